@@ -1,0 +1,438 @@
+/* Kiln: turn kernel templates into specialised, cached, launchable kernels at run time.
+ *
+ * The story, top to bottom:
+ *
+ *     kiln_service *service;             owns caches, compilers, devices and loaded kernels
+ *     kiln_spec *spec;                   what is wanted: "op=hardsigmoid dtype=f32"
+ *     kiln_kernel *kernel;               a loaded kernel, shared and reference-counted
+ *
+ *     kiln_open(&service, NULL, NULL);
+ *     kiln_spec_parse(&spec, service, "op=hardsigmoid dtype=f32", NULL);
+ *     kiln_get(&kernel, service, spec, NULL);
+ *     kiln_launch(kernel, n, out, inputs, NULL, NULL);
+ *
+ * Rules that hold everywhere:
+ *   - Functions return a kiln_status: KILN_OK (0) or a negative KILN_E... value. Results come through the first
+ *     parameter, `out`, which is set to NULL on failure.
+ *   - The last parameter of a function that can fail in an interesting way is a kiln_report: pass NULL, or a report
+ *     made with KILN_REPORT_INIT to learn what was wrong, what was expected and what to do.
+ *   - The library never prints, never exits, installs no signal handler and keeps no thread-local error.
+ *   - Numbers in text use '.' as the decimal point whatever the locale.
+ *   - Only standard headers are needed; C11 and C++ both read this file. */
+#ifndef KILN_KILN_H
+#define KILN_KILN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define KILN_VERSION_MAJOR 0
+#define KILN_VERSION_MINOR 1
+#define KILN_VERSION_PATCH 0
+
+#if defined(__GNUC__)
+#define KILN_API      __attribute__((visibility("default")))
+#define KILN_MUST_USE __attribute__((warn_unused_result))
+#else
+#define KILN_API
+#define KILN_MUST_USE
+#endif
+
+/* ---- Status --------------------------------------------------------------------------------------------------- */
+
+/* Every status, its value and its meaning. The one list from which the enum, the names and docs/errors.md come. */
+#define KILN_STATUS_MAP(X)                                                    \
+    X(EINVAL, -1, "invalid argument")                                         \
+    X(ENOMEM, -2, "out of memory")                                            \
+    X(ESPEC, -3, "malformed or impossible spec")                              \
+    X(EOP, -4, "unknown or misused operation")                                \
+    X(ETARGET, -5, "unknown target, or one that cannot be built or run here") \
+    X(ENODRIVER, -6, "no usable CUDA driver")                                 \
+    X(ENODEVICE, -7, "no such device")                                        \
+    X(ENOCOMPILER, -8, "no usable compiler")                                  \
+    X(ECOMPILE, -9, "compilation failed")                                     \
+    X(ELOAD, -10, "the compiled image could not be loaded")                   \
+    X(ELAUNCH, -11, "the launch was refused")                                 \
+    X(EDEVICE, -12, "a device operation failed")                              \
+    X(EOVERLAP, -13, "output and input partly overlap")                       \
+    X(EALIGN, -14, "a pointer is not aligned to its elements")                \
+    X(EIO, -15, "input or output error")                                      \
+    X(ENOENT, -16, "not found")
+
+typedef enum kiln_status {
+    KILN_OK = 0,
+#define KILN_STATUS_ENUM(name, value, text) KILN_##name = value,
+    KILN_STATUS_MAP(KILN_STATUS_ENUM)
+#undef KILN_STATUS_ENUM
+} kiln_status;
+
+/* The library's version, "MAJOR.MINOR.PATCH". A static string; any thread. */
+KILN_API const char *kiln_version(void);
+
+/* "KILN_EINVAL" and "invalid argument". Static strings, never NULL, also for unknown values; any thread. */
+KILN_API const char *kiln_status_name(kiln_status status);
+KILN_API const char *kiln_status_text(kiln_status status);
+
+/* ---- Report: what went wrong ---------------------------------------------------------------------------------- */
+
+/* Filled by a failing call, owned by the caller. One thread at a time. A successful call leaves it as it was, except
+ * that a compile with warnings sets `log`. */
+typedef struct kiln_report {
+    size_t size;        /* sizeof(kiln_report): set by KILN_REPORT_INIT */
+    kiln_status status; /* what the call returned */
+    const char *stage;  /* "spec", "compile", "load", "launch", "device", "store" or "open"; a static string */
+    int native;         /* the driver's, NVRTC's or errno's own code, 0 if none */
+    char message[512];  /* one line: what was wrong, what was expected, what to do */
+    char *log;          /* the compiler's log or NULL; freed by kiln_report_clear */
+} kiln_report;
+
+#define KILN_REPORT_INIT                              \
+    {                                                 \
+        sizeof(kiln_report), KILN_OK, "", 0, "", NULL \
+    }
+
+/* Frees what the report holds and makes it as new. NULL is allowed. */
+KILN_API void kiln_report_clear(kiln_report *report);
+
+/* ---- Service: the long-lived object --------------------------------------------------------------------------- */
+
+/* Thread-safe: any thread may use one service at any time, except that kiln_close must be the last call. */
+typedef struct kiln_service kiln_service;
+
+typedef enum kiln_log_level { KILN_LOG_ERROR = 1, KILN_LOG_WARN, KILN_LOG_INFO, KILN_LOG_DEBUG } kiln_log_level;
+
+/* Receives log lines, without a newline. May be called from any thread that is inside a Kiln call, from several at
+ * once; `message` is borrowed for the call. Must not call Kiln. */
+typedef void (*kiln_log_fn)(void *data, kiln_log_level level, const char *message);
+
+/* Zero in a field means the default. Copied by kiln_open, strings included. */
+typedef struct kiln_options {
+    size_t size;           /* sizeof(kiln_options): set by KILN_OPTIONS_INIT */
+    const char *device;    /* "cuda:0", "cpu"; NULL: KILN_DEVICE, else "cuda:0" if there is one, else "cpu" */
+    const char *cache_dir; /* the user's store; NULL: KILN_CACHE_DIR, else kiln under the XDG cache directory;
+                                 "" keeps nothing on disk */
+    const char *nvrtc;     /* path of libnvrtc; NULL: KILN_NVRTC, else searched */
+    const char *libcuda;   /* path of libcuda; NULL: KILN_LIBCUDA, else libcuda.so.1 */
+    const char *cc;        /* C compiler of the cpu backend; NULL: KILN_CC, else "cc" */
+    size_t memory_bytes;   /* bound of the memory store; 0: 64 MiB */
+    kiln_log_fn log;       /* NULL: no log */
+    void *log_data;
+    kiln_log_level log_level; /* lines above this level are not made; 0: KILN_LOG, else KILN_LOG_WARN */
+} kiln_options;
+
+#define KILN_OPTIONS_INIT                                                                    \
+    {                                                                                        \
+        sizeof(kiln_options), NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL, (kiln_log_level)0 \
+    }
+
+/* Makes a service. Touches no GPU, opens no driver and no compiler: those are found when first needed. A cache
+ * directory that cannot be used is not an error: it is logged once and the service works without it.
+ * Errors: KILN_EINVAL (a field that cannot be right), KILN_ENOMEM. */
+KILN_API KILN_MUST_USE kiln_status kiln_open(kiln_service **out, const kiln_options *options, kiln_report *report);
+
+/* Frees the service and what it owns. Specs, artifacts and devices of this service must not be used afterwards;
+ * kernels still retained elsewhere stay valid until released. NULL is allowed. */
+KILN_API void kiln_close(kiln_service *service);
+
+/* What a service has done since it was opened. Counters only grow. */
+typedef struct kiln_stats {
+    size_t size;          /* sizeof(kiln_stats): set by the caller */
+    uint64_t gets;        /* calls of kiln_get and kiln_build */
+    uint64_t hits_kernel; /* answered by an already loaded kernel */
+    uint64_t hits_memory; /* answered by the memory store */
+    uint64_t hits_disk;   /* answered by the directory store */
+    uint64_t compiles;    /* compilations that succeeded */
+    uint64_t compile_failures;
+    uint64_t compile_ns;      /* time spent compiling, successes and failures */
+    uint64_t loads;           /* images loaded */
+    uint64_t ptx_loads;       /* of those, images the driver had to translate from PTX */
+    uint64_t store_damaged;   /* entries refused: checksum, length, format or key did not match */
+    uint64_t store_untrusted; /* entries refused: foreign owner, link, special file, writable by others */
+    uint64_t store_errors;    /* reads and writes that failed: no space, no permission, ... */
+} kiln_stats;
+
+#define KILN_STATS_INIT                                        \
+    {                                                          \
+        sizeof(kiln_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 \
+    }
+
+/* Copies the counters into *out, whose size field must be set. Any thread; the counters are read one by one. */
+KILN_API kiln_status kiln_stats_get(const kiln_service *service, kiln_stats *out);
+
+/* ---- Spec: what is wanted ------------------------------------------------------------------------------------- */
+
+/* A spec is one line of text, "op=hardtanh(-1,1) dtype=f32 block=256 target=sm_90": see docs/spec.md. Fields not set
+ * mean "you choose". One thread at a time may change a spec; any number may read it. */
+typedef struct kiln_spec kiln_spec;
+
+/* Makes an empty spec. Errors: KILN_EINVAL, KILN_ENOMEM. Freed by kiln_spec_free. */
+KILN_API KILN_MUST_USE kiln_status kiln_spec_new(kiln_spec **out, kiln_service *service);
+
+/* Makes a spec from its text. `text` is borrowed for the call.
+ * Errors: KILN_ESPEC (syntax, unknown field or value, a broken constraint), KILN_EOP, KILN_ETARGET, KILN_ENOMEM. */
+KILN_API KILN_MUST_USE kiln_status kiln_spec_parse(kiln_spec **out, kiln_service *service, const char *text,
+                                                   kiln_report *report);
+
+/* Sets one field, "block" to "256"; NULL or "" unsets it. On failure the spec is unchanged. Errors: as for parse. */
+KILN_API kiln_status kiln_spec_set(kiln_spec *spec, const char *field, const char *value, kiln_report *report);
+
+/* Writes the value of one field into buffer, always terminated if size > 0; *length (may be NULL) gets its full
+ * length. An unset field has an empty value. Errors: KILN_ENOENT (no such field in the spec's template). */
+KILN_API kiln_status kiln_spec_get(const kiln_spec *spec, const char *field, char *buffer, size_t size, size_t *length);
+
+/* Writes the canonical text, as snprintf does: equal specs have equal text. *length (may be NULL) gets the full
+ * length. Any thread. */
+KILN_API kiln_status kiln_spec_format(const kiln_spec *spec, char *buffer, size_t size, size_t *length);
+
+/* How many input arrays the spec's op reads, 1 to 3; 0 while it has no op. Any thread. */
+KILN_API uint32_t kiln_spec_inputs(const kiln_spec *spec);
+
+/* Frees a spec. NULL is allowed. */
+KILN_API void kiln_spec_free(kiln_spec *spec);
+
+/* Called for each spec of a product; the spec is borrowed for the call. Non-zero stops. */
+typedef int (*kiln_spec_fn)(void *data, kiln_spec *spec);
+
+/* Parses a line whose fields may be lists and ranges, "dtype=f32,f16 block=64..1024*2 target=all", and calls fn with
+ * each spec that it stands for, in the order written, the last field fastest. "target=all" means every target the
+ * found NVRTC builds, "target=native" the default device's. Every spec is checked before the first call.
+ * Returns KILN_OK also when fn stopped. Errors: as for parse, and KILN_ENOCOMPILER for "target=all". */
+KILN_API kiln_status kiln_spec_expand(kiln_service *service, const char *line, kiln_spec_fn fn, void *data,
+                                      kiln_report *report);
+
+/* ---- Kernel: get, launch, release ----------------------------------------------------------------------------- */
+
+/* A loaded, specialised kernel. Immutable and reference-counted: any thread may launch, retain and release. */
+typedef struct kiln_kernel kiln_kernel;
+
+/* Where a kernel or artifact came from. */
+typedef enum kiln_source {
+    KILN_SOURCE_KERNEL = 1, /* already loaded */
+    KILN_SOURCE_MEMORY,     /* the memory store */
+    KILN_SOURCE_DISK,       /* the directory store */
+    KILN_SOURCE_COMPILED    /* compiled for this request */
+} kiln_source;
+
+/* "memory", "memory", "disk", "compiled": loaded kernels and the memory store both read "memory". Static strings. */
+KILN_API const char *kiln_source_name(kiln_source source);
+
+/* Gets the kernel of a spec for the service's default device, or for the cpu where the spec says target=cpu. Fields
+ * left open are chosen. Looks among loaded kernels, then in the stores, then compiles: blocks for tens of
+ * milliseconds in that case and longer when a driver or compiler is used for the first time.
+ * The caller owns one reference; see kiln_release. `spec` is borrowed and not changed.
+ * Errors: those of kiln_spec_parse, KILN_ENODRIVER, KILN_ENODEVICE, KILN_ENOCOMPILER, KILN_ECOMPILE, KILN_ELOAD,
+ * KILN_ENOMEM. A fault of a store is never an error. */
+KILN_API KILN_MUST_USE kiln_status kiln_get(kiln_kernel **out, kiln_service *service, const kiln_spec *spec,
+                                            kiln_report *report);
+
+/* Adds a reference; returns its argument. NULL is allowed. */
+KILN_API kiln_kernel *kiln_retain(kiln_kernel *kernel);
+
+/* Drops a reference; the last one unloads the kernel, so launches must have finished by then. NULL is allowed. */
+KILN_API void kiln_release(kiln_kernel *kernel);
+
+/* Facts about a kernel. Strings are borrowed from the kernel and live as long as it does. */
+typedef struct kiln_kernel_info {
+    size_t size;           /* sizeof(kiln_kernel_info): set by the caller */
+    const char *spec;      /* canonical text, every field set */
+    const char *device;    /* "cuda:0" or "cpu" */
+    kiln_source source;    /* how the service first came by it */
+    double compile_ms;     /* time in the compiler, 0 unless compiled */
+    uint32_t inputs;       /* how many input arrays it reads, 1 to 3 */
+    uint32_t element_size; /* bytes per element, the same for all arrays */
+    uint32_t block;        /* threads per block */
+    uint64_t tile;         /* elements per block of threads, or per chunk on the cpu */
+    int registers;         /* per thread; -1 on the cpu */
+    int local_bytes;       /* spilled or local memory per thread; -1 on the cpu */
+} kiln_kernel_info;
+
+/* Fills *out, whose size field must be set. Any thread. */
+KILN_API kiln_status kiln_kernel_get_info(const kiln_kernel *kernel, kiln_kernel_info *out);
+
+/* Computes out[i] = op(in[0][i], in[1][i], ...) for 0 <= i < n.
+ *   n       elements, from 0 (does nothing) to any count the memory holds
+ *   out, in arrays of the kernel's dtype: device pointers on a GPU, host pointers on the cpu; aligned to their
+ *           elements. out may equal an input (in place) but must not otherwise overlap one.
+ *   stream  a CUstream (a cudaStream_t is one), NULL for the default stream; ignored on the cpu
+ * On a GPU the launch is queued in the stream's context and the call returns at once; with stream NULL it uses the
+ * current context, or the device's primary context when there is none. On the cpu the call returns when the result
+ * is there and uses all cores. Takes no lock and allocates nothing on a GPU; on the cpu concurrent launches take
+ * turns. Any thread. `in` is borrowed for the call, the arrays until the work is done.
+ * Errors: KILN_EINVAL, KILN_EALIGN, KILN_EOVERLAP (nothing was queued), KILN_ELAUNCH. */
+KILN_API kiln_status kiln_launch(kiln_kernel *kernel, uint64_t n, void *out, const void *const *in, void *stream,
+                                 kiln_report *report);
+
+/* ---- Artifact: compile without a device ----------------------------------------------------------------------- */
+
+/* The compiled form of a spec: bytes, not yet loaded. Immutable; any thread may read it. */
+typedef struct kiln_artifact kiln_artifact;
+
+/* Compiles a spec, or finds it in the stores, without loading it: needs no GPU. The spec's target may be any that the
+ * compiler knows; unset means the default device's, and where that is not a GPU, "cpu". Blocks as kiln_get does.
+ * Errors: those of kiln_get, but for KILN_ELOAD. */
+KILN_API KILN_MUST_USE kiln_status kiln_build(kiln_artifact **out, kiln_service *service, const kiln_spec *spec,
+                                              kiln_report *report);
+
+/* Frees an artifact. NULL is allowed. */
+KILN_API void kiln_artifact_free(kiln_artifact *artifact);
+
+/* Canonical text of what was built, every field set; borrowed. */
+KILN_API const char *kiln_artifact_spec(const kiln_artifact *artifact);
+KILN_API kiln_source kiln_artifact_source(const kiln_artifact *artifact);
+KILN_API double kiln_artifact_compile_ms(const kiln_artifact *artifact);
+
+/* One section of it: "cubin", "ptx" and "log" (cuda), "object" and "log" (cpu), "names", "key" (the key's text).
+ * The bytes are borrowed; text sections are followed by a NUL that *length does not count.
+ * Errors: KILN_ENOENT (no such section). */
+KILN_API kiln_status kiln_artifact_section(const kiln_artifact *artifact, const char *name, const void **data,
+                                           size_t *length);
+
+/* The complete source text of a spec, as the compiler would see it. *out is terminated and freed with kiln_text_free.
+ * Compiles nothing. Errors: those of kiln_spec_parse, KILN_ENODEVICE. */
+KILN_API KILN_MUST_USE kiln_status kiln_spec_source(char **out, kiln_service *service, const kiln_spec *spec,
+                                                    kiln_report *report);
+KILN_API void kiln_text_free(char *text);
+
+/* ---- Devices and their memory --------------------------------------------------------------------------------- */
+
+/* A GPU or the cpu. Owned by its service, opened once, valid until kiln_close; any thread. */
+typedef struct kiln_device kiln_device;
+
+typedef struct kiln_device_info {
+    size_t size;              /* sizeof(kiln_device_info): set by the caller */
+    const char *name;         /* "cuda:0" or "cpu" */
+    const char *model;        /* the maker's name for it */
+    const char *target;       /* "sm_90", or "cpu" */
+    uint64_t memory_bytes;    /* total */
+    uint32_t multiprocessors; /* or cores */
+    uint64_t l2_bytes;        /* last-level cache; 0 if unknown */
+} kiln_device_info;
+
+/* Finds a device; name as in kiln_options, NULL for the default device. On first use of a GPU this initialises the
+ * driver and retains the device's primary context (about 200 ms).
+ * Errors: KILN_EINVAL (not a device name), KILN_ENODRIVER, KILN_ENODEVICE, KILN_EDEVICE. */
+KILN_API KILN_MUST_USE kiln_status kiln_device_open(kiln_device **out, kiln_service *service, const char *name,
+                                                    kiln_report *report);
+/* How many GPUs the driver shows; 0 with an error status if there is no driver. */
+KILN_API kiln_status kiln_device_count(int *out, kiln_service *service, kiln_report *report);
+KILN_API kiln_status kiln_device_get_info(const kiln_device *device, kiln_device_info *out);
+
+/* Memory for tools, tests and examples; hosts with an allocator of their own need none of it. Aligned to 256 bytes.
+ * Errors: KILN_ENOMEM, KILN_EDEVICE. */
+KILN_API KILN_MUST_USE kiln_status kiln_alloc(void **out, kiln_device *device, size_t bytes, kiln_report *report);
+KILN_API void kiln_free(kiln_device *device, void *memory);
+
+/* Direction of a copy, from the host's point of view; on the cpu all three copy within host memory. */
+typedef enum kiln_copy_kind { KILN_COPY_TO_DEVICE = 1, KILN_COPY_FROM_DEVICE, KILN_COPY_ON_DEVICE } kiln_copy_kind;
+
+/* Copies bytes. To and from the device it returns when the copy is done; on the device it is queued in `stream`.
+ * Errors: KILN_EINVAL, KILN_EDEVICE. */
+KILN_API kiln_status kiln_copy(kiln_device *device, void *to, const void *from, size_t bytes, kiln_copy_kind kind,
+                               void *stream, kiln_report *report);
+
+/* Waits until all queued work of the device's context is done. Reports what asynchronous work failed with. */
+KILN_API kiln_status kiln_sync(kiln_device *device, kiln_report *report);
+
+/* ---- Measuring ------------------------------------------------------------------------------------------------ */
+
+/* One thing to time: submit queues the work in `stream` and returns a status. */
+typedef struct kiln_contender {
+    kiln_status (*submit)(void *data, void *stream);
+    void *data;
+} kiln_contender;
+
+typedef struct kiln_timing {
+    double median_ms, min_ms, max_ms; /* of one submission */
+    uint32_t samples;
+} kiln_timing;
+
+/* Times contenders against each other on one device: after `warmup` rounds, `rounds` rounds in each of which every
+ * contender is timed once, the order rotating from round to round, so that drift meets all alike. A submission
+ * shorter than 0.5 ms is repeated within a sample. Device events time a GPU, the monotonic clock the cpu.
+ * `out` has one element for each contender. Samples of contender c in round r go to samples[r * count + c] if
+ * `samples` (milliseconds) is not NULL. Blocks until done. Errors: KILN_EINVAL, KILN_EDEVICE, KILN_ENOMEM and what
+ * submit returns. */
+KILN_API kiln_status kiln_measure(kiln_device *device, const kiln_contender *contenders, size_t count, uint32_t warmup,
+                                  uint32_t rounds, kiln_timing *out, double *samples, kiln_report *report);
+
+/* ---- What can be built ---------------------------------------------------------------------------------------- */
+
+/* Strings of these structs are borrowed for the callback. A callback that returns non-zero stops the visit. */
+typedef struct kiln_op_info {
+    size_t size;
+    const char *name;      /* "hardtanh" */
+    const char *signature; /* "hardtanh(x; lo=-1, hi=1)" */
+    const char *doc;       /* one or more sentences; lines end with '\n' */
+    uint32_t inputs, params;
+} kiln_op_info;
+typedef int (*kiln_op_fn)(void *data, const kiln_op_info *op);
+KILN_API kiln_status kiln_ops(kiln_service *service, kiln_op_fn fn, void *data);
+
+typedef struct kiln_param_info {
+    const char *name;          /* "block" */
+    const char *values;        /* "32..1024 step 32" or "plain,stream" */
+    const char *default_value; /* as declared: a value or a formula */
+    const char *doc;
+} kiln_param_info;
+typedef struct kiln_template_info {
+    size_t size;
+    const char *name;
+    const char *doc;
+    uint32_t min_inputs, max_inputs;
+    const kiln_param_info *params;
+    uint32_t param_count;
+    const char *text; /* the template's whole text */
+} kiln_template_info;
+typedef int (*kiln_template_fn)(void *data, const kiln_template_info *info);
+KILN_API kiln_status kiln_templates(kiln_service *service, kiln_template_fn fn, void *data);
+
+/* ---- The store ------------------------------------------------------------------------------------------------ */
+
+typedef struct kiln_entry_info {
+    size_t size;
+    const char *path;      /* where the entry is */
+    const char *spec;      /* what it holds; "" if it is damaged or not a kernel */
+    const char *toolchain; /* the compiler that made it, "nvrtc-13.0.88" */
+    const char *kind;      /* "kernel", "toolchain" */
+    uint64_t bytes;
+    kiln_status status;  /* KILN_OK, or why the entry would be refused */
+    const char *problem; /* "" or that reason in words */
+} kiln_entry_info;
+typedef int (*kiln_entry_fn)(void *data, const kiln_entry_info *entry);
+
+/* Visits every entry of the directory store, in no particular order, reading and checking each one whole. Entries
+ * that come or go meanwhile may be missed. Changes nothing.
+ * Errors: KILN_ENOENT (the service has no directory store), KILN_EIO. */
+KILN_API kiln_status kiln_cache_visit(kiln_service *service, kiln_entry_fn fn, void *data, kiln_report *report);
+
+/* Removes entries: the damaged ones only, or all. Other processes may be using the store. *removed may be NULL. */
+KILN_API kiln_status kiln_cache_purge(kiln_service *service, int damaged_only, uint64_t *removed, kiln_report *report);
+
+/* The directory in use, or "" if there is none; borrowed, valid until kiln_close. */
+KILN_API const char *kiln_cache_dir(const kiln_service *service);
+
+/* ---- Doctor: what was found, what is missing, what to do ------------------------------------------------------ */
+
+typedef struct kiln_finding {
+    size_t size;
+    const char *what;    /* "NVRTC", "CUDA driver", "C compiler", "GPU", "cache" */
+    int ok;              /* 1 found and usable, 0 not */
+    const char *name;    /* "cuda:0", "libnvrtc" */
+    const char *path;    /* "" if none */
+    const char *version; /* "" if none */
+    const char *detail;  /* one line */
+    const char *remedy;  /* what to do, "" if nothing */
+} kiln_finding;
+typedef int (*kiln_finding_fn)(void *data, const kiln_finding *finding);
+
+/* Looks for everything Kiln can use and reports it, in a fixed order. Opens the driver and the compilers and measures
+ * each GPU's copy bandwidth: takes about a second per GPU. */
+KILN_API kiln_status kiln_doctor(kiln_service *service, kiln_finding_fn fn, void *data);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
