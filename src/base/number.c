@@ -1,0 +1,156 @@
+#include "base/number.h"
+
+#include <errno.h>
+#include <fenv.h>
+#include <locale.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TEXT_MAX = 2048, DIGITS_MAX = 17 };
+
+static pthread_once_t c_locale_once = PTHREAD_ONCE_INIT;
+static locale_t c_locale;
+
+static void make_c_locale(void)
+{
+    c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+}
+
+/* What a host may have changed and strtod and printf heed: the thread's locale, its rounding mode and flush to zero. */
+typedef struct neutral {
+    locale_t locale;
+    fenv_t environment;
+    int error;
+} neutral;
+
+static void enter(neutral *saved)
+{
+    pthread_once(&c_locale_once, make_c_locale);
+    saved->error = errno;
+    saved->locale = uselocale(c_locale);
+    fegetenv(&saved->environment);
+    fesetenv(FE_DFL_ENV);
+}
+
+static void leave(const neutral *saved)
+{
+    fesetenv(&saved->environment);
+    uselocale(saved->locale);
+    errno = saved->error;
+}
+
+bool kiln__number_parse_uint(const char *text, size_t length, uint64_t *out)
+{
+    uint64_t value = 0;
+    for (size_t i = 0; i < length; i++) {
+        unsigned digit = (unsigned)(text[i] - '0');
+        if (text[i] < '0' || text[i] > '9' || value > (UINT64_MAX - digit) / 10)
+            return false;
+        value = value * 10 + digit;
+    }
+    if (length == 0)
+        return false;
+    *out = value;
+    return true;
+}
+
+static bool is_number_character(char c)
+{
+    return c != '\0' && strchr("0123456789abcdefABCDEFxXpP.+-", c) != NULL;
+}
+
+/* strtod accepts more than numbers are here: white space in front, "nan(1)", "infinity". */
+static bool has_number_characters_only(const char *text, size_t length)
+{
+    for (size_t i = 0; i < length; i++)
+        if (!is_number_character(text[i]))
+            return false;
+    return length > 0;
+}
+
+bool kiln__number_parse(const char *text, size_t length, double *out)
+{
+    if (length >= TEXT_MAX)
+        return false;
+    size_t sign = length > 0 && (text[0] == '-' || text[0] == '+') ? 1 : 0;
+    if (length - sign == 3 && !memcmp(text + sign, "inf", 3)) {
+        *out = text[0] == '-' ? -INFINITY : INFINITY;
+        return true;
+    }
+    if (!has_number_characters_only(text, length))
+        return false;
+    char copy[TEXT_MAX], *end;
+    memcpy(copy, text, length);
+    copy[length] = '\0';
+    neutral saved;
+    enter(&saved);
+    double value = strtod(copy, &end);
+    leave(&saved);
+    if (end != copy + length || isinf(value))
+        return false;
+    *out = value;
+    return true;
+}
+
+/* Writes a finite magnitude as "d.ddde+xx" with the fewest digits that read back. Rounding up is tried too: below a
+ * power of two doubles are twice as dense, so the farther neighbour may be the one that reads back. */
+static void format_scientific(char out[KILN__NUMBER_SIZE], double magnitude)
+{
+    static const int modes[] = { FE_TONEAREST, FE_UPWARD };
+    for (int precision = 0; precision < DIGITS_MAX; precision++) {
+        for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+            fesetround(modes[i]);
+            snprintf(out, KILN__NUMBER_SIZE, "%.*e", precision, magnitude);
+            fesetround(FE_TONEAREST);
+            if (strtod(out, NULL) == magnitude)
+                return;
+        }
+    }
+}
+
+/* Lays out digits (the first before the point) times ten to the exponent. */
+static void lay_out(char *out, size_t size, const char *digits, int exponent)
+{
+    int count = (int)strlen(digits);
+    if (exponent < -4 || exponent >= 16)
+        snprintf(out, size, "%.1s%s%se%d", digits, count > 1 ? "." : "", digits + 1, exponent);
+    else if (exponent < 0)
+        snprintf(out, size, "0.%.*s%s", -exponent - 1, "000", digits);
+    else if (count > exponent + 1)
+        snprintf(out, size, "%.*s.%s", exponent + 1, digits, digits + exponent + 1);
+    else
+        snprintf(out, size, "%s%.*s", digits, exponent + 1 - count, "000000000000000");
+}
+
+void kiln__number_format(char out[KILN__NUMBER_SIZE], double value)
+{
+    const char *sign = signbit(value) && !isnan(value) ? "-" : "";
+    if (!isfinite(value)) {
+        snprintf(out, KILN__NUMBER_SIZE, "%s%s", sign, isnan(value) ? "nan" : "inf");
+        return;
+    }
+    neutral saved;
+    enter(&saved);
+    char scientific[KILN__NUMBER_SIZE], digits[DIGITS_MAX + 1];
+    format_scientific(scientific, fabs(value));
+    leave(&saved);
+    size_t count = 0;
+    const char *at = scientific;
+    for (; *at != 'e'; at++)
+        if (*at != '.')
+            digits[count++] = *at;
+    digits[count] = '\0';
+    strcpy(out, sign);
+    lay_out(out + strlen(sign), KILN__NUMBER_SIZE - strlen(sign), digits, atoi(at + 1));
+}
+
+void kiln__number_format_hex(char out[KILN__NUMBER_SIZE], double value)
+{
+    neutral saved;
+    enter(&saved);
+    snprintf(out, KILN__NUMBER_SIZE, "%a", value);
+    leave(&saved);
+}

@@ -1,0 +1,26 @@
+/* Numbers in text, independent of the locale and of the host's floating-point modes. Any thread. */
+#ifndef KILN_BASE_NUMBER_H
+#define KILN_BASE_NUMBER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { KILN__NUMBER_SIZE = 40 }; /* room for any number that the functions below write, with its NUL */
+
+/* Reads a whole decimal number, digits only, from exactly `length` characters. False if it is not one or too large. */
+bool kiln__number_parse_uint(const char *text, size_t length, uint64_t *out);
+
+/* Reads a decimal or hexadecimal floating-point number, "inf" or "-inf" (a '+' may stand for the '-'), from exactly
+ * `length` characters, rounded to nearest; values too small become subnormal or zero. False for anything else: NaN,
+ * values too large ("1e999"), white space and text of 2048 characters or more included. */
+bool kiln__number_parse(const char *text, size_t length, double *out);
+
+/* The decimal text with the fewest digits that reads back as the same double: "0.2", "-1", "100", "1e-30", "inf".
+ * Plain from 1e-4 to below 1e16, else with an exponent. -0 is "-0"; NaN is "nan". */
+void kiln__number_format(char out[KILN__NUMBER_SIZE], double value);
+
+/* The value as a C and CUDA hexadecimal literal: "0x1.999999999999ap-3". Finite values only. */
+void kiln__number_format_hex(char out[KILN__NUMBER_SIZE], double value);
+
+#endif

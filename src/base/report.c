@@ -1,0 +1,110 @@
+#include "base/report.h"
+
+#include "base/alloc.h"
+#include <stdio.h>
+#include <string.h>
+
+const char *kiln_status_name(kiln_status status)
+{
+    switch (status) {
+    case KILN_OK:
+        return "KILN_OK";
+#define STATUS_NAME(name, value, text) \
+    case KILN_##name:                  \
+        return "KILN_" #name;
+        KILN_STATUS_MAP(STATUS_NAME)
+#undef STATUS_NAME
+    }
+    return "KILN_UNKNOWN";
+}
+
+const char *kiln_status_text(kiln_status status)
+{
+    switch (status) {
+    case KILN_OK:
+        return "success";
+#define STATUS_TEXT(name, value, text) \
+    case KILN_##name:                  \
+        return text;
+        KILN_STATUS_MAP(STATUS_TEXT)
+#undef STATUS_TEXT
+    }
+    return "unknown status";
+}
+
+/* A report made by a program that was built against a smaller struct must not be written past its end. */
+static bool is_usable(const kiln_report *report)
+{
+    return report && report->size >= sizeof *report;
+}
+
+void kiln_report_clear(kiln_report *report)
+{
+    if (!is_usable(report))
+        return;
+    kiln__free(report->log);
+    report->status = KILN_OK;
+    report->stage = "";
+    report->native = 0;
+    report->message[0] = '\0';
+    report->log = NULL;
+}
+
+/* Length without a UTF-8 sequence that the end of the buffer cut off. Text that is not UTF-8 loses nothing. */
+static size_t whole_characters(const char *text, size_t length)
+{
+    size_t start = length;
+    while (start > 0 && length - start < 3 && ((unsigned char)text[start - 1] & 0xC0) == 0x80)
+        start--;
+    if (start == 0)
+        return length;
+    unsigned char lead = (unsigned char)text[start - 1];
+    size_t wanted = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : lead >= 0xC0 ? 2 : 1;
+    return wanted > length - start + 1 ? start - 1 : length;
+}
+
+void kiln__report_line(char *buffer, size_t size, const char *format, va_list arguments)
+{
+    buffer[0] = '\0';
+    int wanted = vsnprintf(buffer, size, format, arguments);
+    size_t length = strlen(buffer);
+    if (wanted > 0 && (size_t)wanted >= size)
+        length = whole_characters(buffer, length);
+    for (size_t i = 0; i < length; i++)
+        if ((unsigned char)buffer[i] < 0x20 || buffer[i] == 0x7F)
+            buffer[i] = ' ';
+    while (length > 0 && buffer[length - 1] == ' ')
+        length--;
+    buffer[length] = '\0';
+}
+
+kiln_status kiln__fail(kiln_report *report, kiln_status status, const char *stage, int native, const char *format, ...)
+{
+    if (!is_usable(report))
+        return status;
+    /* Not straight into the report: an argument may be the report's own message, being wrapped into a longer one. */
+    char line[sizeof report->message];
+    va_list arguments;
+    va_start(arguments, format);
+    kiln__report_line(line, sizeof line, format, arguments);
+    va_end(arguments);
+    memcpy(report->message, line, strlen(line) + 1);
+    report->status = status;
+    report->stage = stage;
+    report->native = native;
+    return status;
+}
+
+kiln_status kiln__fail_memory(kiln_report *report, const char *stage)
+{
+    return kiln__fail(report, KILN_ENOMEM, stage, 0, "out of memory");
+}
+
+void kiln__report_set_log(kiln_report *report, const char *log)
+{
+    if (!is_usable(report))
+        return;
+    char *copy = log && *log ? kiln__strdup(log) : NULL;
+    kiln__free(report->log);
+    report->log = copy;
+}

@@ -1,0 +1,37 @@
+/* Filling a kiln_report. */
+#ifndef KILN_BASE_REPORT_H
+#define KILN_BASE_REPORT_H
+
+#include <kiln/kiln.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#define KILN__PRINTF(index, first) __attribute__((format(printf, index, first)))
+
+/* Stage names of a report: the only strings that `stage` points to. */
+#define KILN__STAGE_SPEC    "spec"
+#define KILN__STAGE_COMPILE "compile"
+#define KILN__STAGE_LOAD    "load"
+#define KILN__STAGE_LAUNCH  "launch"
+#define KILN__STAGE_DEVICE  "device"
+#define KILN__STAGE_STORE   "store"
+#define KILN__STAGE_OPEN    "open"
+
+/* Writes status, stage, native code and one message line (control characters become spaces, too long a line is cut
+ * between two UTF-8 characters) into the report, if there is one, and returns `status`, so that a failing function
+ * ends with `return kiln__fail(report, ...)`. Keeps the log. An argument may be the report's own message.
+ * Like kiln_report_clear it leaves a report alone whose `size` is smaller than this library's struct. */
+kiln_status kiln__fail(kiln_report *report, kiln_status status, const char *stage, int native, const char *format, ...)
+    KILN__PRINTF(5, 6);
+
+/* Formats such a message line into buffer (size > 0). */
+void kiln__report_line(char *buffer, size_t size, const char *format, va_list arguments) KILN__PRINTF(3, 0);
+
+/* kiln__fail for running out of memory. */
+kiln_status kiln__fail_memory(kiln_report *report, const char *stage);
+
+/* Replaces the report's log by a copy of `log` (NULL or "" removes it). A log that cannot be copied is dropped. */
+void kiln__report_set_log(kiln_report *report, const char *log);
+
+#endif

@@ -1,0 +1,45 @@
+/* Growable text and small text helpers. */
+#ifndef KILN_BASE_TEXT_H
+#define KILN_BASE_TEXT_H
+
+#include "base/report.h"
+#include <stdbool.h>
+#include <stddef.h>
+
+/* A growable, always terminated buffer. The first failed growth makes `failed` true and every later append a no-op:
+ * append freely, check once. Zero-initialised is empty. */
+typedef struct kiln__text {
+    char *data; /* NULL while empty */
+    size_t length, capacity;
+    bool failed;
+} kiln__text;
+
+void kiln__text_fini(kiln__text *text);
+void kiln__text_append(kiln__text *text, const char *string);
+void kiln__text_append_bytes(kiln__text *text, const void *bytes, size_t length);
+void kiln__text_printf(kiln__text *text, const char *format, ...) KILN__PRINTF(2, 3);
+
+/* Hands the buffer over (caller: kiln__free) and leaves the text as new. NULL if it had failed or, for an empty text,
+ * if memory ran out. */
+char *kiln__text_take(kiln__text *text);
+
+/* The contents, "" when empty. Borrowed until the next append. */
+const char *kiln__text_string(const kiln__text *text);
+
+/* Copies a possibly longer string as snprintf does: terminated if size > 0; returns strlen(string). */
+size_t kiln__text_copy(char *buffer, size_t size, const char *string);
+
+/* Length of the shortest edit script (insert, delete, replace, swap of neighbours) between two words. A word of more
+ * than 64 bytes is wholly different from all but itself. */
+size_t kiln__text_distance(const char *a, const char *b);
+
+/* The candidate closest to `word`, or NULL when none is close enough to be a likely slip: a distance above 2 or, for
+ * words of 6 letters and more, above a third of the length; nothing in common; or a word of more than 64 bytes. Upper
+ * and lower case count as equal, and a candidate that begins with `word` as close.
+ * `name(data, i)` gives candidate i, NULL after the last. */
+const char *kiln__text_closest(const char *word, const char *(*name)(const void *data, size_t i), const void *data);
+
+/* True for letters, digits and '_', the first not a digit; ASCII only, whatever the locale. */
+bool kiln__text_is_identifier(const char *text, size_t length);
+
+#endif
