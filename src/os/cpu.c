@@ -1,0 +1,128 @@
+#include "os/cpu.h"
+
+#include "base/text.h"
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <time.h>
+#include <unistd.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+unsigned kiln__cpu_count(void)
+{
+    /* The kernel refuses a mask smaller than its own, so grow it until it fits. */
+    for (unsigned bits = 1024; bits <= 1u << 20; bits *= 4) {
+        cpu_set_t *set = CPU_ALLOC(bits);
+        size_t size = CPU_ALLOC_SIZE(bits);
+        if (!set)
+            break;
+        int count = sched_getaffinity(0, size, set) ? 0 : CPU_COUNT_S(size, set);
+        CPU_FREE(set);
+        if (count > 0)
+            return (unsigned)count;
+    }
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+    return online > 0 ? (unsigned)online : 1;
+}
+
+#if defined(__x86_64__)
+
+/* Not every compiler knows the levels or all of their features by name, so those that only add instructions are read
+ * from cpuid. The features that need the operating system's help (avx...) are asked from the compiler's run time. */
+static const char *x86_level(void)
+{
+    enum { CMPXCHG16B = 1u << 13, MOVBE = 1u << 22, F16C = 1u << 29, LAHF = 1u << 0, LZCNT = 1u << 5 };
+    unsigned a, b, basic = 0, d, extended = 0;
+    if (!__get_cpuid(1, &a, &b, &basic, &d) || !__get_cpuid(0x80000001u, &a, &b, &extended, &d))
+        return "x86-64";
+    __builtin_cpu_init();
+    if (!(basic & CMPXCHG16B) || !(extended & LAHF) || !__builtin_cpu_supports("popcnt") ||
+        !__builtin_cpu_supports("ssse3") || !__builtin_cpu_supports("sse4.2"))
+        return "x86-64";
+    if (!(basic & MOVBE) || !(basic & F16C) || !(extended & LZCNT) || !__builtin_cpu_supports("avx2") ||
+        !__builtin_cpu_supports("fma") || !__builtin_cpu_supports("bmi") || !__builtin_cpu_supports("bmi2"))
+        return "x86-64-v2";
+    if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
+        !__builtin_cpu_supports("avx512cd") || !__builtin_cpu_supports("avx512dq") ||
+        !__builtin_cpu_supports("avx512vl"))
+        return "x86-64-v3";
+    return "x86-64-v4";
+}
+
+#endif
+
+const char *kiln__cpu_isa(void)
+{
+#if defined(__x86_64__)
+    return x86_level();
+#elif defined(__aarch64__)
+    return "armv8-a";
+#else
+#error "Kiln's cpu backend knows x86-64 and 64-bit Arm"
+#endif
+}
+
+void kiln__cpu_model(char *out, unsigned size)
+{
+    static const char key[] = "model name";
+    char line[512] = "";
+    const char *model = NULL;
+    FILE *file = fopen("/proc/cpuinfo", "re");
+    while (file && !model && fgets(line, sizeof line, file))
+        if (!strncmp(line, key, sizeof key - 1) && (model = strchr(line, ':')) != NULL)
+            model += strspn(model, ": \t");
+    if (file)
+        fclose(file);
+    struct utsname name;
+    if (!model)
+        model = uname(&name) ? "unknown" : name.machine;
+    kiln__text_copy(out, size, model);
+    if (size > 0)
+        out[strcspn(out, "\n")] = '\0';
+}
+
+uint64_t kiln__cpu_memory_bytes(void)
+{
+    long pages = sysconf(_SC_PHYS_PAGES), bytes = sysconf(_SC_PAGESIZE);
+    return pages > 0 && bytes > 0 ? (uint64_t)pages * (uint64_t)bytes : 0;
+}
+
+/* One number from a cache's directory in sysfs, with the factor that a letter behind it stands for; 0 if missing. */
+static uint64_t read_cache_file(int index, const char *file)
+{
+    char path[80], line[32] = "";
+    snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/%s", index, file);
+    FILE *stream = fopen(path, "re");
+    if (!stream)
+        return 0;
+    bool read = fgets(line, sizeof line, stream) != NULL;
+    fclose(stream);
+    char *end = line;
+    uint64_t value = read ? strtoull(line, &end, 10) : 0;
+    return *end == 'K' ? value << 10 : *end == 'M' ? value << 20 : value;
+}
+
+uint64_t kiln__cpu_cache_bytes(void)
+{
+    uint64_t best_level = 0, bytes = 0;
+    for (int i = 0; i < 10; i++) {
+        uint64_t level = read_cache_file(i, "level"), size = read_cache_file(i, "size");
+        if (level >= best_level && size > 0) {
+            best_level = level;
+            bytes = size;
+        }
+    }
+    long known = bytes ? 0 : sysconf(_SC_LEVEL3_CACHE_SIZE);
+    return known > 0 ? (uint64_t)known : bytes;
+}
+
+uint64_t kiln__cpu_now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}

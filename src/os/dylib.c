@@ -1,0 +1,73 @@
+#include "os/dylib.h"
+
+#include "base/alloc.h"
+#include "base/text.h"
+#include <dlfcn.h>
+#include <link.h>
+#include <stdlib.h>
+
+struct kiln__dylib {
+    void *handle;
+    char *path; /* from realpath */
+};
+
+static void *open_first(const char *const *names, kiln__text *reasons)
+{
+    for (size_t i = 0; names[i]; i++) {
+        /* The empty name would open the host program itself. */
+        void *handle = names[i][0] ? dlopen(names[i], RTLD_NOW | RTLD_LOCAL) : NULL;
+        if (handle)
+            return handle;
+        const char *reason = names[i][0] ? dlerror() : "the name is empty";
+        kiln__text_printf(reasons, "%s%s", reasons->length ? "; " : "", reason ? reason : names[i]);
+    }
+    return NULL;
+}
+
+static char *path_of(void *handle)
+{
+    struct link_map *map = NULL;
+    if (dlinfo(handle, RTLD_DI_LINKMAP, &map) || !map->l_name || !map->l_name[0])
+        return NULL;
+    return realpath(map->l_name, NULL);
+}
+
+kiln__dylib *kiln__dylib_open(const char *const *names, char *error, size_t size)
+{
+    kiln__text reasons = { 0 };
+    kiln__dylib *library = kiln__calloc(1, sizeof *library);
+    if (!library) {
+        kiln__text_copy(error, size, "out of memory");
+        return NULL;
+    }
+    library->handle = open_first(names, &reasons);
+    if (library->handle) {
+        library->path = path_of(library->handle);
+    } else {
+        kiln__text_copy(error, size, reasons.length ? kiln__text_string(&reasons) : "no name to try");
+        kiln__dylib_close(library);
+        library = NULL;
+    }
+    kiln__text_fini(&reasons);
+    return library;
+}
+
+void kiln__dylib_close(kiln__dylib *library)
+{
+    if (!library)
+        return;
+    if (library->handle)
+        dlclose(library->handle);
+    free(library->path);
+    kiln__free(library);
+}
+
+void *kiln__dylib_symbol(kiln__dylib *library, const char *name)
+{
+    return dlsym(library->handle, name);
+}
+
+const char *kiln__dylib_path(const kiln__dylib *library)
+{
+    return library->path ? library->path : "";
+}

@@ -1,0 +1,23 @@
+/* Shared libraries found and opened at run time. */
+#ifndef KILN_OS_DYLIB_H
+#define KILN_OS_DYLIB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef struct kiln__dylib kiln__dylib;
+
+/* Opens the first of `names` (NULL-terminated; paths or sonames for the loader's own search) that opens, RTLD_NOW and
+ * RTLD_LOCAL. On failure NULL, and `error` (size bytes) says why for each name tried. */
+kiln__dylib *kiln__dylib_open(const char *const *names, char *error, size_t size);
+
+/* Closes it; NULL is allowed. */
+void kiln__dylib_close(kiln__dylib *library);
+
+/* Address of a symbol, NULL if missing. */
+void *kiln__dylib_symbol(kiln__dylib *library, const char *name);
+
+/* The absolute path of the file that was opened, links resolved; "" if the loader does not tell. Borrowed. */
+const char *kiln__dylib_path(const kiln__dylib *library);
+
+#endif

@@ -1,0 +1,324 @@
+#include "os/file.h"
+
+#include "base/alloc.h"
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { UNIQUE_SIZE = 24, ATTEMPTS = 16 };
+
+static int open_at(int dir, const char *name, int flags)
+{
+    int fd;
+    do
+        fd = openat(dir, name, flags | O_CLOEXEC, 0600);
+    while (fd < 0 && errno == EINTR);
+    return fd < 0 ? -errno : fd;
+}
+
+static int read_all(int fd, char *bytes, size_t length)
+{
+    size_t done = 0;
+    while (done < length) {
+        ssize_t count = read(fd, bytes + done, length - done);
+        if (count < 0 && errno != EINTR)
+            return -errno;
+        if (count == 0)
+            return -EIO;
+        if (count > 0)
+            done += (size_t)count;
+    }
+    return 0;
+}
+
+static int read_open_file(void **out, size_t *length, int fd, size_t limit, struct stat *status)
+{
+    if (fstat(fd, status))
+        return -errno;
+    if (!S_ISREG(status->st_mode))
+        return -EINVAL;
+    if ((uintmax_t)status->st_size > limit || (uintmax_t)status->st_size >= SIZE_MAX)
+        return -EFBIG;
+    size_t size = (size_t)status->st_size;
+    char *bytes = kiln__alloc(size + 1);
+    if (!bytes)
+        return -ENOMEM;
+    int error = read_all(fd, bytes, size);
+    if (error) {
+        kiln__free(bytes);
+        return error;
+    }
+    bytes[size] = '\0';
+    *out = bytes;
+    *length = size;
+    return 0;
+}
+
+int kiln__file_read(void **out, size_t *length, int dir, const char *name, int flags, size_t limit, struct stat *status)
+{
+    *out = NULL;
+    *length = 0;
+    *status = (struct stat){ 0 };
+    int fd = open_at(dir, name, O_RDONLY | O_NONBLOCK | O_NOCTTY | flags);
+    if (fd < 0)
+        return fd;
+    int error = read_open_file(out, length, fd, limit, status);
+    close(fd);
+    return error;
+}
+
+static int write_loop(int fd, const char *bytes, size_t length)
+{
+    size_t done = 0;
+    while (done < length) {
+        ssize_t count = write(fd, bytes + done, length - done);
+        if (count < 0 && errno != EINTR)
+            return -errno;
+        if (count > 0)
+            done += (size_t)count;
+    }
+    return 0;
+}
+
+/* A write beyond the host's file size limit sends this thread SIGXFSZ, which would end the host. */
+int kiln__file_write(int fd, const void *bytes, size_t length)
+{
+    sigset_t limit, saved, pending;
+    sigemptyset(&limit);
+    sigaddset(&limit, SIGXFSZ);
+    pthread_sigmask(SIG_BLOCK, &limit, &saved);
+    sigpending(&pending);
+    int error = write_loop(fd, bytes, length);
+    if (error == -EFBIG && !sigismember(&pending, SIGXFSZ)) {
+        struct timespec none = { 0 };
+        while (sigtimedwait(&limit, NULL, &none) < 0 && errno == EINTR)
+            continue;
+    }
+    pthread_sigmask(SIG_SETMASK, &saved, NULL);
+    return error;
+}
+
+static void unique_name(char out[UNIQUE_SIZE])
+{
+    uint64_t random = 0;
+    if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random) {
+        struct timespec now;
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        random = ((uint64_t)getpid() << 32) ^ (uint64_t)now.tv_nsec ^ (uintptr_t)out;
+    }
+    snprintf(out, UNIQUE_SIZE, "tmp.%016llx", (unsigned long long)random);
+}
+
+/* Fills a new file; its mode is set again for umask may have taken the owner's own rights away. */
+static int fill(int fd, const void *bytes, size_t length)
+{
+    return fchmod(fd, 0600) ? -errno : kiln__file_write(fd, bytes, length);
+}
+
+static int replace_with(int dir, const char *temporary, const char *name)
+{
+    if (!renameat(dir, temporary, dir, name))
+        return 0;
+    int error = -errno;
+    unlinkat(dir, temporary, 0);
+    return error;
+}
+
+/* A link cannot replace a name, so an unnamed file gets a temporary name first. */
+static int link_over(int dir, const char *source, const char *name)
+{
+    char temporary[UNIQUE_SIZE];
+    int error = -EEXIST;
+    for (int i = 0; error == -EEXIST && i < ATTEMPTS; i++) {
+        unique_name(temporary);
+        error = linkat(AT_FDCWD, source, dir, temporary, AT_SYMLINK_FOLLOW) ? -errno : 0;
+    }
+    return error ? error : replace_with(dir, temporary, name);
+}
+
+/* *settled stays false where the directory cannot hold unnamed files or cannot link them: a named one must do. */
+static int publish_unnamed(int dir, const char *name, const void *bytes, size_t length, bool replace, bool *settled)
+{
+    char source[40];
+    *settled = false;
+    int fd = open_at(dir, ".", O_TMPFILE | O_WRONLY);
+    if (fd < 0)
+        return 0;
+    int error = fill(fd, bytes, length);
+    *settled = error != 0;
+    if (!error) {
+        snprintf(source, sizeof source, "/proc/self/fd/%d", fd);
+        error = linkat(AT_FDCWD, source, dir, name, AT_SYMLINK_FOLLOW) ? -errno : 0;
+        *settled = !error || error == -EEXIST;
+    }
+    if (error == -EEXIST && replace)
+        error = link_over(dir, source, name);
+    close(fd);
+    return error;
+}
+
+static int create_unique(int dir, char name[UNIQUE_SIZE])
+{
+    int fd = -EEXIST;
+    for (int i = 0; fd == -EEXIST && i < ATTEMPTS; i++) {
+        unique_name(name);
+        fd = open_at(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW);
+    }
+    return fd;
+}
+
+/* Renames without replacing; where the file system cannot, links and unlinks. */
+static int rename_new(int dir, const char *temporary, const char *name)
+{
+    int error = renameat2(dir, temporary, dir, name, RENAME_NOREPLACE) ? -errno : 0;
+    if (!error)
+        return 0;
+    if (error == -EINVAL || error == -ENOSYS)
+        error = linkat(dir, temporary, dir, name, 0) ? -errno : 0;
+    unlinkat(dir, temporary, 0);
+    return error;
+}
+
+static int publish_named(int dir, const char *name, const void *bytes, size_t length, bool replace)
+{
+    char temporary[UNIQUE_SIZE];
+    int fd = create_unique(dir, temporary);
+    if (fd < 0)
+        return fd;
+    int error = fill(fd, bytes, length);
+    if (close(fd) && !error && errno != EINTR)
+        error = -errno;
+    if (error) {
+        unlinkat(dir, temporary, 0);
+        return error;
+    }
+    return replace ? replace_with(dir, temporary, name) : rename_new(dir, temporary, name);
+}
+
+int kiln__file_publish(int dir, const char *name, const void *bytes, size_t length, bool replace)
+{
+    bool settled;
+    int error = publish_unnamed(dir, name, bytes, length, replace, &settled);
+    return settled ? error : publish_named(dir, name, bytes, length, replace);
+}
+
+int kiln__file_make_directory(const char *path)
+{
+    int first_error = 0;
+    int fd = open_at(AT_FDCWD, path, O_RDONLY | O_DIRECTORY);
+    if (fd != -ENOENT)
+        return fd;
+    char prefix[PATH_MAX];
+    size_t length = strlen(path);
+    if (length == 0)
+        return -ENOENT;
+    if (length >= sizeof prefix)
+        return -ENAMETOOLONG;
+    memcpy(prefix, path, length + 1);
+    for (size_t i = 1; i <= length; i++) {
+        if (path[i] != '/' && path[i] != '\0')
+            continue;
+        prefix[i] = '\0';
+        /* A parent that exists may answer with another error than EEXIST: only opening the result decides. */
+        if (mkdir(prefix, 0700) && errno != EEXIST && !first_error)
+            first_error = -errno;
+        prefix[i] = path[i];
+    }
+    fd = open_at(AT_FDCWD, path, O_RDONLY | O_DIRECTORY);
+    return fd == -ENOENT && first_error ? first_error : fd;
+}
+
+int kiln__file_open_directory(int dir, const char *name, bool make)
+{
+    int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW;
+    int fd = open_at(dir, name, flags);
+    if (fd != -ENOENT || !make)
+        return fd;
+    if (mkdirat(dir, name, 0700) && errno != EEXIST)
+        return -errno;
+    return open_at(dir, name, flags);
+}
+
+int kiln__file_list(int dir, int (*fn)(void *data, const char *name), void *data)
+{
+    /* Opened anew: a duplicate would share its position with other threads that list through `dir`. */
+    int fd = open_at(dir, ".", O_RDONLY | O_DIRECTORY);
+    if (fd < 0)
+        return fd;
+    DIR *stream = fdopendir(fd);
+    if (!stream) {
+        int error = -errno;
+        close(fd);
+        return error;
+    }
+    struct dirent *entry;
+    int stop = 0;
+    errno = 0;
+    while (!stop && (entry = readdir(stream)) != NULL) {
+        if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, ".."))
+            stop = fn(data, entry->d_name);
+        errno = 0;
+    }
+    int error = stop ? 0 : -errno;
+    closedir(stream);
+    return error;
+}
+
+static bool is_same(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_ctim.tv_sec == b->st_ctim.tv_sec &&
+           a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
+}
+
+int kiln__file_remove_same(int dir, const char *name, const struct stat *status)
+{
+    struct stat now;
+    if (fstatat(dir, name, &now, AT_SYMLINK_NOFOLLOW))
+        return -errno;
+    if (!is_same(&now, status))
+        return -ESTALE;
+    return unlinkat(dir, name, 0) ? -errno : 0;
+}
+
+static int make_temporary_in(const char *parent, char *out, size_t size)
+{
+    int length = snprintf(out, size, "%s/kiln-XXXXXX", parent);
+    if (length < 0 || (size_t)length >= size)
+        return -ENAMETOOLONG;
+    return mkdtemp(out) ? 0 : -errno;
+}
+
+int kiln__file_make_temporary(char *out, size_t size)
+{
+    const char *parent = secure_getenv("TMPDIR");
+    if (parent && parent[0] == '/' && !make_temporary_in(parent, out, size))
+        return 0;
+    int error = make_temporary_in("/tmp", out, size);
+    if (error && size > 0)
+        out[0] = '\0';
+    return error;
+}
+
+static int remove_one(void *data, const char *name)
+{
+    unlinkat(*(const int *)data, name, 0);
+    return 0;
+}
+
+void kiln__file_remove_directory(const char *path)
+{
+    int fd = open_at(AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+    if (fd < 0)
+        return;
+    kiln__file_list(fd, remove_one, &fd);
+    close(fd);
+    rmdir(path);
+}

@@ -1,0 +1,46 @@
+/* Files: whole reads, atomic publication, directories. Every call sets O_CLOEXEC, retries EINTR and returns 0 or a
+ * negative errno. Knows nothing of trust (os/trust.h) or of stores. Any thread. */
+#ifndef KILN_OS_FILE_H
+#define KILN_OS_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+
+/* Reads a whole regular file relative to directory `dir` (AT_FDCWD for a plain path) into *out (caller: kiln__free),
+ * followed by a NUL that *length does not count. Opens with O_NONBLOCK and `flags` (0 or O_NOFOLLOW) so that a FIFO
+ * never blocks. *status receives fstat of what was opened, also when the file is then refused; zeros if nothing was.
+ * Errors: -EFBIG above `limit`, -EINVAL not a regular file, -EIO a read that ended early, or open's errno. */
+int kiln__file_read(void **out, size_t *length, int dir, const char *name, int flags, size_t limit,
+                    struct stat *status);
+
+/* Writes all bytes to a descriptor. Beyond the host's file size limit it fails with -EFBIG and no signal. */
+int kiln__file_write(int fd, const void *bytes, size_t length);
+
+/* Puts bytes at `name` in directory `dir` so that a reader sees all of them or none: an O_TMPFILE linked in place,
+ * where the file system has that, else a unique temporary ("tmp.<random>") renamed. Mode 0600. An existing `name` is
+ * replaced if `replace`, else left alone and -EEXIST returned. On failure nothing is left behind. Not flushed to the
+ * disk: power loss may lose or damage it. Errors: those of kiln__file_write, open, link and rename. */
+int kiln__file_publish(int dir, const char *name, const void *bytes, size_t length, bool replace);
+
+/* Makes a directory and its missing parents (mode 0700 each) and opens it (O_DIRECTORY). A descriptor or -errno. */
+int kiln__file_make_directory(const char *path);
+
+/* Opens directory `name` in `dir`, made with mode 0700 first if it is missing and `make`. Links are not followed. */
+int kiln__file_open_directory(int dir, const char *name, bool make);
+
+/* Calls fn with each name in the directory but "." and "..", in no order; non-zero from fn stops. `dir` stays open. */
+int kiln__file_list(int dir, int (*fn)(void *data, const char *name), void *data);
+
+/* Removes `name` only if it still is the file that `status` describes, unchanged (device, inode and change time, for
+ * inodes are used again); -ESTALE if it is another. */
+int kiln__file_remove_same(int dir, const char *name, const struct stat *status);
+
+/* A new private temporary directory (mode 0700) under TMPDIR or /tmp; its path goes to out (size bytes). */
+int kiln__file_make_temporary(char *out, size_t size);
+
+/* Removes a directory with the plain files in it. Best effort. */
+void kiln__file_remove_directory(const char *path);
+
+#endif

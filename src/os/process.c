@@ -1,0 +1,329 @@
+#include "os/process.h"
+
+#include "base/alloc.h"
+#include "os/cpu.h"
+#include "os/file.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { OUTPUT_MAX = 1 << 20, STATUS_FD = 3, FIRST_FREE_FD = 4, POLL_MS = 100 };
+
+/* The shell tells the program's status through descriptor 3, which the program itself does not get. */
+static const char wrapper[] = "\"$@\" 3>&-; status=$?; echo $status >&3; exit $status";
+
+static int check_program(const char *path)
+{
+    struct stat status;
+    if (stat(path, &status) || !S_ISREG(status.st_mode))
+        return -ENOENT;
+    return access(path, X_OK) ? -EACCES : 0;
+}
+
+/* As execvp would: the path is not resolved, for programs such as ccache look at the name they were called by. */
+static int locate(const char *program, char path[PATH_MAX])
+{
+    if (strchr(program, '/'))
+        return kiln__text_copy(path, PATH_MAX, program) < PATH_MAX ? check_program(path) : -ENOENT;
+    const char *search = getenv("PATH");
+    int error = -ENOENT;
+    for (const char *at = search ? search : "/usr/bin:/bin"; *program && at;) {
+        size_t length = strcspn(at, ":");
+        int written = snprintf(path, PATH_MAX, "%.*s/%s", length ? (int)length : 1, length ? at : ".", program);
+        int found = written < PATH_MAX ? check_program(path) : -ENOENT;
+        if (!found)
+            return 0;
+        if (found == -EACCES)
+            error = found;
+        at = at[length] ? at + length + 1 : NULL;
+    }
+    return error;
+}
+
+int kiln__process_find(const char *program, char *out, size_t size)
+{
+    char path[PATH_MAX], resolved[PATH_MAX];
+    int error = locate(program, path);
+    if (error)
+        return error;
+    if (!realpath(path, resolved) || kiln__text_copy(out, size, resolved) >= size)
+        return -ENOENT;
+    return 0;
+}
+
+typedef struct child {
+    int input;               /* its standard input */
+    int output_read, output; /* ends of the pipe of both outputs; the second is the child's */
+    int status_read, status; /* the same for the status */
+    pid_t pid;
+    size_t kept;   /* bytes of output */
+    char text[16]; /* what came through the status pipe */
+    size_t text_length;
+} child;
+
+static void close_fd(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
+
+static void close_child(child *run)
+{
+    close_fd(&run->input);
+    close_fd(&run->output_read);
+    close_fd(&run->output);
+    close_fd(&run->status_read);
+    close_fd(&run->status);
+}
+
+/* Moves a descriptor that the child gets out of the way of 0 to 3, which a host may have closed. */
+static int raise_fd(int *fd)
+{
+    if (*fd >= FIRST_FREE_FD)
+        return 0;
+    int raised = fcntl(*fd, F_DUPFD_CLOEXEC, FIRST_FREE_FD);
+    if (raised < 0)
+        return -errno;
+    close(*fd);
+    *fd = raised;
+    return 0;
+}
+
+static int open_pipe(int *read_end, int *write_end)
+{
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC))
+        return -errno;
+    *read_end = ends[0];
+    *write_end = ends[1];
+    return fcntl(ends[0], F_SETFL, O_NONBLOCK) ? -errno : raise_fd(write_end);
+}
+
+/* A file and not a pipe: it needs no writer and raises no SIGPIPE when the program does not read it. */
+static int open_input(child *run, const char *input, size_t length)
+{
+    run->input = length ? memfd_create("kiln-input", MFD_CLOEXEC) : open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (run->input < 0)
+        return -errno;
+    int error = length ? kiln__file_write(run->input, input, length) : 0;
+    if (!error && length && lseek(run->input, 0, SEEK_SET) < 0)
+        error = -errno;
+    return error ? error : raise_fd(&run->input);
+}
+
+/* The host's environment with LC_ALL=C; the array is new, the strings are not. */
+static char **make_environment(void)
+{
+    static char locale[] = "LC_ALL=C";
+    size_t count = 0, kept = 0;
+    while (environ && environ[count])
+        count++;
+    char **copy = kiln__calloc(count + 2, sizeof *copy);
+    if (!copy)
+        return NULL;
+    for (size_t i = 0; i < count; i++)
+        if (strncmp(environ[i], "LC_ALL=", 7))
+            copy[kept++] = environ[i];
+    copy[kept] = locale;
+    return copy;
+}
+
+static char **make_arguments(const char *path, const char *const *argv)
+{
+    size_t count = 0;
+    while (argv[count])
+        count++;
+    const char **all = kiln__calloc(count + 5, sizeof *all);
+    if (!all)
+        return NULL;
+    all[0] = "sh";
+    all[1] = "-c";
+    all[2] = wrapper;
+    all[3] = "sh";
+    all[4] = path;
+    for (size_t i = 1; i < count; i++)
+        all[4 + i] = argv[i];
+    return (char **)all;
+}
+
+static int set_attributes(posix_spawnattr_t *attributes)
+{
+    sigset_t all, none;
+    sigemptyset(&none);
+    sigfillset(&all);
+    sigdelset(&all, SIGKILL);
+    sigdelset(&all, SIGSTOP);
+    posix_spawnattr_setsigdefault(attributes, &all);
+    posix_spawnattr_setsigmask(attributes, &none);
+    posix_spawnattr_setpgroup(attributes, 0);
+    return -posix_spawnattr_setflags(attributes,
+                                     POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
+}
+
+static int set_descriptors(posix_spawn_file_actions_t *actions, const child *run)
+{
+    int error = posix_spawn_file_actions_adddup2(actions, run->input, 0);
+    if (!error)
+        error = posix_spawn_file_actions_adddup2(actions, run->output, 1);
+    if (!error)
+        error = posix_spawn_file_actions_adddup2(actions, run->output, 2);
+    if (!error)
+        error = posix_spawn_file_actions_adddup2(actions, run->status, STATUS_FD);
+#if defined(__GLIBC__)
+#if __GLIBC_PREREQ(2, 34)
+    if (!error)
+        error = posix_spawn_file_actions_addclosefrom_np(actions, FIRST_FREE_FD);
+#endif
+#endif
+    return -error;
+}
+
+static int spawn_with(child *run, char **arguments, char **environment)
+{
+    posix_spawnattr_t attributes;
+    posix_spawn_file_actions_t actions;
+    int error = -posix_spawnattr_init(&attributes);
+    if (error)
+        return error;
+    error = -posix_spawn_file_actions_init(&actions);
+    if (!error) {
+        error = set_attributes(&attributes);
+        if (!error)
+            error = set_descriptors(&actions, run);
+        if (!error)
+            error = -posix_spawn(&run->pid, "/bin/sh", &actions, &attributes, arguments, environment);
+        posix_spawn_file_actions_destroy(&actions);
+    }
+    posix_spawnattr_destroy(&attributes);
+    return error;
+}
+
+static int start(child *run, const char *const *argv, const char *input, size_t length)
+{
+    char path[PATH_MAX];
+    int error = locate(argv[0], path);
+    if (!error)
+        error = open_input(run, input, length);
+    if (!error)
+        error = open_pipe(&run->output_read, &run->output);
+    if (!error)
+        error = open_pipe(&run->status_read, &run->status);
+    if (error)
+        return error;
+    char **arguments = make_arguments(path, argv), **environment = make_environment();
+    error = arguments && environment ? spawn_with(run, arguments, environment) : -ENOMEM;
+    kiln__free(arguments);
+    kiln__free(environment);
+    close_fd(&run->input);
+    close_fd(&run->output);
+    close_fd(&run->status);
+    return error;
+}
+
+/* Takes what has been written, about a megabyte at most: a program that never stops writing must meet its timeout. */
+static void take_output(child *run, kiln__text *output)
+{
+    char bytes[16384];
+    for (int i = 0; i < 64 && run->output_read >= 0; i++) {
+        ssize_t count = read(run->output_read, bytes, sizeof bytes);
+        if (count < 0 && (errno == EAGAIN || errno == EINTR))
+            return;
+        if (count <= 0) {
+            close_fd(&run->output_read);
+            return;
+        }
+        size_t room = OUTPUT_MAX - run->kept;
+        size_t taken = (size_t)count < room ? (size_t)count : room;
+        if (output)
+            kiln__text_append_bytes(output, bytes, taken);
+        run->kept += taken;
+    }
+}
+
+static bool has_status(const child *run)
+{
+    return run->text_length > 0 && run->text[run->text_length - 1] == '\n';
+}
+
+static void take_status(child *run)
+{
+    size_t room = sizeof run->text - 1 - run->text_length;
+    ssize_t count = read(run->status_read, run->text + run->text_length, room);
+    if (count > 0)
+        run->text_length += (size_t)count;
+    else if (count == 0 || (errno != EAGAIN && errno != EINTR))
+        close_fd(&run->status_read);
+}
+
+/* True when the shell has ended, be it that the host has already reaped it. Leaves it to be reaped, so that its number
+ * stays ours. */
+static bool has_ended(const child *run)
+{
+    siginfo_t info = { 0 };
+    if (waitid(P_PID, (id_t)run->pid, &info, WEXITED | WNOHANG | WNOWAIT))
+        return errno == ECHILD;
+    return info.si_pid == run->pid;
+}
+
+/* The end of the program, not of its output, ends the wait: a server that it leaves behind may keep the output open. */
+static int watch(child *run, uint64_t deadline, kiln__text *output)
+{
+    for (;;) {
+        uint64_t now = kiln__cpu_now_ns();
+        if (now >= deadline)
+            return -ETIMEDOUT;
+        uint64_t left_ms = (deadline - now + 999999) / 1000000;
+        struct pollfd fds[2] = { { run->output_read, POLLIN, 0 }, { run->status_read, POLLIN, 0 } };
+        int ready = poll(fds, 2, left_ms < POLL_MS ? (int)left_ms : POLL_MS);
+        if (ready < 0 && errno != EINTR)
+            return -errno;
+        bool ended = ready == 0 && has_ended(run);
+        if (fds[1].revents || ended)
+            take_status(run);
+        if (fds[0].revents || ended || has_status(run))
+            take_output(run, output);
+        if (ended || has_status(run) || run->status_read < 0)
+            return 0;
+    }
+}
+
+static int finish(child *run, int error)
+{
+    int status;
+    pid_t waited;
+    /* Without a status the shell itself was killed and may have left the program running. */
+    if (error || !has_status(run))
+        kill(-run->pid, SIGKILL);
+    do
+        waited = waitpid(run->pid, &status, 0);
+    while (waited < 0 && errno == EINTR);
+    if (error)
+        return error;
+    if (has_status(run))
+        return atoi(run->text);
+    if (waited < 0)
+        return -errno;
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+int kiln__process_run(const char *const *argv, const char *input, size_t length, int timeout_ms, kiln__text *output)
+{
+    child run = { .input = -1, .output_read = -1, .output = -1, .status_read = -1, .status = -1 };
+    uint64_t deadline = kiln__cpu_now_ns() + (timeout_ms > 0 ? (uint64_t)timeout_ms * 1000000 : 0);
+    int result = start(&run, argv, input, length);
+    if (!result)
+        result = finish(&run, watch(&run, deadline, output));
+    close_child(&run);
+    return result;
+}

@@ -1,0 +1,20 @@
+/* Who may put code into this process: cached binaries are code, so a store is used only where nobody else can write. */
+#ifndef KILN_OS_TRUST_H
+#define KILN_OS_TRUST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/stat.h>
+
+/* True when the process runs with more rights than the user who started it (setuid, setgid, file capabilities:
+ * AT_SECURE), where environment and home directory must not name a store. */
+bool kiln__trust_is_elevated(void);
+
+/* NULL when a directory or file of a writable store is the user's own and writable by nobody else, else the reason in
+ * words ("owned by user 1001, expected 0"). A static or thread-independent string written into buffer. */
+const char *kiln__trust_refuse_directory(const struct stat *status, char *buffer, size_t size);
+
+/* The same for a file: also refuses anything but a regular file with at most one name (none: just unlinked). */
+const char *kiln__trust_refuse_file(const struct stat *status, char *buffer, size_t size);
+
+#endif
