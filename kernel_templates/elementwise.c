@@ -1,0 +1,48 @@
+/* The cpu twin of elementwise.cu, which declares the template. Compiles as it stands, for f32 hardsigmoid. A unit sets
+ * KILN_UNIT, brings its own values, real.h, the ops it uses and kiln_value, and takes the rest of this text. The cache
+ * hint has no meaning here. */
+#ifndef KILN_UNIT
+#define KILN_DTYPE_F32 1
+#define KILN_INPUTS    1
+#include "ops.h"
+
+KILN_FN kiln_real kiln_value(kiln_real x)
+{
+    return kiln_op_hardsigmoid(x);
+}
+#endif
+
+#define KILN_CHUNK 64
+
+/* Computes elements begin to end - 1. `out` may be one of the inputs `in`. */
+__attribute__((visibility("default"))) void kiln_cpu(unsigned long long begin, unsigned long long end, void *out,
+                                                     const void *const *in);
+
+void kiln_cpu(unsigned long long begin, unsigned long long end, void *out, const void *const *in)
+{
+    kiln_store_t *result = (kiln_store_t *)out;
+    const kiln_store_t *KILN_TAKE(x = (const kiln_store_t *)in[0], *y = (const kiln_store_t *)in[1],
+                                  *z = (const kiln_store_t *)in[2]);
+    unsigned long long i = begin;
+
+#if defined(KILN_LOAD8)
+    for (; i < end && end - i >= KILN_CHUNK; i += KILN_CHUNK) {
+        kiln_real KILN_TAKE(a[KILN_CHUNK], b[KILN_CHUNK], c[KILN_CHUNK]), value[KILN_CHUNK];
+        for (int j = 0; j < KILN_CHUNK; j += 8)
+            KILN_TAKE(kiln_load8(a + j, x + i + j), kiln_load8(b + j, y + i + j), kiln_load8(c + j, z + i + j));
+        for (int j = 0; j < KILN_CHUNK; j++)
+            value[j] = kiln_value(KILN_TAKE(a[j], b[j], c[j]));
+        for (int j = 0; j < KILN_CHUNK; j += 8)
+            kiln_store8(result + i + j, value + j);
+    }
+#endif
+
+/* No element depends on another. A compiler that is not told so tests for overlap, and runs one by one in place. */
+#if defined(__clang__)
+#pragma clang loop vectorize(assume_safety)
+#elif defined(__GNUC__)
+#pragma GCC ivdep
+#endif
+    for (; i < end; i++)
+        result[i] = kiln_store(kiln_value(KILN_TAKE(kiln_load(x[i]), kiln_load(y[i]), kiln_load(z[i]))));
+}

@@ -1,0 +1,139 @@
+//! template elementwise
+//! about    out[i] = op(x[i], y[i], z[i]) for contiguous arrays of one dtype
+//! inputs   1..3
+//! param    block  32..1024 step 32 = sm == 0 ? 1024 : 128      -- threads per block
+//! param    elems  1..64 = sm == 0 ? 64 : max(16 / bytes, vector) -- elements per thread
+//! param    vector 1,2,4,8,16 = gcd(elems, 16 / bytes)          -- elements per memory access
+//! param    cache  plain,stream = stream                         -- cache hint of loads and stores
+//! require  elems % vector == 0                                  -- elems must be a multiple of vector
+//! require  vector * bytes <= (sm >= 100 ? 32 : 16)              -- vector must not exceed 16 bytes per access (32 from sm_100 on)
+//! tile     block * elems
+//! entry    kiln_vector align vector * bytes
+//! entry    kiln_scalar align bytes
+
+/* Compiles as it stands, with these values. A unit sets KILN_UNIT, brings its own values, real.h, the ops it uses and
+ * kiln_value, and takes the rest of this text. */
+#ifndef KILN_UNIT
+#define KILN_DTYPE_F32    1
+#define KILN_INPUTS       1
+#define KILN_BLOCK        128
+#define KILN_ELEMS        4
+#define KILN_VECTOR       4
+#define KILN_CACHE_PLAIN  0
+#define KILN_CACHE_STREAM 1
+#define KILN_CACHE        KILN_CACHE_STREAM
+#include "ops.h"
+
+KILN_FN kiln_real kiln_value(kiln_real x)
+{
+    return kiln_op_hardsigmoid(x);
+}
+#endif
+
+#define KILN_TILE     (KILN_BLOCK * KILN_ELEMS)
+#define KILN_ACCESSES (KILN_ELEMS / KILN_VECTOR)
+
+/* A word is what one access moves: KILN_VECTOR elements. */
+#if KILN_VECTOR * KILN_BYTES == 2
+typedef unsigned short kiln_word;
+#elif KILN_VECTOR * KILN_BYTES == 4
+typedef unsigned int kiln_word;
+#elif KILN_VECTOR * KILN_BYTES == 8
+typedef uint2 kiln_word;
+#elif KILN_VECTOR * KILN_BYTES == 16
+typedef uint4 kiln_word;
+#else
+struct alignas(32) kiln_word {
+    unsigned long long a, b, c, d;
+};
+#endif
+
+union kiln_lanes {
+    kiln_word word;
+    kiln_store_t lane[KILN_VECTOR];
+};
+
+/* The parameters of both entries. No pointer is restrict: out may be one of the inputs. */
+#define KILN_PARAMETERS                                                                                \
+    kiln_store_t *out, KILN_TAKE(const kiln_store_t *x, const kiln_store_t *y, const kiln_store_t *z), \
+        unsigned long long n
+
+#define KILN_APPLY(x, y, z) kiln_store(kiln_value(KILN_TAKE(kiln_load(x), kiln_load(y), kiln_load(z))))
+
+KILN_FN kiln_word kiln_fetch(const kiln_store_t *array, unsigned index)
+{
+    const kiln_word *from = (const kiln_word *)array + index;
+#if KILN_CACHE == KILN_CACHE_PLAIN
+    return *from;
+#elif KILN_VECTOR * KILN_BYTES <= 16
+    return __ldcs(from);
+#else
+    kiln_word w;
+    asm volatile("ld.global.cs.v4.b64 {%0, %1, %2, %3}, [%4];"
+                 : "=l"(w.a), "=l"(w.b), "=l"(w.c), "=l"(w.d)
+                 : "l"(__cvta_generic_to_global(from)));
+    return w;
+#endif
+}
+
+KILN_FN void kiln_put(kiln_store_t *array, unsigned index, kiln_word w)
+{
+    kiln_word *to = (kiln_word *)array + index;
+#if KILN_CACHE == KILN_CACHE_PLAIN
+    *to = w;
+#elif KILN_VECTOR * KILN_BYTES <= 16
+    __stcs(to, w);
+#else
+    asm volatile("st.global.cs.v4.b64 [%0], {%1, %2, %3, %4};"
+                 :
+                 : "l"(__cvta_generic_to_global(to)), "l"(w.a), "l"(w.b), "l"(w.c), "l"(w.d)
+                 : "memory");
+#endif
+}
+
+/* One tile per block. Thread t moves words t, t + KILN_BLOCK, ... of the tile, so that neighbours read neighbours, and
+ * starts all its loads before it needs the first. The last tile may be short: its odd elements, fewer than a word
+ * holds, go one to a thread. */
+extern "C" __global__ void __launch_bounds__(KILN_BLOCK) kiln_vector(KILN_PARAMETERS)
+{
+    const unsigned long long start = (unsigned long long)blockIdx.x * KILN_TILE;
+    const unsigned count = n - start < KILN_TILE ? (unsigned)(n - start) : KILN_TILE;
+    const unsigned words = count / KILN_VECTOR;
+    kiln_lanes KILN_TAKE(a[KILN_ACCESSES], b[KILN_ACCESSES], c[KILN_ACCESSES]);
+
+    out += start;
+    KILN_TAKE(x += start, y += start, z += start);
+#pragma unroll
+    for (unsigned k = 0; k < KILN_ACCESSES; k++) {
+        const unsigned i = k * KILN_BLOCK + threadIdx.x;
+        if (i < words)
+            KILN_TAKE(a[k].word = kiln_fetch(x, i), b[k].word = kiln_fetch(y, i), c[k].word = kiln_fetch(z, i));
+    }
+#pragma unroll
+    for (unsigned k = 0; k < KILN_ACCESSES; k++) {
+        const unsigned i = k * KILN_BLOCK + threadIdx.x;
+        if (i < words) {
+            kiln_lanes result;
+#pragma unroll
+            for (unsigned j = 0; j < KILN_VECTOR; j++)
+                result.lane[j] = KILN_APPLY(a[k].lane[j], b[k].lane[j], c[k].lane[j]);
+            kiln_put(out, i, result.word);
+        }
+    }
+    const unsigned i = words * KILN_VECTOR + threadIdx.x;
+    if (KILN_VECTOR > 1 && i < count)
+        out[i] = KILN_APPLY(x[i], y[i], z[i]);
+}
+
+/* The same tile one element at a time, for arrays that are not aligned to words. */
+extern "C" __global__ void __launch_bounds__(KILN_BLOCK) kiln_scalar(KILN_PARAMETERS)
+{
+    const unsigned long long start = (unsigned long long)blockIdx.x * KILN_TILE;
+    const unsigned count = n - start < KILN_TILE ? (unsigned)(n - start) : KILN_TILE;
+
+    out += start;
+    KILN_TAKE(x += start, y += start, z += start);
+#pragma unroll 1
+    for (unsigned i = threadIdx.x; i < count; i += KILN_BLOCK)
+        out[i] = KILN_APPLY(x[i], y[i], z[i]);
+}
