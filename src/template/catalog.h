@@ -1,0 +1,24 @@
+/* All templates and ops that a service knows. Immutable once open, so any thread may read it. */
+#ifndef KILN_TEMPLATE_CATALOG_H
+#define KILN_TEMPLATE_CATALOG_H
+
+#include "template/manifest.h"
+#include "template/op.h"
+
+enum { KILN__TEMPLATES_MAX = 32 };
+
+typedef struct kiln__catalog {
+    kiln__op_table ops;
+    kiln__template *templates[KILN__TEMPLATES_MAX];
+    uint32_t template_count;
+    const char *prelude; /* text of real.h, borrowed */
+} kiln__catalog;
+
+/* Reads the embedded texts. Errors: KILN_ENOMEM; KILN_ESPEC if they were broken when the library was built. */
+kiln_status kiln__catalog_init(kiln__catalog *out, kiln_report *report);
+void kiln__catalog_fini(kiln__catalog *catalog);
+
+/* NULL if unknown. */
+const kiln__template *kiln__catalog_template(const kiln__catalog *catalog, const char *name, size_t length);
+
+#endif

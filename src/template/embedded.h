@@ -1,0 +1,17 @@
+/* The kernel templates, embedded in the library when it is built. */
+#ifndef KILN_TEMPLATE_EMBEDDED_H
+#define KILN_TEMPLATE_EMBEDDED_H
+
+#include <stddef.h>
+
+/* One file of kernel_templates/, byte for byte. */
+typedef struct kiln__embedded_file {
+    const char *name; /* without a directory: "elementwise.cu" */
+    const char *text; /* followed by a NUL that length does not count */
+    size_t length;
+} kiln__embedded_file;
+
+extern const kiln__embedded_file kiln__embedded_files[];
+extern const size_t kiln__embedded_count;
+
+#endif

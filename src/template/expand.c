@@ -1,0 +1,253 @@
+#include "template/expand.h"
+#include "base/alloc.h"
+#include "base/number.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    FIELDS_MAX = 32,
+    TEXT_MAX = 16384 /* of one spec: bounds the work for a hostile line of many specs and one long value */
+};
+
+#define FAIL(report, ...) kiln__fail(report, KILN_ESPEC, KILN__STAGE_SPEC, 0, __VA_ARGS__)
+
+/* A field and the values it takes, each as a stretch of `text`. */
+typedef struct column {
+    kiln__word name;
+    kiln__text text;
+    size_t *starts; /* count + 1 of them: value i is from starts[i] to starts[i + 1] */
+    uint32_t count, capacity;
+} column;
+
+typedef struct expansion {
+    const kiln__catalog *catalog;
+    column columns[FIELDS_MAX];
+    uint32_t column_count;
+    kiln__expand_word word;
+    void *word_data;
+    kiln_report *report;
+} expansion;
+
+static kiln_status add_value(const expansion *e, column *c, kiln__word value)
+{
+    if (value.length > TEXT_MAX)
+        return FAIL(e->report, "%s=%s is longer than %d characters", kiln__word_quote(c->name).text,
+                    kiln__word_quote(value).text, TEXT_MAX);
+    if (c->count == KILN__EXPAND_MAX)
+        return FAIL(e->report, "field %s stands for more than %d values", kiln__word_quote(c->name).text,
+                    KILN__EXPAND_MAX);
+    if (c->count + 1 >= c->capacity) {
+        uint32_t capacity = c->capacity == 0 ? 8 : 2 * c->capacity;
+        size_t *starts = kiln__realloc(c->starts, capacity * sizeof(*starts));
+        if (starts == NULL)
+            return kiln__fail_memory(e->report, KILN__STAGE_SPEC);
+        c->starts = starts;
+        c->capacity = capacity;
+    }
+    c->starts[c->count++] = c->text.length;
+    kiln__text_append_bytes(&c->text, value.text, value.length);
+    c->starts[c->count] = c->text.length;
+    return c->text.failed ? kiln__fail_memory(e->report, KILN__STAGE_SPEC) : KILN_OK;
+}
+
+/* True for n and for what any template declares as an integer. Which template is meant may itself be a list. */
+static bool is_integer_field(const kiln__catalog *catalog, kiln__word name)
+{
+    if (kiln__word_is(name, "n"))
+        return true;
+    for (uint32_t i = 0; i < catalog->template_count; i++) {
+        int param = kiln__template_param(catalog->templates[i], name.text, name.length);
+        if (param >= 0 && !catalog->templates[i]->params[param].is_enum)
+            return true;
+    }
+    return false;
+}
+
+static bool parse_uint(kiln__word word, uint64_t *out)
+{
+    return word.text != NULL && kiln__number_parse_uint(word.text, word.length, out);
+}
+
+/* "A..B", "A..B+S" or "A..B*F" */
+static bool parse_range(kiln__word text, uint64_t *first, uint64_t *last, uint64_t *step, bool *multiplies)
+{
+    kiln__word by = text;
+    kiln__word low = kiln__word_cut(&by, "..");
+    kiln__word after = by;
+    *multiplies = memchr(after.text, '*', after.length) != NULL;
+    kiln__word high = kiln__word_cut(&after, *multiplies ? "*" : "+");
+    *step = 1;
+    return parse_uint(low, first) && parse_uint(high, last) && (after.text == NULL || parse_uint(after, step));
+}
+
+static kiln_status add_range(const expansion *e, column *c, kiln__word text)
+{
+    uint64_t value, last, step;
+    bool multiplies;
+    kiln__quote quote = kiln__word_quote(text), name = kiln__word_quote(c->name);
+    if (!is_integer_field(e->catalog, c->name))
+        return FAIL(e->report, "%s=%s: only fields of whole numbers take ranges", name.text, quote.text);
+    if (!parse_range(text, &value, &last, &step, &multiplies))
+        return FAIL(e->report, "%s=%s is not a range: write A..B, A..B+STEP or A..B*FACTOR", name.text, quote.text);
+    if (value > last)
+        return FAIL(e->report, "%s=%s is empty: the first number is above the last", name.text, quote.text);
+    if (step == 0 || (multiplies && (step == 1 || value == 0)))
+        return FAIL(e->report, "%s=%s never ends: %s", name.text, quote.text,
+                    multiplies ? "begin above 0 and multiply by 2 or more" : "step by 1 or more");
+    for (;;) {
+        char number[KILN__NUMBER_SIZE];
+        int length = snprintf(number, sizeof(number), "%" PRIu64, value);
+        kiln_status status = add_value(e, c, (kiln__word){ number, (size_t)length });
+        bool overflows =
+            multiplies ? __builtin_mul_overflow(value, step, &value) : __builtin_add_overflow(value, step, &value);
+        if (status != KILN_OK || overflows || value > last)
+            return status;
+    }
+}
+
+/* Cuts the value before the next comma outside parentheses off *list; the rest has a NULL text after the last. */
+static kiln__word next_value(kiln__word *list)
+{
+    int depth = 0;
+    size_t length = 0;
+    for (; length < list->length && (depth > 0 || list->text[length] != ','); length++) {
+        if (list->text[length] == '(')
+            depth++;
+        else if (list->text[length] == ')' && depth > 0)
+            depth--;
+    }
+    kiln__word value = { list->text, length };
+    bool is_last = length == list->length;
+    *list = is_last ? (kiln__word){ NULL, 0 } : (kiln__word){ list->text + length + 1, list->length - length - 1 };
+    return kiln__word_trim(value);
+}
+
+static kiln_status add_list(const expansion *e, column *c, kiln__word list);
+
+/* What a word stands for is a list in turn, but of plain targets: the word is not asked about again. */
+static kiln_status add_word(const expansion *e, column *c, kiln__word value)
+{
+    expansion plain = { .catalog = e->catalog, .report = e->report };
+    char word[8];
+    kiln__text list = { 0 };
+    snprintf(word, sizeof(word), "%.*s", (int)value.length, value.text);
+    kiln_status status = e->word(e->word_data, word, &list, e->report);
+    if (status == KILN_OK && list.failed)
+        status = kiln__fail_memory(e->report, KILN__STAGE_SPEC);
+    if (status == KILN_OK && list.length == 0)
+        status = kiln__fail(e->report, KILN_ETARGET, KILN__STAGE_SPEC, 0, "target=%s stands for no target here", word);
+    if (status == KILN_OK)
+        status = add_list(&plain, c, (kiln__word){ kiln__text_string(&list), list.length });
+    kiln__text_fini(&list);
+    return status;
+}
+
+static kiln_status add_item(const expansion *e, column *c, kiln__word value)
+{
+    bool is_target = kiln__word_is(c->name, "target");
+    bool is_op = kiln__word_is(c->name, "op");
+    if (is_target && e->word != NULL && (kiln__word_is(value, "all") || kiln__word_is(value, "native")))
+        return add_word(e, c, value);
+    if (!is_op && value.length > 0 && memmem(value.text, value.length, "..", 2) != NULL)
+        return add_range(e, c, value);
+    return add_value(e, c, value);
+}
+
+static kiln_status add_list(const expansion *e, column *c, kiln__word list)
+{
+    kiln__word whole = list;
+    kiln_status status = KILN_OK;
+    while (list.text != NULL && status == KILN_OK) {
+        kiln__word value = next_value(&list);
+        bool is_alone = value.length == whole.length;
+        if (value.length == 0 && !is_alone)
+            return FAIL(e->report, "%s=%s: a value is missing beside a comma", kiln__word_quote(c->name).text,
+                        kiln__word_quote(whole).text);
+        status = add_item(e, c, value);
+    }
+    return status;
+}
+
+static kiln_status read_columns(expansion *e, kiln__word line)
+{
+    kiln__word name, value;
+    kiln_status status;
+    while ((status = kiln__spec_next_field(&line, &name, &value, e->report)) == KILN_OK && name.length > 0) {
+        if (e->column_count == FIELDS_MAX)
+            return FAIL(e->report, "field %s is one too many: more than %d fields", kiln__word_quote(name).text,
+                        FIELDS_MAX);
+        column *c = &e->columns[e->column_count++];
+        c->name = name;
+        status = add_list(e, c, value);
+        if (status != KILN_OK)
+            break;
+    }
+    return status;
+}
+
+static kiln_status count_specs(const expansion *e, uint64_t *out)
+{
+    *out = 1;
+    for (uint32_t i = 0; i < e->column_count; i++) {
+        *out *= e->columns[i].count;
+        if (*out > KILN__EXPAND_MAX)
+            return FAIL(e->report, "the line stands for more than %d specs", KILN__EXPAND_MAX);
+    }
+    return KILN_OK;
+}
+
+/* Spec `index` of the product, the last field fastest. */
+static kiln_status make_spec(const expansion *e, uint64_t index, kiln__text *text, kiln_spec *out)
+{
+    uint32_t choices[FIELDS_MAX];
+    for (uint32_t i = e->column_count; i-- > 0;) {
+        choices[i] = (uint32_t)(index % e->columns[i].count);
+        index /= e->columns[i].count;
+    }
+    text->length = 0;
+    for (uint32_t i = 0; i < e->column_count; i++) {
+        const column *c = &e->columns[i];
+        size_t start = c->starts[choices[i]];
+        kiln__text_append(text, " ");
+        kiln__text_append_bytes(text, c->name.text, c->name.length);
+        kiln__text_append(text, "=");
+        kiln__text_append_bytes(text, kiln__text_string(&c->text) + start, c->starts[choices[i] + 1] - start);
+    }
+    if (text->failed)
+        return kiln__fail_memory(e->report, KILN__STAGE_SPEC);
+    if (text->length > TEXT_MAX)
+        return FAIL(e->report, "a spec of the line is longer than %d characters", TEXT_MAX);
+    return kiln__spec_parse(out, e->catalog, kiln__text_string(text), e->report);
+}
+
+static void fini(expansion *e)
+{
+    for (uint32_t i = 0; i < e->column_count; i++) {
+        kiln__text_fini(&e->columns[i].text);
+        kiln__free(e->columns[i].starts);
+    }
+}
+
+/* Specs are large and their lines short: making them twice beats keeping them. */
+kiln_status kiln__spec_expand(const kiln__catalog *catalog, const char *line, kiln__expand_word word, void *word_data,
+                              int (*fn)(void *data, kiln_spec *spec), void *data, kiln_report *report)
+{
+    expansion e = { .catalog = catalog, .word = word, .word_data = word_data, .report = report };
+    uint64_t count = 0;
+    kiln__text text = { 0 };
+    kiln_spec spec;
+    kiln_status status = read_columns(&e, (kiln__word){ line, strlen(line) });
+    if (status == KILN_OK)
+        status = count_specs(&e, &count);
+    for (uint64_t i = 0; i < count && status == KILN_OK; i++)
+        status = make_spec(&e, i, &text, &spec);
+    for (uint64_t i = 0; i < count && status == KILN_OK; i++) {
+        status = make_spec(&e, i, &text, &spec);
+        if (status == KILN_OK && fn(data, &spec) != 0)
+            break;
+    }
+    kiln__text_fini(&text);
+    fini(&e);
+    return status;
+}

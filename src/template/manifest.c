@@ -1,0 +1,510 @@
+#include "template/manifest.h"
+#include "base/alloc.h"
+#include "base/number.h"
+#include "base/text.h"
+#include "template/formula.h"
+#include "template/word.h"
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    MARK_LENGTH = 3, /* of "//!" */
+    ENTRY_NAME_MAX = 63,
+    LIST_MAX = 64
+};
+
+/* So that a value is an int in the template's C text. */
+static const int64_t value_max = INT32_MAX;
+
+typedef struct reader {
+    kiln__template *out;
+    uint32_t line;
+    uint32_t tile_line, param_lines[KILN__PARAMS_MAX], require_lines[KILN__REQUIRES_MAX],
+        entry_lines[KILN__ENTRIES_MAX];
+    kiln_report *report;
+} reader;
+
+static kiln_status fail(const reader *r, uint32_t line, const char *format, ...) KILN__PRINTF(3, 4);
+
+static kiln_status fail(const reader *r, uint32_t line, const char *format, ...)
+{
+    char what[400];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(what, sizeof(what), format, arguments);
+    va_end(arguments);
+    return kiln__fail(r->report, KILN_ESPEC, KILN__STAGE_SPEC, 0, "template %s, line %u: %s",
+                      r->out->name == NULL ? "without a name" : r->out->name, line, what);
+}
+
+static kiln_status copy(const reader *r, char **out, kiln__word word)
+{
+    *out = kiln__memdup(word.length > 0 ? word.text : "", word.length);
+    return *out == NULL ? kiln__fail_memory(r->report, KILN__STAGE_SPEC) : KILN_OK;
+}
+
+static bool parse_number(kiln__word word, int64_t *out)
+{
+    uint64_t value;
+    if (!kiln__number_parse_uint(word.text, word.length, &value) || value > (uint64_t)value_max)
+        return false;
+    *out = (int64_t)value;
+    return true;
+}
+
+/* Names that mean something else in specs, in formulas or, in upper case after KILN_, in units. */
+static bool is_reserved(kiln__word name)
+{
+    static const char *const reserved[] = { "op",     "template", "dtype", "target", "n",    "bytes", "sm",
+                                            "inputs", "min",      "max",   "gcd",    "unit", "fn",    "infinity" };
+    for (size_t i = 0; i < sizeof(reserved) / sizeof(reserved[0]); i++)
+        if (kiln__word_is(name, reserved[i]))
+            return true;
+    return false;
+}
+
+static kiln_status read_template(reader *r, kiln__word rest)
+{
+    if (r->out->name != NULL)
+        return fail(r, r->line, "'template' is given twice");
+    if (!kiln__word_is_name(rest))
+        return fail(r, r->line, "'%s' is not a name of lower-case letters, digits and '_'",
+                    kiln__word_quote(rest).text);
+    return copy(r, &r->out->name, rest);
+}
+
+static kiln_status read_about(reader *r, kiln__word rest)
+{
+    kiln__text doc = { 0 };
+    if (r->out->doc != NULL)
+        kiln__text_printf(&doc, "%s ", r->out->doc);
+    kiln__text_append_bytes(&doc, rest.text, rest.length);
+    kiln__free(r->out->doc);
+    r->out->doc = kiln__text_take(&doc);
+    return r->out->doc == NULL ? kiln__fail_memory(r->report, KILN__STAGE_SPEC) : KILN_OK;
+}
+
+static kiln_status read_inputs(reader *r, kiln__word rest)
+{
+    if (r->out->max_inputs != 0)
+        return fail(r, r->line, "'inputs' is given twice");
+    kiln__word high = rest;
+    kiln__word low = kiln__word_cut(&high, "..");
+    if (high.text == NULL)
+        high = low;
+    int64_t least, most;
+    if (!parse_number(low, &least) || !parse_number(high, &most) || least < 1 || most < least ||
+        most > KILN__INPUTS_MAX)
+        return fail(r, r->line, "inputs '%s' is not a range within 1..%d", kiln__word_quote(rest).text,
+                    KILN__INPUTS_MAX);
+    r->out->min_inputs = (uint32_t)least;
+    r->out->max_inputs = (uint32_t)most;
+    return KILN_OK;
+}
+
+static kiln_status read_range(const reader *r, kiln__param *param, kiln__word values)
+{
+    kiln__word step = values;
+    kiln__word high = kiln__word_cut(&step, "step");
+    kiln__word low = kiln__word_cut(&high, "..");
+    param->step = 1;
+    if (!parse_number(low, &param->low) || !parse_number(high, &param->high) ||
+        (step.text != NULL && !parse_number(step, &param->step)) || param->low > param->high || param->step < 1)
+        return fail(r, r->line, "'%s' is not a range: write LOW..HIGH or LOW..HIGH step STEP",
+                    kiln__word_quote(values).text);
+    return KILN_OK;
+}
+
+static uint32_t count_items(kiln__word values)
+{
+    uint32_t count = 0;
+    while (values.text != NULL && count <= LIST_MAX) {
+        kiln__word_cut(&values, ",");
+        count++;
+    }
+    return count;
+}
+
+static kiln_status read_list(const reader *r, kiln__param *param, kiln__word values)
+{
+    param->is_list = true;
+    param->list = kiln__calloc(param->count, sizeof(*param->list));
+    if (param->list == NULL)
+        return kiln__fail_memory(r->report, KILN__STAGE_SPEC);
+    for (uint32_t i = 0; i < param->count; i++) {
+        kiln__word item = kiln__word_cut(&values, ",");
+        if (!parse_number(item, &param->list[i]))
+            return fail(r, r->line, "'%s' is not a whole number", kiln__word_quote(item).text);
+        if (i > 0 && param->list[i] <= param->list[i - 1])
+            return fail(r, r->line, "'%s' is out of order: list values from small to large",
+                        kiln__word_quote(item).text);
+    }
+    param->low = param->list[0];
+    param->high = param->list[param->count - 1];
+    param->step = 1;
+    return KILN_OK;
+}
+
+static int find_word(const kiln__param *param, kiln__word word)
+{
+    for (uint32_t i = 0; i < param->count; i++)
+        if (param->words[i] != NULL && kiln__word_is(word, param->words[i]))
+            return (int)i;
+    return -1;
+}
+
+static kiln_status read_words(const reader *r, kiln__param *param, kiln__word values)
+{
+    param->is_enum = true;
+    param->words = kiln__calloc(param->count, sizeof(*param->words));
+    if (param->words == NULL)
+        return kiln__fail_memory(r->report, KILN__STAGE_SPEC);
+    for (uint32_t i = 0; i < param->count; i++) {
+        kiln__word item = kiln__word_cut(&values, ",");
+        if (!kiln__word_is_name(item) || find_word(param, item) >= 0)
+            return fail(r, r->line, "'%s' is not a new word of lower-case letters, digits and '_'",
+                        kiln__word_quote(item).text);
+        kiln_status status = copy(r, &param->words[i], item);
+        if (status != KILN_OK)
+            return status;
+    }
+    return KILN_OK;
+}
+
+static kiln_status read_values(const reader *r, kiln__param *param, kiln__word values)
+{
+    if (values.length == 0)
+        return fail(r, r->line, "param %s has no values: write a range, a list or words", param->name);
+    if (memmem(values.text, values.length, "..", 2) != NULL)
+        return read_range(r, param, values);
+    param->count = count_items(values);
+    if (param->count > LIST_MAX)
+        return fail(r, r->line, "param %s has more than %d values", param->name, LIST_MAX);
+    bool is_number = values.text[0] >= '0' && values.text[0] <= '9';
+    return is_number ? read_list(r, param, values) : read_words(r, param, values);
+}
+
+static kiln_status read_param(reader *r, kiln__word rest)
+{
+    kiln__template *out = r->out;
+    kiln__word doc = rest;
+    kiln__word value = kiln__word_cut(&doc, "--");
+    kiln__word values = kiln__word_cut(&value, "=");
+    kiln__word name = kiln__word_next(&values);
+    if (out->param_count == KILN__PARAMS_MAX)
+        return fail(r, r->line, "more than %d params", KILN__PARAMS_MAX);
+    if (!kiln__word_is_name(name) || is_reserved(name) || kiln__template_param(out, name.text, name.length) >= 0)
+        return fail(r, r->line, "'%s' cannot name a param: it is taken, or not of lower-case letters, digits and '_'",
+                    kiln__word_quote(name).text);
+    if (value.length == 0)
+        return fail(r, r->line, "param %s has no default: write = and a formula or word", kiln__word_quote(name).text);
+    kiln__param *param = &out->params[out->param_count];
+    r->param_lines[out->param_count++] = r->line;
+    kiln_status status = copy(r, &param->name, name);
+    if (status == KILN_OK)
+        status = copy(r, &param->values, values);
+    if (status == KILN_OK)
+        status = copy(r, &param->default_text, value);
+    if (status == KILN_OK)
+        status = copy(r, &param->doc, doc);
+    return status == KILN_OK ? read_values(r, param, values) : status;
+}
+
+static kiln_status read_require(reader *r, kiln__word rest)
+{
+    kiln__template *out = r->out;
+    kiln__word doc = rest;
+    kiln__word formula = kiln__word_cut(&doc, "--");
+    if (out->require_count == KILN__REQUIRES_MAX)
+        return fail(r, r->line, "more than %d requirements", KILN__REQUIRES_MAX);
+    kiln__require *require = &out->requires[out->require_count];
+    r->require_lines[out->require_count++] = r->line;
+    kiln_status status = copy(r, &require->formula, formula);
+    return status == KILN_OK ? copy(r, &require->doc, doc.length > 0 ? doc : formula) : status;
+}
+
+static kiln_status read_tile(reader *r, kiln__word rest)
+{
+    if (r->out->tile != NULL)
+        return fail(r, r->line, "'tile' is given twice");
+    r->tile_line = r->line;
+    return copy(r, &r->out->tile, rest);
+}
+
+static kiln_status read_entry(reader *r, kiln__word rest)
+{
+    kiln__template *out = r->out;
+    kiln__word name = kiln__word_next(&rest);
+    kiln__word keyword = kiln__word_next(&rest);
+    if (out->entry_count == KILN__ENTRIES_MAX)
+        return fail(r, r->line, "more than %d entries", KILN__ENTRIES_MAX);
+    if (!kiln__text_is_identifier(name.text, name.length) || name.length > ENTRY_NAME_MAX ||
+        !kiln__word_is(keyword, "align"))
+        return fail(r, r->line, "write entry NAME align FORMULA, NAME an identifier of at most %d characters",
+                    ENTRY_NAME_MAX);
+    for (uint32_t i = 0; i < out->entry_count; i++)
+        if (kiln__word_is(name, out->entries[i].name))
+            return fail(r, r->line, "entry %s is given twice", out->entries[i].name);
+    kiln__entry_point *entry = &out->entries[out->entry_count];
+    r->entry_lines[out->entry_count++] = r->line;
+    kiln_status status = copy(r, &entry->name, name);
+    return status == KILN_OK ? copy(r, &entry->align, rest) : status;
+}
+
+static const struct {
+    const char *keyword;
+    kiln_status (*read)(reader *r, kiln__word rest);
+} declarations[] = {
+    { "template", read_template }, { "about", read_about }, { "inputs", read_inputs }, { "param", read_param },
+    { "require", read_require },   { "tile", read_tile },   { "entry", read_entry },
+};
+
+static const char *keyword_at(const void *data, size_t i)
+{
+    (void)data;
+    return i < sizeof(declarations) / sizeof(declarations[0]) ? declarations[i].keyword : NULL;
+}
+
+static kiln_status read_line(reader *r, kiln__word line)
+{
+    kiln__word rest = kiln__word_trim(line);
+    kiln__word keyword = kiln__word_next(&rest);
+    if (keyword.length == 0)
+        return KILN_OK;
+    for (size_t i = 0; keyword_at(NULL, i) != NULL; i++)
+        if (kiln__word_is(keyword, declarations[i].keyword))
+            return declarations[i].read(r, rest);
+    return fail(r, r->line, "unknown declaration '%s': %s", kiln__word_quote(keyword).text,
+                kiln__word_hint(keyword, keyword_at, NULL).text);
+}
+
+static kiln_status read_lines(reader *r, const char *text)
+{
+    kiln_status status = KILN_OK;
+    while (*text != '\0' && status == KILN_OK) {
+        size_t length = strcspn(text, "\n");
+        r->line++;
+        if (strncmp(text, "//!", MARK_LENGTH) == 0)
+            status = read_line(r, (kiln__word){ text + MARK_LENGTH, length - MARK_LENGTH });
+        text += length + (text[length] == '\n');
+    }
+    return status;
+}
+
+typedef struct scope {
+    const kiln__template *template;
+    const kiln__param *words; /* whose words are names too, or NULL */
+} scope;
+
+static bool is_known(const void *data, const char *name, size_t length, int64_t *value)
+{
+    const scope *s = data;
+    kiln__word word = { name, length };
+    *value = 0;
+    return kiln__word_is(word, "bytes") || kiln__word_is(word, "sm") || kiln__word_is(word, "inputs") ||
+           kiln__template_param(s->template, name, length) >= 0 || (s->words != NULL && find_word(s->words, word) >= 0);
+}
+
+static kiln_status check_formula(const reader *r, uint32_t line, const char *formula, const kiln__param *words)
+{
+    scope s = { r->out, words };
+    char problem[256];
+    if (kiln__formula_check(formula, is_known, &s, problem, sizeof(problem)))
+        return KILN_OK;
+    return fail(r, line, "%s", problem);
+}
+
+/* Formulas may speak of parameters declared below them, so they are looked at last. */
+static kiln_status check_formulas(const reader *r)
+{
+    const kiln__template *out = r->out;
+    kiln_status status = check_formula(r, r->tile_line, out->tile, NULL);
+    for (uint32_t i = 0; i < out->param_count && status == KILN_OK; i++)
+        status = check_formula(r, r->param_lines[i], out->params[i].default_text,
+                               out->params[i].is_enum ? &out->params[i] : NULL);
+    for (uint32_t i = 0; i < out->require_count && status == KILN_OK; i++)
+        status = check_formula(r, r->require_lines[i], out->requires[i].formula, NULL);
+    for (uint32_t i = 0; i < out->entry_count && status == KILN_OK; i++)
+        status = check_formula(r, r->entry_lines[i], out->entries[i].align, NULL);
+    return status;
+}
+
+static kiln_status check_complete(const reader *r)
+{
+    const kiln__template *out = r->out;
+    int block = kiln__template_param(out, "block", strlen("block"));
+    const char *missing = out->name == NULL       ? "template NAME"
+                          : out->max_inputs == 0  ? "inputs LOW..HIGH"
+                          : out->tile == NULL     ? "tile FORMULA"
+                          : out->entry_count == 0 ? "entry NAME align FORMULA"
+                          : block < 0             ? "param block"
+                                                  : NULL;
+    if (missing != NULL)
+        return fail(r, r->line, "the declaration '%s' is missing", missing);
+    if (out->params[block].is_enum || out->params[block].low < 1)
+        return fail(r, r->param_lines[block], "param block must be a number of threads, 1 or more");
+    return check_formulas(r);
+}
+
+kiln_status kiln__template_parse(kiln__template **out, const char *text, const char *cpu_text, kiln_report *report)
+{
+    *out = NULL;
+    kiln__template *template = kiln__calloc(1, sizeof(*template));
+    if (template == NULL)
+        return kiln__fail_memory(report, KILN__STAGE_SPEC);
+    template->text = text;
+    template->cpu_text = cpu_text;
+    reader r = { .out = template, .report = report };
+    kiln_status status = read_lines(&r, text);
+    if (status == KILN_OK)
+        status = check_complete(&r);
+    if (status == KILN_OK && template->doc == NULL)
+        status = copy(&r, &template->doc, (kiln__word){ "", 0 });
+    if (status == KILN_OK)
+        *out = template;
+    else
+        kiln__template_free(template);
+    return status;
+}
+
+static void fini_param(kiln__param *param)
+{
+    for (uint32_t i = 0; i < param->count && param->words != NULL; i++)
+        kiln__free(param->words[i]);
+    kiln__free(param->words);
+    kiln__free(param->list);
+    kiln__free(param->name);
+    kiln__free(param->values);
+    kiln__free(param->default_text);
+    kiln__free(param->doc);
+}
+
+void kiln__template_free(kiln__template *template)
+{
+    if (template == NULL)
+        return;
+    for (uint32_t i = 0; i < template->param_count; i++)
+        fini_param(&template->params[i]);
+    for (uint32_t i = 0; i < template->require_count; i++) {
+        kiln__free(template->requires[i].formula);
+        kiln__free(template->requires[i].doc);
+    }
+    for (uint32_t i = 0; i < template->entry_count; i++) {
+        kiln__free(template->entries[i].name);
+        kiln__free(template->entries[i].align);
+    }
+    kiln__free(template->name);
+    kiln__free(template->doc);
+    kiln__free(template->tile);
+    kiln__free(template);
+}
+
+int kiln__template_param(const kiln__template *template, const char *name, size_t length)
+{
+    for (uint32_t i = 0; i < template->param_count; i++)
+        if (kiln__word_is((kiln__word){ name, length }, template->params[i].name))
+            return (int)i;
+    return -1;
+}
+
+static const char *word_at(const void *data, size_t i)
+{
+    const kiln__param *param = data;
+    return i < param->count ? param->words[i] : NULL;
+}
+
+static bool is_all_digits(kiln__word word)
+{
+    size_t i = 0;
+    while (i < word.length && word.text[i] >= '0' && word.text[i] <= '9')
+        i++;
+    return i == word.length && i > 0;
+}
+
+/* The nearest allowed values below and above a value within the range; -1 if there is none on that side. */
+static void nearest(const kiln__param *param, int64_t value, int64_t *below, int64_t *above)
+{
+    *below = value - (value - param->low) % param->step;
+    *above = *below + param->step <= param->high ? *below + param->step : -1;
+    for (uint32_t i = 0; i < param->count && param->is_list; i++) {
+        if (param->list[i] > value) {
+            *above = param->list[i];
+            break;
+        }
+        *below = param->list[i];
+    }
+}
+
+static void explain(const kiln__param *param, kiln__word text, int64_t value, char *problem, size_t size)
+{
+    kiln__quote given = kiln__word_quote(text);
+    if (value > param->high) {
+        snprintf(problem, size, "%s=%s is above %lld", param->name, given.text, (long long)param->high);
+        return;
+    }
+    if (value < param->low) {
+        snprintf(problem, size, "%s=%s is below %lld", param->name, given.text, (long long)param->low);
+        return;
+    }
+    int64_t below, above;
+    nearest(param, value, &below, &above);
+    char rule[100];
+    if (param->is_list)
+        snprintf(rule, sizeof(rule), "one of %s",
+                 kiln__word_quote((kiln__word){ param->values, strlen(param->values) }).text);
+    else if (param->low % param->step == 0)
+        snprintf(rule, sizeof(rule), "a multiple of %lld", (long long)param->step);
+    else
+        snprintf(rule, sizeof(rule), "in %s",
+                 kiln__word_quote((kiln__word){ param->values, strlen(param->values) }).text);
+    if (above < 0)
+        snprintf(problem, size, "%s=%s is not %s: the nearest is %lld", param->name, given.text, rule,
+                 (long long)below);
+    else
+        snprintf(problem, size, "%s=%s is not %s: the nearest are %lld and %lld", param->name, given.text, rule,
+                 (long long)below, (long long)above);
+}
+
+static bool parse_word(const kiln__param *param, kiln__word text, int64_t *out, char *problem, size_t size)
+{
+    int index = find_word(param, text);
+    if (index < 0)
+        snprintf(problem, size, "unknown %s '%s': %s", param->name, kiln__word_quote(text).text,
+                 kiln__word_hint(text, word_at, param).text);
+    else
+        *out = index;
+    return index >= 0;
+}
+
+bool kiln__param_parse(const kiln__param *param, const char *text, size_t length, int64_t *out, char *problem,
+                       size_t size)
+{
+    kiln__word word = { text, length };
+    if (param->is_enum)
+        return parse_word(param, word, out, problem, size);
+    int64_t value = INT64_MAX;
+    if (!parse_number(word, &value) && !is_all_digits(word)) {
+        snprintf(problem, size, "%s=%s is not a whole number: %s allows %s", param->name, kiln__word_quote(word).text,
+                 param->name, param->values);
+        return false;
+    }
+    if (!kiln__param_allows(param, value)) {
+        explain(param, word, value, problem, size);
+        return false;
+    }
+    *out = value;
+    return true;
+}
+
+bool kiln__param_allows(const kiln__param *param, int64_t value)
+{
+    if (param->is_enum)
+        return value >= 0 && value < param->count;
+    if (value < param->low || value > param->high)
+        return false;
+    for (uint32_t i = 0; i < param->count && param->is_list; i++)
+        if (param->list[i] == value)
+            return true;
+    return !param->is_list && (value - param->low) % param->step == 0;
+}

@@ -1,0 +1,65 @@
+/* The declarations in a template's header comment: see docs/templates.md. */
+#ifndef KILN_TEMPLATE_MANIFEST_H
+#define KILN_TEMPLATE_MANIFEST_H
+
+#include "base/report.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { KILN__PARAMS_MAX = 16, KILN__ENTRIES_MAX = 4, KILN__REQUIRES_MAX = 16, KILN__INPUTS_MAX = 3 };
+
+/* A declared parameter. Integers are a range with a step or a list of values; enumerations a list of words. */
+typedef struct kiln__param {
+    char *name;
+    char *values;       /* as declared: "32..1024 step 32", "1,2,4,8,16", "plain,stream" */
+    char *default_text; /* a formula, or a word of an enumeration */
+    char *doc;
+    bool is_enum;
+    bool is_list; /* an integer from a list */
+    int64_t low, high, step;
+    int64_t *list;  /* is_list: the allowed integers */
+    char **words;   /* is_enum */
+    uint32_t count; /* length of list or words */
+} kiln__param;
+
+typedef struct kiln__require {
+    char *formula;
+    char *doc; /* the message when it does not hold */
+} kiln__require;
+
+typedef struct kiln__entry_point {
+    char *name;
+    char *align; /* formula: bytes that every pointer must be aligned to */
+} kiln__entry_point;
+
+typedef struct kiln__template {
+    char *name, *doc;
+    uint32_t min_inputs, max_inputs;
+    kiln__param params[KILN__PARAMS_MAX];
+    uint32_t param_count;
+    kiln__require requires[KILN__REQUIRES_MAX];
+    uint32_t require_count;
+    kiln__entry_point entries[KILN__ENTRIES_MAX];
+    uint32_t entry_count;
+    char *tile;           /* formula: elements per block of threads */
+    const char *text;     /* the CUDA text, borrowed */
+    const char *cpu_text; /* its cpu twin, NULL if there is none; borrowed */
+} kiln__template;
+
+/* Reads the declarations of `text`, which is borrowed for the template's life. Errors: KILN_ESPEC naming the line,
+ * KILN_ENOMEM. */
+kiln_status kiln__template_parse(kiln__template **out, const char *text, const char *cpu_text, kiln_report *report);
+void kiln__template_free(kiln__template *template);
+
+/* Index of a parameter, -1 if there is none. */
+int kiln__template_param(const kiln__template *template, const char *name, size_t length);
+
+/* Checks one value's text against the parameter: its number, or the index of a word. On failure one line in problem
+ * that names the nearest allowed value. */
+bool kiln__param_parse(const kiln__param *param, const char *text, size_t length, int64_t *out, char *problem,
+                       size_t size);
+
+/* Checks a number that came from a default formula. */
+bool kiln__param_allows(const kiln__param *param, int64_t value);
+
+#endif

@@ -1,0 +1,154 @@
+#include "template/unit.h"
+#include "base/alloc.h"
+#include <string.h>
+
+#define FAIL(report, ...) kiln__fail(report, KILN_ESPEC, KILN__STAGE_SPEC, 0, __VA_ARGS__)
+
+static void append_upper(kiln__text *out, const char *name)
+{
+    for (; *name != '\0'; name++) {
+        char c = (char)(*name >= 'a' && *name <= 'z' ? *name - 'a' + 'A' : *name);
+        kiln__text_append_bytes(out, &c, 1);
+    }
+}
+
+/* "#define KILN_CACHE_STREAM 1"; `word` may be NULL. */
+static void append_define(kiln__text *out, const char *name, const char *word, int64_t value)
+{
+    kiln__text_append(out, "#define KILN_");
+    append_upper(out, name);
+    if (word != NULL) {
+        kiln__text_append(out, "_");
+        append_upper(out, word);
+    }
+    kiln__text_printf(out, " %lld\n", (long long)value);
+}
+
+static void append_defines(kiln__text *out, const kiln_spec *spec)
+{
+    append_define(out, "UNIT", NULL, 1);
+    append_define(out, "DTYPE", kiln__dtype_macro(spec->dtype), 1);
+    append_define(out, "INPUTS", NULL, spec->op.inputs);
+    for (uint32_t i = 0; i < spec->template->param_count; i++) {
+        const kiln__param *param = &spec->template->params[i];
+        for (uint32_t j = 0; j < param->count && param->is_enum; j++)
+            append_define(out, param->name, param->words[j], j);
+        append_define(out, param->name, NULL, spec->params[i]);
+    }
+}
+
+static bool uses(const kiln__expr *expr, uint32_t op)
+{
+    for (uint32_t i = 0; i < expr->count; i++)
+        if (expr->nodes[i].op == (int)op)
+            return true;
+    return false;
+}
+
+static void append_value(kiln__text *out, const kiln_spec *spec)
+{
+    static const char *const parameters[] = { "", "kiln_real x", "kiln_real x, kiln_real y",
+                                              "kiln_real x, kiln_real y, kiln_real z" };
+    const kiln__op_table *table = &spec->catalog->ops;
+    for (uint32_t i = 0; i < table->count; i++)
+        if (uses(&spec->op, i)) {
+            kiln__text_append(out, table->ops[i].text);
+            kiln__text_append(out, "\n");
+        }
+    kiln__text_printf(out, "KILN_FN kiln_real kiln_value(%s) { return ", parameters[spec->op.inputs]);
+    kiln__expr_emit(&spec->op, table, out);
+    kiln__text_append(out, "; }\n\n");
+}
+
+/* The target is left out of the first line so that targets with equal source have equal text. */
+static kiln_status make_source(kiln__unit *unit, const kiln_spec *spec, kiln_report *report)
+{
+    kiln__text out = { 0 };
+    bool cpu = kiln__target_is_cpu(&spec->target);
+    kiln_spec anywhere = *spec;
+    anywhere.target_set = false;
+    kiln__text_append(&out, "// ");
+    kiln__spec_format(&anywhere, false, &out);
+    kiln__text_append(&out, "\n");
+    append_defines(&out, spec);
+    kiln__text_append(&out, "\n");
+    kiln__text_append(&out, spec->catalog->prelude);
+    kiln__text_append(&out, "\n");
+    append_value(&out, spec);
+    kiln__text_append(&out, cpu ? spec->template->cpu_text : spec->template->text);
+    unit->source_length = out.length;
+    unit->source = kiln__text_take(&out);
+    return unit->source == NULL ? kiln__fail_memory(report, KILN__STAGE_SPEC) : KILN_OK;
+}
+
+static kiln_status make_spec(kiln__unit *unit, const kiln_spec *spec, kiln_report *report)
+{
+    kiln__text out = { 0 };
+    kiln__spec_format(spec, false, &out);
+    unit->spec = kiln__text_take(&out);
+    return unit->spec == NULL ? kiln__fail_memory(report, KILN__STAGE_SPEC) : KILN_OK;
+}
+
+static kiln_status make_entry(kiln__rule *rule, const kiln_spec *spec, const kiln__entry_point *entry,
+                              kiln_report *report)
+{
+    int64_t align;
+    kiln_status status = kiln__spec_eval(spec, entry->align, &align, report);
+    if (status != KILN_OK)
+        return status;
+    if (align < 1 || align > UINT32_MAX || (align & (align - 1)) != 0)
+        return FAIL(report, "template %s: entry %s is to be aligned to %lld bytes, which is not a power of two",
+                    spec->template->name, entry->name, (long long)align);
+    kiln__text_copy(rule->entries[rule->entry_count].name, KILN__NAME_SIZE, entry->name);
+    rule->entries[rule->entry_count++].align = (uint32_t)align;
+    return KILN_OK;
+}
+
+static kiln_status make_rule(kiln__rule *rule, const kiln_spec *spec, kiln_report *report)
+{
+    const kiln__template *template = spec->template;
+    int64_t tile;
+    kiln_status status = kiln__spec_eval(spec, template->tile, &tile, report);
+    if (status == KILN_OK && tile < 1)
+        return FAIL(report, "template %s: a tile of %lld elements is too small", template->name, (long long)tile);
+    if (status != KILN_OK)
+        return status;
+    rule->inputs = spec->op.inputs;
+    rule->element_size = kiln__dtype_bytes(spec->dtype);
+    rule->block = (uint32_t)spec->params[kiln__template_param(template, "block", strlen("block"))];
+    rule->tile = (uint64_t)tile;
+    for (uint32_t i = 0; i < template->entry_count && status == KILN_OK; i++)
+        status = make_entry(rule, spec, &template->entries[i], report);
+    return status;
+}
+
+kiln_status kiln__unit_make(kiln__unit **out, const kiln_spec *spec, kiln_report *report)
+{
+    *out = NULL;
+    if (kiln__target_is_cpu(&spec->target) && spec->template->cpu_text == NULL)
+        return FAIL(report, "template %s has no cpu twin: give a GPU target, such as target=sm_90",
+                    spec->template->name);
+    kiln__unit *unit = kiln__calloc(1, sizeof(*unit));
+    if (unit == NULL)
+        return kiln__fail_memory(report, KILN__STAGE_SPEC);
+    unit->target = spec->target;
+    kiln_status status = make_rule(&unit->rule, spec, report);
+    if (status == KILN_OK)
+        status = make_spec(unit, spec, report);
+    if (status == KILN_OK)
+        status = make_source(unit, spec, report);
+    if (status == KILN_OK)
+        *out = unit;
+    else
+        kiln__unit_free(unit);
+    return status;
+}
+
+void kiln__unit_free(kiln__unit *unit)
+{
+    if (unit == NULL)
+        return;
+    kiln__free(unit->spec);
+    kiln__free(unit->source);
+    kiln__free(unit);
+}

@@ -1,0 +1,33 @@
+/* Units: a resolved spec turned into complete source text and what is needed to launch it. Pure text. */
+#ifndef KILN_TEMPLATE_UNIT_H
+#define KILN_TEMPLATE_UNIT_H
+
+#include "template/spec.h"
+
+enum { KILN__NAME_SIZE = 64 };
+
+/* How to launch: grid of ceil(n / tile) blocks of `block` threads, or chunks of `tile` elements on the cpu; the first
+ * entry whose alignment all pointers have. */
+typedef struct kiln__rule {
+    uint32_t inputs, element_size, block;
+    uint64_t tile;
+    uint32_t entry_count;
+    struct {
+        char name[KILN__NAME_SIZE];
+        uint32_t align;
+    } entries[KILN__ENTRIES_MAX];
+} kiln__rule;
+
+typedef struct kiln__unit {
+    char *spec;   /* canonical text, complete */
+    char *source; /* complete source text */
+    size_t source_length;
+    kiln__target target;
+    kiln__rule rule;
+} kiln__unit;
+
+/* `spec` is resolved. Deterministic. Errors: KILN_ESPEC (the template cannot do it: no cpu twin), KILN_ENOMEM. */
+kiln_status kiln__unit_make(kiln__unit **out, const kiln_spec *spec, kiln_report *report);
+void kiln__unit_free(kiln__unit *unit);
+
+#endif

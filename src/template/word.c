@@ -1,0 +1,106 @@
+#include "template/word.h"
+#include "base/text.h"
+#include <stdio.h>
+#include <string.h>
+
+bool kiln__word_is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+bool kiln__word_is(kiln__word word, const char *string)
+{
+    return strlen(string) == word.length && (word.length == 0 || memcmp(word.text, string, word.length) == 0);
+}
+
+kiln__word kiln__word_trim(kiln__word word)
+{
+    while (word.length > 0 && kiln__word_is_blank(word.text[0])) {
+        word.text++;
+        word.length--;
+    }
+    while (word.length > 0 && kiln__word_is_blank(word.text[word.length - 1]))
+        word.length--;
+    return word;
+}
+
+kiln__word kiln__word_cut(kiln__word *rest, const char *separator)
+{
+    size_t width = strlen(separator);
+    const char *at = rest->length > 0 ? memmem(rest->text, rest->length, separator, width) : NULL;
+    kiln__word first = *rest;
+    if (at == NULL) {
+        *rest = (kiln__word){ NULL, 0 };
+        return kiln__word_trim(first);
+    }
+    first.length = (size_t)(at - first.text);
+    *rest = kiln__word_trim((kiln__word){ at + width, rest->length - first.length - width });
+    return kiln__word_trim(first);
+}
+
+kiln__word kiln__word_next(kiln__word *rest)
+{
+    kiln__word first = { rest->text, 0 };
+    if (rest->length == 0)
+        return first;
+    while (first.length < rest->length && !kiln__word_is_blank(rest->text[first.length]))
+        first.length++;
+    *rest = kiln__word_trim((kiln__word){ rest->text + first.length, rest->length - first.length });
+    return first;
+}
+
+kiln__quote kiln__word_quote(kiln__word word)
+{
+    kiln__quote quote;
+    size_t room = sizeof(quote.text) - 1;
+    size_t length = word.length > room ? room - 3 : word.length;
+    for (size_t i = 0; i < length; i++)
+        quote.text[i] = word.text[i] >= ' ' && word.text[i] <= '~' ? word.text[i] : '?';
+    quote.text[length] = '\0';
+    if (length < word.length)
+        strcat(quote.text, "...");
+    return quote;
+}
+
+kiln__hint kiln__word_choices(const char *(*name)(const void *data, size_t i), const void *data)
+{
+    kiln__hint hint = { "" };
+    size_t length = 0;
+    for (size_t i = 0; name(data, i) != NULL && length < sizeof(hint.text); i++) {
+        const char *link = i == 0 ? "" : name(data, i + 1) != NULL ? ", " : " or ";
+        length += (size_t)snprintf(hint.text + length, sizeof(hint.text) - length, "%s%s", link, name(data, i));
+    }
+    if (length >= sizeof(hint.text))
+        strcpy(hint.text + sizeof(hint.text) - 4, "...");
+    return hint;
+}
+
+/* Of a short word, two wrong letters leave nothing: "foo" is not a slip of "op". */
+static bool is_likely(const char *word, const char *candidate)
+{
+    size_t length = strlen(word);
+    return strncmp(word, candidate, length) == 0 || 2 * kiln__text_distance(word, candidate) <= length;
+}
+
+kiln__hint kiln__word_hint(kiln__word word, const char *(*name)(const void *data, size_t i), const void *data)
+{
+    kiln__quote lower = kiln__word_quote(word);
+    for (char *c = lower.text; *c != '\0'; c++)
+        *c = (char)(*c >= 'A' && *c <= 'Z' ? *c - 'A' + 'a' : *c);
+    const char *closest = kiln__text_closest(lower.text, name, data);
+    if (closest == NULL || !is_likely(lower.text, closest))
+        return kiln__word_choices(name, data);
+    kiln__hint hint;
+    snprintf(hint.text, sizeof(hint.text), "did you mean %s?", closest);
+    return hint;
+}
+
+bool kiln__word_is_name(kiln__word word)
+{
+    if (!kiln__text_is_identifier(word.text, word.length))
+        return false;
+    for (size_t i = 0; i < word.length; i++)
+        if ((word.text[i] >= 'A' && word.text[i] <= 'Z') || word.text[0] == '_')
+            return false;
+    return true;
+}
