@@ -1,0 +1,83 @@
+#include "store/store.h"
+#include "base/alloc.h"
+#include <string.h>
+
+bool kiln__key_equal(const kiln__key *a, const kiln__key *b)
+{
+    return memcmp(a->digest, b->digest, sizeof a->digest) == 0 &&
+           strncmp(a->toolchain, b->toolchain, sizeof a->toolchain) == 0;
+}
+
+kiln__blob *kiln__blob_take(void *bytes, size_t length, const kiln__key *key, kiln__entry_fault *fault)
+{
+    kiln__entry_fault found = KILN__ENTRY_GOOD;
+    kiln__blob *blob = kiln__alloc(sizeof *blob);
+    if (blob) {
+        found = kiln__entry_decode(&blob->entry, bytes, length, key);
+        blob->bytes = bytes;
+        blob->length = length;
+        atomic_init(&blob->refs, 1);
+    }
+    if (fault)
+        *fault = found;
+    if (!blob || found != KILN__ENTRY_GOOD) {
+        kiln__free(blob);
+        kiln__free(bytes);
+        return NULL;
+    }
+    return blob;
+}
+
+kiln__blob *kiln__blob_retain(kiln__blob *blob)
+{
+    atomic_fetch_add_explicit(&blob->refs, 1, memory_order_relaxed);
+    return blob;
+}
+
+void kiln__blob_release(kiln__blob *blob)
+{
+    if (!blob || atomic_fetch_sub_explicit(&blob->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    kiln__free(blob->bytes);
+    kiln__free(blob);
+}
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+/* Compares the runs of digits at *a and *b as numbers of any size and steps over them. */
+static int compare_digits(const char **a, const char **b)
+{
+    while (**a == '0')
+        ++*a;
+    while (**b == '0')
+        ++*b;
+    int order = 0;
+    for (; is_digit(**a) && is_digit(**b); ++*a, ++*b)
+        if (order == 0)
+            order = **a - **b;
+    if (is_digit(**a) != is_digit(**b))
+        return is_digit(**a) ? 1 : -1;
+    return order;
+}
+
+int kiln__toolchain_compare(const char *a, const char *b)
+{
+    const char *x = a, *y = b;
+    while (*x != '\0' && *y != '\0') {
+        if (is_digit(*x) && is_digit(*y)) {
+            int order = compare_digits(&x, &y);
+            if (order != 0)
+                return order;
+        } else if (*x != *y) {
+            break;
+        } else {
+            x++;
+            y++;
+        }
+    }
+    /* Ids that differ only in leading zeros still need an order. */
+    return *x != *y ? (unsigned char)*x - (unsigned char)*y : strcmp(a, b);
+}

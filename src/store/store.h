@@ -1,0 +1,55 @@
+/* A store: a place for entries. Stores know nothing of CUDA and never fail their caller: a get that goes wrong is a
+ * miss, a put that goes wrong is forgotten; both are counted and logged once per cause. */
+#ifndef KILN_STORE_STORE_H
+#define KILN_STORE_STORE_H
+
+#include "base/log.h"
+#include "store/entry.h"
+#include <stdatomic.h>
+
+/* Counted by all stores of a service. */
+typedef struct kiln__store_counters {
+    atomic_uint_least64_t damaged, untrusted, errors;
+} kiln__store_counters;
+
+/* Reference-counted bytes of an entry that has been checked, with its decoded view. Immutable, any thread. */
+typedef struct kiln__blob {
+    kiln__entry entry; /* points into bytes */
+    void *bytes;
+    size_t length;
+    atomic_uint refs;
+} kiln__blob;
+
+/* Takes over `bytes` (from kiln__alloc), which must decode under `key` (NULL: any). NULL, and bytes freed, on failure;
+ * *fault (may be NULL) says why, KILN__ENTRY_GOOD meaning out of memory. One reference. */
+kiln__blob *kiln__blob_take(void *bytes, size_t length, const kiln__key *key, kiln__entry_fault *fault);
+kiln__blob *kiln__blob_retain(kiln__blob *blob);
+void kiln__blob_release(kiln__blob *blob); /* NULL is allowed */
+
+/* One entry found by a visit. */
+typedef struct kiln__store_item {
+    const char *path;
+    uint64_t bytes;
+    const kiln__entry *entry; /* NULL if it would be refused */
+    bool untrusted;           /* refused for who may write it, not for what it holds */
+    const char *problem;      /* "" or why it would be refused */
+} kiln__store_item;
+
+typedef struct kiln__store kiln__store;
+typedef struct kiln__store_vtable {
+    const char *name; /* "memory", "disk" */
+    /* A retained blob or NULL for a miss. An empty key->toolchain means the newest toolchain's entry. */
+    kiln__blob *(*get)(kiln__store *store, const kiln__key *key);
+    void (*put)(kiln__store *store, kiln__blob *blob);
+    /* Removes one entry, if it is there: it turned out not to load. `key` is the blob's own, toolchain included. */
+    void (*drop)(kiln__store *store, const kiln__key *key);
+    void (*close)(kiln__store *store);
+} kiln__store_vtable;
+struct kiln__store {
+    const kiln__store_vtable *vtable;
+};
+
+/* Order of toolchain ids from old to new: as strcmp, but runs of digits compare as numbers. */
+int kiln__toolchain_compare(const char *a, const char *b);
+
+#endif

@@ -1,0 +1,23 @@
+/* Layered stores: asked from the fastest to the slowest; what a slow one has is put into the faster ones. */
+#ifndef KILN_STORE_TIERS_H
+#define KILN_STORE_TIERS_H
+
+#include "store/store.h"
+
+enum { KILN__TIERS_MAX = 4 };
+
+/* Embedded in its owner; the stores are owned and closed by kiln__tiers_fini. Any thread after init. */
+typedef struct kiln__tiers {
+    kiln__store *stores[KILN__TIERS_MAX];
+    size_t count;
+} kiln__tiers;
+
+void kiln__tiers_add(kiln__tiers *tiers, kiln__store *store); /* NULL is ignored */
+void kiln__tiers_fini(kiln__tiers *tiers);
+
+/* A retained blob or NULL; *tier (may be NULL) gets the index of the store that had it. */
+kiln__blob *kiln__tiers_get(kiln__tiers *tiers, const kiln__key *key, size_t *tier);
+void kiln__tiers_put(kiln__tiers *tiers, kiln__blob *blob);
+void kiln__tiers_drop(kiln__tiers *tiers, const kiln__key *key);
+
+#endif
