@@ -1,0 +1,94 @@
+/* What Kiln asks of a backend, in two halves: a compiler that makes images from units, and devices that load and
+ * launch them. "cuda" is NVRTC and the driver, "cpu" the system C compiler and dlopen. */
+#ifndef KILN_BACKEND_BACKEND_H
+#define KILN_BACKEND_BACKEND_H
+
+#include "backend/image.h"
+#include "base/log.h"
+#include "template/unit.h"
+
+/* ---- Compilers */
+
+enum { KILN__TARGETS_MAX = 64 };
+
+/* What is known of a compiler. Plain data. */
+typedef struct kiln__toolchain {
+    char id[KILN__ENTRY_TOOLCHAIN_SIZE];     /* "nvrtc-13.0.88-36424714"; "" until a compile has told */
+    char version[128];                       /* for people */
+    char path[1024];                         /* the file that was opened */
+    kiln__target targets[KILN__TARGETS_MAX]; /* what it can build for */
+    uint32_t target_count;
+} kiln__toolchain;
+
+typedef struct kiln__compiler kiln__compiler;
+typedef struct kiln__compiler_vtable {
+    const char *name; /* "nvrtc", "cc" */
+    /* Appends the text of everything that decides which compiler file is found: explicit path, environment, loader
+     * cache. Opens no compiler. Equal text and an unchanged file mean the same compiler. */
+    void (*search)(const kiln__compiler *compiler, kiln__text *out);
+    /* Appends the options that shape the output for a target, the same for every version of the compiler: they are
+     * part of the key. */
+    void (*options)(const kiln__compiler *compiler, const kiln__target *target, kiln__text *out);
+    /* Finds and opens the compiler (once; later calls answer from memory) and fills *out. KILN_ENOCOMPILER with
+     * what to do. Any thread. */
+    kiln_status (*open)(kiln__compiler *compiler, kiln__toolchain *out, kiln_report *report);
+    /* Makes sure that the id is known, compiling something tiny if need be, and fills *out. */
+    kiln_status (*identify)(kiln__compiler *compiler, kiln__toolchain *out, kiln_report *report);
+    /* Compiles for unit->target; opens the compiler first if need be. On success the caller owns what *out holds. On
+     * failure the report has the log. Any number of threads at once. KILN_ETARGET, KILN_ECOMPILE, KILN_ENOCOMPILER. */
+    kiln_status (*compile)(kiln__compiler *compiler, const kiln__unit *unit, kiln__image *out, kiln_report *report);
+    void (*close)(kiln__compiler *compiler);
+} kiln__compiler_vtable;
+struct kiln__compiler {
+    const kiln__compiler_vtable *vtable;
+};
+
+/* ---- Devices */
+
+typedef struct kiln__backend kiln__backend;
+typedef struct kiln__module kiln__module; /* a loaded image; each backend has its own */
+
+typedef kiln_status (*kiln__submit)(void *data, void *stream);
+
+typedef struct kiln__backend_vtable {
+    const char *name; /* "cuda", "cpu" */
+    /* Number of devices; opens the driver on first use. */
+    kiln_status (*device_count)(kiln__backend *backend, int *out, kiln_report *report);
+    /* Opens device `ordinal`; the caller closes it. KILN_ENODRIVER, KILN_ENODEVICE, KILN_EDEVICE. */
+    kiln_status (*device_open)(kiln__backend *backend, int ordinal, kiln_device **out, kiln_report *report);
+    void (*device_close)(kiln_device *device);
+    void (*device_info)(const kiln_device *device, kiln_device_info *out);
+
+    /* Loads an entry's binary. *used_ptx is set if the driver had to translate PTX. The entry may go away afterwards.
+     * KILN_ELOAD: the image is not for this device or damaged; KILN_EDEVICE: the device is lost. */
+    kiln_status (*load)(kiln_device *device, const kiln__entry *entry, const kiln__rule *rule, kiln__module **out,
+                        bool *used_ptx, kiln_report *report);
+    void (*unload)(kiln__module *module);
+    /* Arguments have been checked (n > 0, alignment, overlap). `entry` is the index into rule->entries. */
+    kiln_status (*launch)(kiln__module *module, uint32_t entry, uint64_t n, void *out, const void *const *in,
+                          void *stream, kiln_report *report);
+    /* Registers and local bytes per thread of the first entry, -1 where there is no such thing. */
+    void (*resources)(const kiln__module *module, int *registers, int *local_bytes);
+
+    kiln_status (*alloc)(kiln_device *device, void **out, size_t bytes, kiln_report *report);
+    void (*free)(kiln_device *device, void *memory);
+    kiln_status (*copy)(kiln_device *device, void *to, const void *from, size_t bytes, kiln_copy_kind kind,
+                        void *stream, kiln_report *report);
+    kiln_status (*sync)(kiln_device *device, kiln_report *report);
+    /* Milliseconds that `repeats` submissions take together on the device, submitted back to back. */
+    kiln_status (*time)(kiln_device *device, kiln__submit submit, void *data, uint32_t repeats, double *out,
+                        kiln_report *report);
+    void (*close)(kiln__backend *backend);
+} kiln__backend_vtable;
+struct kiln__backend {
+    const kiln__backend_vtable *vtable;
+};
+
+/* First member of each backend's device. */
+struct kiln_device {
+    kiln__backend *backend;
+    kiln__target target;
+    char name[16]; /* "cuda:0", "cpu" */
+};
+
+#endif

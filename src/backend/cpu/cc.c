@@ -1,0 +1,350 @@
+#include "backend/cpu/cc.h"
+
+#include "backend/cpu/cpu.h"
+#include "base/alloc.h"
+#include "base/digest.h"
+#include "os/cpu.h"
+#include "os/file.h"
+#include "os/process.h"
+#include <elf.h>
+#include <endian.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TIMEOUT_MS = 60 * 1000, ARGUMENTS_MAX = 48 };
+
+/* -ffp-contract=off and -fno-math-errno make the arithmetic that of the source; the rest keeps headers, paths, the
+ * compiler's name and LD_RUN_PATH out of the result, so that equal text gives equal bytes. libm is for fma where the
+ * instruction set has none. */
+#define OPTIONS                                                                         \
+    "-std=c17 -O3 -ffp-contract=off -fno-math-errno -fPIC -shared -fvisibility=hidden " \
+    "-march=%s -nostdinc -g0 -fno-ident -pipe -s -nostartfiles -Wl,--build-id=none "    \
+    "-Wl,-rpath= -Wl,--as-needed -x c - -lm"
+
+typedef struct cc {
+    kiln__compiler compiler;
+    const kiln__log *log;
+    char *program;
+    pthread_mutex_t lock; /* guards what follows */
+    bool known;
+    kiln__toolchain toolchain;
+    struct stat stamp; /* of toolchain.path when it was asked */
+} cc;
+
+#if defined(__x86_64__)
+#define MACHINE EM_X86_64
+#elif defined(__aarch64__)
+#define MACHINE EM_AARCH64
+#elif defined(__riscv)
+#define MACHINE EM_RISCV
+#elif defined(__powerpc64__)
+#define MACHINE EM_PPC64
+#elif defined(__s390x__)
+#define MACHINE EM_S390
+#else
+#error "cc.c: name this machine's ELF number here"
+#endif
+
+static bool within(uint64_t offset, uint64_t size, size_t length)
+{
+    return offset <= length && size <= length - offset;
+}
+
+static bool segments_within(const unsigned char *bytes, size_t length, const ElfW(Ehdr) * header)
+{
+    for (unsigned i = 0; i < header->e_phnum; i++) {
+        ElfW(Phdr) segment;
+        memcpy(&segment, bytes + header->e_phoff + i * sizeof(segment), sizeof(segment));
+        if (segment.p_type == PT_LOAD && !within(segment.p_offset, segment.p_filesz, length))
+            return false;
+    }
+    return true;
+}
+
+const char *kiln__cc_refuse_object(const void *bytes, size_t length)
+{
+    ElfW(Ehdr) header;
+    if (length < sizeof(header))
+        return "it is too short for an ELF file";
+    memcpy(&header, bytes, sizeof(header));
+    if (memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
+        return "it is not an ELF file";
+    if (header.e_ident[EI_CLASS] != __ELF_NATIVE_CLASS / 32 ||
+        header.e_ident[EI_DATA] != (BYTE_ORDER == LITTLE_ENDIAN ? ELFDATA2LSB : ELFDATA2MSB) ||
+        header.e_machine != MACHINE)
+        return "it is for another machine";
+    if (header.e_type != ET_DYN)
+        return "it is not a shared object";
+    if (header.e_phnum == 0 || header.e_phentsize != sizeof(ElfW(Phdr)) ||
+        (header.e_shnum > 0 && header.e_shentsize != sizeof(ElfW(Shdr))))
+        return "its ELF header is malformed";
+    if (!within(header.e_phoff, (uint64_t)header.e_phnum * sizeof(ElfW(Phdr)), length) ||
+        !within(header.e_shoff, (uint64_t)header.e_shnum * sizeof(ElfW(Shdr)), length) ||
+        !segments_within(bytes, length, &header))
+        return "it is truncated";
+    return NULL;
+}
+
+static void search(const kiln__compiler *compiler, kiln__text *out)
+{
+    const char *path = getenv("PATH");
+    kiln__text_printf(out, "program %s\nPATH %s\n", ((const cc *)compiler)->program, path != NULL ? path : "");
+}
+
+static void options(const kiln__compiler *compiler, const kiln__target *target, kiln__text *out)
+{
+    (void)compiler;
+    (void)target;
+    kiln__text_printf(out, OPTIONS, kiln__cpu_isa());
+}
+
+/* The first word outside parentheses that begins with a digit, up to where it stops being a dotted number: 12.2.0 of
+ * "cc (Debian 12.2.0-14+deb12u1) 12.2.0", 14.0.0 of "Ubuntu clang version 14.0.0-1ubuntu1.1". */
+static void find_number(const char *line, char *out, size_t size)
+{
+    int depth = 0;
+    char before = ' ';
+    out[0] = '\0';
+    for (const char *at = line; *at != '\0'; before = *at++) {
+        depth += (*at == '(') - (*at == ')');
+        if (depth == 0 && before == ' ' && *at >= '0' && *at <= '9') {
+            snprintf(out, size, "%.*s", (int)strspn(at, "0123456789."), at);
+            return;
+        }
+    }
+}
+
+static void make_id(kiln__toolchain *out, const char *banner, const char *machine)
+{
+    char number[32], hex[KILN__DIGEST_HEX];
+    uint8_t digest[KILN__DIGEST_SIZE];
+    kiln__text all = { 0 };
+    const char *family = strstr(banner, "clang") != NULL                      ? "clang"
+                         : strstr(banner, "Free Software Foundation") != NULL ? "gcc"
+                                                                              : "cc";
+    kiln__text_copy(out->version, sizeof(out->version), banner);
+    out->version[strcspn(out->version, "\n")] = '\0';
+    find_number(out->version, number, sizeof(number));
+    kiln__text_printf(&all, "%.*s\n%s", (int)strcspn(banner, "\n"), banner, machine);
+    kiln__digest(digest, kiln__text_string(&all), all.length);
+    kiln__digest_hex(hex, digest);
+    kiln__text_fini(&all);
+    snprintf(out->id, sizeof(out->id), "%s-%s%s%.8s", family, number, number[0] != '\0' ? "-" : "", hex);
+}
+
+static kiln_status ask(const cc *self, const char *option, kiln__text *answer, kiln_report *report)
+{
+    const char *const argv[] = { self->program, option, NULL };
+    int rc = kiln__process_run(argv, NULL, 0, TIMEOUT_MS, answer);
+    if (answer->failed || rc == -ENOMEM)
+        return kiln__fail_memory(report, KILN__STAGE_COMPILE);
+    if (rc == 0 && answer->length > 0)
+        return KILN_OK;
+    return kiln__fail(report, KILN_ENOCOMPILER, KILN__STAGE_COMPILE, rc,
+                      "'%s' does not answer %s as a C compiler does (status %d): install gcc or clang, or set KILN_CC",
+                      self->program, option, rc);
+}
+
+static kiln_status identify_file(const cc *self, kiln__toolchain *toolchain, kiln_report *report)
+{
+    kiln__text banner = { 0 }, machine = { 0 };
+    kiln_status status = ask(self, "--version", &banner, report);
+    if (status == KILN_OK)
+        status = ask(self, "-dumpmachine", &machine, report);
+    if (status == KILN_OK) {
+        make_id(toolchain, banner.data, machine.data);
+        kiln__target_parse("cpu", 3, &toolchain->targets[0]);
+        toolchain->target_count = 1;
+    }
+    kiln__text_fini(&banner);
+    kiln__text_fini(&machine);
+    return status;
+}
+
+static bool same_file(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
+           a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
+}
+
+/* Finds the compiler and asks it who it is. The lock is held. A compiler that was replaced since is asked again, so
+ * that a long-lived process files nothing under the old one's id. */
+static kiln_status find(cc *self, kiln_report *report)
+{
+    kiln__toolchain toolchain = { 0 };
+    struct stat stamp;
+    if (self->known && stat(self->toolchain.path, &stamp) == 0 && same_file(&stamp, &self->stamp))
+        return KILN_OK;
+    self->known = false;
+    if (kiln__process_find(self->program, toolchain.path, sizeof(toolchain.path)) != 0 ||
+        stat(toolchain.path, &stamp) != 0)
+        return kiln__fail(report, KILN_ENOCOMPILER, KILN__STAGE_COMPILE, 0,
+                          "no C compiler '%s'%s: install gcc or clang, or set KILN_CC", self->program,
+                          strchr(self->program, '/') != NULL ? "" : " on PATH");
+    kiln_status status = identify_file(self, &toolchain, report);
+    if (status != KILN_OK)
+        return status;
+    self->toolchain = toolchain;
+    self->stamp = stamp;
+    self->known = true;
+    kiln__log_line(self->log, KILN_LOG_INFO, "C compiler: %s, %s", toolchain.path, toolchain.version);
+    return KILN_OK;
+}
+
+static kiln_status open_cc(kiln__compiler *compiler, kiln__toolchain *out, kiln_report *report)
+{
+    cc *self = (cc *)compiler;
+    pthread_mutex_lock(&self->lock);
+    kiln_status status = find(self, report);
+    if (status == KILN_OK)
+        *out = self->toolchain;
+    pthread_mutex_unlock(&self->lock);
+    return status;
+}
+
+/* Splits text at its spaces, in place. */
+static size_t split(char *text, const char **argv, size_t room)
+{
+    size_t count = 0;
+    char *rest = NULL;
+    for (char *word = strtok_r(text, " ", &rest); word != NULL && count < room; word = strtok_r(NULL, " ", &rest))
+        argv[count++] = word;
+    return count;
+}
+
+/* The compiler's first error as the message, all that it said as the log. */
+static kiln_status fail_compile(const cc *self, const kiln__unit *unit, int rc, const char *log, kiln_report *report)
+{
+    if (rc == -ETIMEDOUT)
+        return kiln__fail(report, KILN_ECOMPILE, KILN__STAGE_COMPILE, rc, "'%s' did not finish within %d s: %s",
+                          self->program, TIMEOUT_MS / 1000, unit->spec);
+    if (rc == -ENOMEM)
+        return kiln__fail_memory(report, KILN__STAGE_COMPILE);
+    if (rc < 0)
+        return kiln__fail(report, KILN_ENOCOMPILER, KILN__STAGE_COMPILE, rc, "'%s' could not be started (%s)",
+                          self->program, strerrordesc_np(-rc));
+    kiln__report_set_log(report, log);
+    const char *error = strstr(log, "error: ");
+    if (error != NULL)
+        return kiln__fail(report, KILN_ECOMPILE, KILN__STAGE_COMPILE, rc, "'%s' refused %s: %.*s", self->program,
+                          unit->spec, (int)strcspn(error, "\n"), error);
+    return kiln__fail(report, KILN_ECOMPILE, KILN__STAGE_COMPILE, rc, "'%s' ended with status %d for %s: see its log",
+                      self->program, rc, unit->spec);
+}
+
+static kiln_status run(const cc *self, const kiln__unit *unit, const char *path, kiln__text *log, kiln_report *report)
+{
+    const char *argv[ARGUMENTS_MAX] = { self->program };
+    kiln__text text = { 0 };
+    options(&self->compiler, &unit->target, &text);
+    if (text.failed)
+        return kiln__fail_memory(report, KILN__STAGE_COMPILE);
+    size_t count = 1 + split(text.data, argv + 1, ARGUMENTS_MAX - 4);
+    argv[count++] = "-o";
+    argv[count++] = path;
+    argv[count] = NULL;
+    int rc = kiln__process_run(argv, unit->source, unit->source_length, TIMEOUT_MS, log);
+    kiln__text_fini(&text);
+    return rc == 0 ? KILN_OK : fail_compile(self, unit, rc, kiln__text_string(log), report);
+}
+
+static const char *refuse_file(int error, const kiln__image *image)
+{
+    if (error == -EFBIG)
+        return "it is larger than any kernel";
+    return error != 0 ? strerrordesc_np(-error) : kiln__cc_refuse_object(image->binary, image->binary_length);
+}
+
+static kiln_status take_object(const cc *self, const char *path, kiln__image *out, kiln_report *report)
+{
+    struct stat status;
+    int error =
+        kiln__file_read(&out->binary, &out->binary_length, AT_FDCWD, path, O_NOFOLLOW, KILN__ENTRY_MAX_BYTES, &status);
+    if (error == -ENOMEM)
+        return kiln__fail_memory(report, KILN__STAGE_COMPILE);
+    const char *reason = refuse_file(error, out);
+    if (reason == NULL)
+        return KILN_OK;
+    return kiln__fail(report, KILN_ECOMPILE, KILN__STAGE_COMPILE, error, "'%s' left no usable shared object: %s",
+                      self->program, reason);
+}
+
+static kiln_status compile_in(const cc *self, const kiln__unit *unit, const char *directory, kiln__image *out,
+                              kiln_report *report)
+{
+    kiln__text path = { 0 }, log = { 0 };
+    kiln__text_printf(&path, "%s/unit.so", directory);
+    kiln_status status = path.failed ? kiln__fail_memory(report, KILN__STAGE_COMPILE)
+                                     : run(self, unit, kiln__text_string(&path), &log, report);
+    if (status == KILN_OK)
+        status = take_object(self, path.data, out, report);
+    if (status == KILN_OK && log.length > 0)
+        out->log = kiln__text_take(&log);
+    kiln__text_fini(&path);
+    kiln__text_fini(&log);
+    return status;
+}
+
+static kiln_status compile(kiln__compiler *compiler, const kiln__unit *unit, kiln__image *out, kiln_report *report)
+{
+    cc *self = (cc *)compiler;
+    kiln__toolchain toolchain;
+    char directory[1024];
+    memset(out, 0, sizeof(*out));
+    if (!kiln__target_is_cpu(&unit->target))
+        return kiln__fail(report, KILN_ETARGET, KILN__STAGE_COMPILE, 0,
+                          "the C compiler builds for target cpu, not for '%s'", unit->target.name);
+    kiln_status status = open_cc(compiler, &toolchain, report);
+    if (status != KILN_OK)
+        return status;
+    int error = kiln__file_make_temporary(directory, sizeof(directory));
+    if (error != 0)
+        return kiln__fail(report, KILN_EIO, KILN__STAGE_COMPILE, error,
+                          "no temporary directory (%s): set TMPDIR to one that can be written",
+                          strerrordesc_np(-error));
+    status = compile_in(self, unit, directory, out, report);
+    kiln__file_remove_directory(directory);
+    if (status == KILN_OK)
+        memcpy(out->toolchain, toolchain.id, sizeof(out->toolchain));
+    else
+        kiln__image_fini(out);
+    return status;
+}
+
+static void close_cc(kiln__compiler *compiler)
+{
+    cc *self = (cc *)compiler;
+    if (self == NULL)
+        return;
+    pthread_mutex_destroy(&self->lock);
+    kiln__free(self->program);
+    kiln__free(self);
+}
+
+kiln__compiler *kiln__cc_open(const char *program, const kiln__log *log)
+{
+    static const kiln__compiler_vtable vtable = { .name = "cc",
+                                                  .search = search,
+                                                  .options = options,
+                                                  .open = open_cc,
+                                                  .identify = open_cc,
+                                                  .compile = compile,
+                                                  .close = close_cc };
+    cc *self = kiln__calloc(1, sizeof(*self));
+    if (self == NULL)
+        return NULL;
+    self->compiler.vtable = &vtable;
+    self->log = log;
+    self->program = kiln__strdup(program != NULL && program[0] != '\0' ? program : "cc");
+    pthread_mutex_init(&self->lock, NULL);
+    if (self->program == NULL) {
+        close_cc(&self->compiler);
+        return NULL;
+    }
+    return &self->compiler;
+}

@@ -1,0 +1,17 @@
+/* The cuda backend: NVRTC and the CUDA driver, both opened at run time. */
+#ifndef KILN_BACKEND_CUDA_CUDA_H
+#define KILN_BACKEND_CUDA_CUDA_H
+
+#include "backend/backend.h"
+
+/* Opens nothing yet. `libcuda` is an explicit path or NULL (then libcuda.so.1); copied. `log` is borrowed until close.
+ * NULL when out of memory. */
+kiln__backend *kiln__cuda_open(const char *libcuda, const kiln__log *log);
+
+/* Path and version of the driver library that was opened, "" and 0 before that. Version as cuDriverGetVersion gives it. */
+void kiln__cuda_driver_facts(const kiln__backend *backend, const char **path, int *version);
+
+/* NVRTC as a compiler. Opens nothing yet. `nvrtc` is an explicit path or NULL for a search; copied. */
+kiln__compiler *kiln__nvrtc_open(const char *nvrtc, const kiln__log *log);
+
+#endif

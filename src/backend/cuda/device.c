@@ -1,0 +1,325 @@
+#include "backend/cuda/device.h"
+
+#include "base/alloc.h"
+#include <stdio.h>
+#include <string.h>
+
+static kiln__cuda_call device_call(const kiln__cuda_device *device, kiln_report *report)
+{
+    return (kiln__cuda_call){ device->driver, KILN_EDEVICE, KILN__STAGE_DEVICE, device->device.name, report };
+}
+
+kiln_status kiln__cuda_enter(kiln__cuda_scope *out, const kiln__cuda_device *device, const kiln__cuda_call *call)
+{
+    const kiln__driver *driver = device->driver;
+    *out = (kiln__cuda_scope){ .driver = driver, .capture_mode = KILN__CU_STREAM_CAPTURE_MODE_RELAXED };
+    kiln_status status = KILN__CUDA(call, cuCtxPushCurrent, (device->primary));
+    if (status != KILN_OK)
+        return status;
+    out->pushed = true;
+    out->relaxed = driver->cuThreadExchangeStreamCaptureMode != NULL &&
+                   driver->cuThreadExchangeStreamCaptureMode(&out->capture_mode) == KILN__CUDA_SUCCESS;
+    return KILN_OK;
+}
+
+kiln_status kiln__cuda_enter_current(kiln__cuda_scope *out, const kiln__cuda_device *device,
+                                     const kiln__cuda_call *call)
+{
+    CUcontext current = NULL;
+    *out = (kiln__cuda_scope){ .driver = device->driver };
+    kiln_status status = KILN__CUDA(call, cuCtxGetCurrent, (&current));
+    if (status != KILN_OK || current != NULL)
+        return status;
+    status = KILN__CUDA(call, cuCtxPushCurrent, (device->primary));
+    out->pushed = status == KILN_OK;
+    return status;
+}
+
+void kiln__cuda_leave(const kiln__cuda_scope *scope)
+{
+    CUcontext popped;
+    kiln__cu_enum mode = scope->capture_mode;
+    if (scope->relaxed)
+        scope->driver->cuThreadExchangeStreamCaptureMode(&mode);
+    if (scope->pushed)
+        scope->driver->cuCtxPopCurrent(&popped);
+}
+
+/* A driver that is there but cannot be initialised is no usable driver; one that shows no GPU is fine. */
+static kiln_status initialise(const kiln__driver *driver, bool *has_devices, kiln_report *report)
+{
+    kiln__cuda_call call = { driver, KILN_ENODRIVER, KILN__STAGE_DEVICE, "", report };
+    kiln__cu_enum code = driver->cuInit(0);
+    *has_devices = code == KILN__CUDA_SUCCESS;
+    return code == KILN__CUDA_ERROR_NO_DEVICE ? KILN_OK : kiln__cuda_result(&call, "cuInit", code);
+}
+
+kiln_status kiln__cuda_device_count(const kiln__driver *driver, int *out, kiln_report *report)
+{
+    kiln__cuda_call call = { driver, KILN_EDEVICE, KILN__STAGE_DEVICE, "", report };
+    bool has_devices;
+    *out = 0;
+    kiln_status status = initialise(driver, &has_devices, report);
+    if (status == KILN_OK && has_devices)
+        status = KILN__CUDA(&call, cuDeviceGetCount, (out));
+    return status;
+}
+
+static kiln_status refuse_ordinal(int ordinal, int count, kiln_report *report)
+{
+    char last[32] = "";
+    if (count == 0)
+        return kiln__fail(report, KILN_ENODEVICE, KILN__STAGE_DEVICE, KILN__CUDA_ERROR_NO_DEVICE,
+                          "no device cuda:%d: the driver shows no GPU; see nvidia-smi and CUDA_VISIBLE_DEVICES, or use "
+                          "device cpu",
+                          ordinal);
+    if (count == 1)
+        return kiln__fail(report, KILN_ENODEVICE, KILN__STAGE_DEVICE, 0, "no device cuda:%d: there is 1 GPU, cuda:0",
+                          ordinal);
+    snprintf(last, sizeof(last), "%s cuda:%d", count == 2 ? "and" : "to", count - 1);
+    return kiln__fail(report, KILN_ENODEVICE, KILN__STAGE_DEVICE, 0, "no device cuda:%d: there are %d GPUs, cuda:0 %s",
+                      ordinal, count, last);
+}
+
+static kiln_status read_attribute(const kiln__cuda_call *call, const kiln__cuda_device *device, kiln__cu_enum which,
+                                  int *out)
+{
+    return KILN__CUDA(call, cuDeviceGetAttribute, (out, which, device->handle));
+}
+
+static kiln_status read_facts(kiln__cuda_device *device, const kiln__cuda_call *call)
+{
+    int major = 0, minor = 0, processors = 0, l2 = 0;
+    size_t memory = 0;
+    kiln_status status = KILN__CUDA(call, cuDeviceGetName, (device->model, sizeof(device->model), device->handle));
+    if (status == KILN_OK)
+        status = read_attribute(call, device, KILN__CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, &major);
+    if (status == KILN_OK)
+        status = read_attribute(call, device, KILN__CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, &minor);
+    if (status == KILN_OK)
+        status = read_attribute(call, device, KILN__CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, &processors);
+    if (status == KILN_OK)
+        status = read_attribute(call, device, KILN__CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, &l2);
+    if (status == KILN_OK)
+        status = KILN__CUDA(call, cuDeviceTotalMem, (&memory, device->handle));
+    if (status != KILN_OK)
+        return status;
+    char name[KILN__TARGET_SIZE];
+    int length = snprintf(name, sizeof(name), "sm_%d%d", major, minor);
+    if (length >= (int)sizeof(name) || !kiln__target_parse(name, (size_t)length, &device->device.target))
+        return kiln__fail(call->report, KILN_EDEVICE, KILN__STAGE_DEVICE, 0,
+                          "%s: the driver gives compute capability %d.%d, which is no target's name", call->where,
+                          major, minor);
+    device->model[sizeof(device->model) - 1] = '\0';
+    device->memory_bytes = memory;
+    device->multiprocessors = (uint32_t)processors;
+    device->l2_bytes = (uint64_t)l2;
+    return KILN_OK;
+}
+
+static kiln_status make_stream(kiln__cuda_device *device, const kiln__cuda_call *call)
+{
+    kiln__cuda_scope scope;
+    kiln_status status = kiln__cuda_enter(&scope, device, call);
+    if (status != KILN_OK)
+        return status;
+    status = KILN__CUDA(call, cuStreamCreate, (&device->stream, KILN__CU_STREAM_NON_BLOCKING));
+    if (status == KILN_OK)
+        status = KILN__CUDA(call, cuEventCreate, (&device->start, KILN__CU_EVENT_DEFAULT));
+    if (status == KILN_OK)
+        status = KILN__CUDA(call, cuEventCreate, (&device->stop, KILN__CU_EVENT_DEFAULT));
+    kiln__cuda_leave(&scope);
+    return status;
+}
+
+static kiln_status set_up(kiln__cuda_device *device, int ordinal, kiln_report *report)
+{
+    kiln__cuda_call call = device_call(device, report);
+    kiln_status status = KILN__CUDA(&call, cuDeviceGet, (&device->handle, ordinal));
+    if (status == KILN_OK)
+        status = read_facts(device, &call);
+    if (status == KILN_OK)
+        status = KILN__CUDA(&call, cuDevicePrimaryCtxRetain, (&device->primary, device->handle));
+    if (status == KILN_OK)
+        status = make_stream(device, &call);
+    return status;
+}
+
+kiln_status kiln__cuda_device_open(kiln__backend *backend, const kiln__driver *driver, int ordinal, kiln_device **out,
+                                   kiln_report *report)
+{
+    int count;
+    *out = NULL;
+    kiln_status status = kiln__cuda_device_count(driver, &count, report);
+    if (status != KILN_OK)
+        return status;
+    if (ordinal < 0 || ordinal >= count)
+        return refuse_ordinal(ordinal, count, report);
+    kiln__cuda_device *device = kiln__calloc(1, sizeof(*device));
+    if (device == NULL)
+        return kiln__fail_memory(report, KILN__STAGE_DEVICE);
+    device->device.backend = backend;
+    device->driver = driver;
+    pthread_mutex_init(&device->timing, NULL);
+    snprintf(device->device.name, sizeof(device->device.name), "cuda:%d", ordinal);
+    status = set_up(device, ordinal, report);
+    if (status != KILN_OK) {
+        kiln__cuda_device_close(&device->device);
+        return status;
+    }
+    *out = &device->device;
+    return KILN_OK;
+}
+
+/* Also takes a device that is only half set up. */
+void kiln__cuda_device_close(kiln_device *base)
+{
+    kiln__cuda_device *device = (kiln__cuda_device *)base;
+    if (device == NULL)
+        return;
+    if (device->stop != NULL)
+        device->driver->cuEventDestroy(device->stop);
+    if (device->start != NULL)
+        device->driver->cuEventDestroy(device->start);
+    if (device->stream != NULL)
+        device->driver->cuStreamDestroy(device->stream);
+    if (device->primary != NULL)
+        device->driver->cuDevicePrimaryCtxRelease(device->handle);
+    pthread_mutex_destroy(&device->timing);
+    kiln__free(device);
+}
+
+void kiln__cuda_device_info(const kiln_device *base, kiln_device_info *out)
+{
+    const kiln__cuda_device *device = (const kiln__cuda_device *)base;
+    out->name = device->device.name;
+    out->model = device->model;
+    out->target = device->device.target.name;
+    out->memory_bytes = device->memory_bytes;
+    out->multiprocessors = device->multiprocessors;
+    out->l2_bytes = device->l2_bytes;
+}
+
+kiln_status kiln__cuda_alloc(kiln_device *base, void **out, size_t bytes, kiln_report *report)
+{
+    kiln__cuda_device *device = (kiln__cuda_device *)base;
+    kiln__cuda_call call = device_call(device, report);
+    kiln__cuda_scope scope;
+    CUdeviceptr memory = 0;
+    *out = NULL;
+    kiln_status status = kiln__cuda_enter(&scope, device, &call);
+    if (status != KILN_OK)
+        return status;
+    status = KILN__CUDA(&call, cuMemAlloc, (&memory, bytes != 0 ? bytes : 1));
+    kiln__cuda_leave(&scope);
+    if (status == KILN_OK)
+        *out = (void *)(uintptr_t)memory;
+    return status;
+}
+
+void kiln__cuda_free(kiln_device *base, void *memory)
+{
+    kiln__cuda_device *device = (kiln__cuda_device *)base;
+    kiln__cuda_call call = device_call(device, NULL);
+    kiln__cuda_scope scope;
+    if (memory == NULL || kiln__cuda_enter(&scope, device, &call) != KILN_OK)
+        return;
+    device->driver->cuMemFree((CUdeviceptr)(uintptr_t)memory);
+    kiln__cuda_leave(&scope);
+}
+
+/* Copies to and from the host are over when this returns. With a stream they also come after what the stream holds,
+ * which the driver's synchronous copies promise only for streams that wait for the default one. */
+static kiln_status copy(const kiln__cuda_call *call, void *to, const void *from, size_t bytes, kiln_copy_kind kind,
+                        CUstream stream)
+{
+    CUdeviceptr device_to = (CUdeviceptr)(uintptr_t)to, device_from = (CUdeviceptr)(uintptr_t)from;
+    if (kind == KILN_COPY_ON_DEVICE)
+        return KILN__CUDA(call, cuMemcpyDtoDAsync, (device_to, device_from, bytes, stream));
+    if (stream == NULL)
+        return kind == KILN_COPY_TO_DEVICE ? KILN__CUDA(call, cuMemcpyHtoD, (device_to, from, bytes))
+                                           : KILN__CUDA(call, cuMemcpyDtoH, (to, device_from, bytes));
+    kiln_status status = kind == KILN_COPY_TO_DEVICE
+                             ? KILN__CUDA(call, cuMemcpyHtoDAsync, (device_to, from, bytes, stream))
+                             : KILN__CUDA(call, cuMemcpyDtoHAsync, (to, device_from, bytes, stream));
+    return status == KILN_OK ? KILN__CUDA(call, cuStreamSynchronize, (stream)) : status;
+}
+
+kiln_status kiln__cuda_copy(kiln_device *base, void *to, const void *from, size_t bytes, kiln_copy_kind kind,
+                            void *stream, kiln_report *report)
+{
+    kiln__cuda_device *device = (kiln__cuda_device *)base;
+    kiln__cuda_call call = device_call(device, report);
+    kiln__cuda_scope scope;
+    if (kind != KILN_COPY_TO_DEVICE && kind != KILN_COPY_FROM_DEVICE && kind != KILN_COPY_ON_DEVICE)
+        return kiln__fail(report, KILN_EINVAL, KILN__STAGE_DEVICE, 0,
+                          "unknown copy kind %d: expected KILN_COPY_TO_DEVICE, _FROM_DEVICE or _ON_DEVICE", (int)kind);
+    if (bytes == 0)
+        return KILN_OK;
+    kiln_status status = kiln__cuda_enter_current(&scope, device, &call);
+    if (status != KILN_OK)
+        return status;
+    status = copy(&call, to, from, bytes, kind, stream);
+    kiln__cuda_leave(&scope);
+    return status;
+}
+
+/* Launches with no stream go to the current context, which may be the host's own: wait for that one too. */
+kiln_status kiln__cuda_sync(kiln_device *base, kiln_report *report)
+{
+    kiln__cuda_device *device = (kiln__cuda_device *)base;
+    kiln__cuda_call call = device_call(device, report);
+    kiln__cuda_scope scope;
+    CUcontext current = NULL;
+    kiln_status status = KILN__CUDA(&call, cuCtxGetCurrent, (&current));
+    if (status == KILN_OK && current != NULL)
+        status = KILN__CUDA(&call, cuCtxSynchronize, ());
+    if (status != KILN_OK || current == device->primary)
+        return status;
+    status = kiln__cuda_enter(&scope, device, &call);
+    if (status != KILN_OK)
+        return status;
+    status = KILN__CUDA(&call, cuCtxSynchronize, ());
+    kiln__cuda_leave(&scope);
+    return status;
+}
+
+static kiln_status run_timed(kiln__cuda_device *device, const kiln__cuda_call *call, kiln__submit submit, void *data,
+                             uint32_t repeats, double *out)
+{
+    float milliseconds = 0;
+    kiln_status status = KILN__CUDA(call, cuEventRecord, (device->start, device->stream));
+    for (uint32_t i = 0; i < repeats && status == KILN_OK; i++) {
+        status = submit(data, device->stream);
+        if (status != KILN_OK)
+            kiln__fail(call->report, status, KILN__STAGE_DEVICE, 0, "%s: the work to be timed failed: %s", call->where,
+                       kiln_status_text(status));
+    }
+    if (status == KILN_OK)
+        status = KILN__CUDA(call, cuEventRecord, (device->stop, device->stream));
+    if (status == KILN_OK)
+        status = KILN__CUDA(call, cuEventSynchronize, (device->stop));
+    else
+        device->driver->cuStreamSynchronize(device->stream); /* what was queued may use the caller's memory */
+    if (status == KILN_OK)
+        status = KILN__CUDA(call, cuEventElapsedTime, (&milliseconds, device->start, device->stop));
+    *out = (double)milliseconds;
+    return status;
+}
+
+kiln_status kiln__cuda_time(kiln_device *base, kiln__submit submit, void *data, uint32_t repeats, double *out,
+                            kiln_report *report)
+{
+    kiln__cuda_device *device = (kiln__cuda_device *)base;
+    kiln__cuda_call call = device_call(device, report);
+    kiln__cuda_scope scope;
+    *out = 0;
+    kiln_status status = kiln__cuda_enter(&scope, device, &call);
+    if (status != KILN_OK)
+        return status;
+    pthread_mutex_lock(&device->timing);
+    status = run_timed(device, &call, submit, data, repeats, out);
+    pthread_mutex_unlock(&device->timing);
+    kiln__cuda_leave(&scope);
+    return status;
+}

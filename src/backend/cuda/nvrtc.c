@@ -1,0 +1,237 @@
+#include "backend/cuda/nvrtc.h"
+
+#include "base/alloc.h"
+#include "os/trust.h"
+#include <dlfcn.h>
+#include <link.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+typedef enum need { REQUIRED, OPTIONAL } need;
+
+typedef struct symbol_row {
+    need need;
+    const char *name;
+    int version;
+    size_t offset; /* of the member in kiln__nvrtc */
+} symbol_row;
+
+static const symbol_row rows[] = {
+#define ROW(need, name, version, result, parameters) { need, #name, version, offsetof(kiln__nvrtc, name) },
+    KILN__NVRTC_SYMBOLS(ROW)
+#undef ROW
+};
+
+/* Newest first: what a library of an older major version makes is older code, and it knows fewer targets. */
+static const char *const sonames[] = { "libnvrtc.so.13", "libnvrtc.so.12" };
+enum { SONAMES = sizeof(sonames) / sizeof(sonames[0]), ROOTS = 3, NAMES_MAX = SONAMES * (1 + ROOTS) };
+
+/* The toolkit's directories, NULL where there is none. The environment of a user who runs this process with more
+ * rights than his own must not choose what it loads. */
+static void find_roots(const char *roots[ROOTS])
+{
+    bool elevated = kiln__trust_is_elevated();
+    roots[0] = elevated ? NULL : getenv("CUDA_PATH");
+    roots[1] = elevated ? NULL : getenv("CUDA_HOME");
+    roots[2] = "/usr/local/cuda";
+}
+
+/* Calls fn with each path of a toolkit's directory where `soname` may be, as long as it returns true. */
+static void visit_roots(const char *soname, bool (*fn)(void *data, const char *path), void *data)
+{
+    const char *roots[ROOTS];
+    bool more = true;
+    find_roots(roots);
+    for (int i = 0; i < ROOTS && more; i++) {
+        kiln__text path = { 0 };
+        if (roots[i] == NULL || roots[i][0] == '\0')
+            continue;
+        kiln__text_printf(&path, "%s/lib64/%s", roots[i], soname);
+        more = path.failed || fn(data, kiln__text_string(&path));
+        kiln__text_fini(&path);
+    }
+}
+
+typedef struct opening {
+    kiln__dylib *library;
+    char *reason; /* of the first name that failed: the later ones are places where it need not be */
+    size_t size;
+} opening;
+
+static bool try_open(void *data, const char *name)
+{
+    opening *state = data;
+    const char *const names[] = { name, NULL };
+    char reason[256];
+    state->library = kiln__dylib_open(names, reason, sizeof(reason));
+    if (state->library == NULL && state->reason[0] == '\0')
+        kiln__text_copy(state->reason, state->size, reason);
+    return state->library == NULL;
+}
+
+static kiln__dylib *open_library(const char *path, char *reason, size_t size)
+{
+    opening state = { NULL, reason, size };
+    reason[0] = '\0';
+    if (path != NULL) {
+        try_open(&state, path);
+        return state.library;
+    }
+    for (int i = 0; i < SONAMES && state.library == NULL; i++)
+        if (try_open(&state, sonames[i]))
+            visit_roots(sonames[i], try_open, &state);
+    return state.library;
+}
+
+static const symbol_row *fill(kiln__nvrtc *nvrtc)
+{
+    const symbol_row *missing = NULL;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        void *address = kiln__dylib_symbol(nvrtc->library, rows[i].name);
+        memcpy((char *)nvrtc + rows[i].offset, &address, sizeof(address));
+        if (address == NULL && rows[i].need == REQUIRED && missing == NULL)
+            missing = &rows[i];
+    }
+    return missing;
+}
+
+/* NVRTC opens its builtins by soname, which the loader finds only in its own directories and not beside libnvrtc; one
+ * that is already open under that soname is taken. Without them the first compile fails and says so. */
+static void open_builtins(kiln__nvrtc *nvrtc)
+{
+    char reason[256];
+    const char *path = kiln__dylib_path(nvrtc->library), *slash = strrchr(path, '/');
+    kiln__text name = { 0 };
+    if (slash == NULL)
+        return;
+    kiln__text_append_bytes(&name, path, (size_t)(slash - path));
+    kiln__text_printf(&name, "/libnvrtc-builtins.so.%d.%d", nvrtc->major, nvrtc->minor);
+    const char *const names[] = { kiln__text_string(&name), NULL };
+    if (!name.failed)
+        nvrtc->builtins = kiln__dylib_open(names, reason, sizeof(reason));
+    kiln__text_fini(&name);
+}
+
+static kiln_status fail_open(const char *path, const char *reason, kiln_report *report)
+{
+    if (path != NULL)
+        return kiln__fail(report, KILN_ENOCOMPILER, KILN__STAGE_OPEN, 0,
+                          "cannot open the NVRTC named explicitly: %s: correct KILN_NVRTC or the nvrtc option", reason);
+    return kiln__fail(report, KILN_ENOCOMPILER, KILN__STAGE_OPEN, 0,
+                      "found no NVRTC (%s; nor any version 13 or 12 in lib64 under CUDA_PATH, CUDA_HOME and "
+                      "/usr/local/cuda): install the CUDA toolkit or the wheel nvidia-cuda-nvrtc, or name the library "
+                      "in KILN_NVRTC",
+                      reason);
+}
+
+kiln_status kiln__nvrtc_load(kiln__nvrtc **out, const char *path, kiln_report *report)
+{
+    char reason[256];
+    *out = NULL;
+    kiln__nvrtc *nvrtc = kiln__calloc(1, sizeof(*nvrtc));
+    if (nvrtc == NULL)
+        return kiln__fail_memory(report, KILN__STAGE_OPEN);
+    nvrtc->library = open_library(path, reason, sizeof(reason));
+    if (nvrtc->library == NULL) {
+        kiln__nvrtc_unload(nvrtc);
+        return fail_open(path, reason, report);
+    }
+    const symbol_row *missing = fill(nvrtc);
+    kiln_status status = KILN_OK;
+    if (missing != NULL)
+        status = kiln__fail(report, KILN_ENOCOMPILER, KILN__STAGE_OPEN, 0,
+                            "%s has no %s (new in CUDA %d.%d): it is not a usable NVRTC; name one of CUDA 12 or newer "
+                            "in KILN_NVRTC",
+                            kiln__dylib_path(nvrtc->library), missing->name, missing->version / 1000,
+                            missing->version % 1000 / 10);
+    else
+        status = KILN__NVRTC(nvrtc, report, nvrtcVersion, (&nvrtc->major, &nvrtc->minor));
+    if (status != KILN_OK) {
+        kiln__nvrtc_unload(nvrtc);
+        return status;
+    }
+    open_builtins(nvrtc);
+    *out = nvrtc;
+    return KILN_OK;
+}
+
+void kiln__nvrtc_unload(kiln__nvrtc *nvrtc)
+{
+    if (nvrtc == NULL)
+        return;
+    kiln__dylib_close(nvrtc->library);
+    kiln__dylib_close(nvrtc->builtins);
+    kiln__free(nvrtc);
+}
+
+/* One line for a file that is there: which one it is and whether it has changed. */
+static bool append_file(void *data, const char *path)
+{
+    struct stat status;
+    if (stat(path, &status) == 0)
+        kiln__text_printf(data, "file %s %llu:%llu %lld %lld.%09ld\n", path, (unsigned long long)status.st_dev,
+                          (unsigned long long)status.st_ino, (long long)status.st_size,
+                          (long long)status.st_mtim.tv_sec, status.st_mtim.tv_nsec);
+    return true;
+}
+
+/* The loader's directories for this library's dlopen, LD_LIBRARY_PATH and run paths included, as they were when the
+ * process started: what the environment says now need not be what the loader uses. NULL if it does not tell. */
+static Dl_serinfo *loader_directories(void)
+{
+    Dl_info info;
+    struct link_map *self = NULL;
+    Dl_serinfo size, *out = NULL;
+    if (dladdr1(rows, &info, (void **)&self, RTLD_DL_LINKMAP) == 0 || self == NULL ||
+        dlinfo(self, RTLD_DI_SERINFOSIZE, &size) != 0)
+        return NULL;
+    out = kiln__calloc(1, size.dls_size);
+    if (out == NULL)
+        return NULL;
+    out->dls_size = size.dls_size;
+    out->dls_cnt = size.dls_cnt;
+    if (dlinfo(self, RTLD_DI_SERINFO, out) == 0)
+        return out;
+    kiln__free(out);
+    return NULL;
+}
+
+void kiln__nvrtc_search(const char *path, kiln__text *out)
+{
+    if (path != NULL) {
+        kiln__text_printf(out, "path %s\n", path);
+        append_file(out, path);
+        if (strchr(path, '/') != NULL)
+            return;
+    }
+    append_file(out, "/etc/ld.so.cache");
+    Dl_serinfo *directories = loader_directories();
+    for (int i = 0; i < SONAMES; i++) {
+        const char *name = path != NULL ? path : sonames[i];
+        for (unsigned k = 0; directories != NULL && k < directories->dls_cnt; k++) {
+            kiln__text file = { 0 };
+            kiln__text_printf(&file, "%s/%s", directories->dls_serpath[k].dls_name, name);
+            append_file(out, kiln__text_string(&file));
+            kiln__text_fini(&file);
+        }
+        if (path == NULL)
+            visit_roots(name, append_file, out);
+    }
+    kiln__free(directories);
+}
+
+kiln_status kiln__nvrtc_result(const kiln__nvrtc *nvrtc, const char *function, kiln__nvrtc_enum code,
+                               kiln_report *report)
+{
+    if (code == KILN__NVRTC_SUCCESS)
+        return KILN_OK;
+    const char *text = nvrtc->nvrtcGetErrorString(code);
+    if (code == KILN__NVRTC_ERROR_BUILTIN_OPERATION_FAILURE)
+        return kiln__fail(report, KILN_ENOCOMPILER, KILN__STAGE_COMPILE, (int)code,
+                          "%s failed: %s (%u): put libnvrtc-builtins.so.%d.%d beside %s", function, text, code,
+                          nvrtc->major, nvrtc->minor, kiln__dylib_path(nvrtc->library));
+    kiln_status status = code == KILN__NVRTC_ERROR_OUT_OF_MEMORY ? KILN_ENOMEM : KILN_ECOMPILE;
+    return kiln__fail(report, status, KILN__STAGE_COMPILE, (int)code, "%s failed: %s (%u)", function,
+                      text != NULL ? text : "an unknown error", code);
+}

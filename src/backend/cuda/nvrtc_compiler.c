@@ -1,0 +1,315 @@
+#include "backend/cuda/cubin.h"
+#include "backend/cuda/cuda.h"
+#include "backend/cuda/nvrtc_job.h"
+#include "base/alloc.h"
+#include "base/digest.h"
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct compiler {
+    kiln__compiler compiler;
+    const kiln__log *log;
+    char *path;          /* NULL: search */
+    atomic_uint dropped; /* options that the opened NVRTC does not know, a bit each */
+    pthread_mutex_t lock;
+    kiln__nvrtc *nvrtc;        /* NULL until opened, under the lock; constant from then on */
+    kiln__toolchain toolchain; /* under the lock */
+} compiler;
+
+static void search(const kiln__compiler *base, kiln__text *out)
+{
+    kiln__nvrtc_search(((const compiler *)base)->path, out);
+}
+
+static void append_options(const kiln__compiler *base, const kiln__target *target, kiln__text *out)
+{
+    (void)base;
+    kiln__text_printf(out, "--gpu-architecture=%s", target->name);
+    kiln__nvrtc_options(out);
+}
+
+/* ---- Opening */
+
+static kiln_status ask_targets(const kiln__nvrtc *nvrtc, kiln__toolchain *out, kiln_report *report)
+{
+    int count = 0;
+    kiln_status status = KILN__NVRTC(nvrtc, report, nvrtcGetNumSupportedArchs, (&count));
+    if (status != KILN_OK)
+        return status;
+    int *archs = kiln__calloc(count > 0 ? (size_t)count : 1, sizeof(*archs));
+    if (archs == NULL)
+        return kiln__fail_memory(report, KILN__STAGE_OPEN);
+    status = KILN__NVRTC(nvrtc, report, nvrtcGetSupportedArchs, (archs));
+    for (int i = 0; i < count && status == KILN_OK && out->target_count < KILN__TARGETS_MAX; i++) {
+        char name[KILN__TARGET_SIZE];
+        int length = snprintf(name, sizeof(name), "sm_%d", archs[i]);
+        if (kiln__target_parse(name, (size_t)length, &out->targets[out->target_count]))
+            out->target_count++;
+    }
+    kiln__free(archs);
+    return status;
+}
+
+static kiln_status open_locked(compiler *self, kiln_report *report)
+{
+    if (self->nvrtc != NULL)
+        return KILN_OK;
+    kiln__nvrtc *nvrtc = NULL;
+    kiln__toolchain *toolchain = &self->toolchain;
+    memset(toolchain, 0, sizeof(*toolchain));
+    kiln_status status = kiln__nvrtc_load(&nvrtc, self->path, report);
+    if (status == KILN_OK)
+        status = ask_targets(nvrtc, toolchain, report);
+    if (status != KILN_OK) {
+        kiln__nvrtc_unload(nvrtc);
+        return status;
+    }
+    snprintf(toolchain->version, sizeof(toolchain->version), "%d.%d", nvrtc->major, nvrtc->minor);
+    kiln__text_copy(toolchain->path, sizeof(toolchain->path), kiln__dylib_path(nvrtc->library));
+    kiln__log_line(self->log, KILN_LOG_INFO, "NVRTC %s, version %s", toolchain->path, toolchain->version);
+    self->nvrtc = nvrtc;
+    return KILN_OK;
+}
+
+static kiln_status open_compiler(kiln__compiler *base, kiln__toolchain *out, kiln_report *report)
+{
+    compiler *self = (compiler *)base;
+    pthread_mutex_lock(&self->lock);
+    kiln_status status = open_locked(self, report);
+    *out = self->toolchain;
+    pthread_mutex_unlock(&self->lock);
+    return status;
+}
+
+/* ---- Identity: only the comment that PTX begins with tells the build, nvrtcVersion says no more than 13.0 */
+
+/* What stands between `before` and the next character that is neither digit nor '.'; empty if `before` is missing. */
+static void take_number(const char *ptx, const char *before, char *out, size_t size)
+{
+    const char *at = strstr(ptx, before);
+    at = at != NULL ? at + strlen(before) : "";
+    size_t length = strspn(at, "0123456789.");
+    snprintf(out, size, "%.*s", (int)(length < size ? length : size - 1), at);
+}
+
+static void read_identity(const kiln__nvrtc *nvrtc, const char *ptx, char id[KILN__ENTRY_TOOLCHAIN_SIZE], char *version,
+                          size_t version_size)
+{
+    char release[24], build[24];
+    take_number(ptx, ", V", release, sizeof(release));
+    take_number(ptx, "Compiler Build ID: CL-", build, sizeof(build));
+    if (release[0] != '\0' && build[0] != '\0') {
+        snprintf(id, KILN__ENTRY_TOOLCHAIN_SIZE, "nvrtc-%s-%s", release, build);
+        snprintf(version, version_size, "%d.%d (V%s, build %s)", nvrtc->major, nvrtc->minor, release, build);
+        return;
+    }
+    /* A banner of another form: whatever it says up to the first directive tells this build from others. */
+    const char *end = strstr(ptx, ".version");
+    uint8_t digest[KILN__DIGEST_SIZE];
+    char hex[KILN__DIGEST_HEX];
+    kiln__digest(digest, ptx, end != NULL ? (size_t)(end - ptx) : strlen(ptx));
+    kiln__digest_hex(hex, digest);
+    snprintf(id, KILN__ENTRY_TOOLCHAIN_SIZE, "nvrtc-%d.%d-x%.16s", nvrtc->major, nvrtc->minor, hex);
+    snprintf(version, version_size, "%d.%d", nvrtc->major, nvrtc->minor);
+}
+
+static void learn_identity(compiler *self, const char *ptx, char id[KILN__ENTRY_TOOLCHAIN_SIZE])
+{
+    char version[sizeof(self->toolchain.version)];
+    read_identity(self->nvrtc, ptx, id, version, sizeof(version));
+    pthread_mutex_lock(&self->lock);
+    memcpy(self->toolchain.id, id, KILN__ENTRY_TOOLCHAIN_SIZE);
+    memcpy(self->toolchain.version, version, sizeof(version));
+    pthread_mutex_unlock(&self->lock);
+}
+
+/* ---- Compiling */
+
+/* The first line of the log that speaks of an error, else its first line. */
+static void first_error(const char *log, char *out, size_t size)
+{
+    const char *at = strstr(log, "error");
+    while (at != NULL && at > log && at[-1] != '\n')
+        at--;
+    if (at == NULL)
+        at = log + strspn(log, "\n");
+    snprintf(out, size, "%.*s", (int)strcspn(at, "\n"), at);
+}
+
+/* Of two targets the nearer is the one that is not newer: what it builds may run on the chip that was meant. */
+static const char *nearest_target(const kiln__toolchain *toolchain, const kiln__target *target)
+{
+    const char *best = toolchain->target_count > 0 ? toolchain->targets[0].name : "";
+    for (uint32_t i = 0; i < toolchain->target_count; i++)
+        if (toolchain->targets[i].sm <= target->sm)
+            best = toolchain->targets[i].name;
+    return best;
+}
+
+static kiln_status refuse_target(const kiln__toolchain *toolchain, const kiln__target *target, kiln_report *report)
+{
+    kiln__text list = { 0 };
+    for (uint32_t i = 0; i < toolchain->target_count; i++)
+        kiln__text_printf(&list, "%s%s", i > 0 ? " " : "", toolchain->targets[i].name);
+    kiln_status status = kiln__fail(report, KILN_ETARGET, KILN__STAGE_COMPILE, KILN__NVRTC_ERROR_INVALID_OPTION,
+                                    "NVRTC %s cannot build for %s: it builds %s; the nearest is %s", toolchain->version,
+                                    target->name, kiln__text_string(&list), nearest_target(toolchain, target));
+    kiln__text_fini(&list);
+    return status;
+}
+
+static bool is_listed(const kiln__toolchain *toolchain, const kiln__target *target)
+{
+    for (uint32_t i = 0; i < toolchain->target_count; i++)
+        if (toolchain->targets[i].sm == target->sm)
+            return true;
+    return false;
+}
+
+static kiln_status fail_compile(const kiln__nvrtc_job *job, const kiln__toolchain *toolchain, const kiln__unit *unit,
+                                kiln_report *report)
+{
+    char line[256];
+    const char *log = job->log != NULL ? job->log : "";
+    kiln__report_set_log(report, job->log);
+    /* A suffix that the chip does not have is found out by NVRTC, or only by the compiler below it. */
+    if ((job->code == KILN__NVRTC_ERROR_INVALID_OPTION && strstr(log, "gpu-architecture") != NULL) ||
+        strstr(log, "no value specified with --nv_arch") != NULL)
+        return refuse_target(toolchain, &unit->target, report);
+    if (job->code != KILN__NVRTC_ERROR_COMPILATION || log[0] == '\0')
+        return kiln__nvrtc_result(job->nvrtc, "nvrtcCompileProgram", job->code, report);
+    first_error(log, line, sizeof(line));
+    return kiln__fail(report, KILN_ECOMPILE, KILN__STAGE_COMPILE, (int)job->code, "compiling for %s failed: %s",
+                      unit->target.name, line);
+}
+
+/* NVRTC can end well with a cubin that holds no code; such a thing must never get into a store. */
+static kiln_status check_cubin(const kiln__image *image, const kiln__unit *unit, kiln_report *report)
+{
+    char reason[KILN__CUBIN_REASON_SIZE];
+    if (!kiln__cubin_check(image->binary, image->binary_length, reason))
+        return kiln__fail(report, KILN_ECOMPILE, KILN__STAGE_COMPILE, 0, "NVRTC made no usable cubin for %s: %s",
+                          unit->target.name, reason);
+    for (uint32_t i = 0; i < unit->rule.entry_count; i++)
+        if (!kiln__cubin_has_entry(image->binary, unit->rule.entries[i].name))
+            return kiln__fail(report, KILN_ECOMPILE, KILN__STAGE_COMPILE, 0,
+                              "the cubin for %s has no entry point '%s', which the template declares",
+                              unit->target.name, unit->rule.entries[i].name);
+    return KILN_OK;
+}
+
+static kiln_status collect(compiler *self, kiln__nvrtc_job *job, const kiln__unit *unit, kiln__image *out,
+                           kiln_report *report)
+{
+    kiln_status status = kiln__nvrtc_job_cubin(job, &out->binary, &out->binary_length, report);
+    if (status == KILN_OK)
+        status = check_cubin(out, unit, report);
+    if (status == KILN_OK)
+        status = kiln__nvrtc_job_ptx(job, &out->ptx, &out->ptx_length, report);
+    if (status != KILN_OK)
+        return status;
+    learn_identity(self, out->ptx, out->toolchain);
+    out->log = job->log;
+    job->log = NULL;
+    return KILN_OK;
+}
+
+static kiln_status compile(kiln__compiler *base, const kiln__unit *unit, kiln__image *out, kiln_report *report)
+{
+    compiler *self = (compiler *)base;
+    kiln__toolchain toolchain;
+    kiln__nvrtc_job job = { 0 };
+    char arch[32 + KILN__TARGET_SIZE];
+    memset(out, 0, sizeof(*out));
+    kiln_status status = open_compiler(base, &toolchain, report);
+    if (status != KILN_OK)
+        return status;
+    if (!is_listed(&toolchain, &unit->target))
+        return refuse_target(&toolchain, &unit->target, report);
+    snprintf(arch, sizeof(arch), "--gpu-architecture=%s", unit->target.name);
+    status = kiln__nvrtc_job_start(&job, self->nvrtc, unit->source, report);
+    if (status == KILN_OK)
+        status = kiln__nvrtc_job_run(&job, arch, &self->dropped, self->log, report);
+    if (status == KILN_OK && job.code != KILN__NVRTC_SUCCESS)
+        status = fail_compile(&job, &toolchain, unit, report);
+    if (status == KILN_OK)
+        status = collect(self, &job, unit, out, report);
+    kiln__nvrtc_job_end(&job);
+    if (status != KILN_OK)
+        kiln__image_fini(out);
+    return status;
+}
+
+/* PTX alone carries the banner, so the assembler need not run. */
+static kiln_status compile_probe(compiler *self, const kiln__toolchain *toolchain, kiln_report *report)
+{
+    kiln__nvrtc_job job = { 0 };
+    char arch[64], id[KILN__ENTRY_TOOLCHAIN_SIZE];
+    char *ptx = NULL;
+    size_t length;
+    snprintf(arch, sizeof(arch), "--gpu-architecture=compute_%d",
+             toolchain->target_count > 0 ? toolchain->targets[0].sm : 75);
+    kiln_status status = kiln__nvrtc_job_start(&job, self->nvrtc, "extern \"C\" __global__ void kiln() {}\n", report);
+    if (status == KILN_OK)
+        status = kiln__nvrtc_job_run(&job, arch, &self->dropped, self->log, report);
+    if (status == KILN_OK)
+        status = kiln__nvrtc_result(self->nvrtc, "nvrtcCompileProgram", job.code, report);
+    if (status == KILN_OK)
+        status = kiln__nvrtc_job_ptx(&job, &ptx, &length, report);
+    if (status == KILN_OK)
+        learn_identity(self, ptx, id);
+    else if (job.log != NULL)
+        kiln__report_set_log(report, job.log);
+    kiln__free(ptx);
+    kiln__nvrtc_job_end(&job);
+    return status;
+}
+
+static kiln_status identify(kiln__compiler *base, kiln__toolchain *out, kiln_report *report)
+{
+    compiler *self = (compiler *)base;
+    kiln_status status = open_compiler(base, out, report);
+    if (status != KILN_OK || out->id[0] != '\0')
+        return status;
+    status = compile_probe(self, out, report);
+    return status == KILN_OK ? open_compiler(base, out, report) : status;
+}
+
+static void close_compiler(kiln__compiler *base)
+{
+    compiler *self = (compiler *)base;
+    if (self == NULL)
+        return;
+    kiln__nvrtc_unload(self->nvrtc);
+    pthread_mutex_destroy(&self->lock);
+    kiln__free(self->path);
+    kiln__free(self);
+}
+
+static const kiln__compiler_vtable vtable = {
+    .name = "nvrtc",
+    .search = search,
+    .options = append_options,
+    .open = open_compiler,
+    .identify = identify,
+    .compile = compile,
+    .close = close_compiler,
+};
+
+kiln__compiler *kiln__nvrtc_open(const char *nvrtc, const kiln__log *log)
+{
+    compiler *self = kiln__calloc(1, sizeof(*self));
+    if (self == NULL)
+        return NULL;
+    self->compiler.vtable = &vtable;
+    self->log = log;
+    self->path = kiln__strdup(nvrtc);
+    if (nvrtc != NULL && self->path == NULL) {
+        kiln__free(self);
+        return NULL;
+    }
+    atomic_init(&self->dropped, 0);
+    pthread_mutex_init(&self->lock, NULL);
+    return &self->compiler;
+}

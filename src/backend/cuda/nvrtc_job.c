@@ -1,0 +1,185 @@
+#include "backend/cuda/nvrtc_job.h"
+
+#include "base/alloc.h"
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#define PROGRAM_NAME "kiln.cu"
+
+enum {
+    STACK_NEEDED = 1024 * 1024, /* NVRTC needs more than 64 KiB for an ordinary kernel, and a deep one much more */
+    STACK_OWN = 8 * 1024 * 1024
+};
+
+/* Besides the target. An optional one is left out for an NVRTC that does not know it; none of those changes what our
+ * units compile to. */
+typedef struct option {
+    const char *text;
+    bool optional;
+} option;
+
+static const option options[] = {
+    { "--no-cache", true },                /* else NVRTC starts the driver and answers from its cache */
+    { "-no-source-include", true },        /* else a header in the host's working directory is found */
+    { "-modify-stack-limit=false", true }, /* else the stack limit of the whole process goes up meanwhile */
+    { "-frandom-seed=kiln", true },        /* else names of internal symbols may hold the time and the process id */
+    { "-std=c++17", false },
+    { "--fmad=false", false }, /* ops spell out where they fuse */
+};
+enum { OPTION_COUNT = sizeof(options) / sizeof(options[0]) };
+_Static_assert((int)OPTION_COUNT < (int)KILN__NVRTC_OPTIONS_MAX, "a job has no room for the options and the target");
+
+void kiln__nvrtc_options(kiln__text *out)
+{
+    for (int i = 0; i < OPTION_COUNT; i++)
+        kiln__text_printf(out, " %s", options[i].text);
+}
+
+kiln_status kiln__nvrtc_job_start(kiln__nvrtc_job *out, const kiln__nvrtc *nvrtc, const char *source,
+                                  kiln_report *report)
+{
+    memset(out, 0, sizeof(*out));
+    out->nvrtc = nvrtc;
+    return KILN__NVRTC(nvrtc, report, nvrtcCreateProgram, (&out->program, source, PROGRAM_NAME, 0, NULL, NULL));
+}
+
+void kiln__nvrtc_job_end(kiln__nvrtc_job *job)
+{
+    if (job->program != NULL)
+        job->nvrtc->nvrtcDestroyProgram(&job->program);
+    kiln__free(job->log);
+    memset(job, 0, sizeof(*job));
+}
+
+/* Bytes of stack that the calling thread has left, 0 where the system does not tell. */
+static size_t stack_left(void)
+{
+    pthread_attr_t attributes;
+    void *lowest = NULL;
+    size_t size = 0;
+    const char *here = __builtin_frame_address(0);
+    if (pthread_getattr_np(pthread_self(), &attributes) != 0)
+        return 0;
+    int error = pthread_attr_getstack(&attributes, &lowest, &size);
+    pthread_attr_destroy(&attributes);
+    return error == 0 && here > (const char *)lowest ? (size_t)(here - (const char *)lowest) : 0;
+}
+
+static void *compile(void *data)
+{
+    kiln__nvrtc_job *job = data;
+    job->code = job->nvrtc->nvrtcCompileProgram(job->program, job->option_count, job->options);
+    return NULL;
+}
+
+/* Signals stay blocked there: one that is meant for a thread of the host must not land on ours. */
+static int compile_on_own_thread(kiln__nvrtc_job *job)
+{
+    pthread_attr_t attributes;
+    pthread_t thread;
+    sigset_t all, before;
+    int error = pthread_attr_init(&attributes);
+    if (error != 0)
+        return error;
+    pthread_attr_setstacksize(&attributes, STACK_OWN);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    error = pthread_create(&thread, &attributes, compile, job);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attributes);
+    return error != 0 ? error : pthread_join(thread, NULL);
+}
+
+static kiln_status read_log(kiln__nvrtc_job *job, kiln_report *report)
+{
+    size_t size = 0;
+    kiln__free(job->log);
+    job->log = NULL;
+    if (job->nvrtc->nvrtcGetProgramLogSize(job->program, &size) != KILN__NVRTC_SUCCESS || size <= 1)
+        return KILN_OK;
+    char *log = kiln__calloc(size + 1, 1);
+    if (log == NULL)
+        return kiln__fail_memory(report, KILN__STAGE_COMPILE);
+    if (job->nvrtc->nvrtcGetProgramLog(job->program, log) == KILN__NVRTC_SUCCESS && log[0] != '\0')
+        job->log = log;
+    else
+        kiln__free(log);
+    return KILN_OK;
+}
+
+static void choose_options(kiln__nvrtc_job *job, const char *arch, unsigned dropped)
+{
+    job->option_count = 0;
+    job->options[job->option_count++] = arch;
+    for (int i = 0; i < OPTION_COUNT; i++)
+        if (!(dropped >> i & 1))
+            job->options[job->option_count++] = options[i].text;
+}
+
+/* The optional option that NVRTC complains of, -1 if none. */
+static int refused_option(const kiln__nvrtc_job *job, unsigned dropped)
+{
+    if (job->code != KILN__NVRTC_ERROR_INVALID_OPTION || job->log == NULL)
+        return -1;
+    for (int i = 0; i < OPTION_COUNT; i++) {
+        char name[64];
+        snprintf(name, sizeof(name), "%.*s", (int)strcspn(options[i].text, "="), options[i].text);
+        if (options[i].optional && !(dropped >> i & 1) && strstr(job->log, name) != NULL)
+            return i;
+    }
+    return -1;
+}
+
+kiln_status kiln__nvrtc_job_run(kiln__nvrtc_job *job, const char *arch, atomic_uint *dropped, const kiln__log *log,
+                                kiln_report *report)
+{
+    for (;;) {
+        unsigned left_out = atomic_load(dropped);
+        choose_options(job, arch, left_out);
+        if (stack_left() >= STACK_NEEDED)
+            compile(job);
+        else if (compile_on_own_thread(job) != 0)
+            return kiln__fail(report, KILN_ENOMEM, KILN__STAGE_COMPILE, 0,
+                              "cannot start a thread to compile on, and the calling one has less than 1 MiB of stack "
+                              "left");
+        kiln_status status = read_log(job, report);
+        int refused = status == KILN_OK ? refused_option(job, left_out) : -1;
+        if (refused < 0)
+            return status;
+        atomic_fetch_or(dropped, 1u << refused);
+        kiln__log_line(log, KILN_LOG_DEBUG, "this NVRTC does not know %s: left out", options[refused].text);
+    }
+}
+
+kiln_status kiln__nvrtc_job_ptx(const kiln__nvrtc_job *job, char **out, size_t *length, kiln_report *report)
+{
+    size_t size = 0;
+    *out = NULL;
+    *length = 0;
+    kiln_status status = KILN__NVRTC(job->nvrtc, report, nvrtcGetPTXSize, (job->program, &size));
+    if (status != KILN_OK)
+        return status;
+    char *ptx = *out = kiln__calloc(size + 1, 1);
+    if (ptx == NULL)
+        return kiln__fail_memory(report, KILN__STAGE_COMPILE);
+    status = KILN__NVRTC(job->nvrtc, report, nvrtcGetPTX, (job->program, ptx));
+    *length = strlen(ptx);
+    return status;
+}
+
+kiln_status kiln__nvrtc_job_cubin(const kiln__nvrtc_job *job, void **out, size_t *length, kiln_report *report)
+{
+    size_t size = 0;
+    *out = NULL;
+    *length = 0;
+    kiln_status status = KILN__NVRTC(job->nvrtc, report, nvrtcGetCUBINSize, (job->program, &size));
+    if (status != KILN_OK)
+        return status;
+    *out = kiln__calloc(size + 1, 1);
+    if (*out == NULL)
+        return kiln__fail_memory(report, KILN__STAGE_COMPILE);
+    *length = size;
+    return KILN__NVRTC(job->nvrtc, report, nvrtcGetCUBIN, (job->program, *out));
+}

@@ -1,0 +1,39 @@
+/* One program on its way through NVRTC: options, stack, log and results. */
+#ifndef KILN_BACKEND_CUDA_NVRTC_JOB_H
+#define KILN_BACKEND_CUDA_NVRTC_JOB_H
+
+#include "backend/cuda/nvrtc.h"
+#include "base/log.h"
+#include <stdatomic.h>
+
+enum { KILN__NVRTC_OPTIONS_MAX = 16 };
+
+typedef struct kiln__nvrtc_job {
+    const kiln__nvrtc *nvrtc;
+    nvrtcProgram program;
+    const char *options[KILN__NVRTC_OPTIONS_MAX];
+    int option_count;
+    kiln__nvrtc_enum code; /* how the compile ended */
+    char *log;             /* what NVRTC said, NULL if nothing */
+} kiln__nvrtc_job;
+
+/* Appends every option of every compile but the target, each with a space in front: they are part of the key. */
+void kiln__nvrtc_options(kiln__text *out);
+
+/* Begins a job. `source` is borrowed until its end. End it whether or not this succeeds. */
+kiln_status kiln__nvrtc_job_start(kiln__nvrtc_job *out, const kiln__nvrtc *nvrtc, const char *source,
+                                  kiln_report *report);
+void kiln__nvrtc_job_end(kiln__nvrtc_job *job);
+
+/* Compiles with option `arch`, on a thread of its own if the caller's stack is short. KILN_OK means that NVRTC gave an
+ * answer, in job->code and job->log. `dropped` holds, a bit each, the options that this NVRTC turned out not to know:
+ * shared by all jobs of one library, zero at first. KILN_ENOMEM. */
+kiln_status kiln__nvrtc_job_run(kiln__nvrtc_job *job, const char *arch, atomic_uint *dropped, const kiln__log *log,
+                                kiln_report *report);
+
+/* Results of a compile that ended well; *out is the caller's (kiln__free), also on failure, and followed by a NUL.
+ * KILN_ENOMEM, KILN_ECOMPILE. */
+kiln_status kiln__nvrtc_job_ptx(const kiln__nvrtc_job *job, char **out, size_t *length, kiln_report *report);
+kiln_status kiln__nvrtc_job_cubin(const kiln__nvrtc_job *job, void **out, size_t *length, kiln_report *report);
+
+#endif

@@ -1,0 +1,33 @@
+#include "backend/image.h"
+
+#include "base/alloc.h"
+#include <string.h>
+
+void kiln__image_fini(kiln__image *image)
+{
+    kiln__free(image->binary);
+    kiln__free(image->ptx);
+    kiln__free(image->log);
+    memset(image, 0, sizeof(*image));
+}
+
+static bool add_text(kiln__entry *entry, const char *name, const char *text)
+{
+    return text == NULL || text[0] == '\0' || kiln__entry_add(entry, name, text, strlen(text));
+}
+
+kiln_status kiln__image_describe(kiln__entry *out, const kiln__image *image, const kiln__unit *unit, kiln__text *names)
+{
+    const char *binary = kiln__target_is_cpu(&unit->target) ? "object" : "cubin";
+    memset(out, 0, sizeof(*out));
+    out->kind = KILN__ENTRY_KERNEL;
+    for (uint32_t i = 0; i < unit->rule.entry_count; i++)
+        kiln__text_printf(names, "%s\n", unit->rule.entries[i].name);
+    if (names->failed)
+        return KILN_ENOMEM;
+    bool fits =
+        add_text(out, "spec", unit->spec) && kiln__entry_add(out, binary, image->binary, image->binary_length) &&
+        (image->ptx == NULL || kiln__entry_add(out, "ptx", image->ptx, image->ptx_length)) &&
+        kiln__entry_add(out, "names", kiln__text_string(names), names->length) && add_text(out, "log", image->log);
+    return fits ? KILN_OK : KILN_ENOMEM;
+}
