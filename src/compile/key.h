@@ -1,0 +1,11 @@
+/* The only definition of a key: everything that can change what a compiler makes of a unit. */
+#ifndef KILN_COMPILE_KEY_H
+#define KILN_COMPILE_KEY_H
+
+#include "store/entry.h"
+#include "template/unit.h"
+
+/* Writes the key's text to `text` (empty before) and its digest to *out; out->toolchain is left empty. Pure. KILN_ENOMEM. */
+kiln_status kiln__key_make(kiln__key *out, kiln__text *text, const kiln__unit *unit, const char *options);
+
+#endif
