@@ -1,0 +1,161 @@
+#include "service/kernel.h"
+
+#include "base/alloc.h"
+#include "base/digest.h"
+#include <string.h>
+
+struct kiln__kernel_node {
+    kiln__kernel_node *next;
+    uint64_t hash;
+    kiln_kernel *kernel;
+};
+
+kiln_kernel *kiln__kernel_new(kiln__runtime *runtime, kiln_device *device, kiln__module *module, const kiln__unit *unit)
+{
+    kiln_kernel *kernel = kiln__calloc(1, sizeof(*kernel));
+    char *spec = kiln__strdup(unit->spec);
+    if (kernel == NULL || spec == NULL) {
+        device->backend->vtable->unload(module);
+        kiln__free(kernel);
+        kiln__free(spec);
+        return NULL;
+    }
+    atomic_init(&kernel->refs, 1);
+    kernel->vtable = device->backend->vtable;
+    kernel->module = module;
+    kernel->rule = unit->rule;
+    kernel->runtime = kiln__runtime_retain(runtime);
+    kernel->device = device;
+    kernel->spec = spec;
+    return kernel;
+}
+
+kiln_kernel *kiln__kernel_retain(kiln_kernel *kernel)
+{
+    if (kernel != NULL)
+        atomic_fetch_add_explicit(&kernel->refs, 1, memory_order_relaxed);
+    return kernel;
+}
+
+void kiln__kernel_release(kiln_kernel *kernel)
+{
+    if (kernel == NULL || atomic_fetch_sub_explicit(&kernel->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    kernel->vtable->unload(kernel->module);
+    kiln__runtime_release(kernel->runtime);
+    kiln__free(kernel->spec);
+    kiln__free(kernel);
+}
+
+static kiln_status refuse_launch(kiln_report *report, kiln_status status, const char *what)
+{
+    return kiln__fail(report, status, KILN__STAGE_LAUNCH, 0, "%s", what);
+}
+
+/* Equal ranges are in place and fine; ranges that share only some bytes would read what was already written. */
+static bool overlaps_partly(const void *out, const void *in, uint64_t bytes)
+{
+    uintptr_t a = (uintptr_t)out, b = (uintptr_t)in;
+    return a != b && (a < b ? b - a : a - b) < bytes;
+}
+
+kiln_status kiln__kernel_launch(const kiln_kernel *kernel, uint64_t n, void *out, const void *const *in, void *stream,
+                                kiln_report *report)
+{
+    const kiln__rule *rule = &kernel->rule;
+    if (n == 0)
+        return KILN_OK;
+    if (n > INT64_MAX / rule->element_size)
+        return refuse_launch(report, KILN_EINVAL, "n is larger than any memory: expected a count of elements");
+    if (out == NULL || in == NULL)
+        return refuse_launch(report, KILN_EINVAL, "out and in must not be NULL when n is above 0");
+    uintptr_t bits = (uintptr_t)out;
+    for (uint32_t i = 0; i < rule->inputs; i++) {
+        if (in[i] == NULL)
+            return kiln__fail(report, KILN_EINVAL, KILN__STAGE_LAUNCH, 0, "in[%u] is NULL: the kernel reads %u arrays",
+                              (unsigned)i, (unsigned)rule->inputs);
+        if (overlaps_partly(out, in[i], n * rule->element_size))
+            return kiln__fail(report, KILN_EOVERLAP, KILN__STAGE_LAUNCH, 0,
+                              "out and in[%u] partly overlap: use the same pointer for both, or separate arrays",
+                              (unsigned)i);
+        bits |= (uintptr_t)in[i];
+    }
+    if (bits & (rule->element_size - 1))
+        return kiln__fail(report, KILN_EALIGN, KILN__STAGE_LAUNCH, 0,
+                          "a pointer is not aligned to its elements of %u bytes", (unsigned)rule->element_size);
+    uint32_t entry = 0;
+    while (entry < rule->entry_count && (bits & (rule->entries[entry].align - 1)))
+        entry++;
+    if (entry == rule->entry_count && entry > 0)
+        return refuse_launch(report, KILN_EALIGN, "no entry point of the template takes pointers of this alignment");
+    return kernel->vtable->launch(kernel->module, entry, n, out, in, stream, report);
+}
+
+static uint64_t hash_of(const kiln_device *device, const char *spec)
+{
+    uint8_t sum[KILN__CHECKSUM_SIZE];
+    uint64_t hash;
+    kiln__checksum(sum, spec, strlen(spec));
+    memcpy(&hash, sum, sizeof(hash));
+    return hash ^ (uint64_t)(uintptr_t)device;
+}
+
+void kiln__kernel_table_init(kiln__kernel_table *table)
+{
+    memset(table, 0, sizeof(*table));
+    for (int i = 0; i < KILN__KERNEL_SHARDS; i++)
+        pthread_mutex_init(&table->shards[i].lock, NULL);
+}
+
+void kiln__kernel_table_fini(kiln__kernel_table *table)
+{
+    for (int i = 0; i < KILN__KERNEL_SHARDS; i++) {
+        kiln__kernel_node *node = table->shards[i].first;
+        while (node != NULL) {
+            kiln__kernel_node *next = node->next;
+            kiln__kernel_release(node->kernel);
+            kiln__free(node);
+            node = next;
+        }
+        pthread_mutex_destroy(&table->shards[i].lock);
+    }
+}
+
+static kiln_kernel *find_locked(const kiln__kernel_node *node, uint64_t hash, const kiln_device *device,
+                                const char *spec)
+{
+    for (; node != NULL; node = node->next)
+        if (node->hash == hash && node->kernel->device == device && strcmp(node->kernel->spec, spec) == 0)
+            return kiln__kernel_retain(node->kernel);
+    return NULL;
+}
+
+kiln_kernel *kiln__kernel_table_find(kiln__kernel_table *table, const kiln_device *device, const char *spec)
+{
+    uint64_t hash = hash_of(device, spec);
+    unsigned shard = hash % KILN__KERNEL_SHARDS;
+    pthread_mutex_lock(&table->shards[shard].lock);
+    kiln_kernel *found = find_locked(table->shards[shard].first, hash, device, spec);
+    pthread_mutex_unlock(&table->shards[shard].lock);
+    return found;
+}
+
+kiln_kernel *kiln__kernel_table_add(kiln__kernel_table *table, kiln_kernel *kernel)
+{
+    uint64_t hash = hash_of(kernel->device, kernel->spec);
+    unsigned shard = hash % KILN__KERNEL_SHARDS;
+    kiln__kernel_node *node = kiln__alloc(sizeof(*node));
+    pthread_mutex_lock(&table->shards[shard].lock);
+    kiln_kernel *found = find_locked(table->shards[shard].first, hash, kernel->device, kernel->spec);
+    if (found == NULL && node != NULL) {
+        *node = (kiln__kernel_node){ table->shards[shard].first, hash, kiln__kernel_retain(kernel) };
+        table->shards[shard].first = node;
+        node = NULL;
+    }
+    pthread_mutex_unlock(&table->shards[shard].lock);
+    kiln__free(node);
+    if (found == NULL)
+        return kernel;
+    kiln__kernel_release(kernel);
+    return found;
+}

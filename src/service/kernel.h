@@ -1,0 +1,55 @@
+/* Loaded kernels and the table that finds them again. */
+#ifndef KILN_SERVICE_KERNEL_H
+#define KILN_SERVICE_KERNEL_H
+
+#include "service/runtime.h"
+
+struct kiln_kernel {
+    atomic_uint refs;
+    /* What a launch reads, together. */
+    const kiln__backend_vtable *vtable;
+    kiln__module *module;
+    kiln__rule rule;
+    /* What information reads. */
+    kiln__runtime *runtime;
+    kiln_device *device;
+    char *spec;
+    kiln_source source;
+    double compile_ms;
+};
+
+/* Wraps a loaded module, which it takes over also on failure. Retains the runtime. One reference. NULL: out of memory. */
+kiln_kernel *kiln__kernel_new(kiln__runtime *runtime, kiln_device *device, kiln__module *module,
+                              const kiln__unit *unit);
+
+/* References; the last one unloads the module and lets go of the runtime. NULL is allowed. */
+kiln_kernel *kiln__kernel_retain(kiln_kernel *kernel);
+void kiln__kernel_release(kiln_kernel *kernel);
+
+/* Checks the arguments and submits; the contract is kiln_launch's. */
+kiln_status kiln__kernel_launch(const kiln_kernel *kernel, uint64_t n, void *out, const void *const *in, void *stream,
+                                kiln_report *report);
+
+/* Kernels by device and canonical spec. Each holds one reference until fini. Sharded, so that gets of different
+ * specs seldom meet. Embedded in the service; any thread after init. */
+enum { KILN__KERNEL_SHARDS = 16 };
+typedef struct kiln__kernel_node kiln__kernel_node;
+typedef struct kiln__kernel_table {
+    struct {
+        pthread_mutex_t lock;
+        kiln__kernel_node *first;
+    } shards[KILN__KERNEL_SHARDS];
+} kiln__kernel_table;
+
+void kiln__kernel_table_init(kiln__kernel_table *table);
+void kiln__kernel_table_fini(kiln__kernel_table *table);
+
+/* A new reference to the kernel of that device and text, or NULL. */
+kiln_kernel *kiln__kernel_table_find(kiln__kernel_table *table, const kiln_device *device, const char *spec);
+
+/* Puts a kernel in, or, where another thread was faster, leaves the table as it is. Returns the one in the table with a new
+ * reference for the caller, whose own reference to `kernel` is taken over. Never NULL: when out of memory the kernel
+ * just stays outside the table. */
+kiln_kernel *kiln__kernel_table_add(kiln__kernel_table *table, kiln_kernel *kernel);
+
+#endif

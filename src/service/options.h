@@ -1,0 +1,21 @@
+/* Where options come from: the host's struct, else the environment, else the default. */
+#ifndef KILN_SERVICE_OPTIONS_H
+#define KILN_SERVICE_OPTIONS_H
+
+#include "base/text.h"
+
+/* What kiln_open works with. All strings are owned; NULL means the default. */
+typedef struct kiln__settings {
+    char *device, *cache_dir, *nvrtc, *libcuda, *cc;
+    size_t memory_bytes;
+    kiln_log_fn log;
+    void *log_data;
+    kiln_log_level log_level;
+} kiln__settings;
+
+/* Reads options (NULL: all defaults) and environment; the environment is not read where the process runs with raised
+ * rights. cache_dir becomes "" when nothing shall be or can be kept. KILN_EINVAL, KILN_ENOMEM. */
+kiln_status kiln__settings_init(kiln__settings *out, const kiln_options *options, kiln_report *report);
+void kiln__settings_fini(kiln__settings *settings);
+
+#endif

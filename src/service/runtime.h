@@ -1,0 +1,33 @@
+/* Backends and open devices: what loaded kernels need, so it lives as long as the service or any kernel. */
+#ifndef KILN_SERVICE_RUNTIME_H
+#define KILN_SERVICE_RUNTIME_H
+
+#include "backend/backend.h"
+#include <pthread.h>
+#include <stdatomic.h>
+
+enum { KILN__DEVICES_MAX = 64 };
+
+typedef struct kiln__runtime {
+    atomic_uint refs;
+    kiln__log log; /* a copy: kernels may outlive the service */
+    kiln__backend *cuda, *cpu;
+    pthread_mutex_t lock; /* guards the devices */
+    kiln_device *gpus[KILN__DEVICES_MAX];
+    kiln_device *cpu_device;
+    kiln_device *chosen; /* the default device once known */
+    char *default_name;  /* what the host asked for; NULL: the first GPU, else the cpu */
+} kiln__runtime;
+
+/* Opens no driver. `libcuda` and `default_name` may be NULL; copied, as is `log`.
+ * One reference. KILN_EINVAL (not a device's name), KILN_ENOMEM. */
+kiln_status kiln__runtime_open(kiln__runtime **out, const char *libcuda, const char *default_name, const kiln__log *log,
+                               kiln_report *report);
+kiln__runtime *kiln__runtime_retain(kiln__runtime *runtime);
+void kiln__runtime_release(kiln__runtime *runtime);
+
+/* The device of that name, NULL for the default one; opened on first use and kept. Blocks then. KILN_EINVAL,
+ * KILN_ENODRIVER, KILN_ENODEVICE, KILN_EDEVICE. */
+kiln_status kiln__runtime_device(kiln__runtime *runtime, const char *name, kiln_device **out, kiln_report *report);
+
+#endif

@@ -1,0 +1,262 @@
+#include "service/service.h"
+
+#include "backend/cpu/cpu.h"
+#include "backend/cuda/cuda.h"
+#include "base/alloc.h"
+#include "service/options.h"
+#include "store/memory.h"
+#include <string.h>
+
+static void open_stores(kiln_service *service, const kiln__settings *settings)
+{
+    kiln__tiers_add(&service->tiers, kiln__memory_store_open(settings->memory_bytes));
+    if (settings->cache_dir[0] == '\0')
+        return;
+    service->disk = kiln__disk_store_open(settings->cache_dir, &service->log, &service->store_counters,
+                                          service->cache_problem, sizeof(service->cache_problem));
+    service->disk_tier = service->tiers.count;
+    kiln__tiers_add(&service->tiers, service->disk);
+}
+
+static kiln_status open_parts(kiln_service *service, const kiln__settings *settings, kiln_report *report)
+{
+    kiln__log_init(&service->log, settings->log, settings->log_data, settings->log_level);
+    kiln_status status = kiln__catalog_init(&service->catalog, report);
+    if (status == KILN_OK)
+        status = kiln__runtime_open(&service->runtime, settings->libcuda, settings->device, &service->log, report);
+    if (status != KILN_OK)
+        return status;
+    kiln__compiler *nvrtc = kiln__nvrtc_open(settings->nvrtc, &service->log);
+    kiln__compiler *cc = kiln__cc_open(settings->cc, &service->log);
+    if (nvrtc != NULL)
+        kiln__builder_init(&service->nvrtc, nvrtc, &service->tiers, &service->log);
+    if (cc != NULL)
+        kiln__builder_init(&service->cc, cc, &service->tiers, &service->log);
+    service->cache_dir = kiln__strdup(settings->cache_dir);
+    if (nvrtc == NULL || cc == NULL || service->cache_dir == NULL)
+        return kiln__fail_memory(report, KILN__STAGE_OPEN);
+    open_stores(service, settings);
+    return KILN_OK;
+}
+
+kiln_status kiln__service_open(kiln_service **out, const kiln_options *options, kiln_report *report)
+{
+    kiln__settings settings;
+    *out = NULL;
+    kiln_status status = kiln__settings_init(&settings, options, report);
+    if (status != KILN_OK)
+        return status;
+    kiln_service *service = kiln__calloc(1, sizeof(*service));
+    if (service == NULL) {
+        status = kiln__fail_memory(report, KILN__STAGE_OPEN);
+    } else {
+        kiln__kernel_table_init(&service->kernels);
+        status = open_parts(service, &settings, report);
+    }
+    kiln__settings_fini(&settings);
+    if (status == KILN_OK)
+        *out = service;
+    else
+        kiln__service_close(service);
+    return status;
+}
+
+void kiln__service_close(kiln_service *service)
+{
+    if (service == NULL)
+        return;
+    kiln__kernel_table_fini(&service->kernels);
+    if (service->nvrtc.tiers != NULL)
+        kiln__builder_fini(&service->nvrtc);
+    if (service->cc.tiers != NULL)
+        kiln__builder_fini(&service->cc);
+    kiln__tiers_fini(&service->tiers);
+    kiln__runtime_release(service->runtime);
+    kiln__catalog_fini(&service->catalog);
+    kiln__free(service->cache_dir);
+    kiln__free(service);
+}
+
+kiln__builder *kiln__service_builder(kiln_service *service, const kiln__target *target)
+{
+    return kiln__target_is_cpu(target) ? &service->cc : &service->nvrtc;
+}
+
+/* Fills the open fields. The default device is looked for only when the spec leaves the target open, so that building
+ * for a named target touches no driver. */
+static kiln_status resolve(kiln_service *service, const kiln_spec *spec, kiln_spec *out, kiln_report *report)
+{
+    kiln__target target = spec->target;
+    if (!spec->target_set) {
+        kiln_device *device;
+        kiln_status status = kiln__runtime_device(service->runtime, NULL, &device, report);
+        if (status != KILN_OK)
+            return status;
+        kiln__builder_choose_target(&service->nvrtc, &device->target, &target);
+    }
+    return kiln__spec_resolve(out, spec, &target, report);
+}
+
+kiln_status kiln__service_unit(kiln_service *service, const kiln_spec *spec, kiln__unit **out, kiln_report *report)
+{
+    kiln_spec full;
+    *out = NULL;
+    kiln_status status = resolve(service, spec, &full, report);
+    return status == KILN_OK ? kiln__unit_make(out, &full, report) : status;
+}
+
+static kiln_source count_source(kiln_service *service, const kiln__built *built)
+{
+    if (built->compiled)
+        return KILN_SOURCE_COMPILED;
+    bool disk = service->disk != NULL && built->tier == service->disk_tier;
+    atomic_fetch_add(disk ? &service->hits_disk : &service->hits_memory, 1);
+    return disk ? KILN_SOURCE_DISK : KILN_SOURCE_MEMORY;
+}
+
+static kiln_status load(kiln_service *service, kiln_device *device, const kiln__unit *unit, const kiln__built *built,
+                        kiln__module **out, kiln_report *report)
+{
+    bool used_ptx = false;
+    kiln_status status =
+        device->backend->vtable->load(device, &built->blob->entry, &unit->rule, out, &used_ptx, report);
+    if (status == KILN_OK) {
+        atomic_fetch_add(&service->loads, 1);
+        atomic_fetch_add(&service->ptx_loads, used_ptx);
+    }
+    return status;
+}
+
+/* Finds or makes the entry and loads it. A stored entry that does not load is dropped and compiled once more. */
+static kiln_status build_and_load(kiln_service *service, kiln_device *device, const kiln__unit *unit,
+                                  kiln__built *built, kiln__module **out, kiln_report *report)
+{
+    kiln__builder *builder = kiln__service_builder(service, &unit->target);
+    kiln_status status = kiln__builder_build(builder, unit, false, built, report);
+    if (status != KILN_OK)
+        return status;
+    status = load(service, device, unit, built, out, report);
+    if (status != KILN_ELOAD || built->compiled)
+        return status;
+    kiln__log_line(&service->log, KILN_LOG_WARN, "a stored kernel did not load and is compiled again: %s", unit->spec);
+    kiln__builder_drop(builder, built);
+    kiln__built_fini(built);
+    status = kiln__builder_build(builder, unit, true, built, report);
+    return status == KILN_OK ? load(service, device, unit, built, out, report) : status;
+}
+
+/* The device that a kernel for this target runs on: the cpu, or the default device, which must then be a GPU. */
+static kiln_status device_for(kiln_service *service, const kiln__target *target, kiln_device **out, kiln_report *report)
+{
+    if (kiln__target_is_cpu(target))
+        return kiln__runtime_device(service->runtime, "cpu", out, report);
+    kiln_status status = kiln__runtime_device(service->runtime, NULL, out, report);
+    if (status != KILN_OK || !kiln__target_is_cpu(&(*out)->target))
+        return status;
+    return kiln__fail(
+        report, KILN_ENODEVICE, KILN__STAGE_LOAD, 0,
+        "a kernel for %s needs a GPU and the default device is the cpu: leave target open, use target=cpu, "
+        "or choose a GPU as the device",
+        target->name);
+}
+
+static kiln_status get_unit(kiln_service *service, kiln_device *device, const kiln__unit *unit, kiln_kernel **out,
+                            kiln_report *report)
+{
+    kiln__built built;
+    kiln__module *module = NULL;
+    memset(&built, 0, sizeof(built));
+    kiln_status status = build_and_load(service, device, unit, &built, &module, report);
+    if (status != KILN_OK)
+        goto done;
+    kiln_kernel *kernel = kiln__kernel_new(service->runtime, device, module, unit);
+    if (kernel == NULL) {
+        status = kiln__fail_memory(report, KILN__STAGE_LOAD);
+        goto done;
+    }
+    kernel->source = count_source(service, &built);
+    kernel->compile_ms = built.compiled ? (double)built.compile_ns / 1e6 : 0;
+    if (built.log != NULL)
+        kiln__report_set_log(report, built.log);
+    *out = kiln__kernel_table_add(&service->kernels, kernel);
+done:
+    kiln__built_fini(&built);
+    return status;
+}
+
+kiln_status kiln__service_get(kiln_service *service, const kiln_spec *spec, kiln_kernel **out, kiln_report *report)
+{
+    kiln_spec full;
+    kiln_device *device;
+    kiln__text text = { 0 };
+    kiln__unit *unit = NULL;
+    *out = NULL;
+    atomic_fetch_add(&service->gets, 1);
+    kiln_status status = resolve(service, spec, &full, report);
+    if (status == KILN_OK)
+        status = device_for(service, &full.target, &device, report);
+    if (status != KILN_OK)
+        return status;
+    kiln__spec_format(&full, false, &text);
+    if (!text.failed)
+        *out = kiln__kernel_table_find(&service->kernels, device, kiln__text_string(&text));
+    kiln__text_fini(&text);
+    if (*out != NULL) {
+        atomic_fetch_add(&service->hits_kernel, 1);
+        return KILN_OK;
+    }
+    status = kiln__unit_make(&unit, &full, report);
+    if (status == KILN_OK)
+        status = get_unit(service, device, unit, out, report);
+    kiln__unit_free(unit);
+    return status;
+}
+
+kiln_status kiln__service_build(kiln_service *service, const kiln_spec *spec, kiln_artifact **out, kiln_report *report)
+{
+    kiln__unit *unit = NULL;
+    kiln__built built;
+    *out = NULL;
+    memset(&built, 0, sizeof(built));
+    atomic_fetch_add(&service->gets, 1);
+    kiln_artifact *artifact = kiln__calloc(1, sizeof(*artifact));
+    kiln_status status = artifact != NULL ? kiln__service_unit(service, spec, &unit, report)
+                                          : kiln__fail_memory(report, KILN__STAGE_COMPILE);
+    if (status == KILN_OK)
+        status = kiln__builder_build(kiln__service_builder(service, &unit->target), unit, false, &built, report);
+    if (status == KILN_OK) {
+        artifact->blob = kiln__blob_retain(built.blob);
+        artifact->source = count_source(service, &built);
+        artifact->compile_ms = built.compiled ? (double)built.compile_ns / 1e6 : 0;
+        artifact->spec = unit->spec;
+        unit->spec = NULL;
+        if (built.log != NULL)
+            kiln__report_set_log(report, built.log);
+        *out = artifact;
+    } else {
+        kiln__free(artifact);
+    }
+    kiln__built_fini(&built);
+    kiln__unit_free(unit);
+    return status;
+}
+
+void kiln__service_stats(const kiln_service *service, kiln_stats *out)
+{
+    size_t size = out->size;
+    *out = (kiln_stats){
+        .size = size,
+        .gets = atomic_load(&service->gets),
+        .hits_kernel = atomic_load(&service->hits_kernel),
+        .hits_memory = atomic_load(&service->hits_memory),
+        .hits_disk = atomic_load(&service->hits_disk),
+        .compiles = atomic_load(&service->nvrtc.compiles) + atomic_load(&service->cc.compiles),
+        .compile_failures = atomic_load(&service->nvrtc.failures) + atomic_load(&service->cc.failures),
+        .compile_ns = atomic_load(&service->nvrtc.compile_ns) + atomic_load(&service->cc.compile_ns),
+        .loads = atomic_load(&service->loads),
+        .ptx_loads = atomic_load(&service->ptx_loads),
+        .store_damaged = atomic_load(&service->store_counters.damaged),
+        .store_untrusted = atomic_load(&service->store_counters.untrusted),
+        .store_errors = atomic_load(&service->store_counters.errors),
+    };
+}

@@ -1,0 +1,44 @@
+/* The service: one object that owns catalogue, stores, compilers, devices and loaded kernels. */
+#ifndef KILN_SERVICE_SERVICE_H
+#define KILN_SERVICE_SERVICE_H
+
+#include "compile/compiler.h"
+#include "service/kernel.h"
+#include "store/disk.h"
+
+struct kiln_service {
+    kiln__log log;
+    kiln__catalog catalog;
+    kiln__store_counters store_counters;
+    kiln__tiers tiers;
+    kiln__store *disk; /* also in tiers; NULL if there is none */
+    size_t disk_tier;
+    char *cache_dir;         /* "" if there is none */
+    char cache_problem[256]; /* why there is none, "" if it was not wanted */
+    kiln__builder nvrtc, cc;
+    kiln__runtime *runtime;
+    kiln__kernel_table kernels;
+    atomic_uint_least64_t gets, hits_kernel, hits_memory, hits_disk, loads, ptx_loads;
+};
+
+struct kiln_artifact {
+    kiln__blob *blob;
+    char *spec;
+    kiln_source source;
+    double compile_ms;
+};
+
+/* The contracts of these are those of the public functions of the same name. */
+kiln_status kiln__service_open(kiln_service **out, const kiln_options *options, kiln_report *report);
+void kiln__service_close(kiln_service *service);
+kiln_status kiln__service_get(kiln_service *service, const kiln_spec *spec, kiln_kernel **out, kiln_report *report);
+kiln_status kiln__service_build(kiln_service *service, const kiln_spec *spec, kiln_artifact **out, kiln_report *report);
+void kiln__service_stats(const kiln_service *service, kiln_stats *out);
+
+/* The unit of a spec, its open fields chosen: the target from the default device when `spec` leaves it open. */
+kiln_status kiln__service_unit(kiln_service *service, const kiln_spec *spec, kiln__unit **out, kiln_report *report);
+
+/* The compiler that builds for a target. */
+kiln__builder *kiln__service_builder(kiln_service *service, const kiln__target *target);
+
+#endif

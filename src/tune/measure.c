@@ -1,0 +1,144 @@
+#include "tune/measure.h"
+
+#include "base/alloc.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SAMPLE_MS   0.5
+#define REPEATS_MAX (1u << 22) /* reached only where a submission takes next to no time */
+
+typedef struct measurement {
+    kiln_device *device;
+    const kiln_contender *contenders;
+    size_t count;
+    uint32_t *repeats; /* of each contender, within a sample */
+    kiln_report *report;
+} measurement;
+
+/* Milliseconds of one sample, all its repeats together. */
+static kiln_status take(const measurement *m, size_t contender, double *ms)
+{
+    const kiln_contender *c = &m->contenders[contender];
+    return m->device->backend->vtable->time(m->device, c->submit, c->data, m->repeats[contender], ms, m->report);
+}
+
+/* Raises the repeats until a sample lasts long enough. The first submission is not counted on: it may load code, touch
+ * new memory or wake a GPU. A tenth is added because times vary, and the growth is bounded because a first estimate
+ * may be far too short. */
+static kiln_status settle(measurement *m, size_t contender)
+{
+    double ms = 0;
+    uint32_t *repeats = &m->repeats[contender];
+    kiln_status status = take(m, contender, &ms);
+    while (status == KILN_OK) {
+        status = take(m, contender, &ms);
+        if (status != KILN_OK || ms >= SAMPLE_MS || *repeats == REPEATS_MAX)
+            break;
+        double growth = fmin(ms > 0 ? 1.1 * SAMPLE_MS / ms : 16, 16);
+        *repeats = (uint32_t)fmin(ceil(*repeats * growth), REPEATS_MAX);
+    }
+    return status;
+}
+
+/* Times every contender once, beginning with another one in each round; row[c] gets milliseconds of one submission. */
+static kiln_status play_round(const measurement *m, uint32_t round, double *row)
+{
+    for (size_t i = 0; i < m->count; i++) {
+        size_t contender = (round + i) % m->count;
+        double ms = 0;
+        kiln_status status = take(m, contender, &ms);
+        if (status != KILN_OK)
+            return status;
+        row[contender] = ms / m->repeats[contender];
+    }
+    return KILN_OK;
+}
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static void summarise(const double *samples, size_t count, size_t contender, uint32_t rounds, double *scratch,
+                      kiln_timing *out)
+{
+    for (uint32_t r = 0; r < rounds; r++)
+        scratch[r] = samples[r * count + contender];
+    qsort(scratch, rounds, sizeof(*scratch), compare);
+    uint32_t half = rounds / 2;
+    out->median_ms = rounds % 2 != 0 ? scratch[half] : (scratch[half - 1] + scratch[half]) / 2;
+    out->min_ms = scratch[0];
+    out->max_ms = scratch[rounds - 1];
+    out->samples = rounds;
+}
+
+/* `scratch` has room for a row and for a column. */
+static kiln_status play(measurement *m, uint32_t warmup, uint32_t rounds, kiln_timing *out, double *samples,
+                        double *scratch)
+{
+    for (size_t c = 0; c < m->count; c++) {
+        kiln_status status = settle(m, c);
+        if (status != KILN_OK)
+            return status;
+    }
+    for (uint32_t r = 1; r < warmup; r++) {
+        kiln_status status = play_round(m, r, scratch);
+        if (status != KILN_OK)
+            return status;
+    }
+    for (uint32_t r = 0; r < rounds; r++) {
+        kiln_status status = play_round(m, r, samples + r * m->count);
+        if (status != KILN_OK)
+            return status;
+    }
+    for (size_t c = 0; c < m->count; c++)
+        summarise(samples, m->count, c, rounds, scratch, &out[c]);
+    return KILN_OK;
+}
+
+static kiln_status check(const kiln_device *device, const kiln_contender *contenders, size_t count, uint32_t rounds,
+                         const kiln_timing *out, kiln_report *report)
+{
+    const char *problem = NULL;
+    if (device == NULL)
+        problem = "device is NULL";
+    else if (contenders == NULL || count == 0)
+        problem = "there are no contenders: expected at least one";
+    else if (rounds == 0)
+        problem = "rounds is 0: expected at least 1";
+    else if (out == NULL)
+        problem = "out is NULL: expected one kiln_timing for each contender";
+    for (size_t c = 0; problem == NULL && c < count; c++) {
+        if (contenders[c].submit == NULL)
+            problem = "a contender's submit is NULL";
+    }
+    return problem == NULL ? KILN_OK : kiln__fail(report, KILN_EINVAL, KILN__STAGE_DEVICE, 0, "%s", problem);
+}
+
+kiln_status kiln__measure(kiln_device *device, const kiln_contender *contenders, size_t count, uint32_t warmup,
+                          uint32_t rounds, kiln_timing *out, double *samples, kiln_report *report)
+{
+    measurement m = { device, contenders, count, NULL, report };
+    double *own = NULL, *scratch = NULL;
+    kiln_status status = check(device, contenders, count, rounds, out, report);
+    if (status != KILN_OK)
+        return status;
+    memset(out, 0, count * sizeof(*out));
+    m.repeats = kiln__calloc(count, sizeof(*m.repeats));
+    scratch = kiln__calloc(count > rounds ? count : rounds, sizeof(*scratch));
+    if (samples == NULL && count <= SIZE_MAX / rounds)
+        samples = own = kiln__calloc(count * rounds, sizeof(*own));
+    if (m.repeats == NULL || scratch == NULL || samples == NULL) {
+        status = kiln__fail_memory(report, KILN__STAGE_DEVICE);
+    } else {
+        for (size_t c = 0; c < count; c++)
+            m.repeats[c] = 1;
+        status = play(&m, warmup, rounds, out, samples, scratch);
+    }
+    kiln__free(m.repeats);
+    kiln__free(scratch);
+    kiln__free(own);
+    return status;
+}
