@@ -1,0 +1,282 @@
+#include "benchset.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "benchmemory.h"
+#include "fill.h"
+#include "format.h"
+#include "spectext.h"
+#include "submit.h"
+#include "verify.h"
+
+enum { WARMUP = 3, CHUNK_BYTES = 64 << 20, AGAIN = 1000 };
+
+static const uint64_t gpu_elements = UINT64_C(1) << 28, cpu_elements = UINT64_C(1) << 24;
+
+typedef struct adder {
+    struct benchset *set;
+    struct session *session;
+    int status;
+} adder;
+
+static kiln_status time_gets(bench_case *one, struct session *session, const kiln_spec *spec)
+{
+    double start = now_seconds();
+    kiln_status status = kiln_get(&one->kernel, session->service, spec, &session->report);
+    one->first_get_ms = (now_seconds() - start) * 1e3;
+    start = now_seconds();
+    for (int i = 0; i < AGAIN && !status; i++) {
+        kiln_kernel *again = NULL;
+        status = kiln_get(&again, session->service, spec, &session->report);
+        kiln_release(again);
+    }
+    one->again_us = (now_seconds() - start) * 1e6 / AGAIN;
+    return status;
+}
+
+static int add_case(void *data, kiln_spec *spec)
+{
+    adder *adder_data = data;
+    struct benchset *set = adder_data->set;
+    struct session *session = adder_data->session;
+    set->cases = need_array(set->cases, set->count + 1, sizeof(*set->cases));
+    bench_case *one = &set->cases[set->count++];
+    *one = (bench_case){ .info = { .size = sizeof(one->info) } };
+    kiln_status status = time_gets(one, session, spec);
+    if (!status)
+        status = kiln_kernel_get_info(one->kernel, &one->info);
+    if (!status)
+        status = kiln_device_open(&one->device, session->service, one->info.device, &session->report);
+    if (status) {
+        adder_data->status = session_fail(session, status, NULL);
+        return 1;
+    }
+    char *name = NULL;
+    spectext_field(&name, one->info.spec, "dtype");
+    one->type = name ? dtype_named(name) : NULL;
+    free(name);
+    if (!one->type)
+        adder_data->status = fail(STATUS_FAILED, "no known dtype in '%s'", one->info.spec);
+    return adder_data->status != STATUS_DONE;
+}
+
+int benchset_add(struct benchset *set, struct session *session, const char *line)
+{
+    adder adder_data = { .set = set, .session = session };
+    kiln_status status = kiln_spec_expand(session->service, line, add_case, &adder_data, &session->report);
+    return status ? session_fail(session, status, NULL) : adder_data.status;
+}
+
+static bool is_cpu(const bench_case *one)
+{
+    return strcmp(one->info.device, "cpu") == 0;
+}
+
+static int verify_chunks(struct verifier *verifier, struct session *session, const bench_case *one,
+                         const struct benchmemory *memory, char *host)
+{
+    uint64_t step = CHUNK_BYTES / one->type->size, size = one->type->size;
+    const void *in[BENCH_MOST_INPUTS] = { NULL };
+    for (uint64_t done = 0; done < one->elements; done += step) {
+        uint64_t n = one->elements - done < step ? one->elements - done : step;
+        char *got = host + (size_t)one->info.inputs * CHUNK_BYTES;
+        kiln_status status = kiln_copy(one->device, got, (char *)memory->out + done * size, n * size,
+                                       KILN_COPY_FROM_DEVICE, NULL, &session->report);
+        for (uint32_t i = 0; i < one->info.inputs && !status; i++) {
+            in[i] = host + (size_t)i * CHUNK_BYTES;
+            status = kiln_copy(one->device, host + (size_t)i * CHUNK_BYTES, (char *)memory->in[i] + done * size,
+                               n * size, KILN_COPY_FROM_DEVICE, NULL, &session->report);
+        }
+        if (status)
+            return session_fail(session, status, NULL);
+        int result = verify_elements(verifier, session, done, n, got, in);
+        if (result)
+            return result;
+    }
+    return STATUS_DONE;
+}
+
+static int verify_case(bench_case *one, struct session *session, const struct benchmemory *memory)
+{
+    struct verifier verifier;
+    int result = verify_open(&verifier, session, &one->info);
+    if (!result && is_cpu(one)) {
+        result = verify_elements(&verifier, session, 0, one->elements, memory->out, (const void *const *)memory->in);
+    } else if (!result) {
+        char *host = need_array(NULL, one->info.inputs + 1, CHUNK_BYTES);
+        result = verify_chunks(&verifier, session, one, memory, host);
+        free(host);
+    }
+    one->verified = result == STATUS_DONE;
+    if (verifier.differs)
+        note("'%s' is wrong and was not timed", one->info.spec);
+    verify_close(&verifier);
+    return result;
+}
+
+/* Launches once on an output that is full of nonsense, and checks what comes of it. */
+static int prove_case(struct benchset *set, struct session *session, bench_case *one, const struct benchmemory *memory)
+{
+    kiln_report *report = &session->report;
+    kiln_status status = fill_poison(one->device, memory->out, one->elements * one->type->size, report);
+    if (!status)
+        status = kiln_launch(one->kernel, one->elements, memory->out, (const void *const *)memory->in, NULL, report);
+    if (!status)
+        status = kiln_sync(one->device, report);
+    if (status)
+        return session_fail(session, status, one->info.spec);
+    return set->verify ? verify_case(one, session, memory) : STATUS_DONE;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double first = *(const double *)a, second = *(const double *)b;
+    return (first > second) - (first < second);
+}
+
+/* The median over the rounds of one contender's time over another's in the same round. */
+static double paired_ratio(const double *samples, size_t contenders, uint32_t rounds, size_t one, size_t other)
+{
+    double *ratios = need_array(NULL, rounds, sizeof(*ratios));
+    for (uint32_t r = 0; r < rounds; r++)
+        ratios[r] = samples[r * contenders + one] / samples[r * contenders + other];
+    qsort(ratios, rounds, sizeof(*ratios), by_value);
+    double median = rounds % 2 ? ratios[rounds / 2] : (ratios[rounds / 2 - 1] + ratios[rounds / 2]) / 2;
+    free(ratios);
+    return median;
+}
+
+static kiln_status get_copy_kernel(kiln_kernel **out, struct session *session, const bench_case *one)
+{
+    char *target = NULL;
+    kiln_spec *spec = NULL;
+    spectext_field(&target, one->info.spec, "target");
+    char *text = need_format("op=copy dtype=f32 target=%s", target ? target : "native");
+    kiln_status status = kiln_spec_parse(&spec, session->service, text, &session->report);
+    if (!status)
+        status = kiln_get(out, session->service, spec, &session->report);
+    kiln_spec_free(spec);
+    free(text);
+    free(target);
+    return status;
+}
+
+static void keep_results(struct benchset *set, size_t group, const kiln_timing *timings, const double *samples,
+                         size_t contenders)
+{
+    bench_ceiling *ceiling = &set->ceilings[group];
+    size_t copy = contenders - 2, kernel = contenders - 1, k = 0;
+    size_t best = timings[copy].median_ms <= timings[kernel].median_ms ? copy : kernel;
+    for (size_t i = 0; i < set->count; i++) {
+        if (set->cases[i].group != group)
+            continue;
+        set->cases[i].timing = timings[k];
+        set->cases[i].ratio = paired_ratio(samples, contenders, set->rounds, k, best);
+        k++;
+    }
+    ceiling->memcpy = timings[copy];
+    ceiling->kernel = timings[kernel];
+    ceiling->memcpy_ratio = paired_ratio(samples, contenders, set->rounds, copy, best);
+    ceiling->kernel_ratio = paired_ratio(samples, contenders, set->rounds, kernel, best);
+}
+
+static kiln_status measure_group(struct benchset *set, struct session *session, size_t group,
+                                 const struct benchmemory *memory, kiln_kernel *copy_kernel)
+{
+    size_t contenders = 0;
+    kiln_contender *list = need_array(NULL, set->count + 2, sizeof(*list));
+    launch_job *jobs = need_array(NULL, set->count + 1, sizeof(*jobs));
+    kiln_report *report = &session->report;
+    const void *from[1] = { memory->copy_from };
+    for (size_t i = 0; i < set->count; i++) {
+        const bench_case *one = &set->cases[i];
+        if (one->group != group)
+            continue;
+        jobs[contenders] =
+            (launch_job){ one->kernel, one->elements, memory->out, (const void *const *)memory->in, report };
+        list[contenders] = (kiln_contender){ submit_launch, &jobs[contenders] };
+        contenders++;
+    }
+    copy_job copy = { memory->device, memory->copy_to, memory->copy_from, memory->copy_bytes, report };
+    jobs[contenders] = (launch_job){ copy_kernel, memory->copy_bytes / 4, memory->copy_to, from, report };
+    list[contenders] = (kiln_contender){ submit_copy, &copy };
+    list[contenders + 1] = (kiln_contender){ submit_launch, &jobs[contenders] };
+    contenders += 2;
+    kiln_timing *timings = need_array(NULL, contenders, sizeof(*timings));
+    double *samples = need_array(NULL, contenders * set->rounds, sizeof(*samples));
+    kiln_status status = kiln_measure(memory->device, list, contenders, WARMUP, set->rounds, timings, samples, report);
+    if (!status)
+        keep_results(set, group, timings, samples, contenders);
+    free(samples);
+    free(timings);
+    free(jobs);
+    free(list);
+    return status;
+}
+
+static int run_group(struct benchset *set, struct session *session, size_t group, bench_case *first)
+{
+    struct benchmemory memory;
+    kiln_kernel *copy_kernel = NULL;
+    kiln_status status = KILN_OK;
+    int result = benchmemory_make(&memory, session, first->device, first->type, first->info.inputs, first->elements);
+    set->ceilings[group].example = first;
+    set->ceilings[group].reused = memory.reused;
+    for (size_t i = 0; i < set->count && !result; i++)
+        if (set->cases[i].group == group)
+            result = prove_case(set, session, &set->cases[i], &memory);
+    if (!result)
+        status = get_copy_kernel(&copy_kernel, session, first);
+    if (!result && !status)
+        status = measure_group(set, session, group, &memory, copy_kernel);
+    if (status)
+        result = session_fail(session, status, NULL);
+    kiln_release(copy_kernel);
+    benchmemory_free(&memory);
+    return result;
+}
+
+static bool same_group(const bench_case *a, const bench_case *b)
+{
+    return a->device == b->device && a->type == b->type && a->info.inputs == b->info.inputs;
+}
+
+static void form_groups(struct benchset *set)
+{
+    for (size_t i = 0; i < set->count; i++) {
+        bench_case *one = &set->cases[i];
+        one->elements = set->elements ? set->elements : is_cpu(one) ? cpu_elements : gpu_elements;
+        one->bytes = one->elements * one->type->size * (one->info.inputs + 1);
+        one->group = set->groups;
+        for (size_t j = 0; j < i && one->group == set->groups; j++)
+            if (same_group(&set->cases[j], one))
+                one->group = set->cases[j].group;
+        if (one->group == set->groups)
+            set->groups++;
+    }
+    set->ceilings = need_alloc(set->groups * sizeof(*set->ceilings));
+}
+
+int benchset_run(struct benchset *set, struct session *session)
+{
+    int result = STATUS_DONE;
+    form_groups(set);
+    for (size_t group = 0; group < set->groups && !result; group++) {
+        size_t first = 0;
+        while (set->cases[first].group != group)
+            first++;
+        result = run_group(set, session, group, &set->cases[first]);
+    }
+    return result;
+}
+
+void benchset_free(struct benchset *set)
+{
+    for (size_t i = 0; i < set->count; i++)
+        kiln_release(set->cases[i].kernel);
+    free(set->cases);
+    free(set->ceilings);
+    *set = (struct benchset){ .cases = NULL };
+}

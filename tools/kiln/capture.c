@@ -1,0 +1,104 @@
+#include "capture.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common.h"
+#include "output.h"
+
+extern char **environ;
+
+static bool find_in(char **out, const char *directories, const char *name)
+{
+    while (directories && *directories) {
+        size_t length = strcspn(directories, ":");
+        *out = need_format("%.*s/%s", (int)length, directories, name);
+        if (length > 0 && access(*out, X_OK) == 0)
+            return true;
+        free(*out);
+        directories += length + (directories[length] == ':');
+    }
+    *out = NULL;
+    return false;
+}
+
+bool capture_find(char **out, const char *name)
+{
+    const char *toolkit = getenv("CUDA_PATH");
+    char *own = need_format("%s/bin", toolkit ? toolkit : "/usr/local/cuda");
+    bool found = find_in(out, getenv("PATH"), name) || find_in(out, own, name) ||
+                 find_in(out, "/usr/local/cuda/bin:/opt/cuda/bin", name);
+    free(own);
+    return found;
+}
+
+static char *read_all(int fd, size_t *length)
+{
+    char *text = NULL;
+    size_t room = 0;
+    *length = 0;
+    for (;;) {
+        if (*length + 1 >= room)
+            text = need_array(text, room = room ? 2 * room : 1 << 16, 1);
+        ssize_t got = read(fd, text + *length, room - *length - 1);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            break;
+        *length += (size_t)got;
+    }
+    text[*length] = '\0';
+    return text;
+}
+
+static int spawn(pid_t *child, int to, const char *const *argv)
+{
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, to, STDOUT_FILENO);
+    /* posix_spawn does not write to the words, its type only dates from before const. */
+    int error = posix_spawn(child, argv[0], &actions, NULL, (char *const *)(uintptr_t)argv, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    return error;
+}
+
+int capture_run(char **out, size_t *length, const char *const *argv)
+{
+    int ends[2];
+    pid_t child = 0;
+    *out = NULL;
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return fail(STATUS_FAILED, "%s: cannot be run: %s", argv[0], strerror(errno));
+    int error = spawn(&child, ends[1], argv);
+    close(ends[1]);
+    if (!error)
+        *out = read_all(ends[0], length);
+    close(ends[0]);
+    if (error)
+        return fail(STATUS_FAILED, "%s: cannot be run: %s", argv[0], strerror(error));
+    int status = 0;
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+        continue;
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+        return STATUS_DONE;
+    free(*out);
+    *out = NULL;
+    return fail(STATUS_FAILED, "%s: failed with status %d", argv[0], WIFEXITED(status) ? WEXITSTATUS(status) : -1);
+}
+
+int capture_file(char **out, const char *suffix, const void *data, size_t length)
+{
+    const char *directory = getenv("TMPDIR");
+    *out = need_format("%s/kiln-XXXXXX%s", directory && *directory ? directory : "/tmp", suffix);
+    struct output file = { .path = *out, .fd = mkostemps(*out, (int)strlen(suffix), O_CLOEXEC) };
+    if (file.fd < 0)
+        return fail(STATUS_FAILED, "%s: cannot be made: %s", *out, strerror(errno));
+    int status = output_write(&file, data, length);
+    close(file.fd);
+    return status ? STATUS_FAILED : STATUS_DONE;
+}

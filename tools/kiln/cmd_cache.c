@@ -1,0 +1,334 @@
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands.h"
+#include "format.h"
+#include "jsonout.h"
+#include "nearest.h"
+#include "options.h"
+#include "spectext.h"
+#include "table.h"
+
+typedef struct cache_args {
+    bool damaged;
+    common_args common;
+} cache_args;
+
+/* A number of entries under a name. */
+typedef struct heap {
+    char *name;
+    uint64_t entries, bytes;
+} heap;
+
+struct heaps {
+    heap *rows;
+    size_t count;
+};
+
+struct visit {
+    uint64_t entries, bytes, damaged;
+    struct heaps kinds, targets, toolchains;
+    struct table *table; /* a row for each entry, or NULL */
+    json_t *list;        /* an object for each entry, or NULL */
+    bool bad_only;       /* rows and objects for those only that would be refused */
+};
+
+typedef struct action {
+    const char *name;
+    int (*run)(struct session *session, const cache_args *args);
+} action;
+
+static const struct usage usage = {
+    "kiln cache stat|list|verify|purge [--damaged] [options]",
+    "Looks after the directory of compiled kernels.\n\n"
+    "  stat     where it is, how many entries and bytes, by kind, target and compiler\n"
+    "  list     every entry\n"
+    "  verify   reads every entry whole and names those that would be refused; status 1 if there are any\n"
+    "  purge    removes every entry, or with --damaged those that would be refused",
+    "  kiln cache stat --json\n"
+    "  kiln cache purge --damaged",
+};
+
+static void heap_add(struct heaps *heaps, const char *name, uint64_t bytes)
+{
+    size_t i = 0;
+    while (i < heaps->count && strcmp(heaps->rows[i].name, name) != 0)
+        i++;
+    if (i == heaps->count) {
+        heaps->rows = need_array(heaps->rows, heaps->count + 1, sizeof(*heaps->rows));
+        heaps->rows[heaps->count++] = (heap){ .name = need_copy(name) };
+    }
+    heaps->rows[i].entries++;
+    heaps->rows[i].bytes += bytes;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strverscmp(((const heap *)a)->name, ((const heap *)b)->name);
+}
+
+static void heaps_sort(struct heaps *heaps)
+{
+    if (heaps->count)
+        qsort(heaps->rows, heaps->count, sizeof(*heaps->rows), by_name);
+}
+
+static void heaps_free(struct heaps *heaps)
+{
+    for (size_t i = 0; i < heaps->count; i++)
+        free(heaps->rows[i].name);
+    free(heaps->rows);
+}
+
+static json_t *entry_json(const kiln_entry_info *entry)
+{
+    json_t *object = json_new();
+    json_put_text(object, "path", entry->path);
+    json_put_text(object, "kind", entry->kind);
+    json_put_text(object, "spec", entry->spec);
+    json_put_text(object, "toolchain", entry->toolchain);
+    json_put_count(object, "bytes", entry->bytes);
+    json_put_bool(object, "ok", entry->status == KILN_OK);
+    json_put_text(object, "problem", entry->problem);
+    return object;
+}
+
+static void show_entry(const struct visit *visit, const kiln_entry_info *entry)
+{
+    char bytes[FORMAT_ROOM];
+    if (visit->list)
+        json_add(visit->list, entry_json(entry));
+    else if (visit->bad_only)
+        table_row(visit->table, (const char *const[]){ entry->path, entry->problem });
+    else
+        table_row(visit->table, (const char *const[]){ entry->status  ? entry->path
+                                                       : *entry->spec ? entry->spec
+                                                                      : entry->kind,
+                                                       entry->toolchain, format_count(bytes, entry->bytes),
+                                                       entry->status ? entry->problem : "ok" });
+}
+
+static int visit_entry(void *data, const kiln_entry_info *entry)
+{
+    struct visit *visit = data;
+    char *target = NULL;
+    visit->entries++;
+    visit->bytes += entry->bytes;
+    visit->damaged += entry->status != KILN_OK;
+    heap_add(&visit->kinds, entry->status ? "damaged" : entry->kind, entry->bytes);
+    if (!entry->status && *entry->toolchain)
+        heap_add(&visit->toolchains, entry->toolchain, entry->bytes);
+    if (!entry->status && spectext_field(&target, entry->spec, "target"))
+        heap_add(&visit->targets, target, entry->bytes);
+    free(target);
+    if ((visit->table || visit->list) && (entry->status || !visit->bad_only))
+        show_entry(visit, entry);
+    return 0;
+}
+
+/* Reads the whole cache; a service without a directory has none. */
+static int read_cache(struct visit *visit, struct session *session)
+{
+    kiln_status status = kiln_cache_visit(session->service, visit_entry, visit, &session->report);
+    heaps_sort(&visit->kinds);
+    heaps_sort(&visit->targets);
+    heaps_sort(&visit->toolchains);
+    return status ? session_fail(session, status, NULL) : STATUS_DONE;
+}
+
+static void visit_end(struct visit *visit)
+{
+    heaps_free(&visit->kinds);
+    heaps_free(&visit->targets);
+    heaps_free(&visit->toolchains);
+    table_free(visit->table);
+    json_decref(visit->list);
+}
+
+static void put_heaps(json_t *object, const char *key, const struct heaps *heaps)
+{
+    json_t *rows = json_new();
+    for (size_t i = 0; i < heaps->count; i++) {
+        json_t *row = json_new();
+        json_put_count(row, "entries", heaps->rows[i].entries);
+        json_put_count(row, "bytes", heaps->rows[i].bytes);
+        json_put(rows, heaps->rows[i].name, row);
+    }
+    json_put(object, key, rows);
+}
+
+static void add_heaps(struct table *table, const char *what, const struct heaps *heaps)
+{
+    char entries[FORMAT_ROOM], bytes[FORMAT_ROOM];
+    for (size_t i = 0; i < heaps->count; i++)
+        table_row(table, (const char *const[]){ i ? "" : what, heaps->rows[i].name,
+                                                format_count(entries, heaps->rows[i].entries),
+                                                format_bytes(bytes, heaps->rows[i].bytes) });
+}
+
+static void print_stat_json(const struct visit *visit, const char *directory)
+{
+    json_t *object = json_new();
+    json_put_text(object, "dir", directory);
+    json_put_count(object, "entries", visit->entries);
+    json_put_count(object, "bytes", visit->bytes);
+    json_put_count(object, "damaged", visit->damaged);
+    put_heaps(object, "kinds", &visit->kinds);
+    put_heaps(object, "targets", &visit->targets);
+    put_heaps(object, "toolchains", &visit->toolchains);
+    json_print(object);
+}
+
+static void print_stat(const struct visit *visit, const char *directory)
+{
+    char text[FORMAT_ROOM];
+    printf("directory  %s\n", directory);
+    printf("entries    %" PRIu64 "\n", visit->entries);
+    printf("bytes      %" PRIu64 " (%s)\n", visit->bytes, format_bytes(text, visit->bytes));
+    printf("damaged    %" PRIu64 "%s\n", visit->damaged,
+           visit->damaged ? "; see kiln cache verify, remove with kiln cache purge --damaged" : "");
+    if (visit->entries == 0)
+        return;
+    struct table *table = table_new("by|name|>entries|>size");
+    add_heaps(table, "kind", &visit->kinds);
+    add_heaps(table, "target", &visit->targets);
+    add_heaps(table, "compiler", &visit->toolchains);
+    putchar('\n');
+    table_print(table, stdout);
+    table_free(table);
+}
+
+static int cache_stat(struct session *session, const cache_args *args)
+{
+    struct visit visit = { .entries = 0 };
+    int status = read_cache(&visit, session);
+    if (!status && args->common.json)
+        print_stat_json(&visit, kiln_cache_dir(session->service));
+    else if (!status)
+        print_stat(&visit, kiln_cache_dir(session->service));
+    visit_end(&visit);
+    return status;
+}
+
+static int cache_list(struct session *session, const cache_args *args)
+{
+    struct visit visit = { .entries = 0 };
+    if (args->common.json)
+        visit.list = json_list();
+    else
+        visit.table = table_new("holds|compiler|>bytes|state");
+    int status = read_cache(&visit, session);
+    if (!status && args->common.json) {
+        json_t *object = json_new();
+        json_put_text(object, "dir", kiln_cache_dir(session->service));
+        json_put(object, "list", json_incref(visit.list));
+        json_print(object);
+    } else if (!status) {
+        table_sort(visit.table);
+        table_print(visit.table, stdout);
+    }
+    visit_end(&visit);
+    return status;
+}
+
+static int cache_verify(struct session *session, const cache_args *args)
+{
+    struct visit visit = { .bad_only = true };
+    if (args->common.json)
+        visit.list = json_list();
+    else
+        visit.table = table_new("damaged entry|problem");
+    int status = read_cache(&visit, session);
+    if (!status && args->common.json) {
+        json_t *object = json_new();
+        json_put_count(object, "entries", visit.entries);
+        json_put_count(object, "bytes", visit.bytes);
+        json_put_count(object, "damaged", visit.damaged);
+        json_put(object, "bad", json_incref(visit.list));
+        json_print(object);
+    } else if (!status) {
+        if (visit.damaged)
+            table_print(visit.table, stdout);
+        printf("%" PRIu64 " entries checked, %" PRIu64 " damaged\n", visit.entries, visit.damaged);
+    }
+    if (!status && visit.damaged)
+        status = fail(STATUS_FAILED,
+                      "%" PRIu64 " damaged entries; they are never used; remove them with kiln cache purge --damaged",
+                      visit.damaged);
+    visit_end(&visit);
+    return status;
+}
+
+static int cache_purge(struct session *session, const cache_args *args)
+{
+    uint64_t removed = 0;
+    kiln_status status = kiln_cache_purge(session->service, args->damaged, &removed, &session->report);
+    if (status)
+        return session_fail(session, status, NULL);
+    if (args->common.json) {
+        json_t *object = json_new();
+        json_put_count(object, "removed", removed);
+        json_print(object);
+    } else {
+        printf("%" PRIu64 "%s entries removed from %s\n", removed, args->damaged ? " damaged" : "",
+               kiln_cache_dir(session->service));
+    }
+    return STATUS_DONE;
+}
+
+static const action actions[] = {
+    { "stat", cache_stat },
+    { "list", cache_list },
+    { "verify", cache_verify },
+    { "purge", cache_purge },
+};
+
+enum { ACTIONS = sizeof(actions) / sizeof(actions[0]) };
+
+static const char *action_name(const void *list, size_t index)
+{
+    return ((const action *)list)[index].name;
+}
+
+static int find_action(const action **out, const cache_args *args, const text_list *words)
+{
+    *out = NULL;
+    if (words->count == 0)
+        return options_wrong(&usage, "nothing to do, expected stat, list, verify or purge");
+    if (words->count > 1)
+        return options_wrong(&usage, "unexpected '%s'", words->items[1]);
+    for (size_t i = 0; i < ACTIONS; i++)
+        if (strcmp(actions[i].name, words->items[0]) == 0)
+            *out = &actions[i];
+    if (!*out) {
+        const char *near = nearest_word(words->items[0], action_name, actions, ACTIONS);
+        return options_wrong(&usage, "unknown action '%s': %s%s%s", words->items[0], near ? "did you mean " : "",
+                             near ? near : "expected stat, list, verify or purge", near ? "?" : "");
+    }
+    if (args->damaged && (*out)->run != cache_purge)
+        return options_wrong(&usage, "--damaged is for purge");
+    return OPTIONS_GO_ON;
+}
+
+int command_cache(int argc, char **argv)
+{
+    cache_args args = { .damaged = false };
+    const option_row rows[] = {
+        { "damaged", 0, OPTION_FLAG, NULL, "purge only what would be refused", &args.damaged },
+    };
+    text_list words = { NULL, 0 };
+    const action *chosen = NULL;
+    int status = options_parse(&usage, rows, 1, &args.common, &words, argc, argv);
+    if (status == OPTIONS_GO_ON)
+        status = find_action(&chosen, &args, &words);
+    free(words.items);
+    if (status != OPTIONS_GO_ON)
+        return status;
+    struct session session;
+    status = session_open(&session, &args.common);
+    if (!status)
+        status = chosen->run(&session, &args);
+    session_close(&session);
+    return status;
+}

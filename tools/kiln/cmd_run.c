@@ -1,0 +1,351 @@
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands.h"
+#include "dtype.h"
+#include "format.h"
+#include "jsonout.h"
+#include "npy.h"
+#include "options.h"
+#include "output.h"
+#include "submit.h"
+#include "verify.h"
+
+enum { MOST_INPUTS = 3, POISON = 0xa5, TIMED_ROUNDS = 20, TIMED_WARMUP = 3 };
+
+typedef struct run_args {
+    const char *spec;
+    text_list in;
+    const char *out;
+    bool verify, time;
+    common_args common;
+} run_args;
+
+/* One run, from the files to the result; what is not yet made is NULL. */
+struct job {
+    const run_args *args;
+    struct session session;
+    kiln_spec *spec;
+    npy_array inputs[MOST_INPUTS];
+    uint32_t input_count;
+    kiln_kernel *kernel;
+    kiln_kernel_info info;
+    kiln_device_info device_info;
+    kiln_device *device;
+    void *host_in[MOST_INPUTS], *host_out;
+    void *device_in[MOST_INPUTS], *device_out;
+    kiln_timing timing;
+    uint64_t verified;
+    bool differs;
+    struct output output;
+};
+
+static const struct usage usage = {
+    "kiln run SPEC --in FILE.npy [--in FILE.npy ...] --out FILE.npy [options]",
+    "Computes SPEC, for example op=hardsigmoid, on the input arrays and writes the result with their shape\n"
+    "and dtype. Arrays are .npy files in C order, little endian, all of one shape and dtype: <f4 is f32,\n"
+    "<f8 f64, <f2 f16; bf16 travels as <u2 bits where dtype=bf16 is named. FILE of --out may be one of the\n"
+    "inputs; it is replaced only when the whole result is there.",
+    "  kiln run 'op=hardsigmoid' --in x.npy --out y.npy\n"
+    "  kiln run 'op=add' --in x.npy --in y.npy --out z.npy --device cpu --verify --time",
+};
+
+static int parse_args(run_args *args, int argc, char **argv)
+{
+    const option_row rows[] = {
+        { "in", 'i', OPTION_LIST, "FILE", "an input array; once for each input, in order", &args->in },
+        { "out", 'o', OPTION_TEXT, "FILE", "where the result goes", &args->out },
+        { "verify", 0, OPTION_FLAG, NULL, "compare with the cpu backend, bit for bit", &args->verify },
+        { "time", 0, OPTION_FLAG, NULL, "time several launches and take the median", &args->time },
+    };
+    text_list words = { NULL, 0 };
+    int status = options_parse(&usage, rows, sizeof(rows) / sizeof(rows[0]), &args->common, &words, argc, argv);
+    if (status == OPTIONS_GO_ON) {
+        if (words.count != 1)
+            status = options_wrong(&usage,
+                                   words.count ? "one SPEC expected, '%s' is too much (quote a spec of several "
+                                                 "fields)"
+                                               : "no SPEC given, expected one such as op=hardsigmoid",
+                                   words.count ? words.items[1] : "");
+        else if (args->in.count == 0)
+            status = options_wrong(&usage, "no input given, expected --in FILE.npy");
+        else if (args->in.count > MOST_INPUTS)
+            status = options_wrong(&usage, "%zu inputs given, at most %d can be read", args->in.count, MOST_INPUTS);
+        else if (!args->out)
+            status = options_wrong(&usage, "no output given, expected --out FILE.npy");
+        else
+            args->spec = words.items[0];
+    }
+    free(words.items);
+    return status;
+}
+
+static int open_inputs(struct job *job)
+{
+    for (uint32_t i = 0; i < job->args->in.count; i++) {
+        npy_array *array = &job->inputs[job->input_count++];
+        const npy_array *first = &job->inputs[0];
+        int status = npy_open(array, job->args->in.items[i]);
+        if (status)
+            return status;
+        if (strcmp(array->descr, first->descr) != 0)
+            return fail(STATUS_USAGE, "%s: has dtype %s, but %s has %s; all inputs must have one dtype", array->path,
+                        array->descr, first->path, first->descr);
+        if (!npy_same_shape(array, first)) {
+            char *mine = npy_shape_text(array), *theirs = npy_shape_text(first);
+            fail(STATUS_USAGE, "%s: has shape %s, but %s has %s; all inputs must have one shape", array->path, mine,
+                 first->path, theirs);
+            free(mine);
+            free(theirs);
+            return STATUS_USAGE;
+        }
+    }
+    return STATUS_DONE;
+}
+
+/* The spec's dtype where it names one, else the inputs'. */
+static int settle_dtype(struct job *job)
+{
+    char named[16];
+    const npy_array *array = &job->inputs[0];
+    const dtype *natural = dtype_of_descr(array->descr);
+    kiln_status status = kiln_spec_get(job->spec, "dtype", named, sizeof(named), NULL);
+    if (status)
+        return session_fail(&job->session, status, job->args->spec);
+    if (!named[0] && !natural)
+        return fail(STATUS_USAGE, "%s: has dtype <u2; name dtype=bf16 in the spec if it holds the bits of bf16 values",
+                    array->path);
+    if (!named[0]) {
+        status = kiln_spec_set(job->spec, "dtype", natural->name, &job->session.report);
+        return status ? session_fail(&job->session, status, NULL) : STATUS_DONE;
+    }
+    const dtype *wanted = dtype_named(named);
+    if (!wanted)
+        return fail(STATUS_USAGE, "dtype %s cannot be read from .npy files; expected %s", named, dtype_names());
+    if (strcmp(wanted->descr, array->descr) != 0)
+        return fail(STATUS_USAGE, "%s: has dtype %s, but the spec says dtype=%s, which is %s in a file%s%s",
+                    array->path, array->descr, named, wanted->descr, natural ? "; leave dtype out or name dtype=" : "",
+                    natural ? natural->name : "");
+    return STATUS_DONE;
+}
+
+static int get_kernel(struct job *job)
+{
+    kiln_report *report = &job->session.report;
+    uint32_t wanted = kiln_spec_inputs(job->spec);
+    if (wanted > 0 && wanted != job->input_count)
+        return fail(STATUS_USAGE, "'%s' takes %u input%s, %u given; give --in once for each", job->args->spec, wanted,
+                    wanted == 1 ? "" : "s", job->input_count);
+    kiln_status status = kiln_get(&job->kernel, job->session.service, job->spec, report);
+    if (status)
+        return session_fail(&job->session, status, NULL);
+    job->info = (kiln_kernel_info){ .size = sizeof(job->info) };
+    job->device_info = (kiln_device_info){ .size = sizeof(job->device_info) };
+    status = kiln_kernel_get_info(job->kernel, &job->info);
+    if (!status)
+        status = kiln_device_open(&job->device, job->session.service, job->info.device, report);
+    if (!status)
+        status = kiln_device_get_info(job->device, &job->device_info);
+    return status ? session_fail(&job->session, status, NULL) : STATUS_DONE;
+}
+
+static bool on_cpu(const struct job *job)
+{
+    return strcmp(job->info.device, "cpu") == 0;
+}
+
+static void *host_buffer(uint64_t bytes)
+{
+    void *memory = NULL;
+    if (bytes > SIZE_MAX / 2 || posix_memalign(&memory, 256, bytes ? bytes : 1) != 0)
+        return NULL;
+    return memory;
+}
+
+/* Fills the output with what no kernel writes by chance, so that an element that is not computed is seen. */
+static int load_inputs(struct job *job)
+{
+    uint64_t bytes = job->inputs[0].bytes;
+    for (uint32_t i = 0; i < job->input_count; i++) {
+        job->host_in[i] = host_buffer(bytes);
+        if (!job->host_in[i])
+            return fail(STATUS_FAILED, "%s: no memory for its %" PRIu64 " bytes", job->inputs[i].path, bytes);
+        int status = npy_read(&job->inputs[i], job->host_in[i]);
+        if (status)
+            return status;
+    }
+    job->host_out = host_buffer(bytes);
+    if (!job->host_out)
+        return fail(STATUS_FAILED, "no memory for the result's %" PRIu64 " bytes", bytes);
+    memset(job->host_out, POISON, bytes);
+    return STATUS_DONE;
+}
+
+static kiln_status to_device(struct job *job, void **out, const void *data)
+{
+    uint64_t bytes = job->inputs[0].bytes;
+    kiln_report *report = &job->session.report;
+    kiln_status status = kiln_alloc(out, job->device, bytes ? bytes : 1, report);
+    if (!status && bytes)
+        status = kiln_copy(job->device, *out, data, bytes, KILN_COPY_TO_DEVICE, NULL, report);
+    return status;
+}
+
+static int place_arrays(struct job *job)
+{
+    kiln_status status = KILN_OK;
+    for (uint32_t i = 0; i < job->input_count && !status; i++)
+        if (on_cpu(job))
+            job->device_in[i] = job->host_in[i];
+        else
+            status = to_device(job, &job->device_in[i], job->host_in[i]);
+    if (on_cpu(job))
+        job->device_out = job->host_out;
+    else if (!status)
+        status = to_device(job, &job->device_out, job->host_out);
+    return status ? session_fail(&job->session, status, NULL) : STATUS_DONE;
+}
+
+static int launch(struct job *job)
+{
+    uint64_t n = job->inputs[0].elements;
+    kiln_report *report = &job->session.report;
+    if (n == 0)
+        return STATUS_DONE;
+    launch_job work = { job->kernel, n, job->device_out, (const void *const *)job->device_in, report };
+    kiln_contender contender = { submit_launch, &work };
+    kiln_status status = kiln_measure(job->device, &contender, 1, job->args->time ? TIMED_WARMUP : 1,
+                                      job->args->time ? TIMED_ROUNDS : 1, &job->timing, NULL, report);
+    if (!status && !on_cpu(job))
+        status = kiln_copy(job->device, job->host_out, job->device_out, job->inputs[0].bytes, KILN_COPY_FROM_DEVICE,
+                           NULL, report);
+    return status ? session_fail(&job->session, status, NULL) : STATUS_DONE;
+}
+
+static int verify(struct job *job)
+{
+    struct verifier verifier;
+    int status = verify_open(&verifier, &job->session, &job->info);
+    if (!status)
+        status = verify_elements(&verifier, &job->session, 0, job->inputs[0].elements, job->host_out,
+                                 (const void *const *)job->host_in);
+    job->verified = verifier.elements;
+    job->differs = verifier.differs;
+    verify_close(&verifier);
+    return status;
+}
+
+static int write_result(struct job *job)
+{
+    char *header = NULL;
+    size_t length = npy_header(&header, &job->inputs[0]);
+    int status = output_write(&job->output, header, length);
+    free(header);
+    if (!status)
+        status = output_write(&job->output, job->host_out, job->inputs[0].bytes);
+    return status;
+}
+
+static uint64_t traffic(const struct job *job)
+{
+    return (job->input_count + 1) * job->inputs[0].bytes;
+}
+
+static void print_json(const struct job *job)
+{
+    json_t *object = json_new();
+    json_put_text(object, "device", job->info.device);
+    json_put_text(object, "spec", job->info.spec);
+    json_put_text(object, "source", kiln_source_name(job->info.source));
+    json_put_real(object, "compile_ms", job->info.compile_ms);
+    json_put_real(object, "time_ms", job->timing.median_ms);
+    json_put_real(object, "gbps", gigabytes_per_second(traffic(job), job->timing.median_ms));
+    json_put_count(object, "elements", job->inputs[0].elements);
+    json_put_count(object, "bytes", traffic(job));
+    if (job->args->verify)
+        json_put_bool(object, "verified", !job->differs);
+    else
+        json_put_null(object, "verified");
+    json_print(object);
+}
+
+static void print_text(const struct job *job, FILE *stream)
+{
+    char text[FORMAT_ROOM];
+    double time = job->timing.median_ms;
+    fprintf(stream, "device    %s (%s)\n", job->info.device, job->device_info.model);
+    fprintf(stream, "spec      %s\n", job->info.spec);
+    if (job->info.source == KILN_SOURCE_COMPILED)
+        fprintf(stream, "kernel    compiled in %s\n", format_ms(text, job->info.compile_ms));
+    else
+        fprintf(stream, "kernel    %s\n", kiln_source_name(job->info.source));
+    fprintf(stream, "time      %s%s, %.1f GB/s, %" PRIu64 " elements\n", format_ms(text, time),
+            job->args->time ? " (median)" : "", gigabytes_per_second(traffic(job), time), job->inputs[0].elements);
+    if (job->args->verify)
+        fprintf(stream, "verified  %" PRIu64 " elements equal to %s, bit for bit\n", job->verified,
+                on_cpu(job) ? "a differently chunked cpu kernel" : "the cpu backend");
+}
+
+static int run_job(struct job *job)
+{
+    int status = session_open(&job->session, &job->args->common);
+    if (status)
+        return status;
+    kiln_status parsed = kiln_spec_parse(&job->spec, job->session.service, job->args->spec, &job->session.report);
+    status = parsed ? session_fail(&job->session, parsed, NULL) : open_inputs(job);
+    if (!status)
+        status = settle_dtype(job);
+    if (!status)
+        status = get_kernel(job);
+    if (!status)
+        status = output_open(&job->output, job->args->out, job->inputs[0].bytes);
+    if (!status)
+        status = load_inputs(job);
+    if (!status)
+        status = place_arrays(job);
+    if (!status)
+        status = launch(job);
+    if (!status && job->args->verify)
+        status = verify(job);
+    if (!status)
+        status = write_result(job);
+    FILE *stream = !status && output_is_stdout(&job->output) ? stderr : stdout;
+    if (!status)
+        status = output_commit(&job->output);
+    if (job->args->common.json && stream == stdout && (!status || job->differs))
+        print_json(job);
+    else if (!status)
+        print_text(job, stream);
+    return status;
+}
+
+static void free_job(struct job *job)
+{
+    for (uint32_t i = 0; i < job->input_count; i++) {
+        npy_close(&job->inputs[i]);
+        free(job->host_in[i]);
+        if (job->device_in[i] != job->host_in[i])
+            kiln_free(job->device, job->device_in[i]);
+    }
+    if (job->device_out != job->host_out)
+        kiln_free(job->device, job->device_out);
+    free(job->host_out);
+    output_close(&job->output);
+    kiln_release(job->kernel);
+    kiln_spec_free(job->spec);
+    session_close(&job->session);
+}
+
+int command_run(int argc, char **argv)
+{
+    run_args args = { .spec = NULL };
+    int status = parse_args(&args, argc, argv);
+    if (status == OPTIONS_GO_ON) {
+        struct job job = { .args = &args, .output = { .fd = -1 } };
+        status = run_job(&job);
+        free_job(&job);
+    }
+    free(args.in.items);
+    return status;
+}

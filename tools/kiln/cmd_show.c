@@ -1,0 +1,314 @@
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "commands.h"
+#include "format.h"
+#include "jsonout.h"
+#include "machine.h"
+#include "options.h"
+#include "output.h"
+#include "spectext.h"
+
+typedef struct show_args {
+    const char *spec;
+    bool source, ptx, sass, resources, spec_only, key, cubin, object, log;
+    const char *output;
+    common_args common;
+} show_args;
+
+/* Bytes to show; `data` is borrowed or, when owned, freed. */
+typedef struct shown {
+    const void *data;
+    size_t length;
+    char *owned;
+    bool binary;
+} shown;
+
+static const struct usage usage = {
+    "kiln show SPEC [--source|--ptx|--sass|--resources|--spec|--key|--log|--cubin|--object] [options]",
+    "Shows what SPEC stands for. Without a choice: the whole spec, where the compiled result came from, its\n"
+    "parts and the resources it needs. No GPU is needed: name target=sm_90, or target=cpu.",
+    "  kiln show 'op=hardsigmoid target=sm_90' --ptx\n"
+    "  kiln show 'op=add(x,y) dtype=f16 target=sm_80' --cubin --output add.cubin",
+};
+
+static int parse_args(show_args *args, int argc, char **argv)
+{
+    const option_row rows[] = {
+        { "source", 0, OPTION_FLAG, NULL, "the text that the compiler sees; compiles nothing", &args->source },
+        { "ptx", 0, OPTION_FLAG, NULL, "the PTX text", &args->ptx },
+        { "sass", 0, OPTION_FLAG, NULL, "the machine code, disassembled", &args->sass },
+        { "resources", 0, OPTION_FLAG, NULL, "registers, stack, spills and shared memory", &args->resources },
+        { "spec", 0, OPTION_FLAG, NULL, "the canonical spec with every field set", &args->spec_only },
+        { "key", 0, OPTION_FLAG, NULL, "what the result is kept under in the cache", &args->key },
+        { "log", 0, OPTION_FLAG, NULL, "what the compiler said", &args->log },
+        { "cubin", 0, OPTION_FLAG, NULL, "the cubin's bytes", &args->cubin },
+        { "object", 0, OPTION_FLAG, NULL, "the bytes of the cpu's shared object", &args->object },
+        { "output", 'o', OPTION_TEXT, "FILE", "write to FILE", &args->output },
+    };
+    text_list words = { NULL, 0 };
+    int status = options_parse(&usage, rows, sizeof(rows) / sizeof(rows[0]), &args->common, &words, argc, argv);
+    int chosen = args->source + args->ptx + args->sass + args->resources + args->spec_only + args->key + args->cubin +
+                 args->object + args->log;
+    if (status == OPTIONS_GO_ON) {
+        if (words.count != 1)
+            status = options_wrong(&usage,
+                                   words.count ? "one SPEC expected, '%s' is too much (quote a spec of several "
+                                                 "fields)"
+                                               : "no SPEC given, expected one such as op=hardsigmoid",
+                                   words.count ? words.items[1] : "");
+        else if (chosen > 1)
+            status = options_wrong(&usage, "choose one thing to show");
+        else if (args->output && (chosen == 0 || args->resources))
+            status = options_wrong(&usage, "--output needs a choice such as --ptx or --cubin");
+        else if ((args->cubin || args->object) && args->common.json)
+            status = options_wrong(&usage, "bytes cannot be shown as JSON; use --output FILE without --json");
+        else if ((args->cubin || args->object) && !args->output && isatty(STDOUT_FILENO))
+            status = options_wrong(&usage, "bytes are not for a terminal; use --output FILE");
+        else
+            args->spec = words.items[0];
+    }
+    free(words.items);
+    return status;
+}
+
+static const char *section_name(const show_args *args)
+{
+    return args->ptx ? "ptx" : args->key ? "key" : args->log ? "log" : args->cubin ? "cubin" : "object";
+}
+
+static int get_section(shown *out, const kiln_artifact *artifact, const char *name)
+{
+    if (kiln_artifact_section(artifact, name, &out->data, &out->length) == KILN_OK)
+        return STATUS_DONE;
+    if (strcmp(name, "log") == 0)
+        return STATUS_DONE;
+    char *target = NULL;
+    spectext_field(&target, kiln_artifact_spec(artifact), "target");
+    bool cpu = target && strcmp(target, "cpu") == 0;
+    int status = fail(STATUS_USAGE, "target=%s has no %s; %s", target ? target : "?", name,
+                      cpu ? "name a GPU such as target=sm_90, or show --object" : "show --cubin, --ptx or --sass");
+    free(target);
+    return status;
+}
+
+static int emit(const show_args *args, const kiln_artifact *artifact, const shown *what)
+{
+    if (args->output) {
+        struct output output;
+        int status = output_open(&output, args->output, what->length);
+        if (!status)
+            status = output_write(&output, what->data, what->length);
+        if (!status)
+            status = output_commit(&output);
+        output_close(&output);
+        return status;
+    }
+    if (args->common.json) {
+        json_t *object = json_new();
+        if (artifact)
+            json_put_text(object, "spec", kiln_artifact_spec(artifact));
+        else
+            json_put_text(object, "spec", args->spec);
+        json_put_text(object, "text", what->data ? what->data : "");
+        json_print(object);
+        return STATUS_DONE;
+    }
+    if (what->length)
+        fwrite(what->data, 1, what->length, stdout);
+    if (what->length && !what->binary && ((const char *)what->data)[what->length - 1] != '\n')
+        putchar('\n');
+    return STATUS_DONE;
+}
+
+static int show_source(struct session *session, const show_args *args, const kiln_spec *spec)
+{
+    char *text = NULL;
+    kiln_status status = kiln_spec_source(&text, session->service, spec, &session->report);
+    if (status)
+        return session_fail(session, status, NULL);
+    shown what = { .data = text, .length = strlen(text) };
+    int result = emit(args, NULL, &what);
+    kiln_text_free(text);
+    return result;
+}
+
+/* What the driver says of the loaded kernel; false, quietly, where it cannot be loaded here. */
+static bool driver_resources(machine_usage *out, struct session *session, const kiln_spec *spec)
+{
+    kiln_kernel *kernel = NULL;
+    kiln_kernel_info info = { .size = sizeof(info) };
+    bool good = kiln_get(&kernel, session->service, spec, NULL) == KILN_OK &&
+                kiln_kernel_get_info(kernel, &info) == KILN_OK && info.registers >= 0;
+    if (good) {
+        *out = (machine_usage){ .registers = info.registers, .stack = -1, .shared = -1, .local = info.local_bytes };
+        snprintf(out->name, sizeof(out->name), "%s", info.device);
+    }
+    kiln_release(kernel);
+    return good;
+}
+
+static void put_known(json_t *object, const char *key, int value)
+{
+    if (value >= 0)
+        json_put_count(object, key, (uint64_t)value);
+    else
+        json_put_null(object, key);
+}
+
+static json_t *resources_json(const machine_usage *rows, size_t count)
+{
+    json_t *list = json_list();
+    for (size_t i = 0; i < count; i++) {
+        json_t *row = json_new();
+        json_put_text(row, "name", rows[i].name);
+        put_known(row, "registers", rows[i].registers);
+        put_known(row, "stack_bytes", rows[i].stack);
+        put_known(row, "shared_bytes", rows[i].shared);
+        put_known(row, "local_bytes", rows[i].local);
+        json_add(list, row);
+    }
+    return list;
+}
+
+static void print_known(const char *label, int value, const char *after)
+{
+    if (value >= 0)
+        printf("  %s %d%s", label, value, after);
+}
+
+static void print_resources(const machine_usage *rows, size_t count, bool cpu)
+{
+    if (count == 0 && cpu)
+        puts("resources  none to speak of on the cpu");
+    else if (count == 0)
+        puts("resources  unknown: install cuobjdump of the CUDA toolkit, or ask on a machine with such a GPU");
+    for (size_t i = 0; i < count; i++) {
+        printf("resources  %s:", rows[i].name);
+        print_known("registers", rows[i].registers, "");
+        print_known("stack", rows[i].stack, " B");
+        print_known("shared", rows[i].shared, " B");
+        print_known("local (spilled)", rows[i].local, " B");
+        putchar('\n');
+    }
+}
+
+static const char *const sections[] = { "cubin", "ptx", "object", "log", "names", "key" };
+
+static json_t *overview_json(const kiln_artifact *artifact)
+{
+    json_t *object = json_new(), *parts = json_new();
+    json_put_text(object, "spec", kiln_artifact_spec(artifact));
+    json_put_text(object, "source", kiln_source_name(kiln_artifact_source(artifact)));
+    json_put_real(object, "compile_ms", kiln_artifact_compile_ms(artifact));
+    for (size_t i = 0; i < sizeof(sections) / sizeof(sections[0]); i++) {
+        const void *data = NULL;
+        size_t length = 0;
+        if (kiln_artifact_section(artifact, sections[i], &data, &length) == KILN_OK)
+            json_put_count(parts, sections[i], length);
+    }
+    json_put(object, "sections", parts);
+    return object;
+}
+
+static void print_overview(const kiln_artifact *artifact)
+{
+    char text[FORMAT_ROOM];
+    printf("spec       %s\n", kiln_artifact_spec(artifact));
+    if (kiln_artifact_source(artifact) == KILN_SOURCE_COMPILED)
+        printf("from       compiled in %s\n", format_ms(text, kiln_artifact_compile_ms(artifact)));
+    else
+        printf("from       %s\n", kiln_source_name(kiln_artifact_source(artifact)));
+    printf("parts    ");
+    for (size_t i = 0; i < sizeof(sections) / sizeof(sections[0]); i++) {
+        const void *data = NULL;
+        size_t length = 0;
+        if (kiln_artifact_section(artifact, sections[i], &data, &length) == KILN_OK && length > 0)
+            printf("  %s %zu B", sections[i], length);
+    }
+    putchar('\n');
+}
+
+static void show_overview(struct session *session, const show_args *args, const kiln_spec *spec,
+                          const kiln_artifact *artifact)
+{
+    machine_usage *rows = NULL, one;
+    size_t count = 0;
+    const void *data = NULL;
+    size_t length = 0;
+    bool cpu = kiln_artifact_section(artifact, "cubin", &data, &length) != KILN_OK;
+    const machine_usage *shown_rows = &one;
+    if (machine_resources(&rows, &count, artifact))
+        shown_rows = rows;
+    else
+        count = !cpu && driver_resources(&one, session, spec);
+    if (args->common.json) {
+        json_t *object = overview_json(artifact);
+        json_put(object, "resources", resources_json(shown_rows, count));
+        json_print(object);
+    } else {
+        if (!args->resources)
+            print_overview(artifact);
+        print_resources(shown_rows, count, cpu);
+    }
+    free(rows);
+}
+
+static int show_artifact(struct session *session, const show_args *args, const kiln_spec *spec,
+                         const kiln_artifact *artifact)
+{
+    shown what = { .binary = args->cubin || args->object };
+    int status = STATUS_DONE;
+    if (args->sass)
+        status = machine_disassemble(&what.owned, &what.length, artifact);
+    else if (args->spec_only)
+        what.data = kiln_artifact_spec(artifact);
+    else if (args->ptx || args->key || args->log || args->cubin || args->object)
+        status = get_section(&what, artifact, section_name(args));
+    else {
+        show_overview(session, args, spec, artifact);
+        return STATUS_DONE;
+    }
+    if (what.owned)
+        what.data = what.owned;
+    if (args->spec_only)
+        what.length = strlen(what.data);
+    if (!status)
+        status = emit(args, artifact, &what);
+    free(what.owned);
+    return status;
+}
+
+static int show(struct session *session, const show_args *args)
+{
+    kiln_spec *spec = NULL;
+    kiln_artifact *artifact = NULL;
+    int result = STATUS_DONE;
+    kiln_status status = kiln_spec_parse(&spec, session->service, args->spec, &session->report);
+    if (!status && !args->source)
+        status = kiln_build(&artifact, session->service, spec, &session->report);
+    if (status)
+        result = session_fail(session, status, NULL);
+    else if (args->source)
+        result = show_source(session, args, spec);
+    else
+        result = show_artifact(session, args, spec, artifact);
+    kiln_artifact_free(artifact);
+    kiln_spec_free(spec);
+    return result;
+}
+
+int command_show(int argc, char **argv)
+{
+    show_args args = { .spec = NULL };
+    int status = parse_args(&args, argc, argv);
+    if (status != OPTIONS_GO_ON)
+        return status;
+    struct session session;
+    status = session_open(&session, &args.common);
+    if (!status)
+        status = show(&session, &args);
+    session_close(&session);
+    return status;
+}

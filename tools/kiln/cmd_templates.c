@@ -1,0 +1,138 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands.h"
+#include "format.h"
+#include "jsonout.h"
+#include "nearest.h"
+#include "options.h"
+#include "table.h"
+
+/* What one visit of the templates collects. */
+struct visit {
+    const char *wanted; /* print the text of this one, NULL: list all */
+    bool found;
+    json_t *list; /* or NULL: print text */
+    char **names;
+    size_t count;
+};
+
+static const struct usage usage = {
+    "kiln templates [--print NAME] [options]",
+    "Lists the kernel templates and their parameters, which are fields of a spec: block=256 elems=4.",
+    "  kiln templates --print elementwise > elementwise.cu",
+};
+
+static void print_template(const kiln_template_info *info)
+{
+    printf("%s: %s\n", info->name, info->doc);
+    if (info->min_inputs == info->max_inputs)
+        printf("%u input%s\n\n", info->min_inputs, info->min_inputs == 1 ? "" : "s");
+    else
+        printf("%u to %u inputs\n\n", info->min_inputs, info->max_inputs);
+    struct table *table = table_new("parameter|values|default|meaning");
+    for (uint32_t i = 0; i < info->param_count; i++) {
+        const kiln_param_info *param = &info->params[i];
+        table_row(table, (const char *const[]){ param->name, param->values, param->default_value, param->doc });
+    }
+    table_print(table, stdout);
+    table_free(table);
+}
+
+static json_t *template_json(const kiln_template_info *info)
+{
+    json_t *object = json_new(), *params = json_list();
+    json_put_text(object, "name", info->name);
+    json_put_text(object, "doc", info->doc);
+    json_put_count(object, "min_inputs", info->min_inputs);
+    json_put_count(object, "max_inputs", info->max_inputs);
+    for (uint32_t i = 0; i < info->param_count; i++) {
+        json_t *param = json_new();
+        json_put_text(param, "name", info->params[i].name);
+        json_put_text(param, "values", info->params[i].values);
+        json_put_text(param, "default", info->params[i].default_value);
+        json_put_text(param, "doc", info->params[i].doc);
+        json_add(params, param);
+    }
+    json_put(object, "params", params);
+    return object;
+}
+
+static int visit_template(void *data, const kiln_template_info *info)
+{
+    struct visit *visit = data;
+    visit->names = need_array(visit->names, visit->count + 1, sizeof(*visit->names));
+    visit->names[visit->count++] = need_copy(info->name);
+    if (visit->wanted && strcmp(visit->wanted, info->name) != 0)
+        return 0;
+    visit->found = true;
+    if (visit->list) {
+        json_t *object = template_json(info);
+        if (visit->wanted)
+            json_put_text(object, "text", info->text);
+        json_add(visit->list, object);
+    } else if (visit->wanted) {
+        fputs(info->text, stdout);
+    } else {
+        if (visit->count > 1)
+            putchar('\n');
+        print_template(info);
+    }
+    return 0;
+}
+
+static const char *name_at(const void *names, size_t index)
+{
+    return ((char *const *)names)[index];
+}
+
+static int no_such_template(const struct visit *visit)
+{
+    const char *near = nearest_word(visit->wanted, name_at, visit->names, visit->count);
+    return fail(STATUS_USAGE, "unknown template '%s': did you mean %s?", visit->wanted,
+                near           ? near
+                : visit->count ? visit->names[0]
+                               : "none");
+}
+
+static int list_templates(struct session *session, const char *wanted, bool json)
+{
+    struct visit visit = { .wanted = wanted, .list = json ? json_list() : NULL };
+    kiln_status status = kiln_templates(session->service, visit_template, &visit);
+    int result = status ? session_fail(session, status, NULL) : STATUS_DONE;
+    if (!result && wanted && !visit.found)
+        result = no_such_template(&visit);
+    if (!result && json) {
+        json_t *object = json_new();
+        json_put(object, "templates", json_incref(visit.list));
+        json_print(object);
+    }
+    json_decref(visit.list);
+    for (size_t i = 0; i < visit.count; i++)
+        free(visit.names[i]);
+    free(visit.names);
+    return result;
+}
+
+int command_templates(int argc, char **argv)
+{
+    common_args common = { .json = false };
+    const char *wanted = NULL;
+    const option_row rows[] = {
+        { "print", 'p', OPTION_TEXT, "NAME", "print the text of one template", &wanted },
+    };
+    text_list words = { NULL, 0 };
+    int status = options_parse(&usage, rows, 1, &common, &words, argc, argv);
+    if (status == OPTIONS_GO_ON && words.count > 0)
+        status = options_wrong(&usage, "unexpected '%s'; to see a template's text use --print %s", words.items[0],
+                               words.items[0]);
+    free(words.items);
+    if (status != OPTIONS_GO_ON)
+        return status;
+    struct session session;
+    status = session_open(&session, &common);
+    if (!status)
+        status = list_templates(&session, wanted, common.json);
+    session_close(&session);
+    return status;
+}

@@ -1,0 +1,128 @@
+#include "format.h"
+
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <time.h>
+
+static int decimals(double value)
+{
+    return value < 10 ? 2 : value < 100 ? 1 : 0;
+}
+
+char *format_ms(char buffer[FORMAT_ROOM], double milliseconds)
+{
+    static const char *const units[] = { "ns", "us", "ms", "s" };
+    double value = milliseconds * 1e6;
+    size_t unit = 0;
+    while (unit < 3 && value >= 999.5) {
+        value /= 1000;
+        unit++;
+    }
+    snprintf(buffer, FORMAT_ROOM, "%.*f %s", decimals(value), value, units[unit]);
+    return buffer;
+}
+
+char *format_ms_plain(char buffer[FORMAT_ROOM], double milliseconds)
+{
+    snprintf(buffer, FORMAT_ROOM, "%.*f", milliseconds < 1 ? 5 : milliseconds < 100 ? 4 : 2, milliseconds);
+    return buffer;
+}
+
+char *format_bytes(char buffer[FORMAT_ROOM], uint64_t bytes)
+{
+    static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB" };
+    double value = (double)bytes;
+    size_t unit = 0;
+    while (unit < 4 && value >= 1024) {
+        value /= 1024;
+        unit++;
+    }
+    snprintf(buffer, FORMAT_ROOM, "%.*f %s", unit ? 1 : 0, value, units[unit]);
+    return buffer;
+}
+
+char *format_clock(char buffer[FORMAT_ROOM], double seconds)
+{
+    if (!(seconds >= 0))
+        seconds = 0;
+    if (seconds > 359999)
+        seconds = 359999;
+    unsigned whole = (unsigned)(seconds + 0.5);
+    if (whole >= 3600)
+        snprintf(buffer, FORMAT_ROOM, "%u:%02u:%02u", whole / 3600, whole / 60 % 60, whole % 60);
+    else
+        snprintf(buffer, FORMAT_ROOM, "%u:%02u", whole / 60, whole % 60);
+    return buffer;
+}
+
+char *format_count(char buffer[FORMAT_ROOM], uint64_t count)
+{
+    snprintf(buffer, FORMAT_ROOM, "%" PRIu64, count);
+    return buffer;
+}
+
+double gigabytes_per_second(uint64_t bytes, double milliseconds)
+{
+    return milliseconds > 0 ? (double)bytes / milliseconds / 1e6 : 0;
+}
+
+static bool multiply(uint64_t *value, uint64_t factor)
+{
+    return !__builtin_mul_overflow(*value, factor, value) && *value <= UINT64_C(1) << 62;
+}
+
+static bool read_number(uint64_t *out, const char **text)
+{
+    if (**text < '0' || **text > '9')
+        return false;
+    *out = 0;
+    for (; **text >= '0' && **text <= '9'; ++*text)
+        if (!multiply(out, 10) || __builtin_add_overflow(*out, (uint64_t)(**text - '0'), out))
+            return false;
+    return true;
+}
+
+/* One factor: "4096", "2^20" or "64M". */
+static bool read_factor(uint64_t *out, const char **text)
+{
+    if (!read_number(out, text))
+        return false;
+    if (**text == '^') {
+        uint64_t base = *out, exponent = 0;
+        ++*text;
+        if (!read_number(&exponent, text))
+            return false;
+        *out = 1;
+        for (uint64_t i = 0; i < exponent && base > 1; i++)
+            if (!multiply(out, base))
+                return false;
+        return base > 0;
+    }
+    uint64_t shift = **text == 'k' || **text == 'K' ? 10 : **text == 'M' ? 20 : **text == 'G' ? 30 : 0;
+    *text += shift != 0;
+    return multiply(out, UINT64_C(1) << shift);
+}
+
+bool parse_size(uint64_t *out, const char *text)
+{
+    uint64_t product = 1;
+    for (;;) {
+        uint64_t factor = 0;
+        if (!read_factor(&factor, &text) || !multiply(&product, factor))
+            return false;
+        if (!*text)
+            break;
+        if (*text++ != 'x')
+            return false;
+    }
+    *out = product;
+    return product > 0;
+}
+
+double now_seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}

@@ -1,0 +1,35 @@
+/* Numbers for people, and sizes from them. */
+#ifndef KILN_TOOLS_FORMAT_H
+#define KILN_TOOLS_FORMAT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Room for any result of this module. */
+enum { FORMAT_ROOM = 40 };
+
+/* "27.3 ms", "1.25 s", "840 ns": three digits or more. Returns buffer. */
+char *format_ms(char buffer[FORMAT_ROOM], double milliseconds);
+
+/* "0.8421": milliseconds without a unit, for columns. Returns buffer. */
+char *format_ms_plain(char buffer[FORMAT_ROOM], double milliseconds);
+
+/* "1.5 MiB", "812 B". Returns buffer. */
+char *format_bytes(char buffer[FORMAT_ROOM], uint64_t bytes);
+
+/* "1:02:09" or "0:14". Returns buffer. */
+char *format_clock(char buffer[FORMAT_ROOM], double seconds);
+
+char *format_count(char buffer[FORMAT_ROOM], uint64_t count);
+
+/* 10^9 bytes per second; 0 if no time passed. */
+double gigabytes_per_second(uint64_t bytes, double milliseconds);
+
+/* Reads a count of elements: "1048576", "2^20", "64M" (k, M, G: powers of 1024), "4096x393216". Returns false for
+ * anything else, for 0 and for products beyond 2^62. */
+bool parse_size(uint64_t *out, const char *text);
+
+/* Seconds of the monotonic clock. */
+double now_seconds(void);
+
+#endif

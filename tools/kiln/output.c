@@ -1,0 +1,150 @@
+#include "output.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common.h"
+
+/* What a signal or an early exit must remove; a plain array, since a handler reads it. */
+static char doomed[PATH_MAX];
+static volatile sig_atomic_t has_doomed;
+
+static void remove_doomed(void)
+{
+    if (has_doomed)
+        unlink(doomed);
+    has_doomed = 0;
+}
+
+static void on_signal(int signal_number)
+{
+    remove_doomed();
+    signal(signal_number, SIG_DFL);
+    raise(signal_number);
+}
+
+static void watch_temporary(const char *path)
+{
+    static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
+    if (strlen(path) >= sizeof(doomed))
+        return;
+    strcpy(doomed, path);
+    has_doomed = 1;
+    atexit(remove_doomed);
+    for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
+        struct sigaction old;
+        if (sigaction(signals[i], NULL, &old) == 0 && old.sa_handler == SIG_DFL)
+            signal(signals[i], on_signal);
+    }
+}
+
+static int cannot_write(const char *path, int error, bool replaces)
+{
+    return fail(STATUS_USAGE, "%s: cannot be written: %s%s", path, strerror(error),
+                replaces && access(path, F_OK) == 0 ? "; the old file is unchanged" : "");
+}
+
+static int open_temporary(struct output *out)
+{
+    const char *slash = strrchr(out->target, '/');
+    int directory_length = slash ? (int)(slash - out->target) + 1 : 0;
+    for (int attempt = 0; attempt < 100; attempt++) {
+        free(out->temporary);
+        out->temporary = need_format("%.*s.kiln-%ld-%d.tmp", directory_length, out->target, (long)getpid(), attempt);
+        out->fd = open(out->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (out->fd >= 0) {
+            watch_temporary(out->temporary);
+            return STATUS_DONE;
+        }
+        if (errno != EEXIST)
+            break;
+    }
+    int error = errno;
+    free(out->temporary);
+    out->temporary = NULL;
+    return cannot_write(out->path, error, true);
+}
+
+static int reserve(struct output *out, uint64_t bytes)
+{
+    if (bytes == 0 || bytes > INT64_MAX)
+        return STATUS_DONE;
+    int result = fallocate(out->fd, 0, 0, (off_t)bytes) == 0 ? 0 : errno;
+    if (result == ENOSPC || result == EFBIG || result == EDQUOT)
+        return cannot_write(out->path, result, true);
+    return STATUS_DONE;
+}
+
+int output_open(struct output *out, const char *path, uint64_t bytes)
+{
+    *out = (struct output){ .path = path, .fd = -1 };
+    struct stat info;
+    bool exists = stat(path, &info) == 0;
+    if (!exists && errno != ENOENT)
+        return cannot_write(path, errno, false);
+    if (!*path || path[strlen(path) - 1] == '/' || (exists && S_ISDIR(info.st_mode)))
+        return cannot_write(path, *path ? EISDIR : ENOENT, false);
+    if (exists && access(path, W_OK) != 0)
+        return cannot_write(path, errno, true);
+    if (exists && !S_ISREG(info.st_mode)) {
+        out->fd = open(path, O_WRONLY | O_CLOEXEC);
+        return out->fd < 0 ? cannot_write(path, errno, false) : STATUS_DONE;
+    }
+    out->target = exists ? realpath(path, NULL) : need_copy(path);
+    if (!out->target)
+        return cannot_write(path, errno, true);
+    int status = open_temporary(out);
+    return status ? status : reserve(out, bytes);
+}
+
+bool output_is_stdout(const struct output *output)
+{
+    struct stat mine, theirs;
+    return !output->temporary && fstat(output->fd, &mine) == 0 && fstat(STDOUT_FILENO, &theirs) == 0 &&
+           mine.st_dev == theirs.st_dev && mine.st_ino == theirs.st_ino;
+}
+
+int output_write(struct output *output, const void *data, size_t bytes)
+{
+    size_t done = 0;
+    while (done < bytes) {
+        size_t part = bytes - done < (1u << 30) ? bytes - done : 1u << 30;
+        ssize_t written = write(output->fd, (const char *)data + done, part);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written <= 0)
+            return cannot_write(output->path, written < 0 ? errno : EIO, output->temporary != NULL);
+        done += (size_t)written;
+    }
+    return STATUS_DONE;
+}
+
+int output_commit(struct output *output)
+{
+    int fd = output->fd;
+    output->fd = -1;
+    if (close(fd) != 0 || (output->temporary && rename(output->temporary, output->target) != 0))
+        return cannot_write(output->path, errno, output->temporary != NULL);
+    has_doomed = 0;
+    free(output->temporary);
+    output->temporary = NULL;
+    return STATUS_DONE;
+}
+
+void output_close(struct output *output)
+{
+    if (output->fd >= 0)
+        close(output->fd);
+    if (output->temporary)
+        unlink(output->temporary);
+    has_doomed = 0;
+    free(output->temporary);
+    free(output->target);
+    *output = (struct output){ .fd = -1 };
+}

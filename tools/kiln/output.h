@@ -1,0 +1,33 @@
+/* A result file that replaces an older one only when it is whole. */
+#ifndef KILN_TOOLS_OUTPUT_H
+#define KILN_TOOLS_OUTPUT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct output {
+    const char *path; /* as the user named it; borrowed */
+    char *target;     /* what is replaced, links resolved */
+    char *temporary;  /* beside it; NULL when `path` is a pipe or a device, which is written directly */
+    int fd;
+};
+
+/* Makes the temporary file and takes `bytes` of space for it where the file system can say. One output at a time: the
+ * temporary file is removed when the process ends or is interrupted. Returns STATUS_DONE, or STATUS_USAGE after a
+ * message. output_close is right after either. */
+int output_open(struct output *out, const char *path, uint64_t bytes);
+
+/* Whether what is written goes where stdout goes. */
+bool output_is_stdout(const struct output *output);
+
+/* Returns STATUS_DONE, or STATUS_USAGE after a message: the old file is untouched. */
+int output_write(struct output *output, const void *data, size_t bytes);
+
+/* Puts the file in place. Returns as output_write does. */
+int output_commit(struct output *output);
+
+/* Frees; a temporary file that was not committed is removed. */
+void output_close(struct output *output);
+
+#endif

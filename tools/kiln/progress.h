@@ -1,0 +1,28 @@
+/* A progress bar on stderr: on a terminal one line that is redrawn, otherwise a line every few seconds if asked. */
+#ifndef KILN_TOOLS_PROGRESS_H
+#define KILN_TOOLS_PROGRESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct progress {
+    uint64_t total;
+    bool terminal;
+    bool lines; /* not a terminal, but say something now and then */
+    double start;
+    double last; /* when something was last printed */
+};
+
+void progress_start(struct progress *out, uint64_t total, bool lines);
+
+/* Shows how many are done; cheap to call often. */
+void progress_show(struct progress *progress, uint64_t done, uint64_t failed);
+
+/* Removes the bar. */
+void progress_end(void);
+
+/* Removes the bar if one is on the screen, so that a line can be printed; called by everything that prints on stderr,
+ * with stderr locked. */
+void progress_hide(void);
+
+#endif

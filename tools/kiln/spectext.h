@@ -1,0 +1,14 @@
+/* Fields of a spec's text, "op=add(x,y) dtype=f32 target=sm_90", without the library. */
+#ifndef KILN_TOOLS_SPECTEXT_H
+#define KILN_TOOLS_SPECTEXT_H
+
+#include <stdbool.h>
+
+/* Finds a field; its value (empty if it has none) is written to *out, which the caller frees. False if it is not
+ * there, and *out is NULL. */
+bool spectext_field(char **out, const char *text, const char *field);
+
+/* What is left of a canonical text without op, dtype, target and template: the geometry. The caller frees it. */
+char *spectext_geometry(const char *text);
+
+#endif

@@ -1,0 +1,13 @@
+#include "submit.h"
+
+kiln_status submit_launch(void *data, void *stream)
+{
+    const launch_job *job = data;
+    return kiln_launch(job->kernel, job->n, job->out, job->in, stream, job->report);
+}
+
+kiln_status submit_copy(void *data, void *stream)
+{
+    const copy_job *job = data;
+    return kiln_copy(job->device, job->to, job->from, job->bytes, KILN_COPY_ON_DEVICE, stream, job->report);
+}

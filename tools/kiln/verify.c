@@ -1,0 +1,128 @@
+#include "verify.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "spectext.h"
+
+enum { CHUNK_BYTES = 64 << 20 };
+
+struct reset {
+    kiln_spec *spec;
+    const char *template_name;
+};
+
+static int unset_parameters(void *data, const kiln_template_info *info)
+{
+    const struct reset *reset = data;
+    if (reset->template_name && strcmp(info->name, reset->template_name) != 0)
+        return 0;
+    for (uint32_t i = info->param_count; i > 0; i--)
+        kiln_spec_set(reset->spec, info->params[i - 1].name, NULL, NULL);
+    return 0;
+}
+
+static kiln_status reference_spec(kiln_spec **out, struct session *session, const kiln_kernel_info *info)
+{
+    kiln_status status = kiln_spec_parse(out, session->service, info->spec, &session->report);
+    if (status)
+        return status;
+    char *template_name = NULL;
+    spectext_field(&template_name, info->spec, "template");
+    struct reset reset = { *out, template_name };
+    status = kiln_templates(session->service, unset_parameters, &reset);
+    free(template_name);
+    if (!status)
+        status = kiln_spec_set(*out, "target", "cpu", &session->report);
+    if (!status && strcmp(info->device, "cpu") == 0) {
+        status = kiln_spec_set(*out, "elems", "1", &session->report);
+        if (!status)
+            status = kiln_spec_set(*out, "vector", "1", &session->report);
+        if (!status)
+            status = kiln_spec_set(*out, "block", info->tile == 32 ? "64" : "32", &session->report);
+    }
+    return status;
+}
+
+int verify_open(struct verifier *out, struct session *session, const kiln_kernel_info *info)
+{
+    *out = (struct verifier){ .against = strcmp(info->device, "cpu") == 0 ? "a differently chunked cpu kernel"
+                                                                          : "the cpu backend" };
+    kiln_spec *spec = NULL;
+    char *dtype_name = NULL;
+    spectext_field(&dtype_name, info->spec, "dtype");
+    out->type = dtype_name ? dtype_named(dtype_name) : NULL;
+    free(dtype_name);
+    if (!out->type)
+        return fail(STATUS_FAILED, "cannot verify: no known dtype in '%s'", info->spec);
+    kiln_status status = reference_spec(&spec, session, info);
+    if (!status)
+        status = kiln_get(&out->kernel, session->service, spec, &session->report);
+    kiln_spec_free(spec);
+    out->want = need_alloc(CHUNK_BYTES);
+    if (!status)
+        return STATUS_DONE;
+    session_fail(session, status, "cannot verify");
+    return STATUS_FAILED;
+}
+
+static bool same(const dtype *type, uint64_t a, uint64_t b)
+{
+    return a == b || (dtype_is_nan(type, a) && dtype_is_nan(type, b));
+}
+
+static int mismatch(const struct verifier *verifier, uint64_t index, uint64_t got, uint64_t want)
+{
+    int digits = (int)verifier->type->size * 2;
+    return fail(STATUS_FAILED,
+                "not equal to %s: element %" PRIu64 " is 0x%0*" PRIx64 " (%.17g), should be 0x%0*" PRIx64 " (%.17g)",
+                verifier->against, index, digits, got, dtype_value(verifier->type, got), digits, want,
+                dtype_value(verifier->type, want));
+}
+
+static int compare(struct verifier *verifier, uint64_t first, uint64_t n, const void *got)
+{
+    const dtype *type = verifier->type;
+    if (memcmp(got, verifier->want, n * type->size) == 0)
+        return STATUS_DONE;
+    for (uint64_t i = 0; i < n; i++) {
+        uint64_t mine = dtype_bits(type, got, i), theirs = dtype_bits(type, verifier->want, i);
+        verifier->differs = !same(type, mine, theirs);
+        if (verifier->differs)
+            return mismatch(verifier, first + i, mine, theirs);
+    }
+    return STATUS_DONE;
+}
+
+int verify_elements(struct verifier *verifier, struct session *session, uint64_t first, uint64_t n, const void *got,
+                    const void *const *in)
+{
+    uint32_t size = verifier->type->size;
+    uint64_t step = CHUNK_BYTES / size;
+    kiln_kernel_info info = { .size = sizeof(info) };
+    kiln_status status = kiln_kernel_get_info(verifier->kernel, &info);
+    for (uint64_t done = 0; done < n && !status; done += step) {
+        uint64_t count = n - done < step ? n - done : step;
+        const void *parts[VERIFY_MOST_INPUTS] = { NULL };
+        for (uint32_t i = 0; i < info.inputs && i < VERIFY_MOST_INPUTS; i++)
+            parts[i] = (const char *)in[i] + done * size;
+        memset(verifier->want, 0x5a, count * size);
+        status = kiln_launch(verifier->kernel, count, verifier->want, parts, NULL, &session->report);
+        if (!status && compare(verifier, first + done, count, (const char *)got + done * size))
+            return STATUS_FAILED;
+    }
+    if (!status) {
+        verifier->elements += n;
+        return STATUS_DONE;
+    }
+    session_fail(session, status, "cannot verify");
+    return STATUS_FAILED;
+}
+
+void verify_close(struct verifier *verifier)
+{
+    kiln_release(verifier->kernel);
+    free(verifier->want);
+    *verifier = (struct verifier){ .kernel = NULL };
+}
