@@ -1,0 +1,285 @@
+"""Bad input: status 2, one line that names the culprit and the nearest valid choice, and nothing changed."""
+
+import os
+import resource
+import subprocess
+import unittest
+
+import numpy as np
+
+from support import KilnTest, compiler_builds_for_gpus
+
+
+def limit_file_size():
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+
+
+class RunCase(KilnTest):
+    """`kiln run` that must fail and leave an old output file as it was."""
+
+    def setUp(self):
+        super().setUp()
+        self.x = np.linspace(-5, 5, 1000, dtype=np.float32)
+        self.input = self.save("x.npy", self.x)
+        self.out = self.path("y.npy")
+        with open(self.out, "wb") as file:
+            file.write(b"old")
+
+    def tearDown(self):
+        with open(self.out, "rb") as file:
+            self.assertEqual(file.read(), b"old")
+        self.assertEqual([name for name in os.listdir(self.dir) if name.endswith(".tmp")], [])
+
+    def bad(self, spec, inputs, *words, out=None, **options):
+        args = ["run", spec]
+        for path in inputs:
+            args += ["--in", path]
+        self.assert_bad(args + ["--out", out or self.out], *words, **options)
+
+
+class Specs(RunCase):
+    def test_unknown_op(self):
+        self.bad("op=hardsigmod", [self.input], "hardsigmod", "hardsigmoid")
+        self.bad("op=tanhh", [self.input], "tanhh", "hardtanh")
+        self.bad("op=hardsigmoid(ad(x,y))", [self.input, self.input], "ad", "add")
+
+    def test_wrong_number_of_inputs(self):
+        self.bad("op=add", [self.input], "add", "2", "1")
+        self.bad("op=hardsigmoid", [self.input, self.input], "hardsigmoid", "1", "2")
+        self.bad("op=hardsigmoid(add(x))", [self.input], "add")
+
+    def test_wrong_number_of_parameters(self):
+        self.bad("op=hardtanh(-1,1,2)", [self.input], "hardtanh", "2", "3")
+        self.bad("op=relu6(1)", [self.input], "relu6")
+
+    def test_geometry(self):
+        self.bad("op=hardsigmoid elems=3 vector=2", [self.input], "elems", "vector")
+        self.bad("op=hardsigmoid block=100", [self.input], "block", "100", "32", "96")
+        self.bad("op=hardsigmoid block=2048", [self.input], "block", "2048", "1024")
+        self.bad("op=hardsigmoid block=0", [self.input], "block")
+        self.bad("op=hardsigmoid vector=3", [self.input], "vector", "3")
+        self.bad("op=hardsigmoid blok=64", [self.input], "blok", "block")
+
+    def test_unknown_dtype(self):
+        self.bad("op=hardsigmoid dtype=f31", [self.input], "f31", "f32")
+        self.bad("op=hardsigmoid dtype=float", [self.input], "float", "f32")
+
+    def test_unknown_target(self):
+        self.bad("op=hardsigmoid target=sn_90", [self.input], "sn_90", "sm_90")
+        self.bad("op=hardsigmoid target=cpuu", [self.input], "cpuu", "cpu")
+
+    def test_malformed(self):
+        for spec in ("", "hardsigmoid", "op=", "op=hardtanh(-1,", "op=hardtanh(-1,1))", "op=hardsigmoid op=relu6"):
+            with self.subTest(spec=spec):
+                self.bad(spec, [self.input])
+
+    def test_device(self):
+        self.assert_bad(["run", "op=relu6", "--in", self.input, "--out", self.out, "--device", "gpu7"], "gpu7", "cuda:0")
+
+
+class Targets(KilnTest):
+    def test_target_that_cannot_be_built(self):
+        if not compiler_builds_for_gpus(self):
+            self.skipTest("no NVRTC")
+        for target in ("sm_70", "sm_91"):
+            with self.subTest(target=target):
+                self.assert_bad(["show", f"op=relu6 target={target}", "--ptx"], target, "sm_")
+                result = self.kiln("warm", f"op=relu6 dtype=f32 target={target}", status=2)
+                self.assertIn(target, result.stderr)
+
+
+class Arrays(RunCase):
+    def write(self, name, data):
+        path = self.path(name)
+        with open(path, "wb") as file:
+            file.write(data)
+        return path
+
+    def header(self, text, version=1, length=None):
+        text = text.encode() + b"\n"
+        size = (len(text) if length is None else length).to_bytes(2 if version == 1 else 4, "little")
+        return b"\x93NUMPY" + bytes([version, 0]) + size + text
+
+    def test_truncated(self):
+        with open(self.input, "rb") as file:
+            data = file.read()
+        for length in (0, 3, 8, 9, 60, 128, 129, len(data) - 1):
+            with self.subTest(length=length):
+                path = self.write("short.npy", data[:length])
+                self.bad("op=hardsigmoid", [path], "short.npy", "truncated" if length > 8 else "")
+
+    def test_trailing(self):
+        with open(self.input, "rb") as file:
+            self.bad("op=hardsigmoid", [self.write("long.npy", file.read() + b"x")], "long.npy", "1 bytes after")
+
+    def test_order_and_types(self):
+        grid = np.zeros((3, 4), np.float32)
+        cases = {
+            "Fortran": np.asfortranarray(grid),
+            "big-endian": grid.astype(">f4"),
+            "<i4": grid.astype(np.int32),
+            "|u1": grid.astype(np.uint8),
+            "structured": np.zeros(3, dtype=[("a", "<f4"), ("b", "<f8", (2,))]),
+            "objects": np.array([{}], dtype=object),
+            "bf16": grid.astype(np.uint16),
+            "|b1": grid.astype(bool),
+            "<c8": grid.astype(np.complex64),
+        }
+        for words, array in cases.items():
+            with self.subTest(words=words):
+                path = self.path("odd.npy")
+                np.save(path, array, allow_pickle=True)
+                self.bad("op=hardsigmoid", [path], "odd.npy", words)
+
+    def test_spec_and_file_disagree(self):
+        self.bad("op=hardsigmoid dtype=f64", [self.input], "x.npy", "<f4", "f64")
+        self.bad("op=hardsigmoid dtype=bf16", [self.input], "x.npy", "<f4", "<u2")
+
+    def test_partners_disagree(self):
+        other = self.save("other.npy", self.x.astype(np.float64))
+        self.bad("op=add", [self.input, other], "other.npy", "<f8", "<f4")
+        other = self.save("other.npy", self.x.reshape(10, 100))
+        self.bad("op=add", [self.input, other], "other.npy", "(10, 100)", "(1000,)")
+
+    def test_headers_that_lie(self):
+        good = "{'descr': '<f4', 'fortran_order': False, 'shape': (4,), }"
+        body = bytes(16)
+        cases = [
+            self.header(good, length=10) + body,
+            self.header(good, length=60000) + body,
+            self.header(good, version=2, length=0xFFFFFFFF) + body,
+            self.header(good, version=9) + body,
+            self.header(good.replace("(4,)", "(4)")) + body,
+            self.header(good.replace("(4,)", "(-4,)")) + body,
+            self.header(good.replace("(4,)", "(4,,)")) + body,
+            self.header(good.replace("(4,)", "[4]")) + body,
+            self.header(good.replace("False", "0")) + body,
+            self.header(good.replace("'descr': '<f4', ", "")) + body,
+            self.header(good.replace("'descr'", "'shape': (4,), 'descr'")) + body,
+            self.header(good + " x") + body,
+            self.header(good[:-1]) + body,
+            self.header("") + body,
+            b"\x93NUMPZ" + bytes(100),
+            bytes(200),
+        ]
+        for number, data in enumerate(cases):
+            with self.subTest(number=number):
+                self.bad("op=hardsigmoid", [self.write("lie.npy", data)], "lie.npy")
+
+    def test_absurd_shapes(self):
+        for shape in ("(4294967296, 4294967296)", "(9223372036854775807,)", "(99999999999999999999,)",
+                      "(" + "1, " * 65 + ")", "(4611686018427387904, 2)"):
+            with self.subTest(shape=shape):
+                text = "{'descr': '<f4', 'fortran_order': False, 'shape': %s, }" % shape
+                self.bad("op=hardsigmoid", [self.write("huge.npy", self.header(text) + bytes(16))], "huge.npy", "large")
+        text = "{'descr': '<f4', 'fortran_order': False, 'shape': (1099511627776,), }"
+        self.bad("op=hardsigmoid", [self.write("huge.npy", self.header(text) + bytes(16))], "huge.npy", "truncated")
+
+    def test_no_such_file(self):
+        self.bad("op=hardsigmoid", [self.path("none.npy")], "none.npy", "No such file")
+        self.bad("op=hardsigmoid", [self.dir], self.dir, "directory")
+
+
+class Outputs(RunCase):
+    def test_cannot_be_written(self):
+        self.bad("op=hardsigmoid", [self.input], "none/y.npy", "No such file", out=self.path("none/y.npy"))
+        self.bad("op=hardsigmoid", [self.input], "directory", out=self.dir)
+        self.bad("op=hardsigmoid", [self.input], "x.npy/y.npy", out=self.input + "/y.npy")
+
+    @unittest.skipIf(os.geteuid() == 0, "root may write anywhere")
+    def test_no_permission(self):
+        closed = self.path("closed")
+        os.mkdir(closed, 0o500)
+        self.bad("op=hardsigmoid", [self.input], "Permission denied", out=os.path.join(closed, "y.npy"))
+        os.chmod(self.out, 0o400)
+        self.bad("op=hardsigmoid", [self.input], "Permission denied")
+
+    def test_device_that_is_full(self):
+        self.bad("op=hardsigmoid", [self.input], "/dev/full", "No space left", out="/dev/full")
+
+    def test_file_size_limit(self):
+        big = self.save("big.npy", np.zeros(1 << 20, np.float32))
+        self.kiln("run", "op=hardsigmoid", "--in", self.input, "--out", self.path("z.npy"))
+        self.bad("op=hardsigmoid", [big], "y.npy", "unchanged", preexec_fn=limit_file_size)
+
+    def test_no_space_left(self):
+        small = self.path("small")
+        os.mkdir(small)
+        mount = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", small], stderr=subprocess.DEVNULL,
+                               check=False)
+        if mount.returncode != 0:
+            self.skipTest("cannot mount")
+        self.addCleanup(subprocess.run, ["umount", small], check=True)
+        out = os.path.join(small, "y.npy")
+        with open(out, "wb") as file:
+            file.write(b"old")
+        big = self.save("big.npy", np.zeros(1 << 20, np.float32))
+        self.bad("op=hardsigmoid", [big], "small/y.npy", "No space left", "unchanged", out=out)
+        with open(out, "rb") as file:
+            self.assertEqual(file.read(), b"old")
+        self.assertEqual(os.listdir(small), ["y.npy"])
+
+
+class Usage(KilnTest):
+    def test_unknown_command(self):
+        self.assert_bad(["rum"], "rum", "run")
+        self.assert_bad(["wram"], "wram", "warm")
+        self.assert_bad(["help", "benhc"], "benhc", "bench")
+        self.assertEqual(self.kiln(status=2).stdout, "")
+
+    def test_unknown_option(self):
+        self.assert_bad(["run", "op=relu6", "--verfy"], "--verfy", "--verify")
+        self.assert_bad(["warm", "op=relu6", "--targets", "all"], "--targets", "--target")
+        self.assert_bad(["ops", "-q"], "-q")
+
+    def test_missing_and_surplus(self):
+        self.assert_bad(["run"], "SPEC")
+        self.assert_bad(["run", "op=relu6"], "--in")
+        self.assert_bad(["run", "op=relu6", "--in", "x.npy"], "--out")
+        self.assert_bad(["run", "op=relu6", "dtype=f32", "--in", "x", "--out", "y"], "dtype=f32", "quote")
+        self.assert_bad(["run", "op=relu6", "--in", "x", "--out"], "--out", "value")
+        self.assert_bad(["run", "op=relu6", "--in", "x", "--out", "y", "--out", "z"], "twice")
+        self.assert_bad(["run", "op=add", *["--in", "x"] * 4, "--out", "y"], "4", "3")
+        self.assert_bad(["warm"], "SPEC")
+        self.assert_bad(["bench"], "SPEC")
+        self.assert_bad(["show"], "SPEC")
+        self.assert_bad(["show", "op=relu6", "--ptx", "--sass"], "one")
+        self.assert_bad(["ops", "all"], "all")
+        self.assert_bad(["doctor", "x"], "x")
+
+    def test_values(self):
+        for size in ("0", "-1", "4096x", "x", "2^", "2^99", "1e6", "64Mi", "99999999999999999999", "4294967296x4294967296"):
+            with self.subTest(size=size):
+                self.assert_bad(["bench", "op=relu6", "--size=" + size], size, "4096x393216")
+        self.assert_bad(["warm", "op=relu6", "-j", "0"], "0")
+        self.assert_bad(["warm", "op=relu6", "-j", "many"], "many")
+        self.assert_bad(["bench", "op=relu6", "--rounds", "-3"], "-3")
+
+    def test_cache_and_templates(self):
+        self.assert_bad(["cache"], "stat")
+        self.assert_bad(["cache", "stats"], "stats", "stat")
+        self.assert_bad(["cache", "stat", "--damaged"], "purge")
+        self.assert_bad(["templates", "--print", "elementwize"], "elementwize", "elementwise")
+
+    def test_warm(self):
+        self.assert_bad(["warm", "op=relu6 dtype=f32 target=cpu", "--target", "sm_90"], "--target", "target=cpu")
+        self.assert_bad(["warm", "op=relu6 dtype=f32,f61", "--target", "cpu"], "f61")
+        self.assert_bad(["warm", "op=relu6 block=64..32", "--target", "cpu"], "64..32")
+        self.assert_bad(["warm", "--manifest", self.path("none"), "--target", "cpu"], "none", "No such file")
+        manifest = self.path("kernels.txt")
+        with open(manifest, "w", encoding="utf-8") as file:
+            file.write("# two kernels\nop=relu6 dtype=f32\n\nop=relu7 dtype=f32  # a slip\n")
+        self.assert_bad(["warm", "--manifest", manifest, "--target", "cpu"], "kernels.txt:4", "relu7", "relu6")
+        self.assertFalse(os.path.exists(os.path.join(self.cache, "x")))
+
+    def test_warm_without_a_target(self):
+        env = dict(self.env, KILN_DEVICE="cpu")
+        self.assert_bad(["warm", "op=relu6 dtype=f32"], "--target", env=env)
+
+    def test_expand_only_where_allowed(self):
+        x = self.save("x.npy", np.zeros(3, np.float32))
+        self.assert_bad(["run", "op=relu6 block=64,128", "--in", x, "--out", self.path("y.npy")], "block")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,248 @@
+"""The smaller commands: ops, templates, show, bench, cache, doctor, help."""
+
+import os
+import pty
+import subprocess
+import unittest
+
+import numpy as np
+
+from support import KILN, KilnTest, compiler_builds_for_gpus
+
+COMMANDS = ("run", "warm", "show", "bench", "ops", "templates", "cache", "doctor")
+OPS = ("hardsigmoid", "hardsigmoid_linear", "hardtanh", "relu6", "add", "mul")
+
+
+class Help(KilnTest):
+    def test_help(self):
+        overview = self.kiln("--help")
+        self.assertEqual(self.kiln("help").stdout, overview.stdout)
+        for command in COMMANDS:
+            self.assertIn(command, overview.stdout)
+            text = self.kiln(command, "--help").stdout
+            self.assertTrue(text.startswith(f"usage: kiln {command}"), text)
+            for option in ("--json", "--cache-dir", "--device"):
+                self.assertIn(option, text)
+            self.assertEqual(self.kiln("help", command).stdout, text)
+
+    def test_version(self):
+        self.assertRegex(self.kiln("--version").stdout, r"^kiln \d+\.\d+\.\d+\n$")
+
+    def test_full_standard_output(self):
+        with open("/dev/full", "wb") as full:
+            result = subprocess.run([KILN, "--help"], env=self.env, stdout=full, stderr=subprocess.PIPE, check=False)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn(b"standard output", result.stderr)
+
+    def test_no_colours_in_a_pipe(self):
+        self.assertNotIn("\033", self.kiln("doctor", status=None).stdout)
+
+    def test_colours_on_a_terminal(self):
+        for no_colour, expected in (("", True), ("1", False)):
+            main, terminal = pty.openpty()
+            subprocess.run([KILN, "rum"], env=dict(self.env, TERM="xterm", NO_COLOR=no_colour), stderr=terminal,
+                           check=False)
+            os.close(terminal)
+            self.assertEqual(b"\033" in os.read(main, 4096), expected)
+            os.close(main)
+
+
+class Catalogue(KilnTest):
+    def test_ops(self):
+        found = {op["name"]: op for op in self.kiln_json("ops")["ops"]}
+        for name in OPS:
+            self.assertIn(name, found)
+            self.assertTrue(found[name]["doc"])
+        self.assertEqual((found["hardtanh"]["inputs"], found["hardtanh"]["params"]), (1, 2))
+        text, markdown = self.kiln("ops").stdout, self.kiln("ops", "--markdown").stdout
+        self.assertIn(found["hardtanh"]["signature"], text)
+        self.assertIn(f"| `{found['hardtanh']['signature']}` |", markdown)
+        self.assertEqual(len(markdown.splitlines()), len(found) + 2)
+
+    def test_templates(self):
+        template = self.kiln_json("templates")["templates"][0]
+        self.assertEqual(template["name"], "elementwise")
+        self.assertEqual([p["name"] for p in template["params"]][:3], ["block", "elems", "vector"])
+        self.assertIn("vector", self.kiln("templates").stdout)
+        text = self.kiln("templates", "--print", "elementwise").stdout
+        self.assertTrue(text.startswith("//! template elementwise") or "//! template elementwise" in text)
+
+
+class Show(KilnTest):
+    def test_source_needs_no_compiler(self):
+        env = dict(self.env, KILN_CC="/none", KILN_NVRTC="/none")
+        for target in ("cpu", "sm_90"):
+            text = self.kiln("show", f"op=hardtanh(-2,3) dtype=f16 target={target}", "--source", env=env).stdout
+            self.assertIn("KILN_DTYPE_F16 1", text)
+            self.assertIn("kiln_op_hardtanh", text)
+
+    def test_cpu(self):
+        shown = self.kiln_json("show", "op=relu6 dtype=f32")
+        self.assertIn("object", shown["sections"])
+        self.assertIn("target=cpu", shown["spec"])
+        self.assertEqual(self.kiln("show", "op=relu6 dtype=f32", "--spec").stdout.strip(), shown["spec"])
+        self.assertIn("target cpu", self.kiln("show", "op=relu6 dtype=f32", "--key").stdout)
+        self.assertIn("relu6", self.kiln("show", "op=relu6 dtype=f32").stdout)
+        self.assert_bad(["show", "op=relu6 dtype=f32", "--ptx"], "ptx", "cpu", "sm_90")
+        out = self.path("kernel.so")
+        self.kiln("show", "op=relu6 dtype=f32", "--object", "--output", out)
+        with open(out, "rb") as file:
+            self.assertEqual(file.read(4), b"\x7fELF")
+
+    def test_gpu(self):
+        if not compiler_builds_for_gpus(self):
+            self.skipTest("no NVRTC")
+        spec = "op=relu6 dtype=f32 target=sm_90"
+        self.assertIn(".target sm_90", self.kiln("show", spec, "--ptx").stdout)
+        out = self.path("kernel.cubin")
+        self.kiln("show", spec, "--cubin", "--output", out)
+        shown = self.kiln_json("show", spec)
+        self.assertEqual(shown["source"], "disk")
+        self.assertEqual(shown["sections"]["cubin"], os.path.getsize(out))
+        self.assertIn("text", self.kiln_json("show", spec, "--ptx"))
+
+    def test_disassemblers(self):
+        if not compiler_builds_for_gpus(self):
+            self.skipTest("no NVRTC")
+        tools = self.path("tools")
+        os.mkdir(tools)
+        spec = "op=relu6 dtype=f32 target=sm_90"
+        env = dict(self.env, PATH=tools + ":/usr/bin:/bin")
+        for name, text in (("nvdisasm", "echo code of $2 | sed s,/.*/,,"),
+                           ("cuobjdump", "printf ' Function kiln_vector:\\n  REG:16 STACK:0 SHARED:0 LOCAL:8\\n'")):
+            with open(os.path.join(tools, name), "w", encoding="utf-8") as file:
+                file.write(f"#!/bin/sh\n{text}\n")
+            os.chmod(os.path.join(tools, name), 0o755)
+        self.assertTrue(self.kiln("show", spec, "--sass", env=env).stdout.startswith("code of kiln-"))
+        self.assertIn("registers 16", self.kiln("show", spec, "--resources", env=env).stdout)
+        resources = self.kiln_json("show", spec, env=env)["resources"]
+        self.assertEqual((resources[0]["name"], resources[0]["local_bytes"]), ("kiln_vector", 8))
+        with open(os.path.join(tools, "nvdisasm"), "w", encoding="utf-8") as file:
+            file.write("#!/bin/sh\nexit 3\n")
+        self.assertIn("status 3", self.kiln("show", spec, "--sass", env=env, status=1).stderr)
+
+
+class Bench(KilnTest):
+    def test_cpu(self):
+        result = self.kiln_json("bench", "op=hardsigmoid,relu6 dtype=f32,bf16", "op=add dtype=f64", "--size", "257x1001",
+                                "--rounds", "3")
+        self.assertEqual(len(result["results"]), 5)
+        self.assertEqual(len(result["ceilings"]), 6)
+        for row in result["results"]:
+            self.assertIs(row["verified"], True)
+            self.assertEqual(row["elements"], 257 * 1001)
+            self.assertGreater(row["time_ms"], 0)
+            self.assertGreater(row["ratio"], 0)
+            self.assertLessEqual(row["min_ms"], row["time_ms"])
+            self.assertLessEqual(row["time_ms"], row["max_ms"])
+        self.assertEqual(result["results"][4]["bytes"], 257 * 1001 * 8 * 3)
+        groups = [row["ratio"] for row in result["ceilings"]]
+        self.assertTrue(all(min(pair) <= 1.0 for pair in zip(groups[::2], groups[1::2])))
+
+    def test_text(self):
+        result = self.kiln("bench", "op=relu6 dtype=f32 block=64,128", "--size", "2^16", "--rounds", "2", "--no-verify")
+        for word in ("GB/s", "ratio", "(memory copy)", "(copy kernel)", "block=64", "block=128", "skipped"):
+            self.assertIn(word, result.stdout)
+
+    def test_tiny(self):
+        for dtype in ("f64", "f16"):
+            self.kiln("bench", f"op=relu6 dtype={dtype}", "--size", "1", "--rounds", "1")
+
+    def test_too_large(self):
+        result = self.kiln("bench", "op=relu6 dtype=f64", "--size", "2^50", status=1)
+        self.assertIn("smaller --size", result.stderr)
+
+
+class Cache(KilnTest):
+    def setUp(self):
+        super().setUp()
+        self.kiln("warm", "op=relu6 dtype=f32,f64 target=cpu")
+
+    def kernels(self):
+        return [row["path"] for row in self.kiln_json("cache", "list")["list"] if row["kind"] == "kernel"]
+
+    def test_stat_list_verify(self):
+        stat = self.kiln_json("cache", "stat")
+        self.assertEqual(stat["dir"], self.cache)
+        self.assertEqual(stat["kinds"]["kernel"]["entries"], 2)
+        self.assertEqual(stat["targets"]["cpu"]["entries"], 2)
+        self.assertGreater(stat["bytes"], 1000)
+        self.assertEqual(stat["damaged"], 0)
+        self.assertEqual(stat["entries"], len(self.kiln_json("cache", "list")["list"]))
+        self.assertIn("op=relu6", self.kiln("cache", "list").stdout)
+        self.assertIn("0 damaged", self.kiln("cache", "verify").stdout)
+        self.assertIn(self.cache, self.kiln("cache", "stat").stdout)
+
+    def test_damage_is_found_and_purged(self):
+        path = self.kernels()[0]
+        with open(path, "r+b") as file:
+            file.seek(os.path.getsize(path) // 2)
+            byte = file.read(1)[0]
+            file.seek(-1, os.SEEK_CUR)
+            file.write(bytes([byte ^ 0x10]))
+        result = self.kiln("cache", "verify", status=1)
+        self.assertIn(path, result.stdout)
+        self.assertIn("1 damaged", result.stdout)
+        self.assertIn("purge --damaged", result.stderr)
+        verified = self.kiln_json("cache", "verify", status=1)
+        self.assertEqual((verified["damaged"], verified["bad"][0]["path"]), (1, path))
+        self.assertTrue(verified["bad"][0]["problem"])
+        self.assertEqual(self.kiln_json("cache", "purge", "--damaged")["removed"], 1)
+        self.assertFalse(os.path.exists(path))
+        self.kiln("cache", "verify")
+        self.assertEqual(len(self.kernels()), 1)
+
+    def test_damage_costs_one_compile(self):
+        for path in self.kernels():
+            with open(path, "r+b") as file:
+                file.truncate(os.path.getsize(path) - 1)
+        x = self.save("x.npy", np.ones(5, np.float32))
+        args = ("run", "op=relu6", "--in", x, "--out", self.path("y.npy"))
+        result = self.kiln(*args)
+        self.assertIn("compiled in", result.stdout)
+        self.assertIn("kiln: warning:", result.stderr)
+        self.assertEqual(self.kiln_json(*args)["source"], "disk")
+
+    def test_purge(self):
+        entries = self.kiln_json("cache", "stat")["entries"]
+        self.assertEqual(self.kiln_json("cache", "purge")["removed"], entries)
+        self.assertEqual(self.kiln_json("cache", "stat")["entries"], 0)
+        self.assertEqual(self.kiln("cache", "purge").stdout.split()[0], "0")
+
+    def test_no_cache(self):
+        result = self.kiln("cache", "stat", "--cache-dir", "", status=1)
+        self.assertEqual(len(result.stderr.splitlines()), 1)
+
+
+class Doctor(KilnTest):
+    def test_json(self):
+        report = self.kiln_json("doctor")
+        self.assertIs(report["cpu"], True)
+        found = {row["what"]: row for row in report["findings"]}
+        for what in ("NVRTC", "CUDA driver", "C compiler", "cache"):
+            self.assertIn(what, found)
+        self.assertTrue(found["C compiler"]["ok"])
+        for row in report["findings"]:
+            self.assertTrue(row["ok"] or row["remedy"], row)
+
+    def test_nothing_works(self):
+        env = dict(self.env, KILN_CC="/none/cc", KILN_NVRTC="/none/libnvrtc.so", KILN_LIBCUDA="/none/libcuda.so")
+        result = self.kiln("doctor", env=env, status=1)
+        self.assertIn("missing", result.stdout)
+        self.assertIn("to do:", result.stdout)
+        self.assertIn("no kernel can be made", result.stderr)
+
+
+class Log(KilnTest):
+    def test_levels(self):
+        x = self.save("x.npy", np.ones(5, np.float32))
+        args = ("run", "op=relu6", "--in", x, "--out", self.path("y.npy"), "--cache-dir", self.path("fresh"))
+        with open(self.path("fresh"), "wb"):
+            pass
+        self.assertIn("kiln: warning:", self.kiln(*args).stderr)
+        quiet = self.kiln(*args, env=dict(self.env, KILN_LOG="error")).stderr
+        self.assertNotIn("warning", quiet)
+
+
+if __name__ == "__main__":
+    unittest.main()

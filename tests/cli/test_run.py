@@ -1,0 +1,194 @@
+"""kiln run: results bit for bit, shapes, places, what it prints."""
+
+import json
+import os
+import subprocess
+import unittest
+
+import numpy as np
+
+from support import (DTYPES, FAKE_LIBCUDA, KILN, OPS, KilnTest, compiler_builds_for_gpus, evaluate, hardsigmoid,
+                     hardsigmoid_linear, hardtanh, some_values)
+
+MILLION = 1_000_000
+
+
+class Values(KilnTest):
+    def check(self, op, function, inputs, dtype, count=MILLION):
+        arrays = [some_values(dtype, count, seed) for seed in range(inputs)]
+        paths = [self.save(f"in{i}.npy", a) for i, a in enumerate(arrays)]
+        out = self.path("out.npy")
+        spec = f"op={op}" + (" dtype=bf16" if dtype == "bf16" else "")
+        self.kiln("run", spec, *[word for path in paths for word in ("--in", path)], "--out", out)
+        self.assert_same(np.load(out), evaluate(function, arrays, dtype), dtype)
+
+    def test_every_op_and_dtype(self):
+        for op, (inputs, function) in OPS.items():
+            for dtype in DTYPES:
+                with self.subTest(op=op, dtype=dtype):
+                    self.check(op, function, inputs, dtype)
+
+    def test_parameters(self):
+        self.check("hardtanh(-2.5,0.75)", lambda x: hardtanh(x, -2.5, 0.75), 1, "f32")
+        self.check("hardsigmoid_linear(0.1,0.25)", lambda x: hardsigmoid_linear(x, 0.1, 0.25), 1, "f64")
+
+    def test_expression(self):
+        self.check("hardsigmoid(add(x,y))", lambda x, y: hardsigmoid(x + y), 2, "f32")
+        self.check("mul(add(x,y),z)", lambda x, y, z: (x + y) * z, 3, "f64")
+
+    def test_geometry(self):
+        for fields in ("block=32 elems=1 vector=1", "block=1024 elems=64", "block=96 elems=8 vector=2"):
+            with self.subTest(fields=fields):
+                x = some_values("f32", 10_007, 0)
+                path, out = self.save("x.npy", x), self.path("y.npy")
+                self.kiln("run", f"op=hardsigmoid {fields}", "--in", path, "--out", out)
+                self.assert_same(np.load(out), evaluate(hardsigmoid, [x], "f32"), "f32")
+
+
+class Shapes(KilnTest):
+    def run_on(self, array):
+        path, out = self.save("x.npy", array), self.path("y.npy")
+        self.kiln("run", "op=hardsigmoid", "--in", path, "--out", out, "--verify")
+        return np.load(out)
+
+    def test_shape_is_kept(self):
+        for shape in ((), (1,), (7,), (3, 5), (2, 3, 4), (0,), (3, 0, 2), (1,) * 20):
+            with self.subTest(shape=shape):
+                x = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
+                self.assert_same(self.run_on(np.asarray(x)), np.asarray(evaluate(hardsigmoid, [x], "f32")), "f32")
+
+    def test_header_versions(self):
+        x = np.linspace(-4, 4, 1001, dtype=np.float32)
+        for version in ((1, 0), (2, 0), (3, 0)):
+            with self.subTest(version=version):
+                path, out = self.path("x.npy"), self.path("y.npy")
+                with open(path, "wb") as file:
+                    np.lib.format.write_array(file, x, version=version)
+                self.kiln("run", "op=relu6", "--in", path, "--out", out)
+                self.assert_same(np.load(out), np.clip(x, 0, 6) + np.float32(0), "f32")
+
+    def test_one_dimensional_fortran_order_is_plain(self):
+        path, out = self.path("x.npy"), self.path("y.npy")
+        x = np.arange(6, dtype=np.float32)
+        with open(path, "wb") as file:
+            header = b"{'shape': (6,), 'fortran_order': True, 'descr': \"<f4\"}"
+            header += b" " * (117 - len(header)) + b"\n"
+            file.write(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + x.tobytes())
+        self.kiln("run", "op=relu6", "--in", path, "--out", out)
+        self.assert_same(np.load(out), x, "f32")
+
+
+class Places(KilnTest):
+    def setUp(self):
+        super().setUp()
+        self.x = np.linspace(-5, 5, 4096, dtype=np.float32)
+        self.want = evaluate(hardsigmoid, [self.x], "f32")
+        self.input = self.save("x.npy", self.x)
+
+    def test_output_may_be_the_input(self):
+        self.kiln("run", "op=hardsigmoid", "--in", self.input, "--out", self.input)
+        self.assert_same(np.load(self.input), self.want, "f32")
+
+    def test_one_file_may_be_both_inputs(self):
+        out = self.path("y.npy")
+        self.kiln("run", "op=add", "--in", self.input, "--in", self.input, "--out", out)
+        self.assert_same(np.load(out), self.x + self.x, "f32")
+
+    def test_output_through_a_link_and_mode(self):
+        target, link = self.path("target.npy"), self.path("link.npy")
+        np.save(target, np.zeros(3))
+        os.symlink(target, link)
+        self.kiln("run", "op=hardsigmoid", "--in", self.input, "--out", link, umask=0o027)
+        self.assertTrue(os.path.islink(link))
+        self.assert_same(np.load(target), self.want, "f32")
+        self.assertEqual(os.stat(target).st_mode & 0o777, 0o640)
+
+    def test_nothing_is_left_behind(self):
+        self.kiln("run", "op=hardsigmoid", "--in", self.input, "--out", self.path("y.npy"))
+        self.assertEqual(sorted(os.listdir(self.dir)), ["cache", "x.npy", "y.npy"])
+
+    def test_pipes(self):
+        with open(self.input, "rb") as file:
+            data = file.read()
+        result = subprocess.run([KILN, "run", "op=hardsigmoid", "--in", "/dev/stdin", "--out", "/dev/stdout"],
+                                env=self.env, input=data, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=True)
+        with open(self.path("y.npy"), "wb") as file:
+            file.write(result.stdout)
+        self.assert_same(np.load(self.path("y.npy")), self.want, "f32")
+        self.assertIn(b"hardsigmoid", result.stderr)
+
+
+class Report(KilnTest):
+    def setUp(self):
+        super().setUp()
+        self.input = self.save("x.npy", np.ones((3, 1000), np.float32))
+        self.args = ("run", "op=hardsigmoid", "--in", self.input, "--out", self.path("y.npy"))
+
+    def test_json(self):
+        first = self.kiln_json(*self.args)
+        second = self.kiln_json(*self.args, "--verify", "--time")
+        self.assertEqual(first["device"], "cpu")
+        self.assertIn("dtype=f32", first["spec"])
+        self.assertIn("target=cpu", first["spec"])
+        self.assertEqual((first["source"], second["source"]), ("compiled", "disk"))
+        self.assertGreater(first["compile_ms"], 0)
+        self.assertGreater(first["time_ms"], 0)
+        self.assertGreater(first["gbps"], 0)
+        self.assertEqual((first["elements"], first["bytes"]), (3000, 24000))
+        self.assertEqual((first["verified"], second["verified"]), (None, True))
+
+    def test_text(self):
+        first = self.kiln(*self.args, "--verify")
+        self.assertIn("compiled in ", first.stdout)
+        self.assertIn("GB/s", first.stdout)
+        self.assertIn("3000 elements equal", first.stdout)
+        self.assertEqual(first.stderr, "")
+        self.assertIn("kernel    disk", self.kiln(*self.args).stdout)
+
+    def test_without_a_cache(self):
+        self.kiln(*self.args, "--cache-dir", "")
+        self.assertEqual(self.kiln_json(*self.args, "--cache-dir=")["source"], "compiled")
+        self.assertFalse(os.path.exists(self.cache))
+
+    def test_cache_dir_option(self):
+        self.kiln(*self.args, "--cache-dir", self.path("other"))
+        self.assertTrue(os.path.isdir(self.path("other")))
+        self.assertFalse(os.path.exists(self.cache))
+
+
+@unittest.skipUnless(FAKE_LIBCUDA, "no stand-in driver")
+class StandInDriver(KilnTest):
+    """The stand-in driver loads and launches but computes nothing, so every result must be found wrong."""
+
+    device = "cuda:0"
+
+    def setUp(self):
+        super().setUp()
+        self.env["KILN_LIBCUDA"] = FAKE_LIBCUDA
+        if not compiler_builds_for_gpus(self):
+            self.skipTest("no NVRTC")
+        self.args = ("run", "op=hardsigmoid", "--in", self.save("x.npy", np.ones(100, np.float32)), "--out",
+                     self.path("y.npy"))
+        with open(self.path("y.npy"), "wb") as file:
+            file.write(b"old")
+
+    def test_verify_finds_what_was_not_computed(self):
+        result = self.kiln(*self.args, "--verify", status=1)
+        self.assertIn("element 0 is 0xa5a5a5a5", result.stderr)
+        with open(self.path("y.npy"), "rb") as file:
+            self.assertEqual(file.read(), b"old")
+        result = self.kiln(*self.args, "--verify", "--json", status=1)
+        self.assertIs(json.loads(result.stdout)["verified"], False)
+
+    def test_output_is_poisoned(self):
+        self.assertEqual(self.kiln_json(*self.args)["device"], "cuda:0")
+        self.assertEqual(set(np.load(self.path("y.npy")).view(np.uint32)), {0xA5A5A5A5})
+
+    def test_bench_refuses_to_time_what_is_wrong(self):
+        result = self.kiln("bench", "op=hardsigmoid", "--size", "64k", status=1)
+        self.assertIn("was not timed", result.stderr)
+        self.assertEqual(result.stdout, "")
+
+
+if __name__ == "__main__":
+    unittest.main()

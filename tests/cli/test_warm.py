@@ -1,0 +1,131 @@
+"""kiln warm: every target without a GPU, hits that open no compiler, entries that do not depend on where they are."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+import unittest
+
+from support import KILN, KilnTest, compiler_builds_for_gpus
+
+ALL = ("op=hardsigmoid dtype=f32,f16,bf16,f64", "--target", "all")
+
+
+def tree(directory):
+    """Every file under a directory by its relative path."""
+    files = {}
+    for folder, _, names in os.walk(directory):
+        for name in names:
+            path = os.path.join(folder, name)
+            with open(path, "rb") as file:
+                files[os.path.relpath(path, directory)] = file.read()
+    return files
+
+
+class WarmAll(KilnTest):
+    def setUp(self):
+        super().setUp()
+        if not compiler_builds_for_gpus(self):
+            self.skipTest("no NVRTC")
+
+    def traced(self, *args):
+        """Runs under strace; returns the result and the files that were opened."""
+        log = self.path("trace")
+        result = subprocess.run(["strace", "-f", "-e", "trace=open,openat", "-o", log, KILN, *args], env=self.env,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=True)
+        with open(log, encoding="utf-8", errors="replace") as file:
+            return result, file.read()
+
+    def test_all_targets(self):
+        first = self.kiln_json("warm", *ALL, "-v", "--cache-dir", self.path("one"))
+        self.assertEqual(first["specs"], first["compiled"])
+        self.assertEqual((first["hits"], first["failed"]), (0, 0))
+        targets = {word for row in first["results"] for word in row["spec"].split() if word.startswith("target=")}
+        self.assertIn("target=sm_90", targets)
+        self.assertEqual(len(first["results"]), 4 * len(targets))
+        self.assertTrue(all(row["bytes"] > 1000 for row in first["results"]))
+
+        second = self.kiln_json("warm", *ALL, "--cache-dir", self.path("one"))
+        self.assertEqual((second["compiled"], second["hits"]), (0, first["specs"]))
+
+        other = self.kiln_json("warm", *ALL, "-j", "1", "--cache-dir", self.path("two"))
+        self.assertEqual(other["compiled"], first["specs"])
+        self.assertEqual(tree(self.path("one")), tree(self.path("two")))
+
+    @unittest.skipUnless(shutil.which("strace"), "no strace")
+    def test_a_hit_opens_no_compiler(self):
+        line = ("warm", "op=hardsigmoid dtype=f32,f16 target=sm_80,sm_90")
+        _, opened = self.traced(*line)
+        self.assertIn("libnvrtc", opened)
+        result, opened = self.traced(*line)
+        self.assertIn(b"0 compiled, 4 hits", result.stdout)
+        self.assertNotIn("libnvrtc", opened)
+        self.assertNotIn("libcuda", opened)
+
+    @unittest.skipUnless(shutil.which("strace"), "no strace")
+    def test_all_targets_again_open_no_compiler(self):
+        self.kiln("warm", "op=relu6 dtype=f32", "--target", "all")
+        result, opened = self.traced("warm", "op=relu6 dtype=f32", "--target", "all")
+        self.assertIn(b" 0 compiled", result.stdout)
+        self.assertNotIn("libnvrtc", opened)
+
+    def test_table_and_manifest(self):
+        manifest = self.path("kernels.txt")
+        with open(manifest, "w", encoding="utf-8") as file:
+            file.write("# kernels\n\nop=relu6 dtype=f32 target=sm_80  # here\nop=add(x,y) dtype=f16 target=sm_90\n"
+                       "op=relu6 dtype=f32 target=sm_80\nop=mul dtype=f64 target=sm_90 block=64,128\n")
+        result = self.kiln("warm", "op=relu6", "--manifest", manifest, "--target", "sm_90", status=2)
+        self.assertIn("kernels.txt:3", result.stderr)
+        result = self.kiln("warm", "op=relu6 dtype=f32 target=sm_80", "--manifest", manifest)
+        self.assertIn("4 specs: 4 compiled, 0 hits, 0 failed", result.stdout)
+        for word in ("op", "add(x,y)", "f16", "sm_90", "block=64", "compiled"):
+            self.assertIn(word, result.stdout)
+        self.assertEqual(result.stderr, "")
+
+
+class Warm(KilnTest):
+    def test_cpu(self):
+        first = self.kiln_json("warm", "op=relu6,hardtanh(-1,1) dtype=f32,f64", "--target", "cpu", "-v")
+        self.assertEqual((first["specs"], first["compiled"], first["failed"]), (4, 4, 0))
+        self.assertTrue(all("target=cpu" in row["spec"] for row in first["results"]))
+        second = self.kiln_json("warm", "op=relu6,hardtanh(-1,1) dtype=f32,f64 target=cpu")
+        self.assertEqual((second["compiled"], second["hits"]), (0, 4))
+        self.assertNotIn("results", second)
+
+    def test_native_is_the_named_device(self):
+        self.assertEqual(self.kiln_json("warm", "op=relu6 dtype=f32", "--device", "cpu")["specs"], 1)
+
+    def test_summary_of_many(self):
+        result = self.kiln("warm", "op=relu6 dtype=f32 block=32..1024+32 elems=1,2", "--target", "cpu", "--manifest",
+                           "/dev/null", env=dict(self.env, KILN_CC="/bin/false"), status=1)
+        self.assertIn("specs  compiled", result.stdout)
+        self.assertIn("64 specs: 0 compiled, 0 hits, 64 failed", result.stdout)
+        self.assertIn("more failed", result.stderr)
+
+    def test_a_failure_does_not_stop_the_others(self):
+        env = dict(self.env, KILN_NVRTC="/none/libnvrtc.so")
+        result = self.kiln("warm", "op=relu6 dtype=f32 target=sm_90,cpu", "--json", status=1, env=env)
+        totals = json.loads(result.stdout)
+        self.assertEqual((totals["specs"], totals["compiled"], totals["failed"]), (2, 1, 1))
+        self.assertIn("target=sm_90", result.stderr)
+
+    def test_interrupt(self):
+        slow = self.path("slow-cc")
+        with open(slow, "w", encoding="utf-8") as file:
+            file.write('#!/bin/sh\ncase " $* " in *" -shared "*) sleep 0.5;; esac\nexec cc "$@"\n')
+        os.chmod(slow, 0o755)
+        process = subprocess.Popen([KILN, "warm", "op=relu6 dtype=f32 block=32..1024+32 target=cpu", "-j", "1", "--json"],
+                                   env=dict(self.env, KILN_CC=slow), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   start_new_session=True)
+        time.sleep(1.5)
+        process.send_signal(signal.SIGINT)
+        output, errors = process.communicate(timeout=30)
+        self.assertEqual(process.returncode, 1)
+        self.assertIn(b"interrupted", errors)
+        self.assertIn(b'"specs": 32', output)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,55 @@
+/* An outside C program: gets a kernel for the cpu, launches it and checks every value. */
+#include <kiln/kiln.h>
+#include <stdio.h>
+
+enum { COUNT = 1000 };
+
+static int values_are_right(const float *x, const float *y)
+{
+    for (int i = 0; i < COUNT; i++) {
+        float want = x[i] < -1.0f ? -1.0f : x[i] > 1.0f ? 1.0f : x[i];
+        if (y[i] != want) {
+            fprintf(stderr, "element %d: got %g, want %g\n", i, (double)y[i], (double)want);
+            return 0;
+        }
+    }
+    return 1;
+}
+
+static kiln_status compute(kiln_service *service, const float *x, float *y, kiln_report *report)
+{
+    kiln_spec *spec = NULL;
+    kiln_kernel *kernel = NULL;
+    const void *inputs[1] = { x };
+    kiln_status status = kiln_spec_parse(&spec, service, "op=hardtanh(-1,1) dtype=f32 target=cpu", report);
+    if (!status)
+        status = kiln_get(&kernel, service, spec, report);
+    if (!status)
+        status = kiln_launch(kernel, COUNT, y, inputs, NULL, report);
+    kiln_release(kernel);
+    kiln_spec_free(spec);
+    return status;
+}
+
+int main(void)
+{
+    static float x[COUNT], y[COUNT];
+    for (int i = 0; i < COUNT; i++)
+        x[i] = (float)(i - COUNT / 2) / 100.0f;
+
+    kiln_options options = KILN_OPTIONS_INIT;
+    options.device = "cpu";
+    kiln_report report = KILN_REPORT_INIT;
+    kiln_service *service = NULL;
+    kiln_status status = kiln_open(&service, &options, &report);
+    if (!status)
+        status = compute(service, x, y, &report);
+    if (status)
+        fprintf(stderr, "%s: %s\n", kiln_status_name(status), report.message);
+    kiln_close(service);
+    kiln_report_clear(&report);
+    if (status || !values_are_right(x, y))
+        return 1;
+    printf("kiln %s from C: %d values are right\n", kiln_version(), (int)COUNT);
+    return 0;
+}

@@ -1,0 +1,66 @@
+// An outside C++ program: Kiln's objects held by smart pointers, launched on the cpu, every value checked.
+#include <cstdio>
+#include <kiln/kiln.h>
+#include <memory>
+#include <vector>
+
+struct Deleter {
+    void operator()(kiln_service *service) const
+    {
+        kiln_close(service);
+    }
+    void operator()(kiln_spec *spec) const
+    {
+        kiln_spec_free(spec);
+    }
+    void operator()(kiln_kernel *kernel) const
+    {
+        kiln_release(kernel);
+    }
+};
+
+static int fail(kiln_status status, const kiln_report &report)
+{
+    std::fprintf(stderr, "%s: %s\n", kiln_status_name(status), report.message);
+    return 1;
+}
+
+int main()
+{
+    kiln_options options = KILN_OPTIONS_INIT;
+    options.device = "cpu";
+    kiln_report report = KILN_REPORT_INIT;
+
+    kiln_service *opened = nullptr;
+    kiln_status status = kiln_open(&opened, &options, &report);
+    std::unique_ptr<kiln_service, Deleter> service(opened);
+    if (status != KILN_OK)
+        return fail(status, report);
+
+    kiln_spec *parsed = nullptr;
+    status = kiln_spec_parse(&parsed, service.get(), "op=add(x,y) dtype=f64 target=cpu", &report);
+    std::unique_ptr<kiln_spec, Deleter> spec(parsed);
+    if (status != KILN_OK)
+        return fail(status, report);
+
+    kiln_kernel *got = nullptr;
+    status = kiln_get(&got, service.get(), spec.get(), &report);
+    std::unique_ptr<kiln_kernel, Deleter> kernel(got);
+    if (status != KILN_OK)
+        return fail(status, report);
+
+    std::vector<double> x(1000, 1.5), y(1000, 2.25), z(1000, 0.0);
+    const void *inputs[] = { x.data(), y.data() };
+    status = kiln_launch(kernel.get(), z.size(), z.data(), inputs, nullptr, &report);
+    if (status != KILN_OK)
+        return fail(status, report);
+    for (double value : z) {
+        if (value != 3.75) {
+            std::fprintf(stderr, "got %g, want 3.75\n", value);
+            return 1;
+        }
+    }
+    kiln_report_clear(&report);
+    std::printf("kiln %s from C++: %zu values are right\n", kiln_version(), z.size());
+    return 0;
+}

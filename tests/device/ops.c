@@ -1,0 +1,192 @@
+/* GPU against cpu, bit for bit: every op and dtype, special values included; tails, misaligned pointers, in place, and
+ * counts beyond 2^32. Needs a GPU. Prints a line for each op and dtype and exits 1 at the first difference. */
+#include "values.h"
+
+#include <kiln/kiln.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { COUNT = (1 << 20) + 13 };
+
+static kiln_report report = KILN_REPORT_INIT;
+static kiln_service *service;
+static kiln_device *gpu;
+
+static void must(kiln_status status, const char *what)
+{
+    if (status != KILN_OK) {
+        fprintf(stderr, "FAILED %s: %s: %s\n%s\n", what, kiln_status_name(status), report.message,
+                report.log != NULL ? report.log : "");
+        exit(1);
+    }
+}
+
+static kiln_kernel *get(const char *text)
+{
+    kiln_spec *spec;
+    kiln_kernel *kernel;
+    must(kiln_spec_parse(&spec, service, text, &report), text);
+    must(kiln_get(&kernel, service, spec, &report), text);
+    kiln_spec_free(spec);
+    return kernel;
+}
+
+typedef struct arrays {
+    unsigned char *host[3], *want, *got;
+    unsigned char *device[3], *out;
+    size_t bytes;
+} arrays;
+
+static void make_arrays(arrays *a, const char *dtype)
+{
+    a->bytes = (COUNT + 8) * values_size(dtype);
+    a->want = malloc(a->bytes);
+    a->got = malloc(a->bytes);
+    must(kiln_alloc((void **)&a->out, gpu, a->bytes, &report), "memory");
+    for (unsigned i = 0; i < 3; i++) {
+        a->host[i] = malloc(a->bytes);
+        must(kiln_alloc((void **)&a->device[i], gpu, a->bytes, &report), "memory");
+        if (a->host[i] == NULL || a->want == NULL || a->got == NULL)
+            exit(2);
+        values_fill(a->host[i], COUNT + 8, dtype, i);
+    }
+}
+
+static void free_arrays(arrays *a)
+{
+    for (unsigned i = 0; i < 3; i++) {
+        free(a->host[i]);
+        kiln_free(gpu, a->device[i]);
+    }
+    free(a->want);
+    free(a->got);
+    kiln_free(gpu, a->out);
+}
+
+/* Runs n elements from `shift` elements into the arrays, poisoning the output first; checks that nothing beyond was
+ * touched. */
+static void compare(arrays *a, kiln_kernel *kernel, kiln_kernel *reference, const char *dtype, size_t n, size_t shift,
+                    int in_place)
+{
+    size_t size = values_size(dtype), offset = shift * size;
+    const void *host_in[3], *device_in[3];
+    memset(a->want, 0xa5, a->bytes);
+    for (unsigned i = 0; i < 3; i++) {
+        host_in[i] = a->host[i] + offset;
+        device_in[i] = a->device[i] + offset;
+        must(kiln_copy(gpu, a->device[i], a->host[i], a->bytes, KILN_COPY_TO_DEVICE, NULL, &report), "copy");
+    }
+    if (in_place)
+        memcpy(a->want, a->host[0], a->bytes);
+    unsigned char *out = in_place ? a->device[0] : a->out;
+    must(kiln_copy(gpu, out, a->want, a->bytes, KILN_COPY_TO_DEVICE, NULL, &report), "copy");
+    must(kiln_launch(reference, n, a->want + offset, host_in, NULL, &report), "cpu launch");
+    must(kiln_launch(kernel, n, out + offset, device_in, NULL, &report), "launch");
+    must(kiln_copy(gpu, a->got, out, a->bytes, KILN_COPY_FROM_DEVICE, NULL, &report), "copy");
+    size_t at = values_compare(a->want, a->got, COUNT + 8, dtype);
+    if (at == COUNT + 8)
+        return;
+    kiln_kernel_info info = { .size = sizeof(info) };
+    kiln_kernel_get_info(kernel, &info);
+    uint64_t want = 0, got = 0, x = 0;
+    memcpy(&want, a->want + at * size, size);
+    memcpy(&got, a->got + at * size, size);
+    memcpy(&x, a->host[0] + at * size, size);
+    fprintf(stderr, "FAILED %s n=%zu shift=%zu: element %zu, x=%#llx: gpu %#llx, cpu %#llx\n", info.spec, n, shift, at,
+            (unsigned long long)x, (unsigned long long)got, (unsigned long long)want);
+    exit(1);
+}
+
+static void check_op(const char *op, const char *dtype)
+{
+    static const char *const geometries[] = { "", "block=32 elems=1 vector=1", "block=256 elems=8 vector=2",
+                                              "block=1024 elems=2 vector=1 cache=plain",
+                                              "block=96 elems=12 vector=4 cache=plain" };
+    static const size_t counts[] = { COUNT, 1, 31, 127, 4096, 4099, 65536 + 7 };
+    arrays a;
+    unsigned cases = 0;
+    char text[256];
+    make_arrays(&a, dtype);
+    snprintf(text, sizeof(text), "op=%s dtype=%s target=cpu", op, dtype);
+    kiln_kernel *reference = get(text);
+    for (size_t g = 0; g < sizeof(geometries) / sizeof(geometries[0]); g++) {
+        if (strcmp(dtype, "f64") == 0 && strstr(geometries[g], "vector=4") != NULL)
+            continue; /* 32 bytes per access: from sm_100 on */
+        snprintf(text, sizeof(text), "op=%s dtype=%s %s", op, dtype, geometries[g]);
+        kiln_kernel *kernel = get(text);
+        for (size_t c = 0; c < sizeof(counts) / sizeof(counts[0]); c++)
+            for (size_t shift = 0; shift < 3; shift++, cases += 2) {
+                compare(&a, kernel, reference, dtype, counts[c], shift, 0);
+                compare(&a, kernel, reference, dtype, counts[c], shift, 1);
+            }
+        kiln_release(kernel);
+    }
+    kiln_release(reference);
+    free_arrays(&a);
+    printf("equal  %-22s %-4s %u cases of up to %d elements\n", op, dtype, cases, COUNT);
+}
+
+/* 2^32 + 3 elements of float16: index arithmetic beyond 32 bits, and a tail. The input repeats with a period that is
+ * no power of two, so a wrapped index reads the wrong value. */
+static void check_huge(void)
+{
+    const uint64_t n = (1ull << 32) + 3;
+    const size_t period = 3 * 7 * 11 * 13 * 1009;
+    size_t chunk = period * 2;
+    unsigned char *x, *y;
+    unsigned char *host = malloc(chunk), *want = malloc(chunk), *got = malloc(chunk);
+    if (host == NULL || want == NULL || got == NULL)
+        exit(2);
+    values_fill(host, period, "f16", 0);
+    must(kiln_alloc((void **)&x, gpu, n * 2, &report), "memory");
+    must(kiln_alloc((void **)&y, gpu, n * 2, &report), "memory");
+    must(kiln_copy(gpu, x, host, chunk, KILN_COPY_TO_DEVICE, NULL, &report), "copy");
+    for (uint64_t done = chunk; done < n * 2; done *= 2)
+        must(kiln_copy(gpu, x + done, x, done < n * 2 - done ? done : n * 2 - done, KILN_COPY_ON_DEVICE, NULL, &report),
+             "copy");
+    memset(want, 0xa5, chunk);
+    for (uint64_t done = 0; done < n * 2; done += chunk)
+        must(kiln_copy(gpu, y + done, want, chunk < n * 2 - done ? chunk : n * 2 - done, KILN_COPY_TO_DEVICE, NULL,
+                       &report),
+             "copy");
+    kiln_kernel *kernel = get("op=hardsigmoid dtype=f16");
+    kiln_kernel *reference = get("op=hardsigmoid dtype=f16 target=cpu");
+    const void *host_in[] = { host }, *device_in[] = { x };
+    must(kiln_launch(reference, period, want, host_in, NULL, &report), "cpu launch");
+    must(kiln_launch(kernel, n, y, device_in, NULL, &report), "launch");
+    for (uint64_t done = 0; done < n * 2; done += chunk) {
+        size_t bytes = chunk < n * 2 - done ? chunk : (size_t)(n * 2 - done);
+        must(kiln_copy(gpu, got, y + done, bytes, KILN_COPY_FROM_DEVICE, NULL, &report), "copy");
+        if (values_compare(want, got, bytes / 2, "f16") != bytes / 2) {
+            fprintf(stderr, "FAILED 2^32+3 elements: a difference in the chunk at element %llu\n",
+                    (unsigned long long)done / 2);
+            exit(1);
+        }
+    }
+    kiln_release(kernel);
+    kiln_release(reference);
+    kiln_free(gpu, x);
+    kiln_free(gpu, y);
+    free(host);
+    free(want);
+    free(got);
+    printf("equal  hardsigmoid f16, 2^32+3 elements\n");
+}
+
+int main(int count, char **arguments)
+{
+    static const char *const ops[] = { "hardsigmoid",        "hardsigmoid_linear",
+                                       "hardtanh",           "relu6",
+                                       "add(x,y)",           "mul(x,y)",
+                                       "hardtanh(-0.0,inf)", "hardsigmoid(add(x,mul(y,z)))" };
+    static const char *const dtypes[] = { "f32", "f64", "f16", "bf16" };
+    must(kiln_open(&service, NULL, &report), "open");
+    must(kiln_device_open(&gpu, service, count > 1 ? arguments[1] : "cuda:0", &report), "device");
+    for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++)
+        for (size_t d = 0; d < sizeof(dtypes) / sizeof(dtypes[0]); d++)
+            check_op(ops[i], dtypes[d]);
+    check_huge();
+    kiln_close(service);
+    return 0;
+}

@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# Runs everything that needs a GPU and prints what docs/benchmarks.md records.
+#
+#     tests/device/run.sh BUILD [OUT]
+#
+# BUILD is a build directory, usually build/static made with `cmake --preset static`, which needs nothing but libc and
+# so can be carried to another machine. Logs and JSON go to OUT (default: a temporary directory).
+set -uo pipefail
+
+build=${1:?usage: tests/device/run.sh BUILD [OUT]}
+out=${2:-$(mktemp -d)}
+here=$(cd "$(dirname "$0")" && pwd)
+kiln=$build/tools/kiln
+failed=0
+KILN_CACHE_DIR=$(mktemp -d)
+export KILN_CACHE_DIR
+
+step() {
+    local name=$1
+    shift
+    printf '\n== %s: %s\n' "$name" "$*"
+    "$@" 2>&1 | tee "$out/$name.log"
+    local status=${PIPESTATUS[0]}
+    if [ "$status" -ne 0 ]; then
+        printf 'FAILED %s with status %d\n' "$name" "$status"
+        failed=1
+    fi
+}
+
+size=4096x393216
+step doctor "$kiln" doctor
+step ops "$build/tests/device_ops"
+step images "$build/tests/device_images"
+step bench "$kiln" bench "op=hardsigmoid,hardtanh,add(x,y) dtype=f32" --size $size
+if python3 -c 'import torch' 2>/dev/null; then
+    step torch python3 "$here/torch_peer.py" "$build/src/libkiln.so.0" --size $size --out "$out/torch.json"
+else
+    echo "no PyTorch here: the comparison with it is left out"
+fi
+rm -rf "$KILN_CACHE_DIR"
+[ "$failed" -eq 0 ] && printf '\nall device checks passed; logs in %s\n' "$out"
+exit "$failed"

@@ -1,0 +1,18 @@
+/* Inputs for the device tests: every special value of a dtype, then random bit patterns and ordinary numbers. */
+#ifndef KILN_TESTS_DEVICE_VALUES_H
+#define KILN_TESTS_DEVICE_VALUES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Bytes of an element of "f32", "f64", "f16" or "bf16". */
+size_t values_size(const char *dtype);
+
+/* Fills n elements. `stream` selects another order of the special values, so that two inputs meet in all pairs. The
+ * first 65,536 elements of a 16-bit dtype and stream 0 are all its bit patterns. Deterministic. */
+void values_fill(void *out, size_t n, const char *dtype, unsigned stream);
+
+/* Index of the first element that differs, or n. Any NaN equals any NaN, else bits decide. */
+size_t values_compare(const void *a, const void *b, size_t n, const char *dtype);
+
+#endif

@@ -1,0 +1,297 @@
+/* Loading images into the stand-in driver and launching them. */
+#include "backend/cuda/cubin.h"
+#include "base/alloc.h"
+#include "support/gpu.h"
+#include "support/suites.h"
+#include <stdlib.h>
+
+#define GRID_MAX ((uint64_t)INT32_MAX)
+
+/* ---- Loading */
+
+START_TEST(test_load__reads_resources_and_leaves_nothing_to_load_at_launch)
+{
+    kiln_device *device = open_device();
+    kiln__module *module = load(device);
+    kiln_fake_live live;
+    int registers, local_bytes;
+    vtable->resources(module, &registers, &local_bytes);
+    ck_assert_int_eq(registers, 24);
+    ck_assert_int_eq(local_bytes, 16);
+    const void *in[] = { (void *)0x1000 };
+    for (uint32_t entry = 0; entry < 2; entry++)
+        check_ok(vtable->launch(module, entry, 1, (void *)0x2000, in, NULL, &report));
+    fake->counts(&live);
+    ck_assert_uint_eq(live.lazy, 0);
+    vtable->unload(module);
+    vtable->unload(NULL);
+    vtable->device_close(device);
+}
+END_TEST
+
+START_TEST(test_load__cubin_for_another_gpu_falls_back_to_ptx)
+{
+    static const int others[] = { 80, 100, 0 };
+    kiln_device *device = open_device();
+    kiln__rule rule = sample_rule();
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        kiln__entry entry = sample_entry(others[i], ptx_90);
+        kiln__module *module;
+        bool used_ptx = false;
+        check_ok(vtable->load(device, &entry, &rule, &module, &used_ptx, &report));
+        ck_assert(used_ptx);
+        vtable->unload(module);
+    }
+    vtable->device_close(device);
+}
+END_TEST
+
+/* Loads an entry that must be refused. */
+static void check_refused(kiln_device *device, const kiln__entry *entry, const char *text)
+{
+    kiln__rule rule = sample_rule();
+    kiln__module *module;
+    bool used_ptx = true;
+    check_report(vtable->load(device, entry, &rule, &module, &used_ptx, &report), KILN_ELOAD, text);
+    ck_assert_ptr_null(module);
+    ck_assert(!used_ptx);
+    ck_assert_str_eq(report.stage, "load");
+}
+
+START_TEST(test_load__refusals_say_which_and_why)
+{
+    kiln_device *device = open_device();
+    kiln__entry entry = sample_entry(80, NULL);
+    check_refused(device, &entry, "cuda:0 is sm_90");
+    ck_assert_ptr_nonnull(strstr(report.message, "CUDA_ERROR_NO_BINARY_FOR_GPU (209)"));
+    entry = sample_entry(0, NULL);
+    check_refused(device, &entry, "neither");
+    entry = sample_entry(80, "//\n.version 9.1\n.target sm_80\n");
+    check_refused(device, &entry, "CUDA_ERROR_UNSUPPORTED_PTX_VERSION (222)");
+    ck_assert_ptr_nonnull(strstr(report.message, "CUDA_ERROR_NO_BINARY_FOR_GPU (209)"));
+    ck_assert_ptr_nonnull(report.log);
+    ck_assert_ptr_nonnull(strstr(report.log, "ptxas fatal"));
+    entry = sample_entry(0, "//\n.version 8.0\n.target sm_100\n");
+    check_refused(device, &entry, "CUDA_ERROR_INVALID_PTX (218)");
+    entry = sample_entry(0, "no PTX at all");
+    check_refused(device, &entry, "CUDA_ERROR_INVALID_IMAGE (200)");
+    vtable->device_close(device);
+}
+END_TEST
+
+START_TEST(test_load__missing_entry_point_is_named)
+{
+    char cubin[CUBIN_MAX];
+    kiln_device *device = open_device();
+    kiln__entry entry = { .kind = KILN__ENTRY_KERNEL };
+    kiln__entry_add(&entry, "cubin", cubin, fake->cubin(cubin, sizeof(cubin), 90, entry_names, 1, 1));
+    check_refused(device, &entry, "no entry point 'kiln_scalar'");
+    vtable->device_close(device);
+}
+END_TEST
+
+/* Each copy has its exact length on the heap, so that a sanitizer sees any byte read beyond. */
+START_TEST(test_load__truncated_cubin_never_reaches_the_driver)
+{
+    kiln_device *device = open_device();
+    kiln__entry whole = sample_entry(90, ptx_90);
+    const kiln__section *section = kiln__entry_find(&whole, "cubin");
+    for (size_t length = 0; length < section->length; length++) {
+        kiln__entry entry = { .kind = KILN__ENTRY_KERNEL };
+        void *part = malloc(length != 0 ? length : 1);
+        memcpy(part, section->data, length);
+        kiln__entry_add(&entry, "cubin", part, length);
+        kiln__entry_add(&entry, "ptx", ptx_90, strlen(ptx_90));
+        check_refused(device, &entry, "the cubin is damaged");
+        free(part);
+    }
+    ck_assert_uint_eq(fake->calls("cuLibraryLoadData"), 0);
+    vtable->device_close(device);
+}
+END_TEST
+
+START_TEST(test_cubin__any_header_is_read_within_its_bytes)
+{
+    kiln__entry whole = sample_entry(90, NULL);
+    const kiln__section *section = kiln__entry_find(&whole, "cubin");
+    unsigned char *copy = malloc(section->length);
+    char reason[KILN__CUBIN_REASON_SIZE];
+    unsigned random = 12345;
+    for (int round = 0; round < 20000; round++) {
+        memcpy(copy, section->data, section->length);
+        for (int i = 0; i < 3; i++) {
+            random = random * 1664525u + 1013904223u;
+            size_t header = round % 2 ? random >> 8 : 16 + (random >> 8) % 48;
+            copy[header % section->length] = (unsigned char)(random >> 3);
+        }
+        if (kiln__cubin_check(copy, section->length, reason))
+            kiln__cubin_has_entry(copy, "kiln_vector");
+        else
+            ck_assert_int_ne(reason[0], '\0');
+    }
+    ck_assert(kiln__cubin_check(section->data, section->length, reason));
+    ck_assert(kiln__cubin_has_entry(section->data, "kiln_vector"));
+    ck_assert(!kiln__cubin_has_entry(section->data, "kiln_vecto"));
+    ck_assert(!kiln__cubin_has_entry(section->data, "kiln_vector_"));
+    free(copy);
+}
+END_TEST
+
+/* ---- Launching */
+
+static void check_launch(const kiln_fake_launch *launch, const char *name, uint64_t grid, uint64_t out, uint64_t in,
+                         uint64_t n)
+{
+    ck_assert_str_eq(launch->name, name);
+    ck_assert_uint_eq(launch->grid[0], grid);
+    ck_assert_uint_eq(launch->grid[1] * launch->grid[2], 1);
+    ck_assert_uint_eq(launch->block[0], BLOCK);
+    ck_assert_uint_eq(launch->block[1] * launch->block[2], 1);
+    ck_assert_uint_eq(launch->shared, 0);
+    ck_assert_uint_eq(launch->parameter_count, 3);
+    ck_assert_uint_eq(launch->parameters[0], out);
+    ck_assert_uint_eq(launch->parameters[1], in);
+    ck_assert_uint_eq(launch->parameters[2], n);
+}
+
+START_TEST(test_launch__grid_covers_the_elements)
+{
+    static const uint64_t counts[] = { 1, TILE - 1, TILE, TILE + 1, 10 * TILE, ((uint64_t)1 << 32) + 3 };
+    kiln_device *device = open_device();
+    kiln__module *module = load(device);
+    const void *in[] = { (void *)0x7000000000 };
+    void *out = (void *)0x10;
+    kiln_fake_launch launch;
+    for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+        check_ok(vtable->launch(module, i % 2, counts[i], out, in, NULL, &report));
+        ck_assert_uint_eq(fake->launches(&launch, 1), i + 1);
+        check_launch(&launch, entry_names[i % 2], (counts[i] + TILE - 1) / TILE, 0x10, 0x7000000000, counts[i]);
+    }
+    check_report(vtable->launch(module, 2, 1, out, in, NULL, &report), KILN_EINVAL, "entry point 2");
+    vtable->unload(module);
+    vtable->device_close(device);
+}
+END_TEST
+
+START_TEST(test_launch__more_blocks_than_a_grid_holds_are_split)
+{
+    const uint64_t most = GRID_MAX * TILE;
+    kiln_device *device = open_device();
+    kiln__module *module = load(device);
+    const void *in[] = { (void *)0x1000 };
+    kiln_fake_launch launches[3];
+    check_ok(vtable->launch(module, 0, most, (void *)0x2000, in, NULL, &report));
+    ck_assert_uint_eq(fake->launches(launches, 1), 1);
+    check_launch(&launches[0], "kiln_vector", GRID_MAX, 0x2000, 0x1000, most);
+    check_ok(vtable->launch(module, 0, 2 * most + 5, (void *)0x2000, in, NULL, &report));
+    ck_assert_uint_eq(fake->launches(launches, 3), 4);
+    check_launch(&launches[0], "kiln_vector", GRID_MAX, 0x2000, 0x1000, most);
+    check_launch(&launches[1], "kiln_vector", GRID_MAX, 0x2000 + most * ELEMENT, 0x1000 + most * ELEMENT, most);
+    check_launch(&launches[2], "kiln_vector", 1, 0x2000 + 2 * most * ELEMENT, 0x1000 + 2 * most * ELEMENT, 5);
+    vtable->unload(module);
+    vtable->device_close(device);
+}
+END_TEST
+
+START_TEST(test_launch__goes_to_the_context_of_stream_or_caller)
+{
+    kiln_device *device = open_device();
+    kiln__module *module = load(device);
+    void *own = fake->context_new(0), *other = fake->context_new(0);
+    void *stream = fake->stream_new(other);
+    const void *in[] = { (void *)0x1000 };
+    const struct {
+        void *current, *stream, *expected;
+    } cases[] = { { NULL, NULL, fake->context_primary(0) },
+                  { NULL, (void *)2, fake->context_primary(0) },
+                  { own, NULL, own },
+                  { own, (void *)1, own },
+                  { own, stream, other },
+                  { NULL, stream, other } };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        kiln_fake_launch launch;
+        fake->context_set(cases[i].current);
+        check_ok(vtable->launch(module, 0, 100, (void *)0x2000, in, cases[i].stream, &report));
+        fake->launches(&launch, 1);
+        ck_assert_ptr_eq(launch.context, cases[i].expected);
+        ck_assert_ptr_eq(launch.stream, cases[i].stream);
+        ck_assert_ptr_eq(fake->context_current(), cases[i].current);
+        ck_assert_uint_eq(fake->context_depth(), cases[i].current != NULL);
+    }
+    fake->context_set(NULL);
+    fake->stream_free(stream);
+    fake->context_free(other);
+    fake->context_free(own);
+    vtable->unload(module);
+    vtable->device_close(device);
+}
+END_TEST
+
+START_TEST(test_launch__failures_by_code)
+{
+    static const struct {
+        int code;
+        kiln_status status;
+        const char *text;
+    } cases[] = {
+        { 1, KILN_ELAUNCH, "CUDA_ERROR_INVALID_VALUE (1)" },
+        { 2, KILN_ELAUNCH, "CUDA_ERROR_OUT_OF_MEMORY (2)" },
+        { 701, KILN_ELAUNCH, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES (701)" },
+        { 700, KILN_EDEVICE, "must be restarted" },
+        { 716, KILN_EDEVICE, "must be restarted" },
+        { 719, KILN_EDEVICE, "must be restarted" },
+    };
+    kiln_device *device = open_device();
+    kiln__module *module = load(device);
+    const void *in[] = { (void *)0x1000 };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        fake->fail_call("cuLaunchKernel", cases[i].code, 0, 1);
+        check_report(vtable->launch(module, 0, 1, (void *)0x2000, in, NULL, &report), cases[i].status, cases[i].text);
+        ck_assert_ptr_nonnull(strstr(report.message, "cuda:0: cuLaunchKernel failed"));
+        ck_assert_int_eq(report.native, cases[i].code);
+        ck_assert_str_eq(report.stage, "launch");
+        check_ok(vtable->launch(module, 0, 1, (void *)0x2000, in, NULL, &report));
+    }
+    check_report(vtable->launch(module, 0, 1, (void *)0x2000, in, (void *)0x5000, &report), KILN_ELAUNCH,
+                 "CUDA_ERROR_INVALID_HANDLE (400)");
+    vtable->unload(module);
+    vtable->device_close(device);
+}
+END_TEST
+
+START_TEST(test_launch__allocates_nothing)
+{
+    kiln_device *device = open_device();
+    kiln__module *module = load(device);
+    const void *in[] = { (void *)0x1000 };
+    allocations = fail_at = 0;
+    kiln__alloc_set_hook(count_allocation);
+    check_ok(vtable->launch(module, 0, 1, (void *)0x2000, in, NULL, &report));
+    fake->fail_call("cuLaunchKernel", 700, 0, 1);
+    ck_assert_int_eq(vtable->launch(module, 0, 1, (void *)0x2000, in, NULL, &report), KILN_EDEVICE);
+    kiln__alloc_set_hook(NULL);
+    ck_assert_int_eq(allocations, 0);
+    vtable->unload(module);
+    vtable->device_close(device);
+}
+END_TEST
+
+Suite *kiln_test_launch_suite(void)
+{
+    Suite *suite = suite_create("launch");
+    TCase *tcase = tcase_create("launch");
+    tcase_add_checked_fixture(tcase, set_up, tear_down);
+    tcase_add_test(tcase, test_load__reads_resources_and_leaves_nothing_to_load_at_launch);
+    tcase_add_test(tcase, test_load__cubin_for_another_gpu_falls_back_to_ptx);
+    tcase_add_test(tcase, test_load__refusals_say_which_and_why);
+    tcase_add_test(tcase, test_load__missing_entry_point_is_named);
+    tcase_add_test(tcase, test_load__truncated_cubin_never_reaches_the_driver);
+    tcase_add_test(tcase, test_cubin__any_header_is_read_within_its_bytes);
+    tcase_add_test(tcase, test_launch__grid_covers_the_elements);
+    tcase_add_test(tcase, test_launch__more_blocks_than_a_grid_holds_are_split);
+    tcase_add_test(tcase, test_launch__goes_to_the_context_of_stream_or_caller);
+    tcase_add_test(tcase, test_launch__failures_by_code);
+    tcase_add_test(tcase, test_launch__allocates_nothing);
+    suite_add_tcase(suite, tcase);
+    return suite;
+}

@@ -1,0 +1,510 @@
+/* The stand-in for libcuda.so.1: see fake_cuda.h. The driver's functions are here, its state and the controls in
+ * fake_state.h, images in fake_image.h. */
+#include "support/fake_state.h"
+
+enum { ALIGNMENT = 256, FRESH = 0xCD };
+
+static bool is_mapped(CUdeviceptr address, size_t bytes)
+{
+    for (object *at = objects; at != NULL; at = at->next) {
+        CUdeviceptr base = (CUdeviceptr)(uintptr_t)at->memory;
+        if (at->kind == ALLOCATION && address >= base && address - base <= at->bytes &&
+            bytes <= at->bytes - (address - base))
+            return true;
+    }
+    return false;
+}
+
+static void *host(CUdeviceptr address)
+{
+    return (void *)(uintptr_t)address;
+}
+
+/* ---- The driver: facts */
+
+static kiln__cu_enum fake_cuDriverGetVersion(int *version)
+{
+    BEGIN;
+    *version = driver_version;
+    return leave(KILN__CUDA_SUCCESS);
+}
+
+static const char *error_name(kiln__cu_enum code)
+{
+#define NAMED(name, value)                                                \
+    if (code == (value) && strncmp(#name, "CUDA_", strlen("CUDA_")) == 0) \
+        return #name;
+    KILN__CUDA_CONSTANTS(NAMED)
+    return NULL;
+}
+
+static kiln__cu_enum fake_cuGetErrorName(kiln__cu_enum code, const char **name)
+{
+    BEGIN;
+    *name = error_name(code);
+    return leave(*name != NULL ? KILN__CUDA_SUCCESS : KILN__CUDA_ERROR_INVALID_VALUE);
+}
+
+static kiln__cu_enum fake_cuGetErrorString(kiln__cu_enum code, const char **text)
+{
+    BEGIN;
+    *text = error_name(code) != NULL ? "an error of the stand-in driver" : NULL;
+    return leave(*text != NULL ? KILN__CUDA_SUCCESS : KILN__CUDA_ERROR_INVALID_VALUE);
+}
+
+static kiln__cu_enum fake_cuInit(unsigned int flags)
+{
+    BEGIN;
+    CHECK(flags == 0, INVALID_VALUE);
+    CHECK(device_count > 0, NO_DEVICE);
+    initialised = true;
+    return leave(KILN__CUDA_SUCCESS);
+}
+
+static kiln__cu_enum fake_cuDeviceGetCount(int *count)
+{
+    BEGIN;
+    *count = device_count;
+    return leave(KILN__CUDA_SUCCESS);
+}
+
+static kiln__cu_enum fake_cuDeviceGet(CUdevice *device, int ordinal)
+{
+    BEGIN;
+    CHECK(is_device(ordinal), INVALID_DEVICE);
+    *device = ordinal;
+    return leave(KILN__CUDA_SUCCESS);
+}
+
+static kiln__cu_enum fake_cuDeviceGetName(char *name, int size, CUdevice device)
+{
+    BEGIN;
+    CHECK(is_device(device), INVALID_DEVICE);
+    snprintf(name, (size_t)size, "Stand-in GPU %d", device);
+    return leave(KILN__CUDA_SUCCESS);
+}
+
+static kiln__cu_enum fake_cuDeviceGetAttribute(int *value, kiln__cu_enum attribute, CUdevice device)
+{
+    BEGIN;
+    CHECK(is_device(device), INVALID_DEVICE);
+    switch (attribute) {
+    case KILN__CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
+        *value = device_sm / 10;
+        break;
+    case KILN__CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
+        *value = device_sm % 10;
+        break;
+    case KILN__CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
+        *value = 16;
+        break;
+    case KILN__CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE:
+        *value = 4 << 20;
+        break;
+    default:
+        return leave(KILN__CUDA_ERROR_INVALID_VALUE);
+    }
+    return leave(KILN__CUDA_SUCCESS);
+}
+
+static kiln__cu_enum fake_cuDeviceTotalMem(size_t *bytes, CUdevice device)
+{
+    BEGIN;
+    CHECK(is_device(device), INVALID_DEVICE);
+    *bytes = device_memory;
+    return leave(KILN__CUDA_SUCCESS);
+}
+
+/* ---- The driver: contexts, streams, events */
+
+static kiln__cu_enum fake_cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
+{
+    BEGIN;
+    CHECK(is_device(device), INVALID_DEVICE);
+    if (primaries[device] == NULL) {
+        primaries[device] = add(CONTEXT, NULL);
+        primaries[device]->ordinal = device;
+    }
+    primaries[device]->retained++;
+    *context = (CUcontext)primaries[device];
+    return leave(KILN__CUDA_SUCCESS);
+}
+
+static kiln__cu_enum fake_cuDevicePrimaryCtxRelease(CUdevice device)
+{
+    BEGIN;
+    CHECK(is_device(device), INVALID_DEVICE);
+    CHECK(primaries[device] != NULL, INVALID_CONTEXT);
+    if (--primaries[device]->retained == 0) {
+        drop(primaries[device]);
+        primaries[device] = NULL;
+    }
+    return leave(KILN__CUDA_SUCCESS);
+}
+
+static kiln__cu_enum fake_cuCtxGetCurrent(CUcontext *context)
+{
+    BEGIN;
+    *context = depth > 0 ? (CUcontext)stack[depth - 1] : NULL;
+    return leave(KILN__CUDA_SUCCESS);
+}
+
+static kiln__cu_enum fake_cuCtxPushCurrent(CUcontext context)
+{
+    BEGIN;
+    CHECK(live(context, CONTEXT) != NULL && depth < DEPTH_MAX, INVALID_CONTEXT);
+    stack[depth++] = (object *)context;
+    return leave(KILN__CUDA_SUCCESS);
+}
+
+static kiln__cu_enum fake_cuCtxPopCurrent(CUcontext *context)
+{
+    BEGIN;
+    CHECK(depth > 0, INVALID_CONTEXT);
+    *context = (CUcontext)stack[--depth];
+    return leave(KILN__CUDA_SUCCESS);
+}
+
+static kiln__cu_enum fake_cuCtxSynchronize(void)
+{
+    BEGIN;
+    CHECK(current() != NULL, INVALID_CONTEXT);
+    return leave(KILN__CUDA_SUCCESS);
+}
+
+static kiln__cu_enum fake_cuThreadExchangeStreamCaptureMode(kiln__cu_enum *mode)
+{
+    static __thread kiln__cu_enum now;
+    BEGIN;
+    CHECK(*mode <= KILN__CU_STREAM_CAPTURE_MODE_RELAXED, INVALID_VALUE);
+    kiln__cu_enum before = now;
+    now = *mode;
+    *mode = before;
+    return leave(KILN__CUDA_SUCCESS);
+}
+
+static kiln__cu_enum fake_cuStreamCreate(CUstream *stream, unsigned int flags)
+{
+    BEGIN;
+    CHECK(current() != NULL, INVALID_CONTEXT);
+    CHECK(flags <= KILN__CU_STREAM_NON_BLOCKING, INVALID_VALUE);
+    *stream = (CUstream)add(STREAM, current());
+    return leave(KILN__CUDA_SUCCESS);
+}
+
+static kiln__cu_enum fake_cuStreamDestroy(CUstream stream)
+{
+    BEGIN;
+    CHECK(live(stream, STREAM) != NULL, INVALID_HANDLE);
+    drop((object *)stream);
+    return leave(KILN__CUDA_SUCCESS);
+}
+
+static kiln__cu_enum fake_cuStreamSynchronize(CUstream stream)
+{
+    object *context;
+    BEGIN;
+    return leave(context_of(stream, &context));
+}
+
+static kiln__cu_enum fake_cuEventCreate(CUevent *event, unsigned int flags)
+{
+    BEGIN;
+    CHECK(current() != NULL, INVALID_CONTEXT);
+    CHECK(flags == KILN__CU_EVENT_DEFAULT, INVALID_VALUE);
+    *event = (CUevent)add(EVENT, current());
+    return leave(KILN__CUDA_SUCCESS);
+}
+
+static kiln__cu_enum fake_cuEventDestroy(CUevent event)
+{
+    BEGIN;
+    CHECK(live(event, EVENT) != NULL, INVALID_HANDLE);
+    drop((object *)event);
+    return leave(KILN__CUDA_SUCCESS);
+}
+
+static kiln__cu_enum fake_cuEventRecord(CUevent event, CUstream stream)
+{
+    object *context;
+    BEGIN;
+    object *found = live(event, EVENT);
+    kiln__cu_enum code = context_of(stream, &context);
+    CHECK(found != NULL && (code != KILN__CUDA_SUCCESS || found->owner == context), INVALID_HANDLE);
+    clock_gettime(CLOCK_MONOTONIC, &found->when);
+    found->recorded = true;
+    return leave(code);
+}
+
+static kiln__cu_enum fake_cuEventSynchronize(CUevent event)
+{
+    BEGIN;
+    CHECK(live(event, EVENT) != NULL, INVALID_HANDLE);
+    return leave(KILN__CUDA_SUCCESS);
+}
+
+static kiln__cu_enum fake_cuEventElapsedTime(float *milliseconds, CUevent start, CUevent end)
+{
+    BEGIN;
+    const object *a = live(start, EVENT), *b = live(end, EVENT);
+    CHECK(a != NULL && b != NULL && a->recorded && b->recorded, INVALID_HANDLE);
+    *milliseconds =
+        (float)((double)(b->when.tv_sec - a->when.tv_sec) * 1e3 + (double)(b->when.tv_nsec - a->when.tv_nsec) / 1e6);
+    return leave(KILN__CUDA_SUCCESS);
+}
+
+/* ---- The driver: memory */
+
+static kiln__cu_enum fake_cuMemAlloc(CUdeviceptr *address, size_t bytes)
+{
+    BEGIN;
+    void *fresh = NULL;
+    CHECK(current() != NULL, INVALID_CONTEXT);
+    CHECK(bytes > 0, INVALID_VALUE);
+    CHECK(bytes <= device_memory && bytes_in_use <= device_memory - bytes, OUT_OF_MEMORY);
+    CHECK(posix_memalign(&fresh, ALIGNMENT, bytes) == 0, OUT_OF_MEMORY);
+    memset(fresh, FRESH, bytes);
+    object *made = add(ALLOCATION, current());
+    made->memory = fresh;
+    made->bytes = bytes;
+    bytes_in_use += bytes;
+    *address = (CUdeviceptr)(uintptr_t)fresh;
+    return leave(KILN__CUDA_SUCCESS);
+}
+
+static kiln__cu_enum fake_cuMemFree(CUdeviceptr address)
+{
+    BEGIN;
+    CHECK(current() != NULL, INVALID_CONTEXT);
+    for (object *at = objects; at != NULL; at = at->next)
+        if (at->kind == ALLOCATION && at->memory == host(address)) {
+            bytes_in_use -= at->bytes;
+            drop(at);
+            return leave(KILN__CUDA_SUCCESS);
+        }
+    return leave(KILN__CUDA_ERROR_INVALID_VALUE);
+}
+
+/* The copy itself: under the lock, since the memory must not be freed meanwhile. */
+static kiln__cu_enum move(CUdeviceptr device_to, CUdeviceptr device_from, void *to, const void *from, size_t bytes,
+                          CUstream stream)
+{
+    object *context;
+    kiln__cu_enum code = context_of(stream, &context);
+    if (code != KILN__CUDA_SUCCESS)
+        return leave(code);
+    CHECK(to != NULL || is_mapped(device_to, bytes), INVALID_VALUE);
+    CHECK(from != NULL || is_mapped(device_from, bytes), INVALID_VALUE);
+    memmove(to != NULL ? to : host(device_to), from != NULL ? from : host(device_from), bytes);
+    return leave(KILN__CUDA_SUCCESS);
+}
+
+static kiln__cu_enum fake_cuMemcpyHtoD(CUdeviceptr to, const void *from, size_t bytes)
+{
+    BEGIN;
+    return move(to, 0, NULL, from, bytes, NULL);
+}
+
+static kiln__cu_enum fake_cuMemcpyDtoH(void *to, CUdeviceptr from, size_t bytes)
+{
+    BEGIN;
+    return move(0, from, to, NULL, bytes, NULL);
+}
+
+static kiln__cu_enum fake_cuMemcpyHtoDAsync(CUdeviceptr to, const void *from, size_t bytes, CUstream stream)
+{
+    BEGIN;
+    return move(to, 0, NULL, from, bytes, stream);
+}
+
+static kiln__cu_enum fake_cuMemcpyDtoHAsync(void *to, CUdeviceptr from, size_t bytes, CUstream stream)
+{
+    BEGIN;
+    return move(0, from, to, NULL, bytes, stream);
+}
+
+static kiln__cu_enum fake_cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
+{
+    BEGIN;
+    return move(to, from, NULL, NULL, bytes, stream);
+}
+
+/* ---- The driver: libraries and launches */
+
+static void say_jit_error(const kiln__cu_enum *options, void **values, unsigned int count)
+{
+    char *buffer = NULL;
+    size_t size = 0;
+    for (unsigned int i = 0; i < count; i++) {
+        if (options[i] == KILN__CU_JIT_ERROR_LOG_BUFFER)
+            buffer = values[i];
+        else if (options[i] == KILN__CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES)
+            size = (size_t)(uintptr_t)values[i];
+    }
+    if (buffer != NULL)
+        snprintf(buffer, size, "ptxas fatal: the stand-in driver does not take this PTX\n");
+}
+
+static kiln__cu_enum fake_cuLibraryLoadData(CUlibrary *library, const void *image, kiln__cu_enum *jit_options,
+                                            void **jit_values, unsigned int jit_count, kiln__cu_enum *options,
+                                            void **values, unsigned int count)
+{
+    fake_image facts;
+    (void)options;
+    (void)values;
+    BEGIN;
+    CHECK(image != NULL && count == 0, INVALID_VALUE);
+    kiln__cu_enum code = fake_image_read(&facts, image, device_sm, driver_version);
+    if (code != KILN__CUDA_SUCCESS) {
+        say_jit_error(jit_options, jit_values, jit_count);
+        return leave(code);
+    }
+    object *made = add(LIBRARY, NULL);
+    for (size_t i = 0; i < facts.count; i++) {
+        object *kernel = add(KERNEL, made);
+        kernel->facts = facts.kernels[i];
+        add(FUNCTION, kernel);
+    }
+    *library = (CUlibrary)made;
+    return leave(KILN__CUDA_SUCCESS);
+}
+
+static object *owned(const object *owner, object_kind kind)
+{
+    for (object *at = objects; at != NULL; at = at->next)
+        if (at->owner == owner && at->kind == kind)
+            return at;
+    return NULL;
+}
+
+static kiln__cu_enum fake_cuLibraryUnload(CUlibrary library)
+{
+    object *kernel;
+    BEGIN;
+    CHECK(live(library, LIBRARY) != NULL, INVALID_HANDLE);
+    while ((kernel = owned((object *)library, KERNEL)) != NULL) {
+        drop(owned(kernel, FUNCTION));
+        drop(kernel);
+    }
+    drop((object *)library);
+    return leave(KILN__CUDA_SUCCESS);
+}
+
+static kiln__cu_enum fake_cuLibraryGetKernel(CUkernel *kernel, CUlibrary library, const char *name)
+{
+    BEGIN;
+    CHECK(live(library, LIBRARY) != NULL, INVALID_HANDLE);
+    for (object *at = objects; at != NULL; at = at->next)
+        if (at->kind == KERNEL && at->owner == (object *)library && strcmp(at->facts.name, name) == 0) {
+            *kernel = (CUkernel)at;
+            return leave(KILN__CUDA_SUCCESS);
+        }
+    return leave(KILN__CUDA_ERROR_NOT_FOUND);
+}
+
+static kiln__cu_enum fake_cuKernelGetFunction(CUfunction *function, CUkernel kernel)
+{
+    BEGIN;
+    object *found = live(kernel, KERNEL);
+    CHECK(found != NULL, INVALID_HANDLE);
+    CHECK(current() != NULL, INVALID_CONTEXT);
+    found->loaded = true;
+    *function = (CUfunction)owned(found, FUNCTION);
+    return leave(KILN__CUDA_SUCCESS);
+}
+
+static kiln__cu_enum fake_cuFuncLoad(CUfunction function)
+{
+    BEGIN;
+    CHECK(live(function, FUNCTION) != NULL, INVALID_HANDLE);
+    return leave(KILN__CUDA_SUCCESS);
+}
+
+static kiln__cu_enum fake_cuKernelGetAttribute(int *value, kiln__cu_enum attribute, CUkernel kernel, CUdevice device)
+{
+    BEGIN;
+    const object *found = live(kernel, KERNEL);
+    CHECK(found != NULL, INVALID_HANDLE);
+    CHECK(is_device(device), INVALID_DEVICE);
+    CHECK(attribute == KILN__CU_FUNC_ATTRIBUTE_NUM_REGS || attribute == KILN__CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES,
+          INVALID_VALUE);
+    *value = attribute == KILN__CU_FUNC_ATTRIBUTE_NUM_REGS ? found->facts.registers : found->facts.local_bytes;
+    return leave(KILN__CUDA_SUCCESS);
+}
+
+static void record(const kiln_fake_launch *launch)
+{
+    records[launch_count++ % KILN_FAKE_RECORDS] = *launch;
+}
+
+static kiln__cu_enum fake_cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y,
+                                         unsigned int grid_z, unsigned int block_x, unsigned int block_y,
+                                         unsigned int block_z, unsigned int shared_bytes, CUstream stream,
+                                         void **parameters, void **extra)
+{
+    object *context, *kernel = NULL;
+    BEGIN;
+    if (live(function, KERNEL) != NULL)
+        kernel = (object *)function;
+    else if (live(function, FUNCTION) != NULL)
+        kernel = ((object *)function)->owner;
+    CHECK(kernel != NULL, INVALID_HANDLE);
+    kiln__cu_enum code = context_of(stream, &context);
+    if (code != KILN__CUDA_SUCCESS)
+        return leave(code);
+    CHECK(grid_x >= 1 && grid_x <= INT32_MAX && grid_y >= 1 && grid_y <= 65535 && grid_z >= 1 && grid_z <= 65535 &&
+              block_x >= 1 && block_y >= 1 && block_z >= 1 && block_x * block_y * block_z <= 1024 && extra == NULL,
+          INVALID_VALUE);
+    CHECK(shared_bytes <= 48 << 10, INVALID_VALUE);
+    kiln_fake_launch launch = { .grid = { grid_x, grid_y, grid_z },
+                                .block = { block_x, block_y, block_z },
+                                .shared = shared_bytes,
+                                .stream = stream,
+                                .context = context,
+                                .parameter_count = kernel->facts.parameter_count };
+    memcpy(launch.name, kernel->facts.name, sizeof(launch.name));
+    for (unsigned i = 0; i < launch.parameter_count; i++)
+        memcpy(&launch.parameters[i], parameters[i], kernel->facts.sizes[i]);
+    record(&launch);
+    lazy_count += !kernel->loaded;
+    kernel->loaded = true;
+    kiln_fake_run run = run_function;
+    void *data = run_data;
+    leave(KILN__CUDA_SUCCESS);
+    if (run != NULL)
+        run(data, &launch);
+    return KILN__CUDA_SUCCESS;
+}
+
+/* ---- What is exported: the way to all functions, and a few of them by name for a caller that finds no other way */
+
+#define EXPORTED(suffixed, parameters, name, arguments) \
+    EXPORT kiln__cu_enum suffixed parameters;           \
+    kiln__cu_enum suffixed parameters                   \
+    {                                                   \
+        return fake_##name arguments;                   \
+    }
+EXPORTED(cuInit, (unsigned int flags), cuInit, (flags))
+EXPORTED(cuMemAlloc_v2, (CUdeviceptr * address, size_t bytes), cuMemAlloc, (address, bytes))
+EXPORTED(cuMemFree_v2, (CUdeviceptr address), cuMemFree, (address))
+
+EXPORT kiln__cu_enum cuGetProcAddress_v2(const char *name, void **out, int version, uint64_t flags,
+                                         kiln__cu_enum *found);
+kiln__cu_enum cuGetProcAddress_v2(const char *name, void **out, int version, uint64_t flags, kiln__cu_enum *found)
+{
+    kiln__cu_enum result = KILN__CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+    (void)flags;
+    *out = NULL;
+    pthread_mutex_lock(&lock);
+    const symbol *wanted = find_symbol(name);
+    if (wanted != NULL && !wanted->hidden && wanted->version <= driver_version) {
+        result = version >= wanted->version ? KILN__CU_GET_PROC_ADDRESS_SUCCESS
+                                            : KILN__CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT;
+        if (result == KILN__CU_GET_PROC_ADDRESS_SUCCESS)
+            memcpy(out, &wanted->function, sizeof(*out));
+    }
+    pthread_mutex_unlock(&lock);
+    if (found != NULL)
+        *found = result;
+    return *out != NULL ? KILN__CUDA_SUCCESS : KILN__CUDA_ERROR_NOT_FOUND;
+}

@@ -1,0 +1,44 @@
+/* The test suites. tests/CMakeLists.txt reads these lists: a suite X(name) is in check_<name>.c of its directory. */
+#ifndef KILN_TESTS_SUPPORT_SUITES_H
+#define KILN_TESTS_SUPPORT_SUITES_H
+
+#include <check.h>
+
+#define KILN_UNIT_SUITES(X) \
+    X(text)                 \
+    X(number)               \
+    X(digest)               \
+    X(file)                 \
+    X(process)              \
+    X(formula)              \
+    X(manifest)             \
+    X(op)                   \
+    X(expr)                 \
+    X(spec)                 \
+    X(expand)               \
+    X(unit)                 \
+    X(entry)                \
+    X(memory)               \
+    X(disk)                 \
+    X(disk_faults)          \
+    X(tiers)                \
+    X(key)                  \
+    X(image)                \
+    X(pool)
+
+#define KILN_SERVICE_SUITES(X) \
+    X(service)                 \
+    X(cuda)                    \
+    X(launch)                  \
+    X(nvrtc)                   \
+    X(faults)                  \
+    X(cpu)                     \
+    X(measure)                 \
+    X(api)
+
+#define KILN_SUITE_PROTOTYPE(name) Suite *kiln_test_##name##_suite(void);
+KILN_UNIT_SUITES(KILN_SUITE_PROTOTYPE)
+KILN_SERVICE_SUITES(KILN_SUITE_PROTOTYPE)
+#undef KILN_SUITE_PROTOTYPE
+
+#endif

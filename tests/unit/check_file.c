@@ -1,0 +1,592 @@
+/* Files and the trust in them. */
+#include "base/alloc.h"
+#include "os/file.h"
+#include "os/trust.h"
+#include "support/suites.h"
+#include "support/temp.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { LIMIT = 1 << 20 };
+
+static int directory = -1;
+
+static void open_directory(void)
+{
+    directory = open(kiln_test_temp_dir(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    ck_assert_int_ge(directory, 0);
+}
+
+static void close_directory(void)
+{
+    close(directory);
+}
+
+/* Asserts that a file of the test's directory holds exactly this text. */
+static void assert_file(const char *name, const char *text)
+{
+    void *bytes;
+    size_t length;
+    struct stat status;
+    ck_assert_int_eq(kiln__file_read(&bytes, &length, directory, name, O_NOFOLLOW, LIMIT, &status), 0);
+    ck_assert_uint_eq(length, strlen(text));
+    ck_assert_mem_eq(bytes, text, length + 1);
+    kiln__free(bytes);
+}
+
+static int read_error(const char *name, int flags, size_t limit)
+{
+    void *bytes = &directory;
+    size_t length = 99;
+    struct stat status;
+    int error = kiln__file_read(&bytes, &length, directory, name, flags, limit, &status);
+    ck_assert_int_lt(error, 0);
+    ck_assert_ptr_null(bytes);
+    ck_assert_uint_eq(length, 0);
+    return error;
+}
+
+START_TEST(test_file__read_gives_whole_file_and_status)
+{
+    void *bytes;
+    size_t length;
+    struct stat status;
+    kiln_test_temp_write("a", "one\0two", 7);
+    ck_assert_int_eq(kiln__file_read(&bytes, &length, directory, "a", 0, 7, &status), 0);
+    ck_assert_uint_eq(length, 7);
+    ck_assert_mem_eq(bytes, "one\0two", 8);
+    ck_assert_int_eq(status.st_size, 7);
+    ck_assert_uint_eq(status.st_mode, S_IFREG | 0600);
+    kiln__free(bytes);
+    ck_assert_int_eq(kiln__file_read(&bytes, &length, AT_FDCWD, kiln_test_temp_path("a"), 0, 7, &status), 0);
+    kiln__free(bytes);
+}
+END_TEST
+
+START_TEST(test_file__empty_file_is_an_empty_text)
+{
+    kiln_test_temp_write("empty", "", 0);
+    assert_file("empty", "");
+}
+END_TEST
+
+START_TEST(test_file__read_refuses_what_is_too_large_missing_or_special)
+{
+    kiln_test_temp_write("a", "12345678", 8);
+    ck_assert_int_eq(mkfifo(kiln_test_temp_path("fifo"), 0600), 0);
+    ck_assert_int_eq(mkdir(kiln_test_temp_path("dir"), 0700), 0);
+    ck_assert_int_eq(symlink("a", kiln_test_temp_path("link")), 0);
+    ck_assert_int_eq(read_error("a", 0, 7), -EFBIG);
+    ck_assert_int_eq(read_error("none", 0, LIMIT), -ENOENT);
+    ck_assert_int_eq(read_error("a/b", 0, LIMIT), -ENOTDIR);
+    ck_assert_int_eq(read_error("fifo", O_NOFOLLOW, LIMIT), -EINVAL);
+    ck_assert_int_eq(read_error("dir", O_NOFOLLOW, LIMIT), -EINVAL);
+    ck_assert_int_eq(read_error("link", O_NOFOLLOW, LIMIT), -ELOOP);
+    void *bytes;
+    size_t length;
+    struct stat status;
+    ck_assert_int_eq(kiln__file_read(&bytes, &length, directory, "link", 0, LIMIT, &status), 0);
+    kiln__free(bytes);
+    ck_assert_int_eq(kiln__file_read(&bytes, &length, directory, "fifo", 0, LIMIT, &status), -EINVAL);
+    ck_assert(S_ISFIFO(status.st_mode));
+}
+END_TEST
+
+static int fail_allocation(void)
+{
+    return 1;
+}
+
+START_TEST(test_file__read_without_memory_says_so)
+{
+    kiln_test_temp_write("a", "12345678", 8);
+    kiln__alloc_set_hook(fail_allocation);
+    int error = read_error("a", 0, LIMIT);
+    kiln__alloc_set_hook(NULL);
+    ck_assert_int_eq(error, -ENOMEM);
+}
+END_TEST
+
+/* What file systems may refuse, and with what error: the tests of publishing run under each. */
+#define REFUSE(call, error) \
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##call, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (error))
+#define LOAD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
+#define REFUSE_TMPFILE                                                        \
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat, 0, 3), LOAD(args[2]),     \
+        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, O_TMPFILE & ~O_DIRECTORY, 0, 1), \
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EOPNOTSUPP), LOAD(nr)
+#define ALLOW BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
+
+static void install(struct sock_filter *filter, unsigned short length)
+{
+    const char *fork_mode = getenv("CK_FORK");
+    struct sock_fprog program = { length, filter };
+    if (fork_mode && !strcmp(fork_mode, "no"))
+        return;
+    ck_assert_int_eq(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+    ck_assert_int_eq(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0), 0);
+}
+
+static void refuse_unnamed_files(void)
+{
+    struct sock_filter filter[] = { LOAD(nr), REFUSE_TMPFILE, ALLOW };
+    install(filter, sizeof filter / sizeof *filter);
+}
+
+static void refuse_links(void)
+{
+    struct sock_filter filter[] = { LOAD(nr), REFUSE(linkat, EPERM), ALLOW };
+    install(filter, sizeof filter / sizeof *filter);
+}
+
+static void refuse_rename_flags_too(void)
+{
+    struct sock_filter filter[] = { LOAD(nr), REFUSE_TMPFILE, REFUSE(renameat2, EINVAL), ALLOW };
+    install(filter, sizeof filter / sizeof *filter);
+}
+
+START_TEST(test_file__publish_makes_a_private_file)
+{
+    mode_t before = umask(0777);
+    int error = kiln__file_publish(directory, "a", "hello", 5, false);
+    umask(before);
+    ck_assert_int_eq(error, 0);
+    struct stat status;
+    ck_assert_int_eq(fstatat(directory, "a", &status, AT_SYMLINK_NOFOLLOW), 0);
+    ck_assert_uint_eq(status.st_mode, S_IFREG | 0600);
+    ck_assert_uint_eq(status.st_nlink, 1);
+    assert_file("a", "hello");
+    ck_assert_int_eq(kiln_test_temp_count("."), 1);
+}
+END_TEST
+
+START_TEST(test_file__publish_replaces_only_when_asked)
+{
+    ck_assert_int_eq(kiln__file_publish(directory, "a", "one", 3, true), 0);
+    ck_assert_int_eq(kiln__file_publish(directory, "a", "two", 3, false), -EEXIST);
+    assert_file("a", "one");
+    ck_assert_int_eq(kiln__file_publish(directory, "a", "", 0, true), 0);
+    assert_file("a", "");
+    ck_assert_int_eq(kiln_test_temp_count("."), 1);
+}
+END_TEST
+
+START_TEST(test_file__publish_failures_leave_nothing_behind)
+{
+    kiln_test_temp_write("file", "x", 1);
+    ck_assert_int_eq(mkdir(kiln_test_temp_path("dir"), 0700), 0);
+    ck_assert_int_eq(mkdir(kiln_test_temp_path("gone"), 0700), 0);
+    int gone = openat(directory, "gone", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    ck_assert_int_eq(rmdir(kiln_test_temp_path("gone")), 0);
+    ck_assert_int_eq(kiln__file_publish(directory, "dir", "x", 1, true), -EISDIR);
+    ck_assert_int_eq(kiln__file_publish(directory, "dir", "x", 1, false), -EEXIST);
+    ck_assert_int_eq(kiln__file_publish(directory, "no/where", "x", 1, true), -ENOENT);
+    ck_assert_int_eq(kiln__file_publish(directory, "file/a", "x", 1, false), -ENOTDIR);
+    ck_assert_int_eq(kiln__file_publish(gone, "a", "x", 1, false), -ENOENT);
+    ck_assert_int_eq(kiln_test_temp_count("."), 2);
+    ck_assert_int_eq(kiln_test_temp_count("dir"), 0);
+    close(gone);
+}
+END_TEST
+
+START_TEST(test_file__publish_replaces_a_link_and_not_its_target)
+{
+    kiln_test_temp_write("target", "old", 3);
+    ck_assert_int_eq(symlink("target", kiln_test_temp_path("a")), 0);
+    ck_assert_int_eq(kiln__file_publish(directory, "a", "new", 3, false), -EEXIST);
+    ck_assert_int_eq(kiln__file_publish(directory, "a", "new", 3, true), 0);
+    assert_file("a", "new");
+    assert_file("target", "old");
+}
+END_TEST
+
+/* The signal of the limit has its default action here, which would end this process. */
+START_TEST(test_file__publish_beyond_the_file_size_limit_fails_quietly)
+{
+    static char bytes[8192];
+    struct rlimit before, limit;
+    sigset_t pending;
+    ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &before), 0);
+    limit = before;
+    limit.rlim_cur = 4096;
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    int above = kiln__file_publish(directory, "a", bytes, sizeof bytes, true);
+    int below = kiln__file_publish(directory, "b", bytes, 4096, true);
+    ck_assert_int_eq(sigpending(&pending), 0);
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &before), 0);
+    ck_assert_int_eq(above, -EFBIG);
+    ck_assert_int_eq(below, 0);
+    ck_assert_int_eq(sigismember(&pending, SIGXFSZ), 0);
+    ck_assert_int_eq(kiln_test_temp_count("."), 1);
+}
+END_TEST
+
+static void *read_until_done(void *data)
+{
+    volatile int *done = data;
+    int reads = 0;
+    while (!__atomic_load_n(done, __ATOMIC_ACQUIRE) || reads == 0) {
+        void *bytes;
+        size_t length;
+        struct stat status;
+        if (kiln__file_read(&bytes, &length, directory, "a", O_NOFOLLOW, LIMIT, &status))
+            return data;
+        const char *text = bytes;
+        bool whole = length == 60000 || length == 30000;
+        for (size_t i = 1; i < length && whole; i++)
+            whole = text[i] == text[0];
+        kiln__free(bytes);
+        if (!whole)
+            return data;
+        reads++;
+    }
+    return NULL;
+}
+
+START_TEST(test_file__reader_never_sees_a_part)
+{
+    static char bytes[60000];
+    int done = 0;
+    pthread_t reader;
+    memset(bytes, 'x', sizeof bytes);
+    ck_assert_int_eq(kiln__file_publish(directory, "a", bytes, sizeof bytes, false), 0);
+    ck_assert_int_eq(pthread_create(&reader, NULL, read_until_done, &done), 0);
+    for (int i = 0; i < 200; i++) {
+        memset(bytes, 'a' + i % 26, sizeof bytes);
+        ck_assert_int_eq(kiln__file_publish(directory, "a", bytes, i % 2 ? 60000 : 30000, true), 0);
+    }
+    __atomic_store_n(&done, 1, __ATOMIC_RELEASE);
+    void *failed;
+    ck_assert_int_eq(pthread_join(reader, &failed), 0);
+    ck_assert_ptr_null(failed);
+    ck_assert_int_eq(kiln_test_temp_count("."), 1);
+}
+END_TEST
+
+START_TEST(test_file__one_of_many_publishers_wins)
+{
+    pid_t children[8];
+    int winners = 0;
+    for (int i = 0; i < 8; i++) {
+        children[i] = fork();
+        if (children[i] == 0)
+            _exit(kiln__file_publish(directory, "a", "same", 4, false) == 0 ? 1 : 0);
+    }
+    for (int i = 0; i < 8; i++) {
+        int status;
+        ck_assert_int_eq(waitpid(children[i], &status, 0), children[i]);
+        ck_assert(WIFEXITED(status));
+        winners += WEXITSTATUS(status);
+    }
+    ck_assert_int_eq(winners, 1);
+    assert_file("a", "same");
+    ck_assert_int_eq(kiln_test_temp_count("."), 1);
+}
+END_TEST
+
+START_TEST(test_file__make_directory_makes_missing_parents)
+{
+    struct stat status;
+    int fd = kiln__file_make_directory(kiln_test_temp_path("a//b/c/"));
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_ne(fcntl(fd, F_GETFD) & FD_CLOEXEC, 0);
+    ck_assert_int_eq(kiln__file_publish(fd, "file", "x", 1, false), 0);
+    close(fd);
+    ck_assert_int_eq(stat(kiln_test_temp_path("a/b"), &status), 0);
+    ck_assert_uint_eq(status.st_mode, S_IFDIR | 0700);
+    ck_assert_int_eq(stat(kiln_test_temp_path("a/b/c/file"), &status), 0);
+    fd = kiln__file_make_directory(kiln_test_temp_path("a/b"));
+    ck_assert_int_ge(fd, 0);
+    close(fd);
+}
+END_TEST
+
+START_TEST(test_file__make_directory_says_what_is_in_the_way)
+{
+    char longest[PATH_MAX + 10];
+    kiln_test_temp_write("file", "x", 1);
+    ck_assert_int_eq(kiln__file_make_directory(kiln_test_temp_path("file")), -ENOTDIR);
+    ck_assert_int_eq(kiln__file_make_directory(kiln_test_temp_path("file/a/b")), -ENOTDIR);
+    ck_assert_int_eq(kiln__file_make_directory(""), -ENOENT);
+    ck_assert_int_eq(kiln__file_make_directory("/proc/kiln/none"), -ENOENT);
+    memset(longest, 'a', sizeof longest);
+    longest[sizeof longest - 1] = '\0';
+    ck_assert_int_eq(kiln__file_make_directory(longest), -ENAMETOOLONG);
+    ck_assert_int_eq(symlink("elsewhere", kiln_test_temp_path("link")), 0);
+    ck_assert_int_lt(kiln__file_make_directory(kiln_test_temp_path("link/a")), 0);
+}
+END_TEST
+
+START_TEST(test_file__make_directory_follows_links_above)
+{
+    ck_assert_int_eq(mkdir(kiln_test_temp_path("real"), 0700), 0);
+    ck_assert_int_eq(symlink("real", kiln_test_temp_path("link")), 0);
+    int fd = kiln__file_make_directory(kiln_test_temp_path("link/a"));
+    ck_assert_int_ge(fd, 0);
+    close(fd);
+    ck_assert_int_eq(access(kiln_test_temp_path("real/a"), F_OK), 0);
+}
+END_TEST
+
+START_TEST(test_file__open_directory_makes_one_only_when_asked)
+{
+    struct stat status;
+    ck_assert_int_eq(kiln__file_open_directory(directory, "a", false), -ENOENT);
+    int fd = kiln__file_open_directory(directory, "a", true);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(fstat(fd, &status), 0);
+    ck_assert_uint_eq(status.st_mode, S_IFDIR | 0700);
+    close(fd);
+    fd = kiln__file_open_directory(directory, "a", false);
+    ck_assert_int_ge(fd, 0);
+    close(fd);
+    kiln_test_temp_write("file", "", 0);
+    ck_assert_int_eq(symlink("a", kiln_test_temp_path("link")), 0);
+    ck_assert_int_eq(kiln__file_open_directory(directory, "file", true), -ENOTDIR);
+    ck_assert_int_lt(kiln__file_open_directory(directory, "link", true), 0);
+}
+END_TEST
+
+typedef struct listing {
+    int calls, stop_after;
+    char names[16][32];
+} listing;
+
+static int note(void *data, const char *name)
+{
+    listing *seen = data;
+    ck_assert_int_lt(seen->calls, 16);
+    snprintf(seen->names[seen->calls++], sizeof seen->names[0], "%s", name);
+    return seen->calls == seen->stop_after;
+}
+
+static bool was_seen(const listing *seen, const char *name)
+{
+    for (int i = 0; i < seen->calls; i++)
+        if (!strcmp(seen->names[i], name))
+            return true;
+    return false;
+}
+
+START_TEST(test_file__list_visits_each_name_once_and_can_stop)
+{
+    listing seen = { 0 }, again = { 0 }, stopped = { .stop_after = 2 };
+    kiln_test_temp_write("a", "", 0);
+    kiln_test_temp_write(".b", "", 0);
+    kiln_test_temp_write("...", "", 0);
+    ck_assert_int_eq(kiln__file_list(directory, note, &seen), 0);
+    ck_assert_int_eq(seen.calls, 3);
+    ck_assert(was_seen(&seen, "a") && was_seen(&seen, ".b") && was_seen(&seen, "..."));
+    ck_assert_int_eq(kiln__file_list(directory, note, &again), 0);
+    ck_assert_int_eq(again.calls, 3);
+    ck_assert_int_eq(kiln__file_list(directory, note, &stopped), 0);
+    ck_assert_int_eq(stopped.calls, 2);
+    ck_assert_int_eq(kiln__file_list(-1, note, &seen), -EBADF);
+    kiln_test_temp_write("file", "", 0);
+    int file = openat(directory, "file", O_RDONLY | O_CLOEXEC);
+    ck_assert_int_eq(kiln__file_list(file, note, &seen), -ENOTDIR);
+    close(file);
+}
+END_TEST
+
+START_TEST(test_file__remove_same_spares_another_file)
+{
+    struct stat status;
+    kiln_test_temp_write("a", "bad", 3);
+    ck_assert_int_eq(fstatat(directory, "a", &status, 0), 0);
+    ck_assert_int_eq(kiln__file_publish(directory, "a", "good", 4, true), 0);
+    ck_assert_int_eq(kiln__file_remove_same(directory, "a", &status), -ESTALE);
+    assert_file("a", "good");
+    ck_assert_int_eq(fstatat(directory, "a", &status, 0), 0);
+    ck_assert_int_eq(kiln__file_remove_same(directory, "a", &status), 0);
+    ck_assert_int_eq(kiln__file_remove_same(directory, "a", &status), -ENOENT);
+}
+END_TEST
+
+START_TEST(test_file__temporary_directory_comes_and_goes)
+{
+    char path[PATH_MAX], other[PATH_MAX], tiny[8];
+    struct stat status;
+    ck_assert_int_eq(setenv("TMPDIR", kiln_test_temp_dir(), 1), 0);
+    ck_assert_int_eq(kiln__file_make_temporary(path, sizeof path), 0);
+    ck_assert_int_eq(kiln__file_make_temporary(other, sizeof other), 0);
+    ck_assert_str_ne(path, other);
+    ck_assert_int_eq(strncmp(path, kiln_test_temp_dir(), strlen(kiln_test_temp_dir())), 0);
+    ck_assert_int_eq(lstat(path, &status), 0);
+    ck_assert_uint_eq(status.st_mode, S_IFDIR | 0700);
+    kiln_test_temp_write("spared", "x", 1);
+    int fd = kiln__file_make_directory(path);
+    ck_assert_int_eq(kiln__file_publish(fd, "a.c", "x", 1, false), 0);
+    ck_assert_int_eq(symlinkat(kiln_test_temp_path("spared"), fd, "link"), 0);
+    close(fd);
+    kiln__file_remove_directory(path);
+    ck_assert_int_eq(lstat(path, &status), -1);
+    kiln__file_remove_directory(other);
+    kiln__file_remove_directory(other);
+    ck_assert_int_eq(kiln_test_temp_count("."), 1);
+    ck_assert_int_eq(kiln__file_make_temporary(tiny, sizeof tiny), -ENAMETOOLONG);
+}
+END_TEST
+
+START_TEST(test_file__temporary_directory_falls_back_to_tmp)
+{
+    char path[PATH_MAX];
+    ck_assert_int_eq(setenv("TMPDIR", "/nonexistent/kiln", 1), 0);
+    ck_assert_int_eq(kiln__file_make_temporary(path, sizeof path), 0);
+    ck_assert_int_eq(strncmp(path, "/tmp/kiln-", 10), 0);
+    kiln__file_remove_directory(path);
+    ck_assert_int_eq(access(path, F_OK), -1);
+}
+END_TEST
+
+START_TEST(test_file__no_call_leaks_a_descriptor)
+{
+    int before = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    close(before);
+    struct stat status;
+    void *bytes;
+    size_t length;
+    listing seen = { 0 };
+    kiln__file_publish(directory, "a", "x", 1, false);
+    kiln__file_publish(directory, "a", "x", 1, false);
+    kiln__file_publish(directory, "a", "x", 1, true);
+    kiln__file_publish(directory, "no/a", "x", 1, true);
+    kiln__file_read(&bytes, &length, directory, "a", 0, 0, &status);
+    kiln__file_read(&bytes, &length, directory, ".", 0, 0, &status);
+    kiln__file_list(directory, note, &seen);
+    kiln__file_remove_directory(kiln_test_temp_path("none"));
+    int after = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    close(after);
+    ck_assert_int_eq(after, before);
+}
+END_TEST
+
+static const struct {
+    mode_t mode;
+    uid_t other_owner;
+    nlink_t names;
+    const char *directory, *file; /* the start of the reason, NULL for none */
+} trusts[] = {
+    { S_IFDIR | 0700, 0, 2, NULL, "not a regular file" },
+    { S_IFDIR | 0755, 0, 9, NULL, "not a regular file" },
+    { S_IFDIR | 0770, 0, 2, "writable by group or others (mode 0770)", "not a regular file" },
+    { S_IFDIR | 01777, 0, 2, "writable by group or others (mode 1777)", "not a regular file" },
+    { S_IFDIR | 0700, 1, 2, "owned by user ", "not a regular file" },
+    { S_IFREG | 0600, 0, 1, "not a directory", NULL },
+    { S_IFREG | 0644, 0, 0, "not a directory", NULL },
+    { S_IFREG | 0602, 0, 1, "not a directory", "writable by group or others (mode 0602)" },
+    { S_IFREG | 0660, 0, 1, "not a directory", "writable by group or others (mode 0660)" },
+    { S_IFREG | 0600, 0, 2, "not a directory", "has 2 names" },
+    { S_IFREG | 0600, 1, 1, "not a directory", "owned by user " },
+    { S_IFIFO | 0600, 0, 1, "not a directory", "not a regular file" },
+    { S_IFLNK | 0777, 0, 1, "not a directory", "not a regular file" },
+};
+
+static void assert_reason(const char *reason, const char *expected)
+{
+    if (!expected)
+        ck_assert_msg(reason == NULL, "refused: %s", reason);
+    else
+        ck_assert_msg(reason && !strncmp(reason, expected, strlen(expected)), "'%s' and not '%s'",
+                      reason ? reason : "trusted", expected);
+}
+
+START_TEST(test_trust__refuses_what_others_could_have_written)
+{
+    char buffer[96];
+    struct stat status = { 0 };
+    status.st_mode = trusts[_i].mode;
+    status.st_nlink = trusts[_i].names;
+    status.st_uid = geteuid() + trusts[_i].other_owner;
+    assert_reason(kiln__trust_refuse_directory(&status, buffer, sizeof buffer), trusts[_i].directory);
+    assert_reason(kiln__trust_refuse_file(&status, buffer, sizeof buffer), trusts[_i].file);
+}
+END_TEST
+
+START_TEST(test_trust__names_both_owners)
+{
+    char buffer[96], expected[96];
+    struct stat status = { 0 };
+    status.st_mode = S_IFDIR | 0700;
+    status.st_uid = geteuid() + 7;
+    snprintf(expected, sizeof expected, "owned by user %u, expected %u", (unsigned)geteuid() + 7, (unsigned)geteuid());
+    ck_assert_str_eq(kiln__trust_refuse_directory(&status, buffer, sizeof buffer), expected);
+}
+END_TEST
+
+START_TEST(test_trust__process_with_another_effective_user_is_elevated)
+{
+    ck_assert(!kiln__trust_is_elevated());
+    if (geteuid() != 0)
+        return;
+    ck_assert_int_eq(seteuid(65534), 0);
+    ck_assert(kiln__trust_is_elevated());
+    ck_assert_int_eq(seteuid(0), 0);
+    ck_assert_int_eq(setegid(65534), 0);
+    ck_assert(kiln__trust_is_elevated());
+}
+END_TEST
+
+#define COUNT(array) (int)(sizeof(array) / sizeof *(array))
+
+static TCase *publish_case(const char *name, void (*refuse)(void))
+{
+    TCase *tcase = tcase_create(name);
+    kiln_test_temp_use(tcase);
+    tcase_add_checked_fixture(tcase, open_directory, close_directory);
+    if (refuse)
+        tcase_add_checked_fixture(tcase, refuse, NULL);
+    tcase_add_test(tcase, test_file__publish_makes_a_private_file);
+    tcase_add_test(tcase, test_file__publish_replaces_only_when_asked);
+    tcase_add_test(tcase, test_file__publish_failures_leave_nothing_behind);
+    tcase_add_test(tcase, test_file__publish_replaces_a_link_and_not_its_target);
+    tcase_add_test(tcase, test_file__publish_beyond_the_file_size_limit_fails_quietly);
+    tcase_add_test(tcase, test_file__reader_never_sees_a_part);
+    tcase_add_test(tcase, test_file__one_of_many_publishers_wins);
+    return tcase;
+}
+
+Suite *kiln_test_file_suite(void)
+{
+    Suite *suite = suite_create("file");
+    TCase *tcase = tcase_create("file");
+    kiln_test_temp_use(tcase);
+    tcase_add_checked_fixture(tcase, open_directory, close_directory);
+    tcase_add_test(tcase, test_file__read_gives_whole_file_and_status);
+    tcase_add_test(tcase, test_file__empty_file_is_an_empty_text);
+    tcase_add_test(tcase, test_file__read_refuses_what_is_too_large_missing_or_special);
+    tcase_add_test(tcase, test_file__read_without_memory_says_so);
+    tcase_add_test(tcase, test_file__make_directory_makes_missing_parents);
+    tcase_add_test(tcase, test_file__make_directory_says_what_is_in_the_way);
+    tcase_add_test(tcase, test_file__make_directory_follows_links_above);
+    tcase_add_test(tcase, test_file__open_directory_makes_one_only_when_asked);
+    tcase_add_test(tcase, test_file__list_visits_each_name_once_and_can_stop);
+    tcase_add_test(tcase, test_file__remove_same_spares_another_file);
+    tcase_add_test(tcase, test_file__temporary_directory_comes_and_goes);
+    tcase_add_test(tcase, test_file__temporary_directory_falls_back_to_tmp);
+    tcase_add_test(tcase, test_file__no_call_leaks_a_descriptor);
+    tcase_add_loop_test(tcase, test_trust__refuses_what_others_could_have_written, 0, COUNT(trusts));
+    tcase_add_test(tcase, test_trust__names_both_owners);
+    tcase_add_test(tcase, test_trust__process_with_another_effective_user_is_elevated);
+    suite_add_tcase(suite, tcase);
+    suite_add_tcase(suite, publish_case("publish", NULL));
+    suite_add_tcase(suite, publish_case("publish without unnamed files", refuse_unnamed_files));
+    suite_add_tcase(suite, publish_case("publish without links", refuse_links));
+    suite_add_tcase(suite, publish_case("publish without rename flags", refuse_rename_flags_too));
+    return suite;
+}

@@ -1,0 +1,329 @@
+#include "base/alloc.h"
+#include "support/suites.h"
+#include "template/manifest.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define COUNT(array) (int)(sizeof(array) / sizeof(*(array)))
+
+static const char sample[] = "//! template toy\r\n"
+                             "//! about    twice\n"
+                             "//! about    told\n"
+                             "//!\n"
+                             "//! inputs   1..3\n"
+                             "//! param    block 32..1024 step 32 = sm == 0 ? 1024 : 128   -- threads per block\n"
+                             "//! param    elems 1..64 = max(16 / bytes, vector) -- elements -- per thread\n"
+                             "//! param    vector 1, 2,4,8,16 = gcd(elems, 16 / bytes)\n"
+                             "//! param    cache plain,stream = sm >= 90 ? stream : plain -- hint\n"
+                             "/* not a declaration: */ //! param no 1..2 = 1\n"
+                             "//! require  elems % vector == 0 -- elems must be a multiple of vector\n"
+                             "//! require  block >= 32\n"
+                             "//! tile     block * elems\n"
+                             "//! entry    kiln_vector align vector * bytes\n"
+                             "//! entry    kiln_scalar align bytes\n"
+                             "text\n";
+
+static kiln__template *parse(const char *text)
+{
+    kiln_report report = KILN_REPORT_INIT;
+    kiln__template *template;
+    kiln_status status = kiln__template_parse(&template, text, NULL, &report);
+    ck_assert_msg(status == KILN_OK, "%s", report.message);
+    ck_assert_ptr_nonnull(template);
+    return template;
+}
+
+START_TEST(test_manifest__reads_every_declaration)
+{
+    kiln__template *t = parse(sample);
+    ck_assert_str_eq(t->name, "toy");
+    ck_assert_str_eq(t->doc, "twice told");
+    ck_assert_uint_eq(t->min_inputs, 1);
+    ck_assert_uint_eq(t->max_inputs, 3);
+    ck_assert_uint_eq(t->param_count, 4);
+    ck_assert_uint_eq(t->require_count, 2);
+    ck_assert_str_eq(t->requires[0].formula, "elems % vector == 0");
+    ck_assert_str_eq(t->requires[0].doc, "elems must be a multiple of vector");
+    ck_assert_str_eq(t->requires[1].doc, "block >= 32");
+    ck_assert_str_eq(t->tile, "block * elems");
+    ck_assert_uint_eq(t->entry_count, 2);
+    ck_assert_str_eq(t->entries[0].name, "kiln_vector");
+    ck_assert_str_eq(t->entries[0].align, "vector * bytes");
+    ck_assert_str_eq(t->entries[1].align, "bytes");
+    ck_assert_ptr_eq(t->text, sample);
+    ck_assert_ptr_null(t->cpu_text);
+    kiln__template_free(t);
+}
+END_TEST
+
+START_TEST(test_manifest__reads_params_of_each_kind)
+{
+    kiln__template *t = parse(sample);
+    const kiln__param *block = &t->params[0], *vector = &t->params[2], *cache = &t->params[3];
+    ck_assert_str_eq(block->name, "block");
+    ck_assert_str_eq(block->values, "32..1024 step 32");
+    ck_assert_str_eq(block->default_text, "sm == 0 ? 1024 : 128");
+    ck_assert_str_eq(block->doc, "threads per block");
+    ck_assert(!block->is_enum && !block->is_list);
+    ck_assert_int_eq(block->low, 32);
+    ck_assert_int_eq(block->high, 1024);
+    ck_assert_int_eq(block->step, 32);
+    ck_assert_str_eq(t->params[1].doc, "elements -- per thread");
+    ck_assert_int_eq(t->params[1].step, 1);
+    ck_assert(vector->is_list && vector->count == 5);
+    ck_assert_int_eq(vector->list[1], 2);
+    ck_assert_int_eq(vector->low, 1);
+    ck_assert_int_eq(vector->high, 16);
+    ck_assert_str_eq(vector->doc, "");
+    ck_assert(cache->is_enum && cache->count == 2);
+    ck_assert_str_eq(cache->words[1], "stream");
+    ck_assert_int_eq(kiln__template_param(t, "vector", 6), 2);
+    ck_assert_int_eq(kiln__template_param(t, "vector", 5), -1);
+    kiln__template_free(t);
+}
+END_TEST
+
+/* A whole template but for one line. */
+#define HEAD             \
+    "//! template toy\n" \
+    "//! inputs 1\n"     \
+    "//! param block 32..64 = 32\n"
+#define TAIL           \
+    "//! tile block\n" \
+    "//! entry go align bytes\n"
+#define WITH(line) HEAD line "\n" TAIL
+
+static const struct {
+    const char *text;
+    unsigned line;
+    const char *problem;
+} bad[] = {
+    { WITH("//! parm x 1..2 = 1"), 4, "unknown declaration 'parm': did you mean param?" },
+    { WITH("//! zzz"), 4, "unknown declaration 'zzz': template, about, inputs, param, require, tile or entry" },
+    { WITH("//! template other"), 4, "'template' is given twice" },
+    { WITH("//! inputs 2"), 4, "'inputs' is given twice" },
+    { WITH("//! tile 1\n//! tile 2"), 5, "'tile' is given twice" },
+    { WITH("//! param Elems 1..2 = 1"), 4, "'Elems' cannot name a param" },
+    { WITH("//! param block 1..2 = 1"), 4, "'block' cannot name a param" },
+    { WITH("//! param sm 1..2 = 1"), 4, "'sm' cannot name a param" },
+    { WITH("//! param n 1..2 = 1"), 4, "'n' cannot name a param" },
+    { WITH("//! param"), 4, "'' cannot name a param" },
+    { WITH("//! param a 1..2"), 4, "param a has no default" },
+    { WITH("//! param a = 1"), 4, "param a has no values" },
+    { WITH("//! param a 2..1 = 1"), 4, "'2..1' is not a range" },
+    { WITH("//! param a 1..2 step 0 = 1"), 4, "'1..2 step 0' is not a range" },
+    { WITH("//! param a 1..2147483648 = 1"), 4, "'1..2147483648' is not a range" },
+    { WITH("//! param a 1,3,2 = 1"), 4, "'2' is out of order" },
+    { WITH("//! param a 1,2x = 1"), 4, "'2x' is not a whole number" },
+    { WITH("//! param a 1,,2 = 1"), 4, "'' is not a whole number" },
+    { WITH("//! param a on,on = on"), 4, "'on' is not a new word" },
+    { WITH("//! param a on,Off = on"), 4, "'Off' is not a new word" },
+    { WITH("//! param a 1..9 = blok"), 4, "formula 'blok': unknown name 'blok'" },
+    { WITH("//! param a on,off = onn"), 4, "formula 'onn': unknown name 'onn'" },
+    { WITH("//! param a 1..9 = 1 +"), 4, "formula '1 +': a value is missing at the end" },
+    { WITH("//! require blok > 1 -- no"), 4, "formula 'blok > 1': unknown name 'blok'" },
+    { WITH("//! require"), 4, "formula '': a value is missing" },
+    { WITH("//! entry other bytes"), 4, "write entry NAME align FORMULA" },
+    { WITH("//! entry 1a align bytes"), 4, "write entry NAME align FORMULA" },
+    { WITH("//! entry other align byts"), 4, "formula 'byts': unknown name 'byts'" },
+    { WITH("//! entry go align bytes"), 6, "entry go is given twice" },
+    { HEAD "//! entry go align bytes\n//! tile blok\n", 5, "formula 'blok': unknown name 'blok'" },
+    { "//! inputs 1\n", 1, "the declaration 'template NAME' is missing" },
+    { "//! template toy\n", 1, "the declaration 'inputs LOW..HIGH' is missing" },
+    { HEAD, 3, "the declaration 'tile FORMULA' is missing" },
+    { HEAD "//! tile 1\n", 4, "the declaration 'entry NAME align FORMULA' is missing" },
+    { "//! template toy\n//! inputs 1\n"
+      "//! tile 1\n//! entry go align 1\n",
+      4, "the declaration 'param block' is" },
+    { "//! template toy\n//! inputs 1\n//! param block a,b = a\n" TAIL, 3, "param block must be a number" },
+    { "//! template Toy\n", 1, "'Toy' is not a name" },
+    { "//! inputs 0..1\n", 1, "inputs '0..1' is not a range within 1..3" },
+    { "//! inputs 1..4\n", 1, "inputs '1..4' is not a range within 1..3" },
+    { "//! inputs 3..2\n", 1, "inputs '3..2' is not a range within 1..3" },
+    { "//! inputs\n", 1, "inputs '' is not a range within 1..3" },
+};
+
+START_TEST(test_manifest__failure_names_line_and_culprit)
+{
+    kiln_report report = KILN_REPORT_INIT;
+    kiln__template *template = (kiln__template *)&report;
+    char line[24];
+    ck_assert_int_eq(kiln__template_parse(&template, bad[_i].text, NULL, &report), KILN_ESPEC);
+    ck_assert_ptr_null(template);
+    snprintf(line, sizeof(line), ", line %u: ", bad[_i].line);
+    ck_assert_msg(strstr(report.message, line) != NULL, "%s", report.message);
+    ck_assert_msg(strstr(report.message, bad[_i].problem) != NULL, "%s", report.message);
+    ck_assert_str_eq(report.stage, "spec");
+}
+END_TEST
+
+/* "//! HEAD<0>TAIL" and so on, `count` lines, within a whole template. */
+static char *repeat(const char *head, const char *tail, int count)
+{
+    size_t room = strlen(HEAD TAIL) + (size_t)count * (strlen(head) + strlen(tail) + 20) + 1;
+    char *text = malloc(room);
+    ck_assert_ptr_nonnull(text);
+    size_t length = (size_t)snprintf(text, room, "%s", HEAD);
+    for (int i = 0; i < count; i++)
+        length += (size_t)snprintf(text + length, room - length, "//! %s%d%s\n", head, i, tail);
+    snprintf(text + length, room - length, "%s", TAIL);
+    return text;
+}
+
+static const struct {
+    const char *head, *tail;
+    int most;
+} limits[] = {
+    { "param p", " 1..2 = 1", KILN__PARAMS_MAX - 1 },
+    { "require ", "", KILN__REQUIRES_MAX },
+    { "entry e", " align 1", KILN__ENTRIES_MAX - 1 },
+};
+
+START_TEST(test_manifest__declarations_fit_to_the_limit_and_no_further)
+{
+    kiln_report report = KILN_REPORT_INIT;
+    kiln__template *template;
+    char *text = repeat(limits[_i].head, limits[_i].tail, limits[_i].most);
+    kiln__template_free(parse(text));
+    free(text);
+    text = repeat(limits[_i].head, limits[_i].tail, limits[_i].most + 1);
+    ck_assert_int_eq(kiln__template_parse(&template, text, NULL, &report), KILN_ESPEC);
+    ck_assert_msg(strstr(report.message, "more than") != NULL, "%s", report.message);
+    free(text);
+}
+END_TEST
+
+static const struct {
+    const char *param, *text;
+    int64_t value; /* -1: refused */
+    const char *problem;
+} values[] = {
+    { "block", "32", 32, "" },
+    { "block", "1024", 1024, "" },
+    { "block", "0064", 64, "" },
+    { "block", "100", -1, "block=100 is not a multiple of 32: the nearest are 96 and 128" },
+    { "block", "2048", -1, "block=2048 is above 1024" },
+    { "block", "31", -1, "block=31 is below 32" },
+    { "block", "0", -1, "block=0 is below 32" },
+    { "block", "99999999999999999999999", -1, "block=99999999999999999999999 is above 1024" },
+    { "block", "-32", -1, "block=-32 is not a whole number: block allows 32..1024 step 32" },
+    { "block", "64.0", -1, "block=64.0 is not a whole number: block allows 32..1024 step 32" },
+    { "block", "", -1, "block= is not a whole number: block allows 32..1024 step 32" },
+    { "elems", "7", 7, "" },
+    { "vector", "16", 16, "" },
+    { "vector", "3", -1, "vector=3 is not one of 1, 2,4,8,16: the nearest are 2 and 4" },
+    { "vector", "12", -1, "vector=12 is not one of 1, 2,4,8,16: the nearest are 8 and 16" },
+    { "vector", "17", -1, "vector=17 is above 16" },
+    { "cache", "stream", 1, "" },
+    { "cache", "plain", 0, "" },
+    { "cache", "stram", -1, "unknown cache 'stram': did you mean stream?" },
+    { "cache", "none", -1, "unknown cache 'none': plain or stream" },
+    { "cache", "1", -1, "unknown cache '1': plain or stream" },
+};
+
+START_TEST(test_manifest__lists_have_at_most_64_values)
+{
+    kiln_report report = KILN_REPORT_INIT;
+    kiln__template *template;
+    char list[400] = "param long 0", tail[] = " = 1\n";
+    for (int i = 1, length = 12; i < 64; i++)
+        length += snprintf(list + length, sizeof(list) - (size_t)length, ",%d", i);
+    char text[1000];
+    snprintf(text, sizeof(text), "%s//! %s%s%s", HEAD, list, tail, TAIL);
+    kiln__template_free(parse(text));
+    snprintf(text, sizeof(text), "%s//! %s,64%s%s", HEAD, list, tail, TAIL);
+    ck_assert_int_eq(kiln__template_parse(&template, text, NULL, &report), KILN_ESPEC);
+    ck_assert_str_eq(report.message, "template toy, line 4: param long has more than 64 values");
+}
+END_TEST
+
+START_TEST(test_manifest__value_is_allowed_or_the_nearest_is_named)
+{
+    kiln__template *t = parse(sample);
+    char problem[200] = "";
+    int64_t value = -1;
+    const kiln__param *param = &t->params[kiln__template_param(t, values[_i].param, strlen(values[_i].param))];
+    bool allowed = kiln__param_parse(param, values[_i].text, strlen(values[_i].text), &value, problem, sizeof(problem));
+    ck_assert_str_eq(problem, values[_i].problem);
+    ck_assert_int_eq(value, values[_i].value);
+    ck_assert_int_eq(allowed, values[_i].value >= 0);
+    kiln__template_free(t);
+}
+END_TEST
+
+START_TEST(test_manifest__range_that_does_not_begin_at_a_multiple_says_so)
+{
+    kiln__template *t = parse(WITH("//! param odd 1..8 step 2 = 1"));
+    char problem[200] = "";
+    int64_t value;
+    ck_assert(kiln__param_parse(&t->params[1], "7", 1, &value, problem, sizeof(problem)));
+    ck_assert(!kiln__param_parse(&t->params[1], "4", 1, &value, problem, sizeof(problem)));
+    ck_assert_str_eq(problem, "odd=4 is not in 1..8 step 2: the nearest are 3 and 5");
+    ck_assert(!kiln__param_parse(&t->params[1], "8", 1, &value, problem, sizeof(problem)));
+    ck_assert_str_eq(problem, "odd=8 is not in 1..8 step 2: the nearest is 7");
+    kiln__template_free(t);
+}
+END_TEST
+
+static int allocations_left;
+
+static int allow_some(void)
+{
+    return allocations_left-- <= 0;
+}
+
+START_TEST(test_manifest__every_failed_allocation_is_reported)
+{
+    kiln_status status = KILN_ENOMEM;
+    int attempts = 0;
+    for (; status == KILN_ENOMEM; attempts++) {
+        kiln__template *template = NULL;
+        allocations_left = attempts;
+        kiln__alloc_set_hook(allow_some);
+        status = kiln__template_parse(&template, sample, NULL, NULL);
+        kiln__alloc_set_hook(NULL);
+        ck_assert((status == KILN_OK) == (template != NULL));
+        kiln__template_free(template);
+    }
+    ck_assert_int_eq(status, KILN_OK);
+    ck_assert_int_gt(attempts, 20);
+}
+END_TEST
+
+START_TEST(test_manifest__broken_bytes_are_refused_without_harm)
+{
+    unsigned seed = 1;
+    char text[sizeof(sample)];
+    for (int round = 0; round < 20000; round++) {
+        kiln__template *template;
+        memcpy(text, sample, sizeof(sample));
+        for (int i = 0; i <= round % 3; i++) {
+            seed = seed * 1103515245u + 12345u;
+            text[(seed >> 8) % (sizeof(sample) - 1)] = (char)((seed >> 24) | 1);
+        }
+        if (kiln__template_parse(&template, text, NULL, NULL) == KILN_OK)
+            kiln__template_free(template);
+        else
+            ck_assert_ptr_null(template);
+    }
+}
+END_TEST
+
+Suite *kiln_test_manifest_suite(void)
+{
+    Suite *suite = suite_create("manifest");
+    TCase *tcase = tcase_create("manifest");
+    tcase_set_timeout(tcase, 60);
+    tcase_add_test(tcase, test_manifest__reads_every_declaration);
+    tcase_add_test(tcase, test_manifest__reads_params_of_each_kind);
+    tcase_add_loop_test(tcase, test_manifest__failure_names_line_and_culprit, 0, COUNT(bad));
+    tcase_add_loop_test(tcase, test_manifest__declarations_fit_to_the_limit_and_no_further, 0, COUNT(limits));
+    tcase_add_test(tcase, test_manifest__lists_have_at_most_64_values);
+    tcase_add_loop_test(tcase, test_manifest__value_is_allowed_or_the_nearest_is_named, 0, COUNT(values));
+    tcase_add_test(tcase, test_manifest__range_that_does_not_begin_at_a_multiple_says_so);
+    tcase_add_test(tcase, test_manifest__every_failed_allocation_is_reported);
+    tcase_add_test(tcase, test_manifest__broken_bytes_are_refused_without_harm);
+    suite_add_tcase(suite, tcase);
+    return suite;
+}

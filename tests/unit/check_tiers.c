@@ -1,0 +1,97 @@
+#include "store/memory.h"
+#include "store/tiers.h"
+#include "support/blobs.h"
+#include "support/suites.h"
+
+static int closed;
+
+static void count_close(kiln__store *store)
+{
+    (void)store;
+    closed++;
+}
+
+static const kiln__store_vtable closing_vtable = { "closing", NULL, NULL, NULL, count_close };
+
+static bool has(kiln__store *store, const kiln__key *key)
+{
+    kiln__blob *blob = store->vtable->get(store, key);
+    kiln__blob_release(blob);
+    return blob != NULL;
+}
+
+START_TEST(test_tiers__slow_hit_is_put_into_the_faster_ones)
+{
+    kiln__tiers tiers = { 0 };
+    size_t tier = 99;
+    kiln__key key = kiln_test_key("one", "cc-1");
+    kiln__blob *blob = kiln_test_blob("one", "cc-1", "abc", 3);
+    for (int i = 0; i < 3; i++)
+        kiln__tiers_add(&tiers, kiln__memory_store_open(1 << 20));
+    ck_assert_ptr_null(kiln__tiers_get(&tiers, &key, &tier));
+    ck_assert_uint_eq(tier, 99);
+    tiers.stores[1]->vtable->put(tiers.stores[1], blob);
+    kiln__blob *found = kiln__tiers_get(&tiers, &key, &tier);
+    ck_assert_ptr_eq(found, blob);
+    ck_assert_uint_eq(tier, 1);
+    ck_assert(has(tiers.stores[0], &key));
+    ck_assert(!has(tiers.stores[2], &key));
+    kiln__blob_release(found);
+    found = kiln__tiers_get(&tiers, &key, &tier);
+    ck_assert_uint_eq(tier, 0);
+    kiln__blob_release(found);
+    kiln__blob_release(kiln__tiers_get(&tiers, &key, NULL));
+    ck_assert_uint_eq(atomic_load(&blob->refs), 3);
+    kiln__tiers_fini(&tiers);
+    ck_assert_uint_eq(atomic_load(&blob->refs), 1);
+    kiln__blob_release(blob);
+}
+END_TEST
+
+START_TEST(test_tiers__put_and_drop_reach_all)
+{
+    kiln__tiers tiers = { 0 };
+    kiln__key key = kiln_test_key("one", "cc-1");
+    kiln__blob *blob = kiln_test_blob("one", "cc-1", "abc", 3);
+    kiln__tiers_add(&tiers, kiln__memory_store_open(1 << 20));
+    kiln__tiers_add(&tiers, kiln__memory_store_open(1 << 20));
+    kiln__tiers_put(&tiers, blob);
+    ck_assert(has(tiers.stores[0], &key) && has(tiers.stores[1], &key));
+    kiln__tiers_drop(&tiers, &key);
+    ck_assert(!has(tiers.stores[0], &key) && !has(tiers.stores[1], &key));
+    kiln__tiers_fini(&tiers);
+    kiln__blob_release(blob);
+}
+END_TEST
+
+START_TEST(test_tiers__absent_and_surplus_stores_do_no_harm)
+{
+    static kiln__store stores[KILN__TIERS_MAX + 1];
+    kiln__tiers tiers = { 0 };
+    kiln__key key = kiln_test_key("one", "cc-1");
+    closed = 0;
+    ck_assert_ptr_null(kiln__tiers_get(&tiers, &key, NULL));
+    kiln__tiers_add(&tiers, NULL);
+    ck_assert_uint_eq(tiers.count, 0);
+    for (int i = 0; i <= KILN__TIERS_MAX; i++) {
+        stores[i].vtable = &closing_vtable;
+        kiln__tiers_add(&tiers, &stores[i]);
+    }
+    ck_assert_uint_eq(tiers.count, KILN__TIERS_MAX);
+    ck_assert_int_eq(closed, 1);
+    kiln__tiers_fini(&tiers);
+    ck_assert_int_eq(closed, KILN__TIERS_MAX + 1);
+    ck_assert_uint_eq(tiers.count, 0);
+}
+END_TEST
+
+Suite *kiln_test_tiers_suite(void)
+{
+    Suite *suite = suite_create("tiers");
+    TCase *tests = tcase_create("tiers");
+    tcase_add_test(tests, test_tiers__slow_hit_is_put_into_the_faster_ones);
+    tcase_add_test(tests, test_tiers__put_and_drop_reach_all);
+    tcase_add_test(tests, test_tiers__absent_and_surplus_stores_do_no_harm);
+    suite_add_tcase(suite, tests);
+    return suite;
+}

@@ -1,0 +1,50 @@
+#!/usr/bin/env python3
+"""Checks that functions, statuses, environment variables and subcommands are documented."""
+import re
+import sys
+from pathlib import Path
+
+root = Path(__file__).resolve().parents[2]
+problems = []
+
+
+def read(path):
+    return path.read_text(encoding="utf-8") if path.is_file() else ""
+
+
+header = read(root / "include/kiln/kiln.h")
+pages = {path: read(path) for path in [root / "README.md", *sorted((root / "docs").rglob("*"))]
+         if path.suffix in (".md", ".1")}
+every_page = "\n".join(pages.values())
+
+# A function is documented by a comment in its block: the lines without a blank line around its declaration.
+for block in re.split(r"\n\s*\n", header):
+    for name in re.findall(r"^KILN_API[^;(]*?\b(kiln_\w+)\s*\(", block, re.MULTILINE):
+        if "/*" not in block:
+            problems.append(f"include/kiln/kiln.h: {name} has no comment above it")
+
+errors_page = read(root / "docs/errors.md")
+for name in re.findall(r"^\s*X\((E\w+), -\d+,", header, re.MULTILINE):
+    if f"KILN_{name}" not in errors_page:
+        problems.append(f"docs/errors.md: KILN_{name} is not described")
+
+variables = set(re.findall(r"(?:NULL|0): (KILN_[A-Z_]+)", header))
+for directory in ("src", "tools"):
+    for path in sorted((root / directory).rglob("*")):
+        if path.suffix in (".c", ".h"):
+            variables.update(re.findall(r'env\w*\(\s*"(KILN_[A-Z_]+)"', read(path)))
+for script in ("tools/quickstart", "tools/check"):
+    variables.update(re.findall(r"^  (KILN_[A-Z_]+)=", read(root / script), re.MULTILINE))
+for name in sorted(variables):
+    if not re.search(rf"\b{name}\b", every_page):
+        problems.append(f"docs/: the environment variable {name} is in no page")
+
+manual = read(root / "docs/man/kiln.1")
+for path in sorted((root / "tools/kiln").glob("cmd_*.c")):
+    command = path.stem.removeprefix("cmd_")
+    if not re.search(rf"\b{command}\b", manual):
+        problems.append(f"docs/man/kiln.1: the subcommand {command} is not described")
+
+for problem in problems:
+    print(problem, file=sys.stderr)
+sys.exit(1 if problems else 0)

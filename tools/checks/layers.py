@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+"""Proves that every file of src/ includes only its own layer and those below it and is in its build list, and a few
+rules beside."""
+import re
+import sys
+from pathlib import Path
+
+LAYERS = ["base", "os", "template", "store", "wisdom", "backend", "compile", "wire", "service", "tune", "daemon", "api"]
+# Layers that may use less than everything below them.
+NARROW = {"template": {"base"}, "store": {"base", "os"}}
+# System headers and the only places that may include them.
+RESERVED = {
+    "uv.h": ("src/service/", "src/os/process", "src/wire/", "src/daemon/"),
+    "cuda.h": (),
+    "cuda_runtime.h": (),
+    "nvrtc.h": (),
+    "curl/curl.h": ("src/daemon/",),
+    "hiredis/hiredis.h": ("src/daemon/",),
+}
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
+
+root = Path(__file__).resolve().parents[2]
+problems = []
+
+
+def layer_of(path):
+    """The layer of a path relative to src/: its first directory, or "api" for api.c and its parts."""
+    if "/" in path:
+        return path.split("/")[0]
+    return "api" if path.startswith("api") else path
+
+
+def includes(path):
+    for mark, name in INCLUDE.findall(path.read_text(encoding="utf-8")):
+        yield mark == '"', name
+
+
+def check_quoted(relative, name):
+    """An include of another file of src/, named from src/."""
+    if not (root / "src" / name).is_file():
+        return f"includes \"{name}\", which is not a file of src/ (name it from src/)"
+    own, other = layer_of(relative), layer_of(name)
+    for layer in (own, other):
+        if layer not in LAYERS:
+            return f"layer '{layer}' is unknown; layers are {' < '.join(LAYERS)}"
+    if own == other:
+        return None
+    if LAYERS.index(other) > LAYERS.index(own):
+        return f"includes \"{name}\": {other} is above {own}"
+    if other not in NARROW.get(own, {other}):
+        return f"includes \"{name}\": {own} may use only {', '.join(sorted(NARROW[own]))}"
+    return None
+
+
+def check_source(path):
+    relative = path.relative_to(root / "src").as_posix()
+    for quoted, name in includes(path):
+        problem = None
+        if quoted:
+            problem = check_quoted(relative, name)
+        elif name in RESERVED and not f"src/{relative}".startswith(RESERVED[name] or ("\0",)):
+            problem = f"includes <{name}>, which is allowed in {', '.join(RESERVED[name]) or 'no file'}"
+        if problem:
+            problems.append(f"src/{relative}: {problem}")
+
+
+def check_command(path):
+    for quoted, name in includes(path):
+        if quoted and not (path.parent / name).is_file():
+            problems.append(f"{path.relative_to(root)}: includes \"{name}\"; the command uses <kiln/kiln.h> only")
+
+
+def check_public_header(path):
+    allowed = {"stddef.h", "stdint.h"}
+    for _, name in includes(path):
+        if name not in allowed:
+            problems.append(f"{path.relative_to(root)}: includes {name}; only {', '.join(sorted(allowed))} are allowed")
+
+
+def files(directory):
+    return sorted(path for path in (root / directory).rglob("*") if path.suffix in (".c", ".h"))
+
+
+def check_list(directory, sources):
+    """Every .c file is in the list of its CMakeLists.txt."""
+    listed = (root / directory / "CMakeLists.txt").read_text(encoding="utf-8")
+    for path in sources:
+        name = path.relative_to(root / directory).as_posix()
+        if path.suffix == ".c" and not re.search(rf"(?<!\S){re.escape(name)}(?![\w/])", listed):
+            problems.append(f"{directory}/CMakeLists.txt: does not list {name}")
+
+
+for source in files("src"):
+    check_source(source)
+for source in files("tools/kiln"):
+    check_command(source)
+check_list("src", files("src"))
+check_list("tools", files("tools/kiln"))
+check_public_header(root / "include/kiln/kiln.h")
+for line in problems:
+    print(line, file=sys.stderr)
+sys.exit(1 if problems else 0)

@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# tools/checks/symbols.sh DIRECTORY
+# The shared library in DIRECTORY exports what kiln.h declares and nothing else; the static one defines no global name
+# without the prefix kiln_.
+set -euo pipefail
+
+directory=${1:?usage: symbols.sh DIRECTORY}
+header=$(dirname "$0")/../../include/kiln/kiln.h
+
+declared=$(grep -E '^KILN_API' "$header" | grep -oE '\bkiln_[a-z0-9_]+ ?\(' | tr -d ' (' | sort -u)
+exported=$(nm -D --defined-only "$directory/libkiln.so" | awk '{ print $NF }' | sort -u)
+difference=$(diff <(echo "$declared") <(echo "$exported") || true)
+if [ -n "$difference" ]; then
+    echo "libkiln.so does not export exactly what kiln.h declares ('<' is missing, '>' should be hidden):" >&2
+    grep '^[<>]' <<<"$difference" >&2
+    exit 1
+fi
+
+foreign=$(nm --defined-only --extern-only "$directory/libkiln.a" | awk 'NF == 3 { print $3 }' | grep -v '^kiln_' || true)
+if [ -n "$foreign" ]; then
+    echo "libkiln.a defines global names without the prefix kiln_:" >&2
+    echo "$foreign" >&2
+    exit 1
+fi

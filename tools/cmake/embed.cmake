@@ -1,0 +1,31 @@
+# cmake -D OUTPUT=embedded.c -P embed.cmake -- FILE...
+# Writes a C file that holds the bytes of each FILE under its base name.
+set(files "")
+set(seen_separator OFF)
+math(EXPR last "${CMAKE_ARGC} - 1")
+foreach(index RANGE ${last})
+    if(seen_separator)
+        list(APPEND files "${CMAKE_ARGV${index}}")
+    elseif(CMAKE_ARGV${index} STREQUAL "--")
+        set(seen_separator ON)
+    endif()
+endforeach()
+
+set(arrays "")
+set(rows "")
+set(count 0)
+foreach(path IN LISTS files)
+    file(READ "${path}" hex HEX)
+    string(LENGTH "${hex}" digits)
+    math(EXPR length "${digits} / 2")
+    string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${hex}")
+    string(REPEAT "....." 20 line)
+    string(REGEX REPLACE "(${line})" "\\1\n" bytes "${bytes}")
+    get_filename_component(name "${path}" NAME)
+    string(APPEND arrays "static const unsigned char text${count}[] = {\n${bytes}0x00};\n")
+    string(APPEND rows "    {\"${name}\", (const char *)text${count}, ${length}},\n")
+    math(EXPR count "${count} + 1")
+endforeach()
+
+file(WRITE "${OUTPUT}" "#include \"template/embedded.h\"\n\n${arrays}
+const kiln__embedded_file kiln__embedded_files[] = {\n${rows}};\nconst size_t kiln__embedded_count = ${count};\n")
