@@ -32,6 +32,7 @@
     X(launch)                  \
     X(nvrtc)                   \
     X(faults)                  \
+    X(cc)                      \
     X(cpu)                     \
     X(measure)                 \
     X(api)

@@ -1,0 +1,70 @@
+"""What the documentation shows is what the command does."""
+
+import os
+import re
+import shlex
+import unittest
+
+import numpy as np
+
+from support import KilnTest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+# The messages that docs/spec.md shows, and a spec that brings out each.
+MESSAGES = {
+    "unknown op 'hardsigmod': did you mean hardsigmoid?": "op=hardsigmod",
+    "op add takes 2 inputs, got 1": "op=add(x)",
+    "op hardtanh takes at most 2 parameters (lo, hi), got 3": "op=hardtanh(1,2,3)",
+    "block=100 is not a multiple of 32: the nearest are 96 and 128": "op=relu6 block=100",
+    "block=2048 is above 1024": "op=relu6 block=2048",
+    "elems=6 vector=4: elems must be a multiple of vector": "op=relu6 elems=6 vector=4",
+    "vector=8 dtype=f32 target=sm_90: vector must not exceed 16 bytes per access (32 from sm_100 on)":
+        "op=relu6 dtype=f32 elems=8 vector=8 target=sm_90",
+    "unknown dtype 'f31': f32, f64, f16 or bf16": "op=relu6 dtype=f31",
+    "unknown field 'blok': did you mean block?": "op=relu6 blok=64",
+    "unknown target 'sm90': did you mean sm_90?": "op=relu6 target=sm90",
+    "field block given twice": "op=relu6 block=64 block=64",
+}
+
+
+def read(name):
+    with open(os.path.join(ROOT, name), encoding="utf-8") as file:
+        return file.read()
+
+
+class Docs(KilnTest):
+    def test_table_of_operations_is_the_commands(self):
+        self.assertIn(self.kiln("ops", "--markdown").stdout, read("docs/ops.md"))
+
+    def test_messages_are_as_shown(self):
+        section = read("docs/spec.md").split("## When something is wrong")[1].split("\n## ")[0]
+        shown = [line.strip() for line in section.splitlines() if line.startswith("    ")]
+        self.assertEqual(sorted(shown), sorted(MESSAGES))
+        for message, spec in MESSAGES.items():
+            result = self.kiln("show", spec, "--source", status=2)
+            self.assertIn(message, result.stderr)
+
+    def test_examples_of_specs_parse(self):
+        specs = re.findall(r"^    (op=\S+(?: [a-z]+=\S+)*)(?:  |$)", read("docs/spec.md"), re.M)
+        self.assertGreater(len(specs), 8)
+        for spec in specs:
+            if ".." not in spec:
+                target = "" if "target=" in spec else " target=cpu"
+                self.kiln("show", spec + target, "--source")
+
+    def test_commands_of_the_readme_run(self):
+        x = np.random.default_rng(1).normal(size=(64, 100)).astype(np.float32)
+        self.save("x.npy", x)
+        commands = [line.split("#")[0] for line in read("README.md").splitlines() if line.startswith("    kiln ")]
+        self.assertGreater(len(commands), 6)
+        for command in commands:
+            words = [w.replace("4096x393216", "4096x16") for w in shlex.split(command)[1:]]
+            self.kiln(*words, cwd=self.dir)
+        y = np.clip(x + np.float32(3), 0, 6) * np.float32(1 / 6)
+        np.testing.assert_array_equal(np.load(self.path("y.npy")), y)
+        np.testing.assert_array_equal(np.load(self.path("z.npy")), x + y)
+
+
+if __name__ == "__main__":
+    unittest.main()
