@@ -1,80 +1,60 @@
 #include "backend/cuda/driver.h"
 
+#include "backend/cuda/table.h"
 #include "base/alloc.h"
 #include "base/text.h"
-#include "os/dylib.h"
-#include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
 
 #define DEFAULT_NAME "libcuda.so.1"
 
-typedef enum need { REQUIRED, OPTIONAL } need;
-
-typedef struct row {
-    need need;
-    const char *name, *exported;
-    int version;
-    size_t offset; /* of the member in kiln__driver */
-} symbol_row;
-
-static const symbol_row rows[] = {
+static const kiln__symbol rows[] = {
 #define ROW(need, name, suffix, version, result, parameters) \
-    { need, #name, #name #suffix, version, offsetof(kiln__driver, name) },
+    { KILN__##need, #name, #name #suffix, version, offsetof(kiln__driver, name) },
     KILN__CUDA_SYMBOLS(ROW)
 #undef ROW
 };
 
-/* A driver has functions under names that carry a version, and cuGetProcAddress to find the right one; what it does
+typedef struct source {
+    kiln__dylib *library;
+    kiln__cu_get_proc_address get;
+} source;
+
+/* A driver has functions under names that carry a version, and cuGetProcAddress to find the right one; what that does
  * not know may still be exported by a library that stands in for the driver. */
-static void *find(kiln__dylib *library, kiln__cu_get_proc_address get, const symbol_row *row)
+static void *find(void *data, const kiln__symbol *row)
 {
+    const source *from = data;
     void *address = NULL;
     kiln__cu_enum found = KILN__CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
-    if (get != NULL &&
-        get(row->name, &address, row->version, KILN__CU_GET_PROC_ADDRESS_LEGACY_STREAM, &found) == KILN__CUDA_SUCCESS &&
+    if (from->get != NULL &&
+        from->get(row->name, &address, row->version, KILN__CU_GET_PROC_ADDRESS_LEGACY_STREAM, &found) ==
+            KILN__CUDA_SUCCESS &&
         found == KILN__CU_GET_PROC_ADDRESS_SUCCESS && address != NULL)
         return address;
-    return kiln__dylib_symbol(library, row->exported);
+    return kiln__dylib_symbol(from->library, row->exported);
 }
 
-/* The first required function that is missing, or NULL. */
-static const symbol_row *fill(kiln__driver *driver, kiln__dylib *library)
+static const kiln__symbol *fill(kiln__driver *driver, kiln__dylib *library)
 {
-    kiln__cu_get_proc_address get = NULL;
+    source from = { library, NULL };
     void *symbol = kiln__dylib_symbol(library, KILN__CUDA_GET_PROC_ADDRESS);
-    memcpy(&get, &symbol, sizeof(get));
-    const symbol_row *missing = NULL;
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        void *address = find(library, get, &rows[i]);
-        memcpy((char *)driver + rows[i].offset, &address, sizeof(address));
-        if (address == NULL && rows[i].need == REQUIRED && missing == NULL)
-            missing = &rows[i];
-    }
-    return missing;
+    memcpy(&from.get, &symbol, sizeof(from.get));
+    return kiln__table_fill(driver, rows, sizeof(rows) / sizeof(rows[0]), find, &from);
 }
 
-/* The driver keeps threads, thread-local data and exit handlers of its own and does not survive being unmapped, so the
- * library stays for good: closing the handle afterwards gives back only the handle. */
-static void pin(const kiln__dylib *library)
-{
-    const char *path = kiln__dylib_path(library);
-    void *handle = path[0] != '\0' ? dlopen(path, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE) : NULL;
-    if (handle != NULL)
-        dlclose(handle);
-}
-
-static kiln_status fail_missing(const kiln__driver *driver, const symbol_row *missing, kiln_report *report)
+static kiln_status fail_missing(const kiln__driver *driver, const kiln__symbol *missing, kiln_report *report)
 {
     if (driver->version == 0)
         return kiln__fail(report, KILN_ENODRIVER, KILN__STAGE_OPEN, 0,
                           "%s has no %s: it is not a usable CUDA driver; name the driver's libcuda in KILN_LIBCUDA",
                           driver->path, missing->exported);
     return kiln__fail(report, KILN_ENODRIVER, KILN__STAGE_OPEN, 0,
-                      "the CUDA driver %s is for CUDA %d.%d and has no %s (new in CUDA %d.%d): install a driver for "
-                      "CUDA 12.0 or newer (version 525 or newer)",
-                      driver->path, driver->version / 1000, driver->version % 1000 / 10, missing->exported,
-                      missing->version / 1000, missing->version % 1000 / 10);
+                      "the CUDA driver %s is for CUDA %d.%d and has no %s (new in CUDA %d.%d): %s", driver->path,
+                      driver->version / 1000, driver->version % 1000 / 10, missing->exported, missing->version / 1000,
+                      missing->version % 1000 / 10,
+                      driver->version < 12000 ? "install a driver for CUDA 12.0 or newer (version 525 or newer)"
+                                              : "it is incomplete; reinstall the NVIDIA driver");
 }
 
 static kiln_status fail_open(const char *path, const char *reason, kiln_report *report)
@@ -104,9 +84,9 @@ kiln_status kiln__driver_open(kiln__driver **out, const char *path, kiln_report 
     }
     const char *found = kiln__dylib_path(library);
     kiln__text_copy(driver->path, sizeof(driver->path), found[0] != '\0' ? found : names[0]);
-    pin(library);
-    const symbol_row *missing = fill(driver, library);
-    kiln__dylib_close(library);
+    const kiln__symbol *missing = fill(driver, library);
+    /* The driver has threads, thread-local data and exit handlers of its own and does not survive being unmapped. */
+    kiln__table_keep(library);
     if (driver->cuDriverGetVersion != NULL && driver->cuDriverGetVersion(&driver->version) != KILN__CUDA_SUCCESS)
         driver->version = 0;
     if (missing != NULL) {

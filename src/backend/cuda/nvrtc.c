@@ -1,5 +1,6 @@
 #include "backend/cuda/nvrtc.h"
 
+#include "backend/cuda/table.h"
 #include "base/alloc.h"
 #include "os/trust.h"
 #include <dlfcn.h>
@@ -8,17 +9,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-typedef enum need { REQUIRED, OPTIONAL } need;
-
-typedef struct symbol_row {
-    need need;
-    const char *name;
-    int version;
-    size_t offset; /* of the member in kiln__nvrtc */
-} symbol_row;
-
-static const symbol_row rows[] = {
-#define ROW(need, name, version, result, parameters) { need, #name, version, offsetof(kiln__nvrtc, name) },
+static const kiln__symbol rows[] = {
+#define ROW(need, name, version, result, parameters) \
+    { KILN__##need, #name, #name, version, offsetof(kiln__nvrtc, name) },
     KILN__NVRTC_SYMBOLS(ROW)
 #undef ROW
 };
@@ -84,32 +77,27 @@ static kiln__dylib *open_library(const char *path, char *reason, size_t size)
     return state.library;
 }
 
-static const symbol_row *fill(kiln__nvrtc *nvrtc)
+static void *find(void *data, const kiln__symbol *row)
 {
-    const symbol_row *missing = NULL;
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        void *address = kiln__dylib_symbol(nvrtc->library, rows[i].name);
-        memcpy((char *)nvrtc + rows[i].offset, &address, sizeof(address));
-        if (address == NULL && rows[i].need == REQUIRED && missing == NULL)
-            missing = &rows[i];
-    }
-    return missing;
+    return kiln__dylib_symbol(data, row->exported);
 }
 
 /* NVRTC opens its builtins by soname, which the loader finds only in its own directories and not beside libnvrtc; one
  * that is already open under that soname is taken. Without them the first compile fails and says so. */
-static void open_builtins(kiln__nvrtc *nvrtc)
+static void open_builtins(const kiln__nvrtc *nvrtc)
 {
     char reason[256];
-    const char *path = kiln__dylib_path(nvrtc->library), *slash = strrchr(path, '/');
+    const char *slash = strrchr(nvrtc->path, '/');
+    kiln__dylib *builtins = NULL;
     kiln__text name = { 0 };
     if (slash == NULL)
         return;
-    kiln__text_append_bytes(&name, path, (size_t)(slash - path));
+    kiln__text_append_bytes(&name, nvrtc->path, (size_t)(slash - nvrtc->path));
     kiln__text_printf(&name, "/libnvrtc-builtins.so.%d.%d", nvrtc->major, nvrtc->minor);
     const char *const names[] = { kiln__text_string(&name), NULL };
     if (!name.failed)
-        nvrtc->builtins = kiln__dylib_open(names, reason, sizeof(reason));
+        builtins = kiln__dylib_open(names, reason, sizeof(reason));
+    kiln__table_keep(builtins);
     kiln__text_fini(&name);
 }
 
@@ -132,19 +120,21 @@ kiln_status kiln__nvrtc_load(kiln__nvrtc **out, const char *path, kiln_report *r
     kiln__nvrtc *nvrtc = kiln__calloc(1, sizeof(*nvrtc));
     if (nvrtc == NULL)
         return kiln__fail_memory(report, KILN__STAGE_OPEN);
-    nvrtc->library = open_library(path, reason, sizeof(reason));
-    if (nvrtc->library == NULL) {
+    kiln__dylib *library = open_library(path, reason, sizeof(reason));
+    if (library == NULL) {
         kiln__nvrtc_unload(nvrtc);
         return fail_open(path, reason, report);
     }
-    const symbol_row *missing = fill(nvrtc);
+    kiln__text_copy(nvrtc->path, sizeof(nvrtc->path), kiln__dylib_path(library));
+    const kiln__symbol *missing = kiln__table_fill(nvrtc, rows, sizeof(rows) / sizeof(rows[0]), find, library);
+    /* NVRTC is not unmapped: each time that happens, it leaves 72 KB of heap behind. */
+    kiln__table_keep(library);
     kiln_status status = KILN_OK;
     if (missing != NULL)
         status = kiln__fail(report, KILN_ENOCOMPILER, KILN__STAGE_OPEN, 0,
                             "%s has no %s (new in CUDA %d.%d): it is not a usable NVRTC; name one of CUDA 12 or newer "
                             "in KILN_NVRTC",
-                            kiln__dylib_path(nvrtc->library), missing->name, missing->version / 1000,
-                            missing->version % 1000 / 10);
+                            nvrtc->path, missing->name, missing->version / 1000, missing->version % 1000 / 10);
     else
         status = KILN__NVRTC(nvrtc, report, nvrtcVersion, (&nvrtc->major, &nvrtc->minor));
     if (status != KILN_OK) {
@@ -158,10 +148,6 @@ kiln_status kiln__nvrtc_load(kiln__nvrtc **out, const char *path, kiln_report *r
 
 void kiln__nvrtc_unload(kiln__nvrtc *nvrtc)
 {
-    if (nvrtc == NULL)
-        return;
-    kiln__dylib_close(nvrtc->library);
-    kiln__dylib_close(nvrtc->builtins);
     kiln__free(nvrtc);
 }
 
@@ -230,7 +216,7 @@ kiln_status kiln__nvrtc_result(const kiln__nvrtc *nvrtc, const char *function, k
     if (code == KILN__NVRTC_ERROR_BUILTIN_OPERATION_FAILURE)
         return kiln__fail(report, KILN_ENOCOMPILER, KILN__STAGE_COMPILE, (int)code,
                           "%s failed: %s (%u): put libnvrtc-builtins.so.%d.%d beside %s", function, text, code,
-                          nvrtc->major, nvrtc->minor, kiln__dylib_path(nvrtc->library));
+                          nvrtc->major, nvrtc->minor, nvrtc->path);
     kiln_status status = code == KILN__NVRTC_ERROR_OUT_OF_MEMORY ? KILN_ENOMEM : KILN_ECOMPILE;
     return kiln__fail(report, status, KILN__STAGE_COMPILE, (int)code, "%s failed: %s (%u)", function,
                       text != NULL ? text : "an unknown error", code);

@@ -4,15 +4,14 @@
 
 #include "backend/cuda/nvrtc_symbols.h"
 #include "base/text.h"
-#include "os/dylib.h"
 
 /* Constant after kiln__nvrtc_load; any thread may use it, a program at a time. */
 typedef struct kiln__nvrtc {
 #define KILN__MEMBER(need, name, version, result, parameters) result(*name) parameters;
     KILN__NVRTC_SYMBOLS(KILN__MEMBER)
 #undef KILN__MEMBER
-    kiln__dylib *library, *builtins; /* builtins may be NULL */
     int major, minor;
+    char path[1024];
 } kiln__nvrtc;
 
 /* Opens the library at `path`; with NULL libnvrtc.so.13, else .12, each as the loader finds it, then under CUDA_PATH,
@@ -20,7 +19,7 @@ typedef struct kiln__nvrtc {
  * kiln__nvrtc_unload. KILN_ENOCOMPILER says what to do; KILN_ENOMEM. */
 kiln_status kiln__nvrtc_load(kiln__nvrtc **out, const char *path, kiln_report *report);
 
-/* Closes the libraries: no compile may be running. NULL is allowed. */
+/* Frees the table, which no compile may be using; the library stays mapped. NULL is allowed. */
 void kiln__nvrtc_unload(kiln__nvrtc *nvrtc);
 
 /* Appends what decides which library kiln__nvrtc_load opens: the path, and the identity of the loader's cache and of

@@ -66,7 +66,7 @@ static kiln_status open_locked(compiler *self, kiln_report *report)
         return status;
     }
     snprintf(toolchain->version, sizeof(toolchain->version), "%d.%d", nvrtc->major, nvrtc->minor);
-    kiln__text_copy(toolchain->path, sizeof(toolchain->path), kiln__dylib_path(nvrtc->library));
+    kiln__text_copy(toolchain->path, sizeof(toolchain->path), nvrtc->path);
     kiln__log_line(self->log, KILN_LOG_INFO, "NVRTC %s, version %s", toolchain->path, toolchain->version);
     self->nvrtc = nvrtc;
     return KILN_OK;
@@ -172,11 +172,11 @@ static kiln_status fail_compile(const kiln__nvrtc_job *job, const kiln__toolchai
 {
     char line[256];
     const char *log = job->log != NULL ? job->log : "";
-    kiln__report_set_log(report, job->log);
     /* A suffix that the chip does not have is found out by NVRTC, or only by the compiler below it. */
     if ((job->code == KILN__NVRTC_ERROR_INVALID_OPTION && strstr(log, "gpu-architecture") != NULL) ||
         strstr(log, "no value specified with --nv_arch") != NULL)
         return refuse_target(toolchain, &unit->target, report);
+    kiln__report_set_log(report, job->log);
     if (job->code != KILN__NVRTC_ERROR_COMPILATION || log[0] == '\0')
         return kiln__nvrtc_result(job->nvrtc, "nvrtcCompileProgram", job->code, report);
     first_error(log, line, sizeof(line));
@@ -249,7 +249,7 @@ static kiln_status compile_probe(compiler *self, const kiln__toolchain *toolchai
     char *ptx = NULL;
     size_t length;
     snprintf(arch, sizeof(arch), "--gpu-architecture=compute_%d",
-             toolchain->target_count > 0 ? toolchain->targets[0].sm : 75);
+             toolchain->target_count > 0 ? toolchain->targets[toolchain->target_count - 1].sm : 75);
     kiln_status status = kiln__nvrtc_job_start(&job, self->nvrtc, "extern \"C\" __global__ void kiln() {}\n", report);
     if (status == KILN_OK)
         status = kiln__nvrtc_job_run(&job, arch, &self->dropped, self->log, report);
