@@ -5,7 +5,8 @@
  * nothing. All of it may be used by several threads.
  *
  * A program under test is steered by the environment: KILN_FAKE_CUDA="sm=90,devices=2,fail=cuMemAlloc:2". Fields, each
- * with its default: sm=90, devices=1, memory=268435456 (bytes for each GPU), version=13000 (of the driver);
+ * with its default: sm=90, devices=1, memory=268435456 (bytes for each GPU), version=13000 (of the driver),
+ * eager=0 (1: another chip's cubin is refused when it is loaded, 0: when its first kernel is asked for, as drivers do);
  * fail=NAME:CODE[:SKIP[:TIMES]] and hide=NAME as the functions below, each as often as wanted. */
 #ifndef KILN_TESTS_SUPPORT_FAKE_CUDA_H
 #define KILN_TESTS_SUPPORT_FAKE_CUDA_H

@@ -355,11 +355,13 @@ static kiln__cu_enum fake_cuLibraryLoadData(CUlibrary *library, const void *imag
     BEGIN;
     CHECK(image != NULL && count == 0, INVALID_VALUE);
     kiln__cu_enum code = fake_image_read(&facts, image, device_sm, driver_version);
-    if (code != KILN__CUDA_SUCCESS) {
+    bool later = code == KILN__CUDA_ERROR_NO_BINARY_FOR_GPU && !eager && *(const char *)image == 0x7f;
+    if (code != KILN__CUDA_SUCCESS && !later) {
         say_jit_error(jit_options, jit_values, jit_count);
         return leave(code);
     }
     object *made = add(LIBRARY, NULL);
+    made->refusal = code;
     for (size_t i = 0; i < facts.count; i++) {
         object *kernel = add(KERNEL, made);
         kernel->facts = facts.kernels[i];
@@ -393,7 +395,10 @@ static kiln__cu_enum fake_cuLibraryUnload(CUlibrary library)
 static kiln__cu_enum fake_cuLibraryGetKernel(CUkernel *kernel, CUlibrary library, const char *name)
 {
     BEGIN;
-    CHECK(live(library, LIBRARY) != NULL, INVALID_HANDLE);
+    object *found = live(library, LIBRARY);
+    CHECK(found != NULL, INVALID_HANDLE);
+    if (found->refusal != KILN__CUDA_SUCCESS)
+        return leave(found->refusal);
     for (object *at = objects; at != NULL; at = at->next)
         if (at->kind == KERNEL && at->owner == (object *)library && strcmp(at->facts.name, name) == 0) {
             *kernel = (CUkernel)at;

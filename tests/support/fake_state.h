@@ -20,14 +20,15 @@ typedef enum object_kind { CONTEXT = 1, STREAM, EVENT, LIBRARY, KERNEL, FUNCTION
 typedef struct object {
     struct object *next;
     object_kind kind;
-    struct object *owner; /* a stream's or event's context, a kernel's library, a function's kernel */
-    int ordinal;          /* a context's device */
-    unsigned retained;    /* users of a primary context */
-    bool loaded;          /* a kernel: nothing is left to load at launch */
-    bool recorded;        /* an event */
-    struct timespec when; /* an event */
-    fake_facts facts;     /* a kernel */
-    char *memory;         /* an allocation */
+    struct object *owner;  /* a stream's or event's context, a kernel's library, a function's kernel */
+    int ordinal;           /* a context's device */
+    unsigned retained;     /* users of a primary context */
+    bool loaded;           /* a kernel: nothing is left to load at launch */
+    bool recorded;         /* an event */
+    kiln__cu_enum refusal; /* a library: what its kernels are refused with */
+    struct timespec when;  /* an event */
+    fake_facts facts;      /* a kernel */
+    char *memory;          /* an allocation */
     size_t bytes;
 } object;
 
@@ -56,7 +57,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static object *objects;
 static object *primaries[DEVICES_MAX];
 static bool initialised;
-static int device_sm, device_count, driver_version;
+static int device_sm, device_count, driver_version, eager;
 static size_t device_memory, bytes_in_use;
 static failure failures[FAILURES_MAX];
 static size_t failure_count;
@@ -247,6 +248,8 @@ static bool apply(char *field)
         device_memory = (size_t)strtoull(value, NULL, 10);
     else if (strcmp(field, "version") == 0)
         driver_version = atoi(value);
+    else if (strcmp(field, "eager") == 0)
+        eager = atoi(value);
     else
         return false;
     return device_count <= DEVICES_MAX;
@@ -284,6 +287,7 @@ void kiln_fake_reset(void)
     device_sm = 90;
     device_count = 1;
     driver_version = 13000;
+    eager = 0;
     device_memory = (size_t)256 << 20;
     if (text != NULL)
         apply_all(text);

@@ -22,24 +22,65 @@ static kiln__cuda_call load_call(const kiln__cuda_device *device, kiln_report *r
     return (kiln__cuda_call){ device->driver, KILN_ELOAD, KILN__STAGE_LOAD, device->device.name, report };
 }
 
-/* The driver keeps a copy of its own, as KILN__module promises: CU_LIBRARY_BINARY_IS_PRESERVED is not set. */
-static kiln__cu_enum load_cubin(kiln__module *module, const kiln__section *cubin)
+/* One try at making kernels of an image: how far it got and what the driver said. */
+typedef struct attempt {
+    kiln__cu_enum code;
+    const char *call;  /* the driver's function that failed */
+    const char *entry; /* the entry point it was about, NULL while there is only the image */
+} attempt;
+
+/* Loading is lazy by default and may wait for the GPU, so it is forced here: a launch then never loads anything. */
+static attempt prepare_kernel(kiln__module *module, uint32_t index, const char *name)
 {
-    return module->device->driver->cuLibraryLoadData(&module->library, cubin->data, NULL, NULL, 0, NULL, NULL, 0);
+    const kiln__driver *driver = module->device->driver;
+    CUfunction function = NULL;
+    attempt tried = { driver->cuLibraryGetKernel(&module->kernels[index], module->library, name), "cuLibraryGetKernel",
+                      name };
+    if (tried.code == KILN__CUDA_SUCCESS) {
+        tried.call = "cuKernelGetFunction";
+        tried.code = driver->cuKernelGetFunction(&function, module->kernels[index]);
+    }
+    if (tried.code == KILN__CUDA_SUCCESS && driver->cuFuncLoad != NULL) {
+        tried.call = "cuFuncLoad";
+        tried.code = driver->cuFuncLoad(function);
+    }
+    return tried;
+}
+
+/* Loads an image and prepares all its kernels; leaves the module empty on failure. A lazy driver takes a cubin of
+ * another chip and refuses only its kernels, so the two belong together. */
+static attempt try_image(kiln__module *module, const void *image, const kiln__rule *rule, kiln__cu_enum *options,
+                         void **values, unsigned option_count)
+{
+    const kiln__driver *driver = module->device->driver;
+    attempt tried = { driver->cuLibraryLoadData(&module->library, image, options, values, option_count, NULL, NULL, 0),
+                      "cuLibraryLoadData", NULL };
+    for (uint32_t i = 0; i < rule->entry_count && tried.code == KILN__CUDA_SUCCESS; i++)
+        tried = prepare_kernel(module, i, rule->entries[i].name);
+    if (tried.code != KILN__CUDA_SUCCESS && module->library != NULL) {
+        driver->cuLibraryUnload(module->library);
+        module->library = NULL;
+    }
+    return tried;
+}
+
+/* The driver keeps a copy of its own, as KILN__module promises: CU_LIBRARY_BINARY_IS_PRESERVED is not set. */
+static attempt try_cubin(kiln__module *module, const kiln__section *cubin, const kiln__rule *rule)
+{
+    return try_image(module, cubin->data, rule, NULL, NULL, 0);
 }
 
 /* The load call reads PTX up to a NUL, which only a decoded entry is sure to have: hence the copy. */
-static kiln__cu_enum load_ptx(kiln__module *module, const kiln__section *ptx, char log[JIT_LOG_SIZE])
+static attempt try_ptx(kiln__module *module, const kiln__section *ptx, const kiln__rule *rule, char log[JIT_LOG_SIZE])
 {
     kiln__cu_enum options[] = { KILN__CU_JIT_ERROR_LOG_BUFFER, KILN__CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES };
     void *values[] = { log, (void *)(uintptr_t)(JIT_LOG_SIZE - 1) };
     char *text = kiln__memdup(ptx->data, ptx->length);
     if (text == NULL)
-        return KILN__CUDA_ERROR_OUT_OF_MEMORY;
-    kiln__cu_enum code =
-        module->device->driver->cuLibraryLoadData(&module->library, text, options, values, 2, NULL, NULL, 0);
+        return (attempt){ KILN__CUDA_ERROR_OUT_OF_MEMORY, "cuLibraryLoadData", NULL };
+    attempt tried = try_image(module, text, rule, options, values, 2);
     kiln__free(text);
-    return code;
+    return tried;
 }
 
 /* 209 says that the chip is another one, 200 also that the driver is too old for this form of cubin: damage has been
@@ -49,18 +90,36 @@ static bool is_for_another_gpu(kiln__cu_enum code)
     return code == KILN__CUDA_ERROR_NO_BINARY_FOR_GPU || code == KILN__CUDA_ERROR_INVALID_IMAGE;
 }
 
-static kiln_status fail_both(const kiln__cuda_call *call, const char *target, kiln__cu_enum cubin, kiln__cu_enum ptx)
+static kiln_status fail_attempt(const kiln__cuda_call *call, const attempt *tried)
 {
-    char first[192], second[192];
-    kiln__cuda_describe(call->driver, cubin, first, sizeof(first));
-    kiln__cuda_describe(call->driver, ptx, second, sizeof(second));
-    return kiln__fail(call->report, call->failure, call->stage, (int)ptx,
-                      "%s (%s) takes neither the cubin nor the PTX: cuLibraryLoadData failed: %s; %s: build for target "
-                      "%s, with an NVRTC no newer than the driver",
-                      call->where, target, first, second, target);
+    if (tried->code == KILN__CUDA_ERROR_NOT_FOUND && tried->entry != NULL)
+        return kiln__fail(call->report, KILN_ELOAD, call->stage, (int)tried->code,
+                          "%s: the image has no entry point '%s': %s failed: it was built from other source",
+                          call->where, tried->entry, tried->call);
+    return kiln__cuda_result(call, tried->call, tried->code);
 }
 
-static kiln_status load_library(kiln__module *module, const kiln__entry *entry, bool *used_ptx,
+static kiln_status fail_cubin_only(const kiln__cuda_call *call, const char *target, const attempt *tried)
+{
+    char words[192];
+    kiln__cuda_describe(call->driver, tried->code, words, sizeof(words));
+    return kiln__fail(call->report, KILN_ELOAD, call->stage, (int)tried->code,
+                      "%s is %s and does not take this cubin: %s failed: %s: build for target %s", call->where, target,
+                      tried->call, words, target);
+}
+
+static kiln_status fail_both(const kiln__cuda_call *call, const char *target, const attempt *cubin, const attempt *ptx)
+{
+    char first[192], second[192];
+    kiln__cuda_describe(call->driver, cubin->code, first, sizeof(first));
+    kiln__cuda_describe(call->driver, ptx->code, second, sizeof(second));
+    return kiln__fail(call->report, call->failure, call->stage, (int)ptx->code,
+                      "%s (%s) takes neither the cubin nor the PTX: %s failed: %s; %s: build for target %s, with an "
+                      "NVRTC no newer than the driver",
+                      call->where, target, ptx->call, first, second, target);
+}
+
+static kiln_status load_kernels(kiln__module *module, const kiln__entry *entry, const kiln__rule *rule, bool *used_ptx,
                                 const kiln__cuda_call *call)
 {
     const kiln__section *cubin = kiln__entry_find(entry, "cubin"), *ptx = kiln__entry_find(entry, "ptx");
@@ -72,55 +131,33 @@ static kiln_status load_library(kiln__module *module, const kiln__entry *entry, 
     if (cubin != NULL && !kiln__cubin_check(cubin->data, cubin->length, reason))
         return kiln__fail(call->report, KILN_ELOAD, call->stage, KILN__CUDA_ERROR_INVALID_IMAGE,
                           "the cubin is damaged: %s; it was not given to %s", reason, call->where);
-    kiln__cu_enum cubin_code = cubin != NULL ? load_cubin(module, cubin) : KILN__CUDA_ERROR_NO_BINARY_FOR_GPU;
-    if (cubin_code == KILN__CUDA_SUCCESS)
+    attempt first = { KILN__CUDA_ERROR_NO_BINARY_FOR_GPU, "cuLibraryLoadData", NULL };
+    if (cubin != NULL)
+        first = try_cubin(module, cubin, rule);
+    if (first.code == KILN__CUDA_SUCCESS)
         return KILN_OK;
-    if (!is_for_another_gpu(cubin_code))
-        return kiln__cuda_result(call, "cuLibraryLoadData", cubin_code);
-    if (ptx == NULL) {
-        char words[192];
-        kiln__cuda_describe(call->driver, cubin_code, words, sizeof(words));
-        return kiln__fail(call->report, KILN_ELOAD, call->stage, (int)cubin_code,
-                          "%s is %s and does not take this cubin: cuLibraryLoadData failed: %s: build for target %s",
-                          call->where, target, words, target);
-    }
-    kiln__cu_enum ptx_code = load_ptx(module, ptx, log);
-    *used_ptx = ptx_code == KILN__CUDA_SUCCESS;
+    if (!is_for_another_gpu(first.code))
+        return fail_attempt(call, &first);
+    if (ptx == NULL)
+        return fail_cubin_only(call, target, &first);
+    attempt second = try_ptx(module, ptx, rule, log);
+    *used_ptx = second.code == KILN__CUDA_SUCCESS;
     if (*used_ptx)
         return KILN_OK;
     kiln__report_set_log(call->report, log);
-    if (cubin == NULL || ptx_code == KILN__CUDA_ERROR_OUT_OF_MEMORY || kiln__cuda_is_fatal(ptx_code))
-        return kiln__cuda_result(call, "cuLibraryLoadData", ptx_code);
-    return fail_both(call, target, cubin_code, ptx_code);
-}
-
-/* Loading is lazy by default and may wait for the GPU, so it is forced here: a launch then never loads anything. */
-static kiln_status prepare_kernel(CUkernel *out, CUlibrary library, const char *name, const kiln__cuda_call *call)
-{
-    CUfunction function = NULL;
-    kiln__cu_enum code = call->driver->cuLibraryGetKernel(out, library, name);
-    if (code == KILN__CUDA_ERROR_NOT_FOUND)
-        return kiln__fail(call->report, KILN_ELOAD, call->stage, (int)code,
-                          "%s: the image has no entry point '%s': cuLibraryGetKernel failed: it was built from other "
-                          "source",
-                          call->where, name);
-    kiln_status status = kiln__cuda_result(call, "cuLibraryGetKernel", code);
-    if (status == KILN_OK)
-        status = KILN__CUDA(call, cuKernelGetFunction, (&function, *out));
-    if (status == KILN_OK && call->driver->cuFuncLoad != NULL)
-        status = KILN__CUDA(call, cuFuncLoad, (function));
-    return status;
+    if (cubin == NULL || second.code == KILN__CUDA_ERROR_OUT_OF_MEMORY || kiln__cuda_is_fatal(second.code) ||
+        second.entry != NULL)
+        return fail_attempt(call, &second);
+    return fail_both(call, target, &first, &second);
 }
 
 static kiln_status load_module(kiln__module *module, const kiln__entry *entry, const kiln__rule *rule, bool *used_ptx,
                                const kiln__cuda_call *call)
 {
     CUdevice device = module->device->handle;
-    kiln_status status = load_library(module, entry, used_ptx, call);
-    for (uint32_t i = 0; i < rule->entry_count && status == KILN_OK; i++) {
-        status = prepare_kernel(&module->kernels[i], module->library, rule->entries[i].name, call);
-        module->kernel_count = i + 1;
-    }
+    kiln_status status = load_kernels(module, entry, rule, used_ptx, call);
+    if (status == KILN_OK)
+        module->kernel_count = rule->entry_count;
     if (status == KILN_OK && rule->entry_count > 0)
         status = KILN__CUDA(call, cuKernelGetAttribute,
                             (&module->registers, KILN__CU_FUNC_ATTRIBUTE_NUM_REGS, module->kernels[0], device));
