@@ -148,8 +148,9 @@ fetch_wheels() {
     have file:"$venv/bin/pip" || quietly venv "$python" -m venv "$venv" ||
         fail "cannot make a Python environment in build/venv" "install python3-venv and run this again"
     rm -rf "$wheels" "$wheels.part"
+    # The oldest of CUDA 13: a driver of that major version runs its cubins and takes its PTX.
     quietly pip "$venv/bin/pip" install --disable-pip-version-check --no-input --no-deps --target "$wheels.part" \
-        'nvidia-cuda-nvrtc>=13,<14' 'nvidia-cuda-runtime>=13,<14' ||
+        'nvidia-cuda-nvrtc==13.0.*' 'nvidia-cuda-runtime==13.0.*' ||
         fail "pip could not fetch NVIDIA's wheels" \
             "check the network or pip's settings; or install the CUDA toolkit; or set KILN_NVRTC to a libnvrtc.so"
     mv "$wheels.part" "$wheels"

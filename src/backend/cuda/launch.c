@@ -146,7 +146,7 @@ static kiln_status load_kernels(kiln__module *module, const kiln__entry *entry, 
         return KILN_OK;
     kiln__report_set_log(call->report, log);
     if (cubin == NULL || second.code == KILN__CUDA_ERROR_OUT_OF_MEMORY || kiln__cuda_is_fatal(second.code) ||
-        second.entry != NULL)
+        second.code == KILN__CUDA_ERROR_NOT_FOUND)
         return fail_attempt(call, &second);
     return fail_both(call, target, &first, &second);
 }
