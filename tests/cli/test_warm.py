@@ -33,7 +33,8 @@ class WarmAll(KilnTest):
     def traced(self, *args):
         """Runs under strace; returns the result and the files that were opened."""
         log = self.path("trace")
-        result = subprocess.run(["strace", "-f", "-e", "trace=open,openat", "-o", log, KILN, *args], env=self.env,
+        env = dict(self.env, ASAN_OPTIONS="detect_leaks=0")  # LeakSanitizer and strace both want to be the tracer
+        result = subprocess.run(["strace", "-f", "-e", "trace=open,openat", "-o", log, KILN, *args], env=env,
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=True)
         with open(log, encoding="utf-8", errors="replace") as file:
             return result, file.read()

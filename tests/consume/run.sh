@@ -30,6 +30,9 @@ run() {
     esac
 }
 
+if command -v ninja >/dev/null; then
+    export CMAKE_GENERATOR=${CMAKE_GENERATOR:-Ninja}
+fi
 have_cxx=ON
 if ! command -v "$cxx" >/dev/null; then
     have_cxx=OFF
