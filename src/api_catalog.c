@@ -80,7 +80,9 @@ static int show_item(void *data, const kiln__store_item *item)
                                                          : section_text(entry, "id"),
         .kind = kind_name(entry),
         .bytes = item->bytes,
-        .status = entry != NULL ? KILN_OK : KILN_EIO,
+        .status = entry != NULL     ? KILN_OK
+                  : item->untrusted ? KILN_EINVAL
+                                    : KILN_EIO,
         .problem = item->problem,
     };
     return v->fn(v->data, &info);
@@ -106,15 +108,22 @@ kiln_status kiln_cache_visit(kiln_service *service, kiln_entry_fn fn, void *data
     return KILN_OK;
 }
 
-kiln_status kiln_cache_purge(kiln_service *service, int damaged_only, uint64_t *removed, kiln_report *report)
+kiln_status kiln_cache_purge(kiln_service *service, int refused_only, uint64_t *removed, kiln_report *report)
 {
+    uint64_t count = 0;
+    char problem[sizeof report->message];
+    if (removed != NULL)
+        *removed = 0;
     if (service == NULL)
         return kiln__fail(report, KILN_EINVAL, KILN__STAGE_STORE, 0, "service must not be NULL");
     if (service->disk == NULL)
         return refuse_store(service, report);
-    uint64_t count = kiln__disk_store_purge(service->disk, damaged_only != 0);
+    int error = kiln__disk_store_purge(service->disk, refused_only != 0, &count, problem, sizeof(problem));
     if (removed != NULL)
         *removed = count;
+    if (error < 0)
+        return kiln__fail(report, KILN_EIO, KILN__STAGE_STORE, -error,
+                          "cannot remove %s; check its owner and mode, or remove it by hand", problem);
     return KILN_OK;
 }
 

@@ -66,8 +66,8 @@ static kiln_status wrap(const kiln__image *image, const kiln__unit *unit, const 
     return status;
 }
 
-static kiln_status make(kiln__builder *builder, const kiln__unit *unit, kiln__key *key, const kiln__text *text,
-                        kiln__built *out, kiln_report *report)
+static kiln_status make(kiln__builder *builder, const kiln__unit *unit, bool publish, kiln__key *key,
+                        const kiln__text *text, kiln__built *out, kiln_report *report)
 {
     kiln__image image = { 0 };
     kiln_status status = compile(builder, unit, &image, out, report);
@@ -79,7 +79,8 @@ static kiln_status make(kiln__builder *builder, const kiln__unit *unit, kiln__ke
         out->compiled = true;
         out->log = image.log != NULL && image.log[0] != '\0' ? kiln__strdup(image.log) : NULL;
         kiln__toolchains_learn(&builder->toolchains, image.toolchain);
-        kiln__tiers_put(builder->tiers, out->blob);
+        if (publish)
+            kiln__tiers_put(builder->tiers, out->blob);
     } else {
         status = kiln__fail_memory(report, KILN__STAGE_COMPILE);
     }
@@ -88,16 +89,14 @@ static kiln_status make(kiln__builder *builder, const kiln__unit *unit, kiln__ke
 }
 
 /* With no compiler to ask, any toolchain's entry will do: the empty toolchain in `key` finds the newest. */
-static kiln_status take_any(kiln__builder *builder, const kiln__unit *unit, const kiln__key *key, kiln_status missing,
-                            kiln__built *out, kiln_report *report)
+static bool take_any(kiln__builder *builder, const kiln__unit *unit, const kiln__key *key, kiln__built *out)
 {
     out->blob = kiln__tiers_get(builder->tiers, key, &out->tier);
     if (out->blob == NULL)
-        return missing;
-    kiln_report_clear(report);
+        return false;
     kiln__log_line(builder->log, KILN_LOG_INFO, "no compiler: using what %s made of %s", out->blob->entry.key.toolchain,
                    unit->spec);
-    return KILN_OK;
+    return true;
 }
 
 kiln_status kiln__builder_build(kiln__builder *builder, const kiln__unit *unit, bool fresh, kiln__built *out,
@@ -105,6 +104,7 @@ kiln_status kiln__builder_build(kiln__builder *builder, const kiln__unit *unit, 
 {
     kiln__compiler *compiler = builder->toolchains.compiler;
     kiln__text options = { 0 }, text = { 0 };
+    kiln_report missing = KILN_REPORT_INIT;
     kiln__toolchain toolchain;
     kiln__key key;
     memset(out, 0, sizeof(*out));
@@ -115,26 +115,30 @@ kiln_status kiln__builder_build(kiln__builder *builder, const kiln__unit *unit, 
         status = kiln__fail_memory(report, KILN__STAGE_COMPILE);
         goto done;
     }
-    status = kiln__toolchains_get(&builder->toolchains, &toolchain, report);
+    status = kiln__toolchains_get(&builder->toolchains, &toolchain, &missing);
     if (status != KILN_OK) {
-        if (!fresh)
-            status = take_any(builder, unit, &key, status, out, report);
+        if (!fresh && take_any(builder, unit, &key, out))
+            status = KILN_OK;
+        else
+            kiln__report_move(report, &missing);
         goto done;
     }
     memcpy(key.toolchain, toolchain.id, sizeof(key.toolchain));
     if (!fresh && key.toolchain[0] != '\0')
         out->blob = kiln__tiers_get(builder->tiers, &key, &out->tier);
     if (out->blob == NULL)
-        status = make(builder, unit, &key, &text, out, report);
+        status = make(builder, unit, !fresh, &key, &text, out, report);
 done:
+    kiln_report_clear(&missing);
     kiln__text_fini(&options);
     kiln__text_fini(&text);
     return status;
 }
 
-void kiln__builder_drop(kiln__builder *builder, const kiln__built *built)
+void kiln__builder_replace(kiln__builder *builder, const kiln__built *built)
 {
     kiln__tiers_drop(builder->tiers, &built->blob->entry.key);
+    kiln__tiers_put(builder->tiers, built->blob);
 }
 
 void kiln__builder_choose_target(kiln__builder *builder, const kiln__target *device, kiln__target *out)

@@ -17,7 +17,11 @@ struct kiln_service {
     char cache_problem[256]; /* why there is none, "" if it was not wanted */
     kiln__builder nvrtc, cc;
     kiln__runtime *runtime;
-    kiln__kernel_table kernels;
+    kiln__kernel_table requests; /* by the spec as it was asked for: the way of a hit */
+    kiln__kernel_table kernels;  /* by device and complete canonical text */
+    pthread_mutex_t native_lock;
+    atomic_bool native_known;
+    kiln__target native; /* what to compile for where a spec leaves the target open; constant once known */
     atomic_uint_least64_t gets, hits_kernel, hits_memory, hits_disk, loads, ptx_loads;
 };
 

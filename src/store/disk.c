@@ -41,6 +41,7 @@ typedef enum disk_cause {
 
 typedef struct disk_problem {
     disk_cause cause;
+    int error;                 /* a negative errno */
     char where[8 + NAME_SIZE]; /* below the root; "" is the root itself */
     char text[160];
 } disk_problem;
@@ -90,6 +91,7 @@ static int fail(disk_problem *problem, disk_cause cause, const char *where, int 
 {
     const char *text = strerrordesc_np(-error);
     problem->cause = cause;
+    problem->error = error;
     kiln__text_copy(problem->where, sizeof problem->where, where);
     kiln__text_copy(problem->text, sizeof problem->text, text ? text : "unknown error");
     return error;
@@ -98,9 +100,10 @@ static int fail(disk_problem *problem, disk_cause cause, const char *where, int 
 static int fail_untrusted(disk_problem *problem, const char *where, const char *reason)
 {
     problem->cause = CAUSE_UNTRUSTED;
+    problem->error = -EPERM;
     kiln__text_copy(problem->where, sizeof problem->where, where);
     kiln__text_copy(problem->text, sizeof problem->text, reason);
-    return -EPERM;
+    return problem->error;
 }
 
 static int check_directory(int directory, const char *where, disk_cause cause, disk_problem *problem)
@@ -240,9 +243,12 @@ static void read_entry(disk_reading *out, int directory, const char *name, const
     out->blob = kiln__blob_take(bytes, length, key, &fault);
     if (out->blob)
         return;
-    fail(&out->problem, fault == KILN__ENTRY_GOOD ? CAUSE_READ : CAUSE_DAMAGED, where, -ENOMEM);
-    if (fault != KILN__ENTRY_GOOD)
+    if (fault == KILN__ENTRY_GOOD) {
+        fail(&out->problem, CAUSE_READ, where, -ENOMEM);
+    } else {
+        fail(&out->problem, CAUSE_DAMAGED, where, -EBADMSG);
         kiln__text_copy(out->problem.text, sizeof out->problem.text, kiln__entry_fault_text(fault));
+    }
 }
 
 static kiln__blob *get_exact(disk_store *store, int directory, const kiln__key *key)
@@ -453,15 +459,25 @@ kiln__store *kiln__disk_store_open(const char *root, const kiln__log *log, kiln_
     return &store->base;
 }
 
+/* What a purge has done so far. */
+typedef struct disk_purge {
+    bool refused_only;
+    uint64_t removed;
+    int error; /* the first failure, and what is told of it */
+    char *problem;
+    size_t size;
+} disk_purge;
+
 typedef struct disk_walk {
     disk_store *store;
     int directory;
+    char below[sizeof VERSION_DIRECTORY + SHARD_NAME_SIZE]; /* where `directory` is, seen from the root */
     unsigned shard;
     int (*file)(void *data, const char *name); /* called for each name in a shard, with the walk as its data */
     int (*fn)(void *data, const kiln__store_item *item);
     void *data;
-    bool damaged_only, stopped;
-    uint64_t removed;
+    disk_purge *purge; /* NULL in a visit */
+    bool stopped;
 } disk_walk;
 
 /* Hands one file, or a directory that cannot be used, to the visitor, if there is one. */
@@ -503,57 +519,122 @@ static int visit_file(void *data, const char *name)
     if (!is_entry_name(name))
         return 0;
     read_named(&found, walk, name);
-    snprintf(where, sizeof where, VERSION_DIRECTORY "/%02x/%s", walk->shard, name);
+    snprintf(where, sizeof where, "%s/%s", walk->below, name);
     report_item(walk, where, &found);
     kiln__blob_release(found.blob);
     return walk->stopped;
 }
 
+static void purge_failed(const disk_walk *walk, const char *where, int error, const char *reason)
+{
+    disk_purge *purge = walk->purge;
+    if (purge->error != 0)
+        return;
+    purge->error = error;
+    snprintf(purge->problem, purge->size, "%s%s%s: %s", walk->store->root, where[0] ? "/" : "", where, reason);
+}
+
+/* Takes the outcome of one step: a name that went or was replaced meanwhile is no failure, but nothing was removed. */
+static bool settle(const disk_walk *walk, const char *name, int error)
+{
+    char where[512];
+    if (error != 0 && error != -ENOENT && error != -ESTALE) {
+        const char *text = strerrordesc_np(-error);
+        snprintf(where, sizeof where, "%s%s%s", walk->below, walk->below[0] && name[0] ? "/" : "", name);
+        purge_failed(walk, where, error, text ? text : "unknown error");
+    }
+    return error == 0;
+}
+
+/* Removes a name, never what it links to; a directory only if it is empty. */
+static int remove_any(int directory, const char *name)
+{
+    if (unlinkat(directory, name, 0) == 0)
+        return 0;
+    if (errno != EISDIR)
+        return -errno;
+    return unlinkat(directory, name, AT_REMOVEDIR) == 0 ? 0 : -errno;
+}
+
 static int purge_temporary(void *data, const char *name)
 {
-    const int *directory = data;
+    const disk_walk *walk = data;
     struct stat status;
     if (strncmp(name, TEMPORARY_PREFIX, sizeof TEMPORARY_PREFIX - 1) == 0 &&
-        fstatat(*directory, name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(status.st_mode) &&
+        fstatat(walk->directory, name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(status.st_mode) &&
         status.st_mtime + TEMPORARY_MAX_AGE < time(NULL))
-        unlinkat(*directory, name, 0);
+        settle(walk, name, remove_any(walk->directory, name));
     return 0;
+}
+
+/* Whether a failure says something of this process at this moment and nothing of the file. */
+static bool is_passing(int error)
+{
+    return error == -ENOMEM || error == -EMFILE || error == -ENFILE;
+}
+
+/* Removes a file if it would be refused and is not replaced while it is being read. */
+static int remove_refused(const disk_walk *walk, const char *name)
+{
+    struct stat before;
+    disk_reading found;
+    int error = 0;
+    if (fstatat(walk->directory, name, &before, AT_SYMLINK_NOFOLLOW) != 0)
+        return -errno;
+    read_named(&found, walk, name);
+    if (found.problem.cause == CAUSE_NONE)
+        error = -ENOENT;
+    else if (is_passing(found.problem.error))
+        error = found.problem.error;
+    else
+        error = kiln__file_remove_same(walk->directory, name, &before);
+    kiln__blob_release(found.blob);
+    return error == -EISDIR ? remove_any(walk->directory, name) : error;
 }
 
 static int purge_file(void *data, const char *name)
 {
     disk_walk *walk = data;
-    disk_reading found;
     if (!is_entry_name(name))
-        return purge_temporary(&walk->directory, name);
-    if (!walk->damaged_only) {
-        walk->removed += unlinkat(walk->directory, name, 0) == 0;
-        return 0;
-    }
-    read_named(&found, walk, name);
-    if (found.problem.cause == CAUSE_DAMAGED)
-        walk->removed += kiln__file_remove_same(walk->directory, name, &found.status) == 0;
-    kiln__blob_release(found.blob);
+        return purge_temporary(walk, name);
+    int error = walk->purge->refused_only ? remove_refused(walk, name) : remove_any(walk->directory, name);
+    walk->purge->removed += settle(walk, name, error);
     return 0;
 }
 
-/* Lists every shard that can be used and reports the others. */
+/* What stands in the place of a shard goes, unless it is a directory with something in it: that is not ours to judge. */
+static void purge_shard(const disk_walk *walk, int version, const disk_problem *problem)
+{
+    if (problem->cause == CAUSE_NONE)
+        return;
+    if (!is_passing(problem->error) && remove_any(version, walk->below + sizeof VERSION_DIRECTORY) == 0)
+        walk->purge->removed++;
+    else
+        purge_failed(walk, walk->below, problem->error, problem->text);
+}
+
+/* Lists every shard that can be used and reports or purges the others. */
 static void walk_shards(disk_walk *walk, int version)
 {
-    char where[16];
     for (walk->shard = 0; walk->shard < SHARDS && !walk->stopped; walk->shard++) {
         disk_reading found = { 0 };
+        snprintf(walk->below, sizeof walk->below, VERSION_DIRECTORY "/%02x", walk->shard & (SHARDS - 1));
         walk->directory = open_shard_in(version, walk->shard, false, &found.problem);
         if (walk->directory < 0) {
-            report_item(walk, found.problem.where, &found);
+            if (walk->purge)
+                purge_shard(walk, version, &found.problem);
+            else
+                report_item(walk, walk->below, &found);
             continue;
         }
         int error = kiln__file_list(walk->directory, walk->file, walk);
         close(walk->directory);
         if (error < 0) {
-            snprintf(where, sizeof where, VERSION_DIRECTORY "/%02x", walk->shard);
-            fail(&found.problem, CAUSE_READ, where, error);
-            report_item(walk, where, &found);
+            fail(&found.problem, CAUSE_READ, walk->below, error);
+            if (walk->purge)
+                settle(walk, "", error);
+            else
+                report_item(walk, walk->below, &found);
         }
     }
 }
@@ -570,18 +651,32 @@ int kiln__disk_store_visit(kiln__store *base, int (*fn)(void *data, const kiln__
     return 0;
 }
 
-uint64_t kiln__disk_store_purge(kiln__store *base, bool damaged_only)
+static void purge_temporaries(disk_walk *walk, int directory, const char *below)
 {
-    disk_walk walk = { .store = (disk_store *)base, .file = purge_file, .damaged_only = damaged_only };
+    walk->directory = directory;
+    kiln__text_copy(walk->below, sizeof walk->below, below);
+    int error = kiln__file_list(directory, purge_temporary, walk);
+    if (error < 0)
+        settle(walk, "", error);
+}
+
+int kiln__disk_store_purge(kiln__store *base, bool refused_only, uint64_t *removed, char *problem_text, size_t size)
+{
+    disk_purge purge = { .refused_only = refused_only, .problem = problem_text, .size = size };
+    disk_walk walk = { .store = (disk_store *)base, .file = purge_file, .purge = &purge };
     disk_problem problem;
+    kiln__text_copy(problem_text, size, "");
     int version = open_version(walk.store, false, &problem);
-    if (version < 0)
-        return 0;
-    kiln__file_list(walk.store->root_fd, purge_temporary, &walk.store->root_fd);
-    kiln__file_list(version, purge_temporary, &version);
-    walk_shards(&walk, version);
-    close(version);
-    return walk.removed;
+    if (version >= 0) {
+        purge_temporaries(&walk, walk.store->root_fd, "");
+        purge_temporaries(&walk, version, VERSION_DIRECTORY);
+        walk_shards(&walk, version);
+        close(version);
+    } else if (version != -ENOENT) {
+        purge_failed(&walk, problem.where, version, problem.text);
+    }
+    *removed = purge.removed;
+    return purge.error;
 }
 
 int kiln__disk_store_probe(kiln__store *base)
