@@ -116,11 +116,17 @@ readonly build_packages=(
 
 # Prints the path of a libnvrtc that dlopen finds by name; nothing if there is none.
 loadable_nvrtc() {
-    local version
+    local version path
     for version in 13 12; do
-        PATH=$PATH:/sbin:/usr/sbin ldconfig -p 2>/dev/null |
-            sed -n "s|^[[:space:]]*libnvrtc\.so\.$version .*=> ||p"
-    done | sed -n 1p
+        while read -r path; do
+            # The loader's cache may still list a toolkit that has gone.
+            if [ -e "$path" ]; then
+                echo "$path"
+                return
+            fi
+        done < <(PATH=$PATH:/sbin:/usr/sbin ldconfig -p 2>/dev/null |
+            sed -n "s|^[[:space:]]*libnvrtc\.so\.$version .*=> ||p")
+    done
 }
 
 # Prints the path of a libnvrtc in a toolkit that the loader does not know; nothing if there is none.
