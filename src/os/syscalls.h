@@ -77,7 +77,7 @@ void kiln__sys_after(kiln__sys_call call);
 
 static inline int kiln__sys_openat(int dir, const char *name, int flags, mode_t mode)
 {
-    KILN__SYS(openat, dir, name, NULL, int, -1, openat(dir, name, flags, mode));
+    KILN__SYS(openat, dir, (flags & O_TMPFILE) == O_TMPFILE ? "" : name, NULL, int, -1, openat(dir, name, flags, mode));
 }
 
 static inline ssize_t kiln__sys_read(int fd, void *bytes, size_t length)
