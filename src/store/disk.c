@@ -575,10 +575,12 @@ uint64_t kiln__disk_store_purge(kiln__store *base, bool damaged_only)
 {
     disk_walk walk = { .store = (disk_store *)base, .file = purge_file, .damaged_only = damaged_only };
     disk_problem problem;
+    if (check_directory(walk.store->root_fd, "", CAUSE_READ, &problem) != 0)
+        return 0;
+    kiln__file_list(walk.store->root_fd, purge_temporary, &walk.store->root_fd);
     int version = open_version(walk.store, false, &problem);
     if (version < 0)
         return 0;
-    kiln__file_list(walk.store->root_fd, purge_temporary, &walk.store->root_fd);
     kiln__file_list(version, purge_temporary, &version);
     walk_shards(&walk, version);
     kiln__sys_close(version);
