@@ -224,7 +224,7 @@ KILN_API const char *kiln_source_name(kiln_source source);
  * milliseconds in that case and longer when a driver or compiler is used for the first time.
  * The caller owns one reference; see kiln_release. `spec` is borrowed and not changed.
  * Errors: those of kiln_spec_parse, KILN_ENODRIVER, KILN_ENODEVICE, KILN_ENOCOMPILER, KILN_ECOMPILE, KILN_ELOAD,
- * KILN_ENOMEM. A fault of a store is never an error. */
+ * KILN_EIO (the cpu's temporary files cannot be made), KILN_ENOMEM. A fault of a store is never an error. */
 KILN_API KILN_MUST_USE kiln_status kiln_get(kiln_kernel **out, kiln_service *service, const kiln_spec *spec,
                                             kiln_report *report);
 

@@ -2,6 +2,7 @@
 #include "base/alloc.h"
 #include "base/text.h"
 #include "os/file.h"
+#include "os/syscalls.h"
 #include "os/trust.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -107,7 +108,7 @@ static int check_directory(int directory, const char *where, disk_cause cause, d
 {
     struct stat status;
     char buffer[sizeof problem->text];
-    if (fstat(directory, &status) != 0)
+    if (kiln__sys_fstat(directory, &status) != 0)
         return fail(problem, cause, where, -errno);
     const char *reason = kiln__trust_refuse_directory(&status, buffer, sizeof buffer);
     return reason ? fail_untrusted(problem, where, reason) : 0;
@@ -122,13 +123,13 @@ static int open_inside(int parent, const char *name, const char *where, bool mak
         return -ENOENT;
     if (directory < 0) {
         struct stat status;
-        if (fstatat(parent, name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(status.st_mode))
+        if (kiln__sys_fstatat(parent, name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(status.st_mode))
             return fail_untrusted(problem, where, "is a link, expected a directory");
         return fail(problem, cause, where, directory);
     }
     int error = check_directory(directory, where, cause, problem);
     if (error != 0)
-        close(directory);
+        kiln__sys_close(directory);
     return error != 0 ? error : directory;
 }
 
@@ -154,7 +155,7 @@ static int open_shard(disk_store *store, unsigned shard, bool make, disk_problem
     if (version < 0)
         return version;
     int directory = open_shard_in(version, shard, make, problem);
-    close(version);
+    kiln__sys_close(version);
     return directory;
 }
 
@@ -310,14 +311,14 @@ static kiln__blob *disk_get(kiln__store *base, const kiln__key *key)
         return NULL;
     }
     kiln__blob *blob = key->toolchain[0] != '\0' ? get_exact(store, directory, key) : get_newest(store, directory, key);
-    close(directory);
+    kiln__sys_close(directory);
     return blob;
 }
 
 static int write_tag(int root)
 {
     struct stat status;
-    if (fstatat(root, TAG_NAME, &status, AT_SYMLINK_NOFOLLOW) == 0)
+    if (kiln__sys_fstatat(root, TAG_NAME, &status, AT_SYMLINK_NOFOLLOW) == 0)
         return 0;
     int error = kiln__file_publish(root, TAG_NAME, tag_text, sizeof tag_text - 1, false);
     return error == -EEXIST ? 0 : error;
@@ -331,9 +332,9 @@ static void reopen_root(disk_store *store)
     int root = kiln__file_make_directory(store->root);
     if (root < 0)
         return;
-    if (check_directory(root, "", CAUSE_WRITE, &problem) == 0 && dup3(root, store->root_fd, O_CLOEXEC) >= 0)
+    if (check_directory(root, "", CAUSE_WRITE, &problem) == 0 && kiln__sys_dup3(root, store->root_fd, O_CLOEXEC) >= 0)
         write_tag(root);
-    close(root);
+    kiln__sys_close(root);
 }
 
 static int put_once(disk_store *store, const kiln__blob *blob, disk_problem *problem)
@@ -346,7 +347,7 @@ static int put_once(disk_store *store, const kiln__blob *blob, disk_problem *pro
     if (directory < 0)
         return directory == -ENOENT ? fail(problem, CAUSE_WRITE, where, directory) : directory;
     int error = kiln__file_publish(directory, name, blob->bytes, blob->length, false);
-    close(directory);
+    kiln__sys_close(directory);
     /* What is there is somebody else's equal entry: a damaged one was removed by the get before this put. */
     if (error == 0 || error == -EEXIST)
         return 0;
@@ -375,18 +376,18 @@ static void disk_drop(kiln__store *base, const kiln__key *key)
     if (directory < 0)
         return;
     format_name(name, key);
-    if (unlinkat(directory, name, 0) != 0 && errno != ENOENT) {
+    if (kiln__sys_unlinkat(directory, name, 0) != 0 && errno != ENOENT) {
         fail(&problem, CAUSE_WRITE, name, -errno);
         note(store, &problem);
     }
-    close(directory);
+    kiln__sys_close(directory);
 }
 
 static void disk_close(kiln__store *base)
 {
     disk_store *store = (disk_store *)base;
     if (store->root_fd >= 0)
-        close(store->root_fd);
+        kiln__sys_close(store->root_fd);
     kiln__free(store->root);
     kiln__free(store);
 }
@@ -489,7 +490,7 @@ static void read_named(disk_reading *out, const disk_walk *walk, const char *nam
         return;
     }
     memset(out, 0, sizeof *out);
-    if (fstatat(walk->directory, name, &out->status, AT_SYMLINK_NOFOLLOW) == 0) {
+    if (kiln__sys_fstatat(walk->directory, name, &out->status, AT_SYMLINK_NOFOLLOW) == 0) {
         out->problem.cause = CAUSE_DAMAGED;
         kiln__text_copy(out->problem.text, sizeof out->problem.text, "its name is not that of an entry");
     }
@@ -514,9 +515,9 @@ static int purge_temporary(void *data, const char *name)
     const int *directory = data;
     struct stat status;
     if (strncmp(name, TEMPORARY_PREFIX, sizeof TEMPORARY_PREFIX - 1) == 0 &&
-        fstatat(*directory, name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(status.st_mode) &&
+        kiln__sys_fstatat(*directory, name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(status.st_mode) &&
         status.st_mtime + TEMPORARY_MAX_AGE < time(NULL))
-        unlinkat(*directory, name, 0);
+        kiln__sys_unlinkat(*directory, name, 0);
     return 0;
 }
 
@@ -527,7 +528,7 @@ static int purge_file(void *data, const char *name)
     if (!is_entry_name(name))
         return purge_temporary(&walk->directory, name);
     if (!walk->damaged_only) {
-        walk->removed += unlinkat(walk->directory, name, 0) == 0;
+        walk->removed += kiln__sys_unlinkat(walk->directory, name, 0) == 0;
         return 0;
     }
     read_named(&found, walk, name);
@@ -549,7 +550,7 @@ static void walk_shards(disk_walk *walk, int version)
             continue;
         }
         int error = kiln__file_list(walk->directory, walk->file, walk);
-        close(walk->directory);
+        kiln__sys_close(walk->directory);
         if (error < 0) {
             snprintf(where, sizeof where, VERSION_DIRECTORY "/%02x", walk->shard);
             fail(&found.problem, CAUSE_READ, where, error);
@@ -566,7 +567,7 @@ int kiln__disk_store_visit(kiln__store *base, int (*fn)(void *data, const kiln__
     if (version < 0)
         return version == -ENOENT ? 0 : version;
     walk_shards(&walk, version);
-    close(version);
+    kiln__sys_close(version);
     return 0;
 }
 
@@ -574,13 +575,15 @@ uint64_t kiln__disk_store_purge(kiln__store *base, bool damaged_only)
 {
     disk_walk walk = { .store = (disk_store *)base, .file = purge_file, .damaged_only = damaged_only };
     disk_problem problem;
+    if (check_directory(walk.store->root_fd, "", CAUSE_READ, &problem) != 0)
+        return 0;
+    kiln__file_list(walk.store->root_fd, purge_temporary, &walk.store->root_fd);
     int version = open_version(walk.store, false, &problem);
     if (version < 0)
         return 0;
-    kiln__file_list(walk.store->root_fd, purge_temporary, &walk.store->root_fd);
     kiln__file_list(version, purge_temporary, &version);
     walk_shards(&walk, version);
-    close(version);
+    kiln__sys_close(version);
     return walk.removed;
 }
 
@@ -593,9 +596,9 @@ int kiln__disk_store_probe(kiln__store *base)
     if (directory < 0)
         return directory;
     int error = kiln__file_publish(directory, name, name, sizeof name - 1, true);
-    if (error == 0 && unlinkat(directory, name, 0) != 0 && errno != ENOENT)
+    if (error == 0 && kiln__sys_unlinkat(directory, name, 0) != 0 && errno != ENOENT)
         error = -errno;
-    close(directory);
+    kiln__sys_close(directory);
     return error;
 }
 

@@ -37,9 +37,12 @@
     X(measure)                 \
     X(api)
 
+#define KILN_FAULT_SUITES(X) X(corruption) X(kills) X(io) X(memory) X(planted)
+
 #define KILN_SUITE_PROTOTYPE(name) Suite *kiln_test_##name##_suite(void);
 KILN_UNIT_SUITES(KILN_SUITE_PROTOTYPE)
 KILN_SERVICE_SUITES(KILN_SUITE_PROTOTYPE)
+KILN_FAULT_SUITES(KILN_SUITE_PROTOTYPE)
 #undef KILN_SUITE_PROTOTYPE
 
 #endif
