@@ -22,6 +22,8 @@
     X(disk)                 \
     X(disk_faults)          \
     X(tiers)                \
+    X(shared)               \
+    X(evict)                \
     X(key)                  \
     X(image)                \
     X(pool)
