@@ -24,6 +24,7 @@
     X(tiers)                \
     X(shared)               \
     X(evict)                \
+    X(pack)                 \
     X(key)                  \
     X(image)                \
     X(pool)
