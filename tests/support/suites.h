@@ -31,6 +31,7 @@
 
 #define KILN_SERVICE_SUITES(X) \
     X(service)                 \
+    X(packs)                   \
     X(cuda)                    \
     X(launch)                  \
     X(nvrtc)                   \
