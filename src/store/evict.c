@@ -27,9 +27,11 @@ uint64_t kiln__evict_cost(uint64_t length)
     return (length + BLOCK - 1) / BLOCK * BLOCK;
 }
 
-static int64_t stamp_of(const struct stat *status)
+static kiln__evict_file file_of(const struct stat *status)
 {
-    return (int64_t)status->st_mtim.tv_sec * 1000000000 + status->st_mtim.tv_nsec;
+    return (kiln__evict_file){ .stamp = (int64_t)status->st_mtim.tv_sec * 1000000000 + status->st_mtim.tv_nsec,
+                               .inode = status->st_ino,
+                               .bytes = kiln__evict_cost((uint64_t)status->st_size) };
 }
 
 void kiln__evict_stamp(int directory, const char *name, const struct stat *status)
@@ -77,9 +79,8 @@ static int scan_file(void *data, const char *name)
         self->error = -ENOMEM;
         return 1;
     }
-    kiln__evict_file file = { stamp_of(&status), kiln__evict_cost((uint64_t)status.st_size) };
-    evict->files[evict->count++] = file;
-    evict->bytes += file.bytes;
+    evict->files[evict->count] = file_of(&status);
+    evict->bytes += evict->files[evict->count++].bytes;
     return 0;
 }
 
@@ -90,25 +91,24 @@ int kiln__evict_scan(kiln__evict *evict, int directory)
     return self.error != 0 ? self.error : error;
 }
 
-static int by_stamp(const void *a, const void *b)
+static int by_age(const void *a, const void *b)
 {
     const kiln__evict_file *x = a, *y = b;
-    return (x->stamp > y->stamp) - (x->stamp < y->stamp);
+    if (x->stamp != y->stamp)
+        return x->stamp > y->stamp ? 1 : -1;
+    return (x->inode > y->inode) - (x->inode < y->inode);
 }
 
 bool kiln__evict_plan(kiln__evict *evict, uint64_t bytes, uint64_t files, size_t most)
 {
     uint64_t left = evict->bytes;
     size_t gone = 0;
-    evict->ties = 0;
     if (evict->bytes <= bytes && evict->count <= files)
         return false;
-    qsort(evict->files, evict->count, sizeof *evict->files, by_stamp);
+    qsort(evict->files, evict->count, sizeof *evict->files, by_age);
     while (gone < evict->count && gone < most && (left > bytes || evict->count - gone > files)) {
-        const kiln__evict_file *file = &evict->files[gone++];
-        evict->ties = evict->ties > 0 && file->stamp == evict->cutoff ? evict->ties + 1 : 1;
-        evict->cutoff = file->stamp;
-        left -= file->bytes;
+        evict->cutoff = evict->files[gone++];
+        left -= evict->cutoff.bytes;
     }
     return gone > 0;
 }
@@ -119,15 +119,14 @@ static int apply_file(void *data, const char *name)
     kiln__evict *evict = self->evict;
     struct stat status;
     if (!evict->is_entry(name) || fstatat(self->directory, name, &status, AT_SYMLINK_NOFOLLOW) != 0 ||
-        !S_ISREG(status.st_mode) || stamp_of(&status) > evict->cutoff)
+        !S_ISREG(status.st_mode))
         return 0;
-    bool tie = stamp_of(&status) == evict->cutoff;
-    if (tie && evict->ties == 0)
+    kiln__evict_file file = file_of(&status);
+    if (by_age(&file, &evict->cutoff) > 0)
         return 0;
-    evict->ties -= tie;
     if (unlinkat(self->directory, name, 0) == 0) {
         evict->removed++;
-        evict->removed_bytes += kiln__evict_cost((uint64_t)status.st_size);
+        evict->removed_bytes += file.bytes;
     } else if (errno != ENOENT) {
         self->error = -errno;
     }

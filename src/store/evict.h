@@ -14,6 +14,7 @@ typedef bool (*kiln__evict_match)(const char *name);
 
 typedef struct kiln__evict_file {
     int64_t stamp; /* nanoseconds since 1970 */
+    uint64_t inode;
     uint64_t bytes;
 } kiln__evict_file;
 
@@ -25,8 +26,7 @@ typedef struct kiln__evict {
     uint64_t bytes;       /* of all of them, each rounded up to 4 KiB, the space that it takes on most file systems */
     uint64_t temporaries; /* removed */
     /* Filled by kiln__evict_plan: */
-    int64_t cutoff; /* files with an older stamp go, of those with this very stamp the first `ties` */
-    size_t ties;
+    kiln__evict_file cutoff; /* what is not younger goes; of equal stamps the smaller inode is the older */
     /* Filled by kiln__evict_apply: */
     uint64_t removed, removed_bytes;
 } kiln__evict;
@@ -42,7 +42,7 @@ int kiln__evict_scan(kiln__evict *evict, int directory);
 bool kiln__evict_plan(kiln__evict *evict, uint64_t bytes, uint64_t files, size_t most);
 
 /* Removes what the plan names from one of the directories. What was used since the scan stays; what somebody else has
- * removed meanwhile counts as gone, and nothing goes in its stead. 0 or -errno. */
+ * removed meanwhile counts as gone, and nothing goes in its stead: those who saw the same remove the same. 0 or -errno. */
 int kiln__evict_apply(kiln__evict *evict, int directory);
 
 void kiln__evict_fini(kiln__evict *evict);
