@@ -169,6 +169,10 @@ const char *kiln_source_name(kiln_source source)
         return "disk";
     case KILN_SOURCE_COMPILED:
         return "compiled";
+    case KILN_SOURCE_PACK:
+        return "pack";
+    case KILN_SOURCE_SHARED:
+        return "shared";
     }
     return "unknown";
 }

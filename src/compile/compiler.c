@@ -100,6 +100,20 @@ static kiln_status take_any(kiln__builder *builder, const kiln__unit *unit, cons
     return KILN_OK;
 }
 
+/* A compiler that tells its id only by compiling is asked with something tiny where a store has this very unit of some
+ * toolchain, a pack for instance: it may well be this one's. An empty cache costs no compile more. */
+static void identify_if_worthwhile(kiln__builder *builder, kiln__key *key)
+{
+    kiln__compiler *compiler = builder->toolchains.compiler;
+    kiln__toolchain toolchain;
+    kiln__blob *some = kiln__tiers_get(builder->tiers, key, NULL);
+    if (some != NULL && compiler->vtable->identify(compiler, &toolchain, NULL) == KILN_OK) {
+        kiln__toolchains_learn(&builder->toolchains, toolchain.id);
+        memcpy(key->toolchain, toolchain.id, sizeof(key->toolchain));
+    }
+    kiln__blob_release(some);
+}
+
 kiln_status kiln__builder_build(kiln__builder *builder, const kiln__unit *unit, bool fresh, kiln__built *out,
                                 kiln_report *report)
 {
@@ -122,6 +136,8 @@ kiln_status kiln__builder_build(kiln__builder *builder, const kiln__unit *unit, 
         goto done;
     }
     memcpy(key.toolchain, toolchain.id, sizeof(key.toolchain));
+    if (!fresh && key.toolchain[0] == '\0')
+        identify_if_worthwhile(builder, &key);
     if (!fresh && key.toolchain[0] != '\0')
         out->blob = kiln__tiers_get(builder->tiers, &key, &out->tier);
     if (out->blob == NULL)

@@ -14,15 +14,20 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { UNIQUE_SIZE = 24, ATTEMPTS = 16 };
+enum { UNIQUE_SIZE = KILN__FILE_UNIQUE, ATTEMPTS = 16 };
 
-static int open_at(int dir, const char *name, int flags)
+static int open_mode(int dir, const char *name, int flags, mode_t mode)
 {
     int fd;
     do
-        fd = kiln__sys_openat(dir, name, flags | O_CLOEXEC, 0600);
+        fd = kiln__sys_openat(dir, name, flags | O_CLOEXEC, mode);
     while (fd < 0 && errno == EINTR);
     return fd < 0 ? -errno : fd;
+}
+
+static int open_at(int dir, const char *name, int flags)
+{
+    return open_mode(dir, name, flags, 0600);
 }
 
 static int read_all(int fd, char *bytes, size_t length)
@@ -74,6 +79,21 @@ int kiln__file_read(void **out, size_t *length, int dir, const char *name, int f
     int error = read_open_file(out, length, fd, limit, status);
     kiln__sys_close(fd);
     return error;
+}
+
+int kiln__file_read_at(int fd, void *bytes, size_t length, uint64_t offset)
+{
+    size_t done = 0;
+    while (done < length) {
+        ssize_t count = kiln__sys_pread(fd, (char *)bytes + done, length - done, (off_t)(offset + done));
+        if (count < 0 && errno != EINTR)
+            return -errno;
+        if (count == 0)
+            return -EIO;
+        if (count > 0)
+            done += (size_t)count;
+    }
+    return 0;
 }
 
 static int write_loop(int fd, const char *bytes, size_t length)
@@ -166,14 +186,19 @@ static int publish_unnamed(int dir, const char *name, const void *bytes, size_t 
     return error;
 }
 
-static int create_unique(int dir, char name[UNIQUE_SIZE])
+static int create_unique(int dir, char name[UNIQUE_SIZE], mode_t mode)
 {
     int fd = -EEXIST;
     for (int i = 0; fd == -EEXIST && i < ATTEMPTS; i++) {
         unique_name(name);
-        fd = open_at(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW);
+        fd = open_mode(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode);
     }
     return fd;
+}
+
+int kiln__file_create_unique(int dir, char name[KILN__FILE_UNIQUE])
+{
+    return create_unique(dir, name, 0644);
 }
 
 /* Renames without replacing; where the file system cannot, links and unlinks. */
@@ -191,7 +216,7 @@ static int rename_new(int dir, const char *temporary, const char *name)
 static int publish_named(int dir, const char *name, const void *bytes, size_t length, bool replace)
 {
     char temporary[UNIQUE_SIZE];
-    int fd = create_unique(dir, temporary);
+    int fd = create_unique(dir, temporary, 0600);
     if (fd < 0)
         return fd;
     int error = fill(fd, bytes, length);

@@ -15,11 +15,13 @@
 #define KILN__SYS_CALLS(X) \
     X(openat)              \
     X(read)                \
+    X(pread)               \
     X(write)               \
     X(close)               \
     X(fstat)               \
     X(fstatat)             \
     X(fchmod)              \
+    X(utimensat)           \
     X(mkdir)               \
     X(mkdirat)             \
     X(mkdtemp)             \
@@ -42,7 +44,7 @@ typedef enum kiln__sys_call {
 } kiln__sys_call;
 
 /* Before a call on a descriptor (-1 for a stream or a plain path) and a name ("" if it has none). 0: make it; else the
- * errno it fails with, unmade, except that what is to be closed is closed. *length (NULL but for read and write) may be
+ * errno it fails with, unmade, except that what is to be closed is closed. *length (NULL but for read, pread and write) may be
  * made smaller. Any thread. */
 int kiln__sys_before(kiln__sys_call call, int fd, const char *name, size_t *length);
 /* After a call that was made; leaves errno alone. */
@@ -85,6 +87,11 @@ static inline ssize_t kiln__sys_read(int fd, void *bytes, size_t length)
     KILN__SYS(read, fd, "", &length, ssize_t, -1, read(fd, bytes, length));
 }
 
+static inline ssize_t kiln__sys_pread(int fd, void *bytes, size_t length, off_t offset)
+{
+    KILN__SYS(pread, fd, "", &length, ssize_t, -1, pread(fd, bytes, length, offset));
+}
+
 static inline ssize_t kiln__sys_write(int fd, const void *bytes, size_t length)
 {
     KILN__SYS(write, fd, "", &length, ssize_t, -1, write(fd, bytes, length));
@@ -108,6 +115,11 @@ static inline int kiln__sys_fstatat(int dir, const char *name, struct stat *stat
 static inline int kiln__sys_fchmod(int fd, mode_t mode)
 {
     KILN__SYS(fchmod, fd, "", NULL, int, -1, fchmod(fd, mode));
+}
+
+static inline int kiln__sys_utimensat(int dir, const char *name, const struct timespec times[2], int flags)
+{
+    KILN__SYS(utimensat, dir, name, NULL, int, -1, utimensat(dir, name, times, flags));
 }
 
 static inline int kiln__sys_mkdir(const char *path, mode_t mode)

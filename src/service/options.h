@@ -11,6 +11,8 @@ typedef struct kiln__settings {
     kiln_log_fn log;
     void *log_data;
     kiln_log_level log_level;
+    char *packs, *shared_dir;
+    uint64_t cache_bytes, cache_files;
 } kiln__settings;
 
 /* Reads options (NULL: all defaults) and environment; the environment is not read where the process runs with raised

@@ -5,17 +5,54 @@
 #include "base/alloc.h"
 #include "service/options.h"
 #include "store/memory.h"
+#include "store/pack.h"
 #include <string.h>
+
+static void add_tier(kiln_service *service, kiln__store *store, kiln_source source)
+{
+    if (store == NULL)
+        return;
+    service->sources[service->tiers.count] = source;
+    kiln__tiers_add(&service->tiers, store);
+}
+
+static void open_disk(kiln_service *service, const kiln__settings *settings)
+{
+    service->disk = kiln__disk_store_open(settings->cache_dir, &service->log, &service->store_counters,
+                                          service->cache_problem, sizeof(service->cache_problem));
+    if (service->disk != NULL)
+        kiln__disk_store_limit(service->disk, settings->cache_bytes, settings->cache_files);
+    add_tier(service, service->disk, KILN_SOURCE_DISK);
+}
+
+/* Opens each pack of the list; one tier stays free for the shared directory. A pack that cannot be used is logged. */
+static void open_packs(kiln_service *service, char *list)
+{
+    char problem[256], *rest = NULL;
+    for (char *path = strtok_r(list, ":", &rest); path != NULL; path = strtok_r(NULL, ":", &rest)) {
+        if (service->tiers.count == KILN__TIERS_MAX - 1) {
+            kiln__log_line(&service->log, KILN_LOG_WARN, "too many packs: %s and those after it are not used", path);
+            return;
+        }
+        kiln__store *pack =
+            kiln__pack_store_open(path, &service->log, &service->store_counters, problem, sizeof(problem));
+        add_tier(service, pack, KILN_SOURCE_PACK);
+    }
+}
 
 static void open_stores(kiln_service *service, const kiln__settings *settings)
 {
-    kiln__tiers_add(&service->tiers, kiln__memory_store_open(settings->memory_bytes));
-    if (settings->cache_dir[0] == '\0')
-        return;
-    service->disk = kiln__disk_store_open(settings->cache_dir, &service->log, &service->store_counters,
-                                          service->cache_problem, sizeof(service->cache_problem));
-    service->disk_tier = service->tiers.count;
-    kiln__tiers_add(&service->tiers, service->disk);
+    char problem[256];
+    add_tier(service, kiln__memory_store_open(settings->memory_bytes), KILN_SOURCE_MEMORY);
+    if (settings->cache_dir[0] != '\0')
+        open_disk(service, settings);
+    if (settings->packs != NULL)
+        open_packs(service, settings->packs);
+    if (settings->shared_dir != NULL && settings->shared_dir[0] != '\0')
+        add_tier(service,
+                 kiln__disk_store_open_shared(settings->shared_dir, &service->log, &service->store_counters, problem,
+                                              sizeof(problem)),
+                 KILN_SOURCE_SHARED);
 }
 
 static kiln_status open_parts(kiln_service *service, const kiln__settings *settings, kiln_report *report)
@@ -109,9 +146,13 @@ static kiln_source count_source(kiln_service *service, const kiln__built *built)
 {
     if (built->compiled)
         return KILN_SOURCE_COMPILED;
-    bool disk = service->disk != NULL && built->tier == service->disk_tier;
-    atomic_fetch_add(disk ? &service->hits_disk : &service->hits_memory, 1);
-    return disk ? KILN_SOURCE_DISK : KILN_SOURCE_MEMORY;
+    kiln_source source = service->sources[built->tier];
+    atomic_fetch_add(source == KILN_SOURCE_DISK     ? &service->hits_disk
+                     : source == KILN_SOURCE_PACK   ? &service->hits_pack
+                     : source == KILN_SOURCE_SHARED ? &service->hits_shared
+                                                    : &service->hits_memory,
+                     1);
+    return source;
 }
 
 static kiln_status load(kiln_service *service, kiln_device *device, const kiln__unit *unit, const kiln__built *built,
@@ -258,5 +299,8 @@ void kiln__service_stats(const kiln_service *service, kiln_stats *out)
         .store_damaged = atomic_load(&service->store_counters.damaged),
         .store_untrusted = atomic_load(&service->store_counters.untrusted),
         .store_errors = atomic_load(&service->store_counters.errors),
+        .hits_pack = atomic_load(&service->hits_pack),
+        .hits_shared = atomic_load(&service->hits_shared),
+        .evictions = atomic_load(&service->store_counters.evictions),
     };
 }

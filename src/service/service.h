@@ -11,14 +11,15 @@ struct kiln_service {
     kiln__catalog catalog;
     kiln__store_counters store_counters;
     kiln__tiers tiers;
-    kiln__store *disk; /* also in tiers; NULL if there is none */
-    size_t disk_tier;
-    char *cache_dir;         /* "" if there is none */
-    char cache_problem[256]; /* why there is none, "" if it was not wanted */
+    kiln__store *disk;                    /* also in tiers; NULL if there is none */
+    kiln_source sources[KILN__TIERS_MAX]; /* of the tiers */
+    char *cache_dir;                      /* "" if there is none */
+    char cache_problem[256];              /* why there is none, "" if it was not wanted */
     kiln__builder nvrtc, cc;
     kiln__runtime *runtime;
     kiln__kernel_table kernels;
     atomic_uint_least64_t gets, hits_kernel, hits_memory, hits_disk, loads, ptx_loads;
+    atomic_uint_least64_t hits_pack, hits_shared;
 };
 
 struct kiln_artifact {

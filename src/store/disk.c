@@ -4,25 +4,24 @@
 #include "os/file.h"
 #include "os/syscalls.h"
 #include "os/trust.h"
+#include "store/evict.h"
+#include "store/name.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #define VERSION_DIRECTORY "v1"
 #define TAG_NAME          "CACHEDIR.TAG"
-#define ENTRY_SUFFIX      ".kiln"
-#define TEMPORARY_PREFIX  "tmp."
 
 enum {
     SHARDS = 256,
-    SHARD_NAME_SIZE = 3,
-    REST_LENGTH = 2 * KILN__DIGEST_SIZE - 2, /* hexadecimal digits of a digest after those that name the shard */
-    NAME_SIZE = REST_LENGTH + 1 + KILN__ENTRY_TOOLCHAIN_SIZE + sizeof ENTRY_SUFFIX,
-    TEMPORARY_MAX_AGE = 3600 /* seconds */
+    WHOLE_SHARE = 1000000,         /* a share of the caps in the unit of `pending` */
+    LOOK_EVERY = WHOLE_SHARE / 20, /* how much is put into a shard between two looks at it */
+    EVICT_MOST = 512               /* files of one look, so that a put never takes long */
 };
 
 static const char tag_text[] =
@@ -42,7 +41,7 @@ typedef enum disk_cause {
 
 typedef struct disk_problem {
     disk_cause cause;
-    char where[8 + NAME_SIZE]; /* below the root; "" is the root itself */
+    char where[8 + KILN__NAME_SIZE]; /* below the root; "" is the root itself */
     char text[160];
 } disk_problem;
 
@@ -51,8 +50,12 @@ typedef struct disk_store {
     const kiln__log *log;
     kiln__store_counters *counters;
     char *root;
+    bool shared;        /* only read, and also trusted when it is root's */
     int root_fd;        /* the same number until close, see reopen_root */
     atomic_uint warned; /* one bit per cause */
+    uint64_t cap_bytes, cap_files;
+    atomic_uint_least64_t pending[SHARDS]; /* put by this process since its last look, in millionths of a share */
+    atomic_flag evicting;
 } disk_store;
 
 /* One entry file as it was found. */
@@ -61,6 +64,14 @@ typedef struct disk_reading {
     struct stat status;
     disk_problem problem; /* CAUSE_NONE without a blob: there is no such file */
 } disk_reading;
+
+static const char *const shared_advice[] = {
+    [CAUSE_DAMAGED] = "it is not used; remove it and let its owner make it again",
+    [CAUSE_UNTRUSTED] = "it is not used; it must be yours or root's and writable by nobody else",
+    [CAUSE_ELEVATED] = "run Kiln without setuid, setgid and file capabilities to use it",
+    [CAUSE_READ] = "what it holds is compiled; check the directory's path and permissions and the disk",
+    [CAUSE_WRITE] = "it is only read",
+};
 
 static const char *const advice[] = {
     [CAUSE_DAMAGED] = "it is removed and will be made again",
@@ -83,7 +94,7 @@ static void note(disk_store *store, const disk_problem *problem)
     unsigned bit = 1u << problem->cause;
     if ((atomic_fetch_or_explicit(&store->warned, bit, memory_order_relaxed) & bit) == 0)
         kiln__log_line(store->log, KILN_LOG_WARN, "store %s%s%s: %s; %s", store->root, problem->where[0] ? "/" : "",
-                       problem->where, problem->text, advice[problem->cause]);
+                       problem->where, problem->text, (store->shared ? shared_advice : advice)[problem->cause]);
 }
 
 /* Fills a problem from a negative errno, which it returns. */
@@ -104,18 +115,21 @@ static int fail_untrusted(disk_problem *problem, const char *where, const char *
     return -EPERM;
 }
 
-static int check_directory(int directory, const char *where, disk_cause cause, disk_problem *problem)
+static int check_directory(const disk_store *store, int directory, const char *where, disk_cause cause,
+                           disk_problem *problem)
 {
     struct stat status;
     char buffer[sizeof problem->text];
     if (kiln__sys_fstat(directory, &status) != 0)
         return fail(problem, cause, where, -errno);
-    const char *reason = kiln__trust_refuse_directory(&status, buffer, sizeof buffer);
+    const char *reason = store->shared ? kiln__trust_refuse_shared_directory(&status, buffer, sizeof buffer)
+                                       : kiln__trust_refuse_directory(&status, buffer, sizeof buffer);
     return reason ? fail_untrusted(problem, where, reason) : 0;
 }
 
 /* Opens a directory inside the store. A missing one is made, or if not `make` is no problem: -ENOENT. */
-static int open_inside(int parent, const char *name, const char *where, bool make, disk_problem *problem)
+static int open_inside(const disk_store *store, int parent, const char *name, const char *where, bool make,
+                       disk_problem *problem)
 {
     disk_cause cause = make ? CAUSE_WRITE : CAUSE_READ;
     int directory = kiln__file_open_directory(parent, name, make);
@@ -127,7 +141,7 @@ static int open_inside(int parent, const char *name, const char *where, bool mak
             return fail_untrusted(problem, where, "is a link, expected a directory");
         return fail(problem, cause, where, directory);
     }
-    int error = check_directory(directory, where, cause, problem);
+    int error = check_directory(store, directory, where, cause, problem);
     if (error != 0)
         kiln__sys_close(directory);
     return error != 0 ? error : directory;
@@ -136,16 +150,16 @@ static int open_inside(int parent, const char *name, const char *where, bool mak
 static int open_version(disk_store *store, bool make, disk_problem *problem)
 {
     problem->cause = CAUSE_NONE;
-    int error = check_directory(store->root_fd, "", make ? CAUSE_WRITE : CAUSE_READ, problem);
-    return error != 0 ? error : open_inside(store->root_fd, VERSION_DIRECTORY, VERSION_DIRECTORY, make, problem);
+    int error = check_directory(store, store->root_fd, "", make ? CAUSE_WRITE : CAUSE_READ, problem);
+    return error != 0 ? error : open_inside(store, store->root_fd, VERSION_DIRECTORY, VERSION_DIRECTORY, make, problem);
 }
 
-static int open_shard_in(int version, unsigned shard, bool make, disk_problem *problem)
+static int open_shard_in(const disk_store *store, int version, unsigned shard, bool make, disk_problem *problem)
 {
     char where[16];
     problem->cause = CAUSE_NONE;
     snprintf(where, sizeof where, VERSION_DIRECTORY "/%02x", shard);
-    return open_inside(version, where + sizeof VERSION_DIRECTORY, where, make, problem);
+    return open_inside(store, version, where + sizeof VERSION_DIRECTORY, where, make, problem);
 }
 
 /* A descriptor of the key's shard or a negative errno, with the problem if it is one. */
@@ -154,57 +168,13 @@ static int open_shard(disk_store *store, unsigned shard, bool make, disk_problem
     int version = open_version(store, make, problem);
     if (version < 0)
         return version;
-    int directory = open_shard_in(version, shard, make, problem);
+    int directory = open_shard_in(store, version, shard, make, problem);
     kiln__sys_close(version);
     return directory;
 }
 
-static bool has_file_name(const kiln__key *key)
-{
-    size_t length = strnlen(key->toolchain, sizeof key->toolchain);
-    return length > 0 && length < sizeof key->toolchain && !memchr(key->toolchain, '/', length);
-}
-
-static void format_name(char out[NAME_SIZE], const kiln__key *key)
-{
-    char hex[KILN__DIGEST_HEX];
-    kiln__digest_hex(hex, key->digest);
-    snprintf(out, NAME_SIZE, "%s.%s" ENTRY_SUFFIX, hex + SHARD_NAME_SIZE - 1, key->toolchain);
-}
-
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-static bool is_entry_name(const char *name)
-{
-    size_t length = strlen(name), suffix = sizeof ENTRY_SUFFIX - 1;
-    return length > suffix && strcmp(name + length - suffix, ENTRY_SUFFIX) == 0;
-}
-
-/* Reads the key from a file's name. */
-static bool parse_name(kiln__key *out, unsigned shard, const char *name)
-{
-    memset(out, 0, sizeof *out);
-    out->digest[0] = (uint8_t)shard;
-    for (size_t i = 1; i < KILN__DIGEST_SIZE; i++, name += 2) {
-        int high = hex_digit(name[0]), low = high < 0 ? -1 : hex_digit(name[1]);
-        if (low < 0)
-            return false;
-        out->digest[i] = (uint8_t)(high << 4 | low);
-    }
-    size_t suffix = sizeof ENTRY_SUFFIX - 1, length = strlen(name);
-    if (name[0] != '.' || !is_entry_name(name) || length < suffix + 2 || length - suffix - 1 >= sizeof out->toolchain)
-        return false;
-    memcpy(out->toolchain, name + 1, length - suffix - 1);
-    return true;
-}
-
 /* Says why a file that was opened or not, with `error` from reading it, is not even worth decoding. */
-static int check_file(disk_reading *out, const char *where, int error)
+static int check_file(const disk_store *store, disk_reading *out, const char *where, int error)
 {
     char buffer[sizeof out->problem.text];
     if (error == -ENOENT)
@@ -214,7 +184,8 @@ static int check_file(disk_reading *out, const char *where, int error)
     if (error == -ENXIO)
         return fail_untrusted(&out->problem, where, "is a special file, expected a regular file");
     if (out->status.st_mode != 0) {
-        const char *reason = kiln__trust_refuse_file(&out->status, buffer, sizeof buffer);
+        const char *reason = store->shared ? kiln__trust_refuse_shared_file(&out->status, buffer, sizeof buffer)
+                                           : kiln__trust_refuse_file(&out->status, buffer, sizeof buffer);
         if (reason)
             return fail_untrusted(&out->problem, where, reason);
     }
@@ -224,7 +195,8 @@ static int check_file(disk_reading *out, const char *where, int error)
 }
 
 /* Reads and checks one file of a shard. */
-static void read_entry(disk_reading *out, int directory, const char *name, const kiln__key *key)
+static void read_entry(const disk_store *store, disk_reading *out, int directory, const char *name,
+                       const kiln__key *key)
 {
     void *bytes = NULL;
     size_t length = 0;
@@ -233,7 +205,7 @@ static void read_entry(disk_reading *out, int directory, const char *name, const
     memset(out, 0, sizeof *out);
     snprintf(where, sizeof where, VERSION_DIRECTORY "/%02x/%s", key->digest[0], name);
     int error = kiln__file_read(&bytes, &length, directory, name, O_NOFOLLOW, KILN__ENTRY_MAX_BYTES, &out->status);
-    if (check_file(out, where, error) != 0) {
+    if (check_file(store, out, where, error) != 0) {
         if (error == 0)
             kiln__free(bytes);
         return;
@@ -248,14 +220,16 @@ static void read_entry(disk_reading *out, int directory, const char *name, const
 
 static kiln__blob *get_exact(disk_store *store, int directory, const kiln__key *key)
 {
-    char name[NAME_SIZE];
+    char name[KILN__NAME_SIZE];
     disk_reading reading;
-    if (!has_file_name(key))
+    if (!kiln__name_has(key))
         return NULL;
-    format_name(name, key);
-    read_entry(&reading, directory, name, key);
+    kiln__name_format(name, key);
+    read_entry(store, &reading, directory, name, key);
+    if (reading.blob && !store->shared)
+        kiln__evict_stamp(directory, name, &reading.status);
     /* What is damaged would stay in the way of the good entry that the caller is about to make. */
-    if (reading.problem.cause == CAUSE_DAMAGED)
+    if (reading.problem.cause == CAUSE_DAMAGED && !store->shared)
         kiln__file_remove_same(directory, name, &reading.status);
     note(store, &reading.problem);
     return reading.blob;
@@ -271,7 +245,7 @@ static int take_newest(void *data, const char *name)
 {
     newest *search = data;
     kiln__key key;
-    if (parse_name(&key, search->wanted->digest[0], name) &&
+    if (kiln__name_parse(&key, search->wanted->digest[0], name) &&
         memcmp(key.digest, search->wanted->digest, sizeof key.digest) == 0 &&
         (search->below[0] == '\0' || kiln__toolchain_compare(key.toolchain, search->below) < 0) &&
         (search->found.toolchain[0] == '\0' || kiln__toolchain_compare(key.toolchain, search->found.toolchain) > 0))
@@ -332,16 +306,18 @@ static void reopen_root(disk_store *store)
     int root = kiln__file_make_directory(store->root);
     if (root < 0)
         return;
-    if (check_directory(root, "", CAUSE_WRITE, &problem) == 0 && kiln__sys_dup3(root, store->root_fd, O_CLOEXEC) >= 0)
+    if (check_directory(store, root, "", CAUSE_WRITE, &problem) == 0 &&
+        kiln__sys_dup3(root, store->root_fd, O_CLOEXEC) >= 0)
         write_tag(root);
     kiln__sys_close(root);
 }
 
+/* 1 if it is there already. */
 static int put_once(disk_store *store, const kiln__blob *blob, disk_problem *problem)
 {
     const kiln__key *key = &blob->entry.key;
-    char name[NAME_SIZE], where[sizeof problem->where];
-    format_name(name, key);
+    char name[KILN__NAME_SIZE], where[sizeof problem->where];
+    kiln__name_format(name, key);
     snprintf(where, sizeof where, VERSION_DIRECTORY "/%02x/%s", key->digest[0], name);
     int directory = open_shard(store, key->digest[0], true, problem);
     if (directory < 0)
@@ -350,32 +326,120 @@ static int put_once(disk_store *store, const kiln__blob *blob, disk_problem *pro
     kiln__sys_close(directory);
     /* What is there is somebody else's equal entry: a damaged one was removed by the get before this put. */
     if (error == 0 || error == -EEXIST)
-        return 0;
+        return error == -EEXIST;
     return fail(problem, CAUSE_WRITE, where, error);
 }
 
-static void disk_put(kiln__store *base, kiln__blob *blob)
+static uint64_t share_of(uint64_t cap)
+{
+    return cap < SHARDS ? 1 : cap / SHARDS;
+}
+
+/* Where a look begins to remove, and how far it goes. */
+static uint64_t high_mark(uint64_t share)
+{
+    return share - share / 20;
+}
+
+static uint64_t low_mark(uint64_t share)
+{
+    return share - share / 10;
+}
+
+/* Looks at one shard and brings it within its share. True if there is more to remove. */
+static bool keep_shard(disk_store *store, int directory, unsigned shard)
+{
+    kiln__evict evict = { .is_entry = kiln__name_is_entry };
+    uint64_t bytes = share_of(store->cap_bytes), files = share_of(store->cap_files);
+    bool over = false;
+    int error = kiln__evict_scan(&evict, directory);
+    if (error == 0 && (evict.bytes > high_mark(bytes) || evict.count > high_mark(files)) &&
+        kiln__evict_plan(&evict, low_mark(bytes), low_mark(files), EVICT_MOST)) {
+        error = kiln__evict_apply(&evict, directory);
+        atomic_fetch_add_explicit(&store->counters->evictions, evict.removed, memory_order_relaxed);
+        over = evict.removed == EVICT_MOST;
+    }
+    kiln__evict_fini(&evict);
+    if (error != 0) {
+        char where[16];
+        disk_problem problem;
+        snprintf(where, sizeof where, VERSION_DIRECTORY "/%02x", shard);
+        fail(&problem, CAUSE_WRITE, where, error);
+        note(store, &problem);
+    }
+    return over;
+}
+
+static bool is_due(disk_store *store, unsigned shard)
+{
+    return atomic_load(&store->pending[shard]) >= LOOK_EVERY;
+}
+
+/* Looks until nothing was put meanwhile. Whoever finds somebody looking goes on: what it put is pending, and is seen here
+ * after the flag is cleared. */
+static void look(disk_store *store, unsigned shard)
+{
+    disk_problem problem;
+    bool over = false;
+    while (!over && is_due(store, shard) && !atomic_flag_test_and_set(&store->evicting)) {
+        atomic_store(&store->pending[shard], 0);
+        int directory = open_shard(store, shard, false, &problem);
+        if (directory >= 0) {
+            over = keep_shard(store, directory, shard);
+            kiln__sys_close(directory);
+        }
+        if (over)
+            atomic_store(&store->pending[shard], LOOK_EVERY);
+        atomic_flag_clear(&store->evicting);
+    }
+}
+
+/* After a put: only the shard that was written is looked at, and only when enough was written. Holds no lock that a get or
+ * a put waits for. */
+static void keep_within_caps(disk_store *store, unsigned shard, size_t length)
+{
+    uint64_t by_bytes = kiln__evict_cost(length) * WHOLE_SHARE / share_of(store->cap_bytes);
+    uint64_t by_files = WHOLE_SHARE / share_of(store->cap_files);
+    atomic_fetch_add(&store->pending[shard], by_bytes > by_files ? by_bytes : by_files);
+    look(store, shard);
+}
+
+int kiln__disk_store_add(kiln__store *base, kiln__blob *blob)
 {
     disk_store *store = (disk_store *)base;
     disk_problem problem;
+    if (kiln__evict_cost(blob->length) > low_mark(share_of(store->cap_bytes))) {
+        kiln__log_line(store->log, KILN_LOG_INFO,
+                       "store %s: an entry of %zu bytes is too large for a cache of %llu bytes", store->root,
+                       blob->length, (unsigned long long)store->cap_bytes);
+        return -EFBIG;
+    }
     int error = put_once(store, blob, &problem);
     if (error == -ENOENT) {
         reopen_root(store);
         error = put_once(store, blob, &problem);
     }
-    if (error != 0)
+    if (error < 0)
         note(store, &problem);
+    else if (error == 0)
+        keep_within_caps(store, blob->entry.key.digest[0], blob->length);
+    return error;
+}
+
+static void disk_put(kiln__store *base, kiln__blob *blob)
+{
+    kiln__disk_store_add(base, blob);
 }
 
 static void disk_drop(kiln__store *base, const kiln__key *key)
 {
     disk_store *store = (disk_store *)base;
-    char name[NAME_SIZE];
+    char name[KILN__NAME_SIZE];
     disk_problem problem;
-    int directory = has_file_name(key) ? open_shard(store, key->digest[0], false, &problem) : -ENOENT;
+    int directory = kiln__name_has(key) ? open_shard(store, key->digest[0], false, &problem) : -ENOENT;
     if (directory < 0)
         return;
-    format_name(name, key);
+    kiln__name_format(name, key);
     if (kiln__sys_unlinkat(directory, name, 0) != 0 && errno != ENOENT) {
         fail(&problem, CAUSE_WRITE, name, -errno);
         note(store, &problem);
@@ -392,7 +456,20 @@ static void disk_close(kiln__store *base)
     kiln__free(store);
 }
 
-static const kiln__store_vtable disk_vtable = { "disk", disk_get, disk_put, disk_drop, disk_close };
+static void shared_put(kiln__store *base, kiln__blob *blob)
+{
+    (void)base;
+    (void)blob;
+}
+
+static void shared_drop(kiln__store *base, const kiln__key *key)
+{
+    (void)base;
+    (void)key;
+}
+
+static const kiln__store_vtable shared_vtable = { "shared", disk_get, shared_put, shared_drop, disk_close, true };
+static const kiln__store_vtable disk_vtable = { "disk", disk_get, disk_put, disk_drop, disk_close, true };
 
 /* Absolute, so that it still names the same place after a chdir; without a slash at the end. */
 static char *absolute_path(const char *path)
@@ -416,14 +493,16 @@ static int open_root(disk_store *store, disk_problem *problem)
         problem->cause = CAUSE_ELEVATED;
         return -EPERM;
     }
-    store->root_fd = kiln__file_make_directory(store->root);
-    if (store->root_fd < 0)
-        return fail(problem, CAUSE_WRITE, "", store->root_fd);
-    return check_directory(store->root_fd, "", CAUSE_READ, problem);
+    int root = store->shared ? kiln__sys_openat(AT_FDCWD, store->root, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0)
+                             : kiln__file_make_directory(store->root);
+    if (root < 0)
+        return fail(problem, store->shared ? CAUSE_READ : CAUSE_WRITE, "", store->shared ? -errno : root);
+    store->root_fd = root;
+    return check_directory(store, root, "", CAUSE_READ, problem);
 }
 
-kiln__store *kiln__disk_store_open(const char *root, const kiln__log *log, kiln__store_counters *counters,
-                                   char *problem_text, size_t size)
+static disk_store *open_store(const char *root, bool shared, const kiln__log *log, kiln__store_counters *counters,
+                              char *problem_text, size_t size)
 {
     disk_problem problem = { 0 };
     disk_store *store = kiln__calloc(1, sizeof *store);
@@ -433,12 +512,15 @@ kiln__store *kiln__disk_store_open(const char *root, const kiln__log *log, kiln_
         kiln__text_copy(problem_text, size, "out of memory");
         return NULL;
     }
-    store->base.vtable = &disk_vtable;
+    store->base.vtable = shared ? &shared_vtable : &disk_vtable;
     store->log = log;
     store->counters = counters;
     store->root = path;
     store->root_fd = -1;
+    store->shared = shared;
     atomic_init(&store->warned, 0);
+    atomic_flag_clear(&store->evicting);
+    kiln__disk_store_limit(&store->base, UINT64_MAX, UINT64_MAX);
     if (open_root(store, &problem) != 0) {
         note(store, &problem);
         kiln__text_copy(problem_text, size, problem.text);
@@ -446,12 +528,40 @@ kiln__store *kiln__disk_store_open(const char *root, const kiln__log *log, kiln_
         return NULL;
     }
     kiln__text_copy(problem_text, size, "");
-    int error = write_tag(store->root_fd);
+    return store;
+}
+
+kiln__store *kiln__disk_store_open(const char *root, const kiln__log *log, kiln__store_counters *counters,
+                                   char *problem_text, size_t size)
+{
+    disk_problem problem;
+    disk_store *store = open_store(root, false, log, counters, problem_text, size);
+    int error = store ? write_tag(store->root_fd) : 0;
     if (error != 0) {
         fail(&problem, CAUSE_WRITE, TAG_NAME, error);
         note(store, &problem);
     }
-    return &store->base;
+    return store ? &store->base : NULL;
+}
+
+kiln__store *kiln__disk_store_open_shared(const char *root, const kiln__log *log, kiln__store_counters *counters,
+                                          char *problem_text, size_t size)
+{
+    disk_store *store = open_store(root, true, log, counters, problem_text, size);
+    return store ? &store->base : NULL;
+}
+
+/* Processes that put little would never come to look at a shard if each began to count at nothing. */
+void kiln__disk_store_limit(kiln__store *base, uint64_t bytes, uint64_t files)
+{
+    disk_store *store = (disk_store *)base;
+    uint16_t random[SHARDS] = { 0 };
+    store->cap_bytes = bytes;
+    store->cap_files = files;
+    if (getrandom(random, sizeof random, GRND_NONBLOCK) != (ssize_t)sizeof random)
+        memset(random, 0, sizeof random);
+    for (unsigned i = 0; i < SHARDS; i++)
+        atomic_init(&store->pending[i], random[i] % LOOK_EVERY);
 }
 
 typedef struct disk_walk {
@@ -485,8 +595,8 @@ static void report_item(disk_walk *walk, const char *where, const disk_reading *
 static void read_named(disk_reading *out, const disk_walk *walk, const char *name)
 {
     kiln__key key;
-    if (parse_name(&key, walk->shard, name)) {
-        read_entry(out, walk->directory, name, &key);
+    if (kiln__name_parse(&key, walk->shard, name)) {
+        read_entry(walk->store, out, walk->directory, name, &key);
         return;
     }
     memset(out, 0, sizeof *out);
@@ -501,7 +611,7 @@ static int visit_file(void *data, const char *name)
     disk_walk *walk = data;
     disk_reading found;
     char where[512];
-    if (!is_entry_name(name))
+    if (!kiln__name_is_entry(name))
         return 0;
     read_named(&found, walk, name);
     snprintf(where, sizeof where, VERSION_DIRECTORY "/%02x/%s", walk->shard, name);
@@ -512,12 +622,7 @@ static int visit_file(void *data, const char *name)
 
 static int purge_temporary(void *data, const char *name)
 {
-    const int *directory = data;
-    struct stat status;
-    if (strncmp(name, TEMPORARY_PREFIX, sizeof TEMPORARY_PREFIX - 1) == 0 &&
-        kiln__sys_fstatat(*directory, name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(status.st_mode) &&
-        status.st_mtime + TEMPORARY_MAX_AGE < time(NULL))
-        kiln__sys_unlinkat(*directory, name, 0);
+    kiln__evict_temporary(*(const int *)data, name);
     return 0;
 }
 
@@ -525,7 +630,7 @@ static int purge_file(void *data, const char *name)
 {
     disk_walk *walk = data;
     disk_reading found;
-    if (!is_entry_name(name))
+    if (!kiln__name_is_entry(name))
         return purge_temporary(&walk->directory, name);
     if (!walk->damaged_only) {
         walk->removed += kiln__sys_unlinkat(walk->directory, name, 0) == 0;
@@ -544,7 +649,7 @@ static void walk_shards(disk_walk *walk, int version)
     char where[16];
     for (walk->shard = 0; walk->shard < SHARDS && !walk->stopped; walk->shard++) {
         disk_reading found = { 0 };
-        walk->directory = open_shard_in(version, walk->shard, false, &found.problem);
+        walk->directory = open_shard_in(walk->store, version, walk->shard, false, &found.problem);
         if (walk->directory < 0) {
             report_item(walk, found.problem.where, &found);
             continue;
@@ -575,7 +680,7 @@ uint64_t kiln__disk_store_purge(kiln__store *base, bool damaged_only)
 {
     disk_walk walk = { .store = (disk_store *)base, .file = purge_file, .damaged_only = damaged_only };
     disk_problem problem;
-    if (check_directory(walk.store->root_fd, "", CAUSE_READ, &problem) != 0)
+    if (check_directory(walk.store, walk.store->root_fd, "", CAUSE_READ, &problem) != 0)
         return 0;
     kiln__file_list(walk.store->root_fd, purge_temporary, &walk.store->root_fd);
     int version = open_version(walk.store, false, &problem);
@@ -587,9 +692,52 @@ uint64_t kiln__disk_store_purge(kiln__store *base, bool damaged_only)
     return walk.removed;
 }
 
+/* Calls kiln__evict_scan or kiln__evict_apply for each shard that can be used. The first error, if any. */
+static int each_shard(const disk_store *store, int version, kiln__evict *evict, int (*fn)(kiln__evict *, int))
+{
+    int first = 0;
+    for (unsigned shard = 0; shard < SHARDS; shard++) {
+        disk_problem problem;
+        int directory = open_shard_in(store, version, shard, false, &problem);
+        int error = directory >= 0 ? fn(evict, directory) : directory == -ENOENT ? 0 : directory;
+        if (directory >= 0)
+            kiln__sys_close(directory);
+        if (first == 0)
+            first = error;
+    }
+    return first;
+}
+
+int kiln__disk_store_trim(kiln__store *base, uint64_t bytes, uint64_t files, kiln__disk_trim *out)
+{
+    disk_store *store = (disk_store *)base;
+    disk_problem problem;
+    kiln__evict evict = { .is_entry = kiln__name_is_entry };
+    memset(out, 0, sizeof *out);
+    int version = open_version(store, false, &problem);
+    if (version < 0)
+        return version == -ENOENT ? 0 : version;
+    kiln__file_list(store->root_fd, purge_temporary, &store->root_fd);
+    kiln__file_list(version, purge_temporary, &version);
+    int error = each_shard(store, version, &evict, kiln__evict_scan);
+    if (kiln__evict_plan(&evict, bytes > 0 ? bytes : store->cap_bytes, files > 0 ? files : store->cap_files,
+                         SIZE_MAX)) {
+        int applied = each_shard(store, version, &evict, kiln__evict_apply);
+        error = error != 0 ? error : applied;
+    }
+    kiln__sys_close(version);
+    atomic_fetch_add_explicit(&store->counters->evictions, evict.removed, memory_order_relaxed);
+    *out = (kiln__disk_trim){ .removed = evict.removed,
+                              .removed_bytes = evict.removed_bytes,
+                              .kept = evict.count - evict.removed,
+                              .kept_bytes = evict.bytes - evict.removed_bytes };
+    kiln__evict_fini(&evict);
+    return error;
+}
+
 int kiln__disk_store_probe(kiln__store *base)
 {
-    static const char name[] = TEMPORARY_PREFIX "probe";
+    static const char name[] = "tmp.probe";
     disk_store *store = (disk_store *)base;
     disk_problem problem;
     int directory = open_version(store, true, &problem);

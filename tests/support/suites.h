@@ -22,12 +22,16 @@
     X(disk)                 \
     X(disk_faults)          \
     X(tiers)                \
+    X(shared)               \
+    X(evict)                \
+    X(pack)                 \
     X(key)                  \
     X(image)                \
     X(pool)
 
 #define KILN_SERVICE_SUITES(X) \
     X(service)                 \
+    X(packs)                   \
     X(cuda)                    \
     X(launch)                  \
     X(nvrtc)                   \
