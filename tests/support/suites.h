@@ -35,6 +35,7 @@
     X(cc)                      \
     X(cpu)                     \
     X(measure)                 \
+    X(record)                  \
     X(api)
 
 #define KILN_SUITE_PROTOTYPE(name) Suite *kiln_test_##name##_suite(void);
