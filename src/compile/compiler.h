@@ -10,7 +10,7 @@ typedef struct kiln__builder {
     kiln__toolchains toolchains;
     kiln__tiers *tiers;
     const kiln__log *log;
-    const char *strict; /* NULL: compile; else refuse to, and name these options of kiln warm; borrowed, set once */
+    const char *strict; /* NULL: compile; else refuse to, and put this after the kiln warm line; borrowed, set once */
     atomic_uint_least64_t compiles, failures, compile_ns, refusals;
 } kiln__builder;
 

@@ -18,11 +18,13 @@ static void open_stores(kiln_service *service, const kiln__settings *settings)
     kiln__tiers_add(&service->tiers, service->disk);
 }
 
-/* " --cache-dir 'DIR'" for a directory that only this host knows. */
+/* What follows the spec in the line that strict mode names: the directory, where only this host knows it. */
 static char *warm_options(const kiln__settings *settings)
 {
     kiln__text text = { 0 };
-    if (settings->own_cache_dir && settings->cache_dir[0] != '\0') {
+    if (settings->cache_dir[0] == '\0') {
+        kiln__text_append(&text, " and open the service with a cache_dir");
+    } else if (settings->own_cache_dir) {
         kiln__text_append(&text, " --cache-dir '");
         for (const char *c = settings->cache_dir; *c != '\0'; c++)
             kiln__text_printf(&text, *c == '\'' ? "'\\%c'" : "%c", *c);

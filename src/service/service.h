@@ -15,7 +15,7 @@ struct kiln_service {
     kiln__store *disk; /* also in tiers; NULL if there is none */
     size_t disk_tier;
     char *cache_dir;         /* "" if there is none */
-    char *warm_options;      /* what a kiln warm that fills this service's store needs; NULL unless strict */
+    char *warm_options;      /* what follows the spec in a kiln warm line that strict mode names; NULL unless strict */
     char cache_problem[256]; /* why there is none, "" if it was not wanted */
     kiln__builder nvrtc, cc;
     kiln__record *record; /* NULL if there is none */

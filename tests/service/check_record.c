@@ -167,6 +167,27 @@ START_TEST(test_record__strict_comes_from_option_then_environment)
 }
 END_TEST
 
+START_TEST(test_record__a_strict_refusal_fits_the_store)
+{
+    static const char *const expected[] = { " and open the service with a cache_dir", "/it'\\''s'" };
+    kiln_options options = kiln_test_options();
+    options.strict = 1;
+    for (int i = 0; i < 2; i++) {
+        options.cache_dir = i == 0 ? "" : kiln_test_temp_path("it's");
+        kiln_service *service = kiln_test_open(&options);
+        kiln_spec *spec = kiln_test_spec(service, CPU_SPEC);
+        kiln_report report = KILN_REPORT_INIT;
+        kiln_kernel *kernel;
+        ck_assert_int_eq(kiln_get(&kernel, service, spec, &report), KILN_ESTRICT);
+        size_t length = strlen(report.message), end = strlen(expected[i]);
+        ck_assert_msg(length > end && strcmp(report.message + length - end, expected[i]) == 0, "%s", report.message);
+        kiln_report_clear(&report);
+        kiln_spec_free(spec);
+        kiln_close(service);
+    }
+}
+END_TEST
+
 START_TEST(test_record__a_probe_finds_and_never_compiles)
 {
     kiln_options options = kiln_test_options();
@@ -459,6 +480,7 @@ Suite *kiln_test_record_suite(void)
     tcase_add_test(tcase, test_record__strict_runs_what_was_warmed);
     tcase_add_test(tcase, test_record__strict_takes_a_copied_store_whatever_compiler_is_here);
     tcase_add_test(tcase, test_record__strict_comes_from_option_then_environment);
+    tcase_add_test(tcase, test_record__a_strict_refusal_fits_the_store);
     tcase_add_test(tcase, test_record__a_probe_finds_and_never_compiles);
     tcase_add_test(tcase, test_record__each_request_is_written_once_as_it_was_asked);
     tcase_add_test(tcase, test_record__a_hit_is_recorded_and_strict_refusals_are);
