@@ -3,19 +3,25 @@
 #include "fuzz/fuzz.h"
 #include "template/op.h"
 
+/* Appends each line of `text` after `mark`. A reader drops one carriage return from the end of a line, so that lines which
+ * end with one of their own need a second. */
+static void write_lines(kiln__text *out, const char *mark, const char *text)
+{
+    for (size_t length; *text != '\0'; text += length + 1) {
+        length = strcspn(text, "\n");
+        kiln__text_append(out, mark);
+        kiln__text_append_bytes(out, text, length);
+        kiln__text_append(out, "\r\n");
+    }
+}
+
 /* The table written as a text of the same form. */
 static void write_table(const kiln__op_table *table, kiln__text *out)
 {
     for (uint32_t i = 0; i < table->count; i++) {
         kiln__text_printf(out, "//! op %s\n", table->ops[i].signature);
-        const char *doc = table->ops[i].doc;
-        for (size_t length; *doc != '\0'; doc += length + 1) {
-            length = strcspn(doc, "\n");
-            kiln__text_append(out, "//! ");
-            kiln__text_append_bytes(out, doc, length);
-            kiln__text_append(out, "\n");
-        }
-        kiln__text_append(out, table->ops[i].text);
+        write_lines(out, "//! ", table->ops[i].doc);
+        write_lines(out, "", table->ops[i].text);
     }
     kiln__text_append(out, "//! end\n");
 }
