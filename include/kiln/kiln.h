@@ -60,7 +60,8 @@ extern "C" {
     X(EOVERLAP, -13, "output and input partly overlap")                       \
     X(EALIGN, -14, "a pointer is not aligned to its elements")                \
     X(EIO, -15, "input or output error")                                      \
-    X(ENOENT, -16, "not found")
+    X(ENOENT, -16, "not found")                                               \
+    X(ESTRICT, -17, "strict mode refuses to compile")
 
 typedef enum kiln_status {
     KILN_OK = 0,
@@ -125,11 +126,15 @@ typedef struct kiln_options {
     const char *shared_dir;   /* a store that others fill, only read; NULL: KILN_SHARED_DIR */
     uint64_t cache_bytes;     /* cap of the user's store; 0: KILN_CACHE_BYTES, else 4 GiB; UINT64_MAX: none */
     uint64_t cache_files;     /* its cap in entries; 0: 262144; UINT64_MAX: none */
+    const char *record;       /* file to which each distinct spec asked for is added, see docs/spec.md; NULL:
+                                 KILN_RECORD, else none; "" is none */
+    int strict;               /* 1: what would have to be compiled is refused with KILN_ESTRICT; -1: it is compiled;
+                                 0: KILN_STRICT, else -1 */
 } kiln_options;
 
-#define KILN_OPTIONS_INIT                                                                                      \
-    {                                                                                                          \
-        sizeof(kiln_options), NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL, (kiln_log_level)0, NULL, NULL, 0, 0 \
+#define KILN_OPTIONS_INIT                                                                                               \
+    {                                                                                                                   \
+        sizeof(kiln_options), NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL, (kiln_log_level)0, NULL, NULL, 0, 0, NULL, 0 \
     }
 
 /* Makes a service. Touches no GPU, opens no driver and no compiler: those are found when first needed. A cache
@@ -160,11 +165,13 @@ typedef struct kiln_stats {
     uint64_t hits_pack;       /* answered by a pack */
     uint64_t hits_shared;     /* answered by the shared directory */
     uint64_t evictions;       /* entries removed from the directory store to keep it within its caps */
+    uint64_t strict_refusals; /* compiles that strict mode refused */
+    uint64_t record_errors;   /* specs that could not be added to the record */
 } kiln_stats;
 
-#define KILN_STATS_INIT                                                 \
-    {                                                                   \
-        sizeof(kiln_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 \
+#define KILN_STATS_INIT                                                       \
+    {                                                                         \
+        sizeof(kiln_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 \
     }
 
 /* Copies the counters into *out, whose size field must be set. Any thread; the counters are read one by one. */
@@ -234,7 +241,8 @@ KILN_API const char *kiln_source_name(kiln_source source);
  * milliseconds in that case and longer when a driver or compiler is used for the first time.
  * The caller owns one reference; see kiln_release. `spec` is borrowed and not changed.
  * Errors: those of kiln_spec_parse, KILN_ENODRIVER, KILN_ENODEVICE, KILN_ENOCOMPILER, KILN_ECOMPILE, KILN_ELOAD,
- * KILN_EIO (the cpu's temporary files cannot be made), KILN_ENOMEM. A fault of a store is never an error. */
+ * KILN_EIO (the cpu's temporary files cannot be made), KILN_ESTRICT (strict mode, and it would have to be compiled),
+ * KILN_ENOMEM. A fault of a store is never an error. */
 KILN_API KILN_MUST_USE kiln_status kiln_get(kiln_kernel **out, kiln_service *service, const kiln_spec *spec,
                                             kiln_report *report);
 
@@ -285,6 +293,14 @@ typedef struct kiln_artifact kiln_artifact;
  * Errors: those of kiln_get, but for KILN_ELOAD. */
 KILN_API KILN_MUST_USE kiln_status kiln_build(kiln_artifact **out, kiln_service *service, const kiln_spec *spec,
                                               kiln_report *report);
+
+/* Looks for a spec in the stores without compiling or loading anything: *out (may be NULL) tells which store had it,
+ * whole and undamaged. Loaded kernels are not looked at. Finds what a strict service finds: where the compiler that is
+ * here cannot be named without a compile, and where there is none, what any compiler made counts. The target is
+ * chosen as for kiln_build. Any thread.
+ * Errors: those of kiln_spec_parse, KILN_ENOENT (it would have to be compiled), KILN_ENODRIVER, KILN_ENODEVICE,
+ * KILN_ENOMEM. */
+KILN_API kiln_status kiln_probe(kiln_source *out, kiln_service *service, const kiln_spec *spec, kiln_report *report);
 
 /* Frees an artifact. NULL is allowed. */
 KILN_API void kiln_artifact_free(kiln_artifact *artifact);

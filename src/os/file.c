@@ -127,6 +127,36 @@ int kiln__file_write(int fd, const void *bytes, size_t length)
     return error;
 }
 
+int kiln__file_open_append(const char *path, struct stat *status)
+{
+    int fd;
+    do
+        fd = open(path, O_RDWR | O_APPEND | O_CREAT | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666);
+    while (fd < 0 && errno == EINTR);
+    if (fd < 0)
+        return -errno;
+    int error = fstat(fd, status) ? -errno : S_ISREG(status->st_mode) ? 0 : -EINVAL;
+    if (!error)
+        return fd;
+    close(fd);
+    return error;
+}
+
+int kiln__file_read_at(int fd, void *out, size_t size, uint64_t offset, size_t *length)
+{
+    *length = 0;
+    while (*length < size) {
+        ssize_t count = pread(fd, (char *)out + *length, size - *length, (off_t)(offset + *length));
+        if (count < 0 && errno != EINTR)
+            return -errno;
+        if (count == 0)
+            break;
+        if (count > 0)
+            *length += (size_t)count;
+    }
+    return 0;
+}
+
 static void unique_name(char out[UNIQUE_SIZE])
 {
     uint64_t random = 0;

@@ -26,6 +26,12 @@ static bool choose(char **out, const char *option, const char *variable)
     return value == NULL || *out != NULL;
 }
 
+static bool is_on(const char *variable)
+{
+    const char *value = kiln__trust_is_elevated() ? NULL : getenv(variable);
+    return value != NULL && value[0] != '\0' && strcmp(value, "0") != 0;
+}
+
 /* $XDG_CACHE_HOME/kiln, else $HOME/.cache/kiln, else nothing. */
 static char *default_cache_dir(void)
 {
@@ -82,16 +88,22 @@ kiln_status kiln__settings_init(kiln__settings *out, const kiln_options *options
     if (options != NULL) /* a program built against an older header has a shorter struct */
         memcpy(&given, options, options->size < sizeof(given) ? options->size : sizeof(given));
     options = &given;
+    if (options->strict < -1 || options->strict > 1)
+        return kiln__fail(report, KILN_EINVAL, KILN__STAGE_OPEN, 0, "kiln_options.strict is %d: expected -1, 0 or 1",
+                          options->strict);
     out->memory_bytes = options->memory_bytes > 0 ? options->memory_bytes : DEFAULT_MEMORY_BYTES;
     out->log = options->log;
     out->log_data = options->log_data;
     out->log_level = options->log_level;
+    out->strict = options->strict != 0 ? options->strict > 0 : is_on("KILN_STRICT");
+    out->own_cache_dir = options->cache_dir != NULL;
     bool chosen = choose(&out->device, options->device, "KILN_DEVICE") &&
                   choose(&out->cache_dir, options->cache_dir, "KILN_CACHE_DIR") &&
                   choose(&out->nvrtc, options->nvrtc, "KILN_NVRTC") &&
                   choose(&out->libcuda, options->libcuda, "KILN_LIBCUDA") && choose(&out->cc, options->cc, "KILN_CC") &&
                   choose(&out->packs, options->packs, "KILN_PACKS") &&
-                  choose(&out->shared_dir, options->shared_dir, "KILN_SHARED_DIR");
+                  choose(&out->shared_dir, options->shared_dir, "KILN_SHARED_DIR") &&
+                  choose(&out->record, options->record, "KILN_RECORD");
     if (chosen && out->cache_dir == NULL)
         chosen = (out->cache_dir = default_cache_dir()) != NULL;
     if (!chosen) {
@@ -113,5 +125,6 @@ void kiln__settings_fini(kiln__settings *settings)
     kiln__free(settings->cc);
     kiln__free(settings->packs);
     kiln__free(settings->shared_dir);
+    kiln__free(settings->record);
     memset(settings, 0, sizeof(*settings));
 }

@@ -55,6 +55,21 @@ static void open_stores(kiln_service *service, const kiln__settings *settings)
                  KILN_SOURCE_SHARED);
 }
 
+/* What follows the spec in the line that strict mode names: the directory, where only this host knows it. */
+static char *warm_options(const kiln__settings *settings)
+{
+    kiln__text text = { 0 };
+    if (settings->cache_dir[0] == '\0') {
+        kiln__text_append(&text, " and open the service with a cache_dir");
+    } else if (settings->own_cache_dir) {
+        kiln__text_append(&text, " --cache-dir '");
+        for (const char *c = settings->cache_dir; *c != '\0'; c++)
+            kiln__text_printf(&text, *c == '\'' ? "'\\%c'" : "%c", *c);
+        kiln__text_append(&text, "'");
+    }
+    return kiln__text_take(&text);
+}
+
 static kiln_status open_parts(kiln_service *service, const kiln__settings *settings, kiln_report *report)
 {
     kiln__log_init(&service->log, settings->log, settings->log_data, settings->log_level);
@@ -72,6 +87,12 @@ static kiln_status open_parts(kiln_service *service, const kiln__settings *setti
     service->cache_dir = kiln__strdup(settings->cache_dir);
     if (nvrtc == NULL || cc == NULL || service->cache_dir == NULL)
         return kiln__fail_memory(report, KILN__STAGE_OPEN);
+    if (settings->strict && (service->warm_options = warm_options(settings)) == NULL)
+        return kiln__fail_memory(report, KILN__STAGE_OPEN);
+    if (settings->record != NULL && settings->record[0] != '\0' &&
+        (service->record = kiln__record_open(settings->record, &service->log)) == NULL)
+        return kiln__fail_memory(report, KILN__STAGE_OPEN);
+    service->nvrtc.strict = service->cc.strict = service->warm_options;
     open_stores(service, settings);
     return KILN_OK;
 }
@@ -111,6 +132,8 @@ void kiln__service_close(kiln_service *service)
     kiln__runtime_release(service->runtime);
     kiln__catalog_fini(&service->catalog);
     kiln__free(service->cache_dir);
+    kiln__free(service->warm_options);
+    kiln__record_close(service->record);
     kiln__free(service);
 }
 
@@ -142,16 +165,22 @@ kiln_status kiln__service_unit(kiln_service *service, const kiln_spec *spec, kil
     return status == KILN_OK ? kiln__unit_make(out, &full, report) : status;
 }
 
-static kiln_source count_source(kiln_service *service, const kiln__built *built)
+static kiln_source source_of(const kiln_service *service, const kiln__built *built)
 {
     if (built->compiled)
         return KILN_SOURCE_COMPILED;
-    kiln_source source = service->sources[built->tier];
-    atomic_fetch_add(source == KILN_SOURCE_DISK     ? &service->hits_disk
-                     : source == KILN_SOURCE_PACK   ? &service->hits_pack
-                     : source == KILN_SOURCE_SHARED ? &service->hits_shared
-                                                    : &service->hits_memory,
-                     1);
+    return service->sources[built->tier];
+}
+
+static kiln_source count_source(kiln_service *service, const kiln__built *built)
+{
+    kiln_source source = source_of(service, built);
+    if (source != KILN_SOURCE_COMPILED)
+        atomic_fetch_add(source == KILN_SOURCE_DISK     ? &service->hits_disk
+                         : source == KILN_SOURCE_PACK   ? &service->hits_pack
+                         : source == KILN_SOURCE_SHARED ? &service->hits_shared
+                                                        : &service->hits_memory,
+                         1);
     return source;
 }
 
@@ -225,6 +254,13 @@ done:
     return status;
 }
 
+/* Before it is compiled: what strict mode refuses is recorded too. */
+static void note_request(kiln_service *service, const kiln_spec *spec)
+{
+    if (service->record != NULL)
+        kiln__record_add(service->record, spec);
+}
+
 kiln_status kiln__service_get(kiln_service *service, const kiln_spec *spec, kiln_kernel **out, kiln_report *report)
 {
     kiln_spec full;
@@ -238,6 +274,7 @@ kiln_status kiln__service_get(kiln_service *service, const kiln_spec *spec, kiln
         status = device_for(service, &full.target, &device, report);
     if (status != KILN_OK)
         return status;
+    note_request(service, spec);
     kiln__spec_format(&full, false, &text);
     if (!text.failed)
         *out = kiln__kernel_table_find(&service->kernels, device, kiln__text_string(&text));
@@ -263,8 +300,10 @@ kiln_status kiln__service_build(kiln_service *service, const kiln_spec *spec, ki
     kiln_artifact *artifact = kiln__calloc(1, sizeof(*artifact));
     kiln_status status = artifact != NULL ? kiln__service_unit(service, spec, &unit, report)
                                           : kiln__fail_memory(report, KILN__STAGE_COMPILE);
-    if (status == KILN_OK)
+    if (status == KILN_OK) {
+        note_request(service, spec);
         status = kiln__builder_build(kiln__service_builder(service, &unit->target), unit, false, &built, report);
+    }
     if (status == KILN_OK) {
         artifact->blob = kiln__blob_retain(built.blob);
         artifact->source = count_source(service, &built);
@@ -277,6 +316,21 @@ kiln_status kiln__service_build(kiln_service *service, const kiln_spec *spec, ki
     } else {
         kiln__free(artifact);
     }
+    kiln__built_fini(&built);
+    kiln__unit_free(unit);
+    return status;
+}
+
+kiln_status kiln__service_probe(kiln_service *service, const kiln_spec *spec, kiln_source *out, kiln_report *report)
+{
+    kiln__unit *unit = NULL;
+    kiln__built built;
+    memset(&built, 0, sizeof(built));
+    kiln_status status = kiln__service_unit(service, spec, &unit, report);
+    if (status == KILN_OK)
+        status = kiln__builder_find(kiln__service_builder(service, &unit->target), unit, &built, report);
+    if (status == KILN_OK)
+        *out = source_of(service, &built);
     kiln__built_fini(&built);
     kiln__unit_free(unit);
     return status;
@@ -302,5 +356,7 @@ void kiln__service_stats(const kiln_service *service, kiln_stats *out)
         .hits_pack = atomic_load(&service->hits_pack),
         .hits_shared = atomic_load(&service->hits_shared),
         .evictions = atomic_load(&service->store_counters.evictions),
+        .record_errors = kiln__record_errors(service->record),
+        .strict_refusals = atomic_load(&service->nvrtc.refusals) + atomic_load(&service->cc.refusals),
     };
 }

@@ -39,6 +39,7 @@
     X(cc)                      \
     X(cpu)                     \
     X(measure)                 \
+    X(record)                  \
     X(api)
 
 #define KILN_FAULT_SUITES(X) X(corruption) X(kills) X(io) X(memory) X(planted)

@@ -454,6 +454,48 @@ START_TEST(test_file__temporary_directory_falls_back_to_tmp)
 }
 END_TEST
 
+START_TEST(test_file__appends_go_to_the_end_whoever_writes)
+{
+    const char *path = kiln_test_temp_path("lines");
+    struct stat status;
+    char text[16];
+    size_t length;
+    umask(077);
+    int one = kiln__file_open_append(path, &status), two = kiln__file_open_append(path, &status);
+    ck_assert_int_ge(one, 0);
+    ck_assert_int_ge(two, 0);
+    ck_assert_int_eq(status.st_size, 0);
+    ck_assert_uint_eq(status.st_mode & 0777, 0600);
+    ck_assert_int_eq(fcntl(one, F_GETFD), FD_CLOEXEC);
+    ck_assert_int_eq(kiln__file_write(one, "a\n", 2), 0);
+    ck_assert_int_eq(kiln__file_write(two, "b\n", 2), 0);
+    ck_assert_int_eq(kiln__file_write(one, "c\n", 2), 0);
+    assert_file("lines", "a\nb\nc\n");
+    ck_assert_int_eq(kiln__file_read_at(one, text, sizeof(text), 2, &length), 0);
+    ck_assert_uint_eq(length, 4);
+    ck_assert_mem_eq(text, "b\nc\n", 4);
+    ck_assert_int_eq(kiln__file_read_at(one, text, 3, 0, &length), 0);
+    ck_assert_uint_eq(length, 3);
+    ck_assert_int_eq(kiln__file_read_at(one, text, sizeof(text), 100, &length), 0);
+    ck_assert_uint_eq(length, 0);
+    close(one);
+    close(two);
+    ck_assert_int_eq(kiln__file_read_at(one, text, sizeof(text), 0, &length), -EBADF);
+}
+END_TEST
+
+START_TEST(test_file__append_opens_regular_files_only_and_never_blocks)
+{
+    struct stat status;
+    const char *path = kiln_test_temp_path("fifo");
+    ck_assert_int_eq(mkfifo(path, 0600), 0);
+    ck_assert_int_eq(kiln__file_open_append(path, &status), -EINVAL);
+    ck_assert_int_eq(kiln__file_open_append("/dev/null", &status), -EINVAL);
+    ck_assert_int_eq(kiln__file_open_append(kiln_test_temp_dir(), &status), -EISDIR);
+    ck_assert_int_eq(kiln__file_open_append(kiln_test_temp_path("none/lines"), &status), -ENOENT);
+}
+END_TEST
+
 START_TEST(test_file__no_call_leaks_a_descriptor)
 {
     int before = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -469,6 +511,7 @@ START_TEST(test_file__no_call_leaks_a_descriptor)
     kiln__file_read(&bytes, &length, directory, "a", 0, 0, &status);
     kiln__file_read(&bytes, &length, directory, ".", 0, 0, &status);
     kiln__file_list(directory, note, &seen);
+    ck_assert_int_lt(kiln__file_open_append("/dev/null", &status), 0);
     kiln__file_remove_directory(kiln_test_temp_path("none"));
     int after = open("/dev/null", O_RDONLY | O_CLOEXEC);
     close(after);
@@ -579,6 +622,8 @@ Suite *kiln_test_file_suite(void)
     tcase_add_test(tcase, test_file__remove_same_spares_another_file);
     tcase_add_test(tcase, test_file__temporary_directory_comes_and_goes);
     tcase_add_test(tcase, test_file__temporary_directory_falls_back_to_tmp);
+    tcase_add_test(tcase, test_file__appends_go_to_the_end_whoever_writes);
+    tcase_add_test(tcase, test_file__append_opens_regular_files_only_and_never_blocks);
     tcase_add_test(tcase, test_file__no_call_leaks_a_descriptor);
     tcase_add_loop_test(tcase, test_trust__refuses_what_others_could_have_written, 0, COUNT(trusts));
     tcase_add_test(tcase, test_trust__names_both_owners);

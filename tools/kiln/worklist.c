@@ -6,6 +6,9 @@
 
 #include "spectext.h"
 
+/* How the library begins a file of recorded requests. */
+static const char recorded[] = "# kiln record";
+
 static int add_spec(void *data, kiln_spec *spec)
 {
     struct worklist *list = data;
@@ -75,17 +78,47 @@ int worklist_add(struct worklist *list, struct session *session, const char *lin
     return status ? session_fail(session, status, where) : STATUS_DONE;
 }
 
+static int ignore_spec(void *data, kiln_spec *spec)
+{
+    (void)data;
+    (void)spec;
+    return 1;
+}
+
+/* As worklist_add, for a line that a program wrote, perhaps one that was killed meanwhile or runs on another GPU. What
+ * is wrong with --target itself is not the line's fault. */
+static int add_recorded(struct worklist *list, struct session *session, const char *line, const char *where)
+{
+    char *whole = NULL;
+    int result = with_target(&whole, list, session, line, where);
+    if (result)
+        return result;
+    kiln_status status = kiln_spec_expand(session->service, whole, add_spec, list, &session->report);
+    free(whole);
+    if (status != KILN_ESPEC && status != KILN_EOP)
+        return status ? session_fail(session, status, where) : STATUS_DONE;
+    char *target = need_format("target=%s", list->target ? list->target : list->chosen ? list->chosen : "");
+    note("%s: skipped: %s", where, session->report.message);
+    kiln_report_clear(&session->report);
+    status = kiln_spec_expand(session->service, target, ignore_spec, NULL, &session->report);
+    free(target);
+    list->skipped++;
+    return status ? session_fail(session, status, "--target") : STATUS_DONE;
+}
+
 static int add_lines(struct worklist *list, struct session *session, FILE *file, const char *path)
 {
     char *line = NULL;
     size_t room = 0;
     int status = STATUS_DONE;
+    bool lenient = false;
     for (unsigned long number = 1; !status && getline(&line, &room, file) >= 0; number++) {
+        lenient = lenient || (number == 1 && strncmp(line, recorded, strlen(recorded)) == 0);
         line[strcspn(line, "#\r\n")] = '\0';
         if (line[strspn(line, " \t")] == '\0')
             continue;
         char *where = need_format("%s:%lu", path, number);
-        status = worklist_add(list, session, line, where);
+        status = (lenient ? add_recorded : worklist_add)(list, session, line, where);
         free(where);
     }
     free(line);

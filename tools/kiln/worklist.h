@@ -19,6 +19,7 @@ typedef struct work_item {
 struct worklist {
     work_item *items;
     size_t count, room;
+    size_t skipped;          /* lines of recorded files that no spec could be made of */
     const char *target;      /* what --target says, or NULL */
     const char *chosen;      /* for lines that name none when --target is not given; found when first needed */
     const char *device_name; /* what --device says, or NULL */
@@ -28,7 +29,8 @@ struct worklist {
  * exit status after a message. */
 int worklist_add(struct worklist *list, struct session *session, const char *line, const char *where);
 
-/* Adds the lines of a file, "-" for stdin; '#' begins a comment. Returns as worklist_add does. */
+/* Adds the lines of a file, "-" for stdin; '#' begins a comment. In a file that begins as KILN_RECORD's do, a line that
+ * is no spec, or none for the targets wanted, is skipped with a message. Returns as worklist_add does. */
 int worklist_add_file(struct worklist *list, struct session *session, const char *path);
 
 /* Drops items whose text occurred before. */
