@@ -1,6 +1,7 @@
 #include "base/report.h"
 
 #include "base/alloc.h"
+#include "base/text.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -107,4 +108,18 @@ void kiln__report_set_log(kiln_report *report, const char *log)
     char *copy = log && *log ? kiln__strdup(log) : NULL;
     kiln__free(report->log);
     report->log = copy;
+}
+
+void kiln__report_move(kiln_report *to, kiln_report *from)
+{
+    if (is_usable(to)) {
+        kiln_report_clear(to);
+        to->status = from->status;
+        to->stage = from->stage;
+        to->native = from->native;
+        kiln__text_copy(to->message, sizeof to->message, from->message);
+        to->log = from->log;
+        from->log = NULL;
+    }
+    kiln_report_clear(from);
 }

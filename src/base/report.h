@@ -31,6 +31,10 @@ void kiln__report_line(char *buffer, size_t size, const char *format, va_list ar
 /* kiln__fail for running out of memory. */
 kiln_status kiln__fail_memory(kiln_report *report, const char *stage);
 
+/* Hands what `from` holds to `to`, which may be NULL, and leaves `from` as new: a failure that may yet be made good is
+ * reported apart first. */
+void kiln__report_move(kiln_report *to, kiln_report *from);
+
 /* Replaces the report's log by a copy of `log` (NULL or "" removes it). A log that cannot be copied is dropped. */
 void kiln__report_set_log(kiln_report *report, const char *log);
 

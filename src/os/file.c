@@ -81,19 +81,26 @@ int kiln__file_read(void **out, size_t *length, int dir, const char *name, int f
     return error;
 }
 
-int kiln__file_read_at(int fd, void *bytes, size_t length, uint64_t offset)
+int kiln__file_read_some(int fd, void *out, size_t size, uint64_t offset, size_t *length)
 {
-    size_t done = 0;
-    while (done < length) {
-        ssize_t count = kiln__sys_pread(fd, (char *)bytes + done, length - done, (off_t)(offset + done));
+    *length = 0;
+    while (*length < size) {
+        ssize_t count = kiln__sys_pread(fd, (char *)out + *length, size - *length, (off_t)(offset + *length));
         if (count < 0 && errno != EINTR)
             return -errno;
         if (count == 0)
-            return -EIO;
+            break;
         if (count > 0)
-            done += (size_t)count;
+            *length += (size_t)count;
     }
     return 0;
+}
+
+int kiln__file_read_at(int fd, void *bytes, size_t length, uint64_t offset)
+{
+    size_t done;
+    int error = kiln__file_read_some(fd, bytes, length, offset, &done);
+    return error == 0 && done < length ? -EIO : error;
 }
 
 static int write_loop(int fd, const char *bytes, size_t length)
@@ -131,30 +138,15 @@ int kiln__file_open_append(const char *path, struct stat *status)
 {
     int fd;
     do
-        fd = open(path, O_RDWR | O_APPEND | O_CREAT | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666);
+        fd = kiln__sys_openat(AT_FDCWD, path, O_RDWR | O_APPEND | O_CREAT | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666);
     while (fd < 0 && errno == EINTR);
     if (fd < 0)
         return -errno;
-    int error = fstat(fd, status) ? -errno : S_ISREG(status->st_mode) ? 0 : -EINVAL;
+    int error = kiln__sys_fstat(fd, status) ? -errno : S_ISREG(status->st_mode) ? 0 : -EINVAL;
     if (!error)
         return fd;
-    close(fd);
+    kiln__sys_close(fd);
     return error;
-}
-
-int kiln__file_read_at(int fd, void *out, size_t size, uint64_t offset, size_t *length)
-{
-    *length = 0;
-    while (*length < size) {
-        ssize_t count = pread(fd, (char *)out + *length, size - *length, (off_t)(offset + *length));
-        if (count < 0 && errno != EINTR)
-            return -errno;
-        if (count == 0)
-            break;
-        if (count > 0)
-            *length += (size_t)count;
-    }
-    return 0;
 }
 
 static void unique_name(char out[UNIQUE_SIZE])

@@ -148,7 +148,7 @@ static int read_news(kiln__record *record, int fd, const struct stat *now, bool 
     size_t length, whole;
     int error;
     do {
-        error = kiln__file_read_at(fd, text, CHUNK, record->read, &length);
+        error = kiln__file_read_some(fd, text, CHUNK, record->read, &length);
         whole = error == 0 ? take_lines(record, text, length) : 0;
         *torn = whole < length;
         if (whole == 0 && length == CHUNK)

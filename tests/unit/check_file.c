@@ -471,16 +471,16 @@ START_TEST(test_file__appends_go_to_the_end_whoever_writes)
     ck_assert_int_eq(kiln__file_write(two, "b\n", 2), 0);
     ck_assert_int_eq(kiln__file_write(one, "c\n", 2), 0);
     assert_file("lines", "a\nb\nc\n");
-    ck_assert_int_eq(kiln__file_read_at(one, text, sizeof(text), 2, &length), 0);
+    ck_assert_int_eq(kiln__file_read_some(one, text, sizeof(text), 2, &length), 0);
     ck_assert_uint_eq(length, 4);
     ck_assert_mem_eq(text, "b\nc\n", 4);
-    ck_assert_int_eq(kiln__file_read_at(one, text, 3, 0, &length), 0);
+    ck_assert_int_eq(kiln__file_read_some(one, text, 3, 0, &length), 0);
     ck_assert_uint_eq(length, 3);
-    ck_assert_int_eq(kiln__file_read_at(one, text, sizeof(text), 100, &length), 0);
+    ck_assert_int_eq(kiln__file_read_some(one, text, sizeof(text), 100, &length), 0);
     ck_assert_uint_eq(length, 0);
     close(one);
     close(two);
-    ck_assert_int_eq(kiln__file_read_at(one, text, sizeof(text), 0, &length), -EBADF);
+    ck_assert_int_eq(kiln__file_read_some(one, text, sizeof(text), 0, &length), -EBADF);
 }
 END_TEST
 
