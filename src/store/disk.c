@@ -21,7 +21,7 @@ enum {
     SHARDS = 256,
     WHOLE_SHARE = 1000000,         /* a share of the caps in the unit of `pending` */
     LOOK_EVERY = WHOLE_SHARE / 20, /* how much is put into a shard between two looks at it */
-    EVICT_MOST = 512               /* files of one look, so that a put never takes long */
+    EVICT_NS = 5000000             /* for removing in one look; some file systems take a millisecond for a file */
 };
 
 static const char tag_text[] =
@@ -349,15 +349,15 @@ static uint64_t low_mark(uint64_t share)
 /* Looks at one shard and brings it within its share. True if there is more to remove. */
 static bool keep_shard(disk_store *store, int directory, unsigned shard)
 {
-    kiln__evict evict = { .is_entry = kiln__name_is_entry };
+    kiln__evict evict = { .is_entry = kiln__name_is_entry, .budget_ns = EVICT_NS };
     uint64_t bytes = share_of(store->cap_bytes), files = share_of(store->cap_files);
     bool over = false;
     int error = kiln__evict_scan(&evict, directory);
     if (error == 0 && (evict.bytes > high_mark(bytes) || evict.count > high_mark(files)) &&
-        kiln__evict_plan(&evict, low_mark(bytes), low_mark(files), EVICT_MOST)) {
+        kiln__evict_plan(&evict, low_mark(bytes), low_mark(files))) {
         error = kiln__evict_apply(&evict, directory);
         atomic_fetch_add_explicit(&store->counters->evictions, evict.removed, memory_order_relaxed);
-        over = evict.removed == EVICT_MOST;
+        over = evict.stopped;
     }
     kiln__evict_fini(&evict);
     if (error != 0) {
@@ -720,8 +720,7 @@ int kiln__disk_store_trim(kiln__store *base, uint64_t bytes, uint64_t files, kil
     kiln__file_list(store->root_fd, purge_temporary, &store->root_fd);
     kiln__file_list(version, purge_temporary, &version);
     int error = each_shard(store, version, &evict, kiln__evict_scan);
-    if (kiln__evict_plan(&evict, bytes > 0 ? bytes : store->cap_bytes, files > 0 ? files : store->cap_files,
-                         SIZE_MAX)) {
+    if (kiln__evict_plan(&evict, bytes > 0 ? bytes : store->cap_bytes, files > 0 ? files : store->cap_files)) {
         int applied = each_shard(store, version, &evict, kiln__evict_apply);
         error = error != 0 ? error : applied;
     }

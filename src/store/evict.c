@@ -21,6 +21,7 @@ enum {
 typedef struct pass {
     kiln__evict *evict;
     int directory, error;
+    int64_t start;
 } pass;
 
 uint64_t kiln__evict_cost(uint64_t length)
@@ -87,7 +88,7 @@ static int scan_file(void *data, const char *name)
 
 int kiln__evict_scan(kiln__evict *evict, int directory)
 {
-    pass self = { evict, directory, 0 };
+    pass self = { .evict = evict, .directory = directory };
     int error = kiln__file_list(directory, scan_file, &self);
     return self.error != 0 ? self.error : error;
 }
@@ -100,18 +101,25 @@ static int by_age(const void *a, const void *b)
     return (x->inode > y->inode) - (x->inode < y->inode);
 }
 
-bool kiln__evict_plan(kiln__evict *evict, uint64_t bytes, uint64_t files, size_t most)
+bool kiln__evict_plan(kiln__evict *evict, uint64_t bytes, uint64_t files)
 {
     uint64_t left = evict->bytes;
     size_t gone = 0;
     if (evict->bytes <= bytes && evict->count <= files)
         return false;
     qsort(evict->files, evict->count, sizeof *evict->files, by_age);
-    while (gone < evict->count && gone < most && (left > bytes || evict->count - gone > files)) {
+    while (gone < evict->count && (left > bytes || evict->count - gone > files)) {
         evict->cutoff = evict->files[gone++];
         left -= evict->cutoff.bytes;
     }
     return gone > 0;
+}
+
+static int64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
 static int apply_file(void *data, const char *name)
@@ -131,12 +139,13 @@ static int apply_file(void *data, const char *name)
     } else if (errno != ENOENT) {
         self->error = -errno;
     }
-    return 0;
+    evict->stopped = evict->budget_ns > 0 && now_ns() - self->start >= evict->budget_ns;
+    return evict->stopped;
 }
 
 int kiln__evict_apply(kiln__evict *evict, int directory)
 {
-    pass self = { evict, directory, 0 };
+    pass self = { .evict = evict, .directory = directory, .start = now_ns() };
     int error = kiln__file_list(directory, apply_file, &self);
     return self.error != 0 ? self.error : error;
 }

@@ -21,6 +21,7 @@ typedef struct kiln__evict_file {
 /* Zero-initialised is empty; kiln__evict_fini frees it. */
 typedef struct kiln__evict {
     kiln__evict_match is_entry;
+    int64_t budget_ns; /* kiln__evict_apply stops after the file with which it has taken this long; 0: never */
     kiln__evict_file *files;
     size_t count, room;
     uint64_t bytes;       /* of all of them, each rounded up to 4 KiB, the space that it takes on most file systems */
@@ -29,6 +30,7 @@ typedef struct kiln__evict {
     kiln__evict_file cutoff; /* what is not younger goes; of equal stamps the smaller inode is the older */
     /* Filled by kiln__evict_apply: */
     uint64_t removed, removed_bytes;
+    bool stopped; /* for the budget: more would have to go */
 } kiln__evict;
 
 /* What a file of that length counts for. */
@@ -37,9 +39,9 @@ uint64_t kiln__evict_cost(uint64_t length);
 /* Adds the entries of a directory and removes its old temporaries. 0 or -errno (also -ENOMEM). */
 int kiln__evict_scan(kiln__evict *evict, int directory);
 
-/* Decides what has to go so that at most `bytes` and `files` are left of what was scanned, but at most `most` files, the
- * oldest first. False if nothing has to. */
-bool kiln__evict_plan(kiln__evict *evict, uint64_t bytes, uint64_t files, size_t most);
+/* Decides what has to go, the oldest first, so that at most `bytes` and `files` are left of what was scanned. False if
+ * nothing has to. */
+bool kiln__evict_plan(kiln__evict *evict, uint64_t bytes, uint64_t files);
 
 /* Removes what the plan names from one of the directories. What was used since the scan stays; what somebody else has
  * removed meanwhile counts as gone, and nothing goes in its stead: those who saw the same remove the same. 0 or -errno. */

@@ -158,7 +158,7 @@ static const char *check_index(pack_store *store, const uint8_t *index, uint64_t
 /* NULL, or why the pack cannot be used, with the cause. */
 static const char *read_index(pack_store *store, uint64_t size, pack_cause *cause)
 {
-    uint8_t header[HEADER_SIZE];
+    uint8_t header[HEADER_SIZE] = { 0 };
     *cause = CAUSE_DAMAGED;
     if (size < HEADER_SIZE + KILN__CHECKSUM_SIZE)
         return "it is too short to be a pack";

@@ -78,6 +78,64 @@ START_TEST(test_file__read_gives_whole_file_and_status)
 }
 END_TEST
 
+START_TEST(test_file__read_at_reads_all_or_fails)
+{
+    char bytes[8] = "xxxxxxx";
+    kiln_test_temp_write("a", "0123456789", 10);
+    int fd = openat(directory, "a", O_RDONLY | O_CLOEXEC);
+    ck_assert_int_eq(kiln__file_read_at(fd, bytes, 4, 3), 0);
+    ck_assert_str_eq(bytes, "3456xxx");
+    ck_assert_int_eq(kiln__file_read_at(fd, bytes, 3, 7), 0);
+    ck_assert_int_eq(kiln__file_read_at(fd, bytes, 4, 7), -EIO);
+    ck_assert_int_eq(kiln__file_read_at(fd, bytes, 1, 100), -EIO);
+    ck_assert_int_eq(kiln__file_read_at(fd, bytes, 0, 100), 0);
+    ck_assert_int_eq(lseek(fd, 0, SEEK_CUR), 0);
+    close(fd);
+    ck_assert_int_eq(kiln__file_read_at(-1, bytes, 1, 0), -EBADF);
+}
+END_TEST
+
+START_TEST(test_file__unique_files_are_new_and_readable)
+{
+    char names[2][KILN__FILE_UNIQUE];
+    struct stat status;
+    mode_t mask = umask(002);
+    for (int i = 0; i < 2; i++) {
+        int fd = kiln__file_create_unique(directory, names[i]);
+        ck_assert_int_ge(fd, 0);
+        ck_assert_int_eq(strncmp(names[i], "tmp.", 4), 0);
+        ck_assert_int_eq(fcntl(fd, F_GETFD), FD_CLOEXEC);
+        ck_assert_int_eq(fstat(fd, &status), 0);
+        ck_assert_uint_eq(status.st_mode & 07777, 0644);
+        close(fd);
+    }
+    umask(mask);
+    ck_assert_str_ne(names[0], names[1]);
+    ck_assert_int_eq(kiln_test_temp_count("."), 2);
+    ck_assert_int_eq(kiln__file_create_unique(-1, names[0]), -EBADF);
+}
+END_TEST
+
+START_TEST(test_file__shared_files_may_be_roots_and_have_several_names)
+{
+    char buffer[100];
+    struct stat status = { .st_mode = S_IFREG | 0644, .st_uid = geteuid(), .st_nlink = 3 };
+    ck_assert_ptr_null(kiln__trust_refuse_shared_file(&status, buffer, sizeof buffer));
+    ck_assert_ptr_nonnull(kiln__trust_refuse_shared_directory(&status, buffer, sizeof buffer));
+    ck_assert_ptr_nonnull(kiln__trust_refuse_file(&status, buffer, sizeof buffer));
+    status.st_uid = 0;
+    ck_assert_ptr_null(kiln__trust_refuse_shared_file(&status, buffer, sizeof buffer));
+    status.st_uid = geteuid() + 1;
+    ck_assert_ptr_nonnull(strstr(kiln__trust_refuse_shared_file(&status, buffer, sizeof buffer), "or root"));
+    status.st_uid = 0;
+    status.st_mode = S_IFDIR | 0755;
+    ck_assert_ptr_null(kiln__trust_refuse_shared_directory(&status, buffer, sizeof buffer));
+    ck_assert_ptr_nonnull(kiln__trust_refuse_shared_file(&status, buffer, sizeof buffer));
+    status.st_mode = S_IFDIR | 0757;
+    ck_assert_ptr_nonnull(strstr(kiln__trust_refuse_shared_directory(&status, buffer, sizeof buffer), "mode 0757"));
+}
+END_TEST
+
 START_TEST(test_file__empty_file_is_an_empty_text)
 {
     kiln_test_temp_write("empty", "", 0);
@@ -611,6 +669,9 @@ Suite *kiln_test_file_suite(void)
     kiln_test_temp_use(tcase);
     tcase_add_checked_fixture(tcase, open_directory, close_directory);
     tcase_add_test(tcase, test_file__read_gives_whole_file_and_status);
+    tcase_add_test(tcase, test_file__read_at_reads_all_or_fails);
+    tcase_add_test(tcase, test_file__unique_files_are_new_and_readable);
+    tcase_add_test(tcase, test_file__shared_files_may_be_roots_and_have_several_names);
     tcase_add_test(tcase, test_file__empty_file_is_an_empty_text);
     tcase_add_test(tcase, test_file__read_refuses_what_is_too_large_missing_or_special);
     tcase_add_test(tcase, test_file__read_without_memory_says_so);
