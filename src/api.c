@@ -162,7 +162,6 @@ kiln_status kiln_spec_expand(kiln_service *service, const char *line, kiln_spec_
 const char *kiln_source_name(kiln_source source)
 {
     switch (source) {
-    case KILN_SOURCE_KERNEL:
     case KILN_SOURCE_MEMORY:
         return "memory";
     case KILN_SOURCE_DISK:

@@ -77,16 +77,23 @@ kiln_status kiln_cache_visit(kiln_service *service, kiln_entry_fn fn, void *data
     return KILN_OK;
 }
 
-kiln_status kiln_cache_purge(kiln_service *service, int damaged_only, uint64_t *removed, kiln_report *report)
+kiln_status kiln_cache_purge(kiln_service *service, int refused_only, uint64_t *removed, kiln_report *report)
 {
+    uint64_t count = 0;
+    char problem[sizeof report->message];
+    if (removed != NULL)
+        *removed = 0;
     if (service == NULL)
         return kiln__fail(report, KILN_EINVAL, KILN__STAGE_STORE, 0, "service must not be NULL");
     kiln_status status = kiln__cache_need_disk(service, report);
     if (status != KILN_OK)
         return status;
-    uint64_t count = kiln__disk_store_purge(service->disk, damaged_only != 0);
+    int error = kiln__disk_store_purge(service->disk, refused_only != 0, &count, problem, sizeof(problem));
     if (removed != NULL)
         *removed = count;
+    if (error < 0)
+        return kiln__fail(report, KILN_EIO, KILN__STAGE_STORE, -error,
+                          "cannot remove %s; check its owner and mode, or remove it by hand", problem);
     return KILN_OK;
 }
 

@@ -112,7 +112,8 @@ typedef void (*kiln_log_fn)(void *data, kiln_log_level level, const char *messag
 /* Zero in a field means the default. Copied by kiln_open, strings included. */
 typedef struct kiln_options {
     size_t size;           /* sizeof(kiln_options): set by KILN_OPTIONS_INIT */
-    const char *device;    /* "cuda:0", "cpu"; NULL: KILN_DEVICE, else "cuda:0" if there is one, else "cpu" */
+    const char *device;    /* "cuda:0", "cpu"; NULL: KILN_DEVICE, else "cuda:0" if there is one, else "cpu"; a
+                              driver that is there or was named and does not work is an error, not "cpu" */
     const char *cache_dir; /* the user's store; NULL: KILN_CACHE_DIR, else kiln under the XDG cache directory;
                                  "" keeps nothing on disk */
     const char *nvrtc;     /* path of libnvrtc; NULL: KILN_NVRTC, else searched */
@@ -132,9 +133,10 @@ typedef struct kiln_options {
                                  0: KILN_STRICT, else -1 */
 } kiln_options;
 
-#define KILN_OPTIONS_INIT                                                                                               \
-    {                                                                                                                   \
-        sizeof(kiln_options), NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL, (kiln_log_level)0, NULL, NULL, 0, 0, NULL, 0 \
+#define KILN_OPTIONS_INIT                                                                                             \
+    {                                                                                                                 \
+        sizeof(kiln_options), NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL, (kiln_log_level)0, NULL, NULL, 0, 0, NULL, \
+            0                                                                                                         \
     }
 
 /* Makes a service. Touches no GPU, opens no driver and no compiler: those are found when first needed. A cache
@@ -225,31 +227,32 @@ typedef struct kiln_kernel kiln_kernel;
 
 /* Where a kernel or artifact came from. */
 typedef enum kiln_source {
-    KILN_SOURCE_KERNEL = 1, /* already loaded */
-    KILN_SOURCE_MEMORY,     /* the memory store */
+    KILN_SOURCE_MEMORY = 1, /* the memory store */
     KILN_SOURCE_DISK,       /* the directory store */
     KILN_SOURCE_COMPILED,   /* compiled for this request */
     KILN_SOURCE_PACK,       /* a pack */
     KILN_SOURCE_SHARED      /* the shared directory */
 } kiln_source;
 
-/* "memory", "memory", "disk", "compiled", "pack", "shared": loaded kernels and the memory store both read "memory". Static strings. */
+/* "memory", "disk", "compiled", "pack" or "shared". A static string; any thread. */
 KILN_API const char *kiln_source_name(kiln_source source);
 
 /* Gets the kernel of a spec for the service's default device, or for the cpu where the spec says target=cpu. Fields
  * left open are chosen. Looks among loaded kernels, then in the stores, then compiles: blocks for tens of
  * milliseconds in that case and longer when a driver or compiler is used for the first time.
- * The caller owns one reference; see kiln_release. `spec` is borrowed and not changed.
- * Errors: those of kiln_spec_parse, KILN_ENODRIVER, KILN_ENODEVICE, KILN_ENOCOMPILER, KILN_ECOMPILE, KILN_ELOAD,
- * KILN_EIO (the cpu's temporary files cannot be made), KILN_ESTRICT (strict mode, and it would have to be compiled),
- * KILN_ENOMEM. A fault of a store is never an error. */
+ * The caller owns one reference; see kiln_release. The service keeps one of its own until kiln_close, so that the next
+ * get of an equal spec finds the kernel (about 0.1 microseconds). `spec` is borrowed and not changed.
+ * Errors: those of kiln_spec_parse, KILN_ETARGET (also: the kernel is for another GPU), KILN_ENODRIVER, KILN_ENODEVICE,
+ * KILN_ENOCOMPILER, KILN_ECOMPILE, KILN_ELOAD, KILN_EDEVICE, KILN_EIO (no room for temporary files), KILN_ESTRICT (strict
+ * mode, and it would have to be compiled), KILN_ENOMEM. A fault of a store is never an error. */
 KILN_API KILN_MUST_USE kiln_status kiln_get(kiln_kernel **out, kiln_service *service, const kiln_spec *spec,
                                             kiln_report *report);
 
 /* Adds a reference; returns its argument. NULL is allowed. */
 KILN_API kiln_kernel *kiln_retain(kiln_kernel *kernel);
 
-/* Drops a reference; the last one unloads the kernel, so launches must have finished by then. NULL is allowed. */
+/* Drops a reference; the last one, the service's included, unloads the kernel, so launches must have finished by then.
+ * NULL is allowed. */
 KILN_API void kiln_release(kiln_kernel *kernel);
 
 /* Facts about a kernel. Strings are borrowed from the kernel and live as long as it does. */
@@ -316,7 +319,8 @@ KILN_API double kiln_artifact_compile_ms(const kiln_artifact *artifact);
 KILN_API kiln_status kiln_artifact_section(const kiln_artifact *artifact, const char *name, const void **data,
                                            size_t *length);
 
-/* The complete source text of a spec, as the compiler would see it. *out is terminated and freed with kiln_text_free.
+/* The complete source text of a spec, as the compiler would see it. Its first line is a comment with the spec, every
+ * field set but the target. *out is terminated and freed with kiln_text_free.
  * Compiles nothing. Errors: those of kiln_spec_parse, KILN_ENODEVICE. */
 KILN_API KILN_MUST_USE kiln_status kiln_spec_source(char **out, kiln_service *service, const kiln_spec *spec,
                                                     kiln_report *report);
@@ -424,7 +428,8 @@ typedef struct kiln_entry_info {
     const char *toolchain; /* the compiler that made it, "nvrtc-13.0.88" */
     const char *kind;      /* "kernel", "toolchain" */
     uint64_t bytes;
-    kiln_status status;  /* KILN_OK, or why the entry would be refused */
+    kiln_status status;  /* KILN_OK, or why the entry would be refused: KILN_EIO (it is damaged or cannot be read) or
+                            KILN_EINVAL (untrusted: a link, foreign owner, special file, writable by others) */
     const char *problem; /* "" or that reason in words */
 } kiln_entry_info;
 typedef int (*kiln_entry_fn)(void *data, const kiln_entry_info *entry);
@@ -434,8 +439,12 @@ typedef int (*kiln_entry_fn)(void *data, const kiln_entry_info *entry);
  * Errors: KILN_ENOENT (the service has no directory store), KILN_EIO. */
 KILN_API kiln_status kiln_cache_visit(kiln_service *service, kiln_entry_fn fn, void *data, kiln_report *report);
 
-/* Removes entries: the damaged ones only, or all. Other processes may be using the store. *removed may be NULL. */
-KILN_API kiln_status kiln_cache_purge(kiln_service *service, int damaged_only, uint64_t *removed, kiln_report *report);
+/* Removes entries: only those that would be refused, damaged and untrusted ones alike, or all. Links are removed, never
+ * followed, and nothing inside a directory that others can write is touched. Other processes may be using the store.
+ * *removed (may be NULL) gets how many went, also on failure.
+ * Errors: KILN_ENOENT (the service has no directory store), KILN_EIO (something could not be removed: the report names
+ * the first such path and the reason; the rest was removed). */
+KILN_API kiln_status kiln_cache_purge(kiln_service *service, int refused_only, uint64_t *removed, kiln_report *report);
 
 typedef struct kiln_trim {
     size_t size; /* sizeof(kiln_trim): set by the caller */
@@ -495,7 +504,7 @@ typedef struct kiln_finding {
 typedef int (*kiln_finding_fn)(void *data, const kiln_finding *finding);
 
 /* Looks for everything Kiln can use and reports it, in a fixed order. Opens the driver and the compilers and measures
- * each GPU's copy bandwidth: takes about a second per GPU. */
+ * the copy bandwidth of each GPU and the cpu: takes about a second per GPU. */
 KILN_API kiln_status kiln_doctor(kiln_service *service, kiln_finding_fn fn, void *data);
 
 #ifdef __cplusplus

@@ -9,7 +9,7 @@ enum { LINE_SIZE = 2048 };
 static kiln_log_level level_of_environment(void)
 {
     static const char *const names[] = { "error", "warn", "info", "debug" };
-    const char *wanted = getenv("KILN_LOG");
+    const char *wanted = secure_getenv("KILN_LOG");
     for (size_t i = 0; wanted && i < sizeof names / sizeof *names; i++)
         if (!strcmp(wanted, names[i]))
             return (kiln_log_level)(KILN_LOG_ERROR + i);

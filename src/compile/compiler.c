@@ -66,8 +66,8 @@ static kiln_status wrap(const kiln__image *image, const kiln__unit *unit, const 
     return status;
 }
 
-static kiln_status make(kiln__builder *builder, const kiln__unit *unit, kiln__key *key, const kiln__text *text,
-                        kiln__built *out, kiln_report *report)
+static kiln_status make(kiln__builder *builder, const kiln__unit *unit, bool publish, kiln__key *key,
+                        const kiln__text *text, kiln__built *out, kiln_report *report)
 {
     kiln__image image = { 0 };
     kiln_status status = compile(builder, unit, &image, out, report);
@@ -79,7 +79,8 @@ static kiln_status make(kiln__builder *builder, const kiln__unit *unit, kiln__ke
         out->compiled = true;
         out->log = image.log != NULL && image.log[0] != '\0' ? kiln__strdup(image.log) : NULL;
         kiln__toolchains_learn(&builder->toolchains, image.toolchain);
-        kiln__tiers_put(builder->tiers, out->blob);
+        if (publish)
+            kiln__tiers_put(builder->tiers, out->blob);
     } else {
         status = kiln__fail_memory(report, KILN__STAGE_COMPILE);
     }
@@ -166,7 +167,7 @@ kiln_status kiln__builder_build(kiln__builder *builder, const kiln__unit *unit, 
     if (out->blob == NULL && builder->strict != NULL && (status == KILN_OK || status == KILN_ENOCOMPILER))
         status = refuse(builder, unit, report);
     else if (out->blob == NULL && status == KILN_OK)
-        status = make(builder, unit, &wanted.key, &wanted.text, out, report);
+        status = make(builder, unit, !fresh, &wanted.key, &wanted.text, out, report);
     kiln__text_fini(&wanted.text);
     return status;
 }
@@ -182,9 +183,10 @@ kiln_status kiln__builder_find(kiln__builder *builder, const kiln__unit *unit, k
     return status;
 }
 
-void kiln__builder_drop(kiln__builder *builder, const kiln__built *built)
+void kiln__builder_replace(kiln__builder *builder, const kiln__built *built)
 {
     kiln__tiers_drop(builder->tiers, &built->blob->entry.key);
+    kiln__tiers_put(builder->tiers, built->blob);
 }
 
 void kiln__builder_choose_target(kiln__builder *builder, const kiln__target *device, kiln__target *out)

@@ -26,9 +26,10 @@ typedef struct kiln__built {
 void kiln__builder_init(kiln__builder *builder, kiln__compiler *compiler, kiln__tiers *tiers, const kiln__log *log);
 void kiln__builder_fini(kiln__builder *builder); /* closes the compiler */
 
-/* Finds or makes the entry of a unit. `fresh` skips the stores: what they had did not load. Where there is no
- * compiler, takes what the newest toolchain left in the stores. KILN_ENOCOMPILER, KILN_ECOMPILE, KILN_ETARGET,
- * KILN_ENOMEM; KILN_ESTRICT, counted, instead of compiling where that is refused. */
+/* Finds or makes the entry of a unit. `fresh` leaves the stores alone: what they had did not load, and what comes of
+ * it has yet to prove that it does (kiln__builder_replace). Where there is no compiler, takes what the newest toolchain
+ * left in the stores. KILN_ENOCOMPILER, KILN_ECOMPILE, KILN_ETARGET, KILN_ENOMEM; KILN_ESTRICT, counted, instead of
+ * compiling where that is refused. */
 kiln_status kiln__builder_build(kiln__builder *builder, const kiln__unit *unit, bool fresh, kiln__built *out,
                                 kiln_report *report);
 void kiln__built_fini(kiln__built *built);
@@ -36,8 +37,8 @@ void kiln__built_fini(kiln__built *built);
 /* Finds the entry of a unit as a strict build would, and never compiles. KILN_ENOENT, KILN_ENOMEM. */
 kiln_status kiln__builder_find(kiln__builder *builder, const kiln__unit *unit, kiln__built *out, kiln_report *report);
 
-/* Forgets a unit's entry that did not load. */
-void kiln__builder_drop(kiln__builder *builder, const kiln__built *built);
+/* Puts a fresh entry in the place of the stored one. */
+void kiln__builder_replace(kiln__builder *builder, const kiln__built *built);
 
 /* The best target to compile for a GPU: its own if the compiler builds it or is not there to ask, else the highest below it
  * of the same major version (its cubins load), else the highest below it (its PTX does). */

@@ -158,6 +158,11 @@ void kiln__toolchains_learn(kiln__toolchains *memo, const char *id)
 {
     pthread_mutex_lock(&memo->lock);
     if (memo->known && strcmp(memo->toolchain.id, id) != 0) {
+        /* What was recalled may be of another file than the one that has just compiled: ask it, it is open. */
+        kiln__toolchain opened;
+        memset(&opened, 0, sizeof(opened));
+        if (memo->compiler->vtable->open(memo->compiler, &opened, NULL) == KILN_OK)
+            memo->toolchain = opened;
         snprintf(memo->toolchain.id, sizeof(memo->toolchain.id), "%s", id);
         remember(memo, &memo->toolchain);
     }

@@ -1,6 +1,7 @@
 #include "os/cpu.h"
 
 #include "base/text.h"
+#include <limits.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -85,10 +86,76 @@ void kiln__cpu_model(char *out, unsigned size)
         out[strcspn(out, "\n")] = '\0';
 }
 
+/* UINT64_MAX when there is no such file or no number in it ("max"). */
+static uint64_t read_limit(const char *path)
+{
+    char line[32] = "";
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return UINT64_MAX;
+    bool read = fgets(line, sizeof line, file) != NULL;
+    fclose(file);
+    return read && *line >= '0' && *line <= '9' ? strtoull(line, NULL, 10) : UINT64_MAX;
+}
+
+/* A group is bound by those above it as well. In a container the named group is often not to be seen: then only the
+ * root of what is mounted tells. Shortens `group`. */
+static uint64_t limit_of_group(const char *mount, char *group, const char *file)
+{
+    uint64_t smallest = UINT64_MAX;
+    for (;;) {
+        char path[3 * PATH_MAX];
+        snprintf(path, sizeof path, "%s%s/%s", mount, group, file);
+        uint64_t limit = read_limit(path);
+        if (limit < smallest)
+            smallest = limit;
+        char *slash = strrchr(group, '/');
+        if (!slash)
+            return smallest;
+        *slash = '\0';
+    }
+}
+
+/* A line is "0::/group" for version 2 and "4:memory:/group" for version 1. */
+static uint64_t limit_of_line(const char *root, char *line)
+{
+    char mount[PATH_MAX];
+    char *controllers = strchr(line, ':');
+    char *group = controllers ? strchr(controllers + 1, ':') : NULL;
+    if (!group)
+        return UINT64_MAX;
+    *group++ = '\0';
+    controllers++;
+    group[strcspn(group, "\n")] = '\0';
+    if (*controllers && !strstr(controllers, "memory"))
+        return UINT64_MAX;
+    snprintf(mount, sizeof mount, "%s/sys/fs/cgroup%s%s", root, *controllers ? "/" : "", controllers);
+    return limit_of_group(mount, group, *controllers ? "memory.limit_in_bytes" : "memory.max");
+}
+
+uint64_t kiln__cpu_memory_limit(const char *root)
+{
+    char path[PATH_MAX], line[PATH_MAX];
+    uint64_t smallest = UINT64_MAX;
+    snprintf(path, sizeof path, "%s/proc/self/cgroup", root);
+    FILE *file = fopen(path, "re");
+    while (file && fgets(line, sizeof line, file)) {
+        uint64_t limit = limit_of_line(root, line);
+        if (limit < smallest)
+            smallest = limit;
+    }
+    if (file)
+        fclose(file);
+    return smallest;
+}
+
 uint64_t kiln__cpu_memory_bytes(void)
 {
     long pages = sysconf(_SC_PHYS_PAGES), bytes = sysconf(_SC_PAGESIZE);
-    return pages > 0 && bytes > 0 ? (uint64_t)pages * (uint64_t)bytes : 0;
+    uint64_t machine = pages > 0 && bytes > 0 ? (uint64_t)pages * (uint64_t)bytes : UINT64_MAX;
+    uint64_t limit = kiln__cpu_memory_limit("");
+    uint64_t smaller = machine < limit ? machine : limit;
+    return smaller == UINT64_MAX ? 0 : smaller;
 }
 
 /* One number from a cache's directory in sysfs, with the factor that a letter behind it stands for; 0 if missing. */

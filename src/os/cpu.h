@@ -11,10 +11,17 @@ unsigned kiln__cpu_count(void);
  * "armv8-a". A static string. */
 const char *kiln__cpu_isa(void);
 
-/* The maker's name for the processor, total memory in bytes and last-level cache in bytes (0 if unknown). */
+/* The maker's name for the processor, and its last-level cache in bytes (0 if unknown). */
 void kiln__cpu_model(char *out, unsigned size);
-uint64_t kiln__cpu_memory_bytes(void);
 uint64_t kiln__cpu_cache_bytes(void);
+
+/* Memory in bytes that this process may use: that of the machine, or what its control groups leave of it. 0 if
+ * unknown. */
+uint64_t kiln__cpu_memory_bytes(void);
+
+/* The smallest memory limit of this process's control groups and of those above them, version 2 or 1; UINT64_MAX if
+ * there is none. `root` stands before /proc and /sys: "" outside of tests. */
+uint64_t kiln__cpu_memory_limit(const char *root);
 
 /* Monotonic time in nanoseconds. */
 uint64_t kiln__cpu_now_ns(void);

@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "os/cpu.h"
 #include "os/file.h"
+#include "os/trust.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -17,6 +18,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define SYSTEM_PATH "/usr/bin:/bin"
+
 enum { OUTPUT_MAX = 1 << 20, STATUS_FD = 3, FIRST_FREE_FD = 4, POLL_MS = 100 };
 
 /* The shell tells the program's status through descriptor 3, which the program itself does not get. */
@@ -30,14 +33,19 @@ static int check_program(const char *path)
     return access(path, X_OK) ? -EACCES : 0;
 }
 
+const char *kiln__process_path(void)
+{
+    const char *path = kiln__trust_is_elevated() ? NULL : getenv("PATH");
+    return path ? path : SYSTEM_PATH;
+}
+
 /* As execvp would: the path is not resolved, for programs such as ccache look at the name they were called by. */
 static int locate(const char *program, char path[PATH_MAX])
 {
     if (strchr(program, '/'))
         return kiln__text_copy(path, PATH_MAX, program) < PATH_MAX ? check_program(path) : -ENOENT;
-    const char *search = getenv("PATH");
     int error = -ENOENT;
-    for (const char *at = search ? search : "/usr/bin:/bin"; *program && at;) {
+    for (const char *at = kiln__process_path(); *program && at;) {
         size_t length = strcspn(at, ":");
         int written = snprintf(path, PATH_MAX, "%.*s/%s", length ? (int)length : 1, length ? at : ".", program);
         int found = written < PATH_MAX ? check_program(path) : -ENOENT;
@@ -122,19 +130,23 @@ static int open_input(child *run, const char *input, size_t length)
     return error ? error : raise_fd(&run->input);
 }
 
-/* The host's environment with LC_ALL=C; the array is new, the strings are not. */
+/* The host's environment with LC_ALL=C; the array is new, the strings are not. With raised rights nothing of it: a
+ * compiler takes programs and libraries from variables such as COMPILER_PATH. */
 static char **make_environment(void)
 {
-    static char locale[] = "LC_ALL=C";
+    static char locale[] = "LC_ALL=C", path[] = "PATH=" SYSTEM_PATH;
+    bool elevated = kiln__trust_is_elevated();
     size_t count = 0, kept = 0;
-    while (environ && environ[count])
+    while (!elevated && environ && environ[count])
         count++;
-    char **copy = kiln__calloc(count + 2, sizeof *copy);
+    char **copy = kiln__calloc(count + 3, sizeof *copy);
     if (!copy)
         return NULL;
     for (size_t i = 0; i < count; i++)
         if (strncmp(environ[i], "LC_ALL=", 7))
             copy[kept++] = environ[i];
+    if (elevated)
+        copy[kept++] = path;
     copy[kept] = locale;
     return copy;
 }

@@ -30,7 +30,9 @@ kiln_entry_info kiln__cache_describe(const kiln__store_item *item)
                                                          : section_text(entry, "id"),
         .kind = kind_name(entry),
         .bytes = item->bytes,
-        .status = entry != NULL ? KILN_OK : KILN_EIO,
+        .status = entry != NULL     ? KILN_OK
+                  : item->untrusted ? KILN_EINVAL
+                                    : KILN_EIO,
         .problem = item->problem,
     };
 }

@@ -3,9 +3,16 @@
 #include "backend/cuda/cuda.h"
 #include "base/alloc.h"
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { COPY_MAX_BYTES = 1 << 30, COPY_REPEATS = 8 };
+enum {
+    COPY_GPU_BYTES = 1 << 30,
+    COPY_CPU_BYTES = 64 << 20,
+    COPY_CHUNK_BYTES = 4 << 20, /* of the pattern that the host makes */
+    COPY_REPEATS = 4,           /* copies in one sample */
+    COPY_SAMPLES = 5
+};
 
 /* One visit: where findings go, and whether the host has heard enough. */
 typedef struct exam {
@@ -63,24 +70,72 @@ static kiln_status submit_copy(void *data, void *stream)
                                               NULL);
 }
 
-/* Bytes read and written per second by device copies well beyond the caches, in GB/s; 0 if it cannot be measured. */
-static double copy_bandwidth(kiln_device *device, const kiln_device_info *info)
+/* Fills the source: memory that was never written may be one page of zeros, and zeros may be compressed. */
+static kiln_status fill_source(const copy_job *job)
+{
+    kiln_device *device = job->device;
+    const kiln__backend_vtable *vtable = device->backend->vtable;
+    size_t filled = job->bytes < COPY_CHUNK_BYTES ? job->bytes : COPY_CHUNK_BYTES;
+    uint32_t *chunk = kiln__alloc(COPY_CHUNK_BYTES);
+    uint32_t word = 1;
+    if (chunk == NULL)
+        return KILN_ENOMEM;
+    for (size_t i = 0; i < COPY_CHUNK_BYTES / sizeof(*chunk); i++)
+        chunk[i] = word = word * 1664525u + 1013904223u;
+    kiln_status status = vtable->copy(device, job->from, chunk, filled, KILN_COPY_TO_DEVICE, NULL, NULL);
+    for (size_t more; status == KILN_OK && filled < job->bytes; filled += more) {
+        more = filled < job->bytes - filled ? filled : job->bytes - filled;
+        status = vtable->copy(device, (char *)job->from + filled, job->from, more, KILN_COPY_ON_DEVICE, NULL, NULL);
+    }
+    kiln__free(chunk);
+    return status == KILN_OK ? vtable->sync(device, NULL) : status;
+}
+
+static int compare_times(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The median of several samples, after a first copy that brings in the target's pages. */
+static kiln_status time_copies(copy_job *job, double *out)
+{
+    const kiln__backend_vtable *vtable = job->device->backend->vtable;
+    double samples[COPY_SAMPLES], warm;
+    kiln_status status = vtable->time(job->device, submit_copy, job, 1, &warm, NULL);
+    for (int i = 0; i < COPY_SAMPLES && status == KILN_OK; i++)
+        status = vtable->time(job->device, submit_copy, job, COPY_REPEATS, &samples[i], NULL);
+    if (status != KILN_OK)
+        return status;
+    qsort(samples, COPY_SAMPLES, sizeof(*samples), compare_times);
+    *out = samples[COPY_SAMPLES / 2];
+    return KILN_OK;
+}
+
+/* How much to copy: little enough of the memory that nobody is pushed out of it. */
+static size_t copy_bytes(const kiln_device *device, uint64_t memory_bytes)
+{
+    bool cpu = kiln__target_is_cpu(&device->target);
+    uint64_t most = cpu ? COPY_CPU_BYTES : COPY_GPU_BYTES, share = memory_bytes / (cpu ? 16 : 8);
+    return (size_t)(memory_bytes > 0 && share < most ? share : most);
+}
+
+/* Bytes read and written per second by device copies, in GB/s; 0 if it cannot be measured. */
+static double copy_bandwidth(kiln_device *device, size_t bytes)
 {
     const kiln__backend_vtable *vtable = device->backend->vtable;
-    copy_job job = { device, NULL, NULL, COPY_MAX_BYTES };
-    double warm = 0, ms = 0;
-    if (job.bytes > info->memory_bytes / 8)
-        job.bytes = (size_t)(info->memory_bytes / 8);
-    kiln_status status = vtable->alloc(device, &job.to, job.bytes, NULL);
+    copy_job job = { device, NULL, NULL, bytes };
+    double ms = 0;
+    kiln_status status = vtable->alloc(device, &job.to, bytes, NULL);
     if (status == KILN_OK)
-        status = vtable->alloc(device, &job.from, job.bytes, NULL);
+        status = vtable->alloc(device, &job.from, bytes, NULL);
     if (status == KILN_OK)
-        status = vtable->time(device, submit_copy, &job, 1, &warm, NULL);
+        status = fill_source(&job);
     if (status == KILN_OK)
-        status = vtable->time(device, submit_copy, &job, COPY_REPEATS, &ms, NULL);
+        status = time_copies(&job, &ms);
     vtable->free(device, job.to);
     vtable->free(device, job.from);
-    return status == KILN_OK && ms > 0 ? 2.0 * (double)job.bytes * COPY_REPEATS / ms / 1e6 : 0;
+    return status == KILN_OK && ms > 0 ? 2.0 * (double)bytes * COPY_REPEATS / ms / 1e6 : 0;
 }
 
 static void examine_device(exam *e, const char *name, const char *what)
@@ -100,13 +155,16 @@ static void examine_device(exam *e, const char *name, const char *what)
         return;
     }
     device->backend->vtable->device_info(device, &info);
-    double gbps = copy_bandwidth(device, &info);
-    int length = snprintf(detail, sizeof(detail), "%s, %s, %.1f GiB, %u %s", info.model, info.target,
-                          (double)info.memory_bytes / (1 << 30), info.multiprocessors,
-                          kiln__target_is_cpu(&device->target) ? "cores" : "multiprocessors");
-    if (length > 0 && (size_t)length < sizeof(detail))
-        snprintf(detail + length, sizeof(detail) - (size_t)length,
-                 gbps > 0 ? ", copies at %.0f GB/s" : ", copy bandwidth could not be measured", gbps);
+    size_t bytes = copy_bytes(device, info.memory_bytes);
+    double gbps = copy_bandwidth(device, bytes);
+    snprintf(detail, sizeof(detail), "%s, %s, %.1f GiB, %u %s", info.model, info.target,
+             (double)info.memory_bytes / (1 << 30), info.multiprocessors,
+             kiln__target_is_cpu(&device->target) ? "cores" : "multiprocessors");
+    size_t used = strlen(detail);
+    if (gbps > 0)
+        snprintf(detail + used, sizeof(detail) - used, ", copies of %zu MiB at %.0f GB/s", bytes >> 20, gbps);
+    else
+        snprintf(detail + used, sizeof(detail) - used, ", copy bandwidth could not be measured");
     tell(e, (kiln_finding){ .what = what,
                             .ok = 1,
                             .name = name,
@@ -144,7 +202,7 @@ static int examine_driver(exam *e)
 }
 
 typedef struct tally {
-    uint64_t entries, bytes, bad;
+    uint64_t entries, bytes, damaged, untrusted;
 } tally;
 
 static int count_entry(void *data, const kiln__store_item *item)
@@ -152,7 +210,8 @@ static int count_entry(void *data, const kiln__store_item *item)
     tally *sum = data;
     sum->entries++;
     sum->bytes += item->bytes;
-    sum->bad += item->entry == NULL;
+    sum->untrusted += item->untrusted;
+    sum->damaged += item->entry == NULL && !item->untrusted;
     return 0;
 }
 
@@ -171,13 +230,17 @@ static void examine_cache(exam *e)
     } else {
         int probe = kiln__disk_store_probe(service->disk);
         kiln__disk_store_visit(service->disk, count_entry, &sum);
-        ok = probe == 0 && sum.bad == 0;
-        snprintf(detail, sizeof(detail), "%llu entries, %.1f MiB, %llu damaged, %s%s", (unsigned long long)sum.entries,
-                 (double)sum.bytes / (1 << 20), (unsigned long long)sum.bad,
+        ok = probe == 0 && sum.damaged + sum.untrusted == 0;
+        snprintf(detail, sizeof(detail), "%llu entries, %.1f MiB, %llu damaged, %llu untrusted, %s%s",
+                 (unsigned long long)sum.entries, (double)sum.bytes / (1 << 20), (unsigned long long)sum.damaged,
+                 (unsigned long long)sum.untrusted,
                  probe == 0 ? "writable" : "not writable: ", probe == 0 ? "" : strerror(-probe));
         if (probe != 0)
             remedy = "stored kernels are used but no new ones kept: free space or permissions, or set KILN_CACHE_DIR";
-        else if (sum.bad > 0)
+        else if (sum.untrusted > 0)
+            remedy = "untrusted entries (links, another owner, writable by others) are never used; kiln cache verify "
+                     "names them, kiln cache purge --damaged removes them";
+        else if (sum.damaged > 0)
             remedy = "damaged entries are compiled again when asked for; kiln cache purge --damaged removes them now";
     }
     tell(e, (kiln_finding){ .what = "cache",

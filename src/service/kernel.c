@@ -8,6 +8,8 @@ struct kiln__kernel_node {
     kiln__kernel_node *next;
     uint64_t hash;
     kiln_kernel *kernel;
+    size_t length;
+    unsigned char key[];
 };
 
 kiln_kernel *kiln__kernel_new(kiln__runtime *runtime, kiln_device *device, kiln__module *module, const kiln__unit *unit)
@@ -91,13 +93,13 @@ kiln_status kiln__kernel_launch(const kiln_kernel *kernel, uint64_t n, void *out
     return kernel->vtable->launch(kernel->module, entry, n, out, in, stream, report);
 }
 
-static uint64_t hash_of(const kiln_device *device, const char *spec)
+static uint64_t hash_of(const void *key, size_t length)
 {
     uint8_t sum[KILN__CHECKSUM_SIZE];
     uint64_t hash;
-    kiln__checksum(sum, spec, strlen(spec));
+    kiln__checksum(sum, key, length);
     memcpy(&hash, sum, sizeof(hash));
-    return hash ^ (uint64_t)(uintptr_t)device;
+    return hash;
 }
 
 void kiln__kernel_table_init(kiln__kernel_table *table)
@@ -121,34 +123,34 @@ void kiln__kernel_table_fini(kiln__kernel_table *table)
     }
 }
 
-static kiln_kernel *find_locked(const kiln__kernel_node *node, uint64_t hash, const kiln_device *device,
-                                const char *spec)
+static kiln_kernel *find_locked(const kiln__kernel_node *node, uint64_t hash, const void *key, size_t length)
 {
     for (; node != NULL; node = node->next)
-        if (node->hash == hash && node->kernel->device == device && strcmp(node->kernel->spec, spec) == 0)
+        if (node->hash == hash && node->length == length && memcmp(node->key, key, length) == 0)
             return kiln__kernel_retain(node->kernel);
     return NULL;
 }
 
-kiln_kernel *kiln__kernel_table_find(kiln__kernel_table *table, const kiln_device *device, const char *spec)
+kiln_kernel *kiln__kernel_table_find(kiln__kernel_table *table, const void *key, size_t length)
 {
-    uint64_t hash = hash_of(device, spec);
+    uint64_t hash = hash_of(key, length);
     unsigned shard = hash % KILN__KERNEL_SHARDS;
     pthread_mutex_lock(&table->shards[shard].lock);
-    kiln_kernel *found = find_locked(table->shards[shard].first, hash, device, spec);
+    kiln_kernel *found = find_locked(table->shards[shard].first, hash, key, length);
     pthread_mutex_unlock(&table->shards[shard].lock);
     return found;
 }
 
-kiln_kernel *kiln__kernel_table_add(kiln__kernel_table *table, kiln_kernel *kernel)
+kiln_kernel *kiln__kernel_table_add(kiln__kernel_table *table, const void *key, size_t length, kiln_kernel *kernel)
 {
-    uint64_t hash = hash_of(kernel->device, kernel->spec);
+    uint64_t hash = hash_of(key, length);
     unsigned shard = hash % KILN__KERNEL_SHARDS;
-    kiln__kernel_node *node = kiln__alloc(sizeof(*node));
+    kiln__kernel_node *node = kiln__alloc(sizeof(*node) + length);
     pthread_mutex_lock(&table->shards[shard].lock);
-    kiln_kernel *found = find_locked(table->shards[shard].first, hash, kernel->device, kernel->spec);
+    kiln_kernel *found = find_locked(table->shards[shard].first, hash, key, length);
     if (found == NULL && node != NULL) {
-        *node = (kiln__kernel_node){ table->shards[shard].first, hash, kiln__kernel_retain(kernel) };
+        *node = (kiln__kernel_node){ table->shards[shard].first, hash, kiln__kernel_retain(kernel), length };
+        memcpy(node->key, key, length);
         table->shards[shard].first = node;
         node = NULL;
     }

@@ -30,9 +30,9 @@ void kiln__kernel_release(kiln_kernel *kernel);
 kiln_status kiln__kernel_launch(const kiln_kernel *kernel, uint64_t n, void *out, const void *const *in, void *stream,
                                 kiln_report *report);
 
-/* Kernels by device and canonical spec. Each holds one reference until fini. Sharded, so that gets of different
- * specs seldom meet. Embedded in the service; any thread after init. */
-enum { KILN__KERNEL_SHARDS = 16 };
+/* Kernels by key, which is any bytes. Each holds one reference until fini. Sharded, so that gets of different kernels
+ * seldom meet. Embedded in the service; any thread after init. */
+enum { KILN__KERNEL_SHARDS = 64 };
 typedef struct kiln__kernel_node kiln__kernel_node;
 typedef struct kiln__kernel_table {
     struct {
@@ -44,12 +44,12 @@ typedef struct kiln__kernel_table {
 void kiln__kernel_table_init(kiln__kernel_table *table);
 void kiln__kernel_table_fini(kiln__kernel_table *table);
 
-/* A new reference to the kernel of that device and text, or NULL. */
-kiln_kernel *kiln__kernel_table_find(kiln__kernel_table *table, const kiln_device *device, const char *spec);
+/* A new reference to the kernel of that key, or NULL. */
+kiln_kernel *kiln__kernel_table_find(kiln__kernel_table *table, const void *key, size_t length);
 
-/* Puts a kernel in, or, where another thread was faster, leaves the table as it is. Returns the one in the table with a new
- * reference for the caller, whose own reference to `kernel` is taken over. Never NULL: when out of memory the kernel
- * just stays outside the table. */
-kiln_kernel *kiln__kernel_table_add(kiln__kernel_table *table, kiln_kernel *kernel);
+/* Puts a kernel in, or, where another thread was faster, leaves the table as it is. Returns the one in the table with a
+ * new reference for the caller, whose own reference to `kernel` is taken over. Never NULL: when out of memory the
+ * kernel just stays outside the table. The key is copied. */
+kiln_kernel *kiln__kernel_table_add(kiln__kernel_table *table, const void *key, size_t length, kiln_kernel *kernel);
 
 #endif

@@ -4,6 +4,7 @@
 #include "backend/cuda/cuda.h"
 #include "base/alloc.h"
 #include "base/number.h"
+#include <limits.h>
 #include <string.h>
 
 enum { CPU_ORDINAL = -1 };
@@ -21,7 +22,7 @@ static bool parse_device(const char *name, int *ordinal)
         return true;
     }
     if (strncmp(name, "cuda:", 5) != 0 || !kiln__number_parse_uint(name + 5, strlen(name + 5), &number) ||
-        number >= KILN__DEVICES_MAX)
+        number > INT_MAX)
         return false;
     *ordinal = (int)number;
     return true;
@@ -49,6 +50,7 @@ kiln_status kiln__runtime_open(kiln__runtime **out, const char *libcuda, const c
     runtime->cuda = kiln__cuda_open(libcuda, &runtime->log);
     runtime->cpu = kiln__cpu_open(&runtime->log);
     runtime->default_name = kiln__strdup(default_name);
+    runtime->driver_named = libcuda != NULL;
     if (runtime->cuda == NULL || runtime->cpu == NULL || (default_name != NULL && runtime->default_name == NULL)) {
         kiln__runtime_release(runtime);
         return kiln__fail_memory(report, KILN__STAGE_OPEN);
@@ -85,38 +87,56 @@ void kiln__runtime_release(kiln__runtime *runtime)
     kiln__free(runtime);
 }
 
+static _Atomic(kiln_device *) *slot_of(kiln__runtime *runtime, int ordinal)
+{
+    return ordinal == CPU_ORDINAL ? &runtime->cpu_device : &runtime->gpus[ordinal];
+}
+
 static kiln_status open_locked(kiln__runtime *runtime, int ordinal, kiln_device **out, kiln_report *report)
 {
     bool is_cpu = ordinal == CPU_ORDINAL;
-    kiln_device **slot = is_cpu ? &runtime->cpu_device : &runtime->gpus[ordinal];
-    kiln_status status = KILN_OK;
-    if (*slot == NULL) {
-        kiln__backend *backend = is_cpu ? runtime->cpu : runtime->cuda;
-        status = backend->vtable->device_open(backend, is_cpu ? 0 : ordinal, slot, report);
-    }
-    *out = *slot;
+    kiln__backend *backend = is_cpu ? runtime->cpu : runtime->cuda;
+    *out = ordinal < KILN__DEVICES_MAX ? atomic_load(slot_of(runtime, ordinal)) : NULL;
+    if (*out != NULL)
+        return KILN_OK;
+    kiln_status status = backend->vtable->device_open(backend, is_cpu ? 0 : ordinal, out, report);
+    if (status == KILN_OK)
+        atomic_store(slot_of(runtime, ordinal), *out);
     return status;
 }
 
-/* The first GPU if there is a driver that shows one, else the cpu. A driver that is there but does not work is not
- * passed over in silence: the host asked for the fastest device and should hear why it does not get it. */
+/* The first GPU if there is one, else the cpu. A driver that is there, or that the host named, and does not work is not
+ * passed over: the host would launch on device pointers where host pointers are expected. */
+static kiln_status choose_ordinal(kiln__runtime *runtime, int *ordinal, kiln_report *report)
+{
+    kiln_report trouble = KILN_REPORT_INIT;
+    const char *path = "";
+    int count = 0, version = 0;
+    *ordinal = CPU_ORDINAL;
+    if (runtime->default_name != NULL) {
+        parse_device(runtime->default_name, ordinal);
+        return KILN_OK;
+    }
+    kiln_status status = runtime->cuda->vtable->device_count(runtime->cuda, &count, &trouble);
+    kiln__cuda_driver_facts(runtime->cuda, &path, &version);
+    if (status == KILN_OK && count > 0)
+        *ordinal = 0;
+    else if (status == KILN_ENODEVICE || (status == KILN_ENODRIVER && path[0] == '\0' && !runtime->driver_named))
+        status = KILN_OK;
+    else if (status != KILN_OK)
+        kiln__report_move(report, &trouble);
+    kiln_report_clear(&trouble);
+    return status;
+}
+
 static kiln_status open_default(kiln__runtime *runtime, kiln_device **out, kiln_report *report)
 {
-    int ordinal = CPU_ORDINAL, count = 0;
-    if (runtime->default_name != NULL) {
-        parse_device(runtime->default_name, &ordinal);
-    } else {
-        kiln_status status = runtime->cuda->vtable->device_count(runtime->cuda, &count, report);
-        if (status == KILN_OK && count > 0)
-            ordinal = 0;
-        else if (status != KILN_OK && status != KILN_ENODRIVER && status != KILN_ENODEVICE)
-            return status;
-        else
-            kiln_report_clear(report);
-    }
-    kiln_status status = open_locked(runtime, ordinal, out, report);
+    int ordinal;
+    kiln_status status = choose_ordinal(runtime, &ordinal, report);
     if (status == KILN_OK)
-        runtime->chosen = *out;
+        status = open_locked(runtime, ordinal, out, report);
+    if (status == KILN_OK)
+        atomic_store(&runtime->chosen, *out);
     return status;
 }
 
@@ -126,14 +146,14 @@ kiln_status kiln__runtime_device(kiln__runtime *runtime, const char *name, kiln_
     *out = NULL;
     if (name != NULL && !parse_device(name, &ordinal))
         return refuse_name(name, report);
-    kiln_status status = KILN_OK;
+    if (name == NULL)
+        *out = atomic_load(&runtime->chosen);
+    else if (ordinal < KILN__DEVICES_MAX)
+        *out = atomic_load(slot_of(runtime, ordinal));
+    if (*out != NULL)
+        return KILN_OK;
     pthread_mutex_lock(&runtime->lock);
-    if (name != NULL)
-        status = open_locked(runtime, ordinal, out, report);
-    else if (runtime->chosen != NULL)
-        *out = runtime->chosen;
-    else
-        status = open_default(runtime, out, report);
+    kiln_status status = name != NULL ? open_locked(runtime, ordinal, out, report) : open_default(runtime, out, report);
     pthread_mutex_unlock(&runtime->lock);
     return status;
 }

@@ -12,11 +12,12 @@ typedef struct kiln__runtime {
     atomic_uint refs;
     kiln__log log; /* a copy: kernels may outlive the service */
     kiln__backend *cuda, *cpu;
-    pthread_mutex_t lock; /* guards the devices */
-    kiln_device *gpus[KILN__DEVICES_MAX];
-    kiln_device *cpu_device;
-    kiln_device *chosen; /* the default device once known */
-    char *default_name;  /* what the host asked for; NULL: the first GPU, else the cpu */
+    pthread_mutex_t lock; /* held while a device is opened; each pointer is set once and read without it */
+    _Atomic(kiln_device *) gpus[KILN__DEVICES_MAX];
+    _Atomic(kiln_device *) cpu_device;
+    _Atomic(kiln_device *) chosen; /* the default device once known */
+    char *default_name;            /* what the host asked for; NULL: the first GPU, else the cpu */
+    bool driver_named;             /* the host named the driver's library: it does not go without */
 } kiln__runtime;
 
 /* Opens no driver. `libcuda` and `default_name` may be NULL; copied, as is `log`.

@@ -6,6 +6,7 @@
 #include "service/options.h"
 #include "store/memory.h"
 #include "store/pack.h"
+#include "template/identity.h"
 #include <string.h>
 
 static void add_tier(kiln_service *service, kiln__store *store, kiln_source source)
@@ -108,7 +109,9 @@ kiln_status kiln__service_open(kiln_service **out, const kiln_options *options, 
     if (service == NULL) {
         status = kiln__fail_memory(report, KILN__STAGE_OPEN);
     } else {
+        kiln__kernel_table_init(&service->requests);
         kiln__kernel_table_init(&service->kernels);
+        pthread_mutex_init(&service->native_lock, NULL);
         status = open_parts(service, &settings, report);
     }
     kiln__settings_fini(&settings);
@@ -123,7 +126,9 @@ void kiln__service_close(kiln_service *service)
 {
     if (service == NULL)
         return;
+    kiln__kernel_table_fini(&service->requests);
     kiln__kernel_table_fini(&service->kernels);
+    pthread_mutex_destroy(&service->native_lock);
     if (service->nvrtc.tiers != NULL)
         kiln__builder_fini(&service->nvrtc);
     if (service->cc.tiers != NULL)
@@ -142,6 +147,19 @@ kiln__builder *kiln__service_builder(kiln_service *service, const kiln__target *
     return kiln__target_is_cpu(target) ? &service->cc : &service->nvrtc;
 }
 
+/* What to compile for on the default device. Asks the compiler once, also whether there is one. */
+static const kiln__target *native_target(kiln_service *service, const kiln_device *device)
+{
+    if (!atomic_load(&service->native_known)) {
+        pthread_mutex_lock(&service->native_lock);
+        if (!atomic_load(&service->native_known))
+            kiln__builder_choose_target(&service->nvrtc, &device->target, &service->native);
+        atomic_store(&service->native_known, true);
+        pthread_mutex_unlock(&service->native_lock);
+    }
+    return &service->native;
+}
+
 /* Fills the open fields. The default device is looked for only when the spec leaves the target open, so that building
  * for a named target touches no driver. */
 static kiln_status resolve(kiln_service *service, const kiln_spec *spec, kiln_spec *out, kiln_report *report)
@@ -152,7 +170,7 @@ static kiln_status resolve(kiln_service *service, const kiln_spec *spec, kiln_sp
         kiln_status status = kiln__runtime_device(service->runtime, NULL, &device, report);
         if (status != KILN_OK)
             return status;
-        kiln__builder_choose_target(&service->nvrtc, &device->target, &target);
+        target = *native_target(service, device);
     }
     return kiln__spec_resolve(out, spec, &target, report);
 }
@@ -197,22 +215,46 @@ static kiln_status load(kiln_service *service, kiln_device *device, const kiln__
     return status;
 }
 
-/* Finds or makes the entry and loads it. A stored entry that does not load is dropped and compiled once more. */
+/* Compiles once more what was stored and did not load. The stored entry stays until the fresh one has loaded: the fault
+ * may be the driver's. */
+static kiln_status load_fresh(kiln_service *service, kiln_device *device, const kiln__unit *unit, kiln__built *built,
+                              kiln__module **out)
+{
+    kiln__builder *builder = kiln__service_builder(service, &unit->target);
+    kiln__built fresh;
+    if (builder->strict != NULL)
+        return KILN_ESTRICT;
+    kiln_status status = kiln__builder_build(builder, unit, true, &fresh, NULL);
+    if (status == KILN_OK)
+        status = load(service, device, unit, &fresh, out, NULL);
+    if (status == KILN_OK) {
+        kiln__log_line(&service->log, KILN_LOG_WARN, "a stored kernel did not load and was compiled again: %s",
+                       unit->spec);
+        kiln__builder_replace(builder, &fresh);
+        kiln__built_fini(built);
+        *built = fresh;
+    } else {
+        kiln__built_fini(&fresh);
+    }
+    return status;
+}
+
+/* Finds or makes the entry and loads it. */
 static kiln_status build_and_load(kiln_service *service, kiln_device *device, const kiln__unit *unit,
                                   kiln__built *built, kiln__module **out, kiln_report *report)
 {
+    kiln_report refusal = KILN_REPORT_INIT;
     kiln__builder *builder = kiln__service_builder(service, &unit->target);
     kiln_status status = kiln__builder_build(builder, unit, false, built, report);
     if (status != KILN_OK)
         return status;
-    status = load(service, device, unit, built, out, report);
-    if (status != KILN_ELOAD || built->compiled)
-        return status;
-    kiln__log_line(&service->log, KILN_LOG_WARN, "a stored kernel did not load and is compiled again: %s", unit->spec);
-    kiln__builder_drop(builder, built);
-    kiln__built_fini(built);
-    status = kiln__builder_build(builder, unit, true, built, report);
-    return status == KILN_OK ? load(service, device, unit, built, out, report) : status;
+    status = load(service, device, unit, built, out, &refusal);
+    if (status == KILN_ELOAD && !built->compiled && load_fresh(service, device, unit, built, out) == KILN_OK)
+        status = KILN_OK;
+    if (status != KILN_OK)
+        kiln__report_move(report, &refusal);
+    kiln_report_clear(&refusal);
+    return status;
 }
 
 /* The device that a kernel for this target runs on: the cpu, or the default device, which must then be a GPU. */
@@ -230,8 +272,8 @@ static kiln_status device_for(kiln_service *service, const kiln__target *target,
         target->name);
 }
 
-static kiln_status get_unit(kiln_service *service, kiln_device *device, const kiln__unit *unit, kiln_kernel **out,
-                            kiln_report *report)
+static kiln_status get_unit(kiln_service *service, kiln_device *device, const kiln__unit *unit, const kiln__text *key,
+                            kiln_kernel **out, kiln_report *report)
 {
     kiln__built built;
     kiln__module *module = NULL;
@@ -248,7 +290,7 @@ static kiln_status get_unit(kiln_service *service, kiln_device *device, const ki
     kernel->compile_ms = built.compiled ? (double)built.compile_ns / 1e6 : 0;
     if (built.log != NULL)
         kiln__report_set_log(report, built.log);
-    *out = kiln__kernel_table_add(&service->kernels, kernel);
+    *out = kiln__kernel_table_add(&service->kernels, key->data, key->length, kernel);
 done:
     kiln__built_fini(&built);
     return status;
@@ -261,32 +303,50 @@ static void note_request(kiln_service *service, const kiln_spec *spec)
         kiln__record_add(service->record, spec);
 }
 
+/* Finds the kernel of a complete spec among the loaded ones, else makes it. */
+static kiln_status get_resolved(kiln_service *service, kiln_device *device, const kiln_spec *full, kiln_kernel **out,
+                                kiln_report *report)
+{
+    kiln__text key = { 0 };
+    kiln__unit *unit = NULL;
+    kiln_status status = KILN_OK;
+    kiln__text_printf(&key, "%s ", device->name);
+    kiln__spec_format(full, false, &key);
+    if (key.failed)
+        status = kiln__fail_memory(report, KILN__STAGE_SPEC);
+    else if ((*out = kiln__kernel_table_find(&service->kernels, key.data, key.length)) != NULL)
+        atomic_fetch_add(&service->hits_kernel, 1);
+    else
+        status = kiln__unit_make(&unit, full, report);
+    if (unit != NULL)
+        status = get_unit(service, device, unit, &key, out, report);
+    kiln__unit_free(unit);
+    kiln__text_fini(&key);
+    return status;
+}
+
 kiln_status kiln__service_get(kiln_service *service, const kiln_spec *spec, kiln_kernel **out, kiln_report *report)
 {
+    uint8_t identity[KILN__IDENTITY_MAX];
     kiln_spec full;
     kiln_device *device;
-    kiln__text text = { 0 };
-    kiln__unit *unit = NULL;
-    *out = NULL;
     atomic_fetch_add(&service->gets, 1);
+    size_t length = kiln__spec_identity(spec, identity);
+    *out = kiln__kernel_table_find(&service->requests, identity, length);
+    if (*out != NULL) {
+        note_request(service, spec);
+        atomic_fetch_add(&service->hits_kernel, 1);
+        return KILN_OK;
+    }
     kiln_status status = resolve(service, spec, &full, report);
     if (status == KILN_OK)
         status = device_for(service, &full.target, &device, report);
     if (status != KILN_OK)
         return status;
     note_request(service, spec);
-    kiln__spec_format(&full, false, &text);
-    if (!text.failed)
-        *out = kiln__kernel_table_find(&service->kernels, device, kiln__text_string(&text));
-    kiln__text_fini(&text);
-    if (*out != NULL) {
-        atomic_fetch_add(&service->hits_kernel, 1);
-        return KILN_OK;
-    }
-    status = kiln__unit_make(&unit, &full, report);
+    status = get_resolved(service, device, &full, out, report);
     if (status == KILN_OK)
-        status = get_unit(service, device, unit, out, report);
-    kiln__unit_free(unit);
+        *out = kiln__kernel_table_add(&service->requests, identity, length, *out);
     return status;
 }
 

@@ -20,7 +20,11 @@ struct kiln_service {
     kiln__builder nvrtc, cc;
     kiln__record *record; /* NULL if there is none */
     kiln__runtime *runtime;
-    kiln__kernel_table kernels;
+    kiln__kernel_table requests; /* by the spec as it was asked for: the way of a hit */
+    kiln__kernel_table kernels;  /* by device and complete canonical text */
+    pthread_mutex_t native_lock;
+    atomic_bool native_known;
+    kiln__target native; /* what to compile for where a spec leaves the target open; constant once known */
     atomic_uint_least64_t gets, hits_kernel, hits_memory, hits_disk, loads, ptx_loads;
     atomic_uint_least64_t hits_pack, hits_shared;
 };

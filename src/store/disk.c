@@ -4,8 +4,8 @@
 #include "os/file.h"
 #include "os/syscalls.h"
 #include "os/trust.h"
+#include "store/disk_parts.h"
 #include "store/evict.h"
-#include "store/name.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -14,11 +14,9 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#define VERSION_DIRECTORY "v1"
-#define TAG_NAME          "CACHEDIR.TAG"
+#define TAG_NAME "CACHEDIR.TAG"
 
 enum {
-    SHARDS = 256,
     WHOLE_SHARE = 1000000,         /* a share of the caps in the unit of `pending` */
     LOOK_EVERY = WHOLE_SHARE / 20, /* how much is put into a shard between two looks at it */
     EVICT_NS = 5000000             /* for removing in one look; some file systems take a millisecond for a file */
@@ -29,65 +27,29 @@ static const char tag_text[] =
     "# This directory is a cache of compiled kernels made by Kiln: all of it can be made again.\n"
     "# For information about cache directory tags see https://bford.info/cachedir/\n";
 
-/* What went wrong with one file or directory. */
-typedef enum disk_cause {
-    CAUSE_NONE,
-    CAUSE_DAMAGED,
-    CAUSE_UNTRUSTED,
-    CAUSE_ELEVATED,
-    CAUSE_READ,
-    CAUSE_WRITE
-} disk_cause;
-
-typedef struct disk_problem {
-    disk_cause cause;
-    char where[8 + KILN__NAME_SIZE]; /* below the root; "" is the root itself */
-    char text[160];
-} disk_problem;
-
-typedef struct disk_store {
-    kiln__store base;
-    const kiln__log *log;
-    kiln__store_counters *counters;
-    char *root;
-    bool shared;        /* only read, and also trusted when it is root's */
-    int root_fd;        /* the same number until close, see reopen_root */
-    atomic_uint warned; /* one bit per cause */
-    uint64_t cap_bytes, cap_files;
-    atomic_uint_least64_t pending[SHARDS]; /* put by this process since its last look, in millionths of a share */
-    atomic_flag evicting;
-} disk_store;
-
-/* One entry file as it was found. */
-typedef struct disk_reading {
-    kiln__blob *blob; /* NULL unless it is good */
-    struct stat status;
-    disk_problem problem; /* CAUSE_NONE without a blob: there is no such file */
-} disk_reading;
-
 static const char *const shared_advice[] = {
-    [CAUSE_DAMAGED] = "it is not used; remove it and let its owner make it again",
-    [CAUSE_UNTRUSTED] = "it is not used; it must be yours or root's and writable by nobody else",
-    [CAUSE_ELEVATED] = "run Kiln without setuid, setgid and file capabilities to use it",
-    [CAUSE_READ] = "what it holds is compiled; check the directory's path and permissions and the disk",
-    [CAUSE_WRITE] = "it is only read",
+    [KILN__DISK_DAMAGED] = "it is not used; remove it and let its owner make it again",
+    [KILN__DISK_UNTRUSTED] = "it is not used; it must be yours or root's and writable by nobody else",
+    [KILN__DISK_ELEVATED] = "run Kiln without setuid, setgid and file capabilities to use it",
+    [KILN__DISK_READ] = "what it holds is compiled; check the directory's path and permissions and the disk",
+    [KILN__DISK_WRITE] = "it is only read",
 };
 
 static const char *const advice[] = {
-    [CAUSE_DAMAGED] = "it is removed and will be made again",
-    [CAUSE_UNTRUSTED] = "it is not used; remove it, or make it your own and writable by nobody else",
-    [CAUSE_ELEVATED] = "run Kiln without setuid, setgid and file capabilities to use it",
-    [CAUSE_READ] = "what it holds is compiled again; check the directory's permissions and the disk",
-    [CAUSE_WRITE] = "new kernels are not kept; check the directory's permissions and the free space",
+    [KILN__DISK_DAMAGED] = "it is removed and will be made again",
+    [KILN__DISK_UNTRUSTED] = "it is not used; remove it, or make it your own and writable by nobody else",
+    [KILN__DISK_ELEVATED] = "run Kiln without setuid, setgid and file capabilities to use it",
+    [KILN__DISK_READ] = "what it holds is compiled again; check the directory's permissions and the disk",
+    [KILN__DISK_WRITE] = "new kernels are not kept; check the directory's permissions and the free space",
 };
 
-static void note(disk_store *store, const disk_problem *problem)
+static void note(kiln__disk *store, const kiln__disk_problem *problem)
 {
-    if (problem->cause == CAUSE_NONE)
+    if (problem->cause == KILN__DISK_FINE)
         return;
-    if (problem->cause == CAUSE_DAMAGED)
+    if (problem->cause == KILN__DISK_DAMAGED)
         atomic_fetch_add_explicit(&store->counters->damaged, 1, memory_order_relaxed);
-    else if (problem->cause == CAUSE_UNTRUSTED || problem->cause == CAUSE_ELEVATED)
+    else if (problem->cause == KILN__DISK_UNTRUSTED || problem->cause == KILN__DISK_ELEVATED)
         atomic_fetch_add_explicit(&store->counters->untrusted, 1, memory_order_relaxed);
     else
         atomic_fetch_add_explicit(&store->counters->errors, 1, memory_order_relaxed);
@@ -98,40 +60,42 @@ static void note(disk_store *store, const disk_problem *problem)
 }
 
 /* Fills a problem from a negative errno, which it returns. */
-static int fail(disk_problem *problem, disk_cause cause, const char *where, int error)
+int kiln__disk_fail(kiln__disk_problem *problem, kiln__disk_cause cause, const char *where, int error)
 {
     const char *text = strerrordesc_np(-error);
     problem->cause = cause;
+    problem->error = error;
     kiln__text_copy(problem->where, sizeof problem->where, where);
     kiln__text_copy(problem->text, sizeof problem->text, text ? text : "unknown error");
     return error;
 }
 
-static int fail_untrusted(disk_problem *problem, const char *where, const char *reason)
+static int fail_untrusted(kiln__disk_problem *problem, const char *where, const char *reason)
 {
-    problem->cause = CAUSE_UNTRUSTED;
+    problem->cause = KILN__DISK_UNTRUSTED;
+    problem->error = -EPERM;
     kiln__text_copy(problem->where, sizeof problem->where, where);
     kiln__text_copy(problem->text, sizeof problem->text, reason);
-    return -EPERM;
+    return problem->error;
 }
 
-static int check_directory(const disk_store *store, int directory, const char *where, disk_cause cause,
-                           disk_problem *problem)
+static int check_directory(const kiln__disk *store, int directory, const char *where, kiln__disk_cause cause,
+                           kiln__disk_problem *problem)
 {
     struct stat status;
     char buffer[sizeof problem->text];
     if (kiln__sys_fstat(directory, &status) != 0)
-        return fail(problem, cause, where, -errno);
+        return kiln__disk_fail(problem, cause, where, -errno);
     const char *reason = store->shared ? kiln__trust_refuse_shared_directory(&status, buffer, sizeof buffer)
                                        : kiln__trust_refuse_directory(&status, buffer, sizeof buffer);
     return reason ? fail_untrusted(problem, where, reason) : 0;
 }
 
 /* Opens a directory inside the store. A missing one is made, or if not `make` is no problem: -ENOENT. */
-static int open_inside(const disk_store *store, int parent, const char *name, const char *where, bool make,
-                       disk_problem *problem)
+static int open_inside(const kiln__disk *store, int parent, const char *name, const char *where, bool make,
+                       kiln__disk_problem *problem)
 {
-    disk_cause cause = make ? CAUSE_WRITE : CAUSE_READ;
+    kiln__disk_cause cause = make ? KILN__DISK_WRITE : KILN__DISK_READ;
     int directory = kiln__file_open_directory(parent, name, make);
     if (directory == -ENOENT)
         return -ENOENT;
@@ -139,7 +103,7 @@ static int open_inside(const disk_store *store, int parent, const char *name, co
         struct stat status;
         if (kiln__sys_fstatat(parent, name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(status.st_mode))
             return fail_untrusted(problem, where, "is a link, expected a directory");
-        return fail(problem, cause, where, directory);
+        return kiln__disk_fail(problem, cause, where, directory);
     }
     int error = check_directory(store, directory, where, cause, problem);
     if (error != 0)
@@ -147,34 +111,35 @@ static int open_inside(const disk_store *store, int parent, const char *name, co
     return error != 0 ? error : directory;
 }
 
-static int open_version(disk_store *store, bool make, disk_problem *problem)
+int kiln__disk_open_version(kiln__disk *store, bool make, kiln__disk_problem *problem)
 {
-    problem->cause = CAUSE_NONE;
-    int error = check_directory(store, store->root_fd, "", make ? CAUSE_WRITE : CAUSE_READ, problem);
-    return error != 0 ? error : open_inside(store, store->root_fd, VERSION_DIRECTORY, VERSION_DIRECTORY, make, problem);
+    problem->cause = KILN__DISK_FINE;
+    int error = check_directory(store, store->root_fd, "", make ? KILN__DISK_WRITE : KILN__DISK_READ, problem);
+    return error != 0 ? error
+                      : open_inside(store, store->root_fd, KILN__DISK_VERSION, KILN__DISK_VERSION, make, problem);
 }
 
-static int open_shard_in(const disk_store *store, int version, unsigned shard, bool make, disk_problem *problem)
+int kiln__disk_open_shard(const kiln__disk *store, int version, unsigned shard, bool make, kiln__disk_problem *problem)
 {
     char where[16];
-    problem->cause = CAUSE_NONE;
-    snprintf(where, sizeof where, VERSION_DIRECTORY "/%02x", shard);
-    return open_inside(store, version, where + sizeof VERSION_DIRECTORY, where, make, problem);
+    problem->cause = KILN__DISK_FINE;
+    snprintf(where, sizeof where, KILN__DISK_VERSION "/%02x", shard);
+    return open_inside(store, version, where + sizeof KILN__DISK_VERSION, where, make, problem);
 }
 
 /* A descriptor of the key's shard or a negative errno, with the problem if it is one. */
-static int open_shard(disk_store *store, unsigned shard, bool make, disk_problem *problem)
+static int open_shard(kiln__disk *store, unsigned shard, bool make, kiln__disk_problem *problem)
 {
-    int version = open_version(store, make, problem);
+    int version = kiln__disk_open_version(store, make, problem);
     if (version < 0)
         return version;
-    int directory = open_shard_in(store, version, shard, make, problem);
+    int directory = kiln__disk_open_shard(store, version, shard, make, problem);
     kiln__sys_close(version);
     return directory;
 }
 
 /* Says why a file that was opened or not, with `error` from reading it, is not even worth decoding. */
-static int check_file(const disk_store *store, disk_reading *out, const char *where, int error)
+static int check_file(const kiln__disk *store, kiln__disk_reading *out, const char *where, int error)
 {
     char buffer[sizeof out->problem.text];
     if (error == -ENOENT)
@@ -190,20 +155,20 @@ static int check_file(const disk_store *store, disk_reading *out, const char *wh
             return fail_untrusted(&out->problem, where, reason);
     }
     if (error != 0)
-        fail(&out->problem, error == -EFBIG ? CAUSE_DAMAGED : CAUSE_READ, where, error);
+        kiln__disk_fail(&out->problem, error == -EFBIG ? KILN__DISK_DAMAGED : KILN__DISK_READ, where, error);
     return error;
 }
 
 /* Reads and checks one file of a shard. */
-static void read_entry(const disk_store *store, disk_reading *out, int directory, const char *name,
-                       const kiln__key *key)
+void kiln__disk_read(const kiln__disk *store, kiln__disk_reading *out, int directory, const char *name,
+                     const kiln__key *key)
 {
     void *bytes = NULL;
     size_t length = 0;
     char where[sizeof out->problem.where];
     kiln__entry_fault fault = KILN__ENTRY_GOOD;
     memset(out, 0, sizeof *out);
-    snprintf(where, sizeof where, VERSION_DIRECTORY "/%02x/%s", key->digest[0], name);
+    snprintf(where, sizeof where, KILN__DISK_VERSION "/%02x/%s", key->digest[0], name);
     int error = kiln__file_read(&bytes, &length, directory, name, O_NOFOLLOW, KILN__ENTRY_MAX_BYTES, &out->status);
     if (check_file(store, out, where, error) != 0) {
         if (error == 0)
@@ -213,23 +178,26 @@ static void read_entry(const disk_store *store, disk_reading *out, int directory
     out->blob = kiln__blob_take(bytes, length, key, &fault);
     if (out->blob)
         return;
-    fail(&out->problem, fault == KILN__ENTRY_GOOD ? CAUSE_READ : CAUSE_DAMAGED, where, -ENOMEM);
-    if (fault != KILN__ENTRY_GOOD)
+    if (fault == KILN__ENTRY_GOOD) {
+        kiln__disk_fail(&out->problem, KILN__DISK_READ, where, -ENOMEM);
+    } else {
+        kiln__disk_fail(&out->problem, KILN__DISK_DAMAGED, where, -EBADMSG);
         kiln__text_copy(out->problem.text, sizeof out->problem.text, kiln__entry_fault_text(fault));
+    }
 }
 
-static kiln__blob *get_exact(disk_store *store, int directory, const kiln__key *key)
+static kiln__blob *get_exact(kiln__disk *store, int directory, const kiln__key *key)
 {
     char name[KILN__NAME_SIZE];
-    disk_reading reading;
+    kiln__disk_reading reading;
     if (!kiln__name_has(key))
         return NULL;
     kiln__name_format(name, key);
-    read_entry(store, &reading, directory, name, key);
+    kiln__disk_read(store, &reading, directory, name, key);
     if (reading.blob && !store->shared)
         kiln__evict_stamp(directory, name, &reading.status);
     /* What is damaged would stay in the way of the good entry that the caller is about to make. */
-    if (reading.problem.cause == CAUSE_DAMAGED && !store->shared)
+    if (reading.problem.cause == KILN__DISK_DAMAGED && !store->shared)
         kiln__file_remove_same(directory, name, &reading.status);
     note(store, &reading.problem);
     return reading.blob;
@@ -254,15 +222,15 @@ static int take_newest(void *data, const char *name)
 }
 
 /* Lists the shard again for each entry that turns out bad: that is rare, and needs no memory. */
-static kiln__blob *get_newest(disk_store *store, int directory, const kiln__key *key)
+static kiln__blob *get_newest(kiln__disk *store, int directory, const kiln__key *key)
 {
     newest search = { .wanted = key };
     for (;;) {
         search.found.toolchain[0] = '\0';
         int error = kiln__file_list(directory, take_newest, &search);
         if (error != 0) {
-            disk_problem problem;
-            fail(&problem, CAUSE_READ, VERSION_DIRECTORY, error);
+            kiln__disk_problem problem;
+            kiln__disk_fail(&problem, KILN__DISK_READ, KILN__DISK_VERSION, error);
             note(store, &problem);
             return NULL;
         }
@@ -277,8 +245,8 @@ static kiln__blob *get_newest(disk_store *store, int directory, const kiln__key 
 
 static kiln__blob *disk_get(kiln__store *base, const kiln__key *key)
 {
-    disk_store *store = (disk_store *)base;
-    disk_problem problem;
+    kiln__disk *store = (kiln__disk *)base;
+    kiln__disk_problem problem;
     int directory = open_shard(store, key->digest[0], false, &problem);
     if (directory < 0) {
         note(store, &problem);
@@ -300,39 +268,39 @@ static int write_tag(int root)
 
 /* Somebody removed the whole directory: makes it again. dup3 puts the new one under the old number at once, so that
  * no thread ever meets a closed descriptor. */
-static void reopen_root(disk_store *store)
+static void reopen_root(kiln__disk *store)
 {
-    disk_problem problem;
+    kiln__disk_problem problem;
     int root = kiln__file_make_directory(store->root);
     if (root < 0)
         return;
-    if (check_directory(store, root, "", CAUSE_WRITE, &problem) == 0 &&
+    if (check_directory(store, root, "", KILN__DISK_WRITE, &problem) == 0 &&
         kiln__sys_dup3(root, store->root_fd, O_CLOEXEC) >= 0)
         write_tag(root);
     kiln__sys_close(root);
 }
 
 /* 1 if it is there already. */
-static int put_once(disk_store *store, const kiln__blob *blob, disk_problem *problem)
+static int put_once(kiln__disk *store, const kiln__blob *blob, kiln__disk_problem *problem)
 {
     const kiln__key *key = &blob->entry.key;
     char name[KILN__NAME_SIZE], where[sizeof problem->where];
     kiln__name_format(name, key);
-    snprintf(where, sizeof where, VERSION_DIRECTORY "/%02x/%s", key->digest[0], name);
+    snprintf(where, sizeof where, KILN__DISK_VERSION "/%02x/%s", key->digest[0], name);
     int directory = open_shard(store, key->digest[0], true, problem);
     if (directory < 0)
-        return directory == -ENOENT ? fail(problem, CAUSE_WRITE, where, directory) : directory;
+        return directory == -ENOENT ? kiln__disk_fail(problem, KILN__DISK_WRITE, where, directory) : directory;
     int error = kiln__file_publish(directory, name, blob->bytes, blob->length, false);
     kiln__sys_close(directory);
     /* What is there is somebody else's equal entry: a damaged one was removed by the get before this put. */
     if (error == 0 || error == -EEXIST)
         return error == -EEXIST;
-    return fail(problem, CAUSE_WRITE, where, error);
+    return kiln__disk_fail(problem, KILN__DISK_WRITE, where, error);
 }
 
 static uint64_t share_of(uint64_t cap)
 {
-    return cap < SHARDS ? 1 : cap / SHARDS;
+    return cap < KILN__DISK_SHARDS ? 1 : cap / KILN__DISK_SHARDS;
 }
 
 /* Where a look begins to remove, and how far it goes. */
@@ -347,7 +315,7 @@ static uint64_t low_mark(uint64_t share)
 }
 
 /* Looks at one shard and brings it within its share. True if there is more to remove. */
-static bool keep_shard(disk_store *store, int directory, unsigned shard)
+static bool keep_shard(kiln__disk *store, int directory, unsigned shard)
 {
     kiln__evict evict = { .is_entry = kiln__name_is_entry, .budget_ns = EVICT_NS };
     uint64_t bytes = share_of(store->cap_bytes), files = share_of(store->cap_files);
@@ -362,24 +330,24 @@ static bool keep_shard(disk_store *store, int directory, unsigned shard)
     kiln__evict_fini(&evict);
     if (error != 0) {
         char where[16];
-        disk_problem problem;
-        snprintf(where, sizeof where, VERSION_DIRECTORY "/%02x", shard);
-        fail(&problem, CAUSE_WRITE, where, error);
+        kiln__disk_problem problem;
+        snprintf(where, sizeof where, KILN__DISK_VERSION "/%02x", shard);
+        kiln__disk_fail(&problem, KILN__DISK_WRITE, where, error);
         note(store, &problem);
     }
     return over;
 }
 
-static bool is_due(disk_store *store, unsigned shard)
+static bool is_due(kiln__disk *store, unsigned shard)
 {
     return atomic_load(&store->pending[shard]) >= LOOK_EVERY;
 }
 
 /* Looks until nothing was put meanwhile. Whoever finds somebody looking goes on: what it put is pending, and is seen here
  * after the flag is cleared. */
-static void look(disk_store *store, unsigned shard)
+static void look(kiln__disk *store, unsigned shard)
 {
-    disk_problem problem;
+    kiln__disk_problem problem;
     bool over = false;
     while (!over && is_due(store, shard) && !atomic_flag_test_and_set(&store->evicting)) {
         atomic_store(&store->pending[shard], 0);
@@ -396,7 +364,7 @@ static void look(disk_store *store, unsigned shard)
 
 /* After a put: only the shard that was written is looked at, and only when enough was written. Holds no lock that a get or
  * a put waits for. */
-static void keep_within_caps(disk_store *store, unsigned shard, size_t length)
+static void keep_within_caps(kiln__disk *store, unsigned shard, size_t length)
 {
     uint64_t by_bytes = kiln__evict_cost(length) * WHOLE_SHARE / share_of(store->cap_bytes);
     uint64_t by_files = WHOLE_SHARE / share_of(store->cap_files);
@@ -406,8 +374,8 @@ static void keep_within_caps(disk_store *store, unsigned shard, size_t length)
 
 int kiln__disk_store_add(kiln__store *base, kiln__blob *blob)
 {
-    disk_store *store = (disk_store *)base;
-    disk_problem problem;
+    kiln__disk *store = (kiln__disk *)base;
+    kiln__disk_problem problem;
     if (kiln__evict_cost(blob->length) > low_mark(share_of(store->cap_bytes))) {
         kiln__log_line(store->log, KILN_LOG_INFO,
                        "store %s: an entry of %zu bytes is too large for a cache of %llu bytes", store->root,
@@ -433,15 +401,15 @@ static void disk_put(kiln__store *base, kiln__blob *blob)
 
 static void disk_drop(kiln__store *base, const kiln__key *key)
 {
-    disk_store *store = (disk_store *)base;
+    kiln__disk *store = (kiln__disk *)base;
     char name[KILN__NAME_SIZE];
-    disk_problem problem;
+    kiln__disk_problem problem;
     int directory = kiln__name_has(key) ? open_shard(store, key->digest[0], false, &problem) : -ENOENT;
     if (directory < 0)
         return;
     kiln__name_format(name, key);
     if (kiln__sys_unlinkat(directory, name, 0) != 0 && errno != ENOENT) {
-        fail(&problem, CAUSE_WRITE, name, -errno);
+        kiln__disk_fail(&problem, KILN__DISK_WRITE, name, -errno);
         note(store, &problem);
     }
     kiln__sys_close(directory);
@@ -449,7 +417,7 @@ static void disk_drop(kiln__store *base, const kiln__key *key)
 
 static void disk_close(kiln__store *base)
 {
-    disk_store *store = (disk_store *)base;
+    kiln__disk *store = (kiln__disk *)base;
     if (store->root_fd >= 0)
         kiln__sys_close(store->root_fd);
     kiln__free(store->root);
@@ -486,26 +454,27 @@ static char *absolute_path(const char *path)
     return taken;
 }
 
-static int open_root(disk_store *store, disk_problem *problem)
+static int open_root(kiln__disk *store, kiln__disk_problem *problem)
 {
     if (kiln__trust_is_elevated()) {
         fail_untrusted(problem, "", "not used by a process with more rights than the user who started it");
-        problem->cause = CAUSE_ELEVATED;
+        problem->cause = KILN__DISK_ELEVATED;
         return -EPERM;
     }
     int root = store->shared ? kiln__sys_openat(AT_FDCWD, store->root, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0)
                              : kiln__file_make_directory(store->root);
     if (root < 0)
-        return fail(problem, store->shared ? CAUSE_READ : CAUSE_WRITE, "", store->shared ? -errno : root);
+        return kiln__disk_fail(problem, store->shared ? KILN__DISK_READ : KILN__DISK_WRITE, "",
+                               store->shared ? -errno : root);
     store->root_fd = root;
-    return check_directory(store, root, "", CAUSE_READ, problem);
+    return check_directory(store, root, "", KILN__DISK_READ, problem);
 }
 
-static disk_store *open_store(const char *root, bool shared, const kiln__log *log, kiln__store_counters *counters,
+static kiln__disk *open_store(const char *root, bool shared, const kiln__log *log, kiln__store_counters *counters,
                               char *problem_text, size_t size)
 {
-    disk_problem problem = { 0 };
-    disk_store *store = kiln__calloc(1, sizeof *store);
+    kiln__disk_problem problem = { 0 };
+    kiln__disk *store = kiln__calloc(1, sizeof *store);
     char *path = store ? absolute_path(root) : NULL;
     if (!path) {
         kiln__free(store);
@@ -534,11 +503,11 @@ static disk_store *open_store(const char *root, bool shared, const kiln__log *lo
 kiln__store *kiln__disk_store_open(const char *root, const kiln__log *log, kiln__store_counters *counters,
                                    char *problem_text, size_t size)
 {
-    disk_problem problem;
-    disk_store *store = open_store(root, false, log, counters, problem_text, size);
+    kiln__disk_problem problem;
+    kiln__disk *store = open_store(root, false, log, counters, problem_text, size);
     int error = store ? write_tag(store->root_fd) : 0;
     if (error != 0) {
-        fail(&problem, CAUSE_WRITE, TAG_NAME, error);
+        kiln__disk_fail(&problem, KILN__DISK_WRITE, TAG_NAME, error);
         note(store, &problem);
     }
     return store ? &store->base : NULL;
@@ -547,158 +516,36 @@ kiln__store *kiln__disk_store_open(const char *root, const kiln__log *log, kiln_
 kiln__store *kiln__disk_store_open_shared(const char *root, const kiln__log *log, kiln__store_counters *counters,
                                           char *problem_text, size_t size)
 {
-    disk_store *store = open_store(root, true, log, counters, problem_text, size);
+    kiln__disk *store = open_store(root, true, log, counters, problem_text, size);
     return store ? &store->base : NULL;
 }
 
 /* Processes that put little would never come to look at a shard if each began to count at nothing. */
 void kiln__disk_store_limit(kiln__store *base, uint64_t bytes, uint64_t files)
 {
-    disk_store *store = (disk_store *)base;
-    uint16_t random[SHARDS] = { 0 };
+    kiln__disk *store = (kiln__disk *)base;
+    uint16_t random[KILN__DISK_SHARDS] = { 0 };
     store->cap_bytes = bytes;
     store->cap_files = files;
     if (getrandom(random, sizeof random, GRND_NONBLOCK) != (ssize_t)sizeof random)
         memset(random, 0, sizeof random);
-    for (unsigned i = 0; i < SHARDS; i++)
+    for (unsigned i = 0; i < KILN__DISK_SHARDS; i++)
         atomic_init(&store->pending[i], random[i] % LOOK_EVERY);
 }
 
-typedef struct disk_walk {
-    disk_store *store;
-    int directory;
-    unsigned shard;
-    int (*file)(void *data, const char *name); /* called for each name in a shard, with the walk as its data */
-    int (*fn)(void *data, const kiln__store_item *item);
-    void *data;
-    bool damaged_only, stopped;
-    uint64_t removed;
-} disk_walk;
-
-/* Hands one file, or a directory that cannot be used, to the visitor, if there is one. */
-static void report_item(disk_walk *walk, const char *where, const disk_reading *found)
-{
-    kiln__text path = { 0 };
-    if (!walk->fn || (!found->blob && found->problem.cause == CAUSE_NONE))
-        return;
-    kiln__text_printf(&path, "%s/%s", walk->store->root, where);
-    kiln__store_item item = { .path = kiln__text_string(&path),
-                              .bytes = (uint64_t)found->status.st_size,
-                              .entry = found->blob ? &found->blob->entry : NULL,
-                              .untrusted = found->problem.cause == CAUSE_UNTRUSTED,
-                              .problem = found->problem.cause != CAUSE_NONE ? found->problem.text : "" };
-    walk->stopped = walk->fn(walk->data, &item) != 0;
-    kiln__text_fini(&path);
-}
-
-/* Reads the file of that name, which ends as an entry's does but may be no name of an entry. */
-static void read_named(disk_reading *out, const disk_walk *walk, const char *name)
-{
-    kiln__key key;
-    if (kiln__name_parse(&key, walk->shard, name)) {
-        read_entry(walk->store, out, walk->directory, name, &key);
-        return;
-    }
-    memset(out, 0, sizeof *out);
-    if (kiln__sys_fstatat(walk->directory, name, &out->status, AT_SYMLINK_NOFOLLOW) == 0) {
-        out->problem.cause = CAUSE_DAMAGED;
-        kiln__text_copy(out->problem.text, sizeof out->problem.text, "its name is not that of an entry");
-    }
-}
-
-static int visit_file(void *data, const char *name)
-{
-    disk_walk *walk = data;
-    disk_reading found;
-    char where[512];
-    if (!kiln__name_is_entry(name))
-        return 0;
-    read_named(&found, walk, name);
-    snprintf(where, sizeof where, VERSION_DIRECTORY "/%02x/%s", walk->shard, name);
-    report_item(walk, where, &found);
-    kiln__blob_release(found.blob);
-    return walk->stopped;
-}
-
-static int purge_temporary(void *data, const char *name)
+static int trim_temporary(void *data, const char *name)
 {
     kiln__evict_temporary(*(const int *)data, name);
     return 0;
 }
 
-static int purge_file(void *data, const char *name)
-{
-    disk_walk *walk = data;
-    disk_reading found;
-    if (!kiln__name_is_entry(name))
-        return purge_temporary(&walk->directory, name);
-    if (!walk->damaged_only) {
-        walk->removed += kiln__sys_unlinkat(walk->directory, name, 0) == 0;
-        return 0;
-    }
-    read_named(&found, walk, name);
-    if (found.problem.cause == CAUSE_DAMAGED)
-        walk->removed += kiln__file_remove_same(walk->directory, name, &found.status) == 0;
-    kiln__blob_release(found.blob);
-    return 0;
-}
-
-/* Lists every shard that can be used and reports the others. */
-static void walk_shards(disk_walk *walk, int version)
-{
-    char where[16];
-    for (walk->shard = 0; walk->shard < SHARDS && !walk->stopped; walk->shard++) {
-        disk_reading found = { 0 };
-        walk->directory = open_shard_in(walk->store, version, walk->shard, false, &found.problem);
-        if (walk->directory < 0) {
-            report_item(walk, found.problem.where, &found);
-            continue;
-        }
-        int error = kiln__file_list(walk->directory, walk->file, walk);
-        kiln__sys_close(walk->directory);
-        if (error < 0) {
-            snprintf(where, sizeof where, VERSION_DIRECTORY "/%02x", walk->shard);
-            fail(&found.problem, CAUSE_READ, where, error);
-            report_item(walk, where, &found);
-        }
-    }
-}
-
-int kiln__disk_store_visit(kiln__store *base, int (*fn)(void *data, const kiln__store_item *item), void *data)
-{
-    disk_walk walk = { .store = (disk_store *)base, .file = visit_file, .fn = fn, .data = data };
-    disk_problem problem;
-    int version = open_version(walk.store, false, &problem);
-    if (version < 0)
-        return version == -ENOENT ? 0 : version;
-    walk_shards(&walk, version);
-    kiln__sys_close(version);
-    return 0;
-}
-
-uint64_t kiln__disk_store_purge(kiln__store *base, bool damaged_only)
-{
-    disk_walk walk = { .store = (disk_store *)base, .file = purge_file, .damaged_only = damaged_only };
-    disk_problem problem;
-    if (check_directory(walk.store, walk.store->root_fd, "", CAUSE_READ, &problem) != 0)
-        return 0;
-    kiln__file_list(walk.store->root_fd, purge_temporary, &walk.store->root_fd);
-    int version = open_version(walk.store, false, &problem);
-    if (version < 0)
-        return 0;
-    kiln__file_list(version, purge_temporary, &version);
-    walk_shards(&walk, version);
-    kiln__sys_close(version);
-    return walk.removed;
-}
-
 /* Calls kiln__evict_scan or kiln__evict_apply for each shard that can be used. The first error, if any. */
-static int each_shard(const disk_store *store, int version, kiln__evict *evict, int (*fn)(kiln__evict *, int))
+static int each_shard(const kiln__disk *store, int version, kiln__evict *evict, int (*fn)(kiln__evict *, int))
 {
     int first = 0;
-    for (unsigned shard = 0; shard < SHARDS; shard++) {
-        disk_problem problem;
-        int directory = open_shard_in(store, version, shard, false, &problem);
+    for (unsigned shard = 0; shard < KILN__DISK_SHARDS; shard++) {
+        kiln__disk_problem problem;
+        int directory = kiln__disk_open_shard(store, version, shard, false, &problem);
         int error = directory >= 0 ? fn(evict, directory) : directory == -ENOENT ? 0 : directory;
         if (directory >= 0)
             kiln__sys_close(directory);
@@ -710,15 +557,15 @@ static int each_shard(const disk_store *store, int version, kiln__evict *evict, 
 
 int kiln__disk_store_trim(kiln__store *base, uint64_t bytes, uint64_t files, kiln__disk_trim *out)
 {
-    disk_store *store = (disk_store *)base;
-    disk_problem problem;
+    kiln__disk *store = (kiln__disk *)base;
+    kiln__disk_problem problem;
     kiln__evict evict = { .is_entry = kiln__name_is_entry };
     memset(out, 0, sizeof *out);
-    int version = open_version(store, false, &problem);
+    int version = kiln__disk_open_version(store, false, &problem);
     if (version < 0)
         return version == -ENOENT ? 0 : version;
-    kiln__file_list(store->root_fd, purge_temporary, &store->root_fd);
-    kiln__file_list(version, purge_temporary, &version);
+    kiln__file_list(store->root_fd, trim_temporary, &store->root_fd);
+    kiln__file_list(version, trim_temporary, &version);
     int error = each_shard(store, version, &evict, kiln__evict_scan);
     if (kiln__evict_plan(&evict, bytes > 0 ? bytes : store->cap_bytes, files > 0 ? files : store->cap_files)) {
         int applied = each_shard(store, version, &evict, kiln__evict_apply);
@@ -737,9 +584,9 @@ int kiln__disk_store_trim(kiln__store *base, uint64_t bytes, uint64_t files, kil
 int kiln__disk_store_probe(kiln__store *base)
 {
     static const char name[] = "tmp.probe";
-    disk_store *store = (disk_store *)base;
-    disk_problem problem;
-    int directory = open_version(store, true, &problem);
+    kiln__disk *store = (kiln__disk *)base;
+    kiln__disk_problem problem;
+    int directory = kiln__disk_open_version(store, true, &problem);
     if (directory < 0)
         return directory;
     int error = kiln__file_publish(directory, name, name, sizeof name - 1, true);
@@ -751,5 +598,5 @@ int kiln__disk_store_probe(kiln__store *base)
 
 const char *kiln__disk_store_root(const kiln__store *base)
 {
-    return ((const disk_store *)base)->root;
+    return ((const kiln__disk *)base)->root;
 }

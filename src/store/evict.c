@@ -45,12 +45,14 @@ void kiln__evict_stamp(int directory, const char *name, const struct stat *statu
         kiln__sys_utimensat(directory, name, now, AT_SYMLINK_NOFOLLOW);
 }
 
-bool kiln__evict_temporary(int directory, const char *name)
+int kiln__evict_temporary(int directory, const char *name)
 {
     struct stat status;
-    return strncmp(name, TEMPORARY_PREFIX, sizeof TEMPORARY_PREFIX - 1) == 0 &&
-           kiln__sys_fstatat(directory, name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(status.st_mode) &&
-           status.st_mtime + TEMPORARY_MAX_AGE < time(NULL) && kiln__sys_unlinkat(directory, name, 0) == 0;
+    if (strncmp(name, TEMPORARY_PREFIX, sizeof TEMPORARY_PREFIX - 1) != 0 ||
+        kiln__sys_fstatat(directory, name, &status, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(status.st_mode) ||
+        status.st_mtime + TEMPORARY_MAX_AGE >= time(NULL))
+        return 0;
+    return kiln__sys_unlinkat(directory, name, 0) == 0 ? 1 : -errno;
 }
 
 static bool reserve(kiln__evict *evict)
@@ -72,7 +74,7 @@ static int scan_file(void *data, const char *name)
     kiln__evict *evict = self->evict;
     struct stat status;
     if (!evict->is_entry(name)) {
-        evict->temporaries += kiln__evict_temporary(self->directory, name);
+        evict->temporaries += kiln__evict_temporary(self->directory, name) > 0;
         return 0;
     }
     if (kiln__sys_fstatat(self->directory, name, &status, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(status.st_mode))

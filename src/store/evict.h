@@ -52,7 +52,7 @@ void kiln__evict_fini(kiln__evict *evict);
 /* Marks a file as used now, if its stamp is more than an hour from now; `status` is what was read of it. Best effort. */
 void kiln__evict_stamp(int directory, const char *name, const struct stat *status);
 
-/* Removes that file if it is an old temporary. */
-bool kiln__evict_temporary(int directory, const char *name);
+/* Removes that file if it is an old temporary: 1 if it went, 0 if it is none, or -errno. */
+int kiln__evict_temporary(int directory, const char *name);
 
 #endif

@@ -17,6 +17,9 @@ typedef enum kiln__dtype {
 
 /* KILN__DTYPE_UNSET for an unknown name. */
 kiln__dtype kiln__dtype_parse(const char *name, size_t length);
+
+/* What a name that is unknown here means elsewhere: "fp32", "float", "HALF", "F32"; KILN__DTYPE_UNSET if nothing. */
+kiln__dtype kiln__dtype_guess(const char *name, size_t length);
 const char *kiln__dtype_name(kiln__dtype dtype);  /* "f32" */
 const char *kiln__dtype_macro(kiln__dtype dtype); /* "F32" */
 unsigned kiln__dtype_bytes(kiln__dtype dtype);

@@ -153,9 +153,15 @@ static const char *dtype_name_at(const void *data, size_t i)
 static kiln_status set_dtype(kiln_spec *spec, kiln__word value, kiln_report *report)
 {
     kiln__dtype dtype = kiln__dtype_parse(value.text, value.length);
-    if (dtype == KILN__DTYPE_UNSET && value.length > 0)
-        return FAIL(report, KILN_ESPEC, "unknown dtype '%s': %s", kiln__word_quote(value).text,
+    if (dtype == KILN__DTYPE_UNSET && value.length > 0) {
+        kiln__quote quote = kiln__word_quote(value);
+        kiln__dtype meant = kiln__dtype_guess(value.text, value.length);
+        if (meant != KILN__DTYPE_UNSET)
+            return FAIL(report, KILN_ESPEC, "unknown dtype '%s': did you mean %s?", quote.text,
+                        kiln__dtype_name(meant));
+        return FAIL(report, KILN_ESPEC, "unknown dtype '%s': %s", quote.text,
                     kiln__word_choices(dtype_name_at, NULL).text);
+    }
     spec->dtype = dtype;
     return KILN_OK;
 }
@@ -335,8 +341,87 @@ static void append_subject(const kiln_spec *spec, int id, kiln__text *out)
     }
 }
 
-static kiln_status check_require(const kiln_spec *spec, const kiln__require *require, kiln_report *report)
+/* What is checked: a spec as given or, where `target` is not NULL, its resolution. */
+typedef struct question {
+    const kiln_spec *given, *spec;
+    const kiln__target *target;
+} question;
+
+static kiln_status check_requires(const question *q, kiln_report *report);
+
+/* The allowed value before (direction -1) or after (1) an allowed one; false at the end. */
+static bool step_value(const kiln__param *param, int64_t *value, int direction)
 {
+    if (param->is_list) {
+        uint32_t i = 0;
+        while (i < param->count && param->list[i] != *value)
+            i++;
+        i += (uint32_t)direction;
+        if (i >= param->count)
+            return false;
+        *value = param->list[i];
+        return true;
+    }
+    *value += param->is_enum ? direction : direction * param->step;
+    return kiln__param_allows(param, *value);
+}
+
+static bool is_answer(const question *q, int id, int64_t value)
+{
+    kiln_spec changed = *q->given, full;
+    changed.params[id] = value;
+    changed.param_set[id] = true;
+    question other = { &changed, &changed, NULL };
+    const kiln__target *target = changed.target_set ? &changed.target : q->target;
+    return changed.op_set && target != NULL ? kiln__spec_resolve(&full, &changed, target, NULL) == KILN_OK
+                                            : check_requires(&other, NULL) == KILN_OK;
+}
+
+/* The nearest values of a parameter, one below and one above, with which everything holds that can be checked. */
+static uint32_t find_answers(const question *q, int id, int64_t answers[2])
+{
+    enum { STEPS_MAX = 64 };
+    const kiln__param *param = &q->spec->template->params[id];
+    uint32_t count = 0;
+    for (int direction = -1; direction <= 1; direction += 2) {
+        int64_t value = q->spec->params[id];
+        for (int i = 0; i < STEPS_MAX && step_value(param, &value, direction); i++)
+            if (is_answer(q, id, value)) {
+                answers[count++] = value;
+                break;
+            }
+    }
+    return count;
+}
+
+/* Appends "; nearest: elems=4, elems=8 or vector=2", or nothing if no single parameter can put it right. */
+static void append_answers(const question *q, const subjects *s, kiln__text *out)
+{
+    struct {
+        int id;
+        int64_t value;
+    } found[2 * NAME_END];
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < s->count; i++) {
+        int64_t answers[2];
+        uint32_t more = s->ids[i] < KILN__PARAMS_MAX ? find_answers(q, s->ids[i], answers) : 0;
+        for (uint32_t j = 0; j < more; j++) {
+            found[count].id = s->ids[i];
+            found[count++].value = answers[j];
+        }
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        char buffer[KILN__NUMBER_SIZE];
+        const kiln__param *param = &q->spec->template->params[found[i].id];
+        kiln__word value = param_text(param, found[i].value, buffer);
+        kiln__text_printf(out, "%s%s=", i == 0 ? "; nearest: " : i + 1 < count ? ", " : " or ", param->name);
+        kiln__text_append_bytes(out, value.text, value.length);
+    }
+}
+
+static kiln_status check_require(const question *q, const kiln__require *require, kiln_report *report)
+{
+    const kiln_spec *spec = q->spec;
     subjects s = { .spec = spec, .known = true };
     kiln__formula_names(require->formula, add_subject, &s);
     if (!s.known)
@@ -345,19 +430,23 @@ static kiln_status check_require(const kiln_spec *spec, const kiln__require *req
     kiln_status status = kiln__spec_eval(spec, require->formula, &holds, report);
     if (status != KILN_OK || holds != 0)
         return status;
-    kiln__text culprits = { 0 };
+    if (report == NULL)
+        return KILN_ESPEC;
+    kiln__text message = { 0 };
     for (uint32_t i = 0; i < s.count; i++)
-        append_subject(spec, s.ids[i], &culprits);
-    status = FAIL(report, KILN_ESPEC, "%s: %s", kiln__text_string(&culprits), require->doc);
-    kiln__text_fini(&culprits);
+        append_subject(spec, s.ids[i], &message);
+    kiln__text_printf(&message, ": %s", require->doc);
+    append_answers(q, &s, &message);
+    status = FAIL(report, KILN_ESPEC, "%s", kiln__text_string(&message));
+    kiln__text_fini(&message);
     return status;
 }
 
-static kiln_status check_requires(const kiln_spec *spec, kiln_report *report)
+static kiln_status check_requires(const question *q, kiln_report *report)
 {
     kiln_status status = KILN_OK;
-    for (uint32_t i = 0; i < spec->template->require_count && status == KILN_OK; i++)
-        status = check_require(spec, &spec->template->requires[i], report);
+    for (uint32_t i = 0; i < q->spec->template->require_count && status == KILN_OK; i++)
+        status = check_require(q, &q->spec->template->requires[i], report);
     return status;
 }
 
@@ -436,7 +525,8 @@ kiln_status kiln__spec_parse(kiln_spec *out, const kiln__catalog *catalog, const
     kiln_status status = parse_template(out, line, report);
     if (status == KILN_OK)
         status = parse_fields(out, line, report);
-    return status == KILN_OK ? check_requires(out, report) : status;
+    question q = { out, out, NULL };
+    return status == KILN_OK ? check_requires(&q, report) : status;
 }
 
 static bool is_set(const kiln_spec *spec, int id)
@@ -557,8 +647,9 @@ kiln_status kiln__spec_resolve(kiln_spec *out, const kiln_spec *spec, const kiln
     for (uint32_t i = 0; i < filled.template->param_count && status == KILN_OK; i++)
         if (!filled.param_set[i])
             status = fill_param(&filled, i, report);
+    question q = { spec, &filled, target };
     if (status == KILN_OK)
-        status = check_requires(&filled, report);
+        status = check_requires(&q, report);
     if (status == KILN_OK)
         *out = filled;
     return status;

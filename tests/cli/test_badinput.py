@@ -2,6 +2,7 @@
 
 import os
 import resource
+import shutil
 import subprocess
 import unittest
 
@@ -53,7 +54,7 @@ class Specs(RunCase):
         self.bad("op=relu6(1)", [self.input], "relu6")
 
     def test_geometry(self):
-        self.bad("op=hardsigmoid elems=3 vector=2", [self.input], "elems", "vector")
+        self.bad("op=hardsigmoid elems=3 vector=2", [self.input], "elems", "nearest: elems=2, elems=4 or vector=1")
         self.bad("op=hardsigmoid block=100", [self.input], "block", "100", "32", "96")
         self.bad("op=hardsigmoid block=2048", [self.input], "block", "2048", "1024")
         self.bad("op=hardsigmoid block=0", [self.input], "block")
@@ -62,7 +63,8 @@ class Specs(RunCase):
 
     def test_unknown_dtype(self):
         self.bad("op=hardsigmoid dtype=f31", [self.input], "f31", "f32")
-        self.bad("op=hardsigmoid dtype=float", [self.input], "float", "f32")
+        for name, meant in (("float", "f32"), ("fp32", "f32"), ("half", "f16"), ("double", "f64"), ("bfloat16", "bf16")):
+            self.bad(f"op=hardsigmoid dtype={name}", [self.input], name, f"did you mean {meant}?")
 
     def test_unknown_target(self):
         self.bad("op=hardsigmoid target=sn_90", [self.input], "sn_90", "sm_90")
@@ -77,15 +79,52 @@ class Specs(RunCase):
         self.assert_bad(["run", "op=relu6", "--in", self.input, "--out", self.out, "--device", "gpu7"], "gpu7", "cuda:0")
 
 
-class Targets(KilnTest):
+class Temporaries(KilnTest):
+    @unittest.skipUnless(shutil.which("objdump"), "no objdump")
+    def test_no_place_for_a_temporary_file(self):
+        result = self.kiln("show", "op=relu6 target=cpu", "--sass", "--cache-dir", "", status=1,
+                           env=dict(self.env, TMPDIR=self.path("none")))
+        self.assertEqual(result.stdout, "")
+        self.assertIn(self.path("none"), result.stderr)
+
+
+class WarmCase(KilnTest):
+    def assert_nothing_compiled(self):
+        kinds = self.kiln_json("cache", "stat")["kinds"]
+        self.assertNotIn("kernel", kinds)
+
+
+class Targets(WarmCase):
     def test_target_that_cannot_be_built(self):
         if not compiler_builds_for_gpus(self):
             self.skipTest("no NVRTC")
-        for target in ("sm_70", "sm_91"):
+        for target in ("sm_35", "sm_70", "sm_91", "sm_80a", "sm_90f"):
             with self.subTest(target=target):
                 self.assert_bad(["show", f"op=relu6 target={target}", "--ptx"], target, "sm_")
-                result = self.kiln("warm", f"op=relu6 dtype=f32 target={target}", status=2)
-                self.assertIn(target, result.stderr)
+                self.assert_bad(["warm", f"op=relu6 dtype=f32 target={target}"], target, "the nearest is sm_")
+                self.assert_bad(["warm", "op=relu6", "--target", f"sm_90,{target}", "--json"], target)
+        self.assert_nothing_compiled()
+        self.assertEqual(self.kiln_json("warm", "op=relu6 target=sm_90,sm_90a")["compiled"], 2)
+
+
+class WarmSpecs(WarmCase):
+    """Specs that are wrong only once every field is known: nothing is compiled before they are found."""
+
+    def test_constraint_of_an_open_field(self):
+        self.assert_bad(["warm", "op=relu6 target=cpu", "op=relu6 vector=8 elems=8 target=sm_90"],
+                        "vector=8 dtype=f32 target=sm_90", "nearest: vector=4")
+        self.assert_nothing_compiled()
+
+    def test_no_op(self):
+        self.assert_bad(["warm", "op=relu6 target=cpu", "dtype=f32 target=cpu", "--json"], "no op")
+        self.assert_nothing_compiled()
+
+    def test_line_of_a_manifest(self):
+        manifest = self.path("kernels.txt")
+        with open(manifest, "w", encoding="utf-8") as file:
+            file.write("op=relu6 target=cpu\n\nop=relu6 vector=16 target=sm_90\n")
+        self.assert_bad(["warm", "-m", manifest], "kernels.txt:3: ", "vector=16")
+        self.assert_nothing_compiled()
 
 
 class Arrays(RunCase):
@@ -262,7 +301,6 @@ class Usage(KilnTest):
         self.assert_bad(["templates", "--print", "elementwize"], "elementwize", "elementwise")
 
     def test_warm(self):
-        self.assert_bad(["warm", "op=relu6 dtype=f32 target=cpu", "--target", "sm_90"], "--target", "target=cpu")
         self.assert_bad(["warm", "op=relu6 dtype=f32,f61", "--target", "cpu"], "f61")
         self.assert_bad(["warm", "op=relu6 block=64..32", "--target", "cpu"], "64..32")
         self.assert_bad(["warm", "--manifest", self.path("none"), "--target", "cpu"], "none", "No such file")

@@ -1,7 +1,9 @@
 """The smaller commands: ops, templates, show, bench, cache, doctor, help."""
 
+import json
 import os
 import pty
+import re
 import subprocess
 import unittest
 
@@ -192,6 +194,42 @@ class Cache(KilnTest):
         self.kiln("cache", "verify")
         self.assertEqual(len(self.kernels()), 1)
 
+    def test_untrusted_is_told_apart_and_purged(self):
+        linked, shared = self.kernels()
+        aside = self.path("aside")
+        os.rename(linked, aside)
+        os.symlink(aside, linked)
+        os.chmod(shared, 0o660)
+        self.assertIn("0 damaged, 2 untrusted", self.kiln("cache", "verify", status=1).stdout)
+        verified = self.kiln_json("cache", "verify", status=1)
+        self.assertEqual((verified["damaged"], verified["untrusted"]), (0, 2))
+        self.assertEqual({row["path"]: row["state"] for row in verified["bad"]},
+                         {linked: "untrusted", shared: "untrusted"})
+        stat = self.kiln_json("cache", "stat")
+        self.assertEqual((stat["damaged"], stat["untrusted"], stat["kinds"]["untrusted"]["entries"]), (0, 2, 2))
+        self.assertIn("purge --damaged", self.kiln("cache", "stat").stdout)
+        found = {row["what"]: row for row in self.kiln_json("doctor")["findings"]}["cache"]
+        self.assertFalse(found["ok"])
+        self.assertIn("0 damaged, 2 untrusted", found["detail"])
+        self.assertIn("kiln cache purge --damaged", found["remedy"])
+        self.assertRegex(self.kiln("doctor").stdout, r"(?m)^problem +cache ")
+        self.assertEqual(self.kiln_json("cache", "purge", "--damaged")["removed"], 2)
+        self.kiln("cache", "verify")
+        self.assertTrue(os.path.exists(aside))
+
+    def test_purge_says_what_it_could_not_remove(self):
+        path = self.kernels()[0]
+        entries = self.kiln_json("cache", "stat")["entries"]
+        os.unlink(path)
+        os.mkdir(path)
+        with open(os.path.join(path, "note"), "w", encoding="utf-8"):
+            pass
+        result = self.kiln("cache", "purge", status=1)
+        self.assertEqual(result.stdout.split()[0], str(entries - 1))
+        self.assertEqual(len(result.stderr.splitlines()), 1, result.stderr)
+        self.assertIn(f"{path}: Directory not empty", result.stderr)
+        self.assertEqual(self.kiln_json("cache", "purge", status=1)["removed"], 0)
+
     def test_damage_costs_one_compile(self):
         for path in self.kernels():
             with open(path, "r+b") as file:
@@ -224,6 +262,22 @@ class Doctor(KilnTest):
         self.assertTrue(found["C compiler"]["ok"])
         for row in report["findings"]:
             self.assertTrue(row["ok"] or row["remedy"], row)
+
+    def test_takes_little_memory(self):
+        env = dict(self.env, KILN_NVRTC="/none", KILN_LIBCUDA="/none")
+        with open(self.path("report"), "w+b") as out:
+            child = subprocess.Popen([KILN, "doctor", "--json"], env=env, stdin=subprocess.DEVNULL, stdout=out)
+            _, status, usage = os.wait4(child.pid, 0)
+            child.returncode = os.waitstatus_to_exitcode(status)
+            out.seek(0)
+            report = json.loads(out.read())
+        self.assertEqual(child.returncode, 0)
+        found = {row["what"]: row for row in report["findings"]}["cpu"]
+        size = re.search(r"copies of (\d+) MiB at [1-9]\d* GB/s", found["detail"])
+        self.assertTrue(size, found["detail"])
+        self.assertLessEqual(int(size.group(1)), 64)
+        if not os.environ.get("KILN_SANITIZE"):
+            self.assertLess(usage.ru_maxrss, 512 << 10)
 
     def test_nothing_works(self):
         env = dict(self.env, KILN_CC="/none/cc", KILN_NVRTC="/none/libnvrtc.so", KILN_LIBCUDA="/none/libcuda.so")

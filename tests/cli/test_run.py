@@ -98,10 +98,25 @@ class Places(KilnTest):
         target, link = self.path("target.npy"), self.path("link.npy")
         np.save(target, np.zeros(3))
         os.symlink(target, link)
-        self.kiln("run", "op=hardsigmoid", "--in", self.input, "--out", link, umask=0o027)
-        self.assertTrue(os.path.islink(link))
-        self.assert_same(np.load(target), self.want, "f32")
-        self.assertEqual(os.stat(target).st_mode & 0o777, 0o640)
+        for mode in (0o600, 0o604, 0o666, 0o2750):
+            os.chmod(target, mode)
+            self.kiln("run", "op=hardsigmoid", "--in", self.input, "--out", link, umask=0o027)
+            self.assertTrue(os.path.islink(link))
+            self.assert_same(np.load(target), self.want, "f32")
+            self.assertEqual(os.stat(target).st_mode & 0o7777, mode)
+
+    def test_mode_of_a_new_file(self):
+        self.kiln("run", "op=hardsigmoid", "--in", self.input, "--out", self.path("y.npy"), umask=0o027)
+        self.assertEqual(os.stat(self.path("y.npy")).st_mode & 0o7777, 0o640)
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root can give files away")
+    def test_owner_of_a_replaced_file(self):
+        target = self.save("y.npy", self.x)
+        os.chown(target, 12345, 54321)
+        os.chmod(target, 0o640)
+        self.kiln("run", "op=hardsigmoid", "--in", self.input, "--out", target)
+        info = os.stat(target)
+        self.assertEqual((info.st_uid, info.st_gid, info.st_mode & 0o7777), (12345, 54321, 0o640))
 
     def test_nothing_is_left_behind(self):
         self.kiln("run", "op=hardsigmoid", "--in", self.input, "--out", self.path("y.npy"))
@@ -183,6 +198,20 @@ class StandInDriver(KilnTest):
     def test_output_is_poisoned(self):
         self.assertEqual(self.kiln_json(*self.args)["device"], "cuda:0")
         self.assertEqual(set(np.load(self.path("y.npy")).view(np.uint32)), {0xA5A5A5A5})
+
+    def test_one_launch_is_timed_after_another(self):
+        env = dict(self.env, KILN_FAKE_CUDA="fail=cuLaunchKernel:719:2")
+        self.assertGreater(json.loads(self.kiln(*self.args, "--json", env=env).stdout)["time_ms"], 0)
+
+    def test_a_failed_launch_says_why(self):
+        for skip, more in ((0, ()), (1, ()), (0, ("--time",)), (9, ("--time",))):
+            env = dict(self.env, KILN_FAKE_CUDA=f"fail=cuLaunchKernel:701:{skip}")
+            result = self.kiln(*self.args, *more, status=1, env=env)
+            self.assertEqual(result.stdout, "")
+            self.assertEqual(len(result.stderr.splitlines()), 1, result.stderr)
+            self.assertIn("CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES", result.stderr)
+            with open(self.path("y.npy"), "rb") as file:
+                self.assertEqual(file.read(), b"old")
 
     def test_bench_refuses_to_time_what_is_wrong(self):
         result = self.kiln("bench", "op=hardsigmoid", "--size", "64k", status=1)

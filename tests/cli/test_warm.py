@@ -77,8 +77,6 @@ class WarmAll(KilnTest):
         with open(manifest, "w", encoding="utf-8") as file:
             file.write("# kernels\n\nop=relu6 dtype=f32 target=sm_80  # here\nop=add(x,y) dtype=f16 target=sm_90\n"
                        "op=relu6 dtype=f32 target=sm_80\nop=mul dtype=f64 target=sm_90 block=64,128\n")
-        result = self.kiln("warm", "op=relu6", "--manifest", manifest, "--target", "sm_90", status=2)
-        self.assertIn("kernels.txt:3", result.stderr)
         result = self.kiln("warm", "op=relu6 dtype=f32 target=sm_80", "--manifest", manifest)
         self.assertIn("4 specs: 4 compiled, 0 hits, 0 failed", result.stdout)
         for word in ("op", "add(x,y)", "f16", "sm_90", "block=64", "compiled"):
@@ -86,7 +84,22 @@ class WarmAll(KilnTest):
         self.assertEqual(result.stderr, "")
 
 
+    def test_target_is_for_specs_that_name_none(self):
+        lines = ("op=relu6 target=sm_80", "op=add", "op=mul target= block=64")
+        rows = self.kiln_json("warm", *lines, "--target", "sm_90,cpu", "-v")["results"]
+        self.assertEqual(sorted((row["spec"].split()[0], row["spec"].split()[-1]) for row in rows),
+                         [("op=add(x,y)", "target=cpu"), ("op=add(x,y)", "target=sm_90"),
+                          ("op=mul(x,y)", "target=cpu"), ("op=mul(x,y)", "target=sm_90"),
+                          ("op=relu6", "target=sm_80")])
+
+
 class Warm(KilnTest):
+    def test_specs_for_the_same_kernel_are_compiled_once(self):
+        lines = ("op=relu6", "op=relu6 dtype=f32", "op=relu6 n=1..3 cache=stream", "op=relu6 dtype=f64")
+        totals = self.kiln_json("warm", *lines, "--target", "cpu", "-v")
+        self.assertEqual((totals["specs"], totals["compiled"], totals["hits"]), (2, 2, 0))
+        self.assertTrue(all("block=" in row["spec"] for row in totals["results"]))
+
     def test_cpu(self):
         first = self.kiln_json("warm", "op=relu6,hardtanh(-1,1) dtype=f32,f64", "--target", "cpu", "-v")
         self.assertEqual((first["specs"], first["compiled"], first["failed"]), (4, 4, 0))

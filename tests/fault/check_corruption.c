@@ -121,7 +121,8 @@ static void open_with(size_t binary)
     kiln__store *store =
         kiln__disk_store_open(kiln_test_temp_path("store"), &silent, &counters, problem, sizeof(problem));
     ck_assert_msg(store != NULL, "%s", problem);
-    kiln__disk_store_purge(store, false);
+    uint64_t removed;
+    kiln__disk_store_purge(store, false, &removed, problem, sizeof(problem));
     kiln__tiers_add(&tiers, store);
     kiln__builder_init(&builder, &fake, &tiers, &silent);
     ck_assert(build(&built));

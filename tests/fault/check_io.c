@@ -45,6 +45,7 @@ static void perform(operation what)
 {
     kiln__key old = kiln_test_key("old", "cc-1");
     kiln__blob *blob;
+    uint64_t removed;
     int good = 0;
     switch (what) {
     case OPEN:
@@ -77,7 +78,8 @@ static void perform(operation what)
         break;
     case PURGE:
     case PURGE_DAMAGED:
-        ck_assert_uint_le(kiln__disk_store_purge(store, what == PURGE_DAMAGED), 3);
+        ck_assert_int_le(kiln__disk_store_purge(store, what == PURGE_DAMAGED, &removed, problem, sizeof(problem)), 0);
+        ck_assert_uint_le(removed, 3);
         break;
     }
 }

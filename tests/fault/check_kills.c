@@ -40,6 +40,12 @@ static void drop(const char *text)
     store->vtable->drop(store, &key);
 }
 
+static void purge(bool refused_only)
+{
+    uint64_t removed;
+    kiln__disk_store_purge(store, refused_only, &removed, problem, sizeof(problem));
+}
+
 static void perform(operation what)
 {
     kiln__blob *blob;
@@ -68,10 +74,10 @@ static void perform(operation what)
         drop("other");
         break;
     case PURGE:
-        kiln__disk_store_purge(store, false);
+        purge(false);
         break;
     case PURGE_DAMAGED:
-        kiln__disk_store_purge(store, true);
+        purge(true);
         break;
     case PROBE:
         kiln__disk_store_probe(store);
@@ -198,7 +204,7 @@ static void work(uint64_t seed)
         if (choice < 90 && !has(text))
             put(text);
         else if (choice >= 99)
-            kiln__disk_store_purge(store, true);
+            purge(true);
         else if (choice >= 95)
             drop(text);
     }

@@ -31,7 +31,9 @@ static inline int count_litter(bool age)
 static inline int sweep_litter(void)
 {
     count_litter(true);
-    kiln__disk_store_purge(store, true);
+    uint64_t removed;
+    char complaint[512];
+    kiln__disk_store_purge(store, true, &removed, complaint, sizeof(complaint));
     return count_litter(false);
 }
 

@@ -5,12 +5,16 @@
 #include "support/suites.h"
 #include "support/temp.h"
 #include <ctype.h>
-#include <elf.h>
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 static kiln__compiler *compiler;
@@ -117,11 +121,14 @@ START_TEST(a_missing_compiler_is_named)
     none = kiln__cc_open("/nowhere/cc", NULL);
     ck_assert_int_eq(none->vtable->open(none, &toolchain, &report), KILN_ENOCOMPILER);
     ck_assert_str_eq(report.message, "no C compiler '/nowhere/cc': install gcc or clang, or set KILN_CC");
+    ck_assert_int_eq(report.native, ENOENT);
     none->vtable->close(none);
 
     none = kiln__cc_open("false", NULL);
     ck_assert_int_eq(none->vtable->open(none, &toolchain, &report), KILN_ENOCOMPILER);
     ck_assert_ptr_nonnull(strstr(report.message, "'false' does not answer --version"));
+    ck_assert_ptr_nonnull(strstr(report.message, "(status 1)"));
+    ck_assert_int_eq(report.native, 0);
     none->vtable->close(none);
 }
 END_TEST
@@ -229,6 +236,7 @@ START_TEST(errors_come_with_the_log)
     ck_assert_str_eq(report.stage, "compile");
     ck_assert_ptr_nonnull(strstr(report.message, "op=test target=cpu"));
     ck_assert_ptr_nonnull(strstr(report.message, "kiln_unheard_of"));
+    ck_assert_int_eq(report.native, 0);
     ck_assert_ptr_nonnull(report.log);
     ck_assert_ptr_nonnull(strstr(report.log, "error:"));
     ck_assert_ptr_null(image.binary);
@@ -271,40 +279,81 @@ START_TEST(what_a_compiler_leaves_is_checked)
     /* the last argument but one is -o: "$@" ends with -o PATH */
     static const struct {
         const char *rest, *says;
+        int native;
     } rows[] = {
-        { "exit 0", "No such file" },
-        { "for o; do :; done; echo hello >\"$o\"", "too short" },
-        { "for o; do :; done; : >\"$o\"", "too short" },
-        { "for o; do :; done; head -c 4096 /dev/zero >\"$o\"", "not an ELF file" },
-        { "for o; do :; done; cc \"$@\"; truncate -s -64 \"$o\"", "truncated" },
-        { "for o; do :; done; ln -s /etc/passwd \"$o\"", "left no usable" },
-        { "for o; do :; done; mkfifo \"$o\"", "left no usable" },
-        { "exit 7", "status 7" },
-        { "kill -SEGV $$", "status 139" },
+        { "exit 0", "No such file", ENOENT },
+        { "for o; do :; done; echo hello >\"$o\"", "too short", 0 },
+        { "for o; do :; done; : >\"$o\"", "too short", 0 },
+        { "for o; do :; done; head -c 4096 /dev/zero >\"$o\"", "not an ELF file", 0 },
+        { "for o; do :; done; cc \"$@\"; truncate -s -64 \"$o\"", "truncated", 0 },
+        { "for o; do :; done; ln -s /etc/passwd \"$o\"", "left no usable", ELOOP },
+        { "for o; do :; done; mkfifo \"$o\"", "left no usable", EINVAL },
+        { "exit 7", "status 7", 0 },
+        { "kill -SEGV $$", "status 139", 0 },
     };
     kiln__image image;
     kiln__unit unit = kiln_test_cpu_unit(kiln_test_twice, 1);
     kiln__compiler *other = kiln__cc_open(script("odd", "clang version 1.0", "any", rows[_i].rest), NULL);
     ck_assert_int_eq(other->vtable->compile(other, &unit, &image, &report), KILN_ECOMPILE);
     ck_assert_msg(strstr(report.message, rows[_i].says) != NULL, "%s", report.message);
+    ck_assert_int_eq(report.native, rows[_i].native);
     ck_assert_ptr_null(image.binary);
     other->vtable->close(other);
     ck_assert_int_eq(kiln_test_temp_count("."), 1);
 }
 END_TEST
 
+/* From here on this process can make no directory: they all are on read-only file systems. */
+static void take_mkdir_away(void)
+{
+    struct sock_filter rules[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+#if defined(SYS_mkdir)
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mkdir, 1, 0),
+#endif
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mkdirat, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EROFS),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = { sizeof(rules) / sizeof(rules[0]), rules };
+    ck_assert_int_eq(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+    ck_assert_int_eq(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
+}
+
 START_TEST(a_place_for_temporary_files_is_asked_for)
 {
     kiln__image image;
     kiln__unit unit = kiln_test_cpu_unit(kiln_test_twice, 1);
-    ck_assert_int_eq(setenv("TMPDIR", "/nowhere/at/all", 1), 0);
-    kiln_status status = compiler->vtable->compile(compiler, &unit, &image, &report);
-    if (status == KILN_OK) {
-        kiln__image_fini(&image);
-        return;
-    }
-    ck_assert_int_eq(status, KILN_EIO);
+    take_mkdir_away();
+    ck_assert_int_eq(compiler->vtable->compile(compiler, &unit, &image, &report), KILN_EIO);
     ck_assert_ptr_nonnull(strstr(report.message, "TMPDIR"));
+    ck_assert_int_eq(report.native, EROFS);
+    ck_assert_ptr_null(image.binary);
+}
+END_TEST
+
+/* Needs the right to take another user's identity. */
+START_TEST(raised_rights_choose_no_compiler)
+{
+    enum { NOBODY = 65534 };
+    kiln__toolchain toolchain;
+    kiln__compiler *mine = kiln__cc_open("kiln-my-cc", NULL);
+    script("kiln-my-cc", "my clang version 1.2.3", "any", "exit 1");
+    ck_assert_int_eq(chmod(kiln_test_temp_dir(), 0755), 0);
+    ck_assert_int_eq(chmod(kiln_test_temp_path("kiln-my-cc"), 0755), 0);
+    ck_assert_int_eq(setenv("PATH", kiln_test_temp_dir(), 1), 0);
+    if (seteuid(NOBODY) == 0) {
+        kiln_status status = mine->vtable->open(mine, &toolchain, &report);
+        char *search = text_of(mine->vtable->search, mine);
+        ck_assert_int_eq(seteuid(getuid()), 0);
+        ck_assert_int_eq(status, KILN_ENOCOMPILER);
+        ck_assert_ptr_nonnull(strstr(report.message, "no C compiler 'kiln-my-cc' in /usr/bin or /bin"));
+        ck_assert_ptr_null(strstr(report.message, "KILN_CC"));
+        ck_assert_ptr_nonnull(strstr(search, "PATH /usr/bin:/bin\n"));
+        kiln__free(search);
+    }
+    ck_assert_int_eq(mine->vtable->open(mine, &toolchain, &report), KILN_OK);
+    mine->vtable->close(mine);
 }
 END_TEST
 
@@ -338,12 +387,13 @@ START_TEST(only_whole_objects_of_this_machine_are_taken)
 {
     kiln__image image = compile(kiln_test_twice);
     unsigned char *bytes = image.binary;
+    char reason[KILN__ELF_REASON_SIZE];
     for (size_t length = 0; length < image.binary_length; length++) {
         void *part = kiln__memdup(bytes, length);
-        ck_assert_msg(kiln__cc_refuse_object(part, length) != NULL, "length %zu", length);
+        ck_assert_msg(!kiln__cc_check_object(part, length, reason), "length %zu", length);
         kiln__free(part);
     }
-    ck_assert_ptr_null(kiln__cc_refuse_object(bytes, image.binary_length));
+    ck_assert_msg(kiln__cc_check_object(bytes, image.binary_length, reason), "%s", reason);
     static const size_t fields[] = { 0,
                                      EI_CLASS,
                                      EI_DATA,
@@ -355,7 +405,7 @@ START_TEST(only_whole_objects_of_this_machine_are_taken)
                                      offsetof(Elf64_Ehdr, e_phnum) + 1 };
     for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
         bytes[fields[i]] ^= 0x41;
-        ck_assert_msg(kiln__cc_refuse_object(bytes, image.binary_length) != NULL, "byte %zu", fields[i]);
+        ck_assert_msg(!kiln__cc_check_object(bytes, image.binary_length, reason), "byte %zu", fields[i]);
         bytes[fields[i]] ^= 0x41;
     }
     kiln__image_fini(&image);
@@ -383,6 +433,7 @@ Suite *kiln_test_cc_suite(void)
     tcase_add_test(tests, gpus_are_not_its_business);
     tcase_add_loop_test(tests, what_a_compiler_leaves_is_checked, 0, 9);
     tcase_add_test(tests, a_place_for_temporary_files_is_asked_for);
+    tcase_add_test(tests, raised_rights_choose_no_compiler);
     tcase_add_test(tests, many_threads_compile_at_once);
     tcase_add_test(tests, only_whole_objects_of_this_machine_are_taken);
     suite_add_tcase(suite, tests);

@@ -150,6 +150,12 @@ static kiln_status submit_sleep(void *data, void *stream)
     return KILN_OK;
 }
 
+static kiln_status submit_failing(void *data, void *stream)
+{
+    (void)stream;
+    return kiln__fail(data, KILN_EALIGN, "launch", 7, "the submission's own words");
+}
+
 START_TEST(time_is_that_of_all_submissions)
 {
     double ms = 0;
@@ -158,8 +164,15 @@ START_TEST(time_is_that_of_all_submissions)
     ck_assert_int_eq(left, 0);
     ck_assert_double_ge(ms, 10);
     left = 2;
+    ms = -1;
     ck_assert_int_eq(backend->vtable->time(device, submit_sleep, &left, 5, &ms, &report), KILN_ELAUNCH);
     ck_assert_ptr_nonnull(strstr(report.message, "3 of 5"));
+    ck_assert_int_eq(backend->vtable->time(device, submit_failing, &report, 5, &ms, &report), KILN_EALIGN);
+    ck_assert_str_eq(report.message, "the submission's own words");
+    ck_assert_str_eq(report.stage, "launch");
+    ck_assert_int_eq(report.native, 7);
+    ck_assert_int_eq(backend->vtable->time(device, submit_failing, NULL, 5, &ms, NULL), KILN_EALIGN);
+    ck_assert_double_eq(ms, -1);
 }
 END_TEST
 

@@ -1,5 +1,6 @@
 /* The cuda backend against the stand-in driver: driver, devices, memory, and every failure of every call. */
 #include "backend/cuda/cuda_symbols.h"
+#include "backend/cuda/nvrtc.h"
 #include "base/alloc.h"
 #include "support/gpu.h"
 #include "support/suites.h"
@@ -218,6 +219,19 @@ static kiln_status submit(void *data, void *stream)
     return ++state->calls == state->fail_at ? KILN_ELAUNCH : KILN_OK;
 }
 
+static kiln_status submit_failing(void *data, void *stream)
+{
+    (void)stream;
+    return kiln__fail(data, KILN_EALIGN, "launch", 7, "its own words");
+}
+
+static kiln_status submit_nothing(void *data, void *stream)
+{
+    (void)data;
+    (void)stream;
+    return KILN_OK;
+}
+
 START_TEST(test_time__submits_in_a_stream_of_its_own)
 {
     kiln_device *device = open_device();
@@ -229,9 +243,56 @@ START_TEST(test_time__submits_in_a_stream_of_its_own)
     ck_assert(ms >= 0 && ms < 10000);
     state.calls = 0;
     state.fail_at = 2;
+    ms = -1;
     check_report(vtable->time(device, submit, &state, 5, &ms, &report), KILN_ELAUNCH, "the work to be timed failed");
     ck_assert_uint_eq(state.calls, 2);
+    check_report(vtable->time(device, submit_failing, &report, 5, &ms, &report), KILN_EALIGN, "its own words");
+    ck_assert_str_eq(report.stage, "launch");
+    ck_assert_int_eq(vtable->time(device, submit_failing, NULL, 5, &ms, NULL), KILN_EALIGN);
+    fake->fail_call("cuEventElapsedTime", 999, 0, 1);
+    check_report(vtable->time(device, submit_nothing, NULL, 5, &ms, &report), KILN_EDEVICE, "cuEventElapsedTime");
+    fake->fail_call("cuCtxPushCurrent", 999, 0, 1);
+    check_report(vtable->time(device, submit_nothing, NULL, 5, &ms, &report), KILN_EDEVICE, "cuCtxPushCurrent");
+    ck_assert_double_eq(ms, -1);
     vtable->device_close(device);
+}
+END_TEST
+
+/* ---- NVRTC's codes and search, which need no NVRTC */
+
+static const char *say_nothing(kiln__nvrtc_enum code)
+{
+    (void)code;
+    return NULL;
+}
+
+START_TEST(test_nvrtc__code_without_words_is_reported)
+{
+    kiln__nvrtc nvrtc = { .nvrtcGetErrorString = say_nothing, .major = 13, .path = "/lib/libnvrtc.so.13" };
+    check_report(
+        kiln__nvrtc_result(&nvrtc, "nvrtcCompileProgram", KILN__NVRTC_ERROR_BUILTIN_OPERATION_FAILURE, &report),
+        KILN_ENOCOMPILER, "nvrtcCompileProgram failed: an unknown error (7)");
+    check_report(kiln__nvrtc_result(&nvrtc, "nvrtcGetPTX", 99, &report), KILN_ECOMPILE,
+                 "nvrtcGetPTX failed: an unknown error (99)");
+}
+END_TEST
+
+/* libc stands for an NVRTC: the loader finds it by its bare name too. */
+START_TEST(test_nvrtc__search_for_a_bare_name_tells_each_file_once)
+{
+    kiln__text text = { 0 };
+    unsigned found = 0;
+    kiln__nvrtc_search("libc.so.6", &text);
+    ck_assert_int_eq(strncmp(kiln__text_string(&text), "path libc.so.6\n", 15), 0);
+    for (const char *at = text.data; (at = strstr(at, "\nfile ")) != NULL; at++) {
+        const char *end = strchr(at + 1, '\n');
+        ck_assert_ptr_nonnull(end);
+        size_t length = (size_t)(end + 1 - at);
+        ck_assert_msg(memmem(at + 1, strlen(at + 1), at, length) == NULL, "twice: %s", text.data);
+        found += memmem(at, length, "/libc.so.6 ", 11) != NULL;
+    }
+    ck_assert_uint_ge(found, 1);
+    kiln__text_fini(&text);
 }
 END_TEST
 
@@ -432,6 +493,8 @@ Suite *kiln_test_cuda_suite(void)
     tcase_add_test(tcase, test_memory__round_trip);
     tcase_add_test(tcase, test_memory__faults);
     tcase_add_test(tcase, test_time__submits_in_a_stream_of_its_own);
+    tcase_add_test(tcase, test_nvrtc__code_without_words_is_reported);
+    tcase_add_test(tcase, test_nvrtc__search_for_a_bare_name_tells_each_file_once);
     tcase_add_loop_test(tcase, test_sweep__every_call_failing_is_reported_and_leaks_nothing, 0, ROWS);
     tcase_add_test(tcase, test_sweep__every_allocation_failing_leaks_nothing);
     tcase_add_test(tcase, test_context__of_the_host_is_left_alone);

@@ -49,12 +49,12 @@ START_TEST(test_load__cubin_for_another_gpu_falls_back_to_ptx)
 END_TEST
 
 /* Loads an entry that must be refused. */
-static void check_refused(kiln_device *device, const kiln__entry *entry, const char *text)
+static void check_refused(kiln_device *device, const kiln__entry *entry, kiln_status status, const char *text)
 {
     kiln__rule rule = sample_rule();
     kiln__module *module;
     bool used_ptx = true;
-    check_report(vtable->load(device, entry, &rule, &module, &used_ptx, &report), KILN_ELOAD, text);
+    check_report(vtable->load(device, entry, &rule, &module, &used_ptx, &report), status, text);
     ck_assert_ptr_null(module);
     ck_assert(!used_ptx);
     ck_assert_str_eq(report.stage, "load");
@@ -65,19 +65,19 @@ START_TEST(test_load__refusals_say_which_and_why)
     fake->configure(_i == 0 ? "eager=0" : "eager=1");
     kiln_device *device = open_device();
     kiln__entry entry = sample_entry(80, NULL);
-    check_refused(device, &entry, "cuda:0 is sm_90");
+    check_refused(device, &entry, KILN_ETARGET, "cuda:0 is sm_90");
     ck_assert_ptr_nonnull(strstr(report.message, "CUDA_ERROR_NO_BINARY_FOR_GPU (209)"));
     entry = sample_entry(0, NULL);
-    check_refused(device, &entry, "neither");
+    check_refused(device, &entry, KILN_ELOAD, "neither");
     entry = sample_entry(80, "//\n.version 9.1\n.target sm_80\n");
-    check_refused(device, &entry, "CUDA_ERROR_UNSUPPORTED_PTX_VERSION (222)");
+    check_refused(device, &entry, KILN_ETARGET, "CUDA_ERROR_UNSUPPORTED_PTX_VERSION (222)");
     ck_assert_ptr_nonnull(strstr(report.message, "CUDA_ERROR_NO_BINARY_FOR_GPU (209)"));
     ck_assert_ptr_nonnull(report.log);
     ck_assert_ptr_nonnull(strstr(report.log, "ptxas fatal"));
     entry = sample_entry(0, "//\n.version 8.0\n.target sm_100\n");
-    check_refused(device, &entry, "CUDA_ERROR_INVALID_PTX (218)");
+    check_refused(device, &entry, KILN_ELOAD, "CUDA_ERROR_INVALID_PTX (218)");
     entry = sample_entry(0, "no PTX at all");
-    check_refused(device, &entry, "CUDA_ERROR_INVALID_IMAGE (200)");
+    check_refused(device, &entry, KILN_ELOAD, "CUDA_ERROR_INVALID_IMAGE (200)");
     vtable->device_close(device);
 }
 END_TEST
@@ -88,7 +88,7 @@ START_TEST(test_load__missing_entry_point_is_named)
     kiln_device *device = open_device();
     kiln__entry entry = { .kind = KILN__ENTRY_KERNEL };
     kiln__entry_add(&entry, "cubin", cubin, fake->cubin(cubin, sizeof(cubin), 90, entry_names, 1, 1));
-    check_refused(device, &entry, "no entry point 'kiln_scalar'");
+    check_refused(device, &entry, KILN_ELOAD, "no entry point 'kiln_scalar'");
     vtable->device_close(device);
 }
 END_TEST
@@ -105,7 +105,7 @@ START_TEST(test_load__truncated_cubin_never_reaches_the_driver)
         memcpy(part, section->data, length);
         kiln__entry_add(&entry, "cubin", part, length);
         kiln__entry_add(&entry, "ptx", ptx_90, strlen(ptx_90));
-        check_refused(device, &entry, "the cubin is damaged");
+        check_refused(device, &entry, KILN_ELOAD, "the cubin is damaged");
         free(part);
     }
     ck_assert_uint_eq(fake->calls("cuLibraryLoadData"), 0);

@@ -12,6 +12,7 @@ kiln_options kiln_test_options(void)
     kiln_options options = KILN_OPTIONS_INIT;
     options.cache_dir = kiln_test_temp_path("store");
     options.libcuda = "/nonexistent/libcuda.so.1";
+    options.device = "cpu";
     return options;
 }
 
@@ -20,6 +21,7 @@ kiln_options kiln_test_gpu_options(void)
     kiln_options options = kiln_test_options();
     options.libcuda = getenv("KILN_FAKE_LIBCUDA");
     ck_assert_msg(options.libcuda != NULL, "KILN_FAKE_LIBCUDA must name the stand-in driver");
+    options.device = NULL;
     return options;
 }
 

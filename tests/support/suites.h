@@ -8,6 +8,8 @@
     X(text)                 \
     X(number)               \
     X(digest)               \
+    X(elf)                  \
+    X(log)                  \
     X(file)                 \
     X(process)              \
     X(formula)              \
@@ -17,6 +19,7 @@
     X(spec)                 \
     X(expand)               \
     X(unit)                 \
+    X(identity)             \
     X(entry)                \
     X(memory)               \
     X(disk)                 \

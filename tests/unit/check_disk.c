@@ -6,6 +6,17 @@
 #include <sys/wait.h>
 #include <time.h>
 
+static char complaint[1024];
+
+/* Purges; the outcome must be `error`, with a complaint if it is one. Returns how many entries went. */
+static uint64_t purge(bool refused_only, int error)
+{
+    uint64_t removed = UINT64_MAX;
+    ck_assert_int_eq(kiln__disk_store_purge(store, refused_only, &removed, complaint, sizeof complaint), error);
+    ck_assert_int_eq(complaint[0] != '\0', error != 0);
+    return removed;
+}
+
 static mode_t mode_of(const char *path)
 {
     struct stat status;
@@ -234,25 +245,29 @@ START_TEST(test_disk__visit_reports_what_cannot_be_used)
     ck_assert_int_eq(seen.untrusted, 1);
     ck_assert_str_eq(seen.last_path, path);
     ck_assert_ptr_nonnull(strstr(seen.last_problem, "writable"));
-    ck_assert_uint_eq(kiln__disk_store_purge(store, false), 0);
+    ck_assert_uint_eq(purge(false, -EPERM), 0);
+    ck_assert_ptr_eq(strstr(complaint, path), complaint);
+    ck_assert_ptr_nonnull(strstr(complaint, "writable"));
     ck_assert_int_eq(chmod(root, 0777), 0);
+    ck_assert_uint_eq(purge(false, -EPERM), 0);
     ck_assert_int_eq(kiln__disk_store_visit(store, take_item, &seen), -EPERM);
     ck_assert_int_eq(kiln__disk_store_probe(store), -EPERM);
     expect(0, 0, 0, 0);
 }
 END_TEST
 
-START_TEST(test_disk__purge_takes_the_damaged_only)
+START_TEST(test_disk__purge_takes_the_refused_only)
 {
     char path[PATH_SIZE];
     make_mixed_store();
-    ck_assert_uint_eq(kiln__disk_store_purge(store, true), 2);
-    ck_assert_uint_eq(kiln__disk_store_purge(store, true), 0);
+    ck_assert_uint_eq(purge(true, 0), 4);
+    ck_assert_uint_eq(purge(true, 0), 0);
     ck_assert(has("one") && has("two") && has("three"));
     path_as(path, "linked", "cc-1");
-    ck_assert(exists(path));
+    ck_assert(!exists(path));
+    ck_assert(exists(kiln_test_temp_path("aside")));
     path_as(path, "shared", "cc-1");
-    ck_assert(exists(path));
+    ck_assert(!exists(path));
     shard_path(path, "one");
     ck_assert_int_eq(chdir(path), 0);
     ck_assert(!exists("misnamed.kiln") && !exists("tmp.fedcba9876543210"));
@@ -266,7 +281,7 @@ START_TEST(test_disk__purge_takes_all_entries)
 {
     char aside[PATH_SIZE], path[PATH_SIZE];
     make_mixed_store();
-    ck_assert_uint_eq(kiln__disk_store_purge(store, false), 7);
+    ck_assert_uint_eq(purge(false, 0), 7);
     ck_assert(!has("one") && !has("two") && !has("three"));
     snprintf(aside, sizeof aside, "%s/aside", kiln_test_temp_dir());
     ck_assert(exists(aside));
@@ -400,7 +415,7 @@ Suite *kiln_test_disk_suite(void)
     tcase_add_test(tests, test_disk__relative_root_survives_chdir);
     tcase_add_test(tests, test_disk__visit_sees_every_entry_and_changes_nothing);
     tcase_add_test(tests, test_disk__visit_reports_what_cannot_be_used);
-    tcase_add_test(tests, test_disk__purge_takes_the_damaged_only);
+    tcase_add_test(tests, test_disk__purge_takes_the_refused_only);
     tcase_add_test(tests, test_disk__purge_takes_all_entries);
     tcase_add_test(tests, test_disk__probe_leaves_nothing);
     tcase_add_test(tests, test_disk__eight_threads_on_the_same_keys);

@@ -11,6 +11,17 @@
 
 enum { NOBODY = 65534 };
 
+static char complaint[1024];
+
+/* Purges; the outcome must be `error`, with a complaint if it is one. Returns how many entries went. */
+static uint64_t purge(bool refused_only, int error)
+{
+    uint64_t removed = UINT64_MAX;
+    ck_assert_int_eq(kiln__disk_store_purge(store, refused_only, &removed, complaint, sizeof complaint), error);
+    ck_assert_int_eq(complaint[0] != '\0', error != 0);
+    return removed;
+}
+
 /* Becomes a user to whom file modes mean something. False where the process must not change, for other tests run in
  * it. */
 static bool become_user(void)
@@ -85,6 +96,75 @@ START_TEST(test_disk__impostor_is_refused_and_left_alone)
     kiln__blob *any = get_as("one", "");
     ck_assert_ptr_null(any);
     expect(0, 3, 0, 1);
+}
+END_TEST
+
+START_TEST(test_disk__impostor_is_purged)
+{
+    char path[PATH_SIZE], aside[PATH_SIZE];
+    tally seen = { 0 };
+    open_store();
+    put("one");
+    put("two");
+    path_as(path, "one", "cc-1");
+    snprintf(aside, sizeof aside, "%s/aside", kiln_test_temp_dir());
+    impose(path, _i);
+    bool had_aside = exists(aside);
+    ck_assert_int_eq(kiln__disk_store_visit(store, take_item, &seen), 0);
+    ck_assert_int_eq(seen.untrusted, 1);
+    ck_assert_int_eq(seen.damaged, 0);
+    ck_assert_uint_eq(purge(true, 0), 1);
+    ck_assert(!exists(path));
+    ck_assert(exists(aside) == had_aside);
+    put("one");
+    ck_assert(has("one") && has("two"));
+    impose(path, GROUP_MODE);
+    ck_assert_uint_eq(purge(false, 0), 2);
+    expect(0, 0, 0, 0);
+}
+END_TEST
+
+START_TEST(test_disk__purge_tells_what_stays)
+{
+    char path[PATH_SIZE], inner[PATH_SIZE + 8];
+    open_store();
+    put("one");
+    put("two");
+    path_as(path, "one", "cc-1");
+    impose(path, DIRECTORY);
+    snprintf(inner, sizeof inner, "%s/note", path);
+    spill(inner, "x", 1);
+    ck_assert_uint_eq(purge(true, -ENOTEMPTY), 0);
+    ck_assert_ptr_eq(strstr(complaint, path), complaint);
+    ck_assert_ptr_nonnull(strstr(complaint, "not empty"));
+    ck_assert_uint_eq(purge(false, -ENOTEMPTY), 1);
+    ck_assert(exists(inner));
+    expect(0, 0, 0, 0);
+}
+END_TEST
+
+START_TEST(test_disk__purge_without_permission)
+{
+    char path[PATH_SIZE], shard[PATH_SIZE];
+    if (!become_user())
+        return;
+    open_store();
+    put("one");
+    put("two");
+    path_as(path, "one", "cc-1");
+    shard_path(shard, "one");
+    ck_assert_int_eq(chmod(path, 0660), 0);
+    ck_assert_int_eq(chmod(shard, 0500), 0);
+    ck_assert_uint_eq(purge(true, -EACCES), 0);
+    ck_assert_ptr_eq(strstr(complaint, path), complaint);
+    ck_assert_ptr_nonnull(strstr(complaint, "Permission denied"));
+    ck_assert_uint_eq(purge(false, -EACCES), 1);
+    ck_assert(exists(path));
+    ck_assert_int_eq(chmod(shard, 0700), 0);
+    /* A file that cannot be read would be refused, too. */
+    ck_assert_int_eq(chmod(path, 0), 0);
+    ck_assert_uint_eq(purge(true, 0), 1);
+    ck_assert(!exists(path));
 }
 END_TEST
 
@@ -186,6 +266,16 @@ START_TEST(test_disk__links_inside_are_refused)
     ck_assert_uint_ge(atomic_load(&counters.untrusted), 2);
     ck_assert_uint_eq(atomic_load(&warnings), 1);
     ck_assert_int_eq(kiln_test_temp_count("aside"), 1);
+    /* The link of a shard is removed, what it leads to is not; without a version directory nothing is. */
+    if (_i == 0) {
+        ck_assert_uint_eq(purge(true, 0), 1);
+        ck_assert(has("two"));
+    } else {
+        ck_assert_uint_eq(purge(false, -EPERM), 0);
+        ck_assert_ptr_nonnull(strstr(complaint, "/v1: is a link"));
+    }
+    ck_assert(exists(path) == (_i != 0));
+    ck_assert_int_eq(kiln_test_temp_count("aside"), 1);
 }
 END_TEST
 
@@ -220,7 +310,7 @@ START_TEST(test_disk__file_in_place_of_a_shard)
     expect(0, 0, 3, 2);
     ck_assert(has("other"));
     /* It comes back by itself when the cause is gone. */
-    ck_assert_int_eq(unlink(shard), 0);
+    ck_assert_uint_eq(purge(true, 0), 1);
     put("one");
     ck_assert(has("one"));
     expect(0, 0, 3, 2);
@@ -338,7 +428,7 @@ START_TEST(test_disk__full_file_system_is_no_error)
     expect(0, 0, lost, 1);
     ck_assert_ptr_nonnull(strstr(last_warning, "No space left"));
     ck_assert_int_eq(kiln__disk_store_probe(store), -ENOSPC);
-    ck_assert_uint_eq(kiln__disk_store_purge(store, false), kept);
+    ck_assert_uint_eq(purge(false, 0), kept);
     put("again");
     ck_assert(has("again"));
     store->vtable->close(store);
@@ -386,7 +476,7 @@ START_TEST(test_disk__removed_directories_are_made_again)
     ck_assert(!exists(path));
     ck_assert(!has("one"));
     ck_assert_int_eq(kiln__disk_store_visit(store, NULL, NULL), 0);
-    ck_assert_uint_eq(kiln__disk_store_purge(store, false), 0);
+    ck_assert_uint_eq(purge(false, 0), 0);
     put("one");
     ck_assert(has("one"));
     path_as(path, "one", "cc-1");
@@ -458,6 +548,11 @@ START_TEST(test_disk__no_memory_is_a_miss)
         kiln__blob_release(blob);
         if (store) {
             ck_assert(has("one"));
+            kiln__alloc_set_hook(refuse_after_allowed);
+            allowed_allocations = 0;
+            ck_assert_uint_eq(purge(true, -ENOMEM), 0);
+            kiln__alloc_set_hook(NULL);
+            ck_assert(has("one"));
             store->vtable->close(store);
         }
         store = NULL;
@@ -478,6 +573,9 @@ Suite *kiln_test_disk_faults_suite(void)
     tcase_add_loop_test(tests, test_disk__damaged_entry_is_a_miss_and_heals, 0, DAMAGES);
     tcase_add_test(tests, test_disk__many_damages_one_warning);
     tcase_add_loop_test(tests, test_disk__impostor_is_refused_and_left_alone, 0, IMPOSTORS);
+    tcase_add_loop_test(tests, test_disk__impostor_is_purged, 0, IMPOSTORS);
+    tcase_add_test(tests, test_disk__purge_tells_what_stays);
+    tcase_add_test(tests, test_disk__purge_without_permission);
     tcase_add_loop_test(tests, test_disk__foreign_owner_is_refused, 0, 4);
     tcase_add_loop_test(tests, test_disk__directory_writable_by_others_is_refused, 0, 3);
     tcase_add_test(tests, test_disk__root_writable_by_others_does_not_open);

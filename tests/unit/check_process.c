@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -192,6 +193,35 @@ START_TEST(test_process__find_follows_path_and_links)
     ck_assert_int_eq(kiln__process_find("sh", found, sizeof found), 0);
     kiln__text_fini(&path);
     ck_assert_int_eq(chdir("/"), 0);
+}
+END_TEST
+
+/* Needs the right to take another user's identity. */
+START_TEST(test_process__raised_rights_ignore_the_environment)
+{
+    enum { NOBODY = 65534 };
+    char found[PATH_MAX];
+    const char *const argv[] = { "env", NULL };
+    kiln__text output = { 0 };
+    make_script("env", "#!/bin/sh\necho mine\n");
+    ck_assert_int_eq(chmod(kiln_test_temp_dir(), 0755), 0);
+    ck_assert_int_eq(setenv("PATH", kiln_test_temp_dir(), 1), 0);
+    ck_assert_int_eq(setenv("LC_ALL", "de_DE.UTF-8", 1), 0);
+    ck_assert_int_eq(setenv("COMPILER_PATH", kiln_test_temp_dir(), 1), 0);
+    ck_assert_str_eq(kiln__process_path(), kiln_test_temp_dir());
+    if (seteuid(NOBODY))
+        return;
+    ck_assert_str_eq(kiln__process_path(), "/usr/bin:/bin");
+    ck_assert_int_eq(kiln__process_find("env", found, sizeof found), 0);
+    ck_assert_ptr_nonnull(strstr(found, "/bin/"));
+    int status = kiln__process_run(argv, NULL, 0, PATIENCE_MS, &output);
+    ck_assert_int_eq(seteuid(getuid()), 0);
+    ck_assert_int_eq(status, 0);
+    ck_assert_ptr_nonnull(strstr(kiln__text_string(&output), "PATH=/usr/bin:/bin\n"));
+    ck_assert_ptr_nonnull(strstr(kiln__text_string(&output), "LC_ALL=C\n"));
+    ck_assert_ptr_null(strstr(kiln__text_string(&output), "COMPILER_PATH"));
+    ck_assert_ptr_null(strstr(kiln__text_string(&output), kiln_test_temp_dir()));
+    kiln__text_fini(&output);
 }
 END_TEST
 
@@ -408,6 +438,71 @@ START_TEST(test_cpu__facts_are_plausible)
 }
 END_TEST
 
+static void make_directories(char *path)
+{
+    for (char *slash = path; (slash = strchr(slash + 1, '/')) != NULL; *slash = '/') {
+        *slash = '\0';
+        mkdir(kiln_test_temp_path(path), 0700);
+    }
+}
+
+static void write_text(const char *name, const char *text)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s", name);
+    make_directories(path);
+    kiln_test_temp_write(name, text, strlen(text));
+}
+
+START_TEST(test_cpu__memory_limit_of_control_groups)
+{
+    const char *root = kiln_test_temp_dir();
+    ck_assert_uint_eq(kiln__cpu_memory_limit(root), UINT64_MAX);
+    write_text("proc/self/cgroup", "0::/pod/box\n");
+    ck_assert_uint_eq(kiln__cpu_memory_limit(root), UINT64_MAX);
+    write_text("sys/fs/cgroup/pod/box/memory.max", "max\n");
+    ck_assert_uint_eq(kiln__cpu_memory_limit(root), UINT64_MAX);
+    write_text("sys/fs/cgroup/pod/box/memory.max", "8000000000\n");
+    ck_assert_uint_eq(kiln__cpu_memory_limit(root), 8000000000);
+    write_text("sys/fs/cgroup/pod/memory.max", "7000000000\n");
+    ck_assert_uint_eq(kiln__cpu_memory_limit(root), 7000000000);
+    write_text("sys/fs/cgroup/memory.max", "6000000000\n");
+    ck_assert_uint_eq(kiln__cpu_memory_limit(root), 6000000000);
+    write_text("proc/self/cgroup", "0::/\n");
+    ck_assert_uint_eq(kiln__cpu_memory_limit(root), 6000000000);
+    write_text("proc/self/cgroup", "0::/../not/seen/from/here\n");
+    ck_assert_uint_eq(kiln__cpu_memory_limit(root), 6000000000);
+
+    write_text("proc/self/cgroup", "9:name=systemd:/a\n4:memory:/a:b/c\n1:cpu:/x\n0::/none\n");
+    write_text("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+    ck_assert_uint_eq(kiln__cpu_memory_limit(root), 6000000000);
+    write_text("sys/fs/cgroup/memory/a:b/c/memory.limit_in_bytes", "5000000000\n");
+    ck_assert_uint_eq(kiln__cpu_memory_limit(root), 5000000000);
+    write_text("sys/fs/cgroup/memory/memory.limit_in_bytes", "4000000000\n");
+    ck_assert_uint_eq(kiln__cpu_memory_limit(root), 4000000000);
+    write_text("proc/self/cgroup", "no colon\none:colon\n");
+    ck_assert_uint_eq(kiln__cpu_memory_limit(root), UINT64_MAX);
+}
+END_TEST
+
+/* Needs the right to show this process other control groups. */
+START_TEST(test_cpu__memory_is_the_smaller_of_machine_and_limit)
+{
+    uint64_t machine = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    ck_assert_uint_le(kiln__cpu_memory_bytes(), machine);
+    write_text("memory.max", "50000000\n");
+    write_text("memory/memory.limit_in_bytes", "50000000\n");
+    if (access("/proc/self/cgroup", R_OK) || unshare(CLONE_NEWNS) ||
+        mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+        mount(kiln_test_temp_dir(), "/sys/fs/cgroup", NULL, MS_BIND, NULL))
+        return;
+    ck_assert_uint_eq(kiln__cpu_memory_bytes(), 50000000);
+    write_text("memory.max", "9223372036854771712\n");
+    write_text("memory/memory.limit_in_bytes", "9223372036854771712\n");
+    ck_assert_uint_eq(kiln__cpu_memory_bytes(), machine);
+}
+END_TEST
+
 START_TEST(test_cpu__count_follows_the_affinity)
 {
     cpu_set_t all, one;
@@ -451,6 +546,8 @@ static TCase *machine_case(void)
     tcase_add_test(tcase, test_dylib__opens_the_first_that_opens);
     tcase_add_test(tcase, test_dylib__says_why_for_each_name);
     tcase_add_test(tcase, test_cpu__facts_are_plausible);
+    tcase_add_test(tcase, test_cpu__memory_limit_of_control_groups);
+    tcase_add_test(tcase, test_cpu__memory_is_the_smaller_of_machine_and_limit);
     tcase_add_test(tcase, test_cpu__count_follows_the_affinity);
     tcase_add_test(tcase, test_cpu__isa_agrees_with_the_loader);
     return tcase;
@@ -471,6 +568,7 @@ Suite *kiln_test_process_suite(void)
     tcase_add_test(tcase, test_process__program_of_path_is_run_and_no_builtin);
     tcase_add_test(tcase, test_process__link_is_run_under_its_own_name);
     tcase_add_test(tcase, test_process__find_follows_path_and_links);
+    tcase_add_test(tcase, test_process__raised_rights_ignore_the_environment);
     tcase_add_test(tcase, test_process__timeout_kills_the_whole_group);
     tcase_add_test(tcase, test_process__endless_output_meets_the_timeout);
     tcase_add_test(tcase, test_process__what_is_left_behind_is_not_waited_for);

@@ -33,6 +33,14 @@ static const char pair[] = "//! template pair\n"
                            "//! tile block\n"
                            "//! entry go align bytes\n";
 
+static const char narrow[] = "//! template narrow\n"
+                             "//! inputs 1..3\n"
+                             "//! param block 32..64 step 32 = 32\n"
+                             "//! param wide no,yes = no\n"
+                             "//! require inputs < 3 -- three inputs do not fit\n"
+                             "//! tile block\n"
+                             "//! entry go align bytes\n";
+
 static kiln__catalog catalog;
 static kiln__target sm_90, sm_100, cpu;
 
@@ -49,6 +57,7 @@ static void set_up(void)
     add_template(toy);
     add_template(row);
     add_template(pair);
+    add_template(narrow);
     ck_assert(kiln__target_parse("sm_90", 5, &sm_90));
     ck_assert(kiln__target_parse("sm_100", 6, &sm_100));
     ck_assert(kiln__target_parse("cpu", 3, &cpu));
@@ -124,19 +133,40 @@ static const struct {
     { "op=hardtanh(?,?)", KILN_EOP, "'?' is reserved for scalars given at launch: write a number" },
     { "block=100", KILN_ESPEC, "block=100 is not a multiple of 32: the nearest are 96 and 128" },
     { "block=2048", KILN_ESPEC, "block=2048 is above 1024" },
-    { "elems=6 vector=4", KILN_ESPEC, "elems=6 vector=4: elems must be a multiple of vector" },
-    { "vector=4 elems=6", KILN_ESPEC, "elems=6 vector=4: elems must be a multiple of vector" },
+    { "elems=6 vector=4", KILN_ESPEC,
+      "elems=6 vector=4: elems must be a multiple of vector; nearest: elems=4, elems=8 or vector=2" },
+    { "vector=4 elems=6", KILN_ESPEC,
+      "elems=6 vector=4: elems must be a multiple of vector; nearest: elems=4, elems=8 or vector=2" },
+    { "elems=3 vector=2", KILN_ESPEC,
+      "elems=3 vector=2: elems must be a multiple of vector; nearest: elems=2, elems=4 or vector=1" },
+    { "elems=63 vector=8", KILN_ESPEC,
+      "elems=63 vector=8: elems must be a multiple of vector; nearest: elems=56, elems=64 or vector=1" },
+    { "op=relu6 elems=4 vector=16 target=sm_90", KILN_ESPEC,
+      "elems=4 vector=16: elems must be a multiple of vector; nearest: vector=4" },
+    { "op=relu6 elems=8 dtype=f64 vector=8 target=sm_100", KILN_ESPEC,
+      "vector=8 dtype=f64 target=sm_100: vector must not exceed 16 bytes per access (32 from sm_100 on); nearest: "
+      "vector=4" },
+    { "op=add(mul(x,y),z) template=narrow wide=yes", KILN_ESPEC, "inputs=3: three inputs do not fit" },
     { "template=toy dtype=f64 vector=4 target=sm_90", KILN_ESPEC,
-      "vector=4 dtype=f64 target=sm_90: vector is too wide" },
+      "vector=4 dtype=f64 target=sm_90: vector is too wide; nearest: vector=2" },
     { "dtype=f31", KILN_ESPEC, "unknown dtype 'f31': f32, f64, f16 or bf16" },
-    { "dtype=F32", KILN_ESPEC, "unknown dtype 'F32': f32, f64, f16 or bf16" },
+    { "dtype=F32", KILN_ESPEC, "unknown dtype 'F32': did you mean f32?" },
+    { "dtype=Fp32", KILN_ESPEC, "unknown dtype 'Fp32': did you mean f32?" },
+    { "dtype=float", KILN_ESPEC, "unknown dtype 'float': did you mean f32?" },
+    { "dtype=float32", KILN_ESPEC, "unknown dtype 'float32': did you mean f32?" },
+    { "dtype=double", KILN_ESPEC, "unknown dtype 'double': did you mean f64?" },
+    { "dtype=fp16", KILN_ESPEC, "unknown dtype 'fp16': did you mean f16?" },
+    { "dtype=float16", KILN_ESPEC, "unknown dtype 'float16': did you mean f16?" },
+    { "dtype=half", KILN_ESPEC, "unknown dtype 'half': did you mean f16?" },
+    { "dtype=bfloat16", KILN_ESPEC, "unknown dtype 'bfloat16': did you mean bf16?" },
+    { "dtype=flo", KILN_ESPEC, "unknown dtype 'flo': f32, f64, f16 or bf16" },
     { "blok=64", KILN_ESPEC, "unknown field 'blok': did you mean block?" },
     { "foo=1", KILN_ESPEC, "unknown field 'foo': op, template, dtype, block, elems, vector, cache, target or n" },
     { "rows=3", KILN_ESPEC, "unknown field 'rows': " },
     { "template=row elems=3", KILN_ESPEC,
       "unknown field 'elems': op, template, dtype, cache, rows, block, target or n" },
     { "template=rov", KILN_ESPEC, "unknown template 'rov': did you mean row?" },
-    { "template=zzzz", KILN_ESPEC, "unknown template 'zzzz': elementwise, toy, row or pair" },
+    { "template=zzzz", KILN_ESPEC, "unknown template 'zzzz': elementwise, toy, row, pair or narrow" },
     { "target=sm90", KILN_ETARGET, "unknown target 'sm90': did you mean sm_90?" },
     { "target=SM_90", KILN_ETARGET, "unknown target 'SM_90': did you mean sm_90?" },
     { "target=compute_120a", KILN_ETARGET, "unknown target 'compute_120a': did you mean sm_120a?" },
@@ -161,7 +191,7 @@ static const struct {
     { "op=add template=row", KILN_ESPEC, "template row takes ops of 1 input, this one has 2" },
     { "op=relu6 template=pair", KILN_ESPEC, "template pair takes ops of 2 to 3 inputs, this one has 1" },
     { "template=toy op=mul(add(x,y),z) cache=stream", KILN_ESPEC,
-      "inputs=3 cache=stream: three inputs need cache=plain" },
+      "inputs=3 cache=stream: three inputs need cache=plain; nearest: cache=plain" },
     { "dtype=\x01\x7f\xc3", KILN_ESPEC, "unknown dtype '\?\?\?': f32, f64, f16 or bf16" },
     { "%s%n=1", KILN_ESPEC, "unknown field '%s%n': " },
 };
@@ -319,8 +349,10 @@ static const struct {
     const char *text, *problem;
 } unresolved[] = {
     { "dtype=f32", "the spec has no op: add one, such as op=hardsigmoid" },
-    { "template=toy op=relu6 elems=4 dtype=f16 vector=16", "elems=4 vector=16: elems must be a multiple of vector" },
-    { "template=toy op=relu6 over=1 elems=16 vector=8", "vector=8 dtype=f32 target=sm_90: vector is too wide" },
+    { "template=toy op=relu6 elems=4 dtype=f16 vector=16",
+      "elems=4 vector=16: elems must be a multiple of vector; nearest: elems=16 or vector=4" },
+    { "template=toy op=relu6 over=1 elems=16 vector=8",
+      "vector=8 dtype=f32 target=sm_90: vector is too wide; nearest: vector=4" },
     { "template=pair op=add", "default of ratio: formula '8 / (block - 64)': division by zero" },
     { "template=pair op=add(mul(x,y),z)",
       "mode has no word number 7, and that is its default here (inputs == 3 ? 7 : fast): set mode" },

@@ -96,9 +96,18 @@ int capture_file(char **out, const char *suffix, const void *data, size_t length
     const char *directory = getenv("TMPDIR");
     *out = need_format("%s/kiln-XXXXXX%s", directory && *directory ? directory : "/tmp", suffix);
     struct output file = { .path = *out, .fd = mkostemps(*out, (int)strlen(suffix), O_CLOEXEC) };
+    int status = STATUS_DONE;
     if (file.fd < 0)
-        return fail(STATUS_FAILED, "%s: cannot be made: %s", *out, strerror(errno));
-    int status = output_write(&file, data, length);
-    close(file.fd);
-    return status ? STATUS_FAILED : STATUS_DONE;
+        status = fail(STATUS_FAILED, "%s: cannot be made: %s", *out, strerror(errno));
+    else if (output_write(&file, data, length) != STATUS_DONE)
+        status = STATUS_FAILED;
+    if (file.fd >= 0)
+        close(file.fd);
+    if (file.fd >= 0 && status)
+        unlink(*out);
+    if (status) {
+        free(*out);
+        *out = NULL;
+    }
+    return status;
 }

@@ -14,7 +14,7 @@ bool capture_find(char **out, const char *name);
 int capture_run(char **out, size_t *length, const char *const *argv);
 
 /* Writes bytes to a temporary file whose name, freed by the caller, ends in `suffix`. Returns as capture_run does.
- * The caller unlinks it. */
+ * The caller unlinks it; after a failure there is none and *out is NULL. */
 int capture_file(char **out, const char *suffix, const void *data, size_t length);
 
 #endif

@@ -22,7 +22,7 @@ struct heaps {
 };
 
 struct visit {
-    uint64_t entries, bytes, damaged;
+    uint64_t entries, bytes, damaged, untrusted;
     struct heaps kinds, targets, toolchains;
     struct table *table; /* a row for each entry, or NULL */
     json_t *list;        /* an object for each entry, or NULL */
@@ -43,9 +43,10 @@ static const struct usage usage = {
     "  list     every entry\n"
     "  verify   reads every entry whole and names those that would be refused; status 1 if there are any\n"
     "  trim     removes the least recently used entries, down to --bytes and --files, or else to the cache's own caps\n"
-    "  purge    removes every entry, or with --damaged those that would be refused\n"
+    "  purge    removes every entry, or with --damaged only those that would be refused\n"
     "  export   writes the kernels for GPUs, or those with the fields of any SPEC, into one file, a pack\n"
-    "  import   adds the entries of a pack; those that are there already stay",
+    "  import   adds the entries of a pack; those that are there already stay\n\n"
+    "Refused are damaged entries, and untrusted ones: links, other owners' files, what others can write.",
     "  kiln cache stat --json\n"
     "  kiln cache purge --damaged\n"
     "  kiln cache trim --bytes 500M\n"
@@ -83,6 +84,11 @@ static void heaps_free(struct heaps *heaps)
     free(heaps->rows);
 }
 
+static const char *state_name(kiln_status status)
+{
+    return status == KILN_OK ? "ok" : status == KILN_EINVAL ? "untrusted" : "damaged";
+}
+
 static json_t *entry_json(const kiln_entry_info *entry)
 {
     json_t *object = json_new();
@@ -92,6 +98,7 @@ static json_t *entry_json(const kiln_entry_info *entry)
     json_put_text(object, "toolchain", entry->toolchain);
     json_put_count(object, "bytes", entry->bytes);
     json_put_bool(object, "ok", entry->status == KILN_OK);
+    json_put_text(object, "state", state_name(entry->status));
     json_put_text(object, "problem", entry->problem);
     return object;
 }
@@ -102,7 +109,7 @@ static void show_entry(const struct visit *visit, const kiln_entry_info *entry)
     if (visit->list)
         json_add(visit->list, entry_json(entry));
     else if (visit->bad_only)
-        table_row(visit->table, (const char *const[]){ entry->path, entry->problem });
+        table_row(visit->table, (const char *const[]){ entry->path, state_name(entry->status), entry->problem });
     else
         table_row(visit->table, (const char *const[]){ entry->status  ? entry->path
                                                        : *entry->spec ? entry->spec
@@ -117,8 +124,9 @@ static int visit_entry(void *data, const kiln_entry_info *entry)
     char *target = NULL;
     visit->entries++;
     visit->bytes += entry->bytes;
-    visit->damaged += entry->status != KILN_OK;
-    heap_add(&visit->kinds, entry->status ? "damaged" : entry->kind, entry->bytes);
+    visit->damaged += entry->status && entry->status != KILN_EINVAL;
+    visit->untrusted += entry->status == KILN_EINVAL;
+    heap_add(&visit->kinds, entry->status ? state_name(entry->status) : entry->kind, entry->bytes);
     if (!entry->status && *entry->toolchain)
         heap_add(&visit->toolchains, entry->toolchain, entry->bytes);
     if (!entry->status && spectext_field(&target, entry->spec, "target"))
@@ -176,6 +184,7 @@ static void print_stat_json(const struct visit *visit, const char *directory)
     json_put_count(object, "entries", visit->entries);
     json_put_count(object, "bytes", visit->bytes);
     json_put_count(object, "damaged", visit->damaged);
+    json_put_count(object, "untrusted", visit->untrusted);
     put_heaps(object, "kinds", &visit->kinds);
     put_heaps(object, "targets", &visit->targets);
     put_heaps(object, "toolchains", &visit->toolchains);
@@ -184,12 +193,13 @@ static void print_stat_json(const struct visit *visit, const char *directory)
 
 static void print_stat(const struct visit *visit, const char *directory)
 {
+    static const char advice[] = "; see kiln cache verify, remove with kiln cache purge --damaged";
     char text[FORMAT_ROOM];
     printf("directory  %s\n", directory);
     printf("entries    %" PRIu64 "\n", visit->entries);
     printf("bytes      %" PRIu64 " (%s)\n", visit->bytes, format_bytes(text, visit->bytes));
-    printf("damaged    %" PRIu64 "%s\n", visit->damaged,
-           visit->damaged ? "; see kiln cache verify, remove with kiln cache purge --damaged" : "");
+    printf("damaged    %" PRIu64 "%s\n", visit->damaged, visit->damaged ? advice : "");
+    printf("untrusted  %" PRIu64 "%s\n", visit->untrusted, visit->untrusted ? advice : "");
     if (visit->entries == 0)
         return;
     struct table *table = table_new("by|name|>entries|>size");
@@ -240,24 +250,27 @@ static int cache_verify(struct session *session, const cache_args *args)
     if (args->common.json)
         visit.list = json_list();
     else
-        visit.table = table_new("damaged entry|problem");
+        visit.table = table_new("refused entry|state|problem");
     int status = read_cache(&visit, session);
     if (!status && args->common.json) {
         json_t *object = json_new();
         json_put_count(object, "entries", visit.entries);
         json_put_count(object, "bytes", visit.bytes);
         json_put_count(object, "damaged", visit.damaged);
+        json_put_count(object, "untrusted", visit.untrusted);
         json_put(object, "bad", json_incref(visit.list));
         json_print(object);
     } else if (!status) {
-        if (visit.damaged)
+        if (visit.damaged + visit.untrusted)
             table_print(visit.table, stdout);
-        printf("%" PRIu64 " entries checked, %" PRIu64 " damaged\n", visit.entries, visit.damaged);
+        printf("%" PRIu64 " entries checked, %" PRIu64 " damaged, %" PRIu64 " untrusted\n", visit.entries,
+               visit.damaged, visit.untrusted);
     }
-    if (!status && visit.damaged)
+    if (!status && visit.damaged + visit.untrusted)
         status = fail(STATUS_FAILED,
-                      "%" PRIu64 " damaged entries; they are never used; remove them with kiln cache purge --damaged",
-                      visit.damaged);
+                      "%" PRIu64 " damaged and %" PRIu64 " untrusted entries; they are never used; remove them with "
+                      "kiln cache purge --damaged",
+                      visit.damaged, visit.untrusted);
     visit_end(&visit);
     return status;
 }
@@ -266,17 +279,17 @@ static int cache_purge(struct session *session, const cache_args *args)
 {
     uint64_t removed = 0;
     kiln_status status = kiln_cache_purge(session->service, args->damaged, &removed, &session->report);
-    if (status)
+    if (status && status != KILN_EIO)
         return session_fail(session, status, NULL);
     if (args->common.json) {
         json_t *object = json_new();
         json_put_count(object, "removed", removed);
         json_print(object);
     } else {
-        printf("%" PRIu64 "%s entries removed from %s\n", removed, args->damaged ? " damaged" : "",
+        printf("%" PRIu64 "%s entries removed from %s\n", removed, args->damaged ? " refused" : "",
                kiln_cache_dir(session->service));
     }
-    return STATUS_DONE;
+    return status ? session_fail(session, status, NULL) : STATUS_DONE;
 }
 
 static const action actions[] = {
@@ -324,7 +337,7 @@ int command_cache(int argc, char **argv)
 {
     cache_args args = { .damaged = false };
     const option_row rows[] = {
-        { "damaged", 0, OPTION_FLAG, NULL, "purge only what would be refused", &args.damaged },
+        { "damaged", 0, OPTION_FLAG, NULL, "purge only those that would be refused", &args.damaged },
         { "bytes", 0, OPTION_TEXT, "N", "trim: keep at most N bytes; 500M, 4G", &args.bytes },
         { "files", 0, OPTION_NUMBER, "N", "trim: keep at most N entries", &args.files },
     };

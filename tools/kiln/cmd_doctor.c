@@ -14,8 +14,8 @@ struct diagnosis {
 static const struct usage usage = {
     "kiln doctor [options]",
     "Says what was found of the CUDA driver, NVRTC, the C compiler, GPUs and the cache, and what to do about\n"
-    "what is missing. Measures the memory speed of each GPU. Status 0 if kernels can be made and run here,\n"
-    "on a GPU or on the cpu.",
+    "what is missing. Measures the memory speed of each GPU and of the cpu. Status 0 if kernels can be made\n"
+    "and run here, on a GPU or on the cpu.",
     NULL,
 };
 
@@ -35,8 +35,8 @@ static json_t *finding_json(const kiln_finding *finding)
 static void print_finding(const struct diagnosis *diagnosis, const kiln_finding *finding)
 {
     const char *on = !diagnosis->colour ? "" : finding->ok ? "\033[32m" : "\033[31m";
-    printf("%s%-7s%s  %-12s %s", on, finding->ok ? "ok" : "missing", diagnosis->colour ? "\033[0m" : "", finding->what,
-           finding->name);
+    const char *state = finding->ok ? "ok" : *finding->path ? "problem" : "missing";
+    printf("%s%-7s%s  %-12s %s", on, state, diagnosis->colour ? "\033[0m" : "", finding->what, finding->name);
     if (*finding->version)
         printf(" %s", finding->version);
     putchar('\n');

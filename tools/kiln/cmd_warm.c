@@ -121,16 +121,16 @@ static const char *source_word(const work_item *item)
 
 static void add_row(struct table *table, const work_item *item)
 {
-    const char *text = item->built ? item->built : item->spec;
+    bool built = item->done && !item->status;
     char ms[FORMAT_ROOM] = "", bytes[FORMAT_ROOM] = "";
     char *op = NULL, *dtype = NULL, *target = NULL;
-    char *geometry = spectext_geometry(text);
-    spectext_field(&op, text, "op");
-    spectext_field(&dtype, text, "dtype");
-    spectext_field(&target, text, "target");
-    if (item->built && item->source == KILN_SOURCE_COMPILED)
+    char *geometry = spectext_geometry(item->spec);
+    spectext_field(&op, item->spec, "op");
+    spectext_field(&dtype, item->spec, "dtype");
+    spectext_field(&target, item->spec, "target");
+    if (built && item->source == KILN_SOURCE_COMPILED)
         snprintf(ms, sizeof(ms), "%.1f", item->compile_ms);
-    if (item->built)
+    if (built)
         format_count(bytes, item->bytes);
     table_row(table, (const char *const[]){ op, dtype, target, geometry, source_word(item), ms, bytes });
     free(op);
@@ -176,11 +176,9 @@ static void print_targets(const struct worklist *list)
 {
     struct table *table = table_new("target|>specs|>compiled|>hits|>failed|>ms each|>bytes");
     char **targets = need_array(NULL, list->count, sizeof(*targets));
-    for (size_t i = 0; i < list->count; i++) {
-        const work_item *item = &list->items[i];
-        if (!spectext_field(&targets[i], item->built ? item->built : item->spec, "target"))
+    for (size_t i = 0; i < list->count; i++)
+        if (!spectext_field(&targets[i], list->items[i].spec, "target"))
             targets[i] = need_copy("?");
-    }
     for (size_t i = 0; i < list->count; i++)
         add_target_row(table, list, targets, i);
     table_print(table, stdout);
@@ -193,7 +191,7 @@ static void print_targets(const struct worklist *list)
 static json_t *item_json(const work_item *item)
 {
     json_t *object = json_new();
-    json_put_text(object, "spec", item->built ? item->built : item->spec);
+    json_put_text(object, "spec", item->spec);
     json_put_text(object, "source", source_word(item));
     json_put_real(object, "compile_ms", item->compile_ms);
     json_put_count(object, "bytes", item->bytes);
@@ -259,7 +257,7 @@ int command_warm(int argc, char **argv)
     int status = parse_args(&args, argc, argv);
     if (status == OPTIONS_GO_ON) {
         struct session session;
-        struct worklist list = { .target = args.target, .device_name = args.common.device };
+        struct worklist list = { .target = args.target, .device_name = args.common.device, .unasked = args.check };
         status = session_open(&session, &args.common);
         if (!status)
             status = warm(&list, &session, &args);

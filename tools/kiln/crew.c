@@ -32,7 +32,6 @@ static void keep_result(work_item *item, const kiln_artifact *artifact)
 {
     const void *data = NULL;
     size_t length = 0;
-    item->built = need_copy(kiln_artifact_spec(artifact));
     item->source = kiln_artifact_source(artifact);
     item->compile_ms = kiln_artifact_compile_ms(artifact);
     if (kiln_artifact_section(artifact, "cubin", &data, &length) == KILN_OK ||

@@ -19,7 +19,8 @@ static int run_on(char **out, size_t *length, const char *tool, const char *cons
     words[count] = path;
     if (!status)
         status = capture_run(out, length, words);
-    unlink(path);
+    if (path)
+        unlink(path);
     free(path);
     return status;
 }

@@ -6,7 +6,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common.h"
@@ -57,7 +56,7 @@ static int open_temporary(struct output *out)
     for (int attempt = 0; attempt < 100; attempt++) {
         free(out->temporary);
         out->temporary = need_format("%.*s.kiln-%ld-%d.tmp", directory_length, out->target, (long)getpid(), attempt);
-        out->fd = open(out->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        out->fd = open(out->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, out->old.st_mode ? 0600 : 0666);
         if (out->fd >= 0) {
             watch_temporary(out->temporary);
             return STATUS_DONE;
@@ -99,6 +98,8 @@ int output_open(struct output *out, const char *path, uint64_t bytes)
     out->target = exists ? realpath(path, NULL) : need_copy(path);
     if (!out->target)
         return cannot_write(path, errno, true);
+    if (exists)
+        out->old = info;
     int status = open_temporary(out);
     return status ? status : reserve(out, bytes);
 }
@@ -125,9 +126,21 @@ int output_write(struct output *output, const void *data, size_t bytes)
     return STATUS_DONE;
 }
 
+/* After the last write, which takes set-user-ID bits away; and those are for the old owner only. */
+static int keep_mode(const struct output *output)
+{
+    const struct stat *old = &output->old;
+    if (!output->temporary || !old->st_mode)
+        return 0;
+    bool owned = fchown(output->fd, old->st_uid, old->st_gid) == 0;
+    return fchmod(output->fd, old->st_mode & (owned ? 07777 : 01777));
+}
+
 int output_commit(struct output *output)
 {
     int fd = output->fd;
+    if (keep_mode(output) != 0)
+        return cannot_write(output->path, errno, true);
     output->fd = -1;
     if (close(fd) != 0 || (output->temporary && rename(output->temporary, output->target) != 0))
         return cannot_write(output->path, errno, output->temporary != NULL);

@@ -5,12 +5,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
 
 struct output {
     const char *path; /* as the user named it; borrowed */
     char *target;     /* what is replaced, links resolved */
     char *temporary;  /* beside it; NULL when `path` is a pipe or a device, which is written directly */
     int fd;
+    struct stat old; /* what is replaced; zeros if nothing is */
 };
 
 /* Makes the temporary file and takes `bytes` of space for it where the file system can say. One output at a time: the
@@ -24,7 +26,8 @@ bool output_is_stdout(const struct output *output);
 /* Returns STATUS_DONE, or STATUS_USAGE after a message: the old file is untouched. */
 int output_write(struct output *output, const void *data, size_t bytes);
 
-/* Puts the file in place. Returns as output_write does. */
+/* Puts the file in place, with the mode and, where that is allowed, the owner of the file that it replaces. Returns as
+ * output_write does. */
 int output_commit(struct output *output);
 
 /* Frees; a temporary file that was not committed is removed. */

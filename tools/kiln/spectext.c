@@ -44,6 +44,16 @@ bool spectext_field(char **out, const char *text, const char *field)
     return false;
 }
 
+char *spectext_put(const char *text, const char *field, const char *value)
+{
+    const char *word = NULL, *at = text;
+    size_t length = 0;
+    while (next_word(&word, &length, &at))
+        if (names_field(word, length, field))
+            return need_format("%.*s%s=%s%s", (int)(word - text), text, field, value, word + length);
+    return need_format("%s %s=%s", text, field, value);
+}
+
 char *spectext_geometry(const char *text)
 {
     static const char *const others[] = { "op", "dtype", "target", "template" };

@@ -8,6 +8,10 @@
  * there, and *out is NULL. */
 bool spectext_field(char **out, const char *text, const char *field);
 
+/* The text with the field's value set: in place where the field stands, at the end where it does not. The caller frees
+ * it. */
+char *spectext_put(const char *text, const char *field, const char *value);
+
 /* What is left of a canonical text without op, dtype, target and template: the geometry. The caller frees it. */
 char *spectext_geometry(const char *text);
 

@@ -14,7 +14,7 @@ static void probe_item(struct session *session, work_item *item)
     if (!item->status)
         item->status = kiln_probe(&item->source, session->service, spec, &session->report);
     if (item->status && item->status != KILN_ENOENT)
-        session_fail(session, item->status, item->spec);
+        session_fail(session, item->status, item->asked);
     item->done = true;
     kiln_report_clear(&session->report);
     kiln_spec_free(spec);
@@ -50,7 +50,7 @@ static void print_json(const struct worklist *list, const struct findings *sum)
         if (list->items[i].status != KILN_ENOENT)
             continue;
         json_t *item = json_new();
-        json_put_text(item, "spec", list->items[i].spec);
+        json_put_text(item, "spec", list->items[i].asked);
         json_add(missing, item);
     }
     json_put(object, "to_compile", missing);
@@ -64,7 +64,7 @@ int warm_check(struct worklist *list, struct session *session, bool json)
         print_json(list, &sum);
     for (size_t i = 0; i < list->count && !json; i++)
         if (list->items[i].status == KILN_ENOENT)
-            puts(list->items[i].spec);
+            puts(list->items[i].asked);
     if (sum.missing > 0)
         fail(STATUS_FAILED, "%zu of %zu specs would have to be compiled", sum.missing, list->count);
     else if (sum.failed == 0 && !json)

@@ -9,19 +9,124 @@
 /* How the library begins a file of recorded requests. */
 static const char recorded[] = "# kiln record";
 
-static int add_spec(void *data, kiln_spec *spec)
+/* What one line brings to the list. */
+typedef struct addition {
+    struct worklist *list;
+    struct session *session;
+    const char *where;
+    int result;
+    bool lenient; /* what the library refuses is skipped */
+    bool skipped; /* some of the line was */
+} addition;
+
+/* A field's value, which the caller frees. */
+static char *field_of(const kiln_spec *spec, const char *field)
 {
-    struct worklist *list = data;
+    size_t length = 0;
+    kiln_spec_get(spec, field, NULL, 0, &length);
+    char *text = need_alloc(length + 1);
+    kiln_spec_get(spec, field, text, length + 1, NULL);
+    return text;
+}
+
+static char *asked_text(const kiln_spec *spec)
+{
     size_t length = 0;
     kiln_spec_format(spec, NULL, 0, &length);
     char *text = need_alloc(length + 1);
     kiln_spec_format(spec, text, length + 1, NULL);
-    if (list->count == list->room) {
-        list->room = list->room ? 2 * list->room : 64;
-        list->items = need_array(list->items, list->room, sizeof(*list->items));
-    }
-    list->items[list->count++] = (work_item){ .spec = text };
+    return text;
+}
+
+static void add_target(struct worklist *list, char *target)
+{
+    list->targets = need_array(list->targets, list->target_count + 1, sizeof(*list->targets));
+    list->targets[list->target_count++] = target;
+}
+
+static int add_known_target(void *data, kiln_spec *spec)
+{
+    add_target(data, field_of(spec, "target"));
     return 0;
+}
+
+/* The compiler lists plain numbers, "sm_90", and builds their variants too: a since sm_90, f since sm_100. */
+static bool may_be_built(const struct worklist *list, const char *target)
+{
+    char *end = NULL;
+    bool plain_known = false;
+    long number = strncmp(target, "sm_", 3) == 0 ? strtol(target + 3, &end, 10) : 0;
+    size_t plain = end ? (size_t)(end - target) : 0;
+    for (size_t i = 0; i < list->target_count; i++) {
+        if (strcmp(list->targets[i], target) == 0)
+            return true;
+        plain_known |= plain > 0 && strncmp(list->targets[i], target, plain) == 0 && list->targets[i][plain] == '\0';
+    }
+    return plain_known && number >= (target[plain] == 'a' ? 90 : target[plain] == 'f' ? 100 : 0);
+}
+
+/* Fails if the compiler does not build for the spec's target. It says so itself, before it compiles anything: asked
+ * only for a target that it does not list. */
+static kiln_status check_target(const addition *a, const kiln_spec *spec, const char *target)
+{
+    struct worklist *list = a->list;
+    kiln_report *report = &a->session->report;
+    kiln_artifact *artifact = NULL;
+    if (strcmp(target, "cpu") == 0 || list->unasked)
+        return KILN_OK;
+    if (!list->asked)
+        list->unasked = kiln_spec_expand(a->session->service, "target=all", add_known_target, list, NULL) != KILN_OK;
+    list->asked = true;
+    if (list->unasked || may_be_built(list, target))
+        return KILN_OK;
+    kiln_status status = kiln_build(&artifact, a->session->service, spec, report);
+    kiln_artifact_free(artifact);
+    if (status == KILN_ETARGET)
+        return status;
+    kiln_report_clear(report);
+    add_target(list, need_copy(target));
+    return KILN_OK;
+}
+
+/* The source's first line is a comment: the spec with every field set but the target. */
+static char *whole_text(const char *source, const char *target)
+{
+    const char *line = source + strspn(source, "/ ");
+    return need_format("%.*s target=%s", (int)strcspn(line, "\n"), line, target);
+}
+
+/* Whether a failure of a recorded line is the line's own; then the line, or a part of it, is skipped. */
+static bool skip(addition *a, kiln_status status)
+{
+    if (!a->lenient || (status != KILN_ESPEC && status != KILN_EOP))
+        return false;
+    note("%s: skipped: %s", a->where, a->session->report.message);
+    kiln_report_clear(&a->session->report);
+    a->list->skipped += !a->skipped;
+    a->skipped = true;
+    return true;
+}
+
+static int add_spec(void *data, kiln_spec *spec)
+{
+    addition *a = data;
+    struct worklist *list = a->list;
+    char *source = NULL, *target = field_of(spec, "target");
+    kiln_status status = kiln_spec_source(&source, a->session->service, spec, &a->session->report);
+    if (!status)
+        status = check_target(a, spec, target);
+    if (status) {
+        a->result = skip(a, status) ? STATUS_DONE : session_fail(a->session, status, a->where);
+    } else {
+        if (list->count == list->room) {
+            list->room = list->room ? 2 * list->room : 64;
+            list->items = need_array(list->items, list->room, sizeof(*list->items));
+        }
+        list->items[list->count++] = (work_item){ .spec = whole_text(source, target), .asked = asked_text(spec) };
+    }
+    kiln_text_free(source);
+    free(target);
+    return a->result;
 }
 
 /* The default device's target, where that is a GPU or was asked for. */
@@ -40,42 +145,32 @@ static int choose_target(struct worklist *list, struct session *session)
     return STATUS_DONE;
 }
 
-static int fail_at(int status, const char *where, const char *message, const char *detail)
-{
-    return fail(status, "%s%s%s%s", where ? where : "", where ? ": " : "", message, detail);
-}
-
 /* The line with a target, which the caller frees. */
-static int with_target(char **out, struct worklist *list, struct session *session, const char *line, const char *where)
+static int with_target(char **out, struct worklist *list, struct session *session, const char *line)
 {
     char *named = NULL;
     int status = STATUS_DONE;
     *out = NULL;
-    if (spectext_field(&named, line, "target")) {
-        if (list->target && strcmp(named, list->target) != 0)
-            status =
-                fail_at(STATUS_USAGE, where, "--target and the spec name different targets; leave one out: ", line);
-        else
-            *out = need_copy(line);
-        free(named);
-        return status;
-    }
-    if (!list->target && !list->chosen)
+    if (spectext_field(&named, line, "target") && *named)
+        *out = need_copy(line);
+    else if (!list->target && !list->chosen)
         status = choose_target(list, session);
-    if (!status)
-        *out = need_format("%s target=%s", line, list->target ? list->target : list->chosen);
+    if (!status && !*out)
+        *out = spectext_put(line, "target", list->target ? list->target : list->chosen);
+    free(named);
     return status;
 }
 
 int worklist_add(struct worklist *list, struct session *session, const char *line, const char *where)
 {
     char *whole = NULL;
-    int result = with_target(&whole, list, session, line, where);
-    if (result)
-        return result;
-    kiln_status status = kiln_spec_expand(session->service, whole, add_spec, list, &session->report);
+    addition a = { .list = list, .session = session, .where = where };
+    a.result = with_target(&whole, list, session, line);
+    if (a.result)
+        return a.result;
+    kiln_status status = kiln_spec_expand(session->service, whole, add_spec, &a, &session->report);
     free(whole);
-    return status ? session_fail(session, status, where) : STATUS_DONE;
+    return status ? session_fail(session, status, where) : a.result;
 }
 
 static int ignore_spec(void *data, kiln_spec *spec)
@@ -90,19 +185,17 @@ static int ignore_spec(void *data, kiln_spec *spec)
 static int add_recorded(struct worklist *list, struct session *session, const char *line, const char *where)
 {
     char *whole = NULL;
-    int result = with_target(&whole, list, session, line, where);
-    if (result)
-        return result;
-    kiln_status status = kiln_spec_expand(session->service, whole, add_spec, list, &session->report);
+    addition a = { .list = list, .session = session, .where = where, .lenient = true };
+    a.result = with_target(&whole, list, session, line);
+    if (a.result)
+        return a.result;
+    kiln_status status = kiln_spec_expand(session->service, whole, add_spec, &a, &session->report);
     free(whole);
-    if (status != KILN_ESPEC && status != KILN_EOP)
-        return status ? session_fail(session, status, where) : STATUS_DONE;
+    if (!skip(&a, status))
+        return status ? session_fail(session, status, where) : a.result;
     char *target = need_format("target=%s", list->target ? list->target : list->chosen ? list->chosen : "");
-    note("%s: skipped: %s", where, session->report.message);
-    kiln_report_clear(&session->report);
     status = kiln_spec_expand(session->service, target, ignore_spec, NULL, &session->report);
     free(target);
-    list->skipped++;
     return status ? session_fail(session, status, "--target") : STATUS_DONE;
 }
 
@@ -150,9 +243,9 @@ static int by_text(const void *a, const void *b)
 static void free_item(work_item *item)
 {
     free(item->spec);
+    free(item->asked);
     free(item->problem);
     free(item->log);
-    free(item->built);
     *item = (work_item){ .spec = NULL };
 }
 
@@ -177,6 +270,9 @@ void worklist_free(struct worklist *list)
 {
     for (size_t i = 0; i < list->count; i++)
         free_item(&list->items[i]);
+    for (size_t i = 0; i < list->target_count; i++)
+        free(list->targets[i]);
+    free(list->targets);
     free(list->items);
     *list = (struct worklist){ .items = NULL };
 }

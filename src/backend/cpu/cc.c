@@ -6,11 +6,9 @@
 #include "os/cpu.h"
 #include "os/file.h"
 #include "os/process.h"
-#include <elf.h>
-#include <endian.h>
+#include "os/trust.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <link.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,60 +38,25 @@ typedef struct cc {
 #define MACHINE EM_X86_64
 #elif defined(__aarch64__)
 #define MACHINE EM_AARCH64
-#elif defined(__riscv)
-#define MACHINE EM_RISCV
-#elif defined(__powerpc64__)
-#define MACHINE EM_PPC64
-#elif defined(__s390x__)
-#define MACHINE EM_S390
 #else
 #error "cc.c: name this machine's ELF number here"
 #endif
 
-static bool within(uint64_t offset, uint64_t size, size_t length)
+bool kiln__cc_check_object(const void *bytes, size_t length, char reason[KILN__ELF_REASON_SIZE])
 {
-    return offset <= length && size <= length - offset;
-}
-
-static bool segments_within(const unsigned char *bytes, size_t length, const ElfW(Ehdr) * header)
-{
-    for (unsigned i = 0; i < header->e_phnum; i++) {
-        ElfW(Phdr) segment;
-        memcpy(&segment, bytes + header->e_phoff + i * sizeof(segment), sizeof(segment));
-        if (segment.p_type == PT_LOAD && !within(segment.p_offset, segment.p_filesz, length))
-            return false;
-    }
-    return true;
-}
-
-const char *kiln__cc_refuse_object(const void *bytes, size_t length)
-{
-    ElfW(Ehdr) header;
-    if (length < sizeof(header))
-        return "it is too short for an ELF file";
-    memcpy(&header, bytes, sizeof(header));
-    if (memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
-        return "it is not an ELF file";
-    if (header.e_ident[EI_CLASS] != __ELF_NATIVE_CLASS / 32 ||
-        header.e_ident[EI_DATA] != (BYTE_ORDER == LITTLE_ENDIAN ? ELFDATA2LSB : ELFDATA2MSB) ||
-        header.e_machine != MACHINE)
-        return "it is for another machine";
+    if (!kiln__elf_check(bytes, length, MACHINE, reason))
+        return false;
+    Elf64_Ehdr header = kiln__elf_header(bytes);
     if (header.e_type != ET_DYN)
-        return "it is not a shared object";
-    if (header.e_phnum == 0 || header.e_phentsize != sizeof(ElfW(Phdr)) ||
-        (header.e_shnum > 0 && header.e_shentsize != sizeof(ElfW(Shdr))))
-        return "its ELF header is malformed";
-    if (!within(header.e_phoff, (uint64_t)header.e_phnum * sizeof(ElfW(Phdr)), length) ||
-        !within(header.e_shoff, (uint64_t)header.e_shnum * sizeof(ElfW(Shdr)), length) ||
-        !segments_within(bytes, length, &header))
-        return "it is truncated";
-    return NULL;
+        snprintf(reason, KILN__ELF_REASON_SIZE, "it is not a shared object");
+    else if (header.e_phnum == 0)
+        snprintf(reason, KILN__ELF_REASON_SIZE, "it has nothing to load");
+    return reason[0] == '\0';
 }
 
 static void search(const kiln__compiler *compiler, kiln__text *out)
 {
-    const char *path = getenv("PATH");
-    kiln__text_printf(out, "program %s\nPATH %s\n", ((const cc *)compiler)->program, path != NULL ? path : "");
+    kiln__text_printf(out, "program %s\nPATH %s\n", ((const cc *)compiler)->program, kiln__process_path());
 }
 
 static void options(const kiln__compiler *compiler, const kiln__target *target, kiln__text *out)
@@ -140,6 +103,12 @@ static bool make_id(kiln__toolchain *out, const char *banner, const char *machin
     return whole;
 }
 
+/* The system's code in what kiln__process_run gave, for reports; an exit status is none. */
+static int native_code(int rc)
+{
+    return rc < 0 ? -rc : 0;
+}
+
 static kiln_status ask(const cc *self, const char *option, kiln__text *answer, kiln_report *report)
 {
     const char *const argv[] = { self->program, option, NULL };
@@ -148,9 +117,11 @@ static kiln_status ask(const cc *self, const char *option, kiln__text *answer, k
         return kiln__fail_memory(report, KILN__STAGE_COMPILE);
     if (rc == 0 && answer->length > 0)
         return KILN_OK;
-    return kiln__fail(report, KILN_ENOCOMPILER, KILN__STAGE_COMPILE, rc,
-                      "'%s' does not answer %s as a C compiler does (status %d): install gcc or clang, or set KILN_CC",
-                      self->program, option, rc);
+    char reason[64];
+    snprintf(reason, sizeof(reason), "status %d", rc);
+    return kiln__fail(report, KILN_ENOCOMPILER, KILN__STAGE_COMPILE, native_code(rc),
+                      "'%s' does not answer %s as a C compiler does (%s): install gcc or clang, or set KILN_CC",
+                      self->program, option, rc < 0 ? strerrordesc_np(-rc) : reason);
 }
 
 static kiln_status identify_file(const cc *self, kiln__toolchain *toolchain, kiln_report *report)
@@ -176,6 +147,15 @@ static bool same_file(const struct stat *a, const struct stat *b)
            a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
 }
 
+static kiln_status fail_find(const cc *self, int error, kiln_report *report)
+{
+    bool elevated = kiln__trust_is_elevated();
+    const char *where = strchr(self->program, '/') != NULL ? "" : elevated ? " in /usr/bin or /bin" : " on PATH";
+    return kiln__fail(report, KILN_ENOCOMPILER, KILN__STAGE_COMPILE, -error,
+                      "no C compiler '%s'%s: install gcc or clang%s", self->program, where,
+                      elevated ? "; with raised rights the environment names none" : ", or set KILN_CC");
+}
+
 /* Finds the compiler and asks it who it is. The lock is held. A compiler that was replaced since is asked again, so
  * that a long-lived process files nothing under the old one's id. */
 static kiln_status find(cc *self, kiln_report *report)
@@ -185,11 +165,11 @@ static kiln_status find(cc *self, kiln_report *report)
     if (self->known && stat(self->toolchain.path, &stamp) == 0 && same_file(&stamp, &self->stamp))
         return KILN_OK;
     self->known = false;
-    if (kiln__process_find(self->program, toolchain.path, sizeof(toolchain.path)) != 0 ||
-        stat(toolchain.path, &stamp) != 0)
-        return kiln__fail(report, KILN_ENOCOMPILER, KILN__STAGE_COMPILE, 0,
-                          "no C compiler '%s'%s: install gcc or clang, or set KILN_CC", self->program,
-                          strchr(self->program, '/') != NULL ? "" : " on PATH");
+    int error = kiln__process_find(self->program, toolchain.path, sizeof(toolchain.path));
+    if (error == 0 && stat(toolchain.path, &stamp) != 0)
+        error = -errno;
+    if (error != 0)
+        return fail_find(self, error, report);
     kiln_status status = identify_file(self, &toolchain, report);
     if (status != KILN_OK)
         return status;
@@ -225,19 +205,19 @@ static size_t split(char *text, const char **argv, size_t room)
 static kiln_status fail_compile(const cc *self, const kiln__unit *unit, int rc, const char *log, kiln_report *report)
 {
     if (rc == -ETIMEDOUT)
-        return kiln__fail(report, KILN_ECOMPILE, KILN__STAGE_COMPILE, rc, "'%s' did not finish within %d s: %s",
+        return kiln__fail(report, KILN_ECOMPILE, KILN__STAGE_COMPILE, ETIMEDOUT, "'%s' did not finish within %d s: %s",
                           self->program, TIMEOUT_MS / 1000, unit->spec);
     if (rc == -ENOMEM)
         return kiln__fail_memory(report, KILN__STAGE_COMPILE);
     if (rc < 0)
-        return kiln__fail(report, KILN_ENOCOMPILER, KILN__STAGE_COMPILE, rc, "'%s' could not be started (%s)",
+        return kiln__fail(report, KILN_ENOCOMPILER, KILN__STAGE_COMPILE, -rc, "'%s' could not be started (%s)",
                           self->program, strerrordesc_np(-rc));
     kiln__report_set_log(report, log);
     const char *error = strstr(log, "error: ");
     if (error != NULL)
-        return kiln__fail(report, KILN_ECOMPILE, KILN__STAGE_COMPILE, rc, "'%s' refused %s: %.*s", self->program,
+        return kiln__fail(report, KILN_ECOMPILE, KILN__STAGE_COMPILE, 0, "'%s' refused %s: %.*s", self->program,
                           unit->spec, (int)strcspn(error, "\n"), error);
-    return kiln__fail(report, KILN_ECOMPILE, KILN__STAGE_COMPILE, rc, "'%s' ended with status %d for %s: see its log",
+    return kiln__fail(report, KILN_ECOMPILE, KILN__STAGE_COMPILE, 0, "'%s' ended with status %d for %s: see its log",
                       self->program, rc, unit->spec);
 }
 
@@ -257,24 +237,20 @@ static kiln_status run(const cc *self, const kiln__unit *unit, const char *path,
     return rc == 0 ? KILN_OK : fail_compile(self, unit, rc, kiln__text_string(log), report);
 }
 
-static const char *refuse_file(int error, const kiln__image *image)
-{
-    if (error == -EFBIG)
-        return "it is larger than any kernel";
-    return error != 0 ? strerrordesc_np(-error) : kiln__cc_refuse_object(image->binary, image->binary_length);
-}
-
 static kiln_status take_object(const cc *self, const char *path, kiln__image *out, kiln_report *report)
 {
     struct stat status;
+    char reason[KILN__ELF_REASON_SIZE];
     int error =
         kiln__file_read(&out->binary, &out->binary_length, AT_FDCWD, path, O_NOFOLLOW, KILN__ENTRY_MAX_BYTES, &status);
     if (error == -ENOMEM)
         return kiln__fail_memory(report, KILN__STAGE_COMPILE);
-    const char *reason = refuse_file(error, out);
-    if (reason == NULL)
+    if (error != 0)
+        snprintf(reason, sizeof(reason), "%s",
+                 error == -EFBIG ? "it is larger than any kernel" : strerrordesc_np(-error));
+    else if (kiln__cc_check_object(out->binary, out->binary_length, reason))
         return KILN_OK;
-    return kiln__fail(report, KILN_ECOMPILE, KILN__STAGE_COMPILE, error, "'%s' left no usable shared object: %s",
+    return kiln__fail(report, KILN_ECOMPILE, KILN__STAGE_COMPILE, -error, "'%s' left no usable shared object: %s",
                       self->program, reason);
 }
 
@@ -308,7 +284,7 @@ static kiln_status compile(kiln__compiler *compiler, const kiln__unit *unit, kil
         return status;
     int error = kiln__file_make_temporary(directory, sizeof(directory));
     if (error != 0)
-        return kiln__fail(report, KILN_EIO, KILN__STAGE_COMPILE, error,
+        return kiln__fail(report, KILN_EIO, KILN__STAGE_COMPILE, -error,
                           "no temporary directory (%s): set TMPDIR to one that can be written",
                           strerrordesc_np(-error));
     status = compile_in(self, unit, directory, out, report);

@@ -171,9 +171,8 @@ static kiln_status load(kiln_device *device, const kiln__entry *entry, const kil
     *out = NULL;
     if (used_ptx != NULL)
         *used_ptx = false;
-    const char *reason = object == NULL ? "it has no shared object (section 'object')"
-                                        : kiln__cc_refuse_object(object->data, object->length);
-    if (reason != NULL)
+    char reason[KILN__ELF_REASON_SIZE] = "it has no shared object (section 'object')";
+    if (object == NULL || !kiln__cc_check_object(object->data, object->length, reason))
         return kiln__fail(report, KILN_ELOAD, KILN__STAGE_LOAD, 0, "the entry cannot be loaded on the cpu: %s", reason);
     kiln__module *module = kiln__calloc(1, sizeof(*module));
     if (module == NULL)
@@ -271,9 +270,12 @@ static kiln_status time_submissions(kiln_device *device, kiln__submit submit, vo
     uint64_t begin = kiln__cpu_now_ns();
     for (uint32_t i = 0; i < repeats; i++) {
         kiln_status status = submit(data, NULL);
+        /* what was submitted often shares this report and says more */
+        if (status != KILN_OK && (report == NULL || report->status != status))
+            kiln__fail(report, status, KILN__STAGE_DEVICE, 0, "submission %u of %u failed: %s", i + 1, repeats,
+                       kiln_status_text(status));
         if (status != KILN_OK)
-            return kiln__fail(report, status, KILN__STAGE_DEVICE, 0, "submission %u of %u failed: %s", i + 1, repeats,
-                              kiln_status_text(status));
+            return status;
     }
     *out = (double)(kiln__cpu_now_ns() - begin) / 1e6;
     return KILN_OK;

@@ -3,13 +3,11 @@
 #ifndef KILN_BACKEND_CUDA_CUBIN_H
 #define KILN_BACKEND_CUDA_CUBIN_H
 
-#include <stdbool.h>
-#include <stddef.h>
+#include "base/elf.h"
 
-enum { KILN__CUBIN_REASON_SIZE = 128 };
+enum { KILN__CUBIN_REASON_SIZE = KILN__ELF_REASON_SIZE };
 
-/* True if the bytes are a 64-bit little-endian CUDA ELF whose headers, sections and segments all lie within `length`;
- * else `reason` says what is wrong. Bytes need no alignment. Says nothing of what the sections hold. */
+/* kiln__elf_check for a CUDA ELF, whose sections must have names too. Says nothing of what the sections hold. */
 bool kiln__cubin_check(const void *bytes, size_t length, char reason[KILN__CUBIN_REASON_SIZE]);
 
 /* Whether a checked cubin has code for the entry point `name`. */

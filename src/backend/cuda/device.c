@@ -291,7 +291,8 @@ static kiln_status run_timed(kiln__cuda_device *device, const kiln__cuda_call *c
     kiln_status status = KILN__CUDA(call, cuEventRecord, (device->start, device->stream));
     for (uint32_t i = 0; i < repeats && status == KILN_OK; i++) {
         status = submit(data, device->stream);
-        if (status != KILN_OK)
+        /* what was submitted often shares this report and says more */
+        if (status != KILN_OK && (call->report == NULL || call->report->status != status))
             kiln__fail(call->report, status, KILN__STAGE_DEVICE, 0, "%s: the work to be timed failed: %s", call->where,
                        kiln_status_text(status));
     }
@@ -303,7 +304,8 @@ static kiln_status run_timed(kiln__cuda_device *device, const kiln__cuda_call *c
         device->driver->cuStreamSynchronize(device->stream); /* what was queued may use the caller's memory */
     if (status == KILN_OK)
         status = KILN__CUDA(call, cuEventElapsedTime, (&milliseconds, device->start, device->stop));
-    *out = (double)milliseconds;
+    if (status == KILN_OK)
+        *out = (double)milliseconds;
     return status;
 }
 
@@ -313,7 +315,6 @@ kiln_status kiln__cuda_time(kiln_device *base, kiln__submit submit, void *data, 
     kiln__cuda_device *device = (kiln__cuda_device *)base;
     kiln__cuda_call call = device_call(device, report);
     kiln__cuda_scope scope;
-    *out = 0;
     kiln_status status = kiln__cuda_enter(&scope, device, &call);
     if (status != KILN_OK)
         return status;

@@ -99,11 +99,12 @@ static kiln_status fail_attempt(const kiln__cuda_call *call, const attempt *trie
     return kiln__cuda_result(call, tried->call, tried->code);
 }
 
+/* An intact image for another GPU or driver is KILN_ETARGET: compiling it again would give the same. */
 static kiln_status fail_cubin_only(const kiln__cuda_call *call, const char *target, const attempt *tried)
 {
     char words[192];
     kiln__cuda_describe(call->driver, tried->code, words, sizeof(words));
-    return kiln__fail(call->report, KILN_ELOAD, call->stage, (int)tried->code,
+    return kiln__fail(call->report, KILN_ETARGET, call->stage, (int)tried->code,
                       "%s is %s and does not take this cubin: %s failed: %s: build for target %s", call->where, target,
                       tried->call, words, target);
 }
@@ -113,7 +114,7 @@ static kiln_status fail_both(const kiln__cuda_call *call, const char *target, co
     char first[192], second[192];
     kiln__cuda_describe(call->driver, cubin->code, first, sizeof(first));
     kiln__cuda_describe(call->driver, ptx->code, second, sizeof(second));
-    return kiln__fail(call->report, call->failure, call->stage, (int)ptx->code,
+    return kiln__fail(call->report, KILN_ETARGET, call->stage, (int)ptx->code,
                       "%s (%s) takes neither the cubin nor the PTX: %s failed: %s; %s: build for target %s, with an "
                       "NVRTC no newer than the driver",
                       call->where, target, ptx->call, first, second, target);

@@ -198,13 +198,14 @@ void kiln__nvrtc_search(const char *path, kiln__text *out)
 {
     if (path != NULL) {
         kiln__text_printf(out, "path %s\n", path);
-        append_file(out, path);
-        if (strchr(path, '/') != NULL)
+        if (strchr(path, '/') != NULL) {
+            append_file(out, path);
             return;
+        }
     }
     append_file(out, "/etc/ld.so.cache");
     Dl_serinfo *directories = loader_directories();
-    for (int i = 0; i < SONAMES; i++) {
+    for (int i = 0; i < (path != NULL ? 1 : SONAMES); i++) {
         const char *name = path != NULL ? path : sonames[i];
         for (unsigned k = 0; directories != NULL && k < directories->dls_cnt; k++) {
             kiln__text file = { 0 };
@@ -224,11 +225,12 @@ kiln_status kiln__nvrtc_result(const kiln__nvrtc *nvrtc, const char *function, k
     if (code == KILN__NVRTC_SUCCESS)
         return KILN_OK;
     const char *text = nvrtc->nvrtcGetErrorString(code);
+    if (text == NULL)
+        text = "an unknown error";
     if (code == KILN__NVRTC_ERROR_BUILTIN_OPERATION_FAILURE)
         return kiln__fail(report, KILN_ENOCOMPILER, KILN__STAGE_COMPILE, (int)code,
                           "%s failed: %s (%u): put libnvrtc-builtins.so.%d.%d beside %s", function, text, code,
                           nvrtc->major, nvrtc->minor, nvrtc->path);
     kiln_status status = code == KILN__NVRTC_ERROR_OUT_OF_MEMORY ? KILN_ENOMEM : KILN_ECOMPILE;
-    return kiln__fail(report, status, KILN__STAGE_COMPILE, (int)code, "%s failed: %s (%u)", function,
-                      text != NULL ? text : "an unknown error", code);
+    return kiln__fail(report, status, KILN__STAGE_COMPILE, (int)code, "%s failed: %s (%u)", function, text, code);
 }
