@@ -1,5 +1,6 @@
 /* What somebody else has put in the way, at each level of the cache's path: it is not used, not followed, not changed and
- * never waited for; the caller gets a right kernel, and the store works again when it is gone. */
+ * never waited for; the caller gets a right kernel, and the store works again when it is gone. A purge takes away what
+ * would be refused as an entry or a shard, and nothing that it stands for. */
 #include "fault/figures.h"
 #include "fault/stand_in.h"
 #include "support/suites.h"
@@ -103,8 +104,17 @@ static bool put_in_the_way(plant what, const char *path)
     }
 }
 
+static bool is_there(const char *path)
+{
+    struct stat status;
+    return lstat(path, &status) == 0;
+}
+
+/* After a purge the place may be empty already; an entry that was itself refused is then gone for good. */
 static void take_away(plant what, const char *path)
 {
+    if (what != HARD_LINK && is_in_place(what) && !is_there(path))
+        return;
     if (what == FOREIGN) {
         ck_assert_int_eq(lchown(path, geteuid(), getegid()), 0);
     } else if (what == GROUP_WRITABLE || what == WORLD_WRITABLE) {
@@ -112,7 +122,7 @@ static void take_away(plant what, const char *path)
         ck_assert_int_eq(stat(path, &status), 0);
         ck_assert_int_eq(chmod(path, status.st_mode & 0755), 0);
     } else if (what == HARD_LINK) {
-        ck_assert_int_eq(unlink(aside), 0);
+        ck_assert_int_eq(is_there(path) ? unlink(aside) : rename(aside, path), 0);
     } else {
         kiln_test_temp_remove(path);
         ck_assert_int_eq(rename(aside, path), 0);
@@ -159,7 +169,6 @@ static kiln_source get_right_kernel(const kiln_options *options, kiln_stats *sta
     kiln_release(kernel);
     *stats = kiln_test_stats(service);
     kiln_cache_visit(service, ignore_entry, NULL, NULL);
-    kiln_cache_purge(service, 1, NULL, NULL);
     kiln_close(service);
     return info.source;
 }
@@ -170,12 +179,30 @@ static bool is_harmless(plant what, level where)
     return where == TAG || (where == ROOT && what == LINK);
 }
 
+/* What a purge of all that would be refused takes away: an entry, and what is no directory in the place of a shard. */
+static bool is_purged(plant what, level where)
+{
+    return where == ENTRY || (where == SHARD && !is_in_place(what));
+}
+
+static void check_purge(const kiln_options *options, plant what, level where, const char *path)
+{
+    uint64_t removed = 0;
+    kiln_service *service = kiln_test_open(options);
+    kiln_status status = kiln_cache_purge(service, 1, &removed, NULL);
+    kiln_close(service);
+    ck_assert_msg(is_there(path) != is_purged(what, where), "%s in place of %s: a purge %s it", plant_names[what],
+                  level_names[where], is_there(path) ? "left" : "took");
+    ck_assert_uint_eq(removed, is_purged(what, where));
+    ck_assert(status == KILN_OK || !is_purged(what, where));
+}
+
 static void check_one(const kiln_options *options, plant what, level where, uint64_t *refusals)
 {
     char path[PATH_SIZE];
     kiln_stats stats;
     path_of(path, where);
-    const char *untouched = is_in_place(what) ? path : aside;
+    const char *untouched = is_in_place(what) && what != HARD_LINK ? path : aside;
     uint64_t before = fingerprint(untouched);
     log_seen = (kiln_test_log){ 0 };
     kiln_source source = get_right_kernel(options, &stats);
@@ -190,6 +217,10 @@ static void check_one(const kiln_options *options, plant what, level where, uint
     }
     ck_assert_msg(fingerprint(untouched) == before, "%s in place of %s: what it hides was changed", plant_names[what],
                   level_names[where]);
+    check_purge(options, what, where, path);
+    if (is_there(untouched))
+        ck_assert_msg(fingerprint(untouched) == before, "%s in place of %s: a purge changed what it hides",
+                      plant_names[what], level_names[where]);
 }
 
 START_TEST(test_planted__objects_at_every_level)
@@ -221,6 +252,8 @@ START_TEST(test_planted__objects_at_every_level)
                 LEFT_OUT("planted: %s in place of %s: not permitted here", plant_names[what], level_names[where]);
             }
             take_away((plant)what, path);
+            if (!is_there(path))
+                ck_assert_int_eq(get_right_kernel(&options, &stats), KILN_SOURCE_COMPILED);
             ck_assert_msg(get_right_kernel(&options, &stats) == KILN_SOURCE_DISK,
                           "no hit after %s in place of %s was taken away", plant_names[what], level_names[where]);
             ck_assert_uint_eq(stats.store_untrusted + stats.store_errors + stats.store_damaged, 0);
