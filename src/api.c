@@ -168,6 +168,10 @@ const char *kiln_source_name(kiln_source source)
         return "disk";
     case KILN_SOURCE_COMPILED:
         return "compiled";
+    case KILN_SOURCE_PACK:
+        return "pack";
+    case KILN_SOURCE_SHARED:
+        return "shared";
     }
     return "unknown";
 }
@@ -226,6 +230,19 @@ kiln_status kiln_build(kiln_artifact **out, kiln_service *service, const kiln_sp
     if (service == NULL || spec == NULL)
         return refuse(report, KILN__STAGE_COMPILE, "service and spec must not be NULL");
     return kiln__service_build(service, spec, out, report);
+}
+
+kiln_status kiln_probe(kiln_source *out, kiln_service *service, const kiln_spec *spec, kiln_report *report)
+{
+    kiln_source source = (kiln_source)0;
+    if (out != NULL)
+        *out = source;
+    if (service == NULL || spec == NULL)
+        return refuse(report, KILN__STAGE_SPEC, "service and spec must not be NULL");
+    kiln_status status = kiln__service_probe(service, spec, &source, report);
+    if (status == KILN_OK && out != NULL)
+        *out = source;
+    return status;
 }
 
 void kiln_artifact_free(kiln_artifact *artifact)

@@ -1,5 +1,6 @@
 /* The public functions that list and inspect: ops, templates, the store, the doctor. */
 #include "base/alloc.h"
+#include "service/cache.h"
 #include "service/doctor.h"
 #include <errno.h>
 #include <string.h>
@@ -54,44 +55,11 @@ typedef struct visit {
     void *data;
 } visit;
 
-static const char *section_text(const kiln__entry *entry, const char *name)
-{
-    const kiln__section *section = entry != NULL ? kiln__entry_find(entry, name) : NULL;
-    return section != NULL ? section->data : "";
-}
-
-static const char *kind_name(const kiln__entry *entry)
-{
-    if (entry == NULL)
-        return "";
-    return entry->kind == KILN__ENTRY_KERNEL ? "kernel" : "toolchain";
-}
-
 static int show_item(void *data, const kiln__store_item *item)
 {
     const visit *v = data;
-    const kiln__entry *entry = item->entry;
-    kiln_entry_info info = {
-        .size = sizeof(info),
-        .path = item->path,
-        .spec = section_text(entry, "spec"),
-        .toolchain = entry == NULL                       ? ""
-                     : entry->kind == KILN__ENTRY_KERNEL ? entry->key.toolchain
-                                                         : section_text(entry, "id"),
-        .kind = kind_name(entry),
-        .bytes = item->bytes,
-        .status = entry != NULL     ? KILN_OK
-                  : item->untrusted ? KILN_EINVAL
-                                    : KILN_EIO,
-        .problem = item->problem,
-    };
+    kiln_entry_info info = kiln__cache_describe(item);
     return v->fn(v->data, &info);
-}
-
-static kiln_status refuse_store(const kiln_service *service, kiln_report *report)
-{
-    return kiln__fail(report, KILN_ENOENT, KILN__STAGE_STORE, 0, "there is no directory store: %s",
-                      service->cache_problem[0] != '\0' ? service->cache_problem : "it is switched off");
 }
 
 kiln_status kiln_cache_visit(kiln_service *service, kiln_entry_fn fn, void *data, kiln_report *report)
@@ -99,8 +67,9 @@ kiln_status kiln_cache_visit(kiln_service *service, kiln_entry_fn fn, void *data
     visit v = { fn, data };
     if (service == NULL || fn == NULL)
         return kiln__fail(report, KILN_EINVAL, KILN__STAGE_STORE, 0, "service and fn must not be NULL");
-    if (service->disk == NULL)
-        return refuse_store(service, report);
+    kiln_status status = kiln__cache_need_disk(service, report);
+    if (status != KILN_OK)
+        return status;
     int error = kiln__disk_store_visit(service->disk, show_item, &v);
     if (error < 0)
         return kiln__fail(report, KILN_EIO, KILN__STAGE_STORE, -error, "cannot read the store in %s: %s",
@@ -116,8 +85,9 @@ kiln_status kiln_cache_purge(kiln_service *service, int refused_only, uint64_t *
         *removed = 0;
     if (service == NULL)
         return kiln__fail(report, KILN_EINVAL, KILN__STAGE_STORE, 0, "service must not be NULL");
-    if (service->disk == NULL)
-        return refuse_store(service, report);
+    kiln_status status = kiln__cache_need_disk(service, report);
+    if (status != KILN_OK)
+        return status;
     int error = kiln__disk_store_purge(service->disk, refused_only != 0, &count, problem, sizeof(problem));
     if (removed != NULL)
         *removed = count;
@@ -125,6 +95,50 @@ kiln_status kiln_cache_purge(kiln_service *service, int refused_only, uint64_t *
         return kiln__fail(report, KILN_EIO, KILN__STAGE_STORE, -error,
                           "cannot remove %s; check its owner and mode, or remove it by hand", problem);
     return KILN_OK;
+}
+
+/* Hands out a struct to a caller whose header may know fewer fields than ours; NULL wants none. */
+static void hand_out(void *out, const void *full, size_t full_size)
+{
+    size_t size;
+    if (out == NULL)
+        return;
+    memcpy(&size, out, sizeof(size));
+    if (size > full_size)
+        size = full_size;
+    if (size > sizeof(size))
+        memcpy((char *)out + sizeof(size), (const char *)full + sizeof(size), size - sizeof(size));
+}
+
+kiln_status kiln_cache_trim(kiln_service *service, uint64_t bytes, uint64_t files, kiln_trim *out, kiln_report *report)
+{
+    kiln_trim full = { .size = sizeof(full) };
+    if (service == NULL)
+        return kiln__fail(report, KILN_EINVAL, KILN__STAGE_STORE, 0, "service must not be NULL");
+    kiln_status status = kiln__cache_trim(service, bytes, files, &full, report);
+    hand_out(out, &full, sizeof(full));
+    return status;
+}
+
+kiln_status kiln_cache_export(kiln_service *service, const char *path, kiln_keep_fn keep, void *data,
+                              kiln_transfer *out, kiln_report *report)
+{
+    kiln_transfer full = { .size = sizeof(full) };
+    if (service == NULL || path == NULL)
+        return kiln__fail(report, KILN_EINVAL, KILN__STAGE_STORE, 0, "service and path must not be NULL");
+    kiln_status status = kiln__cache_export(service, path, keep, data, &full, report);
+    hand_out(out, &full, sizeof(full));
+    return status;
+}
+
+kiln_status kiln_cache_import(kiln_service *service, const char *path, kiln_transfer *out, kiln_report *report)
+{
+    kiln_transfer full = { .size = sizeof(full) };
+    if (service == NULL || path == NULL)
+        return kiln__fail(report, KILN_EINVAL, KILN__STAGE_STORE, 0, "service and path must not be NULL");
+    kiln_status status = kiln__cache_import(service, path, &full, report);
+    hand_out(out, &full, sizeof(full));
+    return status;
 }
 
 const char *kiln_cache_dir(const kiln_service *service)

@@ -60,7 +60,8 @@ extern "C" {
     X(EOVERLAP, -13, "output and input partly overlap")                       \
     X(EALIGN, -14, "a pointer is not aligned to its elements")                \
     X(EIO, -15, "input or output error")                                      \
-    X(ENOENT, -16, "not found")
+    X(ENOENT, -16, "not found")                                               \
+    X(ESTRICT, -17, "strict mode refuses to compile")
 
 typedef enum kiln_status {
     KILN_OK = 0,
@@ -122,15 +123,25 @@ typedef struct kiln_options {
     kiln_log_fn log;       /* NULL: no log */
     void *log_data;
     kiln_log_level log_level; /* lines above this level are not made; 0: KILN_LOG, else KILN_LOG_WARN */
+    const char *packs;        /* packs to read, paths with ':' between, asked in this order; NULL: KILN_PACKS */
+    const char *shared_dir;   /* a store that others fill, only read; NULL: KILN_SHARED_DIR */
+    uint64_t cache_bytes;     /* cap of the user's store; 0: KILN_CACHE_BYTES, else 4 GiB; UINT64_MAX: none */
+    uint64_t cache_files;     /* its cap in entries; 0: 262144; UINT64_MAX: none */
+    const char *record;       /* file to which each distinct spec asked for is added, see docs/spec.md; NULL:
+                                 KILN_RECORD, else none; "" is none */
+    int strict;               /* 1: what would have to be compiled is refused with KILN_ESTRICT; -1: it is compiled;
+                                 0: KILN_STRICT, else -1 */
 } kiln_options;
 
-#define KILN_OPTIONS_INIT                                                                    \
-    {                                                                                        \
-        sizeof(kiln_options), NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL, (kiln_log_level)0 \
+#define KILN_OPTIONS_INIT                                                                                             \
+    {                                                                                                                 \
+        sizeof(kiln_options), NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL, (kiln_log_level)0, NULL, NULL, 0, 0, NULL, \
+            0                                                                                                         \
     }
 
 /* Makes a service. Touches no GPU, opens no driver and no compiler: those are found when first needed. A cache
- * directory that cannot be used is not an error: it is logged once and the service works without it.
+ * directory that cannot be used is not an error, nor is a pack or a shared directory: it is logged once and the service
+ * works without it.
  * Errors: KILN_EINVAL (a field that cannot be right), KILN_ENOMEM. */
 KILN_API KILN_MUST_USE kiln_status kiln_open(kiln_service **out, const kiln_options *options, kiln_report *report);
 
@@ -153,11 +164,16 @@ typedef struct kiln_stats {
     uint64_t store_damaged;   /* entries refused: checksum, length, format or key did not match */
     uint64_t store_untrusted; /* entries refused: foreign owner, link, special file, writable by others */
     uint64_t store_errors;    /* reads and writes that failed: no space, no permission, ... */
+    uint64_t hits_pack;       /* answered by a pack */
+    uint64_t hits_shared;     /* answered by the shared directory */
+    uint64_t evictions;       /* entries removed from the directory store to keep it within its caps */
+    uint64_t strict_refusals; /* compiles that strict mode refused */
+    uint64_t record_errors;   /* specs that could not be added to the record */
 } kiln_stats;
 
-#define KILN_STATS_INIT                                        \
-    {                                                          \
-        sizeof(kiln_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 \
+#define KILN_STATS_INIT                                                       \
+    {                                                                         \
+        sizeof(kiln_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 \
     }
 
 /* Copies the counters into *out, whose size field must be set. Any thread; the counters are read one by one. */
@@ -213,10 +229,12 @@ typedef struct kiln_kernel kiln_kernel;
 typedef enum kiln_source {
     KILN_SOURCE_MEMORY = 1, /* the memory store */
     KILN_SOURCE_DISK,       /* the directory store */
-    KILN_SOURCE_COMPILED    /* compiled */
+    KILN_SOURCE_COMPILED,   /* compiled for this request */
+    KILN_SOURCE_PACK,       /* a pack */
+    KILN_SOURCE_SHARED      /* the shared directory */
 } kiln_source;
 
-/* "memory", "disk" or "compiled". A static string; any thread. */
+/* "memory", "disk", "compiled", "pack" or "shared". A static string; any thread. */
 KILN_API const char *kiln_source_name(kiln_source source);
 
 /* Gets the kernel of a spec for the service's default device, or for the cpu where the spec says target=cpu. Fields
@@ -225,8 +243,8 @@ KILN_API const char *kiln_source_name(kiln_source source);
  * The caller owns one reference; see kiln_release. The service keeps one of its own until kiln_close, so that the next
  * get of an equal spec finds the kernel (about 0.1 microseconds). `spec` is borrowed and not changed.
  * Errors: those of kiln_spec_parse, KILN_ETARGET (also: the kernel is for another GPU), KILN_ENODRIVER, KILN_ENODEVICE,
- * KILN_ENOCOMPILER, KILN_ECOMPILE, KILN_ELOAD, KILN_EDEVICE, KILN_EIO (no room for the compiler's files), KILN_ENOMEM. A
- * fault of a store is never an error. */
+ * KILN_ENOCOMPILER, KILN_ECOMPILE, KILN_ELOAD, KILN_EDEVICE, KILN_EIO (no room for temporary files), KILN_ESTRICT (strict
+ * mode, and it would have to be compiled), KILN_ENOMEM. A fault of a store is never an error. */
 KILN_API KILN_MUST_USE kiln_status kiln_get(kiln_kernel **out, kiln_service *service, const kiln_spec *spec,
                                             kiln_report *report);
 
@@ -278,6 +296,14 @@ typedef struct kiln_artifact kiln_artifact;
  * Errors: those of kiln_get, but for KILN_ELOAD. */
 KILN_API KILN_MUST_USE kiln_status kiln_build(kiln_artifact **out, kiln_service *service, const kiln_spec *spec,
                                               kiln_report *report);
+
+/* Looks for a spec in the stores without compiling or loading anything: *out (may be NULL) tells which store had it,
+ * whole and undamaged. Loaded kernels are not looked at. Finds what a strict service finds: where the compiler that is
+ * here cannot be named without a compile, and where there is none, what any compiler made counts. The target is
+ * chosen as for kiln_build. Any thread.
+ * Errors: those of kiln_spec_parse, KILN_ENOENT (it would have to be compiled), KILN_ENODRIVER, KILN_ENODEVICE,
+ * KILN_ENOMEM. */
+KILN_API kiln_status kiln_probe(kiln_source *out, kiln_service *service, const kiln_spec *spec, kiln_report *report);
 
 /* Frees an artifact. NULL is allowed. */
 KILN_API void kiln_artifact_free(kiln_artifact *artifact);
@@ -419,6 +445,46 @@ KILN_API kiln_status kiln_cache_visit(kiln_service *service, kiln_entry_fn fn, v
  * Errors: KILN_ENOENT (the service has no directory store), KILN_EIO (something could not be removed: the report names
  * the first such path and the reason; the rest was removed). */
 KILN_API kiln_status kiln_cache_purge(kiln_service *service, int refused_only, uint64_t *removed, kiln_report *report);
+
+typedef struct kiln_trim {
+    size_t size; /* sizeof(kiln_trim): set by the caller */
+    uint64_t removed, removed_bytes;
+    uint64_t kept, kept_bytes; /* bytes count in blocks of 4 KiB */
+} kiln_trim;
+
+/* Removes the least recently used entries of the directory store until at most `bytes` and `files` are left, 0 meaning the
+ * service's caps, and what killed writers left behind. Looks at every file, but reads none; other processes may be using
+ * the store. The store also keeps its caps by itself: this is for less than these, or for now. *out may be NULL.
+ * Errors: KILN_ENOENT (the service has no directory store), KILN_EIO (something could not be removed). */
+KILN_API kiln_status kiln_cache_trim(kiln_service *service, uint64_t bytes, uint64_t files, kiln_trim *out,
+                                     kiln_report *report);
+
+/* Whether an export takes an entry: non-zero does. The entry is borrowed for the call. */
+typedef int (*kiln_keep_fn)(void *data, const kiln_entry_info *entry);
+
+typedef struct kiln_transfer {
+    size_t size;      /* sizeof(kiln_transfer): set by the caller */
+    uint64_t entries; /* written into the pack, or added to the store */
+    uint64_t bytes;   /* of the pack, or of what was added */
+    uint64_t present; /* of an import: were there already, and stay */
+    uint64_t damaged; /* refused */
+    uint64_t
+        skipped; /* belong to the machine that made them (the cpu's kernels, what is known of a compiler's file), or are
+                         too large for the store */
+} kiln_transfer;
+
+/* Writes the kernels of the directory store that `keep` takes (NULL: all) into one file, a pack. Equal entries make equal
+ * bytes. An older file of that name is replaced at once when the new one is whole. *out may be NULL.
+ * Errors: KILN_EINVAL (`path` is no place for a file), KILN_ENOENT (no directory store), KILN_EIO, KILN_ENOMEM. */
+KILN_API kiln_status kiln_cache_export(kiln_service *service, const char *path, kiln_keep_fn keep, void *data,
+                                       kiln_transfer *out, kiln_report *report);
+
+/* Puts the kernels of a pack into the directory store. The file must be the user's own or root's and writable by nobody
+ * else; each entry is checked whole, and a damaged one is left out and counted. *out may be NULL.
+ * Errors: KILN_EINVAL (not a pack that can be used), KILN_ENOENT (no directory store), KILN_EIO (a write failed; what was
+ * added before stays), KILN_ENOMEM. */
+KILN_API kiln_status kiln_cache_import(kiln_service *service, const char *path, kiln_transfer *out,
+                                       kiln_report *report);
 
 /* The directory in use, or "" if there is none; borrowed, valid until kiln_close. */
 KILN_API const char *kiln_cache_dir(const kiln_service *service);

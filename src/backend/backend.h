@@ -61,7 +61,8 @@ typedef struct kiln__backend_vtable {
 
     /* Loads an entry's binary. *used_ptx is set if the driver had to translate PTX. The entry may go away afterwards.
      * KILN_ETARGET: an intact image that this device or driver does not take; KILN_ELOAD: the image is damaged, or
-     * the driver failed in another way; KILN_EDEVICE: the device is lost. */
+     * the driver failed in another way; KILN_EDEVICE: the device is lost; KILN_EIO, KILN_ENOMEM: what loading needs is
+     * not there. */
     kiln_status (*load)(kiln_device *device, const kiln__entry *entry, const kiln__rule *rule, kiln__module **out,
                         bool *used_ptx, kiln_report *report);
     void (*unload)(kiln__module *module);

@@ -88,50 +88,98 @@ static kiln_status make(kiln__builder *builder, const kiln__unit *unit, bool pub
     return status;
 }
 
-/* With no compiler to ask, any toolchain's entry will do: the empty toolchain in `key` finds the newest. */
-static bool take_any(kiln__builder *builder, const kiln__unit *unit, const kiln__key *key, kiln__built *out)
+/* What is looked for, and the key it is found under. */
+typedef struct request {
+    const kiln__unit *unit;
+    bool fresh; /* not in the stores */
+    bool any;   /* any toolchain's will do where only a compile would tell which one is here */
+    kiln__key key;
+    kiln__text text;
+} request;
+
+static kiln_status make_key(const kiln__builder *builder, request *wanted, kiln_report *report)
 {
-    out->blob = kiln__tiers_get(builder->tiers, key, &out->tier);
-    if (out->blob == NULL)
-        return false;
-    kiln__log_line(builder->log, KILN_LOG_INFO, "no compiler: using what %s made of %s", out->blob->entry.key.toolchain,
-                   unit->spec);
-    return true;
+    kiln__compiler *compiler = builder->toolchains.compiler;
+    kiln__text options = { 0 };
+    compiler->vtable->options(compiler, &wanted->unit->target, &options);
+    kiln_status status = options.failed
+                             ? KILN_ENOMEM
+                             : kiln__key_make(&wanted->key, &wanted->text, wanted->unit, kiln__text_string(&options));
+    kiln__text_fini(&options);
+    return status == KILN_OK ? KILN_OK : kiln__fail_memory(report, KILN__STAGE_COMPILE);
+}
+
+/* A compiler that tells its id only by compiling is asked with something tiny where a store has this very unit of some
+ * toolchain, a pack for instance: it may well be this one's. An empty cache costs no compile more. */
+static void identify_if_worthwhile(kiln__builder *builder, kiln__key *key)
+{
+    kiln__compiler *compiler = builder->toolchains.compiler;
+    kiln__toolchain toolchain;
+    kiln__blob *some = kiln__tiers_get(builder->tiers, key, NULL);
+    if (some != NULL && compiler->vtable->identify(compiler, &toolchain, NULL) == KILN_OK) {
+        kiln__toolchains_learn(&builder->toolchains, toolchain.id);
+        memcpy(key->toolchain, toolchain.id, sizeof(key->toolchain));
+    }
+    kiln__blob_release(some);
+}
+
+/* Looks in the stores: out->blob stays NULL if there is nothing. Fails if there is then no compiler either. With no
+ * compiler to ask, any toolchain's entry will do: the empty toolchain in the key finds the newest. */
+static kiln_status locate(kiln__builder *builder, request *wanted, kiln__built *out, kiln_report *report)
+{
+    kiln_report missing = KILN_REPORT_INIT;
+    kiln__toolchain toolchain;
+    kiln_status status = make_key(builder, wanted, report);
+    if (status != KILN_OK)
+        return status;
+    status = kiln__toolchains_get(&builder->toolchains, &toolchain, &missing);
+    if (status == KILN_OK)
+        memcpy(wanted->key.toolchain, toolchain.id, sizeof(wanted->key.toolchain));
+    if (status == KILN_OK && wanted->key.toolchain[0] == '\0' && !wanted->fresh && !wanted->any)
+        identify_if_worthwhile(builder, &wanted->key);
+    bool named = wanted->key.toolchain[0] != '\0';
+    if (!wanted->fresh && (named || status != KILN_OK || wanted->any))
+        out->blob = kiln__tiers_get(builder->tiers, &wanted->key, &out->tier);
+    if (out->blob == NULL && status != KILN_OK)
+        kiln__report_move(report, &missing);
+    if (out->blob != NULL && !named)
+        kiln__log_line(builder->log, KILN_LOG_INFO, "%s: using what %s made of %s",
+                       status != KILN_OK ? "no compiler" : "this compiler is not known yet",
+                       out->blob->entry.key.toolchain, wanted->unit->spec);
+    kiln_report_clear(&missing);
+    return out->blob != NULL ? KILN_OK : status;
+}
+
+static kiln_status refuse(kiln__builder *builder, const kiln__unit *unit, kiln_report *report)
+{
+    atomic_fetch_add(&builder->refusals, 1);
+    return kiln__fail(report, KILN_ESTRICT, KILN__STAGE_COMPILE, 0,
+                      "not in the stores, and strict mode compiles nothing: run kiln warm '%s'%s", unit->spec,
+                      builder->strict);
 }
 
 kiln_status kiln__builder_build(kiln__builder *builder, const kiln__unit *unit, bool fresh, kiln__built *out,
                                 kiln_report *report)
 {
-    kiln__compiler *compiler = builder->toolchains.compiler;
-    kiln__text options = { 0 }, text = { 0 };
-    kiln_report missing = KILN_REPORT_INIT;
-    kiln__toolchain toolchain;
-    kiln__key key;
+    request wanted = { .unit = unit, .fresh = fresh, .any = builder->strict != NULL };
     memset(out, 0, sizeof(*out));
+    kiln_status status = locate(builder, &wanted, out, report);
+    if (out->blob == NULL && builder->strict != NULL && (status == KILN_OK || status == KILN_ENOCOMPILER))
+        status = refuse(builder, unit, report);
+    else if (out->blob == NULL && status == KILN_OK)
+        status = make(builder, unit, !fresh, &wanted.key, &wanted.text, out, report);
+    kiln__text_fini(&wanted.text);
+    return status;
+}
 
-    compiler->vtable->options(compiler, &unit->target, &options);
-    kiln_status status = options.failed ? KILN_ENOMEM : kiln__key_make(&key, &text, unit, kiln__text_string(&options));
-    if (status != KILN_OK) {
-        status = kiln__fail_memory(report, KILN__STAGE_COMPILE);
-        goto done;
-    }
-    status = kiln__toolchains_get(&builder->toolchains, &toolchain, &missing);
-    if (status != KILN_OK) {
-        if (!fresh && take_any(builder, unit, &key, out))
-            status = KILN_OK;
-        else
-            kiln__report_move(report, &missing);
-        goto done;
-    }
-    memcpy(key.toolchain, toolchain.id, sizeof(key.toolchain));
-    if (!fresh && key.toolchain[0] != '\0')
-        out->blob = kiln__tiers_get(builder->tiers, &key, &out->tier);
-    if (out->blob == NULL)
-        status = make(builder, unit, !fresh, &key, &text, out, report);
-done:
-    kiln_report_clear(&missing);
-    kiln__text_fini(&options);
-    kiln__text_fini(&text);
+kiln_status kiln__builder_find(kiln__builder *builder, const kiln__unit *unit, kiln__built *out, kiln_report *report)
+{
+    request wanted = { .unit = unit, .any = true };
+    memset(out, 0, sizeof(*out));
+    kiln_status status = locate(builder, &wanted, out, report);
+    if (out->blob == NULL && (status == KILN_OK || status == KILN_ENOCOMPILER))
+        status = kiln__fail(report, KILN_ENOENT, KILN__STAGE_STORE, 0, "not in the stores: %s", unit->spec);
+    kiln__text_fini(&wanted.text);
     return status;
 }
 

@@ -10,7 +10,8 @@ typedef struct kiln__builder {
     kiln__toolchains toolchains;
     kiln__tiers *tiers;
     const kiln__log *log;
-    atomic_uint_least64_t compiles, failures, compile_ns;
+    const char *strict; /* NULL: compile; else refuse to, and put this after the kiln warm line; borrowed, set once */
+    atomic_uint_least64_t compiles, failures, compile_ns, refusals;
 } kiln__builder;
 
 /* What came of it. Release with kiln__built_fini. */
@@ -27,10 +28,14 @@ void kiln__builder_fini(kiln__builder *builder); /* closes the compiler */
 
 /* Finds or makes the entry of a unit. `fresh` leaves the stores alone: what they had did not load, and what comes of
  * it has yet to prove that it does (kiln__builder_replace). Where there is no compiler, takes what the newest toolchain
- * left in the stores. KILN_ENOCOMPILER, KILN_ECOMPILE, KILN_ETARGET, KILN_ENOMEM. */
+ * left in the stores. KILN_ENOCOMPILER, KILN_ECOMPILE, KILN_ETARGET, KILN_ENOMEM; KILN_ESTRICT, counted, instead of
+ * compiling where that is refused. */
 kiln_status kiln__builder_build(kiln__builder *builder, const kiln__unit *unit, bool fresh, kiln__built *out,
                                 kiln_report *report);
 void kiln__built_fini(kiln__built *built);
+
+/* Finds the entry of a unit as a strict build would, and never compiles. KILN_ENOENT, KILN_ENOMEM. */
+kiln_status kiln__builder_find(kiln__builder *builder, const kiln__unit *unit, kiln__built *out, kiln_report *report);
 
 /* Puts a fresh entry in the place of the stored one. */
 void kiln__builder_replace(kiln__builder *builder, const kiln__built *built);

@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/text.h"
 #include <dlfcn.h>
+#include <errno.h>
 #include <link.h>
 #include <stdlib.h>
 
@@ -38,6 +39,7 @@ kiln__dylib *kiln__dylib_open(const char *const *names, char *error, size_t size
     kiln__dylib *library = kiln__calloc(1, sizeof *library);
     if (!library) {
         kiln__text_copy(error, size, "out of memory");
+        errno = ENOMEM;
         return NULL;
     }
     library->handle = open_first(names, &reasons);
@@ -49,6 +51,8 @@ kiln__dylib *kiln__dylib_open(const char *const *names, char *error, size_t size
         library = NULL;
     }
     kiln__text_fini(&reasons);
+    if (!library)
+        errno = ENOENT;
     return library;
 }
 

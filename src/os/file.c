@@ -1,6 +1,7 @@
 #include "os/file.h"
 
 #include "base/alloc.h"
+#include "os/syscalls.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -13,22 +14,27 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { UNIQUE_SIZE = 24, ATTEMPTS = 16 };
+enum { UNIQUE_SIZE = KILN__FILE_UNIQUE, ATTEMPTS = 16 };
 
-static int open_at(int dir, const char *name, int flags)
+static int open_mode(int dir, const char *name, int flags, mode_t mode)
 {
     int fd;
     do
-        fd = openat(dir, name, flags | O_CLOEXEC, 0600);
+        fd = kiln__sys_openat(dir, name, flags | O_CLOEXEC, mode);
     while (fd < 0 && errno == EINTR);
     return fd < 0 ? -errno : fd;
+}
+
+static int open_at(int dir, const char *name, int flags)
+{
+    return open_mode(dir, name, flags, 0600);
 }
 
 static int read_all(int fd, char *bytes, size_t length)
 {
     size_t done = 0;
     while (done < length) {
-        ssize_t count = read(fd, bytes + done, length - done);
+        ssize_t count = kiln__sys_read(fd, bytes + done, length - done);
         if (count < 0 && errno != EINTR)
             return -errno;
         if (count == 0)
@@ -41,7 +47,7 @@ static int read_all(int fd, char *bytes, size_t length)
 
 static int read_open_file(void **out, size_t *length, int fd, size_t limit, struct stat *status)
 {
-    if (fstat(fd, status))
+    if (kiln__sys_fstat(fd, status))
         return -errno;
     if (!S_ISREG(status->st_mode))
         return -EINVAL;
@@ -71,15 +77,37 @@ int kiln__file_read(void **out, size_t *length, int dir, const char *name, int f
     if (fd < 0)
         return fd;
     int error = read_open_file(out, length, fd, limit, status);
-    close(fd);
+    kiln__sys_close(fd);
     return error;
+}
+
+int kiln__file_read_some(int fd, void *out, size_t size, uint64_t offset, size_t *length)
+{
+    *length = 0;
+    while (*length < size) {
+        ssize_t count = kiln__sys_pread(fd, (char *)out + *length, size - *length, (off_t)(offset + *length));
+        if (count < 0 && errno != EINTR)
+            return -errno;
+        if (count == 0)
+            break;
+        if (count > 0)
+            *length += (size_t)count;
+    }
+    return 0;
+}
+
+int kiln__file_read_at(int fd, void *bytes, size_t length, uint64_t offset)
+{
+    size_t done;
+    int error = kiln__file_read_some(fd, bytes, length, offset, &done);
+    return error == 0 && done < length ? -EIO : error;
 }
 
 static int write_loop(int fd, const char *bytes, size_t length)
 {
     size_t done = 0;
     while (done < length) {
-        ssize_t count = write(fd, bytes + done, length - done);
+        ssize_t count = kiln__sys_write(fd, bytes + done, length - done);
         if (count < 0 && errno != EINTR)
             return -errno;
         if (count > 0)
@@ -106,6 +134,21 @@ int kiln__file_write(int fd, const void *bytes, size_t length)
     return error;
 }
 
+int kiln__file_open_append(const char *path, struct stat *status)
+{
+    int fd;
+    do
+        fd = kiln__sys_openat(AT_FDCWD, path, O_RDWR | O_APPEND | O_CREAT | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666);
+    while (fd < 0 && errno == EINTR);
+    if (fd < 0)
+        return -errno;
+    int error = kiln__sys_fstat(fd, status) ? -errno : S_ISREG(status->st_mode) ? 0 : -EINVAL;
+    if (!error)
+        return fd;
+    kiln__sys_close(fd);
+    return error;
+}
+
 static void unique_name(char out[UNIQUE_SIZE])
 {
     uint64_t random = 0;
@@ -120,15 +163,15 @@ static void unique_name(char out[UNIQUE_SIZE])
 /* Fills a new file; its mode is set again for umask may have taken the owner's own rights away. */
 static int fill(int fd, const void *bytes, size_t length)
 {
-    return fchmod(fd, 0600) ? -errno : kiln__file_write(fd, bytes, length);
+    return kiln__sys_fchmod(fd, 0600) ? -errno : kiln__file_write(fd, bytes, length);
 }
 
 static int replace_with(int dir, const char *temporary, const char *name)
 {
-    if (!renameat(dir, temporary, dir, name))
+    if (!kiln__sys_renameat(dir, temporary, dir, name))
         return 0;
     int error = -errno;
-    unlinkat(dir, temporary, 0);
+    kiln__sys_unlinkat(dir, temporary, 0);
     return error;
 }
 
@@ -139,7 +182,7 @@ static int link_over(int dir, const char *source, const char *name)
     int error = -EEXIST;
     for (int i = 0; error == -EEXIST && i < ATTEMPTS; i++) {
         unique_name(temporary);
-        error = linkat(AT_FDCWD, source, dir, temporary, AT_SYMLINK_FOLLOW) ? -errno : 0;
+        error = kiln__sys_linkat(AT_FDCWD, source, dir, temporary, AT_SYMLINK_FOLLOW) ? -errno : 0;
     }
     return error ? error : replace_with(dir, temporary, name);
 }
@@ -156,48 +199,53 @@ static int publish_unnamed(int dir, const char *name, const void *bytes, size_t 
     *settled = error != 0;
     if (!error) {
         snprintf(source, sizeof source, "/proc/self/fd/%d", fd);
-        error = linkat(AT_FDCWD, source, dir, name, AT_SYMLINK_FOLLOW) ? -errno : 0;
+        error = kiln__sys_linkat(AT_FDCWD, source, dir, name, AT_SYMLINK_FOLLOW) ? -errno : 0;
         *settled = !error || error == -EEXIST;
     }
     if (error == -EEXIST && replace)
         error = link_over(dir, source, name);
-    close(fd);
+    kiln__sys_close(fd);
     return error;
 }
 
-static int create_unique(int dir, char name[UNIQUE_SIZE])
+static int create_unique(int dir, char name[UNIQUE_SIZE], mode_t mode)
 {
     int fd = -EEXIST;
     for (int i = 0; fd == -EEXIST && i < ATTEMPTS; i++) {
         unique_name(name);
-        fd = open_at(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW);
+        fd = open_mode(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode);
     }
     return fd;
+}
+
+int kiln__file_create_unique(int dir, char name[KILN__FILE_UNIQUE])
+{
+    return create_unique(dir, name, 0644);
 }
 
 /* Renames without replacing; where the file system cannot, links and unlinks. */
 static int rename_new(int dir, const char *temporary, const char *name)
 {
-    int error = renameat2(dir, temporary, dir, name, RENAME_NOREPLACE) ? -errno : 0;
+    int error = kiln__sys_renameat2(dir, temporary, dir, name, RENAME_NOREPLACE) ? -errno : 0;
     if (!error)
         return 0;
     if (error == -EINVAL || error == -ENOSYS)
-        error = linkat(dir, temporary, dir, name, 0) ? -errno : 0;
-    unlinkat(dir, temporary, 0);
+        error = kiln__sys_linkat(dir, temporary, dir, name, 0) ? -errno : 0;
+    kiln__sys_unlinkat(dir, temporary, 0);
     return error;
 }
 
 static int publish_named(int dir, const char *name, const void *bytes, size_t length, bool replace)
 {
     char temporary[UNIQUE_SIZE];
-    int fd = create_unique(dir, temporary);
+    int fd = create_unique(dir, temporary, 0600);
     if (fd < 0)
         return fd;
     int error = fill(fd, bytes, length);
-    if (close(fd) && !error && errno != EINTR)
+    if (kiln__sys_close(fd) && !error && errno != EINTR)
         error = -errno;
     if (error) {
-        unlinkat(dir, temporary, 0);
+        kiln__sys_unlinkat(dir, temporary, 0);
         return error;
     }
     return replace ? replace_with(dir, temporary, name) : rename_new(dir, temporary, name);
@@ -228,7 +276,7 @@ int kiln__file_make_directory(const char *path)
             continue;
         prefix[i] = '\0';
         /* A parent that exists may answer with another error than EEXIST: only opening the result decides. */
-        if (mkdir(prefix, 0700) && errno != EEXIST && !first_error)
+        if (kiln__sys_mkdir(prefix, 0700) && errno != EEXIST && !first_error)
             first_error = -errno;
         prefix[i] = path[i];
     }
@@ -242,7 +290,7 @@ int kiln__file_open_directory(int dir, const char *name, bool make)
     int fd = open_at(dir, name, flags);
     if (fd != -ENOENT || !make)
         return fd;
-    if (mkdirat(dir, name, 0700) && errno != EEXIST)
+    if (kiln__sys_mkdirat(dir, name, 0700) && errno != EEXIST)
         return -errno;
     return open_at(dir, name, flags);
 }
@@ -253,22 +301,22 @@ int kiln__file_list(int dir, int (*fn)(void *data, const char *name), void *data
     int fd = open_at(dir, ".", O_RDONLY | O_DIRECTORY);
     if (fd < 0)
         return fd;
-    DIR *stream = fdopendir(fd);
+    DIR *stream = kiln__sys_fdopendir(fd);
     if (!stream) {
         int error = -errno;
-        close(fd);
+        kiln__sys_close(fd);
         return error;
     }
     struct dirent *entry;
     int stop = 0;
     errno = 0;
-    while (!stop && (entry = readdir(stream)) != NULL) {
+    while (!stop && (entry = kiln__sys_readdir(stream)) != NULL) {
         if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, ".."))
             stop = fn(data, entry->d_name);
         errno = 0;
     }
     int error = stop ? 0 : -errno;
-    closedir(stream);
+    kiln__sys_closedir(stream);
     return error;
 }
 
@@ -281,11 +329,11 @@ static bool is_same(const struct stat *a, const struct stat *b)
 int kiln__file_remove_same(int dir, const char *name, const struct stat *status)
 {
     struct stat now;
-    if (fstatat(dir, name, &now, AT_SYMLINK_NOFOLLOW))
+    if (kiln__sys_fstatat(dir, name, &now, AT_SYMLINK_NOFOLLOW))
         return -errno;
     if (!is_same(&now, status))
         return -ESTALE;
-    return unlinkat(dir, name, 0) ? -errno : 0;
+    return kiln__sys_unlinkat(dir, name, 0) ? -errno : 0;
 }
 
 static int make_temporary_in(const char *parent, char *out, size_t size)
@@ -293,7 +341,7 @@ static int make_temporary_in(const char *parent, char *out, size_t size)
     int length = snprintf(out, size, "%s/kiln-XXXXXX", parent);
     if (length < 0 || (size_t)length >= size)
         return -ENAMETOOLONG;
-    return mkdtemp(out) ? 0 : -errno;
+    return kiln__sys_mkdtemp(out) ? 0 : -errno;
 }
 
 int kiln__file_make_temporary(char *out, size_t size)
@@ -309,7 +357,7 @@ int kiln__file_make_temporary(char *out, size_t size)
 
 static int remove_one(void *data, const char *name)
 {
-    unlinkat(*(const int *)data, name, 0);
+    kiln__sys_unlinkat(*(const int *)data, name, 0);
     return 0;
 }
 
@@ -319,6 +367,6 @@ void kiln__file_remove_directory(const char *path)
     if (fd < 0)
         return;
     kiln__file_list(fd, remove_one, &fd);
-    close(fd);
-    rmdir(path);
+    kiln__sys_close(fd);
+    kiln__sys_rmdir(path);
 }

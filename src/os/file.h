@@ -15,6 +15,12 @@
 int kiln__file_read(void **out, size_t *length, int dir, const char *name, int flags, size_t limit,
                     struct stat *status);
 
+/* Reads at most `size` bytes from `offset` on; *length gets how many there were, fewer only at the end of the file. */
+int kiln__file_read_some(int fd, void *out, size_t size, uint64_t offset, size_t *length);
+
+/* Reads exactly `length` bytes at `offset` of a descriptor, whose position stays. -EIO where the file ends earlier. */
+int kiln__file_read_at(int fd, void *bytes, size_t length, uint64_t offset);
+
 /* Writes all bytes to a descriptor. Beyond the host's file size limit it fails with -EFBIG and no signal. */
 int kiln__file_write(int fd, const void *bytes, size_t length);
 
@@ -23,6 +29,15 @@ int kiln__file_write(int fd, const void *bytes, size_t length);
  * replaced if `replace`, else left alone and -EEXIST returned. On failure nothing is left behind. Not flushed to the
  * disk: power loss may lose or damage it. Errors: those of kiln__file_write, open, link and rename. */
 int kiln__file_publish(int dir, const char *name, const void *bytes, size_t length, bool replace);
+
+/* Makes a new file for writing (mode 0644 under the umask), named "tmp.<random>" in `dir`, for what is then renamed in
+ * place. Its name goes to `name` (KILN__FILE_UNIQUE bytes). A descriptor or -errno. */
+enum { KILN__FILE_UNIQUE = 24 };
+int kiln__file_create_unique(int dir, char name[KILN__FILE_UNIQUE]);
+
+/* Opens a regular file to read it and to append to it, each write at its end whoever else writes; makes it, for whom
+ * umask allows, if it is missing. A descriptor or -errno; -EINVAL for anything but a regular file, which never blocks. */
+int kiln__file_open_append(const char *path, struct stat *status);
 
 /* Makes a directory and its missing parents (mode 0700 each) and opens it (O_DIRECTORY). A descriptor or -errno. */
 int kiln__file_make_directory(const char *path);

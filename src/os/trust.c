@@ -9,17 +9,28 @@ bool kiln__trust_is_elevated(void)
     return getauxval(AT_SECURE) || getuid() != geteuid() || getgid() != getegid();
 }
 
+static const char *refuse_mode(const struct stat *status, char *buffer, size_t size)
+{
+    if ((status->st_mode & (S_IWGRP | S_IWOTH)) == 0)
+        return NULL;
+    snprintf(buffer, size, "writable by group or others (mode %04o)", (unsigned)(status->st_mode & 07777));
+    return buffer;
+}
+
 static const char *refuse_owner_and_mode(const struct stat *status, char *buffer, size_t size)
 {
-    if (status->st_uid != geteuid()) {
-        snprintf(buffer, size, "owned by user %u, expected %u", (unsigned)status->st_uid, (unsigned)geteuid());
-        return buffer;
-    }
-    if (status->st_mode & (S_IWGRP | S_IWOTH)) {
-        snprintf(buffer, size, "writable by group or others (mode %04o)", (unsigned)(status->st_mode & 07777));
-        return buffer;
-    }
-    return NULL;
+    if (status->st_uid == geteuid())
+        return refuse_mode(status, buffer, size);
+    snprintf(buffer, size, "owned by user %u, expected %u", (unsigned)status->st_uid, (unsigned)geteuid());
+    return buffer;
+}
+
+static const char *refuse_shared(const struct stat *status, char *buffer, size_t size)
+{
+    if (status->st_uid == geteuid() || status->st_uid == 0)
+        return refuse_mode(status, buffer, size);
+    snprintf(buffer, size, "owned by user %u, expected %u or root", (unsigned)status->st_uid, (unsigned)geteuid());
+    return buffer;
 }
 
 const char *kiln__trust_refuse_directory(const struct stat *status, char *buffer, size_t size)
@@ -37,4 +48,14 @@ const char *kiln__trust_refuse_file(const struct stat *status, char *buffer, siz
         return buffer;
     }
     return refuse_owner_and_mode(status, buffer, size);
+}
+
+const char *kiln__trust_refuse_shared_directory(const struct stat *status, char *buffer, size_t size)
+{
+    return S_ISDIR(status->st_mode) ? refuse_shared(status, buffer, size) : "not a directory";
+}
+
+const char *kiln__trust_refuse_shared_file(const struct stat *status, char *buffer, size_t size)
+{
+    return S_ISREG(status->st_mode) ? refuse_shared(status, buffer, size) : "not a regular file";
 }

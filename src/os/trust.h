@@ -17,4 +17,9 @@ const char *kiln__trust_refuse_directory(const struct stat *status, char *buffer
 /* The same for a file: also refuses anything but a regular file with at most one name (none: just unlinked). */
 const char *kiln__trust_refuse_file(const struct stat *status, char *buffer, size_t size);
 
+/* The same two for a store that is only read: the user's own or root's and writable by nobody else. Such a file may have
+ * several names, for packaging and container tools save space that way. */
+const char *kiln__trust_refuse_shared_directory(const struct stat *status, char *buffer, size_t size);
+const char *kiln__trust_refuse_shared_file(const struct stat *status, char *buffer, size_t size);
+
 #endif

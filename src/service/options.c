@@ -1,11 +1,17 @@
 #include "service/options.h"
 
 #include "base/alloc.h"
+#include "base/number.h"
 #include "os/trust.h"
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEFAULT_MEMORY_BYTES = 64 << 20 };
+enum {
+    DEFAULT_MEMORY_BYTES = 64 << 20,
+    DEFAULT_CACHE_FILES = 262144 /* 1,024 in each shard: looking at one takes some 2 ms */
+};
+/* Some 100,000 kernels; a shard's part, 16 MiB, is many times the largest of them. */
+#define DEFAULT_CACHE_BYTES ((uint64_t)4 << 30)
 
 /* The host's string, else the environment's; empty environment variables count as not set. */
 static bool choose(char **out, const char *option, const char *variable)
@@ -18,6 +24,12 @@ static bool choose(char **out, const char *option, const char *variable)
     }
     *out = kiln__strdup(value);
     return value == NULL || *out != NULL;
+}
+
+static bool is_on(const char *variable)
+{
+    const char *value = kiln__trust_is_elevated() ? NULL : getenv(variable);
+    return value != NULL && value[0] != '\0' && strcmp(value, "0") != 0;
 }
 
 /* $XDG_CACHE_HOME/kiln, else $HOME/.cache/kiln, else nothing. */
@@ -36,6 +48,36 @@ static char *default_cache_dir(void)
     return path;
 }
 
+/* "500M", "4G" and plain numbers. */
+static bool parse_bytes(const char *text, uint64_t *out)
+{
+    static const char units[] = "kMGT";
+    size_t length = strlen(text);
+    const char *unit = length > 0 ? strchr(units, text[length - 1]) : NULL;
+    unsigned shift = unit != NULL ? 10 * (unsigned)(unit - units + 1) : 0;
+    if (!kiln__number_parse_uint(text, length - (unit != NULL), out) || *out == 0 || *out > UINT64_MAX >> shift)
+        return false;
+    *out <<= shift;
+    return true;
+}
+
+static kiln_status choose_caps(kiln__settings *out, const kiln_options *options, kiln_report *report)
+{
+    char *text = NULL;
+    kiln_status status = KILN_OK;
+    out->cache_files = options->cache_files > 0 ? options->cache_files : DEFAULT_CACHE_FILES;
+    out->cache_bytes = options->cache_bytes > 0 ? options->cache_bytes : DEFAULT_CACHE_BYTES;
+    if (options->cache_bytes > 0)
+        return KILN_OK;
+    if (!choose(&text, NULL, "KILN_CACHE_BYTES"))
+        return kiln__fail_memory(report, KILN__STAGE_OPEN);
+    if (text != NULL && !parse_bytes(text, &out->cache_bytes))
+        status = kiln__fail(report, KILN_EINVAL, KILN__STAGE_OPEN, 0,
+                            "KILN_CACHE_BYTES is '%s': expected a number of bytes such as 500M or 4G", text);
+    kiln__free(text);
+    return status;
+}
+
 kiln_status kiln__settings_init(kiln__settings *out, const kiln_options *options, kiln_report *report)
 {
     kiln_options given = KILN_OPTIONS_INIT;
@@ -46,21 +88,32 @@ kiln_status kiln__settings_init(kiln__settings *out, const kiln_options *options
     if (options != NULL) /* a program built against an older header has a shorter struct */
         memcpy(&given, options, options->size < sizeof(given) ? options->size : sizeof(given));
     options = &given;
+    if (options->strict < -1 || options->strict > 1)
+        return kiln__fail(report, KILN_EINVAL, KILN__STAGE_OPEN, 0, "kiln_options.strict is %d: expected -1, 0 or 1",
+                          options->strict);
     out->memory_bytes = options->memory_bytes > 0 ? options->memory_bytes : DEFAULT_MEMORY_BYTES;
     out->log = options->log;
     out->log_data = options->log_data;
     out->log_level = options->log_level;
+    out->strict = options->strict != 0 ? options->strict > 0 : is_on("KILN_STRICT");
+    out->own_cache_dir = options->cache_dir != NULL;
     bool chosen = choose(&out->device, options->device, "KILN_DEVICE") &&
                   choose(&out->cache_dir, options->cache_dir, "KILN_CACHE_DIR") &&
                   choose(&out->nvrtc, options->nvrtc, "KILN_NVRTC") &&
-                  choose(&out->libcuda, options->libcuda, "KILN_LIBCUDA") && choose(&out->cc, options->cc, "KILN_CC");
+                  choose(&out->libcuda, options->libcuda, "KILN_LIBCUDA") && choose(&out->cc, options->cc, "KILN_CC") &&
+                  choose(&out->packs, options->packs, "KILN_PACKS") &&
+                  choose(&out->shared_dir, options->shared_dir, "KILN_SHARED_DIR") &&
+                  choose(&out->record, options->record, "KILN_RECORD");
     if (chosen && out->cache_dir == NULL)
         chosen = (out->cache_dir = default_cache_dir()) != NULL;
     if (!chosen) {
         kiln__settings_fini(out);
         return kiln__fail_memory(report, KILN__STAGE_OPEN);
     }
-    return KILN_OK;
+    kiln_status status = choose_caps(out, options, report);
+    if (status != KILN_OK)
+        kiln__settings_fini(out);
+    return status;
 }
 
 void kiln__settings_fini(kiln__settings *settings)
@@ -70,5 +123,8 @@ void kiln__settings_fini(kiln__settings *settings)
     kiln__free(settings->nvrtc);
     kiln__free(settings->libcuda);
     kiln__free(settings->cc);
+    kiln__free(settings->packs);
+    kiln__free(settings->shared_dir);
+    kiln__free(settings->record);
     memset(settings, 0, sizeof(*settings));
 }

@@ -6,11 +6,15 @@
 
 /* What kiln_open works with. All strings are owned; NULL means the default. */
 typedef struct kiln__settings {
-    char *device, *cache_dir, *nvrtc, *libcuda, *cc;
+    char *device, *cache_dir, *nvrtc, *libcuda, *cc, *record;
     size_t memory_bytes;
     kiln_log_fn log;
     void *log_data;
     kiln_log_level log_level;
+    char *packs, *shared_dir;
+    uint64_t cache_bytes, cache_files;
+    bool strict;
+    bool own_cache_dir; /* the host named it: no other process finds it by itself */
 } kiln__settings;
 
 /* Reads options (NULL: all defaults) and environment; the environment is not read where the process runs with raised

@@ -5,18 +5,70 @@
 #include "base/alloc.h"
 #include "service/options.h"
 #include "store/memory.h"
+#include "store/pack.h"
 #include "template/identity.h"
 #include <string.h>
 
-static void open_stores(kiln_service *service, const kiln__settings *settings)
+static void add_tier(kiln_service *service, kiln__store *store, kiln_source source)
 {
-    kiln__tiers_add(&service->tiers, kiln__memory_store_open(settings->memory_bytes));
-    if (settings->cache_dir[0] == '\0')
+    if (store == NULL)
         return;
+    service->sources[service->tiers.count] = source;
+    kiln__tiers_add(&service->tiers, store);
+}
+
+static void open_disk(kiln_service *service, const kiln__settings *settings)
+{
     service->disk = kiln__disk_store_open(settings->cache_dir, &service->log, &service->store_counters,
                                           service->cache_problem, sizeof(service->cache_problem));
-    service->disk_tier = service->tiers.count;
-    kiln__tiers_add(&service->tiers, service->disk);
+    if (service->disk != NULL)
+        kiln__disk_store_limit(service->disk, settings->cache_bytes, settings->cache_files);
+    add_tier(service, service->disk, KILN_SOURCE_DISK);
+}
+
+/* Opens each pack of the list; one tier stays free for the shared directory. A pack that cannot be used is logged. */
+static void open_packs(kiln_service *service, char *list)
+{
+    char problem[256], *rest = NULL;
+    for (char *path = strtok_r(list, ":", &rest); path != NULL; path = strtok_r(NULL, ":", &rest)) {
+        if (service->tiers.count == KILN__TIERS_MAX - 1) {
+            kiln__log_line(&service->log, KILN_LOG_WARN, "too many packs: %s and those after it are not used", path);
+            return;
+        }
+        kiln__store *pack =
+            kiln__pack_store_open(path, &service->log, &service->store_counters, problem, sizeof(problem));
+        add_tier(service, pack, KILN_SOURCE_PACK);
+    }
+}
+
+static void open_stores(kiln_service *service, const kiln__settings *settings)
+{
+    char problem[256];
+    add_tier(service, kiln__memory_store_open(settings->memory_bytes), KILN_SOURCE_MEMORY);
+    if (settings->cache_dir[0] != '\0')
+        open_disk(service, settings);
+    if (settings->packs != NULL)
+        open_packs(service, settings->packs);
+    if (settings->shared_dir != NULL && settings->shared_dir[0] != '\0')
+        add_tier(service,
+                 kiln__disk_store_open_shared(settings->shared_dir, &service->log, &service->store_counters, problem,
+                                              sizeof(problem)),
+                 KILN_SOURCE_SHARED);
+}
+
+/* What follows the spec in the line that strict mode names: the directory, where only this host knows it. */
+static char *warm_options(const kiln__settings *settings)
+{
+    kiln__text text = { 0 };
+    if (settings->cache_dir[0] == '\0') {
+        kiln__text_append(&text, " and open the service with a cache_dir");
+    } else if (settings->own_cache_dir) {
+        kiln__text_append(&text, " --cache-dir '");
+        for (const char *c = settings->cache_dir; *c != '\0'; c++)
+            kiln__text_printf(&text, *c == '\'' ? "'\\%c'" : "%c", *c);
+        kiln__text_append(&text, "'");
+    }
+    return kiln__text_take(&text);
 }
 
 static kiln_status open_parts(kiln_service *service, const kiln__settings *settings, kiln_report *report)
@@ -36,6 +88,12 @@ static kiln_status open_parts(kiln_service *service, const kiln__settings *setti
     service->cache_dir = kiln__strdup(settings->cache_dir);
     if (nvrtc == NULL || cc == NULL || service->cache_dir == NULL)
         return kiln__fail_memory(report, KILN__STAGE_OPEN);
+    if (settings->strict && (service->warm_options = warm_options(settings)) == NULL)
+        return kiln__fail_memory(report, KILN__STAGE_OPEN);
+    if (settings->record != NULL && settings->record[0] != '\0' &&
+        (service->record = kiln__record_open(settings->record, &service->log)) == NULL)
+        return kiln__fail_memory(report, KILN__STAGE_OPEN);
+    service->nvrtc.strict = service->cc.strict = service->warm_options;
     open_stores(service, settings);
     return KILN_OK;
 }
@@ -79,6 +137,8 @@ void kiln__service_close(kiln_service *service)
     kiln__runtime_release(service->runtime);
     kiln__catalog_fini(&service->catalog);
     kiln__free(service->cache_dir);
+    kiln__free(service->warm_options);
+    kiln__record_close(service->record);
     kiln__free(service);
 }
 
@@ -123,13 +183,23 @@ kiln_status kiln__service_unit(kiln_service *service, const kiln_spec *spec, kil
     return status == KILN_OK ? kiln__unit_make(out, &full, report) : status;
 }
 
-static kiln_source count_source(kiln_service *service, const kiln__built *built)
+static kiln_source source_of(const kiln_service *service, const kiln__built *built)
 {
     if (built->compiled)
         return KILN_SOURCE_COMPILED;
-    bool disk = service->disk != NULL && built->tier == service->disk_tier;
-    atomic_fetch_add(disk ? &service->hits_disk : &service->hits_memory, 1);
-    return disk ? KILN_SOURCE_DISK : KILN_SOURCE_MEMORY;
+    return service->sources[built->tier];
+}
+
+static kiln_source count_source(kiln_service *service, const kiln__built *built)
+{
+    kiln_source source = source_of(service, built);
+    if (source != KILN_SOURCE_COMPILED)
+        atomic_fetch_add(source == KILN_SOURCE_DISK     ? &service->hits_disk
+                         : source == KILN_SOURCE_PACK   ? &service->hits_pack
+                         : source == KILN_SOURCE_SHARED ? &service->hits_shared
+                                                        : &service->hits_memory,
+                         1);
+    return source;
 }
 
 static kiln_status load(kiln_service *service, kiln_device *device, const kiln__unit *unit, const kiln__built *built,
@@ -152,6 +222,8 @@ static kiln_status load_fresh(kiln_service *service, kiln_device *device, const 
 {
     kiln__builder *builder = kiln__service_builder(service, &unit->target);
     kiln__built fresh;
+    if (builder->strict != NULL)
+        return KILN_ESTRICT;
     kiln_status status = kiln__builder_build(builder, unit, true, &fresh, NULL);
     if (status == KILN_OK)
         status = load(service, device, unit, &fresh, out, NULL);
@@ -224,6 +296,13 @@ done:
     return status;
 }
 
+/* Before it is compiled: what strict mode refuses is recorded too. */
+static void note_request(kiln_service *service, const kiln_spec *spec)
+{
+    if (service->record != NULL)
+        kiln__record_add(service->record, spec);
+}
+
 /* Finds the kernel of a complete spec among the loaded ones, else makes it. */
 static kiln_status get_resolved(kiln_service *service, kiln_device *device, const kiln_spec *full, kiln_kernel **out,
                                 kiln_report *report)
@@ -255,14 +334,17 @@ kiln_status kiln__service_get(kiln_service *service, const kiln_spec *spec, kiln
     size_t length = kiln__spec_identity(spec, identity);
     *out = kiln__kernel_table_find(&service->requests, identity, length);
     if (*out != NULL) {
+        note_request(service, spec);
         atomic_fetch_add(&service->hits_kernel, 1);
         return KILN_OK;
     }
     kiln_status status = resolve(service, spec, &full, report);
     if (status == KILN_OK)
         status = device_for(service, &full.target, &device, report);
-    if (status == KILN_OK)
-        status = get_resolved(service, device, &full, out, report);
+    if (status != KILN_OK)
+        return status;
+    note_request(service, spec);
+    status = get_resolved(service, device, &full, out, report);
     if (status == KILN_OK)
         *out = kiln__kernel_table_add(&service->requests, identity, length, *out);
     return status;
@@ -278,8 +360,10 @@ kiln_status kiln__service_build(kiln_service *service, const kiln_spec *spec, ki
     kiln_artifact *artifact = kiln__calloc(1, sizeof(*artifact));
     kiln_status status = artifact != NULL ? kiln__service_unit(service, spec, &unit, report)
                                           : kiln__fail_memory(report, KILN__STAGE_COMPILE);
-    if (status == KILN_OK)
+    if (status == KILN_OK) {
+        note_request(service, spec);
         status = kiln__builder_build(kiln__service_builder(service, &unit->target), unit, false, &built, report);
+    }
     if (status == KILN_OK) {
         artifact->blob = kiln__blob_retain(built.blob);
         artifact->source = count_source(service, &built);
@@ -292,6 +376,21 @@ kiln_status kiln__service_build(kiln_service *service, const kiln_spec *spec, ki
     } else {
         kiln__free(artifact);
     }
+    kiln__built_fini(&built);
+    kiln__unit_free(unit);
+    return status;
+}
+
+kiln_status kiln__service_probe(kiln_service *service, const kiln_spec *spec, kiln_source *out, kiln_report *report)
+{
+    kiln__unit *unit = NULL;
+    kiln__built built;
+    memset(&built, 0, sizeof(built));
+    kiln_status status = kiln__service_unit(service, spec, &unit, report);
+    if (status == KILN_OK)
+        status = kiln__builder_find(kiln__service_builder(service, &unit->target), unit, &built, report);
+    if (status == KILN_OK)
+        *out = source_of(service, &built);
     kiln__built_fini(&built);
     kiln__unit_free(unit);
     return status;
@@ -314,5 +413,10 @@ void kiln__service_stats(const kiln_service *service, kiln_stats *out)
         .store_damaged = atomic_load(&service->store_counters.damaged),
         .store_untrusted = atomic_load(&service->store_counters.untrusted),
         .store_errors = atomic_load(&service->store_counters.errors),
+        .hits_pack = atomic_load(&service->hits_pack),
+        .hits_shared = atomic_load(&service->hits_shared),
+        .evictions = atomic_load(&service->store_counters.evictions),
+        .record_errors = kiln__record_errors(service->record),
+        .strict_refusals = atomic_load(&service->nvrtc.refusals) + atomic_load(&service->cc.refusals),
     };
 }

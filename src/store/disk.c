@@ -2,26 +2,24 @@
 #include "base/alloc.h"
 #include "base/text.h"
 #include "os/file.h"
+#include "os/syscalls.h"
 #include "os/trust.h"
+#include "store/disk_parts.h"
+#include "store/evict.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
+#include <sys/random.h>
 #include <unistd.h>
 
-#define VERSION_DIRECTORY "v1"
-#define TAG_NAME          "CACHEDIR.TAG"
-#define ENTRY_SUFFIX      ".kiln"
-#define TEMPORARY_PREFIX  "tmp."
+#define TAG_NAME "CACHEDIR.TAG"
 
 enum {
-    SHARDS = 256,
-    SHARD_NAME_SIZE = 3,
-    REST_LENGTH = 2 * KILN__DIGEST_SIZE - 2, /* hexadecimal digits of a digest after those that name the shard */
-    NAME_SIZE = REST_LENGTH + 1 + KILN__ENTRY_TOOLCHAIN_SIZE + sizeof ENTRY_SUFFIX,
-    TEMPORARY_MAX_AGE = 3600 /* seconds */
+    WHOLE_SHARE = 1000000,         /* a share of the caps in the unit of `pending` */
+    LOOK_EVERY = WHOLE_SHARE / 20, /* how much is put into a shard between two looks at it */
+    EVICT_NS = 5000000             /* for removing in one look; some file systems take a millisecond for a file */
 };
 
 static const char tag_text[] =
@@ -29,65 +27,40 @@ static const char tag_text[] =
     "# This directory is a cache of compiled kernels made by Kiln: all of it can be made again.\n"
     "# For information about cache directory tags see https://bford.info/cachedir/\n";
 
-/* What went wrong with one file or directory. */
-typedef enum disk_cause {
-    CAUSE_NONE,
-    CAUSE_DAMAGED,
-    CAUSE_UNTRUSTED,
-    CAUSE_ELEVATED,
-    CAUSE_READ,
-    CAUSE_WRITE
-} disk_cause;
-
-typedef struct disk_problem {
-    disk_cause cause;
-    int error;                 /* a negative errno */
-    char where[8 + NAME_SIZE]; /* below the root; "" is the root itself */
-    char text[160];
-} disk_problem;
-
-typedef struct disk_store {
-    kiln__store base;
-    const kiln__log *log;
-    kiln__store_counters *counters;
-    char *root;
-    int root_fd;        /* the same number until close, see reopen_root */
-    atomic_uint warned; /* one bit per cause */
-} disk_store;
-
-/* One entry file as it was found. */
-typedef struct disk_reading {
-    kiln__blob *blob; /* NULL unless it is good */
-    struct stat status;
-    disk_problem problem; /* CAUSE_NONE without a blob: there is no such file */
-} disk_reading;
-
-static const char *const advice[] = {
-    [CAUSE_DAMAGED] = "it is removed and will be made again",
-    [CAUSE_UNTRUSTED] = "it is not used; remove it, or make it your own and writable by nobody else",
-    [CAUSE_ELEVATED] = "run Kiln without setuid, setgid and file capabilities to use it",
-    [CAUSE_READ] = "what it holds is compiled again; check the directory's permissions and the disk",
-    [CAUSE_WRITE] = "new kernels are not kept; check the directory's permissions and the free space",
+static const char *const shared_advice[] = {
+    [KILN__DISK_DAMAGED] = "it is not used; remove it and let its owner make it again",
+    [KILN__DISK_UNTRUSTED] = "it is not used; it must be yours or root's and writable by nobody else",
+    [KILN__DISK_ELEVATED] = "run Kiln without setuid, setgid and file capabilities to use it",
+    [KILN__DISK_READ] = "what it holds is compiled; check the directory's path and permissions and the disk",
+    [KILN__DISK_WRITE] = "it is only read",
 };
 
-static void note(disk_store *store, const disk_problem *problem)
+static const char *const advice[] = {
+    [KILN__DISK_DAMAGED] = "it is removed and will be made again",
+    [KILN__DISK_UNTRUSTED] = "it is not used; remove it, or make it your own and writable by nobody else",
+    [KILN__DISK_ELEVATED] = "run Kiln without setuid, setgid and file capabilities to use it",
+    [KILN__DISK_READ] = "what it holds is compiled again; check the directory's permissions and the disk",
+    [KILN__DISK_WRITE] = "new kernels are not kept; check the directory's permissions and the free space",
+};
+
+static void note(kiln__disk *store, const kiln__disk_problem *problem)
 {
-    if (problem->cause == CAUSE_NONE)
+    if (problem->cause == KILN__DISK_FINE)
         return;
-    if (problem->cause == CAUSE_DAMAGED)
+    if (problem->cause == KILN__DISK_DAMAGED)
         atomic_fetch_add_explicit(&store->counters->damaged, 1, memory_order_relaxed);
-    else if (problem->cause == CAUSE_UNTRUSTED || problem->cause == CAUSE_ELEVATED)
+    else if (problem->cause == KILN__DISK_UNTRUSTED || problem->cause == KILN__DISK_ELEVATED)
         atomic_fetch_add_explicit(&store->counters->untrusted, 1, memory_order_relaxed);
     else
         atomic_fetch_add_explicit(&store->counters->errors, 1, memory_order_relaxed);
     unsigned bit = 1u << problem->cause;
     if ((atomic_fetch_or_explicit(&store->warned, bit, memory_order_relaxed) & bit) == 0)
         kiln__log_line(store->log, KILN_LOG_WARN, "store %s%s%s: %s; %s", store->root, problem->where[0] ? "/" : "",
-                       problem->where, problem->text, advice[problem->cause]);
+                       problem->where, problem->text, (store->shared ? shared_advice : advice)[problem->cause]);
 }
 
 /* Fills a problem from a negative errno, which it returns. */
-static int fail(disk_problem *problem, disk_cause cause, const char *where, int error)
+int kiln__disk_fail(kiln__disk_problem *problem, kiln__disk_cause cause, const char *where, int error)
 {
     const char *text = strerrordesc_np(-error);
     problem->cause = cause;
@@ -97,116 +70,76 @@ static int fail(disk_problem *problem, disk_cause cause, const char *where, int 
     return error;
 }
 
-static int fail_untrusted(disk_problem *problem, const char *where, const char *reason)
+static int fail_untrusted(kiln__disk_problem *problem, const char *where, const char *reason)
 {
-    problem->cause = CAUSE_UNTRUSTED;
+    problem->cause = KILN__DISK_UNTRUSTED;
     problem->error = -EPERM;
     kiln__text_copy(problem->where, sizeof problem->where, where);
     kiln__text_copy(problem->text, sizeof problem->text, reason);
     return problem->error;
 }
 
-static int check_directory(int directory, const char *where, disk_cause cause, disk_problem *problem)
+static int check_directory(const kiln__disk *store, int directory, const char *where, kiln__disk_cause cause,
+                           kiln__disk_problem *problem)
 {
     struct stat status;
     char buffer[sizeof problem->text];
-    if (fstat(directory, &status) != 0)
-        return fail(problem, cause, where, -errno);
-    const char *reason = kiln__trust_refuse_directory(&status, buffer, sizeof buffer);
+    if (kiln__sys_fstat(directory, &status) != 0)
+        return kiln__disk_fail(problem, cause, where, -errno);
+    const char *reason = store->shared ? kiln__trust_refuse_shared_directory(&status, buffer, sizeof buffer)
+                                       : kiln__trust_refuse_directory(&status, buffer, sizeof buffer);
     return reason ? fail_untrusted(problem, where, reason) : 0;
 }
 
 /* Opens a directory inside the store. A missing one is made, or if not `make` is no problem: -ENOENT. */
-static int open_inside(int parent, const char *name, const char *where, bool make, disk_problem *problem)
+static int open_inside(const kiln__disk *store, int parent, const char *name, const char *where, bool make,
+                       kiln__disk_problem *problem)
 {
-    disk_cause cause = make ? CAUSE_WRITE : CAUSE_READ;
+    kiln__disk_cause cause = make ? KILN__DISK_WRITE : KILN__DISK_READ;
     int directory = kiln__file_open_directory(parent, name, make);
     if (directory == -ENOENT)
         return -ENOENT;
     if (directory < 0) {
         struct stat status;
-        if (fstatat(parent, name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(status.st_mode))
+        if (kiln__sys_fstatat(parent, name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(status.st_mode))
             return fail_untrusted(problem, where, "is a link, expected a directory");
-        return fail(problem, cause, where, directory);
+        return kiln__disk_fail(problem, cause, where, directory);
     }
-    int error = check_directory(directory, where, cause, problem);
+    int error = check_directory(store, directory, where, cause, problem);
     if (error != 0)
-        close(directory);
+        kiln__sys_close(directory);
     return error != 0 ? error : directory;
 }
 
-static int open_version(disk_store *store, bool make, disk_problem *problem)
+int kiln__disk_open_version(kiln__disk *store, bool make, kiln__disk_problem *problem)
 {
-    problem->cause = CAUSE_NONE;
-    int error = check_directory(store->root_fd, "", make ? CAUSE_WRITE : CAUSE_READ, problem);
-    return error != 0 ? error : open_inside(store->root_fd, VERSION_DIRECTORY, VERSION_DIRECTORY, make, problem);
+    problem->cause = KILN__DISK_FINE;
+    int error = check_directory(store, store->root_fd, "", make ? KILN__DISK_WRITE : KILN__DISK_READ, problem);
+    return error != 0 ? error
+                      : open_inside(store, store->root_fd, KILN__DISK_VERSION, KILN__DISK_VERSION, make, problem);
 }
 
-static int open_shard_in(int version, unsigned shard, bool make, disk_problem *problem)
+int kiln__disk_open_shard(const kiln__disk *store, int version, unsigned shard, bool make, kiln__disk_problem *problem)
 {
     char where[16];
-    problem->cause = CAUSE_NONE;
-    snprintf(where, sizeof where, VERSION_DIRECTORY "/%02x", shard);
-    return open_inside(version, where + sizeof VERSION_DIRECTORY, where, make, problem);
+    problem->cause = KILN__DISK_FINE;
+    snprintf(where, sizeof where, KILN__DISK_VERSION "/%02x", shard);
+    return open_inside(store, version, where + sizeof KILN__DISK_VERSION, where, make, problem);
 }
 
 /* A descriptor of the key's shard or a negative errno, with the problem if it is one. */
-static int open_shard(disk_store *store, unsigned shard, bool make, disk_problem *problem)
+static int open_shard(kiln__disk *store, unsigned shard, bool make, kiln__disk_problem *problem)
 {
-    int version = open_version(store, make, problem);
+    int version = kiln__disk_open_version(store, make, problem);
     if (version < 0)
         return version;
-    int directory = open_shard_in(version, shard, make, problem);
-    close(version);
+    int directory = kiln__disk_open_shard(store, version, shard, make, problem);
+    kiln__sys_close(version);
     return directory;
 }
 
-static bool has_file_name(const kiln__key *key)
-{
-    size_t length = strnlen(key->toolchain, sizeof key->toolchain);
-    return length > 0 && length < sizeof key->toolchain && !memchr(key->toolchain, '/', length);
-}
-
-static void format_name(char out[NAME_SIZE], const kiln__key *key)
-{
-    char hex[KILN__DIGEST_HEX];
-    kiln__digest_hex(hex, key->digest);
-    snprintf(out, NAME_SIZE, "%s.%s" ENTRY_SUFFIX, hex + SHARD_NAME_SIZE - 1, key->toolchain);
-}
-
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-static bool is_entry_name(const char *name)
-{
-    size_t length = strlen(name), suffix = sizeof ENTRY_SUFFIX - 1;
-    return length > suffix && strcmp(name + length - suffix, ENTRY_SUFFIX) == 0;
-}
-
-/* Reads the key from a file's name. */
-static bool parse_name(kiln__key *out, unsigned shard, const char *name)
-{
-    memset(out, 0, sizeof *out);
-    out->digest[0] = (uint8_t)shard;
-    for (size_t i = 1; i < KILN__DIGEST_SIZE; i++, name += 2) {
-        int high = hex_digit(name[0]), low = high < 0 ? -1 : hex_digit(name[1]);
-        if (low < 0)
-            return false;
-        out->digest[i] = (uint8_t)(high << 4 | low);
-    }
-    size_t suffix = sizeof ENTRY_SUFFIX - 1, length = strlen(name);
-    if (name[0] != '.' || !is_entry_name(name) || length < suffix + 2 || length - suffix - 1 >= sizeof out->toolchain)
-        return false;
-    memcpy(out->toolchain, name + 1, length - suffix - 1);
-    return true;
-}
-
 /* Says why a file that was opened or not, with `error` from reading it, is not even worth decoding. */
-static int check_file(disk_reading *out, const char *where, int error)
+static int check_file(const kiln__disk *store, kiln__disk_reading *out, const char *where, int error)
 {
     char buffer[sizeof out->problem.text];
     if (error == -ENOENT)
@@ -216,26 +149,28 @@ static int check_file(disk_reading *out, const char *where, int error)
     if (error == -ENXIO)
         return fail_untrusted(&out->problem, where, "is a special file, expected a regular file");
     if (out->status.st_mode != 0) {
-        const char *reason = kiln__trust_refuse_file(&out->status, buffer, sizeof buffer);
+        const char *reason = store->shared ? kiln__trust_refuse_shared_file(&out->status, buffer, sizeof buffer)
+                                           : kiln__trust_refuse_file(&out->status, buffer, sizeof buffer);
         if (reason)
             return fail_untrusted(&out->problem, where, reason);
     }
     if (error != 0)
-        fail(&out->problem, error == -EFBIG ? CAUSE_DAMAGED : CAUSE_READ, where, error);
+        kiln__disk_fail(&out->problem, error == -EFBIG ? KILN__DISK_DAMAGED : KILN__DISK_READ, where, error);
     return error;
 }
 
 /* Reads and checks one file of a shard. */
-static void read_entry(disk_reading *out, int directory, const char *name, const kiln__key *key)
+void kiln__disk_read(const kiln__disk *store, kiln__disk_reading *out, int directory, const char *name,
+                     const kiln__key *key)
 {
     void *bytes = NULL;
     size_t length = 0;
     char where[sizeof out->problem.where];
     kiln__entry_fault fault = KILN__ENTRY_GOOD;
     memset(out, 0, sizeof *out);
-    snprintf(where, sizeof where, VERSION_DIRECTORY "/%02x/%s", key->digest[0], name);
+    snprintf(where, sizeof where, KILN__DISK_VERSION "/%02x/%s", key->digest[0], name);
     int error = kiln__file_read(&bytes, &length, directory, name, O_NOFOLLOW, KILN__ENTRY_MAX_BYTES, &out->status);
-    if (check_file(out, where, error) != 0) {
+    if (check_file(store, out, where, error) != 0) {
         if (error == 0)
             kiln__free(bytes);
         return;
@@ -244,23 +179,25 @@ static void read_entry(disk_reading *out, int directory, const char *name, const
     if (out->blob)
         return;
     if (fault == KILN__ENTRY_GOOD) {
-        fail(&out->problem, CAUSE_READ, where, -ENOMEM);
+        kiln__disk_fail(&out->problem, KILN__DISK_READ, where, -ENOMEM);
     } else {
-        fail(&out->problem, CAUSE_DAMAGED, where, -EBADMSG);
+        kiln__disk_fail(&out->problem, KILN__DISK_DAMAGED, where, -EBADMSG);
         kiln__text_copy(out->problem.text, sizeof out->problem.text, kiln__entry_fault_text(fault));
     }
 }
 
-static kiln__blob *get_exact(disk_store *store, int directory, const kiln__key *key)
+static kiln__blob *get_exact(kiln__disk *store, int directory, const kiln__key *key)
 {
-    char name[NAME_SIZE];
-    disk_reading reading;
-    if (!has_file_name(key))
+    char name[KILN__NAME_SIZE];
+    kiln__disk_reading reading;
+    if (!kiln__name_has(key))
         return NULL;
-    format_name(name, key);
-    read_entry(&reading, directory, name, key);
+    kiln__name_format(name, key);
+    kiln__disk_read(store, &reading, directory, name, key);
+    if (reading.blob && !store->shared)
+        kiln__evict_stamp(directory, name, &reading.status);
     /* What is damaged would stay in the way of the good entry that the caller is about to make. */
-    if (reading.problem.cause == CAUSE_DAMAGED)
+    if (reading.problem.cause == KILN__DISK_DAMAGED && !store->shared)
         kiln__file_remove_same(directory, name, &reading.status);
     note(store, &reading.problem);
     return reading.blob;
@@ -276,7 +213,7 @@ static int take_newest(void *data, const char *name)
 {
     newest *search = data;
     kiln__key key;
-    if (parse_name(&key, search->wanted->digest[0], name) &&
+    if (kiln__name_parse(&key, search->wanted->digest[0], name) &&
         memcmp(key.digest, search->wanted->digest, sizeof key.digest) == 0 &&
         (search->below[0] == '\0' || kiln__toolchain_compare(key.toolchain, search->below) < 0) &&
         (search->found.toolchain[0] == '\0' || kiln__toolchain_compare(key.toolchain, search->found.toolchain) > 0))
@@ -285,15 +222,15 @@ static int take_newest(void *data, const char *name)
 }
 
 /* Lists the shard again for each entry that turns out bad: that is rare, and needs no memory. */
-static kiln__blob *get_newest(disk_store *store, int directory, const kiln__key *key)
+static kiln__blob *get_newest(kiln__disk *store, int directory, const kiln__key *key)
 {
     newest search = { .wanted = key };
     for (;;) {
         search.found.toolchain[0] = '\0';
         int error = kiln__file_list(directory, take_newest, &search);
         if (error != 0) {
-            disk_problem problem;
-            fail(&problem, CAUSE_READ, VERSION_DIRECTORY, error);
+            kiln__disk_problem problem;
+            kiln__disk_fail(&problem, KILN__DISK_READ, KILN__DISK_VERSION, error);
             note(store, &problem);
             return NULL;
         }
@@ -308,22 +245,22 @@ static kiln__blob *get_newest(disk_store *store, int directory, const kiln__key 
 
 static kiln__blob *disk_get(kiln__store *base, const kiln__key *key)
 {
-    disk_store *store = (disk_store *)base;
-    disk_problem problem;
+    kiln__disk *store = (kiln__disk *)base;
+    kiln__disk_problem problem;
     int directory = open_shard(store, key->digest[0], false, &problem);
     if (directory < 0) {
         note(store, &problem);
         return NULL;
     }
     kiln__blob *blob = key->toolchain[0] != '\0' ? get_exact(store, directory, key) : get_newest(store, directory, key);
-    close(directory);
+    kiln__sys_close(directory);
     return blob;
 }
 
 static int write_tag(int root)
 {
     struct stat status;
-    if (fstatat(root, TAG_NAME, &status, AT_SYMLINK_NOFOLLOW) == 0)
+    if (kiln__sys_fstatat(root, TAG_NAME, &status, AT_SYMLINK_NOFOLLOW) == 0)
         return 0;
     int error = kiln__file_publish(root, TAG_NAME, tag_text, sizeof tag_text - 1, false);
     return error == -EEXIST ? 0 : error;
@@ -331,73 +268,176 @@ static int write_tag(int root)
 
 /* Somebody removed the whole directory: makes it again. dup3 puts the new one under the old number at once, so that
  * no thread ever meets a closed descriptor. */
-static void reopen_root(disk_store *store)
+static void reopen_root(kiln__disk *store)
 {
-    disk_problem problem;
+    kiln__disk_problem problem;
     int root = kiln__file_make_directory(store->root);
     if (root < 0)
         return;
-    if (check_directory(root, "", CAUSE_WRITE, &problem) == 0 && dup3(root, store->root_fd, O_CLOEXEC) >= 0)
+    if (check_directory(store, root, "", KILN__DISK_WRITE, &problem) == 0 &&
+        kiln__sys_dup3(root, store->root_fd, O_CLOEXEC) >= 0)
         write_tag(root);
-    close(root);
+    kiln__sys_close(root);
 }
 
-static int put_once(disk_store *store, const kiln__blob *blob, disk_problem *problem)
+/* 1 if it is there already. */
+static int put_once(kiln__disk *store, const kiln__blob *blob, kiln__disk_problem *problem)
 {
     const kiln__key *key = &blob->entry.key;
-    char name[NAME_SIZE], where[sizeof problem->where];
-    format_name(name, key);
-    snprintf(where, sizeof where, VERSION_DIRECTORY "/%02x/%s", key->digest[0], name);
+    char name[KILN__NAME_SIZE], where[sizeof problem->where];
+    kiln__name_format(name, key);
+    snprintf(where, sizeof where, KILN__DISK_VERSION "/%02x/%s", key->digest[0], name);
     int directory = open_shard(store, key->digest[0], true, problem);
     if (directory < 0)
-        return directory == -ENOENT ? fail(problem, CAUSE_WRITE, where, directory) : directory;
+        return directory == -ENOENT ? kiln__disk_fail(problem, KILN__DISK_WRITE, where, directory) : directory;
     int error = kiln__file_publish(directory, name, blob->bytes, blob->length, false);
-    close(directory);
+    kiln__sys_close(directory);
     /* What is there is somebody else's equal entry: a damaged one was removed by the get before this put. */
     if (error == 0 || error == -EEXIST)
-        return 0;
-    return fail(problem, CAUSE_WRITE, where, error);
+        return error == -EEXIST;
+    return kiln__disk_fail(problem, KILN__DISK_WRITE, where, error);
 }
 
-static void disk_put(kiln__store *base, kiln__blob *blob)
+static uint64_t share_of(uint64_t cap)
 {
-    disk_store *store = (disk_store *)base;
-    disk_problem problem;
+    return cap < KILN__DISK_SHARDS ? 1 : cap / KILN__DISK_SHARDS;
+}
+
+/* Where a look begins to remove, and how far it goes. */
+static uint64_t high_mark(uint64_t share)
+{
+    return share - share / 20;
+}
+
+static uint64_t low_mark(uint64_t share)
+{
+    return share - share / 10;
+}
+
+/* Looks at one shard and brings it within its share. True if there is more to remove. */
+static bool keep_shard(kiln__disk *store, int directory, unsigned shard)
+{
+    kiln__evict evict = { .is_entry = kiln__name_is_entry, .budget_ns = EVICT_NS };
+    uint64_t bytes = share_of(store->cap_bytes), files = share_of(store->cap_files);
+    bool over = false;
+    int error = kiln__evict_scan(&evict, directory);
+    if (error == 0 && (evict.bytes > high_mark(bytes) || evict.count > high_mark(files)) &&
+        kiln__evict_plan(&evict, low_mark(bytes), low_mark(files))) {
+        error = kiln__evict_apply(&evict, directory);
+        atomic_fetch_add_explicit(&store->counters->evictions, evict.removed, memory_order_relaxed);
+        over = evict.stopped;
+    }
+    kiln__evict_fini(&evict);
+    if (error != 0) {
+        char where[16];
+        kiln__disk_problem problem;
+        snprintf(where, sizeof where, KILN__DISK_VERSION "/%02x", shard);
+        kiln__disk_fail(&problem, KILN__DISK_WRITE, where, error);
+        note(store, &problem);
+    }
+    return over;
+}
+
+static bool is_due(kiln__disk *store, unsigned shard)
+{
+    return atomic_load(&store->pending[shard]) >= LOOK_EVERY;
+}
+
+/* Looks until nothing was put meanwhile. Whoever finds somebody looking goes on: what it put is pending, and is seen here
+ * after the flag is cleared. */
+static void look(kiln__disk *store, unsigned shard)
+{
+    kiln__disk_problem problem;
+    bool over = false;
+    while (!over && is_due(store, shard) && !atomic_flag_test_and_set(&store->evicting)) {
+        atomic_store(&store->pending[shard], 0);
+        int directory = open_shard(store, shard, false, &problem);
+        if (directory >= 0) {
+            over = keep_shard(store, directory, shard);
+            kiln__sys_close(directory);
+        }
+        if (over)
+            atomic_store(&store->pending[shard], LOOK_EVERY);
+        atomic_flag_clear(&store->evicting);
+    }
+}
+
+/* After a put: only the shard that was written is looked at, and only when enough was written. Holds no lock that a get or
+ * a put waits for. */
+static void keep_within_caps(kiln__disk *store, unsigned shard, size_t length)
+{
+    uint64_t by_bytes = kiln__evict_cost(length) * WHOLE_SHARE / share_of(store->cap_bytes);
+    uint64_t by_files = WHOLE_SHARE / share_of(store->cap_files);
+    atomic_fetch_add(&store->pending[shard], by_bytes > by_files ? by_bytes : by_files);
+    look(store, shard);
+}
+
+int kiln__disk_store_add(kiln__store *base, kiln__blob *blob)
+{
+    kiln__disk *store = (kiln__disk *)base;
+    kiln__disk_problem problem;
+    if (kiln__evict_cost(blob->length) > low_mark(share_of(store->cap_bytes))) {
+        kiln__log_line(store->log, KILN_LOG_INFO,
+                       "store %s: an entry of %zu bytes is too large for a cache of %llu bytes", store->root,
+                       blob->length, (unsigned long long)store->cap_bytes);
+        return -EFBIG;
+    }
     int error = put_once(store, blob, &problem);
     if (error == -ENOENT) {
         reopen_root(store);
         error = put_once(store, blob, &problem);
     }
-    if (error != 0)
+    if (error < 0)
         note(store, &problem);
+    else if (error == 0)
+        keep_within_caps(store, blob->entry.key.digest[0], blob->length);
+    return error;
+}
+
+static void disk_put(kiln__store *base, kiln__blob *blob)
+{
+    kiln__disk_store_add(base, blob);
 }
 
 static void disk_drop(kiln__store *base, const kiln__key *key)
 {
-    disk_store *store = (disk_store *)base;
-    char name[NAME_SIZE];
-    disk_problem problem;
-    int directory = has_file_name(key) ? open_shard(store, key->digest[0], false, &problem) : -ENOENT;
+    kiln__disk *store = (kiln__disk *)base;
+    char name[KILN__NAME_SIZE];
+    kiln__disk_problem problem;
+    int directory = kiln__name_has(key) ? open_shard(store, key->digest[0], false, &problem) : -ENOENT;
     if (directory < 0)
         return;
-    format_name(name, key);
-    if (unlinkat(directory, name, 0) != 0 && errno != ENOENT) {
-        fail(&problem, CAUSE_WRITE, name, -errno);
+    kiln__name_format(name, key);
+    if (kiln__sys_unlinkat(directory, name, 0) != 0 && errno != ENOENT) {
+        kiln__disk_fail(&problem, KILN__DISK_WRITE, name, -errno);
         note(store, &problem);
     }
-    close(directory);
+    kiln__sys_close(directory);
 }
 
 static void disk_close(kiln__store *base)
 {
-    disk_store *store = (disk_store *)base;
+    kiln__disk *store = (kiln__disk *)base;
     if (store->root_fd >= 0)
-        close(store->root_fd);
+        kiln__sys_close(store->root_fd);
     kiln__free(store->root);
     kiln__free(store);
 }
 
-static const kiln__store_vtable disk_vtable = { "disk", disk_get, disk_put, disk_drop, disk_close };
+static void shared_put(kiln__store *base, kiln__blob *blob)
+{
+    (void)base;
+    (void)blob;
+}
+
+static void shared_drop(kiln__store *base, const kiln__key *key)
+{
+    (void)base;
+    (void)key;
+}
+
+static const kiln__store_vtable shared_vtable = { "shared", disk_get, shared_put, shared_drop, disk_close, true };
+static const kiln__store_vtable disk_vtable = { "disk", disk_get, disk_put, disk_drop, disk_close, true };
 
 /* Absolute, so that it still names the same place after a chdir; without a slash at the end. */
 static char *absolute_path(const char *path)
@@ -414,36 +454,42 @@ static char *absolute_path(const char *path)
     return taken;
 }
 
-static int open_root(disk_store *store, disk_problem *problem)
+static int open_root(kiln__disk *store, kiln__disk_problem *problem)
 {
     if (kiln__trust_is_elevated()) {
         fail_untrusted(problem, "", "not used by a process with more rights than the user who started it");
-        problem->cause = CAUSE_ELEVATED;
+        problem->cause = KILN__DISK_ELEVATED;
         return -EPERM;
     }
-    store->root_fd = kiln__file_make_directory(store->root);
-    if (store->root_fd < 0)
-        return fail(problem, CAUSE_WRITE, "", store->root_fd);
-    return check_directory(store->root_fd, "", CAUSE_READ, problem);
+    int root = store->shared ? kiln__sys_openat(AT_FDCWD, store->root, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0)
+                             : kiln__file_make_directory(store->root);
+    if (root < 0)
+        return kiln__disk_fail(problem, store->shared ? KILN__DISK_READ : KILN__DISK_WRITE, "",
+                               store->shared ? -errno : root);
+    store->root_fd = root;
+    return check_directory(store, root, "", KILN__DISK_READ, problem);
 }
 
-kiln__store *kiln__disk_store_open(const char *root, const kiln__log *log, kiln__store_counters *counters,
-                                   char *problem_text, size_t size)
+static kiln__disk *open_store(const char *root, bool shared, const kiln__log *log, kiln__store_counters *counters,
+                              char *problem_text, size_t size)
 {
-    disk_problem problem = { 0 };
-    disk_store *store = kiln__calloc(1, sizeof *store);
+    kiln__disk_problem problem = { 0 };
+    kiln__disk *store = kiln__calloc(1, sizeof *store);
     char *path = store ? absolute_path(root) : NULL;
     if (!path) {
         kiln__free(store);
         kiln__text_copy(problem_text, size, "out of memory");
         return NULL;
     }
-    store->base.vtable = &disk_vtable;
+    store->base.vtable = shared ? &shared_vtable : &disk_vtable;
     store->log = log;
     store->counters = counters;
     store->root = path;
     store->root_fd = -1;
+    store->shared = shared;
     atomic_init(&store->warned, 0);
+    atomic_flag_clear(&store->evicting);
+    kiln__disk_store_limit(&store->base, UINT64_MAX, UINT64_MAX);
     if (open_root(store, &problem) != 0) {
         note(store, &problem);
         kiln__text_copy(problem_text, size, problem.text);
@@ -451,250 +497,106 @@ kiln__store *kiln__disk_store_open(const char *root, const kiln__log *log, kiln_
         return NULL;
     }
     kiln__text_copy(problem_text, size, "");
-    int error = write_tag(store->root_fd);
+    return store;
+}
+
+kiln__store *kiln__disk_store_open(const char *root, const kiln__log *log, kiln__store_counters *counters,
+                                   char *problem_text, size_t size)
+{
+    kiln__disk_problem problem;
+    kiln__disk *store = open_store(root, false, log, counters, problem_text, size);
+    int error = store ? write_tag(store->root_fd) : 0;
     if (error != 0) {
-        fail(&problem, CAUSE_WRITE, TAG_NAME, error);
+        kiln__disk_fail(&problem, KILN__DISK_WRITE, TAG_NAME, error);
         note(store, &problem);
     }
-    return &store->base;
+    return store ? &store->base : NULL;
 }
 
-/* What a purge has done so far. */
-typedef struct disk_purge {
-    bool refused_only;
-    uint64_t removed;
-    int error; /* the first failure, and what is told of it */
-    char *problem;
-    size_t size;
-} disk_purge;
-
-typedef struct disk_walk {
-    disk_store *store;
-    int directory;
-    char below[sizeof VERSION_DIRECTORY + SHARD_NAME_SIZE]; /* where `directory` is, seen from the root */
-    unsigned shard;
-    int (*file)(void *data, const char *name); /* called for each name in a shard, with the walk as its data */
-    int (*fn)(void *data, const kiln__store_item *item);
-    void *data;
-    disk_purge *purge; /* NULL in a visit */
-    bool stopped;
-} disk_walk;
-
-/* Hands one file, or a directory that cannot be used, to the visitor, if there is one. */
-static void report_item(disk_walk *walk, const char *where, const disk_reading *found)
+kiln__store *kiln__disk_store_open_shared(const char *root, const kiln__log *log, kiln__store_counters *counters,
+                                          char *problem_text, size_t size)
 {
-    kiln__text path = { 0 };
-    if (!walk->fn || (!found->blob && found->problem.cause == CAUSE_NONE))
-        return;
-    kiln__text_printf(&path, "%s/%s", walk->store->root, where);
-    kiln__store_item item = { .path = kiln__text_string(&path),
-                              .bytes = (uint64_t)found->status.st_size,
-                              .entry = found->blob ? &found->blob->entry : NULL,
-                              .untrusted = found->problem.cause == CAUSE_UNTRUSTED,
-                              .problem = found->problem.cause != CAUSE_NONE ? found->problem.text : "" };
-    walk->stopped = walk->fn(walk->data, &item) != 0;
-    kiln__text_fini(&path);
+    kiln__disk *store = open_store(root, true, log, counters, problem_text, size);
+    return store ? &store->base : NULL;
 }
 
-/* Reads the file of that name, which ends as an entry's does but may be no name of an entry. */
-static void read_named(disk_reading *out, const disk_walk *walk, const char *name)
+/* Processes that put little would never come to look at a shard if each began to count at nothing. */
+void kiln__disk_store_limit(kiln__store *base, uint64_t bytes, uint64_t files)
 {
-    kiln__key key;
-    if (parse_name(&key, walk->shard, name)) {
-        read_entry(out, walk->directory, name, &key);
-        return;
+    kiln__disk *store = (kiln__disk *)base;
+    uint16_t random[KILN__DISK_SHARDS] = { 0 };
+    store->cap_bytes = bytes;
+    store->cap_files = files;
+    if (getrandom(random, sizeof random, GRND_NONBLOCK) != (ssize_t)sizeof random)
+        memset(random, 0, sizeof random);
+    for (unsigned i = 0; i < KILN__DISK_SHARDS; i++)
+        atomic_init(&store->pending[i], random[i] % LOOK_EVERY);
+}
+
+static int trim_temporary(void *data, const char *name)
+{
+    kiln__evict_temporary(*(const int *)data, name);
+    return 0;
+}
+
+/* Calls kiln__evict_scan or kiln__evict_apply for each shard that can be used. The first error, if any. */
+static int each_shard(const kiln__disk *store, int version, kiln__evict *evict, int (*fn)(kiln__evict *, int))
+{
+    int first = 0;
+    for (unsigned shard = 0; shard < KILN__DISK_SHARDS; shard++) {
+        kiln__disk_problem problem;
+        int directory = kiln__disk_open_shard(store, version, shard, false, &problem);
+        int error = directory >= 0 ? fn(evict, directory) : directory == -ENOENT ? 0 : directory;
+        if (directory >= 0)
+            kiln__sys_close(directory);
+        if (first == 0)
+            first = error;
     }
+    return first;
+}
+
+int kiln__disk_store_trim(kiln__store *base, uint64_t bytes, uint64_t files, kiln__disk_trim *out)
+{
+    kiln__disk *store = (kiln__disk *)base;
+    kiln__disk_problem problem;
+    kiln__evict evict = { .is_entry = kiln__name_is_entry };
     memset(out, 0, sizeof *out);
-    if (fstatat(walk->directory, name, &out->status, AT_SYMLINK_NOFOLLOW) == 0) {
-        out->problem.cause = CAUSE_DAMAGED;
-        kiln__text_copy(out->problem.text, sizeof out->problem.text, "its name is not that of an entry");
-    }
-}
-
-static int visit_file(void *data, const char *name)
-{
-    disk_walk *walk = data;
-    disk_reading found;
-    char where[512];
-    if (!is_entry_name(name))
-        return 0;
-    read_named(&found, walk, name);
-    snprintf(where, sizeof where, "%s/%s", walk->below, name);
-    report_item(walk, where, &found);
-    kiln__blob_release(found.blob);
-    return walk->stopped;
-}
-
-static void purge_failed(const disk_walk *walk, const char *where, int error, const char *reason)
-{
-    disk_purge *purge = walk->purge;
-    if (purge->error != 0)
-        return;
-    purge->error = error;
-    snprintf(purge->problem, purge->size, "%s%s%s: %s", walk->store->root, where[0] ? "/" : "", where, reason);
-}
-
-/* Takes the outcome of one step: a name that went or was replaced meanwhile is no failure, but nothing was removed. */
-static bool settle(const disk_walk *walk, const char *name, int error)
-{
-    char where[512];
-    if (error != 0 && error != -ENOENT && error != -ESTALE) {
-        const char *text = strerrordesc_np(-error);
-        snprintf(where, sizeof where, "%s%s%s", walk->below, walk->below[0] && name[0] ? "/" : "", name);
-        purge_failed(walk, where, error, text ? text : "unknown error");
-    }
-    return error == 0;
-}
-
-/* Removes a name, never what it links to; a directory only if it is empty. */
-static int remove_any(int directory, const char *name)
-{
-    if (unlinkat(directory, name, 0) == 0)
-        return 0;
-    if (errno != EISDIR)
-        return -errno;
-    return unlinkat(directory, name, AT_REMOVEDIR) == 0 ? 0 : -errno;
-}
-
-static int purge_temporary(void *data, const char *name)
-{
-    const disk_walk *walk = data;
-    struct stat status;
-    if (strncmp(name, TEMPORARY_PREFIX, sizeof TEMPORARY_PREFIX - 1) == 0 &&
-        fstatat(walk->directory, name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(status.st_mode) &&
-        status.st_mtime + TEMPORARY_MAX_AGE < time(NULL))
-        settle(walk, name, remove_any(walk->directory, name));
-    return 0;
-}
-
-/* Whether a failure says something of this process at this moment and nothing of the file. */
-static bool is_passing(int error)
-{
-    return error == -ENOMEM || error == -EMFILE || error == -ENFILE;
-}
-
-/* Removes a file if it would be refused and is not replaced while it is being read. */
-static int remove_refused(const disk_walk *walk, const char *name)
-{
-    struct stat before;
-    disk_reading found;
-    int error = 0;
-    if (fstatat(walk->directory, name, &before, AT_SYMLINK_NOFOLLOW) != 0)
-        return -errno;
-    read_named(&found, walk, name);
-    if (found.problem.cause == CAUSE_NONE)
-        error = -ENOENT;
-    else if (is_passing(found.problem.error))
-        error = found.problem.error;
-    else
-        error = kiln__file_remove_same(walk->directory, name, &before);
-    kiln__blob_release(found.blob);
-    return error == -EISDIR ? remove_any(walk->directory, name) : error;
-}
-
-static int purge_file(void *data, const char *name)
-{
-    disk_walk *walk = data;
-    if (!is_entry_name(name))
-        return purge_temporary(walk, name);
-    int error = walk->purge->refused_only ? remove_refused(walk, name) : remove_any(walk->directory, name);
-    walk->purge->removed += settle(walk, name, error);
-    return 0;
-}
-
-/* What stands in the place of a shard goes, unless it is a directory with something in it: that is not ours to judge. */
-static void purge_shard(const disk_walk *walk, int version, const disk_problem *problem)
-{
-    if (problem->cause == CAUSE_NONE)
-        return;
-    if (!is_passing(problem->error) && remove_any(version, walk->below + sizeof VERSION_DIRECTORY) == 0)
-        walk->purge->removed++;
-    else
-        purge_failed(walk, walk->below, problem->error, problem->text);
-}
-
-/* Lists every shard that can be used and reports or purges the others. */
-static void walk_shards(disk_walk *walk, int version)
-{
-    for (walk->shard = 0; walk->shard < SHARDS && !walk->stopped; walk->shard++) {
-        disk_reading found = { 0 };
-        snprintf(walk->below, sizeof walk->below, VERSION_DIRECTORY "/%02x", walk->shard & (SHARDS - 1));
-        walk->directory = open_shard_in(version, walk->shard, false, &found.problem);
-        if (walk->directory < 0) {
-            if (walk->purge)
-                purge_shard(walk, version, &found.problem);
-            else
-                report_item(walk, walk->below, &found);
-            continue;
-        }
-        int error = kiln__file_list(walk->directory, walk->file, walk);
-        close(walk->directory);
-        if (error < 0) {
-            fail(&found.problem, CAUSE_READ, walk->below, error);
-            if (walk->purge)
-                settle(walk, "", error);
-            else
-                report_item(walk, walk->below, &found);
-        }
-    }
-}
-
-int kiln__disk_store_visit(kiln__store *base, int (*fn)(void *data, const kiln__store_item *item), void *data)
-{
-    disk_walk walk = { .store = (disk_store *)base, .file = visit_file, .fn = fn, .data = data };
-    disk_problem problem;
-    int version = open_version(walk.store, false, &problem);
+    int version = kiln__disk_open_version(store, false, &problem);
     if (version < 0)
         return version == -ENOENT ? 0 : version;
-    walk_shards(&walk, version);
-    close(version);
-    return 0;
-}
-
-static void purge_temporaries(disk_walk *walk, int directory, const char *below)
-{
-    walk->directory = directory;
-    kiln__text_copy(walk->below, sizeof walk->below, below);
-    int error = kiln__file_list(directory, purge_temporary, walk);
-    if (error < 0)
-        settle(walk, "", error);
-}
-
-int kiln__disk_store_purge(kiln__store *base, bool refused_only, uint64_t *removed, char *problem_text, size_t size)
-{
-    disk_purge purge = { .refused_only = refused_only, .problem = problem_text, .size = size };
-    disk_walk walk = { .store = (disk_store *)base, .file = purge_file, .purge = &purge };
-    disk_problem problem;
-    kiln__text_copy(problem_text, size, "");
-    int version = open_version(walk.store, false, &problem);
-    if (version >= 0) {
-        purge_temporaries(&walk, walk.store->root_fd, "");
-        purge_temporaries(&walk, version, VERSION_DIRECTORY);
-        walk_shards(&walk, version);
-        close(version);
-    } else if (version != -ENOENT) {
-        purge_failed(&walk, problem.where, version, problem.text);
+    kiln__file_list(store->root_fd, trim_temporary, &store->root_fd);
+    kiln__file_list(version, trim_temporary, &version);
+    int error = each_shard(store, version, &evict, kiln__evict_scan);
+    if (kiln__evict_plan(&evict, bytes > 0 ? bytes : store->cap_bytes, files > 0 ? files : store->cap_files)) {
+        int applied = each_shard(store, version, &evict, kiln__evict_apply);
+        error = error != 0 ? error : applied;
     }
-    *removed = purge.removed;
-    return purge.error;
+    kiln__sys_close(version);
+    atomic_fetch_add_explicit(&store->counters->evictions, evict.removed, memory_order_relaxed);
+    *out = (kiln__disk_trim){ .removed = evict.removed,
+                              .removed_bytes = evict.removed_bytes,
+                              .kept = evict.count - evict.removed,
+                              .kept_bytes = evict.bytes - evict.removed_bytes };
+    kiln__evict_fini(&evict);
+    return error;
 }
 
 int kiln__disk_store_probe(kiln__store *base)
 {
-    static const char name[] = TEMPORARY_PREFIX "probe";
-    disk_store *store = (disk_store *)base;
-    disk_problem problem;
-    int directory = open_version(store, true, &problem);
+    static const char name[] = "tmp.probe";
+    kiln__disk *store = (kiln__disk *)base;
+    kiln__disk_problem problem;
+    int directory = kiln__disk_open_version(store, true, &problem);
     if (directory < 0)
         return directory;
     int error = kiln__file_publish(directory, name, name, sizeof name - 1, true);
-    if (error == 0 && unlinkat(directory, name, 0) != 0 && errno != ENOENT)
+    if (error == 0 && kiln__sys_unlinkat(directory, name, 0) != 0 && errno != ENOENT)
         error = -errno;
-    close(directory);
+    kiln__sys_close(directory);
     return error;
 }
 
 const char *kiln__disk_store_root(const kiln__store *base)
 {
-    return ((const disk_store *)base)->root;
+    return ((const kiln__disk *)base)->root;
 }

@@ -13,6 +13,29 @@
 kiln__store *kiln__disk_store_open(const char *root, const kiln__log *log, kiln__store_counters *counters,
                                    char *problem, size_t size);
 
+/* Opens a store that somebody else fills, to be only read: nothing is made, removed or stamped in it. It and all in it must
+ * be the user's own or root's and writable by nobody else. Otherwise as kiln__disk_store_open. */
+kiln__store *kiln__disk_store_open_shared(const char *root, const kiln__log *log, kiln__store_counters *counters,
+                                          char *problem, size_t size);
+
+/* Sets the caps, which are none at first, before other threads use the store. Each shard is kept within its 256th part:
+ * when puts of this process have added a twentieth of that to a shard, the shard is looked at, and if it is more than
+ * 95 % full, its least recently used entries go until it is 90 % full. Entries count as kiln__evict_cost says; one that
+ * takes more than 90 % of a shard's part is not kept. Counted as evictions. */
+void kiln__disk_store_limit(kiln__store *store, uint64_t bytes, uint64_t files);
+
+/* As the vtable's put, but says what came of it: 0 kept, 1 there already, -errno not kept. */
+int kiln__disk_store_add(kiln__store *store, kiln__blob *blob);
+
+typedef struct kiln__disk_trim {
+    uint64_t removed, removed_bytes, kept, kept_bytes; /* bytes as kiln__evict_cost counts them */
+} kiln__disk_trim;
+
+/* Removes the least recently used entries of the whole store until at most `bytes` and `files` are left (0: the store's own
+ * caps), and temporaries older than an hour. Reads every directory, but no file. 0 or -errno of the first thing that
+ * could not be read or removed; the rest is done all the same. */
+int kiln__disk_store_trim(kiln__store *store, uint64_t bytes, uint64_t files, kiln__disk_trim *out);
+
 /* Visits every entry file, reading and checking it whole, and every shard that cannot be used. Non-zero from fn stops.
  * Counts, logs and changes nothing. -errno if the root cannot be read. */
 int kiln__disk_store_visit(kiln__store *store, int (*fn)(void *data, const kiln__store_item *item), void *data);

@@ -1,5 +1,6 @@
 #include "store/entry.h"
 #include "base/alloc.h"
+#include "base/bytes.h"
 #include <string.h>
 
 enum {
@@ -18,28 +19,6 @@ enum {
 };
 
 static const uint8_t magic[8] = { 'K', 'I', 'L', 'N', 'E', 'N', 'T', '\n' };
-
-static void write_u32(uint8_t *to, uint32_t value)
-{
-    for (int i = 0; i < 4; i++)
-        to[i] = (uint8_t)(value >> (8 * i));
-}
-
-static void write_u64(uint8_t *to, uint64_t value)
-{
-    write_u32(to, (uint32_t)value);
-    write_u32(to + 4, (uint32_t)(value >> 32));
-}
-
-static uint32_t read_u32(const uint8_t *from)
-{
-    return (uint32_t)from[0] | (uint32_t)from[1] << 8 | (uint32_t)from[2] << 16 | (uint32_t)from[3] << 24;
-}
-
-static uint64_t read_u64(const uint8_t *from)
-{
-    return read_u32(from) | (uint64_t)read_u32(from + 4) << 32;
-}
 
 /* Room for bytes, the NUL after them and zeros up to a multiple of 8. */
 static uint64_t padded(uint64_t length)
@@ -146,11 +125,11 @@ static uint64_t encoded_length(const kiln__entry *entry)
 static void write_header(uint8_t *to, const kiln__entry *entry, uint64_t total)
 {
     memcpy(to, magic, sizeof magic);
-    write_u32(to + AT_VERSION, KILN__ENTRY_VERSION);
-    write_u32(to + AT_KIND, (uint32_t)entry->kind);
-    write_u64(to + AT_TOTAL, total);
-    write_u32(to + AT_SECTION_COUNT, (uint32_t)entry->section_count);
-    write_u32(to + AT_KEY_LENGTH, (uint32_t)entry->key_text_length);
+    kiln__write_u32(to + AT_VERSION, KILN__ENTRY_VERSION);
+    kiln__write_u32(to + AT_KIND, (uint32_t)entry->kind);
+    kiln__write_u64(to + AT_TOTAL, total);
+    kiln__write_u32(to + AT_SECTION_COUNT, (uint32_t)entry->section_count);
+    kiln__write_u32(to + AT_KEY_LENGTH, (uint32_t)entry->key_text_length);
     memcpy(to + AT_DIGEST, entry->key.digest, KILN__DIGEST_SIZE);
     memcpy(to + AT_TOOLCHAIN, entry->key.toolchain, strlen(entry->key.toolchain));
 }
@@ -179,8 +158,8 @@ kiln_status kiln__entry_encode(void **out, size_t *length, const kiln__entry *en
         const kiln__section *section = &entry->sections[i];
         uint8_t *row = bytes + HEADER_SIZE + ROW_SIZE * i;
         memcpy(row, section->name, strlen(section->name));
-        write_u64(row + ROW_OFFSET, offset);
-        write_u64(row + ROW_LENGTH, section->length);
+        kiln__write_u64(row + ROW_OFFSET, offset);
+        kiln__write_u64(row + ROW_LENGTH, section->length);
         offset = write_padded(bytes, offset, section->data, section->length);
     }
     kiln__checksum(bytes + offset, bytes, (size_t)offset);
@@ -209,22 +188,23 @@ static uint64_t skip_padded(const uint8_t *bytes, uint64_t offset, uint64_t leng
 /* Each field is compared with what the encoder would have written, so that an entry has exactly one form. */
 static bool read_fields(kiln__entry *entry, const uint8_t *bytes, uint64_t end)
 {
-    if (memcmp(bytes, magic, sizeof magic) != 0 || read_u32(bytes + AT_VERSION) != KILN__ENTRY_VERSION ||
-        !is_kind(read_u32(bytes + AT_KIND)) || read_u32(bytes + AT_SECTION_COUNT) > KILN__ENTRY_MAX_SECTIONS ||
+    if (memcmp(bytes, magic, sizeof magic) != 0 || kiln__read_u32(bytes + AT_VERSION) != KILN__ENTRY_VERSION ||
+        !is_kind(kiln__read_u32(bytes + AT_KIND)) ||
+        kiln__read_u32(bytes + AT_SECTION_COUNT) > KILN__ENTRY_MAX_SECTIONS ||
         !read_name(entry->key.toolchain, bytes + AT_TOOLCHAIN, KILN__ENTRY_TOOLCHAIN_SIZE))
         return false;
-    size_t count = read_u32(bytes + AT_SECTION_COUNT);
+    size_t count = kiln__read_u32(bytes + AT_SECTION_COUNT);
     uint64_t offset = HEADER_SIZE + ROW_SIZE * count;
-    entry->kind = (kiln__entry_kind)read_u32(bytes + AT_KIND);
+    entry->kind = (kiln__entry_kind)kiln__read_u32(bytes + AT_KIND);
     memcpy(entry->key.digest, bytes + AT_DIGEST, KILN__DIGEST_SIZE);
     entry->key_text = (const char *)bytes + offset;
-    entry->key_text_length = read_u32(bytes + AT_KEY_LENGTH);
+    entry->key_text_length = kiln__read_u32(bytes + AT_KEY_LENGTH);
     offset = skip_padded(bytes, offset, entry->key_text_length, end);
     for (size_t i = 0; i < count && offset != 0; i++) {
         const uint8_t *row = bytes + HEADER_SIZE + ROW_SIZE * i;
-        uint64_t length = read_u64(row + ROW_LENGTH), next = skip_padded(bytes, offset, length, end);
+        uint64_t length = kiln__read_u64(row + ROW_LENGTH), next = skip_padded(bytes, offset, length, end);
         char name[KILN__ENTRY_NAME_SIZE];
-        if (next == 0 || read_u64(row + ROW_OFFSET) != offset || !read_name(name, row, sizeof name) ||
+        if (next == 0 || kiln__read_u64(row + ROW_OFFSET) != offset || !read_name(name, row, sizeof name) ||
             !kiln__entry_add(entry, name, bytes + offset, (size_t)length))
             return false;
         offset = next;
@@ -245,7 +225,7 @@ kiln__entry_fault kiln__entry_decode(kiln__entry *out, const void *bytes, size_t
     uint8_t checksum[KILN__CHECKSUM_SIZE];
     kiln__entry entry = { 0 };
     *out = entry;
-    if (length < MIN_SIZE || length > KILN__ENTRY_MAX_BYTES || read_u64(from + AT_TOTAL) != length)
+    if (length < MIN_SIZE || length > KILN__ENTRY_MAX_BYTES || kiln__read_u64(from + AT_TOTAL) != length)
         return KILN__ENTRY_SHORT;
     size_t end = length - KILN__CHECKSUM_SIZE;
     kiln__checksum(checksum, from, end);

@@ -132,7 +132,7 @@ static void memory_close(kiln__store *base)
     kiln__free(store);
 }
 
-static const kiln__store_vtable memory_vtable = { "memory", memory_get, memory_put, memory_drop, memory_close };
+static const kiln__store_vtable memory_vtable = { "memory", memory_get, memory_put, memory_drop, memory_close, false };
 
 kiln__store *kiln__memory_store_open(size_t limit)
 {

@@ -10,6 +10,7 @@
 /* Counted by all stores of a service. */
 typedef struct kiln__store_counters {
     atomic_uint_least64_t damaged, untrusted, errors;
+    atomic_uint_least64_t evictions; /* entries removed to keep within caps */
 } kiln__store_counters;
 
 /* Reference-counted bytes of an entry that has been checked, with its decoded view. Immutable, any thread. */
@@ -37,13 +38,14 @@ typedef struct kiln__store_item {
 
 typedef struct kiln__store kiln__store;
 typedef struct kiln__store_vtable {
-    const char *name; /* "memory", "disk" */
+    const char *name; /* "memory", "disk", "pack", "shared" */
     /* A retained blob or NULL for a miss. An empty key->toolchain means the newest toolchain's entry. */
     kiln__blob *(*get)(kiln__store *store, const kiln__key *key);
     void (*put)(kiln__store *store, kiln__blob *blob);
     /* Removes one entry, if it is there: it turned out not to load. `key` is the blob's own, toolchain included. */
     void (*drop)(kiln__store *store, const kiln__key *key);
     void (*close)(kiln__store *store);
+    bool on_disk; /* on this machine's disks: what one such store has needs no copy in another */
 } kiln__store_vtable;
 struct kiln__store {
     const kiln__store_vtable *vtable;

@@ -25,7 +25,8 @@ kiln__blob *kiln__tiers_get(kiln__tiers *tiers, const kiln__key *key, size_t *ti
         if (!blob)
             continue;
         for (size_t faster = 0; faster < i; faster++)
-            tiers->stores[faster]->vtable->put(tiers->stores[faster], blob);
+            if (!tiers->stores[faster]->vtable->on_disk || !tiers->stores[i]->vtable->on_disk)
+                tiers->stores[faster]->vtable->put(tiers->stores[faster], blob);
         if (tier)
             *tier = i;
         return blob;

@@ -1,10 +1,11 @@
-/* Layered stores: asked from the fastest to the slowest; what a slow one has is put into the faster ones. */
+/* Layered stores: asked from the fastest to the slowest; what a slow one has is put into the faster ones, except from
+ * one store on disk into another. */
 #ifndef KILN_STORE_TIERS_H
 #define KILN_STORE_TIERS_H
 
 #include "store/store.h"
 
-enum { KILN__TIERS_MAX = 4 };
+enum { KILN__TIERS_MAX = 20 };
 
 /* Embedded in its owner; the stores are owned and closed by kiln__tiers_fini. Any thread after init. */
 typedef struct kiln__tiers {

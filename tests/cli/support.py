@@ -26,7 +26,8 @@ class KilnTest(unittest.TestCase):
         self.dir = tempfile.mkdtemp(prefix="kiln-cli-")
         self.addCleanup(shutil.rmtree, self.dir, ignore_errors=True)
         self.cache = self.path("cache")
-        self.env = {k: v for k, v in os.environ.items() if k not in ("KILN_LOG", "KILN_DEVICE", "KILN_RECORD")}
+        own = ("KILN_LOG", "KILN_DEVICE", "KILN_RECORD", "KILN_PACKS", "KILN_SHARED_DIR", "KILN_CACHE_BYTES")
+        self.env = {k: v for k, v in os.environ.items() if k not in own}
         self.env["KILN_CACHE_DIR"] = self.cache
         if self.device:
             self.env["KILN_DEVICE"] = self.device

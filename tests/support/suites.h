@@ -25,12 +25,16 @@
     X(disk)                 \
     X(disk_faults)          \
     X(tiers)                \
+    X(shared)               \
+    X(evict)                \
+    X(pack)                 \
     X(key)                  \
     X(image)                \
     X(pool)
 
 #define KILN_SERVICE_SUITES(X) \
     X(service)                 \
+    X(packs)                   \
     X(cuda)                    \
     X(launch)                  \
     X(nvrtc)                   \
@@ -38,11 +42,15 @@
     X(cc)                      \
     X(cpu)                     \
     X(measure)                 \
+    X(record)                  \
     X(api)
+
+#define KILN_FAULT_SUITES(X) X(corruption) X(kills) X(io) X(memory) X(planted)
 
 #define KILN_SUITE_PROTOTYPE(name) Suite *kiln_test_##name##_suite(void);
 KILN_UNIT_SUITES(KILN_SUITE_PROTOTYPE)
 KILN_SERVICE_SUITES(KILN_SUITE_PROTOTYPE)
+KILN_FAULT_SUITES(KILN_SUITE_PROTOTYPE)
 #undef KILN_SUITE_PROTOTYPE
 
 #endif

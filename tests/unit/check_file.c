@@ -78,6 +78,64 @@ START_TEST(test_file__read_gives_whole_file_and_status)
 }
 END_TEST
 
+START_TEST(test_file__read_at_reads_all_or_fails)
+{
+    char bytes[8] = "xxxxxxx";
+    kiln_test_temp_write("a", "0123456789", 10);
+    int fd = openat(directory, "a", O_RDONLY | O_CLOEXEC);
+    ck_assert_int_eq(kiln__file_read_at(fd, bytes, 4, 3), 0);
+    ck_assert_str_eq(bytes, "3456xxx");
+    ck_assert_int_eq(kiln__file_read_at(fd, bytes, 3, 7), 0);
+    ck_assert_int_eq(kiln__file_read_at(fd, bytes, 4, 7), -EIO);
+    ck_assert_int_eq(kiln__file_read_at(fd, bytes, 1, 100), -EIO);
+    ck_assert_int_eq(kiln__file_read_at(fd, bytes, 0, 100), 0);
+    ck_assert_int_eq(lseek(fd, 0, SEEK_CUR), 0);
+    close(fd);
+    ck_assert_int_eq(kiln__file_read_at(-1, bytes, 1, 0), -EBADF);
+}
+END_TEST
+
+START_TEST(test_file__unique_files_are_new_and_readable)
+{
+    char names[2][KILN__FILE_UNIQUE];
+    struct stat status;
+    mode_t mask = umask(002);
+    for (int i = 0; i < 2; i++) {
+        int fd = kiln__file_create_unique(directory, names[i]);
+        ck_assert_int_ge(fd, 0);
+        ck_assert_int_eq(strncmp(names[i], "tmp.", 4), 0);
+        ck_assert_int_eq(fcntl(fd, F_GETFD), FD_CLOEXEC);
+        ck_assert_int_eq(fstat(fd, &status), 0);
+        ck_assert_uint_eq(status.st_mode & 07777, 0644);
+        close(fd);
+    }
+    umask(mask);
+    ck_assert_str_ne(names[0], names[1]);
+    ck_assert_int_eq(kiln_test_temp_count("."), 2);
+    ck_assert_int_eq(kiln__file_create_unique(-1, names[0]), -EBADF);
+}
+END_TEST
+
+START_TEST(test_file__shared_files_may_be_roots_and_have_several_names)
+{
+    char buffer[100];
+    struct stat status = { .st_mode = S_IFREG | 0644, .st_uid = geteuid(), .st_nlink = 3 };
+    ck_assert_ptr_null(kiln__trust_refuse_shared_file(&status, buffer, sizeof buffer));
+    ck_assert_ptr_nonnull(kiln__trust_refuse_shared_directory(&status, buffer, sizeof buffer));
+    ck_assert_ptr_nonnull(kiln__trust_refuse_file(&status, buffer, sizeof buffer));
+    status.st_uid = 0;
+    ck_assert_ptr_null(kiln__trust_refuse_shared_file(&status, buffer, sizeof buffer));
+    status.st_uid = geteuid() + 1;
+    ck_assert_ptr_nonnull(strstr(kiln__trust_refuse_shared_file(&status, buffer, sizeof buffer), "or root"));
+    status.st_uid = 0;
+    status.st_mode = S_IFDIR | 0755;
+    ck_assert_ptr_null(kiln__trust_refuse_shared_directory(&status, buffer, sizeof buffer));
+    ck_assert_ptr_nonnull(kiln__trust_refuse_shared_file(&status, buffer, sizeof buffer));
+    status.st_mode = S_IFDIR | 0757;
+    ck_assert_ptr_nonnull(strstr(kiln__trust_refuse_shared_directory(&status, buffer, sizeof buffer), "mode 0757"));
+}
+END_TEST
+
 START_TEST(test_file__empty_file_is_an_empty_text)
 {
     kiln_test_temp_write("empty", "", 0);
@@ -454,6 +512,48 @@ START_TEST(test_file__temporary_directory_falls_back_to_tmp)
 }
 END_TEST
 
+START_TEST(test_file__appends_go_to_the_end_whoever_writes)
+{
+    const char *path = kiln_test_temp_path("lines");
+    struct stat status;
+    char text[16];
+    size_t length;
+    umask(077);
+    int one = kiln__file_open_append(path, &status), two = kiln__file_open_append(path, &status);
+    ck_assert_int_ge(one, 0);
+    ck_assert_int_ge(two, 0);
+    ck_assert_int_eq(status.st_size, 0);
+    ck_assert_uint_eq(status.st_mode & 0777, 0600);
+    ck_assert_int_eq(fcntl(one, F_GETFD), FD_CLOEXEC);
+    ck_assert_int_eq(kiln__file_write(one, "a\n", 2), 0);
+    ck_assert_int_eq(kiln__file_write(two, "b\n", 2), 0);
+    ck_assert_int_eq(kiln__file_write(one, "c\n", 2), 0);
+    assert_file("lines", "a\nb\nc\n");
+    ck_assert_int_eq(kiln__file_read_some(one, text, sizeof(text), 2, &length), 0);
+    ck_assert_uint_eq(length, 4);
+    ck_assert_mem_eq(text, "b\nc\n", 4);
+    ck_assert_int_eq(kiln__file_read_some(one, text, 3, 0, &length), 0);
+    ck_assert_uint_eq(length, 3);
+    ck_assert_int_eq(kiln__file_read_some(one, text, sizeof(text), 100, &length), 0);
+    ck_assert_uint_eq(length, 0);
+    close(one);
+    close(two);
+    ck_assert_int_eq(kiln__file_read_some(one, text, sizeof(text), 0, &length), -EBADF);
+}
+END_TEST
+
+START_TEST(test_file__append_opens_regular_files_only_and_never_blocks)
+{
+    struct stat status;
+    const char *path = kiln_test_temp_path("fifo");
+    ck_assert_int_eq(mkfifo(path, 0600), 0);
+    ck_assert_int_eq(kiln__file_open_append(path, &status), -EINVAL);
+    ck_assert_int_eq(kiln__file_open_append("/dev/null", &status), -EINVAL);
+    ck_assert_int_eq(kiln__file_open_append(kiln_test_temp_dir(), &status), -EISDIR);
+    ck_assert_int_eq(kiln__file_open_append(kiln_test_temp_path("none/lines"), &status), -ENOENT);
+}
+END_TEST
+
 START_TEST(test_file__no_call_leaks_a_descriptor)
 {
     int before = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -469,6 +569,7 @@ START_TEST(test_file__no_call_leaks_a_descriptor)
     kiln__file_read(&bytes, &length, directory, "a", 0, 0, &status);
     kiln__file_read(&bytes, &length, directory, ".", 0, 0, &status);
     kiln__file_list(directory, note, &seen);
+    ck_assert_int_lt(kiln__file_open_append("/dev/null", &status), 0);
     kiln__file_remove_directory(kiln_test_temp_path("none"));
     int after = open("/dev/null", O_RDONLY | O_CLOEXEC);
     close(after);
@@ -568,6 +669,9 @@ Suite *kiln_test_file_suite(void)
     kiln_test_temp_use(tcase);
     tcase_add_checked_fixture(tcase, open_directory, close_directory);
     tcase_add_test(tcase, test_file__read_gives_whole_file_and_status);
+    tcase_add_test(tcase, test_file__read_at_reads_all_or_fails);
+    tcase_add_test(tcase, test_file__unique_files_are_new_and_readable);
+    tcase_add_test(tcase, test_file__shared_files_may_be_roots_and_have_several_names);
     tcase_add_test(tcase, test_file__empty_file_is_an_empty_text);
     tcase_add_test(tcase, test_file__read_refuses_what_is_too_large_missing_or_special);
     tcase_add_test(tcase, test_file__read_without_memory_says_so);
@@ -579,6 +683,8 @@ Suite *kiln_test_file_suite(void)
     tcase_add_test(tcase, test_file__remove_same_spares_another_file);
     tcase_add_test(tcase, test_file__temporary_directory_comes_and_goes);
     tcase_add_test(tcase, test_file__temporary_directory_falls_back_to_tmp);
+    tcase_add_test(tcase, test_file__appends_go_to_the_end_whoever_writes);
+    tcase_add_test(tcase, test_file__append_opens_regular_files_only_and_never_blocks);
     tcase_add_test(tcase, test_file__no_call_leaks_a_descriptor);
     tcase_add_loop_test(tcase, test_trust__refuses_what_others_could_have_written, 0, COUNT(trusts));
     tcase_add_test(tcase, test_trust__names_both_owners);

@@ -11,7 +11,7 @@ static void count_close(kiln__store *store)
     closed++;
 }
 
-static const kiln__store_vtable closing_vtable = { "closing", NULL, NULL, NULL, count_close };
+static const kiln__store_vtable closing_vtable = { .name = "closing", .close = count_close };
 
 static bool has(kiln__store *store, const kiln__key *key)
 {
@@ -45,6 +45,53 @@ START_TEST(test_tiers__slow_hit_is_put_into_the_faster_ones)
     kiln__tiers_fini(&tiers);
     ck_assert_uint_eq(atomic_load(&blob->refs), 1);
     kiln__blob_release(blob);
+}
+END_TEST
+
+static int puts_seen;
+
+static kiln__blob *get_nothing(kiln__store *store, const kiln__key *key)
+{
+    (void)store;
+    (void)key;
+    return NULL;
+}
+
+static void count_put(kiln__store *store, kiln__blob *blob)
+{
+    (void)store;
+    (void)blob;
+    puts_seen++;
+}
+
+static kiln__blob *get_one(kiln__store *store, const kiln__key *key)
+{
+    (void)store;
+    (void)key;
+    return kiln_test_blob("one", "cc-1", "abc", 3);
+}
+
+/* What lies on one disk is not copied to another, but what comes from elsewhere is kept. */
+START_TEST(test_tiers__hit_on_disk_is_put_into_memory_alone)
+{
+    static const kiln__store_vtable faster = {
+        .get = get_nothing, .put = count_put, .close = count_close, .on_disk = true
+    };
+    static const kiln__store_vtable near = { .get = get_one, .close = count_close, .on_disk = true };
+    static const kiln__store_vtable far = { .get = get_one, .close = count_close };
+    for (int i = 0; i < 2; i++) {
+        kiln__tiers tiers = { 0 };
+        kiln__store first = { &faster }, second = { i ? &far : &near };
+        kiln__key key = kiln_test_key("one", "cc-1");
+        kiln__tiers_add(&tiers, kiln__memory_store_open(1 << 20));
+        kiln__tiers_add(&tiers, &first);
+        kiln__tiers_add(&tiers, &second);
+        puts_seen = 0;
+        kiln__blob_release(kiln__tiers_get(&tiers, &key, NULL));
+        ck_assert(has(tiers.stores[0], &key));
+        ck_assert_int_eq(puts_seen, i);
+        kiln__tiers_fini(&tiers);
+    }
 }
 END_TEST
 
@@ -90,6 +137,7 @@ Suite *kiln_test_tiers_suite(void)
     Suite *suite = suite_create("tiers");
     TCase *tests = tcase_create("tiers");
     tcase_add_test(tests, test_tiers__slow_hit_is_put_into_the_faster_ones);
+    tcase_add_test(tests, test_tiers__hit_on_disk_is_put_into_memory_alone);
     tcase_add_test(tests, test_tiers__put_and_drop_reach_all);
     tcase_add_test(tests, test_tiers__absent_and_surplus_stores_do_no_harm);
     suite_add_tcase(suite, tests);

@@ -64,6 +64,19 @@ def check_source(path):
             problems.append(f"src/{relative}: {problem}")
 
 
+def check_file_calls(path):
+    """A file that uses os/syscalls.h makes none of its calls past it, or the fault tests would miss them."""
+    text = path.read_text(encoding="utf-8")
+    if path.name == "syscalls.h" or '"os/syscalls.h"' not in text:
+        return
+    header = (root / "src/os/syscalls.h").read_text(encoding="utf-8")
+    calls = "|".join(re.findall(r"\bX\((\w+)\)", header))
+    for number, line in enumerate(text.splitlines(), 1):
+        found = re.search(rf"(?<![\w>.\"])({calls})\(", line)
+        if found and not line.lstrip().startswith(("/*", "*")):
+            problems.append(f"{path.relative_to(root)}:{number}: calls {found[1]}: use kiln__sys_{found[1]}")
+
+
 def check_command(path):
     for quoted, name in includes(path):
         if quoted and not (path.parent / name).is_file():
@@ -92,6 +105,7 @@ def check_list(directory, sources):
 
 for source in files("src"):
     check_source(source)
+    check_file_calls(source)
 for source in files("tools/kiln"):
     check_command(source)
 check_list("src", files("src"))

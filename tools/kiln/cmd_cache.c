@@ -2,18 +2,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cachework.h"
 #include "commands.h"
 #include "format.h"
 #include "jsonout.h"
 #include "nearest.h"
-#include "options.h"
 #include "spectext.h"
 #include "table.h"
-
-typedef struct cache_args {
-    bool damaged;
-    common_args common;
-} cache_args;
 
 /* A number of entries under a name. */
 typedef struct heap {
@@ -37,18 +32,25 @@ struct visit {
 typedef struct action {
     const char *name;
     int (*run)(struct session *session, const cache_args *args);
+    const char *file; /* what the word after it is called, or NULL */
+    bool filters;     /* whether more words may follow */
 } action;
 
 static const struct usage usage = {
-    "kiln cache stat|list|verify|purge [--damaged] [options]",
+    "kiln cache stat|list|verify|trim|purge|export FILE [SPEC...]|import FILE [options]",
     "Looks after the directory of compiled kernels.\n\n"
     "  stat     where it is, how many entries and bytes, by kind, target and compiler\n"
     "  list     every entry\n"
     "  verify   reads every entry whole and names those that would be refused; status 1 if there are any\n"
-    "  purge    removes every entry, or with --damaged only those that would be refused\n\n"
+    "  trim     removes the least recently used entries, down to --bytes and --files, or else to the cache's own caps\n"
+    "  purge    removes every entry, or with --damaged only those that would be refused\n"
+    "  export   writes the kernels for GPUs, or those with the fields of any SPEC, into one file, a pack\n"
+    "  import   adds the entries of a pack; those that are there already stay\n\n"
     "Refused are damaged entries, and untrusted ones: links, other owners' files, what others can write.",
     "  kiln cache stat --json\n"
-    "  kiln cache purge --damaged",
+    "  kiln cache purge --damaged\n"
+    "  kiln cache trim --bytes 500M\n"
+    "  kiln cache export kernels.kilnpack 'dtype=f16,bf16 target=sm_90'",
 };
 
 static void heap_add(struct heaps *heaps, const char *name, uint64_t bytes)
@@ -291,11 +293,13 @@ static int cache_purge(struct session *session, const cache_args *args)
 }
 
 static const action actions[] = {
-    { "stat", cache_stat },
-    { "list", cache_list },
-    { "verify", cache_verify },
-    { "purge", cache_purge },
+    { "stat", cache_stat, NULL, false },           { "list", cache_list, NULL, false },
+    { "verify", cache_verify, NULL, false },       { "trim", cache_trim, NULL, false },
+    { "purge", cache_purge, NULL, false },         { "export", cache_export, "the file to write", true },
+    { "import", cache_import, "the pack", false },
 };
+
+#define ACTION_NAMES "stat, list, verify, trim, purge, export or import"
 
 enum { ACTIONS = sizeof(actions) / sizeof(actions[0]) };
 
@@ -308,19 +312,24 @@ static int find_action(const action **out, const cache_args *args, const text_li
 {
     *out = NULL;
     if (words->count == 0)
-        return options_wrong(&usage, "nothing to do, expected stat, list, verify or purge");
-    if (words->count > 1)
-        return options_wrong(&usage, "unexpected '%s'", words->items[1]);
+        return options_wrong(&usage, "nothing to do, expected " ACTION_NAMES);
     for (size_t i = 0; i < ACTIONS; i++)
         if (strcmp(actions[i].name, words->items[0]) == 0)
             *out = &actions[i];
     if (!*out) {
         const char *near = nearest_word(words->items[0], action_name, actions, ACTIONS);
         return options_wrong(&usage, "unknown action '%s': %s%s%s", words->items[0], near ? "did you mean " : "",
-                             near ? near : "expected stat, list, verify or purge", near ? "?" : "");
+                             near ? near : "expected " ACTION_NAMES, near ? "?" : "");
     }
+    size_t room = (*out)->file ? 2 : 1;
+    if (words->count < room)
+        return options_wrong(&usage, "%s needs %s", (*out)->name, (*out)->file);
+    if (words->count > room && !(*out)->filters)
+        return options_wrong(&usage, "unexpected '%s'", words->items[room]);
     if (args->damaged && (*out)->run != cache_purge)
         return options_wrong(&usage, "--damaged is for purge");
+    if ((args->bytes || args->files) && (*out)->run != cache_trim)
+        return options_wrong(&usage, "--bytes and --files are for trim");
     return OPTIONS_GO_ON;
 }
 
@@ -329,19 +338,22 @@ int command_cache(int argc, char **argv)
     cache_args args = { .damaged = false };
     const option_row rows[] = {
         { "damaged", 0, OPTION_FLAG, NULL, "purge only those that would be refused", &args.damaged },
+        { "bytes", 0, OPTION_TEXT, "N", "trim: keep at most N bytes; 500M, 4G", &args.bytes },
+        { "files", 0, OPTION_NUMBER, "N", "trim: keep at most N entries", &args.files },
     };
     text_list words = { NULL, 0 };
     const action *chosen = NULL;
-    int status = options_parse(&usage, rows, 1, &args.common, &words, argc, argv);
+    int status = options_parse(&usage, rows, sizeof(rows) / sizeof(rows[0]), &args.common, &words, argc, argv);
     if (status == OPTIONS_GO_ON)
         status = find_action(&chosen, &args, &words);
+    if (status == OPTIONS_GO_ON) {
+        struct session session;
+        args.words = (text_list){ words.items + 1, words.count - 1 };
+        status = session_open(&session, &args.common);
+        if (!status)
+            status = chosen->run(&session, &args);
+        session_close(&session);
+    }
     free(words.items);
-    if (status != OPTIONS_GO_ON)
-        return status;
-    struct session session;
-    status = session_open(&session, &args.common);
-    if (!status)
-        status = chosen->run(&session, &args);
-    session_close(&session);
     return status;
 }

@@ -9,6 +9,7 @@
 #include "options.h"
 #include "spectext.h"
 #include "table.h"
+#include "warmcheck.h"
 #include "worklist.h"
 
 enum { MOST_ROWS = 60, MOST_PROBLEMS = 20 };
@@ -17,6 +18,7 @@ typedef struct warm_args {
     text_list specs, manifests;
     const char *target;
     uint32_t threads;
+    bool check;
     common_args common;
 } warm_args;
 
@@ -28,13 +30,16 @@ struct tally {
 };
 
 static const struct usage usage = {
-    "kiln warm SPEC... [--manifest FILE] [--target LIST|all|native] [-j N] [options]",
+    "kiln warm SPEC... [--manifest FILE] [--target LIST|all|native] [--check] [-j N] [options]",
     "Compiles kernels and keeps them in the cache, for GPUs that need not be here. Fields may be lists and\n"
     "ranges and stand for their product: dtype=f32,f16 block=64..1024*2. A manifest holds one spec on each\n"
-    "line; '#' begins a comment. --target is for the specs that name no target: a list, 'all' that the\n"
-    "compiler knows, or 'native', the GPU here, which is also what is taken when nothing is named.",
+    "line; '#' begins a comment. A file that KILN_RECORD named is a manifest. --target is for the specs that\n"
+    "name no target: a list, 'all' that the compiler knows, or 'native', the GPU here, which is also what is\n"
+    "taken when nothing is named. --check compiles nothing: it prints the specs that are not in the cache\n"
+    "and ends with 1 if there are any.",
     "  kiln warm 'op=hardsigmoid dtype=f32,f16' --target sm_80,sm_90\n"
-    "  kiln warm --manifest kernels.txt --target all -j 8",
+    "  kiln warm --manifest kernels.txt --target all -j 8\n"
+    "  kiln warm --manifest kernels.txt --target sm_90 --check",
 };
 
 static int parse_args(warm_args *args, int argc, char **argv)
@@ -42,6 +47,7 @@ static int parse_args(warm_args *args, int argc, char **argv)
     const option_row rows[] = {
         { "manifest", 'm', OPTION_LIST, "FILE", "specs to compile, one on each line; - is stdin", &args->manifests },
         { "target", 't', OPTION_TEXT, "LIST", "sm_80,sm_90, all, native or cpu", &args->target },
+        { "check", 0, OPTION_FLAG, NULL, "compile nothing: list what is missing", &args->check },
         { "jobs", 'j', OPTION_NUMBER, "N", "compile N at once; default: one for each processor", &args->threads },
     };
     int status = options_parse(&usage, rows, sizeof(rows) / sizeof(rows[0]), &args->common, &args->specs, argc, argv);
@@ -201,6 +207,7 @@ static void print_json(const struct worklist *list, const struct tally *sum, dou
     json_put_count(object, "compiled", sum->compiled);
     json_put_count(object, "hits", sum->hits);
     json_put_count(object, "failed", sum->failed);
+    json_put_count(object, "skipped", list->skipped);
     json_put_real(object, "seconds", seconds);
     if (results) {
         json_t *items = json_list();
@@ -227,6 +234,8 @@ static int warm(struct worklist *list, struct session *session, const warm_args 
     int status = collect(list, session, args);
     if (status)
         return status;
+    if (args->check)
+        return warm_check(list, session, args->common.json);
     bool stopped = crew_work(list, session->service, args->threads, args->common.verbose);
     double seconds = now_seconds() - start;
     struct tally sum = count_items(list);
@@ -244,11 +253,11 @@ static int warm(struct worklist *list, struct session *session, const warm_args 
 
 int command_warm(int argc, char **argv)
 {
-    warm_args args = { .target = NULL };
+    warm_args args = { .common.strict = -1 }; /* KILN_STRICT is for who uses what was warmed */
     int status = parse_args(&args, argc, argv);
     if (status == OPTIONS_GO_ON) {
         struct session session;
-        struct worklist list = { .target = args.target, .device_name = args.common.device };
+        struct worklist list = { .target = args.target, .device_name = args.common.device, .unasked = args.check };
         status = session_open(&session, &args.common);
         if (!status)
             status = warm(&list, &session, &args);

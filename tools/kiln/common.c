@@ -116,6 +116,7 @@ int session_open(struct session *out, const common_args *args)
     kiln_options options = KILN_OPTIONS_INIT;
     options.device = args->device;
     options.cache_dir = args->cache_dir;
+    options.strict = args->strict;
     options.log = print_log;
     if (args->verbose && !getenv("KILN_LOG"))
         options.log_level = KILN_LOG_INFO;

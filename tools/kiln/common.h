@@ -22,6 +22,7 @@ typedef struct common_args {
     const char *device;
     bool json;
     bool verbose;
+    int strict; /* as in kiln_options */
 } common_args;
 
 /* One line on stderr, "kiln: " before it; returns `status`. Any thread. */

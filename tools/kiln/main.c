@@ -18,7 +18,7 @@ static const struct command commands[] = {
     { "bench", "measure kernels against the speed of a plain copy", command_bench },
     { "ops", "list the operations", command_ops },
     { "templates", "list the kernel templates and their parameters", command_templates },
-    { "cache", "look at, check and empty the kernel cache", command_cache },
+    { "cache", "look at, check, trim, move and empty the kernel cache", command_cache },
     { "doctor", "say what was found, what is missing and what to do", command_doctor },
 };
 

@@ -6,12 +6,17 @@
 
 #include "spectext.h"
 
+/* How the library begins a file of recorded requests. */
+static const char recorded[] = "# kiln record";
+
 /* What one line brings to the list. */
 typedef struct addition {
     struct worklist *list;
     struct session *session;
     const char *where;
     int result;
+    bool lenient; /* what the library refuses is skipped */
+    bool skipped; /* some of the line was */
 } addition;
 
 /* A field's value, which the caller frees. */
@@ -21,6 +26,15 @@ static char *field_of(const kiln_spec *spec, const char *field)
     kiln_spec_get(spec, field, NULL, 0, &length);
     char *text = need_alloc(length + 1);
     kiln_spec_get(spec, field, text, length + 1, NULL);
+    return text;
+}
+
+static char *asked_text(const kiln_spec *spec)
+{
+    size_t length = 0;
+    kiln_spec_format(spec, NULL, 0, &length);
+    char *text = need_alloc(length + 1);
+    kiln_spec_format(spec, text, length + 1, NULL);
     return text;
 }
 
@@ -81,6 +95,18 @@ static char *whole_text(const char *source, const char *target)
     return need_format("%.*s target=%s", (int)strcspn(line, "\n"), line, target);
 }
 
+/* Whether a failure of a recorded line is the line's own; then the line, or a part of it, is skipped. */
+static bool skip(addition *a, kiln_status status)
+{
+    if (!a->lenient || (status != KILN_ESPEC && status != KILN_EOP))
+        return false;
+    note("%s: skipped: %s", a->where, a->session->report.message);
+    kiln_report_clear(&a->session->report);
+    a->list->skipped += !a->skipped;
+    a->skipped = true;
+    return true;
+}
+
 static int add_spec(void *data, kiln_spec *spec)
 {
     addition *a = data;
@@ -90,13 +116,13 @@ static int add_spec(void *data, kiln_spec *spec)
     if (!status)
         status = check_target(a, spec, target);
     if (status) {
-        a->result = session_fail(a->session, status, a->where);
+        a->result = skip(a, status) ? STATUS_DONE : session_fail(a->session, status, a->where);
     } else {
         if (list->count == list->room) {
             list->room = list->room ? 2 * list->room : 64;
             list->items = need_array(list->items, list->room, sizeof(*list->items));
         }
-        list->items[list->count++] = (work_item){ .spec = whole_text(source, target) };
+        list->items[list->count++] = (work_item){ .spec = whole_text(source, target), .asked = asked_text(spec) };
     }
     kiln_text_free(source);
     free(target);
@@ -138,7 +164,8 @@ static int with_target(char **out, struct worklist *list, struct session *sessio
 int worklist_add(struct worklist *list, struct session *session, const char *line, const char *where)
 {
     char *whole = NULL;
-    addition a = { list, session, where, with_target(&whole, list, session, line) };
+    addition a = { .list = list, .session = session, .where = where };
+    a.result = with_target(&whole, list, session, line);
     if (a.result)
         return a.result;
     kiln_status status = kiln_spec_expand(session->service, whole, add_spec, &a, &session->report);
@@ -146,17 +173,45 @@ int worklist_add(struct worklist *list, struct session *session, const char *lin
     return status ? session_fail(session, status, where) : a.result;
 }
 
+static int ignore_spec(void *data, kiln_spec *spec)
+{
+    (void)data;
+    (void)spec;
+    return 1;
+}
+
+/* As worklist_add, for a line that a program wrote, perhaps one that was killed meanwhile or runs on another GPU. What
+ * is wrong with --target itself is not the line's fault. */
+static int add_recorded(struct worklist *list, struct session *session, const char *line, const char *where)
+{
+    char *whole = NULL;
+    addition a = { .list = list, .session = session, .where = where, .lenient = true };
+    a.result = with_target(&whole, list, session, line);
+    if (a.result)
+        return a.result;
+    kiln_status status = kiln_spec_expand(session->service, whole, add_spec, &a, &session->report);
+    free(whole);
+    if (!skip(&a, status))
+        return status ? session_fail(session, status, where) : a.result;
+    char *target = need_format("target=%s", list->target ? list->target : list->chosen ? list->chosen : "");
+    status = kiln_spec_expand(session->service, target, ignore_spec, NULL, &session->report);
+    free(target);
+    return status ? session_fail(session, status, "--target") : STATUS_DONE;
+}
+
 static int add_lines(struct worklist *list, struct session *session, FILE *file, const char *path)
 {
     char *line = NULL;
     size_t room = 0;
     int status = STATUS_DONE;
+    bool lenient = false;
     for (unsigned long number = 1; !status && getline(&line, &room, file) >= 0; number++) {
+        lenient = lenient || (number == 1 && strncmp(line, recorded, strlen(recorded)) == 0);
         line[strcspn(line, "#\r\n")] = '\0';
         if (line[strspn(line, " \t")] == '\0')
             continue;
         char *where = need_format("%s:%lu", path, number);
-        status = worklist_add(list, session, line, where);
+        status = (lenient ? add_recorded : worklist_add)(list, session, line, where);
         free(where);
     }
     free(line);
@@ -188,6 +243,7 @@ static int by_text(const void *a, const void *b)
 static void free_item(work_item *item)
 {
     free(item->spec);
+    free(item->asked);
     free(item->problem);
     free(item->log);
     *item = (work_item){ .spec = NULL };

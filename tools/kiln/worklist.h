@@ -5,7 +5,8 @@
 #include "common.h"
 
 typedef struct work_item {
-    char *spec; /* canonical text, every field set */
+    char *spec;  /* canonical text, every field set */
+    char *asked; /* as the line had it, for one target */
     bool done;
     kiln_status status;
     char *problem; /* why it failed, or NULL */
@@ -18,10 +19,11 @@ typedef struct work_item {
 struct worklist {
     work_item *items;
     size_t count, room;
+    size_t skipped; /* lines of recorded files that no spec could be made of, or not for every target */
     char **targets; /* for which a compile can be tried: what the compiler builds, and what it was asked about */
     size_t target_count;
     bool asked;              /* targets are known */
-    bool unasked;            /* no compiler is here to ask */
+    bool unasked;            /* there is no compiler to ask, or it shall not be asked */
     const char *target;      /* for lines that name none: what --target says, or NULL */
     const char *chosen;      /* the same when --target is not given; found when first needed */
     const char *device_name; /* what --device says, or NULL */
@@ -32,7 +34,8 @@ struct worklist {
  * NULL. Returns STATUS_DONE or the exit status after a message. */
 int worklist_add(struct worklist *list, struct session *session, const char *line, const char *where);
 
-/* Adds the lines of a file, "-" for stdin; '#' begins a comment. Returns as worklist_add does. */
+/* Adds the lines of a file, "-" for stdin; '#' begins a comment. In a file that begins as KILN_RECORD's do, a line that
+ * is no spec, or none for the targets wanted, is skipped with a message. Returns as worklist_add does. */
 int worklist_add_file(struct worklist *list, struct session *session, const char *path);
 
 /* Drops items that stand for the same kernel as an earlier one. */

@@ -82,7 +82,8 @@ static void find_number(const char *line, char *out, size_t size)
     }
 }
 
-static void make_id(kiln__toolchain *out, const char *banner, const char *machine)
+/* False when out of memory. */
+static bool make_id(kiln__toolchain *out, const char *banner, const char *machine)
 {
     char number[32], hex[KILN__DIGEST_HEX];
     uint8_t digest[KILN__DIGEST_SIZE];
@@ -96,8 +97,10 @@ static void make_id(kiln__toolchain *out, const char *banner, const char *machin
     kiln__text_printf(&all, "%.*s\n%s", (int)strcspn(banner, "\n"), banner, machine);
     kiln__digest(digest, kiln__text_string(&all), all.length);
     kiln__digest_hex(hex, digest);
+    bool whole = !all.failed;
     kiln__text_fini(&all);
     snprintf(out->id, sizeof(out->id), "%s-%s%s%.8s", family, number, number[0] != '\0' ? "-" : "", hex);
+    return whole;
 }
 
 /* The system's code in what kiln__process_run gave, for reports; an exit status is none. */
@@ -127,8 +130,9 @@ static kiln_status identify_file(const cc *self, kiln__toolchain *toolchain, kil
     kiln_status status = ask(self, "--version", &banner, report);
     if (status == KILN_OK)
         status = ask(self, "-dumpmachine", &machine, report);
+    if (status == KILN_OK && !make_id(toolchain, banner.data, machine.data))
+        status = kiln__fail_memory(report, KILN__STAGE_COMPILE);
     if (status == KILN_OK) {
-        make_id(toolchain, banner.data, machine.data);
         kiln__target_parse("cpu", 3, &toolchain->targets[0]);
         toolchain->target_count = 1;
     }

@@ -117,39 +117,42 @@ static int write_file(const char *path, const kiln__section *object)
     return close(fd) != 0 && error == 0 ? -errno : error;
 }
 
-static kiln__dylib *open_in_directory(const kiln__section *object, char *error, size_t size)
+/* *out stays NULL and *failed 0 where the file was there and the loader would not have it. */
+static void open_in_directory(const kiln__section *object, kiln__dylib **out, int *failed, char *error, size_t size)
 {
     char directory[1024];
     kiln__text path = { 0 };
-    kiln__dylib *library = NULL;
-    int failed = kiln__file_make_temporary(directory, sizeof(directory));
-    if (failed != 0) {
-        snprintf(error, size, "no temporary directory (%s)", strerrordesc_np(-failed));
-        return NULL;
+    *failed = kiln__file_make_temporary(directory, sizeof(directory));
+    if (*failed != 0) {
+        snprintf(error, size, "no temporary directory (%s)", strerrordesc_np(-*failed));
+        return;
     }
     kiln__text_printf(&path, "%s/object.so", directory);
-    failed = path.failed ? -ENOMEM : write_file(path.data, object);
-    if (failed == 0)
-        library = kiln__dylib_open((const char *const[]){ path.data, NULL }, error, size);
+    *failed = path.failed ? -ENOMEM : write_file(path.data, object);
+    if (*failed == 0)
+        *out = kiln__dylib_open((const char *const[]){ path.data, NULL }, error, size);
     else
-        snprintf(error, size, "cannot write a temporary file (%s)", strerrordesc_np(-failed));
+        snprintf(error, size, "cannot write a temporary file (%s)", strerrordesc_np(-*failed));
     kiln__file_remove_directory(directory);
     kiln__text_fini(&path);
-    return library;
 }
 
+/* A file that cannot be made is no fault of the object: KILN_ELOAD would have it thrown away. */
 static kiln_status open_object(struct cpu_backend *backend, const kiln__section *object, kiln__dylib **out,
                                kiln_report *report)
 {
     char error[384];
+    int failed = 0;
     *out = open_in_memory(object);
     if (*out != NULL)
         return KILN_OK;
     kiln__log_line(backend->log, KILN_LOG_DEBUG, "cannot load from memory: using a temporary file");
-    *out = open_in_directory(object, error, sizeof(error));
+    open_in_directory(object, out, &failed, error, sizeof(error));
     if (*out != NULL)
         return KILN_OK;
-    return kiln__fail(report, KILN_ELOAD, KILN__STAGE_LOAD, 0,
+    if (failed == -ENOMEM)
+        return kiln__fail_memory(report, KILN__STAGE_LOAD);
+    return kiln__fail(report, failed != 0 ? KILN_EIO : KILN_ELOAD, KILN__STAGE_LOAD, failed,
                       "%s: /proc, or a TMPDIR that permits writing and execution, is needed", error);
 }
 

@@ -3,6 +3,7 @@
 #include "backend/cuda/table.h"
 #include "base/alloc.h"
 #include "base/text.h"
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -79,8 +80,10 @@ kiln_status kiln__driver_open(kiln__driver **out, const char *path, kiln_report 
         return kiln__fail_memory(report, KILN__STAGE_OPEN);
     kiln__dylib *library = kiln__dylib_open(names, reason, sizeof(reason));
     if (library == NULL) {
+        bool no_memory = errno == ENOMEM;
         kiln__free(driver);
-        return fail_open(path, reason, report);
+        /* No driver would mean the cpu from now on: not for want of a few bytes. */
+        return no_memory ? kiln__fail_memory(report, KILN__STAGE_OPEN) : fail_open(path, reason, report);
     }
     const char *found = kiln__dylib_path(library);
     kiln__text_copy(driver->path, sizeof(driver->path), found[0] != '\0' ? found : names[0]);

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "os/trust.h"
 #include <dlfcn.h>
+#include <errno.h>
 #include <link.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,26 +31,30 @@ static void find_roots(const char *roots[ROOTS])
     roots[2] = "/usr/local/cuda";
 }
 
-/* Calls fn with each path of a toolkit's directory where `soname` may be, as long as it returns true. */
-static void visit_roots(const char *soname, bool (*fn)(void *data, const char *path), void *data)
+/* Calls fn with each path of a toolkit's directory where `soname` may be, as long as it returns true. False when out of
+ * memory. */
+static bool visit_roots(const char *soname, bool (*fn)(void *data, const char *path), void *data)
 {
     const char *roots[ROOTS];
-    bool more = true;
+    bool more = true, failed = false;
     find_roots(roots);
-    for (int i = 0; i < ROOTS && more; i++) {
+    for (int i = 0; i < ROOTS && more && !failed; i++) {
         kiln__text path = { 0 };
         if (roots[i] == NULL || roots[i][0] == '\0')
             continue;
         kiln__text_printf(&path, "%s/lib64/%s", roots[i], soname);
-        more = path.failed || fn(data, kiln__text_string(&path));
+        failed = path.failed;
+        more = failed || fn(data, kiln__text_string(&path));
         kiln__text_fini(&path);
     }
+    return !failed;
 }
 
 typedef struct opening {
     kiln__dylib *library;
     char *reason; /* of the first name that failed: the later ones are places where it need not be */
     size_t size;
+    bool no_memory;
 } opening;
 
 static bool try_open(void *data, const char *name)
@@ -58,22 +63,23 @@ static bool try_open(void *data, const char *name)
     const char *const names[] = { name, NULL };
     char reason[256];
     state->library = kiln__dylib_open(names, reason, sizeof(reason));
+    state->no_memory = state->library == NULL && errno == ENOMEM;
     if (state->library == NULL && state->reason[0] == '\0')
         kiln__text_copy(state->reason, state->size, reason);
-    return state->library == NULL;
+    return state->library == NULL && !state->no_memory;
 }
 
-static kiln__dylib *open_library(const char *path, char *reason, size_t size)
+/* NULL if there is none, or if *no_memory: then it was not found out whether there is one. */
+static kiln__dylib *open_library(const char *path, char *reason, size_t size, bool *no_memory)
 {
-    opening state = { NULL, reason, size };
+    opening state = { NULL, reason, size, false };
     reason[0] = '\0';
-    if (path != NULL) {
+    if (path != NULL)
         try_open(&state, path);
-        return state.library;
-    }
-    for (int i = 0; i < SONAMES && state.library == NULL; i++)
-        if (try_open(&state, sonames[i]))
-            visit_roots(sonames[i], try_open, &state);
+    for (int i = 0; path == NULL && i < SONAMES && state.library == NULL && !state.no_memory; i++)
+        if (try_open(&state, sonames[i]) && !visit_roots(sonames[i], try_open, &state))
+            state.no_memory = true;
+    *no_memory = state.no_memory;
     return state.library;
 }
 
@@ -83,22 +89,25 @@ static void *find(void *data, const kiln__symbol *row)
 }
 
 /* NVRTC opens its builtins by soname, which the loader finds only in its own directories and not beside libnvrtc; one
- * that is already open under that soname is taken. Without them the first compile fails and says so. */
-static void open_builtins(const kiln__nvrtc *nvrtc)
+ * that is already open under that soname is taken. Without them the first compile fails and says so. False when out of
+ * memory. */
+static bool open_builtins(const kiln__nvrtc *nvrtc)
 {
     char reason[256];
     const char *slash = strrchr(nvrtc->path, '/');
     kiln__dylib *builtins = NULL;
     kiln__text name = { 0 };
     if (slash == NULL)
-        return;
+        return true;
     kiln__text_append_bytes(&name, nvrtc->path, (size_t)(slash - nvrtc->path));
     kiln__text_printf(&name, "/libnvrtc-builtins.so.%d.%d", nvrtc->major, nvrtc->minor);
     const char *const names[] = { kiln__text_string(&name), NULL };
     if (!name.failed)
         builtins = kiln__dylib_open(names, reason, sizeof(reason));
+    bool no_memory = name.failed || (builtins == NULL && errno == ENOMEM);
     kiln__table_keep(builtins);
     kiln__text_fini(&name);
+    return !no_memory;
 }
 
 static kiln_status fail_open(const char *path, const char *reason, kiln_report *report)
@@ -116,14 +125,15 @@ static kiln_status fail_open(const char *path, const char *reason, kiln_report *
 kiln_status kiln__nvrtc_load(kiln__nvrtc **out, const char *path, kiln_report *report)
 {
     char reason[256];
+    bool no_memory;
     *out = NULL;
     kiln__nvrtc *nvrtc = kiln__calloc(1, sizeof(*nvrtc));
     if (nvrtc == NULL)
         return kiln__fail_memory(report, KILN__STAGE_OPEN);
-    kiln__dylib *library = open_library(path, reason, sizeof(reason));
+    kiln__dylib *library = open_library(path, reason, sizeof(reason), &no_memory);
     if (library == NULL) {
         kiln__nvrtc_unload(nvrtc);
-        return fail_open(path, reason, report);
+        return no_memory ? kiln__fail_memory(report, KILN__STAGE_OPEN) : fail_open(path, reason, report);
     }
     kiln__text_copy(nvrtc->path, sizeof(nvrtc->path), kiln__dylib_path(library));
     const kiln__symbol *missing = kiln__table_fill(nvrtc, rows, sizeof(rows) / sizeof(rows[0]), find, library);
@@ -137,11 +147,12 @@ kiln_status kiln__nvrtc_load(kiln__nvrtc **out, const char *path, kiln_report *r
                             nvrtc->path, missing->name, missing->version / 1000, missing->version % 1000 / 10);
     else
         status = KILN__NVRTC(nvrtc, report, nvrtcVersion, (&nvrtc->major, &nvrtc->minor));
+    if (status == KILN_OK && !open_builtins(nvrtc))
+        status = kiln__fail_memory(report, KILN__STAGE_OPEN);
     if (status != KILN_OK) {
         kiln__nvrtc_unload(nvrtc);
         return status;
     }
-    open_builtins(nvrtc);
     *out = nvrtc;
     return KILN_OK;
 }

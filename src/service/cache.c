@@ -1,0 +1,197 @@
+#include "service/cache.h"
+
+#include "base/alloc.h"
+#include "store/pack.h"
+#include <errno.h>
+#include <string.h>
+
+static const char *section_text(const kiln__entry *entry, const char *name)
+{
+    const kiln__section *section = entry != NULL ? kiln__entry_find(entry, name) : NULL;
+    return section != NULL ? section->data : "";
+}
+
+static const char *kind_name(const kiln__entry *entry)
+{
+    if (entry == NULL)
+        return "";
+    return entry->kind == KILN__ENTRY_KERNEL ? "kernel" : "toolchain";
+}
+
+kiln_entry_info kiln__cache_describe(const kiln__store_item *item)
+{
+    const kiln__entry *entry = item->entry;
+    return (kiln_entry_info){
+        .size = sizeof(kiln_entry_info),
+        .path = item->path,
+        .spec = section_text(entry, "spec"),
+        .toolchain = entry == NULL                       ? ""
+                     : entry->kind == KILN__ENTRY_KERNEL ? entry->key.toolchain
+                                                         : section_text(entry, "id"),
+        .kind = kind_name(entry),
+        .bytes = item->bytes,
+        .status = entry != NULL     ? KILN_OK
+                  : item->untrusted ? KILN_EINVAL
+                                    : KILN_EIO,
+        .problem = item->problem,
+    };
+}
+
+kiln_status kiln__cache_need_disk(const kiln_service *service, kiln_report *report)
+{
+    if (service->disk != NULL)
+        return KILN_OK;
+    return kiln__fail(report, KILN_ENOENT, KILN__STAGE_STORE, 0, "there is no directory store: %s",
+                      service->cache_problem[0] != '\0' ? service->cache_problem : "it is switched off");
+}
+
+kiln_status kiln__cache_trim(kiln_service *service, uint64_t bytes, uint64_t files, kiln_trim *out, kiln_report *report)
+{
+    kiln__disk_trim trim;
+    kiln_status status = kiln__cache_need_disk(service, report);
+    if (status != KILN_OK)
+        return status;
+    int error = kiln__disk_store_trim(service->disk, bytes, files, &trim);
+    out->removed = trim.removed;
+    out->removed_bytes = trim.removed_bytes;
+    out->kept = trim.kept;
+    out->kept_bytes = trim.kept_bytes;
+    if (error == 0)
+        return KILN_OK;
+    return kiln__fail(report, KILN_EIO, KILN__STAGE_STORE, -error, "cannot trim all of the store in %s: %s",
+                      service->cache_dir, strerror(-error));
+}
+
+/* Whether an entry means anything on another machine. An object may use instructions that others lack, and comes from a
+ * compiler that is known here by its file. */
+static bool travels(const kiln__entry *entry)
+{
+    return entry->kind == KILN__ENTRY_KERNEL && kiln__entry_find(entry, "object") == NULL;
+}
+
+typedef struct collection {
+    kiln_keep_fn keep;
+    void *data;
+    kiln_transfer *out;
+    kiln__key *keys;
+    size_t count, room;
+    bool failed;
+} collection;
+
+static void add_key(collection *self, const kiln__key *key)
+{
+    if (self->count == self->room) {
+        size_t room = self->room > 0 ? 2 * self->room : 256;
+        kiln__key *keys = kiln__realloc(self->keys, room * sizeof(*keys));
+        if (keys == NULL) {
+            self->failed = true;
+            return;
+        }
+        self->keys = keys;
+        self->room = room;
+    }
+    self->keys[self->count++] = *key;
+}
+
+static int collect(void *data, const kiln__store_item *item)
+{
+    collection *self = data;
+    kiln_entry_info info = kiln__cache_describe(item);
+    if (item->entry == NULL)
+        self->out->damaged++;
+    else if (!travels(item->entry))
+        self->out->skipped++;
+    else if (self->keep == NULL || self->keep(self->data, &info) != 0)
+        add_key(self, &item->entry->key);
+    return self->failed;
+}
+
+static kiln__blob *fetch(void *data, const kiln__key *key)
+{
+    kiln__store *store = data;
+    return store->vtable->get(store, key);
+}
+
+static kiln_status write_pack(collection *self, kiln__store *reader, const char *path, kiln_report *report)
+{
+    kiln__pack_totals totals;
+    int error = kiln__disk_store_visit(reader, collect, self);
+    if (self->failed)
+        return kiln__fail_memory(report, KILN__STAGE_STORE);
+    if (error < 0)
+        return kiln__fail(report, KILN_EIO, KILN__STAGE_STORE, -error, "cannot read the store in %s: %s",
+                          kiln__disk_store_root(reader), strerror(-error));
+    error = kiln__pack_write(&totals, path, self->keys, self->count, fetch, reader);
+    if (error == -EINVAL)
+        return kiln__fail(report, KILN_EINVAL, KILN__STAGE_STORE, EINVAL,
+                          "cannot write a pack to '%s': expected the name of a file, or of none yet", path);
+    if (error < 0)
+        return kiln__fail(report, KILN_EIO, KILN__STAGE_STORE, -error, "cannot write the pack %s: %s", path,
+                          strerror(-error));
+    self->out->entries = totals.entries;
+    self->out->bytes = totals.bytes;
+    return KILN_OK;
+}
+
+/* Through a reader of its own, which neither stamps nor removes what it reads: an export is no use of an entry. */
+kiln_status kiln__cache_export(kiln_service *service, const char *path, kiln_keep_fn keep, void *data,
+                               kiln_transfer *out, kiln_report *report)
+{
+    char problem[256];
+    collection self = { .keep = keep, .data = data, .out = out };
+    kiln_status status = kiln__cache_need_disk(service, report);
+    if (status != KILN_OK)
+        return status;
+    kiln__store *reader = kiln__disk_store_open_shared(kiln__disk_store_root(service->disk), &service->log,
+                                                       &service->store_counters, problem, sizeof(problem));
+    if (reader == NULL)
+        return kiln__fail(report, KILN_EIO, KILN__STAGE_STORE, 0, "cannot read the store in %s: %s", service->cache_dir,
+                          problem);
+    status = write_pack(&self, reader, path, report);
+    reader->vtable->close(reader);
+    kiln__free(self.keys);
+    return status;
+}
+
+/* 0, or -errno if the entry should have been kept and could not be. */
+static int import_entry(kiln__store *disk, kiln__blob *blob, kiln_transfer *out)
+{
+    /* A get, for it makes room where what is there is damaged. */
+    kiln__blob *present = travels(&blob->entry) ? disk->vtable->get(disk, &blob->entry.key) : NULL;
+    int result = present != NULL ? 1 : travels(&blob->entry) ? kiln__disk_store_add(disk, blob) : -EFBIG;
+    kiln__blob_release(present);
+    if (result == -EFBIG)
+        out->skipped++;
+    else if (result == 1)
+        out->present++;
+    else if (result < 0)
+        return result;
+    out->entries += result == 0;
+    out->bytes += result == 0 ? blob->length : 0;
+    return 0;
+}
+
+kiln_status kiln__cache_import(kiln_service *service, const char *path, kiln_transfer *out, kiln_report *report)
+{
+    char problem[256];
+    kiln_status status = kiln__cache_need_disk(service, report);
+    if (status != KILN_OK)
+        return status;
+    kiln__store *pack = kiln__pack_store_open(path, NULL, &service->store_counters, problem, sizeof(problem));
+    if (pack == NULL)
+        return kiln__fail(report, KILN_EINVAL, KILN__STAGE_STORE, 0, "cannot use the pack %s: %s", path, problem);
+    int error = 0;
+    for (size_t i = 0; i < kiln__pack_store_count(pack) && error == 0; i++) {
+        kiln__blob *blob = kiln__pack_store_at(pack, i);
+        if (blob != NULL)
+            error = import_entry(service->disk, blob, out);
+        else
+            out->damaged++;
+        kiln__blob_release(blob);
+    }
+    pack->vtable->close(pack);
+    if (error == 0)
+        return KILN_OK;
+    return kiln__fail(report, KILN_EIO, KILN__STAGE_STORE, -error, "cannot add to the store in %s: %s",
+                      service->cache_dir, strerror(-error));
+}

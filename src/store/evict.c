@@ -1,0 +1,159 @@
+#include "store/evict.h"
+#include "base/alloc.h"
+#include "os/file.h"
+#include "os/syscalls.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define TEMPORARY_PREFIX "tmp."
+
+enum {
+    BLOCK = 4096,
+    TEMPORARY_MAX_AGE = 3600, /* seconds */
+    STAMP_MAX_AGE = 3600      /* seconds; stamping every hit would make every read a write */
+};
+
+/* One pass over a directory. */
+typedef struct pass {
+    kiln__evict *evict;
+    int directory, error;
+    int64_t start;
+} pass;
+
+uint64_t kiln__evict_cost(uint64_t length)
+{
+    return (length + BLOCK - 1) / BLOCK * BLOCK;
+}
+
+static kiln__evict_file file_of(const struct stat *status)
+{
+    return (kiln__evict_file){ .stamp = (int64_t)status->st_mtim.tv_sec * 1000000000 + status->st_mtim.tv_nsec,
+                               .inode = status->st_ino,
+                               .bytes = kiln__evict_cost((uint64_t)status->st_size) };
+}
+
+void kiln__evict_stamp(int directory, const char *name, const struct stat *status)
+{
+    static const struct timespec now[2] = { { .tv_nsec = UTIME_OMIT }, { .tv_nsec = UTIME_NOW } };
+    time_t age = time(NULL) - status->st_mtime;
+    /* A stamp from the future, left by a clock that was wrong, would keep the file for ever. */
+    if (age > STAMP_MAX_AGE || age < -STAMP_MAX_AGE)
+        kiln__sys_utimensat(directory, name, now, AT_SYMLINK_NOFOLLOW);
+}
+
+int kiln__evict_temporary(int directory, const char *name)
+{
+    struct stat status;
+    if (strncmp(name, TEMPORARY_PREFIX, sizeof TEMPORARY_PREFIX - 1) != 0 ||
+        kiln__sys_fstatat(directory, name, &status, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(status.st_mode) ||
+        status.st_mtime + TEMPORARY_MAX_AGE >= time(NULL))
+        return 0;
+    return kiln__sys_unlinkat(directory, name, 0) == 0 ? 1 : -errno;
+}
+
+static bool reserve(kiln__evict *evict)
+{
+    if (evict->count < evict->room)
+        return true;
+    size_t room = evict->room > 0 ? 2 * evict->room : 256;
+    kiln__evict_file *files = kiln__realloc(evict->files, room * sizeof *files);
+    if (!files)
+        return false;
+    evict->files = files;
+    evict->room = room;
+    return true;
+}
+
+static int scan_file(void *data, const char *name)
+{
+    pass *self = data;
+    kiln__evict *evict = self->evict;
+    struct stat status;
+    if (!evict->is_entry(name)) {
+        evict->temporaries += kiln__evict_temporary(self->directory, name) > 0;
+        return 0;
+    }
+    if (kiln__sys_fstatat(self->directory, name, &status, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(status.st_mode))
+        return 0;
+    if (!reserve(evict)) {
+        self->error = -ENOMEM;
+        return 1;
+    }
+    evict->files[evict->count] = file_of(&status);
+    evict->bytes += evict->files[evict->count++].bytes;
+    return 0;
+}
+
+int kiln__evict_scan(kiln__evict *evict, int directory)
+{
+    pass self = { .evict = evict, .directory = directory };
+    int error = kiln__file_list(directory, scan_file, &self);
+    return self.error != 0 ? self.error : error;
+}
+
+static int by_age(const void *a, const void *b)
+{
+    const kiln__evict_file *x = a, *y = b;
+    if (x->stamp != y->stamp)
+        return x->stamp > y->stamp ? 1 : -1;
+    return (x->inode > y->inode) - (x->inode < y->inode);
+}
+
+bool kiln__evict_plan(kiln__evict *evict, uint64_t bytes, uint64_t files)
+{
+    uint64_t left = evict->bytes;
+    size_t gone = 0;
+    if (evict->bytes <= bytes && evict->count <= files)
+        return false;
+    qsort(evict->files, evict->count, sizeof *evict->files, by_age);
+    while (gone < evict->count && (left > bytes || evict->count - gone > files)) {
+        evict->cutoff = evict->files[gone++];
+        left -= evict->cutoff.bytes;
+    }
+    return gone > 0;
+}
+
+static int64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static int apply_file(void *data, const char *name)
+{
+    pass *self = data;
+    kiln__evict *evict = self->evict;
+    struct stat status;
+    if (!evict->is_entry(name) || kiln__sys_fstatat(self->directory, name, &status, AT_SYMLINK_NOFOLLOW) != 0 ||
+        !S_ISREG(status.st_mode))
+        return 0;
+    kiln__evict_file file = file_of(&status);
+    if (by_age(&file, &evict->cutoff) > 0)
+        return 0;
+    if (kiln__sys_unlinkat(self->directory, name, 0) == 0) {
+        evict->removed++;
+        evict->removed_bytes += file.bytes;
+    } else if (errno != ENOENT) {
+        self->error = -errno;
+    }
+    evict->stopped = evict->budget_ns > 0 && now_ns() - self->start >= evict->budget_ns;
+    return evict->stopped;
+}
+
+int kiln__evict_apply(kiln__evict *evict, int directory)
+{
+    pass self = { .evict = evict, .directory = directory, .start = now_ns() };
+    int error = kiln__file_list(directory, apply_file, &self);
+    return self.error != 0 ? self.error : error;
+}
+
+void kiln__evict_fini(kiln__evict *evict)
+{
+    kiln__free(evict->files);
+    memset(evict, 0, sizeof *evict);
+}

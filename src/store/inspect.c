@@ -1,0 +1,229 @@
+/* Looking at all of a directory store, and purging it. */
+#include "base/text.h"
+#include "os/file.h"
+#include "os/syscalls.h"
+#include "store/disk_parts.h"
+#include "store/evict.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* What a purge has done so far. */
+typedef struct disk_purge {
+    bool refused_only;
+    uint64_t removed;
+    int error; /* the first failure, and what is told of it */
+    char *problem;
+    size_t size;
+} disk_purge;
+
+typedef struct disk_walk {
+    kiln__disk *store;
+    int directory;
+    char below[sizeof KILN__DISK_VERSION + KILN__NAME_SHARD + 1]; /* where `directory` is, seen from the root */
+    unsigned shard;
+    int (*file)(void *data, const char *name); /* called for each name in a shard, with the walk as its data */
+    int (*fn)(void *data, const kiln__store_item *item);
+    void *data;
+    disk_purge *purge; /* NULL in a visit */
+    bool stopped;
+} disk_walk;
+
+/* Hands one file, or a directory that cannot be used, to the visitor, if there is one. */
+static void report_item(disk_walk *walk, const char *where, const kiln__disk_reading *found)
+{
+    kiln__text path = { 0 };
+    if (!walk->fn || (!found->blob && found->problem.cause == KILN__DISK_FINE))
+        return;
+    kiln__text_printf(&path, "%s/%s", walk->store->root, where);
+    kiln__store_item item = { .path = kiln__text_string(&path),
+                              .bytes = (uint64_t)found->status.st_size,
+                              .entry = found->blob ? &found->blob->entry : NULL,
+                              .untrusted = found->problem.cause == KILN__DISK_UNTRUSTED,
+                              .problem = found->problem.cause != KILN__DISK_FINE ? found->problem.text : "" };
+    walk->stopped = walk->fn(walk->data, &item) != 0;
+    kiln__text_fini(&path);
+}
+
+/* Reads the file of that name, which ends as an entry's does but may be no name of an entry. */
+static void read_named(kiln__disk_reading *out, const disk_walk *walk, const char *name)
+{
+    kiln__key key;
+    if (kiln__name_parse(&key, walk->shard, name)) {
+        kiln__disk_read(walk->store, out, walk->directory, name, &key);
+        return;
+    }
+    memset(out, 0, sizeof *out);
+    if (kiln__sys_fstatat(walk->directory, name, &out->status, AT_SYMLINK_NOFOLLOW) == 0) {
+        out->problem.cause = KILN__DISK_DAMAGED;
+        kiln__text_copy(out->problem.text, sizeof out->problem.text, "its name is not that of an entry");
+    }
+}
+
+static int visit_file(void *data, const char *name)
+{
+    disk_walk *walk = data;
+    kiln__disk_reading found;
+    char where[512];
+    if (!kiln__name_is_entry(name))
+        return 0;
+    read_named(&found, walk, name);
+    snprintf(where, sizeof where, "%s/%s", walk->below, name);
+    report_item(walk, where, &found);
+    kiln__blob_release(found.blob);
+    return walk->stopped;
+}
+
+static void purge_failed(const disk_walk *walk, const char *where, int error, const char *reason)
+{
+    disk_purge *purge = walk->purge;
+    if (purge->error != 0)
+        return;
+    purge->error = error;
+    snprintf(purge->problem, purge->size, "%s%s%s: %s", walk->store->root, where[0] ? "/" : "", where, reason);
+}
+
+/* Takes the outcome of one step: a name that went or was replaced meanwhile is no failure, but nothing was removed. */
+static bool settle(const disk_walk *walk, const char *name, int error)
+{
+    char where[512];
+    if (error != 0 && error != -ENOENT && error != -ESTALE) {
+        const char *text = strerrordesc_np(-error);
+        snprintf(where, sizeof where, "%s%s%s", walk->below, walk->below[0] && name[0] ? "/" : "", name);
+        purge_failed(walk, where, error, text ? text : "unknown error");
+    }
+    return error == 0;
+}
+
+/* Removes a name, never what it links to; a directory only if it is empty. */
+static int remove_any(int directory, const char *name)
+{
+    if (kiln__sys_unlinkat(directory, name, 0) == 0)
+        return 0;
+    if (errno != EISDIR)
+        return -errno;
+    return kiln__sys_unlinkat(directory, name, AT_REMOVEDIR) == 0 ? 0 : -errno;
+}
+
+static int purge_temporary(void *data, const char *name)
+{
+    const disk_walk *walk = data;
+    int result = kiln__evict_temporary(walk->directory, name);
+    settle(walk, name, result < 0 ? result : 0);
+    return 0;
+}
+
+/* Whether a failure says something of this process at this moment and nothing of the file. */
+static bool is_passing(int error)
+{
+    return error == -ENOMEM || error == -EMFILE || error == -ENFILE;
+}
+
+/* Removes a file if it would be refused and is not replaced while it is being read. */
+static int remove_refused(const disk_walk *walk, const char *name)
+{
+    struct stat before;
+    kiln__disk_reading found;
+    int error = 0;
+    if (kiln__sys_fstatat(walk->directory, name, &before, AT_SYMLINK_NOFOLLOW) != 0)
+        return -errno;
+    read_named(&found, walk, name);
+    if (found.problem.cause == KILN__DISK_FINE)
+        error = -ENOENT;
+    else if (is_passing(found.problem.error))
+        error = found.problem.error;
+    else
+        error = kiln__file_remove_same(walk->directory, name, &before);
+    kiln__blob_release(found.blob);
+    return error == -EISDIR ? remove_any(walk->directory, name) : error;
+}
+
+static int purge_file(void *data, const char *name)
+{
+    disk_walk *walk = data;
+    if (!kiln__name_is_entry(name))
+        return purge_temporary(walk, name);
+    int error = walk->purge->refused_only ? remove_refused(walk, name) : remove_any(walk->directory, name);
+    walk->purge->removed += settle(walk, name, error);
+    return 0;
+}
+
+/* What stands in the place of a shard goes, unless it is a directory with something in it: that is not ours to judge. */
+static void purge_shard(const disk_walk *walk, int version, const kiln__disk_problem *problem)
+{
+    if (problem->cause == KILN__DISK_FINE)
+        return;
+    if (!is_passing(problem->error) && remove_any(version, walk->below + sizeof KILN__DISK_VERSION) == 0)
+        walk->purge->removed++;
+    else
+        purge_failed(walk, walk->below, problem->error, problem->text);
+}
+
+/* Lists every shard that can be used and reports or purges the others. */
+static void walk_shards(disk_walk *walk, int version)
+{
+    for (walk->shard = 0; walk->shard < KILN__DISK_SHARDS && !walk->stopped; walk->shard++) {
+        kiln__disk_reading found = { 0 };
+        snprintf(walk->below, sizeof walk->below, KILN__DISK_VERSION "/%02x", walk->shard & (KILN__DISK_SHARDS - 1));
+        walk->directory = kiln__disk_open_shard(walk->store, version, walk->shard, false, &found.problem);
+        if (walk->directory < 0) {
+            if (walk->purge)
+                purge_shard(walk, version, &found.problem);
+            else
+                report_item(walk, walk->below, &found);
+            continue;
+        }
+        int error = kiln__file_list(walk->directory, walk->file, walk);
+        kiln__sys_close(walk->directory);
+        if (error < 0) {
+            kiln__disk_fail(&found.problem, KILN__DISK_READ, walk->below, error);
+            if (walk->purge)
+                settle(walk, "", error);
+            else
+                report_item(walk, walk->below, &found);
+        }
+    }
+}
+
+int kiln__disk_store_visit(kiln__store *base, int (*fn)(void *data, const kiln__store_item *item), void *data)
+{
+    disk_walk walk = { .store = (kiln__disk *)base, .file = visit_file, .fn = fn, .data = data };
+    kiln__disk_problem problem;
+    int version = kiln__disk_open_version(walk.store, false, &problem);
+    if (version < 0)
+        return version == -ENOENT ? 0 : version;
+    walk_shards(&walk, version);
+    kiln__sys_close(version);
+    return 0;
+}
+
+static void purge_temporaries(disk_walk *walk, int directory, const char *below)
+{
+    walk->directory = directory;
+    kiln__text_copy(walk->below, sizeof walk->below, below);
+    int error = kiln__file_list(directory, purge_temporary, walk);
+    if (error < 0)
+        settle(walk, "", error);
+}
+
+int kiln__disk_store_purge(kiln__store *base, bool refused_only, uint64_t *removed, char *problem_text, size_t size)
+{
+    disk_purge purge = { .refused_only = refused_only, .problem = problem_text, .size = size };
+    disk_walk walk = { .store = (kiln__disk *)base, .file = purge_file, .purge = &purge };
+    kiln__disk_problem problem;
+    kiln__text_copy(problem_text, size, "");
+    int version = kiln__disk_open_version(walk.store, false, &problem);
+    if (version >= 0 || version == -ENOENT)
+        purge_temporaries(&walk, walk.store->root_fd, "");
+    if (version >= 0) {
+        purge_temporaries(&walk, version, KILN__DISK_VERSION);
+        walk_shards(&walk, version);
+        kiln__sys_close(version);
+    } else if (version != -ENOENT) {
+        purge_failed(&walk, problem.where, version, problem.text);
+    }
+    *removed = purge.removed;
+    return purge.error;
+}

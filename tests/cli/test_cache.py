@@ -1,0 +1,144 @@
+"""Trim, export and import, and stores that are only read."""
+
+import os
+import unittest
+
+import numpy as np
+
+from support import KilnTest, compiler_builds_for_gpus
+
+GPU_SPECS = "op=relu6,hardtanh(-1,1) dtype=f32,f16 target=sm_80,sm_90"
+
+
+class Trim(KilnTest):
+    def setUp(self):
+        super().setUp()
+        self.kiln("warm", "op=relu6,copy dtype=f32,f64 target=cpu")
+
+    def test_trim_by_files_and_bytes(self):
+        before = self.kiln_json("cache", "stat")["entries"]
+        self.assertGreater(before, 3)
+        result = self.kiln_json("cache", "trim")
+        self.assertEqual((result["removed"], result["entries"]), (0, before))
+        result = self.kiln_json("cache", "trim", "--files", 3)
+        self.assertEqual((result["removed"], result["entries"]), (before - 3, 3))
+        self.assertEqual(result["bytes"] % 4096, 0)
+        self.assertEqual(self.kiln_json("cache", "stat")["entries"], 3)
+        self.assertIn("left in " + self.cache, self.kiln("cache", "trim", "--bytes", "1").stdout)
+        self.assertEqual(self.kiln_json("cache", "stat")["entries"], 0)
+
+    def test_what_is_used_stays(self):
+        paths = {row["spec"]: row["path"] for row in self.kiln_json("cache", "list")["list"]}
+        for path in paths.values():
+            os.utime(path, (1e9, 1e9))
+        x = self.save("x.npy", np.ones(4, np.float64))
+        used = self.kiln_json("run", "op=copy", "--in", x, "--out", self.path("y.npy"))
+        self.assertEqual(used["source"], "disk")
+        self.kiln("cache", "verify")
+        self.kiln("cache", "trim", "--files", 2)
+        left = [row["spec"] for row in self.kiln_json("cache", "list")["list"]]
+        self.assertEqual(len(left), 2)
+        self.assertTrue(any("op=copy dtype=f64" in spec for spec in left), left)
+
+    def test_cap_from_the_environment(self):
+        self.env["KILN_CACHE_BYTES"] = "4k"
+        self.kiln("warm", "op=add dtype=f32 target=cpu", "--cache-dir", self.path("small"))
+        self.assertEqual(self.kiln_json("cache", "stat", "--cache-dir", self.path("small"))["entries"], 0)
+        self.env["KILN_CACHE_BYTES"] = "much"
+        self.assert_bad(["cache", "stat"], "KILN_CACHE_BYTES", "much", "4G")
+
+    def test_usage(self):
+        self.assert_bad(["cache", "trim", "--bytes", "4Q"], "4Q", "500M")
+        self.assert_bad(["cache", "trim", "--files", "0"], "positive")
+        self.assert_bad(["cache", "trim", "x"], "unexpected 'x'")
+        self.assert_bad(["cache", "stat", "--bytes", "5"], "trim")
+        self.assert_bad(["cache", "export"], "needs the file")
+        self.assert_bad(["cache", "import"], "needs the pack")
+        self.assert_bad(["cache", "import", "a", "b"], "unexpected 'b'")
+        self.assert_bad(["cache", "expert", "a"], "did you mean export")
+        self.assert_bad(["cache", "import", self.path("none")], "none", "No such file")
+        self.assert_bad(["cache", "export", self.dir], self.dir, "name of a file")
+        self.assert_bad(["cache", "export", self.path("p"), "op=relu7"], "op=relu7", "relu6")
+        self.assertFalse(os.path.exists(self.path("p")))
+        self.kiln("cache", "export", self.path("no/p"), status=1)
+
+    def test_shared_directory(self):
+        self.env.update(KILN_SHARED_DIR=self.cache, KILN_CACHE_DIR=self.path("own"))
+        x = self.save("x.npy", np.ones(4, np.float32))
+        args = ("run", "op=relu6", "--in", x, "--out", self.path("y.npy"))
+        self.assertEqual(self.kiln_json(*args)["source"], "shared")
+        os.chmod(self.cache, 0o777)
+        result = self.kiln(*args)
+        self.assertIn("compiled in", result.stdout)
+        self.assertIn("writable by group or others", result.stderr)
+        self.assertEqual(len(result.stderr.splitlines()), 1)
+
+
+class Packs(KilnTest):
+    def setUp(self):
+        super().setUp()
+        if not compiler_builds_for_gpus(self):
+            self.skipTest("no NVRTC")
+        self.kiln("warm", GPU_SPECS)
+        self.kiln("warm", "op=relu6 dtype=f32 target=cpu")
+        self.pack = self.path("some.kilnpack")
+
+    def read(self, path):
+        with open(path, "rb") as file:
+            return file.read()
+
+    def test_export_and_import(self):
+        moved = self.kiln_json("cache", "export", self.pack)
+        self.assertEqual((moved["entries"], moved["damaged"], moved["file"]), (8, 0, self.pack))
+        self.assertGreaterEqual(moved["skipped"], 2)
+        self.assertEqual(moved["bytes"], os.path.getsize(self.pack))
+        other = ("--cache-dir", self.path("other"))
+        moved = self.kiln_json("cache", "import", self.pack, *other)
+        self.assertEqual((moved["added"], moved["present"], moved["skipped"]), (8, 0, 0))
+        moved = self.kiln_json("cache", "import", self.pack, *other)
+        self.assertEqual((moved["added"], moved["present"]), (0, 8))
+        self.assertIn("8 there already", self.kiln("cache", "import", self.pack, *other).stdout)
+        self.assertIn("0 damaged", self.kiln("cache", "verify", *other).stdout)
+        self.kiln("cache", "export", self.path("again"), *other)
+        self.assertEqual(self.read(self.pack), self.read(self.path("again")))
+        warmed = self.kiln_json("warm", GPU_SPECS, *other)
+        self.assertEqual((warmed["hits"], warmed["compiled"]), (8, 0))
+
+    def test_filters(self):
+        for filters, entries in ((["target=sm_90"], 4), (["dtype=f16 target=sm_80,sm_90"], 4), (["op=relu6"], 4),
+                                 (["op=hardtanh dtype=f16 target=sm_90"], 1), (["op=relu6 dtype=f32,f16", "target=sm_80"], 6),
+                                 (["op=copy"], 0), (["target=cpu"], 0)):
+            moved = self.kiln_json("cache", "export", self.pack, *filters)
+            self.assertEqual(moved["entries"], entries, filters)
+
+    def test_pack_is_used_as_it_is(self):
+        self.kiln("cache", "export", self.pack)
+        self.env.update(KILN_PACKS=":" + self.pack, KILN_CACHE_DIR=self.path("own"))
+        warmed = self.kiln_json("warm", GPU_SPECS)
+        self.assertEqual((warmed["hits"], warmed["compiled"]), (8, 0))
+        self.assertEqual(self.kiln_json("show", "op=relu6 dtype=f16 target=sm_90")["source"], "pack")
+        data = bytearray(self.read(self.pack))
+        data[len(data) // 2] ^= 1
+        with open(self.pack, "wb") as file:
+            file.write(data)
+        warmed = self.kiln_json("warm", GPU_SPECS)
+        self.assertEqual((warmed["hits"], warmed["compiled"]), (7, 1))
+
+    def test_damaged_pack(self):
+        self.kiln("cache", "export", self.pack)
+        data = self.read(self.pack)
+        with open(self.pack, "wb") as file:
+            file.write(data[:100] + bytes([data[100] ^ 1]) + data[101:])
+        other = ("--cache-dir", self.path("other"))
+        result = self.kiln("cache", "import", self.pack, *other, status=1)
+        self.assertIn("7 entries", result.stdout)
+        self.assertIn("1 damaged", result.stderr)
+        with open(self.pack, "wb") as file:
+            file.write(data[:-1])
+        self.assert_bad(["cache", "import", self.pack, *other], self.pack, "length")
+        os.chmod(self.pack, 0o666)
+        self.assert_bad(["cache", "import", self.pack, *other], self.pack, "writable")
+
+
+if __name__ == "__main__":
+    unittest.main()

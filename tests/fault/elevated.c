@@ -1,0 +1,51 @@
+/* elevated DIRECTORY: run with more rights than its user has, tells whether Kiln uses a cache. 0: it does not, as it
+ * should; 77: this process has no such rights; else what is wrong is said. */
+#include <kiln/kiln.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+
+enum { NOT_ELEVATED = 77 };
+
+static int warnings;
+
+static void count_line(void *data, kiln_log_level level, const char *message)
+{
+    (void)data;
+    warnings += level == KILN_LOG_WARN && strstr(message, "setuid") != NULL;
+}
+
+/* With no directory the environment names one. */
+static int check(const char *directory, unsigned refusals)
+{
+    kiln_options options = KILN_OPTIONS_INIT;
+    kiln_stats stats = KILN_STATS_INIT;
+    kiln_report report = KILN_REPORT_INIT;
+    kiln_service *service;
+    options.cache_dir = directory;
+    options.device = "cpu";
+    options.log = count_line;
+    warnings = 0;
+    if (kiln_open(&service, &options, &report) != KILN_OK) {
+        printf("kiln_open: %s\n", report.message);
+        return 1;
+    }
+    kiln_stats_get(service, &stats);
+    const char *used = kiln_cache_dir(service);
+    int wrong = used[0] != '\0' || stats.store_untrusted != refusals || warnings != (int)refusals;
+    if (wrong)
+        printf("directory '%s', %u refusals and %d warnings; expected none, %u and %u\n", used,
+               (unsigned)stats.store_untrusted, warnings, refusals, refusals);
+    kiln_close(service);
+    return wrong;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 2)
+        return 2;
+    if (getauxval(AT_SECURE) == 0)
+        return NOT_ELEVATED;
+    return check(NULL, 0) || check(argv[1], 1);
+}

@@ -1,0 +1,117 @@
+/* A stand-in for libnvrtc whose compile takes no time: a cubin that the stand-in driver takes, with the two entry points
+ * of the elementwise template and one input, and PTX that names its maker. Source text with #error does not compile. */
+#include "backend/cuda/nvrtc_symbols.h"
+#include "support/fake_image.h"
+
+enum { ARCH = 90, CUBIN_MAX = 8192 };
+
+struct _nvrtcProgram {
+    char cubin[CUBIN_MAX], ptx[512], log[128];
+    size_t cubin_length;
+    bool broken;
+};
+
+/* Prototypes from the one list, so that a parameter cannot differ from what Kiln calls. */
+#define EXPORTED                                           __attribute__((visibility("default")))
+#define PROTOTYPE(need, name, version, result, parameters) EXPORTED result name parameters;
+KILN__NVRTC_SYMBOLS(PROTOTYPE)
+
+kiln__nvrtc_enum nvrtcVersion(int *major, int *minor)
+{
+    *major = 13;
+    *minor = 0;
+    return KILN__NVRTC_SUCCESS;
+}
+
+const char *nvrtcGetErrorString(kiln__nvrtc_enum code)
+{
+    return code == KILN__NVRTC_SUCCESS ? "NVRTC_SUCCESS" : "an error of the stand-in";
+}
+
+kiln__nvrtc_enum nvrtcGetNumSupportedArchs(int *count)
+{
+    *count = 1;
+    return KILN__NVRTC_SUCCESS;
+}
+
+kiln__nvrtc_enum nvrtcGetSupportedArchs(int *archs)
+{
+    archs[0] = ARCH;
+    return KILN__NVRTC_SUCCESS;
+}
+
+kiln__nvrtc_enum nvrtcCreateProgram(nvrtcProgram *program, const char *source, const char *name, int headers,
+                                    const char *const *header_texts, const char *const *header_names)
+{
+    (void)name;
+    (void)headers;
+    (void)header_texts;
+    (void)header_names;
+    *program = calloc(1, sizeof(**program));
+    if (*program == NULL)
+        return KILN__NVRTC_ERROR_OUT_OF_MEMORY;
+    (*program)->broken = strstr(source, "#error") != NULL;
+    return KILN__NVRTC_SUCCESS;
+}
+
+kiln__nvrtc_enum nvrtcDestroyProgram(nvrtcProgram *program)
+{
+    free(*program);
+    *program = NULL;
+    return KILN__NVRTC_SUCCESS;
+}
+
+kiln__nvrtc_enum nvrtcCompileProgram(nvrtcProgram program, int count, const char *const *options)
+{
+    static const char *const names[] = { "kiln_vector", "kiln_scalar" };
+    fake_image seen;
+    (void)count;
+    (void)options;
+    if (program->broken) {
+        snprintf(program->log, sizeof(program->log), "kiln.cu(1): error: #error directive\n");
+        return KILN__NVRTC_ERROR_COMPILATION;
+    }
+    snprintf(program->log, sizeof(program->log), "kiln.cu(1): warning: made by a stand-in\n");
+    snprintf(program->ptx, sizeof(program->ptx),
+             "//\n// Compiler Build ID: CL-1\n// Cuda compilation tools, release 13.0, V13.0.1\n"
+             ".version 8.0\n.target sm_%d\n.address_size 64\n",
+             ARCH);
+    program->cubin_length = fake_image_make(program->cubin, sizeof(program->cubin), ARCH, names, 2, 1);
+    return fake_image_read(&seen, program->cubin, ARCH, 13000);
+}
+
+kiln__nvrtc_enum nvrtcGetPTXSize(nvrtcProgram program, size_t *size)
+{
+    *size = strlen(program->ptx) + 1;
+    return KILN__NVRTC_SUCCESS;
+}
+
+kiln__nvrtc_enum nvrtcGetPTX(nvrtcProgram program, char *ptx)
+{
+    memcpy(ptx, program->ptx, strlen(program->ptx) + 1);
+    return KILN__NVRTC_SUCCESS;
+}
+
+kiln__nvrtc_enum nvrtcGetCUBINSize(nvrtcProgram program, size_t *size)
+{
+    *size = program->cubin_length;
+    return KILN__NVRTC_SUCCESS;
+}
+
+kiln__nvrtc_enum nvrtcGetCUBIN(nvrtcProgram program, char *cubin)
+{
+    memcpy(cubin, program->cubin, program->cubin_length);
+    return KILN__NVRTC_SUCCESS;
+}
+
+kiln__nvrtc_enum nvrtcGetProgramLogSize(nvrtcProgram program, size_t *size)
+{
+    *size = strlen(program->log) + 1;
+    return KILN__NVRTC_SUCCESS;
+}
+
+kiln__nvrtc_enum nvrtcGetProgramLog(nvrtcProgram program, char *log)
+{
+    memcpy(log, program->log, strlen(program->log) + 1);
+    return KILN__NVRTC_SUCCESS;
+}

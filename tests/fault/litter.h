@@ -1,0 +1,40 @@
+/* Left-over temporaries of the store in a test's directory "cache". For suites that include support/cache.h. */
+#ifndef KILN_TESTS_FAULT_LITTER_H
+#define KILN_TESTS_FAULT_LITTER_H
+
+#include "support/cache.h"
+#include <ftw.h>
+
+static int litter_seen;
+static bool litter_age;
+
+static inline int litter_visit(const char *path, const struct stat *status, int type, struct FTW *where)
+{
+    static const struct timespec long_ago[2] = { { 1000000, 0 }, { 1000000, 0 } };
+    (void)status;
+    if (type != FTW_F || strncmp(path + where->base, "tmp.", 4) != 0)
+        return 0;
+    litter_seen++;
+    return litter_age ? utimensat(AT_FDCWD, path, long_ago, AT_SYMLINK_NOFOLLOW) : 0;
+}
+
+/* How many temporaries there are; with `age` they become old enough for a purge to take them. */
+static inline int count_litter(bool age)
+{
+    litter_seen = 0;
+    litter_age = age;
+    nftw(root, litter_visit, 16, FTW_PHYS);
+    return litter_seen;
+}
+
+/* Ages what is left over, purges damaged entries and left-overs, and returns how many are still there. */
+static inline int sweep_litter(void)
+{
+    count_litter(true);
+    uint64_t removed;
+    char complaint[512];
+    kiln__disk_store_purge(store, true, &removed, complaint, sizeof(complaint));
+    return count_litter(false);
+}
+
+#endif

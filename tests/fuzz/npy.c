@@ -1,0 +1,98 @@
+/* Headers of .npy files: the dictionary, and whole files through npy_open. */
+#include "fuzz/fuzz.h"
+
+#include "common.h"
+#include "npy.h"
+#include "npyheader.h"
+#include <stdarg.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* What the command would print, checked instead; and memory as the command takes it. */
+int fail(int status, const char *format, ...)
+{
+    char line[4096];
+    va_list args;
+    va_start(args, format);
+    int length = vsnprintf(line, sizeof(line), format, args);
+    va_end(args);
+    FUZZ_REQUIRE(length > 0 && status == STATUS_USAGE, "a refusal says why and is wrong usage");
+    return status;
+}
+
+void *need_alloc(size_t bytes)
+{
+    void *memory = calloc(1, bytes > 0 ? bytes : 1);
+    FUZZ_REQUIRE(memory != NULL, "out of memory for %zu bytes", bytes);
+    return memory;
+}
+
+char *need_copy(const char *text)
+{
+    char *copy = strdup(text);
+    FUZZ_REQUIRE(copy != NULL, "out of memory");
+    return copy;
+}
+
+char *need_format(const char *format, ...)
+{
+    char *text = NULL;
+    va_list args;
+    va_start(args, format);
+    int length = vasprintf(&text, format, args);
+    va_end(args);
+    FUZZ_REQUIRE(length >= 0, "out of memory");
+    return text;
+}
+
+/* What was read can be written and read again. */
+static void require_round_trip(const npy_array *array)
+{
+    char *header = NULL;
+    npy_array again = { .path = "again" };
+    size_t length = npy_header(&header, array);
+    char *start = memchr(header, '{', length);
+    FUZZ_REQUIRE(start != NULL && length % 64 == 0, "a header of whole blocks");
+    FUZZ_REQUIRE(npyheader_parse(&again, start, length - (size_t)(start - header)) == STATUS_DONE,
+                 "a header that was written is read");
+    FUZZ_REQUIRE(npy_same_shape(array, &again) && memcmp(array->descr, again.descr, sizeof(again.descr)) == 0 &&
+                     array->bytes == again.bytes && array->elements == again.elements,
+                 "a header comes back");
+    free(header);
+}
+
+static void require_sound(const npy_array *array)
+{
+    FUZZ_REQUIRE(array->dimensions <= NPY_MOST_DIMENSIONS && array->bytes <= INT64_MAX &&
+                     array->bytes == array->elements * array->element_size,
+                 "the sizes fit");
+    FUZZ_REQUIRE(array->element_size == 2 || array->element_size == 4 || array->element_size == 8, "a known type");
+    require_round_trip(array);
+}
+
+static void open_file(const uint8_t *data, size_t size)
+{
+    char path[64];
+    npy_array array;
+    int fd = memfd_create("npy", MFD_CLOEXEC);
+    FUZZ_REQUIRE(fd >= 0 && write(fd, data, size) == (ssize_t)size, "a file in memory");
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    if (npy_open(&array, path) == STATUS_DONE) {
+        require_sound(&array);
+        FUZZ_REQUIRE(array.bytes <= size, "no more data than the file holds");
+        void *values = need_alloc(array.bytes);
+        FUZZ_REQUIRE(npy_read(&array, values) == STATUS_DONE, "what was checked can be read");
+        free(values);
+    }
+    npy_close(&array);
+    close(fd);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    npy_array array = { .path = "input" };
+    if (npyheader_parse(&array, (const char *)data, size) == STATUS_DONE)
+        require_sound(&array);
+    open_file(data, size);
+    return 0;
+}

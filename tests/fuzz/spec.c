@@ -1,0 +1,126 @@
+/* Specs: one line, lines of lists and ranges, the choice of open fields, and the unit that is made of them. */
+#include "base/alloc.h"
+#include "fuzz/fuzz.h"
+#include "template/expand.h"
+#include "template/unit.h"
+
+enum { LONGEST = 2048, COMMAS_MAX = 5, FIRST_SPECS = 4 };
+
+static const kiln__catalog *catalog(void)
+{
+    static kiln__catalog only;
+    if (only.template_count == 0)
+        FUZZ_REQUIRE(kiln__catalog_init(&only, NULL) == KILN_OK, "the embedded templates are good");
+    return &only;
+}
+
+static char *format(const kiln_spec *spec)
+{
+    kiln__text text = { 0 };
+    kiln__spec_format(spec, true, &text);
+    char *line = kiln__text_take(&text);
+    FUZZ_REQUIRE(line != NULL, "out of memory");
+    return line;
+}
+
+static void require_equal(const kiln_spec *a, const kiln_spec *b, const char *line)
+{
+    FUZZ_REQUIRE(a->template == b->template && a->dtype == b->dtype && a->op_set == b->op_set, "%s", line);
+    FUZZ_REQUIRE(a->target_set == b->target_set && (!a->target_set || strcmp(a->target.name, b->target.name) == 0),
+                 "the target of %s", line);
+    FUZZ_REQUIRE(a->n_set == b->n_set && (!a->n_set || a->n == b->n), "n of %s", line);
+    FUZZ_REQUIRE(!a->op_set || (a->op.count == b->op.count && a->op.inputs == b->op.inputs), "the op of %s", line);
+    for (uint32_t i = 0; i < a->template->param_count; i++)
+        FUZZ_REQUIRE(a->param_set[i] == b->param_set[i] && (!a->param_set[i] || a->params[i] == b->params[i]),
+                     "parameter %s of %s", a->template->params[i].name, line);
+}
+
+/* The canonical text stands for the same spec, and every field can be read and set to what it is. */
+static void require_canonical(const kiln_spec *spec)
+{
+    static const char *const fields[] = {
+        "op", "template", "dtype", "target", "n", "block", "elems", "vector", "cache"
+    };
+    char *line = format(spec);
+    kiln_spec again;
+    kiln_report report = KILN_REPORT_INIT;
+    FUZZ_REQUIRE(kiln__spec_parse(&again, spec->catalog, line, &report) == KILN_OK, "%s: %s", line, report.message);
+    require_equal(spec, &again, line);
+    for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+        kiln__text value = { 0 };
+        if (kiln__spec_value(&again, fields[i], &value) == KILN_OK)
+            FUZZ_REQUIRE(kiln__spec_set(&again, fields[i], strlen(fields[i]), kiln__text_string(&value), value.length,
+                                        &report) == KILN_OK,
+                         "%s=%s: %s", fields[i], kiln__text_string(&value), report.message);
+        kiln__text_fini(&value);
+    }
+    char *second = format(&again);
+    FUZZ_REQUIRE(strcmp(line, second) == 0, "'%s' reads as '%s'", line, second);
+    kiln__free(line);
+    kiln__free(second);
+}
+
+static void require_unit(const kiln_spec *spec)
+{
+    kiln__unit *unit;
+    kiln_report report = KILN_REPORT_INIT;
+    FUZZ_REQUIRE(kiln__unit_make(&unit, spec, &report) == KILN_OK, "a resolved spec has a unit: %s", report.message);
+    FUZZ_REQUIRE(strlen(unit->source) == unit->source_length && unit->rule.tile > 0 && unit->rule.entry_count > 0,
+                 "the unit of %s is complete", unit->spec);
+    kiln__unit_free(unit);
+}
+
+static void resolve(const kiln_spec *spec, const char *name, bool with_unit)
+{
+    kiln__target target;
+    kiln_spec full;
+    kiln_report report = KILN_REPORT_INIT;
+    FUZZ_REQUIRE(kiln__target_parse(name, strlen(name), &target), "a target");
+    if (kiln__spec_resolve(&full, spec, &target, &report) != KILN_OK) {
+        FUZZ_REQUIRE(report.message[0] != '\0', "a refusal says why");
+        return;
+    }
+    require_canonical(&full);
+    if (with_unit)
+        require_unit(&full);
+}
+
+static int take_spec(void *data, kiln_spec *spec)
+{
+    int *left = data;
+    require_canonical(spec);
+    return --*left <= 0;
+}
+
+/* All specs of a line are checked, which may take seconds: most inputs must not stand for many. */
+static bool stands_for_few(const char *line)
+{
+    int commas = 0, ranges = 0;
+    for (const char *at = line; *at != '\0'; at++) {
+        commas += *at == ',';
+        ranges += at[0] == '.' && at[1] == '.';
+    }
+    return commas <= COMMAS_MAX && ranges <= 1;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    if (size > LONGEST)
+        return -1;
+    char *line = fuzz_string(data, size);
+    kiln_spec spec;
+    kiln_report report = KILN_REPORT_INIT;
+    if (kiln__spec_parse(&spec, catalog(), line, &report) == KILN_OK) {
+        require_canonical(&spec);
+        resolve(&spec, "sm_90", size % 4 == 0);
+        resolve(&spec, "cpu", size % 4 == 1);
+    } else {
+        FUZZ_REQUIRE(report.message[0] != '\0', "a refusal says why");
+    }
+    int left = FIRST_SPECS;
+    if (stands_for_few(line))
+        kiln__spec_expand(catalog(), line, NULL, NULL, take_spec, &left, &report);
+    kiln_report_clear(&report);
+    free(line);
+    return 0;
+}

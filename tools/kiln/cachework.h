@@ -1,0 +1,20 @@
+/* The parts of `kiln cache` that change or move entries: trim, export, import. */
+#ifndef KILN_TOOLS_CACHEWORK_H
+#define KILN_TOOLS_CACHEWORK_H
+
+#include "options.h"
+
+typedef struct cache_args {
+    bool damaged;
+    const char *bytes; /* as the user wrote it, or NULL */
+    uint32_t files;    /* 0: not given */
+    text_list words;   /* after the action: a file, then filters */
+    common_args common;
+} cache_args;
+
+/* Each prints its result and returns the exit status. */
+int cache_trim(struct session *session, const cache_args *args);
+int cache_export(struct session *session, const cache_args *args);
+int cache_import(struct session *session, const cache_args *args);
+
+#endif
