@@ -8,6 +8,15 @@
 
 enum { NOT_ELEVATED = 77 };
 
+#if defined(__SANITIZE_ADDRESS__)
+/* Such a process may not look into itself, as LeakSanitizer would, nor does AddressSanitizer find its environment. */
+const char *__asan_default_options(void);
+const char *__asan_default_options(void)
+{
+    return "detect_leaks=0";
+}
+#endif
+
 static int warnings;
 
 static void count_line(void *data, kiln_log_level level, const char *message)
