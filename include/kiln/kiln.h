@@ -442,8 +442,8 @@ KILN_API kiln_status kiln_cache_visit(kiln_service *service, kiln_entry_fn fn, v
 /* Removes entries: only those that would be refused, damaged and untrusted ones alike, or all. Links are removed, never
  * followed, and nothing inside a directory that others can write is touched. Other processes may be using the store.
  * *removed (may be NULL) gets how many went, also on failure.
- * Errors: KILN_ENOENT (the service has no directory store), KILN_EIO (something could not be removed: the report names
- * the first such path and the reason; the rest was removed). */
+ * Errors: KILN_ENOENT (the service has no directory store), KILN_EIO (something could not be read or removed: the report
+ * names the first such path and the reason; the rest was removed). */
 KILN_API kiln_status kiln_cache_purge(kiln_service *service, int refused_only, uint64_t *removed, kiln_report *report);
 
 typedef struct kiln_trim {

@@ -43,8 +43,9 @@ int kiln__disk_store_visit(kiln__store *store, int (*fn)(void *data, const kiln_
 /* Removes every entry, or only those that would be refused; left-over temporaries older than an hour go too. A link is
  * removed, never followed; a directory in the place of an entry or shard goes only if it is empty; nothing in a
  * directory that is not trusted is touched. Goes on after a failure and returns 0 or the first one's -errno, with the
- * path and the reason in problem (size bytes; "" on success). *removed counts what went, also then. What the process
- * lacked memory or descriptors to check stays and is a failure; what somebody else removed or replaced is none. */
+ * path and the reason in problem (size bytes; "" on success). *removed counts what went, also then. A
+ * file that cannot be read, and not for its own mode, may be good: a purge of the refused leaves it, and that is a
+ * failure. What somebody else removed or replaced is none. */
 int kiln__disk_store_purge(kiln__store *store, bool refused_only, uint64_t *removed, char *problem, size_t size);
 
 /* Whether entries can be written: 0 or -errno of the last failed or probed write; probes with a small file. */

@@ -2,6 +2,7 @@
 #include "base/text.h"
 #include "os/file.h"
 #include "os/syscalls.h"
+#include "os/trust.h"
 #include "store/disk_parts.h"
 #include "store/evict.h"
 #include <errno.h>
@@ -121,6 +122,14 @@ static bool is_passing(int error)
     return error == -ENOMEM || error == -EMFILE || error == -ENFILE;
 }
 
+/* Whether it is the file's own fault: what a disk or a limit does not let us read may be good. */
+static bool is_refused(const kiln__disk_problem *problem, const struct stat *status)
+{
+    char buffer[sizeof problem->text];
+    return problem->cause == KILN__DISK_DAMAGED || problem->cause == KILN__DISK_UNTRUSTED ||
+           kiln__trust_refuse_file(status, buffer, sizeof buffer) || (status->st_mode & S_IRUSR) == 0;
+}
+
 /* Removes a file if it would be refused and is not replaced while it is being read. */
 static int remove_refused(const disk_walk *walk, const char *name)
 {
@@ -132,10 +141,10 @@ static int remove_refused(const disk_walk *walk, const char *name)
     read_named(&found, walk, name);
     if (found.problem.cause == KILN__DISK_FINE)
         error = -ENOENT;
-    else if (is_passing(found.problem.error))
-        error = found.problem.error;
-    else
+    else if (is_refused(&found.problem, &before))
         error = kiln__file_remove_same(walk->directory, name, &before);
+    else
+        error = found.problem.error;
     kiln__blob_release(found.blob);
     return error == -EISDIR ? remove_any(walk->directory, name) : error;
 }

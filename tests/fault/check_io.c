@@ -31,7 +31,12 @@ static inject_plan plan_of(const fault *what, uint64_t at, bool on)
 typedef enum operation { OPEN, PUT, GET, GET_NEWEST, GET_DAMAGED, DROP, PROBE, VISIT, PURGE, PURGE_DAMAGED } operation;
 static const char *const operation_names[] = { "open", "put",   "get",   "get newest", "get damaged",
                                                "drop", "probe", "visit", "purge",      "purge damaged" };
-enum { OPERATIONS = sizeof(operation_names) / sizeof(operation_names[0]), STEP_AFTER = 24, STEP = 31 };
+enum {
+    OPERATIONS = sizeof(operation_names) / sizeof(operation_names[0]),
+    STEP_AFTER = 24,
+    STEP = 31,
+    EVERY_CALL = 2 /* EIO, once */
+};
 
 static int check_item(void *data, const kiln__store_item *item)
 {
@@ -156,10 +161,11 @@ static uint64_t count_calls(operation what, bool no_unnamed)
     return calls;
 }
 
-/* Walks of all 256 shards make the same few calls over and over: the short form takes every so many of them. */
-static uint64_t next_call(uint64_t at, size_t shift)
+/* Walks of all 256 shards make the same few calls over and over: the short form takes every so many of them, but for one
+ * fault each, for some calls are on the entries. */
+static uint64_t next_call(uint64_t at, size_t kind)
 {
-    return fault_long || at < STEP_AFTER ? at + 1 : at + STEP + shift % 3;
+    return fault_long || at < STEP_AFTER || kind == EVERY_CALL ? at + 1 : at + STEP + kind % 3;
 }
 
 START_TEST(test_io__store_is_right_whatever_call_fails)
