@@ -70,6 +70,10 @@ have() {
     pc:*) pkg-config --exists "${1#*:}" 2>/dev/null ;;
     file:*) [ -e "${1#*:}" ] ;;
     py:*) "$python" -c "import ${1#*:}" 2>/dev/null ;;
+    fuzzer:*)
+        echo 'int LLVMFuzzerTestOneInput(const char *d, unsigned long n) { return d == 0 && n > 0; }' |
+            "${1#*:}" -fsanitize=fuzzer,address -x c - -o /dev/null 2>/dev/null
+        ;;
     *) return 1 ;;
     esac
 }
