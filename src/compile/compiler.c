@@ -100,17 +100,65 @@ static kiln_status take_any(kiln__builder *builder, const kiln__unit *unit, cons
     return KILN_OK;
 }
 
+/* Writes what a key needs but the toolchain. */
+static kiln_status identify(const kiln__builder *builder, const kiln__unit *unit, kiln__key *key, kiln__text *text)
+{
+    const kiln__compiler *compiler = builder->toolchains.compiler;
+    kiln__text options = { 0 };
+    compiler->vtable->options(compiler, &unit->target, &options);
+    kiln_status status = options.failed ? KILN_ENOMEM : kiln__key_make(key, text, unit, kiln__text_string(&options));
+    kiln__text_fini(&options);
+    return status;
+}
+
+static bool look_up(kiln__builder *builder, kiln__key *key, const kiln__toolchain *toolchain, kiln__built *out)
+{
+    memcpy(key->toolchain, toolchain->id, sizeof(key->toolchain));
+    if (key->toolchain[0] != '\0')
+        out->blob = kiln__tiers_get(builder->tiers, key, &out->tier);
+    return out->blob != NULL;
+}
+
+bool kiln__builder_find(kiln__builder *builder, const kiln__unit *unit, kiln__built *out)
+{
+    kiln__text text = { 0 };
+    kiln__toolchain toolchain;
+    kiln__key key;
+    memset(out, 0, sizeof(*out));
+    bool found = identify(builder, unit, &key, &text) == KILN_OK &&
+                 kiln__toolchains_get(&builder->toolchains, &toolchain, NULL) == KILN_OK &&
+                 look_up(builder, &key, &toolchain, out);
+    kiln__text_fini(&text);
+    return found;
+}
+
+/* Compiles while holding the host's lock of the key, if there is one, and after one more look: who held it before may have
+ * published what we want, and even told what the toolchain is. */
+static kiln_status make_alone(kiln__builder *builder, const kiln__unit *unit, kiln__key *key, const kiln__text *text,
+                              kiln__built *out, kiln_report *report)
+{
+    kiln__hostlock_hold hold;
+    kiln__toolchain toolchain;
+    if (builder->hostlock == NULL || builder->hostlock->disk == NULL)
+        return make(builder, unit, key, text, out, report);
+    bool held = kiln__hostlock_take(builder->hostlock, key->digest, &hold);
+    kiln_status status = kiln__toolchains_get(&builder->toolchains, &toolchain, report);
+    if (status == KILN_OK && !look_up(builder, key, &toolchain, out))
+        status = make(builder, unit, key, text, out, report);
+    if (held)
+        kiln__hostlock_give(builder->hostlock, &hold);
+    return status;
+}
+
 kiln_status kiln__builder_build(kiln__builder *builder, const kiln__unit *unit, bool fresh, kiln__built *out,
                                 kiln_report *report)
 {
-    kiln__compiler *compiler = builder->toolchains.compiler;
-    kiln__text options = { 0 }, text = { 0 };
+    kiln__text text = { 0 };
     kiln__toolchain toolchain;
     kiln__key key;
     memset(out, 0, sizeof(*out));
 
-    compiler->vtable->options(compiler, &unit->target, &options);
-    kiln_status status = options.failed ? KILN_ENOMEM : kiln__key_make(&key, &text, unit, kiln__text_string(&options));
+    kiln_status status = identify(builder, unit, &key, &text);
     if (status != KILN_OK) {
         status = kiln__fail_memory(report, KILN__STAGE_COMPILE);
         goto done;
@@ -121,13 +169,11 @@ kiln_status kiln__builder_build(kiln__builder *builder, const kiln__unit *unit, 
             status = take_any(builder, unit, &key, status, out, report);
         goto done;
     }
-    memcpy(key.toolchain, toolchain.id, sizeof(key.toolchain));
-    if (!fresh && key.toolchain[0] != '\0')
-        out->blob = kiln__tiers_get(builder->tiers, &key, &out->tier);
-    if (out->blob == NULL)
+    if (fresh)
         status = make(builder, unit, &key, &text, out, report);
+    else if (!look_up(builder, &key, &toolchain, out))
+        status = make_alone(builder, unit, &key, &text, out, report);
 done:
-    kiln__text_fini(&options);
     kiln__text_fini(&text);
     return status;
 }

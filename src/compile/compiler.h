@@ -2,6 +2,7 @@
 #ifndef KILN_COMPILE_COMPILER_H
 #define KILN_COMPILE_COMPILER_H
 
+#include "compile/hostlock.h"
 #include "compile/toolchain.h"
 #include <stdatomic.h>
 
@@ -10,6 +11,7 @@ typedef struct kiln__builder {
     kiln__toolchains toolchains;
     kiln__tiers *tiers;
     const kiln__log *log;
+    kiln__hostlock *hostlock; /* borrowed; NULL: other processes are not waited for */
     atomic_uint_least64_t compiles, failures, compile_ns;
 } kiln__builder;
 
@@ -25,8 +27,12 @@ typedef struct kiln__built {
 void kiln__builder_init(kiln__builder *builder, kiln__compiler *compiler, kiln__tiers *tiers, const kiln__log *log);
 void kiln__builder_fini(kiln__builder *builder); /* closes the compiler */
 
-/* Finds or makes the entry of a unit. `fresh` skips the stores: what they had did not load. Where there is no
- * compiler, takes what the newest toolchain left in the stores. KILN_ENOCOMPILER, KILN_ECOMPILE, KILN_ETARGET, KILN_ENOMEM. */
+/* Finds the entry of a unit in the stores. False if it is not there, or if who made it cannot be told. Waits for
+ * nobody. */
+bool kiln__builder_find(kiln__builder *builder, const kiln__unit *unit, kiln__built *out);
+
+/* Finds or makes the entry of a unit, waiting for another process that is making it. `fresh` skips the stores and the
+ * wait: what they had did not load. Where there is no compiler, takes what the newest toolchain left in the stores. KILN_ENOCOMPILER, KILN_ECOMPILE, KILN_ETARGET, KILN_ENOMEM. */
 kiln_status kiln__builder_build(kiln__builder *builder, const kiln__unit *unit, bool fresh, kiln__built *out,
                                 kiln_report *report);
 void kiln__built_fini(kiln__built *built);

@@ -148,10 +148,23 @@ kiln_status kiln__toolchains_get(kiln__toolchains *memo, kiln__toolchain *out, k
                 remember(memo, &memo->toolchain);
         }
     }
+    /* Another process may have learnt the id since. */
+    kiln__toolchain found;
+    if (status == KILN_OK && memo->toolchain.id[0] == '\0' && recall(memo, &found))
+        memo->toolchain = found;
     if (status == KILN_OK)
         *out = memo->toolchain;
     pthread_mutex_unlock(&memo->lock);
     return status;
+}
+
+bool kiln__toolchains_known(kiln__toolchains *memo)
+{
+    if (pthread_mutex_trylock(&memo->lock) != 0)
+        return false;
+    bool known = memo->known && memo->toolchain.id[0] != '\0';
+    pthread_mutex_unlock(&memo->lock);
+    return known;
 }
 
 void kiln__toolchains_learn(kiln__toolchains *memo, const char *id)

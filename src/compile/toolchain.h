@@ -23,6 +23,9 @@ void kiln__toolchains_fini(kiln__toolchains *memo);
  * tells it. KILN_ENOCOMPILER. */
 kiln_status kiln__toolchains_get(kiln__toolchains *memo, kiln__toolchain *out, kiln_report *report);
 
+/* Whether kiln__toolchains_get would answer from memory; false too while a thread is finding out. */
+bool kiln__toolchains_known(kiln__toolchains *memo);
+
 /* Tells what a compile found the id to be, and remembers it in the store. */
 void kiln__toolchains_learn(kiln__toolchains *memo, const char *id);
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEFAULT_MEMORY_BYTES = 64 << 20 };
+enum { DEFAULT_MEMORY_BYTES = 64 << 20, DEFAULT_LOCK_WAIT_MS = 30 * 1000 };
 
 /* The host's string, else the environment's; empty environment variables count as not set. */
 static bool choose(char **out, const char *option, const char *variable)
@@ -47,6 +47,7 @@ kiln_status kiln__settings_init(kiln__settings *out, const kiln_options *options
         memcpy(&given, options, options->size < sizeof(given) ? options->size : sizeof(given));
     options = &given;
     out->memory_bytes = options->memory_bytes > 0 ? options->memory_bytes : DEFAULT_MEMORY_BYTES;
+    out->lock_wait_ms = options->lock_wait_ms > 0 ? options->lock_wait_ms : DEFAULT_LOCK_WAIT_MS;
     out->log = options->log;
     out->log_data = options->log_data;
     out->log_level = options->log_level;

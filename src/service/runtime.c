@@ -137,3 +137,17 @@ kiln_status kiln__runtime_device(kiln__runtime *runtime, const char *name, kiln_
     pthread_mutex_unlock(&runtime->lock);
     return status;
 }
+
+bool kiln__runtime_has_device(kiln__runtime *runtime, const char *name, kiln_device **out)
+{
+    int ordinal = 0;
+    *out = NULL;
+    if ((name != NULL && !parse_device(name, &ordinal)) || pthread_mutex_trylock(&runtime->lock) != 0)
+        return false;
+    if (name == NULL)
+        *out = runtime->chosen;
+    else
+        *out = ordinal == CPU_ORDINAL ? runtime->cpu_device : runtime->gpus[ordinal];
+    pthread_mutex_unlock(&runtime->lock);
+    return *out != NULL;
+}

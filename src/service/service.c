@@ -3,7 +3,9 @@
 #include "backend/cpu/cpu.h"
 #include "backend/cuda/cuda.h"
 #include "base/alloc.h"
+#include "os/cpu.h"
 #include "service/options.h"
+#include "service/queue.h"
 #include "store/memory.h"
 #include <string.h>
 
@@ -16,6 +18,12 @@ static void open_stores(kiln_service *service, const kiln__settings *settings)
                                           service->cache_problem, sizeof(service->cache_problem));
     service->disk_tier = service->tiers.count;
     kiln__tiers_add(&service->tiers, service->disk);
+}
+
+static void step_aside(void *data, bool begin)
+{
+    kiln_service *service = data;
+    kiln__workpool_aside(&service->pool, begin);
 }
 
 static kiln_status open_parts(kiln_service *service, const kiln__settings *settings, kiln_report *report)
@@ -36,7 +44,53 @@ static kiln_status open_parts(kiln_service *service, const kiln__settings *setti
     if (nvrtc == NULL || cc == NULL || service->cache_dir == NULL)
         return kiln__fail_memory(report, KILN__STAGE_OPEN);
     open_stores(service, settings);
+    service->hostlock.disk = service->disk;
+    service->hostlock.wait_ms = settings->lock_wait_ms;
+    service->hostlock.aside = step_aside;
+    service->hostlock.data = service;
+    service->nvrtc.hostlock = service->cc.hostlock = &service->hostlock;
     return KILN_OK;
+}
+
+/* Locks are taken in this order everywhere. */
+static void before_fork(void *data)
+{
+    kiln_service *service = data;
+    pthread_mutex_lock(&service->queues_lock);
+    kiln__flights_before_fork(&service->flights);
+    kiln__workpool_before_fork(&service->pool);
+    kiln__hostlock_before_fork(&service->hostlock);
+}
+
+static void after_fork(kiln_service *service, bool child)
+{
+    kiln__hostlock_after_fork(&service->hostlock, child);
+    kiln__workpool_after_fork(&service->pool, child);
+    kiln__flights_after_fork(&service->flights, child);
+    pthread_mutex_unlock(&service->queues_lock);
+}
+
+static void after_fork_in_parent(void *data)
+{
+    after_fork(data, false);
+}
+
+static void after_fork_in_child(void *data)
+{
+    after_fork(data, true);
+}
+
+static void init(kiln_service *service)
+{
+    kiln__kernel_table_init(&service->kernels);
+    kiln__workpool_init(&service->pool, kiln__cpu_count());
+    kiln__flights_init(&service->flights, &service->pool);
+    kiln__hostlock_init(&service->hostlock, NULL, 0, &service->log);
+    pthread_mutex_init(&service->queues_lock, NULL);
+    service->fork_watch = (kiln__fork_watch){
+        .prepare = before_fork, .parent = after_fork_in_parent, .child = after_fork_in_child, .data = service
+    };
+    kiln__fork_watch_begin(&service->fork_watch);
 }
 
 kiln_status kiln__service_open(kiln_service **out, const kiln_options *options, kiln_report *report)
@@ -50,7 +104,7 @@ kiln_status kiln__service_open(kiln_service **out, const kiln_options *options, 
     if (service == NULL) {
         status = kiln__fail_memory(report, KILN__STAGE_OPEN);
     } else {
-        kiln__kernel_table_init(&service->kernels);
+        init(service);
         status = open_parts(service, &settings, report);
     }
     kiln__settings_fini(&settings);
@@ -61,10 +115,27 @@ kiln_status kiln__service_open(kiln_service **out, const kiln_options *options, 
     return status;
 }
 
+static void close_queues(kiln_service *service)
+{
+    pthread_mutex_lock(&service->queues_lock);
+    for (kiln_queue *queue = service->queues, *next = NULL; queue != NULL; queue = next) {
+        next = queue->next;
+        kiln__queue_orphan(queue);
+    }
+    service->queues = NULL;
+    pthread_mutex_unlock(&service->queues_lock);
+}
+
 void kiln__service_close(kiln_service *service)
 {
     if (service == NULL)
         return;
+    close_queues(service);
+    kiln__workpool_fini(&service->pool);
+    kiln__fork_watch_end(&service->fork_watch);
+    kiln__flights_fini(&service->flights);
+    kiln__hostlock_fini(&service->hostlock);
+    pthread_mutex_destroy(&service->queues_lock);
     kiln__kernel_table_fini(&service->kernels);
     if (service->nvrtc.tiers != NULL)
         kiln__builder_fini(&service->nvrtc);
@@ -105,13 +176,44 @@ kiln_status kiln__service_unit(kiln_service *service, const kiln_spec *spec, kil
     return status == KILN_OK ? kiln__unit_make(out, &full, report) : status;
 }
 
-static kiln_source count_source(kiln_service *service, const kiln__built *built)
+static kiln_source source_of(const kiln_service *service, const kiln__built *built)
 {
     if (built->compiled)
         return KILN_SOURCE_COMPILED;
-    bool disk = service->disk != NULL && built->tier == service->disk_tier;
-    atomic_fetch_add(disk ? &service->hits_disk : &service->hits_memory, 1);
-    return disk ? KILN_SOURCE_DISK : KILN_SOURCE_MEMORY;
+    return service->disk != NULL && built->tier == service->disk_tier ? KILN_SOURCE_DISK : KILN_SOURCE_MEMORY;
+}
+
+static void count_source(kiln_service *service, kiln_source source)
+{
+    if (source != KILN_SOURCE_COMPILED)
+        atomic_fetch_add(source == KILN_SOURCE_DISK ? &service->hits_disk : &service->hits_memory, 1);
+}
+
+/* Builds a unit, or waits for the thread that is already building it. */
+static kiln_status build_once(kiln_service *service, const kiln__unit *unit, kiln__built *out, kiln_report *report)
+{
+    bool lead = true;
+    kiln__text key = { 0 };
+    kiln__outcome outcome;
+    kiln__text_printf(&key, "build %s", unit->spec);
+    kiln__flight *flight = key.failed ? NULL : kiln__flights_enter(&service->flights, key.data, &lead);
+    kiln__text_fini(&key);
+    if (lead) {
+        kiln__outcome_init(&outcome);
+        outcome.status = kiln__builder_build(kiln__service_builder(service, &unit->target), unit, false, &outcome.built,
+                                             &outcome.report);
+        if (outcome.status == KILN_OK)
+            count_source(service, source_of(service, &outcome.built));
+        if (flight != NULL)
+            kiln__flights_land(&service->flights, flight, &outcome);
+    } else {
+        kiln__flights_wait(&service->flights, flight, &outcome);
+    }
+    *out = outcome.built;
+    memset(&outcome.built, 0, sizeof(outcome.built));
+    kiln_status status = kiln__outcome_tell(&outcome, report);
+    kiln__outcome_fini(&outcome);
+    return status;
 }
 
 static kiln_status load(kiln_service *service, kiln_device *device, const kiln__unit *unit, const kiln__built *built,
@@ -132,7 +234,7 @@ static kiln_status build_and_load(kiln_service *service, kiln_device *device, co
                                   kiln__built *built, kiln__module **out, kiln_report *report)
 {
     kiln__builder *builder = kiln__service_builder(service, &unit->target);
-    kiln_status status = kiln__builder_build(builder, unit, false, built, report);
+    kiln_status status = build_once(service, unit, built, report);
     if (status != KILN_OK)
         return status;
     status = load(service, device, unit, built, out, report);
@@ -160,55 +262,134 @@ static kiln_status device_for(kiln_service *service, const kiln__target *target,
         target->name);
 }
 
-static kiln_status get_unit(kiln_service *service, kiln_device *device, const kiln__unit *unit, kiln_kernel **out,
-                            kiln_report *report)
+/* Puts a loaded module, which it takes over, among the kernels. */
+static kiln_status keep(kiln_service *service, kiln_device *device, const kiln__unit *unit, const kiln__built *built,
+                        kiln__module *module, kiln__outcome *out)
 {
-    kiln__built built;
-    kiln__module *module = NULL;
-    memset(&built, 0, sizeof(built));
-    kiln_status status = build_and_load(service, device, unit, &built, &module, report);
-    if (status != KILN_OK)
-        goto done;
     kiln_kernel *kernel = kiln__kernel_new(service->runtime, device, module, unit);
-    if (kernel == NULL) {
-        status = kiln__fail_memory(report, KILN__STAGE_LOAD);
-        goto done;
+    if (kernel == NULL)
+        return kiln__fail_memory(&out->report, KILN__STAGE_LOAD);
+    kernel->source = source_of(service, built);
+    kernel->compile_ms = built->compiled ? (double)built->compile_ns / 1e6 : 0;
+    if (built->log != NULL)
+        kiln__report_set_log(&out->report, built->log);
+    out->kernel = kiln__kernel_table_add(&service->kernels, kernel);
+    return KILN_OK;
+}
+
+kiln_status kiln__service_want(kiln_service *service, const kiln_spec *spec, kiln__want *out, kiln_report *report)
+{
+    kiln__text key = { 0 };
+    memset(out, 0, sizeof(*out));
+    kiln_status status = resolve(service, spec, &out->spec, report);
+    if (status == KILN_OK)
+        status = device_for(service, &out->spec.target, &out->device, report);
+    if (status != KILN_OK)
+        return status;
+    kiln__text_printf(&key, "%s ", out->device->name);
+    size_t head = key.length;
+    kiln__spec_format(&out->spec, false, &key);
+    out->key = kiln__text_take(&key);
+    if (out->key == NULL)
+        return kiln__fail_memory(report, KILN__STAGE_SPEC);
+    out->text = out->key + head;
+    return KILN_OK;
+}
+
+void kiln__want_fini(kiln__want *want)
+{
+    kiln__free(want->key);
+}
+
+bool kiln__service_is_ready(kiln_service *service, const kiln_spec *spec)
+{
+    kiln_device *device;
+    if (spec->target_set)
+        return kiln__runtime_has_device(service->runtime, kiln__target_is_cpu(&spec->target) ? "cpu" : NULL, &device);
+    return kiln__runtime_has_device(service->runtime, NULL, &device) &&
+           (kiln__target_is_cpu(&device->target) || kiln__toolchains_known(&service->nvrtc.toolchains));
+}
+
+kiln_kernel *kiln__service_loaded(kiln_service *service, const kiln__want *want)
+{
+    kiln_kernel *kernel = kiln__kernel_table_find(&service->kernels, want->device, want->text);
+    if (kernel != NULL)
+        atomic_fetch_add(&service->hits_kernel, 1);
+    return kernel;
+}
+
+bool kiln__service_take(kiln_service *service, const kiln__want *want, kiln__outcome *out)
+{
+    kiln__unit *unit = NULL;
+    kiln__built built = { 0 };
+    kiln__module *module = NULL;
+    kiln__outcome_init(out);
+    out->kernel = kiln__service_loaded(service, want);
+    if (out->kernel != NULL)
+        return true;
+    out->status = kiln__unit_make(&unit, &want->spec, &out->report);
+    if (out->status != KILN_OK)
+        return true;
+    bool taken = kiln__builder_find(kiln__service_builder(service, &unit->target), unit, &built) &&
+                 load(service, want->device, unit, &built, &module, NULL) == KILN_OK;
+    if (taken) {
+        count_source(service, source_of(service, &built));
+        out->status = keep(service, want->device, unit, &built, module, out);
     }
-    kernel->source = count_source(service, &built);
-    kernel->compile_ms = built.compiled ? (double)built.compile_ns / 1e6 : 0;
-    if (built.log != NULL)
-        kiln__report_set_log(report, built.log);
-    *out = kiln__kernel_table_add(&service->kernels, kernel);
-done:
     kiln__built_fini(&built);
+    kiln__unit_free(unit);
+    return taken;
+}
+
+void kiln__service_make(kiln_service *service, const kiln__want *want, kiln__outcome *out)
+{
+    kiln__unit *unit = NULL;
+    kiln__built built = { 0 };
+    kiln__module *module = NULL;
+    kiln__outcome_init(out);
+    /* Another thread's flight may have landed since the caller looked. */
+    out->kernel = kiln__service_loaded(service, want);
+    if (out->kernel != NULL)
+        return;
+    out->status = kiln__unit_make(&unit, &want->spec, &out->report);
+    if (out->status == KILN_OK)
+        out->status = build_and_load(service, want->device, unit, &built, &module, &out->report);
+    if (out->status == KILN_OK)
+        out->status = keep(service, want->device, unit, &built, module, out);
+    kiln__built_fini(&built);
+    kiln__unit_free(unit);
+}
+
+static kiln_status get_in_flight(kiln_service *service, const kiln__want *want, kiln_kernel **out, kiln_report *report)
+{
+    bool lead;
+    kiln__outcome outcome;
+    kiln__flight *flight = kiln__flights_enter(&service->flights, want->key, &lead);
+    if (lead) {
+        kiln__service_make(service, want, &outcome);
+        if (flight != NULL)
+            kiln__flights_land(&service->flights, flight, &outcome);
+    } else {
+        kiln__flights_wait(&service->flights, flight, &outcome);
+    }
+    *out = outcome.kernel;
+    outcome.kernel = NULL;
+    kiln_status status = kiln__outcome_tell(&outcome, report);
+    kiln__outcome_fini(&outcome);
     return status;
 }
 
 kiln_status kiln__service_get(kiln_service *service, const kiln_spec *spec, kiln_kernel **out, kiln_report *report)
 {
-    kiln_spec full;
-    kiln_device *device;
-    kiln__text text = { 0 };
-    kiln__unit *unit = NULL;
+    kiln__want want;
     *out = NULL;
     atomic_fetch_add(&service->gets, 1);
-    kiln_status status = resolve(service, spec, &full, report);
+    kiln_status status = kiln__service_want(service, spec, &want, report);
     if (status == KILN_OK)
-        status = device_for(service, &full.target, &device, report);
-    if (status != KILN_OK)
-        return status;
-    kiln__spec_format(&full, false, &text);
-    if (!text.failed)
-        *out = kiln__kernel_table_find(&service->kernels, device, kiln__text_string(&text));
-    kiln__text_fini(&text);
-    if (*out != NULL) {
-        atomic_fetch_add(&service->hits_kernel, 1);
-        return KILN_OK;
-    }
-    status = kiln__unit_make(&unit, &full, report);
-    if (status == KILN_OK)
-        status = get_unit(service, device, unit, out, report);
-    kiln__unit_free(unit);
+        *out = kiln__service_loaded(service, &want);
+    if (status == KILN_OK && *out == NULL)
+        status = get_in_flight(service, &want, out, report);
+    kiln__want_fini(&want);
     return status;
 }
 
@@ -223,10 +404,10 @@ kiln_status kiln__service_build(kiln_service *service, const kiln_spec *spec, ki
     kiln_status status = artifact != NULL ? kiln__service_unit(service, spec, &unit, report)
                                           : kiln__fail_memory(report, KILN__STAGE_COMPILE);
     if (status == KILN_OK)
-        status = kiln__builder_build(kiln__service_builder(service, &unit->target), unit, false, &built, report);
+        status = build_once(service, unit, &built, report);
     if (status == KILN_OK) {
         artifact->blob = kiln__blob_retain(built.blob);
-        artifact->source = count_source(service, &built);
+        artifact->source = source_of(service, &built);
         artifact->compile_ms = built.compiled ? (double)built.compile_ns / 1e6 : 0;
         artifact->spec = unit->spec;
         unit->spec = NULL;
@@ -258,5 +439,11 @@ void kiln__service_stats(const kiln_service *service, kiln_stats *out)
         .store_damaged = atomic_load(&service->store_counters.damaged),
         .store_untrusted = atomic_load(&service->store_counters.untrusted),
         .store_errors = atomic_load(&service->store_counters.errors),
+        .joined = atomic_load(&service->flights.joined),
+        .lock_waits = atomic_load(&service->hostlock.waits),
+        .lock_timeouts = atomic_load(&service->hostlock.timeouts),
+        .lock_errors = atomic_load(&service->hostlock.errors),
+        .cancelled = atomic_load(&service->cancelled),
+        .timed_out = atomic_load(&service->timed_out),
     };
 }

@@ -13,6 +13,7 @@
 
 #define VERSION_DIRECTORY "v1"
 #define TAG_NAME          "CACHEDIR.TAG"
+#define LOCK_NAME         "lock"
 #define ENTRY_SUFFIX      ".kiln"
 #define TEMPORARY_PREFIX  "tmp."
 
@@ -597,6 +598,36 @@ int kiln__disk_store_probe(kiln__store *base)
         error = -errno;
     close(directory);
     return error;
+}
+
+static int open_lock_once(disk_store *store)
+{
+    disk_problem problem;
+    struct stat status;
+    char buffer[sizeof problem.text];
+    int version = open_version(store, true, &problem);
+    if (version < 0)
+        return version;
+    int fd = openat(version, LOCK_NAME, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0600);
+    int error = fd < 0 || fstat(fd, &status) != 0 ? -errno : 0;
+    close(version);
+    if (error == 0 && kiln__trust_refuse_file(&status, buffer, sizeof buffer))
+        error = -EPERM;
+    if (error == 0)
+        return fd;
+    if (fd >= 0)
+        close(fd);
+    return error;
+}
+
+int kiln__disk_store_open_lock(kiln__store *base)
+{
+    disk_store *store = (disk_store *)base;
+    int fd = open_lock_once(store);
+    if (fd != -ENOENT)
+        return fd;
+    reopen_root(store);
+    return open_lock_once(store);
 }
 
 const char *kiln__disk_store_root(const kiln__store *base)
