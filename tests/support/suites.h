@@ -35,6 +35,8 @@
     X(cc)                      \
     X(cpu)                     \
     X(measure)                 \
+    X(flight)                  \
+    X(async)                   \
     X(api)
 
 #define KILN_SUITE_PROTOTYPE(name) Suite *kiln_test_##name##_suite(void);
