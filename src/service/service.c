@@ -286,7 +286,8 @@ kiln_status kiln__service_want(kiln_service *service, const kiln_spec *spec, kil
         status = device_for(service, &out->spec.target, &out->device, report);
     if (status != KILN_OK)
         return status;
-    kiln__text_printf(&key, "%s ", out->device->name);
+    kiln__text_append(&key, out->device->name);
+    kiln__text_append_bytes(&key, " ", 1);
     size_t head = key.length;
     kiln__spec_format(&out->spec, false, &key);
     out->key = kiln__text_take(&key);
