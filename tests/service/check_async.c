@@ -1,4 +1,5 @@
 /* Asynchronous gets: each callback exactly once, on the dispatching thread, never inside the call that asked. */
+#include "base/alloc.h"
 #include "support/harness.h"
 #include "support/stand_in.h"
 #include "support/suites.h"
@@ -667,6 +668,47 @@ START_TEST(test_async__other_threads_may_ask_for_a_loop)
 }
 END_TEST
 
+/* ---- Out of memory */
+
+static atomic_int allocations_left;
+
+static int fail_one_allocation(void)
+{
+    return atomic_fetch_sub(&allocations_left, 1) == 0;
+}
+
+START_TEST(test_async__allocation_that_fails_is_a_status)
+{
+    int failed = 0, n = 0;
+    kiln_options options = kiln_test_stand_in_options(0);
+    options.cache_dir = _i == 0 ? options.cache_dir : "";
+    for (bool fired = true; fired && n < 2000; n++) {
+        open_with(&options);
+        kiln_spec *spec = kiln_test_spec(service, distinct(n));
+        slots[0].calls = 0;
+        atomic_store(&allocations_left, n);
+        kiln__alloc_set_hook(fail_one_allocation);
+        kiln_status status = kiln_get_async(NULL, queue, spec, NULL, note, &slots[0]);
+        while (status == KILN_OK && slots[0].calls == 0)
+            ck_assert_int_eq(kiln_queue_wait(queue, 30000), 1);
+        kiln_queue_close(queue, NULL, NULL);
+        kiln_close(service);
+        kiln__alloc_set_hook(NULL);
+        fired = atomic_load(&allocations_left) < 0;
+        if (status == KILN_OK) {
+            ck_assert_int_eq(slots[0].calls, 1);
+            status = slots[0].status;
+        }
+        ck_assert_msg(status == KILN_OK || status == KILN_ENOMEM, "allocation %d: %s: %s", n, kiln_status_name(status),
+                      slots[0].message);
+        failed += status != KILN_OK;
+        kiln_spec_free(spec);
+    }
+    printf("%d allocations failed in turn: %d gets failed\n", n - 1, failed);
+    ck_assert_int_gt(failed, 5);
+}
+END_TEST
+
 /* Runs in a forked child, while its parent compiles. */
 static void child(void)
 {
@@ -734,6 +776,7 @@ Suite *kiln_test_async_suite(void)
     tcase_add_test(tcase, test_async__libuv_queue_closes_inside_a_callback);
     tcase_add_test(tcase, test_async__several_loops_share_a_service);
     tcase_add_test(tcase, test_async__other_threads_may_ask_for_a_loop);
+    tcase_add_loop_test(tcase, test_async__allocation_that_fails_is_a_status, 0, 2);
     if (CAN_FORK)
         tcase_add_test(tcase, test_async__forked_child_is_on_its_own);
     suite_add_tcase(suite, tcase);
