@@ -131,8 +131,9 @@ void kiln__service_close(kiln_service *service)
     if (service == NULL)
         return;
     close_queues(service);
-    kiln__workpool_fini(&service->pool);
+    kiln__workpool_stop(&service->pool);
     kiln__fork_watch_end(&service->fork_watch);
+    kiln__workpool_fini(&service->pool);
     kiln__flights_fini(&service->flights);
     kiln__hostlock_fini(&service->hostlock);
     pthread_mutex_destroy(&service->queues_lock);

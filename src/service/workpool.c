@@ -119,7 +119,7 @@ static void wake(kiln__workpool *pool)
     size_t compiles = pool->lanes[KILN__LANE_COMPILE].count;
     size_t ready = pool->lanes[KILN__LANE_QUICK].count + (compiles < room ? compiles : room);
     unsigned aside = pool->aside < ASIDE_MAX ? pool->aside : ASIDE_MAX;
-    if (ready > pool->idle && pool->count < pool->limit + 1 + aside)
+    if (ready > pool->idle && pool->count < pool->limit + 1 + aside && !pool->stopping)
         start_thread(pool);
     if (ready > 0 && pool->idle > 0)
         pthread_cond_signal(&pool->wake);
@@ -180,7 +180,7 @@ void kiln__workpool_aside(kiln__workpool *pool, bool begin)
     pthread_mutex_unlock(&pool->lock);
 }
 
-void kiln__workpool_fini(kiln__workpool *pool)
+void kiln__workpool_stop(kiln__workpool *pool)
 {
     pthread_mutex_lock(&pool->lock);
     pool->stopping = true;
@@ -188,12 +188,17 @@ void kiln__workpool_fini(kiln__workpool *pool)
     pthread_mutex_unlock(&pool->lock);
     for (unsigned i = 0; i < pool->count; i++)
         pthread_join(pool->threads[i], NULL);
+    pool->count = 0;
     for (int lane = 0; lane < 2; lane++)
         while (pool->lanes[lane].first != NULL) {
             kiln__job *job = pool->lanes[lane].first;
             cut(pool, job);
             job->run(job, true);
         }
+}
+
+void kiln__workpool_fini(kiln__workpool *pool)
+{
     pthread_mutex_destroy(&pool->lock);
     pthread_cond_destroy(&pool->wake);
     kiln__free(pool->threads);

@@ -38,7 +38,11 @@ typedef struct kiln__workpool {
 /* Starts no thread. At most `limit` compile jobs run at once. */
 void kiln__workpool_init(kiln__workpool *pool, unsigned limit);
 
-/* Waits for the jobs that run, then calls the others with `stopped` and ends the threads. */
+/* Waits for the jobs that run, ends the threads and then calls the other jobs with `stopped`. Nothing may be submitted from
+ * then on. */
+void kiln__workpool_stop(kiln__workpool *pool);
+
+/* Only of a pool that was stopped. */
 void kiln__workpool_fini(kiln__workpool *pool);
 
 /* Hands a job over, starting a thread where one is needed. False if there is no thread at all to do it. */
