@@ -197,6 +197,33 @@ START_TEST(test_flight__services_share_a_compile_through_the_store)
 }
 END_TEST
 
+static void *build_in(void *data)
+{
+    kiln_artifact_free(kiln_test_build(data, "op=relu6 dtype=f32 target=sm_90"));
+    return NULL;
+}
+
+/* NVRTC's id comes only from a compile, so that who waits for the first one does not even know what to look for. */
+START_TEST(test_flight__first_compile_of_all_is_shared_too)
+{
+    enum { SERVICES = 4 };
+    kiln_service *services[SERVICES];
+    pthread_t threads[SERVICES];
+    uint64_t compiles = 0;
+    kiln_options options = kiln_test_options();
+    for (int i = 0; i < SERVICES; i++)
+        services[i] = kiln_test_open(&options);
+    for (int i = 0; i < SERVICES; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, build_in, services[i]), 0);
+    join(threads, SERVICES);
+    for (int i = 0; i < SERVICES; i++) {
+        compiles += kiln_test_stats(services[i]).compiles;
+        kiln_close(services[i]);
+    }
+    ck_assert_uint_eq(compiles, 1);
+}
+END_TEST
+
 START_TEST(test_flight__compile_that_waits_for_a_process_gives_its_place_away)
 {
     pthread_t thread;
@@ -426,6 +453,7 @@ Suite *kiln_test_flight_suite(void)
     tcase_add_test(tcase, test_flight__failure_is_shared_and_not_remembered);
     tcase_add_test(tcase, test_flight__waiting_thread_takes_over_what_nobody_has_begun);
     tcase_add_test(tcase, test_flight__services_share_a_compile_through_the_store);
+    tcase_add_test(tcase, test_flight__first_compile_of_all_is_shared_too);
     tcase_add_test(tcase, test_flight__compile_that_waits_for_a_process_gives_its_place_away);
     tcase_add_test(tcase, test_flight__wait_that_outlasts_its_bound_compiles_privately);
     tcase_add_loop_test(tcase, test_flight__lock_that_cannot_be_trusted_is_not_used, 0, 4);
