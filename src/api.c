@@ -1,6 +1,7 @@
 /* The public functions: argument checks, then one call down. api_catalog.c has those that list and inspect,
  * base/report.c those of statuses and reports. */
 #include "base/alloc.h"
+#include "service/async.h"
 #include "service/service.h"
 #include "template/expand.h"
 #include "tune/measure.h"
@@ -220,6 +221,62 @@ kiln_status kiln_launch(kiln_kernel *kernel, uint64_t n, void *out, const void *
     if (kernel == NULL)
         return refuse(report, KILN__STAGE_LAUNCH, "kernel must not be NULL");
     return kiln__kernel_launch(kernel, n, out, in, stream, report);
+}
+
+kiln_status kiln_queue_open(kiln_queue **out, kiln_service *service, kiln_report *report)
+{
+    if (out == NULL)
+        return refuse(report, KILN__STAGE_OPEN, "out must not be NULL");
+    *out = NULL;
+    return service != NULL ? kiln__queue_open(out, service, report)
+                           : refuse(report, KILN__STAGE_OPEN, "service must not be NULL");
+}
+
+kiln_status kiln_queue_attach_uv(kiln_queue *queue, struct uv_loop_s *loop, kiln_report *report)
+{
+    return queue != NULL && loop != NULL ? kiln__queue_attach_uv(queue, loop, report)
+                                         : refuse(report, KILN__STAGE_OPEN, "queue and loop must not be NULL");
+}
+
+int kiln_queue_fd(const kiln_queue *queue)
+{
+    return queue != NULL ? queue->fd : -1;
+}
+
+int kiln_queue_dispatch(kiln_queue *queue)
+{
+    return queue != NULL ? kiln__queue_dispatch(queue) : 0;
+}
+
+int kiln_queue_wait(kiln_queue *queue, int timeout_ms)
+{
+    return queue != NULL ? kiln__queue_wait(queue, timeout_ms) : 0;
+}
+
+void kiln_queue_close(kiln_queue *queue, kiln_queue_fn fn, void *data)
+{
+    if (queue != NULL)
+        kiln__queue_close(queue, fn, data);
+}
+
+kiln_status kiln_get_async(kiln_request **out, kiln_queue *queue, const kiln_spec *spec,
+                           const kiln_async_options *options, kiln_async_fn fn, void *data)
+{
+    kiln_async_options full = KILN_ASYNC_OPTIONS_INIT;
+    kiln_request *request = NULL;
+    if (out != NULL)
+        *out = NULL;
+    if (queue == NULL || spec == NULL || fn == NULL || (options != NULL && options->size < sizeof(options->size)))
+        return KILN_EINVAL;
+    if (options != NULL)
+        memcpy(&full, options, options->size < sizeof(full) ? options->size : sizeof(full));
+    return kiln__service_get_async(out != NULL ? out : &request, queue, spec, &full, fn, data);
+}
+
+void kiln_cancel(kiln_request *request)
+{
+    if (request != NULL)
+        kiln__request_cancel(request);
 }
 
 kiln_status kiln_build(kiln_artifact **out, kiln_service *service, const kiln_spec *spec, kiln_report *report)

@@ -61,7 +61,9 @@ extern "C" {
     X(EALIGN, -14, "a pointer is not aligned to its elements")                \
     X(EIO, -15, "input or output error")                                      \
     X(ENOENT, -16, "not found")                                               \
-    X(ESTRICT, -17, "strict mode refuses to compile")
+    X(ESTRICT, -17, "strict mode refuses to compile")                         \
+    X(ECANCELED, -18, "cancelled")                                            \
+    X(ETIMEDOUT, -19, "not done by its deadline")
 
 typedef enum kiln_status {
     KILN_OK = 0,
@@ -131,12 +133,13 @@ typedef struct kiln_options {
                                  KILN_RECORD, else none; "" is none */
     int strict;               /* 1: what would have to be compiled is refused with KILN_ESTRICT; -1: it is compiled;
                                  0: KILN_STRICT, else -1 */
+    uint32_t lock_wait_ms;    /* longest wait for another process that compiles the same kernel; 0: 30 s */
 } kiln_options;
 
 #define KILN_OPTIONS_INIT                                                                                             \
     {                                                                                                                 \
         sizeof(kiln_options), NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL, (kiln_log_level)0, NULL, NULL, 0, 0, NULL, \
-            0                                                                                                         \
+            0, 0                                                                                                      \
     }
 
 /* Makes a service. Touches no GPU, opens no driver and no compiler: those are found when first needed. A cache
@@ -146,13 +149,15 @@ typedef struct kiln_options {
 KILN_API KILN_MUST_USE kiln_status kiln_open(kiln_service **out, const kiln_options *options, kiln_report *report);
 
 /* Frees the service and what it owns. Specs, artifacts and devices of this service must not be used afterwards;
- * kernels still retained elsewhere stay valid until released. NULL is allowed. */
+ * kernels still retained elsewhere stay valid until released. Waits for compiles of asynchronous gets that have begun.
+ * Queues outlive the service: what is pending is delivered as KILN_ECANCELED by their next dispatch or close.
+ * NULL is allowed. */
 KILN_API void kiln_close(kiln_service *service);
 
 /* What a service has done since it was opened. Counters only grow. */
 typedef struct kiln_stats {
     size_t size;          /* sizeof(kiln_stats): set by the caller */
-    uint64_t gets;        /* calls of kiln_get and kiln_build */
+    uint64_t gets;        /* calls of kiln_get, kiln_get_async and kiln_build */
     uint64_t hits_kernel; /* answered by an already loaded kernel */
     uint64_t hits_memory; /* answered by the memory store */
     uint64_t hits_disk;   /* answered by the directory store */
@@ -169,11 +174,17 @@ typedef struct kiln_stats {
     uint64_t evictions;       /* entries removed from the directory store to keep it within its caps */
     uint64_t strict_refusals; /* compiles that strict mode refused */
     uint64_t record_errors;   /* specs that could not be added to the record */
+    uint64_t joined;          /* gets and builds answered by a compile that was already in progress in this service */
+    uint64_t lock_waits;      /* compiles that first waited for another process that made the same kernel */
+    uint64_t lock_timeouts;   /* of those, waits that outlasted lock_wait_ms: it was compiled all the same */
+    uint64_t lock_errors;     /* compiles without the host's lock, because the file system gave none */
+    uint64_t cancelled;       /* asynchronous gets delivered as KILN_ECANCELED */
+    uint64_t timed_out;       /* asynchronous gets delivered as KILN_ETIMEDOUT */
 } kiln_stats;
 
-#define KILN_STATS_INIT                                                       \
-    {                                                                         \
-        sizeof(kiln_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 \
+#define KILN_STATS_INIT                                                                         \
+    {                                                                                           \
+        sizeof(kiln_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 \
     }
 
 /* Copies the counters into *out, whose size field must be set. Any thread; the counters are read one by one. */
@@ -285,6 +296,68 @@ KILN_API kiln_status kiln_kernel_get_info(const kiln_kernel *kernel, kiln_kernel
  * Errors: KILN_EINVAL, KILN_EALIGN, KILN_EOVERLAP (nothing was queued), KILN_ELAUNCH. */
 KILN_API kiln_status kiln_launch(kiln_kernel *kernel, uint64_t n, void *out, const void *const *in, void *stream,
                                  kiln_report *report);
+
+/* ---- Asynchronous gets ---------------------------------------------------------------------------------------- */
+
+/* Where finished asynchronous gets wait for a thread of the host's. Belongs to a service. Any thread may ask for kernels;
+ * one thread at a time dispatches, waits, attaches and closes. A forked child gets nothing from its parent's queue, and
+ * may only close it. */
+typedef struct kiln_queue kiln_queue;
+
+/* One asynchronous get. Valid until its callback returns. */
+typedef struct kiln_request kiln_request;
+
+/* Makes a queue. It needs three descriptors. Errors: KILN_EINVAL, KILN_ENOMEM, KILN_EIO (no descriptors). */
+KILN_API KILN_MUST_USE kiln_status kiln_queue_open(kiln_queue **out, kiln_service *service, kiln_report *report);
+
+/* Lets a libuv loop dispatch: call it on the loop's thread, once for a queue. The loop is kept alive while the queue has
+ * requests, and not longer. A queue must be closed, and its close callback have come, before the loop is.
+ * Errors: KILN_EINVAL, KILN_ENOMEM, KILN_EIO (libuv refused). */
+struct uv_loop_s;
+KILN_API KILN_MUST_USE kiln_status kiln_queue_attach_uv(kiln_queue *queue, struct uv_loop_s *loop, kiln_report *report);
+
+/* For hosts with another loop: a descriptor that is readable while there is something to dispatch. Only poll it. */
+KILN_API int kiln_queue_fd(const kiln_queue *queue);
+
+/* Runs the callbacks that are due, on this thread, and returns how many; does not wait. */
+KILN_API int kiln_queue_dispatch(kiln_queue *queue);
+
+/* Waits until at least one callback is due, runs those that are, and returns how many: 0 after `timeout_ms` (negative: for
+ * ever) and, at once, when the queue has no requests. `while (kiln_queue_wait(queue, -1) > 0) {}` finishes all. */
+KILN_API int kiln_queue_wait(kiln_queue *queue, int timeout_ms);
+
+/* Closes a queue: every request that has not been called back is, most as KILN_ECANCELED, then fn(data) is called (fn may
+ * be NULL), then the queue is gone. All that happens before the call returns; but on a libuv loop it happens from the loop,
+ * soon, and inside a callback of the queue it happens before the dispatch around it returns. NULL is allowed. */
+typedef void (*kiln_queue_fn)(void *data);
+KILN_API void kiln_queue_close(kiln_queue *queue, kiln_queue_fn fn, void *data);
+
+/* Zero in a field means the default. */
+typedef struct kiln_async_options {
+    size_t size;          /* sizeof(kiln_async_options): set by KILN_ASYNC_OPTIONS_INIT */
+    int priority;         /* higher ones are compiled first; 0 is ordinary */
+    uint32_t deadline_ms; /* from now; then the callback comes with KILN_ETIMEDOUT; 0: none */
+} kiln_async_options;
+
+#define KILN_ASYNC_OPTIONS_INIT          \
+    {                                    \
+        sizeof(kiln_async_options), 0, 0 \
+    }
+
+/* The end of an asynchronous get, with the statuses of kiln_get, KILN_ECANCELED or KILN_ETIMEDOUT. A reference to `kernel`,
+ * NULL on failure, belongs to the callback; `report` is borrowed. It may call anything of Kiln's but kiln_close. */
+typedef void (*kiln_async_fn)(void *data, kiln_status status, kiln_kernel *kernel, const kiln_report *report);
+
+/* Does what kiln_get does, on threads of the service, and returns at once: no file is read, no driver opened and nothing
+ * compiled inside the call. fn is called exactly once, by a dispatch of the queue and never inside this call, unless the
+ * call itself fails. `spec` and options (NULL: defaults) are copied; *out may be NULL, where the request is not needed.
+ * Errors: KILN_EINVAL, KILN_ENOMEM, KILN_ECANCELED (the queue or its service is closed). */
+KILN_API kiln_status kiln_get_async(kiln_request **out, kiln_queue *queue, const kiln_spec *spec,
+                                    const kiln_async_options *options, kiln_async_fn fn, void *data);
+
+/* Gives up a request: its callback comes with KILN_ECANCELED, unless it was due already. A compile that nobody else
+ * waits for is not begun; one that has begun goes on. Any thread, as long as the callback cannot have returned. */
+KILN_API void kiln_cancel(kiln_request *request);
 
 /* ---- Artifact: compile without a device ----------------------------------------------------------------------- */
 

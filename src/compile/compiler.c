@@ -66,20 +66,30 @@ static kiln_status wrap(const kiln__image *image, const kiln__unit *unit, const 
     return status;
 }
 
-static kiln_status make(kiln__builder *builder, const kiln__unit *unit, bool publish, kiln__key *key,
-                        const kiln__text *text, kiln__built *out, kiln_report *report)
+/* What is looked for, and the key it is found under. */
+typedef struct request {
+    const kiln__unit *unit;
+    bool fresh; /* not in the stores */
+    bool any;   /* any toolchain's will do where only a compile would tell which one is here */
+    bool quick; /* no compiler is started to tell which toolchain it is */
+    kiln__key key;
+    kiln__text text;
+} request;
+
+/* Compiles, and publishes unless what comes of it has yet to prove itself. */
+static kiln_status make(kiln__builder *builder, request *wanted, kiln__built *out, kiln_report *report)
 {
     kiln__image image = { 0 };
-    kiln_status status = compile(builder, unit, &image, out, report);
+    kiln_status status = compile(builder, wanted->unit, &image, out, report);
     if (status != KILN_OK)
         return status;
-    snprintf(key->toolchain, sizeof(key->toolchain), "%s", image.toolchain);
-    status = wrap(&image, unit, key, text, &out->blob);
+    snprintf(wanted->key.toolchain, sizeof(wanted->key.toolchain), "%s", image.toolchain);
+    status = wrap(&image, wanted->unit, &wanted->key, &wanted->text, &out->blob);
     if (status == KILN_OK) {
         out->compiled = true;
         out->log = image.log != NULL && image.log[0] != '\0' ? kiln__strdup(image.log) : NULL;
         kiln__toolchains_learn(&builder->toolchains, image.toolchain);
-        if (publish)
+        if (!wanted->fresh)
             kiln__tiers_put(builder->tiers, out->blob);
     } else {
         status = kiln__fail_memory(report, KILN__STAGE_COMPILE);
@@ -87,15 +97,6 @@ static kiln_status make(kiln__builder *builder, const kiln__unit *unit, bool pub
     kiln__image_fini(&image);
     return status;
 }
-
-/* What is looked for, and the key it is found under. */
-typedef struct request {
-    const kiln__unit *unit;
-    bool fresh; /* not in the stores */
-    bool any;   /* any toolchain's will do where only a compile would tell which one is here */
-    kiln__key key;
-    kiln__text text;
-} request;
 
 static kiln_status make_key(const kiln__builder *builder, request *wanted, kiln_report *report)
 {
@@ -125,17 +126,14 @@ static void identify_if_worthwhile(kiln__builder *builder, kiln__key *key)
 
 /* Looks in the stores: out->blob stays NULL if there is nothing. Fails if there is then no compiler either. With no
  * compiler to ask, any toolchain's entry will do: the empty toolchain in the key finds the newest. */
-static kiln_status locate(kiln__builder *builder, request *wanted, kiln__built *out, kiln_report *report)
+static kiln_status look(kiln__builder *builder, request *wanted, kiln__built *out, kiln_report *report)
 {
     kiln_report missing = KILN_REPORT_INIT;
     kiln__toolchain toolchain;
-    kiln_status status = make_key(builder, wanted, report);
-    if (status != KILN_OK)
-        return status;
-    status = kiln__toolchains_get(&builder->toolchains, &toolchain, &missing);
+    kiln_status status = kiln__toolchains_get(&builder->toolchains, &toolchain, &missing);
     if (status == KILN_OK)
         memcpy(wanted->key.toolchain, toolchain.id, sizeof(wanted->key.toolchain));
-    if (status == KILN_OK && wanted->key.toolchain[0] == '\0' && !wanted->fresh && !wanted->any)
+    if (status == KILN_OK && wanted->key.toolchain[0] == '\0' && !wanted->fresh && !wanted->any && !wanted->quick)
         identify_if_worthwhile(builder, &wanted->key);
     bool named = wanted->key.toolchain[0] != '\0';
     if (!wanted->fresh && (named || status != KILN_OK || wanted->any))
@@ -150,12 +148,35 @@ static kiln_status locate(kiln__builder *builder, request *wanted, kiln__built *
     return out->blob != NULL ? KILN_OK : status;
 }
 
+static kiln_status locate(kiln__builder *builder, request *wanted, kiln__built *out, kiln_report *report)
+{
+    kiln_status status = make_key(builder, wanted, report);
+    return status == KILN_OK ? look(builder, wanted, out, report) : status;
+}
+
 static kiln_status refuse(kiln__builder *builder, const kiln__unit *unit, kiln_report *report)
 {
     atomic_fetch_add(&builder->refusals, 1);
     return kiln__fail(report, KILN_ESTRICT, KILN__STAGE_COMPILE, 0,
                       "not in the stores, and strict mode compiles nothing: run kiln warm '%s'%s", unit->spec,
                       builder->strict);
+}
+
+/* Compiles while holding the host's lock of the key, if there is one, and after one more look: who held it before may have
+ * published what we want, and even told what the toolchain is. */
+static kiln_status make_alone(kiln__builder *builder, request *wanted, kiln__built *out, kiln_report *report)
+{
+    kiln__hostlock_hold hold;
+    kiln_status status = KILN_OK;
+    bool shared = builder->hostlock != NULL && builder->hostlock->disk != NULL;
+    bool held = shared && kiln__hostlock_take(builder->hostlock, wanted->key.digest, &hold);
+    if (shared)
+        status = look(builder, wanted, out, report);
+    if (status == KILN_OK && out->blob == NULL)
+        status = make(builder, wanted, out, report);
+    if (held)
+        kiln__hostlock_give(builder->hostlock, &hold);
+    return status;
 }
 
 kiln_status kiln__builder_build(kiln__builder *builder, const kiln__unit *unit, bool fresh, kiln__built *out,
@@ -167,14 +188,15 @@ kiln_status kiln__builder_build(kiln__builder *builder, const kiln__unit *unit, 
     if (out->blob == NULL && builder->strict != NULL && (status == KILN_OK || status == KILN_ENOCOMPILER))
         status = refuse(builder, unit, report);
     else if (out->blob == NULL && status == KILN_OK)
-        status = make(builder, unit, !fresh, &wanted.key, &wanted.text, out, report);
+        status = fresh ? make(builder, &wanted, out, report) : make_alone(builder, &wanted, out, report);
     kiln__text_fini(&wanted.text);
     return status;
 }
 
-kiln_status kiln__builder_find(kiln__builder *builder, const kiln__unit *unit, kiln__built *out, kiln_report *report)
+kiln_status kiln__builder_find(kiln__builder *builder, const kiln__unit *unit, bool any, kiln__built *out,
+                               kiln_report *report)
 {
-    request wanted = { .unit = unit, .any = true };
+    request wanted = { .unit = unit, .any = any, .quick = true };
     memset(out, 0, sizeof(*out));
     kiln_status status = locate(builder, &wanted, out, report);
     if (out->blob == NULL && (status == KILN_OK || status == KILN_ENOCOMPILER))

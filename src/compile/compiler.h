@@ -2,6 +2,7 @@
 #ifndef KILN_COMPILE_COMPILER_H
 #define KILN_COMPILE_COMPILER_H
 
+#include "compile/hostlock.h"
 #include "compile/toolchain.h"
 #include <stdatomic.h>
 
@@ -11,6 +12,7 @@ typedef struct kiln__builder {
     kiln__tiers *tiers;
     const kiln__log *log;
     const char *strict; /* NULL: compile; else refuse to, and put this after the kiln warm line; borrowed, set once */
+    kiln__hostlock *hostlock; /* borrowed; NULL: other processes are not waited for */
     atomic_uint_least64_t compiles, failures, compile_ns, refusals;
 } kiln__builder;
 
@@ -26,16 +28,18 @@ typedef struct kiln__built {
 void kiln__builder_init(kiln__builder *builder, kiln__compiler *compiler, kiln__tiers *tiers, const kiln__log *log);
 void kiln__builder_fini(kiln__builder *builder); /* closes the compiler */
 
-/* Finds or makes the entry of a unit. `fresh` leaves the stores alone: what they had did not load, and what comes of
- * it has yet to prove that it does (kiln__builder_replace). Where there is no compiler, takes what the newest toolchain
- * left in the stores. KILN_ENOCOMPILER, KILN_ECOMPILE, KILN_ETARGET, KILN_ENOMEM; KILN_ESTRICT, counted, instead of
- * compiling where that is refused. */
+/* Finds or makes the entry of a unit, waiting for another process that is making it. `fresh` leaves the stores and the
+ * wait alone: what they had did not load, and what comes of it has yet to prove that it does (kiln__builder_replace).
+ * Where there is no compiler, takes what the newest toolchain left in the stores. KILN_ENOCOMPILER, KILN_ECOMPILE,
+ * KILN_ETARGET, KILN_ENOMEM; KILN_ESTRICT, counted, instead of compiling where that is refused. */
 kiln_status kiln__builder_build(kiln__builder *builder, const kiln__unit *unit, bool fresh, kiln__built *out,
                                 kiln_report *report);
 void kiln__built_fini(kiln__built *built);
 
-/* Finds the entry of a unit as a strict build would, and never compiles. KILN_ENOENT, KILN_ENOMEM. */
-kiln_status kiln__builder_find(kiln__builder *builder, const kiln__unit *unit, kiln__built *out, kiln_report *report);
+/* Finds the entry of a unit in the stores, compiles nothing and waits for nobody. Where only a compile would tell which
+ * toolchain is here, `any` takes what the newest one left, as a strict build does. KILN_ENOENT, KILN_ENOMEM. */
+kiln_status kiln__builder_find(kiln__builder *builder, const kiln__unit *unit, bool any, kiln__built *out,
+                               kiln_report *report);
 
 /* Puts a fresh entry in the place of the stored one. */
 void kiln__builder_replace(kiln__builder *builder, const kiln__built *built);

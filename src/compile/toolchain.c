@@ -148,6 +148,10 @@ kiln_status kiln__toolchains_get(kiln__toolchains *memo, kiln__toolchain *out, k
                 remember(memo, &memo->toolchain);
         }
     }
+    /* Another process may have learnt the id since. */
+    kiln__toolchain found;
+    if (status == KILN_OK && memo->toolchain.id[0] == '\0' && recall(memo, &found))
+        memo->toolchain = found;
     if (status == KILN_OK)
         *out = memo->toolchain;
     pthread_mutex_unlock(&memo->lock);

@@ -8,7 +8,8 @@
 
 enum {
     DEFAULT_MEMORY_BYTES = 64 << 20,
-    DEFAULT_CACHE_FILES = 262144 /* 1,024 in each shard: looking at one takes some 2 ms */
+    DEFAULT_CACHE_FILES = 262144, /* 1,024 in each shard: looking at one takes some 2 ms */
+    DEFAULT_LOCK_WAIT_MS = 30 * 1000
 };
 /* Some 100,000 kernels; a shard's part, 16 MiB, is many times the largest of them. */
 #define DEFAULT_CACHE_BYTES ((uint64_t)4 << 30)
@@ -92,6 +93,7 @@ kiln_status kiln__settings_init(kiln__settings *out, const kiln_options *options
         return kiln__fail(report, KILN_EINVAL, KILN__STAGE_OPEN, 0, "kiln_options.strict is %d: expected -1, 0 or 1",
                           options->strict);
     out->memory_bytes = options->memory_bytes > 0 ? options->memory_bytes : DEFAULT_MEMORY_BYTES;
+    out->lock_wait_ms = options->lock_wait_ms > 0 ? options->lock_wait_ms : DEFAULT_LOCK_WAIT_MS;
     out->log = options->log;
     out->log_data = options->log_data;
     out->log_level = options->log_level;

@@ -8,6 +8,7 @@
 typedef struct kiln__settings {
     char *device, *cache_dir, *nvrtc, *libcuda, *cc, *record;
     size_t memory_bytes;
+    uint32_t lock_wait_ms;
     kiln_log_fn log;
     void *log_data;
     kiln_log_level log_level;

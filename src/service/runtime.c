@@ -140,20 +140,32 @@ static kiln_status open_default(kiln__runtime *runtime, kiln_device **out, kiln_
     return status;
 }
 
+/* What was opened before, or NULL. A NULL name means the default device. */
+static kiln_device *opened(kiln__runtime *runtime, const char *name, int ordinal)
+{
+    if (name == NULL)
+        return atomic_load(&runtime->chosen);
+    return ordinal < KILN__DEVICES_MAX ? atomic_load(slot_of(runtime, ordinal)) : NULL;
+}
+
 kiln_status kiln__runtime_device(kiln__runtime *runtime, const char *name, kiln_device **out, kiln_report *report)
 {
     int ordinal = 0;
     *out = NULL;
     if (name != NULL && !parse_device(name, &ordinal))
         return refuse_name(name, report);
-    if (name == NULL)
-        *out = atomic_load(&runtime->chosen);
-    else if (ordinal < KILN__DEVICES_MAX)
-        *out = atomic_load(slot_of(runtime, ordinal));
+    *out = opened(runtime, name, ordinal);
     if (*out != NULL)
         return KILN_OK;
     pthread_mutex_lock(&runtime->lock);
     kiln_status status = name != NULL ? open_locked(runtime, ordinal, out, report) : open_default(runtime, out, report);
     pthread_mutex_unlock(&runtime->lock);
     return status;
+}
+
+bool kiln__runtime_has_device(kiln__runtime *runtime, const char *name, kiln_device **out)
+{
+    int ordinal = 0;
+    *out = name == NULL || parse_device(name, &ordinal) ? opened(runtime, name, ordinal) : NULL;
+    return *out != NULL;
 }

@@ -31,4 +31,7 @@ void kiln__runtime_release(kiln__runtime *runtime);
  * KILN_ENODRIVER, KILN_ENODEVICE, KILN_EDEVICE. */
 kiln_status kiln__runtime_device(kiln__runtime *runtime, const char *name, kiln_device **out, kiln_report *report);
 
+/* The device if it is open already, without waiting for a thread that is opening one. */
+bool kiln__runtime_has_device(kiln__runtime *runtime, const char *name, kiln_device **out);
+
 #endif

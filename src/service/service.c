@@ -3,7 +3,9 @@
 #include "backend/cpu/cpu.h"
 #include "backend/cuda/cuda.h"
 #include "base/alloc.h"
+#include "os/cpu.h"
 #include "service/options.h"
+#include "service/queue.h"
 #include "store/memory.h"
 #include "store/pack.h"
 #include "template/identity.h"
@@ -71,6 +73,12 @@ static char *warm_options(const kiln__settings *settings)
     return kiln__text_take(&text);
 }
 
+static void step_aside(void *data, bool begin)
+{
+    kiln_service *service = data;
+    kiln__workpool_aside(&service->pool, begin);
+}
+
 static kiln_status open_parts(kiln_service *service, const kiln__settings *settings, kiln_report *report)
 {
     kiln__log_init(&service->log, settings->log, settings->log_data, settings->log_level);
@@ -95,7 +103,55 @@ static kiln_status open_parts(kiln_service *service, const kiln__settings *setti
         return kiln__fail_memory(report, KILN__STAGE_OPEN);
     service->nvrtc.strict = service->cc.strict = service->warm_options;
     open_stores(service, settings);
+    service->hostlock.disk = service->disk;
+    service->hostlock.wait_ms = settings->lock_wait_ms;
+    service->hostlock.aside = step_aside;
+    service->hostlock.data = service;
+    service->nvrtc.hostlock = service->cc.hostlock = &service->hostlock;
     return KILN_OK;
+}
+
+/* Locks are taken in this order everywhere. */
+static void before_fork(void *data)
+{
+    kiln_service *service = data;
+    pthread_mutex_lock(&service->queues_lock);
+    kiln__flights_before_fork(&service->flights);
+    kiln__workpool_before_fork(&service->pool);
+    kiln__hostlock_before_fork(&service->hostlock);
+}
+
+static void after_fork(kiln_service *service, bool child)
+{
+    kiln__hostlock_after_fork(&service->hostlock, child);
+    kiln__workpool_after_fork(&service->pool, child);
+    kiln__flights_after_fork(&service->flights, child);
+    pthread_mutex_unlock(&service->queues_lock);
+}
+
+static void after_fork_in_parent(void *data)
+{
+    after_fork(data, false);
+}
+
+static void after_fork_in_child(void *data)
+{
+    after_fork(data, true);
+}
+
+static void init(kiln_service *service)
+{
+    kiln__kernel_table_init(&service->requests);
+    kiln__kernel_table_init(&service->kernels);
+    pthread_mutex_init(&service->native_lock, NULL);
+    kiln__workpool_init(&service->pool, kiln__cpu_count());
+    kiln__flights_init(&service->flights, &service->pool);
+    kiln__hostlock_init(&service->hostlock, NULL, 0, &service->log);
+    pthread_mutex_init(&service->queues_lock, NULL);
+    service->fork_watch = (kiln__fork_watch){
+        .prepare = before_fork, .parent = after_fork_in_parent, .child = after_fork_in_child, .data = service
+    };
+    kiln__fork_watch_begin(&service->fork_watch);
 }
 
 kiln_status kiln__service_open(kiln_service **out, const kiln_options *options, kiln_report *report)
@@ -109,9 +165,7 @@ kiln_status kiln__service_open(kiln_service **out, const kiln_options *options, 
     if (service == NULL) {
         status = kiln__fail_memory(report, KILN__STAGE_OPEN);
     } else {
-        kiln__kernel_table_init(&service->requests);
-        kiln__kernel_table_init(&service->kernels);
-        pthread_mutex_init(&service->native_lock, NULL);
+        init(service);
         status = open_parts(service, &settings, report);
     }
     kiln__settings_fini(&settings);
@@ -122,10 +176,28 @@ kiln_status kiln__service_open(kiln_service **out, const kiln_options *options, 
     return status;
 }
 
+static void close_queues(kiln_service *service)
+{
+    pthread_mutex_lock(&service->queues_lock);
+    for (kiln_queue *queue = service->queues, *next = NULL; queue != NULL; queue = next) {
+        next = queue->next;
+        kiln__queue_orphan(queue);
+    }
+    service->queues = NULL;
+    pthread_mutex_unlock(&service->queues_lock);
+}
+
 void kiln__service_close(kiln_service *service)
 {
     if (service == NULL)
         return;
+    close_queues(service);
+    kiln__workpool_stop(&service->pool);
+    kiln__fork_watch_end(&service->fork_watch);
+    kiln__workpool_fini(&service->pool);
+    kiln__flights_fini(&service->flights);
+    kiln__hostlock_fini(&service->hostlock);
+    pthread_mutex_destroy(&service->queues_lock);
     kiln__kernel_table_fini(&service->requests);
     kiln__kernel_table_fini(&service->kernels);
     pthread_mutex_destroy(&service->native_lock);
@@ -190,7 +262,8 @@ static kiln_source source_of(const kiln_service *service, const kiln__built *bui
     return service->sources[built->tier];
 }
 
-static kiln_source count_source(kiln_service *service, const kiln__built *built)
+/* Counts what the stores had, for one of those who share it. */
+static void count_source(kiln_service *service, const kiln__built *built)
 {
     kiln_source source = source_of(service, built);
     if (source != KILN_SOURCE_COMPILED)
@@ -199,7 +272,32 @@ static kiln_source count_source(kiln_service *service, const kiln__built *built)
                          : source == KILN_SOURCE_SHARED ? &service->hits_shared
                                                         : &service->hits_memory,
                          1);
-    return source;
+}
+
+/* Builds a unit, or waits for the thread that is already building it; *lead tells which. */
+static kiln_status build_once(kiln_service *service, const kiln__unit *unit, kiln__built *out, bool *lead,
+                              kiln_report *report)
+{
+    kiln__text key = { 0 };
+    kiln__outcome outcome;
+    *lead = true;
+    kiln__text_printf(&key, "build %s", unit->spec);
+    kiln__flight *flight = key.failed ? NULL : kiln__flights_enter(&service->flights, key.data, lead);
+    kiln__text_fini(&key);
+    if (*lead) {
+        kiln__outcome_init(&outcome);
+        outcome.status = kiln__builder_build(kiln__service_builder(service, &unit->target), unit, false, &outcome.built,
+                                             &outcome.report);
+        if (flight != NULL)
+            kiln__flights_land(&service->flights, flight, &outcome);
+    } else {
+        kiln__flights_wait(&service->flights, flight, &outcome);
+    }
+    *out = outcome.built;
+    memset(&outcome.built, 0, sizeof(outcome.built));
+    kiln_status status = kiln__outcome_tell(&outcome, report);
+    kiln__outcome_fini(&outcome);
+    return status;
 }
 
 static kiln_status load(kiln_service *service, kiln_device *device, const kiln__unit *unit, const kiln__built *built,
@@ -244,13 +342,15 @@ static kiln_status build_and_load(kiln_service *service, kiln_device *device, co
                                   kiln__built *built, kiln__module **out, kiln_report *report)
 {
     kiln_report refusal = KILN_REPORT_INIT;
-    kiln__builder *builder = kiln__service_builder(service, &unit->target);
-    kiln_status status = kiln__builder_build(builder, unit, false, built, report);
+    bool lead;
+    kiln_status status = build_once(service, unit, built, &lead, report);
     if (status != KILN_OK)
         return status;
     status = load(service, device, unit, built, out, &refusal);
     if (status == KILN_ELOAD && !built->compiled && load_fresh(service, device, unit, built, out) == KILN_OK)
         status = KILN_OK;
+    if (status == KILN_OK && lead)
+        count_source(service, built);
     if (status != KILN_OK)
         kiln__report_move(report, &refusal);
     kiln_report_clear(&refusal);
@@ -272,30 +372,6 @@ static kiln_status device_for(kiln_service *service, const kiln__target *target,
         target->name);
 }
 
-static kiln_status get_unit(kiln_service *service, kiln_device *device, const kiln__unit *unit, const kiln__text *key,
-                            kiln_kernel **out, kiln_report *report)
-{
-    kiln__built built;
-    kiln__module *module = NULL;
-    memset(&built, 0, sizeof(built));
-    kiln_status status = build_and_load(service, device, unit, &built, &module, report);
-    if (status != KILN_OK)
-        goto done;
-    kiln_kernel *kernel = kiln__kernel_new(service->runtime, device, module, unit);
-    if (kernel == NULL) {
-        status = kiln__fail_memory(report, KILN__STAGE_LOAD);
-        goto done;
-    }
-    kernel->source = count_source(service, &built);
-    kernel->compile_ms = built.compiled ? (double)built.compile_ns / 1e6 : 0;
-    if (built.log != NULL)
-        kiln__report_set_log(report, built.log);
-    *out = kiln__kernel_table_add(&service->kernels, key->data, key->length, kernel);
-done:
-    kiln__built_fini(&built);
-    return status;
-}
-
 /* Before it is compiled: what strict mode refuses is recorded too. */
 static void note_request(kiln_service *service, const kiln_spec *spec)
 {
@@ -303,50 +379,157 @@ static void note_request(kiln_service *service, const kiln_spec *spec)
         kiln__record_add(service->record, spec);
 }
 
-/* Finds the kernel of a complete spec among the loaded ones, else makes it. */
-static kiln_status get_resolved(kiln_service *service, kiln_device *device, const kiln_spec *full, kiln_kernel **out,
-                                kiln_report *report)
+kiln_kernel *kiln__service_hit(kiln_service *service, const kiln_spec *spec)
+{
+    uint8_t identity[KILN__IDENTITY_MAX];
+    size_t length = kiln__spec_identity(spec, identity);
+    kiln_kernel *kernel = kiln__kernel_table_find(&service->requests, identity, length);
+    if (kernel != NULL) {
+        note_request(service, spec);
+        atomic_fetch_add(&service->hits_kernel, 1);
+    }
+    return kernel;
+}
+
+/* Lets kiln__service_hit find a kernel by what was asked for. Takes the reference and returns one. */
+static kiln_kernel *know(kiln_service *service, const kiln__want *want, kiln_kernel *kernel)
+{
+    uint8_t identity[KILN__IDENTITY_MAX];
+    size_t length = kiln__spec_identity(&want->asked, identity);
+    return kiln__kernel_table_add(&service->requests, identity, length, kernel);
+}
+
+/* Puts a loaded module, which it takes over, among the kernels. */
+static kiln_status keep(kiln_service *service, const kiln__want *want, const kiln__unit *unit, const kiln__built *built,
+                        kiln__module *module, kiln__outcome *out)
+{
+    kiln_kernel *kernel = kiln__kernel_new(service->runtime, want->device, module, unit);
+    if (kernel == NULL)
+        return kiln__fail_memory(&out->report, KILN__STAGE_LOAD);
+    kernel->source = source_of(service, built);
+    kernel->compile_ms = built->compiled ? (double)built->compile_ns / 1e6 : 0;
+    if (built->log != NULL)
+        kiln__report_set_log(&out->report, built->log);
+    kernel = kiln__kernel_table_add(&service->kernels, want->key, strlen(want->key), kernel);
+    out->kernel = know(service, want, kernel);
+    return KILN_OK;
+}
+
+kiln_status kiln__service_want(kiln_service *service, const kiln_spec *spec, kiln__want *out, kiln_report *report)
 {
     kiln__text key = { 0 };
+    memset(out, 0, sizeof(*out));
+    out->asked = *spec;
+    kiln_status status = resolve(service, spec, &out->spec, report);
+    if (status == KILN_OK)
+        status = device_for(service, &out->spec.target, &out->device, report);
+    if (status != KILN_OK)
+        return status;
+    note_request(service, spec);
+    kiln__text_printf(&key, "%s ", out->device->name);
+    kiln__spec_format(&out->spec, false, &key);
+    out->key = kiln__text_take(&key);
+    return out->key != NULL ? KILN_OK : kiln__fail_memory(report, KILN__STAGE_SPEC);
+}
+
+void kiln__want_fini(kiln__want *want)
+{
+    kiln__free(want->key);
+}
+
+bool kiln__service_is_ready(kiln_service *service, const kiln_spec *spec)
+{
+    kiln_device *device;
+    if (spec->target_set)
+        return kiln__runtime_has_device(service->runtime, kiln__target_is_cpu(&spec->target) ? "cpu" : NULL, &device);
+    return kiln__runtime_has_device(service->runtime, NULL, &device) &&
+           (kiln__target_is_cpu(&device->target) || atomic_load(&service->native_known));
+}
+
+kiln_kernel *kiln__service_loaded(kiln_service *service, const kiln__want *want)
+{
+    kiln_kernel *kernel = kiln__kernel_table_find(&service->kernels, want->key, strlen(want->key));
+    if (kernel == NULL)
+        return NULL;
+    atomic_fetch_add(&service->hits_kernel, 1);
+    return know(service, want, kernel);
+}
+
+bool kiln__service_take(kiln_service *service, const kiln__want *want, kiln__outcome *out)
+{
     kiln__unit *unit = NULL;
-    kiln_status status = KILN_OK;
-    kiln__text_printf(&key, "%s ", device->name);
-    kiln__spec_format(full, false, &key);
-    if (key.failed)
-        status = kiln__fail_memory(report, KILN__STAGE_SPEC);
-    else if ((*out = kiln__kernel_table_find(&service->kernels, key.data, key.length)) != NULL)
-        atomic_fetch_add(&service->hits_kernel, 1);
-    else
-        status = kiln__unit_make(&unit, full, report);
-    if (unit != NULL)
-        status = get_unit(service, device, unit, &key, out, report);
+    kiln__built built = { 0 };
+    kiln__module *module = NULL;
+    kiln__outcome_init(out);
+    out->kernel = kiln__service_loaded(service, want);
+    if (out->kernel != NULL)
+        return true;
+    out->status = kiln__unit_make(&unit, &want->spec, &out->report);
+    if (out->status != KILN_OK)
+        return true;
+    kiln__builder *builder = kiln__service_builder(service, &unit->target);
+    bool taken = kiln__builder_find(builder, unit, builder->strict != NULL, &built, NULL) == KILN_OK &&
+                 load(service, want->device, unit, &built, &module, NULL) == KILN_OK;
+    if (taken) {
+        count_source(service, &built);
+        out->status = keep(service, want, unit, &built, module, out);
+    }
+    kiln__built_fini(&built);
     kiln__unit_free(unit);
-    kiln__text_fini(&key);
+    return taken;
+}
+
+void kiln__service_make(kiln_service *service, const kiln__want *want, kiln__outcome *out)
+{
+    kiln__unit *unit = NULL;
+    kiln__built built = { 0 };
+    kiln__module *module = NULL;
+    kiln__outcome_init(out);
+    /* Another thread's flight may have landed since the caller looked. */
+    out->kernel = kiln__service_loaded(service, want);
+    if (out->kernel != NULL)
+        return;
+    out->status = kiln__unit_make(&unit, &want->spec, &out->report);
+    if (out->status == KILN_OK)
+        out->status = build_and_load(service, want->device, unit, &built, &module, &out->report);
+    if (out->status == KILN_OK)
+        out->status = keep(service, want, unit, &built, module, out);
+    kiln__built_fini(&built);
+    kiln__unit_free(unit);
+}
+
+static kiln_status get_in_flight(kiln_service *service, const kiln__want *want, kiln_kernel **out, kiln_report *report)
+{
+    bool lead;
+    kiln__outcome outcome;
+    kiln__flight *flight = kiln__flights_enter(&service->flights, want->key, &lead);
+    if (lead) {
+        kiln__service_make(service, want, &outcome);
+        if (flight != NULL)
+            kiln__flights_land(&service->flights, flight, &outcome);
+    } else {
+        kiln__flights_wait(&service->flights, flight, &outcome);
+    }
+    *out = !lead && outcome.kernel != NULL ? know(service, want, outcome.kernel) : outcome.kernel;
+    outcome.kernel = NULL;
+    kiln_status status = kiln__outcome_tell(&outcome, report);
+    kiln__outcome_fini(&outcome);
     return status;
 }
 
 kiln_status kiln__service_get(kiln_service *service, const kiln_spec *spec, kiln_kernel **out, kiln_report *report)
 {
-    uint8_t identity[KILN__IDENTITY_MAX];
-    kiln_spec full;
-    kiln_device *device;
+    kiln__want want;
     atomic_fetch_add(&service->gets, 1);
-    size_t length = kiln__spec_identity(spec, identity);
-    *out = kiln__kernel_table_find(&service->requests, identity, length);
-    if (*out != NULL) {
-        note_request(service, spec);
-        atomic_fetch_add(&service->hits_kernel, 1);
+    *out = kiln__service_hit(service, spec);
+    if (*out != NULL)
         return KILN_OK;
-    }
-    kiln_status status = resolve(service, spec, &full, report);
+    kiln_status status = kiln__service_want(service, spec, &want, report);
     if (status == KILN_OK)
-        status = device_for(service, &full.target, &device, report);
-    if (status != KILN_OK)
-        return status;
-    note_request(service, spec);
-    status = get_resolved(service, device, &full, out, report);
-    if (status == KILN_OK)
-        *out = kiln__kernel_table_add(&service->requests, identity, length, *out);
+        *out = kiln__service_loaded(service, &want);
+    if (status == KILN_OK && *out == NULL)
+        status = get_in_flight(service, &want, out, report);
+    kiln__want_fini(&want);
     return status;
 }
 
@@ -354,6 +537,7 @@ kiln_status kiln__service_build(kiln_service *service, const kiln_spec *spec, ki
 {
     kiln__unit *unit = NULL;
     kiln__built built;
+    bool lead;
     *out = NULL;
     memset(&built, 0, sizeof(built));
     atomic_fetch_add(&service->gets, 1);
@@ -362,11 +546,13 @@ kiln_status kiln__service_build(kiln_service *service, const kiln_spec *spec, ki
                                           : kiln__fail_memory(report, KILN__STAGE_COMPILE);
     if (status == KILN_OK) {
         note_request(service, spec);
-        status = kiln__builder_build(kiln__service_builder(service, &unit->target), unit, false, &built, report);
+        status = build_once(service, unit, &built, &lead, report);
     }
     if (status == KILN_OK) {
+        if (lead)
+            count_source(service, &built);
         artifact->blob = kiln__blob_retain(built.blob);
-        artifact->source = count_source(service, &built);
+        artifact->source = source_of(service, &built);
         artifact->compile_ms = built.compiled ? (double)built.compile_ns / 1e6 : 0;
         artifact->spec = unit->spec;
         unit->spec = NULL;
@@ -388,7 +574,7 @@ kiln_status kiln__service_probe(kiln_service *service, const kiln_spec *spec, ki
     memset(&built, 0, sizeof(built));
     kiln_status status = kiln__service_unit(service, spec, &unit, report);
     if (status == KILN_OK)
-        status = kiln__builder_find(kiln__service_builder(service, &unit->target), unit, &built, report);
+        status = kiln__builder_find(kiln__service_builder(service, &unit->target), unit, true, &built, report);
     if (status == KILN_OK)
         *out = source_of(service, &built);
     kiln__built_fini(&built);
@@ -418,5 +604,11 @@ void kiln__service_stats(const kiln_service *service, kiln_stats *out)
         .evictions = atomic_load(&service->store_counters.evictions),
         .record_errors = kiln__record_errors(service->record),
         .strict_refusals = atomic_load(&service->nvrtc.refusals) + atomic_load(&service->cc.refusals),
+        .joined = atomic_load(&service->flights.joined),
+        .lock_waits = atomic_load(&service->hostlock.waits),
+        .lock_timeouts = atomic_load(&service->hostlock.timeouts),
+        .lock_errors = atomic_load(&service->hostlock.errors),
+        .cancelled = atomic_load(&service->cancelled),
+        .timed_out = atomic_load(&service->timed_out),
     };
 }

@@ -3,6 +3,8 @@
 #define KILN_SERVICE_SERVICE_H
 
 #include "compile/compiler.h"
+#include "os/fork.h"
+#include "service/flight.h"
 #include "service/kernel.h"
 #include "service/record.h"
 #include "store/disk.h"
@@ -26,7 +28,13 @@ struct kiln_service {
     atomic_bool native_known;
     kiln__target native; /* what to compile for where a spec leaves the target open; constant once known */
     atomic_uint_least64_t gets, hits_kernel, hits_memory, hits_disk, loads, ptx_loads;
-    atomic_uint_least64_t hits_pack, hits_shared;
+    atomic_uint_least64_t hits_pack, hits_shared, cancelled, timed_out;
+    kiln__hostlock hostlock;
+    kiln__workpool pool;
+    kiln__flights flights;
+    pthread_mutex_t queues_lock;
+    kiln_queue *queues; /* those that were opened and not yet closed; guarded by queues_lock */
+    kiln__fork_watch fork_watch;
 };
 
 struct kiln_artifact {
@@ -43,6 +51,35 @@ kiln_status kiln__service_get(kiln_service *service, const kiln_spec *spec, kiln
 kiln_status kiln__service_build(kiln_service *service, const kiln_spec *spec, kiln_artifact **out, kiln_report *report);
 kiln_status kiln__service_probe(kiln_service *service, const kiln_spec *spec, kiln_source *out, kiln_report *report);
 void kiln__service_stats(const kiln_service *service, kiln_stats *out);
+
+/* What a get wants, once device and target are known. */
+typedef struct kiln__want {
+    kiln_spec asked; /* as the caller wrote it */
+    kiln_spec spec;  /* every field set */
+    kiln_device *device;
+    char *key; /* names its kernel and its flight: the device and the canonical spec behind it */
+} kiln__want;
+
+/* The kernel if it was asked for like this before and is loaded, with a new reference, else NULL. Records and counts the
+ * hit. */
+kiln_kernel *kiln__service_hit(kiln_service *service, const kiln_spec *spec);
+
+/* Finds out what is wanted, and records it; may open a driver and a compiler. kiln__want_fini also after a failure. */
+kiln_status kiln__service_want(kiln_service *service, const kiln_spec *spec, kiln__want *out, kiln_report *report);
+void kiln__want_fini(kiln__want *want);
+
+/* Whether kiln__service_want would return at once: nothing that it needs has still to be opened. */
+bool kiln__service_is_ready(kiln_service *service, const kiln_spec *spec);
+
+/* The kernel if it is already loaded, with a new reference, else NULL. Counts the hit. */
+kiln_kernel *kiln__service_loaded(kiln_service *service, const kiln__want *want);
+
+/* Fills *out with the kernel if it is loaded or in a store, or with what is wrong with the spec. False if it must be
+ * compiled, *out then being empty. */
+bool kiln__service_take(kiln_service *service, const kiln__want *want, kiln__outcome *out);
+
+/* Fills *out with the kernel, wherever it has to come from, or with the failure. */
+void kiln__service_make(kiln_service *service, const kiln__want *want, kiln__outcome *out);
 
 /* The unit of a spec, its open fields chosen: the target from the default device when `spec` leaves it open. */
 kiln_status kiln__service_unit(kiln_service *service, const kiln_spec *spec, kiln__unit **out, kiln_report *report);

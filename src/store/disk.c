@@ -14,7 +14,8 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#define TAG_NAME "CACHEDIR.TAG"
+#define TAG_NAME  "CACHEDIR.TAG"
+#define LOCK_NAME "lock"
 
 enum {
     WHOLE_SHARE = 1000000,         /* a share of the caps in the unit of `pending` */
@@ -594,6 +595,37 @@ int kiln__disk_store_probe(kiln__store *base)
         error = -errno;
     kiln__sys_close(directory);
     return error;
+}
+
+static int open_lock_once(kiln__disk *store)
+{
+    kiln__disk_problem problem;
+    struct stat status;
+    char buffer[sizeof problem.text];
+    int version = kiln__disk_open_version(store, true, &problem);
+    if (version < 0)
+        return version;
+    int fd =
+        kiln__sys_openat(version, LOCK_NAME, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0600);
+    int error = fd < 0 || kiln__sys_fstat(fd, &status) != 0 ? -errno : 0;
+    kiln__sys_close(version);
+    if (error == 0 && kiln__trust_refuse_file(&status, buffer, sizeof buffer))
+        error = -EPERM;
+    if (error == 0)
+        return fd;
+    if (fd >= 0)
+        kiln__sys_close(fd);
+    return error;
+}
+
+int kiln__disk_store_open_lock(kiln__store *base)
+{
+    kiln__disk *store = (kiln__disk *)base;
+    int fd = open_lock_once(store);
+    if (fd != -ENOENT)
+        return fd;
+    reopen_root(store);
+    return open_lock_once(store);
 }
 
 const char *kiln__disk_store_root(const kiln__store *base)

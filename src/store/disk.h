@@ -2,6 +2,7 @@
  * before use. Shared by any number of processes of one user. Any thread.
  *
  *     <root>/CACHEDIR.TAG           tells backup programs to skip it
+ *     <root>/v1/lock                empty; see compile/hostlock.h
  *     <root>/v1/3f/<rest of the digest in hex>.<toolchain>.kiln */
 #ifndef KILN_STORE_DISK_H
 #define KILN_STORE_DISK_H
@@ -50,6 +51,10 @@ int kiln__disk_store_purge(kiln__store *store, bool refused_only, uint64_t *remo
 
 /* Whether entries can be written: 0 or -errno of the last failed or probed write; probes with a small file. */
 int kiln__disk_store_probe(kiln__store *store);
+
+/* Opens the file on which processes lock the keys that they compile, <root>/v1/lock, made if it is missing: a
+ * descriptor, or -errno, -EPERM if the file may not be trusted. It holds nothing. */
+int kiln__disk_store_open_lock(kiln__store *store);
 
 const char *kiln__disk_store_root(const kiln__store *store);
 

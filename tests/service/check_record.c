@@ -1,4 +1,5 @@
 /* Strict mode, looking without compiling, and the record of requests with its faults and races. */
+#include "support/counting.h"
 #include "support/harness.h"
 #include "support/suites.h"
 #include "support/temp.h"
@@ -263,6 +264,55 @@ START_TEST(test_record__a_hit_is_recorded_and_strict_refusals_are)
 }
 END_TEST
 
+static void note_status(void *data, kiln_status status, kiln_kernel *kernel, const kiln_report *report)
+{
+    (void)report;
+    *(kiln_status *)data = status;
+    kiln_release(kernel);
+}
+
+static kiln_status ask_async(kiln_service *service, const char *text)
+{
+    kiln_queue *queue;
+    kiln_status status = KILN_EINVAL;
+    kiln_spec *spec = kiln_test_spec(service, text);
+    ck_assert_int_eq(kiln_queue_open(&queue, service, NULL), KILN_OK);
+    ck_assert_int_eq(kiln_get_async(NULL, queue, spec, NULL, note_status, &status), KILN_OK);
+    ck_assert_int_eq(kiln_queue_wait(queue, 30000), 1);
+    kiln_queue_close(queue, NULL, NULL);
+    kiln_spec_free(spec);
+    return status;
+}
+
+START_TEST(test_record__asynchronous_gets_are_recorded_and_refused_too)
+{
+    kiln_options options = kiln_test_counting_options(0);
+    options.record = record_path();
+    options.strict = 1;
+    kiln_service *service = kiln_test_open(&options);
+    ck_assert_int_eq(ask_async(service, CPU_SPEC), KILN_ESTRICT);
+    ck_assert_uint_eq(kiln_test_stats(service).strict_refusals, 1);
+    ck_assert_int_eq(kiln_test_counting_count(), 0);
+    ck_assert_str_eq(read_record(), HEADING CPU_LINE "\n");
+    kiln_close(service);
+    kiln_test_temp_remove(record_path());
+    options.strict = -1;
+    service = kiln_test_open(&options);
+    ck_assert_int_eq(ask_async(service, CPU_SPEC), KILN_OK);
+    ck_assert_str_eq(read_record(), HEADING CPU_LINE "\n");
+    ck_assert_int_eq(ask_async(service, CPU_SPEC), KILN_OK);
+    ck_assert_int_eq(ask(service, CPU_SPEC), KILN_OK);
+    ck_assert_uint_eq(kiln_test_stats(service).hits_kernel, 2);
+    ck_assert_str_eq(read_record(), HEADING CPU_LINE "\n");
+    kiln_close(service);
+    options.strict = 1;
+    service = kiln_test_open(&options);
+    ck_assert_int_eq(ask_async(service, CPU_SPEC), KILN_OK);
+    ck_assert_uint_eq(kiln_test_stats(service).hits_disk, 1);
+    kiln_close(service);
+}
+END_TEST
+
 START_TEST(test_record__from_the_environment)
 {
     kiln_options options = recording();
@@ -484,6 +534,7 @@ Suite *kiln_test_record_suite(void)
     tcase_add_test(tcase, test_record__a_probe_finds_and_never_compiles);
     tcase_add_test(tcase, test_record__each_request_is_written_once_as_it_was_asked);
     tcase_add_test(tcase, test_record__a_hit_is_recorded_and_strict_refusals_are);
+    tcase_add_test(tcase, test_record__asynchronous_gets_are_recorded_and_refused_too);
     tcase_add_test(tcase, test_record__from_the_environment);
     tcase_add_test(tcase, test_record__foreign_and_torn_lines_are_kept_and_do_no_harm);
     tcase_add_test(tcase, test_record__long_foreign_lines_and_a_file_longer_than_a_read);

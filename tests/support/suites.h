@@ -43,6 +43,8 @@
     X(cpu)                     \
     X(measure)                 \
     X(record)                  \
+    X(flight)                  \
+    X(async)                   \
     X(api)
 
 #define KILN_FAULT_SUITES(X) X(corruption) X(kills) X(io) X(memory) X(planted)

@@ -10,7 +10,7 @@ LAYERS = ["base", "os", "template", "store", "wisdom", "backend", "compile", "wi
 NARROW = {"template": {"base"}, "store": {"base", "os"}}
 # System headers and the only places that may include them.
 RESERVED = {
-    "uv.h": ("src/service/", "src/os/process", "src/wire/", "src/daemon/"),
+    "uv.h": ("src/service/queue_uv.c", "src/wire/", "src/daemon/"),
     "cuda.h": (),
     "cuda_runtime.h": (),
     "nvrtc.h": (),

@@ -29,6 +29,10 @@ endfunction()
 
 kiln_dependency(kiln_xxhash libxxhash libxxhash-dev libxxhash.a)
 kiln_dependency(kiln_sodium libsodium libsodium-dev libsodium.a)
+kiln_dependency(kiln_uv libuv libuv1-dev libuv_a.a)
+# Debian's libuv_a.a is not position independent: it goes into programs, and libkiln.so needs the shared one.
+add_library(kiln_uv_shared INTERFACE)
+target_link_libraries(kiln_uv_shared INTERFACE PkgConfig::KILN_LIBUV)
 add_library(kiln_dependencies INTERFACE)
 target_link_libraries(kiln_dependencies INTERFACE kiln_xxhash kiln_sodium Threads::Threads ${CMAKE_DL_LIBS} m)
 

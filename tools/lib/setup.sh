@@ -113,8 +113,8 @@ install_packages() {
 # shellcheck disable=SC2034  # used by the scripts that source this
 readonly build_packages=(
     "cmd:gcc gcc" "file:/usr/include/stdio.h libc6-dev" "cmake:3.25 cmake" "cmd:ninja ninja-build"
-    "cmd:pkg-config pkg-config" "pc:libxxhash libxxhash-dev" "pc:libsodium libsodium-dev" "pc:jansson libjansson-dev"
-    "pc:check check" "file:$python python3" "py:ensurepip python3-venv" "py:numpy python3-numpy")
+    "cmd:pkg-config pkg-config" "pc:libxxhash libxxhash-dev" "pc:libsodium libsodium-dev" "pc:libuv libuv1-dev"
+    "pc:jansson libjansson-dev" "pc:check check" "file:$python python3" "py:ensurepip python3-venv" "py:numpy python3-numpy")
 
 # ---- The GPU compiler ----
 

@@ -1,0 +1,141 @@
+#include "service/async.h"
+
+#include "base/alloc.h"
+#include "service/service.h"
+#include <stddef.h>
+
+/* What the job of a flight needs. */
+typedef struct cargo {
+    kiln_service *service;
+    kiln__want want;
+} cargo;
+
+static void free_cargo(void *data)
+{
+    cargo *self = data;
+    kiln__want_fini(&self->want);
+    kiln__free(self);
+}
+
+/* Hands the request over with a failure. */
+static void deliver_failure(kiln_request *request, kiln_status status, kiln_report *report)
+{
+    kiln__outcome outcome;
+    kiln__outcome_init(&outcome);
+    outcome.status = status;
+    if (report != NULL)
+        outcome.report = *report;
+    else
+        kiln__fail_memory(&outcome.report, KILN__STAGE_COMPILE);
+    kiln__request_deliver(request, &outcome);
+    kiln__outcome_fini(&outcome);
+}
+
+/* Hands the request over with a kernel, whose reference it takes. */
+static void deliver_kernel(kiln_request *request, kiln_kernel *kernel)
+{
+    kiln__outcome outcome;
+    kiln__outcome_init(&outcome);
+    outcome.kernel = kernel;
+    kiln__request_deliver(request, &outcome);
+    kiln__outcome_fini(&outcome);
+}
+
+static void run_flight(kiln__job *job, bool stopped)
+{
+    kiln__flight *flight = (kiln__flight *)((char *)job - offsetof(kiln__flight, job));
+    const cargo *self = flight->cargo;
+    kiln__flights *flights = &self->service->flights;
+    kiln__outcome outcome;
+    if (stopped) {
+        kiln__outcome_init(&outcome);
+        outcome.status =
+            kiln__fail(&outcome.report, KILN_ECANCELED, KILN__STAGE_COMPILE, 0, "cancelled: the service was closed");
+    } else if (!kiln__flights_begin(flights, flight)) {
+        return;
+    } else if (job->lane == KILN__LANE_COMPILE) {
+        kiln__service_make(self->service, &self->want, &outcome);
+    } else if (!kiln__service_take(self->service, &self->want, &outcome)) {
+        kiln__outcome_fini(&outcome);
+        kiln__flights_requeue(flights, flight);
+        return;
+    }
+    kiln__flights_land(flights, flight, &outcome);
+    kiln__outcome_fini(&outcome);
+}
+
+/* Takes over the want. */
+static kiln__flight *new_flight(kiln_service *service, kiln__want *want)
+{
+    cargo *self = kiln__alloc(sizeof(*self));
+    if (self == NULL) {
+        kiln__want_fini(want);
+        return NULL;
+    }
+    *self = (cargo){ service, *want };
+    return kiln__flight_new(self->want.key, self, free_cargo, run_flight);
+}
+
+/* Finds the kernel, or the flight that will bring it. Does not wait for anything but short locks, once device and compiler
+ * are known. Uses up the caller's reference to the request. */
+static void start(kiln_request *request)
+{
+    kiln_service *service = request->service;
+    kiln_report report = KILN_REPORT_INIT;
+    kiln__want want;
+    kiln_status status = kiln__service_want(service, &request->spec, &want, &report);
+    if (status != KILN_OK) {
+        kiln__want_fini(&want);
+        deliver_failure(request, status, &report);
+        return;
+    }
+    kiln_kernel *kernel = kiln__service_loaded(service, &want);
+    if (kernel != NULL) {
+        deliver_kernel(request, kernel);
+        kiln__want_fini(&want);
+        return;
+    }
+    if (kiln__flights_join(&service->flights, want.key, &request->waiter, request->priority, NULL)) {
+        kiln__want_fini(&want);
+        return;
+    }
+    kiln__flight *flight = new_flight(service, &want);
+    if (flight == NULL ||
+        !kiln__flights_join(&service->flights, flight->key, &request->waiter, request->priority, &flight))
+        deliver_failure(request, KILN_ENOMEM, NULL);
+    kiln__flight_free(flight);
+}
+
+static void run_start(kiln__job *job, bool stopped)
+{
+    kiln_request *request = (kiln_request *)((char *)job - offsetof(kiln_request, job));
+    if (stopped || atomic_load(&request->waiter.gone))
+        kiln__request_release(request);
+    else
+        start(request);
+}
+
+kiln_status kiln__service_get_async(kiln_request **out, kiln_queue *queue, const kiln_spec *spec,
+                                    const kiln_async_options *options, kiln_async_fn fn, void *data)
+{
+    kiln_request *request;
+    kiln_status status = kiln__request_new(&request, queue, spec, options, fn, data);
+    *out = request;
+    if (status != KILN_OK)
+        return status;
+    kiln_service *service = request->service;
+    atomic_fetch_add(&service->gets, 1);
+    request->job.run = run_start;
+    request->job.lane = KILN__LANE_QUICK;
+    request->job.priority = request->priority;
+    kiln_kernel *hit = kiln__service_hit(service, spec);
+    if (hit != NULL)
+        deliver_kernel(request, hit);
+    else if (kiln__service_is_ready(service, spec))
+        start(request);
+    else if (!kiln__workpool_submit(&service->pool, &request->job))
+        deliver_failure(request, KILN_ENOMEM, NULL);
+    if (queue->uv != NULL)
+        kiln__queue_uv_update(queue);
+    return KILN_OK;
+}

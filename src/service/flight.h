@@ -1,0 +1,92 @@
+/* Flights: the one get or build in progress for a key in this service, with everyone who waits for it. */
+#ifndef KILN_SERVICE_FLIGHT_H
+#define KILN_SERVICE_FLIGHT_H
+
+#include "compile/compiler.h"
+#include "service/kernel.h"
+#include "service/workpool.h"
+
+/* What came of it: a kernel for a get, an entry for a build. */
+typedef struct kiln__outcome {
+    kiln_status status;
+    kiln_kernel *kernel;
+    kiln__built built;
+    kiln_report report; /* of a failure; on success only its log */
+} kiln__outcome;
+
+void kiln__outcome_init(kiln__outcome *out);
+void kiln__outcome_fini(kiln__outcome *outcome);
+
+/* Hands the report over as a failing or warning call would. `report` may be NULL. Returns the status. */
+kiln_status kiln__outcome_tell(const kiln__outcome *outcome, kiln_report *report);
+
+/* An asynchronous get that waits; embedded in it. */
+typedef struct kiln__waiter {
+    struct kiln__waiter *next;
+    atomic_bool gone; /* nobody needs its result any more */
+    void (*deliver)(struct kiln__waiter *waiter, const kiln__outcome *outcome);
+} kiln__waiter;
+
+typedef enum kiln__flight_state { KILN__FLIGHT_QUEUED, KILN__FLIGHT_RUNNING, KILN__FLIGHT_LANDED } kiln__flight_state;
+
+typedef struct kiln__flight {
+    kiln__job job; /* while a thread of the pool is to do it */
+    char *key;
+    void *cargo; /* for the job; freed with the flight by free_cargo */
+    void (*free_cargo)(void *cargo);
+    /* Guarded by the table's lock. */
+    struct kiln__flight *next;
+    uint64_t hash;
+    unsigned refs, threads; /* threads: how many wait for it in kiln__flights_wait */
+    kiln__flight_state state;
+    kiln__waiter *waiters;
+    pthread_cond_t landed;
+    kiln__outcome outcome;
+} kiln__flight;
+
+enum { KILN__FLIGHT_BUCKETS = 64 };
+
+/* Embedded in the service. Any thread after init. */
+typedef struct kiln__flights {
+    pthread_mutex_t lock;
+    kiln__workpool *pool; /* borrowed */
+    kiln__flight *buckets[KILN__FLIGHT_BUCKETS];
+    atomic_uint_least64_t joined;
+} kiln__flights;
+
+void kiln__flights_init(kiln__flights *flights, kiln__workpool *pool);
+void kiln__flights_fini(kiln__flights *flights); /* every flight must have landed */
+
+/* Enters the flight of a key for a thread that will wait. With *lead the caller does the work on its own thread and lands
+ * the flight; that is so for a new flight and for one that no thread of the pool has begun. Without it the caller must
+ * call wait. NULL when out of memory: the caller works on its own. */
+kiln__flight *kiln__flights_enter(kiln__flights *flights, const char *key, bool *lead);
+
+/* Waits until the flight has landed and copies what came of it. Uses up the caller's part in the flight. */
+void kiln__flights_wait(kiln__flights *flights, kiln__flight *flight, kiln__outcome *out);
+
+/* A flight that is not in the table yet, for join. Takes over the cargo, also on failure. NULL: out of memory. */
+kiln__flight *kiln__flight_new(const char *key, void *cargo, void (*free_cargo)(void *),
+                               void (*run)(kiln__job *job, bool stopped));
+void kiln__flight_free(kiln__flight *flight);
+
+/* Lets a waiter wait for the flight of a key, and raises the flight's priority to the waiter's. If there is none,
+ * `fresh` becomes it and goes to the pool as a quick job (*fresh is then NULL); with fresh NULL or on failure false. */
+bool kiln__flights_join(kiln__flights *flights, const char *key, kiln__waiter *waiter, int priority,
+                        kiln__flight **fresh);
+
+/* At the beginning of the flight's job. False: nobody waits for it any more; it was landed as cancelled, and the job is
+ * done. */
+bool kiln__flights_begin(kiln__flights *flights, kiln__flight *flight);
+
+/* Sends a begun flight to the pool again, as a compile. */
+void kiln__flights_requeue(kiln__flights *flights, kiln__flight *flight);
+
+/* Ends a flight: copies the outcome to all who wait. The caller keeps the outcome, but not the flight. */
+void kiln__flights_land(kiln__flights *flights, kiln__flight *flight, const kiln__outcome *outcome);
+
+/* Around a fork: a child has none of the flights, whose threads are its parent's. */
+void kiln__flights_before_fork(kiln__flights *flights);
+void kiln__flights_after_fork(kiln__flights *flights, bool child);
+
+#endif

@@ -1,0 +1,440 @@
+#include "service/queue.h"
+
+#include "base/alloc.h"
+#include "os/cpu.h"
+#include "service/service.h"
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
+
+static void append(kiln__request_list *list, kiln_request *request)
+{
+    request->next = NULL;
+    request->before = list->last;
+    if (list->last != NULL)
+        list->last->next = request;
+    else
+        list->first = request;
+    list->last = request;
+    list->count++;
+}
+
+static void cut(kiln__request_list *list, kiln_request *request)
+{
+    if (request->before != NULL)
+        request->before->next = request->next;
+    else
+        list->first = request->next;
+    if (request->next != NULL)
+        request->next->before = request->before;
+    else
+        list->last = request->before;
+    list->count--;
+}
+
+/* ---- Making and ending a queue */
+
+static int open_descriptors(kiln_queue *queue)
+{
+    struct epoll_event event = { .events = EPOLLIN };
+    queue->fd = epoll_create1(EPOLL_CLOEXEC);
+    queue->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    queue->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    if (queue->fd < 0 || queue->event_fd < 0 || queue->timer_fd < 0 ||
+        epoll_ctl(queue->fd, EPOLL_CTL_ADD, queue->event_fd, &event) != 0 ||
+        epoll_ctl(queue->fd, EPOLL_CTL_ADD, queue->timer_fd, &event) != 0)
+        return -errno;
+    return 0;
+}
+
+static void release_queue(kiln_queue *queue)
+{
+    if (atomic_fetch_sub(&queue->refs, 1) != 1)
+        return;
+    pthread_mutex_destroy(&queue->lock);
+    kiln__free(queue);
+}
+
+static void close_descriptors(kiln_queue *queue)
+{
+    int *all[] = { &queue->fd, &queue->event_fd, &queue->timer_fd };
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        if (*all[i] >= 0)
+            close(*all[i]);
+        *all[i] = -1;
+    }
+}
+
+static void enlist(kiln_service *service, kiln_queue *queue)
+{
+    pthread_mutex_lock(&service->queues_lock);
+    queue->next = service->queues;
+    if (queue->next != NULL)
+        queue->next->before = queue;
+    service->queues = queue;
+    pthread_mutex_unlock(&service->queues_lock);
+}
+
+kiln_status kiln__queue_open(kiln_queue **out, kiln_service *service, kiln_report *report)
+{
+    kiln_queue *queue = kiln__calloc(1, sizeof(*queue));
+    *out = NULL;
+    if (queue == NULL)
+        return kiln__fail_memory(report, KILN__STAGE_OPEN);
+    atomic_init(&queue->refs, 1);
+    pthread_mutex_init(&queue->lock, NULL);
+    queue->pid = getpid();
+    queue->service = service;
+    queue->alarm = UINT64_MAX;
+    int error = open_descriptors(queue);
+    if (error != 0) {
+        close_descriptors(queue);
+        release_queue(queue);
+        return kiln__fail(report, KILN_EIO, KILN__STAGE_OPEN, -error,
+                          "no descriptors for a queue (%s): it needs three; raise the limit of open files",
+                          strerrordesc_np(-error));
+    }
+    enlist(service, queue);
+    *out = queue;
+    return KILN_OK;
+}
+
+/* A forked child has a copy of its parent's queue: its requests are called back in the parent, and what the child
+ * would do to the descriptors would be done to the parent's. */
+static bool is_foreign(const kiln_queue *queue)
+{
+    return queue->pid != getpid();
+}
+
+static void delist(kiln_service *service, kiln_queue *queue)
+{
+    pthread_mutex_lock(&service->queues_lock);
+    if (queue->before != NULL)
+        queue->before->next = queue->next;
+    else
+        service->queues = queue->next;
+    if (queue->next != NULL)
+        queue->next->before = queue->before;
+    pthread_mutex_unlock(&service->queues_lock);
+}
+
+void kiln__queue_finish(kiln_queue *queue)
+{
+    /* kiln_close may not run at the same time, so that nobody takes the service away here. */
+    if (queue->service != NULL)
+        delist(queue->service, queue);
+    close_descriptors(queue);
+    if (queue->closed != NULL)
+        queue->closed(queue->closed_data);
+    release_queue(queue);
+}
+
+void kiln__queue_wake(kiln_queue *queue)
+{
+    uint64_t one = 1;
+    ssize_t written = write(queue->event_fd, &one, sizeof(one));
+    (void)written; /* it can only fail with EAGAIN, when the descriptor is readable all the more */
+}
+
+/* ---- Results */
+
+/* With the lock held. The descriptor is readable whenever something is due. */
+static void make_due(kiln_queue *queue, kiln_request *request)
+{
+    cut(&queue->pending, request);
+    append(&queue->due, request);
+    request->state = KILN__REQUEST_DUE;
+    if (queue->due.count == 1)
+        kiln__queue_wake(queue);
+}
+
+/* With the lock held. */
+static void end_early(kiln_request *request, kiln_status status, const char *why)
+{
+    kiln_queue *queue = request->queue;
+    kiln__fail(&request->outcome.report, status, KILN__STAGE_COMPILE, 0, "%s", why);
+    request->outcome.status = status;
+    if (queue->service != NULL)
+        atomic_fetch_add(status == KILN_ETIMEDOUT ? &queue->service->timed_out : &queue->service->cancelled, 1);
+    make_due(queue, request);
+}
+
+static void cancel_all(kiln_queue *queue, const char *why)
+{
+    while (queue->pending.first != NULL) {
+        atomic_store(&queue->pending.first->waiter.gone, true);
+        end_early(queue->pending.first, KILN_ECANCELED, why);
+    }
+}
+
+void kiln__request_deliver(kiln_request *request, const kiln__outcome *outcome)
+{
+    kiln_queue *queue = request->queue;
+    pthread_mutex_lock(&queue->lock);
+    if (request->state == KILN__REQUEST_PENDING) {
+        request->outcome.status = kiln__outcome_tell(outcome, &request->outcome.report);
+        request->outcome.kernel = kiln__kernel_retain(outcome->kernel);
+        make_due(queue, request);
+    }
+    pthread_mutex_unlock(&queue->lock);
+    kiln__request_release(request);
+}
+
+void kiln__request_cancel(kiln_request *request)
+{
+    kiln_queue *queue = request->queue;
+    if (is_foreign(queue))
+        return;
+    atomic_store(&request->waiter.gone, true);
+    pthread_mutex_lock(&queue->lock);
+    if (request->state == KILN__REQUEST_PENDING)
+        end_early(request, KILN_ECANCELED, "cancelled by kiln_cancel");
+    pthread_mutex_unlock(&queue->lock);
+}
+
+void kiln__queue_orphan(kiln_queue *queue)
+{
+    if (is_foreign(queue)) {
+        queue->service = NULL;
+        return;
+    }
+    pthread_mutex_lock(&queue->lock);
+    cancel_all(queue, "cancelled: the service was closed");
+    queue->service = NULL;
+    pthread_mutex_unlock(&queue->lock);
+}
+
+/* ---- Requests */
+
+static void deliver_waiter(kiln__waiter *waiter, const kiln__outcome *outcome)
+{
+    kiln__request_deliver((kiln_request *)((char *)waiter - offsetof(kiln_request, waiter)), outcome);
+}
+
+/* With the lock held: sets the timer to the first deadline, if that is earlier than what it is set to. */
+static void set_alarm(kiln_queue *queue, uint64_t deadline)
+{
+    if (deadline >= queue->alarm)
+        return;
+    queue->alarm = deadline;
+    struct itimerspec when = { .it_value = { .tv_sec = (time_t)(deadline / 1000000000),
+                                             .tv_nsec = (long)(deadline % 1000000000) } };
+    timerfd_settime(queue->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
+}
+
+kiln_status kiln__request_new(kiln_request **out, kiln_queue *queue, const kiln_spec *spec,
+                              const kiln_async_options *options, kiln_async_fn fn, void *data)
+{
+    *out = NULL;
+    if (is_foreign(queue))
+        return KILN_ECANCELED;
+    kiln_request *request = kiln__calloc(1, sizeof(*request));
+    if (request == NULL)
+        return KILN_ENOMEM;
+    atomic_init(&request->refs, 2);
+    kiln__outcome_init(&request->outcome);
+    request->waiter.deliver = deliver_waiter;
+    request->queue = queue;
+    request->spec = *spec;
+    request->priority = options->priority;
+    request->deadline = UINT64_MAX;
+    if (options->deadline_ms > 0)
+        request->deadline = kiln__cpu_now_ns() + (uint64_t)options->deadline_ms * 1000000;
+    request->fn = fn;
+    request->data = data;
+
+    pthread_mutex_lock(&queue->lock);
+    bool open = !queue->closing && queue->service != NULL;
+    if (open) {
+        request->service = queue->service;
+        atomic_fetch_add(&queue->refs, 1);
+        append(&queue->pending, request);
+        set_alarm(queue, request->deadline);
+    }
+    pthread_mutex_unlock(&queue->lock);
+    if (!open) {
+        kiln__free(request);
+        return KILN_ECANCELED;
+    }
+    *out = request;
+    return KILN_OK;
+}
+
+void kiln__request_release(kiln_request *request)
+{
+    if (atomic_fetch_sub(&request->refs, 1) != 1)
+        return;
+    kiln__outcome_fini(&request->outcome);
+    release_queue(request->queue);
+    kiln__free(request);
+}
+
+/* ---- Dispatching */
+
+/* With the lock held: what is past its deadline becomes due, and the timer is set anew. */
+static void expire(kiln_queue *queue)
+{
+    uint64_t now = kiln__cpu_now_ns(), next = UINT64_MAX;
+    if (now < queue->alarm)
+        return;
+    for (kiln_request *request = queue->pending.first, *after = NULL; request != NULL; request = after) {
+        after = request->next;
+        if (request->deadline <= now)
+            end_early(request, KILN_ETIMEDOUT, "not done by its deadline; the compile may go on: ask again later");
+        else if (request->deadline < next)
+            next = request->deadline;
+    }
+    uint64_t expirations;
+    ssize_t count = read(queue->timer_fd, &expirations, sizeof(expirations));
+    (void)count; /* only to make it unreadable */
+    queue->alarm = UINT64_MAX;
+    set_alarm(queue, next);
+}
+
+static kiln_request *take_due(kiln_queue *queue)
+{
+    pthread_mutex_lock(&queue->lock);
+    kiln_request *request = queue->due.first;
+    if (request != NULL) {
+        cut(&queue->due, request);
+        request->state = KILN__REQUEST_DONE;
+    }
+    pthread_mutex_unlock(&queue->lock);
+    return request;
+}
+
+static void call_back(kiln_request *request)
+{
+    kiln__outcome *outcome = &request->outcome;
+    kiln_kernel *kernel = outcome->kernel;
+    outcome->kernel = NULL;
+    request->fn(request->data, outcome->status, kernel, &outcome->report);
+    kiln__request_release(request);
+}
+
+/* Clears the descriptor and says how many callbacks are due. */
+static size_t begin_round(kiln_queue *queue)
+{
+    uint64_t events;
+    pthread_mutex_lock(&queue->lock);
+    ssize_t count = read(queue->event_fd, &events, sizeof(events));
+    (void)count; /* only to make it unreadable */
+    expire(queue);
+    size_t due = queue->due.count;
+    pthread_mutex_unlock(&queue->lock);
+    return due;
+}
+
+/* What became due meanwhile is for the next round, lest callbacks that ask again keep the loop here for ever. */
+static bool end_round(kiln_queue *queue)
+{
+    pthread_mutex_lock(&queue->lock);
+    bool more = queue->due.count > 0, closing = queue->closing;
+    if (more)
+        kiln__queue_wake(queue);
+    pthread_mutex_unlock(&queue->lock);
+    return closing && !more;
+}
+
+int kiln__queue_dispatch(kiln_queue *queue)
+{
+    int called = 0;
+    if (is_foreign(queue))
+        return 0;
+    queue->depth++;
+    size_t due = begin_round(queue);
+    bool finished;
+    do {
+        kiln_request *request;
+        for (; due > 0 && called < INT_MAX && (request = take_due(queue)) != NULL; due--, called++)
+            call_back(request);
+        finished = end_round(queue);
+        /* A queue that is being closed takes nothing new, so this ends. */
+        due = queue->closing && !finished ? begin_round(queue) : 0;
+    } while (due > 0);
+    queue->depth--;
+    if (queue->uv != NULL)
+        kiln__queue_uv_update(queue);
+    if (!finished || queue->depth > 0)
+        return called;
+    if (queue->uv != NULL)
+        kiln__queue_uv_close(queue);
+    else
+        kiln__queue_finish(queue);
+    return called;
+}
+
+size_t kiln__queue_live(kiln_queue *queue)
+{
+    pthread_mutex_lock(&queue->lock);
+    size_t count = queue->pending.count + queue->due.count;
+    pthread_mutex_unlock(&queue->lock);
+    return count;
+}
+
+static int left_ms(uint64_t deadline)
+{
+    uint64_t now = kiln__cpu_now_ns();
+    if (deadline == UINT64_MAX)
+        return -1;
+    if (now >= deadline)
+        return 0;
+    uint64_t left = (deadline - now + 999999) / 1000000;
+    return left < INT_MAX ? (int)left : INT_MAX;
+}
+
+int kiln__queue_wait(kiln_queue *queue, int timeout_ms)
+{
+    uint64_t deadline = timeout_ms < 0 ? UINT64_MAX : kiln__cpu_now_ns() + (uint64_t)timeout_ms * 1000000;
+    if (is_foreign(queue))
+        return 0;
+    while (kiln__queue_live(queue) > 0) {
+        struct pollfd ready = { .fd = queue->fd, .events = POLLIN };
+        int left = left_ms(deadline);
+        int count = poll(&ready, 1, left);
+        int called = count > 0 ? kiln__queue_dispatch(queue) : 0;
+        if (called > 0 || left == 0 || (count < 0 && errno != EINTR))
+            return called;
+    }
+    return 0;
+}
+
+static void close_foreign(kiln_queue *queue, kiln_queue_fn fn, void *data)
+{
+    if (queue->service != NULL)
+        delist(queue->service, queue);
+    close_descriptors(queue);
+    if (fn != NULL)
+        fn(data);
+    release_queue(queue);
+}
+
+void kiln__queue_close(kiln_queue *queue, kiln_queue_fn fn, void *data)
+{
+    if (is_foreign(queue)) {
+        close_foreign(queue, fn, data);
+        return;
+    }
+    pthread_mutex_lock(&queue->lock);
+    bool first = !queue->closing;
+    if (first) {
+        queue->closing = true;
+        queue->closed = fn;
+        queue->closed_data = data;
+        cancel_all(queue, "cancelled: its queue was closed");
+        kiln__queue_wake(queue);
+    }
+    pthread_mutex_unlock(&queue->lock);
+    if (!first)
+        return;
+    if (queue->uv != NULL)
+        kiln__queue_uv_update(queue);
+    else if (queue->depth == 0)
+        kiln__queue_dispatch(queue);
+}

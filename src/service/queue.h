@@ -1,0 +1,91 @@
+/* Queues: where finished asynchronous gets wait for the host's thread. */
+#ifndef KILN_SERVICE_QUEUE_H
+#define KILN_SERVICE_QUEUE_H
+
+#include "service/flight.h"
+#include <sys/types.h>
+
+typedef enum kiln__request_state { KILN__REQUEST_PENDING, KILN__REQUEST_DUE, KILN__REQUEST_DONE } kiln__request_state;
+
+struct kiln_request {
+    kiln__waiter waiter;
+    kiln__job job; /* while a thread of the pool finds out what is wanted */
+    atomic_uint refs;
+    kiln_queue *queue; /* retained */
+    kiln_service *service;
+    kiln_spec spec;
+    int priority;
+    uint64_t deadline; /* kiln__cpu_now_ns, UINT64_MAX for none */
+    kiln_async_fn fn;
+    void *data;
+    /* Guarded by the queue's lock. */
+    kiln__request_state state;
+    struct kiln_request *next, *before; /* in the pending or the due list */
+    kiln__outcome outcome;
+};
+
+typedef struct kiln__request_list {
+    kiln_request *first, *last;
+    size_t count;
+} kiln__request_list;
+
+typedef struct kiln__queue_uv kiln__queue_uv;
+
+struct kiln_queue {
+    atomic_uint refs;
+    pid_t pid;    /* where it was made: a forked child shares its descriptors and must not touch them */
+    int fd;       /* an epoll of the two below: readable while something is due */
+    int event_fd; /* results */
+    int timer_fd; /* deadlines */
+    kiln_queue_fn closed;
+    void *closed_data;
+    unsigned depth;     /* dispatches that are running; the dispatching thread's own */
+    kiln__queue_uv *uv; /* NULL without a loop */
+    /* Guarded by the lock. */
+    pthread_mutex_t lock;
+    kiln_service *service; /* NULL once it is closed */
+    bool closing;
+    uint64_t alarm; /* what timer_fd is set to, UINT64_MAX for never */
+    kiln__request_list pending, due;
+    kiln_queue *next, *before; /* in the service's list, whose lock guards it */
+};
+
+/* The contracts of these are those of the public functions of the same name. */
+kiln_status kiln__queue_open(kiln_queue **out, kiln_service *service, kiln_report *report);
+int kiln__queue_dispatch(kiln_queue *queue);
+int kiln__queue_wait(kiln_queue *queue, int timeout_ms);
+void kiln__queue_close(kiln_queue *queue, kiln_queue_fn fn, void *data);
+void kiln__request_cancel(kiln_request *request);
+
+/* Requests that have not been called back. */
+size_t kiln__queue_live(kiln_queue *queue);
+
+/* A request that waits in the queue; one reference for the queue, one for the caller, who lets it go with
+ * kiln__request_release or by delivering. KILN_ECANCELED (the queue or its service is closing), KILN_ENOMEM. */
+kiln_status kiln__request_new(kiln_request **out, kiln_queue *queue, const kiln_spec *spec,
+                              const kiln_async_options *options, kiln_async_fn fn, void *data);
+void kiln__request_release(kiln_request *request);
+
+/* Makes a request due with a copy of the outcome, if it still waits. Uses up the caller's reference. Any thread. */
+void kiln__request_deliver(kiln_request *request, const kiln__outcome *outcome);
+
+/* When the service closes: everything that waits becomes due as cancelled, and the queue forgets the service. */
+void kiln__queue_orphan(kiln_queue *queue);
+
+/* ---- queue_uv.c */
+
+kiln_status kiln__queue_attach_uv(kiln_queue *queue, struct uv_loop_s *loop, kiln_report *report);
+
+/* Keeps the loop alive while there are live requests. On another thread than the loop's it wakes the loop to do so. */
+void kiln__queue_uv_update(kiln_queue *queue);
+
+/* Takes the queue off its loop, and then calls kiln__queue_finish from the loop. */
+void kiln__queue_uv_close(kiln_queue *queue);
+
+/* Makes the descriptor readable. */
+void kiln__queue_wake(kiln_queue *queue);
+
+/* The end of a closed queue: its callback, then its memory. */
+void kiln__queue_finish(kiln_queue *queue);
+
+#endif

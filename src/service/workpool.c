@@ -1,0 +1,220 @@
+#include "service/workpool.h"
+
+#include "base/alloc.h"
+#include <signal.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+enum { ASIDE_MAX = 64, NICE = 10 };
+#define STACK_SIZE ((size_t)8 << 20) /* a compiler's parser recurses */
+
+void kiln__workpool_init(kiln__workpool *pool, unsigned limit)
+{
+    memset(pool, 0, sizeof(*pool));
+    pthread_mutex_init(&pool->lock, NULL);
+    pthread_cond_init(&pool->wake, NULL);
+    pool->limit = limit > 0 ? limit : 1;
+}
+
+static void insert(kiln__workpool *pool, kiln__job *job)
+{
+    kiln__job *after = pool->lanes[job->lane].last;
+    while (after != NULL && after->priority < job->priority)
+        after = after->before;
+    job->before = after;
+    job->next = after != NULL ? after->next : pool->lanes[job->lane].first;
+    if (job->next != NULL)
+        job->next->before = job;
+    else
+        pool->lanes[job->lane].last = job;
+    if (after != NULL)
+        after->next = job;
+    else
+        pool->lanes[job->lane].first = job;
+    job->queued = true;
+    pool->lanes[job->lane].count++;
+}
+
+static void cut(kiln__workpool *pool, kiln__job *job)
+{
+    if (job->before != NULL)
+        job->before->next = job->next;
+    else
+        pool->lanes[job->lane].first = job->next;
+    if (job->next != NULL)
+        job->next->before = job->before;
+    else
+        pool->lanes[job->lane].last = job->before;
+    job->queued = false;
+    pool->lanes[job->lane].count--;
+}
+
+/* The next job that a thread may take now. */
+static kiln__job *take(kiln__workpool *pool)
+{
+    kiln__job *job = pool->lanes[KILN__LANE_QUICK].first;
+    if (job == NULL && pool->compiling < pool->limit)
+        job = pool->lanes[KILN__LANE_COMPILE].first;
+    if (job != NULL)
+        cut(pool, job);
+    return job;
+}
+
+static void lower_priority(void)
+{
+    id_t self = (id_t)gettid();
+    if (getpriority(PRIO_PROCESS, self) < NICE)
+        setpriority(PRIO_PROCESS, self, NICE);
+}
+
+static void *work(void *data)
+{
+    kiln__workpool *pool = data;
+    pthread_setname_np(pthread_self(), "kiln-compile");
+    lower_priority();
+    pthread_mutex_lock(&pool->lock);
+    while (!pool->stopping) {
+        kiln__job *job = take(pool);
+        if (job == NULL) {
+            pool->idle++;
+            pthread_cond_wait(&pool->wake, &pool->lock);
+            pool->idle--;
+            continue;
+        }
+        bool compiles = job->lane == KILN__LANE_COMPILE;
+        pool->compiling += compiles;
+        pthread_mutex_unlock(&pool->lock);
+        job->run(job, false);
+        pthread_mutex_lock(&pool->lock);
+        pool->compiling -= compiles;
+    }
+    pthread_mutex_unlock(&pool->lock);
+    return NULL;
+}
+
+/* The host's signals are for the host's threads. */
+static bool start_thread(kiln__workpool *pool)
+{
+    sigset_t all, before;
+    pthread_attr_t attributes;
+    if (pool->threads == NULL)
+        pool->threads = kiln__calloc(pool->limit + 1 + ASIDE_MAX, sizeof(*pool->threads));
+    if (pool->threads == NULL || pthread_attr_init(&attributes) != 0)
+        return false;
+    sigfillset(&all);
+    pthread_attr_setstacksize(&attributes, STACK_SIZE);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    bool started = pthread_create(&pool->threads[pool->count], &attributes, work, pool) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attributes);
+    pool->count += started;
+    return started;
+}
+
+/* Wakes a thread for what has become ready, and starts one where those that idle are too few. */
+static void wake(kiln__workpool *pool)
+{
+    size_t room = pool->limit > pool->compiling ? pool->limit - pool->compiling : 0;
+    size_t compiles = pool->lanes[KILN__LANE_COMPILE].count;
+    size_t ready = pool->lanes[KILN__LANE_QUICK].count + (compiles < room ? compiles : room);
+    unsigned aside = pool->aside < ASIDE_MAX ? pool->aside : ASIDE_MAX;
+    if (ready > pool->idle && pool->count < pool->limit + 1 + aside && !pool->stopping)
+        start_thread(pool);
+    if (ready > 0 && pool->idle > 0)
+        pthread_cond_signal(&pool->wake);
+}
+
+bool kiln__workpool_submit(kiln__workpool *pool, kiln__job *job)
+{
+    pthread_mutex_lock(&pool->lock);
+    insert(pool, job);
+    wake(pool);
+    bool taken = pool->count > 0;
+    if (!taken)
+        cut(pool, job);
+    pthread_mutex_unlock(&pool->lock);
+    return taken;
+}
+
+bool kiln__workpool_remove(kiln__workpool *pool, kiln__job *job)
+{
+    pthread_mutex_lock(&pool->lock);
+    bool queued = job->queued;
+    if (queued)
+        cut(pool, job);
+    pthread_mutex_unlock(&pool->lock);
+    return queued;
+}
+
+void kiln__workpool_promote(kiln__workpool *pool, kiln__job *job, int priority)
+{
+    pthread_mutex_lock(&pool->lock);
+    bool queued = job->queued && priority > job->priority;
+    if (queued)
+        cut(pool, job);
+    if (priority > job->priority)
+        job->priority = priority;
+    if (queued)
+        insert(pool, job);
+    pthread_mutex_unlock(&pool->lock);
+}
+
+static bool is_ours(const kiln__workpool *pool)
+{
+    for (unsigned i = 0; i < pool->count; i++)
+        if (pthread_equal(pool->threads[i], pthread_self()))
+            return true;
+    return false;
+}
+
+void kiln__workpool_aside(kiln__workpool *pool, bool begin)
+{
+    pthread_mutex_lock(&pool->lock);
+    if (is_ours(pool)) {
+        pool->aside += begin ? 1 : -1u;
+        pool->compiling += begin ? -1u : 1;
+        if (begin)
+            wake(pool);
+    }
+    pthread_mutex_unlock(&pool->lock);
+}
+
+void kiln__workpool_stop(kiln__workpool *pool)
+{
+    pthread_mutex_lock(&pool->lock);
+    pool->stopping = true;
+    pthread_cond_broadcast(&pool->wake);
+    pthread_mutex_unlock(&pool->lock);
+    for (unsigned i = 0; i < pool->count; i++)
+        pthread_join(pool->threads[i], NULL);
+    pool->count = 0;
+    for (int lane = 0; lane < 2; lane++)
+        while (pool->lanes[lane].first != NULL) {
+            kiln__job *job = pool->lanes[lane].first;
+            cut(pool, job);
+            job->run(job, true);
+        }
+}
+
+void kiln__workpool_fini(kiln__workpool *pool)
+{
+    pthread_mutex_destroy(&pool->lock);
+    pthread_cond_destroy(&pool->wake);
+    kiln__free(pool->threads);
+}
+
+void kiln__workpool_before_fork(kiln__workpool *pool)
+{
+    pthread_mutex_lock(&pool->lock);
+}
+
+void kiln__workpool_after_fork(kiln__workpool *pool, bool child)
+{
+    if (child) {
+        memset(pool->lanes, 0, sizeof(pool->lanes));
+        pool->count = pool->idle = pool->compiling = pool->aside = 0;
+        pthread_cond_init(&pool->wake, NULL);
+    }
+    pthread_mutex_unlock(&pool->lock);
+}

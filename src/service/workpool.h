@@ -1,0 +1,65 @@
+/* The threads that compile for asynchronous gets: the service's own, at low priority, and never libuv's. */
+#ifndef KILN_SERVICE_WORKPOOL_H
+#define KILN_SERVICE_WORKPOOL_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Quick jobs look things up and have one thread more than the compiles, so that a hit never waits for a compile. */
+typedef enum kiln__lane { KILN__LANE_QUICK, KILN__LANE_COMPILE } kiln__lane;
+
+/* Embedded in what is to be done. */
+typedef struct kiln__job {
+    /* Called once, on a thread of the pool, or with `stopped` on the thread that closes the pool, when it should only
+     * clean up. May free or submit the job. */
+    void (*run)(struct kiln__job *job, bool stopped);
+    kiln__lane lane;
+    int priority; /* higher ones first, equal ones in order */
+    bool queued;  /* for workpool.c, as is what follows */
+    struct kiln__job *next, *before;
+} kiln__job;
+
+/* Embedded in the service. Any thread after init. */
+typedef struct kiln__workpool {
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    struct {
+        kiln__job *first, *last;
+        size_t count;
+    } lanes[2];
+    unsigned limit; /* how many compile at once */
+    unsigned count; /* threads there are */
+    unsigned idle, compiling, aside;
+    bool stopping;
+    pthread_t *threads; /* limit + 1 and some to stand in for those aside */
+} kiln__workpool;
+
+/* Starts no thread. At most `limit` compile jobs run at once. */
+void kiln__workpool_init(kiln__workpool *pool, unsigned limit);
+
+/* Waits for the jobs that run, ends the threads and then calls the other jobs with `stopped`. Nothing may be submitted from
+ * then on. */
+void kiln__workpool_stop(kiln__workpool *pool);
+
+/* Only of a pool that was stopped. */
+void kiln__workpool_fini(kiln__workpool *pool);
+
+/* Hands a job over, starting a thread where one is needed. False if there is no thread at all to do it. */
+bool kiln__workpool_submit(kiln__workpool *pool, kiln__job *job);
+
+/* Takes back a job that no thread has taken yet; false if one has. */
+bool kiln__workpool_remove(kiln__workpool *pool, kiln__job *job);
+
+/* Raises the priority of a job, also of one that will be submitted again. */
+void kiln__workpool_promote(kiln__workpool *pool, kiln__job *job, int priority);
+
+/* Called around a wait inside a compile job, so that another compile can use the processor meanwhile. On a thread that is
+ * not the pool's it does nothing. */
+void kiln__workpool_aside(kiln__workpool *pool, bool begin);
+
+/* Around a fork: a child has none of the threads and none of the jobs. */
+void kiln__workpool_before_fork(kiln__workpool *pool);
+void kiln__workpool_after_fork(kiln__workpool *pool, bool child);
+
+#endif
