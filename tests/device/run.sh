@@ -4,7 +4,8 @@
 #     tests/device/run.sh BUILD [OUT]
 #
 # BUILD is a build directory, usually build/static made with `cmake --preset static`, which needs nothing but libc and
-# so can be carried to another machine. Logs and JSON go to OUT (default: a temporary directory).
+# so can be carried to another machine; only the comparison with PyTorch loads libkiln.so, which needs libuv.so.1 there
+# or in LD_LIBRARY_PATH. Logs and JSON go to OUT (default: a temporary directory).
 set -uo pipefail
 
 build=${1:?usage: tests/device/run.sh BUILD [OUT]}
