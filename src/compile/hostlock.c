@@ -147,8 +147,13 @@ bool kiln__hostlock_take(kiln__hostlock *lock, const uint8_t digest[KILN__DIGEST
     return false;
 }
 
+/* Unlocked in so many words: a child that was forked a moment ago, and has not closed its copy of the descriptor yet,
+ * would otherwise keep the lock that much longer. */
 void kiln__hostlock_give(kiln__hostlock *lock, kiln__hostlock_hold *hold)
 {
+    struct flock all = { .l_type = F_UNLCK, .l_whence = SEEK_SET };
+    if (hold->fd >= 0)
+        fcntl(hold->fd, F_OFD_SETLK, &all);
     close_hold(lock, hold);
 }
 
