@@ -433,8 +433,5 @@ kiln_status kiln_sync(kiln_device *device, kiln_report *report)
 kiln_status kiln_measure(kiln_device *device, const kiln_contender *contenders, size_t count, uint32_t warmup,
                          uint32_t rounds, kiln_timing *out, double *samples, kiln_report *report)
 {
-    if (device == NULL || contenders == NULL || out == NULL || count == 0 || rounds == 0)
-        return refuse(report, KILN__STAGE_DEVICE,
-                      "device, contenders and out must not be NULL, count and rounds not 0");
     return kiln__measure(device, contenders, count, warmup, rounds, out, samples, report);
 }

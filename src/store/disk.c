@@ -425,19 +425,8 @@ static void disk_close(kiln__store *base)
     kiln__free(store);
 }
 
-static void shared_put(kiln__store *base, kiln__blob *blob)
-{
-    (void)base;
-    (void)blob;
-}
-
-static void shared_drop(kiln__store *base, const kiln__key *key)
-{
-    (void)base;
-    (void)key;
-}
-
-static const kiln__store_vtable shared_vtable = { "shared", disk_get, shared_put, shared_drop, disk_close, true };
+static const kiln__store_vtable shared_vtable = { "shared",   disk_get, kiln__store_no_put, kiln__store_no_drop,
+                                                  disk_close, true };
 static const kiln__store_vtable disk_vtable = { "disk", disk_get, disk_put, disk_drop, disk_close, true };
 
 /* Absolute, so that it still names the same place after a chdir; without a slash at the end. */

@@ -295,18 +295,6 @@ static kiln__blob *pack_get(kiln__store *base, const kiln__key *key)
     return NULL;
 }
 
-static void pack_put(kiln__store *base, kiln__blob *blob)
-{
-    (void)base;
-    (void)blob;
-}
-
-static void pack_drop(kiln__store *base, const kiln__key *key)
-{
-    (void)base;
-    (void)key;
-}
-
 static void pack_close(kiln__store *base)
 {
     pack_store *store = (pack_store *)base;
@@ -317,7 +305,8 @@ static void pack_close(kiln__store *base)
     kiln__free(store);
 }
 
-static const kiln__store_vtable pack_vtable = { "pack", pack_get, pack_put, pack_drop, pack_close, true };
+static const kiln__store_vtable pack_vtable = { "pack",     pack_get, kiln__store_no_put, kiln__store_no_drop,
+                                                pack_close, true };
 
 kiln__store *kiln__pack_store_open(const char *path, const kiln__log *log, kiln__store_counters *counters,
                                    char *problem, size_t size)

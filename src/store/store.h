@@ -51,6 +51,10 @@ struct kiln__store {
     const kiln__store_vtable *vtable;
 };
 
+/* What put and drop are in a store that is only read: nothing. */
+void kiln__store_no_put(kiln__store *store, kiln__blob *blob);
+void kiln__store_no_drop(kiln__store *store, const kiln__key *key);
+
 /* Order of toolchain ids from old to new: as strcmp, but runs of digits compare as numbers. */
 int kiln__toolchain_compare(const char *a, const char *b);
 
