@@ -455,17 +455,23 @@ kiln_kernel *kiln__service_loaded(kiln_service *service, const kiln__want *want)
     return know(service, want, kernel);
 }
 
+/* Makes the unit of what is wanted. True if there is nothing to do with it: the kernel is loaded by now (another thread's
+ * flight may have landed since the caller looked), or the unit cannot be made. */
+static bool begin(kiln_service *service, const kiln__want *want, kiln__outcome *out, kiln__unit **unit)
+{
+    kiln__outcome_init(out);
+    out->kernel = kiln__service_loaded(service, want);
+    if (out->kernel == NULL)
+        out->status = kiln__unit_make(unit, &want->spec, &out->report);
+    return out->kernel != NULL || out->status != KILN_OK;
+}
+
 bool kiln__service_take(kiln_service *service, const kiln__want *want, kiln__outcome *out)
 {
     kiln__unit *unit = NULL;
     kiln__built built = { 0 };
     kiln__module *module = NULL;
-    kiln__outcome_init(out);
-    out->kernel = kiln__service_loaded(service, want);
-    if (out->kernel != NULL)
-        return true;
-    out->status = kiln__unit_make(&unit, &want->spec, &out->report);
-    if (out->status != KILN_OK)
+    if (begin(service, want, out, &unit))
         return true;
     kiln__builder *builder = kiln__service_builder(service, &unit->target);
     bool taken = kiln__builder_find(builder, unit, builder->strict != NULL, &built, NULL) == KILN_OK &&
@@ -484,14 +490,9 @@ void kiln__service_make(kiln_service *service, const kiln__want *want, kiln__out
     kiln__unit *unit = NULL;
     kiln__built built = { 0 };
     kiln__module *module = NULL;
-    kiln__outcome_init(out);
-    /* Another thread's flight may have landed since the caller looked. */
-    out->kernel = kiln__service_loaded(service, want);
-    if (out->kernel != NULL)
+    if (begin(service, want, out, &unit))
         return;
-    out->status = kiln__unit_make(&unit, &want->spec, &out->report);
-    if (out->status == KILN_OK)
-        out->status = build_and_load(service, want->device, unit, &built, &module, &out->report);
+    out->status = build_and_load(service, want->device, unit, &built, &module, &out->report);
     if (out->status == KILN_OK)
         out->status = keep(service, want, unit, &built, module, out);
     kiln__built_fini(&built);
