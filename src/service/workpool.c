@@ -1,12 +1,11 @@
 #include "service/workpool.h"
 
 #include "base/alloc.h"
+#include "os/background.h"
 #include <signal.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
-enum { ASIDE_MAX = 64, NICE = 10 };
+enum { ASIDE_MAX = 64 };
 #define STACK_SIZE ((size_t)8 << 20) /* a compiler's parser recurses */
 
 void kiln__workpool_init(kiln__workpool *pool, unsigned limit)
@@ -61,18 +60,11 @@ static kiln__job *take(kiln__workpool *pool)
     return job;
 }
 
-static void lower_priority(void)
-{
-    id_t self = (id_t)gettid();
-    if (getpriority(PRIO_PROCESS, self) < NICE)
-        setpriority(PRIO_PROCESS, self, NICE);
-}
-
 static void *work(void *data)
 {
     kiln__workpool *pool = data;
     pthread_setname_np(pthread_self(), "kiln-compile");
-    lower_priority();
+    kiln__background_enter();
     pthread_mutex_lock(&pool->lock);
     while (!pool->stopping) {
         kiln__job *job = take(pool);
