@@ -5,6 +5,9 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/auxv.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #define PROGRAM_NAME "kiln.cu"
 
@@ -54,7 +57,19 @@ void kiln__nvrtc_job_end(kiln__nvrtc_job *job)
     memset(job, 0, sizeof(*job));
 }
 
-/* Bytes of stack that the calling thread has left, 0 where the system does not tell. */
+/* Of the main thread's stack, on whose bottom the kernel puts the random bytes of a new process. */
+static size_t main_stack_left(const char *here)
+{
+    struct rlimit limit;
+    const char *bottom = (const char *)getauxval(AT_RANDOM);
+    if (gettid() != getpid() || here >= bottom || getrlimit(RLIMIT_STACK, &limit) != 0)
+        return 0;
+    size_t used = (size_t)(bottom - here);
+    return limit.rlim_cur > used ? (size_t)limit.rlim_cur - used : 0;
+}
+
+/* Bytes of stack that the calling thread has left, 0 where the system does not tell. Of the main thread the C library
+ * learns it from /proc/self/maps, which a process may not be allowed to open. */
 static size_t stack_left(void)
 {
     pthread_attr_t attributes;
@@ -62,7 +77,7 @@ static size_t stack_left(void)
     size_t size = 0;
     const char *here = __builtin_frame_address(0);
     if (pthread_getattr_np(pthread_self(), &attributes) != 0)
-        return 0;
+        return main_stack_left(here);
     int error = pthread_attr_getstack(&attributes, &lowest, &size);
     pthread_attr_destroy(&attributes);
     return error == 0 && here > (const char *)lowest ? (size_t)(here - (const char *)lowest) : 0;
