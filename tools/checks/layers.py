@@ -5,7 +5,7 @@ import re
 import sys
 from pathlib import Path
 
-LAYERS = ["base", "os", "template", "store", "wisdom", "backend", "compile", "wire", "service", "tune", "daemon", "api"]
+LAYERS = ["base", "os", "template", "store", "wisdom", "backend", "compile", "worker", "wire", "service", "tune", "daemon", "api"]
 # Layers that may use less than everything below them.
 NARROW = {"template": {"base"}, "store": {"base", "os"}}
 # System headers and the only places that may include them.
