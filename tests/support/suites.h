@@ -47,7 +47,7 @@
     X(async)                   \
     X(api)
 
-#define KILN_FAULT_SUITES(X) X(corruption) X(kills) X(io) X(memory) X(planted)
+#define KILN_FAULT_SUITES(X) X(corruption) X(kills) X(io) X(memory) X(planted) X(sandbox)
 
 #define KILN_SUITE_PROTOTYPE(name) Suite *kiln_test_##name##_suite(void);
 KILN_UNIT_SUITES(KILN_SUITE_PROTOTYPE)
