@@ -3,7 +3,9 @@
  * under a sanitizer. The rows are what libnvrtc imports (nm -D --undefined-only) and what the same code imports when built
  * against another C library; the linker exports what calls.syms lists. Calls that change files or start programs are left to
  * the kernel's net: source text names no file for them. */
-#undef _FORTIFY_SOURCE /* its wrappers have the names of these functions */
+/* Either would give these names to other functions. */
+#undef _FORTIFY_SOURCE
+#undef _FILE_OFFSET_BITS
 
 #include "worker/sandbox_parts.h"
 

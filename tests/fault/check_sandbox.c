@@ -286,13 +286,25 @@ START_TEST(test_sandbox__one_allowed_file)
 }
 END_TEST
 
-START_TEST(test_sandbox__relative_path_is_no_allowance)
+static void check_not_entered(const char *program, const char *allowed, const char *reason)
 {
-    const char *argv[] = { getenv("KILN_SANDBOXED"), "3", "allowed", kiln_test_temp_path("canary.h"), NULL };
+    const char *argv[] = { program, "3", allowed, kiln_test_temp_path("canary.h"), NULL };
     kiln__text output = { 0 };
     ck_assert_int_eq(kiln__process_run(argv, "", 0, WAIT_MS, &output), NOT_ENTERED);
-    ck_assert_str_eq(kiln__text_string(&output), "'allowed' is no absolute path");
+    ck_assert_str_eq(kiln__text_string(&output), reason);
     kiln__text_fini(&output);
+}
+
+START_TEST(test_sandbox__relative_path_is_no_allowance)
+{
+    check_not_entered(getenv("KILN_SANDBOXED"), "allowed", "'allowed' is no absolute path");
+}
+END_TEST
+
+START_TEST(test_sandbox__calls_that_nobody_finds_are_no_net)
+{
+    check_not_entered(getenv("KILN_SANDBOXED_HIDDEN"), "",
+                      "this program does not export its own open: link it with src/worker/calls.syms");
 }
 END_TEST
 
@@ -398,6 +410,7 @@ Suite *kiln_test_sandbox_suite(void)
     tcase_add_loop_test(tcase, test_sandbox__what_is_allowed_is_read, 0, 3);
     tcase_add_test(tcase, test_sandbox__one_allowed_file);
     tcase_add_test(tcase, test_sandbox__relative_path_is_no_allowance);
+    tcase_add_test(tcase, test_sandbox__calls_that_nobody_finds_are_no_net);
     tcase_add_test(tcase, test_sandbox__endless_paths_are_counted_off);
     tcase_add_test(tcase, test_sandbox__units_compile_to_the_same_bytes);
     tcase_add_test(tcase, test_sandbox__deep_source_has_the_whole_stack);

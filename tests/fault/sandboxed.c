@@ -183,6 +183,7 @@ int main(int argc, char **argv)
     unsigned nets = (unsigned)strtoul(argv[1], NULL, 10);
     if (nets != 0 && !kiln__sandbox_enter_nets(nets, allowed, reason, sizeof(reason))) {
         printf("%s", reason);
+        compiler->vtable->close(compiler);
         return 3;
     }
     printf("%s", reason);
