@@ -26,6 +26,12 @@ kiln_kernel *kiln__kernel_new(kiln__runtime *runtime, kiln_device *device, kiln_
     kernel->vtable = device->backend->vtable;
     kernel->module = module;
     kernel->rule = unit->rule;
+    kernel->most = (uint64_t)INT64_MAX / unit->rule.element_size;
+    kernel->inputs = unit->rule.inputs;
+    kernel->element_size = unit->rule.element_size;
+    kernel->entry_count = unit->rule.entry_count;
+    for (uint32_t i = 0; i < kernel->entry_count; i++)
+        kernel->odd[i] = unit->rule.entries[i].align - 1;
     kernel->runtime = kiln__runtime_retain(runtime);
     kernel->device = device;
     kernel->spec = spec;
@@ -61,35 +67,43 @@ static bool overlaps_partly(const void *out, const void *in, uint64_t bytes)
     return a != b && (a < b ? b - a : a - b) < bytes;
 }
 
+static kiln_status refuse_input(const kiln_kernel *kernel, uint32_t i, const void *in, kiln_report *report)
+{
+    if (in == NULL)
+        return kiln__fail(report, KILN_EINVAL, KILN__STAGE_LAUNCH, 0, "in[%u] is NULL: the kernel reads %u arrays",
+                          (unsigned)i, (unsigned)kernel->inputs);
+    return kiln__fail(report, KILN_EOVERLAP, KILN__STAGE_LAUNCH, 0,
+                      "out and in[%u] partly overlap: use the same pointer for both, or separate arrays", (unsigned)i);
+}
+
+static kiln_status refuse_alignment(const kiln_kernel *kernel, uintptr_t bits, kiln_report *report)
+{
+    if (bits & (kernel->element_size - 1))
+        return kiln__fail(report, KILN_EALIGN, KILN__STAGE_LAUNCH, 0,
+                          "a pointer is not aligned to its elements of %u bytes", (unsigned)kernel->element_size);
+    return refuse_launch(report, KILN_EALIGN, "no entry point of the template takes pointers of this alignment");
+}
+
 kiln_status kiln__kernel_launch(const kiln_kernel *kernel, uint64_t n, void *out, const void *const *in, void *stream,
                                 kiln_report *report)
 {
-    const kiln__rule *rule = &kernel->rule;
     if (n == 0)
         return KILN_OK;
-    if (n > INT64_MAX / rule->element_size)
+    if (n > kernel->most)
         return refuse_launch(report, KILN_EINVAL, "n is larger than any memory: expected a count of elements");
     if (out == NULL || in == NULL)
         return refuse_launch(report, KILN_EINVAL, "out and in must not be NULL when n is above 0");
     uintptr_t bits = (uintptr_t)out;
-    for (uint32_t i = 0; i < rule->inputs; i++) {
-        if (in[i] == NULL)
-            return kiln__fail(report, KILN_EINVAL, KILN__STAGE_LAUNCH, 0, "in[%u] is NULL: the kernel reads %u arrays",
-                              (unsigned)i, (unsigned)rule->inputs);
-        if (overlaps_partly(out, in[i], n * rule->element_size))
-            return kiln__fail(report, KILN_EOVERLAP, KILN__STAGE_LAUNCH, 0,
-                              "out and in[%u] partly overlap: use the same pointer for both, or separate arrays",
-                              (unsigned)i);
+    for (uint32_t i = 0; i < kernel->inputs; i++) {
+        if (in[i] == NULL || overlaps_partly(out, in[i], n * kernel->element_size))
+            return refuse_input(kernel, i, in[i], report);
         bits |= (uintptr_t)in[i];
     }
-    if (bits & (rule->element_size - 1))
-        return kiln__fail(report, KILN_EALIGN, KILN__STAGE_LAUNCH, 0,
-                          "a pointer is not aligned to its elements of %u bytes", (unsigned)rule->element_size);
     uint32_t entry = 0;
-    while (entry < rule->entry_count && (bits & (rule->entries[entry].align - 1)))
+    while (entry < kernel->entry_count && (bits & kernel->odd[entry]))
         entry++;
-    if (entry == rule->entry_count && entry > 0)
-        return refuse_launch(report, KILN_EALIGN, "no entry point of the template takes pointers of this alignment");
+    if ((bits & (kernel->element_size - 1)) || (entry == kernel->entry_count && entry > 0))
+        return refuse_alignment(kernel, bits, report);
     return kernel->vtable->launch(kernel->module, entry, n, out, in, stream, report);
 }
 

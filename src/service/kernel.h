@@ -5,17 +5,20 @@
 #include "service/runtime.h"
 
 struct kiln_kernel {
-    atomic_uint refs;
-    /* What a launch reads, together. */
+    /* What a launch reads: one cache line, which nobody writes. */
     const kiln__backend_vtable *vtable;
     kiln__module *module;
-    kiln__rule rule;
+    uint64_t most; /* elements, more than which no memory holds */
+    uint32_t inputs, element_size, entry_count;
+    uint32_t odd[KILN__ENTRIES_MAX]; /* for each entry, the low bits that none of its pointers may have */
     /* What information reads. */
+    kiln__rule rule;
     kiln__runtime *runtime;
     kiln_device *device;
     char *spec;
     kiln_source source;
     double compile_ms;
+    atomic_uint refs; /* last: threads that get and release must not slow down those that launch */
 };
 
 /* Wraps a loaded module, which it takes over also on failure. Retains the runtime. One reference. NULL: out of memory. */

@@ -9,11 +9,14 @@ enum { JIT_LOG_SIZE = 4096, FIRST_REAL_STREAM = 3 };
 #define GRID_MAX ((uint64_t)INT32_MAX) /* blocks in a grid's first dimension, on every GPU there is */
 
 struct kiln__module {
+    /* What a launch reads. */
     const kiln__cuda_device *device;
-    CUlibrary library;
-    CUkernel kernels[KILN__ENTRIES_MAX];
     uint32_t kernel_count, inputs, element_size, block;
-    uint64_t tile;
+    uint64_t tile, most; /* elements of a block, and of the largest grid */
+    int tile_shift;      /* tile is 1 << tile_shift; negative if it is no power of two */
+    CUkernel kernels[KILN__ENTRIES_MAX];
+    /* What the rest reads. */
+    CUlibrary library;
     int registers, local_bytes;
 };
 
@@ -185,6 +188,8 @@ kiln_status kiln__cuda_load(kiln_device *base, const kiln__entry *entry, const k
     module->element_size = rule->element_size;
     module->block = rule->block;
     module->tile = rule->tile;
+    module->most = GRID_MAX * rule->tile;
+    module->tile_shift = (rule->tile & (rule->tile - 1)) == 0 ? __builtin_ctzll(rule->tile) : -1;
     kiln_status status = kiln__cuda_enter(&scope, device, &call);
     if (status == KILN_OK) {
         status = load_module(module, entry, rule, used_ptx, &call);
@@ -214,50 +219,69 @@ void kiln__cuda_resources(const kiln__module *module, int *registers, int *local
     *local_bytes = module->local_bytes;
 }
 
+static unsigned blocks_for(const kiln__module *module, uint64_t n)
+{
+    uint64_t rounded = n + module->tile - 1;
+    return (unsigned)(module->tile_shift >= 0 ? rounded >> module->tile_shift : rounded / module->tile);
+}
+
+/* At most module->most elements. The driver reads the values behind the parameters before it returns. */
+static inline kiln__cu_enum launch_grid(const kiln__module *module, CUkernel kernel, uint64_t n, void *out,
+                                        const void *const *in, CUstream stream)
+{
+    void *parameters[2 + KILN__INPUTS_MAX];
+    parameters[0] = &out;
+    for (uint32_t i = 0; i < module->inputs; i++)
+        parameters[1 + i] = (void *)&in[i];
+    parameters[1 + module->inputs] = &n;
+    return module->device->driver->cuLaunchKernel((CUfunction)kernel, blocks_for(module, n), 1, 1, module->block, 1, 1,
+                                                  0, stream, parameters, NULL);
+}
+
 /* Arrays of more blocks than a grid holds go in several launches. A launch covers whole tiles, so the pointers of the
  * next one are aligned as those of the first. */
-static kiln_status launch_grids(const kiln__module *module, CUkernel kernel, uint64_t n, void *out,
-                                const void *const *in, CUstream stream, const kiln__cuda_call *call)
+static kiln__cu_enum launch_grids(const kiln__module *module, CUkernel kernel, uint64_t n, void *out,
+                                  const void *const *in, CUstream stream)
 {
-    CUdeviceptr arrays[1 + KILN__INPUTS_MAX];
-    uint64_t count;
-    void *parameters[2 + KILN__INPUTS_MAX];
-    const uint32_t array_count = 1 + module->inputs;
-    for (uint32_t i = 0; i < array_count; i++) {
-        arrays[i] = (CUdeviceptr)(uintptr_t)(i == 0 ? out : in[i - 1]);
-        parameters[i] = &arrays[i];
+    const void *from[KILN__INPUTS_MAX];
+    kiln__cu_enum code = KILN__CUDA_SUCCESS;
+    for (uint64_t done = 0, count; done < n && code == KILN__CUDA_SUCCESS; done += count) {
+        uint64_t offset = done * module->element_size;
+        count = n - done < module->most ? n - done : module->most;
+        for (uint32_t i = 0; i < module->inputs; i++)
+            from[i] = (const char *)in[i] + offset;
+        code = launch_grid(module, kernel, count, (char *)out + offset, from, stream);
     }
-    parameters[array_count] = &count;
-    for (uint64_t left = n; left > 0; left -= count) {
-        count = left / module->tile >= GRID_MAX ? GRID_MAX * module->tile : left;
-        unsigned grid = (unsigned)(count / module->tile + (count % module->tile != 0));
-        kiln_status status = KILN__CUDA(
-            call, cuLaunchKernel, ((CUfunction)kernel, grid, 1, 1, module->block, 1, 1, 0, stream, parameters, NULL));
-        if (status != KILN_OK)
-            return status;
-        for (uint32_t i = 0; i < array_count; i++)
-            arrays[i] += count * module->element_size;
-    }
-    return KILN_OK;
+    return code;
+}
+
+static kiln_status launch_in(const kiln__module *module, uint32_t entry, uint64_t n, void *out, const void *const *in,
+                             CUstream stream, const kiln__cuda_call *call)
+{
+    CUkernel kernel = module->kernels[entry];
+    kiln__cu_enum code = n <= module->most ? launch_grid(module, kernel, n, out, in, stream)
+                                           : launch_grids(module, kernel, n, out, in, stream);
+    return code == KILN__CUDA_SUCCESS ? KILN_OK : kiln__cuda_result(call, "cuLaunchKernel", code);
 }
 
 /* Takes no lock and allocates nothing. A CUkernel launches in the context of its stream; the default streams, NULL and
- * the two reserved handles 1 and 2, are those of the current context. */
+ * the two reserved handles 1 and 2, are those of the current context. cuLaunchKernelEx would cost the same and is for
+ * attributes that no template asks for. */
 kiln_status kiln__cuda_launch(kiln__module *module, uint32_t entry, uint64_t n, void *out, const void *const *in,
                               void *stream, kiln_report *report)
 {
     const kiln__cuda_device *device = module->device;
     kiln__cuda_call call = { device->driver, KILN_ELAUNCH, KILN__STAGE_LAUNCH, device->device.name, report };
+    kiln__cuda_scope scope;
     if (entry >= module->kernel_count)
         return kiln__fail(report, KILN_EINVAL, KILN__STAGE_LAUNCH, 0, "entry point %u of a kernel that has %u",
                           (unsigned)entry, (unsigned)module->kernel_count);
     if ((uintptr_t)stream >= FIRST_REAL_STREAM)
-        return launch_grids(module, module->kernels[entry], n, out, in, stream, &call);
-    kiln__cuda_scope scope;
+        return launch_in(module, entry, n, out, in, stream, &call);
     kiln_status status = kiln__cuda_enter_current(&scope, device, &call);
     if (status != KILN_OK)
         return status;
-    status = launch_grids(module, module->kernels[entry], n, out, in, stream, &call);
+    status = launch_in(module, entry, n, out, in, stream, &call);
     kiln__cuda_leave(&scope);
     return status;
 }
