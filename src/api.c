@@ -179,12 +179,19 @@ const char *kiln_source_name(kiln_source source)
 
 kiln_status kiln_get(kiln_kernel **out, kiln_service *service, const kiln_spec *spec, kiln_report *report)
 {
+    return kiln_get_on(out, service, NULL, spec, report);
+}
+
+kiln_status kiln_get_on(kiln_kernel **out, kiln_service *service, kiln_device *device, const kiln_spec *spec,
+                        kiln_report *report)
+{
     if (out == NULL)
         return refuse(report, KILN__STAGE_SPEC, "out must not be NULL");
     *out = NULL;
     if (service == NULL || spec == NULL)
         return refuse(report, KILN__STAGE_SPEC, "service and spec must not be NULL");
-    return kiln__service_get(service, spec, out, report);
+    kiln_status status = kiln__service_check_device(service, device, report);
+    return status == KILN_OK ? kiln__service_get(service, device, spec, out, report) : status;
 }
 
 kiln_kernel *kiln_retain(kiln_kernel *kernel)

@@ -236,6 +236,9 @@ KILN_API kiln_status kiln_spec_expand(kiln_service *service, const char *line, k
 /* A loaded, specialised kernel. Immutable and reference-counted: any thread may launch, retain and release. */
 typedef struct kiln_kernel kiln_kernel;
 
+/* A GPU or the cpu. Owned by its service, opened once by kiln_device_open, valid until kiln_close; any thread. */
+typedef struct kiln_device kiln_device;
+
 /* Where a kernel or artifact came from. */
 typedef enum kiln_source {
     KILN_SOURCE_MEMORY = 1, /* the memory store */
@@ -258,6 +261,12 @@ KILN_API const char *kiln_source_name(kiln_source source);
  * mode, and it would have to be compiled), KILN_ENOMEM. A fault of a store is never an error. */
 KILN_API KILN_MUST_USE kiln_status kiln_get(kiln_kernel **out, kiln_service *service, const kiln_spec *spec,
                                             kiln_report *report);
+
+/* The same for a device of the service's: a GPU, or the cpu; NULL for the default device. A kernel belongs to its device,
+ * so each device has one of its own; GPUs of one kind share what is compiled and stored.
+ * Errors: those of kiln_get, KILN_EINVAL (another service's device), KILN_ETARGET (the spec's target is not for it). */
+KILN_API KILN_MUST_USE kiln_status kiln_get_on(kiln_kernel **out, kiln_service *service, kiln_device *device,
+                                               const kiln_spec *spec, kiln_report *report);
 
 /* Adds a reference; returns its argument. NULL is allowed. */
 KILN_API kiln_kernel *kiln_retain(kiln_kernel *kernel);
@@ -337,11 +346,12 @@ typedef struct kiln_async_options {
     size_t size;          /* sizeof(kiln_async_options): set by KILN_ASYNC_OPTIONS_INIT */
     int priority;         /* higher ones are compiled first; 0 is ordinary */
     uint32_t deadline_ms; /* from now; then the callback comes with KILN_ETIMEDOUT; 0: none */
+    kiln_device *device;  /* as for kiln_get_on; NULL: the default device */
 } kiln_async_options;
 
-#define KILN_ASYNC_OPTIONS_INIT          \
-    {                                    \
-        sizeof(kiln_async_options), 0, 0 \
+#define KILN_ASYNC_OPTIONS_INIT                \
+    {                                          \
+        sizeof(kiln_async_options), 0, 0, NULL \
     }
 
 /* The end of an asynchronous get, with the statuses of kiln_get, KILN_ECANCELED or KILN_ETIMEDOUT. A reference to `kernel`,
@@ -400,9 +410,6 @@ KILN_API KILN_MUST_USE kiln_status kiln_spec_source(char **out, kiln_service *se
 KILN_API void kiln_text_free(char *text);
 
 /* ---- Devices and their memory --------------------------------------------------------------------------------- */
-
-/* A GPU or the cpu. Owned by its service, opened once, valid until kiln_close; any thread. */
-typedef struct kiln_device kiln_device;
 
 typedef struct kiln_device_info {
     size_t size;              /* sizeof(kiln_device_info): set by the caller */

@@ -90,6 +90,7 @@ struct kiln__backend {
 struct kiln_device {
     kiln__backend *backend;
     kiln__target target;
+    int ordinal;   /* of the GPU; 0 for the cpu */
     char name[16]; /* "cuda:0", "cpu" */
 };
 

@@ -83,7 +83,7 @@ static void start(kiln_request *request)
     kiln_service *service = request->service;
     kiln_report report = KILN_REPORT_INIT;
     kiln__want want;
-    kiln_status status = kiln__service_want(service, &request->spec, &want, &report);
+    kiln_status status = kiln__service_want(service, request->on, &request->spec, &want, &report);
     if (status != KILN_OK) {
         kiln__want_fini(&want);
         deliver_failure(request, status, &report);
@@ -115,6 +115,24 @@ static void run_start(kiln__job *job, bool stopped)
         start(request);
 }
 
+/* Finds the kernel here, where that takes no time, or lets a thread of the service do so. */
+static void begin(kiln_request *request)
+{
+    kiln_service *service = request->service;
+    kiln_report report = KILN_REPORT_INIT;
+    if (kiln__service_check_device(service, request->on, &report) != KILN_OK) {
+        deliver_failure(request, report.status, &report);
+        return;
+    }
+    kiln_kernel *hit = kiln__service_hit(service, request->on, &request->spec);
+    if (hit != NULL)
+        deliver_kernel(request, hit);
+    else if (kiln__service_is_ready(service, request->on, &request->spec))
+        start(request);
+    else if (!kiln__workpool_submit(&service->pool, &request->job))
+        deliver_failure(request, KILN_ENOMEM, NULL);
+}
+
 kiln_status kiln__service_get_async(kiln_request **out, kiln_queue *queue, const kiln_spec *spec,
                                     const kiln_async_options *options, kiln_async_fn fn, void *data)
 {
@@ -123,18 +141,11 @@ kiln_status kiln__service_get_async(kiln_request **out, kiln_queue *queue, const
     *out = request;
     if (status != KILN_OK)
         return status;
-    kiln_service *service = request->service;
-    atomic_fetch_add(&service->gets, 1);
+    atomic_fetch_add(&request->service->gets, 1);
     request->job.run = run_start;
     request->job.lane = KILN__LANE_QUICK;
     request->job.priority = request->priority;
-    kiln_kernel *hit = kiln__service_hit(service, spec);
-    if (hit != NULL)
-        deliver_kernel(request, hit);
-    else if (kiln__service_is_ready(service, spec))
-        start(request);
-    else if (!kiln__workpool_submit(&service->pool, &request->job))
-        deliver_failure(request, KILN_ENOMEM, NULL);
+    begin(request);
     if (queue->uv != NULL)
         kiln__queue_uv_update(queue);
     return KILN_OK;

@@ -241,6 +241,7 @@ kiln_status kiln__request_new(kiln_request **out, kiln_queue *queue, const kiln_
     kiln__outcome_init(&request->outcome);
     request->waiter.deliver = deliver_waiter;
     request->queue = queue;
+    request->on = options->device;
     request->spec = *spec;
     request->priority = options->priority;
     request->deadline = UINT64_MAX;

@@ -13,6 +13,7 @@ struct kiln_request {
     atomic_uint refs;
     kiln_queue *queue; /* retained */
     kiln_service *service;
+    kiln_device *on; /* the device asked for, NULL for the default one */
     kiln_spec spec;
     int priority;
     uint64_t deadline; /* kiln__cpu_now_ns, UINT64_MAX for none */

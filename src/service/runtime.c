@@ -163,6 +163,11 @@ kiln_status kiln__runtime_device(kiln__runtime *runtime, const char *name, kiln_
     return status;
 }
 
+bool kiln__runtime_owns(const kiln__runtime *runtime, const kiln_device *device)
+{
+    return device->backend == runtime->cuda || device->backend == runtime->cpu;
+}
+
 bool kiln__runtime_has_device(kiln__runtime *runtime, const char *name, kiln_device **out)
 {
     int ordinal = 0;

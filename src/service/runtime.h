@@ -31,6 +31,9 @@ void kiln__runtime_release(kiln__runtime *runtime);
  * KILN_ENODRIVER, KILN_ENODEVICE, KILN_EDEVICE. */
 kiln_status kiln__runtime_device(kiln__runtime *runtime, const char *name, kiln_device **out, kiln_report *report);
 
+/* Whether it is one of this runtime's devices, opened by kiln__runtime_device. */
+bool kiln__runtime_owns(const kiln__runtime *runtime, const kiln_device *device);
+
 /* The device if it is open already, without waiting for a thread that is opening one. */
 bool kiln__runtime_has_device(kiln__runtime *runtime, const char *name, kiln_device **out);
 

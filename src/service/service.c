@@ -219,31 +219,36 @@ kiln__builder *kiln__service_builder(kiln_service *service, const kiln__target *
     return kiln__target_is_cpu(target) ? &service->cc : &service->nvrtc;
 }
 
-/* What to compile for on the default device. Asks the compiler once, also whether there is one. */
+/* What to compile for on a device. Asks the compiler once for each GPU, also whether there is one. */
 static const kiln__target *native_target(kiln_service *service, const kiln_device *device)
 {
-    if (!atomic_load(&service->native_known)) {
+    if (kiln__target_is_cpu(&device->target))
+        return &device->target;
+    atomic_bool *known = &service->natives[device->ordinal].known;
+    kiln__target *target = &service->natives[device->ordinal].target;
+    if (!atomic_load(known)) {
         pthread_mutex_lock(&service->native_lock);
-        if (!atomic_load(&service->native_known))
-            kiln__builder_choose_target(&service->nvrtc, &device->target, &service->native);
-        atomic_store(&service->native_known, true);
+        if (!atomic_load(known))
+            kiln__builder_choose_target(&service->nvrtc, &device->target, target);
+        atomic_store(known, true);
         pthread_mutex_unlock(&service->native_lock);
     }
-    return &service->native;
+    return target;
 }
 
 /* Fills the open fields. The default device is looked for only when the spec leaves the target open, so that building
  * for a named target touches no driver. */
-static kiln_status resolve(kiln_service *service, const kiln_spec *spec, kiln_spec *out, kiln_report *report)
+static kiln_status resolve(kiln_service *service, kiln_device *on, const kiln_spec *spec, kiln_spec *out,
+                           kiln_report *report)
 {
     kiln__target target = spec->target;
-    if (!spec->target_set) {
-        kiln_device *device;
-        kiln_status status = kiln__runtime_device(service->runtime, NULL, &device, report);
-        if (status != KILN_OK)
-            return status;
-        target = *native_target(service, device);
-    }
+    kiln_status status = KILN_OK;
+    if (!spec->target_set && on == NULL)
+        status = kiln__runtime_device(service->runtime, NULL, &on, report);
+    if (status != KILN_OK)
+        return status;
+    if (!spec->target_set)
+        target = *native_target(service, on);
     return kiln__spec_resolve(out, spec, &target, report);
 }
 
@@ -251,7 +256,7 @@ kiln_status kiln__service_unit(kiln_service *service, const kiln_spec *spec, kil
 {
     kiln_spec full;
     *out = NULL;
-    kiln_status status = resolve(service, spec, &full, report);
+    kiln_status status = resolve(service, NULL, spec, &full, report);
     return status == KILN_OK ? kiln__unit_make(out, &full, report) : status;
 }
 
@@ -357,6 +362,25 @@ static kiln_status build_and_load(kiln_service *service, kiln_device *device, co
     return status;
 }
 
+kiln_status kiln__service_check_device(const kiln_service *service, const kiln_device *on, kiln_report *report)
+{
+    if (on == NULL || kiln__runtime_owns(service->runtime, on))
+        return KILN_OK;
+    return kiln__fail(report, KILN_EINVAL, KILN__STAGE_DEVICE, 0,
+                      "device %s belongs to another service: open it with kiln_device_open of this one", on->name);
+}
+
+/* The device that was asked for, if kernels for this target are of its kind. */
+static kiln_status device_asked_for(kiln_device *on, const kiln__target *target, kiln_device **out, kiln_report *report)
+{
+    *out = on;
+    if (kiln__target_is_cpu(target) == kiln__target_is_cpu(&on->target))
+        return KILN_OK;
+    return kiln__fail(report, KILN_ETARGET, KILN__STAGE_LOAD, 0,
+                      "a kernel for %s does not run on %s: leave target open, or name another device", target->name,
+                      on->name);
+}
+
 /* The device that a kernel for this target runs on: the cpu, or the default device, which must then be a GPU. */
 static kiln_status device_for(kiln_service *service, const kiln__target *target, kiln_device **out, kiln_report *report)
 {
@@ -379,11 +403,23 @@ static void note_request(kiln_service *service, const kiln_spec *spec)
         kiln__record_add(service->record, spec);
 }
 
-kiln_kernel *kiln__service_hit(kiln_service *service, const kiln_spec *spec)
+/* What was asked for, as bytes. */
+typedef struct request_key {
+    size_t length;
+    uint8_t bytes[sizeof(kiln_device *) + KILN__IDENTITY_MAX];
+} request_key;
+
+static void make_key(request_key *out, const kiln_device *on, const kiln_spec *spec)
 {
-    uint8_t identity[KILN__IDENTITY_MAX];
-    size_t length = kiln__spec_identity(spec, identity);
-    kiln_kernel *kernel = kiln__kernel_table_find(&service->requests, identity, length);
+    memcpy(out->bytes, &on, sizeof(on));
+    out->length = sizeof(on) + kiln__spec_identity(spec, out->bytes + sizeof(on));
+}
+
+kiln_kernel *kiln__service_hit(kiln_service *service, kiln_device *on, const kiln_spec *spec)
+{
+    request_key key;
+    make_key(&key, on, spec);
+    kiln_kernel *kernel = kiln__kernel_table_find(&service->requests, key.bytes, key.length);
     if (kernel != NULL) {
         note_request(service, spec);
         atomic_fetch_add(&service->hits_kernel, 1);
@@ -394,9 +430,9 @@ kiln_kernel *kiln__service_hit(kiln_service *service, const kiln_spec *spec)
 /* Lets kiln__service_hit find a kernel by what was asked for. Takes the reference and returns one. */
 static kiln_kernel *know(kiln_service *service, const kiln__want *want, kiln_kernel *kernel)
 {
-    uint8_t identity[KILN__IDENTITY_MAX];
-    size_t length = kiln__spec_identity(&want->asked, identity);
-    return kiln__kernel_table_add(&service->requests, identity, length, kernel);
+    request_key key;
+    make_key(&key, want->asked_on, &want->asked);
+    return kiln__kernel_table_add(&service->requests, key.bytes, key.length, kernel);
 }
 
 /* Puts a loaded module, which it takes over, among the kernels. */
@@ -415,14 +451,17 @@ static kiln_status keep(kiln_service *service, const kiln__want *want, const kil
     return KILN_OK;
 }
 
-kiln_status kiln__service_want(kiln_service *service, const kiln_spec *spec, kiln__want *out, kiln_report *report)
+kiln_status kiln__service_want(kiln_service *service, kiln_device *on, const kiln_spec *spec, kiln__want *out,
+                               kiln_report *report)
 {
     kiln__text key = { 0 };
     memset(out, 0, sizeof(*out));
+    out->asked_on = on;
     out->asked = *spec;
-    kiln_status status = resolve(service, spec, &out->spec, report);
+    kiln_status status = resolve(service, on, spec, &out->spec, report);
     if (status == KILN_OK)
-        status = device_for(service, &out->spec.target, &out->device, report);
+        status = on != NULL ? device_asked_for(on, &out->spec.target, &out->device, report)
+                            : device_for(service, &out->spec.target, &out->device, report);
     if (status != KILN_OK)
         return status;
     note_request(service, spec);
@@ -437,13 +476,12 @@ void kiln__want_fini(kiln__want *want)
     kiln__free(want->key);
 }
 
-bool kiln__service_is_ready(kiln_service *service, const kiln_spec *spec)
+bool kiln__service_is_ready(kiln_service *service, kiln_device *on, const kiln_spec *spec)
 {
-    kiln_device *device;
-    if (spec->target_set)
-        return kiln__runtime_has_device(service->runtime, kiln__target_is_cpu(&spec->target) ? "cpu" : NULL, &device);
-    return kiln__runtime_has_device(service->runtime, NULL, &device) &&
-           (kiln__target_is_cpu(&device->target) || atomic_load(&service->native_known));
+    const char *name = spec->target_set && kiln__target_is_cpu(&spec->target) ? "cpu" : NULL;
+    if (on == NULL && !kiln__runtime_has_device(service->runtime, name, &on))
+        return false;
+    return spec->target_set || kiln__target_is_cpu(&on->target) || atomic_load(&service->natives[on->ordinal].known);
 }
 
 kiln_kernel *kiln__service_loaded(kiln_service *service, const kiln__want *want)
@@ -518,14 +556,15 @@ static kiln_status get_in_flight(kiln_service *service, const kiln__want *want, 
     return status;
 }
 
-kiln_status kiln__service_get(kiln_service *service, const kiln_spec *spec, kiln_kernel **out, kiln_report *report)
+kiln_status kiln__service_get(kiln_service *service, kiln_device *on, const kiln_spec *spec, kiln_kernel **out,
+                              kiln_report *report)
 {
     kiln__want want;
     atomic_fetch_add(&service->gets, 1);
-    *out = kiln__service_hit(service, spec);
+    *out = kiln__service_hit(service, on, spec);
     if (*out != NULL)
         return KILN_OK;
-    kiln_status status = kiln__service_want(service, spec, &want, report);
+    kiln_status status = kiln__service_want(service, on, spec, &want, report);
     if (status == KILN_OK)
         *out = kiln__service_loaded(service, &want);
     if (status == KILN_OK && *out == NULL)

@@ -25,8 +25,10 @@ struct kiln_service {
     kiln__kernel_table requests; /* by the spec as it was asked for: the way of a hit */
     kiln__kernel_table kernels;  /* by device and complete canonical text */
     pthread_mutex_t native_lock;
-    atomic_bool native_known;
-    kiln__target native; /* what to compile for where a spec leaves the target open; constant once known */
+    struct {
+        atomic_bool known;
+        kiln__target target;      /* constant once known */
+    } natives[KILN__DEVICES_MAX]; /* what to compile for on each GPU where a spec leaves the target open */
     atomic_uint_least64_t gets, hits_kernel, hits_memory, hits_disk, loads, ptx_loads;
     atomic_uint_least64_t hits_pack, hits_shared, cancelled, timed_out;
     kiln__hostlock hostlock;
@@ -44,32 +46,39 @@ struct kiln_artifact {
     double compile_ms;
 };
 
-/* The contracts of these are those of the public functions of the same name. */
+/* The contracts of these are those of the public functions of the same name. `on` is the device asked for here and below,
+ * NULL for the default one. */
 kiln_status kiln__service_open(kiln_service **out, const kiln_options *options, kiln_report *report);
 void kiln__service_close(kiln_service *service);
-kiln_status kiln__service_get(kiln_service *service, const kiln_spec *spec, kiln_kernel **out, kiln_report *report);
+kiln_status kiln__service_get(kiln_service *service, kiln_device *on, const kiln_spec *spec, kiln_kernel **out,
+                              kiln_report *report);
 kiln_status kiln__service_build(kiln_service *service, const kiln_spec *spec, kiln_artifact **out, kiln_report *report);
 kiln_status kiln__service_probe(kiln_service *service, const kiln_spec *spec, kiln_source *out, kiln_report *report);
 void kiln__service_stats(const kiln_service *service, kiln_stats *out);
 
+/* KILN_EINVAL unless the device is this service's, or NULL. */
+kiln_status kiln__service_check_device(const kiln_service *service, const kiln_device *on, kiln_report *report);
+
 /* What a get wants, once device and target are known. */
 typedef struct kiln__want {
-    kiln_spec asked; /* as the caller wrote it */
-    kiln_spec spec;  /* every field set */
+    kiln_device *asked_on; /* as the caller named it */
+    kiln_spec asked;       /* as the caller wrote it */
+    kiln_spec spec;        /* every field set */
     kiln_device *device;
     char *key; /* names its kernel and its flight: the device and the canonical spec behind it */
 } kiln__want;
 
 /* The kernel if it was asked for like this before and is loaded, with a new reference, else NULL. Records and counts the
  * hit. */
-kiln_kernel *kiln__service_hit(kiln_service *service, const kiln_spec *spec);
+kiln_kernel *kiln__service_hit(kiln_service *service, kiln_device *on, const kiln_spec *spec);
 
 /* Finds out what is wanted, and records it; may open a driver and a compiler. kiln__want_fini also after a failure. */
-kiln_status kiln__service_want(kiln_service *service, const kiln_spec *spec, kiln__want *out, kiln_report *report);
+kiln_status kiln__service_want(kiln_service *service, kiln_device *on, const kiln_spec *spec, kiln__want *out,
+                               kiln_report *report);
 void kiln__want_fini(kiln__want *want);
 
 /* Whether kiln__service_want would return at once: nothing that it needs has still to be opened. */
-bool kiln__service_is_ready(kiln_service *service, const kiln_spec *spec);
+bool kiln__service_is_ready(kiln_service *service, kiln_device *on, const kiln_spec *spec);
 
 /* The kernel if it is already loaded, with a new reference, else NULL. Counts the hit. */
 kiln_kernel *kiln__service_loaded(kiln_service *service, const kiln__want *want);

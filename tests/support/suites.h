@@ -45,6 +45,7 @@
     X(record)                  \
     X(flight)                  \
     X(async)                   \
+    X(devices)                 \
     X(api)
 
 #define KILN_FAULT_SUITES(X) X(corruption) X(kills) X(io) X(memory) X(planted) X(sandbox)

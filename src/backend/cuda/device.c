@@ -159,6 +159,7 @@ kiln_status kiln__cuda_device_open(kiln__backend *backend, const kiln__driver *d
     if (device == NULL)
         return kiln__fail_memory(report, KILN__STAGE_DEVICE);
     device->device.backend = backend;
+    device->device.ordinal = ordinal;
     device->driver = driver;
     pthread_mutex_init(&device->timing, NULL);
     snprintf(device->device.name, sizeof(device->device.name), "cuda:%d", ordinal);
