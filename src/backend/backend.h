@@ -69,6 +69,8 @@ typedef struct kiln__backend_vtable {
     /* Arguments have been checked (n > 0, alignment, overlap). `entry` is the index into rule->entries. */
     kiln_status (*launch)(kiln__module *module, uint32_t entry, uint64_t n, void *out, const void *const *in,
                           void *stream, kiln_report *report);
+    /* Whether launches in a stream are captured into a graph now, instead of run. KILN_ELAUNCH: there is no such stream. */
+    kiln_status (*capturing)(kiln_device *device, void *stream, bool *out, kiln_report *report);
     /* Registers and local bytes per thread of the first entry, -1 where there is no such thing. */
     void (*resources)(const kiln__module *module, int *registers, int *local_bytes);
 

@@ -303,10 +303,14 @@ static kiln_status use(kiln_device *device, kiln__module *module, void *memory)
     char host[64] = "";
     submission state = { 0 };
     const void *in[] = { memory };
+    bool capturing = true;
     double ms;
     kiln_status status = vtable->copy(device, memory, host, sizeof(host), KILN_COPY_TO_DEVICE, NULL, &report);
     if (status == KILN_OK)
         status = vtable->launch(module, 0, 16, memory, in, NULL, &report);
+    if (status == KILN_OK)
+        status = vtable->capturing(device, NULL, &capturing, &report);
+    ck_assert(status != KILN_OK || !capturing);
     if (status == KILN_OK)
         status = vtable->time(device, submit, &state, 2, &ms, &report);
     if (status == KILN_OK)

@@ -38,32 +38,36 @@ typedef void (*kiln_fake_run)(void *data, const kiln_fake_launch *launch);
 
 /* X(result, name, parameters): exported by the stand-in as kiln_fake_<name>. Functions are named as in
  * backend/cuda/cuda_symbols.h; a name that is not there ends the process. */
-#define KILN_FAKE_CONTROLS(X)                                                                                            \
-    /* Back to what KILN_FAKE_CUDA says: no other failures, no records, no run function. Live objects stay. */           \
-    X(void, reset, (void))                                                                                               \
-    /* Applies fields as in KILN_FAKE_CUDA. Devices must not be open. */                                                 \
-    X(void, configure, (const char *text))                                                                               \
-    /* After `skip` more calls, the next `times` calls of a function do nothing and return `code`. */                    \
-    X(void, fail_call, (const char *function, int code, unsigned skip, unsigned times))                                  \
-    /* The function is missing from the driver, except that cuInit, cuMemAlloc and cuMemFree are still exported. */      \
-    X(void, hide, (const char *function))                                                                                \
-    /* How often a function was called since the reset. */                                                               \
-    X(unsigned, calls, (const char *function))                                                                           \
-    X(void, counts, (kiln_fake_live * out))                                                                              \
-    /* Copies the latest records, oldest first; returns how many launches there were since the reset. */                 \
-    X(size_t, launches, (kiln_fake_launch * out, size_t max))                                                            \
-    X(void, set_run, (kiln_fake_run run, void *data))                                                                    \
-    /* A context of the host's own, and what is current on this thread. */                                               \
-    X(void *, context_new, (int ordinal))                                                                                \
-    X(void, context_free, (void *context))                                                                               \
-    X(void, context_set, (void *context))                                                                                \
-    X(void *, context_current, (void))                                                                                   \
-    X(void *, context_primary, (int ordinal))                                                                            \
-    X(unsigned, context_depth, (void))                                                                                   \
-    X(void *, stream_new, (void *context))                                                                               \
-    X(void, stream_free, (void *stream))                                                                                 \
+#define KILN_FAKE_CONTROLS(X)                                                                                              \
+    /* Back to what KILN_FAKE_CUDA says: no other failures, no records, no run function. Live objects stay. */             \
+    X(void, reset, (void))                                                                                                 \
+    /* Applies fields as in KILN_FAKE_CUDA. Devices must not be open. */                                                   \
+    X(void, configure, (const char *text))                                                                                 \
+    /* After `skip` more calls, the next `times` calls of a function do nothing and return `code`. */                      \
+    X(void, fail_call, (const char *function, int code, unsigned skip, unsigned times))                                    \
+    /* The function is missing from the driver, except that cuInit, cuMemAlloc and cuMemFree are still exported. */        \
+    X(void, hide, (const char *function))                                                                                  \
+    /* How often a function was called since the reset. */                                                                 \
+    X(unsigned, calls, (const char *function))                                                                             \
+    X(void, counts, (kiln_fake_live * out))                                                                                \
+    /* Copies the latest records, oldest first; returns how many launches there were since the reset. */                   \
+    X(size_t, launches, (kiln_fake_launch * out, size_t max))                                                              \
+    X(void, set_run, (kiln_fake_run run, void *data))                                                                      \
+    /* A context of the host's own, and what is current on this thread. */                                                 \
+    X(void *, context_new, (int ordinal))                                                                                  \
+    X(void, context_free, (void *context))                                                                                 \
+    X(void, context_set, (void *context))                                                                                  \
+    X(void *, context_current, (void))                                                                                     \
+    X(void *, context_primary, (int ordinal))                                                                              \
+    X(unsigned, context_depth, (void))                                                                                     \
+    X(void *, stream_new, (void *context))                                                                                 \
+    X(void, stream_free, (void *stream))                                                                                   \
+    /* Captures a stream into a graph, in a mode of CU_STREAM_CAPTURE_MODE_*. The end gives the launches in it, or -1 if \
+     * a call broke the capture. */ \
+    X(void, capture_begin, (void *stream, int mode))                                                                       \
+    X(int, capture_end, (void *stream))                                                                                    \
     /* Writes a cubin with the given entry points, each with the parameters of an elementwise kernel of that many      \
-     * inputs, and returns its length: one that the stand-in takes and a GPU would not. */ \
+     * inputs, and returns its length: one that the stand-in takes and a GPU would not. */   \
     X(size_t, cubin, (void *out, size_t size, int sm, const char *const *names, size_t count, unsigned inputs))
 
 typedef struct kiln_fake {

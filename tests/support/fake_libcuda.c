@@ -169,17 +169,30 @@ static kiln__cu_enum fake_cuCtxSynchronize(void)
 {
     BEGIN;
     CHECK(current() != NULL, INVALID_CONTEXT);
+    CHECK(capturing_in(current()) == NULL, STREAM_CAPTURE_UNSUPPORTED);
     return leave(KILN__CUDA_SUCCESS);
 }
 
 static kiln__cu_enum fake_cuThreadExchangeStreamCaptureMode(kiln__cu_enum *mode)
 {
-    static __thread kiln__cu_enum now;
     BEGIN;
     CHECK(*mode <= KILN__CU_STREAM_CAPTURE_MODE_RELAXED, INVALID_VALUE);
-    kiln__cu_enum before = now;
-    now = *mode;
+    kiln__cu_enum before = capture_mode;
+    capture_mode = *mode;
     *mode = before;
+    return leave(KILN__CUDA_SUCCESS);
+}
+
+static kiln__cu_enum fake_cuStreamIsCapturing(CUstream stream, kiln__cu_enum *capturing)
+{
+    object *context;
+    BEGIN;
+    kiln__cu_enum code = context_of(stream, &context);
+    if (code != KILN__CUDA_SUCCESS)
+        return leave(code);
+    bool is_default = live(stream, STREAM) == NULL;
+    CHECK(!is_default || capturing_in(context) == NULL, STREAM_CAPTURE_IMPLICIT);
+    *capturing = is_default ? KILN__CU_STREAM_CAPTURE_STATUS_NONE : ((object *)stream)->capture;
     return leave(KILN__CUDA_SUCCESS);
 }
 
@@ -442,6 +455,23 @@ static void record(const kiln_fake_launch *launch)
     records[launch_count++ % KILN_FAKE_RECORDS] = *launch;
 }
 
+/* What captures make of a launch: it joins the one of its stream, or breaks those it must not meet. */
+static kiln__cu_enum meet_captures(const object *kernel, const object *context, CUstream stream)
+{
+    object *own = live(stream, STREAM), *other = own == NULL ? capturing_in(context) : NULL;
+    if (other != NULL) {
+        other->capture = KILN__CU_STREAM_CAPTURE_STATUS_INVALIDATED;
+        return KILN__CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+    }
+    if (!kernel->loaded && break_captures())
+        return KILN__CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    if (own != NULL && own->capture == KILN__CU_STREAM_CAPTURE_STATUS_INVALIDATED)
+        return KILN__CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    if (own != NULL && own->capture == KILN__CU_STREAM_CAPTURE_STATUS_ACTIVE)
+        own->captured++;
+    return KILN__CUDA_SUCCESS;
+}
+
 static kiln__cu_enum fake_cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y,
                                          unsigned int grid_z, unsigned int block_x, unsigned int block_y,
                                          unsigned int block_z, unsigned int shared_bytes, CUstream stream,
@@ -455,6 +485,8 @@ static kiln__cu_enum fake_cuLaunchKernel(CUfunction function, unsigned int grid_
         kernel = ((object *)function)->owner;
     CHECK(kernel != NULL, INVALID_HANDLE);
     kiln__cu_enum code = context_of(stream, &context);
+    if (code == KILN__CUDA_SUCCESS)
+        code = meet_captures(kernel, context, stream);
     if (code != KILN__CUDA_SUCCESS)
         return leave(code);
     CHECK(grid_x >= 1 && grid_x <= INT32_MAX && grid_y >= 1 && grid_y <= 65535 && grid_z >= 1 && grid_z <= 65535 &&

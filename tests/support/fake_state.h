@@ -25,6 +25,10 @@ typedef struct object {
     unsigned retained;     /* users of a primary context */
     bool loaded;           /* a kernel: nothing is left to load at launch */
     bool recorded;         /* an event */
+    kiln__cu_enum capture; /* a stream: the status of its capture, and */
+    kiln__cu_enum mode;    /* how it was begun, */
+    pthread_t capturer;    /* by whom, */
+    int captured;          /* and the launches in it */
     kiln__cu_enum refusal; /* a library: what its kernels are refused with */
     struct timespec when;  /* an event */
     fake_facts facts;      /* a kernel */
@@ -68,6 +72,7 @@ static void *run_data;
 
 static __thread object *stack[DEPTH_MAX];
 static __thread unsigned depth;
+static __thread kiln__cu_enum capture_mode;
 
 static symbol *find_symbol(const char *name)
 {
@@ -110,6 +115,53 @@ static bool works_uninitialised(const symbol *called)
            strncmp(called->name, "cuGetError", 10) == 0;
 }
 
+/* What a driver calls potentially unsafe: calls that a capture would not see, and some more, to be strict. */
+static bool is_unsafe(const symbol *called)
+{
+    static const char *const names[] = { "cuDevicePrimaryCtxRetain",
+                                         "cuDevicePrimaryCtxRelease",
+                                         "cuStreamCreate",
+                                         "cuStreamDestroy",
+                                         "cuEventCreate",
+                                         "cuEventDestroy",
+                                         "cuMemAlloc",
+                                         "cuMemFree",
+                                         "cuMemcpyHtoD",
+                                         "cuMemcpyDtoH",
+                                         "cuLibraryLoadData",
+                                         "cuLibraryUnload",
+                                         "cuLibraryGetKernel",
+                                         "cuKernelGetFunction",
+                                         "cuKernelGetAttribute",
+                                         "cuFuncLoad" };
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (strcmp(called->name, names[i]) == 0)
+            return true;
+    return false;
+}
+
+/* Whether this thread may not make unsafe calls because of the capture: see cuThreadExchangeStreamCaptureMode. */
+static bool forbids(const object *stream)
+{
+    if (stream->kind != STREAM || stream->capture == KILN__CU_STREAM_CAPTURE_STATUS_NONE ||
+        stream->mode == KILN__CU_STREAM_CAPTURE_MODE_RELAXED || capture_mode == KILN__CU_STREAM_CAPTURE_MODE_RELAXED)
+        return false;
+    return pthread_equal(stream->capturer, pthread_self()) ||
+           (stream->mode == KILN__CU_STREAM_CAPTURE_MODE_GLOBAL && capture_mode == KILN__CU_STREAM_CAPTURE_MODE_GLOBAL);
+}
+
+/* Breaks the captures that forbid an unsafe call; whether there were any. */
+static bool break_captures(void)
+{
+    bool broken = false;
+    for (object *at = objects; at != NULL; at = at->next)
+        if (forbids(at)) {
+            at->capture = KILN__CU_STREAM_CAPTURE_STATUS_INVALIDATED;
+            broken = true;
+        }
+    return broken;
+}
+
 /* Every function begins with BEGIN, which takes the lock, and returns through leave, which lets it go. */
 static kiln__cu_enum enter(const char *function)
 {
@@ -119,6 +171,8 @@ static kiln__cu_enum enter(const char *function)
     kiln__cu_enum code = planned_failure(called);
     if (code == KILN__CUDA_SUCCESS && !initialised && !works_uninitialised(called))
         code = KILN__CUDA_ERROR_NOT_INITIALIZED;
+    if (code == KILN__CUDA_SUCCESS && is_unsafe(called) && break_captures())
+        code = KILN__CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     return code;
 }
 
@@ -184,6 +238,15 @@ static kiln__cu_enum context_of(const void *stream, object **out)
     if (found != NULL)
         *out = live(found->owner, CONTEXT);
     return *out != NULL ? KILN__CUDA_SUCCESS : KILN__CUDA_ERROR_INVALID_HANDLE;
+}
+
+/* A stream of the context that is being captured, or NULL. All streams here wait for the default stream. */
+static object *capturing_in(const object *context)
+{
+    for (object *at = objects; at != NULL; at = at->next)
+        if (at->kind == STREAM && at->owner == context && at->capture != KILN__CU_STREAM_CAPTURE_STATUS_NONE)
+            return at;
+    return NULL;
 }
 
 static bool is_device(int ordinal)
@@ -394,6 +457,27 @@ void kiln_fake_stream_free(void *stream)
     pthread_mutex_lock(&lock);
     drop(stream);
     pthread_mutex_unlock(&lock);
+}
+
+void kiln_fake_capture_begin(void *stream, int mode)
+{
+    pthread_mutex_lock(&lock);
+    object *begun = stream;
+    begun->capture = KILN__CU_STREAM_CAPTURE_STATUS_ACTIVE;
+    begun->mode = (kiln__cu_enum)mode;
+    begun->capturer = pthread_self();
+    begun->captured = 0;
+    pthread_mutex_unlock(&lock);
+}
+
+int kiln_fake_capture_end(void *stream)
+{
+    pthread_mutex_lock(&lock);
+    object *ended = stream;
+    int captured = ended->capture == KILN__CU_STREAM_CAPTURE_STATUS_ACTIVE ? ended->captured : -1;
+    ended->capture = KILN__CU_STREAM_CAPTURE_STATUS_NONE;
+    pthread_mutex_unlock(&lock);
+    return captured;
 }
 
 size_t kiln_fake_cubin(void *out, size_t size, int sm, const char *const *names, size_t count, unsigned inputs)

@@ -217,6 +217,15 @@ static kiln_status launch(kiln__module *module, uint32_t entry, uint64_t n, void
     return KILN_OK;
 }
 
+static kiln_status capturing(kiln_device *device, void *stream, bool *out, kiln_report *report)
+{
+    (void)device;
+    (void)stream;
+    (void)report;
+    *out = false;
+    return KILN_OK;
+}
+
 static void resources(const kiln__module *module, int *registers, int *local_bytes)
 {
     (void)module;
@@ -300,6 +309,7 @@ kiln__backend *kiln__cpu_open(const kiln__log *log)
                                                  .load = load,
                                                  .unload = unload,
                                                  .launch = launch,
+                                                 .capturing = capturing,
                                                  .resources = resources,
                                                  .alloc = allocate,
                                                  .free = release,

@@ -68,7 +68,8 @@ typedef unsigned int kiln__cu_enum; /* CUresult and every other enum of the driv
        unsigned int block_y, unsigned int block_z, unsigned int shared_bytes, CUstream stream, void **parameters,     \
        void **extra))                                                                                                 \
     X(OPTIONAL, cuFuncLoad, , 12040, kiln__cu_enum, (CUfunction function))                                            \
-    X(OPTIONAL, cuThreadExchangeStreamCaptureMode, , 10010, kiln__cu_enum, (kiln__cu_enum * mode))
+    X(OPTIONAL, cuThreadExchangeStreamCaptureMode, , 10010, kiln__cu_enum, (kiln__cu_enum * mode))                    \
+    X(OPTIONAL, cuStreamIsCapturing, , 10000, kiln__cu_enum, (CUstream stream, kiln__cu_enum * capturing))
 
 /* The function that finds the others; exported under this name only. */
 #define KILN__CUDA_GET_PROC_ADDRESS "cuGetProcAddress_v2"
@@ -107,6 +108,9 @@ typedef kiln__cu_enum (*kiln__cu_get_proc_address)(const char *name, void **out,
     X(CUDA_ERROR_SYSTEM_NOT_READY, 802)                 \
     X(CUDA_ERROR_SYSTEM_DRIVER_MISMATCH, 803)           \
     X(CUDA_ERROR_MPS_CLIENT_TERMINATED, 810)            \
+    X(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, 900)       \
+    X(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, 901)       \
+    X(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, 906)          \
     X(CUDA_ERROR_EXTERNAL_DEVICE, 911)                  \
     X(CUDA_ERROR_UNKNOWN, 999)                          \
     X(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 16)     \
@@ -117,7 +121,12 @@ typedef kiln__cu_enum (*kiln__cu_get_proc_address)(const char *name, void **out,
     X(CU_FUNC_ATTRIBUTE_NUM_REGS, 4)                    \
     X(CU_STREAM_NON_BLOCKING, 1)                        \
     X(CU_EVENT_DEFAULT, 0)                              \
+    X(CU_STREAM_CAPTURE_MODE_GLOBAL, 0)                 \
+    X(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, 1)           \
     X(CU_STREAM_CAPTURE_MODE_RELAXED, 2)                \
+    X(CU_STREAM_CAPTURE_STATUS_NONE, 0)                 \
+    X(CU_STREAM_CAPTURE_STATUS_ACTIVE, 1)               \
+    X(CU_STREAM_CAPTURE_STATUS_INVALIDATED, 2)          \
     X(CU_JIT_ERROR_LOG_BUFFER, 5)                       \
     X(CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, 6)            \
     X(CU_GET_PROC_ADDRESS_LEGACY_STREAM, 1)             \

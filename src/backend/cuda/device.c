@@ -9,17 +9,21 @@ static kiln__cuda_call device_call(const kiln__cuda_device *device, kiln_report 
     return (kiln__cuda_call){ device->driver, KILN_EDEVICE, KILN__STAGE_DEVICE, device->device.name, report };
 }
 
-kiln_status kiln__cuda_enter(kiln__cuda_scope *out, const kiln__cuda_device *device, const kiln__cuda_call *call)
+void kiln__cuda_relax(kiln__cuda_scope *out, const kiln__driver *driver)
 {
-    const kiln__driver *driver = device->driver;
     *out = (kiln__cuda_scope){ .driver = driver, .capture_mode = KILN__CU_STREAM_CAPTURE_MODE_RELAXED };
-    kiln_status status = KILN__CUDA(call, cuCtxPushCurrent, (device->primary));
-    if (status != KILN_OK)
-        return status;
-    out->pushed = true;
     out->relaxed = driver->cuThreadExchangeStreamCaptureMode != NULL &&
                    driver->cuThreadExchangeStreamCaptureMode(&out->capture_mode) == KILN__CUDA_SUCCESS;
-    return KILN_OK;
+}
+
+kiln_status kiln__cuda_enter(kiln__cuda_scope *out, const kiln__cuda_device *device, const kiln__cuda_call *call)
+{
+    kiln__cuda_relax(out, device->driver);
+    kiln_status status = KILN__CUDA(call, cuCtxPushCurrent, (device->primary));
+    out->pushed = status == KILN_OK;
+    if (status != KILN_OK)
+        kiln__cuda_leave(out);
+    return status;
 }
 
 kiln_status kiln__cuda_enter_current(kiln__cuda_scope *out, const kiln__cuda_device *device,
@@ -135,6 +139,8 @@ static kiln_status make_stream(kiln__cuda_device *device, const kiln__cuda_call 
 static kiln_status set_up(kiln__cuda_device *device, int ordinal, kiln_report *report)
 {
     kiln__cuda_call call = device_call(device, report);
+    kiln__cuda_scope scope;
+    kiln__cuda_relax(&scope, device->driver);
     kiln_status status = KILN__CUDA(&call, cuDeviceGet, (&device->handle, ordinal));
     if (status == KILN_OK)
         status = read_facts(device, &call);
@@ -142,6 +148,7 @@ static kiln_status set_up(kiln__cuda_device *device, int ordinal, kiln_report *r
         status = KILN__CUDA(&call, cuDevicePrimaryCtxRetain, (&device->primary, device->handle));
     if (status == KILN_OK)
         status = make_stream(device, &call);
+    kiln__cuda_leave(&scope);
     return status;
 }
 
@@ -176,8 +183,10 @@ kiln_status kiln__cuda_device_open(kiln__backend *backend, const kiln__driver *d
 void kiln__cuda_device_close(kiln_device *base)
 {
     kiln__cuda_device *device = (kiln__cuda_device *)base;
+    kiln__cuda_scope scope;
     if (device == NULL)
         return;
+    kiln__cuda_relax(&scope, device->driver);
     if (device->stop != NULL)
         device->driver->cuEventDestroy(device->stop);
     if (device->start != NULL)
@@ -186,6 +195,7 @@ void kiln__cuda_device_close(kiln_device *base)
         device->driver->cuStreamDestroy(device->stream);
     if (device->primary != NULL)
         device->driver->cuDevicePrimaryCtxRelease(device->handle);
+    kiln__cuda_leave(&scope);
     pthread_mutex_destroy(&device->timing);
     kiln__free(device);
 }

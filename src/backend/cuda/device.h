@@ -19,15 +19,19 @@ typedef struct kiln__cuda_device {
     uint32_t multiprocessors;
 } kiln__cuda_device;
 
-/* What kiln__cuda_enter changed, to be put back by kiln__cuda_leave. Lives on the stack. */
+/* What the functions below changed, to be put back by kiln__cuda_leave. Lives on the stack. */
 typedef struct kiln__cuda_scope {
     const kiln__driver *driver;
     bool pushed, relaxed;
     kiln__cu_enum capture_mode;
 } kiln__cuda_scope;
 
-/* Makes the device's primary context current for work of Kiln's own (loading, allocating, timing), and keeps a stream
- * capture that the host has under way on this thread from failing it. On failure there is nothing to leave. */
+/* Lets this thread make calls that the driver refuses while a graph is captured, and that would break the capture: those
+ * that Kiln makes on its own account touch no capturing stream. Without effect on a driver that cannot do it. */
+void kiln__cuda_relax(kiln__cuda_scope *out, const kiln__driver *driver);
+
+/* Makes the device's primary context current for work of Kiln's own (loading, allocating, timing), and relaxes as above.
+ * On failure there is nothing to leave. */
 kiln_status kiln__cuda_enter(kiln__cuda_scope *out, const kiln__cuda_device *device, const kiln__cuda_call *call);
 
 /* The same for work the host queues: leaves a context that is current as it is and makes the primary one current only

@@ -155,6 +155,10 @@ static const char *remedy(kiln__cu_enum code)
         return ": free device memory or use less of it";
     case KILN__CUDA_ERROR_UNSUPPORTED_PTX_VERSION:
         return ": update the NVIDIA driver, or use an older NVRTC";
+    case KILN__CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED:
+        return ": a graph is being captured; do this before or after";
+    case KILN__CUDA_ERROR_STREAM_CAPTURE_IMPLICIT:
+        return ": another stream is being captured, and the default stream waits for it; name a stream";
     case KILN__CUDA_ERROR_UNKNOWN:
         return ": see whether nvidia-smi works and /dev/nvidia* can be opened by this user";
     default:

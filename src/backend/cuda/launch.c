@@ -208,8 +208,12 @@ void kiln__cuda_unload(kiln__module *module)
 {
     if (module == NULL)
         return;
-    if (module->library != NULL)
+    if (module->library != NULL) {
+        kiln__cuda_scope scope;
+        kiln__cuda_relax(&scope, module->device->driver);
         module->device->driver->cuLibraryUnload(module->library);
+        kiln__cuda_leave(&scope);
+    }
     kiln__free(module);
 }
 
@@ -284,4 +288,25 @@ kiln_status kiln__cuda_launch(kiln__module *module, uint32_t entry, uint64_t n, 
     status = launch_in(module, entry, n, out, in, stream, &call);
     kiln__cuda_leave(&scope);
     return status;
+}
+
+/* A driver that cannot tell is older than captures. The default stream has no answer while a stream that waits for it is
+ * capturing; work in it would break that capture. */
+kiln_status kiln__cuda_capturing(kiln_device *base, void *stream, bool *out, kiln_report *report)
+{
+    const kiln__cuda_device *device = (const kiln__cuda_device *)base;
+    kiln__cuda_call call = { device->driver, KILN_ELAUNCH, KILN__STAGE_LAUNCH, device->device.name, report };
+    kiln__cu_enum state = KILN__CU_STREAM_CAPTURE_STATUS_NONE;
+    kiln__cuda_scope scope;
+    *out = false;
+    if (device->driver->cuStreamIsCapturing == NULL)
+        return KILN_OK;
+    kiln_status status = kiln__cuda_enter_current(&scope, device, &call);
+    if (status != KILN_OK)
+        return status;
+    kiln__cu_enum code = device->driver->cuStreamIsCapturing(stream, &state);
+    kiln__cuda_leave(&scope);
+    *out = code == KILN__CUDA_ERROR_STREAM_CAPTURE_IMPLICIT ||
+           (code == KILN__CUDA_SUCCESS && state != KILN__CU_STREAM_CAPTURE_STATUS_NONE);
+    return *out ? KILN_OK : kiln__cuda_result(&call, "cuStreamIsCapturing", code);
 }
