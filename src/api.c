@@ -230,6 +230,20 @@ kiln_status kiln_launch(kiln_kernel *kernel, uint64_t n, void *out, const void *
     return kiln__kernel_launch(kernel, n, out, in, stream, report);
 }
 
+kiln_status kiln_call(kiln_service *service, kiln_site *site, const char *spec, uint64_t n, void *out,
+                      const void *const *in, void *stream, kiln_report *report)
+{
+    if (service == NULL || site == NULL || spec == NULL)
+        return refuse(report, KILN__STAGE_LAUNCH, "service, site and spec must not be NULL");
+    const kiln_kernel *kernel = kiln__sites_find(&service->sites, site, spec);
+    if (kernel == NULL) {
+        kiln_status status = kiln__service_call(service, site, spec, n > 0, stream, &kernel, report);
+        if (status != KILN_OK)
+            return status;
+    }
+    return kiln__kernel_launch(kernel, n, out, in, stream, report);
+}
+
 kiln_status kiln_queue_open(kiln_queue **out, kiln_service *service, kiln_report *report)
 {
     if (out == NULL)

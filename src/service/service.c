@@ -143,6 +143,7 @@ static void init(kiln_service *service)
 {
     kiln__kernel_table_init(&service->requests);
     kiln__kernel_table_init(&service->kernels);
+    kiln__sites_init(&service->sites);
     pthread_mutex_init(&service->native_lock, NULL);
     kiln__workpool_init(&service->pool, kiln__cpu_count());
     kiln__flights_init(&service->flights, &service->pool);
@@ -198,6 +199,7 @@ void kiln__service_close(kiln_service *service)
     kiln__flights_fini(&service->flights);
     kiln__hostlock_fini(&service->hostlock);
     pthread_mutex_destroy(&service->queues_lock);
+    kiln__sites_fini(&service->sites);
     kiln__kernel_table_fini(&service->requests);
     kiln__kernel_table_fini(&service->kernels);
     pthread_mutex_destroy(&service->native_lock);
@@ -556,8 +558,23 @@ static kiln_status get_in_flight(kiln_service *service, const kiln__want *want, 
     return status;
 }
 
-kiln_status kiln__service_get(kiln_service *service, kiln_device *on, const kiln_spec *spec, kiln_kernel **out,
-                              kiln_report *report)
+/* Launches that a kernel must be loaded for do not belong into a graph: see kiln_call. */
+static kiln_status refuse_in_capture(const kiln__want *want, void *stream, kiln_report *report)
+{
+    bool capturing;
+    kiln_status status = want->device->backend->vtable->capturing(want->device, stream, &capturing, report);
+    if (status != KILN_OK || !capturing)
+        return status;
+    return kiln__fail(
+        report, KILN_ECAPTURE, KILN__STAGE_LAUNCH, 0,
+        "a graph is being captured and this kernel is not loaded: load it before the capture, by kiln_get "
+        "or by kiln_call with n = 0: %s",
+        want->key);
+}
+
+/* `capture` is NULL, or points to the stream that must not be captured while a kernel is loaded. */
+static kiln_status get(kiln_service *service, kiln_device *on, const kiln_spec *spec, void *const *capture,
+                       kiln_kernel **out, kiln_report *report)
 {
     kiln__want want;
     atomic_fetch_add(&service->gets, 1);
@@ -567,10 +584,39 @@ kiln_status kiln__service_get(kiln_service *service, kiln_device *on, const kiln
     kiln_status status = kiln__service_want(service, on, spec, &want, report);
     if (status == KILN_OK)
         *out = kiln__service_loaded(service, &want);
+    if (status == KILN_OK && *out == NULL && capture != NULL)
+        status = refuse_in_capture(&want, *capture, report);
     if (status == KILN_OK && *out == NULL)
         status = get_in_flight(service, &want, out, report);
     kiln__want_fini(&want);
     return status;
+}
+
+kiln_status kiln__service_get(kiln_service *service, kiln_device *on, const kiln_spec *spec, kiln_kernel **out,
+                              kiln_report *report)
+{
+    return get(service, on, spec, NULL, out, report);
+}
+
+kiln_status kiln__service_call(kiln_service *service, kiln_site *site, const char *text, bool refuse, void *stream,
+                               const kiln_kernel **out, kiln_report *report)
+{
+    kiln_kernel *kernel = NULL;
+    *out = kiln__sites_look_up(&service->sites, site, text);
+    if (*out != NULL)
+        return KILN_OK;
+    kiln_spec *spec = kiln__alloc(sizeof(*spec));
+    if (spec == NULL)
+        return kiln__fail_memory(report, KILN__STAGE_SPEC);
+    kiln_status status = kiln__spec_parse(spec, &service->catalog, text, report);
+    if (status == KILN_OK)
+        status = get(service, NULL, spec, refuse ? &stream : NULL, &kernel, report);
+    kiln__free(spec);
+    if (status != KILN_OK)
+        return status;
+    *out = kiln__sites_bind(&service->sites, site, text, kernel);
+    kiln__kernel_release(kernel);
+    return *out != NULL ? KILN_OK : kiln__fail_memory(report, KILN__STAGE_LAUNCH);
 }
 
 kiln_status kiln__service_build(kiln_service *service, const kiln_spec *spec, kiln_artifact **out, kiln_report *report)

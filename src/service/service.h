@@ -7,6 +7,7 @@
 #include "service/flight.h"
 #include "service/kernel.h"
 #include "service/record.h"
+#include "service/site.h"
 #include "store/disk.h"
 
 struct kiln_service {
@@ -24,6 +25,7 @@ struct kiln_service {
     kiln__runtime *runtime;
     kiln__kernel_table requests; /* by the spec as it was asked for: the way of a hit */
     kiln__kernel_table kernels;  /* by device and complete canonical text */
+    kiln__sites sites;           /* by text, for kiln_call */
     pthread_mutex_t native_lock;
     struct {
         atomic_bool known;
@@ -55,6 +57,11 @@ kiln_status kiln__service_get(kiln_service *service, kiln_device *on, const kiln
 kiln_status kiln__service_build(kiln_service *service, const kiln_spec *spec, kiln_artifact **out, kiln_report *report);
 kiln_status kiln__service_probe(kiln_service *service, const kiln_spec *spec, kiln_source *out, kiln_report *report);
 void kiln__service_stats(const kiln_service *service, kiln_stats *out);
+
+/* The kernel that kiln_call launches, where its site does not know it. No reference; valid until the service closes. With
+ * `refuse` a kernel that is not loaded is refused while the stream is captured. */
+kiln_status kiln__service_call(kiln_service *service, kiln_site *site, const char *text, bool refuse, void *stream,
+                               const kiln_kernel **out, kiln_report *report);
 
 /* KILN_EINVAL unless the device is this service's, or NULL. */
 kiln_status kiln__service_check_device(const kiln_service *service, const kiln_device *on, kiln_report *report);

@@ -60,6 +60,16 @@ int main()
             return 1;
         }
     }
+    // All of it in one expression, at a call site of its own.
+    for (int i = 0; i < 3; i++) {
+        const char *text = "op=add(x,y) dtype=f64 target=cpu";
+        status = KILN_CALL(service.get(), text, z.size(), z.data(), inputs, nullptr, &report);
+        inputs[0] = z.data();
+        if (status != KILN_OK)
+            return fail(status, report);
+    }
+    if (z[0] != 1.5 + 3 * 2.25 || z.back() != z[0])
+        return fail(KILN_EINVAL, report);
     kiln_report_clear(&report);
     std::printf("kiln %s from C++: %zu values are right\n", kiln_version(), z.size());
     return 0;

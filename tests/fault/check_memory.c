@@ -104,6 +104,17 @@ static void get_on_gpu(run *self)
     kiln_spec_free(spec);
 }
 
+static void call_on_gpu(run *self)
+{
+    kiln_site site = KILN_SITE_INIT;
+    const void *in[] = { (void *)0x10000 };
+    for (int i = 0; i < 2; i++) {
+        kiln_status status =
+            kiln_call(self->service, &site, GPU_SPEC, ELEMENTS, (void *)0x20000, in, NULL, &self->report);
+        is_right(self, status, "kiln_call");
+    }
+}
+
 static void build_for_gpu(run *self)
 {
     kiln_spec *spec = NULL;
@@ -304,11 +315,13 @@ START_TEST(test_memory__get_on_the_gpu)
 {
     static const scenario cold = { "open, get and launch on the stand-in GPU, cold", get_on_gpu, true };
     static const scenario warm = { "open, get and launch on the stand-in GPU, warm", get_on_gpu, false };
+    static const scenario call = { "open and kiln_call on the stand-in GPU, warm", call_on_gpu, false };
     const kiln_fake *driver = kiln_fake_open();
     kiln_options options = stand_in_gpu_options();
     kiln_fake_live live;
     fail_everything(&cold, &options, 1);
     fail_everything(&warm, &options, 1);
+    fail_everything(&call, &options, 1);
     driver->counts(&live);
     ck_assert_msg(live.contexts + live.streams + live.events + live.libraries + live.allocations + live.bytes == 0,
                   "left %zu contexts, %zu streams, %zu events, %zu libraries, %zu allocations", live.contexts,

@@ -2,7 +2,10 @@
 #include "backend/cuda/cubin.h"
 #include "base/alloc.h"
 #include "support/gpu.h"
+#include "support/harness.h"
 #include "support/suites.h"
+#include "support/temp.h"
+#include <pthread.h>
 #include <stdlib.h>
 
 #define GRID_MAX ((uint64_t)INT32_MAX)
@@ -279,6 +282,117 @@ START_TEST(test_launch__allocates_nothing)
 }
 END_TEST
 
+/* ---- What launches do besides. The linker sends these calls of the program here first (--wrap), Kiln's among them and the
+ * stand-in driver's not. */
+
+static _Thread_local unsigned heap_calls, locks;
+
+#define WRAPPED(result, name, parameters) \
+    result __real_##name parameters;      \
+    result __wrap_##name parameters;      \
+    result __wrap_##name parameters
+WRAPPED(void *, malloc, (size_t size))
+{
+    heap_calls++;
+    return __real_malloc(size);
+}
+WRAPPED(void *, calloc, (size_t count, size_t size))
+{
+    heap_calls++;
+    return __real_calloc(count, size);
+}
+WRAPPED(void *, realloc, (void *memory, size_t size))
+{
+    heap_calls++;
+    return __real_realloc(memory, size);
+}
+WRAPPED(void, free, (void *memory))
+{
+    heap_calls++;
+    __real_free(memory);
+}
+WRAPPED(int, pthread_mutex_lock, (pthread_mutex_t * mutex))
+{
+    locks++;
+    return __real_pthread_mutex_lock(mutex);
+}
+WRAPPED(int, pthread_once, (pthread_once_t * once, void (*run)(void)))
+{
+    locks++;
+    return __real_pthread_once(once, run);
+}
+
+typedef struct caller {
+    kiln_service *service;
+    kiln_kernel *kernel;
+    kiln_site site;
+    void *stream;
+} caller;
+
+static kiln_status launch_kernel(caller *self)
+{
+    const void *in[] = { (void *)0x10000 };
+    return kiln_launch(self->kernel, 1000, (void *)0x20000, in, self->stream, &report);
+}
+
+static kiln_status call_site(caller *self)
+{
+    const void *in[] = { (void *)0x10000 };
+    return kiln_call(self->service, &self->site, "op=relu6 dtype=f32", 1000, (void *)0x20000, in, self->stream,
+                     &report);
+}
+
+static kiln_status get_kernel(caller *self)
+{
+    kiln_spec *spec = kiln_test_spec(self->service, "op=relu6 dtype=f32");
+    kiln_kernel *kernel;
+    kiln_status status = kiln_get(&kernel, self->service, spec, &report);
+    kiln_release(kernel);
+    kiln_spec_free(spec);
+    return status;
+}
+
+typedef struct counts {
+    unsigned heap_calls, locks;
+} counts;
+
+/* Copied out, for Check has heap and locks of its own. */
+static counts count(kiln_status (*run)(caller *self), caller *self)
+{
+    check_ok(run(self));
+    kiln_status status = KILN_OK;
+    heap_calls = locks = 0;
+    for (int i = 0; i < 10000 && status == KILN_OK; i++)
+        status = run(self);
+    counts counted = { heap_calls, locks };
+    check_ok(status);
+    return counted;
+}
+
+START_TEST(test_launch__ten_thousand_take_no_lock_and_allocate_nothing)
+{
+    kiln_options options = kiln_test_gpu_options();
+    kiln_status (*const runs[])(caller *) = { launch_kernel, call_site };
+    void *own = fake->context_new(0);
+    caller self = { .service = kiln_test_open(&options) };
+    void *const streams[] = { NULL, fake->stream_new(own) };
+    self.kernel = kiln_test_get(self.service, "op=relu6 dtype=f32");
+    for (int i = 0; i < 4; i++) {
+        self.stream = streams[i / 2];
+        counts none = count(runs[i % 2], &self);
+        ck_assert_uint_eq(none.heap_calls, 0);
+        ck_assert_uint_eq(none.locks, 0);
+    }
+    counts some = count(get_kernel, &self); /* what does both is counted */
+    ck_assert_uint_ge(some.heap_calls, 20000);
+    ck_assert_uint_ge(some.locks, 10000);
+    kiln_release(self.kernel);
+    kiln_close(self.service);
+    fake->stream_free(streams[1]);
+    fake->context_free(own);
+}
+END_TEST
+
 Suite *kiln_test_launch_suite(void)
 {
     Suite *suite = suite_create("launch");
@@ -296,5 +410,10 @@ Suite *kiln_test_launch_suite(void)
     tcase_add_test(tcase, test_launch__failures_by_code);
     tcase_add_test(tcase, test_launch__allocates_nothing);
     suite_add_tcase(suite, tcase);
+    TCase *counted = tcase_create("counted");
+    kiln_test_temp_use(counted);
+    tcase_add_checked_fixture(counted, set_up, tear_down);
+    tcase_add_test(counted, test_launch__ten_thousand_take_no_lock_and_allocate_nothing);
+    suite_add_tcase(suite, counted);
     return suite;
 }

@@ -46,6 +46,7 @@
     X(flight)                  \
     X(async)                   \
     X(devices)                 \
+    X(call)                    \
     X(api)
 
 #define KILN_FAULT_SUITES(X) X(corruption) X(kills) X(io) X(memory) X(planted) X(sandbox)
