@@ -32,6 +32,8 @@ size=4096x393216
 step doctor "$kiln" doctor
 step ops "$build/tests/device_ops"
 step images "$build/tests/device_images"
+step graphs "$build/tests/device_graphs"
+step launch "$build/tests/bench_launch_cost" --libcuda libcuda.so.1 --calls 200
 step bench "$kiln" bench "op=hardsigmoid,hardtanh,add(x,y) dtype=f32" --size $size
 if python3 -c 'import torch' 2>/dev/null; then
     step torch python3 "$here/torch_peer.py" "$build/src/libkiln.so.0" --size $size --out "$out/torch.json"

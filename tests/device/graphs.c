@@ -1,0 +1,177 @@
+/* Graphs and several GPUs on a real driver: launches are captured and replayed, a call that would have to load is refused,
+ * gets on this thread and on another break no capture in any mode, and each GPU runs its own kernel. Every result is
+ * checked. Needs a GPU and a compiler. Exits 1 if anything is not as kiln.h says. */
+#include <dlfcn.h>
+#include <kiln/kiln.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LOADED "op=hardtanh dtype=f32"
+
+enum { COUNT = 1000003, BYTES = COUNT * sizeof(float), MODES = 3 };
+
+static const char *const mode_names[MODES] = { "global", "thread-local", "relaxed" };
+static kiln_report report = KILN_REPORT_INIT;
+static kiln_service *service;
+static float x[COUNT], y[COUNT];
+
+/* X(name in libcuda, name here, parameters) */
+#define DRIVER(X)                                                                           \
+    X(cuDevicePrimaryCtxRetain, retain, (void **context, int device))                       \
+    X(cuCtxSetCurrent, set_current, (void *context))                                        \
+    X(cuStreamCreate, stream_create, (void **stream, unsigned flags))                       \
+    X(cuStreamSynchronize, stream_synchronize, (void *stream))                              \
+    X(cuStreamBeginCapture_v2, begin_capture, (void *stream, int mode))                     \
+    X(cuStreamEndCapture, end_capture, (void *stream, void **graph))                        \
+    X(cuGraphInstantiateWithFlags, instantiate, (void **exec, void *graph, uint64_t flags)) \
+    X(cuGraphLaunch, graph_launch, (void *exec, void *stream))
+
+static struct {
+#define MEMBER(symbol, name, parameters) int(*name) parameters;
+    DRIVER(MEMBER)
+} driver;
+
+static void check(int good, const char *what, const char *why)
+{
+    if (good)
+        return;
+    fprintf(stderr, "FAILED %s: %s\n", what, why);
+    exit(1);
+}
+
+static void must(kiln_status status, const char *what)
+{
+    check(status == KILN_OK, what, report.message);
+}
+
+static void expect(const char *call, int code)
+{
+    char text[32];
+    snprintf(text, sizeof(text), "CUresult %d", code);
+    check(code == 0, call, text);
+}
+
+static void open_driver(void)
+{
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL), *found;
+    check(library != NULL, "libcuda.so.1", "cannot be opened");
+#define FIND(symbol, name, parameters)             \
+    found = dlsym(library, #symbol);               \
+    check(found != NULL, #symbol, "not exported"); \
+    memcpy(&driver.name, &found, sizeof(found));
+    DRIVER(FIND)
+}
+
+static void check_values(kiln_device *device, const void *memory, const char *what)
+{
+    memset(y, 0xff, sizeof(y));
+    must(kiln_copy(device, y, memory, BYTES, KILN_COPY_FROM_DEVICE, NULL, &report), "kiln_copy");
+    for (int i = 0; i < COUNT; i++)
+        check(y[i] == (x[i] < -1 ? -1 : x[i] > 1 ? 1 : x[i]), what, "a value is wrong");
+}
+
+static void get(const char *text)
+{
+    kiln_report own = KILN_REPORT_INIT;
+    kiln_spec *spec;
+    kiln_kernel *kernel;
+    check(kiln_spec_parse(&spec, service, text, &own) == KILN_OK, text, own.message);
+    check(kiln_get(&kernel, service, spec, &own) == KILN_OK, text, own.message);
+    kiln_release(kernel);
+    kiln_spec_free(spec);
+}
+
+static void *get_on_thread(void *text)
+{
+    get(text);
+    return NULL;
+}
+
+static void capture_one(kiln_device *device, void *stream, int mode, void *memory_x, void *memory_y)
+{
+    static kiln_site site = KILN_SITE_INIT;
+    const void *in[] = { memory_x };
+    char fresh[2][64];
+    void *graph = NULL, *exec = NULL;
+    pthread_t thread;
+    for (int i = 0; i < 2; i++)
+        snprintf(fresh[i], sizeof(fresh[i]), "op=relu6 dtype=f32 block=%d", 32 * (2 * mode + i + 1));
+    expect("cuStreamBeginCapture", driver.begin_capture(stream, mode));
+    must(kiln_call(service, &site, LOADED, COUNT, memory_y, in, stream, &report), "kiln_call in a capture");
+    kiln_status status = kiln_call(service, &site, fresh[0], COUNT, memory_y, in, stream, &report);
+    check(status == KILN_ECAPTURE, "kiln_call of what is not loaded", kiln_status_name(status));
+    status = kiln_call(service, &site, fresh[0], COUNT, memory_y, in, NULL, &report);
+    check(status == KILN_ECAPTURE, "kiln_call in the default stream", kiln_status_name(status));
+    get(fresh[0]);
+    check(pthread_create(&thread, NULL, get_on_thread, fresh[1]) == 0, "pthread_create", "failed");
+    pthread_join(thread, NULL);
+    expect("cuStreamEndCapture", driver.end_capture(stream, &graph));
+    expect("cuGraphInstantiate", driver.instantiate(&exec, graph, 0));
+    must(kiln_copy(device, memory_y, memory_x, BYTES, KILN_COPY_ON_DEVICE, stream, &report), "kiln_copy");
+    expect("cuGraphLaunch", driver.graph_launch(exec, stream));
+    expect("cuStreamSynchronize", driver.stream_synchronize(stream));
+    check_values(device, memory_y, "the graph");
+    printf("capture in %s mode: captured, refused, got on two threads, replayed\n", mode_names[mode]);
+}
+
+static void check_graphs(void)
+{
+    kiln_device *device;
+    kiln_site site = KILN_SITE_INIT;
+    void *context, *stream, *memory_x, *memory_y;
+    must(kiln_device_open(&device, service, NULL, &report), "kiln_device_open");
+    must(kiln_alloc(&memory_x, device, BYTES, &report), "kiln_alloc");
+    must(kiln_alloc(&memory_y, device, BYTES, &report), "kiln_alloc");
+    must(kiln_copy(device, memory_x, x, BYTES, KILN_COPY_TO_DEVICE, NULL, &report), "kiln_copy");
+    expect("cuDevicePrimaryCtxRetain", driver.retain(&context, 0));
+    expect("cuCtxSetCurrent", driver.set_current(context));
+    expect("cuStreamCreate", driver.stream_create(&stream, 0));
+    must(kiln_call(service, &site, LOADED, 0, NULL, NULL, NULL, &report), "kiln_call with n = 0");
+    for (int mode = 0; mode < MODES; mode++)
+        capture_one(device, stream, mode, memory_x, memory_y);
+    expect("cuCtxSetCurrent", driver.set_current(NULL));
+}
+
+static void check_devices(void)
+{
+    int count;
+    kiln_spec *spec;
+    must(kiln_device_count(&count, service, &report), "kiln_device_count");
+    must(kiln_spec_parse(&spec, service, LOADED, &report), "kiln_spec_parse");
+    for (int i = 0; i < count; i++) {
+        char name[16];
+        kiln_device *device;
+        kiln_kernel *kernel;
+        void *memory;
+        snprintf(name, sizeof(name), "cuda:%d", i);
+        must(kiln_device_open(&device, service, name, &report), name);
+        must(kiln_get_on(&kernel, service, device, spec, &report), name);
+        must(kiln_alloc(&memory, device, BYTES, &report), name);
+        must(kiln_copy(device, memory, x, BYTES, KILN_COPY_TO_DEVICE, NULL, &report), name);
+        const void *in[] = { memory };
+        must(kiln_launch(kernel, COUNT, memory, in, NULL, &report), name);
+        must(kiln_sync(device, &report), name);
+        check_values(device, memory, name);
+        kiln_free(device, memory);
+        kiln_release(kernel);
+        printf("%s: right\n", name);
+    }
+    kiln_spec_free(spec);
+}
+
+int main(void)
+{
+    kiln_options options = KILN_OPTIONS_INIT;
+    options.device = "cuda:0";
+    for (int i = 0; i < COUNT; i++)
+        x[i] = (float)(i % 4001 - 2000) / 1000.0f;
+    must(kiln_open(&service, &options, &report), "kiln_open");
+    open_driver();
+    check_graphs();
+    check_devices();
+    kiln_report_clear(&report);
+    kiln_close(service);
+    return 0;
+}
