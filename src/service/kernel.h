@@ -5,7 +5,7 @@
 #include "service/runtime.h"
 
 struct kiln_kernel {
-    /* What a launch reads: one cache line, which nobody writes. */
+    /* What a launch reads: together, and nobody writes it. */
     const kiln__backend_vtable *vtable;
     kiln__module *module;
     uint64_t most; /* elements, more than which no memory holds */
