@@ -17,6 +17,14 @@ KILN_FN kiln_real kiln_op_copy(kiln_real x)
     return x;
 }
 
+//! op differs(x, y)
+//! 1 where x and y are not the same value, else 0: any NaN is the same as any NaN, -0 is not +0.
+//! Definition: the bits of x and y are equal, or both are NaN.
+KILN_FN kiln_real kiln_op_differs(kiln_real x, kiln_real y)
+{
+    return kiln_bits(x) == kiln_bits(y) || (x != x && y != y) ? 0 : 1;
+}
+
 //! op add(x, y)
 //! The sum of x and y.
 //! Definition: PyTorch add with alpha=1: x + y, rounded once.

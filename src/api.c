@@ -217,6 +217,7 @@ kiln_status kiln_kernel_get_info(const kiln_kernel *kernel, kiln_kernel_info *ou
         .element_size = kernel->rule.element_size,
         .block = kernel->rule.block,
         .tile = kernel->rule.tile,
+        .output_bytes = kernel->rule.output_bytes,
     };
     kernel->vtable->resources(kernel->module, &full.registers, &full.local_bytes);
     return hand_out(out, &full, sizeof(full));

@@ -44,27 +44,28 @@ extern "C" {
 /* ---- Status --------------------------------------------------------------------------------------------------- */
 
 /* Every status, its value and its meaning. The one list from which the enum, the names and docs/errors.md come. */
-#define KILN_STATUS_MAP(X)                                                    \
-    X(EINVAL, -1, "invalid argument")                                         \
-    X(ENOMEM, -2, "out of memory")                                            \
-    X(ESPEC, -3, "malformed or impossible spec")                              \
-    X(EOP, -4, "unknown or misused operation")                                \
-    X(ETARGET, -5, "unknown target, or one that cannot be built or run here") \
-    X(ENODRIVER, -6, "no usable CUDA driver")                                 \
-    X(ENODEVICE, -7, "no such device")                                        \
-    X(ENOCOMPILER, -8, "no usable compiler")                                  \
-    X(ECOMPILE, -9, "compilation failed")                                     \
-    X(ELOAD, -10, "the compiled image could not be loaded")                   \
-    X(ELAUNCH, -11, "the launch was refused")                                 \
-    X(EDEVICE, -12, "a device operation failed")                              \
-    X(EOVERLAP, -13, "output and input partly overlap")                       \
-    X(EALIGN, -14, "a pointer is not aligned to its elements")                \
-    X(EIO, -15, "input or output error")                                      \
-    X(ENOENT, -16, "not found")                                               \
-    X(ESTRICT, -17, "strict mode refuses to compile")                         \
-    X(ECANCELED, -18, "cancelled")                                            \
-    X(ETIMEDOUT, -19, "not done by its deadline")                             \
-    X(ECAPTURE, -22, "a graph is being captured and the kernel is not loaded")
+#define KILN_STATUS_MAP(X)                                                     \
+    X(EINVAL, -1, "invalid argument")                                          \
+    X(ENOMEM, -2, "out of memory")                                             \
+    X(ESPEC, -3, "malformed or impossible spec")                               \
+    X(EOP, -4, "unknown or misused operation")                                 \
+    X(ETARGET, -5, "unknown target, or one that cannot be built or run here")  \
+    X(ENODRIVER, -6, "no usable CUDA driver")                                  \
+    X(ENODEVICE, -7, "no such device")                                         \
+    X(ENOCOMPILER, -8, "no usable compiler")                                   \
+    X(ECOMPILE, -9, "compilation failed")                                      \
+    X(ELOAD, -10, "the compiled image could not be loaded")                    \
+    X(ELAUNCH, -11, "the launch was refused")                                  \
+    X(EDEVICE, -12, "a device operation failed")                               \
+    X(EOVERLAP, -13, "output and input partly overlap")                        \
+    X(EALIGN, -14, "a pointer is not aligned to its elements")                 \
+    X(EIO, -15, "input or output error")                                       \
+    X(ENOENT, -16, "not found")                                                \
+    X(ESTRICT, -17, "strict mode refuses to compile")                          \
+    X(ECANCELED, -18, "cancelled")                                             \
+    X(ETIMEDOUT, -19, "not done by its deadline")                              \
+    X(ECAPTURE, -22, "a graph is being captured and the kernel is not loaded") \
+    X(EMISMATCH, -23, "a kernel does not compute what it should")
 
 typedef enum kiln_status {
     KILN_OK = 0,
@@ -289,15 +290,17 @@ typedef struct kiln_kernel_info {
     uint64_t tile;         /* elements per block of threads, or per chunk on the cpu */
     int registers;         /* per thread; -1 on the cpu */
     int local_bytes;       /* spilled or local memory per thread; -1 on the cpu */
+    uint64_t output_bytes; /* of `out`, where the template declares an output of its own; else 0 */
 } kiln_kernel_info;
 
 /* Fills *out, whose size field must be set. Any thread. */
 KILN_API kiln_status kiln_kernel_get_info(const kiln_kernel *kernel, kiln_kernel_info *out);
 
-/* Computes out[i] = op(in[0][i], in[1][i], ...) for 0 <= i < n.
+/* Computes out[i] = op(in[0][i], in[1][i], ...) for 0 <= i < n, or what the spec's template says of `out`.
  *   n       elements, from 0 (does nothing) to any count the memory holds
  *   out, in arrays of the kernel's dtype: device pointers on a GPU, host pointers on the cpu; aligned to their
- *           elements. out may equal an input (in place) but must not otherwise overlap one.
+ *           elements. out may equal an input (in place) but must not otherwise overlap one. Where the template
+ *           declares an output of its own, out is that, aligned to 8 bytes, and overlaps no input.
  *   stream  a CUstream (a cudaStream_t is one), NULL for the default stream; ignored on the cpu
  * On a GPU the launch is queued in the stream's context and the call returns at once; with stream NULL it uses the
  * current context, or the device's primary context when there is none. A launch in a stream that is captured becomes a

@@ -4,6 +4,8 @@
 #include "base/digest.h"
 #include <string.h>
 
+enum { OUTPUT_ALIGN = 8 };
+
 struct kiln__kernel_node {
     kiln__kernel_node *next;
     uint64_t hash;
@@ -26,6 +28,7 @@ kiln_kernel *kiln__kernel_new(kiln__runtime *runtime, kiln_device *device, kiln_
     kernel->vtable = device->backend->vtable;
     kernel->module = module;
     kernel->rule = unit->rule;
+    kernel->own_output = unit->rule.output_bytes > 0;
     kernel->most = (uint64_t)INT64_MAX / unit->rule.element_size;
     kernel->inputs = unit->rule.inputs;
     kernel->element_size = unit->rule.element_size;
@@ -67,6 +70,21 @@ static bool overlaps_partly(const void *out, const void *in, uint64_t bytes)
     return a != b && (a < b ? b - a : a - b) < bytes;
 }
 
+/* An output that is no array like the inputs shares no byte with them, and may hold numbers of 64 bits. */
+static kiln_status check_output(const kiln_kernel *kernel, uint64_t n, const void *out, const void *const *in,
+                                kiln_report *report)
+{
+    uintptr_t a = (uintptr_t)out;
+    if ((a & (OUTPUT_ALIGN - 1)) != 0)
+        return refuse_launch(report, KILN_EALIGN, "out is not aligned to the 8 bytes that this template needs");
+    for (uint32_t i = 0; i < kernel->inputs; i++) {
+        uintptr_t b = (uintptr_t)in[i];
+        if (a < b ? b - a < kernel->rule.output_bytes : a - b < n * kernel->element_size)
+            return refuse_launch(report, KILN_EOVERLAP, "out and an input overlap, which this template does not allow");
+    }
+    return KILN_OK;
+}
+
 static kiln_status refuse_input(const kiln_kernel *kernel, uint32_t i, const void *in, kiln_report *report)
 {
     if (in == NULL)
@@ -95,9 +113,14 @@ kiln_status kiln__kernel_launch(const kiln_kernel *kernel, uint64_t n, void *out
         return refuse_launch(report, KILN_EINVAL, "out and in must not be NULL when n is above 0");
     uintptr_t bits = (uintptr_t)out;
     for (uint32_t i = 0; i < kernel->inputs; i++) {
-        if (in[i] == NULL || overlaps_partly(out, in[i], n * kernel->element_size))
+        if (in[i] == NULL || (overlaps_partly(out, in[i], n * kernel->element_size) && !kernel->own_output))
             return refuse_input(kernel, i, in[i], report);
         bits |= (uintptr_t)in[i];
+    }
+    if (kernel->own_output) {
+        kiln_status status = check_output(kernel, n, out, in, report);
+        if (status != KILN_OK)
+            return status;
     }
     uint32_t entry = 0;
     while (entry < kernel->entry_count && (bits & kernel->odd[entry]))

@@ -5,11 +5,12 @@
 #include "service/runtime.h"
 
 struct kiln_kernel {
-    /* What a launch reads: together, and nobody writes it. */
+    /* What a launch reads: one cache line, which nobody writes. */
     const kiln__backend_vtable *vtable;
     kiln__module *module;
     uint64_t most; /* elements, more than which no memory holds */
     uint32_t inputs, element_size, entry_count;
+    bool own_output;                 /* out is no array like the inputs */
     uint32_t odd[KILN__ENTRIES_MAX]; /* for each entry, the low bits that none of its pointers may have */
     /* What information reads. */
     kiln__rule rule;

@@ -20,7 +20,7 @@ static const int64_t value_max = INT32_MAX;
 typedef struct reader {
     kiln__template *out;
     uint32_t line;
-    uint32_t tile_line, param_lines[KILN__PARAMS_MAX], require_lines[KILN__REQUIRES_MAX],
+    uint32_t tile_line, output_line, param_lines[KILN__PARAMS_MAX], require_lines[KILN__REQUIRES_MAX],
         entry_lines[KILN__ENTRIES_MAX];
     kiln_report *report;
 } reader;
@@ -232,6 +232,14 @@ static kiln_status read_tile(reader *r, kiln__word rest)
     return copy(r, &r->out->tile, rest);
 }
 
+static kiln_status read_output(reader *r, kiln__word rest)
+{
+    if (r->out->output != NULL)
+        return fail(r, r->line, "'output' is given twice");
+    r->output_line = r->line;
+    return copy(r, &r->out->output, rest);
+}
+
 static kiln_status read_entry(reader *r, kiln__word rest)
 {
     kiln__template *out = r->out;
@@ -256,8 +264,8 @@ static const struct {
     const char *keyword;
     kiln_status (*read)(reader *r, kiln__word rest);
 } declarations[] = {
-    { "template", read_template }, { "about", read_about }, { "inputs", read_inputs }, { "param", read_param },
-    { "require", read_require },   { "tile", read_tile },   { "entry", read_entry },
+    { "template", read_template }, { "about", read_about },   { "inputs", read_inputs }, { "param", read_param },
+    { "require", read_require },   { "output", read_output }, { "tile", read_tile },     { "entry", read_entry },
 };
 
 static const char *keyword_at(const void *data, size_t i)
@@ -320,6 +328,8 @@ static kiln_status check_formulas(const reader *r)
 {
     const kiln__template *out = r->out;
     kiln_status status = check_formula(r, r->tile_line, out->tile, NULL);
+    if (status == KILN_OK && out->output != NULL)
+        status = check_formula(r, r->output_line, out->output, NULL);
     for (uint32_t i = 0; i < out->param_count && status == KILN_OK; i++)
         status = check_formula(r, r->param_lines[i], out->params[i].default_text,
                                out->params[i].is_enum ? &out->params[i] : NULL);
@@ -397,6 +407,7 @@ void kiln__template_free(kiln__template *template)
     kiln__free(template->name);
     kiln__free(template->doc);
     kiln__free(template->tile);
+    kiln__free(template->output);
     kiln__free(template);
 }
 

@@ -42,6 +42,7 @@ typedef struct kiln__template {
     kiln__entry_point entries[KILN__ENTRIES_MAX];
     uint32_t entry_count;
     char *tile;           /* formula: elements per block of threads */
+    char *output;         /* formula: bytes of out, NULL where it is an array of n elements */
     const char *text;     /* the CUDA text, borrowed */
     const char *cpu_text; /* its cpu twin, NULL if there is none; borrowed */
 } kiln__template;

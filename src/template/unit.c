@@ -113,6 +113,15 @@ static kiln_status make_rule(kiln__rule *rule, const kiln_spec *spec, kiln_repor
         return FAIL(report, "template %s: a tile of %lld elements is too small", template->name, (long long)tile);
     if (status != KILN_OK)
         return status;
+    if (template->output != NULL) {
+        int64_t bytes;
+        status = kiln__spec_eval(spec, template->output, &bytes, report);
+        if (status == KILN_OK && bytes < 1)
+            return FAIL(report, "template %s: an output of %lld bytes is too small", template->name, (long long)bytes);
+        if (status != KILN_OK)
+            return status;
+        rule->output_bytes = (uint64_t)bytes;
+    }
     rule->inputs = spec->op.inputs;
     rule->element_size = kiln__dtype_bytes(spec->dtype);
     rule->block = (uint32_t)spec->params[kiln__template_param(template, "block", strlen("block"))];

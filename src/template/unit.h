@@ -11,6 +11,7 @@ enum { KILN__NAME_SIZE = 64 };
 typedef struct kiln__rule {
     uint32_t inputs, element_size, block;
     uint64_t tile;
+    uint64_t output_bytes; /* 0: out is an array of n elements, like the inputs */
     uint32_t entry_count;
     struct {
         char name[KILN__NAME_SIZE];

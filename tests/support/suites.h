@@ -42,6 +42,7 @@
     X(cc)                      \
     X(cpu)                     \
     X(measure)                 \
+    X(count)                   \
     X(record)                  \
     X(flight)                  \
     X(async)                   \

@@ -100,10 +100,11 @@ static const struct {
     const char *problem;
 } bad[] = {
     { WITH("//! parm x 1..2 = 1"), 4, "unknown declaration 'parm': did you mean param?" },
-    { WITH("//! zzz"), 4, "unknown declaration 'zzz': template, about, inputs, param, require, tile or entry" },
+    { WITH("//! zzz"), 4, "unknown declaration 'zzz': template, about, inputs, param, require, output, tile or entry" },
     { WITH("//! template other"), 4, "'template' is given twice" },
     { WITH("//! inputs 2"), 4, "'inputs' is given twice" },
     { WITH("//! tile 1\n//! tile 2"), 5, "'tile' is given twice" },
+    { WITH("//! output 8\n//! output 8"), 5, "'output' is given twice" },
     { WITH("//! param Elems 1..2 = 1"), 4, "'Elems' cannot name a param" },
     { WITH("//! param block 1..2 = 1"), 4, "'block' cannot name a param" },
     { WITH("//! param sm 1..2 = 1"), 4, "'sm' cannot name a param" },
@@ -128,6 +129,7 @@ static const struct {
     { WITH("//! entry 1a align bytes"), 4, "write entry NAME align FORMULA" },
     { WITH("//! entry other align byts"), 4, "formula 'byts': unknown name 'byts'" },
     { WITH("//! entry go align bytes"), 6, "entry go is given twice" },
+    { HEAD "//! entry go align bytes\n//! tile 1\n//! output byte\n", 6, "formula 'byte': unknown name 'byte'" },
     { HEAD "//! entry go align bytes\n//! tile blok\n", 5, "formula 'blok': unknown name 'blok'" },
     { "//! inputs 1\n", 1, "the declaration 'template NAME' is missing" },
     { "//! template toy\n", 1, "the declaration 'inputs LOW..HIGH' is missing" },

@@ -212,6 +212,8 @@ static const struct {
 } impossible[] = {
     { TOY "bytes\n//! tile block\n", "op=add target=cpu",
       "template toy has no cpu twin: give a GPU target, such as target=sm_90" },
+    { TOY "bytes\n//! tile block\n//! output 4 - bytes\n", "op=add",
+      "template toy: an output of 0 bytes is too small" },
     { TOY "bytes\n//! tile block - 64\n", "op=add", "template toy: a tile of 0 elements is too small" },
     { TOY "bytes * 3\n//! tile block\n", "op=add",
       "template toy: entry go is to be aligned to 12 bytes, which is not a power of two" },

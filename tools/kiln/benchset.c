@@ -59,6 +59,8 @@ static int add_case(void *data, kiln_spec *spec)
     free(name);
     if (!one->type)
         adder_data->status = fail(STATUS_FAILED, "no known dtype in '%s'", one->info.spec);
+    else if (one->info.output_bytes)
+        adder_data->status = fail(STATUS_USAGE, "'%s' makes no array: kiln bench cannot check it", one->info.spec);
     return adder_data->status != STATUS_DONE;
 }
 

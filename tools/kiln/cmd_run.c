@@ -143,6 +143,9 @@ static int get_kernel(struct job *job)
     job->info = (kiln_kernel_info){ .size = sizeof(job->info) };
     job->device_info = (kiln_device_info){ .size = sizeof(job->device_info) };
     status = kiln_kernel_get_info(job->kernel, &job->info);
+    if (!status && job->info.output_bytes)
+        return fail(STATUS_USAGE, "'%s' makes no array: kiln run cannot write what its template gives",
+                    job->args->spec);
     if (!status)
         status = kiln_device_open(&job->device, job->session.service, job->info.device, report);
     if (!status)

@@ -12,6 +12,7 @@ struct kiln__module {
     /* What a launch reads. */
     const kiln__cuda_device *device;
     uint32_t kernel_count, inputs, element_size, block;
+    bool output_stays;   /* a further launch gets the same out */
     uint64_t tile, most; /* elements of a block, and of the largest grid */
     int tile_shift;      /* tile is 1 << tile_shift; negative if it is no power of two */
     CUkernel kernels[KILN__ENTRIES_MAX];
@@ -186,6 +187,7 @@ kiln_status kiln__cuda_load(kiln_device *base, const kiln__entry *entry, const k
     module->device = device;
     module->inputs = rule->inputs;
     module->element_size = rule->element_size;
+    module->output_stays = rule->output_bytes > 0;
     module->block = rule->block;
     module->tile = rule->tile;
     module->most = GRID_MAX * rule->tile;
@@ -254,7 +256,7 @@ static kiln__cu_enum launch_grids(const kiln__module *module, CUkernel kernel, u
         count = n - done < module->most ? n - done : module->most;
         for (uint32_t i = 0; i < module->inputs; i++)
             from[i] = (const char *)in[i] + offset;
-        code = launch_grid(module, kernel, count, (char *)out + offset, from, stream);
+        code = launch_grid(module, kernel, count, module->output_stays ? out : (char *)out + offset, from, stream);
     }
     return code;
 }
