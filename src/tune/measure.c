@@ -16,26 +16,31 @@ typedef struct measurement {
     kiln_report *report;
 } measurement;
 
-/* Milliseconds of one sample, all its repeats together. */
-static kiln_status take(const measurement *m, size_t contender, double *ms)
+kiln_status kiln__measure_sample(kiln_device *device, const kiln_contender *contender, uint32_t repeats, double *out,
+                                 kiln_report *report)
 {
-    const kiln_contender *c = &m->contenders[contender];
-    return m->device->backend->vtable->time(m->device, c->submit, c->data, m->repeats[contender], ms, m->report);
+    double ms = 0;
+    kiln_status status =
+        device->backend->vtable->time(device, contender->submit, contender->data, repeats, &ms, report);
+    *out = ms / repeats;
+    return status;
 }
 
 /* Raises the repeats until a sample lasts long enough. The first submission is not counted on: it may load code, touch
  * new memory or wake a GPU. A tenth is added because times vary, and the growth is bounded because a first estimate
  * may be far too short. */
-static kiln_status settle(measurement *m, size_t contender)
+kiln_status kiln__measure_settle(kiln_device *device, const kiln_contender *contender, uint32_t *repeats,
+                                 kiln_report *report)
 {
     double ms = 0;
-    uint32_t *repeats = &m->repeats[contender];
-    kiln_status status = take(m, contender, &ms);
+    *repeats = 1;
+    kiln_status status = kiln__measure_sample(device, contender, *repeats, &ms, report);
     while (status == KILN_OK) {
-        status = take(m, contender, &ms);
-        if (status != KILN_OK || ms >= SAMPLE_MS || *repeats == REPEATS_MAX)
+        status = kiln__measure_sample(device, contender, *repeats, &ms, report);
+        double sample_ms = ms * *repeats;
+        if (status != KILN_OK || sample_ms >= SAMPLE_MS || *repeats == REPEATS_MAX)
             break;
-        double growth = fmin(ms > 0 ? 1.1 * SAMPLE_MS / ms : 16, 16);
+        double growth = fmin(sample_ms > 0 ? 1.1 * SAMPLE_MS / sample_ms : 16, 16);
         *repeats = (uint32_t)fmin(ceil(*repeats * growth), REPEATS_MAX);
     }
     return status;
@@ -46,11 +51,10 @@ static kiln_status play_round(const measurement *m, uint32_t round, double *row)
 {
     for (size_t i = 0; i < m->count; i++) {
         size_t contender = (round + i) % m->count;
-        double ms = 0;
-        kiln_status status = take(m, contender, &ms);
+        kiln_status status = kiln__measure_sample(m->device, &m->contenders[contender], m->repeats[contender],
+                                                  &row[contender], m->report);
         if (status != KILN_OK)
             return status;
-        row[contender] = ms / m->repeats[contender];
     }
     return KILN_OK;
 }
@@ -79,7 +83,7 @@ static kiln_status play(measurement *m, uint32_t warmup, uint32_t rounds, kiln_t
                         double *scratch)
 {
     for (size_t c = 0; c < m->count; c++) {
-        kiln_status status = settle(m, c);
+        kiln_status status = kiln__measure_settle(m->device, &m->contenders[c], &m->repeats[c], m->report);
         if (status != KILN_OK)
             return status;
     }
@@ -133,8 +137,6 @@ kiln_status kiln__measure(kiln_device *device, const kiln_contender *contenders,
     if (m.repeats == NULL || scratch == NULL || samples == NULL) {
         status = kiln__fail_memory(report, KILN__STAGE_DEVICE);
     } else {
-        for (size_t c = 0; c < count; c++)
-            m.repeats[c] = 1;
         status = play(&m, warmup, rounds, out, samples, scratch);
     }
     kiln__free(m.repeats);

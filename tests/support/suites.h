@@ -43,6 +43,8 @@
     X(cpu)                     \
     X(measure)                 \
     X(count)                   \
+    X(proof)                   \
+    X(contest)                 \
     X(record)                  \
     X(flight)                  \
     X(async)                   \

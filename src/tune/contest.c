@@ -1,0 +1,134 @@
+#include "tune/contest.h"
+
+#include "base/alloc.h"
+#include "service/async.h"
+#include "tune/measure.h"
+#include <stdio.h>
+#include <string.h>
+
+static void put_out(kiln__entrant *entrant, kiln_status status, const char *problem)
+{
+    entrant->state = KILN__ENTRANT_OUT;
+    entrant->status = status;
+    kiln__text_copy(entrant->problem, sizeof(entrant->problem), problem);
+}
+
+/* On the thread that gathers. The check waits until the queue has been emptied: it takes longer. */
+static void on_kernel(void *data, kiln_status status, kiln_kernel *kernel, const kiln_report *report)
+{
+    kiln__entrant *entrant = data;
+    entrant->contest->waiting--;
+    entrant->kernel = kernel;
+    if (status != KILN_OK)
+        put_out(entrant, status, report->message);
+    else
+        kernel->vtable->resources(kernel->module, &entrant->registers, &entrant->local_bytes);
+}
+
+static void ask(kiln__contest *contest, size_t index)
+{
+    kiln_async_options options = KILN_ASYNC_OPTIONS_INIT;
+    kiln__entrant *entrant = &contest->entrants[index];
+    kiln_request *request;
+    options.device = contest->device;
+    contest->waiting++;
+    kiln_status status =
+        kiln__service_get_async(&request, contest->queue, &entrant->spec, &options, on_kernel, entrant);
+    if (status == KILN_OK)
+        return;
+    contest->waiting--;
+    put_out(entrant, status, kiln_status_text(status));
+}
+
+kiln_status kiln__contest_init(kiln__contest *out, kiln_service *service, kiln_device *device, const kiln_spec *specs,
+                               size_t count, uint64_t n, bool hot, kiln_report *report)
+{
+    *out = (kiln__contest){ .service = service, .device = device, .count = count };
+    out->entrants = kiln__calloc(count, sizeof(*out->entrants));
+    if (out->entrants == NULL)
+        return kiln__fail_memory(report, KILN__STAGE_DEVICE);
+    for (size_t i = 0; i < count; i++) {
+        out->entrants[i].contest = out;
+        out->entrants[i].spec = specs[i];
+    }
+    kiln_status status = kiln__queue_open(&out->queue, service, report);
+    for (size_t i = 0; i < count && status == KILN_OK; i++)
+        ask(out, i);
+    if (status == KILN_OK)
+        status = kiln__arrays_init(&out->arrays, device, specs[0].dtype, specs[0].op.inputs, n, hot, report);
+    return status == KILN_OK ? kiln__proof_init(&out->proof, service, &specs[0], &out->arrays, report) : status;
+}
+
+void kiln__contest_fini(kiln__contest *contest)
+{
+    if (contest->queue != NULL)
+        kiln__queue_close(contest->queue, NULL, NULL);
+    kiln__proof_fini(&contest->proof);
+    kiln__arrays_fini(&contest->arrays);
+    for (size_t i = 0; i < contest->count && contest->entrants != NULL; i++)
+        kiln__kernel_release(contest->entrants[i].kernel);
+    kiln__free(contest->entrants);
+    memset(contest, 0, sizeof(*contest));
+}
+
+static kiln_status check(kiln__contest *contest, kiln__entrant *entrant, kiln_report *report)
+{
+    kiln__proof_result verdict;
+    char problem[sizeof(entrant->problem)];
+    if (entrant->local_bytes > 0 && entrant != contest->entrants) {
+        snprintf(problem, sizeof(problem), "keeps %d bytes of each thread in memory", entrant->local_bytes);
+        put_out(entrant, KILN_ECOMPILE, problem);
+        return KILN_OK;
+    }
+    kiln_status status = kiln__proof_check(&contest->proof, entrant->kernel, &verdict, report);
+    if (status != KILN_OK)
+        return status;
+    if (verdict.wrong == 0 && !verdict.overrun) {
+        entrant->state = KILN__ENTRANT_READY;
+        return KILN_OK;
+    }
+    if (verdict.wrong > 0)
+        snprintf(problem, sizeof(problem), "%llu of %llu elements are wrong, the first is %llu",
+                 (unsigned long long)verdict.wrong, (unsigned long long)contest->arrays.n,
+                 (unsigned long long)verdict.first);
+    else
+        snprintf(problem, sizeof(problem), "writes behind the output");
+    put_out(entrant, KILN_EMISMATCH, problem);
+    return KILN_OK;
+}
+
+kiln_status kiln__contest_gather(kiln__contest *contest, int timeout_ms, kiln_report *report)
+{
+    kiln_status status = KILN_OK;
+    if (contest->waiting > 0 && kiln__queue_dispatch(contest->queue) == 0 && timeout_ms != 0)
+        kiln__queue_wait(contest->queue, timeout_ms);
+    for (size_t i = 0; i < contest->count && status == KILN_OK; i++)
+        if (contest->entrants[i].state == KILN__ENTRANT_WAITING && contest->entrants[i].kernel != NULL)
+            status = check(contest, &contest->entrants[i], report);
+    return status;
+}
+
+/* Each submission takes the next set of arrays, so that none finds its own in the caches. */
+static kiln_status submit(void *data, void *stream)
+{
+    kiln__entrant *entrant = data;
+    kiln__contest *contest = entrant->contest;
+    const kiln__arrays *arrays = &contest->arrays;
+    const void *in[KILN__INPUTS_MAX];
+    entrant->set = (entrant->set + 1) % arrays->sets;
+    for (uint32_t i = 0; i < arrays->inputs; i++)
+        in[i] = kiln__arrays_in(arrays, entrant->set, i);
+    return kiln__kernel_launch(entrant->kernel, arrays->n, kiln__arrays_out(arrays, entrant->set), in, stream,
+                               contest->report);
+}
+
+kiln_status kiln__contest_sample(kiln__contest *contest, size_t index, double *ms, kiln_report *report)
+{
+    kiln__entrant *entrant = &contest->entrants[index];
+    const kiln_contender contender = { submit, entrant };
+    kiln_status status = KILN_OK;
+    contest->report = report;
+    if (entrant->repeats == 0)
+        status = kiln__measure_settle(contest->device, &contender, &entrant->repeats, report);
+    return status == KILN_OK ? kiln__measure_sample(contest->device, &contender, entrant->repeats, ms, report) : status;
+}

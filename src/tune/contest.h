@@ -1,0 +1,59 @@
+/* Variants of one kernel against each other: compiled in the background, checked when they are there, then timed sample by
+ * sample in whatever order the search asks for. */
+#ifndef KILN_TUNE_CONTEST_H
+#define KILN_TUNE_CONTEST_H
+
+#include "service/queue.h"
+#include "tune/proof.h"
+
+typedef enum kiln__entrant_state {
+    KILN__ENTRANT_WAITING, /* being compiled */
+    KILN__ENTRANT_READY,   /* it computes what it should, and may be timed */
+    KILN__ENTRANT_OUT      /* `status` and `problem` say why */
+} kiln__entrant_state;
+
+typedef struct kiln__contest kiln__contest;
+
+typedef struct kiln__entrant {
+    kiln__contest *contest;
+    kiln_spec spec; /* resolved */
+    kiln__entrant_state state;
+    kiln_status status;
+    char problem[160];
+    kiln_kernel *kernel; /* NULL while waiting, and where none could be had */
+    int registers, local_bytes;
+    uint32_t repeats; /* submissions in a sample, 0 before the first */
+    uint32_t set;     /* of the arrays, for the next submission */
+} kiln__entrant;
+
+/* For one thread. */
+struct kiln__contest {
+    kiln_service *service;
+    kiln_device *device;
+    kiln__arrays arrays;
+    kiln__proof proof;
+    kiln_queue *queue;
+    kiln__entrant *entrants;
+    size_t count, waiting;
+
+    kiln_report *report; /* of the sample that is being taken */
+};
+
+/* Makes arrays of n elements and the reference, and asks for all kernels, in this order. The first spec makes the reference;
+ * all are resolved, for this device, and have the same op and dtype. Blocks until the reference has been compiled and
+ * checked. kiln__contest_fini is right also after a failure. KILN_ENOMEM, KILN_EMISMATCH, and the errors of kiln_get and
+ * kiln_launch for the reference. */
+kiln_status kiln__contest_init(kiln__contest *out, kiln_service *service, kiln_device *device, const kiln_spec *specs,
+                               size_t count, uint64_t n, bool hot, kiln_report *report);
+
+/* Gives up what is not there yet. */
+void kiln__contest_fini(kiln__contest *contest);
+
+/* Takes in the kernels that have come, checks each, and waits for one, at most `timeout_ms`, if none has. A kernel that
+ * keeps registers in memory is out, unless it is the first. A failure is that of the device: KILN_EDEVICE, KILN_ELAUNCH. */
+kiln_status kiln__contest_gather(kiln__contest *contest, int timeout_ms, kiln_report *report);
+
+/* One sample of an entrant that is ready: milliseconds of a launch. */
+kiln_status kiln__contest_sample(kiln__contest *contest, size_t entrant, double *ms, kiln_report *report);
+
+#endif

@@ -1,0 +1,192 @@
+/* Arrays, their values, and the proof that kernels compute what they should, on the cpu. */
+#include "support/harness.h"
+#include "support/suites.h"
+#include "support/temp.h"
+#include "tune/proof.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { N = KILN__FILL_PERIOD + 5003 };
+
+static kiln_service *service;
+static kiln_device *device;
+static kiln__arrays arrays;
+static kiln__proof proof;
+static kiln_report report = KILN_REPORT_INIT;
+
+static void open_service(void)
+{
+    kiln_options options = kiln_test_options();
+    service = kiln_test_open(&options);
+    ck_assert_int_eq(kiln_device_open(&device, service, "cpu", &report), KILN_OK);
+}
+
+static void close_all(void)
+{
+    kiln__proof_fini(&proof);
+    kiln__arrays_fini(&arrays);
+    kiln_report_clear(&report);
+    kiln_close(service);
+}
+
+/* Arrays of n elements and the reference for a spec. */
+static kiln_status prove(const char *text, uint64_t n)
+{
+    kiln_spec full, *spec = kiln_test_spec(service, text);
+    kiln__target cpu = { .name = "cpu" };
+    ck_assert_int_eq(kiln__spec_resolve(&full, spec, &cpu, &report), KILN_OK);
+    kiln_spec_free(spec);
+    ck_assert_int_eq(kiln__arrays_init(&arrays, device, full.dtype, full.op.inputs, n, true, &report), KILN_OK);
+    return kiln__proof_init(&proof, service, &full, &arrays, &report);
+}
+
+static kiln__proof_result check(kiln_kernel *kernel)
+{
+    kiln__proof_result verdict;
+    kiln_status status = kiln__proof_check(&proof, kernel, &verdict, &report);
+    ck_assert_msg(status == KILN_OK, "%s", report.message);
+    return verdict;
+}
+
+START_TEST(test_proof__values_look_like_data)
+{
+    float *x;
+    int above_three = 0, below_minus_three = 0, within_one = 0;
+    open_service();
+    ck_assert_int_eq(kiln__arrays_init(&arrays, device, KILN__DTYPE_F32, 2, N, true, &report), KILN_OK);
+    x = kiln__arrays_in(&arrays, 0, 0);
+    for (int i = 0; i < N; i++) {
+        ck_assert(fabsf(x[i]) >= 1.0f / 64 && fabsf(x[i]) < 8);
+        above_three += x[i] > 3;
+        below_minus_three += x[i] < -3;
+        within_one += fabsf(x[i]) < 1;
+    }
+    ck_assert_int_gt(above_three, N / 20);
+    ck_assert_int_gt(below_minus_three, N / 20);
+    ck_assert_int_gt(within_one, N / 2);
+    ck_assert_mem_eq(x, x + KILN__FILL_PERIOD, (N - KILN__FILL_PERIOD) * sizeof(*x));
+    ck_assert_mem_ne(x, x + 4096, 64);
+    ck_assert_mem_ne(x, kiln__arrays_in(&arrays, 0, 1), 64);
+    close_all();
+}
+END_TEST
+
+START_TEST(test_proof__sets_outgrow_the_caches)
+{
+    kiln_device_info info = { .size = sizeof(info) };
+    open_service();
+    ck_assert_int_eq(kiln_device_get_info(device, &info), KILN_OK);
+    ck_assert_int_eq(kiln__arrays_init(&arrays, device, KILN__DTYPE_F16, 1, 65536, false, &report), KILN_OK);
+    ck_assert(arrays.sets == 64 || arrays.sets * UINT64_C(65536) * 2 * 2 > 3 * info.l2_bytes);
+    ck_assert_mem_eq(kiln__arrays_in(&arrays, 0, 0), kiln__arrays_in(&arrays, arrays.sets - 1, 0), 65536 * 2);
+    ck_assert_ptr_ne(kiln__arrays_out(&arrays, 0), kiln__arrays_out(&arrays, arrays.sets - 1));
+    close_all();
+    open_service();
+    ck_assert_int_eq(kiln__arrays_init(&arrays, device, KILN__DTYPE_F64, 3, UINT64_C(1) << 60, false, &report),
+                     KILN_ENOMEM);
+    ck_assert_ptr_nonnull(strstr(report.message, "no room"));
+    close_all();
+}
+END_TEST
+
+START_TEST(test_proof__right_kernels_pass)
+{
+    static const char *const dtypes[] = { "f32", "f64", "f16", "bf16" };
+    static const char *const geometries[] = { "", "block=32 elems=1 vector=1", "block=96 elems=6", "cache=plain" };
+    open_service();
+    for (int i = 0; i < 4; i++) {
+        char text[128];
+        snprintf(text, sizeof(text), "op=hardsigmoid(add(x,y)) dtype=%s target=cpu %s", dtypes[_i], geometries[i]);
+        if (i == 0)
+            ck_assert_msg(prove(text, N) == KILN_OK, "%s", report.message);
+        kiln_kernel *kernel = kiln_test_get(service, text);
+        kiln__proof_result verdict = check(kernel);
+        ck_assert_uint_eq(verdict.wrong, 0);
+        ck_assert(!verdict.overrun);
+        kiln_release(kernel);
+    }
+    close_all();
+}
+END_TEST
+
+START_TEST(test_proof__another_op_does_not_pass)
+{
+    open_service();
+    ck_assert_int_eq(prove("op=hardtanh(-1,1) dtype=f32 target=cpu", 5000), KILN_OK);
+    kiln_kernel *kernel = kiln_test_get(service, "op=hardtanh(-1,1.5) dtype=f32 target=cpu");
+    const float *x = kiln__arrays_in(&arrays, 0, 0);
+    uint64_t wrong = 0, first = UINT64_MAX;
+    for (uint64_t i = 0; i < 5000; i++)
+        if (x[i] > 1) {
+            first = first == UINT64_MAX ? i : first;
+            wrong++;
+        }
+    kiln__proof_result verdict = check(kernel);
+    ck_assert_uint_eq(verdict.wrong, wrong);
+    ck_assert_uint_eq(verdict.first, first);
+    kiln_release(kernel);
+    close_all();
+}
+END_TEST
+
+/* Kernels that go wrong in other ways: the right one, and then something else. */
+static kiln_kernel *right;
+static enum { FORGETS_THE_LAST, WRITES_BEHIND, TOUCHES_NOTHING, SHIFTS_A_TILE } fault;
+
+static kiln_status launch_wrong(kiln__module *module, uint32_t entry, uint64_t n, void *out, const void *const *in,
+                                void *stream, kiln_report *why)
+{
+    float *result = out;
+    const void *shifted[1] = { (const float *)in[0] + 4096 };
+    if (fault == TOUCHES_NOTHING)
+        return KILN_OK;
+    if (fault == SHIFTS_A_TILE) {
+        kiln_status status = right->vtable->launch(module, entry, n, out, in, stream, why);
+        return status == KILN_OK ? right->vtable->launch(module, entry, 4096, out, shifted, stream, why) : status;
+    }
+    if (fault == WRITES_BEHIND)
+        result[n] = 1;
+    return right->vtable->launch(module, entry, fault == FORGETS_THE_LAST ? n - 1 : n, out, in, stream, why);
+}
+
+START_TEST(test_proof__finds_what_went_wrong)
+{
+    static const uint64_t wrong[] = { 1, 0, N, 4096 };
+    open_service();
+    ck_assert_int_eq(prove("op=hardsigmoid_linear(0.05,0.5) dtype=f32 target=cpu", N), KILN_OK);
+    right = kiln_test_get(service, "op=hardsigmoid_linear(0.05,0.5) dtype=f32 target=cpu block=64");
+    kiln__backend_vtable vtable = *right->vtable;
+    kiln_kernel *kernel = kiln_test_get(service, "op=hardsigmoid_linear(0.05,0.5) dtype=f32 target=cpu block=128");
+    const kiln__backend_vtable *own = kernel->vtable;
+    vtable.launch = launch_wrong;
+    kernel->vtable = &vtable;
+    fault = _i;
+    kiln__proof_result verdict = check(kernel);
+    if (fault == SHIFTS_A_TILE) /* equal by chance here and there */
+        ck_assert(verdict.wrong > 4000 && verdict.wrong <= 4096);
+    else
+        ck_assert_uint_eq(verdict.wrong, wrong[_i]);
+    ck_assert(verdict.overrun == (fault == WRITES_BEHIND));
+    kernel->vtable = own;
+    verdict = check(kernel);
+    ck_assert(verdict.wrong == 0 && !verdict.overrun);
+    kiln_release(kernel);
+    kiln_release(right);
+    close_all();
+}
+END_TEST
+
+Suite *kiln_test_proof_suite(void)
+{
+    Suite *suite = suite_create("proof");
+    TCase *tcase = tcase_create("proof");
+    kiln_test_temp_use(tcase);
+    tcase_add_test(tcase, test_proof__values_look_like_data);
+    tcase_add_test(tcase, test_proof__sets_outgrow_the_caches);
+    tcase_add_loop_test(tcase, test_proof__right_kernels_pass, 0, 4);
+    tcase_add_test(tcase, test_proof__another_op_does_not_pass);
+    tcase_add_loop_test(tcase, test_proof__finds_what_went_wrong, 0, 4);
+    suite_add_tcase(suite, tcase);
+    return suite;
+}
