@@ -125,12 +125,14 @@ class Places(KilnTest):
     def test_pipes(self):
         with open(self.input, "rb") as file:
             data = file.read()
-        result = subprocess.run([KILN, "run", "op=hardsigmoid", "--in", "/dev/stdin", "--out", "/dev/stdout"],
-                                env=self.env, input=data, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=True)
-        with open(self.path("y.npy"), "wb") as file:
-            file.write(result.stdout)
-        self.assert_same(np.load(self.path("y.npy")), self.want, "f32")
-        self.assertIn(b"hardsigmoid", result.stderr)
+        for out in ("/dev/stdout", "-"):
+            result = subprocess.run([KILN, "run", "op=hardsigmoid", "--in", "/dev/stdin", "--out", out], cwd=self.dir,
+                                    env=self.env, input=data, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=True)
+            with open(self.path("y.npy"), "wb") as file:
+                file.write(result.stdout)
+            self.assert_same(np.load(self.path("y.npy")), self.want, "f32")
+            self.assertIn(b"hardsigmoid", result.stderr)
+            self.assertFalse(os.path.exists(self.path("-")))
 
 
 class Report(KilnTest):

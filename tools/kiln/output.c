@@ -10,15 +10,18 @@
 
 #include "common.h"
 
-/* What a signal or an early exit must remove; a plain array, since a handler reads it. */
-static char doomed[PATH_MAX];
-static volatile sig_atomic_t has_doomed;
+/* What a signal or an early exit must remove; plain arrays, since a handler reads them. */
+enum { WATCHED = 4 };
+static char doomed[WATCHED][PATH_MAX];
+static volatile sig_atomic_t has_doomed[WATCHED];
 
 static void remove_doomed(void)
 {
-    if (has_doomed)
-        unlink(doomed);
-    has_doomed = 0;
+    for (int i = 0; i < WATCHED; i++) {
+        if (has_doomed[i])
+            unlink(doomed[i]);
+        has_doomed[i] = 0;
+    }
 }
 
 static void on_signal(int signal_number)
@@ -28,19 +31,34 @@ static void on_signal(int signal_number)
     raise(signal_number);
 }
 
-static void watch_temporary(const char *path)
+static void watch_temporary(struct output *out)
 {
     static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
-    if (strlen(path) >= sizeof(doomed))
+    static bool at_exit;
+    int slot = 0;
+    while (slot < WATCHED && has_doomed[slot])
+        slot++;
+    if (slot == WATCHED || strlen(out->temporary) >= sizeof(doomed[slot]))
         return;
-    strcpy(doomed, path);
-    has_doomed = 1;
-    atexit(remove_doomed);
+    strcpy(doomed[slot], out->temporary);
+    has_doomed[slot] = 1;
+    out->watched = slot + 1;
+    if (!at_exit)
+        at_exit = atexit(remove_doomed) == 0;
     for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
         struct sigaction old;
         if (sigaction(signals[i], NULL, &old) == 0 && old.sa_handler == SIG_DFL)
             signal(signals[i], on_signal);
     }
+}
+
+static void forget_temporary(struct output *out)
+{
+    if (out->watched)
+        has_doomed[out->watched - 1] = 0;
+    out->watched = 0;
+    free(out->temporary);
+    out->temporary = NULL;
 }
 
 static int cannot_write(const char *path, int error, bool replaces)
@@ -58,7 +76,7 @@ static int open_temporary(struct output *out)
         out->temporary = need_format("%.*s.kiln-%ld-%d.tmp", directory_length, out->target, (long)getpid(), attempt);
         out->fd = open(out->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, out->old.st_mode ? 0600 : 0666);
         if (out->fd >= 0) {
-            watch_temporary(out->temporary);
+            watch_temporary(out);
             return STATUS_DONE;
         }
         if (errno != EEXIST)
@@ -80,8 +98,16 @@ static int reserve(struct output *out, uint64_t bytes)
     return STATUS_DONE;
 }
 
+static int open_stdout(struct output *out)
+{
+    *out = (struct output){ .path = "standard output", .fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0) };
+    return out->fd < 0 ? cannot_write(out->path, errno, false) : STATUS_DONE;
+}
+
 int output_open(struct output *out, const char *path, uint64_t bytes)
 {
+    if (strcmp(path, "-") == 0)
+        return open_stdout(out);
     *out = (struct output){ .path = path, .fd = -1 };
     struct stat info;
     bool exists = stat(path, &info) == 0;
@@ -114,6 +140,8 @@ bool output_is_stdout(const struct output *output)
 int output_write(struct output *output, const void *data, size_t bytes)
 {
     size_t done = 0;
+    if (!output->temporary)
+        fflush(stdout); /* it may be the same place */
     while (done < bytes) {
         size_t part = bytes - done < (1u << 30) ? bytes - done : 1u << 30;
         ssize_t written = write(output->fd, (const char *)data + done, part);
@@ -144,9 +172,7 @@ int output_commit(struct output *output)
     output->fd = -1;
     if (close(fd) != 0 || (output->temporary && rename(output->temporary, output->target) != 0))
         return cannot_write(output->path, errno, output->temporary != NULL);
-    has_doomed = 0;
-    free(output->temporary);
-    output->temporary = NULL;
+    forget_temporary(output);
     return STATUS_DONE;
 }
 
@@ -156,8 +182,7 @@ void output_close(struct output *output)
         close(output->fd);
     if (output->temporary)
         unlink(output->temporary);
-    has_doomed = 0;
-    free(output->temporary);
+    forget_temporary(output);
     free(output->target);
     *output = (struct output){ .fd = -1 };
 }

@@ -12,12 +12,13 @@ struct output {
     char *target;     /* what is replaced, links resolved */
     char *temporary;  /* beside it; NULL when `path` is a pipe or a device, which is written directly */
     int fd;
+    int watched;     /* the module's own */
     struct stat old; /* what is replaced; zeros if nothing is */
 };
 
-/* Makes the temporary file and takes `bytes` of space for it where the file system can say. One output at a time: the
- * temporary file is removed when the process ends or is interrupted. Returns STATUS_DONE, or STATUS_USAGE after a
- * message. output_close is right after either. */
+/* Makes the temporary file and takes `bytes` of space for it where the file system can say; `path` "-" is stdout. The
+ * temporary files of up to four outputs at a time are removed when the process ends or is interrupted. For one thread.
+ * Returns STATUS_DONE, or STATUS_USAGE after a message. output_close is right after either. */
 int output_open(struct output *out, const char *path, uint64_t bytes);
 
 /* Whether what is written goes where stdout goes. */
