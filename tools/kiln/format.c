@@ -1,11 +1,15 @@
 #include "format.h"
 
 #include <inttypes.h>
+#include <locale.h>
+#include <math.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
-static int decimals(double value)
+int format_decimals(double value)
 {
     return value < 10 ? 2 : value < 100 ? 1 : 0;
 }
@@ -19,7 +23,7 @@ char *format_ms(char buffer[FORMAT_ROOM], double milliseconds)
         value /= 1000;
         unit++;
     }
-    snprintf(buffer, FORMAT_ROOM, "%.*f %s", decimals(value), value, units[unit]);
+    snprintf(buffer, FORMAT_ROOM, "%.*f %s", format_decimals(value), value, units[unit]);
     return buffer;
 }
 
@@ -59,6 +63,39 @@ char *format_clock(char buffer[FORMAT_ROOM], double seconds)
 char *format_count(char buffer[FORMAT_ROOM], uint64_t count)
 {
     snprintf(buffer, FORMAT_ROOM, "%" PRIu64, count);
+    return buffer;
+}
+
+/* printf asks the locale for the decimal point; "C" is a locale that glibc has ready. */
+static void print_number(char buffer[FORMAT_ROOM], const char *format, int digits, double value)
+{
+    locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    locale_t old = uselocale(plain);
+    snprintf(buffer, FORMAT_ROOM, format, digits, value);
+    uselocale(old);
+    freelocale(plain);
+}
+
+char *format_fixed(char buffer[FORMAT_ROOM], double value, int decimals)
+{
+    if (fabs(value) >= 1e15)
+        print_number(buffer, "%.*g", 15, value);
+    else
+        print_number(buffer, "%.*f", decimals, value);
+    if (buffer[0] == '-' && strspn(buffer + 1, "0.") == strlen(buffer + 1))
+        memmove(buffer, buffer + 1, strlen(buffer));
+    return buffer;
+}
+
+char *format_exact(char buffer[FORMAT_ROOM], double value)
+{
+    locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    for (int digits = 15; digits <= 17; digits++) {
+        print_number(buffer, "%.*g", digits, value);
+        if (strtod_l(buffer, NULL, plain) == value)
+            break;
+    }
+    freelocale(plain);
     return buffer;
 }
 

@@ -22,6 +22,16 @@ char *format_clock(char buffer[FORMAT_ROOM], double seconds);
 
 char *format_count(char buffer[FORMAT_ROOM], uint64_t count);
 
+/* "4237.50": as many decimals as asked for and '.' whatever the locale, never "-0"; of 10^15 and more the first 15
+ * digits. Returns buffer. */
+char *format_fixed(char buffer[FORMAT_ROOM], double value, int decimals);
+
+/* "0.1": the shortest text that reads back as the same double, with '.' whatever the locale. Returns buffer. */
+char *format_exact(char buffer[FORMAT_ROOM], double value);
+
+/* How many decimals show three digits of a value of this size: 2, 1 or 0. */
+int format_decimals(double value);
+
 /* 10^9 bytes per second; 0 if no time passed. */
 double gigabytes_per_second(uint64_t bytes, double milliseconds);
 
