@@ -1,5 +1,5 @@
-/* Draws one of the plots or tables below, of data that is always the same, to a file or "-". test_plots.py looks at what
- * comes out. */
+/* Draws one of the plots or tables below, of data that is always the same, to a file or "-". test_plots.py looks at
+ * what comes out. */
 #include <locale.h>
 #include <math.h>
 #include <signal.h>
@@ -57,8 +57,9 @@ static void draw_many_panels(FILE *stream)
         labels[i] = numbers[i];
     }
     for (size_t panel = 0; panel < PANELS; panel++) {
-        for (size_t i = 0; i < (size_t)(SIDE * SIDE); i++) {
-            double x = (double)(i % SIDE) / SIDE - 0.6, y = (double)(i / SIDE) / SIDE - 0.3;
+        for (size_t i = 0; i < sizeof(cells[0]) / sizeof(cells[0][0]); i++) {
+            size_t row = i / SIDE, column = i % SIDE;
+            double x = (double)column / SIDE - 0.6, y = (double)row / SIDE - 0.3;
             cells[panel][i].value = 38.5 * exp(-x * x - y * y) - (double)panel;
         }
         snprintf(names[panel], sizeof(names[panel]), "vector %zu", panel + 1);
@@ -139,7 +140,7 @@ static void draw_lineplot(FILE *stream)
                                        { "block 256, elems 1", plain, SIZES, false },
                                        { "two kernels, not fused", two, SIZES, false },
                                        { "memory copy", copy, SIZES, true } };
-    lineplot_draw(stream, &(lineplot){ { "hardsigmoid: speed by size", lines, 3 },
+    lineplot_draw(stream, &(lineplot){ { "hardsigmoid: speed by size", lines, 1 },
                                        "elements, and the bytes they move",
                                        8,
                                        "GB/s",

@@ -1,4 +1,4 @@
-"""Plots and tables, drawn by draw_fixed from data of its own: what is in them, equal bytes, escaping, and where they go."""
+"""Plots and tables, drawn by draw_fixed from fixed data: what is in them, equal bytes, escaping, and where they go."""
 
 import csv
 import io
@@ -173,14 +173,16 @@ class Heatmap(Drawing):
 class Lineplot(Drawing):
     def test_axes(self):
         texts = self.texts(self.svg("lineplot"))
-        for text in ("2\u00b9\u2070", "8 KiB", "2\u00b2\u2074", "128 MiB", "2\u00b3\u2070", "8 GiB", "0", "8000", "GB/s"):
+        for text in ("2\u00b9\u2070", "8 KiB", "2\u00b2\u2074", "128 MiB", "2\u00b3\u2070", "8 GiB", "0", "8000",
+                     "GB/s"):
             self.assertIn(text, texts)
         self.assertIn("1.00", self.texts(self.svg("ratios")))
 
     def test_points(self):
         root = self.svg("lineplot")
         tooltips = self.tooltips(root)
-        for name, count in (("tuned", 21), ("block 256, elems 1", 20), ("two kernels, not fused", 21), ("memory copy", 0)):
+        for name, count in (("tuned", 21), ("block 256, elems 1", 20), ("two kernels, not fused", 21),
+                            ("memory copy", 0)):
             self.assertEqual(sum(text.startswith(name + "\nsize ") for text in tooltips), count)
         circles = [circle for circle in root.iter(SVG + "circle") if circle.find(SVG + "title") is not None]
         x = [float(circle.get("cx")) for circle in circles]

@@ -19,8 +19,8 @@ typedef struct place {
     double x, y, height;
 } place;
 
-/* The colours begin at a round number below the least value, so that speeds close to the ceiling can be told apart. But a
- * twentieth of the top is always shown, or noise would look like a landscape. */
+/* The colours begin at a round number below the least value, so that speeds close to the ceiling can be told apart. But
+ * a twentieth of the top is always shown, or noise would look like a landscape. */
 colourbar colourbar_between(double least, double best, double ceiling, const char *ceiling_name, const char *unit)
 {
     colourbar bar = { .ceiling = ceiling, .ceiling_name = ceiling_name, .unit = unit };

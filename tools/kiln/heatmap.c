@@ -143,7 +143,7 @@ static void draw_hatch(struct svg *svg, const box *at)
 {
     enum { STEP = 6 };
     svg_path_begin(svg);
-    for (double sum = STEP; sum < at->width + at->height; sum += STEP) {
+    for (int sum = STEP; sum < at->width + at->height; sum += STEP) {
         double right = fmin(sum, at->width), bottom = fmin(sum, at->height);
         svg_path_point(svg, 'M', at->x + right, at->y + sum - right);
         svg_path_point(svg, 'L', at->x + sum - bottom, at->y + bottom);
@@ -277,15 +277,16 @@ static void draw_row_labels(struct picture *picture, const box *panel)
 static void draw_panel(struct picture *picture, size_t index)
 {
     const heatmap_panel *panel = &picture->map->panels[index];
+    size_t row = index / picture->across, column = index % picture->across;
     box at = picture->panel;
-    at.x += (double)(index % picture->across) * (at.width + PANEL_GAP);
-    at.y += (double)(index / picture->across) * (picture->head + at.height + PANEL_FOOT + PANEL_GAP);
+    at.x += (double)column * (at.width + PANEL_GAP);
+    at.y += (double)row * (picture->head + at.height + PANEL_FOOT + PANEL_GAP);
     if (panel->title)
         chart_text(&picture->svg, at.x, at.y - 12, panel->title,
                    &(chart_label){ .size = 13, .colour = COLOUR_INK, .bold = true, .room = at.width });
     draw_cells(picture, panel, &at);
     draw_column_labels(picture, &at);
-    if (index % picture->across == 0)
+    if (column == 0)
         draw_row_labels(picture, &at);
 }
 

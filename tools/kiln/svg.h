@@ -20,7 +20,7 @@ struct svg {
 void svg_begin(struct svg *out, FILE *stream, double width, double height);
 void svg_end(struct svg *svg);
 
-/* Opens an element, whose name must outlive it; attributes come before content. At most SVG_DEPTH are open at a time. */
+/* Opens an element, whose name must outlive it; attributes come before content. At most SVG_DEPTH are open at once. */
 void svg_open(struct svg *svg, const char *element);
 void svg_close(struct svg *svg);
 void svg_put(struct svg *svg, const char *attribute, const char *value);
@@ -42,8 +42,8 @@ void svg_tooltip(struct svg *svg, const char *format, ...) __attribute__((format
 void svg_rect(struct svg *svg, double x, double y, double width, double height);
 void svg_line(struct svg *svg, double x1, double y1, double x2, double y2);
 
-/* A path is begun, has points ('M': go there, 'L': draw a line there, 'Z': draw back, x and y are ignored) and is ended,
- * which leaves it open as the shapes above are. */
+/* A path is begun, has points ('M': go there, 'L': draw a line there, 'Z': draw back, x and y are ignored) and is
+ * ended, which leaves it open as the shapes above are. */
 void svg_path_begin(struct svg *svg);
 void svg_path_point(struct svg *svg, char command, double x, double y);
 void svg_path_end(struct svg *svg);
