@@ -9,8 +9,8 @@
 #include "common.h"
 #include "csv.h"
 #include "draft.h"
-#include "heatmap.h"
-#include "lineplot.h"
+#include "plot/heatmap.h"
+#include "plot/lineplot.h"
 
 static const char *const lines[] = { "NVIDIA H200, cuda:0, sm_90", "f32, 2^28 elements, 2.0 GiB read and written",
                                      "op=hardsigmoid dtype=f32 target=sm_90" };

@@ -79,7 +79,7 @@ def check_file_calls(path):
 
 def check_command(path):
     for quoted, name in includes(path):
-        if quoted and not (path.parent / name).is_file():
+        if quoted and not (root / "tools/kiln" / name).is_file():
             problems.append(f"{path.relative_to(root)}: includes \"{name}\"; the command uses <kiln/kiln.h> only")
 
 

@@ -2,7 +2,7 @@
 #ifndef KILN_TOOLS_HEATMAP_H
 #define KILN_TOOLS_HEATMAP_H
 
-#include "chart.h"
+#include "plot/chart.h"
 
 typedef struct heatmap_cell {
     double value;     /* NaN: none */

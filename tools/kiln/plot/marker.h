@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-#include "svg.h"
+#include "plot/svg.h"
 
 /* A small shape around a point, in the colour of the series. Colours and shapes repeat after different counts, so that
  * 56 series can be told apart. Leaves its element open, for a tooltip and svg_close. */

@@ -1,11 +1,11 @@
-#include "chart.h"
+#include "plot/chart.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "colour.h"
 #include "common.h"
+#include "plot/colour.h"
 
 enum { TITLE_SIZE = 18, LINE_SIZE = 12, LINE_STEP = 18, TITLE_BASE = CHART_MARGIN + 16, NARROWEST = 520, WIDEST = 900 };
 

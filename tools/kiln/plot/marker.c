@@ -1,8 +1,8 @@
-#include "marker.h"
+#include "plot/marker.h"
 
 #include <math.h>
 
-#include "colour.h"
+#include "plot/colour.h"
 
 typedef enum shape { CIRCLE, SQUARE, TRIANGLE, DIAMOND, TRIANGLE_DOWN, CROSS, PENTAGON, SHAPES } shape;
 

@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-#include "svg.h"
+#include "plot/svg.h"
 
 /* The space between the edge of the card and what is on it. */
 enum { CHART_MARGIN = 24 };

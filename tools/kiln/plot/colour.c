@@ -1,4 +1,4 @@
-#include "colour.h"
+#include "plot/colour.h"
 
 #include <math.h>
 

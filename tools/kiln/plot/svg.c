@@ -1,4 +1,4 @@
-#include "svg.h"
+#include "plot/svg.h"
 
 #include <assert.h>
 #include <stdarg.h>

@@ -2,7 +2,7 @@
 #ifndef KILN_TOOLS_LINEPLOT_H
 #define KILN_TOOLS_LINEPLOT_H
 
-#include "chart.h"
+#include "plot/chart.h"
 
 typedef struct lineplot_point {
     double size;      /* 1 or more; in order, the least first */

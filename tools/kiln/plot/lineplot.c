@@ -1,13 +1,13 @@
-#include "lineplot.h"
+#include "plot/lineplot.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "colour.h"
 #include "common.h"
 #include "format.h"
-#include "marker.h"
+#include "plot/colour.h"
+#include "plot/marker.h"
 
 enum {
     LABEL = 12, /* letter size */

@@ -2,7 +2,7 @@
 #ifndef KILN_TOOLS_COLOURBAR_H
 #define KILN_TOOLS_COLOURBAR_H
 
-#include "chart.h"
+#include "plot/chart.h"
 
 typedef struct colourbar {
     double low, top;          /* the values where the colours begin and end */

@@ -1,9 +1,9 @@
-#include "colourbar.h"
+#include "plot/colourbar.h"
 
 #include <math.h>
 
-#include "colour.h"
 #include "format.h"
+#include "plot/colour.h"
 
 enum {
     LABEL = 12, /* letter sizes */

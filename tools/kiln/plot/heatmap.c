@@ -1,12 +1,12 @@
-#include "heatmap.h"
+#include "plot/heatmap.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-#include "colour.h"
-#include "colourbar.h"
 #include "common.h"
 #include "format.h"
+#include "plot/colour.h"
+#include "plot/colourbar.h"
 
 enum {
     LABEL = 12, /* letter sizes */
