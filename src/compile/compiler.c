@@ -112,11 +112,11 @@ static kiln_status make_key(const kiln__builder *builder, request *wanted, kiln_
 
 /* A compiler that tells its id only by compiling is asked with something tiny where a store has this very unit of some
  * toolchain, a pack for instance: it may well be this one's. An empty cache costs no compile more. */
-static void identify_if_worthwhile(kiln__builder *builder, kiln__key *key)
+static void identify_if_worthwhile(kiln__builder *builder, kiln__key *key, kiln__miss *why)
 {
     kiln__compiler *compiler = builder->toolchains.compiler;
     kiln__toolchain toolchain;
-    kiln__blob *some = kiln__tiers_get(builder->tiers, key, NULL);
+    kiln__blob *some = kiln__tiers_get(builder->tiers, key, NULL, why);
     if (some != NULL && compiler->vtable->identify(compiler, &toolchain, NULL) == KILN_OK) {
         kiln__toolchains_learn(&builder->toolchains, toolchain.id);
         memcpy(key->toolchain, toolchain.id, sizeof(key->toolchain));
@@ -134,13 +134,18 @@ static kiln_status look(kiln__builder *builder, request *wanted, kiln__built *ou
     if (status == KILN_OK)
         memcpy(wanted->key.toolchain, toolchain.id, sizeof(wanted->key.toolchain));
     if (status == KILN_OK && wanted->key.toolchain[0] == '\0' && !wanted->fresh && !wanted->any && !wanted->quick)
-        identify_if_worthwhile(builder, &wanted->key);
+        identify_if_worthwhile(builder, &wanted->key, &out->miss);
     bool named = wanted->key.toolchain[0] != '\0';
     if (!wanted->fresh && (named || status != KILN_OK || wanted->any))
-        out->blob = kiln__tiers_get(builder->tiers, &wanted->key, &out->tier);
+        out->blob = kiln__tiers_get(builder->tiers, &wanted->key, &out->tier, &out->miss);
     if (out->blob == NULL && status != KILN_OK)
         kiln__report_move(report, &missing);
-    if (out->blob != NULL && !named)
+    if (out->blob != NULL)
+        out->miss = KILN__MISS_NONE;
+    else if (!wanted->fresh)
+        kiln__miss_raise(&out->miss, KILN__MISS_ABSENT);
+    out->any = out->blob != NULL && !named;
+    if (out->any)
         kiln__log_line(builder->log, KILN_LOG_INFO, "%s: using what %s made of %s",
                        status != KILN_OK ? "no compiler" : "this compiler is not known yet",
                        out->blob->entry.key.toolchain, wanted->unit->spec);
@@ -203,6 +208,18 @@ kiln_status kiln__builder_find(kiln__builder *builder, const kiln__unit *unit, b
         status = kiln__fail(report, KILN_ENOENT, KILN__STAGE_STORE, 0, "not in the stores: %s", unit->spec);
     kiln__text_fini(&wanted.text);
     return status;
+}
+
+bool kiln__builder_older(kiln__builder *builder, kiln__built *built)
+{
+    size_t tier;
+    kiln__blob *older = built->any ? kiln__tiers_older(builder->tiers, &built->blob->entry.key, &tier) : NULL;
+    if (older == NULL)
+        return false;
+    kiln__blob_release(built->blob);
+    built->blob = older;
+    built->tier = tier;
+    return true;
 }
 
 void kiln__builder_replace(kiln__builder *builder, const kiln__built *built)

@@ -84,7 +84,7 @@ static bool recall(kiln__toolchains *memo, kiln__toolchain *out)
     memset(out, 0, sizeof(*out));
     if (!memo_key(memo, &key, &text))
         goto done;
-    blob = kiln__tiers_get(memo->tiers, &key, NULL);
+    blob = kiln__tiers_get(memo->tiers, &key, NULL, NULL);
     if (blob == NULL || blob->entry.kind != KILN__ENTRY_TOOLCHAIN)
         goto done;
     const kiln__section *seen = kiln__entry_find(&blob->entry, "stamp");

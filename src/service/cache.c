@@ -109,7 +109,7 @@ static int collect(void *data, const kiln__store_item *item)
 static kiln__blob *fetch(void *data, const kiln__key *key)
 {
     kiln__store *store = data;
-    return store->vtable->get(store, key);
+    return store->vtable->get(store, key, NULL);
 }
 
 static kiln_status write_pack(collection *self, kiln__store *reader, const char *path, kiln_report *report)
@@ -157,7 +157,7 @@ kiln_status kiln__cache_export(kiln_service *service, const char *path, kiln_kee
 static int import_entry(kiln__store *disk, kiln__blob *blob, kiln_transfer *out)
 {
     /* A get, for it makes room where what is there is damaged. */
-    kiln__blob *present = travels(&blob->entry) ? disk->vtable->get(disk, &blob->entry.key) : NULL;
+    kiln__blob *present = travels(&blob->entry) ? disk->vtable->get(disk, &blob->entry.key, NULL) : NULL;
     int result = present != NULL ? 1 : travels(&blob->entry) ? kiln__disk_store_add(disk, blob) : -EFBIG;
     kiln__blob_release(present);
     if (result == -EFBIG)

@@ -187,7 +187,20 @@ void kiln__disk_read(const kiln__disk *store, kiln__disk_reading *out, int direc
     }
 }
 
-static kiln__blob *get_exact(kiln__disk *store, int directory, const kiln__key *key)
+static const kiln__miss misses[] = {
+    [KILN__DISK_FINE] = KILN__MISS_NONE,           [KILN__DISK_DAMAGED] = KILN__MISS_DAMAGED,
+    [KILN__DISK_UNTRUSTED] = KILN__MISS_UNTRUSTED, [KILN__DISK_ELEVATED] = KILN__MISS_UNTRUSTED,
+    [KILN__DISK_READ] = KILN__MISS_ERROR,          [KILN__DISK_WRITE] = KILN__MISS_ERROR,
+};
+
+/* Notes why a look-up gives nothing. */
+static void note_miss(kiln__disk *store, const kiln__disk_problem *problem, kiln__miss *why)
+{
+    kiln__miss_raise(why, misses[problem->cause]);
+    note(store, problem);
+}
+
+static kiln__blob *get_exact(kiln__disk *store, int directory, const kiln__key *key, kiln__miss *why)
 {
     char name[KILN__NAME_SIZE];
     kiln__disk_reading reading;
@@ -200,62 +213,72 @@ static kiln__blob *get_exact(kiln__disk *store, int directory, const kiln__key *
     /* What is damaged would stay in the way of the good entry that the caller is about to make. */
     if (reading.problem.cause == KILN__DISK_DAMAGED && !store->shared)
         kiln__file_remove_same(directory, name, &reading.status);
-    note(store, &reading.problem);
+    note_miss(store, &reading.problem, why);
     return reading.blob;
 }
 
-typedef struct newest {
-    const kiln__key *wanted;
+typedef struct search {
+    const kiln__key *wanted; /* of its digest */
+    char than[KILN__ENTRY_TOOLCHAIN_SIZE];
     kiln__key found; /* an empty toolchain: none yet */
-    char below[KILN__ENTRY_TOOLCHAIN_SIZE];
-} newest;
+} search;
 
-static int take_newest(void *data, const char *name)
+static int take_next(void *data, const char *name)
 {
-    newest *search = data;
+    search *self = data;
     kiln__key key;
-    if (kiln__name_parse(&key, search->wanted->digest[0], name) &&
-        memcmp(key.digest, search->wanted->digest, sizeof key.digest) == 0 &&
-        (search->below[0] == '\0' || kiln__toolchain_compare(key.toolchain, search->below) < 0) &&
-        (search->found.toolchain[0] == '\0' || kiln__toolchain_compare(key.toolchain, search->found.toolchain) > 0))
-        search->found = key;
+    if (kiln__name_parse(&key, self->wanted->digest[0], name) &&
+        memcmp(key.digest, self->wanted->digest, sizeof key.digest) == 0 &&
+        kiln__toolchain_is_next(key.toolchain, self->than, self->found.toolchain))
+        self->found = key;
     return 0;
 }
 
 /* Lists the shard again for each entry that turns out bad: that is rare, and needs no memory. */
-static kiln__blob *get_newest(kiln__disk *store, int directory, const kiln__key *key)
+static kiln__blob *get_older(kiln__disk *store, int directory, const kiln__key *key, kiln__miss *why)
 {
-    newest search = { .wanted = key };
+    search self = { .wanted = key };
+    memcpy(self.than, key->toolchain, sizeof self.than);
     for (;;) {
-        search.found.toolchain[0] = '\0';
-        int error = kiln__file_list(directory, take_newest, &search);
+        self.found.toolchain[0] = '\0';
+        int error = kiln__file_list(directory, take_next, &self);
         if (error != 0) {
             kiln__disk_problem problem;
             kiln__disk_fail(&problem, KILN__DISK_READ, KILN__DISK_VERSION, error);
-            note(store, &problem);
+            note_miss(store, &problem, why);
             return NULL;
         }
-        if (search.found.toolchain[0] == '\0')
+        if (self.found.toolchain[0] == '\0')
             return NULL;
-        kiln__blob *blob = get_exact(store, directory, &search.found);
+        kiln__blob *blob = get_exact(store, directory, &self.found, why);
         if (blob)
             return blob;
-        memcpy(search.below, search.found.toolchain, sizeof search.below);
+        memcpy(self.than, self.found.toolchain, sizeof self.than);
     }
 }
 
-static kiln__blob *disk_get(kiln__store *base, const kiln__key *key)
+static kiln__blob *get(kiln__store *base, const kiln__key *key, bool older, kiln__miss *why)
 {
     kiln__disk *store = (kiln__disk *)base;
     kiln__disk_problem problem;
     int directory = open_shard(store, key->digest[0], false, &problem);
     if (directory < 0) {
-        note(store, &problem);
+        note_miss(store, &problem, why);
         return NULL;
     }
-    kiln__blob *blob = key->toolchain[0] != '\0' ? get_exact(store, directory, key) : get_newest(store, directory, key);
+    kiln__blob *blob = older ? get_older(store, directory, key, why) : get_exact(store, directory, key, why);
     kiln__sys_close(directory);
     return blob;
+}
+
+static kiln__blob *disk_get(kiln__store *base, const kiln__key *key, kiln__miss *why)
+{
+    return get(base, key, key->toolchain[0] == '\0', why);
+}
+
+static kiln__blob *disk_older(kiln__store *base, const kiln__key *key, kiln__miss *why)
+{
+    return get(base, key, true, why);
 }
 
 static int write_tag(int root)
@@ -425,9 +448,10 @@ static void disk_close(kiln__store *base)
     kiln__free(store);
 }
 
-static const kiln__store_vtable shared_vtable = { "shared",   disk_get, kiln__store_no_put, kiln__store_no_drop,
-                                                  disk_close, true };
-static const kiln__store_vtable disk_vtable = { "disk", disk_get, disk_put, disk_drop, disk_close, true };
+static const kiln__store_vtable shared_vtable = {
+    "shared", disk_get, disk_older, kiln__store_no_put, kiln__store_no_drop, disk_close, true
+};
+static const kiln__store_vtable disk_vtable = { "disk", disk_get, disk_older, disk_put, disk_drop, disk_close, true };
 
 /* Absolute, so that it still names the same place after a chdir; without a slash at the end. */
 static char *absolute_path(const char *path)

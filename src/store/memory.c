@@ -48,16 +48,20 @@ static void link_newest(memory_store *store, node *item)
 
 static node *find(memory_store *store, const kiln__key *key)
 {
+    node *item = *bucket_of(store, key);
+    while (item && !kiln__key_equal(&item->blob->entry.key, key))
+        item = item->chain;
+    return item;
+}
+
+static node *find_older(memory_store *store, const kiln__key *key)
+{
     node *found = NULL;
     for (node *item = *bucket_of(store, key); item; item = item->chain) {
         const kiln__key *held = &item->blob->entry.key;
-        if (key->toolchain[0] != '\0') {
-            if (kiln__key_equal(held, key))
-                return item;
-        } else if (memcmp(held->digest, key->digest, sizeof key->digest) == 0 &&
-                   (!found || kiln__toolchain_compare(held->toolchain, found->blob->entry.key.toolchain) > 0)) {
+        if (memcmp(held->digest, key->digest, sizeof key->digest) == 0 &&
+            kiln__toolchain_is_next(held->toolchain, key->toolchain, found ? found->blob->entry.key.toolchain : ""))
             found = item;
-        }
     }
     return found;
 }
@@ -74,12 +78,11 @@ static void discard(memory_store *store, node *item)
     kiln__free(item);
 }
 
-static kiln__blob *memory_get(kiln__store *base, const kiln__key *key)
+static kiln__blob *take(memory_store *store, const kiln__key *key, node *(*search)(memory_store *, const kiln__key *))
 {
-    memory_store *store = (memory_store *)base;
     kiln__blob *blob = NULL;
     pthread_mutex_lock(&store->lock);
-    node *item = find(store, key);
+    node *item = search(store, key);
     if (item) {
         unlink_use(store, item);
         link_newest(store, item);
@@ -87,6 +90,18 @@ static kiln__blob *memory_get(kiln__store *base, const kiln__key *key)
     }
     pthread_mutex_unlock(&store->lock);
     return blob;
+}
+
+static kiln__blob *memory_get(kiln__store *base, const kiln__key *key, kiln__miss *why)
+{
+    (void)why;
+    return take((memory_store *)base, key, key->toolchain[0] != '\0' ? find : find_older);
+}
+
+static kiln__blob *memory_older(kiln__store *base, const kiln__key *key, kiln__miss *why)
+{
+    (void)why;
+    return take((memory_store *)base, key, find_older);
 }
 
 static void memory_put(kiln__store *base, kiln__blob *blob)
@@ -116,7 +131,7 @@ static void memory_drop(kiln__store *base, const kiln__key *key)
 {
     memory_store *store = (memory_store *)base;
     pthread_mutex_lock(&store->lock);
-    node *item = key->toolchain[0] != '\0' ? find(store, key) : NULL;
+    node *item = find(store, key);
     if (item)
         discard(store, item);
     pthread_mutex_unlock(&store->lock);
@@ -132,7 +147,8 @@ static void memory_close(kiln__store *base)
     kiln__free(store);
 }
 
-static const kiln__store_vtable memory_vtable = { "memory", memory_get, memory_put, memory_drop, memory_close, false };
+static const kiln__store_vtable memory_vtable = { "memory",    memory_get,   memory_older, memory_put,
+                                                  memory_drop, memory_close, false };
 
 kiln__store *kiln__memory_store_open(size_t limit)
 {

@@ -53,8 +53,15 @@ static const char *const advice[] = {
     [CAUSE_ERROR] = "what it holds is compiled; check its path and its permissions",
 };
 
-static void note(pack_store *store, pack_cause cause, const char *text)
+static const kiln__miss misses[] = {
+    [CAUSE_DAMAGED] = KILN__MISS_DAMAGED,
+    [CAUSE_UNTRUSTED] = KILN__MISS_UNTRUSTED,
+    [CAUSE_ERROR] = KILN__MISS_ERROR,
+};
+
+static void note(pack_store *store, pack_cause cause, const char *text, kiln__miss *why)
 {
+    kiln__miss_raise(why, misses[cause]);
     atomic_uint_least64_t *counter = cause == CAUSE_DAMAGED     ? &store->counters->damaged
                                      : cause == CAUSE_UNTRUSTED ? &store->counters->untrusted
                                                                 : &store->counters->errors;
@@ -215,28 +222,28 @@ static bool was_cut(const pack_store *store, uint64_t end)
     return kiln__sys_fstat(store->fd, &status) == 0 && (uint64_t)status.st_size < end;
 }
 
-static void note_read_error(pack_store *store, int error, uint64_t end)
+static void note_read_error(pack_store *store, int error, uint64_t end, kiln__miss *why)
 {
     bool cut = was_cut(store, end);
-    note(store, cut ? CAUSE_DAMAGED : CAUSE_ERROR, cut ? "it was made shorter while in use" : error_text(error));
+    note(store, cut ? CAUSE_DAMAGED : CAUSE_ERROR, cut ? "it was made shorter while in use" : error_text(error), why);
 }
 
 /* The row as it is in the file now: the index was intact when the pack was opened, but may have been overwritten since. */
-static bool load_row(pack_store *store, size_t index, pack_row *out)
+static bool load_row(pack_store *store, size_t index, pack_row *out, kiln__miss *why)
 {
     uint8_t bytes[ROW_SIZE];
     uint64_t at = store->rows_at + ROW_SIZE * index;
     int error = kiln__file_read_at(store->fd, bytes, sizeof bytes, at);
     if (error != 0)
-        note_read_error(store, error, at + ROW_SIZE);
+        note_read_error(store, error, at + ROW_SIZE, why);
     else if (!read_row(out, bytes) || out->offset > store->rows_at || out->length > store->rows_at - out->offset)
-        note(store, CAUSE_DAMAGED, "its index was overwritten while in use");
+        note(store, CAUSE_DAMAGED, "its index was overwritten while in use", why);
     else
         return true;
     return false;
 }
 
-static kiln__blob *load_entry(pack_store *store, const pack_row *row)
+static kiln__blob *load_entry(pack_store *store, const pack_row *row, kiln__miss *why)
 {
     kiln__entry_fault fault = KILN__ENTRY_CHECKSUM;
     size_t length = (size_t)row->length;
@@ -244,7 +251,7 @@ static kiln__blob *load_entry(pack_store *store, const pack_row *row)
     int error = bytes ? kiln__file_read_at(store->fd, bytes, length, row->offset) : -ENOMEM;
     if (error != 0) {
         kiln__free(bytes);
-        note_read_error(store, error, row->offset + length);
+        note_read_error(store, error, row->offset + length, why);
         return NULL;
     }
     kiln__blob *blob = NULL;
@@ -253,9 +260,9 @@ static kiln__blob *load_entry(pack_store *store, const pack_row *row)
     else
         kiln__free(bytes);
     if (!blob && fault == KILN__ENTRY_GOOD)
-        note(store, CAUSE_ERROR, error_text(-ENOMEM));
+        note(store, CAUSE_ERROR, error_text(-ENOMEM), why);
     else if (!blob)
-        note(store, CAUSE_DAMAGED, kiln__entry_fault_text(fault));
+        note(store, CAUSE_DAMAGED, kiln__entry_fault_text(fault), why);
     return blob;
 }
 
@@ -273,9 +280,18 @@ static size_t find_prefix(const pack_store *store, uint64_t prefix)
     return low;
 }
 
-static kiln__blob *pack_get(kiln__store *base, const kiln__key *key)
+/* Whether a row is what is looked for: of the same digest, and made by this very toolchain or by one older than it, ""
+ * being newer than all. */
+static bool is_wanted(const kiln__key *row, const kiln__key *key, bool older)
 {
-    pack_store *store = (pack_store *)base;
+    if (!older)
+        return kiln__key_equal(row, key);
+    return memcmp(row->digest, key->digest, sizeof key->digest) == 0 &&
+           kiln__toolchain_is_next(row->toolchain, key->toolchain, "");
+}
+
+static kiln__blob *find(pack_store *store, const kiln__key *key, bool older, kiln__miss *why)
+{
     uint64_t prefix = prefix_of(key->digest);
     size_t first = find_prefix(store, prefix), end = first;
     while (end < store->count && store->prefixes[end] == prefix)
@@ -283,16 +299,23 @@ static kiln__blob *pack_get(kiln__store *base, const kiln__key *key)
     /* From the newest toolchain to the oldest. */
     while (end-- > first) {
         pack_row row;
-        if (!load_row(store, end, &row))
+        if (!load_row(store, end, &row, why))
             return NULL;
-        bool exact = key->toolchain[0] != '\0';
-        if (memcmp(row.key.digest, key->digest, sizeof key->digest) != 0 || (exact && !kiln__key_equal(&row.key, key)))
-            continue;
-        kiln__blob *blob = load_entry(store, &row);
-        if (blob || exact)
+        kiln__blob *blob = is_wanted(&row.key, key, older) ? load_entry(store, &row, why) : NULL;
+        if (blob)
             return blob;
     }
     return NULL;
+}
+
+static kiln__blob *pack_get(kiln__store *base, const kiln__key *key, kiln__miss *why)
+{
+    return find((pack_store *)base, key, key->toolchain[0] == '\0', why);
+}
+
+static kiln__blob *pack_older(kiln__store *base, const kiln__key *key, kiln__miss *why)
+{
+    return find((pack_store *)base, key, true, why);
 }
 
 static void pack_close(kiln__store *base)
@@ -305,8 +328,9 @@ static void pack_close(kiln__store *base)
     kiln__free(store);
 }
 
-static const kiln__store_vtable pack_vtable = { "pack",     pack_get, kiln__store_no_put, kiln__store_no_drop,
-                                                pack_close, true };
+static const kiln__store_vtable pack_vtable = {
+    "pack", pack_get, pack_older, kiln__store_no_put, kiln__store_no_drop, pack_close, true
+};
 
 kiln__store *kiln__pack_store_open(const char *path, const kiln__log *log, kiln__store_counters *counters,
                                    char *problem, size_t size)
@@ -330,7 +354,7 @@ kiln__store *kiln__pack_store_open(const char *path, const kiln__log *log, kiln_
     kiln__text_copy(problem, size, reason ? reason : "");
     if (!reason)
         return &store->base;
-    note(store, cause, reason);
+    note(store, cause, reason, NULL);
     pack_close(&store->base);
     return NULL;
 }
@@ -344,7 +368,7 @@ kiln__blob *kiln__pack_store_at(kiln__store *base, size_t index)
 {
     pack_store *store = (pack_store *)base;
     pack_row row;
-    return index < store->count && load_row(store, index, &row) ? load_entry(store, &row) : NULL;
+    return index < store->count && load_row(store, index, &row, NULL) ? load_entry(store, &row, NULL) : NULL;
 }
 
 /* A pack on its way into a file. */

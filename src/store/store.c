@@ -82,6 +82,18 @@ int kiln__toolchain_compare(const char *a, const char *b)
     return *x != *y ? (unsigned char)*x - (unsigned char)*y : strcmp(a, b);
 }
 
+bool kiln__toolchain_is_next(const char *id, const char *than, const char *best)
+{
+    return (than[0] == '\0' || kiln__toolchain_compare(id, than) < 0) &&
+           (best[0] == '\0' || kiln__toolchain_compare(id, best) > 0);
+}
+
+void kiln__miss_raise(kiln__miss *why, kiln__miss reason)
+{
+    if (why && *why < reason)
+        *why = reason;
+}
+
 void kiln__store_no_put(kiln__store *store, kiln__blob *blob)
 {
     (void)store;

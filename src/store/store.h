@@ -36,11 +36,24 @@ typedef struct kiln__store_item {
     const char *problem;      /* "" or why it would be refused */
 } kiln__store_item;
 
+/* Why a store has nothing to give. Of several reasons the last one in this order is the one to tell. */
+typedef enum kiln__miss {
+    KILN__MISS_NONE,      /* no look-up, or a hit */
+    KILN__MISS_ABSENT,    /* there is no such entry */
+    KILN__MISS_ERROR,     /* what is there cannot be read */
+    KILN__MISS_UNTRUSTED, /* ... may not be trusted */
+    KILN__MISS_DAMAGED,   /* ... is damaged */
+    KILN__MISSES
+} kiln__miss;
+
 typedef struct kiln__store kiln__store;
 typedef struct kiln__store_vtable {
     const char *name; /* "memory", "disk", "pack", "shared" */
-    /* A retained blob or NULL for a miss. An empty key->toolchain means the newest toolchain's entry. */
-    kiln__blob *(*get)(kiln__store *store, const kiln__key *key);
+    /* A retained blob or NULL for a miss; *why (may be NULL) is raised to what is wrong with the entry, if there is one. An empty
+     * key->toolchain means the newest toolchain's entry. */
+    kiln__blob *(*get)(kiln__store *store, const kiln__key *key, kiln__miss *why);
+    /* The same for the newest entry of a toolchain older than the key's. */
+    kiln__blob *(*older)(kiln__store *store, const kiln__key *key, kiln__miss *why);
     void (*put)(kiln__store *store, kiln__blob *blob);
     /* Removes one entry, if it is there: it turned out not to load. `key` is the blob's own, toolchain included. */
     void (*drop)(kiln__store *store, const kiln__key *key);
@@ -51,11 +64,18 @@ struct kiln__store {
     const kiln__store_vtable *vtable;
 };
 
+/* Raises *why to a reason that tells more. `why` may be NULL. */
+void kiln__miss_raise(kiln__miss *why, kiln__miss reason);
+
 /* What put and drop are in a store that is only read: nothing. */
 void kiln__store_no_put(kiln__store *store, kiln__blob *blob);
 void kiln__store_no_drop(kiln__store *store, const kiln__key *key);
 
 /* Order of toolchain ids from old to new: as strcmp, but runs of digits compare as numbers. */
 int kiln__toolchain_compare(const char *a, const char *b);
+
+/* Whether an entry of toolchain `id` is what a look-up for one older than `than` is after, "" being newer than all, and is
+ * newer than the best found so far ("" for none). */
+bool kiln__toolchain_is_next(const char *id, const char *than, const char *best);
 
 #endif

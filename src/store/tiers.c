@@ -18,20 +18,65 @@ void kiln__tiers_fini(kiln__tiers *tiers)
     memset(tiers, 0, sizeof *tiers);
 }
 
-kiln__blob *kiln__tiers_get(kiln__tiers *tiers, const kiln__key *key, size_t *tier)
+/* Puts what one store has into the faster ones, but not from disk to disk. */
+static void promote(kiln__tiers *tiers, size_t from, kiln__blob *blob)
 {
+    for (size_t i = 0; i < from; i++)
+        if (!tiers->stores[i]->vtable->on_disk || !tiers->stores[from]->vtable->on_disk)
+            tiers->stores[i]->vtable->put(tiers->stores[i], blob);
+}
+
+static kiln__blob *get_exact(kiln__tiers *tiers, const kiln__key *key, size_t *tier, kiln__miss *why)
+{
+    kiln__blob *blob = NULL;
+    size_t i = 0;
+    while (i < tiers->count && (blob = tiers->stores[i]->vtable->get(tiers->stores[i], key, why)) == NULL)
+        i++;
+    *tier = i;
+    return blob;
+}
+
+/* The newest of what the stores have; of equal ones the fastest store's. */
+static kiln__blob *get_older(kiln__tiers *tiers, const kiln__key *key, size_t *tier, kiln__miss *why)
+{
+    kiln__blob *best = NULL;
     for (size_t i = 0; i < tiers->count; i++) {
-        kiln__blob *blob = tiers->stores[i]->vtable->get(tiers->stores[i], key);
-        if (!blob)
+        kiln__blob *blob = tiers->stores[i]->vtable->older(tiers->stores[i], key, why);
+        if (blob == NULL)
             continue;
-        for (size_t faster = 0; faster < i; faster++)
-            if (!tiers->stores[faster]->vtable->on_disk || !tiers->stores[i]->vtable->on_disk)
-                tiers->stores[faster]->vtable->put(tiers->stores[faster], blob);
-        if (tier)
+        kiln__blob *worse = blob;
+        if (best == NULL || kiln__toolchain_compare(blob->entry.key.toolchain, best->entry.key.toolchain) > 0) {
+            worse = best;
+            best = blob;
             *tier = i;
-        return blob;
+        }
+        kiln__blob_release(worse);
     }
-    return NULL;
+    return best;
+}
+
+static kiln__blob *get(kiln__tiers *tiers, const kiln__key *key, bool older, size_t *tier, kiln__miss *why)
+{
+    size_t found = 0;
+    kiln__miss reason = KILN__MISS_ABSENT;
+    kiln__blob *blob = older ? get_older(tiers, key, &found, &reason) : get_exact(tiers, key, &found, &reason);
+    if (blob)
+        promote(tiers, found, blob);
+    if (blob && tier)
+        *tier = found;
+    if (!blob)
+        kiln__miss_raise(why, reason);
+    return blob;
+}
+
+kiln__blob *kiln__tiers_get(kiln__tiers *tiers, const kiln__key *key, size_t *tier, kiln__miss *why)
+{
+    return get(tiers, key, key->toolchain[0] == '\0', tier, why);
+}
+
+kiln__blob *kiln__tiers_older(kiln__tiers *tiers, const kiln__key *key, size_t *tier)
+{
+    return get(tiers, key, true, tier, NULL);
 }
 
 void kiln__tiers_put(kiln__tiers *tiers, kiln__blob *blob)

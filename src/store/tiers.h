@@ -16,8 +16,12 @@ typedef struct kiln__tiers {
 void kiln__tiers_add(kiln__tiers *tiers, kiln__store *store); /* NULL is ignored */
 void kiln__tiers_fini(kiln__tiers *tiers);
 
-/* A retained blob or NULL; *tier (may be NULL) gets the index of the store that had it. */
-kiln__blob *kiln__tiers_get(kiln__tiers *tiers, const kiln__key *key, size_t *tier);
+/* A retained blob or NULL. *tier (may be NULL) gets the index of the store that had it. A miss raises *why (may be NULL) to
+ * its reason. An empty key->toolchain means the newest toolchain's entry that any of the stores has. */
+kiln__blob *kiln__tiers_get(kiln__tiers *tiers, const kiln__key *key, size_t *tier, kiln__miss *why);
+
+/* The newest entry of a toolchain older than the key's. */
+kiln__blob *kiln__tiers_older(kiln__tiers *tiers, const kiln__key *key, size_t *tier);
 void kiln__tiers_put(kiln__tiers *tiers, kiln__blob *blob);
 void kiln__tiers_drop(kiln__tiers *tiers, const kiln__key *key);
 

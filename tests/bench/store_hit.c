@@ -89,12 +89,12 @@ static void time_hits(const char *what, kiln__store *store, size_t entries, size
     check(ns != NULL, "out of memory");
     for (size_t i = 0; i < entries; i++) {
         kiln__key key = make_key(i);
-        kiln__blob_release(store->vtable->get(store, &key));
+        kiln__blob_release(store->vtable->get(store, &key, NULL));
     }
     for (size_t i = 0; i < hits; i++) {
         kiln__key key = make_key(random_below(&state, entries));
         uint64_t start = kiln__cpu_now_ns();
-        kiln__blob *blob = store->vtable->get(store, &key);
+        kiln__blob *blob = store->vtable->get(store, &key, NULL);
         ns[i] = kiln__cpu_now_ns() - start;
         check(blob != NULL, "a hit was a miss");
         kiln__blob_release(blob);
@@ -106,7 +106,7 @@ static void time_hits(const char *what, kiln__store *store, size_t entries, size
 static kiln__blob *fetch(void *data, const kiln__key *key)
 {
     kiln__store *store = data;
-    return store->vtable->get(store, key);
+    return store->vtable->get(store, key, NULL);
 }
 
 static void time_pack(kiln__store *store, const char *directory, size_t entries, size_t hits)
@@ -149,7 +149,7 @@ static void time_memory(size_t hits)
             keys[i] = make_key(random_below(&state, IN_MEMORY));
         uint64_t start = kiln__cpu_now_ns();
         for (size_t i = 0; i < BATCH; i++)
-            kiln__blob_release(store->vtable->get(store, &keys[i]));
+            kiln__blob_release(store->vtable->get(store, &keys[i], NULL));
         ns[b] = (kiln__cpu_now_ns() - start) / BATCH;
     }
     print_latencies("hit in memory, mean of 100", ns, batches);
@@ -198,7 +198,7 @@ static size_t time_gets_beside_puts(const char *what, kiln__store *store, size_t
     uint64_t longest = 0, end = kiln__cpu_now_ns() + (uint64_t)seconds * 1000000000;
     for (uint64_t now = 0; now < end && count < room; count++) {
         uint64_t start = kiln__cpu_now_ns();
-        kiln__blob *blob = store->vtable->get(store, &keys[count % HOT]);
+        kiln__blob *blob = store->vtable->get(store, &keys[count % HOT], NULL);
         now = kiln__cpu_now_ns();
         ns[count] = now - start;
         hits += blob != NULL;

@@ -57,7 +57,7 @@ static int take_key(void *data, const kiln__store_item *item)
 static kiln__blob *fetch(void *data, const kiln__key *key)
 {
     kiln__store *store = data;
-    return store->vtable->get(store, key);
+    return store->vtable->get(store, key, NULL);
 }
 
 /* A pack of everything in a cache, what is bound to this machine included. */

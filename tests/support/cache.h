@@ -81,7 +81,7 @@ static inline void put(const char *text)
 static inline kiln__blob *get_as(const char *text, const char *toolchain)
 {
     kiln__key key = kiln_test_key(text, toolchain);
-    return store->vtable->get(store, &key);
+    return store->vtable->get(store, &key, NULL);
 }
 
 /* Whether a get finds the entry, which must then be right. Any thread. */

@@ -122,6 +122,64 @@ START_TEST(test_disk__any_toolchain_takes_the_newest_good_one)
 }
 END_TEST
 
+START_TEST(test_disk__older_toolchains_follow_in_order_past_bad_ones)
+{
+    static const char *const expected[] = { "cc-10", "cc-8" };
+    char path[PATH_SIZE];
+    kiln__key key = kiln_test_key("one", "");
+    kiln__miss why = KILN__MISS_NONE;
+    open_store();
+    ck_assert_ptr_null(store->vtable->older(store, &key, &why));
+    put_as("one", "cc-9");
+    put_as("one", "cc-10");
+    put_as("one", "cc-8");
+    ck_assert_int_eq(why, KILN__MISS_NONE);
+    path_as(path, "one", "cc-9");
+    damage(path, FLIP);
+    for (int i = 0; i < 2; i++) {
+        kiln__blob *blob = store->vtable->older(store, &key, &why);
+        ck_assert_str_eq(blob->entry.key.toolchain, expected[i]);
+        key = blob->entry.key;
+        kiln__blob_release(blob);
+    }
+    ck_assert_ptr_null(store->vtable->older(store, &key, NULL));
+    ck_assert_int_eq(why, KILN__MISS_DAMAGED);
+    expect(1, 0, 0, 1);
+}
+END_TEST
+
+/* What is wrong with an entry is told, and of several things the last in the list. */
+START_TEST(test_disk__a_miss_has_a_reason)
+{
+    static const int impostors[] = { LINK, FIFO, WORLD_MODE };
+    char path[PATH_SIZE], aside[PATH_SIZE];
+    kiln__key key = kiln_test_key("one", "cc-1");
+    kiln__miss why = KILN__MISS_NONE;
+    open_store();
+    ck_assert_ptr_null(store->vtable->get(store, &key, &why));
+    ck_assert_int_eq(why, KILN__MISS_NONE);
+    path_as(path, "one", "cc-1");
+    snprintf(aside, sizeof aside, "%s/aside", kiln_test_temp_dir());
+    for (size_t i = 0; i < sizeof impostors / sizeof impostors[0]; i++) {
+        put("one");
+        impose(path, impostors[i]);
+        why = KILN__MISS_ERROR;
+        ck_assert_ptr_null(store->vtable->get(store, &key, &why));
+        ck_assert_int_eq(why, KILN__MISS_UNTRUSTED);
+        unlink(path);
+        unlink(aside);
+    }
+    put("one");
+    damage(path, CUT);
+    ck_assert_ptr_null(store->vtable->get(store, &key, &why));
+    ck_assert_int_eq(why, KILN__MISS_DAMAGED);
+    put("one");
+    impose(path, WORLD_MODE);
+    ck_assert_ptr_null(store->vtable->get(store, &key, &why));
+    ck_assert_int_eq(why, KILN__MISS_DAMAGED);
+}
+END_TEST
+
 START_TEST(test_disk__any_toolchain_takes_no_neighbour)
 {
     char text[20] = "one", path[PATH_SIZE];
@@ -410,6 +468,8 @@ Suite *kiln_test_disk_suite(void)
     tcase_add_test(tests, test_disk__entries_of_two_stores_are_equal_bytes);
     tcase_add_test(tests, test_disk__second_put_leaves_the_first);
     tcase_add_test(tests, test_disk__any_toolchain_takes_the_newest_good_one);
+    tcase_add_test(tests, test_disk__older_toolchains_follow_in_order_past_bad_ones);
+    tcase_add_test(tests, test_disk__a_miss_has_a_reason);
     tcase_add_test(tests, test_disk__any_toolchain_takes_no_neighbour);
     tcase_add_test(tests, test_disk__drop_removes_exactly_one);
     tcase_add_test(tests, test_disk__relative_root_survives_chdir);

@@ -18,7 +18,7 @@ static void put(kiln__store *store, const char *text, const char *toolchain, siz
 static const char *got(kiln__store *store, const char *text, const char *toolchain, char out[64])
 {
     kiln__key key = kiln_test_key(text, toolchain);
-    kiln__blob *blob = store->vtable->get(store, &key);
+    kiln__blob *blob = store->vtable->get(store, &key, NULL);
     out[0] = '\0';
     if (blob) {
         ck_assert_str_eq(blob->entry.key_text, text);
@@ -46,6 +46,26 @@ START_TEST(test_memory__keeps_what_was_put)
     ck_assert(has(store, "two"));
     ck_assert(!has(store, "three"));
     ck_assert_str_eq(got(store, "one", "cc-2", toolchain), "");
+    store->vtable->close(store);
+}
+END_TEST
+
+START_TEST(test_memory__older_toolchains_follow_in_order)
+{
+    static const char *const expected[] = { "cc-10", "cc-9", "cc-8" };
+    kiln__key key = kiln_test_key("one", "");
+    kiln__store *store = kiln__memory_store_open(1 << 20);
+    put(store, "one", "cc-9", 10);
+    put(store, "one", "cc-10", 10);
+    put(store, "two", "cc-9.5", 10);
+    put(store, "one", "cc-8", 10);
+    for (int i = 0; i < 3; i++) {
+        kiln__blob *blob = store->vtable->older(store, &key, NULL);
+        ck_assert_str_eq(blob->entry.key.toolchain, expected[i]);
+        key = blob->entry.key;
+        kiln__blob_release(blob);
+    }
+    ck_assert_ptr_null(store->vtable->older(store, &key, NULL));
     store->vtable->close(store);
 }
 END_TEST
@@ -88,11 +108,11 @@ START_TEST(test_memory__put_again_replaces)
     kiln__key key = kiln_test_key("one", "cc-1");
     put(store, "one", "cc-1", 10);
     put(store, "one", "cc-1", 20);
-    kiln__blob *blob = store->vtable->get(store, &key);
+    kiln__blob *blob = store->vtable->get(store, &key, NULL);
     ck_assert_uint_eq(kiln__entry_find(&blob->entry, "cubin")->length, 20);
     kiln__blob_release(blob);
     store->vtable->drop(store, &key);
-    ck_assert_ptr_null(store->vtable->get(store, &key));
+    ck_assert_ptr_null(store->vtable->get(store, &key, NULL));
     store->vtable->close(store);
 }
 END_TEST
@@ -126,7 +146,7 @@ START_TEST(test_memory__holds_no_more_than_its_limit)
         for (int j = i; j >= 0; j--) {
             snprintf(text, sizeof text, "key %d", j);
             kiln__key key = kiln_test_key(text, "cc-1");
-            kiln__blob *blob = store->vtable->get(store, &key);
+            kiln__blob *blob = store->vtable->get(store, &key, NULL);
             bytes += blob ? blob->length : 0;
             held += blob != NULL;
             kiln__blob_release(blob);
@@ -163,7 +183,7 @@ START_TEST(test_memory__blob_outlives_its_store)
     kiln__store *store = kiln__memory_store_open(1 << 20);
     kiln__key key = kiln_test_key("one", "cc-1");
     put(store, "one", "cc-1", 100);
-    kiln__blob *blob = store->vtable->get(store, &key);
+    kiln__blob *blob = store->vtable->get(store, &key, NULL);
     store->vtable->close(store);
     ck_assert_str_eq(blob->entry.key_text, "one");
     ck_assert_uint_eq(atomic_load(&blob->refs), 1);
@@ -206,7 +226,7 @@ static void *work(void *data)
         self->seed = self->seed * 1664525u + 1013904223u;
         snprintf(text, sizeof text, "key %u", (self->seed >> 20) % 40);
         kiln__key key = kiln_test_key(text, "cc-1");
-        kiln__blob *blob = self->store->vtable->get(self->store, &key);
+        kiln__blob *blob = self->store->vtable->get(self->store, &key, NULL);
         if (blob) {
             self->hits += strcmp(blob->entry.key_text, text) == 0;
             kiln__blob_release(blob);
@@ -245,6 +265,7 @@ Suite *kiln_test_memory_suite(void)
     tcase_set_timeout(tests, 60);
     tcase_add_test(tests, test_memory__keeps_what_was_put);
     tcase_add_test(tests, test_memory__any_toolchain_takes_the_newest);
+    tcase_add_test(tests, test_memory__older_toolchains_follow_in_order);
     tcase_add_test(tests, test_memory__drop_removes_exactly_one);
     tcase_add_test(tests, test_memory__put_again_replaces);
     tcase_add_test(tests, test_memory__least_recently_used_go_first);

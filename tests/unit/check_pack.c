@@ -146,6 +146,45 @@ START_TEST(test_pack__any_toolchain_takes_the_newest_good_one)
 }
 END_TEST
 
+/* Where the entry of item i begins in the file. */
+static long offset_of(int i)
+{
+    kiln__key key = key_of(i);
+    long offset = HEADER;
+    for (size_t at = 0;; at++) {
+        kiln__blob *blob = kiln__pack_store_at(store, at);
+        bool found = kiln__key_equal(&blob->entry.key, &key);
+        size_t length = blob->length;
+        kiln__blob_release(blob);
+        if (found)
+            return offset;
+        offset += (long)length;
+    }
+}
+
+START_TEST(test_pack__older_toolchains_follow_in_order_past_bad_ones)
+{
+    static const char *const expected[] = { "cc-10", "cc-1" };
+    kiln__key key = kiln_test_key("one", "");
+    kiln__miss why = KILN__MISS_NONE;
+    write_items(pack_path(), ITEMS);
+    open_good(pack_path());
+    FILE *file = fopen(pack_path(), "r+b");
+    ck_assert_int_eq(fseek(file, offset_of(5), SEEK_SET), 0); /* cc-2 */
+    ck_assert_int_ne(fputc('?', file), EOF);
+    ck_assert_int_eq(fclose(file), 0);
+    for (int i = 0; i < 2; i++) {
+        kiln__blob *blob = store->vtable->older(store, &key, &why);
+        ck_assert_str_eq(blob->entry.key.toolchain, expected[i]);
+        key = blob->entry.key;
+        kiln__blob_release(blob);
+    }
+    ck_assert_int_eq(why, KILN__MISS_DAMAGED);
+    ck_assert_ptr_null(store->vtable->older(store, &key, NULL));
+    expect(1, 0, 0, 1);
+}
+END_TEST
+
 START_TEST(test_pack__same_entries_same_bytes)
 {
     static uint8_t a[PACK_MAX], b[PACK_MAX];
@@ -470,6 +509,7 @@ Suite *kiln_test_pack_suite(void)
     tcase_add_test(tests, test_pack__round_trip);
     tcase_add_test(tests, test_pack__entries_come_in_the_order_of_keys);
     tcase_add_test(tests, test_pack__any_toolchain_takes_the_newest_good_one);
+    tcase_add_test(tests, test_pack__older_toolchains_follow_in_order_past_bad_ones);
     tcase_add_test(tests, test_pack__same_entries_same_bytes);
     tcase_add_test(tests, test_pack__empty_and_missing);
     tcase_add_test(tests, test_pack__put_and_drop_do_nothing);

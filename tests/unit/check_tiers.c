@@ -15,7 +15,7 @@ static const kiln__store_vtable closing_vtable = { .name = "closing", .close = c
 
 static bool has(kiln__store *store, const kiln__key *key)
 {
-    kiln__blob *blob = store->vtable->get(store, key);
+    kiln__blob *blob = store->vtable->get(store, key, NULL);
     kiln__blob_release(blob);
     return blob != NULL;
 }
@@ -28,19 +28,19 @@ START_TEST(test_tiers__slow_hit_is_put_into_the_faster_ones)
     kiln__blob *blob = kiln_test_blob("one", "cc-1", "abc", 3);
     for (int i = 0; i < 3; i++)
         kiln__tiers_add(&tiers, kiln__memory_store_open(1 << 20));
-    ck_assert_ptr_null(kiln__tiers_get(&tiers, &key, &tier));
+    ck_assert_ptr_null(kiln__tiers_get(&tiers, &key, &tier, NULL));
     ck_assert_uint_eq(tier, 99);
     tiers.stores[1]->vtable->put(tiers.stores[1], blob);
-    kiln__blob *found = kiln__tiers_get(&tiers, &key, &tier);
+    kiln__blob *found = kiln__tiers_get(&tiers, &key, &tier, NULL);
     ck_assert_ptr_eq(found, blob);
     ck_assert_uint_eq(tier, 1);
     ck_assert(has(tiers.stores[0], &key));
     ck_assert(!has(tiers.stores[2], &key));
     kiln__blob_release(found);
-    found = kiln__tiers_get(&tiers, &key, &tier);
+    found = kiln__tiers_get(&tiers, &key, &tier, NULL);
     ck_assert_uint_eq(tier, 0);
     kiln__blob_release(found);
-    kiln__blob_release(kiln__tiers_get(&tiers, &key, NULL));
+    kiln__blob_release(kiln__tiers_get(&tiers, &key, NULL, NULL));
     ck_assert_uint_eq(atomic_load(&blob->refs), 3);
     kiln__tiers_fini(&tiers);
     ck_assert_uint_eq(atomic_load(&blob->refs), 1);
@@ -50,8 +50,9 @@ END_TEST
 
 static int puts_seen;
 
-static kiln__blob *get_nothing(kiln__store *store, const kiln__key *key)
+static kiln__blob *get_nothing(kiln__store *store, const kiln__key *key, kiln__miss *why)
 {
+    (void)why;
     (void)store;
     (void)key;
     return NULL;
@@ -64,8 +65,9 @@ static void count_put(kiln__store *store, kiln__blob *blob)
     puts_seen++;
 }
 
-static kiln__blob *get_one(kiln__store *store, const kiln__key *key)
+static kiln__blob *get_one(kiln__store *store, const kiln__key *key, kiln__miss *why)
 {
+    (void)why;
     (void)store;
     (void)key;
     return kiln_test_blob("one", "cc-1", "abc", 3);
@@ -87,11 +89,80 @@ START_TEST(test_tiers__hit_on_disk_is_put_into_memory_alone)
         kiln__tiers_add(&tiers, &first);
         kiln__tiers_add(&tiers, &second);
         puts_seen = 0;
-        kiln__blob_release(kiln__tiers_get(&tiers, &key, NULL));
+        kiln__blob_release(kiln__tiers_get(&tiers, &key, NULL, NULL));
         ck_assert(has(tiers.stores[0], &key));
         ck_assert_int_eq(puts_seen, i);
         kiln__tiers_fini(&tiers);
     }
+}
+END_TEST
+
+static void put(kiln__store *store, const char *toolchain)
+{
+    kiln__blob *blob = kiln_test_blob("one", toolchain, "abc", 3);
+    store->vtable->put(store, blob);
+    kiln__blob_release(blob);
+}
+
+/* The newest wherever it is, and of equal ones the fastest store's; then the next older ones. */
+START_TEST(test_tiers__any_toolchain_takes_the_newest_of_all_stores)
+{
+    static const struct {
+        const char *toolchain;
+        size_t tier;
+    } expected[] = { { "cc-10", 1 }, { "cc-9", 0 }, { "cc-8", 2 } };
+    kiln__tiers tiers = { 0 };
+    size_t tier = 99;
+    kiln__key key = kiln_test_key("one", "");
+    for (int i = 0; i < 3; i++)
+        kiln__tiers_add(&tiers, kiln__memory_store_open(1 << 20));
+    put(tiers.stores[0], "cc-9");
+    put(tiers.stores[1], "cc-10");
+    put(tiers.stores[2], "cc-8");
+    put(tiers.stores[2], "cc-9");
+    for (int i = 0; i < 3; i++) {
+        kiln__blob *blob = i == 0 ? kiln__tiers_get(&tiers, &key, &tier, NULL) : kiln__tiers_older(&tiers, &key, &tier);
+        ck_assert_str_eq(blob->entry.key.toolchain, expected[i].toolchain);
+        ck_assert_uint_eq(tier, expected[i].tier);
+        key = blob->entry.key;
+        ck_assert(has(tiers.stores[0], &key));
+        kiln__blob_release(blob);
+    }
+    ck_assert_ptr_null(kiln__tiers_older(&tiers, &key, &tier));
+    kiln__tiers_fini(&tiers);
+}
+END_TEST
+
+static kiln__blob *get_untrusted(kiln__store *store, const kiln__key *key, kiln__miss *why)
+{
+    (void)store;
+    (void)key;
+    kiln__miss_raise(why, KILN__MISS_UNTRUSTED);
+    return NULL;
+}
+
+START_TEST(test_tiers__a_miss_has_the_reason_that_tells_most)
+{
+    static const kiln__store_vtable bad = { .get = get_untrusted, .close = count_close };
+    static const kiln__store_vtable none = { .get = get_nothing, .put = count_put, .close = count_close };
+    static const kiln__store_vtable good = { .get = get_one, .close = count_close };
+    kiln__tiers tiers = { 0 };
+    kiln__store first = { &none }, second = { &bad }, third = { &none }, last = { &good };
+    kiln__key key = kiln_test_key("one", "cc-1");
+    kiln__miss why = KILN__MISS_NONE;
+    ck_assert_ptr_null(kiln__tiers_get(&tiers, &key, NULL, &why));
+    ck_assert_int_eq(why, KILN__MISS_ABSENT);
+    kiln__tiers_add(&tiers, &first);
+    kiln__tiers_add(&tiers, &second);
+    kiln__tiers_add(&tiers, &third);
+    ck_assert_ptr_null(kiln__tiers_get(&tiers, &key, NULL, &why));
+    ck_assert_int_eq(why, KILN__MISS_UNTRUSTED);
+    tiers.count = 1;
+    kiln__tiers_add(&tiers, &last);
+    why = KILN__MISS_NONE;
+    kiln__blob_release(kiln__tiers_get(&tiers, &key, NULL, &why));
+    ck_assert_int_eq(why, KILN__MISS_NONE);
+    kiln__tiers_fini(&tiers);
 }
 END_TEST
 
@@ -117,7 +188,7 @@ START_TEST(test_tiers__absent_and_surplus_stores_do_no_harm)
     kiln__tiers tiers = { 0 };
     kiln__key key = kiln_test_key("one", "cc-1");
     closed = 0;
-    ck_assert_ptr_null(kiln__tiers_get(&tiers, &key, NULL));
+    ck_assert_ptr_null(kiln__tiers_get(&tiers, &key, NULL, NULL));
     kiln__tiers_add(&tiers, NULL);
     ck_assert_uint_eq(tiers.count, 0);
     for (int i = 0; i <= KILN__TIERS_MAX; i++) {
@@ -138,6 +209,8 @@ Suite *kiln_test_tiers_suite(void)
     TCase *tests = tcase_create("tiers");
     tcase_add_test(tests, test_tiers__slow_hit_is_put_into_the_faster_ones);
     tcase_add_test(tests, test_tiers__hit_on_disk_is_put_into_memory_alone);
+    tcase_add_test(tests, test_tiers__any_toolchain_takes_the_newest_of_all_stores);
+    tcase_add_test(tests, test_tiers__a_miss_has_the_reason_that_tells_most);
     tcase_add_test(tests, test_tiers__put_and_drop_reach_all);
     tcase_add_test(tests, test_tiers__absent_and_surplus_stores_do_no_harm);
     suite_add_tcase(suite, tests);
