@@ -182,11 +182,18 @@ typedef struct kiln_stats {
     uint64_t lock_errors;     /* compiles without the host's lock, because the file system gave none */
     uint64_t cancelled;       /* asynchronous gets delivered as KILN_ECANCELED */
     uint64_t timed_out;       /* asynchronous gets delivered as KILN_ETIMEDOUT */
+    /* Gets and builds that no store answered, by reason; each counts once, among the first four. */
+    uint64_t misses_absent;    /* no store had it */
+    uint64_t misses_damaged;   /* it was there, but damaged */
+    uint64_t misses_untrusted; /* it was there, but not to be trusted */
+    uint64_t misses_error;     /* a store could not be read */
+    uint64_t misses_refused;   /* stored kernels that were there and did not load: another was looked for or made */
+    uint64_t load_ns;          /* time spent loading images, successes and failures */
 } kiln_stats;
 
-#define KILN_STATS_INIT                                                                         \
-    {                                                                                           \
-        sizeof(kiln_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 \
+#define KILN_STATS_INIT                                                                                           \
+    {                                                                                                             \
+        sizeof(kiln_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 \
     }
 
 /* Copies the counters into *out, whose size field must be set. Any thread; the counters are read one by one. */

@@ -44,7 +44,7 @@ static void deliver_kernel(kiln_request *request, kiln_kernel *kernel)
 static void run_flight(kiln__job *job, bool stopped)
 {
     kiln__flight *flight = (kiln__flight *)((char *)job - offsetof(kiln__flight, job));
-    const cargo *self = flight->cargo;
+    cargo *self = flight->cargo;
     kiln__flights *flights = &self->service->flights;
     kiln__outcome outcome;
     if (stopped) {

@@ -6,57 +6,9 @@
 #include "os/cpu.h"
 #include "service/options.h"
 #include "service/queue.h"
-#include "store/memory.h"
-#include "store/pack.h"
+#include "service/stores.h"
 #include "template/identity.h"
 #include <string.h>
-
-static void add_tier(kiln_service *service, kiln__store *store, kiln_source source)
-{
-    if (store == NULL)
-        return;
-    service->sources[service->tiers.count] = source;
-    kiln__tiers_add(&service->tiers, store);
-}
-
-static void open_disk(kiln_service *service, const kiln__settings *settings)
-{
-    service->disk = kiln__disk_store_open(settings->cache_dir, &service->log, &service->store_counters,
-                                          service->cache_problem, sizeof(service->cache_problem));
-    if (service->disk != NULL)
-        kiln__disk_store_limit(service->disk, settings->cache_bytes, settings->cache_files);
-    add_tier(service, service->disk, KILN_SOURCE_DISK);
-}
-
-/* Opens each pack of the list; one tier stays free for the shared directory. A pack that cannot be used is logged. */
-static void open_packs(kiln_service *service, char *list)
-{
-    char problem[256], *rest = NULL;
-    for (char *path = strtok_r(list, ":", &rest); path != NULL; path = strtok_r(NULL, ":", &rest)) {
-        if (service->tiers.count == KILN__TIERS_MAX - 1) {
-            kiln__log_line(&service->log, KILN_LOG_WARN, "too many packs: %s and those after it are not used", path);
-            return;
-        }
-        kiln__store *pack =
-            kiln__pack_store_open(path, &service->log, &service->store_counters, problem, sizeof(problem));
-        add_tier(service, pack, KILN_SOURCE_PACK);
-    }
-}
-
-static void open_stores(kiln_service *service, const kiln__settings *settings)
-{
-    char problem[256];
-    add_tier(service, kiln__memory_store_open(settings->memory_bytes), KILN_SOURCE_MEMORY);
-    if (settings->cache_dir[0] != '\0')
-        open_disk(service, settings);
-    if (settings->packs != NULL)
-        open_packs(service, settings->packs);
-    if (settings->shared_dir != NULL && settings->shared_dir[0] != '\0')
-        add_tier(service,
-                 kiln__disk_store_open_shared(settings->shared_dir, &service->log, &service->store_counters, problem,
-                                              sizeof(problem)),
-                 KILN_SOURCE_SHARED);
-}
 
 /* What follows the spec in the line that strict mode names: the directory, where only this host knows it. */
 static char *warm_options(const kiln__settings *settings)
@@ -102,7 +54,7 @@ static kiln_status open_parts(kiln_service *service, const kiln__settings *setti
         (service->record = kiln__record_open(settings->record, &service->log)) == NULL)
         return kiln__fail_memory(report, KILN__STAGE_OPEN);
     service->nvrtc.strict = service->cc.strict = service->warm_options;
-    open_stores(service, settings);
+    kiln__stores_open(service, settings);
     service->hostlock.disk = service->disk;
     service->hostlock.wait_ms = settings->lock_wait_ms;
     service->hostlock.aside = step_aside;
@@ -207,7 +159,7 @@ void kiln__service_close(kiln_service *service)
         kiln__builder_fini(&service->nvrtc);
     if (service->cc.tiers != NULL)
         kiln__builder_fini(&service->cc);
-    kiln__tiers_fini(&service->tiers);
+    kiln__stores_close(service);
     kiln__runtime_release(service->runtime);
     kiln__catalog_fini(&service->catalog);
     kiln__free(service->cache_dir);
@@ -281,6 +233,16 @@ static void count_source(kiln_service *service, const kiln__built *built)
                          1);
 }
 
+/* Counts why the stores did not have what one of those who share it wanted. An earlier look may have removed what was
+ * damaged. */
+static void count_miss(kiln_service *service, kiln__miss earlier, kiln__miss miss)
+{
+    if (miss == KILN__MISS_NONE)
+        return;
+    kiln__miss_raise(&miss, earlier);
+    atomic_fetch_add(&service->misses[miss], 1);
+}
+
 /* Builds a unit, or waits for the thread that is already building it; *lead tells which. */
 static kiln_status build_once(kiln_service *service, const kiln__unit *unit, kiln__built *out, bool *lead,
                               kiln_report *report)
@@ -311,8 +273,10 @@ static kiln_status load(kiln_service *service, kiln_device *device, const kiln__
                         kiln__module **out, kiln_report *report)
 {
     bool used_ptx = false;
+    uint64_t start = kiln__cpu_now_ns();
     kiln_status status =
         device->backend->vtable->load(device, &built->blob->entry, &unit->rule, out, &used_ptx, report);
+    atomic_fetch_add(&service->load_ns, kiln__cpu_now_ns() - start);
     if (status == KILN_OK) {
         atomic_fetch_add(&service->loads, 1);
         atomic_fetch_add(&service->ptx_loads, used_ptx);
@@ -344,17 +308,42 @@ static kiln_status load_fresh(kiln_service *service, kiln_device *device, const 
     return status;
 }
 
+/* Whether the driver does not take an image, and may take another one of the same unit. */
+static bool is_refusal(kiln_status status)
+{
+    return status == KILN_ELOAD || status == KILN_ETARGET;
+}
+
+/* Loads what the stores had, or what they have of the toolchains before: those whose PTX is too new for the driver, say. The
+ * report is about the newest. */
+static kiln_status load_stored(kiln_service *service, kiln_device *device, const kiln__unit *unit, kiln__built *built,
+                               kiln__module **out, kiln_report *report)
+{
+    kiln__builder *builder = kiln__service_builder(service, &unit->target);
+    kiln_status first = load(service, device, unit, built, out, report), status = first;
+    while (is_refusal(status)) {
+        atomic_fetch_add(&service->refused, 1);
+        if (!kiln__builder_older(builder, built))
+            return first;
+        status = load(service, device, unit, built, out, NULL);
+    }
+    return status;
+}
+
 /* Finds or makes the entry and loads it. */
-static kiln_status build_and_load(kiln_service *service, kiln_device *device, const kiln__unit *unit,
+static kiln_status build_and_load(kiln_service *service, const kiln__want *want, const kiln__unit *unit,
                                   kiln__built *built, kiln__module **out, kiln_report *report)
 {
     kiln_report refusal = KILN_REPORT_INIT;
     bool lead;
     kiln_status status = build_once(service, unit, built, &lead, report);
+    if (lead)
+        count_miss(service, want->miss, built->miss);
     if (status != KILN_OK)
         return status;
-    status = load(service, device, unit, built, out, &refusal);
-    if (status == KILN_ELOAD && !built->compiled && load_fresh(service, device, unit, built, out) == KILN_OK)
+    status = built->compiled ? load(service, want->device, unit, built, out, &refusal)
+                             : load_stored(service, want->device, unit, built, out, &refusal);
+    if (status == KILN_ELOAD && !built->compiled && load_fresh(service, want->device, unit, built, out) == KILN_OK)
         status = KILN_OK;
     if (status == KILN_OK && lead)
         count_source(service, built);
@@ -506,7 +495,7 @@ static bool begin(kiln_service *service, const kiln__want *want, kiln__outcome *
     return out->kernel != NULL || out->status != KILN_OK;
 }
 
-bool kiln__service_take(kiln_service *service, const kiln__want *want, kiln__outcome *out)
+bool kiln__service_take(kiln_service *service, kiln__want *want, kiln__outcome *out)
 {
     kiln__unit *unit = NULL;
     kiln__built built = { 0 };
@@ -520,6 +509,7 @@ bool kiln__service_take(kiln_service *service, const kiln__want *want, kiln__out
         count_source(service, &built);
         out->status = keep(service, want, unit, &built, module, out);
     }
+    want->miss = built.miss;
     kiln__built_fini(&built);
     kiln__unit_free(unit);
     return taken;
@@ -532,7 +522,7 @@ void kiln__service_make(kiln_service *service, const kiln__want *want, kiln__out
     kiln__module *module = NULL;
     if (begin(service, want, out, &unit))
         return;
-    out->status = build_and_load(service, want->device, unit, &built, &module, &out->report);
+    out->status = build_and_load(service, want, unit, &built, &module, &out->report);
     if (out->status == KILN_OK)
         out->status = keep(service, want, unit, &built, module, out);
     kiln__built_fini(&built);
@@ -633,6 +623,8 @@ kiln_status kiln__service_build(kiln_service *service, const kiln_spec *spec, ki
     if (status == KILN_OK) {
         note_request(service, spec);
         status = build_once(service, unit, &built, &lead, report);
+        if (lead)
+            count_miss(service, KILN__MISS_NONE, built.miss);
     }
     if (status == KILN_OK) {
         if (lead)
@@ -696,5 +688,11 @@ void kiln__service_stats(const kiln_service *service, kiln_stats *out)
         .lock_errors = atomic_load(&service->hostlock.errors),
         .cancelled = atomic_load(&service->cancelled),
         .timed_out = atomic_load(&service->timed_out),
+        .misses_absent = atomic_load(&service->misses[KILN__MISS_ABSENT]),
+        .misses_damaged = atomic_load(&service->misses[KILN__MISS_DAMAGED]),
+        .misses_untrusted = atomic_load(&service->misses[KILN__MISS_UNTRUSTED]),
+        .misses_error = atomic_load(&service->misses[KILN__MISS_ERROR]),
+        .misses_refused = atomic_load(&service->refused),
+        .load_ns = atomic_load(&service->load_ns),
     };
 }

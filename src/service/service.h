@@ -10,6 +10,8 @@
 #include "service/site.h"
 #include "store/disk.h"
 
+typedef struct kiln__named_store kiln__named_store; /* service/stores.h */
+
 struct kiln_service {
     kiln__log log;
     kiln__catalog catalog;
@@ -17,6 +19,7 @@ struct kiln_service {
     kiln__tiers tiers;
     kiln__store *disk;                    /* also in tiers; NULL if there is none */
     kiln_source sources[KILN__TIERS_MAX]; /* of the tiers */
+    kiln__named_store *named;             /* packs and the shared directory */
     char *cache_dir;                      /* "" if there is none */
     char *warm_options;      /* what follows the spec in a kiln warm line that strict mode names; NULL unless strict */
     char cache_problem[256]; /* why there is none, "" if it was not wanted */
@@ -33,6 +36,8 @@ struct kiln_service {
     } natives[KILN__DEVICES_MAX]; /* what to compile for on each GPU where a spec leaves the target open */
     atomic_uint_least64_t gets, hits_kernel, hits_memory, hits_disk, loads, ptx_loads;
     atomic_uint_least64_t hits_pack, hits_shared, cancelled, timed_out;
+    atomic_uint_least64_t misses[KILN__MISSES]; /* of gets and builds, by reason */
+    atomic_uint_least64_t refused, load_ns;
     kiln__hostlock hostlock;
     kiln__workpool pool;
     kiln__flights flights;
@@ -72,7 +77,8 @@ typedef struct kiln__want {
     kiln_spec asked;       /* as the caller wrote it */
     kiln_spec spec;        /* every field set */
     kiln_device *device;
-    char *key; /* names its kernel and its flight: the device and the canonical spec behind it */
+    char *key;       /* names its kernel and its flight: the device and the canonical spec behind it */
+    kiln__miss miss; /* what kiln__service_take found wrong with what is stored */
 } kiln__want;
 
 /* The kernel if it was asked for like this before and is loaded, with a new reference, else NULL. Records and counts the
@@ -92,7 +98,7 @@ kiln_kernel *kiln__service_loaded(kiln_service *service, const kiln__want *want)
 
 /* Fills *out with the kernel if it is loaded or in a store, or with what is wrong with the spec. False if it must be
  * compiled, *out then being empty. */
-bool kiln__service_take(kiln_service *service, const kiln__want *want, kiln__outcome *out);
+bool kiln__service_take(kiln_service *service, kiln__want *want, kiln__outcome *out);
 
 /* Fills *out with the kernel, wherever it has to come from, or with the failure. */
 void kiln__service_make(kiln_service *service, const kiln__want *want, kiln__outcome *out);

@@ -264,33 +264,13 @@ START_TEST(test_record__a_hit_is_recorded_and_strict_refusals_are)
 }
 END_TEST
 
-static void note_status(void *data, kiln_status status, kiln_kernel *kernel, const kiln_report *report)
-{
-    (void)report;
-    *(kiln_status *)data = status;
-    kiln_release(kernel);
-}
-
-static kiln_status ask_async(kiln_service *service, const char *text)
-{
-    kiln_queue *queue;
-    kiln_status status = KILN_EINVAL;
-    kiln_spec *spec = kiln_test_spec(service, text);
-    ck_assert_int_eq(kiln_queue_open(&queue, service, NULL), KILN_OK);
-    ck_assert_int_eq(kiln_get_async(NULL, queue, spec, NULL, note_status, &status), KILN_OK);
-    ck_assert_int_eq(kiln_queue_wait(queue, 30000), 1);
-    kiln_queue_close(queue, NULL, NULL);
-    kiln_spec_free(spec);
-    return status;
-}
-
 START_TEST(test_record__asynchronous_gets_are_recorded_and_refused_too)
 {
     kiln_options options = kiln_test_counting_options(0);
     options.record = record_path();
     options.strict = 1;
     kiln_service *service = kiln_test_open(&options);
-    ck_assert_int_eq(ask_async(service, CPU_SPEC), KILN_ESTRICT);
+    ck_assert_int_eq(kiln_test_get_async(service, CPU_SPEC, NULL), KILN_ESTRICT);
     ck_assert_uint_eq(kiln_test_stats(service).strict_refusals, 1);
     ck_assert_int_eq(kiln_test_counting_count(), 0);
     ck_assert_str_eq(read_record(), HEADING CPU_LINE "\n");
@@ -298,16 +278,16 @@ START_TEST(test_record__asynchronous_gets_are_recorded_and_refused_too)
     kiln_test_temp_remove(record_path());
     options.strict = -1;
     service = kiln_test_open(&options);
-    ck_assert_int_eq(ask_async(service, CPU_SPEC), KILN_OK);
+    ck_assert_int_eq(kiln_test_get_async(service, CPU_SPEC, NULL), KILN_OK);
     ck_assert_str_eq(read_record(), HEADING CPU_LINE "\n");
-    ck_assert_int_eq(ask_async(service, CPU_SPEC), KILN_OK);
+    ck_assert_int_eq(kiln_test_get_async(service, CPU_SPEC, NULL), KILN_OK);
     ck_assert_int_eq(ask(service, CPU_SPEC), KILN_OK);
     ck_assert_uint_eq(kiln_test_stats(service).hits_kernel, 2);
     ck_assert_str_eq(read_record(), HEADING CPU_LINE "\n");
     kiln_close(service);
     options.strict = 1;
     service = kiln_test_open(&options);
-    ck_assert_int_eq(ask_async(service, CPU_SPEC), KILN_OK);
+    ck_assert_int_eq(kiln_test_get_async(service, CPU_SPEC, NULL), KILN_OK);
     ck_assert_uint_eq(kiln_test_stats(service).hits_disk, 1);
     kiln_close(service);
 }

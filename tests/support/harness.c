@@ -75,6 +75,34 @@ kiln_stats kiln_test_stats(kiln_service *service)
     return stats;
 }
 
+typedef struct result {
+    kiln_status status;
+    kiln_kernel *kernel;
+} result;
+
+static void take_result(void *data, kiln_status status, kiln_kernel *kernel, const kiln_report *report)
+{
+    (void)report;
+    *(result *)data = (result){ status, kernel };
+}
+
+kiln_status kiln_test_get_async(kiln_service *service, const char *text, kiln_kernel **out)
+{
+    kiln_queue *queue;
+    result got = { KILN_EINVAL, NULL };
+    kiln_spec *spec = kiln_test_spec(service, text);
+    ck_assert_int_eq(kiln_queue_open(&queue, service, NULL), KILN_OK);
+    ck_assert_int_eq(kiln_get_async(NULL, queue, spec, NULL, take_result, &got), KILN_OK);
+    ck_assert_int_eq(kiln_queue_wait(queue, 30000), 1);
+    kiln_queue_close(queue, NULL, NULL);
+    kiln_spec_free(spec);
+    if (out != NULL)
+        *out = got.kernel;
+    else
+        kiln_release(got.kernel);
+    return got.status;
+}
+
 static float hardsigmoid(float x)
 {
     float y = x + 3.0f;

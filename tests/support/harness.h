@@ -18,6 +18,9 @@ kiln_kernel *kiln_test_get(kiln_service *service, const char *text);
 kiln_artifact *kiln_test_build(kiln_service *service, const char *text);
 kiln_stats kiln_test_stats(kiln_service *service);
 
+/* An asynchronous get by way of a queue of its own: what the callback was told. *out (may be NULL) gets the kernel. */
+kiln_status kiln_test_get_async(kiln_service *service, const char *text, kiln_kernel **out);
+
 /* Runs a float32 hardsigmoid kernel on the cpu over special and ordinary values and fails the test if it is wrong. */
 void kiln_test_check_hardsigmoid(kiln_kernel *kernel);
 

@@ -35,6 +35,8 @@
 #define KILN_SERVICE_SUITES(X) \
     X(service)                 \
     X(packs)                   \
+    X(misses)                  \
+    X(toolchains)              \
     X(cuda)                    \
     X(launch)                  \
     X(nvrtc)                   \

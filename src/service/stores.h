@@ -1,0 +1,22 @@
+/* The stores of a service: which there are, and in which order they are asked. */
+#ifndef KILN_SERVICE_STORES_H
+#define KILN_SERVICE_STORES_H
+
+#include "service/options.h"
+#include "service/service.h"
+
+/* A pack or the shared directory, as the host named it. */
+struct kiln__named_store {
+    kiln__named_store *next; /* in the order in which they are asked */
+    kiln_source source;
+    kiln__store *store; /* one of the tiers; NULL: it is not used, for `problem` */
+    char problem[256];
+    char path[];
+};
+
+/* Opens memory, the user's directory, the packs and the shared directory. One that cannot be used is logged, and its problem
+ * is kept; the service works without it. */
+void kiln__stores_open(kiln_service *service, const kiln__settings *settings);
+void kiln__stores_close(kiln_service *service); /* also of a service that never opened them */
+
+#endif
