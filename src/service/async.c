@@ -106,11 +106,24 @@ static void start(kiln_request *request)
     kiln__flight_free(flight);
 }
 
+/* A request that was given up is recorded all the same: it is what the program wants. */
+static void drop(kiln_request *request)
+{
+    kiln__want want;
+    if (request->service->record != NULL) {
+        kiln__service_want(request->service, request->on, &request->spec, &want, NULL);
+        kiln__want_fini(&want);
+    }
+    kiln__request_release(request);
+}
+
 static void run_start(kiln__job *job, bool stopped)
 {
     kiln_request *request = (kiln_request *)((char *)job - offsetof(kiln_request, job));
-    if (stopped || atomic_load(&request->waiter.gone))
+    if (stopped)
         kiln__request_release(request);
+    else if (atomic_load(&request->waiter.gone))
+        drop(request);
     else
         start(request);
 }

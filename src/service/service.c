@@ -411,14 +411,12 @@ kiln_kernel *kiln__service_hit(kiln_service *service, kiln_device *on, const kil
     request_key key;
     make_key(&key, on, spec);
     kiln_kernel *kernel = kiln__kernel_table_find(&service->requests, key.bytes, key.length);
-    if (kernel != NULL) {
-        note_request(service, spec);
+    if (kernel != NULL)
         atomic_fetch_add(&service->hits_kernel, 1);
-    }
     return kernel;
 }
 
-/* Lets kiln__service_hit find a kernel by what was asked for. Takes the reference and returns one. */
+/* Lets kiln__service_hit find a kernel by what was asked for, which has been recorded. Takes the reference and returns one. */
 static kiln_kernel *know(kiln_service *service, const kiln__want *want, kiln_kernel *kernel)
 {
     request_key key;
@@ -470,7 +468,7 @@ void kiln__want_fini(kiln__want *want)
 bool kiln__service_is_ready(kiln_service *service, kiln_device *on, const kiln_spec *spec)
 {
     const char *name = spec->target_set && kiln__target_is_cpu(&spec->target) ? "cpu" : NULL;
-    if (on == NULL && !kiln__runtime_has_device(service->runtime, name, &on))
+    if (service->record != NULL || (on == NULL && !kiln__runtime_has_device(service->runtime, name, &on)))
         return false;
     return spec->target_set || kiln__target_is_cpu(&on->target) || atomic_load(&service->natives[on->ordinal].known);
 }

@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include <limits.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -9,6 +10,7 @@
 enum { INTERRUPTIONS = 2 };
 
 static inject_plan plan;
+static pthread_t armer;
 static atomic_bool armed;
 static atomic_uint_least64_t calls, hits;
 static atomic_int interrupted;
@@ -36,6 +38,8 @@ static bool is_under_root(int fd, const char *name)
 
 static bool counts(int fd, const char *name)
 {
+    if (plan.where == INJECT_OWN)
+        return pthread_equal(armer, pthread_self());
     return plan.where == INJECT_ANYWHERE || is_under_root(fd, name) == (plan.where == INJECT_INSIDE);
 }
 
@@ -94,6 +98,7 @@ void kiln__sys_after(kiln__sys_call call)
 void inject_arm(const inject_plan *wanted)
 {
     plan = *wanted;
+    armer = pthread_self();
     atomic_store(&calls, 0);
     atomic_store(&hits, 0);
     atomic_store(&interrupted, 0);

@@ -7,8 +7,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Which calls count: all, or those on files under `root` (a path without links), or those on others. */
-typedef enum inject_where { INJECT_ANYWHERE, INJECT_INSIDE, INJECT_OUTSIDE } inject_where;
+/* Which calls count: all, or those on files under `root` (a path without links), or those on others, or those of the thread
+ * that armed. */
+typedef enum inject_where { INJECT_ANYWHERE, INJECT_INSIDE, INJECT_OUTSIDE, INJECT_OWN } inject_where;
 
 typedef enum inject_kill { INJECT_NO_KILL, INJECT_KILL_BEFORE, INJECT_KILL_AFTER } inject_kill;
 

@@ -293,6 +293,78 @@ START_TEST(test_record__asynchronous_gets_are_recorded_and_refused_too)
 }
 END_TEST
 
+enum { ASKED = 60, DISTINCT = 12 };
+
+static int called;
+
+/* What was asked for is in the file by now. */
+static void find_line(void *data, kiln_status status, kiln_kernel *kernel, const kiln_report *report)
+{
+    char line[80];
+    (void)report;
+    snprintf(line, sizeof(line), "\nop=hardtanh(-1,%d) dtype=f32\n", *(const int *)data);
+    ck_assert_int_eq(status, KILN_OK);
+    ck_assert_msg(strstr(read_record(), line) != NULL, "the callback came before the line:%s", line);
+    called++;
+    kiln_release(kernel);
+}
+
+START_TEST(test_record__a_callback_comes_after_its_line)
+{
+    static int highs[DISTINCT];
+    kiln_queue *queue;
+    kiln_options options = kiln_test_counting_options(0);
+    options.record = record_path();
+    kiln_service *service = kiln_test_open(&options);
+    ck_assert_int_eq(kiln_queue_open(&queue, service, NULL), KILN_OK);
+    called = 0;
+    for (int i = 0; i < ASKED; i++) {
+        char text[80];
+        int *high = &highs[i % DISTINCT];
+        *high = 1 + i % DISTINCT;
+        snprintf(text, sizeof(text), "op=hardtanh(-1,%d) dtype=f32 target=cpu", *high);
+        kiln_spec *spec = kiln_test_spec(service, text);
+        ck_assert_int_eq(kiln_get_async(NULL, queue, spec, NULL, find_line, high), KILN_OK);
+        kiln_spec_free(spec);
+        kiln_queue_dispatch(queue);
+    }
+    while (kiln_queue_wait(queue, 30000) > 0) {
+    }
+    ck_assert_int_eq(called, ASKED);
+    ck_assert_int_eq(count_of(read_record(), "\n"), 1 + DISTINCT);
+    kiln_queue_close(queue, NULL, NULL);
+    kiln_close(service);
+}
+END_TEST
+
+static void ignore(void *data, kiln_status status, kiln_kernel *kernel, const kiln_report *report)
+{
+    (void)data;
+    (void)status;
+    (void)report;
+    kiln_release(kernel);
+}
+
+START_TEST(test_record__what_was_given_up_is_recorded)
+{
+    kiln_queue *queue;
+    kiln_request *request;
+    kiln_options options = recording();
+    kiln_service *service = kiln_test_open(&options);
+    ck_assert_int_eq(kiln_queue_open(&queue, service, NULL), KILN_OK);
+    kiln_spec *spec = kiln_test_spec(service, CPU_SPEC);
+    ck_assert_int_eq(kiln_get_async(&request, queue, spec, NULL, ignore, NULL), KILN_OK);
+    kiln_cancel(request);
+    ck_assert_int_eq(kiln_queue_wait(queue, 30000), 1);
+    for (int i = 0; i < 3000 && read_record()[0] == '\0'; i++)
+        usleep(10000);
+    ck_assert_str_eq(read_record(), HEADING CPU_LINE "\n");
+    kiln_spec_free(spec);
+    kiln_queue_close(queue, NULL, NULL);
+    kiln_close(service);
+}
+END_TEST
+
 START_TEST(test_record__from_the_environment)
 {
     kiln_options options = recording();
@@ -515,6 +587,8 @@ Suite *kiln_test_record_suite(void)
     tcase_add_test(tcase, test_record__each_request_is_written_once_as_it_was_asked);
     tcase_add_test(tcase, test_record__a_hit_is_recorded_and_strict_refusals_are);
     tcase_add_test(tcase, test_record__asynchronous_gets_are_recorded_and_refused_too);
+    tcase_add_test(tcase, test_record__a_callback_comes_after_its_line);
+    tcase_add_test(tcase, test_record__what_was_given_up_is_recorded);
     tcase_add_test(tcase, test_record__from_the_environment);
     tcase_add_test(tcase, test_record__foreign_and_torn_lines_are_kept_and_do_no_harm);
     tcase_add_test(tcase, test_record__long_foreign_lines_and_a_file_longer_than_a_read);
