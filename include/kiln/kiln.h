@@ -621,7 +621,7 @@ KILN_API const char *kiln_cache_dir(const kiln_service *service);
 
 typedef struct kiln_finding {
     size_t size;
-    const char *what;    /* "NVRTC", "CUDA driver", "C compiler", "GPU", "cache" */
+    const char *what;    /* "NVRTC", "CUDA driver", "GPU", "C compiler", "cpu", "cache", "pack", "shared" */
     int ok;              /* 1 found and usable, 0 not */
     const char *name;    /* "cuda:0", "libnvrtc" */
     const char *path;    /* "" if none */
@@ -631,8 +631,9 @@ typedef struct kiln_finding {
 } kiln_finding;
 typedef int (*kiln_finding_fn)(void *data, const kiln_finding *finding);
 
-/* Looks for everything Kiln can use and reports it, in a fixed order. Opens the driver and the compilers and measures
- * the copy bandwidth of each GPU and the cpu: takes about a second per GPU. */
+/* Looks for everything Kiln can use and reports it, in a fixed order; of packs and shared directory those that were named.
+ * Opens the driver and the compilers, measures the copy bandwidth of each GPU and the cpu and reads every stored entry: takes
+ * about a second per GPU. */
 KILN_API kiln_status kiln_doctor(kiln_service *service, kiln_finding_fn fn, void *data);
 
 #ifdef __cplusplus

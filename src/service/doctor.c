@@ -1,18 +1,13 @@
 #include "service/doctor.h"
 
 #include "backend/cuda/cuda.h"
-#include "base/alloc.h"
+#include "service/bandwidth.h"
+#include "service/stores.h"
+#include "store/pack.h"
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-enum {
-    COPY_GPU_BYTES = 1 << 30,
-    COPY_CPU_BYTES = 64 << 20,
-    COPY_CHUNK_BYTES = 4 << 20, /* of the pattern that the host makes */
-    COPY_REPEATS = 4,           /* copies in one sample */
-    COPY_SAMPLES = 5
-};
+enum { COPY_GPU_BYTES = 1 << 30, COPY_CPU_BYTES = 64 << 20 };
 
 /* One visit: where findings go, and whether the host has heard enough. */
 typedef struct exam {
@@ -57,85 +52,12 @@ static void examine_compiler(exam *e, kiln__builder *builder, const char *what, 
     kiln_report_clear(&report);
 }
 
-typedef struct copy_job {
-    kiln_device *device;
-    void *to, *from;
-    size_t bytes;
-} copy_job;
-
-static kiln_status submit_copy(void *data, void *stream)
-{
-    const copy_job *job = data;
-    return job->device->backend->vtable->copy(job->device, job->to, job->from, job->bytes, KILN_COPY_ON_DEVICE, stream,
-                                              NULL);
-}
-
-/* Fills the source: memory that was never written may be one page of zeros, and zeros may be compressed. */
-static kiln_status fill_source(const copy_job *job)
-{
-    kiln_device *device = job->device;
-    const kiln__backend_vtable *vtable = device->backend->vtable;
-    size_t filled = job->bytes < COPY_CHUNK_BYTES ? job->bytes : COPY_CHUNK_BYTES;
-    uint32_t *chunk = kiln__alloc(COPY_CHUNK_BYTES);
-    uint32_t word = 1;
-    if (chunk == NULL)
-        return KILN_ENOMEM;
-    for (size_t i = 0; i < COPY_CHUNK_BYTES / sizeof(*chunk); i++)
-        chunk[i] = word = word * 1664525u + 1013904223u;
-    kiln_status status = vtable->copy(device, job->from, chunk, filled, KILN_COPY_TO_DEVICE, NULL, NULL);
-    for (size_t more; status == KILN_OK && filled < job->bytes; filled += more) {
-        more = filled < job->bytes - filled ? filled : job->bytes - filled;
-        status = vtable->copy(device, (char *)job->from + filled, job->from, more, KILN_COPY_ON_DEVICE, NULL, NULL);
-    }
-    kiln__free(chunk);
-    return status == KILN_OK ? vtable->sync(device, NULL) : status;
-}
-
-static int compare_times(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-/* The median of several samples, after a first copy that brings in the target's pages. */
-static kiln_status time_copies(copy_job *job, double *out)
-{
-    const kiln__backend_vtable *vtable = job->device->backend->vtable;
-    double samples[COPY_SAMPLES], warm;
-    kiln_status status = vtable->time(job->device, submit_copy, job, 1, &warm, NULL);
-    for (int i = 0; i < COPY_SAMPLES && status == KILN_OK; i++)
-        status = vtable->time(job->device, submit_copy, job, COPY_REPEATS, &samples[i], NULL);
-    if (status != KILN_OK)
-        return status;
-    qsort(samples, COPY_SAMPLES, sizeof(*samples), compare_times);
-    *out = samples[COPY_SAMPLES / 2];
-    return KILN_OK;
-}
-
 /* How much to copy: little enough of the memory that nobody is pushed out of it. */
 static size_t copy_bytes(const kiln_device *device, uint64_t memory_bytes)
 {
     bool cpu = kiln__target_is_cpu(&device->target);
     uint64_t most = cpu ? COPY_CPU_BYTES : COPY_GPU_BYTES, share = memory_bytes / (cpu ? 16 : 8);
     return (size_t)(memory_bytes > 0 && share < most ? share : most);
-}
-
-/* Bytes read and written per second by device copies, in GB/s; 0 if it cannot be measured. */
-static double copy_bandwidth(kiln_device *device, size_t bytes)
-{
-    const kiln__backend_vtable *vtable = device->backend->vtable;
-    copy_job job = { device, NULL, NULL, bytes };
-    double ms = 0;
-    kiln_status status = vtable->alloc(device, &job.to, bytes, NULL);
-    if (status == KILN_OK)
-        status = vtable->alloc(device, &job.from, bytes, NULL);
-    if (status == KILN_OK)
-        status = fill_source(&job);
-    if (status == KILN_OK)
-        status = time_copies(&job, &ms);
-    vtable->free(device, job.to);
-    vtable->free(device, job.from);
-    return status == KILN_OK && ms > 0 ? 2.0 * (double)bytes * COPY_REPEATS / ms / 1e6 : 0;
 }
 
 static void examine_device(exam *e, const char *name, const char *what)
@@ -156,7 +78,7 @@ static void examine_device(exam *e, const char *name, const char *what)
     }
     device->backend->vtable->device_info(device, &info);
     size_t bytes = copy_bytes(device, info.memory_bytes);
-    double gbps = copy_bandwidth(device, bytes);
+    double gbps = kiln__copy_bandwidth(device, bytes);
     snprintf(detail, sizeof(detail), "%s, %s, %.1f GiB, %u %s", info.model, info.target,
              (double)info.memory_bytes / (1 << 30), info.multiprocessors,
              kiln__target_is_cpu(&device->target) ? "cores" : "multiprocessors");
@@ -215,10 +137,20 @@ static int count_entry(void *data, const kiln__store_item *item)
     return 0;
 }
 
+/* Room for what describe writes, and for a problem. */
+enum { DETAIL_SIZE = 320 };
+
+static void describe(char out[DETAIL_SIZE], const tally *sum, const char *end)
+{
+    snprintf(out, DETAIL_SIZE, "%llu entries, %.1f MiB, %llu damaged, %llu untrusted, %s",
+             (unsigned long long)sum->entries, (double)sum->bytes / (1 << 20), (unsigned long long)sum->damaged,
+             (unsigned long long)sum->untrusted, end);
+}
+
 static void examine_cache(exam *e)
 {
     const kiln_service *service = e->service;
-    char detail[320];
+    char detail[DETAIL_SIZE], end[160] = "writable";
     const char *remedy = "";
     bool ok = false;
     tally sum = { 0 };
@@ -231,10 +163,9 @@ static void examine_cache(exam *e)
         int probe = kiln__disk_store_probe(service->disk);
         kiln__disk_store_visit(service->disk, count_entry, &sum);
         ok = probe == 0 && sum.damaged + sum.untrusted == 0;
-        snprintf(detail, sizeof(detail), "%llu entries, %.1f MiB, %llu damaged, %llu untrusted, %s%s",
-                 (unsigned long long)sum.entries, (double)sum.bytes / (1 << 20), (unsigned long long)sum.damaged,
-                 (unsigned long long)sum.untrusted,
-                 probe == 0 ? "writable" : "not writable: ", probe == 0 ? "" : strerror(-probe));
+        if (probe != 0)
+            snprintf(end, sizeof(end), "not writable: %s", strerrordesc_np(-probe));
+        describe(detail, &sum, end);
         if (probe != 0)
             remedy = "stored kernels are used but no new ones kept: free space or permissions, or set KILN_CACHE_DIR";
         else if (sum.untrusted > 0)
@@ -249,6 +180,62 @@ static void examine_cache(exam *e)
                             .path = service->cache_dir,
                             .version = "",
                             .detail = detail,
+                            .remedy = remedy });
+}
+
+/* Reads and checks each entry of a pack, through a store of its own: a look is no use, and damage found by it is not
+ * counted. */
+static void count_pack(tally *sum, const char *path, char *problem, size_t size)
+{
+    kiln__store_counters counters = { 0 };
+    kiln__store *pack = kiln__pack_store_open(path, NULL, &counters, problem, size);
+    if (pack == NULL)
+        return;
+    sum->entries = kiln__pack_store_count(pack);
+    for (size_t i = 0; i < sum->entries; i++) {
+        kiln__blob *blob = kiln__pack_store_at(pack, i);
+        sum->bytes += blob != NULL ? blob->length : 0;
+        sum->damaged += blob == NULL;
+        kiln__blob_release(blob);
+    }
+    pack->vtable->close(pack);
+}
+
+static void count_shared(tally *sum, kiln__store *shared, char *problem, size_t size)
+{
+    int error = kiln__disk_store_visit(shared, count_entry, sum);
+    if (error < 0)
+        kiln__text_copy(problem, size, strerrordesc_np(-error));
+}
+
+/* What a service only reads. */
+static void examine_named(exam *e, const kiln__named_store *named)
+{
+    bool pack = named->source == KILN_SOURCE_PACK;
+    const char *slash = strrchr(named->path, '/'), *remedy = "";
+    char problem[sizeof(named->problem)], detail[DETAIL_SIZE];
+    tally sum = { 0 };
+    kiln__text_copy(problem, sizeof(problem), named->problem);
+    if (named->store != NULL && pack)
+        count_pack(&sum, named->path, problem, sizeof(problem));
+    else if (named->store != NULL)
+        count_shared(&sum, named->store, problem, sizeof(problem));
+    if (problem[0] != '\0')
+        remedy = pack ? "what it holds is compiled: check its path in KILN_PACKS, and that it is yours or root's and "
+                        "writable by nobody else; kiln cache export writes packs"
+                      : "what it holds is compiled: check its path in KILN_SHARED_DIR, and that it is yours or root's "
+                        "and writable by nobody else";
+    else if (sum.damaged + sum.untrusted > 0)
+        remedy = pack ? "damaged entries are compiled when asked for: write the pack again with kiln cache export"
+                      : "damaged and untrusted entries are compiled when asked for: let the owner remove them with "
+                        "kiln cache purge --damaged";
+    describe(detail, &sum, "only read");
+    tell(e, (kiln_finding){ .what = pack ? "pack" : "shared",
+                            .ok = remedy[0] == '\0',
+                            .name = pack ? (slash != NULL ? slash + 1 : named->path) : "shared store",
+                            .path = named->path,
+                            .version = "",
+                            .detail = problem[0] != '\0' ? problem : detail,
                             .remedy = remedy });
 }
 
@@ -270,5 +257,7 @@ kiln_status kiln__doctor(kiln_service *service, kiln_finding_fn fn, void *data)
         examine_device(&e, "cpu", "cpu");
     if (!e.stopped)
         examine_cache(&e);
+    for (const kiln__named_store *named = service->named; named != NULL && !e.stopped; named = named->next)
+        examine_named(&e, named);
     return KILN_OK;
 }

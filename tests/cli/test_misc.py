@@ -279,6 +279,22 @@ class Doctor(KilnTest):
         if not os.environ.get("KILN_SANITIZE"):
             self.assertLess(usage.ru_maxrss, 512 << 10)
 
+    def test_packs_and_shared_directory(self):
+        self.kiln("warm", "op=relu6 dtype=f32 target=cpu")
+        pack, shared = self.path("some.kilnpack"), self.path("nowhere")
+        self.kiln("cache", "export", pack)
+        env = dict(self.env, KILN_PACKS=pack + ":" + self.path("none"), KILN_SHARED_DIR=shared, KILN_NVRTC="/none",
+                   KILN_CACHE_DIR=self.path("other"))
+        found = [row for row in self.kiln_json("doctor", env=env)["findings"] if row["what"] in ("pack", "shared")]
+        self.assertEqual([(row["what"], row["ok"], row["path"]) for row in found],
+                         [("pack", True, pack), ("pack", False, self.path("none")), ("shared", False, shared)])
+        self.assertIn("only read", found[0]["detail"])
+        self.assertIn("KILN_PACKS", found[1]["remedy"])
+        text = self.kiln("doctor", env=dict(env, KILN_SHARED_DIR=self.cache)).stdout
+        self.assertRegex(text, r"(?m)^ok +pack +some.kilnpack$")
+        self.assertRegex(text, r"(?m)^problem +pack +none$")
+        self.assertRegex(text, r"(?m)^ok +shared +shared store\n +" + re.escape(self.cache) + r"\n +2 entries, ")
+
     def test_nothing_works(self):
         env = dict(self.env, KILN_CC="/none/cc", KILN_NVRTC="/none/libnvrtc.so", KILN_LIBCUDA="/none/libcuda.so")
         result = self.kiln("doctor", env=env, status=1)

@@ -131,6 +131,121 @@ START_TEST(test_packs__lists_and_packs_that_cannot_be_used)
 }
 END_TEST
 
+typedef struct findings {
+    kiln_finding packs[3], shared;
+    char texts[4][600]; /* name, path, detail and remedy of each */
+    int pack_count, shared_count;
+} findings;
+
+static int take_finding(void *data, const kiln_finding *finding)
+{
+    findings *self = data;
+    bool pack = strcmp(finding->what, "pack") == 0;
+    if (!pack && strcmp(finding->what, "shared") != 0)
+        return 0;
+    ck_assert_int_lt(pack ? self->pack_count : 0, 3);
+    char *text = self->texts[pack ? self->pack_count : 3];
+    snprintf(text, sizeof self->texts[0], "%s|%s|%s|%s", finding->name, finding->path, finding->detail,
+             finding->remedy);
+    *(pack ? &self->packs[self->pack_count] : &self->shared) = *finding;
+    self->pack_count += pack;
+    self->shared_count += !pack;
+    return 0;
+}
+
+static int count_surplus(void *data, const kiln_finding *finding)
+{
+    *(int *)data += !finding->ok && strstr(finding->detail, "too many packs") != NULL;
+    return 0;
+}
+
+static findings examine(const kiln_options *of)
+{
+    findings all = { .pack_count = 0 };
+    kiln_options options = *of;
+    options.nvrtc = options.cc = "/nonexistent/compiler";
+    kiln_service *service = kiln_test_open(&options);
+    kiln_stats before = kiln_test_stats(service);
+    ck_assert_int_eq(kiln_doctor(service, take_finding, &all), KILN_OK);
+    kiln_stats after = kiln_test_stats(service);
+    ck_assert_uint_eq(after.store_damaged, before.store_damaged);
+    kiln_close(service);
+    return all;
+}
+
+static void expect_text(const char *text, const char *const words[], size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        ck_assert_msg(strstr(text, words[i]) != NULL, "'%s' is not in: %s", words[i], text);
+}
+
+START_TEST(test_packs__doctor_examines_what_is_only_read)
+{
+    static const char *const good[] = { "good.kilnpack|", "2 entries", "0 damaged", "only read|" };
+    static const char *const bad[] = { "bad|", "it is not a pack|", "KILN_PACKS" };
+    static const char *const cut[] = { "cut.kilnpack|", "2 entries", "1 damaged", "kiln cache export" };
+    static const char *const shared[] = { "shared store|", "2 entries", "0 damaged, 0 untrusted, only read|" };
+    static const char *const missing[] = { "shared store|", "/missing|", "No such file", "KILN_SHARED_DIR" };
+    static const char *const refused[] = { "2 entries", "1 damaged, 0 untrusted", "kiln cache purge --damaged" };
+    char list[2000];
+    const char *first = kiln_test_temp_path("first"), *pack = kiln_test_temp_path("good.kilnpack");
+    const char *other = kiln_test_temp_path("cut.kilnpack");
+    kiln_options options = options_of(kiln_test_temp_path("second"));
+    findings all = examine(&options);
+    ck_assert_int_eq(all.pack_count + all.shared_count, 0);
+    pack_all(first, pack);
+    pack_all(first, other);
+    FILE *file = fopen(other, "r+b");
+    ck_assert_int_eq(fseek(file, 100, SEEK_SET), 0);
+    ck_assert_int_ne(fputc(0xee, file), EOF);
+    ck_assert_int_eq(fclose(file), 0);
+    kiln_test_temp_write("bad", "this is no pack, whatever it may look like to you", 49);
+    snprintf(list, sizeof list, "%s:%s:%s", pack, kiln_test_temp_path("bad"), other);
+    options.packs = list;
+    options.shared_dir = first;
+    all = examine(&options);
+    ck_assert_int_eq(all.pack_count, 3);
+    ck_assert_int_eq(all.shared_count, 1);
+    ck_assert(all.packs[0].ok && !all.packs[1].ok && !all.packs[2].ok && all.shared.ok);
+    expect_text(all.texts[0], good, 4);
+    expect_text(all.texts[1], bad, 3);
+    expect_text(all.texts[2], cut, 4);
+    expect_text(all.texts[3], shared, 3);
+
+    options = options_of(first);
+    kiln_service *service = kiln_test_open(&options);
+    ck_assert_int_eq(truncate(kiln_test_entry_path(service), 100), 0);
+    kiln_close(service);
+    options = options_of("");
+    options.shared_dir = first;
+    all = examine(&options);
+    ck_assert(!all.shared.ok);
+    expect_text(all.texts[3], refused, 3);
+    options.shared_dir = kiln_test_temp_path("missing");
+    all = examine(&options);
+    ck_assert(!all.shared.ok);
+    expect_text(all.texts[3], missing, 4);
+}
+END_TEST
+
+START_TEST(test_packs__doctor_names_the_packs_there_are_too_many_of)
+{
+    char list[4000];
+    size_t length = 0;
+    int named = 0;
+    const char *pack = kiln_test_temp_path("pack");
+    pack_all(kiln_test_temp_path("first"), pack);
+    for (int i = 0; i < KILN__TIERS_MAX; i++)
+        length += (size_t)snprintf(list + length, sizeof list - length, "%s:", pack);
+    kiln_options options = options_of("");
+    options.packs = list;
+    kiln_service *service = kiln_test_open(&options);
+    ck_assert_int_eq(kiln_doctor(service, count_surplus, &named), KILN_OK);
+    ck_assert_int_eq(named, 2);
+    kiln_close(service);
+}
+END_TEST
+
 START_TEST(test_packs__environment)
 {
     const char *first = kiln_test_temp_path("first"), *pack = kiln_test_temp_path("pack");
@@ -327,6 +442,8 @@ Suite *kiln_test_packs_suite(void)
     kiln_test_temp_use(tests);
     tcase_add_test(tests, test_packs__order_of_stores);
     tcase_add_test(tests, test_packs__lists_and_packs_that_cannot_be_used);
+    tcase_add_test(tests, test_packs__doctor_examines_what_is_only_read);
+    tcase_add_test(tests, test_packs__doctor_names_the_packs_there_are_too_many_of);
     tcase_add_test(tests, test_packs__environment);
     tcase_add_test(tests, test_packs__cap_from_the_environment);
     tcase_add_test(tests, test_packs__caps_and_trim);

@@ -13,9 +13,9 @@ struct diagnosis {
 
 static const struct usage usage = {
     "kiln doctor [options]",
-    "Says what was found of the CUDA driver, NVRTC, the C compiler, GPUs and the cache, and what to do about\n"
-    "what is missing. Measures the memory speed of each GPU and of the cpu. Status 0 if kernels can be made\n"
-    "and run here, on a GPU or on the cpu.",
+    "Says what was found of the CUDA driver, NVRTC, the C compiler, GPUs, the cache, and the packs and the\n"
+    "shared directory that are named, and what to do about what is missing. Measures the memory speed of each\n"
+    "GPU and of the cpu. Status 0 if kernels can be made and run here, on a GPU or on the cpu.",
     NULL,
 };
 
