@@ -141,6 +141,16 @@ kiln_status kiln_cache_import(kiln_service *service, const char *path, kiln_tran
     return status;
 }
 
+kiln_status kiln_cache_get_info(kiln_service *service, kiln_cache_info *out, kiln_report *report)
+{
+    kiln_cache_info full = { .size = sizeof(full) };
+    if (service == NULL || out == NULL || out->size < sizeof(out->size))
+        return kiln__fail(report, KILN_EINVAL, KILN__STAGE_STORE, 0, "service and out must not be NULL, out->size set");
+    kiln_status status = kiln__cache_info(service, &full, report);
+    hand_out(out, &full, sizeof(full));
+    return status;
+}
+
 const char *kiln_cache_dir(const kiln_service *service)
 {
     return service != NULL && service->disk != NULL ? service->cache_dir : "";

@@ -559,6 +559,7 @@ typedef struct kiln_entry_info {
     kiln_status status;  /* KILN_OK, or why the entry would be refused: KILN_EIO (it is damaged or cannot be read) or
                             KILN_EINVAL (untrusted: a link, foreign owner, special file, writable by others) */
     const char *problem; /* "" or that reason in words */
+    int64_t used; /* when it was made or last used, as eviction sees it: seconds since 1970, to the hour; 0: unknown */
 } kiln_entry_info;
 typedef int (*kiln_entry_fn)(void *data, const kiln_entry_info *entry);
 
@@ -613,6 +614,17 @@ KILN_API kiln_status kiln_cache_export(kiln_service *service, const char *path, 
  * added before stays), KILN_ENOMEM. */
 KILN_API kiln_status kiln_cache_import(kiln_service *service, const char *path, kiln_transfer *out,
                                        kiln_report *report);
+
+typedef struct kiln_cache_info {
+    size_t size;           /* sizeof(kiln_cache_info): set by the caller */
+    uint64_t bytes, files; /* the caps that this service keeps, UINT64_MAX for none; bytes count in blocks of 4 KiB */
+    uint64_t temporaries;  /* files that somebody writes now or, killed, has left; those go when they are an hour old */
+    uint64_t temporary_bytes; /* of these */
+} kiln_cache_info;
+
+/* What a visit of the directory store does not show. Looks at every directory, but reads no file.
+ * Errors: KILN_ENOENT (the service has no directory store), KILN_EIO. */
+KILN_API kiln_status kiln_cache_get_info(kiln_service *service, kiln_cache_info *out, kiln_report *report);
 
 /* The directory in use, or "" if there is none; borrowed, valid until kiln_close. */
 KILN_API const char *kiln_cache_dir(const kiln_service *service);

@@ -34,6 +34,7 @@ kiln_entry_info kiln__cache_describe(const kiln__store_item *item)
                   : item->untrusted ? KILN_EINVAL
                                     : KILN_EIO,
         .problem = item->problem,
+        .used = item->used,
     };
 }
 
@@ -43,6 +44,23 @@ kiln_status kiln__cache_need_disk(const kiln_service *service, kiln_report *repo
         return KILN_OK;
     return kiln__fail(report, KILN_ENOENT, KILN__STAGE_STORE, 0, "there is no directory store: %s",
                       service->cache_problem[0] != '\0' ? service->cache_problem : "it is switched off");
+}
+
+kiln_status kiln__cache_info(kiln_service *service, kiln_cache_info *out, kiln_report *report)
+{
+    kiln__disk_info info;
+    kiln_status status = kiln__cache_need_disk(service, report);
+    if (status != KILN_OK)
+        return status;
+    int error = kiln__disk_store_info(service->disk, &info);
+    if (error < 0)
+        return kiln__fail(report, KILN_EIO, KILN__STAGE_STORE, -error, "cannot read the store in %s: %s",
+                          service->cache_dir, strerror(-error));
+    out->bytes = info.cap_bytes;
+    out->files = info.cap_files;
+    out->temporaries = info.temporaries;
+    out->temporary_bytes = info.temporary_bytes;
+    return KILN_OK;
 }
 
 kiln_status kiln__cache_trim(kiln_service *service, uint64_t bytes, uint64_t files, kiln_trim *out, kiln_report *report)

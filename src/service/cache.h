@@ -11,6 +11,7 @@ kiln_entry_info kiln__cache_describe(const kiln__store_item *item);
 kiln_status kiln__cache_need_disk(const kiln_service *service, kiln_report *report);
 
 /* The contracts of these are those of the public functions of the same name; *out is full and never NULL. */
+kiln_status kiln__cache_info(kiln_service *service, kiln_cache_info *out, kiln_report *report);
 kiln_status kiln__cache_trim(kiln_service *service, uint64_t bytes, uint64_t files, kiln_trim *out,
                              kiln_report *report);
 kiln_status kiln__cache_export(kiln_service *service, const char *path, kiln_keep_fn keep, void *data,

@@ -41,6 +41,14 @@ int kiln__disk_store_trim(kiln__store *store, uint64_t bytes, uint64_t files, ki
  * Counts, logs and changes nothing. -errno if the root cannot be read. */
 int kiln__disk_store_visit(kiln__store *store, int (*fn)(void *data, const kiln__store_item *item), void *data);
 
+typedef struct kiln__disk_info {
+    uint64_t cap_bytes, cap_files; /* UINT64_MAX: none */
+    uint64_t temporaries, temporary_bytes;
+} kiln__disk_info;
+
+/* The caps, and what lies in the directories beside entries. 0 or -errno if the root cannot be read. */
+int kiln__disk_store_info(kiln__store *store, kiln__disk_info *out);
+
 /* Removes every entry, or only those that would be refused; left-over temporaries older than an hour go too. A link is
  * removed, never followed; a directory in the place of an entry or shard goes only if it is empty; nothing in a
  * directory that is not trusted is touched. Goes on after a failure and returns 0 or the first one's -errno, with the

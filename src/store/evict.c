@@ -45,12 +45,16 @@ void kiln__evict_stamp(int directory, const char *name, const struct stat *statu
         kiln__sys_utimensat(directory, name, now, AT_SYMLINK_NOFOLLOW);
 }
 
+bool kiln__evict_is_temporary(const char *name)
+{
+    return strncmp(name, TEMPORARY_PREFIX, sizeof TEMPORARY_PREFIX - 1) == 0;
+}
+
 int kiln__evict_temporary(int directory, const char *name)
 {
     struct stat status;
-    if (strncmp(name, TEMPORARY_PREFIX, sizeof TEMPORARY_PREFIX - 1) != 0 ||
-        kiln__sys_fstatat(directory, name, &status, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(status.st_mode) ||
-        status.st_mtime + TEMPORARY_MAX_AGE >= time(NULL))
+    if (!kiln__evict_is_temporary(name) || kiln__sys_fstatat(directory, name, &status, AT_SYMLINK_NOFOLLOW) != 0 ||
+        !S_ISREG(status.st_mode) || status.st_mtime + TEMPORARY_MAX_AGE >= time(NULL))
         return 0;
     return kiln__sys_unlinkat(directory, name, 0) == 0 ? 1 : -errno;
 }

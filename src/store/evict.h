@@ -52,6 +52,9 @@ void kiln__evict_fini(kiln__evict *evict);
 /* Marks a file as used now, if its stamp is more than an hour from now; `status` is what was read of it. Best effort. */
 void kiln__evict_stamp(int directory, const char *name, const struct stat *status);
 
+/* Whether a file of that name is a temporary, of whatever age. */
+bool kiln__evict_is_temporary(const char *name);
+
 /* Removes that file if it is an old temporary: 1 if it went, 0 if it is none, or -errno. */
 int kiln__evict_temporary(int directory, const char *name);
 

@@ -42,6 +42,7 @@ static void report_item(disk_walk *walk, const char *where, const kiln__disk_rea
     kiln__store_item item = { .path = kiln__text_string(&path),
                               .bytes = (uint64_t)found->status.st_size,
                               .entry = found->blob ? &found->blob->entry : NULL,
+                              .used = (int64_t)found->status.st_mtim.tv_sec,
                               .untrusted = found->problem.cause == KILN__DISK_UNTRUSTED,
                               .problem = found->problem.cause != KILN__DISK_FINE ? found->problem.text : "" };
     walk->stopped = walk->fn(walk->data, &item) != 0;
@@ -203,6 +204,41 @@ int kiln__disk_store_visit(kiln__store *base, int (*fn)(void *data, const kiln__
     int version = kiln__disk_open_version(walk.store, false, &problem);
     if (version < 0)
         return version == -ENOENT ? 0 : version;
+    walk_shards(&walk, version);
+    kiln__sys_close(version);
+    return 0;
+}
+
+static int count_temporary(void *data, const char *name)
+{
+    const disk_walk *walk = data;
+    kiln__disk_info *info = walk->data;
+    struct stat status;
+    if (kiln__evict_is_temporary(name) && kiln__sys_fstatat(walk->directory, name, &status, AT_SYMLINK_NOFOLLOW) == 0) {
+        info->temporaries++;
+        info->temporary_bytes += (uint64_t)status.st_size;
+    }
+    return 0;
+}
+
+static void count_temporaries(disk_walk *walk, int directory)
+{
+    walk->directory = directory;
+    kiln__file_list(directory, count_temporary, walk);
+}
+
+int kiln__disk_store_info(kiln__store *base, kiln__disk_info *out)
+{
+    kiln__disk *store = (kiln__disk *)base;
+    disk_walk walk = { .store = store, .file = count_temporary, .data = out };
+    kiln__disk_problem problem;
+    *out = (kiln__disk_info){ .cap_bytes = store->cap_bytes, .cap_files = store->cap_files };
+    int version = kiln__disk_open_version(store, false, &problem);
+    if (version >= 0 || version == -ENOENT)
+        count_temporaries(&walk, store->root_fd);
+    if (version < 0)
+        return version == -ENOENT ? 0 : version;
+    count_temporaries(&walk, version);
     walk_shards(&walk, version);
     kiln__sys_close(version);
     return 0;

@@ -34,6 +34,7 @@ typedef struct kiln__store_item {
     const kiln__entry *entry; /* NULL if it would be refused */
     bool untrusted;           /* refused for who may write it, not for what it holds */
     const char *problem;      /* "" or why it would be refused */
+    int64_t used;             /* its stamp, in seconds since 1970; 0 if it is unknown */
 } kiln__store_item;
 
 /* Why a store has nothing to give. Of several reasons the last one in this order is the one to tell. */

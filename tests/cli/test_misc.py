@@ -175,6 +175,25 @@ class Cache(KilnTest):
         self.assertIn("0 damaged", self.kiln("cache", "verify").stdout)
         self.assertIn(self.cache, self.kiln("cache", "stat").stdout)
 
+    def test_stat_says_how_full_it_is(self):
+        path = self.kernels()[0]
+        os.utime(path, (1, os.path.getmtime(path) - 3 * 86400 - 600))
+        with open(os.path.join(self.cache, "v1", "tmp.0123456789abcdef"), "wb") as file:
+            file.write(bytes(100))
+        env = dict(self.env, KILN_CACHE_BYTES="1M")
+        stat = self.kiln_json("cache", "stat", env=env)
+        self.assertEqual((stat["cap_bytes"], stat["cap_entries"]), (1 << 20, 262144))
+        self.assertEqual((stat["temporaries"], stat["temporary_bytes"]), (1, 100))
+        self.assertEqual(stat["counted_bytes"], self.kiln_json("cache", "trim")["bytes"])
+        self.assertAlmostEqual(stat["oldest_seconds"], 3 * 86400 + 600, delta=600)
+        text = self.kiln("cache", "stat", env=env).stdout
+        self.assertRegex(text, r"(?m)^filled +[0-9.]+ KiB of 1\.0 MiB \([0-9.]+ %\); entries 3 of 262144 \(0\.0 %\)$")
+        self.assertRegex(text, r"(?m)^temporary +1 \(100 B\)$")
+        self.assertRegex(text, r"(?m)^oldest +used 3 days ago$")
+        self.kiln("cache", "purge")
+        self.assertIsNone(self.kiln_json("cache", "stat")["oldest_seconds"])
+        self.assertNotIn("oldest", self.kiln("cache", "stat").stdout)
+
     def test_damage_is_found_and_purged(self):
         path = self.kernels()[0]
         with open(path, "r+b") as file:
@@ -229,6 +248,28 @@ class Cache(KilnTest):
         self.assertEqual(len(result.stderr.splitlines()), 1, result.stderr)
         self.assertIn(f"{path}: Directory not empty", result.stderr)
         self.assertEqual(self.kiln_json("cache", "purge", status=1)["removed"], 0)
+
+    def test_misses_are_counted_by_reason(self):
+        damaged, untrusted = self.kernels()
+        with open(damaged, "r+b") as file:
+            file.truncate(100)
+        os.chmod(untrusted, 0o660)
+        args = ("warm", "op=relu6 dtype=f32,f64 target=cpu", "op=copy dtype=f32 target=cpu", "--stats")
+        stats = self.kiln_json(*args)["stats"]
+        reasons = {name: stats["misses_" + name] for name in ("absent", "damaged", "untrusted", "error", "refused")}
+        self.assertEqual(reasons, {"absent": 1, "damaged": 1, "untrusted": 1, "error": 0, "refused": 0})
+        self.assertEqual((stats["gets"], stats["compiles"], stats["hits_disk"]), (3, 3, 0))
+        self.assertGreater(stats["compile_ns"], 0)
+        text = self.kiln(*args).stdout
+        self.assertRegex(text, r"(?m)^misses +0 absent, 0 damaged, 1 untrusted, 0 unreadable, 0 refused when loaded$")
+        self.assertRegex(text, r"(?m)^hits .* 2 in the directory,")
+        self.assert_bad([*args, "--check"], "--stats", "--check")
+        self.assertNotIn("stats", self.kiln_json(*args[:-1]))
+        x = self.save("x.npy", np.ones(5, np.float32))
+        run = ("run", "op=copy", "--in", x, "--out", self.path("y.npy"), "--stats")
+        stats = self.kiln_json(*run)["stats"]
+        self.assertEqual((stats["gets"], stats["hits_disk"], stats["loads"]), (1, 1, 1))
+        self.assertRegex(self.kiln(*run).stdout, r"(?m)^loads +1 done, 0 from PTX, ")
 
     def test_damage_costs_one_compile(self):
         for path in self.kernels():

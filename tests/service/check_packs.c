@@ -7,6 +7,7 @@
 #include "support/temp.h"
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 static const char spec[] = "op=hardsigmoid dtype=f32 target=cpu";
@@ -336,6 +337,56 @@ static int keep_small(void *data, const kiln_entry_info *entry)
     return entry->bytes < *(const uint64_t *)data;
 }
 
+static int take_used(void *data, const kiln_entry_info *entry)
+{
+    int64_t *oldest = data;
+    if (entry->used < *oldest)
+        *oldest = entry->used;
+    return 0;
+}
+
+START_TEST(test_packs__info_tells_what_a_visit_does_not)
+{
+    kiln_report report = KILN_REPORT_INIT;
+    kiln_cache_info info = { .size = sizeof info };
+    int64_t now = (int64_t)time(NULL), oldest = INT64_MAX;
+    const char *cache = kiln_test_temp_path("cache");
+    kiln_options options = options_of(cache);
+    kiln_service *service = kiln_test_open(&options);
+    ck_assert_int_eq(kiln_cache_get_info(service, &info, NULL), KILN_OK);
+    ck_assert_uint_eq(info.bytes, (uint64_t)4 << 30);
+    ck_assert_uint_eq(info.files, 262144);
+    ck_assert_uint_eq(info.temporaries + info.temporary_bytes, 0);
+    put_some(service, 20);
+    ck_assert_int_eq(kiln_cache_visit(service, take_used, &oldest, NULL), KILN_OK);
+    ck_assert(oldest >= now - 1 && oldest <= (int64_t)time(NULL));
+    kiln_test_temp_write("cache/tmp.1", "abc", 3);
+    kiln_test_temp_write("cache/v1/tmp.2", "abcd", 4);
+    for (int shard = 0; shard < 256; shard++) {
+        char name[32];
+        snprintf(name, sizeof name, "cache/v1/%02x", shard);
+        if (access(kiln_test_temp_path(name), F_OK) != 0)
+            continue;
+        snprintf(name, sizeof name, "cache/v1/%02x/tmp.3", shard);
+        kiln_test_temp_write(name, "abcde", 5);
+        break;
+    }
+    ck_assert_int_eq(kiln_cache_get_info(service, &info, NULL), KILN_OK);
+    ck_assert_uint_eq(info.temporaries, 3);
+    ck_assert_uint_eq(info.temporary_bytes, 12);
+    kiln_cache_info old = { .size = offsetof(kiln_cache_info, files), .files = 99 };
+    ck_assert_int_eq(kiln_cache_get_info(service, &old, NULL), KILN_OK);
+    ck_assert_uint_eq(old.files, 99);
+    ck_assert_int_eq(kiln_cache_get_info(service, NULL, NULL), KILN_EINVAL);
+    kiln_close(service);
+    options.cache_dir = "";
+    service = kiln_test_open(&options);
+    ck_assert_int_eq(kiln_cache_get_info(service, &info, &report), KILN_ENOENT);
+    kiln_report_clear(&report);
+    kiln_close(service);
+}
+END_TEST
+
 START_TEST(test_packs__export_and_import)
 {
     const char *pack = kiln_test_temp_path("pack"), *part = kiln_test_temp_path("part");
@@ -447,6 +498,7 @@ Suite *kiln_test_packs_suite(void)
     tcase_add_test(tests, test_packs__environment);
     tcase_add_test(tests, test_packs__cap_from_the_environment);
     tcase_add_test(tests, test_packs__caps_and_trim);
+    tcase_add_test(tests, test_packs__info_tells_what_a_visit_does_not);
     tcase_add_test(tests, test_packs__export_and_import);
     tcase_add_test(tests, test_packs__import_leaves_out_what_is_damaged_or_bound_to_a_machine);
     tcase_add_test(tests, test_packs__what_cannot_be_moved_is_said);

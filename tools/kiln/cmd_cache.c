@@ -1,6 +1,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "cachework.h"
 #include "commands.h"
@@ -9,6 +10,8 @@
 #include "nearest.h"
 #include "spectext.h"
 #include "table.h"
+
+enum { BLOCK = 4096 };
 
 /* A number of entries under a name. */
 typedef struct heap {
@@ -23,6 +26,8 @@ struct heaps {
 
 struct visit {
     uint64_t entries, bytes, damaged, untrusted;
+    uint64_t counted; /* bytes as the cap counts them, in blocks of 4 KiB */
+    int64_t oldest;   /* when the least recently used entry was used; 0: there is none */
     struct heaps kinds, targets, toolchains;
     struct table *table; /* a row for each entry, or NULL */
     json_t *list;        /* an object for each entry, or NULL */
@@ -39,7 +44,7 @@ typedef struct action {
 static const struct usage usage = {
     "kiln cache stat|list|verify|trim|purge|export FILE [SPEC...]|import FILE [options]",
     "Looks after the directory of compiled kernels.\n\n"
-    "  stat     where it is, how many entries and bytes, by kind, target and compiler\n"
+    "  stat     where it is, how many entries and bytes, by kind, target and compiler, and how full it is\n"
     "  list     every entry\n"
     "  verify   reads every entry whole and names those that would be refused; status 1 if there are any\n"
     "  trim     removes the least recently used entries, down to --bytes and --files, or else to the cache's own caps\n"
@@ -124,6 +129,9 @@ static int visit_entry(void *data, const kiln_entry_info *entry)
     char *target = NULL;
     visit->entries++;
     visit->bytes += entry->bytes;
+    visit->counted += (entry->bytes + BLOCK - 1) / BLOCK * BLOCK;
+    if (!entry->status && (visit->oldest == 0 || entry->used < visit->oldest))
+        visit->oldest = entry->used;
     visit->damaged += entry->status && entry->status != KILN_EINVAL;
     visit->untrusted += entry->status == KILN_EINVAL;
     heap_add(&visit->kinds, entry->status ? state_name(entry->status) : entry->kind, entry->bytes);
@@ -177,7 +185,22 @@ static void add_heaps(struct table *table, const char *what, const struct heaps 
                                                 format_bytes(bytes, heaps->rows[i].bytes) });
 }
 
-static void print_stat_json(const struct visit *visit, const char *directory)
+/* A cap, null where there is none. */
+static void put_cap(json_t *object, const char *key, uint64_t cap)
+{
+    if (cap == UINT64_MAX)
+        json_put_null(object, key);
+    else
+        json_put_count(object, key, cap);
+}
+
+static double age_of(const struct visit *visit)
+{
+    double age = difftime(time(NULL), (time_t)visit->oldest);
+    return visit->oldest && age > 0 ? age : 0;
+}
+
+static void print_stat_json(const struct visit *visit, const kiln_cache_info *info, const char *directory)
 {
     json_t *object = json_new();
     json_put_text(object, "dir", directory);
@@ -185,13 +208,43 @@ static void print_stat_json(const struct visit *visit, const char *directory)
     json_put_count(object, "bytes", visit->bytes);
     json_put_count(object, "damaged", visit->damaged);
     json_put_count(object, "untrusted", visit->untrusted);
+    json_put_count(object, "counted_bytes", visit->counted);
+    put_cap(object, "cap_bytes", info->bytes);
+    put_cap(object, "cap_entries", info->files);
+    json_put_count(object, "temporaries", info->temporaries);
+    json_put_count(object, "temporary_bytes", info->temporary_bytes);
+    if (visit->oldest)
+        json_put_real(object, "oldest_seconds", age_of(visit));
+    else
+        json_put_null(object, "oldest_seconds");
     put_heaps(object, "kinds", &visit->kinds);
     put_heaps(object, "targets", &visit->targets);
     put_heaps(object, "toolchains", &visit->toolchains);
     json_print(object);
 }
 
-static void print_stat(const struct visit *visit, const char *directory)
+/* "1.2 MiB of 4.0 GiB (0.1 %)" */
+static void print_share(const char *part, const char *whole, uint64_t of_part, uint64_t of_whole)
+{
+    if (of_whole == UINT64_MAX)
+        printf("%s, no cap", part);
+    else
+        printf("%s of %s (%.1f %%)", part, whole, 100 * (double)of_part / (double)of_whole);
+}
+
+static void print_fill(const struct visit *visit, const kiln_cache_info *info)
+{
+    char part[FORMAT_ROOM], whole[FORMAT_ROOM];
+    printf("filled     ");
+    print_share(format_bytes(part, visit->counted), format_bytes(whole, info->bytes), visit->counted, info->bytes);
+    printf("; entries ");
+    print_share(format_count(part, visit->entries), format_count(whole, info->files), visit->entries, info->files);
+    printf("\ntemporary  %" PRIu64 " (%s)\n", info->temporaries, format_bytes(part, info->temporary_bytes));
+    if (visit->oldest)
+        printf("oldest     used %s ago\n", format_age(part, age_of(visit)));
+}
+
+static void print_stat(const struct visit *visit, const kiln_cache_info *info, const char *directory)
 {
     static const char advice[] = "; see kiln cache verify, remove with kiln cache purge --damaged";
     char text[FORMAT_ROOM];
@@ -200,6 +253,7 @@ static void print_stat(const struct visit *visit, const char *directory)
     printf("bytes      %" PRIu64 " (%s)\n", visit->bytes, format_bytes(text, visit->bytes));
     printf("damaged    %" PRIu64 "%s\n", visit->damaged, visit->damaged ? advice : "");
     printf("untrusted  %" PRIu64 "%s\n", visit->untrusted, visit->untrusted ? advice : "");
+    print_fill(visit, info);
     if (visit->entries == 0)
         return;
     struct table *table = table_new("by|name|>entries|>size");
@@ -214,11 +268,15 @@ static void print_stat(const struct visit *visit, const char *directory)
 static int cache_stat(struct session *session, const cache_args *args)
 {
     struct visit visit = { .entries = 0 };
+    kiln_cache_info info = { .size = sizeof(info) };
     int status = read_cache(&visit, session);
+    kiln_status found = status ? KILN_OK : kiln_cache_get_info(session->service, &info, &session->report);
+    if (found)
+        status = session_fail(session, found, NULL);
     if (!status && args->common.json)
-        print_stat_json(&visit, kiln_cache_dir(session->service));
+        print_stat_json(&visit, &info, kiln_cache_dir(session->service));
     else if (!status)
-        print_stat(&visit, kiln_cache_dir(session->service));
+        print_stat(&visit, &info, kiln_cache_dir(session->service));
     visit_end(&visit);
     return status;
 }

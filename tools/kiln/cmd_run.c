@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "commands.h"
+#include "counters.h"
 #include "dtype.h"
 #include "format.h"
 #include "jsonout.h"
@@ -18,7 +19,7 @@ typedef struct run_args {
     const char *spec;
     text_list in;
     const char *out;
-    bool verify, time;
+    bool verify, time, stats;
     common_args common;
 } run_args;
 
@@ -58,6 +59,7 @@ static int parse_args(run_args *args, int argc, char **argv)
         { "out", 'o', OPTION_TEXT, "FILE", "where the result goes", &args->out },
         { "verify", 0, OPTION_FLAG, NULL, "compare with the cpu backend, bit for bit", &args->verify },
         { "time", 0, OPTION_FLAG, NULL, "time several launches and take the median", &args->time },
+        { "stats", 0, OPTION_FLAG, NULL, "count hits, misses, compiles and faults, by reason", &args->stats },
     };
     text_list words = { NULL, 0 };
     int status = options_parse(&usage, rows, sizeof(rows) / sizeof(rows[0]), &args->common, &words, argc, argv);
@@ -289,6 +291,8 @@ static void print_json(const struct job *job)
         json_put_bool(object, "verified", !job->differs);
     else
         json_put_null(object, "verified");
+    if (job->args->stats)
+        json_put(object, "stats", counters_json(job->session.service));
     json_print(object);
 }
 
@@ -307,6 +311,8 @@ static void print_text(const struct job *job, FILE *stream)
     if (job->args->verify)
         fprintf(stream, "verified  %" PRIu64 " elements equal to %s, bit for bit\n", job->verified,
                 on_cpu(job) ? "a differently chunked cpu kernel" : "the cpu backend");
+    if (job->args->stats)
+        counters_print(job->session.service, stream);
 }
 
 static int run_job(struct job *job)

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "commands.h"
+#include "counters.h"
 #include "crew.h"
 #include "format.h"
 #include "jsonout.h"
@@ -18,7 +19,7 @@ typedef struct warm_args {
     text_list specs, manifests;
     const char *target;
     uint32_t threads;
-    bool check;
+    bool check, stats;
     common_args common;
 } warm_args;
 
@@ -30,13 +31,13 @@ struct tally {
 };
 
 static const struct usage usage = {
-    "kiln warm SPEC... [--manifest FILE] [--target LIST|all|native] [--check] [-j N] [options]",
+    "kiln warm SPEC... [--manifest FILE] [--target LIST|all|native] [--check] [--stats] [-j N] [options]",
     "Compiles kernels and keeps them in the cache, for GPUs that need not be here. Fields may be lists and\n"
     "ranges and stand for their product: dtype=f32,f16 block=64..1024*2. A manifest holds one spec on each\n"
     "line; '#' begins a comment. A file that KILN_RECORD named is a manifest. --target is for the specs that\n"
     "name no target: a list, 'all' that the compiler knows, or 'native', the GPU here, which is also what is\n"
     "taken when nothing is named. --check compiles nothing: it prints the specs that are not in the cache\n"
-    "and ends with 1 if there are any.",
+    "and ends with 1 if there are any. --stats counts what was asked for, found and compiled, by reason.",
     "  kiln warm 'op=hardsigmoid dtype=f32,f16' --target sm_80,sm_90\n"
     "  kiln warm --manifest kernels.txt --target all -j 8\n"
     "  kiln warm --manifest kernels.txt --target sm_90 --check",
@@ -48,6 +49,7 @@ static int parse_args(warm_args *args, int argc, char **argv)
         { "manifest", 'm', OPTION_LIST, "FILE", "specs to compile, one on each line; - is stdin", &args->manifests },
         { "target", 't', OPTION_TEXT, "LIST", "sm_80,sm_90, all, native or cpu", &args->target },
         { "check", 0, OPTION_FLAG, NULL, "compile nothing: list what is missing", &args->check },
+        { "stats", 0, OPTION_FLAG, NULL, "count hits, misses, compiles and faults, by reason", &args->stats },
         { "jobs", 'j', OPTION_NUMBER, "N", "compile N at once; default: one for each processor", &args->threads },
     };
     int status = options_parse(&usage, rows, sizeof(rows) / sizeof(rows[0]), &args->common, &args->specs, argc, argv);
@@ -55,6 +57,9 @@ static int parse_args(warm_args *args, int argc, char **argv)
         status = options_wrong(&usage, "nothing to compile, expected a SPEC or --manifest FILE");
     if (status == OPTIONS_GO_ON && args->target && !*args->target)
         status = options_wrong(&usage, "--target is empty, expected a list such as sm_80,sm_90, all or native");
+    if (status == OPTIONS_GO_ON && args->check && args->stats)
+        status = options_wrong(&usage,
+                               "--stats counts what is compiled, and --check compiles nothing: leave one of them out");
     if (args->threads == 0)
         args->threads = crew_processors();
     return status;
@@ -200,7 +205,8 @@ static json_t *item_json(const work_item *item)
     return object;
 }
 
-static void print_json(const struct worklist *list, const struct tally *sum, double seconds, bool results)
+static void print_json(const struct worklist *list, const struct tally *sum, double seconds, const warm_args *args,
+                       const kiln_service *service)
 {
     json_t *object = json_new();
     json_put_count(object, "specs", list->count);
@@ -209,7 +215,9 @@ static void print_json(const struct worklist *list, const struct tally *sum, dou
     json_put_count(object, "failed", sum->failed);
     json_put_count(object, "skipped", list->skipped);
     json_put_real(object, "seconds", seconds);
-    if (results) {
+    if (args->stats)
+        json_put(object, "stats", counters_json(service));
+    if (args->common.verbose) {
         json_t *items = json_list();
         for (size_t i = 0; i < list->count; i++)
             json_add(items, item_json(&list->items[i]));
@@ -241,9 +249,11 @@ static int warm(struct worklist *list, struct session *session, const warm_args 
     struct tally sum = count_items(list);
     print_problems(list, args->common.verbose);
     if (args->common.json)
-        print_json(list, &sum, seconds, args->common.verbose);
+        print_json(list, &sum, seconds, args, session->service);
     else
         print_text(list, &sum, seconds, args->common.verbose);
+    if (args->stats && !args->common.json)
+        counters_print(session->service, stdout);
     if (stopped && sum.left)
         return fail(STATUS_FAILED, "interrupted: %zu of %zu specs were not reached", sum.left, list->count);
     if (sum.failed == 0)

@@ -60,6 +60,20 @@ char *format_clock(char buffer[FORMAT_ROOM], double seconds)
     return buffer;
 }
 
+char *format_age(char buffer[FORMAT_ROOM], double seconds)
+{
+    static const struct {
+        const char *name;
+        double seconds;
+    } units[] = { { "day", 86400 }, { "hour", 3600 }, { "minute", 60 }, { "second", 1 } };
+    size_t i = 0;
+    while (i + 1 < sizeof(units) / sizeof(units[0]) && seconds < units[i].seconds)
+        i++;
+    uint64_t count = (uint64_t)(seconds / units[i].seconds);
+    snprintf(buffer, FORMAT_ROOM, "%" PRIu64 " %s%s", count, units[i].name, count == 1 ? "" : "s");
+    return buffer;
+}
+
 char *format_count(char buffer[FORMAT_ROOM], uint64_t count)
 {
     snprintf(buffer, FORMAT_ROOM, "%" PRIu64, count);

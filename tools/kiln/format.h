@@ -20,6 +20,9 @@ char *format_bytes(char buffer[FORMAT_ROOM], uint64_t bytes);
 /* "1:02:09" or "0:14". Returns buffer. */
 char *format_clock(char buffer[FORMAT_ROOM], double seconds);
 
+/* "3 minutes", "1 day": whole units, rounded down. Returns buffer. */
+char *format_age(char buffer[FORMAT_ROOM], double seconds);
+
 char *format_count(char buffer[FORMAT_ROOM], uint64_t count);
 
 /* "4237.50": as many decimals as asked for and '.' whatever the locale, never "-0"; of 10^15 and more the first 15
