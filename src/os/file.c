@@ -14,7 +14,10 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { UNIQUE_SIZE = KILN__FILE_UNIQUE, ATTEMPTS = 16 };
+/* Of temporary directories: one that no other program uses, for what is called so is removed. */
+#define TEMPORARY_PREFIX "kiln-temporary-"
+
+enum { UNIQUE_SIZE = KILN__FILE_UNIQUE, ATTEMPTS = 16, TEMPORARY_MAX_AGE = 3600 };
 
 static int open_mode(int dir, const char *name, int flags, mode_t mode)
 {
@@ -338,7 +341,7 @@ int kiln__file_remove_same(int dir, const char *name, const struct stat *status)
 
 static int make_temporary_in(const char *parent, char *out, size_t size)
 {
-    int length = snprintf(out, size, "%s/kiln-XXXXXX", parent);
+    int length = snprintf(out, size, "%s/" TEMPORARY_PREFIX "XXXXXX", parent);
     if (length < 0 || (size_t)length >= size)
         return -ENAMETOOLONG;
     return kiln__sys_mkdtemp(out) ? 0 : -errno;
@@ -369,4 +372,42 @@ void kiln__file_remove_directory(const char *path)
     kiln__file_list(fd, remove_one, &fd);
     kiln__sys_close(fd);
     kiln__sys_rmdir(path);
+}
+
+/* What is checked is what was opened: where others may write too, a name can mean another directory in the next moment. */
+static bool is_left_over(int fd)
+{
+    struct stat status;
+    return !kiln__sys_fstat(fd, &status) && status.st_uid == geteuid() && (status.st_mode & 07777) == 0700 &&
+           status.st_mtime + TEMPORARY_MAX_AGE < time(NULL);
+}
+
+static int sweep_one(void *data, const char *name)
+{
+    int parent = *(const int *)data;
+    if (strncmp(name, TEMPORARY_PREFIX, sizeof TEMPORARY_PREFIX - 1))
+        return 0;
+    int fd = open_at(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+    if (fd < 0)
+        return 0;
+    if (is_left_over(fd)) {
+        kiln__file_list(fd, remove_one, &fd);
+        kiln__sys_unlinkat(parent, name, AT_REMOVEDIR);
+    }
+    kiln__sys_close(fd);
+    return 0;
+}
+
+void kiln__file_sweep_beside(const char *temporary)
+{
+    char path[PATH_MAX];
+    const char *slash = strrchr(temporary, '/');
+    if (!slash || (size_t)(slash - temporary) >= sizeof path)
+        return;
+    snprintf(path, sizeof path, "%.*s/", (int)(slash - temporary), temporary);
+    int parent = open_at(AT_FDCWD, path, O_RDONLY | O_DIRECTORY);
+    if (parent < 0)
+        return;
+    kiln__file_list(parent, sweep_one, &parent);
+    kiln__sys_close(parent);
 }

@@ -52,10 +52,15 @@ int kiln__file_list(int dir, int (*fn)(void *data, const char *name), void *data
  * inodes are used again); -ESTALE if it is another. */
 int kiln__file_remove_same(int dir, const char *name, const struct stat *status);
 
-/* A new private temporary directory (mode 0700) under TMPDIR or /tmp; its path goes to out (size bytes). */
+/* A new private temporary directory (mode 0700) under TMPDIR or /tmp, for a minute or two; its path goes to out (size
+ * bytes). */
 int kiln__file_make_temporary(char *out, size_t size);
 
 /* Removes a directory with the plain files in it. Best effort. */
 void kiln__file_remove_directory(const char *path);
+
+/* Removes in the same way the temporary directories beside one of these that are this user's, private and an hour old: those
+ * that killed processes have left. Reads the whole parent. */
+void kiln__file_sweep_beside(const char *temporary);
 
 #endif

@@ -8,6 +8,7 @@
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define STAND_IN_SPEC "op=hardsigmoid dtype=f32 target=cpu"
 
@@ -26,6 +27,8 @@ static inline kiln_options stand_in_options(void)
     kiln_artifact_free(artifact);
     kiln_close(service);
     ck_assert_int_eq(setenv("KILN_STAND_IN_OBJECT", kiln_test_temp_path("object.so"), 1), 0);
+    ck_assert_int_eq(mkdir(kiln_test_temp_path("temporary"), 0700), 0);
+    ck_assert_int_eq(setenv("TMPDIR", kiln_test_temp_path("temporary"), 1), 0); /* /tmp is as long as others make it */
     options = kiln_test_options();
     options.cc = getenv("KILN_STAND_IN_CC");
     options.device = "cpu";

@@ -6,6 +6,7 @@
 #include "support/temp.h"
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
@@ -228,6 +229,21 @@ START_TEST(equal_text_gives_equal_bytes_without_paths)
 }
 END_TEST
 
+START_TEST(the_first_compile_sweeps_what_killed_ones_left)
+{
+    static const struct timespec long_ago[2] = { { 1000000, 0 }, { 1000000, 0 } };
+    for (int i = 0; i < 2; i++) {
+        const char *left = kiln_test_temp_path("kiln-temporary-aB3dEf");
+        ck_assert_int_eq(mkdir(left, 0700), 0);
+        kiln_test_temp_write("kiln-temporary-aB3dEf/unit.so", "half", 4);
+        ck_assert_int_eq(utimensat(AT_FDCWD, left, long_ago, 0), 0);
+        kiln__image image = compile(kiln_test_twice);
+        kiln__image_fini(&image);
+        ck_assert_int_eq(kiln_test_temp_count("."), i);
+    }
+}
+END_TEST
+
 START_TEST(errors_come_with_the_log)
 {
     kiln__image image;
@@ -427,6 +443,7 @@ Suite *kiln_test_cc_suite(void)
     tcase_add_test(tests, the_search_depends_on_program_and_path);
     tcase_add_test(tests, the_options_name_the_instruction_set);
     tcase_add_test(tests, equal_text_gives_equal_bytes_without_paths);
+    tcase_add_test(tests, the_first_compile_sweeps_what_killed_ones_left);
     tcase_add_test(tests, errors_come_with_the_log);
     tcase_add_test(tests, headers_are_not_found);
     tcase_add_test(tests, warnings_are_kept);

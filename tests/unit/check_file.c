@@ -501,12 +501,65 @@ START_TEST(test_file__temporary_directory_comes_and_goes)
 }
 END_TEST
 
+enum { LEFT_OVER, YOUNG, OTHER_NAME, WITH_DIRECTORY, OTHER_MODE, OTHER_OWNER, LINKED, BESIDE };
+
+static const char *beside(int what)
+{
+    static const char *const names[] = { "kiln-temporary-000001", "kiln-temporary-000002", "kiln-000003",
+                                         "kiln-temporary-000004", "kiln-temporary-000005", "kiln-temporary-000006",
+                                         "kiln-temporary-000007" };
+    return kiln_test_temp_path(names[what]);
+}
+
+static void make_beside(int what)
+{
+    struct timespec stamp = { time(NULL) - (what == YOUNG ? 3000 : 4000), 0 };
+    char inside[PATH_MAX];
+    if (what == LINKED) {
+        ck_assert_int_eq(symlink(beside(OTHER_NAME), beside(LINKED)), 0);
+        return;
+    }
+    ck_assert_int_eq(mkdir(beside(what), 0700), 0);
+    snprintf(inside, sizeof inside, "%s/unit.so", beside(what));
+    ck_assert_int_eq(close(open(inside, O_CREAT | O_WRONLY | O_CLOEXEC, 0600)), 0);
+    snprintf(inside, sizeof inside, "%s/more", beside(what));
+    if (what == WITH_DIRECTORY)
+        ck_assert_int_eq(mkdir(inside, 0700), 0);
+    if (what == OTHER_MODE)
+        ck_assert_int_eq(chmod(beside(what), 0750), 0);
+    if (what == OTHER_OWNER && chown(beside(what), 12345, 12345) != 0)
+        rmdir(beside(what)); /* needs root */
+    utimensat(AT_FDCWD, beside(what), (const struct timespec[]){ stamp, stamp }, AT_SYMLINK_NOFOLLOW);
+}
+
+START_TEST(test_file__what_killed_processes_left_is_swept)
+{
+    char path[PATH_MAX], inside[PATH_MAX];
+    ck_assert_int_eq(setenv("TMPDIR", kiln_test_temp_dir(), 1), 0);
+    for (int what = 0; what < BESIDE; what++)
+        make_beside(what);
+    kiln_test_temp_write("kiln-temporary-000008", "a file", 6);
+    ck_assert_int_eq(kiln__file_make_temporary(path, sizeof path), 0);
+    kiln__file_sweep_beside(path);
+    ck_assert_int_eq(access(path, F_OK), 0);
+    ck_assert_int_eq(access(kiln_test_temp_path("kiln-temporary-000008"), F_OK), 0);
+    for (int what = 0; what < BESIDE; what++) {
+        snprintf(inside, sizeof inside, "%s/unit.so", beside(what));
+        bool there = access(beside(what), F_OK) == 0, full = access(inside, F_OK) == 0;
+        ck_assert_msg(there == (what != LEFT_OVER), "%s", beside(what));
+        ck_assert_msg(full == (what != LEFT_OVER && what != WITH_DIRECTORY), "%s", inside);
+    }
+    kiln__file_sweep_beside("nowhere");
+    kiln__file_sweep_beside("/nonexistent/kiln-temporary-000009");
+}
+END_TEST
+
 START_TEST(test_file__temporary_directory_falls_back_to_tmp)
 {
     char path[PATH_MAX];
     ck_assert_int_eq(setenv("TMPDIR", "/nonexistent/kiln", 1), 0);
     ck_assert_int_eq(kiln__file_make_temporary(path, sizeof path), 0);
-    ck_assert_int_eq(strncmp(path, "/tmp/kiln-", 10), 0);
+    ck_assert_int_eq(strncmp(path, "/tmp/kiln-temporary-", 20), 0);
     kiln__file_remove_directory(path);
     ck_assert_int_eq(access(path, F_OK), -1);
 }
@@ -682,6 +735,7 @@ Suite *kiln_test_file_suite(void)
     tcase_add_test(tcase, test_file__list_visits_each_name_once_and_can_stop);
     tcase_add_test(tcase, test_file__remove_same_spares_another_file);
     tcase_add_test(tcase, test_file__temporary_directory_comes_and_goes);
+    tcase_add_test(tcase, test_file__what_killed_processes_left_is_swept);
     tcase_add_test(tcase, test_file__temporary_directory_falls_back_to_tmp);
     tcase_add_test(tcase, test_file__appends_go_to_the_end_whoever_writes);
     tcase_add_test(tcase, test_file__append_opens_regular_files_only_and_never_blocks);

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +33,7 @@ typedef struct cc {
     bool known;
     kiln__toolchain toolchain;
     struct stat stamp; /* of toolchain.path when it was asked */
+    atomic_flag swept;
 } cc;
 
 #if defined(__x86_64__)
@@ -287,6 +289,8 @@ static kiln_status compile(kiln__compiler *compiler, const kiln__unit *unit, kil
         return kiln__fail(report, KILN_EIO, KILN__STAGE_COMPILE, -error,
                           "no temporary directory (%s): set TMPDIR to one that can be written",
                           strerrordesc_np(-error));
+    if (!atomic_flag_test_and_set(&self->swept))
+        kiln__file_sweep_beside(directory);
     status = compile_in(self, unit, directory, out, report);
     kiln__file_remove_directory(directory);
     if (status == KILN_OK)
@@ -320,6 +324,7 @@ kiln__compiler *kiln__cc_open(const char *program, const kiln__log *log)
         return NULL;
     self->compiler.vtable = &vtable;
     self->log = log;
+    atomic_flag_clear(&self->swept);
     self->program = kiln__strdup(program != NULL && program[0] != '\0' ? program : "cc");
     pthread_mutex_init(&self->lock, NULL);
     if (self->program == NULL) {
