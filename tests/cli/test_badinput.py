@@ -285,6 +285,7 @@ class Usage(KilnTest):
         self.assert_bad(["show", "op=relu6", "--ptx", "--sass"], "one")
         self.assert_bad(["ops", "all"], "all")
         self.assert_bad(["doctor", "x"], "x")
+        self.assert_bad(["templates", "elementwise"], "elementwise", "--print")
 
     def test_values(self):
         for size in ("0", "-1", "4096x", "x", "2^", "2^99", "1e6", "64Mi", "99999999999999999999", "4294967296x4294967296"):

@@ -2,46 +2,18 @@
 #include "base/alloc.h"
 #include "os/cpu.h"
 #include "support/cpu_unit.h"
+#include "support/refuse.h"
 #include "support/suites.h"
 #include "support/temp.h"
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <pthread.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
-
-static kiln__compiler *compiler;
-static kiln_report report = KILN_REPORT_INIT;
-
-static void open_all(void)
-{
-    ck_assert_int_eq(setenv("TMPDIR", kiln_test_temp_dir(), 1), 0);
-    compiler = kiln__cc_open(NULL, NULL);
-    ck_assert_ptr_nonnull(compiler);
-}
-
-static void close_all(void)
-{
-    compiler->vtable->close(compiler);
-    kiln_report_clear(&report);
-}
-
-static kiln__image compile(const char *source)
-{
-    kiln__image image;
-    kiln__unit unit = kiln_test_cpu_unit(source, 1);
-    kiln_status status = compiler->vtable->compile(compiler, &unit, &image, &report);
-    ck_assert_msg(status == KILN_OK, "%s\n%s", report.message, report.log != NULL ? report.log : "");
-    return image;
-}
 
 START_TEST(the_compiler_says_who_it_is)
 {
@@ -322,18 +294,15 @@ END_TEST
 /* From here on this process can make no directory: they all are on read-only file systems. */
 static void take_mkdir_away(void)
 {
-    struct sock_filter rules[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+    struct sock_filter filter[] = {
+        REFUSE_LOAD(nr),
 #if defined(SYS_mkdir)
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mkdir, 1, 0),
+        REFUSE(mkdir, EROFS),
 #endif
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mkdirat, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EROFS),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+        REFUSE(mkdirat, EROFS),
+        REFUSE_END,
     };
-    struct sock_fprog program = { sizeof(rules) / sizeof(rules[0]), rules };
-    ck_assert_int_eq(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
-    ck_assert_int_eq(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
+    refuse_calls(filter, sizeof(filter) / sizeof(filter[0]));
 }
 
 START_TEST(a_place_for_temporary_files_is_asked_for)
@@ -433,7 +402,7 @@ Suite *kiln_test_cc_suite(void)
     Suite *suite = suite_create("cc");
     TCase *tests = tcase_create("cc");
     kiln_test_temp_use(tests);
-    tcase_add_checked_fixture(tests, open_all, close_all);
+    tcase_add_checked_fixture(tests, open_compiler, close_compiler);
     tcase_set_timeout(tests, 120);
     tcase_add_test(tests, the_compiler_says_who_it_is);
     tcase_add_loop_test(tests, ids_come_from_what_compilers_print, 0, 7);

@@ -2,33 +2,26 @@
 #include "base/alloc.h"
 #include "os/cpu.h"
 #include "support/cpu_unit.h"
+#include "support/refuse.h"
 #include "support/suites.h"
 #include "support/temp.h"
 #include <dirent.h>
 #include <errno.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <math.h>
 #include <pthread.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 static kiln__backend *backend;
 static kiln_device *device;
-static kiln__compiler *compiler;
-static kiln_report report = KILN_REPORT_INIT;
 
 static void open_all(void)
 {
-    ck_assert_int_eq(setenv("TMPDIR", kiln_test_temp_dir(), 1), 0);
+    open_compiler();
     backend = kiln__cpu_open(NULL);
     ck_assert_ptr_nonnull(backend);
-    compiler = kiln__cc_open(NULL, NULL);
-    ck_assert_ptr_nonnull(compiler);
     ck_assert_int_eq(backend->vtable->device_open(backend, 0, &device, &report), KILN_OK);
 }
 
@@ -36,17 +29,7 @@ static void close_all(void)
 {
     device->backend->vtable->device_close(device);
     backend->vtable->close(backend);
-    compiler->vtable->close(compiler);
-    kiln_report_clear(&report);
-}
-
-static kiln__image compile(const char *source)
-{
-    kiln__image image;
-    kiln__unit unit = kiln_test_cpu_unit(source, 1);
-    kiln_status status = compiler->vtable->compile(compiler, &unit, &image, &report);
-    ck_assert_msg(status == KILN_OK, "%s\n%s", report.message, report.log != NULL ? report.log : "");
-    return image;
+    close_compiler();
 }
 
 static kiln_status load(const void *object, size_t length, uint64_t tile, kiln__module **out)
@@ -263,15 +246,8 @@ END_TEST
 /* From here on memfd_create does not exist for this process. */
 static void take_memfd_away(void)
 {
-    struct sock_filter rules[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_memfd_create, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
-    struct sock_fprog program = { sizeof(rules) / sizeof(rules[0]), rules };
-    ck_assert_int_eq(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
-    ck_assert_int_eq(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
+    struct sock_filter filter[] = { REFUSE_LOAD(nr), REFUSE(memfd_create, ENOSYS), REFUSE_END };
+    refuse_calls(filter, sizeof(filter) / sizeof(filter[0]));
 }
 
 START_TEST(kernels_load_without_files_in_memory)

@@ -80,8 +80,7 @@ START_TEST(test_misses__what_strict_mode_refuses_is_one_and_a_probe_is_none)
     kiln_spec *spec = kiln_test_spec(service, CPU_SPEC);
     ck_assert_int_eq(kiln_probe(NULL, service, spec, NULL), KILN_ENOENT);
     ck_assert_uint_eq(kiln_test_stats(service).misses_absent, 0);
-    kiln_kernel *kernel;
-    ck_assert_int_eq(kiln_get(&kernel, service, spec, NULL), KILN_ESTRICT);
+    ck_assert_int_eq(kiln_test_ask(service, CPU_SPEC, NULL), KILN_ESTRICT);
     ck_assert_uint_eq(kiln_test_stats(service).misses_absent, 1);
     kiln_spec_free(spec);
     kiln_close(service);

@@ -55,12 +55,7 @@ static kiln_options recording(void)
 
 static kiln_status ask(kiln_service *service, const char *text)
 {
-    kiln_spec *spec = kiln_test_spec(service, text);
-    kiln_kernel *kernel;
-    kiln_status status = kiln_get(&kernel, service, spec, NULL);
-    kiln_release(kernel);
-    kiln_spec_free(spec);
-    return status;
+    return kiln_test_ask(service, text, NULL);
 }
 
 static kiln_status probe(kiln_service *service, const char *text, kiln_source *source)
@@ -176,14 +171,11 @@ START_TEST(test_record__a_strict_refusal_fits_the_store)
     for (int i = 0; i < 2; i++) {
         options.cache_dir = i == 0 ? "" : kiln_test_temp_path("it's");
         kiln_service *service = kiln_test_open(&options);
-        kiln_spec *spec = kiln_test_spec(service, CPU_SPEC);
         kiln_report report = KILN_REPORT_INIT;
-        kiln_kernel *kernel;
-        ck_assert_int_eq(kiln_get(&kernel, service, spec, &report), KILN_ESTRICT);
+        ck_assert_int_eq(kiln_test_ask(service, CPU_SPEC, &report), KILN_ESTRICT);
         size_t length = strlen(report.message), end = strlen(expected[i]);
         ck_assert_msg(length > end && strcmp(report.message + length - end, expected[i]) == 0, "%s", report.message);
         kiln_report_clear(&report);
-        kiln_spec_free(spec);
         kiln_close(service);
     }
 }

@@ -251,17 +251,13 @@ START_TEST(test_service__get_for_another_gpu_keeps_what_is_stored)
     kiln_close(service);
     options.nvrtc = "/nonexistent/libnvrtc.so.13";
     service = kiln_test_open(&options);
-    kiln_spec *spec = kiln_test_spec(service, "op=relu6 dtype=f32 target=sm_100");
     kiln_report report = KILN_REPORT_INIT;
-    kiln_kernel *kernel;
-    ck_assert_int_ne(kiln_get(&kernel, service, spec, &report), KILN_OK);
-    ck_assert_ptr_null(kernel);
+    ck_assert_int_ne(kiln_test_ask(service, "op=relu6 dtype=f32 target=sm_100", &report), KILN_OK);
     ck_assert_msg(strstr(report.message, "sm_90") != NULL, "%s", report.message);
     ck_assert_str_eq(report.stage, "load");
     kiln_artifact *artifact = kiln_test_build(service, "op=relu6 dtype=f32 target=sm_100");
     kiln_artifact_free(artifact);
     kiln_report_clear(&report);
-    kiln_spec_free(spec);
     kiln_close(service);
 }
 END_TEST
@@ -274,16 +270,12 @@ START_TEST(test_service__passing_driver_trouble_costs_no_entry)
     kiln_close(service);
     options.nvrtc = "/nonexistent/libnvrtc.so.13";
     service = kiln_test_open(&options);
-    kiln_spec *spec = kiln_test_spec(service, GPU_SPEC);
-    kiln_kernel *kernel;
     kiln_report report = KILN_REPORT_INIT;
     kiln_fake_open()->fail_call("cuKernelGetAttribute", 1, 0, 1);
-    ck_assert_int_ne(kiln_get(&kernel, service, spec, &report), KILN_OK);
+    ck_assert_int_ne(kiln_test_ask(service, GPU_SPEC, &report), KILN_OK);
     ck_assert_ptr_nonnull(strstr(report.message, "cuKernelGetAttribute"));
-    ck_assert_int_eq(kiln_get(&kernel, service, spec, NULL), KILN_OK);
-    kiln_release(kernel);
+    ck_assert_int_eq(kiln_test_ask(service, GPU_SPEC, NULL), KILN_OK);
     kiln_report_clear(&report);
-    kiln_spec_free(spec);
     kiln_close(service);
 }
 END_TEST
@@ -297,13 +289,10 @@ START_TEST(test_service__driver_that_does_not_work_is_not_passed_over)
     else
         options.libcuda = "/nonexistent/libcuda.so.1";
     kiln_service *service = kiln_test_open(&options);
-    kiln_spec *spec = kiln_test_spec(service, "op=relu6 dtype=f32");
     kiln_report report = KILN_REPORT_INIT;
-    kiln_kernel *kernel;
-    ck_assert_int_eq(kiln_get(&kernel, service, spec, &report), KILN_ENODRIVER);
+    ck_assert_int_eq(kiln_test_ask(service, "op=relu6 dtype=f32", &report), KILN_ENODRIVER);
     ck_assert_ptr_nonnull(strstr(report.message, _i == 0 ? "cuInit" : "/nonexistent/libcuda.so.1"));
     kiln_report_clear(&report);
-    kiln_spec_free(spec);
     kiln_close(service);
 }
 END_TEST
@@ -314,20 +303,16 @@ START_TEST(test_service__success_leaves_the_report_alone)
     kiln_service *service = kiln_test_open(&options);
     kiln_report report = KILN_REPORT_INIT;
     kiln_spec *spec;
-    kiln_kernel *kernel;
     ck_assert_int_eq(kiln_spec_parse(&spec, service, "op=nothing", &report), KILN_EOP);
     kiln_report before = report;
     kiln_release(kiln_test_get(service, GPU_SPEC)); /* now it is stored */
     kiln_close(service);
     service = kiln_test_open(&options);
-    spec = kiln_test_spec(service, GPU_SPEC);
     kiln_fake_open()->fail_call("cuLibraryLoadData", 1, 0, 1); /* the first load fails and is made good */
-    ck_assert_int_eq(kiln_get(&kernel, service, spec, &report), KILN_OK);
+    ck_assert_int_eq(kiln_test_ask(service, GPU_SPEC, &report), KILN_OK);
     ck_assert_int_eq(report.status, before.status);
     ck_assert_str_eq(report.message, before.message);
-    kiln_release(kernel);
     kiln_report_clear(&report);
-    kiln_spec_free(spec);
     kiln_close(service);
 }
 END_TEST
@@ -336,14 +321,10 @@ START_TEST(test_service__gpu_spec_on_the_cpu_is_refused)
 {
     kiln_options options = kiln_test_options();
     kiln_service *service = kiln_test_open(&options);
-    kiln_spec *spec = kiln_test_spec(service, GPU_SPEC);
     kiln_report report = KILN_REPORT_INIT;
-    kiln_kernel *kernel;
-    ck_assert_int_eq(kiln_get(&kernel, service, spec, &report), KILN_ENODEVICE);
+    ck_assert_int_eq(kiln_test_ask(service, GPU_SPEC, &report), KILN_ENODEVICE);
     ck_assert_ptr_nonnull(strstr(report.message, "sm_90"));
-    ck_assert_ptr_null(kernel);
     kiln_report_clear(&report);
-    kiln_spec_free(spec);
     kiln_close(service);
 }
 END_TEST

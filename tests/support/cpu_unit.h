@@ -1,9 +1,15 @@
-/* Units of hand-written C, for tests of the cpu backend. */
+/* Units of hand-written C, and a compiler for them whose temporary files are in the test's own directory. For the suites of the
+ * cpu backend; a checked fixture calls open_compiler and close_compiler. */
 #ifndef KILN_TESTS_SUPPORT_CPU_UNIT_H
 #define KILN_TESTS_SUPPORT_CPU_UNIT_H
 
 #include "backend/cpu/cpu.h"
+#include "support/temp.h"
+#include <stdlib.h>
 #include <string.h>
+
+static kiln__compiler *compiler;
+static kiln_report report = KILN_REPORT_INIT;
 
 /* The head of the function that a unit exports. */
 #define KILN_TEST_CPU_ENTRY                                                                                     \
@@ -28,6 +34,28 @@ static inline kiln__unit kiln_test_cpu_unit(const char *source, uint64_t tile)
                         .rule = { .inputs = 2, .element_size = 4, .block = 1, .tile = tile } };
     kiln__target_parse("cpu", 3, &unit.target);
     return unit;
+}
+
+static inline void open_compiler(void)
+{
+    ck_assert_int_eq(setenv("TMPDIR", kiln_test_temp_dir(), 1), 0);
+    compiler = kiln__cc_open(NULL, NULL);
+    ck_assert_ptr_nonnull(compiler);
+}
+
+static inline void close_compiler(void)
+{
+    compiler->vtable->close(compiler);
+    kiln_report_clear(&report);
+}
+
+static inline kiln__image compile(const char *source)
+{
+    kiln__image image;
+    kiln__unit unit = kiln_test_cpu_unit(source, 1);
+    kiln_status status = compiler->vtable->compile(compiler, &unit, &image, &report);
+    ck_assert_msg(status == KILN_OK, "%s\n%s", report.message, report.log != NULL ? report.log : "");
+    return image;
 }
 
 #endif

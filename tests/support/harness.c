@@ -58,6 +58,17 @@ kiln_kernel *kiln_test_get(kiln_service *service, const char *text)
     return kernel;
 }
 
+kiln_status kiln_test_ask(kiln_service *service, const char *text, kiln_report *report)
+{
+    kiln_spec *spec = kiln_test_spec(service, text);
+    kiln_kernel *kernel;
+    kiln_status status = kiln_get(&kernel, service, spec, report);
+    ck_assert_int_eq(status == KILN_OK, kernel != NULL);
+    kiln_release(kernel);
+    kiln_spec_free(spec);
+    return status;
+}
+
 kiln_artifact *kiln_test_build(kiln_service *service, const char *text)
 {
     kiln_report report = KILN_REPORT_INIT;

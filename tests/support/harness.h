@@ -18,6 +18,9 @@ kiln_kernel *kiln_test_get(kiln_service *service, const char *text);
 kiln_artifact *kiln_test_build(kiln_service *service, const char *text);
 kiln_stats kiln_test_stats(kiln_service *service);
 
+/* What kiln_get returns for a spec that parses; the kernel is released. `report` may be NULL. */
+kiln_status kiln_test_ask(kiln_service *service, const char *text, kiln_report *report);
+
 /* An asynchronous get by way of a queue of its own: what the callback was told. *out (may be NULL) gets the kernel. */
 kiln_status kiln_test_get_async(kiln_service *service, const char *text, kiln_kernel **out);
 

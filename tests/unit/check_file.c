@@ -2,23 +2,19 @@
 #include "base/alloc.h"
 #include "os/file.h"
 #include "os/trust.h"
+#include "support/refuse.h"
 #include "support/suites.h"
 #include "support/temp.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -181,40 +177,32 @@ START_TEST(test_file__read_without_memory_says_so)
 END_TEST
 
 /* What file systems may refuse, and with what error: the tests of publishing run under each. */
-#define REFUSE(call, error) \
-    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##call, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (error))
-#define LOAD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
-#define REFUSE_TMPFILE                                                        \
-    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat, 0, 3), LOAD(args[2]),     \
-        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, O_TMPFILE & ~O_DIRECTORY, 0, 1), \
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EOPNOTSUPP), LOAD(nr)
-#define ALLOW BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
+#define REFUSE_TMPFILE                                                           \
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat, 0, 3), REFUSE_LOAD(args[2]), \
+        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, O_TMPFILE & ~O_DIRECTORY, 0, 1), REFUSE_WITH(EOPNOTSUPP), REFUSE_LOAD(nr)
 
-static void install(struct sock_filter *filter, unsigned short length)
+static void install(struct sock_filter *filter, size_t length)
 {
     const char *fork_mode = getenv("CK_FORK");
-    struct sock_fprog program = { length, filter };
-    if (fork_mode && !strcmp(fork_mode, "no"))
-        return;
-    ck_assert_int_eq(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
-    ck_assert_int_eq(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0), 0);
+    if (!fork_mode || strcmp(fork_mode, "no"))
+        refuse_calls(filter, length);
 }
 
 static void refuse_unnamed_files(void)
 {
-    struct sock_filter filter[] = { LOAD(nr), REFUSE_TMPFILE, ALLOW };
+    struct sock_filter filter[] = { REFUSE_LOAD(nr), REFUSE_TMPFILE, REFUSE_END };
     install(filter, sizeof filter / sizeof *filter);
 }
 
 static void refuse_links(void)
 {
-    struct sock_filter filter[] = { LOAD(nr), REFUSE(linkat, EPERM), ALLOW };
+    struct sock_filter filter[] = { REFUSE_LOAD(nr), REFUSE(linkat, EPERM), REFUSE_END };
     install(filter, sizeof filter / sizeof *filter);
 }
 
 static void refuse_rename_flags_too(void)
 {
-    struct sock_filter filter[] = { LOAD(nr), REFUSE_TMPFILE, REFUSE(renameat2, EINVAL), ALLOW };
+    struct sock_filter filter[] = { REFUSE_LOAD(nr), REFUSE_TMPFILE, REFUSE(renameat2, EINVAL), REFUSE_END };
     install(filter, sizeof filter / sizeof *filter);
 }
 

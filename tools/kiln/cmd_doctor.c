@@ -123,11 +123,7 @@ static int examine(struct session *session, const common_args *common)
 int command_doctor(int argc, char **argv)
 {
     common_args common = { .json = false };
-    text_list words = { NULL, 0 };
-    int status = options_parse(&usage, NULL, 0, &common, &words, argc, argv);
-    if (status == OPTIONS_GO_ON && words.count > 0)
-        status = options_wrong(&usage, "unexpected '%s'", words.items[0]);
-    free(words.items);
+    int status = options_only(&usage, NULL, 0, &common, NULL, argc, argv);
     if (status != OPTIONS_GO_ON)
         return status;
     struct session session;

@@ -106,11 +106,7 @@ int command_ops(int argc, char **argv)
     const option_row rows[] = {
         { "markdown", 0, OPTION_FLAG, NULL, "print a Markdown table", &args.markdown },
     };
-    text_list words = { NULL, 0 };
-    int status = options_parse(&usage, rows, 1, &args.common, &words, argc, argv);
-    if (status == OPTIONS_GO_ON && words.count > 0)
-        status = options_wrong(&usage, "unexpected '%s'", words.items[0]);
-    free(words.items);
+    int status = options_only(&usage, rows, 1, &args.common, NULL, argc, argv);
     if (status != OPTIONS_GO_ON)
         return status;
     struct session session;

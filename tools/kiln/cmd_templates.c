@@ -121,12 +121,7 @@ int command_templates(int argc, char **argv)
     const option_row rows[] = {
         { "print", 'p', OPTION_TEXT, "NAME", "print the text of one template", &wanted },
     };
-    text_list words = { NULL, 0 };
-    int status = options_parse(&usage, rows, 1, &common, &words, argc, argv);
-    if (status == OPTIONS_GO_ON && words.count > 0)
-        status = options_wrong(&usage, "unexpected '%s'; to see a template's text use --print %s", words.items[0],
-                               words.items[0]);
-    free(words.items);
+    int status = options_only(&usage, rows, 1, &common, "a template's text comes with --print NAME", argc, argv);
     if (status != OPTIONS_GO_ON)
         return status;
     struct session session;

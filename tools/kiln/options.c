@@ -180,3 +180,14 @@ int options_parse(const struct usage *usage, const option_row *rows, size_t coun
     }
     return status;
 }
+
+int options_only(const struct usage *usage, const option_row *rows, size_t count, common_args *common, const char *hint,
+                 int argc, char **argv)
+{
+    text_list words = { NULL, 0 };
+    int status = options_parse(usage, rows, count, common, &words, argc, argv);
+    if (status == OPTIONS_GO_ON && words.count > 0)
+        status = options_wrong(usage, "unexpected '%s'%s%s", words.items[0], hint ? ": " : "", hint ? hint : "");
+    free(words.items);
+    return status;
+}

@@ -39,6 +39,10 @@ enum { OPTIONS_GO_ON = -1 };
 int options_parse(const struct usage *usage, const option_row *rows, size_t count, common_args *common,
                   text_list *words, int argc, char **argv);
 
+/* The same for a command that takes no words. `hint`, which may be NULL, is said to who gives one. */
+int options_only(const struct usage *usage, const option_row *rows, size_t count, common_args *common, const char *hint,
+                 int argc, char **argv);
+
 /* STATUS_USAGE after "kiln: message" and where to find help. */
 int options_wrong(const struct usage *usage, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
