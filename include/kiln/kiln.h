@@ -406,8 +406,8 @@ typedef struct kiln_async_options {
  * NULL on failure, belongs to the callback; `report` is borrowed. It may call anything of Kiln's but kiln_close. */
 typedef void (*kiln_async_fn)(void *data, kiln_status status, kiln_kernel *kernel, const kiln_report *report);
 
-/* Does what kiln_get does, on threads of the service, and returns at once: no file is read, no driver opened and nothing
- * compiled inside the call. fn is called exactly once, by a dispatch of the queue and never inside this call, unless the
+/* Does what kiln_get does, on threads of the service, and returns at once: no file is read or written, no driver opened and
+ * nothing compiled inside the call. fn is called exactly once, by a dispatch of the queue and never inside this call, unless the
  * call itself fails. `spec` and options (NULL: defaults) are copied; *out may be NULL, where the request is not needed.
  * Errors: KILN_EINVAL, KILN_ENOMEM, KILN_ECANCELED (the queue or its service is closed). */
 KILN_API kiln_status kiln_get_async(kiln_request **out, kiln_queue *queue, const kiln_spec *spec,

@@ -20,9 +20,8 @@ typedef struct kiln__builder {
 typedef struct kiln__built {
     kiln__blob *blob; /* the entry, checked */
     size_t tier;      /* which store had it, when not compiled */
-    bool any; /* a compiler that cannot be named, or is not there, made what is here: older ones' may be there too */
-    kiln__miss
-        miss; /* why the stores did not have it, KILN__MISS_NONE if they did or were not asked; also on failure */
+    bool any;         /* any toolchain's would do: older ones' may be there too, see kiln__builder_older */
+    kiln__miss miss;  /* why the stores did not have it, also on failure; NONE if they did or were not asked */
     bool compiled;
     uint64_t compile_ns;
     char *log; /* warnings of a compile, NULL if none */
@@ -33,7 +32,7 @@ void kiln__builder_fini(kiln__builder *builder); /* closes the compiler */
 
 /* Finds or makes the entry of a unit, waiting for another process that is making it. `fresh` leaves the stores and the
  * wait alone: what they had did not load, and what comes of it has yet to prove that it does (kiln__builder_replace).
- * Where there is no compiler, takes what the newest toolchain left in the stores, see kiln__builder_older. KILN_ENOCOMPILER, KILN_ECOMPILE,
+ * Where there is no compiler, takes what the newest toolchain left in the stores. KILN_ENOCOMPILER, KILN_ECOMPILE,
  * KILN_ETARGET, KILN_ENOMEM; KILN_ESTRICT, counted, instead of compiling where that is refused. */
 kiln_status kiln__builder_build(kiln__builder *builder, const kiln__unit *unit, bool fresh, kiln__built *out,
                                 kiln_report *report);
@@ -44,8 +43,8 @@ void kiln__built_fini(kiln__built *built);
 kiln_status kiln__builder_find(kiln__builder *builder, const kiln__unit *unit, bool any, kiln__built *out,
                                kiln_report *report);
 
-/* Puts what the next older toolchain left of the same unit in the place of an entry that would not load, where it was not a
- * certain toolchain's that was asked for. False if there is none; *built then stays as it is. */
+/* Replaces an entry that did not load by what the next older toolchain left of the same unit. False, and *built as it was,
+ * if there is none or only a certain toolchain's would do. */
 bool kiln__builder_older(kiln__builder *builder, kiln__built *built);
 
 /* Puts a fresh entry in the place of the stored one. */

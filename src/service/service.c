@@ -314,19 +314,25 @@ static bool is_refusal(kiln_status status)
     return status == KILN_ELOAD || status == KILN_ETARGET;
 }
 
-/* Loads what the stores had, or what they have of the toolchains before: those whose PTX is too new for the driver, say. The
- * report is about the newest. */
+/* Loads what the stores had, or, where the driver refuses that, what they have of older toolchains. Where it refuses all of
+ * them, the report is about the newest. */
 static kiln_status load_stored(kiln_service *service, kiln_device *device, const kiln__unit *unit, kiln__built *built,
                                kiln__module **out, kiln_report *report)
 {
     kiln__builder *builder = kiln__service_builder(service, &unit->target);
+    kiln_report later = KILN_REPORT_INIT;
     kiln_status first = load(service, device, unit, built, out, report), status = first;
     while (is_refusal(status)) {
         atomic_fetch_add(&service->refused, 1);
-        if (!kiln__builder_older(builder, built))
-            return first;
-        status = load(service, device, unit, built, out, NULL);
+        if (!kiln__builder_older(builder, built)) {
+            status = first;
+            break;
+        }
+        status = load(service, device, unit, built, out, &later);
+        if (status != KILN_OK && !is_refusal(status))
+            kiln__report_move(report, &later);
     }
+    kiln_report_clear(&later);
     return status;
 }
 
@@ -416,7 +422,8 @@ kiln_kernel *kiln__service_hit(kiln_service *service, kiln_device *on, const kil
     return kernel;
 }
 
-/* Lets kiln__service_hit find a kernel by what was asked for, which has been recorded. Takes the reference and returns one. */
+/* Lets kiln__service_hit find a kernel by what was asked for, which has been recorded. Takes the reference and returns
+ * one. */
 static kiln_kernel *know(kiln_service *service, const kiln__want *want, kiln_kernel *kernel)
 {
     request_key key;

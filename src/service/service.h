@@ -81,8 +81,8 @@ typedef struct kiln__want {
     kiln__miss miss; /* what kiln__service_take found wrong with what is stored */
 } kiln__want;
 
-/* The kernel if it was asked for like this before, and so was recorded, and is loaded: with a new reference, else NULL. Counts
- * the hit. */
+/* The kernel if it was asked for like this before, and so recorded, and is loaded, with a new reference, else NULL.
+ * Counts the hit. */
 kiln_kernel *kiln__service_hit(kiln_service *service, kiln_device *on, const kiln_spec *spec);
 
 /* Finds out what is wanted, and records it; may open a driver and a compiler. kiln__want_fini also after a failure. */
@@ -90,7 +90,8 @@ kiln_status kiln__service_want(kiln_service *service, kiln_device *on, const kil
                                kiln_report *report);
 void kiln__want_fini(kiln__want *want);
 
-/* Whether kiln__service_want would return at once: nothing that it needs has still to be opened, and nothing is recorded. */
+/* Whether kiln__service_want would return at once: nothing that it needs has still to be opened, and there is no
+ * record. */
 bool kiln__service_is_ready(kiln_service *service, kiln_device *on, const kiln_spec *spec);
 
 /* The kernel if it is already loaded, with a new reference, else NULL. Counts the hit. */

@@ -50,8 +50,8 @@ typedef enum kiln__miss {
 typedef struct kiln__store kiln__store;
 typedef struct kiln__store_vtable {
     const char *name; /* "memory", "disk", "pack", "shared" */
-    /* A retained blob or NULL for a miss; *why (may be NULL) is raised to what is wrong with the entry, if there is one. An empty
-     * key->toolchain means the newest toolchain's entry. */
+    /* A retained blob or NULL for a miss; *why (may be NULL) is raised to what is wrong with the entry, if there is one. An
+     * empty key->toolchain means the newest toolchain's entry. */
     kiln__blob *(*get)(kiln__store *store, const kiln__key *key, kiln__miss *why);
     /* The same for the newest entry of a toolchain older than the key's. */
     kiln__blob *(*older)(kiln__store *store, const kiln__key *key, kiln__miss *why);

@@ -1,4 +1,4 @@
-/* Where no compiler can be named, the newest toolchain's entry that the driver takes is loaded; with the stand-in driver. */
+/* Without a compiler the newest toolchain's entry that the driver takes is loaded; with the stand-in driver. */
 #include "base/alloc.h"
 #include "service/service.h"
 #include "store/pack.h"
@@ -177,6 +177,23 @@ START_TEST(test_toolchains__none_that_loads_is_an_error)
 }
 END_TEST
 
+/* Trouble that is not about an image ends the search, and is what the report is about. */
+START_TEST(test_toolchains__a_driver_without_memory_is_an_error)
+{
+    kiln_report report = KILN_REPORT_INIT;
+    keep("nvrtc-12.0.1", SAME);
+    keep("nvrtc-13.0.1", FOR_ANOTHER_GPU);
+    kiln_service *service = kiln_test_open(&options);
+    fake->fail_call("cuLibraryLoadData", 2, 2, 1); /* the third: after the newest's cubin and PTX */
+    ck_assert_int_eq(kiln_test_ask(service, SPEC, &report), KILN_ENOMEM);
+    ck_assert_int_eq(report.status, KILN_ENOMEM);
+    ck_assert_int_eq(report.native, 2);
+    ck_assert_int_eq(kiln_test_ask(service, SPEC, &report), KILN_OK);
+    kiln_report_clear(&report);
+    kiln_close(service);
+}
+END_TEST
+
 START_TEST(test_toolchains__asynchronous_gets_do_the_same)
 {
     keep("nvrtc-12.0.1", SAME);
@@ -213,6 +230,7 @@ Suite *kiln_test_toolchains_suite(void)
     tcase_add_test(tests, test_toolchains__they_may_be_in_different_stores);
     tcase_add_test(tests, test_toolchains__passing_trouble_of_the_driver_takes_the_next_one_too);
     tcase_add_test(tests, test_toolchains__none_that_loads_is_an_error);
+    tcase_add_test(tests, test_toolchains__a_driver_without_memory_is_an_error);
     tcase_add_test(tests, test_toolchains__asynchronous_gets_do_the_same);
     tcase_add_test(tests, test_toolchains__a_compiler_that_is_there_is_asked_instead);
     suite_add_tcase(suite, tests);

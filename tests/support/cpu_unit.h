@@ -1,5 +1,5 @@
-/* Units of hand-written C, and a compiler for them whose temporary files are in the test's own directory. For the suites of the
- * cpu backend; a checked fixture calls open_compiler and close_compiler. */
+/* Units of hand-written C, and a compiler for them whose temporary files are in the test's own directory, for the suites
+ * of the cpu backend: a checked fixture calls open_compiler and close_compiler. */
 #ifndef KILN_TESTS_SUPPORT_CPU_UNIT_H
 #define KILN_TESTS_SUPPORT_CPU_UNIT_H
 
