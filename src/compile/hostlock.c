@@ -1,6 +1,7 @@
 #include "compile/hostlock.h"
 
 #include "os/cpu.h"
+#include "os/syscalls.h"
 #include "store/disk.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -47,7 +48,7 @@ static void close_hold(kiln__hostlock *lock, kiln__hostlock_hold *hold)
 {
     pthread_mutex_lock(&lock->lock);
     if (hold->fd >= 0) {
-        close(hold->fd);
+        kiln__sys_close(hold->fd);
         hold->fd = -1;
         if (hold->before != NULL)
             hold->before->next = hold->next;
@@ -72,13 +73,13 @@ static int try_lock(int fd, off_t offset)
 {
     struct flock range = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = offset, .l_len = 1 };
     struct stat status;
-    while (fcntl(fd, F_OFD_SETLK, &range) != 0) {
+    while (kiln__sys_fcntl(fd, F_OFD_SETLK, &range) != 0) {
         if (errno == EACCES)
             return -EAGAIN;
         if (errno != EINTR)
             return -errno;
     }
-    if (fstat(fd, &status) != 0)
+    if (kiln__sys_fstat(fd, &status) != 0)
         return -errno;
     return status.st_nlink == 0 ? -ENOENT : 0;
 }
@@ -153,7 +154,7 @@ void kiln__hostlock_give(kiln__hostlock *lock, kiln__hostlock_hold *hold)
 {
     struct flock all = { .l_type = F_UNLCK, .l_whence = SEEK_SET };
     if (hold->fd >= 0)
-        fcntl(hold->fd, F_OFD_SETLK, &all);
+        kiln__sys_fcntl(hold->fd, F_OFD_SETLK, &all);
     close_hold(lock, hold);
 }
 
@@ -165,7 +166,7 @@ void kiln__hostlock_before_fork(kiln__hostlock *lock)
 void kiln__hostlock_after_fork(kiln__hostlock *lock, bool child)
 {
     for (kiln__hostlock_hold *hold = lock->first; child && hold != NULL; hold = hold->next) {
-        close(hold->fd);
+        kiln__sys_close(hold->fd);
         hold->fd = -1;
     }
     if (child)

@@ -19,7 +19,7 @@
 
 enum { UNIQUE_SIZE = KILN__FILE_UNIQUE, ATTEMPTS = 16, TEMPORARY_MAX_AGE = 3600 };
 
-static int open_mode(int dir, const char *name, int flags, mode_t mode)
+int kiln__file_open(int dir, const char *name, int flags, mode_t mode)
 {
     int fd;
     do
@@ -30,7 +30,7 @@ static int open_mode(int dir, const char *name, int flags, mode_t mode)
 
 static int open_at(int dir, const char *name, int flags)
 {
-    return open_mode(dir, name, flags, 0600);
+    return kiln__file_open(dir, name, flags, 0600);
 }
 
 static int read_all(int fd, char *bytes, size_t length)
@@ -139,12 +139,9 @@ int kiln__file_write(int fd, const void *bytes, size_t length)
 
 int kiln__file_open_append(const char *path, struct stat *status)
 {
-    int fd;
-    do
-        fd = kiln__sys_openat(AT_FDCWD, path, O_RDWR | O_APPEND | O_CREAT | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666);
-    while (fd < 0 && errno == EINTR);
+    int fd = kiln__file_open(AT_FDCWD, path, O_RDWR | O_APPEND | O_CREAT | O_NONBLOCK | O_NOCTTY, 0666);
     if (fd < 0)
-        return -errno;
+        return fd;
     int error = kiln__sys_fstat(fd, status) ? -errno : S_ISREG(status->st_mode) ? 0 : -EINVAL;
     if (!error)
         return fd;
@@ -216,7 +213,7 @@ static int create_unique(int dir, char name[UNIQUE_SIZE], mode_t mode)
     int fd = -EEXIST;
     for (int i = 0; fd == -EEXIST && i < ATTEMPTS; i++) {
         unique_name(name);
-        fd = open_mode(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode);
+        fd = kiln__file_open(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode);
     }
     return fd;
 }

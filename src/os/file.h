@@ -8,6 +8,9 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
+/* openat with O_CLOEXEC, made again when a signal interrupts it. A descriptor or -errno. */
+int kiln__file_open(int dir, const char *name, int flags, mode_t mode);
+
 /* Reads a whole regular file relative to directory `dir` (AT_FDCWD for a plain path) into *out (caller: kiln__free),
  * followed by a NUL that *length does not count. Opens with O_NONBLOCK and `flags` (0 or O_NOFOLLOW) so that a FIFO
  * never blocks. *status receives fstat of what was opened, also when the file is then refused; zeros if nothing was.

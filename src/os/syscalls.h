@@ -1,4 +1,4 @@
-/* The file calls of os/file.c and of the directory store: each is the system's function of that name and nothing else.
+/* The file calls of the files that include this: each is the system's function of that name and nothing else.
  * Where KILN_FAULTS is defined, which only tests/fault does, each first asks a hook that may refuse it, shorten it or end
  * the process. */
 #ifndef KILN_OS_SYSCALLS_H
@@ -33,7 +33,10 @@
     X(fdopendir)           \
     X(readdir)             \
     X(closedir)            \
-    X(dup3)
+    X(dup3)                \
+    X(lseek)               \
+    X(fdatasync)           \
+    X(fcntl)
 
 #ifdef KILN_FAULTS
 
@@ -180,6 +183,22 @@ static inline int kiln__sys_closedir(DIR *stream)
 static inline int kiln__sys_dup3(int fd, int to, int flags)
 {
     KILN__SYS(dup3, fd, "", NULL, int, -1, dup3(fd, to, flags));
+}
+
+static inline off_t kiln__sys_lseek(int fd, off_t offset, int from)
+{
+    KILN__SYS(lseek, fd, "", NULL, off_t, -1, lseek(fd, offset, from));
+}
+
+static inline int kiln__sys_fdatasync(int fd)
+{
+    KILN__SYS(fdatasync, fd, "", NULL, int, -1, fdatasync(fd));
+}
+
+/* Of fcntl's many forms the one that locks. */
+static inline int kiln__sys_fcntl(int fd, int command, struct flock *range)
+{
+    KILN__SYS(fcntl, fd, "", NULL, int, -1, fcntl(fd, command, range));
 }
 
 #endif

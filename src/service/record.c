@@ -3,11 +3,11 @@
 #include "base/alloc.h"
 #include "base/digest.h"
 #include "os/file.h"
+#include "os/syscalls.h"
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { LINES_MAX = 65536, FIRST_SLOTS = 64, FILE_MAX = 64 << 20, CHUNK = 1 << 16 };
 
@@ -173,7 +173,7 @@ static int append(kiln__record *record, const kiln__text *line, const line_diges
         kiln__text_printf(&out, "%s%s%s\n", torn ? "\n" : "", now.st_size == 0 ? heading : "", kiln__text_string(line));
         error = out.failed ? -ENOMEM : kiln__file_write(fd, out.data, out.length);
     }
-    close(fd);
+    kiln__sys_close(fd);
     kiln__text_fini(&out);
     return error;
 }

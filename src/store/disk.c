@@ -475,11 +475,10 @@ static int open_root(kiln__disk *store, kiln__disk_problem *problem)
         problem->cause = KILN__DISK_ELEVATED;
         return -EPERM;
     }
-    int root = store->shared ? kiln__sys_openat(AT_FDCWD, store->root, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0)
+    int root = store->shared ? kiln__file_open(AT_FDCWD, store->root, O_RDONLY | O_DIRECTORY, 0)
                              : kiln__file_make_directory(store->root);
     if (root < 0)
-        return kiln__disk_fail(problem, store->shared ? KILN__DISK_READ : KILN__DISK_WRITE, "",
-                               store->shared ? -errno : root);
+        return kiln__disk_fail(problem, store->shared ? KILN__DISK_READ : KILN__DISK_WRITE, "", root);
     store->root_fd = root;
     return check_directory(store, root, "", KILN__DISK_READ, problem);
 }
@@ -618,9 +617,8 @@ static int open_lock_once(kiln__disk *store)
     int version = kiln__disk_open_version(store, true, &problem);
     if (version < 0)
         return version;
-    int fd =
-        kiln__sys_openat(version, LOCK_NAME, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0600);
-    int error = fd < 0 || kiln__sys_fstat(fd, &status) != 0 ? -errno : 0;
+    int fd = kiln__file_open(version, LOCK_NAME, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0600);
+    int error = fd < 0 ? fd : kiln__sys_fstat(fd, &status) != 0 ? -errno : 0;
     kiln__sys_close(version);
     if (error == 0 && kiln__trust_refuse_file(&status, buffer, sizeof buffer))
         error = -EPERM;
