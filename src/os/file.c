@@ -16,6 +16,7 @@
 
 /* Of temporary directories: one that no other program uses, for what is called so is removed. */
 #define TEMPORARY_PREFIX "kiln-temporary-"
+#define TEMPORARY        "tmp."
 
 enum { UNIQUE_SIZE = KILN__FILE_UNIQUE, ATTEMPTS = 16, TEMPORARY_MAX_AGE = 3600 };
 
@@ -149,7 +150,7 @@ int kiln__file_open_append(const char *path, struct stat *status)
     return error;
 }
 
-static void unique_name(char out[UNIQUE_SIZE])
+static void unique_name(char out[UNIQUE_SIZE], const char *prefix)
 {
     uint64_t random = 0;
     if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random) {
@@ -157,7 +158,7 @@ static void unique_name(char out[UNIQUE_SIZE])
         clock_gettime(CLOCK_MONOTONIC, &now);
         random = ((uint64_t)getpid() << 32) ^ (uint64_t)now.tv_nsec ^ (uintptr_t)out;
     }
-    snprintf(out, UNIQUE_SIZE, "tmp.%016llx", (unsigned long long)random);
+    snprintf(out, UNIQUE_SIZE, "%.23s%016llx", prefix, (unsigned long long)random);
 }
 
 /* Fills a new file; its mode is set again for umask may have taken the owner's own rights away. */
@@ -181,7 +182,7 @@ static int link_over(int dir, const char *source, const char *name)
     char temporary[UNIQUE_SIZE];
     int error = -EEXIST;
     for (int i = 0; error == -EEXIST && i < ATTEMPTS; i++) {
-        unique_name(temporary);
+        unique_name(temporary, TEMPORARY);
         error = kiln__sys_linkat(AT_FDCWD, source, dir, temporary, AT_SYMLINK_FOLLOW) ? -errno : 0;
     }
     return error ? error : replace_with(dir, temporary, name);
@@ -208,19 +209,19 @@ static int publish_unnamed(int dir, const char *name, const void *bytes, size_t 
     return error;
 }
 
-static int create_unique(int dir, char name[UNIQUE_SIZE], mode_t mode)
+static int create_unique(int dir, const char *prefix, char name[UNIQUE_SIZE], mode_t mode)
 {
     int fd = -EEXIST;
     for (int i = 0; fd == -EEXIST && i < ATTEMPTS; i++) {
-        unique_name(name);
+        unique_name(name, prefix);
         fd = kiln__file_open(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode);
     }
     return fd;
 }
 
-int kiln__file_create_unique(int dir, char name[KILN__FILE_UNIQUE])
+int kiln__file_create_unique(int dir, const char *prefix, char name[KILN__FILE_UNIQUE])
 {
-    return create_unique(dir, name, 0644);
+    return create_unique(dir, prefix, name, 0644);
 }
 
 /* Renames without replacing; where the file system cannot, links and unlinks. */
@@ -238,7 +239,7 @@ static int rename_new(int dir, const char *temporary, const char *name)
 static int publish_named(int dir, const char *name, const void *bytes, size_t length, bool replace)
 {
     char temporary[UNIQUE_SIZE];
-    int fd = create_unique(dir, temporary, 0600);
+    int fd = create_unique(dir, TEMPORARY, temporary, 0600);
     if (fd < 0)
         return fd;
     int error = fill(fd, bytes, length);

@@ -33,10 +33,10 @@ int kiln__file_write(int fd, const void *bytes, size_t length);
  * disk: power loss may lose or damage it. Errors: those of kiln__file_write, open, link and rename. */
 int kiln__file_publish(int dir, const char *name, const void *bytes, size_t length, bool replace);
 
-/* Makes a new file for writing (mode 0644 under the umask), named "tmp.<random>" in `dir`, for what is then renamed in
- * place. Its name goes to `name` (KILN__FILE_UNIQUE bytes). A descriptor or -errno. */
-enum { KILN__FILE_UNIQUE = 24 };
-int kiln__file_create_unique(int dir, char name[KILN__FILE_UNIQUE]);
+/* Makes a new file for writing (mode 0644 under the umask) in `dir`, for what is then renamed in place. Its name,
+ * `prefix` (at most 23 bytes) and 16 hexadecimal digits, goes to `name`. A descriptor or -errno. */
+enum { KILN__FILE_UNIQUE = 40 };
+int kiln__file_create_unique(int dir, const char *prefix, char name[KILN__FILE_UNIQUE]);
 
 /* Opens a regular file to read it and to append to it, each write at its end whoever else writes; makes it, for whom
  * umask allows, if it is missing. A descriptor or -errno; -EINVAL for anything but a regular file, which never blocks. */

@@ -76,6 +76,8 @@ kiln_status kiln__cache_trim(kiln_service *service, uint64_t bytes, uint64_t fil
     out->kept_bytes = trim.kept_bytes;
     if (error == 0)
         return KILN_OK;
+    if (error == -ENOMEM)
+        return kiln__fail_memory(report, KILN__STAGE_STORE);
     return kiln__fail(report, KILN_EIO, KILN__STAGE_STORE, -error, "cannot trim all of the store in %s: %s",
                       service->cache_dir, strerror(-error));
 }
@@ -87,13 +89,15 @@ static bool travels(const kiln__entry *entry)
     return entry->kind == KILN__ENTRY_KERNEL && kiln__entry_find(entry, "object") == NULL;
 }
 
+/* What an export takes, and from where. */
 typedef struct collection {
+    kiln__store *disk;
     kiln_keep_fn keep;
     void *data;
     kiln_transfer *out;
     kiln__key *keys;
     size_t count, room;
-    bool failed;
+    bool no_memory;
 } collection;
 
 static void add_key(collection *self, const kiln__key *key)
@@ -102,7 +106,7 @@ static void add_key(collection *self, const kiln__key *key)
         size_t room = self->room > 0 ? 2 * self->room : 256;
         kiln__key *keys = kiln__realloc(self->keys, room * sizeof(*keys));
         if (keys == NULL) {
-            self->failed = true;
+            self->no_memory = true;
             return;
         }
         self->keys = keys;
@@ -115,31 +119,40 @@ static int collect(void *data, const kiln__store_item *item)
 {
     collection *self = data;
     kiln_entry_info info = kiln__cache_describe(item);
-    if (item->entry == NULL)
+    if (item->error == -ENOMEM)
+        self->no_memory = true;
+    else if (item->entry == NULL)
         self->out->damaged++;
     else if (!travels(item->entry))
         self->out->skipped++;
     else if (self->keep == NULL || self->keep(self->data, &info) != 0)
         add_key(self, &item->entry->key);
-    return self->failed;
+    return self->no_memory;
 }
 
-static kiln__blob *fetch(void *data, const kiln__key *key)
+/* An entry that has gone since it was listed is left out; so is one that cannot be read any more, but that is told. */
+static int fetch(void *data, const kiln__key *key, kiln__blob **out)
 {
-    kiln__store *store = data;
-    return store->vtable->get(store, key, NULL);
+    const collection *self = data;
+    int error = kiln__disk_store_read(self->disk, key, out);
+    if (error == -ENOMEM)
+        return error;
+    self->out->damaged += error != 0 && error != -ENOENT;
+    return 0;
 }
 
-static kiln_status write_pack(collection *self, kiln__store *reader, const char *path, kiln_report *report)
+static kiln_status write_pack(collection *self, const char *path, kiln_report *report)
 {
     kiln__pack_totals totals;
-    int error = kiln__disk_store_visit(reader, collect, self);
-    if (self->failed)
+    int error = kiln__disk_store_visit(self->disk, collect, self);
+    if (self->no_memory)
         return kiln__fail_memory(report, KILN__STAGE_STORE);
     if (error < 0)
         return kiln__fail(report, KILN_EIO, KILN__STAGE_STORE, -error, "cannot read the store in %s: %s",
-                          kiln__disk_store_root(reader), strerror(-error));
-    error = kiln__pack_write(&totals, path, self->keys, self->count, fetch, reader);
+                          kiln__disk_store_root(self->disk), strerror(-error));
+    error = kiln__pack_write(&totals, path, self->keys, self->count, fetch, self);
+    if (error == -ENOMEM)
+        return kiln__fail_memory(report, KILN__STAGE_STORE);
     if (error == -EINVAL)
         return kiln__fail(report, KILN_EINVAL, KILN__STAGE_STORE, EINVAL,
                           "cannot write a pack to '%s': expected the name of a file, or of none yet", path);
@@ -151,22 +164,14 @@ static kiln_status write_pack(collection *self, kiln__store *reader, const char 
     return KILN_OK;
 }
 
-/* Through a reader of its own, which neither stamps nor removes what it reads: an export is no use of an entry. */
 kiln_status kiln__cache_export(kiln_service *service, const char *path, kiln_keep_fn keep, void *data,
                                kiln_transfer *out, kiln_report *report)
 {
-    char problem[256];
-    collection self = { .keep = keep, .data = data, .out = out };
+    collection self = { .disk = service->disk, .keep = keep, .data = data, .out = out };
     kiln_status status = kiln__cache_need_disk(service, report);
     if (status != KILN_OK)
         return status;
-    kiln__store *reader = kiln__disk_store_open_shared(kiln__disk_store_root(service->disk), &service->log,
-                                                       &service->store_counters, problem, sizeof(problem));
-    if (reader == NULL)
-        return kiln__fail(report, KILN_EIO, KILN__STAGE_STORE, 0, "cannot read the store in %s: %s", service->cache_dir,
-                          problem);
-    status = write_pack(&self, reader, path, report);
-    reader->vtable->close(reader);
+    status = write_pack(&self, path, report);
     kiln__free(self.keys);
     return status;
 }
@@ -192,24 +197,30 @@ static int import_entry(kiln__store *disk, kiln__blob *blob, kiln_transfer *out)
 kiln_status kiln__cache_import(kiln_service *service, const char *path, kiln_transfer *out, kiln_report *report)
 {
     char problem[256];
+    kiln__store *pack;
     kiln_status status = kiln__cache_need_disk(service, report);
     if (status != KILN_OK)
         return status;
-    kiln__store *pack = kiln__pack_store_open(path, NULL, &service->store_counters, problem, sizeof(problem));
-    if (pack == NULL)
-        return kiln__fail(report, KILN_EINVAL, KILN__STAGE_STORE, 0, "cannot use the pack %s: %s", path, problem);
-    int error = 0;
+    int error = kiln__pack_store_open(&pack, path, NULL, &service->store_counters, problem, sizeof(problem));
+    if (error == -ENOMEM)
+        return kiln__fail_memory(report, KILN__STAGE_STORE);
+    if (error != 0)
+        return kiln__fail(report, KILN_EINVAL, KILN__STAGE_STORE, -error, "cannot use the pack %s: %s", path, problem);
     for (size_t i = 0; i < kiln__pack_store_count(pack) && error == 0; i++) {
-        kiln__blob *blob = kiln__pack_store_at(pack, i);
-        if (blob != NULL)
+        kiln__blob *blob;
+        error = kiln__pack_store_at(pack, i, &blob);
+        if (error == 0)
             error = import_entry(service->disk, blob, out);
-        else
-            out->damaged++;
+        else if (error != -ENOMEM)
+            error = 0;
+        out->damaged += blob == NULL && error == 0;
         kiln__blob_release(blob);
     }
     pack->vtable->close(pack);
     if (error == 0)
         return KILN_OK;
+    if (error == -ENOMEM)
+        return kiln__fail_memory(report, KILN__STAGE_STORE);
     return kiln__fail(report, KILN_EIO, KILN__STAGE_STORE, -error, "cannot add to the store in %s: %s",
                       service->cache_dir, strerror(-error));
 }

@@ -188,12 +188,13 @@ static void examine_cache(exam *e)
 static void count_pack(tally *sum, const char *path, char *problem, size_t size)
 {
     kiln__store_counters counters = { 0 };
-    kiln__store *pack = kiln__pack_store_open(path, NULL, &counters, problem, size);
-    if (pack == NULL)
+    kiln__store *pack;
+    if (kiln__pack_store_open(&pack, path, NULL, &counters, problem, size) != 0)
         return;
     sum->entries = kiln__pack_store_count(pack);
     for (size_t i = 0; i < sum->entries; i++) {
-        kiln__blob *blob = kiln__pack_store_at(pack, i);
+        kiln__blob *blob;
+        kiln__pack_store_at(pack, i, &blob);
         sum->bytes += blob != NULL ? blob->length : 0;
         sum->damaged += blob == NULL;
         kiln__blob_release(blob);

@@ -41,8 +41,8 @@ static kiln__named_store *add_named(kiln_service *service, const char *path, kil
 
 static void open_pack(kiln_service *service, kiln__named_store *pack)
 {
-    pack->store = kiln__pack_store_open(pack->path, &service->log, &service->store_counters, pack->problem,
-                                        sizeof(pack->problem));
+    kiln__pack_store_open(&pack->store, pack->path, &service->log, &service->store_counters, pack->problem,
+                          sizeof(pack->problem));
     add_tier(service, pack->store, KILN_SOURCE_PACK);
 }
 

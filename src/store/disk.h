@@ -41,6 +41,10 @@ int kiln__disk_store_trim(kiln__store *store, uint64_t bytes, uint64_t files, ki
  * Counts, logs and changes nothing. -errno if the root cannot be read. */
 int kiln__disk_store_visit(kiln__store *store, int (*fn)(void *data, const kiln__store_item *item), void *data);
 
+/* Reads one entry, but unlike a get counts, logs and changes nothing, not even when it was last used. 0 and a retained
+ * blob in *out, or NULL and -ENOENT, -EBADMSG (damaged), -EPERM (not trusted) or another -errno. */
+int kiln__disk_store_read(kiln__store *store, const kiln__key *key, kiln__blob **out);
+
 typedef struct kiln__disk_info {
     uint64_t cap_bytes, cap_files; /* UINT64_MAX: none */
     uint64_t temporaries, temporary_bytes;

@@ -44,6 +44,7 @@ static void report_item(disk_walk *walk, const char *where, const kiln__disk_rea
                               .entry = found->blob ? &found->blob->entry : NULL,
                               .used = (int64_t)found->status.st_mtim.tv_sec,
                               .untrusted = found->problem.cause == KILN__DISK_UNTRUSTED,
+                              .error = found->blob ? 0 : found->problem.error,
                               .problem = found->problem.cause != KILN__DISK_FINE ? found->problem.text : "" };
     walk->stopped = walk->fn(walk->data, &item) != 0;
     kiln__text_fini(&path);
@@ -60,6 +61,7 @@ static void read_named(kiln__disk_reading *out, const disk_walk *walk, const cha
     memset(out, 0, sizeof *out);
     if (kiln__sys_fstatat(walk->directory, name, &out->status, AT_SYMLINK_NOFOLLOW) == 0) {
         out->problem.cause = KILN__DISK_DAMAGED;
+        out->problem.error = -EBADMSG;
         kiln__text_copy(out->problem.text, sizeof out->problem.text, "its name is not that of an entry");
     }
 }
@@ -242,6 +244,26 @@ int kiln__disk_store_info(kiln__store *base, kiln__disk_info *out)
     walk_shards(&walk, version);
     kiln__sys_close(version);
     return 0;
+}
+
+int kiln__disk_store_read(kiln__store *base, const kiln__key *key, kiln__blob **out)
+{
+    kiln__disk *store = (kiln__disk *)base;
+    kiln__disk_reading found = { 0 };
+    char name[KILN__NAME_SIZE];
+    *out = NULL;
+    int version = kiln__name_has(key) ? kiln__disk_open_version(store, false, &found.problem) : -ENOENT;
+    if (version < 0)
+        return version;
+    int directory = kiln__disk_open_shard(store, version, key->digest[0], false, &found.problem);
+    kiln__sys_close(version);
+    if (directory < 0)
+        return directory;
+    kiln__name_format(name, key);
+    kiln__disk_read(store, &found, directory, name, key);
+    kiln__sys_close(directory);
+    *out = found.blob;
+    return found.blob ? 0 : found.problem.cause == KILN__DISK_FINE ? -ENOENT : found.problem.error;
 }
 
 static void purge_temporaries(disk_walk *walk, int directory, const char *below)

@@ -5,12 +5,15 @@
 #include "os/file.h"
 #include "os/syscalls.h"
 #include "os/trust.h"
+#include "store/evict.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#define TEMPORARY "tmp.kilnpack." /* begins as the temporaries of a directory store do */
 
 enum {
     PACK_VERSION = 1,
@@ -162,11 +165,11 @@ static const char *check_index(pack_store *store, const uint8_t *index, uint64_t
     return check_rows(store, index + HEADER_SIZE);
 }
 
-/* NULL, or why the pack cannot be used, with the cause. */
-static const char *read_index(pack_store *store, uint64_t size, pack_cause *cause)
+/* NULL, or why the pack cannot be used, with the error that stands for it. */
+static const char *read_index(pack_store *store, uint64_t size, int *fault)
 {
     uint8_t header[HEADER_SIZE] = { 0 };
-    *cause = CAUSE_DAMAGED;
+    *fault = -EBADMSG;
     if (size < HEADER_SIZE + KILN__CHECKSUM_SIZE)
         return "it is too short to be a pack";
     int error = kiln__file_read_at(store->fd, header, sizeof header, 0);
@@ -187,32 +190,29 @@ static const char *read_index(pack_store *store, uint64_t size, pack_cause *caus
         error = kiln__file_read_at(store->fd, index + HEADER_SIZE, (size_t)(size - store->rows_at), store->rows_at);
     }
     if (error != 0)
-        *cause = CAUSE_ERROR;
-    const char *fault = error != 0 ? error_text(error) : check_index(store, index, size);
+        *fault = error;
+    const char *reason = error != 0 ? error_text(error) : check_index(store, index, size);
     kiln__free(index);
-    return fault;
+    return reason;
 }
 
-static const char *open_pack(pack_store *store, pack_cause *cause, char *buffer, size_t size)
+static const char *open_pack(pack_store *store, int *fault, char *buffer, size_t size)
 {
     struct stat status;
-    *cause = CAUSE_UNTRUSTED;
+    *fault = -EPERM;
     if (kiln__trust_is_elevated())
         return "not used by a process with more rights than the user who started it";
-    do
-        store->fd =
-            kiln__sys_openat(AT_FDCWD, store->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0);
-    while (store->fd < 0 && errno == EINTR);
-    if (store->fd < 0 && errno == ELOOP)
+    store->fd = kiln__file_open(AT_FDCWD, store->path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0);
+    if (store->fd == -ELOOP)
         return "is a link, expected a regular file";
-    if (store->fd < 0 && errno == ENXIO)
+    if (store->fd == -ENXIO)
         return "is a special file, expected a regular file";
     if (store->fd < 0 || kiln__sys_fstat(store->fd, &status) != 0) {
-        *cause = CAUSE_ERROR;
-        return error_text(-errno);
+        *fault = store->fd < 0 ? store->fd : -errno;
+        return error_text(*fault);
     }
     const char *reason = kiln__trust_refuse_shared_file(&status, buffer, size);
-    return reason ? reason : read_index(store, (uint64_t)status.st_size, cause);
+    return reason ? reason : read_index(store, (uint64_t)status.st_size, fault);
 }
 
 /* Says whether the file ends before `end` now, which it did not when it was opened. */
@@ -228,22 +228,25 @@ static void note_read_error(pack_store *store, int error, uint64_t end, kiln__mi
     note(store, cut ? CAUSE_DAMAGED : CAUSE_ERROR, cut ? "it was made shorter while in use" : error_text(error), why);
 }
 
-/* The row as it is in the file now: the index was intact when the pack was opened, but may have been overwritten since. */
-static bool load_row(pack_store *store, size_t index, pack_row *out, kiln__miss *why)
+/* The row as it is in the file now: the index was intact when the pack was opened, but may have been overwritten since.
+ * 0, or what went wrong. */
+static int load_row(pack_store *store, size_t index, pack_row *out, kiln__miss *why)
 {
     uint8_t bytes[ROW_SIZE];
     uint64_t at = store->rows_at + ROW_SIZE * index;
     int error = kiln__file_read_at(store->fd, bytes, sizeof bytes, at);
-    if (error != 0)
+    if (error != 0) {
         note_read_error(store, error, at + ROW_SIZE, why);
-    else if (!read_row(out, bytes) || out->offset > store->rows_at || out->length > store->rows_at - out->offset)
-        note(store, CAUSE_DAMAGED, "its index was overwritten while in use", why);
-    else
-        return true;
-    return false;
+        return error;
+    }
+    if (read_row(out, bytes) && out->offset <= store->rows_at && out->length <= store->rows_at - out->offset)
+        return 0;
+    note(store, CAUSE_DAMAGED, "its index was overwritten while in use", why);
+    return -EBADMSG;
 }
 
-static kiln__blob *load_entry(pack_store *store, const pack_row *row, kiln__miss *why)
+/* 0 with a blob, -EBADMSG for a damaged entry, or what else went wrong. */
+static int load_entry(pack_store *store, const pack_row *row, kiln__blob **out, kiln__miss *why)
 {
     kiln__entry_fault fault = KILN__ENTRY_CHECKSUM;
     size_t length = (size_t)row->length;
@@ -252,18 +255,18 @@ static kiln__blob *load_entry(pack_store *store, const pack_row *row, kiln__miss
     if (error != 0) {
         kiln__free(bytes);
         note_read_error(store, error, row->offset + length, why);
-        return NULL;
+        return error;
     }
-    kiln__blob *blob = NULL;
     if (memcmp(bytes + length - KILN__CHECKSUM_SIZE, row->checksum, KILN__CHECKSUM_SIZE) == 0)
-        blob = kiln__blob_take(bytes, length, &row->key, &fault);
+        *out = kiln__blob_take(bytes, length, &row->key, &fault);
     else
         kiln__free(bytes);
-    if (!blob && fault == KILN__ENTRY_GOOD)
-        note(store, CAUSE_ERROR, error_text(-ENOMEM), why);
-    else if (!blob)
-        note(store, CAUSE_DAMAGED, kiln__entry_fault_text(fault), why);
-    return blob;
+    if (*out)
+        return 0;
+    bool no_memory = fault == KILN__ENTRY_GOOD;
+    note(store, no_memory ? CAUSE_ERROR : CAUSE_DAMAGED,
+         no_memory ? error_text(-ENOMEM) : kiln__entry_fault_text(fault), why);
+    return no_memory ? -ENOMEM : -EBADMSG;
 }
 
 /* The first row whose prefix is not below `prefix`. */
@@ -299,10 +302,10 @@ static kiln__blob *find(pack_store *store, const kiln__key *key, bool older, kil
     /* From the newest toolchain to the oldest. */
     while (end-- > first) {
         pack_row row;
-        if (!load_row(store, end, &row, why))
+        if (load_row(store, end, &row, why) != 0)
             return NULL;
-        kiln__blob *blob = is_wanted(&row.key, key, older) ? load_entry(store, &row, why) : NULL;
-        if (blob)
+        kiln__blob *blob = NULL;
+        if (is_wanted(&row.key, key, older) && (load_entry(store, &row, &blob, why) == 0 || !older))
             return blob;
     }
     return NULL;
@@ -332,17 +335,18 @@ static const kiln__store_vtable pack_vtable = {
     "pack", pack_get, pack_older, kiln__store_no_put, kiln__store_no_drop, pack_close, true
 };
 
-kiln__store *kiln__pack_store_open(const char *path, const kiln__log *log, kiln__store_counters *counters,
-                                   char *problem, size_t size)
+int kiln__pack_store_open(kiln__store **out, const char *path, const kiln__log *log, kiln__store_counters *counters,
+                          char *problem, size_t size)
 {
-    pack_cause cause;
+    int fault;
     char buffer[160];
     pack_store *store = kiln__calloc(1, sizeof *store);
     char *copy = store ? kiln__strdup(path) : NULL;
+    *out = NULL;
     if (!copy) {
         kiln__free(store);
         kiln__text_copy(problem, size, "out of memory");
-        return NULL;
+        return -ENOMEM;
     }
     store->base.vtable = &pack_vtable;
     store->log = log;
@@ -350,13 +354,15 @@ kiln__store *kiln__pack_store_open(const char *path, const kiln__log *log, kiln_
     store->path = copy;
     store->fd = -1;
     atomic_init(&store->warned, 0);
-    const char *reason = open_pack(store, &cause, buffer, sizeof buffer);
+    const char *reason = open_pack(store, &fault, buffer, sizeof buffer);
     kiln__text_copy(problem, size, reason ? reason : "");
-    if (!reason)
-        return &store->base;
-    note(store, cause, reason, NULL);
+    if (!reason) {
+        *out = &store->base;
+        return 0;
+    }
+    note(store, fault == -EBADMSG ? CAUSE_DAMAGED : fault == -EPERM ? CAUSE_UNTRUSTED : CAUSE_ERROR, reason, NULL);
     pack_close(&store->base);
-    return NULL;
+    return fault;
 }
 
 size_t kiln__pack_store_count(const kiln__store *base)
@@ -364,11 +370,13 @@ size_t kiln__pack_store_count(const kiln__store *base)
     return ((const pack_store *)base)->count;
 }
 
-kiln__blob *kiln__pack_store_at(kiln__store *base, size_t index)
+int kiln__pack_store_at(kiln__store *base, size_t index, kiln__blob **out)
 {
     pack_store *store = (pack_store *)base;
     pack_row row;
-    return index < store->count && load_row(store, index, &row, NULL) ? load_entry(store, &row, NULL) : NULL;
+    *out = NULL;
+    int error = index < store->count ? load_row(store, index, &row, NULL) : -ENOENT;
+    return error != 0 ? error : load_entry(store, &row, out, NULL);
 }
 
 /* A pack on its way into a file. */
@@ -401,21 +409,22 @@ static int write_index(pack_writer *writer)
     write_header(writer->index, total, writer->count);
     kiln__checksum(writer->index + length, writer->index, length);
     int error = kiln__file_write(writer->fd, writer->index + HEADER_SIZE, length - HEADER_SIZE + KILN__CHECKSUM_SIZE);
-    if (error == 0 && lseek(writer->fd, 0, SEEK_SET) != 0)
+    if (error == 0 && kiln__sys_lseek(writer->fd, 0, SEEK_SET) != 0)
         error = -errno;
     return error != 0 ? error : kiln__file_write(writer->fd, writer->index, HEADER_SIZE);
 }
 
 static int write_pack(pack_writer *writer, kiln__pack_totals *totals, const kiln__key *keys, size_t count,
-                      kiln__blob *(*fetch)(void *data, const kiln__key *key), void *data)
+                      kiln__pack_fetch fetch, void *data)
 {
-    int error = lseek(writer->fd, HEADER_SIZE, SEEK_SET) == HEADER_SIZE ? 0 : -errno;
+    int error = kiln__sys_lseek(writer->fd, HEADER_SIZE, SEEK_SET) == HEADER_SIZE ? 0 : -errno;
     writer->offset = HEADER_SIZE;
     for (size_t i = 0; i < count && error == 0; i++) {
         if (i > 0 && compare_keys(&keys[i - 1], &keys[i]) == 0)
             continue;
-        kiln__blob *blob = fetch(data, &keys[i]);
-        totals->missing += !blob;
+        kiln__blob *blob = NULL;
+        error = fetch(data, &keys[i], &blob);
+        totals->missing += error == 0 && !blob;
         if (blob)
             error = write_entry(writer, &keys[i], blob);
         kiln__blob_release(blob);
@@ -423,7 +432,7 @@ static int write_pack(pack_writer *writer, kiln__pack_totals *totals, const kiln
     if (error == 0)
         error = write_index(writer);
     /* Unlike an entry a pack is kept and copied on its own: it has to be on the disk when the command says so. */
-    if (error == 0 && fdatasync(writer->fd) != 0 && errno != EINVAL)
+    if (error == 0 && kiln__sys_fdatasync(writer->fd) != 0 && errno != EINVAL)
         error = -errno;
     totals->entries = writer->count;
     totals->bytes = writer->offset + ROW_SIZE * writer->count + KILN__CHECKSUM_SIZE;
@@ -439,12 +448,19 @@ static int open_parent(const char *path, const char **name)
     kiln__text_append_bytes(&parent, path, slash ? (size_t)(slash - path) + 1 : 0);
     if (!slash)
         kiln__text_append(&parent, ".");
-    int fd = parent.failed
-                 ? -1
-                 : kiln__sys_openat(AT_FDCWD, kiln__text_string(&parent), O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
-    int error = parent.failed ? -ENOMEM : fd < 0 ? -errno : fd;
+    int fd = parent.failed ? -ENOMEM : kiln__file_open(AT_FDCWD, kiln__text_string(&parent), O_RDONLY | O_DIRECTORY, 0);
     kiln__text_fini(&parent);
-    return error;
+    return fd;
+}
+
+/* What killed writers of packs have left. The directory is the user's: only names that nobody else makes are touched. */
+static int sweep(void *data, const char *name)
+{
+    size_t length = strlen(TEMPORARY);
+    if (strncmp(name, TEMPORARY, length) == 0 && strspn(name + length, "0123456789abcdef") == 16 &&
+        name[length + 16] == '\0')
+        kiln__evict_temporary(*(const int *)data, name);
+    return 0;
 }
 
 static bool is_replaceable(int directory, const char *name)
@@ -453,8 +469,8 @@ static bool is_replaceable(int directory, const char *name)
     return kiln__sys_fstatat(directory, name, &status, AT_SYMLINK_NOFOLLOW) != 0 || S_ISREG(status.st_mode);
 }
 
-int kiln__pack_write(kiln__pack_totals *out, const char *path, kiln__key *keys, size_t count,
-                     kiln__blob *(*fetch)(void *data, const kiln__key *key), void *data)
+int kiln__pack_write(kiln__pack_totals *out, const char *path, kiln__key *keys, size_t count, kiln__pack_fetch fetch,
+                     void *data)
 {
     const char *name;
     char temporary[KILN__FILE_UNIQUE];
@@ -464,9 +480,11 @@ int kiln__pack_write(kiln__pack_totals *out, const char *path, kiln__key *keys, 
     if (directory < 0)
         return directory;
     int error = name[0] != '\0' && is_replaceable(directory, name) ? 0 : -EINVAL;
+    if (error == 0)
+        kiln__file_list(directory, sweep, &directory);
     if (error == 0 && !(writer.index = kiln__alloc(index_size(count) + KILN__CHECKSUM_SIZE)))
         error = -ENOMEM;
-    if (error == 0 && (writer.fd = kiln__file_create_unique(directory, temporary)) < 0)
+    if (error == 0 && (writer.fd = kiln__file_create_unique(directory, TEMPORARY, temporary)) < 0)
         error = writer.fd;
     if (error == 0) {
         if (count > 0)

@@ -33,6 +33,7 @@ typedef struct kiln__store_item {
     uint64_t bytes;
     const kiln__entry *entry; /* NULL if it would be refused */
     bool untrusted;           /* refused for who may write it, not for what it holds */
+    int error;                /* 0, or the -errno that stands for why it would be refused */
     const char *problem;      /* "" or why it would be refused */
     int64_t used;             /* its stamp, in seconds since 1970; 0 if it is unknown */
 } kiln__store_item;

@@ -103,10 +103,11 @@ static void time_hits(const char *what, kiln__store *store, size_t entries, size
     free(ns);
 }
 
-static kiln__blob *fetch(void *data, const kiln__key *key)
+static int fetch(void *data, const kiln__key *key, kiln__blob **out)
 {
     kiln__store *store = data;
-    return store->vtable->get(store, key, NULL);
+    *out = store->vtable->get(store, key, NULL);
+    return 0;
 }
 
 static void time_pack(kiln__store *store, const char *directory, size_t entries, size_t hits)
@@ -122,9 +123,10 @@ static void time_pack(kiln__store *store, const char *directory, size_t entries,
     check(kiln__pack_write(&totals, path, keys, entries, fetch, store) == 0, "the pack could not be written");
     free(keys);
     uint64_t start = kiln__cpu_now_ns();
-    kiln__store *pack = kiln__pack_store_open(path, NULL, &counters, problem, sizeof problem);
+    kiln__store *pack;
+    int error = kiln__pack_store_open(&pack, path, NULL, &counters, problem, sizeof problem);
     double opened = (double)(kiln__cpu_now_ns() - start) / 1e6;
-    check(pack != NULL, problem);
+    check(error == 0, problem);
     printf("a pack of %" PRIu64 " entries opens in %.2f ms\n", totals.entries, opened);
     time_hits("hit in a pack", pack, entries, hits);
     pack->vtable->close(pack);

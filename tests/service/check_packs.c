@@ -55,10 +55,11 @@ static int take_key(void *data, const kiln__store_item *item)
     return 0;
 }
 
-static kiln__blob *fetch(void *data, const kiln__key *key)
+static int fetch(void *data, const kiln__key *key, kiln__blob **out)
 {
     kiln__store *store = data;
-    return store->vtable->get(store, key, NULL);
+    *out = store->vtable->get(store, key, NULL);
+    return 0;
 }
 
 /* A pack of everything in a cache, what is bound to this machine included. */

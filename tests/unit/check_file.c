@@ -97,9 +97,10 @@ START_TEST(test_file__unique_files_are_new_and_readable)
     struct stat status;
     mode_t mask = umask(002);
     for (int i = 0; i < 2; i++) {
-        int fd = kiln__file_create_unique(directory, names[i]);
+        int fd = kiln__file_create_unique(directory, "tmp.some.", names[i]);
         ck_assert_int_ge(fd, 0);
-        ck_assert_int_eq(strncmp(names[i], "tmp.", 4), 0);
+        ck_assert_int_eq(strncmp(names[i], "tmp.some.", 9), 0);
+        ck_assert_uint_eq(strlen(names[i]), 9 + 16);
         ck_assert_int_eq(fcntl(fd, F_GETFD), FD_CLOEXEC);
         ck_assert_int_eq(fstat(fd, &status), 0);
         ck_assert_uint_eq(status.st_mode & 07777, 0644);
@@ -108,7 +109,7 @@ START_TEST(test_file__unique_files_are_new_and_readable)
     umask(mask);
     ck_assert_str_ne(names[0], names[1]);
     ck_assert_int_eq(kiln_test_temp_count("."), 2);
-    ck_assert_int_eq(kiln__file_create_unique(-1, names[0]), -EBADF);
+    ck_assert_int_eq(kiln__file_create_unique(-1, "tmp.", names[0]), -EBADF);
 }
 END_TEST
 

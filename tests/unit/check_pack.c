@@ -23,15 +23,15 @@ static kiln__key key_of(int i)
     return kiln_test_key(items[i].text, items[i].toolchain);
 }
 
-static kiln__blob *fetch(void *data, const kiln__key *key)
+static int fetch(void *data, const kiln__key *key, kiln__blob **out)
 {
     unsigned skipped = data ? *(const unsigned *)data : 0;
     for (int i = 0; i < ITEMS; i++) {
         kiln__key other = key_of(i);
         if (kiln__key_equal(&other, key) && (skipped >> i & 1) == 0)
-            return kiln_test_blob(items[i].text, items[i].toolchain, payload, (size_t)i + 1);
+            *out = kiln_test_blob(items[i].text, items[i].toolchain, payload, (size_t)i + 1);
     }
-    return NULL;
+    return 0;
 }
 
 static const char *pack_path(void)
@@ -51,7 +51,10 @@ static kiln__pack_totals write_items(const char *path, int count)
 
 static kiln__store *open_pack(const char *path)
 {
-    return kiln__pack_store_open(path, &log_, &counters, problem, sizeof problem);
+    kiln__store *opened;
+    int error = kiln__pack_store_open(&opened, path, &log_, &counters, problem, sizeof problem);
+    ck_assert_int_eq(error == 0, opened != NULL);
+    return opened;
 }
 
 static void open_good(const char *path)
@@ -120,14 +123,16 @@ START_TEST(test_pack__entries_come_in_the_order_of_keys)
     write_items(pack_path(), ITEMS);
     open_good(pack_path());
     for (size_t i = 0; i < ITEMS; i++) {
-        kiln__blob *blob = kiln__pack_store_at(store, i);
-        ck_assert_ptr_nonnull(blob);
+        kiln__blob *blob;
+        ck_assert_int_eq(kiln__pack_store_at(store, i, &blob), 0);
         int order = memcmp(last.digest, blob->entry.key.digest, sizeof last.digest);
         ck_assert(order < 0 || (order == 0 && kiln__toolchain_compare(last.toolchain, blob->entry.key.toolchain) < 0));
         last = blob->entry.key;
         kiln__blob_release(blob);
     }
-    ck_assert_ptr_null(kiln__pack_store_at(store, ITEMS));
+    kiln__blob *none;
+    ck_assert_int_eq(kiln__pack_store_at(store, ITEMS, &none), -ENOENT);
+    ck_assert_ptr_null(none);
     expect(0, 0, 0, 0);
 }
 END_TEST
@@ -152,7 +157,8 @@ static long offset_of(int i)
     kiln__key key = key_of(i);
     long offset = HEADER;
     for (size_t at = 0;; at++) {
-        kiln__blob *blob = kiln__pack_store_at(store, at);
+        kiln__blob *blob;
+        ck_assert_int_eq(kiln__pack_store_at(store, at, &blob), 0);
         bool found = kiln__key_equal(&blob->entry.key, &key);
         size_t length = blob->length;
         kiln__blob_release(blob);
@@ -445,11 +451,20 @@ START_TEST(test_pack__missing_file_is_an_error)
 }
 END_TEST
 
-static kiln__blob *fetch_wrong(void *data, const kiln__key *key)
+static int fetch_wrong(void *data, const kiln__key *key, kiln__blob **out)
 {
     (void)data;
     (void)key;
-    return kiln_test_blob("wrong", "cc-1", payload, 5);
+    *out = kiln_test_blob("wrong", "cc-1", payload, 5);
+    return 0;
+}
+
+static int fetch_nothing(void *data, const kiln__key *key, kiln__blob **out)
+{
+    (void)data;
+    (void)key;
+    (void)out;
+    return -ENOMEM;
 }
 
 START_TEST(test_pack__failed_write_leaves_the_old_one)
@@ -460,6 +475,7 @@ START_TEST(test_pack__failed_write_leaves_the_old_one)
     struct rlimit old, tiny = { 300, RLIM_INFINITY };
     write_items(pack_path(), 2);
     ck_assert_int_eq(kiln__pack_write(&totals, pack_path(), &key, 1, fetch_wrong, NULL), -EINVAL);
+    ck_assert_int_eq(kiln__pack_write(&totals, pack_path(), &key, 1, fetch_nothing, NULL), -ENOMEM);
     ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &old), 0);
     tiny.rlim_max = old.rlim_max;
     setrlimit(RLIMIT_FSIZE, &tiny);
@@ -475,6 +491,24 @@ START_TEST(test_pack__failed_write_leaves_the_old_one)
     ck_assert_int_eq(kiln__pack_write(&totals, kiln_test_temp_path("no/such"), &key, 1, fetch, NULL), -ENOENT);
     ck_assert_int_eq(kiln__pack_write(&totals, kiln_test_temp_path("x/"), &key, 1, fetch, NULL), -ENOENT);
     ck_assert_int_eq(kiln_test_temp_count("."), 1);
+}
+END_TEST
+
+START_TEST(test_pack__write_takes_away_what_killed_writers_left)
+{
+    static const char *const names[] = { "tmp.kilnpack.0123456789abcdef", "tmp.0123456789abcdef",
+                                         "tmp.kilnpack.0123456789abcdeg", "tmp.kilnpack.0123456789abcdef0" };
+    static const struct timespec old[2] = { { 1000000, 0 }, { 1000000, 0 } };
+    const char *fresh = kiln_test_temp_path("tmp.kilnpack.fedcba9876543210");
+    for (int i = 0; i < 4; i++) {
+        spill(kiln_test_temp_path(names[i]), "x", 1);
+        ck_assert_int_eq(utimensat(AT_FDCWD, kiln_test_temp_path(names[i]), old, 0), 0);
+    }
+    spill(fresh, "x", 1);
+    write_items(pack_path(), 1);
+    for (int i = 0; i < 4; i++)
+        ck_assert_msg(exists(kiln_test_temp_path(names[i])) == (i > 0), "%s", names[i]);
+    ck_assert(exists(fresh));
 }
 END_TEST
 
@@ -522,6 +556,7 @@ Suite *kiln_test_pack_suite(void)
     tcase_add_test(tests, test_pack__owner_is_the_user_or_root);
     tcase_add_test(tests, test_pack__missing_file_is_an_error);
     tcase_add_test(tests, test_pack__failed_write_leaves_the_old_one);
+    tcase_add_test(tests, test_pack__write_takes_away_what_killed_writers_left);
     tcase_add_test(tests, test_pack__many_threads);
     suite_add_tcase(suite, tests);
     return suite;
