@@ -2,7 +2,7 @@
  * miss, and what kiln_get returns is right. A compile whose own files fail says so, and the next get is right. */
 #include "fault/figures.h"
 #include "fault/inject.h"
-#include "fault/litter.h"
+#include "fault/operations.h"
 #include "fault/stand_in.h"
 #include "support/suites.h"
 #include <sched.h>
@@ -19,7 +19,7 @@ static const fault faults[] = {
     { "EROFS", EROFS, false },   { "EMFILE", EMFILE, false }, { "EINTR", EINTR, false },
     { "ESTALE", ESTALE, false }, { "EBUSY", EBUSY, false },   { "short reads and writes", 0, true },
 };
-enum { FAULTS = sizeof(faults) / sizeof(faults[0]) };
+enum { FAULTS = sizeof(faults) / sizeof(faults[0]), CALLS_MOST = 8192, SHORT_STEP = 5, LOCK_WAIT_HERE_MS = 20 };
 
 static inject_plan plan_of(const fault *what, uint64_t at, bool on)
 {
@@ -28,167 +28,91 @@ static inject_plan plan_of(const fault *what, uint64_t at, bool on)
 
 /* ---- The store alone */
 
-typedef enum operation { OPEN, PUT, GET, GET_NEWEST, GET_DAMAGED, DROP, PROBE, VISIT, PURGE, PURGE_DAMAGED } operation;
-static const char *const operation_names[] = { "open", "put",   "get",   "get newest", "get damaged",
-                                               "drop", "probe", "visit", "purge",      "purge damaged" };
-enum {
-    OPERATIONS = sizeof(operation_names) / sizeof(operation_names[0]),
-    STEP_AFTER = 24,
-    STEP = 31,
-    EVERY_CALL = 2 /* EIO, once */
-};
-
-static int check_item(void *data, const kiln__store_item *item)
+static void check_after(const operation *what)
 {
-    *(int *)data += item->entry != NULL;
-    ck_assert(item->path[0] == '/');
-    ck_assert((item->entry != NULL) == (item->problem[0] == '\0'));
-    return 0;
-}
-
-static void perform(operation what)
-{
-    kiln__key old = kiln_test_key("old", "cc-1");
-    kiln__blob *blob;
-    uint64_t removed;
-    int good = 0;
-    switch (what) {
-    case OPEN:
-        store = kiln__disk_store_open(root, &log_, &counters, problem, sizeof(problem));
-        ck_assert_msg(store != NULL || problem[0] != '\0', "no store and no reason");
-        break;
-    case PUT:
-        put("new");
-        break;
-    case GET:
-        has("old");
-        break;
-    case GET_NEWEST:
-        blob = get_as("old", "");
-        ck_assert(blob == NULL || strcmp(blob->entry.key_text, "old") == 0);
-        kiln__blob_release(blob);
-        break;
-    case GET_DAMAGED:
-        ck_assert(!has("damaged"));
-        break;
-    case DROP:
-        store->vtable->drop(store, &old);
-        break;
-    case PROBE:
-        ck_assert_int_le(kiln__disk_store_probe(store), 0);
-        break;
-    case VISIT:
-        kiln__disk_store_visit(store, check_item, &good);
-        ck_assert_int_le(good, 2);
-        break;
-    case PURGE:
-    case PURGE_DAMAGED:
-        ck_assert_int_le(kiln__disk_store_purge(store, what == PURGE_DAMAGED, &removed, problem, sizeof(problem)), 0);
-        ck_assert_uint_le(removed, 3);
-        break;
-    }
-}
-
-static void close_store(void)
-{
-    if (store)
-        store->vtable->close(store);
-    store = NULL;
-}
-
-static void prepare(operation what)
-{
-    char path[PATH_SIZE];
-    kiln_test_temp_remove(root);
-    if (what == OPEN)
-        return;
-    open_store();
-    put("old");
-    put("damaged");
-    path_as(path, "damaged", "cc-1");
-    damage(path, FLIP);
-}
-
-/* The same open store must do all it should, now that the fault has gone. */
-static void check_recovered(operation what)
-{
-    static const char *const texts[] = { "old", "new", "damaged" };
-    if (!store)
-        open_store();
-    ck_assert_msg(what == OPEN || what == DROP || what == PURGE || has("old"), "'%s' lost an entry",
-                  operation_names[what]);
-    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
-        if (has(texts[i]))
-            continue;
-        put(texts[i]);
-        ck_assert_msg(has(texts[i]), "'%s' cannot be kept after a fault in '%s'", texts[i], operation_names[what]);
-    }
-    ck_assert_int_le(count_litter(false), 1);
-    if (count_litter(false) > 0)
-        ck_assert_int_eq(sweep_litter(), 0);
-    close_store();
+    check_operation(what, false);
+    ck_assert_int_le(count_litter(false), 2);
+    ck_assert_int_eq(sweep_litter(), 0);
+    close_operation();
     ck_assert_int_eq(count_descriptors(), descriptors);
 }
 
 typedef struct sums {
-    uint64_t runs, hits, errors;
+    uint64_t runs, hits, short_of, errors;
 } sums;
 
-/* True if a call was there to fail. */
-static bool run(operation what, const inject_plan *plan, sums *sum)
+static void run(const operation *what, const inject_plan *plan, sums *sum)
 {
-    prepare(what);
+    prepare_operation(what);
     uint64_t before = atomic_load(&counters.errors);
     inject_arm(plan);
-    perform(what);
+    bool good = what->perform();
     inject_disarm();
     uint64_t hits = inject_hits();
     sum->runs += hits > 0;
     sum->hits += hits;
+    sum->short_of += !good;
     sum->errors += atomic_load(&counters.errors) - before;
-    check_recovered(what);
-    return hits > 0;
+    ck_assert_msg(good || hits > 0, "%s falls short of what it is for", what->name);
+    check_after(what);
 }
 
 /* Short reads and writes hit only some calls, so the end is where the calls end. */
-static uint64_t count_calls(operation what, bool no_unnamed)
+static size_t list_calls(const operation *what, bool no_unnamed, uint16_t *calls)
 {
-    prepare(what);
+    sums unused = { 0 };
+    run(what, &(inject_plan){ .no_unnamed = no_unnamed }, &unused);
+    prepare_operation(what);
     inject_arm(&(inject_plan){ .no_unnamed = no_unnamed });
-    perform(what);
-    uint64_t calls = inject_disarm();
-    check_recovered(what);
-    return calls;
+    what->perform();
+    inject_disarm();
+    size_t count = inject_calls(calls, CALLS_MOST, fault_long);
+    check_after(what);
+    return count;
 }
 
-/* Walks of all 256 shards make the same few calls over and over: the short form takes every so many of them, but for one
- * fault each, for some calls are on the entries. */
-static uint64_t next_call(uint64_t at, size_t kind)
+/* The short form gives each call some of the faults, and each fault some of the calls. The steps are odd, so that a call
+ * has faults that pass and faults that stay. */
+static size_t step_of(size_t calls)
 {
-    return fault_long || at < STEP_AFTER || kind == EVERY_CALL ? at + 1 : at + STEP + kind % 3;
+    return fault_long ? 1 : calls <= 12 ? 3 : calls <= 40 ? 5 : 9;
+}
+
+static size_t first_of(size_t kind, size_t calls)
+{
+    return kind % step_of(calls);
+}
+
+static void fail_everywhere(const operation *what, bool no_unnamed, sums *sum)
+{
+    static uint16_t calls[CALLS_MOST];
+    size_t count = list_calls(what, no_unnamed, calls);
+    for (size_t k = 0; k < 2 * FAULTS; k++)
+        for (size_t i = first_of(k, count); i < count; i += step_of(count)) {
+            inject_plan plan = plan_of(&faults[k / 2], calls[i], k % 2);
+            plan.no_unnamed = no_unnamed;
+            run(what, &plan, sum);
+        }
+    ck_assert_uint_gt(sum->runs, 0);
+    FIGURES("io: %s, %s temporaries: %zu calls, %llu runs with a fault, of which %llu fell short, %llu calls hit, %llu "
+            "errors counted",
+            what->name, no_unnamed ? "named" : "unnamed", count, (unsigned long long)sum->runs,
+            (unsigned long long)sum->short_of, (unsigned long long)sum->hits, (unsigned long long)sum->errors);
 }
 
 START_TEST(test_io__store_is_right_whatever_call_fails)
 {
     bool no_unnamed = _i == 1;
-    sums all = { 0 };
+    uint64_t runs = 0;
     double start = seconds_now();
-    for (int what = 0; what < OPERATIONS; what++) {
+    for (int i = 0; i < OPERATIONS; i++) {
         sums sum = { 0 };
-        uint64_t calls = count_calls((operation)what, no_unnamed);
-        for (size_t k = 0; k < 2 * FAULTS; k++)
-            for (uint64_t at = 1; at <= calls; at = next_call(at, k)) {
-                inject_plan plan = plan_of(&faults[k / 2], at, k % 2);
-                plan.no_unnamed = no_unnamed;
-                run((operation)what, &plan, &sum);
-            }
-        ck_assert_uint_gt(sum.runs, 0);
-        FIGURES("io: %s, %s temporaries: %llu calls, %llu runs with a fault, %llu calls hit, %llu errors counted",
-                operation_names[what], no_unnamed ? "named" : "unnamed", (unsigned long long)calls,
-                (unsigned long long)sum.runs, (unsigned long long)sum.hits, (unsigned long long)sum.errors);
-        all.runs += sum.runs;
+        if (no_unnamed && !operations[i].publishes)
+            continue;
+        fail_everywhere(&operations[i], no_unnamed, &sum);
+        runs += sum.runs;
     }
-    FIGURES("io: store alone: %llu runs with a fault, all right; %.1f s", (unsigned long long)all.runs,
+    FIGURES("io: store alone: %llu runs with a fault, all right; %.1f s", (unsigned long long)runs,
             seconds_now() - start);
 }
 END_TEST
@@ -196,7 +120,7 @@ END_TEST
 /* ---- The whole way: open, get, launch */
 
 typedef struct got {
-    uint64_t runs, right, refused, errors;
+    uint64_t runs, right, refused, errors, unlocked;
 } got;
 
 static void silent(void *data, kiln_log_level level, const char *message)
@@ -245,7 +169,9 @@ static uint64_t get_with(const kiln_options *options, const inject_plan *plan, b
         sum->runs++;
         sum->right += status == KILN_OK;
         sum->refused += status != KILN_OK;
-        sum->errors += kiln_test_stats(service).store_errors;
+        kiln_stats stats = kiln_test_stats(service);
+        sum->errors += stats.store_errors + stats.record_errors;
+        sum->unlocked += stats.lock_errors + stats.lock_timeouts;
     }
     kiln_release(kernel);
     kiln_source source = get_again(service);
@@ -257,21 +183,22 @@ static uint64_t get_with(const kiln_options *options, const inject_plan *plan, b
     return calls;
 }
 
-static void get_everywhere(const char *what, const kiln_options *options, inject_where where, bool warm)
+static got get_everywhere(const char *what, const kiln_options *options, inject_where where, const char *below,
+                          bool warm)
 {
     got sum = { 0 }, unused = { 0 };
-    inject_plan none = { .where = where, .root = options->cache_dir };
+    inject_plan none = { .where = where, .root = below };
     double start = seconds_now();
-    bool few = fault_is_sanitized() && !fault_long;
+    size_t step = fault_long ? 1 : SHORT_STEP;
     kiln_test_temp_remove(options->cache_dir);
     uint64_t calls = get_with(options, &none, false, &unused);
     if (warm)
         calls = get_with(options, &none, true, &unused);
     for (size_t k = 0; k < 2 * FAULTS; k++) {
-        for (uint64_t at = few ? 1 + k % 4 : 1; at <= calls; at += few ? 4 : 1) {
+        for (uint64_t at = 1 + k % step; at <= calls; at += step) {
             inject_plan plan = plan_of(&faults[k / 2], at, k % 2);
             plan.where = where;
-            plan.root = options->cache_dir;
+            plan.root = below;
             if (!warm)
                 kiln_test_temp_remove(options->cache_dir);
             get_with(options, &plan, warm, &sum);
@@ -279,34 +206,92 @@ static void get_everywhere(const char *what, const kiln_options *options, inject
     }
     FIGURES(
         "io: kiln_get, %s: %llu calls, %llu runs with a fault, %llu right kernels, %llu refused with a report, %llu "
-        "store errors counted; %.1f s",
+        "store errors counted, %llu compiles without the lock counted; %.1f s",
         what, (unsigned long long)calls, (unsigned long long)sum.runs, (unsigned long long)sum.right,
-        (unsigned long long)sum.refused, (unsigned long long)sum.errors, seconds_now() - start);
+        (unsigned long long)sum.refused, (unsigned long long)sum.errors, (unsigned long long)sum.unlocked,
+        seconds_now() - start);
     ck_assert_uint_gt(sum.runs, 0);
     ck_assert(where == INJECT_OUTSIDE || sum.refused == 0);
+    return sum;
+}
+
+/* With a store of its own at "store". */
+static kiln_options options_here(void)
+{
+    static char directory[PATH_SIZE];
+    kiln_options options = stand_in_options();
+    snprintf(directory, sizeof(directory), "%s", options.cache_dir);
+    options.cache_dir = directory;
+    options.log = silent;
+    options.lock_wait_ms = LOCK_WAIT_HERE_MS;
+    return options;
 }
 
 START_TEST(test_io__get_is_right_whatever_call_on_the_store_fails)
 {
-    kiln_options options = stand_in_options();
-    char directory[PATH_SIZE];
-    snprintf(directory, sizeof(directory), "%s", options.cache_dir);
-    options.cache_dir = directory;
-    options.log = silent;
-    get_everywhere("cold, faults on the store", &options, INJECT_INSIDE, false);
-    get_everywhere("warm, faults on the store", &options, INJECT_INSIDE, true);
+    kiln_options options = options_here();
+    got cold = get_everywhere("cold, faults on the store", &options, INJECT_INSIDE, options.cache_dir, false);
+    get_everywhere("warm, faults on the store", &options, INJECT_INSIDE, options.cache_dir, true);
+    ck_assert_uint_gt(cold.unlocked, 0);
 }
 END_TEST
 
 START_TEST(test_io__get_says_what_is_wrong_with_the_files_of_a_compile)
 {
-    kiln_options options = stand_in_options();
-    char directory[PATH_SIZE];
-    snprintf(directory, sizeof(directory), "%s", options.cache_dir);
-    options.cache_dir = directory;
-    options.log = silent;
-    get_everywhere("cold, faults on files outside the store", &options, INJECT_OUTSIDE, false);
-    get_everywhere("warm, faults on files outside the store", &options, INJECT_OUTSIDE, true);
+    kiln_options options = options_here();
+    get_everywhere("cold, faults on files outside the store", &options, INJECT_OUTSIDE, options.cache_dir, false);
+    get_everywhere("warm, faults on files outside the store", &options, INJECT_OUTSIDE, options.cache_dir, true);
+}
+END_TEST
+
+typedef struct key_list {
+    kiln__key keys[16];
+    size_t count;
+} key_list;
+
+static int take_key(void *data, const kiln__store_item *item)
+{
+    key_list *list = data;
+    ck_assert(item->entry != NULL && list->count < 16);
+    list->keys[list->count++] = item->entry->key;
+    return 0;
+}
+
+static int fetch(void *data, const kiln__key *key, kiln__blob **out)
+{
+    return kiln__disk_store_read(data, key, out);
+}
+
+/* Fills the options' shared directory and writes all that is in it, what is bound to this machine included, to the pack. */
+static void fill_others(const kiln_options *options)
+{
+    key_list list = { .count = 0 };
+    kiln__pack_totals totals;
+    kiln_options filling = *options;
+    filling.cache_dir = options->shared_dir;
+    filling.shared_dir = filling.packs = filling.record = "";
+    kiln_service *service = kiln_test_open(&filling);
+    ck_assert_int_eq(get_again(service), KILN_SOURCE_COMPILED);
+    kiln_close(service);
+    kiln__store *shared = kiln__disk_store_open(options->shared_dir, &log_, &counters, problem, sizeof(problem));
+    ck_assert_int_eq(kiln__disk_store_visit(shared, take_key, &list), 0);
+    ck_assert_int_eq(kiln__pack_write(&totals, options->packs, list.keys, list.count, fetch, shared), 0);
+    shared->vtable->close(shared);
+}
+
+START_TEST(test_io__get_is_right_whatever_call_on_packs_shared_directory_and_record_fails)
+{
+    static char others[PATH_SIZE];
+    kiln_options options = options_here();
+    snprintf(others, sizeof(others), "%s", kiln_test_temp_path("others"));
+    ck_assert_int_eq(mkdir(others, 0700), 0);
+    options.shared_dir = kiln_test_temp_path("others/shared");
+    options.packs = kiln_test_temp_path("others/pack");
+    options.record = kiln_test_temp_path("others/record");
+    fill_others(&options);
+    get_everywhere("from a pack, faults on packs, shared directory and record", &options, INJECT_INSIDE, others, false);
+    ck_assert_int_eq(unlink(options.packs), 0);
+    get_everywhere("from the shared directory, faults on it and on the record", &options, INJECT_INSIDE, others, false);
 }
 END_TEST
 
@@ -386,6 +371,7 @@ Suite *kiln_test_io_suite(void)
     kiln_test_temp_use(whole);
     tcase_add_test(whole, test_io__get_is_right_whatever_call_on_the_store_fails);
     tcase_add_test(whole, test_io__get_says_what_is_wrong_with_the_files_of_a_compile);
+    tcase_add_test(whole, test_io__get_is_right_whatever_call_on_packs_shared_directory_and_record_fails);
     tcase_add_test(whole, test_io__full_file_system_is_no_error);
     suite_add_tcase(suite, whole);
     return suite;

@@ -7,7 +7,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-enum { INTERRUPTIONS = 2 };
+enum { INTERRUPTIONS = 2, TRACE = 8192 };
 
 static inject_plan plan;
 static pthread_t armer;
@@ -15,6 +15,7 @@ static atomic_bool armed;
 static atomic_uint_least64_t calls, hits;
 static atomic_int interrupted;
 static _Atomic(const char *) first;
+static atomic_uchar trace[TRACE + 2]; /* which function the calls from number 1 on were, plus one */
 
 static const char *const names[] = {
 #define NAME(name) [KILN__SYS_##name] = #name,
@@ -75,6 +76,8 @@ int kiln__sys_before(kiln__sys_call call, int fd, const char *name, size_t *leng
     if (!counted)
         return 0;
     uint64_t number = atomic_fetch_add(&calls, 1) + 1;
+    if (number <= TRACE)
+        atomic_store(&trace[number], (unsigned char)(call + 1));
     if (!is_hit(number))
         return 0;
     if (plan.kill == INJECT_KILL_BEFORE)
@@ -110,6 +113,19 @@ uint64_t inject_disarm(void)
 {
     atomic_store(&armed, false);
     return atomic_load(&calls);
+}
+
+size_t inject_calls(uint16_t *out, size_t room, bool all)
+{
+    uint64_t made = atomic_load(&calls);
+    size_t count = 0;
+    for (uint64_t at = 1; at <= made && at <= TRACE && count < room; at++) {
+        unsigned char call = trace[at];
+        bool inside = at > 2 && at < made && trace[at - 2] == call && trace[at - 1] == call && trace[at + 1] == call;
+        if (all || !inside)
+            out[count++] = (uint16_t)at;
+    }
+    return count;
 }
 
 uint64_t inject_hits(void)

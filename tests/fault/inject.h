@@ -27,6 +27,9 @@ typedef struct inject_plan {
 void inject_arm(const inject_plan *plan);
 /* Back to normal. Returns how many calls counted. */
 uint64_t inject_disarm(void);
+/* The calls counted since the last arming that are worth a fault of their own: in a row of calls of the same function,
+ * as a walk of 256 shards makes, the first two and the last, else all. Writes their numbers and returns how many. */
+size_t inject_calls(uint16_t *out, size_t room, bool all);
 /* How many calls were hit since the last arming, and the name of the first ("" if none). */
 uint64_t inject_hits(void);
 const char *inject_first(void);
