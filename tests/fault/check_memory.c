@@ -23,7 +23,7 @@ typedef struct run {
     uint64_t right, refused; /* calls */
 } run;
 
-static char directory[PATH_MAX_HERE];
+static char directory[PATH_MAX_HERE], others[PATH_MAX_HERE], pack[PATH_MAX_HERE], record[PATH_MAX_HERE];
 static float input[ELEMENTS], output[ELEMENTS];
 
 /* True if the call did what it should; else it must have said KILN_ENOMEM, and so must the report, and a failure must be
@@ -129,6 +129,23 @@ static void build_for_gpu(run *self)
     }
     kiln_artifact_free(artifact);
     kiln_spec_free(spec);
+}
+
+/* What is done with whole stores, beside the kernels that come from the pack. */
+static void move_and_trim(run *self)
+{
+    kiln_trim trim = { .size = sizeof(trim) };
+    kiln_transfer out = { .size = sizeof(out) }, in = { .size = sizeof(in) };
+    get_on_gpu(self);
+    if (kiln_cache_dir(self->service)[0] == '\0')
+        return;
+    kiln_status status = kiln_cache_import(self->service, pack, &in, &self->report);
+    if (is_right(self, status, "kiln_cache_import"))
+        ck_assert(in.entries + in.present == 1 && in.damaged == 0);
+    status = kiln_cache_export(self->service, kiln_test_temp_path("exported"), NULL, NULL, &out, &self->report);
+    if (is_right(self, status, "kiln_cache_export"))
+        ck_assert(out.entries <= 1 && out.damaged == 0);
+    is_right(self, kiln_cache_trim(self->service, 0, 1, &trim, &self->report), "kiln_cache_trim");
 }
 
 static int count_spec(void *data, kiln_spec *spec)
@@ -329,6 +346,39 @@ START_TEST(test_memory__get_on_the_gpu)
 }
 END_TEST
 
+/* A store and a pack with the kernel of GPU_SPEC, which another service finds there. */
+static kiln_options options_with_others(void)
+{
+    kiln_options options = stand_in_gpu_options();
+    snprintf(others, sizeof(others), "%s", kiln_test_temp_path("others"));
+    snprintf(pack, sizeof(pack), "%s", kiln_test_temp_path("pack"));
+    snprintf(record, sizeof(record), "%s", kiln_test_temp_path("record"));
+    options.cache_dir = others;
+    kiln_service *service = kiln_test_open(&options);
+    kiln_release(kiln_test_get(service, GPU_SPEC));
+    ck_assert_int_eq(kiln_cache_export(service, pack, NULL, NULL, NULL, NULL), KILN_OK);
+    kiln_close(service);
+    options.cache_dir = directory;
+    options.packs = pack;
+    options.shared_dir = others;
+    options.record = record;
+    return options;
+}
+
+START_TEST(test_memory__packs_shared_directory_record_and_what_moves_entries)
+{
+    static const scenario cold = { "packs, shared directory, record, import, export and trim, cold", move_and_trim,
+                                   true };
+    static const scenario warm = { "the same, warm", move_and_trim, false };
+    kiln_fake_open();
+    kiln_options options = options_with_others();
+    fail_everything(&cold, &options, 1);
+    fail_everything(&warm, &options, 1);
+    options.packs = NULL;
+    fail_everything(&(scenario){ "the same without a pack to get from", move_and_trim, true }, &options, 1);
+}
+END_TEST
+
 START_TEST(test_memory__everything_else)
 {
     static const scenario rest = { "specs, source, products and cache", use_the_rest, false };
@@ -356,6 +406,7 @@ Suite *kiln_test_memory_suite(void)
     kiln_test_temp_use(tcase);
     tcase_add_test(tcase, test_memory__get_on_the_cpu);
     tcase_add_test(tcase, test_memory__get_on_the_gpu);
+    tcase_add_test(tcase, test_memory__packs_shared_directory_record_and_what_moves_entries);
     tcase_add_test(tcase, test_memory__everything_else);
     tcase_add_test(tcase, test_memory__build_with_nvrtc);
     suite_add_tcase(suite, tcase);
