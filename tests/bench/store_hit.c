@@ -4,9 +4,10 @@
  * minutes), reads each once, so that all of them are in the page cache, and then times HITS gets (200,000) of entries
  * chosen at random: from the directory, from a pack of at most 100,000 of them, and from memory. At last one thread
  * gets entries for SECONDS (5) while another puts new ones, first without caps and then with caps that the directory has
- * just reached, so that every look at a shard removes something. Pauses of gets during which the kernel ran something
- * else in this thread's place are left out of the last figure: what is left are waits for the store, its locks and the
- * file system. */
+ * just reached, so that every look at a shard removes something. Of the longest of these gets it prints how long it
+ * took, how much of that the thread was running, and how often the kernel ran something else in its place (preempted) or
+ * it gave way itself (waited: for a lock or a disk). So a loaded machine, where a short running time stands beside
+ * preemptions, can be told from a slow store. */
 #include "base/alloc.h"
 #include "os/cpu.h"
 #include "os/file.h"
@@ -18,6 +19,7 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { ENTRY_SIZE = 4096, PACK_MOST = 100000, IN_MEMORY = 10000, BATCH = 100, HOT = 5000 };
@@ -176,12 +178,27 @@ static void *put_new(void *data)
     return NULL;
 }
 
-/* How often this thread had to make room for another. */
-static long count_preemptions(void)
+/* What this thread has used, and the same of one get. */
+typedef struct cost {
+    uint64_t ns, running_ns;
+    long preempted, waited;
+} cost;
+
+static cost cost_so_far(void)
 {
     struct rusage usage;
+    struct timespec running;
     check(getrusage(RUSAGE_THREAD, &usage) == 0, "no resource usage");
-    return usage.ru_nivcsw;
+    check(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &running) == 0, "no clock of the thread");
+    return (cost){ .running_ns = (uint64_t)running.tv_sec * 1000000000 + (uint64_t)running.tv_nsec,
+                   .preempted = usage.ru_nivcsw,
+                   .waited = usage.ru_nvcsw };
+}
+
+static void print_get(const char *what, const cost *get)
+{
+    printf("%-34s %s %.2f us, running for %.2f us of it, preempted %ld times, waited %ld times\n", "", what,
+           (double)get->ns / 1e3, (double)get->running_ns / 1e3, get->preempted, get->waited);
 }
 
 /* The getter's keys are made before, so that the pauses are those of the store. */
@@ -196,25 +213,32 @@ static size_t time_gets_beside_puts(const char *what, kiln__store *store, size_t
     for (size_t i = 0; i < HOT; i++)
         keys[i] = make_key(random_below(&state, entries));
     check(pthread_create(&thread, NULL, put_new, &other) == 0, "no thread");
-    long preemptions = count_preemptions();
-    uint64_t longest = 0, end = kiln__cpu_now_ns() + (uint64_t)seconds * 1000000000;
+    cost longest = { 0 }, undisturbed = { 0 }, busiest = { 0 }, before = cost_so_far();
+    uint64_t end = kiln__cpu_now_ns() + (uint64_t)seconds * 1000000000;
     for (uint64_t now = 0; now < end && count < room; count++) {
         uint64_t start = kiln__cpu_now_ns();
         kiln__blob *blob = store->vtable->get(store, &keys[count % HOT], NULL);
         now = kiln__cpu_now_ns();
         ns[count] = now - start;
         hits += blob != NULL;
-        long seen = count_preemptions();
-        if (seen == preemptions && ns[count] > longest)
-            longest = ns[count];
-        preemptions = seen;
         kiln__blob_release(blob);
+        cost after = cost_so_far();
+        /* Without the little that measuring takes. */
+        uint64_t running = after.running_ns - before.running_ns;
+        cost get = { ns[count], running < ns[count] ? running : ns[count], after.preempted - before.preempted,
+                     after.waited - before.waited };
+        longest = get.ns > longest.ns ? get : longest;
+        undisturbed = get.preempted == 0 && get.ns > undisturbed.ns ? get : undisturbed;
+        busiest = get.running_ns > busiest.running_ns ? get : busiest;
+        before = after;
     }
     atomic_store(&other.stop, true);
     pthread_join(thread, NULL);
     print_latencies(what, ns, count);
-    printf("%-34s longest pause without preemption %.2f us; %zu gets, %zu hits, %zu puts\n", "", (double)longest / 1e3,
-           count, hits, other.put);
+    print_get("the longest took", &longest);
+    print_get("the longest that was not preempted took", &undisturbed);
+    print_get("the one that ran longest took", &busiest);
+    printf("%-34s %zu gets, %zu hits, %zu puts\n", "", count, hits, other.put);
     free(keys);
     free(ns);
     return other.next;
