@@ -4,46 +4,8 @@
 #include "common.h"
 #include "npy.h"
 #include "npyheader.h"
-#include <stdarg.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-/* What the command would print, checked instead; and memory as the command takes it. */
-int fail(int status, const char *format, ...)
-{
-    char line[4096];
-    va_list args;
-    va_start(args, format);
-    int length = vsnprintf(line, sizeof(line), format, args);
-    va_end(args);
-    FUZZ_REQUIRE(length > 0 && status == STATUS_USAGE, "a refusal says why and is wrong usage");
-    return status;
-}
-
-void *need_alloc(size_t bytes)
-{
-    void *memory = calloc(1, bytes > 0 ? bytes : 1);
-    FUZZ_REQUIRE(memory != NULL, "out of memory for %zu bytes", bytes);
-    return memory;
-}
-
-char *need_copy(const char *text)
-{
-    char *copy = strdup(text);
-    FUZZ_REQUIRE(copy != NULL, "out of memory");
-    return copy;
-}
-
-char *need_format(const char *format, ...)
-{
-    char *text = NULL;
-    va_list args;
-    va_start(args, format);
-    int length = vasprintf(&text, format, args);
-    va_end(args);
-    FUZZ_REQUIRE(length >= 0, "out of memory");
-    return text;
-}
 
 /* What was read can be written and read again. */
 static void require_round_trip(const npy_array *array)
