@@ -207,8 +207,9 @@ static int add_lines(struct worklist *list, struct session *session, FILE *file,
     bool lenient = false;
     for (unsigned long number = 1; !status && getline(&line, &room, file) >= 0; number++) {
         lenient = lenient || (number == 1 && strncmp(line, recorded, strlen(recorded)) == 0);
-        line[strcspn(line, "#\r\n")] = '\0';
-        if (line[strspn(line, " \t")] == '\0')
+        line[strcspn(line, "#\n")] = '\0';
+        /* A carriage return is a blank, as it is to whoever records: what follows one still counts. */
+        if (line[strspn(line, " \t\r")] == '\0')
             continue;
         char *where = need_format("%s:%lu", path, number);
         status = (lenient ? add_recorded : worklist_add)(list, session, line, where);
