@@ -7,7 +7,15 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-enum { KEYS = 32, SHARDS = 8, SHARD_HOLDS = 3, CHECK_EVERY = 100, PAUSE_MAX_US = 2000, CALLS_MOST = 8192 };
+enum {
+    KEYS = 32,
+    SHARDS = 8,
+    SHARD_HOLDS = 3,
+    CHECK_EVERY = 100,
+    PAUSE_MAX_US = 2000,
+    CALLS_MOST = 8192,
+    SANITIZED_STEP = 3
+};
 
 static int take_any(void *data, const kiln__store_item *item)
 {
@@ -67,9 +75,11 @@ static uint64_t kill_everywhere(const operation *what, bool no_unnamed, int *lit
     static uint16_t calls[CALLS_MOST];
     uint64_t kills = 0;
     size_t count = list_calls(what, no_unnamed, calls);
-    ck_assert_uint_gt(count, 0);
+    ck_assert_uint_gt(count, 1);
+    /* Instrumented code is slow to fork. */
+    bool few = fault_is_sanitized() && !fault_long;
     for (int after = 0; after < 2; after++) {
-        for (size_t i = 0; i < count; i++) {
+        for (size_t i = few ? (size_t)after : 0; i < count; i += few ? SANITIZED_STEP : 1) {
             prepare_operation(what);
             bool old = !what->empty;
             bool killed = kill_at(what, calls[i], after ? INJECT_KILL_AFTER : INJECT_KILL_BEFORE, no_unnamed);
