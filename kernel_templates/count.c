@@ -30,6 +30,7 @@ void kiln_cpu(unsigned long long begin, unsigned long long end, void *out, const
             break;
     __atomic_fetch_add(result, found, __ATOMIC_RELAXED);
     unsigned long long before = __atomic_load_n(result + 1, __ATOMIC_RELAXED);
-    while (least < before && !__atomic_compare_exchange_n(result + 1, &before, least, 1, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+    while (least < before &&
+           !__atomic_compare_exchange_n(result + 1, &before, least, 1, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
     }
 }
