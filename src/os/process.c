@@ -3,13 +3,13 @@
 #include "base/alloc.h"
 #include "os/cpu.h"
 #include "os/file.h"
+#include "os/spawn.h"
 #include "os/trust.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,9 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define SYSTEM_PATH "/usr/bin:/bin"
-
-enum { OUTPUT_MAX = 1 << 20, STATUS_FD = 3, FIRST_FREE_FD = 4, POLL_MS = 100 };
+enum { OUTPUT_MAX = 1 << 20, FIRST_FREE_FD = 4, POLL_MS = 100 };
 
 /* The shell tells the program's status through descriptor 3, which the program itself does not get. */
 static const char wrapper[] = "\"$@\" 3>&-; status=$?; echo $status >&3; exit $status";
@@ -36,7 +34,7 @@ static int check_program(const char *path)
 const char *kiln__process_path(void)
 {
     const char *path = kiln__trust_is_elevated() ? NULL : getenv("PATH");
-    return path ? path : SYSTEM_PATH;
+    return path ? path : KILN__SPAWN_PATH;
 }
 
 /* As execvp would: the path is not resolved, for programs such as ccache look at the name they were called by. */
@@ -95,19 +93,6 @@ static void close_child(child *run)
     close_fd(&run->status);
 }
 
-/* Moves a descriptor that the child gets out of the way of 0 to 3, which a host may have closed. */
-static int raise_fd(int *fd)
-{
-    if (*fd >= FIRST_FREE_FD)
-        return 0;
-    int raised = fcntl(*fd, F_DUPFD_CLOEXEC, FIRST_FREE_FD);
-    if (raised < 0)
-        return -errno;
-    close(*fd);
-    *fd = raised;
-    return 0;
-}
-
 static int open_pipe(int *read_end, int *write_end)
 {
     int ends[2];
@@ -115,7 +100,7 @@ static int open_pipe(int *read_end, int *write_end)
         return -errno;
     *read_end = ends[0];
     *write_end = ends[1];
-    return fcntl(ends[0], F_SETFL, O_NONBLOCK) ? -errno : raise_fd(write_end);
+    return fcntl(ends[0], F_SETFL, O_NONBLOCK) ? -errno : kiln__spawn_raise(write_end, FIRST_FREE_FD);
 }
 
 /* A file and not a pipe: it needs no writer and raises no SIGPIPE when the program does not read it. */
@@ -127,28 +112,7 @@ static int open_input(child *run, const char *input, size_t length)
     int error = length ? kiln__file_write(run->input, input, length) : 0;
     if (!error && length && lseek(run->input, 0, SEEK_SET) < 0)
         error = -errno;
-    return error ? error : raise_fd(&run->input);
-}
-
-/* The host's environment with LC_ALL=C; the array is new, the strings are not. With raised rights nothing of it: a
- * compiler takes programs and libraries from variables such as COMPILER_PATH. */
-static char **make_environment(void)
-{
-    static char locale[] = "LC_ALL=C", path[] = "PATH=" SYSTEM_PATH;
-    bool elevated = kiln__trust_is_elevated();
-    size_t count = 0, kept = 0;
-    while (!elevated && environ && environ[count])
-        count++;
-    char **copy = kiln__calloc(count + 3, sizeof *copy);
-    if (!copy)
-        return NULL;
-    for (size_t i = 0; i < count; i++)
-        if (strncmp(environ[i], "LC_ALL=", 7))
-            copy[kept++] = environ[i];
-    if (elevated)
-        copy[kept++] = path;
-    copy[kept] = locale;
-    return copy;
+    return error ? error : kiln__spawn_raise(&run->input, FIRST_FREE_FD);
 }
 
 static char **make_arguments(const char *path, const char *const *argv)
@@ -169,58 +133,6 @@ static char **make_arguments(const char *path, const char *const *argv)
     return (char **)all;
 }
 
-static int set_attributes(posix_spawnattr_t *attributes)
-{
-    sigset_t all, none;
-    sigemptyset(&none);
-    sigfillset(&all);
-    sigdelset(&all, SIGKILL);
-    sigdelset(&all, SIGSTOP);
-    posix_spawnattr_setsigdefault(attributes, &all);
-    posix_spawnattr_setsigmask(attributes, &none);
-    posix_spawnattr_setpgroup(attributes, 0);
-    return -posix_spawnattr_setflags(attributes,
-                                     POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
-}
-
-static int set_descriptors(posix_spawn_file_actions_t *actions, const child *run)
-{
-    int error = posix_spawn_file_actions_adddup2(actions, run->input, 0);
-    if (!error)
-        error = posix_spawn_file_actions_adddup2(actions, run->output, 1);
-    if (!error)
-        error = posix_spawn_file_actions_adddup2(actions, run->output, 2);
-    if (!error)
-        error = posix_spawn_file_actions_adddup2(actions, run->status, STATUS_FD);
-#if defined(__GLIBC__)
-#if __GLIBC_PREREQ(2, 34)
-    if (!error)
-        error = posix_spawn_file_actions_addclosefrom_np(actions, FIRST_FREE_FD);
-#endif
-#endif
-    return -error;
-}
-
-static int spawn_with(child *run, char **arguments, char **environment)
-{
-    posix_spawnattr_t attributes;
-    posix_spawn_file_actions_t actions;
-    int error = -posix_spawnattr_init(&attributes);
-    if (error)
-        return error;
-    error = -posix_spawn_file_actions_init(&actions);
-    if (!error) {
-        error = set_attributes(&attributes);
-        if (!error)
-            error = set_descriptors(&actions, run);
-        if (!error)
-            error = -posix_spawn(&run->pid, "/bin/sh", &actions, &attributes, arguments, environment);
-        posix_spawn_file_actions_destroy(&actions);
-    }
-    posix_spawnattr_destroy(&attributes);
-    return error;
-}
-
 static int start(child *run, const char *const *argv, const char *input, size_t length)
 {
     char path[PATH_MAX];
@@ -233,10 +145,10 @@ static int start(child *run, const char *const *argv, const char *input, size_t 
         error = open_pipe(&run->status_read, &run->status);
     if (error)
         return error;
-    char **arguments = make_arguments(path, argv), **environment = make_environment();
-    error = arguments && environment ? spawn_with(run, arguments, environment) : -ENOMEM;
+    const int fds[FIRST_FREE_FD] = { run->input, run->output, run->output, run->status };
+    char **arguments = make_arguments(path, argv);
+    error = arguments ? kiln__spawn(&run->pid, "/bin/sh", arguments, fds, FIRST_FREE_FD) : -ENOMEM;
     kiln__free(arguments);
-    kiln__free(environment);
     close_fd(&run->input);
     close_fd(&run->output);
     close_fd(&run->status);

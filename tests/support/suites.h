@@ -12,6 +12,7 @@
     X(log)                  \
     X(file)                 \
     X(process)              \
+    X(child)                \
     X(formula)              \
     X(manifest)             \
     X(op)                   \

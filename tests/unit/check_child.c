@@ -1,0 +1,234 @@
+/* A child process at the end of a socket. */
+#include "os/child.h"
+#include "os/cpu.h"
+#include "support/suites.h"
+#include "support/temp.h"
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static kiln__child start(const char *script)
+{
+    char name[] = "sh", option[] = "-c", text[512];
+    char *const argv[] = { name, option, text, NULL };
+    kiln__child child;
+    snprintf(text, sizeof(text), "%s", script);
+    ck_assert_int_eq(kiln__child_start(&child, "/bin/sh", argv), 0);
+    ck_assert_int_ge(child.socket, 3);
+    return child;
+}
+
+/* What the child writes to its standard input until it closes that. */
+static char *read_all(const kiln__child *child)
+{
+    static char text[4096];
+    size_t length = 0;
+    ssize_t count;
+    while ((count = read(child->socket, text + length, sizeof(text) - 1 - length)) > 0)
+        length += (size_t)count;
+    text[length] = '\0';
+    return text;
+}
+
+static int count_fds(void)
+{
+    int count = 0;
+    DIR *list = opendir("/proc/self/fd");
+    ck_assert_ptr_nonnull(list);
+    while (readdir(list) != NULL)
+        count++;
+    closedir(list);
+    return count;
+}
+
+static bool is_gone(pid_t pid)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d", (int)pid);
+    return access(path, F_OK) != 0;
+}
+
+START_TEST(test_child__talks_over_its_socket)
+{
+    kiln__child child = start("read line; echo \"got $line\" >&0; echo lost; echo lost >&2");
+    ck_assert_int_eq(write(child.socket, "this\n", 5), 5);
+    ck_assert_str_eq(read_all(&child), "got this\n");
+    ck_assert_int_eq(kiln__child_end(&child), 0);
+    ck_assert_int_eq(child.socket, -1);
+    ck_assert_int_eq(kiln__child_end(&child), 0);
+}
+END_TEST
+
+START_TEST(test_child__inherits_nothing_else)
+{
+    int own = open("/dev/null", O_RDONLY); /* not closed on exec */
+    ck_assert_int_ge(dup2(own, 77), 0);
+    struct sigaction ignore = { .sa_handler = SIG_IGN };
+    sigset_t all;
+    sigfillset(&all);
+    sigaction(SIGUSR1, &ignore, NULL);
+    pthread_sigmask(SIG_SETMASK, &all, NULL);
+    kiln__child child = start("exec >&0; cd /proc/self/fd; echo *; ps -o pgid= -p $$ | tr -d ' '; echo $$;"
+                              "kill -USR1 $$; echo ignored");
+    char *text = read_all(&child), *rest = strchr(text, '\n');
+    ck_assert_ptr_nonnull(rest);
+    *rest++ = '\0';
+    /* The shell lists the directory itself, which needs a descriptor. */
+    ck_assert_msg(strcmp(text, "0 1 2 3") == 0 || strcmp(text, "0 1 2") == 0, "descriptors %s", text);
+    long group = strtol(rest, &rest, 10), own_number = strtol(rest, &rest, 10);
+    ck_assert_int_eq(group, own_number);
+    ck_assert_str_eq(rest, "\n");
+    ck_assert_int_eq(kiln__child_end(&child), 128 + SIGUSR1);
+    close(own);
+    close(77);
+}
+END_TEST
+
+START_TEST(test_child__is_killed_and_reaped)
+{
+    int before = count_fds();
+    kiln__child child = start("trap '' HUP TERM INT; echo up >&0; while :; do sleep 1; done");
+    pid_t pid = child.pid;
+    char bytes[3];
+    ck_assert_int_eq(recv(child.socket, bytes, sizeof(bytes), MSG_WAITALL), 3);
+    ck_assert_int_eq(kiln__child_end(&child), 128 + SIGKILL);
+    ck_assert(is_gone(pid));
+    ck_assert_int_eq(count_fds(), before);
+}
+END_TEST
+
+START_TEST(test_child__death_is_the_end_of_the_stream)
+{
+    kiln__child child = start("kill -SEGV $$");
+    char byte;
+    ck_assert_int_eq(read(child.socket, &byte, 1), 0);
+    ck_assert_int_eq(kiln__child_end(&child), 128 + SIGSEGV);
+    child = start("exit 7");
+    ck_assert_int_eq(read(child.socket, &byte, 1), 0);
+    ck_assert_int_eq(kiln__child_end(&child), 7);
+}
+END_TEST
+
+START_TEST(test_child__with_SIGCHLD_ignored)
+{
+    struct sigaction ignore = { .sa_handler = SIG_IGN };
+    char byte;
+    ck_assert_int_eq(sigaction(SIGCHLD, &ignore, NULL), 0);
+    kiln__child child = start("exit 7");
+    ck_assert_int_eq(read(child.socket, &byte, 1), 0);
+    ck_assert_int_eq(kiln__child_end(&child), -ECHILD);
+    child = start("while :; do sleep 1; done");
+    pid_t pid = child.pid;
+    ck_assert_int_eq(kiln__child_end(&child), -ECHILD);
+    ck_assert(is_gone(pid));
+}
+END_TEST
+
+START_TEST(test_child__reaped_by_the_host)
+{
+    int status;
+    kiln__child child = start("exit 7");
+    ck_assert_int_eq(waitpid(-1, &status, 0), child.pid);
+    ck_assert_int_eq(kiln__child_end(&child), -ECHILD);
+    /* Without a descriptor for the process its number may be a stranger's by now: nobody is killed. */
+    child = start("exit 7");
+    ck_assert_int_eq(waitpid(-1, &status, 0), child.pid);
+    if (child.pidfd >= 0)
+        close(child.pidfd);
+    child.pidfd = -1;
+    ck_assert_int_eq(kiln__child_end(&child), -ECHILD);
+}
+END_TEST
+
+START_TEST(test_child__without_pidfd)
+{
+    kiln__child child = start("while :; do sleep 1; done");
+    pid_t pid = child.pid;
+    if (child.pidfd >= 0)
+        close(child.pidfd);
+    child.pidfd = -1;
+    ck_assert_int_eq(kiln__child_end(&child), 128 + SIGKILL);
+    ck_assert(is_gone(pid));
+}
+END_TEST
+
+START_TEST(test_child__with_0_1_and_2_closed)
+{
+    int saved[3];
+    for (int i = 0; i < 3; i++) {
+        saved[i] = fcntl(i, F_DUPFD_CLOEXEC, 10);
+        close(i);
+    }
+    char name[] = "sh", option[] = "-c", text[] = "echo fine >&0";
+    char *const argv[] = { name, option, text, NULL };
+    kiln__child child;
+    char bytes[8];
+    int error = kiln__child_start(&child, "/bin/sh", argv);
+    ssize_t count = error == 0 ? recv(child.socket, bytes, 5, MSG_WAITALL) : 0;
+    for (int i = 0; i < 3; i++) {
+        dup2(saved[i], i);
+        close(saved[i]);
+    }
+    ck_assert_int_eq(error, 0);
+    ck_assert_int_eq(count, 5);
+    ck_assert_mem_eq(bytes, "fine\n", 5);
+    kiln__child_end(&child);
+}
+END_TEST
+
+START_TEST(test_child__cannot_be_started)
+{
+    char name[] = "nothing";
+    char *const argv[] = { name, NULL };
+    int before = count_fds();
+    kiln__child child;
+    ck_assert_int_eq(kiln__child_start(&child, "/nonexistent/nothing", argv), -ENOENT);
+    ck_assert_int_eq(child.socket, -1);
+    kiln_test_temp_write("plain", "x", 1);
+    ck_assert_int_eq(kiln__child_start(&child, kiln_test_temp_path("plain"), argv), -EACCES);
+    ck_assert_int_eq(count_fds(), before);
+}
+END_TEST
+
+START_TEST(test_child__forgotten_lives_on)
+{
+    kiln__child child = start("sleep 0.2; exit 5"), copy = child;
+    int status;
+    copy.socket = dup(child.socket);
+    copy.pidfd = child.pidfd >= 0 ? dup(child.pidfd) : -1;
+    kiln__child_forget(&copy);
+    ck_assert_int_eq(copy.socket, -1);
+    ck_assert_int_eq(waitpid(child.pid, &status, 0), child.pid);
+    ck_assert_int_eq(WEXITSTATUS(status), 5);
+    kiln__child_end(&child);
+}
+END_TEST
+
+Suite *kiln_test_child_suite(void)
+{
+    Suite *suite = suite_create("child");
+    TCase *tcase = tcase_create("child");
+    kiln_test_temp_use(tcase);
+    tcase_add_test(tcase, test_child__talks_over_its_socket);
+    tcase_add_test(tcase, test_child__inherits_nothing_else);
+    tcase_add_test(tcase, test_child__is_killed_and_reaped);
+    tcase_add_test(tcase, test_child__death_is_the_end_of_the_stream);
+    tcase_add_test(tcase, test_child__with_SIGCHLD_ignored);
+    tcase_add_test(tcase, test_child__reaped_by_the_host);
+    tcase_add_test(tcase, test_child__without_pidfd);
+    tcase_add_test(tcase, test_child__with_0_1_and_2_closed);
+    tcase_add_test(tcase, test_child__cannot_be_started);
+    tcase_add_test(tcase, test_child__forgotten_lives_on);
+    suite_add_tcase(suite, tcase);
+    return suite;
+}
