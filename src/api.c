@@ -1,14 +1,11 @@
 /* The public functions: argument checks, then one call down. api_catalog.c has those that list and inspect,
- * base/report.c those of statuses and reports. */
+ * base/report.c those of version, statuses and reports. */
 #include "base/alloc.h"
 #include "service/async.h"
 #include "service/service.h"
 #include "template/expand.h"
 #include "tune/measure.h"
 #include <string.h>
-
-#define KILN__TEXT_OF(x)                      #x
-#define KILN__VERSION_OF(major, minor, patch) KILN__TEXT_OF(major) "." KILN__TEXT_OF(minor) "." KILN__TEXT_OF(patch)
 
 static kiln_status refuse(kiln_report *report, const char *stage, const char *what)
 {
@@ -26,11 +23,6 @@ static kiln_status hand_out(void *out, const void *full, size_t full_size)
         size = full_size;
     memcpy((char *)out + sizeof(size), (const char *)full + sizeof(size), size - sizeof(size));
     return KILN_OK;
-}
-
-const char *kiln_version(void)
-{
-    return KILN__VERSION_OF(KILN_VERSION_MAJOR, KILN_VERSION_MINOR, KILN_VERSION_PATCH);
 }
 
 kiln_status kiln_open(kiln_service **out, const kiln_options *options, kiln_report *report)

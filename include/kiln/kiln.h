@@ -44,27 +44,29 @@ extern "C" {
 /* ---- Status --------------------------------------------------------------------------------------------------- */
 
 /* Every status, its value and its meaning. The one list from which the enum, the names and docs/errors.md come. */
-#define KILN_STATUS_MAP(X)                                                     \
-    X(EINVAL, -1, "invalid argument")                                          \
-    X(ENOMEM, -2, "out of memory")                                             \
-    X(ESPEC, -3, "malformed or impossible spec")                               \
-    X(EOP, -4, "unknown or misused operation")                                 \
-    X(ETARGET, -5, "unknown target, or one that cannot be built or run here")  \
-    X(ENODRIVER, -6, "no usable CUDA driver")                                  \
-    X(ENODEVICE, -7, "no such device")                                         \
-    X(ENOCOMPILER, -8, "no usable compiler")                                   \
-    X(ECOMPILE, -9, "compilation failed")                                      \
-    X(ELOAD, -10, "the compiled image could not be loaded")                    \
-    X(ELAUNCH, -11, "the launch was refused")                                  \
-    X(EDEVICE, -12, "a device operation failed")                               \
-    X(EOVERLAP, -13, "output and input partly overlap")                        \
-    X(EALIGN, -14, "a pointer is not aligned to its elements")                 \
-    X(EIO, -15, "input or output error")                                       \
-    X(ENOENT, -16, "not found")                                                \
-    X(ESTRICT, -17, "strict mode refuses to compile")                          \
-    X(ECANCELED, -18, "cancelled")                                             \
-    X(ETIMEDOUT, -19, "not done by its deadline")                              \
-    X(ECAPTURE, -22, "a graph is being captured and the kernel is not loaded") \
+#define KILN_STATUS_MAP(X)                                                      \
+    X(EINVAL, -1, "invalid argument")                                           \
+    X(ENOMEM, -2, "out of memory")                                              \
+    X(ESPEC, -3, "malformed or impossible spec")                                \
+    X(EOP, -4, "unknown or misused operation")                                  \
+    X(ETARGET, -5, "unknown target, or one that cannot be built or run here")   \
+    X(ENODRIVER, -6, "no usable CUDA driver")                                   \
+    X(ENODEVICE, -7, "no such device")                                          \
+    X(ENOCOMPILER, -8, "no usable compiler")                                    \
+    X(ECOMPILE, -9, "compilation failed")                                       \
+    X(ELOAD, -10, "the compiled image could not be loaded")                     \
+    X(ELAUNCH, -11, "the launch was refused")                                   \
+    X(EDEVICE, -12, "a device operation failed")                                \
+    X(EOVERLAP, -13, "output and input partly overlap")                         \
+    X(EALIGN, -14, "a pointer is not aligned to its elements")                  \
+    X(EIO, -15, "input or output error")                                        \
+    X(ENOENT, -16, "not found")                                                 \
+    X(ESTRICT, -17, "strict mode refuses to compile")                           \
+    X(ECANCELED, -18, "cancelled")                                              \
+    X(ETIMEDOUT, -19, "not done by its deadline")                               \
+    X(ENOWORKER, -20, "no usable compile worker")                               \
+    X(ECRASHED, -21, "the compiler crashed or ran into a limit on this source") \
+    X(ECAPTURE, -22, "a graph is being captured and the kernel is not loaded")  \
     X(EMISMATCH, -23, "a kernel does not compute what it should")
 
 typedef enum kiln_status {
@@ -113,6 +115,14 @@ typedef enum kiln_log_level { KILN_LOG_ERROR = 1, KILN_LOG_WARN, KILN_LOG_INFO, 
  * once; `message` is borrowed for the call. Must not call Kiln. */
 typedef void (*kiln_log_fn)(void *data, kiln_log_level level, const char *message);
 
+/* Where NVRTC compiles: in this process, or in child processes (compile workers) that a source can crash or keep busy without
+ * harm to this one. See docs/embedding.md. */
+typedef enum kiln_isolate {
+    KILN_ISOLATE_AUTO = 0, /* Kiln's own templates here, source from elsewhere in a worker */
+    KILN_ISOLATE_ALWAYS,   /* everything in a worker; this process never opens NVRTC */
+    KILN_ISOLATE_NEVER     /* everything here */
+} kiln_isolate;
+
 /* Zero in a field means the default. Copied by kiln_open, strings included. */
 typedef struct kiln_options {
     size_t size;           /* sizeof(kiln_options): set by KILN_OPTIONS_INIT */
@@ -136,12 +146,17 @@ typedef struct kiln_options {
     int strict;               /* 1: what would have to be compiled is refused with KILN_ESTRICT; -1: it is compiled;
                                  0: KILN_STRICT, else -1 */
     uint32_t lock_wait_ms;    /* longest wait for another process that compiles the same kernel; 0: 30 s */
+    int isolate;              /* a kiln_isolate; 0: KILN_ISOLATE (auto, always, never), else auto */
+    const char *worker;       /* path of the program kiln-worker; NULL: KILN_WORKER, else found beside the library */
+    uint32_t worker_time_ms;  /* longest compile in a worker; 0: 60 s */
+    uint64_t worker_memory_bytes; /* address space that a worker may use; 0: 4 GiB */
+    const char *crash_dir; /* directory that keeps sources that killed a worker; NULL: KILN_CRASH_DIR, else none */
 } kiln_options;
 
 #define KILN_OPTIONS_INIT                                                                                             \
     {                                                                                                                 \
         sizeof(kiln_options), NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL, (kiln_log_level)0, NULL, NULL, 0, 0, NULL, \
-            0, 0                                                                                                      \
+            0, 0, 0, NULL, 0, 0, NULL                                                                                 \
     }
 
 /* Makes a service. Touches no GPU, opens no driver and no compiler: those are found when first needed. A cache
@@ -189,11 +204,15 @@ typedef struct kiln_stats {
     uint64_t misses_error;     /* a store could not be read */
     uint64_t misses_refused;   /* stored kernels that were there and did not load: another was looked for or made */
     uint64_t load_ns;          /* time spent loading images, successes and failures */
+    uint64_t worker_starts;    /* compile workers started */
+    uint64_t worker_crashes;   /* of those, such as died of a source */
+    uint64_t worker_timeouts;  /* of those, such as were killed because a compile took too long */
 } kiln_stats;
 
-#define KILN_STATS_INIT                                                                                           \
-    {                                                                                                             \
-        sizeof(kiln_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 \
+#define KILN_STATS_INIT                                                                                               \
+    {                                                                                                                 \
+        sizeof(kiln_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
+            0, 0                                                                                                      \
     }
 
 /* Copies the counters into *out, whose size field must be set. Any thread; the counters are read one by one. */
@@ -266,8 +285,8 @@ KILN_API const char *kiln_source_name(kiln_source source);
  * The caller owns one reference; see kiln_release. The service keeps one of its own until kiln_close, so that the next
  * get of an equal spec finds the kernel (about 0.1 microseconds). `spec` is borrowed and not changed.
  * Errors: those of kiln_spec_parse, KILN_ETARGET (also: the kernel is for another GPU), KILN_ENODRIVER, KILN_ENODEVICE,
- * KILN_ENOCOMPILER, KILN_ECOMPILE, KILN_ELOAD, KILN_EDEVICE, KILN_EIO (no room for temporary files), KILN_ESTRICT (strict
- * mode, and it would have to be compiled), KILN_ENOMEM. A fault of a store is never an error. */
+ * KILN_ENOCOMPILER, KILN_ECOMPILE, KILN_ENOWORKER, KILN_ECRASHED, KILN_ELOAD, KILN_EDEVICE, KILN_EIO (no room for
+ * temporary files), KILN_ESTRICT (strict mode, and it would have to be compiled), KILN_ENOMEM. A fault of a store is never an error. */
 KILN_API KILN_MUST_USE kiln_status kiln_get(kiln_kernel **out, kiln_service *service, const kiln_spec *spec,
                                             kiln_report *report);
 

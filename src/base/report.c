@@ -5,6 +5,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#define TEXT_OF(x)                      #x
+#define VERSION_OF(major, minor, patch) TEXT_OF(major) "." TEXT_OF(minor) "." TEXT_OF(patch)
+
+const char *kiln_version(void)
+{
+    return VERSION_OF(KILN_VERSION_MAJOR, KILN_VERSION_MINOR, KILN_VERSION_PATCH);
+}
+
 const char *kiln_status_name(kiln_status status)
 {
     switch (status) {

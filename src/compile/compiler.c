@@ -159,6 +159,12 @@ static kiln_status locate(kiln__builder *builder, request *wanted, kiln__built *
     return status == KILN_OK ? look(builder, wanted, out, report) : status;
 }
 
+/* There is nothing here to compile with. */
+static bool is_absent(kiln_status status)
+{
+    return status == KILN_ENOCOMPILER || status == KILN_ENOWORKER;
+}
+
 static kiln_status refuse(kiln__builder *builder, const kiln__unit *unit, kiln_report *report)
 {
     atomic_fetch_add(&builder->refusals, 1);
@@ -190,7 +196,7 @@ kiln_status kiln__builder_build(kiln__builder *builder, const kiln__unit *unit, 
     request wanted = { .unit = unit, .fresh = fresh, .any = builder->strict != NULL };
     memset(out, 0, sizeof(*out));
     kiln_status status = locate(builder, &wanted, out, report);
-    if (out->blob == NULL && builder->strict != NULL && (status == KILN_OK || status == KILN_ENOCOMPILER))
+    if (out->blob == NULL && builder->strict != NULL && (status == KILN_OK || is_absent(status)))
         status = refuse(builder, unit, report);
     else if (out->blob == NULL && status == KILN_OK)
         status = fresh ? make(builder, &wanted, out, report) : make_alone(builder, &wanted, out, report);
@@ -204,7 +210,7 @@ kiln_status kiln__builder_find(kiln__builder *builder, const kiln__unit *unit, b
     request wanted = { .unit = unit, .any = any, .quick = true };
     memset(out, 0, sizeof(*out));
     kiln_status status = locate(builder, &wanted, out, report);
-    if (out->blob == NULL && (status == KILN_OK || status == KILN_ENOCOMPILER))
+    if (out->blob == NULL && (status == KILN_OK || is_absent(status)))
         status = kiln__fail(report, KILN_ENOENT, KILN__STAGE_STORE, 0, "not in the stores: %s", unit->spec);
     kiln__text_fini(&wanted.text);
     return status;

@@ -1,9 +1,11 @@
 #include "service/doctor.h"
 
 #include "backend/cuda/cuda.h"
+#include "compile/workers.h"
 #include "service/bandwidth.h"
 #include "service/stores.h"
 #include "store/pack.h"
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -49,6 +51,23 @@ static void examine_compiler(exam *e, kiln__builder *builder, const char *what, 
                             .detail = status == KILN_OK ? kiln__text_string(&detail) : report.message,
                             .remedy = status == KILN_OK ? "" : remedy });
     kiln__text_fini(&detail);
+    kiln_report_clear(&report);
+}
+
+static void examine_worker(exam *e)
+{
+    kiln_report report = KILN_REPORT_INIT;
+    char path[PATH_MAX];
+    kiln_status status = kiln__workers_examine(e->service->workers, path, sizeof(path), &report);
+    tell(e, (kiln_finding){ .what = "compile worker",
+                            .ok = status == KILN_OK,
+                            .name = "kiln-worker",
+                            .path = path,
+                            .version = status == KILN_OK ? kiln_version() : "",
+                            .detail = status == KILN_OK ? "compiles source from elsewhere" : report.message,
+                            .remedy = status == KILN_OK ? ""
+                                                        : "source from elsewhere cannot be compiled: install the "
+                                                          "kiln-worker of this libkiln, or name it in KILN_WORKER" });
     kiln_report_clear(&report);
 }
 
@@ -247,6 +266,8 @@ kiln_status kiln__doctor(kiln_service *service, kiln_finding_fn fn, void *data)
     examine_compiler(&e, &service->nvrtc, "NVRTC",
                      "to compile for GPUs, install the CUDA toolkit, or NVIDIA's wheel nvidia-cuda-nvrtc and name its "
                      "libnvrtc.so.13 in KILN_NVRTC");
+    if (!e.stopped)
+        examine_worker(&e);
     int count = examine_driver(&e);
     for (int i = 0; i < count && i < KILN__DEVICES_MAX && !e.stopped; i++) {
         snprintf(name, sizeof(name), "cuda:%d", i);

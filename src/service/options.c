@@ -9,10 +9,12 @@
 enum {
     DEFAULT_MEMORY_BYTES = 64 << 20,
     DEFAULT_CACHE_FILES = 262144, /* 1,024 in each shard: looking at one takes some 2 ms */
-    DEFAULT_LOCK_WAIT_MS = 30 * 1000
+    DEFAULT_LOCK_WAIT_MS = 30 * 1000,
+    DEFAULT_WORKER_TIME_MS = 60 * 1000
 };
 /* Some 100,000 kernels; a shard's part, 16 MiB, is many times the largest of them. */
-#define DEFAULT_CACHE_BYTES ((uint64_t)4 << 30)
+#define DEFAULT_CACHE_BYTES         ((uint64_t)4 << 30)
+#define DEFAULT_WORKER_MEMORY_BYTES ((uint64_t)4 << 30)
 
 /* The host's string, else the environment's; empty environment variables count as not set. */
 static bool choose(char **out, const char *option, const char *variable)
@@ -79,6 +81,28 @@ static kiln_status choose_caps(kiln__settings *out, const kiln_options *options,
     return status;
 }
 
+static kiln_status choose_isolation(kiln__settings *out, const kiln_options *options, kiln_report *report)
+{
+    static const char *const names[] = { "auto", "always", "never" };
+    const char *text = kiln__trust_is_elevated() ? NULL : getenv("KILN_ISOLATE");
+    out->worker_time_ms = options->worker_time_ms > 0 ? options->worker_time_ms : DEFAULT_WORKER_TIME_MS;
+    out->worker_memory_bytes =
+        options->worker_memory_bytes > 0 ? options->worker_memory_bytes : DEFAULT_WORKER_MEMORY_BYTES;
+    if (options->isolate < KILN_ISOLATE_AUTO || options->isolate > KILN_ISOLATE_NEVER)
+        return kiln__fail(report, KILN_EINVAL, KILN__STAGE_OPEN, 0,
+                          "kiln_options.isolate is %d: expected one of the values of kiln_isolate", options->isolate);
+    out->isolate = (kiln_isolate)options->isolate;
+    if (options->isolate != KILN_ISOLATE_AUTO || text == NULL || text[0] == '\0')
+        return KILN_OK;
+    for (int i = 0; i < 3; i++) {
+        out->isolate = (kiln_isolate)i;
+        if (strcmp(text, names[i]) == 0)
+            return KILN_OK;
+    }
+    return kiln__fail(report, KILN_EINVAL, KILN__STAGE_OPEN, 0, "KILN_ISOLATE is '%s': expected auto, always or never",
+                      text);
+}
+
 kiln_status kiln__settings_init(kiln__settings *out, const kiln_options *options, kiln_report *report)
 {
     kiln_options given = KILN_OPTIONS_INIT;
@@ -99,13 +123,14 @@ kiln_status kiln__settings_init(kiln__settings *out, const kiln_options *options
     out->log_level = options->log_level;
     out->strict = options->strict != 0 ? options->strict > 0 : is_on("KILN_STRICT");
     out->own_cache_dir = options->cache_dir != NULL;
-    bool chosen = choose(&out->device, options->device, "KILN_DEVICE") &&
-                  choose(&out->cache_dir, options->cache_dir, "KILN_CACHE_DIR") &&
-                  choose(&out->nvrtc, options->nvrtc, "KILN_NVRTC") &&
-                  choose(&out->libcuda, options->libcuda, "KILN_LIBCUDA") && choose(&out->cc, options->cc, "KILN_CC") &&
-                  choose(&out->packs, options->packs, "KILN_PACKS") &&
-                  choose(&out->shared_dir, options->shared_dir, "KILN_SHARED_DIR") &&
-                  choose(&out->record, options->record, "KILN_RECORD");
+    bool chosen =
+        choose(&out->device, options->device, "KILN_DEVICE") &&
+        choose(&out->cache_dir, options->cache_dir, "KILN_CACHE_DIR") &&
+        choose(&out->nvrtc, options->nvrtc, "KILN_NVRTC") && choose(&out->libcuda, options->libcuda, "KILN_LIBCUDA") &&
+        choose(&out->cc, options->cc, "KILN_CC") && choose(&out->packs, options->packs, "KILN_PACKS") &&
+        choose(&out->shared_dir, options->shared_dir, "KILN_SHARED_DIR") &&
+        choose(&out->record, options->record, "KILN_RECORD") && choose(&out->worker, options->worker, "KILN_WORKER") &&
+        choose(&out->crash_dir, options->crash_dir, "KILN_CRASH_DIR");
     if (chosen && out->cache_dir == NULL)
         chosen = (out->cache_dir = default_cache_dir()) != NULL;
     if (!chosen) {
@@ -113,6 +138,8 @@ kiln_status kiln__settings_init(kiln__settings *out, const kiln_options *options
         return kiln__fail_memory(report, KILN__STAGE_OPEN);
     }
     kiln_status status = choose_caps(out, options, report);
+    if (status == KILN_OK)
+        status = choose_isolation(out, options, report);
     if (status != KILN_OK)
         kiln__settings_fini(out);
     return status;
@@ -128,5 +155,7 @@ void kiln__settings_fini(kiln__settings *settings)
     kiln__free(settings->packs);
     kiln__free(settings->shared_dir);
     kiln__free(settings->record);
+    kiln__free(settings->worker);
+    kiln__free(settings->crash_dir);
     memset(settings, 0, sizeof(*settings));
 }

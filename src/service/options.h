@@ -15,6 +15,10 @@ typedef struct kiln__settings {
     char *packs, *shared_dir;
     uint64_t cache_bytes, cache_files;
     bool strict;
+    kiln_isolate isolate;
+    char *worker, *crash_dir;
+    uint32_t worker_time_ms;
+    uint64_t worker_memory_bytes;
     bool own_cache_dir; /* the host named it: no other process finds it by itself */
 } kiln__settings;
 

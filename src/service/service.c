@@ -3,6 +3,7 @@
 #include "backend/cpu/cpu.h"
 #include "backend/cuda/cuda.h"
 #include "base/alloc.h"
+#include "compile/workers.h"
 #include "os/cpu.h"
 #include "service/options.h"
 #include "service/queue.h"
@@ -31,6 +32,20 @@ static void step_aside(void *data, bool begin)
     kiln__workpool_aside(&service->pool, begin);
 }
 
+static kiln__compiler *open_nvrtc(kiln_service *service, const kiln__settings *settings)
+{
+    const kiln__workers_options options = {
+        .isolate = settings->isolate,
+        .program = settings->worker,
+        .nvrtc = settings->nvrtc,
+        .crash_dir = settings->crash_dir,
+        .memory_bytes = settings->worker_memory_bytes,
+        .time_ms = settings->worker_time_ms,
+    };
+    kiln__compiler *inner = kiln__nvrtc_open(settings->nvrtc, &service->log);
+    return service->workers = kiln__workers_open(inner, &options, &service->log);
+}
+
 static kiln_status open_parts(kiln_service *service, const kiln__settings *settings, kiln_report *report)
 {
     kiln__log_init(&service->log, settings->log, settings->log_data, settings->log_level);
@@ -39,7 +54,7 @@ static kiln_status open_parts(kiln_service *service, const kiln__settings *setti
         status = kiln__runtime_open(&service->runtime, settings->libcuda, settings->device, &service->log, report);
     if (status != KILN_OK)
         return status;
-    kiln__compiler *nvrtc = kiln__nvrtc_open(settings->nvrtc, &service->log);
+    kiln__compiler *nvrtc = open_nvrtc(service, settings);
     kiln__compiler *cc = kiln__cc_open(settings->cc, &service->log);
     if (nvrtc != NULL)
         kiln__builder_init(&service->nvrtc, nvrtc, &service->tiers, &service->log);
@@ -71,10 +86,12 @@ static void before_fork(void *data)
     kiln__flights_before_fork(&service->flights);
     kiln__workpool_before_fork(&service->pool);
     kiln__hostlock_before_fork(&service->hostlock);
+    kiln__workers_before_fork(service->workers);
 }
 
 static void after_fork(kiln_service *service, bool child)
 {
+    kiln__workers_after_fork(service->workers, child);
     kiln__hostlock_after_fork(&service->hostlock, child);
     kiln__workpool_after_fork(&service->pool, child);
     kiln__flights_after_fork(&service->flights, child);
@@ -104,7 +121,6 @@ static void init(kiln_service *service)
     service->fork_watch = (kiln__fork_watch){
         .prepare = before_fork, .parent = after_fork_in_parent, .child = after_fork_in_child, .data = service
     };
-    kiln__fork_watch_begin(&service->fork_watch);
 }
 
 kiln_status kiln__service_open(kiln_service **out, const kiln_options *options, kiln_report *report)
@@ -120,6 +136,8 @@ kiln_status kiln__service_open(kiln_service **out, const kiln_options *options, 
     } else {
         init(service);
         status = open_parts(service, &settings, report);
+        kiln__fork_watch_begin(
+            &service->fork_watch); /* once there is nothing any more that a fork could find half made */
     }
     kiln__settings_fini(&settings);
     if (status == KILN_OK)
@@ -668,6 +686,8 @@ kiln_status kiln__service_probe(kiln_service *service, const kiln_spec *spec, ki
 void kiln__service_stats(const kiln_service *service, kiln_stats *out)
 {
     size_t size = out->size;
+    kiln__workers_counts workers;
+    kiln__workers_count(service->workers, &workers);
     *out = (kiln_stats){
         .size = size,
         .gets = atomic_load(&service->gets),
@@ -699,5 +719,8 @@ void kiln__service_stats(const kiln_service *service, kiln_stats *out)
         .misses_error = atomic_load(&service->misses[KILN__MISS_ERROR]),
         .misses_refused = atomic_load(&service->refused),
         .load_ns = atomic_load(&service->load_ns),
+        .worker_starts = workers.starts,
+        .worker_crashes = workers.crashes,
+        .worker_timeouts = workers.timeouts,
     };
 }

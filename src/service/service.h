@@ -24,7 +24,8 @@ struct kiln_service {
     char *warm_options;      /* what follows the spec in a kiln warm line that strict mode names; NULL unless strict */
     char cache_problem[256]; /* why there is none, "" if it was not wanted */
     kiln__builder nvrtc, cc;
-    kiln__record *record; /* NULL if there is none */
+    kiln__compiler *workers; /* nvrtc's compiler, which may work in other processes; NULL until it is open */
+    kiln__record *record;    /* NULL if there is none */
     kiln__runtime *runtime;
     kiln__kernel_table requests; /* by the spec as it was asked for: the way of a hit */
     kiln__kernel_table kernels;  /* by device and complete canonical text */

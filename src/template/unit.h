@@ -25,6 +25,7 @@ typedef struct kiln__unit {
     size_t source_length;
     kiln__target target;
     kiln__rule rule;
+    bool foreign; /* the source is not Kiln's own: it may be out to harm who compiles it */
 } kiln__unit;
 
 /* `spec` is resolved. Deterministic. Errors: KILN_ESPEC (the template cannot do it: no cpu twin), KILN_ENOMEM. */

@@ -295,6 +295,10 @@ class Usage(KilnTest):
         self.assert_bad(["warm", "op=relu6", "-j", "many"], "many")
         self.assert_bad(["bench", "op=relu6", "--rounds", "-3"], "-3")
 
+    def test_environment(self):
+        self.assert_bad(["show", "op=relu6"], "KILN_ISOLATE", "sometimes", "always",
+                        env=dict(self.env, KILN_ISOLATE="sometimes"))
+
     def test_cache_and_templates(self):
         self.assert_bad(["cache"], "stat")
         self.assert_bad(["cache", "stats"], "stats", "stat")

@@ -102,6 +102,11 @@ class Show(KilnTest):
         self.assertEqual(shown["source"], "disk")
         self.assertEqual(shown["sections"]["cubin"], os.path.getsize(out))
         self.assertIn("text", self.kiln_json("show", spec, "--ptx"))
+        again = self.path("again.cubin")
+        env = dict(self.env, KILN_ISOLATE="always", KILN_CACHE_DIR=self.path("fresh"))
+        self.kiln("show", spec, "--cubin", "--output", again, env=env)
+        with open(out, "rb") as here, open(again, "rb") as elsewhere:
+            self.assertEqual(here.read(), elsewhere.read())
 
     def test_disassemblers(self):
         if not compiler_builds_for_gpus(self):
@@ -298,8 +303,10 @@ class Doctor(KilnTest):
         report = self.kiln_json("doctor")
         self.assertIs(report["cpu"], True)
         found = {row["what"]: row for row in report["findings"]}
-        for what in ("NVRTC", "CUDA driver", "C compiler", "cache"):
+        for what in ("NVRTC", "compile worker", "CUDA driver", "C compiler", "cache"):
             self.assertIn(what, found)
+        self.assertTrue(found["compile worker"]["ok"], found["compile worker"])
+        self.assertTrue(os.access(found["compile worker"]["path"], os.X_OK))
         self.assertTrue(found["C compiler"]["ok"])
         for row in report["findings"]:
             self.assertTrue(row["ok"] or row["remedy"], row)
@@ -319,6 +326,14 @@ class Doctor(KilnTest):
         self.assertLessEqual(int(size.group(1)), 64)
         if not os.environ.get("KILN_SANITIZE"):
             self.assertLess(usage.ru_maxrss, 512 << 10)
+
+    def test_no_worker(self):
+        env = dict(self.env, KILN_WORKER="/none/kiln-worker")
+        report = json.loads(self.kiln("doctor", "--json", env=env).stdout)
+        found = {row["what"]: row for row in report["findings"]}["compile worker"]
+        self.assertFalse(found["ok"])
+        self.assertIn("/none/kiln-worker", found["detail"])
+        self.assertIn("KILN_WORKER", found["remedy"])
 
     def test_packs_and_shared_directory(self):
         self.kiln("warm", "op=relu6 dtype=f32 target=cpu")

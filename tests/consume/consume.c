@@ -1,6 +1,8 @@
-/* An outside C program: gets a kernel for the cpu, launches it and checks every value. */
+/* An outside C program: gets a kernel for the cpu, launches it and checks every value. With the argument "isolated": lets a
+ * compile worker build a kernel for a GPU. */
 #include <kiln/kiln.h>
 #include <stdio.h>
+#include <string.h>
 
 enum { COUNT = 1000 };
 
@@ -31,8 +33,33 @@ static kiln_status compute(kiln_service *service, const float *x, float *y, kiln
     return status;
 }
 
-int main(void)
+/* Without NVRTC the worker says that there is none: it was found and it answered. */
+static int build_isolated(void)
 {
+    kiln_options options = KILN_OPTIONS_INIT;
+    options.isolate = KILN_ISOLATE_ALWAYS;
+    options.cache_dir = "";
+    kiln_report report = KILN_REPORT_INIT;
+    kiln_service *service = NULL;
+    kiln_spec *spec = NULL;
+    kiln_artifact *artifact = NULL;
+    kiln_status status = kiln_open(&service, &options, &report);
+    if (!status)
+        status = kiln_spec_parse(&spec, service, "op=hardtanh(-1,1) dtype=f32 target=sm_90", &report);
+    if (!status)
+        status = kiln_build(&artifact, service, spec, &report);
+    printf("kiln %s from C, in a worker: %s%s\n", kiln_version(), status ? "" : "compiled", report.message);
+    kiln_artifact_free(artifact);
+    kiln_spec_free(spec);
+    kiln_close(service);
+    kiln_report_clear(&report);
+    return status && status != KILN_ENOCOMPILER;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1 && strcmp(argv[1], "isolated") == 0)
+        return build_isolated();
     static float x[COUNT], y[COUNT];
     for (int i = 0; i < COUNT; i++)
         x[i] = (float)(i - COUNT / 2) / 100.0f;

@@ -46,6 +46,8 @@ pc=$(find "$prefix" -name kiln.pc -print -quit)
 [ -n "$pc" ] || fail "no kiln.pc under $prefix"
 export PKG_CONFIG_PATH=${pc%/*}${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH}
 libdir=$(pkg-config --variable=libdir kiln)
+worker=$(pkg-config --variable=worker kiln)
+[ -x "$worker" ] || fail "$worker, which kiln.pc names, is no program"
 for file in bin/kiln include/kiln/kiln.h share/man/man1/kiln.1 share/kiln/templates/elementwise.cu \
     share/kiln/templates/elementwise.c share/kiln/templates/ops.h share/kiln/templates/real.h; do
     [ -e "$prefix/$file" ] || fail "$prefix/$file is missing"
@@ -69,6 +71,10 @@ log=$work/cmake.log
 for program in "$work"/build/c_* "$work"/build/cxx_*; do
     [ -x "$program" ] && run "find_package ${program##*/}" "$program"
 done
+# The shared library finds its worker; a program that Kiln is linked into has to name it, as the package does.
+run "isolated shared" "$work/build/c_shared" isolated
+KILN_WORKER=$worker run "isolated static" "$work/build/c_static" isolated
+KILN_WORKER=$(cat "$work/build/worker.txt") run "isolated static" "$work/build/c_static" isolated
 
 read -ra cflags < <(pkg-config --cflags kiln)
 read -ra shared < <(pkg-config --libs kiln)

@@ -379,6 +379,16 @@ START_TEST(test_memory__packs_shared_directory_record_and_what_moves_entries)
 }
 END_TEST
 
+START_TEST(test_memory__build_in_a_worker)
+{
+    static const scenario cold = { "open and build for sm_90 in a worker", build_for_gpu, true };
+    kiln_options options = options_here(stand_in_options());
+    options.nvrtc = getenv("KILN_STAND_IN_NVRTC");
+    options.isolate = KILN_ISOLATE_ALWAYS;
+    fail_everything(&cold, &options, fault_is_sanitized() && !fault_long ? SANITIZED_STEP : 1);
+}
+END_TEST
+
 START_TEST(test_memory__everything_else)
 {
     static const scenario rest = { "specs, source, products and cache", use_the_rest, false };
@@ -407,6 +417,7 @@ Suite *kiln_test_memory_suite(void)
     tcase_add_test(tcase, test_memory__get_on_the_cpu);
     tcase_add_test(tcase, test_memory__get_on_the_gpu);
     tcase_add_test(tcase, test_memory__packs_shared_directory_record_and_what_moves_entries);
+    tcase_add_test(tcase, test_memory__build_in_a_worker);
     tcase_add_test(tcase, test_memory__everything_else);
     tcase_add_test(tcase, test_memory__build_with_nvrtc);
     suite_add_tcase(suite, tcase);

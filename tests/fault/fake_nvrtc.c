@@ -1,11 +1,28 @@
 /* A stand-in for libnvrtc whose compile takes no time: a cubin that the stand-in driver takes, with the two entry points
- * of the elementwise template and one input, and PTX that names its maker. Source text with #error does not compile. */
+ * of the elementwise template and one input, and PTX that names its maker. Source text with #error does not compile, and words
+ * in it let the compiler misbehave. KILN_STAND_IN_MS in the environment makes each compile last so many milliseconds. */
 #include "backend/cuda/nvrtc_symbols.h"
 #include "support/fake_image.h"
+#include <signal.h>
+#include <unistd.h>
 
 enum { ARCH = 90, CUBIN_MAX = 8192 };
 
+/* What a source can do to its compiler: the words STAND_IN_CRASH and so on. */
+typedef enum habit { GOOD, CRASH, ABORT, HANG, BUSY, DEEP, HUNGRY, LARGE, LOST, DIRTY, HABITS } habit;
+static const char *const habits[HABITS] = { "\n",
+                                            "STAND_IN_CRASH",
+                                            "STAND_IN_ABORT",
+                                            "STAND_IN_HANG",
+                                            "STAND_IN_BUSY",
+                                            "STAND_IN_DEEP",
+                                            "STAND_IN_HUNGRY",
+                                            "STAND_IN_LARGE",
+                                            "STAND_IN_LOST",
+                                            "STAND_IN_DIRTY" };
+
 struct _nvrtcProgram {
+    habit habit;
     char cubin[CUBIN_MAX], ptx[512], log[128];
     size_t cubin_length;
     bool broken;
@@ -51,6 +68,9 @@ kiln__nvrtc_enum nvrtcCreateProgram(nvrtcProgram *program, const char *source, c
     if (*program == NULL)
         return KILN__NVRTC_ERROR_OUT_OF_MEMORY;
     (*program)->broken = strstr(source, "#error") != NULL;
+    for (habit i = CRASH; i < HABITS; i++)
+        if (strstr(source, habits[i]) != NULL)
+            (*program)->habit = i;
     return KILN__NVRTC_SUCCESS;
 }
 
@@ -61,14 +81,80 @@ kiln__nvrtc_enum nvrtcDestroyProgram(nvrtcProgram *program)
     return KILN__NVRTC_SUCCESS;
 }
 
+static volatile char sink;
+
+static int recurse(int depth)
+{
+    volatile char room[4096];
+    room[depth % 4096] = (char)depth;
+    int below = sink < 2 ? recurse(depth + 1) : 0; /* always */
+    sink = room[depth % 4096];
+    return below + sink;
+}
+
+/* Takes memory, and touches little of it, until there is none. */
+static void eat(void)
+{
+    enum { PIECE = 1 << 20 };
+    char *piece;
+    while ((piece = malloc(PIECE)) != NULL)
+        *(volatile char *)piece = 1;
+}
+
+static void use_much(void)
+{
+    enum { MUCH = 200 << 20 };
+    volatile char *memory = malloc(MUCH);
+    for (size_t i = 0; memory != NULL && i < MUCH; i += 4096)
+        memory[i] = 1;
+    free((void *)memory);
+}
+
+static kiln__nvrtc_enum misbehave(nvrtcProgram program)
+{
+    const char *ms = getenv("KILN_STAND_IN_MS");
+    if (ms != NULL)
+        usleep((useconds_t)atoi(ms) * 1000);
+    switch (program->habit) {
+    case CRASH:
+        raise(SIGSEGV);
+        break;
+    case ABORT:
+        abort();
+    case HANG:
+        while (1)
+            pause();
+    case BUSY:
+        while (1)
+            sink++;
+    case DEEP:
+        return (kiln__nvrtc_enum)recurse(0);
+    case HUNGRY:
+        eat();
+        return KILN__NVRTC_ERROR_OUT_OF_MEMORY;
+    case LARGE:
+        use_much();
+        break;
+    case LOST:
+        _exit(3);
+    default:
+        break;
+    }
+    return KILN__NVRTC_SUCCESS;
+}
+
 kiln__nvrtc_enum nvrtcCompileProgram(nvrtcProgram program, int count, const char *const *options)
 {
     static const char *const names[] = { "kiln_vector", "kiln_scalar" };
     fake_image seen;
     (void)count;
     (void)options;
+    kiln__nvrtc_enum code = misbehave(program);
+    if (code != KILN__NVRTC_SUCCESS)
+        return code;
     if (program->broken) {
-        snprintf(program->log, sizeof(program->log), "kiln.cu(1): error: #error directive\n");
+        snprintf(program->log, sizeof(program->log), "kiln.cu(1): error: #error %s\n",
+                 program->habit == DIRTY ? "\033[31mred\001\177\302\233m\tend" : "directive");
         return KILN__NVRTC_ERROR_COMPILATION;
     }
     snprintf(program->log, sizeof(program->log), "kiln.cu(1): warning: made by a stand-in\n");

@@ -42,6 +42,8 @@
     X(cuda)                    \
     X(launch)                  \
     X(nvrtc)                   \
+    X(workers)                 \
+    X(isolate)                 \
     X(faults)                  \
     X(cc)                      \
     X(cpu)                     \
@@ -56,7 +58,7 @@
     X(call)                    \
     X(api)
 
-#define KILN_FAULT_SUITES(X) X(corruption) X(kills) X(io) X(memory) X(planted) X(sandbox) X(calls)
+#define KILN_FAULT_SUITES(X) X(corruption) X(kills) X(io) X(memory) X(planted) X(sandbox) X(calls) X(hostile)
 
 #define KILN_SUITE_PROTOTYPE(name) Suite *kiln_test_##name##_suite(void);
 KILN_UNIT_SUITES(KILN_SUITE_PROTOTYPE)

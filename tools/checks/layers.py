@@ -5,12 +5,13 @@ import re
 import sys
 from pathlib import Path
 
-LAYERS = ["base", "os", "template", "store", "wisdom", "backend", "compile", "worker", "wire", "service", "tune", "daemon", "api"]
+LAYERS = ["base", "os", "wire", "template", "store", "wisdom", "backend", "compile", "worker", "service", "tune", "daemon",
+          "api"]
 # Layers that may use less than everything below them.
-NARROW = {"template": {"base"}, "store": {"base", "os"}}
+NARROW = {"template": {"base"}, "store": {"base", "os"}, "wire": {"base", "os"}}
 # System headers and the only places that may include them.
 RESERVED = {
-    "uv.h": ("src/service/queue_uv.c", "src/wire/", "src/daemon/"),
+    "uv.h": ("src/service/queue_uv.c", "src/daemon/"),
     "cuda.h": (),
     "cuda_runtime.h": (),
     "nvrtc.h": (),

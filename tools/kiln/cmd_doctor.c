@@ -36,16 +36,16 @@ static void print_finding(const struct diagnosis *diagnosis, const kiln_finding 
 {
     const char *on = !diagnosis->colour ? "" : finding->ok ? "\033[32m" : "\033[31m";
     const char *state = finding->ok ? "ok" : *finding->path ? "problem" : "missing";
-    printf("%s%-7s%s  %-12s %s", on, state, diagnosis->colour ? "\033[0m" : "", finding->what, finding->name);
+    printf("%s%-7s%s  %-14s %s", on, state, diagnosis->colour ? "\033[0m" : "", finding->what, finding->name);
     if (*finding->version)
         printf(" %s", finding->version);
     putchar('\n');
     if (*finding->path)
-        printf("         %-12s %s\n", "", finding->path);
+        printf("         %-14s %s\n", "", finding->path);
     if (*finding->detail)
-        printf("         %-12s %s\n", "", finding->detail);
+        printf("         %-14s %s\n", "", finding->detail);
     if (*finding->remedy)
-        printf("         %-12s to do: %s\n", "", finding->remedy);
+        printf("         %-14s to do: %s\n", "", finding->remedy);
 }
 
 static int visit_finding(void *data, const kiln_finding *finding)

@@ -14,4 +14,8 @@ void kiln__cuda_driver_facts(const kiln__backend *backend, const char **path, in
 /* NVRTC as a compiler. Opens nothing yet. `nvrtc` is an explicit path or NULL for a search; copied. */
 kiln__compiler *kiln__nvrtc_open(const char *nvrtc, const kiln__log *log);
 
+/* Whether an image's cubin is whole and has code for every entry point of the unit: NVRTC can end well with a cubin that holds
+ * none, and such a thing must never get into a store. KILN_ECOMPILE. */
+kiln_status kiln__nvrtc_check_image(const kiln__image *image, const kiln__unit *unit, kiln_report *report);
+
 #endif

@@ -184,8 +184,7 @@ static kiln_status fail_compile(const kiln__nvrtc_job *job, const kiln__toolchai
                       unit->target.name, line);
 }
 
-/* NVRTC can end well with a cubin that holds no code; such a thing must never get into a store. */
-static kiln_status check_cubin(const kiln__image *image, const kiln__unit *unit, kiln_report *report)
+kiln_status kiln__nvrtc_check_image(const kiln__image *image, const kiln__unit *unit, kiln_report *report)
 {
     char reason[KILN__CUBIN_REASON_SIZE];
     if (!kiln__cubin_check(image->binary, image->binary_length, reason))
@@ -204,7 +203,7 @@ static kiln_status collect(compiler *self, kiln__nvrtc_job *job, const kiln__uni
 {
     kiln_status status = kiln__nvrtc_job_cubin(job, &out->binary, &out->binary_length, report);
     if (status == KILN_OK)
-        status = check_cubin(out, unit, report);
+        status = kiln__nvrtc_check_image(out, unit, report);
     if (status == KILN_OK)
         status = kiln__nvrtc_job_ptx(job, &out->ptx, &out->ptx_length, report);
     if (status != KILN_OK)

@@ -1,0 +1,80 @@
+#include "compile/suspects.h"
+
+#include "os/file.h"
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+void kiln__suspects_init(kiln__suspects *suspects, const char *directory)
+{
+    memset(suspects, 0, sizeof(*suspects));
+    pthread_mutex_init(&suspects->lock, NULL);
+    suspects->directory = directory;
+}
+
+void kiln__suspects_fini(kiln__suspects *suspects)
+{
+    pthread_mutex_destroy(&suspects->lock);
+}
+
+static bool is_row_of(const kiln__suspects *suspects, int i, const uint8_t digest[KILN__DIGEST_SIZE])
+{
+    return suspects->rows[i].strikes > 0 && memcmp(suspects->rows[i].digest, digest, KILN__DIGEST_SIZE) == 0;
+}
+
+/* The row of a text, or else the one that it may have. */
+static int find(const kiln__suspects *suspects, const uint8_t digest[KILN__DIGEST_SIZE])
+{
+    int oldest = 0;
+    for (int i = 0; i < KILN__SUSPECTS_MAX; i++) {
+        if (is_row_of(suspects, i, digest))
+            return i;
+        if (suspects->rows[i].when < suspects->rows[oldest].when)
+            oldest = i;
+    }
+    return oldest;
+}
+
+bool kiln__suspects_is_condemned(kiln__suspects *suspects, const uint8_t digest[KILN__DIGEST_SIZE])
+{
+    pthread_mutex_lock(&suspects->lock);
+    int i = find(suspects, digest);
+    bool condemned = is_row_of(suspects, i, digest) && suspects->rows[i].strikes >= KILN__SUSPECT_STRIKES;
+    if (condemned)
+        suspects->rows[i].when = ++suspects->clock;
+    pthread_mutex_unlock(&suspects->lock);
+    return condemned;
+}
+
+void kiln__suspects_accuse(kiln__suspects *suspects, const uint8_t digest[KILN__DIGEST_SIZE])
+{
+    pthread_mutex_lock(&suspects->lock);
+    int i = find(suspects, digest);
+    if (!is_row_of(suspects, i, digest)) {
+        memcpy(suspects->rows[i].digest, digest, KILN__DIGEST_SIZE);
+        suspects->rows[i].strikes = 0;
+    }
+    suspects->rows[i].strikes++;
+    suspects->rows[i].when = ++suspects->clock;
+    pthread_mutex_unlock(&suspects->lock);
+}
+
+bool kiln__suspects_keep(const kiln__suspects *suspects, const uint8_t digest[KILN__DIGEST_SIZE], const char *source,
+                         size_t length, char *path, size_t size)
+{
+    char hex[KILN__DIGEST_HEX], name[KILN__DIGEST_HEX + sizeof(".cu")];
+    path[0] = '\0';
+    if (suspects->directory == NULL || suspects->directory[0] == '\0')
+        return false;
+    kiln__digest_hex(hex, digest);
+    snprintf(name, sizeof(name), "%s.cu", hex);
+    int directory = kiln__file_make_directory(suspects->directory);
+    int error = directory < 0 ? directory : kiln__file_publish(directory, name, source, length, true);
+    if (directory >= 0)
+        close(directory);
+    if (error < 0)
+        snprintf(path, size, "cannot keep the source in %s: %s", suspects->directory, strerrordesc_np(-error));
+    else
+        snprintf(path, size, "%s/%s", suspects->directory, name);
+    return error == 0;
+}

@@ -1,0 +1,38 @@
+/* Source texts that have killed a compile worker: which are not tried again, and where they are kept for a bug report. */
+#ifndef KILN_COMPILE_SUSPECTS_H
+#define KILN_COMPILE_SUSPECTS_H
+
+#include "base/digest.h"
+#include "base/report.h"
+#include <pthread.h>
+
+enum { KILN__SUSPECTS_MAX = 64, KILN__SUSPECT_STRIKES = 2 };
+
+/* Embedded in its owner. Any thread after init. When it is full the suspect heard of longest ago is forgotten. */
+typedef struct kiln__suspects {
+    pthread_mutex_t lock;
+    const char *directory; /* borrowed; NULL: none is kept */
+    uint64_t clock;
+    struct {
+        uint8_t digest[KILN__DIGEST_SIZE];
+        unsigned strikes; /* 0: this place is free */
+        uint64_t when;
+    } rows[KILN__SUSPECTS_MAX];
+} kiln__suspects;
+
+void kiln__suspects_init(kiln__suspects *suspects, const char *directory);
+void kiln__suspects_fini(kiln__suspects *suspects);
+
+/* Whether a text has killed so many workers that it is not to be tried again. */
+bool kiln__suspects_is_condemned(kiln__suspects *suspects, const uint8_t digest[KILN__DIGEST_SIZE]);
+
+/* Notes that a text has killed a worker. */
+void kiln__suspects_accuse(kiln__suspects *suspects, const uint8_t digest[KILN__DIGEST_SIZE]);
+
+/* Keeps the text as <digest>.cu (mode 0600) in the directory, which is made if it is missing; a link of that name is replaced and
+ * not followed. True: `path` names it. False: there is no directory or the text could not be written; `path` then
+ * holds the reason, "" if there is none. */
+bool kiln__suspects_keep(const kiln__suspects *suspects, const uint8_t digest[KILN__DIGEST_SIZE], const char *source,
+                         size_t length, char *path, size_t size);
+
+#endif

@@ -1,0 +1,150 @@
+#include "worker/serve.h"
+
+#include "backend/cuda/cuda.h"
+#include "compile/workerproto.h"
+#include "os/cpu.h"
+#include "worker/limits.h"
+#include "worker/sandbox.h"
+#include <string.h>
+#include <unistd.h>
+
+#define IDLE_NS ((uint64_t)60 * 1000000000)
+
+static void leave(void) __attribute__((noreturn));
+static void leave(void)
+{
+    _exit(0);
+}
+
+/* Sends and uses up an answer. Without memory for one there is nothing to say. */
+static void answer(kiln__text *frame)
+{
+    if (kiln__channel_send(KILN__WORKER_FD, frame, KILN__CHANNEL_FOREVER) != KILN__CHANNEL_DONE)
+        leave();
+    kiln__text_fini(frame);
+}
+
+static void answer_failure(kiln_status status, kiln_report *report)
+{
+    kiln__text frame = { 0 };
+    kiln__frame_begin(&frame, KILN__WORKER_FAILED);
+    kiln__worker_put_failure(&frame, status, report);
+    answer(&frame);
+    kiln_report_clear(report);
+}
+
+static void answer_toolchain(kiln_status status, const kiln__toolchain *toolchain, kiln_report *report)
+{
+    kiln__text frame = { 0 };
+    if (status != KILN_OK) {
+        answer_failure(status, report);
+        return;
+    }
+    kiln__frame_begin(&frame, KILN__WORKER_TOOLCHAIN);
+    kiln__worker_put_toolchain(&frame, toolchain);
+    answer(&frame);
+}
+
+/* Once NVRTC and its builtins are in, no source needs a file. */
+static kiln_status close_off(kiln_report *report)
+{
+    char reason[256] = "";
+    if (kiln__sandbox_enter(NULL, reason, sizeof(reason)))
+        return KILN_OK;
+    return kiln__fail(report, KILN_ENOWORKER, KILN__STAGE_OPEN, 0,
+                      "the compile worker cannot keep sources from reading files: %s", reason);
+}
+
+static kiln_status open_compiler(kiln__server *self, const kiln__frame *request, kiln__toolchain *out,
+                                 kiln_report *report)
+{
+    const char *version = kiln__frame_get_text(request, KILN__WORKER_TAG_VERSION);
+    if (version == NULL || strcmp(version, kiln_version()) != 0)
+        return kiln__fail(report, KILN_ENOWORKER, KILN__STAGE_OPEN, 0,
+                          "the compile worker is of Kiln %s and the library of Kiln %s: install the two together",
+                          kiln_version(), version != NULL ? version : "unknown");
+    self->compiler = kiln__nvrtc_open(kiln__frame_get_text(request, KILN__WORKER_TAG_NVRTC), NULL);
+    if (self->compiler == NULL)
+        return kiln__fail_memory(report, KILN__STAGE_OPEN);
+    return self->compiler->vtable->open(self->compiler, out, report);
+}
+
+static void receive(kiln__message *request)
+{
+    if (kiln__channel_receive(KILN__WORKER_FD, KILN__WORKER_LIMIT, kiln__cpu_now_ns() + IDLE_NS, request) !=
+        KILN__CHANNEL_DONE)
+        leave();
+}
+
+void kiln__serve_open(kiln__server *self)
+{
+    kiln_report report = KILN_REPORT_INIT;
+    kiln__toolchain toolchain;
+    kiln__message request;
+    memset(&toolchain, 0, sizeof(toolchain));
+    receive(&request);
+    if (request.frame.type != KILN__WORKER_OPEN)
+        leave();
+    kiln_status status = open_compiler(self, &request.frame, &toolchain, &report);
+    if (status == KILN_OK)
+        status = close_off(&report);
+    answer_toolchain(status, &toolchain, &report);
+    kiln__message_fini(&request);
+    if (status != KILN_OK)
+        leave();
+}
+
+static void identify(kiln__server *self)
+{
+    kiln_report report = KILN_REPORT_INIT;
+    kiln__toolchain toolchain;
+    kiln_status status = self->compiler->vtable->identify(self->compiler, &toolchain, &report);
+    answer_toolchain(status, &toolchain, &report);
+}
+
+static void compile(kiln__server *self, const kiln__frame *request)
+{
+    kiln_report report = KILN_REPORT_INIT;
+    kiln__toolchain toolchain;
+    kiln__image image;
+    kiln__unit unit;
+    kiln__text frame = { 0 };
+    if (!kiln__worker_get_unit(request, &unit))
+        leave();
+    kiln__frame_begin(&frame, KILN__WORKER_BEGUN);
+    answer(&frame);
+    kiln__limits_compile(self->cpu_s);
+    kiln_status status = self->compiler->vtable->compile(self->compiler, &unit, &image, &report);
+    kiln__limits_rest();
+    if (status == KILN_OK)
+        status = self->compiler->vtable->open(self->compiler, &toolchain, &report);
+    if (status != KILN_OK) {
+        answer_failure(status, &report);
+        return;
+    }
+    kiln__frame_begin(&frame, KILN__WORKER_IMAGE);
+    kiln__worker_put_image(&frame, &image, &toolchain);
+    if (frame.failed)
+        answer_failure(kiln__fail_memory(&report, KILN__STAGE_COMPILE), &report);
+    else
+        answer(&frame);
+    kiln__image_fini(&image);
+}
+
+void *kiln__serve(void *server)
+{
+    kiln__server *self = server;
+    for (;;) {
+        kiln__message request;
+        receive(&request);
+        if (request.frame.type == KILN__WORKER_IDENTIFY)
+            identify(self);
+        else if (request.frame.type == KILN__WORKER_COMPILE)
+            compile(self, &request.frame);
+        else
+            leave();
+        kiln__message_fini(&request);
+        if (kiln__limits_is_bloated(self->memory_bytes))
+            leave();
+    }
+}

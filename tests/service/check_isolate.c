@@ -1,0 +1,200 @@
+/* Where a service compiles: in its own process, in a worker, or not at all. */
+#include "backend/cuda/cuda.h"
+#include "support/foreign.h"
+#include "support/harness.h"
+#include "support/suites.h"
+#include "support/temp.h"
+#include <sys/wait.h>
+
+#define SPEC "op=hardsigmoid dtype=f32 target=sm_90"
+
+static kiln_report report = KILN_REPORT_INIT;
+
+static void clear_report(void)
+{
+    kiln_report_clear(&report);
+}
+
+static const char *stand_in(void)
+{
+    const char *path = getenv("KILN_STAND_IN_NVRTC");
+    ck_assert_msg(path != NULL, "KILN_STAND_IN_NVRTC must name the stand-in NVRTC");
+    return path;
+}
+
+static void expect(kiln_status status, kiln_status expected, const char *text)
+{
+    ck_assert_msg(status == expected, "%s, expected %s: %s", kiln_status_name(status), kiln_status_name(expected),
+                  report.message);
+    ck_assert_msg(strstr(report.message, text) != NULL, "'%s' is not in: %s", text, report.message);
+}
+
+static kiln_options service_options(kiln_isolate isolate)
+{
+    kiln_options out = kiln_test_options();
+    out.isolate = (int)isolate;
+    out.cache_dir = "";
+    return out;
+}
+
+static bool have_nvrtc(void)
+{
+    kiln__toolchain toolchain;
+    kiln__compiler *real = kiln__nvrtc_open(getenv("KILN_NVRTC"), NULL);
+    pid_t pid = fork(); /* so that this process does not map it */
+    if (pid == 0)
+        _exit(real->vtable->open(real, &toolchain, NULL) == KILN_OK);
+    int status;
+    waitpid(pid, &status, 0);
+    real->vtable->close(real);
+    if (status == 0)
+        printf("   left out: there is no NVRTC\n");
+    return status != 0;
+}
+
+START_TEST(test_isolate__makes_the_same_bytes)
+{
+    const void *outside, *inside;
+    size_t outside_length, inside_length;
+    if (!have_nvrtc())
+        return;
+    kiln_options chosen = service_options(KILN_ISOLATE_ALWAYS);
+    kiln_service *service = kiln_test_open(&chosen);
+    kiln_artifact *a = kiln_test_build(service, SPEC);
+    ck_assert_uint_eq(kiln_test_stats(service).worker_starts, 1);
+    ck_assert(!has_mapped(0, "libnvrtc"));
+    ck_assert(has_mapped(only_child(), "libnvrtc"));
+    kiln_close(service);
+    ck_assert_int_eq(list_children(NULL, 0), 0);
+    ck_assert_int_eq(kiln_artifact_section(a, "cubin", &outside, &outside_length), KILN_OK);
+
+    chosen = service_options(KILN_ISOLATE_NEVER);
+    service = kiln_test_open(&chosen);
+    kiln_artifact *b = kiln_test_build(service, SPEC);
+    ck_assert_uint_eq(kiln_test_stats(service).worker_starts, 0);
+    ck_assert_int_eq(kiln_artifact_section(b, "cubin", &inside, &inside_length), KILN_OK);
+    ck_assert_uint_eq(outside_length, inside_length);
+    ck_assert_mem_eq(outside, inside, inside_length);
+    ck_assert_int_eq(kiln_artifact_section(a, "ptx", &outside, &outside_length), KILN_OK);
+    ck_assert_int_eq(kiln_artifact_section(b, "ptx", &inside, &inside_length), KILN_OK);
+    ck_assert_uint_eq(outside_length, inside_length);
+    ck_assert_mem_eq(outside, inside, inside_length);
+    kiln_artifact_free(a);
+    kiln_artifact_free(b);
+    kiln_close(service);
+}
+END_TEST
+
+/* A cache that was filled one way is warm the other way. */
+START_TEST(test_isolate__finds_what_was_compiled_elsewhere)
+{
+    kiln_options chosen = kiln_test_gpu_options();
+    chosen.nvrtc = stand_in();
+    for (int i = 0; i < 2; i++) {
+        chosen.isolate = i == 0 ? KILN_ISOLATE_ALWAYS : KILN_ISOLATE_NEVER;
+        kiln_service *service = kiln_test_open(&chosen);
+        kiln_release(kiln_test_get(service, "op=hardsigmoid dtype=f32"));
+        kiln_stats stats = kiln_test_stats(service);
+        ck_assert_uint_eq(stats.compiles, i == 0);
+        ck_assert_uint_eq(stats.worker_starts, i == 0);
+        kiln_close(service);
+    }
+}
+END_TEST
+
+START_TEST(test_isolate__without_a_worker_lives_from_its_stores)
+{
+    kiln_options chosen = kiln_test_gpu_options();
+    kiln_spec *spec;
+    kiln_kernel *kernel;
+    chosen.nvrtc = stand_in();
+    chosen.isolate = KILN_ISOLATE_ALWAYS;
+    kiln_service *service = kiln_test_open(&chosen);
+    kiln_release(kiln_test_get(service, "op=hardsigmoid dtype=f32"));
+    kiln_close(service);
+    chosen.worker = "/nonexistent/kiln-worker";
+    service = kiln_test_open(&chosen);
+    kiln_release(kiln_test_get(service, "op=hardsigmoid dtype=f32"));
+    spec = kiln_test_spec(service, "op=relu6 dtype=f32");
+    expect(kiln_get(&kernel, service, spec, &report), KILN_ENOWORKER, "/nonexistent/kiln-worker");
+    kiln_spec_free(spec);
+    kiln_close(service);
+    chosen.strict = 1;
+    chosen.cache_dir = "";
+    service = kiln_test_open(&chosen);
+    spec = kiln_test_spec(service, "op=relu6 dtype=f32");
+    expect(kiln_get(&kernel, service, spec, &report), KILN_ESTRICT, "kiln warm");
+    kiln_spec_free(spec);
+    kiln_close(service);
+}
+END_TEST
+
+static void on_kernel(void *data, kiln_status status, kiln_kernel *kernel, const kiln_report *from)
+{
+    (void)from;
+    *(kiln_status *)data = status;
+    kiln_release(kernel);
+}
+
+START_TEST(test_isolate__is_closed_while_a_worker_compiles)
+{
+    kiln_queue *queue;
+    kiln_request *request;
+    kiln_status status = KILN_OK;
+    kiln_options chosen = kiln_test_gpu_options();
+    chosen.nvrtc = stand_in();
+    chosen.isolate = KILN_ISOLATE_ALWAYS;
+    ck_assert_int_eq(setenv("KILN_STAND_IN_MS", "400", 1), 0);
+    kiln_service *service = kiln_test_open(&chosen);
+    kiln_spec *spec = kiln_test_spec(service, "op=hardsigmoid dtype=f32");
+    ck_assert_int_eq(kiln_queue_open(&queue, service, &report), KILN_OK);
+    ck_assert_int_eq(kiln_get_async(&request, queue, spec, NULL, on_kernel, &status), KILN_OK);
+    while (list_children(NULL, 0) == 0)
+        usleep(1000);
+    usleep(100000);
+    kiln_spec_free(spec);
+    kiln_close(service);
+    ck_assert_int_eq(list_children(NULL, 0), 0);
+    kiln_queue_close(queue, NULL, NULL);
+    ck_assert(status == KILN_ECANCELED);
+}
+END_TEST
+
+START_TEST(test_isolate__options_are_checked)
+{
+    kiln_service *service;
+    kiln_options chosen = service_options(KILN_ISOLATE_AUTO);
+    chosen.isolate = 3;
+    expect(kiln_open(&service, &chosen, &report), KILN_EINVAL, "isolate is 3");
+    chosen.isolate = 0;
+    ck_assert_int_eq(setenv("KILN_ISOLATE", "sometimes", 1), 0);
+    expect(kiln_open(&service, &chosen, &report), KILN_EINVAL, "KILN_ISOLATE is 'sometimes'");
+    chosen.isolate = KILN_ISOLATE_NEVER;
+    kiln_close(kiln_test_open(&chosen));
+    ck_assert_int_eq(setenv("KILN_ISOLATE", "always", 1), 0);
+    ck_assert_int_eq(setenv("KILN_WORKER", "/nonexistent/named", 1), 0);
+    chosen.isolate = 0;
+    chosen.nvrtc = stand_in();
+    service = kiln_test_open(&chosen);
+    kiln_spec *spec = kiln_test_spec(service, SPEC);
+    kiln_artifact *artifact;
+    expect(kiln_build(&artifact, service, spec, &report), KILN_ENOWORKER, "/nonexistent/named");
+    kiln_spec_free(spec);
+    kiln_close(service);
+}
+END_TEST
+
+Suite *kiln_test_isolate_suite(void)
+{
+    Suite *suite = suite_create("isolate");
+    TCase *tcase = tcase_create("isolate");
+    tcase_add_checked_fixture(tcase, NULL, clear_report);
+    kiln_test_temp_use(tcase);
+    tcase_add_test(tcase, test_isolate__makes_the_same_bytes);
+    tcase_add_test(tcase, test_isolate__finds_what_was_compiled_elsewhere);
+    tcase_add_test(tcase, test_isolate__without_a_worker_lives_from_its_stores);
+    tcase_add_test(tcase, test_isolate__is_closed_while_a_worker_compiles);
+    tcase_add_test(tcase, test_isolate__options_are_checked);
+    suite_add_tcase(suite, tcase);
+    return suite;
+}
