@@ -4,14 +4,10 @@
 #define KILN_COMPILE_HOSTLOCK_H
 
 #include "base/digest.h"
+#include "os/lock.h"
 #include "store/store.h"
-#include <pthread.h>
 
-/* One open lock file; on the stack of the thread that compiles. */
-typedef struct kiln__hostlock_hold {
-    int fd;
-    struct kiln__hostlock_hold *next, *before;
-} kiln__hostlock_hold;
+typedef kiln__lock kiln__hostlock_hold; /* on the stack of the thread that compiles */
 
 /* Embedded in the service. Any thread after init. */
 typedef struct kiln__hostlock {
@@ -20,8 +16,7 @@ typedef struct kiln__hostlock {
     const kiln__log *log;
     void (*aside)(void *data, bool begin); /* called around a wait, on the waiting thread; may be NULL */
     void *data;
-    pthread_mutex_t lock; /* guards the list */
-    kiln__hostlock_hold *first;
+    kiln__lock_list open;
     atomic_bool warned;
     atomic_uint_least64_t waits, timeouts, errors;
 } kiln__hostlock;
@@ -35,8 +30,7 @@ void kiln__hostlock_fini(kiln__hostlock *lock);
 bool kiln__hostlock_take(kiln__hostlock *lock, const uint8_t digest[KILN__DIGEST_SIZE], kiln__hostlock_hold *out);
 void kiln__hostlock_give(kiln__hostlock *lock, kiln__hostlock_hold *hold);
 
-/* Around a fork: a child closes the lock files that it inherits, for otherwise it would keep the locks of a parent that
- * is killed. */
+/* Around a fork: a child closes the lock files that it inherits. */
 void kiln__hostlock_before_fork(kiln__hostlock *lock);
 void kiln__hostlock_after_fork(kiln__hostlock *lock, bool child);
 

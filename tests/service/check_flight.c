@@ -424,7 +424,7 @@ START_TEST(test_flight__forked_child_does_not_keep_the_lock)
         char byte;
         close(fds[1]);
         (void)!read(fds[0], &byte, 1); /* until its parent has compiled */
-        _exit(service->hostlock.first == NULL ? 0 : 1);
+        _exit(service->hostlock.open.first == NULL ? 0 : 1);
     }
     close(fds[0]);
     kiln_test_counting_go();
