@@ -112,12 +112,16 @@ static int open_inside(const kiln__disk *store, int parent, const char *name, co
     return error != 0 ? error : directory;
 }
 
-int kiln__disk_open_version(kiln__disk *store, bool make, kiln__disk_problem *problem)
+static int open_in_root(const kiln__disk *store, const char *name, bool make, kiln__disk_problem *problem)
 {
     problem->cause = KILN__DISK_FINE;
     int error = check_directory(store, store->root_fd, "", make ? KILN__DISK_WRITE : KILN__DISK_READ, problem);
-    return error != 0 ? error
-                      : open_inside(store, store->root_fd, KILN__DISK_VERSION, KILN__DISK_VERSION, make, problem);
+    return error != 0 ? error : open_inside(store, store->root_fd, name, name, make, problem);
+}
+
+int kiln__disk_open_version(kiln__disk *store, bool make, kiln__disk_problem *problem)
+{
+    return open_in_root(store, KILN__DISK_VERSION, make, problem);
 }
 
 int kiln__disk_open_shard(const kiln__disk *store, int version, unsigned shard, bool make, kiln__disk_problem *problem)
@@ -637,6 +641,21 @@ int kiln__disk_store_open_lock(kiln__store *base)
         return fd;
     reopen_root(store);
     return open_lock_once(store);
+}
+
+int kiln__disk_store_open_beside(kiln__store *base, const char *name, bool make, char *problem_text, size_t size)
+{
+    kiln__disk *store = (kiln__disk *)base;
+    kiln__disk_problem problem;
+    int directory = open_in_root(store, name, make, &problem);
+    if (directory == -ENOENT && make) {
+        reopen_root(store);
+        directory = open_in_root(store, name, make, &problem);
+    }
+    if (directory == -ENOENT && make)
+        kiln__disk_fail(&problem, KILN__DISK_WRITE, name, directory);
+    kiln__text_copy(problem_text, size, directory < 0 && problem.cause != KILN__DISK_FINE ? problem.text : "");
+    return directory;
 }
 
 const char *kiln__disk_store_root(const kiln__store *base)

@@ -68,6 +68,11 @@ int kiln__disk_store_probe(kiln__store *store);
  * descriptor, or -errno, -EPERM if the file may not be trusted. It holds nothing. */
 int kiln__disk_store_open_lock(kiln__store *store);
 
+/* Opens another directory in the root, beside v1, under the same rules of trust; a missing one is made if `make`. A
+ * descriptor, -ENOENT, -EPERM if it or the root may not be trusted, or another -errno; the reason goes to problem (size
+ * bytes), "" on success and for a directory that is just not there. Counts and logs nothing. */
+int kiln__disk_store_open_beside(kiln__store *store, const char *name, bool make, char *problem, size_t size);
+
 const char *kiln__disk_store_root(const kiln__store *store);
 
 #endif
