@@ -32,7 +32,8 @@
     X(pack)                 \
     X(key)                  \
     X(image)                \
-    X(pool)
+    X(pool)                 \
+    X(wisdom_json)
 
 #define KILN_SERVICE_SUITES(X) \
     X(service)                 \

@@ -1,16 +1,14 @@
 #include "base/number.h"
+#include "support/comma.h"
 #include "support/suites.h"
 #include "support/temp.h"
 
 #include <errno.h>
 #include <fenv.h>
 #include <float.h>
-#include <limits.h>
-#include <locale.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static bool same_bits(double a, double b)
@@ -223,24 +221,10 @@ static void check_all(void)
     ck_assert_str_eq(text, "0x1.999999999999ap-3");
 }
 
-/* Makes a locale with a decimal comma from the system's sources, for few systems have one installed. */
-static bool use_decimal_comma(void)
-{
-    char command[PATH_MAX + 100];
-    if (setlocale(LC_ALL, "de_DE.UTF-8") || setlocale(LC_ALL, "fr_FR.UTF-8"))
-        return true;
-    snprintf(command, sizeof command, "localedef -i de_DE -f UTF-8 %s >/dev/null 2>&1",
-             kiln_test_temp_path("de_DE.UTF-8"));
-    if (system(command) != 0)
-        return false;
-    setenv("LOCPATH", kiln_test_temp_dir(), 1);
-    return setlocale(LC_ALL, "de_DE.UTF-8") != NULL;
-}
-
 START_TEST(test_number__locale_of_the_host_does_not_matter)
 {
     char before[16], after[16];
-    bool comma = use_decimal_comma();
+    bool comma = kiln_test_use_decimal_comma();
     snprintf(before, sizeof before, "%.1f", 0.5);
     ck_assert_str_eq(before, comma ? "0,5" : "0.5");
     check_all();

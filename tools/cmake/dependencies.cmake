@@ -1,4 +1,4 @@
-# kiln_dependencies: what libkiln needs. kiln_jansson: what the command needs besides. kiln_check: what the tests need.
+# kiln_dependencies, kiln_jansson, kiln_uv: what libkiln needs. kiln_check: what the tests need besides.
 set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
@@ -29,16 +29,16 @@ endfunction()
 
 kiln_dependency(kiln_xxhash libxxhash libxxhash-dev libxxhash.a)
 kiln_dependency(kiln_sodium libsodium libsodium-dev libsodium.a)
+kiln_dependency(kiln_jansson jansson libjansson-dev libjansson.a)
 kiln_dependency(kiln_uv libuv libuv1-dev libuv_a.a)
-# Debian's libuv_a.a is not position independent: it goes into programs, and libkiln.so needs the shared one.
+# Debian's libuv_a.a and libjansson.a are not position independent: they go into programs, and libkiln.so needs the shared ones.
 add_library(kiln_uv_shared INTERFACE)
 target_link_libraries(kiln_uv_shared INTERFACE PkgConfig::KILN_LIBUV)
+add_library(kiln_jansson_shared INTERFACE)
+target_link_libraries(kiln_jansson_shared INTERFACE PkgConfig::KILN_JANSSON)
 add_library(kiln_dependencies INTERFACE)
 target_link_libraries(kiln_dependencies INTERFACE kiln_xxhash kiln_sodium Threads::Threads ${CMAKE_DL_LIBS} m)
 
-if(KILN_BUILD_TOOLS)
-    kiln_dependency(kiln_jansson jansson libjansson-dev libjansson.a)
-endif()
 if(KILN_BUILD_TESTS)
     kiln_dependency(kiln_check check check libcheck.a libsubunit.a)
     target_link_libraries(kiln_check INTERFACE Threads::Threads m rt)

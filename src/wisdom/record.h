@@ -1,0 +1,97 @@
+/* Records of wisdom: which geometry was measured to be the best for one kind of work on one kind of device, and sets of
+ * them. Plain text and numbers; knows neither files nor templates. docs/tuning.md describes every field. */
+#ifndef KILN_WISDOM_RECORD_H
+#define KILN_WISDOM_RECORD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    KILN__WISDOM_NAME_MAX = 255,      /* bytes of each other text */
+    KILN__WISDOM_OP_MAX = 8192,       /* of the op, and of all fields that are unknown */
+    KILN__WISDOM_SIZE_MAX = 63,       /* sizes are powers of two, by their logarithm */
+    KILN__WISDOM_RECORDS_MAX = 16384, /* in one set */
+    KILN__WISDOM_REASON = 256         /* bytes for a reason in words */
+};
+
+/* What is known of a device. */
+typedef struct kiln__wisdom_device {
+    const char *model;  /* the maker's name, "NVIDIA H200"; "" where only a target is known */
+    const char *target; /* "sm_90", "cpu" */
+    uint64_t multiprocessors, l2_bytes, memory_bytes; /* 0 if unknown */
+} kiln__wisdom_device;
+
+/* All text is printable ASCII and never NULL. */
+typedef struct kiln__wisdom_record {
+    kiln__wisdom_device device;
+    const char *template_name, *op_class, *op, *dtype; /* "elementwise", "1 in, 1 out, light", "relu6", "f32" */
+    uint64_t log2_n;                                   /* the power of two nearest to the number of elements */
+    const char *geometry;                              /* "block=128 elems=4 vector=4 cache=stream" */
+    double ms, gbps, ratio;                            /* median; memory traffic; time / time of the default geometry */
+    uint64_t samples, variants;                        /* of this geometry; geometries that were compared */
+    const char *digest, *toolchain, *maker; /* of the template's text; compiler; "kiln 0.1.0"; "" if unknown */
+    const char *extra; /* fields that this version does not know, as JSON: `, "name": value`; "" if there are none */
+} kiln__wisdom_record;
+
+/* The fields in their order in a file: reading, writing, checking and copying go by this table. */
+typedef enum kiln__wisdom_kind { KILN__WISDOM_TEXT, KILN__WISDOM_WHOLE, KILN__WISDOM_REAL } kiln__wisdom_kind;
+
+typedef struct kiln__wisdom_field {
+    const char *name;
+    kiln__wisdom_kind kind;
+    bool required; /* must be there, a text not empty; others are "" or 0 */
+    size_t offset; /* in the record: of a const char *, uint64_t or double */
+    uint64_t max;  /* length of a text, value of a whole number */
+} kiln__wisdom_field;
+
+extern const kiln__wisdom_field kiln__wisdom_fields[];
+extern const size_t kiln__wisdom_field_count;
+
+/* A record whose texts are "" and whose numbers are 0. */
+extern const kiln__wisdom_record kiln__wisdom_record_empty;
+
+/* True if a record may be kept; else what is wrong with it goes to problem, one line. */
+bool kiln__wisdom_record_check(const kiln__wisdom_record *record, char problem[KILN__WISDOM_REASON]);
+
+/* Order by what records are about: model, target, template, op, dtype, size. 0: one takes the place of the other. */
+int kiln__wisdom_record_compare(const kiln__wisdom_record *a, const kiln__wisdom_record *b);
+
+/* Whether all fields are equal, the unknown ones too. */
+bool kiln__wisdom_record_equal(const kiln__wisdom_record *a, const kiln__wisdom_record *b);
+
+/* Records that are about different things, sorted. Owns copies. Zero-initialised is empty. One thread at a time. */
+typedef struct kiln__wisdom_set {
+    kiln__wisdom_record **records;
+    size_t count, room;
+} kiln__wisdom_set;
+
+/* What came of adding a record. */
+typedef enum kiln__wisdom_fate {
+    KILN__WISDOM_ADDED,
+    KILN__WISDOM_REPLACED, /* an older one about the same */
+    KILN__WISDOM_EQUAL,    /* it was there already, to the last field */
+    KILN__WISDOM_OLDER_KEPT,
+    KILN__WISDOM_FULL,
+    KILN__WISDOM_NO_MEMORY
+} kiln__wisdom_fate;
+
+/* Copies a checked record into the set. It takes the place of one that is about the same, unless that one came from a
+ * wider search (more variants) of the same template text with the same toolchain. */
+kiln__wisdom_fate kiln__wisdom_set_add(kiln__wisdom_set *set, const kiln__wisdom_record *record);
+
+typedef struct kiln__wisdom_tally {
+    size_t added, replaced, equal, older_kept;
+} kiln__wisdom_tally;
+
+/* Adds several records and counts what came of each. Ends at the first that finds no room or no memory and returns its fate,
+ * else KILN__WISDOM_ADDED. */
+kiln__wisdom_fate kiln__wisdom_set_add_all(kiln__wisdom_set *set, kiln__wisdom_record *const *records, size_t count,
+                                           kiln__wisdom_tally *tally);
+
+/* Adds all records of another set; what finds no room is left out. False: out of memory. */
+bool kiln__wisdom_set_join(kiln__wisdom_set *set, const kiln__wisdom_set *more);
+
+void kiln__wisdom_set_fini(kiln__wisdom_set *set);
+
+#endif
