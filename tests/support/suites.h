@@ -33,7 +33,8 @@
     X(key)                  \
     X(image)                \
     X(pool)                 \
-    X(wisdom_json)
+    X(wisdom_json)          \
+    X(wisdom_match)
 
 #define KILN_SERVICE_SUITES(X) \
     X(service)                 \

@@ -1,0 +1,96 @@
+#include "wisdom/describe.h"
+
+#include "base/digest.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static bool is_word_part(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+/* Counts the calls of kiln_NAME(...) in an op's text; its own function is kiln_op_NAME, and types are no calls. */
+static unsigned count_calls(const char *text)
+{
+    static const char prefix[] = "kiln_", own[] = "kiln_op_";
+    unsigned count = 0;
+    for (const char *at = strstr(text, prefix); at != NULL; at = strstr(at, prefix)) {
+        const char *end = at;
+        while (is_word_part(*end))
+            end++;
+        bool begins = at == text || !is_word_part(at[-1]);
+        count += begins && *end == '(' && strncmp(at, own, strlen(own)) != 0;
+        at = end;
+    }
+    return count;
+}
+
+unsigned kiln__wisdom_operations(const kiln_spec *spec)
+{
+    unsigned count = 0;
+    for (uint32_t i = 0; i < spec->op.count; i++)
+        if (spec->op.nodes[i].op >= 0)
+            count += count_calls(spec->catalog->ops.ops[spec->op.nodes[i].op].text);
+    return count;
+}
+
+void kiln__wisdom_class(const kiln_spec *spec, char out[KILN__WISDOM_CLASS])
+{
+    bool heavy = kiln__wisdom_operations(spec) >= KILN__WISDOM_HEAVY;
+    snprintf(out, KILN__WISDOM_CLASS, "%u in, 1 out, %s", (unsigned)spec->op.inputs, heavy ? "heavy" : "light");
+}
+
+unsigned kiln__wisdom_size(uint64_t n)
+{
+    unsigned floor = 0;
+    while (floor < 63 && n >> (floor + 1) != 0)
+        floor++;
+    return floor < 63 && (double)n >= ldexp(0x1.6a09e667f3bcdp+0, (int)floor) ? floor + 1 : floor;
+}
+
+void kiln__wisdom_model(const char *model, char out[KILN__WISDOM_MODEL])
+{
+    kiln__text_copy(out, KILN__WISDOM_MODEL, model);
+    for (char *c = out; *c != '\0'; c++)
+        if (*c < ' ' || *c > '~')
+            *c = '?';
+}
+
+void kiln__wisdom_geometry(const kiln_spec *spec, kiln__text *out)
+{
+    const kiln__template *template = spec->template;
+    size_t start = out->length;
+    for (uint32_t i = 0; i < template->param_count; i++) {
+        if (!spec->param_set[i])
+            continue;
+        kiln__text_printf(out, "%s%s=", out->length > start ? " " : "", template->params[i].name);
+        kiln__spec_value(spec, template->params[i].name, out);
+    }
+}
+
+bool kiln__wisdom_digest(const kiln__template *template, bool cpu, char out[KILN__WISDOM_DIGEST])
+{
+    static const char declaration[] = "//!";
+    const char *line = cpu ? template->cpu_text : template->text;
+    uint8_t digest[KILN__DIGEST_SIZE];
+    char hex[KILN__DIGEST_HEX];
+    kiln__text text = { 0 };
+    out[0] = '\0';
+    if (line == NULL)
+        return true;
+    for (size_t length; *line != '\0'; line += length) {
+        length = strcspn(line, "\n");
+        length += line[length] == '\n';
+        if (strncmp(line, declaration, strlen(declaration)) != 0)
+            kiln__text_append_bytes(&text, line, length);
+    }
+    bool made = !text.failed;
+    if (made) {
+        kiln__digest(digest, kiln__text_string(&text), text.length);
+        kiln__digest_hex(hex, digest);
+        kiln__text_copy(out, KILN__WISDOM_DIGEST, hex);
+    }
+    kiln__text_fini(&text);
+    return made;
+}

@@ -1,0 +1,34 @@
+/* What a spec is in the words of a record. Pure; any thread. */
+#ifndef KILN_WISDOM_DESCRIBE_H
+#define KILN_WISDOM_DESCRIBE_H
+
+#include "template/spec.h"
+
+enum {
+    KILN__WISDOM_MODEL = 256,
+    KILN__WISDOM_CLASS = 48,  /* bytes of a class in words */
+    KILN__WISDOM_DIGEST = 17, /* hexadecimal digits and the NUL */
+    KILN__WISDOM_HEAVY = 32 /* operations on an element from which on an op is heavy: about as many as a GPU does while
+                                 it moves one */
+};
+
+/* How many of real.h's operations the spec's op (which is set) does on each element. */
+unsigned kiln__wisdom_operations(const kiln_spec *spec);
+
+/* The class of the spec's op: "1 in, 1 out, light". Ops of one class are expected to like the same geometry. */
+void kiln__wisdom_class(const kiln_spec *spec, char out[KILN__WISDOM_CLASS]);
+
+/* The logarithm of the power of two nearest to n, which is not 0. */
+unsigned kiln__wisdom_size(uint64_t n);
+
+/* A device's model as records have it: printable ASCII, '?' for all else, the end cut off if it is too long. */
+void kiln__wisdom_model(const char *model, char out[KILN__WISDOM_MODEL]);
+
+/* Appends the parameters that are set, in the template's order: "block=128 elems=4 vector=4 cache=stream". */
+void kiln__wisdom_geometry(const kiln_spec *spec, kiln__text *out);
+
+/* A digest of what the template compiles for the cpu or a GPU: of its text without the declarations, for they say what
+ * may be chosen and not what comes of it. False if out of memory; "" where there is no cpu twin. */
+bool kiln__wisdom_digest(const kiln__template *template, bool cpu, char out[KILN__WISDOM_DIGEST]);
+
+#endif

@@ -1,0 +1,59 @@
+/* Which record says most about a spec whose geometry is open. Pure; any thread. docs/tuning.md describes the order. */
+#ifndef KILN_WISDOM_MATCH_H
+#define KILN_WISDOM_MATCH_H
+
+#include "template/spec.h"
+#include "wisdom/record.h"
+
+/* Where a record is from. Of two that are equally near, the first is taken. */
+typedef enum kiln__wisdom_source { KILN__WISDOM_OWN, KILN__WISDOM_SHARED, KILN__WISDOM_SHIPPED } kiln__wisdom_source;
+
+typedef struct kiln__wisdom_item {
+    const kiln__wisdom_record *record;
+    kiln__wisdom_source source;
+} kiln__wisdom_item;
+
+typedef struct kiln__wisdom_query {
+    const kiln_spec *spec;             /* op set; its n is the size, if set; parameters that are set stay as they are */
+    const kiln__wisdom_device *device; /* its target is what to compile for where the spec leaves that open */
+    const char *toolchain;             /* that would compile; "" if unknown */
+} kiln__wisdom_query;
+
+/* What comes of a query: parameters to fill in. Plain data. */
+typedef struct kiln__wisdom_choice {
+    bool found;
+    uint32_t set; /* bit i: parameter i of the spec's template is chosen */
+    int64_t params[KILN__PARAMS_MAX];
+    uint32_t distance; /* 0 exact; see kiln__wisdom_candidate */
+} kiln__wisdom_choice;
+
+/* One record as a query sees it. */
+typedef struct kiln__wisdom_candidate {
+    kiln__wisdom_item item;
+    /* Its decimal digits are, from the front: 1 other toolchain, 2 other text of the template; 1 other model, 2 other chip
+     * of the family, 3 other family; source; 1 other dtype; 1 other op; and two of the difference of sizes.
+     * UINT32_MAX: never used for this. */
+    uint32_t distance;
+    const char *reason;  /* the same in words: "exact", "2^20 elements instead of 2^26; shipped with Kiln" */
+    const char *refusal; /* why its geometry is not used, "" if it could be */
+    bool chosen;
+} kiln__wisdom_candidate;
+
+/* Called with each record, from the nearest to those that are never used; non-zero stops. */
+typedef int (*kiln__wisdom_explain_fn)(void *data, const kiln__wisdom_candidate *candidate);
+
+/* Chooses among the items. `digest` is kiln__wisdom_digest of what would be compiled. The nearest record wins whose
+ * geometry has the parameters that the spec sets and satisfies the template's constraints; equal inputs give equal
+ * choices, in whatever order the items stand. `explain` may be NULL; records of other templates are not told of.
+ * Errors: KILN_EINVAL (no op; neither spec nor device has a target), KILN_ENOMEM; *out then has nothing found. */
+kiln_status kiln__wisdom_choose(kiln__wisdom_choice *out, const kiln__wisdom_item *items, size_t count,
+                                const kiln__wisdom_query *query, const char *digest, kiln__wisdom_explain_fn explain,
+                                void *data, kiln_report *report);
+
+/* Sets the chosen parameters. */
+void kiln__wisdom_apply(const kiln__wisdom_choice *choice, kiln_spec *spec);
+
+/* What a query is for: the spec's target, else the device's. False if there is none. */
+bool kiln__wisdom_target(const kiln__wisdom_query *query, kiln__target *out);
+
+#endif
