@@ -34,7 +34,10 @@ int kiln__lock_try(const kiln__lock *lock, uint64_t offset);
  * blocking wait cannot be bounded without signals. */
 int kiln__lock_wait(const kiln__lock *lock, uint64_t offset, uint32_t wait_ms);
 
-/* Lets go of the lock and closes the file. */
+/* Lets go of one byte. */
+void kiln__lock_give(const kiln__lock *lock, uint64_t offset);
+
+/* Lets go of all bytes and closes the file. */
 void kiln__lock_close(kiln__lock_list *list, kiln__lock *lock);
 
 /* Around a fork: nothing is opened or closed meanwhile, and the child closes what it inherits. */

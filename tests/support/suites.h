@@ -34,7 +34,8 @@
     X(image)                \
     X(pool)                 \
     X(wisdom_json)          \
-    X(wisdom_match)
+    X(wisdom_match)         \
+    X(wisdom)
 
 #define KILN_SERVICE_SUITES(X) \
     X(service)                 \

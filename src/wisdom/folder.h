@@ -1,0 +1,50 @@
+/* The directory of wisdom in a cache: one file of records for each model of device.
+ *
+ *     <root>/wisdom/nvidia-h200.json
+ *     <root>/wisdom/nvidia-h200.json.bad      a damaged one, put aside when it was made anew
+ *     <root>/wisdom/lock                      empty; who merges locks it
+ *
+ * The store's rules of trust hold here too. Nothing fails the caller: what goes wrong is counted, and logged once for each
+ * cause. Any thread. */
+#ifndef KILN_WISDOM_FOLDER_H
+#define KILN_WISDOM_FOLDER_H
+
+#include "base/text.h"
+#include "os/lock.h"
+#include "store/store.h"
+#include "wisdom/record.h"
+
+enum {
+    KILN__WISDOM_FILES_MAX = 256, /* what is read of a directory, in the order of names */
+    KILN__WISDOM_SLUG = 72        /* bytes of a file's name without its ending */
+};
+
+/* Embedded in its owner. */
+typedef struct kiln__wisdom_folder {
+    kiln__store *store; /* a directory store, borrowed; NULL: there is no folder */
+    bool shared;        /* only read, and also trusted when it is root's */
+    const kiln__log *log;
+    kiln__store_counters *counters;
+    kiln__lock_list *locks;
+    uint32_t wait_ms;   /* for a turn, and then for the lock */
+    atomic_uint warned; /* one bit for each cause */
+} kiln__wisdom_folder;
+
+/* Appends what tells whether a file has changed: names, inodes, sizes, times. Reads no file. 0, or -errno if the directory
+ * could not be read; nothing is appended where there is none or it is not trusted. */
+int kiln__wisdom_folder_stamp(kiln__wisdom_folder *folder, kiln__text *stamp);
+
+/* Adds the records of all files that are good. 0, or the first -errno for which something was left out that may be good. */
+int kiln__wisdom_folder_load(kiln__wisdom_folder *folder, kiln__wisdom_set *out);
+
+/* Merges records into the files of their models: under the lock each file is read, added to and published whole, so that no
+ * process loses what another one adds. A file that is damaged is put aside; one that is not trusted, that a newer Kiln
+ * made or that cannot be read stays as it is, and nothing is added to it. 0, or -errno of the first failure with the
+ * reason in problem: the tally then counts what went into the other files. Waits for its turn and for the lock. */
+int kiln__wisdom_folder_merge(kiln__wisdom_folder *folder, const kiln__wisdom_set *records, kiln__wisdom_tally *out,
+                              char problem[KILN__WISDOM_REASON]);
+
+/* The name of a model's file without its ending: "NVIDIA H200" gives "nvidia-h200". */
+void kiln__wisdom_slug(const char *model, char out[KILN__WISDOM_SLUG]);
+
+#endif

@@ -1,0 +1,409 @@
+#include "wisdom/wisdom.h"
+
+#include "base/alloc.h"
+#include "os/fork.h"
+#include "template/identity.h"
+#include "wisdom/describe.h"
+#include "wisdom/memo.h"
+#include "wisdom/view.h"
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+enum { LOCK_WAIT_MS = 10000, KEY_MAX = KILN__IDENTITY_MAX + 4 * KILN__WISDOM_NAME_MAX };
+
+static const int64_t look_every_ns = 1000000000;
+
+struct kiln__wisdom {
+    const kiln__catalog *catalog;
+    const kiln__log *log;
+    char digests[KILN__TEMPLATES_MAX][2][KILN__WISDOM_DIGEST]; /* of each template for a GPU and for the cpu */
+    kiln__lock_list locks;
+    kiln__wisdom_folder own, shared;
+    pthread_mutex_t loading;  /* held while files are read; guards `stamp`, `shipped` and `shipped_read` */
+    kiln__text stamp;         /* of the files that the view is from; empty: look again */
+    kiln__wisdom_set shipped; /* constant once read, so views borrow from it */
+    bool shipped_read;
+    pthread_mutex_t lock; /* guards `view` and `kept`; nothing is read or called under it */
+    kiln__wisdom_view *view;
+    kiln__wisdom_set kept; /* what could not be stored */
+    atomic_uint_least64_t generation, kept_changes;
+    atomic_int_least64_t next_look;
+    atomic_uint_least64_t changes, seen; /* by this process, and of these how many the view is not older than */
+    kiln__wisdom_memo memo;
+    kiln__fork_watch fork_watch;
+};
+
+/* With a reference; NULL where nothing could be loaded. */
+static kiln__wisdom_view *current_view(kiln__wisdom *wisdom)
+{
+    pthread_mutex_lock(&wisdom->lock);
+    kiln__wisdom_view *view = wisdom->view;
+    if (view != NULL)
+        atomic_fetch_add_explicit(&view->refs, 1, memory_order_relaxed);
+    pthread_mutex_unlock(&wisdom->lock);
+    return view;
+}
+
+/* ---- Loading */
+
+static kiln__wisdom_view *load_view(kiln__wisdom *wisdom, int *error)
+{
+    kiln__wisdom_set kept = { 0 };
+    kiln__wisdom_view *view = NULL;
+    if (!wisdom->shipped_read)
+        wisdom->shipped_read = kiln__wisdom_read_shipped(&wisdom->shipped, wisdom->log);
+    pthread_mutex_lock(&wisdom->lock);
+    bool copied = kiln__wisdom_set_join(&kept, &wisdom->kept);
+    pthread_mutex_unlock(&wisdom->lock);
+    if (copied && wisdom->shipped_read)
+        view = kiln__wisdom_view_load(&wisdom->own, &wisdom->shared, &kept, &wisdom->shipped, error);
+    kiln__wisdom_set_fini(&kept);
+    return view;
+}
+
+static void install(kiln__wisdom *wisdom, kiln__wisdom_view *fresh)
+{
+    pthread_mutex_lock(&wisdom->lock);
+    kiln__wisdom_view *old = wisdom->view;
+    fresh->generation = (old != NULL ? old->generation : 0) + 1;
+    wisdom->view = fresh;
+    atomic_store(&wisdom->generation, fresh->generation);
+    pthread_mutex_unlock(&wisdom->lock);
+    kiln__wisdom_view_release(old);
+}
+
+/* Everything that tells whether what is known has changed. 0 or -errno. */
+static int make_stamp(kiln__wisdom *wisdom, kiln__text *out)
+{
+    kiln__text_printf(out, "%llu\n", (unsigned long long)atomic_load(&wisdom->kept_changes));
+    int own = kiln__wisdom_folder_stamp(&wisdom->own, out);
+    kiln__text_append(out, "\n");
+    int shared = kiln__wisdom_folder_stamp(&wisdom->shared, out);
+    return out->failed ? -ENOMEM : own != 0 ? own : shared;
+}
+
+/* What this process lacks for the moment says nothing about the files: what is known stays. */
+static bool is_shortage(int error)
+{
+    return error == -ENOMEM || error == -EMFILE || error == -ENFILE;
+}
+
+/* With `loading` held. Equal records leave the generation as it is, however often they are written. */
+static void load(kiln__wisdom *wisdom)
+{
+    kiln__text stamp = { 0 };
+    int error = make_stamp(wisdom, &stamp), unread = -ENOMEM;
+    bool known = wisdom->view != NULL;
+    bool same = error == 0 && strcmp(kiln__text_string(&stamp), kiln__text_string(&wisdom->stamp)) == 0;
+    kiln__wisdom_view *fresh = same || (known && is_shortage(error)) ? NULL : load_view(wisdom, &unread);
+    if (fresh == NULL || (known && (is_shortage(unread) || kiln__wisdom_view_equal(fresh, wisdom->view))))
+        kiln__wisdom_view_release(fresh);
+    else
+        install(wisdom, fresh);
+    if (!same) {
+        kiln__text_fini(&wisdom->stamp);
+        if (error == 0 && unread == 0) {
+            wisdom->stamp = stamp;
+            return;
+        }
+    }
+    kiln__text_fini(&stamp);
+}
+
+static int64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static bool must_look(const kiln__wisdom *wisdom)
+{
+    return atomic_load(&wisdom->generation) == 0 || atomic_load(&wisdom->seen) != atomic_load(&wisdom->changes);
+}
+
+/* While one thread looks the others go on with what is known. They wait only where that would be nothing at all, or less than
+ * they may expect: where this process has added something since. */
+static void look_if_due(kiln__wisdom *wisdom)
+{
+    bool must = must_look(wisdom);
+    if (!must && now_ns() < atomic_load(&wisdom->next_look))
+        return;
+    if (must)
+        pthread_mutex_lock(&wisdom->loading);
+    else if (pthread_mutex_trylock(&wisdom->loading) != 0)
+        return;
+    if (must_look(wisdom) || now_ns() >= atomic_load(&wisdom->next_look)) {
+        uint64_t changes = atomic_load(&wisdom->changes);
+        atomic_store(&wisdom->next_look, now_ns() + look_every_ns);
+        load(wisdom);
+        atomic_store(&wisdom->seen, changes);
+    }
+    pthread_mutex_unlock(&wisdom->loading);
+}
+
+void kiln__wisdom_refresh(kiln__wisdom *wisdom)
+{
+    atomic_fetch_add(&wisdom->changes, 1);
+}
+
+uint64_t kiln__wisdom_generation(kiln__wisdom *wisdom)
+{
+    look_if_due(wisdom);
+    return atomic_load(&wisdom->generation);
+}
+
+/* ---- Matching */
+
+static uint8_t *put_text(uint8_t *at, const char *text)
+{
+    size_t length = strnlen(text, KILN__WISDOM_NAME_MAX);
+    memcpy(at, text, length);
+    at[length] = '\0';
+    return at + length + 1;
+}
+
+static size_t make_key(const kiln__wisdom_query *query, uint8_t key[KEY_MAX])
+{
+    const kiln_spec *spec = query->spec;
+    uint8_t *at = key + kiln__spec_identity(spec, key);
+    *at++ = spec->n_set && spec->n > 0 ? (uint8_t)kiln__wisdom_size(spec->n) : UINT8_MAX;
+    at = put_text(at, query->toolchain);
+    at = put_text(at, query->device->model);
+    at = put_text(at, query->device->target);
+    memcpy(at, &query->device->multiprocessors, sizeof(query->device->multiprocessors));
+    return (size_t)(at - key) + sizeof(query->device->multiprocessors);
+}
+
+static bool leaves_open(const kiln_spec *spec)
+{
+    for (uint32_t i = 0; i < spec->template->param_count; i++)
+        if (!spec->param_set[i])
+            return true;
+    return false;
+}
+
+static const char *digest_for(const kiln__wisdom *wisdom, const kiln__wisdom_query *query)
+{
+    kiln__target target;
+    bool cpu = kiln__wisdom_target(query, &target) && kiln__target_is_cpu(&target);
+    for (uint32_t i = 0; i < wisdom->catalog->template_count; i++)
+        if (wisdom->catalog->templates[i] == query->spec->template)
+            return wisdom->digests[i][cpu];
+    return "";
+}
+
+void kiln__wisdom_match(kiln__wisdom *wisdom, const kiln__wisdom_query *query, kiln__wisdom_choice *out)
+{
+    uint8_t key[KEY_MAX];
+    memset(out, 0, sizeof(*out));
+    if (!leaves_open(query->spec))
+        return;
+    size_t length = make_key(query, key);
+    if (kiln__wisdom_memo_find(&wisdom->memo, kiln__wisdom_generation(wisdom), key, length, out))
+        return;
+    kiln__wisdom_view *view = current_view(wisdom);
+    if (view == NULL)
+        return;
+    const char *digest = digest_for(wisdom, query);
+    if (kiln__wisdom_choose(out, view->items, view->count, query, digest, NULL, NULL, NULL) == KILN_OK)
+        kiln__wisdom_memo_add(&wisdom->memo, view->generation, key, length, out);
+    kiln__wisdom_view_release(view);
+}
+
+kiln_status kiln__wisdom_explain(kiln__wisdom *wisdom, const kiln__wisdom_query *query, kiln__wisdom_choice *out,
+                                 kiln__wisdom_explain_fn fn, void *data, kiln_report *report)
+{
+    memset(out, 0, sizeof(*out));
+    look_if_due(wisdom);
+    kiln__wisdom_view *view = current_view(wisdom);
+    if (view == NULL)
+        return kiln__fail_memory(report, KILN__STAGE_STORE);
+    const char *digest = digest_for(wisdom, query);
+    kiln_status status = kiln__wisdom_choose(out, view->items, view->count, query, digest, fn, data, report);
+    kiln__wisdom_view_release(view);
+    return status;
+}
+
+void kiln__wisdom_visit(kiln__wisdom *wisdom, int (*fn)(void *data, const kiln__wisdom_item *item), void *data)
+{
+    look_if_due(wisdom);
+    kiln__wisdom_view *view = current_view(wisdom);
+    for (size_t i = 0; view != NULL && i < view->count; i++)
+        if (fn(data, &view->items[i]) != 0)
+            break;
+    kiln__wisdom_view_release(view);
+}
+
+/* ---- Adding */
+
+static kiln_status collect(kiln__wisdom_set *out, const kiln__wisdom_record *records, size_t count, kiln_report *report)
+{
+    char problem[KILN__WISDOM_REASON];
+    for (size_t i = 0; i < count; i++)
+        if (!kiln__wisdom_record_check(&records[i], problem))
+            return kiln__fail(report, KILN_EINVAL, KILN__STAGE_STORE, 0, "record %zu: %s", i + 1, problem);
+    for (size_t i = 0; i < count; i++) {
+        kiln__wisdom_fate fate = kiln__wisdom_set_add(out, &records[i]);
+        if (fate == KILN__WISDOM_NO_MEMORY)
+            return kiln__fail_memory(report, KILN__STAGE_STORE);
+        if (fate == KILN__WISDOM_FULL)
+            return kiln__fail(report, KILN_EINVAL, KILN__STAGE_STORE, 0, "more than %d records at once",
+                              KILN__WISDOM_RECORDS_MAX);
+    }
+    return KILN_OK;
+}
+
+/* For this process alone. */
+static kiln_status keep(kiln__wisdom *wisdom, const kiln__wisdom_set *set, kiln__wisdom_tally *tally,
+                        kiln_report *report)
+{
+    *tally = (kiln__wisdom_tally){ 0 };
+    pthread_mutex_lock(&wisdom->lock);
+    kiln__wisdom_fate fate = kiln__wisdom_set_add_all(&wisdom->kept, set->records, set->count, tally);
+    pthread_mutex_unlock(&wisdom->lock);
+    atomic_fetch_add(&wisdom->kept_changes, 1);
+    if (fate == KILN__WISDOM_FULL)
+        return kiln__fail(report, KILN_ENOMEM, KILN__STAGE_STORE, 0,
+                          "more than %d records of wisdom cannot be stored, nor kept: put the cache directory right",
+                          KILN__WISDOM_RECORDS_MAX);
+    return fate == KILN__WISDOM_NO_MEMORY ? kiln__fail_memory(report, KILN__STAGE_STORE) : KILN_OK;
+}
+
+kiln_status kiln__wisdom_add(kiln__wisdom *wisdom, const kiln__wisdom_record *records, size_t count,
+                             kiln__wisdom_outcome *out, kiln_report *report)
+{
+    kiln__wisdom_set set = { 0 };
+    memset(out, 0, sizeof(*out));
+    kiln_status status = collect(&set, records, count, report);
+    if (status == KILN_OK) {
+        out->stored = kiln__wisdom_folder_merge(&wisdom->own, &set, &out->tally, out->problem) == 0;
+        if (!out->stored)
+            status = keep(wisdom, &set, &out->tally, report);
+        kiln__wisdom_refresh(wisdom);
+    }
+    kiln__wisdom_set_fini(&set);
+    return status;
+}
+
+kiln_status kiln__wisdom_learn(kiln__wisdom *wisdom, const kiln_spec *spec, const kiln__wisdom_device *device,
+                               const char *toolchain, const kiln__wisdom_measure *measure, kiln__wisdom_outcome *out,
+                               kiln_report *report)
+{
+    char op_class[KILN__WISDOM_CLASS], model[KILN__WISDOM_MODEL], maker[32];
+    kiln__text op = { 0 }, geometry = { 0 };
+    kiln__wisdom_record record = kiln__wisdom_record_empty;
+    const kiln__wisdom_query query = { .spec = spec, .device = device, .toolchain = toolchain };
+    memset(out, 0, sizeof(*out));
+    if (!spec->op_set || spec->dtype == KILN__DTYPE_UNSET || !spec->n_set || spec->n == 0)
+        return kiln__fail(report, KILN_EINVAL, KILN__STAGE_STORE, 0,
+                          "wisdom is about a spec with op, dtype and n, and n above 0");
+    kiln__wisdom_class(spec, op_class);
+    kiln__wisdom_model(device->model, model);
+    kiln__expr_format(&spec->op, &spec->catalog->ops, &op);
+    kiln__wisdom_geometry(spec, &geometry);
+    snprintf(maker, sizeof(maker), "kiln %d.%d.%d", KILN_VERSION_MAJOR, KILN_VERSION_MINOR, KILN_VERSION_PATCH);
+    record.device = *device;
+    record.device.model = model;
+    record.template_name = spec->template->name;
+    record.op_class = op_class;
+    record.op = kiln__text_string(&op);
+    record.dtype = kiln__dtype_name(spec->dtype);
+    record.log2_n = kiln__wisdom_size(spec->n);
+    record.geometry = kiln__text_string(&geometry);
+    record.ms = measure->ms;
+    record.gbps = measure->gbps;
+    record.ratio = measure->ratio;
+    record.samples = measure->samples;
+    record.variants = measure->variants;
+    record.digest = digest_for(wisdom, &query);
+    record.toolchain = toolchain;
+    record.maker = maker;
+    kiln_status status = op.failed || geometry.failed ? kiln__fail_memory(report, KILN__STAGE_STORE)
+                                                      : kiln__wisdom_add(wisdom, &record, 1, out, report);
+    kiln__text_fini(&op);
+    kiln__text_fini(&geometry);
+    return status;
+}
+
+/* ---- Opening */
+
+static void before_fork(void *data)
+{
+    kiln__wisdom *wisdom = data;
+    pthread_mutex_lock(&wisdom->loading);
+    pthread_mutex_lock(&wisdom->lock);
+    kiln__wisdom_memo_lock(&wisdom->memo);
+    kiln__lock_before_fork(&wisdom->locks);
+}
+
+static void after_fork(kiln__wisdom *wisdom, bool child)
+{
+    kiln__lock_after_fork(&wisdom->locks, child);
+    kiln__wisdom_memo_unlock(&wisdom->memo);
+    pthread_mutex_unlock(&wisdom->lock);
+    pthread_mutex_unlock(&wisdom->loading);
+}
+
+static void after_fork_in_parent(void *data)
+{
+    after_fork(data, false);
+}
+
+static void after_fork_in_child(void *data)
+{
+    after_fork(data, true);
+}
+
+static bool make_digests(kiln__wisdom *wisdom)
+{
+    const kiln__catalog *catalog = wisdom->catalog;
+    bool good = true;
+    for (uint32_t i = 0; i < catalog->template_count && good; i++)
+        good = kiln__wisdom_digest(catalog->templates[i], false, wisdom->digests[i][0]) &&
+               kiln__wisdom_digest(catalog->templates[i], true, wisdom->digests[i][1]);
+    return good;
+}
+
+kiln__wisdom *kiln__wisdom_open(const kiln__catalog *catalog, kiln__store *own, kiln__store *shared,
+                                const kiln__log *log, kiln__store_counters *counters)
+{
+    kiln__wisdom *wisdom = kiln__calloc(1, sizeof(*wisdom));
+    if (wisdom == NULL)
+        return NULL;
+    wisdom->catalog = catalog;
+    if (!make_digests(wisdom)) {
+        kiln__free(wisdom);
+        return NULL;
+    }
+    wisdom->log = log;
+    wisdom->own = (kiln__wisdom_folder){ own, false, log, counters, &wisdom->locks, LOCK_WAIT_MS, 0 };
+    wisdom->shared = (kiln__wisdom_folder){ shared, true, log, counters, &wisdom->locks, LOCK_WAIT_MS, 0 };
+    kiln__lock_list_init(&wisdom->locks);
+    pthread_mutex_init(&wisdom->loading, NULL);
+    pthread_mutex_init(&wisdom->lock, NULL);
+    kiln__wisdom_memo_init(&wisdom->memo);
+    wisdom->fork_watch = (kiln__fork_watch){
+        .prepare = before_fork, .parent = after_fork_in_parent, .child = after_fork_in_child, .data = wisdom
+    };
+    kiln__fork_watch_begin(&wisdom->fork_watch);
+    return wisdom;
+}
+
+void kiln__wisdom_close(kiln__wisdom *wisdom)
+{
+    if (wisdom == NULL)
+        return;
+    kiln__fork_watch_end(&wisdom->fork_watch);
+    kiln__wisdom_view_release(wisdom->view);
+    kiln__wisdom_set_fini(&wisdom->shipped);
+    kiln__wisdom_set_fini(&wisdom->kept);
+    kiln__text_fini(&wisdom->stamp);
+    kiln__wisdom_memo_fini(&wisdom->memo);
+    pthread_mutex_destroy(&wisdom->lock);
+    pthread_mutex_destroy(&wisdom->loading);
+    kiln__lock_list_fini(&wisdom->locks);
+    kiln__free(wisdom);
+}

@@ -1,0 +1,63 @@
+/* Wisdom: what tuning found, asked when a spec leaves its geometry open. Records come from the user's own cache directory,
+ * from the shared one and from those shipped in the library. Knows no devices and no compilers. Any thread. */
+#ifndef KILN_WISDOM_WISDOM_H
+#define KILN_WISDOM_WISDOM_H
+
+#include "store/store.h"
+#include "template/catalog.h"
+#include "wisdom/folder.h"
+#include "wisdom/match.h"
+
+typedef struct kiln__wisdom kiln__wisdom;
+
+/* Reads nothing yet. `own` and `shared` are directory stores or NULL; all arguments are borrowed until close. NULL: out of
+ * memory. */
+kiln__wisdom *kiln__wisdom_open(const kiln__catalog *catalog, kiln__store *own, kiln__store *shared,
+                                const kiln__log *log, kiln__store_counters *counters);
+void kiln__wisdom_close(kiln__wisdom *wisdom); /* NULL is allowed */
+
+/* A number that stays the same as long as what is known does: while it does, equal queries get equal choices. The first
+ * call reads the files; later ones look at most once a second, by their times and sizes, whether one has changed, and
+ * read them again then. Between two looks it costs one look at the clock. */
+uint64_t kiln__wisdom_generation(kiln__wisdom *wisdom);
+
+/* The geometry for a query, from the nearest record that fits; out->found is false where there is none, where the spec
+ * leaves nothing open or where memory ran out. Remembers its answers: asked again, it opens no file and compares
+ * nothing. */
+void kiln__wisdom_match(kiln__wisdom *wisdom, const kiln__wisdom_query *query, kiln__wisdom_choice *out);
+
+/* The same choice, and every record of the spec's template, from the nearest on, with the reasons. Errors: those of
+ * kiln__wisdom_choose. */
+kiln_status kiln__wisdom_explain(kiln__wisdom *wisdom, const kiln__wisdom_query *query, kiln__wisdom_choice *out,
+                                 kiln__wisdom_explain_fn fn, void *data, kiln_report *report);
+
+/* Calls fn with every record that is known, in the order of sources and then of what they are about; non-zero stops. */
+void kiln__wisdom_visit(kiln__wisdom *wisdom, int (*fn)(void *data, const kiln__wisdom_item *item), void *data);
+
+/* What came of adding records. */
+typedef struct kiln__wisdom_outcome {
+    kiln__wisdom_tally tally;
+    bool stored;                       /* in the user's cache directory; else this process alone knows them */
+    char problem[KILN__WISDOM_REASON]; /* why they are not stored, "" if they are */
+} kiln__wisdom_outcome;
+
+/* Adds records, which are copied; later matches know them. That they cannot be stored is no failure. Waits while other
+ * processes add theirs. Errors: KILN_EINVAL naming what is wrong with a record (nothing is added then), KILN_ENOMEM. */
+kiln_status kiln__wisdom_add(kiln__wisdom *wisdom, const kiln__wisdom_record *records, size_t count,
+                             kiln__wisdom_outcome *out, kiln_report *report);
+
+/* What was measured of the best geometry. */
+typedef struct kiln__wisdom_measure {
+    double ms, gbps, ratio;
+    uint64_t samples, variants;
+} kiln__wisdom_measure;
+
+/* Adds what tuning found: `spec` is resolved, with its n set, and its geometry was the best. */
+kiln_status kiln__wisdom_learn(kiln__wisdom *wisdom, const kiln_spec *spec, const kiln__wisdom_device *device,
+                               const char *toolchain, const kiln__wisdom_measure *measure, kiln__wisdom_outcome *out,
+                               kiln_report *report);
+
+/* Lets the next call look whether files have changed, however short ago the last look was. */
+void kiln__wisdom_refresh(kiln__wisdom *wisdom);
+
+#endif
