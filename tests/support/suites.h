@@ -61,7 +61,16 @@
     X(call)                    \
     X(api)
 
-#define KILN_FAULT_SUITES(X) X(corruption) X(kills) X(io) X(memory) X(planted) X(sandbox) X(calls) X(hostile)
+#define KILN_FAULT_SUITES(X) \
+    X(corruption)            \
+    X(kills)                 \
+    X(io)                    \
+    X(memory)                \
+    X(planted)               \
+    X(sandbox)               \
+    X(calls)                 \
+    X(hostile)               \
+    X(wisdom)
 
 #define KILN_SUITE_PROTOTYPE(name) Suite *kiln_test_##name##_suite(void);
 KILN_UNIT_SUITES(KILN_SUITE_PROTOTYPE)
