@@ -68,7 +68,7 @@ int kiln__lock_wait(const kiln__lock *lock, uint64_t offset, uint32_t wait_ms)
 void kiln__lock_give(const kiln__lock *lock, uint64_t offset)
 {
     struct flock range = { .l_type = F_UNLCK, .l_whence = SEEK_SET, .l_start = (off_t)offset, .l_len = 1 };
-    fcntl(lock->fd, F_OFD_SETLK, &range);
+    kiln__sys_fcntl(lock->fd, F_OFD_SETLK, &range);
 }
 
 /* Unlocked in so many words: a child that was forked a moment ago, and has not closed its copy of the descriptor yet,
