@@ -1,6 +1,7 @@
 #include "template/expand.h"
 #include "base/alloc.h"
 #include "base/number.h"
+#include "template/range.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -64,46 +65,22 @@ static bool is_integer_field(const kiln__catalog *catalog, kiln__word name)
     return false;
 }
 
-static bool parse_uint(kiln__word word, uint64_t *out)
-{
-    return word.text != NULL && kiln__number_parse_uint(word.text, word.length, out);
-}
-
-/* "A..B", "A..B+S" or "A..B*F" */
-static bool parse_range(kiln__word text, uint64_t *first, uint64_t *last, uint64_t *step, bool *multiplies)
-{
-    kiln__word by = text;
-    kiln__word low = kiln__word_cut(&by, "..");
-    kiln__word after = by;
-    *multiplies = memchr(after.text, '*', after.length) != NULL;
-    kiln__word high = kiln__word_cut(&after, *multiplies ? "*" : "+");
-    *step = 1;
-    return parse_uint(low, first) && parse_uint(high, last) && (after.text == NULL || parse_uint(after, step));
-}
-
 static kiln_status add_range(const expansion *e, column *c, kiln__word text)
 {
-    uint64_t value, last, step;
-    bool multiplies;
+    kiln__range range;
     kiln__quote quote = kiln__word_quote(text), name = kiln__word_quote(c->name);
     if (!is_integer_field(e->catalog, c->name))
         return FAIL(e->report, "%s=%s: only fields of whole numbers take ranges", name.text, quote.text);
-    if (!parse_range(text, &value, &last, &step, &multiplies))
-        return FAIL(e->report, "%s=%s is not a range: write A..B, A..B+STEP or A..B*FACTOR", name.text, quote.text);
-    if (value > last)
-        return FAIL(e->report, "%s=%s is empty: the first number is above the last", name.text, quote.text);
-    if (step == 0 || (multiplies && (step == 1 || value == 0)))
-        return FAIL(e->report, "%s=%s never ends: %s", name.text, quote.text,
-                    multiplies ? "begin above 0 and multiply by 2 or more" : "step by 1 or more");
-    for (;;) {
+    const char *problem = kiln__range_parse(&range, text);
+    if (problem != NULL)
+        return FAIL(e->report, "%s=%s %s", name.text, quote.text, problem);
+    kiln_status status;
+    do {
         char number[KILN__NUMBER_SIZE];
-        int length = snprintf(number, sizeof(number), "%" PRIu64, value);
-        kiln_status status = add_value(e, c, (kiln__word){ number, (size_t)length });
-        bool overflows =
-            multiplies ? __builtin_mul_overflow(value, step, &value) : __builtin_add_overflow(value, step, &value);
-        if (status != KILN_OK || overflows || value > last)
-            return status;
-    }
+        int length = snprintf(number, sizeof(number), "%" PRIu64, range.value);
+        status = add_value(e, c, (kiln__word){ number, (size_t)length });
+    } while (status == KILN_OK && kiln__range_next(&range));
+    return status;
 }
 
 /* Cuts the value before the next comma outside parentheses off *list; the rest has a NULL text after the last. */
@@ -149,7 +126,7 @@ static kiln_status add_item(const expansion *e, column *c, kiln__word value)
     bool is_op = kiln__word_is(c->name, "op");
     if (is_target && e->word != NULL && (kiln__word_is(value, "all") || kiln__word_is(value, "native")))
         return add_word(e, c, value);
-    if (!is_op && value.length > 0 && memmem(value.text, value.length, "..", 2) != NULL)
+    if (!is_op && kiln__range_is(value))
         return add_range(e, c, value);
     return add_value(e, c, value);
 }

@@ -1,8 +1,8 @@
 #include "template/manifest.h"
 #include "base/alloc.h"
-#include "base/number.h"
 #include "base/text.h"
 #include "template/formula.h"
+#include "template/range.h"
 #include "template/word.h"
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,9 +13,6 @@ enum {
     ENTRY_NAME_MAX = 63,
     LIST_MAX = 64
 };
-
-/* So that a value is an int in the template's C text. */
-static const int64_t value_max = INT32_MAX;
 
 typedef struct reader {
     kiln__template *out;
@@ -42,15 +39,6 @@ static kiln_status copy(const reader *r, char **out, kiln__word word)
 {
     *out = kiln__memdup(word.length > 0 ? word.text : "", word.length);
     return *out == NULL ? kiln__fail_memory(r->report, KILN__STAGE_SPEC) : KILN_OK;
-}
-
-static bool parse_number(kiln__word word, int64_t *out)
-{
-    uint64_t value;
-    if (!kiln__number_parse_uint(word.text, word.length, &value) || value > (uint64_t)value_max)
-        return false;
-    *out = (int64_t)value;
-    return true;
 }
 
 /* Names that mean something else in specs, in formulas or, in upper case after KILN_, in units. */
@@ -94,7 +82,7 @@ static kiln_status read_inputs(reader *r, kiln__word rest)
     if (high.text == NULL)
         high = low;
     int64_t least, most;
-    if (!parse_number(low, &least) || !parse_number(high, &most) || least < 1 || most < least ||
+    if (!kiln__param_number(low, &least) || !kiln__param_number(high, &most) || least < 1 || most < least ||
         most > KILN__INPUTS_MAX)
         return fail(r, r->line, "inputs '%s' is not a range within 1..%d", kiln__word_quote(rest).text,
                     KILN__INPUTS_MAX);
@@ -109,8 +97,8 @@ static kiln_status read_range(const reader *r, kiln__param *param, kiln__word va
     kiln__word high = kiln__word_cut(&step, "step");
     kiln__word low = kiln__word_cut(&high, "..");
     param->step = 1;
-    if (!parse_number(low, &param->low) || !parse_number(high, &param->high) ||
-        (step.text != NULL && !parse_number(step, &param->step)) || param->low > param->high || param->step < 1)
+    if (!kiln__param_number(low, &param->low) || !kiln__param_number(high, &param->high) ||
+        (step.text != NULL && !kiln__param_number(step, &param->step)) || param->low > param->high || param->step < 1)
         return fail(r, r->line, "'%s' is not a range: write LOW..HIGH or LOW..HIGH step STEP",
                     kiln__word_quote(values).text);
     return KILN_OK;
@@ -134,7 +122,7 @@ static kiln_status read_list(const reader *r, kiln__param *param, kiln__word val
         return kiln__fail_memory(r->report, KILN__STAGE_SPEC);
     for (uint32_t i = 0; i < param->count; i++) {
         kiln__word item = kiln__word_cut(&values, ",");
-        if (!parse_number(item, &param->list[i]))
+        if (!kiln__param_number(item, &param->list[i]))
             return fail(r, r->line, "'%s' is not a whole number", kiln__word_quote(item).text);
         if (i > 0 && param->list[i] <= param->list[i - 1])
             return fail(r, r->line, "'%s' is out of order: list values from small to large",
@@ -146,14 +134,6 @@ static kiln_status read_list(const reader *r, kiln__param *param, kiln__word val
     return KILN_OK;
 }
 
-static int find_word(const kiln__param *param, kiln__word word)
-{
-    for (uint32_t i = 0; i < param->count; i++)
-        if (param->words[i] != NULL && kiln__word_is(word, param->words[i]))
-            return (int)i;
-    return -1;
-}
-
 static kiln_status read_words(const reader *r, kiln__param *param, kiln__word values)
 {
     param->is_enum = true;
@@ -162,7 +142,7 @@ static kiln_status read_words(const reader *r, kiln__param *param, kiln__word va
         return kiln__fail_memory(r->report, KILN__STAGE_SPEC);
     for (uint32_t i = 0; i < param->count; i++) {
         kiln__word item = kiln__word_cut(&values, ",");
-        if (!kiln__word_is_name(item) || find_word(param, item) >= 0)
+        if (!kiln__word_is_name(item) || kiln__param_word(param, item) >= 0)
             return fail(r, r->line, "'%s' is not a new word of lower-case letters, digits and '_'",
                         kiln__word_quote(item).text);
         kiln_status status = copy(r, &param->words[i], item);
@@ -176,7 +156,7 @@ static kiln_status read_values(const reader *r, kiln__param *param, kiln__word v
 {
     if (values.length == 0)
         return fail(r, r->line, "param %s has no values: write a range, a list or words", param->name);
-    if (memmem(values.text, values.length, "..", 2) != NULL)
+    if (kiln__range_is(values))
         return read_range(r, param, values);
     param->count = count_items(values);
     if (param->count > LIST_MAX)
@@ -311,7 +291,8 @@ static bool is_known(const void *data, const char *name, size_t length, int64_t 
     kiln__word word = { name, length };
     *value = 0;
     return kiln__word_is(word, "bytes") || kiln__word_is(word, "sm") || kiln__word_is(word, "inputs") ||
-           kiln__template_param(s->template, name, length) >= 0 || (s->words != NULL && find_word(s->words, word) >= 0);
+           kiln__template_param(s->template, name, length) >= 0 ||
+           (s->words != NULL && kiln__param_word(s->words, word) >= 0);
 }
 
 static kiln_status check_formula(const reader *r, uint32_t line, const char *formula, const kiln__param *words)
@@ -417,105 +398,4 @@ int kiln__template_param(const kiln__template *template, const char *name, size_
         if (kiln__word_is((kiln__word){ name, length }, template->params[i].name))
             return (int)i;
     return -1;
-}
-
-static const char *word_at(const void *data, size_t i)
-{
-    const kiln__param *param = data;
-    return i < param->count ? param->words[i] : NULL;
-}
-
-static bool is_all_digits(kiln__word word)
-{
-    size_t i = 0;
-    while (i < word.length && word.text[i] >= '0' && word.text[i] <= '9')
-        i++;
-    return i == word.length && i > 0;
-}
-
-/* The nearest allowed values below and above a value within the range; -1 if there is none on that side. */
-static void nearest(const kiln__param *param, int64_t value, int64_t *below, int64_t *above)
-{
-    *below = value - (value - param->low) % param->step;
-    *above = *below + param->step <= param->high ? *below + param->step : -1;
-    for (uint32_t i = 0; i < param->count && param->is_list; i++) {
-        if (param->list[i] > value) {
-            *above = param->list[i];
-            break;
-        }
-        *below = param->list[i];
-    }
-}
-
-static void explain(const kiln__param *param, kiln__word text, int64_t value, char *problem, size_t size)
-{
-    kiln__quote given = kiln__word_quote(text);
-    if (value > param->high) {
-        snprintf(problem, size, "%s=%s is above %lld", param->name, given.text, (long long)param->high);
-        return;
-    }
-    if (value < param->low) {
-        snprintf(problem, size, "%s=%s is below %lld", param->name, given.text, (long long)param->low);
-        return;
-    }
-    int64_t below, above;
-    nearest(param, value, &below, &above);
-    char rule[100];
-    if (param->is_list)
-        snprintf(rule, sizeof(rule), "one of %s",
-                 kiln__word_quote((kiln__word){ param->values, strlen(param->values) }).text);
-    else if (param->low % param->step == 0)
-        snprintf(rule, sizeof(rule), "a multiple of %lld", (long long)param->step);
-    else
-        snprintf(rule, sizeof(rule), "in %s",
-                 kiln__word_quote((kiln__word){ param->values, strlen(param->values) }).text);
-    if (above < 0)
-        snprintf(problem, size, "%s=%s is not %s: the nearest is %lld", param->name, given.text, rule,
-                 (long long)below);
-    else
-        snprintf(problem, size, "%s=%s is not %s: the nearest are %lld and %lld", param->name, given.text, rule,
-                 (long long)below, (long long)above);
-}
-
-static bool parse_word(const kiln__param *param, kiln__word text, int64_t *out, char *problem, size_t size)
-{
-    int index = find_word(param, text);
-    if (index < 0)
-        snprintf(problem, size, "unknown %s '%s': %s", param->name, kiln__word_quote(text).text,
-                 kiln__word_hint(text, word_at, param).text);
-    else
-        *out = index;
-    return index >= 0;
-}
-
-bool kiln__param_parse(const kiln__param *param, const char *text, size_t length, int64_t *out, char *problem,
-                       size_t size)
-{
-    kiln__word word = { text, length };
-    if (param->is_enum)
-        return parse_word(param, word, out, problem, size);
-    int64_t value = INT64_MAX;
-    if (!parse_number(word, &value) && !is_all_digits(word)) {
-        snprintf(problem, size, "%s=%s is not a whole number: %s allows %s", param->name, kiln__word_quote(word).text,
-                 param->name, param->values);
-        return false;
-    }
-    if (!kiln__param_allows(param, value)) {
-        explain(param, word, value, problem, size);
-        return false;
-    }
-    *out = value;
-    return true;
-}
-
-bool kiln__param_allows(const kiln__param *param, int64_t value)
-{
-    if (param->is_enum)
-        return value >= 0 && value < param->count;
-    if (value < param->low || value > param->high)
-        return false;
-    for (uint32_t i = 0; i < param->count && param->is_list; i++)
-        if (param->list[i] == value)
-            return true;
-    return !param->is_list && (value - param->low) % param->step == 0;
 }

@@ -3,24 +3,11 @@
 #define KILN_TEMPLATE_MANIFEST_H
 
 #include "base/report.h"
+#include "template/param.h"
 #include <stdbool.h>
 #include <stdint.h>
 
 enum { KILN__PARAMS_MAX = 16, KILN__ENTRIES_MAX = 4, KILN__REQUIRES_MAX = 16, KILN__INPUTS_MAX = 3 };
-
-/* A declared parameter. Integers are a range with a step or a list of values; enumerations a list of words. */
-typedef struct kiln__param {
-    char *name;
-    char *values;       /* as declared: "32..1024 step 32", "1,2,4,8,16", "plain,stream" */
-    char *default_text; /* a formula, or a word of an enumeration */
-    char *doc;
-    bool is_enum;
-    bool is_list; /* an integer from a list */
-    int64_t low, high, step;
-    int64_t *list;  /* is_list: the allowed integers */
-    char **words;   /* is_enum */
-    uint32_t count; /* length of list or words */
-} kiln__param;
 
 typedef struct kiln__require {
     char *formula;
@@ -54,13 +41,5 @@ void kiln__template_free(kiln__template *template);
 
 /* Index of a parameter, -1 if there is none. */
 int kiln__template_param(const kiln__template *template, const char *name, size_t length);
-
-/* Checks one value's text against the parameter: its number, or the index of a word. On failure one line in problem
- * that names the nearest allowed value. */
-bool kiln__param_parse(const kiln__param *param, const char *text, size_t length, int64_t *out, char *problem,
-                       size_t size);
-
-/* Checks a number that came from a default formula. */
-bool kiln__param_allows(const kiln__param *param, int64_t value);
 
 #endif
