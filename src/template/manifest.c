@@ -270,12 +270,16 @@ static kiln_status read_line(reader *r, kiln__word line)
 static kiln_status read_lines(reader *r, const char *text)
 {
     kiln_status status = KILN_OK;
+    r->out->body = text;
     while (*text != '\0' && status == KILN_OK) {
         size_t length = strcspn(text, "\n");
+        const char *next = text + length + (text[length] == '\n');
         r->line++;
-        if (strncmp(text, "//!", MARK_LENGTH) == 0)
+        if (strncmp(text, "//!", MARK_LENGTH) == 0) {
             status = read_line(r, (kiln__word){ text + MARK_LENGTH, length - MARK_LENGTH });
-        text += length + (text[length] == '\n');
+            r->out->body = r->out->body == text ? next : r->out->body;
+        }
+        text = next;
     }
     return status;
 }

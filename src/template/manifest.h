@@ -31,6 +31,7 @@ typedef struct kiln__template {
     char *tile;           /* formula: elements per block of threads */
     char *output;         /* formula: bytes of out, NULL where it is an array of n elements */
     const char *text;     /* the CUDA text, borrowed */
+    const char *body;     /* where in it the leading declarations end: what units are made of */
     const char *cpu_text; /* its cpu twin, NULL if there is none; borrowed */
 } kiln__template;
 

@@ -60,7 +60,8 @@ static void append_value(kiln__text *out, const kiln_spec *spec)
     kiln__text_append(out, "; }\n\n");
 }
 
-/* The target is left out of the first line so that targets with equal source have equal text. */
+/* The target is left out of the first line so that targets with equal source have equal text, and the declarations, so
+ * that other values worth trying, or better words about them, leave what is cached valid. */
 static kiln_status make_source(kiln__unit *unit, const kiln_spec *spec, kiln_report *report)
 {
     kiln__text out = { 0 };
@@ -75,7 +76,7 @@ static kiln_status make_source(kiln__unit *unit, const kiln_spec *spec, kiln_rep
     kiln__text_append(&out, spec->catalog->prelude);
     kiln__text_append(&out, "\n");
     append_value(&out, spec);
-    kiln__text_append(&out, cpu ? spec->template->cpu_text : spec->template->text);
+    kiln__text_append(&out, cpu ? spec->template->cpu_text : spec->template->body);
     unit->source_length = out.length;
     unit->source = kiln__text_take(&out);
     return unit->source == NULL ? kiln__fail_memory(report, KILN__STAGE_SPEC) : KILN_OK;
