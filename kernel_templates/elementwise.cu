@@ -7,6 +7,12 @@
 //! param    cache  plain,stream = stream                         -- cache hint of loads and stores
 //! require  elems % vector == 0                                  -- elems must be a multiple of vector
 //! require  vector * bytes <= (sm >= 100 ? 32 : 16)              -- vector must not exceed 16 bytes per access (32 from sm_100 on)
+//! tune     block  64..1024*2      if sm > 0
+//! tune     elems  1..32*2         if sm > 0
+//! tune     elems  4..64*2         if sm == 0                    -- one chunk of cpu work is block * elems
+//! tune     vector 1,2,4,8,16      if sm > 0
+//! tune     cache  plain,stream    if sm > 0
+//! bound    sm == 0 || elems * bytes <= 64                       -- more than 64 bytes per thread cost registers and gain nothing
 //! tile     block * elems
 //! entry    kiln_vector align vector * bytes
 //! entry    kiln_scalar align bytes

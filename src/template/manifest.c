@@ -4,6 +4,7 @@
 #include "template/formula.h"
 #include "template/range.h"
 #include "template/word.h"
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,7 +19,7 @@ typedef struct reader {
     kiln__template *out;
     uint32_t line;
     uint32_t tile_line, output_line, param_lines[KILN__PARAMS_MAX], require_lines[KILN__REQUIRES_MAX],
-        entry_lines[KILN__ENTRIES_MAX];
+        tune_lines[KILN__TUNES_MAX], bound_lines[KILN__REQUIRES_MAX], entry_lines[KILN__ENTRIES_MAX];
     kiln_report *report;
 } reader;
 
@@ -191,17 +192,104 @@ static kiln_status read_param(reader *r, kiln__word rest)
     return status == KILN_OK ? read_values(r, param, values) : status;
 }
 
+/* "FORMULA -- TEXT" */
+static kiln_status read_rule(const reader *r, kiln__require *out, kiln__word rest)
+{
+    kiln__word doc = rest;
+    kiln__word formula = kiln__word_cut(&doc, "--");
+    kiln_status status = copy(r, &out->formula, formula);
+    return status == KILN_OK ? copy(r, &out->doc, doc.length > 0 ? doc : formula) : status;
+}
+
 static kiln_status read_require(reader *r, kiln__word rest)
 {
     kiln__template *out = r->out;
-    kiln__word doc = rest;
-    kiln__word formula = kiln__word_cut(&doc, "--");
     if (out->require_count == KILN__REQUIRES_MAX)
         return fail(r, r->line, "more than %d requirements", KILN__REQUIRES_MAX);
-    kiln__require *require = &out->requires[out->require_count];
-    r->require_lines[out->require_count++] = r->line;
-    kiln_status status = copy(r, &require->formula, formula);
-    return status == KILN_OK ? copy(r, &require->doc, doc.length > 0 ? doc : formula) : status;
+    r->require_lines[out->require_count] = r->line;
+    return read_rule(r, &out->requires[out->require_count++], rest);
+}
+
+static kiln_status read_bound(reader *r, kiln__word rest)
+{
+    kiln__template *out = r->out;
+    if (out->bound_count == KILN__REQUIRES_MAX)
+        return fail(r, r->line, "more than %d bounds", KILN__REQUIRES_MAX);
+    r->bound_lines[out->bound_count] = r->line;
+    return read_rule(r, &out->bounds[out->bound_count++], rest);
+}
+
+static kiln_status add_tune_value(const reader *r, kiln__tune *tune, kiln__word text)
+{
+    const kiln__param *param = &r->out->params[tune->param];
+    char problem[300];
+    int64_t value;
+    if (!kiln__param_parse(param, text.text, text.length, &value, problem, sizeof(problem)))
+        return fail(r, r->line, "%s", problem);
+    for (uint32_t i = 0; i < tune->count; i++)
+        if (tune->values[i] == value)
+            return fail(r, r->line, "%s=%s is given twice", param->name, kiln__word_quote(text).text);
+    if (tune->count == KILN__TUNE_VALUES_MAX)
+        return fail(r, r->line, "more than %d values of %s to try", KILN__TUNE_VALUES_MAX, param->name);
+    tune->values[tune->count++] = value;
+    return KILN_OK;
+}
+
+static kiln_status add_tune_range(const reader *r, kiln__tune *tune, kiln__word text)
+{
+    kiln__range range;
+    const char *problem = kiln__range_parse(&range, text);
+    if (problem != NULL)
+        return fail(r, r->line, "'%s' %s", kiln__word_quote(text).text, problem);
+    kiln_status status;
+    do {
+        char number[24];
+        int length = snprintf(number, sizeof(number), "%" PRIu64, range.value);
+        status = add_tune_value(r, tune, (kiln__word){ number, (size_t)length });
+    } while (status == KILN_OK && kiln__range_next(&range));
+    return status;
+}
+
+/* Leaves in *rest what follows the word "if"; without one, a NULL text. */
+static kiln__word cut_condition(kiln__word *rest)
+{
+    kiln__word before = *rest;
+    while (rest->length > 0) {
+        const char *at = rest->text;
+        if (kiln__word_is(kiln__word_next(rest), "if"))
+            return kiln__word_trim((kiln__word){ before.text, (size_t)(at - before.text) });
+    }
+    *rest = (kiln__word){ NULL, 0 };
+    return before;
+}
+
+/* "NAME VALUES [if FORMULA] [-- TEXT]" */
+static kiln_status read_tune(reader *r, kiln__word rest)
+{
+    kiln__template *out = r->out;
+    kiln__word doc = rest;
+    kiln__word condition = kiln__word_cut(&doc, "--");
+    kiln__word name = kiln__word_next(&condition);
+    kiln__word values = cut_condition(&condition);
+    int param = kiln__template_param(out, name.text, name.length);
+    if (out->tune_count == KILN__TUNES_MAX)
+        return fail(r, r->line, "more than %d tune lines", KILN__TUNES_MAX);
+    if (param < 0)
+        return fail(r, r->line, "write tune NAME VALUES, NAME a param declared above: '%s' is none",
+                    kiln__word_quote(name).text);
+    kiln__tune *tune = &out->tunes[out->tune_count];
+    r->tune_lines[out->tune_count++] = r->line;
+    tune->param = (uint32_t)param;
+    tune->values = kiln__calloc(KILN__TUNE_VALUES_MAX, sizeof(*tune->values));
+    if (tune->values == NULL)
+        return kiln__fail_memory(r->report, KILN__STAGE_SPEC);
+    kiln_status status = condition.text != NULL ? copy(r, &tune->condition, condition) : KILN_OK;
+    do {
+        kiln__word item = kiln__word_cut(&values, ",");
+        if (status == KILN_OK)
+            status = kiln__range_is(item) ? add_tune_range(r, tune, item) : add_tune_value(r, tune, item);
+    } while (status == KILN_OK && values.text != NULL);
+    return status;
 }
 
 static kiln_status read_tile(reader *r, kiln__word rest)
@@ -244,8 +332,9 @@ static const struct {
     const char *keyword;
     kiln_status (*read)(reader *r, kiln__word rest);
 } declarations[] = {
-    { "template", read_template }, { "about", read_about },   { "inputs", read_inputs }, { "param", read_param },
-    { "require", read_require },   { "output", read_output }, { "tile", read_tile },     { "entry", read_entry },
+    { "template", read_template }, { "about", read_about },     { "inputs", read_inputs }, { "param", read_param },
+    { "tune", read_tune },         { "require", read_require }, { "bound", read_bound },   { "output", read_output },
+    { "tile", read_tile },         { "entry", read_entry },
 };
 
 static const char *keyword_at(const void *data, size_t i)
@@ -285,8 +374,8 @@ static kiln_status read_lines(reader *r, const char *text)
 }
 
 typedef struct scope {
-    const kiln__template *template;
-    const kiln__param *words; /* whose words are names too, or NULL */
+    const kiln__template *template; /* whose parameters are names, or NULL */
+    const kiln__param *words;       /* whose words are names too, or NULL */
 } scope;
 
 static bool is_known(const void *data, const char *name, size_t length, int64_t *value)
@@ -295,17 +384,33 @@ static bool is_known(const void *data, const char *name, size_t length, int64_t 
     kiln__word word = { name, length };
     *value = 0;
     return kiln__word_is(word, "bytes") || kiln__word_is(word, "sm") || kiln__word_is(word, "inputs") ||
-           kiln__template_param(s->template, name, length) >= 0 ||
+           (s->template != NULL && kiln__template_param(s->template, name, length) >= 0) ||
            (s->words != NULL && kiln__param_word(s->words, word) >= 0);
 }
 
-static kiln_status check_formula(const reader *r, uint32_t line, const char *formula, const kiln__param *words)
+static kiln_status check_within(const reader *r, uint32_t line, const char *formula, scope s)
 {
-    scope s = { r->out, words };
     char problem[256];
     if (kiln__formula_check(formula, is_known, &s, problem, sizeof(problem)))
         return KILN_OK;
     return fail(r, line, "%s", problem);
+}
+
+static kiln_status check_formula(const reader *r, uint32_t line, const char *formula, const kiln__param *words)
+{
+    return check_within(r, line, formula, (scope){ r->out, words });
+}
+
+static kiln_status check_tunes(const reader *r)
+{
+    const kiln__template *out = r->out;
+    kiln_status status = KILN_OK;
+    for (uint32_t i = 0; i < out->tune_count && status == KILN_OK; i++)
+        if (out->tunes[i].condition != NULL)
+            status = check_within(r, r->tune_lines[i], out->tunes[i].condition, (scope){ NULL, NULL });
+    for (uint32_t i = 0; i < out->bound_count && status == KILN_OK; i++)
+        status = check_formula(r, r->bound_lines[i], out->bounds[i].formula, NULL);
+    return status;
 }
 
 /* Formulas may speak of parameters declared below them, so they are looked at last. */
@@ -322,7 +427,7 @@ static kiln_status check_formulas(const reader *r)
         status = check_formula(r, r->require_lines[i], out->requires[i].formula, NULL);
     for (uint32_t i = 0; i < out->entry_count && status == KILN_OK; i++)
         status = check_formula(r, r->entry_lines[i], out->entries[i].align, NULL);
-    return status;
+    return status == KILN_OK ? check_tunes(r) : status;
 }
 
 static kiln_status check_complete(const reader *r)
@@ -375,15 +480,25 @@ static void fini_param(kiln__param *param)
     kiln__free(param->doc);
 }
 
+static void fini_rule(kiln__require *rule)
+{
+    kiln__free(rule->formula);
+    kiln__free(rule->doc);
+}
+
 void kiln__template_free(kiln__template *template)
 {
     if (template == NULL)
         return;
     for (uint32_t i = 0; i < template->param_count; i++)
         fini_param(&template->params[i]);
-    for (uint32_t i = 0; i < template->require_count; i++) {
-        kiln__free(template->requires[i].formula);
-        kiln__free(template->requires[i].doc);
+    for (uint32_t i = 0; i < KILN__REQUIRES_MAX; i++) {
+        fini_rule(&template->requires[i]);
+        fini_rule(&template->bounds[i]);
+    }
+    for (uint32_t i = 0; i < template->tune_count; i++) {
+        kiln__free(template->tunes[i].condition);
+        kiln__free(template->tunes[i].values);
     }
     for (uint32_t i = 0; i < template->entry_count; i++) {
         kiln__free(template->entries[i].name);

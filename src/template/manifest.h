@@ -7,12 +7,27 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { KILN__PARAMS_MAX = 16, KILN__ENTRIES_MAX = 4, KILN__REQUIRES_MAX = 16, KILN__INPUTS_MAX = 3 };
+enum {
+    KILN__PARAMS_MAX = 16,
+    KILN__ENTRIES_MAX = 4,
+    KILN__REQUIRES_MAX = 16,
+    KILN__TUNES_MAX = 32,
+    KILN__TUNE_VALUES_MAX = 64,
+    KILN__INPUTS_MAX = 3
+};
 
 typedef struct kiln__require {
     char *formula;
     char *doc; /* the message when it does not hold */
 } kiln__require;
+
+/* Values of a parameter that are worth trying when a variant is sought. */
+typedef struct kiln__tune {
+    uint32_t param;
+    char *condition; /* formula of bytes, sm and inputs, or NULL: where it holds */
+    int64_t *values; /* numbers, or indices of words: each once and allowed, in the order of the text */
+    uint32_t count;
+} kiln__tune;
 
 typedef struct kiln__entry_point {
     char *name;
@@ -26,6 +41,10 @@ typedef struct kiln__template {
     uint32_t param_count;
     kiln__require requires[KILN__REQUIRES_MAX];
     uint32_t require_count;
+    kiln__tune tunes[KILN__TUNES_MAX]; /* of those of one parameter the first that holds counts */
+    uint32_t tune_count;
+    kiln__require bounds[KILN__REQUIRES_MAX]; /* where one does not hold, a spec is not worth trying */
+    uint32_t bound_count;
     kiln__entry_point entries[KILN__ENTRIES_MAX];
     uint32_t entry_count;
     char *tile;           /* formula: elements per block of threads */

@@ -49,6 +49,13 @@ static void require_param(const kiln__template *template, uint32_t index)
             require_value(param, values[i]);
 }
 
+static void require_tune(const kiln__template *template, const kiln__tune *tune)
+{
+    FUZZ_REQUIRE(tune->param < template->param_count && tune->count > 0, "something is worth trying");
+    for (uint32_t i = 0; i < tune->count; i++)
+        FUZZ_REQUIRE(kiln__param_allows(&template->params[tune->param], tune->values[i]), "what is tried is allowed");
+}
+
 /* What the declarations allow can be written and read back. */
 static void require_specs(kiln__template *template)
 {
@@ -91,6 +98,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                      "the inputs are a range");
         for (uint32_t i = 0; i < template->param_count; i++)
             require_param(template, i);
+        for (uint32_t i = 0; i < template->tune_count; i++)
+            require_tune(template, &template->tunes[i]);
         require_specs(template);
         kiln__template_free(template);
     } else {

@@ -19,6 +19,11 @@ static const char sample[] = "//! template toy\r\n"
                              "/* not a declaration: */ //! param no 1..2 = 1\n"
                              "//! require  elems % vector == 0 -- elems must be a multiple of vector\n"
                              "//! require  block >= 32\n"
+                             "//! tune     block 64..512*2, 96 if sm > 0 -- a range, a number\n"
+                             "//! tune     block 1024 if sm == 0 && bytes == 4\n"
+                             "//! tune     cache stream\n"
+                             "//! bound    elems * bytes <= 64 -- more than 64 bytes per thread\n"
+                             "//! bound    block < 1024\n"
                              "//! tile     block * elems\n"
                              "//! entry    kiln_vector align vector * bytes\n"
                              "//! entry    kiln_scalar align bytes\n"
@@ -52,6 +57,7 @@ START_TEST(test_manifest__reads_every_declaration)
     ck_assert_str_eq(t->entries[0].align, "vector * bytes");
     ck_assert_str_eq(t->entries[1].align, "bytes");
     ck_assert_ptr_eq(t->text, sample);
+    ck_assert_ptr_eq(t->body, strstr(sample, "/* not a declaration"));
     ck_assert_ptr_null(t->cpu_text);
     kiln__template_free(t);
 }
@@ -84,6 +90,30 @@ START_TEST(test_manifest__reads_params_of_each_kind)
 }
 END_TEST
 
+START_TEST(test_manifest__reads_what_is_worth_trying)
+{
+    static const int64_t blocks[] = { 64, 128, 256, 512, 96 };
+    kiln__template *t = parse(sample);
+    ck_assert_uint_eq(t->tune_count, 3);
+    ck_assert_uint_eq(t->tunes[0].param, 0);
+    ck_assert_str_eq(t->tunes[0].condition, "sm > 0");
+    ck_assert_uint_eq(t->tunes[0].count, 5);
+    for (int i = 0; i < 5; i++)
+        ck_assert_int_eq(t->tunes[0].values[i], blocks[i]);
+    ck_assert_str_eq(t->tunes[1].condition, "sm == 0 && bytes == 4");
+    ck_assert_int_eq(t->tunes[1].values[0], 1024);
+    ck_assert_uint_eq(t->tunes[2].param, 3);
+    ck_assert_ptr_null(t->tunes[2].condition);
+    ck_assert_uint_eq(t->tunes[2].count, 1);
+    ck_assert_int_eq(t->tunes[2].values[0], 1);
+    ck_assert_uint_eq(t->bound_count, 2);
+    ck_assert_str_eq(t->bounds[0].formula, "elems * bytes <= 64");
+    ck_assert_str_eq(t->bounds[0].doc, "more than 64 bytes per thread");
+    ck_assert_str_eq(t->bounds[1].doc, "block < 1024");
+    kiln__template_free(t);
+}
+END_TEST
+
 /* A whole template but for one line. */
 #define HEAD             \
     "//! template toy\n" \
@@ -100,7 +130,8 @@ static const struct {
     const char *problem;
 } bad[] = {
     { WITH("//! parm x 1..2 = 1"), 4, "unknown declaration 'parm': did you mean param?" },
-    { WITH("//! zzz"), 4, "unknown declaration 'zzz': template, about, inputs, param, require, output, tile or entry" },
+    { WITH("//! zzz"), 4,
+      "unknown declaration 'zzz': template, about, inputs, param, tune, require, bound, output, tile or entry" },
     { WITH("//! template other"), 4, "'template' is given twice" },
     { WITH("//! inputs 2"), 4, "'inputs' is given twice" },
     { WITH("//! tile 1\n//! tile 2"), 5, "'tile' is given twice" },
@@ -125,6 +156,26 @@ static const struct {
     { WITH("//! param a 1..9 = 1 +"), 4, "formula '1 +': a value is missing at the end" },
     { WITH("//! require blok > 1 -- no"), 4, "formula 'blok > 1': unknown name 'blok'" },
     { WITH("//! require"), 4, "formula '': a value is missing" },
+    { WITH("//! tune"), 4, "write tune NAME VALUES, NAME a param declared above: '' is none" },
+    { WITH("//! tune blok 32"), 4, "write tune NAME VALUES, NAME a param declared above: 'blok' is none" },
+    { WITH("//! tune a 1\n//! param a 1..2 = 1"), 4, "NAME a param declared above: 'a' is none" },
+    { WITH("//! tune block"), 4, "block= is not a whole number: block allows 32..64" },
+    { WITH("//! tune block if sm > 0"), 4, "block= is not a whole number: block allows 32..64" },
+    { WITH("//! tune block 32,,64"), 4, "block= is not a whole number" },
+    { WITH("//! tune block 16,32"), 4, "block=16 is below 32" },
+    { WITH("//! tune block 32..80"), 4, "block=65 is above 64" },
+    { WITH("//! tune block 33,32..64"), 4, "block=33 is given twice" },
+    { WITH("//! tune block 64..32"), 4, "'64..32' is empty: the first number is above the last" },
+    { WITH("//! tune block 32..64*1"), 4, "'32..64*1' never ends: begin above 0 and multiply by 2 or more" },
+    { WITH("//! tune block 32..64+0"), 4, "'32..64+0' never ends: step by 1 or more" },
+    { WITH("//! tune block 32..x"), 4, "'32..x' is not a range: write A..B, A..B+STEP or A..B*FACTOR" },
+    { WITH("//! param a 0..99 = 1\n//! tune a 0..99"), 5, "more than 64 values of a to try" },
+    { WITH("//! param a on,off = on\n//! tune a on,of"), 5, "unknown a 'of': did you mean off?" },
+    { WITH("//! tune block 32 if"), 4, "formula '': a value is missing" },
+    { WITH("//! tune block 32 if sm >"), 4, "formula 'sm >': a value is missing" },
+    { WITH("//! tune block 32 if block > 32"), 4, "formula 'block > 32': unknown name 'block'" },
+    { WITH("//! bound blok > 1 -- no"), 4, "formula 'blok > 1': unknown name 'blok'" },
+    { WITH("//! bound"), 4, "formula '': a value is missing" },
     { WITH("//! entry other bytes"), 4, "write entry NAME align FORMULA" },
     { WITH("//! entry 1a align bytes"), 4, "write entry NAME align FORMULA" },
     { WITH("//! entry other align byts"), 4, "formula 'byts': unknown name 'byts'" },
@@ -179,6 +230,8 @@ static const struct {
 } limits[] = {
     { "param p", " 1..2 = 1", KILN__PARAMS_MAX - 1 },
     { "require ", "", KILN__REQUIRES_MAX },
+    { "bound ", "", KILN__REQUIRES_MAX },
+    { "tune block 32 -- ", "", KILN__TUNES_MAX },
     { "entry e", " align 1", KILN__ENTRIES_MAX - 1 },
 };
 
@@ -319,6 +372,7 @@ Suite *kiln_test_manifest_suite(void)
     tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, test_manifest__reads_every_declaration);
     tcase_add_test(tcase, test_manifest__reads_params_of_each_kind);
+    tcase_add_test(tcase, test_manifest__reads_what_is_worth_trying);
     tcase_add_loop_test(tcase, test_manifest__failure_names_line_and_culprit, 0, COUNT(bad));
     tcase_add_loop_test(tcase, test_manifest__declarations_fit_to_the_limit_and_no_further, 0, COUNT(limits));
     tcase_add_test(tcase, test_manifest__lists_have_at_most_64_values);
