@@ -632,7 +632,7 @@ static kiln_status fill_param(kiln_spec *spec, uint32_t index, kiln_report *repo
     return KILN_OK;
 }
 
-kiln_status kiln__spec_resolve(kiln_spec *out, const kiln_spec *spec, const kiln__target *target, kiln_report *report)
+kiln_status kiln__spec_fill(kiln_spec *out, const kiln_spec *spec, const kiln__target *target, kiln_report *report)
 {
     if (!spec->op_set)
         return FAIL(report, KILN_ESPEC, "the spec has no op: add one, such as op=hardsigmoid");
@@ -647,6 +647,15 @@ kiln_status kiln__spec_resolve(kiln_spec *out, const kiln_spec *spec, const kiln
     for (uint32_t i = 0; i < filled.template->param_count && status == KILN_OK; i++)
         if (!filled.param_set[i])
             status = fill_param(&filled, i, report);
+    if (status == KILN_OK)
+        *out = filled;
+    return status;
+}
+
+kiln_status kiln__spec_resolve(kiln_spec *out, const kiln_spec *spec, const kiln__target *target, kiln_report *report)
+{
+    kiln_spec filled;
+    kiln_status status = kiln__spec_fill(&filled, spec, target, report);
     question q = { spec, &filled, target };
     if (status == KILN_OK)
         status = check_requires(&q, report);

@@ -47,7 +47,10 @@ void kiln__spec_format(const kiln_spec *spec, bool with_hints, kiln__text *out);
 kiln_status kiln__spec_value(const kiln_spec *spec, const char *field, kiln__text *out);
 
 /* Fills every open field (op must be set; dtype becomes f32, target the given one, parameters their defaults) and
- * checks ranges, number of inputs and all constraints. Errors: KILN_ESPEC naming what does not hold. */
+ * checks ranges and number of inputs, but no constraint. Errors: KILN_ESPEC naming what does not hold. */
+kiln_status kiln__spec_fill(kiln_spec *out, const kiln_spec *spec, const kiln__target *target, kiln_report *report);
+
+/* As fill, and checks all constraints. */
 kiln_status kiln__spec_resolve(kiln_spec *out, const kiln_spec *spec, const kiln__target *target, kiln_report *report);
 
 /* Value of a formula of the template under a resolved spec; KILN_ESPEC if it fails. */

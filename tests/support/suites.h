@@ -35,7 +35,8 @@
     X(pool)                 \
     X(wisdom_json)          \
     X(wisdom_match)         \
-    X(wisdom)
+    X(wisdom)               \
+    X(space)
 
 #define KILN_SERVICE_SUITES(X) \
     X(service)                 \

@@ -1,0 +1,51 @@
+/* The variants that a spec leaves open: what a search chooses from. */
+#ifndef KILN_TUNE_SPACE_H
+#define KILN_TUNE_SPACE_H
+
+#include "template/spec.h"
+
+enum {
+    KILN__SPACE_MAX = 4096,                              /* variants of a space */
+    KILN__COMBINATIONS_MAX = 65536,                      /* of values, possible or not */
+    KILN__SPACE_REASONS_MAX = 2 * KILN__REQUIRES_MAX + 2 /* requirements, bounds, and two of our own */
+};
+
+typedef struct kiln__variant {
+    int64_t tile; /* elements that one block of threads computes */
+    size_t order; /* among those of equal tile */
+    int64_t params[KILN__PARAMS_MAX];
+} kiln__variant;
+
+/* Why combinations were left out. */
+typedef struct kiln__space_reason {
+    const char *text; /* of the first requirement or bound that does not hold; borrowed from the template, or static */
+    size_t count;
+} kiln__space_reason;
+
+typedef struct kiln__space {
+    kiln_spec base; /* the default, complete: variant 0 */
+    kiln__variant *variants;
+    size_t count; /* at least 1 */
+    kiln__space_reason reasons[KILN__SPACE_REASONS_MAX];
+    size_t reason_count;
+} kiln__space;
+
+/* All variants of a spec: its fixed parameters as they are, each open one with the values that the template says are
+ * worth trying ("tune" lines), those that are impossible or out of bounds left out and counted. A parameter that no
+ * "tune" line names has all values of its list or all powers of two of its range; one whose lines do not hold here
+ * keeps its default.
+ *
+ * Variant 0 is the default, what a get of the spec would take, whatever the template says is worth trying. After it
+ * small tiles come before large ones, and equal tiles in the order of the declarations, the last parameter fastest. The
+ * order depends on nothing but the spec and the target, no variant comes twice, and it is the order of preference: of
+ * variants that tie, a search chooses the earliest.
+ *
+ * Errors: KILN_ESPEC (the default is impossible; more than KILN__COMBINATIONS_MAX combinations or KILN__SPACE_MAX
+ * variants), KILN_ENOMEM; *out is then empty. Ends with kiln__space_fini. */
+kiln_status kiln__space_make(kiln__space *out, const kiln_spec *spec, const kiln__target *target, kiln_report *report);
+void kiln__space_fini(kiln__space *space);
+
+/* The complete spec of variant `index`. */
+void kiln__space_spec(const kiln__space *space, size_t index, kiln_spec *out);
+
+#endif
