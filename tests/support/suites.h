@@ -36,7 +36,8 @@
     X(wisdom_json)          \
     X(wisdom_match)         \
     X(wisdom)               \
-    X(space)
+    X(space)                \
+    X(search)
 
 #define KILN_SERVICE_SUITES(X) \
     X(service)                 \

@@ -1,0 +1,83 @@
+/* Finding the fastest of many contenders by timing them against each other: quickly, honestly and repeatably.
+ * docs/tuning.md says how and why. Knows no device and no clock of its own, so that tests can play with made-up ones. */
+#ifndef KILN_TUNE_SEARCH_H
+#define KILN_TUNE_SEARCH_H
+
+#include "tune/judge.h"
+#include <stdatomic.h>
+
+typedef enum kiln__readiness {
+    KILN__WAITING, /* not yet: it is being compiled, loaded or verified */
+    KILN__READY,
+    KILN__OUT /* never, or no longer: it did not compile, gave wrong results, could not be launched */
+} kiln__readiness;
+
+/* Where contenders are timed. All functions are called on the searching thread. */
+typedef struct kiln__arena {
+    /* Their order is the order of preference. Contender 0 is the incumbent: what is used where nothing is tuned. */
+    size_t count;
+
+    kiln__readiness (*readiness)(void *data, size_t who);
+
+    /* Returns when somebody's readiness may have changed, and at the latest after some milliseconds. */
+    void (*wait)(void *data);
+
+    /* Takes one sample of each of `count` contenders, one right after the other in this order; a contender may be named
+     * more than once. out_ms gets milliseconds of the same work for all: of one launch, or of one element. What is no
+     * positive number, NAN say, is no sample: it was disturbed (the clock throttled) or the contender did not run; in
+     * the latter case let its readiness be KILN__OUT from then on. A failure ends the search with its status. */
+    kiln_status (*time)(void *data, const size_t *who, size_t count, double *out_ms);
+
+    /* Steady nanoseconds. */
+    uint64_t (*now_ns)(void *data);
+
+    void *data;
+} kiln__arena;
+
+typedef struct kiln__search_options {
+    uint64_t budget_ns;      /* it ends within one call of `time` after so long; 0: no limit */
+    double tolerance;        /* a slowdown that does not matter, as a fraction; 0: 0.005 */
+    const atomic_bool *stop; /* set from anywhere, a signal handler included: end with what is known. NULL: never */
+} kiln__search_options;
+
+typedef enum kiln__search_end {
+    KILN__SETTLED,   /* no other in the running can be faster than the winner by more than the tolerance, with 99% */
+    KILN__EXHAUSTED, /* many samples did not tell: the winner ties with others */
+    KILN__TIMED_OUT, /* the budget was spent */
+    KILN__STOPPED    /* by the flag */
+} kiln__search_end;
+
+typedef struct kiln__place {
+    size_t who;
+    kiln__verdict verdict;
+    double ratio, low, high; /* its time over the incumbent's, and the 95% interval; 0 where there are no samples */
+    size_t samples;          /* counted; 0 for the incumbent, of which there are some in every round */
+} kiln__place;
+
+typedef struct kiln__search_result {
+    kiln__search_end end;
+    kiln__place *places; /* one for each contender: the winner, those that tie, the others, each by ratio */
+    size_t count;
+    size_t incumbent;      /* 0, or the earliest that was ready when 0 was out */
+    double incumbent_ms;   /* median of its samples */
+    double regret;         /* how much slower than another in the running the winner may be, as a fraction; INFINITY if
+                          * it is not known */
+    uint64_t samples;      /* taken in all */
+    uint64_t void_samples; /* of them not used: disturbed, or the first of a contender */
+    uint32_t rounds;
+    uint64_t elapsed_ns;
+} kiln__search_result;
+
+/* Searches. Ends when the winner is settled and nobody waits, when the samples, the budget or the caller's patience
+ * are at an end. With a budget, at most half of it is spent on waiting before those that are there go on alone.
+ *
+ * The same contenders give the same winner again: of those that are not told apart from the fastest the earliest wins.
+ *
+ * Errors: KILN_EINVAL (no contender), KILN_ENOENT (every contender is out), KILN_ETIMEDOUT and KILN_ECANCELED (before
+ * any contender was ready), KILN_ENOMEM, and what `time` returns. *out is then empty. Ends with
+ * kiln__search_result_fini. */
+kiln_status kiln__search(kiln__search_result *out, const kiln__arena *arena, const kiln__search_options *options,
+                         kiln_report *report);
+void kiln__search_result_fini(kiln__search_result *result);
+
+#endif
