@@ -1,5 +1,6 @@
 /* The public functions: argument checks, then one call down. api_catalog.c has those that list and inspect,
  * base/report.c those of version, statuses and reports. */
+#include "api_structs.h"
 #include "base/alloc.h"
 #include "service/async.h"
 #include "service/service.h"
@@ -10,19 +11,6 @@
 static kiln_status refuse(kiln_report *report, const char *stage, const char *what)
 {
     return kiln__fail(report, KILN_EINVAL, stage, 0, "%s", what);
-}
-
-/* Hands out a struct to a caller whose header may know fewer fields than ours; its own size field stays. */
-static kiln_status hand_out(void *out, const void *full, size_t full_size)
-{
-    size_t size;
-    memcpy(&size, out, sizeof(size));
-    if (size < sizeof(size))
-        return KILN_EINVAL;
-    if (size > full_size)
-        size = full_size;
-    memcpy((char *)out + sizeof(size), (const char *)full + sizeof(size), size - sizeof(size));
-    return KILN_OK;
 }
 
 kiln_status kiln_open(kiln_service **out, const kiln_options *options, kiln_report *report)
@@ -42,7 +30,7 @@ kiln_status kiln_stats_get(const kiln_service *service, kiln_stats *out)
     if (service == NULL || out == NULL)
         return KILN_EINVAL;
     kiln__service_stats(service, &full);
-    return hand_out(out, &full, sizeof(full));
+    return kiln__hand_out(out, &full, sizeof(full));
 }
 
 kiln_status kiln_spec_new(kiln_spec **out, kiln_service *service)
@@ -212,7 +200,7 @@ kiln_status kiln_kernel_get_info(const kiln_kernel *kernel, kiln_kernel_info *ou
         .output_bytes = kernel->rule.output_bytes,
     };
     kernel->vtable->resources(kernel->module, &full.registers, &full.local_bytes);
-    return hand_out(out, &full, sizeof(full));
+    return kiln__hand_out(out, &full, sizeof(full));
 }
 
 kiln_status kiln_launch(kiln_kernel *kernel, uint64_t n, void *out, const void *const *in, void *stream,
@@ -280,10 +268,8 @@ kiln_status kiln_get_async(kiln_request **out, kiln_queue *queue, const kiln_spe
     kiln_request *request = NULL;
     if (out != NULL)
         *out = NULL;
-    if (queue == NULL || spec == NULL || fn == NULL || (options != NULL && options->size < sizeof(options->size)))
+    if (queue == NULL || spec == NULL || fn == NULL || kiln__take_in(&full, sizeof(full), options) != KILN_OK)
         return KILN_EINVAL;
-    if (options != NULL)
-        memcpy(&full, options, options->size < sizeof(full) ? options->size : sizeof(full));
     return kiln__service_get_async(out != NULL ? out : &request, queue, spec, &full, fn, data);
 }
 
@@ -408,7 +394,7 @@ kiln_status kiln_device_get_info(const kiln_device *device, kiln_device_info *ou
     if (device == NULL || out == NULL)
         return KILN_EINVAL;
     device->backend->vtable->device_info(device, &full);
-    return hand_out(out, &full, sizeof(full));
+    return kiln__hand_out(out, &full, sizeof(full));
 }
 
 kiln_status kiln_alloc(void **out, kiln_device *device, size_t bytes, kiln_report *report)

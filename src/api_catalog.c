@@ -1,4 +1,5 @@
 /* The public functions that list and inspect: ops, templates, the store, the doctor. */
+#include "api_structs.h"
 #include "base/alloc.h"
 #include "service/cache.h"
 #include "service/doctor.h"
@@ -97,26 +98,14 @@ kiln_status kiln_cache_purge(kiln_service *service, int refused_only, uint64_t *
     return KILN_OK;
 }
 
-/* Hands out a struct to a caller whose header may know fewer fields than ours; NULL wants none. */
-static void hand_out(void *out, const void *full, size_t full_size)
-{
-    size_t size;
-    if (out == NULL)
-        return;
-    memcpy(&size, out, sizeof(size));
-    if (size > full_size)
-        size = full_size;
-    if (size > sizeof(size))
-        memcpy((char *)out + sizeof(size), (const char *)full + sizeof(size), size - sizeof(size));
-}
-
 kiln_status kiln_cache_trim(kiln_service *service, uint64_t bytes, uint64_t files, kiln_trim *out, kiln_report *report)
 {
     kiln_trim full = { .size = sizeof(full) };
     if (service == NULL)
         return kiln__fail(report, KILN_EINVAL, KILN__STAGE_STORE, 0, "service must not be NULL");
     kiln_status status = kiln__cache_trim(service, bytes, files, &full, report);
-    hand_out(out, &full, sizeof(full));
+    if (out != NULL)
+        kiln__hand_out(out, &full, sizeof(full));
     return status;
 }
 
@@ -127,7 +116,8 @@ kiln_status kiln_cache_export(kiln_service *service, const char *path, kiln_keep
     if (service == NULL || path == NULL)
         return kiln__fail(report, KILN_EINVAL, KILN__STAGE_STORE, 0, "service and path must not be NULL");
     kiln_status status = kiln__cache_export(service, path, keep, data, &full, report);
-    hand_out(out, &full, sizeof(full));
+    if (out != NULL)
+        kiln__hand_out(out, &full, sizeof(full));
     return status;
 }
 
@@ -137,7 +127,8 @@ kiln_status kiln_cache_import(kiln_service *service, const char *path, kiln_tran
     if (service == NULL || path == NULL)
         return kiln__fail(report, KILN_EINVAL, KILN__STAGE_STORE, 0, "service and path must not be NULL");
     kiln_status status = kiln__cache_import(service, path, &full, report);
-    hand_out(out, &full, sizeof(full));
+    if (out != NULL)
+        kiln__hand_out(out, &full, sizeof(full));
     return status;
 }
 
@@ -147,7 +138,8 @@ kiln_status kiln_cache_get_info(kiln_service *service, kiln_cache_info *out, kil
     if (service == NULL || out == NULL || out->size < sizeof(out->size))
         return kiln__fail(report, KILN_EINVAL, KILN__STAGE_STORE, 0, "service and out must not be NULL, out->size set");
     kiln_status status = kiln__cache_info(service, &full, report);
-    hand_out(out, &full, sizeof(full));
+    if (out != NULL)
+        kiln__hand_out(out, &full, sizeof(full));
     return status;
 }
 

@@ -18,7 +18,9 @@
  *     made with KILN_REPORT_INIT to learn what was wrong, what was expected and what to do.
  *   - The library never prints, never exits, installs no signal handler and keeps no thread-local error.
  *   - Numbers in text use '.' as the decimal point whatever the locale.
- *   - Only standard headers are needed; C11 and C++ both read this file. */
+ *   - Only standard headers are needed; C11 and C++ both read this file.
+ *
+ * <kiln/tune.h> has the search for the fastest geometry. */
 #ifndef KILN_KILN_H
 #define KILN_KILN_H
 

@@ -208,10 +208,8 @@ static const kiln__target *native_target(kiln_service *service, const kiln_devic
     return target;
 }
 
-/* Fills the open fields. The default device is looked for only when the spec leaves the target open, so that building
- * for a named target touches no driver. */
-static kiln_status resolve(kiln_service *service, kiln_device *on, const kiln_spec *spec, kiln_spec *out,
-                           kiln_report *report)
+kiln_status kiln__service_resolve(kiln_service *service, kiln_device *on, const kiln_spec *spec, kiln_spec *out,
+                                  kiln_report *report)
 {
     kiln__target target = spec->target;
     kiln_status status = KILN_OK;
@@ -228,7 +226,7 @@ kiln_status kiln__service_unit(kiln_service *service, const kiln_spec *spec, kil
 {
     kiln_spec full;
     *out = NULL;
-    kiln_status status = resolve(service, NULL, spec, &full, report);
+    kiln_status status = kiln__service_resolve(service, NULL, spec, &full, report);
     return status == KILN_OK ? kiln__unit_make(out, &full, report) : status;
 }
 
@@ -472,7 +470,7 @@ kiln_status kiln__service_want(kiln_service *service, kiln_device *on, const kil
     memset(out, 0, sizeof(*out));
     out->asked_on = on;
     out->asked = *spec;
-    kiln_status status = resolve(service, on, spec, &out->spec, report);
+    kiln_status status = kiln__service_resolve(service, on, spec, &out->spec, report);
     if (status == KILN_OK)
         status = on != NULL ? device_asked_for(on, &out->spec.target, &out->device, report)
                             : device_for(service, &out->spec.target, &out->device, report);

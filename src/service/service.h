@@ -105,6 +105,11 @@ bool kiln__service_take(kiln_service *service, kiln__want *want, kiln__outcome *
 /* Fills *out with the kernel, wherever it has to come from, or with the failure. */
 void kiln__service_make(kiln_service *service, const kiln__want *want, kiln__outcome *out);
 
+/* Fills the open fields. The default device is looked for only when the spec leaves the target open, so that building for
+ * a named target touches no driver. */
+kiln_status kiln__service_resolve(kiln_service *service, kiln_device *on, const kiln_spec *spec, kiln_spec *out,
+                                  kiln_report *report);
+
 /* The unit of a spec, its open fields chosen: the target from the default device when `spec` leaves it open. */
 kiln_status kiln__service_unit(kiln_service *service, const kiln_spec *spec, kiln__unit **out, kiln_report *report);
 

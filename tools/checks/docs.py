@@ -12,16 +12,18 @@ def read(path):
     return path.read_text(encoding="utf-8") if path.is_file() else ""
 
 
-header = read(root / "include/kiln/kiln.h")
+headers = {path.name: read(path) for path in sorted((root / "include/kiln").glob("*.h"))}
+header = "\n\n".join(headers.values())
 pages = {path: read(path) for path in [root / "README.md", *sorted((root / "docs").rglob("*"))]
          if path.suffix in (".md", ".1")}
 every_page = "\n".join(pages.values())
 
 # A function is documented by a comment in its block: the lines without a blank line around its declaration.
-for block in re.split(r"\n\s*\n", header):
-    for name in re.findall(r"^KILN_API[^;(]*?\b(kiln_\w+)\s*\(", block, re.MULTILINE):
-        if "/*" not in block:
-            problems.append(f"include/kiln/kiln.h: {name} has no comment above it")
+for file, text in headers.items():
+    for block in re.split(r"\n\s*\n", text):
+        for name in re.findall(r"^KILN_API[^;(]*?\b(kiln_\w+)\s*\(", block, re.MULTILINE):
+            if "/*" not in block:
+                problems.append(f"include/kiln/{file}: {name} has no comment above it")
 
 errors_page = read(root / "docs/errors.md")
 for name in re.findall(r"^\s*X\((E\w+), -\d+,", header, re.MULTILINE):

@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
 # tools/checks/symbols.sh DIRECTORY
-# The shared library in DIRECTORY exports what kiln.h declares and nothing else; the static one defines no global name
-# without the prefix kiln_.
+# The shared library in DIRECTORY exports what the public headers declare and nothing else; the static one defines no global
+# name without the prefix kiln_.
 set -euo pipefail
 
 directory=${1:?usage: symbols.sh DIRECTORY}
-header=$(dirname "$0")/../../include/kiln/kiln.h
+headers=$(dirname "$0")/../../include/kiln
 
-declared=$(grep -E '^KILN_API' "$header" | grep -oE '\bkiln_[a-z0-9_]+ ?\(' | tr -d ' (' | sort -u)
+declared=$(cat "$headers"/*.h | grep -E '^KILN_API' | grep -oE '\bkiln_[a-z0-9_]+ ?\(' | tr -d ' (' | sort -u)
 exported=$(nm -D --defined-only "$directory/libkiln.so" | awk '{ print $NF }' | sort -u)
 difference=$(diff <(echo "$declared") <(echo "$exported") || true)
 if [ -n "$difference" ]; then
-    echo "libkiln.so does not export exactly what kiln.h declares ('<' is missing, '>' should be hidden):" >&2
+    echo "libkiln.so does not export exactly what the public headers declare ('<' is missing, '>' should be hidden):" >&2
     grep '^[<>]' <<<"$difference" >&2
     exit 1
 fi

@@ -1,0 +1,101 @@
+/* Tuning: the search for the fastest geometry of a kernel.
+ *
+ *     kiln_tuning *tuning;
+ *     kiln_trial best = { .size = sizeof(best) };
+ *
+ *     kiln_tune(&tuning, service, spec, NULL, NULL);    blocks for some seconds
+ *     kiln_tuning_trial(tuning, 0, &best);              best.spec is the fastest variant, every field set
+ *     kiln_tuning_free(tuning);
+ *
+ * The rules of <kiln/kiln.h> hold here too. */
+#ifndef KILN_TUNE_H
+#define KILN_TUNE_H
+
+#include <kiln/kiln.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What a tuning has come to so far. Strings are borrowed for the call, or from the tuning. */
+typedef struct kiln_tuning_info {
+    size_t size;         /* sizeof(kiln_tuning_info): set by the caller */
+    const char *device;  /* "cuda:0" or "cpu" */
+    uint64_t elements;   /* of each array */
+    uint64_t bytes;      /* read and written by a launch */
+    uint64_t variants;   /* in the space */
+    uint64_t waiting;    /* of them not compiled or not checked yet */
+    uint64_t ready;      /* compute what they should */
+    uint64_t out;        /* do not: they did not compile, spill registers or gave wrong results */
+    uint64_t impossible; /* combinations that the template's requirements leave out of the space */
+    uint64_t rounds, samples;
+    double default_ms; /* of a launch with the default geometry: the median */
+    double regret;     /* how much slower than another variant the winner may be, as a fraction, with 99%; below 0:
+                               not known */
+    double seconds;    /* since it began */
+    const char *end;   /* "settled", "exhausted", "out of time" or "stopped"; "" as long as it goes on */
+} kiln_tuning_info;
+
+/* Called now and then while tuning, on the thread that tunes; non-zero ends it with what is known. */
+typedef int (*kiln_tuning_fn)(void *data, const kiln_tuning_info *info);
+
+/* Zero in a field means the default. */
+typedef struct kiln_tune_options {
+    size_t size;             /* sizeof(kiln_tune_options): set by KILN_TUNE_OPTIONS_INIT */
+    uint64_t elements;       /* of each array; 0: the spec's n, else 2^26 on a GPU and 2^22 on the cpu */
+    double budget_s;         /* 0: 30 */
+    double tolerance;        /* a slowdown that does not matter, as a fraction; 0: 0.005 */
+    int hot;                 /* 1: the arrays may stay in the caches from launch to launch; 0: they cannot */
+    kiln_tuning_fn progress; /* NULL: none */
+    void *data;
+} kiln_tune_options;
+
+#define KILN_TUNE_OPTIONS_INIT                            \
+    {                                                     \
+        sizeof(kiln_tune_options), 0, 0, 0, 0, NULL, NULL \
+    }
+
+/* What a tuning found. Immutable; any thread may read it. */
+typedef struct kiln_tuning kiln_tuning;
+
+/* What is known of a variant, in words: kiln_verdict_name. */
+typedef enum kiln_verdict {
+    KILN_VERDICT_WINNER = 1,
+    KILN_VERDICT_TIED,       /* not told apart from the fastest */
+    KILN_VERDICT_GIVEN_UP,   /* not told apart either, but others were more promising */
+    KILN_VERDICT_SLOWER,     /* told apart */
+    KILN_VERDICT_UNMEASURED, /* too few samples */
+    KILN_VERDICT_OUT         /* cannot be used: `problem` says why */
+} kiln_verdict;
+KILN_API const char *kiln_verdict_name(kiln_verdict verdict);
+
+typedef struct kiln_trial {
+    size_t size;      /* sizeof(kiln_trial): set by the caller */
+    const char *spec; /* canonical text, every field set; borrowed */
+    kiln_verdict verdict;
+    const char *problem;     /* "" unless it is out; borrowed */
+    double median_ms;        /* of a launch; 0 if it was not measured, as what follows */
+    double ratio, low, high; /* its time over the default geometry's, and the 95% interval */
+    uint64_t samples;
+    int registers, local_bytes; /* per thread; -1 on the cpu */
+} kiln_trial;
+
+/* Finds the fastest geometry of a spec whose fields leave some of it open: compiles its variants in the background, checks
+ * the result of each against the cpu backend's bit for bit, and times those that are right against each other on arrays of
+ * random values, until no other can be faster than the winner by more than the tolerance, or the budget is spent.
+ * docs/tuning.md says how. The device is the service's default one, or the cpu where the spec says target=cpu; other work
+ * on it disturbs. Blocks. Errors: those of kiln_get and kiln_launch for the default geometry, KILN_EMISMATCH (that one
+ * computes something else than the cpu backend), KILN_ETIMEDOUT, KILN_ECANCELED (`progress` ended it before anything was
+ * known), KILN_ENOMEM (also: the device has no room for the arrays). */
+KILN_API KILN_MUST_USE kiln_status kiln_tune(kiln_tuning **out, kiln_service *service, const kiln_spec *spec,
+                                             const kiln_tune_options *options, kiln_report *report);
+KILN_API void kiln_tuning_free(kiln_tuning *tuning);
+
+/* Fill *out, whose size field must be set. Trials are ranked, number 0 is the winner. KILN_ENOENT: no such trial. */
+KILN_API kiln_status kiln_tuning_get_info(const kiln_tuning *tuning, kiln_tuning_info *out);
+KILN_API kiln_status kiln_tuning_trial(const kiln_tuning *tuning, uint64_t number, kiln_trial *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

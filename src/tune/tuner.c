@@ -1,0 +1,255 @@
+#include "tune/tuner.h"
+
+#include "base/alloc.h"
+#include "os/cpu.h"
+#include "tune/contest.h"
+#include <math.h>
+#include <string.h>
+
+enum { WAIT_MS = 20, GPU_ELEMENTS = 1 << 26, CPU_ELEMENTS = 1 << 22 };
+#define BUDGET_S   30.0
+#define TOLERANCE  0.005
+#define PROGRESS_S 0.05
+
+typedef struct tuner {
+    kiln_service *service;
+    const kiln_tune_options *options;
+    kiln_report *report;
+    kiln_device *device;
+    kiln__space space;
+    kiln__contest contest;
+    kiln_tuning *tuning;
+    uint64_t start, told; /* kiln__cpu_now_ns */
+    atomic_bool stop;
+    kiln_status broken; /* the device failed while kernels were gathered */
+} tuner;
+
+/* ---- What the search asks for */
+
+static uint64_t now_ns(void *data)
+{
+    (void)data;
+    return kiln__cpu_now_ns();
+}
+
+static kiln__readiness readiness(void *data, size_t who)
+{
+    static const kiln__readiness known[] = {
+        [KILN__ENTRANT_WAITING] = KILN__WAITING, [KILN__ENTRANT_READY] = KILN__READY, [KILN__ENTRANT_OUT] = KILN__OUT
+    };
+    const tuner *self = data;
+    return known[self->contest.entrants[who].state];
+}
+
+static void count(tuner *self)
+{
+    kiln_tuning_info *info = &self->tuning->info;
+    info->waiting = info->ready = info->out = 0;
+    for (size_t i = 0; i < self->contest.count; i++) {
+        kiln__entrant_state state = self->contest.entrants[i].state;
+        info->waiting += state == KILN__ENTRANT_WAITING;
+        info->ready += state == KILN__ENTRANT_READY;
+        info->out += state == KILN__ENTRANT_OUT;
+    }
+    info->seconds = (double)(kiln__cpu_now_ns() - self->start) / 1e9;
+}
+
+static void tell(tuner *self)
+{
+    uint64_t now = kiln__cpu_now_ns();
+    if (self->options->progress == NULL || (double)(now - self->told) / 1e9 < PROGRESS_S)
+        return;
+    self->told = now;
+    count(self);
+    if (self->options->progress(self->options->data, &self->tuning->info) != 0)
+        atomic_store(&self->stop, true);
+}
+
+static void gather(tuner *self, int timeout_ms)
+{
+    if (self->broken == KILN_OK)
+        self->broken = kiln__contest_gather(&self->contest, timeout_ms, self->report);
+    tell(self);
+}
+
+static void wait_for_more(void *data)
+{
+    gather(data, WAIT_MS);
+}
+
+static kiln_status take_samples(void *data, const size_t *who, size_t samples, double *out_ms)
+{
+    tuner *self = data;
+    gather(self, 0);
+    kiln_status status = self->broken;
+    for (size_t i = 0; i < samples && status == KILN_OK; i++)
+        status = kiln__contest_sample(&self->contest, who[i], &out_ms[i], self->report);
+    self->tuning->info.rounds++;
+    self->tuning->info.samples += samples;
+    return status;
+}
+
+/* ---- The result */
+
+static const char *end_name(kiln__search_end end)
+{
+    static const char *const names[] = { [KILN__SETTLED] = "settled",
+                                         [KILN__EXHAUSTED] = "exhausted",
+                                         [KILN__TIMED_OUT] = "out of time",
+                                         [KILN__STOPPED] = "stopped" };
+    return names[end];
+}
+
+static kiln_verdict public_verdict(kiln__verdict verdict)
+{
+    static const kiln_verdict known[] = {
+        [KILN__WINNER] = KILN_VERDICT_WINNER,         [KILN__TIED] = KILN_VERDICT_TIED,
+        [KILN__GIVEN_UP] = KILN_VERDICT_GIVEN_UP,     [KILN__SLOWER] = KILN_VERDICT_SLOWER,
+        [KILN__UNMEASURED] = KILN_VERDICT_UNMEASURED, [KILN__STRUCK_OUT] = KILN_VERDICT_OUT
+    };
+    return known[verdict];
+}
+
+static bool fill_trial(kiln__trial *out, const kiln__place *place, const kiln__entrant *entrant)
+{
+    kiln__text text = { 0 };
+    kiln__spec_format(&entrant->spec, false, &text);
+    *out = (kiln__trial){ .spec = kiln__text_take(&text),
+                          .verdict = public_verdict(place->verdict),
+                          .ratio = place->ratio,
+                          .low = place->low,
+                          .high = place->high,
+                          .samples = place->samples,
+                          .registers = entrant->registers,
+                          .local_bytes = entrant->local_bytes };
+    if (entrant->state == KILN__ENTRANT_OUT)
+        out->problem = kiln__strdup(entrant->problem);
+    return out->spec != NULL && (entrant->state != KILN__ENTRANT_OUT || out->problem != NULL);
+}
+
+static kiln_status fill(tuner *self, const kiln__search_result *result)
+{
+    kiln_tuning *tuning = self->tuning;
+    bool whole = true;
+    tuning->trials = kiln__calloc(result->count, sizeof(*tuning->trials));
+    if (tuning->trials == NULL)
+        return kiln__fail_memory(self->report, KILN__STAGE_DEVICE);
+    tuning->count = result->count;
+    for (size_t i = 0; i < result->count; i++)
+        whole &= fill_trial(&tuning->trials[i], &result->places[i], &self->contest.entrants[result->places[i].who]);
+    count(self);
+    tuning->info.rounds = result->rounds;
+    tuning->info.samples = result->samples;
+    tuning->info.default_ms = result->incumbent_ms;
+    tuning->info.regret = isfinite(result->regret) ? result->regret : -1;
+    tuning->info.end = end_name(result->end);
+    return whole ? KILN_OK : kiln__fail_memory(self->report, KILN__STAGE_DEVICE);
+}
+
+/* ---- The way through */
+
+static kiln_status find_device(tuner *self, const kiln_spec *spec)
+{
+    const char *name = spec->target_set && kiln__target_is_cpu(&spec->target) ? "cpu" : NULL;
+    return kiln__runtime_device(self->service->runtime, name, &self->device, self->report);
+}
+
+static uint64_t choose_elements(const tuner *self, const kiln_spec *spec)
+{
+    if (self->options->elements > 0)
+        return self->options->elements;
+    if (spec->n_set && spec->n > 0)
+        return spec->n;
+    return kiln__target_is_cpu(&self->device->target) ? CPU_ELEMENTS : GPU_ELEMENTS;
+}
+
+static kiln_status enter_all(tuner *self, uint64_t n)
+{
+    kiln_spec *specs = kiln__calloc(self->space.count, sizeof(*specs));
+    if (specs == NULL)
+        return kiln__fail_memory(self->report, KILN__STAGE_DEVICE);
+    for (size_t i = 0; i < self->space.count; i++)
+        kiln__space_spec(&self->space, i, &specs[i]);
+    kiln_status status = kiln__contest_init(&self->contest, self->service, self->device, specs, self->space.count, n,
+                                            self->options->hot != 0, self->report);
+    kiln__free(specs);
+    return status;
+}
+
+static void describe(tuner *self, uint64_t n)
+{
+    kiln_tuning *tuning = self->tuning;
+    const kiln_spec *base = &self->space.base;
+    kiln__text_copy(tuning->device, sizeof(tuning->device), self->device->name);
+    tuning->info = (kiln_tuning_info){ .size = sizeof(tuning->info),
+                                       .device = tuning->device,
+                                       .elements = n,
+                                       .bytes = n * kiln__dtype_bytes(base->dtype) * (base->op.inputs + 1),
+                                       .variants = self->space.count,
+                                       .regret = -1,
+                                       .end = "" };
+    for (size_t i = 0; i < self->space.reason_count; i++)
+        tuning->info.impossible += self->space.reasons[i].count;
+}
+
+static kiln_status search(tuner *self)
+{
+    const kiln_tune_options *options = self->options;
+    const kiln__arena arena = { self->space.count, readiness, wait_for_more, take_samples, now_ns, self };
+    const kiln__search_options how = { .budget_ns =
+                                           (uint64_t)((options->budget_s > 0 ? options->budget_s : BUDGET_S) * 1e9),
+                                       .tolerance = options->tolerance > 0 ? options->tolerance : TOLERANCE,
+                                       .stop = &self->stop };
+    kiln__search_result result;
+    kiln_status status = kiln__search(&result, &arena, &how, self->report);
+    if (status == KILN_OK)
+        status = fill(self, &result);
+    kiln__search_result_fini(&result);
+    return status;
+}
+
+static kiln_status tune(tuner *self, const kiln_spec *spec)
+{
+    kiln_spec full;
+    kiln_status status = find_device(self, spec);
+    if (status == KILN_OK)
+        status = kiln__service_resolve(self->service, self->device, spec, &full, self->report);
+    if (status != KILN_OK)
+        return status;
+    uint64_t n = choose_elements(self, spec);
+    status = kiln__space_make(&self->space, spec, &full.target, self->report);
+    if (status != KILN_OK)
+        return status;
+    describe(self, n);
+    status = enter_all(self, n);
+    return status == KILN_OK ? search(self) : status;
+}
+
+kiln_status kiln__tuning_make(kiln_tuning **out, kiln_service *service, const kiln_spec *spec,
+                              const kiln_tune_options *options, kiln_report *report)
+{
+    tuner self = { .service = service, .options = options, .report = report, .start = kiln__cpu_now_ns() };
+    *out = NULL;
+    atomic_init(&self.stop, false);
+    self.tuning = kiln__calloc(1, sizeof(*self.tuning));
+    kiln_status status = self.tuning != NULL ? tune(&self, spec) : kiln__fail_memory(report, KILN__STAGE_DEVICE);
+    kiln__contest_fini(&self.contest);
+    kiln__space_fini(&self.space);
+    if (status == KILN_OK)
+        *out = self.tuning;
+    else
+        kiln__tuning_free(self.tuning);
+    return status;
+}
+
+void kiln__tuning_free(kiln_tuning *tuning)
+{
+    if (tuning == NULL)
+        return;
+    for (size_t i = 0; i < tuning->count; i++) {
+        kiln__free(tuning->trials[i].spec);
+        kiln__free(tuning->trials[i].problem);
+    }
+    kiln__free(tuning->trials);
+    kiln__free(tuning);
+}

@@ -1,0 +1,35 @@
+/* Tuning: the space of a spec, a contest between its variants, a search for the fastest. */
+#ifndef KILN_TUNE_TUNER_H
+#define KILN_TUNE_TUNER_H
+
+#include "service/service.h"
+#include "tune/search.h"
+#include "tune/space.h"
+#include <kiln/tune.h>
+
+#define KILN__TUNE_BUDGET_MAX_S 1e6
+
+typedef struct kiln__trial {
+    char *spec;
+    char *problem; /* NULL unless it is out */
+    kiln_verdict verdict;
+    double ratio, low, high;
+    uint64_t samples;
+    int registers, local_bytes;
+} kiln__trial;
+
+struct kiln_tuning {
+    kiln__trial *trials; /* ranked */
+    size_t count;
+    kiln_tuning_info info;
+    char device[16];
+    kiln__space_reason *reasons; /* why combinations are not in the space; the texts are copies */
+    size_t reason_count;
+};
+
+/* The contracts are those of kiln_tune and kiln_tuning_free; the options are complete. */
+kiln_status kiln__tuning_make(kiln_tuning **out, kiln_service *service, const kiln_spec *spec,
+                              const kiln_tune_options *options, kiln_report *report);
+void kiln__tuning_free(kiln_tuning *tuning);
+
+#endif
