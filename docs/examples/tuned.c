@@ -1,0 +1,83 @@
+/* A host that looks for the fastest geometry of its kernel once, and launches that from then on.
+ *
+ * Runs on the first GPU, or on the cpu where there is none. Build it with
+ *     cc tuned.c $(pkg-config --cflags --libs kiln) -o tuned
+ * The argument is how many seconds the search may take, 2 by default. */
+#include <inttypes.h>
+#include <kiln/tune.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { COUNT = 1 << 20, BYTES = COUNT * sizeof(float) };
+
+static kiln_report report = KILN_REPORT_INIT;
+
+static void must(kiln_status status, const char *what)
+{
+    if (status != KILN_OK) {
+        fprintf(stderr, "%s: %s: %s\n", what, kiln_status_text(status), report.message);
+        exit(1);
+    }
+}
+
+/* Another number than 0 would end the search with what is known. */
+static int show(void *data, const kiln_tuning_info *info)
+{
+    (void)data;
+    fprintf(stderr, "\r%.1f s: %" PRIu64 " of %" PRIu64 " variants ready, %" PRIu64 " samples", info->seconds,
+            info->ready, info->variants, info->samples);
+    return 0;
+}
+
+/* The fastest variant's spec, every field set: text that can be kept, and gives the same kernel anywhere. */
+static kiln_spec *fastest(kiln_service *service, const char *text, double seconds)
+{
+    kiln_spec *asked, *best;
+    kiln_tuning *tuning;
+    kiln_trial trial = { .size = sizeof(trial) };
+    kiln_tune_options options = KILN_TUNE_OPTIONS_INIT;
+    options.elements = COUNT;
+    options.budget_s = seconds;
+    options.progress = show;
+    must(kiln_spec_parse(&asked, service, text, &report), "spec");
+    must(kiln_tune(&tuning, service, asked, &options, &report), "tune");
+    must(kiln_tuning_trial(tuning, 0, &trial), "trial");
+    fprintf(stderr, "\n");
+    printf("%s: %.4f ms, %.3f times the default's time\n", trial.spec, trial.median_ms, trial.ratio);
+    must(kiln_spec_parse(&best, service, trial.spec, &report), "spec");
+    kiln_tuning_free(tuning);
+    kiln_spec_free(asked);
+    return best;
+}
+
+int main(int argc, char **argv)
+{
+    static float x[COUNT], y[COUNT];
+    double seconds = argc > 1 ? atof(argv[1]) : 2;
+    kiln_service *service;
+    kiln_device *device;
+    kiln_kernel *kernel;
+    void *memory;
+    must(kiln_open(&service, NULL, &report), "open");
+    must(kiln_device_open(&device, service, NULL, &report), "device");
+    kiln_spec *spec = fastest(service, "op=hardtanh(-1,1) dtype=f32", seconds);
+    must(kiln_get(&kernel, service, spec, &report), "get");
+
+    for (int i = 0; i < COUNT; i++)
+        x[i] = (float)(i - COUNT / 2) / 1000;
+    must(kiln_alloc(&memory, device, BYTES, &report), "alloc");
+    must(kiln_copy(device, memory, x, BYTES, KILN_COPY_TO_DEVICE, NULL, &report), "copy");
+    must(kiln_launch(kernel, COUNT, memory, (const void *[]){ memory }, NULL, &report), "launch");
+    must(kiln_sync(device, &report), "sync");
+    must(kiln_copy(device, y, memory, BYTES, KILN_COPY_FROM_DEVICE, NULL, &report), "copy");
+    int wrong = 0;
+    for (int i = 0; i < COUNT; i++)
+        wrong += y[i] != (x[i] < -1 ? -1 : x[i] > 1 ? 1 : x[i]);
+    printf("%d of %d results are wrong\n", wrong, (int)COUNT);
+
+    kiln_free(device, memory);
+    kiln_release(kernel);
+    kiln_spec_free(spec);
+    kiln_close(service);
+    return wrong != 0;
+}
