@@ -62,8 +62,8 @@ static void end(workers *self, worker *which)
 {
     if (which == NULL)
         return;
-    forget(self, which);
     kiln__child_end(&which->child);
+    forget(self, which);
     kiln__free(which);
 }
 
@@ -310,13 +310,13 @@ static kiln_status conclude(workers *self, worker *which, kiln__worker_answer *a
         give_back(self, which);
         return status;
     }
-    forget(self, which);
     if (!answer->begun) {
         kiln__child_end(&which->child);
         status = fail_unbegun(answer, report);
     } else if ((status = kiln__worker_bury(&which->child, answer, &self->limits, unit, report)) == KILN_ECRASHED) {
         status = fail_deadly(self, unit, digest, answer->result == KILN__CHANNEL_LATE, report);
     }
+    forget(self, which);
     kiln__free(which);
     kiln__image_fini(out);
     return status;
@@ -500,10 +500,15 @@ kiln_status kiln__workers_examine(kiln__compiler *base, char *path, size_t size,
 
 /* ---- Forks */
 
+/* All locks: a thread of the service may be compiling while the host forks. */
 void kiln__workers_before_fork(kiln__compiler *base)
 {
-    if (base != NULL)
-        pthread_mutex_lock(&((workers *)base)->lock);
+    workers *self = (workers *)base;
+    if (self == NULL)
+        return;
+    pthread_mutex_lock(&self->lock);
+    pthread_mutex_lock(&self->facts_lock);
+    pthread_mutex_lock(&self->suspects.lock);
 }
 
 void kiln__workers_after_fork(kiln__compiler *base, bool child)
@@ -522,5 +527,7 @@ void kiln__workers_after_fork(kiln__compiler *base, bool child)
         self->all = NULL;
         self->idle_count = 0;
     }
+    pthread_mutex_unlock(&self->suspects.lock);
+    pthread_mutex_unlock(&self->facts_lock);
     pthread_mutex_unlock(&self->lock);
 }

@@ -53,6 +53,9 @@ static void open_pidfd(kiln__child *child)
 #ifdef SYS_pidfd_open
     child->pidfd = (int)syscall(SYS_pidfd_open, child->pid, 0);
 #endif
+    /* Where the system gives such descriptors and cannot wait for them, the number has to do. */
+    if (look(child, WNOWAIT, &info) == -ECHILD && errno != ECHILD)
+        close_fd(&child->pidfd);
     if (look(child, WNOWAIT, &info) == -ECHILD)
         child->pid = 0;
 }
