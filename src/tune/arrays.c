@@ -51,10 +51,10 @@ kiln_status kiln__arrays_init(kiln__arrays *out, kiln_device *device, kiln__dtyp
     out->slot = slot_for(bytes);
     set_bytes = out->slot * (inputs + 1);
     out->sets = (uint32_t)sets_for(device, bytes * (inputs + 1), hot);
-    kiln_status status = device->backend->vtable->alloc(device, &out->memory, (size_t)(set_bytes * out->sets), NULL);
+    kiln_status status = device->backend->vtable->alloc(device, &out->memory, (size_t)(set_bytes * out->sets), report);
     if (status != KILN_OK) {
         out->memory = NULL;
-        return fail_room(out, report);
+        return status == KILN_ENOMEM ? fail_room(out, report) : status;
     }
     return fill(out, report);
 }

@@ -50,6 +50,7 @@ kiln_status kiln__contest_init(kiln__contest *out, kiln_service *service, kiln_d
     for (size_t i = 0; i < count; i++) {
         out->entrants[i].contest = out;
         out->entrants[i].spec = specs[i];
+        out->entrants[i].registers = out->entrants[i].local_bytes = -1;
     }
     kiln_status status = kiln__queue_open(&out->queue, service, report);
     for (size_t i = 0; i < count && status == KILN_OK; i++)
@@ -71,41 +72,69 @@ void kiln__contest_fini(kiln__contest *contest)
     memset(contest, 0, sizeof(*contest));
 }
 
+/* What a launch is refused for is the variant's own affair; what the device fails with later is everybody's. */
+static bool is_refusal(kiln_status status)
+{
+    return status == KILN_ELAUNCH || status == KILN_EALIGN || status == KILN_EINVAL;
+}
+
+static void judge(kiln__contest *contest, kiln__entrant *entrant, const kiln__proof_result *result)
+{
+    char problem[sizeof(entrant->problem)];
+    if (result->wrong == 0 && !result->overrun) {
+        entrant->state = KILN__ENTRANT_READY;
+        return;
+    }
+    if (result->wrong > 0)
+        snprintf(problem, sizeof(problem), "%llu of %llu elements are wrong, the first is %llu",
+                 (unsigned long long)result->wrong, (unsigned long long)contest->arrays.n,
+                 (unsigned long long)result->first);
+    else
+        snprintf(problem, sizeof(problem), "writes behind the output");
+    put_out(entrant, KILN_EMISMATCH, problem);
+}
+
 static kiln_status check(kiln__contest *contest, kiln__entrant *entrant, kiln_report *report)
 {
-    kiln__proof_result verdict;
+    kiln__proof_result result;
+    kiln_report own = KILN_REPORT_INIT;
     char problem[sizeof(entrant->problem)];
-    if (entrant->local_bytes > 0 && entrant != contest->entrants) {
+    bool first = entrant == contest->entrants;
+    if (entrant->local_bytes > 0 && !first) {
         snprintf(problem, sizeof(problem), "keeps %d bytes of each thread in memory", entrant->local_bytes);
         put_out(entrant, KILN_ECOMPILE, problem);
         return KILN_OK;
     }
-    kiln_status status = kiln__proof_check(&contest->proof, entrant->kernel, &verdict, report);
-    if (status != KILN_OK)
-        return status;
-    if (verdict.wrong == 0 && !verdict.overrun) {
-        entrant->state = KILN__ENTRANT_READY;
-        return KILN_OK;
+    kiln_status status = kiln__proof_check(&contest->proof, entrant->kernel, &result, &own);
+    if (status == KILN_OK) {
+        judge(contest, entrant, &result);
+    } else if (is_refusal(status) && !first) {
+        put_out(entrant, status, own.message);
+        status = KILN_OK;
+    } else {
+        kiln__report_move(report, &own);
     }
-    if (verdict.wrong > 0)
-        snprintf(problem, sizeof(problem), "%llu of %llu elements are wrong, the first is %llu",
-                 (unsigned long long)verdict.wrong, (unsigned long long)contest->arrays.n,
-                 (unsigned long long)verdict.first);
-    else
-        snprintf(problem, sizeof(problem), "writes behind the output");
-    put_out(entrant, KILN_EMISMATCH, problem);
-    return KILN_OK;
+    kiln_report_clear(&own);
+    return status;
+}
+
+/* One that has come and is not checked, or NULL. */
+static kiln__entrant *next_unchecked(kiln__contest *contest)
+{
+    for (size_t i = 0; i < contest->count; i++)
+        if (contest->entrants[i].state == KILN__ENTRANT_WAITING && contest->entrants[i].kernel != NULL)
+            return &contest->entrants[i];
+    return NULL;
 }
 
 kiln_status kiln__contest_gather(kiln__contest *contest, int timeout_ms, kiln_report *report)
 {
-    kiln_status status = KILN_OK;
-    if (contest->waiting > 0 && kiln__queue_dispatch(contest->queue) == 0 && timeout_ms != 0)
+    kiln__entrant *next;
+    if (contest->waiting > 0 && kiln__queue_dispatch(contest->queue) == 0 && timeout_ms != 0 &&
+        next_unchecked(contest) == NULL)
         kiln__queue_wait(contest->queue, timeout_ms);
-    for (size_t i = 0; i < contest->count && status == KILN_OK; i++)
-        if (contest->entrants[i].state == KILN__ENTRANT_WAITING && contest->entrants[i].kernel != NULL)
-            status = check(contest, &contest->entrants[i], report);
-    return status;
+    next = next_unchecked(contest);
+    return next != NULL ? check(contest, next, report) : KILN_OK;
 }
 
 /* Each submission takes the next set of arrays, so that none finds its own in the caches. */

@@ -49,8 +49,9 @@ kiln_status kiln__contest_init(kiln__contest *out, kiln_service *service, kiln_d
 /* Gives up what is not there yet. */
 void kiln__contest_fini(kiln__contest *contest);
 
-/* Takes in the kernels that have come, checks each, and waits for one, at most `timeout_ms`, if none has. A kernel that
- * keeps registers in memory is out, unless it is the first. A failure is that of the device: KILN_EDEVICE, KILN_ELAUNCH. */
+/* Takes in the kernels that have come and checks one of them, so that it does not take long; waits for one, at most
+ * `timeout_ms`, if there is none to check. A kernel that keeps registers in memory or cannot be launched is out, unless it is
+ * the first. A failure is that of the device, or of the first: KILN_EDEVICE, KILN_ELAUNCH, ... */
 kiln_status kiln__contest_gather(kiln__contest *contest, int timeout_ms, kiln_report *report);
 
 /* One sample of an entrant that is ready: milliseconds of a launch. */

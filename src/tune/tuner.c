@@ -21,7 +21,8 @@ typedef struct tuner {
     kiln_tuning *tuning;
     uint64_t start, told; /* kiln__cpu_now_ns */
     atomic_bool stop;
-    kiln_status broken; /* the device failed while kernels were gathered */
+    kiln_status broken; /* the device failed while kernels were gathered; `trouble` says how */
+    kiln_report trouble;
 } tuner;
 
 /* ---- What the search asks for */
@@ -68,7 +69,9 @@ static void tell(tuner *self)
 static void gather(tuner *self, int timeout_ms)
 {
     if (self->broken == KILN_OK)
-        self->broken = kiln__contest_gather(&self->contest, timeout_ms, self->report);
+        self->broken = kiln__contest_gather(&self->contest, timeout_ms, &self->trouble);
+    if (self->broken != KILN_OK)
+        atomic_store(&self->stop, true);
     tell(self);
 }
 
@@ -80,8 +83,10 @@ static void wait_for_more(void *data)
 static kiln_status take_samples(void *data, const size_t *who, size_t samples, double *out_ms)
 {
     tuner *self = data;
+    kiln_status status = KILN_OK;
     gather(self, 0);
-    kiln_status status = self->broken;
+    if (self->broken != KILN_OK)
+        return self->broken;
     for (size_t i = 0; i < samples && status == KILN_OK; i++)
         status = kiln__contest_sample(&self->contest, who[i], &out_ms[i], self->report);
     self->tuning->info.rounds++;
@@ -202,6 +207,10 @@ static kiln_status search(tuner *self)
                                        .stop = &self->stop };
     kiln__search_result result;
     kiln_status status = kiln__search(&result, &arena, &how, self->report);
+    if (self->broken != KILN_OK) {
+        status = self->broken;
+        kiln__report_move(self->report, &self->trouble);
+    }
     if (status == KILN_OK)
         status = fill(self, &result);
     kiln__search_result_fini(&result);
@@ -211,6 +220,10 @@ static kiln_status search(tuner *self)
 static kiln_status tune(tuner *self, const kiln_spec *spec)
 {
     kiln_spec full;
+    if (spec->template != NULL && spec->template->output != NULL)
+        return kiln__fail(self->report, KILN_ESPEC, KILN__STAGE_SPEC, 0,
+                          "template %s has an output of its own: only those that make an array can be tuned",
+                          spec->template->name);
     kiln_status status = find_device(self, spec);
     if (status == KILN_OK)
         status = kiln__service_resolve(self->service, self->device, spec, &full, self->report);
@@ -228,13 +241,18 @@ static kiln_status tune(tuner *self, const kiln_spec *spec)
 kiln_status kiln__tuning_make(kiln_tuning **out, kiln_service *service, const kiln_spec *spec,
                               const kiln_tune_options *options, kiln_report *report)
 {
-    tuner self = { .service = service, .options = options, .report = report, .start = kiln__cpu_now_ns() };
+    tuner self = { .service = service,
+                   .options = options,
+                   .report = report,
+                   .start = kiln__cpu_now_ns(),
+                   .trouble = KILN_REPORT_INIT };
     *out = NULL;
     atomic_init(&self.stop, false);
     self.tuning = kiln__calloc(1, sizeof(*self.tuning));
     kiln_status status = self.tuning != NULL ? tune(&self, spec) : kiln__fail_memory(report, KILN__STAGE_DEVICE);
     kiln__contest_fini(&self.contest);
     kiln__space_fini(&self.space);
+    kiln_report_clear(&self.trouble);
     if (status == KILN_OK)
         *out = self.tuning;
     else

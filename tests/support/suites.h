@@ -56,6 +56,7 @@
     X(count)                   \
     X(proof)                   \
     X(contest)                 \
+    X(tuner)                   \
     X(record)                  \
     X(flight)                  \
     X(async)                   \
