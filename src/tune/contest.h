@@ -35,7 +35,6 @@ struct kiln__contest {
     kiln_queue *queue;
     kiln__entrant *entrants;
     size_t count, waiting;
-
     kiln_report *report; /* of the sample that is being taken */
 };
 

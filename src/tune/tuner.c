@@ -8,7 +8,6 @@
 
 enum { WAIT_MS = 20, GPU_ELEMENTS = 1 << 26, CPU_ELEMENTS = 1 << 22 };
 #define BUDGET_S   30.0
-#define TOLERANCE  0.005
 #define PROGRESS_S 0.05
 
 typedef struct tuner {
@@ -203,7 +202,7 @@ static kiln_status search(tuner *self)
     const kiln__arena arena = { self->space.count, readiness, wait_for_more, take_samples, now_ns, self };
     const kiln__search_options how = { .budget_ns =
                                            (uint64_t)((options->budget_s > 0 ? options->budget_s : BUDGET_S) * 1e9),
-                                       .tolerance = options->tolerance > 0 ? options->tolerance : TOLERANCE,
+                                       .tolerance = options->tolerance,
                                        .stop = &self->stop };
     kiln__search_result result;
     kiln_status status = kiln__search(&result, &arena, &how, self->report);

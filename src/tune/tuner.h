@@ -23,8 +23,6 @@ struct kiln_tuning {
     size_t count;
     kiln_tuning_info info;
     char device[16];
-    kiln__space_reason *reasons; /* why combinations are not in the space; the texts are copies */
-    size_t reason_count;
 };
 
 /* The contracts are those of kiln_tune and kiln_tuning_free; the options are complete. */
