@@ -105,6 +105,10 @@ bool kiln__service_take(kiln_service *service, kiln__want *want, kiln__outcome *
 /* Fills *out with the kernel, wherever it has to come from, or with the failure. */
 void kiln__service_make(kiln_service *service, const kiln__want *want, kiln__outcome *out);
 
+/* Adds a spec to the record of requests, if there is one. Called before anything is compiled: what strict mode refuses is
+ * recorded too. */
+void kiln__service_record(kiln_service *service, const kiln_spec *spec);
+
 /* Fills the open fields. The default device is looked for only when the spec leaves the target open, so that building for
  * a named target touches no driver. */
 kiln_status kiln__service_resolve(kiln_service *service, kiln_device *on, const kiln_spec *spec, kiln_spec *out,

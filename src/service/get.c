@@ -1,0 +1,183 @@
+#include "service/service.h"
+
+#include "base/alloc.h"
+#include "service/obtain.h"
+#include "template/identity.h"
+#include <string.h>
+
+/* What was asked for, as bytes. */
+typedef struct request_key {
+    size_t length;
+    uint8_t bytes[sizeof(kiln_device *) + KILN__IDENTITY_MAX];
+} request_key;
+
+static void make_key(request_key *out, const kiln_device *on, const kiln_spec *spec)
+{
+    memcpy(out->bytes, &on, sizeof(on));
+    out->length = sizeof(on) + kiln__spec_identity(spec, out->bytes + sizeof(on));
+}
+
+kiln_kernel *kiln__service_hit(kiln_service *service, kiln_device *on, const kiln_spec *spec)
+{
+    request_key key;
+    make_key(&key, on, spec);
+    kiln_kernel *kernel = kiln__kernel_table_find(&service->requests, key.bytes, key.length);
+    if (kernel != NULL)
+        atomic_fetch_add(&service->hits_kernel, 1);
+    return kernel;
+}
+
+/* Lets kiln__service_hit find a kernel by what was asked for, which has been recorded. Takes the reference and returns
+ * one. */
+static kiln_kernel *know(kiln_service *service, const kiln__want *want, kiln_kernel *kernel)
+{
+    request_key key;
+    make_key(&key, want->asked_on, &want->asked);
+    return kiln__kernel_table_add(&service->requests, key.bytes, key.length, kernel);
+}
+
+/* Puts a loaded module, which it takes over, among the kernels. */
+static kiln_status keep(kiln_service *service, const kiln__want *want, const kiln__unit *unit, const kiln__built *built,
+                        kiln__module *module, kiln__outcome *out)
+{
+    kiln_kernel *kernel = kiln__kernel_new(service->runtime, want->device, module, unit);
+    if (kernel == NULL)
+        return kiln__fail_memory(&out->report, KILN__STAGE_LOAD);
+    kernel->source = kiln__built_source(service, built);
+    kernel->compile_ms = built->compiled ? (double)built->compile_ns / 1e6 : 0;
+    if (built->log != NULL)
+        kiln__report_set_log(&out->report, built->log);
+    kernel = kiln__kernel_table_add(&service->kernels, want->key, strlen(want->key), kernel);
+    out->kernel = know(service, want, kernel);
+    return KILN_OK;
+}
+
+kiln_kernel *kiln__service_loaded(kiln_service *service, const kiln__want *want)
+{
+    kiln_kernel *kernel = kiln__kernel_table_find(&service->kernels, want->key, strlen(want->key));
+    if (kernel == NULL)
+        return NULL;
+    atomic_fetch_add(&service->hits_kernel, 1);
+    return know(service, want, kernel);
+}
+
+/* Makes the unit of what is wanted. True if there is nothing to do with it: the kernel is loaded by now (another thread's
+ * flight may have landed since the caller looked), or the unit cannot be made. */
+static bool begin(kiln_service *service, const kiln__want *want, kiln__outcome *out, kiln__unit **unit)
+{
+    kiln__outcome_init(out);
+    out->kernel = kiln__service_loaded(service, want);
+    if (out->kernel == NULL)
+        out->status = kiln__unit_make(unit, &want->spec, &out->report);
+    return out->kernel != NULL || out->status != KILN_OK;
+}
+
+bool kiln__service_take(kiln_service *service, kiln__want *want, kiln__outcome *out)
+{
+    kiln__unit *unit = NULL;
+    kiln__built built = { 0 };
+    kiln__module *module = NULL;
+    if (begin(service, want, out, &unit))
+        return true;
+    bool taken = kiln__obtain_stored(service, want, unit, &built, &module);
+    if (taken)
+        out->status = keep(service, want, unit, &built, module, out);
+    want->miss = built.miss;
+    kiln__built_fini(&built);
+    kiln__unit_free(unit);
+    return taken;
+}
+
+void kiln__service_make(kiln_service *service, const kiln__want *want, kiln__outcome *out)
+{
+    kiln__unit *unit = NULL;
+    kiln__built built = { 0 };
+    kiln__module *module = NULL;
+    if (begin(service, want, out, &unit))
+        return;
+    out->status = kiln__obtain(service, want, unit, &built, &module, &out->report);
+    if (out->status == KILN_OK)
+        out->status = keep(service, want, unit, &built, module, out);
+    kiln__built_fini(&built);
+    kiln__unit_free(unit);
+}
+
+static kiln_status get_in_flight(kiln_service *service, const kiln__want *want, kiln_kernel **out, kiln_report *report)
+{
+    bool lead;
+    kiln__outcome outcome;
+    kiln__flight *flight = kiln__flights_enter(&service->flights, want->key, &lead);
+    if (lead) {
+        kiln__service_make(service, want, &outcome);
+        if (flight != NULL)
+            kiln__flights_land(&service->flights, flight, &outcome);
+    } else {
+        kiln__flights_wait(&service->flights, flight, &outcome);
+    }
+    *out = !lead && outcome.kernel != NULL ? know(service, want, outcome.kernel) : outcome.kernel;
+    outcome.kernel = NULL;
+    kiln_status status = kiln__outcome_tell(&outcome, report);
+    kiln__outcome_fini(&outcome);
+    return status;
+}
+
+/* Launches that a kernel must be loaded for do not belong into a graph: see kiln_call. */
+static kiln_status refuse_in_capture(const kiln__want *want, void *stream, kiln_report *report)
+{
+    bool capturing;
+    kiln_status status = want->device->backend->vtable->capturing(want->device, stream, &capturing, report);
+    if (status != KILN_OK || !capturing)
+        return status;
+    return kiln__fail(
+        report, KILN_ECAPTURE, KILN__STAGE_LAUNCH, 0,
+        "a graph is being captured and this kernel is not loaded: load it before the capture, by kiln_get "
+        "or by kiln_call with n = 0: %s",
+        want->key);
+}
+
+/* `capture` is NULL, or points to the stream that must not be captured while a kernel is loaded. */
+static kiln_status get(kiln_service *service, kiln_device *on, const kiln_spec *spec, void *const *capture,
+                       kiln_kernel **out, kiln_report *report)
+{
+    kiln__want want;
+    atomic_fetch_add(&service->gets, 1);
+    *out = kiln__service_hit(service, on, spec);
+    if (*out != NULL)
+        return KILN_OK;
+    kiln_status status = kiln__service_want(service, on, spec, &want, report);
+    if (status == KILN_OK)
+        *out = kiln__service_loaded(service, &want);
+    if (status == KILN_OK && *out == NULL && capture != NULL)
+        status = refuse_in_capture(&want, *capture, report);
+    if (status == KILN_OK && *out == NULL)
+        status = get_in_flight(service, &want, out, report);
+    kiln__want_fini(&want);
+    return status;
+}
+
+kiln_status kiln__service_get(kiln_service *service, kiln_device *on, const kiln_spec *spec, kiln_kernel **out,
+                              kiln_report *report)
+{
+    return get(service, on, spec, NULL, out, report);
+}
+
+kiln_status kiln__service_call(kiln_service *service, kiln_site *site, const char *text, bool refuse, void *stream,
+                               const kiln_kernel **out, kiln_report *report)
+{
+    kiln_kernel *kernel = NULL;
+    *out = kiln__sites_look_up(&service->sites, site, text);
+    if (*out != NULL)
+        return KILN_OK;
+    kiln_spec *spec = kiln__alloc(sizeof(*spec));
+    if (spec == NULL)
+        return kiln__fail_memory(report, KILN__STAGE_SPEC);
+    kiln_status status = kiln__spec_parse(spec, &service->catalog, text, report);
+    if (status == KILN_OK)
+        status = get(service, NULL, spec, refuse ? &stream : NULL, &kernel, report);
+    kiln__free(spec);
+    if (status != KILN_OK)
+        return status;
+    *out = kiln__sites_bind(&service->sites, site, text, kernel);
+    kiln__kernel_release(kernel);
+    return *out != NULL ? KILN_OK : kiln__fail_memory(report, KILN__STAGE_LAUNCH);
+}

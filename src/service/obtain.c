@@ -1,0 +1,211 @@
+#include "service/obtain.h"
+
+#include "base/alloc.h"
+#include "os/cpu.h"
+#include <string.h>
+
+kiln_source kiln__built_source(const kiln_service *service, const kiln__built *built)
+{
+    if (built->compiled)
+        return KILN_SOURCE_COMPILED;
+    return service->sources[built->tier];
+}
+
+/* Counts what the stores had, for one of those who share it. */
+static void count_source(kiln_service *service, const kiln__built *built)
+{
+    kiln_source source = kiln__built_source(service, built);
+    if (source != KILN_SOURCE_COMPILED)
+        atomic_fetch_add(source == KILN_SOURCE_DISK     ? &service->hits_disk
+                         : source == KILN_SOURCE_PACK   ? &service->hits_pack
+                         : source == KILN_SOURCE_SHARED ? &service->hits_shared
+                                                        : &service->hits_memory,
+                         1);
+}
+
+/* Counts why the stores did not have what one of those who share it wanted. An earlier look may have removed what was
+ * damaged. */
+static void count_miss(kiln_service *service, kiln__miss earlier, kiln__miss miss)
+{
+    if (miss == KILN__MISS_NONE)
+        return;
+    kiln__miss_raise(&miss, earlier);
+    atomic_fetch_add(&service->misses[miss], 1);
+}
+
+/* Builds a unit, or waits for the thread that is already building it; *lead tells which. */
+static kiln_status build_once(kiln_service *service, const kiln__unit *unit, kiln__built *out, bool *lead,
+                              kiln_report *report)
+{
+    kiln__text key = { 0 };
+    kiln__outcome outcome;
+    *lead = true;
+    kiln__text_printf(&key, "build %s", unit->spec);
+    kiln__flight *flight = key.failed ? NULL : kiln__flights_enter(&service->flights, key.data, lead);
+    kiln__text_fini(&key);
+    if (*lead) {
+        kiln__outcome_init(&outcome);
+        outcome.status = kiln__builder_build(kiln__service_builder(service, &unit->target), unit, false, &outcome.built,
+                                             &outcome.report);
+        if (flight != NULL)
+            kiln__flights_land(&service->flights, flight, &outcome);
+    } else {
+        kiln__flights_wait(&service->flights, flight, &outcome);
+    }
+    *out = outcome.built;
+    memset(&outcome.built, 0, sizeof(outcome.built));
+    kiln_status status = kiln__outcome_tell(&outcome, report);
+    kiln__outcome_fini(&outcome);
+    return status;
+}
+
+static kiln_status load(kiln_service *service, kiln_device *device, const kiln__unit *unit, const kiln__built *built,
+                        kiln__module **out, kiln_report *report)
+{
+    bool used_ptx = false;
+    uint64_t start = kiln__cpu_now_ns();
+    kiln_status status =
+        device->backend->vtable->load(device, &built->blob->entry, &unit->rule, out, &used_ptx, report);
+    atomic_fetch_add(&service->load_ns, kiln__cpu_now_ns() - start);
+    if (status == KILN_OK) {
+        atomic_fetch_add(&service->loads, 1);
+        atomic_fetch_add(&service->ptx_loads, used_ptx);
+    }
+    return status;
+}
+
+/* Compiles once more what was stored and did not load. The stored entry stays until the fresh one has loaded: the fault
+ * may be the driver's. */
+static kiln_status load_fresh(kiln_service *service, kiln_device *device, const kiln__unit *unit, kiln__built *built,
+                              kiln__module **out)
+{
+    kiln__builder *builder = kiln__service_builder(service, &unit->target);
+    kiln__built fresh;
+    if (builder->strict != NULL)
+        return KILN_ESTRICT;
+    kiln_status status = kiln__builder_build(builder, unit, true, &fresh, NULL);
+    if (status == KILN_OK)
+        status = load(service, device, unit, &fresh, out, NULL);
+    if (status == KILN_OK) {
+        kiln__log_line(&service->log, KILN_LOG_WARN, "a stored kernel did not load and was compiled again: %s",
+                       unit->spec);
+        kiln__builder_replace(builder, &fresh);
+        kiln__built_fini(built);
+        *built = fresh;
+    } else {
+        kiln__built_fini(&fresh);
+    }
+    return status;
+}
+
+/* Whether the driver does not take an image, and may take another one of the same unit. */
+static bool is_refusal(kiln_status status)
+{
+    return status == KILN_ELOAD || status == KILN_ETARGET;
+}
+
+/* Loads what the stores had, or, where the driver refuses that, what they have of older toolchains. Where it refuses all of
+ * them, the report is about the newest. */
+static kiln_status load_stored(kiln_service *service, kiln_device *device, const kiln__unit *unit, kiln__built *built,
+                               kiln__module **out, kiln_report *report)
+{
+    kiln__builder *builder = kiln__service_builder(service, &unit->target);
+    kiln_report later = KILN_REPORT_INIT;
+    kiln_status first = load(service, device, unit, built, out, report), status = first;
+    while (is_refusal(status)) {
+        atomic_fetch_add(&service->refused, 1);
+        if (!kiln__builder_older(builder, built)) {
+            status = first;
+            break;
+        }
+        status = load(service, device, unit, built, out, &later);
+        if (status != KILN_OK && !is_refusal(status))
+            kiln__report_move(report, &later);
+    }
+    kiln_report_clear(&later);
+    return status;
+}
+
+bool kiln__obtain_stored(kiln_service *service, const kiln__want *want, const kiln__unit *unit, kiln__built *built,
+                         kiln__module **out)
+{
+    kiln__builder *builder = kiln__service_builder(service, &unit->target);
+    bool found = kiln__builder_find(builder, unit, builder->strict != NULL, built, NULL) == KILN_OK &&
+                 load(service, want->device, unit, built, out, NULL) == KILN_OK;
+    if (found)
+        count_source(service, built);
+    return found;
+}
+
+kiln_status kiln__obtain(kiln_service *service, const kiln__want *want, const kiln__unit *unit, kiln__built *built,
+                         kiln__module **out, kiln_report *report)
+{
+    kiln_report refusal = KILN_REPORT_INIT;
+    bool lead;
+    kiln_status status = build_once(service, unit, built, &lead, report);
+    if (lead)
+        count_miss(service, want->miss, built->miss);
+    if (status != KILN_OK)
+        return status;
+    status = built->compiled ? load(service, want->device, unit, built, out, &refusal)
+                             : load_stored(service, want->device, unit, built, out, &refusal);
+    if (status == KILN_ELOAD && !built->compiled && load_fresh(service, want->device, unit, built, out) == KILN_OK)
+        status = KILN_OK;
+    if (status == KILN_OK && lead)
+        count_source(service, built);
+    if (status != KILN_OK)
+        kiln__report_move(report, &refusal);
+    kiln_report_clear(&refusal);
+    return status;
+}
+
+kiln_status kiln__service_build(kiln_service *service, const kiln_spec *spec, kiln_artifact **out, kiln_report *report)
+{
+    kiln__unit *unit = NULL;
+    kiln__built built;
+    bool lead;
+    *out = NULL;
+    memset(&built, 0, sizeof(built));
+    atomic_fetch_add(&service->gets, 1);
+    kiln_artifact *artifact = kiln__calloc(1, sizeof(*artifact));
+    kiln_status status = artifact != NULL ? kiln__service_unit(service, spec, &unit, report)
+                                          : kiln__fail_memory(report, KILN__STAGE_COMPILE);
+    if (status == KILN_OK) {
+        kiln__service_record(service, spec);
+        status = build_once(service, unit, &built, &lead, report);
+        if (lead)
+            count_miss(service, KILN__MISS_NONE, built.miss);
+    }
+    if (status == KILN_OK) {
+        if (lead)
+            count_source(service, &built);
+        artifact->blob = kiln__blob_retain(built.blob);
+        artifact->source = kiln__built_source(service, &built);
+        artifact->compile_ms = built.compiled ? (double)built.compile_ns / 1e6 : 0;
+        artifact->spec = unit->spec;
+        unit->spec = NULL;
+        if (built.log != NULL)
+            kiln__report_set_log(report, built.log);
+        *out = artifact;
+    } else {
+        kiln__free(artifact);
+    }
+    kiln__built_fini(&built);
+    kiln__unit_free(unit);
+    return status;
+}
+
+kiln_status kiln__service_probe(kiln_service *service, const kiln_spec *spec, kiln_source *out, kiln_report *report)
+{
+    kiln__unit *unit = NULL;
+    kiln__built built;
+    memset(&built, 0, sizeof(built));
+    kiln_status status = kiln__service_unit(service, spec, &unit, report);
+    if (status == KILN_OK)
+        status = kiln__builder_find(kiln__service_builder(service, &unit->target), unit, true, &built, report);
+    if (status == KILN_OK)
+        *out = kiln__built_source(service, &built);
+    kiln__built_fini(&built);
+    kiln__unit_free(unit);
+    return status;
+}

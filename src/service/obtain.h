@@ -1,0 +1,20 @@
+/* From a unit to its entry, and from that to a loaded module: what the stores have, else what a compiler makes. */
+#ifndef KILN_SERVICE_OBTAIN_H
+#define KILN_SERVICE_OBTAIN_H
+
+#include "service/service.h"
+
+/* Where an entry came from. */
+kiln_source kiln__built_source(const kiln_service *service, const kiln__built *built);
+
+/* Loads the module if a store has it and the driver takes that; built->miss says why not. The caller ends `built` in
+ * either case. */
+bool kiln__obtain_stored(kiln_service *service, const kiln__want *want, const kiln__unit *unit, kiln__built *built,
+                         kiln__module **out);
+
+/* Loads the module, wherever its entry has to come from. The caller ends `built` in either case. Errors: those of
+ * kiln_get. */
+kiln_status kiln__obtain(kiln_service *service, const kiln__want *want, const kiln__unit *unit, kiln__built *built,
+                         kiln__module **out, kiln_report *report);
+
+#endif

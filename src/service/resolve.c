@@ -1,0 +1,116 @@
+#include "service/service.h"
+
+#include "base/alloc.h"
+#include <string.h>
+
+/* What to compile for on a device. Asks the compiler once for each GPU, also whether there is one. */
+static const kiln__target *native_target(kiln_service *service, const kiln_device *device)
+{
+    if (kiln__target_is_cpu(&device->target))
+        return &device->target;
+    atomic_bool *known = &service->natives[device->ordinal].known;
+    kiln__target *target = &service->natives[device->ordinal].target;
+    if (!atomic_load(known)) {
+        pthread_mutex_lock(&service->native_lock);
+        if (!atomic_load(known))
+            kiln__builder_choose_target(&service->nvrtc, &device->target, target);
+        atomic_store(known, true);
+        pthread_mutex_unlock(&service->native_lock);
+    }
+    return target;
+}
+
+kiln_status kiln__service_resolve(kiln_service *service, kiln_device *on, const kiln_spec *spec, kiln_spec *out,
+                                  kiln_report *report)
+{
+    kiln__target target = spec->target;
+    kiln_status status = KILN_OK;
+    if (!spec->target_set && on == NULL)
+        status = kiln__runtime_device(service->runtime, NULL, &on, report);
+    if (status != KILN_OK)
+        return status;
+    if (!spec->target_set)
+        target = *native_target(service, on);
+    return kiln__spec_resolve(out, spec, &target, report);
+}
+
+kiln_status kiln__service_unit(kiln_service *service, const kiln_spec *spec, kiln__unit **out, kiln_report *report)
+{
+    kiln_spec full;
+    *out = NULL;
+    kiln_status status = kiln__service_resolve(service, NULL, spec, &full, report);
+    return status == KILN_OK ? kiln__unit_make(out, &full, report) : status;
+}
+
+kiln_status kiln__service_check_device(const kiln_service *service, const kiln_device *on, kiln_report *report)
+{
+    if (on == NULL || kiln__runtime_owns(service->runtime, on))
+        return KILN_OK;
+    return kiln__fail(report, KILN_EINVAL, KILN__STAGE_DEVICE, 0,
+                      "device %s belongs to another service: open it with kiln_device_open of this one", on->name);
+}
+
+/* The device that was asked for, if kernels for this target are of its kind. */
+static kiln_status device_asked_for(kiln_device *on, const kiln__target *target, kiln_device **out, kiln_report *report)
+{
+    *out = on;
+    if (kiln__target_is_cpu(target) == kiln__target_is_cpu(&on->target))
+        return KILN_OK;
+    return kiln__fail(report, KILN_ETARGET, KILN__STAGE_LOAD, 0,
+                      "a kernel for %s does not run on %s: leave target open, or name another device", target->name,
+                      on->name);
+}
+
+/* The device that a kernel for this target runs on: the cpu, or the default device, which must then be a GPU. */
+static kiln_status device_for(kiln_service *service, const kiln__target *target, kiln_device **out, kiln_report *report)
+{
+    if (kiln__target_is_cpu(target))
+        return kiln__runtime_device(service->runtime, "cpu", out, report);
+    kiln_status status = kiln__runtime_device(service->runtime, NULL, out, report);
+    if (status != KILN_OK || !kiln__target_is_cpu(&(*out)->target))
+        return status;
+    return kiln__fail(
+        report, KILN_ENODEVICE, KILN__STAGE_LOAD, 0,
+        "a kernel for %s needs a GPU and the default device is the cpu: leave target open, use target=cpu, "
+        "or choose a GPU as the device",
+        target->name);
+}
+
+void kiln__service_record(kiln_service *service, const kiln_spec *spec)
+{
+    if (service->record != NULL)
+        kiln__record_add(service->record, spec);
+}
+
+kiln_status kiln__service_want(kiln_service *service, kiln_device *on, const kiln_spec *spec, kiln__want *out,
+                               kiln_report *report)
+{
+    kiln__text key = { 0 };
+    memset(out, 0, sizeof(*out));
+    out->asked_on = on;
+    out->asked = *spec;
+    kiln_status status = kiln__service_resolve(service, on, spec, &out->spec, report);
+    if (status == KILN_OK)
+        status = on != NULL ? device_asked_for(on, &out->spec.target, &out->device, report)
+                            : device_for(service, &out->spec.target, &out->device, report);
+    if (status != KILN_OK)
+        return status;
+    kiln__service_record(service, spec);
+    kiln__text_printf(&key, "%s ", out->device->name);
+    kiln__spec_format(&out->spec, false, &key);
+    out->key = kiln__text_take(&key);
+    return out->key != NULL ? KILN_OK : kiln__fail_memory(report, KILN__STAGE_SPEC);
+}
+
+void kiln__want_fini(kiln__want *want)
+{
+    kiln__free(want->key);
+}
+
+bool kiln__service_is_ready(kiln_service *service, kiln_device *on, const kiln_spec *spec)
+{
+    const char *name = spec->target_set && kiln__target_is_cpu(&spec->target) ? "cpu" : NULL;
+    if (service->record != NULL || (on == NULL && !kiln__runtime_has_device(service->runtime, name, &on)))
+        return false;
+    return spec->target_set || kiln__target_is_cpu(&on->target) || atomic_load(&service->natives[on->ordinal].known);
+}
