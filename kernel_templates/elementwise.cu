@@ -4,7 +4,7 @@
 //! param    block  32..1024 step 32 = sm == 0 ? 1024 : 128      -- threads per block
 //! param    elems  1..64 = sm == 0 ? 64 : max(16 / bytes, vector) -- elements per thread
 //! param    vector 1,2,4,8,16 = gcd(elems, 16 / bytes)          -- elements per memory access
-//! param    cache  plain,stream = stream                         -- cache hint of loads and stores
+//! param    cache  plain,stream = plain                          -- cache hint of loads and stores
 //! require  elems % vector == 0                                  -- elems must be a multiple of vector
 //! require  vector * bytes <= (sm >= 100 ? 32 : 16)              -- vector must not exceed 16 bytes per access (32 from sm_100 on)
 //! tune     block  64..1024*2      if sm > 0
@@ -27,7 +27,7 @@
 #define KILN_VECTOR       4
 #define KILN_CACHE_PLAIN  0
 #define KILN_CACHE_STREAM 1
-#define KILN_CACHE        KILN_CACHE_STREAM
+#define KILN_CACHE        KILN_CACHE_PLAIN
 #include "ops.h"
 
 KILN_FN kiln_real kiln_value(kiln_real x)

@@ -95,7 +95,7 @@ class WarmAll(KilnTest):
 
 class Warm(KilnTest):
     def test_specs_for_the_same_kernel_are_compiled_once(self):
-        lines = ("op=relu6", "op=relu6 dtype=f32", "op=relu6 n=1..3 cache=stream", "op=relu6 dtype=f64")
+        lines = ("op=relu6", "op=relu6 dtype=f32", "op=relu6 n=1..3 cache=plain", "op=relu6 dtype=f64")
         totals = self.kiln_json("warm", *lines, "--target", "cpu", "-v")
         self.assertEqual((totals["specs"], totals["compiled"], totals["hits"]), (2, 2, 0))
         self.assertTrue(all("block=" in row["spec"] for row in totals["results"]))

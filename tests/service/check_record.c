@@ -77,7 +77,7 @@ START_TEST(test_record__strict_refuses_what_is_not_there_and_says_what_to_run)
     kiln_artifact *artifact;
     char expected[512];
     snprintf(expected, sizeof(expected),
-             "run kiln warm 'op=hardsigmoid dtype=f32 block=1024 elems=64 vector=4 cache=stream target=cpu' "
+             "run kiln warm 'op=hardsigmoid dtype=f32 block=1024 elems=64 vector=4 cache=plain target=cpu' "
              "--cache-dir '%s'",
              options.cache_dir);
     ck_assert_int_eq(kiln_get(&kernel, service, spec, &report), KILN_ESTRICT);

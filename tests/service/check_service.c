@@ -116,7 +116,7 @@ START_TEST(test_service__builds_for_a_gpu_that_is_not_there)
     ck_assert_ptr_nonnull(strstr(data, "kiln_vector"));
     ck_assert_int_eq(kiln_artifact_section(artifact, "object", &data, &length), KILN_ENOENT);
     ck_assert_str_eq(kiln_artifact_spec(artifact),
-                     "op=hardsigmoid dtype=f32 block=128 elems=4 vector=4 cache=stream target=sm_90");
+                     "op=hardsigmoid dtype=f32 block=128 elems=4 vector=4 cache=plain target=sm_90");
     kiln_artifact_free(artifact);
     kiln_close(service);
 }
