@@ -80,16 +80,27 @@ static int fail_untrusted(kiln__disk_problem *problem, const char *where, const 
     return problem->error;
 }
 
+static int check_trust(const kiln__disk *store, const struct stat *status, const char *where,
+                       kiln__disk_problem *problem)
+{
+    char buffer[sizeof problem->text];
+    const char *reason = store->shared ? kiln__trust_refuse_shared_directory(status, buffer, sizeof buffer)
+                                       : kiln__trust_refuse_directory(status, buffer, sizeof buffer);
+    return reason ? fail_untrusted(problem, where, reason) : 0;
+}
+
 static int check_directory(const kiln__disk *store, int directory, const char *where, kiln__disk_cause cause,
                            kiln__disk_problem *problem)
 {
     struct stat status;
-    char buffer[sizeof problem->text];
     if (kiln__sys_fstat(directory, &status) != 0)
         return kiln__disk_fail(problem, cause, where, -errno);
-    const char *reason = store->shared ? kiln__trust_refuse_shared_directory(&status, buffer, sizeof buffer)
-                                       : kiln__trust_refuse_directory(&status, buffer, sizeof buffer);
-    return reason ? fail_untrusted(problem, where, reason) : 0;
+    return check_trust(store, &status, where, problem);
+}
+
+static int fail_link(kiln__disk_problem *problem, const char *where)
+{
+    return fail_untrusted(problem, where, "is a link, expected a directory");
 }
 
 /* Opens a directory inside the store. A missing one is made, or if not `make` is no problem: -ENOENT. */
@@ -103,7 +114,7 @@ static int open_inside(const kiln__disk *store, int parent, const char *name, co
     if (directory < 0) {
         struct stat status;
         if (kiln__sys_fstatat(parent, name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(status.st_mode))
-            return fail_untrusted(problem, where, "is a link, expected a directory");
+            return fail_link(problem, where);
         return kiln__disk_fail(problem, cause, where, directory);
     }
     int error = check_directory(store, directory, where, cause, problem);
@@ -130,6 +141,25 @@ int kiln__disk_open_shard(const kiln__disk *store, int version, unsigned shard, 
     problem->cause = KILN__DISK_FINE;
     snprintf(where, sizeof where, KILN__DISK_VERSION "/%02x", shard);
     return open_inside(store, version, where + sizeof KILN__DISK_VERSION, where, make, problem);
+}
+
+/* A descriptor of a shard that is there, or a negative errno. The version's directory is only looked at, which is
+ * cheaper than opening it: nobody but those who are trusted can put another in its place, as the root has just been
+ * checked. */
+static int open_shard_to_read(const kiln__disk *store, unsigned shard, kiln__disk_problem *problem)
+{
+    struct stat status;
+    char where[16];
+    problem->cause = KILN__DISK_FINE;
+    int error = check_directory(store, store->root_fd, "", KILN__DISK_READ, problem);
+    if (error != 0)
+        return error;
+    if (kiln__sys_fstatat(store->root_fd, KILN__DISK_VERSION, &status, AT_SYMLINK_NOFOLLOW) != 0)
+        return errno == ENOENT ? -ENOENT : kiln__disk_fail(problem, KILN__DISK_READ, KILN__DISK_VERSION, -errno);
+    error = S_ISLNK(status.st_mode) ? fail_link(problem, KILN__DISK_VERSION)
+                                    : check_trust(store, &status, KILN__DISK_VERSION, problem);
+    snprintf(where, sizeof where, KILN__DISK_VERSION "/%02x", shard);
+    return error != 0 ? error : open_inside(store, store->root_fd, where, where, false, problem);
 }
 
 /* A descriptor of the key's shard or a negative errno, with the problem if it is one. */
@@ -265,7 +295,7 @@ static kiln__blob *get(kiln__store *base, const kiln__key *key, bool older, kiln
 {
     kiln__disk *store = (kiln__disk *)base;
     kiln__disk_problem problem;
-    int directory = open_shard(store, key->digest[0], false, &problem);
+    int directory = open_shard_to_read(store, key->digest[0], &problem);
     if (directory < 0) {
         note_miss(store, &problem, why);
         return NULL;

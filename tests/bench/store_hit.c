@@ -2,23 +2,26 @@
  *
  * Fills a new directory store under TMPDIR with ENTRIES entries of 4 KB (10,000 by default; 1,000,000 take 4 GB and some
  * minutes), reads each once, so that all of them are in the page cache, and then times HITS gets (200,000) of entries
- * chosen at random: from the directory, from a pack of at most 100,000 of them, and from memory. At last one thread
- * gets entries for SECONDS (5) while another puts new ones, first without caps and then with caps that the directory has
- * just reached, so that every look at a shard removes something. Of the longest of these gets it prints how long it
- * took, how much of that the thread was running, and how often the kernel ran something else in its place (preempted) or
- * it gave way itself (waited: for a lock or a disk). So a loaded machine, where a short running time stands beside
- * preemptions, can be told from a slow store. */
+ * chosen at random: from the directory, in turn with bare reads of its files, which is the least that it can take, from a
+ * pack of at most 100,000 of them, and from memory. At last one thread gets entries for SECONDS (5) while another puts new
+ * ones, first without caps and then with caps that the directory has just reached, so that every look at a shard removes
+ * something. Of the longest of these gets it prints how long it took, how much of that the thread was running, and how
+ * often the kernel ran something else in its place (preempted) or it gave way itself (waited: for a lock or a disk). So a
+ * loaded machine, where a short running time stands beside preemptions, can be told from a slow store. */
 #include "base/alloc.h"
 #include "os/cpu.h"
 #include "os/file.h"
 #include "store/disk.h"
 #include "store/memory.h"
+#include "store/name.h"
 #include "store/pack.h"
 #include "support/blobs.h"
 #include "support/temp.h"
+#include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -85,6 +88,16 @@ static void fill(kiln__store *store, size_t entries)
            seconds / (double)entries * 1e6);
 }
 
+static uint64_t time_get(kiln__store *store, const kiln__key *key)
+{
+    uint64_t start = kiln__cpu_now_ns();
+    kiln__blob *blob = store->vtable->get(store, key, NULL);
+    uint64_t ns = kiln__cpu_now_ns() - start;
+    check(blob != NULL, "a hit was a miss");
+    kiln__blob_release(blob);
+    return ns;
+}
+
 static void time_hits(const char *what, kiln__store *store, size_t entries, size_t hits)
 {
     uint64_t *ns = malloc(hits * sizeof *ns), state = 1;
@@ -95,13 +108,43 @@ static void time_hits(const char *what, kiln__store *store, size_t entries, size
     }
     for (size_t i = 0; i < hits; i++) {
         kiln__key key = make_key(random_below(&state, entries));
-        uint64_t start = kiln__cpu_now_ns();
-        kiln__blob *blob = store->vtable->get(store, &key, NULL);
-        ns[i] = kiln__cpu_now_ns() - start;
-        check(blob != NULL, "a hit was a miss");
-        kiln__blob_release(blob);
+        ns[i] = time_get(store, &key);
     }
     print_latencies(what, ns, hits);
+    free(ns);
+}
+
+/* The least that reading a file of the store by its path can take. */
+static uint64_t time_bare_read(const char *root, const kiln__key *key)
+{
+    static uint8_t bytes[ENTRY_SIZE];
+    char name[KILN__NAME_SIZE], path[300 + KILN__NAME_SIZE];
+    struct stat status;
+    kiln__name_format(name, key);
+    snprintf(path, sizeof path, "%s/v1/%02x/%s", root, key->digest[0], name);
+    uint64_t start = kiln__cpu_now_ns();
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    check(fd >= 0 && fstat(fd, &status) == 0 && read(fd, bytes, sizeof bytes) == ENTRY_SIZE && close(fd) == 0,
+          "a file of the store could not be read");
+    return kiln__cpu_now_ns() - start;
+}
+
+/* A bare read of one entry's file after each get of another, so that both meet the same weather. */
+static void time_disk(kiln__store *store, const char *root, size_t entries, size_t hits)
+{
+    uint64_t *ns = malloc(2 * hits * sizeof *ns), state = 1;
+    check(ns != NULL, "out of memory");
+    for (size_t i = 0; i < entries; i++) {
+        kiln__key key = make_key(i);
+        kiln__blob_release(store->vtable->get(store, &key, NULL));
+    }
+    for (size_t i = 0; i < hits; i++) {
+        kiln__key key = make_key(random_below(&state, entries)), other = make_key(random_below(&state, entries));
+        ns[i] = time_get(store, &key);
+        ns[hits + i] = time_bare_read(root, &other);
+    }
+    print_latencies("hit in the directory", ns, hits);
+    print_latencies("bare open, fstat, read, close", ns + hits, hits);
     free(ns);
 }
 
@@ -273,7 +316,7 @@ int main(int argc, char **argv)
     payload_length += ENTRY_SIZE - blob->length;
     kiln__blob_release(blob);
     fill(store, entries);
-    time_hits("hit in the directory", store, entries, hits);
+    time_disk(store, root, entries, hits);
     time_pack(store, directory, entries < PACK_MOST ? entries : PACK_MOST, hits);
     time_memory(hits > BATCH ? hits * 10 : BATCH);
     time_eviction(store, &counters, entries, (int)seconds);
