@@ -140,18 +140,18 @@ kiln_status kiln_spec_expand(kiln_service *service, const char *line, kiln_spec_
     return kiln__spec_expand(&service->catalog, line, expand_target, service, fn, data, report);
 }
 
-const char *kiln_source_name(kiln_source source)
+const char *kiln_origin_name(kiln_origin origin)
 {
-    switch (source) {
-    case KILN_SOURCE_MEMORY:
+    switch (origin) {
+    case KILN_ORIGIN_MEMORY:
         return "memory";
-    case KILN_SOURCE_DISK:
+    case KILN_ORIGIN_DISK:
         return "disk";
-    case KILN_SOURCE_COMPILED:
+    case KILN_ORIGIN_COMPILED:
         return "compiled";
-    case KILN_SOURCE_PACK:
+    case KILN_ORIGIN_PACK:
         return "pack";
-    case KILN_SOURCE_SHARED:
+    case KILN_ORIGIN_SHARED:
         return "shared";
     }
     return "unknown";
@@ -191,7 +191,7 @@ kiln_status kiln_kernel_get_info(const kiln_kernel *kernel, kiln_kernel_info *ou
     kiln_kernel_info full = {
         .spec = kernel->spec,
         .device = kernel->device->name,
-        .source = kernel->source,
+        .origin = kernel->origin,
         .compile_ms = kernel->compile_ms,
         .inputs = kernel->rule.inputs,
         .element_size = kernel->rule.element_size,
@@ -289,16 +289,16 @@ kiln_status kiln_build(kiln_artifact **out, kiln_service *service, const kiln_sp
     return kiln__service_build(service, spec, out, report);
 }
 
-kiln_status kiln_probe(kiln_source *out, kiln_service *service, const kiln_spec *spec, kiln_report *report)
+kiln_status kiln_probe(kiln_origin *out, kiln_service *service, const kiln_spec *spec, kiln_report *report)
 {
-    kiln_source source = (kiln_source)0;
+    kiln_origin origin = (kiln_origin)0;
     if (out != NULL)
-        *out = source;
+        *out = origin;
     if (service == NULL || spec == NULL)
         return refuse(report, KILN__STAGE_SPEC, "service and spec must not be NULL");
-    kiln_status status = kiln__service_probe(service, spec, &source, report);
+    kiln_status status = kiln__service_probe(service, spec, &origin, report);
     if (status == KILN_OK && out != NULL)
-        *out = source;
+        *out = origin;
     return status;
 }
 
@@ -316,9 +316,9 @@ const char *kiln_artifact_spec(const kiln_artifact *artifact)
     return artifact->spec;
 }
 
-kiln_source kiln_artifact_source(const kiln_artifact *artifact)
+kiln_origin kiln_artifact_origin(const kiln_artifact *artifact)
 {
-    return artifact->source;
+    return artifact->origin;
 }
 
 double kiln_artifact_compile_ms(const kiln_artifact *artifact)

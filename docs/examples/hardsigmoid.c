@@ -61,7 +61,7 @@ int main(void)
         }
     kiln_kernel_info info = { .size = sizeof(info) };
     must(kiln_kernel_get_info(kernel, &info), "info");
-    printf("%d elements right on %s (%s, %s)\n", COUNT, info.device, info.spec, kiln_source_name(info.source));
+    printf("%d elements right on %s (%s, %s)\n", COUNT, info.device, info.spec, kiln_origin_name(info.origin));
 
     kiln_free(device, y_device);
     kiln_free(device, x_device);

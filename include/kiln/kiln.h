@@ -270,16 +270,16 @@ typedef struct kiln_kernel kiln_kernel;
 typedef struct kiln_device kiln_device;
 
 /* Where a kernel or artifact came from. */
-typedef enum kiln_source {
-    KILN_SOURCE_MEMORY = 1, /* the memory store */
-    KILN_SOURCE_DISK,       /* the directory store */
-    KILN_SOURCE_COMPILED,   /* compiled for this request */
-    KILN_SOURCE_PACK,       /* a pack */
-    KILN_SOURCE_SHARED      /* the shared directory */
-} kiln_source;
+typedef enum kiln_origin {
+    KILN_ORIGIN_MEMORY = 1, /* the memory store */
+    KILN_ORIGIN_DISK,       /* the directory store */
+    KILN_ORIGIN_COMPILED,   /* compiled for this request */
+    KILN_ORIGIN_PACK,       /* a pack */
+    KILN_ORIGIN_SHARED      /* the shared directory */
+} kiln_origin;
 
 /* "memory", "disk", "compiled", "pack" or "shared". A static string; any thread. */
-KILN_API const char *kiln_source_name(kiln_source source);
+KILN_API const char *kiln_origin_name(kiln_origin origin);
 
 /* Gets the kernel of a spec for the service's default device, or for the cpu where the spec says target=cpu. Fields
  * left open are chosen. Looks among loaded kernels, then in the stores, then compiles: blocks for tens of
@@ -310,7 +310,7 @@ typedef struct kiln_kernel_info {
     size_t size;           /* sizeof(kiln_kernel_info): set by the caller */
     const char *spec;      /* canonical text, every field set */
     const char *device;    /* "cuda:0" or "cpu" */
-    kiln_source source;    /* how the service first came by it */
+    kiln_origin origin;    /* how the service first came by it */
     double compile_ms;     /* time in the compiler, 0 unless compiled */
     uint32_t inputs;       /* how many input arrays it reads, 1 to 3 */
     uint32_t element_size; /* bytes per element, the same for all arrays */
@@ -455,14 +455,14 @@ KILN_API KILN_MUST_USE kiln_status kiln_build(kiln_artifact **out, kiln_service 
  * chosen as for kiln_build. Any thread.
  * Errors: those of kiln_spec_parse, KILN_ENOENT (it would have to be compiled), KILN_ENODRIVER, KILN_ENODEVICE,
  * KILN_ENOMEM. */
-KILN_API kiln_status kiln_probe(kiln_source *out, kiln_service *service, const kiln_spec *spec, kiln_report *report);
+KILN_API kiln_status kiln_probe(kiln_origin *out, kiln_service *service, const kiln_spec *spec, kiln_report *report);
 
 /* Frees an artifact. NULL is allowed. */
 KILN_API void kiln_artifact_free(kiln_artifact *artifact);
 
 /* Canonical text of what was built, every field set; borrowed. */
 KILN_API const char *kiln_artifact_spec(const kiln_artifact *artifact);
-KILN_API kiln_source kiln_artifact_source(const kiln_artifact *artifact);
+KILN_API kiln_origin kiln_artifact_origin(const kiln_artifact *artifact);
 KILN_API double kiln_artifact_compile_ms(const kiln_artifact *artifact);
 
 /* One section of it: "cubin", "ptx" and "log" (cuda), "object" and "log" (cpu), "names", "key" (the key's text).

@@ -231,7 +231,7 @@ static void count_shared(tally *sum, kiln__store *shared, char *problem, size_t 
 /* What a service only reads. */
 static void examine_named(exam *e, const kiln__named_store *named)
 {
-    bool pack = named->source == KILN_SOURCE_PACK;
+    bool pack = named->origin == KILN_ORIGIN_PACK;
     const char *slash = strrchr(named->path, '/'), *remedy = "";
     char problem[sizeof(named->problem)], detail[DETAIL_SIZE];
     tally sum = { 0 };

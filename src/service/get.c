@@ -43,7 +43,7 @@ static kiln_status keep(kiln_service *service, const kiln__want *want, const kil
     kiln_kernel *kernel = kiln__kernel_new(service->runtime, want->device, module, unit);
     if (kernel == NULL)
         return kiln__fail_memory(&out->report, KILN__STAGE_LOAD);
-    kernel->source = kiln__built_source(service, built);
+    kernel->origin = kiln__built_origin(service, built);
     kernel->compile_ms = built->compiled ? (double)built->compile_ns / 1e6 : 0;
     if (built->log != NULL)
         kiln__report_set_log(&out->report, built->log);

@@ -17,7 +17,7 @@ struct kiln_kernel {
     kiln__runtime *runtime;
     kiln_device *device;
     char *spec;
-    kiln_source source;
+    kiln_origin origin;
     double compile_ms;
     atomic_uint refs; /* last: threads that get and release must not slow down those that launch */
 };

@@ -4,21 +4,21 @@
 #include "os/cpu.h"
 #include <string.h>
 
-kiln_source kiln__built_source(const kiln_service *service, const kiln__built *built)
+kiln_origin kiln__built_origin(const kiln_service *service, const kiln__built *built)
 {
     if (built->compiled)
-        return KILN_SOURCE_COMPILED;
-    return service->sources[built->tier];
+        return KILN_ORIGIN_COMPILED;
+    return service->origins[built->tier];
 }
 
 /* Counts what the stores had, for one of those who share it. */
 static void count_source(kiln_service *service, const kiln__built *built)
 {
-    kiln_source source = kiln__built_source(service, built);
-    if (source != KILN_SOURCE_COMPILED)
-        atomic_fetch_add(source == KILN_SOURCE_DISK     ? &service->hits_disk
-                         : source == KILN_SOURCE_PACK   ? &service->hits_pack
-                         : source == KILN_SOURCE_SHARED ? &service->hits_shared
+    kiln_origin origin = kiln__built_origin(service, built);
+    if (origin != KILN_ORIGIN_COMPILED)
+        atomic_fetch_add(origin == KILN_ORIGIN_DISK     ? &service->hits_disk
+                         : origin == KILN_ORIGIN_PACK   ? &service->hits_pack
+                         : origin == KILN_ORIGIN_SHARED ? &service->hits_shared
                                                         : &service->hits_memory,
                          1);
 }
@@ -180,7 +180,7 @@ kiln_status kiln__service_build(kiln_service *service, const kiln_spec *spec, ki
         if (lead)
             count_source(service, &built);
         artifact->blob = kiln__blob_retain(built.blob);
-        artifact->source = kiln__built_source(service, &built);
+        artifact->origin = kiln__built_origin(service, &built);
         artifact->compile_ms = built.compiled ? (double)built.compile_ns / 1e6 : 0;
         artifact->spec = unit->spec;
         unit->spec = NULL;
@@ -195,7 +195,7 @@ kiln_status kiln__service_build(kiln_service *service, const kiln_spec *spec, ki
     return status;
 }
 
-kiln_status kiln__service_probe(kiln_service *service, const kiln_spec *spec, kiln_source *out, kiln_report *report)
+kiln_status kiln__service_probe(kiln_service *service, const kiln_spec *spec, kiln_origin *out, kiln_report *report)
 {
     kiln__unit *unit = NULL;
     kiln__built built;
@@ -204,7 +204,7 @@ kiln_status kiln__service_probe(kiln_service *service, const kiln_spec *spec, ki
     if (status == KILN_OK)
         status = kiln__builder_find(kiln__service_builder(service, &unit->target), unit, true, &built, report);
     if (status == KILN_OK)
-        *out = kiln__built_source(service, &built);
+        *out = kiln__built_origin(service, &built);
     kiln__built_fini(&built);
     kiln__unit_free(unit);
     return status;

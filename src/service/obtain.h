@@ -5,7 +5,7 @@
 #include "service/service.h"
 
 /* Where an entry came from. */
-kiln_source kiln__built_source(const kiln_service *service, const kiln__built *built);
+kiln_origin kiln__built_origin(const kiln_service *service, const kiln__built *built);
 
 /* Loads the module if a store has it and the driver takes that; built->miss says why not. The caller ends `built` in
  * either case. */

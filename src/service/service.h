@@ -18,7 +18,7 @@ struct kiln_service {
     kiln__store_counters store_counters;
     kiln__tiers tiers;
     kiln__store *disk;                    /* also in tiers; NULL if there is none */
-    kiln_source sources[KILN__TIERS_MAX]; /* of the tiers */
+    kiln_origin origins[KILN__TIERS_MAX]; /* of the tiers */
     kiln__named_store *named;             /* packs and the shared directory */
     char *cache_dir;                      /* "" if there is none */
     char *warm_options;      /* what follows the spec in a kiln warm line that strict mode names; NULL unless strict */
@@ -50,7 +50,7 @@ struct kiln_service {
 struct kiln_artifact {
     kiln__blob *blob;
     char *spec;
-    kiln_source source;
+    kiln_origin origin;
     double compile_ms;
 };
 
@@ -61,7 +61,7 @@ void kiln__service_close(kiln_service *service);
 kiln_status kiln__service_get(kiln_service *service, kiln_device *on, const kiln_spec *spec, kiln_kernel **out,
                               kiln_report *report);
 kiln_status kiln__service_build(kiln_service *service, const kiln_spec *spec, kiln_artifact **out, kiln_report *report);
-kiln_status kiln__service_probe(kiln_service *service, const kiln_spec *spec, kiln_source *out, kiln_report *report);
+kiln_status kiln__service_probe(kiln_service *service, const kiln_spec *spec, kiln_origin *out, kiln_report *report);
 void kiln__service_stats(const kiln_service *service, kiln_stats *out);
 
 /* The kernel that kiln_call launches, where its site does not know it. No reference; valid until the service closes. With

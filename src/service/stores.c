@@ -6,11 +6,11 @@
 #include <stdio.h>
 #include <string.h>
 
-static void add_tier(kiln_service *service, kiln__store *store, kiln_source source)
+static void add_tier(kiln_service *service, kiln__store *store, kiln_origin origin)
 {
     if (store == NULL)
         return;
-    service->sources[service->tiers.count] = source;
+    service->origins[service->tiers.count] = origin;
     kiln__tiers_add(&service->tiers, store);
 }
 
@@ -20,11 +20,11 @@ static void open_disk(kiln_service *service, const kiln__settings *settings)
                                           service->cache_problem, sizeof(service->cache_problem));
     if (service->disk != NULL)
         kiln__disk_store_limit(service->disk, settings->cache_bytes, settings->cache_files);
-    add_tier(service, service->disk, KILN_SOURCE_DISK);
+    add_tier(service, service->disk, KILN_ORIGIN_DISK);
 }
 
 /* At the end of the list. NULL when out of memory, which is logged. */
-static kiln__named_store *add_named(kiln_service *service, const char *path, kiln_source source)
+static kiln__named_store *add_named(kiln_service *service, const char *path, kiln_origin origin)
 {
     size_t length = strlen(path) + 1;
     kiln__named_store *named = kiln__calloc(1, sizeof(*named) + length), **end = &service->named;
@@ -33,7 +33,7 @@ static kiln__named_store *add_named(kiln_service *service, const char *path, kil
         return NULL;
     }
     memcpy(named->path, path, length);
-    named->source = source;
+    named->origin = origin;
     while (*end != NULL)
         end = &(*end)->next;
     return *end = named;
@@ -43,7 +43,7 @@ static void open_pack(kiln_service *service, kiln__named_store *pack)
 {
     kiln__pack_store_open(&pack->store, pack->path, &service->log, &service->store_counters, pack->problem,
                           sizeof(pack->problem));
-    add_tier(service, pack->store, KILN_SOURCE_PACK);
+    add_tier(service, pack->store, KILN_ORIGIN_PACK);
 }
 
 /* One tier stays free for the shared directory. */
@@ -53,7 +53,7 @@ static void open_packs(kiln_service *service, char *list)
     bool told = false;
     char *rest = NULL;
     for (char *path = strtok_r(list, ":", &rest); path != NULL; path = strtok_r(NULL, ":", &rest)) {
-        kiln__named_store *pack = add_named(service, path, KILN_SOURCE_PACK);
+        kiln__named_store *pack = add_named(service, path, KILN_ORIGIN_PACK);
         if (pack != NULL && service->tiers.count < TIERS) {
             open_pack(service, pack);
         } else if (pack != NULL) {
@@ -68,17 +68,17 @@ static void open_packs(kiln_service *service, char *list)
 
 static void open_shared(kiln_service *service, const char *path)
 {
-    kiln__named_store *shared = add_named(service, path, KILN_SOURCE_SHARED);
+    kiln__named_store *shared = add_named(service, path, KILN_ORIGIN_SHARED);
     if (shared == NULL)
         return;
     shared->store = kiln__disk_store_open_shared(path, &service->log, &service->store_counters, shared->problem,
                                                  sizeof(shared->problem));
-    add_tier(service, shared->store, KILN_SOURCE_SHARED);
+    add_tier(service, shared->store, KILN_ORIGIN_SHARED);
 }
 
 void kiln__stores_open(kiln_service *service, const kiln__settings *settings)
 {
-    add_tier(service, kiln__memory_store_open(settings->memory_bytes), KILN_SOURCE_MEMORY);
+    add_tier(service, kiln__memory_store_open(settings->memory_bytes), KILN_ORIGIN_MEMORY);
     if (settings->cache_dir[0] != '\0')
         open_disk(service, settings);
     if (settings->packs != NULL)

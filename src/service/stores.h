@@ -8,7 +8,7 @@
 /* A pack or the shared directory, as the host named it. */
 struct kiln__named_store {
     kiln__named_store *next; /* in the order in which they are asked */
-    kiln_source source;
+    kiln_origin origin;
     kiln__store *store; /* one of the tiers; NULL: it is not used, for `problem` */
     char problem[256];
     char path[];

@@ -141,7 +141,7 @@ static double time_kiln(kiln_service *service, const char *text, bytes *cubin)
     check(kiln_build(&artifact, service, spec, &report) == KILN_OK, text, report.message);
     check(kiln_artifact_section(artifact, "cubin", &data, &cubin->length) == KILN_OK, text, "no cubin");
     uint64_t end = kiln__cpu_now_ns();
-    check(kiln_artifact_source(artifact) == KILN_SOURCE_COMPILED, text, "it was not compiled for this request");
+    check(kiln_artifact_origin(artifact) == KILN_ORIGIN_COMPILED, text, "it was not compiled for this request");
     cubin->data = malloc(cubin->length);
     check(cubin->data != NULL, text, "out of memory");
     memcpy(cubin->data, data, cubin->length);

@@ -135,14 +135,14 @@ static bool is_allowed(kiln_status status)
     return status == KILN_EIO || status == KILN_ECOMPILE || status == KILN_ELOAD || status == KILN_ENOCOMPILER;
 }
 
-static kiln_source get_again(kiln_service *service)
+static kiln_origin get_again(kiln_service *service)
 {
     kiln_kernel_info info = { .size = sizeof(info) };
     kiln_kernel *kernel = kiln_test_get(service, STAND_IN_SPEC);
     kiln_test_check_hardsigmoid(kernel);
     kiln_kernel_get_info(kernel, &info);
     kiln_release(kernel);
-    return info.source;
+    return info.origin;
 }
 
 /* Returns how many calls there were. */
@@ -174,9 +174,9 @@ static uint64_t get_with(const kiln_options *options, const inject_plan *plan, b
         sum->unlocked += stats.lock_errors + stats.lock_timeouts;
     }
     kiln_release(kernel);
-    kiln_source source = get_again(service);
+    kiln_origin source = get_again(service);
     /* Nothing that happens elsewhere is a reason to throw a stored kernel away. */
-    ck_assert(!warm || plan->where == INJECT_INSIDE || source != KILN_SOURCE_COMPILED);
+    ck_assert(!warm || plan->where == INJECT_INSIDE || source != KILN_ORIGIN_COMPILED);
     kiln_report_clear(&report);
     kiln_spec_free(spec);
     kiln_close(service);
@@ -271,7 +271,7 @@ static void fill_others(const kiln_options *options)
     filling.cache_dir = options->shared_dir;
     filling.shared_dir = filling.packs = filling.record = "";
     kiln_service *service = kiln_test_open(&filling);
-    ck_assert_int_eq(get_again(service), KILN_SOURCE_COMPILED);
+    ck_assert_int_eq(get_again(service), KILN_ORIGIN_COMPILED);
     kiln_close(service);
     kiln__store *shared = kiln__disk_store_open(options->shared_dir, &log_, &counters, problem, sizeof(problem));
     ck_assert_int_eq(kiln__disk_store_visit(shared, take_key, &list), 0);
@@ -315,10 +315,10 @@ static int fill_up(const char *path)
     return close(fd);
 }
 
-static kiln_source get_source(const kiln_options *options, kiln_stats *stats)
+static kiln_origin get_source(const kiln_options *options, kiln_stats *stats)
 {
     kiln_service *service = kiln_test_open(options);
-    kiln_source source = get_again(service);
+    kiln_origin source = get_again(service);
     *stats = kiln_test_stats(service);
     kiln_close(service);
     return source;
@@ -342,16 +342,16 @@ START_TEST(test_io__full_file_system_is_no_error)
     int rounds = 20;
     uint64_t errors = 0;
     for (int i = 0; i < rounds; i++) {
-        ck_assert_int_eq(get_source(&options, &stats), KILN_SOURCE_COMPILED);
+        ck_assert_int_eq(get_source(&options, &stats), KILN_ORIGIN_COMPILED);
         ck_assert_uint_gt(stats.store_errors, 0);
         errors += stats.store_errors;
     }
     ck_assert_int_eq(unlink(filler), 0);
-    ck_assert_int_eq(get_source(&options, &stats), KILN_SOURCE_COMPILED);
+    ck_assert_int_eq(get_source(&options, &stats), KILN_ORIGIN_COMPILED);
     ck_assert_uint_eq(stats.store_errors, 0);
-    ck_assert_int_eq(get_source(&options, &stats), KILN_SOURCE_DISK);
+    ck_assert_int_eq(get_source(&options, &stats), KILN_ORIGIN_DISK);
     fill_up(filler);
-    ck_assert_int_eq(get_source(&options, &stats), KILN_SOURCE_DISK);
+    ck_assert_int_eq(get_source(&options, &stats), KILN_ORIGIN_DISK);
     FIGURES("io: a full 8 MB tmpfs: %d gets, all right, %llu store errors counted; hits when full, healed when emptied",
             rounds, (unsigned long long)errors);
     umount2(directory, MNT_DETACH);

@@ -159,7 +159,7 @@ static int ignore_entry(void *data, const kiln_entry_info *info)
     return 0;
 }
 
-static kiln_source get_right_kernel(const kiln_options *options, kiln_stats *stats)
+static kiln_origin get_right_kernel(const kiln_options *options, kiln_stats *stats)
 {
     kiln_kernel_info info = { .size = sizeof(info) };
     kiln_service *service = kiln_test_open(options);
@@ -170,7 +170,7 @@ static kiln_source get_right_kernel(const kiln_options *options, kiln_stats *sta
     *stats = kiln_test_stats(service);
     kiln_cache_visit(service, ignore_entry, NULL, NULL);
     kiln_close(service);
-    return info.source;
+    return info.origin;
 }
 
 /* Not in the way of a hit: nobody reads the tag, and links above what is inside the cache are followed. */
@@ -205,11 +205,11 @@ static void check_one(const kiln_options *options, plant what, level where, uint
     const char *untouched = is_in_place(what) && what != HARD_LINK ? path : aside;
     uint64_t before = fingerprint(untouched);
     log_seen = (kiln_test_log){ 0 };
-    kiln_source source = get_right_kernel(options, &stats);
+    kiln_origin source = get_right_kernel(options, &stats);
     if (is_harmless(what, where)) {
-        ck_assert_msg(source == KILN_SOURCE_DISK, "%s in place of %s: no hit", plant_names[what], level_names[where]);
+        ck_assert_msg(source == KILN_ORIGIN_DISK, "%s in place of %s: no hit", plant_names[what], level_names[where]);
     } else {
-        ck_assert_msg(source == KILN_SOURCE_COMPILED, "%s in place of %s was used", plant_names[what],
+        ck_assert_msg(source == KILN_ORIGIN_COMPILED, "%s in place of %s was used", plant_names[what],
                       level_names[where]);
         ck_assert_msg(stats.store_untrusted + stats.store_errors > 0 && log_seen.warnings > 0,
                       "%s in place of %s was not counted", plant_names[what], level_names[where]);
@@ -234,7 +234,7 @@ START_TEST(test_planted__objects_at_every_level)
     options.cache_dir = directory;
     options.log = kiln_test_log_line;
     options.log_data = &log_seen;
-    ck_assert_int_eq(get_right_kernel(&options, &stats), KILN_SOURCE_COMPILED);
+    ck_assert_int_eq(get_right_kernel(&options, &stats), KILN_ORIGIN_COMPILED);
     kiln_service *service = kiln_test_open(&options);
     snprintf(entry, sizeof(entry), "%s", kiln_test_entry_path(service));
     kiln_close(service);
@@ -253,8 +253,8 @@ START_TEST(test_planted__objects_at_every_level)
             }
             take_away((plant)what, path);
             if (!is_there(path))
-                ck_assert_int_eq(get_right_kernel(&options, &stats), KILN_SOURCE_COMPILED);
-            ck_assert_msg(get_right_kernel(&options, &stats) == KILN_SOURCE_DISK,
+                ck_assert_int_eq(get_right_kernel(&options, &stats), KILN_ORIGIN_COMPILED);
+            ck_assert_msg(get_right_kernel(&options, &stats) == KILN_ORIGIN_DISK,
                           "no hit after %s in place of %s was taken away", plant_names[what], level_names[where]);
             ck_assert_uint_eq(stats.store_untrusted + stats.store_errors + stats.store_damaged, 0);
             alarm(0);

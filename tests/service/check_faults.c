@@ -52,14 +52,14 @@ static void overwrite(const void *bytes, size_t length)
 }
 
 /* Opens a service on the store as it stands and checks that the caller sees nothing but a right kernel. */
-static kiln_stats get_right_kernel(const kiln_options *options, kiln_source source)
+static kiln_stats get_right_kernel(const kiln_options *options, kiln_origin source)
 {
     kiln_service *service = kiln_test_open(options);
     kiln_kernel *kernel = kiln_test_get(service, SPEC);
     kiln_kernel_info info = { .size = sizeof(info) };
     kiln_kernel_get_info(kernel, &info);
     kiln_test_check_hardsigmoid(kernel);
-    ck_assert_int_eq(info.source, source);
+    ck_assert_int_eq(info.origin, source);
     kiln_release(kernel);
     kiln_stats stats = kiln_test_stats(service);
     kiln_close(service);
@@ -68,10 +68,10 @@ static kiln_stats get_right_kernel(const kiln_options *options, kiln_source sour
 
 static void expect_damage_and_healing(const kiln_options *options)
 {
-    kiln_stats stats = get_right_kernel(options, KILN_SOURCE_COMPILED);
+    kiln_stats stats = get_right_kernel(options, KILN_ORIGIN_COMPILED);
     ck_assert_uint_eq(stats.store_damaged, 1);
     ck_assert_int_eq(log_seen.warnings, 1);
-    stats = get_right_kernel(options, KILN_SOURCE_DISK);
+    stats = get_right_kernel(options, KILN_ORIGIN_DISK);
     ck_assert_uint_eq(stats.store_damaged, 0);
     ck_assert_int_eq(log_seen.warnings, 1);
 }
@@ -130,9 +130,9 @@ START_TEST(test_faults__entry_that_does_not_load_is_compiled_again)
     overwrite(encoded, changed_length);
     kiln__free(encoded);
     free(bytes);
-    get_right_kernel(&options, KILN_SOURCE_COMPILED);
+    get_right_kernel(&options, KILN_ORIGIN_COMPILED);
     ck_assert_int_eq(log_seen.warnings, 1);
-    get_right_kernel(&options, KILN_SOURCE_DISK);
+    get_right_kernel(&options, KILN_ORIGIN_DISK);
 }
 END_TEST
 
@@ -143,7 +143,7 @@ START_TEST(test_faults__link_in_place_of_an_entry_is_not_followed)
     snprintf(elsewhere, sizeof(elsewhere), "%s", kiln_test_temp_path("elsewhere"));
     ck_assert_int_eq(rename(path, elsewhere), 0);
     ck_assert_int_eq(symlink(elsewhere, path), 0);
-    kiln_stats stats = get_right_kernel(&options, KILN_SOURCE_COMPILED);
+    kiln_stats stats = get_right_kernel(&options, KILN_ORIGIN_COMPILED);
     ck_assert_uint_ge(stats.store_untrusted, 1);
     ck_assert_int_eq(log_seen.warnings, 1);
 }
@@ -154,7 +154,7 @@ START_TEST(test_faults__fifo_in_place_of_an_entry_does_not_block)
     kiln_options options = filled_store();
     ck_assert_int_eq(unlink(path), 0);
     ck_assert_int_eq(mkfifo(path, 0600), 0);
-    kiln_stats stats = get_right_kernel(&options, KILN_SOURCE_COMPILED);
+    kiln_stats stats = get_right_kernel(&options, KILN_ORIGIN_COMPILED);
     ck_assert_uint_ge(stats.store_untrusted, 1);
 }
 END_TEST
@@ -163,7 +163,7 @@ START_TEST(test_faults__entry_that_others_may_write_is_refused)
 {
     kiln_options options = filled_store();
     ck_assert_int_eq(chmod(path, 0666), 0);
-    kiln_stats stats = get_right_kernel(&options, KILN_SOURCE_COMPILED);
+    kiln_stats stats = get_right_kernel(&options, KILN_ORIGIN_COMPILED);
     ck_assert_uint_ge(stats.store_untrusted, 1);
     ck_assert_int_eq(log_seen.warnings, 1);
 }
@@ -173,7 +173,7 @@ START_TEST(test_faults__store_that_others_may_write_is_not_used)
 {
     kiln_options options = filled_store();
     ck_assert_int_eq(chmod(options.cache_dir, 0777), 0);
-    kiln_stats stats = get_right_kernel(&options, KILN_SOURCE_COMPILED);
+    kiln_stats stats = get_right_kernel(&options, KILN_ORIGIN_COMPILED);
     ck_assert_uint_ge(stats.store_untrusted, 1);
     ck_assert_int_eq(log_seen.warnings, 1);
 }
@@ -185,7 +185,7 @@ START_TEST(test_faults__store_of_another_user_is_not_used)
     if (geteuid() != 0)
         return; /* only root can give a directory away */
     ck_assert_int_eq(chown(options.cache_dir, 12345, 12345), 0);
-    kiln_stats stats = get_right_kernel(&options, KILN_SOURCE_COMPILED);
+    kiln_stats stats = get_right_kernel(&options, KILN_ORIGIN_COMPILED);
     ck_assert_uint_ge(stats.store_untrusted, 1);
     ck_assert_int_eq(log_seen.warnings, 1);
 }
@@ -198,7 +198,7 @@ START_TEST(test_faults__store_path_that_is_a_file_is_not_used)
     log_seen = (kiln_test_log){ 0 };
     options.log = kiln_test_log_line;
     options.log_data = &log_seen;
-    get_right_kernel(&options, KILN_SOURCE_COMPILED);
+    get_right_kernel(&options, KILN_ORIGIN_COMPILED);
     ck_assert_int_eq(log_seen.warnings, 1);
 }
 END_TEST
@@ -211,7 +211,7 @@ START_TEST(test_faults__store_that_cannot_be_made_is_not_used)
     log_seen = (kiln_test_log){ 0 };
     options.log = kiln_test_log_line;
     options.log_data = &log_seen;
-    get_right_kernel(&options, KILN_SOURCE_COMPILED);
+    get_right_kernel(&options, KILN_ORIGIN_COMPILED);
     ck_assert_int_eq(log_seen.warnings, 1);
 }
 END_TEST

@@ -24,19 +24,19 @@ static kiln_options options_of(const char *cache_dir)
     return options;
 }
 
-static void expect_source(const kiln_options *options, kiln_source source)
+static void expect_source(const kiln_options *options, kiln_origin source)
 {
     kiln_service *service = kiln_test_open(options);
     kiln_kernel *kernel = kiln_test_get(service, spec);
     kiln_kernel_info info = { .size = sizeof info };
     ck_assert_int_eq(kiln_kernel_get_info(kernel, &info), KILN_OK);
-    ck_assert_str_eq(kiln_source_name(info.source), kiln_source_name(source));
+    ck_assert_str_eq(kiln_origin_name(info.origin), kiln_origin_name(source));
     kiln_test_check_hardsigmoid(kernel);
     kiln_stats stats = kiln_test_stats(service);
-    ck_assert_uint_eq(stats.compiles, source == KILN_SOURCE_COMPILED);
-    ck_assert_uint_eq(stats.hits_disk, source == KILN_SOURCE_DISK);
-    ck_assert_uint_eq(stats.hits_pack, source == KILN_SOURCE_PACK);
-    ck_assert_uint_eq(stats.hits_shared, source == KILN_SOURCE_SHARED);
+    ck_assert_uint_eq(stats.compiles, source == KILN_ORIGIN_COMPILED);
+    ck_assert_uint_eq(stats.hits_disk, source == KILN_ORIGIN_DISK);
+    ck_assert_uint_eq(stats.hits_pack, source == KILN_ORIGIN_PACK);
+    ck_assert_uint_eq(stats.hits_shared, source == KILN_ORIGIN_SHARED);
     kiln_release(kernel);
     kiln_close(service);
 }
@@ -83,19 +83,19 @@ START_TEST(test_packs__order_of_stores)
     const char *first = kiln_test_temp_path("first"), *second = kiln_test_temp_path("second");
     const char *pack = kiln_test_temp_path("pack");
     kiln_options options = options_of(first);
-    expect_source(&options, KILN_SOURCE_COMPILED);
-    expect_source(&options, KILN_SOURCE_DISK);
+    expect_source(&options, KILN_ORIGIN_COMPILED);
+    expect_source(&options, KILN_ORIGIN_DISK);
     pack_all(first, pack);
     options = options_of(second);
     options.shared_dir = first;
-    expect_source(&options, KILN_SOURCE_SHARED);
-    expect_source(&options, KILN_SOURCE_SHARED);
+    expect_source(&options, KILN_ORIGIN_SHARED);
+    expect_source(&options, KILN_ORIGIN_SHARED);
     options.packs = pack;
-    expect_source(&options, KILN_SOURCE_PACK);
+    expect_source(&options, KILN_ORIGIN_PACK);
     options.cache_dir = "";
-    expect_source(&options, KILN_SOURCE_PACK);
+    expect_source(&options, KILN_ORIGIN_PACK);
     options.cache_dir = first;
-    expect_source(&options, KILN_SOURCE_DISK);
+    expect_source(&options, KILN_ORIGIN_DISK);
     ck_assert_int_eq(log_.warnings, 0);
     /* Nothing was copied from one disk to another. */
     ck_assert_int_eq(kiln_test_temp_count("second"), 1);
@@ -111,15 +111,15 @@ START_TEST(test_packs__lists_and_packs_that_cannot_be_used)
     kiln_options options = options_of("");
     snprintf(list, sizeof list, ":%s/missing::%s:%s:", kiln_test_temp_dir(), bad, pack);
     options.packs = list;
-    expect_source(&options, KILN_SOURCE_PACK);
+    expect_source(&options, KILN_ORIGIN_PACK);
     ck_assert_int_eq(log_.warnings, 2);
     options.packs = bad;
-    expect_source(&options, KILN_SOURCE_COMPILED);
+    expect_source(&options, KILN_ORIGIN_COMPILED);
     options.packs = "";
-    expect_source(&options, KILN_SOURCE_COMPILED);
+    expect_source(&options, KILN_ORIGIN_COMPILED);
     int warnings = log_.warnings;
     options.shared_dir = bad;
-    expect_source(&options, KILN_SOURCE_COMPILED);
+    expect_source(&options, KILN_ORIGIN_COMPILED);
     ck_assert_int_eq(log_.warnings, warnings + 1);
     /* More than there is room for. */
     size_t length = 0;
@@ -127,7 +127,7 @@ START_TEST(test_packs__lists_and_packs_that_cannot_be_used)
         length += (size_t)snprintf(list + length, sizeof list - length, "%s:", pack);
     options = options_of("");
     options.packs = list;
-    expect_source(&options, KILN_SOURCE_PACK);
+    expect_source(&options, KILN_ORIGIN_PACK);
     ck_assert_int_eq(log_.warnings, 1);
     ck_assert_ptr_nonnull(strstr(log_.last, "too many packs"));
 }
@@ -256,12 +256,12 @@ START_TEST(test_packs__environment)
     pack_all(first, pack);
     kiln_options options = options_of("");
     setenv("KILN_SHARED_DIR", first, 1);
-    expect_source(&options, KILN_SOURCE_SHARED);
+    expect_source(&options, KILN_ORIGIN_SHARED);
     setenv("KILN_PACKS", pack, 1);
-    expect_source(&options, KILN_SOURCE_PACK);
+    expect_source(&options, KILN_ORIGIN_PACK);
     options.packs = "";
     options.shared_dir = "";
-    expect_source(&options, KILN_SOURCE_COMPILED);
+    expect_source(&options, KILN_ORIGIN_COMPILED);
 }
 END_TEST
 
@@ -281,11 +281,11 @@ START_TEST(test_packs__cap_from_the_environment)
     }
     /* One that keeps nothing, since no entry fits into its part of 16 bytes; the option wins over it. */
     setenv("KILN_CACHE_BYTES", "4k", 1);
-    expect_source(&options, KILN_SOURCE_COMPILED);
-    expect_source(&options, KILN_SOURCE_COMPILED);
+    expect_source(&options, KILN_ORIGIN_COMPILED);
+    expect_source(&options, KILN_ORIGIN_COMPILED);
     options.cache_bytes = UINT64_MAX;
-    expect_source(&options, KILN_SOURCE_COMPILED);
-    expect_source(&options, KILN_SOURCE_DISK);
+    expect_source(&options, KILN_ORIGIN_COMPILED);
+    expect_source(&options, KILN_ORIGIN_DISK);
     ck_assert_int_eq(log_.warnings, 0);
 }
 END_TEST

@@ -58,7 +58,7 @@ static kiln_status ask(kiln_service *service, const char *text)
     return kiln_test_ask(service, text, NULL);
 }
 
-static kiln_status probe(kiln_service *service, const char *text, kiln_source *source)
+static kiln_status probe(kiln_service *service, const char *text, kiln_origin *source)
 {
     kiln_spec *spec = kiln_test_spec(service, text);
     kiln_status status = kiln_probe(source, service, spec, NULL);
@@ -127,7 +127,7 @@ START_TEST(test_record__strict_takes_a_copied_store_whatever_compiler_is_here)
     for (int without = 0; without < 2; without++) {
         options.cc = options.nvrtc = without ? COMPILERS : NULL;
         service = kiln_test_open(&options);
-        kiln_source source;
+        kiln_origin source;
         ck_assert_int_eq(probe(service, GPU_SPEC, &source), KILN_OK);
         kiln_artifact_free(kiln_test_build(service, GPU_SPEC));
         kiln_artifact_free(kiln_test_build(service, CPU_SPEC));
@@ -185,14 +185,14 @@ START_TEST(test_record__a_probe_finds_and_never_compiles)
 {
     kiln_options options = kiln_test_options();
     kiln_service *service = kiln_test_open(&options);
-    kiln_source source = KILN_SOURCE_COMPILED;
+    kiln_origin source = KILN_ORIGIN_COMPILED;
     ck_assert_int_eq(probe(service, CPU_SPEC, &source), KILN_ENOENT);
     ck_assert_int_eq(source, 0);
     ck_assert_int_eq(probe(service, GPU_SPEC, NULL), KILN_ENOENT);
     ck_assert_uint_eq(kiln_test_stats(service).compiles, 0);
     kiln_artifact_free(kiln_test_build(service, CPU_SPEC));
     ck_assert_int_eq(probe(service, CPU_SPEC, &source), KILN_OK);
-    ck_assert_int_eq(source, KILN_SOURCE_MEMORY);
+    ck_assert_int_eq(source, KILN_ORIGIN_MEMORY);
     ck_assert_int_eq(probe(service, CPU_SPEC " block=512", &source), KILN_ENOENT);
     ck_assert_int_eq(kiln_probe(NULL, service, NULL, NULL), KILN_EINVAL);
     ck_assert_uint_eq(kiln_test_stats(service).compiles, 1);
@@ -200,7 +200,7 @@ START_TEST(test_record__a_probe_finds_and_never_compiles)
 
     service = kiln_test_open(&options);
     ck_assert_int_eq(probe(service, CPU_SPEC, &source), KILN_OK);
-    ck_assert_int_eq(source, KILN_SOURCE_DISK);
+    ck_assert_int_eq(source, KILN_ORIGIN_DISK);
     ck_assert_uint_eq(kiln_test_stats(service).loads + kiln_test_stats(service).compiles, 0);
     const char *path = kiln_test_entry_path(service);
     ck_assert_int_eq(truncate(path, 100), 0);

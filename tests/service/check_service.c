@@ -40,7 +40,7 @@ START_TEST(test_service__cpu_kernel_computes_and_is_found_again)
     kiln_kernel *second = kiln_test_get(service, "dtype=f32   target=cpu op=hardsigmoid(x)");
     kiln_test_check_hardsigmoid(first);
     ck_assert_ptr_eq(first, second);
-    ck_assert_int_eq(info_of(first).source, KILN_SOURCE_COMPILED);
+    ck_assert_int_eq(info_of(first).origin, KILN_ORIGIN_COMPILED);
     ck_assert_str_eq(info_of(first).device, "cpu");
     ck_assert(info_of(first).compile_ms > 0);
     kiln_stats stats = kiln_test_stats(service);
@@ -62,7 +62,7 @@ START_TEST(test_service__another_service_finds_it_on_disk)
     kiln_close(service);
     service = kiln_test_open(&options);
     kiln_kernel *kernel = kiln_test_get(service, CPU_SPEC);
-    ck_assert_int_eq(info_of(kernel).source, KILN_SOURCE_DISK);
+    ck_assert_int_eq(info_of(kernel).origin, KILN_ORIGIN_DISK);
     kiln_test_check_hardsigmoid(kernel);
     ck_assert_uint_eq(kiln_test_stats(service).compiles, 0);
     ck_assert_uint_eq(kiln_test_stats(service).hits_disk, 1);
@@ -80,7 +80,7 @@ START_TEST(test_service__works_with_nothing_on_disk)
     kiln_test_check_hardsigmoid(kernel);
     kiln_release(kernel);
     kiln_artifact *artifact = kiln_test_build(service, CPU_SPEC);
-    ck_assert_int_eq(kiln_artifact_source(artifact), KILN_SOURCE_MEMORY);
+    ck_assert_int_eq(kiln_artifact_origin(artifact), KILN_ORIGIN_MEMORY);
     kiln_artifact_free(artifact);
     ck_assert_str_eq(kiln_cache_dir(service), "");
     kiln_close(service);
@@ -138,7 +138,7 @@ START_TEST(test_service__a_hit_opens_no_nvrtc)
     ck_assert_int_eq(status, 0);
     kiln_service *service = kiln_test_open(&options);
     kiln_artifact *artifact = kiln_test_build(service, GPU_SPEC);
-    ck_assert_int_eq(kiln_artifact_source(artifact), KILN_SOURCE_DISK);
+    ck_assert_int_eq(kiln_artifact_origin(artifact), KILN_ORIGIN_DISK);
     ck_assert_msg(!nvrtc_is_mapped(), "a hit opened NVRTC");
     kiln_artifact_free(artifact);
     kiln_close(service);
@@ -154,7 +154,7 @@ START_TEST(test_service__without_a_compiler_any_toolchain_will_do)
     options.nvrtc = "/nonexistent/libnvrtc.so.13";
     service = kiln_test_open(&options);
     kiln_artifact *artifact = kiln_test_build(service, GPU_SPEC);
-    ck_assert_int_eq(kiln_artifact_source(artifact), KILN_SOURCE_DISK);
+    ck_assert_int_eq(kiln_artifact_origin(artifact), KILN_ORIGIN_DISK);
     kiln_artifact_free(artifact);
 
     kiln_report report = KILN_REPORT_INIT;
@@ -177,7 +177,7 @@ START_TEST(test_service__entries_are_byte_identical_wherever_they_are_made)
         options.cache_dir = kiln_test_temp_path(i == 0 ? "one" : "two");
         kiln_service *service = kiln_test_open(&options);
         artifacts[i] = kiln_test_build(service, GPU_SPEC);
-        ck_assert_int_eq(kiln_artifact_source(artifacts[i]), KILN_SOURCE_COMPILED);
+        ck_assert_int_eq(kiln_artifact_origin(artifacts[i]), KILN_ORIGIN_COMPILED);
         kiln_close(service);
     }
     for (size_t s = 0; s < sizeof(sections) / sizeof(sections[0]); s++) {

@@ -103,12 +103,12 @@ static kiln_kernel_info info_of(const kiln_kernel *kernel)
 }
 
 /* Gets the kernel and says how many stored ones were refused before. */
-static uint64_t refusals(kiln_source source)
+static uint64_t refusals(kiln_origin source)
 {
     kiln_service *service = kiln_test_open(&options);
     kiln_kernel *kernel = kiln_test_get(service, SPEC);
     kiln_stats stats = kiln_test_stats(service);
-    ck_assert_int_eq(info_of(kernel).source, source);
+    ck_assert_int_eq(info_of(kernel).origin, source);
     ck_assert_uint_eq(stats.loads, 1);
     ck_assert_uint_eq(stats.compiles + stats.compile_failures + stats.misses_absent, 0);
     kiln_release(kernel);
@@ -121,7 +121,7 @@ START_TEST(test_toolchains__the_newest_is_taken_if_it_loads)
     keep("nvrtc-12.0.1", FOR_ANOTHER_GPU);
     keep("nvrtc-13.0.1", SAME);
     keep("nvrtc-9.9.9", BROKEN);
-    ck_assert_uint_eq(refusals(KILN_SOURCE_DISK), 0);
+    ck_assert_uint_eq(refusals(KILN_ORIGIN_DISK), 0);
 }
 END_TEST
 
@@ -130,11 +130,11 @@ START_TEST(test_toolchains__an_older_one_is_taken_where_the_driver_refuses_the_n
 {
     keep("nvrtc-12.0.1", SAME);
     keep("nvrtc-13.0.1", FOR_ANOTHER_GPU);
-    ck_assert_uint_eq(refusals(KILN_SOURCE_DISK), 1);
+    ck_assert_uint_eq(refusals(KILN_ORIGIN_DISK), 1);
     keep("nvrtc-13.0.10", BROKEN);
-    ck_assert_uint_eq(refusals(KILN_SOURCE_DISK), 2);
+    ck_assert_uint_eq(refusals(KILN_ORIGIN_DISK), 2);
     options.strict = 1;
-    ck_assert_uint_eq(refusals(KILN_SOURCE_DISK), 2);
+    ck_assert_uint_eq(refusals(KILN_ORIGIN_DISK), 2);
 }
 END_TEST
 
@@ -146,7 +146,7 @@ START_TEST(test_toolchains__they_may_be_in_different_stores)
     keep("nvrtc-12.9.1", BROKEN);
     keep_in(shared, "nvrtc-12.0.1", SAME);
     keep("nvrtc-11.0.1", SAME);
-    ck_assert_uint_eq(refusals(KILN_SOURCE_SHARED), 2);
+    ck_assert_uint_eq(refusals(KILN_ORIGIN_SHARED), 2);
 }
 END_TEST
 
@@ -155,8 +155,8 @@ START_TEST(test_toolchains__passing_trouble_of_the_driver_takes_the_next_one_too
     keep("nvrtc-12.0.1", SAME);
     keep("nvrtc-13.0.1", SAME);
     fake->fail_call("cuLibraryLoadData", 1, 0, 1);
-    ck_assert_uint_eq(refusals(KILN_SOURCE_DISK), 1);
-    ck_assert_uint_eq(refusals(KILN_SOURCE_DISK), 0);
+    ck_assert_uint_eq(refusals(KILN_ORIGIN_DISK), 1);
+    ck_assert_uint_eq(refusals(KILN_ORIGIN_DISK), 0);
 }
 END_TEST
 
@@ -212,7 +212,7 @@ START_TEST(test_toolchains__a_compiler_that_is_there_is_asked_instead)
     keep("nvrtc-99.0.1", SAME);
     kiln_service *service = kiln_test_open(&options);
     kiln_kernel *kernel = kiln_test_get(service, SPEC);
-    ck_assert_int_eq(info_of(kernel).source, KILN_SOURCE_COMPILED);
+    ck_assert_int_eq(info_of(kernel).origin, KILN_ORIGIN_COMPILED);
     ck_assert_uint_eq(kiln_test_stats(service).misses_absent, 1);
     kiln_release(kernel);
     kiln_close(service);

@@ -281,7 +281,7 @@ static void print_json(const struct job *job)
     json_t *object = json_new();
     json_put_text(object, "device", job->info.device);
     json_put_text(object, "spec", job->info.spec);
-    json_put_text(object, "source", kiln_source_name(job->info.source));
+    json_put_text(object, "source", kiln_origin_name(job->info.origin));
     json_put_real(object, "compile_ms", job->info.compile_ms);
     json_put_real(object, "time_ms", job->timing.median_ms);
     json_put_real(object, "gbps", gigabytes_per_second(traffic(job), job->timing.median_ms));
@@ -302,10 +302,10 @@ static void print_text(const struct job *job, FILE *stream)
     double time = job->timing.median_ms;
     fprintf(stream, "device    %s (%s)\n", job->info.device, job->device_info.model);
     fprintf(stream, "spec      %s\n", job->info.spec);
-    if (job->info.source == KILN_SOURCE_COMPILED)
+    if (job->info.origin == KILN_ORIGIN_COMPILED)
         fprintf(stream, "kernel    compiled in %s\n", format_ms(text, job->info.compile_ms));
     else
-        fprintf(stream, "kernel    %s\n", kiln_source_name(job->info.source));
+        fprintf(stream, "kernel    %s\n", kiln_origin_name(job->info.origin));
     fprintf(stream, "time      %s%s, %.1f GB/s, %" PRIu64 " elements\n", format_ms(text, time),
             job->args->time ? " (median)" : "", gigabytes_per_second(traffic(job), time), job->inputs[0].elements);
     if (job->args->verify)

@@ -200,7 +200,7 @@ static json_t *overview_json(const kiln_artifact *artifact)
 {
     json_t *object = json_new(), *parts = json_new();
     json_put_text(object, "spec", kiln_artifact_spec(artifact));
-    json_put_text(object, "source", kiln_source_name(kiln_artifact_source(artifact)));
+    json_put_text(object, "source", kiln_origin_name(kiln_artifact_origin(artifact)));
     json_put_real(object, "compile_ms", kiln_artifact_compile_ms(artifact));
     for (size_t i = 0; i < sizeof(sections) / sizeof(sections[0]); i++) {
         const void *data = NULL;
@@ -216,10 +216,10 @@ static void print_overview(const kiln_artifact *artifact)
 {
     char text[FORMAT_ROOM];
     printf("spec       %s\n", kiln_artifact_spec(artifact));
-    if (kiln_artifact_source(artifact) == KILN_SOURCE_COMPILED)
+    if (kiln_artifact_origin(artifact) == KILN_ORIGIN_COMPILED)
         printf("from       compiled in %s\n", format_ms(text, kiln_artifact_compile_ms(artifact)));
     else
-        printf("from       %s\n", kiln_source_name(kiln_artifact_source(artifact)));
+        printf("from       %s\n", kiln_origin_name(kiln_artifact_origin(artifact)));
     printf("parts    ");
     for (size_t i = 0; i < sizeof(sections) / sizeof(sections[0]); i++) {
         const void *data = NULL;

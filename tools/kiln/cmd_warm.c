@@ -82,7 +82,7 @@ static void count_item(struct tally *tally, const work_item *item)
         tally->left++;
     else if (item->status)
         tally->failed++;
-    else if (item->source == KILN_SOURCE_COMPILED)
+    else if (item->origin == KILN_ORIGIN_COMPILED)
         tally->compiled++;
     else
         tally->hits++;
@@ -121,7 +121,7 @@ static void print_problems(const struct worklist *list, bool all)
 
 static const char *source_word(const work_item *item)
 {
-    return !item->done ? "not reached" : item->status ? "failed" : kiln_source_name(item->source);
+    return !item->done ? "not reached" : item->status ? "failed" : kiln_origin_name(item->origin);
 }
 
 static void add_row(struct table *table, const work_item *item)
@@ -133,7 +133,7 @@ static void add_row(struct table *table, const work_item *item)
     spectext_field(&op, item->spec, "op");
     spectext_field(&dtype, item->spec, "dtype");
     spectext_field(&target, item->spec, "target");
-    if (built && item->source == KILN_SOURCE_COMPILED)
+    if (built && item->origin == KILN_ORIGIN_COMPILED)
         snprintf(ms, sizeof(ms), "%.1f", item->compile_ms);
     if (built)
         format_count(bytes, item->bytes);

@@ -32,7 +32,7 @@ static void keep_result(work_item *item, const kiln_artifact *artifact)
 {
     const void *data = NULL;
     size_t length = 0;
-    item->source = kiln_artifact_source(artifact);
+    item->origin = kiln_artifact_origin(artifact);
     item->compile_ms = kiln_artifact_compile_ms(artifact);
     if (kiln_artifact_section(artifact, "cubin", &data, &length) == KILN_OK ||
         kiln_artifact_section(artifact, "object", &data, &length) == KILN_OK)

@@ -12,7 +12,7 @@ static void probe_item(struct session *session, work_item *item)
     kiln_spec *spec = NULL;
     item->status = kiln_spec_parse(&spec, session->service, item->spec, &session->report);
     if (!item->status)
-        item->status = kiln_probe(&item->source, session->service, spec, &session->report);
+        item->status = kiln_probe(&item->origin, session->service, spec, &session->report);
     if (item->status && item->status != KILN_ENOENT)
         session_fail(session, item->status, item->asked);
     item->done = true;

@@ -11,7 +11,7 @@ typedef struct work_item {
     kiln_status status;
     char *problem; /* why it failed, or NULL */
     char *log;     /* the compiler's log of a failure, or NULL */
-    kiln_source source;
+    kiln_origin origin;
     double compile_ms;
     uint64_t bytes; /* of the cubin or object */
 } work_item;
