@@ -7,8 +7,8 @@
  * The bare cubin must equal Kiln's byte for byte. Ratios are medians of each round's own ratio. */
 #include "backend/cuda/cuda.h"
 #include "base/alloc.h"
+#include "bench/bare_nvrtc.h"
 #include "os/cpu.h"
-#include <dlfcn.h>
 #include <ftw.h>
 #include <kiln/kiln.h>
 #include <stdbool.h>
@@ -19,7 +19,7 @@
 
 #define TARGET "sm_90"
 
-enum { WARMUP = 3, OPTIONS_MAX = 32 };
+enum { WARMUP = 3 };
 
 static const char add_kernel[] = "extern \"C\" __global__ void add(float *z, const float *x, const float *y, int n) "
                                  "{ int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) z[i] = x[i] + y[i]; }\n";
@@ -34,30 +34,8 @@ static void check(bool good, const char *what, const char *why)
 
 /* ---- NVRTC without Kiln */
 
-typedef struct bare {
-    int (*create)(void **program, const char *source, const char *name, int headers, const char *const *texts,
-                  const char *const *names);
-    int (*compile)(void *program, int count, const char *const *options);
-    int (*ptx_size)(void *program, size_t *size);
-    int (*ptx)(void *program, char *ptx);
-    int (*cubin_size)(void *program, size_t *size);
-    int (*cubin)(void *program, char *cubin);
-    int (*destroy)(void **program);
-    const char *(*error)(int code);
-    char *option_text;
-    const char *options[OPTIONS_MAX];
-    int option_count;
-} bare;
-
-static void take_symbol(void *library, const char *name, void *out)
-{
-    void *symbol = dlsym(library, name);
-    check(symbol != NULL, "NVRTC has no symbol", name);
-    memcpy(out, &symbol, sizeof(symbol));
-}
-
-/* The library that Kiln finds and the options that it uses. */
-static void open_bare(bare *out)
+/* The library that Kiln finds and the options that it uses; these are *option_text, which the caller frees. */
+static void open_bare(bare_nvrtc *out, char **option_text)
 {
     kiln_report report = KILN_REPORT_INIT;
     kiln__toolchain toolchain;
@@ -67,60 +45,22 @@ static void open_bare(bare *out)
     check(compiler != NULL && kiln__target_parse(TARGET, strlen(TARGET), &target), "NVRTC", "out of memory");
     check(compiler->vtable->identify(compiler, &toolchain, &report) == KILN_OK, "NVRTC", report.message);
     compiler->vtable->options(compiler, &target, &options);
-    out->option_text = kiln__text_take(&options);
-    check(out->option_text != NULL, "options", "out of memory");
-    for (char *rest = NULL, *word = strtok_r(out->option_text, " ", &rest); word != NULL;
-         word = strtok_r(NULL, " ", &rest)) {
-        check(out->option_count < OPTIONS_MAX, "options", "there are too many");
-        out->options[out->option_count++] = word;
-    }
+    *option_text = kiln__text_take(&options);
+    check(*option_text != NULL, "options", "out of memory");
     printf("%s, %s\n", toolchain.path, toolchain.version);
-
-    void *library = dlopen(toolchain.path, RTLD_NOW | RTLD_LOCAL);
-    check(library != NULL, "NVRTC", toolchain.path);
-    take_symbol(library, "nvrtcCreateProgram", &out->create);
-    take_symbol(library, "nvrtcCompileProgram", &out->compile);
-    take_symbol(library, "nvrtcGetPTXSize", &out->ptx_size);
-    take_symbol(library, "nvrtcGetPTX", &out->ptx);
-    take_symbol(library, "nvrtcGetCUBINSize", &out->cubin_size);
-    take_symbol(library, "nvrtcGetCUBIN", &out->cubin);
-    take_symbol(library, "nvrtcDestroyProgram", &out->destroy);
-    take_symbol(library, "nvrtcGetErrorString", &out->error);
+    bare_open(out, toolchain.path, *option_text);
     compiler->vtable->close(compiler);
 }
 
-typedef struct bytes {
-    char *data;
-    size_t length;
-} bytes;
-
-static void expect(const bare *nvrtc, const char *call, int code)
-{
-    check(code == 0, call, code == 0 ? "" : nvrtc->error(code));
-}
-
 /* Milliseconds from source to PTX and cubin. */
-static double time_bare(const bare *nvrtc, const char *source, bytes *cubin)
+static double time_bare(const bare_nvrtc *nvrtc, const char *source, bytes *cubin)
 {
-    void *program = NULL;
-    bytes ptx = { NULL, 0 };
     uint64_t begin = kiln__cpu_now_ns();
-    expect(nvrtc, "nvrtcCreateProgram", nvrtc->create(&program, source, "kiln.cu", 0, NULL, NULL));
-    expect(nvrtc, "nvrtcCompileProgram", nvrtc->compile(program, nvrtc->option_count, nvrtc->options));
-    expect(nvrtc, "nvrtcGetPTXSize", nvrtc->ptx_size(program, &ptx.length));
-    expect(nvrtc, "nvrtcGetCUBINSize", nvrtc->cubin_size(program, &cubin->length));
-    ptx.data = malloc(ptx.length);
-    cubin->data = malloc(cubin->length);
-    check(ptx.data != NULL && cubin->data != NULL, "NVRTC's result", "out of memory");
-    expect(nvrtc, "nvrtcGetPTX", nvrtc->ptx(program, ptx.data));
-    expect(nvrtc, "nvrtcGetCUBIN", nvrtc->cubin(program, cubin->data));
-    expect(nvrtc, "nvrtcDestroyProgram", nvrtc->destroy(&program));
-    uint64_t end = kiln__cpu_now_ns();
-    free(ptx.data);
-    return (double)(end - begin) / 1e6;
+    bare_compile(nvrtc, source, cubin);
+    return (double)(kiln__cpu_now_ns() - begin) / 1e6;
 }
 
-static double time_add(const bare *nvrtc)
+static double time_add(const bare_nvrtc *nvrtc)
 {
     bytes cubin;
     double ms = time_bare(nvrtc, add_kernel, &cubin);
@@ -168,8 +108,8 @@ typedef struct times {
     double *kiln, *bare, *add;
 } times;
 
-static void play_round(kiln_service *service, const bare *nvrtc, const char *dtype, unsigned round, const times *out,
-                       size_t at)
+static void play_round(kiln_service *service, const bare_nvrtc *nvrtc, const char *dtype, unsigned round,
+                       const times *out, size_t at)
 {
     char text[128];
     bytes ours = { NULL, 0 }, theirs = { NULL, 0 };
@@ -214,7 +154,7 @@ static double median(const double *values, const double *divisors, size_t count)
     return middle;
 }
 
-static void measure(kiln_service *service, const bare *nvrtc, const char *dtype, unsigned rounds, const times *t)
+static void measure(kiln_service *service, const bare_nvrtc *nvrtc, const char *dtype, unsigned rounds, const times *t)
 {
     for (unsigned r = 0; r < WARMUP; r++)
         play_round(service, nvrtc, dtype, r, t, 0);
@@ -254,10 +194,11 @@ int main(int argc, char **argv)
     kiln_options options = KILN_OPTIONS_INIT;
     kiln_report report = KILN_REPORT_INIT;
     kiln_service *service = NULL;
-    bare nvrtc = { 0 };
+    bare_nvrtc nvrtc = { 0 };
+    char *option_text = NULL;
     options.cache_dir = store;
     check(kiln_open(&service, &options, &report) == KILN_OK, "kiln_open", report.message);
-    open_bare(&nvrtc);
+    open_bare(&nvrtc, &option_text);
 
     double *values = calloc((size_t)rounds * 3, sizeof(*values));
     check(values != NULL, "samples", "out of memory");
@@ -267,7 +208,7 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof(dtypes) / sizeof(dtypes[0]); i++)
         measure(service, &nvrtc, dtypes[i], (unsigned)rounds, &t);
     free(values);
-    kiln__free(nvrtc.option_text);
+    kiln__free(option_text);
     kiln_close(service);
     return 0;
 }
