@@ -35,9 +35,9 @@ def parse():
     add("--parts", default=",".join(PARTS))
     add("--quick", action="store_true", help="small, short, for trying it")
     add("--json", help="where results are saved")
-    add("--budget", type=float, default=240, help="seconds for each part (%(default)s)")
+    add("--budget", type=float, default=540, help="seconds for each part (%(default)s)")
     add("--device", choices=("cuda", "cpu"), default="cuda", help="cpu only tries the benchmark")
-    add("--size", default="4096x393216")
+    add("--size", help="elements of throughput; 4096x393216, with --quick less")
     add("--dtypes", default="f32,f16,bf16")
     add("--contenders", default="kiln,torch,triton,compile,cupy,jiterator")
     add("--rounds", type=int, default=64)
@@ -61,8 +61,9 @@ def settle(parser, options):
         parser.error(f"--parts are of {', '.join(PARTS)}; --dtypes of f32, f16, bf16")
     if not {"kiln", "torch"} <= set(options.contenders):
         parser.error("--contenders must have kiln and torch")
+    if options.size is None:
+        options.size = "4096x393216" if not options.quick else "1024x1024" if options.device == "cpu" else "4096x16384"
     if options.quick:
-        options.size = "1024x1024" if options.device == "cpu" else "4096x16384"
         options.rounds, options.size_rounds = min(options.rounds, 16), min(options.size_rounds, 6)
         options.tune_budget, options.size_budget = min(options.tune_budget, 3), min(options.size_budget, 0.5)
         options.to_log2 = min(options.to_log2, 20 if options.device == "cpu" else 26)

@@ -1,14 +1,21 @@
 #!/usr/bin/env bash
 # Runs everything that needs a GPU and prints what docs/benchmarks.md records.
 #
-#     tests/device/run.sh BUILD [OUT]
+#     tests/device/run.sh [--peers] BUILD [OUT]
 #
 # BUILD is a build directory, usually build/static made with `cmake --preset static`, which needs nothing but libc and
-# so can be carried to another machine; only the comparison with PyTorch loads libkiln.so, which needs libuv.so.1 there
-# or in LD_LIBRARY_PATH. Logs and JSON go to OUT (default: a temporary directory).
+# so can be carried to another machine; only the comparison with the peers loads libkiln.so, which needs libuv.so.1 there
+# or in LD_LIBRARY_PATH. It is short unless --peers asks for all of it, which takes some 15 minutes. Logs and JSON go to
+# OUT (default: a temporary directory).
 set -uo pipefail
 
-build=${1:?usage: tests/device/run.sh BUILD [OUT]}
+usage="usage: tests/device/run.sh [--peers] BUILD [OUT]"
+short=(--quick --parts throughput)
+if [ "${1-}" = --peers ]; then
+    short=()
+    shift
+fi
+build=${1:?$usage}
 out=${2:-$(mktemp -d)}
 here=$(cd "$(dirname "$0")" && pwd)
 kiln=$build/tools/kiln
@@ -35,10 +42,18 @@ step images "$build/tests/device_images"
 step graphs "$build/tests/device_graphs"
 step launch "$build/tests/bench_launch_cost" --libcuda libcuda.so.1 --calls 200
 step bench "$kiln" bench "op=hardsigmoid,hardtanh,add(x,y) dtype=f32" --size $size
-if python3 -c 'import torch' 2>/dev/null; then
-    step torch python3 "$here/torch_peer.py" "$build/src/libkiln.so.0" --size $size --out "$out/torch.json"
+step latency "$build/tests/bench_latency" --libcuda libcuda.so.1
+if command -v compute-sanitizer >/dev/null; then
+    # The driver's refusals are not to be reported: to ask whether the default stream is captured while another stream is, which
+    # the program does once for each mode, gives CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, and that is the answer.
+    step memcheck compute-sanitizer --tool memcheck --report-api-errors no --error-exitcode 1 "$build/tests/device_graphs"
 else
-    echo "no PyTorch here: the comparison with it is left out"
+    echo "no compute-sanitizer here: memcheck is left out"
+fi
+if python3 -c 'import torch' 2>/dev/null; then
+    step peers python3 "$here/../bench/peers.py" "$build" "${short[@]}" --json "$out/peers.json"
+else
+    echo "no PyTorch here: the comparison with the peers is left out"
 fi
 rm -rf "$KILN_CACHE_DIR"
 [ "$failed" -eq 0 ] && printf '\nall device checks passed; logs in %s\n' "$out"
