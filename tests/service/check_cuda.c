@@ -258,6 +258,28 @@ START_TEST(test_time__submits_in_a_stream_of_its_own)
 }
 END_TEST
 
+START_TEST(test_time__makes_stream_and_events_when_first_needed)
+{
+    static const char *const calls[] = { "cuStreamCreate", "cuEventCreate", "cuEventCreate" };
+    kiln_fake_live live;
+    double ms;
+    kiln_device *device = open_device();
+    fake->counts(&live);
+    ck_assert_uint_eq(live.streams + live.events, 0);
+    fake->fail_call(calls[_i], 2, _i == 2, 1);
+    check_report(vtable->time(device, submit_nothing, NULL, 1, &ms, &report), KILN_ENOMEM, calls[_i]);
+    for (int i = 0; i < 2; i++) {
+        check_ok(vtable->time(device, submit_nothing, NULL, 1, &ms, &report));
+        fake->counts(&live);
+        ck_assert_uint_eq(live.streams, 1);
+        ck_assert_uint_eq(live.events, 2);
+    }
+    vtable->device_close(device);
+    fake->counts(&live);
+    ck_assert_uint_eq(live.streams + live.events, 0);
+}
+END_TEST
+
 /* ---- NVRTC's codes and search, which need no NVRTC */
 
 static const char *say_nothing(kiln__nvrtc_enum code)
@@ -497,6 +519,7 @@ Suite *kiln_test_cuda_suite(void)
     tcase_add_test(tcase, test_memory__round_trip);
     tcase_add_test(tcase, test_memory__faults);
     tcase_add_test(tcase, test_time__submits_in_a_stream_of_its_own);
+    tcase_add_loop_test(tcase, test_time__makes_stream_and_events_when_first_needed, 0, 3);
     tcase_add_test(tcase, test_nvrtc__code_without_words_is_reported);
     tcase_add_test(tcase, test_nvrtc__search_for_a_bare_name_tells_each_file_once);
     tcase_add_loop_test(tcase, test_sweep__every_call_failing_is_reported_and_leaks_nothing, 0, ROWS);

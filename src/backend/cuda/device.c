@@ -121,21 +121,6 @@ static kiln_status read_facts(kiln__cuda_device *device, const kiln__cuda_call *
     return KILN_OK;
 }
 
-static kiln_status make_stream(kiln__cuda_device *device, const kiln__cuda_call *call)
-{
-    kiln__cuda_scope scope;
-    kiln_status status = kiln__cuda_enter(&scope, device, call);
-    if (status != KILN_OK)
-        return status;
-    status = KILN__CUDA(call, cuStreamCreate, (&device->stream, KILN__CU_STREAM_NON_BLOCKING));
-    if (status == KILN_OK)
-        status = KILN__CUDA(call, cuEventCreate, (&device->start, KILN__CU_EVENT_DEFAULT));
-    if (status == KILN_OK)
-        status = KILN__CUDA(call, cuEventCreate, (&device->stop, KILN__CU_EVENT_DEFAULT));
-    kiln__cuda_leave(&scope);
-    return status;
-}
-
 static kiln_status set_up(kiln__cuda_device *device, int ordinal, kiln_report *report)
 {
     kiln__cuda_call call = device_call(device, report);
@@ -146,8 +131,6 @@ static kiln_status set_up(kiln__cuda_device *device, int ordinal, kiln_report *r
         status = read_facts(device, &call);
     if (status == KILN_OK)
         status = KILN__CUDA(&call, cuDevicePrimaryCtxRetain, (&device->primary, device->handle));
-    if (status == KILN_OK)
-        status = make_stream(device, &call);
     kiln__cuda_leave(&scope);
     return status;
 }
@@ -295,6 +278,19 @@ kiln_status kiln__cuda_sync(kiln_device *base, kiln_report *report)
     return status;
 }
 
+/* Most processes time nothing, and a stream and events cost the driver something. */
+static kiln_status prepare_timing(kiln__cuda_device *device, const kiln__cuda_call *call)
+{
+    kiln_status status = KILN_OK;
+    if (device->stream == NULL)
+        status = KILN__CUDA(call, cuStreamCreate, (&device->stream, KILN__CU_STREAM_NON_BLOCKING));
+    if (status == KILN_OK && device->start == NULL)
+        status = KILN__CUDA(call, cuEventCreate, (&device->start, KILN__CU_EVENT_DEFAULT));
+    if (status == KILN_OK && device->stop == NULL)
+        status = KILN__CUDA(call, cuEventCreate, (&device->stop, KILN__CU_EVENT_DEFAULT));
+    return status;
+}
+
 static kiln_status run_timed(kiln__cuda_device *device, const kiln__cuda_call *call, kiln__submit submit, void *data,
                              uint32_t repeats, double *out)
 {
@@ -330,7 +326,9 @@ kiln_status kiln__cuda_time(kiln_device *base, kiln__submit submit, void *data, 
     if (status != KILN_OK)
         return status;
     pthread_mutex_lock(&device->timing);
-    status = run_timed(device, &call, submit, data, repeats, out);
+    status = prepare_timing(device, &call);
+    if (status == KILN_OK)
+        status = run_timed(device, &call, submit, data, repeats, out);
     pthread_mutex_unlock(&device->timing);
     kiln__cuda_leave(&scope);
     return status;

@@ -11,7 +11,7 @@ typedef struct kiln__cuda_device {
     const kiln__driver *driver;
     CUdevice handle;
     CUcontext primary; /* retained from open to close */
-    CUstream stream;   /* for timing: waits for no other stream */
+    CUstream stream;   /* for timing: waits for no other stream; NULL until something is timed, as the events */
     CUevent start, stop;
     pthread_mutex_t timing; /* timings take turns: they share the events and would disturb each other */
     char model[256];
