@@ -517,6 +517,16 @@ static int open_root(kiln__disk *store, kiln__disk_problem *problem)
     return check_directory(store, root, "", KILN__DISK_READ, problem);
 }
 
+/* Processes that put little would never come to look at a shard if each began to count at nothing. */
+static void begin_anywhere(kiln__disk *store)
+{
+    uint16_t random[KILN__DISK_SHARDS] = { 0 };
+    if (getrandom(random, sizeof random, GRND_NONBLOCK) != (ssize_t)sizeof random)
+        memset(random, 0, sizeof random);
+    for (unsigned i = 0; i < KILN__DISK_SHARDS; i++)
+        atomic_init(&store->pending[i], random[i] % LOOK_EVERY);
+}
+
 static kiln__disk *open_store(const char *root, bool shared, const kiln__log *log, kiln__store_counters *counters,
                               char *problem_text, size_t size)
 {
@@ -537,6 +547,8 @@ static kiln__disk *open_store(const char *root, bool shared, const kiln__log *lo
     atomic_init(&store->warned, 0);
     atomic_flag_clear(&store->evicting);
     kiln__disk_store_limit(&store->base, UINT64_MAX, UINT64_MAX);
+    if (!shared)
+        begin_anywhere(store);
     if (open_root(store, &problem) != 0) {
         note(store, &problem);
         kiln__text_copy(problem_text, size, problem.text);
@@ -567,17 +579,11 @@ kiln__store *kiln__disk_store_open_shared(const char *root, const kiln__log *log
     return store ? &store->base : NULL;
 }
 
-/* Processes that put little would never come to look at a shard if each began to count at nothing. */
 void kiln__disk_store_limit(kiln__store *base, uint64_t bytes, uint64_t files)
 {
     kiln__disk *store = (kiln__disk *)base;
-    uint16_t random[KILN__DISK_SHARDS] = { 0 };
     store->cap_bytes = bytes;
     store->cap_files = files;
-    if (getrandom(random, sizeof random, GRND_NONBLOCK) != (ssize_t)sizeof random)
-        memset(random, 0, sizeof random);
-    for (unsigned i = 0; i < KILN__DISK_SHARDS; i++)
-        atomic_init(&store->pending[i], random[i] % LOOK_EVERY);
 }
 
 static int trim_temporary(void *data, const char *name)

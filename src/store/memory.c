@@ -3,6 +3,8 @@
 #include <pthread.h>
 #include <string.h>
 
+enum { BUCKETS_LEAST = 64, BUCKETS_MOST = 65536 };
+
 /* A held blob: in the chain of its bucket and in the list of use, most recent first. */
 typedef struct node {
     kiln__blob *blob;
@@ -14,7 +16,7 @@ typedef struct memory_store {
     kiln__store base;
     pthread_mutex_t lock; /* all that follows */
     node **buckets;
-    size_t bucket_mask;
+    size_t bucket_mask, count;
     node *newest, *oldest;
     size_t bytes, limit;
 } memory_store;
@@ -73,6 +75,7 @@ static void discard(memory_store *store, node *item)
         link = &(*link)->chain;
     *link = item->chain;
     unlink_use(store, item);
+    store->count--;
     store->bytes -= cost(item->blob);
     kiln__blob_release(item->blob);
     kiln__free(item);
@@ -104,6 +107,24 @@ static kiln__blob *memory_older(kiln__store *base, const kiln__key *key, kiln__m
     return take((memory_store *)base, key, find_older);
 }
 
+/* Twice as many buckets once there are more blobs than buckets: most processes hold few, and a large table is slow to come by.
+ * Without memory for it the chains get longer. */
+static void grow(memory_store *store)
+{
+    size_t buckets = 2 * (store->bucket_mask + 1);
+    node **table = buckets <= BUCKETS_MOST ? kiln__calloc(buckets, sizeof *table) : NULL;
+    if (!table)
+        return;
+    kiln__free(store->buckets);
+    store->buckets = table;
+    store->bucket_mask = buckets - 1;
+    for (node *item = store->oldest; item; item = item->newer) {
+        node **bucket = bucket_of(store, &item->blob->entry.key);
+        item->chain = *bucket;
+        *bucket = item;
+    }
+}
+
 static void memory_put(kiln__store *base, kiln__blob *blob)
 {
     memory_store *store = (memory_store *)base;
@@ -117,10 +138,13 @@ static void memory_put(kiln__store *base, kiln__blob *blob)
     node *present = find(store, &blob->entry.key);
     if (present)
         discard(store, present);
+    if (store->count > store->bucket_mask)
+        grow(store);
     node **bucket = bucket_of(store, &blob->entry.key);
     item->chain = *bucket;
     *bucket = item;
     link_newest(store, item);
+    store->count++;
     store->bytes += cost(blob);
     while (store->bytes > store->limit)
         discard(store, store->oldest);
@@ -152,11 +176,8 @@ static const kiln__store_vtable memory_vtable = { "memory",    memory_get,   mem
 
 kiln__store *kiln__memory_store_open(size_t limit)
 {
-    size_t buckets = 64;
-    while (buckets < 65536 && buckets < limit / 16384)
-        buckets *= 2;
     memory_store *store = kiln__calloc(1, sizeof *store);
-    node **table = kiln__calloc(buckets, sizeof *table);
+    node **table = kiln__calloc(BUCKETS_LEAST, sizeof *table);
     if (!store || !table || pthread_mutex_init(&store->lock, NULL) != 0) {
         kiln__free(table);
         kiln__free(store);
@@ -164,7 +185,7 @@ kiln__store *kiln__memory_store_open(size_t limit)
     }
     store->base.vtable = &memory_vtable;
     store->buckets = table;
-    store->bucket_mask = buckets - 1;
+    store->bucket_mask = BUCKETS_LEAST - 1;
     store->limit = limit;
     return &store->base;
 }

@@ -212,6 +212,57 @@ START_TEST(test_memory__no_memory_is_a_miss)
 }
 END_TEST
 
+/* With the table growing, and then with no memory for a larger one. */
+START_TEST(test_memory__many_are_all_found)
+{
+    enum { MANY = 3000 };
+    char text[20];
+    kiln__store *store = kiln__memory_store_open(64 << 20);
+    for (int i = 0; i < MANY; i++) {
+        snprintf(text, sizeof text, "key %d", i);
+        put(store, text, "cc-1", 1);
+        if (i % 3 == 0) {
+            kiln__key key = kiln_test_key(text, "cc-1");
+            store->vtable->drop(store, &key);
+        }
+    }
+    for (int i = 0; i < MANY; i++) {
+        snprintf(text, sizeof text, "key %d", i);
+        ck_assert_int_eq(has(store, text), i % 3 != 0);
+    }
+    store->vtable->close(store);
+}
+END_TEST
+
+static int asked;
+
+/* A put asks for a node first. */
+static int refuse_tables(void)
+{
+    return ++asked > 1;
+}
+
+START_TEST(test_memory__does_without_a_larger_table)
+{
+    char text[20];
+    kiln__store *store = kiln__memory_store_open(64 << 20);
+    for (int i = 0; i < 300; i++) {
+        snprintf(text, sizeof text, "key %d", i);
+        kiln__blob *blob = kiln_test_blob(text, "cc-1", payload, 1);
+        asked = 0;
+        kiln__alloc_set_hook(refuse_tables);
+        store->vtable->put(store, blob);
+        kiln__alloc_set_hook(NULL);
+        kiln__blob_release(blob);
+    }
+    for (int i = 0; i < 300; i++) {
+        snprintf(text, sizeof text, "key %d", i);
+        ck_assert(has(store, text));
+    }
+    store->vtable->close(store);
+}
+END_TEST
+
 typedef struct worker {
     kiln__store *store;
     unsigned seed;
@@ -273,6 +324,8 @@ Suite *kiln_test_memory_suite(void)
     tcase_add_test(tests, test_memory__large_blobs_are_not_kept);
     tcase_add_test(tests, test_memory__blob_outlives_its_store);
     tcase_add_test(tests, test_memory__no_memory_is_a_miss);
+    tcase_add_test(tests, test_memory__many_are_all_found);
+    tcase_add_test(tests, test_memory__does_without_a_larger_table);
     tcase_add_test(tests, test_memory__eight_threads_at_once);
     suite_add_tcase(suite, tests);
     return suite;
