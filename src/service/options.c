@@ -16,32 +16,32 @@ enum {
 #define DEFAULT_CACHE_BYTES         ((uint64_t)4 << 30)
 #define DEFAULT_WORKER_MEMORY_BYTES ((uint64_t)4 << 30)
 
-/* The host's string, else the environment's; empty environment variables count as not set. */
-static bool choose(char **out, const char *option, const char *variable)
+/* What the environment says, if it may be asked; empty variables count as not set. */
+static const char *variable(const kiln__settings *settings, const char *name)
 {
-    const char *value = option;
-    if (value == NULL && !kiln__trust_is_elevated()) {
-        value = getenv(variable);
-        if (value != NULL && value[0] == '\0')
-            value = NULL;
-    }
+    const char *value = settings->elevated ? NULL : getenv(name);
+    return value != NULL && value[0] != '\0' ? value : NULL;
+}
+
+/* The host's string, else the environment's. */
+static bool choose(const kiln__settings *settings, char **out, const char *option, const char *name)
+{
+    const char *value = option != NULL ? option : variable(settings, name);
     *out = kiln__strdup(value);
     return value == NULL || *out != NULL;
 }
 
-static bool is_on(const char *variable)
+static bool is_on(const kiln__settings *settings, const char *name)
 {
-    const char *value = kiln__trust_is_elevated() ? NULL : getenv(variable);
-    return value != NULL && value[0] != '\0' && strcmp(value, "0") != 0;
+    const char *value = variable(settings, name);
+    return value != NULL && strcmp(value, "0") != 0;
 }
 
 /* $XDG_CACHE_HOME/kiln, else $HOME/.cache/kiln, else nothing. */
-static char *default_cache_dir(void)
+static char *default_cache_dir(const kiln__settings *settings)
 {
     kiln__text text = { 0 };
-    const char *base = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    if (kiln__trust_is_elevated())
-        return kiln__strdup("");
+    const char *base = variable(settings, "XDG_CACHE_HOME"), *home = variable(settings, "HOME");
     if (base != NULL && base[0] == '/')
         kiln__text_printf(&text, "%s/kiln", base);
     else if (home != NULL && home[0] == '/')
@@ -72,7 +72,7 @@ static kiln_status choose_caps(kiln__settings *out, const kiln_options *options,
     out->cache_bytes = options->cache_bytes > 0 ? options->cache_bytes : DEFAULT_CACHE_BYTES;
     if (options->cache_bytes > 0)
         return KILN_OK;
-    if (!choose(&text, NULL, "KILN_CACHE_BYTES"))
+    if (!choose(out, &text, NULL, "KILN_CACHE_BYTES"))
         return kiln__fail_memory(report, KILN__STAGE_OPEN);
     if (text != NULL && !parse_bytes(text, &out->cache_bytes))
         status = kiln__fail(report, KILN_EINVAL, KILN__STAGE_OPEN, 0,
@@ -84,7 +84,7 @@ static kiln_status choose_caps(kiln__settings *out, const kiln_options *options,
 static kiln_status choose_isolation(kiln__settings *out, const kiln_options *options, kiln_report *report)
 {
     static const char *const names[] = { "auto", "always", "never" };
-    const char *text = kiln__trust_is_elevated() ? NULL : getenv("KILN_ISOLATE");
+    const char *text = variable(out, "KILN_ISOLATE");
     out->worker_time_ms = options->worker_time_ms > 0 ? options->worker_time_ms : DEFAULT_WORKER_TIME_MS;
     out->worker_memory_bytes =
         options->worker_memory_bytes > 0 ? options->worker_memory_bytes : DEFAULT_WORKER_MEMORY_BYTES;
@@ -92,7 +92,7 @@ static kiln_status choose_isolation(kiln__settings *out, const kiln_options *opt
         return kiln__fail(report, KILN_EINVAL, KILN__STAGE_OPEN, 0,
                           "kiln_options.isolate is %d: expected one of the values of kiln_isolate", options->isolate);
     out->isolate = (kiln_isolate)options->isolate;
-    if (options->isolate != KILN_ISOLATE_AUTO || text == NULL || text[0] == '\0')
+    if (options->isolate != KILN_ISOLATE_AUTO || text == NULL)
         return KILN_OK;
     for (int i = 0; i < 3; i++) {
         out->isolate = (kiln_isolate)i;
@@ -116,23 +116,26 @@ kiln_status kiln__settings_init(kiln__settings *out, const kiln_options *options
     if (options->strict < -1 || options->strict > 1)
         return kiln__fail(report, KILN_EINVAL, KILN__STAGE_OPEN, 0, "kiln_options.strict is %d: expected -1, 0 or 1",
                           options->strict);
+    out->elevated = kiln__trust_is_elevated();
     out->memory_bytes = options->memory_bytes > 0 ? options->memory_bytes : DEFAULT_MEMORY_BYTES;
     out->lock_wait_ms = options->lock_wait_ms > 0 ? options->lock_wait_ms : DEFAULT_LOCK_WAIT_MS;
     out->log = options->log;
     out->log_data = options->log_data;
     out->log_level = options->log_level;
-    out->strict = options->strict != 0 ? options->strict > 0 : is_on("KILN_STRICT");
+    out->strict = options->strict != 0 ? options->strict > 0 : is_on(out, "KILN_STRICT");
     out->own_cache_dir = options->cache_dir != NULL;
-    bool chosen =
-        choose(&out->device, options->device, "KILN_DEVICE") &&
-        choose(&out->cache_dir, options->cache_dir, "KILN_CACHE_DIR") &&
-        choose(&out->nvrtc, options->nvrtc, "KILN_NVRTC") && choose(&out->libcuda, options->libcuda, "KILN_LIBCUDA") &&
-        choose(&out->cc, options->cc, "KILN_CC") && choose(&out->packs, options->packs, "KILN_PACKS") &&
-        choose(&out->shared_dir, options->shared_dir, "KILN_SHARED_DIR") &&
-        choose(&out->record, options->record, "KILN_RECORD") && choose(&out->worker, options->worker, "KILN_WORKER") &&
-        choose(&out->crash_dir, options->crash_dir, "KILN_CRASH_DIR");
+    bool chosen = choose(out, &out->device, options->device, "KILN_DEVICE") &&
+                  choose(out, &out->cache_dir, options->cache_dir, "KILN_CACHE_DIR") &&
+                  choose(out, &out->nvrtc, options->nvrtc, "KILN_NVRTC") &&
+                  choose(out, &out->libcuda, options->libcuda, "KILN_LIBCUDA") &&
+                  choose(out, &out->cc, options->cc, "KILN_CC") &&
+                  choose(out, &out->packs, options->packs, "KILN_PACKS") &&
+                  choose(out, &out->shared_dir, options->shared_dir, "KILN_SHARED_DIR") &&
+                  choose(out, &out->record, options->record, "KILN_RECORD") &&
+                  choose(out, &out->worker, options->worker, "KILN_WORKER") &&
+                  choose(out, &out->crash_dir, options->crash_dir, "KILN_CRASH_DIR");
     if (chosen && out->cache_dir == NULL)
-        chosen = (out->cache_dir = default_cache_dir()) != NULL;
+        chosen = (out->cache_dir = default_cache_dir(out)) != NULL;
     if (!chosen) {
         kiln__settings_fini(out);
         return kiln__fail_memory(report, KILN__STAGE_OPEN);

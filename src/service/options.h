@@ -19,6 +19,7 @@ typedef struct kiln__settings {
     char *worker, *crash_dir;
     uint32_t worker_time_ms;
     uint64_t worker_memory_bytes;
+    bool elevated;      /* more rights than the user who started the process: nothing is taken from his environment */
     bool own_cache_dir; /* the host named it: no other process finds it by itself */
 } kiln__settings;
 

@@ -250,10 +250,12 @@ static operation peek_operator(reader *r, int *precedence, size_t *width)
 {
     skip_blanks(r);
     for (size_t i = 0; i < sizeof(operators) / sizeof(operators[0]); i++) {
-        *width = strlen(operators[i].text);
+        const char *text = operators[i].text;
+        if (r->at[0] != text[0] || (text[1] != '\0' && r->at[1] != text[1]))
+            continue;
+        *width = text[1] != '\0' ? 2 : 1;
         *precedence = operators[i].precedence;
-        if (strncmp(r->at, operators[i].text, *width) == 0)
-            return operators[i].id;
+        return operators[i].id;
     }
     return OP_NONE;
 }

@@ -10,6 +10,8 @@ bool kiln__word_is_blank(char c)
 
 bool kiln__word_is(kiln__word word, const char *string)
 {
+    if (word.length > 0 && word.text[0] != string[0])
+        return false; /* most are told apart by this */
     return strlen(string) == word.length && (word.length == 0 || memcmp(word.text, string, word.length) == 0);
 }
 
