@@ -151,7 +151,7 @@ def latency(run):
     for name, code in {**FRESH, **(SLOW if run.options.slow else {})}.items():
         if run.is_late(f"latency {name}"):
             break
-        times, trouble = fresh_times(run, name, code, 3 if run.options.quick else 4)
+        times, trouble = fresh_times(run, name, code, 2 if run.options.quick else 3)
         rows.append({"contender": name, "ms": times, "trouble": trouble})
         run.say(f"  {name}: " + " ".join(f"{ms:.2f}" for ms in times) + (f" FAILED: {trouble}" if trouble else ""))
         run.save()
