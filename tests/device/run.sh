@@ -5,9 +5,8 @@
 #
 # BUILD is a build directory, usually build/static made with `cmake --preset static`, which needs nothing but libc and
 # so can be carried to another machine; only the comparison with the peers loads libkiln.so, which needs libuv.so.1 and
-# libjansson.so.4 there
-# or in LD_LIBRARY_PATH. It is short unless --peers asks for all of it, which takes some 15 minutes. Logs and JSON go to
-# OUT (default: a temporary directory).
+# libjansson.so.4 there or in LD_LIBRARY_PATH. That is short unless --peers asks for all of it, many minutes. Logs and JSON
+# go to OUT (default: a temporary directory).
 set -uo pipefail
 
 usage="usage: tests/device/run.sh [--peers] BUILD [OUT]"
