@@ -1,4 +1,4 @@
-/* bench_access_patterns [--op OP] [--dtype DTYPE] [--n N,N] [--heats N] [--finals N] [--skip KIND] [--csv FILE]
+/* bench_access_patterns [--op OP] [--dtype DTYPE] [--n N,N] [--heats N] [--finals N] [--kinds KIND,KIND] [--csv FILE]
  *                       [--libcuda PATH] [--compile TARGET]
  *
  * Does another way to move the bytes of an element-wise kernel beat the template's own, one tile per block? The ways are in
@@ -6,7 +6,7 @@
  * cache hints that the template does not have. Each variant uses Kiln's ops and is first checked bit for bit, at counts
  * with every kind of tail, against the template's default kernel, which is itself checked against the cpu.
  *
- * Heats: all variants in rounds of random order; after two rounds only those within 3% go on. Finals: the best of each
+ * Heats: all variants in rounds of random order; after two rounds only those within 2% go on. Finals: the best of each
  * kind, the template's default and cuMemcpyDtoD; ratios are paired within a round, to that one-tile kernel of the template
  * which is fastest in the finals. Every sample comes after an untimed launch of the same variant, because what a kernel
  * leaves in the L2 cache slows its successor; the last column has finals in which a copy of the arrays comes before.
@@ -42,12 +42,17 @@ enum {
     FINALISTS_MAX = 32,
     SIZES_MAX = 4,
     HEATS = 5,
-    FINALS = 25,
+    FINALS = 21,
     TRIAL_ROUNDS = 2,
     LARGE = 1 << 28 /* elements from which on one launch is long enough for a sample */
 };
-#define GOING_ON       1.03
-#define SHARED_ALLOWED 8 /* CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES */
+#define GOING_ON 1.02
+
+/* Attributes of a kernel that Kiln itself does not set. */
+enum {
+    SHARED_LIMIT = 8 /* MAX_DYNAMIC_SHARED_SIZE_BYTES */,
+    SHARED_PERCENT = 9 /* PREFERRED_SHARED_MEMORY_CARVEOUT */
+};
 
 typedef struct finalist {
     access_variant *variant;
@@ -63,7 +68,7 @@ typedef struct bench {
     kiln_device *base;
     const kiln__cuda_device *device;
     kiln__compiler *compiler;
-    kiln__cu_enum (*allow_shared)(kiln__cu_enum attribute, int value, CUkernel kernel, CUdevice device);
+    kiln__cu_enum (*set_attribute)(kiln__cu_enum attribute, int value, CUkernel kernel, CUdevice device);
     access_list list;
     atomic_size_t next_code;
     kiln__arrays arrays;
@@ -182,6 +187,17 @@ static void load_one(const bench *self, access_code *one)
         driver->cuKernelGetAttribute(&one->local_bytes, KILN__CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, one->kernel, device));
 }
 
+/* More dynamic shared memory than a kernel may have as a rule. One limit for all variants of a kernel. Those that copy
+ * through it also ask that as little as can be is left to the L1 cache; the template's kernels keep what they have. */
+static void allow_shared(const bench *self, const access_variant *v)
+{
+    CUdevice device = self->device->handle;
+    expect(self, "cuKernelSetAttribute",
+           self->set_attribute(SHARED_LIMIT, ACCESS_SHARED_OF_SM - 1024, v->code->kernel, device));
+    if (v->kind == ACCESS_BULK || v->kind == ACCESS_RING)
+        expect(self, "cuKernelSetAttribute", self->set_attribute(SHARED_PERCENT, 100, v->code->kernel, device));
+}
+
 static void load_all(bench *self)
 {
     for (size_t i = 0; i < self->list.code_count; i++)
@@ -189,11 +205,9 @@ static void load_all(bench *self)
             load_one(self, &self->list.codes[i]);
     for (size_t i = 0; i < self->list.count; i++) {
         access_variant *v = &self->list.variants[i];
-        v->out = v->code->status != KILN_OK || (v->shared > 0 && self->allow_shared == NULL);
-        if (v->shared > 0 && !v->out) /* one limit for each kernel: that of the greediest variant */
-            expect(
-                self, "cuKernelSetAttribute",
-                self->allow_shared(SHARED_ALLOWED, ACCESS_SHARED_OF_SM - 1024, v->code->kernel, self->device->handle));
+        v->out = v->code->status != KILN_OK || (v->shared > 0 && self->set_attribute == NULL);
+        if (v->shared > 0 && !v->out)
+            allow_shared(self, v);
     }
 }
 
@@ -205,15 +219,21 @@ typedef struct shot {
     kiln_report *report;
 } shot;
 
-/* Moves as many bytes as the kernels do: one half of all arrays into the other. */
-static kiln_status copy_half(const shot *s, CUstream stream)
+/* Moves as many bytes as the kernels do: n elements for one input, for two inputs half as many more. */
+static kiln_status copy_as_much(const shot *s, CUstream stream)
 {
     bench *self = s->bench;
-    CUdeviceptr from = (CUdeviceptr)(uintptr_t)self->arrays.memory;
-    uint64_t half = self->arrays.slot * (self->list.inputs + 1) / 2,
-             bytes = self->n * self->list.bytes * (self->list.inputs + 1) / 2;
-    return driver_result(self, "cuMemcpyDtoDAsync",
-                         self->device->driver->cuMemcpyDtoDAsync(from + half, from, bytes, stream), s->report);
+    CUdeviceptr out = (CUdeviceptr)(uintptr_t)kiln__arrays_out(&self->arrays, 0);
+    uint64_t left = self->n * self->list.bytes * (self->list.inputs + 1) / 2;
+    kiln_status status = KILN_OK;
+    for (unsigned i = 0; i < self->list.inputs && left > 0 && status == KILN_OK; i++) {
+        CUdeviceptr in = (CUdeviceptr)(uintptr_t)kiln__arrays_in(&self->arrays, 0, i);
+        uint64_t part = left < self->n * self->list.bytes ? left : self->n * self->list.bytes;
+        status = driver_result(self, "cuMemcpyDtoDAsync",
+                               self->device->driver->cuMemcpyDtoDAsync(out, in, part, stream), s->report);
+        left -= part;
+    }
+    return status;
 }
 
 static kiln_status submit(void *data, void *stream)
@@ -223,7 +243,7 @@ static kiln_status submit(void *data, void *stream)
     const access_variant *v = s->variant;
     void *out = kiln__arrays_out(&self->arrays, 0), *in[KILN__INPUTS_MAX], *parameters[KILN__INPUTS_MAX + 2] = { &out };
     if (v->kind == ACCESS_COPY)
-        return copy_half(s, stream);
+        return copy_as_much(s, stream);
     for (unsigned i = 0; i < self->list.inputs; i++) {
         in[i] = kiln__arrays_in(&self->arrays, 0, i);
         parameters[1 + i] = &in[i];
@@ -532,8 +552,9 @@ static void run_one(bench *self, const char *op, const char *dtype)
 
 static void usage(void)
 {
-    fprintf(stderr, "usage: bench_access_patterns [--op OP] [--dtype DTYPE] [--n N,N] [--heats N] [--finals N]\n"
-                    "                             [--skip KIND] [--csv FILE] [--libcuda PATH] [--compile TARGET]\n");
+    fprintf(stderr,
+            "usage: bench_access_patterns [--op OP] [--dtype DTYPE] [--n N,N] [--heats N] [--finals N]\n"
+            "                             [--kinds KIND,KIND] [--csv FILE] [--libcuda PATH] [--compile TARGET]\n");
     exit(2);
 }
 
@@ -571,8 +592,8 @@ static void parse(bench *self, int argc, char **argv)
             self->heats = rounds_of(value, TRIAL_ROUNDS);
         else if (strcmp(name, "--finals") == 0)
             self->finals = rounds_of(value, 1);
-        else if (strcmp(name, "--skip") == 0)
-            self->list.skip = value;
+        else if (strcmp(name, "--kinds") == 0)
+            self->list.kinds = value;
         else if (strcmp(name, "--csv") == 0)
             check((self->csv = fopen(value, "w")) != NULL, value, "cannot be written");
         else if (strcmp(name, "--libcuda") == 0)
@@ -593,7 +614,7 @@ static void open_device(bench *self)
     expect(self, "cuCtxPushCurrent", self->device->driver->cuCtxPushCurrent(self->device->primary));
     void *opened = dlopen(self->libcuda != NULL ? self->libcuda : "libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     void *symbol = opened != NULL ? dlsym(opened, "cuKernelSetAttribute") : NULL;
-    memcpy(&self->allow_shared, &symbol, sizeof(symbol));
+    memcpy(&self->set_attribute, &symbol, sizeof(symbol));
     printf("%s, %u multiprocessors, %s\n", self->device->model, self->device->multiprocessors, self->list.target);
 }
 

@@ -19,6 +19,21 @@ typedef struct shape {
     const char *cache;
 } shape;
 
+/* Whether the kind is asked for; the template's own kernels always are. */
+static bool is_wanted(const access_list *list, access_kind kind)
+{
+    const size_t length = strlen(kinds[kind]);
+    if (list->kinds == NULL || kind == ACCESS_TEMPLATE)
+        return true;
+    for (const char *at = list->kinds; *at != '\0'; at += *at == ',') {
+        const size_t word = strcspn(at, ",");
+        if (word == length && memcmp(at, kinds[kind], length) == 0)
+            return true;
+        at += word;
+    }
+    return false;
+}
+
 static access_code *code_for(access_list *list, const char *spec, const char *defines)
 {
     for (size_t i = 0; i < list->code_count; i++)
@@ -42,9 +57,7 @@ __attribute__((format(printf, 6, 7))) static void add(access_list *list, access_
     char spec[ACCESS_TEXT], rest[64];
     va_list arguments;
     unsigned vector = s->word / list->bytes;
-    if (list->skip != NULL && strcmp(list->skip, kinds[kind]) == 0)
-        return;
-    if (list->count++ >= ACCESS_VARIANTS_MAX)
+    if (!is_wanted(list, kind) || list->count++ >= ACCESS_VARIANTS_MAX)
         return;
     access_variant *fresh = &list->variants[list->count - 1];
     snprintf(spec, sizeof(spec), "op=%s dtype=%s block=%u elems=%u vector=%u cache=%s target=%s", list->op, list->dtype,
@@ -172,8 +185,12 @@ static void add_bulk(access_list *list, unsigned kib, unsigned block, unsigned s
     snprintf(defines, sizeof(defines),
              "ACCESS_BULK=1 ACCESS_BOUNDS=%u ACCESS_STAGES=%u ACCESS_STORE_BULK=%u ACCESS_POLICY_LOAD=%u", block,
              stages, from_shared, policy);
-    add(list, stages == 1 ? ACCESS_BULK : ACCESS_RING, &s, launch, defines, "%u x %u KiB%s%s, %u per SM", stages, kib,
-        from_shared ? ", bulk stores" : "", policy ? ", evict first" : "", per_sm);
+    const char *stores_say = from_shared ? ", bulk stores" : "", *policy_says = policy ? ", evict first" : "";
+    if (stages == 1)
+        add(list, ACCESS_BULK, &s, launch, defines, "%u KiB%s%s", kib, stores_say, policy_says);
+    else
+        add(list, ACCESS_RING, &s, launch, defines, "%u x %u KiB%s%s, %u per SM", stages, kib, stores_say, policy_says,
+            per_sm);
 }
 
 static void list_bulk(access_list *list, unsigned kib, unsigned how)

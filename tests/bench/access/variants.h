@@ -55,9 +55,10 @@ typedef struct access_variant {
 } access_variant;
 
 typedef struct access_list {
-    const char *op, *dtype, *target, *skip; /* skip: the name of a kind to leave out, or NULL */
-    unsigned sm, inputs, bytes;             /* of the target; of the op; of an element */
-    access_variant *variants;               /* room for ACCESS_VARIANTS_MAX, zeroed, here and below */
+    const char *op, *dtype, *target;
+    const char *kinds;          /* "grid,ring"; NULL: all. The template's own kernels are always there */
+    unsigned sm, inputs, bytes; /* of the target; of the op; of an element */
+    access_variant *variants;   /* room for ACCESS_VARIANTS_MAX, zeroed, here and below */
     access_code *codes;
     size_t count, code_count;
 } access_list;
