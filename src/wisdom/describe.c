@@ -41,6 +41,14 @@ void kiln__wisdom_class(const kiln_spec *spec, char out[KILN__WISDOM_CLASS])
     snprintf(out, KILN__WISDOM_CLASS, "%u in, 1 out, %s", (unsigned)spec->op.inputs, heavy ? "heavy" : "light");
 }
 
+bool kiln__wisdom_is_open(const kiln_spec *spec)
+{
+    for (uint32_t i = 0; i < spec->template->param_count; i++)
+        if (!spec->param_set[i])
+            return true;
+    return false;
+}
+
 unsigned kiln__wisdom_size(uint64_t n)
 {
     unsigned floor = 0;

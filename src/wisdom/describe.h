@@ -18,6 +18,9 @@ unsigned kiln__wisdom_operations(const kiln_spec *spec);
 /* The class of the spec's op: "1 in, 1 out, light". Ops of one class are expected to like the same geometry. */
 void kiln__wisdom_class(const kiln_spec *spec, char out[KILN__WISDOM_CLASS]);
 
+/* Whether the spec leaves a parameter of its template open: else there is nothing to choose. */
+bool kiln__wisdom_is_open(const kiln_spec *spec);
+
 /* The logarithm of the power of two nearest to n, which is not 0. */
 unsigned kiln__wisdom_size(uint64_t n);
 

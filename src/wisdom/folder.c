@@ -111,6 +111,14 @@ void kiln__wisdom_slug(const char *model, char out[KILN__WISDOM_SLUG])
         kiln__text_copy(out, KILN__WISDOM_SLUG, "device");
 }
 
+void kiln__wisdom_folder_path(const kiln__wisdom_folder *folder, const char *model, kiln__text *out)
+{
+    char slug[KILN__WISDOM_SLUG];
+    kiln__wisdom_slug(model, slug);
+    if (folder->store != NULL)
+        kiln__text_printf(out, "%s/" DIRECTORY "/%s" SUFFIX, kiln__disk_store_root(folder->store), slug);
+}
+
 typedef struct listing {
     char *names[KILN__WISDOM_FILES_MAX];
     size_t count;

@@ -44,6 +44,9 @@ int kiln__wisdom_folder_load(kiln__wisdom_folder *folder, kiln__wisdom_set *out)
 int kiln__wisdom_folder_merge(kiln__wisdom_folder *folder, const kiln__wisdom_set *records, kiln__wisdom_tally *out,
                               char problem[KILN__WISDOM_REASON]);
 
+/* Appends the path of a model's file; nothing where there is no folder. */
+void kiln__wisdom_folder_path(const kiln__wisdom_folder *folder, const char *model, kiln__text *out);
+
 /* The name of a model's file without its ending: "NVIDIA H200" gives "nvidia-h200". */
 void kiln__wisdom_slug(const char *model, char out[KILN__WISDOM_SLUG]);
 

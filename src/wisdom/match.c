@@ -265,9 +265,10 @@ void kiln__wisdom_apply(const kiln__wisdom_choice *choice, kiln_spec *spec)
         }
 }
 
-/* Takes the candidate if it is the first that fits; true if explain has heard enough. */
-static bool consider(const subject *s, const ranked *row, kiln__wisdom_choice *out, kiln__wisdom_explain_fn explain,
-                     void *data)
+/* Takes the candidate if it is the first that fits. *stop: that is all, or explain has heard enough. KILN_ENOMEM: whether it
+ * fits is not known. */
+static kiln_status consider(const subject *s, const ranked *row, kiln__wisdom_choice *out,
+                            kiln__wisdom_explain_fn explain, void *data, bool *stop)
 {
     steps differ;
     kiln_spec fitting;
@@ -276,10 +277,11 @@ static bool consider(const subject *s, const ranked *row, kiln__wisdom_choice *o
     const char *never = measure(s, row->item, &differ);
     kiln_status status =
         never == NULL ? fit(s, row->item->record, &fitting, explain != NULL ? &report : NULL) : KILN_OK;
-    bool chosen = never == NULL && status == KILN_OK && !out->found, stop = chosen && explain == NULL;
+    bool chosen = never == NULL && status == KILN_OK && !out->found;
+    *stop = chosen && explain == NULL;
     if (chosen)
         choose(out, s->query->spec, &fitting, row->distance);
-    if (explain != NULL) {
+    if (explain != NULL && status != KILN_ENOMEM) {
         if (never == NULL)
             say_steps(s, row->item, &differ, &reason);
         kiln__wisdom_candidate candidate = { .item = *row->item,
@@ -287,11 +289,11 @@ static bool consider(const subject *s, const ranked *row, kiln__wisdom_choice *o
                                              .reason = never != NULL ? never : kiln__text_string(&reason),
                                              .refusal = never != NULL ? "never used for this" : report.message,
                                              .chosen = chosen };
-        stop = explain(data, &candidate) != 0;
+        *stop = explain(data, &candidate) != 0;
     }
     kiln__text_fini(&reason);
     kiln_report_clear(&report);
-    return stop;
+    return status == KILN_ENOMEM ? status : KILN_OK;
 }
 
 kiln_status kiln__wisdom_choose(kiln__wisdom_choice *out, const kiln__wisdom_item *items, size_t count,
@@ -305,9 +307,13 @@ kiln_status kiln__wisdom_choose(kiln__wisdom_choice *out, const kiln__wisdom_ite
     if (status == KILN_OK && rows == NULL)
         status = kiln__fail_memory(report, KILN__STAGE_SPEC);
     size_t kept = status == KILN_OK ? rank(&s, items, count, explain != NULL, rows) : 0;
-    for (size_t i = 0; i < kept; i++)
-        if (consider(&s, &rows[i], out, explain, data))
-            break;
+    bool stop = false;
+    for (size_t i = 0; i < kept && status == KILN_OK && !stop; i++)
+        status = consider(&s, &rows[i], out, explain, data, &stop);
+    if (status == KILN_ENOMEM) {
+        memset(out, 0, sizeof(*out));
+        kiln__fail_memory(report, KILN__STAGE_SPEC);
+    }
     kiln__free(rows);
     kiln__text_fini(&s.op);
     return status;

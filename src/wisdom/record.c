@@ -166,6 +166,12 @@ static size_t place_of(const kiln__wisdom_set *set, const kiln__wisdom_record *r
     return low;
 }
 
+bool kiln__wisdom_set_has(const kiln__wisdom_set *set, const kiln__wisdom_record *record)
+{
+    size_t place = place_of(set, record);
+    return place < set->count && kiln__wisdom_record_compare(set->records[place], record) == 0;
+}
+
 static bool make_room(kiln__wisdom_set *set)
 {
     if (set->count < set->room)
@@ -196,7 +202,7 @@ static kiln__wisdom_fate replace(kiln__wisdom_record **slot, const kiln__wisdom_
 kiln__wisdom_fate kiln__wisdom_set_add(kiln__wisdom_set *set, const kiln__wisdom_record *record)
 {
     size_t place = place_of(set, record);
-    if (place < set->count && kiln__wisdom_record_compare(set->records[place], record) == 0)
+    if (kiln__wisdom_set_has(set, record))
         return replace(&set->records[place], record);
     if (set->count == KILN__WISDOM_RECORDS_MAX)
         return KILN__WISDOM_FULL;

@@ -80,6 +80,9 @@ typedef enum kiln__wisdom_fate {
  * wider search (more variants) of the same template text with the same toolchain. */
 kiln__wisdom_fate kiln__wisdom_set_add(kiln__wisdom_set *set, const kiln__wisdom_record *record);
 
+/* Whether the set has one about the same. */
+bool kiln__wisdom_set_has(const kiln__wisdom_set *set, const kiln__wisdom_record *record);
+
 typedef struct kiln__wisdom_tally {
     size_t added, replaced, equal, older_kept;
 } kiln__wisdom_tally;

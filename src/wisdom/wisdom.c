@@ -98,7 +98,8 @@ static void load(kiln__wisdom *wisdom)
     bool known = wisdom->view != NULL;
     bool same = error == 0 && strcmp(kiln__text_string(&stamp), kiln__text_string(&wisdom->stamp)) == 0;
     kiln__wisdom_view *fresh = same || (known && is_shortage(error)) ? NULL : load_view(wisdom, &unread);
-    if (fresh == NULL || (known && (is_shortage(unread) || kiln__wisdom_view_equal(fresh, wisdom->view))))
+    bool partial = known ? is_shortage(unread) : unread == -ENOMEM;
+    if (fresh == NULL || partial || (known && kiln__wisdom_view_equal(fresh, wisdom->view)))
         kiln__wisdom_view_release(fresh);
     else
         install(wisdom, fresh);
@@ -155,6 +156,12 @@ uint64_t kiln__wisdom_generation(kiln__wisdom *wisdom)
     return atomic_load(&wisdom->generation);
 }
 
+bool kiln__wisdom_peek(const kiln__wisdom *wisdom, uint64_t *generation)
+{
+    *generation = atomic_load(&wisdom->generation);
+    return !must_look(wisdom) && now_ns() < atomic_load(&wisdom->next_look);
+}
+
 /* ---- Matching */
 
 static uint8_t *put_text(uint8_t *at, const char *text)
@@ -177,14 +184,6 @@ static size_t make_key(const kiln__wisdom_query *query, uint8_t key[KEY_MAX])
     return (size_t)(at - key) + sizeof(query->device->multiprocessors);
 }
 
-static bool leaves_open(const kiln_spec *spec)
-{
-    for (uint32_t i = 0; i < spec->template->param_count; i++)
-        if (!spec->param_set[i])
-            return true;
-    return false;
-}
-
 static const char *digest_for(const kiln__wisdom *wisdom, const kiln__wisdom_query *query)
 {
     kiln__target target;
@@ -195,22 +194,26 @@ static const char *digest_for(const kiln__wisdom *wisdom, const kiln__wisdom_que
     return "";
 }
 
-void kiln__wisdom_match(kiln__wisdom *wisdom, const kiln__wisdom_query *query, kiln__wisdom_choice *out)
+/* The choice of wrong queries is none: who resolves the spec says what is wrong with it. */
+kiln_status kiln__wisdom_match(kiln__wisdom *wisdom, const kiln__wisdom_query *query, kiln__wisdom_choice *out,
+                               kiln_report *report)
 {
     uint8_t key[KEY_MAX];
     memset(out, 0, sizeof(*out));
-    if (!leaves_open(query->spec))
-        return;
+    if (!kiln__wisdom_is_open(query->spec))
+        return KILN_OK;
     size_t length = make_key(query, key);
     if (kiln__wisdom_memo_find(&wisdom->memo, kiln__wisdom_generation(wisdom), key, length, out))
-        return;
+        return KILN_OK;
     kiln__wisdom_view *view = current_view(wisdom);
     if (view == NULL)
-        return;
+        return kiln__fail_memory(report, KILN__STAGE_SPEC);
     const char *digest = digest_for(wisdom, query);
-    if (kiln__wisdom_choose(out, view->items, view->count, query, digest, NULL, NULL, NULL) == KILN_OK)
+    kiln_status status = kiln__wisdom_choose(out, view->items, view->count, query, digest, NULL, NULL, NULL);
+    if (status == KILN_OK)
         kiln__wisdom_memo_add(&wisdom->memo, view->generation, key, length, out);
     kiln__wisdom_view_release(view);
+    return status == KILN_ENOMEM ? kiln__fail_memory(report, KILN__STAGE_SPEC) : KILN_OK;
 }
 
 kiln_status kiln__wisdom_explain(kiln__wisdom *wisdom, const kiln__wisdom_query *query, kiln__wisdom_choice *out,
@@ -272,18 +275,26 @@ static kiln_status keep(kiln__wisdom *wisdom, const kiln__wisdom_set *set, kiln_
     return fate == KILN__WISDOM_NO_MEMORY ? kiln__fail_memory(report, KILN__STAGE_STORE) : KILN_OK;
 }
 
+kiln_status kiln__wisdom_add_set(kiln__wisdom *wisdom, const kiln__wisdom_set *set, kiln__wisdom_outcome *out,
+                                 kiln_report *report)
+{
+    kiln_status status = KILN_OK;
+    memset(out, 0, sizeof(*out));
+    out->stored = kiln__wisdom_folder_merge(&wisdom->own, set, &out->tally, out->problem) == 0;
+    if (!out->stored)
+        status = keep(wisdom, set, &out->tally, report);
+    kiln__wisdom_refresh(wisdom);
+    return status;
+}
+
 kiln_status kiln__wisdom_add(kiln__wisdom *wisdom, const kiln__wisdom_record *records, size_t count,
                              kiln__wisdom_outcome *out, kiln_report *report)
 {
     kiln__wisdom_set set = { 0 };
     memset(out, 0, sizeof(*out));
     kiln_status status = collect(&set, records, count, report);
-    if (status == KILN_OK) {
-        out->stored = kiln__wisdom_folder_merge(&wisdom->own, &set, &out->tally, out->problem) == 0;
-        if (!out->stored)
-            status = keep(wisdom, &set, &out->tally, report);
-        kiln__wisdom_refresh(wisdom);
-    }
+    if (status == KILN_OK)
+        status = kiln__wisdom_add_set(wisdom, &set, out, report);
     kiln__wisdom_set_fini(&set);
     return status;
 }
@@ -326,6 +337,11 @@ kiln_status kiln__wisdom_learn(kiln__wisdom *wisdom, const kiln_spec *spec, cons
     kiln__text_fini(&op);
     kiln__text_fini(&geometry);
     return status;
+}
+
+void kiln__wisdom_path(const kiln__wisdom *wisdom, const char *model, kiln__text *out)
+{
+    kiln__wisdom_folder_path(&wisdom->own, model, out);
 }
 
 /* ---- Opening */

@@ -21,10 +21,14 @@ void kiln__wisdom_close(kiln__wisdom *wisdom); /* NULL is allowed */
  * read them again then. Between two looks it costs one look at the clock. */
 uint64_t kiln__wisdom_generation(kiln__wisdom *wisdom);
 
-/* The geometry for a query, from the nearest record that fits; out->found is false where there is none, where the spec
- * leaves nothing open or where memory ran out. Remembers its answers: asked again, it opens no file and compares
- * nothing. */
-void kiln__wisdom_match(kiln__wisdom *wisdom, const kiln__wisdom_query *query, kiln__wisdom_choice *out);
+/* The same number where no look is due. Else false: the other functions would read files now. */
+bool kiln__wisdom_peek(const kiln__wisdom *wisdom, uint64_t *generation);
+
+/* The geometry for a query, from the nearest record that fits; out->found is false where there is none or where the spec
+ * leaves nothing open. Remembers its answers: asked again, it opens no file and compares nothing. KILN_ENOMEM: the choice
+ * is not known, which must not pass for one. */
+kiln_status kiln__wisdom_match(kiln__wisdom *wisdom, const kiln__wisdom_query *query, kiln__wisdom_choice *out,
+                               kiln_report *report);
 
 /* The same choice, and every record of the spec's template, from the nearest on, with the reasons. Errors: those of
  * kiln__wisdom_choose. */
@@ -46,6 +50,10 @@ typedef struct kiln__wisdom_outcome {
 kiln_status kiln__wisdom_add(kiln__wisdom *wisdom, const kiln__wisdom_record *records, size_t count,
                              kiln__wisdom_outcome *out, kiln_report *report);
 
+/* The same for a set, whose records are checked: those that were read are. */
+kiln_status kiln__wisdom_add_set(kiln__wisdom *wisdom, const kiln__wisdom_set *set, kiln__wisdom_outcome *out,
+                                 kiln_report *report);
+
 /* What was measured of the best geometry. */
 typedef struct kiln__wisdom_measure {
     double ms, gbps, ratio;
@@ -56,6 +64,9 @@ typedef struct kiln__wisdom_measure {
 kiln_status kiln__wisdom_learn(kiln__wisdom *wisdom, const kiln_spec *spec, const kiln__wisdom_device *device,
                                const char *toolchain, const kiln__wisdom_measure *measure, kiln__wisdom_outcome *out,
                                kiln_report *report);
+
+/* Appends the path of the file into which a model's records go; nothing where there is no cache directory. */
+void kiln__wisdom_path(const kiln__wisdom *wisdom, const char *model, kiln__text *out);
 
 /* Lets the next call look whether files have changed, however short ago the last look was. */
 void kiln__wisdom_refresh(kiln__wisdom *wisdom);

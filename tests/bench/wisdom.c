@@ -84,12 +84,12 @@ static void time_all(kiln__store *store, int rounds)
         kiln__wisdom_generation(wisdom);
         load[i] = since(begin);
         begin = now_ns();
-        kiln__wisdom_match(wisdom, &query, &choice);
+        kiln__wisdom_match(wisdom, &query, &choice, NULL);
         match[i] = since(begin);
         need(choice.found && choice.distance == 0, "not found");
         begin = now_ns();
         for (int j = 0; j < ASKED; j++)
-            kiln__wisdom_match(wisdom, &query, &choice);
+            kiln__wisdom_match(wisdom, &query, &choice, NULL);
         again[i] = since(begin) / ASKED;
         begin = now_ns();
         kiln__wisdom_refresh(wisdom);

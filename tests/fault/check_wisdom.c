@@ -55,7 +55,7 @@ static bool knows(const char *op, const char *geometry)
     snprintf(text, sizeof(text), "op=%s dtype=f32 n=67108864", op);
     kiln_test_require(kiln__spec_parse(&spec, &catalog, text, NULL) == KILN_OK, text);
     kiln__wisdom_query query = { &spec, &h200, "" };
-    kiln__wisdom_match(wisdom, &query, &choice);
+    kiln__wisdom_match(wisdom, &query, &choice, NULL);
     if (!choice.found || choice.distance != 0)
         return false;
     kiln__wisdom_apply(&choice, &spec);

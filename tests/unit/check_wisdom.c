@@ -60,7 +60,7 @@ static const char *match_into(kiln__wisdom *wisdom, const char *text, char out[1
     kiln__wisdom_choice choice;
     kiln_test_require(kiln__spec_parse(&spec, &catalog, text, NULL) == KILN_OK, text);
     kiln__wisdom_query query = { &spec, &h200, "" };
-    kiln__wisdom_match(wisdom, &query, &choice);
+    kiln__wisdom_match(wisdom, &query, &choice, NULL);
     if (choice.found) {
         kiln__wisdom_apply(&choice, &spec);
         kiln__wisdom_geometry(&spec, &geometry);
@@ -436,7 +436,7 @@ static int check_shipped(void *data, const kiln__wisdom_item *item)
     kiln__wisdom_class(&spec, op_class);
     ck_assert_str_eq(record->op_class, op_class);
     kiln__wisdom_query query = { &spec, &record->device, "nvrtc-99" };
-    kiln__wisdom_match(self->wisdom, &query, &choice);
+    kiln__wisdom_match(self->wisdom, &query, &choice, NULL);
     ck_assert_msg(choice.found && choice.distance == 20000, "%s: %u", text, choice.distance);
     self->count++;
     return 0;
@@ -638,11 +638,11 @@ START_TEST(test_wisdom__asking_again_compares_nothing)
     parse(&spec, "op=hardtanh(-1,1000) dtype=f32 n=67108864");
     kiln__wisdom_query query = { &spec, &h200, "nvrtc-13.0.88" };
     uint64_t begin = kiln__cpu_now_ns();
-    kiln__wisdom_match(wisdom, &query, &choice);
+    kiln__wisdom_match(wisdom, &query, &choice, NULL);
     double first = (double)(kiln__cpu_now_ns() - begin);
     begin = kiln__cpu_now_ns();
     for (int i = 0; i < TIMES; i++)
-        kiln__wisdom_match(wisdom, &query, &choice);
+        kiln__wisdom_match(wisdom, &query, &choice, NULL);
     double each = (double)(kiln__cpu_now_ns() - begin) / TIMES;
     ck_assert(choice.found && choice.distance == 0);
     printf("wisdom: a match among %d records takes %.0f us, and %.0f ns when asked again\n", KNOWN, first / 1e3, each);
