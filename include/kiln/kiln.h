@@ -153,12 +153,14 @@ typedef struct kiln_options {
     uint32_t worker_time_ms;  /* longest compile in a worker; 0: 60 s */
     uint64_t worker_memory_bytes; /* address space that a worker may use; 0: 4 GiB */
     const char *crash_dir; /* directory that keeps sources that killed a worker; NULL: KILN_CRASH_DIR, else none */
+    int wisdom; /* 1: what tuning found chooses open geometry; -1: the templates' defaults do, always the same; 0:
+                   KILN_WISDOM (on, off), else 1 */
 } kiln_options;
 
 #define KILN_OPTIONS_INIT                                                                                             \
     {                                                                                                                 \
         sizeof(kiln_options), NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL, (kiln_log_level)0, NULL, NULL, 0, 0, NULL, \
-            0, 0, 0, NULL, 0, 0, NULL                                                                                 \
+            0, 0, 0, NULL, 0, 0, NULL, 0                                                                              \
     }
 
 /* Makes a service. Touches no GPU, opens no driver and no compiler: those are found when first needed. A cache

@@ -7,6 +7,8 @@
  *     kiln_tuning_trial(tuning, 0, &best);              best.spec is the fastest variant, every field set
  *     kiln_tuning_free(tuning);
  *
+ * What it finds is kept as wisdom (<kiln/wisdom.h>): from then on a get of a spec that leaves its geometry open takes it.
+ *
  * The rules of <kiln/kiln.h> hold here too. */
 #ifndef KILN_TUNE_H
 #define KILN_TUNE_H
@@ -29,11 +31,14 @@ typedef struct kiln_tuning_info {
     uint64_t out;        /* do not: they did not compile, spill registers or gave wrong results */
     uint64_t impossible; /* combinations that the template's requirements leave out of the space */
     uint64_t rounds, samples;
-    double default_ms; /* of a launch with the default geometry: the median */
-    double regret;     /* how much slower than another variant the winner may be, as a fraction, with 99%; below 0:
+    double default_ms;      /* of a launch with the default geometry: the median */
+    double regret;          /* how much slower than another variant the winner may be, as a fraction, with 99%; below 0:
                                not known */
-    double seconds;    /* since it began */
-    const char *end;   /* "settled", "exhausted", "out of time" or "stopped"; "" as long as it goes on */
+    double seconds;         /* since it began */
+    const char *end;        /* "settled", "exhausted", "out of time" or "stopped"; "" as long as it goes on */
+    int learnt;             /* 1: the winner is kept in the file `wisdom`, for every process of the user */
+    const char *wisdom;     /* "" if there is no such file */
+    const char *not_learnt; /* why not, one line; "" if it is, and as long as it goes on */
 } kiln_tuning_info;
 
 /* Called now and then while tuning, on the thread that tunes; non-zero ends it with what is known. */
@@ -48,11 +53,12 @@ typedef struct kiln_tune_options {
     int hot;                 /* 1: the arrays may stay in the caches from launch to launch; 0: they cannot */
     kiln_tuning_fn progress; /* NULL: none */
     void *data;
+    int learn; /* 0: what is found is kept as wisdom, but for hot=1; -1: it is not */
 } kiln_tune_options;
 
-#define KILN_TUNE_OPTIONS_INIT                            \
-    {                                                     \
-        sizeof(kiln_tune_options), 0, 0, 0, 0, NULL, NULL \
+#define KILN_TUNE_OPTIONS_INIT                               \
+    {                                                        \
+        sizeof(kiln_tune_options), 0, 0, 0, 0, NULL, NULL, 0 \
     }
 
 /* What a tuning found. Immutable; any thread may read it. */
@@ -83,7 +89,9 @@ typedef struct kiln_trial {
 /* Finds the fastest geometry of a spec whose fields leave some of it open: compiles its variants in the background, checks
  * the result of each against the cpu backend's bit for bit, and times those that are right against each other on arrays of
  * random values, until no other can be faster than the winner by more than the tolerance, or the budget is spent.
- * docs/tuning.md says how. The device is the service's default one, or the cpu where the spec says target=cpu; other work
+ * docs/tuning.md says how. What was learnt before plays no part: the winner is measured against the template's defaults. It
+ * is learnt unless the search was stopped, ended before all could be compared, or was not among all that the template
+ * offers because the spec sets some of it; that it cannot be stored is no failure. The device is the service's default one, or the cpu where the spec says target=cpu; other work
  * on it disturbs. Blocks. Errors: those of kiln_get and kiln_launch for the default geometry, KILN_EMISMATCH (that one
  * computes something else than the cpu backend), KILN_ETIMEDOUT, KILN_ECANCELED (`progress` ended it before anything was
  * known), KILN_ENOMEM (also: the device has no room for the arrays). */

@@ -137,7 +137,7 @@ static void begin(kiln_request *request)
         deliver_failure(request, report.status, &report);
         return;
     }
-    kiln_kernel *hit = kiln__service_hit(service, request->on, &request->spec);
+    kiln_kernel *hit = kiln__service_hit(service, request->on, &request->spec, false);
     if (hit != NULL)
         deliver_kernel(request, hit);
     else if (kiln__service_is_ready(service, request->on, &request->spec))

@@ -1,6 +1,7 @@
 #include "service/service.h"
 
 #include "base/alloc.h"
+#include "service/geometry.h"
 #include "service/obtain.h"
 #include "template/identity.h"
 #include <string.h>
@@ -8,20 +9,26 @@
 /* What was asked for, as bytes. */
 typedef struct request_key {
     size_t length;
-    uint8_t bytes[sizeof(kiln_device *) + KILN__IDENTITY_MAX];
+    uint8_t bytes[sizeof(kiln_device *) + 1 + KILN__IDENTITY_MAX];
 } request_key;
 
-static void make_key(request_key *out, const kiln_device *on, const kiln_spec *spec)
+static void make_key(request_key *out, const kiln_device *on, const kiln_spec *spec, uint8_t size)
 {
-    memcpy(out->bytes, &on, sizeof(on));
-    out->length = sizeof(on) + kiln__spec_identity(spec, out->bytes + sizeof(on));
+    uint8_t *at = out->bytes;
+    memcpy(at, &on, sizeof(on));
+    at += sizeof(on);
+    *at++ = size;
+    out->length = (size_t)(at - out->bytes) + kiln__spec_identity(spec, at);
 }
 
-kiln_kernel *kiln__service_hit(kiln_service *service, kiln_device *on, const kiln_spec *spec)
+kiln_kernel *kiln__service_hit(kiln_service *service, kiln_device *on, const kiln_spec *spec, bool look)
 {
     request_key key;
-    make_key(&key, on, spec);
-    kiln_kernel *kernel = kiln__kernel_table_find(&service->requests, key.bytes, key.length);
+    kiln__geometry_basis basis;
+    if (!kiln__geometry_basis_of(service, spec, look, &basis))
+        return NULL;
+    make_key(&key, on, spec, basis.size);
+    kiln_kernel *kernel = kiln__kernel_table_find(&service->requests, key.bytes, key.length, basis.generation);
     if (kernel != NULL)
         atomic_fetch_add(&service->hits_kernel, 1);
     return kernel;
@@ -32,8 +39,8 @@ kiln_kernel *kiln__service_hit(kiln_service *service, kiln_device *on, const kil
 static kiln_kernel *know(kiln_service *service, const kiln__want *want, kiln_kernel *kernel)
 {
     request_key key;
-    make_key(&key, want->asked_on, &want->asked);
-    return kiln__kernel_table_add(&service->requests, key.bytes, key.length, kernel);
+    make_key(&key, want->asked_on, &want->asked, want->basis.size);
+    return kiln__kernel_table_add(&service->requests, key.bytes, key.length, want->basis.generation, kernel);
 }
 
 /* Puts a loaded module, which it takes over, among the kernels. */
@@ -47,14 +54,14 @@ static kiln_status keep(kiln_service *service, const kiln__want *want, const kil
     kernel->compile_ms = built->compiled ? (double)built->compile_ns / 1e6 : 0;
     if (built->log != NULL)
         kiln__report_set_log(&out->report, built->log);
-    kernel = kiln__kernel_table_add(&service->kernels, want->key, strlen(want->key), kernel);
+    kernel = kiln__kernel_table_add(&service->kernels, want->key, strlen(want->key), 0, kernel);
     out->kernel = know(service, want, kernel);
     return KILN_OK;
 }
 
 kiln_kernel *kiln__service_loaded(kiln_service *service, const kiln__want *want)
 {
-    kiln_kernel *kernel = kiln__kernel_table_find(&service->kernels, want->key, strlen(want->key));
+    kiln_kernel *kernel = kiln__kernel_table_find(&service->kernels, want->key, strlen(want->key), 0);
     if (kernel == NULL)
         return NULL;
     atomic_fetch_add(&service->hits_kernel, 1);
@@ -141,7 +148,7 @@ static kiln_status get(kiln_service *service, kiln_device *on, const kiln_spec *
 {
     kiln__want want;
     atomic_fetch_add(&service->gets, 1);
-    *out = kiln__service_hit(service, on, spec);
+    *out = kiln__service_hit(service, on, spec, true);
     if (*out != NULL)
         return KILN_OK;
     kiln_status status = kiln__service_want(service, on, spec, &want, report);

@@ -8,7 +8,7 @@ enum { OUTPUT_ALIGN = 8 };
 
 struct kiln__kernel_node {
     kiln__kernel_node *next;
-    uint64_t hash;
+    uint64_t hash, generation;
     kiln_kernel *kernel;
     size_t length;
     unsigned char key[];
@@ -160,41 +160,62 @@ void kiln__kernel_table_fini(kiln__kernel_table *table)
     }
 }
 
-static kiln_kernel *find_locked(const kiln__kernel_node *node, uint64_t hash, const void *key, size_t length)
+static kiln__kernel_node *find_locked(kiln__kernel_node *node, uint64_t hash, const void *key, size_t length)
 {
-    for (; node != NULL; node = node->next)
-        if (node->hash == hash && node->length == length && memcmp(node->key, key, length) == 0)
-            return kiln__kernel_retain(node->kernel);
-    return NULL;
+    while (node != NULL && (node->hash != hash || node->length != length || memcmp(node->key, key, length) != 0))
+        node = node->next;
+    return node;
 }
 
-kiln_kernel *kiln__kernel_table_find(kiln__kernel_table *table, const void *key, size_t length)
+kiln_kernel *kiln__kernel_table_find(kiln__kernel_table *table, const void *key, size_t length, uint64_t generation)
 {
     uint64_t hash = hash_of(key, length);
     unsigned shard = hash % KILN__KERNEL_SHARDS;
+    kiln_kernel *kernel = NULL;
     pthread_mutex_lock(&table->shards[shard].lock);
-    kiln_kernel *found = find_locked(table->shards[shard].first, hash, key, length);
+    const kiln__kernel_node *found = find_locked(table->shards[shard].first, hash, key, length);
+    if (found != NULL && found->generation == generation)
+        kernel = kiln__kernel_retain(found->kernel);
     pthread_mutex_unlock(&table->shards[shard].lock);
-    return found;
+    return kernel;
 }
 
-kiln_kernel *kiln__kernel_table_add(kiln__kernel_table *table, const void *key, size_t length, kiln_kernel *kernel)
+/* Gives the node's kernel of that generation to the caller, or the caller's to the node. *spare is what nobody needs. */
+static kiln_kernel *settle_locked(kiln__kernel_node *node, uint64_t generation, kiln_kernel *kernel,
+                                  kiln_kernel **spare)
+{
+    if (node->generation == generation) {
+        *spare = kernel;
+        return kiln__kernel_retain(node->kernel);
+    }
+    if (node->generation < generation) {
+        *spare = node->kernel;
+        node->kernel = kiln__kernel_retain(kernel);
+        node->generation = generation;
+    }
+    return kernel;
+}
+
+kiln_kernel *kiln__kernel_table_add(kiln__kernel_table *table, const void *key, size_t length, uint64_t generation,
+                                    kiln_kernel *kernel)
 {
     uint64_t hash = hash_of(key, length);
     unsigned shard = hash % KILN__KERNEL_SHARDS;
     kiln__kernel_node *node = kiln__alloc(sizeof(*node) + length);
+    kiln_kernel *spare = NULL;
     pthread_mutex_lock(&table->shards[shard].lock);
-    kiln_kernel *found = find_locked(table->shards[shard].first, hash, key, length);
-    if (found == NULL && node != NULL) {
-        *node = (kiln__kernel_node){ table->shards[shard].first, hash, kiln__kernel_retain(kernel), length };
+    kiln__kernel_node *found = find_locked(table->shards[shard].first, hash, key, length);
+    if (found != NULL) {
+        kernel = settle_locked(found, generation, kernel, &spare);
+    } else if (node != NULL) {
+        *node =
+            (kiln__kernel_node){ table->shards[shard].first, hash, generation, kiln__kernel_retain(kernel), length };
         memcpy(node->key, key, length);
         table->shards[shard].first = node;
         node = NULL;
     }
     pthread_mutex_unlock(&table->shards[shard].lock);
     kiln__free(node);
-    if (found == NULL)
-        return kernel;
-    kiln__kernel_release(kernel);
-    return found;
+    kiln__kernel_release(spare);
+    return kernel;
 }

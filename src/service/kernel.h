@@ -34,8 +34,9 @@ void kiln__kernel_release(kiln_kernel *kernel);
 kiln_status kiln__kernel_launch(const kiln_kernel *kernel, uint64_t n, void *out, const void *const *in, void *stream,
                                 kiln_report *report);
 
-/* Kernels by key, which is any bytes. Each holds one reference until fini. Sharded, so that gets of different kernels
- * seldom meet. Embedded in the service; any thread after init. */
+/* Kernels by key, which is any bytes, each as it was known in one generation of what the owner chose it by (0 where there
+ * is but one). Each holds one reference until it is replaced or fini. Sharded, so that gets of different kernels seldom
+ * meet. Embedded in the service; any thread after init. */
 enum { KILN__KERNEL_SHARDS = 64 };
 typedef struct kiln__kernel_node kiln__kernel_node;
 typedef struct kiln__kernel_table {
@@ -48,12 +49,14 @@ typedef struct kiln__kernel_table {
 void kiln__kernel_table_init(kiln__kernel_table *table);
 void kiln__kernel_table_fini(kiln__kernel_table *table);
 
-/* A new reference to the kernel of that key, or NULL. */
-kiln_kernel *kiln__kernel_table_find(kiln__kernel_table *table, const void *key, size_t length);
+/* A new reference to the kernel of that key and that generation, or NULL. */
+kiln_kernel *kiln__kernel_table_find(kiln__kernel_table *table, const void *key, size_t length, uint64_t generation);
 
-/* Puts a kernel in, or, where another thread was faster, leaves the table as it is. Returns the one in the table with a
- * new reference for the caller, whose own reference to `kernel` is taken over. Never NULL: when out of memory the
- * kernel just stays outside the table. The key is copied. */
-kiln_kernel *kiln__kernel_table_add(kiln__kernel_table *table, const void *key, size_t length, kiln_kernel *kernel);
+/* Puts a kernel in, or, where another thread was faster, leaves the table as it is. It takes the place of one of an earlier
+ * generation, and stays outside where there is one of a later. Returns the one of the generation with a new reference for
+ * the caller, whose own reference to `kernel` is taken over. Never NULL: when out of memory the kernel just stays
+ * outside the table. The key is copied. */
+kiln_kernel *kiln__kernel_table_add(kiln__kernel_table *table, const void *key, size_t length, uint64_t generation,
+                                    kiln_kernel *kernel);
 
 #endif

@@ -103,6 +103,21 @@ static kiln_status choose_isolation(kiln__settings *out, const kiln_options *opt
                       text);
 }
 
+static kiln_status choose_wisdom(kiln__settings *out, const kiln_options *options, kiln_report *report)
+{
+    const char *text = kiln__trust_is_elevated() ? NULL : getenv("KILN_WISDOM");
+    if (options->wisdom < -1 || options->wisdom > 1)
+        return kiln__fail(report, KILN_EINVAL, KILN__STAGE_OPEN, 0, "kiln_options.wisdom is %d: expected -1, 0 or 1",
+                          options->wisdom);
+    out->wisdom = options->wisdom >= 0;
+    if (options->wisdom != 0 || text == NULL || text[0] == '\0' || strcmp(text, "on") == 0)
+        return KILN_OK;
+    out->wisdom = false;
+    return strcmp(text, "off") == 0
+               ? KILN_OK
+               : kiln__fail(report, KILN_EINVAL, KILN__STAGE_OPEN, 0, "KILN_WISDOM is '%s': expected on or off", text);
+}
+
 kiln_status kiln__settings_init(kiln__settings *out, const kiln_options *options, kiln_report *report)
 {
     kiln_options given = KILN_OPTIONS_INIT;
@@ -143,6 +158,8 @@ kiln_status kiln__settings_init(kiln__settings *out, const kiln_options *options
     kiln_status status = choose_caps(out, options, report);
     if (status == KILN_OK)
         status = choose_isolation(out, options, report);
+    if (status == KILN_OK)
+        status = choose_wisdom(out, options, report);
     if (status != KILN_OK)
         kiln__settings_fini(out);
     return status;

@@ -14,7 +14,7 @@ typedef struct kiln__settings {
     kiln_log_level log_level;
     char *packs, *shared_dir;
     uint64_t cache_bytes, cache_files;
-    bool strict;
+    bool strict, wisdom;
     kiln_isolate isolate;
     char *worker, *crash_dir;
     uint32_t worker_time_ms;

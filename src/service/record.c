@@ -4,6 +4,7 @@
 #include "base/digest.h"
 #include "os/file.h"
 #include "os/syscalls.h"
+#include "wisdom/describe.h"
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -219,7 +220,11 @@ void kiln__record_add(kiln__record *record, const kiln_spec *asked)
     spec.target_set = false;
     if (spec.dtype == KILN__DTYPE_UNSET)
         spec.dtype = KILN__DTYPE_F32;
-    kiln__spec_format(&spec, false, &line);
+    /* The geometry that is chosen may depend on the power of two, so that a record has a few lines for all sizes. */
+    bool sized = spec.n_set && spec.n > 0 && kiln__wisdom_is_open(&spec);
+    if (sized)
+        spec.n = (uint64_t)1 << kiln__wisdom_size(spec.n);
+    kiln__spec_format(&spec, sized, &line);
     if (line.failed)
         count_error(record, -ENOMEM);
     else

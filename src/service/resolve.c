@@ -20,18 +20,26 @@ static const kiln__target *native_target(kiln_service *service, const kiln_devic
     return target;
 }
 
+kiln_status kiln__service_target(kiln_service *service, kiln_device **device, const kiln_spec *spec, kiln__target *out,
+                                 kiln_report *report)
+{
+    kiln_status status = KILN_OK;
+    if (!spec->target_set && *device == NULL)
+        status = kiln__runtime_device(service->runtime, NULL, device, report);
+    if (status == KILN_OK)
+        *out = spec->target_set ? spec->target : *native_target(service, *device);
+    return status;
+}
+
 kiln_status kiln__service_resolve(kiln_service *service, kiln_device *on, const kiln_spec *spec, kiln_spec *out,
                                   kiln_report *report)
 {
-    kiln__target target = spec->target;
-    kiln_status status = KILN_OK;
-    if (!spec->target_set && on == NULL)
-        status = kiln__runtime_device(service->runtime, NULL, &on, report);
-    if (status != KILN_OK)
-        return status;
-    if (!spec->target_set)
-        target = *native_target(service, on);
-    return kiln__spec_resolve(out, spec, &target, report);
+    kiln__target target;
+    kiln_spec chosen = *spec;
+    kiln_status status = kiln__service_target(service, &on, spec, &target, report);
+    if (status == KILN_OK)
+        status = kiln__geometry_choose(service, on, &target, &chosen, report);
+    return status == KILN_OK ? kiln__spec_resolve(out, &chosen, &target, report) : status;
 }
 
 kiln_status kiln__service_unit(kiln_service *service, const kiln_spec *spec, kiln__unit **out, kiln_report *report)
@@ -50,10 +58,9 @@ kiln_status kiln__service_check_device(const kiln_service *service, const kiln_d
                       "device %s belongs to another service: open it with kiln_device_open of this one", on->name);
 }
 
-/* The device that was asked for, if kernels for this target are of its kind. */
-static kiln_status device_asked_for(kiln_device *on, const kiln__target *target, kiln_device **out, kiln_report *report)
+/* Whether kernels for this target are of the device's kind. */
+static kiln_status check_kind(const kiln_device *on, const kiln__target *target, kiln_report *report)
 {
-    *out = on;
     if (kiln__target_is_cpu(target) == kiln__target_is_cpu(&on->target))
         return KILN_OK;
     return kiln__fail(report, KILN_ETARGET, KILN__STAGE_LOAD, 0,
@@ -76,6 +83,16 @@ static kiln_status device_for(kiln_service *service, const kiln__target *target,
         target->name);
 }
 
+/* The device that a get is for, so that what is known of it counts whether or not it was opened before. */
+static kiln_status find_device(kiln_service *service, kiln_device *on, const kiln_spec *spec, kiln_device **out,
+                               kiln_report *report)
+{
+    *out = on;
+    if (!spec->target_set)
+        return on != NULL ? KILN_OK : kiln__runtime_device(service->runtime, NULL, out, report);
+    return on != NULL ? check_kind(on, &spec->target, report) : device_for(service, &spec->target, out, report);
+}
+
 void kiln__service_record(kiln_service *service, const kiln_spec *spec)
 {
     if (service->record != NULL)
@@ -89,10 +106,11 @@ kiln_status kiln__service_want(kiln_service *service, kiln_device *on, const kil
     memset(out, 0, sizeof(*out));
     out->asked_on = on;
     out->asked = *spec;
-    kiln_status status = kiln__service_resolve(service, on, spec, &out->spec, report);
+    kiln_status status = find_device(service, on, spec, &out->device, report);
     if (status == KILN_OK)
-        status = on != NULL ? device_asked_for(on, &out->spec.target, &out->device, report)
-                            : device_for(service, &out->spec.target, &out->device, report);
+        kiln__geometry_basis_of(service, spec, true, &out->basis);
+    if (status == KILN_OK)
+        status = kiln__service_resolve(service, out->device, spec, &out->spec, report);
     if (status != KILN_OK)
         return status;
     kiln__service_record(service, spec);
@@ -110,7 +128,9 @@ void kiln__want_fini(kiln__want *want)
 bool kiln__service_is_ready(kiln_service *service, kiln_device *on, const kiln_spec *spec)
 {
     const char *name = spec->target_set && kiln__target_is_cpu(&spec->target) ? "cpu" : NULL;
-    if (service->record != NULL || (on == NULL && !kiln__runtime_has_device(service->runtime, name, &on)))
+    kiln__geometry_basis basis;
+    if (service->record != NULL || !kiln__geometry_basis_of(service, spec, false, &basis) ||
+        (on == NULL && !kiln__runtime_has_device(service->runtime, name, &on)))
         return false;
     return spec->target_set || kiln__target_is_cpu(&on->target) || atomic_load(&service->natives[on->ordinal].known);
 }

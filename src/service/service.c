@@ -69,6 +69,11 @@ static kiln_status open_parts(kiln_service *service, const kiln__settings *setti
         return kiln__fail_memory(report, KILN__STAGE_OPEN);
     service->nvrtc.strict = service->cc.strict = service->warm_options;
     kiln__stores_open(service, settings);
+    service->wise = settings->wisdom;
+    service->wisdom = kiln__wisdom_open(&service->catalog, service->disk, kiln__stores_shared(service), &service->log,
+                                        &service->store_counters);
+    if (service->wisdom == NULL)
+        return kiln__fail_memory(report, KILN__STAGE_OPEN);
     service->hostlock.disk = service->disk;
     service->hostlock.wait_ms = settings->lock_wait_ms;
     service->hostlock.aside = step_aside;
@@ -77,7 +82,7 @@ static kiln_status open_parts(kiln_service *service, const kiln__settings *setti
     return KILN_OK;
 }
 
-/* Locks are taken in this order everywhere. */
+/* Locks are taken in this order everywhere. Wisdom has a watch of its own: no thread holds its locks and one of these. */
 static void before_fork(void *data)
 {
     kiln_service *service = data;
@@ -176,6 +181,7 @@ void kiln__service_close(kiln_service *service)
         kiln__builder_fini(&service->nvrtc);
     if (service->cc.tiers != NULL)
         kiln__builder_fini(&service->cc);
+    kiln__wisdom_close(service->wisdom);
     kiln__stores_close(service);
     kiln__runtime_release(service->runtime);
     kiln__catalog_fini(&service->catalog);

@@ -5,10 +5,12 @@
 #include "compile/compiler.h"
 #include "os/fork.h"
 #include "service/flight.h"
+#include "service/geometry.h"
 #include "service/kernel.h"
 #include "service/record.h"
 #include "service/site.h"
 #include "store/disk.h"
+#include "wisdom/wisdom.h"
 
 typedef struct kiln__named_store kiln__named_store; /* service/stores.h */
 
@@ -26,6 +28,8 @@ struct kiln_service {
     kiln__builder nvrtc, cc;
     kiln__compiler *workers; /* nvrtc's compiler, which may work in other processes; NULL until it is open */
     kiln__record *record;    /* NULL if there is none */
+    kiln__wisdom *wisdom;
+    bool wise; /* wisdom is asked; else it only learns */
     kiln__runtime *runtime;
     kiln__kernel_table requests; /* by the spec as it was asked for: the way of a hit */
     kiln__kernel_table kernels;  /* by device and complete canonical text */
@@ -77,14 +81,15 @@ typedef struct kiln__want {
     kiln_device *asked_on; /* as the caller named it */
     kiln_spec asked;       /* as the caller wrote it */
     kiln_spec spec;        /* every field set */
+    kiln__geometry_basis basis;
     kiln_device *device;
     char *key;       /* names its kernel and its flight: the device and the canonical spec behind it */
     kiln__miss miss; /* what kiln__service_take found wrong with what is stored */
 } kiln__want;
 
-/* The kernel if it was asked for like this before, and so recorded, and is loaded, with a new reference, else NULL.
- * Counts the hit. */
-kiln_kernel *kiln__service_hit(kiln_service *service, kiln_device *on, const kiln_spec *spec);
+/* The kernel if it was asked for like this before, and so recorded, and is loaded, with a new reference, else NULL. Counts the
+ * hit. Without `look` it reads no file: NULL also where it would be time to look what is known of geometry. */
+kiln_kernel *kiln__service_hit(kiln_service *service, kiln_device *on, const kiln_spec *spec, bool look);
 
 /* Finds out what is wanted, and records it; may open a driver and a compiler. kiln__want_fini also after a failure. */
 kiln_status kiln__service_want(kiln_service *service, kiln_device *on, const kiln_spec *spec, kiln__want *out,
@@ -109,8 +114,12 @@ void kiln__service_make(kiln_service *service, const kiln__want *want, kiln__out
  * recorded too. */
 void kiln__service_record(kiln_service *service, const kiln_spec *spec);
 
-/* Fills the open fields. The default device is looked for only when the spec leaves the target open, so that building for
- * a named target touches no driver. */
+/* What a spec is compiled for: its own target, else the best for the device. The default device is looked for only when the
+ * spec leaves the target open, so that building for a named target touches no driver; *device, if that is NULL, gets it. */
+kiln_status kiln__service_target(kiln_service *service, kiln_device **device, const kiln_spec *spec, kiln__target *out,
+                                 kiln_report *report);
+
+/* Fills the open fields: what is open of the geometry from wisdom, what is open then with the template's defaults. */
 kiln_status kiln__service_resolve(kiln_service *service, kiln_device *on, const kiln_spec *spec, kiln_spec *out,
                                   kiln_report *report);
 

@@ -87,6 +87,14 @@ void kiln__stores_open(kiln_service *service, const kiln__settings *settings)
         open_shared(service, settings->shared_dir);
 }
 
+kiln__store *kiln__stores_shared(const kiln_service *service)
+{
+    const kiln__named_store *named = service->named;
+    while (named != NULL && named->origin != KILN_ORIGIN_SHARED)
+        named = named->next;
+    return named != NULL ? named->store : NULL;
+}
+
 void kiln__stores_close(kiln_service *service)
 {
     kiln__tiers_fini(&service->tiers);

@@ -17,6 +17,9 @@ struct kiln__named_store {
 /* Opens memory, the user's directory, the packs and the shared directory. One that cannot be used is logged, and its problem
  * is kept; the service works without it. */
 void kiln__stores_open(kiln_service *service, const kiln__settings *settings);
+/* The shared directory's store, NULL if there is none. */
+kiln__store *kiln__stores_shared(const kiln_service *service);
+
 void kiln__stores_close(kiln_service *service); /* also of a service that never opened them */
 
 #endif

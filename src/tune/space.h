@@ -35,7 +35,8 @@ typedef struct kiln__space {
  * "tune" line names has all values of its list or all powers of two of its range; one whose lines do not hold here
  * keeps its default.
  *
- * Variant 0 is the default, what a get of the spec would take, whatever the template says is worth trying. After it
+ * Variant 0 is the default, what a get of the spec takes where there is no wisdom, whatever the template says is worth
+ * trying. After it
  * small tiles come before large ones, and equal tiles in the order of the declarations, the last parameter fastest. The
  * order depends on nothing but the spec and the target, no variant comes twice, and it is the order of preference: of
  * variants that tie, a search chooses the earliest.

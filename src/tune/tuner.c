@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "os/cpu.h"
 #include "tune/contest.h"
+#include "tune/learn.h"
 #include <math.h>
 #include <string.h>
 
@@ -191,12 +192,29 @@ static void describe(tuner *self, uint64_t n)
                                        .bytes = n * kiln__dtype_bytes(base->dtype) * (base->op.inputs + 1),
                                        .variants = self->space.count,
                                        .regret = -1,
-                                       .end = "" };
+                                       .end = "",
+                                       .wisdom = "",
+                                       .not_learnt = "" };
     for (size_t i = 0; i < self->space.reason_count; i++)
         tuning->info.impossible += self->space.reasons[i].count;
 }
 
-static kiln_status search(tuner *self)
+/* What was found, as kiln__tuning_learn wants it: variants that were out or not measured were not compared. */
+static kiln_status learn(tuner *self, const kiln_spec *asked, const kiln__search_result *result)
+{
+    const kiln__place *winner = &result->places[0];
+    kiln__lesson lesson = {
+        .asked = asked,
+        .best = &self->contest.entrants[winner->who].spec,
+        .end = result->end,
+        .measure = { .ms = winner->ratio * result->incumbent_ms, .ratio = winner->ratio, .samples = winner->samples }
+    };
+    for (size_t i = 0; i < result->count; i++)
+        lesson.measure.variants += result->places[i].samples > 0;
+    return kiln__tuning_learn(self->tuning, self->service, self->device, self->options, &lesson, self->report);
+}
+
+static kiln_status search(tuner *self, const kiln_spec *asked)
 {
     const kiln_tune_options *options = self->options;
     const kiln__arena arena = { self->space.count, readiness, wait_for_more, take_samples, now_ns, self };
@@ -212,29 +230,31 @@ static kiln_status search(tuner *self)
     }
     if (status == KILN_OK)
         status = fill(self, &result);
+    if (status == KILN_OK)
+        status = learn(self, asked, &result);
     kiln__search_result_fini(&result);
     return status;
 }
 
 static kiln_status tune(tuner *self, const kiln_spec *spec)
 {
-    kiln_spec full;
+    kiln__target target;
     if (spec->template != NULL && spec->template->output != NULL)
         return kiln__fail(self->report, KILN_ESPEC, KILN__STAGE_SPEC, 0,
                           "template %s has an output of its own: only those that make an array can be tuned",
                           spec->template->name);
     kiln_status status = find_device(self, spec);
     if (status == KILN_OK)
-        status = kiln__service_resolve(self->service, self->device, spec, &full, self->report);
+        status = kiln__service_target(self->service, &self->device, spec, &target, self->report);
     if (status != KILN_OK)
         return status;
     uint64_t n = choose_elements(self, spec);
-    status = kiln__space_make(&self->space, spec, &full.target, self->report);
+    status = kiln__space_make(&self->space, spec, &target, self->report);
     if (status != KILN_OK)
         return status;
     describe(self, n);
     status = enter_all(self, n);
-    return status == KILN_OK ? search(self) : status;
+    return status == KILN_OK ? search(self, spec) : status;
 }
 
 kiln_status kiln__tuning_make(kiln_tuning **out, kiln_service *service, const kiln_spec *spec,
@@ -268,5 +288,6 @@ void kiln__tuning_free(kiln_tuning *tuning)
         kiln__free(tuning->trials[i].problem);
     }
     kiln__free(tuning->trials);
+    kiln__free(tuning->wisdom);
     kiln__free(tuning);
 }

@@ -23,6 +23,8 @@ struct kiln_tuning {
     size_t count;
     kiln_tuning_info info;
     char device[16];
+    char *wisdom; /* the file, or NULL */
+    char not_learnt[KILN__WISDOM_REASON];
 };
 
 /* The contracts are those of kiln_tune and kiln_tuning_free; the options are complete. */

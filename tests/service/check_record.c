@@ -219,7 +219,9 @@ START_TEST(test_record__each_request_is_written_once_as_it_was_asked)
         for (int i = 0; i < 3; i++) {
             ask(service, CPU_SPEC);
             ask(service, "target=cpu op=hardsigmoid(x)");
-            ask(service, "op=hardtanh(-2,2) block=64 dtype=f64 n=1000");
+            ask(service, "op=hardtanh(-2,2) block=64 dtype=f64 n=1000"); /* of the power of two */
+            ask(service, "op=hardtanh(-2,2) block=64 dtype=f64 n=1050");
+            ask(service, "op=relu6 block=64 elems=4 vector=4 cache=plain n=9"); /* nothing open that n could choose */
         }
         kiln_spec *spec = kiln_test_spec(service, GPU_SPEC);
         kiln_artifact *artifact;
@@ -230,8 +232,9 @@ START_TEST(test_record__each_request_is_written_once_as_it_was_asked)
         kiln_spec_free(spec);
         ck_assert_uint_eq(kiln_test_stats(service).record_errors, 0);
         kiln_close(service);
-        ck_assert_str_eq(read_record(),
-                         HEADING CPU_LINE "\nop=hardtanh(-2,2) dtype=f64 block=64\nop=relu6 dtype=f16\n");
+        ck_assert_str_eq(read_record(), HEADING CPU_LINE
+                         "\nop=hardtanh(-2,2) dtype=f64 block=64 n=1024\n"
+                         "op=relu6 dtype=f32 block=64 elems=4 vector=4 cache=plain\nop=relu6 dtype=f16\n");
     }
 }
 END_TEST

@@ -104,6 +104,7 @@ END_TEST
 START_TEST(test_service__builds_for_a_gpu_that_is_not_there)
 {
     kiln_options options = kiln_test_options();
+    options.wisdom = -1;
     kiln_service *service = kiln_test_open(&options);
     kiln_artifact *artifact = kiln_test_build(service, GPU_SPEC);
     const void *data;
