@@ -199,18 +199,24 @@ static void describe(tuner *self, uint64_t n)
         tuning->info.impossible += self->space.reasons[i].count;
 }
 
+/* The incumbent is what samples are compared with, and has none of its own. It is timed in every round. */
+static uint64_t samples_of(const kiln__search_result *result, const kiln__place *place)
+{
+    return place->who == result->incumbent && result->samples > 0 ? result->rounds : place->samples;
+}
+
 /* What was found, as kiln__tuning_learn wants it: variants that were out or not measured were not compared. */
 static kiln_status learn(tuner *self, const kiln_spec *asked, const kiln__search_result *result)
 {
     const kiln__place *winner = &result->places[0];
-    kiln__lesson lesson = {
-        .asked = asked,
-        .best = &self->contest.entrants[winner->who].spec,
-        .end = result->end,
-        .measure = { .ms = winner->ratio * result->incumbent_ms, .ratio = winner->ratio, .samples = winner->samples }
-    };
+    kiln__lesson lesson = { .asked = asked,
+                            .best = &self->contest.entrants[winner->who].spec,
+                            .end = result->end,
+                            .measure = { .ms = winner->ratio * result->incumbent_ms,
+                                         .ratio = winner->ratio,
+                                         .samples = samples_of(result, winner) } };
     for (size_t i = 0; i < result->count; i++)
-        lesson.measure.variants += result->places[i].samples > 0;
+        lesson.measure.variants += samples_of(result, &result->places[i]) > 0;
     return kiln__tuning_learn(self->tuning, self->service, self->device, self->options, &lesson, self->report);
 }
 

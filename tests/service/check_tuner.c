@@ -1,12 +1,16 @@
 /* Tuning through the public API, on the cpu. That the winner is the fastest is what the suite search shows. */
+#include "base/alloc.h"
 #include "service/service.h"
 #include "support/harness.h"
 #include "support/suites.h"
 #include "support/temp.h"
+#include "tune/learn.h"
 #include <kiln/tune.h>
+#include <kiln/wisdom.h>
 #include <math.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #define SPEC "op=relu6 dtype=f32 target=cpu"
 
@@ -66,6 +70,154 @@ START_TEST(test_tuner__trials_are_ranked_and_complete)
         kiln_spec_free(kiln_test_spec(service, trial.spec));
     }
     ck_assert_int_eq(kiln_tuning_trial(tuning, info.variants, &trial), KILN_ENOENT);
+    close_service();
+}
+END_TEST
+
+/* What a get of this text takes. */
+static bool takes(const char *text, const char *full)
+{
+    kiln_kernel *kernel = kiln_test_get(service, text);
+    kiln_kernel_info info = { .size = sizeof(info) };
+    ck_assert_int_eq(kiln_kernel_get_info(kernel, &info), KILN_OK);
+    bool same = strcmp(info.spec, full) == 0;
+    kiln_release(kernel);
+    return same;
+}
+
+static int count_record(void *data, const kiln_wisdom_record *record)
+{
+    if (strcmp(record->source, "own") != 0)
+        return 0;
+    ++*(int *)data;
+    ck_assert_str_eq(record->op, "relu6");
+    ck_assert_str_eq(record->dtype, "f32");
+    ck_assert_str_eq(record->target, "cpu");
+    ck_assert_uint_eq(record->log2_n, 17);
+    ck_assert_str_ne(record->model, "");
+    ck_assert_str_ne(record->toolchain, "");
+    ck_assert(record->ms > 0 && record->gbps > 0 && record->ratio > 0 && record->samples > 0);
+    ck_assert_uint_ge(record->variants, 2);
+    return 0;
+}
+
+static int own_records(void)
+{
+    int count = 0;
+    ck_assert_int_eq(kiln_wisdom_visit(service, count_record, &count), KILN_OK);
+    return count;
+}
+
+/* A machine that is busy with other things may leave too little to learn from; then it says so, and nothing is learnt. */
+START_TEST(test_tuner__the_winner_is_what_gets_take)
+{
+    kiln_tune_options options = small(20);
+    kiln_tuning_info info = { .size = sizeof(info) };
+    kiln_trial first = { .size = sizeof(first) };
+    open_service();
+    ck_assert_int_eq(tune(SPEC, &options), KILN_OK);
+    ck_assert_int_eq(kiln_tuning_get_info(tuning, &info), KILN_OK);
+    ck_assert_int_eq(kiln_tuning_trial(tuning, 0, &first), KILN_OK);
+    ck_assert_int_eq(info.learnt, info.regret >= 0);
+    ck_assert_int_eq(info.learnt, info.not_learnt[0] == '\0');
+    ck_assert_int_eq(own_records(), info.learnt);
+    if (info.learnt) {
+        ck_assert(takes(SPEC, first.spec));
+        ck_assert_int_eq(access(info.wisdom, F_OK), 0);
+    }
+    close_service();
+}
+END_TEST
+
+START_TEST(test_tuner__what_does_not_hold_for_others_is_not_learnt)
+{
+    static const struct {
+        const char *spec, *why;
+        int hot, learn;
+    } cases[] = { { SPEC, "not to be learnt", 0, -1 },
+                  { SPEC, "caches", 1, 0 },
+                  { SPEC " cache=plain", "sets some of the geometry", 0, 0 } };
+    kiln_tuning_info info = { .size = sizeof(info) };
+    open_service();
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        kiln_tune_options options = small(20);
+        options.hot = cases[i].hot;
+        options.learn = cases[i].learn;
+        ck_assert_int_eq(tune(cases[i].spec, &options), KILN_OK);
+        ck_assert_int_eq(kiln_tuning_get_info(tuning, &info), KILN_OK);
+        ck_assert_int_eq(info.learnt, 0);
+        ck_assert_msg(strstr(info.not_learnt, cases[i].why) != NULL || info.regret < 0, "%s", info.not_learnt);
+        kiln_tuning_free(tuning);
+        tuning = NULL;
+    }
+    ck_assert_int_eq(own_records(), 0);
+    close_service();
+}
+END_TEST
+
+/* The lesson of a search whose outcome is given. */
+static kiln_tuning_info teach(const char *best, kiln__search_end end, double regret, uint64_t variants)
+{
+    kiln_spec *asked = kiln_test_spec(service, SPEC), *spec = kiln_test_spec(service, best);
+    kiln_tune_options options = KILN_TUNE_OPTIONS_INIT;
+    kiln_device *device;
+    kiln__lesson lesson = { asked, spec, end, { .ms = 1, .ratio = 0.9, .samples = 40, .variants = variants } };
+    tuning = kiln__calloc(1, sizeof(*tuning));
+    tuning->info = (kiln_tuning_info){ .elements = 100000, .bytes = 800000, .regret = regret };
+    ck_assert_int_eq(kiln_device_open(&device, service, "cpu", NULL), KILN_OK);
+    ck_assert_int_eq(kiln__tuning_learn(tuning, service, device, &options, &lesson, &report), KILN_OK);
+    kiln_spec_free(asked);
+    kiln_spec_free(spec);
+    return tuning->info;
+}
+
+#define BEST  "op=relu6 dtype=f32 block=256 elems=8 vector=4 cache=plain target=cpu"
+#define WORSE "op=relu6 dtype=f32 block=64 elems=8 vector=4 cache=plain target=cpu"
+
+START_TEST(test_tuner__a_wider_search_is_not_forgotten)
+{
+    open_service();
+    for (int i = 0; i < 5; i++) {
+        static const struct {
+            const char *best;
+            kiln__search_end end;
+            double regret;
+            uint64_t variants;
+            const char *why;
+        } cases[] = { { WORSE, KILN__STOPPED, 0.001, 9, "stopped" },
+                      { WORSE, KILN__TIMED_OUT, -1, 9, "larger budget" },
+                      { BEST, KILN__TIMED_OUT, 0.004, 5, "" },
+                      { WORSE, KILN__SETTLED, 0.001, 4, "compared more variants" },
+                      { WORSE, KILN__EXHAUSTED, 0.001, 5, "" } };
+        kiln_tuning_info info = teach(cases[i].best, cases[i].end, cases[i].regret, cases[i].variants);
+        ck_assert_msg(info.learnt == (cases[i].why[0] == '\0'), "case %d: %s", i, info.not_learnt);
+        ck_assert_msg(strstr(info.not_learnt, cases[i].why) != NULL, "case %d: %s", i, info.not_learnt);
+        kiln_tuning_free(tuning);
+        tuning = NULL;
+        ck_assert_int_eq(takes(SPEC, BEST), i == 2 || i == 3);
+        ck_assert_int_eq(takes(SPEC, WORSE), i == 4);
+    }
+    close_service();
+}
+END_TEST
+
+/* Ratios are to the template's default, whatever was learnt before. */
+START_TEST(test_tuner__wisdom_does_not_steer_a_search)
+{
+    kiln_tune_options options = small(2);
+    kiln_trial trial = { .size = sizeof(trial) };
+    int defaults = 0;
+    open_service();
+    teach(BEST, KILN__SETTLED, 0.001, 9);
+    kiln_tuning_free(tuning);
+    ck_assert(takes(SPEC, BEST));
+    ck_assert_int_eq(tune(SPEC, &options), KILN_OK);
+    for (uint64_t i = 0; kiln_tuning_trial(tuning, i, &trial) == KILN_OK; i++) {
+        ck_assert_ptr_nonnull(strstr(trial.spec, "block=1024 "));
+        if (trial.ratio == 1 && trial.low == 1 && trial.high == 1)
+            defaults += strstr(trial.spec, "block=1024 elems=64 ") != NULL;
+    }
+    ck_assert_int_eq(defaults, 1);
     close_service();
 }
 END_TEST
@@ -154,6 +306,10 @@ Suite *kiln_test_tuner_suite(void)
     TCase *tcase = tcase_create("tuner");
     kiln_test_temp_use(tcase);
     tcase_add_test(tcase, test_tuner__trials_are_ranked_and_complete);
+    tcase_add_test(tcase, test_tuner__the_winner_is_what_gets_take);
+    tcase_add_test(tcase, test_tuner__what_does_not_hold_for_others_is_not_learnt);
+    tcase_add_test(tcase, test_tuner__a_wider_search_is_not_forgotten);
+    tcase_add_test(tcase, test_tuner__wisdom_does_not_steer_a_search);
     tcase_add_test(tcase, test_tuner__progress_may_end_it);
     tcase_add_test(tcase, test_tuner__refuses_what_it_cannot_tune);
     tcase_add_loop_test(tcase, test_tuner__a_device_that_fails_ends_it, 0, 4);

@@ -58,6 +58,7 @@
     X(contest)                 \
     X(tuner)                   \
     X(record)                  \
+    X(geometry)                \
     X(flight)                  \
     X(async)                   \
     X(devices)                 \

@@ -19,7 +19,7 @@ typedef struct tune_args {
     text_list specs;
     const char *size;
     uint32_t budget;
-    bool hot, all;
+    bool hot, all, no_learn;
     common_args common;
 } tune_args;
 
@@ -35,13 +35,14 @@ typedef struct tuning_work {
 } tuning_work;
 
 static const struct usage usage = {
-    "kiln tune SPEC... [--size N|AxB] [--budget SECONDS] [--hot] [--all] [options]",
+    "kiln tune SPEC... [--size N|AxB] [--budget SECONDS] [--hot] [--all] [--no-learn] [options]",
     "Finds the fastest geometry of each spec: compiles the variants that its open fields allow, checks the\n"
     "result of each against the cpu backend bit for bit, and times them against each other until no other\n"
     "can be more than 0.5% faster than the winner. Ctrl-C ends it with what is known by then. The arrays do\n"
-    "not fit into the caches, unless --hot lets them. Fields may be lists: dtype=f32,f16 tunes both.",
+    "not fit into the caches, unless --hot lets them. Fields may be lists: dtype=f32,f16 tunes both.\n"
+    "The winner is kept as wisdom: specs that leave their geometry open take it from then on.",
     "  kiln tune 'op=hardsigmoid dtype=f32' --size 4096x393216\n"
-    "  kiln tune 'op=add dtype=f16,bf16 block=128..512*2' --budget 5",
+    "  kiln tune 'op=add dtype=f16,bf16' --budget 5",
 };
 
 static volatile sig_atomic_t interrupted;
@@ -67,6 +68,7 @@ static int parse_args(tune_args *args, uint64_t *elements, int argc, char **argv
         { "budget", 'b', OPTION_NUMBER, "SECONDS", "end after so long; default 30", &args->budget },
         { "hot", 0, OPTION_FLAG, NULL, "let the arrays stay in the caches", &args->hot },
         { "all", 'a', OPTION_FLAG, NULL, "print every variant, not the fastest ten", &args->all },
+        { "no-learn", 0, OPTION_FLAG, NULL, "do not keep the winner as wisdom", &args->no_learn },
     };
     int status = options_parse(&usage, rows, sizeof(rows) / sizeof(rows[0]), &args->common, &args->specs, argc, argv);
     if (status != OPTIONS_GO_ON)
@@ -116,6 +118,9 @@ static json_t *tuning_json(const kiln_tuning *tuning, const kiln_tuning_info *in
     json_put_real(object, "regret", info->regret);
     json_put_real(object, "seconds", info->seconds);
     json_put_text(object, "end", info->end);
+    json_put_bool(object, "learnt", info->learnt);
+    json_put_text(object, "wisdom", info->wisdom);
+    json_put_text(object, "not_learnt", info->not_learnt);
     for (uint64_t i = 0; kiln_tuning_trial(tuning, i, &trial) == KILN_OK; i++) {
         if (i == 0)
             json_put_text(object, "spec", trial.spec);
@@ -165,6 +170,10 @@ static void print_tuning(const kiln_tuning *tuning, const kiln_tuning_info *info
     table_free(table);
     if (!all && info->variants > MOST_ROWS)
         printf("and %" PRIu64 " more; --all prints them\n", info->variants - MOST_ROWS);
+    if (info->learnt)
+        printf("learnt: specs that leave their geometry open take it, from %s\n", info->wisdom);
+    else
+        printf("not learnt: %s\n", info->not_learnt);
 }
 
 static int tune_one(void *data, kiln_spec *spec)
@@ -176,6 +185,7 @@ static int tune_one(void *data, kiln_spec *spec)
     options.elements = work->elements;
     options.budget_s = work->args->budget;
     options.hot = work->args->hot;
+    options.learn = work->args->no_learn ? -1 : 0;
     options.progress = on_progress;
     options.data = work;
     progress_start(&work->progress, 0, false);

@@ -10,6 +10,7 @@ int command_tune(int argc, char **argv);
 int command_ops(int argc, char **argv);
 int command_templates(int argc, char **argv);
 int command_cache(int argc, char **argv);
+int command_wisdom(int argc, char **argv);
 int command_doctor(int argc, char **argv);
 
 #endif

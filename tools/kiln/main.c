@@ -20,6 +20,7 @@ static const struct command commands[] = {
     { "ops", "list the operations", command_ops },
     { "templates", "list the kernel templates and their parameters", command_templates },
     { "cache", "look at, check, trim, move and empty the kernel cache", command_cache },
+    { "wisdom", "look at what tuning found, explain and move it", command_wisdom },
     { "doctor", "say what was found, what is missing and what to do", command_doctor },
 };
 
