@@ -20,7 +20,7 @@
  *   - Numbers in text use '.' as the decimal point whatever the locale.
  *   - Only standard headers are needed; C11 and C++ both read this file.
  *
- * <kiln/tune.h> has the search for the fastest geometry. */
+ * <kiln/tune.h> has the search for the fastest geometry, <kiln/wisdom.h> what it found. */
 #ifndef KILN_KILN_H
 #define KILN_KILN_H
 
@@ -284,8 +284,9 @@ typedef enum kiln_origin {
 KILN_API const char *kiln_origin_name(kiln_origin origin);
 
 /* Gets the kernel of a spec for the service's default device, or for the cpu where the spec says target=cpu. Fields
- * left open are chosen. Looks among loaded kernels, then in the stores, then compiles: blocks for tens of
- * milliseconds in that case and longer when a driver or compiler is used for the first time.
+ * left open are chosen, geometry by what tuning found for the device so far (docs/tuning.md). Looks among loaded kernels, then
+ * in the stores, then compiles: blocks for tens of milliseconds in that case and longer when a driver or compiler is
+ * used for the first time.
  * The caller owns one reference; see kiln_release. The service keeps one of its own until kiln_close, so that the next
  * get of an equal spec finds the kernel (about 0.1 microseconds). `spec` is borrowed and not changed.
  * Errors: those of kiln_spec_parse, KILN_ETARGET (also: the kernel is for another GPU), KILN_ENODRIVER, KILN_ENODEVICE,
@@ -361,8 +362,8 @@ typedef struct kiln_site {
  * come to any site. With n = 0 the kernel is loaded and nothing is launched, whatever the stream.
  * Where the stream is being captured into a graph, a kernel that is not loaded yet is refused with KILN_ECAPTURE instead of
  * being loaded; the capture goes on.
- * The service keeps the kernel until kiln_close, so launches must have finished by then. kiln_stats counts, as a get, only
- * the first call with a text. Any thread. `spec` and `in` are borrowed for the call, the arrays until the work is done.
+ * The service keeps the kernel until kiln_close, and the text means it until then, whatever tuning finds; so launches must
+ * have finished by then. kiln_stats counts, as a get, only the first call with a text. Any thread. `spec` and `in` are borrowed for the call, the arrays until the work is done.
  * Errors: those of kiln_spec_parse, kiln_get and kiln_launch, KILN_ECAPTURE; as for kiln_launch, what was refused was
  * not queued. */
 KILN_API kiln_status kiln_call(kiln_service *service, kiln_site *site, const char *spec, uint64_t n, void *out,
