@@ -191,11 +191,15 @@ START_TEST(test_geometry__equal_wisdom_and_set_geometry_keep_the_way_of_a_hit)
     kiln_spec *open = kiln_test_spec(service, SPEC);
     ck_assert_ptr_null(kiln__service_hit(service, NULL, open, false)); /* it is time to look */
     ck_assert_ptr_null(kiln__service_hit(service, NULL, open, true));  /* another kernel is meant */
-    ck_assert_int_eq(kiln_get(&kernel, service, open, NULL), KILN_OK);
-    kiln_release(kernel);
-    kernel = kiln__service_hit(service, NULL, open, false);
-    ck_assert_ptr_nonnull(kernel);
-    kiln_release(kernel);
+    bool hit = false;
+    for (int i = 0; i < 100 && !hit; i++) { /* on a busy machine it may be time again by now */
+        ck_assert_int_eq(kiln_get(&kernel, service, open, NULL), KILN_OK);
+        kiln_release(kernel);
+        kernel = kiln__service_hit(service, NULL, open, false);
+        hit = kernel != NULL;
+        kiln_release(kernel);
+    }
+    ck_assert(hit);
     kiln_spec_free(open);
     close_service();
 }
@@ -314,8 +318,11 @@ START_TEST(test_geometry__another_process_teaches_a_service)
     int status;
     ck_assert_int_eq(waitpid(pid, &status, 0), pid);
     ck_assert_int_eq(status, 0);
-    for (int i = 0; i < 200 && strcmp(taken(SPEC), TUNED) != 0; i++)
+    bool taught = false;
+    for (int i = 0; i < 200 && !taught; i++) {
+        kiln_text_free(explain(SPEC, &taught));
         usleep(50000);
+    }
     ck_assert_str_eq(taken(SPEC), TUNED);
     close_service();
 }
