@@ -11,8 +11,7 @@ kiln_status kiln_wisdom_visit(kiln_service *service, kiln_wisdom_fn fn, void *da
 {
     if (service == NULL || fn == NULL)
         return KILN_EINVAL;
-    kiln__service_wisdom_visit(service, fn, data);
-    return KILN_OK;
+    return kiln__service_wisdom_visit(service, fn, data);
 }
 
 kiln_status kiln_wisdom_explain(char **out, kiln_service *service, const kiln_spec *spec, const char *model,

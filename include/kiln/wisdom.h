@@ -41,7 +41,7 @@ typedef struct kiln_wisdom_record {
 typedef int (*kiln_wisdom_fn)(void *data, const kiln_wisdom_record *record);
 
 /* Visits every record that the service knows: the user's own, those of the shared directory, those shipped. Non-zero stops.
- * A file that is damaged or not trusted is left out, which kiln_stats counts and the log says. Errors: KILN_EINVAL. */
+ * A file that is damaged or not trusted is left out, which kiln_stats counts and the log says. Errors: KILN_EINVAL, KILN_ENOMEM. */
 KILN_API kiln_status kiln_wisdom_visit(kiln_service *service, kiln_wisdom_fn fn, void *data);
 
 /* A record as one spec sees it. */

@@ -52,10 +52,10 @@ static int visit_item(void *data, const kiln__wisdom_item *item)
     return self->fn(self->data, &record);
 }
 
-void kiln__service_wisdom_visit(kiln_service *service, kiln_wisdom_fn fn, void *data)
+kiln_status kiln__service_wisdom_visit(kiln_service *service, kiln_wisdom_fn fn, void *data)
 {
     visitor self = { fn, data };
-    kiln__wisdom_visit(service->wisdom, visit_item, &self);
+    return kiln__wisdom_visit(service->wisdom, visit_item, &self);
 }
 
 /* ---- Explaining */
@@ -218,7 +218,7 @@ kiln_status kiln__service_wisdom_export(kiln_service *service, kiln_wisdom_fn ke
 {
     exporter self = { .keep = keep, .data = data };
     kiln__text text = { 0 };
-    kiln__wisdom_visit(service->wisdom, export_item, &self);
+    self.failed = kiln__wisdom_visit(service->wisdom, export_item, &self) != KILN_OK || self.failed;
     if (!self.failed)
         kiln__wisdom_write(&self.set, NULL, NULL, &text);
     kiln__wisdom_set_fini(&self.set);

@@ -230,7 +230,7 @@ kiln_status kiln__wisdom_explain(kiln__wisdom *wisdom, const kiln__wisdom_query 
     return status;
 }
 
-void kiln__wisdom_visit(kiln__wisdom *wisdom, int (*fn)(void *data, const kiln__wisdom_item *item), void *data)
+kiln_status kiln__wisdom_visit(kiln__wisdom *wisdom, int (*fn)(void *data, const kiln__wisdom_item *item), void *data)
 {
     look_if_due(wisdom);
     kiln__wisdom_view *view = current_view(wisdom);
@@ -238,6 +238,7 @@ void kiln__wisdom_visit(kiln__wisdom *wisdom, int (*fn)(void *data, const kiln__
         if (fn(data, &view->items[i]) != 0)
             break;
     kiln__wisdom_view_release(view);
+    return view != NULL ? KILN_OK : KILN_ENOMEM;
 }
 
 /* ---- Adding */

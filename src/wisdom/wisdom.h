@@ -35,8 +35,9 @@ kiln_status kiln__wisdom_match(kiln__wisdom *wisdom, const kiln__wisdom_query *q
 kiln_status kiln__wisdom_explain(kiln__wisdom *wisdom, const kiln__wisdom_query *query, kiln__wisdom_choice *out,
                                  kiln__wisdom_explain_fn fn, void *data, kiln_report *report);
 
-/* Calls fn with every record that is known, in the order of sources and then of what they are about; non-zero stops. */
-void kiln__wisdom_visit(kiln__wisdom *wisdom, int (*fn)(void *data, const kiln__wisdom_item *item), void *data);
+/* Calls fn with every record that is known, in the order of sources and then of what they are about; non-zero stops.
+ * KILN_ENOMEM: what is known could not be read. */
+kiln_status kiln__wisdom_visit(kiln__wisdom *wisdom, int (*fn)(void *data, const kiln__wisdom_item *item), void *data);
 
 /* What came of adding records. */
 typedef struct kiln__wisdom_outcome {

@@ -26,7 +26,8 @@ class KilnTest(unittest.TestCase):
         self.dir = tempfile.mkdtemp(prefix="kiln-cli-")
         self.addCleanup(shutil.rmtree, self.dir, ignore_errors=True)
         self.cache = self.path("cache")
-        own = ("KILN_LOG", "KILN_DEVICE", "KILN_RECORD", "KILN_PACKS", "KILN_SHARED_DIR", "KILN_CACHE_BYTES")
+        own = ("KILN_LOG", "KILN_DEVICE", "KILN_RECORD", "KILN_PACKS", "KILN_SHARED_DIR", "KILN_CACHE_BYTES",
+               "KILN_WISDOM")
         self.env = {k: v for k, v in os.environ.items() if k not in own}
         self.env["KILN_CACHE_DIR"] = self.cache
         if self.device:

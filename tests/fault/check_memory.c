@@ -5,6 +5,7 @@
 #include "fault/stand_in.h"
 #include "support/fake_cuda.h"
 #include "support/suites.h"
+#include <kiln/wisdom.h>
 #include <math.h>
 #include <stdatomic.h>
 #if defined(__SANITIZE_ADDRESS__)
@@ -167,6 +168,45 @@ static int count_finding(void *data, const kiln_finding *finding)
     (void)finding;
     ++*(int *)data;
     return 0;
+}
+
+#define RECORD                                                                                                \
+    "{\"format\": 1, \"records\": [{\"model\": \"m\", \"target\": \"sm_90\", \"template\": \"elementwise\", " \
+    "\"class\": \"1 in, 1 out, light\", \"op\": \"relu6\", \"dtype\": \"f32\", \"log2_n\": 20, "              \
+    "\"geometry\": \"block=64 elems=4 vector=4 cache=plain\"}]}"
+#define KNOWN "op=relu6 dtype=f32 block=64 elems=4 vector=4 cache=plain target=sm_90"
+
+static int take_record(void *data, const kiln_wisdom_record *known)
+{
+    ++*(int *)data;
+    return strcmp(known->model, "m") == 0;
+}
+
+/* What is known is known whole or not at all. */
+static void use_wisdom(run *self)
+{
+    kiln_spec *spec = NULL;
+    char *text = NULL, *known = NULL;
+    int records = 0;
+    const char *path = kiln_test_temp_path("wisdom.json");
+    kiln_wisdom_tally tally = { .size = sizeof(tally) };
+    kiln_status status = kiln_wisdom_import(self->service, &path, 1, &tally, &self->report);
+    if (self->at != 0 && (status == KILN_ENOENT || status == KILN_EIO)) /* there is no store, or it failed */
+        return;
+    if (is_right(self, status, "kiln_wisdom_import"))
+        ck_assert_uint_eq(tally.added, 1);
+    if (status == KILN_OK && is_right(self, kiln_wisdom_visit(self->service, take_record, &records), "visit")) {
+        ck_assert_int_ge(records, 1);
+        status = kiln_wisdom_export(&known, self->service, take_record, &records, &self->report);
+        if (is_right(self, status, "kiln_wisdom_export"))
+            ck_assert_ptr_nonnull(strstr(known, "relu6"));
+        if (is_right(self, kiln_spec_parse(&spec, self->service, "op=relu6 target=sm_90", &self->report), "parse") &&
+            is_right(self, kiln_wisdom_explain(&text, self->service, spec, "m", NULL, NULL, &self->report), "explain"))
+            ck_assert_str_eq(text, KNOWN);
+    }
+    kiln_text_free(known);
+    kiln_text_free(text);
+    kiln_spec_free(spec);
 }
 
 /* All that is not on the way to a kernel. */
@@ -408,6 +448,15 @@ START_TEST(test_memory__build_with_nvrtc)
 }
 END_TEST
 
+START_TEST(test_memory__wisdom)
+{
+    static const scenario moved = { "import, list, export and explain wisdom", use_wisdom, true };
+    kiln_options options = options_here(stand_in_options());
+    kiln_test_temp_write("wisdom.json", RECORD, strlen(RECORD));
+    fail_everything(&moved, &options, fault_is_sanitized() && !fault_long ? SANITIZED_STEP : 1);
+}
+END_TEST
+
 Suite *kiln_test_memory_suite(void)
 {
     Suite *suite = suite_create("memory");
@@ -420,6 +469,7 @@ Suite *kiln_test_memory_suite(void)
     tcase_add_test(tcase, test_memory__build_in_a_worker);
     tcase_add_test(tcase, test_memory__everything_else);
     tcase_add_test(tcase, test_memory__build_with_nvrtc);
+    tcase_add_test(tcase, test_memory__wisdom);
     suite_add_tcase(suite, tcase);
     return suite;
 }

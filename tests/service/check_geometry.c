@@ -25,6 +25,7 @@ static kiln_options options;
 
 static void set_up(void)
 {
+    unsetenv("KILN_WISDOM");
     options = kiln_test_counting_options(0);
 }
 

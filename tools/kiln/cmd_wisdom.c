@@ -127,8 +127,10 @@ static int wisdom_list(struct session *session, const wisdom_args *args)
         listing.list = json_list();
     else
         listing.table = table_new("device|target|op|dtype|>n|geometry|>time / default|>GB/s|>variants|from");
-    kiln_wisdom_visit(session->service, list_record, &listing);
-    if (listing.list) {
+    kiln_status status = kiln_wisdom_visit(session->service, list_record, &listing);
+    if (status) {
+        json_decref(listing.list);
+    } else if (listing.list) {
         json_t *object = json_new();
         json_put(object, "records", listing.list);
         json_print(object);
@@ -138,7 +140,7 @@ static int wisdom_list(struct session *session, const wisdom_args *args)
         puts("no such records");
     }
     table_free(listing.table);
-    return STATUS_DONE;
+    return status ? session_fail(session, status, NULL) : STATUS_DONE;
 }
 
 /* ---- Explain */
