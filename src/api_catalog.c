@@ -20,34 +20,82 @@ kiln_status kiln_ops(kiln_service *service, kiln_op_fn fn, void *data)
     return KILN_OK;
 }
 
-static int show_template(const kiln__template *template, kiln_template_fn fn, void *data)
-{
+/* What a template's declarations say, as text for the visitor. */
+typedef struct description {
     kiln_param_info params[KILN__PARAMS_MAX];
+    kiln__text tunes[KILN__PARAMS_MAX], requirements, bounds;
+} description;
+
+static void write_rules(kiln__text *out, const kiln__require *rules, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        kiln__text_printf(out, "%s -- %s\n", rules[i].formula, rules[i].doc);
+}
+
+static void write_tunes(description *out, const kiln__template *template)
+{
+    for (uint32_t i = 0; i < template->tune_count; i++) {
+        const kiln__tune *tune = &template->tunes[i];
+        bool limited = tune->condition != NULL;
+        kiln__text_printf(&out->tunes[tune->param], "%s%s%s\n", tune->text, limited ? " if " : "",
+                          limited ? tune->condition : "");
+    }
+}
+
+static bool describe(description *out, const kiln__template *template)
+{
+    bool failed;
+    write_rules(&out->requirements, template->requires, template->require_count);
+    write_rules(&out->bounds, template->bounds, template->bound_count);
+    write_tunes(out, template);
+    failed = out->requirements.failed || out->bounds.failed;
     for (uint32_t i = 0; i < template->param_count; i++) {
         const kiln__param *param = &template->params[i];
-        params[i] = (kiln_param_info){ param->name, param->values, param->default_text, param->doc };
+        out->params[i] = (kiln_param_info){ param->name, param->values, param->default_text, param->doc,
+                                            kiln__text_string(&out->tunes[i]) };
+        failed |= out->tunes[i].failed;
     }
+    return !failed;
+}
+
+static void fini_description(description *shown)
+{
+    for (uint32_t i = 0; i < KILN__PARAMS_MAX; i++)
+        kiln__text_fini(&shown->tunes[i]);
+    kiln__text_fini(&shown->requirements);
+    kiln__text_fini(&shown->bounds);
+}
+
+static kiln_status show_template(const kiln__template *template, kiln_template_fn fn, void *data, bool *stop)
+{
+    description shown = { 0 };
+    kiln_status status = describe(&shown, template) ? KILN_OK : KILN_ENOMEM;
     kiln_template_info info = {
         .size = sizeof(info),
         .name = template->name,
         .doc = template->doc,
         .min_inputs = template->min_inputs,
         .max_inputs = template->max_inputs,
-        .params = params,
+        .params = shown.params,
         .param_count = template->param_count,
         .text = template->text,
+        .requirements = kiln__text_string(&shown.requirements),
+        .bounds = kiln__text_string(&shown.bounds),
     };
-    return fn(data, &info);
+    *stop = status != KILN_OK || fn(data, &info) != 0;
+    fini_description(&shown);
+    return status;
 }
 
 kiln_status kiln_templates(kiln_service *service, kiln_template_fn fn, void *data)
 {
+    kiln_status status = KILN_OK;
+    bool stop = false;
     if (service == NULL || fn == NULL)
         return KILN_EINVAL;
-    for (uint32_t i = 0; i < service->catalog.template_count; i++)
-        if (show_template(service->catalog.templates[i], fn, data) != 0)
-            break;
-    return KILN_OK;
+    for (uint32_t i = 0; i < service->catalog.template_count && !stop; i++)
+        status = show_template(service->catalog.templates[i], fn, data, &stop);
+    return status;
 }
 
 /* Turns what the store found into what the host is told. */

@@ -1,6 +1,9 @@
 /* The public functions that tune. */
 #include "api_structs.h"
+#include "tune/fill.h"
+#include "tune/sweep.h"
 #include "tune/tuner.h"
+#include <string.h>
 
 const char *kiln_verdict_name(kiln_verdict verdict)
 {
@@ -66,13 +69,97 @@ kiln_status kiln_tuning_trial(const kiln_tuning *tuning, uint64_t number, kiln_t
         .spec = trial->spec,
         .verdict = trial->verdict,
         .problem = trial->problem != NULL ? trial->problem : "",
-        .median_ms = trial->ratio * tuning->info.default_ms,
+        .median_ms = trial->median_ms > 0 ? trial->median_ms : trial->ratio * tuning->info.default_ms,
         .ratio = trial->ratio,
         .low = trial->low,
         .high = trial->high,
         .samples = trial->samples,
         .registers = trial->registers,
         .local_bytes = trial->local_bytes,
+        .ceiling_ratio = trial->ceiling_ratio,
     };
     return kiln__hand_out(out, &full, sizeof(full));
+}
+
+/* Turns what is in a space, and what is not, into what the host is told. */
+typedef struct visit {
+    kiln_variant_fn fn;
+    void *data;
+    bool stop, failed;
+} visit;
+
+static int show_variant(void *data, const kiln_spec *spec, const char *why)
+{
+    visit *v = data;
+    kiln__text text = { 0 };
+    kiln__spec_format(spec, false, &text);
+    kiln_variant variant = { .size = sizeof(variant), .spec = kiln__text_string(&text), .problem = why };
+    v->failed = text.failed;
+    v->stop = v->failed || v->fn(v->data, &variant) != 0;
+    kiln__text_fini(&text);
+    return v->stop;
+}
+
+static kiln_status visit_space(visit *v, const kiln_spec *spec, const kiln__target *target, kiln_report *report)
+{
+    kiln__space space;
+    kiln_status status = kiln__space_make(&space, spec, target, report);
+    for (size_t i = 0; status == KILN_OK && i < space.count && !v->stop; i++) {
+        kiln_spec full;
+        kiln__space_spec(&space, i, &full);
+        show_variant(v, &full, "");
+    }
+    kiln__space_fini(&space);
+    if (status == KILN_OK && !v->stop)
+        status = kiln__space_visit_impossible(spec, target, show_variant, v, report);
+    return v->failed ? kiln__fail_memory(report, KILN__STAGE_SPEC) : status;
+}
+
+kiln_status kiln_variants(kiln_service *service, const kiln_spec *spec, kiln_variant_fn fn, void *data,
+                          kiln_report *report)
+{
+    visit v = { .fn = fn, .data = data };
+    kiln_spec full;
+    if (service == NULL || spec == NULL || fn == NULL)
+        return refuse(report, "service, spec and fn must not be NULL");
+    kiln_status status = kiln__service_resolve(service, NULL, spec, &full, report);
+    return status == KILN_OK ? visit_space(&v, spec, &full.target, report) : status;
+}
+
+static const char *find_null(const char *const *specs, size_t count)
+{
+    if (specs == NULL || count == 0)
+        return "there are no specs: expected at least one";
+    for (size_t i = 0; i < count; i++)
+        if (specs[i] == NULL)
+            return "one of the specs is NULL";
+    return count > KILN__SWEEP_SPECS_MAX ? "there are more than 65536 specs" : NULL;
+}
+
+kiln_status kiln_sweep(kiln_tuning **out, kiln_service *service, const char *const *specs, size_t count,
+                       const kiln_sweep_options *options, kiln_report *report)
+{
+    kiln_sweep_options full = KILN_SWEEP_OPTIONS_INIT;
+    if (out == NULL || service == NULL)
+        return refuse(report, "out and service must not be NULL");
+    *out = NULL;
+    if (kiln__take_in(&full, sizeof(full), options) != KILN_OK)
+        return refuse(report, "kiln_sweep_options.size is not set: initialise the struct with KILN_SWEEP_OPTIONS_INIT");
+    if (full.rounds > KILN__SWEEP_ROUNDS_MAX)
+        return refuse(report, "kiln_sweep_options.rounds must be at most 100000");
+    const char *problem = find_null(specs, count);
+    return problem == NULL ? kiln__sweep_make(out, service, specs, count, &full, report) : refuse(report, problem);
+}
+
+kiln_status kiln_fill(kiln_device *device, void *to, const char *dtype, uint64_t n, uint64_t seed, kiln_report *report)
+{
+    if (device == NULL || dtype == NULL || (to == NULL && n > 0))
+        return refuse(report, "device, to and dtype must not be NULL");
+    kiln__dtype type = kiln__dtype_parse(dtype, strlen(dtype));
+    if (type == KILN__DTYPE_UNSET)
+        return kiln__fail(report, KILN_ESPEC, KILN__STAGE_DEVICE, 0, "unknown dtype '%.40s': f32, f64, f16 or bf16",
+                          dtype);
+    if (n > (uint64_t)PTRDIFF_MAX / kiln__dtype_bytes(type))
+        return refuse(report, "n is larger than any memory");
+    return kiln__fill_random(device, to, type, n, seed, report);
 }

@@ -558,6 +558,9 @@ typedef struct kiln_param_info {
     const char *values;        /* "32..1024 step 32" or "plain,stream" */
     const char *default_value; /* as declared: a value or a formula */
     const char *doc;
+    const char
+        *tune; /* what tuning tries: lines "64..1024*2 if sm > 0" that end with '\n', the first that holds; "" if the
+                         template does not say */
 } kiln_param_info;
 typedef struct kiln_template_info {
     size_t size;
@@ -566,7 +569,9 @@ typedef struct kiln_template_info {
     uint32_t min_inputs, max_inputs;
     const kiln_param_info *params;
     uint32_t param_count;
-    const char *text; /* the template's whole text */
+    const char *text;         /* the template's whole text */
+    const char *requirements; /* lines "FORMULA -- what it means" that end with '\n' */
+    const char *bounds;       /* the same; only tuning keeps to them */
 } kiln_template_info;
 typedef int (*kiln_template_fn)(void *data, const kiln_template_info *info);
 KILN_API kiln_status kiln_templates(kiln_service *service, kiln_template_fn fn, void *data);

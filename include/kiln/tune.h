@@ -35,10 +35,12 @@ typedef struct kiln_tuning_info {
     double regret;          /* how much slower than another variant the winner may be, as a fraction, with 99%; below 0:
                                not known */
     double seconds;         /* since it began */
-    const char *end;        /* "settled", "exhausted", "out of time" or "stopped"; "" as long as it goes on */
+    const char *end;        /* "settled", "exhausted", "out of time" or "stopped"; of a sweep "complete" or "stopped"; "" as
+                                long as it goes on */
     int learnt;             /* 1: the winner is kept in the file `wisdom`, for every process of the user */
     const char *wisdom;     /* "" if there is no such file */
     const char *not_learnt; /* why not, one line; "" if it is, and as long as it goes on */
+    double ceiling_ms;      /* of a sweep: a copy of as many bytes, the median; 0: not measured */
 } kiln_tuning_info;
 
 /* Called now and then while tuning, on the thread that tunes; non-zero ends it with what is known. */
@@ -84,6 +86,7 @@ typedef struct kiln_trial {
     double ratio, low, high; /* its time over the default geometry's, and the 95% interval */
     uint64_t samples;
     int registers, local_bytes; /* per thread; -1 on the cpu */
+    double ceiling_ratio;       /* of a sweep: its time over that of the copy; 0: not measured */
 } kiln_trial;
 
 /* Finds the fastest geometry of a spec whose fields leave some of it open: compiles its variants in the background, checks
@@ -102,6 +105,56 @@ KILN_API void kiln_tuning_free(kiln_tuning *tuning);
 /* Fill *out, whose size field must be set. Trials are ranked, number 0 is the winner. KILN_ENOENT: no such trial. */
 KILN_API kiln_status kiln_tuning_get_info(const kiln_tuning *tuning, kiln_tuning_info *out);
 KILN_API kiln_status kiln_tuning_trial(const kiln_tuning *tuning, uint64_t number, kiln_trial *out);
+
+/* ---- Sweeps: everything measured, nothing searched ------------------------------------------------------------ */
+
+/* One combination of a spec's space. Strings are borrowed for the call. */
+typedef struct kiln_variant {
+    size_t size;
+    const char *spec;    /* canonical text, every field set as far as it can be */
+    const char *problem; /* "", or why there is no such variant: the template's requirement or bound in words */
+} kiln_variant;
+typedef int (*kiln_variant_fn)(void *data, const kiln_variant *variant);
+
+/* Visits the space of a spec, which is what kiln_tune searches: first the default, what kiln_get takes; then the other
+ * variants, in the order of preference; then the combinations that are impossible or not worth trying. A callback that
+ * returns non-zero stops the visit. The default device is looked for only where the spec names no target.
+ * Errors: KILN_EINVAL, KILN_ESPEC (the default is impossible, or there are more than 4096 variants), KILN_ENODRIVER,
+ * KILN_ENODEVICE, KILN_ENOMEM. */
+KILN_API kiln_status kiln_variants(kiln_service *service, const kiln_spec *spec, kiln_variant_fn fn, void *data,
+                                   kiln_report *report);
+
+/* Zero in a field means the default. */
+typedef struct kiln_sweep_options {
+    size_t size;             /* sizeof(kiln_sweep_options): set by KILN_SWEEP_OPTIONS_INIT */
+    uint64_t elements;       /* of each array; 0: the first spec's n */
+    uint32_t rounds;         /* 0: 30; at most 100000 */
+    int hot;                 /* as in kiln_tune_options */
+    kiln_device *device;     /* NULL: the default one, or the cpu where the first spec says target=cpu */
+    kiln_tuning_fn progress; /* NULL: none; non-zero ends the sweep with what is known */
+    void *data;
+} kiln_sweep_options;
+
+#define KILN_SWEEP_OPTIONS_INIT                               \
+    {                                                         \
+        sizeof(kiln_sweep_options), 0, 0, 0, NULL, NULL, NULL \
+    }
+
+/* Measures specs of one op, dtype and target, given as text, the default first: compiles all of them, on all cores; checks
+ * each result as kiln_tune does; and then times those that are right, and two plain copies of as many bytes, once in each
+ * round, in an order that changes. None is dropped, not even those that keep registers in memory. The trials are ranked by
+ * their ratio to the first spec, over the rounds; the verdict is that of the comparison with the winner. Where `progress`
+ * ends it early, what has no samples is unmeasured. Blocks. Errors: those of kiln_tune, but for KILN_ETIMEDOUT and
+ * KILN_ECANCELED. */
+KILN_API KILN_MUST_USE kiln_status kiln_sweep(kiln_tuning **out, kiln_service *service, const char *const *specs,
+                                              size_t count, const kiln_sweep_options *options, kiln_report *report);
+
+/* Fills n elements in a device's memory with the values that tuning uses: random signs, magnitudes from 1/64 to 8, so that
+ * there are some on both sides of every threshold of the ops, and the same on every machine for an equal seed. They repeat
+ * after 1048573 elements. Returns when done. Errors: KILN_EINVAL, KILN_ESPEC (no such dtype), KILN_ENOMEM,
+ * KILN_EDEVICE. */
+KILN_API kiln_status kiln_fill(kiln_device *device, void *to, const char *dtype, uint64_t n, uint64_t seed,
+                               kiln_report *report);
 
 #ifdef __cplusplus
 }

@@ -283,7 +283,9 @@ static kiln_status read_tune(reader *r, kiln__word rest)
     tune->values = kiln__calloc(KILN__TUNE_VALUES_MAX, sizeof(*tune->values));
     if (tune->values == NULL)
         return kiln__fail_memory(r->report, KILN__STAGE_SPEC);
-    kiln_status status = condition.text != NULL ? copy(r, &tune->condition, condition) : KILN_OK;
+    kiln_status status = copy(r, &tune->text, values);
+    if (status == KILN_OK && condition.text != NULL)
+        status = copy(r, &tune->condition, condition);
     do {
         kiln__word item = kiln__word_cut(&values, ",");
         if (status == KILN_OK)
@@ -497,6 +499,7 @@ void kiln__template_free(kiln__template *template)
         fini_rule(&template->bounds[i]);
     }
     for (uint32_t i = 0; i < template->tune_count; i++) {
+        kiln__free(template->tunes[i].text);
         kiln__free(template->tunes[i].condition);
         kiln__free(template->tunes[i].values);
     }

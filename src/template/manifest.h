@@ -24,6 +24,7 @@ typedef struct kiln__require {
 /* Values of a parameter that are worth trying when a variant is sought. */
 typedef struct kiln__tune {
     uint32_t param;
+    char *text;      /* the values as they are written */
     char *condition; /* formula of bytes, sm and inputs, or NULL: where it holds */
     int64_t *values; /* numbers, or indices of words: each once and allowed, in the order of the text */
     uint32_t count;

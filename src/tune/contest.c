@@ -100,7 +100,7 @@ static kiln_status check(kiln__contest *contest, kiln__entrant *entrant, kiln_re
     kiln_report own = KILN_REPORT_INIT;
     char problem[sizeof(entrant->problem)];
     bool first = entrant == contest->entrants;
-    if (entrant->local_bytes > 0 && !first) {
+    if (entrant->local_bytes > 0 && !first && !contest->keeps_spilled) {
         snprintf(problem, sizeof(problem), "keeps %d bytes of each thread in memory", entrant->local_bytes);
         put_out(entrant, KILN_ECOMPILE, problem);
         return KILN_OK;

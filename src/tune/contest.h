@@ -35,6 +35,7 @@ struct kiln__contest {
     kiln_queue *queue;
     kiln__entrant *entrants;
     size_t count, waiting;
+    bool keeps_spilled;  /* set by the owner after init: those that keep registers in memory take part */
     kiln_report *report; /* of the sample that is being taken */
 };
 
@@ -49,8 +50,8 @@ kiln_status kiln__contest_init(kiln__contest *out, kiln_service *service, kiln_d
 void kiln__contest_fini(kiln__contest *contest);
 
 /* Takes in the kernels that have come and checks one of them, so that it does not take long; waits for one, at most
- * `timeout_ms`, if there is none to check. A kernel that keeps registers in memory or cannot be launched is out, unless it is
- * the first. A failure is that of the device, or of the first: KILN_EDEVICE, KILN_ELAUNCH, ... */
+ * `timeout_ms`, if there is none to check. A kernel that keeps registers in memory (but see keeps_spilled) or cannot be
+ * launched is out, unless it is the first. A failure is that of the device, or of the first: KILN_EDEVICE, KILN_ELAUNCH, ... */
 kiln_status kiln__contest_gather(kiln__contest *contest, int timeout_ms, kiln_report *report);
 
 /* One sample of an entrant that is ready: milliseconds of a launch. */

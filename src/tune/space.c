@@ -114,19 +114,20 @@ static const char *find_fault(const kiln_spec *spec, const kiln__require *rules,
     return NULL;
 }
 
-/* The reason to leave a combination out, or NULL and its variant. */
-static const char *examine(const builder *b, const kiln_spec *combination, kiln__variant *out)
+/* The reason to leave a combination out, or NULL and its variant. *full becomes as complete as it can. */
+static const char *examine(const builder *b, const kiln_spec *combination, kiln_spec *full, kiln__variant *out)
 {
     const kiln__template *template = combination->template;
-    kiln_spec full;
-    if (kiln__spec_fill(&full, combination, &b->out->base.target, NULL) != KILN_OK)
+    if (kiln__spec_fill(full, combination, &b->out->base.target, NULL) != KILN_OK) {
+        *full = *combination;
         return "a parameter's default is impossible";
-    const char *why = find_fault(&full, template->requires, template->require_count);
+    }
+    const char *why = find_fault(full, template->requires, template->require_count);
     if (why == NULL)
-        why = find_fault(&full, template->bounds, template->bound_count);
-    if (why == NULL && (kiln__spec_eval(&full, template->tile, &out->tile, NULL) != KILN_OK || out->tile < 1))
+        why = find_fault(full, template->bounds, template->bound_count);
+    if (why == NULL && (kiln__spec_eval(full, template->tile, &out->tile, NULL) != KILN_OK || out->tile < 1))
         why = "the tile is impossible";
-    memcpy(out->params, full.params, sizeof(out->params));
+    memcpy(out->params, full->params, sizeof(out->params));
     return why;
 }
 
@@ -168,10 +169,10 @@ static kiln_status add_others(builder *b)
 {
     kiln_status status = KILN_OK;
     for (size_t i = 0; i < b->combinations && status == KILN_OK; i++) {
-        kiln_spec combination;
+        kiln_spec combination, full;
         kiln__variant variant = { .order = i };
         combine(b, i, &combination);
-        const char *why = examine(b, &combination, &variant);
+        const char *why = examine(b, &combination, &full, &variant);
         if (why != NULL)
             leave_out(b->out, why);
         else if (!is_default(b->out, &variant))
@@ -188,13 +189,20 @@ static int compare(const void *a, const void *b)
     return (x->order > y->order) - (x->order < y->order);
 }
 
+/* The default and the values of the open parameters. */
+static kiln_status begin(builder *b, const kiln__target *target)
+{
+    memset(b->out, 0, sizeof(*b->out));
+    kiln_status status = add_default(b, target);
+    for (uint32_t i = 0; i < b->spec->template->param_count && status == KILN_OK; i++)
+        status = fill_axis(b, i);
+    return status;
+}
+
 kiln_status kiln__space_make(kiln__space *out, const kiln_spec *spec, const kiln__target *target, kiln_report *report)
 {
     builder b = { .spec = spec, .out = out, .combinations = 1, .report = report };
-    memset(out, 0, sizeof(*out));
-    kiln_status status = add_default(&b, target);
-    for (uint32_t i = 0; i < spec->template->param_count && status == KILN_OK; i++)
-        status = fill_axis(&b, i);
+    kiln_status status = begin(&b, target);
     if (status == KILN_OK)
         status = add_others(&b);
     if (status == KILN_OK)
@@ -214,4 +222,22 @@ void kiln__space_spec(const kiln__space *space, size_t index, kiln_spec *out)
 {
     *out = space->base;
     memcpy(out->params, space->variants[index].params, sizeof(out->params));
+}
+
+kiln_status kiln__space_visit_impossible(const kiln_spec *spec, const kiln__target *target, kiln__impossible_fn fn,
+                                         void *data, kiln_report *report)
+{
+    kiln__space space;
+    builder b = { .spec = spec, .out = &space, .combinations = 1, .report = report };
+    kiln_status status = begin(&b, target);
+    bool stop = false;
+    for (size_t i = 0; i < b.combinations && status == KILN_OK && !stop; i++) {
+        kiln_spec combination, full;
+        kiln__variant variant;
+        combine(&b, i, &combination);
+        const char *why = examine(&b, &combination, &full, &variant);
+        stop = why != NULL && fn(data, &full, why) != 0;
+    }
+    kiln__space_fini(&space);
+    return status;
 }

@@ -49,4 +49,12 @@ void kiln__space_fini(kiln__space *space);
 /* The complete spec of variant `index`. */
 void kiln__space_spec(const kiln__space *space, size_t index, kiln_spec *out);
 
+/* Called for a combination that is not in the space, with as many fields set as can be, and with the reason that
+ * kiln__space_reason has; both are borrowed. Non-zero stops. */
+typedef int (*kiln__impossible_fn)(void *data, const kiln_spec *spec, const char *why);
+
+/* Visits the combinations that kiln__space_make leaves out, in the order of the declarations. Errors as there. */
+kiln_status kiln__space_visit_impossible(const kiln_spec *spec, const kiln__target *target, kiln__impossible_fn fn,
+                                         void *data, kiln_report *report);
+
 #endif

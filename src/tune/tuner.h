@@ -13,7 +13,9 @@ typedef struct kiln__trial {
     char *spec;
     char *problem; /* NULL unless it is out */
     kiln_verdict verdict;
+    double median_ms; /* 0: the ratio times that of the default */
     double ratio, low, high;
+    double ceiling_ratio; /* 0 if no copy was measured */
     uint64_t samples;
     int registers, local_bytes;
 } kiln__trial;

@@ -19,9 +19,37 @@ struct visit {
 
 static const struct usage usage = {
     "kiln templates [--print NAME] [options]",
-    "Lists the kernel templates and their parameters, which are fields of a spec: block=256 elems=4.",
+    "Lists the kernel templates with their parameters, which are fields of a spec (block=256 elems=4), with\n"
+    "the constraints on these, and with the values that kiln tune and kiln sweep try.",
     "  kiln templates --print elementwise > elementwise.cu",
 };
+
+/* Prints the lines of a text, each after `what`. */
+static void print_lines(const char *what, const char *text)
+{
+    for (size_t length; (length = strcspn(text, "\n")) > 0; text += length + (text[length] == '\n'))
+        printf("  %s%.*s\n", what, (int)length, text);
+}
+
+static void print_rules(const char *title, const char *rules)
+{
+    if (*rules)
+        printf("\n%s\n", title);
+    print_lines("", rules);
+}
+
+static void print_tunes(const kiln_template_info *info)
+{
+    bool first = true;
+    for (uint32_t i = 0; i < info->param_count; i++) {
+        if (*info->params[i].tune && first)
+            printf("\ntried by tuning\n");
+        first = first && !*info->params[i].tune;
+        char *what = need_format("%s=", info->params[i].name);
+        print_lines(what, info->params[i].tune);
+        free(what);
+    }
+}
 
 static void print_template(const kiln_template_info *info)
 {
@@ -37,6 +65,20 @@ static void print_template(const kiln_template_info *info)
     }
     table_print(table, stdout);
     table_free(table);
+    print_rules("constraints", info->requirements);
+    print_tunes(info);
+    print_rules("where tuning stops", info->bounds);
+}
+
+static json_t *lines_json(const char *text)
+{
+    json_t *list = json_list();
+    for (size_t length; (length = strcspn(text, "\n")) > 0; text += length + (text[length] == '\n')) {
+        char *line = need_format("%.*s", (int)length, text);
+        json_add(list, json_text(line));
+        free(line);
+    }
+    return list;
 }
 
 static json_t *template_json(const kiln_template_info *info)
@@ -52,9 +94,12 @@ static json_t *template_json(const kiln_template_info *info)
         json_put_text(param, "values", info->params[i].values);
         json_put_text(param, "default", info->params[i].default_value);
         json_put_text(param, "doc", info->params[i].doc);
+        json_put(param, "tune", lines_json(info->params[i].tune));
         json_add(params, param);
     }
     json_put(object, "params", params);
+    json_put(object, "requirements", lines_json(info->requirements));
+    json_put(object, "bounds", lines_json(info->bounds));
     return object;
 }
 

@@ -37,7 +37,7 @@ void json_add(json_t *list, json_t *value)
     must(value && json_array_append_new(list, value) == 0);
 }
 
-void json_put_text(json_t *object, const char *key, const char *text)
+json_t *json_text(const char *text)
 {
     json_t *value = json_string(text);
     if (!value) {
@@ -48,7 +48,12 @@ void json_put_text(json_t *object, const char *key, const char *text)
         value = json_string(plain);
         free(plain);
     }
-    json_put(object, key, value);
+    return value;
+}
+
+void json_put_text(json_t *object, const char *key, const char *text)
+{
+    json_put(object, key, json_text(text));
 }
 
 void json_put_count(json_t *object, const char *key, uint64_t count)

@@ -9,7 +9,8 @@
 json_t *json_new(void);
 json_t *json_list(void);
 
-/* Text; bytes that are not UTF-8 become '?'. */
+/* Text; bytes that are not UTF-8 become '?'. For json_put and json_add. */
+json_t *json_text(const char *text);
 void json_put_text(json_t *object, const char *key, const char *text);
 void json_put_count(json_t *object, const char *key, uint64_t count);
 

@@ -1,0 +1,75 @@
+#include "tune/ceiling.h"
+
+#include "tune/measure.h"
+#include <string.h>
+
+/* The copy kernel moves words of four bytes, of whatever type the values are. */
+enum { WORD = 4 };
+
+static kiln_status get_kernel(kiln__ceiling *ceiling, kiln_service *service, kiln_report *report)
+{
+    kiln_spec spec;
+    kiln__text text = { 0 };
+    kiln_device *device = ceiling->arrays->device;
+    kiln__text_printf(&text, "op=copy dtype=f32 target=%s", device->target.name);
+    kiln_status status = text.failed ? kiln__fail_memory(report, KILN__STAGE_SPEC)
+                                     : kiln__spec_parse(&spec, &service->catalog, text.data, report);
+    kiln__text_fini(&text);
+    return status == KILN_OK ? kiln__service_get(service, device, &spec, &ceiling->kernel, report) : status;
+}
+
+kiln_status kiln__ceiling_init(kiln__ceiling *out, kiln_service *service, const kiln__arrays *arrays,
+                               kiln_report *report)
+{
+    uint64_t traffic = arrays->n * kiln__dtype_bytes(arrays->dtype) * (arrays->inputs + 1);
+    *out = (kiln__ceiling){ .arrays = arrays, .bytes = traffic / 2 / WORD * WORD };
+    if (out->bytes == 0)
+        out->bytes = WORD;
+    return get_kernel(out, service, report);
+}
+
+void kiln__ceiling_fini(kiln__ceiling *ceiling)
+{
+    kiln__kernel_release(ceiling->kernel);
+    memset(ceiling, 0, sizeof(*ceiling));
+}
+
+/* The halves of the next set. */
+static void next_halves(kiln__ceiling *ceiling, void **to, const void **from)
+{
+    const kiln__arrays *arrays = ceiling->arrays;
+    ceiling->set = (ceiling->set + 1) % arrays->sets;
+    *from = kiln__arrays_in(arrays, ceiling->set, 0);
+    *to = (char *)kiln__arrays_in(arrays, ceiling->set, 0) + arrays->slot * (arrays->inputs + 1) / 2;
+}
+
+static kiln_status submit_copy(void *data, void *stream)
+{
+    kiln__ceiling *ceiling = data;
+    kiln_device *device = ceiling->arrays->device;
+    const void *from;
+    void *to;
+    next_halves(ceiling, &to, &from);
+    return device->backend->vtable->copy(device, to, from, ceiling->bytes, KILN_COPY_ON_DEVICE, stream,
+                                         ceiling->report);
+}
+
+static kiln_status submit_kernel(void *data, void *stream)
+{
+    kiln__ceiling *ceiling = data;
+    const void *from;
+    void *to;
+    next_halves(ceiling, &to, &from);
+    return kiln__kernel_launch(ceiling->kernel, ceiling->bytes / WORD, to, &from, stream, ceiling->report);
+}
+
+kiln_status kiln__ceiling_sample(kiln__ceiling *ceiling, size_t copy, double *ms, kiln_report *report)
+{
+    const kiln_contender contender = { copy == 0 ? submit_copy : submit_kernel, ceiling };
+    kiln_device *device = ceiling->arrays->device;
+    kiln_status status = KILN_OK;
+    ceiling->report = report;
+    if (ceiling->repeats[copy] == 0)
+        status = kiln__measure_settle(device, &contender, &ceiling->repeats[copy], report);
+    return status == KILN_OK ? kiln__measure_sample(device, &contender, ceiling->repeats[copy], ms, report) : status;
+}

@@ -1,0 +1,409 @@
+#include "tune/sweep.h"
+
+#include "base/alloc.h"
+#include "os/cpu.h"
+#include "tune/ceiling.h"
+#include "tune/contest.h"
+#include "tune/statistics.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WAIT_MS = 20, ROUNDS = 30, INTERVAL_FROM = 4 };
+#define PROGRESS_S    0.05
+#define TAIL_INTERVAL 0.025 /* on each side: 95% */
+#define TAIL_SLOWER   0.005
+
+typedef struct sweep {
+    kiln_service *service;
+    const kiln_sweep_options *options;
+    kiln_report *report;
+    kiln_device *device;
+    kiln_spec *specs; /* resolved */
+    size_t count;
+    uint64_t n;
+    uint32_t rounds; /* to be played */
+    kiln__contest contest;
+    kiln__ceiling ceiling;
+    size_t *players, player_count; /* columns: who is timed */
+    double *samples;               /* a row for each round, the first for warming up; 0: none */
+    double *scratch;               /* room for a column */
+    size_t width;                  /* of a row: the entrants, then the copies */
+    uint64_t random;
+    kiln_tuning *tuning;
+    uint64_t start, told; /* kiln__cpu_now_ns */
+    bool stop;
+} sweep;
+
+/* ---- Progress */
+
+static void count(sweep *self)
+{
+    kiln_tuning_info *info = &self->tuning->info;
+    info->waiting = info->ready = info->out = 0;
+    for (size_t i = 0; i < self->contest.count; i++) {
+        kiln__entrant_state state = self->contest.entrants[i].state;
+        info->waiting += state == KILN__ENTRANT_WAITING;
+        info->ready += state == KILN__ENTRANT_READY;
+        info->out += state == KILN__ENTRANT_OUT;
+    }
+    info->seconds = (double)(kiln__cpu_now_ns() - self->start) / 1e9;
+}
+
+static void tell(sweep *self)
+{
+    uint64_t now = kiln__cpu_now_ns();
+    if (self->options->progress == NULL || (double)(now - self->told) / 1e9 < PROGRESS_S)
+        return;
+    self->told = now;
+    count(self);
+    if (self->options->progress(self->options->data, &self->tuning->info) != 0)
+        self->stop = true;
+}
+
+/* ---- What is asked for */
+
+/* What all specs of a sweep have in common. */
+static bool write_kind(const kiln_spec *spec, kiln__text *out)
+{
+    kiln__text_printf(out, "op=");
+    kiln__spec_value(spec, "op", out);
+    kiln__text_printf(out, " dtype=%s target=%s", kiln__dtype_name(spec->dtype), spec->target.name);
+    return !out->failed;
+}
+
+static kiln_status check_kind(const kiln_spec *first, const kiln_spec *spec, kiln_report *report)
+{
+    kiln__text wanted = { 0 }, got = { 0 };
+    kiln_status status = KILN_OK;
+    if (!write_kind(first, &wanted) || !write_kind(spec, &got))
+        status = kiln__fail_memory(report, KILN__STAGE_SPEC);
+    else if (strcmp(wanted.data, got.data) != 0)
+        status = kiln__fail(report, KILN_ESPEC, KILN__STAGE_SPEC, 0,
+                            "%s beside %s: the specs of a sweep have one op, dtype and target", got.data, wanted.data);
+    kiln__text_fini(&wanted);
+    kiln__text_fini(&got);
+    return status;
+}
+
+static kiln_status read_spec(sweep *self, const char *text, size_t index)
+{
+    kiln_spec given;
+    kiln_status status = kiln__spec_parse(&given, &self->service->catalog, text, self->report);
+    if (status == KILN_OK && given.template->output != NULL)
+        return kiln__fail(self->report, KILN_ESPEC, KILN__STAGE_SPEC, 0,
+                          "template %s has an output of its own: only those that make an array can be swept",
+                          given.template->name);
+    if (status == KILN_OK && self->device == NULL)
+        status = kiln__runtime_device(self->service->runtime,
+                                      given.target_set && kiln__target_is_cpu(&given.target) ? "cpu" : NULL,
+                                      &self->device, self->report);
+    if (status == KILN_OK)
+        status = kiln__service_resolve(self->service, self->device, &given, &self->specs[index], self->report);
+    if (status == KILN_OK && index == 0)
+        self->n = self->options->elements > 0 ? self->options->elements : given.n_set ? given.n : 0;
+    return status == KILN_OK ? check_kind(&self->specs[0], &self->specs[index], self->report) : status;
+}
+
+static kiln_status read_specs(sweep *self, const char *const *texts)
+{
+    kiln_status status = KILN_OK;
+    self->specs = kiln__calloc(self->count, sizeof(*self->specs));
+    if (self->specs == NULL)
+        return kiln__fail_memory(self->report, KILN__STAGE_DEVICE);
+    for (size_t i = 0; i < self->count && status == KILN_OK; i++)
+        status = read_spec(self, texts[i], i);
+    if (status == KILN_OK && self->n == 0)
+        return kiln__fail(self->report, KILN_EINVAL, KILN__STAGE_DEVICE, 0,
+                          "neither kiln_sweep_options.elements nor the first spec's n says how many elements");
+    return status;
+}
+
+static void describe(sweep *self)
+{
+    kiln_tuning *tuning = self->tuning;
+    const kiln_spec *first = &self->specs[0];
+    kiln__text_copy(tuning->device, sizeof(tuning->device), self->device->name);
+    tuning->info = (kiln_tuning_info){ .size = sizeof(tuning->info),
+                                       .device = tuning->device,
+                                       .elements = self->n,
+                                       .bytes = self->n * kiln__dtype_bytes(first->dtype) * (first->op.inputs + 1),
+                                       .variants = self->count,
+                                       .waiting = self->count,
+                                       .regret = -1,
+                                       .end = "" };
+}
+
+/* ---- Compiling and checking */
+
+static bool is_gathered(const kiln__contest *contest)
+{
+    for (size_t i = 0; i < contest->count; i++)
+        if (contest->entrants[i].state == KILN__ENTRANT_WAITING)
+            return false;
+    return true;
+}
+
+static kiln_status gather(sweep *self)
+{
+    kiln_status status = KILN_OK;
+    while (status == KILN_OK && !self->stop && !is_gathered(&self->contest)) {
+        status = kiln__contest_gather(&self->contest, WAIT_MS, self->report);
+        tell(self);
+    }
+    return status;
+}
+
+/* ---- Timing */
+
+/* xorshift64* by Vigna. */
+static size_t next_random(sweep *self, size_t below)
+{
+    self->random ^= self->random >> 12;
+    self->random ^= self->random << 25;
+    self->random ^= self->random >> 27;
+    return (size_t)((self->random * 0x2545f4914f6cdd1du >> 33) % below);
+}
+
+/* What runs before a kernel matters to it: everybody has other neighbours in each round. */
+static void shuffle(sweep *self)
+{
+    for (size_t i = self->player_count; i > 1; i--) {
+        size_t other = next_random(self, i), player = self->players[i - 1];
+        self->players[i - 1] = self->players[other];
+        self->players[other] = player;
+    }
+}
+
+static kiln_status play_round(sweep *self, double *row)
+{
+    kiln_status status = KILN_OK;
+    shuffle(self);
+    for (size_t i = 0; i < self->player_count && status == KILN_OK && !self->stop; i++) {
+        size_t who = self->players[i];
+        if (who < self->count)
+            status = kiln__contest_sample(&self->contest, who, &row[who], self->report);
+        else
+            status = kiln__ceiling_sample(&self->ceiling, who - self->count, &row[who], self->report);
+        self->tuning->info.samples += who < self->count;
+        tell(self);
+    }
+    return status;
+}
+
+static kiln_status take_room(sweep *self)
+{
+    self->width = self->count + KILN__COPIES;
+    self->players = kiln__calloc(self->width, sizeof(*self->players));
+    self->samples = kiln__calloc((self->rounds + (size_t)1) * self->width, sizeof(*self->samples));
+    self->scratch = kiln__calloc(self->rounds, sizeof(*self->scratch));
+    if (self->players == NULL || self->samples == NULL || self->scratch == NULL)
+        return kiln__fail_memory(self->report, KILN__STAGE_DEVICE);
+    for (size_t i = 0; i < self->width; i++)
+        if (i >= self->count || self->contest.entrants[i].state == KILN__ENTRANT_READY)
+            self->players[self->player_count++] = i;
+    return KILN_OK;
+}
+
+static kiln_status play(sweep *self)
+{
+    kiln_status status = take_room(self);
+    if (status == KILN_OK && !self->stop)
+        status = kiln__ceiling_init(&self->ceiling, self->service, &self->contest.arrays, self->report);
+    for (uint32_t round = 0; round <= self->rounds && status == KILN_OK && !self->stop; round++) {
+        self->tuning->info.rounds = round > 0 ? round - 1 : 0;
+        status = play_round(self, self->samples + round * self->width);
+    }
+    if (status == KILN_OK && !self->stop)
+        self->tuning->info.rounds = self->rounds;
+    return status;
+}
+
+/* ---- What the samples say */
+
+static double sample(const sweep *self, uint32_t round, size_t who)
+{
+    return self->samples[(round + (size_t)1) * self->width + who];
+}
+
+static double median_of(const sweep *self, size_t who, uint64_t *out_samples)
+{
+    size_t count = 0;
+    for (uint32_t r = 0; r < self->rounds; r++)
+        if (sample(self, r, who) > 0)
+            self->scratch[count++] = sample(self, r, who);
+    *out_samples = count;
+    return kiln__median(self->scratch, count);
+}
+
+/* The logarithm of one's time over the other's, of the rounds in which both were timed: what slows all alike is gone. */
+static kiln__estimate compare_times(const sweep *self, size_t one, size_t other)
+{
+    size_t count = 0;
+    for (uint32_t r = 0; r < self->rounds; r++)
+        if (sample(self, r, one) > 0 && sample(self, r, other) > 0)
+            self->scratch[count++] = log(sample(self, r, one) / sample(self, r, other));
+    return kiln__estimate_of(self->scratch, count);
+}
+
+/* The column of the copy that is faster, or that of the default where none was timed. */
+static size_t find_ceiling(sweep *self)
+{
+    size_t best = 0;
+    for (size_t i = self->count; i < self->width; i++) {
+        uint64_t samples;
+        double ms = median_of(self, i, &samples), *ceiling_ms = &self->tuning->info.ceiling_ms;
+        if (samples == 0 || (*ceiling_ms > 0 && *ceiling_ms <= ms))
+            continue;
+        *ceiling_ms = ms;
+        best = i;
+    }
+    return best;
+}
+
+/* Few samples say nothing about how far off they are. */
+static void put_times(const sweep *self, kiln__trial *out, size_t who, size_t ceiling)
+{
+    out->median_ms = median_of(self, who, &out->samples);
+    if (out->samples == 0)
+        return;
+    kiln__estimate to_default = compare_times(self, who, 0), to_ceiling = compare_times(self, who, ceiling);
+    double reach = INFINITY;
+    if (who == 0)
+        reach = 0;
+    else if (to_default.count >= INTERVAL_FROM)
+        reach = kiln__t_quantile(TAIL_INTERVAL, to_default.freedom) * to_default.error;
+    if (to_default.count == 0)
+        return;
+    out->verdict = KILN_VERDICT_TIED;
+    out->ratio = exp(to_default.value);
+    out->low = exp(to_default.value - reach);
+    out->high = exp(to_default.value + reach);
+    out->ceiling_ratio = ceiling > 0 && to_ceiling.count > 0 ? exp(to_ceiling.value) : 0;
+}
+
+static bool fill_trial(const sweep *self, kiln__trial *out, size_t who, size_t ceiling)
+{
+    const kiln__entrant *entrant = &self->contest.entrants[who];
+    kiln__text text = { 0 };
+    kiln__spec_format(&entrant->spec, false, &text);
+    *out = (kiln__trial){ .spec = kiln__text_take(&text),
+                          .verdict = KILN_VERDICT_UNMEASURED,
+                          .registers = entrant->registers,
+                          .local_bytes = entrant->local_bytes };
+    if (entrant->state == KILN__ENTRANT_OUT) {
+        out->verdict = KILN_VERDICT_OUT;
+        out->problem = kiln__strdup(entrant->problem);
+        return out->spec != NULL && out->problem != NULL;
+    }
+    if (self->samples != NULL)
+        put_times(self, out, who, ceiling);
+    return out->spec != NULL;
+}
+
+/* A trial and who it is of, for sorting. */
+typedef struct ranked {
+    kiln__trial trial;
+    size_t who;
+} ranked;
+
+/* Those that were timed by their ratio, then the others, those that are out last. */
+static int compare_ranked(const void *a, const void *b)
+{
+    const ranked *x = a, *y = b;
+    int x_class = x->trial.verdict == KILN_VERDICT_TIED ? 0 : x->trial.verdict == KILN_VERDICT_OUT ? 2 : 1;
+    int y_class = y->trial.verdict == KILN_VERDICT_TIED ? 0 : y->trial.verdict == KILN_VERDICT_OUT ? 2 : 1;
+    if (x_class != y_class)
+        return x_class - y_class;
+    if (x_class == 0 && x->trial.ratio != y->trial.ratio)
+        return x->trial.ratio < y->trial.ratio ? -1 : 1;
+    return (x->who > y->who) - (x->who < y->who);
+}
+
+/* After sorting: the first has won, and some of the others are certainly slower. */
+static void give_verdicts(const sweep *self, ranked *list)
+{
+    if (list[0].trial.verdict != KILN_VERDICT_TIED)
+        return;
+    list[0].trial.verdict = KILN_VERDICT_WINNER;
+    for (size_t i = 1; i < self->count && list[i].trial.verdict == KILN_VERDICT_TIED; i++) {
+        kiln__estimate behind = compare_times(self, list[i].who, list[0].who);
+        if (behind.count >= INTERVAL_FROM &&
+            behind.value > kiln__t_quantile(TAIL_SLOWER, behind.freedom) * behind.error)
+            list[i].trial.verdict = KILN_VERDICT_SLOWER;
+    }
+}
+
+static bool rank(sweep *self, ranked *list)
+{
+    bool whole = true;
+    size_t ceiling = self->samples != NULL ? find_ceiling(self) : 0;
+    for (size_t i = 0; i < self->count; i++) {
+        list[i].who = i;
+        whole &= fill_trial(self, &list[i].trial, i, ceiling);
+    }
+    self->tuning->info.default_ms = list[0].trial.median_ms;
+    qsort(list, self->count, sizeof(*list), compare_ranked);
+    give_verdicts(self, list);
+    return whole;
+}
+
+static kiln_status fill(sweep *self)
+{
+    kiln_tuning *tuning = self->tuning;
+    ranked *list = kiln__calloc(self->count, sizeof(*list));
+    tuning->trials = kiln__calloc(self->count, sizeof(*tuning->trials));
+    bool whole = list != NULL && tuning->trials != NULL && rank(self, list);
+    tuning->count = tuning->trials != NULL && list != NULL ? self->count : 0;
+    for (size_t i = 0; i < tuning->count; i++)
+        tuning->trials[i] = list[i].trial;
+    kiln__free(list);
+    count(self);
+    tuning->info.end = self->stop ? "stopped" : "complete";
+    return whole ? KILN_OK : kiln__fail_memory(self->report, KILN__STAGE_DEVICE);
+}
+
+/* ---- The way through */
+
+static kiln_status run(sweep *self, const char *const *texts)
+{
+    kiln_status status = read_specs(self, texts);
+    if (status != KILN_OK)
+        return status;
+    describe(self);
+    status = kiln__contest_init(&self->contest, self->service, self->device, self->specs, self->count, self->n,
+                                self->options->hot != 0, self->report);
+    self->contest.keeps_spilled = true;
+    if (status == KILN_OK)
+        status = gather(self);
+    if (status == KILN_OK && !self->stop)
+        status = play(self);
+    return status == KILN_OK ? fill(self) : status;
+}
+
+kiln_status kiln__sweep_make(kiln_tuning **out, kiln_service *service, const char *const *specs, size_t count,
+                             const kiln_sweep_options *options, kiln_report *report)
+{
+    sweep self = { .service = service,
+                   .options = options,
+                   .report = report,
+                   .device = options->device,
+                   .count = count,
+                   .rounds = options->rounds > 0 ? options->rounds : ROUNDS,
+                   .random = 0x9e3779b97f4a7c15u,
+                   .start = kiln__cpu_now_ns() };
+    *out = NULL;
+    self.tuning = kiln__calloc(1, sizeof(*self.tuning));
+    kiln_status status = self.tuning != NULL ? run(&self, specs) : kiln__fail_memory(report, KILN__STAGE_DEVICE);
+    kiln__ceiling_fini(&self.ceiling);
+    kiln__contest_fini(&self.contest);
+    kiln__free(self.players);
+    kiln__free(self.samples);
+    kiln__free(self.scratch);
+    kiln__free(self.specs);
+    if (status == KILN_OK)
+        *out = self.tuning;
+    else
+        kiln__tuning_free(self.tuning);
+    return status;
+}

@@ -1,0 +1,11 @@
+/* Ctrl-C in a command that can end early with what it knows. */
+#ifndef KILN_TOOLS_INTERRUPT_H
+#define KILN_TOOLS_INTERRUPT_H
+
+#include <stdbool.h>
+
+/* From now on the first SIGINT or SIGTERM is only noted; the second one ends the command at once. */
+void interrupt_catch(void);
+bool interrupt_seen(void);
+
+#endif

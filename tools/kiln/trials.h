@@ -1,0 +1,59 @@
+/* What tuning and sweeping have measured, kept for tables and plots. */
+#ifndef KILN_TOOLS_TRIALS_H
+#define KILN_TOOLS_TRIALS_H
+
+#include <kiln/tune.h>
+
+#include "resultfile.h"
+
+/* A kiln_trial with texts of its own. */
+typedef struct trial {
+    char *spec, *problem;
+    kiln_verdict verdict;
+    double ms, gbps; /* 0 if it was not measured */
+    double ratio, low, high, ceiling_ratio;
+    uint64_t samples;
+    int registers, local_bytes;
+} trial;
+
+/* A combination that cannot be, and why. */
+typedef struct gap {
+    char *spec, *problem;
+} gap;
+
+/* One kind of kernel: the variants of an op and dtype on a device, at one size. */
+typedef struct trial_group {
+    char *device, *model, *target; /* "cuda:0", "NVIDIA H200", "sm_90" */
+    char *op, *dtype;
+    uint64_t elements, bytes, rounds;
+    double ceiling_gbps; /* 0: not known */
+    trial *trials;       /* ranked */
+    size_t count;
+    gap *gaps;
+    size_t gap_count;
+} trial_group;
+
+struct trials {
+    trial_group *groups;
+    size_t count;
+    struct resultfile csv, plot;
+};
+
+/* Readies the files, either of which may be NULL. Returns as resultfile_open does. trials_close is right after either. */
+int trials_open(struct trials *out, const char *csv, const char *plot);
+
+/* Adds a group: what kiln_tune or kiln_sweep found. Returns STATUS_DONE, or STATUS_FAILED after a message. */
+int trials_add(struct trials *trials, struct session *session, const kiln_tuning *tuning);
+
+/* Adds a combination that is impossible to the group that was added last. */
+void trials_add_gap(struct trials *trials, const char *spec, const char *problem);
+
+/* trials_add for the tuning of a spec, with what a plot of it needs beside: the impossible combinations and the ceiling,
+ * which is measured if there is a plot. */
+int trials_add_tuned(struct trials *trials, struct session *session, const kiln_spec *spec, const kiln_tuning *tuning);
+
+/* Writes the files. Returns as resultfile_open does. */
+int trials_write(struct trials *trials);
+void trials_close(struct trials *trials);
+
+#endif
