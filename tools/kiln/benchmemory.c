@@ -2,9 +2,13 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
-#include "fill.h"
+#include <kiln/tune.h>
+
 #include "format.h"
+
+enum { POISON_BYTES = 1 << 20, POISON = 0xa5 };
 
 /* Arrays begin at whole pages of the GPU, as an allocator of their own would place them. */
 static const uint64_t page = 2 << 20;
@@ -48,11 +52,9 @@ static int take_memory(struct benchmemory *memory, struct session *session, uint
 static kiln_status fill_inputs(struct benchmemory *memory, struct session *session, const dtype *type, uint32_t inputs,
                                uint64_t n)
 {
-    fill_block block;
     kiln_status status = KILN_OK;
-    fill_block_make(&block, type, n);
     for (uint32_t i = 0; i < inputs && !status; i++)
-        status = fill_values(memory->device, memory->in[i], n, &block, i * UINT64_C(2654435761), &session->report);
+        status = kiln_fill(memory->device, memory->in[i], type->name, n, i + 1, &session->report);
     /* The copies move real values too: memory full of zeros is faster on some chips. */
     if (!status && !memory->reused)
         status = kiln_copy(memory->device, memory->copy_from, memory->in[0],
@@ -61,7 +63,6 @@ static kiln_status fill_inputs(struct benchmemory *memory, struct session *sessi
     if (!status && !memory->reused && memory->copy_bytes > n * type->size)
         status = kiln_copy(memory->device, (char *)memory->copy_from + n * type->size, memory->in[0],
                            memory->copy_bytes - n * type->size, KILN_COPY_ON_DEVICE, NULL, &session->report);
-    free(block.data);
     return status ? status : kiln_sync(memory->device, &session->report);
 }
 
@@ -93,4 +94,21 @@ void benchmemory_free(struct benchmemory *memory)
         kiln_free(memory->device, memory->extra);
     }
     *memory = (struct benchmemory){ .device = NULL };
+}
+
+/* The first part is copied there, and then twice as much on the device, and so on. */
+kiln_status benchmemory_poison(const struct benchmemory *memory, uint64_t bytes, kiln_report *report)
+{
+    uint64_t have = bytes < POISON_BYTES ? bytes : POISON_BYTES;
+    char *to = memory->out;
+    void *poison = need_alloc(have);
+    memset(poison, POISON, have);
+    kiln_status status = kiln_copy(memory->device, to, poison, have, KILN_COPY_TO_DEVICE, NULL, report);
+    free(poison);
+    while (have < bytes && !status) {
+        uint64_t part = bytes - have < have ? bytes - have : have;
+        status = kiln_copy(memory->device, to + have, to, part, KILN_COPY_ON_DEVICE, NULL, report);
+        have += part;
+    }
+    return status ? status : kiln_sync(memory->device, report);
 }

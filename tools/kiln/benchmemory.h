@@ -21,6 +21,9 @@ struct benchmemory {
  * or STATUS_FAILED after a message. benchmemory_free is right after either. */
 int benchmemory_make(struct benchmemory *out, struct session *session, kiln_device *device, const dtype *type,
                      uint32_t inputs, uint64_t n);
+
+/* Fills so many bytes of the output with 0xa5, which no kernel writes by chance. Returns when done. */
+kiln_status benchmemory_poison(const struct benchmemory *memory, uint64_t bytes, kiln_report *report);
 void benchmemory_free(struct benchmemory *memory);
 
 #endif

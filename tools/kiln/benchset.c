@@ -5,8 +5,9 @@
 #include <string.h>
 
 #include "benchmemory.h"
-#include "fill.h"
 #include "format.h"
+#include "interrupt.h"
+#include "progress.h"
 #include "spectext.h"
 #include "submit.h"
 #include "verify.h"
@@ -122,7 +123,7 @@ static int verify_case(bench_case *one, struct session *session, const struct be
 static int prove_case(struct benchset *set, struct session *session, bench_case *one, const struct benchmemory *memory)
 {
     kiln_report *report = &session->report;
-    kiln_status status = fill_poison(one->device, memory->out, one->elements * one->type->size, report);
+    kiln_status status = benchmemory_poison(memory, one->elements * one->type->size, report);
     if (!status)
         status = kiln_launch(one->kernel, one->elements, memory->out, (const void *const *)memory->in, NULL, report);
     if (!status)
@@ -242,15 +243,35 @@ static int run_group(struct benchset *set, struct session *session, size_t group
 
 static bool same_group(const bench_case *a, const bench_case *b)
 {
-    return a->device == b->device && a->type == b->type && a->info.inputs == b->info.inputs;
+    return a->device == b->device && a->type == b->type && a->info.inputs == b->info.inputs &&
+           a->elements == b->elements;
+}
+
+/* A case for each size of each kernel, by size. */
+static void spread_sizes(struct benchset *set)
+{
+    size_t kernels = set->count, sizes = set->sizes.count ? set->sizes.count : 1;
+    bench_case *all = need_array(NULL, kernels * sizes, sizeof(*all));
+    for (size_t i = 0; i < kernels * sizes; i++) {
+        all[i] = set->cases[i % kernels];
+        all[i].line = i % kernels;
+        all[i].elements = set->sizes.count  ? set->sizes.items[i / kernels]
+                          : is_cpu(&all[i]) ? cpu_elements
+                                            : gpu_elements;
+        all[i].bytes = all[i].elements * all[i].type->size * (all[i].info.inputs + 1);
+        if (i >= kernels)
+            kiln_retain(all[i].kernel);
+    }
+    free(set->cases);
+    set->cases = all;
+    set->count = kernels * sizes;
 }
 
 static void form_groups(struct benchset *set)
 {
+    spread_sizes(set);
     for (size_t i = 0; i < set->count; i++) {
         bench_case *one = &set->cases[i];
-        one->elements = set->elements ? set->elements : is_cpu(one) ? cpu_elements : gpu_elements;
-        one->bytes = one->elements * one->type->size * (one->info.inputs + 1);
         one->group = set->groups;
         for (size_t j = 0; j < i && one->group == set->groups; j++)
             if (same_group(&set->cases[j], one))
@@ -261,16 +282,43 @@ static void form_groups(struct benchset *set)
     set->ceilings = need_alloc(set->groups * sizeof(*set->ceilings));
 }
 
+/* Drops what was not measured before an interrupt. */
+static void keep_groups(struct benchset *set, size_t groups)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < set->count; i++) {
+        if (set->cases[i].group >= groups)
+            kiln_release(set->cases[i].kernel);
+        else
+            set->cases[kept++] = set->cases[i];
+    }
+    set->count = kept;
+    set->groups = groups;
+}
+
+static size_t first_of(const struct benchset *set, size_t group)
+{
+    size_t first = 0;
+    while (set->cases[first].group != group)
+        first++;
+    return first;
+}
+
 int benchset_run(struct benchset *set, struct session *session)
 {
     int result = STATUS_DONE;
+    size_t group = 0;
+    struct progress progress;
     form_groups(set);
-    for (size_t group = 0; group < set->groups && !result; group++) {
-        size_t first = 0;
-        while (set->cases[first].group != group)
-            first++;
-        result = run_group(set, session, group, &set->cases[first]);
+    progress_start(&progress, set->groups, false);
+    for (; group < set->groups && !result && !interrupt_seen(); group++) {
+        progress_show(&progress, group, 0);
+        result = run_group(set, session, group, &set->cases[first_of(set, group)]);
     }
+    progress_end();
+    keep_groups(set, group);
+    for (size_t i = 0; i < set->groups; i++)
+        set->ceilings[i].example = &set->cases[first_of(set, i)];
     return result;
 }
 

@@ -4,6 +4,7 @@
 
 #include "common.h"
 #include "dtype.h"
+#include "sizes.h"
 
 typedef struct bench_case {
     kiln_kernel *kernel;
@@ -17,7 +18,8 @@ typedef struct bench_case {
     bool verified;
     kiln_timing timing;
     double ratio; /* to the group's ceiling */
-    size_t group; /* cases of one device, dtype and number of inputs are measured together */
+    size_t group; /* cases of one device, dtype, number of inputs and size are measured together */
+    size_t line;  /* cases of one kernel have the same number */
 } bench_case;
 
 /* The two copies of the same traffic as a kernel of the group. */
@@ -33,7 +35,7 @@ struct benchset {
     size_t count;
     bench_ceiling *ceilings; /* one for each group */
     size_t groups;
-    uint64_t elements; /* 0: a size that suits the device */
+    size_list sizes; /* none: one that suits the device */
     uint32_t rounds;
     bool verify;
 };
@@ -42,7 +44,8 @@ struct benchset {
  * exit status after a message. */
 int benchset_add(struct benchset *set, struct session *session, const char *line);
 
-/* Verifies and measures everything. Returns as benchset_add does. */
+/* Verifies and measures everything, unless an interrupt is seen: then the set keeps the groups that are done. Shows
+ * progress. Returns as benchset_add does. */
 int benchset_run(struct benchset *set, struct session *session);
 void benchset_free(struct benchset *set);
 

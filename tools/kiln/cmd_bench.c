@@ -2,11 +2,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "benchset.h"
+#include "benchreport.h"
 #include "commands.h"
 #include "format.h"
+#include "interrupt.h"
 #include "jsonout.h"
 #include "options.h"
+#include "resultfile.h"
 #include "spectext.h"
 #include "table.h"
 
@@ -14,36 +16,44 @@ enum { ROUNDS = 30 };
 
 typedef struct bench_args {
     text_list specs;
-    const char *size;
+    const char *size, *csv, *plot;
     bool no_verify;
     uint32_t rounds;
     common_args common;
 } bench_args;
 
 static const struct usage usage = {
-    "kiln bench SPEC... [--size N|AxB] [--rounds N] [--no-verify] [options]",
+    "kiln bench SPEC... [--size N|AxB|LIST] [--rounds N] [--no-verify] [--csv FILE] [--plot FILE.svg] [options]",
     "Measures kernels on random values made on the device, after checking every result against the cpu\n"
     "backend bit for bit. The ratio is the time over that of a copy of the same traffic: the better of the\n"
     "device's own memory copy and a plain copy kernel, timed in the same rounds. Fields may be lists and\n"
-    "ranges: block=64..1024*2. N may be 1048576, 2^20 or 64M; sizes multiply: 4096x393216.",
+    "ranges: block=64..1024*2. N may be 1048576, 2^20 or 64M; sizes multiply: 4096x393216; and there may be\n"
+    "several: 1M,4M or 2^10..2^28 or 2^10..2^30*4. Ctrl-C between two sizes ends it with what is known.",
     "  kiln bench 'op=hardsigmoid dtype=f32' --size 4096x393216\n"
-    "  kiln bench 'op=add dtype=f16 block=128,256,512' --device cpu --size 16M",
+    "  kiln bench 'op=add dtype=f16 block=128,256,512' --device cpu --size 16M\n"
+    "  kiln bench 'op=hardsigmoid,relu6 dtype=f32' --size 2^10..2^28 --plot speed.svg",
 };
 
 static int parse_args(bench_args *args, struct benchset *set, int argc, char **argv)
 {
     const option_row rows[] = {
-        { "size", 's', OPTION_TEXT, "N|AxB", "elements; default 2^28 on a GPU, 2^24 on the cpu", &args->size },
+        { "size", 's', OPTION_TEXT, "N|AxB|LIST", "elements; default 2^28 on a GPU, 2^24 on the cpu", &args->size },
         { "rounds", 'r', OPTION_NUMBER, "N", "timed rounds; default 30", &args->rounds },
         { "no-verify", 0, OPTION_FLAG, NULL, "do not check the results first", &args->no_verify },
+        { "csv", 0, OPTION_TEXT, "FILE", "write a row for each spec and size, - for stdout", &args->csv },
+        { "plot", 0, OPTION_TEXT, "FILE.svg", "draw speed by size", &args->plot },
     };
     int status = options_parse(&usage, rows, sizeof(rows) / sizeof(rows[0]), &args->common, &args->specs, argc, argv);
     if (status != OPTIONS_GO_ON)
         return status;
     if (args->specs.count == 0)
         return options_wrong(&usage, "no SPEC given, expected one such as op=hardsigmoid");
-    if (args->size && !parse_size(&set->elements, args->size))
-        return options_wrong(&usage, "--size %s is not a size; expected 1048576, 2^20, 64M or 4096x393216", args->size);
+    if (args->size && !sizes_parse(&set->sizes, args->size))
+        return options_wrong(&usage, "--size %s is not a size; expected 2^20, 64M, 4096x393216, 1M,4M or 2^10..2^28",
+                             args->size);
+    int wrong = resultfile_check(&usage, args->csv, args->plot, args->common.json);
+    if (wrong)
+        return wrong;
     set->rounds = args->rounds ? args->rounds : ROUNDS;
     set->verify = !args->no_verify;
     return status;
@@ -83,6 +93,7 @@ static json_t *ceiling_json(const bench_ceiling *ceiling, const kiln_timing *tim
 {
     json_t *object = json_new();
     json_put_text(object, "what", what);
+    json_put_count(object, "elements", ceiling->example->elements);
     json_put_count(object, "bytes", ceiling->example->bytes);
     put_timing(object, timing, ceiling->example->bytes, ratio);
     json_put_count(object, "group", group);
@@ -162,6 +173,60 @@ static void print_group(const struct benchset *set, size_t group)
     table_free(table);
 }
 
+/* Several sizes in one table: the rows of a size stand together. */
+static void print_sizes(const struct benchset *set)
+{
+    struct table *table = table_new("elements|op|dtype|geometry|>ms|>GB/s|>ratio|verified");
+    for (size_t group = 0; group < set->groups; group++) {
+        char size[FORMAT_ROOM];
+        const bench_ceiling *ceiling = &set->ceilings[group];
+        format_power(size, ceiling->example->elements);
+        for (size_t i = 0; i < set->count; i++) {
+            const bench_case *one = &set->cases[i];
+            cells text;
+            char *op = NULL, *geometry = spectext_geometry(one->info.spec);
+            if (one->group == group && spectext_field(&op, one->info.spec, "op")) {
+                format_timing(&text, &one->timing, one->bytes, one->ratio);
+                table_row(table, (const char *const[]){ size, op, one->type->name, geometry, text.ms, text.rate,
+                                                        text.ratio, set->verify ? "yes" : "skipped" });
+            }
+            free(op);
+            free(geometry);
+        }
+        cells text;
+        bool copy = ceiling->memcpy.median_ms <= ceiling->kernel.median_ms;
+        format_timing(&text, copy ? &ceiling->memcpy : &ceiling->kernel, ceiling->example->bytes, 1);
+        table_row(table, (const char *const[]){ size, copy ? "(memory copy)" : "(copy kernel)",
+                                                ceiling->example->type->name, "", text.ms, text.rate, text.ratio, "" });
+    }
+    table_print(table, stdout);
+    table_free(table);
+}
+
+static void print_all(const struct benchset *set, bool json)
+{
+    if (json)
+        print_json(set);
+    else if (set->sizes.count > 1)
+        print_sizes(set);
+    for (size_t group = 0; group < set->groups && !json && set->sizes.count <= 1; group++)
+        print_group(set, group);
+}
+
+static int write_files(const struct benchset *set, struct resultfile *csv, struct resultfile *plot)
+{
+    FILE *stream = resultfile_begin(csv);
+    if (stream)
+        benchreport_csv(stream, set);
+    int status = resultfile_end(csv);
+    if (status)
+        return status;
+    stream = resultfile_begin(plot);
+    if (stream)
+        benchreport_plot(stream, set);
+    return resultfile_end(plot);
+}
+
 static int bench(struct benchset *set, struct session *session, const bench_args *args)
 {
     kiln_device *device = NULL;
@@ -172,15 +237,37 @@ static int bench(struct benchset *set, struct session *session, const bench_args
     int result = STATUS_DONE;
     for (size_t i = 0; i < args->specs.count && !result; i++)
         result = benchset_add(set, session, args->specs.items[i]);
-    if (!result)
-        result = benchset_run(set, session);
     if (result)
         return result;
-    if (args->common.json)
-        print_json(set);
-    for (size_t group = 0; group < set->groups && !args->common.json; group++)
-        print_group(set, group);
-    return STATUS_DONE;
+    if (set->sizes.count > 1)
+        interrupt_catch();
+    result = benchset_run(set, session);
+    if (!result)
+        print_all(set, args->common.json);
+    return result;
+}
+
+static int bench_to_files(struct benchset *set, const bench_args *args)
+{
+    struct session session;
+    struct resultfile csv, plot = { .path = NULL };
+    int status = resultfile_open(&csv, args->csv);
+    if (!status)
+        status = resultfile_open(&plot, args->plot);
+    if (!status) {
+        status = session_open(&session, &args->common);
+        if (!status)
+            status = bench(set, &session, args);
+        if (!status)
+            status = write_files(set, &csv, &plot);
+        benchset_free(set);
+        session_close(&session);
+    }
+    resultfile_close(&csv);
+    resultfile_close(&plot);
+    if (!status && interrupt_seen())
+        status = fail(STATUS_FAILED, "interrupted: not everything was measured");
+    return status;
 }
 
 int command_bench(int argc, char **argv)
@@ -188,14 +275,8 @@ int command_bench(int argc, char **argv)
     bench_args args = { .size = NULL };
     struct benchset set = { .cases = NULL };
     int status = parse_args(&args, &set, argc, argv);
-    if (status == OPTIONS_GO_ON) {
-        struct session session;
-        status = session_open(&session, &args.common);
-        if (!status)
-            status = bench(&set, &session, &args);
-        benchset_free(&set);
-        session_close(&session);
-    }
+    if (status == OPTIONS_GO_ON)
+        status = bench_to_files(&set, &args);
     free(args.specs.items);
     return status;
 }

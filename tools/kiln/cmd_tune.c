@@ -12,12 +12,13 @@
 #include "progress.h"
 #include "spectext.h"
 #include "table.h"
+#include "trials.h"
 
 enum { MOST_ROWS = 10 };
 
 typedef struct tune_args {
     text_list specs;
-    const char *size;
+    const char *size, *csv, *plot;
     uint32_t budget;
     bool hot, all, no_learn;
     common_args common;
@@ -30,12 +31,14 @@ typedef struct tuning_work {
     uint64_t elements;
     struct progress progress;
     json_t *results; /* with --json */
+    struct trials trials;
     size_t done;
     int status;
 } tuning_work;
 
 static const struct usage usage = {
-    "kiln tune SPEC... [--size N|AxB] [--budget SECONDS] [--hot] [--all] [--no-learn] [options]",
+    "kiln tune SPEC... [--size N|AxB] [--budget SECONDS] [--hot] [--all] [--no-learn] [--csv FILE] [--plot FILE.svg]\n"
+    "                 [options]",
     "Finds the fastest geometry of each spec: compiles the variants that its open fields allow, checks the\n"
     "result of each against the cpu backend bit for bit, and times them against each other until no other\n"
     "can be more than 0.5% faster than the winner. Ctrl-C ends it with what is known by then. The arrays do\n"
@@ -69,6 +72,8 @@ static int parse_args(tune_args *args, uint64_t *elements, int argc, char **argv
         { "hot", 0, OPTION_FLAG, NULL, "let the arrays stay in the caches", &args->hot },
         { "all", 'a', OPTION_FLAG, NULL, "print every variant, not the fastest ten", &args->all },
         { "no-learn", 0, OPTION_FLAG, NULL, "do not keep the winner as wisdom", &args->no_learn },
+        { "csv", 0, OPTION_TEXT, "FILE", "write a row for each variant, - for stdout", &args->csv },
+        { "plot", 0, OPTION_TEXT, "FILE.svg", "draw a heat map of block and elems", &args->plot },
     };
     int status = options_parse(&usage, rows, sizeof(rows) / sizeof(rows[0]), &args->common, &args->specs, argc, argv);
     if (status != OPTIONS_GO_ON)
@@ -77,7 +82,7 @@ static int parse_args(tune_args *args, uint64_t *elements, int argc, char **argv
         return options_wrong(&usage, "no SPEC given, expected one such as op=hardsigmoid");
     if (args->size && !parse_size(elements, args->size))
         return options_wrong(&usage, "--size %s is not a size; expected 1048576, 2^20, 64M or 4096x393216", args->size);
-    return status;
+    return resultfile_check(&usage, args->csv, args->plot, args->common.json) ? STATUS_USAGE : status;
 }
 
 static int on_progress(void *data, const kiln_tuning_info *info)
@@ -201,6 +206,8 @@ static int tune_one(void *data, kiln_spec *spec)
         printf("%s", work->done++ ? "\n" : "");
         print_tuning(tuning, &info, work->args->all);
     }
+    if (work->status == STATUS_DONE)
+        work->status = trials_add_tuned(&work->trials, work->session, spec, tuning);
     kiln_tuning_free(tuning);
     return work->status != STATUS_DONE || interrupted;
 }
@@ -211,6 +218,7 @@ static int tune(struct session *session, const tune_args *args, uint64_t element
     if (args->common.json)
         work.results = json_list();
     catch_interrupt();
+    work.status = trials_open(&work.trials, args->csv, args->plot);
     for (size_t i = 0; i < args->specs.count && work.status == STATUS_DONE && !interrupted; i++) {
         kiln_status status =
             kiln_spec_expand(session->service, args->specs.items[i], tune_one, &work, &session->report);
@@ -222,6 +230,9 @@ static int tune(struct session *session, const tune_args *args, uint64_t element
         json_put(object, "results", work.results);
         json_print(object);
     }
+    if (work.status == STATUS_DONE)
+        work.status = trials_write(&work.trials);
+    trials_close(&work.trials);
     return work.status;
 }
 

@@ -7,6 +7,7 @@ int command_warm(int argc, char **argv);
 int command_show(int argc, char **argv);
 int command_bench(int argc, char **argv);
 int command_tune(int argc, char **argv);
+int command_sweep(int argc, char **argv);
 int command_ops(int argc, char **argv);
 int command_templates(int argc, char **argv);
 int command_cache(int argc, char **argv);

@@ -80,6 +80,14 @@ char *format_count(char buffer[FORMAT_ROOM], uint64_t count)
     return buffer;
 }
 
+char *format_power(char buffer[FORMAT_ROOM], uint64_t count)
+{
+    if (count < 1024 || (count & (count - 1)) != 0)
+        return format_count(buffer, count);
+    snprintf(buffer, FORMAT_ROOM, "2^%d", __builtin_ctzll(count));
+    return buffer;
+}
+
 /* printf asks the locale for the decimal point; "C" is a locale that glibc has ready. */
 static void print_number(char buffer[FORMAT_ROOM], const char *format, int digits, double value)
 {

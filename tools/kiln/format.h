@@ -25,6 +25,9 @@ char *format_age(char buffer[FORMAT_ROOM], double seconds);
 
 char *format_count(char buffer[FORMAT_ROOM], uint64_t count);
 
+/* "2^28", or "1610612736" where it is no power of two of 1024 and more. Returns buffer. */
+char *format_power(char buffer[FORMAT_ROOM], uint64_t count);
+
 /* "4237.50": as many decimals as asked for and '.' whatever the locale, never "-0"; of 10^15 and more the first 15
  * digits. Returns buffer. */
 char *format_fixed(char buffer[FORMAT_ROOM], double value, int decimals);

@@ -5,7 +5,6 @@
 
 #include "csv.h"
 #include "format.h"
-#include "interrupt.h"
 #include "spectext.h"
 #include "trialmap.h"
 
@@ -34,18 +33,18 @@ static kiln_status describe_device(trial_group *group, struct session *session, 
 static void add_trial(trial_group *group, const kiln_trial *from)
 {
     group->trials = need_array(group->trials, group->count + 1, sizeof(*group->trials));
-    group->trials[group->count++] = (trial){ .spec = need_copy(from->spec),
-                                             .problem = need_copy(from->problem),
-                                             .verdict = from->verdict,
-                                             .ms = from->median_ms,
-                                             .gbps = gigabytes_per_second(group->bytes, from->median_ms),
-                                             .ratio = from->ratio,
-                                             .low = from->low,
-                                             .high = from->high,
-                                             .ceiling_ratio = from->ceiling_ratio,
-                                             .samples = from->samples,
-                                             .registers = from->registers,
-                                             .local_bytes = from->local_bytes };
+    group->trials[group->count++] = (trial_row){ .spec = need_copy(from->spec),
+                                                 .problem = need_copy(from->problem),
+                                                 .verdict = from->verdict,
+                                                 .ms = from->median_ms,
+                                                 .gbps = gigabytes_per_second(group->bytes, from->median_ms),
+                                                 .ratio = from->ratio,
+                                                 .low = from->low,
+                                                 .high = from->high,
+                                                 .ceiling_ratio = from->ceiling_ratio,
+                                                 .samples = from->samples,
+                                                 .registers = from->registers,
+                                                 .local_bytes = from->local_bytes };
 }
 
 int trials_add(struct trials *trials, struct session *session, const kiln_tuning *tuning)
@@ -77,7 +76,7 @@ void trials_add_gap(struct trials *trials, const char *spec, const char *problem
 {
     trial_group *group = &trials->groups[trials->count - 1];
     group->gaps = need_array(group->gaps, group->gap_count + 1, sizeof(*group->gaps));
-    group->gaps[group->gap_count++] = (gap){ need_copy(spec), need_copy(problem) };
+    group->gaps[group->gap_count++] = (trial_gap){ need_copy(spec), need_copy(problem) };
 }
 
 static int visit_gap(void *data, const kiln_variant *variant)
@@ -85,13 +84,6 @@ static int visit_gap(void *data, const kiln_variant *variant)
     if (*variant->problem)
         trials_add_gap(data, variant->spec, variant->problem);
     return 0;
-}
-
-static int on_progress(void *data, const kiln_tuning_info *info)
-{
-    (void)data;
-    (void)info;
-    return interrupt_seen();
 }
 
 /* A sweep of the winner alone, beside which the copies are timed. */
@@ -103,7 +95,6 @@ static int measure_ceiling(trial_group *group, struct session *session)
     const char *spec = group->trials[0].spec;
     options.elements = group->elements;
     options.rounds = CEILING_ROUNDS;
-    options.progress = on_progress;
     kiln_status status = kiln_sweep(&tuning, session->service, &spec, 1, &options, &session->report);
     if (!status)
         status = kiln_tuning_get_info(tuning, &info);
@@ -121,9 +112,14 @@ int trials_add_tuned(struct trials *trials, struct session *session, const kiln_
     int result = trials_add(trials, session, tuning);
     if (result || !trials->plot.path || trials->groups[trials->count - 1].count == 0)
         return result;
-    kiln_status status = kiln_variants(session->service, spec, visit_gap, trials, &session->report);
+    kiln_tuning_info info = { .size = sizeof(info) };
+    kiln_status status = kiln_tuning_get_info(tuning, &info);
+    if (!status)
+        status = kiln_variants(session->service, spec, visit_gap, trials, &session->report);
     if (status)
         return session_fail(session, status, NULL);
+    if (strcmp(info.end, "stopped") == 0)
+        return STATUS_DONE;
     return measure_ceiling(&trials->groups[trials->count - 1], session);
 }
 
@@ -153,7 +149,7 @@ static void put_per_thread(struct csv *csv, int count)
         csv_text(csv, NULL);
 }
 
-static void put_row(struct csv *csv, const trial_group *group, const trial *one)
+static void put_row(struct csv *csv, const trial_group *group, const trial_row *one)
 {
     static const char *const fields[] = { "block", "elems", "vector" };
     csv_text(csv, group->device);

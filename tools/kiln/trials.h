@@ -7,19 +7,19 @@
 #include "resultfile.h"
 
 /* A kiln_trial with texts of its own. */
-typedef struct trial {
+typedef struct trial_row {
     char *spec, *problem;
     kiln_verdict verdict;
     double ms, gbps; /* 0 if it was not measured */
     double ratio, low, high, ceiling_ratio;
     uint64_t samples;
     int registers, local_bytes;
-} trial;
+} trial_row;
 
 /* A combination that cannot be, and why. */
-typedef struct gap {
+typedef struct trial_gap {
     char *spec, *problem;
-} gap;
+} trial_gap;
 
 /* One kind of kernel: the variants of an op and dtype on a device, at one size. */
 typedef struct trial_group {
@@ -27,9 +27,9 @@ typedef struct trial_group {
     char *op, *dtype;
     uint64_t elements, bytes, rounds;
     double ceiling_gbps; /* 0: not known */
-    trial *trials;       /* ranked */
+    trial_row *trials;   /* ranked */
     size_t count;
-    gap *gaps;
+    trial_gap *gaps;
     size_t gap_count;
 } trial_group;
 
@@ -49,7 +49,7 @@ int trials_add(struct trials *trials, struct session *session, const kiln_tuning
 void trials_add_gap(struct trials *trials, const char *spec, const char *problem);
 
 /* trials_add for the tuning of a spec, with what a plot of it needs beside: the impossible combinations and the ceiling,
- * which is measured if there is a plot. */
+ * which is measured if there is a plot and nobody has ended the tuning. Does nothing where no file is wanted. */
 int trials_add_tuned(struct trials *trials, struct session *session, const kiln_spec *spec, const kiln_tuning *tuning);
 
 /* Writes the files. Returns as resultfile_open does. */

@@ -1,0 +1,272 @@
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands.h"
+#include "format.h"
+#include "interrupt.h"
+#include "jsonout.h"
+#include "options.h"
+#include "progress.h"
+#include "spectext.h"
+#include "sweepset.h"
+#include "table.h"
+#include "trials.h"
+
+typedef struct sweep_args {
+    text_list specs;
+    const char *size, *csv, *plot;
+    uint64_t elements;
+    uint32_t rounds;
+    bool hot;
+    common_args common;
+} sweep_args;
+
+typedef struct sweep_work {
+    struct session *session;
+    const sweep_args *args;
+    struct sweepset set;
+    struct trials trials;
+    struct progress progress;
+    bool measuring;  /* the bar shows samples, not variants */
+    json_t *results; /* with --json */
+    bool out;        /* a variant is out */
+} sweep_work;
+
+static const struct usage usage = {
+    "kiln sweep SPEC... --size N|AxB [--rounds N] [--hot] [--csv FILE] [--plot FILE.svg] [options]",
+    "Measures every variant that the open fields of a spec allow: compiles all of them, checks the result of each\n"
+    "against the cpu backend bit for bit, and times each once in every round, beside two plain copies of as many\n"
+    "bytes. Nothing is left out; kiln tune finds the fastest sooner. Fields may be lists and ranges:\n"
+    "block=64..1024*2. Ctrl-C ends it with what is known by then. The arrays do not fit into the caches, unless\n"
+    "--hot lets them.",
+    "  kiln sweep 'op=hardsigmoid dtype=f32' --size 4096x393216 --plot hardsigmoid.svg\n"
+    "  kiln sweep 'op=add dtype=f16,bf16 vector=4 elems=4..16*2' --size 2^26 --csv -",
+};
+
+static int parse_args(sweep_args *args, int argc, char **argv)
+{
+    const option_row rows[] = {
+        { "size", 's', OPTION_TEXT, "N|AxB", "elements of each array", &args->size },
+        { "rounds", 'r', OPTION_NUMBER, "N", "timed rounds; default 30", &args->rounds },
+        { "hot", 0, OPTION_FLAG, NULL, "let the arrays stay in the caches", &args->hot },
+        { "csv", 0, OPTION_TEXT, "FILE", "write a row for each variant, - for stdout", &args->csv },
+        { "plot", 0, OPTION_TEXT, "FILE.svg", "draw a heat map of block and elems", &args->plot },
+    };
+    int status = options_parse(&usage, rows, sizeof(rows) / sizeof(rows[0]), &args->common, &args->specs, argc, argv);
+    if (status != OPTIONS_GO_ON)
+        return status;
+    if (args->specs.count == 0)
+        return options_wrong(&usage, "no SPEC given, expected one such as op=hardsigmoid");
+    if (!args->size)
+        return options_wrong(&usage, "--size is missing; expected --size N such as 2^26 or 4096x393216");
+    if (!parse_size(&args->elements, args->size))
+        return options_wrong(&usage, "--size %s is not a size; expected 1048576, 2^20, 64M or 4096x393216", args->size);
+    if (args->rounds > 100000)
+        return options_wrong(&usage, "--rounds %u is too many; expected at most 100000", args->rounds);
+    status = resultfile_check(&usage, args->csv, args->plot, args->common.json);
+    return status ? status : OPTIONS_GO_ON;
+}
+
+/* A bar for the variants that are compiled and checked, then one for the samples. */
+static int on_progress(void *data, const kiln_tuning_info *info)
+{
+    sweep_work *work = data;
+    uint32_t rounds = work->args->rounds ? work->args->rounds : 30;
+    if (info->waiting == 0 && !work->measuring) {
+        work->measuring = true;
+        progress_start(&work->progress, info->ready * (rounds + UINT64_C(1)), false);
+    }
+    if (work->measuring)
+        progress_show(&work->progress, info->samples, info->out);
+    else
+        progress_show(&work->progress, info->ready + info->out, info->out);
+    return interrupt_seen();
+}
+
+/* ---- What is printed */
+
+static void put_trial(json_t *list, const trial_row *one)
+{
+    json_t *object = json_new();
+    json_put_text(object, "spec", one->spec);
+    json_put_text(object, "verdict", kiln_verdict_name(one->verdict));
+    json_put_text(object, "problem", one->problem);
+    json_put_real(object, "time_ms", one->ms);
+    json_put_real(object, "gbps", one->gbps);
+    json_put_real(object, "ratio", one->ratio);
+    json_put_real(object, "ratio_low", one->low);
+    json_put_real(object, "ratio_high", one->high);
+    json_put_real(object, "ceiling_ratio", one->ceiling_ratio);
+    json_put_count(object, "samples", one->samples);
+    if (one->registers >= 0)
+        json_put_count(object, "registers", (uint64_t)one->registers);
+    else
+        json_put_null(object, "registers");
+    json_add(list, object);
+}
+
+static json_t *group_json(const trial_group *group, const char *compared, const kiln_tuning_info *info)
+{
+    json_t *object = json_new(), *trials = json_list(), *gaps = json_list();
+    json_put_text(object, "device", group->device);
+    json_put_text(object, "model", group->model);
+    json_put_count(object, "elements", group->elements);
+    json_put_count(object, "bytes", group->bytes);
+    json_put_count(object, "rounds", info->rounds);
+    json_put_count(object, "variants", info->variants);
+    json_put_count(object, "out", info->out);
+    json_put_text(object, "compared_with", compared);
+    json_put_real(object, "ceiling_ms", info->ceiling_ms);
+    json_put_real(object, "ceiling_gbps", group->ceiling_gbps);
+    json_put_real(object, "seconds", info->seconds);
+    json_put_text(object, "end", info->end);
+    for (size_t i = 0; i < group->count; i++)
+        put_trial(trials, &group->trials[i]);
+    for (size_t i = 0; i < group->gap_count; i++) {
+        json_t *gap = json_new();
+        json_put_text(gap, "spec", group->gaps[i].spec);
+        json_put_text(gap, "problem", group->gaps[i].problem);
+        json_add(gaps, gap);
+    }
+    json_put(object, "trials", trials);
+    json_put(object, "impossible", gaps);
+    return object;
+}
+
+static void add_row(struct table *table, const trial_row *one)
+{
+    char ms[FORMAT_ROOM] = "", rate[FORMAT_ROOM] = "", copy[FORMAT_ROOM] = "", ratio[FORMAT_ROOM] = "",
+         interval[FORMAT_ROOM] = "", registers[FORMAT_ROOM] = "";
+    char *geometry = spectext_geometry(one->spec);
+    if (one->ms > 0) {
+        format_ms_plain(ms, one->ms);
+        snprintf(rate, sizeof(rate), "%.1f", one->gbps);
+        snprintf(ratio, sizeof(ratio), "%.4f", one->ratio);
+    }
+    if (one->ceiling_ratio > 0)
+        snprintf(copy, sizeof(copy), "%.4f", one->ceiling_ratio);
+    if (one->low > 0 && one->low < one->high)
+        snprintf(interval, sizeof(interval), "%.4f..%.4f", one->low, one->high);
+    if (one->registers >= 0)
+        snprintf(registers, sizeof(registers), "%d", one->registers);
+    table_row(table, (const char *const[]){ geometry, ms, rate, copy, ratio, interval, registers,
+                                            kiln_verdict_name(one->verdict), one->problem });
+    free(geometry);
+}
+
+static void print_group(const trial_group *group, const sweep_kind *kind, const kiln_tuning_info *info)
+{
+    char bytes[FORMAT_ROOM], seconds[FORMAT_ROOM];
+    char *compared = spectext_geometry(kind->specs[0]);
+    printf("%s\n", kind->name);
+    printf("%s (%s): %" PRIu64 " elements, %s read and written; %" PRIu64 " variants, %" PRIu64 " of them out, %zu "
+           "impossible; %" PRIu64 " rounds in %s\n",
+           group->device, group->model, group->elements, format_bytes(bytes, group->bytes), info->variants, info->out,
+           group->gap_count, info->rounds, format_ms(seconds, info->seconds * 1e3));
+    if (group->ceiling_gbps > 0)
+        printf("a plain copy: %.1f GB/s; ", group->ceiling_gbps);
+    printf("compared with %s\n", compared);
+    struct table *table = table_new("geometry|>ms|>GB/s|>time / copy|>time / that|>95%|>registers|verdict|problem");
+    for (size_t i = 0; i < group->count; i++)
+        add_row(table, &group->trials[i]);
+    table_print(table, stdout);
+    table_free(table);
+    free(compared);
+}
+
+/* ---- The way through */
+
+static int keep(sweep_work *work, const sweep_kind *kind, const kiln_tuning *tuning)
+{
+    kiln_tuning_info info = { .size = sizeof(info) };
+    int result = trials_add(&work->trials, work->session, tuning);
+    if (result || kiln_tuning_get_info(tuning, &info) != KILN_OK)
+        return result ? result : STATUS_FAILED;
+    for (size_t i = 0; i < kind->gap_count; i++)
+        trials_add_gap(&work->trials, kind->gaps[i].spec, kind->gaps[i].problem);
+    const trial_group *group = &work->trials.groups[work->trials.count - 1];
+    work->out |= info.out > 0;
+    if (work->results) {
+        json_add(work->results, group_json(group, kind->specs[0], &info));
+    } else {
+        printf("%s", work->trials.count > 1 ? "\n" : "");
+        print_group(group, kind, &info);
+    }
+    return STATUS_DONE;
+}
+
+static int sweep_kind_of(sweep_work *work, const sweep_kind *kind)
+{
+    const sweep_args *args = work->args;
+    kiln_sweep_options options = KILN_SWEEP_OPTIONS_INIT;
+    kiln_tuning *tuning = NULL;
+    options.elements = args->elements;
+    options.rounds = args->rounds;
+    options.hot = args->hot;
+    options.progress = on_progress;
+    options.data = work;
+    work->measuring = false;
+    progress_start(&work->progress, kind->count, false);
+    kiln_status status = kiln_sweep(&tuning, work->session->service, (const char *const *)kind->specs, kind->count,
+                                    &options, &work->session->report);
+    progress_end();
+    int result = status ? session_fail(work->session, status, NULL) : keep(work, kind, tuning);
+    kiln_tuning_free(tuning);
+    return result;
+}
+
+static int find_variants(sweep_work *work)
+{
+    int result = STATUS_DONE;
+    for (size_t i = 0; i < work->args->specs.count && !result; i++)
+        result = sweepset_add(&work->set, work->session, work->args->specs.items[i]);
+    return result ? result : sweepset_order(&work->set, work->session);
+}
+
+static int sweep(sweep_work *work)
+{
+    int result = find_variants(work);
+    if (result)
+        return result;
+    interrupt_catch();
+    for (size_t i = 0; i < work->set.count && !result && !interrupt_seen(); i++)
+        result = sweep_kind_of(work, &work->set.kinds[i]);
+    if (work->results && !result) {
+        json_t *object = json_new();
+        json_put(object, "results", json_incref(work->results));
+        json_print(object);
+    }
+    if (!result)
+        result = trials_write(&work->trials);
+    if (interrupt_seen() && !result)
+        result = fail(STATUS_FAILED, "interrupted: not everything was measured");
+    if (result)
+        return result;
+    return work->out ? fail(STATUS_FAILED, "not every variant can be used: the column 'problem' says why")
+                     : STATUS_DONE;
+}
+
+int command_sweep(int argc, char **argv)
+{
+    sweep_args args = { .size = NULL };
+    int status = parse_args(&args, argc, argv);
+    if (status == OPTIONS_GO_ON) {
+        struct session session;
+        sweep_work work = { .session = &session, .args = &args };
+        status = trials_open(&work.trials, args.csv, args.plot);
+        if (args.common.json)
+            work.results = json_list();
+        if (!status) {
+            status = session_open(&session, &args.common);
+            if (!status)
+                status = sweep(&work);
+            session_close(&session);
+        }
+        json_decref(work.results);
+        sweepset_free(&work.set);
+        trials_close(&work.trials);
+    }
+    free(args.specs.items);
+    return status;
+}
