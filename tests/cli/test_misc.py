@@ -11,7 +11,7 @@ import numpy as np
 
 from support import KILN, KilnTest, compiler_builds_for_gpus
 
-COMMANDS = ("run", "warm", "show", "tune", "bench", "ops", "templates", "cache", "wisdom", "doctor")
+COMMANDS = ("run", "warm", "show", "tune", "sweep", "bench", "ops", "templates", "cache", "wisdom", "doctor")
 OPS = ("hardsigmoid", "hardsigmoid_linear", "hardtanh", "relu6", "add", "mul")
 
 

@@ -57,6 +57,7 @@
     X(proof)                   \
     X(contest)                 \
     X(tuner)                   \
+    X(sweep)                   \
     X(record)                  \
     X(geometry)                \
     X(flight)                  \

@@ -72,12 +72,12 @@ void benchreport_csv(FILE *stream, const struct benchset *set)
 
 /* ---- The lines */
 
-static lineplot_point point_of(const kiln_timing *timing, uint64_t elements, uint64_t bytes)
+static lineplot_point point_of(const bench_case *one)
 {
-    return (lineplot_point){ .size = (double)elements,
-                             .value = gigabytes_per_second(bytes, timing->median_ms),
-                             .low = gigabytes_per_second(bytes, timing->max_ms),
-                             .high = gigabytes_per_second(bytes, timing->min_ms) };
+    return (lineplot_point){ .size = (double)one->elements,
+                             .value = gigabytes_per_second(one->bytes, one->timing.median_ms),
+                             .low = gigabytes_per_second(one->bytes, one->high_ms),
+                             .high = gigabytes_per_second(one->bytes, one->low_ms) };
 }
 
 static size_t line_count(const struct benchset *set)
@@ -153,7 +153,7 @@ static lineplot_series series_of(const struct benchset *set, size_t line)
     size_t count = 0;
     for (size_t i = 0; i < set->count; i++)
         if (set->cases[i].line == line)
-            points[count++] = point_of(&set->cases[i].timing, set->cases[i].elements, set->cases[i].bytes);
+            points[count++] = point_of(&set->cases[i]);
     return (lineplot_series){ line_name(set, case_of(set, line)->info.spec), points, count, false };
 }
 
@@ -194,12 +194,12 @@ static lineplot_series ceiling_series(const struct benchset *set, size_t group, 
         const bench_case *other = set->ceilings[i].example;
         if (!same_traffic(example, other))
             continue;
-        lineplot_point point = point_of(ceiling_of(set, i), other->elements, other->bytes);
-        point.low = point.high = NAN;
+        double speed = gigabytes_per_second(other->bytes, ceiling_of(set, i)->median_ms);
+        lineplot_point point = { .size = (double)other->elements, .value = speed, .low = NAN, .high = NAN };
         count = add_ceiling_point(points, count, &point);
     }
     char *name = alone ? need_copy("plain copy")
-                       : need_format("plain copy, %u bytes each", example->type->size * (example->info.inputs + 1));
+                       : need_format("plain copy, %u B an element", example->type->size * (example->info.inputs + 1));
     return (lineplot_series){ name, points, count, true };
 }
 
@@ -232,9 +232,9 @@ static void draw(FILE *stream, const struct benchset *set, const lineplot_series
 {
     char *op = NULL;
     kiln_device_info info = device_of(&set->cases[0]);
-    char *device = need_format("%s (%s, %s)", info.model, info.name, info.target);
-    char *method = need_format("medians of %u rounds with the least and the most, every kernel in each round; %s",
-                               set->rounds, set->verify ? "all checked bit for bit" : "not checked");
+    char *device = spectext_device(info.model, info.name, info.target);
+    char *method = need_format("medians of %u rounds, the bars reach over the middle half of them; %s", set->rounds,
+                               set->verify ? "every result checked bit for bit" : "results not checked");
     const char *const lines[] = { device, method };
     spectext_field(&op, set->cases[0].info.spec, "op");
     char *title = is_varying(set, "op") ? need_copy("Speed by size") : need_format("%s: speed by size", op);

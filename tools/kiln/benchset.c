@@ -151,6 +151,17 @@ static double paired_ratio(const double *samples, size_t contenders, uint32_t ro
     return median;
 }
 
+static void find_quartiles(bench_case *out, const double *samples, size_t contenders, uint32_t rounds, size_t which)
+{
+    double *times = need_array(NULL, rounds, sizeof(*times));
+    for (uint32_t r = 0; r < rounds; r++)
+        times[r] = samples[r * contenders + which];
+    qsort(times, rounds, sizeof(*times), by_value);
+    out->low_ms = times[(rounds - 1) / 4];
+    out->high_ms = times[rounds - 1 - (rounds - 1) / 4];
+    free(times);
+}
+
 static kiln_status get_copy_kernel(kiln_kernel **out, struct session *session, const bench_case *one)
 {
     char *target = NULL;
@@ -177,6 +188,7 @@ static void keep_results(struct benchset *set, size_t group, const kiln_timing *
             continue;
         set->cases[i].timing = timings[k];
         set->cases[i].ratio = paired_ratio(samples, contenders, set->rounds, k, best);
+        find_quartiles(&set->cases[i], samples, contenders, set->rounds, k);
         k++;
     }
     ceiling->memcpy = timings[copy];

@@ -17,9 +17,10 @@ typedef struct bench_case {
     uint64_t bytes; /* read and written */
     bool verified;
     kiln_timing timing;
-    double ratio; /* to the group's ceiling */
-    size_t group; /* cases of one device, dtype, number of inputs and size are measured together */
-    size_t line;  /* cases of one kernel have the same number */
+    double low_ms, high_ms; /* a quarter of the rounds was faster, a quarter slower */
+    double ratio;           /* to the group's ceiling */
+    size_t group;           /* cases of one device, dtype, number of inputs and size are measured together */
+    size_t line;            /* cases of one kernel have the same number */
 } bench_case;
 
 /* The two copies of the same traffic as a kernel of the group. */

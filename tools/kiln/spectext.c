@@ -73,3 +73,10 @@ char *spectext_geometry(const char *text)
     }
     return rest;
 }
+
+char *spectext_device(const char *model, const char *device, const char *target)
+{
+    if (strcmp(device, target) == 0)
+        return need_format("%s (%s)", model, device);
+    return need_format("%s (%s, %s)", model, device, target);
+}

@@ -15,4 +15,7 @@ char *spectext_put(const char *text, const char *field, const char *value);
 /* What is left of a canonical text without op, dtype, target and template: the geometry. The caller frees it. */
 char *spectext_geometry(const char *text);
 
+/* "NVIDIA H200 (cuda:0, sm_90)", "AMD EPYC (cpu)". The caller frees it. */
+char *spectext_device(const char *model, const char *device, const char *target);
+
 #endif

@@ -300,7 +300,7 @@ static double best_ceiling(const trial_group *groups, size_t count)
 static void draw(FILE *stream, const layout *of, const heatmap_panel *panels, const trial_group *first)
 {
     char *title = title_text(of->groups, of->group_count), *method = method_text(of), *size = size_text(first);
-    char *device = need_format("%s (%s, %s)", first->model, first->device, first->target);
+    char *device = spectext_device(first->model, first->device, first->target);
     const char *const lines[] = { device, size, method };
     const axis *rows = &of->axes[of->row], *columns = &of->axes[of->column];
     const heatmap map = { .heading = { title, lines, 3 },

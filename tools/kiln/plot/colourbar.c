@@ -20,11 +20,12 @@ typedef struct place {
 } place;
 
 /* The colours begin at a round number below the least value, so that speeds close to the ceiling can be told apart. But
- * a twentieth of the top is always shown, or noise would look like a landscape. */
+ * a twentieth of the top is always shown, or noise would look like a landscape. They end at the ceiling, unless what was
+ * measured leaves it far below: then most of the picture would have one colour. */
 colourbar colourbar_between(double least, double best, double ceiling, const char *ceiling_name, const char *unit)
 {
     colourbar bar = { .ceiling = ceiling, .ceiling_name = ceiling_name, .unit = unit };
-    bar.top = ceiling > 0 ? ceiling : best > 0 ? best : 1;
+    bar.top = ceiling > 0 && best <= 1.05 * ceiling ? ceiling : best > 0 ? best : 1;
     bar.high = fmax(bar.top, best);
     bar.decimals = format_decimals(bar.high);
     double low = fmin(least, 0.95 * bar.top);

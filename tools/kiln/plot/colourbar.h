@@ -13,7 +13,8 @@ typedef struct colourbar {
     const char *unit;         /* borrowed */
 } colourbar;
 
-/* A scale for values from `least` to `best`, both 0 or more. Its top is the ceiling, or the best value if that is 0. */
+/* A scale for values from `least` to `best`, both 0 or more. Its top is the ceiling, or the best value
+ * if that is far above. */
 colourbar colourbar_between(double least, double best, double ceiling, const char *ceiling_name, const char *unit);
 
 /* 0xRRGGBB. */

@@ -27,8 +27,8 @@ typedef struct heatmap {
     const heatmap_panel *panels; /* side by side, on several lines if there are many */
     size_t panel_count;          /* at least 1 */
     const char *unit;            /* "GB/s" */
-    double ceiling;              /* where the colours end, marked on the colour bar; 0: at the best value */
-    const char *ceiling_name;    /* "memory copy"; NULL if there is none */
+    double ceiling; /* marked on the colour bar; the colours end there, but not far below the best value; 0: none */
+    const char *ceiling_name; /* "memory copy"; NULL if there is none */
 } heatmap;
 
 /* Writes the picture as SVG. Equal maps give equal bytes. Ends the command when out of memory. */

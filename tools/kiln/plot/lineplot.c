@@ -222,20 +222,38 @@ static void draw_spread(struct svg *svg, const lineplot_series *series, const fr
     svg_close(svg);
 }
 
-/* How the line of a series or a ceiling is drawn; ends the element. */
-static void style_line(struct svg *svg, uint32_t colour, bool dashed)
+static uint32_t series_colour(const lineplot *plot, size_t index)
+{
+    return plot->series[index].reference ? COLOUR_MUTED : colour_series(index);
+}
+
+/* How a line of a series or a ceiling is dashed; NULL: not at all. Several references can be told apart. */
+static const char *dashes_of(const lineplot *plot, size_t index)
+{
+    static const char *const dashes[] = { "6 4", "2 3", "10 3 2 3", "10 5" };
+    size_t before = plot->ceiling > 0;
+    if (!plot->series[index].reference)
+        return NULL;
+    for (size_t i = 0; i < index; i++)
+        before += plot->series[i].reference;
+    return dashes[before % (sizeof(dashes) / sizeof(dashes[0]))];
+}
+
+/* Ends the element. */
+static void style_line(struct svg *svg, uint32_t colour, const char *dashes)
 {
     svg_put(svg, "fill", "none");
     svg_put_colour(svg, "stroke", colour);
-    svg_put_number(svg, "stroke-width", dashed ? 1.6 : 2);
+    svg_put_number(svg, "stroke-width", dashes ? 1.6 : 2);
     svg_put(svg, "stroke-linejoin", "round");
-    if (dashed)
-        svg_put(svg, "stroke-dasharray", "6 4");
+    if (dashes)
+        svg_put(svg, "stroke-dasharray", dashes);
     svg_close(svg);
 }
 
-static void draw_line(struct svg *svg, const lineplot_series *series, const frame *at, uint32_t colour)
+static void draw_line(struct svg *svg, const lineplot *plot, const frame *at, size_t index)
 {
+    const lineplot_series *series = &plot->series[index];
     bool drawing = false;
     svg_path_begin(svg);
     for (size_t i = 0; i < series->count; i++) {
@@ -246,7 +264,7 @@ static void draw_line(struct svg *svg, const lineplot_series *series, const fram
         drawing = shown;
     }
     svg_path_end(svg);
-    style_line(svg, colour, series->reference);
+    style_line(svg, series_colour(plot, index), dashes_of(plot, index));
 }
 
 static void point_tooltip(struct svg *svg, const lineplot *plot, const lineplot_series *series,
@@ -277,17 +295,12 @@ static void draw_markers(struct svg *svg, const lineplot *plot, const frame *at,
     }
 }
 
-static uint32_t series_colour(const lineplot *plot, size_t index)
-{
-    return plot->series[index].reference ? COLOUR_MUTED : colour_series(index);
-}
-
 static void draw_series(struct svg *svg, const lineplot *plot, const frame *at, size_t index)
 {
     const lineplot_series *series = &plot->series[index];
     svg_open(svg, "g");
     draw_spread(svg, series, at, series_colour(plot, index));
-    draw_line(svg, series, at, series_colour(plot, index));
+    draw_line(svg, plot, at, index);
     if (!series->reference)
         draw_markers(svg, plot, at, index);
     svg_close(svg);
@@ -297,7 +310,7 @@ static void draw_ceiling(struct svg *svg, const lineplot *plot, const frame *at)
 {
     double y = place_y(at, plot->ceiling);
     svg_line(svg, at->x, y, at->x + at->width, y);
-    style_line(svg, COLOUR_INK, true);
+    style_line(svg, COLOUR_INK, "6 4");
 }
 
 static void draw_name(struct svg *svg, double x, double y, const char *name)
@@ -315,7 +328,7 @@ static void draw_entry(struct svg *svg, const lineplot *plot, const frame *at, s
 {
     double x = at->legend_x, y = entry_place(at, index);
     svg_line(svg, x, y, x + LEGEND_SAMPLE - 10, y);
-    style_line(svg, series_colour(plot, index), plot->series[index].reference);
+    style_line(svg, series_colour(plot, index), dashes_of(plot, index));
     if (!plot->series[index].reference) {
         marker_begin(svg, index, x + (LEGEND_SAMPLE - 10) / 2.0, y);
         svg_close(svg);
@@ -328,7 +341,7 @@ static void draw_ceiling_entry(struct svg *svg, const lineplot *plot, const fram
     double x = at->legend_x, y = entry_place(at, plot->series_count);
     char *text = ceiling_text(plot);
     svg_line(svg, x, y, x + LEGEND_SAMPLE - 10, y);
-    style_line(svg, COLOUR_INK, true);
+    style_line(svg, COLOUR_INK, "6 4");
     draw_name(svg, x, y, text);
     free(text);
 }

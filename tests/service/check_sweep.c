@@ -1,0 +1,370 @@
+/* Sweeps, the listing of a space and the filling of arrays, through the public API, on the cpu. */
+#include "service/service.h"
+#include "support/harness.h"
+#include "support/suites.h"
+#include "support/temp.h"
+#include <kiln/tune.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { N = 100000, ROUNDS = 6, SPECS = 4 };
+
+static const char *const specs[SPECS] = { "op=relu6 dtype=f32 target=cpu", "op=relu6 dtype=f32 block=64 target=cpu",
+                                          "op=relu6 dtype=f32 block=128 target=cpu",
+                                          "op=relu6 dtype=f32 elems=32 target=cpu" };
+
+static kiln_service *service;
+static kiln_tuning *tuning;
+static kiln_report report = KILN_REPORT_INIT;
+
+static void open_service(void)
+{
+    kiln_options options = kiln_test_options();
+    service = kiln_test_open(&options);
+}
+
+static void close_service(void)
+{
+    kiln_tuning_free(tuning);
+    tuning = NULL;
+    kiln_report_clear(&report);
+    kiln_close(service);
+}
+
+static kiln_sweep_options small(void)
+{
+    kiln_sweep_options options = KILN_SWEEP_OPTIONS_INIT;
+    options.elements = N;
+    options.rounds = ROUNDS;
+    options.hot = 1;
+    return options;
+}
+
+static kiln_status sweep(const kiln_sweep_options *options)
+{
+    kiln_status status = kiln_sweep(&tuning, service, specs, SPECS, options, &report);
+    ck_assert((status == KILN_OK) == (tuning != NULL));
+    return status;
+}
+
+static kiln_tuning_info info_of(void)
+{
+    kiln_tuning_info info = { .size = sizeof(info) };
+    ck_assert_int_eq(kiln_tuning_get_info(tuning, &info), KILN_OK);
+    return info;
+}
+
+static kiln_trial trial_of(uint64_t number)
+{
+    kiln_trial trial = { .size = sizeof(trial) };
+    ck_assert_int_eq(kiln_tuning_trial(tuning, number, &trial), KILN_OK);
+    return trial;
+}
+
+/* The trial whose spec has a field. */
+static kiln_trial trial_with(const char *field)
+{
+    kiln_trial trial = trial_of(0);
+    for (uint64_t i = 0; strstr(trial.spec, field) == NULL; i++)
+        trial = trial_of(i);
+    return trial;
+}
+
+START_TEST(test_sweep__everything_is_measured)
+{
+    kiln_sweep_options options = small();
+    options.hot = _i;
+    open_service();
+    ck_assert_msg(sweep(&options) == KILN_OK, "%s", report.message);
+    kiln_tuning_info info = info_of();
+    ck_assert_str_eq(info.device, "cpu");
+    ck_assert_str_eq(info.end, "complete");
+    ck_assert_uint_eq(info.variants, SPECS);
+    ck_assert_uint_eq(info.ready, SPECS);
+    ck_assert_uint_eq(info.rounds, ROUNDS);
+    ck_assert_uint_eq(info.samples, SPECS * (ROUNDS + 1));
+    ck_assert_uint_eq(info.bytes, N * 8);
+    ck_assert_double_gt(info.ceiling_ms, 0);
+    double before = 0;
+    for (uint64_t i = 0; i < SPECS; i++) {
+        kiln_trial trial = trial_of(i);
+        ck_assert_uint_eq(trial.samples, ROUNDS);
+        ck_assert_double_gt(trial.median_ms, 0);
+        ck_assert_double_gt(trial.ceiling_ratio, 0);
+        ck_assert_double_le(trial.low, trial.ratio);
+        ck_assert_double_ge(trial.high, trial.ratio);
+        ck_assert_double_ge(trial.ratio, before);
+        ck_assert((trial.verdict == KILN_VERDICT_WINNER) == (i == 0));
+        before = trial.ratio;
+    }
+    kiln_trial first = trial_with("block=1024 elems=64");
+    ck_assert_double_eq(first.ratio, 1);
+    ck_assert_double_eq(first.low, 1);
+    ck_assert_double_eq(first.high, 1);
+    ck_assert_double_eq(first.median_ms, info.default_ms);
+    close_service();
+}
+END_TEST
+
+/* What few samples say has no bounds. */
+START_TEST(test_sweep__two_rounds_promise_nothing)
+{
+    kiln_sweep_options options = small();
+    options.rounds = 2;
+    open_service();
+    ck_assert_int_eq(sweep(&options), KILN_OK);
+    kiln_trial trial = trial_with("block=64 ");
+    ck_assert_double_gt(trial.ratio, 0);
+    ck_assert_double_eq(trial.low, 0);
+    ck_assert(isinf(trial.high));
+    close_service();
+}
+END_TEST
+
+static const kiln__backend_vtable *own;
+
+/* Does all but the last element. */
+static kiln_status launch_short(kiln__module *module, uint32_t entry, uint64_t n, void *out, const void *const *in,
+                                void *stream, kiln_report *why)
+{
+    return own->launch(module, entry, n - 1, out, in, stream, why);
+}
+
+START_TEST(test_sweep__a_wrong_variant_is_told_and_not_timed)
+{
+    kiln_sweep_options options = small();
+    open_service();
+    kiln_kernel *kernel = kiln_test_get(service, specs[2]);
+    own = kernel->vtable;
+    kiln__backend_vtable vtable = *own;
+    vtable.launch = launch_short;
+    kernel->vtable = &vtable;
+    ck_assert_int_eq(sweep(&options), KILN_OK);
+    kiln_trial last = trial_of(SPECS - 1);
+    ck_assert_ptr_nonnull(strstr(last.spec, "block=128 "));
+    ck_assert_int_eq(last.verdict, KILN_VERDICT_OUT);
+    ck_assert_str_eq(last.problem, "1 of 100000 elements are wrong, the first is 99999");
+    ck_assert_uint_eq(last.samples, 0);
+    ck_assert_double_eq(last.median_ms, 0);
+    ck_assert_uint_eq(trial_of(SPECS - 2).samples, ROUNDS);
+    ck_assert_uint_eq(info_of().out, 1);
+    kernel->vtable = own;
+    kiln_release(kernel);
+    close_service();
+}
+END_TEST
+
+static void resources_that_spill(const kiln__module *module, int *registers, int *local_bytes)
+{
+    (void)module;
+    *registers = 255;
+    *local_bytes = 16;
+}
+
+START_TEST(test_sweep__what_spills_is_measured_too)
+{
+    kiln_sweep_options options = small();
+    open_service();
+    kiln_kernel *kernel = kiln_test_get(service, specs[2]);
+    own = kernel->vtable;
+    kiln__backend_vtable vtable = *own;
+    vtable.resources = resources_that_spill;
+    kernel->vtable = &vtable;
+    ck_assert_int_eq(sweep(&options), KILN_OK);
+    kiln_trial trial = trial_with("block=128 ");
+    ck_assert_uint_eq(trial.samples, ROUNDS);
+    ck_assert_int_eq(trial.registers, 255);
+    ck_assert_int_eq(trial.local_bytes, 16);
+    kernel->vtable = own;
+    kiln_release(kernel);
+    close_service();
+}
+END_TEST
+
+/* Ends it once as many samples have been taken. */
+static int stop_after(void *data, const kiln_tuning_info *info)
+{
+    return info->samples >= *(uint64_t *)data;
+}
+
+START_TEST(test_sweep__ended_early_it_keeps_what_is_known)
+{
+    uint64_t samples = (uint64_t)_i * 100;
+    kiln_sweep_options options = small();
+    options.rounds = 100000; /* would take minutes */
+    options.progress = stop_after;
+    options.data = &samples;
+    open_service();
+    ck_assert_int_eq(sweep(&options), KILN_OK);
+    kiln_tuning_info info = info_of();
+    ck_assert_str_eq(info.end, "stopped");
+    ck_assert_uint_lt(info.rounds, options.rounds);
+    for (uint64_t i = 0; i < SPECS; i++) {
+        kiln_trial trial = trial_of(i);
+        ck_assert((trial.verdict == KILN_VERDICT_UNMEASURED) == (trial.samples == 0));
+        if (samples == 100)
+            ck_assert_uint_ge(trial.samples, 10);
+    }
+    close_service();
+}
+END_TEST
+
+static void expect_refusal(const char *const *texts, size_t count, const kiln_sweep_options *options,
+                           kiln_status status, const char *word)
+{
+    ck_assert_int_eq(kiln_sweep(&tuning, service, texts, count, options, &report), status);
+    ck_assert_ptr_null(tuning);
+    ck_assert_msg(strstr(report.message, word) != NULL, "%s", report.message);
+}
+
+START_TEST(test_sweep__refuses_what_cannot_be_swept)
+{
+    const char *mixed[] = { specs[0], "op=relu6 dtype=f16 target=cpu" }, *nothing[] = { specs[0], NULL };
+    const char *counting[] = { "template=count op=differs(x,y) dtype=f32 target=cpu" }, *wrong[] = { "op=relu7" };
+    kiln_sweep_options options = small();
+    open_service();
+    expect_refusal(mixed, 2, &options, KILN_ESPEC, "dtype=f16");
+    expect_refusal(nothing, 2, &options, KILN_EINVAL, "NULL");
+    expect_refusal(specs, 0, &options, KILN_EINVAL, "no specs");
+    expect_refusal(counting, 1, &options, KILN_ESPEC, "count");
+    expect_refusal(wrong, 1, &options, KILN_EOP, "relu7");
+    expect_refusal(specs, SPECS, NULL, KILN_EINVAL, "elements");
+    options.rounds = 100001;
+    expect_refusal(specs, SPECS, &options, KILN_EINVAL, "rounds");
+    options = small();
+    options.elements = UINT64_MAX / 4;
+    expect_refusal(specs, SPECS, &options, KILN_ENOMEM, "room");
+    options.size = 0;
+    expect_refusal(specs, SPECS, &options, KILN_EINVAL, "size");
+    close_service();
+}
+END_TEST
+
+/* A device that fails after so many copies. */
+static kiln__backend_vtable failing;
+static int copies_left;
+
+static kiln_status copy_or_fail(kiln_device *device, void *to, const void *from, size_t bytes, kiln_copy_kind kind,
+                                void *stream, kiln_report *why)
+{
+    if (--copies_left < 0)
+        return kiln__fail(why, KILN_EDEVICE, KILN__STAGE_DEVICE, 0, "the device is gone");
+    return own->copy(device, to, from, bytes, kind, stream, why);
+}
+
+START_TEST(test_sweep__a_device_that_fails_ends_it)
+{
+    kiln_sweep_options options = small();
+    kiln_device *device;
+    open_service();
+    ck_assert_int_eq(kiln_device_open(&device, service, "cpu", &report), KILN_OK);
+    own = device->backend->vtable;
+    failing = *own;
+    failing.copy = copy_or_fail;
+    device->backend->vtable = &failing; /* and stays: threads of the service may still be loading */
+    copies_left = 10 * _i;
+    ck_assert_int_eq(sweep(&options), KILN_EDEVICE);
+    ck_assert_str_eq(report.message, "the device is gone");
+    close_service();
+}
+END_TEST
+
+/* ---- The listing of a space */
+
+typedef struct listing {
+    int variants, impossible, stop_after;
+    char first[200], problem[200];
+} listing;
+
+static int list(void *data, const kiln_variant *variant)
+{
+    listing *out = data;
+    if (out->variants + out->impossible == 0)
+        snprintf(out->first, sizeof(out->first), "%s", variant->spec);
+    if (*variant->problem != '\0')
+        snprintf(out->problem, sizeof(out->problem), "%s", variant->problem);
+    ck_assert_msg(*variant->problem != '\0' || out->impossible == 0, "a variant after what is impossible");
+    out->variants += *variant->problem == '\0';
+    out->impossible += *variant->problem != '\0';
+    kiln_spec *spec = NULL;
+    if (*variant->problem == '\0')
+        spec = kiln_test_spec(service, variant->spec);
+    kiln_spec_free(spec);
+    return out->variants + out->impossible == out->stop_after;
+}
+
+/* No driver is needed to know what there is for a GPU. */
+START_TEST(test_sweep__a_space_is_listed_with_what_is_impossible)
+{
+    listing all = { 0 }, some = { .stop_after = 3 };
+    open_service();
+    kiln_spec *spec = kiln_test_spec(service, "op=relu6 dtype=f32 target=sm_90");
+    ck_assert_int_eq(kiln_variants(service, spec, list, &all, &report), KILN_OK);
+    ck_assert_str_eq(all.first, "op=relu6 dtype=f32 block=128 elems=4 vector=4 cache=stream target=sm_90");
+    ck_assert_int_eq(all.variants, 120);
+    ck_assert_int_eq(all.variants + all.impossible, 300);
+    ck_assert_str_ne(all.problem, "");
+    ck_assert_int_eq(kiln_variants(service, spec, list, &some, &report), KILN_OK);
+    ck_assert_int_eq(some.variants, 3);
+    ck_assert_int_eq(kiln_variants(service, spec, NULL, NULL, &report), KILN_EINVAL);
+    kiln_spec_free(spec);
+    spec = kiln_test_spec(service, "op=relu6 target=sm_90 vector=16"); /* dtype=f32 is a default */
+    ck_assert_int_eq(kiln_variants(service, spec, list, &all, &report), KILN_ESPEC);
+    kiln_spec_free(spec);
+    close_service();
+}
+END_TEST
+
+/* ---- Filling */
+
+START_TEST(test_sweep__arrays_are_filled_with_the_same_random_values)
+{
+    enum { PERIOD = 1048573, COUNT = PERIOD + 1000 };
+    kiln_device *device;
+    float *a = calloc(COUNT, sizeof(*a)), *b = calloc(COUNT, sizeof(*b));
+    int positive = 0;
+    open_service();
+    ck_assert_int_eq(kiln_device_open(&device, service, "cpu", &report), KILN_OK);
+    ck_assert_int_eq(kiln_fill(device, a, "f32", COUNT, 1, &report), KILN_OK);
+    ck_assert_int_eq(kiln_fill(device, b, "f32", COUNT, 1, &report), KILN_OK);
+    ck_assert_mem_eq(a, b, COUNT * sizeof(*a));
+    ck_assert_mem_eq(a, a + PERIOD, 1000 * sizeof(*a));
+    for (int i = 0; i < PERIOD; i++) {
+        ck_assert(fabsf(a[i]) >= 1.0f / 64 && fabsf(a[i]) < 8);
+        positive += a[i] > 0;
+    }
+    ck_assert_int_gt(positive, PERIOD / 2 - 5000);
+    ck_assert_int_lt(positive, PERIOD / 2 + 5000);
+    ck_assert_int_eq(kiln_fill(device, b, "f32", COUNT, 2, &report), KILN_OK);
+    ck_assert_int_ne(memcmp(a, b, COUNT * sizeof(*a)), 0);
+    ck_assert_int_eq(kiln_fill(device, NULL, "f16", 0, 1, &report), KILN_OK);
+    ck_assert_int_eq(kiln_fill(device, a, "f31", 1, 1, &report), KILN_ESPEC);
+    ck_assert_ptr_nonnull(strstr(report.message, "f31"));
+    ck_assert_int_eq(kiln_fill(device, NULL, "f32", 1, 1, &report), KILN_EINVAL);
+    ck_assert_int_eq(kiln_fill(device, a, "f64", UINT64_MAX, 1, &report), KILN_EINVAL);
+    ck_assert_int_eq(kiln_fill(NULL, a, "f64", 1, 1, &report), KILN_EINVAL);
+    free(a);
+    free(b);
+    close_service();
+}
+END_TEST
+
+Suite *kiln_test_sweep_suite(void)
+{
+    Suite *suite = suite_create("sweep");
+    TCase *tcase = tcase_create("sweep");
+    kiln_test_temp_use(tcase);
+    tcase_add_loop_test(tcase, test_sweep__everything_is_measured, 0, 2);
+    tcase_add_test(tcase, test_sweep__two_rounds_promise_nothing);
+    tcase_add_test(tcase, test_sweep__a_wrong_variant_is_told_and_not_timed);
+    tcase_add_test(tcase, test_sweep__what_spills_is_measured_too);
+    tcase_add_loop_test(tcase, test_sweep__ended_early_it_keeps_what_is_known, 0, 2);
+    tcase_add_test(tcase, test_sweep__refuses_what_cannot_be_swept);
+    tcase_add_loop_test(tcase, test_sweep__a_device_that_fails_ends_it, 0, 4);
+    tcase_add_test(tcase, test_sweep__a_space_is_listed_with_what_is_impossible);
+    tcase_add_test(tcase, test_sweep__arrays_are_filled_with_the_same_random_values);
+    suite_add_tcase(suite, tcase);
+    return suite;
+}
