@@ -11,6 +11,7 @@
 #include "draft.h"
 #include "plot/heatmap.h"
 #include "plot/lineplot.h"
+#include "trialmap.h"
 
 static const char *const lines[] = { "NVIDIA H200, cuda:0, sm_90", "f32, 2^28 elements, 2.0 GiB read and written",
                                      "op=hardsigmoid dtype=f32 target=sm_90" };
@@ -113,6 +114,81 @@ static void draw_nothing(FILE *stream)
             { "nothing", NULL, 0 }, "block", powers, 1, "elems", elems, 1, &panel, 1, "GB/s", 4237, "memory copy" });
 }
 
+/* Measured far above its ceiling: from 17 to 37 of 18 GB/s. */
+static void draw_above(FILE *stream)
+{
+    const heatmap_cell cells[] = { { 17, NULL }, { 25, NULL }, { 37, NULL } };
+    const heatmap_panel panel = { NULL, cells };
+    heatmap_draw(
+        stream,
+        &(heatmap){ { "above", NULL, 0 }, "block", powers, 1, "elems", elems, 3, &panel, 1, "GB/s", 18, "plain copy" });
+}
+
+/* ---- The variants of a GPU, as kiln sweep has them */
+
+static char variants[400][100];
+static trial_row rows[300];
+static trial_gap gaps[300];
+static size_t variant_count;
+
+static void add_variant(trial_group *to, size_t block, size_t elem, int vector, const char *cache)
+{
+    char *spec = variants[variant_count++];
+    snprintf(spec, sizeof(variants[0]), "op=hardsigmoid dtype=f32 block=%s elems=%s vector=%d cache=%s target=sm_90",
+             powers[block], elems[elem], vector, cache);
+    if ((1 << elem) % vector != 0 || vector > 4 || elem > 4) {
+        to->gaps[to->gap_count++] = (trial_gap){ spec, "elems must be a multiple of vector" };
+        return;
+    }
+    double gbps = speed(block, elem, 4289) - 40 * (4 - vector) - (*cache == 'p' ? 0 : 25);
+    to->trials[to->count++] = (trial_row){ .spec = spec, .problem = "", .ms = 2147.483648 / gbps, .gbps = gbps };
+}
+
+static trial_group make_variants(const char *op)
+{
+    trial_group group = { .device = "cuda:0",
+                          .model = "NVIDIA H200",
+                          .target = "sm_90",
+                          .op = (char *)op,
+                          .dtype = "f32",
+                          .elements = 1 << 28,
+                          .bytes = UINT64_C(8) << 28,
+                          .ceiling_gbps = 4237,
+                          .trials = rows,
+                          .gaps = gaps };
+    variant_count = 0;
+    for (size_t block = 1; block < 6; block++)
+        for (size_t elem = 0; elem < 6; elem++)
+            for (int vector = 1; vector <= 16; vector *= 2) {
+                add_variant(&group, block, elem, vector, "plain");
+                if (vector <= 2)
+                    add_variant(&group, block, elem, vector, "stream");
+            }
+    group.trials[0].ms = group.trials[0].gbps = 0;
+    group.trials[0].problem = "7 of 268435456 elements are wrong, the first is 3";
+    return group;
+}
+
+static void draw_sweep(FILE *stream)
+{
+    trial_group group = make_variants("hardsigmoid");
+    trialmap_draw(stream, &group, 1);
+}
+
+/* Two kinds, one of a single variant; and none. */
+static void draw_two_sweeps(FILE *stream)
+{
+    trial_group groups[] = { make_variants("hardsigmoid"), make_variants("relu6") };
+    groups[1].count = 2;
+    groups[1].gap_count = 0;
+    trialmap_draw(stream, groups, 2);
+}
+
+static void draw_no_sweep(FILE *stream)
+{
+    trialmap_draw(stream, NULL, 0);
+}
+
 enum { SIZES = 21 };
 
 /* Rises from 5 to 4300 GB/s, with a bump where everything fits into the second-level cache. */
@@ -168,6 +244,16 @@ static void draw_ratios(FILE *stream)
     lineplot_draw(stream, &(lineplot){ { "ratios", NULL, 0 }, "bytes", 0, "ratio to a copy", 1, "copy", series, 9 });
 }
 
+static void draw_references(FILE *stream)
+{
+    static lineplot_point points[2][SIZES];
+    fill_series(points[0], 4237, 0.92, 6500);
+    fill_series(points[1], 4100, 0.92, 6100);
+    const lineplot_series series[] = { { "copy of f32", points[0], SIZES, true },
+                                       { "copy of f16", points[1], SIZES, true } };
+    lineplot_draw(stream, &(lineplot){ { "copies", NULL, 0 }, "elements", 0, "GB/s", 0, NULL, series, 2 });
+}
+
 static void draw_no_series(FILE *stream)
 {
     lineplot_draw(stream, &(lineplot){ { "nothing", NULL, 0 }, "elements", 4, "GB/s", 0, NULL, NULL, 0 });
@@ -212,10 +298,11 @@ static const struct drawing {
     const char *name;
     void (*draw)(FILE *stream);
 } drawings[] = {
-    { "heatmap", draw_heatmap },     { "panels", draw_many_panels }, { "awkward", draw_awkward },
-    { "nothing", draw_nothing },     { "lineplot", draw_lineplot },  { "ratios", draw_ratios },
-    { "no-series", draw_no_series }, { "csv", write_csv },           { "locale", write_locale },
-    { "interrupt", interrupt },
+    { "heatmap", draw_heatmap },       { "panels", draw_many_panels }, { "awkward", draw_awkward },
+    { "nothing", draw_nothing },       { "lineplot", draw_lineplot },  { "ratios", draw_ratios },
+    { "no-series", draw_no_series },   { "csv", write_csv },           { "locale", write_locale },
+    { "interrupt", interrupt },        { "above", draw_above },        { "sweep", draw_sweep },
+    { "two-sweeps", draw_two_sweeps }, { "no-sweep", draw_no_sweep },  { "references", draw_references },
 };
 
 static int draw(const struct drawing *drawing, const char *path)

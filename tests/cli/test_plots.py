@@ -13,7 +13,8 @@ from support import KilnTest
 
 DRAW = os.environ.get("KILN_DRAW_FIXED", "draw_fixed")
 SVG = "{http://www.w3.org/2000/svg}"
-PLOTS = ("heatmap", "panels", "awkward", "nothing", "lineplot", "ratios", "no-series")
+PLOTS = ("heatmap", "panels", "awkward", "nothing", "lineplot", "ratios", "no-series", "above", "sweep", "two-sweeps",
+         "no-sweep", "references")
 
 
 class Drawing(KilnTest):
@@ -117,6 +118,11 @@ class Heatmap(Drawing):
         self.assertEqual(min(luminance(fill) for fill, text, _ in cells.values() if "GB/s" in text),
                          luminance(cells["block 32, elems 1, cache hint cs"][0]))
 
+    def test_far_above_the_ceiling_colours_go_on(self):
+        cells = self.cells(self.svg("above"))
+        self.assertEqual(len({fill for fill, _, _ in cells.values()}), 3)
+        self.assertIn("plain copy", self.texts(self.svg("above")))
+
     def test_numbers_can_be_read(self):
         for fill, _, group in self.cells(self.svg("heatmap")).values():
             for text in group.iter(SVG + "text"):
@@ -170,6 +176,37 @@ class Heatmap(Drawing):
         self.assertIn("nothing was measured", self.texts(self.svg("no-series")))
 
 
+class Trialmap(Drawing):
+    def test_a_cell_has_the_best_of_its_variants(self):
+        root = self.svg("sweep")
+        cells = self.cells(root)
+        self.assertEqual(len(cells), 5 * 6)
+        _, text, group = cells["block 256, elems 8"]
+        self.assertEqual(text, "4280 GB/s, 101.0 % of plain copy\nvector=4 cache=plain, the best of 5")
+        self.assertEqual(self.texts(group), ["4280"])
+        _, text, _ = cells["block 64, elems 32"]
+        self.assertEqual(text, "elems must be a multiple of vector")
+        # The first variant of block 64, elems 1 is wrong; the other one counts.
+        _, text, group = cells["block 64, elems 1"]
+        self.assertIn("vector=1 cache=stream", text)
+        texts = self.texts(root)
+        for text in ("hardsigmoid f32: speed by geometry", "NVIDIA H200 (cuda:0, sm_90)",
+                     "2^28 elements, 2.0 GiB read and written by a launch", "plain copy", "4237",
+                     "104 variants measured, each checked bit for bit; in each cell the best over vector and cache",
+                     "best: 4280 GB/s with block 256, elems 8 (vector=4 cache=plain, the best of 5)"):
+            self.assertIn(text, texts)
+
+    def test_kinds_have_panels(self):
+        root = self.svg("two-sweeps")
+        texts = self.texts(root)
+        for text in ("Speed by geometry", "hardsigmoid f32", "relu6 f32", "fastest plain copy"):
+            self.assertIn(text, texts)
+        self.assertEqual(len(self.cells(root)), 2 * 5 * 6)
+
+    def test_nothing(self):
+        self.assertIn("nothing was measured", self.texts(self.svg("no-sweep")))
+
+
 class Lineplot(Drawing):
     def test_axes(self):
         texts = self.texts(self.svg("lineplot"))
@@ -197,6 +234,10 @@ class Lineplot(Drawing):
         self.assertEqual([path.get("d").count("M") for path in lines], [1, 2, 1, 1])
         self.assertEqual(len({path.get("stroke") for path in lines}), 4)
         self.assertEqual([path.get("stroke-dasharray") is not None for path in lines], [False, False, False, True])
+
+    def test_references_are_told_apart(self):
+        paths = [path for path in self.svg("references").iter(SVG + "path") if path.get("stroke-dasharray")]
+        self.assertEqual(len({path.get("stroke-dasharray") for path in paths}), 2)
 
     def test_spread_leaves_at_the_top(self):
         """One wild measurement does not press the rest down."""

@@ -42,7 +42,8 @@ char *format_bytes(char buffer[FORMAT_ROOM], uint64_t bytes)
         value /= 1024;
         unit++;
     }
-    snprintf(buffer, FORMAT_ROOM, "%.*f %s", unit ? 1 : 0, value, units[unit]);
+    format_fixed(buffer, value, unit ? 1 : 0);
+    strcat(strcat(buffer, " "), units[unit]);
     return buffer;
 }
 

@@ -14,7 +14,7 @@ char *format_ms(char buffer[FORMAT_ROOM], double milliseconds);
 /* "0.8421": milliseconds without a unit, for columns. Returns buffer. */
 char *format_ms_plain(char buffer[FORMAT_ROOM], double milliseconds);
 
-/* "1.5 MiB", "812 B". Returns buffer. */
+/* "1.5 MiB", "812 B", the same in every locale. Returns buffer. */
 char *format_bytes(char buffer[FORMAT_ROOM], uint64_t bytes);
 
 /* "1:02:09" or "0:14". Returns buffer. */

@@ -247,14 +247,27 @@ static void free_cells(heatmap_cell *cells, size_t count)
 
 /* ---- The heading */
 
-/* "in each cell the best over vector and cache" */
+static bool is_hidden(const layout *of, size_t which)
+{
+    return which != of->row && which != of->column && of->axes[which].count > 1;
+}
+
+/* "; in each cell the best over vector and cache" */
 static char *others_text(const layout *of)
 {
     char *text = need_copy("");
+    size_t left = 0;
+    for (size_t i = 0; i < of->count; i++)
+        left += is_hidden(of, i);
     for (size_t i = 0; i < of->count; i++) {
-        if (i == of->row || i == of->column || of->axes[i].count < 2)
+        if (!is_hidden(of, i))
             continue;
-        char *longer = need_format("%s%s%s", text, *text ? ", " : "; in each cell the best over ", of->axes[i].name);
+        left--;
+        char *longer = need_format("%s%s%s", text,
+                                   !*text ? "; in each cell the best over "
+                                   : left ? ", "
+                                          : " and ",
+                                   of->axes[i].name);
         free(text);
         text = longer;
     }

@@ -290,7 +290,7 @@ static void draw_panel(struct picture *picture, size_t index)
         draw_row_labels(picture, &at);
 }
 
-/* "best: 4280 GB/s with block 256, elems 4, vector 4" */
+/* "best: 4280 GB/s with block 256, elems 4 (vector=4 cache=plain, the best of 10)" */
 static char *best_text(const struct picture *picture)
 {
     const heatmap *map = picture->map;
@@ -300,8 +300,10 @@ static char *best_text(const struct picture *picture)
             continue;
         char value[FORMAT_ROOM];
         char *name = cell_name(map, panel, i % cell_count(map));
-        char *text = need_format("best: %s %s with %s",
-                                 format_fixed(value, picture->best->value, picture->bar.decimals), map->unit, name);
+        const char *note = picture->best->note;
+        char *text =
+            need_format("best: %s %s with %s%s%s%s", format_fixed(value, picture->best->value, picture->bar.decimals),
+                        map->unit, name, note ? " (" : "", note ? note : "", note ? ")" : "");
         free(name);
         return text;
     }
