@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WAIT_MS = 20, ROUNDS = 30, INTERVAL_FROM = 4 };
+enum { WAIT_MS = 20, ROUNDS = 30, INTERVAL_FROM = 6, SLOWER_FROM = 8 };
 #define PROGRESS_S    0.05
 #define TAIL_INTERVAL 0.025 /* on each side: 95% */
-#define TAIL_SLOWER   0.005
+#define TAIL_SLOWER   0.001 /* for all comparisons together: the winner of many was lucky, too */
 
 typedef struct sweep {
     kiln_service *service;
@@ -328,8 +328,8 @@ static void give_verdicts(const sweep *self, ranked *list)
     list[0].trial.verdict = KILN_VERDICT_WINNER;
     for (size_t i = 1; i < self->count && list[i].trial.verdict == KILN_VERDICT_TIED; i++) {
         kiln__estimate behind = compare_times(self, list[i].who, list[0].who);
-        if (behind.count >= INTERVAL_FROM &&
-            behind.value > kiln__t_quantile(TAIL_SLOWER, behind.freedom) * behind.error)
+        if (behind.count >= SLOWER_FROM &&
+            behind.value > kiln__t_quantile(TAIL_SLOWER / (double)self->count, behind.freedom) * behind.error)
             list[i].trial.verdict = KILN_VERDICT_SLOWER;
     }
 }

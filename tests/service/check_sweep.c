@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { N = 100000, ROUNDS = 6, SPECS = 4 };
+enum { N = 100000, ROUNDS = 8, SPECS = 4 };
 
 static const char *const specs[SPECS] = { "op=relu6 dtype=f32 target=cpu", "op=relu6 dtype=f32 block=64 target=cpu",
                                           "op=relu6 dtype=f32 block=128 target=cpu",
@@ -109,10 +109,10 @@ START_TEST(test_sweep__everything_is_measured)
 END_TEST
 
 /* What few samples say has no bounds. */
-START_TEST(test_sweep__two_rounds_promise_nothing)
+START_TEST(test_sweep__few_rounds_promise_nothing)
 {
     kiln_sweep_options options = small();
-    options.rounds = 2;
+    options.rounds = 5;
     open_service();
     ck_assert_int_eq(sweep(&options), KILN_OK);
     kiln_trial trial = trial_with("block=64 ");
@@ -150,6 +150,39 @@ START_TEST(test_sweep__a_wrong_variant_is_told_and_not_timed)
     ck_assert_double_eq(last.median_ms, 0);
     ck_assert_uint_eq(trial_of(SPECS - 2).samples, ROUNDS);
     ck_assert_uint_eq(info_of().out, 1);
+    kernel->vtable = own;
+    kiln_release(kernel);
+    close_service();
+}
+END_TEST
+
+/* Takes sixteen times as long. */
+static kiln_status launch_often(kiln__module *module, uint32_t entry, uint64_t n, void *out, const void *const *in,
+                                void *stream, kiln_report *why)
+{
+    kiln_status status = KILN_OK;
+    for (int i = 0; i < 16 && status == KILN_OK; i++)
+        status = own->launch(module, entry, n, out, in, stream, why);
+    return status;
+}
+
+START_TEST(test_sweep__what_is_slower_is_called_so)
+{
+    kiln_sweep_options options = small();
+    options.rounds = 20;
+    open_service();
+    kiln_kernel *kernel = kiln_test_get(service, specs[2]);
+    own = kernel->vtable;
+    kiln__backend_vtable vtable = *own;
+    vtable.launch = launch_often;
+    kernel->vtable = &vtable;
+    ck_assert_int_eq(sweep(&options), KILN_OK);
+    kiln_trial last = trial_of(SPECS - 1);
+    ck_assert_ptr_nonnull(strstr(last.spec, "block=128 "));
+    ck_assert_int_eq(last.verdict, KILN_VERDICT_SLOWER);
+    ck_assert_double_gt(last.ratio, 4);
+    ck_assert_double_gt(last.low, 2);
+    ck_assert_double_gt(last.ceiling_ratio, trial_of(0).ceiling_ratio);
     kernel->vtable = own;
     kiln_release(kernel);
     close_service();
@@ -357,8 +390,9 @@ Suite *kiln_test_sweep_suite(void)
     TCase *tcase = tcase_create("sweep");
     kiln_test_temp_use(tcase);
     tcase_add_loop_test(tcase, test_sweep__everything_is_measured, 0, 2);
-    tcase_add_test(tcase, test_sweep__two_rounds_promise_nothing);
+    tcase_add_test(tcase, test_sweep__few_rounds_promise_nothing);
     tcase_add_test(tcase, test_sweep__a_wrong_variant_is_told_and_not_timed);
+    tcase_add_test(tcase, test_sweep__what_is_slower_is_called_so);
     tcase_add_test(tcase, test_sweep__what_spills_is_measured_too);
     tcase_add_loop_test(tcase, test_sweep__ended_early_it_keeps_what_is_known, 0, 2);
     tcase_add_test(tcase, test_sweep__refuses_what_cannot_be_swept);
