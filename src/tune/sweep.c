@@ -2,17 +2,11 @@
 
 #include "base/alloc.h"
 #include "os/cpu.h"
-#include "tune/ceiling.h"
-#include "tune/contest.h"
-#include "tune/statistics.h"
-#include <math.h>
-#include <stdlib.h>
+#include "tune/standings.h"
 #include <string.h>
 
-enum { WAIT_MS = 20, ROUNDS = 30, INTERVAL_FROM = 6, SLOWER_FROM = 8 };
-#define PROGRESS_S    0.05
-#define TAIL_INTERVAL 0.025 /* on each side: 95% */
-#define TAIL_SLOWER   0.001 /* for all comparisons together: the winner of many was lucky, too */
+enum { WAIT_MS = 20, ROUNDS = 30 };
+#define PROGRESS_S 0.05
 
 typedef struct sweep {
     kiln_service *service;
@@ -25,10 +19,8 @@ typedef struct sweep {
     uint32_t rounds; /* to be played */
     kiln__contest contest;
     kiln__ceiling ceiling;
-    size_t *players, player_count; /* columns: who is timed */
-    double *samples;               /* a row for each round, the first for warming up; 0: none */
-    double *scratch;               /* room for a column */
-    size_t width;                  /* of a row: the entrants, then the copies */
+    size_t *players, player_count; /* columns of the times: who is timed */
+    kiln__times times;
     uint64_t random;
     kiln_tuning *tuning;
     uint64_t start, told; /* kiln__cpu_now_ns */
@@ -191,15 +183,15 @@ static kiln_status play_round(sweep *self, double *row)
     return status;
 }
 
-static kiln_status take_room(sweep *self)
+static kiln_status choose_players(sweep *self)
 {
-    self->width = self->count + KILN__COPIES;
-    self->players = kiln__calloc(self->width, sizeof(*self->players));
-    self->samples = kiln__calloc((self->rounds + (size_t)1) * self->width, sizeof(*self->samples));
-    self->scratch = kiln__calloc(self->rounds, sizeof(*self->scratch));
-    if (self->players == NULL || self->samples == NULL || self->scratch == NULL)
+    kiln_status status = kiln__times_init(&self->times, self->count, self->rounds, self->report);
+    if (status != KILN_OK)
+        return status;
+    self->players = kiln__calloc(self->times.width, sizeof(*self->players));
+    if (self->players == NULL)
         return kiln__fail_memory(self->report, KILN__STAGE_DEVICE);
-    for (size_t i = 0; i < self->width; i++)
+    for (size_t i = 0; i < self->times.width; i++)
         if (i >= self->count || self->contest.entrants[i].state == KILN__ENTRANT_READY)
             self->players[self->player_count++] = i;
     return KILN_OK;
@@ -207,160 +199,16 @@ static kiln_status take_room(sweep *self)
 
 static kiln_status play(sweep *self)
 {
-    kiln_status status = take_room(self);
+    kiln_status status = choose_players(self);
     if (status == KILN_OK && !self->stop)
         status = kiln__ceiling_init(&self->ceiling, self->service, &self->contest.arrays, self->report);
     for (uint32_t round = 0; round <= self->rounds && status == KILN_OK && !self->stop; round++) {
         self->tuning->info.rounds = round > 0 ? round - 1 : 0;
-        status = play_round(self, self->samples + round * self->width);
+        status = play_round(self, kiln__times_row(&self->times, round));
     }
     if (status == KILN_OK && !self->stop)
         self->tuning->info.rounds = self->rounds;
     return status;
-}
-
-/* ---- What the samples say */
-
-static double sample(const sweep *self, uint32_t round, size_t who)
-{
-    return self->samples[(round + (size_t)1) * self->width + who];
-}
-
-static double median_of(const sweep *self, size_t who, uint64_t *out_samples)
-{
-    size_t count = 0;
-    for (uint32_t r = 0; r < self->rounds; r++)
-        if (sample(self, r, who) > 0)
-            self->scratch[count++] = sample(self, r, who);
-    *out_samples = count;
-    return kiln__median(self->scratch, count);
-}
-
-/* The logarithm of one's time over the other's, of the rounds in which both were timed: what slows all alike is gone. */
-static kiln__estimate compare_times(const sweep *self, size_t one, size_t other)
-{
-    size_t count = 0;
-    for (uint32_t r = 0; r < self->rounds; r++)
-        if (sample(self, r, one) > 0 && sample(self, r, other) > 0)
-            self->scratch[count++] = log(sample(self, r, one) / sample(self, r, other));
-    return kiln__estimate_of(self->scratch, count);
-}
-
-/* The column of the copy that is faster, or that of the default where none was timed. */
-static size_t find_ceiling(sweep *self)
-{
-    size_t best = 0;
-    for (size_t i = self->count; i < self->width; i++) {
-        uint64_t samples;
-        double ms = median_of(self, i, &samples), *ceiling_ms = &self->tuning->info.ceiling_ms;
-        if (samples == 0 || (*ceiling_ms > 0 && *ceiling_ms <= ms))
-            continue;
-        *ceiling_ms = ms;
-        best = i;
-    }
-    return best;
-}
-
-/* Few samples say nothing about how far off they are. */
-static void put_times(const sweep *self, kiln__trial *out, size_t who, size_t ceiling)
-{
-    out->median_ms = median_of(self, who, &out->samples);
-    if (out->samples == 0)
-        return;
-    kiln__estimate to_default = compare_times(self, who, 0), to_ceiling = compare_times(self, who, ceiling);
-    double reach = INFINITY;
-    if (who == 0)
-        reach = 0;
-    else if (to_default.count >= INTERVAL_FROM)
-        reach = kiln__t_quantile(TAIL_INTERVAL, to_default.freedom) * to_default.error;
-    if (to_default.count == 0)
-        return;
-    out->verdict = KILN_VERDICT_TIED;
-    out->ratio = exp(to_default.value);
-    out->low = exp(to_default.value - reach);
-    out->high = exp(to_default.value + reach);
-    out->ceiling_ratio = ceiling > 0 && to_ceiling.count > 0 ? exp(to_ceiling.value) : 0;
-}
-
-static bool fill_trial(const sweep *self, kiln__trial *out, size_t who, size_t ceiling)
-{
-    const kiln__entrant *entrant = &self->contest.entrants[who];
-    kiln__text text = { 0 };
-    kiln__spec_format(&entrant->spec, false, &text);
-    *out = (kiln__trial){ .spec = kiln__text_take(&text),
-                          .verdict = KILN_VERDICT_UNMEASURED,
-                          .registers = entrant->registers,
-                          .local_bytes = entrant->local_bytes };
-    if (entrant->state == KILN__ENTRANT_OUT) {
-        out->verdict = KILN_VERDICT_OUT;
-        out->problem = kiln__strdup(entrant->problem);
-        return out->spec != NULL && out->problem != NULL;
-    }
-    if (self->samples != NULL)
-        put_times(self, out, who, ceiling);
-    return out->spec != NULL;
-}
-
-/* A trial and who it is of, for sorting. */
-typedef struct ranked {
-    kiln__trial trial;
-    size_t who;
-} ranked;
-
-/* Those that were timed by their ratio, then the others, those that are out last. */
-static int compare_ranked(const void *a, const void *b)
-{
-    const ranked *x = a, *y = b;
-    int x_class = x->trial.verdict == KILN_VERDICT_TIED ? 0 : x->trial.verdict == KILN_VERDICT_OUT ? 2 : 1;
-    int y_class = y->trial.verdict == KILN_VERDICT_TIED ? 0 : y->trial.verdict == KILN_VERDICT_OUT ? 2 : 1;
-    if (x_class != y_class)
-        return x_class - y_class;
-    if (x_class == 0 && x->trial.ratio != y->trial.ratio)
-        return x->trial.ratio < y->trial.ratio ? -1 : 1;
-    return (x->who > y->who) - (x->who < y->who);
-}
-
-/* After sorting: the first has won, and some of the others are certainly slower. */
-static void give_verdicts(const sweep *self, ranked *list)
-{
-    if (list[0].trial.verdict != KILN_VERDICT_TIED)
-        return;
-    list[0].trial.verdict = KILN_VERDICT_WINNER;
-    for (size_t i = 1; i < self->count && list[i].trial.verdict == KILN_VERDICT_TIED; i++) {
-        kiln__estimate behind = compare_times(self, list[i].who, list[0].who);
-        if (behind.count >= SLOWER_FROM &&
-            behind.value > kiln__t_quantile(TAIL_SLOWER / (double)self->count, behind.freedom) * behind.error)
-            list[i].trial.verdict = KILN_VERDICT_SLOWER;
-    }
-}
-
-static bool rank(sweep *self, ranked *list)
-{
-    bool whole = true;
-    size_t ceiling = self->samples != NULL ? find_ceiling(self) : 0;
-    for (size_t i = 0; i < self->count; i++) {
-        list[i].who = i;
-        whole &= fill_trial(self, &list[i].trial, i, ceiling);
-    }
-    self->tuning->info.default_ms = list[0].trial.median_ms;
-    qsort(list, self->count, sizeof(*list), compare_ranked);
-    give_verdicts(self, list);
-    return whole;
-}
-
-static kiln_status fill(sweep *self)
-{
-    kiln_tuning *tuning = self->tuning;
-    ranked *list = kiln__calloc(self->count, sizeof(*list));
-    tuning->trials = kiln__calloc(self->count, sizeof(*tuning->trials));
-    bool whole = list != NULL && tuning->trials != NULL && rank(self, list);
-    tuning->count = tuning->trials != NULL && list != NULL ? self->count : 0;
-    for (size_t i = 0; i < tuning->count; i++)
-        tuning->trials[i] = list[i].trial;
-    kiln__free(list);
-    count(self);
-    tuning->info.end = self->stop ? "stopped" : "complete";
-    return whole ? KILN_OK : kiln__fail_memory(self->report, KILN__STAGE_DEVICE);
 }
 
 /* ---- The way through */
@@ -378,7 +226,11 @@ static kiln_status run(sweep *self, const char *const *texts)
         status = gather(self);
     if (status == KILN_OK && !self->stop)
         status = play(self);
-    return status == KILN_OK ? fill(self) : status;
+    if (status != KILN_OK)
+        return status;
+    count(self);
+    self->tuning->info.end = self->stop ? "stopped" : "complete";
+    return kiln__standings(self->tuning, &self->times, self->contest.entrants, self->count, self->report);
 }
 
 kiln_status kiln__sweep_make(kiln_tuning **out, kiln_service *service, const char *const *specs, size_t count,
@@ -398,8 +250,7 @@ kiln_status kiln__sweep_make(kiln_tuning **out, kiln_service *service, const cha
     kiln__ceiling_fini(&self.ceiling);
     kiln__contest_fini(&self.contest);
     kiln__free(self.players);
-    kiln__free(self.samples);
-    kiln__free(self.scratch);
+    kiln__times_fini(&self.times);
     kiln__free(self.specs);
     if (status == KILN_OK)
         *out = self.tuning;
