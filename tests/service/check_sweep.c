@@ -119,6 +119,7 @@ START_TEST(test_sweep__few_rounds_promise_nothing)
     ck_assert_double_gt(trial.ratio, 0);
     ck_assert_double_eq(trial.low, 0);
     ck_assert(isinf(trial.high));
+    ck_assert_double_eq(trial_with("block=1024 elems=64").high, 1);
     close_service();
 }
 END_TEST
@@ -341,6 +342,7 @@ START_TEST(test_sweep__a_space_is_listed_with_what_is_impossible)
     ck_assert_str_ne(all.problem, "");
     ck_assert_int_eq(kiln_variants(service, spec, list, &some, &report), KILN_OK);
     ck_assert_int_eq(some.variants, 3);
+    ck_assert_int_eq(some.impossible, 0);
     ck_assert_int_eq(kiln_variants(service, spec, NULL, NULL, &report), KILN_EINVAL);
     kiln_spec_free(spec);
     spec = kiln_test_spec(service, "op=relu6 target=sm_90 vector=16"); /* dtype=f32 is a default */

@@ -324,7 +324,8 @@ int benchset_run(struct benchset *set, struct session *session)
     form_groups(set);
     progress_start(&progress, set->groups, false);
     for (; group < set->groups && !result && !interrupt_seen(); group++) {
-        progress_show(&progress, group, 0);
+        if (set->groups > 1)
+            progress_show(&progress, group, 0);
         result = run_group(set, session, group, &set->cases[first_of(set, group)]);
     }
     progress_end();

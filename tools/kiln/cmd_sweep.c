@@ -13,6 +13,8 @@
 #include "table.h"
 #include "trials.h"
 
+enum { ROUNDS = 30 };
+
 typedef struct sweep_args {
     text_list specs;
     const char *size, *csv, *plot;
@@ -64,6 +66,8 @@ static int parse_args(sweep_args *args, int argc, char **argv)
         return options_wrong(&usage, "--size %s is not a size; expected 1048576, 2^20, 64M or 4096x393216", args->size);
     if (args->rounds > 100000)
         return options_wrong(&usage, "--rounds %u is too many; expected at most 100000", args->rounds);
+    if (args->rounds == 0)
+        args->rounds = ROUNDS;
     status = resultfile_check(&usage, args->csv, args->plot, args->common.json);
     return status ? status : OPTIONS_GO_ON;
 }
@@ -72,10 +76,9 @@ static int parse_args(sweep_args *args, int argc, char **argv)
 static int on_progress(void *data, const kiln_tuning_info *info)
 {
     sweep_work *work = data;
-    uint32_t rounds = work->args->rounds ? work->args->rounds : 30;
     if (info->waiting == 0 && !work->measuring) {
         work->measuring = true;
-        progress_start(&work->progress, info->ready * (rounds + UINT64_C(1)), false);
+        progress_start(&work->progress, info->ready * (work->args->rounds + UINT64_C(1)), false);
     }
     if (work->measuring)
         progress_show(&work->progress, info->samples, info->out);
