@@ -118,7 +118,7 @@ class Sweep(Results):
     def test_what_fails_leaves_the_old_file(self):
         with open(self.path("t.csv"), "w", encoding="utf-8") as file:
             file.write("old")
-        self.kiln("sweep", SPEC, "--size", "2^50", "--csv", self.path("t.csv"), status=1)
+        self.kiln("sweep", SPEC, "--size", "2^10", "--csv", self.path("t.csv"), status=1, env=dict(self.env, KILN_STRICT="1"))
         self.kiln("sweep", "op=relu7", "--size", "2^10", "--csv", self.path("t.csv"), status=2)
         self.assertEqual(self.read("t.csv"), "old")
         self.assertEqual(sorted(os.listdir(self.dir)), ["cache", "t.csv"])

@@ -93,7 +93,7 @@ static void put_trial(json_t *list, const trial_row *one)
 {
     json_t *object = json_new();
     json_put_text(object, "spec", one->spec);
-    json_put_text(object, "verdict", kiln_verdict_name(one->verdict));
+    json_put_text(object, "verdict", one->verdict);
     json_put_text(object, "problem", one->problem);
     json_put_real(object, "time_ms", one->ms);
     json_put_real(object, "gbps", one->gbps);
@@ -153,8 +153,8 @@ static void add_row(struct table *table, const trial_row *one)
         snprintf(interval, sizeof(interval), "%.4f..%.4f", one->low, one->high);
     if (one->registers >= 0)
         snprintf(registers, sizeof(registers), "%d", one->registers);
-    table_row(table, (const char *const[]){ geometry, ms, rate, copy, ratio, interval, registers,
-                                            kiln_verdict_name(one->verdict), one->problem });
+    table_row(table, (const char *const[]){ geometry, ms, rate, copy, ratio, interval, registers, one->verdict,
+                                            one->problem });
     free(geometry);
 }
 

@@ -105,6 +105,10 @@ static void put_trial(json_t *list, const kiln_trial *trial, uint64_t bytes)
     json_put_real(object, "ratio_low", trial->low);
     json_put_real(object, "ratio_high", trial->high);
     json_put_count(object, "samples", trial->samples);
+    if (trial->registers >= 0)
+        json_put_count(object, "registers", (uint64_t)trial->registers);
+    else
+        json_put_null(object, "registers");
     json_add(list, object);
 }
 
@@ -114,6 +118,7 @@ static json_t *tuning_json(const kiln_tuning *tuning, const kiln_tuning_info *in
     kiln_trial trial = { .size = sizeof(trial) };
     json_put_text(object, "device", info->device);
     json_put_count(object, "elements", info->elements);
+    json_put_count(object, "bytes", info->bytes);
     json_put_count(object, "variants", info->variants);
     json_put_count(object, "impossible", info->impossible);
     json_put_count(object, "out", info->out);
@@ -198,16 +203,18 @@ static int tune_one(void *data, kiln_spec *spec)
     progress_end();
     if (status == KILN_OK)
         status = kiln_tuning_get_info(tuning, &info);
+    json_t *result = status == KILN_OK ? tuning_json(tuning, &info) : NULL;
     if (status != KILN_OK) {
         work->status = session_fail(work->session, status, NULL);
     } else if (work->results) {
-        json_add(work->results, tuning_json(tuning, &info));
+        json_add(work->results, json_incref(result));
     } else {
         printf("%s", work->done++ ? "\n" : "");
         print_tuning(tuning, &info, work->args->all);
     }
     if (work->status == STATUS_DONE)
-        work->status = trials_add_tuned(&work->trials, work->session, spec, tuning);
+        work->status = trials_add_tuned(&work->trials, work->session, result);
+    json_decref(result);
     kiln_tuning_free(tuning);
     return work->status != STATUS_DONE || interrupted;
 }

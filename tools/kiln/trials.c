@@ -17,58 +17,60 @@ int trials_open(struct trials *out, const char *csv, const char *plot)
     return status ? status : resultfile_open(&out->plot, plot);
 }
 
-static kiln_status describe_device(trial_group *group, struct session *session, const char *name)
+static int begin_group(struct trials *trials, struct session *session, const char *device)
 {
-    kiln_device *device = NULL;
     kiln_device_info info = { .size = sizeof(info) };
-    kiln_status status = kiln_device_open(&device, session->service, name, &session->report);
+    trials->groups = need_array(trials->groups, trials->count + 1, sizeof(*trials->groups));
+    trial_group *group = &trials->groups[trials->count++];
+    *group = (trial_group){ .device = need_copy(device) };
+    kiln_status status = kiln_device_open(&group->handle, session->service, device, &session->report);
     if (!status)
-        status = kiln_device_get_info(device, &info);
-    group->device = need_copy(name);
-    group->model = need_copy(status ? "?" : info.model);
-    group->target = need_copy(status ? "?" : info.target);
-    return status;
+        status = kiln_device_get_info(group->handle, &info);
+    if (status)
+        return session_fail(session, status, NULL);
+    group->model = need_copy(info.model);
+    group->target = need_copy(info.target);
+    return STATUS_DONE;
 }
 
-static void add_trial(trial_group *group, const kiln_trial *from)
+/* Takes over the texts of the row. */
+static void add_row(trial_group *group, const trial_row *row)
 {
+    if (group->count == 0) {
+        spectext_field(&group->op, row->spec, "op");
+        spectext_field(&group->dtype, row->spec, "dtype");
+    }
     group->trials = need_array(group->trials, group->count + 1, sizeof(*group->trials));
-    group->trials[group->count++] = (trial_row){ .spec = need_copy(from->spec),
-                                                 .problem = need_copy(from->problem),
-                                                 .verdict = from->verdict,
-                                                 .ms = from->median_ms,
-                                                 .gbps = gigabytes_per_second(group->bytes, from->median_ms),
-                                                 .ratio = from->ratio,
-                                                 .low = from->low,
-                                                 .high = from->high,
-                                                 .ceiling_ratio = from->ceiling_ratio,
-                                                 .samples = from->samples,
-                                                 .registers = from->registers,
-                                                 .local_bytes = from->local_bytes };
+    group->trials[group->count++] = *row;
 }
 
 int trials_add(struct trials *trials, struct session *session, const kiln_tuning *tuning)
 {
     kiln_tuning_info info = { .size = sizeof(info) };
     kiln_trial one = { .size = sizeof(one) };
-    trials->groups = need_array(trials->groups, trials->count + 1, sizeof(*trials->groups));
-    trial_group *group = &trials->groups[trials->count++];
-    *group = (trial_group){ .device = NULL };
     kiln_status status = kiln_tuning_get_info(tuning, &info);
-    if (!status)
-        status = describe_device(group, session, info.device);
     if (status)
         return session_fail(session, status, NULL);
+    int result = begin_group(trials, session, info.device);
+    if (result)
+        return result;
+    trial_group *group = &trials->groups[trials->count - 1];
     group->elements = info.elements;
     group->bytes = info.bytes;
-    group->rounds = info.rounds;
     group->ceiling_gbps = gigabytes_per_second(info.bytes, info.ceiling_ms);
     for (uint64_t i = 0; kiln_tuning_trial(tuning, i, &one) == KILN_OK; i++)
-        add_trial(group, &one);
-    if (group->count > 0) {
-        spectext_field(&group->op, group->trials[0].spec, "op");
-        spectext_field(&group->dtype, group->trials[0].spec, "dtype");
-    }
+        add_row(group, &(trial_row){ .spec = need_copy(one.spec),
+                                     .problem = need_copy(one.problem),
+                                     .verdict = kiln_verdict_name(one.verdict),
+                                     .ms = one.median_ms,
+                                     .gbps = gigabytes_per_second(info.bytes, one.median_ms),
+                                     .ratio = one.ratio,
+                                     .low = one.low,
+                                     .high = one.high,
+                                     .ceiling_ratio = one.ceiling_ratio,
+                                     .samples = one.samples,
+                                     .registers = one.registers,
+                                     .local_bytes = one.local_bytes });
     return STATUS_DONE;
 }
 
@@ -79,11 +81,101 @@ void trials_add_gap(struct trials *trials, const char *spec, const char *problem
     group->gaps[group->gap_count++] = (trial_gap){ need_copy(spec), need_copy(problem) };
 }
 
+/* ---- What a tuning tells as JSON */
+
+static const char *text_in(const json_t *object, const char *key)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+    return text ? text : "";
+}
+
+static uint64_t count_in(const json_t *object, const char *key)
+{
+    return (uint64_t)json_integer_value(json_object_get(object, key));
+}
+
+static double real_in(const json_t *object, const char *key)
+{
+    return json_number_value(json_object_get(object, key));
+}
+
+/* -1 where there is no such number. */
+static int per_thread_in(const json_t *object, const char *key)
+{
+    return json_is_integer(json_object_get(object, key)) ? (int)count_in(object, key) : -1;
+}
+
+static const char *verdict_in(const json_t *object)
+{
+    for (int i = KILN_VERDICT_WINNER; i <= KILN_VERDICT_OUT; i++)
+        if (strcmp(kiln_verdict_name((kiln_verdict)i), text_in(object, "verdict")) == 0)
+            return kiln_verdict_name((kiln_verdict)i);
+    return "unknown";
+}
+
+static void add_tuned_row(trial_group *group, const json_t *one)
+{
+    add_row(group, &(trial_row){ .spec = need_copy(text_in(one, "spec")),
+                                 .problem = need_copy(text_in(one, "problem")),
+                                 .verdict = verdict_in(one),
+                                 .ms = real_in(one, "time_ms"),
+                                 .gbps = real_in(one, "gbps"),
+                                 .ratio = real_in(one, "ratio"),
+                                 .low = real_in(one, "ratio_low"),
+                                 .high = real_in(one, "ratio_high"),
+                                 .samples = count_in(one, "samples"),
+                                 .registers = per_thread_in(one, "registers"),
+                                 .local_bytes = per_thread_in(one, "local_bytes") });
+}
+
+/* Whether all trials of the group have this value. */
+static bool is_common(const trial_group *group, const char *field, const char *value)
+{
+    bool same = true;
+    for (size_t i = 1; i < group->count && same; i++) {
+        char *other = NULL;
+        same = spectext_field(&other, group->trials[i].spec, field) && strcmp(other, value) == 0;
+        free(other);
+    }
+    return same;
+}
+
+/* The spec that leaves open what differs: its space is that of the trials. */
+static char *common_spec(const trial_group *group)
+{
+    char *words = need_copy(group->trials[0].spec), *text = need_copy("");
+    for (char *at = words, *word; (word = strsep(&at, " "));) {
+        char *value = strchr(word, '='), *longer;
+        if (!value)
+            continue;
+        *value++ = '\0';
+        if (!is_common(group, word, value))
+            continue;
+        longer = need_format("%s%s%s=%s", text, *text ? " " : "", word, value);
+        free(text);
+        text = longer;
+    }
+    free(words);
+    return text;
+}
+
 static int visit_gap(void *data, const kiln_variant *variant)
 {
     if (*variant->problem)
         trials_add_gap(data, variant->spec, variant->problem);
     return 0;
+}
+
+static int add_gaps(struct trials *trials, struct session *session)
+{
+    char *text = common_spec(&trials->groups[trials->count - 1]);
+    kiln_spec *spec = NULL;
+    kiln_status status = kiln_spec_parse(&spec, session->service, text, &session->report);
+    if (!status)
+        status = kiln_variants(session->service, spec, visit_gap, trials, &session->report);
+    kiln_spec_free(spec);
+    free(text);
+    return status ? session_fail(session, status, NULL) : STATUS_DONE;
 }
 
 /* A sweep of the winner alone, beside which the copies are timed. */
@@ -95,6 +187,7 @@ static int measure_ceiling(trial_group *group, struct session *session)
     const char *spec = group->trials[0].spec;
     options.elements = group->elements;
     options.rounds = CEILING_ROUNDS;
+    options.device = group->handle;
     kiln_status status = kiln_sweep(&tuning, session->service, &spec, 1, &options, &session->report);
     if (!status)
         status = kiln_tuning_get_info(tuning, &info);
@@ -105,23 +198,27 @@ static int measure_ceiling(trial_group *group, struct session *session)
     return STATUS_DONE;
 }
 
-int trials_add_tuned(struct trials *trials, struct session *session, const kiln_spec *spec, const kiln_tuning *tuning)
+int trials_add_tuned(struct trials *trials, struct session *session, const json_t *result)
 {
+    const json_t *list = json_object_get(result, "trials");
     if (!trials->csv.path && !trials->plot.path)
         return STATUS_DONE;
-    int result = trials_add(trials, session, tuning);
-    if (result || !trials->plot.path || trials->groups[trials->count - 1].count == 0)
-        return result;
-    kiln_tuning_info info = { .size = sizeof(info) };
-    kiln_status status = kiln_tuning_get_info(tuning, &info);
-    if (!status)
-        status = kiln_variants(session->service, spec, visit_gap, trials, &session->report);
+    int status = begin_group(trials, session, text_in(result, "device"));
     if (status)
-        return session_fail(session, status, NULL);
-    if (strcmp(info.end, "stopped") == 0)
+        return status;
+    trial_group *group = &trials->groups[trials->count - 1];
+    group->elements = count_in(result, "elements");
+    group->bytes = count_in(result, "bytes");
+    for (size_t i = 0; i < json_array_size(list); i++)
+        add_tuned_row(group, json_array_get(list, i));
+    if (!trials->plot.path || group->count == 0)
         return STATUS_DONE;
-    return measure_ceiling(&trials->groups[trials->count - 1], session);
+    status = add_gaps(trials, session);
+    bool stopped = strcmp(text_in(result, "end"), "stopped") == 0;
+    return status || stopped ? status : measure_ceiling(group, session);
 }
+
+/* ---- The files */
 
 /* A field of the spec, empty if it has none. */
 static void put_field(struct csv *csv, const char *spec, const char *field)
@@ -162,7 +259,7 @@ static void put_row(struct csv *csv, const trial_group *group, const trial_row *
     for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
         put_field(csv, one->spec, fields[i]);
     csv_text(csv, one->spec);
-    csv_text(csv, kiln_verdict_name(one->verdict));
+    csv_text(csv, one->verdict);
     csv_text(csv, one->problem);
     put_measured(csv, one->ms);
     put_measured(csv, one->gbps);

@@ -4,13 +4,14 @@
 
 #include <kiln/tune.h>
 
+#include "jsonout.h"
 #include "resultfile.h"
 
-/* A kiln_trial with texts of its own. */
+/* What is known of a variant, as kiln_trial has it. */
 typedef struct trial_row {
     char *spec, *problem;
-    kiln_verdict verdict;
-    double ms, gbps; /* 0 if it was not measured */
+    const char *verdict; /* in words; static */
+    double ms, gbps;     /* 0 if it was not measured */
     double ratio, low, high, ceiling_ratio;
     uint64_t samples;
     int registers, local_bytes;
@@ -25,7 +26,8 @@ typedef struct trial_gap {
 typedef struct trial_group {
     char *device, *model, *target; /* "cuda:0", "NVIDIA H200", "sm_90" */
     char *op, *dtype;
-    uint64_t elements, bytes, rounds;
+    kiln_device *handle; /* NULL in plots of made-up data */
+    uint64_t elements, bytes;
     double ceiling_gbps; /* 0: not known */
     trial_row *trials;   /* ranked */
     size_t count;
@@ -42,15 +44,16 @@ struct trials {
 /* Readies the files, either of which may be NULL. Returns as resultfile_open does. trials_close is right after either. */
 int trials_open(struct trials *out, const char *csv, const char *plot);
 
-/* Adds a group: what kiln_tune or kiln_sweep found. Returns STATUS_DONE, or STATUS_FAILED after a message. */
+/* Adds a group: what kiln_sweep found. Returns STATUS_DONE, or STATUS_FAILED after a message. */
 int trials_add(struct trials *trials, struct session *session, const kiln_tuning *tuning);
 
 /* Adds a combination that is impossible to the group that was added last. */
 void trials_add_gap(struct trials *trials, const char *spec, const char *problem);
 
-/* trials_add for the tuning of a spec, with what a plot of it needs beside: the impossible combinations and the ceiling,
- * which is measured if there is a plot and nobody has ended the tuning. Does nothing where no file is wanted. */
-int trials_add_tuned(struct trials *trials, struct session *session, const kiln_spec *spec, const kiln_tuning *tuning);
+/* Adds a group: what `kiln tune --json` tells of a spec. If there is a plot, also what that needs beside: the impossible
+ * combinations, and the ceiling, which is measured unless somebody has ended the tuning. Does nothing where no file is
+ * wanted. Returns as trials_add does. */
+int trials_add_tuned(struct trials *trials, struct session *session, const json_t *result);
 
 /* Writes the files. Returns as resultfile_open does. */
 int trials_write(struct trials *trials);
