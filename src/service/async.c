@@ -83,7 +83,7 @@ static void start(kiln_request *request)
     kiln_service *service = request->service;
     kiln_report report = KILN_REPORT_INIT;
     kiln__want want;
-    kiln_status status = kiln__service_want(service, request->on, &request->spec, &want, &report);
+    kiln_status status = kiln__service_want(service, request->on, &request->spec, request->unlisted, &want, &report);
     if (status != KILN_OK) {
         kiln__want_fini(&want);
         deliver_failure(request, status, &report);
@@ -110,8 +110,8 @@ static void start(kiln_request *request)
 static void drop(kiln_request *request)
 {
     kiln__want want;
-    if (request->service->record != NULL) {
-        kiln__service_want(request->service, request->on, &request->spec, &want, NULL);
+    if (request->service->record != NULL && !request->unlisted) {
+        kiln__service_want(request->service, request->on, &request->spec, false, &want, NULL);
         kiln__want_fini(&want);
     }
     kiln__request_release(request);
@@ -146,8 +146,8 @@ static void begin(kiln_request *request)
         deliver_failure(request, KILN_ENOMEM, NULL);
 }
 
-kiln_status kiln__service_get_async(kiln_request **out, kiln_queue *queue, const kiln_spec *spec,
-                                    const kiln_async_options *options, kiln_async_fn fn, void *data)
+static kiln_status ask(kiln_request **out, kiln_queue *queue, const kiln_spec *spec, const kiln_async_options *options,
+                       bool unlisted, kiln_async_fn fn, void *data)
 {
     kiln_request *request;
     kiln_status status = kiln__request_new(&request, queue, spec, options, fn, data);
@@ -155,6 +155,7 @@ kiln_status kiln__service_get_async(kiln_request **out, kiln_queue *queue, const
     if (status != KILN_OK)
         return status;
     atomic_fetch_add(&request->service->gets, 1);
+    request->unlisted = unlisted;
     request->job.run = run_start;
     request->job.lane = KILN__LANE_QUICK;
     request->job.priority = request->priority;
@@ -162,4 +163,16 @@ kiln_status kiln__service_get_async(kiln_request **out, kiln_queue *queue, const
     if (queue->uv != NULL)
         kiln__queue_uv_update(queue);
     return KILN_OK;
+}
+
+kiln_status kiln__service_get_async(kiln_request **out, kiln_queue *queue, const kiln_spec *spec,
+                                    const kiln_async_options *options, kiln_async_fn fn, void *data)
+{
+    return ask(out, queue, spec, options, false, fn, data);
+}
+
+kiln_status kiln__service_get_async_unlisted(kiln_request **out, kiln_queue *queue, const kiln_spec *spec,
+                                             const kiln_async_options *options, kiln_async_fn fn, void *data)
+{
+    return ask(out, queue, spec, options, true, fn, data);
 }

@@ -34,16 +34,18 @@ kiln_kernel *kiln__service_hit(kiln_service *service, kiln_device *on, const kil
     return kernel;
 }
 
-/* Lets kiln__service_hit find a kernel by what was asked for, which has been recorded. Takes the reference and returns
- * one. */
+/* Lets kiln__service_hit find a kernel by what was asked for, which has been recorded, unless it was unlisted. Takes the
+ * reference and returns one. */
 static kiln_kernel *know(kiln_service *service, const kiln__want *want, kiln_kernel *kernel)
 {
     request_key key;
+    if (want->unlisted)
+        return kernel;
     make_key(&key, want->asked_on, &want->asked, want->basis.size);
     return kiln__kernel_table_add(&service->requests, key.bytes, key.length, want->basis.generation, kernel);
 }
 
-/* Puts a loaded module, which it takes over, among the kernels. */
+/* Puts a loaded module, which it takes over, among the kernels, if it may be found there. */
 static kiln_status keep(kiln_service *service, const kiln__want *want, const kiln__unit *unit, const kiln__built *built,
                         kiln__module *module, kiln__outcome *out)
 {
@@ -54,14 +56,15 @@ static kiln_status keep(kiln_service *service, const kiln__want *want, const kil
     kernel->compile_ms = built->compiled ? (double)built->compile_ns / 1e6 : 0;
     if (built->log != NULL)
         kiln__report_set_log(&out->report, built->log);
-    kernel = kiln__kernel_table_add(&service->kernels, want->key, strlen(want->key), 0, kernel);
+    if (!want->unlisted)
+        kernel = kiln__kernel_table_add(&service->kernels, want->name, strlen(want->name), 0, kernel);
     out->kernel = know(service, want, kernel);
     return KILN_OK;
 }
 
 kiln_kernel *kiln__service_loaded(kiln_service *service, const kiln__want *want)
 {
-    kiln_kernel *kernel = kiln__kernel_table_find(&service->kernels, want->key, strlen(want->key), 0);
+    kiln_kernel *kernel = kiln__kernel_table_find(&service->kernels, want->name, strlen(want->name), 0);
     if (kernel == NULL)
         return NULL;
     atomic_fetch_add(&service->hits_kernel, 1);
@@ -143,15 +146,15 @@ static kiln_status refuse_in_capture(const kiln__want *want, void *stream, kiln_
 }
 
 /* `capture` is NULL, or points to the stream that must not be captured while a kernel is loaded. */
-static kiln_status get(kiln_service *service, kiln_device *on, const kiln_spec *spec, void *const *capture,
-                       kiln_kernel **out, kiln_report *report)
+static kiln_status get(kiln_service *service, kiln_device *on, const kiln_spec *spec, bool unlisted,
+                       void *const *capture, kiln_kernel **out, kiln_report *report)
 {
     kiln__want want;
     atomic_fetch_add(&service->gets, 1);
     *out = kiln__service_hit(service, on, spec, true);
     if (*out != NULL)
         return KILN_OK;
-    kiln_status status = kiln__service_want(service, on, spec, &want, report);
+    kiln_status status = kiln__service_want(service, on, spec, unlisted, &want, report);
     if (status == KILN_OK)
         *out = kiln__service_loaded(service, &want);
     if (status == KILN_OK && *out == NULL && capture != NULL)
@@ -165,7 +168,13 @@ static kiln_status get(kiln_service *service, kiln_device *on, const kiln_spec *
 kiln_status kiln__service_get(kiln_service *service, kiln_device *on, const kiln_spec *spec, kiln_kernel **out,
                               kiln_report *report)
 {
-    return get(service, on, spec, NULL, out, report);
+    return get(service, on, spec, false, NULL, out, report);
+}
+
+kiln_status kiln__service_get_unlisted(kiln_service *service, kiln_device *on, const kiln_spec *spec, kiln_kernel **out,
+                                       kiln_report *report)
+{
+    return get(service, on, spec, true, NULL, out, report);
 }
 
 kiln_status kiln__service_call(kiln_service *service, kiln_site *site, const char *text, bool refuse, void *stream,
@@ -180,7 +189,7 @@ kiln_status kiln__service_call(kiln_service *service, kiln_site *site, const cha
         return kiln__fail_memory(report, KILN__STAGE_SPEC);
     kiln_status status = kiln__spec_parse(spec, &service->catalog, text, report);
     if (status == KILN_OK)
-        status = get(service, NULL, spec, refuse ? &stream : NULL, &kernel, report);
+        status = get(service, NULL, spec, false, refuse ? &stream : NULL, &kernel, report);
     kiln__free(spec);
     if (status != KILN_OK)
         return status;

@@ -58,8 +58,7 @@ kiln_status kiln__service_check_device(const kiln_service *service, const kiln_d
                       "device %s belongs to another service: open it with kiln_device_open of this one", on->name);
 }
 
-/* Whether kernels for this target are of the device's kind. */
-static kiln_status check_kind(const kiln_device *on, const kiln__target *target, kiln_report *report)
+kiln_status kiln__service_check_target(const kiln_device *on, const kiln__target *target, kiln_report *report)
 {
     if (kiln__target_is_cpu(target) == kiln__target_is_cpu(&on->target))
         return KILN_OK;
@@ -90,7 +89,7 @@ static kiln_status find_device(kiln_service *service, kiln_device *on, const kil
     *out = on;
     if (!spec->target_set)
         return on != NULL ? KILN_OK : kiln__runtime_device(service->runtime, NULL, out, report);
-    return on != NULL ? check_kind(on, &spec->target, report) : device_for(service, &spec->target, out, report);
+    return on != NULL ? kiln__service_check_target(on, &spec->target, report) : device_for(service, &spec->target, out, report);
 }
 
 void kiln__service_record(kiln_service *service, const kiln_spec *spec)
@@ -99,11 +98,26 @@ void kiln__service_record(kiln_service *service, const kiln_spec *spec)
         kiln__record_add(service->record, spec);
 }
 
-kiln_status kiln__service_want(kiln_service *service, kiln_device *on, const kiln_spec *spec, kiln__want *out,
-                               kiln_report *report)
+/* An unlisted get has a flight of its own: whoever joined it would expect to find the kernel again. The compile beneath is
+ * shared all the same. */
+static kiln_status name_want(kiln__want *want, kiln_report *report)
 {
     kiln__text key = { 0 };
+    const char *prefix = want->unlisted ? "unlisted " : "";
+    kiln__text_printf(&key, "%s%s ", prefix, want->device->name);
+    kiln__spec_format(&want->spec, false, &key);
+    want->key = kiln__text_take(&key);
+    if (want->key == NULL)
+        return kiln__fail_memory(report, KILN__STAGE_SPEC);
+    want->name = want->key + strlen(prefix);
+    return KILN_OK;
+}
+
+kiln_status kiln__service_want(kiln_service *service, kiln_device *on, const kiln_spec *spec, bool unlisted,
+                               kiln__want *out, kiln_report *report)
+{
     memset(out, 0, sizeof(*out));
+    out->unlisted = unlisted;
     out->asked_on = on;
     out->asked = *spec;
     kiln_status status = find_device(service, on, spec, &out->device, report);
@@ -113,11 +127,9 @@ kiln_status kiln__service_want(kiln_service *service, kiln_device *on, const kil
         status = kiln__service_resolve(service, out->device, spec, &out->spec, report);
     if (status != KILN_OK)
         return status;
-    kiln__service_record(service, spec);
-    kiln__text_printf(&key, "%s ", out->device->name);
-    kiln__spec_format(&out->spec, false, &key);
-    out->key = kiln__text_take(&key);
-    return out->key != NULL ? KILN_OK : kiln__fail_memory(report, KILN__STAGE_SPEC);
+    if (!unlisted)
+        kiln__service_record(service, spec);
+    return name_want(out, report);
 }
 
 void kiln__want_fini(kiln__want *want)

@@ -64,6 +64,11 @@ kiln_status kiln__service_open(kiln_service **out, const kiln_options *options, 
 void kiln__service_close(kiln_service *service);
 kiln_status kiln__service_get(kiln_service *service, kiln_device *on, const kiln_spec *spec, kiln_kernel **out,
                               kiln_report *report);
+
+/* As kiln__service_get, and leaves no trace but in the stores and the statistics: it is not recorded, no later get finds the
+ * kernel, and its last reference unloads it. One that is loaded already is given all the same. */
+kiln_status kiln__service_get_unlisted(kiln_service *service, kiln_device *on, const kiln_spec *spec, kiln_kernel **out,
+                                       kiln_report *report);
 kiln_status kiln__service_build(kiln_service *service, const kiln_spec *spec, kiln_artifact **out, kiln_report *report);
 kiln_status kiln__service_probe(kiln_service *service, const kiln_spec *spec, kiln_origin *out, kiln_report *report);
 void kiln__service_stats(const kiln_service *service, kiln_stats *out);
@@ -76,6 +81,9 @@ kiln_status kiln__service_call(kiln_service *service, kiln_site *site, const cha
 /* KILN_EINVAL unless the device is this service's, or NULL. */
 kiln_status kiln__service_check_device(const kiln_service *service, const kiln_device *on, kiln_report *report);
 
+/* KILN_ETARGET unless kernels for the target are of the device's kind. */
+kiln_status kiln__service_check_target(const kiln_device *on, const kiln__target *target, kiln_report *report);
+
 /* What a get wants, once device and target are known. */
 typedef struct kiln__want {
     kiln_device *asked_on; /* as the caller named it */
@@ -83,17 +91,20 @@ typedef struct kiln__want {
     kiln_spec spec;        /* every field set */
     kiln__geometry_basis basis;
     kiln_device *device;
-    char *key;       /* names its kernel and its flight: the device and the canonical spec behind it */
-    kiln__miss miss; /* what kiln__service_take found wrong with what is stored */
+    bool unlisted;    /* leaves no trace: see kiln__service_get_unlisted */
+    char *key;        /* names its flight */
+    const char *name; /* names its kernel, the device and the canonical spec behind it; in `key` */
+    kiln__miss miss;  /* what kiln__service_take found wrong with what is stored */
 } kiln__want;
 
 /* The kernel if it was asked for like this before, and so recorded, and is loaded, with a new reference, else NULL. Counts the
  * hit. Without `look` it reads no file: NULL also where it would be time to look what is known of geometry. */
 kiln_kernel *kiln__service_hit(kiln_service *service, kiln_device *on, const kiln_spec *spec, bool look);
 
-/* Finds out what is wanted, and records it; may open a driver and a compiler. kiln__want_fini also after a failure. */
-kiln_status kiln__service_want(kiln_service *service, kiln_device *on, const kiln_spec *spec, kiln__want *out,
-                               kiln_report *report);
+/* Finds out what is wanted, and records it unless it is unlisted; may open a driver and a compiler. kiln__want_fini also
+ * after a failure. */
+kiln_status kiln__service_want(kiln_service *service, kiln_device *on, const kiln_spec *spec, bool unlisted,
+                               kiln__want *out, kiln_report *report);
 void kiln__want_fini(kiln__want *want);
 
 /* Whether kiln__service_want would return at once: nothing that it needs has still to be opened, and there is no

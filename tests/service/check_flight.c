@@ -197,6 +197,44 @@ START_TEST(test_flight__services_share_a_compile_through_the_store)
 }
 END_TEST
 
+static void *get_unlisted(void *data)
+{
+    kiln_spec *spec = kiln_test_spec(service, data);
+    kiln_kernel *kernel;
+    ck_assert_int_eq(kiln__service_get_unlisted(service, NULL, spec, &kernel, NULL), KILN_OK);
+    kiln_release(kernel);
+    kiln_spec_free(spec);
+    return NULL;
+}
+
+/* They share the compile, but not the kernel, which a later get, spelt in another way, is to find. */
+START_TEST(test_flight__a_get_beside_an_unlisted_one_is_listed)
+{
+    pthread_t unlisted, listed;
+    kiln_options options = kiln_test_counting_options(0);
+    service = kiln_test_open(&options);
+    kiln_release(kiln_test_get(service, OTHER)); /* the toolchain is known from now on */
+    kiln_test_counting_hold(NULL);
+    start(&unlisted, 1, get_unlisted, SPEC);
+    kiln_test_counting_await(2);
+    start(&listed, 1, get_one, SPEC);
+    for (int i = 0; i < 20000 && kiln_test_stats(service).joined == 0; i++)
+        usleep(1000);
+    kiln_test_counting_go();
+    join(&unlisted, 1);
+    join(&listed, 1);
+    kiln_stats stats = kiln_test_stats(service);
+    ck_assert_uint_eq(stats.compiles, 2);
+    ck_assert_uint_eq(stats.joined, 1);
+    ck_assert_uint_eq(stats.loads, 3);
+    kiln_release(kiln_test_get(service, SPEC " elems=64"));
+    ck_assert_uint_eq(kiln_test_stats(service).loads, 3);
+    get_unlisted((void *)(uintptr_t)SPEC " elems=64"); /* what is loaded already is given */
+    ck_assert_uint_eq(kiln_test_stats(service).loads, 3);
+    kiln_close(service);
+}
+END_TEST
+
 static void *build_in(void *data)
 {
     kiln_artifact_free(kiln_test_build(data, "op=relu6 dtype=f32 target=sm_90"));
@@ -458,6 +496,7 @@ Suite *kiln_test_flight_suite(void)
     tcase_add_test(tcase, test_flight__failure_is_shared_and_not_remembered);
     tcase_add_test(tcase, test_flight__waiting_thread_takes_over_what_nobody_has_begun);
     tcase_add_test(tcase, test_flight__services_share_a_compile_through_the_store);
+    tcase_add_test(tcase, test_flight__a_get_beside_an_unlisted_one_is_listed);
     tcase_add_test(tcase, test_flight__first_compile_of_all_is_shared_too);
     tcase_add_test(tcase, test_flight__compile_that_waits_for_a_process_gives_its_place_away);
     tcase_add_test(tcase, test_flight__wait_that_outlasts_its_bound_compiles_privately);
