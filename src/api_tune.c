@@ -42,6 +42,10 @@ kiln_status kiln_tune(kiln_tuning **out, kiln_service *service, const kiln_spec 
         return refuse(report, "kiln_tune_options.budget_s must be between 0 and 1000000 seconds");
     if (!(full.tolerance >= 0 && full.tolerance <= 1))
         return refuse(report, "kiln_tune_options.tolerance must be between 0 and 1, a fraction such as 0.005");
+    for (size_t i = 0; i < full.skip_count; i++)
+        if (full.skip == NULL || full.skip[i].spec == NULL || full.skip[i].reason == NULL)
+            return refuse(report,
+                          "kiln_tune_options.skip: expected skip_count elements, each with a spec and a reason");
     return kiln__tuning_make(out, service, spec, &full, report);
 }
 

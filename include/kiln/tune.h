@@ -46,7 +46,18 @@ typedef struct kiln_tuning_info {
 /* Called now and then while tuning, on the thread that tunes; non-zero ends it with what is known. */
 typedef int (*kiln_tuning_fn)(void *data, const kiln_tuning_info *info);
 
-/* Zero in a field means the default. */
+/* Called on the thread that tunes right before a variant's kernel is launched, with its canonical text, and with NULL as
+ * soon as that has ended well: a host that is killed by a kernel, or hangs in one, can so leave behind which it was. Called
+ * twice for each sample: must be quick, and must not call Kiln. */
+typedef void (*kiln_trying_fn)(void *data, const char *spec);
+
+/* A variant that is not to be tried. */
+typedef struct kiln_skip {
+    const char *spec;   /* as kiln_trial and `suspect` give it; others stand for nothing */
+    const char *reason; /* becomes the trial's `problem` */
+} kiln_skip;
+
+/* Zero in a field means the default. Strings are borrowed for the call. */
 typedef struct kiln_tune_options {
     size_t size;             /* sizeof(kiln_tune_options): set by KILN_TUNE_OPTIONS_INIT */
     uint64_t elements;       /* of each array; 0: the spec's n, else 2^26 on a GPU and 2^22 on the cpu */
@@ -54,13 +65,19 @@ typedef struct kiln_tune_options {
     double tolerance;        /* a slowdown that does not matter, as a fraction; 0: 0.005 */
     int hot;                 /* 1: the arrays may stay in the caches from launch to launch; 0: they cannot */
     kiln_tuning_fn progress; /* NULL: none */
-    void *data;
-    int learn; /* 0: what is found is kept as wisdom, but for hot=1; -1: it is not */
+    void *data;              /* for progress and trying */
+    int learn;               /* 0: what is found is kept as wisdom, but for hot=1; -1: it is not */
+    kiln_device *device;     /* of this service; NULL: the default one, or the cpu where the spec says target=cpu */
+    kiln_trying_fn trying;   /* NULL: none */
+    const kiln_skip *skip;   /* variants that are out from the start; not the default geometry */
+    size_t skip_count;
+    char **suspect; /* if not NULL: gets the canonical text of the variant that was being tried when the device failed,
+                       freed with kiln_text_free, else NULL */
 } kiln_tune_options;
 
-#define KILN_TUNE_OPTIONS_INIT                               \
-    {                                                        \
-        sizeof(kiln_tune_options), 0, 0, 0, 0, NULL, NULL, 0 \
+#define KILN_TUNE_OPTIONS_INIT                                                          \
+    {                                                                                   \
+        sizeof(kiln_tune_options), 0, 0, 0, 0, NULL, NULL, 0, NULL, NULL, NULL, 0, NULL \
     }
 
 /* What a tuning found. Immutable; any thread may read it. */
@@ -92,12 +109,22 @@ typedef struct kiln_trial {
 /* Finds the fastest geometry of a spec whose fields leave some of it open: compiles its variants in the background, checks
  * the result of each against the cpu backend's bit for bit, and times those that are right against each other on arrays of
  * random values, until no other can be faster than the winner by more than the tolerance, or the budget is spent.
- * docs/tuning.md says how. What was learnt before plays no part: the winner is measured against the template's defaults. It
- * is learnt unless the search was stopped, ended before all could be compared, or was not among all that the template
- * offers because the spec sets some of it; that it cannot be stored is no failure. The device is the service's default one, or the cpu where the spec says target=cpu; other work
- * on it disturbs. Blocks. Errors: those of kiln_get and kiln_launch for the default geometry, KILN_EMISMATCH (that one
+ * docs/tuning.md says how. Other work on the device disturbs. Blocks.
+ *
+ * What was learnt before plays no part: the winner is measured against the template's defaults. It is learnt unless the
+ * search was stopped, ended before all could be compared, or was not among all that the template offers because the spec
+ * sets some of it; that it cannot be stored is no failure.
+ *
+ * Any number of threads may tune, each on a device of its own. On one device tunings of a service take turns; waiting does not
+ * count against the budget, and `progress` may end it. It leaves no trace but wisdom and the kernels in the stores: none of
+ * them stays loaded, and none is added to the record of requests.
+ *
+ * Errors: those of kiln_get and kiln_launch for the default geometry, KILN_EINVAL (another service's device; the default
+ * geometry is to be skipped), KILN_ETARGET (the spec's target is not for the device), KILN_EMISMATCH (the default geometry
  * computes something else than the cpu backend), KILN_ETIMEDOUT, KILN_ECANCELED (`progress` ended it before anything was
- * known), KILN_ENOMEM (also: the device has no room for the arrays). */
+ * known), KILN_ENOMEM (also: the device has no room for the arrays). KILN_EDEVICE and KILN_ELAUNCH: the device failed, and the
+ * report names the variant that was being tried. After a fault in a kernel CUDA refuses all further work of the process:
+ * go on in a fresh one, with that variant skipped. */
 KILN_API KILN_MUST_USE kiln_status kiln_tune(kiln_tuning **out, kiln_service *service, const kiln_spec *spec,
                                              const kiln_tune_options *options, kiln_report *report);
 KILN_API void kiln_tuning_free(kiln_tuning *tuning);

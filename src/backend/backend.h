@@ -6,6 +6,7 @@
 #include "backend/image.h"
 #include "base/log.h"
 #include "template/unit.h"
+#include <stdatomic.h>
 
 /* ---- Compilers */
 
@@ -94,6 +95,7 @@ struct kiln_device {
     kiln__target target;
     int ordinal;   /* of the GPU; 0 for the cpu */
     char name[16]; /* "cuda:0", "cpu" */
+    atomic_int tuner; /* the process that is tuning here, 0 for none: see tune/turn.h */
 };
 
 #endif

@@ -33,31 +33,87 @@ static void ask(kiln__contest *contest, size_t index)
     options.device = contest->device;
     contest->waiting++;
     kiln_status status =
-        kiln__service_get_async(&request, contest->queue, &entrant->spec, &options, on_kernel, entrant);
+        kiln__service_get_async_unlisted(&request, contest->queue, &entrant->spec, &options, on_kernel, entrant);
     if (status == KILN_OK)
         return;
     contest->waiting--;
     put_out(entrant, status, kiln_status_text(status));
 }
 
-kiln_status kiln__contest_init(kiln__contest *out, kiln_service *service, kiln_device *device, const kiln_spec *specs,
-                               size_t count, uint64_t n, bool hot, kiln_report *report)
+static void begin_trying(kiln__contest *contest, const kiln__entrant *entrant)
 {
-    *out = (kiln__contest){ .service = service, .device = device, .count = count };
-    out->entrants = kiln__calloc(count, sizeof(*out->entrants));
-    if (out->entrants == NULL)
+    contest->trying = entrant;
+    if (contest->tell != NULL)
+        contest->tell(contest->data, entrant->text);
+}
+
+static void end_trying(kiln__contest *contest)
+{
+    contest->trying = NULL;
+    if (contest->tell != NULL)
+        contest->tell(contest->data, NULL);
+}
+
+/* The reference is what the first entrant computes. */
+static void watch_reference(void *data, bool begins)
+{
+    kiln__contest *contest = data;
+    if (begins)
+        begin_trying(contest, &contest->entrants[0]);
+    else
+        end_trying(contest);
+}
+
+static kiln_status enter(kiln__contest *contest, const kiln_spec *specs, kiln_report *report)
+{
+    contest->entrants = kiln__calloc(contest->count, sizeof(*contest->entrants));
+    if (contest->entrants == NULL)
         return kiln__fail_memory(report, KILN__STAGE_DEVICE);
-    for (size_t i = 0; i < count; i++) {
-        out->entrants[i].contest = out;
-        out->entrants[i].spec = specs[i];
-        out->entrants[i].registers = out->entrants[i].local_bytes = -1;
+    for (size_t i = 0; i < contest->count; i++) {
+        kiln__entrant *entrant = &contest->entrants[i];
+        kiln__text text = { 0 };
+        kiln__spec_format(&specs[i], false, &text);
+        *entrant = (kiln__entrant){ .contest = contest, .spec = specs[i], .registers = -1, .local_bytes = -1 };
+        entrant->text = kiln__text_take(&text);
+        if (entrant->text == NULL)
+            return kiln__fail_memory(report, KILN__STAGE_DEVICE);
     }
-    kiln_status status = kiln__queue_open(&out->queue, service, report);
-    for (size_t i = 0; i < count && status == KILN_OK; i++)
-        ask(out, i);
+    return KILN_OK;
+}
+
+static kiln_status skip(kiln__contest *contest, const kiln_skip *skipped, size_t count, kiln_report *report)
+{
+    for (size_t i = 0; i < contest->count; i++)
+        for (size_t k = 0; k < count; k++)
+            if (strcmp(contest->entrants[i].text, skipped[k].spec) == 0)
+                put_out(&contest->entrants[i], KILN_ECANCELED, skipped[k].reason);
+    const kiln__entrant *first = &contest->entrants[0];
+    if (first->state != KILN__ENTRANT_OUT)
+        return KILN_OK;
+    return kiln__fail(report, KILN_EINVAL, KILN__STAGE_DEVICE, 0,
+                      "the default geometry cannot be skipped, for the others are compared with it (%s): %s",
+                      first->problem, first->text);
+}
+
+kiln_status kiln__contest_init(kiln__contest *out, kiln_service *service, kiln_device *device, const kiln_spec *specs,
+                               size_t count, const kiln__contest_options *options, kiln_report *report)
+{
+    const kiln__watch watch = { watch_reference, out };
+    *out = (kiln__contest){
+        .service = service, .device = device, .count = count, .tell = options->trying, .data = options->data
+    };
+    kiln_status status = enter(out, specs, report);
     if (status == KILN_OK)
-        status = kiln__arrays_init(&out->arrays, device, specs[0].dtype, specs[0].op.inputs, n, hot, report);
-    return status == KILN_OK ? kiln__proof_init(&out->proof, service, &specs[0], &out->arrays, report) : status;
+        status = skip(out, options->skip, options->skip_count, report);
+    if (status == KILN_OK)
+        status = kiln__queue_open(&out->queue, service, report);
+    for (size_t i = 0; i < count && status == KILN_OK; i++)
+        if (out->entrants[i].state == KILN__ENTRANT_WAITING)
+            ask(out, i);
+    if (status == KILN_OK)
+        status = kiln__arrays_init(&out->arrays, device, specs[0].dtype, specs[0].op.inputs, options->n, options->hot,
+                                   report);
+    return status == KILN_OK ? kiln__proof_init(&out->proof, service, &specs[0], &out->arrays, &watch, report) : status;
 }
 
 void kiln__contest_fini(kiln__contest *contest)
@@ -66,8 +122,10 @@ void kiln__contest_fini(kiln__contest *contest)
         kiln__queue_close(contest->queue, NULL, NULL);
     kiln__proof_fini(&contest->proof);
     kiln__arrays_fini(&contest->arrays);
-    for (size_t i = 0; i < contest->count && contest->entrants != NULL; i++)
+    for (size_t i = 0; i < contest->count && contest->entrants != NULL; i++) {
         kiln__kernel_release(contest->entrants[i].kernel);
+        kiln__free(contest->entrants[i].text);
+    }
     kiln__free(contest->entrants);
     memset(contest, 0, sizeof(*contest));
 }
@@ -105,7 +163,10 @@ static kiln_status check(kiln__contest *contest, kiln__entrant *entrant, kiln_re
         put_out(entrant, KILN_ECOMPILE, problem);
         return KILN_OK;
     }
+    begin_trying(contest, entrant);
     kiln_status status = kiln__proof_check(&contest->proof, entrant->kernel, &result, &own);
+    if (status == KILN_OK || (is_refusal(status) && !first))
+        end_trying(contest);
     if (status == KILN_OK) {
         judge(contest, entrant, &result);
     } else if (is_refusal(status) && !first) {
@@ -157,7 +218,12 @@ kiln_status kiln__contest_sample(kiln__contest *contest, size_t index, double *m
     const kiln_contender contender = { submit, entrant };
     kiln_status status = KILN_OK;
     contest->report = report;
+    begin_trying(contest, entrant);
     if (entrant->repeats == 0)
         status = kiln__measure_settle(contest->device, &contender, &entrant->repeats, report);
-    return status == KILN_OK ? kiln__measure_sample(contest->device, &contender, entrant->repeats, ms, report) : status;
+    if (status == KILN_OK)
+        status = kiln__measure_sample(contest->device, &contender, entrant->repeats, ms, report);
+    if (status == KILN_OK)
+        end_trying(contest);
+    return status;
 }

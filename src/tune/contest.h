@@ -5,6 +5,7 @@
 
 #include "service/queue.h"
 #include "tune/proof.h"
+#include <kiln/tune.h>
 
 typedef enum kiln__entrant_state {
     KILN__ENTRANT_WAITING, /* being compiled */
@@ -17,6 +18,7 @@ typedef struct kiln__contest kiln__contest;
 typedef struct kiln__entrant {
     kiln__contest *contest;
     kiln_spec spec; /* resolved */
+    char *text;     /* canonical */
     kiln__entrant_state state;
     kiln_status status;
     char problem[160];
@@ -25,6 +27,15 @@ typedef struct kiln__entrant {
     uint32_t repeats; /* submissions in a sample, 0 before the first */
     uint32_t set;     /* of the arrays, for the next submission */
 } kiln__entrant;
+
+typedef struct kiln__contest_options {
+    uint64_t n;
+    bool hot;
+    const kiln_skip *skip; /* variants that are out from the start */
+    size_t skip_count;
+    kiln_trying_fn trying; /* as in kiln_tune_options, or NULL */
+    void *data;
+} kiln__contest_options;
 
 /* For one thread. */
 struct kiln__contest {
@@ -36,17 +47,20 @@ struct kiln__contest {
     kiln__entrant *entrants;
     size_t count, waiting;
     bool keeps_spilled;  /* set by the owner after init: those that keep registers in memory take part */
+    const kiln__entrant *trying; /* whose launches have begun and are not known to have ended well, or NULL */
+    kiln_trying_fn tell;
+    void *data;
     kiln_report *report; /* of the sample that is being taken */
 };
 
-/* Makes arrays of n elements and the reference, and asks for all kernels, in this order. The first spec makes the reference;
- * all are resolved, for this device, and have the same op and dtype. Blocks until the reference has been compiled and
- * checked. kiln__contest_fini is right also after a failure. KILN_ENOMEM, KILN_EMISMATCH, and the errors of kiln_get and
- * kiln_launch for the reference. */
+/* Makes arrays of n elements and the reference, and asks for all kernels but those to be skipped, in this order; they leave no
+ * trace in the service. The first spec makes the reference; all are resolved, for this device, and have the same op and dtype.
+ * Blocks until the reference has been compiled and checked. kiln__contest_fini is right also after a failure. KILN_ENOMEM,
+ * KILN_EMISMATCH, KILN_EINVAL (the first is to be skipped), and the errors of kiln_get and kiln_launch for the reference. */
 kiln_status kiln__contest_init(kiln__contest *out, kiln_service *service, kiln_device *device, const kiln_spec *specs,
-                               size_t count, uint64_t n, bool hot, kiln_report *report);
+                               size_t count, const kiln__contest_options *options, kiln_report *report);
 
-/* Gives up what is not there yet. */
+/* Gives up what is not there yet, and unloads the kernels. */
 void kiln__contest_fini(kiln__contest *contest);
 
 /* Takes in the kernels that have come and checks one of them, so that it does not take long; waits for one, at most

@@ -22,7 +22,37 @@ static kiln_status get_count(kiln_service *service, kiln_device *on, kiln_kernel
     kiln_status status = text.failed ? kiln__fail_memory(report, KILN__STAGE_SPEC)
                                      : kiln__spec_parse(&spec, &service->catalog, text.data, report);
     kiln__text_fini(&text);
-    return status == KILN_OK ? kiln__service_get(service, on, &spec, out, report) : status;
+    return status == KILN_OK ? kiln__service_get_unlisted(service, on, &spec, out, report) : status;
+}
+
+typedef struct submission {
+    kiln_kernel *kernel;
+    uint64_t n;
+    void *out;
+    const void *const *in;
+    kiln_report *report;
+} submission;
+
+static kiln_status submit(void *data, void *stream)
+{
+    const submission *self = data;
+    return kiln__kernel_launch(self->kernel, self->n, self->out, self->in, stream, self->report);
+}
+
+/* Launches and waits. In the stream in which the device times, since the default one would be that of whatever context the
+ * host has made current, another device's perhaps. */
+static kiln_status run(kiln_kernel *kernel, uint64_t n, void *out, const void *const *in, kiln_report *report)
+{
+    kiln_device *device = kernel->device;
+    submission work = { kernel, n, out, in, report };
+    double ms;
+    return device->backend->vtable->time(device, submit, &work, 1, &ms, report);
+}
+
+static void tell(const kiln__watch *watch, bool begins)
+{
+    if (watch != NULL)
+        watch->launching(watch->data, begins);
 }
 
 static kiln_status compare(const kiln__proof *proof, const void *got, const void *want, uint64_t n, found *out,
@@ -34,9 +64,7 @@ static kiln_status compare(const kiln__proof *proof, const void *got, const void
     kiln_status status =
         vtable->copy(device, proof->found, &nothing, sizeof(nothing), KILN_COPY_TO_DEVICE, NULL, report);
     if (status == KILN_OK)
-        status = kiln__kernel_launch(proof->count, n, proof->found, in, NULL, report);
-    if (status == KILN_OK)
-        status = vtable->sync(device, report);
+        status = run(proof->count, n, proof->found, in, report);
     if (status == KILN_OK)
         status = vtable->copy(device, out, proof->found, sizeof(*out), KILN_COPY_FROM_DEVICE, NULL, report);
     return status;
@@ -47,8 +75,7 @@ static kiln_status launch(const kiln__arrays *arrays, kiln_kernel *kernel, void 
     const void *in[KILN__INPUTS_MAX];
     for (uint32_t i = 0; i < arrays->inputs; i++)
         in[i] = kiln__arrays_in(arrays, 0, i);
-    kiln_status status = kiln__kernel_launch(kernel, arrays->n, out, in, NULL, report);
-    return status == KILN_OK ? arrays->device->backend->vtable->sync(arrays->device, report) : status;
+    return run(kernel, arrays->n, out, in, report);
 }
 
 static kiln_status refuse(const kiln_spec *spec, const char *against, uint64_t wrong, uint64_t first,
@@ -108,7 +135,7 @@ static kiln_status compute_sample(const sample *s, kiln_kernel *kernel, const ki
 }
 
 static kiln_status check_sample(const sample *s, kiln_service *service, const kiln_spec *spec,
-                                const kiln__arrays *arrays, kiln_report *report)
+                                const kiln__arrays *arrays, const kiln__watch *watch, kiln_report *report)
 {
     static const kiln__target cpu = { .name = "cpu" };
     kiln_kernel *reference = NULL, *count = NULL;
@@ -118,11 +145,15 @@ static kiln_status check_sample(const sample *s, kiln_service *service, const ki
     memset(wanted.param_set, 0, sizeof(wanted.param_set));
     wanted.target_set = true;
     wanted.target = cpu;
-    kiln_status status = kiln__service_get(service, NULL, &wanted, &reference, report);
+    kiln_status status = kiln__service_get_unlisted(service, NULL, &wanted, &reference, report);
     if (status == KILN_OK)
         status = get_count(service, NULL, &count, arrays->dtype, &cpu, report);
-    if (status == KILN_OK)
+    if (status == KILN_OK) {
+        tell(watch, true);
         status = compute_sample(s, reference, arrays, report);
+    }
+    if (status == KILN_OK)
+        tell(watch, false);
     if (status == KILN_OK)
         status = kiln__kernel_launch(count, s->n, &result, both, NULL, report);
     if (status == KILN_OK && result.wrong > 0)
@@ -133,12 +164,12 @@ static kiln_status check_sample(const sample *s, kiln_service *service, const ki
 }
 
 static kiln_status check_against_cpu(const kiln__proof *proof, kiln_service *service, const kiln_spec *spec,
-                                     kiln_report *report)
+                                     const kiln__watch *watch, kiln_report *report)
 {
     sample s = { 0 };
     kiln_status status = take_sample(&s, proof, report);
     if (status == KILN_OK)
-        status = check_sample(&s, service, spec, proof->arrays, report);
+        status = check_sample(&s, service, spec, proof->arrays, watch, report);
     kiln__free(s.memory);
     return status;
 }
@@ -158,24 +189,29 @@ static kiln_status check_period(const kiln__proof *proof, const kiln_spec *spec,
     return status;
 }
 
-static kiln_status make_reference(kiln__proof *proof, kiln_service *service, const kiln_spec *spec, kiln_report *report)
+static kiln_status make_reference(kiln__proof *proof, kiln_service *service, const kiln_spec *spec,
+                                  const kiln__watch *watch, kiln_report *report)
 {
     const kiln__arrays *arrays = proof->arrays;
     uint64_t bytes = arrays->n * kiln__dtype_bytes(arrays->dtype);
     kiln_kernel *kernel = NULL;
-    kiln_status status = kiln__service_get(service, arrays->device, spec, &kernel, report);
+    kiln_status status = kiln__service_get_unlisted(service, arrays->device, spec, &kernel, report);
     if (status == KILN_OK)
         status = kiln__fill_poison(arrays->device, proof->want, bytes, report);
-    if (status == KILN_OK)
+    if (status == KILN_OK) {
+        tell(watch, true);
         status = launch(arrays, kernel, proof->want, report);
+    }
+    if (status == KILN_OK)
+        tell(watch, false);
     kiln__kernel_release(kernel);
     if (status == KILN_OK)
-        status = check_against_cpu(proof, service, spec, report);
+        status = check_against_cpu(proof, service, spec, watch, report);
     return status == KILN_OK ? check_period(proof, spec, report) : status;
 }
 
 kiln_status kiln__proof_init(kiln__proof *out, kiln_service *service, const kiln_spec *spec, const kiln__arrays *arrays,
-                             kiln_report *report)
+                             const kiln__watch *watch, kiln_report *report)
 {
     kiln_device *device = arrays->device;
     const kiln__backend_vtable *vtable = device->backend->vtable;
@@ -187,7 +223,7 @@ kiln_status kiln__proof_init(kiln__proof *out, kiln_service *service, const kiln
         status = vtable->alloc(device, &out->found, sizeof(found), report);
     if (status == KILN_OK)
         status = get_count(service, device, &out->count, arrays->dtype, &spec->target, report);
-    return status == KILN_OK ? make_reference(out, service, spec, report) : status;
+    return status == KILN_OK ? make_reference(out, service, spec, watch, report) : status;
 }
 
 void kiln__proof_fini(kiln__proof *proof)

@@ -6,6 +6,12 @@
 #include "service/service.h"
 #include "tune/arrays.h"
 
+/* Told right before and right after launches of a kernel that is not trusted yet; not after a launch that failed. */
+typedef struct kiln__watch {
+    void (*launching)(void *data, bool begins);
+    void *data;
+} kiln__watch;
+
 typedef struct kiln__proof {
     const kiln__arrays *arrays;
     kiln_kernel *count; /* counts differences on the device */
@@ -21,10 +27,10 @@ typedef struct kiln__proof_result {
 
 /* Makes the reference for a spec's op and dtype on the device and the inputs of the arrays' first set, with the geometry of
  * `spec`, which is resolved for that device. Borrows the arrays. The first period of the random values is compared with the
- * cpu backend (on the cpu itself: with launches of few elements), the others with the first. kiln__proof_fini is right also
- * after a failure. KILN_EMISMATCH: the reference is wrong; and the errors of kiln_get and kiln_launch. */
+ * cpu backend (on the cpu itself: with launches of few elements), the others with the first. `watch` may be NULL. No get leaves
+ * a trace. kiln__proof_fini is right also after a failure. KILN_EMISMATCH: the reference is wrong; and the errors of kiln_get and kiln_launch. */
 kiln_status kiln__proof_init(kiln__proof *out, kiln_service *service, const kiln_spec *spec, const kiln__arrays *arrays,
-                             kiln_report *report);
+                             const kiln__watch *watch, kiln_report *report);
 void kiln__proof_fini(kiln__proof *proof);
 
 /* Launches a kernel on the first set, whose output is full of poison, and compares. Bit for bit; any NaN equals any NaN. */

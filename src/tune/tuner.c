@@ -4,6 +4,7 @@
 #include "os/cpu.h"
 #include "tune/contest.h"
 #include "tune/learn.h"
+#include "tune/turn.h"
 #include <math.h>
 #include <string.h>
 
@@ -117,9 +118,7 @@ static kiln_verdict public_verdict(kiln__verdict verdict)
 
 static bool fill_trial(kiln__trial *out, const kiln__place *place, const kiln__entrant *entrant)
 {
-    kiln__text text = { 0 };
-    kiln__spec_format(&entrant->spec, false, &text);
-    *out = (kiln__trial){ .spec = kiln__text_take(&text),
+    *out = (kiln__trial){ .spec = kiln__strdup(entrant->text),
                           .verdict = public_verdict(place->verdict),
                           .ratio = place->ratio,
                           .low = place->low,
@@ -156,6 +155,9 @@ static kiln_status fill(tuner *self, const kiln__search_result *result)
 static kiln_status find_device(tuner *self, const kiln_spec *spec)
 {
     const char *name = spec->target_set && kiln__target_is_cpu(&spec->target) ? "cpu" : NULL;
+    self->device = self->options->device;
+    if (self->device != NULL)
+        return kiln__service_check_device(self->service, self->device, self->report);
     return kiln__runtime_device(self->service->runtime, name, &self->device, self->report);
 }
 
@@ -175,8 +177,14 @@ static kiln_status enter_all(tuner *self, uint64_t n)
         return kiln__fail_memory(self->report, KILN__STAGE_DEVICE);
     for (size_t i = 0; i < self->space.count; i++)
         kiln__space_spec(&self->space, i, &specs[i]);
-    kiln_status status = kiln__contest_init(&self->contest, self->service, self->device, specs, self->space.count, n,
-                                            self->options->hot != 0, self->report);
+    const kiln__contest_options options = { .n = n,
+                                            .hot = self->options->hot != 0,
+                                            .skip = self->options->skip,
+                                            .skip_count = self->options->skip_count,
+                                            .trying = self->options->trying,
+                                            .data = self->options->data };
+    kiln_status status = kiln__contest_init(&self->contest, self->service, self->device, specs, self->space.count,
+                                            &options, self->report);
     kiln__free(specs);
     return status;
 }
@@ -242,6 +250,45 @@ static kiln_status search(tuner *self, const kiln_spec *asked)
     return status;
 }
 
+/* Says which variant was being tried when the device failed. What fails otherwise is no variant's doing. */
+static kiln_status blame(tuner *self, kiln_status status)
+{
+    kiln_report *report = self->report;
+    const kiln__entrant *suspect = self->contest.trying;
+    if (suspect == NULL || (status != KILN_EDEVICE && status != KILN_ELAUNCH))
+        return status;
+    if (self->options->suspect != NULL)
+        *self->options->suspect = kiln__strdup(suspect->text);
+    if (report != NULL)
+        kiln__fail(report, status, report->stage, report->native, "%s; this was being tried: %s", report->message,
+                   suspect->text);
+    return status;
+}
+
+static bool has_lost_patience(void *data)
+{
+    tuner *self = data;
+    self->start = kiln__cpu_now_ns();
+    tell(self);
+    return atomic_load(&self->stop);
+}
+
+/* Alone on the device. */
+static kiln_status compete(tuner *self, const kiln_spec *asked, uint64_t n)
+{
+    kiln_status status = kiln__turn_take(self->device, has_lost_patience, self, self->report);
+    if (status != KILN_OK)
+        return status;
+    self->start = kiln__cpu_now_ns();
+    status = enter_all(self, n);
+    if (status == KILN_OK)
+        status = search(self, asked);
+    status = blame(self, status);
+    kiln__contest_fini(&self->contest);
+    kiln__turn_end(self->device);
+    return status;
+}
+
 static kiln_status tune(tuner *self, const kiln_spec *spec)
 {
     kiln__target target;
@@ -252,6 +299,8 @@ static kiln_status tune(tuner *self, const kiln_spec *spec)
     kiln_status status = find_device(self, spec);
     if (status == KILN_OK)
         status = kiln__service_target(self->service, &self->device, spec, &target, self->report);
+    if (status == KILN_OK)
+        status = kiln__service_check_target(self->device, &target, self->report);
     if (status != KILN_OK)
         return status;
     uint64_t n = choose_elements(self, spec);
@@ -259,8 +308,7 @@ static kiln_status tune(tuner *self, const kiln_spec *spec)
     if (status != KILN_OK)
         return status;
     describe(self, n);
-    status = enter_all(self, n);
-    return status == KILN_OK ? search(self, spec) : status;
+    return compete(self, spec, n);
 }
 
 kiln_status kiln__tuning_make(kiln_tuning **out, kiln_service *service, const kiln_spec *spec,
@@ -272,10 +320,11 @@ kiln_status kiln__tuning_make(kiln_tuning **out, kiln_service *service, const ki
                    .start = kiln__cpu_now_ns(),
                    .trouble = KILN_REPORT_INIT };
     *out = NULL;
+    if (options->suspect != NULL)
+        *options->suspect = NULL;
     atomic_init(&self.stop, false);
     self.tuning = kiln__calloc(1, sizeof(*self.tuning));
     kiln_status status = self.tuning != NULL ? tune(&self, spec) : kiln__fail_memory(report, KILN__STAGE_DEVICE);
-    kiln__contest_fini(&self.contest);
     kiln__space_fini(&self.space);
     kiln_report_clear(&self.trouble);
     if (status == KILN_OK)

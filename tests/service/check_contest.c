@@ -42,7 +42,8 @@ static void enter(bool hot)
     kiln_spec specs[VARIANTS];
     for (int i = 0; i < VARIANTS; i++)
         specs[i] = resolved(texts[i]);
-    kiln_status status = kiln__contest_init(&contest, service, device, specs, VARIANTS, N, hot, &report);
+    const kiln__contest_options how = { .n = N, .hot = hot };
+    kiln_status status = kiln__contest_init(&contest, service, device, specs, VARIANTS, &how, &report);
     ck_assert_msg(status == KILN_OK, "%s", report.message);
 }
 

@@ -38,7 +38,7 @@ static kiln_status prove(const char *text, uint64_t n)
     ck_assert_int_eq(kiln__spec_resolve(&full, spec, &cpu, &report), KILN_OK);
     kiln_spec_free(spec);
     ck_assert_int_eq(kiln__arrays_init(&arrays, device, full.dtype, full.op.inputs, n, true, &report), KILN_OK);
-    return kiln__proof_init(&proof, service, &full, &arrays, &report);
+    return kiln__proof_init(&proof, service, &full, &arrays, NULL, &report);
 }
 
 static kiln__proof_result check(kiln_kernel *kernel)

@@ -61,7 +61,9 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static object *objects;
 static object *primaries[DEVICES_MAX];
 static bool initialised;
-static int device_sm, device_count, driver_version, eager;
+static int device_sm, device_count, driver_version, eager, alike, relu6;
+static enum { GOOD, FAULT, CRASH, HANG } bad;
+static unsigned bad_block;
 static size_t device_memory, bytes_in_use;
 static failure failures[FAILURES_MAX];
 static size_t failure_count;
@@ -293,6 +295,21 @@ static bool apply_failure(char *value)
     return true;
 }
 
+/* HOW:BLOCK */
+static bool apply_bad(const char *value)
+{
+    static const char *const names[] = { [FAULT] = "fault", [CRASH] = "crash", [HANG] = "hang" };
+    const char *colon = strchr(value, ':');
+    if (colon == NULL)
+        return false;
+    bad = GOOD;
+    for (int i = FAULT; i <= HANG; i++)
+        if (strncmp(value, names[i], (size_t)(colon - value)) == 0)
+            bad = i;
+    bad_block = (unsigned)atoi(colon + 1);
+    return bad != GOOD;
+}
+
 static bool apply(char *field)
 {
     char *value = strchr(field, '=');
@@ -301,6 +318,8 @@ static bool apply(char *field)
     *value++ = '\0';
     if (strcmp(field, "fail") == 0)
         return apply_failure(value);
+    if (strcmp(field, "bad") == 0)
+        return apply_bad(value);
     if (strcmp(field, "hide") == 0)
         need_symbol(value)->hidden = true;
     else if (strcmp(field, "sm") == 0)
@@ -313,6 +332,10 @@ static bool apply(char *field)
         driver_version = atoi(value);
     else if (strcmp(field, "eager") == 0)
         eager = atoi(value);
+    else if (strcmp(field, "alike") == 0)
+        alike = atoi(value);
+    else if (strcmp(field, "relu6") == 0)
+        relu6 = atoi(value);
     else
         return false;
     return device_count <= DEVICES_MAX;
@@ -350,7 +373,8 @@ void kiln_fake_reset(void)
     device_sm = 90;
     device_count = 1;
     driver_version = 13000;
-    eager = 0;
+    eager = alike = relu6 = 0;
+    bad = GOOD;
     device_memory = (size_t)256 << 20;
     if (text != NULL)
         apply_all(text);

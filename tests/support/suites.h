@@ -58,6 +58,7 @@
     X(contest)                 \
     X(tuner)                   \
     X(sweep)                   \
+    X(tuner_devices)           \
     X(record)                  \
     X(geometry)                \
     X(flight)                  \

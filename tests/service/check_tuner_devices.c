@@ -1,0 +1,376 @@
+/* Tuning on several devices at once, without traces in the service, and past variants that break the device: on the stand-in
+ * driver, which computes relu6. */
+#include "os/cpu.h"
+#include "service/service.h"
+#include "support/fake_cuda.h"
+#include "support/harness.h"
+#include "support/suites.h"
+#include "support/temp.h"
+#include <kiln/tune.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SPEC "op=relu6 dtype=f32 elems=4 vector=4 cache=stream" /* leaves the block open: 64 to 1024 */
+enum { VARIANTS = 5, TEXT = 256 };
+
+static const kiln_fake *fake;
+static kiln_service *service;
+
+static void set_up(void)
+{
+    kiln_options options = kiln_test_gpu_options();
+    fake = kiln_fake_open();
+    fake->configure("devices=2,relu6=1");
+    options.record = kiln_test_temp_path("record");
+    service = kiln_test_open(&options);
+}
+
+static void tear_down(void)
+{
+    kiln_fake_live live;
+    kiln_close(service);
+    fake->counts(&live);
+    ck_assert_uint_eq(live.contexts + live.streams + live.libraries + live.allocations, 0);
+}
+
+static kiln_device *device_of(const char *name)
+{
+    kiln_device *device;
+    ck_assert_int_eq(kiln_device_open(&device, service, name, NULL), KILN_OK);
+    return device;
+}
+
+/* One tuning, and what came of it. */
+typedef struct tuning {
+    const char *device, *text;
+    double budget_s;
+    kiln_status status;
+    kiln_tuning_info info;
+    char name[16], message[512], *suspect;
+    char trying[TEXT], last[TEXT]; /* now, "" for nothing; and the latest */
+    uint64_t first_ns, last_ns;    /* of what was tried */
+    const void *wrong_context;     /* of a launch by this thread, if there was one */
+    const kiln_skip *skip;
+    size_t skip_count;
+    kiln_tuning_fn progress;
+    const char *meanwhile; /* what the host gets as soon as something is tried, or NULL */
+    kiln_trial trials[16];
+    char problems[16][TEXT];
+} tuning;
+
+static __thread const void *own_context; /* where this thread may launch; NULL: not looked at */
+static __thread tuning *own_tuning;
+
+static void look_at_context(void *data, const kiln_fake_launch *launch)
+{
+    (void)data;
+    if (own_context != NULL && launch->context != own_context)
+        own_tuning->wrong_context = launch->context;
+}
+
+static void note_trying(void *data, const char *spec)
+{
+    tuning *self = data;
+    if (self->meanwhile != NULL && self->first_ns == 0)
+        kiln_release(kiln_test_get(service, self->meanwhile));
+    self->last_ns = kiln__cpu_now_ns();
+    self->first_ns = self->first_ns != 0 ? self->first_ns : self->last_ns;
+    snprintf(self->trying, TEXT, "%s", spec != NULL ? spec : "");
+    if (spec != NULL)
+        strcpy(self->last, self->trying);
+}
+
+static void keep_result(tuning *self, const kiln_tuning *made)
+{
+    self->info.size = sizeof(self->info);
+    ck_assert_int_eq(kiln_tuning_get_info(made, &self->info), KILN_OK);
+    snprintf(self->name, sizeof(self->name), "%s", self->info.device);
+    for (uint64_t i = 0; i < self->info.variants && i < 16; i++) {
+        self->trials[i].size = sizeof(self->trials[i]);
+        ck_assert_int_eq(kiln_tuning_trial(made, i, &self->trials[i]), KILN_OK);
+        snprintf(self->problems[i], TEXT, "%s", self->trials[i].problem);
+    }
+}
+
+static void *tune(void *data)
+{
+    tuning *self = data;
+    kiln_tune_options options = KILN_TUNE_OPTIONS_INIT;
+    kiln_report report = KILN_REPORT_INIT;
+    kiln_tuning *made;
+    kiln_spec *spec = kiln_test_spec(service, self->text);
+    options.elements = 5000;
+    options.budget_s = self->budget_s;
+    options.hot = 1;
+    options.device = self->device != NULL ? device_of(self->device) : NULL;
+    options.trying = note_trying;
+    options.progress = self->progress;
+    options.data = self;
+    options.skip = self->skip;
+    options.skip_count = self->skip_count;
+    options.suspect = &self->suspect;
+    if (self->device != NULL && strncmp(self->device, "cuda:", 5) == 0)
+        own_context = fake->context_primary(self->device[5] - '0');
+    own_tuning = self;
+    self->status = kiln_tune(&made, service, spec, &options, &report);
+    own_context = NULL;
+    snprintf(self->message, sizeof(self->message), "%s", report.message);
+    if (self->status == KILN_OK)
+        keep_result(self, made);
+    kiln_tuning_free(made);
+    kiln_report_clear(&report);
+    kiln_spec_free(spec);
+    return NULL;
+}
+
+static void tune_both(tuning *first, tuning *second)
+{
+    pthread_t thread;
+    ck_assert_int_eq(pthread_create(&thread, NULL, tune, first), 0);
+    tune(second);
+    pthread_join(thread, NULL);
+}
+
+static void check_good(const tuning *self, const char *device)
+{
+    ck_assert_msg(self->status == KILN_OK, "%s", self->message);
+    ck_assert_str_eq(self->name, device);
+    ck_assert_uint_gt(self->info.variants, 2);
+    ck_assert_uint_eq(self->info.out, 0);
+    ck_assert_ptr_null(self->wrong_context);
+    ck_assert_ptr_null(self->suspect);
+    ck_assert_str_eq(self->trying, "");
+}
+
+START_TEST(test_tuner_devices__two_gpus_at_once)
+{
+    tuning first = { .device = "cuda:0", .text = SPEC, .budget_s = 1 }, second = first;
+    second.device = "cuda:1";
+    fake->set_run(look_at_context, NULL);
+    tune_both(&first, &second);
+    check_good(&first, "cuda:0");
+    check_good(&second, "cuda:1");
+    ck_assert_uint_eq(first.info.variants, VARIANTS);
+    ck_assert_uint_eq(kiln_test_stats(service).compiles, VARIANTS + 2 + 1); /* the counter; both for the cpu */
+}
+END_TEST
+
+START_TEST(test_tuner_devices__a_gpu_and_the_cpu_at_once)
+{
+    tuning first = { .device = "cuda:1", .text = SPEC, .budget_s = 1 };
+    tuning second = { .device = "cpu", .text = "op=relu6 dtype=f32", .budget_s = 3 };
+    fake->set_run(look_at_context, NULL);
+    tune_both(&first, &second);
+    check_good(&first, "cuda:1");
+    check_good(&second, "cpu");
+}
+END_TEST
+
+/* The default stream is that of the context that the host has made current. */
+START_TEST(test_tuner_devices__whatever_context_is_current)
+{
+    tuning only = { .device = "cuda:0", .text = SPEC, .budget_s = 0.5 };
+    device_of("cuda:1");
+    fake->context_set(fake->context_primary(1));
+    fake->set_run(look_at_context, NULL);
+    tune(&only);
+    check_good(&only, "cuda:0");
+    ck_assert_ptr_eq(fake->context_current(), fake->context_primary(1));
+    fake->context_set(NULL);
+}
+END_TEST
+
+START_TEST(test_tuner_devices__on_one_device_they_take_turns)
+{
+    tuning a = { .device = "cuda:0", .text = SPEC, .budget_s = 1, .progress = NULL }, b = a;
+    tune_both(&a, &b);
+    check_good(&a, "cuda:0");
+    check_good(&b, "cuda:0");
+    ck_assert(a.last_ns < b.first_ns || b.last_ns < a.first_ns);
+    ck_assert_double_lt(a.info.seconds, 1.9);
+    ck_assert_double_lt(b.info.seconds, 1.9);
+    ck_assert_uint_gt(a.info.rounds, 0);
+    ck_assert_uint_gt(b.info.rounds, 0);
+}
+END_TEST
+
+static int give_up(void *data, const kiln_tuning_info *info)
+{
+    (void)data;
+    ck_assert_uint_eq(info->variants, VARIANTS);
+    ck_assert_double_lt(info->seconds, 0.5);
+    return 1;
+}
+
+START_TEST(test_tuner_devices__who_waits_may_give_up)
+{
+    tuning waiting = { .device = "cuda:0", .text = SPEC, .progress = give_up };
+    kiln_device *device = device_of("cuda:0");
+    atomic_store(&device->tuner, (int)getpid()); /* as if another thread were at it */
+    tune(&waiting);
+    ck_assert_int_eq(waiting.status, KILN_ECANCELED);
+    ck_assert_ptr_nonnull(strstr(waiting.message, "another tuning was running on cuda:0"));
+    atomic_store(&device->tuner, (int)getpid() + 1); /* left behind by the process that forked this one */
+    waiting.progress = NULL;
+    waiting.budget_s = 0.5;
+    tune(&waiting);
+    check_good(&waiting, "cuda:0");
+    ck_assert_int_eq(atomic_load(&device->tuner), 0);
+}
+END_TEST
+
+START_TEST(test_tuner_devices__what_does_not_go_together_is_refused)
+{
+    kiln_options options = kiln_test_gpu_options();
+    kiln_service *own = service, *other = kiln_test_open(&options);
+    kiln_tune_options asked = KILN_TUNE_OPTIONS_INIT;
+    kiln_report report = KILN_REPORT_INIT;
+    kiln_tuning *made;
+    kiln_spec *spec = kiln_test_spec(service, SPEC " target=cpu");
+    asked.device = device_of("cuda:0");
+    ck_assert_int_eq(kiln_tune(&made, service, spec, &asked, &report), KILN_ETARGET);
+    ck_assert_ptr_nonnull(strstr(report.message, "does not run on cuda:0"));
+    service = other;
+    asked.device = device_of("cuda:0");
+    service = own;
+    ck_assert_int_eq(kiln_tune(&made, service, spec, &asked, &report), KILN_EINVAL);
+    ck_assert_ptr_nonnull(strstr(report.message, "belongs to another service"));
+    kiln_spec_free(spec);
+    kiln_close(other);
+}
+END_TEST
+
+/* ---- Traces */
+
+static size_t libraries(void)
+{
+    kiln_fake_live live;
+    fake->counts(&live);
+    return live.libraries;
+}
+
+START_TEST(test_tuner_devices__tuning_leaves_no_trace)
+{
+    tuning only = { .device = "cuda:0", .text = SPEC, .budget_s = 0.5 };
+    char recorded[TEXT] = "";
+    tune(&only);
+    check_good(&only, "cuda:0");
+    ck_assert_uint_eq(libraries(), 0);
+    kiln_stats stats = kiln_test_stats(service);
+    ck_assert_uint_ge(stats.loads, VARIANTS + 3);
+    ck_assert_uint_eq(fake->calls("cuLibraryUnload"), fake->calls("cuLibraryLoadData"));
+    ck_assert_uint_eq(stats.compiles, VARIANTS + 3);
+    ck_assert_uint_eq(stats.record_errors, 0);
+    FILE *record = fopen(kiln_test_temp_path("record"), "r");
+    ck_assert_msg(record == NULL || fread(recorded, 1, sizeof(recorded) - 1, record) == 0, "%s", recorded);
+    if (record != NULL)
+        fclose(record);
+    kiln_release(kiln_test_get(service, SPEC " block=256")); /* loaded anew, not compiled */
+    stats = kiln_test_stats(service);
+    ck_assert_uint_eq(stats.compiles, VARIANTS + 3);
+    ck_assert_uint_eq(libraries(), 1);
+}
+END_TEST
+
+START_TEST(test_tuner_devices__what_the_host_has_loaded_stays)
+{
+    tuning only = { .device = "cuda:0", .text = SPEC, .budget_s = 0.5 };
+    kiln_kernel *held = kiln_test_get(service, SPEC " block=256");
+    tune(&only);
+    check_good(&only, "cuda:0");
+    ck_assert_uint_eq(libraries(), 1);
+    kiln_kernel *again = kiln_test_get(service, SPEC " block=256");
+    ck_assert_ptr_eq(held, again);
+    kiln_release(held);
+    kiln_release(again);
+}
+END_TEST
+
+/* The host asks for a variant whose kernel the tuning is still waiting for: what it gets is a kernel like any other. */
+START_TEST(test_tuner_devices__a_get_meanwhile_is_kept)
+{
+    tuning only = { .device = "cuda:0", .text = SPEC, .budget_s = 0.5, .meanwhile = SPEC " block=1024" };
+    tune(&only);
+    check_good(&only, "cuda:0");
+    ck_assert_uint_eq(libraries(), 1);
+    uint64_t loads = kiln_test_stats(service).loads;
+    kiln_release(kiln_test_get(service, SPEC " block=1024 target=sm_90"));
+    ck_assert_uint_eq(kiln_test_stats(service).loads, loads);
+}
+END_TEST
+
+/* ---- Variants that break the device */
+
+START_TEST(test_tuner_devices__a_fault_names_its_variant)
+{
+    tuning first = { .device = "cuda:0", .text = SPEC, .budget_s = 5 }, second = { .text = SPEC, .budget_s = 0.5 };
+    fake->configure("bad=fault:512");
+    tune(&first);
+    ck_assert_int_eq(first.status, KILN_EDEVICE);
+    ck_assert_ptr_nonnull(first.suspect);
+    ck_assert_ptr_nonnull(strstr(first.suspect, " block=512 "));
+    ck_assert_ptr_nonnull(strstr(first.message, first.suspect));
+    ck_assert_str_eq(first.trying, first.suspect);
+    kiln_close(service);
+    fake->reset(); /* as a fresh process would find it */
+    fake->configure("devices=2,relu6=1,bad=fault:512");
+    kiln_options options = kiln_test_gpu_options();
+    service = kiln_test_open(&options);
+    const kiln_skip skip[] = { { first.suspect, "broke the device" }, { "op=nothing", "no variant" } };
+    second.skip = skip;
+    second.skip_count = 2;
+    tune(&second);
+    ck_assert_msg(second.status == KILN_OK, "%s", second.message);
+    ck_assert_uint_eq(second.info.out, 1);
+    ck_assert_uint_eq(second.info.variants, VARIANTS);
+    ck_assert_int_eq(second.trials[VARIANTS - 1].verdict, KILN_VERDICT_OUT);
+    ck_assert_str_eq(second.problems[VARIANTS - 1], "broke the device");
+    ck_assert_uint_eq(kiln_test_stats(service).compiles, 0);
+    kiln_text_free(first.suspect);
+}
+END_TEST
+
+START_TEST(test_tuner_devices__the_default_cannot_be_skipped)
+{
+    tuning only = { .text = SPEC, .budget_s = 5 };
+    fake->configure("bad=fault:128");
+    tune(&only);
+    ck_assert_int_eq(only.status, KILN_EDEVICE);
+    ck_assert_msg(only.suspect != NULL && strstr(only.suspect, " block=128 ") != NULL, "%s", only.message);
+    const kiln_skip skip = { only.suspect, "broke the device" }, none = { NULL, "" };
+    only.skip = &skip;
+    only.skip_count = 1;
+    tune(&only);
+    ck_assert_int_eq(only.status, KILN_EINVAL);
+    ck_assert_ptr_nonnull(strstr(only.message, "the default geometry cannot be skipped"));
+    ck_assert_ptr_nonnull(strstr(only.message, "broke the device"));
+    ck_assert_ptr_null(only.suspect);
+    kiln_text_free((char *)(uintptr_t)skip.spec);
+    only.skip = &none;
+    tune(&only);
+    ck_assert_int_eq(only.status, KILN_EINVAL);
+}
+END_TEST
+
+Suite *kiln_test_tuner_devices_suite(void)
+{
+    Suite *suite = suite_create("tuner_devices");
+    TCase *tcase = tcase_create("tuner_devices");
+    kiln_test_temp_use(tcase);
+    tcase_add_checked_fixture(tcase, set_up, tear_down);
+    tcase_add_test(tcase, test_tuner_devices__two_gpus_at_once);
+    tcase_add_test(tcase, test_tuner_devices__a_gpu_and_the_cpu_at_once);
+    tcase_add_test(tcase, test_tuner_devices__whatever_context_is_current);
+    tcase_add_test(tcase, test_tuner_devices__on_one_device_they_take_turns);
+    tcase_add_test(tcase, test_tuner_devices__who_waits_may_give_up);
+    tcase_add_test(tcase, test_tuner_devices__what_does_not_go_together_is_refused);
+    tcase_add_test(tcase, test_tuner_devices__tuning_leaves_no_trace);
+    tcase_add_test(tcase, test_tuner_devices__what_the_host_has_loaded_stays);
+    tcase_add_test(tcase, test_tuner_devices__a_get_meanwhile_is_kept);
+    tcase_add_test(tcase, test_tuner_devices__a_fault_names_its_variant);
+    tcase_add_test(tcase, test_tuner_devices__the_default_cannot_be_skipped);
+    suite_add_tcase(suite, tcase);
+    return suite;
+}
