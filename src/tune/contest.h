@@ -21,7 +21,7 @@ typedef struct kiln__entrant {
     char *text;     /* canonical */
     kiln__entrant_state state;
     kiln_status status;
-    char problem[160];
+    char problem[256];
     kiln_kernel *kernel; /* NULL while waiting, and where none could be had */
     int registers, local_bytes;
     uint32_t repeats; /* submissions in a sample, 0 before the first */

@@ -1,67 +1,51 @@
 #include <inttypes.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <kiln/tune.h>
-
 #include "commands.h"
 #include "format.h"
-#include "jsonout.h"
 #include "options.h"
-#include "progress.h"
 #include "spectext.h"
 #include "table.h"
 #include "trials.h"
+#include "tunecrew.h"
 
-enum { MOST_ROWS = 10 };
+enum { MOST_ROWS = 10, HANG_S = 20 };
 
 typedef struct tune_args {
     text_list specs;
     const char *size, *csv, *plot;
-    uint32_t budget;
-    bool hot, all, no_learn;
+    uint32_t budget, hang;
+    bool hot, all, no_learn, sandbox, no_sandbox;
     common_args common;
 } tune_args;
 
-/* One line of specs at work. */
-typedef struct tuning_work {
+/* What is done with results. */
+typedef struct tune_output {
     struct session *session;
-    const tune_args *args;
-    uint64_t elements;
-    struct progress progress;
+    bool all;
     json_t *results; /* with --json */
     struct trials trials;
     size_t done;
     int status;
-} tuning_work;
+} tune_output;
 
 static const struct usage usage = {
-    "kiln tune SPEC... [--size N|AxB] [--budget SECONDS] [--hot] [--all] [--no-learn] [--csv FILE] [--plot FILE.svg]\n"
-    "                 [options]",
+    "kiln tune SPEC... [--size N|AxB] [--budget SECONDS] [--hot] [--all] [--no-learn] [--sandbox]\n"
+    "                 [--csv FILE] [--plot FILE.svg] [options]",
     "Finds the fastest geometry of each spec: compiles the variants that its open fields allow, checks the\n"
     "result of each against the cpu backend bit for bit, and times them against each other until no other\n"
     "can be more than 0.5% faster than the winner. Ctrl-C ends it with what is known by then. The arrays do\n"
     "not fit into the caches, unless --hot lets them. Fields may be lists: dtype=f32,f16 tunes both.\n"
-    "The winner is kept as wisdom: specs that leave their geometry open take it from then on.",
+    "The winner is kept as wisdom: specs that leave their geometry open take it from then on.\n"
+    "\n"
+    "--device may be a list, or all: devices of one model share the specs, each model tunes all of them.\n"
+    "--sandbox tunes in a process of its own, for templates that may crash, or break the device: it is\n"
+    "started again without the variant that did so, eight times at most.",
     "  kiln tune 'op=hardsigmoid dtype=f32' --size 4096x393216\n"
-    "  kiln tune 'op=add dtype=f16,bf16' --budget 5",
+    "  kiln tune 'op=add dtype=f16,bf16' --budget 5\n"
+    "  kiln tune 'op=relu6,hardtanh dtype=f32,f16' --device all",
 };
-
-static volatile sig_atomic_t interrupted;
-
-static void interrupt(int signal_number)
-{
-    (void)signal_number;
-    interrupted = 1;
-}
-
-/* The second Ctrl-C ends the command at once. */
-static void catch_interrupt(void)
-{
-    struct sigaction action = { .sa_handler = interrupt, .sa_flags = (int)SA_RESETHAND | SA_RESTART };
-    sigaction(SIGINT, &action, NULL);
-}
 
 static int parse_args(tune_args *args, uint64_t *elements, int argc, char **argv)
 {
@@ -74,6 +58,10 @@ static int parse_args(tune_args *args, uint64_t *elements, int argc, char **argv
         { "no-learn", 0, OPTION_FLAG, NULL, "do not keep the winner as wisdom", &args->no_learn },
         { "csv", 0, OPTION_TEXT, "FILE", "write a row for each variant, - for stdout", &args->csv },
         { "plot", 0, OPTION_TEXT, "FILE.svg", "draw a heat map of block and elems", &args->plot },
+        { "sandbox", 0, OPTION_FLAG, NULL, "tune in a process of its own", &args->sandbox },
+        { "no-sandbox", 0, OPTION_FLAG, NULL, "tune in this process (default)", &args->no_sandbox },
+        { "hang", 0, OPTION_NUMBER, "SECONDS", "with --sandbox: a launch that takes longer hangs; default 20",
+          &args->hang },
     };
     int status = options_parse(&usage, rows, sizeof(rows) / sizeof(rows[0]), &args->common, &args->specs, argc, argv);
     if (status != OPTIONS_GO_ON)
@@ -82,177 +70,166 @@ static int parse_args(tune_args *args, uint64_t *elements, int argc, char **argv
         return options_wrong(&usage, "no SPEC given, expected one such as op=hardsigmoid");
     if (args->size && !parse_size(elements, args->size))
         return options_wrong(&usage, "--size %s is not a size; expected 1048576, 2^20, 64M or 4096x393216", args->size);
+    if (args->sandbox && args->no_sandbox)
+        return options_wrong(&usage, "--sandbox and --no-sandbox exclude each other");
+    if (args->hang && !args->sandbox)
+        return options_wrong(&usage, "--hang needs --sandbox: only a process of its own can be ended");
     return resultfile_check(&usage, args->csv, args->plot, args->common.json) ? STATUS_USAGE : status;
 }
 
-static int on_progress(void *data, const kiln_tuning_info *info)
+/* ---- Results */
+
+static const char *text_in(const json_t *object, const char *key)
 {
-    tuning_work *work = data;
-    work->progress.total = info->variants;
-    progress_show(&work->progress, info->ready + info->out, info->out);
-    return interrupted;
+    const char *text = json_string_value(json_object_get(object, key));
+    return text ? text : "";
 }
 
-static void put_trial(json_t *list, const kiln_trial *trial, uint64_t bytes)
+static uint64_t count_in(const json_t *object, const char *key)
 {
-    json_t *object = json_new();
-    json_put_text(object, "spec", trial->spec);
-    json_put_text(object, "verdict", kiln_verdict_name(trial->verdict));
-    json_put_text(object, "problem", trial->problem);
-    json_put_real(object, "time_ms", trial->median_ms);
-    json_put_real(object, "gbps", gigabytes_per_second(bytes, trial->median_ms));
-    json_put_real(object, "ratio", trial->ratio);
-    json_put_real(object, "ratio_low", trial->low);
-    json_put_real(object, "ratio_high", trial->high);
-    json_put_count(object, "samples", trial->samples);
-    if (trial->registers >= 0)
-        json_put_count(object, "registers", (uint64_t)trial->registers);
-    else
-        json_put_null(object, "registers");
-    json_add(list, object);
+    return (uint64_t)json_integer_value(json_object_get(object, key));
 }
 
-static json_t *tuning_json(const kiln_tuning *tuning, const kiln_tuning_info *info)
+static double real_in(const json_t *object, const char *key)
 {
-    json_t *object = json_new(), *trials = json_list();
-    kiln_trial trial = { .size = sizeof(trial) };
-    json_put_text(object, "device", info->device);
-    json_put_count(object, "elements", info->elements);
-    json_put_count(object, "bytes", info->bytes);
-    json_put_count(object, "variants", info->variants);
-    json_put_count(object, "impossible", info->impossible);
-    json_put_count(object, "out", info->out);
-    json_put_count(object, "rounds", info->rounds);
-    json_put_count(object, "samples", info->samples);
-    json_put_real(object, "default_ms", info->default_ms);
-    json_put_real(object, "regret", info->regret);
-    json_put_real(object, "seconds", info->seconds);
-    json_put_text(object, "end", info->end);
-    json_put_bool(object, "learnt", info->learnt);
-    json_put_text(object, "wisdom", info->wisdom);
-    json_put_text(object, "not_learnt", info->not_learnt);
-    for (uint64_t i = 0; kiln_tuning_trial(tuning, i, &trial) == KILN_OK; i++) {
-        if (i == 0)
-            json_put_text(object, "spec", trial.spec);
-        put_trial(trials, &trial, info->bytes);
-    }
-    json_put(object, "trials", trials);
-    return object;
+    return json_number_value(json_object_get(object, key));
 }
 
-static void add_row(struct table *table, const kiln_trial *trial, uint64_t bytes)
+static void add_row(struct table *table, const json_t *trial)
 {
     char ms[FORMAT_ROOM] = "", rate[FORMAT_ROOM] = "", ratio[FORMAT_ROOM] = "", interval[FORMAT_ROOM] = "",
          samples[FORMAT_ROOM] = "", registers[FORMAT_ROOM] = "";
-    char *geometry = spectext_geometry(trial->spec);
-    if (trial->median_ms > 0) {
-        format_ms_plain(ms, trial->median_ms);
-        snprintf(rate, sizeof(rate), "%.1f", gigabytes_per_second(bytes, trial->median_ms));
-        snprintf(ratio, sizeof(ratio), "%.4f", trial->ratio);
-        snprintf(interval, sizeof(interval), "%.4f..%.4f", trial->low, trial->high);
-        snprintf(samples, sizeof(samples), "%" PRIu64, trial->samples);
+    char *geometry = spectext_geometry(text_in(trial, "spec"));
+    const json_t *used = json_object_get(trial, "registers");
+    if (real_in(trial, "time_ms") > 0) {
+        format_ms_plain(ms, real_in(trial, "time_ms"));
+        snprintf(rate, sizeof(rate), "%.1f", real_in(trial, "gbps"));
+        snprintf(ratio, sizeof(ratio), "%.4f", real_in(trial, "ratio"));
+        snprintf(interval, sizeof(interval), "%.4f..%.4f", real_in(trial, "ratio_low"), real_in(trial, "ratio_high"));
+        snprintf(samples, sizeof(samples), "%" PRIu64, count_in(trial, "samples"));
     }
-    if (trial->registers >= 0 && trial->verdict != KILN_VERDICT_OUT)
-        snprintf(registers, sizeof(registers), "%d", trial->registers);
+    if (json_is_integer(used) && !text_in(trial, "problem")[0])
+        snprintf(registers, sizeof(registers), "%" PRIu64, count_in(trial, "registers"));
     table_row(table, (const char *const[]){ geometry, ms, rate, ratio, interval, samples, registers,
-                                            kiln_verdict_name(trial->verdict), trial->problem });
+                                            text_in(trial, "verdict"), text_in(trial, "problem") });
     free(geometry);
 }
 
-static void print_tuning(const kiln_tuning *tuning, const kiln_tuning_info *info, bool all)
+static void print_tuning(const json_t *tuning, bool all)
 {
     char bytes[FORMAT_ROOM];
-    kiln_trial trial = { .size = sizeof(trial) };
-    if (kiln_tuning_trial(tuning, 0, &trial) != KILN_OK)
-        return;
-    printf("%s\n", trial.spec);
-    printf("%s: %" PRIu64 " elements, %s read and written; %" PRIu64 " variants, %" PRIu64 " of them out, %" PRIu64
+    const json_t *trials = json_object_get(tuning, "trials");
+    size_t variants = json_array_size(trials);
+    printf("%s\n", text_in(tuning, "spec"));
+    printf("%s: %" PRIu64 " elements, %s read and written; %zu variants, %" PRIu64 " of them out, %" PRIu64
            " impossible; %s after %" PRIu64 " samples in %.2f s",
-           info->device, info->elements, format_bytes(bytes, info->bytes), info->variants, info->out, info->impossible,
-           info->end, info->samples, info->seconds);
-    if (info->regret >= 0)
-        printf("; at most %.2f%% slower than the best", info->regret * 100);
+           text_in(tuning, "device"), count_in(tuning, "elements"), format_bytes(bytes, count_in(tuning, "bytes")),
+           variants, count_in(tuning, "out"), count_in(tuning, "impossible"), text_in(tuning, "end"),
+           count_in(tuning, "samples"), real_in(tuning, "seconds"));
+    if (real_in(tuning, "regret") >= 0)
+        printf("; at most %.2f%% slower than the best", real_in(tuning, "regret") * 100);
     printf("\n");
     struct table *table = table_new("geometry|>ms|>GB/s|>time / default|95%|>samples|>registers|verdict|problem");
-    for (uint64_t i = 0; kiln_tuning_trial(tuning, i, &trial) == KILN_OK && (all || i < MOST_ROWS); i++)
-        add_row(table, &trial, info->bytes);
+    for (size_t i = 0; i < variants && (all || i < MOST_ROWS); i++)
+        add_row(table, json_array_get(trials, i));
     table_print(table, stdout);
     table_free(table);
-    if (!all && info->variants > MOST_ROWS)
-        printf("and %" PRIu64 " more; --all prints them\n", info->variants - MOST_ROWS);
-    if (info->learnt)
-        printf("learnt: specs that leave their geometry open take it, from %s\n", info->wisdom);
+    if (!all && variants > MOST_ROWS)
+        printf("and %zu more; --all prints them\n", variants - MOST_ROWS);
+    if (json_is_true(json_object_get(tuning, "learnt")))
+        printf("learnt: specs that leave their geometry open take it, from %s\n", text_in(tuning, "wisdom"));
     else
-        printf("not learnt: %s\n", info->not_learnt);
+        printf("not learnt: %s\n", text_in(tuning, "not_learnt"));
 }
 
-static int tune_one(void *data, kiln_spec *spec)
+static int fail_result(const json_t *result)
 {
-    tuning_work *work = data;
-    kiln_tune_options options = KILN_TUNE_OPTIONS_INIT;
-    kiln_tuning_info info = { .size = sizeof(info) };
-    kiln_tuning *tuning = NULL;
-    options.elements = work->elements;
-    options.budget_s = work->args->budget;
-    options.hot = work->args->hot;
-    options.learn = work->args->no_learn ? -1 : 0;
-    options.progress = on_progress;
-    options.data = work;
-    progress_start(&work->progress, 0, false);
-    kiln_status status = kiln_tune(&tuning, work->session->service, spec, &options, &work->session->report);
-    progress_end();
-    if (status == KILN_OK)
-        status = kiln_tuning_get_info(tuning, &info);
-    json_t *result = status == KILN_OK ? tuning_json(tuning, &info) : NULL;
-    if (status != KILN_OK) {
-        work->status = session_fail(work->session, status, NULL);
-    } else if (work->results) {
-        json_add(work->results, json_incref(result));
+    kiln_report report = KILN_REPORT_INIT;
+    char *log = need_copy(text_in(json_object_get(result, "error"), "log"));
+    snprintf(report.message, sizeof(report.message), "%s", text_in(json_object_get(result, "error"), "message"));
+    report.log = log;
+    int status = fail_report((kiln_status)json_integer_value(tune_error(result, "status")), &report, NULL);
+    free(log);
+    return status;
+}
+
+static bool take_result(void *data, const json_t *result)
+{
+    tune_output *output = data;
+    if (tune_error(result, "status")) {
+        output->status = fail_result(result);
+    } else if (output->results) {
+        json_add(output->results, json_incref((json_t *)(uintptr_t)result));
     } else {
-        printf("%s", work->done++ ? "\n" : "");
-        print_tuning(tuning, &info, work->args->all);
+        printf("%s", output->done++ ? "\n" : "");
+        print_tuning(result, output->all);
+        fflush(stdout);
     }
-    if (work->status == STATUS_DONE)
-        work->status = trials_add_tuned(&work->trials, work->session, result);
-    json_decref(result);
-    kiln_tuning_free(tuning);
-    return work->status != STATUS_DONE || interrupted;
+    if (output->status == STATUS_DONE)
+        output->status = trials_add_tuned(&output->trials, output->session, result);
+    return output->status == STATUS_DONE;
 }
 
-static int tune(struct session *session, const tune_args *args, uint64_t elements)
+/* ---- The command */
+
+static int add_spec(void *data, kiln_spec *spec)
 {
-    tuning_work work = { .session = session, .args = args, .elements = elements };
-    if (args->common.json)
-        work.results = json_list();
-    catch_interrupt();
-    work.status = trials_open(&work.trials, args->csv, args->plot);
-    for (size_t i = 0; i < args->specs.count && work.status == STATUS_DONE && !interrupted; i++) {
-        kiln_status status =
-            kiln_spec_expand(session->service, args->specs.items[i], tune_one, &work, &session->report);
-        if (status != KILN_OK)
-            work.status = session_fail(session, status, NULL);
-    }
-    if (work.results) {
+    tune_crew *crew = data;
+    size_t length = 0;
+    kiln_spec_format(spec, NULL, 0, &length);
+    char *text = need_alloc(length + 1);
+    kiln_spec_format(spec, text, length + 1, NULL);
+    crew->specs = need_array(crew->specs, crew->spec_count + 1, sizeof(*crew->specs));
+    crew->specs[crew->spec_count++] = text;
+    return 0;
+}
+
+static int tune(struct session *session, const tune_args *args, const char *devices, uint64_t elements)
+{
+    const sandbox box = { .common = &args->common, .hang_s = args->hang ? args->hang : HANG_S, .view_fd = -1 };
+    tune_crew crew = {
+        .service = session->service,
+        .like = { .elements = elements, .budget = args->budget, .hot = args->hot, .no_learn = args->no_learn },
+        .box = args->sandbox ? &box : NULL
+    };
+    tune_output output = { .session = session, .all = args->all, .results = args->common.json ? json_list() : NULL };
+    kiln_status status = KILN_OK;
+    output.status = trials_open(&output.trials, args->csv, args->plot);
+    for (size_t i = 0; i < args->specs.count && !status && output.status == STATUS_DONE; i++)
+        status = kiln_spec_expand(session->service, args->specs.items[i], add_spec, &crew, &session->report);
+    if (status)
+        output.status = session_fail(session, status, NULL);
+    else if (output.status == STATUS_DONE)
+        output.status = tune_crew_devices(&crew, session, devices);
+    if (output.status == STATUS_DONE)
+        tune_crew_work(&crew, take_result, &output);
+    if (output.results) {
         json_t *object = json_new();
-        json_put(object, "results", work.results);
+        json_put(object, "results", output.results);
         json_print(object);
     }
-    if (work.status == STATUS_DONE)
-        work.status = trials_write(&work.trials);
-    trials_close(&work.trials);
-    return work.status;
+    if (output.status == STATUS_DONE)
+        output.status = trials_write(&output.trials);
+    trials_close(&output.trials);
+    tune_crew_free(&crew);
+    return output.status;
 }
 
 int command_tune(int argc, char **argv)
 {
     tune_args args = { .size = NULL };
     uint64_t elements = 0;
+    if (argc > 1 && strcmp(argv[1], SANDBOX_FLAG) == 0)
+        return sandbox_child();
     int status = parse_args(&args, &elements, argc, argv);
     if (status == OPTIONS_GO_ON) {
         struct session session;
+        const char *devices = args.common.device;
+        if (devices && (strchr(devices, ',') || strcmp(devices, "all") == 0))
+            args.common.device = NULL; /* each job names its own */
         status = session_open(&session, &args.common);
         if (!status)
-            status = tune(&session, &args, elements);
+            status = tune(&session, &args, devices, elements);
         session_close(&session);
     }
     free(args.specs.items);

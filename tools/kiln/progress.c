@@ -26,9 +26,9 @@ void progress_start(struct progress *out, uint64_t total, bool lines)
     out->last = out->terminal ? 0 : out->start;
 }
 
-static void draw_bar(char bar[33], uint64_t done, uint64_t total)
+static void draw_bar(char bar[33], double fraction)
 {
-    unsigned filled = total ? (unsigned)((double)done / (double)total * 32) : 32;
+    unsigned filled = (unsigned)(fraction * 32);
     for (unsigned i = 0; i < 32; i++)
         bar[i] = i < filled ? '=' : i == filled ? '>' : ' ';
     bar[32] = '\0';
@@ -43,7 +43,7 @@ void progress_show(struct progress *progress, uint64_t done, uint64_t failed)
     double rate = now > progress->start ? (double)done / (now - progress->start) : 0;
     char left[FORMAT_ROOM], bar[33], errors[FORMAT_ROOM] = "";
     format_clock(left, rate > 0 ? (double)(progress->total - done) / rate : 0);
-    draw_bar(bar, done, progress->total);
+    draw_bar(bar, progress->total ? (double)done / (double)progress->total : 1);
     if (failed)
         snprintf(errors, sizeof(errors), "  %" PRIu64 " failed", failed);
     flockfile(stderr);
@@ -55,6 +55,21 @@ void progress_show(struct progress *progress, uint64_t done, uint64_t failed)
                 errors);
     if (progress->terminal)
         atomic_store(&on_screen, true);
+    fflush(stderr);
+    funlockfile(stderr);
+}
+
+void progress_say(struct progress *progress, double fraction, const char *words)
+{
+    char bar[33];
+    double now = now_seconds();
+    if (!progress->terminal || now - progress->last < 0.1)
+        return;
+    progress->last = now;
+    draw_bar(bar, fraction > 0 ? (fraction < 1 ? fraction : 1) : 0);
+    flockfile(stderr);
+    fprintf(stderr, "\r\033[K[%s] %s", bar, words);
+    atomic_store(&on_screen, true);
     fflush(stderr);
     funlockfile(stderr);
 }

@@ -18,6 +18,9 @@ void progress_start(struct progress *out, uint64_t total, bool lines);
 /* Shows how many are done; cheap to call often. */
 void progress_show(struct progress *progress, uint64_t done, uint64_t failed);
 
+/* Shows words behind a bar of which a fraction is filled; on a terminal only, and as cheap. */
+void progress_say(struct progress *progress, double fraction, const char *words);
+
 /* Removes the bar. */
 void progress_end(void);
 

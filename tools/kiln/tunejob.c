@@ -1,0 +1,152 @@
+#include "tunejob.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <kiln/tune.h>
+
+#include "format.h"
+
+/* ---- What can be seen */
+
+static int on_progress(void *data, const kiln_tuning_info *info)
+{
+    tune_view *view = data;
+    uint64_t now = (uint64_t)(info->seconds * 1e3) + 1;
+    uint64_t none = 0;
+    atomic_store(&view->variants, info->variants);
+    atomic_store(&view->ready, info->ready);
+    atomic_store(&view->out, info->out);
+    atomic_store(&view->samples, info->samples);
+    if (info->waiting + info->ready + info->out > 0) /* else it waits for its turn */
+        atomic_compare_exchange_strong(&view->began_ms, &none, now);
+    atomic_store(&view->now_ms, now);
+    return atomic_load(&view->stop);
+}
+
+static void on_trying(void *data, const char *spec)
+{
+    tune_view *view = data;
+    if (spec) {
+        size_t length = strnlen(spec, sizeof(view->variant) - 1);
+        memcpy(view->variant, spec, length);
+        view->variant[length] = '\0';
+    }
+    atomic_fetch_add(&view->tries, 1);
+}
+
+/* ---- What came of it */
+
+static void put_trial(json_t *list, const kiln_trial *trial, uint64_t bytes)
+{
+    json_t *object = json_new();
+    json_put_text(object, "spec", trial->spec);
+    json_put_text(object, "verdict", kiln_verdict_name(trial->verdict));
+    json_put_text(object, "problem", trial->problem);
+    json_put_real(object, "time_ms", trial->median_ms);
+    json_put_real(object, "gbps", gigabytes_per_second(bytes, trial->median_ms));
+    json_put_real(object, "ratio", trial->ratio);
+    json_put_real(object, "ratio_low", trial->low);
+    json_put_real(object, "ratio_high", trial->high);
+    json_put_count(object, "samples", trial->samples);
+    if (trial->registers >= 0)
+        json_put_count(object, "registers", (uint64_t)trial->registers);
+    else
+        json_put_null(object, "registers");
+    json_add(list, object);
+}
+
+static json_t *tuning_json(const kiln_tuning *tuning)
+{
+    json_t *object = json_new(), *trials = json_list();
+    kiln_trial trial = { .size = sizeof(trial) };
+    kiln_tuning_info info = { .size = sizeof(info) };
+    kiln_tuning_get_info(tuning, &info);
+    json_put_text(object, "device", info.device);
+    json_put_count(object, "elements", info.elements);
+    json_put_count(object, "bytes", info.bytes);
+    json_put_count(object, "variants", info.variants);
+    json_put_count(object, "impossible", info.impossible);
+    json_put_count(object, "out", info.out);
+    json_put_count(object, "rounds", info.rounds);
+    json_put_count(object, "samples", info.samples);
+    json_put_real(object, "default_ms", info.default_ms);
+    json_put_real(object, "regret", info.regret);
+    json_put_real(object, "seconds", info.seconds);
+    json_put_text(object, "end", info.end);
+    json_put_bool(object, "learnt", info.learnt);
+    json_put_text(object, "wisdom", info.wisdom);
+    json_put_text(object, "not_learnt", info.not_learnt);
+    for (uint64_t i = 0; kiln_tuning_trial(tuning, i, &trial) == KILN_OK; i++) {
+        if (i == 0)
+            json_put_text(object, "spec", trial.spec);
+        put_trial(trials, &trial, info.bytes);
+    }
+    json_put(object, "trials", trials);
+    return object;
+}
+
+json_t *tune_failure(kiln_status status, const char *message, const char *log, const char *suspect)
+{
+    json_t *object = json_new(), *error = json_new();
+    json_put(error, "status", json_integer(status));
+    json_put_text(error, "message", message);
+    if (log)
+        json_put_text(error, "log", log);
+    if (suspect)
+        json_put_text(error, "suspect", suspect);
+    json_put(object, "error", error);
+    return object;
+}
+
+const json_t *tune_error(const json_t *result, const char *member)
+{
+    return json_object_get(json_object_get(result, "error"), member);
+}
+
+/* ---- Tuning */
+
+static kiln_skip *skips_of(const json_t *list, size_t *count)
+{
+    *count = json_array_size(list);
+    kiln_skip *skips = need_array(NULL, *count, sizeof(*skips));
+    for (size_t i = 0; i < *count; i++) {
+        const json_t *entry = json_array_get(list, i);
+        skips[i].spec = json_string_value(json_object_get(entry, "spec"));
+        skips[i].reason = json_string_value(json_object_get(entry, "reason"));
+    }
+    return skips;
+}
+
+json_t *tune_here(kiln_service *service, const tune_job *job, const json_t *skip, tune_view *view)
+{
+    kiln_tune_options options = KILN_TUNE_OPTIONS_INIT;
+    kiln_report report = KILN_REPORT_INIT;
+    kiln_spec *spec = NULL;
+    kiln_tuning *tuning = NULL;
+    char *suspect = NULL;
+    kiln_skip *skips = skips_of(skip, &options.skip_count);
+    options.elements = job->elements;
+    options.budget_s = job->budget ? job->budget : TUNE_BUDGET_S;
+    options.hot = job->hot;
+    options.learn = job->no_learn ? -1 : 0;
+    options.progress = on_progress;
+    options.trying = on_trying;
+    options.data = view;
+    options.skip = skips;
+    options.suspect = &suspect;
+    kiln_status status = kiln_spec_parse(&spec, service, job->spec, &report);
+    if (!status && job->device)
+        status = kiln_device_open(&options.device, service, job->device, &report);
+    if (!status)
+        status = kiln_tune(&tuning, service, spec, &options, &report);
+    json_t *result = status ? tune_failure(status, report.message[0] ? report.message : kiln_status_text(status),
+                                           report.log, suspect)
+                            : tuning_json(tuning);
+    kiln_tuning_free(tuning);
+    kiln_text_free(suspect);
+    kiln_spec_free(spec);
+    kiln_report_clear(&report);
+    free(skips);
+    return result;
+}
