@@ -2,7 +2,7 @@
  *
  * The stand-in has GPUs whose memory is heap memory (an overrun is seen by AddressSanitizer, fresh memory holds 0xCD),
  * accepts the images that a real driver would accept, checks every handle and address, records launches and runs
- * nothing. All of it may be used by several threads.
+ * nothing, unless it is told to compute relu6. All of it may be used by several threads.
  *
  * A program under test is steered by the environment: KILN_FAKE_CUDA="sm=90,devices=2,fail=cuMemAlloc:2". Fields, each
  * with its default: sm=90, devices=1, memory=268435456 (bytes for each GPU), version=13000 (of the driver),

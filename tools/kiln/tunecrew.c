@@ -36,12 +36,12 @@ struct crew_state {
     pthread_cond_t changed;
 };
 
-static volatile sig_atomic_t interrupted;
+static atomic_int interrupted; /* set by a signal handler on any thread */
 
 static void on_interrupt(int signal_number)
 {
     (void)signal_number;
-    interrupted = 1;
+    atomic_store(&interrupted, 1);
 }
 
 /* ---- Devices */
@@ -133,7 +133,7 @@ static size_t take(worker *self)
     crew_state *state = self->state;
     size_t model = self->device->model, result = SIZE_MAX;
     pthread_mutex_lock(&state->lock);
-    self->busy = !state->closing && !interrupted && state->next[model] < state->crew->spec_count;
+    self->busy = !state->closing && !atomic_load(&interrupted) && state->next[model] < state->crew->spec_count;
     if (self->busy) {
         result = state->next[model]++ * state->crew->model_count + model;
         memset(self->view, 0, sizeof(*self->view));
@@ -200,40 +200,49 @@ static double left_of(const tune_view *view, double budget)
     return left > 0 ? left : 0;
 }
 
-/* What is at work and what is left, as bounds that the budget gives: when a search will be sure is not known before. */
-static void show(crew_state *state, struct progress *progress)
+/* Seconds for what is not begun: a model's devices take it in rounds. */
+static double waiting_of(const crew_state *state, double budget)
 {
     const tune_crew *crew = state->crew;
-    double budget = crew->like.budget ? crew->like.budget : TUNE_BUDGET_S, left = 0, waiting = 0;
-    size_t all = crew->spec_count * crew->model_count, busy = 0;
-    const tune_view *view = NULL;
-    char clock[FORMAT_ROOM];
+    size_t most = 0;
     for (size_t m = 0; m < crew->model_count; m++) {
         size_t devices = 0;
         for (size_t i = 0; i < crew->device_count; i++)
             devices += crew->devices[i].model == m;
         size_t rounds = (crew->spec_count - state->next[m] + devices - 1) / devices;
-        waiting = (double)rounds * budget > waiting ? (double)rounds * budget : waiting;
+        most = rounds > most ? rounds : most;
     }
+    return (double)most * budget;
+}
+
+static char *describe(const tune_view *view)
+{
+    uint64_t ready = atomic_load(&view->ready), out = atomic_load(&view->out);
+    return need_format("%" PRIu64 " of %" PRIu64 " variants checked, %" PRIu64 " out, %" PRIu64 " samples", ready + out,
+                       (uint64_t)atomic_load(&view->variants), out, (uint64_t)atomic_load(&view->samples));
+}
+
+/* What is at work, and at most how long: by the budget, for nobody knows before when a search will be sure. */
+static void show(crew_state *state, struct progress *progress)
+{
+    const tune_crew *crew = state->crew;
+    double budget = crew->like.budget ? crew->like.budget : TUNE_BUDGET_S, left = 0;
+    size_t all = crew->spec_count * crew->model_count, busy = 0;
+    const tune_view *view = NULL;
+    char clock[FORMAT_ROOM];
     for (size_t i = 0; i < crew->device_count; i++)
         if (state->workers[i].busy) {
-            double own = left_of(state->workers[i].view, budget);
-            left = own > left ? own : left;
             view = state->workers[i].view;
+            left = left_of(view, budget) > left ? left_of(view, budget) : left;
             busy++;
         }
     if (!view)
         return;
     char *place = all > 1 ? need_format("%zu of %zu tuned, ", state->done, all) : need_copy("");
-    char *now = busy > 1
-                    ? need_format("%zu devices at work", busy)
-                    : need_format("%" PRIu64 " of %" PRIu64 " variants checked, %" PRIu64 " out, %" PRIu64 " samples",
-                                  (uint64_t)(atomic_load(&view->ready) + atomic_load(&view->out)),
-                                  (uint64_t)atomic_load(&view->variants), (uint64_t)atomic_load(&view->out),
-                                  (uint64_t)atomic_load(&view->samples));
-    char *words = need_format("%s%s; at most %s left", place, now, format_clock(clock, left + waiting));
-    double own = 1 - left / budget;
-    progress_say(progress, ((double)state->done + (all > 1 ? 0 : own)) / (double)all, words);
+    char *now = busy > 1 ? need_format("%zu devices at work", busy) : describe(view);
+    char *words =
+        need_format("%s%s; at most %s left", place, now, format_clock(clock, left + waiting_of(state, budget)));
+    progress_say(progress, all > 1 ? (double)state->done / (double)all : 1 - left / budget, words);
     free(place);
     free(now);
     free(words);
@@ -241,7 +250,7 @@ static void show(crew_state *state, struct progress *progress)
 
 static void pass_on_interrupt(crew_state *state)
 {
-    for (size_t i = 0; interrupted && i < state->crew->device_count; i++)
+    for (size_t i = 0; atomic_load(&interrupted) && i < state->crew->device_count; i++)
         if (state->workers[i].busy)
             atomic_store(&state->workers[i].view->stop, 1);
 }
