@@ -185,12 +185,13 @@ END_TEST
 START_TEST(test_tuner_devices__on_one_device_they_take_turns)
 {
     tuning a = { .device = "cuda:0", .text = SPEC, .budget_s = 1, .progress = NULL }, b = a;
+    uint64_t start = kiln__cpu_now_ns();
     tune_both(&a, &b);
+    double both = (double)(kiln__cpu_now_ns() - start) / 1e9;
     check_good(&a, "cuda:0");
     check_good(&b, "cuda:0");
     ck_assert(a.last_ns < b.first_ns || b.last_ns < a.first_ns);
-    ck_assert_double_lt(a.info.seconds, 1.9);
-    ck_assert_double_lt(b.info.seconds, 1.9);
+    ck_assert_double_le(a.info.seconds + b.info.seconds, both); /* waiting does not count */
     ck_assert_uint_gt(a.info.rounds, 0);
     ck_assert_uint_gt(b.info.rounds, 0);
 }
