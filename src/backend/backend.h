@@ -93,8 +93,8 @@ struct kiln__backend {
 struct kiln_device {
     kiln__backend *backend;
     kiln__target target;
-    int ordinal;   /* of the GPU; 0 for the cpu */
-    char name[16]; /* "cuda:0", "cpu" */
+    int ordinal;      /* of the GPU; 0 for the cpu */
+    char name[16];    /* "cuda:0", "cpu" */
     atomic_int tuner; /* the process that is tuning here, 0 for none: see tune/turn.h */
 };
 
