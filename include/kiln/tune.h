@@ -31,14 +31,14 @@ typedef struct kiln_tuning_info {
     uint64_t out;        /* do not: they did not compile, spill registers or gave wrong results */
     uint64_t impossible; /* combinations that the template's requirements leave out of the space */
     uint64_t rounds, samples;
-    double default_ms;      /* of a launch with the default geometry: the median */
-    double regret;          /* how much slower than another variant the winner may be, as a fraction, with 99%; below 0:
+    double default_ms;  /* of a launch with the default geometry: the median */
+    double regret;      /* how much slower than another variant the winner may be, as a fraction, with 99%; below 0:
                                not known */
-    double seconds;         /* since it began */
-    const char *end;        /* "settled", "exhausted", "out of time" or "stopped"; of a sweep "complete" or "stopped"; "" as
+    double seconds;     /* since it began */
+    const char *end;    /* "settled", "exhausted", "out of time" or "stopped"; of a sweep "complete" or "stopped"; "" as
                                 long as it goes on */
-    int learnt;             /* 1: the winner is kept in the file `wisdom`, for every process of the user */
-    const char *wisdom;     /* "" if there is no such file */
+    int learnt;         /* 1: the winner is kept in the file `wisdom`, for every process of the user */
+    const char *wisdom; /* "" if there is no such file */
     const char *not_learnt; /* why not, one line; "" if it is, and as long as it goes on */
     double ceiling_ms;      /* of a sweep: a copy of as many bytes, the median; 0: not measured */
 } kiln_tuning_info;

@@ -89,7 +89,8 @@ static kiln_status find_device(kiln_service *service, kiln_device *on, const kil
     *out = on;
     if (!spec->target_set)
         return on != NULL ? KILN_OK : kiln__runtime_device(service->runtime, NULL, out, report);
-    return on != NULL ? kiln__service_check_target(on, &spec->target, report) : device_for(service, &spec->target, out, report);
+    return on != NULL ? kiln__service_check_target(on, &spec->target, report)
+                      : device_for(service, &spec->target, out, report);
 }
 
 void kiln__service_record(kiln_service *service, const kiln_spec *spec)

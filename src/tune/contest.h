@@ -46,7 +46,7 @@ struct kiln__contest {
     kiln_queue *queue;
     kiln__entrant *entrants;
     size_t count, waiting;
-    bool keeps_spilled;  /* set by the owner after init: those that keep registers in memory take part */
+    bool keeps_spilled;          /* set by the owner after init: those that keep registers in memory take part */
     const kiln__entrant *trying; /* whose launches have begun and are not known to have ended well, or NULL */
     kiln_trying_fn tell;
     void *data;

@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "os/cpu.h"
 #include "tune/standings.h"
+#include "tune/turn.h"
 #include <string.h>
 
 enum { WAIT_MS = 20, ROUNDS = 30 };
@@ -213,19 +214,38 @@ static kiln_status play(sweep *self)
 
 /* ---- The way through */
 
+static bool has_lost_patience(void *data)
+{
+    sweep *self = data;
+    tell(self);
+    return self->stop;
+}
+
+/* Alone on the device. */
+static kiln_status compete(sweep *self)
+{
+    const kiln__contest_options options = { .n = self->n, .hot = self->options->hot != 0 };
+    kiln_status status = kiln__turn_take(self->device, has_lost_patience, self, self->report);
+    if (status != KILN_OK)
+        return status;
+    status = kiln__contest_init(&self->contest, self->service, self->device, self->specs, self->count, &options,
+                                self->report);
+    self->contest.keeps_spilled = true;
+    if (status == KILN_OK)
+        status = gather(self);
+    if (status == KILN_OK && !self->stop)
+        status = play(self);
+    kiln__turn_end(self->device);
+    return status;
+}
+
 static kiln_status run(sweep *self, const char *const *texts)
 {
     kiln_status status = read_specs(self, texts);
     if (status != KILN_OK)
         return status;
     describe(self);
-    status = kiln__contest_init(&self->contest, self->service, self->device, self->specs, self->count, self->n,
-                                self->options->hot != 0, self->report);
-    self->contest.keeps_spilled = true;
-    if (status == KILN_OK)
-        status = gather(self);
-    if (status == KILN_OK && !self->stop)
-        status = play(self);
+    status = compete(self);
     if (status != KILN_OK)
         return status;
     count(self);

@@ -508,7 +508,7 @@ static void make_arrays(bench *self)
     must(kiln__service_resolve(self->service, self->base, &asked, &spec, &report), text, &report);
     must(kiln__arrays_init(&self->arrays, self->base, spec.dtype, self->list.inputs, most, true, &report), text,
          &report);
-    must(kiln__proof_init(&self->proof, self->service, &spec, &self->arrays, &report), text, &report);
+    must(kiln__proof_init(&self->proof, self->service, &spec, &self->arrays, NULL, &report), text, &report);
     kiln_report_clear(&report);
 }
 

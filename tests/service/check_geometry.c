@@ -454,7 +454,7 @@ START_TEST(test_geometry__a_get_knows_its_device)
     service = kiln_test_open(&options);
     kiln_spec *spec = kiln_test_spec(service, named);
     kiln__want want;
-    ck_assert_int_eq(kiln__service_want(service, NULL, spec, &want, NULL), KILN_OK);
+    ck_assert_int_eq(kiln__service_want(service, NULL, spec, false, &want, NULL), KILN_OK);
     ck_assert_ptr_nonnull(strstr(want.key, TUNED));
     kiln__want_fini(&want);
     kiln_spec_free(spec);
