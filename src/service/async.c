@@ -76,6 +76,18 @@ static kiln__flight *new_flight(kiln_service *service, kiln__want *want)
     return kiln__flight_new(self->want.key, self, free_cargo, run_flight);
 }
 
+bool kiln__service_fly(kiln_service *service, kiln__want *want, kiln__waiter *waiter, int priority)
+{
+    if (kiln__flights_join(&service->flights, want->key, waiter, priority, NULL)) {
+        kiln__want_fini(want);
+        return true;
+    }
+    kiln__flight *flight = new_flight(service, want);
+    bool joined = flight != NULL && kiln__flights_join(&service->flights, flight->key, waiter, priority, &flight);
+    kiln__flight_free(flight);
+    return joined;
+}
+
 /* Finds the kernel, or the flight that will bring it. Does not wait for anything but short locks, once device and compiler
  * are known. Uses up the caller's reference to the request. */
 static void start(kiln_request *request)
@@ -95,15 +107,8 @@ static void start(kiln_request *request)
         kiln__want_fini(&want);
         return;
     }
-    if (kiln__flights_join(&service->flights, want.key, &request->waiter, request->priority, NULL)) {
-        kiln__want_fini(&want);
-        return;
-    }
-    kiln__flight *flight = new_flight(service, &want);
-    if (flight == NULL ||
-        !kiln__flights_join(&service->flights, flight->key, &request->waiter, request->priority, &flight))
+    if (!kiln__service_fly(service, &want, &request->waiter, request->priority))
         deliver_failure(request, KILN_ENOMEM, NULL);
-    kiln__flight_free(flight);
 }
 
 /* A request that was given up is recorded all the same: it is what the program wants. */

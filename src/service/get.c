@@ -39,7 +39,7 @@ kiln_kernel *kiln__service_hit(kiln_service *service, kiln_device *on, const kil
 static kiln_kernel *know(kiln_service *service, const kiln__want *want, kiln_kernel *kernel)
 {
     request_key key;
-    if (want->unlisted)
+    if (want->unlisted || want->unasked)
         return kernel;
     make_key(&key, want->asked_on, &want->asked, want->basis.size);
     return kiln__kernel_table_add(&service->requests, key.bytes, key.length, want->basis.generation, kernel);

@@ -219,3 +219,14 @@ kiln_kernel *kiln__kernel_table_add(kiln__kernel_table *table, const void *key, 
     kiln__kernel_release(spare);
     return kernel;
 }
+
+void kiln__kernel_table_visit(kiln__kernel_table *table,
+                              void (*fn)(void *data, const void *key, size_t length, kiln_kernel *kernel), void *data)
+{
+    for (int i = 0; i < KILN__KERNEL_SHARDS; i++) {
+        pthread_mutex_lock(&table->shards[i].lock);
+        for (kiln__kernel_node *node = table->shards[i].first; node != NULL; node = node->next)
+            fn(data, node->key, node->length, node->kernel);
+        pthread_mutex_unlock(&table->shards[i].lock);
+    }
+}

@@ -89,6 +89,7 @@ static void before_fork(void *data)
     pthread_mutex_lock(&service->queues_lock);
     kiln__flights_before_fork(&service->flights);
     kiln__workpool_before_fork(&service->pool);
+    kiln__workpool_before_fork(&service->tunings);
     kiln__hostlock_before_fork(&service->hostlock);
     kiln__workers_before_fork(service->workers);
 }
@@ -97,6 +98,7 @@ static void after_fork(kiln_service *service, bool child)
 {
     kiln__workers_after_fork(service->workers, child);
     kiln__hostlock_after_fork(&service->hostlock, child);
+    kiln__workpool_after_fork(&service->tunings, child);
     kiln__workpool_after_fork(&service->pool, child);
     kiln__flights_after_fork(&service->flights, child);
     pthread_mutex_unlock(&service->queues_lock);
@@ -119,6 +121,10 @@ static void init(kiln_service *service)
     kiln__sites_init(&service->sites);
     pthread_mutex_init(&service->native_lock, NULL);
     kiln__workpool_init(&service->pool, kiln__cpu_count());
+    kiln__workpool_init(&service->tunings, 1);
+    service->tunings.name = "kiln-tune";
+    service->tunings.gives_way =
+        false; /* it measures; and threads of the cpu backend that it is the first to need inherit this */
     kiln__flights_init(&service->flights, &service->pool);
     kiln__hostlock_init(&service->hostlock, NULL, 0, &service->log);
     pthread_mutex_init(&service->queues_lock, NULL);
@@ -166,9 +172,12 @@ void kiln__service_close(kiln_service *service)
 {
     if (service == NULL)
         return;
+    atomic_store(&service->closing, true);
+    kiln__workpool_stop(&service->tunings); /* first: a tuning has a queue, and waits for compiles */
     close_queues(service);
     kiln__workpool_stop(&service->pool);
     kiln__fork_watch_end(&service->fork_watch);
+    kiln__workpool_fini(&service->tunings);
     kiln__workpool_fini(&service->pool);
     kiln__flights_fini(&service->flights);
     kiln__hostlock_fini(&service->hostlock);

@@ -45,6 +45,8 @@ struct kiln_service {
     atomic_uint_least64_t refused, load_ns;
     kiln__hostlock hostlock;
     kiln__workpool pool;
+    kiln__workpool tunings; /* one after the other: they would disturb each other */
+    atomic_bool closing;    /* what runs in it is to end */
     kiln__flights flights;
     pthread_mutex_t queues_lock;
     kiln_queue *queues; /* those that were opened and not yet closed; guarded by queues_lock */
@@ -92,6 +94,7 @@ typedef struct kiln__want {
     kiln__geometry_basis basis;
     kiln_device *device;
     bool unlisted;    /* leaves no trace: see kiln__service_get_unlisted */
+    bool unasked;     /* nobody asked for it in these words: kiln__service_hit is not to find it by them */
     char *key;        /* names its flight */
     const char *name; /* names its kernel, the device and the canonical spec behind it; in `key` */
     kiln__miss miss;  /* what kiln__service_take found wrong with what is stored */

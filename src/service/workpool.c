@@ -13,6 +13,8 @@ void kiln__workpool_init(kiln__workpool *pool, unsigned limit)
     memset(pool, 0, sizeof(*pool));
     pthread_mutex_init(&pool->lock, NULL);
     pthread_cond_init(&pool->wake, NULL);
+    pool->name = "kiln-compile";
+    pool->gives_way = true;
     pool->limit = limit > 0 ? limit : 1;
 }
 
@@ -63,8 +65,9 @@ static kiln__job *take(kiln__workpool *pool)
 static void *work(void *data)
 {
     kiln__workpool *pool = data;
-    pthread_setname_np(pthread_self(), "kiln-compile");
-    kiln__background_enter();
+    pthread_setname_np(pthread_self(), pool->name);
+    if (pool->gives_way)
+        kiln__background_enter();
     pthread_mutex_lock(&pool->lock);
     while (!pool->stopping) {
         kiln__job *job = take(pool);
@@ -120,11 +123,14 @@ static void wake(kiln__workpool *pool)
 bool kiln__workpool_submit(kiln__workpool *pool, kiln__job *job)
 {
     pthread_mutex_lock(&pool->lock);
-    insert(pool, job);
-    wake(pool);
-    bool taken = pool->count > 0;
-    if (!taken)
-        cut(pool, job);
+    bool taken = !pool->stopping;
+    if (taken) {
+        insert(pool, job);
+        wake(pool);
+        taken = pool->count > 0;
+        if (!taken)
+            cut(pool, job);
+    }
     pthread_mutex_unlock(&pool->lock);
     return taken;
 }

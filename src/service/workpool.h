@@ -22,6 +22,8 @@ typedef struct kiln__job {
 
 /* Embedded in the service. Any thread after init. */
 typedef struct kiln__workpool {
+    const char *name; /* of its threads; this and the next may be changed before the first job */
+    bool gives_way;   /* to other threads, see os/background.h */
     pthread_mutex_t lock;
     pthread_cond_t wake;
     struct {
@@ -38,14 +40,15 @@ typedef struct kiln__workpool {
 /* Starts no thread. At most `limit` compile jobs run at once. */
 void kiln__workpool_init(kiln__workpool *pool, unsigned limit);
 
-/* Waits for the jobs that run, ends the threads and then calls the other jobs with `stopped`. Nothing may be submitted from
- * then on. */
+/* Waits for the jobs that run, ends the threads and then calls the other jobs with `stopped`. Nothing that is submitted from
+ * now on is taken. */
 void kiln__workpool_stop(kiln__workpool *pool);
 
 /* Only of a pool that was stopped. */
 void kiln__workpool_fini(kiln__workpool *pool);
 
-/* Hands a job over, starting a thread where one is needed. False if there is no thread at all to do it. */
+/* Hands a job over, starting a thread where one is needed. False if there is no thread at all to do it, or the pool is being
+ * stopped. */
 bool kiln__workpool_submit(kiln__workpool *pool, kiln__job *job);
 
 /* Takes back a job that no thread has taken yet; false if one has. */

@@ -1,0 +1,83 @@
+#include "service/standin.h"
+
+#include "base/alloc.h"
+#include <string.h>
+
+/* The keys of kernels that will do begin and end like that of what is wanted; the geometry stands between. */
+typedef struct search {
+    const kiln_spec *wanted;
+    kiln__text head, tail;
+    kiln_kernel *nearest;
+    uint64_t distance;
+} search;
+
+static bool fits(const search *self, const char *key, size_t length)
+{
+    return length >= self->head.length + self->tail.length && memcmp(key, self->head.data, self->head.length) == 0 &&
+           memcmp(key + length - self->tail.length, self->tail.data, self->tail.length) == 0;
+}
+
+/* By ratio, so that 64 is nearer to 128 than to 256. */
+static uint64_t distance_of(const kiln_spec *a, const kiln_spec *b)
+{
+    enum { SCALE = 1024 };
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < a->template->param_count; i++) {
+        uint64_t x = (uint64_t)a->params[i], y = (uint64_t)b->params[i];
+        if (x != y)
+            sum += x > y ? SCALE * (x - y) / x : SCALE * (y - x) / y;
+    }
+    return sum;
+}
+
+static void consider(void *data, const void *key, size_t length, kiln_kernel *kernel)
+{
+    search *self = data;
+    kiln_spec spec;
+    if (!fits(self, key, length) || kiln__spec_parse(&spec, self->wanted->catalog, kernel->spec, NULL) != KILN_OK)
+        return;
+    uint64_t distance = distance_of(&spec, self->wanted);
+    if (self->nearest != NULL && distance >= self->distance)
+        return;
+    kiln__kernel_release(self->nearest); /* never the last one: the table has its own */
+    self->nearest = kiln__kernel_retain(kernel);
+    self->distance = distance;
+}
+
+kiln_kernel *kiln__stand_in_loaded(kiln_service *service, const kiln__want *want)
+{
+    search self = { .wanted = &want->spec };
+    kiln_spec open = want->spec;
+    memset(open.param_set, 0, sizeof(open.param_set));
+    open.target_set = false;
+    kiln__text_printf(&self.head, "%s ", want->device->name);
+    kiln__spec_format(&open, false, &self.head);
+    kiln__text_append(&self.head, " ");
+    kiln__text_printf(&self.tail, " target=%s", want->spec.target.name);
+    if (!self.head.failed && !self.tail.failed)
+        kiln__kernel_table_visit(&service->kernels, consider, &self);
+    kiln__text_fini(&self.head);
+    kiln__text_fini(&self.tail);
+    return self.nearest;
+}
+
+kiln_kernel *kiln__stand_in_stored(kiln_service *service, const kiln__want *want)
+{
+    kiln__text key = { 0 };
+    kiln__outcome outcome;
+    kiln_kernel *kernel = NULL;
+    kiln__want other = { .asked_on = want->asked_on, .asked = want->asked, .device = want->device, .unasked = true };
+    memset(other.asked.param_set, 0, sizeof(other.asked.param_set));
+    if (kiln__service_resolve(service, want->device, &other.asked, &other.spec, NULL) != KILN_OK)
+        return NULL;
+    kiln__text_printf(&key, "%s ", want->device->name);
+    kiln__spec_format(&other.spec, false, &key);
+    other.name = other.key = kiln__text_take(&key);
+    if (other.key != NULL && strcmp(other.name, want->name) != 0) {
+        kiln__service_take(service, &other, &outcome);
+        kernel = kiln__kernel_retain(outcome.kernel);
+        kiln__outcome_fini(&outcome);
+    }
+    kiln__want_fini(&other);
+    return kernel;
+}
