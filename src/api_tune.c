@@ -29,24 +29,31 @@ static kiln_status refuse(kiln_report *report, const char *what)
     return kiln__fail(report, KILN_EINVAL, KILN__STAGE_DEVICE, 0, "%s", what);
 }
 
+kiln_status kiln__take_tune_options(kiln_tune_options *full, const kiln_tune_options *options, kiln_report *report)
+{
+    *full = (kiln_tune_options)KILN_TUNE_OPTIONS_INIT;
+    if (kiln__take_in(full, sizeof(*full), options) != KILN_OK)
+        return refuse(report, "kiln_tune_options.size is not set: initialise the struct with KILN_TUNE_OPTIONS_INIT");
+    if (!(full->budget_s >= 0 && full->budget_s <= KILN__TUNE_BUDGET_MAX_S))
+        return refuse(report, "kiln_tune_options.budget_s must be between 0 and 1000000 seconds");
+    if (!(full->tolerance >= 0 && full->tolerance <= 1))
+        return refuse(report, "kiln_tune_options.tolerance must be between 0 and 1, a fraction such as 0.005");
+    for (size_t i = 0; i < full->skip_count; i++)
+        if (full->skip == NULL || full->skip[i].spec == NULL || full->skip[i].reason == NULL)
+            return refuse(report,
+                          "kiln_tune_options.skip: expected skip_count elements, each with a spec and a reason");
+    return KILN_OK;
+}
+
 kiln_status kiln_tune(kiln_tuning **out, kiln_service *service, const kiln_spec *spec, const kiln_tune_options *options,
                       kiln_report *report)
 {
-    kiln_tune_options full = KILN_TUNE_OPTIONS_INIT;
+    kiln_tune_options full;
     if (out == NULL || service == NULL || spec == NULL)
         return refuse(report, "out, service and spec must not be NULL");
     *out = NULL;
-    if (kiln__take_in(&full, sizeof(full), options) != KILN_OK)
-        return refuse(report, "kiln_tune_options.size is not set: initialise the struct with KILN_TUNE_OPTIONS_INIT");
-    if (!(full.budget_s >= 0 && full.budget_s <= KILN__TUNE_BUDGET_MAX_S))
-        return refuse(report, "kiln_tune_options.budget_s must be between 0 and 1000000 seconds");
-    if (!(full.tolerance >= 0 && full.tolerance <= 1))
-        return refuse(report, "kiln_tune_options.tolerance must be between 0 and 1, a fraction such as 0.005");
-    for (size_t i = 0; i < full.skip_count; i++)
-        if (full.skip == NULL || full.skip[i].spec == NULL || full.skip[i].reason == NULL)
-            return refuse(report,
-                          "kiln_tune_options.skip: expected skip_count elements, each with a spec and a reason");
-    return kiln__tuning_make(out, service, spec, &full, report);
+    kiln_status status = kiln__take_tune_options(&full, options, report);
+    return status == KILN_OK ? kiln__tuning_make(out, service, spec, &full, report) : status;
 }
 
 void kiln_tuning_free(kiln_tuning *tuning)

@@ -20,7 +20,8 @@
  *   - Numbers in text use '.' as the decimal point whatever the locale.
  *   - Only standard headers are needed; C11 and C++ both read this file.
  *
- * <kiln/tune.h> has the search for the fastest geometry, <kiln/wisdom.h> what it found. */
+ * <kiln/tune.h> has the search for the fastest geometry, <kiln/wisdom.h> what it found, <kiln/live.h> handles whose kernel
+ * gets better. */
 #ifndef KILN_KILN_H
 #define KILN_KILN_H
 
@@ -69,7 +70,8 @@ extern "C" {
     X(ENOWORKER, -20, "no usable compile worker")                               \
     X(ECRASHED, -21, "the compiler crashed or ran into a limit on this source") \
     X(ECAPTURE, -22, "a graph is being captured and the kernel is not loaded")  \
-    X(EMISMATCH, -23, "a kernel does not compute what it should")
+    X(EMISMATCH, -23, "a kernel does not compute what it should")               \
+    X(EPENDING, -24, "there is no kernel yet")
 
 typedef enum kiln_status {
     KILN_OK = 0,

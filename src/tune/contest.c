@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "service/async.h"
 #include "tune/measure.h"
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -31,6 +32,7 @@ static void ask(kiln__contest *contest, size_t index)
     kiln__entrant *entrant = &contest->entrants[index];
     kiln_request *request;
     options.device = contest->device;
+    options.priority = INT_MIN; /* who waits for a kernel comes first */
     contest->waiting++;
     kiln_status status =
         kiln__service_get_async_unlisted(&request, contest->queue, &entrant->spec, &options, on_kernel, entrant);

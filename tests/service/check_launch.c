@@ -5,6 +5,7 @@
 #include "support/harness.h"
 #include "support/suites.h"
 #include "support/temp.h"
+#include <kiln/live.h>
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -325,6 +326,7 @@ WRAPPED(int, pthread_once, (pthread_once_t * once, void (*run)(void)))
 typedef struct caller {
     kiln_service *service;
     kiln_kernel *kernel;
+    kiln_live *live;
     kiln_site site;
     void *stream;
 } caller;
@@ -340,6 +342,20 @@ static kiln_status call_site(caller *self)
     const void *in[] = { (void *)0x10000 };
     return kiln_call(self->service, &self->site, "op=relu6 dtype=f32", 1000, (void *)0x20000, in, self->stream,
                      &report);
+}
+
+static kiln_status launch_live(caller *self)
+{
+    const void *in[] = { (void *)0x10000 };
+    return kiln_live_launch(self->live, 1000, (void *)0x20000, in, self->stream, &report);
+}
+
+static void open_live(caller *self)
+{
+    kiln_spec *spec = kiln_test_spec(self->service, "op=relu6 dtype=f32");
+    check_ok(kiln_live_open(&self->live, self->service, spec, NULL, &report));
+    check_ok(kiln_live_wait(self->live, KILN_LIVE_SETTLED, 60000, &report));
+    kiln_spec_free(spec);
 }
 
 static kiln_status get_kernel(caller *self)
@@ -372,20 +388,23 @@ static counts count(kiln_status (*run)(caller *self), caller *self)
 START_TEST(test_launch__ten_thousand_take_no_lock_and_allocate_nothing)
 {
     kiln_options options = kiln_test_gpu_options();
-    kiln_status (*const runs[])(caller *) = { launch_kernel, call_site };
+    enum { RUNS = 3 };
+    kiln_status (*const runs[RUNS])(caller *) = { launch_kernel, call_site, launch_live };
     void *own = fake->context_new(0);
     caller self = { .service = kiln_test_open(&options) };
     void *const streams[] = { NULL, fake->stream_new(own) };
     self.kernel = kiln_test_get(self.service, "op=relu6 dtype=f32");
-    for (int i = 0; i < 4; i++) {
-        self.stream = streams[i / 2];
-        counts none = count(runs[i % 2], &self);
+    open_live(&self);
+    for (int i = 0; i < 2 * RUNS; i++) {
+        self.stream = streams[i / RUNS];
+        counts none = count(runs[i % RUNS], &self);
         ck_assert_uint_eq(none.heap_calls, 0);
         ck_assert_uint_eq(none.locks, 0);
     }
     counts some = count(get_kernel, &self); /* what does both is counted */
     ck_assert_uint_ge(some.heap_calls, 20000);
     ck_assert_uint_ge(some.locks, 10000);
+    kiln_live_close(self.live);
     kiln_release(self.kernel);
     kiln_close(self.service);
     fake->stream_free(streams[1]);

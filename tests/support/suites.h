@@ -59,6 +59,7 @@
     X(tuner)                   \
     X(sweep)                   \
     X(tuner_devices)           \
+    X(live)                    \
     X(record)                  \
     X(geometry)                \
     X(flight)                  \

@@ -1,0 +1,162 @@
+#include "tune/live.h"
+
+#include "base/alloc.h"
+#include "tune/livework.h"
+#include <time.h>
+
+/* ---- Forks: the background's threads are the parent's */
+
+static void before_fork(void *data)
+{
+    kiln_live *live = data;
+    pthread_mutex_lock(&live->lock);
+}
+
+static void after_fork_in_parent(void *data)
+{
+    kiln_live *live = data;
+    pthread_mutex_unlock(&live->lock);
+}
+
+static void init_condition(pthread_cond_t *condition)
+{
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(condition, &attributes);
+    pthread_condattr_destroy(&attributes);
+}
+
+static void after_fork_in_child(void *data)
+{
+    kiln_live *live = data;
+    kiln_report report = KILN_REPORT_INIT;
+    init_condition(&live->changed);
+    if (!atomic_load(&live->ended)) {
+        kiln_status status = kiln__fail(&report, KILN_ECANCELED, KILN__STAGE_COMPILE, 0,
+                                        "cancelled: the process was forked, and this is the child");
+        kiln__live_end_locked(live, status, &report);
+        atomic_fetch_sub(&live->refs, 1);
+    }
+    pthread_mutex_unlock(&live->lock);
+}
+
+/* ---- The host's side */
+
+static kiln_live *new_live(kiln_service *service, const kiln_spec *spec, const kiln_live_options *options,
+                           const kiln_tune_options *tuning)
+{
+    kiln_live *live = kiln__calloc(1, sizeof(*live));
+    if (live == NULL)
+        return NULL;
+    atomic_init(&live->refs, 2);
+    live->service = service;
+    live->on = options->device;
+    live->spec = *spec;
+    live->priority = options->priority;
+    live->tunes = tuning != NULL;
+    if (tuning != NULL)
+        live->tuning = *tuning;
+    live->state = KILN_LIVE_PENDING;
+    pthread_mutex_init(&live->lock, NULL);
+    init_condition(&live->changed);
+    kiln__outcome_init(&live->outcome);
+    live->fork_watch = (kiln__fork_watch){
+        .prepare = before_fork, .parent = after_fork_in_parent, .child = after_fork_in_child, .data = live
+    };
+    return live;
+}
+
+kiln_status kiln__live_open(kiln_live **out, kiln_service *service, const kiln_spec *spec,
+                            const kiln_live_options *options, const kiln_tune_options *tuning, kiln_report *report)
+{
+    *out = NULL;
+    kiln_status status = kiln__service_check_device(service, options->device, report);
+    if (status != KILN_OK)
+        return status;
+    kiln_live *live = new_live(service, spec, options, tuning);
+    if (live == NULL)
+        return kiln__fail_memory(report, KILN__STAGE_OPEN);
+    atomic_fetch_add(&service->gets, 1);
+    kiln__fork_watch_begin(&live->fork_watch);
+    *out = live;
+    kiln__live_start(live);
+    return KILN_OK;
+}
+
+kiln_status kiln__live_refuse(const kiln_live *live, kiln_report *report)
+{
+    if (atomic_load_explicit(&live->ended, memory_order_acquire) && live->outcome.status != KILN_OK)
+        return kiln__outcome_tell(&live->outcome, report);
+    return kiln__fail(report, KILN_EPENDING, KILN__STAGE_LAUNCH, 0,
+                      "the first kernel is still being made: launch later, or wait for KILN_LIVE_READY");
+}
+
+void kiln__live_info(kiln_live *live, kiln_live_info *out)
+{
+    pthread_mutex_lock(&live->lock);
+    bool failed = live->outcome.status != KILN_OK;
+    *out = (kiln_live_info){ .size = sizeof(*out),
+                             .state = failed ? KILN_LIVE_FAILED : live->state,
+                             .spec = live->count > 0 ? live->kernels[live->count - 1]->spec : "",
+                             .swaps = live->count > 0 ? live->count - 1 : 0,
+                             .ratio = live->ratio,
+                             .status = live->outcome.status,
+                             .problem = failed ? live->outcome.report.message : "" };
+    pthread_mutex_unlock(&live->lock);
+}
+
+static struct timespec time_in(int timeout_ms)
+{
+    struct timespec when;
+    clock_gettime(CLOCK_MONOTONIC, &when);
+    when.tv_sec += timeout_ms / 1000;
+    when.tv_nsec += timeout_ms % 1000 * 1000000L;
+    when.tv_sec += when.tv_nsec / 1000000000;
+    when.tv_nsec %= 1000000000;
+    return when;
+}
+
+kiln_status kiln__live_wait(kiln_live *live, kiln_live_state state, int timeout_ms, kiln_report *report)
+{
+    struct timespec deadline = time_in(timeout_ms < 0 ? 0 : timeout_ms);
+    int error = 0;
+    pthread_mutex_lock(&live->lock);
+    while (live->state < state && !atomic_load(&live->ended) && error == 0)
+        error = timeout_ms < 0 ? pthread_cond_wait(&live->changed, &live->lock)
+                               : pthread_cond_timedwait(&live->changed, &live->lock, &deadline);
+    bool reached = live->state >= state, ended = atomic_load(&live->ended);
+    pthread_mutex_unlock(&live->lock);
+    if (reached)
+        return KILN_OK;
+    if (ended)
+        return kiln__outcome_tell(&live->outcome, report);
+    return kiln__fail(report, KILN_ETIMEDOUT, KILN__STAGE_COMPILE, 0, "not there after %d ms; the work goes on",
+                      timeout_ms);
+}
+
+/* Gives up what the background does. True if it had not begun and its reference is the caller's now. The pool is the
+ * service's, which is there as long as the background has not ended. */
+static bool give_up(kiln_live *live)
+{
+    pthread_mutex_lock(&live->lock);
+    atomic_store(&live->given_up, true);
+    atomic_store(&live->waiter.gone, true);
+    bool removed = live->pool != NULL && kiln__workpool_remove(live->pool, &live->job);
+    while (live->measuring)
+        pthread_cond_wait(&live->changed, &live->lock);
+    pthread_mutex_unlock(&live->lock);
+    return removed;
+}
+
+void kiln__live_close(kiln_live *live)
+{
+    if (live == NULL)
+        return;
+    if (give_up(live))
+        kiln__live_release(live);
+    kiln__fork_watch_end(&live->fork_watch);
+    for (unsigned i = 0; i < live->count; i++)
+        kiln__kernel_release(live->kernels[i]);
+    kiln__live_release(live);
+}
