@@ -39,6 +39,9 @@ typedef struct kiln__compiler_vtable {
      * failure the report has the log. Any number of threads at once. KILN_ETARGET, KILN_ECOMPILE, KILN_ENOCOMPILER. */
     kiln_status (*compile)(kiln__compiler *compiler, const kiln__unit *unit, kiln__image *out, kiln_report *report);
     void (*close)(kiln__compiler *compiler);
+    /* Around a fork: holds the compiler's locks meanwhile. NULL where it has none. */
+    void (*before_fork)(kiln__compiler *compiler);
+    void (*after_fork)(kiln__compiler *compiler, bool child);
 } kiln__compiler_vtable;
 struct kiln__compiler {
     const kiln__compiler_vtable *vtable;

@@ -26,4 +26,8 @@ kiln_status kiln__toolchains_get(kiln__toolchains *memo, kiln__toolchain *out, k
 /* Tells what a compile found the id to be, and remembers it in the store. */
 void kiln__toolchains_learn(kiln__toolchains *memo, const char *id);
 
+/* Around a fork: waits until nobody opens the compiler, and holds its locks too. */
+void kiln__toolchains_before_fork(kiln__toolchains *memo);
+void kiln__toolchains_after_fork(kiln__toolchains *memo, bool child);
+
 #endif

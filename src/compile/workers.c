@@ -439,6 +439,44 @@ static void close_workers(kiln__compiler *base)
     kiln__free(self);
 }
 
+/* ---- Forks */
+
+/* All locks: a thread of the service may be compiling while the host forks. */
+void kiln__workers_before_fork(kiln__compiler *base)
+{
+    workers *self = (workers *)base;
+    if (self == NULL)
+        return;
+    pthread_mutex_lock(&self->lock);
+    pthread_mutex_lock(&self->facts_lock);
+    pthread_mutex_lock(&self->suspects.lock);
+    if (self->inner->vtable->before_fork != NULL)
+        self->inner->vtable->before_fork(self->inner);
+}
+
+void kiln__workers_after_fork(kiln__compiler *base, bool child)
+{
+    workers *self = (workers *)base;
+    if (self == NULL)
+        return;
+    if (self->inner->vtable->after_fork != NULL)
+        self->inner->vtable->after_fork(self->inner, child);
+    for (worker *each = self->all; child && each != NULL; each = each->next)
+        kiln__child_forget(&each->child);
+    while (child && self->idle != NULL) {
+        worker *below = self->idle->below;
+        kiln__free(self->idle);
+        self->idle = below;
+    }
+    if (child) {
+        self->all = NULL;
+        self->idle_count = 0;
+    }
+    pthread_mutex_unlock(&self->suspects.lock);
+    pthread_mutex_unlock(&self->facts_lock);
+    pthread_mutex_unlock(&self->lock);
+}
+
 static const kiln__compiler_vtable vtable = {
     .name = "nvrtc",
     .search = search,
@@ -447,6 +485,8 @@ static const kiln__compiler_vtable vtable = {
     .identify = identify,
     .compile = compile,
     .close = close_workers,
+    .before_fork = kiln__workers_before_fork,
+    .after_fork = kiln__workers_after_fork,
 };
 
 kiln__compiler *kiln__workers_open(kiln__compiler *inner, const kiln__workers_options *options, const kiln__log *log)
@@ -496,38 +536,4 @@ kiln_status kiln__workers_examine(kiln__compiler *base, char *path, size_t size,
     if (which != NULL)
         give_back(self, which);
     return status == KILN_ENOCOMPILER ? KILN_OK : status;
-}
-
-/* ---- Forks */
-
-/* All locks: a thread of the service may be compiling while the host forks. */
-void kiln__workers_before_fork(kiln__compiler *base)
-{
-    workers *self = (workers *)base;
-    if (self == NULL)
-        return;
-    pthread_mutex_lock(&self->lock);
-    pthread_mutex_lock(&self->facts_lock);
-    pthread_mutex_lock(&self->suspects.lock);
-}
-
-void kiln__workers_after_fork(kiln__compiler *base, bool child)
-{
-    workers *self = (workers *)base;
-    if (self == NULL)
-        return;
-    for (worker *each = self->all; child && each != NULL; each = each->next)
-        kiln__child_forget(&each->child);
-    while (child && self->idle != NULL) {
-        worker *below = self->idle->below;
-        kiln__free(self->idle);
-        self->idle = below;
-    }
-    if (child) {
-        self->all = NULL;
-        self->idle_count = 0;
-    }
-    pthread_mutex_unlock(&self->suspects.lock);
-    pthread_mutex_unlock(&self->facts_lock);
-    pthread_mutex_unlock(&self->lock);
 }

@@ -141,9 +141,10 @@ static uint64_t hash_of(const void *key, size_t length)
 
 void kiln__kernel_table_init(kiln__kernel_table *table)
 {
-    memset(table, 0, sizeof(*table));
-    for (int i = 0; i < KILN__KERNEL_SHARDS; i++)
+    for (int i = 0; i < KILN__KERNEL_SHARDS; i++) {
         pthread_mutex_init(&table->shards[i].lock, NULL);
+        atomic_init(&table->shards[i].first, NULL);
+    }
 }
 
 void kiln__kernel_table_fini(kiln__kernel_table *table)
@@ -204,14 +205,14 @@ kiln_kernel *kiln__kernel_table_add(kiln__kernel_table *table, const void *key, 
     kiln__kernel_node *node = kiln__alloc(sizeof(*node) + length);
     kiln_kernel *spare = NULL;
     pthread_mutex_lock(&table->shards[shard].lock);
-    kiln__kernel_node *found = find_locked(table->shards[shard].first, hash, key, length);
+    kiln__kernel_node *first = atomic_load_explicit(&table->shards[shard].first, memory_order_relaxed);
+    kiln__kernel_node *found = find_locked(first, hash, key, length);
     if (found != NULL) {
         kernel = settle_locked(found, generation, kernel, &spare);
     } else if (node != NULL) {
-        *node =
-            (kiln__kernel_node){ table->shards[shard].first, hash, generation, kiln__kernel_retain(kernel), length };
+        *node = (kiln__kernel_node){ first, hash, generation, kiln__kernel_retain(kernel), length };
         memcpy(node->key, key, length);
-        table->shards[shard].first = node;
+        atomic_store_explicit(&table->shards[shard].first, node, memory_order_release);
         node = NULL;
     }
     pthread_mutex_unlock(&table->shards[shard].lock);
@@ -229,4 +230,10 @@ void kiln__kernel_table_visit(kiln__kernel_table *table,
             fn(data, node->key, node->length, node->kernel);
         pthread_mutex_unlock(&table->shards[i].lock);
     }
+}
+
+void kiln__kernel_table_after_fork(kiln__kernel_table *table)
+{
+    for (int i = 0; i < KILN__KERNEL_SHARDS; i++)
+        pthread_mutex_init(&table->shards[i].lock, NULL);
 }

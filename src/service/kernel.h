@@ -42,7 +42,7 @@ typedef struct kiln__kernel_node kiln__kernel_node;
 typedef struct kiln__kernel_table {
     struct {
         pthread_mutex_t lock;
-        kiln__kernel_node *first;
+        _Atomic(kiln__kernel_node *) first; /* changed by one store, so that a forked child finds it whole */
     } shards[KILN__KERNEL_SHARDS];
 } kiln__kernel_table;
 
@@ -63,5 +63,8 @@ kiln_kernel *kiln__kernel_table_add(kiln__kernel_table *table, const void *key, 
  * the table. */
 void kiln__kernel_table_visit(kiln__kernel_table *table,
                               void (*fn)(void *data, const void *key, size_t length, kiln_kernel *kernel), void *data);
+
+/* In a forked child: the locks may have been held by threads of its parent's. Nothing is to be done before the fork. */
+void kiln__kernel_table_after_fork(kiln__kernel_table *table);
 
 #endif

@@ -174,3 +174,9 @@ bool kiln__runtime_has_device(kiln__runtime *runtime, const char *name, kiln_dev
     *out = name == NULL || parse_device(name, &ordinal) ? opened(runtime, name, ordinal) : NULL;
     return *out != NULL;
 }
+
+void kiln__runtime_after_fork(kiln__runtime *runtime)
+{
+    pthread_mutex_init(&runtime->lock, NULL);
+    kiln__cuda_after_fork(runtime->cuda);
+}

@@ -82,25 +82,56 @@ static kiln_status open_parts(kiln_service *service, const kiln__settings *setti
     return KILN_OK;
 }
 
-/* Locks are taken in this order everywhere. Wisdom has a watch of its own: no thread holds its locks and one of these. */
+static void before_fork_in_builder(kiln__builder *builder)
+{
+    if (builder->tiers != NULL)
+        kiln__toolchains_before_fork(&builder->toolchains);
+}
+
+static void after_fork_in_builder(kiln__builder *builder, bool child)
+{
+    if (builder->tiers != NULL)
+        kiln__toolchains_after_fork(&builder->toolchains, child);
+}
+
+/* Who holds one of these locks takes only later ones; nowhere are they taken in another order. A live handle takes its own
+ * before all of them: it began to watch forks after its service. The devices' and the kernels' locks are not among them: see
+ * kiln__runtime_after_fork and kiln__kernel_table_after_fork. Wisdom has a watch of its own: no thread holds its locks and
+ * one of these. */
 static void before_fork(void *data)
 {
     kiln_service *service = data;
     pthread_mutex_lock(&service->queues_lock);
+    pthread_mutex_lock(&service->native_lock);
     kiln__flights_before_fork(&service->flights);
     kiln__workpool_before_fork(&service->pool);
     kiln__workpool_before_fork(&service->tunings);
     kiln__hostlock_before_fork(&service->hostlock);
-    kiln__workers_before_fork(service->workers);
+    before_fork_in_builder(&service->nvrtc);
+    before_fork_in_builder(&service->cc);
+    kiln__record_before_fork(service->record);
+    kiln__sites_before_fork(&service->sites);
+    kiln__tiers_before_fork(&service->tiers);
 }
 
 static void after_fork(kiln_service *service, bool child)
 {
-    kiln__workers_after_fork(service->workers, child);
+    if (child) {
+        kiln__kernel_table_after_fork(&service->requests);
+        kiln__kernel_table_after_fork(&service->kernels);
+    }
+    if (child && service->runtime != NULL)
+        kiln__runtime_after_fork(service->runtime);
+    kiln__tiers_after_fork(&service->tiers);
+    kiln__sites_after_fork(&service->sites);
+    kiln__record_after_fork(service->record);
+    after_fork_in_builder(&service->cc, child);
+    after_fork_in_builder(&service->nvrtc, child);
     kiln__hostlock_after_fork(&service->hostlock, child);
     kiln__workpool_after_fork(&service->tunings, child);
     kiln__workpool_after_fork(&service->pool, child);
     kiln__flights_after_fork(&service->flights, child);
+    pthread_mutex_unlock(&service->native_lock);
     pthread_mutex_unlock(&service->queues_lock);
 }
 

@@ -106,3 +106,13 @@ const kiln_kernel *kiln__sites_bind(kiln__sites *sites, kiln_site *site, const c
     tell(site, found->ticket);
     return found->kernel;
 }
+
+void kiln__sites_before_fork(kiln__sites *sites)
+{
+    pthread_mutex_lock(&sites->lock);
+}
+
+void kiln__sites_after_fork(kiln__sites *sites)
+{
+    pthread_mutex_unlock(&sites->lock);
+}

@@ -61,4 +61,8 @@ const kiln_kernel *kiln__sites_look_up(kiln__sites *sites, kiln_site *site, cons
  * kernel of the binding as kiln__sites_find does; NULL: out of memory. */
 const kiln_kernel *kiln__sites_bind(kiln__sites *sites, kiln_site *site, const char *text, kiln_kernel *kernel);
 
+/* Around a fork, in parent and child. */
+void kiln__sites_before_fork(kiln__sites *sites);
+void kiln__sites_after_fork(kiln__sites *sites);
+
 #endif

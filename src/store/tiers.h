@@ -25,4 +25,8 @@ kiln__blob *kiln__tiers_older(kiln__tiers *tiers, const kiln__key *key, size_t *
 void kiln__tiers_put(kiln__tiers *tiers, kiln__blob *blob);
 void kiln__tiers_drop(kiln__tiers *tiers, const kiln__key *key);
 
+/* Around a fork, in parent and child: the stores are whole meanwhile. */
+void kiln__tiers_before_fork(kiln__tiers *tiers);
+void kiln__tiers_after_fork(kiln__tiers *tiers);
+
 #endif

@@ -60,6 +60,7 @@
     X(sweep)                   \
     X(tuner_devices)           \
     X(live)                    \
+    X(forks)                   \
     X(record)                  \
     X(geometry)                \
     X(flight)                  \

@@ -286,6 +286,17 @@ static void close_compiler(kiln__compiler *base)
     kiln__free(self);
 }
 
+static void before_fork(kiln__compiler *base)
+{
+    pthread_mutex_lock(&((compiler *)base)->lock);
+}
+
+static void after_fork(kiln__compiler *base, bool child)
+{
+    (void)child;
+    pthread_mutex_unlock(&((compiler *)base)->lock);
+}
+
 static const kiln__compiler_vtable vtable = {
     .name = "nvrtc",
     .search = search,
@@ -294,6 +305,8 @@ static const kiln__compiler_vtable vtable = {
     .identify = identify,
     .compile = compile,
     .close = close_compiler,
+    .before_fork = before_fork,
+    .after_fork = after_fork,
 };
 
 kiln__compiler *kiln__nvrtc_open(const char *nvrtc, const kiln__log *log)
