@@ -478,7 +478,7 @@ END_TEST
 START_TEST(test_live__tuning_that_fails_keeps_the_kernel)
 {
     kiln_tune_options tune = small(60);
-    tune.elements = UINT64_MAX / 64; /* no memory holds that */
+    tune.elements = UINT64_MAX / 4; /* no memory holds that */
     open_real();
     open_live(SPEC, &tune);
     ck_assert_int_eq(await(KILN_LIVE_EXACT), KILN_OK);
