@@ -45,7 +45,7 @@ typedef struct kiln_live_options {
     int priority;        /* of its compile, as in kiln_async_options */
     /* How to look for the fastest geometry, see <kiln/tune.h>; NULL: not at all. A tuning keeps the device busy for
      * seconds, has arrays of its own there, and other work on the device disturbs it as it disturbs the other work. The
-     * tunings of a service take turns. `progress` is called on a thread of the service and must not close the handle;
+     * tunings of a service take turns. `progress` is called on a thread of the service and must not close it;
      * `device`, `trying`, `skip` and `suspect` play no part. */
     const struct kiln_tune_options *tune;
 } kiln_live_options;
@@ -57,14 +57,15 @@ typedef struct kiln_live_options {
 
 /* Makes a handle and returns at once, as kiln_get_async does: no file is read, no driver opened and nothing compiled
  * inside the call. Where a kernel that will do is loaded, it can be launched when this returns. `spec` is copied.
- * Errors: KILN_EINVAL (also: another service's device, tuning options out of range), KILN_ENOMEM. What is wrong with the
- * spec is found in the background: launches and kiln_live_wait tell it. */
+ * Errors: KILN_EINVAL (also: another service's device, tuning options out of range), KILN_ENOMEM. What is wrong with
+ * the spec is found in the background: launches and kiln_live_wait tell it. */
 KILN_API KILN_MUST_USE kiln_status kiln_live_open(kiln_live **out, kiln_service *service, const kiln_spec *spec,
                                                   const kiln_live_options *options, kiln_report *report);
 
-/* Launches the best kernel that there is now; otherwise as kiln_launch. Takes no lock and allocates nothing, also while a
- * kernel is being replaced: each launch runs one kernel whole. With n 0 it only says whether there is a kernel.
- * Errors: those of kiln_launch; where there is no kernel KILN_EPENDING, or, when none will come, what kiln_get would say. */
+/* Launches the best kernel that there is now; otherwise as kiln_launch. Takes no lock and allocates nothing, also while
+ * a kernel is being replaced: each launch runs one kernel whole. With n 0 it only says whether there is a kernel.
+ * Errors: those of kiln_launch; where there is no kernel KILN_EPENDING, or, when none will come, what kiln_get would
+ * say. */
 KILN_API kiln_status kiln_live_launch(kiln_live *live, uint64_t n, void *out, const void *const *in, void *stream,
                                       kiln_report *report);
 
@@ -85,16 +86,16 @@ typedef struct kiln_live_info {
 /* Fills *out, whose size field must be set. */
 KILN_API kiln_status kiln_live_get_info(kiln_live *live, kiln_live_info *out);
 
-/* Blocks until the handle has come to a state, at most timeout_ms (below 0: for ever). KILN_LIVE_READY waits for any kernel;
- * KILN_LIVE_SETTLED for the end. A state that is passed over counts as reached. Errors: KILN_EINVAL (no such state, or
- * KILN_LIVE_FAILED), KILN_ETIMEDOUT, and what failed before it got there, with its report. */
+/* Blocks until the handle has come to a state, at most timeout_ms (below 0: for ever). KILN_LIVE_READY waits for any
+ * kernel; KILN_LIVE_SETTLED for the end. A state that is passed over counts as reached. Errors: KILN_EINVAL (no such
+ * state, or KILN_LIVE_FAILED), KILN_ETIMEDOUT, and what failed before it got there, with its report. */
 KILN_API kiln_status kiln_live_wait(kiln_live *live, kiln_live_state state, int timeout_ms, kiln_report *report);
 
-/* Ends a handle and lets go of its kernels, the replaced ones too: launches must have finished by then. A compile that nobody
- * else waits for is not begun; one that has begun goes on and fills the cache. A tuning that measures is ended and waited
- * for, some milliseconds; one that still compiles what it needs ends as soon as that is done, at the latest in kiln_close, and
- * calls `progress` no more. The handle may outlive its service, and then goes on launching the kernel that it has; but it must
- * not be closed while kiln_close runs. NULL is allowed. */
+/* Ends a handle and lets go of its kernels, the replaced ones too: launches must have finished by then. A compile that
+ * nobody else waits for is not begun; one that has begun goes on and fills the cache. A tuning that measures is ended
+ * and waited for, some milliseconds; one that still compiles what it needs ends as soon as that is done, at the latest
+ * in kiln_close, and calls `progress` no more. The handle may outlive its service, and then goes on launching the
+ * kernel that it has; but it must not be closed while kiln_close runs. NULL is allowed. */
 KILN_API void kiln_live_close(kiln_live *live);
 
 #ifdef __cplusplus

@@ -59,8 +59,8 @@ kiln_kernel *kiln__kernel_table_find(kiln__kernel_table *table, const void *key,
 kiln_kernel *kiln__kernel_table_add(kiln__kernel_table *table, const void *key, size_t length, uint64_t generation,
                                     kiln_kernel *kernel);
 
-/* Calls fn with each kernel of the table and its key, under the lock of its shard: fn may retain the kernel, and must not use
- * the table. */
+/* Calls fn with each kernel of the table and its key, under the lock of its shard: fn may retain the kernel, and must
+ * not use the table. */
 void kiln__kernel_table_visit(kiln__kernel_table *table,
                               void (*fn)(void *data, const void *key, size_t length, kiln_kernel *kernel), void *data);
 

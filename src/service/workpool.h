@@ -40,8 +40,8 @@ typedef struct kiln__workpool {
 /* Starts no thread. At most `limit` compile jobs run at once. */
 void kiln__workpool_init(kiln__workpool *pool, unsigned limit);
 
-/* Waits for the jobs that run, ends the threads and then calls the other jobs with `stopped`. Nothing that is submitted from
- * now on is taken. */
+/* Waits for the jobs that run, ends the threads and then calls the other jobs with `stopped`. Nothing that is submitted
+ * from now on is taken. */
 void kiln__workpool_stop(kiln__workpool *pool);
 
 /* Only of a pool that was stopped. */

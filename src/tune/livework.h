@@ -4,8 +4,8 @@
 
 #include "tune/live.h"
 
-/* Takes what is loaded, if that takes no time, and lets threads of the service do the rest. The work has a reference of its
- * own until it has ended. Does not fail: what goes wrong is what the handle ends with. */
+/* Takes what is loaded, if that takes no time, and lets threads of the service do the rest. The work has a reference of
+ * its own until it has ended. Does not fail: what goes wrong is what the handle ends with. */
 void kiln__live_start(kiln_live *live);
 
 /* Ends it with a status and the report of a failure, which is taken over. With the lock held. */

@@ -11,6 +11,7 @@
 #include "service/kernel.h"
 #include <dlfcn.h>
 #include <inttypes.h>
+#include <kiln/live.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,6 +49,7 @@ typedef struct bench {
     kiln_device *device;
     kiln_spec *spec;
     kiln_kernel *kernel;
+    kiln_live *live;
     kiln_site site;
     const char *libcuda;
     kiln__driver *driver;
@@ -169,6 +171,14 @@ static int call_launch_default(bench *self)
     return call_launch_in(self, NULL);
 }
 
+static int call_live(bench *self)
+{
+    int bad = 0;
+    for (int i = 0; i < self->calls; i++)
+        bad |= kiln_live_launch(self->live, self->n, self->out, self->in, self->stream, NULL);
+    return bad;
+}
+
 static int call_call(bench *self)
 {
     int bad = 0;
@@ -203,6 +213,7 @@ static contender contenders[] = {
     { "cuLaunchKernel, default stream", call_driver_default, NULL },
     { "kiln_launch", call_launch, NULL },
     { "kiln_launch, default stream", call_launch_default, NULL },
+    { "kiln_live_launch", call_live, NULL },
     { "kiln_call", call_call, NULL },
     { "kiln_get and kiln_release", call_get, NULL },
 };
@@ -306,6 +317,8 @@ static void open_kiln(bench *self)
     must(kiln_open(&self->service, &options, &report), "kiln_open", &report);
     must(kiln_spec_parse(&self->spec, self->service, SPEC, &report), "kiln_spec_parse", &report);
     must(kiln_get(&self->kernel, self->service, self->spec, &report), "kiln_get", &report);
+    must(kiln_live_open(&self->live, self->service, self->spec, NULL, &report), "kiln_live_open", &report);
+    must(kiln_live_wait(self->live, KILN_LIVE_SETTLED, -1, &report), "kiln_live_wait", &report);
     must(kiln_device_open(&self->device, self->service, NULL, &report), "kiln_device_open", &report);
     must(kiln_alloc(&self->out, self->device, self->n * sizeof(float), &report), "kiln_alloc", &report);
     must(kiln_alloc(&in, self->device, self->n * sizeof(float), &report), "kiln_alloc", &report);
@@ -326,6 +339,7 @@ int main(int argc, char **argv)
     open_bare(&self);
     run_rounds(&self);
     print_results(&self);
+    kiln_live_close(self.live);
     kiln_release(self.kernel);
     kiln_spec_free(self.spec);
     kiln_close(self.service);

@@ -48,8 +48,8 @@ export PKG_CONFIG_PATH=${pc%/*}${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH}
 libdir=$(pkg-config --variable=libdir kiln)
 worker=$(pkg-config --variable=worker kiln)
 [ -x "$worker" ] || fail "$worker, which kiln.pc names, is no program"
-for file in bin/kiln include/kiln/kiln.h include/kiln/live.h include/kiln/tune.h include/kiln/wisdom.h share/man/man1/kiln.1 share/kiln/templates/elementwise.cu \
-    share/kiln/templates/elementwise.c share/kiln/templates/ops.h share/kiln/templates/real.h \
+for file in bin/kiln include/kiln/kiln.h include/kiln/live.h include/kiln/tune.h include/kiln/wisdom.h share/man/man1/kiln.1 \
+    share/kiln/templates/elementwise.cu share/kiln/templates/elementwise.c share/kiln/templates/ops.h share/kiln/templates/real.h \
     share/kiln/wisdom/nvidia-h200.json; do
     [ -e "$prefix/$file" ] || fail "$prefix/$file is missing"
 done
