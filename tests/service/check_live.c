@@ -155,6 +155,7 @@ START_TEST(test_live__the_nearest_geometry_stands_in)
     ck_assert_int_eq(launch(), KILN_OK);
     kiln_test_counting_go();
     ck_assert_int_eq(await(KILN_LIVE_EXACT), KILN_OK);
+    ck_assert_int_eq(await(KILN_LIVE_SETTLED), KILN_OK);
     expect(KILN_LIVE_SETTLED, "elems=64", 1);
     ck_assert_int_eq(launch(), KILN_OK);
     close_all();
@@ -364,7 +365,7 @@ START_TEST(test_live__replaced_kernels_stay_until_it_is_closed)
     const void *in[] = { (void *)0x10000 };
     options.nvrtc = getenv("KILN_STAND_IN_NVRTC");
     ck_assert_ptr_nonnull(options.nvrtc);
-    setenv("KILN_STAND_IN_MS", "200", 1);
+    setenv("KILN_STAND_IN_MS", "1000", 1);
     service = kiln_test_open(&options);
     kiln_release(kiln_test_get(service, "op=relu6 block=64"));
     open_live("op=relu6", NULL);
