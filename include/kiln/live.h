@@ -56,7 +56,8 @@ typedef struct kiln_live_options {
     }
 
 /* Makes a handle and returns at once, as kiln_get_async does: no file is read, no driver opened and nothing compiled
- * inside the call. Where a kernel that will do is loaded, it can be launched when this returns. `spec` is copied.
+ * inside the call. Where a kernel that will do is loaded, it can be launched when this returns; but once a second, when it
+ * is time to see whether wisdom has changed, a moment later. `spec` is copied.
  * Errors: KILN_EINVAL (also: another service's device, tuning options out of range), KILN_ENOMEM. What is wrong with
  * the spec is found in the background: launches and kiln_live_wait tell it. */
 KILN_API KILN_MUST_USE kiln_status kiln_live_open(kiln_live **out, kiln_service *service, const kiln_spec *spec,

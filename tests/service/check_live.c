@@ -47,6 +47,7 @@ static kiln_options stand_in(void)
 static void open_stand_in(void)
 {
     kiln_options options = stand_in();
+    options.wisdom = -1; /* then a loaded kernel can always be taken at once */
     service = kiln_test_open(&options);
 }
 
@@ -369,6 +370,7 @@ START_TEST(test_live__replaced_kernels_stay_until_it_is_closed)
     service = kiln_test_open(&options);
     kiln_release(kiln_test_get(service, "op=relu6 block=64"));
     open_live("op=relu6", NULL);
+    ck_assert_int_eq(await(KILN_LIVE_READY), KILN_OK);
     expect(KILN_LIVE_READY, "block=64", 0);
     ck_assert_int_eq(kiln_live_launch(live, 1000, (void *)0x20000, in, NULL, &report), KILN_OK);
     ck_assert_int_eq(await(KILN_LIVE_SETTLED), KILN_OK);
