@@ -42,6 +42,7 @@ def parse():
     add("--contenders", default="kiln,torch,triton,compile,cupy,jiterator")
     add("--rounds", type=int, default=64)
     add("--tune-budget", type=float, default=20, help="seconds for each kernel of throughput (%(default)s)")
+    add("--tolerance", type=float, default=0.001, help="what tuning takes for equal, as a fraction (%(default)s)")
     add("--size-budget", type=float, default=2, help="seconds for each kernel of sizes (%(default)s)")
     add("--size-rounds", type=int, default=20)
     add("--sample-us", type=float, default=300, help="least length of a sample of sizes (%(default)s)")

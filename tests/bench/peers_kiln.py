@@ -70,10 +70,11 @@ class Kiln:
         self.check(status, text)
         return kernel
 
-    def tune(self, text, elements, budget, hot):
+    def tune(self, text, elements, budget, tolerance, hot):
         """The fastest variant: its spec, every field set, and how it was found."""
         spec, tuning = self.spec(text), c_void_p()
-        options = TuneOptions(size=ctypes.sizeof(TuneOptions), elements=elements, budget_s=budget, hot=hot)
+        options = TuneOptions(size=ctypes.sizeof(TuneOptions), elements=elements, budget_s=budget,
+                              tolerance=tolerance, hot=hot)
         status = self.lib.kiln_tune(byref(tuning), self.service, spec, byref(options), byref(self.report))
         self.lib.kiln_spec_free(spec)
         self.check(status, f"tuning {text}")

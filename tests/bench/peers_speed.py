@@ -21,7 +21,7 @@ def tune_all(run, dtype, n):
     """The fastest spec of each operation, found before torch takes the memory."""
     out = {}
     for op in OPS:
-        found = run.kiln.tune(spec_of(op, dtype), n, run.options.tune_budget, hot=0)
+        found = run.kiln.tune(spec_of(op, dtype), n, run.options.tune_budget, run.options.tolerance, hot=0)
         run.say(f"tuned {op} {dtype}: {geometry(found['spec'])}, {found['seconds']:.1f} s, {found['end']}, "
                 f"{ratio_text(found['to_default'])} of the default")
         out[op] = found
@@ -133,7 +133,7 @@ def measure_size(run, op, dtype, arrays, n):
     inputs, out = arrays.take(op, n)
     spec, tuned = f"{spec_of(op, dtype)} n={n}", None
     if n >= 1 << run.options.tune_from:
-        tuned = run.kiln.tune(spec_of(op, dtype), n, run.options.size_budget, hot=1)
+        tuned = run.kiln.tune(spec_of(op, dtype), n, run.options.size_budget, run.options.tolerance, hot=1)
         spec = tuned["spec"]
     kiln = run.kiln.launcher(run.kiln.get(spec), out, inputs, run.device.handle)
     contenders.prove(op, kiln, inputs, out, dtype, run.exact, run.device)
