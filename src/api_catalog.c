@@ -12,8 +12,14 @@ kiln_status kiln_ops(kiln_service *service, kiln_op_fn fn, void *data)
         return KILN_EINVAL;
     const kiln__op_table *table = &service->catalog.ops;
     for (uint32_t i = 0; i < table->count; i++) {
-        const kiln__op *op = &table->ops[i];
-        kiln_op_info info = { sizeof(info), op->name, op->signature, op->doc, op->inputs, op->params };
+        const kiln__op *op = table->ops[i];
+        kiln_op_info info = { sizeof(info),
+                              op->name,
+                              op->signature,
+                              op->doc,
+                              op->inputs,
+                              op->params,
+                              op->definition != NULL ? "defined" : "" };
         if (fn(data, &info) != 0)
             break;
     }

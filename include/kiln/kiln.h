@@ -20,8 +20,8 @@
  *   - Numbers in text use '.' as the decimal point whatever the locale.
  *   - Only standard headers are needed; C11 and C++ both read this file.
  *
- * <kiln/tune.h> has the search for the fastest geometry, <kiln/wisdom.h> what it found, <kiln/live.h> handles whose kernel
- * gets better. */
+ * Beside it: <kiln/define.h> ops and templates of one's own, <kiln/tune.h> the search for the fastest geometry,
+ * <kiln/wisdom.h> what it found, <kiln/live.h> handles whose kernel gets better. */
 #ifndef KILN_KILN_H
 #define KILN_KILN_H
 
@@ -551,6 +551,7 @@ typedef struct kiln_op_info {
     const char *signature; /* "hardtanh(x; lo=-1, hi=1)" */
     const char *doc;       /* one or more sentences; lines end with '\n' */
     uint32_t inputs, params;
+    const char *origin; /* "" for Kiln's own, else where it comes from: "defined" */
 } kiln_op_info;
 typedef int (*kiln_op_fn)(void *data, const kiln_op_info *op);
 KILN_API kiln_status kiln_ops(kiln_service *service, kiln_op_fn fn, void *data);
@@ -574,6 +575,7 @@ typedef struct kiln_template_info {
     const char *text;         /* the template's whole text */
     const char *requirements; /* lines "FORMULA -- what it means" that end with '\n' */
     const char *bounds;       /* the same; only tuning keeps to them */
+    const char *origin;       /* "" for Kiln's own, else where it comes from: a path, or "defined" */
 } kiln_template_info;
 typedef int (*kiln_template_fn)(void *data, const kiln_template_info *info);
 KILN_API kiln_status kiln_templates(kiln_service *service, kiln_template_fn fn, void *data);

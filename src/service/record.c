@@ -232,6 +232,17 @@ void kiln__record_add(kiln__record *record, const kiln_spec *asked)
     kiln__text_fini(&line);
 }
 
+void kiln__record_define(kiln__record *record, const char *kind, const char *text)
+{
+    kiln__text line = { 0 };
+    kiln__text_printf(&line, "define %s %s", kind, text);
+    if (line.failed)
+        count_error(record, -ENOMEM);
+    else
+        add_line(record, &line);
+    kiln__text_fini(&line);
+}
+
 uint64_t kiln__record_errors(const kiln__record *record)
 {
     return record != NULL ? atomic_load(&record->errors) : 0;

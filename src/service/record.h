@@ -20,6 +20,9 @@ void kiln__record_close(kiln__record *record); /* NULL is allowed */
  * beyond 64 MiB of file, nothing more is added. */
 void kiln__record_add(kiln__record *record, const kiln_spec *asked);
 
+/* Adds "define KIND TEXT", of one line, in the same way: what later lines need to be understood. */
+void kiln__record_define(kiln__record *record, const char *kind, const char *text);
+
 /* How often a line could not be written. Any thread. */
 uint64_t kiln__record_errors(const kiln__record *record);
 

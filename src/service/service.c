@@ -101,6 +101,7 @@ static void after_fork_in_builder(kiln__builder *builder, bool child)
 static void before_fork(void *data)
 {
     kiln_service *service = data;
+    pthread_mutex_lock(&service->define_lock);
     pthread_mutex_lock(&service->queues_lock);
     pthread_mutex_lock(&service->native_lock);
     kiln__flights_before_fork(&service->flights);
@@ -133,6 +134,7 @@ static void after_fork(kiln_service *service, bool child)
     kiln__flights_after_fork(&service->flights, child);
     pthread_mutex_unlock(&service->native_lock);
     pthread_mutex_unlock(&service->queues_lock);
+    pthread_mutex_unlock(&service->define_lock);
 }
 
 static void after_fork_in_parent(void *data)
@@ -151,6 +153,7 @@ static void init(kiln_service *service)
     kiln__kernel_table_init(&service->kernels);
     kiln__sites_init(&service->sites);
     pthread_mutex_init(&service->native_lock, NULL);
+    pthread_mutex_init(&service->define_lock, NULL);
     kiln__workpool_init(&service->pool, kiln__cpu_count());
     kiln__workpool_init(&service->tunings, 1);
     service->tunings.name = "kiln-tune";
@@ -217,6 +220,7 @@ void kiln__service_close(kiln_service *service)
     kiln__kernel_table_fini(&service->requests);
     kiln__kernel_table_fini(&service->kernels);
     pthread_mutex_destroy(&service->native_lock);
+    pthread_mutex_destroy(&service->define_lock);
     if (service->nvrtc.tiers != NULL)
         kiln__builder_fini(&service->nvrtc);
     if (service->cc.tiers != NULL)

@@ -17,6 +17,7 @@ typedef struct kiln__named_store kiln__named_store; /* service/stores.h */
 struct kiln_service {
     kiln__log log;
     kiln__catalog catalog;
+    pthread_mutex_t define_lock; /* held while something is added to the catalog; readers need no lock */
     kiln__store_counters store_counters;
     kiln__tiers tiers;
     kiln__store *disk;                    /* also in tiers; NULL if there is none */

@@ -34,11 +34,16 @@ kiln_status kiln__catalog_init(kiln__catalog *out, kiln_report *report)
 {
     memset(out, 0, sizeof(*out));
     const char *ops = embedded_text("ops.h", strlen("ops.h"));
+    const char *functions = embedded_text("functions.h", strlen("functions.h"));
     out->prelude = embedded_text("real.h", strlen("real.h"));
-    if (out->prelude == NULL || ops == NULL)
+    if (out->prelude == NULL || ops == NULL || functions == NULL)
         return kiln__fail(report, KILN_ESPEC, KILN__STAGE_SPEC, 0, "the library was built without %s",
-                          ops == NULL ? "ops.h" : "real.h");
+                          ops == NULL         ? "ops.h"
+                          : functions == NULL ? "functions.h"
+                                              : "real.h");
     kiln_status status = kiln__op_table_init(&out->ops, ops, report);
+    if (status == KILN_OK)
+        status = kiln__function_table_init(&out->functions, functions, report);
     for (size_t i = 0; i < kiln__embedded_count && status == KILN_OK; i++)
         if (has_ending(kiln__embedded_files[i].name, ".cu"))
             status = add_template(out, &kiln__embedded_files[i], report);
@@ -54,6 +59,7 @@ void kiln__catalog_fini(kiln__catalog *catalog)
     for (uint32_t i = 0; i < catalog->template_count; i++)
         kiln__template_free(catalog->templates[i]);
     kiln__op_table_fini(&catalog->ops);
+    kiln__op_table_fini(&catalog->functions);
     memset(catalog, 0, sizeof(*catalog));
 }
 

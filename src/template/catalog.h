@@ -1,4 +1,5 @@
-/* All templates and ops that a service knows. Immutable once open, so any thread may read it. */
+/* All templates and ops that a service knows: Kiln's own and those that users define. It only grows, one thread at a time;
+ * what is in it stays as it is until fini, so any thread may read it at any time, and keep pointers. */
 #ifndef KILN_TEMPLATE_CATALOG_H
 #define KILN_TEMPLATE_CATALOG_H
 
@@ -9,6 +10,7 @@ enum { KILN__TEMPLATES_MAX = 32 };
 
 typedef struct kiln__catalog {
     kiln__op_table ops;
+    kiln__op_table functions; /* which definitions of ops may call */
     kiln__template *templates[KILN__TEMPLATES_MAX];
     uint32_t template_count;
     const char *prelude; /* text of real.h, borrowed */

@@ -1,7 +1,7 @@
 #include "template/expr.h"
 #include "base/number.h"
+#include "template/real.h"
 #include "template/word.h"
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -37,7 +37,7 @@ static int read_op(parser *p, int depth);
 static const char *op_name_at(const void *data, size_t i)
 {
     const kiln__op_table *table = data;
-    return i < table->count ? table->ops[i].name : NULL;
+    return i < table->count ? table->ops[i]->name : NULL;
 }
 
 static const char *param_name_at(const void *data, size_t i)
@@ -239,7 +239,7 @@ static const kiln__op *find_op(parser *p, int *index)
     kiln__word name = take_name(p);
     *index = kiln__op_find(p->table, name.text, name.length);
     if (*index >= 0)
-        return &p->table->ops[*index];
+        return p->table->ops[*index];
     if (name.length == 0 && start.length == 0)
         FAIL(p, "an op is missing: %s", kiln__word_choices(op_name_at, p->table).text);
     if (name.length == 0)
@@ -283,6 +283,17 @@ static void count_inputs(parser *p)
                  input_names[p->out->inputs]);
 }
 
+/* Ops of users' own may be large, and each is compiled once for every place where it stands. */
+static void check_operations(parser *p)
+{
+    uint32_t operations = 0;
+    for (uint32_t i = 0; i < p->out->count; i++)
+        if (p->out->nodes[i].op >= 0)
+            operations += p->table->ops[p->out->nodes[i].op]->operations;
+    if (operations > KILN__REAL_OPERATIONS_MAX)
+        FAIL(p, "the op expression comes to %u operations, more than %d", operations, KILN__REAL_OPERATIONS_MAX);
+}
+
 kiln_status kiln__expr_parse(kiln__expr *out, const kiln__op_table *table, const char *text, size_t length,
                              kiln_report *report)
 {
@@ -293,6 +304,7 @@ kiln_status kiln__expr_parse(kiln__expr *out, const kiln__op_table *table, const
     if (p.at < p.end)
         FAIL(&p, "unexpected '%s' after the op", kiln__word_quote(rest_of(&p)).text);
     count_inputs(&p);
+    check_operations(&p);
     if (p.status != KILN_OK)
         memset(out, 0, sizeof(*out));
     return p.status;
@@ -305,7 +317,7 @@ static void format_node(const kiln__expr *expr, const kiln__op_table *table, int
         kiln__text_append_bytes(out, &input_names[node->input], 1);
         return;
     }
-    const kiln__op *op = &table->ops[node->op];
+    const kiln__op *op = table->ops[node->op];
     bool x_is_understood = outermost && op->inputs == 1 && expr->nodes[node->args[0]].op < 0;
     kiln__text_append(out, op->name);
     if (x_is_understood && op->params == 0)
@@ -330,17 +342,6 @@ void kiln__expr_format(const kiln__expr *expr, const kiln__op_table *table, kiln
         format_node(expr, table, (int)expr->count - 1, true, out);
 }
 
-static void emit_number(double value, kiln__text *out)
-{
-    char number[KILN__NUMBER_SIZE];
-    if (isinf(value))
-        strcpy(number, value < 0 ? "-KILN_INFINITY" : "KILN_INFINITY");
-    else
-        kiln__number_format_hex(number, value);
-    kiln__text_append(out, "(kiln_real)");
-    kiln__text_append(out, number);
-}
-
 static void emit_node(const kiln__expr *expr, const kiln__op_table *table, int index, kiln__text *out)
 {
     const kiln__expr_node *node = &expr->nodes[index];
@@ -348,7 +349,7 @@ static void emit_node(const kiln__expr *expr, const kiln__op_table *table, int i
         kiln__text_append_bytes(out, &input_names[node->input], 1);
         return;
     }
-    const kiln__op *op = &table->ops[node->op];
+    const kiln__op *op = table->ops[node->op];
     kiln__text_printf(out, "kiln_op_%s(", op->name);
     for (uint32_t i = 0; i < op->inputs; i++) {
         kiln__text_append(out, i == 0 ? "" : ", ");
@@ -356,7 +357,7 @@ static void emit_node(const kiln__expr *expr, const kiln__op_table *table, int i
     }
     for (uint32_t i = 0; i < op->params; i++) {
         kiln__text_append(out, ", ");
-        emit_number(node->params[i], out);
+        kiln__real_emit_number(node->params[i], out);
     }
     kiln__text_append(out, ")");
 }

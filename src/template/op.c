@@ -2,6 +2,7 @@
 #include "base/alloc.h"
 #include "base/number.h"
 #include "base/text.h"
+#include "template/real.h"
 #include "template/word.h"
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,7 +14,8 @@ static const char *const input_names[INPUTS_MAX] = { "x", "y", "z" };
 
 typedef struct reader {
     kiln__op_table *out;
-    kiln__op *op; /* the one being read, NULL before the first */
+    const char *keyword, *prefix; /* of a declaration, and of the C function that follows it */
+    kiln__op *op;                 /* the one being read, NULL before the first */
     kiln__text doc, text;
     uint32_t line;
     bool ended;
@@ -91,13 +93,15 @@ static kiln_status read_params(reader *r, kiln__word params)
 
 static kiln_status add_op(reader *r)
 {
-    kiln__op *ops = kiln__realloc(r->out->ops, (r->out->count + 1) * sizeof(*ops));
-    if (ops == NULL)
+    r->op = kiln__calloc(1, sizeof(*r->op));
+    if (r->op == NULL)
         return kiln__fail_memory(r->report, KILN__STAGE_SPEC);
-    r->out->ops = ops;
-    r->op = &ops[r->out->count++];
-    memset(r->op, 0, sizeof(*r->op));
-    return KILN_OK;
+    kiln_status status = kiln__op_table_add(r->out, r->op, r->report);
+    if (status != KILN_OK) {
+        kiln__op_free(r->op);
+        r->op = NULL;
+    }
+    return status;
 }
 
 /* "hardtanh(x; lo=-1, hi=1)" */
@@ -106,7 +110,7 @@ static kiln_status read_signature(reader *r, kiln__word signature)
     kiln__word inside = signature;
     kiln__word name = kiln__word_cut(&inside, "(");
     if (inside.length == 0 || inside.text[inside.length - 1] != ')')
-        return fail(r, "write //! op NAME(x; PARAM=DEFAULT)");
+        return fail(r, "write //! %s NAME(x; PARAM=DEFAULT)", r->keyword);
     if (!kiln__word_is_name(name) || name.length > OP_NAME_MAX || is_reserved(name) ||
         kiln__op_find(r->out, name.text, name.length) >= 0)
         return fail(r, "'%s' cannot name an op: it is taken, or not of lower-case letters, digits and '_'",
@@ -133,6 +137,27 @@ static kiln_status take_text(reader *r)
     return r->op->doc == NULL || r->op->text == NULL ? kiln__fail_memory(r->report, KILN__STAGE_SPEC) : KILN_OK;
 }
 
+static bool is_word_part(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+/* Counts the calls of kiln_NAME(...) in an op's text; its own function is kiln_op_NAME, and types are no calls. */
+static uint32_t count_calls(const char *text)
+{
+    static const char prefix[] = "kiln_", own[] = "kiln_op_";
+    uint32_t count = 0;
+    for (const char *at = strstr(text, prefix); at != NULL; at = strstr(at, prefix)) {
+        const char *end = at;
+        while (is_word_part(*end))
+            end++;
+        bool begins = at == text || !is_word_part(at[-1]);
+        count += begins && *end == '(' && strncmp(at, own, strlen(own)) != 0;
+        at = end;
+    }
+    return count;
+}
+
 static kiln_status finish_op(reader *r)
 {
     char function[80];
@@ -141,9 +166,10 @@ static kiln_status finish_op(reader *r)
     kiln_status status = take_text(r);
     if (status != KILN_OK)
         return status;
-    snprintf(function, sizeof(function), "kiln_op_%s(", r->op->name);
+    snprintf(function, sizeof(function), "%s%s(", r->prefix, r->op->name);
     if (strstr(r->op->text, function) == NULL)
-        return fail(r, "the op before this line has no function %s...)", function);
+        return fail(r, "the %s before this line has no function %s...)", r->keyword, function);
+    r->op->operations = count_calls(r->op->text);
     return KILN_OK;
 }
 
@@ -151,10 +177,10 @@ static kiln_status read_declaration(reader *r, kiln__word line)
 {
     kiln__word rest = kiln__word_trim(line);
     kiln__word keyword = kiln__word_next(&rest);
-    bool is_op = kiln__word_is(keyword, "op");
+    bool is_op = kiln__word_is(keyword, r->keyword);
     if (!is_op && !(kiln__word_is(keyword, "end") && rest.length == 0)) {
         if (r->op == NULL)
-            return fail(r, "expected '//! op NAME(...)' before '%s'", kiln__word_quote(line).text);
+            return fail(r, "expected '//! %s NAME(...)' before '%s'", r->keyword, kiln__word_quote(line).text);
         size_t indent = line.length > 0 && line.text[0] == ' ';
         kiln__text_append_bytes(&r->doc, line.text + indent, line.length - indent);
         kiln__text_append(&r->doc, "\n");
@@ -185,10 +211,11 @@ static kiln_status read_lines(reader *r, const char *text)
     return status;
 }
 
-kiln_status kiln__op_table_init(kiln__op_table *out, const char *text, kiln_report *report)
+static kiln_status read_table(kiln__op_table *out, const char *text, const char *keyword, const char *prefix,
+                              kiln_report *report)
 {
-    *out = (kiln__op_table){ NULL, 0 };
-    reader r = { .out = out, .report = report };
+    memset(out, 0, sizeof(*out));
+    reader r = { .out = out, .keyword = keyword, .prefix = prefix, .report = report };
     kiln_status status = read_lines(&r, text);
     kiln__text_fini(&r.doc);
     kiln__text_fini(&r.text);
@@ -197,25 +224,56 @@ kiln_status kiln__op_table_init(kiln__op_table *out, const char *text, kiln_repo
     return status;
 }
 
+kiln_status kiln__op_table_init(kiln__op_table *out, const char *text, kiln_report *report)
+{
+    return read_table(out, text, "op", "kiln_op_", report);
+}
+
+kiln_status kiln__function_table_init(kiln__op_table *out, const char *text, kiln_report *report)
+{
+    return read_table(out, text, "function", "kiln_", report);
+}
+
+void kiln__op_free(kiln__op *op)
+{
+    if (op == NULL)
+        return;
+    kiln__free(op->name);
+    kiln__free(op->signature);
+    kiln__free(op->doc);
+    kiln__free(op->text);
+    for (uint32_t i = 0; i < op->params; i++)
+        kiln__free(op->param_names[i]);
+    kiln__free(op->definition);
+    kiln__real_free(op->real);
+    kiln__real_free(op->reference);
+    kiln__free(op);
+}
+
 void kiln__op_table_fini(kiln__op_table *table)
 {
-    for (uint32_t i = 0; i < table->count; i++) {
-        kiln__op *op = &table->ops[i];
-        kiln__free(op->name);
-        kiln__free(op->signature);
-        kiln__free(op->doc);
-        kiln__free(op->text);
-        for (uint32_t j = 0; j < op->params; j++)
-            kiln__free(op->param_names[j]);
-    }
-    kiln__free(table->ops);
-    *table = (kiln__op_table){ NULL, 0 };
+    uint32_t count = table->count;
+    for (uint32_t i = 0; i < count; i++)
+        kiln__op_free(table->ops[i]);
+    memset(table, 0, sizeof(*table));
+}
+
+kiln_status kiln__op_table_add(kiln__op_table *table, kiln__op *op, kiln_report *report)
+{
+    uint32_t count = table->count;
+    if (count == KILN__OPS_MAX)
+        return kiln__fail(report, KILN_EOP, KILN__STAGE_SPEC, 0, "there are %d ops, and no more can be defined",
+                          KILN__OPS_MAX);
+    table->ops[count] = op;
+    atomic_store_explicit(&table->count, count + 1, memory_order_release);
+    return KILN_OK;
 }
 
 int kiln__op_find(const kiln__op_table *table, const char *name, size_t length)
 {
-    for (uint32_t i = 0; i < table->count; i++)
-        if (kiln__word_is((kiln__word){ name, length }, table->ops[i].name))
+    uint32_t count = table->count;
+    for (uint32_t i = 0; i < count; i++)
+        if (kiln__word_is((kiln__word){ name, length }, table->ops[i]->name))
             return (int)i;
     return -1;
 }

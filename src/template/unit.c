@@ -1,5 +1,7 @@
 #include "template/unit.h"
 #include "base/alloc.h"
+#include "template/real.h"
+#include <stdio.h>
 #include <string.h>
 
 #define FAIL(report, ...) kiln__fail(report, KILN_ESPEC, KILN__STAGE_SPEC, 0, __VA_ARGS__)
@@ -37,26 +39,62 @@ static void append_defines(kiln__text *out, const kiln_spec *spec)
     }
 }
 
-static bool uses(const kiln__expr *expr, uint32_t op)
+/* What a unit takes of the tables of ops and functions. */
+typedef struct takings {
+    const kiln__catalog *catalog;
+    bool ops[KILN__OPS_MAX], functions[KILN__OPS_MAX];
+} takings;
+
+static void take_function(void *data, const char *name)
 {
+    takings *taken = data;
+    int index = kiln__op_find(&taken->catalog->functions, name, strlen(name));
+    if (index >= 0) /* the others are in real.h */
+        taken->functions[index] = true;
+}
+
+static bool calls(const char *text, const char *function)
+{
+    char call[80];
+    snprintf(call, sizeof(call), "kiln_%s(", function);
+    return strstr(text, call) != NULL;
+}
+
+/* What is called comes before its callers in the tables, so each walk goes from the end. */
+static void take_all(takings *taken, const kiln__expr *expr)
+{
+    const kiln__op_table *ops = &taken->catalog->ops, *functions = &taken->catalog->functions;
     for (uint32_t i = 0; i < expr->count; i++)
-        if (expr->nodes[i].op == (int)op)
-            return true;
-    return false;
+        if (expr->nodes[i].op >= 0)
+            taken->ops[expr->nodes[i].op] = true;
+    for (uint32_t i = ops->count; i-- > 0;)
+        if (taken->ops[i] && ops->ops[i]->real != NULL)
+            kiln__real_calls(ops->ops[i]->real, taken->ops, take_function, taken);
+    for (uint32_t i = functions->count; i-- > 0;)
+        for (uint32_t j = 0; j < i && taken->functions[i]; j++)
+            taken->functions[j] = taken->functions[j] || calls(functions->ops[i]->text, functions->ops[j]->name);
+}
+
+static void append_taken(kiln__text *out, const kiln__op_table *table, const bool *taken)
+{
+    uint32_t count = table->count;
+    for (uint32_t i = 0; i < count; i++)
+        if (taken[i]) {
+            kiln__text_append(out, table->ops[i]->text);
+            kiln__text_append(out, "\n");
+        }
 }
 
 static void append_value(kiln__text *out, const kiln_spec *spec)
 {
     static const char *const parameters[] = { "", "kiln_real x", "kiln_real x, kiln_real y",
                                               "kiln_real x, kiln_real y, kiln_real z" };
-    const kiln__op_table *table = &spec->catalog->ops;
-    for (uint32_t i = 0; i < table->count; i++)
-        if (uses(&spec->op, i)) {
-            kiln__text_append(out, table->ops[i].text);
-            kiln__text_append(out, "\n");
-        }
+    takings taken = { .catalog = spec->catalog };
+    take_all(&taken, &spec->op);
+    append_taken(out, &spec->catalog->functions, taken.functions);
+    append_taken(out, &spec->catalog->ops, taken.ops);
     kiln__text_printf(out, "KILN_FN kiln_real kiln_value(%s) { return ", parameters[spec->op.inputs]);
-    kiln__expr_emit(&spec->op, table, out);
+    kiln__expr_emit(&spec->op, &spec->catalog->ops, out);
     kiln__text_append(out, "; }\n\n");
 }
 

@@ -5,33 +5,12 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool is_word_part(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-}
-
-/* Counts the calls of kiln_NAME(...) in an op's text; its own function is kiln_op_NAME, and types are no calls. */
-static unsigned count_calls(const char *text)
-{
-    static const char prefix[] = "kiln_", own[] = "kiln_op_";
-    unsigned count = 0;
-    for (const char *at = strstr(text, prefix); at != NULL; at = strstr(at, prefix)) {
-        const char *end = at;
-        while (is_word_part(*end))
-            end++;
-        bool begins = at == text || !is_word_part(at[-1]);
-        count += begins && *end == '(' && strncmp(at, own, strlen(own)) != 0;
-        at = end;
-    }
-    return count;
-}
-
 unsigned kiln__wisdom_operations(const kiln_spec *spec)
 {
     unsigned count = 0;
     for (uint32_t i = 0; i < spec->op.count; i++)
         if (spec->op.nodes[i].op >= 0)
-            count += count_calls(spec->catalog->ops.ops[spec->op.nodes[i].op].text);
+            count += spec->catalog->ops.ops[spec->op.nodes[i].op]->operations;
     return count;
 }
 

@@ -17,6 +17,7 @@
     X(formula)              \
     X(manifest)             \
     X(op)                   \
+    X(define)               \
     X(expr)                 \
     X(spec)                 \
     X(expand)               \
@@ -67,6 +68,7 @@
     X(async)                   \
     X(devices)                 \
     X(call)                    \
+    X(defined)                 \
     X(api)
 
 #define KILN_FAULT_SUITES(X) \

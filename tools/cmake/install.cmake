@@ -2,7 +2,7 @@ include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Kiln)
 set(generated ${PROJECT_BINARY_DIR}/install)
 
-install(FILES include/kiln/kiln.h include/kiln/live.h include/kiln/tune.h include/kiln/wisdom.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/kiln)
+install(DIRECTORY include/kiln DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
 install(FILES docs/man/kiln.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(FILES ${KILN_TEMPLATES} DESTINATION ${CMAKE_INSTALL_DATADIR}/kiln/templates)

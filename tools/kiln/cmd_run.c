@@ -1,4 +1,5 @@
 #include <inttypes.h>
+#include <kiln/define.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,6 +40,8 @@ struct job {
     kiln_timing timing;
     uint64_t verified;
     bool differs;
+    kiln_deviation deviation; /* from the op's own reference; bound 0 where it has none */
+    bool referenced;
     struct output output;
 };
 
@@ -247,6 +250,24 @@ static int launch(struct job *job)
     return status ? session_fail(&job->session, status, NULL) : STATUS_DONE;
 }
 
+/* What the definition of an op says of its results. */
+static int verify_reference(struct job *job)
+{
+    kiln_spec *spec = NULL;
+    kiln_report *report = &job->session.report;
+    job->deviation.size = sizeof(job->deviation);
+    kiln_status status = kiln_spec_parse(&spec, job->session.service, job->info.spec, report);
+    if (!status)
+        status = kiln_reference_check(&job->deviation, spec, job->inputs[0].elements, job->host_out,
+                                      (const void *const *)job->host_in, report);
+    kiln_spec_free(spec);
+    job->referenced = status == KILN_OK;
+    job->differs = status == KILN_EMISMATCH;
+    if (status == KILN_ENOENT)
+        kiln_report_clear(report);
+    return status && status != KILN_ENOENT ? session_fail(&job->session, status, NULL) : STATUS_DONE;
+}
+
 static int verify(struct job *job)
 {
     struct verifier verifier;
@@ -257,7 +278,7 @@ static int verify(struct job *job)
     job->verified = verifier.elements;
     job->differs = verifier.differs;
     verify_close(&verifier);
-    return status;
+    return status ? status : verify_reference(job);
 }
 
 static int write_result(struct job *job)
@@ -291,6 +312,8 @@ static void print_json(const struct job *job)
         json_put_bool(object, "verified", !job->differs);
     else
         json_put_null(object, "verified");
+    if (job->referenced)
+        json_put_real(object, "reference_ulps", job->deviation.worst);
     if (job->args->stats)
         json_put(object, "stats", counters_json(job->session.service));
     json_print(object);
@@ -311,6 +334,9 @@ static void print_text(const struct job *job, FILE *stream)
     if (job->args->verify)
         fprintf(stream, "verified  %" PRIu64 " elements equal to %s, bit for bit\n", job->verified,
                 on_cpu(job) ? "a differently chunked cpu kernel" : "the cpu backend");
+    if (job->referenced)
+        fprintf(stream, "reference at most %.3g ulp away, %.3g are allowed\n", job->deviation.worst,
+                job->deviation.bound);
     if (job->args->stats)
         counters_print(job->session.service, stream);
 }

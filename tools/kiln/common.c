@@ -1,5 +1,6 @@
 #include "common.h"
 
+#include <kiln/define.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -121,6 +122,8 @@ int session_open(struct session *out, const common_args *args)
     if (args->verbose && !getenv("KILN_LOG"))
         options.log_level = KILN_LOG_INFO;
     kiln_status status = kiln_open(&out->service, &options, &out->report);
+    for (size_t i = 0; args->ops && i < args->ops->count && !status; i++)
+        status = kiln_op_define(out->service, args->ops->items[i], &out->report);
     return status ? session_fail(out, status, NULL) : STATUS_DONE;
 }
 

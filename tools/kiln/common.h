@@ -16,8 +16,15 @@ enum {
     STATUS_USAGE = 2   /* wrong usage or bad input; nothing was changed */
 };
 
+/* Words borrowed from argv. */
+typedef struct text_list {
+    const char **items;
+    size_t count;
+} text_list;
+
 /* The options that every subcommand takes. */
 typedef struct common_args {
+    const text_list *ops; /* definitions to open a session with, or NULL */
     const char *cache_dir;
     const char *device;
     bool json;

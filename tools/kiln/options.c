@@ -141,15 +141,18 @@ static int parse_letters(struct parser *parser, int argc, char **argv, int *at)
 
 static void add_common(struct parser *parser, common_args *common)
 {
+    static text_list ops; /* as long as the command runs, whoever has a use for them */
     const option_row rows[] = {
         { "json", 0, OPTION_FLAG, NULL, "print one JSON object instead of text", &common->json },
         { "device", 0, OPTION_TEXT, "NAME", "cuda:0, cuda:1, ... or cpu", &common->device },
         { "cache-dir", 0, OPTION_TEXT, "DIR", "keep compiled kernels in DIR", &common->cache_dir },
+        { "define-op", 0, OPTION_LIST, "TEXT", "define an op, 'swish(x) = x * min(max(x + 3, 0), 6) / 6'", &ops },
         { "verbose", 'v', OPTION_FLAG, NULL, "say more", &common->verbose },
         { "help", 'h', OPTION_FLAG, NULL, "print this text", &parser->help },
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         parser->rows[parser->count++] = rows[i];
+    common->ops = &ops;
 }
 
 int options_parse(const struct usage *usage, const option_row *rows, size_t count, common_args *common,

@@ -4,11 +4,6 @@
 
 #include "common.h"
 
-typedef struct text_list {
-    const char **items; /* borrowed from argv */
-    size_t count;
-} text_list;
-
 typedef enum option_kind {
     OPTION_FLAG,  /* bool: set to true */
     OPTION_TEXT,  /* const char *: may be given once */

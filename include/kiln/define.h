@@ -1,0 +1,43 @@
+/* Ops and templates of one's own: defined at run time, then used like Kiln's own in every spec of the service.
+ *
+ *     kiln_op_define(service, "swish_clip(x; hi=6) = x * min(max(x + 3, 0), hi) / 6", NULL);
+ *     kiln_spec_parse(&spec, service, "op=swish_clip(hi=4) dtype=f16", NULL);
+ *
+ * What is defined stays until kiln_close. docs/ops.md has the language of definitions, docs/templates.md that of templates.
+ * The rules of <kiln/kiln.h> hold here too. */
+#ifndef KILN_DEFINE_H
+#define KILN_DEFINE_H
+
+#include <kiln/kiln.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- Ops ------------------------------------------------------------------------------------------------------ */
+
+/* Defines an op: "NAME(x, y; p=1) = EXPRESSION", with up to three inputs and eight parameters. GPU and cpu compute the same
+ * bits. An equal definition again does nothing. Any thread. `definition` is borrowed for the call.
+ * Errors: KILN_EOP (what is wrong and where; or the name is one of Kiln's own, or is defined otherwise, or there are 1024
+ * ops), KILN_ENOMEM. */
+KILN_API kiln_status kiln_op_define(kiln_service *service, const char *definition, kiln_report *report);
+
+/* How far results are from a reference. */
+typedef struct kiln_deviation {
+    size_t size;    /* sizeof(kiln_deviation): set by the caller */
+    double bound;   /* as the definition has it, in units of the last place of the reference in the spec's dtype */
+    double worst;   /* that was found */
+    uint64_t where; /* index of that element */
+} kiln_deviation;
+
+/* Compares results with the reference that an op's definition has ("within 2 ulp of EXPRESSION"), calculated in double: n
+ * elements of the spec's dtype, in host memory. NaN equals NaN. Any thread.
+ * Errors: KILN_ENOENT (the spec's op is not one with a reference, called with its inputs in order), KILN_EMISMATCH (further
+ * than the bound; *out is filled), KILN_EINVAL. */
+KILN_API kiln_status kiln_reference_check(kiln_deviation *out, const kiln_spec *spec, uint64_t n, const void *results,
+                                          const void *const *in, kiln_report *report);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,40 @@
+/* The public functions of <kiln/define.h>: argument checks, then one call down. */
+#include <kiln/define.h>
+
+#include "api_structs.h"
+#include "service/define.h"
+#include "template/reference.h"
+
+static kiln_status refuse(kiln_report *report, const char *what)
+{
+    return kiln__fail(report, KILN_EINVAL, KILN__STAGE_SPEC, 0, "%s", what);
+}
+
+kiln_status kiln_op_define(kiln_service *service, const char *definition, kiln_report *report)
+{
+    if (service == NULL || definition == NULL)
+        return refuse(report, "service and definition must not be NULL");
+    return kiln__service_define_op(service, definition, report);
+}
+
+kiln_status kiln_reference_check(kiln_deviation *out, const kiln_spec *spec, uint64_t n, const void *results,
+                                 const void *const *in, kiln_report *report)
+{
+    kiln__deviation found;
+    if (out == NULL || spec == NULL || (n > 0 && (results == NULL || in == NULL)))
+        return refuse(report, "out, spec and, where n is above 0, results and in must not be NULL");
+    const kiln__op *op = kiln__reference_op(spec);
+    if (op == NULL)
+        return kiln__fail(report, KILN_ENOENT, KILN__STAGE_SPEC, 0, "the spec's op has no reference of its own");
+    if (spec->dtype == KILN__DTYPE_UNSET)
+        return refuse(report, "the spec must have a dtype");
+    kiln__reference_compare(spec, n, results, in, &found);
+    kiln_deviation full = { sizeof(full), op->ulps, found.worst, found.where };
+    kiln_status status = kiln__hand_out(out, &full, sizeof(full));
+    if (status == KILN_OK && found.worst > op->ulps)
+        status =
+            kiln__fail(report, KILN_EMISMATCH, KILN__STAGE_DEVICE, 0,
+                       "element %llu is %.17g, %.3g ulp from the reference %.17g: the definition of %s allows %.3g",
+                       (unsigned long long)found.where, found.got, found.worst, found.want, op->name, op->ulps);
+    return status;
+}

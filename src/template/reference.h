@@ -1,0 +1,20 @@
+/* What results of an op that a user defined are compared with. Pure. */
+#ifndef KILN_TEMPLATE_REFERENCE_H
+#define KILN_TEMPLATE_REFERENCE_H
+
+#include "template/spec.h"
+
+typedef struct kiln__deviation {
+    double worst; /* in units of the last place; infinity where one is NaN and the other is not */
+    double got, want;
+    uint64_t where;
+} kiln__deviation;
+
+/* The op of a spec, if it is one with a reference that is called with its inputs in order, else NULL. */
+const kiln__op *kiln__reference_op(const kiln_spec *spec);
+
+/* Compares n elements of the spec's dtype, which is set. */
+void kiln__reference_compare(const kiln_spec *spec, uint64_t n, const void *results, const void *const *in,
+                             kiln__deviation *out);
+
+#endif

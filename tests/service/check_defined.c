@@ -1,0 +1,378 @@
+/* Ops of users' own: that they compute what their text says, in every dtype, and live with threads, forks and the record. */
+#include "support/harness.h"
+#include "support/suites.h"
+#include "support/temp.h"
+#include <kiln/define.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define COUNT(array) (int)(sizeof(array) / sizeof(*(array)))
+
+static kiln_service *service;
+
+static void open_service(void)
+{
+    kiln_options options = kiln_test_options();
+    service = kiln_test_open(&options);
+}
+
+static void close_service(void)
+{
+    kiln_close(service);
+}
+
+static void define(const char *definition)
+{
+    kiln_report report = KILN_REPORT_INIT;
+    ck_assert_msg(kiln_op_define(service, definition, &report) == KILN_OK, "%s", report.message);
+}
+
+/* ---- Values */
+
+static const double specials[] = { 0.0,   -0.0,   1,       -1,      0.5,      2.9999998, -3,
+                                   3,     6,      -6,      1e-40,   -1e-45,   1e-310,    1.1754e-38,
+                                   65504, 3.4e38, -3.4e38, 1e-300,  INFINITY, -INFINITY, NAN,
+                                   7.25,  -2.5,   0.1,     1 / 3.0, 4.9e-324, 0x1p-149,  123456.789 };
+
+enum { VALUES = COUNT(specials) };
+
+/* Each expression as a definition and, the same text, as plain C in both types. Differs only where C has no such word. */
+/* clang-format off */
+#define CASES(X)                                                                                                  \
+    X(swish, "x * fminf(fmaxf(x + 3.0f, 0.0f), 6.0f) / 6.0f", x * F(fmin)(F(fmax)(x + 3.0f, 0.0f), 6.0f) / 6.0f)   \
+    X(poly, "(x - y) * (x + 2 * y) - -x", (x - y) * (x + 2 * y) - -x)                                             \
+    X(choice, "x < y ? x : y == x ? 1 / x : sqrt(abs(y))", x < y ? x : y == x ? 1 / x : F(sqrt)(F(fabs)(y)))      \
+    X(logic, "(x > 0 && !(y > 1)) + (x != y || y <= -1) * 2", (x > 0 && !(y > 1)) + (T)((x != y || y <= -1) * 2)) \
+    X(whole, "floor(x) + ceil(y) * trunc(x) - rint(y)", F(floor)(x) + F(ceil)(y) * F(trunc)(x) - F(rint)(y))      \
+    X(signs, "copysign(x, y) + (y ? -x : +x)", F(copysign)(x, y) + (y != 0 ? -x : x))                             \
+    X(fused, "fma(x, y, -x)", F(fma)(x, y, -x))                                                                   \
+    X(lesser, "fmin(x, y) - fmax(y, 0.25)", F(fmin)(x, y) - F(fmax)(y, (T)0.25))
+/* clang-format on */
+
+#define T       float
+#define F(name) name##f
+#define PLAIN(name, text, value)              \
+    static float name##_f32(float x, float y) \
+    {                                         \
+        (void)y;                              \
+        return value;                         \
+    }
+CASES(PLAIN)
+#undef T
+#undef F
+#undef PLAIN
+#define T       double
+#define F(name) name
+#define PLAIN(name, text, value)                 \
+    static double name##_f64(double x, double y) \
+    {                                            \
+        (void)y;                                 \
+        return value;                            \
+    }
+CASES(PLAIN)
+#undef T
+#undef F
+#undef PLAIN
+
+static const struct {
+    const char *name, *text;
+    float (*f32)(float x, float y);
+    double (*f64)(double x, double y);
+} cases[] = {
+#define ROW(name, text, value) { #name, text, name##_f32, name##_f64 },
+    CASES(ROW)
+#undef ROW
+};
+
+static void run(const char *spec, uint64_t n, void *out, const void *const *in)
+{
+    kiln_report report = KILN_REPORT_INIT;
+    kiln_kernel *kernel = kiln_test_get(service, spec);
+    ck_assert_msg(kiln_launch(kernel, n, out, in, NULL, &report) == KILN_OK, "%s", report.message);
+    kiln_release(kernel);
+}
+
+/* The least and the greatest of two zeros may have either sign in C. */
+static void check_same(const char *text, double x, double y, double got, double want)
+{
+    bool same = got == want || (isnan(got) && isnan(want));
+    ck_assert_msg(same, "%s of %a and %a is %a, should be %a", text, x, y, got, want);
+    ck_assert_msg(isnan(got) || signbit(got) == signbit(want) || strstr(text, "fm") != NULL, "%s of %a and %a: sign",
+                  text, x, y);
+}
+
+START_TEST(test_defined__cpu_computes_what_c_would)
+{
+    enum { N = VALUES * VALUES };
+    static float x32[N], y32[N], out32[N];
+    static double x64[N], y64[N], out64[N];
+    char text[256];
+    for (int i = 0; i < N; i++) {
+        x64[i] = specials[i / VALUES], y64[i] = specials[i % VALUES];
+        x32[i] = (float)x64[i], y32[i] = (float)y64[i];
+    }
+    snprintf(text, sizeof(text), "%s(x, y) = %s", cases[_i].name, cases[_i].text);
+    define(text);
+    snprintf(text, sizeof(text), "op=%s dtype=f32 target=cpu", cases[_i].name);
+    run(text, N, out32, (const void *const[]){ x32, y32 });
+    snprintf(text, sizeof(text), "op=%s dtype=f64 target=cpu", cases[_i].name);
+    run(text, N, out64, (const void *const[]){ x64, y64 });
+    for (int i = 0; i < N; i++) {
+        check_same(cases[_i].text, (double)x32[i], (double)y32[i], (double)out32[i],
+                   (double)cases[_i].f32(x32[i], y32[i]));
+        check_same(cases[_i].text, x64[i], y64[i], out64[i], cases[_i].f64(x64[i], y64[i]));
+    }
+}
+END_TEST
+
+START_TEST(test_defined__small_types_round_once_and_parameters_count)
+{
+    float x32[8] = { 1, 2, 3, 0.1f, -7, 1000, 0, 5 }, want[8];
+    uint16_t x16[8], out16[8];
+    for (int i = 0; i < 8; i++) {
+        uint32_t bits;
+        memcpy(&bits, &x32[i], sizeof(bits));
+        x16[i] = (uint16_t)(bits >> 16);
+        bits = (uint32_t)x16[i] << 16;
+        memcpy(&x32[i], &bits, sizeof(bits));
+    }
+    define("third(x; by=3) = x / by");
+    define("twice_third(x; by=3) = 2 * third(x, by)");
+    run("op=twice_third(by=7) dtype=bf16 target=cpu", 8, out16, (const void *const[]){ x16 });
+    run("op=twice_third(by=7) dtype=f32 target=cpu", 8, want, (const void *const[]){ x32 });
+    for (int i = 0; i < 8; i++) {
+        uint32_t bits;
+        ck_assert(want[i] == 2 * (x32[i] / 7));
+        memcpy(&bits, &want[i], sizeof(bits));
+        ck_assert_uint_eq(out16[i], (bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+    }
+}
+END_TEST
+
+/* ---- The reference */
+
+START_TEST(test_defined__results_are_held_against_the_reference)
+{
+    float x[4] = { 1, 2, -1, NAN }, out[4] = { 0.1f, 0.2f, -0.1f, NAN };
+    const void *const in[] = { x };
+    kiln_deviation found = { .size = sizeof(found) };
+    kiln_report report = KILN_REPORT_INIT;
+    define("tenth = x / 10 within 0.5 ulp");
+    define("near = 0.1 * x within 1 ulp of x / 10");
+    define("soft = x / (1 + abs(x)) within 2 ulp of tanh(x)");
+    kiln_spec *spec = kiln_test_spec(service, "op=tenth dtype=f32");
+    ck_assert_int_eq(kiln_reference_check(&found, spec, 4, out, in, &report), KILN_OK);
+    ck_assert(found.bound == 0.5 && found.worst <= 0.5);
+    out[1] = nextafterf(out[1], 1);
+    ck_assert_int_eq(kiln_reference_check(&found, spec, 4, out, in, &report), KILN_EMISMATCH);
+    ck_assert(found.worst > 0.5 && found.worst < 1.5 && found.where == 1);
+    ck_assert_ptr_nonnull(strstr(report.message, "element 1 is 0.2"));
+    out[3] = 0;
+    ck_assert_int_eq(kiln_reference_check(&found, spec, 4, out, in, &report), KILN_EMISMATCH);
+    ck_assert(isinf(found.worst) && found.where == 3);
+    kiln_spec_free(spec);
+    spec = kiln_test_spec(service, "op=soft dtype=f32");
+    ck_assert_int_eq(kiln_reference_check(&found, spec, 3, x, in, &report), KILN_EMISMATCH);
+    kiln_spec_free(spec);
+    static const char *const without[] = { "op=relu6 dtype=f32", "op=tenth(relu6(x)) dtype=f32" };
+    for (int i = 0; i < COUNT(without); i++) {
+        spec = kiln_test_spec(service, without[i]);
+        ck_assert_int_eq(kiln_reference_check(&found, spec, 4, out, in, NULL), KILN_ENOENT);
+        kiln_spec_free(spec);
+    }
+    spec = kiln_test_spec(service, "op=tenth");
+    ck_assert_int_eq(kiln_reference_check(&found, spec, 4, out, in, NULL), KILN_EINVAL);
+    kiln_spec_free(spec);
+    kiln_report_clear(&report);
+}
+END_TEST
+
+/* Every value of a 16-bit type, decoded by the check itself: the identity is nowhere off, and one bit is seen. */
+START_TEST(test_defined__small_types_are_decoded)
+{
+    static uint16_t all[65536], other[65536];
+    const char *const specs[] = { "op=same dtype=f16", "op=same dtype=bf16" };
+    kiln_deviation found = { .size = sizeof(found) };
+    define("same = x within 0 ulp");
+    for (int i = 0; i < 65536; i++)
+        all[i] = other[i] = (uint16_t)i;
+    for (int i = 0; i < 2; i++) {
+        kiln_spec *spec = kiln_test_spec(service, specs[i]);
+        ck_assert_int_eq(kiln_reference_check(&found, spec, 65536, all, (const void *const[]){ all }, NULL), KILN_OK);
+        other[4711] ^= 1;
+        ck_assert_int_eq(kiln_reference_check(&found, spec, 65536, other, (const void *const[]){ all }, NULL),
+                         KILN_EMISMATCH);
+        ck_assert(found.where == 4711 && found.worst == 1);
+        other[4711] ^= 1;
+        kiln_spec_free(spec);
+    }
+}
+END_TEST
+
+/* ---- The service */
+
+static int find_origin(void *data, const kiln_op_info *op)
+{
+    const char **out = data;
+    if (strcmp(op->name, "mine") == 0 || strcmp(op->name, "add") == 0)
+        out[op->name[0] == 'm'] = op->origin;
+    return 0;
+}
+
+START_TEST(test_defined__ops_are_listed_and_specs_know_them)
+{
+    const char *origins[2] = { NULL, NULL };
+    define("mine(x, y; p=2) = x + p * y");
+    ck_assert_int_eq(kiln_ops(service, find_origin, origins), KILN_OK);
+    ck_assert_str_eq(origins[0], "");
+    ck_assert_str_eq(origins[1], "defined");
+    kiln_spec *spec = kiln_test_spec(service, "op=relu6(mine(x,y,p=3)) dtype=f16");
+    char text[128];
+    ck_assert_int_eq(kiln_spec_format(spec, text, sizeof(text), NULL), KILN_OK);
+    ck_assert_str_eq(text, "op=relu6(mine(x,y,3)) dtype=f16");
+    ck_assert_uint_eq(kiln_spec_inputs(spec), 2);
+    kiln_spec_free(spec);
+    ck_assert_int_eq(kiln_op_define(NULL, "a = x", NULL), KILN_EINVAL);
+    ck_assert_int_eq(kiln_op_define(service, NULL, NULL), KILN_EINVAL);
+}
+END_TEST
+
+/* Two services, one store, one name, two meanings: neither gets the other's kernel. */
+START_TEST(test_defined__equal_names_do_not_share_kernels)
+{
+    float x[3] = { 1, 2, 3 }, one[3], two[3];
+    const void *const in[] = { x };
+    kiln_options options = kiln_test_options();
+    kiln_service *first = service;
+    define("mine = x + 1");
+    run("op=mine dtype=f32 target=cpu", 3, one, in);
+    service = kiln_test_open(&options);
+    define("mine = x + 2");
+    run("op=mine dtype=f32 target=cpu", 3, two, in);
+    ck_assert(one[2] == 4 && two[2] == 5);
+    ck_assert_uint_eq(kiln_test_stats(service).compiles, 1);
+    kiln_close(service);
+    service = first;
+}
+END_TEST
+
+enum { THREADS = 4, EACH = 100 };
+
+/* Check's own assertions are for the thread that runs the test. */
+static void require(bool holds, const char *what)
+{
+    if (!holds) {
+        fprintf(stderr, "does not hold: %s\n", what);
+        abort();
+    }
+}
+
+static void *define_many(void *data)
+{
+    char text[64];
+    for (int i = 0; i < EACH; i++) {
+        snprintf(text, sizeof(text), "op_%d = x + %d", i, i);
+        require(kiln_op_define(service, text, NULL) == KILN_OK, text);
+        snprintf(text, sizeof(text), "mine_%d_%d = op_%d(x) * x", (int)(intptr_t)data, i, i);
+        require(kiln_op_define(service, text, NULL) == KILN_OK, text);
+        snprintf(text, sizeof(text), "op=mine_%d_%d dtype=f32 target=cpu", (int)(intptr_t)data, i);
+        kiln_spec *spec = NULL;
+        char *source = NULL;
+        require(kiln_spec_parse(&spec, service, text, NULL) == KILN_OK, text);
+        require(kiln_spec_source(&source, service, spec, NULL) == KILN_OK, text);
+        kiln_text_free(source);
+        kiln_spec_free(spec);
+    }
+    return NULL;
+}
+
+static int count_one(void *data, const kiln_op_info *op)
+{
+    (void)op;
+    ++*(int *)data;
+    return 0;
+}
+
+START_TEST(test_defined__threads_define_and_read)
+{
+    pthread_t threads[THREADS];
+    int before = 0, after = 0;
+    ck_assert_int_eq(kiln_ops(service, count_one, &before), KILN_OK);
+    for (intptr_t i = 0; i < THREADS; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, define_many, (void *)i), 0);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    ck_assert_int_eq(kiln_ops(service, count_one, &after), KILN_OK);
+    ck_assert_int_eq(after - before, EACH + THREADS * EACH);
+}
+END_TEST
+
+START_TEST(test_defined__a_forked_child_defines_for_itself)
+{
+    pthread_t thread;
+    ck_assert_int_eq(pthread_create(&thread, NULL, define_many, (void *)9), 0);
+    for (int i = 0; i < 20; i++) {
+        pid_t child = fork();
+        if (child == 0) {
+            alarm(20);
+            _exit(kiln_op_define(service, "child = x * x", NULL) == KILN_OK ? 0 : 1);
+        }
+        int status = 1;
+        ck_assert_int_eq(waitpid(child, &status, 0), child);
+        ck_assert_int_eq(status, 0);
+    }
+    pthread_join(thread, NULL);
+    kiln_spec *spec = NULL;
+    ck_assert_int_eq(kiln_spec_parse(&spec, service, "op=child", NULL), KILN_EOP);
+}
+END_TEST
+
+START_TEST(test_defined__the_record_has_definitions_before_their_use)
+{
+    char path[512], text[1024] = "";
+    kiln_options options = kiln_test_options();
+    snprintf(path, sizeof(path), "%s", kiln_test_temp_path("record.txt"));
+    options.record = path;
+    kiln_service *first = service;
+    service = kiln_test_open(&options);
+    define("mine( x;p=1 )  =\n x*p");
+    define("mine(x; p=1) = x * p");
+    kiln_test_ask(service, "op=mine(3) dtype=f16 target=cpu", NULL);
+    ck_assert_uint_eq(kiln_test_stats(service).record_errors, 0);
+    kiln_close(service);
+    service = first;
+    FILE *file = fopen(path, "r");
+    ck_assert_ptr_nonnull(file);
+    ck_assert_uint_gt(fread(text, 1, sizeof(text) - 1, file), 0);
+    fclose(file);
+    const char *line = strchr(text, '\n');
+    ck_assert_str_eq(line, "\ndefine op mine( x;p=1 ) = x*p\nop=mine(3) dtype=f16\n");
+}
+END_TEST
+
+Suite *kiln_test_defined_suite(void)
+{
+    Suite *suite = suite_create("defined");
+    TCase *tcase = tcase_create("defined");
+    kiln_test_temp_use(tcase);
+    tcase_add_checked_fixture(tcase, open_service, close_service);
+    tcase_set_timeout(tcase, 120);
+    tcase_add_loop_test(tcase, test_defined__cpu_computes_what_c_would, 0, COUNT(cases));
+    tcase_add_test(tcase, test_defined__small_types_round_once_and_parameters_count);
+    tcase_add_test(tcase, test_defined__results_are_held_against_the_reference);
+    tcase_add_test(tcase, test_defined__small_types_are_decoded);
+    tcase_add_test(tcase, test_defined__ops_are_listed_and_specs_know_them);
+    tcase_add_test(tcase, test_defined__equal_names_do_not_share_kernels);
+    tcase_add_test(tcase, test_defined__threads_define_and_read);
+    tcase_add_test(tcase, test_defined__a_forked_child_defines_for_itself);
+    tcase_add_test(tcase, test_defined__the_record_has_definitions_before_their_use);
+    suite_add_tcase(suite, tcase);
+    return suite;
+}
