@@ -107,7 +107,7 @@ kiln_status kiln_spec_format(const kiln_spec *spec, char *buffer, size_t size, s
 
 uint32_t kiln_spec_inputs(const kiln_spec *spec)
 {
-    return spec != NULL && spec->op_set ? spec->op.inputs : 0;
+    return spec != NULL ? kiln__spec_inputs(spec) : 0;
 }
 
 void kiln_spec_free(kiln_spec *spec)

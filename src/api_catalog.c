@@ -87,6 +87,10 @@ static kiln_status show_template(const kiln__template *template, kiln_template_f
         .text = template->text,
         .requirements = kiln__text_string(&shown.requirements),
         .bounds = kiln__text_string(&shown.bounds),
+        .origin = template->origin != NULL ? template->origin : "",
+        .reference = template->reference != NULL ? template->reference : "",
+        .own_arithmetic = template->own_arithmetic,
+        .has_twin = template->cpu_text != NULL,
     };
     *stop = status != KILN_OK || fn(data, &info) != 0;
     fini_description(&shown);

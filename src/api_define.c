@@ -17,6 +17,25 @@ kiln_status kiln_op_define(kiln_service *service, const char *definition, kiln_r
     return kiln__service_define_op(service, definition, report);
 }
 
+kiln_status kiln_template_define(kiln_service *service, const char *text, const char *cpu_text, const char **name,
+                                 kiln_report *report)
+{
+    if (name != NULL)
+        *name = NULL;
+    if (service == NULL || text == NULL)
+        return refuse(report, "service and text must not be NULL");
+    return kiln__service_define_template(service, text, cpu_text, "defined", name, report);
+}
+
+kiln_status kiln_template_load(kiln_service *service, const char *path, const char **name, kiln_report *report)
+{
+    if (name != NULL)
+        *name = NULL;
+    if (service == NULL || path == NULL)
+        return refuse(report, "service and path must not be NULL");
+    return kiln__service_load_template(service, path, name, report);
+}
+
 kiln_status kiln_reference_check(kiln_deviation *out, const kiln_spec *spec, uint64_t n, const void *results,
                                  const void *const *in, kiln_report *report)
 {

@@ -37,6 +37,22 @@ typedef struct kiln_deviation {
 KILN_API kiln_status kiln_reference_check(kiln_deviation *out, const kiln_spec *spec, uint64_t n, const void *results,
                                           const void *const *in, kiln_report *report);
 
+/* ---- Templates ------------------------------------------------------------------------------------------------ */
+
+/* Defines a template: the text of a .cu file with declarations in its header comment, and of its cpu twin, or NULL where it
+ * has none. Specs name it as it names itself, template=NAME. Equal texts again do nothing. *name (may be NULL) gets the
+ * name, borrowed until kiln_close. Such text is compiled in a worker, as options.isolate says; what comes of it runs with the
+ * host's rights, so define only what you trust. Any thread. The texts are borrowed for the call.
+ * Errors: KILN_ESPEC (line and what is wrong; or the name is one of Kiln's own, or is defined otherwise, or there are 256
+ * templates), KILN_ENOMEM. */
+KILN_API kiln_status kiln_template_define(kiln_service *service, const char *text, const char *cpu_text,
+                                          const char **name, kiln_report *report);
+
+/* The same from the file `path`, which ends in .cu; a file beside it that ends in .c instead is its cpu twin.
+ * Errors: as above, KILN_EINVAL (not such a path), KILN_ENOENT (no such file), KILN_EIO. */
+KILN_API kiln_status kiln_template_load(kiln_service *service, const char *path, const char **name,
+                                        kiln_report *report);
+
 #ifdef __cplusplus
 }
 #endif

@@ -576,6 +576,9 @@ typedef struct kiln_template_info {
     const char *requirements; /* lines "FORMULA -- what it means" that end with '\n' */
     const char *bounds;       /* the same; only tuning keeps to them */
     const char *origin;       /* "" for Kiln's own, else where it comes from: a path, or "defined" */
+    const char *reference;    /* the op that computes the same, as the template declares it, or "" */
+    int own_arithmetic;       /* 1: it takes no op */
+    int has_twin;             /* 1: it runs on the cpu too */
 } kiln_template_info;
 typedef int (*kiln_template_fn)(void *data, const kiln_template_info *info);
 KILN_API kiln_status kiln_templates(kiln_service *service, kiln_template_fn fn, void *data);

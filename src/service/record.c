@@ -219,7 +219,7 @@ void kiln__record_add(kiln__record *record, const kiln_spec *asked)
     kiln_spec spec = *asked;
     spec.target_set = false;
     if (spec.dtype == KILN__DTYPE_UNSET)
-        spec.dtype = KILN__DTYPE_F32;
+        spec.dtype = kiln__template_dtype(spec.template);
     /* The geometry that is chosen may depend on the power of two, so that a record has a few lines for all sizes. */
     bool sized = spec.n_set && spec.n > 0 && kiln__wisdom_is_open(&spec);
     if (sized)

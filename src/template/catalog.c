@@ -1,5 +1,6 @@
 #include "template/catalog.h"
 #include "template/embedded.h"
+#include "template/spec.h"
 #include "template/word.h"
 #include <string.h>
 
@@ -69,4 +70,58 @@ const kiln__template *kiln__catalog_template(const kiln__catalog *catalog, const
         if (kiln__word_is((kiln__word){ name, length }, catalog->templates[i]->name))
             return catalog->templates[i];
     return NULL;
+}
+
+static bool same_text(const char *a, const char *b)
+{
+    return a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);
+}
+
+static kiln_status check_reference(const kiln__catalog *catalog, const kiln__template *template, kiln_report *report)
+{
+    kiln_spec spec, reference;
+    kiln__spec_init(&spec, catalog);
+    spec.template = template;
+    return template->reference != NULL ? kiln__spec_reference(&reference, &spec, report) : KILN_OK;
+}
+
+/* Whether a template may be added, is there already, or neither. */
+static kiln_status compare(const kiln__template *known, const kiln__template *template, kiln_report *report)
+{
+    if (known->origin == NULL)
+        return kiln__fail(report, KILN_ESPEC, KILN__STAGE_SPEC, 0,
+                          "template %s is one of Kiln's own: give yours another name", known->name);
+    if (same_text(known->text, template->text) && same_text(known->cpu_text, template->cpu_text))
+        return KILN_OK;
+    return kiln__fail(report, KILN_ESPEC, KILN__STAGE_SPEC, 0,
+                      "template %s is defined already (%s), with another text: give this one another name", known->name,
+                      known->origin);
+}
+
+kiln_status kiln__catalog_define(kiln__catalog *catalog, const char *text, const char *cpu_text, const char *origin,
+                                 const kiln__template **out, kiln_report *report)
+{
+    kiln__template *template;
+    *out = NULL;
+    kiln_status status = kiln__template_read(&template, text, cpu_text, origin, report);
+    if (status != KILN_OK)
+        return status;
+    uint32_t count = catalog->template_count;
+    const kiln__template *known = kiln__catalog_template(catalog, template->name, strlen(template->name));
+    if (known != NULL)
+        status = compare(known, template, report);
+    else if (count == KILN__TEMPLATES_MAX)
+        status = kiln__fail(report, KILN_ESPEC, KILN__STAGE_SPEC, 0,
+                            "there are %d templates, and no more can be defined", KILN__TEMPLATES_MAX);
+    else
+        status = check_reference(catalog, template, report);
+    if (status == KILN_OK)
+        *out = known != NULL ? known : template;
+    if (status != KILN_OK || known != NULL) {
+        kiln__template_free(template);
+        return status;
+    }
+    catalog->templates[count] = template;
+    atomic_store_explicit(&catalog->template_count, count + 1, memory_order_release);
+    return KILN_OK;
 }

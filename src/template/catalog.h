@@ -6,19 +6,25 @@
 #include "template/manifest.h"
 #include "template/op.h"
 
-enum { KILN__TEMPLATES_MAX = 32 };
+enum { KILN__TEMPLATES_MAX = 256 };
 
 typedef struct kiln__catalog {
     kiln__op_table ops;
     kiln__op_table functions; /* which definitions of ops may call */
     kiln__template *templates[KILN__TEMPLATES_MAX];
-    uint32_t template_count;
+    atomic_uint template_count;
     const char *prelude; /* text of real.h, borrowed */
 } kiln__catalog;
 
 /* Reads the embedded texts. Errors: KILN_ENOMEM; KILN_ESPEC if they were broken when the library was built. */
 kiln_status kiln__catalog_init(kiln__catalog *out, kiln_report *report);
 void kiln__catalog_fini(kiln__catalog *catalog);
+
+/* Reads a user's template and adds it; see kiln__template_read. One thread at a time. One that is there with equal texts stays
+ * as it is, and that is KILN_OK. *out gets the one of that name. Errors: KILN_ESPEC (a declaration or the reference is wrong,
+ * the name is taken, there is no room), KILN_ENOMEM. */
+kiln_status kiln__catalog_define(kiln__catalog *catalog, const char *text, const char *cpu_text, const char *origin,
+                                 const kiln__template **out, kiln_report *report);
 
 /* NULL if unknown. */
 const kiln__template *kiln__catalog_template(const kiln__catalog *catalog, const char *name, size_t length);

@@ -251,7 +251,7 @@ static char *make_definition(const char *text)
 static char *make_doc(const kiln__op *op)
 {
     kiln__text out = { 0 };
-    kiln__text_printf(&out, "%s\n", op->definition);
+    kiln__text_printf(&out, "Defined by its user: %s\n", op->definition);
     return kiln__text_take(&out);
 }
 

@@ -32,6 +32,9 @@ static kiln_status fail(const reader *r, uint32_t line, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(what, sizeof(what), format, arguments);
     va_end(arguments);
+    const char *origin = r->out->origin;
+    if (origin != NULL && strchr(origin, '/') != NULL)
+        return kiln__fail(r->report, KILN_ESPEC, KILN__STAGE_SPEC, 0, "%s:%u: %s", origin, line, what);
     return kiln__fail(r->report, KILN_ESPEC, KILN__STAGE_SPEC, 0, "template %s, line %u: %s",
                       r->out->name == NULL ? "without a name" : r->out->name, line, what);
 }
@@ -72,6 +75,38 @@ static kiln_status read_about(reader *r, kiln__word rest)
     kiln__free(r->out->doc);
     r->out->doc = kiln__text_take(&doc);
     return r->out->doc == NULL ? kiln__fail_memory(r->report, KILN__STAGE_SPEC) : KILN_OK;
+}
+
+static kiln_status read_op(reader *r, kiln__word rest)
+{
+    if (!kiln__word_is(rest, "none"))
+        return fail(r, r->line, "write op none where the template has arithmetic of its own, else nothing: '%s'",
+                    kiln__word_quote(rest).text);
+    r->out->own_arithmetic = true;
+    return KILN_OK;
+}
+
+static kiln_status read_reference(reader *r, kiln__word rest)
+{
+    if (r->out->reference != NULL)
+        return fail(r, r->line, "'reference' is given twice");
+    if (rest.length == 0)
+        return fail(r, r->line, "write reference OP, an op of the same inputs that computes the same");
+    return copy(r, &r->out->reference, rest);
+}
+
+static kiln_status read_dtype(reader *r, kiln__word rest)
+{
+    kiln__template *out = r->out;
+    while (rest.text != NULL) {
+        kiln__word name = kiln__word_cut(&rest, ",");
+        kiln__dtype dtype = kiln__dtype_parse(name.text, name.length);
+        if (dtype == KILN__DTYPE_UNSET || out->dtype_count == KILN__DTYPE_END ||
+            (out->dtype_count > 0 && kiln__template_takes(out, dtype)))
+            return fail(r, r->line, "'%s' is not a new dtype: f32, f64, f16 or bf16", kiln__word_quote(name).text);
+        out->dtypes[out->dtype_count++] = dtype;
+    }
+    return KILN_OK;
 }
 
 static kiln_status read_inputs(reader *r, kiln__word rest)
@@ -334,9 +369,10 @@ static const struct {
     const char *keyword;
     kiln_status (*read)(reader *r, kiln__word rest);
 } declarations[] = {
-    { "template", read_template }, { "about", read_about },     { "inputs", read_inputs }, { "param", read_param },
-    { "tune", read_tune },         { "require", read_require }, { "bound", read_bound },   { "output", read_output },
-    { "tile", read_tile },         { "entry", read_entry },
+    { "template", read_template },   { "about", read_about },     { "inputs", read_inputs }, { "param", read_param },
+    { "tune", read_tune },           { "require", read_require }, { "bound", read_bound },   { "output", read_output },
+    { "tile", read_tile },           { "entry", read_entry },     { "op", read_op },         { "dtype", read_dtype },
+    { "reference", read_reference },
 };
 
 static const char *keyword_at(const void *data, size_t i)
@@ -444,9 +480,28 @@ static kiln_status check_complete(const reader *r)
                                                   : NULL;
     if (missing != NULL)
         return fail(r, r->line, "the declaration '%s' is missing", missing);
+    if (out->own_arithmetic && out->min_inputs != out->max_inputs)
+        return fail(r, r->line, "a template of no op reads a fixed number of arrays: write inputs COUNT");
+    if (out->reference != NULL && !out->own_arithmetic)
+        return fail(r, r->line, "a reference is for a template with arithmetic of its own: op none is missing");
     if (out->params[block].is_enum || out->params[block].low < 1)
         return fail(r, r->param_lines[block], "param block must be a number of threads, 1 or more");
     return check_formulas(r);
+}
+
+static kiln_status read_whole(kiln__template *template, kiln__template **out, kiln_report *report)
+{
+    reader r = { .out = template, .report = report };
+    kiln_status status = read_lines(&r, template->text);
+    if (status == KILN_OK)
+        status = check_complete(&r);
+    if (status == KILN_OK && template->doc == NULL)
+        status = copy(&r, &template->doc, (kiln__word){ "", 0 });
+    if (status == KILN_OK)
+        *out = template;
+    else
+        kiln__template_free(template);
+    return status;
 }
 
 kiln_status kiln__template_parse(kiln__template **out, const char *text, const char *cpu_text, kiln_report *report)
@@ -457,17 +512,23 @@ kiln_status kiln__template_parse(kiln__template **out, const char *text, const c
         return kiln__fail_memory(report, KILN__STAGE_SPEC);
     template->text = text;
     template->cpu_text = cpu_text;
-    reader r = { .out = template, .report = report };
-    kiln_status status = read_lines(&r, text);
-    if (status == KILN_OK)
-        status = check_complete(&r);
-    if (status == KILN_OK && template->doc == NULL)
-        status = copy(&r, &template->doc, (kiln__word){ "", 0 });
-    if (status == KILN_OK)
-        *out = template;
-    else
-        kiln__template_free(template);
-    return status;
+    return read_whole(template, out, report);
+}
+
+kiln_status kiln__template_read(kiln__template **out, const char *text, const char *cpu_text, const char *origin,
+                                kiln_report *report)
+{
+    *out = NULL;
+    kiln__template *template = kiln__calloc(1, sizeof(*template));
+    if (template == NULL)
+        return kiln__fail_memory(report, KILN__STAGE_SPEC);
+    template->text = template->own_text = kiln__strdup(text);
+    template->cpu_text = template->own_cpu_text = kiln__strdup(cpu_text);
+    template->origin = kiln__strdup(origin);
+    if (template->text != NULL && (cpu_text == NULL || template->cpu_text != NULL) && template->origin != NULL)
+        return read_whole(template, out, report);
+    kiln__template_free(template);
+    return kiln__fail_memory(report, KILN__STAGE_SPEC);
 }
 
 static void fini_param(kiln__param *param)
@@ -509,6 +570,10 @@ void kiln__template_free(kiln__template *template)
     }
     kiln__free(template->name);
     kiln__free(template->doc);
+    kiln__free(template->origin);
+    kiln__free(template->reference);
+    kiln__free(template->own_text);
+    kiln__free(template->own_cpu_text);
     kiln__free(template->tile);
     kiln__free(template->output);
     kiln__free(template);
@@ -520,4 +585,17 @@ int kiln__template_param(const kiln__template *template, const char *name, size_
         if (kiln__word_is((kiln__word){ name, length }, template->params[i].name))
             return (int)i;
     return -1;
+}
+
+bool kiln__template_takes(const kiln__template *template, kiln__dtype dtype)
+{
+    for (uint32_t i = 0; i < template->dtype_count; i++)
+        if (template->dtypes[i] == dtype)
+            return true;
+    return template->dtype_count == 0;
+}
+
+kiln__dtype kiln__template_dtype(const kiln__template *template)
+{
+    return template->dtype_count > 0 ? template->dtypes[0] : KILN__DTYPE_F32;
 }

@@ -3,6 +3,7 @@
 #define KILN_TEMPLATE_MANIFEST_H
 
 #include "base/report.h"
+#include "template/dtype.h"
 #include "template/param.h"
 #include <stdbool.h>
 #include <stdint.h>
@@ -37,6 +38,11 @@ typedef struct kiln__entry_point {
 
 typedef struct kiln__template {
     char *name, *doc;
+    char *origin;                        /* of a user's template: its path, or "defined"; NULL for Kiln's own */
+    bool own_arithmetic;                 /* takes no op: what it computes stands in its text */
+    char *reference;                     /* the op expression that computes the same, or NULL */
+    kiln__dtype dtypes[KILN__DTYPE_END]; /* that it takes, the first where a spec names none; none: all */
+    uint32_t dtype_count;
     uint32_t min_inputs, max_inputs;
     kiln__param params[KILN__PARAMS_MAX];
     uint32_t param_count;
@@ -48,19 +54,29 @@ typedef struct kiln__template {
     uint32_t bound_count;
     kiln__entry_point entries[KILN__ENTRIES_MAX];
     uint32_t entry_count;
-    char *tile;           /* formula: elements per block of threads */
-    char *output;         /* formula: bytes of out, NULL where it is an array of n elements */
-    const char *text;     /* the CUDA text, borrowed */
-    const char *body;     /* where in it the leading declarations end: what units are made of */
-    const char *cpu_text; /* its cpu twin, NULL if there is none; borrowed */
+    char *tile;                    /* formula: elements per block of threads */
+    char *output;                  /* formula: bytes of out, NULL where it is an array of n elements */
+    const char *text;              /* the CUDA text, borrowed */
+    const char *body;              /* where in it the leading declarations end: what units are made of */
+    const char *cpu_text;          /* its cpu twin, NULL if there is none; borrowed */
+    char *own_text, *own_cpu_text; /* the same where they are not borrowed, else NULL */
 } kiln__template;
 
 /* Reads the declarations of `text`, which is borrowed for the template's life. Errors: KILN_ESPEC naming the line,
  * KILN_ENOMEM. */
 kiln_status kiln__template_parse(kiln__template **out, const char *text, const char *cpu_text, kiln_report *report);
+
+/* The same for a user's template, of which the texts are copied. `origin` is as in the struct; messages name the file where it
+ * is a path. */
+kiln_status kiln__template_read(kiln__template **out, const char *text, const char *cpu_text, const char *origin,
+                                kiln_report *report);
 void kiln__template_free(kiln__template *template);
 
 /* Index of a parameter, -1 if there is none. */
 int kiln__template_param(const kiln__template *template, const char *name, size_t length);
+
+/* Whether it takes arrays of a dtype, and which where a spec leaves that open. */
+bool kiln__template_takes(const kiln__template *template, kiln__dtype dtype);
+kiln__dtype kiln__template_dtype(const kiln__template *template);
 
 #endif

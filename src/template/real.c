@@ -46,7 +46,7 @@ enum { OPERATORS = sizeof(operators) / sizeof(operators[0]) };
     X(fma, 3, 1, fma(v[0], v[1], v[2]))               \
     X(abs, 1, 1, fabs(v[0]))                          \
     X(copysign, 2, 1, copysign(v[0], v[1]))           \
-    X(sqrt, 1, 8, sqrt(v[0]))                         \
+    X(sqrt, 1, 16, sqrt(v[0]))                        \
     X(floor, 1, 1, floor(v[0]))                       \
     X(ceil, 1, 1, ceil(v[0]))                         \
     X(trunc, 1, 1, trunc(v[0]))                       \
@@ -61,7 +61,7 @@ enum { OPERATORS = sizeof(operators) / sizeof(operators[0]) };
     X(cos, 1, 0, cos(v[0]))                           \
     X(pow, 2, 0, pow(v[0], v[1]))
 
-enum { COST_DIV = 8 };
+enum { COST_DIV = 16 };
 
 /* NaN if either is, -0 below +0, as kiln_min and kiln_max. */
 static double lesser(double a, double b)

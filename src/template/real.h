@@ -15,7 +15,7 @@ enum {
     KILN__REAL_NODES_MAX = 256,
     KILN__REAL_DEPTH_MAX = 48,
     KILN__REAL_ARGS_MAX = 3 + KILN__OP_ARGS_MAX,
-    KILN__REAL_OPERATIONS_MAX = 1024 /* calls of primitives that an op may come to */
+    KILN__REAL_OPERATIONS_MAX = 512 /* calls of primitives that an op may come to */
 };
 
 typedef enum kiln__real_kind {

@@ -56,6 +56,11 @@ void kiln__spec_init(kiln_spec *out, const kiln__catalog *catalog)
     out->template = own_template(catalog);
 }
 
+uint32_t kiln__spec_inputs(const kiln_spec *spec)
+{
+    return spec->op_set ? spec->op.inputs : spec->template->own_arithmetic ? spec->template->min_inputs : 0;
+}
+
 static kiln_status check_inputs(const kiln__template *template, const kiln__expr *op, kiln_report *report)
 {
     if (op->inputs >= template->min_inputs && op->inputs <= template->max_inputs)
@@ -71,6 +76,9 @@ static kiln_status set_op(kiln_spec *spec, kiln__word value, kiln_report *report
 {
     kiln__expr op;
     memset(&op, 0, sizeof(op));
+    if (value.length > 0 && spec->template->own_arithmetic)
+        return FAIL(report, KILN_ESPEC, "template %s has arithmetic of its own and takes no op: leave op out",
+                    spec->template->name);
     if (value.length > 0) {
         kiln_status status = kiln__expr_parse(&op, &spec->catalog->ops, value.text, value.length, report);
         if (status == KILN_OK)
@@ -123,6 +131,17 @@ static const char *template_name_at(const void *data, size_t i)
     return i < catalog->template_count ? catalog->templates[i]->name : NULL;
 }
 
+static kiln_status check_dtype(const kiln__template *template, kiln__dtype dtype, kiln_report *report)
+{
+    char list[32] = "";
+    if (dtype == KILN__DTYPE_UNSET || kiln__template_takes(template, dtype))
+        return KILN_OK;
+    for (uint32_t i = 0, length = 0; i < template->dtype_count; i++)
+        length += (uint32_t)snprintf(list + length, sizeof(list) - length, "%s%s", i == 0 ? "" : ", ",
+                                     kiln__dtype_name(template->dtypes[i]));
+    return FAIL(report, KILN_ESPEC, "template %s takes no dtype=%s: %s", template->name, kiln__dtype_name(dtype), list);
+}
+
 static kiln_status set_template(kiln_spec *spec, kiln__word value, kiln_report *report)
 {
     const kiln__template *template = own_template(spec->catalog);
@@ -136,7 +155,12 @@ static kiln_status set_template(kiln_spec *spec, kiln__word value, kiln_report *
     moved.template_set = value.length > 0;
     memset(moved.params, 0, sizeof(moved.params));
     memset(moved.param_set, 0, sizeof(moved.param_set));
-    kiln_status status = spec->op_set ? check_inputs(template, &spec->op, report) : KILN_OK;
+    kiln_status status = check_dtype(template, spec->dtype, report);
+    if (status == KILN_OK && spec->op_set && template->own_arithmetic)
+        return FAIL(report, KILN_ESPEC, "template %s has arithmetic of its own and takes no op: leave op out",
+                    template->name);
+    if (status == KILN_OK && spec->op_set)
+        status = check_inputs(template, &spec->op, report);
     if (status == KILN_OK)
         status = move_params(&moved, spec, report);
     if (status == KILN_OK)
@@ -162,8 +186,10 @@ static kiln_status set_dtype(kiln_spec *spec, kiln__word value, kiln_report *rep
         return FAIL(report, KILN_ESPEC, "unknown dtype '%s': %s", quote.text,
                     kiln__word_choices(dtype_name_at, NULL).text);
     }
-    spec->dtype = dtype;
-    return KILN_OK;
+    kiln_status status = check_dtype(spec->template, dtype, report);
+    if (status == KILN_OK)
+        spec->dtype = dtype;
+    return status;
 }
 
 /* "sm90", "SM_90", "compute_90a" and "9.0" all mean sm_90; false if there is no such reading. */
@@ -276,7 +302,7 @@ static bool lookup(const void *data, const char *name, size_t length, int64_t *v
     int id = find_name(s->spec->template, word);
     *value = id == NAME_BYTES    ? (int64_t)kiln__dtype_bytes(s->spec->dtype)
              : id == NAME_SM     ? s->spec->target.sm
-             : id == NAME_INPUTS ? (int64_t)s->spec->op.inputs
+             : id == NAME_INPUTS ? (int64_t)kiln__spec_inputs(s->spec)
              : id >= 0           ? s->spec->params[id]
                                  : 0;
     return id >= 0;
@@ -307,7 +333,7 @@ static bool has_value(const kiln_spec *spec, int id)
     case NAME_SM:
         return spec->target_set;
     case NAME_INPUTS:
-        return spec->op_set;
+        return spec->op_set || spec->template->own_arithmetic;
     default:
         return id >= 0 && spec->param_set[id];
     }
@@ -333,7 +359,7 @@ static void append_subject(const kiln_spec *spec, int id, kiln__text *out)
     } else if (id == NAME_SM) {
         kiln__text_printf(out, "target=%s", spec->target.name);
     } else if (id == NAME_INPUTS) {
-        kiln__text_printf(out, "inputs=%u", spec->op.inputs);
+        kiln__text_printf(out, "inputs=%u", kiln__spec_inputs(spec));
     } else {
         kiln__word value = param_text(&spec->template->params[id], spec->params[id], buffer);
         kiln__text_printf(out, "%s=", spec->template->params[id].name);
@@ -373,8 +399,9 @@ static bool is_answer(const question *q, int id, int64_t value)
     changed.param_set[id] = true;
     question other = { &changed, &changed, NULL };
     const kiln__target *target = changed.target_set ? &changed.target : q->target;
-    return changed.op_set && target != NULL ? kiln__spec_resolve(&full, &changed, target, NULL) == KILN_OK
-                                            : check_requires(&other, NULL) == KILN_OK;
+    return (changed.op_set || changed.template->own_arithmetic) && target != NULL
+               ? kiln__spec_resolve(&full, &changed, target, NULL) == KILN_OK
+               : check_requires(&other, NULL) == KILN_OK;
 }
 
 /* The nearest values of a parameter, one below and one above, with which everything holds that can be checked. */
@@ -634,12 +661,13 @@ static kiln_status fill_param(kiln_spec *spec, uint32_t index, kiln_report *repo
 
 kiln_status kiln__spec_fill(kiln_spec *out, const kiln_spec *spec, const kiln__target *target, kiln_report *report)
 {
-    if (!spec->op_set)
+    if (!spec->op_set && !spec->template->own_arithmetic)
         return FAIL(report, KILN_ESPEC, "the spec has no op: add one, such as op=hardsigmoid");
     kiln_spec filled = *spec;
     filled.template_set = true;
     if (filled.dtype == KILN__DTYPE_UNSET)
-        filled.dtype = KILN__DTYPE_F32;
+        filled.dtype = kiln__template_dtype(filled.template);
+    filled.op.inputs = kiln__spec_inputs(spec);
     if (!filled.target_set)
         filled.target = *target;
     filled.target_set = true;
@@ -661,5 +689,19 @@ kiln_status kiln__spec_resolve(kiln_spec *out, const kiln_spec *spec, const kiln
         status = check_requires(&q, report);
     if (status == KILN_OK)
         *out = filled;
+    return status;
+}
+
+kiln_status kiln__spec_reference(kiln_spec *out, const kiln_spec *spec, kiln_report *report)
+{
+    const char *op = spec->template->reference;
+    kiln__spec_init(out, spec->catalog);
+    if (op == NULL)
+        return FAIL(report, KILN_ENOENT, "template %s declares no reference", spec->template->name);
+    kiln_status status = set_op(out, (kiln__word){ op, strlen(op) }, report);
+    if (status == KILN_OK && out->op.inputs != spec->template->min_inputs)
+        status = FAIL(report, KILN_ESPEC, "template %s reads %u arrays, and its reference %s reads %u",
+                      spec->template->name, spec->template->min_inputs, op, out->op.inputs);
+    out->dtype = spec->dtype;
     return status;
 }

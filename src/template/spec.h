@@ -24,6 +24,13 @@ struct kiln_spec {
 /* An empty spec. */
 void kiln__spec_init(kiln_spec *out, const kiln__catalog *catalog);
 
+/* How many arrays it reads; 0 where that is not known yet. */
+uint32_t kiln__spec_inputs(const kiln_spec *spec);
+
+/* The op that computes what the spec's template does, as the template declares it: the spec of that op on the spec's dtype.
+ * KILN_ENOENT where it declares none. */
+kiln_status kiln__spec_reference(kiln_spec *out, const kiln_spec *spec, kiln_report *report);
+
 /* Cuts the next "field=value" off the front of *line; one of an empty name at its end. Blanks within parentheses are
  * part of the value. Errors: KILN_ESPEC (no '=', a parenthesis left open). */
 kiln_status kiln__spec_next_field(kiln__word *line, kiln__word *field, kiln__word *value, kiln_report *report);

@@ -30,7 +30,7 @@ static void append_defines(kiln__text *out, const kiln_spec *spec)
 {
     append_define(out, "UNIT", NULL, 1);
     append_define(out, "DTYPE", kiln__dtype_macro(spec->dtype), 1);
-    append_define(out, "INPUTS", NULL, spec->op.inputs);
+    append_define(out, "INPUTS", NULL, kiln__spec_inputs(spec));
     for (uint32_t i = 0; i < spec->template->param_count; i++) {
         const kiln__param *param = &spec->template->params[i];
         for (uint32_t j = 0; j < param->count && param->is_enum; j++)
@@ -113,7 +113,8 @@ static kiln_status make_source(kiln__unit *unit, const kiln_spec *spec, kiln_rep
     kiln__text_append(&out, "\n");
     kiln__text_append(&out, spec->catalog->prelude);
     kiln__text_append(&out, "\n");
-    append_value(&out, spec);
+    if (!spec->template->own_arithmetic)
+        append_value(&out, spec);
     kiln__text_append(&out, cpu ? spec->template->cpu_text : spec->template->body);
     unit->source_length = out.length;
     unit->source = kiln__text_take(&out);
@@ -161,7 +162,7 @@ static kiln_status make_rule(kiln__rule *rule, const kiln_spec *spec, kiln_repor
             return status;
         rule->output_bytes = (uint64_t)bytes;
     }
-    rule->inputs = spec->op.inputs;
+    rule->inputs = kiln__spec_inputs(spec);
     rule->element_size = kiln__dtype_bytes(spec->dtype);
     rule->block = (uint32_t)spec->params[kiln__template_param(template, "block", strlen("block"))];
     rule->tile = (uint64_t)tile;
@@ -180,6 +181,7 @@ kiln_status kiln__unit_make(kiln__unit **out, const kiln_spec *spec, kiln_report
     if (unit == NULL)
         return kiln__fail_memory(report, KILN__STAGE_SPEC);
     unit->target = spec->target;
+    unit->foreign = spec->template->origin != NULL;
     kiln_status status = make_rule(&unit->rule, spec, report);
     if (status == KILN_OK)
         status = make_spec(unit, spec, report);

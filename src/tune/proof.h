@@ -27,8 +27,10 @@ typedef struct kiln__proof_result {
 
 /* Makes the reference for a spec's op and dtype on the device and the inputs of the arrays' first set, with the geometry of
  * `spec`, which is resolved for that device. Borrows the arrays. The first period of the random values is compared with the
- * cpu backend (on the cpu itself: with launches of few elements), the others with the first. `watch` may be NULL. No get leaves
- * a trace. kiln__proof_fini is right also after a failure. KILN_EMISMATCH: the reference is wrong; and the errors of kiln_get and kiln_launch. */
+ * cpu backend (on the cpu itself: with launches of few elements), the others with the first. What the cpu computes is the op
+ * that a template of own arithmetic names as its reference, else the template's cpu twin; where it has neither, nothing is
+ * compared but the variants with each other. `watch` may be NULL. No get leaves a trace. kiln__proof_fini is right also
+ * after a failure. KILN_EMISMATCH: the reference is wrong; and the errors of kiln_get and kiln_launch. */
 kiln_status kiln__proof_init(kiln__proof *out, kiln_service *service, const kiln_spec *spec, const kiln__arrays *arrays,
                              const kiln__watch *watch, kiln_report *report);
 void kiln__proof_fini(kiln__proof *proof);

@@ -17,7 +17,15 @@ unsigned kiln__wisdom_operations(const kiln_spec *spec)
 void kiln__wisdom_class(const kiln_spec *spec, char out[KILN__WISDOM_CLASS])
 {
     bool heavy = kiln__wisdom_operations(spec) >= KILN__WISDOM_HEAVY;
-    snprintf(out, KILN__WISDOM_CLASS, "%u in, 1 out, %s", (unsigned)spec->op.inputs, heavy ? "heavy" : "light");
+    snprintf(out, KILN__WISDOM_CLASS, "%u in, 1 out, %s", (unsigned)kiln__spec_inputs(spec), heavy ? "heavy" : "light");
+}
+
+void kiln__wisdom_op(const kiln_spec *spec, kiln__text *out)
+{
+    if (spec->op_set)
+        kiln__expr_format(&spec->op, &spec->catalog->ops, out);
+    else
+        kiln__text_append(out, "none");
 }
 
 bool kiln__wisdom_is_open(const kiln_spec *spec)

@@ -15,6 +15,9 @@ enum {
 /* How many of real.h's operations the spec's op (which is set) does on each element. */
 unsigned kiln__wisdom_operations(const kiln_spec *spec);
 
+/* Appends a spec's op as records have it: "none" where the template takes no op. */
+void kiln__wisdom_op(const kiln_spec *spec, kiln__text *out);
+
 /* The class of the spec's op: "1 in, 1 out, light". Ops of one class are expected to like the same geometry. */
 void kiln__wisdom_class(const kiln_spec *spec, char out[KILN__WISDOM_CLASS]);
 

@@ -50,20 +50,21 @@ static kiln_status make_subject(subject *out, const kiln__wisdom_query *query, c
     const kiln_spec *spec = query->spec;
     kiln__target own;
     *out = (subject){ .query = query, .dtype = spec->dtype, .size = NO_SIZE, .digest = digest };
-    if (!spec->op_set || !kiln__wisdom_target(query, &out->target))
+    bool has_op = kiln__spec_inputs(spec) > 0;
+    if (!has_op || !kiln__wisdom_target(query, &out->target))
         return kiln__fail(report, KILN_EINVAL, KILN__STAGE_SPEC, 0,
-                          spec->op_set ? "no target: set the spec's, or name a device that has one"
-                                       : "the spec has no op: add one, such as op=hardsigmoid");
+                          has_op ? "no target: set the spec's, or name a device that has one"
+                                 : "the spec has no op: add one, such as op=hardsigmoid");
     /* For another target than the device's, another device is meant. */
     const kiln__wisdom_device *device = query->device;
     if (kiln__target_parse(device->target, strlen(device->target), &own) && own.sm == out->target.sm)
         kiln__wisdom_model(device->model, out->model);
     if (out->dtype == KILN__DTYPE_UNSET)
-        out->dtype = KILN__DTYPE_F32;
+        out->dtype = kiln__template_dtype(spec->template);
     if (spec->n_set && spec->n > 0)
         out->size = kiln__wisdom_size(spec->n);
     kiln__wisdom_class(spec, out->op_class);
-    kiln__expr_format(&spec->op, &spec->catalog->ops, &out->op);
+    kiln__wisdom_op(spec, &out->op);
     return out->op.failed ? kiln__fail_memory(report, KILN__STAGE_SPEC) : KILN_OK;
 }
 

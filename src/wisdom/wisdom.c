@@ -18,7 +18,8 @@ static const int64_t look_every_ns = 1000000000;
 struct kiln__wisdom {
     const kiln__catalog *catalog;
     const kiln__log *log;
-    char digests[KILN__TEMPLATES_MAX][2][KILN__WISDOM_DIGEST]; /* of each template for a GPU and for the cpu */
+    char digests[KILN__TEMPLATES_MAX][2][KILN__WISDOM_DIGEST]; /* of Kiln's own templates for a GPU and for the cpu */
+    uint32_t digest_count;
     kiln__lock_list locks;
     kiln__wisdom_folder own, shared;
     pthread_mutex_t loading;  /* held while files are read; guards `stamp`, `shipped` and `shipped_read` */
@@ -184,14 +185,17 @@ static size_t make_key(const kiln__wisdom_query *query, uint8_t key[KEY_MAX])
     return (size_t)(at - key) + sizeof(query->device->multiprocessors);
 }
 
-static const char *digest_for(const kiln__wisdom *wisdom, const kiln__wisdom_query *query)
+/* Users' templates, which came later, are digested each time: `room` is for them. */
+static const char *digest_for(const kiln__wisdom *wisdom, const kiln__wisdom_query *query,
+                              char room[KILN__WISDOM_DIGEST])
 {
     kiln__target target;
     bool cpu = kiln__wisdom_target(query, &target) && kiln__target_is_cpu(&target);
-    for (uint32_t i = 0; i < wisdom->catalog->template_count; i++)
+    for (uint32_t i = 0; i < wisdom->digest_count; i++)
         if (wisdom->catalog->templates[i] == query->spec->template)
             return wisdom->digests[i][cpu];
-    return "";
+    kiln__wisdom_digest(query->spec->template, cpu, room);
+    return room;
 }
 
 /* The choice of wrong queries is none: who resolves the spec says what is wrong with it. */
@@ -208,7 +212,8 @@ kiln_status kiln__wisdom_match(kiln__wisdom *wisdom, const kiln__wisdom_query *q
     kiln__wisdom_view *view = current_view(wisdom);
     if (view == NULL)
         return kiln__fail_memory(report, KILN__STAGE_SPEC);
-    const char *digest = digest_for(wisdom, query);
+    char room[KILN__WISDOM_DIGEST];
+    const char *digest = digest_for(wisdom, query, room);
     kiln_status status = kiln__wisdom_choose(out, view->items, view->count, query, digest, NULL, NULL, NULL);
     if (status == KILN_OK)
         kiln__wisdom_memo_add(&wisdom->memo, view->generation, key, length, out);
@@ -224,7 +229,8 @@ kiln_status kiln__wisdom_explain(kiln__wisdom *wisdom, const kiln__wisdom_query 
     kiln__wisdom_view *view = current_view(wisdom);
     if (view == NULL)
         return kiln__fail_memory(report, KILN__STAGE_STORE);
-    const char *digest = digest_for(wisdom, query);
+    char room[KILN__WISDOM_DIGEST];
+    const char *digest = digest_for(wisdom, query, room);
     kiln_status status = kiln__wisdom_choose(out, view->items, view->count, query, digest, fn, data, report);
     kiln__wisdom_view_release(view);
     return status;
@@ -304,17 +310,17 @@ kiln_status kiln__wisdom_learn(kiln__wisdom *wisdom, const kiln_spec *spec, cons
                                const char *toolchain, const kiln__wisdom_measure *measure, kiln__wisdom_outcome *out,
                                kiln_report *report)
 {
-    char op_class[KILN__WISDOM_CLASS], model[KILN__WISDOM_MODEL], maker[32];
+    char op_class[KILN__WISDOM_CLASS], model[KILN__WISDOM_MODEL], maker[32], room[KILN__WISDOM_DIGEST];
     kiln__text op = { 0 }, geometry = { 0 };
     kiln__wisdom_record record = kiln__wisdom_record_empty;
     const kiln__wisdom_query query = { .spec = spec, .device = device, .toolchain = toolchain };
     memset(out, 0, sizeof(*out));
-    if (!spec->op_set || spec->dtype == KILN__DTYPE_UNSET || !spec->n_set || spec->n == 0)
+    if (kiln__spec_inputs(spec) == 0 || spec->dtype == KILN__DTYPE_UNSET || !spec->n_set || spec->n == 0)
         return kiln__fail(report, KILN_EINVAL, KILN__STAGE_STORE, 0,
                           "wisdom is about a spec with op, dtype and n, and n above 0");
     kiln__wisdom_class(spec, op_class);
     kiln__wisdom_model(device->model, model);
-    kiln__expr_format(&spec->op, &spec->catalog->ops, &op);
+    kiln__wisdom_op(spec, &op);
     kiln__wisdom_geometry(spec, &geometry);
     snprintf(maker, sizeof(maker), "kiln %d.%d.%d", KILN_VERSION_MAJOR, KILN_VERSION_MINOR, KILN_VERSION_PATCH);
     record.device = *device;
@@ -330,7 +336,7 @@ kiln_status kiln__wisdom_learn(kiln__wisdom *wisdom, const kiln_spec *spec, cons
     record.ratio = measure->ratio;
     record.samples = measure->samples;
     record.variants = measure->variants;
-    record.digest = digest_for(wisdom, &query);
+    record.digest = digest_for(wisdom, &query, room);
     record.toolchain = toolchain;
     record.maker = maker;
     kiln_status status = op.failed || geometry.failed ? kiln__fail_memory(report, KILN__STAGE_STORE)
@@ -378,7 +384,8 @@ static bool make_digests(kiln__wisdom *wisdom)
 {
     const kiln__catalog *catalog = wisdom->catalog;
     bool good = true;
-    for (uint32_t i = 0; i < catalog->template_count && good; i++)
+    wisdom->digest_count = catalog->template_count;
+    for (uint32_t i = 0; i < wisdom->digest_count && good; i++)
         good = kiln__wisdom_digest(catalog->templates[i], false, wisdom->digests[i][0]) &&
                kiln__wisdom_digest(catalog->templates[i], true, wisdom->digests[i][1]);
     return good;

@@ -149,5 +149,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     read_recorded(path, memchr(data, '\0', size) == NULL ? string : "target", lenient);
     free(string);
     close(fd);
+    if (memmem(data, size, "define", strlen("define")) != NULL) {
+        kiln_close(session.service); /* no input sees what another one defined */
+        session.service = NULL;
+    }
     return 0;
 }

@@ -18,6 +18,7 @@
     X(manifest)             \
     X(op)                   \
     X(define)               \
+    X(own)                  \
     X(expr)                 \
     X(spec)                 \
     X(expand)               \

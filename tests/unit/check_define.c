@@ -175,7 +175,7 @@ START_TEST(test_define__size_is_bounded)
     }
     ck_assert_int_eq(status, KILN_EOP);
     ck_assert_int_lt(i, 12);
-    ck_assert_msg(strstr(report.message, "more than 1024 operations") != NULL, "%s", report.message);
+    ck_assert_msg(strstr(report.message, "more than 512 operations") != NULL, "%s", report.message);
     kiln__text_fini(&text);
 }
 END_TEST

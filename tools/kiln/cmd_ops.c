@@ -58,6 +58,7 @@ static int add_json(void *data, const kiln_op_info *op)
     json_put_count(object, "inputs", op->inputs);
     json_put_count(object, "params", op->params);
     json_put_text(object, "doc", doc);
+    json_put_text(object, "origin", op->origin);
     json_add(listing->list, object);
     free(doc);
     return 0;

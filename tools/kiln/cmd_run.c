@@ -39,6 +39,7 @@ struct job {
     void *device_in[MOST_INPUTS], *device_out;
     kiln_timing timing;
     uint64_t verified;
+    const char *against;
     bool differs;
     kiln_deviation deviation; /* from the op's own reference; bound 0 where it has none */
     bool referenced;
@@ -276,6 +277,7 @@ static int verify(struct job *job)
         status = verify_elements(&verifier, &job->session, 0, job->inputs[0].elements, job->host_out,
                                  (const void *const *)job->host_in);
     job->verified = verifier.elements;
+    job->against = verifier.against;
     job->differs = verifier.differs;
     verify_close(&verifier);
     return status ? status : verify_reference(job);
@@ -332,8 +334,7 @@ static void print_text(const struct job *job, FILE *stream)
     fprintf(stream, "time      %s%s, %.1f GB/s, %" PRIu64 " elements\n", format_ms(text, time),
             job->args->time ? " (median)" : "", gigabytes_per_second(traffic(job), time), job->inputs[0].elements);
     if (job->args->verify)
-        fprintf(stream, "verified  %" PRIu64 " elements equal to %s, bit for bit\n", job->verified,
-                on_cpu(job) ? "a differently chunked cpu kernel" : "the cpu backend");
+        fprintf(stream, "verified  %" PRIu64 " elements equal to %s, bit for bit\n", job->verified, job->against);
     if (job->referenced)
         fprintf(stream, "reference at most %.3g ulp away, %.3g are allowed\n", job->deviation.worst,
                 job->deviation.bound);

@@ -54,6 +54,11 @@ static void print_tunes(const kiln_template_info *info)
 static void print_template(const kiln_template_info *info)
 {
     printf("%s: %s\n", info->name, info->doc);
+    if (*info->origin)
+        printf("from %s\n", info->origin);
+    if (info->own_arithmetic)
+        printf("arithmetic of its own%s%s%s\n", *info->reference ? ", that of " : "", info->reference,
+               info->has_twin ? ", on the cpu too" : "");
     if (info->min_inputs == info->max_inputs)
         printf("%u input%s\n\n", info->min_inputs, info->min_inputs == 1 ? "" : "s");
     else
@@ -86,6 +91,10 @@ static json_t *template_json(const kiln_template_info *info)
     json_t *object = json_new(), *params = json_list();
     json_put_text(object, "name", info->name);
     json_put_text(object, "doc", info->doc);
+    json_put_text(object, "origin", info->origin);
+    json_put_bool(object, "op", !info->own_arithmetic);
+    json_put_text(object, "reference", info->reference);
+    json_put_bool(object, "cpu", info->has_twin);
     json_put_count(object, "min_inputs", info->min_inputs);
     json_put_count(object, "max_inputs", info->max_inputs);
     for (uint32_t i = 0; i < info->param_count; i++) {

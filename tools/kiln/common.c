@@ -124,6 +124,8 @@ int session_open(struct session *out, const common_args *args)
     kiln_status status = kiln_open(&out->service, &options, &out->report);
     for (size_t i = 0; args->ops && i < args->ops->count && !status; i++)
         status = kiln_op_define(out->service, args->ops->items[i], &out->report);
+    for (size_t i = 0; args->templates && i < args->templates->count && !status; i++)
+        status = kiln_template_load(out->service, args->templates->items[i], NULL, &out->report);
     return status ? session_fail(out, status, NULL) : STATUS_DONE;
 }
 

@@ -24,7 +24,7 @@ typedef struct text_list {
 
 /* The options that every subcommand takes. */
 typedef struct common_args {
-    const text_list *ops; /* definitions to open a session with, or NULL */
+    const text_list *ops, *templates; /* definitions and paths to open a session with, or NULL */
     const char *cache_dir;
     const char *device;
     bool json;

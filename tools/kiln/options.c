@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "nearest.h"
+#include "ownfiles.h"
 
 enum { MOST_ROWS = 24 };
 
@@ -139,20 +140,42 @@ static int parse_letters(struct parser *parser, int argc, char **argv, int *at)
     return OPTIONS_GO_ON;
 }
 
+/* As long as the command runs, whoever has a use for them. */
+static text_list ops, templates, rewritten;
+
+static void add_template(void *data, const char *path)
+{
+    (void)data;
+    text_list_add(&templates, need_copy(path));
+}
+
+/* A spec may name its template by path. */
+static int add_word(text_list *words, const char *word)
+{
+    char *resolved = NULL;
+    int status = strstr(word, "template=") ? ownfiles_resolve(&resolved, word, add_template, NULL) : STATUS_DONE;
+    if (resolved)
+        text_list_add(&rewritten, resolved);
+    if (!status)
+        text_list_add(words, resolved ? resolved : word);
+    return status ? status : OPTIONS_GO_ON;
+}
+
 static void add_common(struct parser *parser, common_args *common)
 {
-    static text_list ops; /* as long as the command runs, whoever has a use for them */
     const option_row rows[] = {
         { "json", 0, OPTION_FLAG, NULL, "print one JSON object instead of text", &common->json },
         { "device", 0, OPTION_TEXT, "NAME", "cuda:0, cuda:1, ... or cpu", &common->device },
         { "cache-dir", 0, OPTION_TEXT, "DIR", "keep compiled kernels in DIR", &common->cache_dir },
         { "define-op", 0, OPTION_LIST, "TEXT", "define an op, 'swish(x) = x * min(max(x + 3, 0), 6) / 6'", &ops },
+        { "template", 0, OPTION_LIST, "FILE", "define the template of FILE.cu, and of FILE.c beside it", &templates },
         { "verbose", 'v', OPTION_FLAG, NULL, "say more", &common->verbose },
         { "help", 'h', OPTION_FLAG, NULL, "print this text", &parser->help },
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         parser->rows[parser->count++] = rows[i];
     common->ops = &ops;
+    common->templates = &templates;
 }
 
 int options_parse(const struct usage *usage, const option_row *rows, size_t count, common_args *common,
@@ -169,7 +192,7 @@ int options_parse(const struct usage *usage, const option_row *rows, size_t coun
     for (int at = 1; at < argc && status == OPTIONS_GO_ON; at++) {
         const char *arg = argv[at];
         if (only_words || arg[0] != '-' || !arg[1])
-            text_list_add(words, arg);
+            status = add_word(words, arg);
         else if (strcmp(arg, "--") == 0)
             only_words = true;
         else if (arg[1] == '-')

@@ -11,52 +11,89 @@ enum { CHUNK_BYTES = 64 << 20 };
 struct reset {
     kiln_spec *spec;
     const char *template_name;
+    char *reference; /* the op that the template names, or NULL */
+    bool has_twin;
 };
 
 static int unset_parameters(void *data, const kiln_template_info *info)
 {
-    const struct reset *reset = data;
-    if (reset->template_name && strcmp(info->name, reset->template_name) != 0)
+    struct reset *reset = data;
+    if (strcmp(info->name, reset->template_name ? reset->template_name : "elementwise") != 0)
         return 0;
+    reset->has_twin = info->has_twin;
+    reset->reference = *info->reference ? need_copy(info->reference) : NULL;
     for (uint32_t i = info->param_count; i > 0; i--)
         kiln_spec_set(reset->spec, info->params[i - 1].name, NULL, NULL);
     return 0;
 }
 
-static kiln_status reference_spec(kiln_spec **out, struct session *session, const kiln_kernel_info *info)
+/* A field of another template's, or a value that this one does not take, stays as it is. */
+static void set_small(kiln_spec *spec, const char *field, const char *value)
 {
+    kiln_spec_set(spec, field, value, NULL);
+}
+
+/* The op that the template names as its own, on the cpu. */
+static kiln_status named_spec(kiln_spec **out, struct session *session, const char *op, const char *type)
+{
+    char *text = need_format("op=%s dtype=%s target=cpu", op, type);
+    kiln_spec_free(*out);
+    kiln_status status = kiln_spec_parse(out, session->service, text, &session->report);
+    free(text);
+    return status;
+}
+
+static kiln_status say_missing(kiln_report *report, const char *name)
+{
+    snprintf(report->message, sizeof(report->message),
+             "template %s names no reference and has no cpu twin to compare with", name);
+    return report->status = KILN_ENOENT;
+}
+
+/* The spec of the kernel to compare with; `against` gets what that is. */
+static kiln_status reference_spec(kiln_spec **out, struct session *session, const kiln_kernel_info *info,
+                                  const char *type, const char **against)
+{
+    bool cpu = strcmp(info->device, "cpu") == 0;
     kiln_status status = kiln_spec_parse(out, session->service, info->spec, &session->report);
     if (status)
         return status;
     char *template_name = NULL;
     spectext_field(&template_name, info->spec, "template");
-    struct reset reset = { *out, template_name };
+    struct reset reset = { *out, template_name, NULL, false };
     status = kiln_templates(session->service, unset_parameters, &reset);
-    free(template_name);
-    if (!status)
+    *against = reset.reference ? "the op that the template names, on the cpu"
+               : cpu           ? "a differently chunked cpu kernel"
+                               : "the cpu backend";
+    if (!status && reset.reference)
+        status = named_spec(out, session, reset.reference, type);
+    else if (!status && !reset.has_twin)
+        status = say_missing(&session->report, template_name);
+    else if (!status)
         status = kiln_spec_set(*out, "target", "cpu", &session->report);
-    if (!status && strcmp(info->device, "cpu") == 0) {
-        status = kiln_spec_set(*out, "elems", "1", &session->report);
-        if (!status)
-            status = kiln_spec_set(*out, "vector", "1", &session->report);
-        if (!status)
-            status = kiln_spec_set(*out, "block", info->tile == 32 ? "64" : "32", &session->report);
+    if (!status && cpu && !reset.reference) {
+        set_small(*out, "elems", "1");
+        set_small(*out, "vector", "1");
+        set_small(*out, "block", info->tile == 32 ? "64" : "32");
     }
+    free(reset.reference);
+    free(template_name);
     return status;
 }
 
 int verify_open(struct verifier *out, struct session *session, const kiln_kernel_info *info)
 {
-    *out = (struct verifier){ .against = strcmp(info->device, "cpu") == 0 ? "a differently chunked cpu kernel"
-                                                                          : "the cpu backend" };
+    *out = (struct verifier){ .kernel = NULL };
     kiln_spec *spec = NULL;
     char *dtype_name = NULL;
     spectext_field(&dtype_name, info->spec, "dtype");
     out->type = dtype_name ? dtype_named(dtype_name) : NULL;
-    free(dtype_name);
-    if (!out->type)
+    if (!out->type) {
+        free(dtype_name);
         return fail(STATUS_FAILED, "cannot verify: no known dtype in '%s'", info->spec);
-    kiln_status status = reference_spec(&spec, session, info);
+    }
+    kiln_status status = reference_spec(&spec, session, info, dtype_name, &out->against);
+    free(dtype_name);
     if (!status)
         status = kiln_get(&out->kernel, session->service, spec, &session->report);
     kiln_spec_free(spec);

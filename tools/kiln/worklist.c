@@ -1,9 +1,11 @@
 #include "worklist.h"
 
 #include <errno.h>
+#include <kiln/define.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "ownfiles.h"
 #include "spectext.h"
 
 /* How the library begins a file of recorded requests. */
@@ -107,6 +109,14 @@ static bool skip(addition *a, kiln_status status)
     return true;
 }
 
+/* After a definition; one of a record that cannot be had is skipped, as the lines will be that need it. */
+static int exit_with(addition *a, kiln_status status)
+{
+    bool missing = a->lenient && (status == KILN_ENOENT || status == KILN_EIO || status == KILN_EINVAL);
+    return status == KILN_OK || skip(a, missing ? KILN_ESPEC : status) ? STATUS_DONE
+                                                                       : session_fail(a->session, status, a->where);
+}
+
 static int add_spec(void *data, kiln_spec *spec)
 {
     addition *a = data;
@@ -199,6 +209,28 @@ static int add_recorded(struct worklist *list, struct session *session, const ch
     return status ? session_fail(session, status, "--target") : STATUS_DONE;
 }
 
+static void load_template(void *data, const char *path)
+{
+    addition *a = data;
+    if (!a->result)
+        a->result = exit_with(a, kiln_template_load(a->session->service, path, NULL, &a->session->report));
+}
+
+static int add_line(struct worklist *list, struct session *session, const char *line, const char *where, bool lenient)
+{
+    char *resolved = NULL;
+    addition a = { .list = list, .session = session, .where = where, .lenient = lenient };
+    if (ownfiles_is_definition(line))
+        return exit_with(&a, ownfiles_define(session->service, line, &session->report));
+    int status = ownfiles_resolve(&resolved, line, load_template, &a);
+    if (!status)
+        status = a.result;
+    if (!status)
+        status = (lenient ? add_recorded : worklist_add)(list, session, resolved ? resolved : line, where);
+    free(resolved);
+    return status;
+}
+
 static int add_lines(struct worklist *list, struct session *session, FILE *file, const char *path)
 {
     char *line = NULL;
@@ -212,7 +244,7 @@ static int add_lines(struct worklist *list, struct session *session, FILE *file,
         if (line[strspn(line, " \t\r")] == '\0')
             continue;
         char *where = need_format("%s:%lu", path, number);
-        status = (lenient ? add_recorded : worklist_add)(list, session, line, where);
+        status = add_line(list, session, line, where, lenient);
         free(where);
     }
     free(line);
