@@ -90,6 +90,7 @@ static kiln_status show_template(const kiln__template *template, kiln_template_f
         .origin = template->origin != NULL ? template->origin : "",
         .reference = template->reference != NULL ? template->reference : "",
         .own_arithmetic = template->own_arithmetic,
+        .own_arguments = template->arguments.arg_count > 0,
         .has_twin = template->cpu_text != NULL,
     };
     *stop = status != KILN_OK || fn(data, &info) != 0;

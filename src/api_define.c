@@ -3,6 +3,7 @@
 
 #include "api_structs.h"
 #include "service/define.h"
+#include "service/kernel.h"
 #include "template/reference.h"
 
 static kiln_status refuse(kiln_report *report, const char *what)
@@ -55,5 +56,51 @@ kiln_status kiln_reference_check(kiln_deviation *out, const kiln_spec *spec, uin
             kiln__fail(report, KILN_EMISMATCH, KILN__STAGE_DEVICE, 0,
                        "element %llu is %.17g, %.3g ulp from the reference %.17g: the definition of %s allows %.3g",
                        (unsigned long long)found.where, found.got, found.worst, found.want, op->name, op->ulps);
+    return status;
+}
+
+kiln_status kiln_launch_args(kiln_kernel *kernel, const uint64_t *sizes, size_t size_count, const kiln_arg *args,
+                             size_t arg_count, void *stream, kiln_report *report)
+{
+    if (kernel == NULL || (sizes == NULL && size_count > 0) || (args == NULL && arg_count > 0))
+        return kiln__fail(report, KILN_EINVAL, KILN__STAGE_LAUNCH, 0, "kernel, sizes and args must not be NULL");
+    return kiln__kernel_launch_args(kernel, sizes, size_count, args, arg_count, stream, report);
+}
+
+kiln_status kiln_kernel_arg(const kiln_kernel *kernel, uint32_t index, kiln_arg_info *out)
+{
+    if (kernel == NULL || out == NULL)
+        return KILN_EINVAL;
+    if (kernel->plan == NULL || index >= kernel->plan->arg_count)
+        return KILN_ENOENT;
+    const kiln__plan_arg *arg = &kernel->plan->args[index];
+    kiln_arg_info full = { .size = sizeof(full),
+                           .name = arg->name,
+                           .role = (kiln_arg_role)(arg->role + 1),
+                           .type = kiln__arg_type_name(arg->type),
+                           .bytes = arg->bytes,
+                           .dims = arg->dims };
+    for (uint32_t i = 0; i < arg->dims; i++)
+        full.shape[i] = kernel->plan->text + arg->formulas[i];
+    return kiln__hand_out(out, &full, sizeof(full));
+}
+
+const char *kiln_kernel_size(const kiln_kernel *kernel, uint32_t index)
+{
+    return kernel != NULL && kernel->plan != NULL && index < kernel->plan->size_count ? kernel->plan->sizes[index]
+                                                                                      : NULL;
+}
+
+kiln_status kiln_kernel_shape(const kiln_kernel *kernel, uint32_t index, const uint64_t *sizes, uint64_t shape[4],
+                              kiln_report *report)
+{
+    kiln_status status = KILN_OK;
+    if (kernel == NULL || shape == NULL || sizes == NULL)
+        return kiln__fail(report, KILN_EINVAL, KILN__STAGE_LAUNCH, 0, "kernel, sizes and shape must not be NULL");
+    if (kernel->plan == NULL || index >= kernel->plan->arg_count)
+        return KILN_ENOENT;
+    const kiln__plan_arg *arg = &kernel->plan->args[index];
+    for (uint32_t i = 0; i < arg->dims && status == KILN_OK; i++)
+        status = kiln__plan_value(kernel->plan, arg->formulas[i], sizes, arg->name, &shape[i], report);
     return status;
 }

@@ -53,6 +53,52 @@ KILN_API kiln_status kiln_template_define(kiln_service *service, const char *tex
 KILN_API kiln_status kiln_template_load(kiln_service *service, const char *path, const char **name,
                                         kiln_report *report);
 
+/* ---- Kernels with arguments of their own ---------------------------------------------------------------------- */
+
+/* An argument: an array on the kernel's device, or a number in host memory, which is read before the call returns. */
+typedef struct kiln_arg {
+    const void *data;
+    uint64_t bytes; /* that are there: at least the array's; exactly the number's */
+} kiln_arg;
+
+/* Launches a kernel whose template declares arguments of its own. `sizes` has a value for each declared size, in order; args
+ * one element for each argument but those that a formula gives. An array that is written overlaps no other. Queues and
+ * returns as kiln_launch does, takes no lock and allocates nothing. A grid of no blocks is no launch. Any thread; sizes and
+ * args are borrowed for the call, the arrays until the work is done.
+ * Errors: KILN_EINVAL (counts, sizes, an array that is too short), KILN_EALIGN, KILN_EOVERLAP (nothing was queued),
+ * KILN_ELAUNCH. */
+KILN_API kiln_status kiln_launch_args(kiln_kernel *kernel, const uint64_t *sizes, size_t size_count,
+                                      const kiln_arg *args, size_t arg_count, void *stream, kiln_report *report);
+
+typedef enum kiln_arg_role {
+    KILN_ARG_IN = 1,
+    KILN_ARG_OUT,
+    KILN_ARG_INOUT,
+    KILN_ARG_FORMULA, /* a number that a formula gives */
+    KILN_ARG_SCALAR   /* a number given at launch */
+} kiln_arg_role;
+
+/* What a kernel takes, in the order of its parameters. Strings are borrowed from the kernel. */
+typedef struct kiln_arg_info {
+    size_t size; /* sizeof(kiln_arg_info): set by the caller */
+    const char *name;
+    kiln_arg_role role;
+    const char *type;     /* "f32", "uint64", ... */
+    uint32_t bytes;       /* of an element or a number */
+    uint32_t dims;        /* of an array's shape */
+    const char *shape[4]; /* formulas of the sizes, in C order */
+} kiln_arg_info;
+
+/* Fills *out. KILN_ENOENT: there are not so many. Any thread. */
+KILN_API kiln_status kiln_kernel_arg(const kiln_kernel *kernel, uint32_t index, kiln_arg_info *out);
+
+/* The name of a size, NULL after the last; borrowed from the kernel. Any thread. */
+KILN_API const char *kiln_kernel_size(const kiln_kernel *kernel, uint32_t index);
+
+/* The shape of an array argument with such sizes: its dims numbers. Errors: KILN_EINVAL, KILN_ENOENT. */
+KILN_API kiln_status kiln_kernel_shape(const kiln_kernel *kernel, uint32_t index, const uint64_t *sizes,
+                                       uint64_t shape[4], kiln_report *report);
+
 #ifdef __cplusplus
 }
 #endif

@@ -578,6 +578,7 @@ typedef struct kiln_template_info {
     const char *origin;       /* "" for Kiln's own, else where it comes from: a path, or "defined" */
     const char *reference;    /* the op that computes the same, as the template declares it, or "" */
     int own_arithmetic;       /* 1: it takes no op */
+    int own_arguments;        /* 1: it is launched by kiln_launch_args */
     int has_twin;             /* 1: it runs on the cpu too */
 } kiln_template_info;
 typedef int (*kiln_template_fn)(void *data, const kiln_template_info *info);

@@ -73,6 +73,9 @@ typedef struct kiln__backend_vtable {
     /* Arguments have been checked (n > 0, alignment, overlap). `entry` is the index into rule->entries. */
     kiln_status (*launch)(kiln__module *module, uint32_t entry, uint64_t n, void *out, const void *const *in,
                           void *stream, kiln_report *report);
+    /* The same for a kernel with arguments of its own: blocks in each direction, 1 or more, and where each argument is. */
+    kiln_status (*launch_args)(kiln__module *module, uint32_t entry, const uint32_t grid[3], void **args, void *stream,
+                               kiln_report *report);
     /* Whether launches in a stream are captured into a graph now, instead of run. KILN_ELAUNCH: there is no such stream. */
     kiln_status (*capturing)(kiln_device *device, void *stream, bool *out, kiln_report *report);
     /* Registers and local bytes per thread of the first entry, -1 where there is no such thing. */

@@ -18,8 +18,10 @@ kiln_kernel *kiln__kernel_new(kiln__runtime *runtime, kiln_device *device, kiln_
 {
     kiln_kernel *kernel = kiln__calloc(1, sizeof(*kernel));
     char *spec = kiln__strdup(unit->spec);
-    if (kernel == NULL || spec == NULL) {
+    kiln__plan *plan = unit->plan != NULL ? kiln__memdup(unit->plan, unit->plan->total) : NULL;
+    if (kernel == NULL || spec == NULL || (plan == NULL && unit->plan != NULL)) {
         device->backend->vtable->unload(module);
+        kiln__free(plan);
         kiln__free(kernel);
         kiln__free(spec);
         return NULL;
@@ -29,7 +31,8 @@ kiln_kernel *kiln__kernel_new(kiln__runtime *runtime, kiln_device *device, kiln_
     kernel->module = module;
     kernel->rule = unit->rule;
     kernel->own_output = unit->rule.output_bytes > 0;
-    kernel->most = (uint64_t)INT64_MAX / unit->rule.element_size;
+    kernel->plan = plan;
+    kernel->most = plan != NULL ? 0 : (uint64_t)INT64_MAX / unit->rule.element_size;
     kernel->inputs = unit->rule.inputs;
     kernel->element_size = unit->rule.element_size;
     kernel->entry_count = unit->rule.entry_count;
@@ -55,6 +58,7 @@ void kiln__kernel_release(kiln_kernel *kernel)
     kernel->vtable->unload(kernel->module);
     kiln__runtime_release(kernel->runtime);
     kiln__free(kernel->spec);
+    kiln__free(kernel->plan);
     kiln__free(kernel);
 }
 
@@ -107,6 +111,9 @@ kiln_status kiln__kernel_launch(const kiln_kernel *kernel, uint64_t n, void *out
 {
     if (n == 0)
         return KILN_OK;
+    if (n > kernel->most && kernel->plan != NULL)
+        return refuse_launch(report, KILN_EINVAL,
+                             "the kernel has arguments of its own: launch it with kiln_launch_args");
     if (n > kernel->most)
         return refuse_launch(report, KILN_EINVAL, "n is larger than any memory: expected a count of elements");
     if (out == NULL || in == NULL)

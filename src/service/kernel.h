@@ -3,6 +3,7 @@
 #define KILN_SERVICE_KERNEL_H
 
 #include "service/runtime.h"
+#include <kiln/define.h>
 
 struct kiln_kernel {
     /* What a launch reads: one cache line, which nobody writes. */
@@ -14,6 +15,7 @@ struct kiln_kernel {
     uint32_t odd[KILN__ENTRIES_MAX]; /* for each entry, the low bits that none of its pointers may have */
     /* What information reads. */
     kiln__rule rule;
+    kiln__plan *plan; /* of a kernel with arguments of its own, which kiln__kernel_launch refuses; else NULL */
     kiln__runtime *runtime;
     kiln_device *device;
     char *spec;
@@ -33,6 +35,10 @@ void kiln__kernel_release(kiln_kernel *kernel);
 /* Checks the arguments and submits; the contract is kiln_launch's. */
 kiln_status kiln__kernel_launch(const kiln_kernel *kernel, uint64_t n, void *out, const void *const *in, void *stream,
                                 kiln_report *report);
+
+/* The same for a kernel with arguments of its own; the contract is kiln_launch_args'. */
+kiln_status kiln__kernel_launch_args(const kiln_kernel *kernel, const uint64_t *sizes, size_t size_count,
+                                     const kiln_arg *args, size_t arg_count, void *stream, kiln_report *report);
 
 /* Kernels by key, which is any bytes, each as it was known in one generation of what the owner chose it by (0 where there
  * is but one). Each holds one reference until it is replaced or fini. Sharded, so that gets of different kernels seldom

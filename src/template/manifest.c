@@ -18,6 +18,7 @@ enum {
 typedef struct reader {
     kiln__template *out;
     uint32_t line;
+    uint32_t arg_lines[KILN__ARGS_MAX], grid_line, block_line, shared_line;
     uint32_t tile_line, output_line, param_lines[KILN__PARAMS_MAX], require_lines[KILN__REQUIRES_MAX],
         tune_lines[KILN__TUNES_MAX], bound_lines[KILN__REQUIRES_MAX], entry_lines[KILN__ENTRIES_MAX];
     kiln_report *report;
@@ -107,6 +108,62 @@ static kiln_status read_dtype(reader *r, kiln__word rest)
         out->dtypes[out->dtype_count++] = dtype;
     }
     return KILN_OK;
+}
+
+/* What a function of template/arguments.h said. */
+static kiln_status told(const reader *r, const char *problem)
+{
+    if (problem == NULL)
+        return KILN_OK;
+    return problem[0] == '\0' ? kiln__fail_memory(r->report, KILN__STAGE_SPEC) : fail(r, r->line, "%s", problem);
+}
+
+static kiln_status read_size(reader *r, kiln__word rest)
+{
+    char problem[400];
+    const kiln__arguments *arguments = &r->out->arguments;
+    kiln_status status = told(r, kiln__arguments_size(&r->out->arguments, rest, problem, sizeof(problem)));
+    for (uint32_t i = 0; i < arguments->size_count && status == KILN_OK; i++) {
+        kiln__word name = { arguments->sizes[i], strlen(arguments->sizes[i]) };
+        if (is_reserved(name) && !kiln__word_is(name, "n"))
+            status = fail(r, r->line, "'%s' cannot name a size: it means something else", arguments->sizes[i]);
+    }
+    return status;
+}
+
+static kiln_status read_arg(reader *r, kiln__word rest)
+{
+    char problem[400];
+    if (r->out->arguments.arg_count < KILN__ARGS_MAX)
+        r->arg_lines[r->out->arguments.arg_count] = r->line;
+    return told(r, kiln__arguments_arg(&r->out->arguments, rest, problem, sizeof(problem)));
+}
+
+static kiln_status read_triple(reader *r, char *out[3], uint32_t *line, kiln__word rest)
+{
+    char problem[400];
+    if (*line != 0)
+        return fail(r, r->line, "given twice, first on line %u", *line);
+    *line = r->line;
+    return told(r, kiln__arguments_triple(out, rest, problem, sizeof(problem)));
+}
+
+static kiln_status read_grid(reader *r, kiln__word rest)
+{
+    return read_triple(r, r->out->arguments.grid, &r->grid_line, rest);
+}
+
+static kiln_status read_block(reader *r, kiln__word rest)
+{
+    return read_triple(r, r->out->arguments.block, &r->block_line, rest);
+}
+
+static kiln_status read_shared(reader *r, kiln__word rest)
+{
+    if (r->out->arguments.shared != NULL)
+        return fail(r, r->line, "'shared' is given twice");
+    r->shared_line = r->line;
+    return copy(r, &r->out->arguments.shared, kiln__word_cut(&rest, "--"));
 }
 
 static kiln_status read_inputs(reader *r, kiln__word rest)
@@ -372,7 +429,8 @@ static const struct {
     { "template", read_template },   { "about", read_about },     { "inputs", read_inputs }, { "param", read_param },
     { "tune", read_tune },           { "require", read_require }, { "bound", read_bound },   { "output", read_output },
     { "tile", read_tile },           { "entry", read_entry },     { "op", read_op },         { "dtype", read_dtype },
-    { "reference", read_reference },
+    { "reference", read_reference }, { "size", read_size },       { "arg", read_arg },       { "grid", read_grid },
+    { "block", read_block },         { "shared", read_shared },
 };
 
 static const char *keyword_at(const void *data, size_t i)
@@ -414,6 +472,7 @@ static kiln_status read_lines(reader *r, const char *text)
 typedef struct scope {
     const kiln__template *template; /* whose parameters are names, or NULL */
     const kiln__param *words;       /* whose words are names too, or NULL */
+    const kiln__arguments *sizes;   /* whose sizes are names too, or NULL */
 } scope;
 
 static bool is_known(const void *data, const char *name, size_t length, int64_t *value)
@@ -423,7 +482,8 @@ static bool is_known(const void *data, const char *name, size_t length, int64_t 
     *value = 0;
     return kiln__word_is(word, "bytes") || kiln__word_is(word, "sm") || kiln__word_is(word, "inputs") ||
            (s->template != NULL && kiln__template_param(s->template, name, length) >= 0) ||
-           (s->words != NULL && kiln__param_word(s->words, word) >= 0);
+           (s->words != NULL && kiln__param_word(s->words, word) >= 0) ||
+           (s->sizes != NULL && kiln__arguments_has_size(s->sizes, word));
 }
 
 static kiln_status check_within(const reader *r, uint32_t line, const char *formula, scope s)
@@ -436,7 +496,7 @@ static kiln_status check_within(const reader *r, uint32_t line, const char *form
 
 static kiln_status check_formula(const reader *r, uint32_t line, const char *formula, const kiln__param *words)
 {
-    return check_within(r, line, formula, (scope){ r->out, words });
+    return check_within(r, line, formula, (scope){ r->out, words, NULL });
 }
 
 static kiln_status check_tunes(const reader *r)
@@ -445,9 +505,29 @@ static kiln_status check_tunes(const reader *r)
     kiln_status status = KILN_OK;
     for (uint32_t i = 0; i < out->tune_count && status == KILN_OK; i++)
         if (out->tunes[i].condition != NULL)
-            status = check_within(r, r->tune_lines[i], out->tunes[i].condition, (scope){ NULL, NULL });
+            status = check_within(r, r->tune_lines[i], out->tunes[i].condition, (scope){ NULL, NULL, NULL });
     for (uint32_t i = 0; i < out->bound_count && status == KILN_OK; i++)
         status = check_formula(r, r->bound_lines[i], out->bounds[i].formula, NULL);
+    return status;
+}
+
+static kiln_status check_arguments(const reader *r)
+{
+    const kiln__template *out = r->out;
+    const kiln__arguments *arguments = &out->arguments;
+    const scope with_sizes = { out, NULL, arguments };
+    kiln_status status = KILN_OK;
+    for (uint32_t i = 0; i < arguments->arg_count && status == KILN_OK; i++)
+        for (int j = 0; j < KILN__DIMS_MAX && arguments->args[i].formulas[j] != NULL && status == KILN_OK; j++)
+            status = check_within(r, r->arg_lines[i], arguments->args[i].formulas[j], with_sizes);
+    for (int i = 0; i < 3 && status == KILN_OK; i++)
+        if (arguments->grid[i] != NULL)
+            status = check_within(r, r->grid_line, arguments->grid[i], with_sizes);
+    for (int i = 0; i < 3 && status == KILN_OK; i++)
+        if (arguments->block[i] != NULL)
+            status = check_formula(r, r->block_line, arguments->block[i], NULL);
+    if (status == KILN_OK && arguments->shared != NULL)
+        status = check_formula(r, r->shared_line, arguments->shared, NULL);
     return status;
 }
 
@@ -465,26 +545,64 @@ static kiln_status check_formulas(const reader *r)
         status = check_formula(r, r->require_lines[i], out->requires[i].formula, NULL);
     for (uint32_t i = 0; i < out->entry_count && status == KILN_OK; i++)
         status = check_formula(r, r->entry_lines[i], out->entries[i].align, NULL);
+    if (status == KILN_OK)
+        status = check_arguments(r);
     return status == KILN_OK ? check_tunes(r) : status;
 }
 
-static kiln_status check_complete(const reader *r)
+/* What belongs to kernels with arguments of their own, and what to the others. */
+static kiln_status check_kind(reader *r)
 {
+    kiln__template *out = r->out;
+    const kiln__arguments *arguments = &out->arguments;
+    int block = kiln__template_param(out, "block", strlen("block"));
+    if (arguments->arg_count == 0 && (arguments->size_count > 0 || r->grid_line + r->block_line + r->shared_line > 0))
+        return fail(r, r->line,
+                    "size, grid, block and shared are for kernels with arguments of their own: declare arg");
+    if (arguments->arg_count == 0)
+        return KILN_OK;
+    const char *other = out->max_inputs > 0      ? "inputs"
+                        : out->tile != NULL      ? "tile"
+                        : out->output != NULL    ? "output"
+                        : out->reference != NULL ? "reference"
+                                                 : NULL;
+    if (other != NULL)
+        return fail(r, r->line, "'%s' is for kernels of out, inputs and n: this one declares arg", other);
+    if (r->grid_line == 0)
+        return fail(r, r->line, "the declaration 'grid X, Y, Z' is missing");
+    for (uint32_t i = 0; i < arguments->size_count; i++)
+        if (kiln__template_param(out, arguments->sizes[i], strlen(arguments->sizes[i])) >= 0)
+            return fail(r, r->line, "'%s' names a size and a param", arguments->sizes[i]);
+    if (r->block_line == 0 && block < 0)
+        return fail(r, r->line, "the declaration 'block X, Y, Z' is missing");
+    out->own_arithmetic = true;
+    kiln_status status = copy(r, &out->tile, (kiln__word){ "1", 1 });
+    if (status == KILN_OK && r->block_line == 0)
+        status = copy(r, &out->arguments.block[0], (kiln__word){ "block", strlen("block") });
+    return status;
+}
+
+static kiln_status check_complete(reader *r)
+{
+    kiln_status status = check_kind(r);
+    if (status != KILN_OK)
+        return status;
+    bool plain = r->out->arguments.arg_count == 0;
     const kiln__template *out = r->out;
     int block = kiln__template_param(out, "block", strlen("block"));
-    const char *missing = out->name == NULL       ? "template NAME"
-                          : out->max_inputs == 0  ? "inputs LOW..HIGH"
-                          : out->tile == NULL     ? "tile FORMULA"
-                          : out->entry_count == 0 ? "entry NAME align FORMULA"
-                          : block < 0             ? "param block"
-                                                  : NULL;
+    const char *missing = out->name == NULL               ? "template NAME"
+                          : plain && out->max_inputs == 0 ? "inputs LOW..HIGH"
+                          : out->tile == NULL             ? "tile FORMULA"
+                          : out->entry_count == 0         ? "entry NAME align FORMULA"
+                          : plain && block < 0            ? "param block"
+                                                          : NULL;
     if (missing != NULL)
         return fail(r, r->line, "the declaration '%s' is missing", missing);
     if (out->own_arithmetic && out->min_inputs != out->max_inputs)
         return fail(r, r->line, "a template of no op reads a fixed number of arrays: write inputs COUNT");
     if (out->reference != NULL && !out->own_arithmetic)
         return fail(r, r->line, "a reference is for a template with arithmetic of its own: op none is missing");
-    if (out->params[block].is_enum || out->params[block].low < 1)
+    if (plain && (out->params[block].is_enum || out->params[block].low < 1))
         return fail(r, r->param_lines[block], "param block must be a number of threads, 1 or more");
     return check_formulas(r);
 }
@@ -574,6 +692,7 @@ void kiln__template_free(kiln__template *template)
     kiln__free(template->reference);
     kiln__free(template->own_text);
     kiln__free(template->own_cpu_text);
+    kiln__arguments_fini(&template->arguments);
     kiln__free(template->tile);
     kiln__free(template->output);
     kiln__free(template);

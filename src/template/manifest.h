@@ -3,6 +3,7 @@
 #define KILN_TEMPLATE_MANIFEST_H
 
 #include "base/report.h"
+#include "template/arguments.h"
 #include "template/dtype.h"
 #include "template/param.h"
 #include <stdbool.h>
@@ -54,6 +55,7 @@ typedef struct kiln__template {
     uint32_t bound_count;
     kiln__entry_point entries[KILN__ENTRIES_MAX];
     uint32_t entry_count;
+    kiln__arguments arguments;     /* of kernels that do not take out, inputs and n; none: they do */
     char *tile;                    /* formula: elements per block of threads */
     char *output;                  /* formula: bytes of out, NULL where it is an array of n elements */
     const char *text;              /* the CUDA text, borrowed */

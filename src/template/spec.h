@@ -60,6 +60,9 @@ kiln_status kiln__spec_fill(kiln_spec *out, const kiln_spec *spec, const kiln__t
 /* As fill, and checks all constraints. */
 kiln_status kiln__spec_resolve(kiln_spec *out, const kiln_spec *spec, const kiln__target *target, kiln_report *report);
 
+/* The plan of a resolved spec's arguments; NULL where its template declares none. The caller frees it with kiln__free. */
+kiln_status kiln__spec_plan(kiln__plan **out, const kiln_spec *spec, kiln_report *report);
+
 /* Value of a formula of the template under a resolved spec; KILN_ESPEC if it fails. */
 kiln_status kiln__spec_eval(const kiln_spec *spec, const char *formula, int64_t *out, kiln_report *report);
 

@@ -144,7 +144,7 @@ static kiln_status make_entry(kiln__rule *rule, const kiln_spec *spec, const kil
     return KILN_OK;
 }
 
-static kiln_status make_rule(kiln__rule *rule, const kiln_spec *spec, kiln_report *report)
+static kiln_status make_rule(kiln__rule *rule, const kiln_spec *spec, const kiln__plan *plan, kiln_report *report)
 {
     const kiln__template *template = spec->template;
     int64_t tile;
@@ -162,9 +162,14 @@ static kiln_status make_rule(kiln__rule *rule, const kiln_spec *spec, kiln_repor
             return status;
         rule->output_bytes = (uint64_t)bytes;
     }
+    int block = kiln__template_param(template, "block", strlen("block"));
     rule->inputs = kiln__spec_inputs(spec);
     rule->element_size = kiln__dtype_bytes(spec->dtype);
-    rule->block = (uint32_t)spec->params[kiln__template_param(template, "block", strlen("block"))];
+    rule->block = plan != NULL ? plan->block[0] * plan->block[1] * plan->block[2] : (uint32_t)spec->params[block];
+    if (plan != NULL) {
+        memcpy(rule->blocks, plan->block, sizeof(rule->blocks));
+        rule->shared = plan->shared;
+    }
     rule->tile = (uint64_t)tile;
     for (uint32_t i = 0; i < template->entry_count && status == KILN_OK; i++)
         status = make_entry(rule, spec, &template->entries[i], report);
@@ -182,7 +187,9 @@ kiln_status kiln__unit_make(kiln__unit **out, const kiln_spec *spec, kiln_report
         return kiln__fail_memory(report, KILN__STAGE_SPEC);
     unit->target = spec->target;
     unit->foreign = spec->template->origin != NULL;
-    kiln_status status = make_rule(&unit->rule, spec, report);
+    kiln_status status = kiln__spec_plan(&unit->plan, spec, report);
+    if (status == KILN_OK)
+        status = make_rule(&unit->rule, spec, unit->plan, report);
     if (status == KILN_OK)
         status = make_spec(unit, spec, report);
     if (status == KILN_OK)
@@ -200,5 +207,6 @@ void kiln__unit_free(kiln__unit *unit)
         return;
     kiln__free(unit->spec);
     kiln__free(unit->source);
+    kiln__free(unit->plan);
     kiln__free(unit);
 }

@@ -12,6 +12,8 @@ typedef struct kiln__rule {
     uint32_t inputs, element_size, block;
     uint64_t tile;
     uint64_t output_bytes; /* 0: out is an array of n elements, like the inputs */
+    uint32_t blocks[3],
+        shared; /* of kernels with arguments of their own: threads in each direction, bytes; else zeros */
     uint32_t entry_count;
     struct {
         char name[KILN__NAME_SIZE];
@@ -25,7 +27,8 @@ typedef struct kiln__unit {
     size_t source_length;
     kiln__target target;
     kiln__rule rule;
-    bool foreign; /* the source is not Kiln's own: it may be out to harm who compiles it */
+    kiln__plan *plan; /* of a kernel with arguments of its own, else NULL */
+    bool foreign;     /* the source is not Kiln's own: it may be out to harm who compiles it */
 } kiln__unit;
 
 /* `spec` is resolved. Deterministic. Errors: KILN_ESPEC (the template cannot do it: no cpu twin), KILN_ENOMEM. */

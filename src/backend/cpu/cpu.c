@@ -19,6 +19,9 @@ enum { ALIGNMENT = 256 };
 
 typedef void (*entry_fn)(unsigned long long begin, unsigned long long end, void *out, const void *const *in);
 
+/* A twin with arguments of its own computes blocks begin to end - 1 of the grid, the first direction fastest. */
+typedef void (*args_fn)(unsigned long long begin, unsigned long long end, void *const *args);
+
 struct cpu_backend {
     kiln__backend backend;
     const kiln__log *log;
@@ -34,6 +37,7 @@ struct kiln__module {
     struct cpu_backend *backend;
     kiln__dylib *library;
     entry_fn entry;
+    args_fn args_entry; /* the same symbol */
     uint64_t tile;
 };
 
@@ -184,6 +188,7 @@ static kiln_status load(kiln_device *device, const kiln__entry *entry, const kil
         /* POSIX lets an object pointer carry a function; ISO C has no cast for it. */
         void *symbol = kiln__dylib_symbol(module->library, "kiln_cpu");
         memcpy(&module->entry, &symbol, sizeof(symbol));
+        memcpy(&module->args_entry, &symbol, sizeof(symbol));
         if (symbol == NULL)
             status = kiln__fail(report, KILN_ELOAD, KILN__STAGE_LOAD, 0, "the shared object has no symbol 'kiln_cpu'");
     }
@@ -214,6 +219,29 @@ static kiln_status launch(kiln__module *module, uint32_t entry, uint64_t n, void
     (void)stream;
     (void)report;
     kiln__pool_run(module->backend->pool, n, module->tile, run_chunk, &launch);
+    return KILN_OK;
+}
+
+struct args_launch {
+    args_fn entry;
+    void **args;
+};
+
+static void run_blocks(void *data, uint64_t begin, uint64_t end)
+{
+    const struct args_launch *launch = data;
+    launch->entry(begin, end, launch->args);
+}
+
+static kiln_status launch_args(kiln__module *module, uint32_t entry, const uint32_t grid[3], void **args, void *stream,
+                               kiln_report *report)
+{
+    struct args_launch launch = { module->args_entry, args };
+    uint64_t blocks = (uint64_t)grid[0] * grid[1] * grid[2];
+    (void)entry;
+    (void)stream;
+    (void)report;
+    kiln__pool_run(module->backend->pool, blocks, 1, run_blocks, &launch);
     return KILN_OK;
 }
 
@@ -309,6 +337,7 @@ kiln__backend *kiln__cpu_open(const kiln__log *log)
                                                  .load = load,
                                                  .unload = unload,
                                                  .launch = launch,
+                                                 .launch_args = launch_args,
                                                  .capturing = capturing,
                                                  .resources = resources,
                                                  .alloc = allocate,

@@ -65,6 +65,7 @@ static const kiln__backend_vtable vtable = {
     .load = kiln__cuda_load,
     .unload = kiln__cuda_unload,
     .launch = kiln__cuda_launch,
+    .launch_args = kiln__cuda_launch_args,
     .capturing = kiln__cuda_capturing,
     .resources = kiln__cuda_resources,
     .alloc = kiln__cuda_alloc,

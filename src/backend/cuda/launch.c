@@ -16,6 +16,7 @@ struct kiln__module {
     uint64_t tile, most; /* elements of a block, and of the largest grid */
     int tile_shift;      /* tile is 1 << tile_shift; negative if it is no power of two */
     CUkernel kernels[KILN__ENTRIES_MAX];
+    uint32_t blocks[3], shared; /* of a kernel with arguments of its own */
     /* What the rest reads. */
     CUlibrary library;
     int registers, local_bytes;
@@ -189,6 +190,8 @@ kiln_status kiln__cuda_load(kiln_device *base, const kiln__entry *entry, const k
     module->element_size = rule->element_size;
     module->output_stays = rule->output_bytes > 0;
     module->block = rule->block;
+    memcpy(module->blocks, rule->blocks, sizeof(module->blocks));
+    module->shared = rule->shared;
     module->tile = rule->tile;
     module->most = GRID_MAX * rule->tile;
     module->tile_shift = (rule->tile & (rule->tile - 1)) == 0 ? __builtin_ctzll(rule->tile) : -1;
@@ -288,6 +291,32 @@ kiln_status kiln__cuda_launch(kiln__module *module, uint32_t entry, uint64_t n, 
     if (status != KILN_OK)
         return status;
     status = launch_in(module, entry, n, out, in, stream, &call);
+    kiln__cuda_leave(&scope);
+    return status;
+}
+
+static kiln_status launch_args_in(const kiln__module *module, uint32_t entry, const uint32_t grid[3], void **args,
+                                  CUstream stream, const kiln__cuda_call *call)
+{
+    const uint32_t *block = module->blocks;
+    kiln__cu_enum code =
+        module->device->driver->cuLaunchKernel((CUfunction)module->kernels[entry], grid[0], grid[1], grid[2], block[0],
+                                               block[1], block[2], module->shared, stream, args, NULL);
+    return code == KILN__CUDA_SUCCESS ? KILN_OK : kiln__cuda_result(call, "cuLaunchKernel", code);
+}
+
+kiln_status kiln__cuda_launch_args(kiln__module *module, uint32_t entry, const uint32_t grid[3], void **args,
+                                   void *stream, kiln_report *report)
+{
+    const kiln__cuda_device *device = module->device;
+    kiln__cuda_call call = { device->driver, KILN_ELAUNCH, KILN__STAGE_LAUNCH, device->device.name, report };
+    kiln__cuda_scope scope;
+    if ((uintptr_t)stream >= FIRST_REAL_STREAM)
+        return launch_args_in(module, entry, grid, args, stream, &call);
+    kiln_status status = kiln__cuda_enter_current(&scope, device, &call);
+    if (status != KILN_OK)
+        return status;
+    status = launch_args_in(module, entry, grid, args, stream, &call);
     kiln__cuda_leave(&scope);
     return status;
 }

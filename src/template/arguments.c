@@ -1,0 +1,365 @@
+#include "template/arguments.h"
+
+#include "base/alloc.h"
+#include "base/text.h"
+#include "template/param.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { THREADS_MAX = 1024 };
+
+static const struct {
+    const char *name, *other;
+    uint32_t bytes;
+} types[KILN__ARG_TYPE_END] = { [KILN__ARG_DTYPE] = { "dtype", "", 0 },
+#define ROW(name, other, bytes) [KILN__ARG_##name] = { #name, other, bytes },
+                                KILN__ARG_TYPES(ROW)
+#undef ROW
+};
+
+const char *kiln__arg_type_name(kiln__arg_type type)
+{
+    return types[type].name;
+}
+
+static const char *type_at(const void *data, size_t i)
+{
+    (void)data;
+    return i < KILN__ARG_TYPE_END ? types[i].name : NULL;
+}
+
+static bool find_type(kiln__word word, kiln__arg_type *out)
+{
+    for (int i = 0; i < KILN__ARG_TYPE_END; i++)
+        if (kiln__word_is(word, types[i].name) || (types[i].other[0] != '\0' && kiln__word_is(word, types[i].other))) {
+            *out = (kiln__arg_type)i;
+            return true;
+        }
+    return false;
+}
+
+static const char *keep(char **out, kiln__word word, char *problem)
+{
+    *out = kiln__memdup(word.length > 0 ? word.text : "", word.length);
+    problem[0] = '\0';
+    return *out != NULL ? NULL : problem;
+}
+
+/* Cuts at the first comma outside parentheses; *rest gets a NULL text after the last. */
+static kiln__word cut_item(kiln__word *rest)
+{
+    size_t length = 0;
+    for (int depth = 0; length < rest->length && (depth > 0 || rest->text[length] != ','); length++)
+        depth += (rest->text[length] == '(') - (rest->text[length] == ')');
+    kiln__word item = { rest->text, length };
+    *rest = length < rest->length ? (kiln__word){ rest->text + length + 1, rest->length - length - 1 }
+                                  : (kiln__word){ NULL, 0 };
+    return kiln__word_trim(item);
+}
+
+static kiln__word without_text(kiln__word rest)
+{
+    return kiln__word_cut(&rest, "--");
+}
+
+bool kiln__arguments_has_size(const kiln__arguments *arguments, kiln__word name)
+{
+    for (uint32_t i = 0; i < arguments->size_count; i++)
+        if (kiln__word_is(name, arguments->sizes[i]))
+            return true;
+    return false;
+}
+
+const char *kiln__arguments_size(kiln__arguments *out, kiln__word rest, char *problem, size_t size)
+{
+    const char *failed = NULL;
+    rest = without_text(rest);
+    do {
+        kiln__word name = cut_item(&rest);
+        if (out->size_count == KILN__SIZES_MAX) {
+            snprintf(problem, size, "more than %d sizes", KILN__SIZES_MAX);
+            return problem;
+        }
+        if (!kiln__word_is_name(name) || name.length >= KILN__ARG_NAME || kiln__arguments_has_size(out, name)) {
+            snprintf(problem, size,
+                     "'%s' cannot name a size: it is taken, or not of lower-case letters, digits and '_'",
+                     kiln__word_quote(name).text);
+            return problem;
+        }
+        failed = keep(&out->sizes[out->size_count], name, problem);
+        out->size_count += failed == NULL;
+    } while (failed == NULL && rest.text != NULL);
+    return failed;
+}
+
+static const char *read_shape(kiln__arg *arg, kiln__word shape, char *problem, size_t size)
+{
+    const char *failed = NULL;
+    do {
+        kiln__word formula = cut_item(&shape);
+        if (arg->dims == KILN__DIMS_MAX || formula.length == 0) {
+            snprintf(problem, size, "arg %s: write its shape as [FORMULA, ...] of at most %d", arg->name,
+                     KILN__DIMS_MAX);
+            return problem;
+        }
+        failed = keep(&arg->formulas[arg->dims], formula, problem);
+        arg->dims += failed == NULL;
+    } while (failed == NULL && shape.text != NULL);
+    return failed;
+}
+
+/* "TYPE[SHAPE]" after in, out or inout; "TYPE = FORMULA" or "TYPE" for a number. */
+static const char *read_type(kiln__arg *arg, bool is_array, kiln__word rest, char *problem, size_t size)
+{
+    kiln__word value = rest;
+    kiln__word type = kiln__word_cut(&value, is_array ? "[" : "=");
+    if (!find_type(type, &arg->type)) {
+        snprintf(problem, size, "arg %s: unknown type '%s': %s", arg->name, kiln__word_quote(type).text,
+                 kiln__word_hint(type, type_at, NULL).text);
+        return problem;
+    }
+    if (is_array) {
+        if (value.length < 2 || value.text[value.length - 1] != ']') {
+            snprintf(problem, size, "arg %s: write its shape behind the type: %s[FORMULA, ...]", arg->name,
+                     types[arg->type].name);
+            return problem;
+        }
+        return read_shape(arg, (kiln__word){ value.text, value.length - 1 }, problem, size);
+    }
+    if ((arg->type == KILN__ARG_f16 || arg->type == KILN__ARG_bf16)) {
+        snprintf(problem, size, "arg %s: a number is no %s: write float", arg->name, types[arg->type].name);
+        return problem;
+    }
+    arg->role = value.text != NULL ? KILN__ARG_FORMULA : KILN__ARG_SCALAR;
+    return value.text != NULL ? keep(&arg->formulas[0], value, problem) : NULL;
+}
+
+const char *kiln__arguments_arg(kiln__arguments *out, kiln__word rest, char *problem, size_t size)
+{
+    static const char *const roles[] = { "in", "out", "inout" };
+    rest = without_text(rest);
+    kiln__word name = kiln__word_next(&rest);
+    bool taken = false, is_array = false;
+    for (uint32_t i = 0; i < out->arg_count; i++)
+        taken = taken || kiln__word_is(name, out->args[i].name);
+    if (out->arg_count == KILN__ARGS_MAX) {
+        snprintf(problem, size, "more than %d args", KILN__ARGS_MAX);
+        return problem;
+    }
+    if (taken || !kiln__word_is_name(name) || name.length >= KILN__ARG_NAME) {
+        snprintf(problem, size, "'%s' cannot name an arg: it is taken, or not of lower-case letters, digits and '_'",
+                 kiln__word_quote(name).text);
+        return problem;
+    }
+    kiln__arg *arg = &out->args[out->arg_count];
+    const char *failed = keep(&arg->name, name, problem);
+    if (failed != NULL)
+        return failed;
+    out->arg_count++;
+    kiln__word after = rest;
+    kiln__word role = kiln__word_next(&after);
+    for (int i = 0; i < 3; i++)
+        if (kiln__word_is(role, roles[i])) {
+            arg->role = (kiln__arg_role)i;
+            is_array = true;
+        }
+    return read_type(arg, is_array, is_array ? after : rest, problem, size);
+}
+
+const char *kiln__arguments_triple(char *out[3], kiln__word rest, char *problem, size_t size)
+{
+    const char *failed = NULL;
+    rest = without_text(rest);
+    for (int i = 0; failed == NULL && rest.text != NULL; i++) {
+        kiln__word formula = cut_item(&rest);
+        if (i == 3 || formula.length == 0) {
+            snprintf(problem, size, "write one to three formulas: X, Y, Z");
+            return problem;
+        }
+        failed = keep(&out[i], formula, problem);
+    }
+    return failed;
+}
+
+void kiln__arguments_fini(kiln__arguments *arguments)
+{
+    for (uint32_t i = 0; i < arguments->size_count; i++)
+        kiln__free(arguments->sizes[i]);
+    for (uint32_t i = 0; i < arguments->arg_count; i++) {
+        kiln__free(arguments->args[i].name);
+        for (int j = 0; j < KILN__DIMS_MAX; j++)
+            kiln__free(arguments->args[i].formulas[j]);
+    }
+    for (int i = 0; i < 3; i++) {
+        kiln__free(arguments->grid[i]);
+        kiln__free(arguments->block[i]);
+    }
+    kiln__free(arguments->shared);
+}
+
+/* ---- Plans */
+
+typedef struct planner {
+    const kiln__arguments *arguments;
+    kiln__formula_lookup lookup;
+    const void *data;
+    kiln__plan *plan; /* without its text */
+    kiln__text text;
+    kiln_report *report;
+} planner;
+
+static bool is_name_char(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+/* Appends a formula with numbers in place of parameters; a name that is followed by '(' is a function. */
+static uint32_t add_formula(planner *p, const char *formula)
+{
+    uint32_t start = (uint32_t)p->text.length;
+    while (*formula != '\0') {
+        size_t length = 0;
+        int64_t value;
+        while (is_name_char(formula[length]))
+            length++;
+        bool name = length > 0 && (formula[0] < '0' || formula[0] > '9');
+        const char *after = formula + length + strspn(formula + length, " \t");
+        if (name && *after != '(' && !kiln__arguments_has_size(p->arguments, (kiln__word){ formula, length }) &&
+            p->lookup(p->data, formula, length, &value))
+            kiln__text_printf(&p->text, "(%" PRId64 ")", value);
+        else
+            kiln__text_append_bytes(&p->text, formula, length > 0 ? length : 1);
+        formula += length > 0 ? length : 1;
+    }
+    kiln__text_append_bytes(&p->text, "", 1);
+    return start;
+}
+
+static void add_arg(planner *p, const kiln__arg *arg, kiln__arg_type dtype)
+{
+    kiln__plan_arg *out = &p->plan->args[p->plan->arg_count++];
+    kiln__text_copy(out->name, sizeof(out->name), arg->name);
+    out->role = arg->role;
+    out->type = arg->type == KILN__ARG_DTYPE ? dtype : arg->type;
+    out->bytes = types[out->type].bytes;
+    out->dims = arg->dims;
+    for (uint32_t i = 0; i < KILN__DIMS_MAX; i++)
+        if (arg->formulas[i] != NULL)
+            out->formulas[i] = add_formula(p, arg->formulas[i]);
+}
+
+static kiln_status evaluate(planner *p, const char *formula, const char *what, int64_t most, uint32_t *out)
+{
+    int64_t value = 1;
+    char problem[256];
+    if (formula != NULL && !kiln__formula_eval(formula, p->lookup, p->data, &value, problem, sizeof(problem)))
+        return kiln__fail(p->report, KILN_ESPEC, KILN__STAGE_SPEC, 0, "%s: %s", what, problem);
+    if (value < (most == KILN__SHARED_MAX ? 0 : 1) || value > most)
+        return kiln__fail(p->report, KILN_ESPEC, KILN__STAGE_SPEC, 0,
+                          "%s %s is %" PRId64 ", which is not within %d..%" PRId64, what, formula, value,
+                          most != KILN__SHARED_MAX, most);
+    *out = (uint32_t)value;
+    return KILN_OK;
+}
+
+static kiln_status set_block(planner *p)
+{
+    kiln_status status = KILN_OK;
+    for (int i = 0; i < 3 && status == KILN_OK; i++)
+        status = evaluate(p, p->arguments->block[i], "block", i == 2 ? 64 : THREADS_MAX, &p->plan->block[i]);
+    uint64_t threads = (uint64_t)p->plan->block[0] * p->plan->block[1] * p->plan->block[2];
+    if (status == KILN_OK && threads > THREADS_MAX)
+        status =
+            kiln__fail(p->report, KILN_ESPEC, KILN__STAGE_SPEC, 0, "a block of %u x %u x %u is more than %d threads",
+                       p->plan->block[0], p->plan->block[1], p->plan->block[2], THREADS_MAX);
+    if (status == KILN_OK && p->arguments->shared != NULL)
+        status = evaluate(p, p->arguments->shared, "shared", KILN__SHARED_MAX, &p->plan->shared);
+    return status;
+}
+
+static void fill_plan(planner *p, kiln__arg_type dtype)
+{
+    const kiln__arguments *arguments = p->arguments;
+    for (uint32_t i = 0; i < arguments->size_count; i++)
+        kiln__text_copy(p->plan->sizes[p->plan->size_count++], KILN__ARG_NAME, arguments->sizes[i]);
+    for (uint32_t i = 0; i < arguments->arg_count; i++)
+        add_arg(p, &arguments->args[i], dtype);
+    for (int i = 0; i < 3; i++)
+        p->plan->grid[i] = add_formula(p, arguments->grid[i] != NULL ? arguments->grid[i] : "1");
+    p->plan->total = sizeof(*p->plan) + p->text.length;
+    kiln__plan *whole = p->text.failed ? NULL : kiln__realloc(p->plan, p->plan->total);
+    if (whole == NULL)
+        kiln__free(p->plan);
+    else
+        memcpy(whole->text, p->text.data, p->text.length);
+    p->plan = whole;
+}
+
+kiln_status kiln__plan_make(kiln__plan **out, const kiln__arguments *arguments, kiln__formula_lookup lookup,
+                            const void *data, kiln__arg_type dtype, kiln_report *report)
+{
+    planner p = { .arguments = arguments, .lookup = lookup, .data = data, .report = report };
+    *out = NULL;
+    p.plan = kiln__calloc(1, sizeof(*p.plan));
+    if (p.plan == NULL)
+        return kiln__fail_memory(report, KILN__STAGE_SPEC);
+    kiln_status status = set_block(&p);
+    if (status != KILN_OK) {
+        kiln__free(p.plan);
+        return status;
+    }
+    fill_plan(&p, dtype);
+    kiln__text_fini(&p.text);
+    *out = p.plan;
+    return p.plan != NULL ? KILN_OK : kiln__fail_memory(report, KILN__STAGE_SPEC);
+}
+
+typedef struct size_scope {
+    const kiln__plan *plan;
+    const uint64_t *sizes;
+} size_scope;
+
+static bool lookup_size(const void *data, const char *name, size_t length, int64_t *value)
+{
+    const size_scope *s = data;
+    for (uint32_t i = 0; i < s->plan->size_count; i++)
+        if (kiln__word_is((kiln__word){ name, length }, s->plan->sizes[i])) {
+            *value = s->sizes[i] <= INT64_MAX ? (int64_t)s->sizes[i] : INT64_MAX;
+            return true;
+        }
+    return false;
+}
+
+kiln_status kiln__plan_value(const kiln__plan *plan, uint32_t formula, const uint64_t *sizes, const char *what,
+                             uint64_t *out, kiln_report *report)
+{
+    const size_scope s = { plan, sizes };
+    int64_t value = 0;
+    char problem[256];
+    if (!kiln__formula_eval(plan->text + formula, lookup_size, &s, &value, problem, sizeof(problem)))
+        return kiln__fail(report, KILN_EINVAL, KILN__STAGE_LAUNCH, 0, "%s: %s", what, problem);
+    if (value < 0)
+        return kiln__fail(report, KILN_EINVAL, KILN__STAGE_LAUNCH, 0, "%s: %s is %" PRId64 ", below 0", what,
+                          plan->text + formula, value);
+    *out = (uint64_t)value;
+    return KILN_OK;
+}
+
+kiln_status kiln__plan_elements(const kiln__plan *plan, uint32_t arg, const uint64_t *sizes, uint64_t *out,
+                                kiln_report *report)
+{
+    uint64_t count = 1;
+    for (uint32_t i = 0; i < plan->args[arg].dims; i++) {
+        uint64_t extent;
+        kiln_status status =
+            kiln__plan_value(plan, plan->args[arg].formulas[i], sizes, plan->args[arg].name, &extent, report);
+        if (status != KILN_OK)
+            return status;
+        if (__builtin_mul_overflow(count, extent, &count) || count > (uint64_t)INT64_MAX / 8)
+            return kiln__fail(report, KILN_EINVAL, KILN__STAGE_LAUNCH, 0, "%s is larger than any memory",
+                              plan->args[arg].name);
+    }
+    *out = count;
+    return KILN_OK;
+}

@@ -1,0 +1,99 @@
+/* Kernels with arguments of their own: the declarations size, arg, grid, block and shared of a template, and the plan that a
+ * spec makes of them. See docs/templates.md. Pure. */
+#ifndef KILN_TEMPLATE_ARGUMENTS_H
+#define KILN_TEMPLATE_ARGUMENTS_H
+
+#include "base/report.h"
+#include "template/formula.h"
+#include "template/word.h"
+
+enum { KILN__SIZES_MAX = 4, KILN__ARGS_MAX = 12, KILN__DIMS_MAX = 4, KILN__ARG_NAME = 32, KILN__SHARED_MAX = 49152 };
+
+/* X(name, other name or "", bytes) */
+#define KILN__ARG_TYPES(X)                                                                                          \
+    X(f32, "float", 4)                                                                                              \
+    X(f64, "double", 8)                                                                                             \
+    X(f16, "", 2) X(bf16, "", 2) X(int8, "", 1) X(uint8, "", 1) X(int16, "", 2) X(uint16, "", 2) X(int32, "int", 4) \
+        X(uint32, "", 4) X(int64, "", 8) X(uint64, "", 8)
+
+typedef enum kiln__arg_type {
+    KILN__ARG_DTYPE, /* the spec's */
+#define KILN__ARG_ENUM(name, other, bytes) KILN__ARG_##name,
+    KILN__ARG_TYPES(KILN__ARG_ENUM)
+#undef KILN__ARG_ENUM
+        KILN__ARG_TYPE_END
+} kiln__arg_type;
+
+typedef enum kiln__arg_role {
+    KILN__ARG_IN,
+    KILN__ARG_OUT,
+    KILN__ARG_INOUT,
+    KILN__ARG_FORMULA, /* a number that a formula gives */
+    KILN__ARG_SCALAR   /* a number given at launch */
+} kiln__arg_role;
+
+typedef struct kiln__arg {
+    char *name;
+    kiln__arg_role role;
+    kiln__arg_type type;
+    uint32_t dims;
+    char *formulas[KILN__DIMS_MAX]; /* the shape of an array, or [0] the value of a number */
+} kiln__arg;
+
+/* Part of a template; zeros where it declares none of it. */
+typedef struct kiln__arguments {
+    char *sizes[KILN__SIZES_MAX];
+    uint32_t size_count;
+    kiln__arg args[KILN__ARGS_MAX]; /* in the order of the kernel's parameters */
+    uint32_t arg_count;
+    char *grid[3], *block[3]; /* formulas, NULL: 1 */
+    char *shared;             /* formula: bytes of dynamic shared memory, NULL: 0 */
+} kiln__arguments;
+
+/* Read what follows the keyword. NULL, or what is wrong in `problem`, which is empty where memory ran out. */
+const char *kiln__arguments_size(kiln__arguments *out, kiln__word rest, char *problem, size_t size);
+const char *kiln__arguments_arg(kiln__arguments *out, kiln__word rest, char *problem, size_t size);
+const char *kiln__arguments_triple(char *out[3], kiln__word rest, char *problem, size_t size);
+void kiln__arguments_fini(kiln__arguments *arguments);
+
+bool kiln__arguments_has_size(const kiln__arguments *arguments, kiln__word name);
+
+/* ---- Plans: what a launch needs, once the parameters are known */
+
+typedef struct kiln__plan_arg {
+    char name[KILN__ARG_NAME];
+    kiln__arg_role role;
+    kiln__arg_type type; /* never KILN__ARG_DTYPE */
+    uint32_t bytes;      /* of an element or a number */
+    uint32_t dims;
+    uint32_t formulas[KILN__DIMS_MAX]; /* where in `text` they are; they speak of sizes alone */
+} kiln__plan_arg;
+
+/* One piece of memory, which may be copied as bytes. */
+typedef struct kiln__plan {
+    size_t total;
+    uint32_t size_count, arg_count;
+    char sizes[KILN__SIZES_MAX][KILN__ARG_NAME];
+    kiln__plan_arg args[KILN__ARGS_MAX];
+    uint32_t grid[3]; /* formulas as above */
+    uint32_t block[3], shared;
+    char text[];
+} kiln__plan;
+
+/* Makes the plan of a template's arguments. `lookup` knows the parameters, not the sizes; `dtype` is the type that stands for
+ * "dtype". The caller frees *out with kiln__free. Errors: KILN_ESPEC (a block of no or too many threads, too much shared
+ * memory), KILN_ENOMEM. */
+kiln_status kiln__plan_make(kiln__plan **out, const kiln__arguments *arguments, kiln__formula_lookup lookup,
+                            const void *data, kiln__arg_type dtype, kiln_report *report);
+
+/* The value of one of its formulas, which is not negative. */
+kiln_status kiln__plan_value(const kiln__plan *plan, uint32_t formula, const uint64_t *sizes, const char *what,
+                             uint64_t *out, kiln_report *report);
+
+/* Elements of an array. */
+kiln_status kiln__plan_elements(const kiln__plan *plan, uint32_t arg, const uint64_t *sizes, uint64_t *out,
+                                kiln_report *report);
+
+const char *kiln__arg_type_name(kiln__arg_type type);
+
+#endif
