@@ -11,6 +11,7 @@
 #include "npy.h"
 #include "options.h"
 #include "output.h"
+#include "runargs.h"
 #include "submit.h"
 #include "verify.h"
 
@@ -18,7 +19,7 @@ enum { MOST_INPUTS = 3, POISON = 0xa5, TIMED_ROUNDS = 20, TIMED_WARMUP = 3 };
 
 typedef struct run_args {
     const char *spec;
-    text_list in;
+    text_list in, numbers;
     const char *out;
     bool verify, time, stats;
     common_args common;
@@ -61,6 +62,7 @@ static int parse_args(run_args *args, int argc, char **argv)
     const option_row rows[] = {
         { "in", 'i', OPTION_LIST, "FILE", "an input array; once for each input, in order", &args->in },
         { "out", 'o', OPTION_TEXT, "FILE", "where the result goes", &args->out },
+        { "arg", 0, OPTION_LIST, "NAME=VALUE", "a number that a kernel of your own takes", &args->numbers },
         { "verify", 0, OPTION_FLAG, NULL, "compare with the cpu backend, bit for bit", &args->verify },
         { "time", 0, OPTION_FLAG, NULL, "time several launches and take the median", &args->time },
         { "stats", 0, OPTION_FLAG, NULL, "count hits, misses, compiles and faults, by reason", &args->stats },
@@ -76,8 +78,6 @@ static int parse_args(run_args *args, int argc, char **argv)
                                    words.count ? words.items[1] : "");
         else if (args->in.count == 0)
             status = options_wrong(&usage, "no input given, expected --in FILE.npy");
-        else if (args->in.count > MOST_INPUTS)
-            status = options_wrong(&usage, "%zu inputs given, at most %d can be read", args->in.count, MOST_INPUTS);
         else if (!args->out)
             status = options_wrong(&usage, "no output given, expected --out FILE.npy");
         else
@@ -342,12 +342,33 @@ static void print_text(const struct job *job, FILE *stream)
         counters_print(job->session.service, stream);
 }
 
+static int run_arguments(struct job *job)
+{
+    const run_args *args = job->args;
+    const runargs own = { .session = &job->session,
+                          .spec = job->spec,
+                          .in = &args->in,
+                          .numbers = &args->numbers,
+                          .out = args->out,
+                          .verify = args->verify,
+                          .time = args->time,
+                          .json = args->common.json };
+    return runargs_run(&own);
+}
+
 static int run_job(struct job *job)
 {
     int status = session_open(&job->session, &job->args->common);
     if (status)
         return status;
     kiln_status parsed = kiln_spec_parse(&job->spec, job->session.service, job->args->spec, &job->session.report);
+    if (!parsed && runargs_wanted(&job->session, job->spec))
+        return run_arguments(job);
+    if (!parsed && job->args->numbers.count > 0)
+        return fail(STATUS_USAGE, "--arg %s: this kernel takes no numbers", job->args->numbers.items[0]);
+    if (!parsed && job->args->in.count > MOST_INPUTS)
+        return fail(STATUS_USAGE, "%zu inputs given, at most %d can be read; see kiln run --help", job->args->in.count,
+                    MOST_INPUTS);
     status = parsed ? session_fail(&job->session, parsed, NULL) : open_inputs(job);
     if (!status)
         status = settle_dtype(job);
@@ -402,5 +423,6 @@ int command_run(int argc, char **argv)
         free_job(&job);
     }
     free(args.in.items);
+    free(args.numbers.items);
     return status;
 }

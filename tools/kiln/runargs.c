@@ -1,0 +1,496 @@
+#include "runargs.h"
+
+#include <inttypes.h>
+#include <kiln/define.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dtype.h"
+#include "format.h"
+#include "jsonout.h"
+#include "npy.h"
+#include "output.h"
+
+enum { MOST_ARGS = 12, MOST_SIZES = 4, ROUNDS = 20, WARMUP = 3, POISON = 0xa5 };
+
+/* An argument that is passed: an array, or a number. */
+typedef struct slot {
+    kiln_arg_info info;
+    uint32_t index;  /* among the kernel's */
+    npy_array array; /* of an array: its file or, made by the kernel, its shape */
+    void *host, *device;
+    uint64_t number; /* the bytes of a number */
+} slot;
+
+struct job {
+    const runargs *args;
+    kiln_kernel *kernel;
+    kiln_kernel_info info;
+    kiln_device *device;
+    slot slots[MOST_ARGS];
+    uint32_t slot_count;
+    slot *result; /* the one array that is written */
+    const char *size_names[MOST_SIZES];
+    uint64_t sizes[MOST_SIZES];
+    bool bound[MOST_SIZES];
+    uint32_t size_count;
+    kiln_arg given[MOST_ARGS];
+    kiln_timing timing;
+    uint64_t bytes;
+    bool verified, differs;
+    struct output output;
+};
+
+struct search {
+    const char *name;
+    bool found;
+};
+
+static int look(void *data, const kiln_template_info *info)
+{
+    struct search *search = data;
+    if (strcmp(info->name, search->name) == 0)
+        search->found = info->own_arguments;
+    return 0;
+}
+
+bool runargs_wanted(struct session *session, const kiln_spec *spec)
+{
+    char name[256] = "";
+    struct search search = { name, false };
+    if (kiln_spec_get(spec, "template", name, sizeof(name), NULL) == KILN_OK)
+        kiln_templates(session->service, look, &search);
+    return search.found;
+}
+
+static int refused(const struct job *job, kiln_status status)
+{
+    return session_fail(job->args->session, status, NULL);
+}
+
+static int settle_dtype(const struct job *job, const npy_array *first)
+{
+    char named[16] = "";
+    const dtype *natural = dtype_of_descr(first->descr);
+    kiln_report *report = &job->args->session->report;
+    kiln_status status = kiln_spec_get(job->args->spec, "dtype", named, sizeof(named), NULL);
+    if (!status && !named[0] && natural)
+        status = kiln_spec_set(job->args->spec, "dtype", natural->name, report);
+    return status ? refused(job, status) : STATUS_DONE;
+}
+
+static int get_kernel(struct job *job)
+{
+    struct session *session = job->args->session;
+    kiln_status status = kiln_get(&job->kernel, session->service, job->args->spec, &session->report);
+    job->info.size = sizeof(job->info);
+    if (!status)
+        status = kiln_kernel_get_info(job->kernel, &job->info);
+    if (!status)
+        status = kiln_device_open(&job->device, session->service, job->info.device, &session->report);
+    for (const char *name; !status && (name = kiln_kernel_size(job->kernel, job->size_count));)
+        job->size_names[job->size_count++] = name;
+    return status ? refused(job, status) : STATUS_DONE;
+}
+
+static bool reads(const slot *s)
+{
+    return s->info.role == KILN_ARG_IN || s->info.role == KILN_ARG_INOUT;
+}
+
+/* The slots in the kernel's order, each input with its file. */
+static int make_slots(struct job *job, const npy_array *files, size_t count)
+{
+    size_t used = 0, results = 0;
+    kiln_arg_info info = { .size = sizeof(info) };
+    for (uint32_t i = 0; kiln_kernel_arg(job->kernel, i, &info) == KILN_OK; i++) {
+        if (info.role == KILN_ARG_FORMULA)
+            continue;
+        slot *s = &job->slots[job->slot_count++];
+        *s = (slot){ .info = info, .index = i, .array = { .fd = -1 } };
+        if (reads(s) && used < count)
+            s->array = files[used];
+        used += reads(s);
+        if (info.role == KILN_ARG_OUT || info.role == KILN_ARG_INOUT) {
+            job->result = s;
+            results++;
+        }
+    }
+    if (used != count)
+        return fail(STATUS_USAGE, "the kernel reads %zu array%s, %zu given; give --in once for each", used,
+                    used == 1 ? "" : "s", count);
+    if (results != 1)
+        return fail(STATUS_USAGE, "the kernel writes %zu arrays: kiln run can write one", results);
+    return STATUS_DONE;
+}
+
+/* How .npy files call a type; NULL for those that they are not read with here. */
+static const char *descr_of(const char *type)
+{
+    const dtype *real = dtype_named(type);
+    return real ? real->descr : strcmp(type, "uint16") == 0 ? "<u2" : NULL;
+}
+
+static int bind_size(struct job *job, const slot *s, uint32_t dim)
+{
+    for (uint32_t i = 0; i < job->size_count; i++) {
+        if (strcmp(s->info.shape[dim], job->size_names[i]) != 0)
+            continue;
+        if (job->bound[i] && job->sizes[i] != s->array.shape[dim])
+            return fail(STATUS_USAGE, "%s: %s is %" PRIu64 " here, and %" PRIu64 " in an input before", s->array.path,
+                        job->size_names[i], s->array.shape[dim], job->sizes[i]);
+        job->sizes[i] = s->array.shape[dim];
+        job->bound[i] = true;
+    }
+    return STATUS_DONE;
+}
+
+static int bind_sizes(struct job *job)
+{
+    int status = STATUS_DONE;
+    for (uint32_t i = 0; i < job->slot_count && !status; i++) {
+        const slot *s = &job->slots[i];
+        if (!reads(s))
+            continue;
+        const char *descr = descr_of(s->info.type);
+        if (!descr || strcmp(descr, s->array.descr) != 0)
+            return fail(STATUS_USAGE, "%s: has dtype %s, and argument %s is %s%s%s", s->array.path, s->array.descr,
+                        s->info.name, s->info.type, descr ? ", in a file " : "", descr ? descr : "");
+        if (s->array.dimensions != s->info.dims)
+            return fail(STATUS_USAGE, "%s: has %u dimensions, and argument %s has %u", s->array.path,
+                        s->array.dimensions, s->info.name, s->info.dims);
+        for (uint32_t d = 0; d < s->info.dims && !status; d++)
+            status = bind_size(job, s, d);
+    }
+    for (uint32_t i = 0; i < job->size_count && !status; i++)
+        if (!job->bound[i])
+            status =
+                fail(STATUS_USAGE, "size %s is the extent of no input: kiln run cannot know it", job->size_names[i]);
+    return status;
+}
+
+/* Checks the inputs' shapes against the declared ones and gives the result its own. */
+static int settle_shapes(struct job *job)
+{
+    for (uint32_t i = 0; i < job->slot_count; i++) {
+        slot *s = &job->slots[i];
+        uint64_t shape[4] = { 0 };
+        kiln_status status = s->info.role == KILN_ARG_SCALAR ? KILN_OK
+                                                             : kiln_kernel_shape(job->kernel, s->index, job->sizes,
+                                                                                 shape, &job->args->session->report);
+        if (status)
+            return refused(job, status);
+        for (uint32_t d = 0; reads(s) && d < s->info.dims; d++)
+            if (shape[d] != s->array.shape[d])
+                return fail(STATUS_USAGE, "%s: dimension %u is %" PRIu64 ", and %s = %" PRIu64 " is declared",
+                            s->array.path, d, s->array.shape[d], s->info.shape[d], shape[d]);
+        if (s->info.role != KILN_ARG_OUT)
+            continue;
+        s->array = (npy_array){ .path = job->args->out, .fd = -1, .dimensions = s->info.dims, .elements = 1 };
+        if (!descr_of(s->info.type))
+            return fail(STATUS_USAGE, "argument %s is an array of %s, which kiln run does not write", s->info.name,
+                        s->info.type);
+        memcpy(s->array.descr, descr_of(s->info.type), sizeof(s->array.descr));
+        for (uint32_t d = 0; d < s->info.dims; d++) {
+            s->array.shape[d] = shape[d];
+            if (__builtin_mul_overflow(s->array.elements, shape[d], &s->array.elements))
+                return fail(STATUS_FAILED, "the result is larger than any memory");
+        }
+        s->array.bytes = s->array.elements * s->info.bytes;
+    }
+    return STATUS_DONE;
+}
+
+/* The bytes of "NAME=VALUE" in the argument's type. */
+static bool read_number(slot *s, const char *text)
+{
+    char *end = NULL;
+    const char *type = s->info.type;
+    double real = strtod(text, &end);
+    float single = (float)real;
+    long long whole = 0;
+    if (strcmp(type, "f64") == 0)
+        memcpy(&s->number, &real, sizeof(real));
+    else if (strcmp(type, "f32") == 0)
+        memcpy(&s->number, &single, sizeof(single));
+    else if (strcmp(type, "uint64") == 0)
+        s->number = strtoull(text, &end, 10);
+    else {
+        whole = strtoll(text, &end, 10);
+        memcpy(&s->number, &whole, sizeof(whole));
+        int bits = (int)s->info.bytes * 8;
+        long long low = type[0] == 'u' || bits == 64 ? 0 : -(1LL << (bits - 1));
+        long long high = bits == 64 ? 0 : (1LL << (bits - (type[0] != 'u'))) - 1;
+        if (bits < 64 && (whole < low || whole > high))
+            return false;
+    }
+    return end != text && *end == '\0' && !(type[0] == 'u' && strchr(text, '-'));
+}
+
+static int settle_numbers(struct job *job)
+{
+    const text_list *numbers = job->args->numbers;
+    size_t used = 0;
+    for (uint32_t i = 0; i < job->slot_count; i++) {
+        slot *s = &job->slots[i];
+        size_t length = strlen(s->info.name);
+        const char *value = NULL;
+        if (s->info.role != KILN_ARG_SCALAR)
+            continue;
+        for (size_t j = 0; j < numbers->count; j++)
+            if (strncmp(numbers->items[j], s->info.name, length) == 0 && numbers->items[j][length] == '=') {
+                value = numbers->items[j] + length + 1;
+                used++;
+            }
+        if (!value || !read_number(s, value))
+            return fail(STATUS_USAGE, "argument %s is a number of type %s: give --arg %s=%s", s->info.name,
+                        s->info.type, s->info.name, value ? "VALUE that is one" : "VALUE");
+    }
+    if (used != numbers->count)
+        return fail(STATUS_USAGE, "%zu of the numbers of --arg are none that the kernel takes, or are given twice",
+                    numbers->count - used);
+    return STATUS_DONE;
+}
+
+static kiln_status place(struct job *job, slot *s)
+{
+    kiln_report *report = &job->args->session->report;
+    kiln_status status = kiln_alloc(&s->device, job->device, s->array.bytes ? s->array.bytes : 1, report);
+    if (!status && s->array.bytes)
+        status = kiln_copy(job->device, s->device, s->host, s->array.bytes, KILN_COPY_TO_DEVICE, NULL, report);
+    return status;
+}
+
+static int load(struct job *job)
+{
+    for (uint32_t i = 0; i < job->slot_count; i++) {
+        slot *s = &job->slots[i];
+        if (s->info.role == KILN_ARG_SCALAR) {
+            job->given[i] = (kiln_arg){ &s->number, s->info.bytes };
+            continue;
+        }
+        s->host = malloc(s->array.bytes ? s->array.bytes : 1);
+        if (!s->host)
+            return fail(STATUS_FAILED, "no memory for the %" PRIu64 " bytes of %s", s->array.bytes, s->info.name);
+        memset(s->host, POISON, s->array.bytes);
+        int status = reads(s) ? npy_read(&s->array, s->host) : STATUS_DONE;
+        if (status)
+            return status;
+        kiln_status placed = place(job, s);
+        if (placed)
+            return refused(job, placed);
+        job->given[i] = (kiln_arg){ s->device, s->array.bytes };
+        job->bytes += s->array.bytes;
+    }
+    return STATUS_DONE;
+}
+
+static kiln_status submit(void *data, void *stream)
+{
+    struct job *job = data;
+    return kiln_launch_args(job->kernel, job->sizes, job->size_count, job->given, job->slot_count, stream,
+                            &job->args->session->report);
+}
+
+/* The result is taken after the first launch: a kernel may change what it reads. */
+static int launch(struct job *job)
+{
+    kiln_report *report = &job->args->session->report;
+    kiln_contender contender = { submit, job };
+    double start = now_seconds();
+    kiln_status status = submit(job, NULL);
+    if (!status)
+        status = kiln_sync(job->device, report);
+    job->timing.median_ms = 1e3 * (now_seconds() - start);
+    if (!status && job->result->array.bytes)
+        status = kiln_copy(job->device, job->result->host, job->result->device, job->result->array.bytes,
+                           KILN_COPY_FROM_DEVICE, NULL, report);
+    if (!status && job->args->time)
+        status = kiln_measure(job->device, &contender, 1, WARMUP, ROUNDS, &job->timing, NULL, report);
+    return status ? refused(job, status) : STATUS_DONE;
+}
+
+struct reset {
+    kiln_spec *spec;
+    const char *name;
+};
+
+static int unset_parameters(void *data, const kiln_template_info *info)
+{
+    const struct reset *reset = data;
+    for (uint32_t i = info->param_count; i > 0 && strcmp(info->name, reset->name) == 0; i--)
+        kiln_spec_set(reset->spec, info->params[i - 1].name, NULL, NULL);
+    return 0;
+}
+
+/* The twin's result, on memory of the host: a result of the cpu's own has nothing else to be compared with. */
+static kiln_status compute_twin(struct job *job, void *want)
+{
+    struct session *session = job->args->session;
+    kiln_arg given[MOST_ARGS];
+    kiln_spec *spec = NULL;
+    kiln_kernel *twin = NULL;
+    char name[256] = "";
+    kiln_status status = kiln_spec_parse(&spec, session->service, job->info.spec, &session->report);
+    if (!status)
+        status = kiln_spec_get(spec, "template", name, sizeof(name), NULL);
+    struct reset reset = { spec, name };
+    if (!status)
+        status = kiln_templates(session->service, unset_parameters, &reset);
+    if (!status)
+        status = kiln_spec_set(spec, "target", "cpu", &session->report);
+    if (!status)
+        status = kiln_get(&twin, session->service, spec, &session->report);
+    for (uint32_t i = 0; i < job->slot_count && !status; i++) {
+        given[i] = job->given[i];
+        if (job->slots[i].info.role != KILN_ARG_SCALAR)
+            given[i].data = &job->slots[i] == job->result ? want : job->slots[i].host;
+    }
+    if (!status)
+        status = kiln_launch_args(twin, job->sizes, job->size_count, given, job->slot_count, NULL, &session->report);
+    kiln_release(twin);
+    kiln_spec_free(spec);
+    return status;
+}
+
+static int compare(struct job *job, const void *want)
+{
+    const slot *s = job->result;
+    const dtype *type = dtype_named(s->info.type);
+    for (uint64_t i = 0; i < s->array.elements && memcmp(s->host, want, s->array.bytes) != 0; i++) {
+        const char *mine = (const char *)s->host + i * s->info.bytes, *theirs = (const char *)want + i * s->info.bytes;
+        bool both_nan =
+            type && dtype_is_nan(type, dtype_bits(type, mine, 0)) && dtype_is_nan(type, dtype_bits(type, theirs, 0));
+        if (memcmp(mine, theirs, s->info.bytes) == 0 || both_nan)
+            continue;
+        job->differs = true;
+        return fail(STATUS_FAILED, "not equal to the cpu twin: element %" PRIu64 " differs first", i);
+    }
+    job->verified = true;
+    return STATUS_DONE;
+}
+
+static int verify(struct job *job)
+{
+    if (strcmp(job->info.device, "cpu") == 0)
+        return fail(STATUS_USAGE, "the cpu twin itself has run: --verify compares a GPU's result with it");
+    void *want = malloc(job->result->array.bytes ? job->result->array.bytes : 1);
+    if (!want)
+        return fail(STATUS_FAILED, "no memory to verify with");
+    if (job->result->info.role == KILN_ARG_INOUT) {
+        free(want);
+        return fail(STATUS_USAGE, "argument %s is read and written: kiln run cannot verify that",
+                    job->result->info.name);
+    }
+    kiln_status status = compute_twin(job, want);
+    int result = status ? refused(job, status) : compare(job, want);
+    free(want);
+    return result;
+}
+
+static int write_result(struct job *job)
+{
+    char *header = NULL;
+    size_t length = npy_header(&header, &job->result->array);
+    int status = output_open(&job->output, job->args->out, length + job->result->array.bytes);
+    if (!status)
+        status = output_write(&job->output, header, length);
+    if (!status)
+        status = output_write(&job->output, job->result->host, job->result->array.bytes);
+    free(header);
+    return status;
+}
+
+static void print(const struct job *job, FILE *stream)
+{
+    char text[FORMAT_ROOM];
+    double time = job->timing.median_ms;
+    if (job->args->json && stream == stdout) {
+        json_t *object = json_new();
+        json_put_text(object, "device", job->info.device);
+        json_put_text(object, "spec", job->info.spec);
+        json_put_text(object, "source", kiln_origin_name(job->info.origin));
+        json_put_real(object, "compile_ms", job->info.compile_ms);
+        json_put_real(object, "time_ms", time);
+        json_put_real(object, "gbps", gigabytes_per_second(job->bytes, time));
+        json_put_count(object, "elements", job->result->array.elements);
+        json_put_count(object, "bytes", job->bytes);
+        if (job->args->verify)
+            json_put_bool(object, "verified", job->verified);
+        else
+            json_put_null(object, "verified");
+        json_print(object);
+        return;
+    }
+    fprintf(stream, "device    %s\n", job->info.device);
+    fprintf(stream, "spec      %s\n", job->info.spec);
+    fprintf(stream, "kernel    %s\n", kiln_origin_name(job->info.origin));
+    for (uint32_t i = 0; i < job->size_count; i++)
+        fprintf(stream, "%s%s=%" PRIu64 "%s", i == 0 ? "sizes     " : " ", job->size_names[i], job->sizes[i],
+                i + 1 == job->size_count ? "\n" : "");
+    fprintf(stream, "time      %s%s, %.1f GB/s\n", format_ms(text, time), job->args->time ? " (median)" : "",
+            gigabytes_per_second(job->bytes, time));
+    if (job->verified)
+        fprintf(stream, "verified  %" PRIu64 " elements equal to the cpu twin, bit for bit\n",
+                job->result->array.elements);
+}
+
+static int run(struct job *job, const npy_array *files, size_t count)
+{
+    int status = settle_dtype(job, &files[0]);
+    if (!status)
+        status = get_kernel(job);
+    if (!status)
+        status = make_slots(job, files, count);
+    if (!status)
+        status = bind_sizes(job);
+    if (!status)
+        status = settle_shapes(job);
+    if (!status)
+        status = settle_numbers(job);
+    if (!status)
+        status = load(job);
+    if (!status)
+        status = launch(job);
+    if (!status && job->args->verify)
+        status = verify(job);
+    if (!status)
+        status = write_result(job);
+    FILE *stream = !status && output_is_stdout(&job->output) ? stderr : stdout;
+    if (!status)
+        status = output_commit(&job->output);
+    if (!status)
+        print(job, stream);
+    return status;
+}
+
+static void free_job(struct job *job)
+{
+    for (uint32_t i = 0; i < job->slot_count; i++) {
+        free(job->slots[i].host);
+        if (job->slots[i].device)
+            kiln_free(job->device, job->slots[i].device);
+    }
+    output_close(&job->output);
+    kiln_release(job->kernel);
+}
+
+int runargs_run(const runargs *args)
+{
+    npy_array files[MOST_ARGS];
+    struct job job = { .args = args, .output = { .fd = -1 } };
+    size_t count = 0;
+    int status = args->in->count > MOST_ARGS
+                     ? fail(STATUS_USAGE, "%zu inputs given, at most %d can be read", args->in->count, MOST_ARGS)
+                     : STATUS_DONE;
+    while (!status && count < args->in->count) {
+        status = npy_open(&files[count], args->in->items[count]);
+        count++;
+    }
+    if (!status)
+        status = run(&job, files, count);
+    free_job(&job);
+    for (size_t i = 0; i < count; i++)
+        npy_close(&files[i]);
+    return status;
+}
