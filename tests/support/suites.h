@@ -70,6 +70,7 @@
     X(devices)                 \
     X(call)                    \
     X(defined)                 \
+    X(templates)               \
     X(api)
 
 #define KILN_FAULT_SUITES(X) \

@@ -124,6 +124,12 @@ END_TEST
     "//! entry go align bytes\n"
 #define WITH(line) HEAD line "\n" TAIL
 
+/* The same for a kernel with arguments of its own. */
+#define ARGS(lines)      \
+    "//! template toy\n" \
+    "//! size n\n"       \
+    "//! param block 32..64 = 32\n//! arg x in dtype[n]\n" lines "\n//! entry go align bytes\n"
+
 static const struct {
     const char *text;
     unsigned line;
@@ -132,7 +138,7 @@ static const struct {
     { WITH("//! parm x 1..2 = 1"), 4, "unknown declaration 'parm': did you mean param?" },
     { WITH("//! zzz"), 4,
       "unknown declaration 'zzz': template, about, inputs, param, tune, require, bound, output, tile, "
-      "entry, op, dtype or reference" },
+      "entry, op, dtype, reference, size, arg, grid, block or shared" },
     { WITH("//! template other"), 4, "'template' is given twice" },
     { WITH("//! inputs 2"), 4, "'inputs' is given twice" },
     { WITH("//! tile 1\n//! tile 2"), 5, "'tile' is given twice" },
@@ -183,6 +189,37 @@ static const struct {
     { WITH("//! entry go align bytes"), 6, "entry go is given twice" },
     { HEAD "//! entry go align bytes\n//! tile 1\n//! output byte\n", 6, "formula 'byte': unknown name 'byte'" },
     { HEAD "//! entry go align bytes\n//! tile blok\n", 5, "formula 'blok': unknown name 'blok'" },
+    { WITH("//! size rows"), 6,
+      "size, grid, block and shared are for kernels with arguments of their own: declare arg" },
+    { WITH("//! shared 8"), 6, "size, grid, block and shared are for kernels" },
+    { WITH("//! size rows, Cols"), 4, "'Cols' cannot name a size" },
+    { WITH("//! size rows, rows"), 4, "'rows' cannot name a size" },
+    { WITH("//! size bytes"), 4, "'bytes' cannot name a size: it means something else" },
+    { WITH("//! size a, b, c, d, e"), 4, "more than 4 sizes" },
+    { WITH("//! arg"), 4, "'' cannot name an arg" },
+    { WITH("//! arg x in"), 4, "arg x: unknown type ''" },
+    { WITH("//! arg x in f31[1]"), 4, "arg x: unknown type 'f31': did you mean f32?" },
+    { WITH("//! arg x in f32"), 4, "arg x: write its shape behind the type: f32[FORMULA, ...]" },
+    { WITH("//! arg x in f32[1"), 4, "arg x: write its shape behind the type" },
+    { WITH("//! arg x in f32[1,,2]"), 4, "arg x: write its shape as [FORMULA, ...] of at most 4" },
+    { WITH("//! arg x in f32[1,1,1,1,1]"), 4, "arg x: write its shape as [FORMULA, ...] of at most 4" },
+    { WITH("//! arg x f16"), 4, "arg x: a number is no f16: write float" },
+    { WITH("//! arg x float\n//! arg x float"), 5, "'x' cannot name an arg" },
+    { WITH("//! arg x float"), 6, "'inputs' is for kernels of out, inputs and n: this one declares arg" },
+    { ARGS("//! grid 1\n//! grid 2"), 6, "given twice, first on line 5" },
+    { ARGS("//! grid 1, 2, 3, 4"), 5, "write one to three formulas: X, Y, Z" },
+    { ARGS("//! grid 1,"), 5, "write one to three formulas: X, Y, Z" },
+    { ARGS("//! grid rows"), 5, "formula 'rows': unknown name 'rows'" },
+    { ARGS("//! grid 1\n//! block n"), 6, "formula 'n': unknown name 'n'" },
+    { ARGS("//! grid 1\n//! shared n"), 6, "formula 'n': unknown name 'n'" },
+    { ARGS("//! grid 1\n//! shared 1\n//! shared 1"), 7, "'shared' is given twice" },
+    { ARGS("//! arg y in f32[m]\n//! grid 1"), 5, "formula 'm': unknown name 'm'" },
+    { ARGS("//! arg y uint32 = m\n//! grid 1"), 5, "formula 'm': unknown name 'm'" },
+    { ARGS(""), 6, "the declaration 'grid X, Y, Z' is missing" },
+    { ARGS("//! grid 1\n//! param n 1..2 = 1"), 6, "'n' cannot name a param" },
+    { ARGS("//! size m\n//! grid 1\n//! param m 1..2 = 1"), 8, "'m' names a size and a param" },
+    { "//! template toy\n//! arg x inout f32[1]\n//! grid 1\n//! entry go align 4\n", 4,
+      "the declaration 'block X, Y, Z' is missing" },
     { WITH("//! op hardsigmoid"), 4, "write op none where the template has arithmetic of its own" },
     { WITH("//! dtype f31"), 4, "'f31' is not a new dtype: f32, f64, f16 or bf16" },
     { WITH("//! dtype f32, f32"), 4, "'f32' is not a new dtype" },

@@ -169,6 +169,88 @@ START_TEST(test_own__units_are_foreign_and_have_no_value)
 }
 END_TEST
 
+static const char moved[] = "//! template moved\n"
+                            "//! size rows, cols\n"
+                            "//! param tile 8,16,32 = 16\n"
+                            "//! param height 1..64 = 4\n"
+                            "//! arg out out dtype[cols, max(rows, tile)] -- text, with a comma\n"
+                            "//! arg x in uint8[rows * cols + (tile % 5)]\n"
+                            "//! arg half float\n"
+                            "//! arg count int = rows * tile / bytes\n"
+                            "//! grid (cols + tile - 1) / tile, rows\n"
+                            "//! block tile, height, 2 -- threads\n"
+                            "//! shared tile * bytes\n"
+                            "//! entry moved align bytes\n";
+
+static kiln_status resolve(kiln_spec *out, const char *text, kiln_report *report)
+{
+    kiln_spec spec;
+    kiln_status status = kiln__spec_parse(&spec, &catalog, text, report);
+    return status == KILN_OK ? kiln__spec_resolve(out, &spec, &sm_90, report) : status;
+}
+
+START_TEST(test_own__plans_know_their_parameters)
+{
+    const uint64_t sizes[] = { 3, 40 };
+    kiln_report report = KILN_REPORT_INIT;
+    kiln_spec full;
+    kiln__unit *unit;
+    uint64_t value;
+    define(moved, NULL);
+    ck_assert_msg(resolve(&full, "template=moved dtype=f64", &report) == KILN_OK, "%s", report.message);
+    ck_assert_int_eq(kiln__unit_make(&unit, &full, &report), KILN_OK);
+    const kiln__plan *plan = unit->plan;
+    ck_assert_ptr_nonnull(plan);
+    ck_assert(plan->size_count == 2 && plan->arg_count == 4);
+    ck_assert(plan->block[0] == 16 && plan->block[1] == 4 && plan->block[2] == 2 && plan->shared == 128);
+    ck_assert_uint_eq(unit->rule.block, 128);
+    ck_assert_uint_eq(unit->rule.shared, 128);
+    ck_assert(plan->args[0].role == KILN__ARG_OUT && plan->args[0].type == KILN__ARG_f64 && plan->args[0].bytes == 8);
+    ck_assert(plan->args[1].role == KILN__ARG_IN && plan->args[1].bytes == 1 && plan->args[1].dims == 1);
+    ck_assert(plan->args[2].role == KILN__ARG_SCALAR && plan->args[2].type == KILN__ARG_f32);
+    ck_assert(plan->args[3].role == KILN__ARG_FORMULA && plan->args[3].type == KILN__ARG_int32);
+    ck_assert_int_eq(kiln__plan_elements(plan, 0, sizes, &value, &report), KILN_OK);
+    ck_assert_uint_eq(value, 40 * 16);
+    ck_assert_int_eq(kiln__plan_elements(plan, 1, sizes, &value, &report), KILN_OK);
+    ck_assert_uint_eq(value, 121);
+    ck_assert_int_eq(kiln__plan_value(plan, plan->args[3].formulas[0], sizes, "count", &value, &report), KILN_OK);
+    ck_assert_uint_eq(value, 6);
+    ck_assert_int_eq(kiln__plan_value(plan, plan->grid[0], sizes, "grid", &value, &report), KILN_OK);
+    ck_assert_uint_eq(value, 3);
+    ck_assert_int_eq(kiln__plan_value(plan, plan->grid[2], sizes, "grid", &value, &report), KILN_OK);
+    ck_assert_uint_eq(value, 1);
+    const uint64_t huge[] = { UINT64_MAX, UINT64_MAX };
+    ck_assert_int_eq(kiln__plan_elements(plan, 0, huge, &value, &report), KILN_EINVAL);
+    ck_assert_int_eq(kiln__plan_elements(plan, 1, huge, &value, &report), KILN_EINVAL);
+    ck_assert_msg(strstr(report.message, "overflow") != NULL, "%s", report.message);
+    kiln__unit_free(unit);
+    kiln_report_clear(&report);
+}
+END_TEST
+
+START_TEST(test_own__blocks_and_shared_memory_are_bounded)
+{
+    static const char *const cases[][2] = {
+        { "template=moved tile=32 height=64", "a block of 32 x 64 x 2 is more than 1024 threads" },
+        { "template=wide tile=32", "shared tile * 2048 is 65536, which is not within 0..49152" },
+        { "template=wide tile=16", "block (tile - 16) * 2 is 0, which is not within 1..1024" },
+    };
+    define(moved, NULL);
+    define("//! template wide\n//! param tile 8,16,32 = 8\n//! arg x in f32[1]\n//! grid 1\n"
+           "//! block (tile - 16) * 2\n//! shared tile * 2048\n//! entry go align 4\n",
+           NULL);
+    for (int i = 0; i < COUNT(cases); i++) {
+        kiln_report report = KILN_REPORT_INIT;
+        kiln_spec full;
+        kiln__unit *unit;
+        ck_assert_int_eq(resolve(&full, cases[i][0], &report), KILN_OK);
+        ck_assert_int_eq(kiln__unit_make(&unit, &full, &report), KILN_ESPEC);
+        ck_assert_ptr_null(unit);
+        ck_assert_msg(strstr(report.message, cases[i][1]) != NULL, "%s", report.message);
+    }
+}
+END_TEST
+
 START_TEST(test_own__many_but_not_more)
 {
     char text[2048];
@@ -218,6 +300,8 @@ Suite *kiln_test_own_suite(void)
     tcase_add_loop_test(tcase, test_own__specs, 0, COUNT(specs));
     tcase_add_test(tcase, test_own__switching_templates_checks_what_is_set);
     tcase_add_test(tcase, test_own__units_are_foreign_and_have_no_value);
+    tcase_add_test(tcase, test_own__plans_know_their_parameters);
+    tcase_add_test(tcase, test_own__blocks_and_shared_memory_are_bounded);
     tcase_add_test(tcase, test_own__many_but_not_more);
     tcase_add_test(tcase, test_own__every_failed_allocation_is_reported);
     suite_add_tcase(suite, tcase);
