@@ -1,6 +1,7 @@
 /* Specs: one line, lines of lists and ranges, the choice of open fields, and the unit that is made of them. */
 #include "base/alloc.h"
 #include "fuzz/fuzz.h"
+#include "template/define.h"
 #include "template/expand.h"
 #include "template/unit.h"
 
@@ -9,8 +10,16 @@ enum { LONGEST = 2048, COMMAS_MAX = 5, FIRST_SPECS = 4 };
 static const kiln__catalog *catalog(void)
 {
     static kiln__catalog only;
-    if (only.template_count == 0)
-        FUZZ_REQUIRE(kiln__catalog_init(&only, NULL) == KILN_OK, "the embedded templates are good");
+    const kiln__template *own;
+    if (only.template_count > 0)
+        return &only;
+    FUZZ_REQUIRE(kiln__catalog_init(&only, NULL) == KILN_OK, "the embedded templates are good");
+    FUZZ_REQUIRE(kiln__op_define(&only.ops, "mine(x, y; p=2) = x + p * y / sqrt(x)", NULL) == KILN_OK, "an op");
+    FUZZ_REQUIRE(kiln__catalog_define(&only,
+                                      "//! template twice\n//! op none\n//! dtype f32, f64\n//! inputs 1\n"
+                                      "//! param block 32..1024 step 32 = 64\n//! tile block\n//! entry go align 4\n",
+                                      "int twin;\n", "defined", &own, NULL) == KILN_OK,
+                 "a template");
     return &only;
 }
 

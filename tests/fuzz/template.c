@@ -1,4 +1,5 @@
 /* Declarations of a template, and specs of the template that they declare. */
+#include "base/alloc.h"
 #include "base/number.h"
 #include "fuzz/fuzz.h"
 #include "template/spec.h"
@@ -56,11 +57,35 @@ static void require_tune(const kiln__template *template, const kiln__tune *tune)
         FUZZ_REQUIRE(kiln__param_allows(&template->params[tune->param], tune->values[i]), "what is tried is allowed");
 }
 
+/* Whatever the sizes are, a formula has a value or a reason why not. */
+static void require_plan(const kiln_spec *full)
+{
+    static const uint64_t sizes[][KILN__SIZES_MAX] = { { 3, 5, 7, 11 },
+                                                       { 0, 0, 0, 0 },
+                                                       { UINT64_MAX, 1, UINT64_MAX, 2 } };
+    kiln__plan *plan;
+    kiln_report report = KILN_REPORT_INIT;
+    if (kiln__spec_plan(&plan, full, &report) != KILN_OK) {
+        FUZZ_REQUIRE(plan == NULL && report.message[0] != '\0', "a refusal says why");
+        return;
+    }
+    for (size_t i = 0; plan != NULL && i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        uint64_t value;
+        for (uint32_t j = 0; j < plan->arg_count; j++)
+            kiln__plan_elements(plan, j, sizes[i], &value, &report);
+        for (int j = 0; j < 3; j++)
+            kiln__plan_value(plan, plan->grid[j], sizes[i], "grid", &value, &report);
+        FUZZ_REQUIRE(plan->block[0] * plan->block[1] * plan->block[2] <= 1024 && plan->shared <= KILN__SHARED_MAX,
+                     "a block is bounded");
+    }
+    kiln__free(plan);
+}
+
 /* What the declarations allow can be written and read back. */
 static void require_specs(kiln__template *template)
 {
     static const char *const targets[] = { "sm_90", "sm_100", "cpu" };
-    static const char *const ops[] = { "copy", "add", "hardtanh(add(x,mul(y,z)))" };
+    static const char *const ops[] = { "op=copy ", "op=add ", "op=hardtanh(add(x,mul(y,z))) " };
     kiln__catalog extended = *catalog();
     char line[512];
     if (kiln__catalog_template(&extended, template->name, strlen(template->name)) != NULL ||
@@ -72,10 +97,11 @@ static void require_specs(kiln__template *template)
         kiln__target target;
         kiln__text text = { 0 }, second = { 0 };
         kiln__target_parse(targets[i], strlen(targets[i]), &target);
-        snprintf(line, sizeof(line), "op=%s template=%s", ops[i], template->name);
+        snprintf(line, sizeof(line), "%stemplate=%s", template->own_arithmetic ? "" : ops[i], template->name);
         if (kiln__spec_parse(&spec, &extended, line, NULL) != KILN_OK ||
             kiln__spec_resolve(&full, &spec, &target, NULL) != KILN_OK)
             continue;
+        require_plan(&full);
         kiln__spec_format(&full, false, &text);
         FUZZ_REQUIRE(kiln__spec_parse(&again, &extended, kiln__text_string(&text), NULL) == KILN_OK,
                      "'%s' is read back", kiln__text_string(&text));
@@ -93,8 +119,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     kiln__template *template;
     kiln_report report = KILN_REPORT_INIT;
     if (kiln__template_parse(&template, text, NULL, &report) == KILN_OK) {
-        FUZZ_REQUIRE(template->min_inputs >= 1 && template->min_inputs <= template->max_inputs &&
-                         template->max_inputs <= KILN__INPUTS_MAX,
+        bool plain = template->arguments.arg_count == 0;
+        FUZZ_REQUIRE(!plain || (template->min_inputs >= 1 && template->min_inputs <= template->max_inputs &&
+                                template->max_inputs <= KILN__INPUTS_MAX),
                      "the inputs are a range");
         for (uint32_t i = 0; i < template->param_count; i++)
             require_param(template, i);

@@ -1,0 +1,61 @@
+/* Definitions of ops: any text is refused with a reason, or makes an op that a compiler can take. */
+#include "template/define.h"
+#include "fuzz/fuzz.h"
+#include "template/catalog.h"
+
+static kiln__catalog *catalog(void)
+{
+    static kiln__catalog only;
+    if (only.template_count == 0) {
+        FUZZ_REQUIRE(kiln__catalog_init(&only, NULL) == KILN_OK, "the embedded templates are good");
+        FUZZ_REQUIRE(kiln__op_define(&only.ops, "mine(x, y; p=2) = x + p * y", NULL) == KILN_OK, "an op");
+    }
+    return &only;
+}
+
+static void require_balance(const kiln__op *op)
+{
+    int depth = 0, deepest = 0;
+    for (const char *c = op->text; *c != '\0'; c++) {
+        depth += (*c == '(') - (*c == ')');
+        deepest = depth > deepest ? depth : deepest;
+        FUZZ_REQUIRE(depth >= 0 && ((*c >= ' ' && *c <= '~') || *c == '\n'), "the text of %s is C: %s", op->name,
+                     op->text);
+    }
+    FUZZ_REQUIRE(depth == 0 && deepest < 200, "the parentheses of %s: %s", op->name, op->text);
+    FUZZ_REQUIRE(strstr(op->text, "//") == NULL && strchr(op->text, '#') == NULL, "no comment and no macro: %s",
+                 op->text);
+}
+
+static void require_good(const kiln__op *op)
+{
+    const double inputs[] = { -1.5, 3, 0 };
+    kiln__op *again;
+    kiln_report report = KILN_REPORT_INIT;
+    FUZZ_REQUIRE(op->inputs >= 1 && op->inputs <= 3 && op->params <= KILN__OP_ARGS_MAX, "%s has arguments", op->name);
+    FUZZ_REQUIRE(op->operations <= KILN__REAL_OPERATIONS_MAX, "%s is bounded", op->name);
+    FUZZ_REQUIRE(strchr(op->definition, '\n') == NULL, "a definition is one line");
+    require_balance(op);
+    FUZZ_REQUIRE(kiln__op_read(&again, &catalog()->ops, op->definition, &report) == KILN_OK, "%s: %s", op->definition,
+                 report.message);
+    FUZZ_REQUIRE(kiln__op_equal(op, again, &catalog()->ops), "'%s' reads back", op->definition);
+    kiln__op_free(again);
+    const kiln__real *reference = op->reference != NULL ? op->reference : op->real;
+    if (kiln__real_has_value(reference, &catalog()->ops))
+        kiln__real_value(reference, &catalog()->ops, inputs, op->defaults);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    char *text = fuzz_string(data, size);
+    kiln__op *op;
+    kiln_report report = KILN_REPORT_INIT;
+    if (kiln__op_read(&op, &catalog()->ops, text, &report) == KILN_OK) {
+        require_good(op);
+        kiln__op_free(op);
+    } else {
+        FUZZ_REQUIRE(op == NULL && report.message[0] != '\0', "a refusal says why");
+    }
+    free(text);
+    return 0;
+}
