@@ -2,7 +2,7 @@
  * counts beyond 2^32. Needs a GPU. Prints a line for each op and dtype and exits 1 at the first difference. */
 #include "values.h"
 
-#include <kiln/kiln.h>
+#include <kiln/define.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -174,18 +174,95 @@ static void check_huge(void)
     printf("equal  hardsigmoid f16, 2^32+3 elements\n");
 }
 
+/* Every function that a definition may call, in one op or another. */
+static const char *const definitions[] = {
+    "own_swish = x * fminf(fmaxf(x + 3.0f, 0.0f), 6.0f) / 6.0f",
+    "own_pair(x, y; p=0.3) = x < y && !(x == p) ? x / y : sqrt(abs(y)) - copysign(x, y) * fmin(x, p)",
+    "own_three(x, y, z) = floor(x) + ceil(y) * trunc(z) - rint(x) + fma(x, y, z) + clamp(x, -1, 1) + fmax(y, z)",
+    "own_both(x, y) = own_swish(own_pair(x, y)) + hardtanh(x * y, -2, 3)",
+};
+
+static void check_template(const char *directory, const char *name, const char *reference)
+{
+    char path[1024], spec[160], dtype[] = "f32";
+    arrays a;
+    snprintf(path, sizeof(path), "%s/%s.cu", directory, name);
+    must(kiln_template_load(service, path, NULL, &report), path);
+    snprintf(spec, sizeof(spec), "template=%s dtype=f32", name);
+    kiln_kernel *kernel = get(spec);
+    snprintf(spec, sizeof(spec), "op=%s dtype=f32 target=cpu", reference);
+    kiln_kernel *other = get(spec);
+    make_arrays(&a, dtype);
+    compare(&a, kernel, other, dtype, COUNT, 0, 0);
+    compare(&a, kernel, other, dtype, COUNT - 3, 3, 0);
+    compare(&a, kernel, other, dtype, 1, 0, 0);
+    free_arrays(&a);
+    kiln_release(kernel);
+    kiln_release(other);
+    printf("equal  template %s\n", name);
+}
+
+static void check_transpose(const char *directory, const char *dtype)
+{
+    enum { ROWS = 1023, COLS = 1017 };
+    const uint64_t sizes[] = { ROWS, COLS };
+    char path[1024], spec[80];
+    arrays a;
+    uint64_t bytes = (uint64_t)ROWS * COLS * values_size(dtype);
+    snprintf(path, sizeof(path), "%s/transpose.cu", directory);
+    must(kiln_template_load(service, path, NULL, &report), path);
+    make_arrays(&a, dtype);
+    must(kiln_copy(gpu, a.device[0], a.host[0], a.bytes, KILN_COPY_TO_DEVICE, NULL, &report), "copy");
+    snprintf(spec, sizeof(spec), "template=transpose dtype=%s target=cpu", dtype);
+    kiln_kernel *reference = get(spec);
+    const kiln_arg on_cpu[] = { { a.want, bytes }, { a.host[0], bytes } };
+    must(kiln_launch_args(reference, sizes, 2, on_cpu, 2, NULL, &report), "cpu launch");
+    kiln_release(reference);
+    for (int tile = 8; tile <= 32; tile *= 2) {
+        snprintf(spec, sizeof(spec), "template=transpose dtype=%s tile=%d height=%d", dtype, tile, tile / 4);
+        kiln_kernel *kernel = get(spec);
+        const kiln_arg on_gpu[] = { { a.out, bytes }, { a.device[0], bytes } };
+        memset(a.got, 0xa5, a.bytes);
+        must(kiln_copy(gpu, a.out, a.got, a.bytes, KILN_COPY_TO_DEVICE, NULL, &report), "copy");
+        must(kiln_launch_args(kernel, sizes, 2, on_gpu, 2, NULL, &report), spec);
+        must(kiln_copy(gpu, a.got, a.out, a.bytes, KILN_COPY_FROM_DEVICE, NULL, &report), "copy");
+        if (memcmp(a.got, a.want, bytes) != 0) {
+            fprintf(stderr, "FAILED %s\n", spec);
+            exit(1);
+        }
+        kiln_release(kernel);
+    }
+    free_arrays(&a);
+    printf("equal  template transpose %s, %d x %d\n", dtype, ROWS, COLS);
+}
+
+static void check_templates(const char *directory)
+{
+    check_template(directory, "hardsigmoid256", "hardsigmoid");
+    check_template(directory, "hardtanh4", "hardtanh");
+    check_template(directory, "axpy_float4", "add(add(x,x),y)");
+    check_transpose(directory, "f32");
+    check_transpose(directory, "f64");
+    check_transpose(directory, "f16");
+}
+
+/* The device, and the directory docs/examples/templates. */
 int main(int count, char **arguments)
 {
-    static const char *const ops[] = { "hardsigmoid",        "hardsigmoid_linear",
-                                       "hardtanh",           "relu6",
-                                       "add(x,y)",           "mul(x,y)",
-                                       "hardtanh(-0.0,inf)", "hardsigmoid(add(x,mul(y,z)))" };
+    static const char *const ops[] = {
+        "hardsigmoid",        "hardsigmoid_linear",           "hardtanh",  "relu6",          "add(x,y)",  "mul(x,y)",
+        "hardtanh(-0.0,inf)", "hardsigmoid(add(x,mul(y,z)))", "own_swish", "own_pair(p=-1)", "own_three", "own_both"
+    };
     static const char *const dtypes[] = { "f32", "f64", "f16", "bf16" };
     must(kiln_open(&service, NULL, &report), "open");
     must(kiln_device_open(&gpu, service, count > 1 ? arguments[1] : "cuda:0", &report), "device");
+    for (size_t i = 0; i < sizeof(definitions) / sizeof(definitions[0]); i++)
+        must(kiln_op_define(service, definitions[i], &report), definitions[i]);
     for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++)
         for (size_t d = 0; d < sizeof(dtypes) / sizeof(dtypes[0]); d++)
             check_op(ops[i], dtypes[d]);
+    if (count > 2)
+        check_templates(arguments[2]);
     check_huge();
     kiln_close(service);
     return 0;

@@ -37,7 +37,7 @@ step() {
 
 size=4096x393216
 step doctor "$kiln" doctor
-step ops "$build/tests/device_ops"
+step ops "$build/tests/device_ops" cuda:0 "$here/../../docs/examples/templates"
 step images "$build/tests/device_images"
 step graphs "$build/tests/device_graphs"
 step launch "$build/tests/bench_launch_cost" --libcuda libcuda.so.1 --calls 200

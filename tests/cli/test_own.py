@@ -1,0 +1,192 @@
+"""Ops and templates of users' own on the command line: defined, listed, run, verified, warmed, and refused in one line."""
+
+import os
+import unittest
+
+import numpy as np
+from support import KilnTest, compiler_builds_for_gpus
+
+SWISH = "swish(x; hi=6) = x * fminf(fmaxf(x + 3.0f, 0.0f), hi) / 6.0f"
+EXAMPLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../docs/examples/templates")
+
+
+def example(name):
+    return os.path.join(EXAMPLES, f"{name}.cu")
+
+
+class Own(KilnTest):
+    def setUp(self):
+        super().setUp()
+        self.x = np.linspace(-5, 8, 1003, dtype=np.float32)
+        self.input = self.save("x.npy", self.x)
+        self.output = self.path("y.npy")
+
+    def run_spec(self, spec, *options, **more):
+        return self.kiln("run", spec, "--in", self.input, "--out", self.output, *options, **more)
+
+    def write(self, name, text):
+        path = self.path(name)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        return path
+
+
+class Ops(Own):
+    def test_a_defined_op_runs_and_is_verified(self):
+        self.run_spec("op=swish(hi=4)", "--define-op", SWISH, "--verify")
+        x = self.x
+        want = x * np.minimum(np.maximum(x + np.float32(3), np.float32(0)), np.float32(4)) / np.float32(6)
+        self.assert_same(np.load(self.output), want.astype(np.float32), "f32")
+
+    def test_several_are_defined_and_call_each_other(self):
+        self.run_spec("op=twice", "--define-op", SWISH, "--define-op=twice = 2 * swish(x, 6)")
+        self.run_spec("op=relu6(swish(x))", "--define-op", SWISH, "--verify")
+
+    def test_the_reference_bounds_the_result(self):
+        result = self.run_spec("op=third", "--define-op", "third = x / 3 within 0.5 ulp", "--verify")
+        self.assertIn("reference", result.stdout)
+        before = open(self.output, "rb").read()
+        result = self.run_spec("op=soft", "--define-op", "soft = x / (1 + abs(x)) within 4 ulp of tanh(x)", "--verify",
+                               status=None)
+        self.assertNotEqual(result.returncode, 0)
+        self.assertIn("from the reference", result.stderr)
+        self.assertEqual(open(self.output, "rb").read(), before)
+
+    def test_lists_show_where_an_op_comes_from(self):
+        ops = self.kiln_json("ops", "--define-op", SWISH)["ops"]
+        swish = next(op for op in ops if op["name"] == "swish")
+        self.assertEqual((swish["origin"], swish["signature"]), ("defined", "swish(x; hi=6)"))
+        self.assertIn(SWISH, swish["doc"])
+        self.assertTrue(all(op["origin"] == "" for op in ops if op["name"] != "swish"))
+        self.assertIn("swish(x; hi=6)", self.kiln("ops", "--define-op", SWISH).stdout)
+
+    def test_mistakes_are_one_line(self):
+        for text, *words in (
+                ("swish = x * fminq(x, 1)", "op swish, character 13", "did you mean fmin?"),
+                ("swish = (x", "op swish, character 11: ')' is missing"),
+                ("add = x + y", "op add is one of Kiln's own"),
+                ("swish = tanh(x)", "tanh has other bits on a GPU"),
+                ("", "expected NAME(x) = EXPRESSION")):
+            self.assert_bad(("run", "op=copy", "--in", self.input, "--out", self.output, "--define-op", text), *words)
+        self.assert_bad(("ops", "--define-op", "a = x", "--define-op", "a = x + 1"), "defined already, and otherwise: 'a = x'")
+        self.assertFalse(os.path.exists(self.output))
+
+    def test_a_manifest_defines(self):
+        manifest = self.write("m.txt", f"define op {SWISH}   # an op\nop=swish,relu6 dtype=f32 target=cpu\n")
+        self.assertEqual(self.kiln_json("warm", "--manifest", manifest)["compiled"], 2)
+        self.run_spec("op=swish", "--define-op", SWISH)
+        manifest = self.write("bad.txt", "op=relu6 target=cpu\ndefine op a = (x\n")
+        self.assert_bad(("warm", "--manifest", manifest), "bad.txt:2: op a, character 7")
+        manifest = self.write("worse.txt", "define opp a = x\n")
+        self.assert_bad(("warm", "--manifest", manifest), "worse.txt:1: write define op NAME(x) = EXPRESSION")
+
+    def test_a_record_is_replayed(self):
+        record = self.path("record.txt")
+        env = dict(self.env, KILN_RECORD=record)
+        self.run_spec("op=swish", "--define-op", SWISH, env=env)
+        self.run_spec(f"template={example('hardsigmoid256')}", env=env)
+        line = ("warm", "--manifest", record, "--target", "cpu", "--cache-dir", self.path("image"))
+        self.assertEqual(self.kiln_json(*line)["compiled"], 2)
+        with open(record, "a", encoding="utf-8") as file:
+            file.write("define template /nowhere/gone.cu\ntemplate=gone dtype=f32\ndefine op swish = x\n")
+        result = self.kiln_json(*line)
+        self.assertEqual((result["hits"], result["skipped"]), (2, 3))
+
+
+class Templates(Own):
+    def test_by_path_and_by_name(self):
+        path = example("hardsigmoid256")
+        self.run_spec(f"template={path}", "--verify")
+        first = np.load(self.output)
+        self.run_spec("template=hardsigmoid256 block=64", "--template", path, "--verify")
+        self.run_spec("op=hardsigmoid")
+        self.assert_same(first, np.load(self.output), "f32")
+
+    def test_what_is_wrong_is_named(self):
+        path = example("hardtanh4")
+        show = lambda spec: ("show", f"template={path} {spec} target=sm_90")
+        self.assert_bad(show("block=1024 elems=16"), "block=1024 elems=16: a block must not take more than 8192 elements",
+                        "nearest: block=512 or elems=8")
+        self.assert_bad(show("elems=17"), "elems=17 is above 16")
+        self.assert_bad(show("op=relu6"), "takes no op")
+        self.assert_bad(show("dtype=bf16"), "template hardtanh4 takes no dtype=bf16: f32, f64")
+        self.assert_bad(("show", f"template={path} target=cpu"), "template hardtanh4 has no cpu twin")
+        self.assert_bad(("show", "template=./nowhere.cu"), "./nowhere.cu cannot be read")
+        bad = self.write("bad.cu", "//! template bad\n//! inputs 1\n//! parm x 1..2 = 1\n")
+        self.assert_bad(("show", f"template={bad}"), "bad.cu:3: unknown declaration 'parm': did you mean param?")
+        unnamed = self.write("unnamed.cu", "__global__ void k() {}\n")
+        self.assert_bad(("templates", "--template", unnamed), "unnamed.cu:1: the declaration 'template NAME' is missing")
+        builtin = self.write("e.cu", open(path, encoding="utf-8").read().replace("template  hardtanh4", "template count"))
+        self.assert_bad(("templates", "--template", builtin), "template count is one of Kiln's own")
+
+    def test_lists_show_where_a_template_comes_from(self):
+        path = example("transpose")
+        found = self.kiln_json("templates", "--template", path)["templates"]
+        mine = next(row for row in found if row["name"] == "transpose")
+        self.assertEqual(os.path.realpath(path), mine["origin"])
+        self.assertTrue(all(row["origin"] == "" for row in found if row["name"] != "transpose"))
+        self.assertIn("from /", self.kiln("templates", "--template", path).stdout)
+        self.assertEqual(self.kiln("templates", "--template", path, "--print", "transpose").stdout,
+                         open(path, encoding="utf-8").read())
+
+    def test_warms_for_gpus(self):
+        if not compiler_builds_for_gpus(self):
+            self.skipTest("no NVRTC")
+        line = ("warm", f"template={example('transpose')},{example('axpy_float4')} dtype=f32", "--target", "sm_75,sm_90")
+        self.assertEqual(self.kiln_json(*line)["compiled"], 4)
+        self.assertEqual(self.kiln_json(*line)["hits"], 4)
+        manifest = self.write("m.txt", f"template={example('hardtanh4')} elems=2,4 target=sm_90\n"
+                                       f"define template {example('hardsigmoid256')}\n"
+                                       "template=hardsigmoid256 target=sm_90\n")
+        self.assertEqual(self.kiln_json("warm", "--manifest", manifest)["compiled"], 3)
+
+    def test_tunes_on_the_cpu(self):
+        result = self.kiln("tune", f"template={example('hardsigmoid256')}", "--size", "20000", "--budget", "1")
+        self.assertIn("winner", result.stdout)
+
+
+class Arguments(Own):
+    def setUp(self):
+        super().setUp()
+        self.matrix = np.arange(70 * 45, dtype=np.float64).reshape(70, 45)
+        self.input = self.save("m.npy", self.matrix)
+
+    def test_a_transpose(self):
+        self.run_spec(f"template={example('transpose')}")
+        got = np.load(self.output)
+        self.assertEqual(got.shape, (45, 70))
+        self.assertTrue((got == self.matrix.T).all())
+        row = self.kiln_json("run", f"template={example('transpose')} tile=8", "--in", self.save("h.npy", self.matrix.astype("f2")),
+                             "--out", self.output, "--time")
+        self.assertEqual(row["elements"], 70 * 45)
+        self.assertTrue((np.load(self.output) == self.matrix.astype("f2").T).all())
+
+    def test_shapes_and_counts_are_checked(self):
+        spec = f"template={example('transpose')}"
+        line = self.save("line.npy", np.zeros(5, dtype=np.float32))
+        self.assert_bad(("run", spec, "--in", line, "--out", self.output), "has 1 dimensions, and argument x has 2")
+        self.assert_bad(("run", spec, "--in", self.input, "--in", self.input, "--out", self.output), "reads 1 array, 2 given")
+        self.assert_bad(("run", spec + " dtype=f32", "--in", self.input, "--out", self.output), "argument x is f32")
+        self.assert_bad(("run", spec, "--in", self.input, "--out", self.output, "--arg", "q=1"), "--arg")
+        self.assert_bad(("run", "op=copy", "--in", self.input, "--out", self.output, "--arg", "q=1"), "--arg")
+        self.assertFalse(os.path.exists(self.output))
+
+    def test_numbers_are_passed(self):
+        cu = self.write("scale.cu", "//! template scale\n//! size n\n//! param block 32..64 = 32\n//! dtype f32\n"
+                                    "//! arg out out f32[n]\n//! arg x in f32[n]\n//! arg by float\n//! arg n uint32 = n\n"
+                                    "//! grid (n + block - 1) / block\n//! entry scale align 4\n")
+        self.write("scale.c", "__attribute__((visibility(\"default\"))) void kiln_cpu(unsigned long long b,\n"
+                              "    unsigned long long e, void *const *a);\n"
+                              "void kiln_cpu(unsigned long long b, unsigned long long e, void *const *a)\n{\n"
+                              "    for (unsigned long long i = b * KILN_BLOCK; i < e * KILN_BLOCK && i < *(unsigned *)a[3]; i++)\n"
+                              "        (*(float *const *)a[0])[i] = (*(float *const *)a[1])[i] * *(float *)a[2];\n}\n")
+        x = self.save("v.npy", self.x)
+        line = ("run", f"template={cu}", "--in", x, "--out", self.output)
+        self.kiln(*line, "--arg", "by=2.5")
+        self.assert_same(np.load(self.output), self.x * np.float32(2.5), "f32")
+        self.assert_bad(line, "argument by is a number of type f32: give --arg by=VALUE")
+        self.assert_bad((*line, "--arg", "by=two"), "argument by is a number of type f32")
+
+
+if __name__ == "__main__":
+    unittest.main()
