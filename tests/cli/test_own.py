@@ -88,9 +88,10 @@ class Ops(Own):
         line = ("warm", "--manifest", record, "--target", "cpu", "--cache-dir", self.path("image"))
         self.assertEqual(self.kiln_json(*line)["compiled"], 2)
         with open(record, "a", encoding="utf-8") as file:
-            file.write("define template /nowhere/gone.cu\ntemplate=gone dtype=f32\ndefine op swish = x\n")
+            file.write("define template /nowhere/gone.cu\ntemplate=gone dtype=f32\ndefine op swish = x\n"
+                       "template=/nowhere/gone.cu dtype=f32\n")
         result = self.kiln_json(*line)
-        self.assertEqual((result["hits"], result["skipped"]), (2, 3))
+        self.assertEqual((result["hits"], result["skipped"]), (2, 4))
 
 
 class Templates(Own):

@@ -223,9 +223,13 @@ static int add_line(struct worklist *list, struct session *session, const char *
     if (ownfiles_is_definition(line))
         return exit_with(&a, ownfiles_define(session->service, line, &session->report));
     int status = ownfiles_resolve(&resolved, line, load_template, &a);
+    if (status && lenient) {
+        list->skipped++; /* a file that cannot be read, which was said */
+        return STATUS_DONE;
+    }
     if (!status)
         status = a.result;
-    if (!status)
+    if (!status && !a.skipped)
         status = (lenient ? add_recorded : worklist_add)(list, session, resolved ? resolved : line, where);
     free(resolved);
     return status;
