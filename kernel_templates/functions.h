@@ -134,6 +134,124 @@ KILN_FN kiln_real kiln_rint(kiln_real x)
 #endif
 }
 
+//! function exp(x)
+//! e to the power of x, within 2 ulp: rounded step by step, so that GPU and cpu agree.
+KILN_FN kiln_real kiln_exp(kiln_real x)
+{
+    /* x = n ln 2 + r with abs(r) below 0.35, a series in r, and two steps to 2^n, so that subnormals come out right. */
+#if defined(KILN_DTYPE_F64)
+    kiln_real within = kiln_min(kiln_max(x, (kiln_real)-746), (kiln_real)710);
+    kiln_real n = kiln_rint(kiln_mul(within, (kiln_real)0x1.71547652b82fep+0));
+    kiln_real r = kiln_fma(n, (kiln_real)-0x1.abc9e3b39803fp-56, kiln_fma(n, (kiln_real)-0x1.62e42fefa39efp-1, within));
+    kiln_real p = (kiln_real)0x1.6124613a86d09p-33;
+    p = kiln_fma(p, r, (kiln_real)0x1.1eed8eff8d898p-29);
+    p = kiln_fma(p, r, (kiln_real)0x1.ae64567f544e4p-26);
+    p = kiln_fma(p, r, (kiln_real)0x1.27e4fb7789f5cp-22);
+    p = kiln_fma(p, r, (kiln_real)0x1.71de3a556c734p-19);
+    p = kiln_fma(p, r, (kiln_real)0x1.a01a01a01a01ap-16);
+    p = kiln_fma(p, r, (kiln_real)0x1.a01a01a01a01ap-13);
+#else
+    kiln_real within = kiln_min(kiln_max(x, (kiln_real)-105), (kiln_real)90);
+    kiln_real n = kiln_rint(kiln_mul(within, (kiln_real)0x1.715476p+0));
+    kiln_real r = kiln_fma(n, (kiln_real)0x1.05c61p-29, kiln_fma(n, (kiln_real)-0x1.62e43p-1, within));
+    kiln_real p = (kiln_real)0x1.a01a01a01a01ap-13;
+#endif
+    p = kiln_fma(p, r, (kiln_real)0x1.6c16c16c16c17p-10);
+    p = kiln_fma(p, r, (kiln_real)0x1.1111111111111p-7);
+    p = kiln_fma(p, r, (kiln_real)0x1.5555555555555p-5);
+    p = kiln_fma(p, r, (kiln_real)0x1.5555555555555p-3);
+    p = kiln_fma(p, r, (kiln_real)0x1p-1);
+    p = kiln_fma(p, r, (kiln_real)0x1p+0);
+    p = kiln_fma(p, r, (kiln_real)0x1p+0);
+    int power = (int)(x == x ? n : (kiln_real)0), half = power / 2;
+#if defined(KILN_DTYPE_F64)
+    kiln_real first = kiln_from_bits((kiln_bits_t)(half + 1023) << 52);
+    kiln_real second = kiln_from_bits((kiln_bits_t)(power - half + 1023) << 52);
+#else
+    kiln_real first = kiln_from_bits((kiln_bits_t)(half + 127) << 23);
+    kiln_real second = kiln_from_bits((kiln_bits_t)(power - half + 127) << 23);
+#endif
+    return kiln_mul(kiln_mul(p, first), second);
+}
+
+//! function log(x)
+//! The natural logarithm, within 2 ulp: rounded step by step, so that GPU and cpu agree. -inf for 0, NaN below.
+KILN_FN kiln_real kiln_log(kiln_real x)
+{
+    /* x = 2^n (1 + f) with 1 + f around 1, and the series of log(1 + f) in s = f / (2 + f). */
+#if defined(KILN_DTYPE_F64)
+    int small = x < (kiln_real)0x1p-1022;
+    kiln_bits_t bits = kiln_bits(small ? kiln_mul(x, (kiln_real)0x1p+54) : x);
+    long long power = (long long)(bits - 0x3fe6a09e667f3bcdull) >> 52;
+    kiln_real f = kiln_add(kiln_from_bits(bits - ((kiln_bits_t)power << 52)), (kiln_real)-1);
+    kiln_real n = (kiln_real)(power - (small ? 54 : 0)), low = (kiln_real)0x1.abc9e3b39803fp-56;
+#else
+    int small = x < (kiln_real)0x1p-126;
+    kiln_bits_t bits = kiln_bits(small ? kiln_mul(x, (kiln_real)0x1p+25) : x);
+    int power = (int)(bits - 0x3f3504f3u) >> 23;
+    kiln_real f = kiln_add(kiln_from_bits(bits - ((kiln_bits_t)power << 23)), (kiln_real)-1);
+    kiln_real n = (kiln_real)(power - (small ? 25 : 0)), low = (kiln_real)-0x1.05c61p-29;
+#endif
+    kiln_real s = kiln_div(f, kiln_add(f, (kiln_real)2)), z = kiln_mul(s, s);
+#if defined(KILN_DTYPE_F64)
+    kiln_real p = (kiln_real)0x1.642c8590b2164p-4;
+    p = kiln_fma(p, z, (kiln_real)0x1.8618618618618p-4);
+    p = kiln_fma(p, z, (kiln_real)0x1.af286bca1af28p-4);
+    p = kiln_fma(p, z, (kiln_real)0x1.e1e1e1e1e1e1ep-4);
+    p = kiln_fma(p, z, (kiln_real)0x1.1111111111111p-3);
+    p = kiln_fma(p, z, (kiln_real)0x1.3b13b13b13b14p-3);
+    p = kiln_fma(p, z, (kiln_real)0x1.745d1745d1746p-3);
+#else
+    kiln_real p = (kiln_real)0x1.745d1745d1746p-3;
+#endif
+    p = kiln_fma(p, z, (kiln_real)0x1.c71c71c71c71cp-3);
+    p = kiln_fma(p, z, (kiln_real)0x1.2492492492492p-2);
+    p = kiln_fma(p, z, (kiln_real)0x1.999999999999ap-2);
+    p = kiln_fma(p, z, (kiln_real)0x1.5555555555555p-1);
+    kiln_real square = kiln_mul(kiln_mul((kiln_real)0.5, f), f);
+    kiln_real rest = kiln_fma(s, kiln_fma(p, z, square), kiln_mul(n, low));
+    kiln_real value = kiln_fma(n, (kiln_real)0x1.62e42fefa39efp-1, kiln_add(f, -kiln_add(square, -rest)));
+    kiln_real infinite = (kiln_real)KILN_INFINITY;
+    kiln_real beyond = x == 0 ? -infinite : x < 0 ? kiln_add(infinite, -infinite) : x;
+    return x > 0 && x < infinite ? value : beyond;
+}
+
+//! function tanh(x)
+//! The hyperbolic tangent, within 4 ulp: rounded step by step, so that GPU and cpu agree.
+KILN_FN kiln_real kiln_tanh(kiln_real x)
+{
+    /* Of y = 2 abs(x): (exp(y) - 1) / (exp(y) + 1), with a series for exp(y) - 1 where that is small. */
+    kiln_real y = kiln_mul((kiln_real)2, kiln_abs(x));
+#if defined(KILN_DTYPE_F64)
+    kiln_real p = (kiln_real)0x1.71b8ef6dcf572p-66;
+    p = kiln_fma(p, y, (kiln_real)0x1.e542ba4020225p-62);
+    p = kiln_fma(p, y, (kiln_real)0x1.2f49b46814157p-57);
+    p = kiln_fma(p, y, (kiln_real)0x1.6827863b97d97p-53);
+    p = kiln_fma(p, y, (kiln_real)0x1.952c77030ad4ap-49);
+    p = kiln_fma(p, y, (kiln_real)0x1.ae7f3e733b81fp-45);
+    p = kiln_fma(p, y, (kiln_real)0x1.ae7f3e733b81fp-41);
+    p = kiln_fma(p, y, (kiln_real)0x1.93974a8c07c9dp-37);
+    p = kiln_fma(p, y, (kiln_real)0x1.6124613a86d09p-33);
+#else
+    kiln_real p = (kiln_real)0x1.6124613a86d09p-33;
+#endif
+    p = kiln_fma(p, y, (kiln_real)0x1.1eed8eff8d898p-29);
+    p = kiln_fma(p, y, (kiln_real)0x1.ae64567f544e4p-26);
+    p = kiln_fma(p, y, (kiln_real)0x1.27e4fb7789f5cp-22);
+    p = kiln_fma(p, y, (kiln_real)0x1.71de3a556c734p-19);
+    p = kiln_fma(p, y, (kiln_real)0x1.a01a01a01a01ap-16);
+    p = kiln_fma(p, y, (kiln_real)0x1.a01a01a01a01ap-13);
+    p = kiln_fma(p, y, (kiln_real)0x1.6c16c16c16c17p-10);
+    p = kiln_fma(p, y, (kiln_real)0x1.1111111111111p-7);
+    p = kiln_fma(p, y, (kiln_real)0x1.5555555555555p-5);
+    p = kiln_fma(p, y, (kiln_real)0x1.5555555555555p-3);
+    p = kiln_fma(p, y, (kiln_real)0x1p-1);
+    p = kiln_fma(p, y, (kiln_real)0x1p+0);
+    kiln_real near = kiln_mul(p, y), far = kiln_div((kiln_real)2, kiln_add(kiln_exp(y), (kiln_real)1));
+    kiln_real value = y < (kiln_real)1.1 ? kiln_div(near, kiln_add(near, (kiln_real)2)) : kiln_add((kiln_real)1, -far);
+    return kiln_copysign(value, x);
+}
+
 //! end
 
 #endif

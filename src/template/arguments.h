@@ -10,11 +10,12 @@
 enum { KILN__SIZES_MAX = 4, KILN__ARGS_MAX = 12, KILN__DIMS_MAX = 4, KILN__ARG_NAME = 32, KILN__SHARED_MAX = 49152 };
 
 /* X(name, other name or "", bytes) */
-#define KILN__ARG_TYPES(X)                                                                                          \
-    X(f32, "float", 4)                                                                                              \
-    X(f64, "double", 8)                                                                                             \
-    X(f16, "", 2) X(bf16, "", 2) X(int8, "", 1) X(uint8, "", 1) X(int16, "", 2) X(uint16, "", 2) X(int32, "int", 4) \
-        X(uint32, "", 4) X(int64, "", 8) X(uint64, "", 8)
+/* clang-format off */
+#define KILN__ARG_TYPES(X)                                                \
+    X(f32, "float", 4) X(f64, "double", 8) X(f16, "", 2) X(bf16, "", 2)   \
+    X(int8, "", 1) X(uint8, "", 1) X(int16, "", 2) X(uint16, "", 2)       \
+    X(int32, "int", 4) X(uint32, "", 4) X(int64, "", 8) X(uint64, "", 8)
+/* clang-format on */
 
 typedef enum kiln__arg_type {
     KILN__ARG_DTYPE, /* the spec's */

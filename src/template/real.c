@@ -51,9 +51,9 @@ enum { OPERATORS = sizeof(operators) / sizeof(operators[0]) };
     X(ceil, 1, 1, ceil(v[0]))                         \
     X(trunc, 1, 1, trunc(v[0]))                       \
     X(rint, 1, 1, rint(v[0]))                         \
-    X(exp, 1, 0, exp(v[0]))                           \
-    X(log, 1, 0, log(v[0]))                           \
-    X(tanh, 1, 0, tanh(v[0]))                         \
+    X(exp, 1, 18, exp(v[0]))                          \
+    X(log, 1, 36, log(v[0]))                          \
+    X(tanh, 1, 60, tanh(v[0]))                        \
     X(expm1, 1, 0, expm1(v[0]))                       \
     X(log1p, 1, 0, log1p(v[0]))                       \
     X(erf, 1, 0, erf(v[0]))                           \
@@ -104,7 +104,8 @@ static const struct {
 } aliases[] = {
     { "fminf", "fmin" },  { "fmaxf", "fmax" },   { "fabs", "abs" },   { "fabsf", "abs" },          { "fmaf", "fma" },
     { "sqrtf", "sqrt" },  { "floorf", "floor" }, { "ceilf", "ceil" }, { "truncf", "trunc" },       { "rintf", "rint" },
-    { "minimum", "min" }, { "maximum", "max" },  { "clip", "clamp" }, { "copysignf", "copysign" },
+    { "minimum", "min" }, { "maximum", "max" },  { "clip", "clamp" }, { "copysignf", "copysign" }, { "expf", "exp" },
+    { "logf", "log" },    { "tanhf", "tanh" },
 };
 
 typedef struct parser {

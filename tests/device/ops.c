@@ -179,6 +179,7 @@ static const char *const definitions[] = {
     "own_swish = x * fminf(fmaxf(x + 3.0f, 0.0f), 6.0f) / 6.0f",
     "own_pair(x, y; p=0.3) = x < y && !(x == p) ? x / y : sqrt(abs(y)) - copysign(x, y) * fmin(x, p)",
     "own_three(x, y, z) = floor(x) + ceil(y) * trunc(z) - rint(x) + fma(x, y, z) + clamp(x, -1, 1) + fmax(y, z)",
+    "own_curves(x, y) = exp(x) + log(abs(y)) * tanh(x - y)",
     "own_both(x, y) = own_swish(own_pair(x, y)) + hardtanh(x * y, -2, 3)",
 };
 

@@ -194,6 +194,49 @@ START_TEST(test_defined__results_are_held_against_the_reference)
 }
 END_TEST
 
+static const struct {
+    const char *name, *definition;
+    double low, high;
+} curves[] = {
+    { "exp", "e = exp(x) within 2 ulp", -110, 95 },
+    { "log", "e = log(x) within 2 ulp", -1, 200 },
+    { "tanh", "e = tanh(x) within 4 ulp", -12, 12 },
+    { "silu", "e = x / (1 + exp(-x)) within 6 ulp", -80, 80 },
+};
+
+/* Against the C library in double, which is good for 1 ulp of f64 itself. */
+START_TEST(test_defined__curves_are_near_the_c_library)
+{
+    enum { N = 400000 };
+    static float x32[N], out32[N];
+    static double x64[N], out64[N];
+    kiln_deviation found = { .size = sizeof(found) };
+    double scale = curves[_i].high - curves[_i].low;
+    for (int i = 0; i < N; i++) {
+        x64[i] = curves[_i].low + scale * i / N;
+        if (i % 3 == 0)
+            x64[i] = ldexp(x64[i], -(i % 140)); /* small ones, subnormals among them */
+        if (i < VALUES)
+            x64[i] = specials[i];
+        x32[i] = (float)x64[i];
+    }
+    define(curves[_i].definition);
+    run("op=e dtype=f32 target=cpu", N, out32, (const void *const[]){ x32 });
+    run("op=e dtype=f64 target=cpu", N, out64, (const void *const[]){ x64 });
+    kiln_report report = KILN_REPORT_INIT;
+    kiln_spec *spec = kiln_test_spec(service, "op=e dtype=f32");
+    kiln_status status = kiln_reference_check(&found, spec, N, out32, (const void *const[]){ x32 }, &report);
+    ck_assert_msg(status == KILN_OK, "%s at x = %a", report.message, (double)x32[found.where]);
+    printf("   %s: at most %.3g ulp in f32", curves[_i].name, found.worst);
+    ck_assert_int_eq(kiln_spec_set(spec, "dtype", "f64", NULL), KILN_OK);
+    status = kiln_reference_check(&found, spec, N, out64, (const void *const[]){ x64 }, &report);
+    ck_assert_msg(status == KILN_OK, "%s at x = %a", report.message, x64[found.where]);
+    printf(", %.3g in f64\n", found.worst);
+    kiln_spec_free(spec);
+    kiln_report_clear(&report);
+}
+END_TEST
+
 /* Every value of a 16-bit type, decoded by the check itself: the identity is nowhere off, and one bit is seen. */
 START_TEST(test_defined__small_types_are_decoded)
 {
@@ -367,6 +410,7 @@ Suite *kiln_test_defined_suite(void)
     tcase_add_loop_test(tcase, test_defined__cpu_computes_what_c_would, 0, COUNT(cases));
     tcase_add_test(tcase, test_defined__small_types_round_once_and_parameters_count);
     tcase_add_test(tcase, test_defined__results_are_held_against_the_reference);
+    tcase_add_loop_test(tcase, test_defined__curves_are_near_the_c_library, 0, COUNT(curves));
     tcase_add_test(tcase, test_defined__small_types_are_decoded);
     tcase_add_test(tcase, test_defined__ops_are_listed_and_specs_know_them);
     tcase_add_test(tcase, test_defined__equal_names_do_not_share_kernels);

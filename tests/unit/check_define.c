@@ -97,7 +97,7 @@ static const struct {
     { "sw = min(x)", "op sw, character 6: min takes 2 arguments, got 1" },
     { "sw = hardtanh(x,1,2,3)", "op sw, character 6: hardtanh takes at most 3 arguments, got 4" },
     { "sw = add(x)", "op sw, character 6: add takes 2 arguments, got 1" },
-    { "sw = tanh(x)", "op sw, character 6: tanh has other bits on a GPU than on the cpu" },
+    { "sw = erf(x)", "op sw, character 6: erf has other bits on a GPU than on the cpu" },
     { "sw = x ** 2", "op sw, character 8: there is no power **: write x * x" },
     { "sw = x x", "op sw, character 8: expected an operator or 'within' at 'x'" },
     { "sw = 1e999 * x", "op sw, character 6: '1e999' is not a number" },

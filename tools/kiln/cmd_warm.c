@@ -130,7 +130,8 @@ static void add_row(struct table *table, const work_item *item)
     char ms[FORMAT_ROOM] = "", bytes[FORMAT_ROOM] = "";
     char *op = NULL, *dtype = NULL, *target = NULL;
     char *geometry = spectext_geometry(item->spec);
-    spectext_field(&op, item->spec, "op");
+    if (!spectext_field(&op, item->spec, "op")) /* a template with arithmetic of its own */
+        spectext_field(&op, item->spec, "template");
     spectext_field(&dtype, item->spec, "dtype");
     spectext_field(&target, item->spec, "target");
     if (built && item->origin == KILN_ORIGIN_COMPILED)

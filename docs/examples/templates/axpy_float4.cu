@@ -53,8 +53,7 @@ extern "C" __global__ void __launch_bounds__(KILN_BLOCK)
         const unsigned i = k * KILN_BLOCK + threadIdx.x;
         if (i < whole) {
             const float4 a = fetch((const float4 *)x + i), b = fetch((const float4 *)y + i);
-            ((float4 *)out)[i] =
-                make_float4(axpy(a.x, b.x), axpy(a.y, b.y), axpy(a.z, b.z), axpy(a.w, b.w));
+            ((float4 *)out)[i] = make_float4(axpy(a.x, b.x), axpy(a.y, b.y), axpy(a.z, b.z), axpy(a.w, b.w));
         }
     }
     const unsigned i = whole * 4 + threadIdx.x;

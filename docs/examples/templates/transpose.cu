@@ -36,7 +36,7 @@ extern __shared__ unsigned char shared_bytes[];
 extern "C" __global__ void __launch_bounds__(KILN_TILE *KILN_HEIGHT)
     transpose(element *out, const element *x, unsigned long long rows, unsigned long long cols)
 {
-    element(*square)[KILN_TILE + 1] = (element(*)[KILN_TILE + 1])shared_bytes;
+    element(*square)[KILN_TILE + 1] = (element(*)[KILN_TILE + 1]) shared_bytes;
     const unsigned long long left = (unsigned long long)blockIdx.x * KILN_TILE;
 
     for (unsigned long long top = (unsigned long long)blockIdx.y * KILN_TILE; top < rows;
