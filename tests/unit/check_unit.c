@@ -109,7 +109,8 @@ START_TEST(test_unit__source_is_assembled_in_order)
     at = expect_next(at, golden[_i].value);
     ck_assert_str_eq(at, unit->target.sm == 0 ? elementwise->cpu_text : elementwise->body);
     const char *unused = golden[_i].unused;
-    ck_assert_ptr_null(strstr(unit->source, catalog.ops.ops[kiln__op_find(&catalog.ops, unused, strlen(unused))]->text));
+    ck_assert_ptr_null(
+        strstr(unit->source, catalog.ops.ops[kiln__op_find(&catalog.ops, unused, strlen(unused))]->text));
     ck_assert_msg(strstr(unit->source, "//! ") == NULL, "declarations are no part of a unit");
     ck_assert_str_eq(unit->spec, golden[_i].spec);
     kiln__unit_free(unit);

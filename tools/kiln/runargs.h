@@ -7,7 +7,7 @@
 
 typedef struct runargs {
     struct session *session;
-    kiln_spec *spec; /* its dtype is set from the first input where it is open */
+    kiln_spec *spec;               /* its dtype is set from the first input where it is open */
     const text_list *in, *numbers; /* paths; "NAME=VALUE" */
     const char *out;
     bool verify, time, json;
