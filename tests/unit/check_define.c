@@ -259,7 +259,7 @@ START_TEST(test_define__values_in_double)
         double value = kiln__real_value(op->real, &catalog.ops, inputs, params);
         ck_assert_msg(value == cases[i].value, "%s is %g", cases[i].definition, value);
     }
-    const kiln__op *op = define("zeros = 1 / min(0 * x, -0.0)");
+    const kiln__op *op = define("zeros(x, y) = 1 / min(0 * y, -0.0)");
     ck_assert(isinf(kiln__real_value(op->real, &catalog.ops, inputs, params)));
     ck_assert(kiln__real_value(op->real, &catalog.ops, inputs, params) < 0);
     ck_assert(!kiln__real_has_value(define("b = relu6(x)")->real, &catalog.ops));
