@@ -308,6 +308,9 @@ void kiln_artifact_free(kiln_artifact *artifact)
         return;
     kiln__blob_release(artifact->blob);
     kiln__free(artifact->spec);
+    kiln__free(artifact->shown_log);
+    kiln__list_fini(&artifact->functions);
+    kiln__list_fini(&artifact->symbols);
     kiln__free(artifact);
 }
 
@@ -341,8 +344,9 @@ kiln_status kiln_artifact_section(const kiln_artifact *artifact, const char *nam
     const kiln__section *section = kiln__entry_find(entry, name);
     if (section == NULL)
         return KILN_ENOENT;
-    *data = section->data;
-    *length = section->length;
+    bool shown = artifact->shown_log != NULL && strcmp(name, "log") == 0;
+    *data = shown ? artifact->shown_log : section->data;
+    *length = shown ? strlen(artifact->shown_log) : section->length;
     return KILN_OK;
 }
 

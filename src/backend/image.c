@@ -8,6 +8,9 @@ void kiln__image_fini(kiln__image *image)
     kiln__free(image->binary);
     kiln__free(image->ptx);
     kiln__free(image->log);
+    kiln__free(image->functions);
+    kiln__free(image->names);
+    kiln__free(image->reads);
     memset(image, 0, sizeof(*image));
 }
 
@@ -23,11 +26,14 @@ kiln_status kiln__image_describe(kiln__entry *out, const kiln__image *image, con
     out->kind = KILN__ENTRY_KERNEL;
     for (uint32_t i = 0; i < unit->rule.entry_count; i++)
         kiln__text_printf(names, "%s\n", unit->rule.entries[i].name);
+    if (image->names != NULL)
+        kiln__text_append(names, image->names);
     if (names->failed)
         return KILN_ENOMEM;
-    bool fits =
-        add_text(out, "spec", unit->spec) && kiln__entry_add(out, binary, image->binary, image->binary_length) &&
-        (image->ptx == NULL || kiln__entry_add(out, "ptx", image->ptx, image->ptx_length)) &&
-        kiln__entry_add(out, "names", kiln__text_string(names), names->length) && add_text(out, "log", image->log);
+    bool fits = add_text(out, "spec", unit->spec) &&
+                kiln__entry_add(out, binary, image->binary, image->binary_length) &&
+                (image->ptx == NULL || kiln__entry_add(out, "ptx", image->ptx, image->ptx_length)) &&
+                kiln__entry_add(out, "names", kiln__text_string(names), names->length) &&
+                add_text(out, "functions", image->functions) && add_text(out, "log", image->log);
     return fits ? KILN_OK : KILN_ENOMEM;
 }

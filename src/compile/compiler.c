@@ -1,6 +1,8 @@
 #include "compile/compiler.h"
 
+#include "backend/cuda/cuda.h"
 #include "base/alloc.h"
+#include "compile/direct.h"
 #include "compile/key.h"
 #include "os/cpu.h"
 #include <stdio.h>
@@ -10,12 +12,14 @@ void kiln__builder_init(kiln__builder *builder, kiln__compiler *compiler, kiln__
 {
     memset(builder, 0, sizeof(*builder));
     kiln__toolchains_init(&builder->toolchains, compiler, tiers);
+    kiln__filesums_init(&builder->sums);
     builder->tiers = tiers;
     builder->log = log;
 }
 
 void kiln__builder_fini(kiln__builder *builder)
 {
+    kiln__filesums_fini(&builder->sums);
     kiln__toolchains_fini(&builder->toolchains);
     builder->toolchains.compiler->vtable->close(builder->toolchains.compiler);
 }
@@ -27,6 +31,19 @@ void kiln__built_fini(kiln__built *built)
     memset(built, 0, sizeof(*built));
 }
 
+/* The user's words for files, in place of those that the compiler was given. */
+static void show_failure(const kiln__source *own, kiln_report *report)
+{
+    char *message = report != NULL ? kiln__source_show_log(own, report->message) : NULL;
+    char *log = report != NULL && report->log != NULL ? kiln__source_show_log(own, report->log) : NULL;
+    if (message != NULL)
+        kiln__fail(report, report->status, report->stage, report->native, "%s", message);
+    if (log != NULL)
+        kiln__report_set_log(report, log);
+    kiln__free(message);
+    kiln__free(log);
+}
+
 static kiln_status compile(kiln__builder *builder, const kiln__unit *unit, kiln__image *image, kiln__built *out,
                            kiln_report *report)
 {
@@ -36,6 +53,8 @@ static kiln_status compile(kiln__builder *builder, const kiln__unit *unit, kiln_
     out->compile_ns = kiln__cpu_now_ns() - start;
     atomic_fetch_add(&builder->compile_ns, out->compile_ns);
     atomic_fetch_add(status == KILN_OK ? &builder->compiles : &builder->failures, 1);
+    if (status != KILN_OK && unit->own != NULL)
+        show_failure(unit->own, report);
     if (status != KILN_OK)
         return status;
     kiln__log_line(builder->log, KILN_LOG_INFO, "compiled %s in %.1f ms", unit->spec, (double)out->compile_ns / 1e6);
@@ -69,28 +88,69 @@ static kiln_status wrap(const kiln__image *image, const kiln__unit *unit, const 
 /* What is looked for, and the key it is found under. */
 typedef struct request {
     const kiln__unit *unit;
-    bool fresh; /* not in the stores */
-    bool any;   /* any toolchain's will do where only a compile would tell which one is here */
-    bool quick; /* no compiler is started to tell which toolchain it is */
-    kiln__key key;
+    bool fresh;    /* not in the stores */
+    bool any;      /* any toolchain's will do where only a compile would tell which one is here */
+    bool quick;    /* no compiler is started to tell which toolchain it is */
+    kiln__key key; /* of what is compiled; where that depends on files, not before they have been looked at */
     kiln__text text;
+    /* Where it does, else empty: the text of that key but for the files, and the key under which is kept what is read. */
+    kiln__text base, list_text;
+    kiln__key list;
 } request;
+
+static void fini_request(request *wanted)
+{
+    kiln__text_fini(&wanted->text);
+    kiln__text_fini(&wanted->base);
+    kiln__text_fini(&wanted->list_text);
+}
+
+/* Compiles until files hold still meanwhile: what was read must be known for sure. */
+static kiln_status compile_settled(kiln__builder *builder, const kiln__unit *unit, kiln__image *image, kiln__built *out,
+                                   kiln_report *report)
+{
+    enum { TRIES = 4 };
+    for (int i = 0; i < TRIES; i++) {
+        kiln__image_fini(image);
+        kiln_status status = compile(builder, unit, image, out, report);
+        if (status != KILN_OK || !kiln__direct_applies(unit) || (!image->unsettled && image->reads != NULL))
+            return status;
+    }
+    kiln__image_fini(image);
+    return kiln__fail(report, KILN_EIO, KILN__STAGE_COMPILE, 0,
+                      "headers of %s change while they are read, %d times in a row: try again when they are written",
+                      unit->own->shown, (int)TRIES);
+}
+
+static char *show_warnings(const kiln__unit *unit, const char *log)
+{
+    if (log == NULL || log[0] == '\0')
+        return NULL;
+    return unit->own != NULL ? kiln__source_show_log(unit->own, log) : kiln__strdup(log);
+}
 
 /* Compiles, and publishes unless what comes of it has yet to prove itself. */
 static kiln_status make(kiln__builder *builder, request *wanted, kiln__built *out, kiln_report *report)
 {
     kiln__image image = { 0 };
-    kiln_status status = compile(builder, wanted->unit, &image, out, report);
+    kiln_status status = compile_settled(builder, wanted->unit, &image, out, report);
     if (status != KILN_OK)
         return status;
+    bool direct = kiln__direct_applies(wanted->unit);
+    if (direct)
+        status = kiln__direct_key(&wanted->base, image.reads, &wanted->key, &wanted->text);
     snprintf(wanted->key.toolchain, sizeof(wanted->key.toolchain), "%s", image.toolchain);
-    status = wrap(&image, wanted->unit, &wanted->key, &wanted->text, &out->blob);
+    memcpy(wanted->list.toolchain, wanted->key.toolchain, sizeof(wanted->list.toolchain));
+    if (status == KILN_OK)
+        status = wrap(&image, wanted->unit, &wanted->key, &wanted->text, &out->blob);
     if (status == KILN_OK) {
         out->compiled = true;
-        out->log = image.log != NULL && image.log[0] != '\0' ? kiln__strdup(image.log) : NULL;
+        out->log = show_warnings(wanted->unit, image.log);
         kiln__toolchains_learn(&builder->toolchains, image.toolchain);
         if (!wanted->fresh)
             kiln__tiers_put(builder->tiers, out->blob);
+        if (direct)
+            kiln__direct_remember(builder->tiers, wanted->unit, &wanted->list, &wanted->list_text, image.reads);
     } else {
         status = kiln__fail_memory(report, KILN__STAGE_COMPILE);
     }
@@ -98,16 +158,47 @@ static kiln_status make(kiln__builder *builder, request *wanted, kiln__built *ou
     return status;
 }
 
+static kiln_status make_own_key(request *wanted)
+{
+    kiln__text options = { 0 };
+    bool direct = kiln__direct_applies(wanted->unit);
+    kiln__text *base = direct ? &wanted->base : &wanted->text;
+    kiln__nvrtc_own_options(&options);
+    kiln__source_key_text(base, wanted->unit, kiln__text_string(&options));
+    base->failed = base->failed || options.failed;
+    kiln__text_fini(&options);
+    return direct && !base->failed ? kiln__direct_list_key(&wanted->list, &wanted->list_text, base)
+                                   : kiln__key_of(&wanted->key, base);
+}
+
 static kiln_status make_key(const kiln__builder *builder, request *wanted, kiln_report *report)
 {
     kiln__compiler *compiler = builder->toolchains.compiler;
     kiln__text options = { 0 };
+    kiln_status status = KILN_ENOMEM;
     compiler->vtable->options(compiler, &wanted->unit->target, &options);
-    kiln_status status = options.failed
-                             ? KILN_ENOMEM
-                             : kiln__key_make(&wanted->key, &wanted->text, wanted->unit, kiln__text_string(&options));
+    if (wanted->unit->own != NULL)
+        status = make_own_key(wanted);
+    else if (!options.failed)
+        status = kiln__key_make(&wanted->key, &wanted->text, wanted->unit, kiln__text_string(&options));
     kiln__text_fini(&options);
     return status == KILN_OK ? KILN_OK : kiln__fail_memory(report, KILN__STAGE_COMPILE);
+}
+
+/* Under what there is something in the stores if the unit has been compiled before. */
+static kiln__key *first_key(request *wanted)
+{
+    return kiln__direct_applies(wanted->unit) ? &wanted->list : &wanted->key;
+}
+
+/* What the stores have of the unit as files are now. */
+static kiln__blob *fetch(kiln__builder *builder, request *wanted, kiln__built *out)
+{
+    if (kiln__direct_applies(wanted->unit) &&
+        !kiln__direct_find(builder->tiers, &builder->sums, wanted->unit, &wanted->list, &wanted->base, &wanted->key,
+                           &wanted->text, &out->miss))
+        return NULL;
+    return kiln__tiers_get(builder->tiers, &wanted->key, &out->tier, &out->miss);
 }
 
 /* A compiler that tells its id only by compiling is asked with something tiny where a store has this very unit of some
@@ -130,14 +221,15 @@ static kiln_status look(kiln__builder *builder, request *wanted, kiln__built *ou
 {
     kiln_report missing = KILN_REPORT_INIT;
     kiln__toolchain toolchain;
+    kiln__key *first = first_key(wanted);
     kiln_status status = kiln__toolchains_get(&builder->toolchains, &toolchain, &missing);
     if (status == KILN_OK)
-        memcpy(wanted->key.toolchain, toolchain.id, sizeof(wanted->key.toolchain));
-    if (status == KILN_OK && wanted->key.toolchain[0] == '\0' && !wanted->fresh && !wanted->any && !wanted->quick)
-        identify_if_worthwhile(builder, &wanted->key, &out->miss);
-    bool named = wanted->key.toolchain[0] != '\0';
+        memcpy(first->toolchain, toolchain.id, sizeof(first->toolchain));
+    if (status == KILN_OK && first->toolchain[0] == '\0' && !wanted->fresh && !wanted->any && !wanted->quick)
+        identify_if_worthwhile(builder, first, &out->miss);
+    bool named = first->toolchain[0] != '\0';
     if (!wanted->fresh && (named || status != KILN_OK || wanted->any))
-        out->blob = kiln__tiers_get(builder->tiers, &wanted->key, &out->tier, &out->miss);
+        out->blob = fetch(builder, wanted, out);
     if (out->blob == NULL && status != KILN_OK)
         kiln__report_move(report, &missing);
     if (out->blob != NULL)
@@ -168,6 +260,10 @@ static bool is_absent(kiln_status status)
 static kiln_status refuse(kiln__builder *builder, const kiln__unit *unit, kiln_report *report)
 {
     atomic_fetch_add(&builder->refusals, 1);
+    if (unit->own != NULL)
+        return kiln__fail(report, KILN_ESTRICT, KILN__STAGE_COMPILE, 0,
+                          "not in the stores as its text and its headers are now, and strict mode compiles nothing: %s",
+                          unit->spec);
     return kiln__fail(report, KILN_ESTRICT, KILN__STAGE_COMPILE, 0,
                       "not in the stores, and strict mode compiles nothing: run kiln warm '%s'%s", unit->spec,
                       builder->strict);
@@ -180,7 +276,7 @@ static kiln_status make_alone(kiln__builder *builder, request *wanted, kiln__bui
     kiln__hostlock_hold hold;
     kiln_status status = KILN_OK;
     bool shared = builder->hostlock != NULL && builder->hostlock->disk != NULL;
-    bool held = shared && kiln__hostlock_take(builder->hostlock, wanted->key.digest, &hold);
+    bool held = shared && kiln__hostlock_take(builder->hostlock, first_key(wanted)->digest, &hold);
     if (shared)
         status = look(builder, wanted, out, report);
     if (status == KILN_OK && out->blob == NULL)
@@ -200,7 +296,7 @@ kiln_status kiln__builder_build(kiln__builder *builder, const kiln__unit *unit, 
         status = refuse(builder, unit, report);
     else if (out->blob == NULL && status == KILN_OK)
         status = fresh ? make(builder, &wanted, out, report) : make_alone(builder, &wanted, out, report);
-    kiln__text_fini(&wanted.text);
+    fini_request(&wanted);
     return status;
 }
 
@@ -212,7 +308,7 @@ kiln_status kiln__builder_find(kiln__builder *builder, const kiln__unit *unit, b
     kiln_status status = locate(builder, &wanted, out, report);
     if (out->blob == NULL && (status == KILN_OK || is_absent(status)))
         status = kiln__fail(report, KILN_ENOENT, KILN__STAGE_STORE, 0, "not in the stores: %s", unit->spec);
-    kiln__text_fini(&wanted.text);
+    fini_request(&wanted);
     return status;
 }
 

@@ -2,6 +2,7 @@
 #ifndef KILN_COMPILE_COMPILER_H
 #define KILN_COMPILE_COMPILER_H
 
+#include "compile/filesum.h"
 #include "compile/hostlock.h"
 #include "compile/toolchain.h"
 #include <stdatomic.h>
@@ -10,6 +11,7 @@
 typedef struct kiln__builder {
     kiln__toolchains toolchains;
     kiln__tiers *tiers;
+    kiln__filesums sums; /* of the headers that users' own sources read */
     const kiln__log *log;
     const char *strict; /* NULL: compile; else refuse to, and put this after the kiln warm line; borrowed, set once */
     kiln__hostlock *hostlock; /* borrowed; NULL: other processes are not waited for */
@@ -32,7 +34,8 @@ void kiln__builder_fini(kiln__builder *builder); /* closes the compiler */
 
 /* Finds or makes the entry of a unit, waiting for another process that is making it. `fresh` leaves the stores and the
  * wait alone: what they had did not load, and what comes of it has yet to prove that it does (kiln__builder_replace).
- * Where there is no compiler, takes what the newest toolchain left in the stores. KILN_ENOCOMPILER, KILN_ENOWORKER,
+ * Where there is no compiler, takes what the newest toolchain left in the stores. A user's own source is found as its files are
+ * now; KILN_EIO if these do not hold still. KILN_ENOCOMPILER, KILN_ENOWORKER,
  * KILN_ECOMPILE, KILN_ECRASHED, KILN_ETARGET, KILN_ENOMEM; KILN_ESTRICT, counted, instead of compiling where that is refused. */
 kiln_status kiln__builder_build(kiln__builder *builder, const kiln__unit *unit, bool fresh, kiln__built *out,
                                 kiln_report *report);

@@ -8,4 +8,7 @@
 /* Writes the key's text to `text` (empty before) and its digest to *out; out->toolchain is left empty. Pure. KILN_ENOMEM. */
 kiln_status kiln__key_make(kiln__key *out, kiln__text *text, const kiln__unit *unit, const char *options);
 
+/* The key whose text is given. KILN_ENOMEM if the text had failed. */
+kiln_status kiln__key_of(kiln__key *out, const kiln__text *text);
+
 #endif

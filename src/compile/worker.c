@@ -22,7 +22,7 @@ static uint64_t after(uint32_t ms)
 /* ---- Finding */
 
 /* From the directory of the file that holds this code; the build says which. */
-static const char *const places[] = { KILN_WORKER_PLACES };
+static const char *const program_places[] = { KILN_WORKER_PLACES };
 
 /* The directory and the owner of the file that holds this code: the shared library, or a program that it is linked into. */
 static bool find_own_file(char path[PATH_MAX], uid_t *owner)
@@ -30,7 +30,7 @@ static bool find_own_file(char path[PATH_MAX], uid_t *owner)
     struct stat status;
     Dl_info info;
     ssize_t length = -1;
-    if (dladdr(places, &info) != 0 && info.dli_fname != NULL && strchr(info.dli_fname, '/') != NULL &&
+    if (dladdr(program_places, &info) != 0 && info.dli_fname != NULL && strchr(info.dli_fname, '/') != NULL &&
         realpath(info.dli_fname, path) != NULL)
         length = (ssize_t)strlen(path);
     else if ((length = readlink("/proc/self/exe", path, PATH_MAX - 1)) > 0)
@@ -97,8 +97,8 @@ kiln_status kiln__worker_find(const char *named, char *out, size_t size, kiln_re
         return is_program(named) && kiln__text_copy(out, size, named) < size ? KILN_OK : fail_find(named, report);
     if (!find_own_file(own, &owner))
         return fail_find("it beside libkiln, whose own file cannot be found", report);
-    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]) && !found; i++)
-        found = try_place(own, places[i], owner, &looked, out, size);
+    for (size_t i = 0; i < sizeof(program_places) / sizeof(program_places[0]) && !found; i++)
+        found = try_place(own, program_places[i], owner, &looked, out, size);
     kiln_status status = found           ? KILN_OK
                          : looked.failed ? kiln__fail_memory(report, KILN__STAGE_COMPILE)
                                          : fail_find(kiln__text_string(&looked), report);
@@ -142,8 +142,8 @@ static kiln_status fail_open(const char *program, const kiln__worker_answer *ans
                       program, reason, kiln_version());
 }
 
-kiln_status kiln__worker_open(kiln__child *child, const char *program, const char *nvrtc, kiln__toolchain *out,
-                              kiln_report *report)
+kiln_status kiln__worker_open(kiln__child *child, const char *program, const char *nvrtc, const kiln__list *places,
+                              kiln__toolchain *out, kiln_report *report)
 {
     kiln__worker_answer answer;
     kiln__text request = { 0 };
@@ -152,6 +152,7 @@ kiln_status kiln__worker_open(kiln__child *child, const char *program, const cha
     kiln__frame_put_text(&request, KILN__WORKER_TAG_VERSION, kiln_version());
     if (nvrtc != NULL)
         kiln__frame_put_text(&request, KILN__WORKER_TAG_NVRTC, nvrtc);
+    kiln__worker_put_list(&request, KILN__WORKER_TAG_PLACES, places);
     kiln__worker_ask(child, &request, PATIENCE_MS, &answer);
     kiln__text_fini(&request);
     const kiln__frame *frame = &answer.message.frame;

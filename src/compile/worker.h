@@ -20,10 +20,11 @@ kiln_status kiln__worker_find(const char *named, char *out, size_t size, kiln_re
 kiln_status kiln__worker_start(kiln__child *out, const char *program, const kiln__worker_limits *limits,
                                kiln_report *report);
 
-/* The first request: lets the worker open NVRTC, at `nvrtc` if that is not NULL. KILN_ENOCOMPILER as NVRTC itself would say it;
+/* The first request: lets the worker open NVRTC, at `nvrtc` if that is not NULL, and then no file but those in `places` (a
+ * kiln__source's). KILN_ENOCOMPILER as NVRTC itself would say it;
  * KILN_ENOWORKER if what was started is no worker of this version. */
-kiln_status kiln__worker_open(kiln__child *child, const char *program, const char *nvrtc, kiln__toolchain *out,
-                              kiln_report *report);
+kiln_status kiln__worker_open(kiln__child *child, const char *program, const char *nvrtc, const kiln__list *places,
+                              kiln__toolchain *out, kiln_report *report);
 
 /* What came of a request. */
 typedef struct kiln__worker_answer {

@@ -1,6 +1,7 @@
 #include "compile/workerproto.h"
 
 #include "base/alloc.h"
+#include "source/reads.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -19,13 +20,17 @@ static void copy_clean(char *out, size_t size, const char *text)
     out[length] = '\0';
 }
 
-static char *clean_log(const char *text)
+static char *clean_text(const char *text, size_t length)
 {
-    size_t length = strnlen(text, KILN__WORKER_LOG_MAX);
     char *out = kiln__alloc(length + 1);
     if (out != NULL)
         copy_clean(out, length + 1, text);
     return out;
+}
+
+static char *clean_log(const char *text)
+{
+    return clean_text(text, strnlen(text, KILN__WORKER_LOG_MAX));
 }
 
 /* Identities go into keys and file names. */
@@ -92,7 +97,41 @@ bool kiln__worker_get_toolchain(const kiln__frame *frame, kiln__toolchain *out)
            get_targets(kiln__frame_get_text(frame, KILN__WORKER_TAG_TARGETS), out);
 }
 
+/* ---- Lists */
+
+void kiln__worker_put_list(kiln__text *frame, kiln__worker_tag tag, const kiln__list *list)
+{
+    frame->failed = frame->failed || list->bytes.failed;
+    if (list->count > 0)
+        kiln__frame_put(frame, (uint16_t)tag, list->bytes.data, list->bytes.length);
+}
+
+bool kiln__worker_get_list(const kiln__frame *frame, kiln__worker_tag tag, kiln__list *out)
+{
+    const kiln__frame_field *field = kiln__frame_find(frame, (uint16_t)tag);
+    return field == NULL || kiln__list_read(out, field->data, field->length);
+}
+
 /* ---- Units */
+
+static void put_own(kiln__text *frame, const kiln__source *own)
+{
+    kiln__worker_put_list(frame, KILN__WORKER_TAG_PLACES, &own->places);
+    kiln__worker_put_list(frame, KILN__WORKER_TAG_FUNCTIONS, &own->functions);
+    kiln__worker_put_list(frame, KILN__WORKER_TAG_HEADERS, &own->headers);
+    kiln__worker_put_list(frame, KILN__WORKER_TAG_OPTIONS, &own->options);
+    kiln__frame_put_text(frame, KILN__WORKER_TAG_NAME, own->name);
+}
+
+static bool get_own(const kiln__frame *frame, const char *name, kiln__source *out)
+{
+    out->name = kiln__strdup(name);
+    return out->name != NULL && kiln__worker_get_list(frame, KILN__WORKER_TAG_PLACES, &out->places) &&
+           kiln__worker_get_list(frame, KILN__WORKER_TAG_FUNCTIONS, &out->functions) &&
+           kiln__worker_get_list(frame, KILN__WORKER_TAG_HEADERS, &out->headers) &&
+           kiln__worker_get_list(frame, KILN__WORKER_TAG_OPTIONS, &out->options) && out->places.count % 2 == 0 &&
+           out->headers.count % 2 == 0;
+}
 
 void kiln__worker_put_unit(kiln__text *frame, const kiln__unit *unit)
 {
@@ -105,6 +144,8 @@ void kiln__worker_put_unit(kiln__text *frame, const kiln__unit *unit)
     kiln__frame_put_text(frame, KILN__WORKER_TAG_ENTRIES, kiln__text_string(&entries));
     frame->failed = frame->failed || entries.failed;
     kiln__text_fini(&entries);
+    if (unit->own != NULL)
+        put_own(frame, unit->own);
 }
 
 static bool get_entries(const char *text, kiln__rule *rule)
@@ -120,15 +161,20 @@ static bool get_entries(const char *text, kiln__rule *rule)
     return text != NULL;
 }
 
-bool kiln__worker_get_unit(const kiln__frame *frame, kiln__unit *out)
+bool kiln__worker_get_unit(const kiln__frame *frame, kiln__unit *out, kiln__source *own)
 {
     memset(out, 0, sizeof(*out));
+    memset(own, 0, sizeof(*own));
     const char *target = kiln__frame_get_text(frame, KILN__WORKER_TAG_TARGET);
     out->source = (char *)kiln__frame_get_text(frame, KILN__WORKER_TAG_SOURCE);
     out->spec = (char *)kiln__frame_get_text(frame, KILN__WORKER_TAG_SPEC);
     if (out->source == NULL || out->spec == NULL || target == NULL)
         return false;
     out->source_length = strlen(out->source);
+    const char *name = kiln__frame_get_text(frame, KILN__WORKER_TAG_NAME);
+    if (name != NULL && !get_own(frame, name, own))
+        return false;
+    out->own = name != NULL ? own : NULL;
     return kiln__target_parse(target, strlen(target), &out->target) && !kiln__target_is_cpu(&out->target) &&
            get_entries(kiln__frame_get_text(frame, KILN__WORKER_TAG_ENTRIES), &out->rule);
 }
@@ -185,6 +231,35 @@ void kiln__worker_put_image(kiln__text *frame, const kiln__image *image, const k
     kiln__frame_put_text(frame, KILN__WORKER_TAG_PTX, image->ptx);
     kiln__frame_put_text(frame, KILN__WORKER_TAG_ID, image->toolchain);
     kiln__frame_put_text(frame, KILN__WORKER_TAG_TOOLCHAIN_VERSION, toolchain->version);
+    if (image->functions != NULL)
+        kiln__frame_put_text(frame, KILN__WORKER_TAG_ASKED, image->functions);
+    if (image->names != NULL)
+        kiln__frame_put_text(frame, KILN__WORKER_TAG_NAMES, image->names);
+    if (image->reads != NULL)
+        kiln__frame_put_text(frame, KILN__WORKER_TAG_READS, image->reads);
+    kiln__frame_put_u32(frame, KILN__WORKER_TAG_UNSETTLED, image->unsettled);
+}
+
+/* A clean copy of a text that may be missing; false only where memory ran out. */
+static bool copy_text(const kiln__frame *frame, kiln__worker_tag tag, char **out)
+{
+    const char *text = kiln__frame_get_text(frame, (uint16_t)tag);
+    *out = text != NULL ? clean_text(text, strlen(text)) : NULL;
+    return text == NULL || *out != NULL;
+}
+
+static bool get_own_results(const kiln__frame *frame, kiln__image *out, bool *no_memory)
+{
+    uint32_t unsettled = 0;
+    const char *reads = kiln__frame_get_text(frame, KILN__WORKER_TAG_READS);
+    if (reads != NULL && !kiln__reads_are_sound(reads, strlen(reads)))
+        return false;
+    kiln__frame_get_u32(frame, KILN__WORKER_TAG_UNSETTLED, &unsettled);
+    out->unsettled = unsettled != 0;
+    *no_memory = !copy_text(frame, KILN__WORKER_TAG_ASKED, &out->functions) ||
+                 !copy_text(frame, KILN__WORKER_TAG_NAMES, &out->names) ||
+                 !copy_text(frame, KILN__WORKER_TAG_READS, &out->reads);
+    return true;
 }
 
 bool kiln__worker_get_image(const kiln__frame *frame, kiln__image *out, kiln__toolchain *toolchain, bool *no_memory)
@@ -200,13 +275,15 @@ bool kiln__worker_get_image(const kiln__frame *frame, kiln__image *out, kiln__to
         memset(out, 0, sizeof(*out));
         return false;
     }
+    if (!get_own_results(frame, out, no_memory))
+        return false;
     memcpy(toolchain->id, out->toolchain, sizeof(toolchain->id));
     out->binary_length = cubin->length;
     out->ptx_length = strlen(ptx);
     out->binary = kiln__memdup(cubin->data, cubin->length);
     out->ptx = kiln__memdup(ptx, out->ptx_length);
     out->log = log != NULL ? clean_log(log) : NULL;
-    *no_memory = out->binary == NULL || out->ptx == NULL || (log != NULL && out->log == NULL);
+    *no_memory = *no_memory || out->binary == NULL || out->ptx == NULL || (log != NULL && out->log == NULL);
     if (*no_memory)
         kiln__image_fini(out);
     return !*no_memory;

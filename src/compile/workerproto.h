@@ -1,9 +1,11 @@
 /* What a service and its compile workers say to each other: frames on the worker's descriptor 0, a stream socket. The host
  * asks, the worker answers each request before it reads the next. Both sides are of one Kiln version, which OPEN checks.
  *
- *     OPEN      version, NVRTC's path if one is wanted   -> TOOLCHAIN or FAILED; the first request, once
+ *     OPEN      version, NVRTC's path if one is wanted, the
+ *               directories that sources may read        -> TOOLCHAIN or FAILED; the first request, once
  *     IDENTIFY                                           -> TOOLCHAIN or FAILED
- *     COMPILE   source, spec, target, entry points       -> BEGUN, then IMAGE or FAILED
+ *     COMPILE   source, spec, target, entry points; of a
+ *               user's own what it has besides           -> BEGUN, then IMAGE or FAILED
  *
  * BEGUN comes before the compiler sees anything of the source: a worker that dies earlier was not killed by it. A worker whose
  * compile dies by a signal says so with CRASHED, if it still can. It ends when the other end of the socket is closed. */
@@ -11,6 +13,7 @@
 #define KILN_COMPILE_WORKERPROTO_H
 
 #include "backend/backend.h"
+#include "source/source.h"
 #include "wire/channel.h"
 
 enum {
@@ -51,7 +54,16 @@ typedef enum kiln__worker_tag {
     KILN__WORKER_TAG_TARGETS,  /* a blank between */
     KILN__WORKER_TAG_SIGNAL,   /* u32 */
     KILN__WORKER_TAG_IN_STACK, /* u32: 1 if it was the stack that ran out */
-    KILN__WORKER_TAG_MEMORY    /* u64: bytes of address space in use, 0 where that is not limited */
+    KILN__WORKER_TAG_MEMORY,   /* u64: bytes of address space in use, 0 where that is not limited */
+    KILN__WORKER_TAG_PLACES,   /* the lists of a kiln__source, as lists are */
+    KILN__WORKER_TAG_FUNCTIONS,
+    KILN__WORKER_TAG_HEADERS,
+    KILN__WORKER_TAG_OPTIONS,
+    KILN__WORKER_TAG_NAME,
+    KILN__WORKER_TAG_ASKED, /* kiln__image's functions, names and reads; texts */
+    KILN__WORKER_TAG_NAMES,
+    KILN__WORKER_TAG_READS,
+    KILN__WORKER_TAG_UNSETTLED /* u32 */
 } kiln__worker_tag;
 
 /* What stands in frames, written and read. Readers trust nothing: false for anything that a sound worker or host would
@@ -60,9 +72,14 @@ typedef enum kiln__worker_tag {
 void kiln__worker_put_toolchain(kiln__text *frame, const kiln__toolchain *toolchain);
 bool kiln__worker_get_toolchain(const kiln__frame *frame, kiln__toolchain *out);
 
-/* A unit to compile; what is read has no geometry and points into the frame, but for unit->source. */
+/* A unit to compile; what is read has no geometry and points into the frame, and into *own, which the caller frees with
+ * kiln__source_fini, also on failure. */
 void kiln__worker_put_unit(kiln__text *frame, const kiln__unit *unit);
-bool kiln__worker_get_unit(const kiln__frame *frame, kiln__unit *out);
+bool kiln__worker_get_unit(const kiln__frame *frame, kiln__unit *out, kiln__source *own);
+
+/* The field of a list; reading one that is not there gives an empty list. */
+void kiln__worker_put_list(kiln__text *frame, kiln__worker_tag tag, const kiln__list *list);
+bool kiln__worker_get_list(const kiln__frame *frame, kiln__worker_tag tag, kiln__list *out);
 
 /* A failure as a report has it. Reading fills `report` (which may be NULL) and *status; its message and log are clean. */
 void kiln__worker_put_failure(kiln__text *frame, kiln_status status, const kiln_report *report);

@@ -15,6 +15,7 @@
 
 typedef struct worker {
     kiln__child child;
+    kiln__list places; /* what it may read, for as long as it lives */
     uint64_t idle_since;
     struct worker *next, *before; /* of all */
     struct worker *below;         /* of the idle ones, used before this one */
@@ -64,6 +65,7 @@ static void end(workers *self, worker *which)
         return;
     kiln__child_end(&which->child);
     forget(self, which);
+    kiln__list_fini(&which->places);
     kiln__free(which);
 }
 
@@ -93,13 +95,23 @@ static void end_all(workers *self, worker *list)
     }
 }
 
-static worker *take_idle(workers *self)
+static bool has_places(const worker *which, const kiln__list *places)
+{
+    return which->places.bytes.length == places->bytes.length &&
+           (places->count == 0 || memcmp(which->places.bytes.data, places->bytes.data, places->bytes.length) == 0);
+}
+
+/* An idle worker that may read just these places (NULL: any); the one used last. */
+static worker *take_idle(workers *self, const kiln__list *places)
 {
     pthread_mutex_lock(&self->lock);
     worker *superfluous = take_superfluous(self, self->idle_max);
-    worker *taken = self->idle;
+    worker **at = &self->idle;
+    while (*at != NULL && places != NULL && !has_places(*at, places))
+        at = &(*at)->below;
+    worker *taken = *at;
     if (taken != NULL) {
-        self->idle = taken->below;
+        *at = taken->below;
         self->idle_count--;
         taken->below = NULL;
     }
@@ -177,7 +189,8 @@ static kiln_status choose_nvrtc(workers *self, kiln__toolchain *opened, const ch
     return status;
 }
 
-static kiln_status start(workers *self, worker **out, kiln_report *report)
+/* `places` may be NULL: none. */
+static kiln_status start(workers *self, const kiln__list *places, worker **out, kiln_report *report)
 {
     char program[PATH_MAX];
     kiln__toolchain facts;
@@ -189,14 +202,17 @@ static kiln_status start(workers *self, worker **out, kiln_report *report)
     if (status != KILN_OK)
         return status;
     worker *fresh = kiln__calloc(1, sizeof(*fresh));
-    if (fresh == NULL)
-        return kiln__fail_memory(report, KILN__STAGE_COMPILE);
-    status = launch(self, program, fresh, report);
+    if (fresh == NULL || (places != NULL && !kiln__list_read(&fresh->places, places->bytes.data, places->bytes.length)))
+        status = kiln__fail_memory(report, KILN__STAGE_COMPILE);
+    else
+        status = launch(self, program, fresh, report);
     if (status != KILN_OK) {
+        if (fresh != NULL)
+            kiln__list_fini(&fresh->places);
         kiln__free(fresh);
         return status;
     }
-    status = kiln__worker_open(&fresh->child, program, nvrtc, &facts, report);
+    status = kiln__worker_open(&fresh->child, program, nvrtc, &fresh->places, &facts, report);
     if (status != KILN_OK) {
         end(self, fresh);
         return status;
@@ -211,15 +227,15 @@ static kiln_status start(workers *self, worker **out, kiln_report *report)
 
 /* Asks an idle worker or, where there is none, a new one. One that had died before it began is replaced by a new one, once
  * and without a word. With KILN_OK there is an answer, *out, of *which. */
-static kiln_status ask(workers *self, const kiln__text *request, worker **which, kiln__worker_answer *out,
-                       kiln_report *report)
+static kiln_status ask(workers *self, const kiln__text *request, const kiln__list *places, worker **which,
+                       kiln__worker_answer *out, kiln_report *report)
 {
     kiln_status status = KILN_OK;
-    *which = take_idle(self);
+    *which = take_idle(self, places);
     bool fresh = *which == NULL;
     for (;;) {
         if (*which == NULL)
-            status = start(self, which, report);
+            status = start(self, places, which, report);
         if (status != KILN_OK)
             return status;
         kiln__worker_ask(&(*which)->child, request, self->limits.time_ms, out);
@@ -317,6 +333,7 @@ static kiln_status conclude(workers *self, worker *which, kiln__worker_answer *a
         status = fail_deadly(self, unit, digest, answer->result == KILN__CHANNEL_LATE, report);
     }
     forget(self, which);
+    kiln__list_fini(&which->places);
     kiln__free(which);
     kiln__image_fini(out);
     return status;
@@ -327,6 +344,7 @@ static kiln_status compile_outside(workers *self, const kiln__unit *unit, kiln__
     uint8_t digest[KILN__DIGEST_SIZE];
     kiln__worker_answer answer;
     kiln__text request = { 0 };
+    static const kiln__list none;
     worker *which;
     memset(out, 0, sizeof(*out));
     kiln__digest(digest, unit->source, unit->source_length);
@@ -341,7 +359,8 @@ static kiln_status compile_outside(workers *self, const kiln__unit *unit, kiln__
                           KILN__WORKER_LIMIT >> 20);
     }
     kiln_status status =
-        request.failed ? kiln__fail_memory(report, KILN__STAGE_COMPILE) : ask(self, &request, &which, &answer, report);
+        request.failed ? kiln__fail_memory(report, KILN__STAGE_COMPILE)
+                       : ask(self, &request, unit->own != NULL ? &unit->own->places : &none, &which, &answer, report);
     kiln__text_fini(&request);
     if (status != KILN_OK)
         return status;
@@ -381,7 +400,7 @@ static kiln_status open_compiler(kiln__compiler *base, kiln__toolchain *out, kil
         return self->inner->vtable->open(self->inner, out, report);
     if (get_facts(self, out))
         return KILN_OK;
-    kiln_status status = start(self, &fresh, report);
+    kiln_status status = start(self, NULL, &fresh, report);
     if (status != KILN_OK)
         return status;
     give_back(self, fresh);
@@ -395,7 +414,7 @@ static kiln_status identify_outside(workers *self, kiln__toolchain *out, kiln_re
     kiln__text request = { 0 };
     worker *which;
     kiln__frame_begin(&request, KILN__WORKER_IDENTIFY);
-    kiln_status status = ask(self, &request, &which, &answer, report);
+    kiln_status status = ask(self, &request, NULL, &which, &answer, report);
     kiln__text_fini(&request);
     if (status != KILN_OK)
         return status;
@@ -465,6 +484,7 @@ void kiln__workers_after_fork(kiln__compiler *base, bool child)
         kiln__child_forget(&each->child);
     while (child && self->idle != NULL) {
         worker *below = self->idle->below;
+        kiln__list_fini(&self->idle->places);
         kiln__free(self->idle);
         self->idle = below;
     }
@@ -531,8 +551,8 @@ kiln_status kiln__workers_examine(kiln__compiler *base, char *path, size_t size,
     worker *which = NULL;
     path[0] = '\0';
     kiln_status status = kiln__worker_find(self->program, path, size, report);
-    if (status == KILN_OK && (which = take_idle(self)) == NULL)
-        status = start(self, &which, report);
+    if (status == KILN_OK && (which = take_idle(self, NULL)) == NULL)
+        status = start(self, NULL, &which, report);
     if (which != NULL)
         give_back(self, which);
     return status == KILN_ENOCOMPILER ? KILN_OK : status;

@@ -15,7 +15,15 @@ static const char *kind_name(const kiln__entry *entry)
 {
     if (entry == NULL)
         return "";
-    return entry->kind == KILN__ENTRY_KERNEL ? "kernel" : "toolchain";
+    switch (entry->kind) {
+    case KILN__ENTRY_KERNEL:
+        return "kernel";
+    case KILN__ENTRY_READS:
+        return "reads";
+    case KILN__ENTRY_TOOLCHAIN:
+        break;
+    }
+    return "toolchain";
 }
 
 kiln_entry_info kiln__cache_describe(const kiln__store_item *item)
@@ -25,9 +33,9 @@ kiln_entry_info kiln__cache_describe(const kiln__store_item *item)
         .size = sizeof(kiln_entry_info),
         .path = item->path,
         .spec = section_text(entry, "spec"),
-        .toolchain = entry == NULL                       ? ""
-                     : entry->kind == KILN__ENTRY_KERNEL ? entry->key.toolchain
-                                                         : section_text(entry, "id"),
+        .toolchain = entry == NULL                          ? ""
+                     : entry->kind != KILN__ENTRY_TOOLCHAIN ? entry->key.toolchain
+                                                            : section_text(entry, "id"),
         .kind = kind_name(entry),
         .bytes = item->bytes,
         .status = entry != NULL     ? KILN_OK
@@ -86,7 +94,7 @@ kiln_status kiln__cache_trim(kiln_service *service, uint64_t bytes, uint64_t fil
  * compiler that is known here by its file. */
 static bool travels(const kiln__entry *entry)
 {
-    return entry->kind == KILN__ENTRY_KERNEL && kiln__entry_find(entry, "object") == NULL;
+    return entry->kind != KILN__ENTRY_TOOLCHAIN && kiln__entry_find(entry, "object") == NULL;
 }
 
 /* What an export takes, and from where. */

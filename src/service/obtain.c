@@ -1,6 +1,7 @@
 #include "service/obtain.h"
 
 #include "base/alloc.h"
+#include "compile/direct.h"
 #include "os/cpu.h"
 #include <string.h>
 
@@ -40,7 +41,7 @@ static kiln_status build_once(kiln_service *service, const kiln__unit *unit, kil
     kiln__text key = { 0 };
     kiln__outcome outcome;
     *lead = true;
-    kiln__text_printf(&key, "build %s", unit->spec);
+    kiln__text_printf(&key, "build %s", unit->own != NULL ? unit->own->id : unit->spec);
     kiln__flight *flight = key.failed ? NULL : kiln__flights_enter(&service->flights, key.data, lead);
     kiln__text_fini(&key);
     if (*lead) {
@@ -56,6 +57,12 @@ static kiln_status build_once(kiln_service *service, const kiln__unit *unit, kil
     memset(&outcome.built, 0, sizeof(outcome.built));
     kiln_status status = kiln__outcome_tell(&outcome, report);
     kiln__outcome_fini(&outcome);
+    /* What another thread began may have read files before this one was asked: what is in the stores is looked at again. */
+    if (!*lead && status == KILN_OK && kiln__direct_applies(unit)) {
+        kiln__built_fini(out);
+        *lead = true;
+        status = kiln__builder_build(kiln__service_builder(service, &unit->target), unit, false, out, report);
+    }
     return status;
 }
 
@@ -135,6 +142,32 @@ bool kiln__obtain_stored(kiln_service *service, const kiln__want *want, const ki
     if (found)
         count_source(service, built);
     return found;
+}
+
+kiln_status kiln__obtain_entry(kiln_service *service, const kiln__unit *unit, kiln__miss earlier, kiln__built *built,
+                               kiln_report *report)
+{
+    bool lead;
+    kiln_status status = build_once(service, unit, built, &lead, report);
+    if (lead)
+        count_miss(service, earlier, built->miss);
+    if (lead && status == KILN_OK)
+        count_source(service, built);
+    return status;
+}
+
+kiln_status kiln__obtain_load(kiln_service *service, kiln_device *device, const kiln__unit *unit, kiln__built *built,
+                              kiln__module **out, kiln_report *report)
+{
+    kiln_report refusal = KILN_REPORT_INIT;
+    kiln_status status = built->compiled ? load(service, device, unit, built, out, &refusal)
+                                         : load_stored(service, device, unit, built, out, &refusal);
+    if (status == KILN_ELOAD && !built->compiled && load_fresh(service, device, unit, built, out) == KILN_OK)
+        status = KILN_OK;
+    if (status != KILN_OK)
+        kiln__report_move(report, &refusal);
+    kiln_report_clear(&refusal);
+    return status;
 }
 
 kiln_status kiln__obtain(kiln_service *service, const kiln__want *want, const kiln__unit *unit, kiln__built *built,

@@ -7,6 +7,15 @@
 /* Where an entry came from. */
 kiln_origin kiln__built_origin(const kiln_service *service, const kiln__built *built);
 
+/* The entry of a unit, from the stores or compiled; a build in progress is waited for. Counts where it came from, and with
+ * `earlier` why it was missing. The caller ends `built` in either case. Errors: those of kiln_build. */
+kiln_status kiln__obtain_entry(kiln_service *service, const kiln__unit *unit, kiln__miss earlier, kiln__built *built,
+                               kiln_report *report);
+
+/* Loads such an entry; where the driver refuses it, another one of the unit, which then is what `built` holds. */
+kiln_status kiln__obtain_load(kiln_service *service, kiln_device *device, const kiln__unit *unit, kiln__built *built,
+                              kiln__module **out, kiln_report *report);
+
 /* Loads the module if a store has it and the driver takes that; built->miss says why not. The caller ends `built` in
  * either case. */
 bool kiln__obtain_stored(kiln_service *service, const kiln__want *want, const kiln__unit *unit, kiln__built *built,

@@ -41,6 +41,7 @@ static kiln__compiler *open_nvrtc(kiln_service *service, const kiln__settings *s
         .memory_bytes = settings->worker_memory_bytes,
         .time_ms = settings->worker_time_ms,
     };
+    service->isolate = settings->isolate;
     kiln__compiler *inner = kiln__nvrtc_open(settings->nvrtc, &service->log);
     return service->workers = kiln__workers_open(inner, &options, &service->log);
 }

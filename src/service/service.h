@@ -2,6 +2,7 @@
 #ifndef KILN_SERVICE_SERVICE_H
 #define KILN_SERVICE_SERVICE_H
 
+#include "base/list.h"
 #include "compile/compiler.h"
 #include "os/fork.h"
 #include "service/flight.h"
@@ -28,6 +29,7 @@ struct kiln_service {
     char cache_problem[256]; /* why there is none, "" if it was not wanted */
     kiln__builder nvrtc, cc;
     kiln__compiler *workers; /* nvrtc's compiler, which may work in other processes; NULL until it is open */
+    kiln_isolate isolate;    /* where that compiles */
     kiln__record *record;    /* NULL if there is none */
     kiln__wisdom *wisdom;
     bool wise; /* wisdom is asked; else it only learns */
@@ -59,6 +61,9 @@ struct kiln_artifact {
     char *spec;
     kiln_origin origin;
     double compile_ms;
+    /* Of a user's own source, else empty. */
+    char *shown_log;               /* in the user's words */
+    kiln__list functions, symbols; /* as asked for, and what they are called in the code */
 };
 
 /* The contracts of these are those of the public functions of the same name. `on` is the device asked for here and below,

@@ -51,7 +51,7 @@ static bool is_zero(const uint8_t *bytes, size_t length)
 
 static bool is_kind(uint32_t kind)
 {
-    return kind == KILN__ENTRY_KERNEL || kind == KILN__ENTRY_TOOLCHAIN;
+    return kind == KILN__ENTRY_KERNEL || kind == KILN__ENTRY_TOOLCHAIN || kind == KILN__ENTRY_READS;
 }
 
 static bool is_key_text(const kiln__entry *entry)

@@ -19,8 +19,9 @@ enum {
 
 /* What an entry holds. Values are part of the format. */
 typedef enum kiln__entry_kind {
-    KILN__ENTRY_KERNEL = 1,   /* sections: spec, cubin and ptx or object, names, log */
-    KILN__ENTRY_TOOLCHAIN = 2 /* what is known of a compiler's file: id, targets, ... */
+    KILN__ENTRY_KERNEL = 1,    /* sections: spec, cubin and ptx or object, names, functions, log */
+    KILN__ENTRY_TOOLCHAIN = 2, /* what is known of a compiler's file: id, targets, ... */
+    KILN__ENTRY_READS = 3      /* what compiles of a source have read: spec, and lists reads-0, reads-1, ... */
 } kiln__entry_kind;
 
 /* Under what a result is kept: everything that can change it. The digest covers unit, options and target; the

@@ -27,8 +27,9 @@ typedef struct kiln__unit {
     size_t source_length;
     kiln__target target;
     kiln__rule rule;
-    kiln__plan *plan; /* of a kernel with arguments of its own, else NULL */
-    bool foreign;     /* the source is not Kiln's own: it may be out to harm who compiles it */
+    kiln__plan *plan;               /* of a kernel with arguments of its own, else NULL */
+    bool foreign;                   /* the source is not Kiln's own: it may be out to harm who compiles it */
+    const struct kiln__source *own; /* what a user's own source has besides (source/source.h), NULL for a template's */
 } kiln__unit;
 
 /* `spec` is resolved. Deterministic. Errors: KILN_ESPEC (the template cannot do it: no cpu twin), KILN_ENOMEM. */

@@ -1,5 +1,7 @@
 #include "worker/sandbox_parts.h"
 
+#include "source/reads.h"
+#include "worker/witness.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -12,7 +14,8 @@
 
 enum { NOTES_SIZE = 64 * 1024 };
 
-static char *const *allowed; /* constant once `started` is set */
+static char *const *allowed;     /* constant once `started` is set */
+static const kiln__list *places; /* NULL: paths are what they are; constant once `started` is set */
 static atomic_bool started;
 
 /* What was asked for, one after the other: '+' found or '-' refused, the path, a NUL. */
@@ -27,6 +30,11 @@ void kiln__judge_start(char *const *paths)
 {
     allowed = paths;
     atomic_store(&started, true);
+}
+
+void kiln__judge_set_places(const kiln__list *kept)
+{
+    places = kept;
 }
 
 bool kiln__judge_has_started(void)
@@ -103,9 +111,46 @@ static bool path_of(int fd, char path[PATH_MAX])
     return true;
 }
 
+/* The path that is meant by one of a place's. */
+static bool find_in_places(const char *asked, char out[PATH_MAX])
+{
+    char place[KILN__PLACE_SIZE], rest[KILN__READ_PATH_MAX];
+    if (!kiln__reads_split(asked, place, rest))
+        return false;
+    for (const char *at = kiln__list_next(places, NULL); at != NULL;) {
+        const char *path = kiln__list_next(places, at);
+        if (path != NULL && strcmp(at, place) == 0)
+            return snprintf(out, PATH_MAX, "%s/%s", path, rest) < PATH_MAX;
+        at = path != NULL ? kiln__list_next(places, path) : NULL;
+    }
+    return false;
+}
+
+/* kiln__judge_reach for a path of a place's. One that is none is the same nothing always and everywhere: it is not noted.
+ * Links are followed even where the call would not: what they lead to is what is compiled. */
+static int reach_in_places(const char *asked)
+{
+    char path[PATH_MAX], resolved[PATH_MAX];
+    int fd = -1;
+    if (find_in_places(asked, path)) {
+        fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_PATH | O_CLOEXEC);
+        bool good = fd >= 0 && path_of(fd, resolved) && is_allowed(resolved);
+        if (!good)
+            kiln__witness_nothing(asked);
+        if (fd >= 0 && (!good || !kiln__witness_found(asked, resolved, fd))) {
+            close(fd);
+            fd = -1;
+        }
+    }
+    if (fd < 0)
+        errno = ENOENT;
+    return fd;
+}
+
 int kiln__judge_refuse(int dir, const char *path)
 {
-    note(dir, path, false);
+    if (places == NULL)
+        note(dir, path, false);
     errno = ENOENT;
     return -1;
 }
@@ -113,6 +158,8 @@ int kiln__judge_refuse(int dir, const char *path)
 int kiln__judge_reach(int dir, const char *path, int flags)
 {
     char resolved[PATH_MAX];
+    if (places != NULL)
+        return reach_in_places(path);
     /* Where nothing is allowed the path is not even walked: that may mount things or wait for a server. */
     int fd = allowed[0] == NULL ? -1 : (int)syscall(SYS_openat, dir, path, O_PATH | O_CLOEXEC | flags);
     if (fd < 0)

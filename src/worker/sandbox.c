@@ -80,3 +80,18 @@ bool kiln__sandbox_enter(const char *const *allowed, char *reason, size_t size)
 {
     return kiln__sandbox_enter_nets(KILN__SANDBOX_CALLS | KILN__SANDBOX_KERNEL, allowed, reason, size);
 }
+
+bool kiln__sandbox_enter_places(const kiln__list *places, char *reason, size_t size)
+{
+    static kiln__list kept;
+    const char **paths = kiln__list_array(places, 1, 2);
+    if (paths == NULL || !kiln__list_read(&kept, places->bytes.data, places->bytes.length)) {
+        kiln__free(paths);
+        kiln__text_copy(reason, size, "out of memory");
+        return false;
+    }
+    kiln__judge_set_places(&kept);
+    bool entered = kiln__sandbox_enter(paths, reason, size);
+    kiln__free(paths);
+    return entered;
+}

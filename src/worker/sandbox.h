@@ -13,8 +13,7 @@
 #ifndef KILN_WORKER_SANDBOX_H
 #define KILN_WORKER_SANDBOX_H
 
-#include <stdbool.h>
-#include <stddef.h>
+#include "base/list.h"
 
 /* From now on this process opens nothing but what `allowed` names: absolute paths of files and of directories with all
  * that is in them, NULL-terminated; NULL for nothing. They are resolved here, those that are not there are left out, and
@@ -28,6 +27,11 @@ bool kiln__sandbox_enter(const char *const *allowed, char *reason, size_t size);
 /* The same with one net alone, so that tests see that each of them holds. False also if the kernel's alone cannot be had. */
 typedef enum kiln__sandbox_net { KILN__SANDBOX_CALLS = 1, KILN__SANDBOX_KERNEL = 2 } kiln__sandbox_net;
 bool kiln__sandbox_enter_nets(unsigned nets, const char *const *allowed, char *reason, size_t size);
+
+/* The same for a compiler that knows directories by name alone: `places` are a name and an absolute path, a name and ... What lies
+ * in one of them is opened as KILN__READS_ROOT "/<name>/math.h" (source/reads.h), and under no other path, so that nothing that is
+ * compiled depends on where they are. What is asked for is noted by worker/witness.h. */
+bool kiln__sandbox_enter_places(const kiln__list *places, char *reason, size_t size);
 
 /* A path as it was asked for, and whether it was found. May make no file call. */
 typedef void kiln__sandbox_visitor(void *data, const char *path, bool found);

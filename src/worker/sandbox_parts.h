@@ -10,6 +10,9 @@
 void kiln__judge_start(char *const *allowed);
 bool kiln__judge_has_started(void);
 
+/* Before that: from its start on, paths are those of places, and are noted by worker/witness.h. Kept. */
+void kiln__judge_set_places(const kiln__list *places);
+
 /* A descriptor (O_PATH) of what `path` leads to from `dir`, links followed unless `flags` is O_NOFOLLOW, if that is
  * allowed; else -1 with ENOENT. The path is noted for kiln__sandbox_visit. The caller closes it. Any thread. */
 int kiln__judge_reach(int dir, const char *path, int flags);

@@ -1,10 +1,12 @@
 #include "worker/serve.h"
 
 #include "backend/cuda/cuda.h"
+#include "base/alloc.h"
 #include "compile/workerproto.h"
 #include "os/cpu.h"
 #include "worker/limits.h"
 #include "worker/sandbox.h"
+#include "worker/witness.h"
 #include <string.h>
 #include <unistd.h>
 
@@ -45,11 +47,16 @@ static void answer_toolchain(kiln_status status, const kiln__toolchain *toolchai
     answer(&frame);
 }
 
-/* Once NVRTC and its builtins are in, no source needs a file. */
-static kiln_status close_off(kiln_report *report)
+/* Once NVRTC and its builtins are in, no source needs a file but the headers in the places that it may read. Nor is it to
+ * learn, or to leave in its code, where the host was started. */
+static kiln_status close_off(const kiln__frame *request, kiln_report *report)
 {
     char reason[256] = "";
-    if (kiln__sandbox_enter(NULL, reason, sizeof(reason)))
+    kiln__list places = { 0 };
+    bool closed = kiln__worker_get_list(request, KILN__WORKER_TAG_PLACES, &places) && places.count % 2 == 0 &&
+                  chdir("/") == 0 && kiln__sandbox_enter_places(&places, reason, sizeof(reason));
+    kiln__list_fini(&places);
+    if (closed)
         return KILN_OK;
     return kiln__fail(report, KILN_ENOWORKER, KILN__STAGE_OPEN, 0,
                       "the compile worker cannot keep sources from reading files: %s", reason);
@@ -87,7 +94,7 @@ void kiln__serve_open(kiln__server *self)
         leave();
     kiln_status status = open_compiler(self, &request.frame, &toolchain, &report);
     if (status == KILN_OK)
-        status = close_off(&report);
+        status = close_off(&request.frame, &report);
     answer_toolchain(status, &toolchain, &report);
     kiln__message_fini(&request);
     if (status != KILN_OK)
@@ -102,20 +109,39 @@ static void identify(kiln__server *self)
     answer_toolchain(status, &toolchain, &report);
 }
 
+/* Compiles, and lets the witness say what was read. */
+static kiln_status compile_unit(kiln__server *self, const kiln__unit *unit, kiln__image *out, kiln_report *report)
+{
+    kiln__text reads = { 0 };
+    kiln__witness_begin();
+    kiln__limits_compile(self->cpu_s);
+    kiln_status status = self->compiler->vtable->compile(self->compiler, unit, out, report);
+    kiln__limits_rest();
+    if (status != KILN_OK || unit->own == NULL)
+        return status;
+    out->unsettled = !kiln__witness_tell(&reads);
+    out->reads = kiln__strdup(kiln__text_string(&reads));
+    kiln__text_fini(&reads);
+    if (out->reads != NULL)
+        return KILN_OK;
+    kiln__image_fini(out);
+    return kiln__fail_memory(report, KILN__STAGE_COMPILE);
+}
+
 static void compile(kiln__server *self, const kiln__frame *request)
 {
     kiln_report report = KILN_REPORT_INIT;
     kiln__toolchain toolchain;
     kiln__image image;
     kiln__unit unit;
+    kiln__source own;
     kiln__text frame = { 0 };
-    if (!kiln__worker_get_unit(request, &unit))
+    if (!kiln__worker_get_unit(request, &unit, &own))
         leave();
     kiln__frame_begin(&frame, KILN__WORKER_BEGUN);
     answer(&frame);
-    kiln__limits_compile(self->cpu_s);
-    kiln_status status = self->compiler->vtable->compile(self->compiler, &unit, &image, &report);
-    kiln__limits_rest();
+    kiln_status status = compile_unit(self, &unit, &image, &report);
+    kiln__source_fini(&own);
     if (status == KILN_OK)
         status = self->compiler->vtable->open(self->compiler, &toolchain, &report);
     if (status != KILN_OK) {

@@ -201,3 +201,17 @@ kiln__nvrtc_enum nvrtcGetProgramLog(nvrtcProgram program, char *log)
     memcpy(log, program->log, strlen(program->log) + 1);
     return KILN__NVRTC_SUCCESS;
 }
+
+kiln__nvrtc_enum nvrtcAddNameExpression(nvrtcProgram program, const char *expression)
+{
+    (void)program;
+    (void)expression;
+    return KILN__NVRTC_SUCCESS;
+}
+
+kiln__nvrtc_enum nvrtcGetLoweredName(nvrtcProgram program, const char *expression, const char **lowered)
+{
+    (void)program;
+    *lowered = expression;
+    return KILN__NVRTC_SUCCESS;
+}

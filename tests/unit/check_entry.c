@@ -233,7 +233,7 @@ static const struct {
     { OFFSET_VERSION, 0 }, /* format versions before and after */
     { OFFSET_VERSION, 2 },
     { OFFSET_KIND, 0 }, /* kinds that do not exist */
-    { OFFSET_KIND, 3 },
+    { OFFSET_KIND, 4 },
     { OFFSET_KIND + 3, 1 },
     { OFFSET_COUNT, 2 }, /* fewer, more and far too many sections */
     { OFFSET_COUNT, 4 },

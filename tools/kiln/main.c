@@ -15,6 +15,7 @@ static const struct command commands[] = {
     { "run", "compute an operation on .npy files", command_run },
     { "warm", "compile kernels ahead of time, for any GPU, without one", command_warm },
     { "show", "show a kernel's source, PTX, machine code or resources", command_show },
+    { "build", "compile a CUDA file of your own", command_build },
     { "tune", "find the fastest geometry of a kernel", command_tune },
     { "sweep", "measure every variant of a kernel, for a table or a plot", command_sweep },
     { "bench", "measure kernels against the speed of a plain copy", command_bench },

@@ -13,4 +13,16 @@ bool kiln__cubin_check(const void *bytes, size_t length, char reason[KILN__CUBIN
 /* Whether a checked cubin has code for the entry point `name`. */
 bool kiln__cubin_has_entry(const void *bytes, const char *name);
 
+/* Calls fn with the name of each kernel in a checked cubin that a host can launch, in the order of its symbols. The name is
+ * borrowed for the call. */
+void kiln__cubin_kernels(const void *bytes, void (*fn)(void *data, const char *name), void *data);
+
+/* What a checked cubin says that a kernel uses: -1 for what it does not say. */
+typedef struct kiln__cubin_usage {
+    int registers;    /* per thread */
+    int stack_bytes;  /* per thread: arrays of its own and spilled registers */
+    int shared_bytes; /* static, per block */
+} kiln__cubin_usage;
+void kiln__cubin_usage_of(const void *bytes, const char *name, kiln__cubin_usage *out);
+
 #endif

@@ -26,7 +26,12 @@ static void append_options(const kiln__compiler *base, const kiln__target *targe
 {
     (void)base;
     kiln__text_printf(out, "--gpu-architecture=%s", target->name);
-    kiln__nvrtc_options(out);
+    kiln__nvrtc_options(false, out);
+}
+
+void kiln__nvrtc_own_options(kiln__text *out)
+{
+    kiln__nvrtc_options(true, out);
 }
 
 /* ---- Opening */
@@ -167,6 +172,20 @@ static bool is_listed(const kiln__toolchain *toolchain, const kiln__target *targ
     return false;
 }
 
+/* NVRTC parses what functions are asked for in a file of its own, a line for each, and shows the line under what is wrong. */
+static kiln_status fail_function(const char *log, kiln_report *report)
+{
+    static const char file[] = "__nv_name_map(", pragma[] = "#pragma nv_mangled_name ";
+    const char *at = strncmp(log, file, sizeof(file) - 1) == 0 ? strstr(log, "error: ") : NULL;
+    const char *line = at != NULL ? strstr(at, pragma) : NULL;
+    if (line == NULL)
+        return KILN_OK;
+    line += sizeof(pragma) - 1;
+    return kiln__fail(report, KILN_ECOMPILE, KILN__STAGE_COMPILE, KILN__NVRTC_ERROR_COMPILATION,
+                      "the source has no function '%.*s': %.*s", (int)strcspn(line, "\n"), line,
+                      (int)strcspn(at + strlen("error: "), "\n"), at + strlen("error: "));
+}
+
 static kiln_status fail_compile(const kiln__nvrtc_job *job, const kiln__toolchain *toolchain, const kiln__unit *unit,
                                 kiln_report *report)
 {
@@ -179,9 +198,49 @@ static kiln_status fail_compile(const kiln__nvrtc_job *job, const kiln__toolchai
     kiln__report_set_log(report, job->log);
     if (job->code != KILN__NVRTC_ERROR_COMPILATION || log[0] == '\0')
         return kiln__nvrtc_result(job->nvrtc, "nvrtcCompileProgram", job->code, report);
+    if (unit->own != NULL && fail_function(log, report) != KILN_OK)
+        return KILN_ECOMPILE;
     first_error(log, line, sizeof(line));
     return kiln__fail(report, KILN_ECOMPILE, KILN__STAGE_COMPILE, (int)job->code, "compiling for %s failed: %s",
                       unit->target.name, line);
+}
+
+/* One line of two texts that go together. */
+static const char *next_line(const char *at, char *out, size_t size)
+{
+    size_t length = strcspn(at, "\n");
+    snprintf(out, size, "%.*s", (int)length, at);
+    return at[length] == '\n' && length < size ? at + length + 1 : NULL;
+}
+
+static bool is_line_list(const char *text)
+{
+    return text != NULL && text[0] != '\0' && text[0] != '\n' && text[strlen(text) - 1] == '\n';
+}
+
+static kiln_status check_functions(const kiln__image *image, const kiln__unit *unit, kiln_report *report)
+{
+    enum { LINE = 4096 };
+    char function[LINE], name[LINE];
+    if (!is_line_list(image->functions) || !is_line_list(image->names))
+        return kiln__fail(
+            report, KILN_ECOMPILE, KILN__STAGE_COMPILE, 0,
+            "the source has no function for the host to launch: make one extern \"C\" __global__, or ask for "
+            "those that it is to have");
+    const char *asked = image->functions, *named = image->names;
+    while (asked != NULL && asked[0] != '\0' && named != NULL && named[0] != '\0') {
+        asked = next_line(asked, function, sizeof(function));
+        named = next_line(named, name, sizeof(name));
+        if (function[0] != '&' && !kiln__cubin_has_entry(image->binary, name))
+            return kiln__fail(
+                report, KILN_ECOMPILE, KILN__STAGE_COMPILE, 0,
+                "'%s' is no __global__ function of the source, which the code for %s has no entry point for", function,
+                unit->target.name);
+    }
+    if (asked != NULL && named != NULL && asked[0] == '\0' && named[0] == '\0')
+        return KILN_OK;
+    return kiln__fail(report, KILN_ECOMPILE, KILN__STAGE_COMPILE, 0,
+                      "NVRTC did not name each of the functions that were asked for");
 }
 
 kiln_status kiln__nvrtc_check_image(const kiln__image *image, const kiln__unit *unit, kiln_report *report)
@@ -195,13 +254,42 @@ kiln_status kiln__nvrtc_check_image(const kiln__image *image, const kiln__unit *
             return kiln__fail(report, KILN_ECOMPILE, KILN__STAGE_COMPILE, 0,
                               "the cubin for %s has no entry point '%s', which the template declares",
                               unit->target.name, unit->rule.entries[i].name);
-    return KILN_OK;
+    return unit->own != NULL ? check_functions(image, unit, report) : KILN_OK;
+}
+
+static void add_line(void *data, const char *name)
+{
+    kiln__text_printf(data, "%s\n", name);
+}
+
+/* Fills image->functions and image->names: what was asked for, or all that there is. */
+static kiln_status name_functions(const kiln__nvrtc_job *job, kiln__image *image, kiln_report *report)
+{
+    const kiln__list *functions = &job->own->functions;
+    char reason[KILN__CUBIN_REASON_SIZE];
+    kiln__text asked = { 0 }, names = { 0 };
+    kiln_status status = KILN_OK;
+    for (const char *at = kiln__list_next(functions, NULL); at != NULL; at = kiln__list_next(functions, at))
+        kiln__text_printf(&asked, "%s\n", at);
+    if (functions->count > 0)
+        status = kiln__nvrtc_job_names(job, &names, report);
+    else if (kiln__cubin_check(image->binary, image->binary_length, reason))
+        kiln__cubin_kernels(image->binary, add_line, &names);
+    if (functions->count == 0)
+        kiln__text_append(&asked, kiln__text_string(&names));
+    image->functions = kiln__text_take(&asked);
+    image->names = kiln__text_take(&names);
+    if (status == KILN_OK && (image->functions == NULL || image->names == NULL))
+        status = kiln__fail_memory(report, KILN__STAGE_COMPILE);
+    return status;
 }
 
 static kiln_status collect(compiler *self, kiln__nvrtc_job *job, const kiln__unit *unit, kiln__image *out,
                            kiln_report *report)
 {
     kiln_status status = kiln__nvrtc_job_cubin(job, &out->binary, &out->binary_length, report);
+    if (status == KILN_OK && unit->own != NULL)
+        status = name_functions(job, out, report);
     if (status == KILN_OK)
         status = kiln__nvrtc_check_image(out, unit, report);
     if (status == KILN_OK)
@@ -227,7 +315,7 @@ static kiln_status compile(kiln__compiler *base, const kiln__unit *unit, kiln__i
     if (!is_listed(&toolchain, &unit->target))
         return refuse_target(&toolchain, &unit->target, report);
     snprintf(arch, sizeof(arch), "--gpu-architecture=%s", unit->target.name);
-    status = kiln__nvrtc_job_start(&job, self->nvrtc, unit->source, report);
+    status = kiln__nvrtc_job_start(&job, self->nvrtc, unit->source, unit->own, report);
     if (status == KILN_OK)
         status = kiln__nvrtc_job_run(&job, arch, &self->dropped, self->log, report);
     if (status == KILN_OK && job.code != KILN__NVRTC_SUCCESS)
@@ -249,7 +337,8 @@ static kiln_status compile_probe(compiler *self, const kiln__toolchain *toolchai
     size_t length;
     snprintf(arch, sizeof(arch), "--gpu-architecture=compute_%d",
              toolchain->target_count > 0 ? toolchain->targets[toolchain->target_count - 1].sm : 75);
-    kiln_status status = kiln__nvrtc_job_start(&job, self->nvrtc, "extern \"C\" __global__ void kiln() {}\n", report);
+    kiln_status status =
+        kiln__nvrtc_job_start(&job, self->nvrtc, "extern \"C\" __global__ void kiln() {}\n", NULL, report);
     if (status == KILN_OK)
         status = kiln__nvrtc_job_run(&job, arch, &self->dropped, self->log, report);
     if (status == KILN_OK)

@@ -1,6 +1,7 @@
 #include "backend/cuda/nvrtc_job.h"
 
 #include "base/alloc.h"
+#include "source/reads.h"
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -21,32 +22,83 @@ enum {
 typedef struct option {
     const char *text;
     bool optional;
+    enum { EVERY, KILN, OWN, CLOSED } of; /* whose sources have it; CLOSED: users' own without a directory to search */
 } option;
 
 static const option options[] = {
-    { "--no-cache", true },                /* else NVRTC starts the driver and answers from its cache */
-    { "-no-source-include", true },        /* else a header in the host's working directory is found */
-    { "-modify-stack-limit=false", true }, /* else the stack limit of the whole process goes up meanwhile */
-    { "-frandom-seed=kiln", true },        /* else names of internal symbols may hold the time and the process id */
-    { "--minimal", true }, /* leaves textures and launches from kernels out: a tenth less time, the same bytes */
-    { "-std=c++17", false },
-    { "--fmad=false", false }, /* ops spell out where they fuse */
+    { "--no-cache", true, EVERY },          /* else NVRTC starts the driver and answers from its cache */
+    { "-no-source-include", true, KILN },   /* else a header in the host's working directory is found */
+    { "-no-source-include", true, CLOSED }, /* the same; a header among directories finds its neighbours by this */
+    { "-modify-stack-limit=false", true, EVERY }, /* else the stack limit of the whole process goes up meanwhile */
+    { "-frandom-seed=kiln", true, EVERY }, /* else names of internal symbols may hold the time and the process id */
+    { "--minimal", true, KILN }, /* leaves textures and launches from kernels out: a tenth less time, the same bytes */
+    { "-std=c++17", false, KILN },
+    { "--fmad=false", false, KILN }, /* ops spell out where they fuse */
 };
 enum { OPTION_COUNT = sizeof(options) / sizeof(options[0]) };
-_Static_assert((int)OPTION_COUNT < (int)KILN__NVRTC_OPTIONS_MAX, "a job has no room for the options and the target");
 
-void kiln__nvrtc_options(kiln__text *out)
+static bool applies(const option *which, bool own, bool closed)
+{
+    return which->of == EVERY || which->of == (own ? OWN : KILN) || (which->of == CLOSED && own && closed);
+}
+
+void kiln__nvrtc_options(bool own, kiln__text *out)
 {
     for (int i = 0; i < OPTION_COUNT; i++)
-        kiln__text_printf(out, " %s", options[i].text);
+        if (applies(&options[i], own, false))
+            kiln__text_printf(out, " %s", options[i].text);
+}
+
+/* Places are known to the compiler by number, wherever they are. */
+static bool add_includes(kiln__nvrtc_job *job)
+{
+    const kiln__list *places = &job->own->places;
+    for (const char *at = kiln__list_next(places, NULL); at != NULL;) {
+        kiln__text_printf(&job->includes, "-I%s/%s", KILN__READS_ROOT, at);
+        kiln__text_append_bytes(&job->includes, "", 1);
+        const char *path = kiln__list_next(places, at);
+        at = path != NULL ? kiln__list_next(places, path) : NULL;
+    }
+    return !job->includes.failed;
+}
+
+static kiln_status create(kiln__nvrtc_job *job, const char *source, kiln_report *report)
+{
+    const kiln__nvrtc *nvrtc = job->nvrtc;
+    const kiln__source *own = job->own;
+    if (own == NULL)
+        return KILN__NVRTC(nvrtc, report, nvrtcCreateProgram, (&job->program, source, PROGRAM_NAME, 0, NULL, NULL));
+    const char **names = kiln__list_array(&own->headers, 0, 2), **texts = kiln__list_array(&own->headers, 1, 2);
+    kiln_status status = KILN_ENOMEM;
+    if (names != NULL && texts != NULL && add_includes(job))
+        status = KILN__NVRTC(nvrtc, report, nvrtcCreateProgram,
+                             (&job->program, source, own->name, (int)(own->headers.count / 2), texts, names));
+    else
+        kiln__fail_memory(report, KILN__STAGE_COMPILE);
+    kiln__free(names);
+    kiln__free(texts);
+    return status;
 }
 
 kiln_status kiln__nvrtc_job_start(kiln__nvrtc_job *out, const kiln__nvrtc *nvrtc, const char *source,
-                                  kiln_report *report)
+                                  const kiln__source *own, kiln_report *report)
 {
     memset(out, 0, sizeof(*out));
     out->nvrtc = nvrtc;
-    return KILN__NVRTC(nvrtc, report, nvrtcCreateProgram, (&out->program, source, PROGRAM_NAME, 0, NULL, NULL));
+    out->own = own;
+    if (own != NULL && (nvrtc->nvrtcAddNameExpression == NULL || nvrtc->nvrtcGetLoweredName == NULL))
+        return kiln__fail(report, KILN_ENOCOMPILER, KILN__STAGE_COMPILE, 0,
+                          "%s has no nvrtcGetLoweredName, which sources of your own need: install a newer NVRTC",
+                          nvrtc->path);
+    size_t room = OPTION_COUNT + 1 + (own != NULL ? own->options.count + own->places.count / 2 : 0);
+    out->options = kiln__calloc(room, sizeof(*out->options));
+    if (out->options == NULL)
+        return kiln__fail_memory(report, KILN__STAGE_COMPILE);
+    kiln_status status = create(out, source, report);
+    for (const char *at = NULL;
+         own != NULL && status == KILN_OK && (at = kiln__list_next(&own->functions, at)) != NULL;)
+        status = KILN__NVRTC(nvrtc, report, nvrtcAddNameExpression, (out->program, at));
+    return status;
 }
 
 void kiln__nvrtc_job_end(kiln__nvrtc_job *job)
@@ -54,6 +106,8 @@ void kiln__nvrtc_job_end(kiln__nvrtc_job *job)
     if (job->program != NULL)
         job->nvrtc->nvrtcDestroyProgram(&job->program);
     kiln__free(job->log);
+    kiln__free(job->options);
+    kiln__text_fini(&job->includes);
     memset(job, 0, sizeof(*job));
 }
 
@@ -127,11 +181,17 @@ static kiln_status read_log(kiln__nvrtc_job *job, kiln_report *report)
 
 static void choose_options(kiln__nvrtc_job *job, const char *arch, unsigned dropped)
 {
+    const kiln__source *own = job->own;
+    const char *end = job->includes.data + job->includes.length;
     job->option_count = 0;
     job->options[job->option_count++] = arch;
     for (int i = 0; i < OPTION_COUNT; i++)
-        if (!(dropped >> i & 1))
+        if (!(dropped >> i & 1) && applies(&options[i], own != NULL, job->includes.length == 0))
             job->options[job->option_count++] = options[i].text;
+    for (const char *at = NULL; own != NULL && (at = kiln__list_next(&own->options, at)) != NULL;)
+        job->options[job->option_count++] = at;
+    for (const char *at = job->includes.data; at != NULL && at < end; at += strlen(at) + 1)
+        job->options[job->option_count++] = at;
 }
 
 /* The optional option that NVRTC complains of, -1 if none. */
@@ -198,4 +258,17 @@ kiln_status kiln__nvrtc_job_cubin(const kiln__nvrtc_job *job, void **out, size_t
         return kiln__fail_memory(report, KILN__STAGE_COMPILE);
     *length = size;
     return KILN__NVRTC(job->nvrtc, report, nvrtcGetCUBIN, (job->program, *out));
+}
+
+kiln_status kiln__nvrtc_job_names(const kiln__nvrtc_job *job, kiln__text *out, kiln_report *report)
+{
+    const kiln__list *functions = &job->own->functions;
+    for (const char *at = kiln__list_next(functions, NULL); at != NULL; at = kiln__list_next(functions, at)) {
+        const char *lowered = NULL;
+        kiln_status status = KILN__NVRTC(job->nvrtc, report, nvrtcGetLoweredName, (job->program, at, &lowered));
+        if (status != KILN_OK)
+            return status;
+        kiln__text_printf(out, "%s\n", lowered);
+    }
+    return out->failed ? kiln__fail_memory(report, KILN__STAGE_COMPILE) : KILN_OK;
 }

@@ -4,25 +4,28 @@
 
 #include "backend/cuda/nvrtc.h"
 #include "base/log.h"
+#include "source/source.h"
 #include <stdatomic.h>
-
-enum { KILN__NVRTC_OPTIONS_MAX = 16 };
 
 typedef struct kiln__nvrtc_job {
     const kiln__nvrtc *nvrtc;
     nvrtcProgram program;
-    const char *options[KILN__NVRTC_OPTIONS_MAX];
+    const kiln__source *own; /* NULL: a source of Kiln's */
+    const char **options;
     int option_count;
+    kiln__text includes;   /* the options that name places, each with its NUL */
     kiln__nvrtc_enum code; /* how the compile ended */
     char *log;             /* what NVRTC said, NULL if nothing */
 } kiln__nvrtc_job;
 
-/* Appends every option of every compile but the target, each with a space in front: they are part of the key. */
-void kiln__nvrtc_options(kiln__text *out);
+/* Appends every option of every compile but the target, each with a space in front: they are part of the key. Those of Kiln's
+ * sources, or those that users' own are compiled with besides what they ask for. */
+void kiln__nvrtc_options(bool own, kiln__text *out);
 
-/* Begins a job. `source` is borrowed until its end. End it whether or not this succeeds. */
+/* Begins a job. `source` and `own` (NULL for a source of Kiln's) are borrowed until its end. End it whether or not this
+ * succeeds. */
 kiln_status kiln__nvrtc_job_start(kiln__nvrtc_job *out, const kiln__nvrtc *nvrtc, const char *source,
-                                  kiln_report *report);
+                                  const kiln__source *own, kiln_report *report);
 void kiln__nvrtc_job_end(kiln__nvrtc_job *job);
 
 /* Compiles with option `arch`, on a thread of its own if the caller's stack is short. KILN_OK means that NVRTC gave an
@@ -35,5 +38,8 @@ kiln_status kiln__nvrtc_job_run(kiln__nvrtc_job *job, const char *arch, atomic_u
  * KILN_ENOMEM, KILN_ECOMPILE. */
 kiln_status kiln__nvrtc_job_ptx(const kiln__nvrtc_job *job, char **out, size_t *length, kiln_report *report);
 kiln_status kiln__nvrtc_job_cubin(const kiln__nvrtc_job *job, void **out, size_t *length, kiln_report *report);
+
+/* Appends, for each function that the source asks for, what it is called in the code, a line each. */
+kiln_status kiln__nvrtc_job_names(const kiln__nvrtc_job *job, kiln__text *out, kiln_report *report);
 
 #endif

@@ -8,7 +8,8 @@
 typedef struct _nvrtcProgram *nvrtcProgram;
 typedef unsigned int kiln__nvrtc_enum; /* nvrtcResult */
 
-/* X(need, name, version, result, parameters); `version` is the CUDA version that brought the function. */
+/* X(need, name, version, result, parameters); `version` is the CUDA version that brought the function. A missing OPTIONAL
+ * function is NULL in the table: users' own sources, which need these, are then refused. */
 #define KILN__NVRTC_SYMBOLS(X)                                                                                     \
     X(REQUIRED, nvrtcVersion, 7000, kiln__nvrtc_enum, (int *major, int *minor))                                    \
     X(REQUIRED, nvrtcGetErrorString, 7000, const char *, (kiln__nvrtc_enum code))                                  \
@@ -25,7 +26,10 @@ typedef unsigned int kiln__nvrtc_enum; /* nvrtcResult */
     X(REQUIRED, nvrtcGetCUBINSize, 11010, kiln__nvrtc_enum, (nvrtcProgram program, size_t * size))                 \
     X(REQUIRED, nvrtcGetCUBIN, 11010, kiln__nvrtc_enum, (nvrtcProgram program, char *cubin))                       \
     X(REQUIRED, nvrtcGetProgramLogSize, 7000, kiln__nvrtc_enum, (nvrtcProgram program, size_t * size))             \
-    X(REQUIRED, nvrtcGetProgramLog, 7000, kiln__nvrtc_enum, (nvrtcProgram program, char *log))
+    X(REQUIRED, nvrtcGetProgramLog, 7000, kiln__nvrtc_enum, (nvrtcProgram program, char *log))                     \
+    X(OPTIONAL, nvrtcAddNameExpression, 8000, kiln__nvrtc_enum, (nvrtcProgram program, const char *expression))    \
+    X(OPTIONAL, nvrtcGetLoweredName, 8000, kiln__nvrtc_enum,                                                       \
+      (nvrtcProgram program, const char *expression, const char **lowered))
 
 /* X(name, value): NVIDIA's names; ours have KILN__ in front. */
 #define KILN__NVRTC_CONSTANTS(X)     \

@@ -1,0 +1,29 @@
+/* A list of texts in one block: each with its NUL, one after the other, which is also the form that frames carry. */
+#ifndef KILN_BASE_LIST_H
+#define KILN_BASE_LIST_H
+
+#include "base/text.h"
+
+/* Zero-initialised is empty. As a kiln__text it is appended to freely and checked once: bytes.failed. */
+typedef struct kiln__list {
+    kiln__text bytes;
+    size_t count;
+} kiln__list;
+
+void kiln__list_add(kiln__list *list, const char *text);
+void kiln__list_add_bytes(kiln__list *list, const char *text, size_t length); /* without a NUL in them */
+void kiln__list_fini(kiln__list *list);
+
+/* The first text with NULL, else the one after `at`; NULL after the last. */
+const char *kiln__list_next(const kiln__list *list, const char *at);
+
+/* Number `index`, or NULL if there are not so many. */
+const char *kiln__list_at(const kiln__list *list, size_t index);
+
+/* Pointers to every `step`th text from number `first` on, then NULL. Caller: kiln__free; NULL when out of memory. */
+const char **kiln__list_array(const kiln__list *list, size_t first, size_t step);
+
+/* Copies a list from the form above into an empty one. False if the bytes do not end with a NUL or memory ran out. */
+bool kiln__list_read(kiln__list *out, const void *bytes, size_t length);
+
+#endif

@@ -1,0 +1,164 @@
+#include "compile/filesum.h"
+
+#include "base/alloc.h"
+#include "os/file.h"
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { RACY_S = 2 };
+
+struct kiln__filesum_node {
+    kiln__filesum_node *next;
+    struct stat status;
+    char digest[KILN__DIGEST_HEX];
+    char path[];
+};
+
+void kiln__filesums_init(kiln__filesums *sums)
+{
+    memset(sums, 0, sizeof(*sums));
+    pthread_mutex_init(&sums->lock, NULL);
+}
+
+/* With the lock held, or nobody else there. */
+static void forget_all(kiln__filesums *sums)
+{
+    for (int i = 0; i < KILN__FILESUM_BUCKETS; i++)
+        while (sums->buckets[i] != NULL) {
+            kiln__filesum_node *next = sums->buckets[i]->next;
+            kiln__free(sums->buckets[i]);
+            sums->buckets[i] = next;
+        }
+    sums->count = 0;
+}
+
+void kiln__filesums_fini(kiln__filesums *sums)
+{
+    forget_all(sums);
+    pthread_mutex_destroy(&sums->lock);
+}
+
+static kiln__filesum_node **bucket_of(kiln__filesums *sums, const char *path)
+{
+    uint8_t sum[KILN__CHECKSUM_SIZE];
+    kiln__checksum(sum, path, strlen(path));
+    return &sums->buckets[sum[0] % KILN__FILESUM_BUCKETS];
+}
+
+static bool is_same(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
+           a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec &&
+           a->st_ctim.tv_sec == b->st_ctim.tv_sec && a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
+}
+
+static bool recall(kiln__filesums *sums, const char *path, const struct stat *status, char out[KILN__DIGEST_HEX])
+{
+    pthread_mutex_lock(&sums->lock);
+    const kiln__filesum_node *node = *bucket_of(sums, path);
+    while (node != NULL && (strcmp(node->path, path) != 0 || !is_same(&node->status, status)))
+        node = node->next;
+    if (node != NULL)
+        memcpy(out, node->digest, KILN__DIGEST_HEX);
+    pthread_mutex_unlock(&sums->lock);
+    return node != NULL;
+}
+
+/* A file that has just changed may change again within the same tick of its clock: that one is read again next time. */
+static void remember(kiln__filesums *sums, const char *path, const struct stat *status, const char *digest)
+{
+    struct timespec now;
+    size_t size = strlen(path) + 1;
+    clock_gettime(CLOCK_REALTIME, &now);
+    kiln__filesum_node *node = now.tv_sec - status->st_ctim.tv_sec < RACY_S ? NULL : kiln__alloc(sizeof(*node) + size);
+    if (node == NULL)
+        return;
+    pthread_mutex_lock(&sums->lock);
+    if (sums->count >= KILN__FILESUM_MAX)
+        forget_all(sums);
+    kiln__filesum_node **bucket = bucket_of(sums, path);
+    *node = (kiln__filesum_node){ .next = *bucket, .status = *status };
+    memcpy(node->digest, digest, sizeof(node->digest));
+    memcpy(node->path, path, size);
+    *bucket = node;
+    sums->count++;
+    pthread_mutex_unlock(&sums->lock);
+}
+
+static bool is_inside(const kiln__list *places, const char *path)
+{
+    char resolved[PATH_MAX];
+    if (realpath(path, resolved) == NULL)
+        return false;
+    for (const char *at = kiln__list_next(places, NULL); at != NULL;) {
+        const char *place = kiln__list_next(places, at);
+        size_t length = place != NULL ? strlen(place) : 0;
+        while (length > 0 && place[length - 1] == '/')
+            length--;
+        if (place != NULL && strncmp(resolved, place, length) == 0 &&
+            (resolved[length] == '\0' || resolved[length] == '/'))
+            return true;
+        at = place != NULL ? kiln__list_next(places, place) : NULL;
+    }
+    return false;
+}
+
+/* What is at a path now: its kind, and the digest of a file. */
+static kiln__read_kind look(kiln__filesums *sums, const kiln__list *places, const char *path,
+                            char digest[KILN__DIGEST_HEX])
+{
+    struct stat status;
+    uint8_t sum[KILN__DIGEST_SIZE];
+    void *bytes = NULL;
+    size_t length = 0;
+    if (stat(path, &status) != 0 || (!S_ISDIR(status.st_mode) && !S_ISREG(status.st_mode)))
+        return KILN__READ_NOTHING;
+    if (S_ISREG(status.st_mode) && recall(sums, path, &status, digest))
+        return KILN__READ_FILE;
+    if (!is_inside(places, path))
+        return KILN__READ_NOTHING;
+    if (S_ISDIR(status.st_mode))
+        return KILN__READ_DIRECTORY;
+    if (kiln__file_read(&bytes, &length, AT_FDCWD, path, 0, KILN__READ_BYTES_MAX, &status) != 0)
+        return KILN__READ_NOTHING;
+    kiln__digest(sum, bytes, length);
+    kiln__digest_hex(digest, sum);
+    kiln__free(bytes);
+    remember(sums, path, &status, digest);
+    return KILN__READ_FILE;
+}
+
+static const char *directory_of(const kiln__list *places, const char *name)
+{
+    for (const char *at = kiln__list_next(places, NULL); at != NULL;) {
+        const char *path = kiln__list_next(places, at);
+        if (strcmp(at, name) == 0)
+            return path;
+        at = path != NULL ? kiln__list_next(places, path) : NULL;
+    }
+    return NULL;
+}
+
+static bool agrees(kiln__filesums *sums, const kiln__list *places, const kiln__read *read)
+{
+    char path[PATH_MAX], digest[KILN__DIGEST_HEX] = "-";
+    const char *directory = directory_of(places, read->place);
+    kiln__read_kind kind = KILN__READ_NOTHING;
+    if (directory != NULL && snprintf(path, sizeof(path), "%s/%s", directory, read->path) < (int)sizeof(path))
+        kind = look(sums, places, path, digest);
+    return kind == read->kind && (kind != KILN__READ_FILE || strcmp(digest, read->digest) == 0);
+}
+
+bool kiln__filesums_agree(kiln__filesums *sums, const kiln__list *places, const char *reads, size_t length)
+{
+    const char *at = reads, *end = reads + length;
+    kiln__read read;
+    while (at < end)
+        if (!kiln__reads_next(&at, end, &read) || !agrees(sums, places, &read))
+            return false;
+    return true;
+}

@@ -1,0 +1,27 @@
+/* Whether the files that a compile has read are still the same, without reading those that have not been touched. */
+#ifndef KILN_COMPILE_FILESUM_H
+#define KILN_COMPILE_FILESUM_H
+
+#include "base/list.h"
+#include "source/reads.h"
+#include <pthread.h>
+
+typedef struct kiln__filesum_node kiln__filesum_node;
+
+enum { KILN__FILESUM_BUCKETS = 256, KILN__FILESUM_MAX = 16384 };
+
+/* The digests of files by path, size, times and inode. Embedded in its owner; any thread after init. */
+typedef struct kiln__filesums {
+    pthread_mutex_t lock;
+    kiln__filesum_node *buckets[KILN__FILESUM_BUCKETS];
+    size_t count;
+} kiln__filesums;
+
+void kiln__filesums_init(kiln__filesums *sums);
+void kiln__filesums_fini(kiln__filesums *sums);
+
+/* Whether each line of a list (source/reads.h) tells what is there now. `places` are a name and the absolute path of a directory, no
+ * link in it, a name and ... As for a worker, what lies outside all of them is nothing. */
+bool kiln__filesums_agree(kiln__filesums *sums, const kiln__list *places, const char *reads, size_t length);
+
+#endif

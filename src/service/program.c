@@ -1,0 +1,179 @@
+#include "service/program.h"
+
+#include "backend/cuda/cubin.h"
+#include "base/alloc.h"
+#include "compile/direct.h"
+#include "service/obtain.h"
+#include "source/option.h"
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* ---- From what was given to a unit */
+
+static kiln_status fail_directory(const char *directory, int error, kiln_report *report)
+{
+    return kiln__fail(report, KILN_EINVAL, KILN__STAGE_COMPILE, error, "include directory '%.200s' cannot be used: %s",
+                      directory, strerrordesc_np(error));
+}
+
+static kiln_status add_directories(kiln__source *source, const kiln_source *given, kiln_report *report)
+{
+    char path[PATH_MAX], name[24];
+    struct stat status;
+    for (size_t i = 0; i < given->include_dir_count; i++) {
+        const char *directory = given->include_dirs != NULL ? given->include_dirs[i] : NULL;
+        if (directory == NULL)
+            return kiln__fail(report, KILN_EINVAL, KILN__STAGE_COMPILE, 0, "kiln_source.include_dirs has a NULL in it");
+        if (realpath(directory, path) == NULL || stat(path, &status) != 0)
+            return fail_directory(directory, errno, report);
+        if (!S_ISDIR(status.st_mode))
+            return fail_directory(directory, ENOTDIR, report);
+        snprintf(name, sizeof(name), "%zu", i);
+        kiln__list_add(&source->places, name);
+        kiln__list_add(&source->places, path);
+    }
+    return source->places.bytes.failed ? kiln__fail_memory(report, KILN__STAGE_COMPILE) : KILN_OK;
+}
+
+/* Without a worker nothing keeps a text from reading files, so none is to be read. */
+static kiln_status check_unwatched(const kiln__source_unit *unit, const kiln_source *given, kiln_report *report)
+{
+    const kiln__list *options = &unit->source.options;
+    if (given->include_dir_count > 0)
+        return kiln__fail(
+            report, KILN_EINVAL, KILN__STAGE_COMPILE, 0,
+            "with isolate=never there are no include directories: nothing would keep the text to them, nor "
+            "tell what it has read; give the headers themselves, or let a worker compile");
+    for (const char *at = kiln__list_next(options, NULL); at != NULL; at = kiln__list_next(options, at))
+        if (kiln__option_tells_directory(at))
+            return kiln__fail(report, KILN_EINVAL, KILN__STAGE_COMPILE, 0,
+                              "option '%s' is for sources that a worker compiles: with isolate=never it would put this "
+                              "process's working directory into the code",
+                              at);
+    return kiln__source_check_includes(&unit->unit, report);
+}
+
+static void add_cuda_headers(kiln_service *service, kiln__source *source)
+{
+    kiln__toolchain toolchain;
+    bool known = kiln__toolchains_get(&service->nvrtc.toolchains, &toolchain, NULL) == KILN_OK;
+    kiln__direct_find_cuda(known ? toolchain.path : "", &source->places);
+}
+
+static kiln_status choose_target(kiln_service *service, kiln_device *on, kiln__target *out, kiln_report *report)
+{
+    kiln_status status = on != NULL ? KILN_OK : kiln__runtime_device(service->runtime, NULL, &on, report);
+    if (status != KILN_OK)
+        return status;
+    if (kiln__target_is_cpu(&on->target))
+        return kiln__fail(report, KILN_ETARGET, KILN__STAGE_COMPILE, 0,
+                          "CUDA text is compiled for GPUs only and the device is the cpu: name a target such as sm_90");
+    kiln__builder_choose_target(&service->nvrtc, &on->target, out);
+    return KILN_OK;
+}
+
+/* `on` is the device whose target is meant where none is named; NULL for the default one. */
+static kiln_status make_unit(kiln_service *service, kiln_device *on, const kiln_source *given, kiln__source_unit **out,
+                             kiln_report *report)
+{
+    kiln__source_unit *unit = NULL;
+    bool watched = service->isolate != KILN_ISOLATE_NEVER;
+    *out = NULL;
+    kiln_status status = kiln__source_make(&unit, given, report);
+    if (status == KILN_OK)
+        status = watched ? add_directories(&unit->source, given, report) : check_unwatched(unit, given, report);
+    if (status == KILN_OK && given->target == NULL)
+        status = choose_target(service, on, &unit->unit.target, report);
+    if (status != KILN_OK) {
+        kiln__source_free(unit);
+        return status;
+    }
+    const kiln__target target = unit->unit.target;
+    unit->source.directories = given->include_dir_count;
+    if (watched && unit->source.cuda_headers)
+        add_cuda_headers(service, &unit->source);
+    if (unit->source.places.bytes.failed || kiln__source_set_target(unit, &target) != KILN_OK ||
+        kiln__source_identify(unit) != KILN_OK) {
+        kiln__source_free(unit);
+        return kiln__fail_memory(report, KILN__STAGE_COMPILE);
+    }
+    *out = unit;
+    return KILN_OK;
+}
+
+/* ---- Without a device */
+
+/* The lines of a section, or no line. */
+static void split_section(kiln__list *out, const kiln__entry *entry, const char *name)
+{
+    const kiln__section *section = kiln__entry_find(entry, name);
+    const char *at = section != NULL ? section->data : "";
+    while (*at != '\0') {
+        size_t length = strcspn(at, "\n");
+        kiln__list_add_bytes(out, at, length);
+        at += length + (at[length] == '\n');
+    }
+}
+
+static kiln_status wrap(const kiln_service *service, kiln__source_unit *unit, const kiln__built *built,
+                        kiln_artifact *out, kiln_report *report)
+{
+    const kiln__section *log = kiln__entry_find(&built->blob->entry, "log");
+    out->origin = kiln__built_origin(service, built);
+    out->compile_ms = built->compiled ? (double)built->compile_ns / 1e6 : 0;
+    if (log != NULL && (out->shown_log = kiln__source_show_log(&unit->source, log->data)) == NULL)
+        return kiln__fail_memory(report, KILN__STAGE_COMPILE);
+    split_section(&out->functions, &built->blob->entry, "functions");
+    split_section(&out->symbols, &built->blob->entry, "names");
+    if (out->functions.bytes.failed || out->symbols.bytes.failed)
+        return kiln__fail_memory(report, KILN__STAGE_COMPILE);
+    out->blob = kiln__blob_retain(built->blob);
+    out->spec = unit->unit.spec;
+    unit->unit.spec = NULL;
+    if (built->log != NULL)
+        kiln__report_set_log(report, built->log);
+    return KILN_OK;
+}
+
+kiln_status kiln__program_build(kiln_service *service, const kiln_source *given, kiln_artifact **out,
+                                kiln_report *report)
+{
+    kiln__source_unit *unit = NULL;
+    kiln__built built = { 0 };
+    atomic_fetch_add(&service->gets, 1);
+    kiln_artifact *artifact = kiln__calloc(1, sizeof(*artifact));
+    kiln_status status = artifact != NULL ? make_unit(service, NULL, given, &unit, report)
+                                          : kiln__fail_memory(report, KILN__STAGE_COMPILE);
+    if (status == KILN_OK)
+        status = kiln__obtain_entry(service, &unit->unit, KILN__MISS_NONE, &built, report);
+    if (status == KILN_OK)
+        status = wrap(service, unit, &built, artifact, report);
+    if (status == KILN_OK)
+        *out = artifact;
+    else
+        kiln_artifact_free(artifact);
+    kiln__built_fini(&built);
+    kiln__source_free(unit);
+    return status;
+}
+
+kiln_status kiln__program_symbol(const kiln_artifact *artifact, size_t index, kiln_symbol_info *out)
+{
+    const kiln__section *cubin = artifact->blob != NULL ? kiln__entry_find(&artifact->blob->entry, "cubin") : NULL;
+    char reason[KILN__CUBIN_REASON_SIZE];
+    kiln__cubin_usage usage = { -1, -1, -1 };
+    out->function = kiln__list_at(&artifact->functions, index);
+    out->symbol = kiln__list_at(&artifact->symbols, index);
+    if (out->function == NULL || out->symbol == NULL)
+        return KILN_ENOENT;
+    if (cubin != NULL && kiln__cubin_check(cubin->data, cubin->length, reason))
+        kiln__cubin_usage_of(cubin->data, out->symbol, &usage);
+    out->registers = usage.registers;
+    out->stack_bytes = usage.stack_bytes;
+    out->shared_bytes = usage.shared_bytes;
+    return KILN_OK;
+}

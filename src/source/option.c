@@ -1,0 +1,167 @@
+#include "source/option.h"
+
+#include "base/text.h"
+#include <string.h>
+
+/* What may stand behind an option's '='. */
+typedef enum form { NOTHING, SWITCH, NUMBER, NUMBERS, STANDARD } value_form;
+
+static const struct {
+    const char *name;
+    value_form form;
+} allowed[] = {
+    { "std", STANDARD },
+    { "use_fast_math", NOTHING },
+    { "fmad", SWITCH },
+    { "ftz", SWITCH },
+    { "prec-div", SWITCH },
+    { "prec-sqrt", SWITCH },
+    { "maxrregcount", NUMBER },
+    { "extra-device-vectorization", NOTHING },
+    { "default-device", NOTHING },
+    { "device-int128", NOTHING },
+    { "restrict", NOTHING },
+    { "minimal", NOTHING },
+    { "lineinfo", NOTHING },
+    { "generate-line-info", NOTHING },
+    { "diag-suppress", NUMBERS },
+    { "diag-warn", NUMBERS },
+    { "diag-error", NUMBERS },
+    { "disable-warnings", NOTHING },
+    { "w", NOTHING },
+};
+enum { ALLOWED = sizeof(allowed) / sizeof(allowed[0]) };
+
+#define OWN     "Kiln sets it itself, so that equal sources give equal bytes"
+#define DEFINES "name macros in defines: NAME or NAME=VALUE"
+#define PCH     "a precompiled header is good for one process only"
+#define LINKED  "it makes code that has yet to be linked, and nothing links it"
+#define FILES   "it writes a file"
+
+/* By name, or by the beginning where the name ends with '*'. */
+static const struct {
+    const char *name, *reason;
+} refused[] = {
+    { "I*", "name directories in include_dirs, so that what is read there becomes part of the key" },
+    { "include-path", "name directories in include_dirs, so that what is read there becomes part of the key" },
+    { "include", "begin the text with that #include" },
+    { "pre-include", "begin the text with that #include" },
+    { "D*", DEFINES },
+    { "define-macro", DEFINES },
+    { "U*", DEFINES },
+    { "undefine-macro", DEFINES },
+    { "gpu-architecture", "name it as the target" },
+    { "arch", "name it as the target" },
+    { "pch", PCH },
+    { "create-pch", PCH },
+    { "use-pch", PCH },
+    { "pch-*", PCH },
+    { "time", FILES },
+    { "fdevice-time-trace", FILES },
+    { "dlto", LINKED },
+    { "dlink-time-opt", LINKED },
+    { "gen-opt-lto", LINKED },
+    { "rdc", LINKED },
+    { "relocatable-device-code", LINKED },
+    { "dc", LINKED },
+    { "device-c", LINKED },
+    { "G", "debug information holds paths of this machine; lineinfo gives line numbers to profilers" },
+    { "device-debug", "debug information holds paths of this machine; lineinfo gives line numbers to profilers" },
+    { "fdevice-syntax-only", "it makes no code" },
+    { "split-compile", "equal sources would no longer give equal bytes" },
+    { "no-cache", OWN },
+    { "no-source-include", OWN },
+    { "modify-stack-limit", OWN },
+    { "frandom-seed", OWN },
+};
+enum { REFUSED = sizeof(refused) / sizeof(refused[0]) };
+
+static bool is_name(const char *pattern, const char *name, size_t length)
+{
+    size_t full = strlen(pattern);
+    if (pattern[full - 1] == '*')
+        return length >= full - 1 && strncmp(pattern, name, full - 1) == 0;
+    return full == length && strncmp(pattern, name, length) == 0;
+}
+
+static bool is_numbers(const char *text, bool many)
+{
+    size_t digits = strspn(text, "0123456789");
+    while (many && digits > 0 && digits < 8 && text[digits] == ',') {
+        text += digits + 1;
+        digits = strspn(text, "0123456789");
+    }
+    return digits > 0 && digits < 8 && text[digits] == '\0';
+}
+
+static bool is_one_of(const char *text, const char *const *words)
+{
+    while (*words != NULL && strcmp(*words, text) != 0)
+        words++;
+    return *words != NULL;
+}
+
+/* NULL if the value is right, else what is expected. */
+static const char *refuse_value(value_form form, const char *value)
+{
+    static const char *const switches[] = { "true", "false", NULL };
+    static const char *const standards[] = { "c++11", "c++14", "c++17", "c++20", NULL };
+    switch (form) {
+    case NOTHING:
+        return value == NULL ? NULL : "no value";
+    case SWITCH:
+        return value != NULL && is_one_of(value, switches) ? NULL : "=true or =false";
+    case NUMBER:
+        return value != NULL && is_numbers(value, false) ? NULL : "=NUMBER";
+    case NUMBERS:
+        return value != NULL && is_numbers(value, true) ? NULL : "=NUMBER,NUMBER...";
+    case STANDARD:
+        break;
+    }
+    return value != NULL && is_one_of(value, standards) ? NULL : "=c++11, =c++14, =c++17 or =c++20";
+}
+
+static kiln_status fail(kiln_report *report, const char *option, const char *reason)
+{
+    return kiln__fail(report, KILN_EINVAL, KILN__STAGE_COMPILE, 0, "option '%.60s' is not passed on: %s", option,
+                      reason);
+}
+
+static kiln_status fail_unknown(kiln_report *report, const char *option)
+{
+    kiln__text list = { 0 };
+    for (size_t i = 0; i < ALLOWED; i++)
+        kiln__text_printf(&list, " -%s%s", allowed[i].name, allowed[i].form != NOTHING ? "=" : "");
+    kiln_status status =
+        kiln__fail(report, KILN_EINVAL, KILN__STAGE_COMPILE, 0,
+                   "option '%.60s' is not one of those that are passed on:%s", option, kiln__text_string(&list));
+    kiln__text_fini(&list);
+    return status;
+}
+
+kiln_status kiln__option_check(const char *option, kiln_report *report)
+{
+    size_t dashes = strspn(option, "-");
+    const char *name = option + dashes, *equals = strchr(name, '=');
+    size_t length = equals != NULL ? (size_t)(equals - name) : strlen(name);
+    if (dashes < 1 || dashes > 2 || length == 0)
+        return fail(report, option, "options begin with one '-' or two");
+    for (size_t i = 0; i < ALLOWED; i++)
+        if (is_name(allowed[i].name, name, length)) {
+            const char *expected = refuse_value(allowed[i].form, equals != NULL ? equals + 1 : NULL);
+            return expected == NULL ? KILN_OK
+                                    : kiln__fail(report, KILN_EINVAL, KILN__STAGE_COMPILE, 0,
+                                                 "option '%.60s' is malformed: expected %s behind -%s", option,
+                                                 expected, allowed[i].name);
+        }
+    for (size_t i = 0; i < REFUSED; i++)
+        if (is_name(refused[i].name, name, length))
+            return fail(report, option, refused[i].reason);
+    return fail_unknown(report, option);
+}
+
+bool kiln__option_tells_directory(const char *option)
+{
+    const char *name = option + strspn(option, "-");
+    return strcmp(name, "lineinfo") == 0 || strcmp(name, "generate-line-info") == 0;
+}

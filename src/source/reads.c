@@ -1,0 +1,98 @@
+#include "source/reads.h"
+
+#include <string.h>
+
+static bool is_clean(const char *text, size_t length)
+{
+    for (size_t i = 0; i < length; i++)
+        if ((unsigned char)text[i] < ' ' || text[i] == 0x7F)
+            return false;
+    return true;
+}
+
+static bool is_place(const char *text, size_t length)
+{
+    static const char allowed[] = "abcdefghijklmnopqrstuvwxyz0123456789";
+    return length > 0 && length < KILN__PLACE_SIZE && strspn(text, allowed) >= length;
+}
+
+bool kiln__reads_split(const char *asked, char place[KILN__PLACE_SIZE], char path[KILN__READ_PATH_MAX])
+{
+    static const char root[] = KILN__READS_ROOT "/";
+    if (strncmp(asked, root, sizeof(root) - 1) != 0)
+        return false;
+    asked += sizeof(root) - 1;
+    size_t length = strcspn(asked, "/");
+    const char *rest = asked + length + (asked[length] == '/');
+    if (!is_place(asked, length) || strlen(rest) >= KILN__READ_PATH_MAX || !is_clean(rest, strlen(rest)))
+        return false;
+    memcpy(place, asked, length);
+    place[length] = '\0';
+    kiln__text_copy(path, KILN__READ_PATH_MAX, rest);
+    return true;
+}
+
+void kiln__reads_add(kiln__text *reads, const kiln__read *read)
+{
+    kiln__text_printf(reads, "%c %s %s %s\n", (char)read->kind, read->place,
+                      read->kind == KILN__READ_FILE ? read->digest : "-", read->path);
+}
+
+/* The word at *at, up to a blank that is passed over. */
+static bool take_word(const char **at, const char *end, char *out, size_t size)
+{
+    const char *blank = memchr(*at, ' ', (size_t)(end - *at));
+    size_t length = blank != NULL ? (size_t)(blank - *at) : 0;
+    if (blank == NULL || length == 0 || length >= size)
+        return false;
+    memcpy(out, *at, length);
+    out[length] = '\0';
+    *at = blank + 1;
+    return true;
+}
+
+static bool is_digest(const kiln__read *read)
+{
+    if (read->kind != KILN__READ_FILE)
+        return strcmp(read->digest, "-") == 0;
+    return strlen(read->digest) == KILN__DIGEST_HEX - 1 &&
+           strspn(read->digest, "0123456789abcdef") == KILN__DIGEST_HEX - 1;
+}
+
+bool kiln__reads_next(const char **at, const char *end, kiln__read *out)
+{
+    char kind[2];
+    const char *newline = memchr(*at, '\n', (size_t)(end - *at)), *from = *at;
+    if (newline == NULL || !take_word(&from, newline, kind, sizeof(kind)) ||
+        !take_word(&from, newline, out->place, sizeof(out->place)) ||
+        !take_word(&from, newline, out->digest, sizeof(out->digest)))
+        return false;
+    size_t length = (size_t)(newline - from);
+    if (strchr("+/-", kind[0]) == NULL || length >= sizeof(out->path) || !is_clean(from, length) ||
+        !is_place(out->place, strlen(out->place)))
+        return false;
+    out->kind = (kiln__read_kind)kind[0];
+    memcpy(out->path, from, length);
+    out->path[length] = '\0';
+    *at = newline + 1;
+    return is_digest(out);
+}
+
+bool kiln__reads_are_sound(const char *reads, size_t length)
+{
+    const char *at = reads, *end = reads + length;
+    kiln__read read;
+    while (at < end)
+        if (!kiln__reads_next(&at, end, &read))
+            return false;
+    return true;
+}
+
+void kiln__reads_contents(kiln__text *out, const char *reads, size_t length)
+{
+    const char *at = reads, *end = reads + length;
+    kiln__read read;
+    while (at < end && kiln__reads_next(&at, end, &read))
+        if (read.kind == KILN__READ_FILE)
+            kiln__reads_add(out, &read);
+}

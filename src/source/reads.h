@@ -1,0 +1,48 @@
+/* What a compile has read: every path that a source asked for, and what was there. A text, a line for each:
+ *
+ *     + <place> <digest> <path>     a file and the digest of its contents
+ *     / <place> - <path>            a directory
+ *     - <place> - <path>            nothing
+ *
+ * `place` names an include directory (source/source.h), `path` is relative to it, as it was asked for. The first line is asked
+ * for whatever the files are; each later one as long as all before it are as they were. Pure. */
+#ifndef KILN_SOURCE_READS_H
+#define KILN_SOURCE_READS_H
+
+#include "base/digest.h"
+#include "base/text.h"
+
+/* Absolute directory that all places seem to lie in while a source is compiled: "/kiln/0/math.h". */
+#define KILN__READS_ROOT "/kiln"
+
+enum { KILN__PLACE_SIZE = 8, KILN__READ_PATH_MAX = 1024, KILN__READ_BYTES_MAX = 64 << 20 /* of a file */ };
+
+typedef enum kiln__read_kind {
+    KILN__READ_FILE = '+',
+    KILN__READ_DIRECTORY = '/',
+    KILN__READ_NOTHING = '-'
+} kiln__read_kind;
+
+typedef struct kiln__read {
+    kiln__read_kind kind;
+    char place[KILN__PLACE_SIZE];
+    char digest[KILN__DIGEST_HEX]; /* of a file, else "-" */
+    char path[KILN__READ_PATH_MAX];
+} kiln__read;
+
+/* Splits KILN__READS_ROOT "/<place>/<path>" (or "/<place>", an empty path) into place and path. False for any other path, and for
+ * one that a line cannot hold: too long, or with a control character in it. */
+bool kiln__reads_split(const char *asked, char place[KILN__PLACE_SIZE], char path[KILN__READ_PATH_MAX]);
+
+void kiln__reads_add(kiln__text *reads, const kiln__read *read);
+
+/* Reads the line at *at, which ends within `end`, and moves *at behind it. False if it is none. */
+bool kiln__reads_next(const char **at, const char *end, kiln__read *out);
+
+/* Whether a text is such a list; anything may be. */
+bool kiln__reads_are_sound(const char *reads, size_t length);
+
+/* Appends the lines of files alone: what was compiled besides the source itself. */
+void kiln__reads_contents(kiln__text *out, const char *reads, size_t length);
+
+#endif

@@ -1,0 +1,325 @@
+#include "source/source.h"
+
+#include "base/alloc.h"
+#include "source/option.h"
+#include "source/reads.h"
+#include <string.h>
+
+enum { KEY_VERSION = 1, DIRECTORIES_MAX = 64, TEXT_MAX = 64 << 20 };
+
+#define FAIL(report, ...) kiln__fail((report), KILN_EINVAL, KILN__STAGE_COMPILE, 0, __VA_ARGS__)
+
+void kiln__source_fini(kiln__source *source)
+{
+    kiln__free(source->name);
+    kiln__free(source->shown);
+    kiln__list_fini(&source->functions);
+    kiln__list_fini(&source->headers);
+    kiln__list_fini(&source->options);
+    kiln__list_fini(&source->places);
+    memset(source, 0, sizeof(*source));
+}
+
+void kiln__source_free(kiln__source_unit *unit)
+{
+    if (unit == NULL)
+        return;
+    kiln__source_fini(&unit->source);
+    kiln__free(unit->unit.spec);
+    kiln__free(unit->unit.source);
+    kiln__free(unit);
+}
+
+/* ---- Checking: what stands on a line of a key or of a log has no line ends in it */
+
+static bool is_line(const char *text)
+{
+    for (; *text != '\0'; text++)
+        if ((unsigned char)*text < ' ' || *text == 0x7F)
+            return false;
+    return true;
+}
+
+static kiln_status check_name(const char *name, kiln_report *report)
+{
+    const char *last = strrchr(name, '/');
+    last = last != NULL ? last + 1 : name;
+    if (last[0] == '\0' || !is_line(name) || strchr(name, '"') != NULL || strlen(last) > 255)
+        return FAIL(report, "'%.60s' is no name of a source: expected that of a file", name);
+    return KILN_OK;
+}
+
+static kiln_status check_define(const char *define, kiln_report *report)
+{
+    size_t length = strcspn(define, "=");
+    size_t name = strcspn(define, "(=");
+    if (!kiln__text_is_identifier(define, name) || !is_line(define) || (name < length && define[length - 1] != ')'))
+        return FAIL(report, "define '%.60s' is malformed: expected NAME or NAME=VALUE", define);
+    return KILN_OK;
+}
+
+static kiln_status check_function(const char *function, kiln_report *report)
+{
+    if (function[0] == '\0' || function[0] == ' ' || !is_line(function) || strpbrk(function, ";{}\\\"#") != NULL)
+        return FAIL(report, "'%.60s' is no name of a function: expected such as scale, ns::scale or scale<float, 4>",
+                    function);
+    return KILN_OK;
+}
+
+static kiln_status check_header(const kiln_header *header, kiln_report *report)
+{
+    if (header->name == NULL || header->name[0] == '\0' || header->text == NULL)
+        return FAIL(report, "a header has no name or no text");
+    if (header->name[0] == '/' || !is_line(header->name))
+        return FAIL(report, "header '%.60s' has no relative path for a name", header->name);
+    return KILN_OK;
+}
+
+static kiln_status refuse_null(const char *field, kiln_report *report)
+{
+    return FAIL(report, "kiln_source.%s has a NULL in it, or is NULL and its count is not 0", field);
+}
+
+/* ---- Copying */
+
+static kiln_status add_all(kiln__list *list, const char *const *texts, size_t count, const char *field,
+                           kiln_status (*check)(const char *text, kiln_report *report), kiln_report *report)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (texts == NULL || texts[i] == NULL)
+            return refuse_null(field, report);
+        kiln_status status = check(texts[i], report);
+        if (status != KILN_OK)
+            return status;
+        for (const char *at = kiln__list_next(list, NULL); at != NULL; at = kiln__list_next(list, at))
+            if (check == check_function && strcmp(at, texts[i]) == 0)
+                return FAIL(report, "function '%.60s' is named twice", texts[i]);
+        kiln__list_add(list, texts[i]);
+    }
+    return KILN_OK;
+}
+
+static kiln_status add_defines(kiln__list *list, const kiln_source *given, kiln_report *report)
+{
+    for (size_t i = 0; i < given->define_count; i++) {
+        if (given->defines == NULL || given->defines[i] == NULL)
+            return refuse_null("defines", report);
+        kiln_status status = check_define(given->defines[i], report);
+        if (status != KILN_OK)
+            return status;
+        kiln__text option = { 0 };
+        kiln__text_printf(&option, "-D%s", given->defines[i]);
+        kiln__list_add(list, kiln__text_string(&option));
+        list->bytes.failed = list->bytes.failed || option.failed;
+        kiln__text_fini(&option);
+    }
+    return KILN_OK;
+}
+
+static kiln_status add_headers(kiln__list *list, const kiln_source *given, kiln_report *report)
+{
+    for (size_t i = 0; i < given->header_count; i++) {
+        if (given->headers == NULL)
+            return refuse_null("headers", report);
+        const kiln_header *header = &given->headers[i];
+        kiln_status status = check_header(header, report);
+        if (status != KILN_OK)
+            return status;
+        kiln__list_add(list, header->name);
+        kiln__list_add(list, header->text);
+    }
+    return KILN_OK;
+}
+
+static kiln_status copy_text(kiln__unit *unit, const kiln_source *given, kiln_report *report)
+{
+    if (given->text == NULL)
+        return FAIL(report, "kiln_source.text must not be NULL");
+    unit->source_length = given->length > 0 ? given->length : strlen(given->text);
+    if (unit->source_length > TEXT_MAX)
+        return FAIL(report, "the source has %zu bytes, at most %d are taken", unit->source_length, (int)TEXT_MAX);
+    if (memchr(given->text, '\0', unit->source_length) != NULL)
+        return FAIL(report, "the source has a NUL among its %zu bytes: is it text?", unit->source_length);
+    unit->source = kiln__memdup(given->text, unit->source_length);
+    return unit->source != NULL ? KILN_OK : kiln__fail_memory(report, KILN__STAGE_COMPILE);
+}
+
+static kiln_status copy_names(kiln__source *out, const kiln_source *given, kiln_report *report)
+{
+    const char *shown = given->name != NULL ? given->name : "source.cu";
+    const char *slash = strrchr(shown, '/');
+    kiln_status status = check_name(shown, report);
+    if (status != KILN_OK)
+        return status;
+    out->shown = kiln__strdup(shown);
+    out->name = kiln__strdup(slash != NULL ? slash + 1 : shown);
+    return out->shown != NULL && out->name != NULL ? KILN_OK : kiln__fail_memory(report, KILN__STAGE_COMPILE);
+}
+
+static kiln_status copy_lists(kiln__source *out, const kiln_source *given, kiln_report *report)
+{
+    kiln_status status =
+        add_all(&out->functions, given->functions, given->function_count, "functions", check_function, report);
+    if (status == KILN_OK)
+        status = add_all(&out->options, given->options, given->option_count, "options", kiln__option_check, report);
+    if (status == KILN_OK)
+        status = add_defines(&out->options, given, report);
+    if (status == KILN_OK)
+        status = add_headers(&out->headers, given, report);
+    if (status != KILN_OK)
+        return status;
+    bool failed = out->functions.bytes.failed || out->options.bytes.failed || out->headers.bytes.failed;
+    return failed ? kiln__fail_memory(report, KILN__STAGE_COMPILE) : KILN_OK;
+}
+
+static kiln_status copy_target(kiln__unit *unit, const char *target, kiln_report *report)
+{
+    if (target == NULL)
+        return KILN_OK;
+    if (!kiln__target_parse(target, strlen(target), &unit->target))
+        return kiln__fail(report, KILN_ETARGET, KILN__STAGE_COMPILE, 0,
+                          "unknown target '%.40s': expected such as sm_90", target);
+    if (kiln__target_is_cpu(&unit->target))
+        return kiln__fail(report, KILN_ETARGET, KILN__STAGE_COMPILE, 0,
+                          "CUDA text is compiled for GPUs only, not for the cpu: give a target such as sm_90");
+    return KILN_OK;
+}
+
+kiln_status kiln__source_make(kiln__source_unit **out, const kiln_source *given, kiln_report *report)
+{
+    *out = NULL;
+    if (given->include_dir_count > DIRECTORIES_MAX)
+        return FAIL(report, "%zu include directories are too many: at most %d", given->include_dir_count,
+                    (int)DIRECTORIES_MAX);
+    if (given->cuda_headers < -1 || given->cuda_headers > 0)
+        return FAIL(report, "kiln_source.cuda_headers is %d: expected 0 or -1", given->cuda_headers);
+    kiln__source_unit *unit = kiln__calloc(1, sizeof(*unit));
+    if (unit == NULL)
+        return kiln__fail_memory(report, KILN__STAGE_COMPILE);
+    unit->unit.foreign = true;
+    unit->unit.own = &unit->source;
+    unit->source.cuda_headers = given->cuda_headers == 0;
+    kiln_status status = copy_names(&unit->source, given, report);
+    if (status == KILN_OK)
+        status = copy_text(&unit->unit, given, report);
+    if (status == KILN_OK)
+        status = copy_lists(&unit->source, given, report);
+    if (status == KILN_OK)
+        status = copy_target(&unit->unit, given->target, report);
+    if (status == KILN_OK)
+        *out = unit;
+    else
+        kiln__source_free(unit);
+    return status;
+}
+
+kiln_status kiln__source_set_target(kiln__source_unit *unit, const kiln__target *target)
+{
+    kiln__text spec = { 0 };
+    kiln__text_printf(&spec, "source=%s target=%s", unit->source.name, target->name);
+    unit->unit.target = *target;
+    kiln__free(unit->unit.spec);
+    unit->unit.spec = kiln__text_take(&spec);
+    return unit->unit.spec != NULL ? KILN_OK : KILN_ENOMEM;
+}
+
+/* ---- The key */
+
+static void add_digest(kiln__text *out, const char *text, size_t length)
+{
+    uint8_t digest[KILN__DIGEST_SIZE];
+    char hex[KILN__DIGEST_HEX];
+    kiln__digest(digest, text, length);
+    kiln__digest_hex(hex, digest);
+    kiln__text_printf(out, "%zu %s", length, hex);
+}
+
+static void add_lines(kiln__text *out, const char *field, const kiln__list *list)
+{
+    for (const char *at = kiln__list_next(list, NULL); at != NULL; at = kiln__list_next(list, at))
+        kiln__text_printf(out, "%s %s\n", field, at);
+}
+
+/* One field a line and no free text but at a line's end, so that no two keys share a text. */
+void kiln__source_key_text(kiln__text *out, const kiln__unit *unit, const char *options)
+{
+    const kiln__source *own = unit->own;
+    kiln__text_printf(out, "kiln-source %d\ntarget %s\noptions %s\nname %s\nsource ", (int)KEY_VERSION,
+                      unit->target.name, options, own->name);
+    add_digest(out, unit->source, unit->source_length);
+    kiln__text_append(out, "\n");
+    add_lines(out, "option", &own->options);
+    add_lines(out, "function", &own->functions);
+    for (const char *at = kiln__list_next(&own->headers, NULL); at != NULL; at = kiln__list_next(&own->headers, at)) {
+        const char *text = kiln__list_next(&own->headers, at);
+        kiln__text_append(out, "header ");
+        add_digest(out, text, strlen(text));
+        kiln__text_printf(out, " %s\n", at);
+        at = text;
+    }
+    kiln__text_printf(out, "directories %zu%s\n", own->directories, own->cuda_headers ? " cuda" : "");
+}
+
+kiln_status kiln__source_identify(kiln__source_unit *unit)
+{
+    kiln__text all = { 0 };
+    uint8_t digest[KILN__DIGEST_SIZE];
+    kiln__source_key_text(&all, &unit->unit, "");
+    kiln__text_append(&all, unit->source.shown);
+    kiln__text_append_bytes(&all, "", 1);
+    kiln__text_append_bytes(&all, unit->source.places.bytes.data, unit->source.places.bytes.length);
+    if (!all.failed) {
+        kiln__digest(digest, all.data, all.length);
+        kiln__digest_hex(unit->source.id, digest);
+    }
+    kiln__text_fini(&all);
+    return unit->source.id[0] != '\0' ? KILN_OK : KILN_ENOMEM;
+}
+
+/* ---- Logs */
+
+/* The directory of a place, found by the `length` bytes of its name; NULL if there is none. */
+static const char *find_place(const kiln__source *source, const char *name, size_t length)
+{
+    for (const char *at = kiln__list_next(&source->places, NULL); at != NULL;) {
+        const char *path = kiln__list_next(&source->places, at);
+        if (strlen(at) == length && memcmp(at, name, length) == 0)
+            return path;
+        at = path != NULL ? kiln__list_next(&source->places, path) : NULL;
+    }
+    return NULL;
+}
+
+/* Appends what a user sees in place of the text at `at`, and returns how much of it that replaces; 0 if nothing. */
+static size_t show_at(kiln__text *out, const kiln__source *source, const char *at, bool at_line)
+{
+    static const char root[] = KILN__READS_ROOT "/";
+    size_t length = strlen(source->name);
+    if (strncmp(at, root, sizeof(root) - 1) == 0) {
+        const char *name = at + sizeof(root) - 1;
+        size_t name_length = strcspn(name, "/");
+        const char *path = name[name_length] == '/' ? find_place(source, name, name_length) : NULL;
+        if (path != NULL)
+            kiln__text_append(out, path);
+        return path != NULL ? sizeof(root) - 1 + name_length : 0;
+    }
+    if (at_line && strncmp(at, source->name, length) == 0 && at[length] == '(') {
+        kiln__text_append(out, source->shown);
+        return length;
+    }
+    return 0;
+}
+
+char *kiln__source_show_log(const kiln__source *source, const char *log)
+{
+    kiln__text out = { 0 };
+    bool at_line = true;
+    for (const char *at = log; *at != '\0';) {
+        size_t replaced = show_at(&out, source, at, at_line);
+        if (replaced == 0)
+            kiln__text_append_bytes(&out, at, 1);
+        at += replaced > 0 ? replaced : 1;
+        at_line = at[-1] == '\n';
+    }
+    return kiln__text_take(&out);
+}

@@ -1,0 +1,226 @@
+#include "worker/witness.h"
+
+#include "base/alloc.h"
+#include "source/reads.h"
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { SLOTS_LEAST = 1024, RACY_S = 2 };
+
+typedef struct note {
+    kiln__read_kind kind;
+    struct stat status; /* of a file, before its bytes were read */
+    bool racy;          /* it had changed so recently that its times may not tell the next change */
+    uint8_t digest[KILN__DIGEST_SIZE];
+    char *asked, *real; /* real: of a file */
+} note;
+
+static struct {
+    pthread_mutex_t lock;
+    note *notes;
+    size_t count, room;
+    uint32_t *slots; /* 1 + the number of the note; a power of two of them, at most half of them taken */
+    size_t slot_count;
+    bool uncertain;
+} seen = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+/* ---- Notes by path */
+
+static size_t slot_of(const char *asked)
+{
+    uint8_t sum[KILN__CHECKSUM_SIZE];
+    size_t at;
+    kiln__checksum(sum, asked, strlen(asked));
+    memcpy(&at, sum, sizeof(at));
+    at &= seen.slot_count - 1;
+    while (seen.slots[at] != 0 && strcmp(seen.notes[seen.slots[at] - 1].asked, asked) != 0)
+        at = (at + 1) & (seen.slot_count - 1);
+    return at;
+}
+
+static bool grow(void)
+{
+    if (seen.count < seen.room)
+        return true;
+    size_t room = seen.room > 0 ? 2 * seen.room : SLOTS_LEAST / 2;
+    note *notes = kiln__realloc(seen.notes, room * sizeof(*notes));
+    if (notes != NULL)
+        seen.notes = notes;
+    uint32_t *slots = notes != NULL ? kiln__calloc(2 * room, sizeof(*slots)) : NULL;
+    if (slots == NULL)
+        return false;
+    kiln__free(seen.slots);
+    seen.slots = slots;
+    seen.slot_count = 2 * room;
+    seen.room = room;
+    for (size_t i = 0; i < seen.count; i++)
+        seen.slots[slot_of(seen.notes[i].asked)] = (uint32_t)i + 1;
+    return true;
+}
+
+/* The note of a path; NULL if there is none yet. */
+static note *find(const char *asked)
+{
+    uint32_t number = seen.slot_count > 0 ? seen.slots[slot_of(asked)] : 0;
+    return number > 0 ? &seen.notes[number - 1] : NULL;
+}
+
+static void add(const char *asked, const char *real, const note *what)
+{
+    char *path = kiln__strdup(asked), *where = kiln__strdup(real);
+    if (path == NULL || (real != NULL && where == NULL) || !grow()) {
+        seen.uncertain = true;
+        kiln__free(path);
+        kiln__free(where);
+        return;
+    }
+    size_t slot = slot_of(asked);
+    seen.notes[seen.count] = *what;
+    seen.notes[seen.count].asked = path;
+    seen.notes[seen.count].real = where;
+    seen.slots[slot] = (uint32_t)++seen.count;
+}
+
+/* ---- Files */
+
+static bool is_same(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
+           a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec &&
+           a->st_ctim.tv_sec == b->st_ctim.tv_sec && a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
+}
+
+/* By system call: the program's own functions ask the judge, who is asking us. */
+static bool digest_path(const char *path, off_t size, uint8_t out[KILN__DIGEST_SIZE])
+{
+    int fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    char *bytes = fd >= 0 ? kiln__alloc((size_t)size + 1) : NULL;
+    ssize_t more = 1;
+    size_t length = 0;
+    while (bytes != NULL && more > 0 && length <= (size_t)size) {
+        more = read(fd, bytes + length, (size_t)size + 1 - length);
+        length += more > 0 ? (size_t)more : 0;
+    }
+    bool whole = bytes != NULL && more == 0 && length == (size_t)size;
+    if (whole)
+        kiln__digest(out, bytes, length);
+    if (fd >= 0)
+        close(fd);
+    kiln__free(bytes);
+    return whole;
+}
+
+static bool digest_fd(int fd, off_t size, uint8_t out[KILN__DIGEST_SIZE])
+{
+    char name[32];
+    snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
+    return digest_path(name, size, out);
+}
+
+static bool is_racy(const struct stat *status)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return now.tv_sec - status->st_ctim.tv_sec < RACY_S;
+}
+
+/* Whether a file is still what was read. */
+static bool is_settled(const note *what)
+{
+    struct stat status;
+    uint8_t digest[KILN__DIGEST_SIZE];
+    if (what->kind != KILN__READ_FILE)
+        return true;
+    if (syscall(SYS_newfstatat, AT_FDCWD, what->real, &status, 0) != 0 || !is_same(&status, &what->status))
+        return false;
+    return !what->racy ||
+           (digest_path(what->real, status.st_size, digest) && memcmp(digest, what->digest, sizeof(digest)) == 0);
+}
+
+/* ---- What happens */
+
+void kiln__witness_begin(void)
+{
+    pthread_mutex_lock(&seen.lock);
+    for (size_t i = 0; i < seen.count; i++) {
+        kiln__free(seen.notes[i].asked);
+        kiln__free(seen.notes[i].real);
+    }
+    seen.count = 0;
+    seen.uncertain = false;
+    if (seen.slot_count > 0)
+        memset(seen.slots, 0, seen.slot_count * sizeof(*seen.slots));
+    pthread_mutex_unlock(&seen.lock);
+}
+
+/* With the lock held. */
+static void note_nothing(const char *asked)
+{
+    static const note nothing = { .kind = KILN__READ_NOTHING };
+    const note *known = find(asked);
+    if (known == NULL)
+        add(asked, NULL, &nothing);
+    else if (known->kind != KILN__READ_NOTHING)
+        seen.uncertain = true;
+}
+
+void kiln__witness_nothing(const char *asked)
+{
+    pthread_mutex_lock(&seen.lock);
+    note_nothing(asked);
+    pthread_mutex_unlock(&seen.lock);
+}
+
+/* With the lock held. */
+static void note_found(const char *asked, const char *real, int fd, note *fresh)
+{
+    const note *known = find(asked);
+    if (known != NULL) {
+        bool same =
+            known->kind == fresh->kind && (fresh->kind != KILN__READ_FILE || is_same(&known->status, &fresh->status));
+        seen.uncertain = seen.uncertain || !same;
+        return;
+    }
+    if (fresh->kind == KILN__READ_FILE && !digest_fd(fd, fresh->status.st_size, fresh->digest))
+        seen.uncertain = true;
+    fresh->racy = is_racy(&fresh->status);
+    add(asked, fresh->kind == KILN__READ_FILE ? real : NULL, fresh);
+}
+
+bool kiln__witness_found(const char *asked, const char *real, int fd)
+{
+    note fresh = { .kind = KILN__READ_FILE };
+    bool known = syscall(SYS_newfstatat, fd, "", &fresh.status, AT_EMPTY_PATH) == 0;
+    bool directory = known && S_ISDIR(fresh.status.st_mode);
+    bool file = known && S_ISREG(fresh.status.st_mode) && fresh.status.st_size <= KILN__READ_BYTES_MAX;
+    fresh.kind = directory ? KILN__READ_DIRECTORY : KILN__READ_FILE;
+    pthread_mutex_lock(&seen.lock);
+    if (directory || file)
+        note_found(asked, real, fd, &fresh);
+    else
+        note_nothing(asked);
+    pthread_mutex_unlock(&seen.lock);
+    return directory || file;
+}
+
+bool kiln__witness_tell(kiln__text *reads)
+{
+    pthread_mutex_lock(&seen.lock);
+    bool certain = !seen.uncertain;
+    for (size_t i = 0; i < seen.count; i++) {
+        kiln__read line = { .kind = seen.notes[i].kind };
+        kiln__digest_hex(line.digest, seen.notes[i].digest);
+        certain =
+            certain && is_settled(&seen.notes[i]) && kiln__reads_split(seen.notes[i].asked, line.place, line.path);
+        if (certain)
+            kiln__reads_add(reads, &line);
+    }
+    pthread_mutex_unlock(&seen.lock);
+    return certain && !reads->failed;
+}

@@ -1,0 +1,310 @@
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <kiln/source.h>
+
+#include "commands.h"
+#include "format.h"
+#include "jsonout.h"
+#include "options.h"
+#include "output.h"
+#include "table.h"
+
+enum { SOURCE_MAX = 64 << 20 };
+
+typedef struct build_args {
+    text_list files, includes, defines, functions, options;
+    const char *target;
+    const char *output;
+    bool ptx, no_cuda;
+    common_args common;
+} build_args;
+
+static const struct usage usage = {
+    "kiln build FILE.cu [-I DIR]... [-D NAME=VALUE]... [--function NAME]... [--target LIST] [-o FILE] [--ptx]",
+    "Compiles a CUDA file of your own, or finds it in the cache: as long as the file, the headers that it\n"
+    "reads and the options hold the same, wherever they lie. Without --function, every extern \"C\" function\n"
+    "is taken; with it, also templates: --function 'scale<float, 4>'. Prints what each function uses.",
+    "  kiln build scale.cu --target sm_90\n"
+    "  kiln build scale.cu -I include --function 'scale<float, 4>' --target sm_80,sm_90 --json\n"
+    "  kiln build scale.cu --target sm_90 --option=--use_fast_math -o scale.cubin",
+};
+
+static int parse_args(build_args *args, int argc, char **argv)
+{
+    const option_row rows[] = {
+        { "include", 'I', OPTION_LIST, "DIR", "search headers in DIR", &args->includes },
+        { "define", 'D', OPTION_LIST, "NAME=VALUE", "define a macro", &args->defines },
+        { "function", 'f', OPTION_LIST, "NAME", "a function that is wanted: f, ns::f, f<float, 4>", &args->functions },
+        { "target", 't', OPTION_TEXT, "LIST", "sm_80,sm_90, or all; default the device's", &args->target },
+        { "option", 0, OPTION_LIST, "OPTION", "pass an option to NVRTC: --option=-std=c++20", &args->options },
+        { "no-cuda-headers", 0, OPTION_FLAG, NULL, "do not search CUDA's own headers", &args->no_cuda },
+        { "output", 'o', OPTION_TEXT, "FILE", "write the code for the GPU to FILE", &args->output },
+        { "ptx", 0, OPTION_FLAG, NULL, "print the PTX, or write it to the output, in place of the code", &args->ptx },
+    };
+    int status = options_parse(&usage, rows, sizeof(rows) / sizeof(rows[0]), &args->common, &args->files, argc, argv);
+    if (status != OPTIONS_GO_ON)
+        return status;
+    if (args->files.count != 1)
+        return options_wrong(&usage, "%s, expected one CUDA file",
+                             args->files.count ? "several FILEs given" : "no FILE given");
+    return OPTIONS_GO_ON;
+}
+
+/* ---- The file and the targets */
+
+static int read_source(const char *path, char **out, size_t *length)
+{
+    FILE *file = fopen(path, "re");
+    int error = file ? 0 : errno;
+    *out = file ? need_alloc(SOURCE_MAX + 1) : NULL;
+    *length = file ? fread(*out, 1, SOURCE_MAX + 1, file) : 0;
+    if (file && ferror(file))
+        error = errno;
+    if (file)
+        fclose(file);
+    if (error)
+        return fail(STATUS_USAGE, "cannot read %s: %s", path, strerror(error));
+    if (*length > SOURCE_MAX)
+        return fail(STATUS_USAGE, "%s has more than %d MiB", path, SOURCE_MAX >> 20);
+    if (*length == 0)
+        return fail(STATUS_USAGE, "%s is empty, expected CUDA text", path);
+    (*out)[*length] = '\0';
+    return STATUS_DONE;
+}
+
+typedef struct target_list {
+    char **items;
+    size_t count;
+} target_list;
+
+static void add_target(target_list *list, const char *text, size_t length)
+{
+    list->items = need_array(list->items, list->count + 1, sizeof(*list->items));
+    list->items[list->count++] = need_format("%.*s", (int)length, text);
+}
+
+static int take_target(void *data, kiln_spec *spec)
+{
+    char target[32] = "";
+    kiln_spec_get(spec, "target", target, sizeof(target), NULL);
+    add_target(data, target, strlen(target));
+    return 0;
+}
+
+/* One NULL where none is named: the device's. */
+static kiln_status find_targets(struct session *session, const char *text, target_list *out)
+{
+    if (!text) {
+        out->items = need_array(NULL, 1, sizeof(*out->items));
+        out->items[out->count++] = NULL;
+        return KILN_OK;
+    }
+    if (strcmp(text, "all") == 0)
+        return kiln_spec_expand(session->service, "op=relu6 target=all", take_target, out, &session->report);
+    for (const char *at = text;; at++) {
+        size_t length = strcspn(at, ",");
+        add_target(out, at, length);
+        at += length;
+        if (!*at)
+            return KILN_OK;
+    }
+}
+
+static void free_targets(target_list *list)
+{
+    for (size_t i = 0; i < list->count; i++)
+        free(list->items[i]);
+    free(list->items);
+}
+
+/* ---- What came of it */
+
+static const char *target_of(const kiln_artifact *artifact)
+{
+    const char *target = strstr(kiln_artifact_spec(artifact), " target=");
+    return target ? target + strlen(" target=") : "";
+}
+
+static json_t *functions_json(const kiln_artifact *artifact)
+{
+    json_t *list = json_list();
+    kiln_symbol_info info = { .size = sizeof(info) };
+    for (size_t i = 0; kiln_artifact_symbol(artifact, i, &info) == KILN_OK; i++) {
+        const int known[] = { info.registers, info.stack_bytes, info.shared_bytes };
+        static const char *const names[] = { "registers", "stack_bytes", "shared_bytes" };
+        json_t *row = json_new();
+        json_put_text(row, "function", info.function);
+        json_put_text(row, "symbol", info.symbol);
+        for (size_t k = 0; k < sizeof(known) / sizeof(known[0]); k++)
+            if (known[k] >= 0)
+                json_put_count(row, names[k], (uint64_t)known[k]);
+            else
+                json_put_null(row, names[k]);
+        json_add(list, row);
+    }
+    return list;
+}
+
+static json_t *artifact_json(const kiln_artifact *artifact)
+{
+    json_t *object = json_new();
+    const void *log = NULL;
+    size_t length = 0;
+    json_put_text(object, "target", target_of(artifact));
+    json_put_text(object, "source", kiln_origin_name(kiln_artifact_origin(artifact)));
+    json_put_real(object, "compile_ms", kiln_artifact_compile_ms(artifact));
+    json_put(object, "functions", functions_json(artifact));
+    json_put_text(object, "log", kiln_artifact_section(artifact, "log", &log, &length) == KILN_OK ? log : "");
+    return object;
+}
+
+static void add_rows(struct table *table, const kiln_artifact *artifact)
+{
+    kiln_symbol_info info = { .size = sizeof(info) };
+    for (size_t i = 0; kiln_artifact_symbol(artifact, i, &info) == KILN_OK; i++) {
+        char numbers[3][16] = { "-", "-", "-" };
+        const int known[] = { info.registers, info.stack_bytes, info.shared_bytes };
+        for (size_t k = 0; k < 3; k++)
+            if (known[k] >= 0)
+                snprintf(numbers[k], sizeof(numbers[k]), "%d", known[k]);
+        const char *const cells[] = { info.function, target_of(artifact),
+                                      numbers[0],    numbers[1],
+                                      numbers[2],    kiln_origin_name(kiln_artifact_origin(artifact)) };
+        table_row(table, cells);
+    }
+}
+
+static int write_section(const build_args *args, const kiln_artifact *artifact)
+{
+    const void *data = NULL;
+    size_t length = 0;
+    struct output output;
+    if (kiln_artifact_section(artifact, args->ptx ? "ptx" : "cubin", &data, &length) != KILN_OK)
+        return fail(STATUS_FAILED, "the compiler made no %s", args->ptx ? "PTX" : "code");
+    int status = output_open(&output, args->output ? args->output : "-", length);
+    if (!status)
+        status = output_write(&output, data, length);
+    if (!status)
+        status = output_commit(&output);
+    output_close(&output);
+    return status;
+}
+
+/* Warnings, also those of a kernel that was found compiled. */
+static void print_log(const kiln_artifact *artifact)
+{
+    const void *log = NULL;
+    size_t length = 0;
+    if (kiln_artifact_section(artifact, "log", &log, &length) == KILN_OK)
+        fputs(log, stderr);
+}
+
+/* ---- At work */
+
+typedef struct build_work {
+    struct session *session;
+    const build_args *args;
+    kiln_source source;
+    struct table *table;
+    json_t *results;
+} build_work;
+
+static int build_one(build_work *work, const char *target)
+{
+    kiln_artifact *artifact = NULL;
+    const build_args *args = work->args;
+    work->source.target = target;
+    kiln_status status = kiln_program_build(&artifact, work->session->service, &work->source, &work->session->report);
+    if (status)
+        return session_fail(work->session, status, NULL);
+    int result = STATUS_DONE;
+    if (!args->common.json)
+        print_log(artifact);
+    if (args->output || args->ptx)
+        result = write_section(args, artifact);
+    if (args->common.json)
+        json_add(work->results, artifact_json(artifact));
+    else if (!args->ptx || args->output)
+        add_rows(work->table, artifact);
+    kiln_artifact_free(artifact);
+    return result;
+}
+
+static int build_all(build_work *work, const target_list *targets)
+{
+    int status = STATUS_DONE;
+    work->table = table_new("function|target|>registers|>stack|>shared|from");
+    work->results = json_list();
+    for (size_t i = 0; i < targets->count && !status; i++)
+        status = build_one(work, targets->items[i]);
+    if (!status && work->args->common.json) {
+        json_t *object = json_new();
+        json_put_text(object, "file", work->source.name);
+        json_put(object, "results", work->results);
+        json_print(object);
+    } else {
+        json_decref(work->results);
+        if (!status && (!work->args->ptx || work->args->output) &&
+            !(work->args->output && !strcmp(work->args->output, "-")))
+            table_print(work->table, stdout);
+    }
+    table_free(work->table);
+    return status;
+}
+
+static int build(struct session *session, const build_args *args, const char *text, size_t length)
+{
+    target_list targets = { NULL, 0 };
+    build_work work = { .session = session, .args = args, .source = KILN_SOURCE_INIT };
+    work.source.name = args->files.items[0];
+    work.source.text = text;
+    work.source.length = length;
+    work.source.functions = args->functions.items;
+    work.source.function_count = args->functions.count;
+    work.source.include_dirs = args->includes.items;
+    work.source.include_dir_count = args->includes.count;
+    work.source.defines = args->defines.items;
+    work.source.define_count = args->defines.count;
+    work.source.options = args->options.items;
+    work.source.option_count = args->options.count;
+    work.source.cuda_headers = args->no_cuda ? -1 : 0;
+    kiln_status status = find_targets(session, args->target, &targets);
+    int result = status ? session_fail(session, status, NULL) : STATUS_DONE;
+    if (!result && targets.count != 1 && (args->output || args->ptx))
+        result = fail(STATUS_USAGE, "--output and --ptx are for one target, not %zu", targets.count);
+    if (!result)
+        result = build_all(&work, &targets);
+    free_targets(&targets);
+    return result;
+}
+
+static void free_args(build_args *args)
+{
+    free(args->files.items);
+    free(args->includes.items);
+    free(args->defines.items);
+    free(args->functions.items);
+    free(args->options.items);
+}
+
+int command_build(int argc, char **argv)
+{
+    build_args args = { .target = NULL };
+    struct session session;
+    char *text = NULL;
+    size_t length = 0;
+    int status = parse_args(&args, argc, argv);
+    if (status == OPTIONS_GO_ON)
+        status = read_source(args.files.items[0], &text, &length);
+    if (text && !status) {
+        status = session_open(&session, &args.common);
+        if (!status)
+            status = build(&session, &args, text, length);
+        session_close(&session);
+    }
+    free(text);
+    free_args(&args);
+    return status;
+}
