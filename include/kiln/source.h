@@ -12,7 +12,7 @@
  *
  *     kiln_program_get(&program, service, NULL, &source, NULL);
  *     kiln_program_function(&function, program, "scale<float, 4>", NULL);
- *     kiln_function_launch(function, &launch, arguments, NULL, NULL);
+ *     kiln_function_launch(function, &grid, arguments, NULL, 3, NULL);
  *     kiln_program_release(program);
  *
  * docs/source.md is the guide. The rules of <kiln/kiln.h> hold here too. */
@@ -83,6 +83,82 @@ typedef struct kiln_symbol_info {
 
 /* Fills *out for function number `index` of an artifact of kiln_program_build. KILN_ENOENT: there are not so many. */
 KILN_API kiln_status kiln_artifact_symbol(const kiln_artifact *artifact, size_t index, kiln_symbol_info *out);
+
+/* ---- On a device ---------------------------------------------------------------------------------------------- */
+
+/* A source, compiled and loaded on one device. Immutable and reference-counted; any thread. */
+typedef struct kiln_program kiln_program;
+
+/* One function of a program: valid as long as the program is. */
+typedef struct kiln_function kiln_function;
+
+/* Gets the program of a source on a GPU of the service's, NULL for the default device: one that is loaded already if the source and the
+ * files that it reads are as they were then, else as kiln_program_build, and loaded. Those files are looked at by every call, so keep
+ * the program and ask again where you want to follow changes. The caller owns a reference; the service keeps one of its own until
+ * kiln_close. Errors: those of kiln_program_build, KILN_ETARGET (also: the device is the cpu), KILN_ELOAD, KILN_EDEVICE. */
+KILN_API KILN_MUST_USE kiln_status kiln_program_get(kiln_program **out, kiln_service *service, kiln_device *device,
+                                                    const kiln_source *source, kiln_report *report);
+
+/* Adds a reference; returns its argument. Drops one; the last one unloads, so launches must have finished by then. NULL is allowed. */
+KILN_API kiln_program *kiln_program_retain(kiln_program *program);
+KILN_API void kiln_program_release(kiln_program *program);
+
+/* Finds a function by the name that the source asked for, or by its symbol. KILN_ENOENT: the report names those that there are. */
+KILN_API KILN_MUST_USE kiln_status kiln_program_function(kiln_function **out, kiln_program *program, const char *name,
+                                                         kiln_report *report);
+
+/* The address in device memory, and the size, of a __constant__, __device__ or __managed__ variable. One that is in a namespace, or that
+ * no function uses, must be among the source's functions, as "&ns::table". KILN_ENOENT; KILN_ENODRIVER (the driver is too old). */
+KILN_API kiln_status kiln_program_global(void **address, size_t *bytes, kiln_program *program, const char *name,
+                                         kiln_report *report);
+
+/* Facts about a function: -1 where the driver does not tell. Strings live as long as the program. */
+typedef struct kiln_function_info {
+    size_t size;                /* sizeof(kiln_function_info): set by the caller */
+    const char *name;           /* as asked for */
+    const char *symbol;         /* its name in the code */
+    const char *device;         /* "cuda:0" */
+    kiln_origin origin;         /* how the service first came by the program */
+    double compile_ms;          /* time in the compiler, 0 unless compiled */
+    int registers, local_bytes; /* per thread */
+    int shared_bytes;           /* static, per block */
+    int constant_bytes;
+    int max_threads; /* of a block */
+    int parameters;
+} kiln_function_info;
+KILN_API kiln_status kiln_function_get_info(const kiln_function *function, kiln_function_info *out);
+
+/* The size of parameter number `index`. KILN_ENOENT: there are not so many, or the driver does not tell. */
+KILN_API kiln_status kiln_function_parameter(const kiln_function *function, uint32_t index, size_t *bytes);
+
+/* How many blocks of `block` threads with so much dynamic shared memory a multiprocessor holds at once; -1 where the driver does not tell.
+ * Errors: KILN_EINVAL, KILN_ELAUNCH. */
+KILN_API kiln_status kiln_function_occupancy(int *out, const kiln_function *function, uint32_t block,
+                                             uint32_t shared_bytes, kiln_report *report);
+
+/* How to launch. */
+typedef struct kiln_grid {
+    size_t size;           /* sizeof(kiln_grid): set by KILN_GRID_INIT */
+    uint32_t grid[3];      /* blocks */
+    uint32_t block[3];     /* threads of a block */
+    uint32_t cluster[3];   /* blocks of a cluster; all 0: no clusters */
+    uint32_t shared_bytes; /* dynamic shared memory */
+    int cooperative;       /* 1: all blocks are to run at once, so that they may wait for each other */
+    void *stream;          /* as for kiln_launch */
+} kiln_grid;
+
+#define KILN_GRID_INIT                                                       \
+    {                                                                        \
+        sizeof(kiln_grid), { 1, 1, 1 }, { 1, 1, 1 }, { 0, 0, 0 }, 0, 0, NULL \
+    }
+
+/* Launches a function. arguments[i] points to the value of parameter number i; `count` of them, and where `sizes` is not NULL,
+ * sizes[i] bytes each: both are checked against the function's parameters where the driver tells them (CUDA 12.4 and newer), the count
+ * being taken on trust otherwise. The call reads the values before it returns. Streams, contexts and captures are as for kiln_launch.
+ * Takes no lock and allocates nothing. Any thread. Errors: KILN_EINVAL (nothing was queued), KILN_ELAUNCH, KILN_ENODRIVER (the driver is
+ * too old for clusters or cooperative launches). */
+KILN_API kiln_status kiln_function_launch(kiln_function *function, const kiln_grid *grid, const void *const *arguments,
+                                          const size_t *sizes, uint32_t count, kiln_report *report);
 
 #ifdef __cplusplus
 }

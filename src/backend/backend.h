@@ -6,6 +6,7 @@
 #include "backend/image.h"
 #include "base/log.h"
 #include "template/unit.h"
+#include <kiln/source.h>
 #include <stdatomic.h>
 
 /* ---- Compilers */
@@ -81,6 +82,10 @@ typedef struct kiln__backend_vtable {
     /* Registers and local bytes per thread of the first entry, -1 where there is no such thing. */
     void (*resources)(const kiln__module *module, int *registers, int *local_bytes);
 
+    /* For modules of users' own sources, whose entry has a section "functions"; NULL where a backend has no such sources. `function` is
+     * a number among the functions there that are no variables. */
+    const struct kiln__function_vtable *functions;
+
     kiln_status (*alloc)(kiln_device *device, void **out, size_t bytes, kiln_report *report);
     void (*free)(kiln_device *device, void *memory);
     kiln_status (*copy)(kiln_device *device, void *to, const void *from, size_t bytes, kiln_copy_kind kind,
@@ -94,6 +99,20 @@ typedef struct kiln__backend_vtable {
 struct kiln__backend {
     const kiln__backend_vtable *vtable;
 };
+
+typedef struct kiln__function_vtable {
+    /* Fills what the driver knows: -1 where it does not tell. */
+    void (*info)(const kiln__module *module, uint32_t function, kiln_function_info *out);
+    /* The size of parameter number `index`. 1; 0: there are not so many; -1: the driver does not tell. */
+    int (*parameter)(const kiln__module *module, uint32_t function, uint32_t index, size_t *bytes);
+    kiln_status (*occupancy)(const kiln__module *module, uint32_t function, uint32_t block, uint32_t shared_bytes,
+                             int *out, kiln_report *report);
+    /* Arguments are as many as there are parameters. */
+    kiln_status (*launch)(kiln__module *module, uint32_t function, const kiln_grid *grid, void **arguments,
+                          kiln_report *report);
+    /* A variable by its name in the code. KILN_ENOENT. */
+    kiln_status (*global)(kiln__module *module, const char *name, void **out, size_t *bytes, kiln_report *report);
+} kiln__function_vtable;
 
 /* First member of each backend's device. */
 struct kiln_device {

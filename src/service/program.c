@@ -107,18 +107,6 @@ static kiln_status make_unit(kiln_service *service, kiln_device *on, const kiln_
 
 /* ---- Without a device */
 
-/* The lines of a section, or no line. */
-static void split_section(kiln__list *out, const kiln__entry *entry, const char *name)
-{
-    const kiln__section *section = kiln__entry_find(entry, name);
-    const char *at = section != NULL ? section->data : "";
-    while (*at != '\0') {
-        size_t length = strcspn(at, "\n");
-        kiln__list_add_bytes(out, at, length);
-        at += length + (at[length] == '\n');
-    }
-}
-
 static kiln_status wrap(const kiln_service *service, kiln__source_unit *unit, const kiln__built *built,
                         kiln_artifact *out, kiln_report *report)
 {
@@ -127,8 +115,8 @@ static kiln_status wrap(const kiln_service *service, kiln__source_unit *unit, co
     out->compile_ms = built->compiled ? (double)built->compile_ns / 1e6 : 0;
     if (log != NULL && (out->shown_log = kiln__source_show_log(&unit->source, log->data)) == NULL)
         return kiln__fail_memory(report, KILN__STAGE_COMPILE);
-    split_section(&out->functions, &built->blob->entry, "functions");
-    split_section(&out->symbols, &built->blob->entry, "names");
+    kiln__loaded_split(&out->functions, &built->blob->entry, "functions");
+    kiln__loaded_split(&out->symbols, &built->blob->entry, "names");
     if (out->functions.bytes.failed || out->symbols.bytes.failed)
         return kiln__fail_memory(report, KILN__STAGE_COMPILE);
     out->blob = kiln__blob_retain(built->blob);
@@ -176,4 +164,59 @@ kiln_status kiln__program_symbol(const kiln_artifact *artifact, size_t index, ki
     out->stack_bytes = usage.stack_bytes;
     out->shared_bytes = usage.shared_bytes;
     return KILN_OK;
+}
+
+/* ---- On a device */
+
+static kiln_status choose_device(kiln_service *service, kiln_device **device, kiln_report *report)
+{
+    kiln_status status = *device != NULL ? kiln__service_check_device(service, *device, report)
+                                         : kiln__runtime_device(service->runtime, NULL, device, report);
+    if (status != KILN_OK || (*device)->backend->vtable->functions != NULL)
+        return status;
+    return kiln__fail(
+        report, KILN_ETARGET, KILN__STAGE_LOAD, 0,
+        "CUDA text runs on GPUs only and the device is %s: choose a GPU as the device, or build for a named target "
+        "with kiln_program_build",
+        (*device)->name);
+}
+
+/* Loads an entry unless it is loaded. */
+static kiln_status load(kiln_service *service, kiln_device *device, const kiln__unit *unit, kiln__built *built,
+                        kiln_program **out, kiln_report *report)
+{
+    kiln__module *module = NULL;
+    *out = kiln__loaded_table_find(&service->programs, device, &built->blob->entry.key);
+    if (*out != NULL)
+        return KILN_OK;
+    kiln_status status = kiln__obtain_load(service, device, unit, built, &module, report);
+    if (status != KILN_OK)
+        return status;
+    kiln_program *program = kiln__loaded_new(service->runtime, device, module, &built->blob->entry);
+    if (program == NULL)
+        return kiln__fail_memory(report, KILN__STAGE_LOAD);
+    program->origin = kiln__built_origin(service, built);
+    program->compile_ms = built->compiled ? (double)built->compile_ns / 1e6 : 0;
+    *out = kiln__loaded_table_add(&service->programs, program);
+    return KILN_OK;
+}
+
+kiln_status kiln__program_get(kiln_service *service, kiln_device *device, const kiln_source *given, kiln_program **out,
+                              kiln_report *report)
+{
+    kiln__source_unit *unit = NULL;
+    kiln__built built = { 0 };
+    atomic_fetch_add(&service->gets, 1);
+    kiln_status status = choose_device(service, &device, report);
+    if (status == KILN_OK)
+        status = make_unit(service, device, given, &unit, report);
+    if (status == KILN_OK)
+        status = kiln__obtain_entry(service, &unit->unit, KILN__MISS_NONE, &built, report);
+    if (status == KILN_OK)
+        status = load(service, device, &unit->unit, &built, out, report);
+    if (status == KILN_OK && built.log != NULL)
+        kiln__report_set_log(report, built.log);
+    kiln__built_fini(&built);
+    kiln__source_free(unit);
+    return status;
 }

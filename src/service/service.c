@@ -153,6 +153,7 @@ static void init(kiln_service *service)
     kiln__kernel_table_init(&service->requests);
     kiln__kernel_table_init(&service->kernels);
     kiln__sites_init(&service->sites);
+    kiln__loaded_table_init(&service->programs);
     pthread_mutex_init(&service->native_lock, NULL);
     pthread_mutex_init(&service->define_lock, NULL);
     kiln__workpool_init(&service->pool, kiln__cpu_count());
@@ -218,6 +219,7 @@ void kiln__service_close(kiln_service *service)
     kiln__hostlock_fini(&service->hostlock);
     pthread_mutex_destroy(&service->queues_lock);
     kiln__sites_fini(&service->sites);
+    kiln__loaded_table_fini(&service->programs);
     kiln__kernel_table_fini(&service->requests);
     kiln__kernel_table_fini(&service->kernels);
     pthread_mutex_destroy(&service->native_lock);

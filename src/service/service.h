@@ -8,6 +8,7 @@
 #include "service/flight.h"
 #include "service/geometry.h"
 #include "service/kernel.h"
+#include "service/loaded.h"
 #include "service/record.h"
 #include "service/site.h"
 #include "store/disk.h"
@@ -37,6 +38,7 @@ struct kiln_service {
     kiln__kernel_table requests; /* by the spec as it was asked for: the way of a hit */
     kiln__kernel_table kernels;  /* by device and complete canonical text */
     kiln__sites sites;           /* by text, for kiln_call */
+    kiln__loaded_table programs; /* of users' own sources */
     pthread_mutex_t native_lock;
     struct {
         atomic_bool known;

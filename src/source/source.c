@@ -313,13 +313,13 @@ static size_t show_at(kiln__text *out, const kiln__source *source, const char *a
 char *kiln__source_show_log(const kiln__source *source, const char *log)
 {
     kiln__text out = { 0 };
-    bool at_line = true;
+    bool at_line = true; /* or behind the words of a report, "compiling failed: " */
     for (const char *at = log; *at != '\0';) {
         size_t replaced = show_at(&out, source, at, at_line);
         if (replaced == 0)
             kiln__text_append_bytes(&out, at, 1);
         at += replaced > 0 ? replaced : 1;
-        at_line = at[-1] == '\n';
+        at_line = at[-1] == '\n' || (at[-1] == ' ' && at > log + 1 && at[-2] == ':');
     }
     return kiln__text_take(&out);
 }

@@ -30,7 +30,8 @@ typedef struct kiln_fake_live {
 
 typedef struct kiln_fake_launch {
     char name[64];
-    unsigned grid[3], block[3], shared;
+    unsigned grid[3], block[3], cluster[3], shared;
+    int cooperative;
     void *stream, *context;
     unsigned parameter_count;
     uint64_t parameters[KILN_FAKE_PARAMETERS]; /* bytes of each, zero-extended */

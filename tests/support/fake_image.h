@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FAKE_KERNELS_MAX = 8, FAKE_MACHINE = 190, FAKE_ABI = 0x41 };
+enum { FAKE_KERNELS_MAX = 8, FAKE_GLOBALS_MAX = 8, FAKE_MACHINE = 190, FAKE_ABI = 0x41 };
 
 /* Kinds of attribute records in .nv.info sections, and the format of those that have a length. */
 enum { FAKE_PARAMETER = 0x17, FAKE_FRAME = 0x11, FAKE_REGISTERS = 0x2f, FAKE_SIZED = 4 };
@@ -22,9 +22,15 @@ typedef struct fake_facts {
     unsigned parameter_count, sizes[KILN_FAKE_PARAMETERS];
 } fake_facts;
 
+typedef struct fake_global {
+    char name[64];
+    size_t bytes;
+} fake_global;
+
 typedef struct fake_image {
-    size_t count;
+    size_t count, global_count;
     fake_facts kernels[FAKE_KERNELS_MAX];
+    fake_global globals[FAKE_GLOBALS_MAX];
 } fake_image;
 
 static Elf64_Shdr fake_section(const char *bytes, const Elf64_Ehdr *header, unsigned i)
@@ -92,6 +98,22 @@ static void fake_touch(const char *bytes, const Elf64_Shdr *section)
     (void)seen;
 }
 
+/* Variables: symbols of data that are somewhere. */
+static void fake_read_globals(fake_image *out, const char *bytes, const Elf64_Ehdr *header, const Elf64_Shdr *table)
+{
+    Elf64_Shdr strings = fake_section(bytes, header, table->sh_link);
+    for (uint64_t at = 0; at + sizeof(Elf64_Sym) <= table->sh_size; at += sizeof(Elf64_Sym)) {
+        Elf64_Sym symbol;
+        memcpy(&symbol, bytes + table->sh_offset + at, sizeof(symbol));
+        if (ELF64_ST_TYPE(symbol.st_info) != STT_OBJECT || symbol.st_size == 0 || symbol.st_shndx == SHN_UNDEF ||
+            out->global_count == FAKE_GLOBALS_MAX)
+            continue;
+        fake_global *global = &out->globals[out->global_count++];
+        snprintf(global->name, sizeof(global->name), "%s", bytes + strings.sh_offset + symbol.st_name);
+        global->bytes = symbol.st_size;
+    }
+}
+
 static kiln__cu_enum fake_read_cubin(fake_image *out, const char *bytes, int sm)
 {
     Elf64_Ehdr header;
@@ -107,6 +129,8 @@ static kiln__cu_enum fake_read_cubin(fake_image *out, const char *bytes, int sm)
     for (unsigned i = 0; i < header.e_shnum; i++) {
         Elf64_Shdr section = fake_section(bytes, &header, i);
         fake_touch(bytes, &section);
+        if (section.sh_type == SHT_SYMTAB)
+            fake_read_globals(out, bytes, &header, &section);
         if (strncmp(names + section.sh_name, ".text.", 6) == 0 && out->count < FAKE_KERNELS_MAX)
             fake_read_kernel(&out->kernels[out->count++], bytes, &header, names, &section);
     }

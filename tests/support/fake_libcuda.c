@@ -10,7 +10,7 @@ static bool is_mapped(CUdeviceptr address, size_t bytes)
 {
     for (object *at = objects; at != NULL; at = at->next) {
         CUdeviceptr base = (CUdeviceptr)(uintptr_t)at->memory;
-        if (at->kind == ALLOCATION && address >= base && address - base <= at->bytes &&
+        if ((at->kind == ALLOCATION || at->kind == GLOBAL) && address >= base && address - base <= at->bytes &&
             bytes <= at->bytes - (address - base))
             return true;
     }
@@ -382,6 +382,12 @@ static kiln__cu_enum fake_cuLibraryLoadData(CUlibrary *library, const void *imag
         kernel->facts = facts.kernels[i];
         add(FUNCTION, kernel);
     }
+    for (size_t i = 0; i < facts.global_count; i++) {
+        object *global = add(GLOBAL, made);
+        memcpy(global->facts.name, facts.globals[i].name, sizeof(global->facts.name));
+        global->bytes = facts.globals[i].bytes;
+        global->memory = calloc(1, global->bytes);
+    }
     *library = (CUlibrary)made;
     return leave(KILN__CUDA_SUCCESS);
 }
@@ -403,8 +409,24 @@ static kiln__cu_enum fake_cuLibraryUnload(CUlibrary library)
         drop(owned(kernel, FUNCTION));
         drop(kernel);
     }
+    while ((kernel = owned((object *)library, GLOBAL)) != NULL)
+        drop(kernel);
     drop((object *)library);
     return leave(KILN__CUDA_SUCCESS);
+}
+
+static kiln__cu_enum fake_cuLibraryGetGlobal(CUdeviceptr *address, size_t *bytes, CUlibrary library, const char *name)
+{
+    BEGIN;
+    CHECK(live(library, LIBRARY) != NULL, INVALID_HANDLE);
+    CHECK(current() != NULL, INVALID_CONTEXT);
+    for (object *at = objects; at != NULL; at = at->next)
+        if (at->kind == GLOBAL && at->owner == (object *)library && strcmp(at->facts.name, name) == 0) {
+            *address = (CUdeviceptr)(uintptr_t)at->memory;
+            *bytes = at->bytes;
+            return leave(KILN__CUDA_SUCCESS);
+        }
+    return leave(KILN__CUDA_ERROR_NOT_FOUND);
 }
 
 static kiln__cu_enum fake_cuLibraryGetKernel(CUkernel *kernel, CUlibrary library, const char *name)
@@ -446,9 +468,60 @@ static kiln__cu_enum fake_cuKernelGetAttribute(int *value, kiln__cu_enum attribu
     const object *found = live(kernel, KERNEL);
     CHECK(found != NULL, INVALID_HANDLE);
     CHECK(is_device(device), INVALID_DEVICE);
-    CHECK(attribute == KILN__CU_FUNC_ATTRIBUTE_NUM_REGS || attribute == KILN__CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES,
+    switch (attribute) {
+    case KILN__CU_FUNC_ATTRIBUTE_NUM_REGS:
+        *value = found->facts.registers;
+        break;
+    case KILN__CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES:
+        *value = found->facts.local_bytes;
+        break;
+    case KILN__CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
+        *value = 1024;
+        break;
+    case KILN__CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES:
+    case KILN__CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES:
+        *value = 0;
+        break;
+    default:
+        return leave(KILN__CUDA_ERROR_INVALID_VALUE);
+    }
+    return leave(KILN__CUDA_SUCCESS);
+}
+
+static kiln__cu_enum fake_cuKernelSetAttribute(kiln__cu_enum attribute, int value, CUkernel kernel, CUdevice device)
+{
+    BEGIN;
+    object *found = live(kernel, KERNEL);
+    CHECK(found != NULL, INVALID_HANDLE);
+    CHECK(is_device(device), INVALID_DEVICE);
+    CHECK(attribute == KILN__CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES ||
+              attribute == KILN__CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED,
           INVALID_VALUE);
-    *value = attribute == KILN__CU_FUNC_ATTRIBUTE_NUM_REGS ? found->facts.registers : found->facts.local_bytes;
+    CHECK(value <= 227 << 10, INVALID_VALUE);
+    if (attribute == KILN__CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)
+        found->shared_most = value;
+    return leave(KILN__CUDA_SUCCESS);
+}
+
+static kiln__cu_enum fake_cuKernelGetParamInfo(CUkernel kernel, size_t index, size_t *offset, size_t *bytes)
+{
+    BEGIN;
+    const object *found = live(kernel, KERNEL);
+    CHECK(found != NULL, INVALID_HANDLE);
+    CHECK(index < found->facts.parameter_count, INVALID_VALUE);
+    *offset = 8 * index;
+    *bytes = found->facts.sizes[index];
+    return leave(KILN__CUDA_SUCCESS);
+}
+
+static kiln__cu_enum fake_cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction function, int block,
+                                                                      size_t shared_bytes)
+{
+    BEGIN;
+    CHECK(live(function, KERNEL) != NULL || live(function, FUNCTION) != NULL, INVALID_HANDLE);
+    CHECK(current() != NULL, INVALID_CONTEXT);
+    (void)shared_bytes;
+    *blocks = 2048 / block;
     return leave(KILN__CUDA_SUCCESS);
 }
 
@@ -510,33 +583,28 @@ static void misbehave(const kiln_fake_launch *launch)
     kiln_fake_fail_call("cuEventSynchronize", KILN__CUDA_ERROR_ILLEGAL_ADDRESS, 0, KILN_FAKE_FOREVER);
 }
 
-static kiln__cu_enum fake_cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y,
-                                         unsigned int grid_z, unsigned int block_x, unsigned int block_y,
-                                         unsigned int block_z, unsigned int shared_bytes, CUstream stream,
-                                         void **parameters, void **extra)
+/* A launch of either form; `launch` has everything but what the stream and the kernel tell. */
+static kiln__cu_enum launch_any(CUfunction function, kiln_fake_launch launch, void **parameters, void **extra)
 {
     object *context, *kernel = NULL;
-    BEGIN;
+    const unsigned *grid = launch.grid, *block = launch.block;
     if (live(function, KERNEL) != NULL)
         kernel = (object *)function;
     else if (live(function, FUNCTION) != NULL)
         kernel = ((object *)function)->owner;
     CHECK(kernel != NULL, INVALID_HANDLE);
-    kiln__cu_enum code = context_of(stream, &context);
+    kiln__cu_enum code = context_of(launch.stream, &context);
     if (code == KILN__CUDA_SUCCESS)
-        code = meet_captures(kernel, context, stream);
+        code = meet_captures(kernel, context, launch.stream);
     if (code != KILN__CUDA_SUCCESS)
         return leave(code);
-    CHECK(grid_x >= 1 && grid_x <= INT32_MAX && grid_y >= 1 && grid_y <= 65535 && grid_z >= 1 && grid_z <= 65535 &&
-              block_x >= 1 && block_y >= 1 && block_z >= 1 && block_x * block_y * block_z <= 1024 && extra == NULL,
+    CHECK(grid[0] >= 1 && grid[0] <= INT32_MAX && grid[1] >= 1 && grid[1] <= 65535 && grid[2] >= 1 &&
+              grid[2] <= 65535 && block[0] >= 1 && block[1] >= 1 && block[2] >= 1 &&
+              block[0] * block[1] * block[2] <= 1024 && extra == NULL,
           INVALID_VALUE);
-    CHECK(shared_bytes <= 48 << 10, INVALID_VALUE);
-    kiln_fake_launch launch = { .grid = { grid_x, grid_y, grid_z },
-                                .block = { block_x, block_y, block_z },
-                                .shared = shared_bytes,
-                                .stream = stream,
-                                .context = context,
-                                .parameter_count = kernel->facts.parameter_count };
+    CHECK(launch.shared <= 48 << 10 || launch.shared <= (unsigned)kernel->shared_most, INVALID_VALUE);
+    launch.context = context;
+    launch.parameter_count = kernel->facts.parameter_count;
     memcpy(launch.name, kernel->facts.name, sizeof(launch.name));
     for (unsigned i = 0; i < launch.parameter_count; i++)
         memcpy(&launch.parameters[i], parameters[i], kernel->facts.sizes[i]);
@@ -553,6 +621,39 @@ static kiln__cu_enum fake_cuLaunchKernel(CUfunction function, unsigned int grid_
     if (run != NULL)
         run(data, &launch);
     return KILN__CUDA_SUCCESS;
+}
+
+static kiln__cu_enum fake_cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y,
+                                         unsigned int grid_z, unsigned int block_x, unsigned int block_y,
+                                         unsigned int block_z, unsigned int shared_bytes, CUstream stream,
+                                         void **parameters, void **extra)
+{
+    BEGIN;
+    const kiln_fake_launch launch = { .grid = { grid_x, grid_y, grid_z },
+                                      .block = { block_x, block_y, block_z },
+                                      .shared = shared_bytes,
+                                      .stream = stream };
+    return launch_any(function, launch, parameters, extra);
+}
+
+static kiln__cu_enum fake_cuLaunchKernelEx(const struct CUlaunchConfig_st *given, CUfunction function,
+                                           void **parameters, void **extra)
+{
+    BEGIN;
+    const kiln__cu_launch_config *config = (const kiln__cu_launch_config *)given;
+    kiln_fake_launch launch = { .shared = config->shared_bytes, .stream = config->stream };
+    memcpy(launch.grid, config->grid, sizeof(launch.grid));
+    memcpy(launch.block, config->block, sizeof(launch.block));
+    for (unsigned i = 0; i < config->attribute_count; i++) {
+        const kiln__cu_launch_attribute *attribute = &config->attributes[i];
+        bool cluster = attribute->id == KILN__CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+        CHECK(cluster || attribute->id == KILN__CU_LAUNCH_ATTRIBUTE_COOPERATIVE, INVALID_VALUE);
+        if (cluster)
+            memcpy(launch.cluster, attribute->value.cluster, sizeof(launch.cluster));
+        else
+            launch.cooperative = attribute->value.cooperative;
+    }
+    return launch_any(function, launch, parameters, extra);
 }
 
 /* ---- What is exported: the way to all functions, and a few of them by name for a caller that finds no other way */

@@ -14,7 +14,7 @@ enum { DEVICES_MAX = 8, DEPTH_MAX = 16, FAILURES_MAX = 16 };
 
 /* ---- State: all of it is under the lock, but for the context stacks, which are each thread's own */
 
-typedef enum object_kind { CONTEXT = 1, STREAM, EVENT, LIBRARY, KERNEL, FUNCTION, ALLOCATION } object_kind;
+typedef enum object_kind { CONTEXT = 1, STREAM, EVENT, LIBRARY, KERNEL, FUNCTION, ALLOCATION, GLOBAL } object_kind;
 
 /* One type for every handle; which members count depends on the kind. */
 typedef struct object {
@@ -31,8 +31,9 @@ typedef struct object {
     int captured;          /* and the launches in it */
     kiln__cu_enum refusal; /* a library: what its kernels are refused with */
     struct timespec when;  /* an event */
-    fake_facts facts;      /* a kernel */
-    char *memory;          /* an allocation */
+    fake_facts facts;      /* a kernel; of a variable the name */
+    char *memory;          /* an allocation, or a library's variable once it was asked for */
+    int shared_most;       /* a kernel: dynamic shared memory that it may have beyond the usual */
     size_t bytes;
 } object;
 
@@ -135,6 +136,7 @@ static bool is_unsafe(const symbol *called)
                                          "cuLibraryGetKernel",
                                          "cuKernelGetFunction",
                                          "cuKernelGetAttribute",
+                                         "cuLibraryGetGlobal",
                                          "cuFuncLoad" };
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (strcmp(called->name, names[i]) == 0)

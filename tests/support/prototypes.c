@@ -15,6 +15,18 @@ _Static_assert(__builtin_types_compatible_p(PFN_cuGetProcAddress_v12000, kiln__c
 #define CHECK_CONSTANT(name, value) _Static_assert((int)name == (value), #name " differs from NVIDIA's value");
 KILN__CUDA_CONSTANTS(CHECK_CONSTANT)
 
+#define CHECK_MEMBER(ours, our_member, theirs, their_member)                     \
+    _Static_assert(offsetof(ours, our_member) == offsetof(theirs, their_member), \
+                   #our_member " is elsewhere in NVIDIA's struct");
+CHECK_MEMBER(kiln__cu_launch_config, block, CUlaunchConfig, blockDimX)
+CHECK_MEMBER(kiln__cu_launch_config, shared_bytes, CUlaunchConfig, sharedMemBytes)
+CHECK_MEMBER(kiln__cu_launch_config, stream, CUlaunchConfig, hStream)
+CHECK_MEMBER(kiln__cu_launch_config, attributes, CUlaunchConfig, attrs)
+CHECK_MEMBER(kiln__cu_launch_config, attribute_count, CUlaunchConfig, numAttrs)
+CHECK_MEMBER(kiln__cu_launch_attribute, value, CUlaunchAttribute, value)
+_Static_assert(sizeof(kiln__cu_launch_config) == sizeof(CUlaunchConfig), "CUlaunchConfig has another size");
+_Static_assert(sizeof(kiln__cu_launch_attribute) == sizeof(CUlaunchAttribute), "CUlaunchAttribute has another size");
+
 #if __has_include(<nvrtc.h>)
 #include <nvrtc.h>
 

@@ -51,6 +51,7 @@
     X(nvrtc)                   \
     X(workers)                 \
     X(isolate)                 \
+    X(source)                  \
     X(faults)                  \
     X(cc)                      \
     X(cpu)                     \

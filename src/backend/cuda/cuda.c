@@ -2,6 +2,7 @@
 
 #include "backend/cuda/device.h"
 #include "backend/cuda/launch.h"
+#include "backend/cuda/module.h"
 #include "base/alloc.h"
 
 typedef struct cuda_backend {
@@ -68,6 +69,7 @@ static const kiln__backend_vtable vtable = {
     .launch_args = kiln__cuda_launch_args,
     .capturing = kiln__cuda_capturing,
     .resources = kiln__cuda_resources,
+    .functions = &kiln__cuda_functions,
     .alloc = kiln__cuda_alloc,
     .free = kiln__cuda_free,
     .copy = kiln__cuda_copy,

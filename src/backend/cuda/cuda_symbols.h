@@ -18,6 +18,24 @@ typedef struct CUkern_st *CUkernel;
 typedef struct CUfunc_st *CUfunction;
 typedef unsigned int kiln__cu_enum; /* CUresult and every other enum of the driver */
 
+/* NVIDIA's CUlaunchConfig and CUlaunchAttribute under names of our own: the list names the former by its tag. */
+struct CUlaunchConfig_st;
+typedef struct kiln__cu_launch_attribute {
+    kiln__cu_enum id;
+    char pad[4];
+    union {
+        char room[64];
+        int cooperative;
+        unsigned int cluster[3];
+    } value;
+} kiln__cu_launch_attribute;
+typedef struct kiln__cu_launch_config {
+    unsigned int grid[3], block[3], shared_bytes;
+    CUstream stream;
+    kiln__cu_launch_attribute *attributes;
+    unsigned int attribute_count;
+} kiln__cu_launch_config;
+
 /* X(need, name, suffix, version, result, parameters). `version` is the CUDA version that brought this form of the
  * function, as cuGetProcAddress takes it; name and suffix together are the name that the library exports. A missing
  * OPTIONAL function is NULL in the table and costs the feature it serves. */
@@ -69,7 +87,17 @@ typedef unsigned int kiln__cu_enum; /* CUresult and every other enum of the driv
        void **extra))                                                                                                 \
     X(OPTIONAL, cuFuncLoad, , 12040, kiln__cu_enum, (CUfunction function))                                            \
     X(OPTIONAL, cuThreadExchangeStreamCaptureMode, , 10010, kiln__cu_enum, (kiln__cu_enum * mode))                    \
-    X(OPTIONAL, cuStreamIsCapturing, , 10000, kiln__cu_enum, (CUstream stream, kiln__cu_enum * capturing))
+    X(OPTIONAL, cuStreamIsCapturing, , 10000, kiln__cu_enum, (CUstream stream, kiln__cu_enum * capturing))            \
+    X(OPTIONAL, cuLibraryGetGlobal, , 12000, kiln__cu_enum,                                                           \
+      (CUdeviceptr * address, size_t * bytes, CUlibrary library, const char *name))                                   \
+    X(OPTIONAL, cuKernelSetAttribute, , 12000, kiln__cu_enum,                                                         \
+      (kiln__cu_enum attribute, int value, CUkernel kernel, CUdevice device))                                         \
+    X(OPTIONAL, cuKernelGetParamInfo, , 12040, kiln__cu_enum,                                                         \
+      (CUkernel kernel, size_t index, size_t * offset, size_t * bytes))                                               \
+    X(OPTIONAL, cuOccupancyMaxActiveBlocksPerMultiprocessor, , 6050, kiln__cu_enum,                                   \
+      (int *blocks, CUfunction function, int block, size_t shared_bytes))                                             \
+    X(OPTIONAL, cuLaunchKernelEx, , 11060, kiln__cu_enum,                                                             \
+      (const struct CUlaunchConfig_st *config, CUfunction function, void **parameters, void **extra))
 
 /* The function that finds the others; exported under this name only. */
 #define KILN__CUDA_GET_PROC_ADDRESS "cuGetProcAddress_v2"
@@ -77,61 +105,68 @@ typedef kiln__cu_enum (*kiln__cu_get_proc_address)(const char *name, void **out,
                                                    kiln__cu_enum *found);
 
 /* X(name, value): NVIDIA's names; ours have KILN__ in front. */
-#define KILN__CUDA_CONSTANTS(X)                         \
-    X(CUDA_SUCCESS, 0)                                  \
-    X(CUDA_ERROR_INVALID_VALUE, 1)                      \
-    X(CUDA_ERROR_OUT_OF_MEMORY, 2)                      \
-    X(CUDA_ERROR_NOT_INITIALIZED, 3)                    \
-    X(CUDA_ERROR_DEINITIALIZED, 4)                      \
-    X(CUDA_ERROR_STUB_LIBRARY, 34)                      \
-    X(CUDA_ERROR_NO_DEVICE, 100)                        \
-    X(CUDA_ERROR_INVALID_DEVICE, 101)                   \
-    X(CUDA_ERROR_INVALID_IMAGE, 200)                    \
-    X(CUDA_ERROR_INVALID_CONTEXT, 201)                  \
-    X(CUDA_ERROR_NO_BINARY_FOR_GPU, 209)                \
-    X(CUDA_ERROR_INVALID_PTX, 218)                      \
-    X(CUDA_ERROR_UNSUPPORTED_PTX_VERSION, 222)          \
-    X(CUDA_ERROR_CONTAINED, 226)                        \
-    X(CUDA_ERROR_INVALID_HANDLE, 400)                   \
-    X(CUDA_ERROR_NOT_FOUND, 500)                        \
-    X(CUDA_ERROR_ILLEGAL_ADDRESS, 700)                  \
-    X(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, 701)          \
-    X(CUDA_ERROR_LAUNCH_TIMEOUT, 702)                   \
-    X(CUDA_ERROR_ASSERT, 710)                           \
-    X(CUDA_ERROR_HARDWARE_STACK_ERROR, 714)             \
-    X(CUDA_ERROR_ILLEGAL_INSTRUCTION, 715)              \
-    X(CUDA_ERROR_MISALIGNED_ADDRESS, 716)               \
-    X(CUDA_ERROR_INVALID_ADDRESS_SPACE, 717)            \
-    X(CUDA_ERROR_INVALID_PC, 718)                       \
-    X(CUDA_ERROR_LAUNCH_FAILED, 719)                    \
-    X(CUDA_ERROR_TENSOR_MEMORY_LEAK, 721)               \
-    X(CUDA_ERROR_SYSTEM_NOT_READY, 802)                 \
-    X(CUDA_ERROR_SYSTEM_DRIVER_MISMATCH, 803)           \
-    X(CUDA_ERROR_MPS_CLIENT_TERMINATED, 810)            \
-    X(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, 900)       \
-    X(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, 901)       \
-    X(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, 906)          \
-    X(CUDA_ERROR_EXTERNAL_DEVICE, 911)                  \
-    X(CUDA_ERROR_UNKNOWN, 999)                          \
-    X(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 16)     \
-    X(CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, 38)            \
-    X(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 75) \
-    X(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 76) \
-    X(CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, 3)            \
-    X(CU_FUNC_ATTRIBUTE_NUM_REGS, 4)                    \
-    X(CU_STREAM_NON_BLOCKING, 1)                        \
-    X(CU_EVENT_DEFAULT, 0)                              \
-    X(CU_STREAM_CAPTURE_MODE_GLOBAL, 0)                 \
-    X(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, 1)           \
-    X(CU_STREAM_CAPTURE_MODE_RELAXED, 2)                \
-    X(CU_STREAM_CAPTURE_STATUS_NONE, 0)                 \
-    X(CU_STREAM_CAPTURE_STATUS_ACTIVE, 1)               \
-    X(CU_STREAM_CAPTURE_STATUS_INVALIDATED, 2)          \
-    X(CU_JIT_ERROR_LOG_BUFFER, 5)                       \
-    X(CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, 6)            \
-    X(CU_GET_PROC_ADDRESS_LEGACY_STREAM, 1)             \
-    X(CU_GET_PROC_ADDRESS_SUCCESS, 0)                   \
-    X(CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND, 1)          \
+#define KILN__CUDA_CONSTANTS(X)                                \
+    X(CUDA_SUCCESS, 0)                                         \
+    X(CUDA_ERROR_INVALID_VALUE, 1)                             \
+    X(CUDA_ERROR_OUT_OF_MEMORY, 2)                             \
+    X(CUDA_ERROR_NOT_INITIALIZED, 3)                           \
+    X(CUDA_ERROR_DEINITIALIZED, 4)                             \
+    X(CUDA_ERROR_STUB_LIBRARY, 34)                             \
+    X(CUDA_ERROR_NO_DEVICE, 100)                               \
+    X(CUDA_ERROR_INVALID_DEVICE, 101)                          \
+    X(CUDA_ERROR_INVALID_IMAGE, 200)                           \
+    X(CUDA_ERROR_INVALID_CONTEXT, 201)                         \
+    X(CUDA_ERROR_NO_BINARY_FOR_GPU, 209)                       \
+    X(CUDA_ERROR_INVALID_PTX, 218)                             \
+    X(CUDA_ERROR_UNSUPPORTED_PTX_VERSION, 222)                 \
+    X(CUDA_ERROR_CONTAINED, 226)                               \
+    X(CUDA_ERROR_INVALID_HANDLE, 400)                          \
+    X(CUDA_ERROR_NOT_FOUND, 500)                               \
+    X(CUDA_ERROR_ILLEGAL_ADDRESS, 700)                         \
+    X(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, 701)                 \
+    X(CUDA_ERROR_LAUNCH_TIMEOUT, 702)                          \
+    X(CUDA_ERROR_ASSERT, 710)                                  \
+    X(CUDA_ERROR_HARDWARE_STACK_ERROR, 714)                    \
+    X(CUDA_ERROR_ILLEGAL_INSTRUCTION, 715)                     \
+    X(CUDA_ERROR_MISALIGNED_ADDRESS, 716)                      \
+    X(CUDA_ERROR_INVALID_ADDRESS_SPACE, 717)                   \
+    X(CUDA_ERROR_INVALID_PC, 718)                              \
+    X(CUDA_ERROR_LAUNCH_FAILED, 719)                           \
+    X(CUDA_ERROR_TENSOR_MEMORY_LEAK, 721)                      \
+    X(CUDA_ERROR_SYSTEM_NOT_READY, 802)                        \
+    X(CUDA_ERROR_SYSTEM_DRIVER_MISMATCH, 803)                  \
+    X(CUDA_ERROR_MPS_CLIENT_TERMINATED, 810)                   \
+    X(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, 900)              \
+    X(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, 901)              \
+    X(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, 906)                 \
+    X(CUDA_ERROR_EXTERNAL_DEVICE, 911)                         \
+    X(CUDA_ERROR_UNKNOWN, 999)                                 \
+    X(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 16)            \
+    X(CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, 38)                   \
+    X(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 75)        \
+    X(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 76)        \
+    X(CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 0)              \
+    X(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, 1)                  \
+    X(CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES, 2)                   \
+    X(CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, 3)                   \
+    X(CU_FUNC_ATTRIBUTE_NUM_REGS, 4)                           \
+    X(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 8)      \
+    X(CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 14) \
+    X(CU_LAUNCH_ATTRIBUTE_COOPERATIVE, 2)                      \
+    X(CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, 4)                \
+    X(CU_STREAM_NON_BLOCKING, 1)                               \
+    X(CU_EVENT_DEFAULT, 0)                                     \
+    X(CU_STREAM_CAPTURE_MODE_GLOBAL, 0)                        \
+    X(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, 1)                  \
+    X(CU_STREAM_CAPTURE_MODE_RELAXED, 2)                       \
+    X(CU_STREAM_CAPTURE_STATUS_NONE, 0)                        \
+    X(CU_STREAM_CAPTURE_STATUS_ACTIVE, 1)                      \
+    X(CU_STREAM_CAPTURE_STATUS_INVALIDATED, 2)                 \
+    X(CU_JIT_ERROR_LOG_BUFFER, 5)                              \
+    X(CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, 6)                   \
+    X(CU_GET_PROC_ADDRESS_LEGACY_STREAM, 1)                    \
+    X(CU_GET_PROC_ADDRESS_SUCCESS, 0)                          \
+    X(CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND, 1)                 \
     X(CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT, 2)
 
 #define KILN__CUDA_CONSTANT(name, value) KILN__##name = value,

@@ -1,26 +1,12 @@
 #include "backend/cuda/launch.h"
 
 #include "backend/cuda/cubin.h"
-#include "backend/cuda/device.h"
+#include "backend/cuda/module.h"
 #include "base/alloc.h"
 #include <string.h>
 
-enum { JIT_LOG_SIZE = 4096, FIRST_REAL_STREAM = 3 };
+enum { JIT_LOG_SIZE = 4096 };
 #define GRID_MAX ((uint64_t)INT32_MAX) /* blocks in a grid's first dimension, on every GPU there is */
-
-struct kiln__module {
-    /* What a launch reads. */
-    const kiln__cuda_device *device;
-    uint32_t kernel_count, inputs, element_size, block;
-    bool output_stays;   /* a further launch gets the same out */
-    uint64_t tile, most; /* elements of a block, and of the largest grid */
-    int tile_shift;      /* tile is 1 << tile_shift; negative if it is no power of two */
-    CUkernel kernels[KILN__ENTRIES_MAX];
-    uint32_t blocks[3], shared; /* of a kernel with arguments of its own */
-    /* What the rest reads. */
-    CUlibrary library;
-    int registers, local_bytes;
-};
 
 static kiln__cuda_call load_call(const kiln__cuda_device *device, kiln_report *report)
 {
@@ -54,14 +40,15 @@ static attempt prepare_kernel(kiln__module *module, uint32_t index, const char *
 
 /* Loads an image and prepares all its kernels; leaves the module empty on failure. A lazy driver takes a cubin of
  * another chip and refuses only its kernels, so the two belong together. */
-static attempt try_image(kiln__module *module, const void *image, const kiln__rule *rule, kiln__cu_enum *options,
+static attempt try_image(kiln__module *module, const void *image, const kiln__list *names, kiln__cu_enum *options,
                          void **values, unsigned option_count)
 {
     const kiln__driver *driver = module->device->driver;
     attempt tried = { driver->cuLibraryLoadData(&module->library, image, options, values, option_count, NULL, NULL, 0),
                       "cuLibraryLoadData", NULL };
-    for (uint32_t i = 0; i < rule->entry_count && tried.code == KILN__CUDA_SUCCESS; i++)
-        tried = prepare_kernel(module, i, rule->entries[i].name);
+    const char *name = kiln__list_next(names, NULL);
+    for (uint32_t i = 0; name != NULL && tried.code == KILN__CUDA_SUCCESS; i++, name = kiln__list_next(names, name))
+        tried = prepare_kernel(module, i, name);
     if (tried.code != KILN__CUDA_SUCCESS && module->library != NULL) {
         driver->cuLibraryUnload(module->library);
         module->library = NULL;
@@ -70,20 +57,20 @@ static attempt try_image(kiln__module *module, const void *image, const kiln__ru
 }
 
 /* The driver keeps a copy of its own, as KILN__module promises: CU_LIBRARY_BINARY_IS_PRESERVED is not set. */
-static attempt try_cubin(kiln__module *module, const kiln__section *cubin, const kiln__rule *rule)
+static attempt try_cubin(kiln__module *module, const kiln__section *cubin, const kiln__list *names)
 {
-    return try_image(module, cubin->data, rule, NULL, NULL, 0);
+    return try_image(module, cubin->data, names, NULL, NULL, 0);
 }
 
 /* The load call reads PTX up to a NUL, which only a decoded entry is sure to have: hence the copy. */
-static attempt try_ptx(kiln__module *module, const kiln__section *ptx, const kiln__rule *rule, char log[JIT_LOG_SIZE])
+static attempt try_ptx(kiln__module *module, const kiln__section *ptx, const kiln__list *names, char log[JIT_LOG_SIZE])
 {
     kiln__cu_enum options[] = { KILN__CU_JIT_ERROR_LOG_BUFFER, KILN__CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES };
     void *values[] = { log, (void *)(uintptr_t)(JIT_LOG_SIZE - 1) };
     char *text = kiln__memdup(ptx->data, ptx->length);
     if (text == NULL)
         return (attempt){ KILN__CUDA_ERROR_OUT_OF_MEMORY, "cuLibraryLoadData", NULL };
-    attempt tried = try_image(module, text, rule, options, values, 2);
+    attempt tried = try_image(module, text, names, options, values, 2);
     kiln__free(text);
     return tried;
 }
@@ -125,7 +112,7 @@ static kiln_status fail_both(const kiln__cuda_call *call, const char *target, co
                       call->where, target, ptx->call, first, second, target);
 }
 
-static kiln_status load_kernels(kiln__module *module, const kiln__entry *entry, const kiln__rule *rule, bool *used_ptx,
+static kiln_status load_kernels(kiln__module *module, const kiln__entry *entry, const kiln__list *names, bool *used_ptx,
                                 const kiln__cuda_call *call)
 {
     const kiln__section *cubin = kiln__entry_find(entry, "cubin"), *ptx = kiln__entry_find(entry, "ptx");
@@ -139,14 +126,14 @@ static kiln_status load_kernels(kiln__module *module, const kiln__entry *entry, 
                           "the cubin is damaged: %s; it was not given to %s", reason, call->where);
     attempt first = { KILN__CUDA_ERROR_NO_BINARY_FOR_GPU, "cuLibraryLoadData", NULL };
     if (cubin != NULL)
-        first = try_cubin(module, cubin, rule);
+        first = try_cubin(module, cubin, names);
     if (first.code == KILN__CUDA_SUCCESS)
         return KILN_OK;
     if (!is_for_another_gpu(first.code))
         return fail_attempt(call, &first);
     if (ptx == NULL)
         return fail_cubin_only(call, target, &first);
-    attempt second = try_ptx(module, ptx, rule, log);
+    attempt second = try_ptx(module, ptx, names, log);
     *used_ptx = second.code == KILN__CUDA_SUCCESS;
     if (*used_ptx)
         return KILN_OK;
@@ -157,21 +144,38 @@ static kiln_status load_kernels(kiln__module *module, const kiln__entry *entry, 
     return fail_both(call, target, &first, &second);
 }
 
-static kiln_status load_module(kiln__module *module, const kiln__entry *entry, const kiln__rule *rule, bool *used_ptx,
+static kiln_status load_module(kiln__module *module, const kiln__entry *entry, const kiln__list *names, bool *used_ptx,
                                const kiln__cuda_call *call)
 {
     CUdevice device = module->device->handle;
-    kiln_status status = load_kernels(module, entry, rule, used_ptx, call);
+    kiln_status status = load_kernels(module, entry, names, used_ptx, call);
     if (status == KILN_OK)
-        module->kernel_count = rule->entry_count;
-    if (status == KILN_OK && rule->entry_count > 0)
+        module->kernel_count = (uint32_t)names->count;
+    if (status == KILN_OK && names->count > 0)
         status = KILN__CUDA(call, cuKernelGetAttribute,
                             (&module->registers, KILN__CU_FUNC_ATTRIBUTE_NUM_REGS, module->kernels[0], device));
-    if (status == KILN_OK && rule->entry_count > 0)
+    if (status == KILN_OK && names->count > 0)
         status =
             KILN__CUDA(call, cuKernelGetAttribute,
                        (&module->local_bytes, KILN__CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, module->kernels[0], device));
     return status;
+}
+
+/* What is to be found in the image: a template's entry points, or the functions of a user's own source. */
+static bool list_names(const kiln__entry *entry, const kiln__rule *rule, kiln__list *out)
+{
+    const kiln__section *functions = kiln__entry_find(entry, "functions"), *names = kiln__entry_find(entry, "names");
+    for (uint32_t i = 0; i < rule->entry_count; i++)
+        kiln__list_add(out, rule->entries[i].name);
+    const char *asked = functions != NULL ? functions->data : "", *name = names != NULL ? names->data : "";
+    while (rule->entry_count == 0 && *asked != '\0' && *name != '\0') {
+        size_t length = strcspn(name, "\n"), asked_length = strcspn(asked, "\n");
+        if (asked[0] != '&')
+            kiln__list_add_bytes(out, name, length);
+        name += length + (name[length] == '\n');
+        asked += asked_length + (asked[asked_length] == '\n');
+    }
+    return !out->bytes.failed;
 }
 
 kiln_status kiln__cuda_load(kiln_device *base, const kiln__entry *entry, const kiln__rule *rule, kiln__module **out,
@@ -180,11 +184,15 @@ kiln_status kiln__cuda_load(kiln_device *base, const kiln__entry *entry, const k
     const kiln__cuda_device *device = (const kiln__cuda_device *)base;
     kiln__cuda_call call = load_call(device, report);
     kiln__cuda_scope scope;
+    kiln__list names = { 0 };
     *out = NULL;
     *used_ptx = false;
-    kiln__module *module = kiln__calloc(1, sizeof(*module));
-    if (module == NULL)
+    bool listed = list_names(entry, rule, &names);
+    kiln__module *module = listed ? kiln__calloc(1, sizeof(*module) + names.count * sizeof(module->kernels[0])) : NULL;
+    if (module == NULL) {
+        kiln__list_fini(&names);
         return kiln__fail_memory(report, KILN__STAGE_LOAD);
+    }
     module->device = device;
     module->inputs = rule->inputs;
     module->element_size = rule->element_size;
@@ -197,9 +205,10 @@ kiln_status kiln__cuda_load(kiln_device *base, const kiln__entry *entry, const k
     module->tile_shift = (rule->tile & (rule->tile - 1)) == 0 ? __builtin_ctzll(rule->tile) : -1;
     kiln_status status = kiln__cuda_enter(&scope, device, &call);
     if (status == KILN_OK) {
-        status = load_module(module, entry, rule, used_ptx, &call);
+        status = load_module(module, entry, &names, used_ptx, &call);
         kiln__cuda_leave(&scope);
     }
+    kiln__list_fini(&names);
     if (status != KILN_OK) {
         kiln__cuda_unload(module);
         *used_ptx = false;
@@ -285,7 +294,7 @@ kiln_status kiln__cuda_launch(kiln__module *module, uint32_t entry, uint64_t n, 
     if (entry >= module->kernel_count)
         return kiln__fail(report, KILN_EINVAL, KILN__STAGE_LAUNCH, 0, "entry point %u of a kernel that has %u",
                           (unsigned)entry, (unsigned)module->kernel_count);
-    if ((uintptr_t)stream >= FIRST_REAL_STREAM)
+    if ((uintptr_t)stream >= KILN__CUDA_FIRST_REAL_STREAM)
         return launch_in(module, entry, n, out, in, stream, &call);
     kiln_status status = kiln__cuda_enter_current(&scope, device, &call);
     if (status != KILN_OK)

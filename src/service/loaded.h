@@ -1,0 +1,68 @@
+/* Loaded programs: users' own sources on a device, their functions, and the table that finds them again. */
+#ifndef KILN_SERVICE_LOADED_H
+#define KILN_SERVICE_LOADED_H
+
+#include "base/list.h"
+#include "service/runtime.h"
+#include <kiln/source.h>
+
+struct kiln_function {
+    kiln_program *program;
+    const char *name, *symbol; /* in the program's lists */
+    uint32_t number;           /* the backend's; variables have none */
+    bool variable;
+    int parameters; /* -1: the driver does not tell */
+    const size_t *sizes;
+};
+
+struct kiln_program {
+    const kiln__backend_vtable *vtable;
+    kiln__module *module;
+    kiln__runtime *runtime;
+    kiln_device *device;
+    kiln__key key; /* of its entry */
+    kiln_origin origin;
+    double compile_ms;
+    kiln__list names, symbols;
+    size_t *sizes;      /* of all parameters */
+    kiln_program *next; /* in the table */
+    atomic_uint refs;
+    uint32_t count;
+    kiln_function functions[];
+};
+
+/* The lines of an entry's section, or none. out->bytes.failed tells if memory ran out. */
+void kiln__loaded_split(kiln__list *out, const kiln__entry *entry, const char *section);
+
+/* Wraps a loaded module, which it takes over also on failure. Retains the runtime. One reference. NULL: out of memory. */
+kiln_program *kiln__loaded_new(kiln__runtime *runtime, kiln_device *device, kiln__module *module,
+                               const kiln__entry *entry);
+
+kiln_program *kiln__loaded_retain(kiln_program *program);
+void kiln__loaded_release(kiln_program *program);
+
+/* The contracts of these are those of the public functions of similar names. */
+kiln_status kiln__loaded_find(kiln_program *program, const char *name, kiln_function **out, kiln_report *report);
+kiln_status kiln__loaded_global(kiln_program *program, const char *name, void **address, size_t *bytes,
+                                kiln_report *report);
+void kiln__loaded_info(const kiln_function *function, kiln_function_info *out);
+kiln_status kiln__loaded_launch(const kiln_function *function, const kiln_grid *grid, const void *const *arguments,
+                                const size_t *sizes, uint32_t count, kiln_report *report);
+
+/* Programs by device and entry. Each holds one reference until fini. Embedded in the service; any thread after init. */
+typedef struct kiln__loaded_table {
+    pthread_mutex_t lock;
+    kiln_program *first;
+} kiln__loaded_table;
+
+void kiln__loaded_table_init(kiln__loaded_table *table);
+void kiln__loaded_table_fini(kiln__loaded_table *table);
+
+/* A new reference to the program of an entry on a device, or NULL. */
+kiln_program *kiln__loaded_table_find(kiln__loaded_table *table, const kiln_device *device, const kiln__key *key);
+
+/* Puts a program in, or, where another thread was faster, leaves the table as it is. Takes over the caller's reference and returns one
+ * to the program that is in the table. */
+kiln_program *kiln__loaded_table_add(kiln__loaded_table *table, kiln_program *program);
+
+#endif

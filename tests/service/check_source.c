@@ -1,0 +1,812 @@
+/* Sources of the host's own: what makes them compile again and what does not, what they may read, and launching them. Most tests need
+ * NVRTC and compile in workers, as services do. */
+#include "backend/cuda/cuda.h"
+#include "support/fake_cuda.h"
+#include "support/foreign.h"
+#include "support/harness.h"
+#include "support/suites.h"
+#include "support/temp.h"
+#include <fcntl.h>
+#include <kiln/source.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+static kiln_report report = KILN_REPORT_INIT;
+static kiln_service *service;
+static kiln_source source;
+static const char *directories[4];
+
+static bool have_nvrtc(void)
+{
+    kiln__toolchain toolchain;
+    kiln__compiler *real = kiln__nvrtc_open(getenv("KILN_NVRTC"), NULL);
+    bool found = real->vtable->open(real, &toolchain, NULL) == KILN_OK;
+    real->vtable->close(real);
+    if (!found)
+        printf("   left out: there is no NVRTC\n");
+    return found;
+}
+
+static void open_service(kiln_isolate isolate)
+{
+    kiln_options options = kiln_test_gpu_options();
+    options.isolate = (int)isolate;
+    service = kiln_test_open(&options);
+}
+
+static void set_up(void)
+{
+    source = (kiln_source)KILN_SOURCE_INIT;
+    source.name = "user.cu";
+    source.target = "sm_90";
+    open_service(KILN_ISOLATE_AUTO);
+}
+
+static void tear_down(void)
+{
+    kiln_close(service);
+    service = NULL;
+    kiln_report_clear(&report);
+}
+
+static void reopen(void)
+{
+    kiln_close(service);
+    open_service(KILN_ISOLATE_AUTO);
+}
+
+static void write_text(const char *name, const char *text)
+{
+    kiln_test_temp_write(name, text, strlen(text));
+}
+
+static void make_directory(const char *name)
+{
+    ck_assert_int_eq(mkdir(kiln_test_temp_path(name), 0700), 0);
+}
+
+static void use_directories(const char *first, const char *second)
+{
+    directories[0] = kiln_test_temp_path(first);
+    directories[1] = second != NULL ? kiln_test_temp_path(second) : NULL;
+    source.include_dirs = directories;
+    source.include_dir_count = second != NULL ? 2 : 1;
+}
+
+static kiln_status build(void)
+{
+    kiln_artifact *artifact;
+    kiln_report_clear(&report);
+    kiln_status status = kiln_program_build(&artifact, service, &source, &report);
+    ck_assert((status == KILN_OK) == (artifact != NULL));
+    kiln_artifact_free(artifact);
+    return status;
+}
+
+static void expect(kiln_status status, kiln_status expected, const char *text)
+{
+    ck_assert_msg(status == expected, "%s, expected %s: %s", kiln_status_name(status), kiln_status_name(expected),
+                  report.message);
+    ck_assert_msg(strstr(report.message, text) != NULL, "'%s' is not in: %s", text, report.message);
+}
+
+/* Builds in a new service, so that nothing is known but by the disk, and tells how many compiles that took. */
+static uint64_t compiles(void)
+{
+    reopen();
+    expect(build(), KILN_OK, "");
+    return kiln_test_stats(service).compiles;
+}
+
+/* The same in a service that has looked at all files before. */
+static uint64_t compiles_again(void)
+{
+    uint64_t before = kiln_test_stats(service).compiles;
+    expect(build(), KILN_OK, "");
+    return kiln_test_stats(service).compiles - before;
+}
+
+/* ---- What makes it compile again */
+
+static const char two_deep[] = "#include \"a.h\"\nextern \"C\" __global__ void k(int *p) { *p = DEPTH; }\n";
+
+static void make_tree(const char *name)
+{
+    char path[64];
+    make_directory(name);
+    snprintf(path, sizeof(path), "%s/sub", name);
+    make_directory(path);
+    snprintf(path, sizeof(path), "%s/a.h", name);
+    write_text(path, "#include \"sub/b.h\"\n");
+    snprintf(path, sizeof(path), "%s/sub/b.h", name);
+    write_text(path, "#pragma once\n#include \"c.h\"\n");
+    snprintf(path, sizeof(path), "%s/sub/c.h", name);
+    write_text(path, "#define DEPTH 2\n");
+}
+
+START_TEST(test_source__edited_header_compiles_once_and_touched_one_not)
+{
+    if (!have_nvrtc())
+        return;
+    make_tree("inc");
+    use_directories("inc", NULL);
+    source.text = two_deep;
+    ck_assert_uint_eq(compiles(), 1);
+    ck_assert_uint_eq(compiles(), 0);
+    ck_assert_uint_eq(compiles_again(), 0);
+    write_text("inc/sub/c.h", "#define DEPTH 3\n");
+    ck_assert_uint_eq(compiles_again(), 1);
+    ck_assert_uint_eq(compiles_again(), 0);
+    write_text("inc/sub/c.h", "#define DEPTH 3\n"); /* newer, but the same */
+    ck_assert_uint_eq(compiles_again(), 0);
+    write_text("inc/sub/c.h", "#define DEPTH 2\n"); /* as it was at first */
+    ck_assert_uint_eq(compiles_again(), 0);
+    ck_assert_uint_eq(compiles(), 0);
+    write_text("inc/other.h", "not read\n");
+    ck_assert_uint_eq(compiles(), 0);
+    source.text = "\n#include \"a.h\"\nextern \"C\" __global__ void k(int *p) { *p = DEPTH; }\n";
+    ck_assert_uint_eq(compiles(), 1);
+}
+END_TEST
+
+START_TEST(test_source__moved_tree_is_found)
+{
+    const void *key, *cubin, *log;
+    size_t length;
+    kiln_artifact *artifact;
+    if (!have_nvrtc())
+        return;
+    make_tree("inc");
+    write_text("inc/sub/c.h", "#define DEPTH sizeof(__FILE__)\n__device__ int f() { int unused; return 1; }\n");
+    use_directories("inc", NULL);
+    source.text = two_deep;
+    source.name = "/some/where/user.cu";
+    ck_assert_uint_eq(compiles(), 1);
+    ck_assert_int_eq(rename(kiln_test_temp_path("inc"), kiln_test_temp_path("another-name")), 0);
+    use_directories("another-name", NULL);
+    source.name = "/some/where/else/user.cu";
+    ck_assert_uint_eq(compiles(), 0);
+    expect(kiln_program_build(&artifact, service, &source, &report), KILN_OK, "");
+    ck_assert_int_eq(kiln_artifact_section(artifact, "key", &key, &length), KILN_OK);
+    ck_assert_ptr_null(strstr(key, kiln_test_temp_dir()));
+    ck_assert_int_eq(kiln_artifact_section(artifact, "cubin", &cubin, &length), KILN_OK);
+    ck_assert_ptr_null(memmem(cubin, length, "another-name", strlen("another-name")));
+    /* The warning is told in the words of who asks now. */
+    ck_assert_int_eq(kiln_artifact_section(artifact, "log", &log, &length), KILN_OK);
+    ck_assert_ptr_nonnull(strstr(log, "another-name/sub/c.h(2): warning"));
+    kiln_artifact_free(artifact);
+}
+END_TEST
+
+START_TEST(test_source__earlier_header_is_noticed)
+{
+    if (!have_nvrtc())
+        return;
+    make_directory("first");
+    make_tree("second");
+    use_directories("first", "second");
+    source.text = two_deep;
+    ck_assert_uint_eq(compiles(), 1);
+    write_text("first/a.h", "#define DEPTH 9\n");
+    ck_assert_uint_eq(compiles_again(), 1);
+    ck_assert_uint_eq(compiles(), 0);
+    ck_assert_int_eq(unlink(kiln_test_temp_path("first/a.h")), 0);
+    ck_assert_uint_eq(compiles(), 0);
+    write_text("first/unrelated.h", "");
+    ck_assert_uint_eq(compiles(), 0);
+    source.text = "#if __has_include(\"opt.h\")\n#define A 1\n#else\n#define A 2\n#endif\n"
+                  "extern \"C\" __global__ void k(int *p) { *p = A; }\n";
+    ck_assert_uint_eq(compiles(), 1);
+    write_text("second/opt.h", "");
+    ck_assert_uint_eq(compiles(), 1);
+    ck_assert_uint_eq(compiles(), 0);
+    use_directories("second", "first");
+    ck_assert_uint_eq(compiles(), 1);
+}
+END_TEST
+
+START_TEST(test_source__all_that_it_is_compiled_with_counts)
+{
+    static const char *const fast[] = { "--use_fast_math" }, *const define[] = { "A=2" };
+    static const kiln_header one = { "a.h", "#define B 1\n" }, two = { "a.h", "#define B 2\n" };
+    if (!have_nvrtc())
+        return;
+    source.text = "#include \"a.h\"\n#ifndef A\n#define A 1\n#endif\n"
+                  "extern \"C\" __global__ void k(float *p) { *p = sinf(*p) * A * B; }\n";
+    source.headers = &one;
+    source.header_count = 1;
+    ck_assert_uint_eq(compiles(), 1);
+    ck_assert_uint_eq(compiles(), 0);
+    source.options = fast;
+    source.option_count = 1;
+    ck_assert_uint_eq(compiles(), 1);
+    source.defines = define;
+    source.define_count = 1;
+    ck_assert_uint_eq(compiles(), 1);
+    source.headers = &two;
+    ck_assert_uint_eq(compiles(), 1);
+    source.target = "sm_80";
+    ck_assert_uint_eq(compiles(), 1);
+    ck_assert_uint_eq(compiles(), 0);
+}
+END_TEST
+
+/* Somebody writes a header all the time: what is stored is what was read, whatever comes of the single compile. */
+static void *rewrite(void *data)
+{
+    atomic_bool *stop = data;
+    char text[64];
+    for (int i = 0; !atomic_load(stop); i++) {
+        int length = snprintf(text, sizeof(text), "#define DEPTH %d\n", i % 7);
+        int fd = open(kiln_test_temp_path("inc/sub/c.h"), O_WRONLY | O_TRUNC);
+        if (fd >= 0 && write(fd, text, (size_t)length) == length)
+            close(fd);
+        usleep(20000);
+    }
+    return NULL;
+}
+
+START_TEST(test_source__header_that_does_not_hold_still)
+{
+    atomic_bool stop = false;
+    pthread_t writer;
+    const void *key, *ptx;
+    size_t length;
+    if (!have_nvrtc())
+        return;
+    make_tree("inc");
+    use_directories("inc", NULL);
+    source.text = two_deep;
+    ck_assert_int_eq(pthread_create(&writer, NULL, rewrite, &stop), 0);
+    for (int i = 0; i < 6; i++) {
+        kiln_status status = build();
+        ck_assert_msg(status == KILN_OK || status == KILN_EIO || status == KILN_ECOMPILE, "%s", report.message);
+    }
+    atomic_store(&stop, true);
+    pthread_join(writer, NULL);
+    /* Each depth, stored or not by then, is that of its header. */
+    for (int i = 0; i < 7; i++) {
+        char text[64], expected[64];
+        kiln_artifact *artifact;
+        snprintf(text, sizeof(text), "#define DEPTH %d\n", i);
+        write_text("inc/sub/c.h", text);
+        expect(kiln_program_build(&artifact, service, &source, &report), KILN_OK, "");
+        ck_assert_int_eq(kiln_artifact_section(artifact, "ptx", &ptx, &length), KILN_OK);
+        snprintf(expected, sizeof(expected), ", %d;", i);
+        ck_assert_msg(strstr(ptx, expected) != NULL, "depth %d is not in its PTX: %s", i, (const char *)ptx);
+        ck_assert_int_eq(kiln_artifact_section(artifact, "key", &key, &length), KILN_OK);
+        kiln_artifact_free(artifact);
+    }
+}
+END_TEST
+
+/* ---- What it may read */
+
+static void expect_refused(const char *include)
+{
+    char text[512];
+    snprintf(text, sizeof(text), "#include \"%s\"\nextern \"C\" __global__ void k() {}\n", include);
+    source.text = text;
+    expect(build(), KILN_ECOMPILE, "cannot open source file");
+    ck_assert_msg(report.log != NULL && strstr(report.log, "SECRET") == NULL && strstr(report.log, "root:") == NULL,
+                  "%s: %s", include, report.log);
+}
+
+START_TEST(test_source__reads_nothing_outside)
+{
+    if (!have_nvrtc())
+        return;
+    make_tree("inc");
+    write_text("secret.h", "SECRET stuff\n");
+    ck_assert_int_eq(symlink("../secret.h", kiln_test_temp_path("inc/link.h")), 0);
+    ck_assert_int_eq(symlink(kiln_test_temp_dir(), kiln_test_temp_path("inc/out")), 0);
+    ck_assert_int_eq(symlink("sub/c.h", kiln_test_temp_path("inc/inside.h")), 0);
+    ck_assert_int_eq(mkfifo(kiln_test_temp_path("inc/pipe.h"), 0600), 0);
+    use_directories("inc", NULL);
+    expect_refused("/etc/passwd");
+    expect_refused("/etc/../etc/passwd");
+    expect_refused("../secret.h");
+    expect_refused("sub/../../secret.h");
+    expect_refused("link.h");
+    expect_refused("out/secret.h");
+    expect_refused("pipe.h");
+    expect_refused("/proc/self/environ");
+    expect_refused("/kiln/0/../secret.h");
+    expect_refused("/kiln/9/a.h");
+    expect_refused(kiln_test_temp_path("inc/a.h"));
+    source.text = "#include \"inside.h\"\nextern \"C\" __global__ void k(int *p) { *p = DEPTH; }\n";
+    ck_assert_uint_eq(compiles(), 1);
+    ck_assert_uint_eq(compiles(), 0);
+    write_text("inc/sub/c.h", "#define DEPTH 5\n");
+    ck_assert_uint_eq(compiles(), 1);
+}
+END_TEST
+
+START_TEST(test_source__without_a_worker_reads_no_file)
+{
+    static const char *const texts[] = { "#include \"/etc/passwd\"",
+                                         "#include </etc/passwd>",
+                                         "#inclu\\\nde \"/etc/passwd\"",
+                                         "# /* x */ include \"/etc/passwd\"",
+                                         "#include /* x */ \"/etc/passwd\"",
+                                         "%:include \"/etc/passwd\"",
+                                         "#define X \"/etc/passwd\"\n#include X",
+                                         "#if __has_include(\"/etc/passwd\")\n#endif",
+                                         "?\?=include \"/etc/passwd\"" };
+    static const char *const line_info[] = { "-lineinfo" };
+    static const kiln_header good = { "a.h", "#define A 4\n" };
+    if (!have_nvrtc())
+        return;
+    kiln_close(service);
+    open_service(KILN_ISOLATE_NEVER);
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        source.text = texts[i];
+        expect(build(), KILN_EINVAL, "isolate=never");
+    }
+    source.headers = &good;
+    source.header_count = 1;
+    source.text = "#include \"a.h\" // include that\nextern \"C\" __global__ void k(int *p) { *p = A; }\n";
+    expect(build(), KILN_OK, "");
+    ck_assert_uint_eq(kiln_test_stats(service).worker_starts, 0);
+    source.options = line_info;
+    source.option_count = 1;
+    expect(build(), KILN_EINVAL, "working directory");
+    source.option_count = 0;
+    use_directories(".", NULL);
+    expect(build(), KILN_EINVAL, "isolate=never there are no include directories");
+    /* What was compiled in this process is what a worker would have made. */
+    source.include_dir_count = 0;
+    source.cuda_headers = -1;
+    expect(build(), KILN_OK, "");
+    reopen();
+    ck_assert_uint_eq(compiles_again(), 0);
+}
+END_TEST
+
+/* ---- Messages */
+
+START_TEST(test_source__messages_name_the_users_file_and_line)
+{
+    static const char *const unknown[] = { "k", "scale<flot, 4>" }, *const device[] = { "helper" };
+    if (!have_nvrtc())
+        return;
+    source.name = "dir/user.cu";
+    source.text = "\n\n\n\n\n\nextern \"C\" __global__ void k(int *p) { *p = ; }\n";
+    expect(build(), KILN_ECOMPILE, "dir/user.cu(7): error: expected an expression");
+    ck_assert_ptr_nonnull(strstr(report.log, "dir/user.cu(7): error"));
+    source.text = "template <class T, int N> __global__ void scale(T *p) { *p *= N; }\n"
+                  "__device__ int helper() { return 1; }\nextern \"C\" __global__ void k() {}\n";
+    source.functions = unknown;
+    source.function_count = 2;
+    expect(build(), KILN_ECOMPILE, "no function 'scale<flot, 4>': identifier \"flot\" is undefined");
+    source.functions = device;
+    source.function_count = 1;
+    expect(build(), KILN_ECOMPILE, "helper");
+    source.functions = NULL;
+    source.function_count = 0;
+    source.text = "__device__ int x;\n";
+    expect(build(), KILN_ECOMPILE, "no function for the host to launch");
+}
+END_TEST
+
+START_TEST(test_source__bad_fields_are_refused)
+{
+    static const char *const option[] = { "-dlto" }, *const define[] = { "1A" }, *const twice[] = { "k", "k" };
+    static const kiln_header absolute = { "/a.h", "" };
+    source.text = NULL;
+    expect(build(), KILN_EINVAL, "text must not be NULL");
+    source.text = "x\0y";
+    source.length = 3;
+    expect(build(), KILN_EINVAL, "NUL");
+    source.text = "extern \"C\" __global__ void k() {}\n";
+    source.length = 0;
+    source.options = option;
+    source.option_count = 1;
+    expect(build(), KILN_EINVAL, "option '-dlto' is not passed on: it makes code");
+    source.option_count = 0;
+    source.defines = define;
+    source.define_count = 1;
+    expect(build(), KILN_EINVAL, "define '1A'");
+    source.define_count = 0;
+    source.functions = twice;
+    source.function_count = 2;
+    expect(build(), KILN_EINVAL, "'k' is named twice");
+    source.function_count = 0;
+    source.headers = &absolute;
+    source.header_count = 1;
+    expect(build(), KILN_EINVAL, "relative path");
+    source.header_count = 0;
+    use_directories("nowhere", NULL);
+    expect(build(), KILN_EINVAL, "nowhere' cannot be used: No such file");
+    source.include_dir_count = 0;
+    source.target = "cpu";
+    expect(build(), KILN_ETARGET, "not for the cpu");
+    source.target = "sm90";
+    expect(build(), KILN_ETARGET, "unknown target 'sm90'");
+    source.target = NULL;
+    source.name = "a\nb";
+    expect(build(), KILN_EINVAL, "no name of a source");
+    source.size = 0;
+    expect(build(), KILN_EINVAL, "KILN_SOURCE_INIT");
+}
+END_TEST
+
+/* ---- Stores, workers, processes */
+
+START_TEST(test_source__is_found_without_a_compiler)
+{
+    kiln_artifact *artifact;
+    if (!have_nvrtc())
+        return;
+    make_tree("inc");
+    use_directories("inc", NULL);
+    source.text = two_deep;
+    source.cuda_headers = -1;
+    ck_assert_uint_eq(compiles(), 1);
+    kiln_close(service);
+    kiln_options options = kiln_test_options();
+    options.nvrtc = "/nonexistent/libnvrtc.so.13";
+    options.worker = "/nonexistent/kiln-worker";
+    service = kiln_test_open(&options);
+    expect(kiln_program_build(&artifact, service, &source, &report), KILN_OK, "");
+    ck_assert_int_eq(kiln_artifact_origin(artifact), KILN_ORIGIN_DISK);
+    kiln_artifact_free(artifact);
+    write_text("inc/a.h", "#define DEPTH 1\n");
+    expect(build(), KILN_ENOCOMPILER, "NVRTC");
+    write_text("inc/a.h", "#include \"sub/b.h\"\n");
+    expect(build(), KILN_OK, "");
+    kiln_close(service);
+    options.strict = 1;
+    service = kiln_test_open(&options);
+    expect(build(), KILN_OK, "");
+    write_text("inc/a.h", "#define DEPTH 1\n");
+    expect(build(), KILN_ESTRICT, "strict mode compiles nothing: source=user.cu target=sm_90");
+}
+END_TEST
+
+START_TEST(test_source__travels_in_a_pack)
+{
+    kiln_transfer moved = { .size = sizeof(moved) };
+    if (!have_nvrtc())
+        return;
+    make_tree("inc");
+    use_directories("inc", NULL);
+    source.text = two_deep;
+    ck_assert_uint_eq(compiles(), 1);
+    ck_assert_int_eq(kiln_cache_export(service, kiln_test_temp_path("p.kilnpack"), NULL, NULL, &moved, &report),
+                     KILN_OK);
+    ck_assert_uint_eq(moved.entries, 2);
+    kiln_close(service);
+    kiln_options options = kiln_test_options();
+    options.cache_dir = "";
+    options.packs = kiln_test_temp_path("p.kilnpack");
+    service = kiln_test_open(&options);
+    expect(build(), KILN_OK, "");
+    kiln_stats stats = kiln_test_stats(service);
+    ck_assert_uint_eq(stats.compiles, 0);
+    ck_assert_uint_eq(stats.hits_pack, 1);
+}
+END_TEST
+
+START_TEST(test_source__killed_worker_is_replaced)
+{
+    static const char deep[] = "extern \"C\" __global__ void k(int *p) { *p = %s1%s; }\n";
+    enum { NESTED = 2000000 };
+    if (!have_nvrtc())
+        return;
+    source.text = two_deep;
+    make_tree("inc");
+    use_directories("inc", NULL);
+    expect(build(), KILN_OK, "");
+    kill(only_child(), SIGKILL);
+    write_text("inc/a.h", "#define DEPTH 1\n");
+    expect(build(), KILN_OK, "");
+    ck_assert_uint_eq(kiln_test_stats(service).worker_starts, 2);
+    if (getenv("KILN_SANITIZE") != NULL && getenv("KILN_SANITIZE")[0] != '\0')
+        return; /* the stack of a sanitized compile has another size */
+    char *text = malloc(2 * NESTED + sizeof(deep)), *open = malloc(NESTED + 1), *close = malloc(NESTED + 1);
+    memset(open, '(', NESTED);
+    memset(close, ')', NESTED);
+    open[NESTED] = close[NESTED] = '\0';
+    sprintf(text, deep, open, close);
+    source.text = text;
+    expect(build(), KILN_ECRASHED, "");
+    source.text = two_deep;
+    expect(build(), KILN_OK, "");
+    free(text);
+    free(open);
+    free(close);
+}
+END_TEST
+
+/* A worker may read one set of directories for as long as it lives. */
+START_TEST(test_source__workers_belong_to_their_directories)
+{
+    if (!have_nvrtc())
+        return;
+    make_tree("inc");
+    make_tree("other");
+    source.text = two_deep;
+    for (int i = 0; i < 6; i++) {
+        char text[64];
+        use_directories(i % 2 == 0 ? "inc" : "other", NULL);
+        snprintf(text, sizeof(text), "#define DEPTH %d\n", i);
+        write_text(i % 2 == 0 ? "inc/a.h" : "other/a.h", text);
+        expect(build(), KILN_OK, "");
+    }
+    kiln_stats stats = kiln_test_stats(service);
+    ck_assert_uint_eq(stats.compiles, 6);
+    ck_assert_uint_eq(stats.worker_starts, 2);
+}
+END_TEST
+
+START_TEST(test_source__two_processes_compile_once)
+{
+    int pipes[2], statuses = 0;
+    if (!have_nvrtc())
+        return;
+    make_tree("inc");
+    use_directories("inc", NULL);
+    source.text = two_deep;
+    kiln_close(service);
+    service = NULL;
+    ck_assert_int_eq(pipe(pipes), 0);
+    for (int i = 0; i < 3; i++)
+        if (fork() == 0) {
+            open_service(KILN_ISOLATE_AUTO);
+            kiln_status status = build();
+            unsigned char count = status == KILN_OK ? (unsigned char)kiln_test_stats(service).compiles : 99;
+            kiln_close(service);
+            _exit(write(pipes[1], &count, 1) == 1 ? 0 : 1);
+        }
+    unsigned char count, total = 0;
+    for (int i = 0, status; i < 3; i++) {
+        wait(&status);
+        statuses |= status;
+        ck_assert_int_eq(read(pipes[0], &count, 1), 1);
+        total = (unsigned char)(total + count);
+    }
+    ck_assert_int_eq(statuses, 0);
+    ck_assert_uint_eq(total, 1);
+}
+END_TEST
+
+static void *build_in_thread(void *data)
+{
+    kiln_artifact *artifact;
+    *(kiln_status *)data = kiln_program_build(&artifact, service, &source, NULL);
+    kiln_artifact_free(artifact);
+    return NULL;
+}
+
+START_TEST(test_source__threads_compile_once)
+{
+    enum { THREADS = 8 };
+    pthread_t threads[THREADS];
+    kiln_status statuses[THREADS];
+    if (!have_nvrtc())
+        return;
+    make_tree("inc");
+    use_directories("inc", NULL);
+    source.text = two_deep;
+    for (int i = 0; i < THREADS; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, build_in_thread, &statuses[i]), 0);
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(threads[i], NULL);
+        ck_assert_int_eq(statuses[i], KILN_OK);
+    }
+    ck_assert_uint_eq(kiln_test_stats(service).compiles, 1);
+}
+END_TEST
+
+/* ---- On a device */
+
+static const char many[] =
+    "__constant__ float table[4];\nnamespace ns { __device__ float factor; }\n"
+    "template <class T, int N> __global__ void scale(T *out, T by, char c)\n"
+    "{ extern __shared__ char raw[]; T *room = (T *)raw; room[threadIdx.x] = by; __syncthreads();\n"
+    "  out[threadIdx.x] = room[N] * table[1] * ns::factor + c; }\n"
+    "extern \"C\" __global__ void plain(double *out) { *out = 1; }\n";
+static const char *const wanted[] = { "scale<float, 4>", "plain", "&ns::factor", "scale<double, 2>" };
+
+static kiln_program *get_many(void)
+{
+    kiln_program *program;
+    source.text = many;
+    source.functions = wanted;
+    source.function_count = 4;
+    source.target = NULL;
+    expect(kiln_program_get(&program, service, NULL, &source, &report), KILN_OK, "");
+    return program;
+}
+
+START_TEST(test_source__functions_are_launched)
+{
+    kiln_function *function, *other;
+    kiln_fake_launch launch;
+    if (!have_nvrtc())
+        return;
+    const kiln_fake *fake = kiln_fake_open();
+    kiln_program *program = get_many();
+    expect(kiln_program_function(&function, program, "scale<float, 4>", &report), KILN_OK, "");
+    expect(kiln_program_function(&other, program, "_Z5scaleIdLi2EEvPT_S0_c", &report), KILN_OK, "");
+    expect(kiln_program_function(&other, program, "scal", &report), KILN_ENOENT,
+           "no function 'scal'; it has: scale<float, 4>, plain, scale<double, 2>");
+    kiln_function_info info = { .size = sizeof(info) };
+    ck_assert_int_eq(kiln_function_get_info(function, &info), KILN_OK);
+    ck_assert_str_eq(info.name, "scale<float, 4>");
+    ck_assert_str_eq(info.symbol, "_Z5scaleIfLi4EEvPT_S0_c");
+    ck_assert_int_eq(info.parameters, 3);
+    ck_assert_int_gt(info.registers, 0);
+    ck_assert_int_eq(info.max_threads, 1024);
+
+    void *out = NULL;
+    const float by = 2.5f;
+    const char c = 7;
+    const void *arguments[] = { &out, &by, &c };
+    size_t sizes[] = { sizeof(out), sizeof(by), sizeof(c) };
+    kiln_grid grid = KILN_GRID_INIT;
+    grid.grid[0] = 3;
+    grid.block[0] = 64;
+    grid.block[1] = 2;
+    grid.shared_bytes = 1024;
+    expect(kiln_function_launch(function, &grid, arguments, sizes, 3, &report), KILN_OK, "");
+    ck_assert_uint_eq(fake->launches(&launch, 1), 1);
+    ck_assert_str_eq(launch.name, info.symbol);
+    ck_assert_uint_eq(launch.grid[0], 3);
+    ck_assert_uint_eq(launch.block[1], 2);
+    ck_assert_uint_eq(launch.shared, 1024);
+    ck_assert_uint_eq(launch.parameter_count, 3);
+    ck_assert_mem_eq(&launch.parameters[1], &by, sizeof(by));
+    ck_assert_uint_eq(launch.parameters[2], 7);
+    ck_assert_uint_eq(fake->calls("cuLaunchKernelEx"), 0);
+
+    sizes[1] = 8;
+    expect(kiln_function_launch(function, &grid, arguments, sizes, 3, &report), KILN_EINVAL,
+           "argument 1 of scale<float, 4> is 4 bytes, got 8");
+    expect(kiln_function_launch(function, &grid, arguments, NULL, 2, &report), KILN_EINVAL, "takes 3 arguments, got 2");
+    arguments[2] = NULL;
+    expect(kiln_function_launch(function, &grid, arguments, NULL, 3, &report), KILN_EINVAL,
+           "argument 2 of scale<float, 4> is NULL");
+    arguments[2] = &c;
+    grid.block[2] = 0;
+    expect(kiln_function_launch(function, &grid, arguments, NULL, 3, &report), KILN_EINVAL, "at least 1");
+    grid.block[2] = 1;
+    grid.cluster[0] = 2;
+    expect(kiln_function_launch(function, &grid, arguments, NULL, 3, &report), KILN_EINVAL, "divide the grid");
+    grid.cluster[0] = 3;
+    grid.cluster[1] = grid.cluster[2] = 1;
+    grid.cooperative = 1;
+    grid.shared_bytes = 64 << 10;
+    expect(kiln_function_launch(function, &grid, arguments, NULL, 3, &report), KILN_OK, "");
+    ck_assert_uint_eq(fake->launches(&launch, 1), 2);
+    ck_assert_uint_eq(launch.cluster[0], 3);
+    ck_assert_int_eq(launch.cooperative, 1);
+    ck_assert_uint_eq(fake->calls("cuLaunchKernelEx"), 1);
+    int blocks = 0;
+    expect(kiln_function_occupancy(&blocks, function, 256, 0, &report), KILN_OK, "");
+    ck_assert_int_eq(blocks, 8);
+    kiln_program_release(program);
+}
+END_TEST
+
+START_TEST(test_source__variables_have_addresses)
+{
+    void *address;
+    size_t bytes;
+    if (!have_nvrtc())
+        return;
+    kiln_program *program = get_many();
+    expect(kiln_program_global(&address, &bytes, program, "table", &report), KILN_OK, "");
+    ck_assert_uint_eq(bytes, 16);
+    ck_assert_ptr_nonnull(address);
+    expect(kiln_program_global(&address, &bytes, program, "ns::factor", &report), KILN_OK, "");
+    ck_assert_uint_eq(bytes, 4);
+    expect(kiln_program_global(&address, &bytes, program, "nothing", &report), KILN_ENOENT, "no variable 'nothing'");
+    ck_assert_ptr_null(address);
+    kiln_program_release(program);
+}
+END_TEST
+
+START_TEST(test_source__loaded_program_is_shared_and_follows_its_files)
+{
+    kiln_program *first, *second, *third;
+    if (!have_nvrtc())
+        return;
+    make_tree("inc");
+    use_directories("inc", NULL);
+    source.text = two_deep;
+    source.target = NULL;
+    expect(kiln_program_get(&first, service, NULL, &source, &report), KILN_OK, "");
+    expect(kiln_program_get(&second, service, NULL, &source, &report), KILN_OK, "");
+    ck_assert_ptr_eq(first, second);
+    ck_assert_uint_eq(kiln_test_stats(service).loads, 1);
+    write_text("inc/sub/c.h", "#define DEPTH 8\n");
+    expect(kiln_program_get(&third, service, NULL, &source, &report), KILN_OK, "");
+    ck_assert_ptr_ne(first, third);
+    kiln_program_release(first);
+    kiln_close(service);
+    service = NULL;
+    kiln_function *function;
+    void *out = NULL;
+    const void *arguments[] = { &out };
+    kiln_grid grid = KILN_GRID_INIT;
+    expect(kiln_program_function(&function, third, "k", &report), KILN_OK, ""); /* programs outlive their service */
+    expect(kiln_function_launch(function, &grid, arguments, NULL, 1, &report), KILN_OK, "");
+    kiln_program_release(second);
+    kiln_program_release(third);
+}
+END_TEST
+
+START_TEST(test_source__older_drivers_do_what_they_can)
+{
+    kiln_function *function;
+    void *out = NULL;
+    const void *arguments[] = { &out, &out };
+    const size_t sizes[] = { 1, 2 };
+    if (!have_nvrtc())
+        return;
+    const kiln_fake *fake = kiln_fake_open();
+    fake->hide("cuKernelGetParamInfo");
+    fake->hide("cuLaunchKernelEx");
+    fake->hide("cuOccupancyMaxActiveBlocksPerMultiprocessor");
+    kiln_program *program = get_many();
+    expect(kiln_program_function(&function, program, "plain", &report), KILN_OK, "");
+    kiln_function_info info = { .size = sizeof(info) };
+    ck_assert_int_eq(kiln_function_get_info(function, &info), KILN_OK);
+    ck_assert_int_eq(info.parameters, -1);
+    kiln_grid grid = KILN_GRID_INIT;
+    expect(kiln_function_launch(function, &grid, arguments, sizes, 1, &report), KILN_OK, "");
+    grid.cooperative = 1;
+    expect(kiln_function_launch(function, &grid, arguments, sizes, 1, &report), KILN_ENODRIVER, "cuLaunchKernelEx");
+    int blocks = 0;
+    expect(kiln_function_occupancy(&blocks, function, 256, 0, &report), KILN_OK, "");
+    ck_assert_int_eq(blocks, -1);
+    kiln_program_release(program);
+}
+END_TEST
+
+START_TEST(test_source__the_cpu_runs_none)
+{
+    kiln_program *program;
+    kiln_device *cpu;
+    source.text = many;
+    source.target = NULL;
+    expect(kiln_device_open(&cpu, service, "cpu", &report), KILN_OK, "");
+    expect(kiln_program_get(&program, service, cpu, &source, &report), KILN_ETARGET, "runs on GPUs only");
+    ck_assert_ptr_null(program);
+}
+END_TEST
+
+Suite *kiln_test_source_suite(void)
+{
+    Suite *suite = suite_create("source");
+    TCase *tcase = tcase_create("source");
+    kiln_test_temp_use(tcase);
+    tcase_add_checked_fixture(tcase, set_up, tear_down);
+    tcase_add_test(tcase, test_source__edited_header_compiles_once_and_touched_one_not);
+    tcase_add_test(tcase, test_source__moved_tree_is_found);
+    tcase_add_test(tcase, test_source__earlier_header_is_noticed);
+    tcase_add_test(tcase, test_source__all_that_it_is_compiled_with_counts);
+    tcase_add_test(tcase, test_source__header_that_does_not_hold_still);
+    tcase_add_test(tcase, test_source__reads_nothing_outside);
+    tcase_add_test(tcase, test_source__without_a_worker_reads_no_file);
+    tcase_add_test(tcase, test_source__messages_name_the_users_file_and_line);
+    tcase_add_test(tcase, test_source__bad_fields_are_refused);
+    tcase_add_test(tcase, test_source__is_found_without_a_compiler);
+    tcase_add_test(tcase, test_source__travels_in_a_pack);
+    tcase_add_test(tcase, test_source__killed_worker_is_replaced);
+    tcase_add_test(tcase, test_source__workers_belong_to_their_directories);
+    tcase_add_test(tcase, test_source__two_processes_compile_once);
+    tcase_add_test(tcase, test_source__threads_compile_once);
+    tcase_add_test(tcase, test_source__functions_are_launched);
+    tcase_add_test(tcase, test_source__variables_have_addresses);
+    tcase_add_test(tcase, test_source__loaded_program_is_shared_and_follows_its_files);
+    tcase_add_test(tcase, test_source__older_drivers_do_what_they_can);
+    tcase_add_test(tcase, test_source__the_cpu_runs_none);
+    suite_add_tcase(suite, tcase);
+    return suite;
+}
