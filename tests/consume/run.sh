@@ -48,9 +48,11 @@ export PKG_CONFIG_PATH=${pc%/*}${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH}
 libdir=$(pkg-config --variable=libdir kiln)
 worker=$(pkg-config --variable=worker kiln)
 [ -x "$worker" ] || fail "$worker, which kiln.pc names, is no program"
-for file in bin/kiln include/kiln/kiln.h include/kiln/live.h include/kiln/tune.h include/kiln/wisdom.h share/man/man1/kiln.1 \
-    share/kiln/templates/elementwise.cu share/kiln/templates/elementwise.c share/kiln/templates/ops.h \
-    share/kiln/templates/real.h share/kiln/wisdom/nvidia-h200.json; do
+for header in "$here"/../../include/kiln/*.h; do
+    [ -e "$prefix/include/kiln/${header##*/}" ] || fail "${header##*/} is not installed"
+done
+for file in bin/kiln share/man/man1/kiln.1 share/kiln/templates/elementwise.cu share/kiln/templates/elementwise.c \
+    share/kiln/templates/ops.h share/kiln/templates/real.h share/kiln/wisdom/nvidia-h200.json; do
     [ -e "$prefix/$file" ] || fail "$prefix/$file is missing"
 done
 for file in libkiln.so libkiln.so.0 libkiln.a; do

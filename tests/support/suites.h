@@ -33,6 +33,7 @@
     X(evict)                \
     X(pack)                 \
     X(key)                  \
+    X(reads)                \
     X(image)                \
     X(pool)                 \
     X(wisdom_json)          \

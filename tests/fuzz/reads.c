@@ -1,0 +1,70 @@
+/* What compiles of a source have read, as it comes from a worker and from a store; options; sources' includes. */
+#include "source/reads.h"
+#include "base/alloc.h"
+#include "fuzz/fuzz.h"
+#include "source/option.h"
+#include "source/source.h"
+
+static void read_list(const char *text, size_t size)
+{
+    kiln__text again = { 0 }, contents = { 0 };
+    const char *at = text, *end = text + size;
+    kiln__read line;
+    bool sound = kiln__reads_are_sound(text, size);
+    while (at < end && kiln__reads_next(&at, end, &line)) {
+        FUZZ_REQUIRE(strlen(line.place) > 0 && strpbrk(line.place, "/.") == NULL, "a place is a plain name");
+        FUZZ_REQUIRE(strchr(line.path, '\n') == NULL, "a path stands on one line");
+        kiln__reads_add(&again, &line);
+    }
+    FUZZ_REQUIRE(!sound || (again.length == size && (size == 0 || memcmp(again.data, text, size) == 0)),
+                 "what is read is written the same");
+    kiln__reads_contents(&contents, text, size);
+    FUZZ_REQUIRE(!sound || kiln__reads_are_sound(kiln__text_string(&contents), contents.length),
+                 "files alone are a list");
+    kiln__text_fini(&again);
+    kiln__text_fini(&contents);
+}
+
+static void read_source(const char *text)
+{
+    const char *const lines[] = { text };
+    const kiln_header header = { "a.h", text };
+    kiln_source given = KILN_SOURCE_INIT;
+    kiln__source_unit *unit;
+    kiln__text key = { 0 };
+    given.text = given.name = text;
+    given.options = given.functions = given.defines = lines;
+    given.option_count = text[0] == '-';
+    given.function_count = given.define_count = text[0] != '-';
+    given.headers = &header;
+    given.header_count = 1;
+    if (kiln__source_make(&unit, &given, NULL) == KILN_OK) {
+        kiln__source_key_text(&key, &unit->unit, "");
+        FUZZ_REQUIRE(strncmp(key.data, "kiln-source 1\n", 14) == 0, "a key has a version");
+        kiln__text_fini(&key);
+        kiln__source_free(unit);
+    }
+    given = (kiln_source)KILN_SOURCE_INIT;
+    given.text = text;
+    if (kiln__source_make(&unit, &given, NULL) != KILN_OK)
+        return;
+    kiln__source_check_includes(&unit->unit, NULL);
+    kiln__list_add(&unit->source.places, "0");
+    kiln__list_add(&unit->source.places, "/include");
+    kiln__free(kiln__source_show_log(&unit->source, text));
+    kiln__source_free(unit);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    char place[KILN__PLACE_SIZE], path[KILN__READ_PATH_MAX];
+    char *text = fuzz_string(data, size);
+    read_list((const char *)data, size);
+    kiln__option_check(text, NULL);
+    if (kiln__reads_split(text, place, path))
+        FUZZ_REQUIRE(strncmp(text, KILN__READS_ROOT "/", strlen(KILN__READS_ROOT) + 1) == 0,
+                     "only paths of places are split");
+    read_source(text);
+    free(text);
+    return 0;
+}
