@@ -1,0 +1,116 @@
+/* CUDA text of the program's own: compiled once, found in the cache from then on, launched where there is a GPU.
+ *
+ * Without a GPU it is compiled for sm_90 and not launched. Build it with
+ *     cc inline.c $(pkg-config --cflags --libs kiln) -o inline */
+#include <kiln/source.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { COUNT = 1000, BLOCK = 128 };
+
+static kiln_report report = KILN_REPORT_INIT;
+
+/* The compiler's log has the name that the source was given, and the line in it. */
+static void must(kiln_status status, const char *what)
+{
+    if (status != KILN_OK) {
+        fprintf(stderr, "%s: %s: %s\n%s", what, kiln_status_text(status), report.message,
+                report.log != NULL ? report.log : "");
+        exit(1);
+    }
+}
+
+/* A template: the functions that are wanted of it are named below. The header comes with the program. */
+static const char text[] = "#include \"bias.h\"\n"
+                           "__constant__ float factor;\n"
+                           "template <int N> __global__ void scale(float *out, const float *in, int count)\n"
+                           "{\n"
+                           "    int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
+                           "    if (i < count)\n"
+                           "        out[i] = in[i] * factor * N + BIAS;\n"
+                           "}\n";
+static const kiln_header headers[] = { { "bias.h", "#define BIAS 0.5f\n" } };
+static const char *const functions[] = { "scale<3>" };
+
+static void show(kiln_service *service, const kiln_source *source)
+{
+    kiln_artifact *artifact;
+    kiln_symbol_info info = { .size = sizeof(info) };
+    kiln_status status = kiln_program_build(&artifact, service, source, &report);
+    if (status == KILN_ENOCOMPILER) {
+        puts(report.message);
+        exit(0); /* nothing to show on this machine */
+    }
+    must(status, "build");
+    must(kiln_artifact_symbol(artifact, 0, &info), "symbol");
+    printf("%s: %s, %d registers (%s)\n", kiln_artifact_spec(artifact), info.function, info.registers,
+           kiln_origin_name(kiln_artifact_origin(artifact)));
+    kiln_artifact_free(artifact);
+}
+
+static void launch(kiln_program *program, float *out, const float *in)
+{
+    kiln_function *function;
+    kiln_grid grid = KILN_GRID_INIT;
+    const int count = COUNT;
+    const void *arguments[] = { &out, &in, &count };
+    const size_t sizes[] = { sizeof(out), sizeof(in), sizeof(count) };
+    grid.grid[0] = (COUNT + BLOCK - 1) / BLOCK;
+    grid.block[0] = BLOCK;
+    must(kiln_program_function(&function, program, "scale<3>", &report), "function");
+    must(kiln_function_launch(function, &grid, arguments, sizes, 3, &report), "launch");
+}
+
+static void run(kiln_service *service, kiln_device *device, const kiln_source *source)
+{
+    static float x[COUNT], y[COUNT];
+    const float factor = 2.0f;
+    kiln_program *program;
+    void *x_device, *y_device, *factor_device;
+    for (int i = 0; i < COUNT; i++)
+        x[i] = (float)i;
+    must(kiln_program_get(&program, service, device, source, &report), "program");
+    must(kiln_program_global(&factor_device, NULL, program, "factor", &report), "factor");
+    must(kiln_alloc(&x_device, device, sizeof(x), &report), "memory");
+    must(kiln_alloc(&y_device, device, sizeof(y), &report), "memory");
+    must(kiln_copy(device, factor_device, &factor, sizeof(factor), KILN_COPY_TO_DEVICE, NULL, &report), "copy");
+    must(kiln_copy(device, x_device, x, sizeof(x), KILN_COPY_TO_DEVICE, NULL, &report), "copy");
+    launch(program, y_device, x_device);
+    must(kiln_copy(device, y, y_device, sizeof(y), KILN_COPY_FROM_DEVICE, NULL, &report), "copy");
+    for (int i = 0; i < COUNT; i++)
+        if (y[i] != x[i] * 6.0f + 0.5f) {
+            fprintf(stderr, "element %d: got %g, expected %g\n", i, y[i], x[i] * 6.0f + 0.5f);
+            exit(1);
+        }
+    puts("all elements right");
+    kiln_free(device, x_device);
+    kiln_free(device, y_device);
+    kiln_program_release(program);
+}
+
+int main(void)
+{
+    kiln_service *service;
+    kiln_device *device;
+    kiln_device_info info = { .size = sizeof(info) };
+    kiln_source source = KILN_SOURCE_INIT;
+    source.name = "inline.cu";
+    source.text = text;
+    source.functions = functions;
+    source.function_count = 1;
+    source.headers = headers;
+    source.header_count = 1;
+    source.cuda_headers = -1; /* it needs none of them */
+
+    must(kiln_open(&service, NULL, &report), "open");
+    must(kiln_device_open(&device, service, NULL, &report), "device");
+    must(kiln_device_get_info(device, &info), "device");
+    if (strcmp(info.name, "cpu") == 0)
+        source.target = "sm_90";
+    show(service, &source);
+    if (source.target == NULL)
+        run(service, device, &source);
+    kiln_close(service);
+    return 0;
+}

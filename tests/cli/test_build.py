@@ -1,0 +1,89 @@
+"""kiln build: CUDA files of the user's own."""
+import os
+import unittest
+
+from support import KilnTest, compiler_builds_for_gpus
+
+SOURCE = """#include "depth.h"
+template <class T, int N> __global__ void scale(T *p) { __shared__ T room[64]; room[threadIdx.x] = *p;
+    __syncthreads(); *p = room[N] * DEPTH; }
+extern "C" __global__ void plain(int *p) { int unused; *p = DEPTH; }
+"""
+
+
+class Build(KilnTest):
+    def setUp(self):
+        super().setUp()
+        if not compiler_builds_for_gpus(self):
+            self.skipTest("no NVRTC")
+        os.mkdir(self.path("inc"))
+        self.write("inc/depth.h", "#define DEPTH 2\n")
+        self.file = self.write("user.cu", SOURCE)
+        self.args = ("build", self.file, "-I", self.path("inc"), "--target", "sm_90")
+
+    def write(self, name, text):
+        with open(self.path(name), "w", encoding="utf-8") as file:
+            file.write(text)
+        return self.path(name)
+
+    def origin(self, *args):
+        return self.kiln_json(*(args or self.args))["results"][0]["source"]
+
+    def test_table_has_each_function_and_target(self):
+        result = self.kiln(*self.args[:-1], "sm_80,sm_90", "-f", "scale<float, 4>", "-f", "plain")
+        lines = [line.split("  ") for line in result.stdout.splitlines()]
+        self.assertEqual(len(lines), 5)
+        self.assertEqual([line[0] for line in lines], ["function", "scale<float, 4>", "plain", "scale<float, 4>", "plain"])
+        self.assertIn(f'{self.file}(4): warning', result.stderr)
+        rows = self.kiln_json(*self.args, "-f", "scale<float, 4>")["results"][0]["functions"]
+        self.assertEqual(rows[0]["symbol"], "_Z5scaleIfLi4EEvPT_")
+        self.assertEqual((rows[0]["shared_bytes"], rows[0]["stack_bytes"]), (256, 0))
+        self.assertGreater(rows[0]["registers"], 3)
+
+    def test_contents_decide(self):
+        self.assertEqual(self.origin(), "compiled")
+        self.assertEqual(self.origin(), "disk")
+        os.utime(self.path("inc/depth.h"), (1, 1))
+        self.assertEqual(self.origin(), "disk")
+        os.rename(self.path("inc"), self.path("moved"))
+        self.args = ("build", self.file, "-I", self.path("moved"), "--target", "sm_90")
+        self.assertEqual(self.origin(), "disk")
+        self.write("moved/depth.h", "#define DEPTH 3\n")
+        self.assertEqual(self.origin(), "compiled")
+        self.assertEqual(self.origin(*self.args, "-D", "OTHER=1"), "compiled")
+        self.assertEqual(self.origin(*self.args, "--option=--use_fast_math"), "compiled")
+        self.assertIn("headers of source=user.cu target=sm_90", self.kiln("cache", "list").stdout)
+
+    def test_writes_code(self):
+        self.kiln(*self.args, "-o", self.path("user.cubin"))
+        with open(self.path("user.cubin"), "rb") as file:
+            self.assertEqual(file.read(4), b"\x7fELF")
+        self.assertIn(".entry plain", self.kiln(*self.args, "--ptx").stdout)
+        self.assert_bad((*self.args[:-1], "sm_80,sm_90", "--ptx"), "one target")
+
+    def test_mistakes_name_the_file_and_the_line(self):
+        self.write("user.cu", SOURCE + "\n\n__device__ int x = ;\n")
+        result = self.kiln(*self.args, status=1)
+        self.assertIn(f"{self.file}(7): error: expected an expression", result.stderr.splitlines()[0])
+        self.write("user.cu", SOURCE)
+        self.assertIn("no function 'scal<1>'", self.kiln(*self.args, "-f", "scal<1>", status=1).stderr)
+        self.assert_bad((*self.args, "--option=-dlto"), "-dlto", "nothing links it")
+        self.assert_bad((*self.args, "-D", "1=2"), "define '1=2'")
+        self.assert_bad((*self.args, "-I", self.path("none")), "none' cannot be used")
+        self.assert_bad(("build", self.path("none.cu")), "cannot read", "none.cu")
+        self.assert_bad(("build", self.file, "--target", "cpu"), "not for the cpu")
+        self.assert_bad(("build", self.file, "--target", "sm_1"), "sm_1")
+        self.assert_bad(("build",), "no FILE given")
+        self.assert_bad(("build", self.write("empty.cu", "")), "empty")
+
+    def test_reads_nothing_else(self):
+        self.write("secret.h", "SECRET stuff\n")
+        for path in ("../secret.h", self.path("secret.h"), "/etc/passwd"):
+            self.write("user.cu", f'#include "{path}"\n')
+            result = self.kiln(*self.args, status=1)
+            self.assertNotIn("SECRET", result.stderr)
+            self.assertNotIn("root:", result.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
