@@ -320,6 +320,26 @@ END_TEST
 
 /* ---- Everything, with each call failing in turn */
 
+/* What a host does with the functions of its own sources. */
+static kiln_status use_functions(kiln__module *module, void *memory)
+{
+    const kiln__function_vtable *functions = vtable->functions;
+    kiln_grid grid = KILN_GRID_INIT;
+    uint64_t n = 16;
+    void *arguments[] = { &memory, &memory, &n }, *address;
+    size_t bytes;
+    int blocks;
+    grid.cooperative = 1;
+    grid.shared_bytes = 64 << 10;
+    functions->parameter(module, 0, 0, &bytes);
+    kiln_status status = functions->occupancy(module, 0, 128, 0, &blocks, &report);
+    if (status == KILN_OK)
+        status = functions->launch(module, 0, &grid, arguments, &report);
+    if (status == KILN_OK)
+        status = functions->global(module, "none", &address, &bytes, &report);
+    return status == KILN_ENOENT ? KILN_OK : status;
+}
+
 static kiln_status use(kiln_device *device, kiln__module *module, void *memory)
 {
     char host[64] = "";
@@ -330,6 +350,8 @@ static kiln_status use(kiln_device *device, kiln__module *module, void *memory)
     kiln_status status = vtable->copy(device, memory, host, sizeof(host), KILN_COPY_TO_DEVICE, NULL, &report);
     if (status == KILN_OK)
         status = vtable->launch(module, 0, 16, memory, in, NULL, &report);
+    if (status == KILN_OK)
+        status = use_functions(module, memory);
     if (status == KILN_OK)
         status = vtable->capturing(device, NULL, &capturing, &report);
     ck_assert(status != KILN_OK || !capturing);
@@ -388,6 +410,7 @@ static bool is_harmless(const char *name)
                                          "cuDevicePrimaryCtxRelease",
                                          "cuMemFree",
                                          "cuLibraryUnload",
+                                         "cuKernelGetParamInfo",
                                          "cuThreadExchangeStreamCaptureMode" };
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (strcmp(names[i], name) == 0)

@@ -1,7 +1,6 @@
 /* Sources of the host's own: what makes them compile again and what does not, what they may read, and launching them. Most tests need
  * NVRTC and compile in workers, as services do. */
 #include "backend/cuda/cuda.h"
-#include "support/fake_cuda.h"
 #include "support/foreign.h"
 #include "support/harness.h"
 #include "support/suites.h"
@@ -235,23 +234,26 @@ START_TEST(test_source__all_that_it_is_compiled_with_counts)
 END_TEST
 
 /* Somebody writes a header all the time: what is stored is what was read, whatever comes of the single compile. */
+static struct {
+    char path[256];
+    atomic_bool stop;
+} writing;
+
 static void *rewrite(void *data)
 {
-    atomic_bool *stop = data;
     char text[64];
-    for (int i = 0; !atomic_load(stop); i++) {
+    for (int i = 0; !atomic_load(&writing.stop); i++) {
         int length = snprintf(text, sizeof(text), "#define DEPTH %d\n", i % 7);
-        int fd = open(kiln_test_temp_path("inc/sub/c.h"), O_WRONLY | O_TRUNC);
+        int fd = open(writing.path, O_WRONLY | O_TRUNC);
         if (fd >= 0 && write(fd, text, (size_t)length) == length)
             close(fd);
         usleep(20000);
     }
-    return NULL;
+    return data;
 }
 
 START_TEST(test_source__header_that_does_not_hold_still)
 {
-    atomic_bool stop = false;
     pthread_t writer;
     const void *ptx;
     size_t length;
@@ -260,12 +262,13 @@ START_TEST(test_source__header_that_does_not_hold_still)
     make_tree("inc");
     use_directories("inc", NULL);
     source.text = two_deep;
-    ck_assert_int_eq(pthread_create(&writer, NULL, rewrite, &stop), 0);
+    snprintf(writing.path, sizeof(writing.path), "%s", kiln_test_temp_path("inc/sub/c.h"));
+    ck_assert_int_eq(pthread_create(&writer, NULL, rewrite, NULL), 0);
     for (int i = 0; i < 6; i++) {
         kiln_status status = build();
         ck_assert_msg(status == KILN_OK || status == KILN_EIO || status == KILN_ECOMPILE, "%s", report.message);
     }
-    atomic_store(&stop, true);
+    atomic_store(&writing.stop, true);
     pthread_join(writer, NULL);
     /* Each depth, stored or not by then, is that of its header. */
     for (int i = 0; i < 7; i++) {
@@ -599,185 +602,6 @@ START_TEST(test_source__threads_compile_once)
 }
 END_TEST
 
-/* ---- On a device */
-
-static const char many[] =
-    "__constant__ float table[4];\nnamespace ns { __device__ float factor; }\n"
-    "template <class T, int N> __global__ void scale(T *out, T by, char c)\n"
-    "{ extern __shared__ char raw[]; T *room = (T *)raw; room[threadIdx.x] = by; __syncthreads();\n"
-    "  out[threadIdx.x] = room[N] * table[1] * ns::factor + c; }\n"
-    "extern \"C\" __global__ void plain(double *out) { *out = 1; }\n";
-static const char *const wanted[] = { "scale<float, 4>", "plain", "&ns::factor", "scale<double, 2>" };
-
-static kiln_program *get_many(void)
-{
-    kiln_program *program;
-    source.text = many;
-    source.functions = wanted;
-    source.function_count = 4;
-    source.target = NULL;
-    expect(kiln_program_get(&program, service, NULL, &source, &report), KILN_OK, "");
-    return program;
-}
-
-START_TEST(test_source__functions_are_launched)
-{
-    kiln_function *function, *other;
-    kiln_fake_launch launch;
-    if (!have_nvrtc())
-        return;
-    const kiln_fake *fake = kiln_fake_open();
-    kiln_program *program = get_many();
-    expect(kiln_program_function(&function, program, "scale<float, 4>", &report), KILN_OK, "");
-    expect(kiln_program_function(&other, program, "_Z5scaleIdLi2EEvPT_S0_c", &report), KILN_OK, "");
-    expect(kiln_program_function(&other, program, "scal", &report), KILN_ENOENT,
-           "no function 'scal'; it has: scale<float, 4>, plain, scale<double, 2>");
-    kiln_function_info info = { .size = sizeof(info) };
-    ck_assert_int_eq(kiln_function_get_info(function, &info), KILN_OK);
-    ck_assert_str_eq(info.name, "scale<float, 4>");
-    ck_assert_str_eq(info.symbol, "_Z5scaleIfLi4EEvPT_S0_c");
-    ck_assert_int_eq(info.parameters, 3);
-    ck_assert_int_gt(info.registers, 0);
-    ck_assert_int_eq(info.max_threads, 1024);
-
-    void *out = NULL;
-    const float by = 2.5f;
-    const char c = 7;
-    const void *arguments[] = { &out, &by, &c };
-    size_t sizes[] = { sizeof(out), sizeof(by), sizeof(c) };
-    kiln_grid grid = KILN_GRID_INIT;
-    grid.grid[0] = 3;
-    grid.block[0] = 64;
-    grid.block[1] = 2;
-    grid.shared_bytes = 1024;
-    expect(kiln_function_launch(function, &grid, arguments, sizes, 3, &report), KILN_OK, "");
-    ck_assert_uint_eq(fake->launches(&launch, 1), 1);
-    ck_assert_str_eq(launch.name, info.symbol);
-    ck_assert_uint_eq(launch.grid[0], 3);
-    ck_assert_uint_eq(launch.block[1], 2);
-    ck_assert_uint_eq(launch.shared, 1024);
-    ck_assert_uint_eq(launch.parameter_count, 3);
-    ck_assert_mem_eq(&launch.parameters[1], &by, sizeof(by));
-    ck_assert_uint_eq(launch.parameters[2], 7);
-    ck_assert_uint_eq(fake->calls("cuLaunchKernelEx"), 0);
-
-    sizes[1] = 8;
-    expect(kiln_function_launch(function, &grid, arguments, sizes, 3, &report), KILN_EINVAL,
-           "argument 1 of scale<float, 4> is 4 bytes, got 8");
-    expect(kiln_function_launch(function, &grid, arguments, NULL, 2, &report), KILN_EINVAL, "takes 3 arguments, got 2");
-    arguments[2] = NULL;
-    expect(kiln_function_launch(function, &grid, arguments, NULL, 3, &report), KILN_EINVAL,
-           "argument 2 of scale<float, 4> is NULL");
-    arguments[2] = &c;
-    grid.block[2] = 0;
-    expect(kiln_function_launch(function, &grid, arguments, NULL, 3, &report), KILN_EINVAL, "at least 1");
-    grid.block[2] = 1;
-    grid.cluster[0] = 2;
-    expect(kiln_function_launch(function, &grid, arguments, NULL, 3, &report), KILN_EINVAL, "divide the grid");
-    grid.cluster[0] = 3;
-    grid.cluster[1] = grid.cluster[2] = 1;
-    grid.cooperative = 1;
-    grid.shared_bytes = 64 << 10;
-    expect(kiln_function_launch(function, &grid, arguments, NULL, 3, &report), KILN_OK, "");
-    ck_assert_uint_eq(fake->launches(&launch, 1), 2);
-    ck_assert_uint_eq(launch.cluster[0], 3);
-    ck_assert_int_eq(launch.cooperative, 1);
-    ck_assert_uint_eq(fake->calls("cuLaunchKernelEx"), 1);
-    int blocks = 0;
-    expect(kiln_function_occupancy(&blocks, function, 256, 0, &report), KILN_OK, "");
-    ck_assert_int_eq(blocks, 8);
-    kiln_program_release(program);
-}
-END_TEST
-
-START_TEST(test_source__variables_have_addresses)
-{
-    void *address;
-    size_t bytes;
-    if (!have_nvrtc())
-        return;
-    kiln_program *program = get_many();
-    expect(kiln_program_global(&address, &bytes, program, "table", &report), KILN_OK, "");
-    ck_assert_uint_eq(bytes, 16);
-    ck_assert_ptr_nonnull(address);
-    expect(kiln_program_global(&address, &bytes, program, "ns::factor", &report), KILN_OK, "");
-    ck_assert_uint_eq(bytes, 4);
-    expect(kiln_program_global(&address, &bytes, program, "nothing", &report), KILN_ENOENT, "no variable 'nothing'");
-    ck_assert_ptr_null(address);
-    kiln_program_release(program);
-}
-END_TEST
-
-START_TEST(test_source__loaded_program_is_shared_and_follows_its_files)
-{
-    kiln_program *first, *second, *third;
-    if (!have_nvrtc())
-        return;
-    make_tree("inc");
-    use_directories("inc", NULL);
-    source.text = two_deep;
-    source.target = NULL;
-    expect(kiln_program_get(&first, service, NULL, &source, &report), KILN_OK, "");
-    expect(kiln_program_get(&second, service, NULL, &source, &report), KILN_OK, "");
-    ck_assert_ptr_eq(first, second);
-    ck_assert_uint_eq(kiln_test_stats(service).loads, 1);
-    write_text("inc/sub/c.h", "#define DEPTH 8\n");
-    expect(kiln_program_get(&third, service, NULL, &source, &report), KILN_OK, "");
-    ck_assert_ptr_ne(first, third);
-    kiln_program_release(first);
-    kiln_close(service);
-    service = NULL;
-    kiln_function *function;
-    void *out = NULL;
-    const void *arguments[] = { &out };
-    kiln_grid grid = KILN_GRID_INIT;
-    expect(kiln_program_function(&function, third, "k", &report), KILN_OK, ""); /* programs outlive their service */
-    expect(kiln_function_launch(function, &grid, arguments, NULL, 1, &report), KILN_OK, "");
-    kiln_program_release(second);
-    kiln_program_release(third);
-}
-END_TEST
-
-START_TEST(test_source__older_drivers_do_what_they_can)
-{
-    kiln_function *function;
-    void *out = NULL;
-    const void *arguments[] = { &out, &out };
-    const size_t sizes[] = { 1, 2 };
-    if (!have_nvrtc())
-        return;
-    const kiln_fake *fake = kiln_fake_open();
-    fake->hide("cuKernelGetParamInfo");
-    fake->hide("cuLaunchKernelEx");
-    fake->hide("cuOccupancyMaxActiveBlocksPerMultiprocessor");
-    kiln_program *program = get_many();
-    expect(kiln_program_function(&function, program, "plain", &report), KILN_OK, "");
-    kiln_function_info info = { .size = sizeof(info) };
-    ck_assert_int_eq(kiln_function_get_info(function, &info), KILN_OK);
-    ck_assert_int_eq(info.parameters, -1);
-    kiln_grid grid = KILN_GRID_INIT;
-    expect(kiln_function_launch(function, &grid, arguments, sizes, 1, &report), KILN_OK, "");
-    grid.cooperative = 1;
-    expect(kiln_function_launch(function, &grid, arguments, sizes, 1, &report), KILN_ENODRIVER, "cuLaunchKernelEx");
-    int blocks = 0;
-    expect(kiln_function_occupancy(&blocks, function, 256, 0, &report), KILN_OK, "");
-    ck_assert_int_eq(blocks, -1);
-    kiln_program_release(program);
-}
-END_TEST
-
-START_TEST(test_source__the_cpu_runs_none)
-{
-    kiln_program *program;
-    kiln_device *cpu;
-    source.text = many;
-    source.target = NULL;
-    expect(kiln_device_open(&cpu, service, "cpu", &report), KILN_OK, "");
-    expect(kiln_program_get(&program, service, cpu, &source, &report), KILN_ETARGET, "runs on GPUs only");
-    ck_assert_ptr_null(program);
-}
-END_TEST
-
 Suite *kiln_test_source_suite(void)
 {
     Suite *suite = suite_create("source");
@@ -799,11 +623,6 @@ Suite *kiln_test_source_suite(void)
     tcase_add_test(tcase, test_source__workers_belong_to_their_directories);
     tcase_add_test(tcase, test_source__two_processes_compile_once);
     tcase_add_test(tcase, test_source__threads_compile_once);
-    tcase_add_test(tcase, test_source__functions_are_launched);
-    tcase_add_test(tcase, test_source__variables_have_addresses);
-    tcase_add_test(tcase, test_source__loaded_program_is_shared_and_follows_its_files);
-    tcase_add_test(tcase, test_source__older_drivers_do_what_they_can);
-    tcase_add_test(tcase, test_source__the_cpu_runs_none);
     suite_add_tcase(suite, tcase);
     return suite;
 }

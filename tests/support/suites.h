@@ -53,6 +53,7 @@
     X(workers)                 \
     X(isolate)                 \
     X(source)                  \
+    X(program)                 \
     X(faults)                  \
     X(cc)                      \
     X(cpu)                     \

@@ -134,7 +134,8 @@ static void learn_identity(compiler *self, const char *ptx, char id[KILN__ENTRY_
 /* The first line of the log that speaks of an error, else its first line. */
 static void first_error(const char *log, char *out, size_t size)
 {
-    const char *at = strstr(log, "error");
+    const char *at = strstr(log, "error: ");
+    at = at != NULL ? at : strstr(log, "error");
     while (at != NULL && at > log && at[-1] != '\n')
         at--;
     if (at == NULL)
@@ -172,18 +173,23 @@ static bool is_listed(const kiln__toolchain *toolchain, const kiln__target *targ
     return false;
 }
 
-/* NVRTC parses what functions are asked for in a file of its own, a line for each, and shows the line under what is wrong. */
-static kiln_status fail_function(const char *log, kiln_report *report)
+/* NVRTC parses what functions are asked for in a file of its own, a line for each, and shows the line under what is wrong. False if
+ * the first error is another one. */
+static bool fail_function(const char *log, kiln_report *report)
 {
-    static const char file[] = "__nv_name_map(", pragma[] = "#pragma nv_mangled_name ";
-    const char *at = strncmp(log, file, sizeof(file) - 1) == 0 ? strstr(log, "error: ") : NULL;
-    const char *line = at != NULL ? strstr(at, pragma) : NULL;
+    static const char file[] = "__nv_name_map(", pragma[] = "#pragma nv_mangled_name ", mark[] = "): error: ";
+    const char *error = strstr(log, mark), *at = error;
+    while (at != NULL && at > log && at[-1] != '\n')
+        at--;
+    const char *line = at != NULL && strncmp(at, file, sizeof(file) - 1) == 0 ? strstr(error, pragma) : NULL;
     if (line == NULL)
-        return KILN_OK;
+        return false;
     line += sizeof(pragma) - 1;
-    return kiln__fail(report, KILN_ECOMPILE, KILN__STAGE_COMPILE, KILN__NVRTC_ERROR_COMPILATION,
-                      "the source has no function '%.*s': %.*s", (int)strcspn(line, "\n"), line,
-                      (int)strcspn(at + strlen("error: "), "\n"), at + strlen("error: "));
+    error += sizeof(mark) - 1;
+    kiln__fail(report, KILN_ECOMPILE, KILN__STAGE_COMPILE, KILN__NVRTC_ERROR_COMPILATION,
+               "the source has no function '%.*s': %.*s", (int)strcspn(line, "\n"), line, (int)strcspn(error, "\n"),
+               error);
+    return true;
 }
 
 static kiln_status fail_compile(const kiln__nvrtc_job *job, const kiln__toolchain *toolchain, const kiln__unit *unit,
@@ -198,7 +204,7 @@ static kiln_status fail_compile(const kiln__nvrtc_job *job, const kiln__toolchai
     kiln__report_set_log(report, job->log);
     if (job->code != KILN__NVRTC_ERROR_COMPILATION || log[0] == '\0')
         return kiln__nvrtc_result(job->nvrtc, "nvrtcCompileProgram", job->code, report);
-    if (unit->own != NULL && fail_function(log, report) != KILN_OK)
+    if (unit->own != NULL && fail_function(log, report))
         return KILN_ECOMPILE;
     first_error(log, line, sizeof(line));
     return kiln__fail(report, KILN_ECOMPILE, KILN__STAGE_COMPILE, (int)job->code, "compiling for %s failed: %s",
