@@ -202,7 +202,7 @@ kiln_status kiln__cuda_load(kiln_device *base, const kiln__entry *entry, const k
     module->shared = rule->shared;
     module->tile = rule->tile;
     module->most = GRID_MAX * rule->tile;
-    module->tile_shift = (rule->tile & (rule->tile - 1)) == 0 ? __builtin_ctzll(rule->tile) : -1;
+    module->tile_shift = rule->tile > 0 && (rule->tile & (rule->tile - 1)) == 0 ? __builtin_ctzll(rule->tile) : -1;
     kiln_status status = kiln__cuda_enter(&scope, device, &call);
     if (status == KILN_OK) {
         status = load_module(module, entry, &names, used_ptx, &call);
