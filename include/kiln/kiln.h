@@ -20,8 +20,8 @@
  *   - Numbers in text use '.' as the decimal point whatever the locale.
  *   - Only standard headers are needed; C11 and C++ both read this file.
  *
- * Beside it: <kiln/define.h> ops and templates of one's own, <kiln/tune.h> the search for the fastest geometry,
- * <kiln/wisdom.h> what it found, <kiln/live.h> handles whose kernel gets better. */
+ * Beside it: <kiln/define.h> ops and templates of one's own, <kiln/source.h> CUDA text of the host's own, <kiln/tune.h> the
+ * search for the fastest geometry, <kiln/wisdom.h> what it found, <kiln/live.h> handles whose kernel gets better. */
 #ifndef KILN_KILN_H
 #define KILN_KILN_H
 

@@ -43,7 +43,7 @@ static bool take_word(const char **at, const char *end, char *out, size_t size)
 {
     const char *blank = memchr(*at, ' ', (size_t)(end - *at));
     size_t length = blank != NULL ? (size_t)(blank - *at) : 0;
-    if (blank == NULL || length == 0 || length >= size)
+    if (blank == NULL || length == 0 || length >= size || !is_clean(*at, length))
         return false;
     memcpy(out, *at, length);
     out[length] = '\0';
