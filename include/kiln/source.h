@@ -60,14 +60,15 @@ typedef struct kiln_source {
 
 /* ---- Without a device ----------------------------------------------------------------------------------------- */
 
-/* Compiles a source, or finds it in the stores. It is found again as long as its text, what it is compiled with and the contents
- * of every file that it read are the same, wherever those files lie and however old they are. Text is compiled in a worker
- * (docs/embedding.md), unless the service's `isolate` is KILN_ISOLATE_NEVER: then there may be no include directories. Blocks as kiln_get
- * does. The artifact's sections are "cubin", "ptx", "log", "functions" (as asked for, one a line), "names" (their symbols),
- * "key". Warnings go to the report's log.
- * Errors: KILN_EINVAL (a field that cannot be right; an option that is not passed on), KILN_ETARGET ("cpu", or no target of the
- * compiler's), KILN_ECOMPILE (the report's log is the compiler's), KILN_ECRASHED, KILN_ENOWORKER, KILN_ENOCOMPILER,
- * KILN_ESTRICT, KILN_EIO (files change while they are read), KILN_ENODRIVER, KILN_ENODEVICE, KILN_ENOMEM. */
+/* Compiles a source, or finds it in the stores. It is found again as long as its text, what it is compiled with and
+ * the contents of every file that it read are the same, wherever those files lie and however old they are. Text is
+ * compiled in a worker (docs/embedding.md), unless the service's `isolate` is KILN_ISOLATE_NEVER: then there may be
+ * no include directories. Blocks as kiln_get does. The artifact's sections are "cubin", "ptx", "log", "functions" (as
+ * asked for, one a line), "names" (their symbols), "key". Warnings go to the report's log.
+ * Errors: KILN_EINVAL (a field that cannot be right; an option that is not passed on), KILN_ETARGET ("cpu", or no
+ * target of the compiler's), KILN_ECOMPILE (the report's log is the compiler's), KILN_ECRASHED, KILN_ENOWORKER,
+ * KILN_ENOCOMPILER, KILN_ESTRICT, KILN_EIO (files change while they are read), KILN_ENODRIVER, KILN_ENODEVICE,
+ * KILN_ENOMEM. */
 KILN_API KILN_MUST_USE kiln_status kiln_program_build(kiln_artifact **out, kiln_service *service,
                                                       const kiln_source *source, kiln_report *report);
 
@@ -92,23 +93,27 @@ typedef struct kiln_program kiln_program;
 /* One function of a program: valid as long as the program is. */
 typedef struct kiln_function kiln_function;
 
-/* Gets the program of a source on a GPU of the service's, NULL for the default device: one that is loaded already if the source and the
- * files that it reads are as they were then, else as kiln_program_build, and loaded. Those files are looked at by every call, so keep
- * the program and ask again where you want to follow changes. The caller owns a reference; the service keeps one of its own until
- * kiln_close. Errors: those of kiln_program_build, KILN_ETARGET (also: the device is the cpu), KILN_ELOAD, KILN_EDEVICE. */
+/* Gets the program of a source on a GPU of the service's, NULL for the default device: one that is loaded already if
+ * the source and the files that it reads are as they were then, else as kiln_program_build, and loaded. Those files
+ * are looked at by every call, so keep the program and ask again where you want to follow changes. The caller owns a
+ * reference; the service keeps one of its own until kiln_close.
+ * Errors: those of kiln_program_build, KILN_ETARGET (also: the device is the cpu), KILN_ELOAD, KILN_EDEVICE. */
 KILN_API KILN_MUST_USE kiln_status kiln_program_get(kiln_program **out, kiln_service *service, kiln_device *device,
                                                     const kiln_source *source, kiln_report *report);
 
-/* Adds a reference; returns its argument. Drops one; the last one unloads, so launches must have finished by then. NULL is allowed. */
+/* Adds a reference; returns its argument. Drops one; the last one unloads, so launches must have finished by then.
+ * NULL is allowed. */
 KILN_API kiln_program *kiln_program_retain(kiln_program *program);
 KILN_API void kiln_program_release(kiln_program *program);
 
-/* Finds a function by the name that the source asked for, or by its symbol. KILN_ENOENT: the report names those that there are. */
+/* Finds a function by the name that the source asked for, or by its symbol. KILN_ENOENT: the report names those that
+ * there are. */
 KILN_API KILN_MUST_USE kiln_status kiln_program_function(kiln_function **out, kiln_program *program, const char *name,
                                                          kiln_report *report);
 
-/* The address in device memory, and the size, of a __constant__, __device__ or __managed__ variable. One that is in a namespace, or that
- * no function uses, must be among the source's functions, as "&ns::table". KILN_ENOENT; KILN_ENODRIVER (the driver is too old). */
+/* The address in device memory, and the size, of a __constant__, __device__ or __managed__ variable. One that is in a
+ * namespace, or that no function uses, must be among the source's functions, as "&ns::table". KILN_ENOENT;
+ * KILN_ENODRIVER (the driver is too old). */
 KILN_API kiln_status kiln_program_global(void **address, size_t *bytes, kiln_program *program, const char *name,
                                          kiln_report *report);
 
@@ -131,7 +136,8 @@ KILN_API kiln_status kiln_function_get_info(const kiln_function *function, kiln_
 /* The size of parameter number `index`. KILN_ENOENT: there are not so many, or the driver does not tell. */
 KILN_API kiln_status kiln_function_parameter(const kiln_function *function, uint32_t index, size_t *bytes);
 
-/* How many blocks of `block` threads with so much dynamic shared memory a multiprocessor holds at once; -1 where the driver does not tell.
+/* How many blocks of `block` threads with so much dynamic shared memory a multiprocessor holds at once; -1 where the
+ * driver does not tell.
  * Errors: KILN_EINVAL, KILN_ELAUNCH. */
 KILN_API kiln_status kiln_function_occupancy(int *out, const kiln_function *function, uint32_t block,
                                              uint32_t shared_bytes, kiln_report *report);
@@ -152,11 +158,12 @@ typedef struct kiln_grid {
         sizeof(kiln_grid), { 1, 1, 1 }, { 1, 1, 1 }, { 0, 0, 0 }, 0, 0, NULL \
     }
 
-/* Launches a function. arguments[i] points to the value of parameter number i; `count` of them, and where `sizes` is not NULL,
- * sizes[i] bytes each: both are checked against the function's parameters where the driver tells them (CUDA 12.4 and newer), the count
- * being taken on trust otherwise. The call reads the values before it returns. Streams, contexts and captures are as for kiln_launch.
- * Takes no lock and allocates nothing. Any thread. Errors: KILN_EINVAL (nothing was queued), KILN_ELAUNCH, KILN_ENODRIVER (the driver is
- * too old for clusters or cooperative launches). */
+/* Launches a function. arguments[i] points to the value of parameter number i; `count` of them, and where `sizes` is
+ * not NULL, sizes[i] bytes each: both are checked against the function's parameters where the driver tells them (CUDA
+ * 12.4 and newer), the count being taken on trust otherwise. The call reads the values before it returns. Streams,
+ * contexts and captures are as for kiln_launch. Takes no lock and allocates nothing. Any thread.
+ * Errors: KILN_EINVAL (nothing was queued), KILN_ELAUNCH, KILN_ENODRIVER (the driver is too old for clusters or
+ * cooperative launches). */
 KILN_API kiln_status kiln_function_launch(kiln_function *function, const kiln_grid *grid, const void *const *arguments,
                                           const size_t *sizes, uint32_t count, kiln_report *report);
 

@@ -40,6 +40,7 @@ step doctor "$kiln" doctor
 step ops "$build/tests/device_ops" cuda:0 "$here/../../docs/examples/templates"
 step images "$build/tests/device_images"
 step graphs "$build/tests/device_graphs"
+step sources "$build/tests/device_sources"
 step launch "$build/tests/bench_launch_cost" --libcuda libcuda.so.1 --calls 200
 step bench "$kiln" bench "op=hardsigmoid,hardtanh,add(x,y) dtype=f32" --size $size
 step latency "$build/tests/bench_latency" --libcuda libcuda.so.1

@@ -1,0 +1,158 @@
+/* Sources of the host's own on a real GPU: values, variables, more shared memory than is usual, cooperative launches and clusters.
+ * Prints what it has checked; status 1 if anything is wrong. Needs a GPU, and NVRTC or a cache that has been filled with one. */
+#include <kiln/source.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BLOCKS = 8, THREADS = 128, COUNT = BLOCKS * THREADS, ROOM = 64 << 10 };
+
+static kiln_report report = KILN_REPORT_INIT;
+static kiln_device *device;
+static int wrong;
+
+static const char text[] = "__constant__ int table[4];\n"
+                           "namespace ns { __device__ unsigned arrived; }\n"
+                           "template <int N> __global__ void fill(int *out) { out[blockIdx.x * blockDim.x + "
+                           "threadIdx.x] = table[N] + threadIdx.x; }\n"
+                           "extern \"C\" __global__ void room(int *out, int words)\n"
+                           "{\n"
+                           "    extern __shared__ int held[];\n"
+                           "    for (int i = threadIdx.x; i < words; i += blockDim.x)\n"
+                           "        held[i] = i;\n"
+                           "    __syncthreads();\n"
+                           "    out[blockIdx.x * blockDim.x + threadIdx.x] = held[words - 1 - threadIdx.x];\n"
+                           "}\n"
+                           "extern \"C\" __global__ void meet(int *out)\n" /* ends only if all blocks run at once */
+                           "{\n"
+                           "    if (threadIdx.x == 0) {\n"
+                           "        atomicAdd(&ns::arrived, 1);\n"
+                           "        while (*(volatile unsigned *)&ns::arrived < gridDim.x) {}\n"
+                           "    }\n"
+                           "    __syncthreads();\n"
+                           "    out[blockIdx.x * blockDim.x + threadIdx.x] = ns::arrived;\n"
+                           "}\n"
+                           "extern \"C\" __global__ void cluster(int *out)\n"
+                           "{\n"
+                           "    unsigned size = 1;\n"
+                           "#if __CUDA_ARCH__ >= 900\n"
+                           "    asm volatile(\"mov.u32 %0, %%cluster_nctaid.x;\" : \"=r\"(size));\n"
+                           "#endif\n"
+                           "    out[blockIdx.x * blockDim.x + threadIdx.x] = size;\n"
+                           "}\n";
+static const char *const functions[] = { "fill<2>", "room", "meet", "cluster", "&ns::arrived" };
+
+static void must(kiln_status status, const char *what)
+{
+    if (status != KILN_OK) {
+        fprintf(stderr, "%s: %s: %s\n%s", what, kiln_status_name(status), report.message,
+                report.log != NULL ? report.log : "");
+        exit(1);
+    }
+}
+
+static void check(const char *what, const int *got, int (*expected)(int thread))
+{
+    int bad = 0;
+    for (int i = 0; i < COUNT; i++)
+        bad += got[i] != expected(i % THREADS);
+    printf("%-8s %s\n", what, bad == 0 ? "right" : "WRONG");
+    wrong += bad != 0;
+}
+
+static int expect_fill(int thread)
+{
+    return 30 + thread;
+}
+
+static int expect_room(int thread)
+{
+    return ROOM / (int)sizeof(int) - 1 - thread;
+}
+
+static int expect_meet(int thread)
+{
+    (void)thread;
+    return BLOCKS;
+}
+
+static int expect_cluster(int thread)
+{
+    (void)thread;
+    return 2;
+}
+
+static void launch(kiln_program *program, const char *name, const kiln_grid *grid, const void *const *arguments,
+                   const size_t *sizes, uint32_t count)
+{
+    kiln_function *function;
+    must(kiln_program_function(&function, program, name, &report), name);
+    must(kiln_function_launch(function, grid, arguments, sizes, count, &report), name);
+    if (kiln_function_launch(function, grid, arguments, sizes, count + 1, &report) != KILN_EINVAL) {
+        puts("an argument too many was taken");
+        wrong++;
+    }
+    must(kiln_sync(device, &report), name);
+}
+
+static void read_back(int *got, const void *from)
+{
+    must(kiln_copy(device, got, from, COUNT * sizeof(*got), KILN_COPY_FROM_DEVICE, NULL, &report), "copy");
+}
+
+int main(void)
+{
+    static int got[COUNT];
+    const int table[4] = { 10, 20, 30, 40 }, words = ROOM / (int)sizeof(int);
+    const unsigned zero = 0;
+    kiln_service *service;
+    kiln_program *program;
+    kiln_device_info info = { .size = sizeof(info) };
+    kiln_source source = KILN_SOURCE_INIT;
+    kiln_grid grid = KILN_GRID_INIT;
+    void *out, *address;
+    size_t bytes;
+    const void *arguments[] = { &out, &words, NULL };
+    const size_t sizes[] = { sizeof(out), sizeof(words), 0 };
+    source.text = text;
+    source.functions = functions;
+    source.function_count = sizeof(functions) / sizeof(functions[0]);
+    source.cuda_headers = -1;
+    grid.grid[0] = BLOCKS;
+    grid.block[0] = THREADS;
+
+    must(kiln_open(&service, NULL, &report), "open");
+    must(kiln_device_open(&device, service, "cuda:0", &report), "device");
+    must(kiln_device_get_info(device, &info), "device");
+    must(kiln_program_get(&program, service, device, &source, &report), "program");
+    must(kiln_alloc(&out, device, sizeof(got), &report), "memory");
+    must(kiln_program_global(&address, &bytes, program, "table", &report), "table");
+    must(kiln_copy(device, address, table, bytes, KILN_COPY_TO_DEVICE, NULL, &report), "table");
+    must(kiln_program_global(&address, &bytes, program, "ns::arrived", &report), "arrived");
+    must(kiln_copy(device, address, &zero, bytes, KILN_COPY_TO_DEVICE, NULL, &report), "arrived");
+
+    launch(program, "fill<2>", &grid, arguments, sizes, 1);
+    read_back(got, out);
+    check("fill", got, expect_fill);
+    grid.shared_bytes = ROOM;
+    launch(program, "room", &grid, arguments, sizes, 2);
+    read_back(got, out);
+    check("room", got, expect_room);
+    grid.shared_bytes = 0;
+    grid.cooperative = 1;
+    launch(program, "meet", &grid, arguments, sizes, 1);
+    read_back(got, out);
+    check("meet", got, expect_meet);
+    grid.cooperative = 0;
+    if (strncmp(info.target, "sm_8", 4) != 0 && strcmp(info.target, "sm_75") != 0) {
+        grid.cluster[0] = 2;
+        grid.cluster[1] = grid.cluster[2] = 1;
+        launch(program, "cluster", &grid, arguments, sizes, 1);
+        read_back(got, out);
+        check("cluster", got, expect_cluster);
+    }
+    kiln_free(device, out);
+    kiln_program_release(program);
+    kiln_close(service);
+    return wrong != 0;
+}
