@@ -243,6 +243,16 @@ void kiln__loaded_table_fini(kiln__loaded_table *table)
     pthread_mutex_destroy(&table->lock);
 }
 
+void kiln__loaded_table_before_fork(kiln__loaded_table *table)
+{
+    pthread_mutex_lock(&table->lock);
+}
+
+void kiln__loaded_table_after_fork(kiln__loaded_table *table)
+{
+    pthread_mutex_unlock(&table->lock);
+}
+
 static kiln_program *find_locked(const kiln__loaded_table *table, const kiln_device *device, const kiln__key *key)
 {
     kiln_program *program = table->first;

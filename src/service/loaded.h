@@ -58,6 +58,10 @@ typedef struct kiln__loaded_table {
 void kiln__loaded_table_init(kiln__loaded_table *table);
 void kiln__loaded_table_fini(kiln__loaded_table *table);
 
+/* Around a fork, so that no lock is held in a child. */
+void kiln__loaded_table_before_fork(kiln__loaded_table *table);
+void kiln__loaded_table_after_fork(kiln__loaded_table *table);
+
 /* A new reference to the program of an entry on a device, or NULL. */
 kiln_program *kiln__loaded_table_find(kiln__loaded_table *table, const kiln_device *device, const kiln__key *key);
 

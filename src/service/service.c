@@ -114,10 +114,16 @@ static void before_fork(void *data)
     kiln__record_before_fork(service->record);
     kiln__sites_before_fork(&service->sites);
     kiln__tiers_before_fork(&service->tiers);
+    if (service->nvrtc.tiers != NULL)
+        kiln__filesums_before_fork(&service->nvrtc.sums);
+    kiln__loaded_table_before_fork(&service->programs);
 }
 
 static void after_fork(kiln_service *service, bool child)
 {
+    kiln__loaded_table_after_fork(&service->programs);
+    if (service->nvrtc.tiers != NULL)
+        kiln__filesums_after_fork(&service->nvrtc.sums);
     if (child) {
         kiln__kernel_table_after_fork(&service->requests);
         kiln__kernel_table_after_fork(&service->kernels);

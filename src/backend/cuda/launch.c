@@ -320,7 +320,7 @@ kiln_status kiln__cuda_launch_args(kiln__module *module, uint32_t entry, const u
     const kiln__cuda_device *device = module->device;
     kiln__cuda_call call = { device->driver, KILN_ELAUNCH, KILN__STAGE_LAUNCH, device->device.name, report };
     kiln__cuda_scope scope;
-    if ((uintptr_t)stream >= FIRST_REAL_STREAM)
+    if ((uintptr_t)stream >= KILN__CUDA_FIRST_REAL_STREAM)
         return launch_args_in(module, entry, grid, args, stream, &call);
     kiln_status status = kiln__cuda_enter_current(&scope, device, &call);
     if (status != KILN_OK)
