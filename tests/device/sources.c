@@ -87,6 +87,9 @@ static void launch(kiln_program *program, const char *name, const kiln_grid *gri
 {
     kiln_function *function;
     must(kiln_program_function(&function, program, name, &report), name);
+    kiln_function_info facts = { .size = sizeof(facts) };
+    must(kiln_function_get_info(function, &facts), name);
+    printf("%-8s parameters: %d, registers: %d\n", name, facts.parameters, facts.registers);
     must(kiln_function_launch(function, grid, arguments, sizes, count, &report), name);
     if (kiln_function_launch(function, grid, arguments, sizes, count + 1, &report) != KILN_EINVAL) {
         puts("an argument too many was taken");

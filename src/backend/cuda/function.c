@@ -29,14 +29,17 @@ static void info(const kiln__module *module, uint32_t function, kiln_function_in
     out->max_threads = attribute(module, function, KILN__CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
 }
 
+/* The driver wants a context, although the question is about code. */
 static int parameter(const kiln__module *module, uint32_t function, uint32_t index, size_t *bytes)
 {
     size_t offset = 0;
-    const kiln__driver *driver = module->device->driver;
+    kiln__cuda_call call = launch_call(module, NULL);
+    kiln__cuda_scope scope;
     *bytes = 0;
-    if (driver->cuKernelGetParamInfo == NULL)
+    if (call.driver->cuKernelGetParamInfo == NULL || kiln__cuda_enter(&scope, module->device, &call) != KILN_OK)
         return -1;
-    kiln__cu_enum code = driver->cuKernelGetParamInfo(module->kernels[function], index, &offset, bytes);
+    kiln__cu_enum code = call.driver->cuKernelGetParamInfo(module->kernels[function], index, &offset, bytes);
+    kiln__cuda_leave(&scope);
     return code == KILN__CUDA_SUCCESS ? 1 : code == KILN__CUDA_ERROR_INVALID_VALUE ? 0 : -1;
 }
 
