@@ -1,9 +1,7 @@
 #include "wisdom/view.h"
 
 #include "base/alloc.h"
-#include "template/embedded.h"
-#include "wisdom/json.h"
-#include <string.h>
+#include "wisdom/shipped.h"
 
 void kiln__wisdom_view_release(kiln__wisdom_view *view)
 {
@@ -22,7 +20,7 @@ static void add_items(kiln__wisdom_view *view, const kiln__wisdom_set *set, kiln
 }
 
 kiln__wisdom_view *kiln__wisdom_view_load(kiln__wisdom_folder *own, kiln__wisdom_folder *shared,
-                                          const kiln__wisdom_set *kept, const kiln__wisdom_set *shipped, int *error)
+                                          const kiln__wisdom_set *kept, int *error)
 {
     kiln__wisdom_view *view = kiln__calloc(1, sizeof(*view));
     if (view == NULL)
@@ -32,14 +30,16 @@ kiln__wisdom_view *kiln__wisdom_view_load(kiln__wisdom_folder *own, kiln__wisdom
     int shared_error = kiln__wisdom_folder_load(shared, &view->shared);
     *error = own_error != 0 ? own_error : shared_error;
     bool joined = kiln__wisdom_set_join(&view->own, kept);
-    view->items = kiln__calloc(view->own.count + view->shared.count + shipped->count + 1, sizeof(*view->items));
+    view->items =
+        kiln__calloc(view->own.count + view->shared.count + kiln__wisdom_shipped_count + 1, sizeof(*view->items));
     if (!joined || view->items == NULL) {
         kiln__wisdom_view_release(view);
         return NULL;
     }
     add_items(view, &view->own, KILN__WISDOM_OWN);
     add_items(view, &view->shared, KILN__WISDOM_SHARED);
-    add_items(view, shipped, KILN__WISDOM_SHIPPED);
+    for (size_t i = 0; i < kiln__wisdom_shipped_count; i++)
+        view->items[view->count++] = (kiln__wisdom_item){ &kiln__wisdom_shipped[i], KILN__WISDOM_SHIPPED };
     return view;
 }
 
@@ -50,32 +50,4 @@ bool kiln__wisdom_view_equal(const kiln__wisdom_view *a, const kiln__wisdom_view
         equal = a->items[i].source == b->items[i].source &&
                 kiln__wisdom_record_equal(a->items[i].record, b->items[i].record);
     return equal;
-}
-
-static bool is_wisdom(const char *name)
-{
-    static const char ending[] = ".json";
-    size_t length = strlen(name), width = strlen(ending);
-    return length > width && strcmp(name + length - width, ending) == 0;
-}
-
-bool kiln__wisdom_read_shipped(kiln__wisdom_set *out, const kiln__log *log)
-{
-    char problem[KILN__WISDOM_REASON];
-    bool good = true;
-    *out = (kiln__wisdom_set){ 0 };
-    for (size_t i = 0; i < kiln__embedded_count && good; i++) {
-        const kiln__embedded_file *file = &kiln__embedded_files[i];
-        kiln__wisdom_set set;
-        if (!is_wisdom(file->name))
-            continue;
-        kiln__wisdom_fault fault = kiln__wisdom_read(&set, file->text, file->length, problem);
-        if (fault == KILN__WISDOM_DAMAGED || fault == KILN__WISDOM_NEWER)
-            kiln__log_line(log, KILN_LOG_ERROR, "wisdom %s shipped in the library: %s", file->name, problem);
-        good = fault != KILN__WISDOM_OUT_OF_MEMORY && kiln__wisdom_set_join(out, &set);
-        kiln__wisdom_set_fini(&set);
-    }
-    if (!good)
-        kiln__wisdom_set_fini(out);
-    return good;
 }

@@ -14,18 +14,15 @@ typedef struct kiln__wisdom_view {
     size_t count;
 } kiln__wisdom_view;
 
-/* Reads the files of both folders. To the user's own come the records of `kept`, which are copied; those of `shipped` are
- * borrowed. *error is 0 or the first -errno for which a file was left out that may be good. One reference. NULL: out of
+/* Reads the files of both folders. To the user's own come the records of `kept`, which are copied; those that are
+ * shipped are borrowed. *error is 0 or the first -errno for which a file was left out that may be good. One reference. NULL: out of
  * memory. */
 kiln__wisdom_view *kiln__wisdom_view_load(kiln__wisdom_folder *own, kiln__wisdom_folder *shared,
-                                          const kiln__wisdom_set *kept, const kiln__wisdom_set *shipped, int *error);
+                                          const kiln__wisdom_set *kept, int *error);
 
 /* Whether the records are the same. */
 bool kiln__wisdom_view_equal(const kiln__wisdom_view *a, const kiln__wisdom_view *b);
 
 void kiln__wisdom_view_release(kiln__wisdom_view *view); /* NULL is allowed */
-
-/* The records that are shipped in the library. False: out of memory, and *out is empty. */
-bool kiln__wisdom_read_shipped(kiln__wisdom_set *out, const kiln__log *log);
 
 #endif

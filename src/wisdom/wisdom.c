@@ -22,11 +22,9 @@ struct kiln__wisdom {
     uint32_t digest_count;
     kiln__lock_list locks;
     kiln__wisdom_folder own, shared;
-    pthread_mutex_t loading;  /* held while files are read; guards `stamp`, `shipped` and `shipped_read` */
-    kiln__text stamp;         /* of the files that the view is from; empty: look again */
-    kiln__wisdom_set shipped; /* constant once read, so views borrow from it */
-    bool shipped_read;
-    pthread_mutex_t lock; /* guards `view` and `kept`; nothing is read or called under it */
+    pthread_mutex_t loading; /* held while files are read; guards `stamp` */
+    kiln__text stamp;        /* of the files that the view is from; empty: look again */
+    pthread_mutex_t lock;    /* guards `view` and `kept`; nothing is read or called under it */
     kiln__wisdom_view *view;
     kiln__wisdom_set kept; /* what could not be stored */
     atomic_uint_least64_t generation, kept_changes;
@@ -53,13 +51,11 @@ static kiln__wisdom_view *load_view(kiln__wisdom *wisdom, int *error)
 {
     kiln__wisdom_set kept = { 0 };
     kiln__wisdom_view *view = NULL;
-    if (!wisdom->shipped_read)
-        wisdom->shipped_read = kiln__wisdom_read_shipped(&wisdom->shipped, wisdom->log);
     pthread_mutex_lock(&wisdom->lock);
     bool copied = kiln__wisdom_set_join(&kept, &wisdom->kept);
     pthread_mutex_unlock(&wisdom->lock);
-    if (copied && wisdom->shipped_read)
-        view = kiln__wisdom_view_load(&wisdom->own, &wisdom->shared, &kept, &wisdom->shipped, error);
+    if (copied)
+        view = kiln__wisdom_view_load(&wisdom->own, &wisdom->shared, &kept, error);
     kiln__wisdom_set_fini(&kept);
     return view;
 }
@@ -422,7 +418,6 @@ void kiln__wisdom_close(kiln__wisdom *wisdom)
         return;
     kiln__fork_watch_end(&wisdom->fork_watch);
     kiln__wisdom_view_release(wisdom->view);
-    kiln__wisdom_set_fini(&wisdom->shipped);
     kiln__wisdom_set_fini(&wisdom->kept);
     kiln__text_fini(&wisdom->stamp);
     kiln__wisdom_memo_fini(&wisdom->memo);

@@ -5,7 +5,6 @@
 #include "support/harness.h"
 #include "support/suites.h"
 #include "support/temp.h"
-#include "template/embedded.h"
 #include <kiln/wisdom.h>
 #include <stdio.h>
 #include <stdlib.h>

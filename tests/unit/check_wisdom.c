@@ -1,14 +1,16 @@
 /* Wisdom as a service has it: files, what is wrong with them, many processes at once. */
 #include "base/alloc.h"
 #include "os/cpu.h"
+#include "os/file.h"
 #include "support/cache.h"
 #include "support/suites.h"
 #include "support/wisdom.h"
-#include "template/embedded.h"
 #include "wisdom/describe.h"
 #include "wisdom/json.h"
+#include "wisdom/shipped.h"
 #include "wisdom/wisdom.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -442,24 +444,38 @@ static int check_shipped(void *data, const kiln__wisdom_item *item)
     return 0;
 }
 
-/* They stand as Kiln would write them, so that a merge of new ones changes only their own lines. */
-START_TEST(test_wisdom__shipped_files_have_the_form_that_is_written)
+/* Adds the records of a file, which stands as Kiln would write it, so that a merge of new ones changes only their own
+ * lines. */
+static void add_shipped_file(kiln__wisdom_set *all, const char *path)
 {
-    int files = 0;
-    for (size_t i = 0; i < kiln__embedded_count; i++) {
-        const kiln__embedded_file *file = &kiln__embedded_files[i];
-        kiln__wisdom_set set;
-        kiln__text text = { 0 };
-        if (strstr(file->name, ".json") == NULL)
-            continue;
-        ck_assert_msg(kiln__wisdom_read(&set, file->text, file->length, problem) == KILN__WISDOM_GOOD, "%s", problem);
-        kiln__wisdom_write(&set, NULL, NULL, &text);
-        ck_assert_str_eq(kiln__text_string(&text), file->text);
-        kiln__text_fini(&text);
-        kiln__wisdom_set_fini(&set);
-        files++;
-    }
-    ck_assert_int_gt(files, 0);
+    void *bytes;
+    size_t length;
+    struct stat status;
+    kiln__wisdom_set set;
+    kiln__text text = { 0 };
+    ck_assert_int_eq(kiln__file_read(&bytes, &length, AT_FDCWD, path, 0, KILN__WISDOM_FILE_MAX, &status), 0);
+    ck_assert_msg(kiln__wisdom_read(&set, bytes, length, problem) == KILN__WISDOM_GOOD, "%s", problem);
+    kiln__wisdom_write(&set, NULL, NULL, &text);
+    ck_assert_uint_eq(text.length, length);
+    ck_assert_mem_eq(text.data, bytes, length);
+    ck_assert(kiln__wisdom_set_join(all, &set));
+    kiln__text_fini(&text);
+    kiln__wisdom_set_fini(&set);
+    kiln__free(bytes);
+}
+
+START_TEST(test_wisdom__shipped_constants_are_what_the_files_say)
+{
+    char paths[] = KILN_WISDOM_FILES;
+    char *rest = NULL;
+    kiln__wisdom_set all = { 0 };
+    for (const char *path = strtok_r(paths, ":", &rest); path != NULL; path = strtok_r(NULL, ":", &rest))
+        add_shipped_file(&all, path);
+    ck_assert_uint_gt(all.count, 0);
+    ck_assert_uint_eq(kiln__wisdom_shipped_count, all.count);
+    for (size_t i = 0; i < all.count; i++)
+        ck_assert_msg(kiln__wisdom_record_equal(&kiln__wisdom_shipped[i], all.records[i]), "record %zu", i);
+    kiln__wisdom_set_fini(&all);
 }
 END_TEST
 
@@ -689,7 +705,7 @@ Suite *kiln_test_wisdom_suite(void)
     tcase_add_test(files, test_wisdom__a_shortage_changes_no_choice);
     tcase_add_test(files, test_wisdom__without_a_cache_the_process_knows_it);
     tcase_add_test(files, test_wisdom__the_shared_directory_comes_second);
-    tcase_add_test(files, test_wisdom__shipped_files_have_the_form_that_is_written);
+    tcase_add_test(files, test_wisdom__shipped_constants_are_what_the_files_say);
     tcase_add_test(files, test_wisdom__shipped_records_hold);
     tcase_add_test(files, test_wisdom__asking_again_compares_nothing);
     tcase_add_test(files, test_wisdom__files_are_named_after_models);
