@@ -13,10 +13,16 @@ void kiln__wisdom_view_release(kiln__wisdom_view *view)
     kiln__free(view);
 }
 
+static void add_item(kiln__wisdom_view *view, const kiln__wisdom_record *record, kiln__wisdom_source source)
+{
+    view->items[view->count++] = (kiln__wisdom_item){ record, source };
+    view->has_digests = view->has_digests || record->digest[0] != '\0';
+}
+
 static void add_items(kiln__wisdom_view *view, const kiln__wisdom_set *set, kiln__wisdom_source source)
 {
     for (size_t i = 0; i < set->count; i++)
-        view->items[view->count++] = (kiln__wisdom_item){ set->records[i], source };
+        add_item(view, set->records[i], source);
 }
 
 kiln__wisdom_view *kiln__wisdom_view_load(kiln__wisdom_folder *own, kiln__wisdom_folder *shared,
@@ -39,7 +45,7 @@ kiln__wisdom_view *kiln__wisdom_view_load(kiln__wisdom_folder *own, kiln__wisdom
     add_items(view, &view->own, KILN__WISDOM_OWN);
     add_items(view, &view->shared, KILN__WISDOM_SHARED);
     for (size_t i = 0; i < kiln__wisdom_shipped_count; i++)
-        view->items[view->count++] = (kiln__wisdom_item){ &kiln__wisdom_shipped[i], KILN__WISDOM_SHIPPED };
+        add_item(view, &kiln__wisdom_shipped[i], KILN__WISDOM_SHIPPED);
     return view;
 }
 

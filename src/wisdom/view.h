@@ -12,6 +12,7 @@ typedef struct kiln__wisdom_view {
     kiln__wisdom_set own, shared;
     kiln__wisdom_item *items; /* in the order of sources, then of what they are about */
     size_t count;
+    bool has_digests; /* some record says which text of its template it is about */
 } kiln__wisdom_view;
 
 /* Reads the files of both folders. To the user's own come the records of `kept`, which are copied; those that are

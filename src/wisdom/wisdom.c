@@ -16,10 +16,7 @@ enum { LOCK_WAIT_MS = 10000, KEY_MAX = KILN__IDENTITY_MAX + 4 * KILN__WISDOM_NAM
 static const int64_t look_every_ns = 1000000000;
 
 struct kiln__wisdom {
-    const kiln__catalog *catalog;
     const kiln__log *log;
-    char digests[KILN__TEMPLATES_MAX][2][KILN__WISDOM_DIGEST]; /* of Kiln's own templates for a GPU and for the cpu */
-    uint32_t digest_count;
     kiln__lock_list locks;
     kiln__wisdom_folder own, shared;
     pthread_mutex_t loading; /* held while files are read; guards `stamp` */
@@ -181,17 +178,21 @@ static size_t make_key(const kiln__wisdom_query *query, uint8_t key[KEY_MAX])
     return (size_t)(at - key) + sizeof(query->device->multiprocessors);
 }
 
-/* Users' templates, which came later, are digested each time: `room` is for them. */
-static const char *digest_for(const kiln__wisdom *wisdom, const kiln__wisdom_query *query,
-                              char room[KILN__WISDOM_DIGEST])
+static bool make_digest(const kiln__wisdom_query *query, char out[KILN__WISDOM_DIGEST])
 {
     kiln__target target;
     bool cpu = kiln__wisdom_target(query, &target) && kiln__target_is_cpu(&target);
-    for (uint32_t i = 0; i < wisdom->digest_count; i++)
-        if (wisdom->catalog->templates[i] == query->spec->template)
-            return wisdom->digests[i][cpu];
-    kiln__wisdom_digest(query->spec->template, cpu, room);
-    return room;
+    return kiln__wisdom_digest(query->spec->template, cpu, out);
+}
+
+/* The shipped records have no digests, and then none is made: that costs more than all the rest of a match. */
+static kiln_status choose(const kiln__wisdom_view *view, const kiln__wisdom_query *query, kiln__wisdom_choice *out,
+                          kiln__wisdom_explain_fn fn, void *data, kiln_report *report)
+{
+    char digest[KILN__WISDOM_DIGEST] = "";
+    if (view->has_digests && !make_digest(query, digest))
+        return kiln__fail_memory(report, KILN__STAGE_SPEC);
+    return kiln__wisdom_choose(out, view->items, view->count, query, digest, fn, data, report);
 }
 
 /* The choice of wrong queries is none: who resolves the spec says what is wrong with it. */
@@ -208,9 +209,7 @@ kiln_status kiln__wisdom_match(kiln__wisdom *wisdom, const kiln__wisdom_query *q
     kiln__wisdom_view *view = current_view(wisdom);
     if (view == NULL)
         return kiln__fail_memory(report, KILN__STAGE_SPEC);
-    char room[KILN__WISDOM_DIGEST];
-    const char *digest = digest_for(wisdom, query, room);
-    kiln_status status = kiln__wisdom_choose(out, view->items, view->count, query, digest, NULL, NULL, NULL);
+    kiln_status status = choose(view, query, out, NULL, NULL, NULL);
     if (status == KILN_OK)
         kiln__wisdom_memo_add(&wisdom->memo, view->generation, key, length, out);
     kiln__wisdom_view_release(view);
@@ -225,9 +224,7 @@ kiln_status kiln__wisdom_explain(kiln__wisdom *wisdom, const kiln__wisdom_query 
     kiln__wisdom_view *view = current_view(wisdom);
     if (view == NULL)
         return kiln__fail_memory(report, KILN__STAGE_STORE);
-    char room[KILN__WISDOM_DIGEST];
-    const char *digest = digest_for(wisdom, query, room);
-    kiln_status status = kiln__wisdom_choose(out, view->items, view->count, query, digest, fn, data, report);
+    kiln_status status = choose(view, query, out, fn, data, report);
     kiln__wisdom_view_release(view);
     return status;
 }
@@ -306,7 +303,7 @@ kiln_status kiln__wisdom_learn(kiln__wisdom *wisdom, const kiln_spec *spec, cons
                                const char *toolchain, const kiln__wisdom_measure *measure, kiln__wisdom_outcome *out,
                                kiln_report *report)
 {
-    char op_class[KILN__WISDOM_CLASS], model[KILN__WISDOM_MODEL], maker[32], room[KILN__WISDOM_DIGEST];
+    char op_class[KILN__WISDOM_CLASS], model[KILN__WISDOM_MODEL], maker[32], digest[KILN__WISDOM_DIGEST];
     kiln__text op = { 0 }, geometry = { 0 };
     kiln__wisdom_record record = kiln__wisdom_record_empty;
     const kiln__wisdom_query query = { .spec = spec, .device = device, .toolchain = toolchain };
@@ -332,11 +329,12 @@ kiln_status kiln__wisdom_learn(kiln__wisdom *wisdom, const kiln_spec *spec, cons
     record.ratio = measure->ratio;
     record.samples = measure->samples;
     record.variants = measure->variants;
-    record.digest = digest_for(wisdom, &query, room);
+    record.digest = digest;
     record.toolchain = toolchain;
     record.maker = maker;
-    kiln_status status = op.failed || geometry.failed ? kiln__fail_memory(report, KILN__STAGE_STORE)
-                                                      : kiln__wisdom_add(wisdom, &record, 1, out, report);
+    bool made = make_digest(&query, digest) && !op.failed && !geometry.failed;
+    kiln_status status =
+        !made ? kiln__fail_memory(report, KILN__STAGE_STORE) : kiln__wisdom_add(wisdom, &record, 1, out, report);
     kiln__text_fini(&op);
     kiln__text_fini(&geometry);
     return status;
@@ -376,28 +374,12 @@ static void after_fork_in_child(void *data)
     after_fork(data, true);
 }
 
-static bool make_digests(kiln__wisdom *wisdom)
-{
-    const kiln__catalog *catalog = wisdom->catalog;
-    bool good = true;
-    wisdom->digest_count = catalog->template_count;
-    for (uint32_t i = 0; i < wisdom->digest_count && good; i++)
-        good = kiln__wisdom_digest(catalog->templates[i], false, wisdom->digests[i][0]) &&
-               kiln__wisdom_digest(catalog->templates[i], true, wisdom->digests[i][1]);
-    return good;
-}
-
-kiln__wisdom *kiln__wisdom_open(const kiln__catalog *catalog, kiln__store *own, kiln__store *shared,
-                                const kiln__log *log, kiln__store_counters *counters)
+kiln__wisdom *kiln__wisdom_open(kiln__store *own, kiln__store *shared, const kiln__log *log,
+                                kiln__store_counters *counters)
 {
     kiln__wisdom *wisdom = kiln__calloc(1, sizeof(*wisdom));
     if (wisdom == NULL)
         return NULL;
-    wisdom->catalog = catalog;
-    if (!make_digests(wisdom)) {
-        kiln__free(wisdom);
-        return NULL;
-    }
     wisdom->log = log;
     wisdom->own = (kiln__wisdom_folder){ own, false, log, counters, &wisdom->locks, LOCK_WAIT_MS, 0 };
     wisdom->shared = (kiln__wisdom_folder){ shared, true, log, counters, &wisdom->locks, LOCK_WAIT_MS, 0 };

@@ -12,8 +12,8 @@ typedef struct kiln__wisdom kiln__wisdom;
 
 /* Reads nothing yet. `own` and `shared` are directory stores or NULL; all arguments are borrowed until close. NULL: out of
  * memory. */
-kiln__wisdom *kiln__wisdom_open(const kiln__catalog *catalog, kiln__store *own, kiln__store *shared,
-                                const kiln__log *log, kiln__store_counters *counters);
+kiln__wisdom *kiln__wisdom_open(kiln__store *own, kiln__store *shared, const kiln__log *log,
+                                kiln__store_counters *counters);
 void kiln__wisdom_close(kiln__wisdom *wisdom); /* NULL is allowed */
 
 /* A number that stays the same as long as what is known does: while it does, equal queries get equal choices. The first

@@ -26,7 +26,7 @@ static const kiln__wisdom_device h200 = { H200, "sm_90", 132, 60 << 20, 15000000
 
 static void open_wisdom(void)
 {
-    wisdom = kiln__wisdom_open(&catalog, store, NULL, &log_, &counters);
+    wisdom = kiln__wisdom_open(store, NULL, &log_, &counters);
     ck_assert_ptr_nonnull(wisdom);
 }
 

@@ -43,7 +43,7 @@ static void close_all(void)
 
 static kiln__wisdom *open_wisdom(void)
 {
-    kiln__wisdom *wisdom = kiln__wisdom_open(&catalog, store, shared, &log_, &counters);
+    kiln__wisdom *wisdom = kiln__wisdom_open(store, shared, &log_, &counters);
     ck_assert_ptr_nonnull(wisdom);
     return wisdom;
 }
@@ -385,7 +385,7 @@ END_TEST
 
 START_TEST(test_wisdom__without_a_cache_the_process_knows_it)
 {
-    kiln__wisdom *wisdom = kiln__wisdom_open(&catalog, NULL, NULL, NULL, &counters);
+    kiln__wisdom *wisdom = kiln__wisdom_open(NULL, NULL, NULL, &counters);
     kiln__wisdom_outcome outcome = learn(wisdom, SPEC " " TUNED);
     ck_assert(!outcome.stored);
     ck_assert_str_eq(outcome.problem, "there is no cache directory");
@@ -414,6 +414,28 @@ START_TEST(test_wisdom__the_shared_directory_comes_second)
     ck_assert_int_eq(kiln_test_temp_count("shared/wisdom"), 1);
     kiln__wisdom_close(wisdom);
     expect(0, 0, 0, 0);
+}
+END_TEST
+
+/* Whether a record is about the template's text as it is now counts, and counts most. */
+START_TEST(test_wisdom__a_record_of_another_text_is_stale)
+{
+    kiln_spec spec;
+    kiln__wisdom_choice choice;
+    kiln__wisdom_outcome outcome;
+    kiln__wisdom_record record = kiln_test_record(H200, "relu6", "f32", 26, OTHER);
+    kiln__wisdom *wisdom = open_wisdom();
+    kiln__wisdom_query query = { &spec, &h200, "" };
+    learn(wisdom, SPEC " " TUNED);
+    parse(&spec, SPEC);
+    ck_assert_int_eq(kiln__wisdom_match(wisdom, &query, &choice, NULL), KILN_OK);
+    ck_assert_uint_eq(choice.distance, 0);
+    record.digest = "0123456789abcdef";
+    ck_assert_int_eq(kiln__wisdom_add(wisdom, &record, 1, &outcome, NULL), KILN_OK);
+    ck_assert_uint_eq(outcome.tally.replaced, 1);
+    ck_assert_int_eq(kiln__wisdom_explain(wisdom, &query, &choice, NULL, NULL, NULL), KILN_OK);
+    ck_assert(choice.found && choice.distance != 0);
+    kiln__wisdom_close(wisdom);
 }
 END_TEST
 
@@ -481,7 +503,7 @@ END_TEST
 
 START_TEST(test_wisdom__shipped_records_hold)
 {
-    shipped all = { .wisdom = kiln__wisdom_open(&catalog, NULL, NULL, &log_, &counters) };
+    shipped all = { .wisdom = kiln__wisdom_open(NULL, NULL, &log_, &counters) };
     kiln__wisdom_visit(all.wisdom, check_shipped, &all);
     ck_assert_int_gt(all.count, 0);
     ck_assert_str_eq(match(all.wisdom, "op=hardsigmoid"), "block=128 elems=4 vector=4 cache=plain");
@@ -705,6 +727,7 @@ Suite *kiln_test_wisdom_suite(void)
     tcase_add_test(files, test_wisdom__a_shortage_changes_no_choice);
     tcase_add_test(files, test_wisdom__without_a_cache_the_process_knows_it);
     tcase_add_test(files, test_wisdom__the_shared_directory_comes_second);
+    tcase_add_test(files, test_wisdom__a_record_of_another_text_is_stale);
     tcase_add_test(files, test_wisdom__shipped_constants_are_what_the_files_say);
     tcase_add_test(files, test_wisdom__shipped_records_hold);
     tcase_add_test(files, test_wisdom__asking_again_compares_nothing);
