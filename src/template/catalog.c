@@ -4,12 +4,14 @@
 #include "template/word.h"
 #include <string.h>
 
-static const char *embedded_text(const char *name, size_t length)
+/* One with no text if there is none. */
+static const kiln__embedded_file *embedded(const char *name, size_t length)
 {
+    static const kiln__embedded_file none;
     for (size_t i = 0; i < kiln__embedded_count; i++)
         if (kiln__word_is((kiln__word){ name, length }, kiln__embedded_files[i].name))
-            return kiln__embedded_files[i].text;
-    return NULL;
+            return &kiln__embedded_files[i];
+    return &none;
 }
 
 static bool has_ending(const char *name, const char *ending)
@@ -24,19 +26,25 @@ static kiln_status add_template(kiln__catalog *out, const kiln__embedded_file *f
     if (out->template_count == KILN__TEMPLATES_MAX)
         return kiln__fail(report, KILN_ESPEC, KILN__STAGE_SPEC, 0, "more than %d templates: %s is one too many",
                           KILN__TEMPLATES_MAX, file->name);
-    const char *twin = embedded_text(file->name, strlen(file->name) - 1);
+    const kiln__embedded_file *twin = embedded(file->name, strlen(file->name) - 1);
     kiln__template **slot = &out->templates[out->template_count];
-    kiln_status status = kiln__template_parse(slot, file->text, twin, report);
-    out->template_count += status == KILN_OK;
-    return status;
+    kiln_status status = kiln__template_parse(slot, file->text, twin->text, report);
+    if (status != KILN_OK)
+        return status;
+    (*slot)->body_digest = file->digest;
+    (*slot)->cpu_digest = twin->digest;
+    out->template_count++;
+    return KILN_OK;
 }
 
 kiln_status kiln__catalog_init(kiln__catalog *out, kiln_report *report)
 {
     memset(out, 0, sizeof(*out));
-    const char *ops = embedded_text("ops.h", strlen("ops.h"));
-    const char *functions = embedded_text("functions.h", strlen("functions.h"));
-    out->prelude = embedded_text("real.h", strlen("real.h"));
+    const kiln__embedded_file *prelude = embedded("real.h", strlen("real.h"));
+    const char *ops = embedded("ops.h", strlen("ops.h"))->text;
+    const char *functions = embedded("functions.h", strlen("functions.h"))->text;
+    out->prelude = prelude->text;
+    out->prelude_digest = prelude->digest;
     if (out->prelude == NULL || ops == NULL || functions == NULL)
         return kiln__fail(report, KILN_ESPEC, KILN__STAGE_SPEC, 0, "the library was built without %s",
                           ops == NULL         ? "ops.h"

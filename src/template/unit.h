@@ -21,10 +21,20 @@ typedef struct kiln__rule {
     } entries[KILN__ENTRIES_MAX];
 } kiln__rule;
 
+/* A piece of a unit's source. */
+typedef struct kiln__part {
+    size_t length;
+    const char *digest; /* its kiln__digest_part where that is known, else NULL; borrowed from the catalogue */
+} kiln__part;
+
+enum { KILN__PARTS_MAX = 4 };
+
 typedef struct kiln__unit {
     char *spec;   /* canonical text, complete */
     char *source; /* complete source text */
     size_t source_length;
+    kiln__part parts[KILN__PARTS_MAX]; /* one after the other they are the source, for its key; none: it is one part */
+    uint32_t part_count;
     kiln__target target;
     kiln__rule rule;
     kiln__plan *plan;               /* of a kernel with arguments of its own, else NULL */

@@ -1,5 +1,6 @@
 # cmake -D OUTPUT=embedded.c -P embed.cmake -- FILE...
-# Writes a C file that holds the bytes of each FILE under its base name.
+# Writes a C file that holds the bytes of each FILE under its base name, with the SHA-256 of what follows the declarations at
+# its beginning.
 set(files "")
 set(seen_separator OFF)
 math(EXPR last "${CMAKE_ARGC} - 1")
@@ -21,9 +22,12 @@ foreach(path IN LISTS files)
     string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${hex}")
     string(REPEAT "....." 20 line)
     string(REGEX REPLACE "(${line})" "\\1\n" bytes "${bytes}")
+    file(READ "${path}" text)
+    string(REGEX REPLACE "^(//![^\n]*\n)+" "" body "${text}")
+    string(SHA256 digest "${body}")
     get_filename_component(name "${path}" NAME)
     string(APPEND arrays "static const unsigned char text${count}[] = {\n${bytes}0x00};\n")
-    string(APPEND rows "    {\"${name}\", (const char *)text${count}, ${length}},\n")
+    string(APPEND rows "    {\"${name}\", (const char *)text${count}, ${length},\n     \"${digest}\"},\n")
     math(EXPR count "${count} + 1")
 endforeach()
 
