@@ -41,18 +41,13 @@ kiln_status kiln__catalog_init(kiln__catalog *out, kiln_report *report)
 {
     memset(out, 0, sizeof(*out));
     const kiln__embedded_file *prelude = embedded("real.h", strlen("real.h"));
-    const char *ops = embedded("ops.h", strlen("ops.h"))->text;
-    const char *functions = embedded("functions.h", strlen("functions.h"))->text;
     out->prelude = prelude->text;
     out->prelude_digest = prelude->digest;
-    if (out->prelude == NULL || ops == NULL || functions == NULL)
-        return kiln__fail(report, KILN_ESPEC, KILN__STAGE_SPEC, 0, "the library was built without %s",
-                          ops == NULL         ? "ops.h"
-                          : functions == NULL ? "functions.h"
-                                              : "real.h");
-    kiln_status status = kiln__op_table_init(&out->ops, ops, report);
+    if (out->prelude == NULL)
+        return kiln__fail(report, KILN_ESPEC, KILN__STAGE_SPEC, 0, "the library was built without real.h");
+    kiln_status status = kiln__op_table_begin(&out->ops, kiln__constant_ops, kiln__constant_op_count, report);
     if (status == KILN_OK)
-        status = kiln__function_table_init(&out->functions, functions, report);
+        status = kiln__op_table_begin(&out->functions, kiln__constant_functions, kiln__constant_function_count, report);
     for (size_t i = 0; i < kiln__embedded_count && status == KILN_OK; i++)
         if (has_ending(kiln__embedded_files[i].name, ".cu"))
             status = add_template(out, &kiln__embedded_files[i], report);

@@ -253,9 +253,30 @@ void kiln__op_free(kiln__op *op)
 void kiln__op_table_fini(kiln__op_table *table)
 {
     uint32_t count = table->count;
-    for (uint32_t i = 0; i < count; i++)
+    for (uint32_t i = table->constants; i < count; i++)
         kiln__op_free(table->ops[i]);
+    kiln__free(table->ops);
     memset(table, 0, sizeof(*table));
+}
+
+/* All that there may ever be room for, because readers hold no lock; memory that no op has come to yet is never touched. */
+static bool make_room(kiln__op_table *table)
+{
+    if (table->ops == NULL)
+        table->ops = kiln__alloc(KILN__OPS_MAX * sizeof(table->ops[0]));
+    return table->ops != NULL;
+}
+
+kiln_status kiln__op_table_begin(kiln__op_table *out, kiln__op *constants, size_t count, kiln_report *report)
+{
+    memset(out, 0, sizeof(*out));
+    if (!make_room(out))
+        return kiln__fail_memory(report, KILN__STAGE_SPEC);
+    for (size_t i = 0; i < count; i++)
+        out->ops[i] = &constants[i];
+    out->constants = (uint32_t)count;
+    atomic_init(&out->count, (uint32_t)count);
+    return KILN_OK;
 }
 
 kiln_status kiln__op_table_add(kiln__op_table *table, kiln__op *op, kiln_report *report)
@@ -264,6 +285,8 @@ kiln_status kiln__op_table_add(kiln__op_table *table, kiln__op *op, kiln_report 
     if (count == KILN__OPS_MAX)
         return kiln__fail(report, KILN_EOP, KILN__STAGE_SPEC, 0, "there are %d ops, and no more can be defined",
                           KILN__OPS_MAX);
+    if (!make_room(table))
+        return kiln__fail_memory(report, KILN__STAGE_SPEC);
     table->ops[count] = op;
     atomic_store_explicit(&table->count, count + 1, memory_order_release);
     return KILN_OK;

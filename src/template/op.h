@@ -30,9 +30,17 @@ typedef struct kiln__op {
 
 /* One thread at a time adds, while any thread reads: an op that is counted is whole and stays until fini. */
 typedef struct kiln__op_table {
-    kiln__op *ops[KILN__OPS_MAX]; /* in the order in which they came, so that an op comes after those that it calls */
+    kiln__op **ops; /* in the order in which they came, so that an op comes after those that it calls; NULL: none yet */
     atomic_uint count;
+    uint32_t constants; /* the first of them, which are not the table's */
 } kiln__op_table;
+
+/* What ops.h and functions.h say, made into constants when the library is built. Nobody writes to them. */
+extern kiln__op kiln__constant_ops[], kiln__constant_functions[];
+extern const size_t kiln__constant_op_count, kiln__constant_function_count;
+
+/* A table that begins with such constants. KILN_ENOMEM. */
+kiln_status kiln__op_table_begin(kiln__op_table *out, kiln__op *constants, size_t count, kiln_report *report);
 
 /* Reads ops.h, where an op NAME is the C function kiln_op_NAME. Errors: KILN_ESPEC naming the line, KILN_ENOMEM; the table
  * is empty then. */
@@ -42,7 +50,7 @@ kiln_status kiln__op_table_init(kiln__op_table *out, const char *text, kiln_repo
 kiln_status kiln__function_table_init(kiln__op_table *out, const char *text, kiln_report *report);
 void kiln__op_table_fini(kiln__op_table *table);
 
-/* Takes over a new op. KILN_EOP: the table is full; the op is the caller's still. */
+/* Takes over a new op. KILN_EOP: the table is full; KILN_ENOMEM. The op is the caller's still then. */
 kiln_status kiln__op_table_add(kiln__op_table *table, kiln__op *op, kiln_report *report);
 void kiln__op_free(kiln__op *op);
 
