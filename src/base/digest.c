@@ -5,7 +5,6 @@
 #include <xxhash.h>
 
 _Static_assert(KILN__DIGEST_SIZE == crypto_generichash_BYTES, "the digest is BLAKE2b's default size");
-_Static_assert(KILN__DIGEST_SIZE == crypto_hash_sha256_BYTES, "the digest of a part has the same size");
 _Static_assert(KILN__CHECKSUM_SIZE == sizeof(XXH128_canonical_t), "the checksum is a canonical XXH3-128");
 
 /* Hashing needs no sodium_init, and a library should not start a host's libsodium behind its back. */
@@ -17,13 +16,6 @@ void kiln__digest(uint8_t out[KILN__DIGEST_SIZE], const void *bytes, size_t leng
 void kiln__digest_hex(char out[KILN__DIGEST_HEX], const uint8_t digest[KILN__DIGEST_SIZE])
 {
     sodium_bin2hex(out, KILN__DIGEST_HEX, digest, KILN__DIGEST_SIZE);
-}
-
-void kiln__digest_part(char out[KILN__DIGEST_HEX], const void *bytes, size_t length)
-{
-    uint8_t digest[KILN__DIGEST_SIZE];
-    crypto_hash_sha256(digest, bytes, length);
-    kiln__digest_hex(out, digest);
 }
 
 void kiln__checksum(uint8_t out[KILN__CHECKSUM_SIZE], const void *bytes, size_t length)

@@ -1,4 +1,4 @@
-/* Digests: BLAKE2b-256 and SHA-256 (libsodium) for keys, XXH3-128 (xxHash) for checksums. */
+/* Digests: BLAKE2b-256 (libsodium) for keys, XXH3-128 (xxHash) for checksums. */
 #ifndef KILN_BASE_DIGEST_H
 #define KILN_BASE_DIGEST_H
 
@@ -16,9 +16,6 @@ void kiln__digest(uint8_t out[KILN__DIGEST_SIZE], const void *bytes, size_t leng
 
 /* Lower-case hexadecimal text of a digest. */
 void kiln__digest_hex(char out[KILN__DIGEST_HEX], const uint8_t digest[KILN__DIGEST_SIZE]);
-
-/* The digest of a part of a key's source, as text: SHA-256, which CMake can make, too, when the library is built. */
-void kiln__digest_part(char out[KILN__DIGEST_HEX], const void *bytes, size_t length);
 
 /* XXH3-128 of bytes in its canonical (big-endian) form, the same on every machine. Detects accidents, not attacks. */
 void kiln__checksum(uint8_t out[KILN__CHECKSUM_SIZE], const void *bytes, size_t length);

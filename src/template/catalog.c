@@ -31,8 +31,8 @@ static kiln_status add_template(kiln__catalog *out, const kiln__embedded_file *f
     kiln_status status = kiln__template_parse(slot, file->text, twin->text, report);
     if (status != KILN_OK)
         return status;
-    (*slot)->body_digest = file->digest;
-    (*slot)->cpu_digest = twin->digest;
+    (*slot)->body_sha256 = file->sha256;
+    (*slot)->cpu_sha256 = twin->sha256;
     out->template_count++;
     return KILN_OK;
 }
@@ -42,7 +42,7 @@ kiln_status kiln__catalog_init(kiln__catalog *out, kiln_report *report)
     memset(out, 0, sizeof(*out));
     const kiln__embedded_file *prelude = embedded("real.h", strlen("real.h"));
     out->prelude = prelude->text;
-    out->prelude_digest = prelude->digest;
+    out->prelude_sha256 = prelude->sha256;
     if (out->prelude == NULL)
         return kiln__fail(report, KILN_ESPEC, KILN__STAGE_SPEC, 0, "the library was built without real.h");
     kiln_status status = kiln__op_table_begin(&out->ops, kiln__constant_ops, kiln__constant_op_count, report);

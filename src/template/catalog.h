@@ -13,7 +13,7 @@ typedef struct kiln__catalog {
     kiln__op_table functions; /* which definitions of ops may call */
     kiln__template *templates[KILN__TEMPLATES_MAX];
     atomic_uint template_count;
-    const char *prelude, *prelude_digest; /* text of real.h and its kiln__digest_part, borrowed */
+    const char *prelude, *prelude_sha256; /* text of real.h, and its digest in hexadecimal; borrowed */
 } kiln__catalog;
 
 /* Reads the embedded texts. Errors: KILN_ENOMEM; KILN_ESPEC if they were broken when the library was built. */

@@ -9,7 +9,7 @@ typedef struct kiln__embedded_file {
     const char *name; /* without a directory: "elementwise.cu" */
     const char *text; /* followed by a NUL that length does not count */
     size_t length;
-    const char *digest; /* kiln__digest_part of what of it goes into units: all but the declarations at its beginning */
+    const char *sha256; /* in hexadecimal, of what of it goes into units: all but the declarations at its beginning */
 } kiln__embedded_file;
 
 extern const kiln__embedded_file kiln__embedded_files[];

@@ -61,7 +61,7 @@ typedef struct kiln__template {
     const char *text;                     /* the CUDA text, borrowed */
     const char *body;                     /* where in it the leading declarations end: what units are made of */
     const char *cpu_text;                 /* its cpu twin, NULL if there is none; borrowed */
-    const char *body_digest, *cpu_digest; /* kiln__digest_part of both where they are known, else NULL; borrowed */
+    const char *body_sha256, *cpu_sha256; /* of both, in hexadecimal, where they are built in, else NULL; borrowed */
     char *own_text, *own_cpu_text;        /* the same texts where they are not borrowed, else NULL */
 } kiln__template;
 

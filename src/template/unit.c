@@ -99,12 +99,12 @@ static void append_value(kiln__text *out, const kiln_spec *spec)
 }
 
 /* Ends a part of the source. */
-static void end_part(kiln__unit *unit, const kiln__text *text, const char *digest)
+static void end_part(kiln__unit *unit, const kiln__text *text, const char *sha256)
 {
     size_t before = 0;
     for (uint32_t i = 0; i < unit->part_count; i++)
         before += unit->parts[i].length;
-    unit->parts[unit->part_count++] = (kiln__part){ text->length - before, digest };
+    unit->parts[unit->part_count++] = (kiln__part){ text->length - before, sha256 };
 }
 
 /* The target is left out of the first line so that targets with equal source have equal text, and the declarations, so
@@ -122,13 +122,13 @@ static kiln_status make_source(kiln__unit *unit, const kiln_spec *spec, kiln_rep
     kiln__text_append(&out, "\n");
     end_part(unit, &out, NULL);
     kiln__text_append(&out, spec->catalog->prelude);
-    end_part(unit, &out, spec->catalog->prelude_digest);
+    end_part(unit, &out, spec->catalog->prelude_sha256);
     kiln__text_append(&out, "\n");
     if (!spec->template->own_arithmetic)
         append_value(&out, spec);
     end_part(unit, &out, NULL);
     kiln__text_append(&out, cpu ? spec->template->cpu_text : spec->template->body);
-    end_part(unit, &out, cpu ? spec->template->cpu_digest : spec->template->body_digest);
+    end_part(unit, &out, cpu ? spec->template->cpu_sha256 : spec->template->body_sha256);
     unit->source_length = out.length;
     unit->source = kiln__text_take(&out);
     return unit->source == NULL ? kiln__fail_memory(report, KILN__STAGE_SPEC) : KILN_OK;

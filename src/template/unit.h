@@ -24,7 +24,7 @@ typedef struct kiln__rule {
 /* A piece of a unit's source. */
 typedef struct kiln__part {
     size_t length;
-    const char *digest; /* its kiln__digest_part where that is known, else NULL; borrowed from the catalogue */
+    const char *sha256; /* in hexadecimal, of a text that is built in; NULL of others */
 } kiln__part;
 
 enum { KILN__PARTS_MAX = 4 };
