@@ -50,12 +50,22 @@ void kiln__text_append_bytes(kiln__text *text, const void *bytes, size_t length)
     text->data[text->length] = '\0';
 }
 
+/* Most of what is printed is short and fits into the room that there is: then it is formatted once. */
 void kiln__text_printf(kiln__text *text, const char *format, ...)
 {
     va_list arguments;
+    size_t room = text->capacity - text->length;
+    if (text->failed)
+        return;
     va_start(arguments, format);
-    int length = vsnprintf(NULL, 0, format, arguments);
+    int length = vsnprintf(room > 0 ? text->data + text->length : NULL, room, format, arguments);
     va_end(arguments);
+    if (length >= 0 && (size_t)length < room) {
+        text->length += (size_t)length;
+        return;
+    }
+    if (room > 0)
+        text->data[text->length] = '\0'; /* what did not fit was cut */
     if (length < 0)
         text->failed = true;
     if (length <= 0 || !reserve(text, (size_t)length))

@@ -29,6 +29,10 @@ static void find_roots(const char *roots[ROOTS])
     roots[0] = elevated ? NULL : getenv("CUDA_PATH");
     roots[1] = elevated ? NULL : getenv("CUDA_HOME");
     roots[2] = "/usr/local/cuda";
+    for (int i = 0; i < ROOTS; i++)
+        for (int k = 0; k < i && roots[i] != NULL; k++)
+            if (roots[k] != NULL && strcmp(roots[i], roots[k]) == 0)
+                roots[i] = NULL;
 }
 
 /* Calls fn with each path of a toolkit's directory where `soname` may be, as long as it returns true. False when out of
@@ -205,17 +209,20 @@ void kiln__nvrtc_search(const char *path, kiln__text *out)
     }
     append_file(out, "/etc/ld.so.cache");
     Dl_serinfo *directories = loader_directories();
+    kiln__text file = { 0 };
     for (int i = 0; i < (path != NULL ? 1 : SONAMES); i++) {
         const char *name = path != NULL ? path : sonames[i];
         for (unsigned k = 0; directories != NULL && k < directories->dls_cnt; k++) {
-            kiln__text file = { 0 };
-            kiln__text_printf(&file, "%s/%s", directories->dls_serpath[k].dls_name, name);
+            file.length = 0;
+            kiln__text_append(&file, directories->dls_serpath[k].dls_name);
+            kiln__text_append(&file, "/");
+            kiln__text_append(&file, name);
             append_file(out, kiln__text_string(&file));
-            kiln__text_fini(&file);
         }
         if (path == NULL)
             visit_roots(name, append_file, out);
     }
+    kiln__text_fini(&file);
     kiln__free(directories);
 }
 
