@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "source/option.h"
 #include "source/reads.h"
+#include "template/embedded.h"
 #include <string.h>
 
 enum { KEY_VERSION = 1, DIRECTORIES_MAX = 64, TEXT_MAX = 64 << 20 };
@@ -257,7 +258,8 @@ void kiln__source_key_text(kiln__text *out, const kiln__unit *unit, const char *
         kiln__text_printf(out, " %s\n", at);
         at = text;
     }
-    kiln__text_printf(out, "directories %zu%s\n", own->directories, own->cuda_headers ? " cuda" : "");
+    kiln__text_printf(out, "standard %s\ndirectories %zu%s\n", kiln__standard_id, own->directories,
+                      own->cuda_headers ? " cuda" : "");
 }
 
 kiln_status kiln__source_identify(kiln__source_unit *unit)

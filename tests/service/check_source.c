@@ -602,6 +602,51 @@ START_TEST(test_source__threads_compile_once)
 }
 END_TEST
 
+/* ---- The headers that come with Kiln */
+
+static const char with_headers[] =
+    "#include <cuda_runtime.h>\n#include <cstdio>\n#include <math.h>\n#include <float.h>\n"
+    "#include <cassert>\n#include <algorithm>\n"
+    "static_assert(sizeof(std::uint16_t) == 2 && INT_MAX == 2147483647, \"\");\n"
+    "extern \"C\" __global__ void k(float *p, int n) {\n"
+    "    assert(n > 0);\n"
+    "    p[0] = std::max(-INFINITY, FLT_MIN) + std::sqrt(n) + pow(p[1], 2.0) + M_PI;\n"
+    "    printf(\"%f\", p[0]); }\n";
+
+START_TEST(test_source__standard_headers_are_there)
+{
+    if (!have_nvrtc())
+        return;
+    source.text = with_headers;
+    ck_assert_uint_eq(compiles(), 1);
+    ck_assert_msg(report.log == NULL, "%s", report.log);
+    ck_assert_uint_eq(compiles(), 0);
+    source.cuda_headers = -1;
+    expect(build(), KILN_OK, "");
+    kiln_close(service);
+    open_service(KILN_ISOLATE_NEVER);
+    expect(build(), KILN_OK, "");
+}
+END_TEST
+
+/* A user's own header of that name is taken, be it in memory or in a directory, and noticed when it appears. */
+START_TEST(test_source__standard_headers_give_way)
+{
+    static const kiln_header own = { "stdint.h", "#error in memory\n" };
+    if (!have_nvrtc())
+        return;
+    make_directory("inc");
+    use_directories("inc", NULL);
+    source.text = "#include <stdint.h>\nextern \"C\" __global__ void k(uint32_t *p) { *p = 1; }\n";
+    ck_assert_uint_eq(compiles(), 1);
+    write_text("inc/stdint.h", "#error in a directory\n");
+    expect(build(), KILN_ECOMPILE, "inc/stdint.h(1): catastrophic error: #error directive: in a directory");
+    source.headers = &own;
+    source.header_count = 1;
+    expect(build(), KILN_ECOMPILE, "stdint.h(1): catastrophic error: #error directive: in memory");
+}
+END_TEST
+
 Suite *kiln_test_source_suite(void)
 {
     Suite *suite = suite_create("source");
@@ -615,6 +660,8 @@ Suite *kiln_test_source_suite(void)
     tcase_add_test(tcase, test_source__header_that_does_not_hold_still);
     tcase_add_test(tcase, test_source__reads_nothing_outside);
     tcase_add_test(tcase, test_source__without_a_worker_reads_no_file);
+    tcase_add_test(tcase, test_source__standard_headers_are_there);
+    tcase_add_test(tcase, test_source__standard_headers_give_way);
     tcase_add_test(tcase, test_source__messages_name_the_users_file_and_line);
     tcase_add_test(tcase, test_source__bad_fields_are_refused);
     tcase_add_test(tcase, test_source__is_found_without_a_compiler);

@@ -1,6 +1,6 @@
-# cmake -D OUTPUT=embedded.c -P embed.cmake -- FILE...
-# Writes a C file that holds the bytes of each FILE under its base name, with the SHA-256 of what follows the declarations at
-# its beginning.
+# cmake -D OUTPUT=embedded.c -D NAME=kiln__embedded [-D BASE=DIRECTORY] -P embed.cmake -- FILE...
+# Writes a C file that holds the bytes of each FILE under its base name, or under its path in BASE, with the SHA-256 of what
+# follows the declarations at its beginning: NAME_files, NAME_count and NAME_id, a digest of them all.
 set(files "")
 set(seen_separator OFF)
 math(EXPR last "${CMAKE_ARGC} - 1")
@@ -14,6 +14,7 @@ endforeach()
 
 set(arrays "")
 set(rows "")
+set(digests "")
 set(count 0)
 foreach(path IN LISTS files)
     file(READ "${path}" hex HEX)
@@ -22,14 +23,22 @@ foreach(path IN LISTS files)
     string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${hex}")
     string(REPEAT "....." 20 line)
     string(REGEX REPLACE "(${line})" "\\1\n" bytes "${bytes}")
+    if(BASE)
+        file(RELATIVE_PATH name "${BASE}" "${path}")
+    else()
+        get_filename_component(name "${path}" NAME)
+    endif()
+    file(SHA256 "${path}" digest)
+    string(APPEND digests "${name} ${digest}\n")
     file(READ "${path}" text)
     string(REGEX REPLACE "^(//![^\n]*\n)+" "" body "${text}")
     string(SHA256 sha256 "${body}")
-    get_filename_component(name "${path}" NAME)
     string(APPEND arrays "static const unsigned char text${count}[] = {\n${bytes}0x00};\n")
     string(APPEND rows "    {\"${name}\", (const char *)text${count}, ${length},\n     \"${sha256}\"},\n")
     math(EXPR count "${count} + 1")
 endforeach()
+string(SHA256 id "${digests}")
 
 file(WRITE "${OUTPUT}" "#include \"template/embedded.h\"\n\n${arrays}
-const kiln__embedded_file kiln__embedded_files[] = {\n${rows}};\nconst size_t kiln__embedded_count = ${count};\n")
+const kiln__embedded_file ${NAME}_files[] = {\n${rows}};\nconst size_t ${NAME}_count = ${count};
+const char ${NAME}_id[] = \"${id}\";\n")

@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "source/reads.h"
+#include "source/standard.h"
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -68,11 +69,12 @@ static kiln_status create(kiln__nvrtc_job *job, const char *source, kiln_report 
     const kiln__source *own = job->own;
     if (own == NULL)
         return KILN__NVRTC(nvrtc, report, nvrtcCreateProgram, (&job->program, source, PROGRAM_NAME, 0, NULL, NULL));
-    const char **names = kiln__list_array(&own->headers, 0, 2), **texts = kiln__list_array(&own->headers, 1, 2);
+    kiln__standard_headers(own, &job->headers);
+    const char **names = kiln__list_array(&job->headers, 0, 2), **texts = kiln__list_array(&job->headers, 1, 2);
     kiln_status status = KILN_ENOMEM;
-    if (names != NULL && texts != NULL && add_includes(job))
+    if (names != NULL && texts != NULL && !job->headers.bytes.failed && add_includes(job))
         status = KILN__NVRTC(nvrtc, report, nvrtcCreateProgram,
-                             (&job->program, source, own->name, (int)(own->headers.count / 2), texts, names));
+                             (&job->program, source, own->name, (int)(job->headers.count / 2), texts, names));
     else
         kiln__fail_memory(report, KILN__STAGE_COMPILE);
     kiln__free(names);
@@ -108,6 +110,7 @@ void kiln__nvrtc_job_end(kiln__nvrtc_job *job)
     kiln__free(job->log);
     kiln__free(job->options);
     kiln__text_fini(&job->includes);
+    kiln__list_fini(&job->headers);
     memset(job, 0, sizeof(*job));
 }
 

@@ -13,6 +13,7 @@ typedef struct kiln__nvrtc_job {
     const kiln__source *own; /* NULL: a source of Kiln's */
     const char **options;
     int option_count;
+    kiln__list headers;    /* what the compiler has in memory: name, text, name, text, ... */
     kiln__text includes;   /* the options that name places, each with its NUL */
     kiln__nvrtc_enum code; /* how the compile ended */
     char *log;             /* what NVRTC said, NULL if nothing */

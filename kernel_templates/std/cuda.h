@@ -1,0 +1,15 @@
+/* In the place of CUDA's own file of this name, which declares functions of the host, which NVRTC refuses. */
+#ifndef KILN_STD_CUDA_H
+#define KILN_STD_CUDA_H
+
+#include <stdint.h>
+#include <stdlib.h>
+
+typedef unsigned int cuuint32_t;
+typedef unsigned long long cuuint64_t;
+typedef unsigned long long CUdeviceptr;
+typedef struct alignas(64) CUtensorMap_st {
+    cuuint64_t opaque[16];
+} CUtensorMap;
+
+#endif

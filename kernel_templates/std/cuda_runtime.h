@@ -1,0 +1,12 @@
+/* Behind CUDA's own file of this name, if there is one: what nvcc's brings along. */
+#ifndef KILN_STD_CUDA_RUNTIME_H
+#define KILN_STD_CUDA_RUNTIME_H
+
+#include <cfloat>
+#include <climits>
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+
+#endif
