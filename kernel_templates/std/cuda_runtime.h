@@ -1,4 +1,4 @@
-/* Behind CUDA's own file of this name, if there is one: what nvcc's brings along. */
+/* NVRTC has the types and functions built in; this is what nvcc's brings along. */
 #ifndef KILN_STD_CUDA_RUNTIME_H
 #define KILN_STD_CUDA_RUNTIME_H
 

@@ -1,4 +1,4 @@
-/* threadIdx and the like are the compiler's own. */
+/* NVRTC has threadIdx and the like built in. */
 #ifndef KILN_STD_DEVICE_LAUNCH_PARAMETERS_H
 #define KILN_STD_DEVICE_LAUNCH_PARAMETERS_H
 

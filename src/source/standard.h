@@ -6,8 +6,8 @@
 #include "source/source.h"
 
 /* Appends name, text, name, text, ... of all headers that a compiler is to have in memory: the source's own, then those of the
- * library whose names the source has not taken. A file in one of the user's directories comes before a header of ours with its
- * name. As a list is: out->bytes.failed tells. */
+ * library whose names the source has not taken. But for CUDA's, a file in one of the user's directories comes before a header of ours
+ * with its name. As a list is: out->bytes.failed tells. */
 void kiln__standard_headers(const kiln__source *source, kiln__list *out);
 
 #endif
