@@ -41,6 +41,7 @@ step ops "$build/tests/device_ops" cuda:0 "$here/../../docs/examples/templates"
 step images "$build/tests/device_images"
 step graphs "$build/tests/device_graphs"
 step sources "$build/tests/device_sources"
+step programs env KILN_PROGRAMS="$here/../programs" "$build/tests/device_programs" ${KILN_CUDA_HEADERS:+-I "$KILN_CUDA_HEADERS"}
 step launch "$build/tests/bench_launch_cost" --libcuda libcuda.so.1 --calls 200
 step bench "$kiln" bench "op=hardsigmoid,hardtanh,add(x,y) dtype=f32" --size $size
 step latency "$build/tests/bench_latency" --libcuda libcuda.so.1

@@ -54,6 +54,7 @@
     X(isolate)                 \
     X(source)                  \
     X(program)                 \
+    X(programs)                \
     X(faults)                  \
     X(cc)                      \
     X(cpu)                     \

@@ -1,0 +1,84 @@
+#include "programs.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const kiln_header config = { "wild/config.h", "#pragma once\n#define WILD_SCALE 2.0f\n" };
+
+const program_source program_sources[] = {
+    { .name = "relu", .functions = { "relu_kernel" } },
+    { .name = "hardsigmoid", .functions = { "hardsigmoid_kernel" } },
+    { .name = "saxpy", .functions = { "saxpy" } },
+    { .name = "vector_add" }, /* its function is extern "C" */
+    { .name = "transpose", .functions = { "transpose" } },
+    { .name = "matmul", .functions = { "matmul_tiled" } },
+    { .name = "softmax", .functions = { "softmax_kernel" } },
+    { .name = "layernorm", .functions = { "layernorm_forward" } },
+    { .name = "block_reduce", .functions = { "block_sum<float, 128>", "block_sum<int, 256>" }, .cccl = 1 },
+    { .name = "warp_scan", .functions = { "warp_inclusive_scan" }, .cccl = 1 },
+    { .name = "tiled_partition", .functions = { "reduce_tiles" }, .cccl = 1 },
+    { .name = "grid_sync", .cccl = 1 },
+    { .name = "cluster", .functions = { "cluster_sum" }, .least = 90, .cccl = 1 },
+    { .name = "polynomial", .functions = { "eval_poly" } },
+    { .name = "histogram", .functions = { "histogram_smem_atomics" } },
+    { .name = "half2_add", .functions = { "add_half2" } },
+    { .name = "gelu_bf16", .functions = { "gelu_bf16" } },
+    { .name = "scale", .functions = { "scale<float, 4>", "scale<double, 2>" } },
+    { .name = "particles", .functions = { "integrate" } },
+    { .name = "counter", .functions = { "count_above" } },
+    { .name = "compact", .functions = { "compact_warp" } },
+    { .name = "dot_fp16", .functions = { "dot_half" } },
+    { .name = "index64", .functions = { "gather64" } },
+    { .name = "functor", .functions = { "transform<Square>", "transform<ClampTo>" } },
+    { .name = "headers", .functions = { "lengths" }, .header = &config, .own_tree = 1 },
+    { .name = "bounded", .functions = { "block_min" }, .option = "--maxrregcount=32" },
+    { .name = "inline_ptx", .functions = { "mix" } },
+    { .name = "print", .functions = { "report" } },
+};
+const size_t program_source_count = sizeof(program_sources) / sizeof(program_sources[0]);
+
+const char *program_directory(void)
+{
+    const char *named = getenv("KILN_PROGRAMS");
+    return named != NULL ? named : KILN_PROGRAMS_DIR;
+}
+
+char *program_text(const program_source *program)
+{
+    enum { ROOM = 64 << 10 };
+    char path[PATH_MAX];
+    snprintf(path, sizeof(path), "%s/%s.cu", program_directory(), program->name);
+    FILE *file = fopen(path, "re");
+    char *text = file != NULL ? calloc(1, ROOM) : NULL;
+    size_t length = text != NULL ? fread(text, 1, ROOM - 1, file) : 0;
+    if (file != NULL)
+        fclose(file);
+    if (length > 0)
+        return text;
+    free(text);
+    return NULL;
+}
+
+void program_fill(kiln_source *out, const program_source *program, const char *text, const char **include_dirs)
+{
+    static char own_tree[PATH_MAX];
+    *out = (kiln_source)KILN_SOURCE_INIT;
+    out->name = program->name;
+    out->text = text;
+    out->functions = program->functions;
+    while (out->function_count < PROGRAM_FUNCTIONS_MAX && program->functions[out->function_count] != NULL)
+        out->function_count++;
+    out->options = &program->option;
+    out->option_count = program->option != NULL;
+    out->headers = program->header;
+    out->header_count = program->header != NULL;
+    out->include_dirs = include_dirs;
+    while (include_dirs[out->include_dir_count] != NULL)
+        out->include_dir_count++;
+    if (program->own_tree) {
+        snprintf(own_tree, sizeof(own_tree), "%s/include", program_directory());
+        include_dirs[out->include_dir_count++] = own_tree;
+    }
+}
