@@ -1,0 +1,300 @@
+"""Kiln for PyTorch: element-wise operations and CUDA text on tensors, with no build step.
+
+    hardtanh = elementwise("hardtanh(-1,1)")
+    y = hardtanh(x)                                       # CUDA or CPU, any shape, on torch's current stream
+
+    module = load_inline("scale", cuda_sources=TEXT, functions=["scale"])
+    module.scale[blocks, 256](y, x, 2.0, x.numel())
+
+One file: copy it beside your program. libkiln.so is looked for in KILN_LIBRARY, beside this file, and by the loader.
+README.md beside it says what to expect. Everything here may be called on any thread."""
+
+import contextlib
+import ctypes
+import functools
+import os
+import re
+import struct
+import threading
+import warnings
+from ctypes import addressof, byref, c_char_p, c_int, c_size_t, c_uint32, c_uint64, c_void_p, sizeof
+
+import torch
+
+DTYPES = {torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torch.bfloat16: "bf16"}
+_POINTERS = ("", "P", "PP", "PPP")  # for struct.pack
+_NO_GUARD = contextlib.nullcontext()
+
+
+def _struct(**fields):
+    """A struct of Kiln's: its first field, `size`, is filled in."""
+    made = type("Struct", (ctypes.Structure,), {"_fields_": [("size", c_size_t), *fields.items()]})
+    return functools.partial(made, sizeof(made))
+
+
+_Texts = ctypes.POINTER(c_char_p)
+_Report = _struct(status=c_int, stage=c_char_p, native=c_int, message=ctypes.c_char * 512, log=c_char_p)
+_Options = _struct(device=c_char_p, cache_dir=c_char_p, nvrtc=c_char_p)  # the first fields are enough
+_Source = _struct(
+    name=c_char_p, text=c_char_p, length=c_size_t, target=c_char_p, functions=_Texts, function_count=c_size_t,
+    headers=c_void_p, header_count=c_size_t, include_dirs=_Texts, include_dir_count=c_size_t, defines=_Texts,
+    define_count=c_size_t, options=_Texts, option_count=c_size_t, cuda_headers=c_int)
+_Grid = _struct(grid=c_uint32 * 3, block=c_uint32 * 3, cluster=c_uint32 * 3, shared_bytes=c_uint32, cooperative=c_int,
+                stream=c_void_p)
+
+
+def _load():
+    here = os.path.dirname(os.path.abspath(__file__))
+    beside = (os.path.join(here, name) for name in ("libkiln.so", "libkiln.so.0"))
+    path = os.environ.get("KILN_LIBRARY") or next(filter(os.path.exists, beside), "libkiln.so.0")
+    try:
+        library = ctypes.CDLL(path)
+    except OSError as error:
+        raise ImportError(f"{error}: set KILN_LIBRARY to the path of libkiln.so, or put it into {here}") from None
+    kinds = {"p": c_void_p, "s": c_char_p, "n": c_uint64, "u": c_uint32}
+    for name, parameters in {
+            "open": "ppp", "device_open": "ppsp", "spec_parse": "ppsp", "spec_inputs": "p", "spec_free": "p",
+            "get_on": "ppppp", "launch": "pnpppp", "report_clear": "p", "program_get": "ppppp",
+            "program_function": "ppsp", "function_parameter": "pup", "function_launch": "ppppup"}.items():
+        getattr(library, "kiln_" + name).argtypes = [kinds[kind] for kind in parameters]
+    return library
+
+
+class _Mine(threading.local):
+    """A report for each thread."""
+
+    def __init__(self):
+        self.report = _Report()
+        self.pointer = byref(self.report)
+
+
+def _must(status):
+    """Raises what this thread's report says, unless all is well; returns what the compiler said."""
+    message, log = (text.decode(errors="replace") for text in (_mine.report.message, _mine.report.log or b""))
+    _lib.kiln_report_clear(_mine.pointer)
+    if status != 0:
+        raise RuntimeError(f"kiln: {message}\n{log}".rstrip())
+    return log
+
+
+def _open():
+    packages = os.path.dirname(os.path.dirname(os.path.abspath(torch.__file__)))
+    wheels = (os.path.join(packages, "nvidia", path) for path in
+              ("cu13/lib/libnvrtc.so.13", "cuda_nvrtc/lib/libnvrtc.so.12"))
+    nvrtc = None if os.environ.get("KILN_NVRTC") else next(filter(os.path.exists, wheels), None)  # torch's own
+    service = c_void_p()
+    _must(_lib.kiln_open(byref(service), byref(_Options(nvrtc=nvrtc and nvrtc.encode())), _mine.pointer))
+    return service
+
+
+_lib, _mine = _load(), _Mine()
+_launch = _lib.kiln_launch
+_service = _open()  # for the whole process: what it has loaded stays
+
+
+def _device(index):
+    """The device of an index as torch counts them; -1 is the cpu."""
+    device, name = c_void_p(), b"cpu" if index < 0 else b"cuda:%d" % index
+    _must(_lib.kiln_device_open(byref(device), _service, name, _mine.pointer))
+    return device
+
+
+# What torch's own compiled code calls: cheaper than current_stream(index).cuda_stream.
+_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None) or (
+    lambda index: torch.cuda.current_stream(index).cuda_stream)
+
+# ---- Element-wise operations ----------------------------------------------------------------------------------------
+
+class Elementwise:
+    """f(x[, y[, z]], out=None), which computes an op, "hardsigmoid", or an expression of ops, "mul(hardsigmoid(x),y)".
+
+    docs/ops.md lists the ops, docs/spec.md has the grammar; other fields of a spec, `block=256`, may follow. The first
+    call for a dtype and device finds the kernel in Kiln's cache or compiles it."""
+
+    def __init__(self, op):
+        self.op = op
+        self._kernels = {}  # by dtype and device: (kernel, index of the device, whether there are several)
+        spec = self._parse("")
+        self.inputs = _lib.kiln_spec_inputs(spec)
+        _lib.kiln_spec_free(spec)
+
+    def __repr__(self):
+        return f"elementwise({self.op!r})"
+
+    def __call__(self, *inputs, out=None):
+        if len(inputs) != self.inputs:
+            raise TypeError(f"{self} takes {self.inputs} tensors, got {len(inputs)}")
+        x = inputs[0]
+        kernel, index, several = self._kernels.get((x.dtype, x.device)) or self._get(x)
+        if len(inputs) > 1 or out is not None:
+            inputs = self._alike(inputs, out)
+        arrays = []
+        for t in inputs:
+            if t.requires_grad and torch.is_grad_enabled():
+                raise RuntimeError(f"{self} has no gradient: call it under torch.no_grad() or with x.detach()")
+            if not t.is_contiguous() or t.is_neg():  # a lazily negated view holds other values than its memory
+                t = t.resolve_neg().contiguous()
+            arrays.append(t)
+        result = out if out is not None and out.is_contiguous() else torch.empty_like(arrays[0])
+        pointers = struct.pack(_POINTERS[len(arrays)], *[t.data_ptr() for t in arrays])
+        stream = None if index < 0 else _stream(index)
+        with torch.cuda.device(index) if several else _NO_GUARD:  # the default stream is that of the current device
+            status = _launch(kernel, result.numel(), result.data_ptr(), pointers, stream, _mine.pointer)
+        if status != 0:
+            _must(status)
+        if out is None:
+            return result
+        if result is out and not out.is_inference():
+            torch.autograd.graph.increment_version(out)  # as every in-place operation of torch does
+        return out if result is out else out.copy_(result)
+
+    def _parse(self, fields):
+        spec = c_void_p()
+        text = f"op={self.op} template=elementwise {fields}"
+        _must(_lib.kiln_spec_parse(byref(spec), _service, text.encode(), _mine.pointer))
+        return spec
+
+    def _get(self, x):
+        """Finds or compiles the kernel for tensors such as x. The service keeps it, so no reference is counted here."""
+        if x.device.type not in ("cpu", "cuda") or x.layout != torch.strided or x.dtype not in DTYPES:
+            raise RuntimeError(f"{self} takes dense tensors of float32, float64, float16 or bfloat16 on cpu or cuda, "
+                               f"got {x.dtype} ({x.layout}) on {x.device}")
+        kernel, index, spec = c_void_p(), x.get_device(), self._parse(f"dtype={DTYPES[x.dtype]}")
+        status = _lib.kiln_get_on(byref(kernel), _service, _device(index), spec, _mine.pointer)
+        _lib.kiln_spec_free(spec)
+        _must(status)
+        several = index >= 0 and torch.cuda.device_count() > 1
+        return self._kernels.setdefault((x.dtype, x.device), (kernel, index, several))
+
+    def _alike(self, inputs, out):
+        """Broadcasts; refuses what differs from the first tensor in dtype or device."""
+        x = inputs[0]
+        for t in inputs[1:] if out is None else (*inputs[1:], out):
+            if t.dtype != x.dtype or t.device != x.device:
+                raise RuntimeError(f"{self} takes tensors of one dtype and device, got {x.dtype} on {x.device} and "
+                                   f"{t.dtype} on {t.device}")
+        if any([t.shape != x.shape for t in inputs]):
+            inputs = torch.broadcast_tensors(*inputs)
+        if out is not None and (out.shape != inputs[0].shape or out.requires_grad or out.is_neg()):
+            raise RuntimeError(f"{self}: out has shape {tuple(out.shape)} or a gradient, expected "
+                               f"{tuple(inputs[0].shape)} and none")
+        return inputs
+
+
+elementwise = functools.lru_cache(maxsize=None)(Elementwise)
+
+# ---- CUDA text ------------------------------------------------------------------------------------------------------
+
+_HOST_HEADER = re.compile(r'^\s*#\s*include\s*[<"]((?:torch|ATen|c10|pybind11)/[^>"]*)', re.MULTILINE)
+_ADVICE = ("Kiln compiles code for the GPU only: leave the C++ wrapper out and launch its kernel from Python, "
+           "module.kernel[blocks, threads](tensor, ..., number)")
+_NO_EFFECT = {"extra_cflags": "no C++ is compiled", "extra_ldflags": "nothing is linked",
+              "build_directory": "code is kept in Kiln's cache (KILN_CACHE_DIR)",
+              **dict.fromkeys(("with_cuda", "is_python_module", "with_pytorch_error_handling", "keep_intermediates",
+                               "use_pch", "no_implicit_headers"))}  # nor has leaving these out
+_INTEGERS = {1: ctypes.c_int8, 2: ctypes.c_int16, 4: ctypes.c_int32, 8: ctypes.c_int64}
+_FLOATS = {4: ctypes.c_float, 8: ctypes.c_double}
+
+
+class Function:
+    """A __global__ function: f(grid, block, *arguments) or f[grid, block](*arguments). See load_inline."""
+
+    def __init__(self, module, name):
+        self.module, self.name, self._loaded = module, name, {}
+
+    def __getitem__(self, shape):
+        return functools.partial(self, *shape)
+
+    def __call__(self, grid, block, *arguments, shared=0, stream=None, cluster=None, cooperative=False):
+        index = next((a.get_device() for a in arguments if isinstance(a, torch.Tensor)), None)
+        index = torch.cuda.current_device() if index is None else index
+        function, sizes = self._loaded.get(index) or self._load(index)
+        if len(arguments) != len(sizes):
+            raise TypeError(f"{self.name} takes {len(sizes)} arguments, got {len(arguments)}")
+        values = [self._value(i, *of, index) for i, of in enumerate(zip(arguments, sizes))]
+        count = len(values)
+        arrays = (c_void_p * count)(*map(addressof, values)), (c_size_t * count)(*map(sizeof, values))
+        stream = _stream(index) if stream is None else getattr(stream, "cuda_stream", stream)
+        grid, block, cluster = ((*n, 1, 1)[:3] if isinstance(n, (tuple, list)) else (n, 1, 1) if n else (0, 0, 0)
+                                for n in (grid, block, cluster))
+        how = _Grid(grid, block, cluster, shared, cooperative, stream)
+        with torch.cuda.device(index):  # the default stream is that of the current device
+            _must(_lib.kiln_function_launch(function, byref(how), *arrays, count, _mine.pointer))
+
+    def _load(self, index):
+        if index < 0:
+            raise RuntimeError(f"{self.name} runs on GPUs, got a tensor on the cpu: move it with .cuda()")
+        function, size, sizes = c_void_p(), c_size_t(), []
+        program = self.module._program(index)
+        _must(_lib.kiln_program_function(byref(function), program, self.name.encode(), _mine.pointer))
+        while _lib.kiln_function_parameter(function, len(sizes), byref(size)) == 0:
+            sizes.append(size.value)
+        return self._loaded.setdefault(index, (function, sizes))
+
+    def _value(self, i, argument, size, index):
+        """An argument as C has it, by the size of its parameter: the compiled code does not tell more."""
+        if isinstance(argument, torch.Tensor):
+            if argument.get_device() != index:
+                raise RuntimeError(f"argument {i} of {self.name} is on {argument.device}, expected cuda:{index}")
+            return c_void_p(argument.data_ptr())
+        if isinstance(argument, int) and size in _INTEGERS and -(1 << 8 * size - 1) <= argument < 1 << 8 * size:
+            return _INTEGERS[size](argument)
+        if isinstance(argument, float) and size in _FLOATS:
+            return _FLOATS[size](argument)
+        if isinstance(argument, (ctypes.Structure, ctypes.Union, ctypes.Array, ctypes._SimpleCData)):
+            return argument
+        raise TypeError(f"argument {i} of {self.name} is {size} bytes: expected a tensor, an int, a float or a ctypes "
+                        f"value of that size, got {argument!r}")
+
+
+class Module:
+    """What load_inline() returns: module.name or module["name<float, 4>"] is a Function."""
+
+    def __init__(self, source, verbose):
+        self._source, self._verbose, self._programs, self._functions = source, verbose, {}, {}
+
+    def __getitem__(self, name):
+        return self._functions.setdefault(name, Function(self, name))
+
+    def __getattr__(self, name):
+        if name.startswith("_"):
+            raise AttributeError(f"write module[{name!r}] for a function of that name")
+        return self[name]
+
+    def _program(self, index):
+        if index not in self._programs:
+            program, source = c_void_p(), byref(self._source)
+            log = _must(_lib.kiln_program_get(byref(program), _service, _device(index), source, _mine.pointer))
+            if log and self._verbose:
+                print(log)
+            self._programs[index] = program
+        return self._programs[index]
+
+
+def load_inline(name, cuda_sources, functions=None, *, cpp_sources=None, extra_cuda_cflags=None,
+                extra_include_paths=None, verbose=False, **others):
+    """Compiles CUDA text for the current device, or finds it in Kiln's cache, and returns a module of its functions.
+
+    `functions` names __global__ functions, templates as "scale<float, 4>"; None: every extern "C" function. They are
+    launched by module.scale(grid, block, *arguments, shared=0, stream=None) or module.scale[grid, block](*arguments).
+    Tensors go as pointers, as they lie in memory; an int as an integer and a float as floating point of the parameter's
+    size: write 2.0 where the parameter is a float. Other keywords of torch's have no effect; C++ is refused."""
+    text = cuda_sources if isinstance(cuda_sources, str) else "\n".join(cuda_sources)
+    included = _HOST_HEADER.search(text)
+    if cpp_sources or included:
+        raise RuntimeError(f"load_inline: {f'{name} includes {included[1]}' if included else 'cpp_sources was given'}. "
+                           f"{_ADVICE}")
+    for key, value in others.items():
+        if key not in _NO_EFFECT:
+            raise TypeError(f"load_inline() got an unexpected keyword argument {key!r}")
+        if value and _NO_EFFECT[key]:
+            warnings.warn(f"load_inline: {key} has no effect: {_NO_EFFECT[key]}", stacklevel=2)
+    flags = [flag for flag in extra_cuda_cflags or () if not re.fullmatch("-O[0-3]?", flag)]  # nvcc's, for the host
+    source = _Source(name=f"{name}.cu".encode(), text=text.encode())
+    for field, values in {"function": [functions] if isinstance(functions, str) else functions or (), "option": flags,
+                          "include_dir": extra_include_paths or ()}.items():
+        setattr(source, f"{field}s", (c_char_p * len(values))(*map(os.fsencode, values)))
+        setattr(source, f"{field}_count", len(values))
+    module = Module(source, verbose)
+    module._program(torch.cuda.current_device() if torch.cuda.is_available() else 0)
+    return module

@@ -1,0 +1,42 @@
+"""Three models with Kiln's kernels: torch.nn.Hardsigmoid, torch.nn.Hardtanh and x + y, bit for bit."""
+
+import torch
+
+from kiln_torch import elementwise
+
+
+class HardSigmoid(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.compute = elementwise("hardsigmoid")
+
+    def forward(self, x):
+        return self.compute(x)
+
+
+class HardTanh(torch.nn.Module):
+    def __init__(self, min_val=-1.0, max_val=1.0):
+        super().__init__()
+        self.compute = elementwise(f"hardtanh({float(min_val)},{float(max_val)})")
+
+    def forward(self, x):
+        return self.compute(x)
+
+
+class Add(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.compute = elementwise("add(x,y)")
+
+    def forward(self, x, y):
+        return self.compute(x, y)
+
+
+if __name__ == "__main__":
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    x, y = torch.randn(2, 64, 1000, device=device)
+    for ours, theirs, inputs in ((HardSigmoid(), torch.nn.Hardsigmoid(), (x,)),
+                                 (HardTanh(-0.5, 2), torch.nn.Hardtanh(-0.5, 2), (x,)),
+                                 (Add(), torch.add, (x, y))):
+        same = torch.equal(ours(*inputs), theirs(*inputs))
+        print(f"{type(ours).__name__} on {device}: {'equal to torch' if same else 'DIFFERENT from torch'}")
