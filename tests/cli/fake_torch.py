@@ -1,0 +1,116 @@
+"""As much of PyTorch as docs/examples/pytorch needs, on NumPy arrays, for machines that have neither PyTorch nor a GPU.
+
+The tensors of its GPUs lie in host memory. `cuda.bind` is called with the number of a device that becomes current."""
+
+import contextlib
+import types
+
+import numpy as np
+
+float32, float64, float16, bfloat16, int32 = "float32", "float64", "float16", "bfloat16", "int32"
+strided = "strided"
+_STORAGE = {float32: np.float32, float64: np.float64, float16: np.float16, bfloat16: np.uint16, int32: np.int32}
+_grad = [True]
+
+
+class Device(str):
+    @property
+    def type(self):
+        return self.partition(":")[0]
+
+
+class Tensor:
+    layout = strided
+
+    def __init__(self, array, dtype=float32, device="cpu", requires_grad=False, negated=False):
+        self.array, self.dtype, self.device = np.asarray(array, dtype=_STORAGE[dtype]), dtype, Device(device)
+        self.requires_grad, self.negated, self._version = requires_grad, negated, 0
+
+    def _like(self, array):
+        return Tensor(array, self.dtype, self.device)
+
+    @property
+    def shape(self):
+        return self.array.shape
+
+    def numel(self):
+        return self.array.size
+
+    def data_ptr(self):
+        return self.array.ctypes.data
+
+    def get_device(self):
+        return int(self.device.partition(":")[2] or -1)
+
+    def is_contiguous(self):
+        return self.array.flags.c_contiguous
+
+    def contiguous(self):
+        return self._like(np.ascontiguousarray(self.array).reshape(self.shape))
+
+    def is_neg(self):
+        return self.negated
+
+    def resolve_neg(self):
+        return self._like(-self.array) if self.negated else self
+
+    def is_inference(self):
+        return False
+
+    def copy_(self, other):
+        self.array[...] = other.array
+        return self
+
+
+def empty_like(tensor):
+    return tensor._like(np.full(tensor.shape, 0x5A, dtype=tensor.array.dtype))
+
+
+def broadcast_tensors(*tensors):
+    return [t._like(array) for t, array in zip(tensors, np.broadcast_arrays(*[t.array for t in tensors]))]
+
+
+def is_grad_enabled():
+    return _grad[0]
+
+
+@contextlib.contextmanager
+def no_grad():
+    _grad[0] = False
+    yield
+    _grad[0] = True
+
+
+def _increment_version(tensor):
+    tensor._version += 1
+
+
+autograd = types.SimpleNamespace(graph=types.SimpleNamespace(increment_version=_increment_version))
+
+
+class _Cuda(types.SimpleNamespace):
+    current, devices, streams, bind = 0, 2, (0, 0), staticmethod(lambda index: None)
+
+    def current_device(self):
+        return self.current
+
+    def device_count(self):
+        return self.devices
+
+    def is_available(self):
+        return True
+
+    def current_stream(self, index):
+        return types.SimpleNamespace(cuda_stream=self.streams[index])
+
+    @contextlib.contextmanager
+    def device(self, index):
+        before, self.current = self.current, index
+        self.bind(index)
+        yield
+        self.current = before
+        self.bind(before)
+
+
+cuda = _Cuda()
+_C = types.SimpleNamespace()

@@ -1,0 +1,226 @@
+"""docs/examples/pytorch: what it computes on the cpu, and what it launches on the GPUs of the stand-in driver.
+
+PyTorch need not be here: fake_torch.py takes its place. Where it can be imported, its own tensors are tried as well."""
+
+import ctypes
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+
+import fake_torch as torch
+from support import FAKE_LIBCUDA, KilnTest, STORAGE, clamp, compiler_builds_for_gpus, narrow, some_values, widen
+
+EXAMPLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "examples", "pytorch")
+LIBRARY = os.path.join(os.environ.get("KILN_BUILD_DIR", ""), "src", "libkiln.so")
+DTYPES = {"f32": torch.float32, "f64": torch.float64, "f16": torch.float16, "bf16": torch.bfloat16}
+TEXT = """extern "C" __global__ void scale(float *y, const float *x, float factor, long long n, short s, double d) {
+    long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x; if (i < n) y[i] = x[i] * factor + s + d; }
+template <class T, int N> __global__ void fill(T *y, T value) { y[threadIdx.x] = value * N; }
+struct pair { int a, b; };
+extern "C" __global__ void sum(int *y, pair p) { *y = p.a + p.b; }
+"""
+
+
+class Launch(ctypes.Structure):  # kiln_fake_launch
+    _fields_ = [("name", ctypes.c_char * 64), ("grid", ctypes.c_uint * 3), ("block", ctypes.c_uint * 3),
+                ("cluster", ctypes.c_uint * 3), ("shared", ctypes.c_uint), ("cooperative", ctypes.c_int),
+                ("stream", ctypes.c_void_p), ("context", ctypes.c_void_p), ("parameter_count", ctypes.c_uint),
+                ("parameters", ctypes.c_uint64 * 8)]
+
+
+def setUpModule():
+    """Imports the example, which opens its service then."""
+    global kiln_torch, fake
+    if os.environ.get("KILN_SANITIZE"):
+        raise unittest.SkipTest("Python cannot load a library that is built with a sanitizer")
+    cache = tempfile.mkdtemp(prefix="kiln-pytorch-")
+    unittest.addModuleCleanup(shutil.rmtree, cache, ignore_errors=True)
+    for name in [name for name in os.environ if name.startswith("KILN_") and name[5:] in (
+            "DEVICE", "RECORD", "PACKS", "SHARED_DIR", "STRICT", "ISOLATE", "WORKER")]:
+        del os.environ[name]
+    os.environ.update(KILN_CACHE_DIR=cache, KILN_LIBRARY=LIBRARY, KILN_LIBCUDA=FAKE_LIBCUDA,
+                      KILN_FAKE_CUDA="sm=90,devices=2")
+    sys.modules["torch"] = torch
+    sys.path.insert(0, EXAMPLE)
+    import kiln_torch as imported
+    kiln_torch = imported
+    fake = ctypes.CDLL(FAKE_LIBCUDA)
+    for name in ("context_primary", "stream_new"):
+        getattr(fake, "kiln_fake_" + name).restype = ctypes.c_void_p
+
+
+class OnCpu(KilnTest):
+    def test_every_dtype_bit_for_bit(self):
+        for dtype in STORAGE:
+            values = some_values(dtype, 4000, 0)
+            y = kiln_torch.elementwise("hardtanh(-1,0.5)")(torch.Tensor(values, DTYPES[dtype]))
+            wide = widen(values, dtype)
+            one = wide.dtype.type
+            self.assert_same(y.array, narrow(clamp(wide, one(-1), one(0.5)), dtype), dtype)
+
+    def test_shapes(self):
+        add, values = kiln_torch.elementwise("add(x,y)"), np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+        for x, y in ((values, values), (values.T, values.T), (values[:, ::2], values[:, 1:]), (values, values[0, 0]),
+                     (values[0, 0], values), (values[:, :, :1], values[:1]), (values[:0], values[:0]),
+                     (values[0, 0, 0], values[1, 1, 1])):
+            want = x + y
+            got = add(torch.Tensor(x), torch.Tensor(y)).array
+            self.assert_same(np.asarray(got), np.asarray(want), "f32")
+
+    def test_negated_view(self):
+        y = kiln_torch.elementwise("copy")(torch.Tensor([1.5, -2], negated=True))
+        self.assertEqual(y.array.tolist(), [-1.5, 2])
+
+    def test_out(self):
+        relu6, x = kiln_torch.elementwise("relu6"), torch.Tensor([[-1, 2, 9], [7, -0.5, 1]])
+        want = [[0, 2, 6], [6, 0, 1]]
+        out = torch.Tensor(np.zeros((2, 3)))
+        self.assertIs(relu6(x, out=out), out)
+        self.assertEqual((out.array.tolist(), out._version), (want, 1))
+        strided = torch.Tensor(np.zeros((3, 2), dtype=np.float32).T)
+        self.assertIs(relu6(x, out=strided), strided)
+        self.assertEqual(strided.array.tolist(), want)
+        relu6(x, out=x)
+        self.assertEqual(x.array.tolist(), want)
+        narrower, wide = torch.Tensor([[1], [2]]), torch.Tensor(np.ones((2, 3)))
+        kiln_torch.elementwise("add(x,y)")(narrower, wide, out=wide)  # out is the input that is not broadcast
+        self.assertEqual(wide.array.tolist(), [[2, 2, 2], [3, 3, 3]])
+
+    def test_one_object_for_one_op(self):
+        self.assertIs(kiln_torch.elementwise("relu6"), kiln_torch.elementwise("relu6"))
+
+    def assert_refused(self, error, words, function, *args, **options):
+        with self.assertRaises(error) as caught:
+            function(*args, **options)
+        self.assertEqual(len(str(caught.exception).splitlines()), 1)
+        self.assertIn(words, str(caught.exception))
+
+    def test_refuses(self):
+        relu6, add, x = kiln_torch.elementwise("relu6"), kiln_torch.elementwise("add(x,y)"), torch.Tensor(np.ones(8))
+        refused = self.assert_refused
+        refused(RuntimeError, "did you mean hardsigmoid?", kiln_torch.elementwise, "hardsigmod")
+        refused(RuntimeError, "template given twice", kiln_torch.elementwise, "copy template=count")
+        refused(RuntimeError, "dtype given twice", kiln_torch.elementwise("relu6 dtype=f64"), x)
+        refused(TypeError, "takes 2 tensors, got 1", add, x)
+        refused(TypeError, "takes 1 tensors, got 2", relu6, x, x)
+        refused(RuntimeError, "got float32 on cpu and float64 on cpu", add, x, torch.Tensor(np.ones(8), torch.float64))
+        refused(RuntimeError, "and float32 on cuda:0", add, x, torch.Tensor(np.ones(8), device="cuda:0"))
+        refused(RuntimeError, "got int32", relu6, torch.Tensor([1], torch.int32))
+        refused(RuntimeError, "on meta", relu6, torch.Tensor([1], device="meta"))
+        refused(RuntimeError, "out has shape (7,)", relu6, x, out=torch.Tensor(np.ones(7)))
+        refused(RuntimeError, "out has shape", relu6, x, out=torch.Tensor(np.ones(8), requires_grad=True))
+        refused(RuntimeError, "partly overlap", relu6, torch.Tensor(x.array[1:]), out=torch.Tensor(x.array[:-1]))
+        self.assertEqual(x.array.tolist(), [1] * 8)
+
+    def test_gradients(self):
+        relu6, x = kiln_torch.elementwise("relu6"), torch.Tensor([7], requires_grad=True)
+        self.assert_refused(RuntimeError, "no gradient", relu6, x)
+        with torch.no_grad():
+            self.assertEqual(relu6(x).array.tolist(), [6])
+
+
+class OnGpu(KilnTest):
+    """Launches on the stand-in driver, which records them."""
+
+    def setUp(self):
+        super().setUp()
+        if not compiler_builds_for_gpus(self):
+            self.skipTest("no NVRTC")
+        fake.kiln_fake_reset()
+        torch.cuda.streams = (0, 0)
+        kiln_torch._device(0), kiln_torch._device(1)
+        contexts = [ctypes.c_void_p(fake.kiln_fake_context_primary(i)) for i in range(2)]
+        self.contexts = [context.value for context in contexts]
+        torch.cuda.bind = lambda index: fake.kiln_fake_context_set(contexts[index])
+        torch.cuda.bind(0)
+        self.addCleanup(fake.kiln_fake_context_set, None)
+
+    def launches(self):
+        found = (Launch * 64)()
+        return list(found[:fake.kiln_fake_launches(found, ctypes.c_size_t(64))])
+
+    def tensor(self, count=256, device="cuda:0", dtype=torch.float32):
+        return torch.Tensor(np.ones(count), dtype, device)
+
+    def test_devices_and_streams(self):
+        add = kiln_torch.elementwise("add(x,y)")
+        streams = [fake.kiln_fake_stream_new(ctypes.c_void_p(context)) for context in self.contexts]
+        self.addCleanup(lambda: [fake.kiln_fake_stream_free(ctypes.c_void_p(stream)) for stream in streams])
+        for torch.cuda.streams in ((0, 0), streams):
+            for index in (1, 0):
+                x, y = self.tensor(device=f"cuda:{index}"), self.tensor(device=f"cuda:{index}")
+                out = add(x, y)
+                launch = self.launches()[-1]
+                self.assertEqual(out.device, x.device)
+                self.assertEqual(launch.context, self.contexts[index])
+                self.assertEqual(launch.stream or 0, torch.cuda.streams[index])
+                self.assertEqual(set(launch.parameters[:4]), {out.data_ptr(), x.data_ptr(), y.data_ptr(), 256})
+        module = kiln_torch.load_inline("scale", TEXT, "sum")
+        for given, want in ((None, streams[0]), (streams[0], streams[0]), (0, 0)):
+            module.sum[1, 1](self.tensor(), (ctypes.c_int32 * 2)(5, 6), stream=given)
+            self.assertEqual(self.launches()[-1].stream or 0, want)
+        self.assertEqual(torch.cuda.current, 0)
+
+    def test_load_inline(self):
+        x, y, n = self.tensor(), self.tensor(), 1 << 40
+        module = kiln_torch.load_inline("scale", [TEXT], ["scale", "fill<float, 3>", "sum"], with_cuda=True,
+                                        extra_cuda_cflags=["-O3", "--use_fast_math"])
+        module.scale[(2, 3), 128](y, x, 2.0, n, -3, 0.5)
+        launch = self.launches()[-1]
+        self.assertEqual((launch.name, list(launch.grid), list(launch.block)), (b"scale", [2, 3, 1], [128, 1, 1]))
+        self.assertEqual(launch.parameters[:6], [y.data_ptr(), x.data_ptr(), 0x40000000, n, 0xFFFD, 0x3FE0 << 48])
+        module["fill<float, 3>"](1, 256, y, 1.0, shared=1024, cluster=(1, 1, 1))
+        launch = self.launches()[-1]
+        self.assertEqual((launch.shared, list(launch.cluster), launch.parameter_count), (1024, [1, 1, 1], 2))
+        module.sum(1, 1, y, (ctypes.c_int32 * 2)(5, 6), cooperative=True)
+        self.assertEqual((self.launches()[-1].parameters[1], self.launches()[-1].cooperative), (5 | 6 << 32, 1))
+        module.sum(1, 1, self.tensor(device="cuda:1"), (ctypes.c_int32 * 2)(5, 6))
+        self.assertEqual(self.launches()[-1].context, self.contexts[1])
+
+    def test_load_inline_refuses(self):
+        x, other, host = self.tensor(), self.tensor(device="cuda:1"), torch.Tensor(np.ones(8))
+        scale = kiln_torch.load_inline("scale", TEXT, "scale").scale
+        before = len(self.launches())
+        for error, words, arguments in ((TypeError, "takes 6 arguments, got 1", (x,)),
+                                        (RuntimeError, "argument 1 of scale is on cuda:1", (x, other, 1.0, 1, 1, 1.0)),
+                                        (RuntimeError, "argument 1 of scale is on cpu", (x, host, 1.0, 1, 1, 1.0)),
+                                        (RuntimeError, "tensor on the cpu", (host, x, 1.0, 1, 1, 1.0)),
+                                        (TypeError, "argument 4 of scale is 2 bytes", (x, x, 1.0, 1, 1 << 16, 1.0)),
+                                        (TypeError, "argument 3 of scale", (x, x, 1.0, "1", 1, 1.0)),
+                                        (RuntimeError, "is 4 bytes, got 8", (x, x, x, 1, 1, 1.0))):
+            with self.assertRaisesRegex(error, words):
+                scale(1, 32, *arguments)
+        self.assertEqual(len(self.launches()), before)
+        with self.assertRaisesRegex(RuntimeError, "scale"):
+            kiln_torch.load_inline("scale", TEXT, "scale").nothing(1, 1)
+        with self.assertRaisesRegex(RuntimeError, r'broken.cu\(2\)'):
+            kiln_torch.load_inline("broken", "\n__global__ void f() { x; }", "f")
+        with self.assertRaisesRegex(RuntimeError, "cpp_sources was given. Kiln compiles code for the GPU only"):
+            kiln_torch.load_inline("scale", TEXT, "scale", cpp_sources="void scale();")
+        with self.assertRaisesRegex(RuntimeError, "includes torch/extension.h"):
+            kiln_torch.load_inline("scale", "#include <torch/extension.h>\n" + TEXT, "scale")
+        with self.assertRaisesRegex(TypeError, "unexpected keyword argument 'colour'"):
+            kiln_torch.load_inline("scale", TEXT, "scale", colour=1)
+        with self.assertWarnsRegex(UserWarning, "extra_cflags has no effect: no C"):
+            kiln_torch.load_inline("scale", TEXT, "scale", extra_cflags=["-O3"])
+
+
+class RealTorch(KilnTest):
+    def test_models(self):
+        env = dict(self.env, KILN_LIBRARY=LIBRARY, KILN_LIBCUDA="/nowhere")
+        found = subprocess.run([sys.executable, "-c", "import torch"], env=env, capture_output=True, check=False)
+        if found.returncode != 0:
+            self.skipTest("no PyTorch")
+        result = subprocess.run([sys.executable, "-B", os.path.join(EXAMPLE, "models.py")], env=env, text=True,
+                                stdout=subprocess.PIPE, check=True)
+        self.assertRegex(result.stdout, "HardSigmoid on cpu: (equal to|within [1-9]e-0[89] of) torch\n"
+                                        "HardTanh on cpu: equal to torch\nAdd on cpu: equal to torch\n")
+
+
+if __name__ == "__main__":
+    unittest.main()
