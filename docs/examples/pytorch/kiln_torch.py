@@ -136,7 +136,7 @@ class Elementwise:
                 t = t.resolve_neg().contiguous()
             arrays.append(t)
         result = out if out is not None and out.is_contiguous() else torch.empty_like(arrays[0])
-        pointers = struct.pack(_POINTERS[len(arrays)], *[t.data_ptr() for t in arrays])
+        pointers = struct.pack(_POINTERS[len(arrays)], *map(torch.Tensor.data_ptr, arrays))
         stream = None if index < 0 else _stream(index)
         with torch.cuda.device(index) if several else _NO_GUARD:  # the default stream is that of the current device
             status = _launch(kernel, result.numel(), result.data_ptr(), pointers, stream, _mine.pointer)
