@@ -1,10 +1,11 @@
 """docs/examples/pytorch on a GPU: its results against PyTorch's, and its first calls against torch's load_inline.
 
-    python3 tests/device/pytorch_dropin.py libkiln.so.0 [--size 4096x393216] [--processes 11] [--slow] [--out FILE.json]
+    python3 tests/device/pytorch_dropin.py libkiln.so.0 [--size 4096x393216] [--processes 11] [--slow]
+                                            [--parts results,times] [--out FILE.json]
 
 Results must be equal bit for bit, any NaN being equal to any NaN. Times are taken in fresh processes, in which torch
 and the CUDA context are ready and kiln_torch is imported before the clock starts; it stops when the result is there.
-With --slow the same three kernels are also built by torch's load_inline, with nvcc and ninja, which takes about a minute."""
+With --slow torch's load_inline also builds the same three kernels, with nvcc and ninja: about a minute."""
 
 import argparse
 import json
@@ -308,6 +309,7 @@ def main():
     parser.add_argument("--size", default="4096x393216")
     parser.add_argument("--processes", type=int, default=11)
     parser.add_argument("--slow", action="store_true", help="also torch's load_inline")
+    parser.add_argument("--parts", default="results,times")
     parser.add_argument("--out")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -319,20 +321,22 @@ def main():
     shape = tuple(map(int, options.size.split("x")))
     with tempfile.TemporaryDirectory() as cache:
         os.environ["KILN_CACHE_DIR"] = cache
-        results = Results()
+        results, cost, samples = Results(), None, {}
         print(f"{results.torch.cuda.get_device_name()}, PyTorch {results.torch.__version__}\n")
-        with results.torch.no_grad():
-            for part in (results.special, results.shapes, results.streams):
-                part()
-            results.large(shape)
-            results.wild(shape)
-        cost = results.call_cost()
-        results.torch.cuda.empty_cache()
-        samples = time_kiln(options.processes)
-        if options.slow:
-            samples.update(time_torch())
-        report_times(samples)
-    print(f"goal: bits equal to torch's: {'met' if results.wrong == 0 else f'MISSED, {results.wrong} wrong'}")
+        if "results" in options.parts:
+            with results.torch.no_grad():
+                for part in (results.special, results.shapes, results.streams):
+                    part()
+                results.large(shape)
+                results.wild(shape)
+            cost = results.call_cost()
+            results.torch.cuda.empty_cache()
+            print(f"goal: bits equal to torch's: {'met' if results.wrong == 0 else f'MISSED, {results.wrong} wrong'}\n")
+        if "times" in options.parts:
+            samples = time_kiln(options.processes)
+            if options.slow:
+                samples.update(time_torch())
+            report_times(samples)
     if options.out:
         with open(options.out, "w", encoding="utf-8") as file:
             json.dump({"call_us": cost, "wrong": results.wrong,
