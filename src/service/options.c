@@ -105,12 +105,12 @@ static kiln_status choose_isolation(kiln__settings *out, const kiln_options *opt
 
 static kiln_status choose_wisdom(kiln__settings *out, const kiln_options *options, kiln_report *report)
 {
-    const char *text = kiln__trust_is_elevated() ? NULL : getenv("KILN_WISDOM");
+    const char *text = variable(out, "KILN_WISDOM");
     if (options->wisdom < -1 || options->wisdom > 1)
         return kiln__fail(report, KILN_EINVAL, KILN__STAGE_OPEN, 0, "kiln_options.wisdom is %d: expected -1, 0 or 1",
                           options->wisdom);
     out->wisdom = options->wisdom >= 0;
-    if (options->wisdom != 0 || text == NULL || text[0] == '\0' || strcmp(text, "on") == 0)
+    if (options->wisdom != 0 || text == NULL || strcmp(text, "on") == 0)
         return KILN_OK;
     out->wisdom = false;
     return strcmp(text, "off") == 0
