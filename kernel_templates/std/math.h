@@ -56,12 +56,19 @@
 #endif
 
 /* What std allows besides float and double: integers count as double, and of two types the wider one decides. */
-namespace kiln_std {
-template <class T> struct number {};
-template <class T> struct whole {};
-#define KILN_STD_WHOLE(t) \
-    template <> struct number<t> { typedef double type; }; \
-    template <> struct whole<t> { typedef double type; };
+namespace kiln_std
+{
+template <class T> struct number {
+};
+template <class T> struct whole {
+};
+#define KILN_STD_WHOLE(t)          \
+    template <> struct number<t> { \
+        typedef double type;       \
+    };                             \
+    template <> struct whole<t> {  \
+        typedef double type;       \
+    };
 KILN_STD_WHOLE(char)
 KILN_STD_WHOLE(signed char)
 KILN_STD_WHOLE(unsigned char)
@@ -74,29 +81,43 @@ KILN_STD_WHOLE(unsigned long)
 KILN_STD_WHOLE(long long)
 KILN_STD_WHOLE(unsigned long long)
 #undef KILN_STD_WHOLE
-template <> struct number<float> { typedef float type; };
-template <> struct number<double> { typedef double type; };
-template <class A, class B> struct wider { typedef double type; };
-template <> struct wider<float, float> { typedef float type; };
+template <> struct number<float> {
+    typedef float type;
+};
+template <> struct number<double> {
+    typedef double type;
+};
+template <class A, class B> struct wider {
+    typedef double type;
+};
+template <> struct wider<float, float> {
+    typedef float type;
+};
 } // namespace kiln_std
 
-#define KILN_STD_ONE(f) \
-    template <class T> __device__ inline typename kiln_std::whole<T>::type f(T x) { return ::f((double)x); }
-#define KILN_STD_TWO(f) \
-    template <class A, class B, class P = typename kiln_std::number<A>::type, class Q = typename kiln_std::number<B>::type> \
-    __device__ inline typename kiln_std::wider<P, Q>::type f(A a, B b) \
-    { \
-        typedef typename kiln_std::wider<P, Q>::type type; \
-        return ::f((type)a, (type)b); \
+#define KILN_STD_ONE(f)                                                           \
+    template <class T> __device__ inline typename kiln_std::whole<T>::type f(T x) \
+    {                                                                             \
+        return ::f((double)x);                                                    \
     }
-KILN_STD_ONE(acos) KILN_STD_ONE(acosh) KILN_STD_ONE(asin) KILN_STD_ONE(asinh) KILN_STD_ONE(atan) KILN_STD_ONE(atanh)
-KILN_STD_ONE(cbrt) KILN_STD_ONE(ceil) KILN_STD_ONE(cos) KILN_STD_ONE(cosh) KILN_STD_ONE(erf) KILN_STD_ONE(erfc)
-KILN_STD_ONE(exp) KILN_STD_ONE(exp2) KILN_STD_ONE(expm1) KILN_STD_ONE(fabs) KILN_STD_ONE(floor) KILN_STD_ONE(lgamma)
-KILN_STD_ONE(log) KILN_STD_ONE(log10) KILN_STD_ONE(log1p) KILN_STD_ONE(log2) KILN_STD_ONE(logb)
-KILN_STD_ONE(nearbyint) KILN_STD_ONE(rint) KILN_STD_ONE(round) KILN_STD_ONE(sin) KILN_STD_ONE(sinh)
-KILN_STD_ONE(sqrt) KILN_STD_ONE(tan) KILN_STD_ONE(tanh) KILN_STD_ONE(tgamma) KILN_STD_ONE(trunc)
-KILN_STD_TWO(atan2) KILN_STD_TWO(copysign) KILN_STD_TWO(fdim) KILN_STD_TWO(fmax) KILN_STD_TWO(fmin)
-KILN_STD_TWO(fmod) KILN_STD_TWO(hypot) KILN_STD_TWO(nextafter) KILN_STD_TWO(pow) KILN_STD_TWO(remainder)
+#define KILN_STD_TWO(f)                                                       \
+    template <class A, class B, class P = typename kiln_std::number<A>::type, \
+              class Q = typename kiln_std::number<B>::type>                   \
+    __device__ inline typename kiln_std::wider<P, Q>::type f(A a, B b)        \
+    {                                                                         \
+        typedef typename kiln_std::wider<P, Q>::type type;                    \
+        return ::f((type)a, (type)b);                                         \
+    }
+KILN_STD_ONE(acos)
+KILN_STD_ONE(acosh) KILN_STD_ONE(asin) KILN_STD_ONE(asinh) KILN_STD_ONE(atan) KILN_STD_ONE(atanh) KILN_STD_ONE(cbrt)
+    KILN_STD_ONE(ceil) KILN_STD_ONE(cos) KILN_STD_ONE(cosh) KILN_STD_ONE(erf) KILN_STD_ONE(erfc) KILN_STD_ONE(exp)
+        KILN_STD_ONE(exp2) KILN_STD_ONE(expm1) KILN_STD_ONE(fabs) KILN_STD_ONE(floor) KILN_STD_ONE(lgamma)
+            KILN_STD_ONE(log) KILN_STD_ONE(log10) KILN_STD_ONE(log1p) KILN_STD_ONE(log2) KILN_STD_ONE(logb)
+                KILN_STD_ONE(nearbyint) KILN_STD_ONE(rint) KILN_STD_ONE(round) KILN_STD_ONE(sin) KILN_STD_ONE(sinh)
+                    KILN_STD_ONE(sqrt) KILN_STD_ONE(tan) KILN_STD_ONE(tanh) KILN_STD_ONE(tgamma) KILN_STD_ONE(trunc)
+                        KILN_STD_TWO(atan2) KILN_STD_TWO(copysign) KILN_STD_TWO(fdim) KILN_STD_TWO(fmax)
+                            KILN_STD_TWO(fmin) KILN_STD_TWO(fmod) KILN_STD_TWO(hypot) KILN_STD_TWO(nextafter)
+                                KILN_STD_TWO(pow) KILN_STD_TWO(remainder)
 #undef KILN_STD_ONE
 #undef KILN_STD_TWO
 

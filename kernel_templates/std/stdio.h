@@ -2,5 +2,4 @@
 #ifndef KILN_STD_STDIO_H
 #define KILN_STD_STDIO_H
 
-
 #endif
