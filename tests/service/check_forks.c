@@ -216,7 +216,7 @@ static void *compile(void *data)
     (void)data;
     for (int i = 0; !atomic_load(&enough); i++) {
         kiln_spec *spec;
-        kiln_artifact *artifact;
+        kiln_artifact *artifact = NULL;
         snprintf(text, sizeof(text), "op=hardtanh(-1,%d) dtype=f32 target=sm_90", i + 1);
         bool good = kiln_spec_parse(&spec, service, text, NULL) == KILN_OK &&
                     kiln_build(&artifact, service, spec, NULL) == KILN_OK;
