@@ -290,7 +290,7 @@ static const char *name_at(const void *data, size_t i)
 {
     static const char *const inputs[] = { "x", "y", "z" };
     const kiln__real_scope *scope = data;
-    if (i < scope->inputs)
+    if (i < scope->inputs && i < sizeof(inputs) / sizeof(inputs[0]))
         return inputs[i];
     return i - scope->inputs < scope->params ? scope->param_names[i - scope->inputs] : NULL;
 }
@@ -713,5 +713,5 @@ double kiln__real_value(const kiln__real *real, const kiln__op_table *ops, const
             break;
         }
     }
-    return values[real->count - 1];
+    return real->count > 0 ? values[real->count - 1] : 0;
 }

@@ -130,7 +130,7 @@ static void lay_out(layout *out, const trial_group *groups, size_t count)
             note_values(out, groups[g].gaps[i].spec);
     }
     for (size_t i = 0; i < out->count; i++)
-        if (is_numeric(&out->axes[i]))
+        if (out->axes[i].count > 1 && is_numeric(&out->axes[i]))
             qsort(out->axes[i].values, out->axes[i].count, sizeof(char *), by_number);
     choose_axes(out);
 }

@@ -209,7 +209,7 @@ static double waiting_of(const crew_state *state, double budget)
         size_t devices = 0;
         for (size_t i = 0; i < crew->device_count; i++)
             devices += crew->devices[i].model == m;
-        size_t rounds = (crew->spec_count - state->next[m] + devices - 1) / devices;
+        size_t rounds = devices > 0 ? (crew->spec_count - state->next[m] + devices - 1) / devices : 0;
         most = rounds > most ? rounds : most;
     }
     return (double)most * budget;
