@@ -145,6 +145,27 @@ class Templates(Own):
         result = self.kiln("tune", f"template={example('hardsigmoid256')}", "--size", "20000", "--budget", "1")
         self.assertIn("winner", result.stdout)
 
+    def fragile(self):
+        """A template whose cpu twin crashes with elems=4; it calls an op that is defined beside it."""
+        self.write("fragile.c", "void kiln_cpu(unsigned long long b, unsigned long long e, void *out, const void *const *in);\n"
+                                "__attribute__((visibility(\"default\")))\n"
+                                "void kiln_cpu(unsigned long long b, unsigned long long e, void *out, const void *const *in)\n"
+                                "{\n    volatile float *volatile to = KILN_ELEMS == 4 ? (float *)0 : (float *)out;\n"
+                                "    for (unsigned long long i = b; i < e; i++)\n"
+                                "        to[i] = kiln_value(((const float *)in[0])[i]);\n}\n")
+        return self.write("fragile.cu", "//! template fragile\n//! inputs 1\n//! dtype f32\n//! param block 32..64 step 32 = 32\n"
+                                        "//! param elems 1,2,4 = 1\n//! tune block 32\n//! tile block * elems\n"
+                                        "//! entry fragile align 4\n")
+
+    def test_a_variant_that_crashes_is_left_out(self):
+        line = ("tune", f"template={self.fragile()} op=swish", "--define-op", SWISH, "--size", "20000", "--budget", "2")
+        result = self.kiln_json(*line)["results"][0]
+        out = [trial for trial in result["trials"] if trial["verdict"] == "out"]
+        self.assertEqual(([" elems=4" in trial["spec"] for trial in out], len(result["trials"])), ([True], 3))
+        self.assertRegex(out[0]["problem"], "ended its process")
+        self.assertEqual(result["trials"][0]["verdict"], "winner")
+        self.assertNotEqual(self.kiln(*line, "--no-sandbox", status=None).returncode, 0)
+
 
 class Arguments(Own):
     def setUp(self):

@@ -70,7 +70,7 @@ class Tune(KilnTest):
         self.assertEqual((result["device"], result["elements"], result["out"]), ("cpu", 1 << 16, 0))
         self.assertEqual(result["trials"][0]["verdict"], "winner")
         self.assert_bad(["tune", SPEC, "--sandbox", "--no-sandbox"], "exclude")
-        self.assert_bad(["tune", SPEC, "--hang", "5"], "--sandbox")
+        self.assert_bad(["tune", SPEC, "--hang", "5", "--no-sandbox"], "--no-sandbox")
         self.assert_bad(["tune", "--in-sandbox"], "for kiln itself")
 
     def test_a_bar_on_a_terminal_only(self):

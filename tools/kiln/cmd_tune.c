@@ -31,7 +31,7 @@ typedef struct tune_output {
 } tune_output;
 
 static const struct usage usage = {
-    "kiln tune SPEC... [--size N|AxB] [--budget SECONDS] [--hot] [--all] [--no-learn] [--sandbox]\n"
+    "kiln tune SPEC... [--size N|AxB] [--budget SECONDS] [--hot] [--all] [--no-learn] [--sandbox|--no-sandbox]\n"
     "                 [--csv FILE] [--plot FILE.svg] [options]",
     "Finds the fastest geometry of each spec: compiles the variants that its open fields allow, checks the\n"
     "result of each against the cpu backend bit for bit, and times them against each other until no other\n"
@@ -40,8 +40,9 @@ static const struct usage usage = {
     "The winner is kept as wisdom: specs that leave their geometry open take it from then on.\n"
     "\n"
     "--device may be a list, or all: devices of one model share the specs, each model tunes all of them.\n"
-    "--sandbox tunes in a process of its own, for templates that may crash, or break the device: it is\n"
-    "started again without the variant that did so, eight times at most.",
+    "A template of your own is tuned in a process of its own, because it may crash, or break the device: that is\n"
+    "started again without the variant that did so, eight times at most. --sandbox does so for all specs,\n"
+    "--no-sandbox for none.",
     "  kiln tune 'op=hardsigmoid dtype=f32' --size 4096x393216\n"
     "  kiln tune 'op=add dtype=f16,bf16' --budget 5\n"
     "  kiln tune 'op=relu6,hardtanh dtype=f32,f16' --device all",
@@ -58,9 +59,10 @@ static int parse_args(tune_args *args, uint64_t *elements, int argc, char **argv
         { "no-learn", 0, OPTION_FLAG, NULL, "do not keep the winner as wisdom", &args->no_learn },
         { "csv", 0, OPTION_TEXT, "FILE", "write a row for each variant, - for stdout", &args->csv },
         { "plot", 0, OPTION_TEXT, "FILE.svg", "draw a heat map of block and elems", &args->plot },
-        { "sandbox", 0, OPTION_FLAG, NULL, "tune in a process of its own", &args->sandbox },
-        { "no-sandbox", 0, OPTION_FLAG, NULL, "tune in this process (default)", &args->no_sandbox },
-        { "hang", 0, OPTION_NUMBER, "SECONDS", "with --sandbox: a launch that takes longer hangs; default 20",
+        { "sandbox", 0, OPTION_FLAG, NULL, "tune in a process of its own; default for templates of your own",
+          &args->sandbox },
+        { "no-sandbox", 0, OPTION_FLAG, NULL, "tune in this process; default for Kiln's templates", &args->no_sandbox },
+        { "hang", 0, OPTION_NUMBER, "SECONDS", "in a sandbox: a launch that takes longer hangs; default 20",
           &args->hang },
     };
     int status = options_parse(&usage, rows, sizeof(rows) / sizeof(rows[0]), &args->common, &args->specs, argc, argv);
@@ -72,8 +74,9 @@ static int parse_args(tune_args *args, uint64_t *elements, int argc, char **argv
         return options_wrong(&usage, "--size %s is not a size; expected 1048576, 2^20, 64M or 4096x393216", args->size);
     if (args->sandbox && args->no_sandbox)
         return options_wrong(&usage, "--sandbox and --no-sandbox exclude each other");
-    if (args->hang && !args->sandbox)
-        return options_wrong(&usage, "--hang needs --sandbox: only a process of its own can be ended");
+    if (args->hang && args->no_sandbox)
+        return options_wrong(&usage, "--hang and --no-sandbox exclude each other: only a process of its own can be "
+                                     "ended");
     return resultfile_check(&usage, args->csv, args->plot, args->common.json) ? STATUS_USAGE : status;
 }
 
@@ -172,31 +175,67 @@ static bool take_result(void *data, const json_t *result)
 
 /* ---- The command */
 
+/* Where specs go. */
+typedef struct tune_list {
+    tune_crew *crew;
+    const tune_args *args;
+} tune_list;
+
+/* What is known of the template that a spec names. */
+typedef struct template_search {
+    const char *name;
+    bool own; /* it is a user's */
+} template_search;
+
+static int find_own(void *data, const kiln_template_info *info)
+{
+    template_search *search = data;
+    search->own = search->own || (*info->origin && strcmp(info->name, search->name) == 0);
+    return 0;
+}
+
+static bool wants_sandbox(const tune_list *list, const char *spec)
+{
+    template_search search = { NULL, false };
+    char *name = NULL;
+    if (list->args->sandbox || list->args->no_sandbox)
+        return list->args->sandbox;
+    if (spectext_field(&name, spec, "template")) {
+        search.name = name;
+        kiln_templates(list->crew->service, find_own, &search);
+    }
+    free(name);
+    return search.own;
+}
+
 static int add_spec(void *data, kiln_spec *spec)
 {
-    tune_crew *crew = data;
+    const tune_list *list = data;
+    tune_crew *crew = list->crew;
     size_t length = 0;
     kiln_spec_format(spec, NULL, 0, &length);
     char *text = need_alloc(length + 1);
     kiln_spec_format(spec, text, length + 1, NULL);
     crew->specs = need_array(crew->specs, crew->spec_count + 1, sizeof(*crew->specs));
+    crew->boxed = need_array(crew->boxed, crew->spec_count + 1, sizeof(*crew->boxed));
+    crew->boxed[crew->spec_count] = wants_sandbox(list, text);
     crew->specs[crew->spec_count++] = text;
     return 0;
 }
 
 static int tune(struct session *session, const tune_args *args, const char *devices, uint64_t elements)
 {
-    const sandbox box = { .common = &args->common, .hang_s = args->hang ? args->hang : HANG_S, .view_fd = -1 };
     tune_crew crew = {
         .service = session->service,
         .like = { .elements = elements, .budget = args->budget, .hot = args->hot, .no_learn = args->no_learn },
-        .box = args->sandbox ? &box : NULL
+        .box = { .common = &args->common, .hang_s = args->hang ? args->hang : HANG_S, .view_fd = -1 }
     };
+    tune_list list = { &crew, args };
     tune_output output = { .session = session, .all = args->all, .results = args->common.json ? json_list() : NULL };
     kiln_status status = KILN_OK;
     output.status = trials_open(&output.trials, args->csv, args->plot);
     for (size_t i = 0; i < args->specs.count && !status && output.status == STATUS_DONE; i++)
-        status = kiln_spec_expand(session->service, args->specs.items[i], add_spec, &crew, &session->report);
+        status = kiln_spec_expand(session->service, args->specs.items[i], add_spec, &list, &session->report);
     if (status)
         output.status = session_fail(session, status, NULL);
     else if (output.status == STATUS_DONE)

@@ -59,6 +59,14 @@ void sandbox_view_free(tune_view *view, int fd)
     close(fd);
 }
 
+static json_t *texts_json(const text_list *list)
+{
+    json_t *texts = json_list();
+    for (size_t i = 0; list && i < list->count; i++)
+        json_add(texts, json_text(list->items[i]));
+    return texts;
+}
+
 static json_t *job_json(const sandbox *box, const tune_job *job, json_t *skip)
 {
     json_t *object = json_new();
@@ -75,6 +83,8 @@ static json_t *job_json(const sandbox *box, const tune_job *job, json_t *skip)
         json_put_text(object, "default_device", box->common->device);
     if (box->common->cache_dir)
         json_put_text(object, "cache_dir", box->common->cache_dir);
+    json_put(object, "ops", texts_json(box->common->ops));
+    json_put(object, "templates", texts_json(box->common->templates));
     json_put(object, "skip", json_incref(skip));
     return object;
 }
@@ -91,9 +101,22 @@ static uint64_t count_of(const json_t *object, const char *key)
     return (uint64_t)json_integer_value(json_object_get(object, key));
 }
 
+/* Borrows the texts; the caller frees the items. */
+static text_list texts_of(const json_t *order, const char *key)
+{
+    const json_t *texts = json_object_get(order, key);
+    text_list list = { need_array(NULL, json_array_size(texts), sizeof(*list.items)), json_array_size(texts) };
+    for (size_t i = 0; i < list.count; i++)
+        list.items[i] = json_string_value(json_array_get(texts, i));
+    return list;
+}
+
 static json_t *tune_for_parent(const json_t *order, tune_view *view)
 {
-    const common_args common = { .cache_dir = text_of(order, "cache_dir"),
+    const text_list ops = texts_of(order, "ops"), templates = texts_of(order, "templates");
+    const common_args common = { .ops = &ops,
+                                 .templates = &templates,
+                                 .cache_dir = text_of(order, "cache_dir"),
                                  .device = text_of(order, "default_device"),
                                  .verbose = json_is_true(json_object_get(order, "verbose")) };
     const tune_job job = { .spec = text_of(order, "spec"),
@@ -103,10 +126,12 @@ static json_t *tune_for_parent(const json_t *order, tune_view *view)
                            .hot = json_is_true(json_object_get(order, "hot")),
                            .no_learn = json_is_true(json_object_get(order, "no_learn")) };
     struct session session;
-    if (session_open(&session, &common))
-        return tune_failure(KILN_EINVAL, "the child process could not open a service", NULL, NULL);
-    json_t *result = tune_here(session.service, &job, json_object_get(order, "skip"), view);
+    json_t *result = session_open(&session, &common)
+                         ? tune_failure(KILN_EINVAL, "the child process could not open a service", NULL, NULL)
+                         : tune_here(session.service, &job, json_object_get(order, "skip"), view);
     session_close(&session);
+    free(ops.items);
+    free(templates.items);
     return result;
 }
 

@@ -123,6 +123,7 @@ void tune_crew_free(tune_crew *crew)
         free(crew->specs[i]);
     free(crew->devices);
     free(crew->specs);
+    free(crew->boxed);
 }
 
 /* ---- Workers */
@@ -163,7 +164,8 @@ static void *work(void *data)
         job.spec = crew->specs[number / crew->model_count];
         job.device = self->device->name;
         put(self, number,
-            crew->box ? sandbox_tune(&self->box, &job, self->view) : tune_here(crew->service, &job, NULL, self->view));
+            crew->boxed[number / crew->model_count] ? sandbox_tune(&self->box, &job, self->view)
+                                                    : tune_here(crew->service, &job, NULL, self->view));
     }
     pthread_mutex_lock(&self->state->lock);
     self->state->working--;
@@ -177,9 +179,7 @@ static void start(crew_state *state, pthread_t *threads)
     const tune_crew *crew = state->crew;
     for (size_t i = 0; i < crew->device_count; i++) {
         worker *self = &state->workers[i];
-        *self = (worker){ .state = state, .device = &crew->devices[i] };
-        if (crew->box)
-            self->box = *crew->box;
+        *self = (worker){ .state = state, .device = &crew->devices[i], .box = crew->box };
         self->view = sandbox_view(&self->box.view_fd);
         state->working++;
     }

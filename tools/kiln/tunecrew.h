@@ -14,9 +14,10 @@ typedef struct tune_crew {
     tune_device *devices;
     size_t device_count, model_count;
     char **specs; /* canonical texts */
+    bool *boxed;  /* of each: whether it is tuned in a sandbox */
     size_t spec_count;
-    tune_job like;      /* what all jobs have in common */
-    const sandbox *box; /* NULL: all in this process */
+    tune_job like; /* what all jobs have in common */
+    sandbox box;   /* for those that are */
 } tune_crew;
 
 /* Called on the calling thread with each result, in the order of the specs and, for one spec, of the models. Returns whether to
