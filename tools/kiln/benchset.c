@@ -7,12 +7,13 @@
 #include "benchmemory.h"
 #include "format.h"
 #include "interrupt.h"
+#include "paired.h"
 #include "progress.h"
+#include "prove.h"
 #include "spectext.h"
 #include "submit.h"
-#include "verify.h"
 
-enum { WARMUP = 3, CHUNK_BYTES = 64 << 20, AGAIN = 1000 };
+enum { WARMUP = 3, AGAIN = 1000 };
 
 static const uint64_t gpu_elements = UINT64_C(1) << 28, cpu_elements = UINT64_C(1) << 24;
 
@@ -77,78 +78,13 @@ static bool is_cpu(const bench_case *one)
     return strcmp(one->info.device, "cpu") == 0;
 }
 
-static int verify_chunks(struct verifier *verifier, struct session *session, const bench_case *one,
-                         const struct benchmemory *memory, char *host)
+static int prove_case(const struct benchset *set, struct session *session, bench_case *one,
+                      const struct benchmemory *memory)
 {
-    uint64_t step = CHUNK_BYTES / one->type->size, size = one->type->size;
-    const void *in[BENCH_MOST_INPUTS] = { NULL };
-    for (uint64_t done = 0; done < one->elements; done += step) {
-        uint64_t n = one->elements - done < step ? one->elements - done : step;
-        char *got = host + (size_t)one->info.inputs * CHUNK_BYTES;
-        kiln_status status = kiln_copy(one->device, got, (char *)memory->out + done * size, n * size,
-                                       KILN_COPY_FROM_DEVICE, NULL, &session->report);
-        for (uint32_t i = 0; i < one->info.inputs && !status; i++) {
-            in[i] = host + (size_t)i * CHUNK_BYTES;
-            status = kiln_copy(one->device, host + (size_t)i * CHUNK_BYTES, (char *)memory->in[i] + done * size,
-                               n * size, KILN_COPY_FROM_DEVICE, NULL, &session->report);
-        }
-        if (status)
-            return session_fail(session, status, NULL);
-        int result = verify_elements(verifier, session, done, n, got, in);
-        if (result)
-            return result;
-    }
-    return STATUS_DONE;
-}
-
-static int verify_case(bench_case *one, struct session *session, const struct benchmemory *memory)
-{
-    struct verifier verifier;
-    int result = verify_open(&verifier, session, &one->info);
-    if (!result && is_cpu(one)) {
-        result = verify_elements(&verifier, session, 0, one->elements, memory->out, (const void *const *)memory->in);
-    } else if (!result) {
-        char *host = need_array(NULL, one->info.inputs + 1, CHUNK_BYTES);
-        result = verify_chunks(&verifier, session, one, memory, host);
-        free(host);
-    }
-    one->verified = result == STATUS_DONE;
-    if (verifier.differs)
-        note("'%s' is wrong and was not timed", one->info.spec);
-    verify_close(&verifier);
+    const prove_job proof = { one->kernel, &one->info, one->type, one->elements };
+    int result = prove_kernel(&proof, session, memory, set->verify);
+    one->verified = set->verify && result == STATUS_DONE;
     return result;
-}
-
-/* Launches once on an output that is full of nonsense, and checks what comes of it. */
-static int prove_case(struct benchset *set, struct session *session, bench_case *one, const struct benchmemory *memory)
-{
-    kiln_report *report = &session->report;
-    kiln_status status = benchmemory_poison(memory, one->elements * one->type->size, report);
-    if (!status)
-        status = kiln_launch(one->kernel, one->elements, memory->out, (const void *const *)memory->in, NULL, report);
-    if (!status)
-        status = kiln_sync(one->device, report);
-    if (status)
-        return session_fail(session, status, one->info.spec);
-    return set->verify ? verify_case(one, session, memory) : STATUS_DONE;
-}
-
-static int by_value(const void *a, const void *b)
-{
-    double first = *(const double *)a, second = *(const double *)b;
-    return (first > second) - (first < second);
-}
-
-/* The median over the rounds of one contender's time over another's in the same round. */
-static double paired_ratio(const double *samples, size_t contenders, uint32_t rounds, size_t one, size_t other)
-{
-    double *ratios = need_array(NULL, rounds, sizeof(*ratios));
-    for (uint32_t r = 0; r < rounds; r++)
-        ratios[r] = samples[r * contenders + one] / samples[r * contenders + other];
-    qsort(ratios, rounds, sizeof(*ratios), by_value);
-    double median = rounds % 2 ? ratios[rounds / 2] : (ratios[rounds / 2 - 1] + ratios[rounds / 2]) / 2;
-    free(ratios);
-    return median;
 }
 
 static void find_quartiles(bench_case *out, const double *samples, size_t contenders, uint32_t rounds, size_t which)
@@ -156,25 +92,10 @@ static void find_quartiles(bench_case *out, const double *samples, size_t conten
     double *times = need_array(NULL, rounds, sizeof(*times));
     for (uint32_t r = 0; r < rounds; r++)
         times[r] = samples[r * contenders + which];
-    qsort(times, rounds, sizeof(*times), by_value);
+    qsort(times, rounds, sizeof(*times), paired_order);
     out->low_ms = times[(rounds - 1) / 4];
     out->high_ms = times[rounds - 1 - (rounds - 1) / 4];
     free(times);
-}
-
-static kiln_status get_copy_kernel(kiln_kernel **out, struct session *session, const bench_case *one)
-{
-    char *target = NULL;
-    kiln_spec *spec = NULL;
-    spectext_field(&target, one->info.spec, "target");
-    char *text = need_format("op=copy dtype=f32 target=%s", target ? target : "native");
-    kiln_status status = kiln_spec_parse(&spec, session->service, text, &session->report);
-    if (!status)
-        status = kiln_get(out, session->service, spec, &session->report);
-    kiln_spec_free(spec);
-    free(text);
-    free(target);
-    return status;
 }
 
 static void keep_results(struct benchset *set, size_t group, const kiln_timing *timings, const double *samples,
@@ -187,14 +108,14 @@ static void keep_results(struct benchset *set, size_t group, const kiln_timing *
         if (set->cases[i].group != group)
             continue;
         set->cases[i].timing = timings[k];
-        set->cases[i].ratio = paired_ratio(samples, contenders, set->rounds, k, best);
+        set->cases[i].ratio = paired_ratio(samples, contenders, set->rounds, k, best).median;
         find_quartiles(&set->cases[i], samples, contenders, set->rounds, k);
         k++;
     }
     ceiling->memcpy = timings[copy];
     ceiling->kernel = timings[kernel];
-    ceiling->memcpy_ratio = paired_ratio(samples, contenders, set->rounds, copy, best);
-    ceiling->kernel_ratio = paired_ratio(samples, contenders, set->rounds, kernel, best);
+    ceiling->memcpy_ratio = paired_ratio(samples, contenders, set->rounds, copy, best).median;
+    ceiling->kernel_ratio = paired_ratio(samples, contenders, set->rounds, kernel, best).median;
 }
 
 static kiln_status measure_group(struct benchset *set, struct session *session, size_t group,
@@ -243,7 +164,7 @@ static int run_group(struct benchset *set, struct session *session, size_t group
         if (set->cases[i].group == group)
             result = prove_case(set, session, &set->cases[i], &memory);
     if (!result)
-        status = get_copy_kernel(&copy_kernel, session, first);
+        status = prove_copy_kernel(&copy_kernel, session, first->info.spec);
     if (!result && !status)
         status = measure_group(set, session, group, &memory, copy_kernel);
     if (status)

@@ -1,23 +1,20 @@
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <kiln/source.h>
 
 #include "commands.h"
 #include "format.h"
 #include "jsonout.h"
 #include "options.h"
 #include "output.h"
+#include "sourceargs.h"
 #include "table.h"
 
-enum { SOURCE_MAX = 64 << 20 };
-
 typedef struct build_args {
-    text_list files, includes, defines, functions, options;
+    text_list files;
+    source_args source;
     const char *target;
     const char *output;
-    bool ptx, no_cuda;
+    bool ptx;
     common_args common;
 } build_args;
 
@@ -34,12 +31,8 @@ static const struct usage usage = {
 static int parse_args(build_args *args, int argc, char **argv)
 {
     const option_row rows[] = {
-        { "include", 'I', OPTION_LIST, "DIR", "search headers in DIR", &args->includes },
-        { "define", 'D', OPTION_LIST, "NAME=VALUE", "define a macro", &args->defines },
-        { "function", 'f', OPTION_LIST, "NAME", "a function that is wanted: f, ns::f, f<float, 4>", &args->functions },
+        SOURCE_ARGS_ROWS(&args->source),
         { "target", 't', OPTION_TEXT, "LIST", "sm_80,sm_90, or all; default the device's", &args->target },
-        { "option", 0, OPTION_LIST, "OPTION", "pass an option to NVRTC: --option=-std=c++20", &args->options },
-        { "no-cuda-headers", 0, OPTION_FLAG, NULL, "do not search CUDA's own headers", &args->no_cuda },
         { "output", 'o', OPTION_TEXT, "FILE", "write the code for the GPU to FILE", &args->output },
         { "ptx", 0, OPTION_FLAG, NULL, "print the PTX, or write it to the output, in place of the code", &args->ptx },
     };
@@ -52,27 +45,7 @@ static int parse_args(build_args *args, int argc, char **argv)
     return OPTIONS_GO_ON;
 }
 
-/* ---- The file and the targets */
-
-static int read_source(const char *path, char **out, size_t *length)
-{
-    FILE *file = fopen(path, "re");
-    int error = file ? 0 : errno;
-    *out = file ? need_alloc(SOURCE_MAX + 1) : NULL;
-    *length = file ? fread(*out, 1, SOURCE_MAX + 1, file) : 0;
-    if (file && ferror(file))
-        error = errno;
-    if (file)
-        fclose(file);
-    if (error)
-        return fail(STATUS_USAGE, "cannot read %s: %s", path, strerror(error));
-    if (*length > SOURCE_MAX)
-        return fail(STATUS_USAGE, "%s has more than %d MiB", path, SOURCE_MAX >> 20);
-    if (*length == 0)
-        return fail(STATUS_USAGE, "%s is empty, expected CUDA text", path);
-    (*out)[*length] = '\0';
-    return STATUS_DONE;
-}
+/* ---- The targets */
 
 typedef struct target_list {
     char **items;
@@ -121,12 +94,6 @@ static void free_targets(target_list *list)
 
 /* ---- What came of it */
 
-static const char *target_of(const kiln_artifact *artifact)
-{
-    const char *target = strstr(kiln_artifact_spec(artifact), " target=");
-    return target ? target + strlen(" target=") : "";
-}
-
 static json_t *functions_json(const kiln_artifact *artifact)
 {
     json_t *list = json_list();
@@ -152,7 +119,7 @@ static json_t *artifact_json(const kiln_artifact *artifact)
     json_t *object = json_new();
     const void *log = NULL;
     size_t length = 0;
-    json_put_text(object, "target", target_of(artifact));
+    json_put_text(object, "target", source_target(artifact));
     json_put_text(object, "source", kiln_origin_name(kiln_artifact_origin(artifact)));
     json_put_real(object, "compile_ms", kiln_artifact_compile_ms(artifact));
     json_put(object, "functions", functions_json(artifact));
@@ -169,7 +136,7 @@ static void add_rows(struct table *table, const kiln_artifact *artifact)
         for (size_t k = 0; k < 3; k++)
             if (known[k] >= 0)
                 snprintf(numbers[k], sizeof(numbers[k]), "%d", known[k]);
-        const char *const cells[] = { info.function, target_of(artifact),
+        const char *const cells[] = { info.function, source_target(artifact),
                                       numbers[0],    numbers[1],
                                       numbers[2],    kiln_origin_name(kiln_artifact_origin(artifact)) };
         table_row(table, cells);
@@ -257,19 +224,9 @@ static int build_all(build_work *work, const target_list *targets)
 static int build(struct session *session, const build_args *args, const char *text, size_t length)
 {
     target_list targets = { NULL, 0 };
-    build_work work = { .session = session, .args = args, .source = KILN_SOURCE_INIT };
-    work.source.name = args->files.items[0];
-    work.source.text = text;
-    work.source.length = length;
-    work.source.functions = args->functions.items;
-    work.source.function_count = args->functions.count;
-    work.source.include_dirs = args->includes.items;
-    work.source.include_dir_count = args->includes.count;
-    work.source.defines = args->defines.items;
-    work.source.define_count = args->defines.count;
-    work.source.options = args->options.items;
-    work.source.option_count = args->options.count;
-    work.source.cuda_headers = args->no_cuda ? -1 : 0;
+    build_work work = { .session = session,
+                        .args = args,
+                        .source = source_make(&args->source, args->files.items[0], text, length) };
     kiln_status status = find_targets(session, args->target, &targets);
     int result = status ? session_fail(session, status, NULL) : STATUS_DONE;
     if (!result && targets.count != 1 && (args->output || args->ptx))
@@ -280,15 +237,6 @@ static int build(struct session *session, const build_args *args, const char *te
     return result;
 }
 
-static void free_args(build_args *args)
-{
-    free(args->files.items);
-    free(args->includes.items);
-    free(args->defines.items);
-    free(args->functions.items);
-    free(args->options.items);
-}
-
 int command_build(int argc, char **argv)
 {
     build_args args = { .target = NULL };
@@ -297,7 +245,7 @@ int command_build(int argc, char **argv)
     size_t length = 0;
     int status = parse_args(&args, argc, argv);
     if (status == OPTIONS_GO_ON)
-        status = read_source(args.files.items[0], &text, &length);
+        status = source_read(&text, &length, args.files.items[0]);
     if (text && !status) {
         status = session_open(&session, &args.common);
         if (!status)
@@ -305,6 +253,7 @@ int command_build(int argc, char **argv)
         session_close(&session);
     }
     free(text);
-    free_args(&args);
+    free(args.files.items);
+    source_args_free(&args.source);
     return status;
 }

@@ -6,6 +6,7 @@ int command_run(int argc, char **argv);
 int command_warm(int argc, char **argv);
 int command_show(int argc, char **argv);
 int command_build(int argc, char **argv);
+int command_watch(int argc, char **argv);
 int command_bench(int argc, char **argv);
 int command_tune(int argc, char **argv);
 int command_sweep(int argc, char **argv);

@@ -16,13 +16,30 @@ bool use_colour(FILE *stream)
     return isatty(fileno(stream)) && terminal && strcmp(terminal, "dumb") != 0;
 }
 
+/* NULL: stderr. */
+static FILE *elsewhere;
+
+static FILE *diagnostics(void)
+{
+    return elsewhere ? elsewhere : stderr;
+}
+
+void diagnostics_to(FILE *stream)
+{
+    flockfile(stderr);
+    elsewhere = stream;
+    funlockfile(stderr);
+}
+
 static void print_line(bool error, const char *format, va_list args)
 {
     flockfile(stderr);
-    progress_hide();
-    fputs(error && use_colour(stderr) ? "\033[31mkiln:\033[0m " : "kiln: ", stderr);
-    vfprintf(stderr, format, args);
-    fputc('\n', stderr);
+    FILE *stream = diagnostics();
+    if (!elsewhere)
+        progress_hide();
+    fputs(error && use_colour(stream) ? "\033[31mkiln:\033[0m " : "kiln: ", stream);
+    vfprintf(stream, format, args);
+    fputc('\n', stream);
     funlockfile(stderr);
 }
 
@@ -65,7 +82,7 @@ int fail_report(kiln_status status, const kiln_report *report, const char *culpr
     fail(STATUS_FAILED, "%s%s%s", culprit ? culprit : "", culprit ? ": " : "", message);
     if (report && report->log && report->log[0]) {
         size_t length = strlen(report->log);
-        fprintf(stderr, "%s%s", report->log, report->log[length - 1] == '\n' ? "" : "\n");
+        fprintf(diagnostics(), "%s%s", report->log, report->log[length - 1] == '\n' ? "" : "\n");
     }
     return exit_status(status);
 }

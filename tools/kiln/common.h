@@ -42,6 +42,9 @@ int fail_report(kiln_status status, const kiln_report *report, const char *culpr
 /* "kiln: warning: ..." and the like on stderr; returns nothing. Any thread. */
 void note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* From now on diagnostics go to this stream, which is no terminal, and no longer to stderr; NULL: to stderr again. */
+void diagnostics_to(FILE *stream);
+
 /* The exit status that stands for a status of the library. */
 int exit_status(kiln_status status);
 

@@ -16,6 +16,7 @@ static const struct command commands[] = {
     { "warm", "compile kernels ahead of time, for any GPU, without one", command_warm },
     { "show", "show a kernel's source, PTX, machine code or resources", command_show },
     { "build", "compile a CUDA file of your own", command_build },
+    { "watch", "compile, check and time a file again on every save", command_watch },
     { "tune", "find the fastest geometry of a kernel", command_tune },
     { "sweep", "measure every variant of a kernel, for a table or a plot", command_sweep },
     { "bench", "measure kernels against the speed of a plain copy", command_bench },

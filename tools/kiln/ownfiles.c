@@ -51,6 +51,22 @@ static int peek_name(char **out, const char *path)
     return STATUS_DONE;
 }
 
+int ownfiles_declares(bool *out, const char *path)
+{
+    char *line = NULL;
+    size_t room = 0;
+    FILE *file = fopen(path, "re");
+    *out = false;
+    if (!file)
+        return fail(STATUS_USAGE, "%s cannot be read: %s", path, strerror(errno));
+    while (!*out && getline(&line, &room, file) >= 0)
+        *out = strncmp(line, "//!", 3) == 0;
+    bool failed = ferror(file);
+    free(line);
+    fclose(file);
+    return failed ? fail(STATUS_USAGE, "%s cannot be read", path) : STATUS_DONE;
+}
+
 int ownfiles_resolve(char **out, const char *text, void (*add)(void *data, const char *path), void *data)
 {
     char *value = NULL, *names = need_copy("");

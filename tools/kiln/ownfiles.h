@@ -9,6 +9,10 @@
  * keeps it. Returns STATUS_DONE, or STATUS_USAGE after a message about a file that cannot be read. */
 int ownfiles_resolve(char **out, const char *text, void (*add)(void *data, const char *path), void *data);
 
+/* Whether a file declares anything, as templates do in lines that begin with "//!". Returns STATUS_DONE, or STATUS_USAGE after a
+ * message about a file that cannot be read. */
+int ownfiles_declares(bool *out, const char *path);
+
 /* Whether a line of a manifest defines something: "define op TEXT" or "define template FILE.cu". */
 bool ownfiles_is_definition(const char *line);
 

@@ -1,0 +1,28 @@
+/* One round of `kiln watch`: what is to be shown of it. */
+#ifndef KILN_TOOLS_WATCHROUND_H
+#define KILN_TOOLS_WATCHROUND_H
+
+#include "jsonout.h"
+#include "sourceargs.h"
+#include "table.h"
+
+typedef struct watch_args {
+    const char *file;
+    char *fields; /* of specs, or "" */
+    const char *target;
+    uint64_t elements; /* 0: as suits the device */
+    bool once;
+    source_args source;
+    common_args common;
+} watch_args;
+
+/* Begun empty by who asks for the round. */
+typedef struct watch_round {
+    struct table *table; /* the rows that are to be seen, of earlier rounds too */
+    json_t *rows;        /* the same */
+    char *title;         /* or NULL; of the table */
+    bool unchanged;      /* nothing that matters has changed since the last round; then there are no rows */
+    bool over;           /* it makes no sense to go on, for a reason that was said */
+} watch_round;
+
+#endif
