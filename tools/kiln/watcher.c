@@ -158,11 +158,11 @@ static bool moves_directories(const struct inotify_event *event)
            (event->mask & IN_ISDIR && event->mask & (IN_CREATE | IN_MOVED_TO | IN_MOVED_FROM));
 }
 
-/* Takes all events that are there; returns whether one matters. */
+/* Takes all events that are there; returns whether one matters, or a root has gone or come. */
 static bool drain(struct watcher *watcher)
 {
     _Alignas(struct inotify_event) char buffer[EVENT_ROOM];
-    bool changed = false, scan = false;
+    bool changed = false, scan = false, missing = watcher->missing;
     ssize_t got = 0;
     while ((got = read(watcher->fd, buffer, sizeof(buffer))) > 0)
         for (const char *at = buffer; at < buffer + got;) {
@@ -173,7 +173,7 @@ static bool drain(struct watcher *watcher)
         }
     if (scan)
         rescan(watcher);
-    return changed;
+    return changed || watcher->missing != missing;
 }
 
 /* Files that come before their directory is watched make no event: that a root has come back is a change. */

@@ -1,0 +1,217 @@
+"""kiln watch: files are saved in every way that editors do it, broken and mended, and what is shown follows."""
+
+import json
+import os
+import pty
+import queue
+import signal
+import subprocess
+import termios
+import threading
+import unittest
+
+from support import KILN, KilnTest, compiler_builds_for_gpus
+
+EXAMPLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../docs/examples/templates")
+PLAIN = """#include "depth.h"
+extern "C" __global__ void scale(float *p) { __shared__ float room[DEPTH]; room[threadIdx.x] = *p;
+    __syncthreads(); *p = room[1]; }
+"""
+
+
+def example(name):
+    with open(os.path.join(EXAMPLES, name), encoding="utf-8") as file:
+        return file.read()
+
+
+class Watching(KilnTest):
+    def write(self, name, text):
+        with open(self.path(name), "w", encoding="utf-8") as file:
+            file.write(text)
+        return self.path(name)
+
+    def save_by_rename(self, name, text):
+        os.rename(self.write("." + name + ".new", text), self.path(name))
+
+    def watch(self, *args):
+        """Starts the command; its rounds, one JSON object a line, come through next_round."""
+        self.process = subprocess.Popen([KILN, "watch", *args, "--json"], env=self.env, stdin=subprocess.DEVNULL,
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.lines = queue.Queue()
+        threading.Thread(target=lambda: [self.lines.put(line) for line in self.process.stdout], daemon=True).start()
+        self.addCleanup(self.kill)
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+        self.process.stderr.close()
+
+    def next_round(self, result):
+        """The next one that is not unchanged, for a save may be seen as two, unless that is wanted."""
+        while True:
+            round = json.loads(self.lines.get(timeout=120))
+            if result == "unchanged" or round["result"] != "unchanged":
+                self.assertEqual(round["result"], result, round)
+                return round
+
+    def interrupt(self):
+        self.process.send_signal(signal.SIGINT)
+        self.assertEqual(self.process.wait(60), 0)
+        self.assertEqual(self.process.stderr.read(), "")
+
+
+class Templates(Watching):
+    def setUp(self):
+        super().setUp()
+        self.cu, self.c = (example("hardsigmoid256" + end) for end in (".cu", ".c"))
+        self.file = self.write("mine.cu", self.cu)
+        self.write("mine.c", self.c)
+
+    def once(self, *args, **options):
+        return self.kiln_json("watch", self.file, "--once", "--size", "2^16", *args, **options)
+
+    def test_one_round(self):
+        round = self.once("block=64,128")
+        self.assertEqual([row["asked"].split()[-1] for row in round["rows"]], ["block=64", "block=128"])
+        for row in round["rows"]:
+            self.assertEqual((row["verified"], row["ms_old"], row["change"]), ("yes", None, None))
+            self.assertGreater(row["ms"], 0)
+            self.assertGreater(row["of_copy"], 0)
+        text = self.kiln("watch", self.file, "--once", "--size", "2^16").stdout.splitlines()
+        self.assertIn("on cpu, 2^16 elements", text[0])
+        self.assertEqual([len(text), text[1].split()[0], text[2].split()[-1]], [3, "spec", "yes"])
+
+    def test_errors_have_the_users_lines(self):
+        self.write("mine.c", self.c.replace("float v", "flot v"))
+        self.assertIn("mine.c:11:9: error: unknown type name 'flot'", self.once(status=1)["messages"])
+        self.write("mine.c", self.c.replace("6.0f : v", "5.0f : v"))
+        round = self.once(status=1)
+        self.assertIn("not equal to the op that the template names", round["messages"])
+        self.assertEqual((round["rows"][0]["verified"], round["rows"][0]["ms"]), ("failed", None))
+        self.write("mine.cu", self.cu.replace("//! tile", "//! tyle"))
+        self.assertIn("mine.cu:9: unknown declaration 'tyle'", self.once(status=1)["messages"])
+
+    def test_a_gpu_that_is_not_here(self):
+        if not compiler_builds_for_gpus(self):
+            self.skipTest("no NVRTC")
+        row = self.once("target=sm_90")["rows"][0]
+        self.assertEqual((row["verified"], row["ms"]), ("only compiled", None))
+        self.write("mine.cu", self.cu.replace("float v", "flot v"))
+        self.assertIn("mine.cu(22): error:", self.once("target=sm_90", status=1)["messages"])
+
+    def test_follows_saves(self):
+        self.watch(self.file, "--size", "2^16")
+        row = self.next_round("good")["rows"][0]
+        self.assertEqual((row["verified"], row["change"]), ("yes", None))
+
+        self.write("mine.c", self.c.replace("i < end", "i != end"))
+        row = self.next_round("good")["rows"][0]
+        self.assertGreater(row["ms_old"], 0)
+        self.assertLessEqual(row["change_low"], row["change"])
+        self.assertLessEqual(row["change"], row["change_high"])
+
+        self.save_by_rename("mine.c", self.c.replace("float v", "flot v"))
+        round = self.next_round("failed")
+        self.assertIn("mine.c:11:9: error", round["messages"])
+        kept = round["rows"][0]
+        self.assertEqual((kept["verified"], kept["ms"], kept["ms_old"]), ("failed", None, row["ms"]))
+
+        os.utime(self.path("mine.c"))
+        self.next_round("unchanged")
+
+        self.save_by_rename("mine.c", self.c.replace("6.0f : v", "5.0f : v"))
+        self.assertIn("not equal to", self.next_round("failed")["messages"])
+
+        self.save_by_rename("mine.cu", self.cu.replace("= 256", "= 512"))
+        self.next_round("failed")
+        self.save_by_rename("mine.c", self.c)
+        row = self.next_round("good")["rows"][0]
+        self.assertIn("block=512", row["spec"])
+        self.assertGreater(row["ms_old"], 0)
+
+        os.remove(self.path("mine.cu"))
+        self.assertIn("mine.cu", self.next_round("failed")["messages"])
+        self.write("mine.cu", self.cu)
+        self.assertIn("block=256", self.next_round("good")["rows"][0]["spec"])
+        self.interrupt()
+
+    def test_redraws_on_a_terminal(self):
+        main, terminal = pty.openpty()
+        termios.tcsetwinsize(terminal, (30, 400))
+        process = subprocess.Popen([KILN, "watch", self.file, "--size", "2^16"], env=dict(self.env, TERM="xterm"),
+                                   stdout=terminal, stderr=terminal)
+        os.close(terminal)
+        shown = b""
+        while b"yes" not in shown:
+            shown += os.read(main, 4096)
+        self.save_by_rename("mine.c", self.c + "oops\n")
+        while b"mine.c:17:" not in shown:
+            shown += os.read(main, 4096)
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(60), 0)
+        os.close(main)
+        self.assertEqual(shown.count(b"\033[3A\r\033[J"), 1, shown)  # the three lines of the first table
+        self.assertIn(b"failed", shown)
+
+    def test_wrong_usage(self):
+        self.assert_bad(("watch",), "no FILE given")
+        self.assert_bad(("watch", "mine.txt"), "no FILE.cu")
+        self.assert_bad(("watch", self.path("none.cu")), "none.cu cannot be read")
+        self.assert_bad(("watch", self.file, "-I", self.dir), "declares a template, which includes nothing")
+        self.assert_bad(("watch", self.file, "--size", "many"), "--size many")
+        self.assert_bad(("watch", self.write("plain.cu", PLAIN), "block=64"), "declares no template", "block=64")
+
+
+class Sources(Watching):
+    def setUp(self):
+        super().setUp()
+        if not compiler_builds_for_gpus(self):
+            self.skipTest("no NVRTC")
+        os.makedirs(self.path("inc/deep"))
+        self.write("inc/deep/depth.h", "#define DEPTH 32\n")
+        self.write("inc/depth.h", '#include "deep/depth.h"\n')
+        self.file = self.write("plain.cu", PLAIN)
+        self.args = (self.file, "-I", self.path("inc"), "--target", "sm_90")
+
+    def test_one_round(self):
+        row = self.kiln_json("watch", *self.args, "--once")["rows"][0]
+        self.assertEqual((row["function"], row["shared_bytes"], row["shared_bytes_old"]), ("scale", 128, None))
+        self.assertIn("nothing is timed", self.kiln("watch", *self.args, "--once").stdout)
+        self.write("plain.cu", PLAIN + "\n\nint x = ;\n")
+        result = self.kiln("watch", *self.args, "--once", status=1)
+        self.assertIn("plain.cu(6): error:", result.stderr.splitlines()[0])
+
+    def test_follows_the_file_and_its_headers(self):
+        self.watch(*self.args)
+        self.assertEqual(self.next_round("good")["rows"][0]["shared_bytes"], 128)
+
+        self.write("inc/deep/depth.h", "#define DEPTH 64\n")
+        row = self.next_round("good")["rows"][0]
+        self.assertEqual((row["shared_bytes_old"], row["shared_bytes"]), (128, 256))
+
+        os.utime(self.path("inc/depth.h"))
+        self.next_round("unchanged")
+
+        self.save_by_rename("plain.cu", PLAIN.replace("room[1]", "rom[1]"))
+        round = self.next_round("failed")
+        self.assertIn("plain.cu(3): error:", round["messages"])
+        self.assertEqual(round["rows"][0]["shared_bytes"], 256)
+        self.save_by_rename("plain.cu", PLAIN.replace("room[1]", "room[2]"))
+        self.assertEqual(self.next_round("good")["rows"][0]["shared_bytes"], 256)
+
+        os.makedirs(self.path("inc/new"))  # a directory that was not there is watched, too
+        self.write("inc/depth.h", '#include "new/depth.h"\n')
+        self.assertIn("new/depth.h", self.next_round("failed")["messages"])
+        self.write("inc/new/depth.h", "#define DEPTH 16\n")
+        self.assertEqual(self.next_round("good")["rows"][0]["shared_bytes"], 64)
+
+        os.rename(self.path("inc"), self.path("gone"))  # as when another branch is checked out
+        self.next_round("failed")
+        os.rename(self.path("gone"), self.path("inc"))
+        self.assertEqual(self.next_round("good")["rows"][0]["shared_bytes"], 64)
+        self.interrupt()
+
+
+if __name__ == "__main__":
+    unittest.main()
