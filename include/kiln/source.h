@@ -82,7 +82,8 @@ typedef struct kiln_symbol_info {
     int shared_bytes;     /* static shared memory */
 } kiln_symbol_info;
 
-/* Fills *out for function number `index` of an artifact of kiln_program_build. KILN_ENOENT: there are not so many. */
+/* Fills *out for function number `index` of an artifact of kiln_program_build, or of kiln_build, whose functions are called as
+ * in the code. KILN_ENOENT: there are not so many. */
 KILN_API kiln_status kiln_artifact_symbol(const kiln_artifact *artifact, size_t index, kiln_symbol_info *out);
 
 /* ---- On a device ---------------------------------------------------------------------------------------------- */

@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "compile/direct.h"
 #include "os/cpu.h"
+#include "service/loaded.h"
 #include <string.h>
 
 kiln_origin kiln__built_origin(const kiln_service *service, const kiln__built *built)
@@ -217,12 +218,16 @@ kiln_status kiln__service_build(kiln_service *service, const kiln_spec *spec, ki
         artifact->compile_ms = built.compiled ? (double)built.compile_ns / 1e6 : 0;
         artifact->spec = unit->spec;
         unit->spec = NULL;
-        if (built.log != NULL)
+        kiln__loaded_split(&artifact->symbols, &built.blob->entry, "names");
+        if (artifact->symbols.bytes.failed)
+            status = kiln__fail_memory(report, KILN__STAGE_COMPILE);
+        else if (built.log != NULL)
             kiln__report_set_log(report, built.log);
-        *out = artifact;
-    } else {
-        kiln__free(artifact);
     }
+    if (status == KILN_OK)
+        *out = artifact;
+    else
+        kiln_artifact_free(artifact);
     kiln__built_fini(&built);
     kiln__unit_free(unit);
     return status;

@@ -154,8 +154,8 @@ kiln_status kiln__program_symbol(const kiln_artifact *artifact, size_t index, ki
     const kiln__section *cubin = artifact->blob != NULL ? kiln__entry_find(&artifact->blob->entry, "cubin") : NULL;
     char reason[KILN__CUBIN_REASON_SIZE];
     kiln__cubin_usage usage = { -1, -1, -1 };
-    out->function = kiln__list_at(&artifact->functions, index);
     out->symbol = kiln__list_at(&artifact->symbols, index);
+    out->function = artifact->functions.count > 0 ? kiln__list_at(&artifact->functions, index) : out->symbol;
     if (out->function == NULL || out->symbol == NULL)
         return KILN_ENOENT;
     if (cubin != NULL && kiln__cubin_check(cubin->data, cubin->length, reason))

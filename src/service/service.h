@@ -63,9 +63,10 @@ struct kiln_artifact {
     char *spec;
     kiln_origin origin;
     double compile_ms;
+    kiln__list symbols; /* the functions in the code */
     /* Of a user's own source, else empty. */
-    char *shown_log;               /* in the user's words */
-    kiln__list functions, symbols; /* as asked for, and what they are called in the code */
+    char *shown_log;      /* in the user's words */
+    kiln__list functions; /* as asked for */
 };
 
 /* The contracts of these are those of the public functions of the same name. `on` is the device asked for here and below,

@@ -76,6 +76,25 @@ class Build(KilnTest):
         self.assert_bad(("build",), "no FILE given")
         self.assert_bad(("build", self.write("empty.cu", "")), "empty")
 
+    def test_show(self):
+        show = ("show", *self.args[1:], "-f", "scale<float, 4>")
+        rows = self.kiln_json(*show, "--block", "64")["resources"]
+        self.assertEqual(rows[0]["name"], "scale<float, 4>")
+        self.assertEqual((rows[0]["shared_bytes"], rows[0]["stack_bytes"]), (256, 0))
+        self.assertEqual(rows[0]["occupancy"]["threads"], 32 * 64)
+        self.assertEqual((rows[0]["occupancy"]["fraction"], rows[0]["occupancy"]["limit"]), (1, "threads"))
+        self.assertIn("32 blocks of 32 threads on a multiprocessor, 1024 of 2048 threads (50%), limited by blocks",
+                      self.kiln(*show, "--block", "32", "--resources").stdout)
+        other = self.kiln("show", self.file, "-I", self.path("inc"), "--target", "sm_110", "--resources", status=None)
+        if other.returncode == 0:
+            self.assertIn("occupancy  plain: -", other.stdout)
+        self.assertIn(".entry _Z5scale", self.kiln(*show, "--ptx").stdout)
+        self.assertEqual(self.kiln(*show, "--source").stdout, SOURCE)
+        self.assert_bad(("show", "op=relu6", "--target", "sm_90"), "is a spec", "write target=sm_90")
+        self.assert_bad(("show", self.path("none.cu")), "cannot read", "none.cu")
+        spec = self.kiln_json("show", "op=relu6 dtype=f32 block=256 target=sm_90")["resources"][0]
+        self.assertEqual((spec["name"], spec["occupancy"]["block"]), ("kiln_vector", 256))
+
     def test_reads_nothing_else(self):
         self.write("secret.h", "SECRET stuff\n")
         for path in ("../secret.h", self.path("secret.h"), "/etc/passwd"):

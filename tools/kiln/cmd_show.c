@@ -8,12 +8,20 @@
 #include "machine.h"
 #include "options.h"
 #include "output.h"
+#include "showresources.h"
+#include "sourceargs.h"
 #include "spectext.h"
+
+enum { USUAL_BLOCK = 256 };
 
 typedef struct show_args {
     const char *spec;
-    bool source, ptx, sass, resources, spec_only, key, cubin, object, log;
+    bool source_only, ptx, sass, resources, spec_only, key, cubin, object, log;
     const char *output;
+    const char *target; /* of a file */
+    uint32_t block;
+    bool is_file; /* of the user's own; then `spec` is its path */
+    source_args source;
     common_args common;
 } show_args;
 
@@ -26,17 +34,37 @@ typedef struct shown {
 } shown;
 
 static const struct usage usage = {
-    "kiln show SPEC [--source|--ptx|--sass|--resources|--spec|--key|--log|--cubin|--object] [options]",
+    "kiln show SPEC|FILE.cu [--source|--ptx|--sass|--resources|--spec|--key|--log|--cubin|--object] [options]",
     "Shows what SPEC stands for. Without a choice: the whole spec, where the compiled result came from, its\n"
-    "parts and the resources it needs. No GPU is needed: name target=sm_90, or target=cpu.",
+    "parts and the resources it needs. No GPU is needed: name target=sm_90, or target=cpu. For a CUDA file of\n"
+    "your own that is no template, the same of what kiln build makes of it; its target is named by --target.",
     "  kiln show 'op=hardsigmoid target=sm_90' --ptx\n"
-    "  kiln show 'op=add(x,y) dtype=f16 target=sm_80' --cubin --output add.cubin",
+    "  kiln show 'op=add(x,y) dtype=f16 target=sm_80' --cubin --output add.cubin\n"
+    "  kiln show scale.cu --function 'scale<float, 4>' --target sm_90 --resources --block 128",
 };
+
+/* A spec has fields; what is the path of a CUDA file has none. */
+static int check_word(show_args *args, const char *word)
+{
+    size_t length = strlen(word);
+    const source_args *source = &args->source;
+    args->spec = word;
+    args->is_file = length > 3 && strcmp(word + length - 3, ".cu") == 0 && !strchr(word, '=');
+    if (!args->is_file && (args->target || args->block || source->includes.count || source->defines.count ||
+                           source->functions.count || source->options.count || source->no_cuda))
+        return options_wrong(&usage,
+                             "'%s' is a spec: what --function, --target, --block, -I, -D and --option say is for "
+                             "a FILE.cu; write target=sm_90",
+                             word);
+    if (args->block == 0)
+        args->block = USUAL_BLOCK;
+    return OPTIONS_GO_ON;
+}
 
 static int parse_args(show_args *args, int argc, char **argv)
 {
     const option_row rows[] = {
-        { "source", 0, OPTION_FLAG, NULL, "the text that the compiler sees; compiles nothing", &args->source },
+        { "source", 0, OPTION_FLAG, NULL, "the text that the compiler sees; compiles nothing", &args->source_only },
         { "ptx", 0, OPTION_FLAG, NULL, "the PTX text", &args->ptx },
         { "sass", 0, OPTION_FLAG, NULL, "the machine code, disassembled", &args->sass },
         { "resources", 0, OPTION_FLAG, NULL, "registers, stack, spills and shared memory", &args->resources },
@@ -46,11 +74,15 @@ static int parse_args(show_args *args, int argc, char **argv)
         { "cubin", 0, OPTION_FLAG, NULL, "the cubin's bytes", &args->cubin },
         { "object", 0, OPTION_FLAG, NULL, "the bytes of the cpu's shared object", &args->object },
         { "output", 'o', OPTION_TEXT, "FILE", "write to FILE", &args->output },
+        SOURCE_ARGS_ROWS(&args->source),
+        { "target", 't', OPTION_TEXT, "NAME", "of a file: sm_90; default the device's", &args->target },
+        { "block", 0, OPTION_NUMBER, "N", "of a file: threads of a block, for the occupancy; default 256",
+          &args->block },
     };
     text_list words = { NULL, 0 };
     int status = options_parse(&usage, rows, sizeof(rows) / sizeof(rows[0]), &args->common, &words, argc, argv);
-    int chosen = args->source + args->ptx + args->sass + args->resources + args->spec_only + args->key + args->cubin +
-                 args->object + args->log;
+    int chosen = args->source_only + args->ptx + args->sass + args->resources + args->spec_only + args->key +
+                 args->cubin + args->object + args->log;
     if (status == OPTIONS_GO_ON) {
         if (words.count != 1)
             status = options_wrong(&usage,
@@ -67,7 +99,7 @@ static int parse_args(show_args *args, int argc, char **argv)
         else if ((args->cubin || args->object) && !args->output && isatty(STDOUT_FILENO))
             status = options_wrong(&usage, "bytes are not for a terminal; use --output FILE");
         else
-            args->spec = words.items[0];
+            status = check_word(args, words.items[0]);
     }
     free(words.items);
     return status;
@@ -134,66 +166,6 @@ static int show_source(struct session *session, const show_args *args, const kil
     return result;
 }
 
-/* What the driver says of the loaded kernel; false, quietly, where it cannot be loaded here. */
-static bool driver_resources(machine_usage *out, struct session *session, const kiln_spec *spec)
-{
-    kiln_kernel *kernel = NULL;
-    kiln_kernel_info info = { .size = sizeof(info) };
-    bool good = kiln_get(&kernel, session->service, spec, NULL) == KILN_OK &&
-                kiln_kernel_get_info(kernel, &info) == KILN_OK && info.registers >= 0;
-    if (good) {
-        *out = (machine_usage){ .registers = info.registers, .stack = -1, .shared = -1, .local = info.local_bytes };
-        snprintf(out->name, sizeof(out->name), "%s", info.device);
-    }
-    kiln_release(kernel);
-    return good;
-}
-
-static void put_known(json_t *object, const char *key, int value)
-{
-    if (value >= 0)
-        json_put_count(object, key, (uint64_t)value);
-    else
-        json_put_null(object, key);
-}
-
-static json_t *resources_json(const machine_usage *rows, size_t count)
-{
-    json_t *list = json_list();
-    for (size_t i = 0; i < count; i++) {
-        json_t *row = json_new();
-        json_put_text(row, "name", rows[i].name);
-        put_known(row, "registers", rows[i].registers);
-        put_known(row, "stack_bytes", rows[i].stack);
-        put_known(row, "shared_bytes", rows[i].shared);
-        put_known(row, "local_bytes", rows[i].local);
-        json_add(list, row);
-    }
-    return list;
-}
-
-static void print_known(const char *label, int value, const char *after)
-{
-    if (value >= 0)
-        printf("  %s %d%s", label, value, after);
-}
-
-static void print_resources(const machine_usage *rows, size_t count, bool cpu)
-{
-    if (count == 0 && cpu)
-        puts("resources  none to speak of on the cpu");
-    else if (count == 0)
-        puts("resources  unknown: install cuobjdump of the CUDA toolkit, or ask on a machine with such a GPU");
-    for (size_t i = 0; i < count; i++) {
-        printf("resources  %s:", rows[i].name);
-        print_known("registers", rows[i].registers, "");
-        print_known("stack", rows[i].stack, " B");
-        print_known("shared", rows[i].shared, " B");
-        print_known("local (spilled)", rows[i].local, " B");
-        putchar('\n');
-    }
-}
-
 static const char *const sections[] = { "cubin", "ptx", "object", "log", "names", "key" };
 
 static json_t *overview_json(const kiln_artifact *artifact)
@@ -233,26 +205,18 @@ static void print_overview(const kiln_artifact *artifact)
 static void show_overview(struct session *session, const show_args *args, const kiln_spec *spec,
                           const kiln_artifact *artifact)
 {
-    machine_usage *rows = NULL, one;
-    size_t count = 0;
-    const void *data = NULL;
-    size_t length = 0;
-    bool cpu = kiln_artifact_section(artifact, "cubin", &data, &length) != KILN_OK;
-    const machine_usage *shown_rows = &one;
-    if (machine_resources(&rows, &count, artifact))
-        shown_rows = rows;
-    else
-        count = !cpu && driver_resources(&one, session, spec);
+    chip_use found;
+    resources_find(&found, session, artifact, spec, args->block);
     if (args->common.json) {
         json_t *object = overview_json(artifact);
-        json_put(object, "resources", resources_json(shown_rows, count));
+        json_put(object, "resources", resources_json(&found));
         json_print(object);
     } else {
         if (!args->resources)
             print_overview(artifact);
-        print_resources(shown_rows, count, cpu);
+        resources_print(&found);
     }
-    free(rows);
+    resources_free(&found);
 }
 
 static int show_artifact(struct session *session, const show_args *args, const kiln_spec *spec,
@@ -286,11 +250,11 @@ static int show(struct session *session, const show_args *args)
     kiln_artifact *artifact = NULL;
     int result = STATUS_DONE;
     kiln_status status = kiln_spec_parse(&spec, session->service, args->spec, &session->report);
-    if (!status && !args->source)
+    if (!status && !args->source_only)
         status = kiln_build(&artifact, session->service, spec, &session->report);
     if (status)
         result = session_fail(session, status, NULL);
-    else if (args->source)
+    else if (args->source_only)
         result = show_source(session, args, spec);
     else
         result = show_artifact(session, args, spec, artifact);
@@ -299,16 +263,37 @@ static int show(struct session *session, const show_args *args)
     return result;
 }
 
+static int show_file(struct session *session, const show_args *args)
+{
+    char *text = NULL;
+    size_t length = 0;
+    kiln_artifact *artifact = NULL;
+    int result = source_read(&text, &length, args->spec);
+    const shown what = { .data = text, .length = length };
+    if (!result && args->source_only) {
+        result = emit(args, NULL, &what);
+    } else if (!result) {
+        kiln_source source = source_make(&args->source, args->spec, text, length);
+        source.target = args->target;
+        kiln_status status = kiln_program_build(&artifact, session->service, &source, &session->report);
+        result = status ? session_fail(session, status, NULL) : show_artifact(session, args, NULL, artifact);
+    }
+    kiln_artifact_free(artifact);
+    free(text);
+    return result;
+}
+
 int command_show(int argc, char **argv)
 {
     show_args args = { .spec = NULL };
     int status = parse_args(&args, argc, argv);
-    if (status != OPTIONS_GO_ON)
-        return status;
-    struct session session;
-    status = session_open(&session, &args.common);
-    if (!status)
-        status = show(&session, &args);
-    session_close(&session);
+    if (status == OPTIONS_GO_ON) {
+        struct session session;
+        status = session_open(&session, &args.common);
+        if (!status)
+            status = args.is_file ? show_file(&session, &args) : show(&session, &args);
+        session_close(&session);
+    }
+    source_args_free(&args.source);
     return status;
 }

@@ -7,7 +7,7 @@
 #include "nearest.h"
 #include "ownfiles.h"
 
-enum { MOST_ROWS = 24 };
+enum { MOST_ROWS = 32 };
 
 struct parser {
     const struct usage *usage;

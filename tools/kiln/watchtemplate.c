@@ -2,12 +2,12 @@
 
 #include <errno.h>
 #include <kiln/define.h>
+#include <kiln/source.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "format.h"
-#include "machine.h"
 #include "paired.h"
 #include "prove.h"
 #include "spectext.h"
@@ -230,14 +230,13 @@ static int fail_compile(version *now, kiln_status status, const kiln_spec *spec,
 static int compile_only(version *now, watched *one, const kiln_spec *spec)
 {
     kiln_artifact *artifact = NULL;
-    machine_usage *usage = NULL;
-    size_t count = 0;
+    kiln_symbol_info info = { .size = sizeof(info), .registers = -1 };
     kiln_report_clear(&now->session.report);
     kiln_status status = kiln_build(&artifact, now->session.service, spec, &now->session.report);
     if (status)
         return fail_compile(now, status, spec, one->asked);
     one->old_registers = one->spec ? one->registers : -1;
-    one->registers = machine_resources(&usage, &count, artifact) ? usage[0].registers : -1;
+    one->registers = kiln_artifact_symbol(artifact, 0, &info) == KILN_OK ? info.registers : -1;
     kiln_release(one->good);
     one->good = NULL;
     free(one->spec);
@@ -245,7 +244,6 @@ static int compile_only(version *now, watched *one, const kiln_spec *spec)
     one->ms = one->old_ms = 0;
     one->verified = "only compiled";
     one->fresh = true;
-    free(usage);
     kiln_artifact_free(artifact);
     return STATUS_DONE;
 }

@@ -1,0 +1,178 @@
+#include "showresources.h"
+
+#include <inttypes.h>
+#include <kiln/source.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "occupancy.h"
+#include "spectext.h"
+
+/* ---- What is known */
+
+/* What the driver says of the loaded kernel; false, quietly, where it cannot be loaded here. */
+static bool driver_resources(chip_use *out, struct session *session, const kiln_spec *spec)
+{
+    kiln_kernel *kernel = NULL;
+    kiln_kernel_info info = { .size = sizeof(info) };
+    bool good = kiln_get(&kernel, session->service, spec, NULL) == KILN_OK &&
+                kiln_kernel_get_info(kernel, &info) == KILN_OK && info.registers >= 0;
+    if (good) {
+        out->rows = need_alloc(sizeof(*out->rows));
+        out->count = 1;
+        out->rows[0] =
+            (machine_usage){ .registers = info.registers, .stack = -1, .shared = -1, .local = info.local_bytes };
+        snprintf(out->rows[0].name, sizeof(out->rows[0].name), "%s", info.device);
+    }
+    kiln_release(kernel);
+    return good;
+}
+
+static void library_resources(chip_use *out, const kiln_artifact *artifact)
+{
+    kiln_symbol_info info = { .size = sizeof(info) };
+    while (kiln_artifact_symbol(artifact, out->count, &info) == KILN_OK) {
+        out->rows = need_array(out->rows, out->count + 1, sizeof(*out->rows));
+        machine_usage *row = &out->rows[out->count++];
+        *row = (machine_usage){
+            .registers = info.registers, .stack = info.stack_bytes, .shared = info.shared_bytes, .local = -1
+        };
+        snprintf(row->name, sizeof(row->name), "%s", info.function);
+    }
+}
+
+typedef struct template_search {
+    const char *name;
+    bool own_arguments;
+} template_search;
+
+static int find_template(void *data, const kiln_template_info *info)
+{
+    template_search *search = data;
+    search->own_arguments = search->own_arguments || (info->own_arguments && strcmp(info->name, search->name) == 0);
+    return 0;
+}
+
+/* The spec's; a kernel with arguments of its own has blocks and shared memory that only a launch knows. */
+static uint32_t block_of(struct session *session, const char *spec)
+{
+    template_search search = { NULL, false };
+    char *name = NULL, *block = NULL;
+    if (spectext_field(&name, spec, "template")) {
+        search.name = name;
+        kiln_templates(session->service, find_template, &search);
+    }
+    uint32_t threads = !search.own_arguments && spectext_field(&block, spec, "block") ? (uint32_t)atoi(block) : 0;
+    free(name);
+    free(block);
+    return threads;
+}
+
+void resources_find(chip_use *out, struct session *session, const kiln_artifact *artifact, const kiln_spec *spec,
+                    uint32_t block)
+{
+    const void *data = NULL;
+    size_t length = 0;
+    const char *text = kiln_artifact_spec(artifact);
+    *out = (chip_use){ .block = spec ? block_of(session, text) : block };
+    spectext_field(&out->target, text, "target");
+    out->cpu = kiln_artifact_section(artifact, "cubin", &data, &length) != KILN_OK;
+    if (out->cpu ||
+        (spec && (machine_resources(&out->rows, &out->count, artifact) || driver_resources(out, session, spec))))
+        return;
+    library_resources(out, artifact);
+}
+
+void resources_free(chip_use *use)
+{
+    free(use->rows);
+    free(use->target);
+}
+
+static bool find_occupancy(occupancy *out, const chip_use *use, const machine_usage *row)
+{
+    return use->target && row->shared >= 0 && occupancy_find(out, use->target, use->block, row->registers, row->shared);
+}
+
+/* ---- As text and as JSON */
+
+static void print_known(const char *label, int value, const char *after)
+{
+    if (value >= 0)
+        printf("  %s %d%s", label, value, after);
+}
+
+static void print_occupancy(const chip_use *use, const machine_usage *row)
+{
+    occupancy found;
+    if (use->block == 0)
+        return;
+    printf("occupancy  %s: ", row->name);
+    if (!find_occupancy(&found, use, row))
+        puts("-");
+    else if (found.blocks == 0)
+        printf("a block of %" PRIu32 " threads does not fit: too much %s\n", use->block, found.limit);
+    else
+        printf("%" PRIu32 " blocks of %" PRIu32 " threads on a multiprocessor, %" PRIu32 " of %" PRIu32
+               " threads (%.0f%%), limited by %s\n",
+               found.blocks, use->block, found.threads, found.most, 100.0 * found.threads / found.most, found.limit);
+}
+
+void resources_print(const chip_use *use)
+{
+    if (use->count == 0 && use->cpu)
+        puts("resources  none to speak of on the cpu");
+    else if (use->count == 0)
+        puts("resources  unknown: install cuobjdump of the CUDA toolkit, or ask on a machine with such a GPU");
+    for (size_t i = 0; i < use->count; i++) {
+        const machine_usage *row = &use->rows[i];
+        printf("resources  %s:", row->name);
+        print_known("registers", row->registers, "");
+        print_known("stack", row->stack, " B");
+        print_known("shared", row->shared, " B");
+        print_known("local (spilled)", row->local, " B");
+        putchar('\n');
+        print_occupancy(use, row);
+    }
+}
+
+static void put_known(json_t *object, const char *key, int value)
+{
+    if (value >= 0)
+        json_put_count(object, key, (uint64_t)value);
+    else
+        json_put_null(object, key);
+}
+
+static void put_occupancy(json_t *row, const chip_use *use, const machine_usage *usage)
+{
+    occupancy found;
+    if (!find_occupancy(&found, use, usage)) {
+        json_put_null(row, "occupancy");
+        return;
+    }
+    json_t *object = json_new();
+    json_put_count(object, "block", use->block);
+    json_put_count(object, "blocks", found.blocks);
+    json_put_count(object, "threads", found.threads);
+    json_put_real(object, "fraction", (double)found.threads / found.most);
+    json_put_text(object, "limit", found.limit);
+    json_put(row, "occupancy", object);
+}
+
+json_t *resources_json(const chip_use *use)
+{
+    json_t *list = json_list();
+    for (size_t i = 0; i < use->count; i++) {
+        const machine_usage *usage = &use->rows[i];
+        json_t *row = json_new();
+        json_put_text(row, "name", usage->name);
+        put_known(row, "registers", usage->registers);
+        put_known(row, "stack_bytes", usage->stack);
+        put_known(row, "shared_bytes", usage->shared);
+        put_known(row, "local_bytes", usage->local);
+        put_occupancy(row, use, usage);
+        json_add(list, row);
+    }
+    return list;
+}
