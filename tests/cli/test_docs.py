@@ -3,6 +3,7 @@
 import os
 import re
 import shlex
+import shutil
 import unittest
 
 import numpy as np
@@ -60,9 +61,11 @@ class Docs(KilnTest):
         self.save("x.npy", x)
         commands = [line.split("#")[0] for line in read("README.md").splitlines() if line.startswith("    kiln ")]
         self.assertGreater(len(commands), 6)
+        for end in (".cu", ".c"):
+            shutil.copy(os.path.join(ROOT, "docs/examples/templates/hardsigmoid256" + end), self.path("mine" + end))
         for command in commands:
             words = [w.replace("4096x393216", "4096x16") for w in shlex.split(command)[1:]]
-            self.kiln(*words, cwd=self.dir)
+            self.kiln(*words, *(["--once"] if words[0] == "watch" else []), cwd=self.dir)
         y = np.clip(x + np.float32(3), 0, 6) * np.float32(1 / 6)
         np.testing.assert_array_equal(np.load(self.path("y.npy")), y)
         np.testing.assert_array_equal(np.load(self.path("z.npy")), x + y)
