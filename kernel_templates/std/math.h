@@ -109,15 +109,17 @@ template <> struct wider<float, float> {
         return ::f((type)a, (type)b);                                         \
     }
 KILN_STD_ONE(acos)
-KILN_STD_ONE(acosh) KILN_STD_ONE(asin) KILN_STD_ONE(asinh) KILN_STD_ONE(atan) KILN_STD_ONE(atanh) KILN_STD_ONE(cbrt)
-    KILN_STD_ONE(ceil) KILN_STD_ONE(cos) KILN_STD_ONE(cosh) KILN_STD_ONE(erf) KILN_STD_ONE(erfc) KILN_STD_ONE(exp)
-        KILN_STD_ONE(exp2) KILN_STD_ONE(expm1) KILN_STD_ONE(fabs) KILN_STD_ONE(floor) KILN_STD_ONE(lgamma)
-            KILN_STD_ONE(log) KILN_STD_ONE(log10) KILN_STD_ONE(log1p) KILN_STD_ONE(log2) KILN_STD_ONE(logb)
-                KILN_STD_ONE(nearbyint) KILN_STD_ONE(rint) KILN_STD_ONE(round) KILN_STD_ONE(sin) KILN_STD_ONE(sinh)
-                    KILN_STD_ONE(sqrt) KILN_STD_ONE(tan) KILN_STD_ONE(tanh) KILN_STD_ONE(tgamma) KILN_STD_ONE(trunc)
-                        KILN_STD_TWO(atan2) KILN_STD_TWO(copysign) KILN_STD_TWO(fdim) KILN_STD_TWO(fmax)
-                            KILN_STD_TWO(fmin) KILN_STD_TWO(fmod) KILN_STD_TWO(hypot) KILN_STD_TWO(nextafter)
-                                KILN_STD_TWO(pow) KILN_STD_TWO(remainder)
+KILN_STD_ONE(acosh)
+KILN_STD_ONE(asin)
+KILN_STD_ONE(asinh) KILN_STD_ONE(atan) KILN_STD_ONE(atanh) KILN_STD_ONE(cbrt) KILN_STD_ONE(ceil) KILN_STD_ONE(cos)
+    KILN_STD_ONE(cosh) KILN_STD_ONE(erf) KILN_STD_ONE(erfc) KILN_STD_ONE(exp) KILN_STD_ONE(exp2) KILN_STD_ONE(expm1)
+        KILN_STD_ONE(fabs) KILN_STD_ONE(floor) KILN_STD_ONE(lgamma) KILN_STD_ONE(log) KILN_STD_ONE(log10)
+            KILN_STD_ONE(log1p) KILN_STD_ONE(log2) KILN_STD_ONE(logb) KILN_STD_ONE(nearbyint) KILN_STD_ONE(rint)
+                KILN_STD_ONE(round) KILN_STD_ONE(sin) KILN_STD_ONE(sinh) KILN_STD_ONE(sqrt) KILN_STD_ONE(tan)
+                    KILN_STD_ONE(tanh) KILN_STD_ONE(tgamma) KILN_STD_ONE(trunc) KILN_STD_TWO(atan2)
+                        KILN_STD_TWO(copysign) KILN_STD_TWO(fdim) KILN_STD_TWO(fmax) KILN_STD_TWO(fmin)
+                            KILN_STD_TWO(fmod) KILN_STD_TWO(hypot) KILN_STD_TWO(nextafter) KILN_STD_TWO(pow)
+                                KILN_STD_TWO(remainder)
 #undef KILN_STD_ONE
 #undef KILN_STD_TWO
 

@@ -183,6 +183,7 @@ static void adopt(version *now)
                 free(specs[i].asked);
                 specs[i] = watch->specs[k];
                 watch->specs[k] = (watched){ .asked = NULL };
+                break;
             }
         specs[i].fresh = false;
     }
