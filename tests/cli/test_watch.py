@@ -4,6 +4,7 @@ import json
 import os
 import pty
 import queue
+import select
 import signal
 import subprocess
 import termios
@@ -22,6 +23,15 @@ extern "C" __global__ void scale(float *p) { __shared__ float room[DEPTH]; room[
 def example(name):
     with open(os.path.join(EXAMPLES, name), encoding="utf-8") as file:
         return file.read()
+
+
+def read_until(terminal, words):
+    shown = b""
+    while words not in shown:
+        if not select.select([terminal], [], [], 120)[0]:
+            raise AssertionError(f"{words} was never shown: {shown}")
+        shown += os.read(terminal, 4096)
+    return shown
 
 
 class Watching(KilnTest):
@@ -142,12 +152,10 @@ class Templates(Watching):
         process = subprocess.Popen([KILN, "watch", self.file, "--size", "2^16"], env=dict(self.env, TERM="xterm"),
                                    stdout=terminal, stderr=terminal)
         os.close(terminal)
-        shown = b""
-        while b"yes" not in shown:
-            shown += os.read(main, 4096)
+        self.addCleanup(process.kill)
+        shown = read_until(main, b"yes")
         self.save_by_rename("mine.c", self.c + "oops\n")
-        while b"mine.c:17:" not in shown:
-            shown += os.read(main, 4096)
+        shown += read_until(main, b"mine.c:17:")
         process.send_signal(signal.SIGINT)
         self.assertEqual(process.wait(60), 0)
         os.close(main)
