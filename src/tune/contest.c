@@ -214,6 +214,17 @@ static kiln_status submit(void *data, void *stream)
                                contest->report);
 }
 
+void kiln__contest_count(const kiln__contest *contest, kiln_tuning_info *out)
+{
+    out->waiting = out->ready = out->out = 0;
+    for (size_t i = 0; i < contest->count; i++) {
+        kiln__entrant_state state = contest->entrants[i].state;
+        out->waiting += state == KILN__ENTRANT_WAITING;
+        out->ready += state == KILN__ENTRANT_READY;
+        out->out += state == KILN__ENTRANT_OUT;
+    }
+}
+
 kiln_status kiln__contest_sample(kiln__contest *contest, size_t index, double *ms, kiln_report *report)
 {
     kiln__entrant *entrant = &contest->entrants[index];

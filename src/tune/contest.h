@@ -68,6 +68,9 @@ void kiln__contest_fini(kiln__contest *contest);
  * launched is out, unless it is the first. A failure is that of the device, or of the first: KILN_EDEVICE, KILN_ELAUNCH, ... */
 kiln_status kiln__contest_gather(kiln__contest *contest, int timeout_ms, kiln_report *report);
 
+/* How many entrants are in each state, into the fields of that name. */
+void kiln__contest_count(const kiln__contest *contest, kiln_tuning_info *out);
+
 /* One sample of an entrant that is ready: milliseconds of a launch. */
 kiln_status kiln__contest_sample(kiln__contest *contest, size_t entrant, double *ms, kiln_report *report);
 

@@ -33,13 +33,7 @@ typedef struct sweep {
 static void count(sweep *self)
 {
     kiln_tuning_info *info = &self->tuning->info;
-    info->waiting = info->ready = info->out = 0;
-    for (size_t i = 0; i < self->contest.count; i++) {
-        kiln__entrant_state state = self->contest.entrants[i].state;
-        info->waiting += state == KILN__ENTRANT_WAITING;
-        info->ready += state == KILN__ENTRANT_READY;
-        info->out += state == KILN__ENTRANT_OUT;
-    }
+    kiln__contest_count(&self->contest, info);
     info->seconds = (double)(kiln__cpu_now_ns() - self->start) / 1e9;
 }
 
