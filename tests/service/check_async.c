@@ -2,6 +2,7 @@
 #include "base/alloc.h"
 #include "support/counting.h"
 #include "support/harness.h"
+#include "support/sanitized.h"
 #include "support/suites.h"
 #include "support/temp.h"
 #include <poll.h>
@@ -16,15 +17,6 @@
 #include <time.h>
 #include <unistd.h>
 #include <uv.h>
-
-#if !defined(__has_feature)
-#define __has_feature(name) 0
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || __has_feature(address_sanitizer)
-enum { CAN_FORK = 0 };
-#else
-enum { CAN_FORK = 1 };
-#endif
 
 #define SPEC "op=relu6 dtype=f32 target=cpu"
 enum { KEYS = 8, SLOTS = 1024 };
@@ -786,7 +778,7 @@ Suite *kiln_test_async_suite(void)
     tcase_add_test(tcase, test_async__several_loops_share_a_service);
     tcase_add_test(tcase, test_async__other_threads_may_ask_for_a_loop);
     tcase_add_loop_test(tcase, test_async__allocation_that_fails_is_a_status, 0, 2);
-    if (CAN_FORK)
+    if (KILN_TEST_CAN_FORK)
         tcase_add_test(tcase, test_async__forked_child_is_on_its_own);
     suite_add_tcase(suite, tcase);
     return suite;

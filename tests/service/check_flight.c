@@ -7,6 +7,7 @@
 #include "store/disk.h"
 #include "support/counting.h"
 #include "support/harness.h"
+#include "support/sanitized.h"
 #include "support/suites.h"
 #include "support/temp.h"
 #include <fcntl.h>
@@ -16,15 +17,6 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#if !defined(__has_feature)
-#define __has_feature(name) 0
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || __has_feature(address_sanitizer)
-enum { CAN_FORK = 0 };
-#else
-enum { CAN_FORK = 1 };
-#endif
 
 #define SPEC  "op=relu6 dtype=f32 target=cpu"
 #define OTHER "op=hardtanh(-1,5) dtype=f32 target=cpu"
@@ -504,7 +496,7 @@ Suite *kiln_test_flight_suite(void)
     tcase_add_test(tcase, test_flight__lock_is_held_by_one_at_a_time_for_each_key);
     tcase_add_test(tcase, test_flight__lock_survives_the_removal_of_the_store);
     tcase_add_test(tcase, test_flight__lock_of_a_killed_process_is_free_at_once);
-    if (CAN_FORK)
+    if (KILN_TEST_CAN_FORK)
         tcase_add_test(tcase, test_flight__forked_child_does_not_keep_the_lock);
     suite_add_tcase(suite, tcase);
     return suite;

@@ -3,6 +3,7 @@
 #include "service/service.h"
 #include "support/counting.h"
 #include "support/harness.h"
+#include "support/sanitized.h"
 #include "support/suites.h"
 #include "support/temp.h"
 #include <signal.h>
@@ -10,16 +11,6 @@
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-/* See check_pool.c. */
-#if !defined(__has_feature)
-#define __has_feature(name) 0
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || __has_feature(address_sanitizer)
-enum { CAN_FORK = 0 };
-#else
-enum { CAN_FORK = 1 };
-#endif
 
 #define LOADED "op=relu6 dtype=f32 target=cpu"
 #define STORED "op=hardsigmoid dtype=f32 target=cpu"
@@ -271,7 +262,7 @@ Suite *kiln_test_forks_suite(void)
     Suite *suite = suite_create("forks");
     TCase *tcase = tcase_create("forks");
     kiln_test_temp_use(tcase);
-    if (CAN_FORK) {
+    if (KILN_TEST_CAN_FORK) {
         tcase_add_loop_test(tcase, test_forks__a_lock_that_another_thread_holds_is_free_in_the_child, 0, 10);
         tcase_add_loop_test(tcase, test_forks__kernel_tables_are_usable_in_the_child, 0, 2);
         tcase_add_test(tcase, test_forks__children_work_whatever_the_other_threads_do);

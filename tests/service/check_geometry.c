@@ -3,6 +3,7 @@
 #include "support/counting.h"
 #include "support/fake_cuda.h"
 #include "support/harness.h"
+#include "support/sanitized.h"
 #include "support/suites.h"
 #include "support/temp.h"
 #include <kiln/wisdom.h>
@@ -554,7 +555,8 @@ Suite *kiln_test_geometry_suite(void)
     tcase_add_test(tcase, test_geometry__another_process_teaches_a_service);
     tcase_add_test(tcase, test_geometry__asynchronous_gets_take_the_same);
     tcase_add_test(tcase, test_geometry__a_site_keeps_its_kernel);
-    tcase_add_test(tcase, test_geometry__a_forked_child_may_ask);
+    if (KILN_TEST_CAN_FORK)
+        tcase_add_test(tcase, test_geometry__a_forked_child_may_ask);
     tcase_add_test(tcase, test_geometry__shipped_wisdom_is_for_every_machine_that_builds_for_its_gpu);
     tcase_add_test(tcase, test_geometry__a_get_knows_its_device);
     tcase_add_test(tcase, test_geometry__exported_records_are_imported_elsewhere);

@@ -4,6 +4,7 @@
 #include "support/counting.h"
 #include "support/fake_cuda.h"
 #include "support/harness.h"
+#include "support/sanitized.h"
 #include "support/suites.h"
 #include "support/temp.h"
 #include <kiln/live.h>
@@ -17,15 +18,6 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#if !defined(__has_feature)
-#define __has_feature(name) 0
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || __has_feature(address_sanitizer)
-enum { CAN_FORK = 0 }; /* see check_pool.c */
-#else
-enum { CAN_FORK = 1 };
-#endif
 
 #define SPEC "op=relu6 dtype=f32 target=cpu"
 
@@ -671,7 +663,7 @@ Suite *kiln_test_live_suite(void)
     tcase_add_loop_test(tcase, test_live__closing_ends_a_tuning_at_once, 0, 8);
     tcase_add_test(tcase, test_live__tunings_take_turns);
     tcase_add_test(tcase, test_live__allocation_that_fails_is_a_status);
-    if (CAN_FORK)
+    if (KILN_TEST_CAN_FORK)
         tcase_add_test(tcase, test_live__forked_child_keeps_the_kernel_and_waits_for_nothing);
     suite_add_tcase(suite, tcase);
     return suite;

@@ -6,6 +6,7 @@
 #include "compile/workers.h"
 #include "os/cpu.h"
 #include "support/foreign.h"
+#include "support/sanitized.h"
 #include "support/suites.h"
 #include "support/temp.h"
 #include <fcntl.h>
@@ -14,16 +15,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#if !defined(__has_feature)
-#define __has_feature(name) 0
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || __has_feature(address_sanitizer)
-enum { SANITIZED = 1 };
-#else
-enum { SANITIZED = 0 };
-#endif
-
-enum { THREADS = 16, TIME_MS = 60000, SHORT_MS = 300, SLACK_MS = SANITIZED ? 5000 : 500, MIB = 1 << 20 };
+enum { THREADS = 16, TIME_MS = 60000, SHORT_MS = 300, SLACK_MS = KILN_TEST_SANITIZED ? 5000 : 500, MIB = 1 << 20 };
 
 static char good[] = "a good source\n", crash[] = "STAND_IN_CRASH\n", hang[] = "STAND_IN_HANG\n";
 
@@ -357,7 +349,7 @@ static void *kill_the_child(void *data)
     (void)data;
     while (list_children(&pid, 1) == 0)
         usleep(1000);
-    usleep(SANITIZED ? 1000000 : 200000); /* until it has begun */
+    usleep(KILN_TEST_SANITIZED ? 1000000 : 200000); /* until it has begun */
     kill(pid, SIGKILL);
     return NULL;
 }
@@ -622,13 +614,13 @@ START_TEST(test_workers__limits_are_set)
         unsigned long long soft = 1;
         if (sscanf(line, "Max core file size %llu", &soft) == 1)
             found += soft == 0;
-        if (!SANITIZED && sscanf(line, "Max address space %llu", &soft) == 1)
+        if (!KILN_TEST_SANITIZED && sscanf(line, "Max address space %llu", &soft) == 1)
             found += soft == options.memory_bytes;
         if (sscanf(line, "Max cpu time %llu", &soft) == 1)
             found += soft >= TIME_MS / 1000 && soft < TIME_MS / 1000 + 60;
     }
     fclose(file);
-    ck_assert_int_eq(found, SANITIZED ? 2 : 3);
+    ck_assert_int_eq(found, KILN_TEST_SANITIZED ? 2 : 3);
 }
 END_TEST
 
@@ -721,7 +713,7 @@ Suite *kiln_test_workers_suite(void)
     tcase_add_test(tcase, test_workers__killed_while_compiling_costs_that_compile);
     tcase_add_test(tcase, test_workers__crash_is_told);
     tcase_add_test(tcase, test_workers__too_long_is_stopped);
-    if (!SANITIZED) /* a sanitizer reserves more than any limit */
+    if (!KILN_TEST_SANITIZED) /* a sanitizer reserves more than any limit */
         tcase_add_test(tcase, test_workers__too_much_memory_is_refused);
     tcase_add_test(tcase, test_workers__one_that_used_much_memory_is_not_used_again);
     tcase_add_test(tcase, test_workers__worker_takes_no_nonsense);

@@ -1,5 +1,6 @@
 #include "backend/cpu/pool.h"
 #include "base/alloc.h"
+#include "support/sanitized.h"
 #include "support/suites.h"
 #include <dirent.h>
 #include <pthread.h>
@@ -12,15 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* A child forked from several threads may find the address sanitizer's own locks held for ever, and gcc's thread
- * sanitizer takes its threads for its parent's. clang's can do it, if told that threads are started there. */
-#if !defined(__has_feature)
-#define __has_feature(name) 0
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || __has_feature(address_sanitizer)
-enum { CAN_FORK = 0 };
-#else
-enum { CAN_FORK = 1 };
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 const char *__tsan_default_options(void);
 const char *__tsan_default_options(void)
 {
@@ -303,7 +296,7 @@ Suite *kiln_test_pool_suite(void)
     tcase_add_test(tests, all_threads_work_at_once);
     tcase_add_test(tests, results_are_visible_to_the_caller);
     tcase_add_test(tests, concurrent_runs_take_turns);
-    if (CAN_FORK) {
+    if (KILN_TEST_CAN_FORK) {
         tcase_add_test(tests, a_forked_child_gets_its_own_threads);
         tcase_add_test(tests, a_fork_in_the_middle_of_a_run_does_no_harm);
     }
