@@ -209,11 +209,6 @@ typedef struct planner {
     kiln_report *report;
 } planner;
 
-static bool is_name_char(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-}
-
 /* Appends a formula with numbers in place of parameters; a name that is followed by '(' is a function. */
 static uint32_t add_formula(planner *p, const char *formula)
 {
@@ -221,7 +216,7 @@ static uint32_t add_formula(planner *p, const char *formula)
     while (*formula != '\0') {
         size_t length = 0;
         int64_t value;
-        while (is_name_char(formula[length]))
+        while (kiln__word_is_name_char(formula[length]))
             length++;
         bool name = length > 0 && (formula[0] < '0' || formula[0] > '9');
         const char *after = formula + length + strspn(formula + length, " \t");

@@ -36,19 +36,10 @@ static bool take(reader *r, char c)
     return found;
 }
 
-static bool is_name_char(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-}
-
 static kiln__word take_name(reader *r)
 {
     skip_blanks(r);
-    kiln__word word = { r->at, 0 };
-    while (is_name_char(*r->at))
-        r->at++;
-    word.length = (size_t)(r->at - word.text);
-    return word;
+    return kiln__word_take(&r->at);
 }
 
 /* Up to where a list goes on or ends. */

@@ -88,29 +88,9 @@ static void expect(reader *r, char c)
     fail(r, what, (kiln__word){ r->at, strlen(r->at) });
 }
 
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
-static bool is_name_char(char c)
-{
-    return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-}
-
-/* A number or a name. */
-static kiln__word take_word(reader *r)
-{
-    kiln__word word = { r->at, 0 };
-    while (is_name_char(*r->at))
-        r->at++;
-    word.length = (size_t)(r->at - word.text);
-    return word;
-}
-
 static int64_t read_number(reader *r)
 {
-    kiln__word digits = take_word(r);
+    kiln__word digits = kiln__word_take(&r->at);
     uint64_t value = 0;
     if (!kiln__number_parse_uint(digits.text, digits.length, &value) || value > INT64_MAX)
         return fail(r, "not a whole number that fits:", digits);
@@ -154,7 +134,7 @@ static int64_t read_call(reader *r, kiln__word name)
 
 static int64_t read_name(reader *r)
 {
-    kiln__word name = take_word(r);
+    kiln__word name = kiln__word_take(&r->at);
     skip_blanks(r);
     if (*r->at == '(')
         return read_call(r, name);
@@ -167,9 +147,9 @@ static int64_t read_name(reader *r)
 static int64_t read_primary(reader *r)
 {
     skip_blanks(r);
-    if (is_digit(*r->at))
+    if (kiln__word_is_digit(*r->at))
         return read_number(r);
-    if (is_name_char(*r->at))
+    if (kiln__word_is_name_char(*r->at))
         return read_name(r);
     if (*r->at == '\0')
         return fail(r, "a value is missing at the end", (kiln__word){ "", 0 });
@@ -331,11 +311,11 @@ void kiln__formula_names(const char *formula, void (*fn)(void *data, const char 
 {
     reader r = { formula, formula, NULL, NULL, 0, 0, false, NULL, 0 };
     while (*r.at != '\0') {
-        kiln__word word = take_word(&r);
+        kiln__word word = kiln__word_take(&r.at);
         skip_blanks(&r);
-        if (word.length > 0 && !is_digit(word.text[0]) && *r.at != '(')
+        if (word.length > 0 && !kiln__word_is_digit(word.text[0]) && *r.at != '(')
             fn(data, word.text, word.length);
-        else if (word.length == 0 && *r.at != '\0' && !is_name_char(*r.at))
+        else if (word.length == 0 && *r.at != '\0' && !kiln__word_is_name_char(*r.at))
             r.at++;
     }
 }

@@ -718,3 +718,16 @@ kiln__dtype kiln__template_dtype(const kiln__template *template)
 {
     return template->dtype_count > 0 ? template->dtypes[0] : KILN__DTYPE_F32;
 }
+
+kiln_status kiln__template_check_inputs(const kiln__template *template, uint32_t inputs, kiln_report *report)
+{
+    if (inputs >= template->min_inputs && inputs <= template->max_inputs)
+        return KILN_OK;
+    if (template->min_inputs == template->max_inputs)
+        return kiln__fail(report, KILN_ESPEC, KILN__STAGE_SPEC, 0,
+                          "template %s takes ops of %u input%s, this one has %u", template->name, template->min_inputs,
+                          template->min_inputs == 1 ? "" : "s", inputs);
+    return kiln__fail(report, KILN_ESPEC, KILN__STAGE_SPEC, 0,
+                      "template %s takes ops of %u to %u inputs, this one has %u", template->name, template->min_inputs,
+                      template->max_inputs, inputs);
+}

@@ -82,4 +82,7 @@ int kiln__template_param(const kiln__template *template, const char *name, size_
 bool kiln__template_takes(const kiln__template *template, kiln__dtype dtype);
 kiln__dtype kiln__template_dtype(const kiln__template *template);
 
+/* KILN_ESPEC where it takes no ops of that many inputs. */
+kiln_status kiln__template_check_inputs(const kiln__template *template, uint32_t inputs, kiln_report *report);
+
 #endif

@@ -1,5 +1,5 @@
 #include "template/param.h"
-#include "base/number.h"
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -119,4 +119,12 @@ bool kiln__param_allows(const kiln__param *param, int64_t value)
         if (param->list[i] == value)
             return true;
     return !param->is_list && (value - param->low) % param->step == 0;
+}
+
+kiln__word kiln__param_text(const kiln__param *param, int64_t value, char buffer[KILN__NUMBER_SIZE])
+{
+    if (param->is_enum)
+        return (kiln__word){ param->words[value], strlen(param->words[value]) };
+    int length = snprintf(buffer, KILN__NUMBER_SIZE, "%" PRId64, value);
+    return (kiln__word){ buffer, (size_t)length };
 }

@@ -2,6 +2,7 @@
 #ifndef KILN_TEMPLATE_PARAM_H
 #define KILN_TEMPLATE_PARAM_H
 
+#include "base/number.h"
 #include "template/word.h"
 #include <stdint.h>
 
@@ -30,6 +31,9 @@ int kiln__param_word(const kiln__param *param, kiln__word word);
  * that names the nearest allowed value. */
 bool kiln__param_parse(const kiln__param *param, const char *text, size_t length, int64_t *out, char *problem,
                        size_t size);
+
+/* A value as specs write it, in buffer where it is a number. */
+kiln__word kiln__param_text(const kiln__param *param, int64_t value, char buffer[KILN__NUMBER_SIZE]);
 
 /* Checks a number that came from a default formula. */
 bool kiln__param_allows(const kiln__param *param, int64_t value);

@@ -1,6 +1,6 @@
 #include "template/spec.h"
 #include "base/number.h"
-#include "template/formula.h"
+#include "template/require.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -61,17 +61,6 @@ uint32_t kiln__spec_inputs(const kiln_spec *spec)
     return spec->op_set ? spec->op.inputs : spec->template->own_arithmetic ? spec->template->min_inputs : 0;
 }
 
-static kiln_status check_inputs(const kiln__template *template, const kiln__expr *op, kiln_report *report)
-{
-    if (op->inputs >= template->min_inputs && op->inputs <= template->max_inputs)
-        return KILN_OK;
-    if (template->min_inputs == template->max_inputs)
-        return FAIL(report, KILN_ESPEC, "template %s takes ops of %u input%s, this one has %u", template->name,
-                    template->min_inputs, template->min_inputs == 1 ? "" : "s", op->inputs);
-    return FAIL(report, KILN_ESPEC, "template %s takes ops of %u to %u inputs, this one has %u", template->name,
-                template->min_inputs, template->max_inputs, op->inputs);
-}
-
 static kiln_status set_op(kiln_spec *spec, kiln__word value, kiln_report *report)
 {
     kiln__expr op;
@@ -82,7 +71,7 @@ static kiln_status set_op(kiln_spec *spec, kiln__word value, kiln_report *report
     if (value.length > 0) {
         kiln_status status = kiln__expr_parse(&op, &spec->catalog->ops, value.text, value.length, report);
         if (status == KILN_OK)
-            status = check_inputs(spec->template, &op, report);
+            status = kiln__template_check_inputs(spec->template, op.inputs, report);
         if (status != KILN_OK)
             return status;
     }
@@ -103,14 +92,6 @@ static kiln_status set_param(kiln_spec *spec, int index, kiln__word value, kiln_
     return KILN_OK;
 }
 
-static kiln__word param_text(const kiln__param *param, int64_t value, char buffer[KILN__NUMBER_SIZE])
-{
-    if (param->is_enum)
-        return (kiln__word){ param->words[value], strlen(param->words[value]) };
-    int length = snprintf(buffer, KILN__NUMBER_SIZE, "%" PRId64, value);
-    return (kiln__word){ buffer, (size_t)length };
-}
-
 /* Goes by name and text, for two templates may declare the same words in another order. */
 static kiln_status move_params(kiln_spec *to, const kiln_spec *from, kiln_report *report)
 {
@@ -120,7 +101,7 @@ static kiln_status move_params(kiln_spec *to, const kiln_spec *from, kiln_report
         const kiln__param *param = &from->template->params[i];
         int index = kiln__template_param(to->template, param->name, strlen(param->name));
         if (from->param_set[i] && index >= 0)
-            status = set_param(to, index, param_text(param, from->params[i], buffer), report);
+            status = set_param(to, index, kiln__param_text(param, from->params[i], buffer), report);
     }
     return status;
 }
@@ -160,7 +141,7 @@ static kiln_status set_template(kiln_spec *spec, kiln__word value, kiln_report *
         return FAIL(report, KILN_ESPEC, "template %s has arithmetic of its own and takes no op: leave op out",
                     template->name);
     if (status == KILN_OK && spec->op_set)
-        status = check_inputs(template, &spec->op, report);
+        status = kiln__template_check_inputs(template, spec->op.inputs, report);
     if (status == KILN_OK)
         status = move_params(&moved, spec, report);
     if (status == KILN_OK)
@@ -269,214 +250,6 @@ kiln_status kiln__spec_set(kiln_spec *spec, const char *field, size_t field_leng
     return set_field(spec, id, kiln__word_trim((kiln__word){ value, value_length }), report);
 }
 
-typedef struct scope {
-    const kiln_spec *spec;
-    const kiln__param *words; /* an enumeration whose words are names too, or NULL */
-} scope;
-
-/* Names of formulas: a parameter's index, or one of these. */
-enum { NAME_BYTES = KILN__PARAMS_MAX, NAME_SM, NAME_INPUTS, NAME_END };
-
-static int find_name(const kiln__template *template, kiln__word name)
-{
-    if (kiln__word_is(name, "bytes"))
-        return NAME_BYTES;
-    if (kiln__word_is(name, "sm"))
-        return NAME_SM;
-    if (kiln__word_is(name, "inputs"))
-        return NAME_INPUTS;
-    return kiln__template_param(template, name.text, name.length);
-}
-
-/* An unset parameter reads as 0. */
-static bool lookup(const void *data, const char *name, size_t length, int64_t *value)
-{
-    const scope *s = data;
-    kiln__word word = { name, length };
-    for (uint32_t i = 0; s->words != NULL && i < s->words->count; i++) {
-        if (kiln__word_is(word, s->words->words[i])) {
-            *value = i;
-            return true;
-        }
-    }
-    int id = find_name(s->spec->template, word);
-    *value = id == NAME_BYTES    ? (int64_t)kiln__dtype_bytes(s->spec->dtype)
-             : id == NAME_SM     ? s->spec->target.sm
-             : id == NAME_INPUTS ? (int64_t)kiln__spec_inputs(s->spec)
-             : id >= 0           ? s->spec->params[id]
-                                 : 0;
-    return id >= 0;
-}
-
-kiln_status kiln__spec_eval(const kiln_spec *spec, const char *formula, int64_t *out, kiln_report *report)
-{
-    scope s = { spec, NULL };
-    char problem[256];
-    if (kiln__formula_eval(formula, lookup, &s, out, problem, sizeof(problem)))
-        return KILN_OK;
-    return FAIL(report, KILN_ESPEC, "template %s: %s", spec->template->name, problem);
-}
-
-/* What a formula speaks of. */
-typedef struct subjects {
-    const kiln_spec *spec;
-    bool known;        /* all of them have values */
-    int ids[NAME_END]; /* each once, in the formula's order */
-    uint32_t count;
-} subjects;
-
-static bool has_value(const kiln_spec *spec, int id)
-{
-    switch (id) {
-    case NAME_BYTES:
-        return spec->dtype != KILN__DTYPE_UNSET;
-    case NAME_SM:
-        return spec->target_set;
-    case NAME_INPUTS:
-        return spec->op_set || spec->template->own_arithmetic;
-    default:
-        return id >= 0 && spec->param_set[id];
-    }
-}
-
-static void add_subject(void *data, const char *name, size_t length)
-{
-    subjects *s = data;
-    int id = find_name(s->spec->template, (kiln__word){ name, length });
-    s->known = s->known && has_value(s->spec, id);
-    for (uint32_t i = 0; i < s->count; i++)
-        if (s->ids[i] == id)
-            return;
-    s->ids[s->count++] = id;
-}
-
-static void append_subject(const kiln_spec *spec, int id, kiln__text *out)
-{
-    char buffer[KILN__NUMBER_SIZE];
-    kiln__text_append(out, out->length > 0 ? " " : "");
-    if (id == NAME_BYTES) {
-        kiln__text_printf(out, "dtype=%s", kiln__dtype_name(spec->dtype));
-    } else if (id == NAME_SM) {
-        kiln__text_printf(out, "target=%s", spec->target.name);
-    } else if (id == NAME_INPUTS) {
-        kiln__text_printf(out, "inputs=%u", kiln__spec_inputs(spec));
-    } else {
-        kiln__word value = param_text(&spec->template->params[id], spec->params[id], buffer);
-        kiln__text_printf(out, "%s=", spec->template->params[id].name);
-        kiln__text_append_bytes(out, value.text, value.length);
-    }
-}
-
-/* What is checked: a spec as given or, where `target` is not NULL, its resolution. */
-typedef struct question {
-    const kiln_spec *given, *spec;
-    const kiln__target *target;
-} question;
-
-static kiln_status check_requires(const question *q, kiln_report *report);
-
-/* The allowed value before (direction -1) or after (1) an allowed one; false at the end. */
-static bool step_value(const kiln__param *param, int64_t *value, int direction)
-{
-    if (param->is_list) {
-        uint32_t i = 0;
-        while (i < param->count && param->list[i] != *value)
-            i++;
-        i += (uint32_t)direction;
-        if (i >= param->count)
-            return false;
-        *value = param->list[i];
-        return true;
-    }
-    *value += param->is_enum ? direction : direction * param->step;
-    return kiln__param_allows(param, *value);
-}
-
-static bool is_answer(const question *q, int id, int64_t value)
-{
-    kiln_spec changed = *q->given, full;
-    changed.params[id] = value;
-    changed.param_set[id] = true;
-    question other = { &changed, &changed, NULL };
-    const kiln__target *target = changed.target_set ? &changed.target : q->target;
-    return (changed.op_set || changed.template->own_arithmetic) && target != NULL
-               ? kiln__spec_resolve(&full, &changed, target, NULL) == KILN_OK
-               : check_requires(&other, NULL) == KILN_OK;
-}
-
-/* The nearest values of a parameter, one below and one above, with which everything holds that can be checked. */
-static uint32_t find_answers(const question *q, int id, int64_t answers[2])
-{
-    enum { STEPS_MAX = 64 };
-    const kiln__param *param = &q->spec->template->params[id];
-    uint32_t count = 0;
-    for (int direction = -1; direction <= 1; direction += 2) {
-        int64_t value = q->spec->params[id];
-        for (int i = 0; i < STEPS_MAX && step_value(param, &value, direction); i++)
-            if (is_answer(q, id, value)) {
-                answers[count++] = value;
-                break;
-            }
-    }
-    return count;
-}
-
-/* Appends "; nearest: elems=4, elems=8 or vector=2", or nothing if no single parameter can put it right. */
-static void append_answers(const question *q, const subjects *s, kiln__text *out)
-{
-    struct {
-        int id;
-        int64_t value;
-    } found[2 * NAME_END];
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < s->count; i++) {
-        int64_t answers[2];
-        uint32_t more = s->ids[i] < KILN__PARAMS_MAX ? find_answers(q, s->ids[i], answers) : 0;
-        for (uint32_t j = 0; j < more; j++) {
-            found[count].id = s->ids[i];
-            found[count++].value = answers[j];
-        }
-    }
-    for (uint32_t i = 0; i < count; i++) {
-        char buffer[KILN__NUMBER_SIZE];
-        const kiln__param *param = &q->spec->template->params[found[i].id];
-        kiln__word value = param_text(param, found[i].value, buffer);
-        kiln__text_printf(out, "%s%s=", i == 0 ? "; nearest: " : i + 1 < count ? ", " : " or ", param->name);
-        kiln__text_append_bytes(out, value.text, value.length);
-    }
-}
-
-static kiln_status check_require(const question *q, const kiln__require *require, kiln_report *report)
-{
-    const kiln_spec *spec = q->spec;
-    subjects s = { .spec = spec, .known = true };
-    kiln__formula_names(require->formula, add_subject, &s);
-    if (!s.known)
-        return KILN_OK;
-    int64_t holds = 0;
-    kiln_status status = kiln__spec_eval(spec, require->formula, &holds, report);
-    if (status != KILN_OK || holds != 0)
-        return status;
-    if (report == NULL)
-        return KILN_ESPEC;
-    kiln__text message = { 0 };
-    for (uint32_t i = 0; i < s.count; i++)
-        append_subject(spec, s.ids[i], &message);
-    kiln__text_printf(&message, ": %s", require->doc);
-    append_answers(q, &s, &message);
-    status = FAIL(report, KILN_ESPEC, "%s", kiln__text_string(&message));
-    kiln__text_fini(&message);
-    return status;
-}
-
-static kiln_status check_requires(const question *q, kiln_report *report)
-{
-    kiln_status status = KILN_OK;
-    for (uint32_t i = 0; i < q->spec->template->require_count && status == KILN_OK; i++)
-        status = check_require(q, &q->spec->template->requires[i], report);
-    return status;
-}
-
 static size_t value_length(kiln__word line, int *depth)
 {
     size_t length = 0;
@@ -552,8 +325,7 @@ kiln_status kiln__spec_parse(kiln_spec *out, const kiln__catalog *catalog, const
     kiln_status status = parse_template(out, line, report);
     if (status == KILN_OK)
         status = parse_fields(out, line, report);
-    question q = { out, out, NULL };
-    return status == KILN_OK ? check_requires(&q, report) : status;
+    return status == KILN_OK ? kiln__requires_check(out, out, NULL, report) : status;
 }
 
 static bool is_set(const kiln_spec *spec, int id)
@@ -597,7 +369,7 @@ static void append_value(const kiln_spec *spec, int id, kiln__text *out)
         kiln__text_printf(out, "%" PRIu64, spec->n);
         break;
     default:
-        word = param_text(&spec->template->params[id - FIELD_PARAM], spec->params[id - FIELD_PARAM], buffer);
+        word = kiln__param_text(&spec->template->params[id - FIELD_PARAM], spec->params[id - FIELD_PARAM], buffer);
         kiln__text_append_bytes(out, word.text, word.length);
     }
 }
@@ -635,86 +407,4 @@ kiln_status kiln__spec_value(const kiln_spec *spec, const char *field, kiln__tex
         return KILN_ENOENT;
     append_value(spec, id, out);
     return KILN_OK;
-}
-
-static kiln_status fill_param(kiln_spec *spec, uint32_t index, kiln_report *report)
-{
-    const kiln__param *param = &spec->template->params[index];
-    scope s = { spec, param->is_enum ? param : NULL };
-    char problem[256], buffer[KILN__NUMBER_SIZE];
-    int64_t value = 0;
-    if (!kiln__formula_eval(param->default_text, lookup, &s, &value, problem, sizeof(problem)))
-        return FAIL(report, KILN_ESPEC, "default of %s: %s", param->name, problem);
-    if (!kiln__param_allows(param, value)) {
-        snprintf(buffer, sizeof(buffer), "%" PRId64, value);
-        if (!param->is_enum)
-            kiln__param_parse(param, buffer, strlen(buffer), &value, problem, sizeof(problem));
-        else
-            snprintf(problem, sizeof(problem), "%s has no word number %s", param->name, buffer);
-        return FAIL(report, KILN_ESPEC, "%s, and that is its default here (%s): set %s", problem, param->default_text,
-                    param->name);
-    }
-    spec->params[index] = value;
-    spec->param_set[index] = true;
-    return KILN_OK;
-}
-
-kiln_status kiln__spec_fill(kiln_spec *out, const kiln_spec *spec, const kiln__target *target, kiln_report *report)
-{
-    if (!spec->op_set && !spec->template->own_arithmetic)
-        return FAIL(report, KILN_ESPEC, "the spec has no op: add one, such as op=hardsigmoid");
-    kiln_spec filled = *spec;
-    filled.template_set = true;
-    if (filled.dtype == KILN__DTYPE_UNSET)
-        filled.dtype = kiln__template_dtype(filled.template);
-    filled.op.inputs = kiln__spec_inputs(spec);
-    if (!filled.target_set)
-        filled.target = *target;
-    filled.target_set = true;
-    kiln_status status = check_inputs(filled.template, &filled.op, report);
-    for (uint32_t i = 0; i < filled.template->param_count && status == KILN_OK; i++)
-        if (!filled.param_set[i])
-            status = fill_param(&filled, i, report);
-    if (status == KILN_OK)
-        *out = filled;
-    return status;
-}
-
-kiln_status kiln__spec_resolve(kiln_spec *out, const kiln_spec *spec, const kiln__target *target, kiln_report *report)
-{
-    kiln_spec filled;
-    kiln_status status = kiln__spec_fill(&filled, spec, target, report);
-    question q = { spec, &filled, target };
-    if (status == KILN_OK)
-        status = check_requires(&q, report);
-    if (status == KILN_OK)
-        *out = filled;
-    return status;
-}
-
-kiln_status kiln__spec_reference(kiln_spec *out, const kiln_spec *spec, kiln_report *report)
-{
-    const char *op = spec->template->reference;
-    kiln__spec_init(out, spec->catalog);
-    if (op == NULL)
-        return FAIL(report, KILN_ENOENT, "template %s declares no reference", spec->template->name);
-    kiln_status status = set_op(out, (kiln__word){ op, strlen(op) }, report);
-    if (status == KILN_OK && out->op.inputs != spec->template->min_inputs)
-        status = FAIL(report, KILN_ESPEC, "template %s reads %u arrays, and its reference %s reads %u",
-                      spec->template->name, spec->template->min_inputs, op, out->op.inputs);
-    out->dtype = spec->dtype;
-    return status;
-}
-
-kiln_status kiln__spec_plan(kiln__plan **out, const kiln_spec *spec, kiln_report *report)
-{
-    static const kiln__arg_type types[KILN__DTYPE_END] = { [KILN__DTYPE_F32] = KILN__ARG_f32,
-                                                           [KILN__DTYPE_F64] = KILN__ARG_f64,
-                                                           [KILN__DTYPE_F16] = KILN__ARG_f16,
-                                                           [KILN__DTYPE_BF16] = KILN__ARG_bf16 };
-    const scope s = { spec, NULL };
-    *out = NULL;
-    if (spec->template->arguments.arg_count == 0)
-        return KILN_OK;
-    return kiln__plan_make(out, &spec->template->arguments, lookup, &s, types[spec->dtype], report);
 }

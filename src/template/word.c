@@ -8,6 +8,25 @@ bool kiln__word_is_blank(char c)
     return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
 
+bool kiln__word_is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+bool kiln__word_is_name_char(char c)
+{
+    return kiln__word_is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+
+kiln__word kiln__word_take(const char **at)
+{
+    kiln__word word = { *at, 0 };
+    while (kiln__word_is_name_char(**at))
+        ++*at;
+    word.length = (size_t)(*at - word.text);
+    return word;
+}
+
 bool kiln__word_is(kiln__word word, const char *string)
 {
     if (word.length > 0 && word.text[0] != string[0])

@@ -21,6 +21,11 @@ typedef struct kiln__hint {
 
 /* Spaces, tabs and line ends; the same in every locale. */
 bool kiln__word_is_blank(char c);
+
+/* 0 to 9; letters, digits and '_': the same in every locale. */
+bool kiln__word_is_digit(char c);
+bool kiln__word_is_name_char(char c);
+
 bool kiln__word_is(kiln__word word, const char *string);
 
 /* The word without blanks around it. */
@@ -32,6 +37,9 @@ kiln__word kiln__word_cut(kiln__word *rest, const char *separator);
 
 /* As cut, at the first run of blanks; *rest must be trimmed. */
 kiln__word kiln__word_next(kiln__word *rest);
+
+/* The letters, digits and '_' at *at, which is left behind them: a name, a number or nothing. */
+kiln__word kiln__word_take(const char **at);
 
 /* At most 40 characters, the end cut off where there are more, with '?' for all but printable ASCII. */
 kiln__quote kiln__word_quote(kiln__word word);

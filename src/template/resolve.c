@@ -1,0 +1,99 @@
+/* From a spec to all that it leaves open. */
+#include "template/formula.h"
+#include "template/require.h"
+#include "template/scope.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define FAIL(report, status, ...) kiln__fail(report, status, KILN__STAGE_SPEC, 0, __VA_ARGS__)
+
+kiln_status kiln__spec_eval(const kiln_spec *spec, const char *formula, int64_t *out, kiln_report *report)
+{
+    kiln__scope s = { spec, NULL };
+    char problem[256];
+    if (kiln__formula_eval(formula, kiln__scope_lookup, &s, out, problem, sizeof(problem)))
+        return KILN_OK;
+    return FAIL(report, KILN_ESPEC, "template %s: %s", spec->template->name, problem);
+}
+
+static kiln_status fill_param(kiln_spec *spec, uint32_t index, kiln_report *report)
+{
+    const kiln__param *param = &spec->template->params[index];
+    kiln__scope s = { spec, param->is_enum ? param : NULL };
+    char problem[256], buffer[KILN__NUMBER_SIZE];
+    int64_t value = 0;
+    if (!kiln__formula_eval(param->default_text, kiln__scope_lookup, &s, &value, problem, sizeof(problem)))
+        return FAIL(report, KILN_ESPEC, "default of %s: %s", param->name, problem);
+    if (!kiln__param_allows(param, value)) {
+        snprintf(buffer, sizeof(buffer), "%" PRId64, value);
+        if (!param->is_enum)
+            kiln__param_parse(param, buffer, strlen(buffer), &value, problem, sizeof(problem));
+        else
+            snprintf(problem, sizeof(problem), "%s has no word number %s", param->name, buffer);
+        return FAIL(report, KILN_ESPEC, "%s, and that is its default here (%s): set %s", problem, param->default_text,
+                    param->name);
+    }
+    spec->params[index] = value;
+    spec->param_set[index] = true;
+    return KILN_OK;
+}
+
+kiln_status kiln__spec_fill(kiln_spec *out, const kiln_spec *spec, const kiln__target *target, kiln_report *report)
+{
+    if (!spec->op_set && !spec->template->own_arithmetic)
+        return FAIL(report, KILN_ESPEC, "the spec has no op: add one, such as op=hardsigmoid");
+    kiln_spec filled = *spec;
+    filled.template_set = true;
+    if (filled.dtype == KILN__DTYPE_UNSET)
+        filled.dtype = kiln__template_dtype(filled.template);
+    filled.op.inputs = kiln__spec_inputs(spec);
+    if (!filled.target_set)
+        filled.target = *target;
+    filled.target_set = true;
+    kiln_status status = kiln__template_check_inputs(filled.template, filled.op.inputs, report);
+    for (uint32_t i = 0; i < filled.template->param_count && status == KILN_OK; i++)
+        if (!filled.param_set[i])
+            status = fill_param(&filled, i, report);
+    if (status == KILN_OK)
+        *out = filled;
+    return status;
+}
+
+kiln_status kiln__spec_resolve(kiln_spec *out, const kiln_spec *spec, const kiln__target *target, kiln_report *report)
+{
+    kiln_spec filled;
+    kiln_status status = kiln__spec_fill(&filled, spec, target, report);
+    if (status == KILN_OK)
+        status = kiln__requires_check(spec, &filled, target, report);
+    if (status == KILN_OK)
+        *out = filled;
+    return status;
+}
+
+kiln_status kiln__spec_reference(kiln_spec *out, const kiln_spec *spec, kiln_report *report)
+{
+    const char *op = spec->template->reference;
+    kiln__spec_init(out, spec->catalog);
+    if (op == NULL)
+        return FAIL(report, KILN_ENOENT, "template %s declares no reference", spec->template->name);
+    kiln_status status = kiln__spec_set(out, "op", strlen("op"), op, strlen(op), report);
+    if (status == KILN_OK && out->op.inputs != spec->template->min_inputs)
+        status = FAIL(report, KILN_ESPEC, "template %s reads %u arrays, and its reference %s reads %u",
+                      spec->template->name, spec->template->min_inputs, op, out->op.inputs);
+    out->dtype = spec->dtype;
+    return status;
+}
+
+kiln_status kiln__spec_plan(kiln__plan **out, const kiln_spec *spec, kiln_report *report)
+{
+    static const kiln__arg_type types[KILN__DTYPE_END] = { [KILN__DTYPE_F32] = KILN__ARG_f32,
+                                                           [KILN__DTYPE_F64] = KILN__ARG_f64,
+                                                           [KILN__DTYPE_F16] = KILN__ARG_f16,
+                                                           [KILN__DTYPE_BF16] = KILN__ARG_bf16 };
+    const kiln__scope s = { spec, NULL };
+    *out = NULL;
+    if (spec->template->arguments.arg_count == 0)
+        return KILN_OK;
+    return kiln__plan_make(out, &spec->template->arguments, kiln__scope_lookup, &s, types[spec->dtype], report);
+}
