@@ -71,8 +71,8 @@ static kiln_status open_parts(kiln_service *service, const kiln__settings *setti
     service->nvrtc.strict = service->cc.strict = service->warm_options;
     kiln__stores_open(service, settings);
     service->wise = settings->wisdom;
-    service->wisdom =
-        kiln__wisdom_open(service->disk, kiln__stores_shared(service), &service->log, &service->store_counters);
+    service->wisdom = kiln__wisdom_open(service->disk, kiln__stores_shared(service), KILN__WISDOM_WAIT_MS,
+                                        &service->log, &service->store_counters);
     if (service->wisdom == NULL)
         return kiln__fail_memory(report, KILN__STAGE_OPEN);
     service->hostlock.disk = service->disk;

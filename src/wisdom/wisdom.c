@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { LOCK_WAIT_MS = 10000, KEY_MAX = KILN__IDENTITY_MAX + 4 * KILN__WISDOM_NAME_MAX };
+enum { KEY_MAX = KILN__IDENTITY_MAX + 4 * KILN__WISDOM_NAME_MAX };
 
 static const int64_t look_every_ns = 1000000000;
 
@@ -374,15 +374,15 @@ static void after_fork_in_child(void *data)
     after_fork(data, true);
 }
 
-kiln__wisdom *kiln__wisdom_open(kiln__store *own, kiln__store *shared, const kiln__log *log,
+kiln__wisdom *kiln__wisdom_open(kiln__store *own, kiln__store *shared, uint32_t wait_ms, const kiln__log *log,
                                 kiln__store_counters *counters)
 {
     kiln__wisdom *wisdom = kiln__calloc(1, sizeof(*wisdom));
     if (wisdom == NULL)
         return NULL;
     wisdom->log = log;
-    wisdom->own = (kiln__wisdom_folder){ own, false, log, counters, &wisdom->locks, LOCK_WAIT_MS, 0 };
-    wisdom->shared = (kiln__wisdom_folder){ shared, true, log, counters, &wisdom->locks, LOCK_WAIT_MS, 0 };
+    wisdom->own = (kiln__wisdom_folder){ own, false, log, counters, &wisdom->locks, wait_ms, 0 };
+    wisdom->shared = (kiln__wisdom_folder){ shared, true, log, counters, &wisdom->locks, wait_ms, 0 };
     kiln__lock_list_init(&wisdom->locks);
     pthread_mutex_init(&wisdom->loading, NULL);
     pthread_mutex_init(&wisdom->lock, NULL);

@@ -10,9 +10,11 @@
 
 typedef struct kiln__wisdom kiln__wisdom;
 
-/* Reads nothing yet. `own` and `shared` are directory stores or NULL; all arguments are borrowed until close. NULL: out of
- * memory. */
-kiln__wisdom *kiln__wisdom_open(kiln__store *own, kiln__store *shared, const kiln__log *log,
+enum { KILN__WISDOM_WAIT_MS = 10000 };
+
+/* Reads nothing yet. `own` and `shared` are directory stores or NULL; all arguments are borrowed until close. `wait_ms`: the
+ * longest wait for another process that writes. NULL: out of memory. */
+kiln__wisdom *kiln__wisdom_open(kiln__store *own, kiln__store *shared, uint32_t wait_ms, const kiln__log *log,
                                 kiln__store_counters *counters);
 void kiln__wisdom_close(kiln__wisdom *wisdom); /* NULL is allowed */
 

@@ -78,7 +78,7 @@ static void time_all(kiln__store *store, int rounds)
     need(kiln__spec_parse(&spec, &catalog, "op=hardtanh(-1,3) dtype=f32 n=67108864", NULL) == KILN_OK, "no spec");
     const kiln__wisdom_query query = { &spec, &h200, "nvrtc-13.0.88" };
     for (int i = 0; i < rounds; i++) {
-        kiln__wisdom *wisdom = kiln__wisdom_open(store, NULL, NULL, &counters);
+        kiln__wisdom *wisdom = kiln__wisdom_open(store, NULL, KILN__WISDOM_WAIT_MS, NULL, &counters);
         need(wisdom != NULL, "out of memory");
         uint64_t begin = now_ns();
         kiln__wisdom_generation(wisdom);
@@ -119,7 +119,7 @@ int main(int argc, char **argv)
     need(kiln__catalog_init(&catalog, NULL) == KILN_OK, "no catalogue");
     kiln__store *store = kiln__disk_store_open(directory, NULL, &counters, problem, sizeof(problem));
     need(store != NULL, problem);
-    kiln__wisdom *wisdom = kiln__wisdom_open(store, NULL, NULL, &counters);
+    kiln__wisdom *wisdom = kiln__wisdom_open(store, NULL, KILN__WISDOM_WAIT_MS, NULL, &counters);
     need(wisdom != NULL, "out of memory");
     add_many(wisdom, count);
     kiln__wisdom_close(wisdom);

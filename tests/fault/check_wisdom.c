@@ -14,7 +14,7 @@
 #define NEW_GEOMETRY "block=512 elems=4 vector=4 cache=stream"
 
 static const int errors[] = { ENOSPC, EIO, EACCES, EROFS, EMFILE, EINTR, ESTALE, EBUSY, 0 /* short */ };
-enum { ERRORS = sizeof(errors) / sizeof(errors[0]), PERMITTED_MS = 2000, STEP = 3 };
+enum { ERRORS = sizeof(errors) / sizeof(errors[0]), PERMITTED_MS = 2000, WAIT_MS = 500, STEP = 3 };
 
 typedef enum operation { LOAD, ADD, ADD_FIRST, ADD_TO_DAMAGED } operation;
 static const char *const operation_names[] = { "load", "add", "add the first", "add to a damaged file" };
@@ -26,7 +26,7 @@ static const kiln__wisdom_device h200 = { H200, "sm_90", 132, 60 << 20, 15000000
 
 static void open_wisdom(void)
 {
-    wisdom = kiln__wisdom_open(store, NULL, &log_, &counters);
+    wisdom = kiln__wisdom_open(store, NULL, WAIT_MS, &log_, &counters);
     ck_assert_ptr_nonnull(wisdom);
 }
 

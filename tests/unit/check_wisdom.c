@@ -43,7 +43,7 @@ static void close_all(void)
 
 static kiln__wisdom *open_wisdom(void)
 {
-    kiln__wisdom *wisdom = kiln__wisdom_open(store, shared, &log_, &counters);
+    kiln__wisdom *wisdom = kiln__wisdom_open(store, shared, KILN__WISDOM_WAIT_MS, &log_, &counters);
     ck_assert_ptr_nonnull(wisdom);
     return wisdom;
 }
@@ -385,7 +385,7 @@ END_TEST
 
 START_TEST(test_wisdom__without_a_cache_the_process_knows_it)
 {
-    kiln__wisdom *wisdom = kiln__wisdom_open(NULL, NULL, NULL, &counters);
+    kiln__wisdom *wisdom = kiln__wisdom_open(NULL, NULL, KILN__WISDOM_WAIT_MS, NULL, &counters);
     kiln__wisdom_outcome outcome = learn(wisdom, SPEC " " TUNED);
     ck_assert(!outcome.stored);
     ck_assert_str_eq(outcome.problem, "there is no cache directory");
@@ -503,7 +503,7 @@ END_TEST
 
 START_TEST(test_wisdom__shipped_records_hold)
 {
-    shipped all = { .wisdom = kiln__wisdom_open(NULL, NULL, &log_, &counters) };
+    shipped all = { .wisdom = kiln__wisdom_open(NULL, NULL, KILN__WISDOM_WAIT_MS, &log_, &counters) };
     kiln__wisdom_visit(all.wisdom, check_shipped, &all);
     ck_assert_int_gt(all.count, 0);
     ck_assert_str_eq(match(all.wisdom, "op=hardsigmoid"), "block=128 elems=4 vector=4 cache=plain");
