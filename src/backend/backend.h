@@ -52,6 +52,7 @@ struct kiln__compiler {
 
 typedef struct kiln__backend kiln__backend;
 typedef struct kiln__module kiln__module; /* a loaded image; each backend has its own */
+typedef struct kiln__tape kiln__tape;     /* submissions that the device can repeat without the host */
 
 typedef kiln_status (*kiln__submit)(void *data, void *stream);
 
@@ -94,6 +95,7 @@ typedef struct kiln__backend_vtable {
     /* Milliseconds that `repeats` submissions take together on the device, submitted back to back. */
     kiln_status (*time)(kiln_device *device, kiln__submit submit, void *data, uint32_t repeats, double *out,
                         kiln_report *report);
+    const struct kiln__tape_vtable *tapes; /* NULL where a backend has no such thing */
     void (*close)(kiln__backend *backend);
 } kiln__backend_vtable;
 struct kiln__backend {
@@ -113,6 +115,20 @@ typedef struct kiln__function_vtable {
     /* A variable by its name in the code. KILN_ENOENT. */
     kiln_status (*global)(kiln__module *module, const char *name, void **out, size_t *bytes, kiln_report *report);
 } kiln__function_vtable;
+
+/* For timing what takes the device less time than the host needs to submit it. */
+typedef struct kiln__tape_vtable {
+    /* Calls `submit` `count` times, 1 or more, and keeps the launches and the copies on the device that it asks Kiln for in the
+     * stream that it is given, instead of doing them. Whatever else it does is done, and is not on the tape. NULL where there is
+     * none to be had: the driver is too old or refuses, memory is short, a submission failed, asked for nothing, or for
+     * something that no tape can hold. Kernels and memory must be there as long as the tape. Other threads and streams notice
+     * nothing. */
+    kiln__tape *(*make)(kiln_device *device, kiln__submit submit, void *data, uint32_t count);
+    /* Milliseconds that `replays` replays of the tape take together, back to back and without gaps that the host leaves. */
+    kiln_status (*play)(kiln_device *device, kiln__tape *tape, uint32_t replays, double *out, kiln_report *report);
+    /* NULL is allowed. */
+    void (*discard)(kiln_device *device, kiln__tape *tape);
+} kiln__tape_vtable;
 
 /* First member of each backend's device. */
 struct kiln_device {

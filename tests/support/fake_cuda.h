@@ -24,6 +24,7 @@ enum { KILN_FAKE_PARAMETERS = 8, KILN_FAKE_RECORDS = 256 };
 typedef struct kiln_fake_live {
     size_t contexts; /* primary contexts retained, once for each time */
     size_t streams, events, libraries, allocations;
+    size_t graphs; /* also those that can be launched */
     size_t bytes;
     size_t lazy; /* launches since the reset of kernels that had not been loaded before */
 } kiln_fake_live;
@@ -39,6 +40,9 @@ typedef struct kiln_fake_launch {
 
 /* Called for each launch, on the launching thread, with no lock held. */
 typedef void (*kiln_fake_run)(void *data, const kiln_fake_launch *launch);
+
+/* Nanoseconds that a launch takes the GPU. Called with a lock held: calls nothing of the stand-in. */
+typedef uint64_t (*kiln_fake_cost)(void *data, const kiln_fake_launch *launch);
 
 /* X(result, name, parameters): exported by the stand-in as kiln_fake_<name>. Functions are named as in
  * backend/cuda/cuda_symbols.h; a name that is not there ends the process. */
@@ -56,6 +60,9 @@ typedef void (*kiln_fake_run)(void *data, const kiln_fake_launch *launch);
     X(void, counts, (kiln_fake_live * out))                                                                                \
     /* Copies the latest records, oldest first; returns how many launches there were since the reset. */                   \
     X(size_t, launches, (kiln_fake_launch * out, size_t max))                                                              \
+    /* Until the reset time is made up: a launch takes what `cost` says, a copy in a stream 1000 ns, and the host needs \
+     * `submit_ns` to submit either, or a graph. Events tell that time; nothing else takes any. */  \
+    X(void, set_cost, (kiln_fake_cost cost, void *data, unsigned submit_ns))                                               \
     X(void, set_run, (kiln_fake_run run, void *data))                                                                      \
     /* A context of the host's own, and what is current on this thread. */                                                 \
     X(void *, context_new, (int ordinal))                                                                                  \

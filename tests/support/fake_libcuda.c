@@ -4,7 +4,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-enum { ALIGNMENT = 256, FRESH = 0xCD };
+enum { ALIGNMENT = 256, FRESH = 0xCD, COPY_NS = 1000 };
 
 static bool is_mapped(CUdeviceptr address, size_t bytes)
 {
@@ -172,6 +172,7 @@ static kiln__cu_enum fake_cuCtxSynchronize(void)
     BEGIN;
     CHECK(current() != NULL, INVALID_CONTEXT);
     CHECK(capturing_in(current()) == NULL, STREAM_CAPTURE_UNSUPPORTED);
+    wait_for_gpu();
     return leave(KILN__CUDA_SUCCESS);
 }
 
@@ -219,6 +220,7 @@ static kiln__cu_enum fake_cuStreamSynchronize(CUstream stream)
 {
     object *context;
     BEGIN;
+    wait_for_gpu();
     return leave(context_of(stream, &context));
 }
 
@@ -246,7 +248,7 @@ static kiln__cu_enum fake_cuEventRecord(CUevent event, CUstream stream)
     object *found = live(event, EVENT);
     kiln__cu_enum code = context_of(stream, &context);
     CHECK(found != NULL && (code != KILN__CUDA_SUCCESS || found->owner == context), INVALID_HANDLE);
-    clock_gettime(CLOCK_MONOTONIC, &found->when);
+    found->when = event_time();
     found->recorded = true;
     return leave(code);
 }
@@ -255,6 +257,7 @@ static kiln__cu_enum fake_cuEventSynchronize(CUevent event)
 {
     BEGIN;
     CHECK(live(event, EVENT) != NULL, INVALID_HANDLE);
+    wait_for_gpu();
     return leave(KILN__CUDA_SUCCESS);
 }
 
@@ -310,6 +313,8 @@ static kiln__cu_enum move(CUdeviceptr device_to, CUdeviceptr device_from, void *
         return leave(code);
     CHECK(to != NULL || is_mapped(device_to, bytes), INVALID_VALUE);
     CHECK(from != NULL || is_mapped(device_from, bytes), INVALID_VALUE);
+    spend_host();
+    spend_gpu(COPY_NS);
     memmove(to != NULL ? to : host(device_to), from != NULL ? from : host(device_from), bytes);
     return leave(KILN__CUDA_SUCCESS);
 }
@@ -583,44 +588,69 @@ static void misbehave(const kiln_fake_launch *launch)
     kiln_fake_fail_call("cuEventSynchronize", KILN__CUDA_ERROR_ILLEGAL_ADDRESS, 0, KILN_FAKE_FOREVER);
 }
 
-/* A launch of either form; `launch` has everything but what the stream and the kernel tell. */
-static kiln__cu_enum launch_any(CUfunction function, kiln_fake_launch launch, void **parameters, void **extra)
+static object *kernel_of(CUfunction function)
 {
-    object *context, *kernel = NULL;
-    const unsigned *grid = launch.grid, *block = launch.block;
     if (live(function, KERNEL) != NULL)
-        kernel = (object *)function;
-    else if (live(function, FUNCTION) != NULL)
-        kernel = ((object *)function)->owner;
-    CHECK(kernel != NULL, INVALID_HANDLE);
-    kiln__cu_enum code = context_of(launch.stream, &context);
-    if (code == KILN__CUDA_SUCCESS)
-        code = meet_captures(kernel, context, launch.stream);
-    if (code != KILN__CUDA_SUCCESS)
-        return leave(code);
-    CHECK(grid[0] >= 1 && grid[0] <= INT32_MAX && grid[1] >= 1 && grid[1] <= 65535 && grid[2] >= 1 &&
-              grid[2] <= 65535 && block[0] >= 1 && block[1] >= 1 && block[2] >= 1 &&
-              block[0] * block[1] * block[2] <= 1024 && extra == NULL,
-          INVALID_VALUE);
-    CHECK(launch.shared <= 48 << 10 || launch.shared <= (unsigned)kernel->shared_most, INVALID_VALUE);
-    launch.context = context;
-    launch.parameter_count = kernel->facts.parameter_count;
-    memcpy(launch.name, kernel->facts.name, sizeof(launch.name));
-    for (unsigned i = 0; i < launch.parameter_count; i++)
-        memcpy(&launch.parameters[i], parameters[i], kernel->facts.sizes[i]);
-    record(&launch);
+        return (object *)function;
+    return live(function, FUNCTION) != NULL ? ((object *)function)->owner : NULL;
+}
+
+/* What a launch is refused for, or 0. */
+static kiln__cu_enum check_shape(const object *kernel, const kiln_fake_launch *launch)
+{
+    const unsigned *grid = launch->grid, *block = launch->block;
+    bool good = grid[0] >= 1 && grid[0] <= INT32_MAX && grid[1] >= 1 && grid[1] <= 65535 && grid[2] >= 1 &&
+                grid[2] <= 65535 && block[0] >= 1 && block[1] >= 1 && block[2] >= 1 &&
+                block[0] * block[1] * block[2] <= 1024 &&
+                (launch->shared <= 48 << 10 || launch->shared <= (unsigned)kernel->shared_most);
+    return good ? KILN__CUDA_SUCCESS : KILN__CUDA_ERROR_INVALID_VALUE;
+}
+
+static void read_parameters(const object *kernel, kiln_fake_launch *launch, void **parameters)
+{
+    launch->parameter_count = kernel->facts.parameter_count;
+    memcpy(launch->name, kernel->facts.name, sizeof(launch->name));
+    for (unsigned i = 0; i < launch->parameter_count; i++)
+        memcpy(&launch->parameters[i], parameters[i], kernel->facts.sizes[i]);
+}
+
+/* What a GPU does with a launch. Lets the lock go meanwhile. */
+static void perform(object *kernel, const kiln_fake_launch *launch)
+{
+    record(launch);
+    spend_launch(launch);
     lazy_count += !kernel->loaded;
     kernel->loaded = true;
     kiln_fake_run run = run_function;
     void *data = run_data;
     bool computes = relu6 != 0;
-    leave(KILN__CUDA_SUCCESS);
-    misbehave(&launch);
+    pthread_mutex_unlock(&lock);
+    misbehave(launch);
     if (computes)
-        compute(&launch);
+        compute(launch);
     if (run != NULL)
-        run(data, &launch);
-    return KILN__CUDA_SUCCESS;
+        run(data, launch);
+    pthread_mutex_lock(&lock);
+}
+
+/* A launch of either form; `launch` has everything but what the stream and the kernel tell. */
+static kiln__cu_enum launch_any(CUfunction function, kiln_fake_launch launch, void **parameters, void **extra)
+{
+    object *context, *kernel = kernel_of(function);
+    CHECK(kernel != NULL, INVALID_HANDLE);
+    kiln__cu_enum code = context_of(launch.stream, &context);
+    if (code == KILN__CUDA_SUCCESS)
+        code = meet_captures(kernel, context, launch.stream);
+    if (code == KILN__CUDA_SUCCESS)
+        code = check_shape(kernel, &launch);
+    if (code != KILN__CUDA_SUCCESS)
+        return leave(code);
+    CHECK(extra == NULL, INVALID_VALUE);
+    launch.context = context;
+    read_parameters(kernel, &launch, parameters);
+    spend_host();
+    perform(kernel, &launch);
+    return leave(KILN__CUDA_SUCCESS);
 }
 
 static kiln__cu_enum fake_cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y,
@@ -655,6 +685,8 @@ static kiln__cu_enum fake_cuLaunchKernelEx(const struct CUlaunchConfig_st *given
     }
     return launch_any(function, launch, parameters, extra);
 }
+
+#include "support/fake_graph.h"
 
 /* ---- What is exported: the way to all functions, and a few of them by name for a caller that finds no other way */
 

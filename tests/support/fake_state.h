@@ -14,7 +14,18 @@ enum { DEVICES_MAX = 8, DEPTH_MAX = 16, FAILURES_MAX = 16 };
 
 /* ---- State: all of it is under the lock, but for the context stacks, which are each thread's own */
 
-typedef enum object_kind { CONTEXT = 1, STREAM, EVENT, LIBRARY, KERNEL, FUNCTION, ALLOCATION, GLOBAL } object_kind;
+typedef enum object_kind {
+    CONTEXT = 1,
+    STREAM,
+    EVENT,
+    LIBRARY,
+    KERNEL,
+    FUNCTION,
+    ALLOCATION,
+    GLOBAL,
+    GRAPH,
+    EXEC
+} object_kind;
 
 /* One type for every handle; which members count depends on the kind. */
 typedef struct object {
@@ -32,7 +43,8 @@ typedef struct object {
     kiln__cu_enum refusal; /* a library: what its kernels are refused with */
     struct timespec when;  /* an event */
     fake_facts facts;      /* a kernel; of a variable the name */
-    char *memory;          /* an allocation, or a library's variable once it was asked for */
+    char *memory;          /* an allocation, a library's variable once it was asked for, or the nodes of a graph, */
+    size_t nodes;          /* and how many there are */
     int shared_most;       /* a kernel: dynamic shared memory that it may have beyond the usual */
     size_t bytes;
 } object;
@@ -72,6 +84,9 @@ static kiln_fake_launch records[KILN_FAKE_RECORDS];
 static size_t launch_count, lazy_count;
 static kiln_fake_run run_function;
 static void *run_data;
+static kiln_fake_cost cost_function; /* NULL: time is the clock's */
+static void *cost_data;
+static uint64_t submit_ns, host_ns, gpu_ns; /* how far both have come in made-up time */
 
 static __thread object *stack[DEPTH_MAX];
 static __thread unsigned depth;
@@ -137,6 +152,7 @@ static bool is_unsafe(const symbol *called)
                                          "cuKernelGetFunction",
                                          "cuKernelGetAttribute",
                                          "cuLibraryGetGlobal",
+                                         "cuGraphInstantiateWithFlags",
                                          "cuFuncLoad" };
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (strcmp(called->name, names[i]) == 0)
@@ -258,6 +274,39 @@ static bool is_device(int ordinal)
     return ordinal >= 0 && ordinal < device_count;
 }
 
+/* ---- Made-up time */
+
+static void spend_host(void)
+{
+    host_ns += submit_ns;
+}
+
+static void spend_gpu(uint64_t ns)
+{
+    gpu_ns = (gpu_ns > host_ns ? gpu_ns : host_ns) + ns;
+}
+
+static void spend_launch(const kiln_fake_launch *launch)
+{
+    if (cost_function != NULL)
+        spend_gpu(cost_function(cost_data, launch));
+}
+
+static struct timespec event_time(void)
+{
+    struct timespec now;
+    uint64_t ns = gpu_ns > host_ns ? gpu_ns : host_ns;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return cost_function == NULL
+               ? now
+               : (struct timespec){ .tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000) };
+}
+
+static void wait_for_gpu(void)
+{
+    host_ns = host_ns > gpu_ns ? host_ns : gpu_ns;
+}
+
 /* ---- Controls */
 
 #define CONTROL(result, name, parameters) EXPORT result kiln_fake_##name parameters;
@@ -372,6 +421,7 @@ void kiln_fake_reset(void)
     failure_count = launch_count = lazy_count = 0;
     run_function = NULL;
     run_data = NULL;
+    cost_function = NULL;
     device_sm = 90;
     device_count = 1;
     driver_version = 13000;
@@ -404,6 +454,15 @@ void kiln_fake_set_run(kiln_fake_run run, void *data)
     pthread_mutex_unlock(&lock);
 }
 
+void kiln_fake_set_cost(kiln_fake_cost cost, void *data, unsigned ns)
+{
+    pthread_mutex_lock(&lock);
+    cost_function = cost;
+    cost_data = data;
+    submit_ns = ns;
+    pthread_mutex_unlock(&lock);
+}
+
 void kiln_fake_counts(kiln_fake_live *out)
 {
     pthread_mutex_lock(&lock);
@@ -414,6 +473,7 @@ void kiln_fake_counts(kiln_fake_live *out)
         out->events += at->kind == EVENT;
         out->libraries += at->kind == LIBRARY;
         out->allocations += at->kind == ALLOCATION;
+        out->graphs += at->kind == GRAPH || at->kind == EXEC;
     }
     pthread_mutex_unlock(&lock);
 }

@@ -32,9 +32,10 @@ static inline void check_nothing_left(const char *when)
 {
     kiln_fake_live live;
     fake->counts(&live);
-    ck_assert_msg(live.contexts + live.streams + live.events + live.libraries + live.allocations + live.bytes == 0,
-                  "%s: left %zu contexts, %zu streams, %zu events, %zu libraries, %zu allocations", when, live.contexts,
-                  live.streams, live.events, live.libraries, live.allocations);
+    ck_assert_msg(
+        live.contexts + live.streams + live.events + live.libraries + live.allocations + live.graphs + live.bytes == 0,
+        "%s: left %zu contexts, %zu streams, %zu events, %zu libraries, %zu allocations, %zu graphs", when,
+        live.contexts, live.streams, live.events, live.libraries, live.allocations, live.graphs);
     ck_assert_uint_eq(fake->context_depth(), 0);
 }
 

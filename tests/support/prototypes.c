@@ -24,6 +24,22 @@ CHECK_MEMBER(kiln__cu_launch_config, stream, CUlaunchConfig, hStream)
 CHECK_MEMBER(kiln__cu_launch_config, attributes, CUlaunchConfig, attrs)
 CHECK_MEMBER(kiln__cu_launch_config, attribute_count, CUlaunchConfig, numAttrs)
 CHECK_MEMBER(kiln__cu_launch_attribute, value, CUlaunchAttribute, value)
+CHECK_MEMBER(kiln__cu_kernel_node, block, CUDA_KERNEL_NODE_PARAMS_v2, blockDimX)
+CHECK_MEMBER(kiln__cu_kernel_node, shared_bytes, CUDA_KERNEL_NODE_PARAMS_v2, sharedMemBytes)
+CHECK_MEMBER(kiln__cu_kernel_node, parameters, CUDA_KERNEL_NODE_PARAMS_v2, kernelParams)
+CHECK_MEMBER(kiln__cu_kernel_node, kernel, CUDA_KERNEL_NODE_PARAMS_v2, kern)
+CHECK_MEMBER(kiln__cu_kernel_node, context, CUDA_KERNEL_NODE_PARAMS_v2, ctx)
+CHECK_MEMBER(kiln__cu_copy_node, from.memory_type, CUDA_MEMCPY3D, srcMemoryType)
+CHECK_MEMBER(kiln__cu_copy_node, from.device, CUDA_MEMCPY3D, srcDevice)
+CHECK_MEMBER(kiln__cu_copy_node, from.pitch, CUDA_MEMCPY3D, srcPitch)
+CHECK_MEMBER(kiln__cu_copy_node, to.memory_type, CUDA_MEMCPY3D, dstMemoryType)
+CHECK_MEMBER(kiln__cu_copy_node, to.device, CUDA_MEMCPY3D, dstDevice)
+CHECK_MEMBER(kiln__cu_copy_node, to.pitch, CUDA_MEMCPY3D, dstPitch)
+CHECK_MEMBER(kiln__cu_copy_node, width, CUDA_MEMCPY3D, WidthInBytes)
+CHECK_MEMBER(kiln__cu_copy_node, depth, CUDA_MEMCPY3D, Depth)
+_Static_assert(sizeof(kiln__cu_kernel_node) == sizeof(CUDA_KERNEL_NODE_PARAMS_v2),
+               "CUDA_KERNEL_NODE_PARAMS has another size");
+_Static_assert(sizeof(kiln__cu_copy_node) == sizeof(CUDA_MEMCPY3D), "CUDA_MEMCPY3D has another size");
 _Static_assert(sizeof(kiln__cu_launch_config) == sizeof(CUlaunchConfig), "CUlaunchConfig has another size");
 _Static_assert(sizeof(kiln__cu_launch_attribute) == sizeof(CUlaunchAttribute), "CUlaunchAttribute has another size");
 

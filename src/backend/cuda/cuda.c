@@ -3,6 +3,8 @@
 #include "backend/cuda/device.h"
 #include "backend/cuda/launch.h"
 #include "backend/cuda/module.h"
+#include "backend/cuda/tape.h"
+#include "backend/cuda/timing.h"
 #include "base/alloc.h"
 
 typedef struct cuda_backend {
@@ -75,6 +77,7 @@ static const kiln__backend_vtable vtable = {
     .copy = kiln__cuda_copy,
     .sync = kiln__cuda_sync,
     .time = kiln__cuda_time,
+    .tapes = &kiln__cuda_tapes,
     .close = close_backend,
 };
 

@@ -16,10 +16,15 @@ typedef struct CUevent_st *CUevent;
 typedef struct CUlib_st *CUlibrary;
 typedef struct CUkern_st *CUkernel;
 typedef struct CUfunc_st *CUfunction;
+typedef struct CUgraph_st *CUgraph;
+typedef struct CUgraphNode_st *CUgraphNode;
+typedef struct CUgraphExec_st *CUgraphExec;
 typedef unsigned int kiln__cu_enum; /* CUresult and every other enum of the driver */
 
-/* NVIDIA's CUlaunchConfig and CUlaunchAttribute under names of our own: the list names the former by its tag. */
+/* NVIDIA's structs under names of our own: the list names them by their tags. */
 struct CUlaunchConfig_st;
+struct CUDA_KERNEL_NODE_PARAMS_v2_st;
+struct CUDA_MEMCPY3D_st;
 typedef struct kiln__cu_launch_attribute {
     kiln__cu_enum id;
     char pad[4];
@@ -35,6 +40,25 @@ typedef struct kiln__cu_launch_config {
     kiln__cu_launch_attribute *attributes;
     unsigned int attribute_count;
 } kiln__cu_launch_config;
+typedef struct kiln__cu_kernel_node {
+    CUfunction function; /* NULL: `kernel` in `context` */
+    unsigned int grid[3], block[3], shared_bytes;
+    void **parameters, **extra;
+    CUkernel kernel;
+    CUcontext context;
+} kiln__cu_kernel_node;
+typedef struct kiln__cu_copy_end {
+    size_t x, y, z, lod;
+    kiln__cu_enum memory_type;
+    void *host;
+    CUdeviceptr device;
+    void *array, *reserved;
+    size_t pitch, height;
+} kiln__cu_copy_end;
+typedef struct kiln__cu_copy_node {
+    kiln__cu_copy_end from, to;
+    size_t width, height, depth;
+} kiln__cu_copy_node;
 
 /* X(need, name, suffix, version, result, parameters). `version` is the CUDA version that brought this form of the
  * function, as cuGetProcAddress takes it; name and suffix together are the name that the library exports. A missing
@@ -97,7 +121,19 @@ typedef struct kiln__cu_launch_config {
     X(OPTIONAL, cuOccupancyMaxActiveBlocksPerMultiprocessor, , 6050, kiln__cu_enum,                                   \
       (int *blocks, CUfunction function, int block, size_t shared_bytes))                                             \
     X(OPTIONAL, cuLaunchKernelEx, , 11060, kiln__cu_enum,                                                             \
-      (const struct CUlaunchConfig_st *config, CUfunction function, void **parameters, void **extra))
+      (const struct CUlaunchConfig_st *config, CUfunction function, void **parameters, void **extra))                 \
+    X(OPTIONAL, cuGraphCreate, , 10000, kiln__cu_enum, (CUgraph * graph, unsigned int flags))                         \
+    X(OPTIONAL, cuGraphDestroy, , 10000, kiln__cu_enum, (CUgraph graph))                                              \
+    X(OPTIONAL, cuGraphAddKernelNode, _v2, 12000, kiln__cu_enum,                                                      \
+      (CUgraphNode * node, CUgraph graph, const CUgraphNode *after, size_t after_count,                               \
+       const struct CUDA_KERNEL_NODE_PARAMS_v2_st *parameters))                                                       \
+    X(OPTIONAL, cuGraphAddMemcpyNode, , 10000, kiln__cu_enum,                                                         \
+      (CUgraphNode * node, CUgraph graph, const CUgraphNode *after, size_t after_count,                               \
+       const struct CUDA_MEMCPY3D_st *copy, CUcontext context))                                                       \
+    X(OPTIONAL, cuGraphInstantiateWithFlags, , 11040, kiln__cu_enum,                                                  \
+      (CUgraphExec * exec, CUgraph graph, unsigned long long flags))                                                  \
+    X(OPTIONAL, cuGraphLaunch, , 10000, kiln__cu_enum, (CUgraphExec exec, CUstream stream))                           \
+    X(OPTIONAL, cuGraphExecDestroy, , 10000, kiln__cu_enum, (CUgraphExec exec))
 
 /* The function that finds the others; exported under this name only. */
 #define KILN__CUDA_GET_PROC_ADDRESS "cuGetProcAddress_v2"
@@ -154,6 +190,7 @@ typedef kiln__cu_enum (*kiln__cu_get_proc_address)(const char *name, void **out,
     X(CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 14) \
     X(CU_LAUNCH_ATTRIBUTE_COOPERATIVE, 2)                      \
     X(CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, 4)                \
+    X(CU_MEMORYTYPE_DEVICE, 2)                                 \
     X(CU_STREAM_NON_BLOCKING, 1)                               \
     X(CU_EVENT_DEFAULT, 0)                                     \
     X(CU_STREAM_CAPTURE_MODE_GLOBAL, 0)                        \

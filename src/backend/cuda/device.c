@@ -1,5 +1,6 @@
 #include "backend/cuda/device.h"
 
+#include "backend/cuda/tape.h"
 #include "base/alloc.h"
 #include <stdio.h>
 #include <string.h>
@@ -151,6 +152,7 @@ kiln_status kiln__cuda_device_open(kiln__backend *backend, const kiln__driver *d
     device->device.backend = backend;
     device->device.ordinal = ordinal;
     device->driver = driver;
+    atomic_init(&device->taped, NULL);
     pthread_mutex_init(&device->timing, NULL);
     snprintf(device->device.name, sizeof(device->device.name), "cuda:%d", ordinal);
     status = set_up(device, ordinal, report);
@@ -239,6 +241,16 @@ static kiln_status copy(const kiln__cuda_call *call, void *to, const void *from,
     return status == KILN_OK ? KILN__CUDA(call, cuStreamSynchronize, (stream)) : status;
 }
 
+/* Whether it is on the tape; what the host has a part in is done at once. */
+static bool tape_copy(const kiln__cuda_device *device, void *to, const void *from, size_t bytes, kiln_copy_kind kind)
+{
+    if (kind == KILN_COPY_ON_DEVICE)
+        kiln__cuda_tape_copy(device, (CUdeviceptr)(uintptr_t)to, (CUdeviceptr)(uintptr_t)from, bytes);
+    else
+        kiln__cuda_tape_spoil(device);
+    return kind == KILN_COPY_ON_DEVICE;
+}
+
 kiln_status kiln__cuda_copy(kiln_device *base, void *to, const void *from, size_t bytes, kiln_copy_kind kind,
                             void *stream, kiln_report *report)
 {
@@ -248,7 +260,7 @@ kiln_status kiln__cuda_copy(kiln_device *base, void *to, const void *from, size_
     if (kind != KILN_COPY_TO_DEVICE && kind != KILN_COPY_FROM_DEVICE && kind != KILN_COPY_ON_DEVICE)
         return kiln__fail(report, KILN_EINVAL, KILN__STAGE_DEVICE, 0,
                           "unknown copy kind %d: expected KILN_COPY_TO_DEVICE, _FROM_DEVICE or _ON_DEVICE", (int)kind);
-    if (bytes == 0)
+    if (bytes == 0 || (kiln__cuda_is_taped(device, stream) && tape_copy(device, to, from, bytes, kind)))
         return KILN_OK;
     kiln_status status = kiln__cuda_enter_current(&scope, device, &call);
     if (status != KILN_OK)
@@ -274,62 +286,6 @@ kiln_status kiln__cuda_sync(kiln_device *base, kiln_report *report)
     if (status != KILN_OK)
         return status;
     status = KILN__CUDA(&call, cuCtxSynchronize, ());
-    kiln__cuda_leave(&scope);
-    return status;
-}
-
-/* Most processes time nothing, and a stream and events cost the driver something. */
-static kiln_status prepare_timing(kiln__cuda_device *device, const kiln__cuda_call *call)
-{
-    kiln_status status = KILN_OK;
-    if (device->stream == NULL)
-        status = KILN__CUDA(call, cuStreamCreate, (&device->stream, KILN__CU_STREAM_NON_BLOCKING));
-    if (status == KILN_OK && device->start == NULL)
-        status = KILN__CUDA(call, cuEventCreate, (&device->start, KILN__CU_EVENT_DEFAULT));
-    if (status == KILN_OK && device->stop == NULL)
-        status = KILN__CUDA(call, cuEventCreate, (&device->stop, KILN__CU_EVENT_DEFAULT));
-    return status;
-}
-
-static kiln_status run_timed(kiln__cuda_device *device, const kiln__cuda_call *call, kiln__submit submit, void *data,
-                             uint32_t repeats, double *out)
-{
-    float milliseconds = 0;
-    kiln_status status = KILN__CUDA(call, cuEventRecord, (device->start, device->stream));
-    for (uint32_t i = 0; i < repeats && status == KILN_OK; i++) {
-        status = submit(data, device->stream);
-        /* what was submitted often shares this report and says more */
-        if (status != KILN_OK && (call->report == NULL || call->report->status != status))
-            kiln__fail(call->report, status, KILN__STAGE_DEVICE, 0, "%s: the work to be timed failed: %s", call->where,
-                       kiln_status_text(status));
-    }
-    if (status == KILN_OK)
-        status = KILN__CUDA(call, cuEventRecord, (device->stop, device->stream));
-    if (status == KILN_OK)
-        status = KILN__CUDA(call, cuEventSynchronize, (device->stop));
-    else
-        device->driver->cuStreamSynchronize(device->stream); /* what was queued may use the caller's memory */
-    if (status == KILN_OK)
-        status = KILN__CUDA(call, cuEventElapsedTime, (&milliseconds, device->start, device->stop));
-    if (status == KILN_OK)
-        *out = (double)milliseconds;
-    return status;
-}
-
-kiln_status kiln__cuda_time(kiln_device *base, kiln__submit submit, void *data, uint32_t repeats, double *out,
-                            kiln_report *report)
-{
-    kiln__cuda_device *device = (kiln__cuda_device *)base;
-    kiln__cuda_call call = device_call(device, report);
-    kiln__cuda_scope scope;
-    kiln_status status = kiln__cuda_enter(&scope, device, &call);
-    if (status != KILN_OK)
-        return status;
-    pthread_mutex_lock(&device->timing);
-    status = prepare_timing(device, &call);
-    if (status == KILN_OK)
-        status = run_timed(device, &call, submit, data, repeats, out);
-    pthread_mutex_unlock(&device->timing);
     kiln__cuda_leave(&scope);
     return status;
 }

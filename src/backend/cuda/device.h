@@ -9,6 +9,8 @@
 typedef struct kiln__cuda_device {
     kiln_device device;
     const kiln__driver *driver;
+    _Atomic(CUstream) taped; /* `stream` while its submissions go onto a tape, else NULL: see tape.h */
+    kiln__tape *tape;        /* that is being made; of the thread that makes it */
     CUdevice handle;
     CUcontext primary; /* retained from open to close */
     CUstream stream;   /* for timing: waits for no other stream; NULL until something is timed, as the events */
@@ -51,7 +53,5 @@ void kiln__cuda_free(kiln_device *device, void *memory);
 kiln_status kiln__cuda_copy(kiln_device *device, void *to, const void *from, size_t bytes, kiln_copy_kind kind,
                             void *stream, kiln_report *report);
 kiln_status kiln__cuda_sync(kiln_device *device, kiln_report *report);
-kiln_status kiln__cuda_time(kiln_device *device, kiln__submit submit, void *data, uint32_t repeats, double *out,
-                            kiln_report *report);
 
 #endif

@@ -2,6 +2,7 @@
 
 #include "backend/cuda/cubin.h"
 #include "backend/cuda/module.h"
+#include "backend/cuda/tape.h"
 #include "base/alloc.h"
 #include <string.h>
 
@@ -248,12 +249,17 @@ static inline kiln__cu_enum launch_grid(const kiln__module *module, CUkernel ker
                                         const void *const *in, CUstream stream)
 {
     void *parameters[2 + KILN__INPUTS_MAX];
+    unsigned blocks = blocks_for(module, n);
     parameters[0] = &out;
     for (uint32_t i = 0; i < module->inputs; i++)
         parameters[1 + i] = (void *)&in[i];
     parameters[1 + module->inputs] = &n;
-    return module->device->driver->cuLaunchKernel((CUfunction)kernel, blocks_for(module, n), 1, 1, module->block, 1, 1,
-                                                  0, stream, parameters, NULL);
+    if (kiln__cuda_is_taped(module->device, stream)) {
+        const kiln__cuda_shape shape = { { blocks, 1, 1 }, { module->block, 1, 1 }, 0 };
+        return kiln__cuda_tape_kernel(module->device, kernel, &shape, parameters);
+    }
+    return module->device->driver->cuLaunchKernel((CUfunction)kernel, blocks, 1, 1, module->block, 1, 1, 0, stream,
+                                                  parameters, NULL);
 }
 
 /* Arrays of more blocks than a grid holds go in several launches. A launch covers whole tiles, so the pointers of the
@@ -308,6 +314,13 @@ static kiln_status launch_args_in(const kiln__module *module, uint32_t entry, co
                                   CUstream stream, const kiln__cuda_call *call)
 {
     const uint32_t *block = module->blocks;
+    if (kiln__cuda_is_taped(module->device, stream)) {
+        const kiln__cuda_shape shape = { { grid[0], grid[1], grid[2] },
+                                         { block[0], block[1], block[2] },
+                                         module->shared };
+        kiln__cuda_tape_kernel(module->device, module->kernels[entry], &shape, args);
+        return KILN_OK;
+    }
     kiln__cu_enum code =
         module->device->driver->cuLaunchKernel((CUfunction)module->kernels[entry], grid[0], grid[1], grid[2], block[0],
                                                block[1], block[2], module->shared, stream, args, NULL);

@@ -1,0 +1,143 @@
+#include "backend/cuda/tape.h"
+
+#include "backend/cuda/timing.h"
+#include "base/alloc.h"
+
+struct kiln__tape {
+    CUgraph graph;    /* while it is made */
+    CUgraphNode last; /* every node comes after the one before, as in a stream */
+    CUgraphExec exec; /* once it is made */
+    uint32_t nodes;
+    bool spoilt;
+};
+
+/* ---- Onto a tape */
+
+static void add(kiln__tape *tape, kiln__cu_enum code)
+{
+    tape->spoilt |= code != KILN__CUDA_SUCCESS;
+    tape->nodes++;
+}
+
+kiln__cu_enum kiln__cuda_tape_kernel(const kiln__cuda_device *device, CUkernel kernel, const kiln__cuda_shape *shape,
+                                     void **parameters)
+{
+    kiln__tape *tape = device->tape;
+    CUgraphNode node = NULL;
+    const kiln__cu_kernel_node what = { .grid = { shape->grid[0], shape->grid[1], shape->grid[2] },
+                                        .block = { shape->block[0], shape->block[1], shape->block[2] },
+                                        .shared_bytes = shape->shared,
+                                        .parameters = parameters,
+                                        .kernel = kernel,
+                                        .context = device->primary };
+    add(tape, device->driver->cuGraphAddKernelNode(&node, tape->graph, &tape->last, tape->nodes > 0,
+                                                   (const struct CUDA_KERNEL_NODE_PARAMS_v2_st *)&what));
+    tape->last = node;
+    return KILN__CUDA_SUCCESS;
+}
+
+void kiln__cuda_tape_copy(const kiln__cuda_device *device, CUdeviceptr to, CUdeviceptr from, size_t bytes)
+{
+    kiln__tape *tape = device->tape;
+    CUgraphNode node = NULL;
+    const kiln__cu_enum type = KILN__CU_MEMORYTYPE_DEVICE;
+    const kiln__cu_copy_node what = { .from = { .memory_type = type, .device = from, .pitch = bytes },
+                                      .to = { .memory_type = type, .device = to, .pitch = bytes },
+                                      .width = bytes,
+                                      .height = 1,
+                                      .depth = 1 };
+    add(tape, device->driver->cuGraphAddMemcpyNode(&node, tape->graph, &tape->last, tape->nodes > 0,
+                                                   (const struct CUDA_MEMCPY3D_st *)&what, device->primary));
+    tape->last = node;
+}
+
+void kiln__cuda_tape_spoil(const kiln__cuda_device *device)
+{
+    device->tape->spoilt = true;
+}
+
+/* ---- Making, playing */
+
+static bool has_graphs(const kiln__driver *driver)
+{
+    return driver->cuGraphCreate != NULL && driver->cuGraphDestroy != NULL && driver->cuGraphAddKernelNode != NULL &&
+           driver->cuGraphAddMemcpyNode != NULL && driver->cuGraphInstantiateWithFlags != NULL &&
+           driver->cuGraphLaunch != NULL && driver->cuGraphExecDestroy != NULL;
+}
+
+/* What submits without leaving anything on the tape does work that Kiln knows nothing of. */
+static void submit_all(kiln__cuda_device *device, kiln__tape *tape, kiln__submit submit, void *data, uint32_t count)
+{
+    device->tape = tape;
+    atomic_store_explicit(&device->taped, device->stream, memory_order_relaxed);
+    for (uint32_t i = 0; i < count && !tape->spoilt; i++) {
+        uint32_t before = tape->nodes;
+        if (submit(data, device->stream) != KILN_OK || tape->nodes == before)
+            tape->spoilt = true;
+    }
+    atomic_store_explicit(&device->taped, NULL, memory_order_relaxed);
+    device->tape = NULL;
+}
+
+/* With the device's turn and context. */
+static void fill(kiln__cuda_device *device, kiln__tape *tape, kiln__submit submit, void *data, uint32_t count)
+{
+    const kiln__driver *driver = device->driver;
+    const kiln__cuda_call call = { driver, KILN_EDEVICE, KILN__STAGE_DEVICE, device->device.name, NULL };
+    if (kiln__cuda_prepare_timing(device, &call) != KILN_OK ||
+        driver->cuGraphCreate(&tape->graph, 0) != KILN__CUDA_SUCCESS)
+        return;
+    submit_all(device, tape, submit, data, count);
+    if (tape->spoilt || driver->cuGraphInstantiateWithFlags(&tape->exec, tape->graph, 0) != KILN__CUDA_SUCCESS)
+        tape->exec = NULL;
+    driver->cuGraphDestroy(tape->graph);
+}
+
+static kiln__tape *make(kiln_device *base, kiln__submit submit, void *data, uint32_t count)
+{
+    kiln__cuda_device *device = (kiln__cuda_device *)base;
+    const kiln__cuda_call call = { device->driver, KILN_EDEVICE, KILN__STAGE_DEVICE, device->device.name, NULL };
+    kiln__cuda_scope scope;
+    kiln__tape *tape = has_graphs(device->driver) ? kiln__calloc(1, sizeof(*tape)) : NULL;
+    if (tape == NULL || kiln__cuda_enter(&scope, device, &call) != KILN_OK) {
+        kiln__free(tape);
+        return NULL;
+    }
+    pthread_mutex_lock(&device->timing);
+    fill(device, tape, submit, data, count);
+    pthread_mutex_unlock(&device->timing);
+    kiln__cuda_leave(&scope);
+    if (tape->exec != NULL)
+        return tape;
+    kiln__free(tape);
+    return NULL;
+}
+
+static kiln_status replay(void *data, CUstream stream, const kiln__cuda_call *call)
+{
+    const kiln__tape *tape = data;
+    return KILN__CUDA(call, cuGraphLaunch, (tape->exec, stream));
+}
+
+/* The first replay is for the device to have something to do while the host submits the others and the events. */
+static kiln_status play(kiln_device *base, kiln__tape *tape, uint32_t replays, double *out, kiln_report *report)
+{
+    const kiln__cuda_work work = { .lead = replay, .part = replay, .data = tape, .repeats = replays };
+    return kiln__cuda_time_work((kiln__cuda_device *)base, &work, out, report);
+}
+
+static void discard(kiln_device *base, kiln__tape *tape)
+{
+    kiln__cuda_device *device = (kiln__cuda_device *)base;
+    const kiln__cuda_call call = { device->driver, KILN_EDEVICE, KILN__STAGE_DEVICE, device->device.name, NULL };
+    kiln__cuda_scope scope;
+    if (tape == NULL)
+        return;
+    if (kiln__cuda_enter(&scope, device, &call) != KILN_OK)
+        kiln__cuda_relax(&scope, device->driver);
+    device->driver->cuGraphExecDestroy(tape->exec);
+    kiln__cuda_leave(&scope);
+    kiln__free(tape);
+}
+
+const kiln__tape_vtable kiln__cuda_tapes = { .make = make, .play = play, .discard = discard };
