@@ -437,5 +437,5 @@ kiln_status kiln_sync(kiln_device *device, kiln_report *report)
 kiln_status kiln_measure(kiln_device *device, const kiln_contender *contenders, size_t count, uint32_t warmup,
                          uint32_t rounds, kiln_timing *out, double *samples, kiln_report *report)
 {
-    return kiln__measure(device, contenders, count, warmup, rounds, out, samples, report);
+    return kiln__measure(device, contenders, count, false, warmup, rounds, out, samples, report);
 }

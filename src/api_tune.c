@@ -1,6 +1,7 @@
 /* The public functions that tune. */
 #include "api_structs.h"
 #include "tune/fill.h"
+#include "tune/measure.h"
 #include "tune/sweep.h"
 #include "tune/tuner.h"
 #include <string.h>
@@ -160,6 +161,12 @@ kiln_status kiln_sweep(kiln_tuning **out, kiln_service *service, const char *con
         return refuse(report, "kiln_sweep_options.rounds must be at most 100000");
     const char *problem = find_null(specs, count);
     return problem == NULL ? kiln__sweep_make(out, service, specs, count, &full, report) : refuse(report, problem);
+}
+
+kiln_status kiln_measure_launches(kiln_device *device, const kiln_contender *contenders, size_t count, uint32_t warmup,
+                                  uint32_t rounds, kiln_timing *out, double *samples, kiln_report *report)
+{
+    return kiln__measure(device, contenders, count, true, warmup, rounds, out, samples, report);
 }
 
 kiln_status kiln_fill(kiln_device *device, void *to, const char *dtype, uint64_t n, uint64_t seed, kiln_report *report)

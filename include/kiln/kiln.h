@@ -535,7 +535,8 @@ typedef struct kiln_timing {
 
 /* Times contenders against each other on one device: after `warmup` rounds, `rounds` rounds in each of which every
  * contender is timed once, the order rotating from round to round, so that drift meets all alike. A submission
- * shorter than 0.5 ms is repeated within a sample. Device events time a GPU, the monotonic clock the cpu.
+ * shorter than 0.5 ms is repeated within a sample. Device events time a GPU, the monotonic clock the cpu. What takes a
+ * GPU less time than the host needs to submit it is timed as it is submitted: see kiln_measure_launches (<kiln/tune.h>).
  * `out` has one element for each contender. Samples of contender c in round r go to samples[r * count + c] if
  * `samples` (milliseconds) is not NULL. Blocks until done. Errors: KILN_EINVAL, KILN_EDEVICE, KILN_ENOMEM and what
  * submit returns. */

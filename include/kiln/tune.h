@@ -108,7 +108,8 @@ typedef struct kiln_trial {
 
 /* Finds the fastest geometry of a spec whose fields leave some of it open: compiles its variants in the background, checks
  * the result of each against the cpu backend's bit for bit, and times those that are right against each other on arrays of
- * random values, until no other can be faster than the winner by more than the tolerance, or the budget is spent.
+ * random values, until no other can be faster than the winner by more than the tolerance, or the budget is spent. What takes
+ * a GPU less than 20 us is timed by replaying a graph, so that it is not the host that is timed.
  * docs/tuning.md says how. Other work on the device disturbs. Blocks.
  *
  * What was learnt before plays no part: the winner is measured against the template's defaults. It is learnt unless the
@@ -176,6 +177,15 @@ typedef struct kiln_sweep_options {
  * KILN_ECANCELED. */
 KILN_API KILN_MUST_USE kiln_status kiln_sweep(kiln_tuning **out, kiln_service *service, const char *const *specs,
                                               size_t count, const kiln_sweep_options *options, kiln_report *report);
+
+/* kiln_measure for contenders that submit nothing but Kiln's own work, in the stream that they are given: kiln_launch, kiln_call,
+ * kiln_launch_args and kiln_copy on the device. Where a submission of the first of them takes a GPU and the host less than
+ * 20 us, and so perhaps less than the host needs to submit it, some hundred submissions of each contender are kept as a graph
+ * that is replayed: the times are those of the device, back to back, and a contender is called less often. What else such a
+ * contender submits would not be timed. Where there can be no graph, and on the cpu, it is kiln_measure. */
+KILN_API kiln_status kiln_measure_launches(kiln_device *device, const kiln_contender *contenders, size_t count,
+                                           uint32_t warmup, uint32_t rounds, kiln_timing *out, double *samples,
+                                           kiln_report *report);
 
 /* Fills n elements in a device's memory with the values that tuning uses: random signs, magnitudes from 1/64 to 8, so that
  * there are some on both sides of every threshold of the ops, and the same on every machine for an equal seed. They repeat

@@ -1,6 +1,5 @@
 #include "tune/ceiling.h"
 
-#include "tune/measure.h"
 #include <string.h>
 
 /* The copy kernel moves words of four bytes, of whatever type the values are. */
@@ -22,7 +21,9 @@ kiln_status kiln__ceiling_init(kiln__ceiling *out, kiln_service *service, const 
                                kiln_report *report)
 {
     uint64_t traffic = arrays->n * kiln__dtype_bytes(arrays->dtype) * (arrays->inputs + 1);
-    *out = (kiln__ceiling){ .arrays = arrays, .bytes = traffic / 2 / WORD * WORD };
+    *out = (kiln__ceiling){ .arrays = arrays,
+                            .bytes = traffic / 2 / WORD * WORD,
+                            .pace = { .tapes = true, .cycle = arrays->sets } };
     if (out->bytes == 0)
         out->bytes = WORD;
     return get_kernel(out, service, report);
@@ -30,6 +31,8 @@ kiln_status kiln__ceiling_init(kiln__ceiling *out, kiln_service *service, const 
 
 void kiln__ceiling_fini(kiln__ceiling *ceiling)
 {
+    for (int copy = 0; copy < KILN__COPIES; copy++)
+        kiln__gauge_fini(ceiling->arrays != NULL ? ceiling->arrays->device : NULL, &ceiling->gauges[copy]);
     kiln__kernel_release(ceiling->kernel);
     memset(ceiling, 0, sizeof(*ceiling));
 }
@@ -69,7 +72,7 @@ kiln_status kiln__ceiling_sample(kiln__ceiling *ceiling, size_t copy, double *ms
     kiln_device *device = ceiling->arrays->device;
     kiln_status status = KILN_OK;
     ceiling->report = report;
-    if (ceiling->repeats[copy] == 0)
-        status = kiln__measure_settle(device, &contender, &ceiling->repeats[copy], report);
-    return status == KILN_OK ? kiln__measure_sample(device, &contender, ceiling->repeats[copy], ms, report) : status;
+    if (ceiling->gauges[copy].repeats == 0)
+        status = kiln__measure_settle(device, &contender, &ceiling->pace, &ceiling->gauges[copy], report);
+    return status == KILN_OK ? kiln__measure_sample(device, &contender, &ceiling->gauges[copy], ms, report) : status;
 }

@@ -4,6 +4,7 @@
 
 #include "service/service.h"
 #include "tune/arrays.h"
+#include "tune/measure.h"
 
 /* The two copies: the device's own, and a kernel that does nothing else. */
 enum { KILN__COPIES = 2 };
@@ -11,10 +12,11 @@ enum { KILN__COPIES = 2 };
 typedef struct kiln__ceiling {
     const kiln__arrays *arrays;
     kiln_kernel *kernel;
-    uint64_t bytes;                 /* that are copied: half of what a launch reads and writes */
-    uint32_t repeats[KILN__COPIES]; /* in a sample, 0 before the first */
-    uint32_t set;                   /* of the arrays, for the next copy */
-    kiln_report *report;            /* of the sample that is being taken */
+    uint64_t bytes; /* that are copied: half of what a launch reads and writes */
+    kiln__pace pace;
+    kiln__gauge gauges[KILN__COPIES];
+    uint32_t set;        /* of the arrays, for the next copy */
+    kiln_report *report; /* of the sample that is being taken */
 } kiln__ceiling;
 
 /* For kernels that are measured on these arrays, which are borrowed. Blocks until the copy kernel is there.

@@ -2,7 +2,6 @@
 
 #include "base/alloc.h"
 #include "service/async.h"
-#include "tune/measure.h"
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -115,6 +114,7 @@ kiln_status kiln__contest_init(kiln__contest *out, kiln_service *service, kiln_d
     if (status == KILN_OK)
         status = kiln__arrays_init(&out->arrays, device, specs[0].dtype, specs[0].op.inputs, options->n, options->hot,
                                    report);
+    out->pace = (kiln__pace){ .tapes = true, .cycle = out->arrays.sets };
     return status == KILN_OK ? kiln__proof_init(&out->proof, service, &specs[0], &out->arrays, &watch, report) : status;
 }
 
@@ -122,6 +122,8 @@ void kiln__contest_fini(kiln__contest *contest)
 {
     if (contest->queue != NULL)
         kiln__queue_close(contest->queue, NULL, NULL);
+    for (size_t i = 0; i < contest->count && contest->entrants != NULL; i++)
+        kiln__gauge_fini(contest->device, &contest->entrants[i].gauge);
     kiln__proof_fini(&contest->proof);
     kiln__arrays_fini(&contest->arrays);
     for (size_t i = 0; i < contest->count && contest->entrants != NULL; i++) {
@@ -225,17 +227,39 @@ void kiln__contest_count(const kiln__contest *contest, kiln_tuning_info *out)
     }
 }
 
+static kiln_status settle(kiln__contest *contest, kiln__entrant *entrant, kiln_report *report)
+{
+    const kiln_contender contender = { submit, entrant };
+    return entrant->gauge.repeats > 0
+               ? KILN_OK
+               : kiln__measure_settle(contest->device, &contender, &contest->pace, &entrant->gauge, report);
+}
+
+/* The first of the entrants sets the pace wherever it can: another one may be unlike all others. */
+static kiln_status set_pace(kiln__contest *contest, kiln_report *report)
+{
+    kiln__entrant *first = &contest->entrants[0];
+    if (contest->pace.is_set || first->state != KILN__ENTRANT_READY)
+        return KILN_OK;
+    begin_trying(contest, first);
+    kiln_status status = settle(contest, first, report);
+    if (status == KILN_OK)
+        end_trying(contest);
+    return status;
+}
+
 kiln_status kiln__contest_sample(kiln__contest *contest, size_t index, double *ms, kiln_report *report)
 {
     kiln__entrant *entrant = &contest->entrants[index];
     const kiln_contender contender = { submit, entrant };
-    kiln_status status = KILN_OK;
     contest->report = report;
+    kiln_status status = set_pace(contest, report);
+    if (status != KILN_OK)
+        return status;
     begin_trying(contest, entrant);
-    if (entrant->repeats == 0)
-        status = kiln__measure_settle(contest->device, &contender, &entrant->repeats, report);
+    status = settle(contest, entrant, report);
     if (status == KILN_OK)
-        status = kiln__measure_sample(contest->device, &contender, entrant->repeats, ms, report);
+        status = kiln__measure_sample(contest->device, &contender, &entrant->gauge, ms, report);
     if (status == KILN_OK)
         end_trying(contest);
     return status;

@@ -4,6 +4,7 @@
 #define KILN_TUNE_CONTEST_H
 
 #include "service/queue.h"
+#include "tune/measure.h"
 #include "tune/proof.h"
 #include <kiln/tune.h>
 
@@ -24,8 +25,8 @@ typedef struct kiln__entrant {
     char problem[256];
     kiln_kernel *kernel; /* NULL while waiting, and where none could be had */
     int registers, local_bytes;
-    uint32_t repeats; /* submissions in a sample, 0 before the first */
-    uint32_t set;     /* of the arrays, for the next submission */
+    kiln__gauge gauge;
+    uint32_t set; /* of the arrays, for the next submission */
 } kiln__entrant;
 
 typedef struct kiln__contest_options {
@@ -43,6 +44,7 @@ struct kiln__contest {
     kiln_device *device;
     kiln__arrays arrays;
     kiln__proof proof;
+    kiln__pace pace;
     kiln_queue *queue;
     kiln__entrant *entrants;
     size_t count, waiting;

@@ -8,15 +8,28 @@
 #define SAMPLE_MS   0.5
 #define REPEATS_MAX (1u << 22) /* reached only where a submission takes next to no time */
 
+/* A launch costs the host 2 to 4 us, and twice that on a slow one. */
+#define SHORT_MS 0.02
+
+/* Of who is measured beside short ones: a tape of their length would take too long. */
+#define LONG_MS 0.08
+
+/* What a tape lasts if the host's rate is the device's; where the device is faster, it lasts less. No host disturbs a replay, so
+ * that shorter samples do. */
+#define TAPE_MS        0.4
+#define TAPE_SAMPLE_MS 0.25
+enum { TAPE_MAX = 256, REPLAYS_MAX = 64 };
+
 typedef struct measurement {
     kiln_device *device;
     const kiln_contender *contenders;
     size_t count;
-    uint32_t *repeats; /* of each contender, within a sample */
+    kiln__pace pace;
+    kiln__gauge *gauges; /* of each contender */
     kiln_report *report;
 } measurement;
 
-kiln_status kiln__measure_sample(kiln_device *device, const kiln_contender *contender, uint32_t repeats, double *out,
+static kiln_status submit_sample(kiln_device *device, const kiln_contender *contender, uint32_t repeats, double *out,
                                  kiln_report *report)
 {
     double ms = 0;
@@ -29,15 +42,14 @@ kiln_status kiln__measure_sample(kiln_device *device, const kiln_contender *cont
 /* Raises the repeats until a sample lasts long enough. The first submission is not counted on: it may load code, touch
  * new memory or wake a GPU. A tenth is added because times vary, and the growth is bounded because a first estimate
  * may be far too short. */
-kiln_status kiln__measure_settle(kiln_device *device, const kiln_contender *contender, uint32_t *repeats,
-                                 kiln_report *report)
+static kiln_status settle_repeats(kiln_device *device, const kiln_contender *contender, uint32_t *repeats, double *ms,
+                                  kiln_report *report)
 {
-    double ms = 0;
     *repeats = 1;
-    kiln_status status = kiln__measure_sample(device, contender, *repeats, &ms, report);
+    kiln_status status = submit_sample(device, contender, *repeats, ms, report);
     while (status == KILN_OK) {
-        status = kiln__measure_sample(device, contender, *repeats, &ms, report);
-        double sample_ms = ms * *repeats;
+        status = submit_sample(device, contender, *repeats, ms, report);
+        double sample_ms = *ms * *repeats;
         if (status != KILN_OK || sample_ms >= SAMPLE_MS || *repeats == REPEATS_MAX)
             break;
         double growth = fmin(sample_ms > 0 ? 1.1 * SAMPLE_MS / sample_ms : 16, 16);
@@ -46,12 +58,78 @@ kiln_status kiln__measure_settle(kiln_device *device, const kiln_contender *cont
     return status;
 }
 
+/* ---- Tapes */
+
+/* Whole cycles, so that every submission comes as long after the one on the same memory as it would without a tape. */
+static void set_pace(kiln__pace *pace, const kiln_device *device, double ms)
+{
+    uint32_t cycle = pace->cycle > 0 ? pace->cycle : 1;
+    pace->is_set = true;
+    if (!pace->tapes || device->backend->vtable->tapes == NULL || ms >= SHORT_MS || ms <= 0)
+        return;
+    uint32_t wanted = (uint32_t)fmin(ceil(TAPE_MS / ms), TAPE_MAX);
+    pace->length = (wanted + cycle - 1) / cycle * cycle;
+}
+
+void kiln__gauge_fini(kiln_device *device, kiln__gauge *gauge)
+{
+    if (gauge->tape != NULL)
+        device->backend->vtable->tapes->discard(device, gauge->tape);
+    gauge->tape = NULL;
+}
+
+/* Of `replays` replays. Tells nobody of a failure: what is wrong with the device shows as well without a tape. */
+static bool play_tape(kiln_device *device, kiln__gauge *gauge, double *ms)
+{
+    if (gauge->tape != NULL &&
+        device->backend->vtable->tapes->play(device, gauge->tape, gauge->replays, ms, NULL) == KILN_OK)
+        return true;
+    kiln__gauge_fini(device, gauge);
+    return false;
+}
+
+static void make_tape(kiln_device *device, const kiln_contender *contender, uint32_t length, kiln__gauge *gauge)
+{
+    double ms = 0;
+    gauge->tape = device->backend->vtable->tapes->make(device, contender->submit, contender->data, length);
+    gauge->length = length;
+    gauge->replays = 1;
+    if (play_tape(device, gauge, &ms))
+        gauge->replays = ms > 0 ? (uint32_t)fmax(1, fmin(ceil(TAPE_SAMPLE_MS / ms), REPLAYS_MAX)) : REPLAYS_MAX;
+}
+
+/* ---- A contender */
+
+kiln_status kiln__measure_settle(kiln_device *device, const kiln_contender *contender, kiln__pace *pace,
+                                 kiln__gauge *gauge, kiln_report *report)
+{
+    double ms = 0;
+    kiln_status status = settle_repeats(device, contender, &gauge->repeats, &ms, report);
+    if (status == KILN_OK && !pace->is_set)
+        set_pace(pace, device, ms);
+    if (status == KILN_OK && pace->length > 0 && ms < LONG_MS)
+        make_tape(device, contender, pace->length, gauge);
+    return status;
+}
+
+kiln_status kiln__measure_sample(kiln_device *device, const kiln_contender *contender, kiln__gauge *gauge, double *out,
+                                 kiln_report *report)
+{
+    double ms = 0;
+    if (!play_tape(device, gauge, &ms))
+        return submit_sample(device, contender, gauge->repeats, out, report);
+    *out = ms / ((double)gauge->replays * gauge->length);
+    return KILN_OK;
+}
+
+/* ---- Contenders against each other */
+
 /* Times every contender once, beginning with another one in each round; row[c] gets milliseconds of one submission. */
 static kiln_status play_round(const measurement *m, uint32_t round, double *row)
 {
     for (size_t i = 0; i < m->count; i++) {
         size_t contender = (round + i) % m->count;
-        kiln_status status = kiln__measure_sample(m->device, &m->contenders[contender], m->repeats[contender],
+        kiln_status status = kiln__measure_sample(m->device, &m->contenders[contender], &m->gauges[contender],
                                                   &row[contender], m->report);
         if (status != KILN_OK)
             return status;
@@ -83,7 +161,7 @@ static kiln_status play(measurement *m, uint32_t warmup, uint32_t rounds, kiln_t
                         double *scratch)
 {
     for (size_t c = 0; c < m->count; c++) {
-        kiln_status status = kiln__measure_settle(m->device, &m->contenders[c], &m->repeats[c], m->report);
+        kiln_status status = kiln__measure_settle(m->device, &m->contenders[c], &m->pace, &m->gauges[c], m->report);
         if (status != KILN_OK)
             return status;
     }
@@ -121,25 +199,29 @@ static kiln_status check(const kiln_device *device, const kiln_contender *conten
     return problem == NULL ? KILN_OK : kiln__fail(report, KILN_EINVAL, KILN__STAGE_DEVICE, 0, "%s", problem);
 }
 
-kiln_status kiln__measure(kiln_device *device, const kiln_contender *contenders, size_t count, uint32_t warmup,
-                          uint32_t rounds, kiln_timing *out, double *samples, kiln_report *report)
+kiln_status kiln__measure(kiln_device *device, const kiln_contender *contenders, size_t count, bool tapes,
+                          uint32_t warmup, uint32_t rounds, kiln_timing *out, double *samples, kiln_report *report)
 {
-    measurement m = { device, contenders, count, NULL, report };
+    measurement m = {
+        .device = device, .contenders = contenders, .count = count, .pace = { .tapes = tapes }, .report = report
+    };
     double *own = NULL, *scratch = NULL;
     kiln_status status = check(device, contenders, count, rounds, out, report);
     if (status != KILN_OK)
         return status;
     memset(out, 0, count * sizeof(*out));
-    m.repeats = kiln__calloc(count, sizeof(*m.repeats));
+    m.gauges = kiln__calloc(count, sizeof(*m.gauges));
     scratch = kiln__calloc(count > rounds ? count : rounds, sizeof(*scratch));
     if (samples == NULL && count <= SIZE_MAX / rounds)
         samples = own = kiln__calloc(count * rounds, sizeof(*own));
-    if (m.repeats == NULL || scratch == NULL || samples == NULL) {
+    if (m.gauges == NULL || scratch == NULL || samples == NULL) {
         status = kiln__fail_memory(report, KILN__STAGE_DEVICE);
     } else {
         status = play(&m, warmup, rounds, out, samples, scratch);
     }
-    kiln__free(m.repeats);
+    for (size_t c = 0; c < count && m.gauges != NULL; c++)
+        kiln__gauge_fini(device, &m.gauges[c]);
+    kiln__free(m.gauges);
     kiln__free(scratch);
     kiln__free(own);
     return status;

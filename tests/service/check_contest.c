@@ -68,7 +68,7 @@ START_TEST(test_contest__variants_are_checked_and_timed)
         ck_assert_int_eq(contest.entrants[i].state, KILN__ENTRANT_READY);
         ck_assert_int_eq(kiln__contest_sample(&contest, i, &ms, &report), KILN_OK);
         ck_assert_double_gt(ms, 0);
-        ck_assert_uint_ge(contest.entrants[i].repeats, 1);
+        ck_assert_uint_ge(contest.entrants[i].gauge.repeats, 1);
     }
     close_all();
 }

@@ -63,13 +63,13 @@ START_TEST(long_submissions_are_taken_one_by_one)
     kiln_contender contender = { submit, &c };
     kiln_timing timing;
     double samples[4];
-    ck_assert_int_eq(kiln__measure(&device, &contender, 1, 3, 4, &timing, samples, NULL), KILN_OK);
+    ck_assert_int_eq(kiln__measure(&device, &contender, 1, false, 3, 4, &timing, samples, NULL), KILN_OK);
     /* four submissions to warm up, then 3, 1, 2, 4 */
     ck_assert_uint_eq(c.submitted, 8);
     ck_assert(samples[0] == 3 && samples[1] == 1 && samples[2] == 2 && samples[3] == 4);
     ck_assert(timing.median_ms == 2.5 && timing.min_ms == 1 && timing.max_ms == 4);
     ck_assert_uint_eq(timing.samples, 4);
-    ck_assert_int_eq(kiln__measure(&device, &contender, 1, 3, 3, &timing, NULL, NULL), KILN_OK);
+    ck_assert_int_eq(kiln__measure(&device, &contender, 1, false, 3, 3, &timing, NULL, NULL), KILN_OK);
     ck_assert(timing.median_ms == 2 && timing.samples == 3);
 }
 END_TEST
@@ -82,7 +82,7 @@ START_TEST(a_sample_lasts_half_a_millisecond)
     kiln_timing timing;
     for (uint32_t warmup = 0; warmup < 3; warmup++) {
         c.samples = 0;
-        ck_assert_int_eq(kiln__measure(&device, &contender, 1, warmup, 5, &timing, NULL, NULL), KILN_OK);
+        ck_assert_int_eq(kiln__measure(&device, &contender, 1, false, warmup, 5, &timing, NULL, NULL), KILN_OK);
         uint32_t repeats = c.repeats[c.samples - 1];
         ck_assert_double_ge(repeats * lengths[_i], 0.5);
         ck_assert(repeats == 1 || repeats * lengths[_i] < 1.0);
@@ -97,7 +97,7 @@ START_TEST(a_slow_first_submission_misleads_nobody)
         clocked c = { .first_ms = 500, .ms = { 0.01 }, .count = 1, .name = 'a' };
         kiln_contender contender = { submit, &c };
         kiln_timing timing;
-        ck_assert_int_eq(kiln__measure(&device, &contender, 1, warmup, 3, &timing, NULL, NULL), KILN_OK);
+        ck_assert_int_eq(kiln__measure(&device, &contender, 1, false, warmup, 3, &timing, NULL, NULL), KILN_OK);
         ck_assert_double_ge(c.repeats[c.samples - 1] * 0.01, 0.5);
         ck_assert_double_lt(timing.max_ms, 0.011);
     }
@@ -109,7 +109,7 @@ START_TEST(what_takes_no_time_ends_all_the_same)
     clocked c = { .ms = { 0 }, .count = 1, .name = 'a' };
     kiln_contender contender = { submit, &c };
     kiln_timing timing;
-    ck_assert_int_eq(kiln__measure(&device, &contender, 1, 1, 2, &timing, NULL, NULL), KILN_OK);
+    ck_assert_int_eq(kiln__measure(&device, &contender, 1, false, 1, 2, &timing, NULL, NULL), KILN_OK);
     ck_assert(timing.median_ms == 0);
 }
 END_TEST
@@ -122,7 +122,7 @@ START_TEST(the_order_rotates)
     kiln_contender contenders[] = { { submit, &a }, { submit, &b }, { submit, &c } };
     kiln_timing timings[3];
     double samples[12];
-    ck_assert_int_eq(kiln__measure(&device, contenders, 3, 1, 4, timings, samples, NULL), KILN_OK);
+    ck_assert_int_eq(kiln__measure(&device, contenders, 3, false, 1, 4, timings, samples, NULL), KILN_OK);
     ck_assert_uint_eq(order_length, 6 + 12);
     ck_assert_int_eq(strncmp(order + 6, "abcbcacababc", 12), 0);
     for (size_t r = 0; r < 4; r++)
@@ -140,7 +140,7 @@ START_TEST(failures_are_passed_on)
         clocked b = { .ms = { 1 }, .count = 1, .name = 'b', .fail_with = KILN_ELAUNCH, .fail_at = at };
         kiln_contender contenders[] = { { submit, &a }, { submit, &b } };
         kiln_timing timings[2];
-        ck_assert_int_eq(kiln__measure(&device, contenders, 2, 2, 3, timings, NULL, &report), KILN_ELAUNCH);
+        ck_assert_int_eq(kiln__measure(&device, contenders, 2, false, 2, 3, timings, NULL, &report), KILN_ELAUNCH);
         ck_assert_uint_eq(timings[0].samples, 0);
         ck_assert_int_eq(report.status, KILN_ELAUNCH);
     }
@@ -153,12 +153,12 @@ START_TEST(arguments_are_checked)
     clocked c = { .ms = { 1 }, .count = 1, .name = 'a' };
     kiln_contender good = { submit, &c }, bad = { NULL, &c };
     kiln_timing timing;
-    ck_assert_int_eq(kiln__measure(NULL, &good, 1, 1, 1, &timing, NULL, NULL), KILN_EINVAL);
-    ck_assert_int_eq(kiln__measure(&device, NULL, 1, 1, 1, &timing, NULL, NULL), KILN_EINVAL);
-    ck_assert_int_eq(kiln__measure(&device, &good, 0, 1, 1, &timing, NULL, NULL), KILN_EINVAL);
-    ck_assert_int_eq(kiln__measure(&device, &good, 1, 1, 0, &timing, NULL, NULL), KILN_EINVAL);
-    ck_assert_int_eq(kiln__measure(&device, &good, 1, 1, 1, NULL, NULL, NULL), KILN_EINVAL);
-    ck_assert_int_eq(kiln__measure(&device, &bad, 1, 1, 1, &timing, NULL, NULL), KILN_EINVAL);
+    ck_assert_int_eq(kiln__measure(NULL, &good, 1, false, 1, 1, &timing, NULL, NULL), KILN_EINVAL);
+    ck_assert_int_eq(kiln__measure(&device, NULL, 1, false, 1, 1, &timing, NULL, NULL), KILN_EINVAL);
+    ck_assert_int_eq(kiln__measure(&device, &good, 0, false, 1, 1, &timing, NULL, NULL), KILN_EINVAL);
+    ck_assert_int_eq(kiln__measure(&device, &good, 1, false, 1, 0, &timing, NULL, NULL), KILN_EINVAL);
+    ck_assert_int_eq(kiln__measure(&device, &good, 1, false, 1, 1, NULL, NULL, NULL), KILN_EINVAL);
+    ck_assert_int_eq(kiln__measure(&device, &bad, 1, false, 1, 1, &timing, NULL, NULL), KILN_EINVAL);
     ck_assert_uint_eq(c.submitted, 0);
 }
 END_TEST
@@ -178,7 +178,7 @@ START_TEST(memory_may_run_out)
     for (int nth = 0; nth < 3; nth++) {
         allocations_left = nth;
         kiln__alloc_set_hook(refuse_one);
-        kiln_status status = kiln__measure(&device, &contender, 1, 1, 1, &timing, NULL, NULL);
+        kiln_status status = kiln__measure(&device, &contender, 1, false, 1, 1, &timing, NULL, NULL);
         kiln__alloc_set_hook(NULL);
         ck_assert_int_eq(status, KILN_ENOMEM);
     }
@@ -202,7 +202,7 @@ START_TEST(the_cpu_has_a_clock)
     kiln_device *cpu = NULL;
     kiln__backend *real = kiln__cpu_open(NULL);
     ck_assert_int_eq(real->vtable->device_open(real, 0, &cpu, NULL), KILN_OK);
-    ck_assert_int_eq(kiln__measure(cpu, contenders, 2, 2, 9, timings, NULL, NULL), KILN_OK);
+    ck_assert_int_eq(kiln__measure(cpu, contenders, 2, false, 2, 9, timings, NULL, NULL), KILN_OK);
     for (int i = 0; i < 2; i++) {
         ck_assert_double_gt(timings[i].min_ms, 0);
         ck_assert(timings[i].min_ms <= timings[i].median_ms && timings[i].median_ms <= timings[i].max_ms);

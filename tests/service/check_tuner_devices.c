@@ -42,7 +42,7 @@ static void tear_down(void)
     kiln_fake_live live;
     kiln_close(service);
     fake->counts(&live);
-    ck_assert_uint_eq(live.contexts + live.streams + live.libraries + live.allocations, 0);
+    ck_assert_uint_eq(live.contexts + live.streams + live.libraries + live.allocations + live.graphs, 0);
 }
 
 static kiln_device *device_of(const char *name)
@@ -67,7 +67,7 @@ typedef struct tuning {
     kiln_tuning_fn progress;
     const char *meanwhile; /* what the host gets as soon as something is tried, or NULL */
     kiln_trial trials[16];
-    char problems[16][TEXT];
+    char problems[16][TEXT], specs[16][TEXT];
 } tuning;
 
 static __thread const void *own_context; /* where this thread may launch; NULL: not looked at */
@@ -101,6 +101,7 @@ static void keep_result(tuning *self, const kiln_tuning *made)
         self->trials[i].size = sizeof(self->trials[i]);
         ck_assert_int_eq(kiln_tuning_trial(made, i, &self->trials[i]), KILN_OK);
         snprintf(self->problems[i], TEXT, "%s", self->trials[i].problem);
+        snprintf(self->specs[i], TEXT, "%s", self->trials[i].spec);
     }
 }
 
@@ -253,6 +254,87 @@ START_TEST(test_tuner_devices__what_does_not_go_together_is_refused)
 }
 END_TEST
 
+/* ---- Kernels that take less time than it takes to submit them */
+
+/* 512 threads are fastest by a fifth; the host needs longer in any case. */
+static uint64_t cost(void *data, const kiln_fake_launch *launch)
+{
+    (void)data;
+    return launch->block[0] == 512 ? 2000 : 2500;
+}
+
+/* With graphs the choice is the kernel's that is fastest, without them there is nothing to choose by. */
+START_TEST(test_tuner_devices__short_kernels_are_told_apart)
+{
+    tuning only = { .device = "cuda:0", .text = SPEC, .budget_s = 20 };
+    kiln_fake_live live;
+    if (_i == 1)
+        fake->hide("cuGraphLaunch");
+    fake->set_cost(cost, NULL, 4000);
+    tune(&only);
+    check_good(&only, "cuda:0");
+    ck_assert_str_eq(only.info.end, "settled");
+    ck_assert_msg((strstr(only.specs[0], " block=512 ") != NULL) == (_i == 0), "%s", only.specs[0]);
+    ck_assert_double_eq_tol(only.info.default_ms, _i == 0 ? 0.0025 : 0.004, 1e-4);
+    fake->counts(&live);
+    ck_assert_uint_eq(live.graphs, 0);
+    ck_assert_uint_eq(fake->calls("cuGraphInstantiateWithFlags"), _i == 0 ? VARIANTS : 0); /* one each */
+    ck_assert_uint_eq(fake->calls("cuGraphExecDestroy"), _i == 0 ? VARIANTS : 0);
+}
+END_TEST
+
+START_TEST(test_tuner_devices__sweeps_tell_short_kernels_apart)
+{
+    static const char *const specs[] = { SPEC, SPEC " block=256", SPEC " block=512" };
+    kiln_sweep_options options = KILN_SWEEP_OPTIONS_INIT;
+    kiln_trial best = { .size = sizeof(best) };
+    kiln_tuning_info info = { .size = sizeof(info) };
+    kiln_tuning *made;
+    options.elements = 5000;
+    options.rounds = 8;
+    options.hot = _i;
+    fake->set_cost(cost, NULL, 4000);
+    ck_assert_int_eq(kiln_sweep(&made, service, specs, 3, &options, NULL), KILN_OK);
+    ck_assert_int_eq(kiln_tuning_trial(made, 0, &best), KILN_OK);
+    ck_assert_int_eq(kiln_tuning_get_info(made, &info), KILN_OK);
+    ck_assert_msg(strstr(best.spec, " block=512 ") != NULL, "%s", best.spec);
+    ck_assert_double_eq_tol(best.ratio, 0.8, 0.01);
+    ck_assert_double_eq_tol(info.ceiling_ms, 0.001, 1e-5); /* what a copy takes */
+    ck_assert_uint_eq(fake->calls("cuGraphExecDestroy"), 3 + 2);
+    kiln_tuning_free(made);
+}
+END_TEST
+
+typedef struct launching {
+    kiln_kernel *kernel;
+    void *memory;
+} launching;
+
+static kiln_status submit(void *data, void *stream)
+{
+    const launching *self = data;
+    const void *in[] = { self->memory };
+    return kiln_launch(self->kernel, 1000, self->memory, in, stream, NULL);
+}
+
+START_TEST(test_tuner_devices__hosts_can_measure_short_launches)
+{
+    launching work = { .kernel = kiln_test_get(service, SPEC " block=512") };
+    const kiln_contender contender = { submit, &work };
+    kiln_device *device = device_of("cuda:0");
+    kiln_timing as_submitted, as_run;
+    ck_assert_int_eq(kiln_alloc(&work.memory, device, 4000, NULL), KILN_OK);
+    fake->set_cost(cost, NULL, 4000);
+    ck_assert_int_eq(kiln_measure(device, &contender, 1, 1, 5, &as_submitted, NULL, NULL), KILN_OK);
+    ck_assert_uint_eq(fake->calls("cuGraphCreate"), 0);
+    ck_assert_int_eq(kiln_measure_launches(device, &contender, 1, 1, 5, &as_run, NULL, NULL), KILN_OK);
+    ck_assert_double_eq_tol(as_submitted.median_ms, 0.004, 1e-4);
+    ck_assert_double_eq_tol(as_run.median_ms, 0.002, 5e-5);
+    kiln_free(device, work.memory);
+    kiln_release(work.kernel);
+}
+END_TEST
+
 /* ---- Traces */
 
 static size_t libraries(void)
@@ -377,6 +459,9 @@ Suite *kiln_test_tuner_devices_suite(void)
     tcase_add_test(tcase, test_tuner_devices__on_one_device_they_take_turns);
     tcase_add_test(tcase, test_tuner_devices__who_waits_may_give_up);
     tcase_add_test(tcase, test_tuner_devices__what_does_not_go_together_is_refused);
+    tcase_add_loop_test(tcase, test_tuner_devices__short_kernels_are_told_apart, 0, 2);
+    tcase_add_loop_test(tcase, test_tuner_devices__sweeps_tell_short_kernels_apart, 0, 2);
+    tcase_add_test(tcase, test_tuner_devices__hosts_can_measure_short_launches);
     tcase_add_test(tcase, test_tuner_devices__tuning_leaves_no_trace);
     tcase_add_test(tcase, test_tuner_devices__what_the_host_has_loaded_stays);
     tcase_add_test(tcase, test_tuner_devices__a_get_meanwhile_is_kept);

@@ -59,6 +59,7 @@
     X(cc)                      \
     X(cpu)                     \
     X(measure)                 \
+    X(tapes)                   \
     X(count)                   \
     X(proof)                   \
     X(contest)                 \

@@ -1,6 +1,7 @@
 #include "benchset.h"
 
 #include <inttypes.h>
+#include <kiln/tune.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -142,7 +143,8 @@ static kiln_status measure_group(struct benchset *set, struct session *session, 
     contenders += 2;
     kiln_timing *timings = need_array(NULL, contenders, sizeof(*timings));
     double *samples = need_array(NULL, contenders * set->rounds, sizeof(*samples));
-    kiln_status status = kiln_measure(memory->device, list, contenders, WARMUP, set->rounds, timings, samples, report);
+    kiln_status status =
+        kiln_measure_launches(memory->device, list, contenders, WARMUP, set->rounds, timings, samples, report);
     if (!status)
         keep_results(set, group, timings, samples, contenders);
     free(samples);

@@ -28,7 +28,9 @@ static const struct usage usage = {
     "backend bit for bit. The ratio is the time over that of a copy of the same traffic: the better of the\n"
     "device's own memory copy and a plain copy kernel, timed in the same rounds. Fields may be lists and\n"
     "ranges: block=64..1024*2. N may be 1048576, 2^20 or 64M; sizes multiply: 4096x393216; and there may be\n"
-    "several: 1M,4M or 2^10..2^28 or 2^10..2^30*4. Ctrl-C between two sizes ends it with what is known.",
+    "several: 1M,4M or 2^10..2^28 or 2^10..2^30*4. Kernels that take a GPU less than 20 us are replayed from a graph, "
+    "so\n"
+    "that their time is not what the host needs to launch them. Ctrl-C between two sizes ends it with what is known.",
     "  kiln bench 'op=hardsigmoid dtype=f32' --size 4096x393216\n"
     "  kiln bench 'op=add dtype=f16 block=128,256,512' --device cpu --size 16M\n"
     "  kiln bench 'op=hardsigmoid,relu6 dtype=f32' --size 2^10..2^28 --plot speed.svg",

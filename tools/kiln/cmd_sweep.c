@@ -40,8 +40,9 @@ static const struct usage usage = {
     "Measures every variant that the open fields of a spec allow: compiles all of them, checks the result of each\n"
     "against the cpu backend bit for bit, and times each once in every round, beside two plain copies of as many\n"
     "bytes. Nothing is left out; kiln tune finds the fastest sooner. Fields may be lists and ranges:\n"
-    "block=64..1024*2. Ctrl-C ends it with what is known by then. The arrays do not fit into the caches, unless\n"
-    "--hot lets them.",
+    "block=64..1024*2. Kernels that take a GPU less than 20 us are replayed from a graph, so that their time is not\n"
+    "what the host needs to launch them. Ctrl-C ends it with what is known by then. The arrays do not fit into the\n"
+    "caches, unless --hot lets them.",
     "  kiln sweep 'op=hardsigmoid dtype=f32' --size 4096x393216 --plot hardsigmoid.svg\n"
     "  kiln sweep 'op=add dtype=f16,bf16 vector=4 elems=4..16*2' --size 2^26 --csv -",
 };
