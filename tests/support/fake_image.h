@@ -18,7 +18,7 @@ enum { FAKE_PARAMETER = 0x17, FAKE_FRAME = 0x11, FAKE_REGISTERS = 0x2f, FAKE_SIZ
 
 typedef struct fake_facts {
     char name[64];
-    int registers, local_bytes;
+    int registers, local_bytes, shared_bytes;
     unsigned parameter_count, sizes[KILN_FAKE_PARAMETERS];
 } fake_facts;
 
@@ -81,6 +81,8 @@ static void fake_read_kernel(fake_facts *kernel, const char *bytes, const Elf64_
     for (unsigned i = 0; i < header->e_shnum; i++) {
         Elf64_Shdr section = fake_section(bytes, header, i);
         const char *name = names + section.sh_name;
+        if (strncmp(name, ".nv.shared.", 11) == 0 && strcmp(name + 11, kernel->name) == 0)
+            kernel->shared_bytes = (int)section.sh_size;
         if (strncmp(name, ".nv.info", 8) != 0)
             continue;
         bool own = name[8] == '.' && strcmp(name + 9, kernel->name) == 0;

@@ -4,7 +4,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-enum { ALIGNMENT = 256, FRESH = 0xCD, COPY_NS = 1000 };
+enum { ALIGNMENT = 256, FRESH = 0xCD, COPY_NS = 1000, SHARED_USUAL = 48 << 10, SHARED_MOST = 227 << 10 };
 
 static bool is_mapped(CUdeviceptr address, size_t bytes)
 {
@@ -102,6 +102,9 @@ static kiln__cu_enum fake_cuDeviceGetAttribute(int *value, kiln__cu_enum attribu
         break;
     case KILN__CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE:
         *value = 4 << 20;
+        break;
+    case KILN__CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN:
+        *value = SHARED_MOST;
         break;
     default:
         return leave(KILN__CUDA_ERROR_INVALID_VALUE);
@@ -385,6 +388,7 @@ static kiln__cu_enum fake_cuLibraryLoadData(CUlibrary *library, const void *imag
     for (size_t i = 0; i < facts.count; i++) {
         object *kernel = add(KERNEL, made);
         kernel->facts = facts.kernels[i];
+        kernel->facts.shared_bytes += static_shared;
         add(FUNCTION, kernel);
     }
     for (size_t i = 0; i < facts.global_count; i++) {
@@ -484,6 +488,8 @@ static kiln__cu_enum fake_cuKernelGetAttribute(int *value, kiln__cu_enum attribu
         *value = 1024;
         break;
     case KILN__CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES:
+        *value = found->facts.shared_bytes;
+        break;
     case KILN__CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES:
         *value = 0;
         break;
@@ -502,7 +508,7 @@ static kiln__cu_enum fake_cuKernelSetAttribute(kiln__cu_enum attribute, int valu
     CHECK(attribute == KILN__CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES ||
               attribute == KILN__CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED,
           INVALID_VALUE);
-    CHECK(value <= 227 << 10, INVALID_VALUE);
+    CHECK(value >= 0 && value <= SHARED_MOST - found->facts.shared_bytes, INVALID_VALUE);
     if (attribute == KILN__CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)
         found->shared_most = value;
     return leave(KILN__CUDA_SUCCESS);
@@ -516,17 +522,6 @@ static kiln__cu_enum fake_cuKernelGetParamInfo(CUkernel kernel, size_t index, si
     CHECK(index < found->facts.parameter_count, INVALID_VALUE);
     *offset = 8 * index;
     *bytes = found->facts.sizes[index];
-    return leave(KILN__CUDA_SUCCESS);
-}
-
-static kiln__cu_enum fake_cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction function, int block,
-                                                                      size_t shared_bytes)
-{
-    BEGIN;
-    CHECK(live(function, KERNEL) != NULL || live(function, FUNCTION) != NULL, INVALID_HANDLE);
-    CHECK(current() != NULL, INVALID_CONTEXT);
-    (void)shared_bytes;
-    *blocks = 2048 / block;
     return leave(KILN__CUDA_SUCCESS);
 }
 
@@ -588,11 +583,29 @@ static void misbehave(const kiln_fake_launch *launch)
     kiln_fake_fail_call("cuEventSynchronize", KILN__CUDA_ERROR_ILLEGAL_ADDRESS, 0, KILN_FAKE_FOREVER);
 }
 
+/* A kernel's dynamic shared memory: what is left of the usual, or what it has been permitted. */
+static unsigned shared_limit(const object *kernel)
+{
+    int usual = SHARED_USUAL - kernel->facts.shared_bytes;
+    return (unsigned)(kernel->shared_most > usual ? kernel->shared_most : usual);
+}
+
 static object *kernel_of(CUfunction function)
 {
     if (live(function, KERNEL) != NULL)
         return (object *)function;
     return live(function, FUNCTION) != NULL ? ((object *)function)->owner : NULL;
+}
+
+static kiln__cu_enum fake_cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction function, int block,
+                                                                      size_t shared_bytes)
+{
+    BEGIN;
+    const object *kernel = kernel_of(function);
+    CHECK(kernel != NULL, INVALID_HANDLE);
+    CHECK(current() != NULL, INVALID_CONTEXT);
+    *blocks = shared_bytes <= shared_limit(kernel) ? 2048 / block : 0;
+    return leave(KILN__CUDA_SUCCESS);
 }
 
 /* What a launch is refused for, or 0. */
@@ -601,8 +614,7 @@ static kiln__cu_enum check_shape(const object *kernel, const kiln_fake_launch *l
     const unsigned *grid = launch->grid, *block = launch->block;
     bool good = grid[0] >= 1 && grid[0] <= INT32_MAX && grid[1] >= 1 && grid[1] <= 65535 && grid[2] >= 1 &&
                 grid[2] <= 65535 && block[0] >= 1 && block[1] >= 1 && block[2] >= 1 &&
-                block[0] * block[1] * block[2] <= 1024 &&
-                (launch->shared <= 48 << 10 || launch->shared <= (unsigned)kernel->shared_most);
+                block[0] * block[1] * block[2] <= 1024 && launch->shared <= shared_limit(kernel);
     return good ? KILN__CUDA_SUCCESS : KILN__CUDA_ERROR_INVALID_VALUE;
 }
 

@@ -74,7 +74,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static object *objects;
 static object *primaries[DEVICES_MAX];
 static bool initialised;
-static int device_sm, device_count, driver_version, eager, alike, relu6;
+static int device_sm, device_count, driver_version, eager, alike, relu6, static_shared;
 static enum { GOOD, FAULT, CRASH, HANG } bad;
 static unsigned bad_block;
 static size_t device_memory, bytes_in_use;
@@ -387,6 +387,8 @@ static bool apply(char *field)
         alike = atoi(value);
     else if (strcmp(field, "relu6") == 0)
         relu6 = atoi(value);
+    else if (strcmp(field, "shared") == 0)
+        static_shared = atoi(value);
     else
         return false;
     return device_count <= DEVICES_MAX;
@@ -425,7 +427,7 @@ void kiln_fake_reset(void)
     device_sm = 90;
     device_count = 1;
     driver_version = 13000;
-    eager = alike = relu6 = 0;
+    eager = alike = relu6 = static_shared = 0;
     bad = GOOD;
     device_memory = (size_t)256 << 20;
     if (text != NULL)

@@ -49,6 +49,7 @@
     X(toolchains)              \
     X(cuda)                    \
     X(launch)                  \
+    X(shared_memory)           \
     X(nvrtc)                   \
     X(workers)                 \
     X(isolate)                 \

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { SHARED_ORDINARY = 48 << 10, CLUSTER_PORTABLE = 8 };
+enum { CLUSTER_PORTABLE = 8 };
 
 static kiln__cuda_call launch_call(const kiln__module *module, kiln_report *report)
 {
@@ -49,14 +49,17 @@ static kiln_status occupancy(const kiln__module *module, uint32_t function, uint
 {
     kiln__cuda_call call = launch_call(module, report);
     kiln__cuda_scope scope;
+    int most;
     *out = -1;
     if (call.driver->cuOccupancyMaxActiveBlocksPerMultiprocessor == NULL)
         return KILN_OK;
     kiln_status status = kiln__cuda_enter(&scope, module->device, &call);
     if (status != KILN_OK)
         return status;
-    status = KILN__CUDA(&call, cuOccupancyMaxActiveBlocksPerMultiprocessor,
-                        (out, (CUfunction)module->kernels[function], (int)block, shared_bytes));
+    status = kiln__cuda_permit_shared(module, function, shared_bytes, &most, &call);
+    if (status == KILN_OK)
+        status = KILN__CUDA(&call, cuOccupancyMaxActiveBlocksPerMultiprocessor,
+                            (out, (CUfunction)module->kernels[function], (int)block, shared_bytes));
     kiln__cuda_leave(&scope);
     return status;
 }
@@ -95,22 +98,20 @@ static kiln_status global(kiln__module *module, const char *name, void **out, si
 
 /* ---- Launches */
 
-/* What a kernel must be told once before it gets more than is usual. Told each time: it costs little beside such a launch. */
-static kiln_status permit(const kiln__module *module, CUkernel kernel, const kiln_grid *grid,
+static kiln_status permit(const kiln__module *module, uint32_t function, const kiln_grid *grid,
                           const kiln__cuda_call *call)
 {
-    CUdevice device = module->device->handle;
-    kiln_status status = KILN_OK;
+    int most = 0;
     uint64_t cluster = (uint64_t)grid->cluster[0] * grid->cluster[1] * grid->cluster[2];
-    if (call->driver->cuKernelSetAttribute == NULL)
-        return KILN_OK;
-    if (grid->shared_bytes > SHARED_ORDINARY)
-        status = KILN__CUDA(
-            call, cuKernelSetAttribute,
-            (KILN__CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)grid->shared_bytes, kernel, device));
-    if (status == KILN_OK && cluster > CLUSTER_PORTABLE)
+    kiln_status status = kiln__cuda_permit_shared(module, function, grid->shared_bytes, &most, call);
+    if (status == KILN_OK && (int64_t)grid->shared_bytes > most)
+        return kiln__fail(call->report, KILN_ELAUNCH, call->stage, 0,
+                          "%s: %u bytes of dynamic shared memory for a block: this function may have at most %d there",
+                          call->where, (unsigned)grid->shared_bytes, most);
+    if (status == KILN_OK && cluster > CLUSTER_PORTABLE && call->driver->cuKernelSetAttribute != NULL)
         status = KILN__CUDA(call, cuKernelSetAttribute,
-                            (KILN__CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1, kernel, device));
+                            (KILN__CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1, module->kernels[function],
+                             module->device->handle));
     return status;
 }
 
@@ -146,7 +147,7 @@ static kiln_status launch_in(kiln__module *module, uint32_t function, const kiln
 {
     CUkernel kernel = module->kernels[function];
     const uint32_t *g = grid->grid, *b = grid->block;
-    kiln_status status = permit(module, kernel, grid, call);
+    kiln_status status = permit(module, function, grid, call);
     if (status != KILN_OK)
         return status;
     if (kiln__cuda_is_taped(module->device, grid->stream))

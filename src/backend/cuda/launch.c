@@ -159,6 +159,9 @@ static kiln_status load_module(kiln__module *module, const kiln__entry *entry, c
         status =
             KILN__CUDA(call, cuKernelGetAttribute,
                        (&module->local_bytes, KILN__CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, module->kernels[0], device));
+    int most;
+    for (uint32_t i = 0; i < module->kernel_count && status == KILN_OK; i++)
+        status = kiln__cuda_permit_shared(module, i, module->shared, &most, call);
     return status;
 }
 
@@ -186,15 +189,18 @@ kiln_status kiln__cuda_load(kiln_device *base, const kiln__entry *entry, const k
     kiln__cuda_call call = load_call(device, report);
     kiln__cuda_scope scope;
     kiln__list names = { 0 };
+    kiln__module *module;
     *out = NULL;
     *used_ptx = false;
     bool listed = list_names(entry, rule, &names);
-    kiln__module *module = listed ? kiln__calloc(1, sizeof(*module) + names.count * sizeof(module->kernels[0])) : NULL;
+    size_t each = sizeof(module->kernels[0]) + sizeof(module->permitted[0]);
+    module = listed ? kiln__calloc(1, sizeof(*module) + names.count * each) : NULL;
     if (module == NULL) {
         kiln__list_fini(&names);
         return kiln__fail_memory(report, KILN__STAGE_LOAD);
     }
     module->device = device;
+    module->permitted = (atomic_int *)(module->kernels + names.count);
     module->inputs = rule->inputs;
     module->element_size = rule->element_size;
     module->output_stays = rule->output_bytes > 0;

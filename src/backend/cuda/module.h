@@ -17,8 +17,15 @@ struct kiln__module {
     uint64_t tile, most;        /* elements of a block, and of the largest grid */
     int tile_shift;             /* tile is 1 << tile_shift; negative if it is no power of two */
     uint32_t blocks[3], shared; /* of a kernel with arguments of its own */
+    atomic_int *permitted;      /* of each kernel: dynamic shared memory that it is known to be allowed, see below */
     CUkernel kernels[];
 };
+
+/* Makes sure that a kernel may have `wanted` bytes of dynamic shared memory: beyond what is usual, static memory included, the
+ * driver must be told, and is told once, of all that the device has. *most is how much it may have, which may be less. Takes no
+ * lock; any thread, also one that captures. */
+kiln_status kiln__cuda_permit_shared(const kiln__module *module, uint32_t kernel, uint32_t wanted, int *most,
+                                     const kiln__cuda_call *call);
 
 /* Of a user's own source; contracts in backend/backend.h. */
 extern const kiln__function_vtable kiln__cuda_functions;
