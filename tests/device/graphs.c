@@ -1,9 +1,11 @@
 /* Graphs and several GPUs on a real driver: launches are captured and replayed, a call that would have to load is refused,
- * gets on this thread and on another break no capture in any mode, and each GPU runs its own kernel. Every result is
- * checked. Needs a GPU and a compiler. Exits 1 if anything is not as kiln.h says. */
+ * gets on this thread and on another break no capture in any mode, short launches are timed and tuned from graphs while another
+ * thread waits for the device all the time, and each GPU runs its own kernel. Every result is checked. Needs a GPU and a compiler. Exits 1 if anything is not as kiln.h says. */
 #include <dlfcn.h>
-#include <kiln/kiln.h>
+#include <kiln/tune.h>
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +23,7 @@ static float x[COUNT], y[COUNT];
 #define DRIVER(X)                                                                           \
     X(cuDevicePrimaryCtxRetain, retain, (void **context, int device))                       \
     X(cuCtxSetCurrent, set_current, (void *context))                                        \
+    X(cuCtxSynchronize, context_synchronize, (void))                                        \
     X(cuStreamCreate, stream_create, (void **stream, unsigned flags))                       \
     X(cuStreamSynchronize, stream_synchronize, (void *stream))                              \
     X(cuStreamBeginCapture_v2, begin_capture, (void *stream, int mode))                     \
@@ -134,6 +137,96 @@ static void check_graphs(void)
     expect("cuCtxSetCurrent", driver.set_current(NULL));
 }
 
+/* ---- Short launches */
+
+typedef struct launching {
+    kiln_kernel *kernel;
+    const void *x;
+    void *y;
+    uint64_t n;
+} launching;
+
+static kiln_status launch_once(void *data, void *stream)
+{
+    const launching *self = data;
+    return kiln_launch(self->kernel, self->n, self->y, &self->x, stream, NULL);
+}
+
+static atomic_bool waiting;
+static unsigned long waits;
+
+/* What a capture anywhere in the context would make fail. */
+static void *wait_often(void *context)
+{
+    expect("cuCtxSetCurrent", driver.set_current(context));
+    for (; atomic_load(&waiting); waits++)
+        expect("cuCtxSynchronize on another thread", driver.context_synchronize());
+    return NULL;
+}
+
+static void measure_short(kiln_device *device, launching *work)
+{
+    const kiln_contender contender = { launch_once, work };
+    kiln_timing submitted, replayed;
+    must(kiln_measure(device, &contender, 1, 3, 50, &submitted, NULL, &report), "kiln_measure");
+    must(kiln_measure_launches(device, &contender, 1, 3, 50, &replayed, NULL, &report), "kiln_measure_launches");
+    printf("%8llu elements: %.3f us as submitted, %.3f us (%.3f to %.3f) as run\n", (unsigned long long)work->n,
+           submitted.median_ms * 1e3, replayed.median_ms * 1e3, replayed.min_ms * 1e3, replayed.max_ms * 1e3);
+    check(replayed.median_ms <= 1.1 * submitted.median_ms, "kiln_measure_launches", "slower than submitting");
+}
+
+static void tune_short(void)
+{
+    kiln_tune_options options = KILN_TUNE_OPTIONS_INIT;
+    kiln_tuning_info info = { .size = sizeof(info) };
+    kiln_trial best = { .size = sizeof(best) };
+    kiln_tuning *tuning;
+    kiln_spec *spec;
+    options.elements = 1 << 18;
+    options.budget_s = 5;
+    options.hot = 1;
+    must(kiln_spec_parse(&spec, service, LOADED, &report), "kiln_spec_parse");
+    must(kiln_tune(&tuning, service, spec, &options, &report), "kiln_tune");
+    kiln_tuning_get_info(tuning, &info);
+    kiln_tuning_trial(tuning, 0, &best);
+    printf("tuned while another thread waited: %s, %.4f of the default's %.3f us, %.1f s, %s\n", best.spec, best.ratio,
+           info.default_ms * 1e3, info.seconds, info.end);
+    kiln_tuning_free(tuning);
+    kiln_spec_free(spec);
+}
+
+static void check_short(void)
+{
+    kiln_device *device;
+    kiln_spec *spec;
+    launching work = { .n = COUNT };
+    void *context, *memory_x;
+    pthread_t thread;
+    must(kiln_device_open(&device, service, NULL, &report), "kiln_device_open");
+    must(kiln_spec_parse(&spec, service, LOADED, &report), "kiln_spec_parse");
+    must(kiln_get(&work.kernel, service, spec, &report), "kiln_get");
+    must(kiln_alloc(&memory_x, device, BYTES, &report), "kiln_alloc");
+    must(kiln_alloc(&work.y, device, BYTES, &report), "kiln_alloc");
+    must(kiln_copy(device, memory_x, x, BYTES, KILN_COPY_TO_DEVICE, NULL, &report), "kiln_copy");
+    work.x = memory_x;
+    expect("cuDevicePrimaryCtxRetain", driver.retain(&context, 0));
+    for (work.n = 1 << 12; work.n <= COUNT; work.n *= 4)
+        measure_short(device, &work);
+    work.n = COUNT;
+    atomic_store(&waiting, true);
+    check(pthread_create(&thread, NULL, wait_often, context) == 0, "pthread_create", "failed");
+    measure_short(device, &work);
+    tune_short();
+    atomic_store(&waiting, false);
+    pthread_join(thread, NULL);
+    printf("another thread waited for the context %lu times\n", waits);
+    check_values(device, work.y, "what was replayed");
+    kiln_free(device, work.y);
+    kiln_free(device, memory_x);
+    kiln_release(work.kernel);
+    kiln_spec_free(spec);
+}
+
 static void check_devices(void)
 {
     int count;
@@ -170,6 +263,7 @@ int main(void)
     must(kiln_open(&service, &options, &report), "kiln_open");
     open_driver();
     check_graphs();
+    check_short();
     check_devices();
     kiln_report_clear(&report);
     kiln_close(service);

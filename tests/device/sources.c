@@ -1,46 +1,61 @@
-/* Sources of the host's own on a real GPU: values, variables, more shared memory than is usual, cooperative launches and clusters.
+/* Sources of the host's own on a real GPU: values, variables, more shared memory than is usual, static memory included and wanted
+ * by two threads at once, cooperative launches and clusters.
  * Prints what it has checked; status 1 if anything is wrong. Needs a GPU, and NVRTC or a cache that has been filled with one. */
 #include <kiln/source.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { BLOCKS = 8, THREADS = 128, COUNT = BLOCKS * THREADS, ROOM = 64 << 10 };
+enum { OWN = 32 << 10, OWN_WORDS = OWN / 4, LAUNCHES = 2000 }; /* OWN: static, and as much beside it */
 
 static kiln_report report = KILN_REPORT_INIT;
 static kiln_device *device;
 static int wrong;
 
-static const char text[] = "__constant__ int table[4];\n"
-                           "namespace ns { __device__ unsigned arrived; }\n"
-                           "template <int N> __global__ void fill(int *out) { out[blockIdx.x * blockDim.x + "
-                           "threadIdx.x] = table[N] + threadIdx.x; }\n"
-                           "extern \"C\" __global__ void room(int *out, int words)\n"
-                           "{\n"
-                           "    extern __shared__ int held[];\n"
-                           "    for (int i = threadIdx.x; i < words; i += blockDim.x)\n"
-                           "        held[i] = i;\n"
-                           "    __syncthreads();\n"
-                           "    out[blockIdx.x * blockDim.x + threadIdx.x] = held[words - 1 - threadIdx.x];\n"
-                           "}\n"
-                           "extern \"C\" __global__ void meet(int *out)\n" /* ends only if all blocks run at once */
-                           "{\n"
-                           "    if (threadIdx.x == 0) {\n"
-                           "        atomicAdd(&ns::arrived, 1);\n"
-                           "        while (*(volatile unsigned *)&ns::arrived < gridDim.x) {}\n"
-                           "    }\n"
-                           "    __syncthreads();\n"
-                           "    out[blockIdx.x * blockDim.x + threadIdx.x] = ns::arrived;\n"
-                           "}\n"
-                           "extern \"C\" __global__ void cluster(int *out)\n"
-                           "{\n"
-                           "    unsigned size = 1;\n"
-                           "#if __CUDA_ARCH__ >= 900\n"
-                           "    asm volatile(\"mov.u32 %0, %%cluster_nctaid.x;\" : \"=r\"(size));\n"
-                           "#endif\n"
-                           "    out[blockIdx.x * blockDim.x + threadIdx.x] = size;\n"
-                           "}\n";
-static const char *const functions[] = { "fill<2>", "room", "meet", "cluster", "&ns::arrived" };
+static const char text[] =
+    "__constant__ int table[4];\n"
+    "namespace ns { __device__ unsigned arrived; }\n"
+    "template <int N> __global__ void fill(int *out) { out[blockIdx.x * blockDim.x + "
+    "threadIdx.x] = table[N] + threadIdx.x; }\n"
+    "extern \"C\" __global__ void room(int *out, int words)\n"
+    "{\n"
+    "    extern __shared__ int held[];\n"
+    "    for (int i = threadIdx.x; i < words; i += blockDim.x)\n"
+    "        held[i] = i;\n"
+    "    __syncthreads();\n"
+    "    out[blockIdx.x * blockDim.x + threadIdx.x] = held[words - 1 - threadIdx.x];\n"
+    "}\n"
+    "extern \"C\" __global__ void beside(int *out, int words)\n"
+    "{\n"
+    "    __shared__ int own[8192];\n"
+    "    extern __shared__ int held[];\n"
+    "    for (int i = threadIdx.x; i < words; i += blockDim.x)\n"
+    "        held[i] = i;\n"
+    "    for (int i = threadIdx.x; i < 8192; i += blockDim.x)\n"
+    "        own[i] = 3 * i;\n"
+    "    __syncthreads();\n"
+    "    out[blockIdx.x * blockDim.x + threadIdx.x] = held[words - 1 - threadIdx.x] + own[8191 - threadIdx.x];\n"
+    "}\n"
+    "extern \"C\" __global__ void meet(int *out)\n" /* ends only if all blocks run at once */
+    "{\n"
+    "    if (threadIdx.x == 0) {\n"
+    "        atomicAdd(&ns::arrived, 1);\n"
+    "        while (*(volatile unsigned *)&ns::arrived < gridDim.x) {}\n"
+    "    }\n"
+    "    __syncthreads();\n"
+    "    out[blockIdx.x * blockDim.x + threadIdx.x] = ns::arrived;\n"
+    "}\n"
+    "extern \"C\" __global__ void cluster(int *out)\n"
+    "{\n"
+    "    unsigned size = 1;\n"
+    "#if __CUDA_ARCH__ >= 900\n"
+    "    asm volatile(\"mov.u32 %0, %%cluster_nctaid.x;\" : \"=r\"(size));\n"
+    "#endif\n"
+    "    out[blockIdx.x * blockDim.x + threadIdx.x] = size;\n"
+    "}\n";
+static const char *const functions[] = { "fill<2>", "room", "beside", "meet", "cluster", "&ns::arrived" };
 
 static void must(kiln_status status, const char *what)
 {
@@ -68,6 +83,11 @@ static int expect_fill(int thread)
 static int expect_room(int thread)
 {
     return ROOM / (int)sizeof(int) - 1 - thread;
+}
+
+static int expect_beside(int thread)
+{
+    return OWN_WORDS - 1 - thread + 3 * (OWN_WORDS - 1 - thread);
 }
 
 static int expect_meet(int thread)
@@ -103,10 +123,70 @@ static void read_back(int *got, const void *from)
     must(kiln_copy(device, got, from, COUNT * sizeof(*got), KILN_COPY_FROM_DEVICE, NULL, &report), "copy");
 }
 
+static void show_blocks(kiln_program *program, const char *name, uint32_t shared_bytes)
+{
+    kiln_function *function;
+    int blocks = 0;
+    must(kiln_program_function(&function, program, name, &report), name);
+    must(kiln_function_occupancy(&blocks, function, THREADS, shared_bytes, &report), name);
+    printf("%-8s blocks at once with %u bytes: %d\n", name, (unsigned)shared_bytes, blocks);
+    wrong += blocks < 1;
+}
+
+/* A thread that launches "room" again and again with an amount of its own. */
+typedef struct roomer {
+    kiln_function *function;
+    uint32_t bytes;
+    void *out;
+    kiln_status status;
+    kiln_report report;
+} roomer;
+
+static void *launch_often(void *data)
+{
+    roomer *self = data;
+    int words = (int)(self->bytes / sizeof(int));
+    const void *arguments[] = { &self->out, &words };
+    kiln_grid grid = KILN_GRID_INIT;
+    grid.grid[0] = BLOCKS;
+    grid.block[0] = THREADS;
+    grid.shared_bytes = self->bytes;
+    for (int i = 0; i < LAUNCHES && self->status == KILN_OK; i++)
+        self->status = kiln_function_launch(self->function, &grid, arguments, NULL, 2, &self->report);
+    return NULL;
+}
+
+static void launch_on_threads(kiln_program *program)
+{
+    static int got[COUNT];
+    roomer roomers[] = { { .bytes = 52 << 10, .report = KILN_REPORT_INIT },
+                         { .bytes = 62 << 10, .report = KILN_REPORT_INIT } };
+    pthread_t threads[2];
+    for (int i = 0; i < 2; i++) {
+        must(kiln_program_function(&roomers[i].function, program, "room", &report), "room");
+        must(kiln_alloc(&roomers[i].out, device, sizeof(got), &report), "memory");
+    }
+    for (int i = 0; i < 2; i++)
+        pthread_create(&threads[i], NULL, launch_often, &roomers[i]);
+    for (int i = 0; i < 2; i++) {
+        pthread_join(threads[i], NULL);
+        if (roomers[i].status != KILN_OK)
+            printf("a thread that wants %u bytes: %s\n", (unsigned)roomers[i].bytes, roomers[i].report.message);
+        wrong += roomers[i].status != KILN_OK;
+        must(kiln_sync(device, &report), "room");
+        read_back(got, roomers[i].out);
+        for (int k = 0; k < COUNT; k++)
+            wrong += got[k] != (int)(roomers[i].bytes / sizeof(int)) - 1 - k % THREADS;
+        kiln_free(device, roomers[i].out);
+        kiln_report_clear(&roomers[i].report);
+    }
+    printf("room     from two threads, %d launches each: %s\n", LAUNCHES, wrong == 0 ? "right" : "WRONG");
+}
+
 int main(void)
 {
     static int got[COUNT];
-    const int table[4] = { 10, 20, 30, 40 }, words = ROOM / (int)sizeof(int);
+    const int table[4] = { 10, 20, 30, 40 }, words = ROOM / (int)sizeof(int), own_words = OWN_WORDS;
     const unsigned zero = 0;
     kiln_service *service;
     kiln_program *program;
@@ -134,6 +214,7 @@ int main(void)
     must(kiln_program_global(&address, &bytes, program, "ns::arrived", &report), "arrived");
     must(kiln_copy(device, address, &zero, bytes, KILN_COPY_TO_DEVICE, NULL, &report), "arrived");
 
+    launch_on_threads(program); /* first: nothing has been permitted yet */
     launch(program, "fill<2>", &grid, arguments, sizes, 1);
     read_back(got, out);
     check("fill", got, expect_fill);
@@ -141,6 +222,11 @@ int main(void)
     launch(program, "room", &grid, arguments, sizes, 2);
     read_back(got, out);
     check("room", got, expect_room);
+    grid.shared_bytes = OWN; /* usual by itself, but not beside as much */
+    show_blocks(program, "beside", OWN);
+    launch(program, "beside", &grid, (const void *[]){ &out, &own_words }, sizes, 2);
+    read_back(got, out);
+    check("beside", got, expect_beside);
     grid.shared_bytes = 0;
     grid.cooperative = 1;
     launch(program, "meet", &grid, arguments, sizes, 1);
