@@ -19,11 +19,14 @@ enum { FDS = 3, REAP_MS = 1000, POLL_NS = 1000000 };
 #define P_PIDFD 3
 #endif
 
+/* The number is forgotten first: another thread may fork just then, and in that child it would be closed once more, when it may
+ * be another file's. */
 static void close_fd(int *fd)
 {
-    if (*fd >= 0)
-        close(*fd);
+    int closing = *fd;
     *fd = -1;
+    if (closing >= 0)
+        close(closing);
 }
 
 void kiln__child_forget(kiln__child *child)
