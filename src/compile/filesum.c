@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "os/file.h"
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -99,11 +100,8 @@ static void remember(kiln__filesums *sums, const char *path, const struct stat *
     pthread_mutex_unlock(&sums->lock);
 }
 
-static bool is_inside(const kiln__list *places, const char *path)
+static bool is_inside(const kiln__list *places, const char *resolved)
 {
-    char resolved[PATH_MAX];
-    if (realpath(path, resolved) == NULL)
-        return false;
     for (const char *at = kiln__list_next(places, NULL); at != NULL;) {
         const char *place = kiln__list_next(places, at);
         size_t length = place != NULL ? strlen(place) : 0;
@@ -117,29 +115,47 @@ static bool is_inside(const kiln__list *places, const char *path)
     return false;
 }
 
-/* What is at a path now: its kind, and the digest of a file. */
-static kiln__read_kind look(kiln__filesums *sums, const kiln__list *places, const char *path,
-                            char digest[KILN__DIGEST_HEX])
+/* No kiln__read_kind: of a look-up that failed otherwise than because nothing is there. No list tells of it. */
+enum { UNKNOWN = '?' };
+
+static int kind_of_failure(int error)
+{
+    return kiln__reads_means_nothing(error) ? KILN__READ_NOTHING : UNKNOWN;
+}
+
+static int read_digest(kiln__filesums *sums, const char *path, char digest[KILN__DIGEST_HEX])
 {
     struct stat status;
     uint8_t sum[KILN__DIGEST_SIZE];
     void *bytes = NULL;
     size_t length = 0;
-    if (stat(path, &status) != 0 || (!S_ISDIR(status.st_mode) && !S_ISREG(status.st_mode)))
-        return KILN__READ_NOTHING;
-    if (S_ISREG(status.st_mode) && recall(sums, path, &status, digest))
-        return KILN__READ_FILE;
-    if (!is_inside(places, path))
-        return KILN__READ_NOTHING;
-    if (S_ISDIR(status.st_mode))
-        return KILN__READ_DIRECTORY;
-    if (kiln__file_read(&bytes, &length, AT_FDCWD, path, 0, KILN__READ_BYTES_MAX, &status) != 0)
-        return KILN__READ_NOTHING;
+    int error = kiln__file_read(&bytes, &length, AT_FDCWD, path, 0, KILN__READ_BYTES_MAX, &status);
+    if (error != 0)
+        return error == -EFBIG ? KILN__READ_NOTHING : UNKNOWN;
     kiln__digest(sum, bytes, length);
     kiln__digest_hex(digest, sum);
     kiln__free(bytes);
     remember(sums, path, &status, digest);
     return KILN__READ_FILE;
+}
+
+/* What is at a path now: its kind, and the digest of a file. Whether it is inside is asked each time, for a path leads elsewhere
+ * once a directory on the way is another, while its last file stays the same. */
+static int look(kiln__filesums *sums, const kiln__list *places, const char *path, char digest[KILN__DIGEST_HEX])
+{
+    char resolved[PATH_MAX];
+    struct stat status;
+    if (stat(path, &status) != 0)
+        return kind_of_failure(errno);
+    if (!S_ISDIR(status.st_mode) && !S_ISREG(status.st_mode))
+        return KILN__READ_NOTHING;
+    if (realpath(path, resolved) == NULL)
+        return kind_of_failure(errno);
+    if (!is_inside(places, resolved))
+        return KILN__READ_NOTHING;
+    if (S_ISDIR(status.st_mode))
+        return KILN__READ_DIRECTORY;
+    return recall(sums, path, &status, digest) ? KILN__READ_FILE : read_digest(sums, path, digest);
 }
 
 static const char *directory_of(const kiln__list *places, const char *name)
@@ -157,10 +173,10 @@ static bool agrees(kiln__filesums *sums, const kiln__list *places, const kiln__r
 {
     char path[PATH_MAX], digest[KILN__DIGEST_HEX] = "-";
     const char *directory = directory_of(places, read->place);
-    kiln__read_kind kind = KILN__READ_NOTHING;
+    int kind = KILN__READ_NOTHING;
     if (directory != NULL && snprintf(path, sizeof(path), "%s/%s", directory, read->path) < (int)sizeof(path))
         kind = look(sums, places, path, digest);
-    return kind == read->kind && (kind != KILN__READ_FILE || strcmp(digest, read->digest) == 0);
+    return kind == (int)read->kind && (kind != KILN__READ_FILE || strcmp(digest, read->digest) == 0);
 }
 
 bool kiln__filesums_agree(kiln__filesums *sums, const kiln__list *places, const char *reads, size_t length)

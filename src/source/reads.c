@@ -1,5 +1,6 @@
 #include "source/reads.h"
 
+#include <errno.h>
 #include <string.h>
 
 static bool is_clean(const char *text, size_t length)
@@ -14,6 +15,11 @@ static bool is_place(const char *text, size_t length)
 {
     static const char allowed[] = "abcdefghijklmnopqrstuvwxyz0123456789";
     return length > 0 && length < KILN__PLACE_SIZE && strspn(text, allowed) >= length;
+}
+
+bool kiln__reads_means_nothing(int error)
+{
+    return error == ENOENT || error == ENOTDIR || error == ELOOP || error == ENAMETOOLONG;
 }
 
 bool kiln__reads_split(const char *asked, char place[KILN__PLACE_SIZE], char path[KILN__READ_PATH_MAX])

@@ -30,6 +30,10 @@ typedef struct kiln__read {
     char path[KILN__READ_PATH_MAX];
 } kiln__read;
 
+/* Whether a look-up that failed with this errno has found that nothing is there. Any other, a want of descriptors or of rights,
+ * leaves that unknown. */
+bool kiln__reads_means_nothing(int error);
+
 /* Splits KILN__READS_ROOT "/<place>/<path>" (or "/<place>", an empty path) into place and path. False for any other path, and for
  * one that a line cannot hold: too long, or with a control character in it. */
 bool kiln__reads_split(const char *asked, char place[KILN__PLACE_SIZE], char path[KILN__READ_PATH_MAX]);

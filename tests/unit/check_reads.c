@@ -5,9 +5,11 @@
 #include "source/option.h"
 #include "source/reads.h"
 #include "source/source.h"
+#include "support/rights.h"
 #include "support/suites.h"
 #include "support/temp.h"
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -249,6 +251,71 @@ START_TEST(test_filesums__tell_what_is_there)
 }
 END_TEST
 
+/* One and the same path is inside with one set of places and outside with another, whatever is remembered of its file. */
+START_TEST(test_filesums__what_is_remembered_is_inside_too)
+{
+    enum { OLD_ENOUGH_S = 3 };
+    kiln__filesums sums;
+    kiln__list narrow = { 0 }, wide = { 0 };
+    kiln__filesums_init(&sums);
+    ck_assert_int_eq(mkdir(kiln_test_temp_path("inc"), 0700), 0);
+    ck_assert_int_eq(mkdir(kiln_test_temp_path("other"), 0700), 0);
+    kiln_test_temp_write("other/a.h", "one", 3);
+    ck_assert_int_eq(symlink("../other/a.h", kiln_test_temp_path("inc/link.h")), 0);
+    kiln__list_add(&narrow, "0");
+    kiln__list_add(&narrow, kiln_test_temp_path("inc"));
+    kiln__list_add(&wide, "0");
+    kiln__list_add(&wide, kiln_test_temp_path("inc"));
+    kiln__list_add(&wide, "1");
+    kiln__list_add(&wide, kiln_test_temp_path("other"));
+    sleep(OLD_ENOUGH_S); /* what has just changed is not remembered */
+    ck_assert(agrees(&sums, &wide, "+ 0 link.h"));
+    ck_assert(agrees(&sums, &wide, "+ 0 ../other/a.h"));
+    ck_assert_uint_eq(sums.count, 2);
+    ck_assert(!agrees(&sums, &narrow, "+ 0 link.h"));
+    ck_assert(!agrees(&sums, &narrow, "+ 0 ../other/a.h"));
+    ck_assert(agrees(&sums, &narrow, "- 0 - link.h"));
+    ck_assert(agrees(&sums, &narrow, "- 0 - ../other/a.h"));
+    ck_assert(agrees(&sums, &wide, "+ 0 link.h"));
+    kiln__list_fini(&narrow);
+    kiln__list_fini(&wide);
+    kiln__filesums_fini(&sums);
+}
+END_TEST
+
+/* Who lacks descriptors or rights does not know what is there: no list is true then, be it one that says "nothing". */
+START_TEST(test_filesums__what_cannot_be_looked_at_agrees_with_nothing)
+{
+    kiln__filesums sums;
+    kiln__list places = { 0 };
+    struct rlimit before, none;
+    kiln__filesums_init(&sums);
+    ck_assert_int_eq(mkdir(kiln_test_temp_path("inc"), 0700), 0);
+    kiln_test_temp_write("inc/a.h", "one", 3);
+    kiln__list_add(&places, "0");
+    kiln__list_add(&places, kiln_test_temp_path("inc"));
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
+    none = before;
+    none.rlim_cur = 0;
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+    bool as_file = agrees(&sums, &places, "+ 0 a.h"), as_nothing = agrees(&sums, &places, "- 0 - a.h"),
+         missing = agrees(&sums, &places, "- 0 - b.h");
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
+    ck_assert(!as_file && !as_nothing && missing);
+    ck_assert(agrees(&sums, &places, "+ 0 a.h"));
+    if (kiln_test_give_up_rights()) {
+        ck_assert_int_eq(chmod(kiln_test_temp_path("inc/a.h"), 0), 0);
+        ck_assert(!agrees(&sums, &places, "- 0 - a.h"));
+        ck_assert_int_eq(chmod(kiln_test_temp_path("inc/a.h"), 0600), 0);
+        ck_assert_int_eq(chmod(kiln_test_temp_path("inc"), 0), 0);
+        ck_assert(!agrees(&sums, &places, "- 0 - a.h"));
+        ck_assert_int_eq(chmod(kiln_test_temp_path("inc"), 0700), 0);
+    }
+    kiln__list_fini(&places);
+    kiln__filesums_fini(&sums);
+}
+END_TEST
+
 /* ---- Logs */
 
 START_TEST(test_source__log_is_in_the_users_words)
@@ -275,6 +342,8 @@ Suite *kiln_test_reads_suite(void)
     tcase_add_test(tcase, test_reads__split_paths_of_places);
     tcase_add_test(tcase, test_reads__lines_read_back);
     tcase_add_test(tcase, test_filesums__tell_what_is_there);
+    tcase_add_test(tcase, test_filesums__what_is_remembered_is_inside_too);
+    tcase_add_test(tcase, test_filesums__what_cannot_be_looked_at_agrees_with_nothing);
     tcase_add_test(tcase, test_source__log_is_in_the_users_words);
     suite_add_tcase(suite, tcase);
     return suite;
