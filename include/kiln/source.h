@@ -67,7 +67,7 @@ typedef struct kiln_source {
  * asked for, one a line), "names" (their symbols), "key". Warnings go to the report's log.
  * Errors: KILN_EINVAL (a field that cannot be right; an option that is not passed on), KILN_ETARGET ("cpu", or no
  * target of the compiler's), KILN_ECOMPILE (the report's log is the compiler's), KILN_ECRASHED, KILN_ENOWORKER,
- * KILN_ENOCOMPILER, KILN_ESTRICT, KILN_EIO (files change while they are read), KILN_ENODRIVER, KILN_ENODEVICE,
+ * KILN_ENOCOMPILER, KILN_ESTRICT, KILN_EIO (files change while they are read, or cannot be), KILN_ENODRIVER, KILN_ENODEVICE,
  * KILN_ENOMEM. */
 KILN_API KILN_MUST_USE kiln_status kiln_program_build(kiln_artifact **out, kiln_service *service,
                                                       const kiln_source *source, kiln_report *report);

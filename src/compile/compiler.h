@@ -35,7 +35,7 @@ void kiln__builder_fini(kiln__builder *builder); /* closes the compiler */
 /* Finds or makes the entry of a unit, waiting for another process that is making it. `fresh` leaves the stores and the
  * wait alone: what they had did not load, and what comes of it has yet to prove that it does (kiln__builder_replace).
  * Where there is no compiler, takes what the newest toolchain left in the stores. A user's own source is found as its files are
- * now; KILN_EIO if these do not hold still. KILN_ENOCOMPILER, KILN_ENOWORKER,
+ * now; KILN_EIO if these do not hold still or cannot be read. KILN_ENOCOMPILER, KILN_ENOWORKER,
  * KILN_ECOMPILE, KILN_ECRASHED, KILN_ETARGET, KILN_ENOMEM; KILN_ESTRICT, counted, instead of compiling where that is refused. */
 kiln_status kiln__builder_build(kiln__builder *builder, const kiln__unit *unit, bool fresh, kiln__built *out,
                                 kiln_report *report);

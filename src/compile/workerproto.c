@@ -212,7 +212,7 @@ bool kiln__worker_get_failure(const kiln__frame *frame, kiln_status *status, kil
         return false;
     *status = (kiln_status)(int32_t)code;
     if (*status != KILN_ENOCOMPILER && *status != KILN_ECOMPILE && *status != KILN_ETARGET && *status != KILN_ENOMEM &&
-        *status != KILN_ENOWORKER)
+        *status != KILN_ENOWORKER && *status != KILN_EIO)
         return false;
     copy_clean(line, sizeof(line), message);
     kiln__fail(report, *status, stage, (int)native, "%s", line);

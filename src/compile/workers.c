@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* A little longer than it takes a worker to end itself. */
 #define IDLE_NS ((uint64_t)70 * 1000000000)
@@ -16,6 +17,7 @@
 typedef struct worker {
     kiln__child child;
     kiln__list places; /* what it may read, for as long as it lives */
+    kiln__text marks;  /* which directories these were when it was started */
     uint64_t idle_since;
     struct worker *next, *before; /* of all */
     struct worker *below;         /* of the idle ones, used before this one */
@@ -39,7 +41,42 @@ typedef struct workers {
     atomic_uint_least64_t starts, crashes, timeouts;
 } workers;
 
+/* ---- Directories */
+
+/* Appends which directories the places are now. A sandbox holds directories and not their names, so that one which is removed
+ * and made anew would be closed to a worker of before. An inode that a sandbox holds is not given to another directory.
+ * NULL: none. */
+static void append_marks(kiln__text *out, const kiln__list *places)
+{
+    const char *name = places != NULL ? kiln__list_next(places, NULL) : NULL;
+    while (name != NULL) {
+        const char *path = kiln__list_next(places, name);
+        struct stat status = { 0 };
+        if (path == NULL || stat(path, &status) != 0)
+            status = (struct stat){ 0 };
+        kiln__text_printf(out, "%llu:%llu\n", (unsigned long long)status.st_dev, (unsigned long long)status.st_ino);
+        name = path != NULL ? kiln__list_next(places, path) : NULL;
+    }
+}
+
+static bool is_equal(const kiln__text *a, const kiln__text *b)
+{
+    return a->length == b->length && (a->length == 0 || memcmp(a->data, b->data, a->length) == 0);
+}
+
+static bool has_places(const worker *which, const kiln__list *places, const kiln__text *marks)
+{
+    return is_equal(&which->places.bytes, &places->bytes) && is_equal(&which->marks, marks);
+}
+
 /* ---- The workers there are */
+
+static void free_worker(worker *which)
+{
+    kiln__list_fini(&which->places);
+    kiln__text_fini(&which->marks);
+    kiln__free(which);
+}
 
 /* With the lock held. */
 static void cut(workers *self, worker *which)
@@ -65,8 +102,7 @@ static void end(workers *self, worker *which)
         return;
     kiln__child_end(&which->child);
     forget(self, which);
-    kiln__list_fini(&which->places);
-    kiln__free(which);
+    free_worker(which);
 }
 
 /* Takes the idle ones below the first `keep`, and those that have been so for too long, out of the list. With the lock
@@ -95,19 +131,13 @@ static void end_all(workers *self, worker *list)
     }
 }
 
-static bool has_places(const worker *which, const kiln__list *places)
-{
-    return which->places.bytes.length == places->bytes.length &&
-           (places->count == 0 || memcmp(which->places.bytes.data, places->bytes.data, places->bytes.length) == 0);
-}
-
 /* An idle worker that may read just these places (NULL: any); the one used last. */
-static worker *take_idle(workers *self, const kiln__list *places)
+static worker *take_idle(workers *self, const kiln__list *places, const kiln__text *marks)
 {
     pthread_mutex_lock(&self->lock);
     worker *superfluous = take_superfluous(self, self->idle_max);
     worker **at = &self->idle;
-    while (*at != NULL && places != NULL && !has_places(*at, places))
+    while (*at != NULL && places != NULL && !has_places(*at, places, marks))
         at = &(*at)->below;
     worker *taken = *at;
     if (taken != NULL) {
@@ -189,8 +219,22 @@ static kiln_status choose_nvrtc(workers *self, kiln__toolchain *opened, const ch
     return status;
 }
 
-/* `places` may be NULL: none. */
-static kiln_status start(workers *self, const kiln__list *places, worker **out, kiln_report *report)
+static worker *new_worker(const kiln__list *places, const kiln__text *marks)
+{
+    worker *fresh = kiln__calloc(1, sizeof(*fresh));
+    if (fresh == NULL || places == NULL)
+        return fresh;
+    kiln__text_append_bytes(&fresh->marks, kiln__text_string(marks), marks->length);
+    if (!fresh->marks.failed && kiln__list_read(&fresh->places, places->bytes.data, places->bytes.length))
+        return fresh;
+    free_worker(fresh);
+    return NULL;
+}
+
+/* `places` may be NULL: none. `marks` are those of a moment before, so that no worker is taken for one that holds a later
+ * directory. */
+static kiln_status start(workers *self, const kiln__list *places, const kiln__text *marks, worker **out,
+                         kiln_report *report)
 {
     char program[PATH_MAX];
     kiln__toolchain facts;
@@ -201,15 +245,12 @@ static kiln_status start(workers *self, const kiln__list *places, worker **out, 
         status = kiln__worker_find(self->program, program, sizeof(program), report);
     if (status != KILN_OK)
         return status;
-    worker *fresh = kiln__calloc(1, sizeof(*fresh));
-    if (fresh == NULL || (places != NULL && !kiln__list_read(&fresh->places, places->bytes.data, places->bytes.length)))
-        status = kiln__fail_memory(report, KILN__STAGE_COMPILE);
-    else
-        status = launch(self, program, fresh, report);
+    worker *fresh = new_worker(places, marks);
+    if (fresh == NULL)
+        return kiln__fail_memory(report, KILN__STAGE_COMPILE);
+    status = launch(self, program, fresh, report);
     if (status != KILN_OK) {
-        if (fresh != NULL)
-            kiln__list_fini(&fresh->places);
-        kiln__free(fresh);
+        free_worker(fresh);
         return status;
     }
     status = kiln__worker_open(&fresh->child, program, nvrtc, &fresh->places, &facts, report);
@@ -225,17 +266,15 @@ static kiln_status start(workers *self, const kiln__list *places, worker **out, 
 
 /* ---- Asking */
 
-/* Asks an idle worker or, where there is none, a new one. One that had died before it began is replaced by a new one, once
- * and without a word. With KILN_OK there is an answer, *out, of *which. */
-static kiln_status ask(workers *self, const kiln__text *request, const kiln__list *places, worker **which,
-                       kiln__worker_answer *out, kiln_report *report)
+static kiln_status ask_one(workers *self, const kiln__text *request, const kiln__list *places, const kiln__text *marks,
+                           worker **which, kiln__worker_answer *out, kiln_report *report)
 {
     kiln_status status = KILN_OK;
-    *which = take_idle(self, places);
+    *which = take_idle(self, places, marks);
     bool fresh = *which == NULL;
     for (;;) {
         if (*which == NULL)
-            status = start(self, places, which, report);
+            status = start(self, places, marks, which, report);
         if (status != KILN_OK)
             return status;
         kiln__worker_ask(&(*which)->child, request, self->limits.time_ms, out);
@@ -246,6 +285,19 @@ static kiln_status ask(workers *self, const kiln__text *request, const kiln__lis
         *which = NULL;
         fresh = true;
     }
+}
+
+/* Asks an idle worker or, where there is none, a new one. One that had died before it began is replaced by a new one, once
+ * and without a word. With KILN_OK there is an answer, *out, of *which. */
+static kiln_status ask(workers *self, const kiln__text *request, const kiln__list *places, worker **which,
+                       kiln__worker_answer *out, kiln_report *report)
+{
+    kiln__text marks = { 0 };
+    append_marks(&marks, places);
+    kiln_status status = marks.failed ? kiln__fail_memory(report, KILN__STAGE_COMPILE)
+                                      : ask_one(self, request, places, &marks, which, out, report);
+    kiln__text_fini(&marks);
+    return status;
 }
 
 /* ---- Compiling */
@@ -333,8 +385,7 @@ static kiln_status conclude(workers *self, worker *which, kiln__worker_answer *a
         status = fail_deadly(self, unit, digest, answer->result == KILN__CHANNEL_LATE, report);
     }
     forget(self, which);
-    kiln__list_fini(&which->places);
-    kiln__free(which);
+    free_worker(which);
     kiln__image_fini(out);
     return status;
 }
@@ -400,7 +451,7 @@ static kiln_status open_compiler(kiln__compiler *base, kiln__toolchain *out, kil
         return self->inner->vtable->open(self->inner, out, report);
     if (get_facts(self, out))
         return KILN_OK;
-    kiln_status status = start(self, NULL, &fresh, report);
+    kiln_status status = start(self, NULL, NULL, &fresh, report);
     if (status != KILN_OK)
         return status;
     give_back(self, fresh);
@@ -484,8 +535,7 @@ void kiln__workers_after_fork(kiln__compiler *base, bool child)
         kiln__child_forget(&each->child);
     while (child && self->idle != NULL) {
         worker *below = self->idle->below;
-        kiln__list_fini(&self->idle->places);
-        kiln__free(self->idle);
+        free_worker(self->idle);
         self->idle = below;
     }
     if (child) {
@@ -551,8 +601,8 @@ kiln_status kiln__workers_examine(kiln__compiler *base, char *path, size_t size,
     worker *which = NULL;
     path[0] = '\0';
     kiln_status status = kiln__worker_find(self->program, path, size, report);
-    if (status == KILN_OK && (which = take_idle(self, NULL)) == NULL)
-        status = start(self, NULL, &which, report);
+    if (status == KILN_OK && (which = take_idle(self, NULL, NULL)) == NULL)
+        status = start(self, NULL, NULL, &which, report);
     if (which != NULL)
         give_back(self, which);
     return status == KILN_ENOCOMPILER ? KILN_OK : status;

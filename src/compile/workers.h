@@ -1,5 +1,6 @@
 /* NVRTC behind a fence: a compiler that lets another do its work in this process or in compile workers, as the policy says.
- * A worker closes itself off from all files but those of a set of directories, for good: it compiles what may read just these.
+ * A worker closes itself off from all files but those of a set of directories, for good: it compiles what may read just these,
+ * as long as their paths lead to the same directories.
  *
  * Workers are started when first needed and kept for the next compile: as many idle ones as processors, the last used first
  * again. A worker that has had nothing to do for a minute ends itself, and one that has used much memory ends after its

@@ -134,9 +134,12 @@ static int reach_in_places(const char *asked)
     int fd = -1;
     if (find_in_places(asked, path)) {
         fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_PATH | O_CLOEXEC);
+        int error = fd < 0 ? errno : ENOENT;
         bool good = fd >= 0 && path_of(fd, resolved) && is_allowed(resolved);
-        if (!good)
+        if (!good && kiln__reads_means_nothing(error))
             kiln__witness_nothing(asked);
+        else if (!good)
+            kiln__witness_unknown(asked, error);
         if (fd >= 0 && (!good || !kiln__witness_found(asked, resolved, fd))) {
             close(fd);
             fd = -1;

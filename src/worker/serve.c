@@ -7,6 +7,7 @@
 #include "worker/limits.h"
 #include "worker/sandbox.h"
 #include "worker/witness.h"
+#include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -109,6 +110,17 @@ static void identify(kiln__server *self)
     answer_toolchain(status, &toolchain, &report);
 }
 
+/* A header that is there and cannot be read: what the compiler says of that, or has put in its place, is not it. */
+static kiln_status fail_unread(kiln_report *report)
+{
+    int error;
+    const char *path = kiln__witness_unread(&error);
+    const char *advice = error == EACCES || error == EPERM ? "let this user read it" : "try again";
+    return path == NULL ? KILN_OK
+                        : kiln__fail(report, KILN_EIO, KILN__STAGE_COMPILE, error,
+                                     "the header %s cannot be read: %s: %s", path, strerrordesc_np(error), advice);
+}
+
 /* Compiles, and lets the witness say what was read. */
 static kiln_status compile_unit(kiln__server *self, const kiln__unit *unit, kiln__image *out, kiln_report *report)
 {
@@ -117,6 +129,10 @@ static kiln_status compile_unit(kiln__server *self, const kiln__unit *unit, kiln
     kiln__limits_compile(self->cpu_s);
     kiln_status status = self->compiler->vtable->compile(self->compiler, unit, out, report);
     kiln__limits_rest();
+    if (unit->own != NULL && (status == KILN_OK || status == KILN_ECOMPILE) && fail_unread(report) != KILN_OK) {
+        kiln__image_fini(out);
+        return KILN_EIO;
+    }
     if (status != KILN_OK || unit->own == NULL)
         return status;
     out->unsettled = !kiln__witness_tell(&reads);

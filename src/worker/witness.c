@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "source/reads.h"
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -28,6 +29,8 @@ static struct {
     uint32_t *slots; /* 1 + the number of the note; a power of two of them, at most half of them taken */
     size_t slot_count;
     bool uncertain;
+    char unread[sizeof(KILN__READS_ROOT) + KILN__PLACE_SIZE + KILN__READ_PATH_MAX]; /* "": nothing */
+    int error;                                                                      /* why */
 } seen = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 /* ---- Notes by path */
@@ -97,26 +100,36 @@ static bool is_same(const struct stat *a, const struct stat *b)
 }
 
 /* By system call: the program's own functions ask the judge, who is asking us. */
-static bool digest_path(const char *path, off_t size, uint8_t out[KILN__DIGEST_SIZE])
+static int digest_open(int fd, off_t size, uint8_t out[KILN__DIGEST_SIZE])
 {
-    int fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    char *bytes = fd >= 0 ? kiln__alloc((size_t)size + 1) : NULL;
+    char *bytes = kiln__alloc((size_t)size + 1);
     ssize_t more = 1;
     size_t length = 0;
-    while (bytes != NULL && more > 0 && length <= (size_t)size) {
+    if (bytes == NULL)
+        return ENOMEM;
+    while (more > 0 && length <= (size_t)size) {
         more = read(fd, bytes + length, (size_t)size + 1 - length);
         length += more > 0 ? (size_t)more : 0;
     }
-    bool whole = bytes != NULL && more == 0 && length == (size_t)size;
-    if (whole)
+    int error = more < 0 ? errno : length != (size_t)size ? ESTALE : 0;
+    if (error == 0)
         kiln__digest(out, bytes, length);
-    if (fd >= 0)
-        close(fd);
     kiln__free(bytes);
-    return whole;
+    return error;
 }
 
-static bool digest_fd(int fd, off_t size, uint8_t out[KILN__DIGEST_SIZE])
+/* 0 or an errno; ESTALE: it has changed since its size was asked for. */
+static int digest_path(const char *path, off_t size, uint8_t out[KILN__DIGEST_SIZE])
+{
+    int fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return errno;
+    int error = digest_open(fd, size, out);
+    close(fd);
+    return error;
+}
+
+static int digest_fd(int fd, off_t size, uint8_t out[KILN__DIGEST_SIZE])
 {
     char name[32];
     snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
@@ -140,7 +153,7 @@ static bool is_settled(const note *what)
     if (syscall(SYS_newfstatat, AT_FDCWD, what->real, &status, 0) != 0 || !is_same(&status, &what->status))
         return false;
     return !what->racy ||
-           (digest_path(what->real, status.st_size, digest) && memcmp(digest, what->digest, sizeof(digest)) == 0);
+           (digest_path(what->real, status.st_size, digest) == 0 && memcmp(digest, what->digest, sizeof(digest)) == 0);
 }
 
 /* ---- What happens */
@@ -154,6 +167,7 @@ void kiln__witness_begin(void)
     }
     seen.count = 0;
     seen.uncertain = false;
+    seen.unread[0] = '\0';
     if (seen.slot_count > 0)
         memset(seen.slots, 0, seen.slot_count * sizeof(*seen.slots));
     pthread_mutex_unlock(&seen.lock);
@@ -168,6 +182,32 @@ static void note_nothing(const char *asked)
         add(asked, NULL, &nothing);
     else if (known->kind != KILN__READ_NOTHING)
         seen.uncertain = true;
+}
+
+/* With the lock held. */
+static void note_unknown(const char *asked, int error)
+{
+    seen.uncertain = true;
+    if (seen.unread[0] != '\0')
+        return;
+    kiln__text_copy(seen.unread, sizeof(seen.unread), asked);
+    seen.error = error;
+}
+
+void kiln__witness_unknown(const char *asked, int error)
+{
+    pthread_mutex_lock(&seen.lock);
+    note_unknown(asked, error);
+    pthread_mutex_unlock(&seen.lock);
+}
+
+const char *kiln__witness_unread(int *error)
+{
+    pthread_mutex_lock(&seen.lock);
+    *error = seen.error;
+    const char *unread = seen.unread[0] != '\0' ? seen.unread : NULL;
+    pthread_mutex_unlock(&seen.lock);
+    return unread;
 }
 
 void kiln__witness_nothing(const char *asked)
@@ -187,8 +227,11 @@ static void note_found(const char *asked, const char *real, int fd, note *fresh)
         seen.uncertain = seen.uncertain || !same;
         return;
     }
-    if (fresh->kind == KILN__READ_FILE && !digest_fd(fd, fresh->status.st_size, fresh->digest))
+    int error = fresh->kind == KILN__READ_FILE ? digest_fd(fd, fresh->status.st_size, fresh->digest) : 0;
+    if (error == ESTALE)
         seen.uncertain = true;
+    else if (error != 0)
+        note_unknown(asked, error);
     fresh->racy = is_racy(&fresh->status);
     add(asked, fresh->kind == KILN__READ_FILE ? real : NULL, fresh);
 }
@@ -197,14 +240,17 @@ bool kiln__witness_found(const char *asked, const char *real, int fd)
 {
     note fresh = { .kind = KILN__READ_FILE };
     bool known = syscall(SYS_newfstatat, fd, "", &fresh.status, AT_EMPTY_PATH) == 0;
+    int error = errno;
     bool directory = known && S_ISDIR(fresh.status.st_mode);
     bool file = known && S_ISREG(fresh.status.st_mode) && fresh.status.st_size <= KILN__READ_BYTES_MAX;
     fresh.kind = directory ? KILN__READ_DIRECTORY : KILN__READ_FILE;
     pthread_mutex_lock(&seen.lock);
     if (directory || file)
         note_found(asked, real, fd, &fresh);
-    else
+    else if (known)
         note_nothing(asked);
+    else
+        note_unknown(asked, error);
     pthread_mutex_unlock(&seen.lock);
     return directory || file;
 }

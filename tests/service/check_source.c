@@ -3,6 +3,7 @@
 #include "backend/cuda/cuda.h"
 #include "support/foreign.h"
 #include "support/harness.h"
+#include "support/rights.h"
 #include "support/suites.h"
 #include "support/temp.h"
 #include <fcntl.h>
@@ -368,6 +369,51 @@ START_TEST(test_source__without_a_worker_reads_no_file)
 }
 END_TEST
 
+/* What cannot be read is named, and what was compiled without it is not taken for what is there now. */
+START_TEST(test_source__unreadable_header_is_named)
+{
+    char text[512], optional[] = "#if __has_include(\"opt.h\")\n#endif\n#include \"b.h\"\n"
+                                 "extern \"C\" __global__ void k(int *p) { *p = DEPTH; }\n";
+    if (!have_nvrtc() || !kiln_test_give_up_rights())
+        return;
+    reopen();
+    make_tree("inc");
+    make_tree("second");
+    use_directories("inc", "second");
+    source.text = two_deep;
+    expect(build(), KILN_OK, "");
+    write_text("inc/sub/c.h", "#define DEPTH 3\n");
+    ck_assert_int_eq(chmod(kiln_test_temp_path("inc/sub/c.h"), 0), 0);
+    snprintf(text, sizeof(text), "the header %s cannot be read: Permission denied: let this user read it",
+             kiln_test_temp_path("inc/sub/c.h"));
+    expect(build(), KILN_EIO, text);
+    ck_assert_str_eq(report.message, text);
+    ck_assert_int_eq(chmod(kiln_test_temp_path("inc/sub/c.h"), 0600), 0);
+    expect(build(), KILN_OK, "");
+    /* One that comes first hides those of the name behind it, readable or not. */
+    ck_assert_int_eq(chmod(kiln_test_temp_path("inc/a.h"), 0), 0);
+    snprintf(text, sizeof(text), "the header %s cannot be read", kiln_test_temp_path("inc/a.h"));
+    expect(build(), KILN_EIO, text);
+    ck_assert_int_eq(chmod(kiln_test_temp_path("inc/a.h"), 0600), 0);
+    /* The same for one that is asked for, and for what lies in a directory that is closed. */
+    source.text = optional;
+    write_text("second/b.h", "#define DEPTH 6\n");
+    expect(build(), KILN_OK, "");
+    write_text("inc/opt.h", "");
+    ck_assert_int_eq(chmod(kiln_test_temp_path("inc/opt.h"), 0), 0);
+    snprintf(text, sizeof(text), "the header %s cannot be read", kiln_test_temp_path("inc/opt.h"));
+    expect(build(), KILN_EIO, text);
+    ck_assert_int_eq(unlink(kiln_test_temp_path("inc/opt.h")), 0);
+    expect(build(), KILN_OK, "");
+    source.text = "#include \"sub/c.h\"\nextern \"C\" __global__ void k(int *p) { *p = DEPTH; }\n";
+    ck_assert_int_eq(chmod(kiln_test_temp_path("inc/sub"), 0), 0);
+    snprintf(text, sizeof(text), "the header %s/sub/c.h cannot be read", kiln_test_temp_path("inc"));
+    expect(build(), KILN_EIO, text);
+    ck_assert_int_eq(chmod(kiln_test_temp_path("inc/sub"), 0700), 0);
+    expect(build(), KILN_OK, "");
+}
+END_TEST
+
 /* ---- Messages */
 
 START_TEST(test_source__messages_name_the_users_file_and_line)
@@ -543,6 +589,28 @@ START_TEST(test_source__workers_belong_to_their_directories)
 }
 END_TEST
 
+/* A worker's sandbox holds directories, not their names. */
+START_TEST(test_source__directory_made_anew_is_read)
+{
+    if (!have_nvrtc())
+        return;
+    make_tree("inc");
+    use_directories("inc", NULL);
+    source.text = two_deep;
+    expect(build(), KILN_OK, "");
+    for (uint64_t i = 0; i < 2; i++) {
+        kiln_test_temp_remove(kiln_test_temp_path("inc"));
+        make_tree("inc");
+        write_text("inc/sub/c.h", i == 0 ? "#define DEPTH 3\n" : "#define DEPTH 4\n");
+        expect(build(), KILN_OK, "");
+        ck_assert_uint_eq(kiln_test_stats(service).worker_starts, i + 2);
+    }
+    write_text("inc/sub/c.h", "#define DEPTH 5\n");
+    expect(build(), KILN_OK, "");
+    ck_assert_uint_eq(kiln_test_stats(service).worker_starts, 3);
+}
+END_TEST
+
 START_TEST(test_source__two_processes_compile_once)
 {
     int pipes[2], statuses = 0;
@@ -659,6 +727,7 @@ Suite *kiln_test_source_suite(void)
     tcase_add_test(tcase, test_source__all_that_it_is_compiled_with_counts);
     tcase_add_test(tcase, test_source__header_that_does_not_hold_still);
     tcase_add_test(tcase, test_source__reads_nothing_outside);
+    tcase_add_test(tcase, test_source__unreadable_header_is_named);
     tcase_add_test(tcase, test_source__without_a_worker_reads_no_file);
     tcase_add_test(tcase, test_source__standard_headers_are_there);
     tcase_add_test(tcase, test_source__standard_headers_give_way);
@@ -668,6 +737,7 @@ Suite *kiln_test_source_suite(void)
     tcase_add_test(tcase, test_source__travels_in_a_pack);
     tcase_add_test(tcase, test_source__killed_worker_is_replaced);
     tcase_add_test(tcase, test_source__workers_belong_to_their_directories);
+    tcase_add_test(tcase, test_source__directory_made_anew_is_read);
     tcase_add_test(tcase, test_source__two_processes_compile_once);
     tcase_add_test(tcase, test_source__threads_compile_once);
     suite_add_tcase(suite, tcase);
