@@ -20,7 +20,7 @@ bool kiln__direct_applies(const kiln__unit *unit)
 
 kiln_status kiln__direct_list_key(kiln__key *out, kiln__text *text, const kiln__text *base)
 {
-    kiln__text_append(text, "kiln-reads 1\n");
+    kiln__text_append(text, "kiln-reads 2\n");
     kiln__text_append_bytes(text, base->data, base->length);
     return kiln__key_of(out, text);
 }
@@ -126,6 +126,16 @@ void kiln__direct_remember(kiln__tiers *tiers, const kiln__unit *unit, const kil
 
 /* ---- CUDA's own headers */
 
+/* In place of a directory that is not there: nothing is ever in it. The compiler asks it as any other, so that what was read says
+ * of each header that there was none, and one that appears is noticed. */
+static const char nowhere[] = "/dev/null/none";
+
+static void add_nowhere(kiln__list *places, const char *name)
+{
+    kiln__list_add(places, name);
+    kiln__list_add(places, nowhere);
+}
+
 /* Adds directory `from`/`path` as a place if it has the file `witness`. */
 static bool add_place(kiln__list *places, const char *name, const char *from, const char *path, const char *witness)
 {
@@ -149,7 +159,8 @@ static bool add_cuda(kiln__list *places, const char *from)
     } layouts[] = { { "../include", "../include/cccl" }, { "../../cuda_runtime/include", "../../cuda_cccl/include" } };
     for (size_t i = 0; i < sizeof(layouts) / sizeof(layouts[0]); i++)
         if (add_place(places, "cuda", from, layouts[i].cuda, "cuda_fp16.h")) {
-            add_place(places, "cccl", from, layouts[i].cccl, "cuda/std/version");
+            if (!add_place(places, "cccl", from, layouts[i].cccl, "cuda/std/version"))
+                add_nowhere(places, "cccl");
             return true;
         }
     return false;
@@ -169,4 +180,6 @@ void kiln__direct_find_cuda(const char *nvrtc, kiln__list *places)
         if (roots[i] != NULL && roots[i][0] == '/' &&
             snprintf(from, sizeof(from), "%s/include", roots[i]) < (int)sizeof(from) && add_cuda(places, from))
             return;
+    add_nowhere(places, "cuda");
+    add_nowhere(places, "cccl");
 }

@@ -28,8 +28,9 @@ kiln_status kiln__direct_key(const kiln__text *base, const char *reads, kiln__ke
 void kiln__direct_remember(kiln__tiers *tiers, const kiln__unit *unit, const kiln__key *list,
                            const kiln__text *list_text, const char *reads);
 
-/* Appends the include directories of CUDA's toolkit to `places`, those that there are: found beside the NVRTC at `nvrtc` (may be ""),
- * as toolkits and wheels have them, else under CUDA_PATH, CUDA_HOME or /usr/local/cuda. */
+/* Appends the two include directories of CUDA's toolkit, "cuda" and "cccl", to `places`, with a path that leads to nothing for one
+ * that is not there: found beside the NVRTC at `nvrtc` (may be ""), as toolkits and wheels have them, else under CUDA_PATH, CUDA_HOME
+ * or /usr/local/cuda. */
 void kiln__direct_find_cuda(const char *nvrtc, kiln__list *places);
 
 #endif

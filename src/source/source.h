@@ -14,7 +14,8 @@ typedef struct kiln__source {
     kiln__list functions; /* name expressions; "&x" for a variable */
     kiln__list headers;   /* name, text, name, text, ... */
     kiln__list options;   /* the user's own, as the compiler takes them, "-DNAME=VALUE" included */
-    kiln__list places; /* place, absolute path, place, ...: the user's include directories "0", "1", ..., then CUDA's */
+    /* Place, absolute path, place, ...: the user's include directories "0", "1", ..., then CUDA's, whether or not they are there. */
+    kiln__list places;
     size_t directories;        /* how many of these are the user's */
     bool cuda_headers;         /* CUDA's are wanted, whether or not they were found */
     char id[KILN__DIGEST_HEX]; /* tells it from any other in this process; "" until kiln__source_identify */

@@ -8,9 +8,12 @@
 #include "support/temp.h"
 #include <fcntl.h>
 #include <kiln/source.h>
+#include <limits.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -283,6 +286,80 @@ START_TEST(test_source__header_that_does_not_hold_still)
         ck_assert_msg(strstr(ptx, expected) != NULL, "depth %d is not in its PTX: %s", i, (const char *)ptx);
         kiln_artifact_free(artifact);
     }
+}
+END_TEST
+
+/* Leaves this process and its children without CUDA's headers: an empty directory is mounted over each place where they are looked
+ * for. *include gets the one beside NVRTC. False, with a line that says so, where that may not be done. */
+static bool hide_cuda_headers(char include[PATH_MAX])
+{
+    static const char *const beside[] = { "../include", "../../cuda_runtime/include" };
+    kiln__toolchain toolchain;
+    char path[2 * PATH_MAX];
+    kiln__compiler *real = kiln__nvrtc_open(getenv("KILN_NVRTC"), NULL);
+    ck_assert_int_eq(real->vtable->open(real, &toolchain, NULL), KILN_OK);
+    real->vtable->close(real);
+    *strrchr(toolchain.path, '/') = '\0';
+    unsetenv("CUDA_PATH");
+    unsetenv("CUDA_HOME");
+    bool alone = unshare(CLONE_NEWNS) == 0 || unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0;
+    bool hidden = alone && mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0;
+    include[0] = '\0';
+    for (size_t i = 0; i < 3 && hidden; i++) {
+        snprintf(path, sizeof(path), "%.3000s/%s", toolchain.path, i < 2 ? beside[i] : "");
+        if (realpath(i < 2 ? path : "/usr/local/cuda/include", path) == NULL)
+            continue;
+        hidden = mount("none", path, "tmpfs", 0, NULL) == 0;
+        if (include[0] == '\0')
+            snprintf(include, PATH_MAX, "%.4000s", path);
+    }
+    if (!hidden || include[0] == '\0')
+        printf("   left out: CUDA's headers cannot be hidden here\n");
+    return hidden && include[0] != '\0';
+}
+
+static void write_header(const char *directory, const char *name, const char *text)
+{
+    char path[2 * PATH_MAX];
+    snprintf(path, sizeof(path), "%s/%s", directory, name);
+    for (char *slash = path + strlen(directory) + 1; (slash = strchr(slash, '/')) != NULL; *slash++ = '/') {
+        *slash = '\0';
+        mkdir(path, 0755);
+    }
+    FILE *file = fopen(path, "w");
+    ck_assert_msg(file != NULL && fputs(text, file) >= 0 && fclose(file) == 0, "cannot write %s", path);
+}
+
+START_TEST(test_source__cuda_headers_that_appear_are_noticed)
+{
+    char include[PATH_MAX], path[2 * PATH_MAX];
+    if (!have_nvrtc())
+        return;
+    kiln_close(service);
+    service = NULL;
+    if (!hide_cuda_headers(include))
+        return;
+    make_directory("inc");
+    use_directories("inc", NULL);
+    source.text = "#if __has_include(<of_cuda.h>)\n#include <of_cuda.h>\n#elif __has_include(<of_cccl.h>)\n"
+                  "#include <of_cccl.h>\n#else\n#define A 1\n#endif\n"
+                  "extern \"C\" __global__ void k(int *p) { *p = A; }\n";
+    ck_assert_uint_eq(compiles(), 1);
+    ck_assert_uint_eq(compiles(), 0);
+    write_header(include, "of_cuda.h", "#define A 2\n");
+    write_header(include, "cuda_fp16.h", "");
+    ck_assert_uint_eq(compiles(), 1);
+    ck_assert_uint_eq(compiles(), 0);
+    snprintf(path, sizeof(path), "%s/of_cuda.h", include);
+    ck_assert_int_eq(unlink(path), 0);
+    ck_assert_uint_eq(compiles(), 0); /* as it was at first */
+    write_header(include, "cccl/of_cccl.h", "#define A 3\n");
+    write_header(include, "cccl/cuda/std/version", "");
+    ck_assert_uint_eq(compiles(), 1);
+    ck_assert_uint_eq(compiles(), 0);
+    source.include_dir_count = 0; /* the same without a directory of the user's */
+    ck_assert_uint_eq(compiles(), 1);
+    ck_assert_uint_eq(compiles(), 0);
 }
 END_TEST
 
@@ -724,6 +801,7 @@ Suite *kiln_test_source_suite(void)
     tcase_add_test(tcase, test_source__edited_header_compiles_once_and_touched_one_not);
     tcase_add_test(tcase, test_source__moved_tree_is_found);
     tcase_add_test(tcase, test_source__earlier_header_is_noticed);
+    tcase_add_test(tcase, test_source__cuda_headers_that_appear_are_noticed);
     tcase_add_test(tcase, test_source__all_that_it_is_compiled_with_counts);
     tcase_add_test(tcase, test_source__header_that_does_not_hold_still);
     tcase_add_test(tcase, test_source__reads_nothing_outside);
