@@ -1,6 +1,7 @@
 #include "compile/suspects.h"
 
 #include "os/file.h"
+#include "source/source.h"
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -15,6 +16,26 @@ void kiln__suspects_init(kiln__suspects *suspects, const char *directory)
 void kiln__suspects_fini(kiln__suspects *suspects)
 {
     pthread_mutex_destroy(&suspects->lock);
+}
+
+/* A worker that died tells nobody what it has read, so that nothing is known of a source that reads files. */
+bool kiln__suspect_of(kiln__suspect *out, const kiln__unit *unit)
+{
+    kiln__text all = { 0 };
+    char hex[KILN__DIGEST_HEX];
+    out->apt = unit->own == NULL || unit->own->places.count == 0;
+    if (unit->own != NULL) {
+        kiln__source_key_text(&all, unit, "");
+    } else {
+        kiln__digest(out->digest, unit->source, unit->source_length);
+        kiln__digest_hex(hex, out->digest);
+        kiln__text_printf(&all, "%s %s", unit->target.name, hex);
+    }
+    bool made = !all.failed;
+    if (made)
+        kiln__digest(out->digest, all.data, all.length);
+    kiln__text_fini(&all);
+    return made;
 }
 
 static bool is_row_of(const kiln__suspects *suspects, int i, const uint8_t digest[KILN__DIGEST_SIZE])
@@ -59,13 +80,14 @@ void kiln__suspects_accuse(kiln__suspects *suspects, const uint8_t digest[KILN__
     pthread_mutex_unlock(&suspects->lock);
 }
 
-bool kiln__suspects_keep(const kiln__suspects *suspects, const uint8_t digest[KILN__DIGEST_SIZE], const char *source,
-                         size_t length, char *path, size_t size)
+bool kiln__suspects_keep(const kiln__suspects *suspects, const char *source, size_t length, char *path, size_t size)
 {
+    uint8_t digest[KILN__DIGEST_SIZE];
     char hex[KILN__DIGEST_HEX], name[KILN__DIGEST_HEX + sizeof(".cu")];
     path[0] = '\0';
     if (suspects->directory == NULL || suspects->directory[0] == '\0')
         return false;
+    kiln__digest(digest, source, length);
     kiln__digest_hex(hex, digest);
     snprintf(name, sizeof(name), "%s.cu", hex);
     int directory = kiln__file_make_directory(suspects->directory);

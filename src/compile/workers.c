@@ -312,14 +312,15 @@ static kiln_status fail_unbegun(const kiln__worker_answer *answer, kiln_report *
 }
 
 /* A text that has cost a worker: counts it, notes it and keeps it. */
-static kiln_status fail_deadly(workers *self, const kiln__unit *unit, const uint8_t digest[KILN__DIGEST_SIZE],
-                               bool late, kiln_report *report)
+static kiln_status fail_deadly(workers *self, const kiln__unit *unit, const kiln__suspect *suspect, bool late,
+                               kiln_report *report)
 {
     char path[PATH_MAX];
     kiln_report plain = KILN_REPORT_INIT;
     atomic_fetch_add(late ? &self->timeouts : &self->crashes, 1);
-    kiln__suspects_accuse(&self->suspects, digest);
-    bool kept = kiln__suspects_keep(&self->suspects, digest, unit->source, unit->source_length, path, sizeof(path));
+    if (suspect->apt)
+        kiln__suspects_accuse(&self->suspects, suspect->digest);
+    bool kept = kiln__suspects_keep(&self->suspects, unit->source, unit->source_length, path, sizeof(path));
     if (report == NULL)
         report = &plain;
     if (kept)
@@ -368,7 +369,7 @@ static kiln_status read_answer(workers *self, const kiln__frame *frame, const ki
 }
 
 static kiln_status conclude(workers *self, worker *which, kiln__worker_answer *answer, const kiln__unit *unit,
-                            const uint8_t digest[KILN__DIGEST_SIZE], kiln__image *out, kiln_report *report)
+                            const kiln__suspect *suspect, kiln__image *out, kiln_report *report)
 {
     kiln_status status = KILN_ECRASHED;
     bool sound = false;
@@ -382,7 +383,7 @@ static kiln_status conclude(workers *self, worker *which, kiln__worker_answer *a
         kiln__child_end(&which->child);
         status = fail_unbegun(answer, report);
     } else if ((status = kiln__worker_bury(&which->child, answer, &self->limits, unit, report)) == KILN_ECRASHED) {
-        status = fail_deadly(self, unit, digest, answer->result == KILN__CHANNEL_LATE, report);
+        status = fail_deadly(self, unit, suspect, answer->result == KILN__CHANNEL_LATE, report);
     }
     forget(self, which);
     free_worker(which);
@@ -392,14 +393,15 @@ static kiln_status conclude(workers *self, worker *which, kiln__worker_answer *a
 
 static kiln_status compile_outside(workers *self, const kiln__unit *unit, kiln__image *out, kiln_report *report)
 {
-    uint8_t digest[KILN__DIGEST_SIZE];
+    kiln__suspect suspect;
     kiln__worker_answer answer;
     kiln__text request = { 0 };
     static const kiln__list none;
     worker *which;
     memset(out, 0, sizeof(*out));
-    kiln__digest(digest, unit->source, unit->source_length);
-    if (kiln__suspects_is_condemned(&self->suspects, digest))
+    if (!kiln__suspect_of(&suspect, unit))
+        return kiln__fail_memory(report, KILN__STAGE_COMPILE);
+    if (suspect.apt && kiln__suspects_is_condemned(&self->suspects, suspect.digest))
         return fail_condemned(unit, report);
     kiln__frame_begin(&request, KILN__WORKER_COMPILE);
     kiln__worker_put_unit(&request, unit);
@@ -415,7 +417,7 @@ static kiln_status compile_outside(workers *self, const kiln__unit *unit, kiln__
     kiln__text_fini(&request);
     if (status != KILN_OK)
         return status;
-    status = conclude(self, which, &answer, unit, digest, out, report);
+    status = conclude(self, which, &answer, unit, &suspect, out, report);
     kiln__message_fini(&answer.message);
     return status;
 }

@@ -443,6 +443,50 @@ START_TEST(test_workers__twice_is_enough)
 }
 END_TEST
 
+/* What kills the compiler may stand in a file, which may be mended: who may read files is never condemned. */
+START_TEST(test_workers__what_reads_files_is_tried_again)
+{
+    kiln__unit unit = foreign_unit(crash);
+    kiln__source own = { .name = (char *)"x.cu", .shown = (char *)"x.cu" };
+    unit.own = &own;
+    kiln__list_add(&own.places, "0");
+    kiln__list_add(&own.places, kiln_test_temp_dir());
+    open_here();
+    for (uint64_t i = 1; i <= 4; i++) {
+        expect(compile_unit(&unit), KILN_ECRASHED, "signal 11");
+        expect_counts(i, i, 0);
+    }
+    kiln__list_fini(&own.places);
+}
+END_TEST
+
+/* All that a source is compiled with, and for, may be what is deadly in it. */
+START_TEST(test_workers__condemned_with_what_it_is_compiled_with)
+{
+    kiln__unit unit = foreign_unit(crash), other = unit;
+    kiln__source own = { .name = (char *)"x.cu", .shown = (char *)"x.cu" };
+    unit.own = &own;
+    open_here();
+    for (int i = 0; i < 2; i++)
+        expect(compile_unit(&unit), KILN_ECRASHED, "signal 11");
+    expect(compile_unit(&unit), KILN_ECRASHED, "is not tried again for sm_90");
+    kiln__list_add(&own.options, "-DA=1");
+    for (int i = 0; i < 2; i++)
+        expect(compile_unit(&unit), KILN_ECRASHED, "signal 11");
+    expect(compile_unit(&unit), KILN_ECRASHED, "is not tried again for sm_90");
+    kiln__list_add(&own.headers, "a.h");
+    kiln__list_add(&own.headers, "text");
+    expect(compile_unit(&unit), KILN_ECRASHED, "signal 11");
+    expect(compile_unit(&other), KILN_ECRASHED, "signal 11");
+    expect(compile_unit(&other), KILN_ECRASHED, "signal 11");
+    expect(compile_unit(&other), KILN_ECRASHED, "is not tried again for sm_90");
+    ck_assert(kiln__target_parse("sm_90a", 6, &other.target));
+    expect(compile_unit(&other), KILN_ECRASHED, "signal 11");
+    kiln__list_fini(&own.options);
+    kiln__list_fini(&own.headers);
+}
+END_TEST
+
 START_TEST(test_workers__oldest_suspect_is_forgotten)
 {
     enum { TEXTS = KILN__SUSPECTS_MAX + 2 };
@@ -718,6 +762,8 @@ Suite *kiln_test_workers_suite(void)
     tcase_add_test(tcase, test_workers__one_that_used_much_memory_is_not_used_again);
     tcase_add_test(tcase, test_workers__worker_takes_no_nonsense);
     tcase_add_test(tcase, test_workers__twice_is_enough);
+    tcase_add_test(tcase, test_workers__what_reads_files_is_tried_again);
+    tcase_add_test(tcase, test_workers__condemned_with_what_it_is_compiled_with);
     tcase_add_test(tcase, test_workers__oldest_suspect_is_forgotten);
     tcase_add_test(tcase, test_workers__source_that_crashed_is_kept);
     tcase_add_test(tcase, test_workers__source_that_cannot_be_kept);
