@@ -54,6 +54,7 @@
     X(workers)                 \
     X(isolate)                 \
     X(source)                  \
+    X(headers)                 \
     X(program)                 \
     X(programs)                \
     X(faults)                  \
