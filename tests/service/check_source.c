@@ -171,7 +171,20 @@ START_TEST(test_source__without_a_worker_reads_no_file)
                                          "%:include \"/etc/passwd\"",
                                          "#define X \"/etc/passwd\"\n#include X",
                                          "#if __has_include(\"/etc/passwd\")\n#endif",
-                                         "?\?=include \"/etc/passwd\"" };
+                                         "?\?=include \"/etc/passwd\"",
+                                         "#include \"../../../etc/passwd\"",
+                                         "#include <a/../../etc/passwd>",
+                                         "#if __has_include(\"..\")\n#endif",
+                                         "#if __has_include EMPTY (\"/etc/passwd\")\n#endif",
+                                         "#define H(a, b) a##b\n#if H(__has_, include)(\"/etc/passwd\")\n#endif",
+                                         "#define H(a, b) a%:%:b\n#if H(_, _has_include)(\"/etc/passwd\")\n#endif",
+                                         "#if _NV_PASTE5(__has_, include, , , )(\"/etc/passwd\")\n#endif",
+                                         "import \"/etc/passwd\";",
+                                         "  export import </etc/passwd>;" };
+    static const char *const defines[][2] = { { "H(x)=__has_include(x)", "'__has_include(x)'" },
+                                              { "H=__has_include", "'__has_include'" },
+                                              { "H=__has_include(\"/etc/passwd\")", "/etc/passwd" },
+                                              { "H(a, b)=a##b", "'__has_, include)" } };
     static const char *const line_info[] = { "-lineinfo" };
     static const kiln_header good = { "a.h", "#define A 4\n" };
     if (!have_nvrtc())
@@ -182,6 +195,18 @@ START_TEST(test_source__without_a_worker_reads_no_file)
         source.text = texts[i];
         expect(build(), KILN_EINVAL, "isolate=never");
     }
+    source.text = "#if H(__has_, include)(\"/etc/passwd\")\n#endif\n";
+    source.define_count = 1;
+    for (size_t i = 0; i < sizeof(defines) / sizeof(defines[0]); i++) {
+        source.defines = &defines[i][0];
+        expect(build(), KILN_EINVAL, defines[i][1]);
+        ck_assert_ptr_nonnull(strstr(report.message, "isolate=never"));
+    }
+    source.define_count = 0;
+    source.text =
+        "#define PASTE(a, b) a##b\n#define HAS __has_include(\"b..h\")\n__device__ int PASTE(no_, import)(int);\n"
+        "#if !HAS && !__has_include(<a/...h>)\nextern \"C\" __global__ void k() {}\n#endif\n";
+    expect(build(), KILN_OK, "");
     source.headers = &good;
     source.header_count = 1;
     source.text = "#include \"a.h\" // include that\nextern \"C\" __global__ void k(int *p) { *p = A; }\n";
