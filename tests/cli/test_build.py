@@ -66,7 +66,9 @@ class Build(KilnTest):
         result = self.kiln(*self.args, status=1)
         self.assertIn(f"{self.file}(7): error: expected an expression", result.stderr.splitlines()[0])
         self.write("user.cu", SOURCE)
-        self.assertIn("no function 'scal<1>'", self.kiln(*self.args, "-f", "scal<1>", status=1).stderr)
+        self.assertEqual(self.kiln(*self.args, "-f", "scal<1>", status=1).stderr.splitlines()[0],
+                         "kiln: the source has no function 'scal<1>': identifier \"scal\" is undefined; "
+                         "its text has: scale<class T, int N>, plain")
         self.assert_bad((*self.args, "--option=-dlto"), "-dlto", "nothing links it")
         self.assert_bad((*self.args, "-D", "1=2"), "define '1=2'")
         self.assert_bad((*self.args, "-I", self.path("none")), "none' cannot be used")

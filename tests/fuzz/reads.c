@@ -1,7 +1,8 @@
-/* What compiles of a source have read, as it comes from a worker and from a store; options; sources' includes. */
+/* What compiles of a source have read, as it comes from a worker and from a store; options; sources' includes and functions. */
 #include "source/reads.h"
 #include "base/alloc.h"
 #include "fuzz/fuzz.h"
+#include "source/kernels.h"
 #include "source/option.h"
 #include "source/source.h"
 
@@ -49,6 +50,10 @@ static void read_source(const char *text)
     if (kiln__source_make(&unit, &given, NULL) != KILN_OK)
         return;
     kiln__source_check_includes(&unit->unit, NULL);
+    kiln__text list = { 0 };
+    kiln__source_list_kernels(&list, &unit->unit);
+    FUZZ_REQUIRE(list.length < 300 && strchr(kiln__text_string(&list), '\n') == NULL, "a list of functions is a line");
+    kiln__text_fini(&list);
     kiln__list_add(&unit->source.places, "0");
     kiln__list_add(&unit->source.places, "/include");
     kiln__free(kiln__source_show_log(&unit->source, text));

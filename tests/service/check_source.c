@@ -231,7 +231,8 @@ END_TEST
 
 START_TEST(test_source__messages_name_the_users_file_and_line)
 {
-    static const char *const unknown[] = { "k", "scale<flot, 4>" }, *const device[] = { "helper" };
+    static const char *const unknown[] = { "k", "scale<flot, 4>" }, *const device[] = { "helper" },
+                             *const variable[] = { "&x" };
     if (!have_nvrtc())
         return;
     source.name = "dir/user.cu";
@@ -242,14 +243,25 @@ START_TEST(test_source__messages_name_the_users_file_and_line)
                   "__device__ int helper() { return 1; }\nextern \"C\" __global__ void k() {}\n";
     source.functions = unknown;
     source.function_count = 2;
-    expect(build(), KILN_ECOMPILE, "no function 'scale<flot, 4>': identifier \"flot\" is undefined");
+    expect(build(), KILN_ECOMPILE, "");
+    ck_assert_str_eq(report.message, "the source has no function 'scale<flot, 4>': identifier \"flot\" is undefined; "
+                                     "its text has: scale<class T, int N>, k");
     source.functions = device;
     source.function_count = 1;
-    expect(build(), KILN_ECOMPILE, "helper");
+    expect(build(), KILN_ECOMPILE, "the source has no function 'helper'");
+    ck_assert_ptr_nonnull(strstr(report.message, "; its text has: scale<class T, int N>, k"));
+    source.functions = variable;
+    expect(build(), KILN_ECOMPILE, "");
+    ck_assert_str_eq(report.message, "the source has no variable '&x': identifier \"x\" is undefined");
     source.functions = NULL;
     source.function_count = 0;
     source.text = "__device__ int x;\n";
     expect(build(), KILN_ECOMPILE, "no function for the host to launch");
+    ck_assert_ptr_nonnull(strstr(report.message, "; its text has no __global__ function"));
+    source.text = "namespace a { template <class T> __global__ void k(T *p) {} }\n";
+    expect(build(), KILN_ECOMPILE, "");
+    ck_assert_str_eq(report.message, "the source has no function for the host to launch: make one extern \"C\" "
+                                     "__global__, or ask for those that it is to have; its text has: a::k<class T>");
 }
 END_TEST
 

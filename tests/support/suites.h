@@ -34,6 +34,7 @@
     X(pack)                 \
     X(key)                  \
     X(reads)                \
+    X(kernels)              \
     X(image)                \
     X(pool)                 \
     X(wisdom_json)          \

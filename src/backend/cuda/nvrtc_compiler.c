@@ -3,6 +3,7 @@
 #include "backend/cuda/nvrtc_job.h"
 #include "base/alloc.h"
 #include "base/digest.h"
+#include "source/kernels.h"
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -173,9 +174,21 @@ static bool is_listed(const kiln__toolchain *toolchain, const kiln__target *targ
     return false;
 }
 
+/* What the text has, for who has asked for something else. */
+static void append_offer(kiln__text *out, const kiln__unit *unit)
+{
+    kiln__text list = { 0 };
+    kiln__source_list_kernels(&list, unit);
+    if (list.length > 0)
+        kiln__text_printf(out, "; its text has: %s", kiln__text_string(&list));
+    else
+        kiln__text_append(out, "; its text has no __global__ function");
+    kiln__text_fini(&list);
+}
+
 /* NVRTC parses what functions are asked for in a file of its own, a line for each, and shows the line under what is wrong. False if
  * the first error is another one. */
-static bool fail_function(const char *log, kiln_report *report)
+static bool fail_function(const char *log, const kiln__unit *unit, kiln_report *report)
 {
     static const char file[] = "__nv_name_map(", pragma[] = "#pragma nv_mangled_name ", mark[] = "): error: ";
     const char *error = strstr(log, mark), *at = error;
@@ -186,9 +199,14 @@ static bool fail_function(const char *log, kiln_report *report)
         return false;
     line += sizeof(pragma) - 1;
     error += sizeof(mark) - 1;
+    bool variable = line[0] == '&';
+    kiln__text offer = { 0 };
+    if (!variable)
+        append_offer(&offer, unit);
     kiln__fail(report, KILN_ECOMPILE, KILN__STAGE_COMPILE, KILN__NVRTC_ERROR_COMPILATION,
-               "the source has no function '%.*s': %.*s", (int)strcspn(line, "\n"), line, (int)strcspn(error, "\n"),
-               error);
+               "the source has no %s '%.*s': %.*s%s", variable ? "variable" : "function", (int)strcspn(line, "\n"),
+               line, (int)strcspn(error, "\n"), error, kiln__text_string(&offer));
+    kiln__text_fini(&offer);
     return true;
 }
 
@@ -204,7 +222,7 @@ static kiln_status fail_compile(const kiln__nvrtc_job *job, const kiln__toolchai
     kiln__report_set_log(report, job->log);
     if (job->code != KILN__NVRTC_ERROR_COMPILATION || log[0] == '\0')
         return kiln__nvrtc_result(job->nvrtc, "nvrtcCompileProgram", job->code, report);
-    if (unit->own != NULL && fail_function(log, report))
+    if (unit->own != NULL && fail_function(log, unit, report))
         return KILN_ECOMPILE;
     first_error(log, line, sizeof(line));
     return kiln__fail(report, KILN_ECOMPILE, KILN__STAGE_COMPILE, (int)job->code, "compiling for %s failed: %s",
@@ -224,24 +242,43 @@ static bool is_line_list(const char *text)
     return text != NULL && text[0] != '\0' && text[0] != '\n' && text[strlen(text) - 1] == '\n';
 }
 
+static kiln_status fail_without_function(const kiln__unit *unit, kiln_report *report)
+{
+    kiln__text offer = { 0 };
+    append_offer(&offer, unit);
+    kiln_status status = kiln__fail(
+        report, KILN_ECOMPILE, KILN__STAGE_COMPILE, 0,
+        "the source has no function for the host to launch: make one extern \"C\" __global__, or ask for those that it "
+        "is to have%s",
+        kiln__text_string(&offer));
+    kiln__text_fini(&offer);
+    return status;
+}
+
+static kiln_status fail_other_function(const char *function, const kiln__unit *unit, kiln_report *report)
+{
+    kiln__text offer = { 0 };
+    append_offer(&offer, unit);
+    kiln_status status =
+        kiln__fail(report, KILN_ECOMPILE, KILN__STAGE_COMPILE, 0,
+                   "'%.100s' is no __global__ function of the source, which the code for %s has no entry point for%s",
+                   function, unit->target.name, kiln__text_string(&offer));
+    kiln__text_fini(&offer);
+    return status;
+}
+
 static kiln_status check_functions(const kiln__image *image, const kiln__unit *unit, kiln_report *report)
 {
     enum { LINE = 4096 };
     char function[LINE], name[LINE];
     if (!is_line_list(image->functions) || !is_line_list(image->names))
-        return kiln__fail(
-            report, KILN_ECOMPILE, KILN__STAGE_COMPILE, 0,
-            "the source has no function for the host to launch: make one extern \"C\" __global__, or ask for "
-            "those that it is to have");
+        return fail_without_function(unit, report);
     const char *asked = image->functions, *named = image->names;
     while (asked != NULL && asked[0] != '\0' && named != NULL && named[0] != '\0') {
         asked = next_line(asked, function, sizeof(function));
         named = next_line(named, name, sizeof(name));
         if (function[0] != '&' && !kiln__cubin_has_entry(image->binary, name))
-            return kiln__fail(
-                report, KILN_ECOMPILE, KILN__STAGE_COMPILE, 0,
-                "'%s' is no __global__ function of the source, which the code for %s has no entry point for", function,
-                unit->target.name);
+            return fail_other_function(function, unit, report);
     }
     if (asked != NULL && named != NULL && asked[0] == '\0' && named[0] == '\0')
         return KILN_OK;

@@ -1,0 +1,271 @@
+#include "source/kernels.h"
+
+#include <ctype.h>
+#include <string.h>
+
+enum { LIST_MAX = 240, NAME_MAX_LENGTH = 120, SCOPES_MAX = 32 };
+
+/* A piece of text that is one word or one character. */
+typedef struct token {
+    const char *text;
+    size_t length; /* 0: the end */
+} token;
+
+/* What is read of a text. */
+typedef struct reader {
+    const char *at;
+    bool at_line; /* nothing but blanks and comments stands before on this line */
+    token template; /* the parameters of the template that is being declared, "" and not NULL for those of "template <>" */
+    token scopes[SCOPES_MAX]; /* for each open brace the name of its namespace, or an empty one */
+    size_t depth;             /* of braces; those beyond SCOPES_MAX have no name */
+} reader;
+
+/* ---- Tokens */
+
+static bool is_word(char c)
+{
+    return isalnum((unsigned char)c) || c == '_';
+}
+
+static bool is(token word, const char *text)
+{
+    return strlen(text) == word.length && memcmp(word.text, text, word.length) == 0;
+}
+
+static const char *skip_line(const char *at)
+{
+    while (*at != '\0' && *at != '\n')
+        at += at[0] == '\\' && at[1] != '\0' ? 2 : 1;
+    return at;
+}
+
+static const char *skip_comment(const char *at)
+{
+    if (at[1] == '/')
+        return skip_line(at);
+    const char *end = strstr(at + 2, "*/");
+    return end != NULL ? end + 2 : at + strlen(at);
+}
+
+static const char *skip_quoted(const char *at)
+{
+    char quote = *at++;
+    while (*at != '\0' && *at != quote && *at != '\n')
+        at += at[0] == '\\' && at[1] != '\0' ? 2 : 1;
+    return *at == quote ? at + 1 : at;
+}
+
+/* R"x(...)x", from its quote on. */
+static const char *skip_raw(const char *at)
+{
+    char end[20];
+    size_t length = strcspn(at + 1, "(\n");
+    if (length > 16 || at[1 + length] != '(')
+        return skip_quoted(at);
+    end[0] = ')';
+    memcpy(end + 1, at + 1, length);
+    memcpy(end + 1 + length, "\"", 2);
+    const char *found = strstr(at + length, end);
+    return found != NULL ? found + strlen(end) : at + strlen(at);
+}
+
+/* Blanks, comments and directives. */
+static void skip_space(reader *r)
+{
+    for (;;) {
+        if (*r->at == '\n')
+            r->at_line = true;
+        if (isspace((unsigned char)*r->at))
+            r->at++;
+        else if (r->at[0] == '\\' && r->at[1] == '\n')
+            r->at += 2;
+        else if (r->at[0] == '/' && (r->at[1] == '/' || r->at[1] == '*'))
+            r->at = skip_comment(r->at);
+        else if (*r->at == '#' && r->at_line)
+            r->at = skip_line(r->at);
+        else
+            return;
+    }
+}
+
+/* Texts in quotes are passed over. */
+static token next(reader *r)
+{
+    for (;;) {
+        skip_space(r);
+        token out = { r->at, 0 };
+        r->at_line = false;
+        while (is_word(r->at[out.length]) ||
+               (out.length > 0 && r->at[out.length] == '\'' && isdigit((unsigned char)out.text[0])))
+            out.length++;
+        r->at += out.length;
+        if (*r->at == '"' && out.length > 0 && out.text[out.length - 1] == 'R')
+            r->at = skip_raw(r->at);
+        else if (*r->at == '"' && out.length > 0)
+            r->at = skip_quoted(r->at);
+        else if (out.length > 0)
+            return out;
+        else if (*r->at == '"' || *r->at == '\'')
+            r->at = skip_quoted(r->at);
+        else if (*r->at != '\0') {
+            r->at++;
+            out.length = 1;
+            return out;
+        } else
+            return out;
+    }
+}
+
+/* Up to what closes `open`, which has been read; returns what is between, without the blanks at its ends. */
+static token skip_balanced(reader *r, const char *open, const char *close)
+{
+    int depth = 1, round = 0; /* round: parentheses, in which '>' closes nothing */
+    skip_space(r);
+    token inside = { r->at, 0 };
+    for (token word = next(r); word.length > 0; word = next(r)) {
+        round += *open != '(' ? is(word, "(") - is(word, ")") : 0;
+        depth += round > 0 ? 0 : is(word, open) - is(word, close);
+        if (depth == 0)
+            break;
+        inside.length = (size_t)(r->at - inside.text);
+    }
+    return inside;
+}
+
+/* ---- The list */
+
+typedef struct list {
+    kiln__text *out;
+    size_t begin;
+    bool full;
+} list;
+
+/* With one blank for any space in it. */
+static void append_words(kiln__text *out, token words)
+{
+    for (size_t i = 0; i < words.length; i++) {
+        bool space = isspace((unsigned char)words.text[i]);
+        if (!space || !isspace((unsigned char)words.text[i - 1]))
+            kiln__text_append_bytes(out, space ? " " : &words.text[i], 1);
+    }
+}
+
+static bool has(const list *names, const char *name)
+{
+    size_t length = strlen(name);
+    const char *text = kiln__text_string(names->out) + names->begin;
+    for (const char *at = text; (at = strstr(at, name)) != NULL; at++)
+        if ((at == text || (at - text > 1 && strncmp(at - 2, ", ", 2) == 0)) &&
+            (at[length] == '\0' || strncmp(at + length, ", ", 2) == 0))
+            return true;
+    return false;
+}
+
+static void add(list *names, const reader *r, token name)
+{
+    kiln__text full = { 0 };
+    for (size_t i = 0; i < r->depth && i < SCOPES_MAX; i++)
+        if (r->scopes[i].length > 0) {
+            append_words(&full, r->scopes[i]);
+            kiln__text_append(&full, "::");
+        }
+    append_words(&full, name);
+    if (r->template.length > 0 && r->template.length <= NAME_MAX_LENGTH) {
+        kiln__text_append(&full, "<");
+        append_words(&full, r->template);
+        kiln__text_append(&full, ">");
+    } else if (r->template.length > 0) {
+        kiln__text_append(&full, "<...>");
+    }
+    const char *comma = names->out->length > names->begin ? ", " : "";
+    bool known = has(names, kiln__text_string(&full));
+    if (!known && !names->full && names->out->length - names->begin + full.length <= LIST_MAX)
+        kiln__text_printf(names->out, "%s%s", comma, kiln__text_string(&full));
+    else if (!known && !names->full) {
+        kiln__text_printf(names->out, "%s...", comma);
+        names->full = true;
+    }
+    kiln__text_fini(&full);
+}
+
+/* Behind "__global__": the name is what stands before the parentheses that belong to no attribute. An instantiation, "f<int>(",
+ * has none of its own. */
+static void read_kernel(reader *r, list *names)
+{
+    static const char *const attributes[] = { "__launch_bounds__", "__cluster_dims__", "__block_size__", "__maxnreg__",
+                                              "__attribute__" };
+    token last = { "", 0 };
+    for (token word = next(r); word.length > 0; word = next(r)) {
+        bool attribute = false;
+        for (size_t i = 0; i < sizeof(attributes) / sizeof(attributes[0]); i++)
+            attribute = attribute || is(last, attributes[i]);
+        if (is(word, "(") && attribute) {
+            skip_balanced(r, "(", ")");
+        } else if (is(word, "(") || is(word, ";") || is(word, "{")) {
+            r->at = word.text;
+            break;
+        }
+        last = word;
+    }
+    bool whole = r->template.text == NULL || r->template.length > 0;
+    if (last.length > 0 && is_word(last.text[0]) && *r->at == '(' && whole)
+        add(names, r, last);
+    r->template = (token){ NULL, 0 };
+}
+
+/* Behind "namespace": its name, of which "a::b" is one, goes to the brace that follows. */
+static token read_namespace(reader *r)
+{
+    token name = { "", 0 };
+    for (token word = next(r); word.length > 0; word = next(r)) {
+        if (!is_word(word.text[0]) && !is(word, ":")) {
+            r->at = word.text;
+            return is(word, "{") ? name : (token){ "", 0 };
+        }
+        if (name.length == 0)
+            name.text = word.text;
+        name.length = (size_t)(r->at - name.text);
+    }
+    return (token){ "", 0 };
+}
+
+static void read_text(const char *text, list *names)
+{
+    reader r = { .at = text, .at_line = true };
+    token opening = { "", 0 }; /* the namespace that the next brace opens */
+    for (token word = next(&r); word.length > 0; word = next(&r)) {
+        if (is(word, "namespace")) {
+            opening = read_namespace(&r);
+        } else if (is(word, "template")) {
+            skip_space(&r);
+            if (*r.at == '<') {
+                next(&r);
+                r.template = skip_balanced(&r, "<", ">");
+            }
+        } else if (is(word, "__global__")) {
+            read_kernel(&r, names);
+        } else if (is(word, "{")) {
+            if (r.depth < SCOPES_MAX)
+                r.scopes[r.depth] = opening;
+            r.depth++;
+            opening = (token){ "", 0 };
+        } else if (is(word, "}") && r.depth > 0) {
+            r.depth--;
+        }
+        if (is(word, "{") || is(word, "}") || is(word, ";"))
+            r.template = (token){ NULL, 0 };
+    }
+}
+
+void kiln__source_list_kernels(kiln__text *out, const kiln__unit *unit)
+{
+    list names = { .out = out, .begin = out->length };
+    const kiln__list *headers = unit->own != NULL ? &unit->own->headers : NULL;
+    read_text(unit->source, &names);
+    for (const char *at = headers != NULL ? kiln__list_next(headers, NULL) : NULL; at != NULL;) {
+        const char *text = kiln__list_next(headers, at);
+        if (text != NULL)
+            read_text(text, &names);
+        at = text != NULL ? kiln__list_next(headers, text) : NULL;
+    }
+}
