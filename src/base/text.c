@@ -87,6 +87,14 @@ char *kiln__text_take(kiln__text *text)
     return data;
 }
 
+void kiln__text_quote(kiln__text *text, const char *word)
+{
+    kiln__text_append(text, "'");
+    for (const char *c = word; *c != '\0'; c++)
+        kiln__text_printf(text, *c == '\'' ? "'\\%c'" : "%c", *c);
+    kiln__text_append(text, "'");
+}
+
 const char *kiln__text_string(const kiln__text *text)
 {
     return text->data ? text->data : "";

@@ -19,6 +19,9 @@ void kiln__text_append(kiln__text *text, const char *string);
 void kiln__text_append_bytes(kiln__text *text, const void *bytes, size_t length);
 void kiln__text_printf(kiln__text *text, const char *format, ...) KILN__PRINTF(2, 3);
 
+/* Appends a word as a shell reads it, in single quotes. */
+void kiln__text_quote(kiln__text *text, const char *word);
+
 /* Hands the buffer over (caller: kiln__free) and leaves the text as new. NULL if it had failed or, for an empty text,
  * if memory ran out. */
 char *kiln__text_take(kiln__text *text);

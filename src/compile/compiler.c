@@ -259,6 +259,25 @@ static bool is_absent(kiln_status status)
     return status == KILN_ENOCOMPILER || status == KILN_ENOWORKER;
 }
 
+/* With the line that would make what is missing: in the message or, where it is too long for that, in the log. */
+static kiln_status refuse_with_line(const kiln__builder *builder, const kiln__unit *unit, kiln_report *report)
+{
+    static const char why[] = "not in the stores, and strict mode compiles nothing: run ";
+    kiln__text line = { 0 };
+    kiln__text_printf(&line, "kiln warm '%s'%s%s", unit->spec, unit->warm_options != NULL ? unit->warm_options : "",
+                      builder->strict);
+    bool fits = sizeof(why) + line.length <= sizeof(report->message);
+    kiln_status status =
+        line.failed
+            ? kiln__fail_memory(report, KILN__STAGE_COMPILE)
+            : kiln__fail(report, KILN_ESTRICT, KILN__STAGE_COMPILE, 0, "%s%s%s", why,
+                         fits ? line.data : "the kiln warm line of this report's log: ", fits ? "" : unit->spec);
+    if (status == KILN_ESTRICT && !fits)
+        kiln__report_set_log(report, line.data);
+    kiln__text_fini(&line);
+    return status;
+}
+
 static kiln_status refuse(kiln__builder *builder, const kiln__unit *unit, kiln_report *report)
 {
     atomic_fetch_add(&builder->refusals, 1);
@@ -266,9 +285,13 @@ static kiln_status refuse(kiln__builder *builder, const kiln__unit *unit, kiln_r
         return kiln__fail(report, KILN_ESTRICT, KILN__STAGE_COMPILE, 0,
                           "not in the stores as its text and its headers are now, and strict mode compiles nothing: %s",
                           unit->spec);
-    return kiln__fail(report, KILN_ESTRICT, KILN__STAGE_COMPILE, 0,
-                      "not in the stores, and strict mode compiles nothing: run kiln warm '%s'%s", unit->spec,
-                      builder->strict);
+    if (unit->homeless)
+        return kiln__fail(
+            report, KILN_ESTRICT, KILN__STAGE_COMPILE, 0,
+            "not in the stores, and strict mode compiles nothing: build it in the program that defines the "
+            "template, which is in no file: %s",
+            unit->spec);
+    return refuse_with_line(builder, unit, report);
 }
 
 /* Compiles while holding the host's lock of the key, if there is one, and after one more look: who held it before may have

@@ -13,7 +13,8 @@ typedef struct kiln__builder {
     kiln__tiers *tiers;
     kiln__filesums sums; /* of the headers that users' own sources read */
     const kiln__log *log;
-    const char *strict; /* NULL: compile; else refuse to, and put this after the kiln warm line; borrowed, set once */
+    /* NULL: compile; else refuse to, with this at the end of the kiln warm line; borrowed, set once. */
+    const char *strict;
     kiln__hostlock *hostlock; /* borrowed; NULL: other processes are not waited for */
     atomic_uint_least64_t compiles, failures, compile_ns, refusals;
 } kiln__builder;

@@ -17,10 +17,8 @@ static char *warm_options(const kiln__settings *settings)
     if (settings->cache_dir[0] == '\0') {
         kiln__text_append(&text, " and open the service with a cache_dir");
     } else if (settings->own_cache_dir) {
-        kiln__text_append(&text, " --cache-dir '");
-        for (const char *c = settings->cache_dir; *c != '\0'; c++)
-            kiln__text_printf(&text, *c == '\'' ? "'\\%c'" : "%c", *c);
-        kiln__text_append(&text, "'");
+        kiln__text_append(&text, " --cache-dir ");
+        kiln__text_quote(&text, settings->cache_dir);
     }
     return kiln__text_take(&text);
 }

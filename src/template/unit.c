@@ -60,13 +60,18 @@ static bool calls(const char *text, const char *function)
     return strstr(text, call) != NULL;
 }
 
+static void mark_ops(const kiln__expr *expr, bool marked[KILN__OPS_MAX])
+{
+    for (uint32_t i = 0; i < expr->count; i++)
+        if (expr->nodes[i].op >= 0)
+            marked[expr->nodes[i].op] = true;
+}
+
 /* What is called comes before its callers in the tables, so each walk goes from the end. */
 static void take_all(takings *taken, const kiln__expr *expr)
 {
     const kiln__op_table *ops = &taken->catalog->ops, *functions = &taken->catalog->functions;
-    for (uint32_t i = 0; i < expr->count; i++)
-        if (expr->nodes[i].op >= 0)
-            taken->ops[expr->nodes[i].op] = true;
+    mark_ops(expr, taken->ops);
     for (uint32_t i = ops->count; i-- > 0;)
         if (taken->ops[i] && ops->ops[i]->real != NULL)
             kiln__real_calls(ops->ops[i]->real, taken->ops, take_function, taken);
@@ -142,6 +147,56 @@ static kiln_status make_spec(kiln__unit *unit, const kiln_spec *spec, kiln_repor
     return unit->spec == NULL ? kiln__fail_memory(report, KILN__STAGE_SPEC) : KILN_OK;
 }
 
+static void ignore(void *data, const char *function)
+{
+    (void)data;
+    (void)function;
+}
+
+/* Marks what has to be defined before: what the marked ops call, and what their references do. */
+static void need_all(const kiln__op_table *ops, uint32_t count, bool needed[KILN__OPS_MAX])
+{
+    for (uint32_t i = count; i-- > 0;) {
+        const kiln__op *op = ops->ops[i];
+        if (needed[i] && op->real != NULL)
+            kiln__real_calls(op->real, needed, ignore, NULL);
+        if (needed[i] && op->reference != NULL)
+            kiln__real_calls(op->reference, needed, ignore, NULL);
+    }
+}
+
+/* Ops come before the template, whose reference may be one of them. */
+static kiln_status make_warm_options(kiln__unit *unit, const kiln_spec *spec, kiln_report *report)
+{
+    const kiln__op_table *ops = &spec->catalog->ops;
+    const char *origin = spec->template->origin;
+    uint32_t count = ops->count;
+    bool needed[KILN__OPS_MAX] = { false };
+    kiln_spec reference;
+    kiln__text out = { 0 };
+    unit->homeless = origin != NULL && origin[0] != '/';
+    if (count == ops->constants && origin == NULL)
+        return KILN_OK;
+    if (spec->op_set)
+        mark_ops(&spec->op, needed);
+    if (spec->template->reference != NULL && kiln__spec_reference(&reference, spec, NULL) == KILN_OK)
+        mark_ops(&reference.op, needed);
+    need_all(ops, count, needed);
+    for (uint32_t i = ops->constants; i < count; i++)
+        if (needed[i]) {
+            kiln__text_append(&out, " --define-op ");
+            kiln__text_quote(&out, ops->ops[i]->definition);
+        }
+    if (origin != NULL && !unit->homeless) {
+        kiln__text_append(&out, " --template ");
+        kiln__text_quote(&out, origin);
+    }
+    if (out.length == 0 && !out.failed)
+        return KILN_OK;
+    unit->warm_options = kiln__text_take(&out);
+    return unit->warm_options == NULL ? kiln__fail_memory(report, KILN__STAGE_SPEC) : KILN_OK;
+}
+
 static kiln_status make_entry(kiln__rule *rule, const kiln_spec *spec, const kiln__entry_point *entry,
                               kiln_report *report)
 {
@@ -208,6 +263,8 @@ kiln_status kiln__unit_make(kiln__unit **out, const kiln_spec *spec, kiln_report
     if (status == KILN_OK)
         status = make_source(unit, spec, report);
     if (status == KILN_OK)
+        status = make_warm_options(unit, spec, report);
+    if (status == KILN_OK)
         *out = unit;
     else
         kiln__unit_free(unit);
@@ -220,6 +277,7 @@ void kiln__unit_free(kiln__unit *unit)
         return;
     kiln__free(unit->spec);
     kiln__free(unit->source);
+    kiln__free(unit->warm_options);
     kiln__free(unit->plan);
     kiln__free(unit);
 }

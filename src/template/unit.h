@@ -37,8 +37,12 @@ typedef struct kiln__unit {
     uint32_t part_count;
     kiln__target target;
     kiln__rule rule;
-    kiln__plan *plan;               /* of a kernel with arguments of its own, else NULL */
-    bool foreign;                   /* the source is not Kiln's own: it may be out to harm who compiles it */
+    kiln__plan *plan; /* of a kernel with arguments of its own, else NULL */
+    bool foreign;     /* the source is not Kiln's own: it may be out to harm who compiles it */
+    /* What a shell has to give kiln warm besides the spec, so that it knows the ops and the template that users defined, with a
+     * blank in front; NULL: nothing. */
+    char *warm_options;
+    bool homeless;                  /* the template is of no file, so that nobody else can know it */
     const struct kiln__source *own; /* what a user's own source has besides (source/source.h), NULL for a template's */
 } kiln__unit;
 

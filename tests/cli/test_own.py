@@ -1,10 +1,12 @@
 """Ops and templates of users' own on the command line: defined, listed, run, verified, warmed, and refused in one line."""
 
 import os
+import re
+import subprocess
 import unittest
 
 import numpy as np
-from support import KilnTest, compiler_builds_for_gpus
+from support import KILN, KilnTest, compiler_builds_for_gpus
 
 SWISH = "swish(x; hi=6) = x * fminf(fmaxf(x + 3.0f, 0.0f), hi) / 6.0f"
 EXAMPLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../docs/examples/templates")
@@ -92,6 +94,21 @@ class Ops(Own):
                        "template=/nowhere/gone.cu dtype=f32\n")
         result = self.kiln_json(*line)
         self.assertEqual((result["hits"], result["skipped"]), (2, 4))
+
+
+    def test_the_line_of_strict_mode_runs_as_printed(self):
+        own = self.write("it's.cu", open(example("hardsigmoid256"), encoding="utf-8").read())
+        twin = open(example("hardsigmoid256")[:-1], encoding="utf-8").read()
+        self.write("it's.c", twin)
+        strict = dict(self.env, KILN_STRICT="1")
+        path = os.path.dirname(KILN) + os.pathsep + self.env["PATH"]
+        for spec, options in (("op=relu6(twice(x)) dtype=f32", ("--define-op", SWISH, "--define-op", "twice = 2 * swish(x, 6)")),
+                              ("template=hardsigmoid256 dtype=f32", ("--template", own))):
+            result = self.run_spec(spec, *options, env=strict, status=1)
+            line = re.search(r"run (kiln warm .*)", result.stderr)
+            self.assertIsNotNone(line, result.stderr)
+            subprocess.run(line[1], shell=True, check=True, env=dict(strict, PATH=path), stdout=subprocess.DEVNULL)
+            self.run_spec(spec, *options, env=strict)
 
 
 class Templates(Own):

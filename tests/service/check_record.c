@@ -4,6 +4,7 @@
 #include "support/suites.h"
 #include "support/temp.h"
 #include <fcntl.h>
+#include <kiln/define.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -90,6 +91,92 @@ START_TEST(test_record__strict_refuses_what_is_not_there_and_says_what_to_run)
     ck_assert_uint_eq(stats.compiles + stats.compile_failures, 0);
     kiln_report_clear(&report);
     kiln_spec_free(spec);
+    kiln_close(service);
+}
+END_TEST
+
+/* What a strict service in the directory "it's" answers to a spec: it refuses it. */
+static const char *refusal(kiln_service *service, const char *text, kiln_report *report)
+{
+    kiln_artifact *artifact;
+    kiln_spec *spec = kiln_test_spec(service, text);
+    kiln_report_clear(report);
+    ck_assert_int_eq(kiln_build(&artifact, service, spec, report), KILN_ESTRICT);
+    kiln_spec_free(spec);
+    return report->message;
+}
+
+static kiln_service *open_strict(char end[512])
+{
+    kiln_options options = kiln_test_options();
+    options.strict = 1;
+    options.cache_dir = kiln_test_temp_path("it's");
+    snprintf(end, 512, " --cache-dir '%s/it'\\''s'", kiln_test_temp_dir());
+    return kiln_test_open(&options);
+}
+
+static void expect_end(const char *text, const char *end)
+{
+    size_t length = strlen(text), expected = strlen(end);
+    ck_assert_msg(length >= expected && strcmp(text + length - expected, end) == 0, "'%s' does not end '%s'", text,
+                  end);
+}
+
+/* The line has what users defined, each word as a shell reads it: what the spec calls at any depth and nothing else. */
+START_TEST(test_record__strict_line_defines_ops)
+{
+    kiln_report report = KILN_REPORT_INIT;
+    char directory[512], end[1024], definition[1024] = "huge(x) = x";
+    kiln_service *service = open_strict(directory);
+    while (strlen(definition) < 600)
+        strcat(definition, " + 1.0000000000000000000000");
+    ck_assert_int_eq(kiln_op_define(service, "inner(x; hi=6) = min(x, hi)", NULL), KILN_OK);
+    ck_assert_int_eq(kiln_op_define(service, "unused(x) = x", NULL), KILN_OK);
+    ck_assert_int_eq(kiln_op_define(service, "likely(x) = inner(x)", NULL), KILN_OK);
+    ck_assert_int_eq(kiln_op_define(service, "outer(x) = 2 * inner(x, 5) within 1 ulp of 2 * likely(x)", NULL),
+                     KILN_OK);
+    ck_assert_int_eq(kiln_op_define(service, definition, NULL), KILN_OK);
+    snprintf(end, sizeof(end),
+             " target=cpu' --define-op 'inner(x; hi=6) = min(x, hi)' --define-op 'likely(x) = inner(x)' --define-op "
+             "'outer(x) = 2 * inner(x, 5) within 1 ulp of 2 * likely(x)'%s",
+             directory);
+    expect_end(refusal(service, "op=relu6(outer(x)) dtype=f32 target=cpu", &report), end);
+    snprintf(end, sizeof(end), " target=cpu'%s", directory);
+    expect_end(refusal(service, "op=relu6 dtype=f32 target=cpu", &report), end);
+    ck_assert_ptr_null(report.log);
+    /* Longer than a message. */
+    ck_assert_ptr_nonnull(strstr(refusal(service, "op=huge dtype=f32 target=cpu", &report),
+                                 "run the kiln warm line of this report's log: op=huge dtype=f32"));
+    snprintf(end, sizeof(end), " target=cpu' --define-op '%s'%s", definition, directory);
+    ck_assert_ptr_nonnull(report.log);
+    ck_assert_int_eq(strncmp(report.log, "kiln warm 'op=huge dtype=f32 ", 29), 0);
+    expect_end(report.log, end);
+    kiln_report_clear(&report);
+    kiln_close(service);
+}
+END_TEST
+
+#define TEMPLATE(name)                                                                       \
+    "//! template " name "\n//! op none\n//! dtype f32\n//! reference inner\n//! inputs 1\n" \
+    "//! param block 32..1024 step 32 = 256\n//! tile block\n//! entry k align 4\n"          \
+    "extern \"C\" __global__ void k(float *out, const float *x, unsigned long long n) { }\n"
+
+START_TEST(test_record__strict_line_names_the_template)
+{
+    kiln_report report = KILN_REPORT_INIT;
+    char directory[512], end[1024];
+    kiln_service *service = open_strict(directory);
+    ck_assert_int_eq(kiln_op_define(service, "inner(x) = x", NULL), KILN_OK);
+    kiln_test_temp_write("filed.cu", TEMPLATE("filed"), strlen(TEMPLATE("filed")));
+    ck_assert_int_eq(kiln_template_load(service, kiln_test_temp_path("filed.cu"), NULL, &report), KILN_OK);
+    ck_assert_int_eq(kiln_template_define(service, TEMPLATE("homeless"), NULL, NULL, &report), KILN_OK);
+    snprintf(end, sizeof(end), " target=sm_90' --define-op 'inner(x) = x' --template '%s/filed.cu'%s",
+             kiln_test_temp_dir(), directory);
+    expect_end(refusal(service, "template=filed target=sm_90", &report), end);
+    expect_end(refusal(service, "template=homeless target=sm_90", &report),
+               "strict mode compiles nothing: build it in the program that defines the template, which is in no file: "
+               "template=homeless dtype=f32 block=256 target=sm_90");
+    kiln_report_clear(&report);
     kiln_close(service);
 }
 END_TEST
@@ -574,6 +661,8 @@ Suite *kiln_test_record_suite(void)
     TCase *tcase = tcase_create("record and strict");
     kiln_test_temp_use(tcase);
     tcase_add_test(tcase, test_record__strict_refuses_what_is_not_there_and_says_what_to_run);
+    tcase_add_test(tcase, test_record__strict_line_defines_ops);
+    tcase_add_test(tcase, test_record__strict_line_names_the_template);
     tcase_add_test(tcase, test_record__strict_runs_what_was_warmed);
     tcase_add_test(tcase, test_record__strict_takes_a_copied_store_whatever_compiler_is_here);
     tcase_add_test(tcase, test_record__strict_comes_from_option_then_environment);
