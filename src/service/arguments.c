@@ -83,7 +83,7 @@ static kiln_status pass(passing *p, uint32_t i, const kiln_arg *given)
     }
 }
 
-/* What is written shares no byte with any other array. */
+/* What is written shares no byte with any other array; an empty one has none to share. */
 static kiln_status check_overlap(const passing *p)
 {
     const kiln__plan *plan = p->kernel->plan;
@@ -93,7 +93,7 @@ static kiln_status check_overlap(const passing *p)
             if (i == j || !written || !is_array(&plan->args[j]))
                 continue;
             uint64_t a = p->values[i], b = p->values[j];
-            if (a < b + p->bytes[j] && b < a + p->bytes[i])
+            if (p->bytes[i] > 0 && p->bytes[j] > 0 && a < b + p->bytes[j] && b < a + p->bytes[i])
                 return FAIL(p->report, KILN_EOVERLAP, "arguments %s and %s overlap", plan->args[i].name,
                             plan->args[j].name);
         }

@@ -220,6 +220,34 @@ START_TEST(test_templates__arguments_are_checked_before_anything_runs)
 }
 END_TEST
 
+/* An empty array has no bytes to share, wherever its pointer leads. */
+START_TEST(test_templates__an_empty_array_overlaps_nothing)
+{
+    static const char cu[] = "//! template count_up\n//! size n\n//! size m\n//! param block 32..64 = 32\n"
+                             "//! arg out out f64[n]\n//! arg x in f64[m]\n//! arg n uint32 = n\n"
+                             "//! grid 1\n//! entry count_up align 8\n";
+    static const char twin[] =
+        "__attribute__((visibility(\"default\"))) void kiln_cpu(unsigned long long begin, unsigned long long end,\n"
+        "                                                     void *const *args);\n"
+        "void kiln_cpu(unsigned long long begin, unsigned long long end, void *const *args)\n{\n"
+        "    for (unsigned i = 0; begin < end && i < *(unsigned *)args[2]; i++)\n"
+        "        (*(double *const *)args[0])[i] = i;\n}\n";
+    double numbers[8] = { -1, -1, -1, -1, -1, -1, -1, -1 };
+    const kiln_arg inside[] = { { numbers + 4, 4 * 8 }, { numbers, 8 * 8 } };
+    const kiln_arg around[] = { { numbers, 8 * 8 }, { numbers + 4, 4 * 8 } };
+    const uint64_t no_out[] = { 0, 8 }, no_in[] = { 8, 0 }, both[] = { 4, 8 };
+    check_ok(kiln_template_define(service, cu, twin, NULL, &report));
+    kiln_kernel *kernel = kiln_test_get(service, "template=count_up target=cpu");
+    check_ok(kiln_launch_args(kernel, no_out, 2, inside, 2, NULL, &report));
+    ck_assert(numbers[4] == -1);
+    expect(kiln_launch_args(kernel, both, 2, inside, 2, NULL, &report), KILN_EOVERLAP, "arguments out and x overlap");
+    ck_assert(numbers[4] == -1);
+    check_ok(kiln_launch_args(kernel, no_in, 2, around, 2, NULL, &report));
+    ck_assert(numbers[7] == 7);
+    kiln_release(kernel);
+}
+END_TEST
+
 START_TEST(test_templates__kernels_say_what_they_take)
 {
     const uint64_t sizes[] = { 4, 6 };
@@ -391,6 +419,7 @@ Suite *kiln_test_templates_suite(void)
     tcase_add_test(tcase, test_templates__a_twin_computes_what_the_reference_does);
     tcase_add_test(tcase, test_templates__the_transpose_transposes);
     tcase_add_test(tcase, test_templates__arguments_are_checked_before_anything_runs);
+    tcase_add_test(tcase, test_templates__an_empty_array_overlaps_nothing);
     tcase_add_test(tcase, test_templates__kernels_say_what_they_take);
     tcase_add_test(tcase, test_templates__numbers_arrive_in_their_types);
     tcase_add_test(tcase, test_templates__a_gpu_gets_grid_block_shared_memory_and_parameters);
