@@ -27,7 +27,7 @@ struct kiln_live {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     kiln__workpool *pool;                     /* that has the job; NULL: none */
-    bool measuring;                           /* a tuning is, and looks often whether it is to go on */
+    bool measuring;                           /* a tuning is, or calls the host: who closes waits for it */
     kiln_live_state state;                    /* never KILN_LIVE_FAILED: that is ended, with a failure */
     kiln_kernel *kernels[KILN__LIVE_KERNELS]; /* all that were ever launched: a launch may still be using them */
     unsigned count;

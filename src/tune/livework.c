@@ -113,7 +113,7 @@ static bool submit(kiln_live *live, kiln__workpool *pool, void (*run)(kiln__job 
 
 /* ---- The fastest geometry */
 
-/* From the first call on a tuning is waited for by who closes the handle: before that it may be in a compile. */
+/* As long as it measures, a tuning is waited for by who closes the handle. False if that has been done. */
 static bool begin_measuring(kiln_live *live)
 {
     pthread_mutex_lock(&live->lock);
@@ -123,13 +123,26 @@ static bool begin_measuring(kiln_live *live)
     return goes_on;
 }
 
-/* kiln_tuning_fn. The host's own is not called once the handle is closed. */
+static void end_measuring(kiln_live *live)
+{
+    pthread_mutex_lock(&live->lock);
+    live->measuring = false;
+    pthread_cond_broadcast(&live->changed);
+    pthread_mutex_unlock(&live->lock);
+}
+
+/* kiln_tuning_fn. The host's own is not called once the handle is closed. A tuning that waits for its turn has still to
+ * compile its reference, and is waited for during the call only. */
 static int heed(void *data, const kiln_tuning_info *info)
 {
     kiln_live *live = data;
+    bool has_turn = info->waiting + info->ready + info->out > 0;
     if (is_cut_short(live) || (!live->measuring && !begin_measuring(live)))
         return 1;
-    return live->tuning.progress != NULL ? live->tuning.progress(live->tuning.data, info) : 0;
+    int ends = live->tuning.progress != NULL ? live->tuning.progress(live->tuning.data, info) : 0;
+    if (!has_turn)
+        end_measuring(live);
+    return ends;
 }
 
 static kiln_status take_winner(kiln_live *live, const kiln_tuning *tuning, kiln_report *report)
@@ -160,6 +173,7 @@ static kiln_status tune(kiln_live *live, kiln_report *report)
     options.skip_count = 0;
     options.suspect = NULL;
     kiln_status status = kiln__tuning_make(&tuning, live->service, &live->spec, &options, report);
+    end_measuring(live); /* getting the winner may take a compile */
     if (status == KILN_OK && is_cut_short(live))
         status = kiln__fail(report, KILN_ECANCELED, KILN__STAGE_DEVICE, 0, "%s", cut_short);
     else if (status == KILN_OK)

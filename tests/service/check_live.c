@@ -1,6 +1,7 @@
 /* Live handles: what they launch from the first moment to the last, and what they leave behind. */
 #include "base/alloc.h"
 #include "os/cpu.h"
+#include "service/service.h"
 #include "support/counting.h"
 #include "support/fake_cuda.h"
 #include "support/harness.h"
@@ -530,6 +531,37 @@ START_TEST(test_live__closing_ends_a_tuning_at_once)
 }
 END_TEST
 
+/* A tuning of the host's has the device. This one waits, and goes on to a compile that is held up. */
+START_TEST(test_live__closing_waits_for_no_compile_of_a_tuning)
+{
+    static atomic_int calls;
+    kiln_tune_options tune = small(300);
+    kiln_device *device;
+    tune.progress = count_call;
+    tune.data = &calls;
+    open_stand_in();
+    kiln_release(kiln_test_get(service, SPEC));
+    ck_assert_int_eq(kiln_device_open(&device, service, "cpu", NULL), KILN_OK);
+    atomic_store(&device->tuner, (int)getpid());
+    open_live(SPEC, &tune);
+    ck_assert_int_eq(await(KILN_LIVE_TUNING), KILN_OK);
+    while (atomic_load(&calls) == 0)
+        usleep(1000);
+    kiln_test_counting_hold(NULL);
+    kiln_test_counting_break(); /* the stand-in's kernels do not count */
+    int begun = kiln_test_counting_count();
+    atomic_store(&device->tuner, 0);
+    kiln_test_counting_await(begun + 1);
+    int told = atomic_load(&calls);
+    uint64_t begin = kiln__cpu_now_ns();
+    kiln_live_close(live); /* without an end, if it waited for that compile */
+    ck_assert_uint_lt(kiln__cpu_now_ns() - begin, 1000000000);
+    kiln_test_counting_go();
+    kiln_close(service);
+    ck_assert_int_eq(atomic_load(&calls), told);
+}
+END_TEST
+
 START_TEST(test_live__tunings_take_turns)
 {
     enum { HANDLES = 3 };
@@ -661,6 +693,7 @@ Suite *kiln_test_live_suite(void)
     tcase_add_test(tcase, test_live__nothing_is_tuned_where_nothing_is_open);
     tcase_add_test(tcase, test_live__tuning_that_fails_keeps_the_kernel);
     tcase_add_loop_test(tcase, test_live__closing_ends_a_tuning_at_once, 0, 8);
+    tcase_add_test(tcase, test_live__closing_waits_for_no_compile_of_a_tuning);
     tcase_add_test(tcase, test_live__tunings_take_turns);
     tcase_add_test(tcase, test_live__allocation_that_fails_is_a_status);
     if (KILN_TEST_CAN_FORK)
