@@ -168,13 +168,13 @@ typedef struct kiln_sweep_options {
         sizeof(kiln_sweep_options), 0, 0, 0, NULL, NULL, NULL \
     }
 
-/* Measures specs of one op, dtype and target, given as text, the default first: compiles all of them, on all cores; checks
- * each result as kiln_tune does; and then times those that are right, and two plain copies of as many bytes, once in each
- * round, in an order that changes. None is dropped, not even those that keep registers in memory. The trials are ranked by
- * their ratio to the first spec, over the rounds, whose interval is 0 to infinity below 6 rounds; the verdict is that of the
- * comparison with the winner. Where `progress`
- * ends it early, what has no samples is unmeasured. Blocks. Errors: those of kiln_tune, but for KILN_ETIMEDOUT and
- * KILN_ECANCELED. */
+/* Measures specs of one op (or one template of own arithmetic), one dtype and one target, given as text, the default first:
+ * compiles all of them, on all cores; checks each result as kiln_tune does; and then times those that are right, and two plain
+ * copies of as many bytes, once in each round, in an order that changes. None is dropped, not even those that keep registers
+ * in memory. The trials are ranked by their ratio to the first spec, over the rounds, whose interval is 0 to infinity below 6
+ * rounds; the verdict is that of the comparison with the winner. Where `progress` ends it early, also while it waits for its
+ * turn on the device, what has no samples is unmeasured. Leaves no trace, as kiln_tune does. Blocks. Errors: those of
+ * kiln_tune, but for KILN_ETIMEDOUT and KILN_ECANCELED. */
 KILN_API KILN_MUST_USE kiln_status kiln_sweep(kiln_tuning **out, kiln_service *service, const char *const *specs,
                                               size_t count, const kiln_sweep_options *options, kiln_report *report);
 

@@ -5,20 +5,22 @@
 /* The copy kernel moves words of four bytes, of whatever type the values are. */
 enum { WORD = 4 };
 
-static kiln_status get_kernel(kiln__ceiling *ceiling, kiln_service *service, kiln_report *report)
+static kiln_status get_kernel(kiln__ceiling *ceiling, kiln_service *service, const kiln__target *target,
+                              kiln_report *report)
 {
     kiln_spec spec;
     kiln__text text = { 0 };
-    kiln_device *device = ceiling->arrays->device;
-    kiln__text_printf(&text, "op=copy dtype=f32 target=%s", device->target.name);
+    kiln__text_printf(&text, "op=copy dtype=f32 target=%s", target->name);
     kiln_status status = text.failed ? kiln__fail_memory(report, KILN__STAGE_SPEC)
                                      : kiln__spec_parse(&spec, &service->catalog, text.data, report);
     kiln__text_fini(&text);
-    return status == KILN_OK ? kiln__service_get(service, device, &spec, &ceiling->kernel, report) : status;
+    if (status != KILN_OK)
+        return status;
+    return kiln__service_get_unlisted(service, ceiling->arrays->device, &spec, &ceiling->kernel, report);
 }
 
 kiln_status kiln__ceiling_init(kiln__ceiling *out, kiln_service *service, const kiln__arrays *arrays,
-                               kiln_report *report)
+                               const kiln__target *target, kiln_report *report)
 {
     uint64_t traffic = arrays->n * kiln__dtype_bytes(arrays->dtype) * (arrays->inputs + 1);
     *out = (kiln__ceiling){ .arrays = arrays,
@@ -26,7 +28,7 @@ kiln_status kiln__ceiling_init(kiln__ceiling *out, kiln_service *service, const 
                             .pace = { .tapes = true, .cycle = arrays->sets } };
     if (out->bytes == 0)
         out->bytes = WORD;
-    return get_kernel(out, service, report);
+    return get_kernel(out, service, target, report);
 }
 
 void kiln__ceiling_fini(kiln__ceiling *ceiling)

@@ -19,10 +19,10 @@ typedef struct kiln__ceiling {
     kiln_report *report; /* of the sample that is being taken */
 } kiln__ceiling;
 
-/* For kernels that are measured on these arrays, which are borrowed. Blocks until the copy kernel is there.
- * kiln__ceiling_fini is right also after a failure. The errors of kiln_get. */
+/* For kernels of that target which are measured on these arrays; the arrays are borrowed. Blocks until the copy kernel is
+ * there, which leaves no trace in the service. kiln__ceiling_fini is right also after a failure. The errors of kiln_get. */
 kiln_status kiln__ceiling_init(kiln__ceiling *out, kiln_service *service, const kiln__arrays *arrays,
-                               kiln_report *report);
+                               const kiln__target *target, kiln_report *report);
 void kiln__ceiling_fini(kiln__ceiling *ceiling);
 
 /* One sample: milliseconds of one of the copies. It goes from one half of a set of arrays to the other, so that kernels find

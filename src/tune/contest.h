@@ -62,6 +62,9 @@ struct kiln__contest {
 kiln_status kiln__contest_init(kiln__contest *out, kiln_service *service, kiln_device *device, const kiln_spec *specs,
                                size_t count, const kiln__contest_options *options, kiln_report *report);
 
+/* Names the entrants of a contest that is not held: all wait. kiln__contest_fini is right also after a failure. KILN_ENOMEM. */
+kiln_status kiln__contest_name(kiln__contest *out, const kiln_spec *specs, size_t count, kiln_report *report);
+
 /* Gives up what is not there yet, and unloads the kernels. */
 void kiln__contest_fini(kiln__contest *contest);
 

@@ -72,7 +72,7 @@ static kiln_status compare(const kiln__proof *proof, const void *got, const void
 
 static kiln_status launch(const kiln__arrays *arrays, kiln_kernel *kernel, void *out, kiln_report *report)
 {
-    const void *in[KILN__INPUTS_MAX];
+    const void *in[KILN__INPUTS_MAX] = { NULL };
     for (uint32_t i = 0; i < arrays->inputs; i++)
         in[i] = kiln__arrays_in(arrays, 0, i);
     return run(kernel, arrays->n, out, in, report);
@@ -122,7 +122,7 @@ static kiln_status take_sample(sample *out, const kiln__proof *proof, kiln_repor
 /* Computes the sample on the cpu, in pieces that no geometry has. */
 static kiln_status compute_sample(const sample *s, kiln_kernel *kernel, const kiln__arrays *arrays, kiln_report *report)
 {
-    const void *in[KILN__INPUTS_MAX];
+    const void *in[KILN__INPUTS_MAX] = { NULL };
     uint64_t size = kiln__dtype_bytes(arrays->dtype);
     kiln_status status = KILN_OK;
     for (uint64_t done = 0; done < s->n && status == KILN_OK; done += PIECE) {

@@ -2,12 +2,12 @@
 
 #include "base/alloc.h"
 #include "os/cpu.h"
+#include "tune/progress.h"
 #include "tune/standings.h"
 #include "tune/turn.h"
 #include <string.h>
 
 enum { WAIT_MS = 20, ROUNDS = 30 };
-#define PROGRESS_S 0.05
 
 typedef struct sweep {
     kiln_service *service;
@@ -24,38 +24,28 @@ typedef struct sweep {
     kiln__times times;
     uint64_t random;
     kiln_tuning *tuning;
-    uint64_t start, told; /* kiln__cpu_now_ns */
+    kiln__progress progress;
     bool stop;
 } sweep;
 
-/* ---- Progress */
-
-static void count(sweep *self)
-{
-    kiln_tuning_info *info = &self->tuning->info;
-    kiln__contest_count(&self->contest, info);
-    info->seconds = (double)(kiln__cpu_now_ns() - self->start) / 1e9;
-}
-
 static void tell(sweep *self)
 {
-    uint64_t now = kiln__cpu_now_ns();
-    if (self->options->progress == NULL || (double)(now - self->told) / 1e9 < PROGRESS_S)
-        return;
-    self->told = now;
-    count(self);
-    if (self->options->progress(self->options->data, &self->tuning->info) != 0)
-        self->stop = true;
+    self->stop |= kiln__progress_tell(&self->progress);
 }
 
 /* ---- What is asked for */
 
-/* What all specs of a sweep have in common. */
+/* What all specs of a sweep have in common: what they compute, from how many arrays, and where. */
 static bool write_kind(const kiln_spec *spec, kiln__text *out)
 {
-    kiln__text_printf(out, "op=");
-    kiln__spec_value(spec, "op", out);
-    kiln__text_printf(out, " dtype=%s target=%s", kiln__dtype_name(spec->dtype), spec->target.name);
+    if (spec->template->own_arithmetic) {
+        kiln__text_printf(out, "template=%s", spec->template->name);
+    } else {
+        kiln__text_printf(out, "op=");
+        kiln__spec_value(spec, "op", out);
+    }
+    kiln__text_printf(out, " inputs=%u dtype=%s target=%s", (unsigned)kiln__spec_inputs(spec),
+                      kiln__dtype_name(spec->dtype), spec->target.name);
     return !out->failed;
 }
 
@@ -67,7 +57,9 @@ static kiln_status check_kind(const kiln_spec *first, const kiln_spec *spec, kil
         status = kiln__fail_memory(report, KILN__STAGE_SPEC);
     else if (strcmp(wanted.data, got.data) != 0)
         status = kiln__fail(report, KILN_ESPEC, KILN__STAGE_SPEC, 0,
-                            "%s beside %s: the specs of a sweep have one op, dtype and target", got.data, wanted.data);
+                            "%s beside %s: the specs of a sweep have one op, or one template of own arithmetic, and "
+                            "one dtype and target",
+                            got.data, wanted.data);
     kiln__text_fini(&wanted);
     kiln__text_fini(&got);
     return status;
@@ -81,12 +73,12 @@ static kiln_status read_spec(sweep *self, const char *text, size_t index)
         return kiln__fail(self->report, KILN_ESPEC, KILN__STAGE_SPEC, 0,
                           "template %s has an output of its own: only those that make an array can be swept",
                           given.template->name);
-    if (status == KILN_OK && self->device == NULL)
-        status = kiln__runtime_device(self->service->runtime,
-                                      given.target_set && kiln__target_is_cpu(&given.target) ? "cpu" : NULL,
-                                      &self->device, self->report);
+    if (status == KILN_OK && index == 0)
+        status = kiln__tuning_device(&self->device, self->service, self->options->device, &given, self->report);
     if (status == KILN_OK)
         status = kiln__service_resolve(self->service, self->device, &given, &self->specs[index], self->report);
+    if (status == KILN_OK)
+        status = kiln__service_check_target(self->device, &self->specs[index].target, self->report);
     if (status == KILN_OK && index == 0)
         self->n = self->options->elements > 0 ? self->options->elements : given.n_set ? given.n : 0;
     return status == KILN_OK ? check_kind(&self->specs[0], &self->specs[index], self->report) : status;
@@ -116,9 +108,9 @@ static void describe(sweep *self)
                                        .elements = self->n,
                                        .bytes = self->n * kiln__dtype_bytes(first->dtype) * (first->op.inputs + 1),
                                        .variants = self->count,
-                                       .waiting = self->count,
                                        .regret = -1,
                                        .end = "" };
+    self->progress.info = &tuning->info;
 }
 
 /* ---- Compiling and checking */
@@ -196,7 +188,8 @@ static kiln_status play(sweep *self)
 {
     kiln_status status = choose_players(self);
     if (status == KILN_OK && !self->stop)
-        status = kiln__ceiling_init(&self->ceiling, self->service, &self->contest.arrays, self->report);
+        status = kiln__ceiling_init(&self->ceiling, self->service, &self->contest.arrays, &self->specs[0].target,
+                                    self->report);
     for (uint32_t round = 0; round <= self->rounds && status == KILN_OK && !self->stop; round++) {
         self->tuning->info.rounds = round > 0 ? round - 1 : 0;
         status = play_round(self, kiln__times_row(&self->times, round));
@@ -215,21 +208,39 @@ static bool has_lost_patience(void *data)
     return self->stop;
 }
 
-/* Alone on the device. */
 static kiln_status compete(sweep *self)
 {
     const kiln__contest_options options = { .n = self->n, .hot = self->options->hot != 0 };
-    kiln_status status = kiln__turn_take(self->device, has_lost_patience, self, self->report);
-    if (status != KILN_OK)
-        return status;
-    status = kiln__contest_init(&self->contest, self->service, self->device, self->specs, self->count, &options,
-                                self->report);
+    kiln_status status = kiln__contest_init(&self->contest, self->service, self->device, self->specs, self->count,
+                                            &options, self->report);
     self->contest.keeps_spilled = true;
     if (status == KILN_OK)
         status = gather(self);
     if (status == KILN_OK && !self->stop)
         status = play(self);
-    kiln__turn_end(self->device);
+    return status;
+}
+
+static kiln_status conclude(sweep *self)
+{
+    kiln__progress_count(&self->progress);
+    self->tuning->info.end = self->stop ? "stopped" : "complete";
+    return kiln__standings(self->tuning, &self->times, self->contest.entrants, self->count, self->report);
+}
+
+/* Alone on the device, which has nothing of this any more when the turn ends. Where nobody has the patience to wait for the
+ * turn, nothing is known of anybody. */
+static kiln_status take_turn(sweep *self)
+{
+    bool alone = kiln__turn_take(self->device, has_lost_patience, self, NULL) == KILN_OK;
+    kiln_status status =
+        alone ? compete(self) : kiln__contest_name(&self->contest, self->specs, self->count, self->report);
+    if (status == KILN_OK)
+        status = conclude(self);
+    kiln__ceiling_fini(&self->ceiling);
+    kiln__contest_fini(&self->contest);
+    if (alone)
+        kiln__turn_end(self->device);
     return status;
 }
 
@@ -239,12 +250,7 @@ static kiln_status run(sweep *self, const char *const *texts)
     if (status != KILN_OK)
         return status;
     describe(self);
-    status = compete(self);
-    if (status != KILN_OK)
-        return status;
-    count(self);
-    self->tuning->info.end = self->stop ? "stopped" : "complete";
-    return kiln__standings(self->tuning, &self->times, self->contest.entrants, self->count, self->report);
+    return take_turn(self);
 }
 
 kiln_status kiln__sweep_make(kiln_tuning **out, kiln_service *service, const char *const *specs, size_t count,
@@ -253,16 +259,16 @@ kiln_status kiln__sweep_make(kiln_tuning **out, kiln_service *service, const cha
     sweep self = { .service = service,
                    .options = options,
                    .report = report,
-                   .device = options->device,
                    .count = count,
                    .rounds = options->rounds > 0 ? options->rounds : ROUNDS,
                    .random = 0x9e3779b97f4a7c15u,
-                   .start = kiln__cpu_now_ns() };
+                   .progress = { .fn = options->progress,
+                                 .data = options->data,
+                                 .contest = &self.contest,
+                                 .start = kiln__cpu_now_ns() } };
     *out = NULL;
     self.tuning = kiln__calloc(1, sizeof(*self.tuning));
     kiln_status status = self.tuning != NULL ? run(&self, specs) : kiln__fail_memory(report, KILN__STAGE_DEVICE);
-    kiln__ceiling_fini(&self.ceiling);
-    kiln__contest_fini(&self.contest);
     kiln__free(self.players);
     kiln__times_fini(&self.times);
     kiln__free(self.specs);

@@ -4,13 +4,13 @@
 #include "os/cpu.h"
 #include "tune/contest.h"
 #include "tune/learn.h"
+#include "tune/progress.h"
 #include "tune/turn.h"
 #include <math.h>
 #include <string.h>
 
 enum { WAIT_MS = 20, GPU_ELEMENTS = 1 << 26, CPU_ELEMENTS = 1 << 22 };
-#define BUDGET_S   30.0
-#define PROGRESS_S 0.05
+#define BUDGET_S 30.0
 
 typedef struct tuner {
     kiln_service *service;
@@ -20,7 +20,7 @@ typedef struct tuner {
     kiln__space space;
     kiln__contest contest;
     kiln_tuning *tuning;
-    uint64_t start, told; /* kiln__cpu_now_ns */
+    kiln__progress progress;
     atomic_bool stop;
     kiln_status broken; /* the device failed while kernels were gathered; `trouble` says how */
     kiln_report trouble;
@@ -43,21 +43,9 @@ static kiln__readiness readiness(void *data, size_t who)
     return known[self->contest.entrants[who].state];
 }
 
-static void count(tuner *self)
-{
-    kiln_tuning_info *info = &self->tuning->info;
-    kiln__contest_count(&self->contest, info);
-    info->seconds = (double)(kiln__cpu_now_ns() - self->start) / 1e9;
-}
-
 static void tell(tuner *self)
 {
-    uint64_t now = kiln__cpu_now_ns();
-    if (self->options->progress == NULL || (double)(now - self->told) / 1e9 < PROGRESS_S)
-        return;
-    self->told = now;
-    count(self);
-    if (self->options->progress(self->options->data, &self->tuning->info) != 0)
+    if (kiln__progress_tell(&self->progress))
         atomic_store(&self->stop, true);
 }
 
@@ -135,7 +123,7 @@ static kiln_status fill(tuner *self, const kiln__search_result *result)
     tuning->count = result->count;
     for (size_t i = 0; i < result->count; i++)
         whole &= fill_trial(&tuning->trials[i], &result->places[i], &self->contest.entrants[result->places[i].who]);
-    count(self);
+    kiln__progress_count(&self->progress);
     tuning->info.rounds = result->rounds;
     tuning->info.samples = result->samples;
     tuning->info.default_ms = result->incumbent_ms;
@@ -146,13 +134,14 @@ static kiln_status fill(tuner *self, const kiln__search_result *result)
 
 /* ---- The way through */
 
-static kiln_status find_device(tuner *self, const kiln_spec *spec)
+kiln_status kiln__tuning_device(kiln_device **out, kiln_service *service, kiln_device *asked, const kiln_spec *spec,
+                                kiln_report *report)
 {
     const char *name = spec->target_set && kiln__target_is_cpu(&spec->target) ? "cpu" : NULL;
-    self->device = self->options->device;
-    if (self->device != NULL)
-        return kiln__service_check_device(self->service, self->device, self->report);
-    return kiln__runtime_device(self->service->runtime, name, &self->device, self->report);
+    *out = asked;
+    if (asked != NULL)
+        return kiln__service_check_device(service, asked, report);
+    return kiln__runtime_device(service->runtime, name, out, report);
 }
 
 static uint64_t choose_elements(const tuner *self, const kiln_spec *spec)
@@ -197,6 +186,7 @@ static void describe(tuner *self, uint64_t n)
                                        .end = "",
                                        .wisdom = "",
                                        .not_learnt = "" };
+    self->progress.info = &tuning->info;
     for (size_t i = 0; i < self->space.reason_count; i++)
         tuning->info.impossible += self->space.reasons[i].count;
 }
@@ -262,7 +252,7 @@ static kiln_status blame(tuner *self, kiln_status status)
 static bool has_lost_patience(void *data)
 {
     tuner *self = data;
-    self->start = kiln__cpu_now_ns();
+    self->progress.start = kiln__cpu_now_ns();
     tell(self);
     return atomic_load(&self->stop);
 }
@@ -273,7 +263,7 @@ static kiln_status compete(tuner *self, const kiln_spec *asked, uint64_t n)
     kiln_status status = kiln__turn_take(self->device, has_lost_patience, self, self->report);
     if (status != KILN_OK)
         return status;
-    self->start = kiln__cpu_now_ns();
+    self->progress.start = kiln__cpu_now_ns();
     status = enter_all(self, n);
     if (status == KILN_OK)
         status = search(self, asked);
@@ -290,7 +280,7 @@ static kiln_status tune(tuner *self, const kiln_spec *spec)
         return kiln__fail(self->report, KILN_ESPEC, KILN__STAGE_SPEC, 0,
                           "template %s has an output of its own: only those that make an array can be tuned",
                           spec->template->name);
-    kiln_status status = find_device(self, spec);
+    kiln_status status = kiln__tuning_device(&self->device, self->service, self->options->device, spec, self->report);
     if (status == KILN_OK)
         status = kiln__service_target(self->service, &self->device, spec, &target, self->report);
     if (status == KILN_OK)
@@ -311,7 +301,10 @@ kiln_status kiln__tuning_make(kiln_tuning **out, kiln_service *service, const ki
     tuner self = { .service = service,
                    .options = options,
                    .report = report,
-                   .start = kiln__cpu_now_ns(),
+                   .progress = { .fn = options->progress,
+                                 .data = options->data,
+                                 .contest = &self.contest,
+                                 .start = kiln__cpu_now_ns() },
                    .trouble = KILN_REPORT_INIT };
     *out = NULL;
     if (options->suspect != NULL)

@@ -1,37 +1,19 @@
 /* Sweeps, the listing of a space and the filling of arrays, through the public API, on the cpu. */
-#include "service/service.h"
-#include "support/harness.h"
 #include "support/suites.h"
 #include "support/temp.h"
-#include <kiln/tune.h>
+#include "support/tuning.h"
+#include <kiln/define.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { N = 100000, ROUNDS = 8, SPECS = 4 };
 
 static const char *const specs[SPECS] = { "op=relu6 dtype=f32 target=cpu", "op=relu6 dtype=f32 block=64 target=cpu",
                                           "op=relu6 dtype=f32 block=128 target=cpu",
                                           "op=relu6 dtype=f32 elems=32 target=cpu" };
-
-static kiln_service *service;
-static kiln_tuning *tuning;
-static kiln_report report = KILN_REPORT_INIT;
-
-static void open_service(void)
-{
-    kiln_options options = kiln_test_options();
-    service = kiln_test_open(&options);
-}
-
-static void close_service(void)
-{
-    kiln_tuning_free(tuning);
-    tuning = NULL;
-    kiln_report_clear(&report);
-    kiln_close(service);
-}
 
 static kiln_sweep_options small(void)
 {
@@ -47,20 +29,6 @@ static kiln_status sweep(const kiln_sweep_options *options)
     kiln_status status = kiln_sweep(&tuning, service, specs, SPECS, options, &report);
     ck_assert((status == KILN_OK) == (tuning != NULL));
     return status;
-}
-
-static kiln_tuning_info info_of(void)
-{
-    kiln_tuning_info info = { .size = sizeof(info) };
-    ck_assert_int_eq(kiln_tuning_get_info(tuning, &info), KILN_OK);
-    return info;
-}
-
-static kiln_trial trial_of(uint64_t number)
-{
-    kiln_trial trial = { .size = sizeof(trial) };
-    ck_assert_int_eq(kiln_tuning_trial(tuning, number, &trial), KILN_OK);
-    return trial;
 }
 
 /* The trial whose spec has a field. */
@@ -123,8 +91,6 @@ START_TEST(test_sweep__few_rounds_promise_nothing)
     close_service();
 }
 END_TEST
-
-static const kiln__backend_vtable *own;
 
 /* Does all but the last element. */
 static kiln_status launch_short(kiln__module *module, uint32_t entry, uint64_t n, void *out, const void *const *in,
@@ -245,6 +211,72 @@ START_TEST(test_sweep__ended_early_it_keeps_what_is_known)
 }
 END_TEST
 
+static int stop_at_once(void *data, const kiln_tuning_info *info)
+{
+    ck_assert_uint_eq(info->variants, SPECS);
+    ++*(int *)data;
+    return 1;
+}
+
+/* Also while another tuning has the device. */
+START_TEST(test_sweep__ended_while_it_waits_for_its_turn_it_knows_nothing)
+{
+    int calls = 0;
+    kiln_sweep_options options = small();
+    options.progress = stop_at_once;
+    options.data = &calls;
+    open_service();
+    kiln_device *device = open_cpu();
+    atomic_store(&device->tuner, (int)getpid()); /* as if another thread were at it */
+    ck_assert_msg(sweep(&options) == KILN_OK, "%s", report.message);
+    ck_assert_int_eq(calls, 1);
+    ck_assert_int_eq(atomic_load(&device->tuner), (int)getpid());
+    ck_assert_str_eq(info_of().end, "stopped");
+    ck_assert_uint_eq(info_of().waiting, SPECS);
+    for (uint64_t i = 0; i < SPECS; i++)
+        ck_assert_int_eq(trial_of(i).verdict, KILN_VERDICT_UNMEASURED);
+    ck_assert_ptr_nonnull(strstr(trial_of(1).spec, "block=64 "));
+    close_service();
+}
+END_TEST
+
+static int freed, freed_late;
+
+static void note_free(kiln_device *device, void *memory)
+{
+    freed++;
+    freed_late += atomic_load(&device->tuner) != (int)getpid();
+    own->free(device, memory);
+}
+
+START_TEST(test_sweep__whose_turn_comes_finds_the_device_empty)
+{
+    kiln_sweep_options options = small();
+    open_service();
+    change_cpu()->free = note_free;
+    ck_assert_int_eq(sweep(&options), KILN_OK);
+    ck_assert_int_ge(freed, 3); /* the arrays, what is right, what differs */
+    ck_assert_int_eq(freed_late, 0);
+    close_service();
+}
+END_TEST
+
+START_TEST(test_sweep__leaves_nothing_in_the_record)
+{
+    char recorded[1024] = "";
+    kiln_sweep_options options = small();
+    kiln_options recording = kiln_test_options();
+    recording.record = kiln_test_temp_path("record");
+    service = kiln_test_open(&recording);
+    ck_assert_int_eq(sweep(&options), KILN_OK);
+    FILE *record = fopen(kiln_test_temp_path("record"), "r");
+    ck_assert_msg(record == NULL || fread(recorded, 1, sizeof(recorded) - 1, record) == 0, "%s", recorded);
+    if (record != NULL)
+        fclose(record);
+    close_service();
+}
+END_TEST
+
 static void expect_refusal(const char *const *texts, size_t count, const kiln_sweep_options *options,
                            kiln_status status, const char *word)
 {
@@ -276,29 +308,43 @@ START_TEST(test_sweep__refuses_what_cannot_be_swept)
 }
 END_TEST
 
-/* A device that fails after so many copies. */
-static kiln__backend_vtable failing;
-static int copies_left;
-
-static kiln_status copy_or_fail(kiln_device *device, void *to, const void *from, size_t bytes, kiln_copy_kind kind,
-                                void *stream, kiln_report *why)
+/* Templates of own arithmetic have no op that would tell them apart. */
+START_TEST(test_sweep__refuses_to_compare_different_arithmetic)
 {
-    if (--copies_left < 0)
-        return kiln__fail(why, KILN_EDEVICE, KILN__STAGE_DEVICE, 0, "the device is gone");
-    return own->copy(device, to, from, bytes, kind, stream, why);
+    static const char *const names[] = { "first", "one", "two" };
+    static const char twin[] = "__attribute__((visibility(\"default\"))) void kiln_cpu(unsigned long long begin,\n"
+                               "    unsigned long long end, void *out, const void *const *in);\n"
+                               "void kiln_cpu(unsigned long long begin, unsigned long long end, void *out,\n"
+                               "    const void *const *in)\n{\n"
+                               "    for (unsigned long long i = begin; i < end; i++)\n"
+                               "        ((float *)out)[i] = ((const float *)in[0])[i];\n}\n";
+    kiln_sweep_options options = small();
+    char text[256], specs_of[3][40], words[80];
+    open_service();
+    for (int i = 0; i < 3; i++) {
+        snprintf(text, sizeof(text),
+                 "//! template %s\n//! op none\n//! dtype f32\n//! inputs %d\n//! param block 32..64 = 32\n"
+                 "//! tile block\n//! entry %s align 4\n",
+                 names[i], i == 2 ? 2 : 1, names[i]);
+        ck_assert_msg(kiln_template_define(service, text, twin, NULL, &report) == KILN_OK, "%s", report.message);
+        snprintf(specs_of[i], sizeof(specs_of[i]), "template=%s target=cpu", names[i]);
+    }
+    for (int i = 1; i < 3; i++) {
+        const char *pair[] = { specs_of[0], specs_of[i] };
+        snprintf(words, sizeof(words), "template=%s inputs=%d dtype=f32 target=cpu beside template=first", names[i], i);
+        expect_refusal(pair, 2, &options, KILN_ESPEC, words);
+    }
+    const char *alone[] = { specs_of[0] };
+    ck_assert_msg(kiln_sweep(&tuning, service, alone, 1, &options, &report) == KILN_OK, "%s", report.message);
+    close_service();
 }
+END_TEST
 
 START_TEST(test_sweep__a_device_that_fails_ends_it)
 {
     kiln_sweep_options options = small();
-    kiln_device *device;
     open_service();
-    ck_assert_int_eq(kiln_device_open(&device, service, "cpu", &report), KILN_OK);
-    own = device->backend->vtable;
-    failing = *own;
-    failing.copy = copy_or_fail;
-    device->backend->vtable = &failing; /* and stays: threads of the service may still be loading */
-    copies_left = 10 * _i;
+    fail_after(10 * _i);
     ck_assert_int_eq(sweep(&options), KILN_EDEVICE);
     ck_assert_str_eq(report.message, "the device is gone");
     close_service();
@@ -357,11 +403,10 @@ END_TEST
 START_TEST(test_sweep__arrays_are_filled_with_the_same_random_values)
 {
     enum { PERIOD = 1048573, COUNT = PERIOD + 1000 };
-    kiln_device *device;
     float *a = calloc(COUNT, sizeof(*a)), *b = calloc(COUNT, sizeof(*b));
     int positive = 0;
     open_service();
-    ck_assert_int_eq(kiln_device_open(&device, service, "cpu", &report), KILN_OK);
+    kiln_device *device = open_cpu();
     ck_assert_int_eq(kiln_fill(device, a, "f32", COUNT, 1, &report), KILN_OK);
     ck_assert_int_eq(kiln_fill(device, b, "f32", COUNT, 1, &report), KILN_OK);
     ck_assert_mem_eq(a, b, COUNT * sizeof(*a));
@@ -397,7 +442,11 @@ Suite *kiln_test_sweep_suite(void)
     tcase_add_test(tcase, test_sweep__what_is_slower_is_called_so);
     tcase_add_test(tcase, test_sweep__what_spills_is_measured_too);
     tcase_add_loop_test(tcase, test_sweep__ended_early_it_keeps_what_is_known, 0, 2);
+    tcase_add_test(tcase, test_sweep__ended_while_it_waits_for_its_turn_it_knows_nothing);
+    tcase_add_test(tcase, test_sweep__whose_turn_comes_finds_the_device_empty);
+    tcase_add_test(tcase, test_sweep__leaves_nothing_in_the_record);
     tcase_add_test(tcase, test_sweep__refuses_what_cannot_be_swept);
+    tcase_add_test(tcase, test_sweep__refuses_to_compare_different_arithmetic);
     tcase_add_loop_test(tcase, test_sweep__a_device_that_fails_ends_it, 0, 4);
     tcase_add_test(tcase, test_sweep__a_space_is_listed_with_what_is_impossible);
     tcase_add_test(tcase, test_sweep__arrays_are_filled_with_the_same_random_values);

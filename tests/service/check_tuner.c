@@ -1,11 +1,9 @@
 /* Tuning through the public API, on the cpu. That the winner is the fastest is what the suite search shows. */
 #include "base/alloc.h"
-#include "service/service.h"
-#include "support/harness.h"
 #include "support/suites.h"
 #include "support/temp.h"
+#include "support/tuning.h"
 #include "tune/learn.h"
-#include <kiln/tune.h>
 #include <kiln/wisdom.h>
 #include <math.h>
 #include <string.h>
@@ -13,24 +11,6 @@
 #include <unistd.h>
 
 #define SPEC "op=relu6 dtype=f32 target=cpu"
-
-static kiln_service *service;
-static kiln_tuning *tuning;
-static kiln_report report = KILN_REPORT_INIT;
-
-static void open_service(void)
-{
-    kiln_options options = kiln_test_options();
-    service = kiln_test_open(&options);
-}
-
-static void close_service(void)
-{
-    kiln_tuning_free(tuning);
-    tuning = NULL;
-    kiln_report_clear(&report);
-    kiln_close(service);
-}
 
 static kiln_status tune(const char *text, const kiln_tune_options *options)
 {
@@ -52,18 +32,17 @@ static kiln_tune_options small(double budget_s)
 START_TEST(test_tuner__trials_are_ranked_and_complete)
 {
     kiln_tune_options options = small(3);
-    kiln_tuning_info info = { .size = sizeof(info) };
     kiln_trial trial = { .size = sizeof(trial) };
     open_service();
     ck_assert_int_eq(tune(SPEC, &options), KILN_OK);
-    ck_assert_int_eq(kiln_tuning_get_info(tuning, &info), KILN_OK);
+    kiln_tuning_info info = info_of();
     ck_assert_str_eq(info.device, "cpu");
     ck_assert_uint_eq(info.elements, 100000);
     ck_assert_uint_eq(info.bytes, 800000);
     ck_assert_uint_gt(info.variants, 2);
     ck_assert_str_ne(info.end, "");
     for (uint64_t i = 0; i < info.variants; i++) {
-        ck_assert_int_eq(kiln_tuning_trial(tuning, i, &trial), KILN_OK);
+        trial = trial_of(i);
         ck_assert((trial.verdict == KILN_VERDICT_WINNER) == (i == 0));
         ck_assert_str_ne(kiln_verdict_name(trial.verdict), "unknown");
         ck_assert_int_eq(trial.registers, -1);
@@ -112,12 +91,10 @@ static int own_records(void)
 START_TEST(test_tuner__the_winner_is_what_gets_take)
 {
     kiln_tune_options options = small(20);
-    kiln_tuning_info info = { .size = sizeof(info) };
-    kiln_trial first = { .size = sizeof(first) };
     open_service();
     ck_assert_int_eq(tune(SPEC, &options), KILN_OK);
-    ck_assert_int_eq(kiln_tuning_get_info(tuning, &info), KILN_OK);
-    ck_assert_int_eq(kiln_tuning_trial(tuning, 0, &first), KILN_OK);
+    kiln_tuning_info info = info_of();
+    kiln_trial first = trial_of(0);
     ck_assert_int_eq(info.learnt, info.regret >= 0);
     ck_assert_int_eq(info.learnt, info.not_learnt[0] == '\0');
     ck_assert_int_eq(own_records(), info.learnt);
@@ -137,18 +114,16 @@ START_TEST(test_tuner__what_does_not_hold_for_others_is_not_learnt)
     } cases[] = { { SPEC, "not to be learnt", 0, -1 },
                   { SPEC, "caches", 1, 0 },
                   { SPEC " cache=plain", "sets some of the geometry", 0, 0 } };
-    kiln_tuning_info info = { .size = sizeof(info) };
     open_service();
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         kiln_tune_options options = small(20);
         options.hot = cases[i].hot;
         options.learn = cases[i].learn;
         ck_assert_int_eq(tune(cases[i].spec, &options), KILN_OK);
-        ck_assert_int_eq(kiln_tuning_get_info(tuning, &info), KILN_OK);
+        kiln_tuning_info info = info_of();
         ck_assert_int_eq(info.learnt, 0);
         ck_assert_msg(strstr(info.not_learnt, cases[i].why) != NULL || info.regret < 0, "%s", info.not_learnt);
-        kiln_tuning_free(tuning);
-        tuning = NULL;
+        forget_tuning();
     }
     ck_assert_int_eq(own_records(), 0);
     close_service();
@@ -160,12 +135,10 @@ static kiln_tuning_info teach(const char *best, kiln__search_end end, double reg
 {
     kiln_spec *asked = kiln_test_spec(service, SPEC), *spec = kiln_test_spec(service, best);
     kiln_tune_options options = KILN_TUNE_OPTIONS_INIT;
-    kiln_device *device;
     kiln__lesson lesson = { asked, spec, end, { .ms = 1, .ratio = 0.9, .samples = 40, .variants = variants } };
     tuning = kiln__calloc(1, sizeof(*tuning));
     tuning->info = (kiln_tuning_info){ .elements = 100000, .bytes = 800000, .regret = regret };
-    ck_assert_int_eq(kiln_device_open(&device, service, "cpu", NULL), KILN_OK);
-    ck_assert_int_eq(kiln__tuning_learn(tuning, service, device, &options, &lesson, &report), KILN_OK);
+    ck_assert_int_eq(kiln__tuning_learn(tuning, service, open_cpu(), &options, &lesson, &report), KILN_OK);
     kiln_spec_free(asked);
     kiln_spec_free(spec);
     return tuning->info;
@@ -192,8 +165,7 @@ START_TEST(test_tuner__a_wider_search_is_not_forgotten)
         kiln_tuning_info info = teach(cases[i].best, cases[i].end, cases[i].regret, cases[i].variants);
         ck_assert_msg(info.learnt == (cases[i].why[0] == '\0'), "case %d: %s", i, info.not_learnt);
         ck_assert_msg(strstr(info.not_learnt, cases[i].why) != NULL, "case %d: %s", i, info.not_learnt);
-        kiln_tuning_free(tuning);
-        tuning = NULL;
+        forget_tuning();
         ck_assert_int_eq(takes(SPEC, BEST), i == 2 || i == 3);
         ck_assert_int_eq(takes(SPEC, WORSE), i == 4);
     }
@@ -209,7 +181,7 @@ START_TEST(test_tuner__wisdom_does_not_steer_a_search)
     int defaults = 0;
     open_service();
     teach(BEST, KILN__SETTLED, 0.001, 9);
-    kiln_tuning_free(tuning);
+    forget_tuning();
     ck_assert(takes(SPEC, BEST));
     ck_assert_int_eq(tune(SPEC, &options), KILN_OK);
     for (uint64_t i = 0; kiln_tuning_trial(tuning, i, &trial) == KILN_OK; i++) {
@@ -268,30 +240,11 @@ START_TEST(test_tuner__refuses_what_it_cannot_tune)
 }
 END_TEST
 
-/* A device that fails after so many copies. */
-static const kiln__backend_vtable *own;
-static kiln__backend_vtable failing;
-static int copies_left;
-
-static kiln_status copy_or_fail(kiln_device *device, void *to, const void *from, size_t bytes, kiln_copy_kind kind,
-                                void *stream, kiln_report *why)
-{
-    if (--copies_left < 0)
-        return kiln__fail(why, KILN_EDEVICE, KILN__STAGE_DEVICE, 0, "the device is gone");
-    return own->copy(device, to, from, bytes, kind, stream, why);
-}
-
 START_TEST(test_tuner__a_device_that_fails_ends_it)
 {
     kiln_tune_options options = small(60);
-    kiln_device *device;
     open_service();
-    ck_assert_int_eq(kiln_device_open(&device, service, "cpu", &report), KILN_OK);
-    own = device->backend->vtable;
-    failing = *own;
-    failing.copy = copy_or_fail;
-    device->backend->vtable = &failing; /* and stays: threads of the service may still be loading */
-    copies_left = 10 * _i;
+    fail_after(10 * _i);
     time_t start = time(NULL);
     ck_assert_int_eq(tune(SPEC, &options), KILN_EDEVICE);
     ck_assert_str_eq(report.message, "the device is gone");

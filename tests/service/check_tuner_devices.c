@@ -238,16 +238,24 @@ START_TEST(test_tuner_devices__what_does_not_go_together_is_refused)
     kiln_options options = kiln_test_gpu_options();
     kiln_service *own = service, *other = kiln_test_open(&options);
     kiln_tune_options asked = KILN_TUNE_OPTIONS_INIT;
+    kiln_sweep_options swept = KILN_SWEEP_OPTIONS_INIT;
     kiln_report report = KILN_REPORT_INIT;
     kiln_tuning *made;
-    kiln_spec *spec = kiln_test_spec(service, SPEC " target=cpu");
-    asked.device = device_of("cuda:0");
+    const char *const texts[] = { SPEC " target=cpu" };
+    kiln_spec *spec = kiln_test_spec(service, texts[0]);
+    asked.device = swept.device = device_of("cuda:0");
+    swept.elements = 1000;
     ck_assert_int_eq(kiln_tune(&made, service, spec, &asked, &report), KILN_ETARGET);
     ck_assert_ptr_nonnull(strstr(report.message, "does not run on cuda:0"));
+    ck_assert_int_eq(kiln_sweep(&made, service, texts, 1, &swept, &report), KILN_ETARGET);
+    ck_assert_ptr_nonnull(strstr(report.message, "does not run on cuda:0"));
     service = other;
-    asked.device = device_of("cuda:0");
+    asked.device = swept.device = device_of("cuda:0");
     service = own;
     ck_assert_int_eq(kiln_tune(&made, service, spec, &asked, &report), KILN_EINVAL);
+    ck_assert_ptr_nonnull(strstr(report.message, "belongs to another service"));
+    kiln_report_clear(&report);
+    ck_assert_int_eq(kiln_sweep(&made, service, texts, 1, &swept, &report), KILN_EINVAL);
     ck_assert_ptr_nonnull(strstr(report.message, "belongs to another service"));
     kiln_spec_free(spec);
     kiln_close(other);
@@ -344,6 +352,14 @@ static size_t libraries(void)
     return live.libraries;
 }
 
+/* The thread that brought a kernel lets go of it a moment after it has been delivered. */
+static void await_libraries(size_t count)
+{
+    for (int i = 0; i < 20000 && libraries() != count; i++)
+        usleep(1000);
+    ck_assert_uint_eq(libraries(), count);
+}
+
 START_TEST(test_tuner_devices__tuning_leaves_no_trace)
 {
     tuning only = { .device = "cuda:0", .text = SPEC, .budget_s = 0.5 };
@@ -391,6 +407,36 @@ START_TEST(test_tuner_devices__a_get_meanwhile_is_kept)
     uint64_t loads = kiln_test_stats(service).loads;
     kiln_release(kiln_test_get(service, SPEC " block=1024 target=sm_90"));
     ck_assert_uint_eq(kiln_test_stats(service).loads, loads);
+}
+END_TEST
+
+static int count_copies(void *data, const kiln_entry_info *entry)
+{
+    int *copies = data;
+    if (strstr(entry->spec, "op=copy ") != NULL)
+        copies[strstr(entry->spec, "target=sm_80") != NULL]++;
+    return 0;
+}
+
+/* The copy that a sweep compares with is one like the kernels, and as little loaded afterwards. */
+START_TEST(test_tuner_devices__a_sweep_compares_with_a_copy_for_its_target)
+{
+    static const char *const texts[] = { SPEC " block=128 target=sm_80", SPEC " block=256 target=sm_80" };
+    kiln_sweep_options options = KILN_SWEEP_OPTIONS_INIT;
+    kiln_report report = KILN_REPORT_INIT;
+    kiln_tuning *made;
+    int copies[2] = { 0 };
+    fake->configure("sm=89");
+    options.elements = 5000;
+    options.rounds = 2;
+    options.hot = 1;
+    kiln_status status = kiln_sweep(&made, service, texts, 2, &options, &report);
+    ck_assert_msg(status == KILN_OK, "%s", report.message);
+    kiln_tuning_free(made);
+    await_libraries(0);
+    ck_assert_int_eq(kiln_cache_visit(service, count_copies, copies, NULL), KILN_OK);
+    ck_assert_int_eq(copies[0], 0);
+    ck_assert_int_eq(copies[1], 1);
 }
 END_TEST
 
@@ -465,6 +511,7 @@ Suite *kiln_test_tuner_devices_suite(void)
     tcase_add_test(tcase, test_tuner_devices__tuning_leaves_no_trace);
     tcase_add_test(tcase, test_tuner_devices__what_the_host_has_loaded_stays);
     tcase_add_test(tcase, test_tuner_devices__a_get_meanwhile_is_kept);
+    tcase_add_test(tcase, test_tuner_devices__a_sweep_compares_with_a_copy_for_its_target);
     tcase_add_test(tcase, test_tuner_devices__a_fault_names_its_variant);
     tcase_add_test(tcase, test_tuner_devices__the_default_cannot_be_skipped);
     suite_add_tcase(suite, tcase);
