@@ -1,5 +1,6 @@
 """kiln watch: files are saved in every way that editors do it, broken and mended, and what is shown follows."""
 
+import ctypes
 import json
 import os
 import pty
@@ -23,6 +24,13 @@ extern "C" __global__ void scale(float *p) { __shared__ float room[DEPTH]; room[
 def example(name):
     with open(os.path.join(EXAMPLES, name), encoding="utf-8") as file:
         return file.read()
+
+
+def exchange(one, other):
+    """renameat2 with RENAME_EXCHANGE: each path leads to what the other led to."""
+    here = -100  # AT_FDCWD
+    if ctypes.CDLL(None, use_errno=True).renameat2(here, os.fsencode(one), here, os.fsencode(other), 2):
+        raise unittest.SkipTest("this file system cannot exchange: " + os.strerror(ctypes.get_errno()))
 
 
 def read_until(terminal, words):
@@ -144,6 +152,21 @@ class Templates(Watching):
         self.assertIn("mine.cu", self.next_round("failed")["messages"])
         self.write("mine.cu", self.cu)
         self.assertIn("block=256", self.next_round("good")["rows"][0]["spec"])
+        self.interrupt()
+
+    def test_follows_a_directory_that_is_replaced(self):
+        """At once, so that the watched path leads somewhere at every moment."""
+        new, old = self.path("new"), self.path("watched")
+        for directory, cu in ((old, self.cu), (new, self.cu.replace("= 256", "= 512"))):
+            os.mkdir(directory)
+            self.write(os.path.join(directory, "mine.cu"), cu)
+            self.write(os.path.join(directory, "mine.c"), self.c)
+        self.watch(os.path.join(old, "mine.cu"), "--size", "2^16")
+        self.assertIn("block=256", self.next_round("good")["rows"][0]["spec"])
+        exchange(new, old)
+        self.assertIn("block=512", self.next_round("good")["rows"][0]["spec"])
+        self.write(os.path.join(old, "mine.cu"), self.cu.replace("= 256", "= 128"))
+        self.assertIn("block=128", self.next_round("good")["rows"][0]["spec"])
         self.interrupt()
 
     def test_redraws_on_a_terminal(self):

@@ -140,11 +140,14 @@ static bool is_scratch(const char *name)
     return name[0] == '.' || name[0] == '#' || (length > 0 && name[length - 1] == '~') || strcmp(name, "4913") == 0;
 }
 
+/* A directory that is itself moved or deleted may have been replaced by another, which has made no event of its own. */
 static bool matters(const struct watcher *watcher, const struct inotify_event *event)
 {
     for (size_t i = 0; i < watcher->place_count; i++) {
         if (watcher->places[i].number != event->wd)
             continue;
+        if (event->mask & (IN_DELETE_SELF | IN_MOVE_SELF))
+            return true;
         const char *wanted = watcher->roots[watcher->places[i].root].name;
         if (wanted ? event->len > 0 && strcmp(event->name, wanted) == 0 : event->len > 0 && !is_scratch(event->name))
             return true;
