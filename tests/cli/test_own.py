@@ -1,12 +1,13 @@
 """Ops and templates of users' own on the command line: defined, listed, run, verified, warmed, and refused in one line."""
 
+import json
 import os
 import re
 import subprocess
 import unittest
 
 import numpy as np
-from support import KILN, KilnTest, compiler_builds_for_gpus
+from support import FAKE_LIBCUDA, KILN, KilnTest, compiler_builds_for_gpus
 
 SWISH = "swish(x; hi=6) = x * fminf(fmaxf(x + 3.0f, 0.0f), hi) / 6.0f"
 EXAMPLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../docs/examples/templates")
@@ -225,6 +226,71 @@ class Arguments(Own):
         self.assert_same(np.load(self.output), self.x * np.float32(2.5), "f32")
         self.assert_bad(line, "argument by is a number of type f32: give --arg by=VALUE")
         self.assert_bad((*line, "--arg", "by=two"), "argument by is a number of type f32")
+
+    def test_numbers_out_of_range_are_refused(self):
+        kinds = ("int8", "uint32", "int64", "uint64", "f32", "f64")
+        cu = self.write("take.cu", "//! template take\n//! size n\n//! param block 32..64 = 32\n//! dtype f32\n"
+                                   "//! arg out out f64[6]\n//! arg x in f32[n]\n"
+                                   + "".join(f"//! arg {kind}_ {kind}\n" for kind in kinds) +
+                                   "//! grid 1\n//! entry take align 4\n")
+        reads = "".join(f"    out[{i}] = (double)*({kind} *)a[{i + 2}];\n"
+                        for i, kind in enumerate(("signed char", "unsigned", "long long", "unsigned long long", "float", "double")))
+        self.write("take.c", "__attribute__((visibility(\"default\"))) void kiln_cpu(unsigned long long b,\n"
+                             "    unsigned long long e, void *const *a);\n"
+                             "void kiln_cpu(unsigned long long b, unsigned long long e, void *const *a)\n{\n"
+                             f"    double *out = *(double *const *)a[0];\n    (void)b, (void)e;\n{reads}}}\n")
+        most = {"int8": -128, "uint32": 2**32 - 1, "int64": -2**63, "uint64": 2**64 - 1, "f32": 2.0**-149, "f64": 5e-324}
+
+        def line(**changed):
+            numbers = [f"--arg={kind}_={changed.get(kind, value)}" for kind, value in most.items()]
+            return ("run", f"template={cu}", "--in", self.save("v.npy", self.x), "--out", self.output, *numbers)
+
+        self.kiln(*line())
+        self.assertEqual(list(np.load(self.output)), [float(value) for value in most.values()])
+        for kind, value in (("int8", 128), ("uint32", 2**32), ("uint32", -1), ("int64", 2**63), ("int64", -2**63 - 1),
+                            ("uint64", 2**64), ("f32", "1e39"), ("f32", "1e-50"), ("f64", "-1e309"), ("f64", "1e-400")):
+            self.assert_bad(line(**{kind: value}), f"--arg {kind}_={value}: does not fit {kind}")
+        self.assert_bad(line(int64="9x"), "argument int64_ is a number of type int64")
+
+    def on_the_stand_in(self, name, count, poisoned=False):
+        """A template that clamps as many elements as `count` says, run on the stand-in driver and verified by its twin, which
+        gives NaNs of its own."""
+        if not FAKE_LIBCUDA or not compiler_builds_for_gpus(self):
+            self.skipTest("no stand-in driver, or no NVRTC")
+        cu = self.write(f"{name}.cu", f"//! template {name}\n//! size n\n//! param block 32..64 = 32\n//! dtype f32\n"
+                                      f"//! arg out out f32[n]\n//! arg x in f32[n]\n//! arg n uint64 = {count}\n"
+                                      f"//! grid 1\n//! entry {name} align 4\nextern \"C\" __global__ void "
+                                      f"{name}(float *out, const float *x, unsigned long long n) {{ out[0] = x[n - 1]; }}\n")
+        self.write(f"{name}.c", "__attribute__((visibility(\"default\"))) void kiln_cpu(unsigned long long b,\n"
+                                "    unsigned long long e, void *const *a);\n"
+                                "void kiln_cpu(unsigned long long b, unsigned long long e, void *const *a)\n{\n"
+                                "    for (unsigned long long i = 0; b < e && i < *(unsigned long long *)a[2]; i++) {\n"
+                                "        float x = (*(float *const *)a[1])[i];\n"
+                                "        (*(float *const *)a[0])[i] = x != x ? -__builtin_nanf(\"7\") : x > 0 ? (x < 6 ? x : 6) : 0;\n"
+                                "    }\n}\n")
+        self.env.update(KILN_DEVICE="cuda:0", KILN_LIBCUDA=FAKE_LIBCUDA, KILN_FAKE_CUDA="relu6=1")
+        if poisoned:
+            self.env["MALLOC_PERTURB_"] = str(0xA5 ^ 0xFF)  # fresh memory holds what kiln run fills its result with
+        return ("run", f"template={cu}", "--in", self.input, "--out", self.output, "--verify")
+
+    def test_a_late_nan_is_compared_quickly(self):
+        values = np.ones(1 << 21, dtype=np.float32)
+        values[-1] = np.nan
+        self.input = self.save("v.npy", values)
+        line = self.on_the_stand_in("clamp", "n")
+        text = self.kiln(*line).stdout
+        self.assertIn(f"verified  {len(values)} elements equal to the cpu twin", text)
+        self.assertIn(f"sizes     n={len(values)}", text)
+        self.assertNotEqual(np.load(self.output).view(np.uint32)[-1], 0xFFC00007)
+        row = self.kiln_json(*line, "--stats")
+        self.assertEqual((row["verified"], row["elements"], row["stats"]["gets"]), (True, len(values), 2))
+
+    def test_what_neither_computes_is_not_equal(self):
+        self.input = self.save("v.npy", np.ones(1003, dtype=np.float32))
+        line = self.on_the_stand_in("most", "n - 1", poisoned=True)
+        self.assertIn("element 1002 differs first", self.kiln(*line, status=1).stderr)
+        self.assertIs(json.loads(self.kiln(*line, "--json", status=1).stdout)["verified"], False)
+        self.assertFalse(os.path.exists(self.output))
 
 
 if __name__ == "__main__":

@@ -549,7 +549,7 @@ static kiln__cu_enum meet_captures(const object *kernel, const object *context, 
 
 static float relu6_of(float x)
 {
-    return x > 0 ? (x < 6 ? x : 6) : 0;
+    return x > 0 ? (x < 6 ? x : 6) : x <= 0 ? 0 : x;
 }
 
 /* The two kernels that tuning relu6 needs. */

@@ -4,14 +4,13 @@
 #include <string.h>
 
 #include "commands.h"
-#include "counters.h"
 #include "dtype.h"
 #include "format.h"
-#include "jsonout.h"
 #include "npy.h"
 #include "options.h"
 #include "output.h"
 #include "runargs.h"
+#include "runresult.h"
 #include "submit.h"
 #include "verify.h"
 
@@ -21,7 +20,7 @@ typedef struct run_args {
     const char *spec;
     text_list in, numbers;
     const char *out;
-    bool verify, time, stats;
+    run_wishes wishes;
     common_args common;
 } run_args;
 
@@ -63,9 +62,9 @@ static int parse_args(run_args *args, int argc, char **argv)
         { "in", 'i', OPTION_LIST, "FILE", "an input array; once for each input, in order", &args->in },
         { "out", 'o', OPTION_TEXT, "FILE", "where the result goes", &args->out },
         { "arg", 0, OPTION_LIST, "NAME=VALUE", "a number that a kernel of your own takes", &args->numbers },
-        { "verify", 0, OPTION_FLAG, NULL, "compare with the cpu backend, bit for bit", &args->verify },
-        { "time", 0, OPTION_FLAG, NULL, "time several launches and take the median", &args->time },
-        { "stats", 0, OPTION_FLAG, NULL, "count hits, misses, compiles and faults, by reason", &args->stats },
+        { "verify", 0, OPTION_FLAG, NULL, "compare with the cpu backend, bit for bit", &args->wishes.verify },
+        { "time", 0, OPTION_FLAG, NULL, "time several launches and take the median", &args->wishes.time },
+        { "stats", 0, OPTION_FLAG, NULL, "count hits, misses, compiles and faults, by reason", &args->wishes.stats },
     };
     text_list words = { NULL, 0 };
     int status = options_parse(&usage, rows, sizeof(rows) / sizeof(rows[0]), &args->common, &words, argc, argv);
@@ -242,9 +241,9 @@ static int launch(struct job *job)
         return STATUS_DONE;
     launch_job work = { job->kernel, n, job->device_out, (const void *const *)job->device_in, report };
     kiln_contender contender = { submit_launch, &work };
-    kiln_status status = job->args->time ? kiln_measure(job->device, &contender, 1, TIMED_WARMUP, TIMED_ROUNDS,
-                                                        &job->timing, NULL, report)
-                                         : time_once(job, &work);
+    kiln_status status = job->args->wishes.time ? kiln_measure(job->device, &contender, 1, TIMED_WARMUP, TIMED_ROUNDS,
+                                                               &job->timing, NULL, report)
+                                                : time_once(job, &work);
     if (!status && !on_cpu(job))
         status = kiln_copy(job->device, job->host_out, job->device_out, job->inputs[0].bytes, KILN_COPY_FROM_DEVICE,
                            NULL, report);
@@ -283,63 +282,28 @@ static int verify(struct job *job)
     return status ? status : verify_reference(job);
 }
 
-static int write_result(struct job *job)
+static run_wishes wishes_of(const run_args *args)
 {
-    char *header = NULL;
-    size_t length = npy_header(&header, &job->inputs[0]);
-    int status = output_write(&job->output, header, length);
-    free(header);
-    if (!status)
-        status = output_write(&job->output, job->host_out, job->inputs[0].bytes);
-    return status;
+    run_wishes wishes = args->wishes;
+    wishes.json = args->common.json;
+    return wishes;
 }
 
-static uint64_t traffic(const struct job *job)
+static int give(struct job *job, int status)
 {
-    return (job->input_count + 1) * job->inputs[0].bytes;
-}
-
-static void print_json(const struct job *job)
-{
-    json_t *object = json_new();
-    json_put_text(object, "device", job->info.device);
-    json_put_text(object, "spec", job->info.spec);
-    json_put_text(object, "source", kiln_origin_name(job->info.origin));
-    json_put_real(object, "compile_ms", job->info.compile_ms);
-    json_put_real(object, "time_ms", job->timing.median_ms);
-    json_put_real(object, "gbps", gigabytes_per_second(traffic(job), job->timing.median_ms));
-    json_put_count(object, "elements", job->inputs[0].elements);
-    json_put_count(object, "bytes", traffic(job));
-    if (job->args->verify)
-        json_put_bool(object, "verified", !job->differs);
-    else
-        json_put_null(object, "verified");
-    if (job->referenced)
-        json_put_real(object, "reference_ulps", job->deviation.worst);
-    if (job->args->stats)
-        json_put(object, "stats", counters_json(job->session.service));
-    json_print(object);
-}
-
-static void print_text(const struct job *job, FILE *stream)
-{
-    char text[FORMAT_ROOM];
-    double time = job->timing.median_ms;
-    fprintf(stream, "device    %s (%s)\n", job->info.device, job->device_info.model);
-    fprintf(stream, "spec      %s\n", job->info.spec);
-    if (job->info.origin == KILN_ORIGIN_COMPILED)
-        fprintf(stream, "kernel    compiled in %s\n", format_ms(text, job->info.compile_ms));
-    else
-        fprintf(stream, "kernel    %s\n", kiln_origin_name(job->info.origin));
-    fprintf(stream, "time      %s%s, %.1f GB/s, %" PRIu64 " elements\n", format_ms(text, time),
-            job->args->time ? " (median)" : "", gigabytes_per_second(traffic(job), time), job->inputs[0].elements);
-    if (job->args->verify)
-        fprintf(stream, "verified  %" PRIu64 " elements equal to %s, bit for bit\n", job->verified, job->against);
-    if (job->referenced)
-        fprintf(stream, "reference at most %.3g ulp away, %.3g are allowed\n", job->deviation.worst,
-                job->deviation.bound);
-    if (job->args->stats)
-        counters_print(job->session.service, stream);
+    const run_result result = { .wishes = wishes_of(job->args),
+                                .array = &job->inputs[0],
+                                .data = job->host_out,
+                                .service = job->session.service,
+                                .kernel = &job->info,
+                                .device = &job->device_info,
+                                .ms = job->timing.median_ms,
+                                .bytes = (job->input_count + 1) * job->inputs[0].bytes,
+                                .verified = job->verified,
+                                .against = job->against,
+                                .differs = job->differs,
+                                .deviation = job->referenced ? &job->deviation : NULL };
+    return run_result_give(&result, &job->output, status);
 }
 
 static int run_arguments(struct job *job)
@@ -350,9 +314,7 @@ static int run_arguments(struct job *job)
                           .in = &args->in,
                           .numbers = &args->numbers,
                           .out = args->out,
-                          .verify = args->verify,
-                          .time = args->time,
-                          .json = args->common.json };
+                          .wishes = wishes_of(args) };
     return runargs_run(&own);
 }
 
@@ -382,18 +344,9 @@ static int run_job(struct job *job)
         status = place_arrays(job);
     if (!status)
         status = launch(job);
-    if (!status && job->args->verify)
+    if (!status && job->args->wishes.verify)
         status = verify(job);
-    if (!status)
-        status = write_result(job);
-    FILE *stream = !status && output_is_stdout(&job->output) ? stderr : stdout;
-    if (!status)
-        status = output_commit(&job->output);
-    if (job->args->common.json && stream == stdout && (!status || job->differs))
-        print_json(job);
-    else if (!status)
-        print_text(job, stream);
-    return status;
+    return give(job, status);
 }
 
 static void free_job(struct job *job)

@@ -1,17 +1,18 @@
 #include "runargs.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <kiln/define.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "dtype.h"
 #include "format.h"
-#include "jsonout.h"
 #include "npy.h"
 #include "output.h"
 
-enum { MOST_ARGS = 12, MOST_SIZES = 4, ROUNDS = 20, WARMUP = 3, POISON = 0xa5 };
+enum { MOST_ARGS = 12, MOST_SIZES = 4, ROUNDS = 20, WARMUP = 3, POISON = 0xa5, TWIN_POISON = 0x5a };
 
 /* An argument that is passed: an array, or a number. */
 typedef struct slot {
@@ -27,6 +28,7 @@ struct job {
     kiln_kernel *kernel;
     kiln_kernel_info info;
     kiln_device *device;
+    kiln_device_info device_info;
     slot slots[MOST_ARGS];
     uint32_t slot_count;
     slot *result; /* the one array that is written */
@@ -37,7 +39,9 @@ struct job {
     kiln_arg given[MOST_ARGS];
     kiln_timing timing;
     uint64_t bytes;
-    bool verified, differs;
+    uint64_t verified;
+    const char *against;
+    bool differs;
     struct output output;
 };
 
@@ -84,10 +88,13 @@ static int get_kernel(struct job *job)
     struct session *session = job->args->session;
     kiln_status status = kiln_get(&job->kernel, session->service, job->args->spec, &session->report);
     job->info.size = sizeof(job->info);
+    job->device_info.size = sizeof(job->device_info);
     if (!status)
         status = kiln_kernel_get_info(job->kernel, &job->info);
     if (!status)
         status = kiln_device_open(&job->device, session->service, job->info.device, &session->report);
+    if (!status)
+        status = kiln_device_get_info(job->device, &job->device_info);
     for (const char *name; !status && (name = kiln_kernel_size(job->kernel, job->size_count));)
         job->size_names[job->size_count++] = name;
     return status ? refused(job, status) : STATUS_DONE;
@@ -201,30 +208,42 @@ static int settle_shapes(struct job *job)
     return STATUS_DONE;
 }
 
-/* The bytes of "NAME=VALUE" in the argument's type. */
-static bool read_number(slot *s, const char *text)
+/* Puts a number's bytes in the argument's type; false if it is too large for it, or too small to be told from 0. */
+static bool read_real(slot *s, const char *text, char **end)
+{
+    bool is_single = strcmp(s->info.type, "f32") == 0;
+    errno = 0;
+    double real = is_single ? strtof(text, end) : strtod(text, end);
+    float single = (float)real;
+    memcpy(&s->number, is_single ? (void *)&single : &real, s->info.bytes);
+    return errno != ERANGE || (real != 0 && !isinf(real));
+}
+
+static bool read_whole(slot *s, const char *text, char **end)
+{
+    int bits = (int)s->info.bytes * 8;
+    errno = 0;
+    if (s->info.type[0] == 'u') {
+        s->number = strtoull(text, end, 10);
+        return errno != ERANGE && !strchr(text, '-') && (bits == 64 || s->number >> bits == 0);
+    }
+    long long number = strtoll(text, end, 10);
+    memcpy(&s->number, &number, sizeof(number)); /* little endian, as every machine with such a GPU */
+    return errno != ERANGE && (bits == 64 || (number >= -(1LL << (bits - 1)) && number < 1LL << (bits - 1)));
+}
+
+/* `value` is what stands behind "NAME=", or NULL. */
+static int settle_number(slot *s, const char *value)
 {
     char *end = NULL;
-    const char *type = s->info.type;
-    double real = strtod(text, &end);
-    float single = (float)real;
-    long long whole = 0;
-    if (strcmp(type, "f64") == 0)
-        memcpy(&s->number, &real, sizeof(real));
-    else if (strcmp(type, "f32") == 0)
-        memcpy(&s->number, &single, sizeof(single));
-    else if (strcmp(type, "uint64") == 0)
-        s->number = strtoull(text, &end, 10);
-    else {
-        whole = strtoll(text, &end, 10);
-        memcpy(&s->number, &whole, sizeof(whole));
-        int bits = (int)s->info.bytes * 8;
-        long long low = type[0] == 'u' || bits == 64 ? 0 : -(1LL << (bits - 1));
-        long long high = bits == 64 ? 0 : (1LL << (bits - (type[0] != 'u'))) - 1;
-        if (bits < 64 && (whole < low || whole > high))
-            return false;
-    }
-    return end != text && *end == '\0' && !(type[0] == 'u' && strchr(text, '-'));
+    bool fits = value && (s->info.type[0] == 'f' ? read_real : read_whole)(s, value, &end);
+    if (!value || end == value || *end != '\0')
+        return fail(STATUS_USAGE, "argument %s is a number of type %s: give --arg %s=%s", s->info.name, s->info.type,
+                    s->info.name, value ? "VALUE that is one" : "VALUE");
+    if (!fits)
+        return fail(STATUS_USAGE, "--arg %s=%s: does not fit %s, the type of the argument", s->info.name, value,
+                    s->info.type);
+    return STATUS_DONE;
 }
 
 static int settle_numbers(struct job *job)
@@ -242,9 +261,9 @@ static int settle_numbers(struct job *job)
                 value = numbers->items[j] + length + 1;
                 used++;
             }
-        if (!value || !read_number(s, value))
-            return fail(STATUS_USAGE, "argument %s is a number of type %s: give --arg %s=%s", s->info.name,
-                        s->info.type, s->info.name, value ? "VALUE that is one" : "VALUE");
+        int status = settle_number(s, value);
+        if (status)
+            return status;
     }
     if (used != numbers->count)
         return fail(STATUS_USAGE, "%zu of the numbers of --arg are none that the kernel takes, or are given twice",
@@ -305,7 +324,7 @@ static int launch(struct job *job)
     if (!status && job->result->array.bytes)
         status = kiln_copy(job->device, job->result->host, job->result->device, job->result->array.bytes,
                            KILN_COPY_FROM_DEVICE, NULL, report);
-    if (!status && job->args->time)
+    if (!status && job->args->wishes.time)
         status = kiln_measure(job->device, &contender, 1, WARMUP, ROUNDS, &job->timing, NULL, report);
     return status ? refused(job, status) : STATUS_DONE;
 }
@@ -353,20 +372,25 @@ static kiln_status compute_twin(struct job *job, void *want)
     return status;
 }
 
+static bool both_nan(const dtype *type, const void *a, const void *b, uint64_t i)
+{
+    return type && dtype_is_nan(type, dtype_bits(type, a, i)) && dtype_is_nan(type, dtype_bits(type, b, i));
+}
+
 static int compare(struct job *job, const void *want)
 {
     const slot *s = job->result;
     const dtype *type = dtype_named(s->info.type);
-    for (uint64_t i = 0; i < s->array.elements && memcmp(s->host, want, s->array.bytes) != 0; i++) {
-        const char *mine = (const char *)s->host + i * s->info.bytes, *theirs = (const char *)want + i * s->info.bytes;
-        bool both_nan =
-            type && dtype_is_nan(type, dtype_bits(type, mine, 0)) && dtype_is_nan(type, dtype_bits(type, theirs, 0));
-        if (memcmp(mine, theirs, s->info.bytes) == 0 || both_nan)
-            continue;
-        job->differs = true;
-        return fail(STATUS_FAILED, "not equal to the cpu twin: element %" PRIu64 " differs first", i);
+    const char *mine = s->host, *theirs = want;
+    size_t size = s->info.bytes;
+    bool equal = memcmp(mine, theirs, s->array.bytes) == 0;
+    for (uint64_t i = 0; i < s->array.elements && !equal; i++) {
+        job->differs = memcmp(mine + i * size, theirs + i * size, size) != 0 && !both_nan(type, mine, theirs, i);
+        if (job->differs)
+            return fail(STATUS_FAILED, "not equal to the cpu twin: element %" PRIu64 " differs first", i);
     }
-    job->verified = true;
+    job->verified = s->array.elements;
+    job->against = "the cpu twin";
     return STATUS_DONE;
 }
 
@@ -374,65 +398,52 @@ static int verify(struct job *job)
 {
     if (strcmp(job->info.device, "cpu") == 0)
         return fail(STATUS_USAGE, "the cpu twin itself has run: --verify compares a GPU's result with it");
-    void *want = malloc(job->result->array.bytes ? job->result->array.bytes : 1);
-    if (!want)
-        return fail(STATUS_FAILED, "no memory to verify with");
-    if (job->result->info.role == KILN_ARG_INOUT) {
-        free(want);
+    if (job->result->info.role == KILN_ARG_INOUT)
         return fail(STATUS_USAGE, "argument %s is read and written: kiln run cannot verify that",
                     job->result->info.name);
-    }
+    uint64_t bytes = job->result->array.bytes;
+    void *want = malloc(bytes ? bytes : 1);
+    if (!want)
+        return fail(STATUS_FAILED, "no memory to verify with");
+    memset(want, TWIN_POISON, bytes); /* so that what neither computes is not equal */
     kiln_status status = compute_twin(job, want);
     int result = status ? refused(job, status) : compare(job, want);
     free(want);
     return result;
 }
 
-static int write_result(struct job *job)
+/* "rows=3 cols=4"; freed by the caller. */
+static char *sizes_text(const struct job *job)
 {
-    char *header = NULL;
-    size_t length = npy_header(&header, &job->result->array);
-    int status = output_open(&job->output, job->args->out, length + job->result->array.bytes);
-    if (!status)
-        status = output_write(&job->output, header, length);
-    if (!status)
-        status = output_write(&job->output, job->result->host, job->result->array.bytes);
-    free(header);
-    return status;
+    char *text = need_copy("");
+    for (uint32_t i = 0; i < job->size_count; i++) {
+        char *longer = need_format("%s%s%s=%" PRIu64, text, i == 0 ? "" : " ", job->size_names[i], job->sizes[i]);
+        free(text);
+        text = longer;
+    }
+    return text;
 }
 
-static void print(const struct job *job, FILE *stream)
+static int give(struct job *job, int status)
 {
-    char text[FORMAT_ROOM];
-    double time = job->timing.median_ms;
-    if (job->args->json && stream == stdout) {
-        json_t *object = json_new();
-        json_put_text(object, "device", job->info.device);
-        json_put_text(object, "spec", job->info.spec);
-        json_put_text(object, "source", kiln_origin_name(job->info.origin));
-        json_put_real(object, "compile_ms", job->info.compile_ms);
-        json_put_real(object, "time_ms", time);
-        json_put_real(object, "gbps", gigabytes_per_second(job->bytes, time));
-        json_put_count(object, "elements", job->result->array.elements);
-        json_put_count(object, "bytes", job->bytes);
-        if (job->args->verify)
-            json_put_bool(object, "verified", job->verified);
-        else
-            json_put_null(object, "verified");
-        json_print(object);
-        return;
-    }
-    fprintf(stream, "device    %s\n", job->info.device);
-    fprintf(stream, "spec      %s\n", job->info.spec);
-    fprintf(stream, "kernel    %s\n", kiln_origin_name(job->info.origin));
-    for (uint32_t i = 0; i < job->size_count; i++)
-        fprintf(stream, "%s%s=%" PRIu64 "%s", i == 0 ? "sizes     " : " ", job->size_names[i], job->sizes[i],
-                i + 1 == job->size_count ? "\n" : "");
-    fprintf(stream, "time      %s%s, %.1f GB/s\n", format_ms(text, time), job->args->time ? " (median)" : "",
-            gigabytes_per_second(job->bytes, time));
-    if (job->verified)
-        fprintf(stream, "verified  %" PRIu64 " elements equal to the cpu twin, bit for bit\n",
-                job->result->array.elements);
+    char *sizes = sizes_text(job);
+    const run_result result = { .wishes = job->args->wishes,
+                                .array = &job->result->array,
+                                .data = job->result->host,
+                                .service = job->args->session->service,
+                                .kernel = &job->info,
+                                .device = &job->device_info,
+                                .sizes = *sizes ? sizes : NULL,
+                                .ms = job->timing.median_ms,
+                                .bytes = job->bytes,
+                                .verified = job->verified,
+                                .against = job->against,
+                                .differs = job->differs };
+    if (!status)
+        status = output_open(&job->output, job->args->out, result.array->bytes);
+    status = run_result_give(&result, &job->output, status);
+    free(sizes);
+    return status;
 }
 
 static int run(struct job *job, const npy_array *files, size_t count)
@@ -452,16 +463,9 @@ static int run(struct job *job, const npy_array *files, size_t count)
         status = load(job);
     if (!status)
         status = launch(job);
-    if (!status && job->args->verify)
+    if (!status && job->args->wishes.verify)
         status = verify(job);
-    if (!status)
-        status = write_result(job);
-    FILE *stream = !status && output_is_stdout(&job->output) ? stderr : stdout;
-    if (!status)
-        status = output_commit(&job->output);
-    if (!status)
-        print(job, stream);
-    return status;
+    return job->result ? give(job, status) : status;
 }
 
 static void free_job(struct job *job)

@@ -2,22 +2,22 @@
 #ifndef KILN_TOOLS_RUNARGS_H
 #define KILN_TOOLS_RUNARGS_H
 
-#include "common.h"
 #include "options.h"
+#include "runresult.h"
 
 typedef struct runargs {
     struct session *session;
     kiln_spec *spec;               /* its dtype is set from the first input where it is open */
     const text_list *in, *numbers; /* paths; "NAME=VALUE" */
     const char *out;
-    bool verify, time, json;
+    run_wishes wishes;
 } runargs;
 
 /* Whether a spec's template declares arguments. */
 bool runargs_wanted(struct session *session, const kiln_spec *spec);
 
-/* Reads the inputs, takes the sizes from their shapes, launches and writes the one array that the kernel makes. Returns the
- * exit status. */
+/* Reads the inputs, takes the sizes from their shapes, launches, writes the one array that the kernel makes and tells of it.
+ * Returns the exit status. */
 int runargs_run(const runargs *args);
 
 #endif
