@@ -14,8 +14,9 @@ struct filters {
     size_t count;
 };
 
-int cache_trim(struct session *session, const cache_args *args)
+int cache_trim(struct session *session, const void *data)
 {
+    const cache_args *args = data;
     kiln_trim trim = { .size = sizeof(trim) };
     char kept[FORMAT_ROOM], removed[FORMAT_ROOM];
     uint64_t bytes = 0;
@@ -102,8 +103,9 @@ static void print_transfer(const cache_args *args, const kiln_transfer *moved, c
     json_print(object);
 }
 
-int cache_export(struct session *session, const cache_args *args)
+int cache_export(struct session *session, const void *data)
 {
+    const cache_args *args = data;
     struct filters filters = { NULL, 0 };
     kiln_transfer moved = { .size = sizeof(moved) };
     char bytes[FORMAT_ROOM];
@@ -128,8 +130,9 @@ int cache_export(struct session *session, const cache_args *args)
     return STATUS_DONE;
 }
 
-int cache_import(struct session *session, const cache_args *args)
+int cache_import(struct session *session, const void *data)
 {
+    const cache_args *args = data;
     kiln_transfer moved = { .size = sizeof(moved) };
     char bytes[FORMAT_ROOM];
     const char *file = args->words.items[0];

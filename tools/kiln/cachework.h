@@ -12,9 +12,9 @@ typedef struct cache_args {
     common_args common;
 } cache_args;
 
-/* Each prints its result and returns the exit status. */
-int cache_trim(struct session *session, const cache_args *args);
-int cache_export(struct session *session, const cache_args *args);
-int cache_import(struct session *session, const cache_args *args);
+/* Actions, see actions.h: `args` points to cache_args. */
+int cache_trim(struct session *session, const void *args);
+int cache_export(struct session *session, const void *args);
+int cache_import(struct session *session, const void *args);
 
 #endif

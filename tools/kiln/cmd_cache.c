@@ -3,11 +3,11 @@
 #include <string.h>
 #include <time.h>
 
+#include "actions.h"
 #include "cachework.h"
 #include "commands.h"
 #include "format.h"
 #include "jsonout.h"
-#include "nearest.h"
 #include "spectext.h"
 #include "table.h"
 
@@ -33,13 +33,6 @@ struct visit {
     json_t *list;        /* an object for each entry, or NULL */
     bool bad_only;       /* rows and objects for those only that would be refused */
 };
-
-typedef struct action {
-    const char *name;
-    int (*run)(struct session *session, const cache_args *args);
-    const char *file; /* what the word after it is called, or NULL */
-    bool filters;     /* whether more words may follow */
-} action;
 
 static const struct usage usage = {
     "kiln cache stat|list|verify|trim|purge|export FILE [SPEC...]|import FILE [options]",
@@ -265,8 +258,9 @@ static void print_stat(const struct visit *visit, const kiln_cache_info *info, c
     table_free(table);
 }
 
-static int cache_stat(struct session *session, const cache_args *args)
+static int cache_stat(struct session *session, const void *data)
 {
+    const cache_args *args = data;
     struct visit visit = { .entries = 0 };
     kiln_cache_info info = { .size = sizeof(info) };
     int status = read_cache(&visit, session);
@@ -281,8 +275,9 @@ static int cache_stat(struct session *session, const cache_args *args)
     return status;
 }
 
-static int cache_list(struct session *session, const cache_args *args)
+static int cache_list(struct session *session, const void *data)
 {
+    const cache_args *args = data;
     struct visit visit = { .entries = 0 };
     if (args->common.json)
         visit.list = json_list();
@@ -302,8 +297,9 @@ static int cache_list(struct session *session, const cache_args *args)
     return status;
 }
 
-static int cache_verify(struct session *session, const cache_args *args)
+static int cache_verify(struct session *session, const void *data)
 {
+    const cache_args *args = data;
     struct visit visit = { .bad_only = true };
     if (args->common.json)
         visit.list = json_list();
@@ -333,8 +329,9 @@ static int cache_verify(struct session *session, const cache_args *args)
     return status;
 }
 
-static int cache_purge(struct session *session, const cache_args *args)
+static int cache_purge(struct session *session, const void *data)
 {
+    const cache_args *args = data;
     uint64_t removed = 0;
     kiln_status status = kiln_cache_purge(session->service, args->damaged, &removed, &session->report);
     if (status && status != KILN_EIO)
@@ -351,67 +348,32 @@ static int cache_purge(struct session *session, const cache_args *args)
 }
 
 static const action actions[] = {
-    { "stat", cache_stat, NULL, false },           { "list", cache_list, NULL, false },
-    { "verify", cache_verify, NULL, false },       { "trim", cache_trim, NULL, false },
-    { "purge", cache_purge, NULL, false },         { "export", cache_export, "the file to write", true },
-    { "import", cache_import, "the pack", false },
+    { "stat", cache_stat, NULL, 0, 0 },           { "list", cache_list, NULL, 0, 0 },
+    { "verify", cache_verify, NULL, 0, 0 },       { "trim", cache_trim, NULL, 0, 0 },
+    { "purge", cache_purge, NULL, 0, 0 },         { "export", cache_export, "the file to write", 1, SIZE_MAX - 1 },
+    { "import", cache_import, "the pack", 1, 1 },
 };
 
-#define ACTION_NAMES "stat, list, verify, trim, purge, export or import"
-
-enum { ACTIONS = sizeof(actions) / sizeof(actions[0]) };
-
-static const char *action_name(const void *list, size_t index)
+static int check_options(const action *chosen, const void *data)
 {
-    return ((const action *)list)[index].name;
-}
-
-static int find_action(const action **out, const cache_args *args, const text_list *words)
-{
-    *out = NULL;
-    if (words->count == 0)
-        return options_wrong(&usage, "nothing to do, expected " ACTION_NAMES);
-    for (size_t i = 0; i < ACTIONS; i++)
-        if (strcmp(actions[i].name, words->items[0]) == 0)
-            *out = &actions[i];
-    if (!*out) {
-        const char *near = nearest_word(words->items[0], action_name, actions, ACTIONS);
-        return options_wrong(&usage, "unknown action '%s': %s%s%s", words->items[0], near ? "did you mean " : "",
-                             near ? near : "expected " ACTION_NAMES, near ? "?" : "");
-    }
-    size_t room = (*out)->file ? 2 : 1;
-    if (words->count < room)
-        return options_wrong(&usage, "%s needs %s", (*out)->name, (*out)->file);
-    if (words->count > room && !(*out)->filters)
-        return options_wrong(&usage, "unexpected '%s'", words->items[room]);
-    if (args->damaged && (*out)->run != cache_purge)
+    const cache_args *args = data;
+    if (args->damaged && chosen->run != cache_purge)
         return options_wrong(&usage, "--damaged is for purge");
-    if ((args->bytes || args->files) && (*out)->run != cache_trim)
+    if ((args->bytes || args->files) && chosen->run != cache_trim)
         return options_wrong(&usage, "--bytes and --files are for trim");
     return OPTIONS_GO_ON;
 }
 
 int command_cache(int argc, char **argv)
 {
+    static const action_set set = { &usage, "stat, list, verify, trim, purge, export or import", actions,
+                                    sizeof(actions) / sizeof(actions[0]), check_options };
     cache_args args = { .damaged = false };
     const option_row rows[] = {
         { "damaged", 0, OPTION_FLAG, NULL, "purge only those that would be refused", &args.damaged },
         { "bytes", 0, OPTION_TEXT, "N", "trim: keep at most N bytes; 500M, 4G", &args.bytes },
         { "files", 0, OPTION_NUMBER, "N", "trim: keep at most N entries", &args.files },
     };
-    text_list words = { NULL, 0 };
-    const action *chosen = NULL;
-    int status = options_parse(&usage, rows, sizeof(rows) / sizeof(rows[0]), &args.common, &words, argc, argv);
-    if (status == OPTIONS_GO_ON)
-        status = find_action(&chosen, &args, &words);
-    if (status == OPTIONS_GO_ON) {
-        struct session session;
-        args.words = (text_list){ words.items + 1, words.count - 1 };
-        status = session_open(&session, &args.common);
-        if (!status)
-            status = chosen->run(&session, &args);
-        session_close(&session);
-    }
-    free(words.items);
-    return status;
+    const action_args where = { &args, &args.common, &args.words };
+    return actions_run(&set, rows, sizeof(rows) / sizeof(rows[0]), &where, argc, argv);
 }

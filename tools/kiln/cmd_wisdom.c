@@ -4,11 +4,10 @@
 
 #include <kiln/wisdom.h>
 
+#include "actions.h"
 #include "commands.h"
 #include "format.h"
 #include "jsonout.h"
-#include "nearest.h"
-#include "options.h"
 #include "output.h"
 #include "table.h"
 
@@ -20,14 +19,6 @@ typedef struct wisdom_args {
     text_list words; /* after the action */
     common_args common;
 } wisdom_args;
-
-typedef struct action {
-    const char *name;
-    int (*run)(struct session *session, const wisdom_args *args);
-    const char *needs;  /* what the first word after it is called where there must be one, or NULL */
-    size_t least, most; /* words after it */
-    bool filters;       /* whether it takes --op, --dtype and --source */
-} action;
 
 static const struct usage usage = {
     "kiln wisdom list|explain SPEC|export [FILE]|import FILE... [options]",
@@ -120,8 +111,9 @@ static int list_record(void *data, const kiln_wisdom_record *record)
     return 0;
 }
 
-static int wisdom_list(struct session *session, const wisdom_args *args)
+static int wisdom_list(struct session *session, const void *data)
 {
+    const wisdom_args *args = data;
     struct listing listing = { .args = args };
     if (args->common.json)
         listing.list = json_list();
@@ -220,8 +212,9 @@ static void print_explanation_json(struct explanation *self, const char *spec)
     json_print(object);
 }
 
-static int wisdom_explain(struct session *session, const wisdom_args *args)
+static int wisdom_explain(struct session *session, const void *data)
 {
+    const wisdom_args *args = data;
     struct explanation self = { .args = args };
     kiln_spec *spec = NULL;
     char *text = NULL;
@@ -274,8 +267,9 @@ static int write_text(const char *path, const char *text)
     return status;
 }
 
-static int wisdom_export(struct session *session, const wisdom_args *args)
+static int wisdom_export(struct session *session, const void *data)
 {
+    const wisdom_args *args = data;
     struct selection selection = { .args = args };
     const char *path = args->words.count ? args->words.items[0] : "-";
     bool to_stdout = strcmp(path, "-") == 0;
@@ -298,8 +292,9 @@ static int wisdom_export(struct session *session, const wisdom_args *args)
     return result;
 }
 
-static int wisdom_import(struct session *session, const wisdom_args *args)
+static int wisdom_import(struct session *session, const void *data)
 {
+    const wisdom_args *args = data;
     kiln_wisdom_tally tally = { .size = sizeof(tally) };
     kiln_status status =
         kiln_wisdom_import(session->service, args->words.items, args->words.count, &tally, &session->report);
@@ -323,24 +318,17 @@ static int wisdom_import(struct session *session, const wisdom_args *args)
 /* ---- The command */
 
 static const action actions[] = {
-    { "list", wisdom_list, NULL, 0, 0, true },
-    { "explain", wisdom_explain, "a SPEC", 1, 1, false },
-    { "export", wisdom_export, NULL, 0, 1, true },
-    { "import", wisdom_import, "a FILE", 1, SIZE_MAX - 1, false },
+    { "list", wisdom_list, NULL, 0, 0 },
+    { "explain", wisdom_explain, "a SPEC", 1, 1 },
+    { "export", wisdom_export, NULL, 0, 1 },
+    { "import", wisdom_import, "a FILE", 1, SIZE_MAX - 1 },
 };
 
-#define ACTION_NAMES "list, explain, export or import"
-
-enum { ACTIONS = sizeof(actions) / sizeof(actions[0]) };
-
-static const char *action_name(const void *list, size_t index)
+static int check_options(const action *chosen, const void *data)
 {
-    return ((const action *)list)[index].name;
-}
-
-static int check_options(const action *chosen, const wisdom_args *args)
-{
-    if (!chosen->filters && (args->op || args->dtype || args->source))
+    const wisdom_args *args = data;
+    bool filters = chosen->run == wisdom_list || chosen->run == wisdom_export;
+    if (!filters && (args->op || args->dtype || args->source))
         return options_wrong(&usage, "--op, --dtype and --source are for list and export");
     if (args->model && chosen->run == wisdom_import)
         return options_wrong(&usage, "--model is for list, explain and export");
@@ -352,28 +340,10 @@ static int check_options(const action *chosen, const wisdom_args *args)
     return OPTIONS_GO_ON;
 }
 
-static int find_action(const action **out, const wisdom_args *args, const text_list *words)
-{
-    *out = NULL;
-    if (words->count == 0)
-        return options_wrong(&usage, "nothing to do, expected " ACTION_NAMES);
-    for (size_t i = 0; i < ACTIONS; i++)
-        if (strcmp(actions[i].name, words->items[0]) == 0)
-            *out = &actions[i];
-    if (!*out) {
-        const char *near = nearest_word(words->items[0], action_name, actions, ACTIONS);
-        return options_wrong(&usage, "unknown action '%s': %s%s%s", words->items[0], near ? "did you mean " : "",
-                             near ? near : "expected " ACTION_NAMES, near ? "?" : "");
-    }
-    if (words->count - 1 < (*out)->least)
-        return options_wrong(&usage, "%s needs %s", (*out)->name, (*out)->needs);
-    if (words->count - 1 > (*out)->most)
-        return options_wrong(&usage, "unexpected '%s'", words->items[(*out)->most + 1]);
-    return check_options(*out, args);
-}
-
 int command_wisdom(int argc, char **argv)
 {
+    static const action_set set = { &usage, "list, explain, export or import", actions,
+                                    sizeof(actions) / sizeof(actions[0]), check_options };
     wisdom_args args = { .all = false };
     const option_row rows[] = {
         { "model", 'm', OPTION_TEXT, "TEXT", "devices with TEXT in their model; explain: that model", &args.model },
@@ -382,19 +352,6 @@ int command_wisdom(int argc, char **argv)
         { "source", 0, OPTION_TEXT, "NAME", "list, export: own, shared or shipped only", &args.source },
         { "all", 'a', OPTION_FLAG, NULL, "explain: every record; export: those of others, too", &args.all },
     };
-    text_list words = { NULL, 0 };
-    const action *chosen = NULL;
-    int status = options_parse(&usage, rows, sizeof(rows) / sizeof(rows[0]), &args.common, &words, argc, argv);
-    if (status == OPTIONS_GO_ON)
-        status = find_action(&chosen, &args, &words);
-    if (status == OPTIONS_GO_ON) {
-        struct session session;
-        args.words = (text_list){ words.items + 1, words.count - 1 };
-        status = session_open(&session, &args.common);
-        if (!status)
-            status = chosen->run(&session, &args);
-        session_close(&session);
-    }
-    free(words.items);
-    return status;
+    const action_args where = { &args, &args.common, &args.words };
+    return actions_run(&set, rows, sizeof(rows) / sizeof(rows[0]), &where, argc, argv);
 }
