@@ -26,7 +26,7 @@ typedef struct kiln_tuning_info {
     uint64_t elements;   /* of each array */
     uint64_t bytes;      /* read and written by a launch */
     uint64_t variants;   /* in the space */
-    uint64_t waiting;    /* of them not compiled or not checked yet */
+    uint64_t waiting;    /* of them not compiled or not checked yet; 0, as the next two, before it has its turn */
     uint64_t ready;      /* compute what they should */
     uint64_t out;        /* do not: they did not compile, spill registers or gave wrong results */
     uint64_t impossible; /* combinations that the template's requirements leave out of the space */
