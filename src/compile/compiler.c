@@ -93,16 +93,18 @@ typedef struct request {
     bool quick;    /* no compiler is started to tell which toolchain it is */
     kiln__key key; /* of what is compiled; where that depends on files, not before they have been looked at */
     kiln__text text;
-    /* Where it does, else empty: the text of that key but for the files, and the key under which is kept what is read. */
-    kiln__text base, list_text;
-    kiln__key list;
+    kiln__direct direct; /* where it does, else empty */
 } request;
+
+static request begin(kiln__builder *builder, const kiln__unit *unit)
+{
+    return (request){ .unit = unit, .direct = { .tiers = builder->tiers, .sums = &builder->sums, .unit = unit } };
+}
 
 static void fini_request(request *wanted)
 {
     kiln__text_fini(&wanted->text);
-    kiln__text_fini(&wanted->base);
-    kiln__text_fini(&wanted->list_text);
+    kiln__direct_fini(&wanted->direct);
 }
 
 /* Compiles until files hold still meanwhile: what was read must be known for sure. */
@@ -140,9 +142,9 @@ static kiln_status make(kiln__builder *builder, request *wanted, kiln__built *ou
         return status;
     bool direct = kiln__direct_applies(wanted->unit);
     if (direct)
-        status = kiln__direct_key(&wanted->base, image.reads, &wanted->key, &wanted->text);
+        status = kiln__direct_key(&wanted->direct, image.reads, &wanted->key, &wanted->text);
     snprintf(wanted->key.toolchain, sizeof(wanted->key.toolchain), "%s", image.toolchain);
-    memcpy(wanted->list.toolchain, wanted->key.toolchain, sizeof(wanted->list.toolchain));
+    memcpy(wanted->direct.list.toolchain, wanted->key.toolchain, sizeof(wanted->key.toolchain));
     if (status == KILN_OK)
         status = wrap(&image, wanted->unit, &wanted->key, &wanted->text, &out->blob);
     if (status == KILN_OK) {
@@ -152,7 +154,7 @@ static kiln_status make(kiln__builder *builder, request *wanted, kiln__built *ou
         if (!wanted->fresh)
             kiln__tiers_put(builder->tiers, out->blob);
         if (direct)
-            kiln__direct_remember(builder->tiers, wanted->unit, &wanted->list, &wanted->list_text, image.reads);
+            kiln__direct_remember(&wanted->direct, image.reads);
     } else {
         status = kiln__fail_memory(report, KILN__STAGE_COMPILE);
     }
@@ -164,13 +166,12 @@ static kiln_status make_own_key(request *wanted)
 {
     kiln__text options = { 0 };
     bool direct = kiln__direct_applies(wanted->unit);
-    kiln__text *base = direct ? &wanted->base : &wanted->text;
+    kiln__text *base = direct ? &wanted->direct.base : &wanted->text;
     kiln__nvrtc_own_options(&options);
     kiln__source_key_text(base, wanted->unit, kiln__text_string(&options));
     base->failed = base->failed || options.failed;
     kiln__text_fini(&options);
-    return direct && !base->failed ? kiln__direct_list_key(&wanted->list, &wanted->list_text, base)
-                                   : kiln__key_of(&wanted->key, base);
+    return direct && !base->failed ? kiln__direct_list_key(&wanted->direct) : kiln__key_of(&wanted->key, base);
 }
 
 static kiln_status make_key(const kiln__builder *builder, request *wanted, kiln_report *report)
@@ -190,16 +191,14 @@ static kiln_status make_key(const kiln__builder *builder, request *wanted, kiln_
 /* Under what there is something in the stores if the unit has been compiled before. */
 static kiln__key *first_key(request *wanted)
 {
-    return kiln__direct_applies(wanted->unit) ? &wanted->list : &wanted->key;
+    return kiln__direct_applies(wanted->unit) ? &wanted->direct.list : &wanted->key;
 }
 
 /* What the stores have of the unit as files are now. */
 static kiln__blob *fetch(kiln__builder *builder, request *wanted, kiln__built *out)
 {
-    if (kiln__direct_applies(wanted->unit) &&
-        !kiln__direct_find(builder->tiers, &builder->sums, wanted->unit, &wanted->list, &wanted->base, &wanted->key,
-                           &wanted->text, &out->miss))
-        return NULL;
+    if (kiln__direct_applies(wanted->unit))
+        return kiln__direct_fetch(&wanted->direct, &wanted->key, &wanted->text, &out->tier, &out->miss);
     return kiln__tiers_get(builder->tiers, &wanted->key, &out->tier, &out->miss);
 }
 
@@ -314,7 +313,9 @@ static kiln_status make_alone(kiln__builder *builder, request *wanted, kiln__bui
 kiln_status kiln__builder_build(kiln__builder *builder, const kiln__unit *unit, bool fresh, kiln__built *out,
                                 kiln_report *report)
 {
-    request wanted = { .unit = unit, .fresh = fresh, .any = builder->strict != NULL };
+    request wanted = begin(builder, unit);
+    wanted.fresh = fresh;
+    wanted.any = builder->strict != NULL;
     memset(out, 0, sizeof(*out));
     kiln_status status = locate(builder, &wanted, out, report);
     if (out->blob == NULL && builder->strict != NULL && (status == KILN_OK || is_absent(status)))
@@ -328,7 +329,9 @@ kiln_status kiln__builder_build(kiln__builder *builder, const kiln__unit *unit, 
 kiln_status kiln__builder_find(kiln__builder *builder, const kiln__unit *unit, bool any, kiln__built *out,
                                kiln_report *report)
 {
-    request wanted = { .unit = unit, .any = any, .quick = true };
+    request wanted = begin(builder, unit);
+    wanted.any = any;
+    wanted.quick = true;
     memset(out, 0, sizeof(*out));
     kiln_status status = locate(builder, &wanted, out, report);
     if (out->blob == NULL && (status == KILN_OK || is_absent(status)))

@@ -18,25 +18,31 @@ bool kiln__direct_applies(const kiln__unit *unit)
 
 /* ---- Keys */
 
-kiln_status kiln__direct_list_key(kiln__key *out, kiln__text *text, const kiln__text *base)
+kiln_status kiln__direct_list_key(kiln__direct *self)
 {
-    kiln__text_append(text, "kiln-reads 2\n");
-    kiln__text_append_bytes(text, base->data, base->length);
-    return kiln__key_of(out, text);
+    kiln__text_append(&self->list_text, "kiln-reads 2\n");
+    kiln__text_append_bytes(&self->list_text, self->base.data, self->base.length);
+    return kiln__key_of(&self->list, &self->list_text);
 }
 
-static kiln_status key_of_reads(const kiln__text *base, const char *reads, size_t length, kiln__key *out,
+void kiln__direct_fini(kiln__direct *self)
+{
+    kiln__text_fini(&self->base);
+    kiln__text_fini(&self->list_text);
+}
+
+static kiln_status key_of_reads(const kiln__direct *self, const char *reads, size_t length, kiln__key *out,
                                 kiln__text *text)
 {
     kiln__text_fini(text);
-    kiln__text_append_bytes(text, base->data, base->length);
+    kiln__text_append_bytes(text, self->base.data, self->base.length);
     kiln__reads_contents(text, reads, length);
     return kiln__key_of(out, text);
 }
 
-kiln_status kiln__direct_key(const kiln__text *base, const char *reads, kiln__key *out, kiln__text *text)
+kiln_status kiln__direct_key(const kiln__direct *self, const char *reads, kiln__key *out, kiln__text *text)
 {
-    return key_of_reads(base, reads, strlen(reads), out, text);
+    return key_of_reads(self, reads, strlen(reads), out, text);
 }
 
 /* ---- Lists */
@@ -45,83 +51,142 @@ typedef struct section_name {
     char text[KILN__ENTRY_NAME_SIZE];
 } section_name;
 
-static section_name name_of(int number)
+static section_name name_of(size_t number)
 {
     section_name name;
-    snprintf(name.text, sizeof(name.text), "reads-%d", number % 1000);
+    snprintf(name.text, sizeof(name.text), "reads-%u", (unsigned)number % 1000);
     return name;
 }
 
-static const kiln__section *alternative(const kiln__blob *blob, int number)
+static const kiln__section *alternative(const kiln__blob *blob, size_t number)
 {
     section_name name = name_of(number);
     return blob != NULL && blob->entry.kind == KILN__ENTRY_READS ? kiln__entry_find(&blob->entry, name.text) : NULL;
 }
 
 /* The alternative that tells what files are now, NULL if none does. */
-static const kiln__section *find_current(kiln__filesums *sums, const kiln__unit *unit, const kiln__blob *blob)
+static const kiln__section *find_current(const kiln__direct *self, const kiln__blob *blob)
 {
     const kiln__section *section;
-    for (int i = 0; (section = alternative(blob, i)) != NULL; i++)
-        if (kiln__filesums_agree(sums, &unit->own->places, section->data, section->length))
+    for (size_t i = 0; (section = alternative(blob, i)) != NULL; i++)
+        if (kiln__filesums_agree(self->sums, &self->unit->own->places, section->data, section->length))
             return section;
     return NULL;
 }
 
-bool kiln__direct_find(kiln__tiers *tiers, kiln__filesums *sums, const kiln__unit *unit, const kiln__key *list,
-                       const kiln__text *base, kiln__key *out, kiln__text *text, kiln__miss *why)
+/* What the stores have under one key, NULL where one has nothing: each may know of compiles that no other does. */
+typedef struct lists {
+    kiln__blob *of[KILN__TIERS_MAX];
+    size_t count;
+} lists;
+
+static kiln__blob *next_list(const kiln__direct *self, lists *all, const kiln__key *key, kiln__miss *why)
 {
-    const kiln__section *current = NULL;
-    kiln__blob *blob = kiln__tiers_get(tiers, list, NULL, why);
-    while (blob != NULL && (current = find_current(sums, unit, blob)) == NULL) {
-        kiln__blob *older = list->toolchain[0] == '\0' ? kiln__tiers_older(tiers, &blob->entry.key, NULL) : NULL;
-        kiln__blob_release(blob);
-        blob = older;
-    }
-    bool found = current != NULL && key_of_reads(base, current->data, current->length, out, text) == KILN_OK;
-    if (found)
-        memcpy(out->toolchain, blob->entry.key.toolchain, sizeof(out->toolchain));
-    kiln__blob_release(blob);
-    return found;
+    kiln__blob *blob = kiln__tiers_get_from(self->tiers, all->count, key, why);
+    return all->of[all->count++] = blob;
 }
 
-static kiln__blob *make_list(const kiln__unit *unit, const kiln__key *list, const kiln__text *text,
-                             const kiln__blob *old, const char *reads)
+static void release(lists *all)
 {
-    kiln__entry entry = {
-        .kind = KILN__ENTRY_READS, .key = *list, .key_text = text->data, .key_text_length = text->length
-    };
-    void *bytes = NULL;
-    size_t length = strlen(reads), total = 0;
+    for (size_t i = 0; i < all->count; i++)
+        kiln__blob_release(all->of[i]);
+}
+
+static bool is_listed(const kiln__entry *entry, const kiln__section *alternative)
+{
+    for (size_t i = 0; i < entry->section_count; i++)
+        if (entry->sections[i].length == alternative->length &&
+            memcmp(entry->sections[i].data, alternative->data, alternative->length) == 0)
+            return true;
+    return false;
+}
+
+/* Adds what there is room for, the fastest store's first. */
+static bool add_others(kiln__entry *entry, const lists *all)
+{
     const kiln__section *section;
+    bool fits = true;
+    size_t count = 1;
+    for (size_t tier = 0; tier < all->count; tier++)
+        for (size_t i = 0; fits && count < ALTERNATIVES_MAX && (section = alternative(all->of[tier], i)) != NULL; i++)
+            if (!is_listed(entry, section))
+                fits = kiln__entry_add(entry, name_of(count++).text, section->data, section->length);
+    return fits;
+}
+
+/* One list of all that is known, `reads` in front. */
+static kiln__blob *merge(const kiln__direct *self, const kiln__key *key, const lists *all, const char *reads,
+                         size_t length)
+{
+    kiln__entry entry = { .kind = KILN__ENTRY_READS,
+                          .key = *key,
+                          .key_text = self->list_text.data,
+                          .key_text_length = self->list_text.length };
+    void *bytes = NULL;
+    size_t total = 0;
     kiln__text spec = { 0 };
-    kiln__text_printf(&spec, "headers of %s", unit->spec);
+    kiln__text_printf(&spec, "headers of %s", self->unit->spec);
     bool fits = !spec.failed && kiln__entry_add(&entry, "spec", spec.data, spec.length) &&
-                kiln__entry_add(&entry, "reads-0", reads, length);
-    int count = 1;
-    for (int i = 0; fits && count < ALTERNATIVES_MAX && (section = alternative(old, i)) != NULL; i++) {
-        if (section->length == length && memcmp(section->data, reads, length) == 0)
-            continue;
-        section_name name = name_of(count++);
-        fits = kiln__entry_add(&entry, name.text, section->data, section->length);
-    }
+                kiln__entry_add(&entry, name_of(0).text, reads, length) && add_others(&entry, all);
     bool encoded = fits && kiln__entry_encode(&bytes, &total, &entry) == KILN_OK;
     kiln__text_fini(&spec);
-    return encoded ? kiln__blob_take(bytes, total, list, NULL) : NULL;
+    return encoded ? kiln__blob_take(bytes, total, key, NULL) : NULL;
 }
 
-void kiln__direct_remember(kiln__tiers *tiers, const kiln__unit *unit, const kiln__key *list,
-                           const kiln__text *list_text, const char *reads)
+void kiln__direct_remember(const kiln__direct *self, const char *reads)
 {
-    kiln__blob *old = kiln__tiers_get(tiers, list, NULL, NULL);
-    kiln__blob *fresh = make_list(unit, list, list_text, old, reads);
-    if (fresh != NULL) {
-        /* Puts never replace. */
-        kiln__tiers_drop(tiers, list);
-        kiln__tiers_put(tiers, fresh);
+    lists all = { .count = 0 };
+    while (all.count < self->tiers->count)
+        next_list(self, &all, &self->list, NULL);
+    kiln__blob *merged = merge(self, &self->list, &all, reads, strlen(reads));
+    if (merged != NULL)
+        kiln__tiers_replace(self->tiers, merged);
+    kiln__blob_release(merged);
+    release(&all);
+}
+
+/* A slower store has told: memory is to know it too, besides what it knows. */
+static void keep_at_hand(const kiln__direct *self, const kiln__key *list, const lists *all,
+                         const kiln__section *current)
+{
+    kiln__blob *merged = all->count > 1 ? merge(self, list, all, current->data, current->length) : NULL;
+    if (merged != NULL)
+        kiln__tiers_promote(self->tiers, all->count - 1, merged);
+    kiln__blob_release(merged);
+}
+
+/* What one toolchain has left. */
+static kiln__blob *fetch_of(const kiln__direct *self, const kiln__key *list, kiln__key *key, kiln__text *text,
+                            size_t *tier, kiln__miss *why)
+{
+    kiln__blob *kernel = NULL;
+    lists all = { .count = 0 };
+    while (kernel == NULL && all.count < self->tiers->count) {
+        const kiln__section *current = find_current(self, next_list(self, &all, list, why));
+        if (current == NULL || key_of_reads(self, current->data, current->length, key, text) != KILN_OK)
+            continue;
+        memcpy(key->toolchain, list->toolchain, sizeof(key->toolchain));
+        kernel = kiln__tiers_get(self->tiers, key, tier, why);
+        if (kernel != NULL)
+            keep_at_hand(self, list, &all, current);
     }
-    kiln__blob_release(fresh);
-    kiln__blob_release(old);
+    release(&all);
+    return kernel;
+}
+
+kiln__blob *kiln__direct_fetch(const kiln__direct *self, kiln__key *key, kiln__text *text, size_t *tier,
+                               kiln__miss *why)
+{
+    if (self->list.toolchain[0] != '\0')
+        return fetch_of(self, &self->list, key, text, tier, why);
+    kiln__blob *kernel = NULL, *newest = kiln__tiers_get(self->tiers, &self->list, NULL, why);
+    while (newest != NULL && (kernel = fetch_of(self, &newest->entry.key, key, text, tier, why)) == NULL) {
+        kiln__blob *older = kiln__tiers_older(self->tiers, &newest->entry.key, NULL);
+        kiln__blob_release(newest);
+        newest = older;
+    }
+    kiln__blob_release(newest);
+    return kernel;
 }
 
 /* ---- CUDA's own headers */

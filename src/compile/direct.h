@@ -1,7 +1,9 @@
-/* From a source to the key of what it compiles to, where that depends on files: a list of what earlier compiles of it have read is
- * kept beside the kernels, as an entry whose key is all that is known before any file is looked at. A list whose files are
- * as they were tells which contents went into the kernel, and with them the kernel's key. No path of a directory is in either,
- * nor any time. */
+/* From a source to what it compiles to, where that depends on files: a list of what earlier compiles of it have read is kept beside
+ * the kernels, as an entry whose key is all that is known before any file is looked at. A list whose files are as they were tells
+ * which contents went into the kernel, and with them the kernel's key. No path of a directory is in either, nor any time.
+ *
+ * Of one source each store may have another list: a pack knows of other states than a cache does. So all of them are asked, and what
+ * is written is what all of them know. */
 #ifndef KILN_COMPILE_DIRECT_H
 #define KILN_COMPILE_DIRECT_H
 
@@ -13,20 +15,31 @@
 /* Whether what a unit compiles to depends on files. */
 bool kiln__direct_applies(const kiln__unit *unit);
 
-/* The key of the list of a source, from the key text of a kernel that has read nothing. `text` is empty before. KILN_ENOMEM. */
-kiln_status kiln__direct_list_key(kiln__key *out, kiln__text *text, const kiln__text *base);
+/* A source, while it is looked up and compiled. Zero-initialised but for the first three, which are borrowed. */
+typedef struct kiln__direct {
+    kiln__tiers *tiers;
+    kiln__filesums *sums;
+    const kiln__unit *unit;
+    kiln__text base;      /* the key text of a kernel that has read nothing: the caller's to fill */
+    kiln__text list_text; /* that of the lists */
+    kiln__key list;       /* their key; its toolchain is the caller's to set; empty: any */
+} kiln__direct;
 
-/* Finds the key of the kernel that the source compiles to as files are now, which has their contents in it. list->toolchain may be
- * empty: any. False if nothing is known; why (may be NULL) is raised as by a store. */
-bool kiln__direct_find(kiln__tiers *tiers, kiln__filesums *sums, const kiln__unit *unit, const kiln__key *list,
-                       const kiln__text *base, kiln__key *out, kiln__text *text, kiln__miss *why);
+/* Makes the key of the lists. KILN_ENOMEM. */
+kiln_status kiln__direct_list_key(kiln__direct *self);
+void kiln__direct_fini(kiln__direct *self);
 
-/* The same key from what a compile has just read. KILN_ENOMEM. */
-kiln_status kiln__direct_key(const kiln__text *base, const char *reads, kiln__key *out, kiln__text *text);
+/* What the stores have of the source as files are now: its kernel, retained, or NULL. `key` and `text` (empty before) are
+ * the kernel's, which has the contents of files in it; *tier as kiln__tiers_get gives it. `why` is raised as by a store. */
+kiln__blob *kiln__direct_fetch(const kiln__direct *self, kiln__key *key, kiln__text *text, size_t *tier,
+                               kiln__miss *why);
 
-/* Adds what a compile has read to the list, in front: it is what the files are now. list->toolchain is set. */
-void kiln__direct_remember(kiln__tiers *tiers, const kiln__unit *unit, const kiln__key *list,
-                           const kiln__text *list_text, const char *reads);
+/* The same key from what a compile has just read; its toolchain stays as it is. KILN_ENOMEM. */
+kiln_status kiln__direct_key(const kiln__direct *self, const char *reads, kiln__key *out, kiln__text *text);
+
+/* Adds what a compile has read to what all stores know, in front: it is what the files are now. A reader meanwhile finds the
+ * list from before or the new one. self->list.toolchain is set. */
+void kiln__direct_remember(const kiln__direct *self, const char *reads);
 
 /* Appends the two include directories of CUDA's toolkit, "cuda" and "cccl", to `places`, with a path that leads to nothing for one
  * that is not there: found beside the NVRTC at `nvrtc` (may be ""), as toolkits and wheels have them, else under CUDA_PATH, CUDA_HOME

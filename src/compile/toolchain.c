@@ -123,9 +123,7 @@ static void remember(kiln__toolchains *memo, const kiln__toolchain *toolchain)
         goto done;
     kiln__blob *blob = kiln__blob_take(bytes, length, &entry.key, NULL);
     if (blob != NULL) {
-        /* An older file may be remembered under the same search: puts never replace. */
-        kiln__tiers_drop(memo->tiers, &entry.key);
-        kiln__tiers_put(memo->tiers, blob);
+        kiln__tiers_replace(memo->tiers, blob); /* an older file may be remembered under the same search */
         kiln__blob_release(blob);
     }
 done:

@@ -338,8 +338,8 @@ static void reopen_root(kiln__disk *store)
     kiln__sys_close(root);
 }
 
-/* 1 if it is there already. */
-static int put_once(kiln__disk *store, const kiln__blob *blob, kiln__disk_problem *problem)
+/* 1 if it is there already and is not to be replaced. */
+static int put_once(kiln__disk *store, const kiln__blob *blob, bool replace, kiln__disk_problem *problem)
 {
     const kiln__key *key = &blob->entry.key;
     char name[KILN__NAME_SIZE], where[sizeof problem->where];
@@ -348,7 +348,7 @@ static int put_once(kiln__disk *store, const kiln__blob *blob, kiln__disk_proble
     int directory = open_shard(store, key->digest[0], true, problem);
     if (directory < 0)
         return directory == -ENOENT ? kiln__disk_fail(problem, KILN__DISK_WRITE, where, directory) : directory;
-    int error = kiln__file_publish(directory, name, blob->bytes, blob->length, false);
+    int error = kiln__file_publish(directory, name, blob->bytes, blob->length, replace);
     kiln__sys_close(directory);
     /* What is there is somebody else's equal entry: a damaged one was removed by the get before this put. */
     if (error == 0 || error == -EEXIST)
@@ -430,9 +430,8 @@ static void keep_within_caps(kiln__disk *store, unsigned shard, size_t length)
     look(store, shard);
 }
 
-int kiln__disk_store_add(kiln__store *base, kiln__blob *blob)
+static int add(kiln__disk *store, const kiln__blob *blob, bool replace)
 {
-    kiln__disk *store = (kiln__disk *)base;
     kiln__disk_problem problem;
     if (kiln__evict_cost(blob->length) > low_mark(share_of(store->cap_bytes))) {
         kiln__log_line(store->log, KILN_LOG_INFO,
@@ -440,10 +439,10 @@ int kiln__disk_store_add(kiln__store *base, kiln__blob *blob)
                        blob->length, (unsigned long long)store->cap_bytes);
         return -EFBIG;
     }
-    int error = put_once(store, blob, &problem);
+    int error = put_once(store, blob, replace, &problem);
     if (error == -ENOENT) {
         reopen_root(store);
-        error = put_once(store, blob, &problem);
+        error = put_once(store, blob, replace, &problem);
     }
     if (error < 0)
         note(store, &problem);
@@ -452,9 +451,19 @@ int kiln__disk_store_add(kiln__store *base, kiln__blob *blob)
     return error;
 }
 
+int kiln__disk_store_add(kiln__store *base, kiln__blob *blob)
+{
+    return add((kiln__disk *)base, blob, false);
+}
+
 static void disk_put(kiln__store *base, kiln__blob *blob)
 {
-    kiln__disk_store_add(base, blob);
+    add((kiln__disk *)base, blob, false);
+}
+
+static void disk_replace(kiln__store *base, kiln__blob *blob)
+{
+    add((kiln__disk *)base, blob, true);
 }
 
 static void disk_drop(kiln__store *base, const kiln__key *key)
@@ -483,10 +492,11 @@ static void disk_close(kiln__store *base)
 }
 
 static const kiln__store_vtable shared_vtable = {
-    "shared", disk_get, disk_older, kiln__store_no_put, kiln__store_no_drop, disk_close, true, NULL, NULL
+    "shared", disk_get, disk_older, kiln__store_no_put, kiln__store_no_put, kiln__store_no_drop, disk_close,
+    true,     NULL,     NULL
 };
-static const kiln__store_vtable disk_vtable = { "disk",     disk_get, disk_older, disk_put, disk_drop,
-                                                disk_close, true,     NULL,       NULL };
+static const kiln__store_vtable disk_vtable = { "disk",    disk_get,   disk_older, disk_put, disk_replace,
+                                                disk_drop, disk_close, true,       NULL,     NULL };
 
 /* Absolute, so that it still names the same place after a chdir; without a slash at the end. */
 static char *absolute_path(const char *path)

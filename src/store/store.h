@@ -57,6 +57,9 @@ typedef struct kiln__store_vtable {
     /* The same for the newest entry of a toolchain older than the key's. */
     kiln__blob *(*older)(kiln__store *store, const kiln__key *key, kiln__miss *why);
     void (*put)(kiln__store *store, kiln__blob *blob);
+    /* The same for a blob that others of its key may come before: it takes their place in one step, so that nobody finds
+     * neither. Where it cannot be kept, what was there stays. */
+    void (*replace)(kiln__store *store, kiln__blob *blob);
     /* Removes one entry, if it is there: it turned out not to load. `key` is the blob's own, toolchain included. */
     void (*drop)(kiln__store *store, const kiln__key *key);
     void (*close)(kiln__store *store);
@@ -72,7 +75,7 @@ struct kiln__store {
 /* Raises *why to a reason that tells more. `why` may be NULL. */
 void kiln__miss_raise(kiln__miss *why, kiln__miss reason);
 
-/* What put and drop are in a store that is only read: nothing. */
+/* What put, replace and drop are in a store that is only read: nothing. */
 void kiln__store_no_put(kiln__store *store, kiln__blob *blob);
 void kiln__store_no_drop(kiln__store *store, const kiln__key *key);
 

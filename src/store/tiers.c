@@ -74,6 +74,12 @@ kiln__blob *kiln__tiers_get(kiln__tiers *tiers, const kiln__key *key, size_t *ti
     return get(tiers, key, key->toolchain[0] == '\0', tier, why);
 }
 
+kiln__blob *kiln__tiers_get_from(kiln__tiers *tiers, size_t tier, const kiln__key *key, kiln__miss *why)
+{
+    kiln__store *store = tiers->stores[tier];
+    return store->vtable->get(store, key, why);
+}
+
 kiln__blob *kiln__tiers_older(kiln__tiers *tiers, const kiln__key *key, size_t *tier)
 {
     return get(tiers, key, true, tier, NULL);
@@ -83,6 +89,19 @@ void kiln__tiers_put(kiln__tiers *tiers, kiln__blob *blob)
 {
     for (size_t i = 0; i < tiers->count; i++)
         tiers->stores[i]->vtable->put(tiers->stores[i], blob);
+}
+
+void kiln__tiers_replace(kiln__tiers *tiers, kiln__blob *blob)
+{
+    for (size_t i = 0; i < tiers->count; i++)
+        tiers->stores[i]->vtable->replace(tiers->stores[i], blob);
+}
+
+void kiln__tiers_promote(kiln__tiers *tiers, size_t from, kiln__blob *blob)
+{
+    for (size_t i = 0; i < from; i++)
+        if (!tiers->stores[i]->vtable->on_disk)
+            tiers->stores[i]->vtable->replace(tiers->stores[i], blob);
 }
 
 void kiln__tiers_drop(kiln__tiers *tiers, const kiln__key *key)

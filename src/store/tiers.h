@@ -20,9 +20,19 @@ void kiln__tiers_fini(kiln__tiers *tiers);
  * its reason. An empty key->toolchain means the newest toolchain's entry that any of the stores has. */
 kiln__blob *kiln__tiers_get(kiln__tiers *tiers, const kiln__key *key, size_t *tier, kiln__miss *why);
 
+/* What one of the stores has, and nothing is put anywhere. For entries of which each store may have another one under the
+ * same key. */
+kiln__blob *kiln__tiers_get_from(kiln__tiers *tiers, size_t tier, const kiln__key *key, kiln__miss *why);
+
 /* The newest entry of a toolchain older than the key's. */
 kiln__blob *kiln__tiers_older(kiln__tiers *tiers, const kiln__key *key, size_t *tier);
 void kiln__tiers_put(kiln__tiers *tiers, kiln__blob *blob);
+
+/* Puts a blob in the place of what the stores have under its key. */
+void kiln__tiers_replace(kiln__tiers *tiers, kiln__blob *blob);
+
+/* The same in those stores alone that are faster than store `from` and not on disk. */
+void kiln__tiers_promote(kiln__tiers *tiers, size_t from, kiln__blob *blob);
 void kiln__tiers_drop(kiln__tiers *tiers, const kiln__key *key);
 
 /* Around a fork, in parent and child: the stores are whole meanwhile. */

@@ -57,6 +57,7 @@
     X(source)                  \
     X(headers)                 \
     X(program)                 \
+    X(source_lists)            \
     X(programs)                \
     X(faults)                  \
     X(cc)                      \

@@ -401,6 +401,41 @@ START_TEST(test_disk__eight_threads_on_the_same_keys)
 }
 END_TEST
 
+static atomic_bool replaced_enough;
+
+static void *replace_often(void *data)
+{
+    for (int i = 0; i < 300; i++) {
+        kiln__blob *blob = kiln_test_blob("one", "cc-1", payload, (size_t)(i % 800));
+        store->vtable->replace(store, blob);
+        kiln__blob_release(blob);
+    }
+    atomic_store(&replaced_enough, true);
+    return data;
+}
+
+/* Who reads while an entry is replaced finds the one or the other, and afterwards the last. */
+START_TEST(test_disk__replaced_entry_is_never_missing)
+{
+    pthread_t thread;
+    uint64_t reads = 0;
+    open_store();
+    put("one");
+    ck_assert_int_eq(pthread_create(&thread, NULL, replace_often, NULL), 0);
+    while (!atomic_load(&replaced_enough)) {
+        kiln__blob *blob = get_as("one", "cc-1");
+        ck_assert_msg(blob != NULL, "read %llu found nothing", (unsigned long long)reads);
+        kiln__blob_release(blob);
+        reads++;
+    }
+    pthread_join(thread, NULL);
+    kiln__blob *blob = get_as("one", "cc-1");
+    ck_assert_uint_eq(kiln__entry_find(&blob->entry, "cubin")->length, 299);
+    kiln__blob_release(blob);
+    expect(0, 0, 0, 0);
+}
+END_TEST
+
 START_TEST(test_disk__processes_on_the_same_keys)
 {
     enum { PROCESSES = 4 };
@@ -479,6 +514,7 @@ Suite *kiln_test_disk_suite(void)
     tcase_add_test(tests, test_disk__purge_takes_all_entries);
     tcase_add_test(tests, test_disk__probe_leaves_nothing);
     tcase_add_test(tests, test_disk__eight_threads_on_the_same_keys);
+    tcase_add_test(tests, test_disk__replaced_entry_is_never_missing);
     tcase_add_test(tests, test_disk__processes_on_the_same_keys);
     tcase_add_test(tests, test_disk__killed_writers_leave_whole_entries);
     suite_add_tcase(suite, tests);

@@ -182,6 +182,44 @@ START_TEST(test_tiers__put_and_drop_reach_all)
 }
 END_TEST
 
+static size_t length_in(kiln__tiers *tiers, size_t tier)
+{
+    kiln__key key = kiln_test_key("one", "cc-1");
+    kiln__blob *blob = kiln__tiers_get_from(tiers, tier, &key, NULL);
+    size_t length = blob != NULL ? kiln__entry_find(&blob->entry, "cubin")->length : 0;
+    kiln__blob_release(blob);
+    return length;
+}
+
+/* Stores that differ under one key: each tells its own, and is told by replacing. */
+START_TEST(test_tiers__each_store_may_have_another_entry)
+{
+    static const kiln__store_vtable disk = {
+        .get = get_nothing, .replace = count_put, .close = count_close, .on_disk = true
+    };
+    kiln__tiers tiers = { 0 };
+    kiln__store on_disk = { &disk };
+    kiln__tiers_add(&tiers, kiln__memory_store_open(1 << 20));
+    kiln__tiers_add(&tiers, &on_disk);
+    kiln__tiers_add(&tiers, kiln__memory_store_open(1 << 20));
+    for (size_t i = 1; i < 4; i++) {
+        kiln__blob *blob = kiln_test_blob("one", "cc-1", "abc", i);
+        puts_seen = 0;
+        if (i == 1)
+            tiers.stores[2]->vtable->put(tiers.stores[2], blob);
+        else if (i == 2)
+            kiln__tiers_promote(&tiers, 2, blob);
+        else
+            kiln__tiers_replace(&tiers, blob);
+        kiln__blob_release(blob);
+        ck_assert_uint_eq(length_in(&tiers, 0), i == 1 ? 0 : i);
+        ck_assert_uint_eq(length_in(&tiers, 2), i == 2 ? 1 : i);
+        ck_assert_int_eq(puts_seen, i == 3);
+    }
+    kiln__tiers_fini(&tiers);
+}
+END_TEST
+
 START_TEST(test_tiers__absent_and_surplus_stores_do_no_harm)
 {
     static kiln__store stores[KILN__TIERS_MAX + 1];
@@ -212,6 +250,7 @@ Suite *kiln_test_tiers_suite(void)
     tcase_add_test(tests, test_tiers__any_toolchain_takes_the_newest_of_all_stores);
     tcase_add_test(tests, test_tiers__a_miss_has_the_reason_that_tells_most);
     tcase_add_test(tests, test_tiers__put_and_drop_reach_all);
+    tcase_add_test(tests, test_tiers__each_store_may_have_another_entry);
     tcase_add_test(tests, test_tiers__absent_and_surplus_stores_do_no_harm);
     suite_add_tcase(suite, tests);
     return suite;

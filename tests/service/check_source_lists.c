@@ -1,0 +1,207 @@
+/* Lists of what sources have read, where several stores have one of the same source, and flights that others join. The compiler is the
+ * test's own. */
+#include "support/harness.h"
+#include "support/reading.h"
+#include "support/suites.h"
+#include "support/temp.h"
+#include <kiln/source.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static kiln_report report = KILN_REPORT_INIT;
+static kiln_service *service;
+static kiln_source source;
+static char directory[256];
+static const char *const directories[] = { directory };
+
+static kiln_options options_of(const char *cache)
+{
+    kiln_options options = kiln_test_gpu_options();
+    options.cache_dir = cache != NULL ? kiln_test_temp_path(cache) : "";
+    return options;
+}
+
+static void open_with(const kiln_options *options)
+{
+    service = kiln_test_open(options);
+    kiln_test_reading_install(service);
+}
+
+static void open_cache(const char *cache)
+{
+    kiln_options options = options_of(cache);
+    open_with(&options);
+}
+
+static void close_it(void)
+{
+    kiln_close(service);
+    service = NULL;
+}
+
+static void set_up(void)
+{
+    ck_assert_int_eq(mkdir(kiln_test_temp_path("inc"), 0700), 0);
+    snprintf(directory, sizeof(directory), "%s", kiln_test_temp_path("inc"));
+    source = (kiln_source)KILN_SOURCE_INIT;
+    source.name = "user.cu";
+    source.target = "sm_90";
+    source.text = "#include \"a.h\"\n#if __has_include(\"b.h\")\n#endif\n";
+    source.include_dirs = directories;
+    source.include_dir_count = 1;
+    source.cuda_headers = -1;
+}
+
+static void tear_down(void)
+{
+    close_it();
+    kiln_report_clear(&report);
+}
+
+static void write_state(int state)
+{
+    char text[32];
+    kiln_test_temp_write("inc/a.h", text, (size_t)snprintf(text, sizeof(text), "state %d;\n", state));
+}
+
+/* Brings the header into a state, and builds: what comes must be of this state. Returns where it came from. */
+static kiln_origin build_in(kiln_service *where, int state)
+{
+    kiln_artifact *artifact;
+    const void *ptx;
+    size_t length;
+    char expected[32];
+    write_state(state);
+    kiln_status status = kiln_program_build(&artifact, where, &source, &report);
+    ck_assert_msg(status == KILN_OK, "state %d: %s: %s", state, kiln_status_name(status), report.message);
+    ck_assert_int_eq(kiln_artifact_section(artifact, "ptx", &ptx, &length), KILN_OK);
+    snprintf(expected, sizeof(expected), "state %d;", state);
+    ck_assert_msg(strstr(ptx, expected) != NULL, "expected state %d, got: %s", state, (const char *)ptx);
+    kiln_origin origin = kiln_artifact_origin(artifact);
+    kiln_artifact_free(artifact);
+    return origin;
+}
+
+/* A pack of one state, made elsewhere. */
+static const char *make_pack(const char *name, int state)
+{
+    kiln_transfer moved = { .size = sizeof(moved) };
+    open_cache("elsewhere");
+    ck_assert_int_eq(build_in(service, state), KILN_ORIGIN_COMPILED);
+    ck_assert_int_eq(kiln_cache_export(service, kiln_test_temp_path(name), NULL, NULL, &moved, &report), KILN_OK);
+    ck_assert_uint_eq(moved.entries, 2);
+    close_it();
+    kiln_test_temp_remove(kiln_test_temp_path("elsewhere"));
+    return kiln_test_temp_path(name);
+}
+
+/* ---- Several stores */
+
+START_TEST(test_source_lists__list_of_a_cache_hides_none_of_a_pack)
+{
+    char packs[1024];
+    const char *first = make_pack("first.kilnpack", 1), *second = make_pack("second.kilnpack", 2);
+    snprintf(packs, sizeof(packs), "%s:%s", first, second);
+    open_cache("cache");
+    ck_assert_int_eq(build_in(service, 3), KILN_ORIGIN_COMPILED);
+    close_it();
+    kiln_options options = options_of("cache");
+    options.packs = packs;
+    open_with(&options);
+    ck_assert_int_eq(build_in(service, 2), KILN_ORIGIN_PACK);
+    ck_assert_int_eq(build_in(service, 3), KILN_ORIGIN_DISK);
+    ck_assert_int_eq(build_in(service, 1), KILN_ORIGIN_PACK);
+    for (int state = 1; state <= 3; state++)
+        ck_assert_int_eq(build_in(service, state), KILN_ORIGIN_MEMORY);
+    ck_assert_uint_eq(kiln_test_stats(service).compiles, 0);
+}
+END_TEST
+
+/* With a compiler, and with none where any toolchain's will do. */
+START_TEST(test_source_lists__strict_mode_finds_what_a_pack_has)
+{
+    const char *pack = make_pack("only.kilnpack", 1);
+    open_cache("cache");
+    ck_assert_int_eq(build_in(service, 2), KILN_ORIGIN_COMPILED);
+    close_it();
+    kiln_options options = options_of("cache");
+    options.packs = pack;
+    options.strict = 1;
+    options.nvrtc = "/nonexistent/libnvrtc.so.13";
+    service = kiln_test_open(&options);
+    if (_i == 0)
+        kiln_test_reading_install(service);
+    ck_assert_int_eq(build_in(service, 1), KILN_ORIGIN_PACK);
+    ck_assert_int_eq(build_in(service, 2), KILN_ORIGIN_DISK);
+    kiln_artifact *artifact;
+    write_state(3);
+    ck_assert_int_eq(kiln_program_build(&artifact, service, &source, &report), KILN_ESTRICT);
+}
+END_TEST
+
+/* Two processes with one cache: what memory knows hides nothing of what the other has written, and what is written hides nothing
+ * either. */
+START_TEST(test_source_lists__services_with_one_cache_know_of_each_others_compiles)
+{
+    open_cache("cache");
+    kiln_service *first = service;
+    ck_assert_int_eq(build_in(first, 1), KILN_ORIGIN_COMPILED);
+    open_cache("cache");
+    ck_assert_int_eq(build_in(service, 2), KILN_ORIGIN_COMPILED);
+    ck_assert_int_eq(build_in(first, 2), KILN_ORIGIN_DISK);
+    ck_assert_int_eq(build_in(service, 3), KILN_ORIGIN_COMPILED);
+    ck_assert_int_eq(build_in(first, 4), KILN_ORIGIN_COMPILED);
+    kiln_close(first);
+    close_it();
+    open_cache("cache");
+    for (int state = 1; state <= 4; state++)
+        ck_assert_int_eq(build_in(service, state), KILN_ORIGIN_DISK);
+}
+END_TEST
+
+START_TEST(test_source_lists__the_last_twelve_states_are_known)
+{
+    enum { STATES = 14, KNOWN = 12 };
+    open_cache(_i == 0 ? "cache" : NULL);
+    for (int state = 1; state <= STATES; state++)
+        ck_assert_int_eq(build_in(service, state), KILN_ORIGIN_COMPILED);
+    for (int state = STATES - KNOWN + 1; state <= STATES; state++)
+        ck_assert_int_eq(build_in(service, state), KILN_ORIGIN_MEMORY);
+    ck_assert_int_eq(build_in(service, STATES - KNOWN), KILN_ORIGIN_COMPILED);
+}
+END_TEST
+
+/* A list that is true and whose kernel has gone says nothing of another one. */
+START_TEST(test_source_lists__kernel_that_has_gone_is_compiled_again)
+{
+    kiln_transfer moved = { .size = sizeof(moved) };
+    open_cache("cache");
+    ck_assert_int_eq(build_in(service, 1), KILN_ORIGIN_COMPILED);
+    ck_assert_int_eq(unlink(kiln_test_entry_path(service)), 0);
+    close_it();
+    open_cache("cache");
+    ck_assert_int_eq(build_in(service, 1), KILN_ORIGIN_COMPILED);
+    ck_assert_int_eq(build_in(service, 1), KILN_ORIGIN_MEMORY);
+    ck_assert_int_eq(kiln_cache_export(service, kiln_test_temp_path("p"), NULL, NULL, &moved, &report), KILN_OK);
+    ck_assert_uint_eq(moved.entries, 2);
+}
+END_TEST
+
+Suite *kiln_test_source_lists_suite(void)
+{
+    Suite *suite = suite_create("source_lists");
+    TCase *tcase = tcase_create("source_lists");
+    kiln_test_temp_use(tcase);
+    tcase_add_checked_fixture(tcase, set_up, tear_down);
+    tcase_add_test(tcase, test_source_lists__list_of_a_cache_hides_none_of_a_pack);
+    tcase_add_loop_test(tcase, test_source_lists__strict_mode_finds_what_a_pack_has, 0, 2);
+    tcase_add_test(tcase, test_source_lists__services_with_one_cache_know_of_each_others_compiles);
+    tcase_add_loop_test(tcase, test_source_lists__the_last_twelve_states_are_known, 0, 2);
+    tcase_add_test(tcase, test_source_lists__kernel_that_has_gone_is_compiled_again);
+    suite_add_tcase(suite, tcase);
+    return suite;
+}
