@@ -35,35 +35,42 @@ static void count_miss(kiln_service *service, kiln__miss earlier, kiln__miss mis
     atomic_fetch_add(&service->misses[miss], 1);
 }
 
-/* Builds a unit, or waits for the thread that is already building it; *lead tells which. */
-static kiln_status build_once(kiln_service *service, const kiln__unit *unit, kiln__built *out, bool *lead,
-                              kiln_report *report)
+/* Builds a unit in a flight of its own, or waits for the flight of the thread that is already building it; *lead tells
+ * which. */
+static void fly(kiln_service *service, const kiln__unit *unit, kiln__outcome *out, bool *lead)
 {
     kiln__text key = { 0 };
-    kiln__outcome outcome;
     *lead = true;
     kiln__text_printf(&key, "build %s", unit->own != NULL ? unit->own->id : unit->spec);
     kiln__flight *flight = key.failed ? NULL : kiln__flights_enter(&service->flights, key.data, lead);
     kiln__text_fini(&key);
-    if (*lead) {
-        kiln__outcome_init(&outcome);
-        outcome.status = kiln__builder_build(kiln__service_builder(service, &unit->target), unit, false, &outcome.built,
-                                             &outcome.report);
-        if (flight != NULL)
-            kiln__flights_land(&service->flights, flight, &outcome);
-    } else {
-        kiln__flights_wait(&service->flights, flight, &outcome);
+    if (!*lead) {
+        kiln__flights_wait(&service->flights, flight, out);
+        return;
+    }
+    kiln__outcome_init(out);
+    out->status =
+        kiln__builder_build(kiln__service_builder(service, &unit->target), unit, false, &out->built, &out->report);
+    if (flight != NULL)
+        kiln__flights_land(&service->flights, flight, out);
+}
+
+/* Builds a unit, or waits for who does. *lead: this thread did. */
+static kiln_status build_once(kiln_service *service, const kiln__unit *unit, kiln__built *out, bool *lead,
+                              kiln_report *report)
+{
+    kiln__outcome outcome;
+    fly(service, unit, &outcome, lead);
+    /* It may have read files as they were before this thread was asked, be it for a failure or not. Whichever flight there is
+     * after it began later. */
+    if (!*lead && kiln__direct_applies(unit)) {
+        kiln__outcome_fini(&outcome);
+        fly(service, unit, &outcome, lead);
     }
     *out = outcome.built;
     memset(&outcome.built, 0, sizeof(outcome.built));
     kiln_status status = kiln__outcome_tell(&outcome, report);
     kiln__outcome_fini(&outcome);
-    /* What another thread began may have read files before this one was asked: what is in the stores is looked at again. */
-    if (!*lead && status == KILN_OK && kiln__direct_applies(unit)) {
-        kiln__built_fini(out);
-        *lead = true;
-        status = kiln__builder_build(kiln__service_builder(service, &unit->target), unit, false, out, report);
-    }
     return status;
 }
 

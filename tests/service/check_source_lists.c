@@ -191,6 +191,90 @@ START_TEST(test_source_lists__kernel_that_has_gone_is_compiled_again)
 }
 END_TEST
 
+/* ---- Flights that others join */
+
+typedef struct builder {
+    pthread_t thread;
+    kiln_status status;
+    char message[sizeof(report.message)], ptx[256];
+} builder;
+
+static void *build_in_thread(void *data)
+{
+    builder *self = data;
+    kiln_report told = KILN_REPORT_INIT;
+    kiln_artifact *artifact;
+    const void *ptx;
+    size_t length;
+    self->status = kiln_program_build(&artifact, service, &source, &told);
+    snprintf(self->message, sizeof(self->message), "%s", told.message);
+    if (self->status == KILN_OK && kiln_artifact_section(artifact, "ptx", &ptx, &length) == KILN_OK)
+        snprintf(self->ptx, sizeof(self->ptx), "%s", (const char *)ptx);
+    kiln_artifact_free(artifact);
+    kiln_report_clear(&told);
+    return NULL;
+}
+
+/* One thread has read the header and compiles; then the header becomes another and so many others ask. */
+static void build_across_an_edit(const char *before, const char *after, builder *first, builder *others, unsigned count)
+{
+    kiln_test_temp_write("inc/a.h", before, strlen(before));
+    kiln_test_reading_hold();
+    ck_assert_int_eq(pthread_create(&first->thread, NULL, build_in_thread, first), 0);
+    kiln_test_reading_await(1);
+    kiln_test_temp_write("inc/a.h", after, strlen(after));
+    for (unsigned i = 0; i < count; i++)
+        ck_assert_int_eq(pthread_create(&others[i].thread, NULL, build_in_thread, &others[i]), 0);
+    for (int i = 0; i < 20000 && kiln_test_stats(service).joined < count; i++)
+        usleep(1000);
+    ck_assert_uint_eq(kiln_test_stats(service).joined, count);
+    kiln_test_reading_go();
+    pthread_join(first->thread, NULL);
+    for (unsigned i = 0; i < count; i++)
+        pthread_join(others[i].thread, NULL);
+}
+
+enum { JOINERS = 8 };
+
+START_TEST(test_source_lists__failure_of_a_joined_flight_is_not_taken)
+{
+    static builder first, others[JOINERS];
+    open_cache(_i == 0 ? "cache" : NULL);
+    build_across_an_edit("#error\n", "state 1;\n", &first, others, JOINERS);
+    ck_assert_int_eq(first.status, KILN_ECOMPILE);
+    for (int i = 0; i < JOINERS; i++) {
+        ck_assert_msg(others[i].status == KILN_OK, "%s", others[i].message);
+        ck_assert_ptr_nonnull(strstr(others[i].ptx, "state 1;"));
+    }
+    ck_assert_int_eq(kiln_test_reading_count(), 2);
+}
+END_TEST
+
+START_TEST(test_source_lists__success_of_a_joined_flight_is_not_taken_when_files_have_changed)
+{
+    static builder first, others[JOINERS];
+    open_cache(_i == 0 ? "cache" : NULL);
+    build_across_an_edit("state 1;\n", _i == 0 ? "state 2;\n" : "#error\n", &first, others, JOINERS);
+    ck_assert_ptr_nonnull(strstr(first.ptx, "state 1;"));
+    for (int i = 0; i < JOINERS; i++) {
+        ck_assert_int_eq(others[i].status, _i == 0 ? KILN_OK : KILN_ECOMPILE);
+        ck_assert(_i == 1 || strstr(others[i].ptx, "state 2;") != NULL);
+    }
+    ck_assert_int_ge(kiln_test_reading_count(), 2);
+}
+END_TEST
+
+START_TEST(test_source_lists__success_of_a_joined_flight_costs_no_second_compile)
+{
+    static builder first, others[JOINERS];
+    open_cache(_i == 0 ? "cache" : NULL);
+    build_across_an_edit("state 1;\n", "state 1;\n", &first, others, JOINERS);
+    for (int i = 0; i < JOINERS; i++)
+        ck_assert_ptr_nonnull(strstr(others[i].ptx, "state 1;"));
+    ck_assert_int_eq(kiln_test_reading_count(), 1);
+}
+END_TEST
+
 Suite *kiln_test_source_lists_suite(void)
 {
     Suite *suite = suite_create("source_lists");
@@ -202,6 +286,10 @@ Suite *kiln_test_source_lists_suite(void)
     tcase_add_test(tcase, test_source_lists__services_with_one_cache_know_of_each_others_compiles);
     tcase_add_loop_test(tcase, test_source_lists__the_last_twelve_states_are_known, 0, 2);
     tcase_add_test(tcase, test_source_lists__kernel_that_has_gone_is_compiled_again);
+    tcase_add_loop_test(tcase, test_source_lists__failure_of_a_joined_flight_is_not_taken, 0, 2);
+    tcase_add_loop_test(tcase, test_source_lists__success_of_a_joined_flight_is_not_taken_when_files_have_changed, 0,
+                        2);
+    tcase_add_loop_test(tcase, test_source_lists__success_of_a_joined_flight_costs_no_second_compile, 0, 2);
     suite_add_tcase(suite, tcase);
     return suite;
 }

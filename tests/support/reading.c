@@ -256,4 +256,5 @@ void kiln_test_reading_install(kiln_service *service)
     ck_assert_ptr_nonnull(self);
     *self = (reading){ { &vtable }, service->nvrtc.toolchains.compiler };
     service->nvrtc.toolchains.compiler = &self->base;
+    begun = 0;
 }

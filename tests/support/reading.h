@@ -15,7 +15,7 @@ void kiln_test_reading_install(kiln_service *service);
 void kiln_test_reading_hold(void);
 void kiln_test_reading_go(void);
 
-/* How many have read what they include; waits for so many, or fails the test. */
+/* How many have read what they include since the compiler was installed; waits for so many, or fails the test. */
 int kiln_test_reading_count(void);
 void kiln_test_reading_await(int count);
 
