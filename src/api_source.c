@@ -1,6 +1,7 @@
 /* The public functions of <kiln/source.h>: argument checks, then one call down. */
 #include "api_structs.h"
 #include "service/program.h"
+#include "service/program_async.h"
 
 static kiln_status refuse(kiln_report *report, const char *what)
 {
@@ -52,6 +53,20 @@ kiln_status kiln_program_get(kiln_program **out, kiln_service *service, kiln_dev
         return refuse(report, "service and source must not be NULL");
     kiln_status status = take_source(&full, source, report);
     return status == KILN_OK ? kiln__program_get(service, device, &full, out, report) : status;
+}
+
+kiln_status kiln_program_get_async(kiln_request **out, kiln_queue *queue, const kiln_source *source,
+                                   const kiln_async_options *options, kiln_program_fn fn, void *data)
+{
+    kiln_source full = KILN_SOURCE_INIT;
+    kiln_async_options how = KILN_ASYNC_OPTIONS_INIT;
+    kiln_request *request = NULL;
+    if (out != NULL)
+        *out = NULL;
+    if (queue == NULL || source == NULL || fn == NULL || take_source(&full, source, NULL) != KILN_OK ||
+        kiln__take_in(&how, sizeof(how), options) != KILN_OK)
+        return KILN_EINVAL;
+    return kiln__program_get_async(out != NULL ? out : &request, queue, &full, &how, fn, data);
 }
 
 kiln_program *kiln_program_retain(kiln_program *program)

@@ -102,6 +102,21 @@ typedef struct kiln_function kiln_function;
 KILN_API KILN_MUST_USE kiln_status kiln_program_get(kiln_program **out, kiln_service *service, kiln_device *device,
                                                     const kiln_source *source, kiln_report *report);
 
+/* The end of an asynchronous get, with the statuses of kiln_program_get, KILN_ECANCELED or KILN_ETIMEDOUT. A reference to
+ * `program`, NULL on failure, belongs to the callback; `report` is borrowed. It may call anything of Kiln's but
+ * kiln_close. */
+typedef void (*kiln_program_fn)(void *data, kiln_status status, kiln_program *program, const kiln_report *report);
+
+/* Does what kiln_program_get does, on threads of the service, and returns at once: no file is looked at, no driver opened and
+ * nothing compiled inside the call. The source is copied whole; relative include directories start from the working directory of
+ * now. The files are looked at after the call: a compile that has begun before it is not taken for this one. Else as
+ * kiln_get_async: fn is called exactly once, by a dispatch of the queue, unless the call itself fails; what is wrong with the source
+ * comes by the callback, with the report; kiln_cancel gives up, and so does kiln_close.
+ * Errors: KILN_EINVAL (a NULL, or a size that is not set), KILN_ENOMEM, KILN_ECANCELED (the queue or its service is
+ * closed). */
+KILN_API kiln_status kiln_program_get_async(kiln_request **out, kiln_queue *queue, const kiln_source *source,
+                                            const kiln_async_options *options, kiln_program_fn fn, void *data);
+
 /* Adds a reference; returns its argument. Drops one; the last one unloads, so launches must have finished by then.
  * NULL is allowed. */
 KILN_API kiln_program *kiln_program_retain(kiln_program *program);

@@ -17,20 +17,6 @@ static void free_cargo(void *data)
     kiln__free(self);
 }
 
-/* Hands the request over with a failure. */
-static void deliver_failure(kiln_request *request, kiln_status status, kiln_report *report)
-{
-    kiln__outcome outcome;
-    kiln__outcome_init(&outcome);
-    outcome.status = status;
-    if (report != NULL)
-        outcome.report = *report;
-    else
-        kiln__fail_memory(&outcome.report, KILN__STAGE_COMPILE);
-    kiln__request_deliver(request, &outcome);
-    kiln__outcome_fini(&outcome);
-}
-
 /* Hands the request over with a kernel, whose reference it takes. */
 static void deliver_kernel(kiln_request *request, kiln_kernel *kernel)
 {
@@ -98,7 +84,7 @@ static void start(kiln_request *request)
     kiln_status status = kiln__service_want(service, request->on, &request->spec, request->unlisted, &want, &report);
     if (status != KILN_OK) {
         kiln__want_fini(&want);
-        deliver_failure(request, status, &report);
+        kiln__request_fail(request, status, &report);
         return;
     }
     kiln_kernel *kernel = kiln__service_loaded(service, &want);
@@ -108,7 +94,7 @@ static void start(kiln_request *request)
         return;
     }
     if (!kiln__service_fly(service, &want, &request->waiter, request->priority))
-        deliver_failure(request, KILN_ENOMEM, NULL);
+        kiln__request_fail(request, KILN_ENOMEM, NULL);
 }
 
 /* A request that was given up is recorded all the same: it is what the program wants. */
@@ -139,7 +125,7 @@ static void begin(kiln_request *request)
     kiln_service *service = request->service;
     kiln_report report = KILN_REPORT_INIT;
     if (kiln__service_check_device(service, request->on, &report) != KILN_OK) {
-        deliver_failure(request, report.status, &report);
+        kiln__request_fail(request, report.status, &report);
         return;
     }
     kiln_kernel *hit = kiln__service_hit(service, request->on, &request->spec, false);
@@ -148,18 +134,19 @@ static void begin(kiln_request *request)
     else if (kiln__service_is_ready(service, request->on, &request->spec))
         start(request);
     else if (!kiln__workpool_submit(&service->pool, &request->job))
-        deliver_failure(request, KILN_ENOMEM, NULL);
+        kiln__request_fail(request, KILN_ENOMEM, NULL);
 }
 
 static kiln_status ask(kiln_request **out, kiln_queue *queue, const kiln_spec *spec, const kiln_async_options *options,
                        bool unlisted, kiln_async_fn fn, void *data)
 {
     kiln_request *request;
-    kiln_status status = kiln__request_new(&request, queue, spec, options, fn, data);
+    kiln_status status = kiln__request_new(&request, queue, options, &(kiln__callback){ .kernel = fn, .data = data });
     *out = request;
     if (status != KILN_OK)
         return status;
     atomic_fetch_add(&request->service->gets, 1);
+    request->spec = *spec;
     request->unlisted = unlisted;
     request->job.run = run_start;
     request->job.lane = KILN__LANE_QUICK;

@@ -12,6 +12,7 @@ void kiln__outcome_init(kiln__outcome *out)
 void kiln__outcome_fini(kiln__outcome *outcome)
 {
     kiln__kernel_release(outcome->kernel);
+    kiln__loaded_release(outcome->program);
     kiln__built_fini(&outcome->built);
     kiln_report_clear(&outcome->report);
 }
@@ -20,6 +21,7 @@ static void copy_outcome(kiln__outcome *out, const kiln__outcome *from)
 {
     *out = *from;
     out->kernel = kiln__kernel_retain(from->kernel);
+    out->program = kiln__loaded_retain(from->program);
     out->built.blob = from->built.blob != NULL ? kiln__blob_retain(from->built.blob) : NULL;
     out->built.log = kiln__strdup(from->built.log);
     out->report.log = kiln__strdup(from->report.log);
@@ -163,19 +165,22 @@ void kiln__flights_wait(kiln__flights *flights, kiln__flight *flight, kiln__outc
     kiln__workpool_aside(flights->pool, false);
 }
 
-bool kiln__flights_join(kiln__flights *flights, const char *key, kiln__waiter *waiter, int priority,
-                        kiln__flight **fresh)
+/* `later`: no flight that has begun will do. */
+static bool join(kiln__flights *flights, const char *key, kiln__waiter *waiter, int priority, bool later,
+                 kiln__flight **fresh)
 {
     uint64_t hash = hash_of(key);
     pthread_mutex_lock(&flights->lock);
-    kiln__flight *flight = find(flights, key, hash);
+    kiln__flight *flight = find(flights, key, hash); /* the latest of that key */
+    if (flight != NULL && later && flight->state != KILN__FLIGHT_QUEUED)
+        flight = NULL;
     bool joined = flight != NULL;
     if (flight != NULL) {
         kiln__workpool_promote(flights->pool, &flight->job, priority);
         atomic_fetch_add(&flights->joined, 1);
     } else if (fresh != NULL) {
         (*fresh)->job.priority = priority;
-        (*fresh)->job.lane = KILN__LANE_QUICK;
+        (*fresh)->job.lane = later ? KILN__LANE_COMPILE : KILN__LANE_QUICK;
         (*fresh)->state = KILN__FLIGHT_QUEUED;
         joined = kiln__workpool_submit(flights->pool, &(*fresh)->job);
         if (joined) {
@@ -190,6 +195,18 @@ bool kiln__flights_join(kiln__flights *flights, const char *key, kiln__waiter *w
     }
     pthread_mutex_unlock(&flights->lock);
     return joined;
+}
+
+bool kiln__flights_join(kiln__flights *flights, const char *key, kiln__waiter *waiter, int priority,
+                        kiln__flight **fresh)
+{
+    return join(flights, key, waiter, priority, false, fresh);
+}
+
+bool kiln__flights_join_later(kiln__flights *flights, const char *key, kiln__waiter *waiter, int priority,
+                              kiln__flight **fresh)
+{
+    return join(flights, key, waiter, priority, true, fresh);
 }
 
 static bool is_wanted(const kiln__flight *flight)

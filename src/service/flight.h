@@ -4,12 +4,14 @@
 
 #include "compile/compiler.h"
 #include "service/kernel.h"
+#include "service/loaded.h"
 #include "service/workpool.h"
 
-/* What came of it: a kernel for a get, an entry for a build. */
+/* What came of it: a kernel or a program for a get, an entry for a build. */
 typedef struct kiln__outcome {
     kiln_status status;
     kiln_kernel *kernel;
+    kiln_program *program;
     kiln__built built;
     kiln_report report; /* of a failure; on success only its log */
 } kiln__outcome;
@@ -74,6 +76,11 @@ void kiln__flight_free(kiln__flight *flight);
  * `fresh` becomes it and goes to the pool as a quick job (*fresh is then NULL); with fresh NULL or on failure false. */
 bool kiln__flights_join(kiln__flights *flights, const char *key, kiln__waiter *waiter, int priority,
                         kiln__flight **fresh);
+
+/* The same where the result must not be older than this call: a flight that has begun is left to itself, and `fresh` goes to the
+ * pool as a compile. */
+bool kiln__flights_join_later(kiln__flights *flights, const char *key, kiln__waiter *waiter, int priority,
+                              kiln__flight **fresh);
 
 /* At the beginning of the flight's job. False: nobody waits for it any more; it was landed as cancelled, and the job is
  * done. */

@@ -89,7 +89,7 @@ bool kiln__service_take(kiln_service *service, kiln__want *want, kiln__outcome *
     kiln__module *module = NULL;
     if (begin(service, want, out, &unit))
         return true;
-    bool taken = kiln__obtain_stored(service, want, unit, &built, &module);
+    bool taken = kiln__obtain_stored(service, want->device, unit, &built, &module);
     if (taken)
         out->status = keep(service, want, unit, &built, module, out);
     want->miss = built.miss;

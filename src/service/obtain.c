@@ -141,12 +141,30 @@ static kiln_status load_stored(kiln_service *service, kiln_device *device, const
     return status;
 }
 
-bool kiln__obtain_stored(kiln_service *service, const kiln__want *want, const kiln__unit *unit, kiln__built *built,
-                         kiln__module **out)
+static bool find(kiln_service *service, const kiln__unit *unit, kiln__built *built)
 {
     kiln__builder *builder = kiln__service_builder(service, &unit->target);
-    bool found = kiln__builder_find(builder, unit, builder->strict != NULL, built, NULL) == KILN_OK &&
-                 load(service, want->device, unit, built, out, NULL) == KILN_OK;
+    return kiln__builder_find(builder, unit, builder->strict != NULL, built, NULL) == KILN_OK;
+}
+
+bool kiln__obtain_known(kiln_service *service, const kiln__unit *unit, kiln__built *built)
+{
+    bool found = find(service, unit, built);
+    if (found)
+        count_source(service, built);
+    return found;
+}
+
+bool kiln__obtain_try(kiln_service *service, kiln_device *device, const kiln__unit *unit, const kiln__built *built,
+                      kiln__module **out)
+{
+    return load(service, device, unit, built, out, NULL) == KILN_OK;
+}
+
+bool kiln__obtain_stored(kiln_service *service, kiln_device *device, const kiln__unit *unit, kiln__built *built,
+                         kiln__module **out)
+{
+    bool found = find(service, unit, built) && kiln__obtain_try(service, device, unit, built, out);
     if (found)
         count_source(service, built);
     return found;

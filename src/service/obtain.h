@@ -16,9 +16,16 @@ kiln_status kiln__obtain_entry(kiln_service *service, const kiln__unit *unit, ki
 kiln_status kiln__obtain_load(kiln_service *service, kiln_device *device, const kiln__unit *unit, kiln__built *built,
                               kiln__module **out, kiln_report *report);
 
+/* The same from the stores alone: nothing is compiled. False, and built->miss, if they do not have it. */
+bool kiln__obtain_known(kiln_service *service, const kiln__unit *unit, kiln__built *built);
+
+/* Loads such an entry. False: the driver does not take it. */
+bool kiln__obtain_try(kiln_service *service, kiln_device *device, const kiln__unit *unit, const kiln__built *built,
+                      kiln__module **out);
+
 /* Loads the module if a store has it and the driver takes that; built->miss says why not. The caller ends `built` in
  * either case. */
-bool kiln__obtain_stored(kiln_service *service, const kiln__want *want, const kiln__unit *unit, kiln__built *built,
+bool kiln__obtain_stored(kiln_service *service, kiln_device *device, const kiln__unit *unit, kiln__built *built,
                          kiln__module **out);
 
 /* Loads the module, wherever its entry has to come from. The caller ends `built` in either case. Errors: those of

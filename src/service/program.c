@@ -11,8 +11,36 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* ---- From what was given to a unit */
+
+kiln_status kiln__program_want_copy(kiln__program_want *out, const kiln_source *given, bool later, kiln_report *report)
+{
+    char here[PATH_MAX];
+    memset(out, 0, sizeof(*out));
+    out->targeted = given->target != NULL;
+    kiln_status status = kiln__source_make(&out->unit, given, report);
+    if (status != KILN_OK)
+        return status;
+    out->unit->source.directories = given->include_dir_count;
+    for (size_t i = 0; i < given->include_dir_count; i++) {
+        if (given->include_dirs == NULL || given->include_dirs[i] == NULL)
+            return kiln__fail(report, KILN_EINVAL, KILN__STAGE_COMPILE, 0, "kiln_source.include_dirs has a NULL in it");
+        kiln__list_add(&out->directories, given->include_dirs[i]);
+    }
+    bool lacking = false;
+    if (later && given->include_dir_count > 0 && getcwd(here, sizeof(here)) != NULL)
+        lacking = (out->from = kiln__strdup(here)) == NULL;
+    return lacking || out->directories.bytes.failed ? kiln__fail_memory(report, KILN__STAGE_COMPILE) : KILN_OK;
+}
+
+void kiln__program_want_fini(kiln__program_want *want)
+{
+    kiln__source_free(want->unit);
+    kiln__list_fini(&want->directories);
+    kiln__free(want->from);
+}
 
 static kiln_status fail_directory(const char *directory, int error, kiln_report *report)
 {
@@ -20,30 +48,39 @@ static kiln_status fail_directory(const char *directory, int error, kiln_report 
                       directory, strerrordesc_np(error));
 }
 
-static kiln_status add_directories(kiln__source *source, const kiln_source *given, kiln_report *report)
+static kiln_status add_directory(kiln__program_want *want, const char *directory, size_t number, kiln_report *report)
 {
-    char path[PATH_MAX], name[24];
+    char whole[PATH_MAX], path[PATH_MAX], name[24];
     struct stat status;
-    for (size_t i = 0; i < given->include_dir_count; i++) {
-        const char *directory = given->include_dirs != NULL ? given->include_dirs[i] : NULL;
-        if (directory == NULL)
-            return kiln__fail(report, KILN_EINVAL, KILN__STAGE_COMPILE, 0, "kiln_source.include_dirs has a NULL in it");
-        if (realpath(directory, path) == NULL || stat(path, &status) != 0)
-            return fail_directory(directory, errno, report);
-        if (!S_ISDIR(status.st_mode))
-            return fail_directory(directory, ENOTDIR, report);
-        snprintf(name, sizeof(name), "%zu", i);
-        kiln__list_add(&source->places, name);
-        kiln__list_add(&source->places, path);
-    }
-    return source->places.bytes.failed ? kiln__fail_memory(report, KILN__STAGE_COMPILE) : KILN_OK;
+    bool relative = want->from != NULL && directory[0] != '/' && directory[0] != '\0';
+    int length = snprintf(whole, sizeof(whole), "%s%s%s", relative ? want->from : "", relative ? "/" : "", directory);
+    if (length >= (int)sizeof(whole))
+        return fail_directory(directory, ENAMETOOLONG, report);
+    if (realpath(whole, path) == NULL || stat(path, &status) != 0)
+        return fail_directory(directory, errno, report);
+    if (!S_ISDIR(status.st_mode))
+        return fail_directory(directory, ENOTDIR, report);
+    snprintf(name, sizeof(name), "%zu", number);
+    kiln__list_add(&want->unit->source.places, name);
+    kiln__list_add(&want->unit->source.places, path);
+    return KILN_OK;
+}
+
+static kiln_status add_directories(kiln__program_want *want, kiln_report *report)
+{
+    const kiln__list *all = &want->directories;
+    kiln_status status = KILN_OK;
+    size_t number = 0;
+    for (const char *at = kiln__list_next(all, NULL); at != NULL && status == KILN_OK; at = kiln__list_next(all, at))
+        status = add_directory(want, at, number++, report);
+    return status;
 }
 
 /* Without a worker nothing keeps a text from reading files, so none is to be read. */
-static kiln_status check_unwatched(const kiln__source_unit *unit, const kiln_source *given, kiln_report *report)
+static kiln_status check_unwatched(const kiln__program_want *want, kiln_report *report)
 {
-    const kiln__list *options = &unit->source.options;
-    if (given->include_dir_count > 0)
+    const kiln__list *options = &want->unit->source.options;
+    if (want->directories.count > 0)
         return kiln__fail(
             report, KILN_EINVAL, KILN__STAGE_COMPILE, 0,
             "with isolate=never there are no include directories: nothing would keep the text to them, nor "
@@ -54,7 +91,7 @@ static kiln_status check_unwatched(const kiln__source_unit *unit, const kiln_sou
                               "option '%s' is for sources that a worker compiles: with isolate=never it would put this "
                               "process's working directory into the code",
                               at);
-    return kiln__source_check_includes(&unit->unit, report);
+    return kiln__source_check_includes(&want->unit->unit, report);
 }
 
 static void add_cuda_headers(kiln_service *service, kiln__source *source)
@@ -76,32 +113,22 @@ static kiln_status choose_target(kiln_service *service, kiln_device *on, kiln__t
     return KILN_OK;
 }
 
-/* `on` is the device whose target is meant where none is named; NULL for the default one. */
-static kiln_status make_unit(kiln_service *service, kiln_device *on, const kiln_source *given, kiln__source_unit **out,
-                             kiln_report *report)
+/* Finds all that the unit still lacks. */
+static kiln_status settle_unit(kiln_service *service, kiln__program_want *want, kiln_report *report)
 {
-    kiln__source_unit *unit = NULL;
+    kiln__source_unit *unit = want->unit;
     bool watched = service->isolate != KILN_ISOLATE_NEVER;
-    *out = NULL;
-    kiln_status status = kiln__source_make(&unit, given, report);
-    if (status == KILN_OK)
-        status = watched ? add_directories(&unit->source, given, report) : check_unwatched(unit, given, report);
-    if (status == KILN_OK && given->target == NULL)
-        status = choose_target(service, on, &unit->unit.target, report);
-    if (status != KILN_OK) {
-        kiln__source_free(unit);
+    kiln_status status = watched ? add_directories(want, report) : check_unwatched(want, report);
+    if (status == KILN_OK && !want->targeted)
+        status = choose_target(service, want->device, &unit->unit.target, report);
+    if (status != KILN_OK)
         return status;
-    }
     const kiln__target target = unit->unit.target;
-    unit->source.directories = given->include_dir_count;
     if (watched && unit->source.cuda_headers)
         add_cuda_headers(service, &unit->source);
     if (unit->source.places.bytes.failed || kiln__source_set_target(unit, &target) != KILN_OK ||
-        kiln__source_identify(unit) != KILN_OK) {
-        kiln__source_free(unit);
+        kiln__source_identify(unit) != KILN_OK)
         return kiln__fail_memory(report, KILN__STAGE_COMPILE);
-    }
-    *out = unit;
     return KILN_OK;
 }
 
@@ -130,22 +157,24 @@ static kiln_status wrap(const kiln_service *service, kiln__source_unit *unit, co
 kiln_status kiln__program_build(kiln_service *service, const kiln_source *given, kiln_artifact **out,
                                 kiln_report *report)
 {
-    kiln__source_unit *unit = NULL;
+    kiln__program_want want = { 0 };
     kiln__built built = { 0 };
     atomic_fetch_add(&service->gets, 1);
     kiln_artifact *artifact = kiln__calloc(1, sizeof(*artifact));
-    kiln_status status = artifact != NULL ? make_unit(service, NULL, given, &unit, report)
+    kiln_status status = artifact != NULL ? kiln__program_want_copy(&want, given, false, report)
                                           : kiln__fail_memory(report, KILN__STAGE_COMPILE);
     if (status == KILN_OK)
-        status = kiln__obtain_entry(service, &unit->unit, KILN__MISS_NONE, &built, report);
+        status = settle_unit(service, &want, report);
     if (status == KILN_OK)
-        status = wrap(service, unit, &built, artifact, report);
+        status = kiln__obtain_entry(service, &want.unit->unit, KILN__MISS_NONE, &built, report);
+    if (status == KILN_OK)
+        status = wrap(service, want.unit, &built, artifact, report);
     if (status == KILN_OK)
         *out = artifact;
     else
         kiln_artifact_free(artifact);
     kiln__built_fini(&built);
-    kiln__source_free(unit);
+    kiln__program_want_fini(&want);
     return status;
 }
 
@@ -181,42 +210,78 @@ static kiln_status choose_device(kiln_service *service, kiln_device **device, ki
         (*device)->name);
 }
 
-/* Loads an entry unless it is loaded. */
-static kiln_status load(kiln_service *service, kiln_device *device, const kiln__unit *unit, kiln__built *built,
-                        kiln_program **out, kiln_report *report)
+kiln_status kiln__program_want_settle(kiln_service *service, kiln__program_want *want, kiln_report *report)
 {
-    kiln__module *module = NULL;
-    *out = kiln__loaded_table_find(&service->programs, device, &built->blob->entry.key);
-    if (*out != NULL)
-        return KILN_OK;
-    kiln_status status = kiln__obtain_load(service, device, unit, built, &module, report);
-    if (status != KILN_OK)
-        return status;
+    kiln_status status = choose_device(service, &want->device, report);
+    return status == KILN_OK ? settle_unit(service, want, report) : status;
+}
+
+/* Puts a loaded module, which it takes over, among the programs. NULL: out of memory. */
+static kiln_program *keep(kiln_service *service, kiln_device *device, const kiln__built *built, kiln__module *module)
+{
     kiln_program *program = kiln__loaded_new(service->runtime, device, module, &built->blob->entry);
     if (program == NULL)
-        return kiln__fail_memory(report, KILN__STAGE_LOAD);
+        return NULL;
     program->origin = kiln__built_origin(service, built);
     program->compile_ms = built->compiled ? (double)built->compile_ns / 1e6 : 0;
-    *out = kiln__loaded_table_add(&service->programs, program);
-    return KILN_OK;
+    return kiln__loaded_table_add(&service->programs, program);
+}
+
+kiln_program *kiln__program_take(kiln_service *service, const kiln__program_want *want, kiln__miss *miss)
+{
+    kiln__built built = { 0 };
+    kiln__module *module = NULL;
+    kiln_program *program = NULL;
+    const kiln__unit *unit = &want->unit->unit;
+    if (kiln__obtain_known(service, unit, &built)) {
+        program = kiln__loaded_table_find(&service->programs, want->device, &built.blob->entry.key);
+        if (program == NULL && kiln__obtain_try(service, want->device, unit, &built, &module))
+            program = keep(service, want->device, &built, module);
+    }
+    *miss = built.miss;
+    kiln__built_fini(&built);
+    return program;
+}
+
+/* Loads an entry unless it is loaded. */
+static kiln_status load(kiln_service *service, const kiln__program_want *want, kiln__built *built, kiln_program **out,
+                        kiln_report *report)
+{
+    kiln__module *module = NULL;
+    *out = kiln__loaded_table_find(&service->programs, want->device, &built->blob->entry.key);
+    if (*out != NULL)
+        return KILN_OK;
+    kiln_status status = kiln__obtain_load(service, want->device, &want->unit->unit, built, &module, report);
+    if (status != KILN_OK)
+        return status;
+    *out = keep(service, want->device, built, module);
+    return *out != NULL ? KILN_OK : kiln__fail_memory(report, KILN__STAGE_LOAD);
+}
+
+kiln_status kiln__program_make(kiln_service *service, const kiln__program_want *want, kiln__miss earlier,
+                               kiln_program **out, kiln_report *report)
+{
+    kiln__built built = { 0 };
+    kiln_status status = kiln__obtain_entry(service, &want->unit->unit, earlier, &built, report);
+    if (status == KILN_OK)
+        status = load(service, want, &built, out, report);
+    if (status == KILN_OK && built.log != NULL)
+        kiln__report_set_log(report, built.log);
+    kiln__built_fini(&built);
+    return status;
 }
 
 kiln_status kiln__program_get(kiln_service *service, kiln_device *device, const kiln_source *given, kiln_program **out,
                               kiln_report *report)
 {
-    kiln__source_unit *unit = NULL;
-    kiln__built built = { 0 };
+    kiln__program_want want;
     atomic_fetch_add(&service->gets, 1);
-    kiln_status status = choose_device(service, &device, report);
+    kiln_status status = kiln__program_want_copy(&want, given, false, report);
+    want.device = device;
     if (status == KILN_OK)
-        status = make_unit(service, device, given, &unit, report);
+        status = kiln__program_want_settle(service, &want, report);
     if (status == KILN_OK)
-        status = kiln__obtain_entry(service, &unit->unit, KILN__MISS_NONE, &built, report);
-    if (status == KILN_OK)
-        status = load(service, device, &unit->unit, &built, out, report);
-    if (status == KILN_OK && built.log != NULL)
-        kiln__report_set_log(report, built.log);
-    kiln__built_fini(&built);
-    kiln__source_free(unit);
+        status = kiln__program_make(service, &want, KILN__MISS_NONE, out, report);
+    kiln__program_want_fini(&want);
     return status;
 }

@@ -180,10 +180,24 @@ void kiln__request_deliver(kiln_request *request, const kiln__outcome *outcome)
     if (request->state == KILN__REQUEST_PENDING) {
         request->outcome.status = kiln__outcome_tell(outcome, &request->outcome.report);
         request->outcome.kernel = kiln__kernel_retain(outcome->kernel);
+        request->outcome.program = kiln__loaded_retain(outcome->program);
         make_due(queue, request);
     }
     pthread_mutex_unlock(&queue->lock);
     kiln__request_release(request);
+}
+
+void kiln__request_fail(kiln_request *request, kiln_status status, kiln_report *report)
+{
+    kiln__outcome outcome;
+    kiln__outcome_init(&outcome);
+    outcome.status = status;
+    if (report != NULL)
+        outcome.report = *report;
+    else
+        kiln__fail_memory(&outcome.report, KILN__STAGE_COMPILE);
+    kiln__request_deliver(request, &outcome);
+    kiln__outcome_fini(&outcome);
 }
 
 void kiln__request_cancel(kiln_request *request)
@@ -228,8 +242,8 @@ static void set_alarm(kiln_queue *queue, uint64_t deadline)
     timerfd_settime(queue->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
 }
 
-kiln_status kiln__request_new(kiln_request **out, kiln_queue *queue, const kiln_spec *spec,
-                              const kiln_async_options *options, kiln_async_fn fn, void *data)
+kiln_status kiln__request_new(kiln_request **out, kiln_queue *queue, const kiln_async_options *options,
+                              const kiln__callback *callback)
 {
     *out = NULL;
     if (is_foreign(queue))
@@ -242,13 +256,11 @@ kiln_status kiln__request_new(kiln_request **out, kiln_queue *queue, const kiln_
     request->waiter.deliver = deliver_waiter;
     request->queue = queue;
     request->on = options->device;
-    request->spec = *spec;
     request->priority = options->priority;
     request->deadline = UINT64_MAX;
     if (options->deadline_ms > 0)
         request->deadline = kiln__cpu_now_ns() + (uint64_t)options->deadline_ms * 1000000;
-    request->fn = fn;
-    request->data = data;
+    request->callback = *callback;
 
     pthread_mutex_lock(&queue->lock);
     bool open = !queue->closing && queue->service != NULL;
@@ -312,10 +324,16 @@ static kiln_request *take_due(kiln_queue *queue)
 
 static void call_back(kiln_request *request)
 {
+    const kiln__callback *callback = &request->callback;
     kiln__outcome *outcome = &request->outcome;
     kiln_kernel *kernel = outcome->kernel;
+    kiln_program *program = outcome->program;
     outcome->kernel = NULL;
-    request->fn(request->data, outcome->status, kernel, &outcome->report);
+    outcome->program = NULL;
+    if (callback->program != NULL)
+        callback->program(callback->data, outcome->status, program, &outcome->report);
+    else
+        callback->kernel(callback->data, outcome->status, kernel, &outcome->report);
     kiln__request_release(request);
 }
 

@@ -7,6 +7,13 @@
 
 typedef enum kiln__request_state { KILN__REQUEST_PENDING, KILN__REQUEST_DUE, KILN__REQUEST_DONE } kiln__request_state;
 
+/* What a request calls: one of the two. */
+typedef struct kiln__callback {
+    kiln_async_fn kernel;
+    kiln_program_fn program;
+    void *data;
+} kiln__callback;
+
 struct kiln_request {
     kiln__waiter waiter;
     kiln__job job; /* while a thread of the pool finds out what is wanted */
@@ -14,12 +21,11 @@ struct kiln_request {
     kiln_queue *queue; /* retained */
     kiln_service *service;
     kiln_device *on; /* the device asked for, NULL for the default one */
-    kiln_spec spec;
-    bool unlisted; /* see kiln__service_get_unlisted */
+    kiln_spec spec;  /* of a kernel */
+    bool unlisted;   /* see kiln__service_get_unlisted */
     int priority;
     uint64_t deadline; /* kiln__cpu_now_ns, UINT64_MAX for none */
-    kiln_async_fn fn;
-    void *data;
+    kiln__callback callback;
     /* Guarded by the queue's lock. */
     kiln__request_state state;
     struct kiln_request *next, *before; /* in the pending or the due list */
@@ -62,14 +68,17 @@ void kiln__request_cancel(kiln_request *request);
 /* Requests that have not been called back. */
 size_t kiln__queue_live(kiln_queue *queue);
 
-/* A request that waits in the queue; one reference for the queue, one for the caller, who lets it go with
+/* A request that waits in the queue, its spec empty; one reference for the queue, one for the caller, who lets it go with
  * kiln__request_release or by delivering. KILN_ECANCELED (the queue or its service is closing), KILN_ENOMEM. */
-kiln_status kiln__request_new(kiln_request **out, kiln_queue *queue, const kiln_spec *spec,
-                              const kiln_async_options *options, kiln_async_fn fn, void *data);
+kiln_status kiln__request_new(kiln_request **out, kiln_queue *queue, const kiln_async_options *options,
+                              const kiln__callback *callback);
 void kiln__request_release(kiln_request *request);
 
 /* Makes a request due with a copy of the outcome, if it still waits. Uses up the caller's reference. Any thread. */
 void kiln__request_deliver(kiln_request *request, const kiln__outcome *outcome);
+
+/* The same with a failure, whose report it takes over; NULL: there is no memory. */
+void kiln__request_fail(kiln_request *request, kiln_status status, kiln_report *report);
 
 /* When the service closes: everything that waits becomes due as cancelled, and the queue forgets the service. */
 void kiln__queue_orphan(kiln_queue *queue);

@@ -4,6 +4,7 @@ import os
 import re
 import shlex
 import shutil
+import subprocess
 import unittest
 
 import numpy as np
@@ -29,6 +30,33 @@ MESSAGES = {
     "unknown target 'sm90': did you mean sm_90?": "op=relu6 target=sm90",
     "field block given twice": "op=relu6 block=64 block=64",
 }
+
+
+# What the C fragments of docs/source.md take for granted.
+C_BEFORE = """#include <kiln/source.h>
+#include <stdio.h>
+struct host { kiln_program *program; };
+static struct host host;
+static kiln_service *service;
+static kiln_queue *queue;
+static kiln_program *program;
+static kiln_function *function;
+static kiln_report report = KILN_REPORT_INIT;
+static kiln_source source = KILN_SOURCE_INIT;
+static void *out, *stream;
+static float factor;
+static uint32_t blocks;
+"""
+C_OPTIONS = "-std=c11 -Wall -Wextra -Werror -Wno-unused-result -Wno-unused-variable -fsyntax-only -x c".split()
+
+
+def c_fragments(page):
+    """Indented blocks with statements in them, each as (definitions, statements)."""
+    blocks = re.findall(r"(?:^(?:    .*)?\n)+", page, re.M)
+    for block in (re.sub(r"^    ", "", block, flags=re.M) for block in blocks):
+        if ";\n" in block:
+            definitions = "".join(re.findall(r"^static .*?^}\n", block, re.M | re.S))
+            yield definitions, block.replace(definitions, "")
 
 
 def read(name):
@@ -69,6 +97,15 @@ class Docs(KilnTest):
         y = np.clip(x + np.float32(3), 0, 6) * np.float32(1 / 6)
         np.testing.assert_array_equal(np.load(self.path("y.npy")), y)
         np.testing.assert_array_equal(np.load(self.path("z.npy")), x + y)
+
+    def test_c_fragments_of_sources_compile(self):
+        fragments = list(c_fragments(read("docs/source.md")))
+        self.assertGreater(len(fragments), 1)
+        for definitions, statements in fragments:
+            text = f"{C_BEFORE}{definitions}void fragment(void);\nvoid fragment(void)\n{{\n{statements}}}\n"
+            result = subprocess.run(["cc", *C_OPTIONS, "-I", os.path.join(ROOT, "include"), "-"], input=text,
+                                    capture_output=True, text=True, check=False)
+            self.assertEqual(result.returncode, 0, result.stderr + text)
 
 
 if __name__ == "__main__":

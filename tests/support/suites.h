@@ -58,6 +58,7 @@
     X(headers)                 \
     X(program)                 \
     X(source_lists)            \
+    X(source_async)            \
     X(programs)                \
     X(faults)                  \
     X(cc)                      \
