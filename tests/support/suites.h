@@ -88,6 +88,7 @@
     X(kills)                 \
     X(io)                    \
     X(memory)                \
+    X(sources)               \
     X(planted)               \
     X(sandbox)               \
     X(calls)                 \
