@@ -46,7 +46,7 @@ typedef struct kiln_live_options {
     /* How to look for the fastest geometry, see <kiln/tune.h>; NULL: not at all. A tuning keeps the device busy for
      * seconds, has arrays of its own there, and other work on the device disturbs it as it disturbs the other work. The
      * tunings of a service take turns. `progress` is called on a thread of the service and must not close it;
-     * `device`, `trying`, `skip` and `suspect` play no part. */
+     * `device`, `trying`, `skip`, `suspect`, `sizes` and `args` play no part. */
     const struct kiln_tune_options *tune;
 } kiln_live_options;
 

@@ -19,11 +19,13 @@
 extern "C" {
 #endif
 
+struct kiln_arg; /* <kiln/define.h> */
+
 /* What a tuning has come to so far. Strings are borrowed for the call, or from the tuning. */
 typedef struct kiln_tuning_info {
     size_t size;         /* sizeof(kiln_tuning_info): set by the caller */
     const char *device;  /* "cuda:0" or "cpu" */
-    uint64_t elements;   /* of each array */
+    uint64_t elements;   /* of each array; of a kernel with arguments of its own, of the largest */
     uint64_t bytes;      /* read and written by a launch */
     uint64_t variants;   /* in the space */
     uint64_t waiting;    /* of them not compiled or not checked yet; 0, as the next two, before it has its turn */
@@ -41,6 +43,9 @@ typedef struct kiln_tuning_info {
     const char *wisdom; /* "" if there is no such file */
     const char *not_learnt; /* why not, one line; "" if it is, and as long as it goes on */
     double ceiling_ms;      /* of a sweep: a copy of as many bytes, the median; 0: not measured */
+    const char *against;    /* what the results agree with: "the cpu backend", "the cpu twin", "the op that the template
+                               names, on the cpu", or, where nothing else computes the same, "the default variant", which was
+                               then launched twice; "" as long as that is not known. A static string */
 } kiln_tuning_info;
 
 /* Called now and then while tuning, on the thread that tunes; non-zero ends it with what is known. */
@@ -73,11 +78,18 @@ typedef struct kiln_tune_options {
     size_t skip_count;
     char **suspect; /* if not NULL: gets the canonical text of the variant that was being tried when the device failed,
                        freed with kiln_text_free, else NULL */
+    /* For a template that declares arguments of its own, as for kiln_launch_args: a value for each size, and an element of
+     * `args` for each argument that no formula gives. The arrays are made, so that only numbers are looked at; where none
+     * is given at launch arg_count may be 0. */
+    const uint64_t *sizes;
+    size_t size_count;
+    const struct kiln_arg *args;
+    size_t arg_count;
 } kiln_tune_options;
 
-#define KILN_TUNE_OPTIONS_INIT                                                          \
-    {                                                                                   \
-        sizeof(kiln_tune_options), 0, 0, 0, 0, NULL, NULL, 0, NULL, NULL, NULL, 0, NULL \
+#define KILN_TUNE_OPTIONS_INIT                                                                            \
+    {                                                                                                     \
+        sizeof(kiln_tune_options), 0, 0, 0, 0, NULL, NULL, 0, NULL, NULL, NULL, 0, NULL, NULL, 0, NULL, 0 \
     }
 
 /* What a tuning found. Immutable; any thread may read it. */
@@ -161,11 +173,15 @@ typedef struct kiln_sweep_options {
     kiln_device *device;     /* NULL: the default one, or the cpu where the first spec says target=cpu */
     kiln_tuning_fn progress; /* NULL: none; non-zero ends the sweep with what is known */
     void *data;
+    const uint64_t *sizes; /* these four as in kiln_tune_options */
+    size_t size_count;
+    const struct kiln_arg *args;
+    size_t arg_count;
 } kiln_sweep_options;
 
-#define KILN_SWEEP_OPTIONS_INIT                               \
-    {                                                         \
-        sizeof(kiln_sweep_options), 0, 0, 0, NULL, NULL, NULL \
+#define KILN_SWEEP_OPTIONS_INIT                                                 \
+    {                                                                           \
+        sizeof(kiln_sweep_options), 0, 0, 0, NULL, NULL, NULL, NULL, 0, NULL, 0 \
     }
 
 /* Measures specs of one op (or one template of own arithmetic), one dtype and one target, given as text, the default first:
@@ -186,6 +202,52 @@ KILN_API KILN_MUST_USE kiln_status kiln_sweep(kiln_tuning **out, kiln_service *s
 KILN_API kiln_status kiln_measure_launches(kiln_device *device, const kiln_contender *contenders, size_t count,
                                            uint32_t warmup, uint32_t rounds, kiln_timing *out, double *samples,
                                            kiln_report *report);
+
+/* ---- Kernels with arguments of their own ---------------------------------------------------------------------- */
+
+struct kiln_arg_info; /* <kiln/define.h> */
+
+/* The name of a size that a spec's template declares, NULL after the last; lives as long as the service. Any thread. */
+KILN_API const char *kiln_spec_size(const kiln_spec *spec, uint32_t index);
+
+/* What a spec's template declares of an argument, as kiln_kernel_arg tells it of a kernel; but the formulas of the shape are as
+ * they are written, parameters included. KILN_ENOENT: there are not so many. Any thread. */
+KILN_API kiln_status kiln_spec_arg(const kiln_spec *spec, uint32_t index, struct kiln_arg_info *out);
+
+/* What a kernel with arguments of its own is measured and checked on: arrays on its device, of the values that tuning uses, and
+ * the numbers beside them. For one thread at a time. */
+typedef struct kiln_workload kiln_workload;
+
+typedef struct kiln_workload_info {
+    size_t size;       /* sizeof(kiln_workload_info): set by the caller */
+    uint64_t elements; /* of the largest array */
+    uint64_t bytes;    /* that a launch reads and writes: as the template declares, else its arrays, once each */
+    const struct kiln_arg *args; /* for kiln_launch_args; borrowed from the workload, as the next */
+    size_t arg_count;
+    const uint64_t *sizes;
+    size_t size_count;
+} kiln_workload_info;
+
+/* Makes it for a kernel of this service, with sizes and numbers as in kiln_tune_options. Holds references to the kernel and what
+ * it needs; must be freed before kiln_close. Errors: KILN_EINVAL (what is wrong with sizes or numbers; a kernel of out,
+ * inputs and n), KILN_ENOMEM, KILN_EDEVICE. */
+KILN_API KILN_MUST_USE kiln_status kiln_workload_make(kiln_workload **out, kiln_service *service, kiln_kernel *kernel,
+                                                      const uint64_t *sizes, size_t size_count,
+                                                      const struct kiln_arg *args, size_t arg_count,
+                                                      kiln_report *report);
+KILN_API void kiln_workload_free(kiln_workload *workload); /* NULL is allowed */
+KILN_API kiln_status kiln_workload_get_info(const kiln_workload *workload, kiln_workload_info *out);
+
+/* Gives the arrays that are read and written their first values again, and poisons those that are only written. Returns when
+ * done. The errors of kiln_copy. */
+KILN_API kiln_status kiln_workload_reset(kiln_workload *workload, kiln_report *report);
+
+/* Launches the kernel and compares what it writes as kiln_tune does with the default geometry: with the cpu twin, or with a second
+ * launch where there is none or the kernel is the twin. *against (may be NULL) gets which, as in kiln_tuning_info. Blocks.
+ * Errors: KILN_EMISMATCH naming the array and the first element, and those of kiln_get and kiln_launch_args. */
+KILN_API kiln_status kiln_workload_check(kiln_workload *workload, const char **against, kiln_report *report);
+
+/* ---- Values --------------------------------------------------------------------------------------------------- */
 
 /* Fills n elements in a device's memory with the values that tuning uses: random signs, magnitudes from 1/64 to 8, so that
  * there are some on both sides of every threshold of the ops, and the same on every machine for an equal seed. They repeat

@@ -23,6 +23,20 @@ const char *kiln__arg_type_name(kiln__arg_type type)
     return types[type].name;
 }
 
+uint32_t kiln__arg_type_bytes(kiln__arg_type type)
+{
+    return types[type].bytes;
+}
+
+kiln__arg_type kiln__arg_type_of(kiln__dtype dtype)
+{
+    static const kiln__arg_type known[KILN__DTYPE_END] = { [KILN__DTYPE_F32] = KILN__ARG_f32,
+                                                           [KILN__DTYPE_F64] = KILN__ARG_f64,
+                                                           [KILN__DTYPE_F16] = KILN__ARG_f16,
+                                                           [KILN__DTYPE_BF16] = KILN__ARG_bf16 };
+    return known[dtype];
+}
+
 static const char *type_at(const void *data, size_t i)
 {
     (void)data;
@@ -196,6 +210,7 @@ void kiln__arguments_fini(kiln__arguments *arguments)
         kiln__free(arguments->block[i]);
     }
     kiln__free(arguments->shared);
+    kiln__free(arguments->traffic);
 }
 
 /* ---- Plans */
@@ -282,6 +297,7 @@ static void fill_plan(planner *p, kiln__arg_type dtype)
         add_arg(p, &arguments->args[i], dtype);
     for (int i = 0; i < 3; i++)
         p->plan->grid[i] = add_formula(p, arguments->grid[i] != NULL ? arguments->grid[i] : "1");
+    p->plan->traffic = arguments->traffic != NULL ? add_formula(p, arguments->traffic) : UINT32_MAX;
     p->plan->total = sizeof(*p->plan) + p->text.length;
     kiln__plan *whole = p->text.failed ? NULL : kiln__realloc(p->plan, p->plan->total);
     if (whole == NULL)

@@ -4,6 +4,7 @@
 #define KILN_TEMPLATE_ARGUMENTS_H
 
 #include "base/report.h"
+#include "template/dtype.h"
 #include "template/formula.h"
 #include "template/word.h"
 
@@ -49,6 +50,7 @@ typedef struct kiln__arguments {
     uint32_t arg_count;
     char *grid[3], *block[3]; /* formulas, NULL: 1 */
     char *shared;             /* formula: bytes of dynamic shared memory, NULL: 0 */
+    char *traffic;            /* formula: bytes that a launch reads and writes, NULL: its arrays, once each */
 } kiln__arguments;
 
 /* Read what follows the keyword. NULL, or what is wrong in `problem`, which is empty where memory ran out. */
@@ -78,6 +80,7 @@ typedef struct kiln__plan {
     kiln__plan_arg args[KILN__ARGS_MAX];
     uint32_t grid[3]; /* formulas as above */
     uint32_t block[3], shared;
+    uint32_t traffic; /* a formula, UINT32_MAX where none is declared */
     char text[];
 } kiln__plan;
 
@@ -96,5 +99,9 @@ kiln_status kiln__plan_elements(const kiln__plan *plan, uint32_t arg, const uint
                                 kiln_report *report);
 
 const char *kiln__arg_type_name(kiln__arg_type type);
+uint32_t kiln__arg_type_bytes(kiln__arg_type type);
+
+/* The one whose elements are a dtype's. */
+kiln__arg_type kiln__arg_type_of(kiln__dtype dtype);
 
 #endif

@@ -18,7 +18,7 @@ enum {
 typedef struct reader {
     kiln__template *out;
     uint32_t line;
-    uint32_t arg_lines[KILN__ARGS_MAX], grid_line, block_line, shared_line;
+    uint32_t arg_lines[KILN__ARGS_MAX], grid_line, block_line, shared_line, traffic_line;
     uint32_t tile_line, output_line, param_lines[KILN__PARAMS_MAX], require_lines[KILN__REQUIRES_MAX],
         tune_lines[KILN__TUNES_MAX], bound_lines[KILN__REQUIRES_MAX], entry_lines[KILN__ENTRIES_MAX];
     kiln_report *report;
@@ -164,6 +164,14 @@ static kiln_status read_shared(reader *r, kiln__word rest)
         return fail(r, r->line, "'shared' is given twice");
     r->shared_line = r->line;
     return copy(r, &r->out->arguments.shared, kiln__word_cut(&rest, "--"));
+}
+
+static kiln_status read_traffic(reader *r, kiln__word rest)
+{
+    if (r->out->arguments.traffic != NULL)
+        return fail(r, r->line, "'traffic' is given twice");
+    r->traffic_line = r->line;
+    return copy(r, &r->out->arguments.traffic, kiln__word_cut(&rest, "--"));
 }
 
 static kiln_status read_inputs(reader *r, kiln__word rest)
@@ -426,11 +434,13 @@ static const struct {
     const char *keyword;
     kiln_status (*read)(reader *r, kiln__word rest);
 } declarations[] = {
-    { "template", read_template },   { "about", read_about },     { "inputs", read_inputs }, { "param", read_param },
-    { "tune", read_tune },           { "require", read_require }, { "bound", read_bound },   { "output", read_output },
-    { "tile", read_tile },           { "entry", read_entry },     { "op", read_op },         { "dtype", read_dtype },
-    { "reference", read_reference }, { "size", read_size },       { "arg", read_arg },       { "grid", read_grid },
-    { "block", read_block },         { "shared", read_shared },
+    { "template", read_template },   { "about", read_about },   { "inputs", read_inputs },
+    { "param", read_param },         { "tune", read_tune },     { "require", read_require },
+    { "bound", read_bound },         { "output", read_output }, { "tile", read_tile },
+    { "entry", read_entry },         { "op", read_op },         { "dtype", read_dtype },
+    { "reference", read_reference }, { "size", read_size },     { "arg", read_arg },
+    { "grid", read_grid },           { "block", read_block },   { "shared", read_shared },
+    { "traffic", read_traffic },
 };
 
 static const char *keyword_at(const void *data, size_t i)
@@ -528,6 +538,8 @@ static kiln_status check_arguments(const reader *r)
             status = check_formula(r, r->block_line, arguments->block[i], NULL);
     if (status == KILN_OK && arguments->shared != NULL)
         status = check_formula(r, r->shared_line, arguments->shared, NULL);
+    if (status == KILN_OK && arguments->traffic != NULL)
+        status = check_within(r, r->traffic_line, arguments->traffic, with_sizes);
     return status;
 }
 
@@ -556,9 +568,10 @@ static kiln_status check_kind(reader *r)
     kiln__template *out = r->out;
     const kiln__arguments *arguments = &out->arguments;
     int block = kiln__template_param(out, "block", strlen("block"));
-    if (arguments->arg_count == 0 && (arguments->size_count > 0 || r->grid_line + r->block_line + r->shared_line > 0))
+    if (arguments->arg_count == 0 &&
+        (arguments->size_count > 0 || r->grid_line + r->block_line + r->shared_line + r->traffic_line > 0))
         return fail(r, r->line,
-                    "size, grid, block and shared are for kernels with arguments of their own: declare arg");
+                    "size, grid, block, shared and traffic are for kernels with arguments of their own: declare arg");
     if (arguments->arg_count == 0)
         return KILN_OK;
     const char *other = out->max_inputs > 0      ? "inputs"

@@ -87,13 +87,10 @@ kiln_status kiln__spec_reference(kiln_spec *out, const kiln_spec *spec, kiln_rep
 
 kiln_status kiln__spec_plan(kiln__plan **out, const kiln_spec *spec, kiln_report *report)
 {
-    static const kiln__arg_type types[KILN__DTYPE_END] = { [KILN__DTYPE_F32] = KILN__ARG_f32,
-                                                           [KILN__DTYPE_F64] = KILN__ARG_f64,
-                                                           [KILN__DTYPE_F16] = KILN__ARG_f16,
-                                                           [KILN__DTYPE_BF16] = KILN__ARG_bf16 };
     const kiln__scope s = { spec, NULL };
     *out = NULL;
     if (spec->template->arguments.arg_count == 0)
         return KILN_OK;
-    return kiln__plan_make(out, &spec->template->arguments, kiln__scope_lookup, &s, types[spec->dtype], report);
+    return kiln__plan_make(out, &spec->template->arguments, kiln__scope_lookup, &s, kiln__arg_type_of(spec->dtype),
+                           report);
 }

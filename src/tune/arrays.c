@@ -1,10 +1,11 @@
 #include "tune/arrays.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 /* Arrays begin at whole pages of a GPU, as an allocator of their own would place them; the guard is at least one page of
  * the host. */
-enum { PAGE = 2 << 20, GUARD = 4096, SETS_MAX = 64, CACHES = 3 };
+enum { PAGE = 2 << 20, GUARD = 4096, ALIGNMENT = 256, SETS_MAX = 64, CACHES = 3 };
 
 static uint64_t sets_for(const kiln_device *device, uint64_t set_bytes, bool hot)
 {
@@ -17,8 +18,9 @@ static uint64_t sets_for(const kiln_device *device, uint64_t set_bytes, bool hot
 static kiln_status fail_room(const kiln__arrays *arrays, kiln_report *report)
 {
     return kiln__fail(report, KILN_ENOMEM, KILN__STAGE_DEVICE, 0,
-                      "%s has no room for %u arrays of %llu elements: name fewer elements", arrays->device->name,
-                      (unsigned)arrays->inputs + 1, (unsigned long long)arrays->n);
+                      "%s has no room for %u arrays of up to %" PRIu64 " elements: name %s", arrays->device->name,
+                      (unsigned)arrays->load.count, arrays->load.elements,
+                      arrays->load.own ? "smaller sizes" : "fewer elements");
 }
 
 /* Small sets lie close together: a page for each would be hundreds of megabytes for nothing. */
@@ -28,70 +30,174 @@ static uint64_t slot_for(uint64_t bytes)
     return (bytes + GUARD + unit - 1) / unit * unit;
 }
 
-static kiln_status fill(const kiln__arrays *arrays, kiln_report *report)
+static uint64_t period_of(const kiln__array *array)
+{
+    return array->elements < KILN__FILL_PERIOD ? array->elements : KILN__FILL_PERIOD;
+}
+
+uint64_t kiln__arrays_bytes(const kiln__arrays *arrays, uint32_t array)
+{
+    return arrays->load.arrays[array].elements * arrays->load.arrays[array].size;
+}
+
+/* Places the arrays and their first values; gives the bytes of the values. */
+static uint64_t lay_out(kiln__arrays *arrays, uint64_t *used)
+{
+    uint64_t values = 0;
+    *used = 0;
+    for (uint32_t i = 0; i < arrays->load.count; i++) {
+        const kiln__array *array = &arrays->load.arrays[i];
+        arrays->at[i] = arrays->set_bytes;
+        arrays->set_bytes += slot_for(kiln__arrays_bytes(arrays, i));
+        *used += kiln__arrays_bytes(arrays, i);
+        arrays->values_at[i] = values;
+        if (array->read)
+            values += (period_of(array) * array->size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    }
+    return values;
+}
+
+static void *values_of(const kiln__arrays *arrays, uint32_t array)
+{
+    return (char *)arrays->values + arrays->values_at[array];
+}
+
+static kiln_status make_values(const kiln__arrays *arrays, kiln_report *report)
 {
     kiln_status status = KILN_OK;
-    for (uint32_t set = 0; set < arrays->sets && status == KILN_OK; set++) {
-        for (uint32_t i = 0; i < arrays->inputs && status == KILN_OK; i++)
-            status = kiln__fill_random(arrays->device, kiln__arrays_in(arrays, set, i), arrays->dtype, arrays->n, i + 1,
-                                       report);
-        if (status == KILN_OK)
-            status = kiln__arrays_poison(arrays, set, report);
+    for (uint32_t i = 0; i < arrays->load.count && status == KILN_OK; i++) {
+        const kiln__array *array = &arrays->load.arrays[i];
+        kiln__dtype dtype = kiln__workload_dtype(array);
+        if (!array->read)
+            continue;
+        status = dtype != KILN__DTYPE_UNSET
+                     ? kiln__fill_random(arrays->device, values_of(arrays, i), dtype, period_of(array), i + 1, report)
+                     : kiln__fill_whole(arrays->device, values_of(arrays, i), array->size, period_of(array),
+                                        arrays->load.least, i + 1, report);
     }
     return status;
 }
 
-kiln_status kiln__arrays_init(kiln__arrays *out, kiln_device *device, kiln__dtype dtype, uint32_t inputs, uint64_t n,
-                              bool hot, kiln_report *report)
+static kiln_status allocate(const kiln__arrays *arrays, void **out, uint64_t bytes, kiln_report *report)
 {
-    uint64_t bytes, set_bytes;
-    *out = (kiln__arrays){ .device = device, .dtype = dtype, .inputs = inputs, .n = n };
-    if (__builtin_mul_overflow(n, kiln__dtype_bytes(dtype), &bytes) || bytes > INT64_MAX / 8)
-        return fail_room(out, report);
-    out->slot = slot_for(bytes);
-    set_bytes = out->slot * (inputs + 1);
-    out->sets = (uint32_t)sets_for(device, bytes * (inputs + 1), hot);
-    kiln_status status = device->backend->vtable->alloc(device, &out->memory, (size_t)(set_bytes * out->sets), report);
-    if (status != KILN_OK) {
-        out->memory = NULL;
-        return status == KILN_ENOMEM ? fail_room(out, report) : status;
+    kiln_status status = arrays->device->backend->vtable->alloc(arrays->device, out, (size_t)bytes, report);
+    if (status == KILN_OK)
+        return KILN_OK;
+    *out = NULL;
+    return status == KILN_ENOMEM ? fail_room(arrays, report) : status;
+}
+
+kiln_status kiln__arrays_init(kiln__arrays *out, kiln_device *device, const kiln__workload *load, bool hot,
+                              kiln_report *report)
+{
+    uint64_t used, values;
+    *out = (kiln__arrays){ .device = device, .load = *load };
+    values = lay_out(out, &used);
+    out->sets = (uint32_t)sets_for(device, used, hot);
+    kiln_status status = out->set_bytes > INT64_MAX / SETS_MAX
+                             ? fail_room(out, report)
+                             : allocate(out, &out->memory, out->set_bytes * out->sets, report);
+    if (status == KILN_OK && values > 0)
+        status = allocate(out, &out->values, values, report);
+    if (status == KILN_OK)
+        status = make_values(out, report);
+    for (uint32_t set = 0; set < out->sets && status == KILN_OK; set++) {
+        status = kiln__arrays_restore(out, set, true, report);
+        if (status == KILN_OK)
+            status = kiln__arrays_poison(out, set, KILN__FILL_POISON, report);
     }
-    return fill(out, report);
+    return status;
 }
 
 void kiln__arrays_fini(kiln__arrays *arrays)
 {
     if (arrays->memory != NULL)
         arrays->device->backend->vtable->free(arrays->device, arrays->memory);
+    if (arrays->values != NULL)
+        arrays->device->backend->vtable->free(arrays->device, arrays->values);
     memset(arrays, 0, sizeof(*arrays));
 }
 
-void *kiln__arrays_in(const kiln__arrays *arrays, uint32_t set, uint32_t input)
+void *kiln__arrays_in(const kiln__arrays *arrays, uint32_t set, uint32_t array)
 {
-    return (char *)arrays->memory + arrays->slot * ((uint64_t)set * (arrays->inputs + 1) + input);
+    return (char *)arrays->memory + arrays->set_bytes * set + arrays->at[array];
 }
 
 void *kiln__arrays_out(const kiln__arrays *arrays, uint32_t set)
 {
-    return kiln__arrays_in(arrays, set, arrays->inputs);
+    return kiln__arrays_in(arrays, set, arrays->load.count - 1);
 }
 
-static uint64_t out_bytes(const kiln__arrays *arrays)
+kiln_status kiln__arrays_restore(const kiln__arrays *arrays, uint32_t set, bool all, kiln_report *report)
 {
-    return arrays->n * kiln__dtype_bytes(arrays->dtype);
+    kiln_status status = KILN_OK;
+    for (uint32_t i = 0; i < arrays->load.count && status == KILN_OK; i++) {
+        const kiln__array *array = &arrays->load.arrays[i];
+        if (array->read && (array->written || all))
+            status = kiln__fill_repeat(arrays->device, kiln__arrays_in(arrays, set, i), values_of(arrays, i),
+                                       period_of(array) * array->size, kiln__arrays_bytes(arrays, i), report);
+    }
+    return status;
 }
 
-kiln_status kiln__arrays_poison(const kiln__arrays *arrays, uint32_t set, kiln_report *report)
+kiln_status kiln__arrays_poison(const kiln__arrays *arrays, uint32_t set, unsigned char poison, kiln_report *report)
 {
-    return kiln__fill_poison(arrays->device, kiln__arrays_out(arrays, set), out_bytes(arrays) + GUARD, report);
+    kiln_status status = kiln__arrays_restore(arrays, set, false, report);
+    for (uint32_t i = 0; i < arrays->load.count && status == KILN_OK; i++) {
+        char *at = kiln__arrays_in(arrays, set, i);
+        uint64_t bytes = kiln__arrays_bytes(arrays, i);
+        if (!arrays->load.arrays[i].written)
+            continue;
+        if (!arrays->load.arrays[i].read)
+            status = kiln__fill_bytes(arrays->device, at, poison, bytes, report);
+        if (status == KILN_OK)
+            status = kiln__fill_bytes(arrays->device, at + bytes, KILN__FILL_POISON, GUARD, report);
+    }
+    return status;
 }
 
 kiln_status kiln__arrays_check_guard(const kiln__arrays *arrays, uint32_t set, bool *whole, kiln_report *report)
 {
     unsigned char guard[GUARD];
-    const char *from = (const char *)kiln__arrays_out(arrays, set) + out_bytes(arrays);
-    kiln_status status =
-        arrays->device->backend->vtable->copy(arrays->device, guard, from, GUARD, KILN_COPY_FROM_DEVICE, NULL, report);
-    *whole = status == KILN_OK && guard[0] == KILN__FILL_POISON && memcmp(guard, guard + 1, GUARD - 1) == 0;
+    kiln_status status = KILN_OK;
+    *whole = true;
+    for (uint32_t i = 0; i < arrays->load.count && status == KILN_OK; i++) {
+        const char *from = (const char *)kiln__arrays_in(arrays, set, i) + kiln__arrays_bytes(arrays, i);
+        if (!arrays->load.arrays[i].written)
+            continue;
+        status = arrays->device->backend->vtable->copy(arrays->device, guard, from, GUARD, KILN_COPY_FROM_DEVICE, NULL,
+                                                       report);
+        *whole =
+            *whole && status == KILN_OK && guard[0] == KILN__FILL_POISON && memcmp(guard, guard + 1, GUARD - 1) == 0;
+    }
     return status;
+}
+
+void kiln__arrays_args(const kiln__arrays *arrays, uint32_t set, kiln_arg given[KILN__ARGS_MAX])
+{
+    const kiln__workload *load = &arrays->load;
+    for (uint32_t i = 0; i < load->arg_count; i++)
+        given[i] = (kiln_arg){ &load->numbers[i], load->number_bytes[i] };
+    for (uint32_t i = 0; i < load->count; i++)
+        given[load->at[i]] = (kiln_arg){ kiln__arrays_in(arrays, set, i), kiln__arrays_bytes(arrays, i) };
+}
+
+static kiln_status launch_own(const kiln__arrays *arrays, uint32_t set, const kiln_kernel *kernel, void *stream,
+                              kiln_report *report)
+{
+    const kiln__workload *load = &arrays->load;
+    kiln_arg given[KILN__ARGS_MAX];
+    kiln__arrays_args(arrays, set, given);
+    return kiln__kernel_launch_args(kernel, load->sizes, load->size_count, given, load->arg_count, stream, report);
+}
+
+kiln_status kiln__arrays_launch(const kiln__arrays *arrays, uint32_t set, const kiln_kernel *kernel, void *stream,
+                                kiln_report *report)
+{
+    const void *in[KILN__INPUTS_MAX];
+    if (arrays->load.own)
+        return launch_own(arrays, set, kernel, stream, report);
+    for (uint32_t i = 0; i + 1 < arrays->load.count; i++)
+        in[i] = kiln__arrays_in(arrays, set, i);
+    return kiln__kernel_launch(kernel, arrays->load.elements, kiln__arrays_out(arrays, set), in, stream, report);
 }

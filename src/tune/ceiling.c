@@ -22,12 +22,13 @@ static kiln_status get_kernel(kiln__ceiling *ceiling, kiln_service *service, con
 kiln_status kiln__ceiling_init(kiln__ceiling *out, kiln_service *service, const kiln__arrays *arrays,
                                const kiln__target *target, kiln_report *report)
 {
-    uint64_t traffic = arrays->n * kiln__dtype_bytes(arrays->dtype) * (arrays->inputs + 1);
+    uint64_t wanted = arrays->load.bytes / 2, most = arrays->set_bytes / 2;
     *out = (kiln__ceiling){ .arrays = arrays,
-                            .bytes = traffic / 2 / WORD * WORD,
+                            .bytes = (wanted < most ? wanted : most) / WORD * WORD,
                             .pace = { .tapes = true, .cycle = arrays->sets } };
     if (out->bytes == 0)
         out->bytes = WORD;
+    out->scale = wanted > most ? (double)wanted / (double)out->bytes : 1;
     return get_kernel(out, service, target, report);
 }
 
@@ -45,7 +46,7 @@ static void next_halves(kiln__ceiling *ceiling, void **to, const void **from)
     const kiln__arrays *arrays = ceiling->arrays;
     ceiling->set = (ceiling->set + 1) % arrays->sets;
     *from = kiln__arrays_in(arrays, ceiling->set, 0);
-    *to = (char *)kiln__arrays_in(arrays, ceiling->set, 0) + arrays->slot * (arrays->inputs + 1) / 2;
+    *to = (char *)kiln__arrays_in(arrays, ceiling->set, 0) + arrays->set_bytes / 2;
 }
 
 static kiln_status submit_copy(void *data, void *stream)
@@ -68,6 +69,15 @@ static kiln_status submit_kernel(void *data, void *stream)
     return kiln__kernel_launch(ceiling->kernel, ceiling->bytes / WORD, to, &from, stream, ceiling->report);
 }
 
+/* A copy that falls on whole numbers makes indices of what is none. */
+static kiln_status restore(const kiln__ceiling *ceiling, kiln_report *report)
+{
+    kiln_status status = KILN_OK;
+    for (uint32_t set = 0; set < ceiling->arrays->sets && status == KILN_OK; set++)
+        status = kiln__arrays_restore(ceiling->arrays, set, true, report);
+    return status;
+}
+
 kiln_status kiln__ceiling_sample(kiln__ceiling *ceiling, size_t copy, double *ms, kiln_report *report)
 {
     const kiln_contender contender = { copy == 0 ? submit_copy : submit_kernel, ceiling };
@@ -76,5 +86,10 @@ kiln_status kiln__ceiling_sample(kiln__ceiling *ceiling, size_t copy, double *ms
     ceiling->report = report;
     if (ceiling->gauges[copy].repeats == 0)
         status = kiln__measure_settle(device, &contender, &ceiling->pace, &ceiling->gauges[copy], report);
-    return status == KILN_OK ? kiln__measure_sample(device, &contender, &ceiling->gauges[copy], ms, report) : status;
+    if (status == KILN_OK)
+        status = kiln__measure_sample(device, &contender, &ceiling->gauges[copy], ms, report);
+    if (status != KILN_OK)
+        return status;
+    *ms *= ceiling->scale;
+    return ceiling->arrays->load.own ? restore(ceiling, report) : KILN_OK;
 }

@@ -12,7 +12,8 @@ enum { KILN__COPIES = 2 };
 typedef struct kiln__ceiling {
     const kiln__arrays *arrays;
     kiln_kernel *kernel;
-    uint64_t bytes; /* that are copied: half of what a launch reads and writes */
+    uint64_t bytes; /* that are copied: half of what a launch reads and writes, if the arrays hold that */
+    double scale;   /* that half over what is copied */
     kiln__pace pace;
     kiln__gauge gauges[KILN__COPIES];
     uint32_t set;        /* of the arrays, for the next copy */
@@ -25,8 +26,9 @@ kiln_status kiln__ceiling_init(kiln__ceiling *out, kiln_service *service, const 
                                const kiln__target *target, kiln_report *report);
 void kiln__ceiling_fini(kiln__ceiling *ceiling);
 
-/* One sample: milliseconds of one of the copies. It goes from one half of a set of arrays to the other, so that kernels find
- * other values there afterwards, random ones as before. The errors of kiln_copy and kiln_launch. */
+/* One sample: milliseconds of one of the copies. It goes from one half of a set of arrays to the other, so that kernels of out,
+ * inputs and n find other values there afterwards, random ones as before; those with arguments of their own find the same. The
+ * errors of kiln_copy and kiln_launch. */
 kiln_status kiln__ceiling_sample(kiln__ceiling *ceiling, size_t copy, double *ms, kiln_report *report);
 
 #endif

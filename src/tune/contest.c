@@ -118,8 +118,7 @@ kiln_status kiln__contest_init(kiln__contest *out, kiln_service *service, kiln_d
         if (out->entrants[i].state == KILN__ENTRANT_WAITING)
             ask(out, i);
     if (status == KILN_OK)
-        status = kiln__arrays_init(&out->arrays, device, specs[0].dtype, specs[0].op.inputs, options->n, options->hot,
-                                   report);
+        status = kiln__arrays_init(&out->arrays, device, options->load, options->hot, report);
     out->pace = (kiln__pace){ .tapes = true, .cycle = out->arrays.sets };
     return status == KILN_OK ? kiln__proof_init(&out->proof, service, &specs[0], &out->arrays, &watch, report) : status;
 }
@@ -153,9 +152,12 @@ static void judge(kiln__contest *contest, kiln__entrant *entrant, const kiln__pr
         entrant->state = KILN__ENTRANT_READY;
         return;
     }
-    if (result->wrong > 0)
+    if (result->wrong > 0 && contest->arrays.load.own)
+        snprintf(problem, sizeof(problem), "%llu elements are wrong, the first is %llu of %s",
+                 (unsigned long long)result->wrong, (unsigned long long)result->first, result->array->name);
+    else if (result->wrong > 0)
         snprintf(problem, sizeof(problem), "%llu of %llu elements are wrong, the first is %llu",
-                 (unsigned long long)result->wrong, (unsigned long long)contest->arrays.n,
+                 (unsigned long long)result->wrong, (unsigned long long)contest->arrays.load.elements,
                  (unsigned long long)result->first);
     else
         snprintf(problem, sizeof(problem), "writes behind the output");
@@ -171,6 +173,10 @@ static kiln_status check(kiln__contest *contest, kiln__entrant *entrant, kiln_re
     if (entrant->local_bytes > 0 && !first && !contest->keeps_spilled) {
         snprintf(problem, sizeof(problem), "keeps %d bytes of each thread in memory", entrant->local_bytes);
         put_out(entrant, KILN_ECOMPILE, problem);
+        return KILN_OK;
+    }
+    if (!kiln__workload_fits(&contest->arrays.load, entrant->kernel->plan, problem, sizeof(problem))) {
+        put_out(entrant, KILN_EMISMATCH, problem);
         return KILN_OK;
     }
     begin_trying(contest, entrant);
@@ -213,13 +219,8 @@ static kiln_status submit(void *data, void *stream)
 {
     kiln__entrant *entrant = data;
     kiln__contest *contest = entrant->contest;
-    const kiln__arrays *arrays = &contest->arrays;
-    const void *in[KILN__INPUTS_MAX] = { NULL };
-    entrant->set = (entrant->set + 1) % arrays->sets;
-    for (uint32_t i = 0; i < arrays->inputs; i++)
-        in[i] = kiln__arrays_in(arrays, entrant->set, i);
-    return kiln__kernel_launch(entrant->kernel, arrays->n, kiln__arrays_out(arrays, entrant->set), in, stream,
-                               contest->report);
+    entrant->set = (entrant->set + 1) % contest->arrays.sets;
+    return kiln__arrays_launch(&contest->arrays, entrant->set, entrant->kernel, stream, contest->report);
 }
 
 void kiln__contest_count(const kiln__contest *contest, kiln_tuning_info *out)
@@ -231,6 +232,15 @@ void kiln__contest_count(const kiln__contest *contest, kiln_tuning_info *out)
         out->ready += state == KILN__ENTRANT_READY;
         out->out += state == KILN__ENTRANT_OUT;
     }
+}
+
+/* Every sample begins with the same values, so that none gets what another has made of them. */
+static kiln_status restore(const kiln__contest *contest, kiln_report *report)
+{
+    kiln_status status = KILN_OK;
+    for (uint32_t set = 0; set < contest->arrays.sets && status == KILN_OK; set++)
+        status = kiln__arrays_restore(&contest->arrays, set, false, report);
+    return status;
 }
 
 static kiln_status settle(kiln__contest *contest, kiln__entrant *entrant, kiln_report *report)
@@ -260,6 +270,8 @@ kiln_status kiln__contest_sample(kiln__contest *contest, size_t index, double *m
     const kiln_contender contender = { submit, entrant };
     contest->report = report;
     kiln_status status = set_pace(contest, report);
+    if (status == KILN_OK && contest->arrays.load.changes)
+        status = restore(contest, report);
     if (status != KILN_OK)
         return status;
     begin_trying(contest, entrant);

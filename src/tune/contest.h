@@ -30,7 +30,7 @@ typedef struct kiln__entrant {
 } kiln__entrant;
 
 typedef struct kiln__contest_options {
-    uint64_t n;
+    const kiln__workload *load; /* copied */
     bool hot;
     const kiln_skip *skip; /* variants that are out from the start */
     size_t skip_count;
@@ -55,8 +55,9 @@ struct kiln__contest {
     kiln_report *report; /* of the sample that is being taken */
 };
 
-/* Makes arrays of n elements and the reference, and asks for all kernels but those to be skipped, in this order; they leave no
- * trace in the service. The first spec makes the reference; all are resolved, for this device, and have the same op and dtype.
+/* Makes the arrays of the workload and the reference, and asks for all kernels but those to be skipped, in this order; they leave no
+ * trace in the service. The first spec makes the reference; all are resolved, for this device, and have the same op and dtype; a kernel that takes other
+ * arrays than the workload's is out.
  * Blocks until the reference has been compiled and checked. kiln__contest_fini is right also after a failure. KILN_ENOMEM,
  * KILN_EMISMATCH, KILN_EINVAL (the first is to be skipped), and the errors of kiln_get and kiln_launch for the reference. */
 kiln_status kiln__contest_init(kiln__contest *out, kiln_service *service, kiln_device *device, const kiln_spec *specs,

@@ -97,15 +97,50 @@ kiln_status kiln__fill_random(kiln_device *device, void *to, kiln__dtype dtype, 
     return status;
 }
 
-kiln_status kiln__fill_poison(kiln_device *device, void *to, uint64_t bytes, kiln_report *report)
+/* No more than a signed number of that size holds. */
+static uint64_t bound_whole(uint32_t size, uint64_t below)
+{
+    uint64_t most = UINT64_C(1) << (8 * size - 1);
+    return below == 0 ? 1 : below < most ? below : most;
+}
+
+kiln_status kiln__fill_whole(kiln_device *device, void *to, uint32_t size, uint64_t n, uint64_t below, uint64_t seed,
+                             kiln_report *report)
+{
+    uint64_t state[4], count = n < KILN__FILL_PERIOD ? n : KILN__FILL_PERIOD;
+    if (n == 0)
+        return KILN_OK;
+    char *values = kiln__calloc(count, size);
+    seed_state(state, seed);
+    for (size_t i = 0; i < count && values != NULL; i++) {
+        uint64_t value = next_random(state) % bound_whole(size, below);
+        memcpy(values + i * size, &value, size); /* little endian, as every machine with such a GPU */
+    }
+    kiln_status status = spread(device, to, values, count * size, n * size, report);
+    kiln__free(values);
+    return status;
+}
+
+kiln_status kiln__fill_repeat(kiln_device *device, void *to, const void *from, uint64_t have, uint64_t bytes,
+                              kiln_report *report)
+{
+    if (have > bytes)
+        have = bytes;
+    if (have == 0)
+        return KILN_OK;
+    kiln_status status = device->backend->vtable->copy(device, to, from, have, KILN_COPY_ON_DEVICE, NULL, report);
+    return status == KILN_OK ? repeat(device, to, have, bytes, report) : status;
+}
+
+kiln_status kiln__fill_bytes(kiln_device *device, void *to, unsigned char byte, uint64_t bytes, kiln_report *report)
 {
     uint64_t first = bytes < POISON_BYTES ? bytes : POISON_BYTES;
     if (bytes == 0)
         return KILN_OK;
-    void *poison = kiln__calloc(1, first);
-    if (poison != NULL)
-        memset(poison, KILN__FILL_POISON, first);
-    kiln_status status = spread(device, to, poison, first, bytes, report);
-    kiln__free(poison);
+    void *block = kiln__calloc(1, first);
+    if (block != NULL)
+        memset(block, byte, first);
+    kiln_status status = spread(device, to, block, first, bytes, report);
+    kiln__free(block);
     return status;
 }

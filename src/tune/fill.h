@@ -13,7 +13,15 @@ enum { KILN__FILL_PERIOD = 1048573, KILN__FILL_POISON = 0xa5 };
 kiln_status kiln__fill_random(kiln_device *device, void *to, kiln__dtype dtype, uint64_t n, uint64_t seed,
                               kiln_report *report);
 
-/* Fills bytes with 0xa5, which no kernel writes by chance. Returns when done. Errors as above. */
-kiln_status kiln__fill_poison(kiln_device *device, void *to, uint64_t bytes, kiln_report *report);
+/* Fills n whole numbers of `size` bytes: random ones from 0 to below - 1, at most 127 for those of one byte. As above. */
+kiln_status kiln__fill_whole(kiln_device *device, void *to, uint32_t size, uint64_t n, uint64_t below, uint64_t seed,
+                             kiln_report *report);
+
+/* Repeats the first `have` bytes of what lies elsewhere on the device until `bytes` are filled. As above. */
+kiln_status kiln__fill_repeat(kiln_device *device, void *to, const void *from, uint64_t have, uint64_t bytes,
+                              kiln_report *report);
+
+/* Fills with one byte, such as 0xa5, which no kernel writes by chance. As above. */
+kiln_status kiln__fill_bytes(kiln_device *device, void *to, unsigned char byte, uint64_t bytes, kiln_report *report);
 
 #endif

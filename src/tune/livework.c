@@ -172,6 +172,10 @@ static kiln_status tune(kiln_live *live, kiln_report *report)
     options.skip = NULL;
     options.skip_count = 0;
     options.suspect = NULL;
+    options.sizes = NULL; /* borrowed from the host for the call that opened the handle */
+    options.size_count = 0;
+    options.args = NULL;
+    options.arg_count = 0;
     kiln_status status = kiln__tuning_make(&tuning, live->service, &live->spec, &options, report);
     end_measuring(live); /* getting the winner may take a compile */
     if (status == KILN_OK && is_cut_short(live))

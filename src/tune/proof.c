@@ -3,139 +3,34 @@
 #include "base/alloc.h"
 #include <string.h>
 
-/* Elements; aligned as any access needs it, and yet a cpu kernel's chunks end elsewhere. */
-enum { PIECE = 32 * 129 };
+enum { ALIGNMENT = 256, OTHER_POISON = 0x5a };
 
-typedef struct found {
-    uint64_t wrong, first;
-} found;
-
-static const found nothing = { 0, UINT64_MAX };
-
-static kiln_status get_count(kiln_service *service, kiln_device *on, kiln_kernel **out, kiln__dtype dtype,
-                             const kiln__target *target, kiln_report *report)
-{
-    kiln_spec spec;
-    kiln__text text = { 0 };
-    kiln__text_printf(&text, "template=count op=differs(x,y) dtype=%s target=%s", kiln__dtype_name(dtype),
-                      target->name);
-    kiln_status status = text.failed ? kiln__fail_memory(report, KILN__STAGE_SPEC)
-                                     : kiln__spec_parse(&spec, &service->catalog, text.data, report);
-    kiln__text_fini(&text);
-    return status == KILN_OK ? kiln__service_get_unlisted(service, on, &spec, out, report) : status;
-}
-
-typedef struct submission {
-    kiln_kernel *kernel;
-    uint64_t n;
-    void *out;
-    const void *const *in;
-    kiln_report *report;
-} submission;
-
-static kiln_status submit(void *data, void *stream)
-{
-    const submission *self = data;
-    return kiln__kernel_launch(self->kernel, self->n, self->out, self->in, stream, self->report);
-}
-
-/* Launches and waits. In the stream in which the device times, since the default one would be that of whatever context the
- * host has made current, another device's perhaps. */
-static kiln_status run(kiln_kernel *kernel, uint64_t n, void *out, const void *const *in, kiln_report *report)
-{
-    kiln_device *device = kernel->device;
-    submission work = { kernel, n, out, in, report };
-    double ms;
-    return device->backend->vtable->time(device, submit, &work, 1, &ms, report);
-}
-
-static void tell(const kiln__watch *watch, bool begins)
+void kiln__watch_tell(const kiln__watch *watch, bool begins)
 {
     if (watch != NULL)
         watch->launching(watch->data, begins);
 }
 
-static kiln_status compare(const kiln__proof *proof, const void *got, const void *want, uint64_t n, found *out,
-                           kiln_report *report)
+void *kiln__proof_want(const kiln__proof *proof, uint32_t array)
 {
-    kiln_device *device = proof->arrays->device;
-    const kiln__backend_vtable *vtable = device->backend->vtable;
-    const void *const in[] = { got, want };
-    kiln_status status =
-        vtable->copy(device, proof->found, &nothing, sizeof(nothing), KILN_COPY_TO_DEVICE, NULL, report);
-    if (status == KILN_OK)
-        status = run(proof->count, n, proof->found, in, report);
-    if (status == KILN_OK)
-        status = vtable->copy(device, out, proof->found, sizeof(*out), KILN_COPY_FROM_DEVICE, NULL, report);
-    return status;
+    return (char *)proof->want + proof->want_at[array];
 }
 
-static kiln_status launch(const kiln__arrays *arrays, kiln_kernel *kernel, void *out, kiln_report *report)
-{
-    const void *in[KILN__INPUTS_MAX] = { NULL };
-    for (uint32_t i = 0; i < arrays->inputs; i++)
-        in[i] = kiln__arrays_in(arrays, 0, i);
-    return run(kernel, arrays->n, out, in, report);
-}
-
-static kiln_status refuse(const kiln_spec *spec, const char *against, uint64_t wrong, uint64_t first,
-                          kiln_report *report)
+kiln_status kiln__proof_refuse(const kiln_spec *spec, const char *against, const kiln__array *array,
+                               kiln__difference found, kiln_report *report)
 {
     kiln__text text = { 0 };
+    bool own = spec->template->arguments.arg_count > 0;
     kiln__spec_format(spec, false, &text);
-    kiln_status status = kiln__fail(
-        report, KILN_EMISMATCH, KILN__STAGE_DEVICE, 0, "%s is not equal to %s: %llu elements differ, the first is %llu",
-        kiln__text_string(&text), against, (unsigned long long)wrong, (unsigned long long)first);
+    kiln_status status = kiln__fail(report, KILN_EMISMATCH, KILN__STAGE_DEVICE, 0,
+                                    "%s is not equal to %s: %llu elements%s%s differ, the first is %llu",
+                                    kiln__text_string(&text), against, (unsigned long long)found.wrong,
+                                    own ? " of " : "", own ? array->name : "", (unsigned long long)found.first);
     kiln__text_fini(&text);
     return status;
 }
 
-/* Host memory for the first elements of the inputs, the device's result and the right one. */
-typedef struct sample {
-    uint64_t n, bytes;
-    char *memory;
-} sample;
-
-static char *part(const sample *s, uint32_t i)
-{
-    return s->memory + i * s->bytes;
-}
-
-static kiln_status take_sample(sample *out, const kiln__proof *proof, kiln_report *report)
-{
-    const kiln__arrays *arrays = proof->arrays;
-    kiln_device *device = arrays->device;
-    kiln_status status = KILN_OK;
-    out->n = arrays->n < KILN__FILL_PERIOD ? arrays->n : KILN__FILL_PERIOD;
-    uint64_t bytes = out->n * kiln__dtype_bytes(arrays->dtype);
-    out->bytes = (bytes + 255) / 256 * 256;
-    out->memory = kiln__calloc(arrays->inputs + 2, out->bytes);
-    if (out->memory == NULL)
-        return kiln__fail_memory(report, KILN__STAGE_DEVICE);
-    for (uint32_t i = 0; i <= arrays->inputs && status == KILN_OK; i++)
-        status = device->backend->vtable->copy(device, part(out, i),
-                                               i < arrays->inputs ? kiln__arrays_in(arrays, 0, i) : proof->want, bytes,
-                                               KILN_COPY_FROM_DEVICE, NULL, report);
-    return status;
-}
-
-/* Computes the sample on the cpu, in pieces that no geometry has. */
-static kiln_status compute_sample(const sample *s, kiln_kernel *kernel, const kiln__arrays *arrays, kiln_report *report)
-{
-    const void *in[KILN__INPUTS_MAX] = { NULL };
-    uint64_t size = kiln__dtype_bytes(arrays->dtype);
-    kiln_status status = KILN_OK;
-    for (uint64_t done = 0; done < s->n && status == KILN_OK; done += PIECE) {
-        uint64_t count = s->n - done < PIECE ? s->n - done : PIECE;
-        for (uint32_t i = 0; i < arrays->inputs; i++)
-            in[i] = part(s, i) + done * size;
-        status = kiln__kernel_launch(kernel, count, part(s, arrays->inputs + 1) + done * size, in, NULL, report);
-    }
-    return status;
-}
-
-/* What computes the same on the cpu: the op that a template of own arithmetic names, or the template with its defaults. */
-static kiln_status cpu_spec(kiln_spec *out, const kiln_spec *spec, kiln_report *report)
+kiln_status kiln__proof_cpu_spec(kiln_spec *out, const kiln_spec *spec, kiln_report *report)
 {
     static const kiln__target cpu = { .name = "cpu" };
     kiln_status status = KILN_OK;
@@ -150,120 +45,188 @@ static kiln_status cpu_spec(kiln_spec *out, const kiln_spec *spec, kiln_report *
     return status;
 }
 
-static kiln_status check_sample(const sample *s, kiln_service *service, const kiln_spec *spec,
-                                const kiln__arrays *arrays, const kiln__watch *watch, kiln_report *report)
+/* ---- Launches */
+
+typedef struct launching {
+    const kiln__arrays *arrays;
+    const kiln_kernel *kernel;
+    kiln_report *report;
+} launching;
+
+static kiln_status submit(void *data, void *stream)
 {
-    kiln_kernel *reference = NULL, *count = NULL;
-    kiln_spec wanted;
-    found result = nothing;
-    const void *const both[] = { part(s, arrays->inputs), part(s, arrays->inputs + 1) };
-    kiln_status status = cpu_spec(&wanted, spec, report);
-    if (status == KILN_OK)
-        status = kiln__service_get_unlisted(service, NULL, &wanted, &reference, report);
-    if (status == KILN_OK)
-        status = get_count(service, NULL, &count, arrays->dtype, &wanted.target, report);
-    if (status == KILN_OK) {
-        tell(watch, true);
-        status = compute_sample(s, reference, arrays, report);
+    const launching *self = data;
+    return kiln__arrays_launch(self->arrays, 0, self->kernel, stream, self->report);
+}
+
+/* On the first set; waits. */
+static kiln_status launch(const kiln__arrays *arrays, const kiln_kernel *kernel, unsigned char poison,
+                          kiln_report *report)
+{
+    launching work = { arrays, kernel, report };
+    kiln_status status = kiln__arrays_poison(arrays, 0, poison, report);
+    return status == KILN_OK ? kiln__run_timed(arrays->device, submit, &work, report) : status;
+}
+
+static kiln_status compare(const kiln__proof *proof, kiln__proof_result *out, kiln_report *report)
+{
+    const kiln__workload *load = &proof->arrays->load;
+    kiln_status status = KILN_OK;
+    for (uint32_t i = 0; i < load->count && status == KILN_OK; i++) {
+        kiln__difference found;
+        if (!load->arrays[i].written)
+            continue;
+        status = kiln__compare(&proof->comparer, &load->arrays[i], kiln__arrays_in(proof->arrays, 0, i),
+                               kiln__proof_want(proof, i), load->arrays[i].elements, &found, report);
+        if (status != KILN_OK || found.wrong == 0)
+            continue;
+        if (out->array == NULL) {
+            out->array = &load->arrays[i];
+            out->first = found.first;
+        }
+        out->wrong += found.wrong;
     }
-    if (status == KILN_OK)
-        tell(watch, false);
-    if (status == KILN_OK)
-        status = kiln__kernel_launch(count, s->n, &result, both, NULL, report);
-    if (status == KILN_OK && result.wrong > 0)
-        status = refuse(spec, "the cpu backend", result.wrong, result.first, report);
-    kiln__kernel_release(reference);
-    kiln__kernel_release(count);
     return status;
 }
 
-static kiln_status check_against_cpu(const kiln__proof *proof, kiln_service *service, const kiln_spec *spec,
-                                     const kiln__watch *watch, kiln_report *report)
-{
-    sample s = { 0 };
-    kiln_status status = take_sample(&s, proof, report);
-    if (status == KILN_OK)
-        status = check_sample(&s, service, spec, proof->arrays, watch, report);
-    kiln__free(s.memory);
-    return status;
-}
-
-/* The inputs repeat, so what is right does too. */
-static kiln_status check_period(const kiln__proof *proof, const kiln_spec *spec, kiln_report *report)
+kiln_status kiln__proof_check(kiln__proof *proof, kiln_kernel *kernel, kiln__proof_result *out, kiln_report *report)
 {
     const kiln__arrays *arrays = proof->arrays;
-    found result;
-    if (arrays->n <= KILN__FILL_PERIOD)
-        return KILN_OK;
-    const char *second = (const char *)proof->want + (uint64_t)KILN__FILL_PERIOD * kiln__dtype_bytes(arrays->dtype);
-    kiln_status status = compare(proof, second, proof->want, arrays->n - KILN__FILL_PERIOD, &result, report);
-    if (status == KILN_OK && result.wrong > 0)
-        status = refuse(spec, "itself one period of its inputs before", result.wrong, result.first + KILN__FILL_PERIOD,
-                        report);
+    bool whole = true;
+    *out = (kiln__proof_result){ .first = UINT64_MAX };
+    kiln_status status = launch(arrays, kernel, KILN__FILL_POISON, report);
+    if (status == KILN_OK)
+        status = kiln__arrays_check_guard(arrays, 0, &whole, report);
+    if (status == KILN_OK)
+        status = compare(proof, out, report);
+    out->overrun = !whole;
     return status;
+}
+
+/* ---- The reference */
+
+/* The values repeat, so what is right of a kernel that works on each element by itself does too. */
+static kiln_status check_period(const kiln__proof *proof, const kiln_spec *spec, kiln_report *report)
+{
+    const kiln__workload *load = &proof->arrays->load;
+    uint32_t out = load->count - 1;
+    kiln__difference found;
+    if (load->own || load->elements <= KILN__FILL_PERIOD)
+        return KILN_OK;
+    const char *want = kiln__proof_want(proof, out);
+    const char *second = want + (uint64_t)KILN__FILL_PERIOD * load->arrays[out].size;
+    kiln_status status = kiln__compare(&proof->comparer, &load->arrays[out], second, want,
+                                       load->elements - KILN__FILL_PERIOD, &found, report);
+    if (status != KILN_OK || found.wrong == 0)
+        return status;
+    found.first += KILN__FILL_PERIOD;
+    return kiln__proof_refuse(spec, "itself one period of its inputs before", &load->arrays[out], found, report);
+}
+
+/* What is not written keeps the poison, and shows. */
+static kiln_status check_again(const kiln__proof *proof, const kiln_spec *spec, const kiln_kernel *kernel,
+                               const kiln__watch *watch, kiln_report *report)
+{
+    kiln__proof_result result = { .array = NULL };
+    kiln__watch_tell(watch, true);
+    kiln_status status = launch(proof->arrays, kernel, OTHER_POISON, report);
+    if (status != KILN_OK)
+        return status;
+    kiln__watch_tell(watch, false);
+    status = compare(proof, &result, report);
+    if (status != KILN_OK || result.wrong == 0)
+        return status;
+    return kiln__proof_refuse(spec, "itself in a second launch, or leaves elements as they were", result.array,
+                              (kiln__difference){ result.wrong, result.first }, report);
+}
+
+static kiln_status keep(const kiln__proof *proof, kiln_report *report)
+{
+    const kiln__arrays *arrays = proof->arrays;
+    const kiln__backend_vtable *vtable = arrays->device->backend->vtable;
+    kiln_status status = KILN_OK;
+    for (uint32_t i = 0; i < arrays->load.count && status == KILN_OK; i++)
+        if (arrays->load.arrays[i].written)
+            status = vtable->copy(arrays->device, kiln__proof_want(proof, i), kiln__arrays_in(arrays, 0, i),
+                                  kiln__arrays_bytes(arrays, i), KILN_COPY_ON_DEVICE, NULL, report);
+    return status == KILN_OK ? vtable->sync(arrays->device, report) : status;
+}
+
+/* A kernel of the cpu with arguments of its own is the twin. */
+static kiln_status check_reference(kiln__proof *proof, kiln_service *service, const kiln_spec *spec,
+                                   const kiln_kernel *kernel, const kiln__watch *watch, kiln_report *report)
+{
+    const kiln__template *template = spec->template;
+    bool own = proof->arrays->load.own;
+    if (template->reference != NULL)
+        proof->against = "the op that the template names, on the cpu";
+    else if (!template->own_arithmetic && template->cpu_text != NULL)
+        proof->against = "the cpu backend";
+    else if (template->cpu_text != NULL && !(own && kiln__target_is_cpu(&proof->arrays->device->target)))
+        proof->against = "the cpu twin";
+    else
+        proof->against = "the default variant";
+    if (strcmp(proof->against, "the default variant") == 0)
+        return check_again(proof, spec, kernel, watch, report);
+    return own ? kiln__proof_check_twin(proof, service, spec, watch, report)
+               : kiln__proof_check_sample(proof, service, spec, watch, report);
 }
 
 static kiln_status make_reference(kiln__proof *proof, kiln_service *service, const kiln_spec *spec,
                                   const kiln__watch *watch, kiln_report *report)
 {
-    const kiln__arrays *arrays = proof->arrays;
-    uint64_t bytes = arrays->n * kiln__dtype_bytes(arrays->dtype);
+    kiln_device *device = proof->arrays->device;
     kiln_kernel *kernel = NULL;
-    kiln_status status = kiln__service_get_unlisted(service, arrays->device, spec, &kernel, report);
-    if (status == KILN_OK)
-        status = kiln__fill_poison(arrays->device, proof->want, bytes, report);
+    bool whole = true;
+    kiln_status status = kiln__service_get_unlisted(service, device, spec, &kernel, report);
     if (status == KILN_OK) {
-        tell(watch, true);
-        status = launch(arrays, kernel, proof->want, report);
+        kiln__watch_tell(watch, true);
+        status = launch(proof->arrays, kernel, KILN__FILL_POISON, report);
     }
+    if (status == KILN_OK) {
+        kiln__watch_tell(watch, false);
+        status = kiln__arrays_check_guard(proof->arrays, 0, &whole, report);
+    }
+    if (status == KILN_OK && !whole)
+        status = kiln__fail(report, KILN_EMISMATCH, KILN__STAGE_DEVICE, 0, "%s writes behind its output", kernel->spec);
     if (status == KILN_OK)
-        tell(watch, false);
+        status = keep(proof, report);
+    if (status == KILN_OK)
+        status = check_reference(proof, service, spec, kernel, watch, report);
     kiln__kernel_release(kernel);
-    bool known = spec->template->reference != NULL || spec->template->cpu_text != NULL;
-    if (status == KILN_OK && known)
-        status = check_against_cpu(proof, service, spec, watch, report);
     return status == KILN_OK ? check_period(proof, spec, report) : status;
+}
+
+static uint64_t lay_out(kiln__proof *proof)
+{
+    const kiln__arrays *arrays = proof->arrays;
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < arrays->load.count; i++) {
+        proof->want_at[i] = bytes;
+        if (arrays->load.arrays[i].written)
+            bytes += (kiln__arrays_bytes(arrays, i) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    }
+    return bytes > 0 ? bytes : 1;
 }
 
 kiln_status kiln__proof_init(kiln__proof *out, kiln_service *service, const kiln_spec *spec, const kiln__arrays *arrays,
                              const kiln__watch *watch, kiln_report *report)
 {
     kiln_device *device = arrays->device;
-    const kiln__backend_vtable *vtable = device->backend->vtable;
     memset(out, 0, sizeof(*out));
     out->arrays = arrays;
-    kiln_status status =
-        vtable->alloc(device, &out->want, (size_t)(arrays->n * kiln__dtype_bytes(arrays->dtype)), report);
+    kiln_status status = device->backend->vtable->alloc(device, &out->want, (size_t)lay_out(out), report);
+    if (status != KILN_OK)
+        out->want = NULL;
     if (status == KILN_OK)
-        status = vtable->alloc(device, &out->found, sizeof(found), report);
-    if (status == KILN_OK)
-        status = get_count(service, device, &out->count, arrays->dtype, &spec->target, report);
+        status = kiln__comparer_init(&out->comparer, service, device, &spec->target, &arrays->load, report);
     return status == KILN_OK ? make_reference(out, service, spec, watch, report) : status;
 }
 
 void kiln__proof_fini(kiln__proof *proof)
 {
-    kiln__kernel_release(proof->count);
-    if (proof->arrays != NULL) {
-        kiln_device *device = proof->arrays->device;
-        device->backend->vtable->free(device, proof->want);
-        device->backend->vtable->free(device, proof->found);
-    }
+    kiln__comparer_fini(&proof->comparer);
+    if (proof->want != NULL)
+        proof->arrays->device->backend->vtable->free(proof->arrays->device, proof->want);
     memset(proof, 0, sizeof(*proof));
-}
-
-kiln_status kiln__proof_check(kiln__proof *proof, kiln_kernel *kernel, kiln__proof_result *out, kiln_report *report)
-{
-    const kiln__arrays *arrays = proof->arrays;
-    found result = nothing;
-    bool whole = true;
-    kiln_status status = kiln__arrays_poison(arrays, 0, report);
-    if (status == KILN_OK)
-        status = launch(arrays, kernel, kiln__arrays_out(arrays, 0), report);
-    if (status == KILN_OK)
-        status = kiln__arrays_check_guard(arrays, 0, &whole, report);
-    if (status == KILN_OK)
-        status = compare(proof, kiln__arrays_out(arrays, 0), proof->want, arrays->n, &result, report);
-    *out = (kiln__proof_result){ .wrong = result.wrong, .first = result.first, .overrun = !whole };
-    return status;
 }

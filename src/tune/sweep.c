@@ -16,7 +16,8 @@ typedef struct sweep {
     kiln_device *device;
     kiln_spec *specs; /* resolved */
     size_t count;
-    uint64_t n;
+    uint64_t n; /* elements, 0 where arguments of the kernel's own have sizes instead */
+    kiln__workload load;
     uint32_t rounds; /* to be played */
     kiln__contest contest;
     kiln__ceiling ceiling;
@@ -92,24 +93,32 @@ static kiln_status read_specs(sweep *self, const char *const *texts)
         return kiln__fail_memory(self->report, KILN__STAGE_DEVICE);
     for (size_t i = 0; i < self->count && status == KILN_OK; i++)
         status = read_spec(self, texts[i], i);
-    if (status == KILN_OK && self->n == 0)
+    if (status != KILN_OK)
+        return status;
+    bool own = self->specs[0].template->arguments.arg_count > 0;
+    if (self->n == 0 && !own)
         return kiln__fail(self->report, KILN_EINVAL, KILN__STAGE_DEVICE, 0,
                           "neither kiln_sweep_options.elements nor the first spec's n says how many elements");
-    return status;
+    const kiln__given given = { .elements = own ? self->options->elements : self->n,
+                                .sizes = self->options->sizes,
+                                .size_count = self->options->size_count,
+                                .args = self->options->args,
+                                .arg_count = self->options->arg_count };
+    return kiln__workload_make(&self->load, &self->specs[0], &given, self->report);
 }
 
 static void describe(sweep *self)
 {
     kiln_tuning *tuning = self->tuning;
-    const kiln_spec *first = &self->specs[0];
     kiln__text_copy(tuning->device, sizeof(tuning->device), self->device->name);
     tuning->info = (kiln_tuning_info){ .size = sizeof(tuning->info),
                                        .device = tuning->device,
-                                       .elements = self->n,
-                                       .bytes = self->n * kiln__dtype_bytes(first->dtype) * (first->op.inputs + 1),
+                                       .elements = self->load.elements,
+                                       .bytes = self->load.bytes,
                                        .variants = self->count,
                                        .regret = -1,
-                                       .end = "" };
+                                       .end = "",
+                                       .against = "" };
     self->progress.info = &tuning->info;
 }
 
@@ -210,12 +219,14 @@ static bool has_lost_patience(void *data)
 
 static kiln_status compete(sweep *self)
 {
-    const kiln__contest_options options = { .n = self->n, .hot = self->options->hot != 0 };
+    const kiln__contest_options options = { .load = &self->load, .hot = self->options->hot != 0 };
     kiln_status status = kiln__contest_init(&self->contest, self->service, self->device, self->specs, self->count,
                                             &options, self->report);
     self->contest.keeps_spilled = true;
-    if (status == KILN_OK)
+    if (status == KILN_OK) {
+        self->tuning->info.against = self->contest.proof.against;
         status = gather(self);
+    }
     if (status == KILN_OK && !self->stop)
         status = play(self);
     return status;

@@ -18,6 +18,7 @@ typedef struct tuner {
     kiln_report *report;
     kiln_device *device;
     kiln__space space;
+    kiln__workload load;
     kiln__contest contest;
     kiln_tuning *tuning;
     kiln__progress progress;
@@ -144,23 +145,24 @@ kiln_status kiln__tuning_device(kiln_device **out, kiln_service *service, kiln_d
     return kiln__runtime_device(service->runtime, name, out, report);
 }
 
+/* What a kernel of out, inputs and n is measured with; one with arguments of its own has sizes. */
 static uint64_t choose_elements(const tuner *self, const kiln_spec *spec)
 {
-    if (self->options->elements > 0)
+    if (self->options->elements > 0 || spec->template->arguments.arg_count > 0)
         return self->options->elements;
     if (spec->n_set && spec->n > 0)
         return spec->n;
     return kiln__target_is_cpu(&self->device->target) ? CPU_ELEMENTS : GPU_ELEMENTS;
 }
 
-static kiln_status enter_all(tuner *self, uint64_t n)
+static kiln_status enter_all(tuner *self)
 {
     kiln_spec *specs = kiln__calloc(self->space.count, sizeof(*specs));
     if (specs == NULL)
         return kiln__fail_memory(self->report, KILN__STAGE_DEVICE);
     for (size_t i = 0; i < self->space.count; i++)
         kiln__space_spec(&self->space, i, &specs[i]);
-    const kiln__contest_options options = { .n = n,
+    const kiln__contest_options options = { .load = &self->load,
                                             .hot = self->options->hot != 0,
                                             .skip = self->options->skip,
                                             .skip_count = self->options->skip_count,
@@ -172,20 +174,20 @@ static kiln_status enter_all(tuner *self, uint64_t n)
     return status;
 }
 
-static void describe(tuner *self, uint64_t n)
+static void describe(tuner *self)
 {
     kiln_tuning *tuning = self->tuning;
-    const kiln_spec *base = &self->space.base;
     kiln__text_copy(tuning->device, sizeof(tuning->device), self->device->name);
     tuning->info = (kiln_tuning_info){ .size = sizeof(tuning->info),
                                        .device = tuning->device,
-                                       .elements = n,
-                                       .bytes = n * kiln__dtype_bytes(base->dtype) * (base->op.inputs + 1),
+                                       .elements = self->load.elements,
+                                       .bytes = self->load.bytes,
                                        .variants = self->space.count,
                                        .regret = -1,
                                        .end = "",
                                        .wisdom = "",
-                                       .not_learnt = "" };
+                                       .not_learnt = "",
+                                       .against = "" };
     self->progress.info = &tuning->info;
     for (size_t i = 0; i < self->space.reason_count; i++)
         tuning->info.impossible += self->space.reasons[i].count;
@@ -258,15 +260,17 @@ static bool has_lost_patience(void *data)
 }
 
 /* Alone on the device. */
-static kiln_status compete(tuner *self, const kiln_spec *asked, uint64_t n)
+static kiln_status compete(tuner *self, const kiln_spec *asked)
 {
     kiln_status status = kiln__turn_take(self->device, has_lost_patience, self, self->report);
     if (status != KILN_OK)
         return status;
     self->progress.start = kiln__cpu_now_ns();
-    status = enter_all(self, n);
-    if (status == KILN_OK)
+    status = enter_all(self);
+    if (status == KILN_OK) {
+        self->tuning->info.against = self->contest.proof.against;
         status = search(self, asked);
+    }
     status = blame(self, status);
     kiln__contest_fini(&self->contest);
     kiln__turn_end(self->device);
@@ -287,12 +291,18 @@ static kiln_status tune(tuner *self, const kiln_spec *spec)
         status = kiln__service_check_target(self->device, &target, self->report);
     if (status != KILN_OK)
         return status;
-    uint64_t n = choose_elements(self, spec);
+    const kiln__given given = { .elements = choose_elements(self, spec),
+                                .sizes = self->options->sizes,
+                                .size_count = self->options->size_count,
+                                .args = self->options->args,
+                                .arg_count = self->options->arg_count };
     status = kiln__space_make(&self->space, spec, &target, self->report);
+    if (status == KILN_OK)
+        status = kiln__workload_make(&self->load, &self->space.base, &given, self->report);
     if (status != KILN_OK)
         return status;
-    describe(self, n);
-    return compete(self, spec, n);
+    describe(self);
+    return compete(self, spec);
 }
 
 kiln_status kiln__tuning_make(kiln_tuning **out, kiln_service *service, const kiln_spec *spec,

@@ -17,7 +17,16 @@ unsigned kiln__wisdom_operations(const kiln_spec *spec)
 void kiln__wisdom_class(const kiln_spec *spec, char out[KILN__WISDOM_CLASS])
 {
     bool heavy = kiln__wisdom_operations(spec) >= KILN__WISDOM_HEAVY;
-    snprintf(out, KILN__WISDOM_CLASS, "%u in, 1 out, %s", (unsigned)kiln__spec_inputs(spec), heavy ? "heavy" : "light");
+    const kiln__arguments *arguments = &spec->template->arguments;
+    unsigned in = kiln__spec_inputs(spec), out_count = 1;
+    if (arguments->arg_count > 0)
+        in = out_count = 0;
+    for (uint32_t i = 0; i < arguments->arg_count; i++) {
+        kiln__arg_role role = arguments->args[i].role;
+        in += role == KILN__ARG_IN || role == KILN__ARG_INOUT;
+        out_count += role == KILN__ARG_OUT || role == KILN__ARG_INOUT;
+    }
+    snprintf(out, KILN__WISDOM_CLASS, "%u in, %u out, %s", in, out_count, heavy ? "heavy" : "light");
 }
 
 void kiln__wisdom_op(const kiln_spec *spec, kiln__text *out)
@@ -26,6 +35,11 @@ void kiln__wisdom_op(const kiln_spec *spec, kiln__text *out)
         kiln__expr_format(&spec->op, &spec->catalog->ops, out);
     else
         kiln__text_append(out, "none");
+}
+
+bool kiln__wisdom_is_complete(const kiln_spec *spec)
+{
+    return kiln__spec_inputs(spec) > 0 || spec->template->arguments.arg_count > 0;
 }
 
 bool kiln__wisdom_is_open(const kiln_spec *spec)

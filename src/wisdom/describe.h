@@ -18,8 +18,12 @@ unsigned kiln__wisdom_operations(const kiln_spec *spec);
 /* Appends a spec's op as records have it: "none" where the template takes no op. */
 void kiln__wisdom_op(const kiln_spec *spec, kiln__text *out);
 
-/* The class of the spec's op: "1 in, 1 out, light". Ops of one class are expected to like the same geometry. */
+/* The class of the spec's op: "1 in, 1 out, light". Ops of one class are expected to like the same geometry. Of a template with
+ * arguments of its own it counts the arrays; one that is read and written is both. */
 void kiln__wisdom_class(const kiln_spec *spec, char out[KILN__WISDOM_CLASS]);
+
+/* Whether it is known what the spec computes: it has an op, or its template none. */
+bool kiln__wisdom_is_complete(const kiln_spec *spec);
 
 /* Whether the spec leaves a parameter of its template open: else there is nothing to choose. */
 bool kiln__wisdom_is_open(const kiln_spec *spec);

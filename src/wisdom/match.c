@@ -50,7 +50,7 @@ static kiln_status make_subject(subject *out, const kiln__wisdom_query *query, c
     const kiln_spec *spec = query->spec;
     kiln__target own;
     *out = (subject){ .query = query, .dtype = spec->dtype, .size = NO_SIZE, .digest = digest };
-    bool has_op = kiln__spec_inputs(spec) > 0;
+    bool has_op = kiln__wisdom_is_complete(spec);
     if (!has_op || !kiln__wisdom_target(query, &out->target))
         return kiln__fail(report, KILN_EINVAL, KILN__STAGE_SPEC, 0,
                           has_op ? "no target: set the spec's, or name a device that has one"

@@ -308,7 +308,7 @@ kiln_status kiln__wisdom_learn(kiln__wisdom *wisdom, const kiln_spec *spec, cons
     kiln__wisdom_record record = kiln__wisdom_record_empty;
     const kiln__wisdom_query query = { .spec = spec, .device = device, .toolchain = toolchain };
     memset(out, 0, sizeof(*out));
-    if (kiln__spec_inputs(spec) == 0 || spec->dtype == KILN__DTYPE_UNSET || !spec->n_set || spec->n == 0)
+    if (!kiln__wisdom_is_complete(spec) || spec->dtype == KILN__DTYPE_UNSET || !spec->n_set || spec->n == 0)
         return kiln__fail(report, KILN_EINVAL, KILN__STAGE_STORE, 0,
                           "wisdom is about a spec with op, dtype and n, and n above 0");
     kiln__wisdom_class(spec, op_class);

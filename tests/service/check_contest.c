@@ -42,7 +42,9 @@ static void enter(bool hot)
     kiln_spec specs[VARIANTS];
     for (int i = 0; i < VARIANTS; i++)
         specs[i] = resolved(texts[i]);
-    const kiln__contest_options how = { .n = N, .hot = hot };
+    kiln__workload load;
+    ck_assert_int_eq(kiln__workload_plain(&load, KILN__DTYPE_F32, 1, N, &report), KILN_OK);
+    const kiln__contest_options how = { .load = &load, .hot = hot };
     kiln_status status = kiln__contest_init(&contest, service, device, specs, VARIANTS, &how, &report);
     ck_assert_msg(status == KILN_OK, "%s", report.message);
 }

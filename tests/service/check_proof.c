@@ -30,6 +30,14 @@ static void close_all(void)
     kiln_close(service);
 }
 
+/* For kernels of so many inputs. */
+static kiln_status make_arrays(kiln__dtype dtype, uint32_t inputs, uint64_t n, bool hot)
+{
+    kiln__workload load;
+    kiln_status status = kiln__workload_plain(&load, dtype, inputs, n, &report);
+    return status == KILN_OK ? kiln__arrays_init(&arrays, device, &load, hot, &report) : status;
+}
+
 /* Arrays of n elements and the reference for a spec. */
 static kiln_status prove(const char *text, uint64_t n)
 {
@@ -37,7 +45,7 @@ static kiln_status prove(const char *text, uint64_t n)
     kiln__target cpu = { .name = "cpu" };
     ck_assert_int_eq(kiln__spec_resolve(&full, spec, &cpu, &report), KILN_OK);
     kiln_spec_free(spec);
-    ck_assert_int_eq(kiln__arrays_init(&arrays, device, full.dtype, full.op.inputs, n, true, &report), KILN_OK);
+    ck_assert_int_eq(make_arrays(full.dtype, full.op.inputs, n, true), KILN_OK);
     return kiln__proof_init(&proof, service, &full, &arrays, NULL, &report);
 }
 
@@ -54,7 +62,7 @@ START_TEST(test_proof__values_look_like_data)
     float *x;
     int above_three = 0, below_minus_three = 0, within_one = 0;
     open_service();
-    ck_assert_int_eq(kiln__arrays_init(&arrays, device, KILN__DTYPE_F32, 2, N, true, &report), KILN_OK);
+    ck_assert_int_eq(make_arrays(KILN__DTYPE_F32, 2, N, true), KILN_OK);
     x = kiln__arrays_in(&arrays, 0, 0);
     for (int i = 0; i < N; i++) {
         ck_assert(fabsf(x[i]) >= 1.0f / 64 && fabsf(x[i]) < 8);
@@ -77,14 +85,13 @@ START_TEST(test_proof__sets_outgrow_the_caches)
     kiln_device_info info = { .size = sizeof(info) };
     open_service();
     ck_assert_int_eq(kiln_device_get_info(device, &info), KILN_OK);
-    ck_assert_int_eq(kiln__arrays_init(&arrays, device, KILN__DTYPE_F16, 1, 65536, false, &report), KILN_OK);
+    ck_assert_int_eq(make_arrays(KILN__DTYPE_F16, 1, 65536, false), KILN_OK);
     ck_assert(arrays.sets == 64 || arrays.sets * UINT64_C(65536) * 2 * 2 > 3 * info.l2_bytes);
     ck_assert_mem_eq(kiln__arrays_in(&arrays, 0, 0), kiln__arrays_in(&arrays, arrays.sets - 1, 0), 65536 * 2);
     ck_assert_ptr_ne(kiln__arrays_out(&arrays, 0), kiln__arrays_out(&arrays, arrays.sets - 1));
     close_all();
     open_service();
-    ck_assert_int_eq(kiln__arrays_init(&arrays, device, KILN__DTYPE_F64, 3, UINT64_C(1) << 60, false, &report),
-                     KILN_ENOMEM);
+    ck_assert_int_eq(make_arrays(KILN__DTYPE_F64, 3, UINT64_C(1) << 60, false), KILN_ENOMEM);
     ck_assert_ptr_nonnull(strstr(report.message, "no room"));
     close_all();
 }

@@ -81,6 +81,7 @@
     X(call)                    \
     X(defined)                 \
     X(templates)               \
+    X(arguments)               \
     X(api)
 
 #define KILN_FAULT_SUITES(X) \

@@ -1,0 +1,74 @@
+#include "tune/stage.h"
+
+#include "base/alloc.h"
+#include "tune/proof.h"
+
+static kiln_status fill(kiln_workload *stage, const kiln__given *given, kiln_report *report)
+{
+    const kiln__plan *plan = stage->kernel->plan;
+    kiln__workload load;
+    if (plan == NULL)
+        return kiln__fail(report, KILN_EINVAL, KILN__STAGE_DEVICE, 0,
+                          "the kernel takes out, inputs and n: a workload is for arguments of its own");
+    kiln_status status = kiln__service_check_device(stage->service, stage->kernel->device, report);
+    if (status == KILN_OK)
+        status = kiln__workload_own(&load, plan, given, report);
+    if (status == KILN_OK)
+        status = kiln__arrays_init(&stage->arrays, stage->kernel->device, &load, true, report);
+    if (status == KILN_OK)
+        kiln__arrays_args(&stage->arrays, 0, stage->args);
+    return status;
+}
+
+kiln_status kiln__stage_make(kiln_workload **out, kiln_service *service, kiln_kernel *kernel, const kiln__given *given,
+                             kiln_report *report)
+{
+    kiln_workload *stage = kiln__calloc(1, sizeof(*stage));
+    *out = NULL;
+    if (stage == NULL)
+        return kiln__fail_memory(report, KILN__STAGE_DEVICE);
+    stage->service = service;
+    stage->kernel = kiln__kernel_retain(kernel);
+    kiln_status status = fill(stage, given, report);
+    if (status == KILN_OK)
+        *out = stage;
+    else
+        kiln__stage_free(stage);
+    return status;
+}
+
+void kiln__stage_free(kiln_workload *stage)
+{
+    if (stage == NULL)
+        return;
+    kiln__arrays_fini(&stage->arrays);
+    kiln__kernel_release(stage->kernel);
+    kiln__free(stage);
+}
+
+static kiln_status refuse(const kiln_workload *stage, const kiln__proof_result *result, kiln_report *report)
+{
+    if (result->overrun)
+        return kiln__fail(report, KILN_EMISMATCH, KILN__STAGE_DEVICE, 0, "%s writes behind its output",
+                          stage->kernel->spec);
+    return kiln__fail(report, KILN_EMISMATCH, KILN__STAGE_DEVICE, 0,
+                      "%s is not the same twice: %llu elements of %s differ, the first is %llu", stage->kernel->spec,
+                      (unsigned long long)result->wrong, result->array->name, (unsigned long long)result->first);
+}
+
+kiln_status kiln__stage_check(const kiln_workload *stage, const char **against, kiln_report *report)
+{
+    kiln_spec spec;
+    kiln__proof proof = { .arrays = NULL };
+    kiln__proof_result result = { .array = NULL };
+    kiln_status status = kiln__spec_parse(&spec, &stage->service->catalog, stage->kernel->spec, report);
+    if (status == KILN_OK)
+        status = kiln__proof_init(&proof, stage->service, &spec, &stage->arrays, NULL, report);
+    if (status == KILN_OK)
+        status = kiln__proof_check(&proof, stage->kernel, &result, report);
+    if (status == KILN_OK && (result.wrong > 0 || result.overrun))
+        status = refuse(stage, &result, report);
+    *against = proof.against;
+    kiln__proof_fini(&proof);
+    return status;
+}

@@ -1,0 +1,225 @@
+#include "tune/workload.h"
+
+#include "base/alloc.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define FAIL(report, status, ...) kiln__fail(report, status, KILN__STAGE_DEVICE, 0, __VA_ARGS__)
+
+static const kiln__dtype dtypes[KILN__ARG_TYPE_END] = { [KILN__ARG_f32] = KILN__DTYPE_F32,
+                                                        [KILN__ARG_f64] = KILN__DTYPE_F64,
+                                                        [KILN__ARG_f16] = KILN__DTYPE_F16,
+                                                        [KILN__ARG_bf16] = KILN__DTYPE_BF16 };
+
+kiln__dtype kiln__workload_dtype(const kiln__array *array)
+{
+    return dtypes[array->type];
+}
+
+/* Adds an array, and what it has to do with the sums. False: no memory holds it. */
+static bool add_array(kiln__workload *out, const kiln__array *array)
+{
+    uint64_t bytes;
+    if (__builtin_mul_overflow(array->elements, array->size * ((uint64_t)array->read + array->written), &bytes) ||
+        bytes > INT64_MAX / 8 / KILN__ARGS_MAX)
+        return false;
+    out->arrays[out->count++] = *array;
+    out->bytes += bytes;
+    out->elements = array->elements > out->elements ? array->elements : out->elements;
+    out->changes = out->changes || (array->read && array->written);
+    return true;
+}
+
+kiln_status kiln__workload_plain(kiln__workload *out, kiln__dtype dtype, uint32_t inputs, uint64_t n,
+                                 kiln_report *report)
+{
+    kiln__array array = { .size = kiln__dtype_bytes(dtype), .elements = n };
+    memset(out, 0, sizeof(*out));
+    array.type = kiln__arg_type_of(dtype);
+    for (uint32_t i = 0; i <= inputs; i++) {
+        array.read = i < inputs;
+        array.written = !array.read;
+        if (array.read)
+            snprintf(array.name, sizeof(array.name), "input %u", i + 1);
+        else
+            kiln__text_copy(array.name, sizeof(array.name), "out");
+        if (!add_array(out, &array))
+            return FAIL(report, KILN_ENOMEM, "there is no room for %u arrays of %" PRIu64 " elements: name fewer",
+                        inputs + 1, n);
+    }
+    return KILN_OK;
+}
+
+/* ---- Arguments of a kernel's own */
+
+static bool is_array(const kiln__plan_arg *arg)
+{
+    return arg->role <= KILN__ARG_INOUT;
+}
+
+static kiln_status note_extents(kiln__workload *out, const kiln__plan *plan, const kiln__plan_arg *arg,
+                                kiln_report *report)
+{
+    kiln_status status = KILN_OK;
+    for (uint32_t d = 0; d < arg->dims && status == KILN_OK; d++) {
+        uint64_t extent = 0;
+        status = kiln__plan_value(plan, arg->formulas[d], out->sizes, arg->name, &extent, report);
+        if (status == KILN_OK && extent == 0)
+            return FAIL(report, KILN_EINVAL, "argument %s has no elements with these sizes: name larger ones",
+                        arg->name);
+        out->least = out->least == 0 || extent < out->least ? extent : out->least;
+    }
+    return status;
+}
+
+static kiln_status take_array(kiln__workload *out, const kiln__plan *plan, uint32_t i, kiln_report *report)
+{
+    const kiln__plan_arg *arg = &plan->args[i];
+    kiln__array array = {
+        .type = arg->type, .size = arg->bytes, .read = arg->role != KILN__ARG_OUT, .written = arg->role != KILN__ARG_IN
+    };
+    kiln__text_copy(array.name, sizeof(array.name), arg->name);
+    out->at[out->count] = out->arg_count;
+    kiln_status status = note_extents(out, plan, arg, report);
+    if (status == KILN_OK)
+        status = kiln__plan_elements(plan, i, out->sizes, &array.elements, report);
+    if (status == KILN_OK && !add_array(out, &array))
+        return FAIL(report, KILN_EINVAL, "%s is larger than any memory: name smaller sizes", arg->name);
+    return status;
+}
+
+static kiln_status take_number(kiln__workload *out, const kiln__plan_arg *arg, const kiln__given *given,
+                               kiln_report *report)
+{
+    uint32_t place = out->arg_count;
+    const kiln_arg *number = place < given->arg_count ? &given->args[place] : NULL;
+    if (number == NULL || number->data == NULL || number->bytes != arg->bytes)
+        return FAIL(report, KILN_EINVAL,
+                    "argument %s is a number of type %s, and none of its %u bytes is given: name it", arg->name,
+                    kiln__arg_type_name(arg->type), arg->bytes);
+    memcpy(&out->numbers[place], number->data, arg->bytes);
+    out->number_bytes[place] = arg->bytes;
+    return KILN_OK;
+}
+
+/* A launch of no blocks takes no time and computes nothing. */
+static kiln_status check_grid(const kiln__workload *load, const kiln__plan *plan, kiln_report *report)
+{
+    kiln_status status = KILN_OK;
+    for (int i = 0; i < 3 && status == KILN_OK; i++) {
+        uint64_t blocks = 0;
+        status = kiln__plan_value(plan, plan->grid[i], load->sizes, "grid", &blocks, report);
+        if (status == KILN_OK && blocks == 0)
+            return FAIL(report, KILN_EINVAL, "the grid has no blocks with these sizes: name larger ones");
+    }
+    return status;
+}
+
+static kiln_status check_counts(const kiln__plan *plan, const kiln__given *given, kiln_report *report)
+{
+    kiln__text names = { 0 };
+    uint32_t wanted = 0;
+    kiln_status status = KILN_OK;
+    for (uint32_t i = 0; i < plan->arg_count; i++)
+        wanted += plan->args[i].role != KILN__ARG_FORMULA;
+    for (uint32_t i = 0; i < plan->size_count; i++)
+        kiln__text_printf(&names, "%s%s", i == 0 ? "" : ", ", plan->sizes[i]);
+    if (given->elements > 0)
+        status = FAIL(report, KILN_EINVAL,
+                      "the kernel has arguments of its own, and no number of elements: name its sizes (%s)",
+                      kiln__text_string(&names));
+    else if (given->size_count != plan->size_count || (given->sizes == NULL && plan->size_count > 0))
+        status = FAIL(report, KILN_EINVAL, "the kernel has %u size%s (%s), and %zu are given", plan->size_count,
+                      plan->size_count == 1 ? "" : "s", kiln__text_string(&names), given->size_count);
+    else if (given->arg_count != 0 && (given->arg_count != wanted || given->args == NULL))
+        status = FAIL(report, KILN_EINVAL, "the kernel takes %u arguments that no formula gives, and %zu are given",
+                      wanted, given->arg_count);
+    kiln__text_fini(&names);
+    return status;
+}
+
+kiln_status kiln__workload_own(kiln__workload *out, const kiln__plan *plan, const kiln__given *given,
+                               kiln_report *report)
+{
+    memset(out, 0, sizeof(*out));
+    out->own = true;
+    kiln_status status = check_counts(plan, given, report);
+    for (uint32_t i = 0; i < plan->size_count && status == KILN_OK; i++)
+        out->sizes[out->size_count++] = given->sizes[i];
+    for (uint32_t i = 0; i < plan->arg_count && status == KILN_OK; i++) {
+        const kiln__plan_arg *arg = &plan->args[i];
+        if (arg->role == KILN__ARG_FORMULA)
+            continue;
+        status = is_array(arg) ? take_array(out, plan, i, report) : take_number(out, arg, given, report);
+        out->arg_count++;
+    }
+    if (status == KILN_OK && out->count == 0)
+        status = FAIL(report, KILN_EINVAL, "the kernel takes no array: there is nothing to measure it with");
+    if (status == KILN_OK)
+        status = check_grid(out, plan, report);
+    if (status == KILN_OK && plan->traffic != UINT32_MAX)
+        status = kiln__plan_value(plan, plan->traffic, out->sizes, "traffic", &out->bytes, report);
+    return status;
+}
+
+kiln_status kiln__workload_make(kiln__workload *out, const kiln_spec *spec, const kiln__given *given,
+                                kiln_report *report)
+{
+    kiln__plan *plan = NULL;
+    if (spec->template->arguments.arg_count == 0 && (given->size_count > 0 || given->arg_count > 0))
+        return FAIL(report, KILN_EINVAL,
+                    "template %s declares no arguments: it has elements, and neither sizes nor args",
+                    spec->template->name);
+    if (spec->template->arguments.arg_count == 0)
+        return kiln__workload_plain(out, spec->dtype, spec->op.inputs, given->elements, report);
+    kiln_status status = kiln__spec_plan(&plan, spec, report);
+    if (status == KILN_OK)
+        status = kiln__workload_own(out, plan, given, report);
+    kiln__free(plan);
+    return status;
+}
+
+/* NULL, or how an argument is not the one of the workload; `array` counts those that are arrays. */
+static const char *compare_arg(const kiln__workload *load, const kiln__plan *plan, uint32_t i, uint32_t *array,
+                               uint32_t *place)
+{
+    const kiln__plan_arg *arg = &plan->args[i];
+    if (arg->role == KILN__ARG_FORMULA)
+        return NULL;
+    uint32_t mine = (*place)++;
+    if (mine >= load->arg_count)
+        return "is not there";
+    if (!is_array(arg))
+        return load->number_bytes[mine] == arg->bytes ? NULL : "is another number";
+    const kiln__array *known = *array < load->count ? &load->arrays[(*array)++] : NULL;
+    uint64_t elements = 0;
+    if (known == NULL || load->number_bytes[mine] != 0)
+        return "is a number";
+    if (known->type != arg->type || known->read != (arg->role != KILN__ARG_OUT) ||
+        known->written != (arg->role != KILN__ARG_IN))
+        return "has another type or role";
+    if (kiln__plan_elements(plan, i, load->sizes, &elements, NULL) != KILN_OK || elements != known->elements)
+        return "has another shape";
+    return NULL;
+}
+
+bool kiln__workload_fits(const kiln__workload *load, const kiln__plan *plan, char *problem, size_t size)
+{
+    uint32_t array = 0, place = 0;
+    problem[0] = '\0';
+    if ((plan != NULL) != load->own || (plan != NULL && plan->size_count != load->size_count)) {
+        snprintf(problem, size, "it takes other arguments");
+        return false;
+    }
+    for (uint32_t i = 0; plan != NULL && i < plan->arg_count; i++) {
+        const char *how = compare_arg(load, plan, i, &array, &place);
+        if (how == NULL)
+            continue;
+        snprintf(problem, size, "argument %s %s, so that it cannot be compared", plan->args[i].name, how);
+        return false;
+    }
+    if (plan != NULL && place != load->arg_count)
+        snprintf(problem, size, "it takes fewer arguments, so that it cannot be compared");
+    return problem[0] == '\0';
+}

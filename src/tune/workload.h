@@ -1,0 +1,62 @@
+/* What kernels are measured with: the arrays that a launch takes, their shapes and roles, and the numbers beside them. Knows no
+ * device: tune/arrays.h makes the memory. */
+#ifndef KILN_TUNE_WORKLOAD_H
+#define KILN_TUNE_WORKLOAD_H
+
+#include "service/kernel.h"
+#include "template/spec.h"
+
+/* One array. */
+typedef struct kiln__array {
+    char name[KILN__ARG_NAME];
+    kiln__arg_type type;
+    uint32_t size; /* bytes of an element */
+    bool read, written;
+    uint64_t elements;
+} kiln__array;
+
+typedef struct kiln__workload {
+    kiln__array arrays[KILN__ARGS_MAX]; /* in the order of the kernel's arguments; of others the inputs, then out */
+    uint32_t count;
+    uint64_t elements;              /* of the largest array: what wisdom goes by */
+    uint64_t bytes;                 /* that a launch reads and writes */
+    bool changes;                   /* some array is read and written: what a launch finds depends on those before */
+    bool own;                       /* for kernels with arguments of their own; then what follows counts, too: */
+    uint64_t least;                 /* extent of a dimension of an array; arrays of whole numbers have smaller ones */
+    uint32_t size_count, arg_count; /* arguments: those that no formula gives */
+    uint64_t sizes[KILN__SIZES_MAX];
+    uint32_t at[KILN__ARGS_MAX];           /* of an array, which of the arguments it is */
+    uint32_t number_bytes[KILN__ARGS_MAX]; /* of each argument; 0: it is an array */
+    uint64_t numbers[KILN__ARGS_MAX];
+} kiln__workload;
+
+/* What the host says about it. All is borrowed. */
+typedef struct kiln__given {
+    uint64_t elements; /* of each array, where the kernel takes out, inputs and n */
+    const uint64_t *sizes;
+    size_t size_count;
+    const kiln_arg *args; /* as for kiln_launch_args; those that are arrays are not looked at */
+    size_t arg_count;     /* may be 0 where no number is given at launch */
+} kiln__given;
+
+/* For kernels of out, `inputs` inputs and n. KILN_ENOMEM: no memory holds them. */
+kiln_status kiln__workload_plain(kiln__workload *out, kiln__dtype dtype, uint32_t inputs, uint64_t n,
+                                 kiln_report *report);
+
+/* For kernels with such a plan. Errors: KILN_EINVAL naming what is wrong with sizes and numbers. */
+kiln_status kiln__workload_own(kiln__workload *out, const kiln__plan *plan, const kiln__given *given,
+                               kiln_report *report);
+
+/* The one or the other, as a resolved spec's template declares; the sizes that it wants are named where they are not right.
+ * Errors: those above, KILN_ESPEC. */
+kiln_status kiln__workload_make(kiln__workload *out, const kiln_spec *spec, const kiln__given *given,
+                                kiln_report *report);
+
+/* Whether a kernel with this plan, NULL for one of out, inputs and n, takes the same arrays and numbers. Else `problem` says
+ * how they differ. */
+bool kiln__workload_fits(const kiln__workload *load, const kiln__plan *plan, char *problem, size_t size);
+
+/* KILN__DTYPE_UNSET for whole numbers. */
+kiln__dtype kiln__workload_dtype(const kiln__array *array);
+
+#endif
