@@ -107,6 +107,17 @@ class Docs(KilnTest):
                                     capture_output=True, text=True, check=False)
             self.assertEqual(result.returncode, 0, result.stderr + text)
 
+    def test_commands_for_arguments_run(self):
+        section = read("docs/templates.md").split("### Tuning, sweeping and watching them")[1].split("\n## ")[0]
+        commands = [line for line in section.splitlines() if line.startswith("    kiln ")]
+        self.assertEqual(len(commands), 3)
+        for end in (".cu", ".c"):
+            shutil.copy(os.path.join(ROOT, "docs/examples/templates/transpose" + end), self.path("transpose" + end))
+        more = {"tune": ["--budget", "3"], "sweep": ["--rounds", "2"], "watch": ["--once"]}
+        for command in commands:
+            words = [re.sub(r"=(\d+)\d\d$", r"=\1", w) for w in shlex.split(command)[1:]]
+            self.assertIn("transpose", self.kiln(*words, *more[words[0]], cwd=self.dir).stdout)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -18,7 +18,7 @@ enum { MOST_INPUTS = 3, POISON = 0xa5, TIMED_ROUNDS = 20, TIMED_WARMUP = 3 };
 
 typedef struct run_args {
     const char *spec;
-    text_list in, numbers;
+    text_list in, numbers, sizes;
     const char *out;
     run_wishes wishes;
     common_args common;
@@ -62,6 +62,7 @@ static int parse_args(run_args *args, int argc, char **argv)
         { "in", 'i', OPTION_LIST, "FILE", "an input array; once for each input, in order", &args->in },
         { "out", 'o', OPTION_TEXT, "FILE", "where the result goes", &args->out },
         { "arg", 0, OPTION_LIST, "NAME=VALUE", "a number that a kernel of your own takes", &args->numbers },
+        { "size", 0, OPTION_LIST, "NAME=VALUE", "a size of a kernel of your own that no input has", &args->sizes },
         { "verify", 0, OPTION_FLAG, NULL, "compare with the cpu backend, bit for bit", &args->wishes.verify },
         { "time", 0, OPTION_FLAG, NULL, "time several launches and take the median", &args->wishes.time },
         { "stats", 0, OPTION_FLAG, NULL, "count hits, misses, compiles and faults, by reason", &args->wishes.stats },
@@ -313,6 +314,7 @@ static int run_arguments(struct job *job)
                           .spec = job->spec,
                           .in = &args->in,
                           .numbers = &args->numbers,
+                          .sizes = &args->sizes,
                           .out = args->out,
                           .wishes = wishes_of(args) };
     return runargs_run(&own);
@@ -328,6 +330,8 @@ static int run_job(struct job *job)
         return run_arguments(job);
     if (!parsed && job->args->numbers.count > 0)
         return fail(STATUS_USAGE, "--arg %s: this kernel takes no numbers", job->args->numbers.items[0]);
+    if (!parsed && job->args->sizes.count > 0)
+        return fail(STATUS_USAGE, "--size %s: this kernel has no sizes", job->args->sizes.items[0]);
     if (!parsed && job->args->in.count > MOST_INPUTS)
         return fail(STATUS_USAGE, "%zu inputs given, at most %d can be read; see kiln run --help", job->args->in.count,
                     MOST_INPUTS);
@@ -377,5 +381,6 @@ int command_run(int argc, char **argv)
     }
     free(args.in.items);
     free(args.numbers.items);
+    free(args.sizes.items);
     return status;
 }

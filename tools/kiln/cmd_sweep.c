@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "argvalues.h"
 #include "commands.h"
 #include "format.h"
 #include "interrupt.h"
@@ -17,8 +18,8 @@ enum { ROUNDS = 30 };
 
 typedef struct sweep_args {
     text_list specs;
-    const char *size, *csv, *plot;
-    uint64_t elements;
+    arg_texts texts;
+    const char *csv, *plot;
     uint32_t rounds;
     bool hot;
     common_args common;
@@ -36,7 +37,8 @@ typedef struct sweep_work {
 } sweep_work;
 
 static const struct usage usage = {
-    "kiln sweep SPEC... --size N|AxB [--rounds N] [--hot] [--csv FILE] [--plot FILE.svg] [options]",
+    "kiln sweep SPEC|FILE.cu... --size N|NAME=N [--arg NAME=VALUE]... [--rounds N] [--hot] [--csv FILE] [--plot "
+    "FILE.svg] [options]",
     "Measures every variant that the open fields of a spec allow: compiles all of them, checks the result of each\n"
     "against the cpu backend bit for bit, and times each once in every round, beside two plain copies of as many\n"
     "bytes. Nothing is left out; kiln tune finds the fastest sooner. Fields may be lists and ranges:\n"
@@ -44,13 +46,16 @@ static const struct usage usage = {
     "what the host needs to launch them. Ctrl-C ends it with what is known by then. The arrays do not fit into the\n"
     "caches, unless --hot lets them.",
     "  kiln sweep 'op=hardsigmoid dtype=f32' --size 4096x393216 --plot hardsigmoid.svg\n"
-    "  kiln sweep 'op=add dtype=f16,bf16 vector=4 elems=4..16*2' --size 2^26 --csv -",
+    "  kiln sweep 'op=add dtype=f16,bf16 vector=4 elems=4..16*2' --size 2^26 --csv -\n"
+    "  kiln sweep transpose.cu --size rows=8192 --size cols=4096 --csv -",
 };
 
 static int parse_args(sweep_args *args, int argc, char **argv)
 {
     const option_row rows[] = {
-        { "size", 's', OPTION_TEXT, "N|AxB", "elements of each array", &args->size },
+        { "size", 's', OPTION_LIST, "N|NAME=N", "elements of each array; or a size of a template of your own",
+          &args->texts.sizes },
+        { "arg", 0, OPTION_LIST, "NAME=VALUE", "a number that a kernel of your own takes", &args->texts.numbers },
         { "rounds", 'r', OPTION_NUMBER, "N", "timed rounds; default 30", &args->rounds },
         { "hot", 0, OPTION_FLAG, NULL, "let the arrays stay in the caches", &args->hot },
         { "csv", 0, OPTION_TEXT, "FILE", "write a row for each variant, - for stdout", &args->csv },
@@ -59,12 +64,11 @@ static int parse_args(sweep_args *args, int argc, char **argv)
     int status = options_parse(&usage, rows, sizeof(rows) / sizeof(rows[0]), &args->common, &args->specs, argc, argv);
     if (status != OPTIONS_GO_ON)
         return status;
+    status = options_take_files(&args->specs);
+    if (status != OPTIONS_GO_ON)
+        return status;
     if (args->specs.count == 0)
         return options_wrong(&usage, "no SPEC given, expected one such as op=hardsigmoid");
-    if (!args->size)
-        return options_wrong(&usage, "--size is missing; expected --size N such as 2^26 or 4096x393216");
-    if (!parse_size(&args->elements, args->size))
-        return options_wrong(&usage, "--size %s is not a size; expected 1048576, 2^20, 64M or 4096x393216", args->size);
     if (args->rounds > 100000)
         return options_wrong(&usage, "--rounds %u is too many; expected at most 100000", args->rounds);
     if (args->rounds == 0)
@@ -125,6 +129,7 @@ static json_t *group_json(const trial_group *group, const char *compared, const 
     json_put_real(object, "ceiling_gbps", group->ceiling_gbps);
     json_put_real(object, "seconds", info->seconds);
     json_put_text(object, "end", info->end);
+    json_put_text(object, "against", info->against);
     for (size_t i = 0; i < group->count; i++)
         put_trial(trials, &group->trials[i]);
     for (size_t i = 0; i < group->gap_count; i++) {
@@ -170,7 +175,10 @@ static void print_group(const trial_group *group, const sweep_kind *kind, const 
            group->gap_count, info->rounds, format_ms(seconds, info->seconds * 1e3));
     if (group->ceiling_gbps > 0)
         printf("a plain copy: %.1f GB/s; ", group->ceiling_gbps);
-    printf("compared with %s\n", compared);
+    printf("compared with %s", compared);
+    if (strcmp(info->against, "the cpu backend") != 0)
+        printf("; results agree with %s", info->against);
+    printf("\n");
     struct table *table = table_new("geometry|>ms|>GB/s|>time / copy|>time / that|>95%|>registers|verdict|problem");
     for (size_t i = 0; i < group->count; i++)
         add_row(table, &group->trials[i]);
@@ -180,6 +188,23 @@ static void print_group(const trial_group *group, const sweep_kind *kind, const 
 }
 
 /* ---- The way through */
+
+/* What the kind is measured with, or the exit status after a message. */
+static int read_values(arg_values *out, sweep_work *work, const char *text)
+{
+    kiln_spec *spec = NULL;
+    kiln_status status = kiln_spec_parse(&spec, work->session->service, text, &work->session->report);
+    if (status)
+        return session_fail(work->session, status, NULL);
+    char *problem = argvalues_read(out, spec, &work->args->texts);
+    bool missing = !problem && !argvalues_wanted(spec) && out->elements == 0;
+    kiln_spec_free(spec);
+    if (missing)
+        return options_wrong(&usage, "--size is missing; expected --size N such as 2^26 or 4096x393216");
+    int result = problem ? options_wrong(&usage, "%s", problem) : STATUS_DONE;
+    free(problem);
+    return result;
+}
 
 static int keep(sweep_work *work, const sweep_kind *kind, const kiln_tuning *tuning)
 {
@@ -205,7 +230,15 @@ static int sweep_kind_of(sweep_work *work, const sweep_kind *kind)
     const sweep_args *args = work->args;
     kiln_sweep_options options = KILN_SWEEP_OPTIONS_INIT;
     kiln_tuning *tuning = NULL;
-    options.elements = args->elements;
+    arg_values values;
+    int wrong = read_values(&values, work, kind->specs[0]);
+    if (wrong)
+        return wrong;
+    options.elements = values.elements;
+    options.sizes = values.sizes;
+    options.size_count = values.size_count;
+    options.args = values.args;
+    options.arg_count = values.arg_count;
     options.rounds = args->rounds;
     options.hot = args->hot;
     options.progress = on_progress;
@@ -225,7 +258,12 @@ static int find_variants(sweep_work *work)
     int result = STATUS_DONE;
     for (size_t i = 0; i < work->args->specs.count && !result; i++)
         result = sweepset_add(&work->set, work->session, work->args->specs.items[i]);
-    return result ? result : sweepset_order(&work->set, work->session);
+    if (!result)
+        result = sweepset_order(&work->set, work->session);
+    arg_values ignored;
+    for (size_t i = 0; i < work->set.count && !result; i++)
+        result = read_values(&ignored, work, work->set.kinds[i].specs[0]);
+    return result;
 }
 
 static int sweep(sweep_work *work)
@@ -253,7 +291,7 @@ static int sweep(sweep_work *work)
 
 int command_sweep(int argc, char **argv)
 {
-    sweep_args args = { .size = NULL };
+    sweep_args args = { .csv = NULL };
     int status = parse_args(&args, argc, argv);
     if (status == OPTIONS_GO_ON) {
         struct session session;
@@ -272,5 +310,7 @@ int command_sweep(int argc, char **argv)
         trials_close(&work.trials);
     }
     free(args.specs.items);
+    free(args.texts.sizes.items);
+    free(args.texts.numbers.items);
     return status;
 }

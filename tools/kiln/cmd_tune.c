@@ -14,7 +14,8 @@ enum { MOST_ROWS = 10, HANG_S = 20 };
 
 typedef struct tune_args {
     text_list specs;
-    const char *size, *csv, *plot;
+    arg_texts texts;
+    const char *csv, *plot;
     uint32_t budget, hang;
     bool hot, all, no_learn, sandbox, no_sandbox;
     common_args common;
@@ -31,13 +32,17 @@ typedef struct tune_output {
 } tune_output;
 
 static const struct usage usage = {
-    "kiln tune SPEC... [--size N|AxB] [--budget SECONDS] [--hot] [--all] [--no-learn] [--sandbox|--no-sandbox]\n"
+    "kiln tune SPEC|FILE.cu... [--size N|NAME=N]... [--arg NAME=VALUE]... [--budget SECONDS] [--hot] [--all] "
+    "[--no-learn] [--sandbox|--no-sandbox]\n"
     "                 [--csv FILE] [--plot FILE.svg] [options]",
     "Finds the fastest geometry of each spec: compiles the variants that its open fields allow, checks the\n"
     "result of each against the cpu backend bit for bit, and times them against each other until no other\n"
     "can be more than 0.5% faster than the winner. Ctrl-C ends it with what is known by then. The arrays do\n"
     "not fit into the caches, unless --hot lets them. Fields may be lists: dtype=f32,f16 tunes both.\n"
     "The winner is kept as wisdom: specs that leave their geometry open take it from then on.\n"
+    "FILE.cu is a template of your own. One that declares arguments of its own wants a value for each of its sizes "
+    "and\n"
+    "each number that is given at launch; its variants are checked against its cpu twin, or against each other.\n"
     "\n"
     "--device may be a list, or all: devices of one model share the specs, each model tunes all of them.\n"
     "A template of your own is tuned in a process of its own, because it may crash, or break the device: that is\n"
@@ -45,14 +50,17 @@ static const struct usage usage = {
     "--no-sandbox for none.",
     "  kiln tune 'op=hardsigmoid dtype=f32' --size 4096x393216\n"
     "  kiln tune 'op=add dtype=f16,bf16' --budget 5\n"
-    "  kiln tune 'op=relu6,hardtanh dtype=f32,f16' --device all",
+    "  kiln tune 'op=relu6,hardtanh dtype=f32,f16' --device all\n"
+    "  kiln tune transpose.cu --size rows=8192 --size cols=4096",
+
 };
 
-static int parse_args(tune_args *args, uint64_t *elements, int argc, char **argv)
+static int parse_args(tune_args *args, int argc, char **argv)
 {
     const option_row rows[] = {
-        { "size", 's', OPTION_TEXT, "N|AxB", "elements of each array; default 2^26 on a GPU, 2^22 on the cpu",
-          &args->size },
+        { "size", 's', OPTION_LIST, "N|NAME=N",
+          "elements of each array, default 2^26 on a GPU, 2^22 on the cpu; or a size", &args->texts.sizes },
+        { "arg", 0, OPTION_LIST, "NAME=VALUE", "a number that a kernel of your own takes", &args->texts.numbers },
         { "budget", 'b', OPTION_NUMBER, "SECONDS", "end after so long; default 30", &args->budget },
         { "hot", 0, OPTION_FLAG, NULL, "let the arrays stay in the caches", &args->hot },
         { "all", 'a', OPTION_FLAG, NULL, "print every variant, not the fastest ten", &args->all },
@@ -68,10 +76,11 @@ static int parse_args(tune_args *args, uint64_t *elements, int argc, char **argv
     int status = options_parse(&usage, rows, sizeof(rows) / sizeof(rows[0]), &args->common, &args->specs, argc, argv);
     if (status != OPTIONS_GO_ON)
         return status;
+    status = options_take_files(&args->specs);
+    if (status != OPTIONS_GO_ON)
+        return status;
     if (args->specs.count == 0)
         return options_wrong(&usage, "no SPEC given, expected one such as op=hardsigmoid");
-    if (args->size && !parse_size(elements, args->size))
-        return options_wrong(&usage, "--size %s is not a size; expected 1048576, 2^20, 64M or 4096x393216", args->size);
     if (args->sandbox && args->no_sandbox)
         return options_wrong(&usage, "--sandbox and --no-sandbox exclude each other");
     if (args->hang && args->no_sandbox)
@@ -118,6 +127,18 @@ static void add_row(struct table *table, const json_t *trial)
     free(geometry);
 }
 
+/* What was measured with, and what the results agree with, where that is not the cpu backend. */
+static void print_basis(const json_t *tuning)
+{
+    const json_t *sizes = json_object_get(tuning, "sizes"), *numbers = json_object_get(tuning, "args"), *value;
+    const char *name, *against = text_in(tuning, "against");
+    json_object_foreach((json_t *)(uintptr_t)sizes, name, value)
+        printf("%s=%" PRIu64 "; ", name, (uint64_t)json_integer_value(value));
+    json_object_foreach((json_t *)(uintptr_t)numbers, name, value) printf("%s=%s; ", name, json_string_value(value));
+    if (sizes || strcmp(against, "the cpu backend") != 0)
+        printf("results agree with %s\n", against);
+}
+
 static void print_tuning(const json_t *tuning, bool all)
 {
     char bytes[FORMAT_ROOM];
@@ -132,6 +153,7 @@ static void print_tuning(const json_t *tuning, bool all)
     if (real_in(tuning, "regret") >= 0)
         printf("; at most %.2f%% slower than the best", real_in(tuning, "regret") * 100);
     printf("\n");
+    print_basis(tuning);
     struct table *table = table_new("geometry|>ms|>GB/s|>time / default|95%|>samples|>registers|verdict|problem");
     for (size_t i = 0; i < variants && (all || i < MOST_ROWS); i++)
         add_row(table, json_array_get(trials, i));
@@ -179,6 +201,7 @@ static bool take_result(void *data, const json_t *result)
 typedef struct tune_list {
     tune_crew *crew;
     const tune_args *args;
+    int status;
 } tune_list;
 
 /* What is known of the template that a spec names. */
@@ -210,9 +233,16 @@ static bool wants_sandbox(const tune_list *list, const char *spec)
 
 static int add_spec(void *data, kiln_spec *spec)
 {
-    const tune_list *list = data;
+    tune_list *list = data;
     tune_crew *crew = list->crew;
     size_t length = 0;
+    arg_values values;
+    char *problem = argvalues_read(&values, spec, &list->args->texts);
+    if (problem) {
+        list->status = options_wrong(&usage, "%s", problem);
+        free(problem);
+        return 1;
+    }
     kiln_spec_format(spec, NULL, 0, &length);
     char *text = need_alloc(length + 1);
     kiln_spec_format(spec, text, length + 1, NULL);
@@ -223,19 +253,21 @@ static int add_spec(void *data, kiln_spec *spec)
     return 0;
 }
 
-static int tune(struct session *session, const tune_args *args, const char *devices, uint64_t elements)
+static int tune(struct session *session, const tune_args *args, const char *devices)
 {
     tune_crew crew = {
         .service = session->service,
-        .like = { .elements = elements, .budget = args->budget, .hot = args->hot, .no_learn = args->no_learn },
+        .like = { .texts = args->texts, .budget = args->budget, .hot = args->hot, .no_learn = args->no_learn },
         .box = { .common = &args->common, .hang_s = args->hang ? args->hang : HANG_S, .view_fd = -1 }
     };
-    tune_list list = { &crew, args };
+    tune_list list = { &crew, args, STATUS_DONE };
     tune_output output = { .session = session, .all = args->all, .results = args->common.json ? json_list() : NULL };
     kiln_status status = KILN_OK;
     output.status = trials_open(&output.trials, args->csv, args->plot);
-    for (size_t i = 0; i < args->specs.count && !status && output.status == STATUS_DONE; i++)
+    for (size_t i = 0; i < args->specs.count && !status && output.status == STATUS_DONE; i++) {
         status = kiln_spec_expand(session->service, args->specs.items[i], add_spec, &list, &session->report);
+        output.status = list.status;
+    }
     if (status)
         output.status = session_fail(session, status, NULL);
     else if (output.status == STATUS_DONE)
@@ -256,11 +288,10 @@ static int tune(struct session *session, const tune_args *args, const char *devi
 
 int command_tune(int argc, char **argv)
 {
-    tune_args args = { .size = NULL };
-    uint64_t elements = 0;
+    tune_args args = { .csv = NULL };
     if (argc > 1 && strcmp(argv[1], SANDBOX_FLAG) == 0)
         return sandbox_child();
-    int status = parse_args(&args, &elements, argc, argv);
+    int status = parse_args(&args, argc, argv);
     if (status == OPTIONS_GO_ON) {
         struct session session;
         const char *devices = args.common.device;
@@ -268,9 +299,11 @@ int command_tune(int argc, char **argv)
             args.common.device = NULL; /* each job names its own */
         status = session_open(&session, &args.common);
         if (!status)
-            status = tune(&session, &args, devices, elements);
+            status = tune(&session, &args, devices);
         session_close(&session);
     }
     free(args.specs.items);
+    free(args.texts.sizes.items);
+    free(args.texts.numbers.items);
     return status;
 }

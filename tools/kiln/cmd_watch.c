@@ -12,7 +12,7 @@
 #include "watchtemplate.h"
 
 static const struct usage usage = {
-    "kiln watch FILE.cu [FIELDS...] [-I DIR]... [--size N] [--once] [options]",
+    "kiln watch FILE.cu [FIELDS...] [-I DIR]... [--size N|NAME=N]... [--arg NAME=VALUE]... [--once] [options]",
     "Compiles FILE.cu each time that it is saved. A template of your own (//! template) is also checked bit for\n"
     "bit, as by kiln run --verify, and timed against the last version that was good and against a plain copy;\n"
     "FIELDS are those of its specs, lists included. Of another file the registers, stack and shared memory of\n"
@@ -20,16 +20,17 @@ static const struct usage usage = {
     "shown in place. Ctrl-C ends it.",
     "  kiln watch hardsigmoid256.cu block=64,128,256\n"
     "  kiln watch scale.cu -I include --target sm_90\n"
-    "  kiln watch transpose.cu --once --json",
+    "  kiln watch transpose.cu --size rows=4096 --size cols=4096 --once --json",
 };
 
 static int parse_args(watch_args *args, text_list *words, int argc, char **argv)
 {
-    const char *size = NULL;
     const option_row rows[] = {
         SOURCE_ARGS_ROWS(&args->source),
         { "target", 't', OPTION_TEXT, "NAME", "sm_90, or cpu; default the device's", &args->target },
-        { "size", 's', OPTION_TEXT, "N|AxB", "elements of each array; default 2^26 on a GPU, 2^22 on the cpu", &size },
+        { "size", 's', OPTION_LIST, "N|NAME=N",
+          "elements of each array, default 2^26 on a GPU, 2^22 on the cpu; or a size", &args->texts.sizes },
+        { "arg", 0, OPTION_LIST, "NAME=VALUE", "a number that a kernel of your own takes", &args->texts.numbers },
         { "once", 0, OPTION_FLAG, NULL, "one round, and the status 1 if something is wrong", &args->once },
     };
     int status = options_parse(&usage, rows, sizeof(rows) / sizeof(rows[0]), &args->common, words, argc, argv);
@@ -37,8 +38,13 @@ static int parse_args(watch_args *args, text_list *words, int argc, char **argv)
         return status;
     if (words->count == 0)
         return options_wrong(&usage, "no FILE given");
-    if (size && !parse_size(&args->elements, size))
-        return options_wrong(&usage, "--size %s is not a size; expected 1048576, 2^20, 64M or 4096x393216", size);
+    for (size_t i = 0; i < args->texts.sizes.count; i++) {
+        const char *value = strchr(args->texts.sizes.items[i], '=');
+        uint64_t size;
+        if (!parse_size(&size, value ? value + 1 : args->texts.sizes.items[i]))
+            return options_wrong(&usage, "--size %s is not a size; expected 1048576, 2^20, 64M or 4096x393216",
+                                 args->texts.sizes.items[i]);
+    }
     args->file = words->items[0];
     size_t length = strlen(args->file);
     if (length < 4 || strcmp(args->file + length - 3, ".cu") != 0)
@@ -235,6 +241,8 @@ int command_watch(int argc, char **argv)
     }
     free(args.fields);
     free(words.items);
+    free(args.texts.sizes.items);
+    free(args.texts.numbers.items);
     source_args_free(&args.source);
     return status;
 }

@@ -161,6 +161,24 @@ static int add_word(text_list *words, const char *word)
     return status ? status : OPTIONS_GO_ON;
 }
 
+int options_take_files(text_list *words)
+{
+    int status = OPTIONS_GO_ON;
+    text_list taken = { NULL, 0 };
+    for (size_t i = 0; i < words->count && status == OPTIONS_GO_ON; i++) {
+        size_t length = strlen(words->items[i]);
+        bool file = length > 3 && strcmp(words->items[i] + length - 3, ".cu") == 0 && !strpbrk(words->items[i], "= ");
+        char *spec = file ? need_format("template=%s", words->items[i]) : NULL;
+        status = spec ? add_word(&taken, spec) : OPTIONS_GO_ON;
+        if (!spec)
+            text_list_add(&taken, words->items[i]);
+        free(spec);
+    }
+    free(words->items);
+    *words = taken;
+    return status;
+}
+
 static void add_common(struct parser *parser, common_args *common)
 {
     const option_row rows[] = {

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "argvalues.h"
 #include "dtype.h"
 #include "format.h"
 #include "npy.h"
@@ -152,6 +153,30 @@ static int bind_size(struct job *job, const slot *s, uint32_t dim)
     return STATUS_DONE;
 }
 
+/* Sizes that are given, which inputs may have, too. */
+static int take_sizes(struct job *job)
+{
+    const text_list *given = job->args->sizes;
+    size_t used = 0;
+    for (uint32_t i = 0; i < job->size_count; i++) {
+        const char *text = argvalues_find(given, job->size_names[i], &used);
+        uint64_t value = 0;
+        if (text && !parse_size(&value, text))
+            return fail(STATUS_USAGE, "--size %s=%s is not a size", job->size_names[i], text);
+        if (text && job->bound[i] && job->sizes[i] != value)
+            return fail(STATUS_USAGE, "--size %s=%s: it is %" PRIu64 " in an input", job->size_names[i], text,
+                        job->sizes[i]);
+        if (!text && !job->bound[i])
+            return fail(STATUS_USAGE, "size %s is the extent of no input: give --size %s=N", job->size_names[i],
+                        job->size_names[i]);
+        job->sizes[i] = text ? value : job->sizes[i];
+    }
+    if (used != given->count)
+        return fail(STATUS_USAGE, "%zu of the sizes of --size are none that the kernel has, or are given twice",
+                    given->count - used);
+    return STATUS_DONE;
+}
+
 static int bind_sizes(struct job *job)
 {
     int status = STATUS_DONE;
@@ -169,11 +194,7 @@ static int bind_sizes(struct job *job)
         for (uint32_t d = 0; d < s->info.dims && !status; d++)
             status = bind_size(job, s, d);
     }
-    for (uint32_t i = 0; i < job->size_count && !status; i++)
-        if (!job->bound[i])
-            status =
-                fail(STATUS_USAGE, "size %s is the extent of no input: kiln run cannot know it", job->size_names[i]);
-    return status;
+    return status ? status : take_sizes(job);
 }
 
 /* Checks the inputs' shapes against the declared ones and gives the result its own. */
@@ -232,12 +253,20 @@ static bool read_whole(slot *s, const char *text, char **end)
     return errno != ERANGE && (bits == 64 || (number >= -(1LL << (bits - 1)) && number < 1LL << (bits - 1)));
 }
 
+/* False: it does not fit, or is no number at all. */
+static bool read_number(slot *s, const char *text, bool *is_number)
+{
+    char *end = NULL;
+    bool fits = (s->info.type[0] == 'f' ? read_real : read_whole)(s, text, &end);
+    *is_number = end != text && *end == '\0';
+    return fits && *is_number;
+}
+
 /* `value` is what stands behind "NAME=", or NULL. */
 static int settle_number(slot *s, const char *value)
 {
-    char *end = NULL;
-    bool fits = value && (s->info.type[0] == 'f' ? read_real : read_whole)(s, value, &end);
-    if (!value || end == value || *end != '\0')
+    bool is_number = false, fits = value && read_number(s, value, &is_number);
+    if (!is_number)
         return fail(STATUS_USAGE, "argument %s is a number of type %s: give --arg %s=%s", s->info.name, s->info.type,
                     s->info.name, value ? "VALUE that is one" : "VALUE");
     if (!fits)
@@ -246,22 +275,23 @@ static int settle_number(slot *s, const char *value)
     return STATUS_DONE;
 }
 
+bool runargs_read_number(uint64_t *out, const kiln_arg_info *info, const char *text)
+{
+    slot s = { .info = *info };
+    bool is_number, read = read_number(&s, text, &is_number);
+    *out = s.number;
+    return read;
+}
+
 static int settle_numbers(struct job *job)
 {
     const text_list *numbers = job->args->numbers;
     size_t used = 0;
     for (uint32_t i = 0; i < job->slot_count; i++) {
         slot *s = &job->slots[i];
-        size_t length = strlen(s->info.name);
-        const char *value = NULL;
         if (s->info.role != KILN_ARG_SCALAR)
             continue;
-        for (size_t j = 0; j < numbers->count; j++)
-            if (strncmp(numbers->items[j], s->info.name, length) == 0 && numbers->items[j][length] == '=') {
-                value = numbers->items[j] + length + 1;
-                used++;
-            }
-        int status = settle_number(s, value);
+        int status = settle_number(s, argvalues_find(numbers, s->info.name, &used));
         if (status)
             return status;
     }

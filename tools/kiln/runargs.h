@@ -2,19 +2,25 @@
 #ifndef KILN_TOOLS_RUNARGS_H
 #define KILN_TOOLS_RUNARGS_H
 
+#include <kiln/define.h>
+
+#include "common.h"
 #include "options.h"
 #include "runresult.h"
 
 typedef struct runargs {
     struct session *session;
-    kiln_spec *spec;               /* its dtype is set from the first input where it is open */
-    const text_list *in, *numbers; /* paths; "NAME=VALUE" */
+    kiln_spec *spec;                       /* its dtype is set from the first input where it is open */
+    const text_list *in, *numbers, *sizes; /* paths; "NAME=VALUE"; the same, of sizes that no input has */
     const char *out;
     run_wishes wishes;
 } runargs;
 
 /* Whether a spec's template declares arguments. */
 bool runargs_wanted(struct session *session, const kiln_spec *spec);
+
+/* The bytes of a number in an argument's type. False: it is none, or does not fit. */
+bool runargs_read_number(uint64_t *out, const kiln_arg_info *info, const char *text);
 
 /* Reads the inputs, takes the sizes from their shapes, launches, writes the one array that the kernel makes and tells of it.
  * Returns the exit status. */

@@ -71,7 +71,8 @@ static json_t *job_json(const sandbox *box, const tune_job *job, json_t *skip)
 {
     json_t *object = json_new();
     json_put_text(object, "spec", job->spec);
-    json_put_count(object, "elements", job->elements);
+    json_put(object, "sizes", texts_json(&job->texts.sizes));
+    json_put(object, "numbers", texts_json(&job->texts.numbers));
     json_put_count(object, "budget", job->budget);
     json_put_bool(object, "hot", job->hot);
     json_put_bool(object, "no_learn", job->no_learn);
@@ -121,7 +122,7 @@ static json_t *tune_for_parent(const json_t *order, tune_view *view)
                                  .verbose = json_is_true(json_object_get(order, "verbose")) };
     const tune_job job = { .spec = text_of(order, "spec"),
                            .device = text_of(order, "device"),
-                           .elements = count_of(order, "elements"),
+                           .texts = { texts_of(order, "sizes"), texts_of(order, "numbers") },
                            .budget = (uint32_t)count_of(order, "budget"),
                            .hot = json_is_true(json_object_get(order, "hot")),
                            .no_learn = json_is_true(json_object_get(order, "no_learn")) };
@@ -132,6 +133,8 @@ static json_t *tune_for_parent(const json_t *order, tune_view *view)
     session_close(&session);
     free(ops.items);
     free(templates.items);
+    free(job.texts.sizes.items);
+    free(job.texts.numbers.items);
     return result;
 }
 

@@ -1,10 +1,13 @@
 #include "trials.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "argvalues.h"
 #include "csv.h"
 #include "format.h"
+#include "options.h"
 #include "spectext.h"
 #include "trialmap.h"
 
@@ -37,7 +40,8 @@ static int begin_group(struct trials *trials, struct session *session, const cha
 static void add_row(trial_group *group, const trial_row *row)
 {
     if (group->count == 0) {
-        spectext_field(&group->op, row->spec, "op");
+        if (!spectext_field(&group->op, row->spec, "op"))
+            spectext_field(&group->op, row->spec, "template");
         spectext_field(&group->dtype, row->spec, "dtype");
     }
     group->trials = need_array(group->trials, group->count + 1, sizeof(*group->trials));
@@ -178,17 +182,59 @@ static int add_gaps(struct trials *trials, struct session *session)
     return status ? session_fail(session, status, NULL) : STATUS_DONE;
 }
 
-/* A sweep of the winner alone, beside which the copies are timed. */
-static int measure_ceiling(trial_group *group, struct session *session)
+/* The members of an object as texts "NAME=VALUE". */
+static text_list texts_in(const json_t *object)
 {
+    text_list texts = { NULL, 0 };
+    const char *name;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)object, name, value) text_list_add(
+        &texts, json_is_string(value) ? need_format("%s=%s", name, json_string_value(value))
+                                      : need_format("%s=%" PRIu64, name, (uint64_t)json_integer_value(value)));
+    return texts;
+}
+
+static void free_texts(text_list *texts)
+{
+    for (size_t i = 0; i < texts->count; i++)
+        free((char *)(uintptr_t)texts->items[i]);
+    free(texts->items);
+}
+
+/* What the tuning was measured with. */
+static kiln_status read_values(arg_values *out, struct session *session, const char *text, const json_t *result)
+{
+    arg_texts texts = { texts_in(json_object_get(result, "sizes")), texts_in(json_object_get(result, "args")) };
+    kiln_spec *spec = NULL;
+    kiln_status status = kiln_spec_parse(&spec, session->service, text, &session->report);
+    if (!status)
+        free(argvalues_read(out, spec, &texts));
+    kiln_spec_free(spec);
+    free_texts(&texts.sizes);
+    free_texts(&texts.numbers);
+    return status;
+}
+
+/* A sweep of the winner alone, beside which the copies are timed. */
+static int measure_ceiling(trial_group *group, struct session *session, const json_t *result)
+{
+    arg_values values;
     kiln_sweep_options options = KILN_SWEEP_OPTIONS_INIT;
     kiln_tuning_info info = { .size = sizeof(info) };
     kiln_tuning *tuning = NULL;
     const char *spec = group->trials[0].spec;
-    options.elements = group->elements;
     options.rounds = CEILING_ROUNDS;
     options.device = group->handle;
-    kiln_status status = kiln_sweep(&tuning, session->service, &spec, 1, &options, &session->report);
+    kiln_status status = read_values(&values, session, spec, result);
+    if (!status) {
+        options.elements = values.size_count > 0 ? 0 : group->elements;
+        options.sizes = values.sizes;
+        options.size_count = values.size_count;
+        options.args = values.args;
+        options.arg_count = values.arg_count;
+    }
+    if (!status)
+        status = kiln_sweep(&tuning, session->service, &spec, 1, &options, &session->report);
     if (!status)
         status = kiln_tuning_get_info(tuning, &info);
     kiln_tuning_free(tuning);
@@ -215,7 +261,7 @@ int trials_add_tuned(struct trials *trials, struct session *session, const json_
         return STATUS_DONE;
     status = add_gaps(trials, session);
     bool stopped = strcmp(text_in(result, "end"), "stopped") == 0;
-    return status || stopped ? status : measure_ceiling(group, session);
+    return status || stopped ? status : measure_ceiling(group, session, result);
 }
 
 /* ---- The files */

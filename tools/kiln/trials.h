@@ -25,8 +25,8 @@ typedef struct trial_gap {
 /* One kind of kernel: the variants of an op and dtype on a device, at one size. */
 typedef struct trial_group {
     char *device, *model, *target; /* "cuda:0", "NVIDIA H200", "sm_90" */
-    char *op, *dtype;
-    kiln_device *handle; /* NULL in plots of made-up data */
+    char *op, *dtype;              /* the template's name where it takes no op */
+    kiln_device *handle;           /* NULL in plots of made-up data */
     uint64_t elements, bytes;
     double ceiling_gbps; /* 0: not known */
     trial_row *trials;   /* ranked */

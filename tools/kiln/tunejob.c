@@ -56,6 +56,20 @@ static void put_trial(json_t *list, const kiln_trial *trial, uint64_t bytes)
     json_add(list, object);
 }
 
+/* What a kernel with arguments of its own was measured with. */
+static void put_values(json_t *object, const kiln_spec *spec, const arg_texts *texts, const arg_values *values)
+{
+    json_t *sizes = json_new(), *numbers = json_new();
+    kiln_arg_info info = { .size = sizeof(info) };
+    for (uint32_t i = 0; i < values->size_count; i++)
+        json_put_count(sizes, kiln_spec_size(spec, i), values->sizes[i]);
+    for (uint32_t i = 0; kiln_spec_arg(spec, i, &info) == KILN_OK; i++)
+        if (info.role == KILN_ARG_SCALAR)
+            json_put_text(numbers, info.name, argvalues_find(&texts->numbers, info.name, NULL));
+    json_put(object, "sizes", sizes);
+    json_put(object, "args", numbers);
+}
+
 static json_t *tuning_json(const kiln_tuning *tuning)
 {
     json_t *object = json_new(), *trials = json_list();
@@ -74,6 +88,7 @@ static json_t *tuning_json(const kiln_tuning *tuning)
     json_put_real(object, "regret", info.regret);
     json_put_real(object, "seconds", info.seconds);
     json_put_text(object, "end", info.end);
+    json_put_text(object, "against", info.against);
     json_put_bool(object, "learnt", info.learnt);
     json_put_text(object, "wisdom", info.wisdom);
     json_put_text(object, "not_learnt", info.not_learnt);
@@ -126,7 +141,7 @@ json_t *tune_here(kiln_service *service, const tune_job *job, const json_t *skip
     kiln_tuning *tuning = NULL;
     char *suspect = NULL;
     kiln_skip *skips = skips_of(skip, &options.skip_count);
-    options.elements = job->elements;
+    arg_values values = { .elements = 0 };
     options.budget_s = job->budget ? job->budget : TUNE_BUDGET_S;
     options.hot = job->hot;
     options.learn = job->no_learn ? -1 : 0;
@@ -136,6 +151,17 @@ json_t *tune_here(kiln_service *service, const tune_job *job, const json_t *skip
     options.skip = skips;
     options.suspect = &suspect;
     kiln_status status = kiln_spec_parse(&spec, service, job->spec, &report);
+    char *problem = status ? NULL : argvalues_read(&values, spec, &job->texts);
+    if (problem) {
+        status = KILN_EINVAL;
+        snprintf(report.message, sizeof(report.message), "%s", problem);
+    }
+    free(problem);
+    options.elements = values.elements;
+    options.sizes = values.sizes;
+    options.size_count = values.size_count;
+    options.args = values.args;
+    options.arg_count = values.arg_count;
     if (!status && job->device)
         status = kiln_device_open(&options.device, service, job->device, &report);
     if (!status)
@@ -143,6 +169,8 @@ json_t *tune_here(kiln_service *service, const tune_job *job, const json_t *skip
     json_t *result = status ? tune_failure(status, report.message[0] ? report.message : kiln_status_text(status),
                                            report.log, suspect)
                             : tuning_json(tuning);
+    if (!status && argvalues_wanted(spec))
+        put_values(result, spec, &job->texts, &values);
     kiln_tuning_free(tuning);
     kiln_text_free(suspect);
     kiln_spec_free(spec);

@@ -5,13 +5,14 @@
 
 #include <stdatomic.h>
 
+#include "argvalues.h"
 #include "common.h"
 #include "jsonout.h"
 
 typedef struct tune_job {
     const char *spec;   /* canonical text */
     const char *device; /* NULL: the service's default one, or the cpu for a spec that says target=cpu */
-    uint64_t elements;  /* 0: the library chooses */
+    arg_texts texts;    /* sizes and numbers */
     uint32_t budget;    /* seconds; 0: the library's */
     bool hot, no_learn;
 } tune_job;

@@ -2,6 +2,7 @@
 #ifndef KILN_TOOLS_WATCHROUND_H
 #define KILN_TOOLS_WATCHROUND_H
 
+#include "argvalues.h"
 #include "jsonout.h"
 #include "sourceargs.h"
 #include "table.h"
@@ -10,7 +11,7 @@ typedef struct watch_args {
     const char *file;
     char *fields; /* of specs, or "" */
     const char *target;
-    uint64_t elements; /* 0: as suits the device */
+    arg_texts texts; /* sizes and numbers */
     bool once;
     source_args source;
     common_args common;

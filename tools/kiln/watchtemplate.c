@@ -1,35 +1,16 @@
 #include "watchtemplate.h"
 
-#include <errno.h>
 #include <kiln/define.h>
 #include <kiln/source.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "format.h"
-#include "paired.h"
-#include "prove.h"
-#include "spectext.h"
-#include "submit.h"
 #include "userlines.h"
+#include "watchmeasure.h"
+#include "watchrows.h"
 
-enum { MOST_SPECS = 64, WARMUP = 3, ROUNDS = 30, CONTENDERS = 4 };
-
-static const uint64_t gpu_elements = UINT64_C(1) << 26, cpu_elements = UINT64_C(1) << 22;
-
-/* A spec, by the text that it was asked for with, and what is known of it. */
-typedef struct watched {
-    char *asked;
-    char *spec;        /* of the last good version, every field set; NULL: there was none yet, as with what follows */
-    kiln_kernel *good; /* NULL, too, where it is only compiled; outlives the service that it came from */
-    int registers, old_registers;
-    double ms, gbps, copy_ratio; /* 0: not timed, also below */
-    double old_ms;               /* of the version before, in the same rounds */
-    paired change;
-    const char *verified; /* "yes", "no reference", ... */
-    bool fresh;           /* good in this round */
-} watched;
+enum { MOST_SPECS = 64 };
 
 struct watchtemplate {
     const watch_args *args;
@@ -44,14 +25,10 @@ typedef struct version {
     struct watchtemplate *watch;
     struct session session; /* in which the template has its present text: no service has two of one name */
     const char *name;
-    bool own_arguments, checkable;
+    watch_job job;
     char **asked;
     size_t count;
-    char *device;
-    uint64_t elements;
 } version;
-
-const char watchtemplate_columns[] = "spec|>registers|>ms old|>ms new|>change|95%|>GB/s|>of copy|verified";
 
 int watchtemplate_open(struct watchtemplate **out, const watch_args *args)
 {
@@ -128,8 +105,7 @@ static int note_template(void *data, const kiln_template_info *info)
     version *now = data;
     if (strcmp(info->name, now->name) != 0)
         return 0;
-    now->own_arguments = info->own_arguments;
-    now->checkable = *info->reference || info->has_twin;
+    now->job.checkable = *info->reference || info->has_twin;
     return 1;
 }
 
@@ -243,102 +219,10 @@ static int compile_only(version *now, watched *one, const kiln_spec *spec)
     free(one->spec);
     one->spec = need_copy(kiln_artifact_spec(artifact));
     one->ms = one->old_ms = 0;
+    one->other_arguments = false;
     one->verified = "only compiled";
     one->fresh = true;
     kiln_artifact_free(artifact);
-    return STATUS_DONE;
-}
-
-/* The new kernel, the last good one if there is one, and two copies, in the same rounds. */
-static kiln_status measure(version *now, watched *one, const prove_job *proof, const struct benchmemory *memory)
-{
-    struct session *base = &now->watch->base;
-    kiln_kernel *copy_kernel = NULL;
-    kiln_timing timings[CONTENDERS];
-    const void *from[1] = { memory->copy_from };
-    kiln_report *report = &base->report;
-    const void *const *in = (const void *const *)memory->in;
-    kiln_status status = prove_copy_kernel(&copy_kernel, base, proof->info->spec);
-    if (status)
-        return status;
-    launch_job fresh = { proof->kernel, proof->elements, memory->out, in, report };
-    launch_job old = { one->good, proof->elements, memory->out, in, report };
-    launch_job plain = { copy_kernel, memory->copy_bytes / 4, memory->copy_to, from, report };
-    copy_job copy = { memory->device, memory->copy_to, memory->copy_from, memory->copy_bytes, report };
-    const kiln_contender list[CONTENDERS] = {
-        { submit_launch, &fresh }, { submit_copy, &copy }, { submit_launch, &plain }, { submit_launch, &old }
-    };
-    size_t count = one->good ? CONTENDERS : CONTENDERS - 1;
-    double *samples = need_array(NULL, count * ROUNDS, sizeof(*samples));
-    status = kiln_measure(memory->device, list, count, WARMUP, ROUNDS, timings, samples, report);
-    if (!status) {
-        size_t best = timings[1].median_ms <= timings[2].median_ms ? 1 : 2;
-        uint64_t bytes = proof->elements * proof->type->size * (proof->info->inputs + 1);
-        one->ms = timings[0].median_ms;
-        one->gbps = gigabytes_per_second(bytes, one->ms);
-        one->copy_ratio = paired_ratio(samples, count, ROUNDS, best, 0).median;
-        one->old_ms = one->good ? timings[3].median_ms : 0;
-        if (one->good)
-            one->change = paired_ratio(samples, count, ROUNDS, 0, 3);
-    }
-    free(samples);
-    kiln_release(copy_kernel);
-    return status;
-}
-
-/* Takes over the kernel. */
-static void keep(watched *one, kiln_kernel *kernel, const kiln_kernel_info *info)
-{
-    one->old_registers = one->spec ? one->registers : -1;
-    one->registers = info->registers;
-    kiln_release(one->good);
-    one->good = kernel;
-    free(one->spec);
-    one->spec = need_copy(info->spec);
-    one->fresh = true;
-}
-
-/* On an array of the base session's device, which all versions share. */
-static int prove_and_measure(version *now, watched *one, const prove_job *proof)
-{
-    struct session *base = &now->watch->base;
-    struct benchmemory memory = { .device = NULL };
-    kiln_device *device = NULL;
-    kiln_status status = kiln_device_open(&device, base->service, proof->info->device, &base->report);
-    if (status)
-        return session_fail(base, status, NULL);
-    int result = benchmemory_make(&memory, base, device, proof->type, proof->info->inputs, proof->elements);
-    if (!result)
-        result = prove_kernel(proof, &now->session, &memory, now->checkable);
-    if (!result && (status = measure(now, one, proof, &memory)))
-        result = session_fail(base, status, one->asked);
-    benchmemory_free(&memory);
-    return result;
-}
-
-static int try_kernel(version *now, watched *one, kiln_kernel *kernel)
-{
-    kiln_kernel_info info = { .size = sizeof(info) };
-    char *type = NULL;
-    kiln_kernel_get_info(kernel, &info);
-    spectext_field(&type, info.spec, "dtype");
-    bool cpu = strcmp(info.device, "cpu") == 0;
-    const uint64_t usual = cpu ? cpu_elements : gpu_elements;
-    const prove_job proof = { kernel, &info, type ? dtype_named(type) : NULL,
-                              now->watch->args->elements ? now->watch->args->elements : usual };
-    free(type);
-    /* Its arrays are not those that are made here. */
-    bool untimed = now->own_arguments || info.output_bytes || !proof.type;
-    int result = untimed ? STATUS_DONE : prove_and_measure(now, one, &proof);
-    if (result)
-        return result;
-    if (untimed)
-        one->ms = one->old_ms = 0;
-    one->verified = untimed ? "not run" : now->checkable ? "yes" : "no reference";
-    now->elements = proof.elements;
-    free(now->device);
-    now->device = need_copy(info.device);
-    keep(one, kiln_retain(kernel), &info);
     return STATUS_DONE;
 }
 
@@ -356,96 +240,11 @@ static int try_spec(version *now, watched *one)
     else if (status)
         result = fail_compile(now, status, spec, one->asked);
     else
-        result = try_kernel(now, one, kernel);
+        result = watchmeasure(&now->job, one, kernel);
     kiln_report_clear(report);
     kiln_release(kernel);
     kiln_spec_free(spec);
     return result;
-}
-
-/* ---- What is shown */
-
-static char *percent(double ratio)
-{
-    char number[FORMAT_ROOM];
-    return need_format("%s%s%%", ratio >= 1 ? "+" : "", format_fixed(number, (ratio - 1) * 100, 1));
-}
-
-static void format_change(char **change, char **interval, const watched *one)
-{
-    *change = *interval = NULL;
-    if (!(one->old_ms > 0))
-        return;
-    bool noise = one->change.low <= 1 && one->change.high >= 1;
-    char *low = percent(one->change.low), *high = percent(one->change.high);
-    *change = noise ? need_copy("within noise") : percent(one->change.median);
-    *interval = need_format("%s..%s", low, high);
-    free(low);
-    free(high);
-}
-
-static void add_table_row(struct table *table, const watched *one)
-{
-    char ms[FORMAT_ROOM] = "-", old[FORMAT_ROOM] = "-", rate[FORMAT_ROOM] = "-", copy[FORMAT_ROOM] = "-";
-    char *change = NULL, *interval = NULL;
-    char *registers = !one->spec || one->registers < 0 ? need_copy("-")
-                      : one->fresh && one->old_registers >= 0 && one->old_registers != one->registers
-                          ? need_format("%d -> %d", one->old_registers, one->registers)
-                          : need_format("%d", one->registers);
-    if (one->spec && one->ms > 0) {
-        /* What did not get a successor is the old one. */
-        format_ms_plain(one->fresh ? ms : old, one->ms);
-        format_fixed(rate, one->gbps, 1);
-        format_fixed(copy, one->copy_ratio, 3);
-    }
-    if (one->fresh && one->old_ms > 0)
-        format_ms_plain(old, one->old_ms);
-    if (one->fresh)
-        format_change(&change, &interval, one);
-    table_row(table,
-              (const char *const[]){ one->asked, registers, old, ms, change ? change : "-", interval ? interval : "-",
-                                     rate, copy, one->fresh ? one->verified : "failed" });
-    free(registers);
-    free(change);
-    free(interval);
-}
-
-static void put_time(json_t *row, const char *key, bool known, double value)
-{
-    if (known)
-        json_put_real(row, key, value);
-    else
-        json_put_null(row, key);
-}
-
-static void put_registers(json_t *row, const char *key, bool known, int value)
-{
-    if (known && value >= 0)
-        json_put_count(row, key, (uint64_t)value);
-    else
-        json_put_null(row, key);
-}
-
-static json_t *row_json(const watched *one)
-{
-    json_t *row = json_new();
-    bool timed = one->spec && one->ms > 0, compared = one->fresh && one->old_ms > 0;
-    json_put_text(row, "asked", one->asked);
-    if (one->spec)
-        json_put_text(row, "spec", one->spec);
-    else
-        json_put_null(row, "spec");
-    put_registers(row, "registers", one->spec, one->registers);
-    put_registers(row, "registers_old", one->fresh, one->old_registers);
-    put_time(row, "ms", timed && one->fresh, one->ms);
-    put_time(row, "ms_old", compared || (timed && !one->fresh), compared ? one->old_ms : one->ms);
-    put_time(row, "change", compared, one->change.median - 1);
-    put_time(row, "change_low", compared, one->change.low - 1);
-    put_time(row, "change_high", compared, one->change.high - 1);
-    put_time(row, "gbps", timed, one->gbps);
-    put_time(row, "of_copy", timed, one->copy_ratio);
-    json_put_text(row, "verified", one->fresh ? one->verified : "failed");
-    return row;
 }
 
 static void show(const version *now, watch_round *round)
@@ -453,12 +252,11 @@ static void show(const version *now, watch_round *round)
     const struct watchtemplate *watch = now->watch;
     char size[FORMAT_ROOM];
     for (size_t i = 0; i < watch->count; i++) {
-        add_table_row(round->table, &watch->specs[i]);
-        json_add(round->rows, row_json(&watch->specs[i]));
+        watchrows_add(round, &watch->specs[i]);
     }
-    round->title = now->device ? need_format("%s on %s, %s elements", watch->args->file, now->device,
-                                             format_power(size, now->elements))
-                               : need_copy(watch->args->file);
+    round->title = now->job.device ? need_format("%s on %s, %s elements", watch->args->file, now->job.device,
+                                                 format_power(size, now->job.elements))
+                                   : need_copy(watch->args->file);
 }
 
 /* After an illegal access CUDA refuses all that this process asks for. */
@@ -475,6 +273,7 @@ static bool device_is_gone(version *now)
 int watchtemplate_round(struct watchtemplate *watch, watch_round *round)
 {
     version now = { .watch = watch };
+    now.job = (watch_job){ .base = &watch->base, .session = &now.session, .args = watch->args };
     round->unchanged = !read_files(watch) && watch->count > 0;
     if (round->unchanged)
         return STATUS_DONE;
@@ -493,7 +292,7 @@ int watchtemplate_round(struct watchtemplate *watch, watch_round *round)
         free(now.asked);
     }
     show(&now, round);
-    free(now.device);
+    free(now.job.device);
     session_close(&now.session);
     return result ? STATUS_FAILED : STATUS_DONE;
 }

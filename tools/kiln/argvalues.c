@@ -1,0 +1,140 @@
+#include "argvalues.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "format.h"
+#include "runargs.h"
+
+const char *argvalues_find(const text_list *texts, const char *name, size_t *used)
+{
+    const char *value = NULL;
+    size_t length = strlen(name);
+    for (size_t i = 0; i < texts->count; i++)
+        if (strncmp(texts->items[i], name, length) == 0 && texts->items[i][length] == '=') {
+            value = texts->items[i] + length + 1;
+            if (used)
+                ++*used;
+        }
+    return value;
+}
+
+bool argvalues_number(uint64_t *out, const kiln_arg_info *info, const char *text)
+{
+    return runargs_read_number(out, info, text);
+}
+
+bool argvalues_wanted(const kiln_spec *spec)
+{
+    kiln_arg_info info = { .size = sizeof(info) };
+    return kiln_spec_arg(spec, 0, &info) == KILN_OK;
+}
+
+/* " --size rows=N --size cols=N" */
+static char *wanted_sizes(const kiln_spec *spec)
+{
+    char *text = need_copy("");
+    const char *name;
+    for (uint32_t i = 0; (name = kiln_spec_size(spec, i)); i++) {
+        char *longer = need_format("%s --size %s=N", text, name);
+        free(text);
+        text = longer;
+    }
+    return text;
+}
+
+/* Where the kernel takes out, inputs and n. */
+static char *read_elements(arg_values *out, const arg_texts *texts)
+{
+    if (texts->numbers.count)
+        return need_format("--arg %s: only a template with arguments of its own takes numbers",
+                           texts->numbers.items[0]);
+    for (size_t i = 0; i < texts->sizes.count; i++) {
+        const char *text = texts->sizes.items[i];
+        if (strchr(text, '='))
+            return need_format("--size %s: only a template that declares sizes has named ones; expected --size N",
+                               text);
+        if (i > 0)
+            return need_copy("--size is given twice");
+        if (!parse_size(&out->elements, text))
+            return need_format("--size %s is not a size; expected 1048576, 2^20, 64M or 4096x393216", text);
+    }
+    return NULL;
+}
+
+static char *read_sizes(arg_values *out, const kiln_spec *spec, const arg_texts *texts)
+{
+    const char *name;
+    size_t used = 0;
+    for (uint32_t i = 0; (name = kiln_spec_size(spec, i)) && i < ARGVALUES_SIZES; i++) {
+        size_t before = used;
+        const char *value = argvalues_find(&texts->sizes, name, &used);
+        if (used > before + 1)
+            return need_format("--size %s is given twice", name);
+        if (value && !parse_size(&out->sizes[i], value))
+            return need_format("--size %s=%s is not a size; expected 1048576, 2^20, 64M or 4096x393216", name, value);
+        if (value) {
+            out->size_count++;
+            continue;
+        }
+        char *wanted = wanted_sizes(spec), *problem;
+        problem = need_format("the template declares sizes of its own and %s is not given: expected%s", name, wanted);
+        free(wanted);
+        return problem;
+    }
+    for (size_t i = 0; i < texts->sizes.count && used < texts->sizes.count; i++) {
+        size_t length = strcspn(texts->sizes.items[i], "="), k = 0;
+        while ((name = kiln_spec_size(spec, (uint32_t)k)) &&
+               (strlen(name) != length || strncmp(name, texts->sizes.items[i], length) != 0))
+            k++;
+        if (!name)
+            return need_format("--size %s: the template declares no such size", texts->sizes.items[i]);
+    }
+    return NULL;
+}
+
+static char *read_numbers(arg_values *out, const kiln_spec *spec, const arg_texts *texts)
+{
+    kiln_arg_info info = { .size = sizeof(info) };
+    size_t used = 0, place = 0, numbers = 0;
+    for (uint32_t i = 0; kiln_spec_arg(spec, i, &info) == KILN_OK && place < ARGVALUES_ARGS; i++) {
+        if (info.role == KILN_ARG_FORMULA)
+            continue;
+        size_t mine = place++, before = used;
+        if (info.role != KILN_ARG_SCALAR)
+            continue;
+        const char *value = argvalues_find(&texts->numbers, info.name, &used);
+        if (used > before + 1)
+            return need_format("--arg %s is given twice", info.name);
+        if (!value || !argvalues_number(&out->numbers[mine], &info, value))
+            return need_format("argument %s is a number of type %s: give --arg %s=%s", info.name, info.type, info.name,
+                               value ? "VALUE that is one" : "VALUE");
+        out->args[mine] = (kiln_arg){ &out->numbers[mine], info.bytes };
+        numbers++;
+    }
+    if (used != texts->numbers.count)
+        return need_format("%zu of the numbers of --arg are none that the template takes", texts->numbers.count - used);
+    out->arg_count = numbers ? place : 0;
+    return NULL;
+}
+
+char *argvalues_read(arg_values *out, const kiln_spec *spec, const arg_texts *texts)
+{
+    *out = (arg_values){ .elements = 0 };
+    if (!argvalues_wanted(spec))
+        return read_elements(out, texts);
+    char *problem = read_sizes(out, spec, texts);
+    return problem ? problem : read_numbers(out, spec, texts);
+}
+
+char *argvalues_text(const arg_values *values, const kiln_spec *spec)
+{
+    char *text = need_copy("");
+    for (size_t i = 0; i < values->size_count; i++) {
+        char *longer = need_format("%s %s=%" PRIu64, text, kiln_spec_size(spec, (uint32_t)i), values->sizes[i]);
+        free(text);
+        text = longer;
+    }
+    return text;
+}

@@ -1,0 +1,43 @@
+/* What --size and --arg say: sizes and numbers of kernels with arguments of their own, and how many elements others have. */
+#ifndef KILN_TOOLS_ARGVALUES_H
+#define KILN_TOOLS_ARGVALUES_H
+
+#include <kiln/define.h>
+#include <kiln/tune.h>
+
+#include "common.h"
+
+enum { ARGVALUES_ARGS = 12, ARGVALUES_SIZES = 4 };
+
+/* As they are given, "N", "AxB" or "NAME=VALUE". */
+typedef struct arg_texts {
+    text_list sizes, numbers;
+} arg_texts;
+
+/* In the order of a template's declarations, as kiln_launch_args wants them: of args the arrays are empty. */
+typedef struct arg_values {
+    uint64_t elements; /* 0: none are named, and where there are sizes */
+    uint64_t sizes[ARGVALUES_SIZES];
+    size_t size_count;
+    kiln_arg args[ARGVALUES_ARGS]; /* their data are the numbers below */
+    uint64_t numbers[ARGVALUES_ARGS];
+    size_t arg_count; /* 0 where the template takes no numbers */
+} arg_values;
+
+/* What the texts say for a spec's template. Returns NULL, or one line that says what is wrong, which the caller frees. The
+ * values are not to be copied: they point at themselves. */
+char *argvalues_read(arg_values *out, const kiln_spec *spec, const arg_texts *texts);
+
+/* The value of NAME among texts "NAME=VALUE", of several the last, or NULL; *used, if not NULL, grows by how many there are. */
+const char *argvalues_find(const text_list *texts, const char *name, size_t *used);
+
+/* The bytes of a number in the argument's type. False: it is none, or does not fit. */
+bool argvalues_number(uint64_t *out, const kiln_arg_info *info, const char *text);
+
+/* Whether a spec's template declares arguments. */
+bool argvalues_wanted(const kiln_spec *spec);
+
+/* " rows=4096 cols=512", which the caller frees: "" where there are no sizes. */
+char *argvalues_text(const arg_values *values, const kiln_spec *spec);
+
+#endif
