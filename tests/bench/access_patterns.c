@@ -274,21 +274,13 @@ static double sample(bench *self, const access_variant *v, const access_variant 
 
 /* ---- The proof */
 
-typedef struct found {
-    uint64_t wrong, first;
-} found;
-
-static found compare(bench *self, uint64_t n, kiln_report *report)
+static kiln__difference compare(bench *self, uint64_t n, kiln_report *report)
 {
-    const kiln__backend_vtable *vtable = self->base->backend->vtable;
-    found result = { 0, UINT64_MAX };
-    const void *const in[] = { kiln__arrays_out(&self->arrays, 0), self->proof.want };
-    must(vtable->copy(self->base, self->proof.found, &result, sizeof(result), KILN_COPY_TO_DEVICE, NULL, report),
-         "copy", report);
-    must(kiln__kernel_launch(self->proof.count, n, self->proof.found, in, NULL, report), "compare", report);
-    must(vtable->sync(self->base, report), "compare", report);
-    must(vtable->copy(self->base, &result, self->proof.found, sizeof(result), KILN_COPY_FROM_DEVICE, NULL, report),
-         "copy", report);
+    const kiln__workload *load = &self->arrays.load;
+    kiln__difference result;
+    must(kiln__compare(&self->proof.comparer, &load->arrays[load->count - 1], kiln__arrays_out(&self->arrays, 0),
+                       kiln__proof_want(&self->proof, load->count - 1), n, &result, report),
+         "compare", report);
     return result;
 }
 
@@ -301,10 +293,11 @@ static bool is_right(bench *self, const access_variant *v, uint64_t n)
     shot one = { self, v, &report };
     char *out = kiln__arrays_out(&self->arrays, 0);
     self->n = n;
-    must(kiln__fill_poison(self->base, out, n * self->list.bytes + GUARD, &report), "poison", &report);
+    must(kiln__fill_bytes(self->base, out, KILN__FILL_POISON, n * self->list.bytes + GUARD, &report), "poison",
+         &report);
     must(submit(&one, self->device->stream), v->name, &report);
     must(kiln_sync(self->base, &report), v->name, &report);
-    found result = compare(self, n, &report);
+    kiln__difference result = compare(self, n, &report);
     must(self->base->backend->vtable->copy(self->base, guard, out + n * self->list.bytes, GUARD, KILN_COPY_FROM_DEVICE,
                                            NULL, &report),
          "copy", &report);
@@ -324,7 +317,7 @@ static void check_all(bench *self)
     for (size_t i = 0; i < self->list.count; i++) {
         access_variant *v = &self->list.variants[i];
         for (size_t c = 0; c < sizeof(counts) / sizeof(counts[0]) && !v->out; c++)
-            if (counts[c] <= self->arrays.n)
+            if (counts[c] <= self->arrays.load.elements)
                 v->out = !is_right(self, v, counts[c]);
         right += !v->out;
         spilled += v->code->local_bytes > 0;
@@ -500,6 +493,7 @@ static void make_arrays(bench *self)
 {
     kiln_report report = KILN_REPORT_INIT;
     kiln_spec asked, spec;
+    kiln__workload load;
     char text[ACCESS_TEXT];
     uint64_t most = 0;
     for (int i = 0; i < self->size_count; i++)
@@ -507,8 +501,8 @@ static void make_arrays(bench *self)
     snprintf(text, sizeof(text), "op=%s dtype=%s", self->list.op, self->list.dtype);
     must(kiln__spec_parse(&asked, &self->service->catalog, text, &report), text, &report);
     must(kiln__service_resolve(self->service, self->base, &asked, &spec, &report), text, &report);
-    must(kiln__arrays_init(&self->arrays, self->base, spec.dtype, self->list.inputs, most, true, &report), text,
-         &report);
+    must(kiln__workload_plain(&load, spec.dtype, self->list.inputs, most, &report), text, &report);
+    must(kiln__arrays_init(&self->arrays, self->base, &load, true, &report), text, &report);
     must(kiln__proof_init(&self->proof, self->service, &spec, &self->arrays, NULL, &report), text, &report);
     kiln_report_clear(&report);
 }
