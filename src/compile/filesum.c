@@ -10,7 +10,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { RACY_S = 2 };
+enum { RACY_S = 2, VERDICTS = 64 };
 
 struct kiln__filesum_node {
     kiln__filesum_node *next;
@@ -100,6 +100,16 @@ static void remember(kiln__filesums *sums, const char *path, const struct stat *
     pthread_mutex_unlock(&sums->lock);
 }
 
+/* One look at many files. Where a directory leads is found out once in it, which is by far the dearest question. */
+typedef struct survey {
+    kiln__filesums *sums;
+    const kiln__list *places;
+    struct {
+        char *directory; /* NULL: none yet */
+        bool inside;
+    } verdicts[VERDICTS];
+} survey;
+
 static bool is_inside(const kiln__list *places, const char *resolved)
 {
     for (const char *at = kiln__list_next(places, NULL); at != NULL;) {
@@ -139,23 +149,56 @@ static int read_digest(kiln__filesums *sums, const char *path, char digest[KILN_
     return KILN__READ_FILE;
 }
 
-/* What is at a path now: its kind, and the digest of a file. Whether it is inside is asked each time, for a path leads elsewhere
- * once a directory on the way is another, while its last file stays the same. */
-static int look(kiln__filesums *sums, const kiln__list *places, const char *path, char digest[KILN__DIGEST_HEX])
+/* 0 or an errno. */
+static int resolve(const survey *around, const char *path, bool *inside)
 {
     char resolved[PATH_MAX];
+    if (realpath(path, resolved) == NULL)
+        return errno;
+    *inside = is_inside(around->places, resolved);
+    return 0;
+}
+
+/* The same for a file that is no link: it is where its directory is. */
+static int resolve_file(survey *around, const char *path, bool *inside)
+{
+    char directory[PATH_MAX];
+    uint8_t sum[KILN__CHECKSUM_SIZE];
+    snprintf(directory, sizeof(directory), "%.*s", (int)(strrchr(path, '/') - path), path);
+    kiln__checksum(sum, directory, strlen(directory));
+    size_t i = sum[0] % VERDICTS;
+    if (around->verdicts[i].directory != NULL && strcmp(around->verdicts[i].directory, directory) == 0) {
+        *inside = around->verdicts[i].inside;
+        return 0;
+    }
+    int error = resolve(around, directory, inside);
+    if (error != 0)
+        return error;
+    kiln__free(around->verdicts[i].directory);
+    around->verdicts[i].directory = kiln__strdup(directory);
+    around->verdicts[i].inside = *inside;
+    return 0;
+}
+
+/* What is at a path now: its kind, and the digest of a file. Whether it is inside is asked in each survey, for a path leads
+ * elsewhere once a directory on the way is another, while its last file stays the same. */
+static int look(survey *around, const char *path, char digest[KILN__DIGEST_HEX])
+{
     struct stat status;
-    if (stat(path, &status) != 0)
+    bool inside = false;
+    if (lstat(path, &status) != 0)
+        return kind_of_failure(errno);
+    bool plain = S_ISREG(status.st_mode);
+    if (S_ISLNK(status.st_mode) && stat(path, &status) != 0)
         return kind_of_failure(errno);
     if (!S_ISDIR(status.st_mode) && !S_ISREG(status.st_mode))
         return KILN__READ_NOTHING;
-    if (realpath(path, resolved) == NULL)
-        return kind_of_failure(errno);
-    if (!is_inside(places, resolved))
-        return KILN__READ_NOTHING;
+    int error = plain ? resolve_file(around, path, &inside) : resolve(around, path, &inside);
+    if (error != 0 || !inside)
+        return error != 0 ? kind_of_failure(error) : KILN__READ_NOTHING;
     if (S_ISDIR(status.st_mode))
         return KILN__READ_DIRECTORY;
-    return recall(sums, path, &status, digest) ? KILN__READ_FILE : read_digest(sums, path, digest);
+    return recall(around->sums, path, &status, digest) ? KILN__READ_FILE : read_digest(around->sums, path, digest);
 }
 
 static const char *directory_of(const kiln__list *places, const char *name)
@@ -169,22 +212,25 @@ static const char *directory_of(const kiln__list *places, const char *name)
     return NULL;
 }
 
-static bool agrees(kiln__filesums *sums, const kiln__list *places, const kiln__read *read)
+static bool agrees(survey *around, const kiln__read *read)
 {
     char path[PATH_MAX], digest[KILN__DIGEST_HEX] = "-";
-    const char *directory = directory_of(places, read->place);
+    const char *directory = directory_of(around->places, read->place);
     int kind = KILN__READ_NOTHING;
     if (directory != NULL && snprintf(path, sizeof(path), "%s/%s", directory, read->path) < (int)sizeof(path))
-        kind = look(sums, places, path, digest);
+        kind = look(around, path, digest);
     return kind == (int)read->kind && (kind != KILN__READ_FILE || strcmp(digest, read->digest) == 0);
 }
 
 bool kiln__filesums_agree(kiln__filesums *sums, const kiln__list *places, const char *reads, size_t length)
 {
     const char *at = reads, *end = reads + length;
+    survey around = { .sums = sums, .places = places };
     kiln__read read;
-    while (at < end)
-        if (!kiln__reads_next(&at, end, &read) || !agrees(sums, places, &read))
-            return false;
-    return true;
+    bool agree = true;
+    while (at < end && agree)
+        agree = kiln__reads_next(&at, end, &read) && agrees(&around, &read);
+    for (size_t i = 0; i < VERDICTS; i++)
+        kiln__free(around.verdicts[i].directory);
+    return agree;
 }

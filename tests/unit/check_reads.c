@@ -262,6 +262,9 @@ START_TEST(test_filesums__what_is_remembered_is_inside_too)
     ck_assert_int_eq(mkdir(kiln_test_temp_path("other"), 0700), 0);
     kiln_test_temp_write("other/a.h", "one", 3);
     ck_assert_int_eq(symlink("../other/a.h", kiln_test_temp_path("inc/link.h")), 0);
+    ck_assert_int_eq(mkdir(kiln_test_temp_path("inc/sub"), 0700), 0);
+    kiln_test_temp_write("inc/sub/s.h", "one", 3);
+    ck_assert_int_eq(symlink("sub", kiln_test_temp_path("inc/alias")), 0);
     kiln__list_add(&narrow, "0");
     kiln__list_add(&narrow, kiln_test_temp_path("inc"));
     kiln__list_add(&wide, "0");
@@ -271,12 +274,19 @@ START_TEST(test_filesums__what_is_remembered_is_inside_too)
     sleep(OLD_ENOUGH_S); /* what has just changed is not remembered */
     ck_assert(agrees(&sums, &wide, "+ 0 link.h"));
     ck_assert(agrees(&sums, &wide, "+ 0 ../other/a.h"));
-    ck_assert_uint_eq(sums.count, 2);
+    ck_assert(agrees(&sums, &narrow, "+ 0 alias/s.h"));
+    ck_assert_uint_eq(sums.count, 3);
     ck_assert(!agrees(&sums, &narrow, "+ 0 link.h"));
     ck_assert(!agrees(&sums, &narrow, "+ 0 ../other/a.h"));
     ck_assert(agrees(&sums, &narrow, "- 0 - link.h"));
     ck_assert(agrees(&sums, &narrow, "- 0 - ../other/a.h"));
     ck_assert(agrees(&sums, &wide, "+ 0 link.h"));
+    /* The same file, untouched, by the same path: its directory has moved out. */
+    ck_assert_int_eq(rename(kiln_test_temp_path("inc/sub"), kiln_test_temp_path("moved")), 0);
+    ck_assert_int_eq(unlink(kiln_test_temp_path("inc/alias")), 0);
+    ck_assert_int_eq(symlink("../moved", kiln_test_temp_path("inc/alias")), 0);
+    ck_assert(!agrees(&sums, &narrow, "+ 0 alias/s.h"));
+    ck_assert(agrees(&sums, &narrow, "- 0 - alias/s.h"));
     kiln__list_fini(&narrow);
     kiln__list_fini(&wide);
     kiln__filesums_fini(&sums);
