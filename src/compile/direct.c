@@ -114,6 +114,15 @@ static bool add_others(kiln__entry *entry, const lists *all)
     return fits;
 }
 
+static kiln__blob *encode(const kiln__entry *entry)
+{
+    void *bytes = NULL;
+    size_t length = 0;
+    if (kiln__entry_encode(&bytes, &length, entry) != KILN_OK)
+        return NULL;
+    return kiln__blob_take(bytes, length, &entry->key, NULL);
+}
+
 /* One list of all that is known, `reads` in front. */
 static kiln__blob *merge(const kiln__direct *self, const kiln__key *key, const lists *all, const char *reads,
                          size_t length)
@@ -122,15 +131,30 @@ static kiln__blob *merge(const kiln__direct *self, const kiln__key *key, const l
                           .key = *key,
                           .key_text = self->list_text.data,
                           .key_text_length = self->list_text.length };
-    void *bytes = NULL;
-    size_t total = 0;
     kiln__text spec = { 0 };
     kiln__text_printf(&spec, "headers of %s", self->unit->spec);
     bool fits = !spec.failed && kiln__entry_add(&entry, "spec", spec.data, spec.length) &&
                 kiln__entry_add(&entry, name_of(0).text, reads, length) && add_others(&entry, all);
-    bool encoded = fits && kiln__entry_encode(&bytes, &total, &entry) == KILN_OK;
+    kiln__blob *merged = fits ? encode(&entry) : NULL;
     kiln__text_fini(&spec);
-    return encoded ? kiln__blob_take(bytes, total, key, NULL) : NULL;
+    return merged;
+}
+
+kiln__blob *kiln__direct_merge(kiln__blob *first, kiln__blob *second)
+{
+    const lists all = { .of = { first, second }, .count = 2 };
+    const kiln__section *spec = kiln__entry_find(&first->entry, "spec"), *front = alternative(first, 0);
+    kiln__entry entry = { .kind = KILN__ENTRY_READS,
+                          .key = first->entry.key,
+                          .key_text = first->entry.key_text,
+                          .key_text_length = first->entry.key_text_length };
+    bool fits = spec != NULL && front != NULL && kiln__entry_add(&entry, "spec", spec->data, spec->length) &&
+                kiln__entry_add(&entry, front->name, front->data, front->length) && add_others(&entry, &all);
+    kiln__blob *merged = fits ? encode(&entry) : NULL;
+    if (merged == NULL || merged->length > first->length)
+        return merged;
+    kiln__blob_release(merged);
+    return NULL;
 }
 
 void kiln__direct_remember(const kiln__direct *self, const char *reads)

@@ -1,6 +1,7 @@
 #include "service/cache.h"
 
 #include "base/alloc.h"
+#include "compile/direct.h"
 #include "store/pack.h"
 #include <errno.h>
 #include <string.h>
@@ -184,12 +185,23 @@ kiln_status kiln__cache_export(kiln_service *service, const char *path, kiln_kee
     return status;
 }
 
+/* Where both are lists of what a source has read, one of them would hide the kernels that only the other leads to. */
+static void merge_lists(kiln__store *disk, kiln__blob *present, kiln__blob *blob)
+{
+    kiln__blob *merged = blob->entry.kind == KILN__ENTRY_READS ? kiln__direct_merge(present, blob) : NULL;
+    if (merged != NULL)
+        disk->vtable->replace(disk, merged);
+    kiln__blob_release(merged);
+}
+
 /* 0, or -errno if the entry should have been kept and could not be. */
 static int import_entry(kiln__store *disk, kiln__blob *blob, kiln_transfer *out)
 {
     /* A get, for it makes room where what is there is damaged. */
     kiln__blob *present = travels(&blob->entry) ? disk->vtable->get(disk, &blob->entry.key, NULL) : NULL;
     int result = present != NULL ? 1 : travels(&blob->entry) ? kiln__disk_store_add(disk, blob) : -EFBIG;
+    if (present != NULL)
+        merge_lists(disk, present, blob);
     kiln__blob_release(present);
     if (result == -EFBIG)
         out->skipped++;

@@ -143,6 +143,22 @@ START_TEST(test_source_lists__strict_mode_finds_what_a_pack_has)
 }
 END_TEST
 
+START_TEST(test_source_lists__imported_list_is_added_to_what_is_known)
+{
+    kiln_transfer moved = { .size = sizeof(moved) };
+    const char *pack = make_pack("only.kilnpack", 1);
+    open_cache("cache");
+    ck_assert_int_eq(build_in(service, 2), KILN_ORIGIN_COMPILED);
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_eq(kiln_cache_import(service, pack, &moved, &report), KILN_OK);
+    ck_assert_uint_eq(moved.present, 2);
+    close_it();
+    open_cache("cache");
+    ck_assert_int_eq(build_in(service, 1), KILN_ORIGIN_DISK);
+    ck_assert_int_eq(build_in(service, 2), KILN_ORIGIN_DISK);
+}
+END_TEST
+
 /* Two processes with one cache: what memory knows hides nothing of what the other has written, and what is written hides nothing
  * either. */
 START_TEST(test_source_lists__services_with_one_cache_know_of_each_others_compiles)
@@ -283,6 +299,7 @@ Suite *kiln_test_source_lists_suite(void)
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_test(tcase, test_source_lists__list_of_a_cache_hides_none_of_a_pack);
     tcase_add_loop_test(tcase, test_source_lists__strict_mode_finds_what_a_pack_has, 0, 2);
+    tcase_add_test(tcase, test_source_lists__imported_list_is_added_to_what_is_known);
     tcase_add_test(tcase, test_source_lists__services_with_one_cache_know_of_each_others_compiles);
     tcase_add_loop_test(tcase, test_source_lists__the_last_twelve_states_are_known, 0, 2);
     tcase_add_test(tcase, test_source_lists__kernel_that_has_gone_is_compiled_again);
