@@ -124,6 +124,10 @@ typedef struct kiln_trial {
  * a GPU less than 20 us is timed by replaying a graph, so that it is not the host that is timed.
  * docs/tuning.md says how. Other work on the device disturbs. Blocks.
  *
+ * A template that declares arguments of its own needs `sizes`, and `args` where it takes numbers. Its variants are checked
+ * against the default's result, and that against the template's cpu twin, on the whole of what is written; where there is no
+ * twin, or on the cpu, against a second launch of the default.
+ *
  * What was learnt before plays no part: the winner is measured against the template's defaults. It is learnt unless the
  * search was stopped, ended before all could be compared, or was not among all that the template offers because the spec
  * sets some of it; that it cannot be stored is no failure.
@@ -133,7 +137,7 @@ typedef struct kiln_trial {
  * them stays loaded, and none is added to the record of requests.
  *
  * Errors: those of kiln_get and kiln_launch for the default geometry, KILN_EINVAL (another service's device; the default
- * geometry is to be skipped), KILN_ETARGET (the spec's target is not for the device), KILN_EMISMATCH (the default geometry
+ * geometry is to be skipped; sizes and args that are not as the template declares), KILN_ETARGET (the spec's target is not for the device), KILN_EMISMATCH (the default geometry
  * computes something else than the cpu backend), KILN_ETIMEDOUT, KILN_ECANCELED (`progress` ended it before anything was
  * known), KILN_ENOMEM (also: the device has no room for the arrays). KILN_EDEVICE and KILN_ELAUNCH: the device failed, and the
  * report names the variant that was being tried. After a fault in a kernel CUDA refuses all further work of the process:
