@@ -137,9 +137,10 @@ typedef struct kiln_trial {
  * them stays loaded, and none is added to the record of requests.
  *
  * Errors: those of kiln_get and kiln_launch for the default geometry, KILN_EINVAL (another service's device; the default
- * geometry is to be skipped; sizes and args that are not as the template declares), KILN_ETARGET (the spec's target is not for the device), KILN_EMISMATCH (the default geometry
- * computes something else than the cpu backend), KILN_ETIMEDOUT, KILN_ECANCELED (`progress` ended it before anything was
- * known), KILN_ENOMEM (also: the device has no room for the arrays). KILN_EDEVICE and KILN_ELAUNCH: the device failed, and the
+ * geometry is to be skipped; sizes and args that are not as the template declares), KILN_ETARGET (the spec's target is not
+ * for the device), KILN_EMISMATCH (the default geometry computes something else than the cpu backend, or twice something
+ * else), KILN_ETIMEDOUT, KILN_ECANCELED (`progress` ended it before anything was known), KILN_ENOMEM (also: the device has
+ * no room for the arrays). KILN_EDEVICE and KILN_ELAUNCH: the device failed, and the
  * report names the variant that was being tried. After a fault in a kernel CUDA refuses all further work of the process:
  * go on in a fresh one, with that variant skipped. */
 KILN_API KILN_MUST_USE kiln_status kiln_tune(kiln_tuning **out, kiln_service *service, const kiln_spec *spec,
