@@ -32,9 +32,8 @@ typedef struct tune_output {
 } tune_output;
 
 static const struct usage usage = {
-    "kiln tune SPEC|FILE.cu... [--size N|NAME=N]... [--arg NAME=VALUE]... [--budget SECONDS] [--hot] [--all] "
-    "[--no-learn] [--sandbox|--no-sandbox]\n"
-    "                 [--csv FILE] [--plot FILE.svg] [options]",
+    "kiln tune SPEC|FILE.cu... [--size N|NAME=N]... [--arg NAME=VALUE]... [--budget SECONDS] [--hot] [--all]\n"
+    "                 [--no-learn] [--sandbox|--no-sandbox] [--csv FILE] [--plot FILE.svg] [options]",
     "Finds the fastest geometry of each spec: compiles the variants that its open fields allow, checks the\n"
     "result of each against the cpu backend bit for bit, and times them against each other until no other\n"
     "can be more than 0.5% faster than the winner. Ctrl-C ends it with what is known by then. The arrays do\n"
