@@ -183,7 +183,7 @@ static void make_states(void)
     snprintf(pack, sizeof(pack), "%.400s/pack", area);
     make_state(STORED, "stored", "state 1;\n", false);
     make_state(FRESH, "fresh", "state 2;\n", false);
-    make_state(PACKED, "packed", "state 3;\n", true);
+    make_state(PACKED, "packed", "state 2;\n", true);
     kiln_service *service = open_plain(false);
     for (int i = 0; i < STATES; i++)
         learn_state(service, i);
