@@ -19,10 +19,11 @@
 #include "support/temp.h"
 #include <fcntl.h>
 #include <spawn.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { COMPILES = 15, STARTS = 51, OPS = 2, ELEMENTS = 4096, VALUES = 8 };
+enum { COMPILES = 15, STARTS = 51, OPS = 2, ELEMENTS = 4096, VALUES = 8, TIMES = 7 };
 
 static const char *const specs[OPS] = { "op=hardsigmoid dtype=f32", "op=hardtanh dtype=f32" };
 
@@ -110,6 +111,14 @@ static double since(uint64_t *last)
     double ms = (double)(now - *last) / 1e6;
     *last = now;
     return ms;
+}
+
+/* How often the system had to give this process a page so far. */
+static long page_faults(void)
+{
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_minflt;
 }
 
 static kiln_service *open_kiln(const host *self, const char *store)
@@ -248,6 +257,7 @@ static void start_kiln(host *self)
     kiln_stats stats = KILN_STATS_INIT;
     kiln_device *device;
     const char *store = in_directory(self->directory, "full", -1);
+    long faults = page_faults();
     uint64_t first = kiln__cpu_now_ns(), last = first;
     kiln_service *service = open_kiln(self, store);
     double open = since(&last);
@@ -259,12 +269,13 @@ static void start_kiln(host *self)
     double got = since(&last);
     must(kiln_launch(kernel, ELEMENTS, self->out, self->in, self->stream, &report), "kiln_launch", &report);
     double launched = since(&last);
+    faults = page_faults() - faults;
     expect("cuStreamSynchronize", self->driver->cuStreamSynchronize(self->stream));
     must(kiln_stats_get(service, &stats), "kiln_stats_get", &report);
     check(stats.hits_disk == 1 && stats.compiles == 0, specs[0], "did not come from the store");
     double loaded = (double)stats.load_ns / 1e6;
-    printf("%.6f %.6f %.6f %.6f %.6f %.6f %.6f\n", (double)(last - first) / 1e6, open, opened, parsed, got - loaded,
-           loaded, launched);
+    printf("%.6f %.6f %.6f %.6f %.6f %.6f %.6f %ld\n", (double)(last - first) / 1e6, open, opened, parsed, got - loaded,
+           loaded, launched, faults);
     kiln_release(kernel);
     kiln_spec_free(spec);
     kiln_close(service);
@@ -278,6 +289,7 @@ static void start_bare(host *self)
     CUfunction function = NULL;
     bytes file = read_bytes(in_directory(self->directory, "rule", 0));
     const kiln__rule *rule = (const kiln__rule *)file.data;
+    long faults = page_faults();
     uint64_t n = ELEMENTS, first = kiln__cpu_now_ns(), last = first;
     void *parameters[] = { &self->out, &self->in[0], &n };
     bytes cubin = read_bytes(in_directory(self->directory, "cubin", 0));
@@ -292,8 +304,9 @@ static void start_bare(host *self)
            self->driver->cuLaunchKernel((CUfunction)kernel, (unsigned)((n + rule->tile - 1) / rule->tile), 1, 1,
                                         rule->block, 1, 1, 0, self->stream, parameters, NULL));
     double launched = since(&last);
+    faults = page_faults() - faults;
     expect("cuStreamSynchronize", self->driver->cuStreamSynchronize(self->stream));
-    printf("%.6f 0 0 0 %.6f %.6f %.6f\n", (double)(last - first) / 1e6, read, loaded, launched);
+    printf("%.6f 0 0 0 %.6f %.6f %.6f %ld\n", (double)(last - first) / 1e6, read, loaded, launched, faults);
 }
 
 typedef struct kind {
@@ -305,9 +318,11 @@ typedef struct kind {
 
 enum { PREPARE, COMPILE_KILN, COMPILE_BARE, START_KILN, START_BARE, KINDS };
 static kind kinds[KINDS] = {
-    { "prepare", prepare, 0, { NULL } },           { "compile-kiln", compile_kiln, 2, { NULL } },
-    { "compile-bare", compile_bare, 2, { NULL } }, { "start-kiln", start_kiln, 7, { NULL } },
-    { "start-bare", start_bare, 7, { NULL } },
+    { "prepare", prepare, 0, { NULL } },
+    { "compile-kiln", compile_kiln, 2, { NULL } },
+    { "compile-bare", compile_bare, 2, { NULL } },
+    { "start-kiln", start_kiln, VALUES, { NULL } },
+    { "start-bare", start_bare, VALUES, { NULL } },
 };
 
 /* ---- The parent */
@@ -395,7 +410,7 @@ static void compare_compiles(const host *self, int count)
 
 static void compare_starts(const host *self, int count)
 {
-    static const char *const parts[] = {
+    static const char *const parts[TIMES] = {
         "kiln_open to a launch submitted",     "open the service",     "open the device", "parse the spec",
         "look up: resolve, find, read, check", "load into the driver", "launch"
     };
@@ -403,13 +418,15 @@ static void compare_starts(const host *self, int count)
     printf("\n%d processes of each kind, ms: median [10th, 90th percentile]; goal: at most 0.20\n\n"
            "| a kernel that is in the store | Kiln | cubin from a file, bare driver |\n|---|---|---|\n",
            count);
-    for (int i = 0; i < (int)(sizeof(parts) / sizeof(parts[0])); i++) {
+    for (int i = 0; i < TIMES; i++) {
         printf("| %s |", parts[i]);
         for (int k = START_KILN; k <= START_BARE; k++)
             printf(" %.3f [%.3f, %.3f] |", quantile(kinds[k].samples[i], count, 0.5),
                    quantile(kinds[k].samples[i], count, 0.1), quantile(kinds[k].samples[i], count, 0.9));
         printf("\n");
     }
+    printf("| page faults | %.0f | %.0f |\n", quantile(kinds[START_KILN].samples[TIMES], count, 0.5),
+           quantile(kinds[START_BARE].samples[TIMES], count, 0.5));
 }
 
 /* One sample, in a process that the parent started. */
