@@ -14,29 +14,6 @@ static const kiln__embedded_file *embedded(const char *name, size_t length)
     return &none;
 }
 
-static bool has_ending(const char *name, const char *ending)
-{
-    size_t length = strlen(name), width = strlen(ending);
-    return length > width && strcmp(name + length - width, ending) == 0;
-}
-
-/* "elementwise.cu" comes with "elementwise.c" where there is one: the name without its last letter. */
-static kiln_status add_template(kiln__catalog *out, const kiln__embedded_file *file, kiln_report *report)
-{
-    if (out->template_count == KILN__TEMPLATES_MAX)
-        return kiln__fail(report, KILN_ESPEC, KILN__STAGE_SPEC, 0, "more than %d templates: %s is one too many",
-                          KILN__TEMPLATES_MAX, file->name);
-    const kiln__embedded_file *twin = embedded(file->name, strlen(file->name) - 1);
-    kiln__template **slot = &out->templates[out->template_count];
-    kiln_status status = kiln__template_parse(slot, file->text, twin->text, report);
-    if (status != KILN_OK)
-        return status;
-    (*slot)->body_sha256 = file->sha256;
-    (*slot)->cpu_sha256 = twin->sha256;
-    out->template_count++;
-    return KILN_OK;
-}
-
 kiln_status kiln__catalog_init(kiln__catalog *out, kiln_report *report)
 {
     memset(out, 0, sizeof(*out));
@@ -48,14 +25,14 @@ kiln_status kiln__catalog_init(kiln__catalog *out, kiln_report *report)
     kiln_status status = kiln__op_table_begin(&out->ops, kiln__constant_ops, kiln__constant_op_count, report);
     if (status == KILN_OK)
         status = kiln__op_table_begin(&out->functions, kiln__constant_functions, kiln__constant_function_count, report);
-    for (size_t i = 0; i < kiln__embedded_count && status == KILN_OK; i++)
-        if (has_ending(kiln__embedded_files[i].name, ".cu"))
-            status = add_template(out, &kiln__embedded_files[i], report);
-    if (status == KILN_OK && out->template_count == 0)
-        status = kiln__fail(report, KILN_ESPEC, KILN__STAGE_SPEC, 0, "the library was built without a template");
-    if (status != KILN_OK)
+    if (status != KILN_OK) {
         kiln__catalog_fini(out);
-    return status;
+        return status;
+    }
+    for (size_t i = 0; i < kiln__constant_template_count; i++)
+        out->templates[i] = &kiln__constant_templates[i];
+    out->template_count = (uint32_t)kiln__constant_template_count;
+    return KILN_OK;
 }
 
 void kiln__catalog_fini(kiln__catalog *catalog)

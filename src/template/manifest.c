@@ -682,7 +682,7 @@ static void fini_rule(kiln__require *rule)
 
 void kiln__template_free(kiln__template *template)
 {
-    if (template == NULL)
+    if (template == NULL || template->constant)
         return;
     for (uint32_t i = 0; i < template->param_count; i++)
         fini_param(&template->params[i]);

@@ -63,7 +63,12 @@ typedef struct kiln__template {
     const char *cpu_text;                 /* its cpu twin, NULL if there is none; borrowed */
     const char *body_sha256, *cpu_sha256; /* of both, in hexadecimal, where they are built in, else NULL; borrowed */
     char *own_text, *own_cpu_text;        /* the same texts where they are not borrowed, else NULL */
+    bool constant;                        /* made when the library was built: nobody frees it */
 } kiln__template;
+
+/* What the files of kernel_templates/ say, made into constants when the library is built. Nobody writes to them. */
+extern kiln__template kiln__constant_templates[];
+extern const size_t kiln__constant_template_count;
 
 /* Reads the declarations of `text`, which is borrowed for the template's life. Errors: KILN_ESPEC naming the line,
  * KILN_ENOMEM. */

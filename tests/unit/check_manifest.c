@@ -1,5 +1,6 @@
 #include "base/alloc.h"
 #include "support/suites.h"
+#include "template/embedded.h"
 #include "template/manifest.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -412,6 +413,111 @@ START_TEST(test_manifest__broken_bytes_are_refused_without_harm)
 }
 END_TEST
 
+/* ---- What the library was built with */
+
+static void equal_text(const char *a, const char *b, const char *what)
+{
+    ck_assert_msg((a == NULL) == (b == NULL) && (a == NULL || strcmp(a, b) == 0), "%s: '%s' and '%s'", what,
+                  a != NULL ? a : "(nothing)", b != NULL ? b : "(nothing)");
+}
+
+static void equal_param(const kiln__param *a, const kiln__param *b)
+{
+    equal_text(a->name, b->name, "name");
+    equal_text(a->values, b->values, a->name);
+    equal_text(a->default_text, b->default_text, a->name);
+    equal_text(a->doc, b->doc, a->name);
+    ck_assert(a->is_enum == b->is_enum && a->is_list == b->is_list);
+    ck_assert(a->low == b->low && a->high == b->high && a->step == b->step);
+    ck_assert_uint_eq(a->count, b->count);
+    for (uint32_t i = 0; i < a->count; i++) {
+        ck_assert(!a->is_list || a->list[i] == b->list[i]);
+        if (a->is_enum)
+            equal_text(a->words[i], b->words[i], a->name);
+    }
+}
+
+static void equal_rules(const kiln__require *a, uint32_t a_count, const kiln__require *b, uint32_t b_count)
+{
+    ck_assert_uint_eq(a_count, b_count);
+    for (uint32_t i = 0; i < a_count; i++) {
+        equal_text(a[i].formula, b[i].formula, "formula");
+        equal_text(a[i].doc, b[i].doc, a[i].formula);
+    }
+}
+
+static void equal_tune(const kiln__tune *a, const kiln__tune *b)
+{
+    equal_text(a->text, b->text, "tune");
+    equal_text(a->condition, b->condition, a->text);
+    ck_assert_uint_eq(a->param, b->param);
+    ck_assert_uint_eq(a->count, b->count);
+    ck_assert_mem_eq(a->values, b->values, a->count * sizeof(a->values[0]));
+}
+
+static void equal_template(const kiln__template *a, const kiln__template *b)
+{
+    equal_text(a->name, b->name, "name");
+    equal_text(a->doc, b->doc, "doc");
+    equal_text(a->origin, b->origin, "origin");
+    equal_text(a->reference, b->reference, "reference");
+    equal_text(a->tile, b->tile, "tile");
+    equal_text(a->output, b->output, "output");
+    equal_text(a->body, b->body, "body");
+    ck_assert(a->own_arithmetic == b->own_arithmetic);
+    ck_assert(a->min_inputs == b->min_inputs && a->max_inputs == b->max_inputs);
+    ck_assert_uint_eq(a->dtype_count, b->dtype_count);
+    ck_assert_uint_eq(a->arguments.arg_count, 0);
+    ck_assert_uint_eq(b->arguments.arg_count, 0);
+    ck_assert_uint_eq(a->param_count, b->param_count);
+    for (uint32_t i = 0; i < a->param_count; i++)
+        equal_param(&a->params[i], &b->params[i]);
+    equal_rules(a->requires, a->require_count, b->requires, b->require_count);
+    equal_rules(a->bounds, a->bound_count, b->bounds, b->bound_count);
+    ck_assert_uint_eq(a->tune_count, b->tune_count);
+    for (uint32_t i = 0; i < a->tune_count; i++)
+        equal_tune(&a->tunes[i], &b->tunes[i]);
+    ck_assert_uint_eq(a->entry_count, b->entry_count);
+    for (uint32_t i = 0; i < a->entry_count; i++) {
+        equal_text(a->entries[i].name, b->entries[i].name, "entry");
+        equal_text(a->entries[i].align, b->entries[i].align, a->entries[i].name);
+    }
+}
+
+static const kiln__embedded_file *embedded(const char *template, const char *ending)
+{
+    char name[64];
+    snprintf(name, sizeof(name), "%s%s", template, ending);
+    for (size_t i = 0; i < kiln__embedded_count; i++)
+        if (strcmp(kiln__embedded_files[i].name, name) == 0)
+            return &kiln__embedded_files[i];
+    return NULL;
+}
+
+START_TEST(test_manifest__constants_are_what_the_files_say)
+{
+    size_t texts = 0;
+    for (size_t i = 0; i < kiln__embedded_count; i++)
+        texts += strstr(kiln__embedded_files[i].name, ".cu") != NULL;
+    ck_assert_uint_eq(kiln__constant_template_count, texts);
+    for (size_t i = 0; i < texts; i++) {
+        const kiln__template *constant = &kiln__constant_templates[i];
+        const kiln__embedded_file *text = embedded(constant->name, ".cu"), *twin = embedded(constant->name, ".c");
+        ck_assert_ptr_nonnull(text);
+        kiln__template *read = parse(text->text);
+        ck_assert(constant->constant && !read->constant);
+        equal_template(constant, read);
+        ck_assert_ptr_eq(constant->text, text->text);
+        equal_text(constant->body_sha256, text->sha256, "digest");
+        ck_assert_ptr_eq(constant->cpu_text, twin != NULL ? twin->text : NULL);
+        equal_text(constant->cpu_sha256, twin != NULL ? twin->sha256 : NULL, "digest");
+        kiln__template_free(read);
+        kiln__template_free(&kiln__constant_templates[i]);
+        ck_assert_ptr_nonnull(constant->name);
+    }
+}
+END_TEST
+
 Suite *kiln_test_manifest_suite(void)
 {
     Suite *suite = suite_create("manifest");
@@ -427,6 +533,7 @@ Suite *kiln_test_manifest_suite(void)
     tcase_add_test(tcase, test_manifest__range_that_does_not_begin_at_a_multiple_says_so);
     tcase_add_test(tcase, test_manifest__every_failed_allocation_is_reported);
     tcase_add_test(tcase, test_manifest__broken_bytes_are_refused_without_harm);
+    tcase_add_test(tcase, test_manifest__constants_are_what_the_files_say);
     suite_add_tcase(suite, tcase);
     return suite;
 }

@@ -1,6 +1,6 @@
 # cmake -D OUTPUT=embedded.c -D NAME=kiln__embedded [-D BASE=DIRECTORY] -P embed.cmake -- FILE...
 # Writes a C file that holds the bytes of each FILE under its base name, or under its path in BASE, with the SHA-256 of what
-# follows the declarations at its beginning: NAME_files, NAME_count and NAME_id, a digest of them all.
+# follows the declarations at its beginning: NAME_files, NAME_count and NAME_id, a digest of them all. NAME_text0 and so on are the bytes.
 set(files "")
 set(seen_separator OFF)
 math(EXPR last "${CMAKE_ARGC} - 1")
@@ -33,8 +33,8 @@ foreach(path IN LISTS files)
     file(READ "${path}" text)
     string(REGEX REPLACE "^(//![^\n]*\n)+" "" body "${text}")
     string(SHA256 sha256 "${body}")
-    string(APPEND arrays "static const unsigned char text${count}[] = {\n${bytes}0x00};\n")
-    string(APPEND rows "    {\"${name}\", (const char *)text${count}, ${length},\n     \"${sha256}\"},\n")
+    string(APPEND arrays "const unsigned char ${NAME}_text${count}[] = {\n${bytes}0x00};\n")
+    string(APPEND rows "    {\"${name}\", (const char *)${NAME}_text${count}, ${length},\n     \"${sha256}\"},\n")
     math(EXPR count "${count} + 1")
 endforeach()
 string(SHA256 id "${digests}")
