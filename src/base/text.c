@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { WORD_MAX = 64 };
+enum { WORD_MAX = 64, DIGITS_MAX = 24 };
 
 void kiln__text_fini(kiln__text *text)
 {
@@ -48,6 +48,17 @@ void kiln__text_append_bytes(kiln__text *text, const void *bytes, size_t length)
     memcpy(text->data + text->length, bytes, length);
     text->length += length;
     text->data[text->length] = '\0';
+}
+
+void kiln__text_append_uint(kiln__text *text, uint64_t value, unsigned width)
+{
+    char digits[DIGITS_MAX];
+    char *end = digits + sizeof(digits), *at = end;
+    while (value > 0 || at == end || (at > digits && end - at < (ptrdiff_t)width)) {
+        *--at = (char)('0' + value % 10);
+        value /= 10;
+    }
+    kiln__text_append_bytes(text, at, (size_t)(end - at));
 }
 
 /* Most of what is printed is short and fits into the room that there is: then it is formatted once. */

@@ -5,6 +5,7 @@
 #include "base/report.h"
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* A growable, always terminated buffer. The first failed growth makes `failed` true and every later append a no-op:
  * append freely, check once. Zero-initialised is empty. */
@@ -17,6 +18,9 @@ typedef struct kiln__text {
 void kiln__text_fini(kiln__text *text);
 void kiln__text_append(kiln__text *text, const char *string);
 void kiln__text_append_bytes(kiln__text *text, const void *bytes, size_t length);
+
+/* Appends a decimal number of at least `width` digits: what kiln__text_printf does, in a twentieth of the time. */
+void kiln__text_append_uint(kiln__text *text, uint64_t value, unsigned width);
 void kiln__text_printf(kiln__text *text, const char *format, ...) KILN__PRINTF(2, 3);
 
 /* Appends a word as a shell reads it, in single quotes. */

@@ -27,16 +27,24 @@ static bool file_stamp(const char *path, kiln__text *out)
     struct stat status;
     if (path[0] == '\0' || stat(path, &status) != 0)
         return false;
-    kiln__text_printf(out, "%llu %llu %llu %lld.%09ld", (unsigned long long)status.st_dev,
-                      (unsigned long long)status.st_ino, (unsigned long long)status.st_size,
-                      (long long)status.st_mtim.tv_sec, status.st_mtim.tv_nsec);
+    kiln__text_append_uint(out, status.st_dev, 1);
+    kiln__text_append(out, " ");
+    kiln__text_append_uint(out, status.st_ino, 1);
+    kiln__text_append(out, " ");
+    kiln__text_append_uint(out, (uint64_t)status.st_size, 1);
+    kiln__text_append(out, " ");
+    kiln__text_append_uint(out, (uint64_t)status.st_mtim.tv_sec, 1);
+    kiln__text_append(out, ".");
+    kiln__text_append_uint(out, (uint64_t)status.st_mtim.tv_nsec, 9);
     return !out->failed;
 }
 
 static bool memo_key(const kiln__toolchains *memo, kiln__key *key, kiln__text *text)
 {
     const kiln__compiler *compiler = memo->compiler;
-    kiln__text_printf(text, "kiln-toolchain 1\ncompiler %s\n", compiler->vtable->name);
+    kiln__text_append(text, "kiln-toolchain 1\ncompiler ");
+    kiln__text_append(text, compiler->vtable->name);
+    kiln__text_append(text, "\n");
     compiler->vtable->search(compiler, text);
     if (text->failed)
         return false;

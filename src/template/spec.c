@@ -386,15 +386,25 @@ static void append_field(const kiln_spec *spec, int id, size_t start, kiln__text
     append_value(spec, id, out);
 }
 
-void kiln__spec_format(const kiln_spec *spec, bool with_hints, kiln__text *out)
+static void append_fields(const kiln_spec *spec, size_t start, kiln__text *out)
 {
-    size_t start = out->length;
     append_field(spec, FIELD_OP, start, out);
     if (spec->template != own_template(spec->catalog))
         append_field(spec, FIELD_TEMPLATE, start, out);
     append_field(spec, FIELD_DTYPE, start, out);
     for (uint32_t i = 0; i < spec->template->param_count; i++)
         append_field(spec, FIELD_PARAM + (int)i, start, out);
+}
+
+void kiln__spec_format_anywhere(const kiln_spec *spec, kiln__text *out)
+{
+    append_fields(spec, out->length, out);
+}
+
+void kiln__spec_format(const kiln_spec *spec, bool with_hints, kiln__text *out)
+{
+    size_t start = out->length;
+    append_fields(spec, start, out);
     append_field(spec, FIELD_TARGET, start, out);
     if (with_hints)
         append_field(spec, FIELD_N, start, out);

@@ -50,6 +50,9 @@ kiln_status kiln__spec_parse(kiln_spec *out, const kiln__catalog *catalog, const
  * template's order, target; fields not set are left out. With `with_hints` n= too, last. */
 void kiln__spec_format(const kiln_spec *spec, bool with_hints, kiln__text *out);
 
+/* The same without hints, as if the target were not set. */
+void kiln__spec_format_anywhere(const kiln_spec *spec, kiln__text *out);
+
 /* Appends the value of one field, nothing if unset. KILN_ENOENT for an unknown field. */
 kiln_status kiln__spec_value(const kiln_spec *spec, const char *field, kiln__text *out);
 

@@ -85,7 +85,7 @@ static long slurp(const kiln__source *own, const char *name, char bytes[FILE_MAX
 /* Notes what is at a name, and appends it to the text that is compiled. False: there is nothing. */
 static bool take_in(const kiln__source *own, const char *name, kiln__text *reads, kiln__text *text)
 {
-    static _Thread_local char bytes[FILE_MAX];
+    char bytes[FILE_MAX];
     uint8_t sum[KILN__DIGEST_SIZE];
     kiln__read read = { .kind = KILN__READ_NOTHING, .place = "0", .digest = "-" };
     long length = slurp(own, name, bytes);

@@ -61,6 +61,7 @@ static size_t check_parts(const kiln__unit *unit)
         const kiln__part *part = &unit->parts[i];
         uint8_t digest[KILN__DIGEST_SIZE];
         char hex[KILN__DIGEST_HEX];
+        ck_assert_mem_eq(at, part->text, part->length);
         crypto_hash_sha256(digest, (const uint8_t *)at, part->length);
         kiln__digest_hex(hex, digest);
         if (part->sha256 != NULL)
@@ -94,7 +95,7 @@ END_TEST
 START_TEST(test_key__every_part_changes_it)
 {
     kiln__unit unit = { .source = (char *)"one two three", .source_length = 13, .part_count = 3 };
-    kiln__part parts[] = { { 4, NULL }, { 4, "2222" }, { 5, NULL } };
+    kiln__part parts[] = { { "one ", 4, NULL }, { "two ", 4, "2222" }, { "three", 5, NULL } };
     kiln__text text = { 0 }, other = { 0 };
     kiln__key base, key;
     ck_assert(kiln__target_parse("sm_90", 5, &unit.target));
@@ -105,6 +106,7 @@ START_TEST(test_key__every_part_changes_it)
         char source[] = "one two three";
         source[4 * i] = 'X';
         changed.source = source;
+        changed.parts[i].text = source + 4 * i;
         if (changed.parts[i].sha256 != NULL)
             changed.parts[i].sha256 = "3333";
         ck_assert_int_eq(kiln__key_make(&key, &other, &changed, "-o"), KILN_OK);

@@ -37,16 +37,17 @@ static void find_roots(const char *roots[ROOTS])
 
 /* Calls fn with each path of a toolkit's directory where `soname` may be, as long as it returns true. False when out of
  * memory. */
-static bool visit_roots(const char *soname, bool (*fn)(void *data, const char *path), void *data)
+static bool visit_roots(const char *const roots[ROOTS], const char *soname, bool (*fn)(void *data, const char *path),
+                        void *data)
 {
-    const char *roots[ROOTS];
     bool more = true, failed = false;
-    find_roots(roots);
     for (int i = 0; i < ROOTS && more && !failed; i++) {
         kiln__text path = { 0 };
         if (roots[i] == NULL || roots[i][0] == '\0')
             continue;
-        kiln__text_printf(&path, "%s/lib64/%s", roots[i], soname);
+        kiln__text_append(&path, roots[i]);
+        kiln__text_append(&path, "/lib64/");
+        kiln__text_append(&path, soname);
         failed = path.failed;
         more = failed || fn(data, kiln__text_string(&path));
         kiln__text_fini(&path);
@@ -76,12 +77,14 @@ static bool try_open(void *data, const char *name)
 /* NULL if there is none, or if *no_memory: then it was not found out whether there is one. */
 static kiln__dylib *open_library(const char *path, char *reason, size_t size, bool *no_memory)
 {
+    const char *roots[ROOTS];
     opening state = { NULL, reason, size, false };
+    find_roots(roots);
     reason[0] = '\0';
     if (path != NULL)
         try_open(&state, path);
     for (int i = 0; path == NULL && i < SONAMES && state.library == NULL && !state.no_memory; i++)
-        if (try_open(&state, sonames[i]) && !visit_roots(sonames[i], try_open, &state))
+        if (try_open(&state, sonames[i]) && !visit_roots(roots, sonames[i], try_open, &state))
             state.no_memory = true;
     *no_memory = state.no_memory;
     return state.library;
@@ -170,10 +173,21 @@ void kiln__nvrtc_unload(kiln__nvrtc *nvrtc)
 static bool append_file(void *data, const char *path)
 {
     struct stat status;
-    if (stat(path, &status) == 0)
-        kiln__text_printf(data, "file %s %llu:%llu %lld %lld.%09ld\n", path, (unsigned long long)status.st_dev,
-                          (unsigned long long)status.st_ino, (long long)status.st_size,
-                          (long long)status.st_mtim.tv_sec, status.st_mtim.tv_nsec);
+    if (stat(path, &status) != 0)
+        return true;
+    kiln__text_append(data, "file ");
+    kiln__text_append(data, path);
+    kiln__text_append(data, " ");
+    kiln__text_append_uint(data, status.st_dev, 1);
+    kiln__text_append(data, ":");
+    kiln__text_append_uint(data, status.st_ino, 1);
+    kiln__text_append(data, " ");
+    kiln__text_append_uint(data, (uint64_t)status.st_size, 1);
+    kiln__text_append(data, " ");
+    kiln__text_append_uint(data, (uint64_t)status.st_mtim.tv_sec, 1);
+    kiln__text_append(data, ".");
+    kiln__text_append_uint(data, (uint64_t)status.st_mtim.tv_nsec, 9);
+    kiln__text_append(data, "\n");
     return true;
 }
 
@@ -207,6 +221,8 @@ void kiln__nvrtc_search(const char *path, kiln__text *out)
             return;
         }
     }
+    const char *roots[ROOTS];
+    find_roots(roots);
     append_file(out, "/etc/ld.so.cache");
     Dl_serinfo *directories = loader_directories();
     kiln__text file = { 0 };
@@ -220,7 +236,7 @@ void kiln__nvrtc_search(const char *path, kiln__text *out)
             append_file(out, kiln__text_string(&file));
         }
         if (path == NULL)
-            visit_roots(name, append_file, out);
+            visit_roots(roots, name, append_file, out);
     }
     kiln__text_fini(&file);
     kiln__free(directories);
