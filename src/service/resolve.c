@@ -35,7 +35,8 @@ kiln_status kiln__service_resolve(kiln_service *service, kiln_device *on, const 
                                   kiln_report *report)
 {
     kiln__target target;
-    kiln_spec chosen = *spec;
+    kiln_spec chosen;
+    kiln__spec_copy(&chosen, spec);
     kiln_status status = kiln__service_target(service, &on, spec, &target, report);
     if (status == KILN_OK)
         status = kiln__geometry_choose(service, on, &target, &chosen, report);
@@ -117,10 +118,10 @@ static kiln_status name_want(kiln__want *want, kiln_report *report)
 kiln_status kiln__service_want(kiln_service *service, kiln_device *on, const kiln_spec *spec, bool unlisted,
                                kiln__want *out, kiln_report *report)
 {
-    memset(out, 0, sizeof(*out));
-    out->unlisted = unlisted;
+    memset(out, 0, offsetof(kiln__want, asked)); /* not the specs, which are large */
     out->asked_on = on;
-    out->asked = *spec;
+    out->unlisted = unlisted;
+    kiln__spec_copy(&out->asked, spec);
     kiln_status status = find_device(service, on, spec, &out->device, report);
     if (status == KILN_OK)
         kiln__geometry_basis_of(service, spec, true, &out->basis);

@@ -98,8 +98,6 @@ kiln_status kiln__service_check_target(const kiln_device *on, const kiln__target
 /* What a get wants, once device and target are known. */
 typedef struct kiln__want {
     kiln_device *asked_on; /* as the caller named it */
-    kiln_spec asked;       /* as the caller wrote it */
-    kiln_spec spec;        /* every field set */
     kiln__geometry_basis basis;
     kiln_device *device;
     bool unlisted;    /* leaves no trace: see kiln__service_get_unlisted */
@@ -107,6 +105,8 @@ typedef struct kiln__want {
     char *key;        /* names its flight */
     const char *name; /* names its kernel, the device and the canonical spec behind it; in `key` */
     kiln__miss miss;  /* what kiln__service_take found wrong with what is stored */
+    kiln_spec asked;  /* as the caller wrote it; the two last: see kiln__service_want */
+    kiln_spec spec;   /* every field set */
 } kiln__want;
 
 /* The kernel if it was asked for like this before, and so recorded, and is loaded, with a new reference, else NULL. Counts the

@@ -298,7 +298,7 @@ kiln_status kiln__expr_parse(kiln__expr *out, const kiln__op_table *table, const
                              kiln_report *report)
 {
     parser p = { out, table, text, text + length, KILN_OK, report };
-    memset(out, 0, sizeof(*out));
+    out->count = out->inputs = 0;
     read_op(&p, 1);
     peek(&p, '\0');
     if (p.at < p.end)
@@ -306,7 +306,7 @@ kiln_status kiln__expr_parse(kiln__expr *out, const kiln__op_table *table, const
     count_inputs(&p);
     check_operations(&p);
     if (p.status != KILN_OK)
-        memset(out, 0, sizeof(*out));
+        out->count = out->inputs = 0;
     return p.status;
 }
 

@@ -18,12 +18,19 @@ typedef struct kiln__expr_node {
     double params[KILN__OP_ARGS_MAX];
 } kiln__expr_node;
 
-/* Plain data: may be copied and compared field by field. The root is the last node. */
+/* Plain data: may be copied and compared field by field. The root is the last node. It is large and most of it unused: what
+ * follows the last node is nothing that anybody writes or reads, so that it costs a process no memory. */
 typedef struct kiln__expr {
     uint32_t count;
     uint32_t inputs; /* 1 to 3 arrays */
     kiln__expr_node nodes[KILN__EXPR_NODES_MAX];
 } kiln__expr;
+
+/* How many of its bytes mean something, from the first on. */
+static inline size_t kiln__expr_size(const kiln__expr *expr)
+{
+    return offsetof(kiln__expr, nodes) + expr->count * sizeof(expr->nodes[0]);
+}
 
 /* Errors: KILN_EOP with the closest names, wrong numbers of inputs or parameters, bad syntax and where. */
 kiln_status kiln__expr_parse(kiln__expr *out, const kiln__op_table *table, const char *text, size_t length,

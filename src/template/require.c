@@ -64,7 +64,8 @@ static bool step_value(const kiln__param *param, int64_t *value, int direction)
 
 static bool is_answer(const question *q, int id, int64_t value)
 {
-    kiln_spec changed = *q->given, full;
+    kiln_spec changed, full;
+    kiln__spec_copy(&changed, q->given);
     changed.params[id] = value;
     changed.param_set[id] = true;
     question other = { &changed, &changed, NULL };

@@ -39,35 +39,42 @@ static kiln_status fill_param(kiln_spec *spec, uint32_t index, kiln_report *repo
     return KILN_OK;
 }
 
-kiln_status kiln__spec_fill(kiln_spec *out, const kiln_spec *spec, const kiln__target *target, kiln_report *report)
+static kiln_status fill(kiln_spec *out, const kiln_spec *spec, const kiln__target *target, kiln_report *report)
 {
     if (!spec->op_set && !spec->template->own_arithmetic)
         return FAIL(report, KILN_ESPEC, "the spec has no op: add one, such as op=hardsigmoid");
-    kiln_spec filled = *spec;
-    filled.template_set = true;
-    if (filled.dtype == KILN__DTYPE_UNSET)
-        filled.dtype = kiln__template_dtype(filled.template);
-    filled.op.inputs = kiln__spec_inputs(spec);
-    if (!filled.target_set)
-        filled.target = *target;
-    filled.target_set = true;
-    kiln_status status = kiln__template_check_inputs(filled.template, filled.op.inputs, report);
-    for (uint32_t i = 0; i < filled.template->param_count && status == KILN_OK; i++)
-        if (!filled.param_set[i])
-            status = fill_param(&filled, i, report);
+    kiln__spec_copy(out, spec);
+    out->template_set = true;
+    if (out->dtype == KILN__DTYPE_UNSET)
+        out->dtype = kiln__template_dtype(out->template);
+    out->op.inputs = kiln__spec_inputs(spec);
+    if (!out->target_set)
+        out->target = *target;
+    out->target_set = true;
+    kiln_status status = kiln__template_check_inputs(out->template, out->op.inputs, report);
+    for (uint32_t i = 0; i < out->template->param_count && status == KILN_OK; i++)
+        if (!out->param_set[i])
+            status = fill_param(out, i, report);
+    return status;
+}
+
+kiln_status kiln__spec_fill(kiln_spec *out, const kiln_spec *spec, const kiln__target *target, kiln_report *report)
+{
+    kiln_spec filled;
+    kiln_status status = fill(&filled, spec, target, report);
     if (status == KILN_OK)
-        *out = filled;
+        kiln__spec_copy(out, &filled);
     return status;
 }
 
 kiln_status kiln__spec_resolve(kiln_spec *out, const kiln_spec *spec, const kiln__target *target, kiln_report *report)
 {
     kiln_spec filled;
-    kiln_status status = kiln__spec_fill(&filled, spec, target, report);
+    kiln_status status = fill(&filled, spec, target, report);
     if (status == KILN_OK)
         status = kiln__requires_check(spec, &filled, target, report);
     if (status == KILN_OK)
-        *out = filled;
+        kiln__spec_copy(out, &filled);
     return status;
 }
 

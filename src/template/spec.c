@@ -51,7 +51,7 @@ static const kiln__template *own_template(const kiln__catalog *catalog)
 
 void kiln__spec_init(kiln_spec *out, const kiln__catalog *catalog)
 {
-    memset(out, 0, sizeof(*out));
+    memset(out, 0, offsetof(kiln_spec, op.nodes));
     out->catalog = catalog;
     out->template = own_template(catalog);
 }
@@ -64,7 +64,7 @@ uint32_t kiln__spec_inputs(const kiln_spec *spec)
 static kiln_status set_op(kiln_spec *spec, kiln__word value, kiln_report *report)
 {
     kiln__expr op;
-    memset(&op, 0, sizeof(op));
+    op.count = op.inputs = 0;
     if (value.length > 0 && spec->template->own_arithmetic)
         return FAIL(report, KILN_ESPEC, "template %s has arithmetic of its own and takes no op: leave op out",
                     spec->template->name);
@@ -75,7 +75,7 @@ static kiln_status set_op(kiln_spec *spec, kiln__word value, kiln_report *report
         if (status != KILN_OK)
             return status;
     }
-    spec->op = op;
+    memcpy(&spec->op, &op, kiln__expr_size(&op));
     spec->op_set = value.length > 0;
     return KILN_OK;
 }
@@ -131,7 +131,8 @@ static kiln_status set_template(kiln_spec *spec, kiln__word value, kiln_report *
     if (template == NULL)
         return FAIL(report, KILN_ESPEC, "unknown template '%s': %s", kiln__word_quote(value).text,
                     kiln__word_hint(value, template_name_at, spec->catalog).text);
-    kiln_spec moved = *spec;
+    kiln_spec moved;
+    kiln__spec_copy(&moved, spec);
     moved.template = template;
     moved.template_set = value.length > 0;
     memset(moved.params, 0, sizeof(moved.params));
@@ -145,7 +146,7 @@ static kiln_status set_template(kiln_spec *spec, kiln__word value, kiln_report *
     if (status == KILN_OK)
         status = move_params(&moved, spec, report);
     if (status == KILN_OK)
-        *spec = moved;
+        kiln__spec_copy(spec, &moved);
     return status;
 }
 

@@ -8,18 +8,25 @@
 #include "template/expr.h"
 #include "template/target.h"
 #include "template/word.h"
+#include <string.h>
 
-/* Plain data that borrows the catalog: may be copied by assignment. */
+/* Plain data that borrows the catalog: may be copied by assignment, and for less by kiln__spec_copy. */
 struct kiln_spec {
     const kiln__catalog *catalog;
     const kiln__template *template; /* the named one, else the ops' own: elementwise */
     bool op_set, template_set, target_set, n_set, param_set[KILN__PARAMS_MAX];
-    kiln__expr op;
     kiln__dtype dtype; /* KILN__DTYPE_UNSET if open */
     kiln__target target;
     int64_t params[KILN__PARAMS_MAX]; /* numbers, or indices of words, in the template's order */
     uint64_t n;                       /* a hint, never part of the canonical text that keys use */
+    kiln__expr op;                    /* last, see there */
 };
+
+/* Copies what means something of a spec. */
+static inline void kiln__spec_copy(kiln_spec *out, const kiln_spec *spec)
+{
+    memcpy(out, spec, offsetof(kiln_spec, op) + kiln__expr_size(&spec->op));
+}
 
 /* An empty spec. */
 void kiln__spec_init(kiln_spec *out, const kiln__catalog *catalog);

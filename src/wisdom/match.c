@@ -239,7 +239,7 @@ static kiln_status fit(const subject *s, const kiln__wisdom_record *record, kiln
     kiln_spec full;
     kiln__word line = { record->geometry, strlen(record->geometry) }, name, value;
     kiln_status status;
-    *out = *s->query->spec;
+    kiln__spec_copy(out, s->query->spec);
     while ((status = kiln__spec_next_field(&line, &name, &value, report)) == KILN_OK && name.length > 0)
         if ((status = take_param(out, name, value, report)) != KILN_OK)
             break;
