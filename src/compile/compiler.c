@@ -228,11 +228,8 @@ static void identify_if_worthwhile(kiln__builder *builder, kiln__key *key, kiln_
 static kiln_status look(kiln__builder *builder, request *wanted, kiln__built *out, kiln_report *report)
 {
     kiln_report missing = KILN_REPORT_INIT;
-    kiln__toolchain toolchain;
     kiln__key *first = first_key(wanted);
-    kiln_status status = kiln__toolchains_get(&builder->toolchains, &toolchain, &missing);
-    if (status == KILN_OK)
-        memcpy(first->toolchain, toolchain.id, sizeof(first->toolchain));
+    kiln_status status = kiln__toolchains_id(&builder->toolchains, first->toolchain, &missing);
     if (status == KILN_OK && first->toolchain[0] == '\0' && !wanted->fresh && !wanted->any && !wanted->quick)
         identify_if_worthwhile(builder, first, &out->miss);
     bool named = first->toolchain[0] != '\0';

@@ -140,10 +140,18 @@ done:
     kiln__text_fini(&targets);
 }
 
-kiln_status kiln__toolchains_get(kiln__toolchains *memo, kiln__toolchain *out, kiln_report *report)
+/* Another process may have learnt the id since. */
+static void recall_id(kiln__toolchains *memo)
+{
+    kiln__toolchain found;
+    if (recall(memo, &found))
+        memo->toolchain = found;
+}
+
+/* With the lock held. */
+static kiln_status know(kiln__toolchains *memo, kiln_report *report)
 {
     kiln_status status = KILN_OK;
-    pthread_mutex_lock(&memo->lock);
     if (!memo->known) {
         memo->known = recall(memo, &memo->toolchain);
         if (!memo->known) {
@@ -154,12 +162,27 @@ kiln_status kiln__toolchains_get(kiln__toolchains *memo, kiln__toolchain *out, k
                 remember(memo, &memo->toolchain);
         }
     }
-    /* Another process may have learnt the id since. */
-    kiln__toolchain found;
-    if (status == KILN_OK && memo->toolchain.id[0] == '\0' && recall(memo, &found))
-        memo->toolchain = found;
+    if (status == KILN_OK && memo->toolchain.id[0] == '\0')
+        recall_id(memo);
+    return status;
+}
+
+kiln_status kiln__toolchains_get(kiln__toolchains *memo, kiln__toolchain *out, kiln_report *report)
+{
+    pthread_mutex_lock(&memo->lock);
+    kiln_status status = know(memo, report);
     if (status == KILN_OK)
         *out = memo->toolchain;
+    pthread_mutex_unlock(&memo->lock);
+    return status;
+}
+
+kiln_status kiln__toolchains_id(kiln__toolchains *memo, char out[KILN__ENTRY_TOOLCHAIN_SIZE], kiln_report *report)
+{
+    pthread_mutex_lock(&memo->lock);
+    kiln_status status = know(memo, report);
+    if (status == KILN_OK)
+        memcpy(out, memo->toolchain.id, KILN__ENTRY_TOOLCHAIN_SIZE);
     pthread_mutex_unlock(&memo->lock);
     return status;
 }

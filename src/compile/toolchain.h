@@ -23,6 +23,9 @@ void kiln__toolchains_fini(kiln__toolchains *memo);
  * tells it. KILN_ENOCOMPILER. */
 kiln_status kiln__toolchains_get(kiln__toolchains *memo, kiln__toolchain *out, kiln_report *report);
 
+/* The same for the id alone. */
+kiln_status kiln__toolchains_id(kiln__toolchains *memo, char out[KILN__ENTRY_TOOLCHAIN_SIZE], kiln_report *report);
+
 /* Tells what a compile found the id to be, and remembers it in the store. */
 void kiln__toolchains_learn(kiln__toolchains *memo, const char *id);
 

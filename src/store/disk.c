@@ -420,12 +420,25 @@ static void look(kiln__disk *store, unsigned shard)
     }
 }
 
+/* Processes that put little would never come to look at a shard if each began to count at nothing. */
+static void begin_anywhere(kiln__disk *store)
+{
+    uint16_t random[KILN__DISK_SHARDS] = { 0 };
+    if (atomic_flag_test_and_set(&store->begun))
+        return;
+    if (getrandom(random, sizeof random, GRND_NONBLOCK) != (ssize_t)sizeof random)
+        memset(random, 0, sizeof random);
+    for (unsigned i = 0; i < KILN__DISK_SHARDS; i++)
+        atomic_fetch_add(&store->pending[i], random[i] % LOOK_EVERY);
+}
+
 /* After a put: only the shard that was written is looked at, and only when enough was written. Holds no lock that a get or
  * a put waits for. */
 static void keep_within_caps(kiln__disk *store, unsigned shard, size_t length)
 {
     uint64_t by_bytes = kiln__evict_cost(length) * WHOLE_SHARE / share_of(store->cap_bytes);
     uint64_t by_files = WHOLE_SHARE / share_of(store->cap_files);
+    begin_anywhere(store);
     atomic_fetch_add(&store->pending[shard], by_bytes > by_files ? by_bytes : by_files);
     look(store, shard);
 }
@@ -528,16 +541,6 @@ static int open_root(kiln__disk *store, kiln__disk_problem *problem)
     return check_directory(store, root, "", KILN__DISK_READ, problem);
 }
 
-/* Processes that put little would never come to look at a shard if each began to count at nothing. */
-static void begin_anywhere(kiln__disk *store)
-{
-    uint16_t random[KILN__DISK_SHARDS] = { 0 };
-    if (getrandom(random, sizeof random, GRND_NONBLOCK) != (ssize_t)sizeof random)
-        memset(random, 0, sizeof random);
-    for (unsigned i = 0; i < KILN__DISK_SHARDS; i++)
-        atomic_init(&store->pending[i], random[i] % LOOK_EVERY);
-}
-
 static kiln__disk *open_store(const char *root, bool shared, const kiln__log *log, kiln__store_counters *counters,
                               char *problem_text, size_t size)
 {
@@ -557,9 +560,8 @@ static kiln__disk *open_store(const char *root, bool shared, const kiln__log *lo
     store->shared = shared;
     atomic_init(&store->warned, 0);
     atomic_flag_clear(&store->evicting);
+    atomic_flag_clear(&store->begun);
     kiln__disk_store_limit(&store->base, UINT64_MAX, UINT64_MAX);
-    if (!shared)
-        begin_anywhere(store);
     if (open_root(store, &problem) != 0) {
         note(store, &problem);
         kiln__text_copy(problem_text, size, problem.text);

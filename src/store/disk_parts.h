@@ -39,7 +39,7 @@ typedef struct kiln__disk {
     uint64_t cap_bytes, cap_files;
     atomic_uint_least64_t
         pending[KILN__DISK_SHARDS]; /* put by this process since its last look, in millionths of a share */
-    atomic_flag evicting;
+    atomic_flag evicting, begun;    /* `pending` has something to begin with */
 } kiln__disk;
 
 /* One entry file as it was found. */
