@@ -99,20 +99,15 @@ static token next(reader *r)
                (out.length > 0 && r->at[out.length] == '\'' && isdigit((unsigned char)out.text[0])))
             out.length++;
         r->at += out.length;
-        if (*r->at == '"' && out.length > 0 && out.text[out.length - 1] == 'R')
-            r->at = skip_raw(r->at);
-        else if (*r->at == '"' && out.length > 0)
-            r->at = skip_quoted(r->at);
-        else if (out.length > 0)
-            return out;
-        else if (*r->at == '"' || *r->at == '\'')
-            r->at = skip_quoted(r->at);
-        else if (*r->at != '\0') {
+        bool quoted = *r->at == '"' || (*r->at == '\'' && out.length == 0);
+        if (!quoted && out.length == 0 && *r->at != '\0') {
             r->at++;
             out.length = 1;
+        }
+        if (!quoted)
             return out;
-        } else
-            return out;
+        bool raw = out.length > 0 && out.text[out.length - 1] == 'R';
+        r->at = raw ? skip_raw(r->at) : skip_quoted(r->at);
     }
 }
 

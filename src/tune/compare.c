@@ -98,8 +98,10 @@ static kiln_status compare_whole(const kiln__comparer *comparer, uint32_t size, 
     kiln_device *device = comparer->device;
     uint64_t step = CHUNK_BYTES / size;
     char *host = kiln__calloc(2, CHUNK_BYTES);
-    kiln_status status = host == NULL ? kiln__fail_memory(report, KILN__STAGE_DEVICE) : KILN_OK;
+    kiln_status status = KILN_OK;
     *out = none;
+    if (host == NULL)
+        return kiln__fail_memory(report, KILN__STAGE_DEVICE);
     for (uint64_t done = 0; done < n && status == KILN_OK; done += step) {
         uint64_t count = n - done < step ? n - done : step;
         status = device->backend->vtable->copy(device, host, got + done * size, count * size, KILN_COPY_FROM_DEVICE,

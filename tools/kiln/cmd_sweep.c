@@ -230,7 +230,7 @@ static int sweep_kind_of(sweep_work *work, const sweep_kind *kind)
     const sweep_args *args = work->args;
     kiln_sweep_options options = KILN_SWEEP_OPTIONS_INIT;
     kiln_tuning *tuning = NULL;
-    arg_values values;
+    arg_values values = { .elements = 0 };
     int wrong = read_values(&values, work, kind->specs[0]);
     if (wrong)
         return wrong;
