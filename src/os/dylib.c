@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/text.h"
+#include "os/fork.h"
 #include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
@@ -16,7 +17,9 @@ static void *open_first(const char *const *names, kiln__text *reasons)
 {
     for (size_t i = 0; names[i]; i++) {
         /* The empty name would open the host program itself. */
+        kiln__fork_hold();
         void *handle = names[i][0] ? dlopen(names[i], RTLD_NOW | RTLD_LOCAL) : NULL;
+        kiln__fork_resume();
         if (handle)
             return handle;
         const char *reason = names[i][0] ? dlerror() : "the name is empty";
@@ -56,12 +59,34 @@ kiln__dylib *kiln__dylib_open(const char *const *names, char *error, size_t size
     return library;
 }
 
+static bool touch(const char *name, int flags)
+{
+    kiln__fork_hold();
+    void *handle = dlopen(name, RTLD_NOW | RTLD_NOLOAD | flags);
+    if (handle)
+        dlclose(handle);
+    kiln__fork_resume();
+    return handle != NULL;
+}
+
+bool kiln__dylib_is_loaded(const char *name)
+{
+    return touch(name, 0);
+}
+
+bool kiln__dylib_pin(const kiln__dylib *library)
+{
+    return library->path && touch(library->path, RTLD_NODELETE);
+}
+
 void kiln__dylib_close(kiln__dylib *library)
 {
     if (!library)
         return;
+    kiln__fork_hold();
     if (library->handle)
         dlclose(library->handle);
+    kiln__fork_resume();
     free(library->path);
     kiln__free(library);
 }

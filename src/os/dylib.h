@@ -12,8 +12,14 @@ typedef struct kiln__dylib kiln__dylib;
  * ran out, so that nothing was found out, else ENOENT. */
 kiln__dylib *kiln__dylib_open(const char *const *names, char *error, size_t size);
 
+/* Whether a library is loaded under this very name. */
+bool kiln__dylib_is_loaded(const char *name);
+
 /* Closes it; NULL is allowed. */
 void kiln__dylib_close(kiln__dylib *library);
+
+/* Keeps it loaded for the rest of the process, closed or not. False: the loader does not find it again by its path. */
+bool kiln__dylib_pin(const kiln__dylib *library);
 
 /* Address of a symbol, NULL if missing. */
 void *kiln__dylib_symbol(kiln__dylib *library, const char *name);

@@ -6,16 +6,19 @@
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* held across a fork; guards the list */
 static kiln__fork_watch *first;
+static pthread_mutex_t held = PTHREAD_MUTEX_INITIALIZER; /* taken last: who holds it waits for nobody */
 
 static void before_fork(void)
 {
     pthread_mutex_lock(&lock);
     for (kiln__fork_watch *watch = first; watch != NULL; watch = watch->next)
         watch->prepare(watch->data);
+    pthread_mutex_lock(&held);
 }
 
 static void after_in_parent(void)
 {
+    pthread_mutex_unlock(&held);
     for (kiln__fork_watch *watch = first; watch != NULL; watch = watch->next)
         watch->parent(watch->data);
     pthread_mutex_unlock(&lock);
@@ -23,6 +26,7 @@ static void after_in_parent(void)
 
 static void after_in_child(void)
 {
+    pthread_mutex_unlock(&held);
     for (kiln__fork_watch *watch = first; watch != NULL; watch = watch->next)
         watch->child(watch->data);
     pthread_mutex_unlock(&lock);
@@ -55,4 +59,15 @@ void kiln__fork_watch_end(kiln__fork_watch *watch)
     if (watch->next != NULL)
         watch->next->before = watch->before;
     pthread_mutex_unlock(&lock);
+}
+
+void kiln__fork_hold(void)
+{
+    pthread_once(&once, install);
+    pthread_mutex_lock(&held);
+}
+
+void kiln__fork_resume(void)
+{
+    pthread_mutex_unlock(&held);
 }

@@ -19,4 +19,9 @@ typedef struct kiln__fork_watch {
 void kiln__fork_watch_begin(kiln__fork_watch *watch);
 void kiln__fork_watch_end(kiln__fork_watch *watch);
 
+/* Between the two the process does not fork: for the loader, whose state a child could not put right. Nothing that takes
+ * another lock of Kiln's may be called in between. Any thread. */
+void kiln__fork_hold(void);
+void kiln__fork_resume(void);
+
 #endif

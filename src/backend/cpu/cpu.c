@@ -6,7 +6,6 @@
 #include "os/cpu.h"
 #include "os/dylib.h"
 #include "os/file.h"
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -87,10 +86,8 @@ static int name_descriptor(int fd, char *path, size_t size)
 {
     while (fd >= 0) {
         snprintf(path, size, "/proc/self/fd/%d", fd);
-        void *namesake = dlopen(path, RTLD_NOW | RTLD_NOLOAD);
-        if (namesake == NULL)
+        if (!kiln__dylib_is_loaded(path))
             break;
-        dlclose(namesake);
         int next = fcntl(fd, F_DUPFD_CLOEXEC, fd + 1);
         close(fd);
         fd = next;

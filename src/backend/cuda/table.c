@@ -1,6 +1,5 @@
 #include "backend/cuda/table.h"
 
-#include <dlfcn.h>
 #include <string.h>
 
 const kiln__symbol *kiln__table_fill(void *table, const kiln__symbol *rows, size_t count,
@@ -19,10 +18,6 @@ const kiln__symbol *kiln__table_fill(void *table, const kiln__symbol *rows, size
 /* A library that the loader cannot be asked for again by its path keeps its handle: the tables point into it. */
 void kiln__table_keep(kiln__dylib *library)
 {
-    const char *path = library != NULL ? kiln__dylib_path(library) : "";
-    void *handle = path[0] != '\0' ? dlopen(path, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE) : NULL;
-    if (handle == NULL)
-        return;
-    dlclose(handle);
-    kiln__dylib_close(library);
+    if (library != NULL && kiln__dylib_pin(library))
+        kiln__dylib_close(library);
 }
