@@ -180,7 +180,7 @@ KILN_API void kiln_close(kiln_service *service);
 /* What a service has done since it was opened. Counters only grow. */
 typedef struct kiln_stats {
     size_t size;          /* sizeof(kiln_stats): set by the caller */
-    uint64_t gets;        /* calls of kiln_get, kiln_get_async and kiln_build */
+    uint64_t gets;        /* calls of kiln_get, kiln_get_async, kiln_build, and for programs */
     uint64_t hits_kernel; /* answered by an already loaded kernel */
     uint64_t hits_memory; /* answered by the memory store */
     uint64_t hits_disk;   /* answered by the directory store */

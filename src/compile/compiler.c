@@ -122,8 +122,11 @@ static kiln_status compile_settled(kiln__builder *builder, const kiln__unit *uni
     for (int i = 0; i < TRIES; i++) {
         kiln__image_fini(image);
         kiln_status status = compile(builder, unit, image, out, report);
-        if (status == KILN_EIO && i == 0) /* a directory may have been made anew since the worker was chosen */
+        /* A directory may have been made anew since the worker was chosen, or a header be half written. */
+        if (status == KILN_EIO && kiln__direct_applies(unit) && i + 1 < TRIES) {
+            kiln_report_clear(report);
             continue;
+        }
         if (status != KILN_OK || !kiln__direct_applies(unit) || (!image->unsettled && image->reads != NULL))
             return status;
     }

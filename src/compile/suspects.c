@@ -18,12 +18,12 @@ void kiln__suspects_fini(kiln__suspects *suspects)
     pthread_mutex_destroy(&suspects->lock);
 }
 
-/* A worker that died tells nobody what it has read, so that nothing is known of a source that reads files. */
+/* A worker that died tells nobody what it has read, so that nothing is known of a source that reads files of its author's. */
 bool kiln__suspect_of(kiln__suspect *out, const kiln__unit *unit)
 {
     kiln__text all = { 0 };
     char hex[KILN__DIGEST_HEX];
-    out->apt = unit->own == NULL || unit->own->places.count == 0;
+    out->apt = unit->own == NULL || unit->own->directories == 0;
     if (unit->own != NULL) {
         kiln__source_key_text(&all, unit, "");
     } else {

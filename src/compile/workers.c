@@ -375,11 +375,13 @@ static kiln_status conclude(workers *self, worker *which, kiln__worker_answer *a
     bool sound = false;
     if (answer->begun && answer->result == KILN__CHANNEL_DONE)
         status = read_answer(self, &answer->message.frame, unit, out, &sound, report);
-    if (sound) {
+    if (sound && status != KILN_EIO) {
         give_back(self, which);
         return status;
     }
-    if (!answer->begun) {
+    if (sound) { /* its sandbox may hold a directory that is another one now */
+        kiln__child_end(&which->child);
+    } else if (!answer->begun) {
         kiln__child_end(&which->child);
         status = fail_unbegun(answer, report);
     } else if ((status = kiln__worker_bury(&which->child, answer, &self->limits, unit, report)) == KILN_ECRASHED) {

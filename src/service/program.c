@@ -15,9 +15,16 @@
 
 /* ---- From what was given to a unit */
 
+static kiln_status fail_directory(const char *directory, int error, kiln_report *report)
+{
+    return kiln__fail(report, KILN_EINVAL, KILN__STAGE_COMPILE, error, "include directory '%.200s' cannot be used: %s",
+                      directory, strerrordesc_np(error));
+}
+
 kiln_status kiln__program_want_copy(kiln__program_want *out, const kiln_source *given, bool later, kiln_report *report)
 {
     char here[PATH_MAX];
+    const char *relative = NULL;
     memset(out, 0, sizeof(*out));
     out->targeted = given->target != NULL;
     kiln_status status = kiln__source_make(&out->unit, given, report);
@@ -28,9 +35,12 @@ kiln_status kiln__program_want_copy(kiln__program_want *out, const kiln_source *
         if (given->include_dirs == NULL || given->include_dirs[i] == NULL)
             return kiln__fail(report, KILN_EINVAL, KILN__STAGE_COMPILE, 0, "kiln_source.include_dirs has a NULL in it");
         kiln__list_add(&out->directories, given->include_dirs[i]);
+        relative = given->include_dirs[i][0] != '/' ? given->include_dirs[i] : relative;
     }
     bool lacking = false;
-    if (later && given->include_dir_count > 0 && getcwd(here, sizeof(here)) != NULL)
+    if (later && relative != NULL && getcwd(here, sizeof(here)) == NULL)
+        return fail_directory(relative, errno, report);
+    if (later && relative != NULL)
         lacking = (out->from = kiln__strdup(here)) == NULL;
     return lacking || out->directories.bytes.failed ? kiln__fail_memory(report, KILN__STAGE_COMPILE) : KILN_OK;
 }
@@ -40,12 +50,6 @@ void kiln__program_want_fini(kiln__program_want *want)
     kiln__source_free(want->unit);
     kiln__list_fini(&want->directories);
     kiln__free(want->from);
-}
-
-static kiln_status fail_directory(const char *directory, int error, kiln_report *report)
-{
-    return kiln__fail(report, KILN_EINVAL, KILN__STAGE_COMPILE, error, "include directory '%.200s' cannot be used: %s",
-                      directory, strerrordesc_np(error));
 }
 
 static kiln_status add_directory(kiln__program_want *want, const char *directory, size_t number, kiln_report *report)

@@ -172,6 +172,10 @@ static void add(list *names, const reader *r, token name)
     } else if (r->template.length > 0) {
         kiln__text_append(&full, "<...>");
     }
+    if (full.failed || full.length == 0) {
+        kiln__text_fini(&full);
+        return;
+    }
     const char *comma = names->out->length > names->begin ? ", " : "";
     bool known = has(names, kiln__text_string(&full));
     if (!known && !names->full && names->out->length - names->begin + full.length <= LIST_MAX)

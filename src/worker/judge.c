@@ -105,6 +105,8 @@ static bool path_of(int fd, char path[PATH_MAX])
     char name[32];
     snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
     ssize_t length = syscall(SYS_readlinkat, AT_FDCWD, name, path, (size_t)PATH_MAX);
+    if (length >= PATH_MAX)
+        errno = ENAMETOOLONG;
     if (length <= 0 || length >= PATH_MAX)
         return false;
     path[length] = '\0';
@@ -134,8 +136,9 @@ static int reach_in_places(const char *asked)
     int fd = -1;
     if (find_in_places(asked, path)) {
         fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_PATH | O_CLOEXEC);
-        int error = fd < 0 ? errno : ENOENT;
-        bool good = fd >= 0 && path_of(fd, resolved) && is_allowed(resolved);
+        bool known = fd >= 0 && path_of(fd, resolved);
+        int error = known ? ENOENT : errno;
+        bool good = known && is_allowed(resolved);
         if (!good && kiln__reads_means_nothing(error))
             kiln__witness_nothing(asked);
         else if (!good)

@@ -116,9 +116,24 @@ static kiln_status fail_unread(kiln_report *report)
     int error;
     const char *path = kiln__witness_unread(&error);
     const char *advice = error == EACCES || error == EPERM ? "let this user read it" : "try again";
-    return path == NULL ? KILN_OK
-                        : kiln__fail(report, KILN_EIO, KILN__STAGE_COMPILE, error,
-                                     "the header %s cannot be read: %s: %s", path, strerrordesc_np(error), advice);
+    if (path == NULL)
+        return KILN_OK;
+    kiln_report_clear(report);
+    return kiln__fail(report, KILN_EIO, KILN__STAGE_COMPILE, error, "the header %s cannot be read: %s: %s", path,
+                      strerrordesc_np(error), advice);
+}
+
+/* What is wrong with half of a file is not what is wrong with the file. */
+static kiln_status fail_settled(kiln_report *report)
+{
+    kiln__text reads = { 0 };
+    bool settled = kiln__witness_tell(&reads);
+    kiln__text_fini(&reads);
+    if (settled)
+        return KILN_ECOMPILE;
+    kiln_report_clear(report);
+    return kiln__fail(report, KILN_EIO, KILN__STAGE_COMPILE, 0,
+                      "headers change while they are read: try again when they are written");
 }
 
 /* Compiles, and lets the witness say what was read. */
@@ -133,6 +148,8 @@ static kiln_status compile_unit(kiln__server *self, const kiln__unit *unit, kiln
         kiln__image_fini(out);
         return KILN_EIO;
     }
+    if (status == KILN_ECOMPILE && unit->own != NULL)
+        return fail_settled(report);
     if (status != KILN_OK || unit->own == NULL)
         return status;
     out->unsettled = !kiln__witness_tell(&reads);

@@ -443,11 +443,12 @@ START_TEST(test_workers__twice_is_enough)
 }
 END_TEST
 
-/* What kills the compiler may stand in a file, which may be mended: who may read files is never condemned. */
+/* What kills the compiler may stand in a file, which may be mended: who may read files of its own is never condemned, and who
+ * reads CUDA's alone is. */
 START_TEST(test_workers__what_reads_files_is_tried_again)
 {
     kiln__unit unit = foreign_unit(crash);
-    kiln__source own = { .name = (char *)"x.cu", .shown = (char *)"x.cu" };
+    kiln__source own = { .name = (char *)"x.cu", .shown = (char *)"x.cu", .directories = 1 };
     unit.own = &own;
     kiln__list_add(&own.places, "0");
     kiln__list_add(&own.places, kiln_test_temp_dir());
@@ -456,6 +457,10 @@ START_TEST(test_workers__what_reads_files_is_tried_again)
         expect(compile_unit(&unit), KILN_ECRASHED, "signal 11");
         expect_counts(i, i, 0);
     }
+    own.directories = 0;
+    for (int i = 0; i < 2; i++)
+        expect(compile_unit(&unit), KILN_ECRASHED, "signal 11");
+    expect(compile_unit(&unit), KILN_ECRASHED, "is not tried again for sm_90");
     kiln__list_fini(&own.places);
 }
 END_TEST
