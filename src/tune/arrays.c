@@ -146,8 +146,6 @@ kiln_status kiln__arrays_poison(const kiln__arrays *arrays, uint32_t set, unsign
     for (uint32_t i = 0; i < arrays->load.count && status == KILN_OK; i++) {
         char *at = kiln__arrays_in(arrays, set, i);
         uint64_t bytes = kiln__arrays_bytes(arrays, i);
-        if (!arrays->load.arrays[i].written)
-            continue;
         if (!arrays->load.arrays[i].read)
             status = kiln__fill_bytes(arrays->device, at, poison, bytes, report);
         if (status == KILN_OK)
@@ -163,8 +161,6 @@ kiln_status kiln__arrays_check_guard(const kiln__arrays *arrays, uint32_t set, b
     *whole = true;
     for (uint32_t i = 0; i < arrays->load.count && status == KILN_OK; i++) {
         const char *from = (const char *)kiln__arrays_in(arrays, set, i) + kiln__arrays_bytes(arrays, i);
-        if (!arrays->load.arrays[i].written)
-            continue;
         status = arrays->device->backend->vtable->copy(arrays->device, guard, from, GUARD, KILN_COPY_FROM_DEVICE, NULL,
                                                        report);
         *whole =

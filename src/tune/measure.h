@@ -20,6 +20,7 @@ typedef struct kiln__gauge {
     kiln__tape *tape; /* NULL: there is none, or it has failed */
     uint32_t length;  /* submissions on it */
     uint32_t replays; /* of it in a sample */
+    bool failed;      /* a tape was wanted, and there could be none */
 } kiln__gauge;
 
 /* As kiln_measure (kiln.h), with the device's own clock; with `tapes` as kiln_measure_launches (tune.h). How often a contender is

@@ -158,17 +158,19 @@ static kiln_status check_reference(kiln__proof *proof, kiln_service *service, co
 {
     const kiln__template *template = spec->template;
     bool own = proof->arrays->load.own;
-    if (template->reference != NULL)
+    if (template->reference != NULL) {
         proof->against = "the op that the template names, on the cpu";
-    else if (!template->own_arithmetic && template->cpu_text != NULL)
+    } else if (!template->own_arithmetic && template->cpu_text != NULL) {
         proof->against = "the cpu backend";
-    else if (template->cpu_text != NULL && !(own && kiln__target_is_cpu(&proof->arrays->device->target)))
+    } else if (template->cpu_text != NULL && !(own && kiln__target_is_cpu(&proof->arrays->device->target))) {
         proof->against = "the cpu twin";
-    else
+    } else {
+        proof->alone = true;
         proof->against = "the default variant";
-    if (strcmp(proof->against, "the default variant") == 0)
+    }
+    if (proof->alone)
         return check_again(proof, spec, kernel, watch, report);
-    return own ? kiln__proof_check_twin(proof, service, spec, watch, report)
+    return own ? kiln__proof_check_twin(proof, service, spec, report)
                : kiln__proof_check_sample(proof, service, spec, watch, report);
 }
 

@@ -17,6 +17,7 @@ typedef struct kiln__proof {
     kiln__comparer comparer;
     void *want;                       /* what is right, of all arrays that are written */
     uint64_t want_at[KILN__ARGS_MAX]; /* where that of each is */
+    bool alone;                       /* nothing else computes the same: the reference is launched twice */
     const char *against;              /* what the reference agrees with, in words; static */
 } kiln__proof;
 
@@ -64,7 +65,7 @@ kiln_status kiln__proof_cpu_spec(kiln_spec *out, const kiln_spec *spec, kiln_rep
 kiln_status kiln__proof_check_sample(const kiln__proof *proof, kiln_service *service, const kiln_spec *spec,
                                      const kiln__watch *watch, kiln_report *report);
 kiln_status kiln__proof_check_twin(const kiln__proof *proof, kiln_service *service, const kiln_spec *spec,
-                                   const kiln__watch *watch, kiln_report *report);
+                                   kiln_report *report);
 void kiln__watch_tell(const kiln__watch *watch, bool begins);
 
 #endif

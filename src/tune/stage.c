@@ -68,7 +68,7 @@ kiln_status kiln__stage_check(const kiln_workload *stage, const char **against, 
         status = kiln__proof_check(&proof, stage->kernel, &result, report);
     if (status == KILN_OK && (result.wrong > 0 || result.overrun))
         status = refuse(stage, &result, report);
-    *against = proof.against;
+    *against = proof.against != NULL ? proof.against : "";
     kiln__proof_fini(&proof);
     return status;
 }

@@ -232,9 +232,13 @@ static kiln_status copy(const kiln__cuda_call *call, void *to, const void *from,
     CUdeviceptr device_to = (CUdeviceptr)(uintptr_t)to, device_from = (CUdeviceptr)(uintptr_t)from;
     if (kind == KILN_COPY_ON_DEVICE)
         return KILN__CUDA(call, cuMemcpyDtoDAsync, (device_to, device_from, bytes, stream));
-    if (stream == NULL)
-        return kind == KILN_COPY_TO_DEVICE ? KILN__CUDA(call, cuMemcpyHtoD, (device_to, from, bytes))
-                                           : KILN__CUDA(call, cuMemcpyDtoH, (to, device_from, bytes));
+    if (stream == NULL && kind == KILN_COPY_FROM_DEVICE)
+        return KILN__CUDA(call, cuMemcpyDtoH, (to, device_from, bytes));
+    if (stream == NULL) {
+        /* The call returns once the bytes are staged, which no stream but the default one waits for. */
+        kiln_status staged = KILN__CUDA(call, cuMemcpyHtoD, (device_to, from, bytes));
+        return staged == KILN_OK ? KILN__CUDA(call, cuStreamSynchronize, (stream)) : staged;
+    }
     kiln_status status = kind == KILN_COPY_TO_DEVICE
                              ? KILN__CUDA(call, cuMemcpyHtoDAsync, (device_to, from, bytes, stream))
                              : KILN__CUDA(call, cuMemcpyDtoHAsync, (to, device_from, bytes, stream));
