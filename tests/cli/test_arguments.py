@@ -83,6 +83,14 @@ class Tune(Arguments):
         with open(self.path("a.svg"), encoding="utf-8") as file:
             self.assertIn(">axpy f32: speed by geometry<", file.read())
 
+    def test_arrays_of_one_size_have_a_plot_too(self):
+        text = AXPY.replace("axpy", "fixed").replace("//! size     n\n", "").replace("[n]", "[4096]").replace("= n\n", "= 4096\n")
+        self.write("fixed.cu", text.replace("3 * n *", "3 * 4096 *").replace("(n + block", "(4096 + block"))
+        self.write("fixed.c", AXPY_TWIN)
+        self.kiln("tune", self.path("fixed.cu"), "--arg", "alpha=2", "--hot", "--budget", "2", "--plot", self.path("f.svg"))
+        with open(self.path("f.svg"), encoding="utf-8") as file:
+            self.assertIn(">fixed f32: speed by geometry<", file.read())
+
     def test_bad_input(self):
         for command in ("tune", "sweep"):
             self.assert_bad((command, self.transpose), "rows is not given", "--size rows=N --size cols=N")

@@ -191,7 +191,13 @@ class Templates(Watching):
         self.assert_bad(("watch", self.path("none.cu")), "none.cu cannot be read")
         self.assert_bad(("watch", self.file, "-I", self.dir), "declares a template, which includes nothing")
         self.assert_bad(("watch", self.file, "--size", "many"), "--size many")
-        self.assert_bad(("watch", self.write("plain.cu", PLAIN), "block=64"), "declares no template", "block=64")
+        for more, words in ((("--size", "5", "--size", "6"), "--size is given 2 times"),
+                            (("--arg", "a=1"), "--arg a=1: the template takes no numbers")):
+            self.assertIn(words, self.kiln("watch", self.file, "--once", *more, status=1).stderr)
+        plain = self.write("plain.cu", PLAIN)
+        self.assert_bad(("watch", plain, "block=64"), "declares no template", "block=64")
+        for more in (("--size", "5"), ("--arg", "a=1")):
+            self.assert_bad(("watch", plain, *more), "declares no template", "--size and --arg")
 
 
 class Sources(Watching):

@@ -70,6 +70,9 @@ static int check_kind(const watch_args *args, bool is_template)
     if (!is_template && *args->fields)
         return options_wrong(&usage, "%s declares no template, so there are no fields such as %s", args->file,
                              args->fields);
+    if (!is_template && (args->texts.sizes.count || args->texts.numbers.count))
+        return options_wrong(&usage, "%s declares no template, so there is nothing for --size and --arg to name",
+                             args->file);
     if (is_template && (source->includes.count || source->defines.count || source->functions.count ||
                         source->options.count || source->no_cuda))
         return options_wrong(&usage,

@@ -201,40 +201,42 @@ static void free_texts(text_list *texts)
     free(texts->items);
 }
 
-/* What the tuning was measured with. */
-static kiln_status read_values(arg_values *out, struct session *session, const char *text, const json_t *result)
+/* What the tuning was measured with, or the exit status after a message. */
+static int read_values(arg_values *out, struct session *session, const char *text, const json_t *result)
 {
     arg_texts texts = { texts_in(json_object_get(result, "sizes")), texts_in(json_object_get(result, "args")) };
     kiln_spec *spec = NULL;
     kiln_status status = kiln_spec_parse(&spec, session->service, text, &session->report);
-    if (!status)
-        free(argvalues_read(out, spec, &texts));
+    char *problem = status ? NULL : argvalues_read(out, spec, &texts);
+    if (!status && !argvalues_wanted(spec))
+        out->elements = count_in(result, "elements");
     kiln_spec_free(spec);
     free_texts(&texts.sizes);
     free_texts(&texts.numbers);
-    return status;
+    int failed = status ? session_fail(session, status, NULL) : problem ? fail(STATUS_FAILED, "%s", problem) : 0;
+    free(problem);
+    return failed;
 }
 
 /* A sweep of the winner alone, beside which the copies are timed. */
 static int measure_ceiling(trial_group *group, struct session *session, const json_t *result)
 {
-    arg_values values;
+    arg_values values = { .elements = 0 };
     kiln_sweep_options options = KILN_SWEEP_OPTIONS_INIT;
     kiln_tuning_info info = { .size = sizeof(info) };
     kiln_tuning *tuning = NULL;
     const char *spec = group->trials[0].spec;
     options.rounds = CEILING_ROUNDS;
     options.device = group->handle;
-    kiln_status status = read_values(&values, session, spec, result);
-    if (!status) {
-        options.elements = values.size_count > 0 ? 0 : group->elements;
-        options.sizes = values.sizes;
-        options.size_count = values.size_count;
-        options.args = values.args;
-        options.arg_count = values.arg_count;
-    }
-    if (!status)
-        status = kiln_sweep(&tuning, session->service, &spec, 1, &options, &session->report);
+    int failed = read_values(&values, session, spec, result);
+    if (failed)
+        return failed;
+    options.elements = values.elements;
+    options.sizes = values.sizes;
+    options.size_count = values.size_count;
+    options.args = values.args;
+    options.arg_count = values.arg_count;
+    kiln_status status = kiln_sweep(&tuning, session->service, &spec, 1, &options, &session->report);
     if (!status)
         status = kiln_tuning_get_info(tuning, &info);
     kiln_tuning_free(tuning);

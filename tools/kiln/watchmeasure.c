@@ -283,10 +283,14 @@ static int measure_elements(watch_job *job, watched *one, kiln_kernel *kernel, c
     char *type = NULL;
     const uint64_t usual = strcmp(info->device, "cpu") == 0 ? cpu_elements : gpu_elements;
     uint64_t named = 0;
-    for (size_t i = 0; i < job->args->texts.sizes.count; i++)
-        if (!parse_size(&named, job->args->texts.sizes.items[i]))
-            return fail(STATUS_USAGE, "--size %s: the template declares no sizes; expected --size N",
-                        job->args->texts.sizes.items[i]);
+    const arg_texts *texts = &job->args->texts;
+    if (texts->numbers.count > 0)
+        return fail(STATUS_USAGE, "--arg %s: the template takes no numbers", texts->numbers.items[0]);
+    if (texts->sizes.count > 1)
+        return fail(STATUS_USAGE, "--size is given %zu times; expected one --size N", texts->sizes.count);
+    if (texts->sizes.count == 1 && !parse_size(&named, texts->sizes.items[0]))
+        return fail(STATUS_USAGE, "--size %s: the template declares no sizes; expected --size N",
+                    texts->sizes.items[0]);
     spectext_field(&type, info->spec, "dtype");
     const prove_job proof = { kernel, info, type ? dtype_named(type) : NULL, named ? named : usual };
     free(type);
