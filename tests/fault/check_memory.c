@@ -444,7 +444,7 @@ START_TEST(test_memory__build_with_nvrtc)
 {
     static const scenario real = { "open and build for sm_90 with NVRTC", build_for_gpu, true };
     kiln_options options = options_here(kiln_test_options());
-    fail_everything(&real, &options, fault_is_sanitized() && !fault_long ? SANITIZED_STEP : 1);
+    fail_everything(&real, &options, 1);
 }
 END_TEST
 
@@ -468,7 +468,8 @@ Suite *kiln_test_memory_suite(void)
     tcase_add_test(tcase, test_memory__packs_shared_directory_record_and_what_moves_entries);
     tcase_add_test(tcase, test_memory__build_in_a_worker);
     tcase_add_test(tcase, test_memory__everything_else);
-    tcase_add_test(tcase, test_memory__build_with_nvrtc);
+    if (!fault_is_sanitized()) /* LeakSanitizer crashes where it looks at thread-local data of many libraries that came and went */
+        tcase_add_test(tcase, test_memory__build_with_nvrtc);
     tcase_add_test(tcase, test_memory__wisdom);
     suite_add_tcase(suite, tcase);
     return suite;
