@@ -27,6 +27,13 @@ const char *kiln__list_next(const kiln__list *list, const char *at)
     return at != NULL && at < list->bytes.data + list->bytes.length ? at : NULL;
 }
 
+bool kiln__list_next_pair(const kiln__list *list, const char **first, const char **second)
+{
+    *first = kiln__list_next(list, *first != NULL ? *second : NULL);
+    *second = *first != NULL ? kiln__list_next(list, *first) : NULL;
+    return *second != NULL;
+}
+
 const char *kiln__list_at(const kiln__list *list, size_t index)
 {
     const char *at = kiln__list_next(list, NULL);

@@ -8,9 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-enum { RACY_S = 2, VERDICTS = 64 };
+enum { VERDICTS = 64 };
 
 struct kiln__filesum_node {
     kiln__filesum_node *next;
@@ -60,18 +59,11 @@ static kiln__filesum_node **bucket_of(kiln__filesums *sums, const char *path)
     return &sums->buckets[sum[0] % KILN__FILESUM_BUCKETS];
 }
 
-static bool is_same(const struct stat *a, const struct stat *b)
-{
-    return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
-           a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec &&
-           a->st_ctim.tv_sec == b->st_ctim.tv_sec && a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
-}
-
 static bool recall(kiln__filesums *sums, const char *path, const struct stat *status, char out[KILN__DIGEST_HEX])
 {
     pthread_mutex_lock(&sums->lock);
     const kiln__filesum_node *node = *bucket_of(sums, path);
-    while (node != NULL && (strcmp(node->path, path) != 0 || !is_same(&node->status, status)))
+    while (node != NULL && (strcmp(node->path, path) != 0 || !kiln__file_is_unchanged(&node->status, status)))
         node = node->next;
     if (node != NULL)
         memcpy(out, node->digest, KILN__DIGEST_HEX);
@@ -79,13 +71,11 @@ static bool recall(kiln__filesums *sums, const char *path, const struct stat *st
     return node != NULL;
 }
 
-/* A file that has just changed may change again within the same tick of its clock: that one is read again next time. */
+/* One that has just changed is read again next time. */
 static void remember(kiln__filesums *sums, const char *path, const struct stat *status, const char *digest)
 {
-    struct timespec now;
     size_t size = strlen(path) + 1;
-    clock_gettime(CLOCK_REALTIME, &now);
-    kiln__filesum_node *node = now.tv_sec - status->st_ctim.tv_sec < RACY_S ? NULL : kiln__alloc(sizeof(*node) + size);
+    kiln__filesum_node *node = kiln__file_is_racy(status) ? NULL : kiln__alloc(sizeof(*node) + size);
     if (node == NULL)
         return;
     pthread_mutex_lock(&sums->lock);
@@ -112,15 +102,13 @@ typedef struct survey {
 
 static bool is_inside(const kiln__list *places, const char *resolved)
 {
-    for (const char *at = kiln__list_next(places, NULL); at != NULL;) {
-        const char *place = kiln__list_next(places, at);
-        size_t length = place != NULL ? strlen(place) : 0;
-        while (length > 0 && place[length - 1] == '/')
+    const char *name = NULL, *path;
+    while (kiln__list_next_pair(places, &name, &path)) {
+        size_t length = strlen(path);
+        while (length > 0 && path[length - 1] == '/')
             length--;
-        if (place != NULL && strncmp(resolved, place, length) == 0 &&
-            (resolved[length] == '\0' || resolved[length] == '/'))
+        if (strncmp(resolved, path, length) == 0 && (resolved[length] == '\0' || resolved[length] == '/'))
             return true;
-        at = place != NULL ? kiln__list_next(places, place) : NULL;
     }
     return false;
 }

@@ -1,6 +1,7 @@
 #include "compile/toolchain.h"
 
 #include "base/alloc.h"
+#include "os/file.h"
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -27,15 +28,7 @@ static bool file_stamp(const char *path, kiln__text *out)
     struct stat status;
     if (path[0] == '\0' || stat(path, &status) != 0)
         return false;
-    kiln__text_append_uint(out, status.st_dev, 1);
-    kiln__text_append(out, " ");
-    kiln__text_append_uint(out, status.st_ino, 1);
-    kiln__text_append(out, " ");
-    kiln__text_append_uint(out, (uint64_t)status.st_size, 1);
-    kiln__text_append(out, " ");
-    kiln__text_append_uint(out, (uint64_t)status.st_mtim.tv_sec, 1);
-    kiln__text_append(out, ".");
-    kiln__text_append_uint(out, (uint64_t)status.st_mtim.tv_nsec, 9);
+    kiln__file_append_stamp(&status, " ", out);
     return !out->failed;
 }
 

@@ -48,14 +48,12 @@ typedef struct workers {
  * NULL: none. */
 static void append_marks(kiln__text *out, const kiln__list *places)
 {
-    const char *name = places != NULL ? kiln__list_next(places, NULL) : NULL;
-    while (name != NULL) {
-        const char *path = kiln__list_next(places, name);
-        struct stat status = { 0 };
-        if (path == NULL || stat(path, &status) != 0)
+    const char *name = NULL, *path;
+    while (places != NULL && kiln__list_next_pair(places, &name, &path)) {
+        struct stat status;
+        if (stat(path, &status) != 0)
             status = (struct stat){ 0 };
         kiln__text_printf(out, "%llu:%llu\n", (unsigned long long)status.st_dev, (unsigned long long)status.st_ino);
-        name = path != NULL ? kiln__list_next(places, path) : NULL;
     }
 }
 

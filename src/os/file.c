@@ -18,7 +18,7 @@
 #define TEMPORARY_PREFIX "kiln-temporary-"
 #define TEMPORARY        "tmp."
 
-enum { UNIQUE_SIZE = KILN__FILE_UNIQUE, ATTEMPTS = 16, TEMPORARY_MAX_AGE = 3600 };
+enum { UNIQUE_SIZE = KILN__FILE_UNIQUE, ATTEMPTS = 16, TEMPORARY_MAX_AGE = 3600, RACY_S = 2 };
 
 int kiln__file_open(int dir, const char *name, int flags, mode_t mode)
 {
@@ -319,6 +319,33 @@ int kiln__file_list(int dir, int (*fn)(void *data, const char *name), void *data
     int error = stop ? 0 : -errno;
     kiln__sys_closedir(stream);
     return error;
+}
+
+bool kiln__file_is_unchanged(const struct stat *before, const struct stat *now)
+{
+    return before->st_dev == now->st_dev && before->st_ino == now->st_ino && before->st_size == now->st_size &&
+           before->st_mtim.tv_sec == now->st_mtim.tv_sec && before->st_mtim.tv_nsec == now->st_mtim.tv_nsec &&
+           before->st_ctim.tv_sec == now->st_ctim.tv_sec && before->st_ctim.tv_nsec == now->st_ctim.tv_nsec;
+}
+
+bool kiln__file_is_racy(const struct stat *status)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return now.tv_sec - status->st_ctim.tv_sec < RACY_S;
+}
+
+void kiln__file_append_stamp(const struct stat *status, const char *separator, kiln__text *out)
+{
+    kiln__text_append_uint(out, status->st_dev, 1);
+    kiln__text_append(out, separator);
+    kiln__text_append_uint(out, status->st_ino, 1);
+    kiln__text_append(out, " ");
+    kiln__text_append_uint(out, (uint64_t)status->st_size, 1);
+    kiln__text_append(out, " ");
+    kiln__text_append_uint(out, (uint64_t)status->st_mtim.tv_sec, 1);
+    kiln__text_append(out, ".");
+    kiln__text_append_uint(out, (uint64_t)status->st_mtim.tv_nsec, 9);
 }
 
 static bool is_same(const struct stat *a, const struct stat *b)

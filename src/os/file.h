@@ -3,6 +3,7 @@
 #ifndef KILN_OS_FILE_H
 #define KILN_OS_FILE_H
 
+#include "base/text.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -50,6 +51,15 @@ int kiln__file_open_directory(int dir, const char *name, bool make);
 
 /* Calls fn with each name in the directory but "." and "..", in no order; non-zero from fn stops. `dir` stays open. */
 int kiln__file_list(int dir, int (*fn)(void *data, const char *name), void *data);
+
+/* Whether two looks at a file saw the same: device, inode, size and times. */
+bool kiln__file_is_unchanged(const struct stat *before, const struct stat *now);
+
+/* Whether a file has changed so recently that its times may not tell the next change, which may fall into the same tick. */
+bool kiln__file_is_racy(const struct stat *status);
+
+/* Appends what tells a file from others and from itself after a change: device, `separator`, inode, size, time of change. */
+void kiln__file_append_stamp(const struct stat *status, const char *separator, kiln__text *out);
 
 /* Removes `name` only if it still is the file that `status` describes, unchanged (device, inode and change time, for
  * inodes are used again); -ESTALE if it is another. */

@@ -115,11 +115,9 @@ static kiln_status visit(const kiln__unit *unit, kiln_status (*fn)(void *data, c
 {
     const kiln__list *headers = &unit->own->headers, *options = &unit->own->options;
     kiln_status status = fn(data, unit->own->shown, unit->source);
-    for (const char *at = kiln__list_next(headers, NULL); at != NULL && status == KILN_OK;) {
-        const char *text = kiln__list_next(headers, at);
-        status = fn(data, at, text);
-        at = kiln__list_next(headers, text);
-    }
+    const char *header = NULL, *text;
+    while (status == KILN_OK && kiln__list_next_pair(headers, &header, &text))
+        status = fn(data, header, text);
     for (const char *at = NULL; status == KILN_OK && (at = kiln__list_next(options, at)) != NULL;)
         if (strncmp(at, "-D", 2) == 0)
             status = fn(data, "defines", at + 2);

@@ -259,12 +259,8 @@ static void read_text(const char *text, list *names)
 void kiln__source_list_kernels(kiln__text *out, const kiln__unit *unit)
 {
     list names = { .out = out, .begin = out->length };
-    const kiln__list *headers = unit->own != NULL ? &unit->own->headers : NULL;
+    const char *header = NULL, *text;
     read_text(unit->source, &names);
-    for (const char *at = headers != NULL ? kiln__list_next(headers, NULL) : NULL; at != NULL;) {
-        const char *text = kiln__list_next(headers, at);
-        if (text != NULL)
-            read_text(text, &names);
-        at = text != NULL ? kiln__list_next(headers, text) : NULL;
-    }
+    while (unit->own != NULL && kiln__list_next_pair(&unit->own->headers, &header, &text))
+        read_text(text, &names);
 }

@@ -251,12 +251,11 @@ void kiln__source_key_text(kiln__text *out, const kiln__unit *unit, const char *
     kiln__text_append(out, "\n");
     add_lines(out, "option", &own->options);
     add_lines(out, "function", &own->functions);
-    for (const char *at = kiln__list_next(&own->headers, NULL); at != NULL; at = kiln__list_next(&own->headers, at)) {
-        const char *text = kiln__list_next(&own->headers, at);
+    const char *header = NULL, *text;
+    while (kiln__list_next_pair(&own->headers, &header, &text)) {
         kiln__text_append(out, "header ");
         add_digest(out, text, strlen(text));
-        kiln__text_printf(out, " %s\n", at);
-        at = text;
+        kiln__text_printf(out, " %s\n", header);
     }
     kiln__text_printf(out, "standard %s\ndirectories %zu%s\n", kiln__standard_id, own->directories,
                       own->cuda_headers ? " cuda" : "");
@@ -283,12 +282,10 @@ kiln_status kiln__source_identify(kiln__source_unit *unit)
 /* The directory of a place, found by the `length` bytes of its name; NULL if there is none. */
 static const char *find_place(const kiln__source *source, const char *name, size_t length)
 {
-    for (const char *at = kiln__list_next(&source->places, NULL); at != NULL;) {
-        const char *path = kiln__list_next(&source->places, at);
-        if (strlen(at) == length && memcmp(at, name, length) == 0)
+    const char *place = NULL, *path;
+    while (kiln__list_next_pair(&source->places, &place, &path))
+        if (strlen(place) == length && memcmp(place, name, length) == 0)
             return path;
-        at = path != NULL ? kiln__list_next(&source->places, path) : NULL;
-    }
     return NULL;
 }
 

@@ -17,13 +17,10 @@ static bool is_always_ours(const char *name)
 
 static bool has_own(const kiln__source *source, const char *name)
 {
-    const kiln__list *own = &source->headers;
-    for (const char *at = kiln__list_next(own, NULL); at != NULL;) {
-        if (strcmp(at, name) == 0)
+    const char *own = NULL, *text;
+    while (kiln__list_next_pair(&source->headers, &own, &text))
+        if (strcmp(own, name) == 0)
             return true;
-        const char *text = kiln__list_next(own, at);
-        at = text != NULL ? kiln__list_next(own, text) : NULL;
-    }
     return false;
 }
 
@@ -31,16 +28,14 @@ static bool has_own(const kiln__source *source, const char *name)
  * files of that name, but not their paths. These places are called by a number. False if there is none. */
 static bool add_search(kiln__text *out, const kiln__source *source, const char *name)
 {
-    const kiln__list *places = &source->places;
+    const char *place = NULL, *path;
     bool asked = false;
-    for (const char *at = kiln__list_next(places, NULL); at != NULL;) {
-        if (*at >= '0' && *at <= '9') {
-            kiln__text_printf(out, "#%s __has_include(\"%s/%s/%s\")\n#include \"%s/%s/%s\"\n", asked ? "elif" : "if",
-                              KILN__READS_ROOT, at, name, KILN__READS_ROOT, at, name);
-            asked = true;
-        }
-        const char *path = kiln__list_next(places, at);
-        at = path != NULL ? kiln__list_next(places, path) : NULL;
+    while (kiln__list_next_pair(&source->places, &place, &path)) {
+        if (*place < '0' || *place > '9')
+            continue;
+        kiln__text_printf(out, "#%s __has_include(\"%s/%s/%s\")\n#include \"%s/%s/%s\"\n", asked ? "elif" : "if",
+                          KILN__READS_ROOT, place, name, KILN__READS_ROOT, place, name);
+        asked = true;
     }
     return asked;
 }

@@ -117,14 +117,12 @@ static bool path_of(int fd, char path[PATH_MAX])
 static bool find_in_places(const char *asked, char out[PATH_MAX])
 {
     char place[KILN__PLACE_SIZE], rest[KILN__READ_PATH_MAX];
+    const char *name = NULL, *path;
     if (!kiln__reads_split(asked, place, rest))
         return false;
-    for (const char *at = kiln__list_next(places, NULL); at != NULL;) {
-        const char *path = kiln__list_next(places, at);
-        if (path != NULL && strcmp(at, place) == 0)
+    while (kiln__list_next_pair(places, &name, &path))
+        if (strcmp(name, place) == 0)
             return snprintf(out, PATH_MAX, "%s/%s", path, rest) < PATH_MAX;
-        at = path != NULL ? kiln__list_next(places, path) : NULL;
-    }
     return false;
 }
 

@@ -1,6 +1,7 @@
 #include "worker/witness.h"
 
 #include "base/alloc.h"
+#include "os/file.h"
 #include "source/reads.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -9,10 +10,9 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
-enum { SLOTS_LEAST = 1024, RACY_S = 2 };
+enum { SLOTS_LEAST = 1024 };
 
 typedef struct note {
     kiln__read_kind kind;
@@ -92,13 +92,6 @@ static void add(const char *asked, const char *real, const note *what)
 
 /* ---- Files */
 
-static bool is_same(const struct stat *a, const struct stat *b)
-{
-    return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
-           a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec &&
-           a->st_ctim.tv_sec == b->st_ctim.tv_sec && a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
-}
-
 /* By system call: the program's own functions ask the judge, who is asking us. */
 static int digest_open(int fd, off_t size, uint8_t out[KILN__DIGEST_SIZE])
 {
@@ -136,13 +129,6 @@ static int digest_fd(int fd, off_t size, uint8_t out[KILN__DIGEST_SIZE])
     return digest_path(name, size, out);
 }
 
-static bool is_racy(const struct stat *status)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return now.tv_sec - status->st_ctim.tv_sec < RACY_S;
-}
-
 /* Whether a file is still what was read. */
 static bool is_settled(const note *what)
 {
@@ -150,7 +136,8 @@ static bool is_settled(const note *what)
     uint8_t digest[KILN__DIGEST_SIZE];
     if (what->kind != KILN__READ_FILE)
         return true;
-    if (syscall(SYS_newfstatat, AT_FDCWD, what->real, &status, 0) != 0 || !is_same(&status, &what->status))
+    if (syscall(SYS_newfstatat, AT_FDCWD, what->real, &status, 0) != 0 ||
+        !kiln__file_is_unchanged(&status, &what->status))
         return false;
     return !what->racy ||
            (digest_path(what->real, status.st_size, digest) == 0 && memcmp(digest, what->digest, sizeof(digest)) == 0);
@@ -222,8 +209,8 @@ static void note_found(const char *asked, const char *real, int fd, note *fresh)
 {
     const note *known = find(asked);
     if (known != NULL) {
-        bool same =
-            known->kind == fresh->kind && (fresh->kind != KILN__READ_FILE || is_same(&known->status, &fresh->status));
+        bool same = known->kind == fresh->kind &&
+                    (fresh->kind != KILN__READ_FILE || kiln__file_is_unchanged(&known->status, &fresh->status));
         seen.uncertain = seen.uncertain || !same;
         return;
     }
@@ -232,7 +219,7 @@ static void note_found(const char *asked, const char *real, int fd, note *fresh)
         seen.uncertain = true;
     else if (error != 0)
         note_unknown(asked, error);
-    fresh->racy = is_racy(&fresh->status);
+    fresh->racy = kiln__file_is_racy(&fresh->status);
     add(asked, fresh->kind == KILN__READ_FILE ? real : NULL, fresh);
 }
 

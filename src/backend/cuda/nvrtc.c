@@ -2,6 +2,7 @@
 
 #include "backend/cuda/table.h"
 #include "base/alloc.h"
+#include "os/file.h"
 #include "os/trust.h"
 #include <dlfcn.h>
 #include <errno.h>
@@ -178,15 +179,7 @@ static bool append_file(void *data, const char *path)
     kiln__text_append(data, "file ");
     kiln__text_append(data, path);
     kiln__text_append(data, " ");
-    kiln__text_append_uint(data, status.st_dev, 1);
-    kiln__text_append(data, ":");
-    kiln__text_append_uint(data, status.st_ino, 1);
-    kiln__text_append(data, " ");
-    kiln__text_append_uint(data, (uint64_t)status.st_size, 1);
-    kiln__text_append(data, " ");
-    kiln__text_append_uint(data, (uint64_t)status.st_mtim.tv_sec, 1);
-    kiln__text_append(data, ".");
-    kiln__text_append_uint(data, (uint64_t)status.st_mtim.tv_nsec, 9);
+    kiln__file_append_stamp(&status, ":", data);
     kiln__text_append(data, "\n");
     return true;
 }

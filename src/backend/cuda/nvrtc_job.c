@@ -53,12 +53,10 @@ void kiln__nvrtc_options(bool own, kiln__text *out)
 /* Places are known to the compiler by number, wherever they are. */
 static bool add_includes(kiln__nvrtc_job *job)
 {
-    const kiln__list *places = &job->own->places;
-    for (const char *at = kiln__list_next(places, NULL); at != NULL;) {
-        kiln__text_printf(&job->includes, "-I%s/%s", KILN__READS_ROOT, at);
+    const char *place = NULL, *path;
+    while (kiln__list_next_pair(&job->own->places, &place, &path)) {
+        kiln__text_printf(&job->includes, "-I%s/%s", KILN__READS_ROOT, place);
         kiln__text_append_bytes(&job->includes, "", 1);
-        const char *path = kiln__list_next(places, at);
-        at = path != NULL ? kiln__list_next(places, path) : NULL;
     }
     return !job->includes.failed;
 }
