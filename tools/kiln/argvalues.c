@@ -1,11 +1,12 @@
 #include "argvalues.h"
 
+#include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "format.h"
-#include "runargs.h"
 
 const char *argvalues_find(const text_list *texts, const char *name, size_t *used)
 {
@@ -20,9 +21,37 @@ const char *argvalues_find(const text_list *texts, const char *name, size_t *use
     return value;
 }
 
-bool argvalues_number(uint64_t *out, const kiln_arg_info *info, const char *text)
+/* False if it is too large for the type, or too small to be told from 0. */
+static bool read_real(uint64_t *out, const kiln_arg_info *info, const char *text, char **end)
 {
-    return runargs_read_number(out, info, text);
+    bool is_single = strcmp(info->type, "f32") == 0;
+    errno = 0;
+    double real = is_single ? strtof(text, end) : strtod(text, end);
+    float single = (float)real;
+    memcpy(out, is_single ? (void *)&single : &real, info->bytes);
+    return errno != ERANGE || (real != 0 && !isinf(real));
+}
+
+static bool read_whole(uint64_t *out, const kiln_arg_info *info, const char *text, char **end)
+{
+    int bits = (int)info->bytes * 8;
+    errno = 0;
+    if (info->type[0] == 'u') {
+        *out = strtoull(text, end, 10);
+        return errno != ERANGE && !strchr(text, '-') && (bits == 64 || *out >> bits == 0);
+    }
+    long long number = strtoll(text, end, 10);
+    memcpy(out, &number, sizeof(number)); /* little endian, as every machine with such a GPU */
+    return errno != ERANGE && (bits == 64 || (number >= -(1LL << (bits - 1)) && number < 1LL << (bits - 1)));
+}
+
+bool argvalues_number(uint64_t *out, bool *is_number, const kiln_arg_info *info, const char *text)
+{
+    char *end = NULL;
+    *out = 0;
+    bool fits = (info->type[0] == 'f' ? read_real : read_whole)(out, info, text, &end);
+    *is_number = end != text && *end == '\0';
+    return fits && *is_number;
 }
 
 bool argvalues_wanted(const kiln_spec *spec)
@@ -107,7 +136,8 @@ static char *read_numbers(arg_values *out, const kiln_spec *spec, const arg_text
         const char *value = argvalues_find(&texts->numbers, info.name, &used);
         if (used > before + 1)
             return need_format("--arg %s is given twice", info.name);
-        if (!value || !argvalues_number(&out->numbers[mine], &info, value))
+        bool is_number;
+        if (!value || !argvalues_number(&out->numbers[mine], &is_number, &info, value))
             return need_format("argument %s is a number of type %s: give --arg %s=%s", info.name, info.type, info.name,
                                value ? "VALUE that is one" : "VALUE");
         out->args[mine] = (kiln_arg){ &out->numbers[mine], info.bytes };

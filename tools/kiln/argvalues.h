@@ -31,8 +31,8 @@ char *argvalues_read(arg_values *out, const kiln_spec *spec, const arg_texts *te
 /* The value of NAME among texts "NAME=VALUE", of several the last, or NULL; *used, if not NULL, grows by how many there are. */
 const char *argvalues_find(const text_list *texts, const char *name, size_t *used);
 
-/* The bytes of a number in the argument's type. False: it is none, or does not fit. */
-bool argvalues_number(uint64_t *out, const kiln_arg_info *info, const char *text);
+/* The bytes of a number in the argument's type. False: it does not fit, or is none, as *is_number says. */
+bool argvalues_number(uint64_t *out, bool *is_number, const kiln_arg_info *info, const char *text);
 
 /* Whether a spec's template declares arguments. */
 bool argvalues_wanted(const kiln_spec *spec);

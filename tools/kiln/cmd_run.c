@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "argvalues.h"
 #include "commands.h"
 #include "dtype.h"
 #include "format.h"
@@ -326,7 +327,7 @@ static int run_job(struct job *job)
     if (status)
         return status;
     kiln_status parsed = kiln_spec_parse(&job->spec, job->session.service, job->args->spec, &job->session.report);
-    if (!parsed && runargs_wanted(&job->session, job->spec))
+    if (!parsed && argvalues_wanted(job->spec))
         return run_arguments(job);
     if (!parsed && job->args->numbers.count > 0)
         return fail(STATUS_USAGE, "--arg %s: this kernel takes no numbers", job->args->numbers.items[0]);

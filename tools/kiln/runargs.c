@@ -1,9 +1,7 @@
 #include "runargs.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <kiln/define.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +11,7 @@
 #include "npy.h"
 #include "output.h"
 
-enum { MOST_ARGS = 12, MOST_SIZES = 4, ROUNDS = 20, WARMUP = 3, POISON = 0xa5, TWIN_POISON = 0x5a };
+enum { ROUNDS = 20, WARMUP = 3, POISON = 0xa5, TWIN_POISON = 0x5a };
 
 /* An argument that is passed: an array, or a number. */
 typedef struct slot {
@@ -30,14 +28,14 @@ struct job {
     kiln_kernel_info info;
     kiln_device *device;
     kiln_device_info device_info;
-    slot slots[MOST_ARGS];
+    slot slots[ARGVALUES_ARGS];
     uint32_t slot_count;
     slot *result; /* the one array that is written */
-    const char *size_names[MOST_SIZES];
-    uint64_t sizes[MOST_SIZES];
-    bool bound[MOST_SIZES];
+    const char *size_names[ARGVALUES_SIZES];
+    uint64_t sizes[ARGVALUES_SIZES];
+    bool bound[ARGVALUES_SIZES];
     uint32_t size_count;
-    kiln_arg given[MOST_ARGS];
+    kiln_arg given[ARGVALUES_ARGS];
     kiln_timing timing;
     uint64_t bytes;
     uint64_t verified;
@@ -45,28 +43,6 @@ struct job {
     bool differs;
     struct output output;
 };
-
-struct search {
-    const char *name;
-    bool found;
-};
-
-static int look(void *data, const kiln_template_info *info)
-{
-    struct search *search = data;
-    if (strcmp(info->name, search->name) == 0)
-        search->found = info->own_arguments;
-    return 0;
-}
-
-bool runargs_wanted(struct session *session, const kiln_spec *spec)
-{
-    char name[256] = "";
-    struct search search = { name, false };
-    if (kiln_spec_get(spec, "template", name, sizeof(name), NULL) == KILN_OK)
-        kiln_templates(session->service, look, &search);
-    return search.found;
-}
 
 static int refused(const struct job *job, kiln_status status)
 {
@@ -229,43 +205,10 @@ static int settle_shapes(struct job *job)
     return STATUS_DONE;
 }
 
-/* Puts a number's bytes in the argument's type; false if it is too large for it, or too small to be told from 0. */
-static bool read_real(slot *s, const char *text, char **end)
-{
-    bool is_single = strcmp(s->info.type, "f32") == 0;
-    errno = 0;
-    double real = is_single ? strtof(text, end) : strtod(text, end);
-    float single = (float)real;
-    memcpy(&s->number, is_single ? (void *)&single : &real, s->info.bytes);
-    return errno != ERANGE || (real != 0 && !isinf(real));
-}
-
-static bool read_whole(slot *s, const char *text, char **end)
-{
-    int bits = (int)s->info.bytes * 8;
-    errno = 0;
-    if (s->info.type[0] == 'u') {
-        s->number = strtoull(text, end, 10);
-        return errno != ERANGE && !strchr(text, '-') && (bits == 64 || s->number >> bits == 0);
-    }
-    long long number = strtoll(text, end, 10);
-    memcpy(&s->number, &number, sizeof(number)); /* little endian, as every machine with such a GPU */
-    return errno != ERANGE && (bits == 64 || (number >= -(1LL << (bits - 1)) && number < 1LL << (bits - 1)));
-}
-
-/* False: it does not fit, or is no number at all. */
-static bool read_number(slot *s, const char *text, bool *is_number)
-{
-    char *end = NULL;
-    bool fits = (s->info.type[0] == 'f' ? read_real : read_whole)(s, text, &end);
-    *is_number = end != text && *end == '\0';
-    return fits && *is_number;
-}
-
 /* `value` is what stands behind "NAME=", or NULL. */
 static int settle_number(slot *s, const char *value)
 {
-    bool is_number = false, fits = value && read_number(s, value, &is_number);
+    bool is_number = false, fits = value && argvalues_number(&s->number, &is_number, &s->info, value);
     if (!is_number)
         return fail(STATUS_USAGE, "argument %s is a number of type %s: give --arg %s=%s", s->info.name, s->info.type,
                     s->info.name, value ? "VALUE that is one" : "VALUE");
@@ -273,14 +216,6 @@ static int settle_number(slot *s, const char *value)
         return fail(STATUS_USAGE, "--arg %s=%s: does not fit %s, the type of the argument", s->info.name, value,
                     s->info.type);
     return STATUS_DONE;
-}
-
-bool runargs_read_number(uint64_t *out, const kiln_arg_info *info, const char *text)
-{
-    slot s = { .info = *info };
-    bool is_number, read = read_number(&s, text, &is_number);
-    *out = s.number;
-    return read;
 }
 
 static int settle_numbers(struct job *job)
@@ -376,7 +311,7 @@ static int unset_parameters(void *data, const kiln_template_info *info)
 static kiln_status compute_twin(struct job *job, void *want)
 {
     struct session *session = job->args->session;
-    kiln_arg given[MOST_ARGS];
+    kiln_arg given[ARGVALUES_ARGS];
     kiln_spec *spec = NULL;
     kiln_kernel *twin = NULL;
     char name[256] = "";
@@ -511,11 +446,11 @@ static void free_job(struct job *job)
 
 int runargs_run(const runargs *args)
 {
-    npy_array files[MOST_ARGS];
+    npy_array files[ARGVALUES_ARGS];
     struct job job = { .args = args, .output = { .fd = -1 } };
     size_t count = 0;
-    int status = args->in->count > MOST_ARGS
-                     ? fail(STATUS_USAGE, "%zu inputs given, at most %d can be read", args->in->count, MOST_ARGS)
+    int status = args->in->count > ARGVALUES_ARGS
+                     ? fail(STATUS_USAGE, "%zu inputs given, at most %d can be read", args->in->count, ARGVALUES_ARGS)
                      : STATUS_DONE;
     while (!status && count < args->in->count) {
         status = npy_open(&files[count], args->in->items[count]);

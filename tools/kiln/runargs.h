@@ -16,12 +16,6 @@ typedef struct runargs {
     run_wishes wishes;
 } runargs;
 
-/* Whether a spec's template declares arguments. */
-bool runargs_wanted(struct session *session, const kiln_spec *spec);
-
-/* The bytes of a number in an argument's type. False: it is none, or does not fit. */
-bool runargs_read_number(uint64_t *out, const kiln_arg_info *info, const char *text);
-
 /* Reads the inputs, takes the sizes from their shapes, launches, writes the one array that the kernel makes and tells of it.
  * Returns the exit status. */
 int runargs_run(const runargs *args);
