@@ -28,6 +28,16 @@ typedef struct arg_values {
  * values are not to be copied: they point at themselves. */
 char *argvalues_read(arg_values *out, const kiln_spec *spec, const arg_texts *texts);
 
+/* Lets a kiln_tune_options or a kiln_sweep_options ask for these values, which have to stay as long as it. */
+#define ARGVALUES_PUT(options, values)                \
+    do {                                              \
+        (options)->elements = (values)->elements;     \
+        (options)->sizes = (values)->sizes;           \
+        (options)->size_count = (values)->size_count; \
+        (options)->args = (values)->args;             \
+        (options)->arg_count = (values)->arg_count;   \
+    } while (0)
+
 /* The value of NAME among texts "NAME=VALUE", of several the last, or NULL; *used, if not NULL, grows by how many there are. */
 const char *argvalues_find(const text_list *texts, const char *name, size_t *used);
 

@@ -234,11 +234,7 @@ static int sweep_kind_of(sweep_work *work, const sweep_kind *kind)
     int wrong = read_values(&values, work, kind->specs[0]);
     if (wrong)
         return wrong;
-    options.elements = values.elements;
-    options.sizes = values.sizes;
-    options.size_count = values.size_count;
-    options.args = values.args;
-    options.arg_count = values.arg_count;
+    ARGVALUES_PUT(&options, &values);
     options.rounds = args->rounds;
     options.hot = args->hot;
     options.progress = on_progress;

@@ -231,11 +231,7 @@ static int measure_ceiling(trial_group *group, struct session *session, const js
     int failed = read_values(&values, session, spec, result);
     if (failed)
         return failed;
-    options.elements = values.elements;
-    options.sizes = values.sizes;
-    options.size_count = values.size_count;
-    options.args = values.args;
-    options.arg_count = values.arg_count;
+    ARGVALUES_PUT(&options, &values);
     kiln_status status = kiln_sweep(&tuning, session->service, &spec, 1, &options, &session->report);
     if (!status)
         status = kiln_tuning_get_info(tuning, &info);

@@ -157,11 +157,7 @@ json_t *tune_here(kiln_service *service, const tune_job *job, const json_t *skip
         snprintf(report.message, sizeof(report.message), "%s", problem);
     }
     free(problem);
-    options.elements = values.elements;
-    options.sizes = values.sizes;
-    options.size_count = values.size_count;
-    options.args = values.args;
-    options.arg_count = values.arg_count;
+    ARGVALUES_PUT(&options, &values);
     if (!status && job->device)
         status = kiln_device_open(&options.device, service, job->device, &report);
     if (!status)
