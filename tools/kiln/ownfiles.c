@@ -30,8 +30,14 @@ static char *declared_name(const char *line)
     return need_format("%.*s", (int)strcspn(line, blanks), line);
 }
 
-/* The name that a file declares; its path where it declares none, which is a fault that loading it will name. */
-static int peek_name(char **out, const char *path)
+/* "//! ...": a copy of what is declared, which the caller frees, or NULL. */
+static char *declared_text(const char *line)
+{
+    return strncmp(line, "//!", 3) == 0 ? need_copy(line + 3) : NULL;
+}
+
+/* *out is what `find` gives for the first line of the file for which it gives anything, or NULL. */
+static int scan(char **out, const char *path, char *(*find)(const char *line))
 {
     char *line = NULL;
     size_t room = 0;
@@ -40,31 +46,29 @@ static int peek_name(char **out, const char *path)
     if (!file)
         return fail(STATUS_USAGE, "%s cannot be read: %s", path, strerror(errno));
     while (!*out && getline(&line, &room, file) >= 0)
-        *out = declared_name(line);
+        *out = find(line);
     bool failed = ferror(file);
     free(line);
     fclose(file);
-    if (failed && !*out)
-        return fail(STATUS_USAGE, "%s cannot be read", path);
-    if (!*out)
+    return failed && !*out ? fail(STATUS_USAGE, "%s cannot be read", path) : STATUS_DONE;
+}
+
+/* The name that a file declares; its path where it declares none, which is a fault that loading it will name. */
+static int peek_name(char **out, const char *path)
+{
+    int status = scan(out, path, declared_name);
+    if (!status && !*out)
         *out = need_copy(path);
-    return STATUS_DONE;
+    return status;
 }
 
 int ownfiles_declares(bool *out, const char *path)
 {
-    char *line = NULL;
-    size_t room = 0;
-    FILE *file = fopen(path, "re");
-    *out = false;
-    if (!file)
-        return fail(STATUS_USAGE, "%s cannot be read: %s", path, strerror(errno));
-    while (!*out && getline(&line, &room, file) >= 0)
-        *out = strncmp(line, "//!", 3) == 0;
-    bool failed = ferror(file);
-    free(line);
-    fclose(file);
-    return failed ? fail(STATUS_USAGE, "%s cannot be read", path) : STATUS_DONE;
+    char *text;
+    int status = scan(&text, path, declared_text);
+    *out = text != NULL;
+    free(text);
+    return status;
 }
 
 int ownfiles_resolve(char **out, const char *text, void (*add)(void *data, const char *path), void *data)
