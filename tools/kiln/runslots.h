@@ -1,0 +1,43 @@
+/* What kiln run gives a kernel with arguments of its own: its arguments, filled from files, sizes and numbers. */
+#ifndef KILN_TOOLS_RUNSLOTS_H
+#define KILN_TOOLS_RUNSLOTS_H
+
+#include <kiln/define.h>
+
+#include "argvalues.h"
+#include "common.h"
+#include "npy.h"
+#include "runargs.h"
+
+/* An argument that is passed: an array, or a number. */
+typedef struct run_slot {
+    kiln_arg_info info;
+    uint32_t index;      /* among the kernel's */
+    npy_array array;     /* of an array: its file or, made by the kernel, its shape */
+    void *host, *device; /* an array's memory, NULL until somebody makes it */
+    uint64_t number;     /* the bytes of a number */
+} run_slot;
+
+/* All zero is one of no arguments. */
+typedef struct run_slots {
+    run_slot slots[ARGVALUES_ARGS];
+    uint32_t count;
+    run_slot *result; /* the one array that is written; NULL until it is known */
+    const char *size_names[ARGVALUES_SIZES];
+    uint64_t sizes[ARGVALUES_SIZES];
+    bool bound[ARGVALUES_SIZES]; /* by the shape of an input */
+    uint32_t size_count;
+} run_slots;
+
+/* Fills in all but memory: each input has its file, the sizes are those of the inputs' shapes and of --size, the result has
+ * the shape that is declared, the numbers are those of --arg. The files stay the caller's. Returns STATUS_DONE, or the exit
+ * status after a message. */
+int runslots_settle(run_slots *out, kiln_kernel *kernel, const runargs *args, const npy_array *files, size_t count);
+
+/* Whether the kernel reads what is in the array. */
+bool runslots_reads(const run_slot *slot);
+
+/* What a launch is given for the argument; `data` is where an array's bytes are. */
+kiln_arg runslots_given(const run_slot *slot, const void *data);
+
+#endif
