@@ -9,6 +9,7 @@
 #include "table.h"
 #include "trials.h"
 #include "tunecrew.h"
+#include "tunedtrials.h"
 
 enum { MOST_ROWS = 10, HANG_S = 20 };
 
@@ -190,7 +191,7 @@ static bool take_result(void *data, const json_t *result)
         fflush(stdout);
     }
     if (output->status == STATUS_DONE)
-        output->status = trials_add_tuned(&output->trials, output->session, result);
+        output->status = tunedtrials_add(&output->trials, output->session, result);
     return output->status == STATUS_DONE;
 }
 

@@ -4,7 +4,7 @@
 
 #include <kiln/tune.h>
 
-#include "jsonout.h"
+#include "common.h"
 #include "resultfile.h"
 
 /* What is known of a variant, as kiln_trial has it. */
@@ -44,16 +44,17 @@ struct trials {
 /* Readies the files, either of which may be NULL. Returns as resultfile_open does. trials_close is right after either. */
 int trials_open(struct trials *out, const char *csv, const char *plot);
 
-/* Adds a group: what kiln_sweep found. Returns STATUS_DONE, or STATUS_FAILED after a message. */
-int trials_add(struct trials *trials, struct session *session, const kiln_tuning *tuning);
+/* Begins a group of trials on a device, which is opened. Returns STATUS_DONE, or STATUS_FAILED after a message. */
+int trials_begin(struct trials *trials, struct session *session, const char *device);
 
-/* Adds a combination that is impossible to the group that was added last. */
+/* Adds a variant to the group that was begun last, and takes over the texts of the row. Variants come ranked. */
+void trials_add_row(struct trials *trials, const trial_row *row);
+
+/* Adds a combination that is impossible to that group. */
 void trials_add_gap(struct trials *trials, const char *spec, const char *problem);
 
-/* Adds a group: what `kiln tune --json` tells of a spec. If there is a plot, also what that needs beside: the impossible
- * combinations, and the ceiling, which is measured unless somebody has ended the tuning. Does nothing where no file is
- * wanted. Returns as trials_add does. */
-int trials_add_tuned(struct trials *trials, struct session *session, const json_t *result);
+/* Adds a group with what kiln_sweep found. Returns as trials_begin does. */
+int trials_add(struct trials *trials, struct session *session, const kiln_tuning *tuning);
 
 /* Writes the files. Returns as resultfile_open does. */
 int trials_write(struct trials *trials);

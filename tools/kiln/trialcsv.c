@@ -1,0 +1,70 @@
+#include "trialcsv.h"
+
+#include <stdlib.h>
+
+#include "csv.h"
+#include "spectext.h"
+
+/* A field of the spec, empty if it has none. */
+static void put_field(struct csv *csv, const char *spec, const char *field)
+{
+    char *value = NULL;
+    spectext_field(&value, spec, field);
+    csv_text(csv, value);
+    free(value);
+}
+
+/* Zero stands for what was not measured. */
+static void put_measured(struct csv *csv, double value)
+{
+    if (value > 0)
+        csv_real(csv, value);
+    else
+        csv_text(csv, NULL);
+}
+
+static void put_per_thread(struct csv *csv, int count)
+{
+    if (count >= 0)
+        csv_count(csv, (uint64_t)count);
+    else
+        csv_text(csv, NULL);
+}
+
+static void put_row(struct csv *csv, const trial_group *group, const trial_row *one)
+{
+    static const char *const fields[] = { "block", "elems", "vector" };
+    csv_text(csv, group->device);
+    csv_text(csv, group->model);
+    csv_text(csv, group->target);
+    csv_text(csv, group->op);
+    csv_text(csv, group->dtype);
+    csv_count(csv, group->elements);
+    csv_count(csv, group->bytes);
+    for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
+        put_field(csv, one->spec, fields[i]);
+    csv_text(csv, one->spec);
+    csv_text(csv, one->verdict);
+    csv_text(csv, one->problem);
+    put_measured(csv, one->ms);
+    put_measured(csv, one->gbps);
+    put_measured(csv, one->ratio);
+    put_measured(csv, one->low);
+    put_measured(csv, one->high);
+    put_measured(csv, one->ceiling_ratio);
+    csv_count(csv, one->samples);
+    put_per_thread(csv, one->registers);
+    put_per_thread(csv, one->local_bytes);
+    csv_end_row(csv);
+}
+
+void trialcsv_write(FILE *stream, const trial_group *groups, size_t count)
+{
+    struct csv csv;
+    csv_begin(&csv, stream);
+    csv_titles(&csv, "device|model|target|op|dtype|elements|bytes|block|elems|vector|spec|verdict|problem|time_ms|gbps|"
+                     "ratio|ratio_low|ratio_high|ceiling_ratio|samples|registers|local_bytes");
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = 0; k < groups[i].count; k++)
+            put_row(&csv, &groups[i], &groups[i].trials[k]);
+}

@@ -1,0 +1,186 @@
+#include "tunedtrials.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "argvalues.h"
+#include "format.h"
+#include "spectext.h"
+
+enum { CEILING_ROUNDS = 10 };
+
+static const char *text_in(const json_t *object, const char *key)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+    return text ? text : "";
+}
+
+static uint64_t count_in(const json_t *object, const char *key)
+{
+    return (uint64_t)json_integer_value(json_object_get(object, key));
+}
+
+static double real_in(const json_t *object, const char *key)
+{
+    return json_number_value(json_object_get(object, key));
+}
+
+/* -1 where there is no such number. */
+static int per_thread_in(const json_t *object, const char *key)
+{
+    return json_is_integer(json_object_get(object, key)) ? (int)count_in(object, key) : -1;
+}
+
+static const char *verdict_in(const json_t *object)
+{
+    for (int i = KILN_VERDICT_WINNER; i <= KILN_VERDICT_OUT; i++)
+        if (strcmp(kiln_verdict_name((kiln_verdict)i), text_in(object, "verdict")) == 0)
+            return kiln_verdict_name((kiln_verdict)i);
+    return "unknown";
+}
+
+static void add_row(struct trials *trials, const json_t *one)
+{
+    trials_add_row(trials, &(trial_row){ .spec = need_copy(text_in(one, "spec")),
+                                         .problem = need_copy(text_in(one, "problem")),
+                                         .verdict = verdict_in(one),
+                                         .ms = real_in(one, "time_ms"),
+                                         .gbps = real_in(one, "gbps"),
+                                         .ratio = real_in(one, "ratio"),
+                                         .low = real_in(one, "ratio_low"),
+                                         .high = real_in(one, "ratio_high"),
+                                         .samples = count_in(one, "samples"),
+                                         .registers = per_thread_in(one, "registers"),
+                                         .local_bytes = per_thread_in(one, "local_bytes") });
+}
+
+/* Whether all trials of the group have this value. */
+static bool is_common(const trial_group *group, const char *field, const char *value)
+{
+    bool same = true;
+    for (size_t i = 1; i < group->count && same; i++) {
+        char *other = NULL;
+        same = spectext_field(&other, group->trials[i].spec, field) && strcmp(other, value) == 0;
+        free(other);
+    }
+    return same;
+}
+
+/* The spec that leaves open what differs: its space is that of the trials. */
+static char *common_spec(const trial_group *group)
+{
+    char *words = need_copy(group->trials[0].spec), *text = need_copy("");
+    for (char *at = words, *word; (word = strsep(&at, " "));) {
+        char *value = strchr(word, '='), *longer;
+        if (!value)
+            continue;
+        *value++ = '\0';
+        if (!is_common(group, word, value))
+            continue;
+        longer = need_format("%s%s%s=%s", text, *text ? " " : "", word, value);
+        free(text);
+        text = longer;
+    }
+    free(words);
+    return text;
+}
+
+static int visit_gap(void *data, const kiln_variant *variant)
+{
+    if (*variant->problem)
+        trials_add_gap(data, variant->spec, variant->problem);
+    return 0;
+}
+
+static int add_gaps(struct trials *trials, struct session *session)
+{
+    char *text = common_spec(&trials->groups[trials->count - 1]);
+    kiln_spec *spec = NULL;
+    kiln_status status = kiln_spec_parse(&spec, session->service, text, &session->report);
+    if (!status)
+        status = kiln_variants(session->service, spec, visit_gap, trials, &session->report);
+    kiln_spec_free(spec);
+    free(text);
+    return status ? session_fail(session, status, NULL) : STATUS_DONE;
+}
+
+/* The members of an object as texts "NAME=VALUE". */
+static text_list texts_in(const json_t *object)
+{
+    text_list texts = { NULL, 0 };
+    const char *name;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)object, name, value) text_list_add(
+        &texts, json_is_string(value) ? need_format("%s=%s", name, json_string_value(value))
+                                      : need_format("%s=%" PRIu64, name, (uint64_t)json_integer_value(value)));
+    return texts;
+}
+
+static void free_texts(text_list *texts)
+{
+    for (size_t i = 0; i < texts->count; i++)
+        free((char *)(uintptr_t)texts->items[i]);
+    free(texts->items);
+}
+
+/* What the tuning was measured with, or the exit status after a message. */
+static int read_values(arg_values *out, struct session *session, const char *text, const json_t *result)
+{
+    arg_texts texts = { texts_in(json_object_get(result, "sizes")), texts_in(json_object_get(result, "args")) };
+    kiln_spec *spec = NULL;
+    kiln_status status = kiln_spec_parse(&spec, session->service, text, &session->report);
+    char *problem = status ? NULL : argvalues_read(out, spec, &texts);
+    if (!status && !argvalues_wanted(spec))
+        out->elements = count_in(result, "elements");
+    kiln_spec_free(spec);
+    free_texts(&texts.sizes);
+    free_texts(&texts.numbers);
+    int failed = status ? session_fail(session, status, NULL) : problem ? fail(STATUS_FAILED, "%s", problem) : 0;
+    free(problem);
+    return failed;
+}
+
+/* A sweep of the winner alone, beside which the copies are timed. */
+static int measure_ceiling(trial_group *group, struct session *session, const json_t *result)
+{
+    arg_values values = { .elements = 0 };
+    kiln_sweep_options options = KILN_SWEEP_OPTIONS_INIT;
+    kiln_tuning_info info = { .size = sizeof(info) };
+    kiln_tuning *tuning = NULL;
+    const char *spec = group->trials[0].spec;
+    options.rounds = CEILING_ROUNDS;
+    options.device = group->handle;
+    int failed = read_values(&values, session, spec, result);
+    if (failed)
+        return failed;
+    ARGVALUES_PUT(&options, &values);
+    kiln_status status = kiln_sweep(&tuning, session->service, &spec, 1, &options, &session->report);
+    if (!status)
+        status = kiln_tuning_get_info(tuning, &info);
+    kiln_tuning_free(tuning);
+    if (status)
+        return session_fail(session, status, NULL);
+    group->ceiling_gbps = gigabytes_per_second(info.bytes, info.ceiling_ms);
+    return STATUS_DONE;
+}
+
+int tunedtrials_add(struct trials *trials, struct session *session, const json_t *result)
+{
+    const json_t *list = json_object_get(result, "trials");
+    if (!trials->csv.path && !trials->plot.path)
+        return STATUS_DONE;
+    int status = trials_begin(trials, session, text_in(result, "device"));
+    if (status)
+        return status;
+    trial_group *group = &trials->groups[trials->count - 1];
+    group->elements = count_in(result, "elements");
+    group->bytes = count_in(result, "bytes");
+    for (size_t i = 0; i < json_array_size(list); i++)
+        add_row(trials, json_array_get(list, i));
+    if (!trials->plot.path || group->count == 0)
+        return STATUS_DONE;
+    status = add_gaps(trials, session);
+    bool stopped = strcmp(text_in(result, "end"), "stopped") == 0;
+    return status || stopped ? status : measure_ceiling(group, session, result);
+}
