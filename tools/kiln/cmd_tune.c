@@ -91,39 +91,24 @@ static int parse_args(tune_args *args, int argc, char **argv)
 
 /* ---- Results */
 
-static const char *text_in(const json_t *object, const char *key)
-{
-    const char *text = json_string_value(json_object_get(object, key));
-    return text ? text : "";
-}
-
-static uint64_t count_in(const json_t *object, const char *key)
-{
-    return (uint64_t)json_integer_value(json_object_get(object, key));
-}
-
-static double real_in(const json_t *object, const char *key)
-{
-    return json_number_value(json_object_get(object, key));
-}
-
 static void add_row(struct table *table, const json_t *trial)
 {
     char ms[FORMAT_ROOM] = "", rate[FORMAT_ROOM] = "", ratio[FORMAT_ROOM] = "", interval[FORMAT_ROOM] = "",
          samples[FORMAT_ROOM] = "", registers[FORMAT_ROOM] = "";
-    char *geometry = spectext_geometry(text_in(trial, "spec"));
+    char *geometry = spectext_geometry(json_get_text(trial, "spec"));
     const json_t *used = json_object_get(trial, "registers");
-    if (real_in(trial, "time_ms") > 0) {
-        format_ms_plain(ms, real_in(trial, "time_ms"));
-        snprintf(rate, sizeof(rate), "%.1f", real_in(trial, "gbps"));
-        snprintf(ratio, sizeof(ratio), "%.4f", real_in(trial, "ratio"));
-        snprintf(interval, sizeof(interval), "%.4f..%.4f", real_in(trial, "ratio_low"), real_in(trial, "ratio_high"));
-        snprintf(samples, sizeof(samples), "%" PRIu64, count_in(trial, "samples"));
+    if (json_get_real(trial, "time_ms") > 0) {
+        format_ms_plain(ms, json_get_real(trial, "time_ms"));
+        snprintf(rate, sizeof(rate), "%.1f", json_get_real(trial, "gbps"));
+        snprintf(ratio, sizeof(ratio), "%.4f", json_get_real(trial, "ratio"));
+        snprintf(interval, sizeof(interval), "%.4f..%.4f", json_get_real(trial, "ratio_low"),
+                 json_get_real(trial, "ratio_high"));
+        snprintf(samples, sizeof(samples), "%" PRIu64, json_get_count(trial, "samples"));
     }
-    if (json_is_integer(used) && !text_in(trial, "problem")[0])
-        snprintf(registers, sizeof(registers), "%" PRIu64, count_in(trial, "registers"));
+    if (json_is_integer(used) && !json_get_text(trial, "problem")[0])
+        snprintf(registers, sizeof(registers), "%" PRIu64, json_get_count(trial, "registers"));
     table_row(table, (const char *const[]){ geometry, ms, rate, ratio, interval, samples, registers,
-                                            text_in(trial, "verdict"), text_in(trial, "problem") });
+                                            json_get_text(trial, "verdict"), json_get_text(trial, "problem") });
     free(geometry);
 }
 
@@ -131,7 +116,7 @@ static void add_row(struct table *table, const json_t *trial)
 static void print_basis(const json_t *tuning)
 {
     const json_t *sizes = json_object_get(tuning, "sizes"), *numbers = json_object_get(tuning, "args"), *value;
-    const char *name, *against = text_in(tuning, "against");
+    const char *name, *against = json_get_text(tuning, "against");
     json_object_foreach((json_t *)(uintptr_t)sizes, name, value)
         printf("%s=%" PRIu64 "; ", name, (uint64_t)json_integer_value(value));
     json_object_foreach((json_t *)(uintptr_t)numbers, name, value) printf("%s=%s; ", name, json_string_value(value));
@@ -144,14 +129,15 @@ static void print_tuning(const json_t *tuning, bool all)
     char bytes[FORMAT_ROOM];
     const json_t *trials = json_object_get(tuning, "trials");
     size_t variants = json_array_size(trials);
-    printf("%s\n", text_in(tuning, "spec"));
+    printf("%s\n", json_get_text(tuning, "spec"));
     printf("%s: %" PRIu64 " elements, %s read and written; %zu variants, %" PRIu64 " of them out, %" PRIu64
            " impossible; %s after %" PRIu64 " samples in %.2f s",
-           text_in(tuning, "device"), count_in(tuning, "elements"), format_bytes(bytes, count_in(tuning, "bytes")),
-           variants, count_in(tuning, "out"), count_in(tuning, "impossible"), text_in(tuning, "end"),
-           count_in(tuning, "samples"), real_in(tuning, "seconds"));
-    if (real_in(tuning, "regret") >= 0)
-        printf("; at most %.2f%% slower than the best", real_in(tuning, "regret") * 100);
+           json_get_text(tuning, "device"), json_get_count(tuning, "elements"),
+           format_bytes(bytes, json_get_count(tuning, "bytes")), variants, json_get_count(tuning, "out"),
+           json_get_count(tuning, "impossible"), json_get_text(tuning, "end"), json_get_count(tuning, "samples"),
+           json_get_real(tuning, "seconds"));
+    if (json_get_real(tuning, "regret") >= 0)
+        printf("; at most %.2f%% slower than the best", json_get_real(tuning, "regret") * 100);
     printf("\n");
     print_basis(tuning);
     struct table *table = table_new("geometry|>ms|>GB/s|>time / default|95%|>samples|>registers|verdict|problem");
@@ -162,16 +148,16 @@ static void print_tuning(const json_t *tuning, bool all)
     if (!all && variants > MOST_ROWS)
         printf("and %zu more; --all prints them\n", variants - MOST_ROWS);
     if (json_is_true(json_object_get(tuning, "learnt")))
-        printf("learnt: specs that leave their geometry open take it, from %s\n", text_in(tuning, "wisdom"));
+        printf("learnt: specs that leave their geometry open take it, from %s\n", json_get_text(tuning, "wisdom"));
     else
-        printf("not learnt: %s\n", text_in(tuning, "not_learnt"));
+        printf("not learnt: %s\n", json_get_text(tuning, "not_learnt"));
 }
 
 static int fail_result(const json_t *result)
 {
     kiln_report report = KILN_REPORT_INIT;
-    char *log = need_copy(text_in(json_object_get(result, "error"), "log"));
-    snprintf(report.message, sizeof(report.message), "%s", text_in(json_object_get(result, "error"), "message"));
+    char *log = need_copy(json_get_text(json_object_get(result, "error"), "log"));
+    snprintf(report.message, sizeof(report.message), "%s", json_get_text(json_object_get(result, "error"), "message"));
     report.log = log;
     int status = fail_report((kiln_status)json_integer_value(tune_error(result, "status")), &report, NULL);
     free(log);

@@ -97,11 +97,6 @@ static const char *text_of(const json_t *object, const char *key)
     return json_string_value(json_object_get(object, key));
 }
 
-static uint64_t count_of(const json_t *object, const char *key)
-{
-    return (uint64_t)json_integer_value(json_object_get(object, key));
-}
-
 /* Borrows the texts; the caller frees the items. */
 static text_list texts_of(const json_t *order, const char *key)
 {
@@ -123,7 +118,7 @@ static json_t *tune_for_parent(const json_t *order, tune_view *view)
     const tune_job job = { .spec = text_of(order, "spec"),
                            .device = text_of(order, "device"),
                            .texts = { texts_of(order, "sizes"), texts_of(order, "numbers") },
-                           .budget = (uint32_t)count_of(order, "budget"),
+                           .budget = (uint32_t)json_get_count(order, "budget"),
                            .hot = json_is_true(json_object_get(order, "hot")),
                            .no_learn = json_is_true(json_object_get(order, "no_learn")) };
     struct session session;
@@ -147,7 +142,7 @@ int sandbox_child(void)
     if (!order || !view || !text_of(order, "spec"))
         return fail(STATUS_USAGE, "%s is for kiln itself", SANDBOX_FLAG);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if ((uint64_t)getppid() != count_of(order, "parent"))
+    if ((uint64_t)getppid() != json_get_count(order, "parent"))
         return STATUS_FAILED; /* it died before that */
     json_t *result = tune_for_parent(order, view);
     int failed = json_dumpfd(result, RESULT_FD, 0);

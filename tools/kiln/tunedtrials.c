@@ -10,47 +10,31 @@
 
 enum { CEILING_ROUNDS = 10 };
 
-static const char *text_in(const json_t *object, const char *key)
-{
-    const char *text = json_string_value(json_object_get(object, key));
-    return text ? text : "";
-}
-
-static uint64_t count_in(const json_t *object, const char *key)
-{
-    return (uint64_t)json_integer_value(json_object_get(object, key));
-}
-
-static double real_in(const json_t *object, const char *key)
-{
-    return json_number_value(json_object_get(object, key));
-}
-
 /* -1 where there is no such number. */
 static int per_thread_in(const json_t *object, const char *key)
 {
-    return json_is_integer(json_object_get(object, key)) ? (int)count_in(object, key) : -1;
+    return json_is_integer(json_object_get(object, key)) ? (int)json_get_count(object, key) : -1;
 }
 
 static const char *verdict_in(const json_t *object)
 {
     for (int i = KILN_VERDICT_WINNER; i <= KILN_VERDICT_OUT; i++)
-        if (strcmp(kiln_verdict_name((kiln_verdict)i), text_in(object, "verdict")) == 0)
+        if (strcmp(kiln_verdict_name((kiln_verdict)i), json_get_text(object, "verdict")) == 0)
             return kiln_verdict_name((kiln_verdict)i);
     return "unknown";
 }
 
 static void add_row(struct trials *trials, const json_t *one)
 {
-    trials_add_row(trials, &(trial_row){ .spec = need_copy(text_in(one, "spec")),
-                                         .problem = need_copy(text_in(one, "problem")),
+    trials_add_row(trials, &(trial_row){ .spec = need_copy(json_get_text(one, "spec")),
+                                         .problem = need_copy(json_get_text(one, "problem")),
                                          .verdict = verdict_in(one),
-                                         .ms = real_in(one, "time_ms"),
-                                         .gbps = real_in(one, "gbps"),
-                                         .ratio = real_in(one, "ratio"),
-                                         .low = real_in(one, "ratio_low"),
-                                         .high = real_in(one, "ratio_high"),
-                                         .samples = count_in(one, "samples"),
+                                         .ms = json_get_real(one, "time_ms"),
+                                         .gbps = json_get_real(one, "gbps"),
+                                         .ratio = json_get_real(one, "ratio"),
+                                         .low = json_get_real(one, "ratio_low"),
+                                         .high = json_get_real(one, "ratio_high"),
+                                         .samples = json_get_count(one, "samples"),
                                          .registers = per_thread_in(one, "registers"),
                                          .local_bytes = per_thread_in(one, "local_bytes") });
 }
@@ -132,7 +116,7 @@ static int read_values(arg_values *out, struct session *session, const char *tex
     kiln_status status = kiln_spec_parse(&spec, session->service, text, &session->report);
     char *problem = status ? NULL : argvalues_read(out, spec, &texts);
     if (!status && !argvalues_wanted(spec))
-        out->elements = count_in(result, "elements");
+        out->elements = json_get_count(result, "elements");
     kiln_spec_free(spec);
     free_texts(&texts.sizes);
     free_texts(&texts.numbers);
@@ -170,17 +154,17 @@ int tunedtrials_add(struct trials *trials, struct session *session, const json_t
     const json_t *list = json_object_get(result, "trials");
     if (!trials->csv.path && !trials->plot.path)
         return STATUS_DONE;
-    int status = trials_begin(trials, session, text_in(result, "device"));
+    int status = trials_begin(trials, session, json_get_text(result, "device"));
     if (status)
         return status;
     trial_group *group = &trials->groups[trials->count - 1];
-    group->elements = count_in(result, "elements");
-    group->bytes = count_in(result, "bytes");
+    group->elements = json_get_count(result, "elements");
+    group->bytes = json_get_count(result, "bytes");
     for (size_t i = 0; i < json_array_size(list); i++)
         add_row(trials, json_array_get(list, i));
     if (!trials->plot.path || group->count == 0)
         return STATUS_DONE;
     status = add_gaps(trials, session);
-    bool stopped = strcmp(text_in(result, "end"), "stopped") == 0;
+    bool stopped = strcmp(json_get_text(result, "end"), "stopped") == 0;
     return status || stopped ? status : measure_ceiling(group, session, result);
 }
