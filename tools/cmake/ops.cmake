@@ -1,12 +1,8 @@
 # cmake -D OUTPUT=constants.c -P ops.cmake -- ops.h functions.h
 # Writes a C file with the ops and functions as constants, so that a process which opens a service parses nothing. The form is
 # that of src/template/op.h; a unit test compares the constants with what the library itself reads from the two files.
-
-function(quote out text)
-    string(REGEX REPLACE "([\\\\\"])" "\\\\\\1" text "${text}")
-    string(REPLACE "\n" "\\n" text "${text}")
-    set(${out} "\"${text}\"" PARENT_SCOPE)
-endfunction()
+include(${CMAKE_CURRENT_LIST_DIR}/generate.cmake)
+input_files(files)
 
 # "lo=-1, hi=1": leaves `count`, `names` and `values`.
 function(split_params params)
@@ -97,10 +93,9 @@ function(make_table out path keyword)
     set(${out} "${rows}" PARENT_SCOPE)
 endfunction()
 
-math(EXPR last "${CMAKE_ARGC} - 1")
-math(EXPR before "${CMAKE_ARGC} - 2")
-make_table(ops "${CMAKE_ARGV${before}}" op)
-make_table(functions "${CMAKE_ARGV${last}}" function)
+list(POP_FRONT files ops_file functions_file)
+make_table(ops "${ops_file}" op)
+make_table(functions "${functions_file}" function)
 set(size "sizeof(kiln__constant_")
 file(WRITE "${OUTPUT}" "#include \"template/op.h\"\n
 kiln__op kiln__constant_ops[] = {\n${ops}};

@@ -4,21 +4,8 @@
 # with what the library itself reads from the files. The files are those that embed.cmake is given, in the same order: the
 # texts are its arrays.
 cmake_policy(SET CMP0054 NEW)
-set(files "")
-set(seen_separator OFF)
-math(EXPR last "${CMAKE_ARGC} - 1")
-foreach(index RANGE ${last})
-    if(seen_separator)
-        list(APPEND files "${CMAKE_ARGV${index}}")
-    elseif(CMAKE_ARGV${index} STREQUAL "--")
-        set(seen_separator ON)
-    endif()
-endforeach()
-
-function(quote out text)
-    string(REGEX REPLACE "([\\\\\"])" "\\\\\\1" text "${text}")
-    set(${out} "\"${text}\"" PARENT_SCOPE)
-endfunction()
+include(${CMAKE_CURRENT_LIST_DIR}/generate.cmake)
+input_files(files)
 
 # Leaves in `before` what is before a separator, and in `after` what follows it; all and nothing where there is none.
 function(cut text separator)

@@ -1,16 +1,8 @@
 # cmake -D OUTPUT=shipped.c -P wisdom.cmake -- FILE.json...
 # Writes a C file with the records of all files as constants, so that a process which asks for them parses nothing. The form is
 # docs/tuning.md's; a unit test compares the constants with what the library itself reads from the files.
-set(files "")
-set(seen_separator OFF)
-math(EXPR last "${CMAKE_ARGC} - 1")
-foreach(index RANGE ${last})
-    if(seen_separator)
-        list(APPEND files "${CMAKE_ARGV${index}}")
-    elseif(CMAKE_ARGV${index} STREQUAL "--")
-        set(seen_separator ON)
-    endif()
-endforeach()
+include(${CMAKE_CURRENT_LIST_DIR}/generate.cmake)
+input_files(files)
 
 # Each field of a record, and its member in kiln__wisdom_record.
 set(fields
@@ -35,8 +27,7 @@ function(make_row record where)
         endif()
         string(JSON value GET "${record}" ${name})
         if(kind STREQUAL "STRING")
-            string(REGEX REPLACE "([\\\\\"])" "\\\\\\1" value "${value}")
-            set(value "\"${value}\"")
+            quote(value "${value}")
         endif()
         string(APPEND members ".${member} = ${value}, ")
         math(EXPR known "${known} + 1")
