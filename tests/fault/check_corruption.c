@@ -7,6 +7,7 @@
 #include "store/disk.h"
 #include "store/pack.h"
 #include "support/blobs.h"
+#include "support/sanitized.h"
 #include "support/suites.h"
 #include "support/temp.h"
 #include <fcntl.h>
@@ -271,7 +272,7 @@ START_TEST(test_corruption__random_mutations_are_misses_and_heal)
         unsigned parts; /* of 100 */
     } sizes[] = { { 3000, 40 }, { ENTRY_BYTES, 50 }, { 20000, 9 }, { 200000, 1 } };
     /* Instrumented code takes several times as long and gets the short form's full number in the plain build. */
-    uint64_t total = fault_long ? 1000000 : fault_is_sanitized() ? 20000 : 100000, state = 88172645463325252;
+    uint64_t total = fault_long ? 1000000 : KILN_TEST_SANITIZED ? 20000 : 100000, state = 88172645463325252;
     outcome sum = { 0 };
     double start = seconds_now();
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {

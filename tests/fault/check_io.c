@@ -6,6 +6,7 @@
 #include "fault/stand_in.h"
 #include "support/suites.h"
 #include <sched.h>
+#include <stdlib.h>
 #include <sys/mount.h>
 
 typedef struct fault {

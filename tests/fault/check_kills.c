@@ -3,6 +3,7 @@
 #include "fault/figures.h"
 #include "fault/inject.h"
 #include "fault/operations.h"
+#include "support/sanitized.h"
 #include "support/suites.h"
 #include <signal.h>
 #include <sys/wait.h>
@@ -77,7 +78,7 @@ static uint64_t kill_everywhere(const operation *what, bool no_unnamed, int *lit
     size_t count = list_calls(what, no_unnamed, calls);
     ck_assert_uint_gt(count, 1);
     /* Instrumented code is slow to fork. */
-    bool few = fault_is_sanitized() && !fault_long;
+    bool few = KILN_TEST_SANITIZED && !fault_long;
     for (int after = 0; after < 2; after++) {
         for (size_t i = few ? (size_t)after : 0; i < count; i += few ? SANITIZED_STEP : 1) {
             prepare_operation(what);

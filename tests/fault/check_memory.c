@@ -4,10 +4,12 @@
 #include "fault/inject.h"
 #include "fault/stand_in.h"
 #include "support/fake_cuda.h"
+#include "support/sanitized.h"
 #include "support/suites.h"
 #include <kiln/wisdom.h>
 #include <math.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/lsan_interface.h>
 #endif
@@ -425,7 +427,7 @@ START_TEST(test_memory__build_in_a_worker)
     kiln_options options = options_here(stand_in_options());
     options.nvrtc = getenv("KILN_STAND_IN_NVRTC");
     options.isolate = KILN_ISOLATE_ALWAYS;
-    fail_everything(&cold, &options, fault_is_sanitized() && !fault_long ? SANITIZED_STEP : 1);
+    fail_everything(&cold, &options, KILN_TEST_SANITIZED && !fault_long ? SANITIZED_STEP : 1);
 }
 END_TEST
 
@@ -453,7 +455,7 @@ START_TEST(test_memory__wisdom)
     static const scenario moved = { "import, list, export and explain wisdom", use_wisdom, true };
     kiln_options options = options_here(stand_in_options());
     kiln_test_temp_write("wisdom.json", RECORD, strlen(RECORD));
-    fail_everything(&moved, &options, fault_is_sanitized() && !fault_long ? SANITIZED_STEP : 1);
+    fail_everything(&moved, &options, KILN_TEST_SANITIZED && !fault_long ? SANITIZED_STEP : 1);
 }
 END_TEST
 
@@ -468,7 +470,7 @@ Suite *kiln_test_memory_suite(void)
     tcase_add_test(tcase, test_memory__packs_shared_directory_record_and_what_moves_entries);
     tcase_add_test(tcase, test_memory__build_in_a_worker);
     tcase_add_test(tcase, test_memory__everything_else);
-    if (!fault_is_sanitized()) /* LeakSanitizer crashes where it looks at thread-local data of many libraries that came and went */
+    if (!KILN_TEST_SANITIZED) /* LeakSanitizer crashes where it looks at thread-local data of many libraries that came and went */
         tcase_add_test(tcase, test_memory__build_with_nvrtc);
     tcase_add_test(tcase, test_memory__wisdom);
     suite_add_tcase(suite, tcase);

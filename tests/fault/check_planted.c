@@ -9,6 +9,7 @@
 #include <ftw.h>
 #include <grp.h>
 #include <libgen.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>

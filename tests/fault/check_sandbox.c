@@ -6,10 +6,12 @@
 #include "fault/sandboxed.h"
 #include "os/process.h"
 #include "support/harness.h"
+#include "support/sanitized.h"
 #include "support/suites.h"
 #include "support/temp.h"
 #include "worker/sandbox.h"
 #include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -367,7 +369,7 @@ START_TEST(test_sandbox__deep_source_has_the_whole_stack)
 {
     enum { DEPTH = 10000 };
     answer seen;
-    if (fault_is_sanitized()) {
+    if (KILN_TEST_SANITIZED) {
         LEFT_OUT("sandbox: %d nested parentheses: not with sanitizers", (int)DEPTH);
         return;
     }

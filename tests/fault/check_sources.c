@@ -6,6 +6,7 @@
 #include "fault/litter.h"
 #include "support/harness.h"
 #include "support/reading.h"
+#include "support/sanitized.h"
 #include "support/suites.h"
 #include <kiln/source.h>
 #include <signal.h>
@@ -258,7 +259,7 @@ static uint64_t run(const inject_plan *plan, uint64_t *hits)
 
 static size_t step_of(size_t quick)
 {
-    return fault_long ? 1 : fault_is_sanitized() ? SANITIZED_STEP : quick;
+    return fault_long ? 1 : KILN_TEST_SANITIZED ? SANITIZED_STEP : quick;
 }
 
 /* On the stores: the cache with its lists and entries, the pack and the lock. On the headers: the reading of their digests. */
@@ -359,7 +360,7 @@ START_TEST(test_sources__killed_while_it_publishes)
     int litter = 0;
     for (int after = 0; after < 2; after++) {
         bool killed = true;
-        for (uint64_t at = 1; killed; at += fault_is_sanitized() && !fault_long ? 3 : 1) {
+        for (uint64_t at = 1; killed; at += KILN_TEST_SANITIZED && !fault_long ? 3 : 1) {
             prepare();
             killed = kill_at(at, after ? INJECT_KILL_AFTER : INJECT_KILL_BEFORE, _i == 1);
             kills += killed;

@@ -5,7 +5,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <time.h>
 
 /* True for the long form: check_fault --long. */
@@ -21,13 +20,6 @@ extern bool fault_long;
 
 /* Says that a part was left out, and why. */
 #define LEFT_OUT(...) FIGURES("left out: " __VA_ARGS__)
-
-/* True in a build with sanitizers, as CTest says. */
-static inline bool fault_is_sanitized(void)
-{
-    const char *sanitizers = getenv("KILN_SANITIZE");
-    return sanitizers && sanitizers[0] != '\0';
-}
 
 static inline double seconds_now(void)
 {

@@ -5,14 +5,15 @@
 #if !defined(__has_feature)
 #define __has_feature(name) 0
 #endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || __has_feature(address_sanitizer)
-enum { KILN_TEST_SANITIZED = 1 };
-#else
-enum { KILN_TEST_SANITIZED = 0 };
-#endif
 
 /* A child forked while other threads allocate may find the address sanitizer's own locks held for ever, and gcc's thread
  * sanitizer takes its threads for its parent's. clang's can do it, if told that threads are started there: check_pool.c. */
-enum { KILN_TEST_CAN_FORK = !KILN_TEST_SANITIZED };
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || __has_feature(address_sanitizer)
+enum { KILN_TEST_SANITIZED = 1, KILN_TEST_CAN_FORK = 0 };
+#elif __has_feature(thread_sanitizer)
+enum { KILN_TEST_SANITIZED = 1, KILN_TEST_CAN_FORK = 1 };
+#else
+enum { KILN_TEST_SANITIZED = 0, KILN_TEST_CAN_FORK = 1 };
+#endif
 
 #endif
