@@ -4,6 +4,7 @@
 #include "fault/inject.h"
 #include "fault/operations.h"
 #include "fault/stand_in.h"
+#include "support/sanitized.h"
 #include "support/suites.h"
 #include <sched.h>
 #include <stdlib.h>
@@ -72,11 +73,12 @@ static size_t list_calls(const operation *what, bool no_unnamed, uint16_t *calls
     return count;
 }
 
-/* The short form gives each call some of the faults, and each fault some of the calls. The steps are odd, so that a call
- * has faults that pass and faults that stay. */
+/* The short form gives each call some of the faults, and each fault some of the calls, fewer where code is instrumented. The
+ * steps are odd, so that a call has faults that pass and faults that stay. */
 static size_t step_of(size_t calls)
 {
-    return fault_long ? 1 : calls <= 12 ? 3 : calls <= 40 ? 5 : 9;
+    size_t step = calls <= 12 ? 3 : calls <= 40 ? 5 : 9;
+    return fault_long ? 1 : KILN_TEST_SANITIZED ? 3 * step : step;
 }
 
 static size_t first_of(size_t kind, size_t calls)
@@ -190,7 +192,7 @@ static got get_everywhere(const char *what, const kiln_options *options, inject_
     got sum = { 0 }, unused = { 0 };
     inject_plan none = { .where = where, .root = below };
     double start = seconds_now();
-    size_t step = fault_long ? 1 : SHORT_STEP;
+    size_t step = fault_long ? 1 : KILN_TEST_SANITIZED ? 3 * SHORT_STEP : SHORT_STEP;
     kiln_test_temp_remove(options->cache_dir);
     uint64_t calls = get_with(options, &none, false, &unused);
     if (warm)

@@ -1,8 +1,9 @@
 /* The programs of tests/programs/ compile as they stand for every target from sm_75 to sm_121. Under a sanitizer, which slows this
- * down and adds nothing, for three targets only. tests/device/programs.c runs them on a GPU. */
+ * down and adds nothing, for one target only. tests/device/programs.c runs them on a GPU. */
 #include "backend/cuda/cuda.h"
 #include "support/harness.h"
 #include "support/programs.h"
+#include "support/sanitized.h"
 #include "support/suites.h"
 #include "support/temp.h"
 #include <pthread.h>
@@ -45,8 +46,7 @@ static kiln_status build_text(const char *text, const char *target)
 static bool find_targets(void)
 {
     static const char plain[] = "extern \"C\" __global__ void k() {}\n";
-    const char *sanitize = getenv("KILN_SANITIZE");
-    size_t limit = sanitize != NULL && sanitize[0] != '\0' ? 3 : sizeof(targets) / sizeof(targets[0]);
+    size_t limit = KILN_TEST_SANITIZED ? 1 : sizeof(targets) / sizeof(targets[0]);
     kiln__toolchain toolchain;
     kiln__compiler *nvrtc = kiln__nvrtc_open(getenv("KILN_NVRTC"), NULL);
     bool found = nvrtc->vtable->open(nvrtc, &toolchain, NULL) == KILN_OK;

@@ -1,6 +1,7 @@
 /* Sources of the host's own: what makes them compile again and what does not, what they may read, and launching them. Most tests need
  * NVRTC and compile in workers, as services do. */
 #include "support/foreign.h"
+#include "support/sanitized.h"
 #include "support/sourcing.h"
 #include "support/suites.h"
 #include "support/temp.h"
@@ -377,7 +378,7 @@ START_TEST(test_source__killed_worker_is_replaced)
     write_text("inc/a.h", "#define DEPTH 1\n");
     expect(build(), KILN_OK, "");
     ck_assert_uint_eq(kiln_test_stats(service).worker_starts, 2);
-    if (getenv("KILN_SANITIZE") != NULL && getenv("KILN_SANITIZE")[0] != '\0')
+    if (KILN_TEST_SANITIZED)
         return; /* the stack of a sanitized compile has another size */
     char *text = malloc(2 * NESTED + 100);
     size_t length = (size_t)sprintf(text, "extern \"C\" __global__ void k(int *p) { *p = ");

@@ -1,6 +1,7 @@
 /* The search against contenders whose true times are known, on a clock that runs as fast as the test can count. */
 #include "base/alloc.h"
 #include "support/arena.h"
+#include "support/sanitized.h"
 #include "support/suites.h"
 #include "tune/statistics.h"
 #include <math.h>
@@ -624,8 +625,7 @@ static void add_winner_tests(TCase *tcase)
 Suite *kiln_test_search_suite(void)
 {
     Suite *suite = suite_create("search");
-    const char *sanitizers = getenv("KILN_SANITIZE");
-    seeds = sanitizers != NULL && *sanitizers != '\0' ? 20 : 100;
+    seeds = KILN_TEST_SANITIZED ? 10 : 100;
     TCase *tcase = tcase_create("search");
     tcase_set_timeout(tcase, 300);
     tcase_add_test(tcase, test_search__estimate_is_the_middle_and_its_error);
