@@ -13,8 +13,7 @@ kiln_origin kiln__built_origin(const kiln_service *service, const kiln__built *b
     return service->origins[built->tier];
 }
 
-/* Counts what the stores had, for one of those who share it. */
-static void count_source(kiln_service *service, const kiln__built *built)
+void kiln__obtain_count(kiln_service *service, const kiln__built *built)
 {
     kiln_origin origin = kiln__built_origin(service, built);
     if (origin != KILN_ORIGIN_COMPILED)
@@ -141,18 +140,10 @@ static kiln_status load_stored(kiln_service *service, kiln_device *device, const
     return status;
 }
 
-static bool find(kiln_service *service, const kiln__unit *unit, kiln__built *built)
+bool kiln__obtain_known(kiln_service *service, const kiln__unit *unit, kiln__built *built)
 {
     kiln__builder *builder = kiln__service_builder(service, &unit->target);
     return kiln__builder_find(builder, unit, builder->strict != NULL, built, NULL) == KILN_OK;
-}
-
-bool kiln__obtain_known(kiln_service *service, const kiln__unit *unit, kiln__built *built)
-{
-    bool found = find(service, unit, built);
-    if (found)
-        count_source(service, built);
-    return found;
 }
 
 bool kiln__obtain_try(kiln_service *service, kiln_device *device, const kiln__unit *unit, const kiln__built *built,
@@ -164,21 +155,18 @@ bool kiln__obtain_try(kiln_service *service, kiln_device *device, const kiln__un
 bool kiln__obtain_stored(kiln_service *service, kiln_device *device, const kiln__unit *unit, kiln__built *built,
                          kiln__module **out)
 {
-    bool found = find(service, unit, built) && kiln__obtain_try(service, device, unit, built, out);
+    bool found = kiln__obtain_known(service, unit, built) && kiln__obtain_try(service, device, unit, built, out);
     if (found)
-        count_source(service, built);
+        kiln__obtain_count(service, built);
     return found;
 }
 
 kiln_status kiln__obtain_entry(kiln_service *service, const kiln__unit *unit, kiln__miss earlier, kiln__built *built,
-                               kiln_report *report)
+                               bool *lead, kiln_report *report)
 {
-    bool lead;
-    kiln_status status = build_once(service, unit, built, &lead, report);
-    if (lead)
+    kiln_status status = build_once(service, unit, built, lead, report);
+    if (*lead)
         count_miss(service, earlier, built->miss);
-    if (lead && status == KILN_OK)
-        count_source(service, built);
     return status;
 }
 
@@ -211,7 +199,7 @@ kiln_status kiln__obtain(kiln_service *service, const kiln__want *want, const ki
     if (status == KILN_ELOAD && !built->compiled && load_fresh(service, want->device, unit, built, out) == KILN_OK)
         status = KILN_OK;
     if (status == KILN_OK && lead)
-        count_source(service, built);
+        kiln__obtain_count(service, built);
     if (status != KILN_OK)
         kiln__report_move(report, &refusal);
     kiln_report_clear(&refusal);
@@ -231,13 +219,11 @@ kiln_status kiln__service_build(kiln_service *service, const kiln_spec *spec, ki
                                           : kiln__fail_memory(report, KILN__STAGE_COMPILE);
     if (status == KILN_OK) {
         kiln__service_record(service, spec);
-        status = build_once(service, unit, &built, &lead, report);
-        if (lead)
-            count_miss(service, KILN__MISS_NONE, built.miss);
+        status = kiln__obtain_entry(service, unit, KILN__MISS_NONE, &built, &lead, report);
     }
     if (status == KILN_OK) {
         if (lead)
-            count_source(service, &built);
+            kiln__obtain_count(service, &built);
         artifact->blob = kiln__blob_retain(built.blob);
         artifact->origin = kiln__built_origin(service, &built);
         artifact->compile_ms = built.compiled ? (double)built.compile_ns / 1e6 : 0;

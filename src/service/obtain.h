@@ -7,28 +7,33 @@
 /* Where an entry came from. */
 kiln_origin kiln__built_origin(const kiln_service *service, const kiln__built *built);
 
-/* The entry of a unit, from the stores or compiled; a build in progress is waited for. Counts where it came from, and with
- * `earlier` why it was missing. The caller ends `built` in either case. Errors: those of kiln_build. */
+/* The entry of a unit, from the stores or compiled; a build in progress is waited for. Counts why it was missing, with `earlier`.
+ * *lead: nobody else brought it, so that it is for the caller to count where it came from. The caller ends `built` in either case.
+ * Errors: those of kiln_build. */
 kiln_status kiln__obtain_entry(kiln_service *service, const kiln__unit *unit, kiln__miss earlier, kiln__built *built,
-                               kiln_report *report);
+                               bool *lead, kiln_report *report);
+
+/* Counts where an entry came from. For one that has proved to be usable, and once. */
+void kiln__obtain_count(kiln_service *service, const kiln__built *built);
 
 /* Loads such an entry; where the driver refuses it, another one of the unit, which then is what `built` holds. */
 kiln_status kiln__obtain_load(kiln_service *service, kiln_device *device, const kiln__unit *unit, kiln__built *built,
                               kiln__module **out, kiln_report *report);
 
-/* The same from the stores alone: nothing is compiled. False, and built->miss, if they do not have it. */
+/* The entry from the stores alone: nothing is compiled, or counted. False, and built->miss, if they do not have it. The caller ends
+ * `built` in either case. */
 bool kiln__obtain_known(kiln_service *service, const kiln__unit *unit, kiln__built *built);
 
 /* Loads such an entry. False: the driver does not take it. */
 bool kiln__obtain_try(kiln_service *service, kiln_device *device, const kiln__unit *unit, const kiln__built *built,
                       kiln__module **out);
 
-/* Loads the module if a store has it and the driver takes that; built->miss says why not. The caller ends `built` in
- * either case. */
+/* Loads the module if a store has it and the driver takes that, and counts it; built->miss says why not. The caller ends `built`
+ * in either case. */
 bool kiln__obtain_stored(kiln_service *service, kiln_device *device, const kiln__unit *unit, kiln__built *built,
                          kiln__module **out);
 
-/* Loads the module, wherever its entry has to come from. The caller ends `built` in either case. Errors: those of
+/* Loads the module, wherever its entry has to come from, and counts that. The caller ends `built` in either case. Errors: those of
  * kiln_get. */
 kiln_status kiln__obtain(kiln_service *service, const kiln__want *want, const kiln__unit *unit, kiln__built *built,
                          kiln__module **out, kiln_report *report);

@@ -163,6 +163,7 @@ kiln_status kiln__program_build(kiln_service *service, const kiln_source *given,
 {
     kiln__program_want want = { 0 };
     kiln__built built = { 0 };
+    bool lead = false;
     atomic_fetch_add(&service->gets, 1);
     kiln_artifact *artifact = kiln__calloc(1, sizeof(*artifact));
     kiln_status status = artifact != NULL ? kiln__program_want_copy(&want, given, false, report)
@@ -170,7 +171,9 @@ kiln_status kiln__program_build(kiln_service *service, const kiln_source *given,
     if (status == KILN_OK)
         status = settle_unit(service, &want, report);
     if (status == KILN_OK)
-        status = kiln__obtain_entry(service, &want.unit->unit, KILN__MISS_NONE, &built, report);
+        status = kiln__obtain_entry(service, &want.unit->unit, KILN__MISS_NONE, &built, &lead, report);
+    if (status == KILN_OK && lead)
+        kiln__obtain_count(service, &built);
     if (status == KILN_OK)
         status = wrap(service, want.unit, &built, artifact, report);
     if (status == KILN_OK)
@@ -242,6 +245,8 @@ kiln_program *kiln__program_take(kiln_service *service, const kiln__program_want
         if (program == NULL && kiln__obtain_try(service, want->device, unit, &built, &module))
             program = keep(service, want->device, &built, module);
     }
+    if (program != NULL)
+        kiln__obtain_count(service, &built);
     *miss = built.miss;
     kiln__built_fini(&built);
     return program;
@@ -266,9 +271,12 @@ kiln_status kiln__program_make(kiln_service *service, const kiln__program_want *
                                kiln_program **out, kiln_report *report)
 {
     kiln__built built = { 0 };
-    kiln_status status = kiln__obtain_entry(service, &want->unit->unit, earlier, &built, report);
+    bool lead;
+    kiln_status status = kiln__obtain_entry(service, &want->unit->unit, earlier, &built, &lead, report);
     if (status == KILN_OK)
         status = load(service, want, &built, out, report);
+    if (status == KILN_OK && lead)
+        kiln__obtain_count(service, &built);
     if (status == KILN_OK && built.log != NULL)
         kiln__report_set_log(report, built.log);
     kiln__built_fini(&built);

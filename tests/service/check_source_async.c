@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "service/service.h"
 #include "support/counting.h"
+#include "support/fake_cuda.h"
 #include "support/harness.h"
 #include "support/reading.h"
 #include "support/suites.h"
@@ -270,6 +271,49 @@ START_TEST(test_source_async__no_result_is_older_than_the_call)
 }
 END_TEST
 
+/* ---- Counting */
+
+/* A new service, whose driver refuses so many of the next images, asks for what an earlier one has stored. */
+static kiln_stats get_refused(unsigned refusals, bool blocking)
+{
+    open_all();
+    kiln_program_release(get_blocking());
+    tear_down();
+    open_all();
+    kiln_fake_open()->fail_call("cuLibraryLoadData", 1, 0, refusals);
+    if (blocking) {
+        kiln_program_release(get_blocking());
+    } else {
+        ask(0);
+        ck_assert_int_eq(finish(), 1);
+        expect(0, KILN_OK, "");
+    }
+    return kiln_test_stats(service);
+}
+
+static uint64_t hits(const kiln_stats *stats)
+{
+    return stats->hits_kernel + stats->hits_memory + stats->hits_disk + stats->hits_pack + stats->hits_shared;
+}
+
+START_TEST(test_source_async__stored_program_that_does_not_load_is_no_hit)
+{
+    const bool blocking = _i == 0;
+    const kiln_stats stats = get_refused(blocking ? 1 : 2, blocking);
+    ck_assert_uint_eq(stats.compiles, 1);
+    ck_assert_uint_eq(stats.misses_refused, 1);
+    ck_assert_uint_eq(hits(&stats), 0);
+}
+END_TEST
+
+START_TEST(test_source_async__stored_program_that_loads_the_second_time_is_one_hit)
+{
+    const kiln_stats stats = get_refused(1, false);
+    ck_assert_uint_eq(stats.compiles, 0);
+    ck_assert_uint_eq(hits(&stats), 1);
+}
+END_TEST
+
 /* ---- Giving up, priorities */
 
 START_TEST(test_source_async__cancelled_before_its_compile_it_is_never_compiled)
@@ -523,6 +567,8 @@ Suite *kiln_test_source_async_suite(void)
     tcase_add_test(tcase, test_source_async__warnings_and_failures_come_with_the_log);
     tcase_add_test(tcase, test_source_async__wrong_arguments_are_refused);
     tcase_add_test(tcase, test_source_async__no_result_is_older_than_the_call);
+    tcase_add_loop_test(tcase, test_source_async__stored_program_that_does_not_load_is_no_hit, 0, 2);
+    tcase_add_test(tcase, test_source_async__stored_program_that_loads_the_second_time_is_one_hit);
     tcase_add_test(tcase, test_source_async__cancelled_before_its_compile_it_is_never_compiled);
     tcase_add_test(tcase, test_source_async__cancelled_during_its_compile_it_fills_the_cache);
     tcase_add_test(tcase, test_source_async__deadline_ends_the_wait_and_not_the_compile);
