@@ -34,9 +34,7 @@ static void run_flight(kiln__job *job, bool stopped)
     kiln__flights *flights = &self->service->flights;
     kiln__outcome outcome;
     if (stopped) {
-        kiln__outcome_init(&outcome);
-        outcome.status =
-            kiln__fail(&outcome.report, KILN_ECANCELED, KILN__STAGE_COMPILE, 0, "cancelled: the service was closed");
+        kiln__outcome_cancel(&outcome, KILN__SERVICE_CLOSED);
     } else if (!kiln__flights_begin(flights, flight)) {
         return;
     } else if (job->lane == KILN__LANE_COMPILE) {

@@ -17,6 +17,12 @@ void kiln__outcome_fini(kiln__outcome *outcome)
     kiln_report_clear(&outcome->report);
 }
 
+void kiln__outcome_cancel(kiln__outcome *out, const char *why)
+{
+    kiln__outcome_init(out);
+    out->status = kiln__fail(&out->report, KILN_ECANCELED, KILN__STAGE_COMPILE, 0, "%s", why);
+}
+
 static void copy_outcome(kiln__outcome *out, const kiln__outcome *from)
 {
     *out = *from;
@@ -251,8 +257,7 @@ static void land_locked(kiln__flights *flights, kiln__flight *flight, const kiln
 static void land_cancelled(kiln__flights *flights, kiln__flight *flight)
 {
     kiln__outcome outcome;
-    kiln__outcome_init(&outcome);
-    outcome.status = kiln__fail(&outcome.report, KILN_ECANCELED, KILN__STAGE_COMPILE, 0, "cancelled");
+    kiln__outcome_cancel(&outcome, "cancelled");
     land_locked(flights, flight, &outcome);
     kiln__outcome_fini(&outcome);
 }

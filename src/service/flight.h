@@ -19,6 +19,12 @@ typedef struct kiln__outcome {
 void kiln__outcome_init(kiln__outcome *out);
 void kiln__outcome_fini(kiln__outcome *outcome);
 
+/* Makes *out, which holds nothing, that of what is given up: KILN_ECANCELED, and why. */
+void kiln__outcome_cancel(kiln__outcome *out, const char *why);
+
+/* Why, where the service ends. */
+#define KILN__SERVICE_CLOSED "cancelled: the service was closed"
+
 /* Hands the report over as a failing or warning call would. `report` may be NULL. Returns the status. */
 kiln_status kiln__outcome_tell(const kiln__outcome *outcome, kiln_report *report);
 

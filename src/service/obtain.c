@@ -187,22 +187,12 @@ kiln_status kiln__obtain_load(kiln_service *service, kiln_device *device, const 
 kiln_status kiln__obtain(kiln_service *service, const kiln__want *want, const kiln__unit *unit, kiln__built *built,
                          kiln__module **out, kiln_report *report)
 {
-    kiln_report refusal = KILN_REPORT_INIT;
     bool lead;
-    kiln_status status = build_once(service, unit, built, &lead, report);
-    if (lead)
-        count_miss(service, want->miss, built->miss);
-    if (status != KILN_OK)
-        return status;
-    status = built->compiled ? load(service, want->device, unit, built, out, &refusal)
-                             : load_stored(service, want->device, unit, built, out, &refusal);
-    if (status == KILN_ELOAD && !built->compiled && load_fresh(service, want->device, unit, built, out) == KILN_OK)
-        status = KILN_OK;
+    kiln_status status = kiln__obtain_entry(service, unit, want->miss, built, &lead, report);
+    if (status == KILN_OK)
+        status = kiln__obtain_load(service, want->device, unit, built, out, report);
     if (status == KILN_OK && lead)
         kiln__obtain_count(service, built);
-    if (status != KILN_OK)
-        kiln__report_move(report, &refusal);
-    kiln_report_clear(&refusal);
     return status;
 }
 

@@ -26,14 +26,14 @@ static void run_flight(kiln__job *job, bool stopped)
     const errand *self = flight->cargo;
     kiln__flights *flights = &self->service->flights;
     kiln__outcome outcome;
-    if (!stopped && !kiln__flights_begin(flights, flight))
+    if (stopped) {
+        kiln__outcome_cancel(&outcome, KILN__SERVICE_CLOSED);
+    } else if (!kiln__flights_begin(flights, flight)) {
         return;
-    kiln__outcome_init(&outcome);
-    if (stopped)
-        outcome.status =
-            kiln__fail(&outcome.report, KILN_ECANCELED, KILN__STAGE_COMPILE, 0, "cancelled: the service was closed");
-    else
+    } else {
+        kiln__outcome_init(&outcome);
         outcome.status = kiln__program_make(self->service, &self->want, self->miss, &outcome.program, &outcome.report);
+    }
     kiln__flights_land(flights, flight, &outcome);
     kiln__outcome_fini(&outcome);
 }

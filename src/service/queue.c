@@ -219,7 +219,7 @@ void kiln__queue_orphan(kiln_queue *queue)
         return;
     }
     pthread_mutex_lock(&queue->lock);
-    cancel_all(queue, "cancelled: the service was closed");
+    cancel_all(queue, KILN__SERVICE_CLOSED);
     queue->service = NULL;
     pthread_mutex_unlock(&queue->lock);
 }
