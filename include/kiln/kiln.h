@@ -647,7 +647,8 @@ KILN_API kiln_status kiln_cache_export(kiln_service *service, const char *path, 
                                        kiln_transfer *out, kiln_report *report);
 
 /* Puts the kernels of a pack into the directory store. The file must be the user's own or root's and writable by nobody
- * else; each entry is checked whole, and a damaged one is left out and counted. *out may be NULL.
+ * else; each entry is checked whole, and a damaged one is left out and counted. *out may be NULL. May wait two seconds in all
+ * for compiles of sources that the pack has too.
  * Errors: KILN_EINVAL (not a pack that can be used), KILN_ENOENT (no directory store), KILN_EIO (a write failed; what was
  * added before stays), KILN_ENOMEM. */
 KILN_API kiln_status kiln_cache_import(kiln_service *service, const char *path, kiln_transfer *out,

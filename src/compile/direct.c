@@ -114,13 +114,13 @@ static bool add_others(kiln__entry *entry, const lists *all)
     return fits;
 }
 
-static kiln__blob *encode(const kiln__entry *entry)
+static kiln_status encode(kiln__blob **out, const kiln__entry *entry)
 {
     void *bytes = NULL;
     size_t length = 0;
-    if (kiln__entry_encode(&bytes, &length, entry) != KILN_OK)
-        return NULL;
-    return kiln__blob_take(bytes, length, &entry->key, NULL);
+    kiln_status status = kiln__entry_encode(&bytes, &length, entry);
+    *out = status == KILN_OK ? kiln__blob_take(bytes, length, &entry->key, NULL) : NULL;
+    return status == KILN_OK && *out == NULL ? KILN_ENOMEM : status;
 }
 
 /* One list of all that is known, `reads` in front. */
@@ -135,12 +135,14 @@ static kiln__blob *merge(const kiln__direct *self, const kiln__key *key, const l
     kiln__text_printf(&spec, "headers of %s", self->unit->spec);
     bool fits = !spec.failed && kiln__entry_add(&entry, "spec", spec.data, spec.length) &&
                 kiln__entry_add(&entry, name_of(0).text, reads, length) && add_others(&entry, all);
-    kiln__blob *merged = fits ? encode(&entry) : NULL;
+    kiln__blob *merged = NULL;
+    if (fits)
+        encode(&merged, &entry);
     kiln__text_fini(&spec);
     return merged;
 }
 
-kiln__blob *kiln__direct_merge(kiln__blob *first, kiln__blob *second)
+kiln_status kiln__direct_merge(kiln__blob **out, kiln__blob *first, kiln__blob *second)
 {
     const lists all = { .of = { first, second }, .count = 2 };
     const kiln__section *spec = kiln__entry_find(&first->entry, "spec"), *front = alternative(first, 0);
@@ -150,11 +152,14 @@ kiln__blob *kiln__direct_merge(kiln__blob *first, kiln__blob *second)
                           .key_text_length = first->entry.key_text_length };
     bool fits = spec != NULL && front != NULL && kiln__entry_add(&entry, "spec", spec->data, spec->length) &&
                 kiln__entry_add(&entry, front->name, front->data, front->length) && add_others(&entry, &all);
-    kiln__blob *merged = fits ? encode(&entry) : NULL;
-    if (merged == NULL || merged->length > first->length)
-        return merged;
-    kiln__blob_release(merged);
-    return NULL;
+    *out = NULL;
+    if (fits && encode(out, &entry) == KILN_ENOMEM)
+        return KILN_ENOMEM;
+    if (*out != NULL && (*out)->length <= first->length) {
+        kiln__blob_release(*out);
+        *out = NULL;
+    }
+    return KILN_OK;
 }
 
 void kiln__direct_remember(const kiln__direct *self, const char *reads)

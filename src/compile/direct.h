@@ -41,9 +41,9 @@ kiln_status kiln__direct_key(const kiln__direct *self, const char *reads, kiln__
  * list from before or the new one. self->list.toolchain is set. */
 void kiln__direct_remember(const kiln__direct *self, const char *reads);
 
-/* What two lists of one key know together, as far as there is room, those of the first in front. NULL: no more than the first knows,
- * or there is no memory. */
-kiln__blob *kiln__direct_merge(kiln__blob *first, kiln__blob *second);
+/* What two lists of one key know together, as far as there is room, those of the first in front. NULL with KILN_OK: no more than the
+ * first knows. KILN_ENOMEM. */
+kiln_status kiln__direct_merge(kiln__blob **out, kiln__blob *first, kiln__blob *second);
 
 /* Appends the two include directories of CUDA's toolkit, "cuda" and "cccl", to `places`, with a path that leads to nothing for one
  * that is not there: found beside the NVRTC at `nvrtc` (may be ""), as toolkits and wheels have them, else under CUDA_PATH, CUDA_HOME

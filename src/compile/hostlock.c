@@ -47,38 +47,60 @@ static void aside(const kiln__hostlock *lock, bool begin)
         lock->aside(lock->data, begin);
 }
 
-static int get(kiln__hostlock *lock, const kiln__hostlock_hold *hold, uint64_t offset)
+/* How a lock is waited for: 0 or -errno. */
+typedef int waiting(kiln__hostlock *lock, const kiln__hostlock_hold *hold, uint64_t offset, uint32_t wait_ms);
+
+static int wait_counted(kiln__hostlock *lock, const kiln__hostlock_hold *hold, uint64_t offset, uint32_t wait_ms)
 {
     int error = kiln__lock_try(hold, offset);
     if (error != -EAGAIN)
         return error;
     atomic_fetch_add(&lock->waits, 1);
     aside(lock, true);
-    error = kiln__lock_wait(hold, offset, lock->wait_ms);
+    error = kiln__lock_wait(hold, offset, wait_ms);
     aside(lock, false);
+    return error;
+}
+
+static int wait_quietly(kiln__hostlock *lock, const kiln__hostlock_hold *hold, uint64_t offset, uint32_t wait_ms)
+{
+    (void)lock;
+    return kiln__lock_wait(hold, offset, wait_ms);
+}
+
+static int take(kiln__hostlock *lock, const uint8_t digest[KILN__DIGEST_SIZE], waiting *get, uint32_t wait_ms,
+                kiln__hostlock_hold *out)
+{
+    enum { ATTEMPTS = 5 };
+    int error = -ENOENT;
+    for (int i = 0; i < ATTEMPTS && error == -ENOENT; i++) {
+        error = kiln__lock_open(&lock->open, out, open_file, lock->disk);
+        if (error >= 0)
+            error = get(lock, out, offset_of(digest), wait_ms);
+        if (error != 0)
+            kiln__lock_close(&lock->open, out);
+    }
     return error;
 }
 
 bool kiln__hostlock_take(kiln__hostlock *lock, const uint8_t digest[KILN__DIGEST_SIZE], kiln__hostlock_hold *out)
 {
-    enum { ATTEMPTS = 5 };
-    int error = -ENOENT;
     out->fd = -1;
     if (lock->disk == NULL)
         return false;
-    for (int i = 0; i < ATTEMPTS && error == -ENOENT; i++) {
-        error = kiln__lock_open(&lock->open, out, open_file, lock->disk);
-        if (error >= 0)
-            error = get(lock, out, offset_of(digest));
-        if (error == 0)
-            return true;
-        kiln__lock_close(&lock->open, out);
-    }
+    int error = take(lock, digest, wait_counted, lock->wait_ms, out);
     if (error == -ETIMEDOUT)
         atomic_fetch_add(&lock->timeouts, 1);
-    else
+    else if (error != 0)
         fail(lock, error);
-    return false;
+    return error == 0;
+}
+
+bool kiln__hostlock_take_quietly(kiln__hostlock *lock, const uint8_t digest[KILN__DIGEST_SIZE], uint32_t wait_ms,
+                                 kiln__hostlock_hold *out)
+{
+    out->fd = -1;
+    return lock->disk != NULL && take(lock, digest, wait_quietly, wait_ms, out) == 0;
 }
 
 void kiln__hostlock_give(kiln__hostlock *lock, kiln__hostlock_hold *hold)

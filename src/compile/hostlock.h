@@ -28,6 +28,10 @@ void kiln__hostlock_fini(kiln__hostlock *lock);
  * give. False: there is no lock to be had (no store, the file system has none, the wait outlasted its bound); all but the
  * first is counted, and the caller compiles all the same. Locks of different keys do not meet. */
 bool kiln__hostlock_take(kiln__hostlock *lock, const uint8_t digest[KILN__DIGEST_SIZE], kiln__hostlock_hold *out);
+
+/* The same lock for what is no compile: waits at most `wait_ms`, and counts and logs nothing. */
+bool kiln__hostlock_take_quietly(kiln__hostlock *lock, const uint8_t digest[KILN__DIGEST_SIZE], uint32_t wait_ms,
+                                 kiln__hostlock_hold *out);
 void kiln__hostlock_give(kiln__hostlock *lock, kiln__hostlock_hold *hold);
 
 /* Around a fork: a child closes the lock files that it inherits. */

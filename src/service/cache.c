@@ -2,9 +2,12 @@
 
 #include "base/alloc.h"
 #include "compile/direct.h"
+#include "os/cpu.h"
 #include "store/pack.h"
 #include <errno.h>
 #include <string.h>
+
+enum { IMPORT_PATIENCE_MS = 2000 };
 
 static const char *section_text(const kiln__entry *entry, const char *name)
 {
@@ -185,32 +188,67 @@ kiln_status kiln__cache_export(kiln_service *service, const char *path, kiln_kee
     return status;
 }
 
-/* Where both are lists of what a source has read, one of them would hide the kernels that only the other leads to. */
-static void merge_lists(kiln__store *disk, kiln__blob *present, kiln__blob *blob)
+/* What an import adds to. */
+typedef struct destination {
+    kiln_service *service;
+    uint32_t patience_ms; /* how long it may still wait for those who compile what it brings lists of */
+    kiln_transfer *out;
+} destination;
+
+/* Of two lists of what one source has read, one would hide the kernels that only the other leads to. 1, or -errno where what they
+ * know together cannot be kept. */
+static int merge_lists(kiln__store *disk, kiln__blob *present, kiln__blob *blob)
 {
-    kiln__blob *merged = blob->entry.kind == KILN__ENTRY_READS ? kiln__direct_merge(present, blob) : NULL;
-    if (merged != NULL)
-        disk->vtable->replace(disk, merged);
+    kiln__blob *merged;
+    if (kiln__direct_merge(&merged, present, blob) != KILN_OK)
+        return -ENOMEM;
+    int error = merged != NULL ? kiln__disk_store_replace(disk, merged) : 0;
     kiln__blob_release(merged);
+    return error < 0 ? error : 1;
+}
+
+/* 0 kept, 1 there already, or -errno. */
+static int add_entry(kiln__store *disk, kiln__blob *blob)
+{
+    /* A get, for it makes room where what is there is damaged. */
+    kiln__blob *present = disk->vtable->get(disk, &blob->entry.key, NULL);
+    if (present == NULL)
+        return kiln__disk_store_add(disk, blob);
+    int result = blob->entry.kind == KILN__ENTRY_READS ? merge_lists(disk, present, blob) : 1;
+    kiln__blob_release(present);
+    return result;
+}
+
+/* Under the lock of those who compile the source, so that no list is lost between reading the one there is and replacing it. Without
+ * the lock one may be, which costs a compile: that is better than to wait for long. */
+static int add_list(destination *to, kiln__blob *blob)
+{
+    kiln__hostlock *lock = &to->service->hostlock;
+    kiln__hostlock_hold hold;
+    uint64_t start = kiln__cpu_now_ns();
+    bool held = kiln__hostlock_take_quietly(lock, blob->entry.key.digest, to->patience_ms, &hold);
+    uint64_t waited_ms = (kiln__cpu_now_ns() - start) / 1000000;
+    to->patience_ms -= waited_ms < to->patience_ms ? (uint32_t)waited_ms : to->patience_ms;
+    int result = add_entry(to->service->disk, blob);
+    if (held)
+        kiln__hostlock_give(lock, &hold);
+    return result;
 }
 
 /* 0, or -errno if the entry should have been kept and could not be. */
-static int import_entry(kiln__store *disk, kiln__blob *blob, kiln_transfer *out)
+static int import_entry(destination *to, kiln__blob *blob)
 {
-    /* A get, for it makes room where what is there is damaged. */
-    kiln__blob *present = travels(&blob->entry) ? disk->vtable->get(disk, &blob->entry.key, NULL) : NULL;
-    int result = present != NULL ? 1 : travels(&blob->entry) ? kiln__disk_store_add(disk, blob) : -EFBIG;
-    if (present != NULL)
-        merge_lists(disk, present, blob);
-    kiln__blob_release(present);
+    int result = !travels(&blob->entry)                  ? -EFBIG
+                 : blob->entry.kind == KILN__ENTRY_READS ? add_list(to, blob)
+                                                         : add_entry(to->service->disk, blob);
     if (result == -EFBIG)
-        out->skipped++;
+        to->out->skipped++;
     else if (result == 1)
-        out->present++;
+        to->out->present++;
     else if (result < 0)
         return result;
-    out->entries += result == 0;
-    out->bytes += result == 0 ? blob->length : 0;
+    to->out->entries += result == 0;
+    to->out->bytes += result == 0 ? blob->length : 0;
     return 0;
 }
 
@@ -218,6 +256,7 @@ kiln_status kiln__cache_import(kiln_service *service, const char *path, kiln_tra
 {
     char problem[256];
     kiln__store *pack;
+    destination to = { service, IMPORT_PATIENCE_MS, out };
     kiln_status status = kiln__cache_need_disk(service, report);
     if (status != KILN_OK)
         return status;
@@ -230,7 +269,7 @@ kiln_status kiln__cache_import(kiln_service *service, const char *path, kiln_tra
         kiln__blob *blob;
         error = kiln__pack_store_at(pack, i, &blob);
         if (error == 0)
-            error = import_entry(service->disk, blob, out);
+            error = import_entry(&to, blob);
         else if (error != -ENOMEM)
             error = 0;
         out->damaged += blob == NULL && error == 0;

@@ -469,6 +469,11 @@ int kiln__disk_store_add(kiln__store *base, kiln__blob *blob)
     return add((kiln__disk *)base, blob, false);
 }
 
+int kiln__disk_store_replace(kiln__store *base, kiln__blob *blob)
+{
+    return add((kiln__disk *)base, blob, true);
+}
+
 static void disk_put(kiln__store *base, kiln__blob *blob)
 {
     add((kiln__disk *)base, blob, false);

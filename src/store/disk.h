@@ -28,6 +28,9 @@ void kiln__disk_store_limit(kiln__store *store, uint64_t bytes, uint64_t files);
 /* As the vtable's put, but says what came of it: 0 kept, 1 there already, -errno not kept. */
 int kiln__disk_store_add(kiln__store *store, kiln__blob *blob);
 
+/* As the vtable's replace, but says what came of it: 0 or -errno. */
+int kiln__disk_store_replace(kiln__store *store, kiln__blob *blob);
+
 typedef struct kiln__disk_trim {
     uint64_t removed, removed_bytes, kept, kept_bytes; /* bytes as kiln__evict_cost counts them */
 } kiln__disk_trim;

@@ -1,9 +1,13 @@
 /* Lists of what sources have read, where several stores have one of the same source, and flights that others join. The compiler is the
  * test's own. */
+#include "os/cpu.h"
+#include "service/service.h"
 #include "support/harness.h"
 #include "support/reading.h"
+#include "support/refuse.h"
 #include "support/suites.h"
 #include "support/temp.h"
+#include <errno.h>
 #include <kiln/source.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -159,6 +163,124 @@ START_TEST(test_source_lists__imported_list_is_added_to_what_is_known)
 }
 END_TEST
 
+START_TEST(test_source_lists__imported_list_that_cannot_be_kept_is_told)
+{
+    kiln_transfer moved = { .size = sizeof(moved) };
+    const char *pack = make_pack("only.kilnpack", 1);
+    struct sock_filter filter[] = { REFUSE_LOAD(nr), REFUSE(renameat, EROFS), REFUSE(renameat2, EROFS), REFUSE_END };
+    open_cache("cache");
+    ck_assert_int_eq(build_in(service, 2), KILN_ORIGIN_COMPILED);
+    refuse_calls(filter, sizeof(filter) / sizeof(filter[0]));
+    ck_assert_int_eq(kiln_cache_import(service, pack, &moved, &report), KILN_EIO);
+    ck_assert_msg(strstr(report.message, "cannot add to the store") != NULL, "%s", report.message);
+    ck_assert_ptr_nonnull(strstr(report.message, strerror(EROFS)));
+    ck_assert_int_eq(build_in(service, 2), KILN_ORIGIN_MEMORY);
+}
+END_TEST
+
+/* ---- Imports at the same time */
+
+enum { IMPORTERS = 8, ROUNDS = 10, WAITED_MS = 1000, NEVER_MS = 20000 };
+
+typedef struct importer {
+    pthread_t thread;
+    pthread_barrier_t *start;
+    kiln_service *service;
+    char pack[256];
+    kiln_status status;
+} importer;
+
+static void *import_in_thread(void *data)
+{
+    importer *self = data;
+    pthread_barrier_wait(self->start);
+    self->status = kiln_cache_import(self->service, self->pack, NULL, NULL);
+    return NULL;
+}
+
+static void import_at_once(importer *all)
+{
+    pthread_barrier_t start;
+    ck_assert_int_eq(pthread_barrier_init(&start, NULL, IMPORTERS), 0);
+    for (int i = 0; i < IMPORTERS; i++) {
+        open_cache("cache");
+        all[i].service = service;
+        all[i].start = &start;
+        ck_assert_int_eq(pthread_create(&all[i].thread, NULL, import_in_thread, &all[i]), 0);
+    }
+    for (int i = 0; i < IMPORTERS; i++) {
+        pthread_join(all[i].thread, NULL);
+        ck_assert_int_eq(all[i].status, KILN_OK);
+        kiln_close(all[i].service);
+    }
+    service = NULL;
+    pthread_barrier_destroy(&start);
+}
+
+/* Into a cache that knows nothing of the source, and into one that does. */
+START_TEST(test_source_lists__imports_at_once_lose_nothing)
+{
+    static importer all[IMPORTERS];
+    for (int i = 0; i < IMPORTERS; i++) {
+        char name[16];
+        snprintf(name, sizeof(name), "pack%d", i);
+        snprintf(all[i].pack, sizeof(all[i].pack), "%s", make_pack(name, i));
+    }
+    for (int round = 0; round < ROUNDS; round++) {
+        if (_i == 1) {
+            open_cache("cache");
+            build_in(service, IMPORTERS);
+            close_it();
+        }
+        import_at_once(all);
+        open_cache("cache");
+        for (int i = 0; i < IMPORTERS + _i; i++)
+            ck_assert_int_eq(build_in(service, i), KILN_ORIGIN_DISK);
+        close_it();
+        kiln_test_temp_remove(kiln_test_temp_path("cache"));
+    }
+}
+END_TEST
+
+static int find_list(void *data, const kiln__store_item *item)
+{
+    kiln__key *key = data;
+    bool found = item->entry != NULL && item->entry->kind == KILN__ENTRY_READS;
+    if (found)
+        *key = item->entry->key;
+    return found;
+}
+
+/* While somebody compiles the source, be it for ever. */
+START_TEST(test_source_lists__import_waits_for_a_compile_and_not_for_long)
+{
+    kiln__key key;
+    kiln__hostlock_hold hold;
+    kiln_transfer moved = { .size = sizeof(moved) };
+    const char *pack = make_pack("only.kilnpack", 1);
+    open_cache("cache");
+    kiln_service *compiling = service;
+    ck_assert_int_eq(build_in(compiling, 2), KILN_ORIGIN_COMPILED);
+    ck_assert_int_eq(kiln__disk_store_visit(compiling->disk, find_list, &key), 0);
+    ck_assert(kiln__hostlock_take(&compiling->hostlock, key.digest, &hold));
+    open_cache("cache");
+    uint64_t start = kiln__cpu_now_ns();
+    ck_assert_int_eq(kiln_cache_import(service, pack, &moved, &report), KILN_OK);
+    uint64_t ms = (kiln__cpu_now_ns() - start) / 1000000;
+    kiln__hostlock_give(&compiling->hostlock, &hold);
+    kiln_close(compiling);
+    ck_assert_uint_ge(ms, WAITED_MS);
+    ck_assert_uint_lt(ms, NEVER_MS);
+    ck_assert_uint_eq(kiln_test_stats(service).lock_waits, 0);
+    close_it();
+    open_cache("cache");
+    ck_assert_int_eq(build_in(service, 1), KILN_ORIGIN_DISK);
+    ck_assert_int_eq(build_in(service, 2), KILN_ORIGIN_DISK);
+}
+END_TEST
+
+/* ---- Several services */
+
 /* Two processes with one cache: what memory knows hides nothing of what the other has written, and what is written hides nothing
  * either. */
 START_TEST(test_source_lists__services_with_one_cache_know_of_each_others_compiles)
@@ -300,6 +422,9 @@ Suite *kiln_test_source_lists_suite(void)
     tcase_add_test(tcase, test_source_lists__list_of_a_cache_hides_none_of_a_pack);
     tcase_add_loop_test(tcase, test_source_lists__strict_mode_finds_what_a_pack_has, 0, 2);
     tcase_add_test(tcase, test_source_lists__imported_list_is_added_to_what_is_known);
+    tcase_add_test(tcase, test_source_lists__imported_list_that_cannot_be_kept_is_told);
+    tcase_add_loop_test(tcase, test_source_lists__imports_at_once_lose_nothing, 0, 2);
+    tcase_add_test(tcase, test_source_lists__import_waits_for_a_compile_and_not_for_long);
     tcase_add_test(tcase, test_source_lists__services_with_one_cache_know_of_each_others_compiles);
     tcase_add_loop_test(tcase, test_source_lists__the_last_twelve_states_are_known, 0, 2);
     tcase_add_test(tcase, test_source_lists__kernel_that_has_gone_is_compiled_again);
