@@ -185,7 +185,7 @@ START_TEST(test_source__without_a_worker_reads_no_file)
     static const char *const defines[][2] = { { "H(x)=__has_include(x)", "'__has_include(x)'" },
                                               { "H=__has_include", "'__has_include'" },
                                               { "H=__has_include(\"/etc/passwd\")", "/etc/passwd" },
-                                              { "H(a, b)=a##b", "'__has_, include)" } };
+                                              { "H(a, b)=a##b", "'##' could make of '__has_'" } };
     static const char *const line_info[] = { "-lineinfo" };
     static const kiln_header good = { "a.h", "#define A 4\n" };
     if (!have_nvrtc())
@@ -206,7 +206,16 @@ START_TEST(test_source__without_a_worker_reads_no_file)
     source.define_count = 0;
     source.text =
         "#define PASTE(a, b) a##b\n#define HAS __has_include(\"b..h\")\n__device__ int PASTE(no_, import)(int);\n"
-        "#if !HAS && !__has_include(<a/...h>)\nextern \"C\" __global__ void k() {}\n#endif\n";
+        "#if !__has_include(<a/...h>) && !HAS\nextern \"C\" __global__ void k() {}\n#endif\n";
+    expect(build(), KILN_OK, "");
+    /* A name in angle brackets is no word in an #if, be it a macro of that name that leads to a file. */
+    char text[512];
+    write_text("real.h", "#error\n");
+    snprintf(text, sizeof(text),
+             "#define X %s\n#define NAME(a, b) a##_##b\n#if __has_include(<X.h>)\n#error found\n#endif\n"
+             "#if !defined(__has_include)\n#error unknown\n#endif\nextern \"C\" __global__ void NAME(k, 1)() {}\n",
+             kiln_test_temp_path("real"));
+    source.text = text;
     expect(build(), KILN_OK, "");
     source.headers = &good;
     source.header_count = 1;

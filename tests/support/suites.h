@@ -34,6 +34,7 @@
     X(pack)                 \
     X(key)                  \
     X(reads)                \
+    X(include)              \
     X(kernels)              \
     X(image)                \
     X(pool)                 \
