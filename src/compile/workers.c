@@ -3,25 +3,10 @@
 #include "backend/cuda/cuda.h"
 #include "base/alloc.h"
 #include "compile/suspects.h"
-#include "compile/worker.h"
-#include "os/cpu.h"
+#include "compile/workerset.h"
 #include <limits.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-
-/* A little longer than it takes a worker to end itself. */
-#define IDLE_NS ((uint64_t)70 * 1000000000)
-
-typedef struct worker {
-    kiln__child child;
-    kiln__list places; /* what it may read, for as long as it lives */
-    kiln__text marks;  /* which directories these were when it was started */
-    uint64_t idle_since;
-    struct worker *next, *before; /* of all */
-    struct worker *below;         /* of the idle ones, used before this one */
-} worker;
 
 typedef struct workers {
     kiln__compiler compiler;
@@ -29,136 +14,13 @@ typedef struct workers {
     const kiln__log *log;
     kiln_isolate isolate;
     char *program, *nvrtc, *crash_dir; /* NULL where there is none */
-    kiln__worker_limits limits;
+    kiln__workerset set;
     kiln__suspects suspects;
-    pthread_mutex_t
-        lock; /* guards what follows, and is held while a worker is started, so that a fork knows them all */
-    worker *all, *idle;
-    unsigned idle_count, idle_max;
     pthread_mutex_t facts_lock; /* guards what follows */
     bool known;
     kiln__toolchain facts; /* of the NVRTC that workers have opened, where this process opens none */
-    atomic_uint_least64_t starts, crashes, timeouts;
+    atomic_uint_least64_t crashes, timeouts;
 } workers;
-
-/* ---- Directories */
-
-/* Appends which directories the places are now. A sandbox holds directories and not their names, so that one which is removed
- * and made anew would be closed to a worker of before. An inode that a sandbox holds is not given to another directory.
- * NULL: none. */
-static void append_marks(kiln__text *out, const kiln__list *places)
-{
-    const char *name = NULL, *path;
-    while (places != NULL && kiln__list_next_pair(places, &name, &path)) {
-        struct stat status;
-        if (stat(path, &status) != 0)
-            status = (struct stat){ 0 };
-        kiln__text_printf(out, "%llu:%llu\n", (unsigned long long)status.st_dev, (unsigned long long)status.st_ino);
-    }
-}
-
-static bool is_equal(const kiln__text *a, const kiln__text *b)
-{
-    return a->length == b->length && (a->length == 0 || memcmp(a->data, b->data, a->length) == 0);
-}
-
-static bool has_places(const worker *which, const kiln__list *places, const kiln__text *marks)
-{
-    return is_equal(&which->places.bytes, &places->bytes) && is_equal(&which->marks, marks);
-}
-
-/* ---- The workers there are */
-
-static void free_worker(worker *which)
-{
-    kiln__list_fini(&which->places);
-    kiln__text_fini(&which->marks);
-    kiln__free(which);
-}
-
-/* With the lock held. */
-static void cut(workers *self, worker *which)
-{
-    if (which->before != NULL)
-        which->before->next = which->next;
-    else
-        self->all = which->next;
-    if (which->next != NULL)
-        which->next->before = which->before;
-}
-
-static void forget(workers *self, worker *which)
-{
-    pthread_mutex_lock(&self->lock);
-    cut(self, which);
-    pthread_mutex_unlock(&self->lock);
-}
-
-static void end(workers *self, worker *which)
-{
-    if (which == NULL)
-        return;
-    kiln__child_end(&which->child);
-    forget(self, which);
-    free_worker(which);
-}
-
-/* Takes the idle ones below the first `keep`, and those that have been so for too long, out of the list. With the lock
- * held. */
-static worker *take_superfluous(workers *self, unsigned keep)
-{
-    uint64_t now = kiln__cpu_now_ns();
-    worker **at = &self->idle;
-    unsigned kept = 0;
-    while (*at != NULL && kept < keep && now - (*at)->idle_since < IDLE_NS) {
-        at = &(*at)->below;
-        kept++;
-    }
-    worker *rest = *at;
-    *at = NULL;
-    self->idle_count = kept;
-    return rest;
-}
-
-static void end_all(workers *self, worker *list)
-{
-    while (list != NULL) {
-        worker *below = list->below;
-        end(self, list);
-        list = below;
-    }
-}
-
-/* An idle worker that may read just these places (NULL: any); the one used last. */
-static worker *take_idle(workers *self, const kiln__list *places, const kiln__text *marks)
-{
-    pthread_mutex_lock(&self->lock);
-    worker *superfluous = take_superfluous(self, self->idle_max);
-    worker **at = &self->idle;
-    while (*at != NULL && places != NULL && !has_places(*at, places, marks))
-        at = &(*at)->below;
-    worker *taken = *at;
-    if (taken != NULL) {
-        *at = taken->below;
-        self->idle_count--;
-        taken->below = NULL;
-    }
-    pthread_mutex_unlock(&self->lock);
-    end_all(self, superfluous);
-    return taken;
-}
-
-static void give_back(workers *self, worker *which)
-{
-    pthread_mutex_lock(&self->lock);
-    which->idle_since = kiln__cpu_now_ns();
-    which->below = self->idle;
-    self->idle = which;
-    self->idle_count++;
-    worker *superfluous = take_superfluous(self, self->idle_max);
-    pthread_mutex_unlock(&self->lock);
-    end_all(self, superfluous);
-}
 
 /* ---- Starting */
 
@@ -190,21 +52,6 @@ static bool get_facts(workers *self, kiln__toolchain *out)
     return known;
 }
 
-static kiln_status launch(workers *self, const char *program, worker *fresh, kiln_report *report)
-{
-    pthread_mutex_lock(&self->lock);
-    kiln_status status = kiln__worker_start(&fresh->child, program, &self->limits, report);
-    if (status == KILN_OK) {
-        fresh->next = self->all;
-        if (fresh->next != NULL)
-            fresh->next->before = fresh;
-        self->all = fresh;
-        atomic_fetch_add(&self->starts, 1);
-    }
-    pthread_mutex_unlock(&self->lock);
-    return status;
-}
-
 /* Which NVRTC a worker is to open: where this process has one open, the very same. */
 static kiln_status choose_nvrtc(workers *self, kiln__toolchain *opened, const char **out, kiln_report *report)
 {
@@ -217,69 +64,38 @@ static kiln_status choose_nvrtc(workers *self, kiln__toolchain *opened, const ch
     return status;
 }
 
-static worker *new_worker(const kiln__list *places, const kiln__text *marks)
-{
-    worker *fresh = kiln__calloc(1, sizeof(*fresh));
-    if (fresh == NULL || places == NULL)
-        return fresh;
-    kiln__text_append_bytes(&fresh->marks, kiln__text_string(marks), marks->length);
-    if (!fresh->marks.failed && kiln__list_read(&fresh->places, places->bytes.data, places->bytes.length))
-        return fresh;
-    free_worker(fresh);
-    return NULL;
-}
-
-/* `places` may be NULL: none. `marks` are those of a moment before, so that no worker is taken for one that holds a later
- * directory. */
-static kiln_status start(workers *self, const kiln__list *places, const kiln__text *marks, worker **out,
+static kiln_status start(workers *self, const kiln__list *places, const kiln__text *marks, kiln__worker **out,
                          kiln_report *report)
 {
-    char program[PATH_MAX];
     kiln__toolchain facts;
     const char *nvrtc;
     *out = NULL;
     kiln_status status = choose_nvrtc(self, &facts, &nvrtc, report);
     if (status == KILN_OK)
-        status = kiln__worker_find(self->program, program, sizeof(program), report);
-    if (status != KILN_OK)
-        return status;
-    worker *fresh = new_worker(places, marks);
-    if (fresh == NULL)
-        return kiln__fail_memory(report, KILN__STAGE_COMPILE);
-    status = launch(self, program, fresh, report);
-    if (status != KILN_OK) {
-        free_worker(fresh);
-        return status;
-    }
-    status = kiln__worker_open(&fresh->child, program, nvrtc, &fresh->places, &facts, report);
-    if (status != KILN_OK) {
-        end(self, fresh);
-        return status;
-    }
-    kiln__log_line(self->log, KILN_LOG_DEBUG, "started compile worker %s, process %d", program, (int)fresh->child.pid);
-    note_facts(self, &facts);
-    *out = fresh;
-    return KILN_OK;
+        status = kiln__workerset_start(&self->set, nvrtc, places, marks, &facts, out, report);
+    if (status == KILN_OK)
+        note_facts(self, &facts);
+    return status;
 }
 
 /* ---- Asking */
 
 static kiln_status ask_one(workers *self, const kiln__text *request, const kiln__list *places, const kiln__text *marks,
-                           worker **which, kiln__worker_answer *out, kiln_report *report)
+                           kiln__worker **which, kiln__worker_answer *out, kiln_report *report)
 {
     kiln_status status = KILN_OK;
-    *which = take_idle(self, places, marks);
+    *which = kiln__workerset_take(&self->set, places, marks);
     bool fresh = *which == NULL;
     for (;;) {
         if (*which == NULL)
             status = start(self, places, marks, which, report);
         if (status != KILN_OK)
             return status;
-        kiln__worker_ask(&(*which)->child, request, self->limits.time_ms, out);
+        kiln__worker_ask(&(*which)->child, request, self->set.limits.time_ms, out);
         if (fresh || out->begun || out->result != KILN__CHANNEL_CLOSED)
             return KILN_OK;
         kiln__message_fini(&out->message);
-        end(self, *which);
+        kiln__workerset_end(&self->set, *which);
         *which = NULL;
         fresh = true;
     }
@@ -287,11 +103,11 @@ static kiln_status ask_one(workers *self, const kiln__text *request, const kiln_
 
 /* Asks an idle worker or, where there is none, a new one. One that had died before it began is replaced by a new one, once
  * and without a word. With KILN_OK there is an answer, *out, of *which. */
-static kiln_status ask(workers *self, const kiln__text *request, const kiln__list *places, worker **which,
+static kiln_status ask(workers *self, const kiln__text *request, const kiln__list *places, kiln__worker **which,
                        kiln__worker_answer *out, kiln_report *report)
 {
     kiln__text marks = { 0 };
-    append_marks(&marks, places);
+    kiln__workerset_mark(&marks, places);
     kiln_status status = marks.failed ? kiln__fail_memory(report, KILN__STAGE_COMPILE)
                                       : ask_one(self, request, places, &marks, which, out, report);
     kiln__text_fini(&marks);
@@ -362,11 +178,11 @@ static kiln_status read_answer(workers *self, const kiln__frame *frame, const ki
             report, KILN_ECRASHED, KILN__STAGE_COMPILE, 0,
             "compiling for %s takes more memory than the %.2f GiB it may use: make the source simpler, or "
             "raise worker_memory_bytes",
-            unit->target.name, (double)self->limits.memory_bytes / (1 << 30));
+            unit->target.name, (double)self->set.limits.memory_bytes / (1 << 30));
     return status;
 }
 
-static kiln_status conclude(workers *self, worker *which, kiln__worker_answer *answer, const kiln__unit *unit,
+static kiln_status conclude(workers *self, kiln__worker *which, kiln__worker_answer *answer, const kiln__unit *unit,
                             const kiln__suspect *suspect, kiln__image *out, kiln_report *report)
 {
     kiln_status status = KILN_ECRASHED;
@@ -374,7 +190,7 @@ static kiln_status conclude(workers *self, worker *which, kiln__worker_answer *a
     if (answer->begun && answer->result == KILN__CHANNEL_DONE)
         status = read_answer(self, &answer->message.frame, unit, out, &sound, report);
     if (sound && status != KILN_EIO) {
-        give_back(self, which);
+        kiln__workerset_give_back(&self->set, which);
         return status;
     }
     if (sound) { /* its sandbox may hold a directory that is another one now */
@@ -382,11 +198,10 @@ static kiln_status conclude(workers *self, worker *which, kiln__worker_answer *a
     } else if (!answer->begun) {
         kiln__child_end(&which->child);
         status = fail_unbegun(answer, report);
-    } else if ((status = kiln__worker_bury(&which->child, answer, &self->limits, unit, report)) == KILN_ECRASHED) {
+    } else if ((status = kiln__worker_bury(&which->child, answer, &self->set.limits, unit, report)) == KILN_ECRASHED) {
         status = fail_deadly(self, unit, suspect, answer->result == KILN__CHANNEL_LATE, report);
     }
-    forget(self, which);
-    free_worker(which);
+    kiln__workerset_drop(&self->set, which);
     kiln__image_fini(out);
     return status;
 }
@@ -397,7 +212,7 @@ static kiln_status compile_outside(workers *self, const kiln__unit *unit, kiln__
     kiln__worker_answer answer;
     kiln__text request = { 0 };
     static const kiln__list none;
-    worker *which;
+    kiln__worker *which;
     memset(out, 0, sizeof(*out));
     if (!kiln__suspect_of(&suspect, unit))
         return kiln__fail_memory(report, KILN__STAGE_COMPILE);
@@ -448,7 +263,7 @@ static void append_options(const kiln__compiler *base, const kiln__target *targe
 static kiln_status open_compiler(kiln__compiler *base, kiln__toolchain *out, kiln_report *report)
 {
     workers *self = (workers *)base;
-    worker *fresh;
+    kiln__worker *fresh;
     if (self->isolate != KILN_ISOLATE_ALWAYS)
         return self->inner->vtable->open(self->inner, out, report);
     if (get_facts(self, out))
@@ -456,7 +271,7 @@ static kiln_status open_compiler(kiln__compiler *base, kiln__toolchain *out, kil
     kiln_status status = start(self, NULL, NULL, &fresh, report);
     if (status != KILN_OK)
         return status;
-    give_back(self, fresh);
+    kiln__workerset_give_back(&self->set, fresh);
     get_facts(self, out);
     return KILN_OK;
 }
@@ -465,7 +280,7 @@ static kiln_status identify_outside(workers *self, kiln__toolchain *out, kiln_re
 {
     kiln__worker_answer answer;
     kiln__text request = { 0 };
-    worker *which;
+    kiln__worker *which;
     kiln__frame_begin(&request, KILN__WORKER_IDENTIFY);
     kiln_status status = ask(self, &request, NULL, &which, &answer, report);
     kiln__text_fini(&request);
@@ -478,9 +293,9 @@ static kiln_status identify_outside(workers *self, kiln__toolchain *out, kiln_re
     else if (!answered || frame->type != KILN__WORKER_FAILED || !kiln__worker_get_failure(frame, &status, report))
         sound = false;
     if (sound)
-        give_back(self, which);
+        kiln__workerset_give_back(&self->set, which);
     else
-        end(self, which);
+        kiln__workerset_end(&self->set, which);
     kiln__message_fini(&answer.message);
     return sound ? status : fail_unbegun(&answer, report);
 }
@@ -500,10 +315,9 @@ static void close_workers(kiln__compiler *base)
     workers *self = (workers *)base;
     if (self == NULL)
         return;
-    end_all(self, self->idle);
+    kiln__workerset_fini(&self->set);
     self->inner->vtable->close(self->inner);
     kiln__suspects_fini(&self->suspects);
-    pthread_mutex_destroy(&self->lock);
     pthread_mutex_destroy(&self->facts_lock);
     kiln__free(self->program);
     kiln__free(self->nvrtc);
@@ -519,7 +333,7 @@ void kiln__workers_before_fork(kiln__compiler *base)
     workers *self = (workers *)base;
     if (self == NULL)
         return;
-    pthread_mutex_lock(&self->lock);
+    kiln__workerset_before_fork(&self->set);
     pthread_mutex_lock(&self->facts_lock);
     pthread_mutex_lock(&self->suspects.lock);
     if (self->inner->vtable->before_fork != NULL)
@@ -533,20 +347,9 @@ void kiln__workers_after_fork(kiln__compiler *base, bool child)
         return;
     if (self->inner->vtable->after_fork != NULL)
         self->inner->vtable->after_fork(self->inner, child);
-    for (worker *each = self->all; child && each != NULL; each = each->next)
-        kiln__child_forget(&each->child);
-    while (child && self->idle != NULL) {
-        worker *below = self->idle->below;
-        free_worker(self->idle);
-        self->idle = below;
-    }
-    if (child) {
-        self->all = NULL;
-        self->idle_count = 0;
-    }
     pthread_mutex_unlock(&self->suspects.lock);
     pthread_mutex_unlock(&self->facts_lock);
-    pthread_mutex_unlock(&self->lock);
+    kiln__workerset_after_fork(&self->set, child);
 }
 
 static const kiln__compiler_vtable vtable = {
@@ -573,13 +376,12 @@ kiln__compiler *kiln__workers_open(kiln__compiler *inner, const kiln__workers_op
     self->inner = inner;
     self->log = log;
     self->isolate = options->isolate;
-    self->limits = (kiln__worker_limits){ options->memory_bytes, options->time_ms };
-    self->idle_max = kiln__cpu_count();
     self->program = kiln__strdup(options->program);
     self->nvrtc = kiln__strdup(options->nvrtc);
     self->crash_dir = kiln__strdup(options->crash_dir);
+    const kiln__worker_limits limits = { options->memory_bytes, options->time_ms };
+    kiln__workerset_init(&self->set, self->program, &limits, log);
     kiln__suspects_init(&self->suspects, self->crash_dir);
-    pthread_mutex_init(&self->lock, NULL);
     pthread_mutex_init(&self->facts_lock, NULL);
     if ((options->program != NULL && self->program == NULL) || (options->nvrtc != NULL && self->nvrtc == NULL) ||
         (options->crash_dir != NULL && self->crash_dir == NULL)) {
@@ -592,7 +394,7 @@ kiln__compiler *kiln__workers_open(kiln__compiler *inner, const kiln__workers_op
 void kiln__workers_count(const kiln__compiler *base, kiln__workers_counts *out)
 {
     const workers *self = (const workers *)base;
-    out->starts = atomic_load(&self->starts);
+    out->starts = atomic_load(&self->set.starts);
     out->crashes = atomic_load(&self->crashes);
     out->timeouts = atomic_load(&self->timeouts);
 }
@@ -600,12 +402,12 @@ void kiln__workers_count(const kiln__compiler *base, kiln__workers_counts *out)
 kiln_status kiln__workers_examine(kiln__compiler *base, char *path, size_t size, kiln_report *report)
 {
     workers *self = (workers *)base;
-    worker *which = NULL;
+    kiln__worker *which = NULL;
     path[0] = '\0';
     kiln_status status = kiln__worker_find(self->program, path, size, report);
-    if (status == KILN_OK && (which = take_idle(self, NULL, NULL)) == NULL)
+    if (status == KILN_OK && (which = kiln__workerset_take(&self->set, NULL, NULL)) == NULL)
         status = start(self, NULL, NULL, &which, report);
     if (which != NULL)
-        give_back(self, which);
+        kiln__workerset_give_back(&self->set, which);
     return status == KILN_ENOCOMPILER ? KILN_OK : status;
 }

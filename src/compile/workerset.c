@@ -1,0 +1,221 @@
+#include "compile/workerset.h"
+
+#include "base/alloc.h"
+#include "os/cpu.h"
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* A little longer than it takes a worker to end itself. */
+#define IDLE_NS ((uint64_t)70 * 1000000000)
+
+void kiln__workerset_init(kiln__workerset *self, const char *program, const kiln__worker_limits *limits,
+                          const kiln__log *log)
+{
+    memset(self, 0, sizeof(*self));
+    self->program = program;
+    self->limits = *limits;
+    self->log = log;
+    self->idle_max = kiln__cpu_count();
+    pthread_mutex_init(&self->lock, NULL);
+}
+
+/* ---- Directories */
+
+/* A sandbox holds directories and not their names, so that one which is removed and made anew would be closed to a worker of before.
+ * An inode that a sandbox holds is not given to another directory. */
+void kiln__workerset_mark(kiln__text *out, const kiln__list *places)
+{
+    const char *name = NULL, *path;
+    while (places != NULL && kiln__list_next_pair(places, &name, &path)) {
+        struct stat status;
+        if (stat(path, &status) != 0)
+            status = (struct stat){ 0 };
+        kiln__text_printf(out, "%llu:%llu\n", (unsigned long long)status.st_dev, (unsigned long long)status.st_ino);
+    }
+}
+
+static bool is_equal(const kiln__text *a, const kiln__text *b)
+{
+    return a->length == b->length && (a->length == 0 || memcmp(a->data, b->data, a->length) == 0);
+}
+
+static bool has_places(const kiln__worker *which, const kiln__list *places, const kiln__text *marks)
+{
+    return is_equal(&which->places.bytes, &places->bytes) && is_equal(&which->marks, marks);
+}
+
+/* ---- Those there are */
+
+static void free_worker(kiln__worker *which)
+{
+    kiln__list_fini(&which->places);
+    kiln__text_fini(&which->marks);
+    kiln__free(which);
+}
+
+/* With the lock held. */
+static void cut(kiln__workerset *self, kiln__worker *which)
+{
+    if (which->before != NULL)
+        which->before->next = which->next;
+    else
+        self->all = which->next;
+    if (which->next != NULL)
+        which->next->before = which->before;
+}
+
+void kiln__workerset_drop(kiln__workerset *self, kiln__worker *which)
+{
+    pthread_mutex_lock(&self->lock);
+    cut(self, which);
+    pthread_mutex_unlock(&self->lock);
+    free_worker(which);
+}
+
+void kiln__workerset_end(kiln__workerset *self, kiln__worker *which)
+{
+    kiln__child_end(&which->child);
+    kiln__workerset_drop(self, which);
+}
+
+/* Takes the idle ones below the first `keep`, and those that have been so for too long, out of the list. With the lock
+ * held. */
+static kiln__worker *take_superfluous(kiln__workerset *self, unsigned keep)
+{
+    uint64_t now = kiln__cpu_now_ns();
+    kiln__worker **at = &self->idle;
+    unsigned kept = 0;
+    while (*at != NULL && kept < keep && now - (*at)->idle_since < IDLE_NS) {
+        at = &(*at)->below;
+        kept++;
+    }
+    kiln__worker *rest = *at;
+    *at = NULL;
+    self->idle_count = kept;
+    return rest;
+}
+
+static void end_all(kiln__workerset *self, kiln__worker *list)
+{
+    while (list != NULL) {
+        kiln__worker *below = list->below;
+        kiln__workerset_end(self, list);
+        list = below;
+    }
+}
+
+kiln__worker *kiln__workerset_take(kiln__workerset *self, const kiln__list *places, const kiln__text *marks)
+{
+    pthread_mutex_lock(&self->lock);
+    kiln__worker *superfluous = take_superfluous(self, self->idle_max);
+    kiln__worker **at = &self->idle;
+    while (*at != NULL && places != NULL && !has_places(*at, places, marks))
+        at = &(*at)->below;
+    kiln__worker *taken = *at;
+    if (taken != NULL) {
+        *at = taken->below;
+        self->idle_count--;
+        taken->below = NULL;
+    }
+    pthread_mutex_unlock(&self->lock);
+    end_all(self, superfluous);
+    return taken;
+}
+
+void kiln__workerset_give_back(kiln__workerset *self, kiln__worker *which)
+{
+    pthread_mutex_lock(&self->lock);
+    which->idle_since = kiln__cpu_now_ns();
+    which->below = self->idle;
+    self->idle = which;
+    self->idle_count++;
+    kiln__worker *superfluous = take_superfluous(self, self->idle_max);
+    pthread_mutex_unlock(&self->lock);
+    end_all(self, superfluous);
+}
+
+/* ---- Starting */
+
+static kiln__worker *new_worker(const kiln__list *places, const kiln__text *marks)
+{
+    kiln__worker *fresh = kiln__calloc(1, sizeof(*fresh));
+    if (fresh == NULL || places == NULL)
+        return fresh;
+    kiln__text_append_bytes(&fresh->marks, kiln__text_string(marks), marks->length);
+    if (!fresh->marks.failed && kiln__list_read(&fresh->places, places->bytes.data, places->bytes.length))
+        return fresh;
+    free_worker(fresh);
+    return NULL;
+}
+
+static kiln_status launch(kiln__workerset *self, const char *program, kiln__worker *fresh, kiln_report *report)
+{
+    pthread_mutex_lock(&self->lock);
+    kiln_status status = kiln__worker_start(&fresh->child, program, &self->limits, report);
+    if (status == KILN_OK) {
+        fresh->next = self->all;
+        if (fresh->next != NULL)
+            fresh->next->before = fresh;
+        self->all = fresh;
+        atomic_fetch_add(&self->starts, 1);
+    }
+    pthread_mutex_unlock(&self->lock);
+    return status;
+}
+
+kiln_status kiln__workerset_start(kiln__workerset *self, const char *nvrtc, const kiln__list *places,
+                                  const kiln__text *marks, kiln__toolchain *facts, kiln__worker **out,
+                                  kiln_report *report)
+{
+    char program[PATH_MAX];
+    *out = NULL;
+    kiln_status status = kiln__worker_find(self->program, program, sizeof(program), report);
+    if (status != KILN_OK)
+        return status;
+    kiln__worker *fresh = new_worker(places, marks);
+    if (fresh == NULL)
+        return kiln__fail_memory(report, KILN__STAGE_COMPILE);
+    status = launch(self, program, fresh, report);
+    if (status != KILN_OK) {
+        free_worker(fresh);
+        return status;
+    }
+    status = kiln__worker_open(&fresh->child, program, nvrtc, &fresh->places, facts, report);
+    if (status != KILN_OK) {
+        kiln__workerset_end(self, fresh);
+        return status;
+    }
+    kiln__log_line(self->log, KILN_LOG_DEBUG, "started compile worker %s, process %d", program, (int)fresh->child.pid);
+    *out = fresh;
+    return KILN_OK;
+}
+
+/* ---- Forks and the end */
+
+void kiln__workerset_before_fork(kiln__workerset *self)
+{
+    pthread_mutex_lock(&self->lock);
+}
+
+void kiln__workerset_after_fork(kiln__workerset *self, bool child)
+{
+    for (kiln__worker *each = self->all; child && each != NULL; each = each->next)
+        kiln__child_forget(&each->child);
+    while (child && self->idle != NULL) {
+        kiln__worker *below = self->idle->below;
+        free_worker(self->idle);
+        self->idle = below;
+    }
+    if (child) {
+        self->all = NULL;
+        self->idle_count = 0;
+    }
+    pthread_mutex_unlock(&self->lock);
+}
+
+void kiln__workerset_fini(kiln__workerset *self)
+{
+    end_all(self, self->idle);
+    pthread_mutex_destroy(&self->lock);
+}
