@@ -205,7 +205,7 @@ KILN_API KILN_MUST_USE kiln_status kiln_sweep(kiln_tuning **out, kiln_service *s
  * that is replayed: the times are those of the device, back to back, and a contender is called less often. What else such a
  * contender submits, and launches of other services' kernels, would not be timed. A contender that goes through several sets of
  * arrays finds those of the graph's end and beginning close together. Where there can be no graph for one of the short, and on
- * the cpu, it is kiln_measure. */
+ * the cpu, it is kiln_measure; where a graph fails later, all begin anew so. */
 KILN_API kiln_status kiln_measure_launches(kiln_device *device, const kiln_contender *contenders, size_t count,
                                            uint32_t warmup, uint32_t rounds, kiln_timing *out, double *samples,
                                            kiln_report *report);

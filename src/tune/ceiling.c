@@ -87,7 +87,7 @@ kiln_status kiln__ceiling_sample(kiln__ceiling *ceiling, size_t copy, double *ms
     if (ceiling->gauges[copy].repeats == 0)
         status = kiln__measure_settle(device, &contender, &ceiling->pace, &ceiling->gauges[copy], report);
     if (status == KILN_OK)
-        status = kiln__measure_sample(device, &contender, &ceiling->gauges[copy], ms, report);
+        status = kiln__measure_sample(device, &contender, &ceiling->pace, &ceiling->gauges[copy], ms, report);
     if (status != KILN_OK)
         return status;
     *ms *= ceiling->scale;

@@ -279,7 +279,7 @@ kiln_status kiln__contest_sample(kiln__contest *contest, size_t index, double *m
     begin_trying(contest, entrant);
     status = settle(contest, entrant, report);
     if (status == KILN_OK)
-        status = kiln__measure_sample(contest->device, &contender, &entrant->gauge, ms, report);
+        status = kiln__measure_sample(contest->device, &contender, &contest->pace, &entrant->gauge, ms, report);
     if (status == KILN_OK)
         end_trying(contest);
     return status;

@@ -44,7 +44,7 @@ struct kiln__contest {
     kiln_device *device;
     kiln__arrays arrays;
     kiln__proof proof;
-    kiln__pace pace;
+    kiln__pace pace; /* where its `failed` becomes true, samples from then on do not compare with earlier ones */
     kiln_queue *queue;
     kiln__entrant *entrants;
     size_t count, waiting;
@@ -77,7 +77,8 @@ kiln_status kiln__contest_gather(kiln__contest *contest, int timeout_ms, kiln_re
 /* How many entrants are in each state, into the fields of that name. */
 void kiln__contest_count(const kiln__contest *contest, kiln_tuning_info *out);
 
-/* One sample of an entrant that is ready: milliseconds of a launch. */
+/* One sample of an entrant that is ready: milliseconds of a launch, on one basis with the samples of all others as long as
+ * pace.failed stays as it is (tune/measure.h). */
 kiln_status kiln__contest_sample(kiln__contest *contest, size_t entrant, double *ms, kiln_report *report);
 
 #endif

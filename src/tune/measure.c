@@ -88,16 +88,23 @@ static bool play_tape(kiln_device *device, kiln__gauge *gauge, double *ms)
     return false;
 }
 
-static void make_tape(kiln_device *device, const kiln_contender *contender, uint32_t length, kiln__gauge *gauge)
+static bool make_tape(kiln_device *device, const kiln_contender *contender, uint32_t length, kiln__gauge *gauge)
 {
     double ms = 0;
     gauge->tape = device->backend->vtable->tapes->make(device, contender->submit, contender->data, length);
     gauge->length = length;
     gauge->replays = 1;
-    if (play_tape(device, gauge, &ms))
-        gauge->replays = ms > 0 ? (uint32_t)fmax(1, fmin(ceil(TAPE_SAMPLE_MS / ms), REPLAYS_MAX)) : REPLAYS_MAX;
-    else
-        gauge->failed = true;
+    if (!play_tape(device, gauge, &ms))
+        return false;
+    gauge->replays = ms > 0 ? (uint32_t)fmax(1, fmin(ceil(TAPE_SAMPLE_MS / ms), REPLAYS_MAX)) : REPLAYS_MAX;
+    return true;
+}
+
+/* A sample from the tape, or from one that is made in its place: memory may have been short for a moment. */
+static bool sample_tape(kiln_device *device, const kiln_contender *contender, kiln__gauge *gauge, double *ms)
+{
+    return play_tape(device, gauge, ms) ||
+           (make_tape(device, contender, gauge->length, gauge) && play_tape(device, gauge, ms));
 }
 
 /* ---- A contender */
@@ -109,16 +116,21 @@ kiln_status kiln__measure_settle(kiln_device *device, const kiln_contender *cont
     kiln_status status = settle_repeats(device, contender, &gauge->repeats, &ms, report);
     if (status == KILN_OK && !pace->is_set)
         set_pace(pace, device, ms);
-    if (status == KILN_OK && pace->length > 0 && ms < LONG_MS)
-        make_tape(device, contender, pace->length, gauge);
+    if (status == KILN_OK && pace->length > 0 && ms < LONG_MS && !pace->failed)
+        pace->failed =
+            !make_tape(device, contender, pace->length, gauge) && !make_tape(device, contender, pace->length, gauge);
     return status;
 }
 
-kiln_status kiln__measure_sample(kiln_device *device, const kiln_contender *contender, kiln__gauge *gauge, double *out,
-                                 kiln_report *report)
+kiln_status kiln__measure_sample(kiln_device *device, const kiln_contender *contender, kiln__pace *pace,
+                                 kiln__gauge *gauge, double *out, kiln_report *report)
 {
     double ms = 0;
-    if (!play_tape(device, gauge, &ms))
+    if (gauge->tape != NULL && !pace->failed)
+        pace->failed = !sample_tape(device, contender, gauge, &ms);
+    if (pace->failed)
+        kiln__gauge_fini(device, gauge);
+    if (gauge->tape == NULL)
         return submit_sample(device, contender, gauge->repeats, out, report);
     *out = ms / ((double)gauge->replays * gauge->length);
     return KILN_OK;
@@ -127,11 +139,11 @@ kiln_status kiln__measure_sample(kiln_device *device, const kiln_contender *cont
 /* ---- Contenders against each other */
 
 /* Times every contender once, beginning with another one in each round; row[c] gets milliseconds of one submission. */
-static kiln_status play_round(const measurement *m, uint32_t round, double *row)
+static kiln_status play_round(measurement *m, uint32_t round, double *row)
 {
     for (size_t i = 0; i < m->count; i++) {
         size_t contender = (round + i) % m->count;
-        kiln_status status = kiln__measure_sample(m->device, &m->contenders[contender], &m->gauges[contender],
+        kiln_status status = kiln__measure_sample(m->device, &m->contenders[contender], &m->pace, &m->gauges[contender],
                                                   &row[contender], m->report);
         if (status != KILN_OK)
             return status;
@@ -158,14 +170,17 @@ static void summarise(const double *samples, size_t count, size_t contender, uin
     out->samples = rounds;
 }
 
-/* Nobody is timed as the device runs it beside a short one that is timed as the host submits it. */
-static void discard_unequal(const measurement *m)
+/* The rounds that count. They begin anew where tapes fail, which happens once at most. */
+static kiln_status play_rounds(measurement *m, uint32_t rounds, double *samples)
 {
-    bool unequal = false;
-    for (size_t c = 0; c < m->count; c++)
-        unequal = unequal || m->gauges[c].failed;
-    for (size_t c = 0; c < m->count && unequal; c++)
-        kiln__gauge_fini(m->device, &m->gauges[c]);
+    kiln_status status = KILN_OK;
+    for (uint32_t r = 0; r < rounds && status == KILN_OK; r++) {
+        bool failed = m->pace.failed;
+        status = play_round(m, r, samples + r * m->count);
+        if (m->pace.failed != failed)
+            r = UINT32_MAX; /* the next is 0 */
+    }
+    return status;
 }
 
 /* `scratch` has room for a row and for a column. */
@@ -177,20 +192,15 @@ static kiln_status play(measurement *m, uint32_t warmup, uint32_t rounds, kiln_t
         if (status != KILN_OK)
             return status;
     }
-    discard_unequal(m);
     for (uint32_t r = 1; r < warmup; r++) {
         kiln_status status = play_round(m, r, scratch);
         if (status != KILN_OK)
             return status;
     }
-    for (uint32_t r = 0; r < rounds; r++) {
-        kiln_status status = play_round(m, r, samples + r * m->count);
-        if (status != KILN_OK)
-            return status;
-    }
-    for (size_t c = 0; c < m->count; c++)
+    kiln_status status = play_rounds(m, rounds, samples);
+    for (size_t c = 0; c < m->count && status == KILN_OK; c++)
         summarise(samples, m->count, c, rounds, scratch, &out[c]);
-    return KILN_OK;
+    return status;
 }
 
 static kiln_status check(const kiln_device *device, const kiln_contender *contenders, size_t count, uint32_t rounds,

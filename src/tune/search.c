@@ -40,7 +40,8 @@ typedef struct search {
     size_t quota; /* samples that each has when the heat is over */
     uint32_t attempts_max;
     bool settled;
-    bool is_stale; /* somebody was struck out with whom others had been compared */
+    bool is_stale;  /* somebody was struck out with whom others had been compared, or the basis is another */
+    uint32_t basis; /* of the samples that are known */
     uint32_t round;
     uint64_t samples, void_samples;
     kiln_report *report;
@@ -73,6 +74,14 @@ static kiln_status take(search *s, const size_t *who, size_t count, double *logs
         logs[i] = is_sample(logs[i]) ? log(logs[i]) : NAN;
     s->samples += count;
     return status;
+}
+
+/* Whether samples taken just now are of another basis than those that are known: they count for nothing. */
+static bool has_moved(search *s)
+{
+    bool moved = s->arena->basis != NULL && s->arena->basis(s->arena->data) != s->basis;
+    s->is_stale = s->is_stale || moved;
+    return moved;
 }
 
 static kiln_status note_level(search *s, double level)
@@ -127,6 +136,10 @@ static kiln_status play_group(search *s, const size_t *who, size_t count, double
     memcpy(order, who, count * sizeof(*order));
     order[count] = s->field.incumbent;
     kiln_status status = take(s, order, count + 1, logs);
+    if (status == KILN_OK && has_moved(s)) {
+        s->void_samples += count + 1;
+        return KILN_OK;
+    }
     if (status == KILN_OK)
         status = note_level(s, logs[count]);
     if (status != KILN_OK)
@@ -159,8 +172,8 @@ static kiln_status play_round(search *s, size_t count)
         step++;
     kiln_status status = take(s, &incumbent, 1, &before);
     if (status == KILN_OK)
-        status = note_level(s, before);
-    for (size_t i = 0; i < count && status == KILN_OK; i++) {
+        status = note_level(s, has_moved(s) ? NAN : before);
+    for (size_t i = 0; i < count && status == KILN_OK && !s->is_stale; i++) {
         group[length++] = s->active[(s->round + i * step) % count];
         if (length < GROUP && i + 1 < count)
             continue;
@@ -221,7 +234,9 @@ static kiln_status warm_up(search *s)
     for (size_t i = 0; i < WARMUPS; i++)
         who[i] = s->field.incumbent;
     s->void_samples += WARMUPS;
-    return take(s, who, WARMUPS, logs);
+    kiln_status status = take(s, who, WARMUPS, logs);
+    s->basis = s->arena->basis != NULL ? s->arena->basis(s->arena->data) : 0;
+    return status;
 }
 
 /* Contender 0 is waited for, though not for ever. */

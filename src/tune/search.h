@@ -31,6 +31,10 @@ typedef struct kiln__arena {
     /* Steady nanoseconds. */
     uint64_t (*now_ns)(void *data);
 
+    /* A number that changes, rarely, when samples from then on do not compare with earlier ones, as how they are taken is no
+     * longer the same. What was known is forgotten, and the search begins anew. NULL: that never happens. */
+    uint32_t (*basis)(void *data);
+
     void *data;
 } kiln__arena;
 

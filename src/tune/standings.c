@@ -28,6 +28,11 @@ void kiln__times_fini(kiln__times *times)
     memset(times, 0, sizeof(*times));
 }
 
+void kiln__times_clear(const kiln__times *times)
+{
+    memset(times->rows, 0, (times->rounds + (size_t)1) * times->width * sizeof(*times->rows));
+}
+
 double *kiln__times_row(const kiln__times *times, uint32_t row)
 {
     return times->rows + (size_t)row * times->width;

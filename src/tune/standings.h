@@ -17,6 +17,9 @@ typedef struct kiln__times {
 kiln_status kiln__times_init(kiln__times *out, size_t entrants, uint32_t rounds, kiln_report *report);
 void kiln__times_fini(kiln__times *times);
 
+/* Forgets all samples. */
+void kiln__times_clear(const kiln__times *times);
+
 /* The row of a round; row 0 is the warm-up. */
 double *kiln__times_row(const kiln__times *times, uint32_t row);
 

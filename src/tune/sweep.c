@@ -179,6 +179,14 @@ static kiln_status play_round(sweep *self, double *row)
     return status;
 }
 
+/* Kernels and copies are compared: where there are no tapes for one of them, there are none for all. */
+static bool share_basis(sweep *self)
+{
+    bool failed = self->contest.pace.failed || self->ceiling.pace.failed;
+    self->contest.pace.failed = self->ceiling.pace.failed = failed;
+    return failed;
+}
+
 static kiln_status choose_players(sweep *self)
 {
     kiln_status status = kiln__times_init(&self->times, self->count, self->rounds, self->report);
@@ -200,8 +208,13 @@ static kiln_status play(sweep *self)
         status = kiln__ceiling_init(&self->ceiling, self->service, &self->contest.arrays, &self->specs[0].target,
                                     self->report);
     for (uint32_t round = 0; round <= self->rounds && status == KILN_OK && !self->stop; round++) {
+        bool failed = share_basis(self);
         self->tuning->info.rounds = round > 0 ? round - 1 : 0;
         status = play_round(self, kiln__times_row(&self->times, round));
+        if (status == KILN_OK && share_basis(self) != failed) {
+            kiln__times_clear(&self->times);
+            round = UINT32_MAX; /* the next is 0: once at most */
+        }
     }
     if (status == KILN_OK && !self->stop)
         self->tuning->info.rounds = self->rounds;

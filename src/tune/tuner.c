@@ -78,6 +78,13 @@ static kiln_status take_samples(void *data, const size_t *who, size_t samples, d
     return status;
 }
 
+/* Once there are no tapes any more, samples are the host's where they were the device's. */
+static uint32_t basis(void *data)
+{
+    const tuner *self = data;
+    return self->contest.pace.failed;
+}
+
 /* ---- The result */
 
 static const char *end_name(kiln__search_end end)
@@ -217,7 +224,7 @@ static kiln_status learn(tuner *self, const kiln_spec *asked, const kiln__search
 static kiln_status search(tuner *self, const kiln_spec *asked)
 {
     const kiln_tune_options *options = self->options;
-    const kiln__arena arena = { self->space.count, readiness, wait_for_more, take_samples, now_ns, self };
+    const kiln__arena arena = { self->space.count, readiness, wait_for_more, take_samples, now_ns, basis, self };
     const kiln__search_options how = { .budget_ns =
                                            (uint64_t)((options->budget_s > 0 ? options->budget_s : BUDGET_S) * 1e9),
                                        .tolerance = options->tolerance,

@@ -226,7 +226,7 @@ START_TEST(test_tapes__without_graphs_it_is_submitted)
 {
     bool harmless = strstr(calls[_i], "Destroy") != NULL || strcmp(calls[_i], "cuGraphAddMemcpyNode") == 0;
     kiln_fake_live live;
-    fake->fail_call(calls[_i], 999, 0, 1);
+    fake->fail_call(calls[_i], 999, 0, harmless ? 1 : KILN_FAKE_FOREVER);
     check_near(measure(true).median_ms, harmless ? 1500 : HOST_NS);
     ck_assert_int_eq(report.status, KILN_OK);
     fake->counts(&live);
@@ -252,26 +252,51 @@ START_TEST(test_tapes__a_driver_without_graphs)
 }
 END_TEST
 
-/* A graph that fails when it has been replayed for a while. */
-START_TEST(test_tapes__one_that_fails_later_is_given_up)
+/* A graph that fails when it has been replayed for a while is made anew, but not again and again. */
+START_TEST(test_tapes__one_that_fails_later_is_made_anew)
 {
     const kiln_contender contender = { submit, &the };
     kiln__pace pace = { .tapes = true };
     kiln__gauge gauge = { 0 };
     double ms;
     check_ok(kiln__measure_settle(the.device, &contender, &pace, &gauge, &report));
-    check_ok(kiln__measure_sample(the.device, &contender, &gauge, &ms, &report));
-    check_near(ms, 1500);
-    fake->fail_call("cuGraphLaunch", 2, 1, 1);
-    for (int i = 0; i < 2; i++) {
-        check_ok(kiln__measure_sample(the.device, &contender, &gauge, &ms, &report));
-        check_near(ms, HOST_NS);
-        ck_assert_ptr_null(gauge.tape);
+    for (int i = 0; i < 3; i++) {
+        check_ok(kiln__measure_sample(the.device, &contender, &pace, &gauge, &ms, &report));
+        check_near(ms, 1500);
+        ck_assert(!pace.failed && gauge.tape != NULL);
+        fake->fail_call("cuGraphLaunch", 2, 1, 1);
     }
+    ck_assert_uint_eq(fake->calls("cuGraphCreate"), 3);
+    fake->fail_call("cuGraphLaunch", 2, 1, KILN_FAKE_FOREVER);
+    for (int i = 0; i < 2; i++) {
+        check_ok(kiln__measure_sample(the.device, &contender, &pace, &gauge, &ms, &report));
+        check_near(ms, HOST_NS);
+        ck_assert(pace.failed && gauge.tape == NULL);
+    }
+    ck_assert_uint_eq(fake->calls("cuGraphCreate"), 4);
     fake->fail_call("cuEventSynchronize", 700, 0, KILN_FAKE_FOREVER);
-    check_report(kiln__measure_sample(the.device, &contender, &gauge, &ms, &report), KILN_EDEVICE,
+    check_report(kiln__measure_sample(the.device, &contender, &pace, &gauge, &ms, &report), KILN_EDEVICE,
                  "cuEventSynchronize");
     kiln__gauge_fini(the.device, &gauge);
+}
+END_TEST
+
+/* Graphs fail at the beginning, in the warm-up or in a later round: no sample is on another basis than the others. */
+START_TEST(test_tapes__all_are_on_one_basis)
+{
+    enum { ROUNDS = 9 };
+    launcher slow = the;
+    const kiln_contender contenders[] = { { submit, &the }, { submit, &slow } };
+    kiln_timing timings[2];
+    double samples[2 * ROUNDS];
+    slow.what = COPY;
+    fake->fail_call("cuGraphLaunch", 2, (unsigned)(1 + 3 * _i), KILN_FAKE_FOREVER);
+    check_ok(kiln__measure(the.device, contenders, 2, true, 2, ROUNDS, timings, samples, &report));
+    for (int i = 0; i < 2 * ROUNDS; i++)
+        check_near(samples[i], HOST_NS);
+    check_near(timings[0].max_ms, HOST_NS);
+    check_near(timings[1].min_ms, HOST_NS);
+    ck_assert_uint_lt(fake->calls("cuGraphCreate"), 5);
 }
 END_TEST
 
@@ -286,7 +311,7 @@ START_TEST(test_tapes__all_have_tapes_of_one_length)
         double ms;
         the.cost_ns = costs[i];
         check_ok(kiln__measure_settle(the.device, &contender, &pace, &gauges[i], &report));
-        check_ok(kiln__measure_sample(the.device, &contender, &gauges[i], &ms, &report));
+        check_ok(kiln__measure_sample(the.device, &contender, &pace, &gauges[i], &ms, &report));
         check_near(ms, (double)costs[i]);
         ck_assert_int_eq(gauges[i].tape != NULL, costs[i] < 80000);
         ck_assert(gauges[i].tape == NULL || gauges[i].length == gauges[0].length);
@@ -366,7 +391,8 @@ Suite *kiln_test_tapes_suite(void)
     tcase_add_test(tests, test_tapes__long_work_is_submitted);
     tcase_add_loop_test(tests, test_tapes__without_graphs_it_is_submitted, 0, CALLS);
     tcase_add_loop_test(tests, test_tapes__a_driver_without_graphs, 0, CALLS);
-    tcase_add_test(tests, test_tapes__one_that_fails_later_is_given_up);
+    tcase_add_test(tests, test_tapes__one_that_fails_later_is_made_anew);
+    tcase_add_loop_test(tests, test_tapes__all_are_on_one_basis, 0, 18);
     tcase_add_test(tests, test_tapes__all_have_tapes_of_one_length);
     tcase_add_test(tests, test_tapes__other_threads_launch_and_wait);
     suite_add_tcase(suite, tests);

@@ -300,6 +300,52 @@ START_TEST(test_tuner_devices__short_kernels_are_told_apart)
 }
 END_TEST
 
+/* How many launches of graphs succeed before all fail: in the first graph, in a heat, in the finals. */
+static const unsigned good_launches[] = { 1, 30, 70 };
+
+/* Without graphs all take what the host needs, and the best of before is nothing special any more. */
+START_TEST(test_tuner_devices__failing_graphs_put_all_on_one_basis)
+{
+    tuning only = { .device = "cuda:0", .text = SPEC, .budget_s = 20 };
+    fake->set_cost(cost, NULL, 4000);
+    fake->fail_call("cuGraphLaunch", 2, good_launches[_i], KILN_FAKE_FOREVER);
+    tune(&only);
+    check_good(&only, "cuda:0");
+    ck_assert_uint_gt(fake->calls("cuGraphLaunch"), good_launches[_i]);
+    ck_assert_msg(strstr(only.specs[0], " block=512 ") == NULL, "%s", only.specs[0]);
+    ck_assert_double_eq_tol(only.info.default_ms, 0.004, 1e-4);
+    for (int i = 0; i < VARIANTS; i++)
+        ck_assert_double_eq_tol(only.trials[i].ratio, 1, 0.01);
+}
+END_TEST
+
+START_TEST(test_tuner_devices__a_sweep_with_failing_graphs_is_on_one_basis)
+{
+    static const char *const specs[] = { SPEC, SPEC " block=256", SPEC " block=512" };
+    kiln_sweep_options options = KILN_SWEEP_OPTIONS_INIT;
+    kiln_trial trial = { .size = sizeof(trial) };
+    kiln_tuning_info info = { .size = sizeof(info) };
+    kiln_tuning *made;
+    options.elements = 5000;
+    options.rounds = 8;
+    options.hot = 1;
+    fake->set_cost(cost, NULL, 4000);
+    fake->fail_call("cuGraphLaunch", 2, good_launches[_i], KILN_FAKE_FOREVER);
+    ck_assert_int_eq(kiln_sweep(&made, service, specs, 3, &options, NULL), KILN_OK);
+    ck_assert_int_eq(kiln_tuning_get_info(made, &info), KILN_OK);
+    ck_assert_uint_gt(fake->calls("cuGraphLaunch"), good_launches[_i]);
+    ck_assert_uint_eq(info.rounds, 8);
+    for (uint64_t i = 0; i < 3; i++) {
+        ck_assert_int_eq(kiln_tuning_trial(made, i, &trial), KILN_OK);
+        ck_assert_uint_eq(trial.samples, 8);
+        ck_assert_double_eq_tol(trial.median_ms, 0.004, 1e-4);
+        ck_assert_double_eq_tol(trial.ratio, 1, 0.01);
+        ck_assert_double_eq_tol(trial.ceiling_ratio, 1, 0.01);
+    }
+    kiln_tuning_free(made);
+}
+END_TEST
+
 START_TEST(test_tuner_devices__sweeps_tell_short_kernels_apart)
 {
     static const char *const specs[] = { SPEC, SPEC " block=256", SPEC " block=512" };
@@ -517,6 +563,8 @@ Suite *kiln_test_tuner_devices_suite(void)
     tcase_add_test(tcase, test_tuner_devices__who_waits_may_give_up);
     tcase_add_test(tcase, test_tuner_devices__what_does_not_go_together_is_refused);
     tcase_add_loop_test(tcase, test_tuner_devices__short_kernels_are_told_apart, 0, 2);
+    tcase_add_loop_test(tcase, test_tuner_devices__failing_graphs_put_all_on_one_basis, 0, 3);
+    tcase_add_loop_test(tcase, test_tuner_devices__a_sweep_with_failing_graphs_is_on_one_basis, 0, 3);
     tcase_add_loop_test(tcase, test_tuner_devices__sweeps_tell_short_kernels_apart, 0, 2);
     tcase_add_test(tcase, test_tuner_devices__hosts_can_measure_short_launches);
     tcase_add_test(tcase, test_tuner_devices__tuning_leaves_no_trace);

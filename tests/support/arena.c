@@ -66,10 +66,16 @@ static double slowdown(kiln_test_arena *s)
     return factor * (1 + 0.02 * sin(s->now_ms / 300) + s->walk) * (1 + 0.1 * exp(-s->now_ms / 100));
 }
 
+static uint32_t basis(void *data)
+{
+    const kiln_test_arena *s = data;
+    return s->now_ms >= s->moved_from;
+}
+
 static double sample(kiln_test_arena *s, size_t who)
 {
-    double launches = ceil(0.5 / s->truth[who]);
-    double ms = s->truth[who] * launches * slowdown(s) * exp(s->jitter * kiln_test_normal(s));
+    double truth = basis(s) != 0 ? 0.2 : s->truth[who], launches = ceil(0.5 / truth);
+    double ms = truth * launches * slowdown(s) * exp(s->jitter * kiln_test_normal(s));
     if (kiln_test_uniform(s) < s->outliers)
         ms *= 3;
     if (!s->calm && !s->touched[who])
@@ -106,7 +112,7 @@ void kiln_test_arena_init(kiln_test_arena *s, size_t count, double jitter)
     s->outliers = 0.005;
     s->always_disturbed = SIZE_MAX;
     kiln_test_arena_seed(s, 0);
-    s->fail_ms = s->throttle_from = KILN_TEST_NEVER;
+    s->fail_ms = s->throttle_from = s->moved_from = KILN_TEST_NEVER;
     for (size_t i = 0; i < count; i++) {
         s->truth[i] = 0.12;
         s->ready_ms[i] = 35.0 * (double)(i / 16 + 1);
@@ -130,7 +136,7 @@ void kiln_test_arena_spread(kiln_test_arena *s, int number)
 
 kiln_status kiln_test_arena_search(kiln_test_arena *s, kiln__search_result *out, double budget_ms, kiln_report *report)
 {
-    kiln__arena arena = { s->count, readiness_of, wait_a_little, take, now, s };
+    kiln__arena arena = { s->count, readiness_of, wait_a_little, take, now, basis, s };
     kiln__search_options options = { (uint64_t)(budget_ms * 1e6), 0, s->stop };
     return kiln__search(out, &arena, &options, report);
 }

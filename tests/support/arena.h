@@ -18,7 +18,8 @@ typedef struct kiln_test_arena {
     double out_ms[KILN_TEST_CONTENDERS_MAX];   /* when it turns out not to work */
     double jitter, outliers, disturbed;
     double throttle_from, throttle_to, throttle_by;
-    bool calm; /* no spells, no drift, no slow beginning */
+    double moved_from; /* from then on what takes samples sees no difference any more, and says so: basis */
+    bool calm;         /* no spells, no drift, no slow beginning */
     size_t always_disturbed;
     atomic_bool *stop;
     double stop_ms, fail_ms;

@@ -567,6 +567,27 @@ START_TEST(test_search__rounds_at_another_clock_are_dropped)
 }
 END_TEST
 
+/* In the middle of the heats, or of the finals: what was known before counts for nothing. */
+static const double moves[] = { 45, 60, 90, 140 };
+
+START_TEST(test_search__begins_anew_on_another_basis)
+{
+    sim s;
+    kiln_test_arena_init(&s, 12, 0.005);
+    for (size_t i = 1; i < s.count; i++)
+        s.truth[i] = 0.12 * (1 - 0.004 * (double)i);
+    s.moved_from = moves[_i];
+    kiln__search_result result = play(&s, 0);
+    ck_assert_double_gt((double)result.elapsed_ns / 1e6, s.moved_from);
+    ck_assert_uint_eq(result.places[0].who, 0);
+    ck_assert_double_eq_tol(result.incumbent_ms, 0.2, 0.02);
+    for (size_t i = 0; i < result.count; i++)
+        ck_assert_msg(fabs(result.places[i].ratio - 1) < 0.01, "%zu: %.3f", result.places[i].who,
+                      result.places[i].ratio);
+    kiln__search_result_fini(&result);
+}
+END_TEST
+
 START_TEST(test_search__same_samples_give_the_same_result)
 {
     kiln__search_result results[2];
@@ -642,6 +663,7 @@ Suite *kiln_test_search_suite(void)
     tcase_add_test(tcase, test_search__disturbed_samples_are_left_out);
     tcase_add_test(tcase, test_search__nothing_but_disturbance_comes_to_an_end);
     tcase_add_loop_test(tcase, test_search__rounds_at_another_clock_are_dropped, 0, 2);
+    tcase_add_loop_test(tcase, test_search__begins_anew_on_another_basis, 0, COUNT(moves));
     tcase_add_test(tcase, test_search__same_samples_give_the_same_result);
     tcase_add_test(tcase, test_search__every_failed_allocation_is_reported);
     suite_add_tcase(suite, tcase);
