@@ -101,11 +101,10 @@ kiln_status kiln__arrays_init(kiln__arrays *out, kiln_device *device, const kiln
         status = allocate(out, &out->values, values, report);
     if (status == KILN_OK)
         status = make_values(out, report);
-    for (uint32_t set = 0; set < out->sets && status == KILN_OK; set++) {
-        status = kiln__arrays_restore(out, set, true, report);
-        if (status == KILN_OK)
-            status = kiln__arrays_poison(out, set, KILN__FILL_POISON, report);
-    }
+    if (status == KILN_OK)
+        status = kiln__arrays_restore(out, true, report);
+    for (uint32_t set = 0; set < out->sets && status == KILN_OK; set++)
+        status = kiln__arrays_poison(out, set, KILN__FILL_POISON, report);
     return status;
 }
 
@@ -128,7 +127,8 @@ void *kiln__arrays_out(const kiln__arrays *arrays, uint32_t set)
     return kiln__arrays_in(arrays, set, arrays->load.count - 1);
 }
 
-kiln_status kiln__arrays_restore(const kiln__arrays *arrays, uint32_t set, bool all, kiln_report *report)
+/* Queues the copies that restore a set. */
+static kiln_status queue_values(const kiln__arrays *arrays, uint32_t set, bool all, kiln_report *report)
 {
     kiln_status status = KILN_OK;
     for (uint32_t i = 0; i < arrays->load.count && status == KILN_OK; i++) {
@@ -140,9 +140,24 @@ kiln_status kiln__arrays_restore(const kiln__arrays *arrays, uint32_t set, bool 
     return status;
 }
 
+static kiln_status wait_for(const kiln__arrays *arrays, kiln_report *report)
+{
+    return arrays->device->backend->vtable->sync(arrays->device, report);
+}
+
+kiln_status kiln__arrays_restore(const kiln__arrays *arrays, bool all, kiln_report *report)
+{
+    kiln_status status = KILN_OK;
+    for (uint32_t set = 0; set < arrays->sets && status == KILN_OK; set++)
+        status = queue_values(arrays, set, all, report);
+    return status == KILN_OK ? wait_for(arrays, report) : status;
+}
+
 kiln_status kiln__arrays_poison(const kiln__arrays *arrays, uint32_t set, unsigned char poison, kiln_report *report)
 {
-    kiln_status status = kiln__arrays_restore(arrays, set, false, report);
+    kiln_status status = queue_values(arrays, set, false, report);
+    if (status == KILN_OK)
+        status = wait_for(arrays, report);
     for (uint32_t i = 0; i < arrays->load.count && status == KILN_OK; i++) {
         char *at = kiln__arrays_in(arrays, set, i);
         uint64_t bytes = kiln__arrays_bytes(arrays, i);

@@ -30,9 +30,9 @@ void *kiln__arrays_in(const kiln__arrays *arrays, uint32_t set, uint32_t array);
 void *kiln__arrays_out(const kiln__arrays *arrays, uint32_t set);
 uint64_t kiln__arrays_bytes(const kiln__arrays *arrays, uint32_t array);
 
-/* Writes the values again that a set's arrays had: of those that are read and written, or, with `all`, of all that are read.
- * Returns when done. */
-kiln_status kiln__arrays_restore(const kiln__arrays *arrays, uint32_t set, bool all, kiln_report *report);
+/* Writes the values again that the arrays of all sets had: of those that are read and written, or, with `all`, of all that are
+ * read. Returns when done; waits for the device once, however many there are. */
+kiln_status kiln__arrays_restore(const kiln__arrays *arrays, bool all, kiln_report *report);
 
 /* Makes a set ready for a launch whose result counts: restores it, fills what is only written with the byte `poison` and the
  * guards behind all that is written; tells whether the guards are still whole. */

@@ -69,15 +69,6 @@ static kiln_status submit_kernel(void *data, void *stream)
     return kiln__kernel_launch(ceiling->kernel, ceiling->bytes / WORD, to, &from, stream, ceiling->report);
 }
 
-/* A copy that falls on whole numbers makes indices of what is none. */
-static kiln_status restore(const kiln__ceiling *ceiling, kiln_report *report)
-{
-    kiln_status status = KILN_OK;
-    for (uint32_t set = 0; set < ceiling->arrays->sets && status == KILN_OK; set++)
-        status = kiln__arrays_restore(ceiling->arrays, set, true, report);
-    return status;
-}
-
 kiln_status kiln__ceiling_sample(kiln__ceiling *ceiling, size_t copy, double *ms, kiln_report *report)
 {
     const kiln_contender contender = { copy == 0 ? submit_copy : submit_kernel, ceiling };
@@ -91,5 +82,6 @@ kiln_status kiln__ceiling_sample(kiln__ceiling *ceiling, size_t copy, double *ms
     if (status != KILN_OK)
         return status;
     *ms *= ceiling->scale;
-    return ceiling->arrays->load.own ? restore(ceiling, report) : KILN_OK;
+    /* a copy that falls on whole numbers makes indices of what is none */
+    return ceiling->arrays->load.own ? kiln__arrays_restore(ceiling->arrays, true, report) : KILN_OK;
 }

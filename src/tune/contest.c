@@ -164,15 +164,6 @@ static void judge(kiln__contest *contest, kiln__entrant *entrant, const kiln__pr
     put_out(entrant, KILN_EMISMATCH, problem);
 }
 
-/* The first values again, in arrays that are read and written or, with `all`, in all that are read. */
-static kiln_status restore(const kiln__contest *contest, bool all, kiln_report *report)
-{
-    kiln_status status = KILN_OK;
-    for (uint32_t set = 0; set < contest->arrays.sets && status == KILN_OK; set++)
-        status = kiln__arrays_restore(&contest->arrays, set, all, report);
-    return status;
-}
-
 static kiln_status check(kiln__contest *contest, kiln__entrant *entrant, kiln_report *report)
 {
     kiln__proof_result result;
@@ -195,7 +186,8 @@ static kiln_status check(kiln__contest *contest, kiln__entrant *entrant, kiln_re
     if (status == KILN_OK) {
         judge(contest, entrant, &result);
         if (entrant->state == KILN__ENTRANT_OUT)
-            status = restore(contest, true, report); /* who writes what is wrong may write where it should not */
+            status = kiln__arrays_restore(&contest->arrays, true,
+                                          report); /* who writes what is wrong may write where it should not */
     } else if (is_refusal(status) && !first) {
         put_out(entrant, status, own.message);
         status = KILN_OK;
@@ -273,7 +265,8 @@ kiln_status kiln__contest_sample(kiln__contest *contest, size_t index, double *m
     contest->report = report;
     kiln_status status = set_pace(contest, report);
     if (status == KILN_OK && contest->arrays.load.changes)
-        status = restore(contest, false, report); /* so that none gets what another has made of them */
+        status =
+            kiln__arrays_restore(&contest->arrays, false, report); /* so that none gets what another has made of them */
     if (status != KILN_OK)
         return status;
     begin_trying(contest, entrant);

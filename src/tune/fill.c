@@ -59,7 +59,7 @@ static void put_random(void *data, size_t at, const layout *to, uint64_t state[4
     memcpy((char *)data + at * (to->bits / 8), &bits, to->bits / 8);
 }
 
-/* Repeats the first `have` of `bytes` bytes by copies on the device. */
+/* Repeats the first `have` of `bytes` bytes by copies on the device, which it does not wait for. */
 static kiln_status repeat(kiln_device *device, char *to, uint64_t have, uint64_t bytes, kiln_report *report)
 {
     const kiln__backend_vtable *vtable = device->backend->vtable;
@@ -69,7 +69,7 @@ static kiln_status repeat(kiln_device *device, char *to, uint64_t have, uint64_t
         status = vtable->copy(device, to + have, to, part, KILN_COPY_ON_DEVICE, NULL, report);
         have += part;
     }
-    return status == KILN_OK ? vtable->sync(device, report) : status;
+    return status;
 }
 
 static kiln_status spread(kiln_device *device, void *to, const void *from, uint64_t have, uint64_t bytes,
@@ -78,7 +78,9 @@ static kiln_status spread(kiln_device *device, void *to, const void *from, uint6
     if (from == NULL)
         return kiln__fail_memory(report, KILN__STAGE_DEVICE);
     kiln_status status = device->backend->vtable->copy(device, to, from, have, KILN_COPY_TO_DEVICE, NULL, report);
-    return status == KILN_OK ? repeat(device, to, have, bytes, report) : status;
+    if (status == KILN_OK)
+        status = repeat(device, to, have, bytes, report);
+    return status == KILN_OK ? device->backend->vtable->sync(device, report) : status;
 }
 
 kiln_status kiln__fill_random(kiln_device *device, void *to, kiln__dtype dtype, uint64_t n, uint64_t seed,

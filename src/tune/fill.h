@@ -17,11 +17,12 @@ kiln_status kiln__fill_random(kiln_device *device, void *to, kiln__dtype dtype, 
 kiln_status kiln__fill_whole(kiln_device *device, void *to, uint32_t size, uint64_t n, uint64_t below, uint64_t seed,
                              kiln_report *report);
 
-/* Repeats the first `have` bytes of what lies elsewhere on the device until `bytes` are filled. As above. */
+/* Repeats the first `have` bytes of what lies elsewhere on the device until `bytes` are filled. Only queued, in the default
+ * stream: the caller waits for the device. KILN_EDEVICE. */
 kiln_status kiln__fill_repeat(kiln_device *device, void *to, const void *from, uint64_t have, uint64_t bytes,
                               kiln_report *report);
 
-/* Fills with one byte, such as 0xa5, which no kernel writes by chance. As above. */
+/* Fills with one byte, such as 0xa5, which no kernel writes by chance. Returns when done. KILN_ENOMEM, KILN_EDEVICE. */
 kiln_status kiln__fill_bytes(kiln_device *device, void *to, unsigned char byte, uint64_t bytes, kiln_report *report);
 
 #endif

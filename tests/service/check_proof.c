@@ -97,6 +97,53 @@ START_TEST(test_proof__sets_outgrow_the_caches)
 }
 END_TEST
 
+static const kiln__backend_vtable *without;
+static int waits;
+
+static kiln_status count_waits(kiln_device *on, kiln_report *why)
+{
+    waits++;
+    return without->sync(on, why);
+}
+
+/* What is read and written, whole numbers and what is only read, in several sets. */
+START_TEST(test_proof__values_come_back_with_one_wait)
+{
+    kiln__workload load = { .count = 3, .elements = N, .changes = true, .own = true, .least = 100 };
+    kiln__backend_vtable counting;
+    open_service();
+    load.arrays[0] = (kiln__array){ "x", KILN__ARG_f32, 4, true, true, N };
+    load.arrays[1] = (kiln__array){ "at", KILN__ARG_int32, 4, true, true, 5000 };
+    load.arrays[2] = (kiln__array){ "in", KILN__ARG_f32, 4, true, false, 5000 };
+    load.bytes = 2 * UINT64_C(4) * N + 3 * 4 * 5000;
+    ck_assert_int_eq(kiln__arrays_init(&arrays, device, &load, false, &report), KILN_OK);
+    for (uint32_t set = 0; set < arrays.sets; set++)
+        for (uint32_t i = 0; i < 3; i++)
+            memset(kiln__arrays_in(&arrays, set, i), 0x11, kiln__arrays_bytes(&arrays, i));
+    without = device->backend->vtable;
+    counting = *without;
+    counting.sync = count_waits;
+    device->backend->vtable = &counting;
+    for (int all = 0; all < 2; all++) {
+        const unsigned char *last = kiln__arrays_in(&arrays, arrays.sets - 1, 2);
+        waits = 0;
+        ck_assert_int_eq(kiln__arrays_restore(&arrays, all, &report), KILN_OK);
+        ck_assert_int_eq(waits, 1);
+        ck_assert_int_eq(last[0] == 0x11 && memcmp(last, last + 1, 100) == 0, !all);
+    }
+    device->backend->vtable = without;
+    for (uint32_t set = 0; set < arrays.sets; set++) {
+        const float *x = kiln__arrays_in(&arrays, set, 0);
+        const int *at = kiln__arrays_in(&arrays, set, 1);
+        ck_assert_mem_eq(x, arrays.values, KILN__FILL_PERIOD * sizeof(*x));
+        ck_assert_mem_eq(x, x + KILN__FILL_PERIOD, (N - KILN__FILL_PERIOD) * sizeof(*x));
+        for (int i = 0; i < 5000; i++)
+            ck_assert(at[i] >= 0 && at[i] < 100);
+    }
+    close_all();
+}
+END_TEST
+
 START_TEST(test_proof__right_kernels_pass)
 {
     static const char *const dtypes[] = { "f32", "f64", "f16", "bf16" };
@@ -191,6 +238,7 @@ Suite *kiln_test_proof_suite(void)
     kiln_test_temp_use(tcase);
     tcase_add_test(tcase, test_proof__values_look_like_data);
     tcase_add_test(tcase, test_proof__sets_outgrow_the_caches);
+    tcase_add_test(tcase, test_proof__values_come_back_with_one_wait);
     tcase_add_loop_test(tcase, test_proof__right_kernels_pass, 0, 4);
     tcase_add_test(tcase, test_proof__another_op_does_not_pass);
     tcase_add_loop_test(tcase, test_proof__finds_what_went_wrong, 0, 4);
