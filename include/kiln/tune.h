@@ -68,7 +68,8 @@ typedef struct kiln_tune_options {
     uint64_t elements;       /* of each array; 0: the spec's n, else 2^26 on a GPU and 2^22 on the cpu */
     double budget_s;         /* 0: 30 */
     double tolerance;        /* a slowdown that does not matter, as a fraction; 0: 0.005 */
-    int hot;                 /* 1: the arrays may stay in the caches from launch to launch; 0: they cannot */
+    int hot;                 /* 1: the arrays may stay in the caches from launch to launch; 0: they cannot, as far as
+                              * there is room for sets of them (docs/tuning.md) */
     kiln_tuning_fn progress; /* NULL: none */
     void *data;              /* for progress and trying */
     int learn;               /* 0: what is found is kept as wisdom, but for hot=1; -1: it is not */

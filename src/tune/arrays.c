@@ -5,14 +5,30 @@
 
 /* Arrays begin at whole pages of a GPU, as an allocator of their own would place them; the guard is at least one page of
  * the host. */
-enum { PAGE = 2 << 20, GUARD = 4096, ALIGNMENT = 256, SETS_MAX = 64, CACHES = 3 };
+enum { PAGE = 2 << 20, GUARD = 4096, ALIGNMENT = 256, SETS_MAX = 64, CACHES = 3, MEMORY_PART = 8 };
 
-static uint64_t sets_for(const kiln_device *device, uint64_t set_bytes, bool hot)
+/* How many sets there should be, and how many there are to be where memory is short. */
+typedef struct set_counts {
+    uint64_t wanted, least;
+} set_counts;
+
+static uint64_t sets_of(uint64_t caches, uint64_t bytes)
+{
+    uint64_t sets = bytes > 0 ? CACHES * caches / bytes + 1 : 1;
+    return sets < SETS_MAX ? sets : SETS_MAX;
+}
+
+/* Sets of which all is touched come to little more than the caches or to one; of others only a part of each counts. */
+static set_counts count_sets(const kiln__arrays *arrays, uint64_t used)
 {
     kiln_device_info info = { .size = sizeof(info) };
-    device->backend->vtable->device_info(device, &info);
-    uint64_t wanted = hot || set_bytes == 0 ? 1 : CACHES * info.l2_bytes / set_bytes + 1;
-    return wanted < SETS_MAX ? wanted : SETS_MAX;
+    arrays->device->backend->vtable->device_info(arrays->device, &info);
+    set_counts out = { .wanted = sets_of(info.l2_bytes, kiln__workload_touches(&arrays->load)),
+                       .least = sets_of(info.l2_bytes, used) };
+    uint64_t room = info.memory_bytes / MEMORY_PART / arrays->set_bytes;
+    if (out.wanted > room)
+        out.wanted = room > out.least ? room : out.least;
+    return out;
 }
 
 static kiln_status fail_room(const kiln__arrays *arrays, kiln_report *report)
@@ -87,16 +103,26 @@ static kiln_status allocate(const kiln__arrays *arrays, void **out, uint64_t byt
     return status == KILN_ENOMEM ? fail_room(arrays, report) : status;
 }
 
+static kiln_status allocate_sets(kiln__arrays *out, uint64_t used, bool hot, kiln_report *report)
+{
+    set_counts sets = { 1, 1 };
+    if (!hot)
+        sets = count_sets(out, used);
+    out->sets = (uint32_t)sets.wanted;
+    if (sets.wanted > sets.least && allocate(out, &out->memory, out->set_bytes * out->sets, NULL) == KILN_OK)
+        return KILN_OK;
+    out->sets = (uint32_t)sets.least;
+    return allocate(out, &out->memory, out->set_bytes * out->sets, report);
+}
+
 kiln_status kiln__arrays_init(kiln__arrays *out, kiln_device *device, const kiln__workload *load, bool hot,
                               kiln_report *report)
 {
     uint64_t used, values;
     *out = (kiln__arrays){ .device = device, .load = *load };
     values = lay_out(out, &used);
-    out->sets = (uint32_t)sets_for(device, used, hot);
-    kiln_status status = out->set_bytes > INT64_MAX / SETS_MAX
-                             ? fail_room(out, report)
-                             : allocate(out, &out->memory, out->set_bytes * out->sets, report);
+    kiln_status status =
+        out->set_bytes > INT64_MAX / SETS_MAX ? fail_room(out, report) : allocate_sets(out, used, hot, report);
     if (status == KILN_OK && values > 0)
         status = allocate(out, &out->values, values, report);
     if (status == KILN_OK)

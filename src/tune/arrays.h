@@ -18,7 +18,9 @@ typedef struct kiln__arrays {
 } kiln__arrays;
 
 /* Makes the arrays of a workload, which is copied. With `hot` there is one set, which may stay in the caches; else so many that
- * a set has left them before its turn comes again. Floating-point values are those of kiln__fill_random, whole numbers those of
+ * what a launch touches of a set (kiln__workload_touches) has left them before its turn comes again, as the other sets' parts
+ * are three times the caches' size; but not more than 64, and where launches touch less than whole arrays, not more than fit
+ * into an eighth of the memory. Floating-point values are those of kiln__fill_random, whole numbers those of
  * kiln__fill_whole, less than the least extent of any array: they may be indices. kiln__arrays_fini is right also after a
  * failure. KILN_ENOMEM (the device has no room; the report says for what), KILN_EDEVICE. */
 kiln_status kiln__arrays_init(kiln__arrays *out, kiln_device *device, const kiln__workload *load, bool hot,

@@ -180,6 +180,18 @@ kiln_status kiln__workload_make(kiln__workload *out, const kiln_spec *spec, cons
     return status;
 }
 
+uint64_t kiln__workload_touches(const kiln__workload *load)
+{
+    uint64_t all = 0, twice = 0;
+    for (uint32_t i = 0; i < load->count; i++) {
+        const kiln__array *array = &load->arrays[i];
+        all += array->elements * array->size;
+        twice += array->read && array->written ? array->elements * array->size : 0;
+    }
+    uint64_t touched = load->bytes / 2 > twice ? load->bytes - twice : load->bytes / 2;
+    return touched > 0 && touched < all ? touched : all;
+}
+
 /* NULL, or how an argument is not the one of the workload; `array` counts those that are arrays. */
 static const char *compare_arg(const kiln__workload *load, const kiln__plan *plan, uint32_t i, uint32_t *array,
                                uint32_t *place)

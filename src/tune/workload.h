@@ -52,6 +52,10 @@ kiln_status kiln__workload_own(kiln__workload *out, const kiln__plan *plan, cons
 kiln_status kiln__workload_make(kiln__workload *out, const kiln_spec *spec, const kiln__given *given,
                                 kiln_report *report);
 
+/* How many bytes of its arrays a launch touches, at the least, if it reads and writes no byte more than once: all of them, unless
+ * a template has declared less traffic; of arrays that are read and written each byte may stand for two of that. */
+uint64_t kiln__workload_touches(const kiln__workload *load);
+
 /* Whether a kernel with this plan, NULL for one of out, inputs and n, takes the same arrays and numbers. Else `problem` says
  * how they differ. */
 bool kiln__workload_fits(const kiln__workload *load, const kiln__plan *plan, char *problem, size_t size);

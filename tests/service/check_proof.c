@@ -97,6 +97,69 @@ START_TEST(test_proof__sets_outgrow_the_caches)
 }
 END_TEST
 
+/* A device with caches of 1 MiB, and with as much memory and room as the test says. */
+static const kiln__backend_vtable *real_cpu;
+static uint64_t memory_bytes, most_bytes;
+
+static void small_caches(const kiln_device *on, kiln_device_info *out)
+{
+    real_cpu->device_info(on, out);
+    out->l2_bytes = 1 << 20;
+    out->memory_bytes = memory_bytes;
+}
+
+static kiln_status alloc_little(kiln_device *on, void **out, size_t bytes, kiln_report *why)
+{
+    if (bytes > most_bytes)
+        return kiln__fail(why, KILN_ENOMEM, KILN__STAGE_DEVICE, 0, "there is no more");
+    return real_cpu->alloc(on, out, bytes, why);
+}
+
+/* Two arrays of 4 MiB, a launch that reads and writes so many KiB of them, and the sets that this takes. */
+static const struct {
+    bool changes;
+    unsigned traffic_kib, memory_mib, most_mib, sets;
+} loads[] = {
+    { false, 8192, 1024, 1024, 1 },  /* all: one set is larger than the caches, and each launch sweeps them */
+    { false, 512, 1024, 1024, 7 },   /* a sixteenth: what is touched of six others is three times the caches */
+    { false, 16, 8192, 8192, 64 },   /* and no more than 64 */
+    { false, 65536, 1024, 1024, 1 }, /* much is read again and again */
+    { false, 0, 1024, 1024, 1 },     /* nobody knows */
+    { true, 12288, 1024, 1024, 1 },  /* all, of one array twice */
+    { true, 1024, 1024, 1024, 7 },   /* half a MiB, each byte twice */
+    { true, 9216, 1024, 1024, 1 },   /* 4 MiB twice, and one once: five */
+    { false, 512, 256, 1024, 2 },    /* as many as an eighth of the memory holds, 12 MiB each with what guards them */
+    { false, 512, 64, 1024, 1 },     /* and one in any case */
+    { false, 512, 1024, 60, 1 },     /* or what there is room for */
+};
+
+START_TEST(test_proof__sets_go_by_what_is_touched)
+{
+    kiln__workload load = { .count = 2, .elements = 1 << 20, .own = true, .least = 1 << 20 };
+    kiln__backend_vtable small;
+    open_service();
+    load.changes = loads[_i].changes;
+    load.arrays[0] = (kiln__array){ "y", KILN__ARG_f32, 4, load.changes, true, 1 << 20 };
+    load.arrays[1] = (kiln__array){ "x", KILN__ARG_f32, 4, true, false, 1 << 20 };
+    load.bytes = (uint64_t)loads[_i].traffic_kib << 10;
+    memory_bytes = (uint64_t)loads[_i].memory_mib << 20;
+    most_bytes = (uint64_t)loads[_i].most_mib << 20;
+    real_cpu = device->backend->vtable;
+    small = *real_cpu;
+    small.device_info = small_caches;
+    small.alloc = alloc_little;
+    device->backend->vtable = &small;
+    ck_assert_msg(kiln__arrays_init(&arrays, device, &load, false, &report) == KILN_OK, "%s", report.message);
+    ck_assert_uint_eq(arrays.sets, loads[_i].sets);
+    ck_assert_int_eq(report.status, KILN_OK);
+    kiln__arrays_fini(&arrays);
+    ck_assert_int_eq(kiln__arrays_init(&arrays, device, &load, true, &report), KILN_OK);
+    ck_assert_uint_eq(arrays.sets, 1);
+    device->backend->vtable = real_cpu;
+    close_all();
+}
+END_TEST
+
 static const kiln__backend_vtable *without;
 static int waits;
 
@@ -238,6 +301,7 @@ Suite *kiln_test_proof_suite(void)
     kiln_test_temp_use(tcase);
     tcase_add_test(tcase, test_proof__values_look_like_data);
     tcase_add_test(tcase, test_proof__sets_outgrow_the_caches);
+    tcase_add_loop_test(tcase, test_proof__sets_go_by_what_is_touched, 0, sizeof(loads) / sizeof(loads[0]));
     tcase_add_test(tcase, test_proof__values_come_back_with_one_wait);
     tcase_add_loop_test(tcase, test_proof__right_kernels_pass, 0, 4);
     tcase_add_test(tcase, test_proof__another_op_does_not_pass);
