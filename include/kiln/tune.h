@@ -204,7 +204,7 @@ KILN_API KILN_MUST_USE kiln_status kiln_sweep(kiln_tuning **out, kiln_service *s
  * kiln_launch_args and kiln_copy on the device. Where a submission of the first of them takes a GPU and the host less than
  * 20 us, and so perhaps less than the host needs to submit it, some hundred submissions of each contender are kept as a graph
  * that is replayed: the times are those of the device, back to back, and a contender is called less often. What else such a
- * contender submits, and launches of other services' kernels, would not be timed. A contender that goes through several sets of
+ * contender submits would not be timed; kernels may be of other services, too, for the same GPU. A contender that goes through several sets of
  * arrays finds those of the graph's end and beginning close together. Where there can be no graph for one of the short, and on
  * the cpu, it is kiln_measure; where a graph fails later, all begin anew so. */
 KILN_API kiln_status kiln_measure_launches(kiln_device *device, const kiln_contender *contenders, size_t count,

@@ -12,7 +12,7 @@ import termios
 import threading
 import unittest
 
-from support import KILN, KilnTest, compiler_builds_for_gpus
+from support import FAKE_LIBCUDA, KILN, KilnTest, compiler_builds_for_gpus
 
 EXAMPLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../docs/examples/templates")
 PLAIN = """#include "depth.h"
@@ -198,6 +198,36 @@ class Templates(Watching):
         self.assert_bad(("watch", plain, "block=64"), "declares no template", "block=64")
         for more in (("--size", "5"), ("--arg", "a=1")):
             self.assert_bad(("watch", plain, *more), "declares no template", "--size and --arg")
+
+
+class ShortKernels(Watching):
+    """On the stand-in driver, which computes relu6, in made-up time: 1.5 us for a launch, and 4 us for the host to submit one."""
+
+    PLAIN = "//! reference relu6\n//! dtype f32\n//! inputs 1\n//! tile block\n"
+    OWN = "//! dtype f32\n//! size n\n//! arg out out f32[n]\n//! arg x in f32[n]\n//! arg n uint64 = n\n//! grid (n + block - 1) / block\n"
+
+    def template(self, declared, body=""):
+        return (f"//! template quick\n//! op none\n{declared}//! param block 32..1024 step 32 = 256\n//! entry quick align 4\n"
+                f'extern "C" __global__ void quick(float *out, const float *x, unsigned long long n) {{ {body} }}\n')
+
+    def test_are_timed_as_the_device_runs_them(self):
+        if not FAKE_LIBCUDA or not compiler_builds_for_gpus(self):
+            self.skipTest("no stand-in driver, or no NVRTC")
+        if os.environ.get("KILN_SANITIZE") == "thread":
+            self.skipTest("ThreadSanitizer does not see the locks inside NVRTC")
+        self.env.update(KILN_DEVICE="cuda:0", KILN_LIBCUDA=FAKE_LIBCUDA, KILN_FAKE_CUDA="relu6=1,launch=1500,submit=4000")
+        for file, declared, size in (("plain.cu", self.PLAIN, "5000"), ("own.cu", self.OWN, "n=5000")):
+            with self.subTest(file):
+                self.watch(self.write(file, self.template(declared)), "--size", size)
+                row = self.next_round("good")["rows"][0]
+                self.assertAlmostEqual(row["ms"], 0.0015, delta=0.0001)
+                self.assertAlmostEqual(row["of_copy"], 1.0 / 1.5, delta=0.02)
+                self.write(file, self.template(declared, "out[n] = x[0];"))  # the last version is of another service
+                row = self.next_round("good")["rows"][0]
+                self.assertAlmostEqual(row["ms"], 0.0015, delta=0.0001)
+                self.assertAlmostEqual(row["ms_old"], 0.0015, delta=0.0001)
+                self.assertAlmostEqual(row["change"], 0, delta=0.02)
+                self.interrupt()
 
 
 class Sources(Watching):

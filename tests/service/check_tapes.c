@@ -165,6 +165,33 @@ START_TEST(test_tapes__other_work)
 }
 END_TEST
 
+/* A kernel that another service has loaded is taped like one's own if it is for the same GPU: contexts are compared. */
+START_TEST(test_tapes__kernels_of_another_service)
+{
+    kiln_device *own, *other;
+    void *memory;
+    double ms = 0;
+    close_all();
+    set_up();
+    fake->configure("devices=2");
+    own = open_device();
+    check_ok(vtable->device_open(backend, _i, &other, &report));
+    check_ok(vtable->alloc(own, &memory, N * 4, &report));
+    the = (launcher){ .device = own, .slots = 1, .cost_ns = 1500, .memory = memory, .module = load(other) };
+    fake->set_cost(cost, &the.cost_ns, HOST_NS);
+    kiln__tape *tape = make(4);
+    ck_assert_uint_eq(fake->launches(NULL, 0), 0);
+    ck_assert((tape != NULL) == (_i == 0));
+    if (tape != NULL)
+        check_ok(vtable->tapes->play(own, tape, 1, &ms, &report));
+    ck_assert_double_eq_tol(ms, _i == 0 ? 4 * 1500e-6 : 0, 1e-5);
+    discard(tape);
+    vtable->unload(the.module);
+    vtable->device_close(other);
+    the.module = load(own); /* which the fixture unloads */
+}
+END_TEST
+
 static const char *const calls[] = {
     "cuGraphCreate", "cuGraphDestroy",    "cuGraphAddKernelNode", "cuGraphAddMemcpyNode", "cuGraphInstantiateWithFlags",
     "cuGraphLaunch", "cuGraphExecDestroy"
@@ -386,6 +413,7 @@ Suite *kiln_test_tapes_suite(void)
     tcase_add_test(tests, test_tapes__nothing_is_captured_meanwhile);
     tcase_add_loop_test(tests, test_tapes__copies_and_large_launches, 0, 2);
     tcase_add_loop_test(tests, test_tapes__other_work, 0, 3);
+    tcase_add_loop_test(tests, test_tapes__kernels_of_another_service, 0, 2);
     tcase_add_test(tests, test_tapes__memory_may_run_out);
     tcase_add_test(tests, test_tapes__short_work_is_timed_as_the_device_does_it);
     tcase_add_test(tests, test_tapes__long_work_is_submitted);

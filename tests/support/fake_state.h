@@ -86,6 +86,7 @@ static kiln_fake_run run_function;
 static void *run_data;
 static kiln_fake_cost cost_function; /* NULL: time is the clock's */
 static void *cost_data;
+static uint64_t launch_ns;                  /* of every launch, if that was configured */
 static uint64_t submit_ns, host_ns, gpu_ns; /* how far both have come in made-up time */
 
 static __thread object *stack[DEPTH_MAX];
@@ -387,11 +388,21 @@ static bool apply(char *field)
         alike = atoi(value);
     else if (strcmp(field, "relu6") == 0)
         relu6 = atoi(value);
+    else if (strcmp(field, "launch") == 0)
+        launch_ns = strtoull(value, NULL, 10);
+    else if (strcmp(field, "submit") == 0)
+        submit_ns = strtoull(value, NULL, 10);
     else if (strcmp(field, "shared") == 0)
         static_shared = atoi(value);
     else
         return false;
     return device_count <= DEVICES_MAX;
+}
+
+static uint64_t cost_as_configured(void *data, const kiln_fake_launch *launch)
+{
+    (void)launch;
+    return *(const uint64_t *)data;
 }
 
 static void apply_all(const char *text)
@@ -423,7 +434,7 @@ void kiln_fake_reset(void)
     failure_count = launch_count = lazy_count = 0;
     run_function = NULL;
     run_data = NULL;
-    cost_function = NULL;
+    launch_ns = submit_ns = 0;
     device_sm = 90;
     device_count = 1;
     driver_version = 13000;
@@ -432,6 +443,8 @@ void kiln_fake_reset(void)
     device_memory = (size_t)256 << 20;
     if (text != NULL)
         apply_all(text);
+    cost_function = launch_ns > 0 ? cost_as_configured : NULL;
+    cost_data = &launch_ns;
     pthread_mutex_unlock(&lock);
 }
 

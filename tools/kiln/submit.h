@@ -1,4 +1,4 @@
-/* A kernel and its arguments, as something that kiln_measure can time. */
+/* A kernel and its arguments, as something that kiln_measure and kiln_measure_launches can time. */
 #ifndef KILN_TOOLS_SUBMIT_H
 #define KILN_TOOLS_SUBMIT_H
 

@@ -81,14 +81,14 @@ static bool same_arguments(const kiln_kernel *a, const kiln_kernel *b, const uin
 
 /* ---- Times */
 
-/* The new kernel, two copies, and the kernel before, as what kiln_measure times; the last may be left out. */
+/* The new kernel, two copies, and the kernel before, as what kiln_measure_launches times; the last may be left out. */
 static kiln_status time_all(watched *one, kiln_device *device, const kiln_contender list[CONTENDERS], bool old,
                             uint64_t bytes, kiln_report *report)
 {
     kiln_timing timings[CONTENDERS];
     size_t count = old ? CONTENDERS : CONTENDERS - 1;
     double *samples = need_array(NULL, count * ROUNDS, sizeof(*samples)), former = one->spec ? one->ms : 0;
-    kiln_status status = kiln_measure(device, list, count, WARMUP, ROUNDS, timings, samples, report);
+    kiln_status status = kiln_measure_launches(device, list, count, WARMUP, ROUNDS, timings, samples, report);
     if (!status) {
         size_t best = timings[COPY].median_ms <= timings[COPY_KERNEL].median_ms ? COPY : COPY_KERNEL;
         one->other_arguments = one->good && !old;

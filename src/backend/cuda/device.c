@@ -152,7 +152,6 @@ kiln_status kiln__cuda_device_open(kiln__backend *backend, const kiln__driver *d
     device->device.backend = backend;
     device->device.ordinal = ordinal;
     device->driver = driver;
-    atomic_init(&device->taped, NULL);
     pthread_mutex_init(&device->timing, NULL);
     snprintf(device->device.name, sizeof(device->device.name), "cuda:%d", ordinal);
     status = set_up(device, ordinal, report);
@@ -251,7 +250,7 @@ static bool tape_copy(const kiln__cuda_device *device, void *to, const void *fro
     if (kind == KILN_COPY_ON_DEVICE)
         kiln__cuda_tape_copy(device, (CUdeviceptr)(uintptr_t)to, (CUdeviceptr)(uintptr_t)from, bytes);
     else
-        kiln__cuda_tape_spoil(device);
+        kiln__cuda_tape_spoil();
     return kind == KILN_COPY_ON_DEVICE;
 }
 
@@ -264,7 +263,7 @@ kiln_status kiln__cuda_copy(kiln_device *base, void *to, const void *from, size_
     if (kind != KILN_COPY_TO_DEVICE && kind != KILN_COPY_FROM_DEVICE && kind != KILN_COPY_ON_DEVICE)
         return kiln__fail(report, KILN_EINVAL, KILN__STAGE_DEVICE, 0,
                           "unknown copy kind %d: expected KILN_COPY_TO_DEVICE, _FROM_DEVICE or _ON_DEVICE", (int)kind);
-    if (bytes == 0 || (kiln__cuda_is_taped(device, stream) && tape_copy(device, to, from, bytes, kind)))
+    if (bytes == 0 || (kiln__cuda_is_taped(stream) && tape_copy(device, to, from, bytes, kind)))
         return KILN_OK;
     kiln_status status = kiln__cuda_enter_current(&scope, device, &call);
     if (status != KILN_OK)

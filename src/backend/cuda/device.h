@@ -9,8 +9,6 @@
 typedef struct kiln__cuda_device {
     kiln_device device;
     const kiln__driver *driver;
-    _Atomic(CUstream) taped; /* `stream` while its submissions go onto a tape, else NULL: see tape.h */
-    kiln__tape *tape;        /* that is being made; of the thread that makes it */
     CUdevice handle;
     CUcontext primary; /* retained from open to close */
     CUstream stream;   /* for timing: waits for no other stream; NULL until something is timed, as the events */

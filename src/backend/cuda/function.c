@@ -150,8 +150,8 @@ static kiln_status launch_in(kiln__module *module, uint32_t function, const kiln
     kiln_status status = permit(module, function, grid, call);
     if (status != KILN_OK)
         return status;
-    if (kiln__cuda_is_taped(module->device, grid->stream))
-        kiln__cuda_tape_spoil(module->device); /* what attributes a node may have depends on the driver */
+    if (kiln__cuda_is_taped(grid->stream))
+        kiln__cuda_tape_spoil(); /* what attributes a node may have depends on the driver */
     if (grid->cluster[0] > 0 || grid->cooperative)
         return launch_with_attributes(kernel, grid, arguments, call);
     return KILN__CUDA(

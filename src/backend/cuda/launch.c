@@ -260,7 +260,7 @@ static inline kiln__cu_enum launch_grid(const kiln__module *module, CUkernel ker
     for (uint32_t i = 0; i < module->inputs; i++)
         parameters[1 + i] = (void *)&in[i];
     parameters[1 + module->inputs] = &n;
-    if (kiln__cuda_is_taped(module->device, stream)) {
+    if (kiln__cuda_is_taped(stream)) {
         const kiln__cuda_shape shape = { { blocks, 1, 1 }, { module->block, 1, 1 }, 0 };
         return kiln__cuda_tape_kernel(module->device, kernel, &shape, parameters);
     }
@@ -320,7 +320,7 @@ static kiln_status launch_args_in(const kiln__module *module, uint32_t entry, co
                                   CUstream stream, const kiln__cuda_call *call)
 {
     const uint32_t *block = module->blocks;
-    if (kiln__cuda_is_taped(module->device, stream)) {
+    if (kiln__cuda_is_taped(stream)) {
         const kiln__cuda_shape shape = { { grid[0], grid[1], grid[2] },
                                          { block[0], block[1], block[2] },
                                          module->shared };

@@ -4,25 +4,43 @@
 #include "base/alloc.h"
 
 struct kiln__tape {
-    CUgraph graph;    /* while it is made */
-    CUgraphNode last; /* every node comes after the one before, as in a stream */
-    CUgraphExec exec; /* once it is made */
+    CUcontext context; /* of its GPU, the same in all services */
+    CUstream stream;   /* of what goes onto it while it is made */
+    CUgraph graph;     /* while it is made */
+    CUgraphNode last;  /* every node comes after the one before, as in a stream */
+    CUgraphExec exec;  /* once it is made */
     uint32_t nodes;
     bool spoilt;
 };
 
+atomic_uint kiln__cuda_tapes_in_making;
+
+static _Thread_local kiln__tape *making; /* NULL but while this thread makes one */
+
+bool kiln__cuda_makes_tape(CUstream stream)
+{
+    return making != NULL && making->stream == stream;
+}
+
 /* ---- Onto a tape */
 
-static void add(kiln__tape *tape, kiln__cu_enum code)
+static void add(CUgraphNode node, kiln__cu_enum code)
 {
-    tape->spoilt |= code != KILN__CUDA_SUCCESS;
-    tape->nodes++;
+    making->spoilt |= code != KILN__CUDA_SUCCESS;
+    making->nodes++;
+    making->last = node;
+}
+
+/* A graph may well have nodes of several GPUs, but it is the time of one that is asked for. */
+static bool takes_from(const kiln__cuda_device *device)
+{
+    making->spoilt |= device->primary != making->context;
+    return !making->spoilt;
 }
 
 kiln__cu_enum kiln__cuda_tape_kernel(const kiln__cuda_device *device, CUkernel kernel, const kiln__cuda_shape *shape,
                                      void **parameters)
 {
-    kiln__tape *tape = device->tape;
     CUgraphNode node = NULL;
     const kiln__cu_kernel_node what = { .grid = { shape->grid[0], shape->grid[1], shape->grid[2] },
                                         .block = { shape->block[0], shape->block[1], shape->block[2] },
@@ -30,15 +48,14 @@ kiln__cu_enum kiln__cuda_tape_kernel(const kiln__cuda_device *device, CUkernel k
                                         .parameters = parameters,
                                         .kernel = kernel,
                                         .context = device->primary };
-    add(tape, device->driver->cuGraphAddKernelNode(&node, tape->graph, &tape->last, tape->nodes > 0,
-                                                   (const struct CUDA_KERNEL_NODE_PARAMS_v2_st *)&what));
-    tape->last = node;
+    if (takes_from(device))
+        add(node, device->driver->cuGraphAddKernelNode(&node, making->graph, &making->last, making->nodes > 0,
+                                                       (const struct CUDA_KERNEL_NODE_PARAMS_v2_st *)&what));
     return KILN__CUDA_SUCCESS;
 }
 
 void kiln__cuda_tape_copy(const kiln__cuda_device *device, CUdeviceptr to, CUdeviceptr from, size_t bytes)
 {
-    kiln__tape *tape = device->tape;
     CUgraphNode node = NULL;
     const kiln__cu_enum type = KILN__CU_MEMORYTYPE_DEVICE;
     const kiln__cu_copy_node what = { .from = { .memory_type = type, .device = from, .pitch = bytes },
@@ -46,14 +63,14 @@ void kiln__cuda_tape_copy(const kiln__cuda_device *device, CUdeviceptr to, CUdev
                                       .width = bytes,
                                       .height = 1,
                                       .depth = 1 };
-    add(tape, device->driver->cuGraphAddMemcpyNode(&node, tape->graph, &tape->last, tape->nodes > 0,
-                                                   (const struct CUDA_MEMCPY3D_st *)&what, device->primary));
-    tape->last = node;
+    if (takes_from(device))
+        add(node, device->driver->cuGraphAddMemcpyNode(&node, making->graph, &making->last, making->nodes > 0,
+                                                       (const struct CUDA_MEMCPY3D_st *)&what, device->primary));
 }
 
-void kiln__cuda_tape_spoil(const kiln__cuda_device *device)
+void kiln__cuda_tape_spoil(void)
 {
-    device->tape->spoilt = true;
+    making->spoilt = true;
 }
 
 /* ---- Making, playing */
@@ -66,17 +83,20 @@ static bool has_graphs(const kiln__driver *driver)
 }
 
 /* What submits without leaving anything on the tape does work that Kiln knows nothing of. */
-static void submit_all(kiln__cuda_device *device, kiln__tape *tape, kiln__submit submit, void *data, uint32_t count)
+static void submit_all(const kiln__cuda_device *device, kiln__tape *tape, kiln__submit submit, void *data,
+                       uint32_t count)
 {
-    device->tape = tape;
-    atomic_store_explicit(&device->taped, device->stream, memory_order_relaxed);
+    making = tape;
+    tape->context = device->primary;
+    tape->stream = device->stream;
+    atomic_fetch_add_explicit(&kiln__cuda_tapes_in_making, 1, memory_order_relaxed);
     for (uint32_t i = 0; i < count && !tape->spoilt; i++) {
         uint32_t before = tape->nodes;
         if (submit(data, device->stream) != KILN_OK || tape->nodes == before)
             tape->spoilt = true;
     }
-    atomic_store_explicit(&device->taped, NULL, memory_order_relaxed);
-    device->tape = NULL;
+    atomic_fetch_sub_explicit(&kiln__cuda_tapes_in_making, 1, memory_order_relaxed);
+    making = NULL;
 }
 
 /* With the device's turn and context. */
