@@ -10,7 +10,7 @@ throughput  Kiln, tuned from nothing, against everyone on the same arrays in one
             once with device events; the orders of the rounds are Williams' squares, so that each follows each other
             equally often, because what ran before matters (a streaming kernel is slower after a plain one). The ceiling is the
             better of cuMemcpyDtoD and a plain kernel of the same traffic, in the same rounds.
-sizes       Graphs of launches, Kiln against torch with a given output, 2^10 to 2^30 elements.
+sizes       Graphs of launches, Kiln, tuned for each size, against torch with a given output, 2^10 to 2^30 elements.
 launch      What a launch costs the calling thread.
 latency     Fresh processes: the first kernels with empty and with full caches.
 
@@ -28,7 +28,7 @@ import time
 PARTS = ("throughput", "sizes", "launch", "latency")
 
 
-def parse():
+def parse(words=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
     add("build")
@@ -46,11 +46,11 @@ def parse():
     add("--size-budget", type=float, default=2, help="seconds for each kernel of sizes (%(default)s)")
     add("--size-rounds", type=int, default=20)
     add("--sample-us", type=float, default=300, help="least length of a sample of sizes (%(default)s)")
-    add("--tune-from", type=int, default=20, help="log2 of the size from which sizes tunes (%(default)s)")
+    add("--tune-from", type=int, default=10, help="log2 of the size from which sizes tunes: all of them, unless named")
     add("--from-log2", type=int, default=10)
     add("--to-log2", type=int, default=30)
     add("--slow", action="store_true", help="latency of torch.compile and load_inline too")
-    return parser, parser.parse_args()
+    return parser, parser.parse_args(words)
 
 
 def settle(parser, options):

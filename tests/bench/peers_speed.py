@@ -183,5 +183,11 @@ def print_sizes(run, rows, powers):
     print(f"\nLowest: {lowest['speed'][0]:.3f} (95%: from {lowest['speed'][1]:.3f}), {lowest['op']} {lowest['dtype']} "
           f"2^{lowest['log2_n']}."
           + (f" Geometric mean from 2^24 up: {geometric_mean(large):.4f}." if large else ""))
-    print(f"Kiln with the default geometry below 2^{run.options.tune_from}, from there on tuned for the size within "
-          f"{run.options.size_budget:g} s.")
+    print(tuned_sizes(run.options))
+
+
+def tuned_sizes(options):
+    tuned = f"tuned for the size within {options.size_budget:g} s."
+    if options.tune_from <= options.from_log2:
+        return f"Kiln {tuned}"
+    return f"Kiln with the default geometry below 2^{options.tune_from}, from there on {tuned}"

@@ -9,7 +9,28 @@ import unittest
 from collections import Counter
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "bench"))
+import peers  # noqa: E402
 import peers_stats  # noqa: E402
+
+BENCHMARKS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "benchmarks.md")
+
+
+def options(*words):
+    return peers.settle(*peers.parse(words))
+
+
+class Options(unittest.TestCase):
+    def test_all_sizes_are_tuned(self):
+        self.assertLessEqual(options("build").tune_from, options("build").from_log2)
+        self.assertLessEqual(options("build", "--quick").tune_from, options("build", "--quick").from_log2)
+
+    def test_the_documented_commands_are_right(self):
+        with open(BENCHMARKS, encoding="utf-8") as file:
+            lines = [line.split() for line in file if line.startswith("    python3 tests/bench/peers.py ")]
+        self.assertGreater(len(lines), 2)
+        documented = [options(*(word.strip("[]") for word in line[2:])) for line in lines]
+        # Tables that were made when small sizes could not be tuned say so.
+        self.assertEqual({o.tune_from for o in documented if o.parts == ["sizes"]}, {20})
 
 
 class Orders(unittest.TestCase):
