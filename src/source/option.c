@@ -37,6 +37,7 @@ enum { ALLOWED = sizeof(allowed) / sizeof(allowed[0]) };
 #define PCH     "a precompiled header is good for one process only"
 #define LINKED  "it makes code that has yet to be linked, and nothing links it"
 #define FILES   "it writes a file"
+#define LAMBDAS "NVRTC has none of nvcc's extended lambdas; a lambda in device code needs no __device__: leave that out"
 
 /* By name, or by the beginning where the name ends with '*'. */
 static const struct {
@@ -67,6 +68,8 @@ static const struct {
     { "device-c", LINKED },
     { "G", "debug information holds paths of this machine; lineinfo gives line numbers to profilers" },
     { "device-debug", "debug information holds paths of this machine; lineinfo gives line numbers to profilers" },
+    { "extended-lambda", LAMBDAS },
+    { "expt-extended-lambda", LAMBDAS },
     { "fdevice-syntax-only", "it makes no code" },
     { "split-compile", "equal sources would no longer give equal bytes" },
     { "no-cache", OWN },

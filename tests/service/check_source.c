@@ -275,6 +275,38 @@ START_TEST(test_source__messages_name_the_users_file_and_line)
 }
 END_TEST
 
+/* NVRTC tells to use a flag that only nvcc has. */
+START_TEST(test_source__lambdas_in_device_code_need_no_annotation)
+{
+    static const char *const annotations[] = { " __device__ ", " __host__ __device__ " };
+    static const char *const option[] = { "--extended-lambda" }, *const device[] = { "-default-device" };
+    static const char form[] =
+        "%s\ntemplate <class F> __device__ void each(float *x, F f) { x[threadIdx.x] = f(x[threadIdx.x]); }\n"
+        "extern \"C\" __global__ void k(float *x, float by)\n{\n"
+        "    auto twice = [=]%s(float v) { return v * by; };\n    each(x, twice);\n%s}\n";
+    static const char outside[] = "auto half = [](float v) { return v / 2; };", inside[] = "    each(x, half);\n";
+    char text[600];
+    if (!have_nvrtc())
+        return;
+    source.text = text;
+    source.name = "user.cu";
+    for (int i = 0; i < 2; i++) {
+        snprintf(text, sizeof(text), form, "", annotations[i], "");
+        expect(build(), KILN_ECOMPILE, "user.cu(5): error: ");
+        ck_assert_ptr_nonnull(strstr(report.message, "NVRTC does not have: leave the annotation out"));
+    }
+    source.options = option;
+    source.option_count = 1;
+    expect(build(), KILN_EINVAL, "option '--extended-lambda' is not passed on: NVRTC has none");
+    source.options = device;
+    snprintf(text, sizeof(text), form, outside, "", inside);
+    expect(build(), KILN_OK, "");
+    source.option_count = 0;
+    snprintf(text, sizeof(text), form, "", "", "");
+    expect(build(), KILN_OK, "");
+}
+END_TEST
+
 START_TEST(test_source__bad_fields_are_refused)
 {
     static const char *const option[] = { "-dlto" }, *const define[] = { "1A" }, *const twice[] = { "k", "k" };
@@ -522,6 +554,7 @@ Suite *kiln_test_source_suite(void)
     tcase_add_test(tcase, test_source__standard_headers_are_there);
     tcase_add_test(tcase, test_source__standard_headers_give_way);
     tcase_add_test(tcase, test_source__messages_name_the_users_file_and_line);
+    tcase_add_test(tcase, test_source__lambdas_in_device_code_need_no_annotation);
     tcase_add_test(tcase, test_source__bad_fields_are_refused);
     tcase_add_test(tcase, test_source__is_found_without_a_compiler);
     tcase_add_test(tcase, test_source__travels_in_a_pack);

@@ -49,6 +49,8 @@ START_TEST(test_option__others_are_refused_with_the_reason)
         { "--split-compile=2", "equal bytes" },
         { "-frandom-seed=x", "Kiln sets it itself" },
         { "--fdevice-time-trace=x", "writes a file" },
+        { "--extended-lambda", "leave that out" },
+        { "-expt-extended-lambda", "extended lambdas" },
         { "-Xptxas=-v", "not one of those" },
         { "--fmad", "=true or =false" },
         { "--fmad=1", "=true or =false" },

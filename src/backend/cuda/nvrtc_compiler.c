@@ -210,6 +210,14 @@ static bool fail_function(const char *log, const kiln__unit *unit, kiln_report *
     return true;
 }
 
+/* What to do about an error where NVRTC names a way out that is not there: an option of nvcc's that it does not have itself. */
+static const char *advice_for(const char *error)
+{
+    if (strstr(error, "annotation on lambda requires") == NULL)
+        return "";
+    return ", which NVRTC does not have: leave the annotation out, a lambda in device code needs none";
+}
+
 static kiln_status fail_compile(const kiln__nvrtc_job *job, const kiln__toolchain *toolchain, const kiln__unit *unit,
                                 kiln_report *report)
 {
@@ -225,8 +233,8 @@ static kiln_status fail_compile(const kiln__nvrtc_job *job, const kiln__toolchai
     if (unit->own != NULL && fail_function(log, unit, report))
         return KILN_ECOMPILE;
     first_error(log, line, sizeof(line));
-    return kiln__fail(report, KILN_ECOMPILE, KILN__STAGE_COMPILE, (int)job->code, "compiling for %s failed: %s",
-                      unit->target.name, line);
+    return kiln__fail(report, KILN_ECOMPILE, KILN__STAGE_COMPILE, (int)job->code, "compiling for %s failed: %s%s",
+                      unit->target.name, line, advice_for(line));
 }
 
 /* One line of two texts that go together. */
