@@ -97,14 +97,14 @@ START_TEST(test_proof__sets_outgrow_the_caches)
 }
 END_TEST
 
-/* A device with caches of 1 MiB, and with as much memory and room as the test says. */
+/* A device with caches of 128 KiB, and with as much memory and room as the test says. */
 static const kiln__backend_vtable *real_cpu;
 static uint64_t memory_bytes, most_bytes;
 
 static void small_caches(const kiln_device *on, kiln_device_info *out)
 {
     real_cpu->device_info(on, out);
-    out->l2_bytes = 1 << 20;
+    out->l2_bytes = 128 << 10;
     out->memory_bytes = memory_bytes;
 }
 
@@ -115,32 +115,32 @@ static kiln_status alloc_little(kiln_device *on, void **out, size_t bytes, kiln_
     return real_cpu->alloc(on, out, bytes, why);
 }
 
-/* Two arrays of 4 MiB, a launch that reads and writes so many KiB of them, and the sets that this takes. */
+/* Two arrays of 512 KiB, a launch that reads and writes so many KiB of them, and the sets that this takes. */
 static const struct {
     bool changes;
     unsigned traffic_kib, memory_mib, most_mib, sets;
 } loads[] = {
-    { false, 8192, 1024, 1024, 1 },  /* all: one set is larger than the caches, and each launch sweeps them */
-    { false, 512, 1024, 1024, 7 },   /* a sixteenth: what is touched of six others is three times the caches */
-    { false, 16, 8192, 8192, 64 },   /* and no more than 64 */
-    { false, 65536, 1024, 1024, 1 }, /* much is read again and again */
-    { false, 0, 1024, 1024, 1 },     /* nobody knows */
-    { true, 12288, 1024, 1024, 1 },  /* all, of one array twice */
-    { true, 1024, 1024, 1024, 7 },   /* half a MiB, each byte twice */
-    { true, 9216, 1024, 1024, 1 },   /* 4 MiB twice, and one once: five */
-    { false, 512, 256, 1024, 2 },    /* as many as an eighth of the memory holds, 12 MiB each with what guards them */
-    { false, 512, 64, 1024, 1 },     /* and one in any case */
-    { false, 512, 1024, 60, 1 },     /* or what there is room for */
+    { false, 1024, 1024, 1024, 1 }, /* all: one set is larger than the caches, and each launch sweeps them */
+    { false, 64, 1024, 1024, 7 },   /* a sixteenth: what is touched of six others is three times the caches */
+    { false, 2, 1024, 1024, 64 },   /* and no more than 64 */
+    { false, 8192, 1024, 1024, 1 }, /* much is read again and again */
+    { false, 0, 1024, 1024, 1 },    /* nobody knows */
+    { true, 1536, 1024, 1024, 1 },  /* all, of one array twice */
+    { true, 128, 1024, 1024, 7 },   /* 64 KiB, each byte twice */
+    { true, 1152, 1024, 1024, 1 },  /* 512 KiB twice, and 128 once */
+    { false, 64, 17, 1024, 2 },     /* as many as an eighth of the memory holds, a little over 1 MiB each */
+    { false, 64, 8, 1024, 1 },      /* and one in any case */
+    { false, 64, 1024, 6, 1 },      /* or what there is room for */
 };
 
 START_TEST(test_proof__sets_go_by_what_is_touched)
 {
-    kiln__workload load = { .count = 2, .elements = 1 << 20, .own = true, .least = 1 << 20 };
+    kiln__workload load = { .count = 2, .elements = 1 << 17, .own = true, .least = 1 << 17 };
     kiln__backend_vtable small;
     open_service();
     load.changes = loads[_i].changes;
-    load.arrays[0] = (kiln__array){ "y", KILN__ARG_f32, 4, load.changes, true, 1 << 20 };
-    load.arrays[1] = (kiln__array){ "x", KILN__ARG_f32, 4, true, false, 1 << 20 };
+    load.arrays[0] = (kiln__array){ "y", KILN__ARG_f32, 4, load.changes, true, 1 << 17 };
+    load.arrays[1] = (kiln__array){ "x", KILN__ARG_f32, 4, true, false, 1 << 17 };
     load.bytes = (uint64_t)loads[_i].traffic_kib << 10;
     memory_bytes = (uint64_t)loads[_i].memory_mib << 20;
     most_bytes = (uint64_t)loads[_i].most_mib << 20;
