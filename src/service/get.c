@@ -6,29 +6,28 @@
 #include "template/identity.h"
 #include <string.h>
 
-/* What was asked for, as bytes. */
-typedef struct request_key {
-    size_t length;
-    uint8_t bytes[sizeof(kiln_device *) + 1 + KILN__IDENTITY_MAX];
-} request_key;
-
-static void make_key(request_key *out, const kiln_device *on, const kiln_spec *spec, uint8_t size)
+/* As much as make_key may write. */
+static size_t key_room(const kiln_spec *spec)
 {
-    uint8_t *at = out->bytes;
-    memcpy(at, &on, sizeof(on));
-    at += sizeof(on);
-    *at++ = size;
-    out->length = (size_t)(at - out->bytes) + kiln__spec_identity(spec, at);
+    return sizeof(kiln_device *) + 1 + kiln__spec_identity_room(spec);
+}
+
+/* What was asked for, as bytes. Returns how many. */
+static size_t make_key(uint8_t *out, const kiln_device *on, const kiln_spec *spec, uint8_t size)
+{
+    memcpy(out, &on, sizeof(on));
+    out[sizeof(on)] = size;
+    return sizeof(on) + 1 + kiln__spec_identity(spec, out + sizeof(on) + 1);
 }
 
 kiln_kernel *kiln__service_hit(kiln_service *service, kiln_device *on, const kiln_spec *spec, bool look)
 {
-    request_key key;
+    uint8_t key[key_room(spec)];
     kiln__geometry_basis basis;
     if (!kiln__geometry_basis_of(service, spec, look, &basis))
         return NULL;
-    make_key(&key, on, spec, basis.size);
-    kiln_kernel *kernel = kiln__kernel_table_find(&service->requests, key.bytes, key.length, basis.generation);
+    size_t length = make_key(key, on, spec, basis.size);
+    kiln_kernel *kernel = kiln__kernel_table_find(&service->requests, key, length, basis.generation);
     if (kernel != NULL)
         atomic_fetch_add(&service->hits_kernel, 1);
     return kernel;
@@ -38,11 +37,11 @@ kiln_kernel *kiln__service_hit(kiln_service *service, kiln_device *on, const kil
  * reference and returns one. */
 static kiln_kernel *know(kiln_service *service, const kiln__want *want, kiln_kernel *kernel)
 {
-    request_key key;
+    uint8_t key[key_room(want->asked)];
     if (want->unlisted || want->unasked)
         return kernel;
-    make_key(&key, want->asked_on, &want->asked, want->basis.size);
-    return kiln__kernel_table_add(&service->requests, key.bytes, key.length, want->basis.generation, kernel);
+    size_t length = make_key(key, want->asked_on, want->asked, want->basis.size);
+    return kiln__kernel_table_add(&service->requests, key, length, want->basis.generation, kernel);
 }
 
 /* Puts a loaded module, which it takes over, among the kernels, if it may be found there. */
@@ -78,7 +77,7 @@ static bool begin(kiln_service *service, const kiln__want *want, kiln__outcome *
     kiln__outcome_init(out);
     out->kernel = kiln__service_loaded(service, want);
     if (out->kernel == NULL)
-        out->status = kiln__unit_outline(unit, &want->spec, &out->report);
+        out->status = kiln__unit_outline(unit, want->spec, &out->report);
     return out->kernel != NULL || out->status != KILN_OK;
 }
 

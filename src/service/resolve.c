@@ -35,20 +35,19 @@ kiln_status kiln__service_resolve(kiln_service *service, kiln_device *on, const 
                                   kiln_report *report)
 {
     kiln__target target;
-    kiln_spec chosen;
-    kiln__spec_copy(&chosen, spec);
+    kiln_spec *chosen = KILN__SPEC_LOCAL(spec);
     kiln_status status = kiln__service_target(service, &on, spec, &target, report);
     if (status == KILN_OK)
-        status = kiln__geometry_choose(service, on, &target, &chosen, report);
-    return status == KILN_OK ? kiln__spec_resolve(out, &chosen, &target, report) : status;
+        status = kiln__geometry_choose(service, on, &target, chosen, report);
+    return status == KILN_OK ? kiln__spec_resolve(out, chosen, &target, report) : status;
 }
 
 kiln_status kiln__service_unit(kiln_service *service, const kiln_spec *spec, kiln__unit **out, kiln_report *report)
 {
-    kiln_spec full;
+    kiln_spec *full = alloca(kiln__spec_size(spec));
     *out = NULL;
-    kiln_status status = kiln__service_resolve(service, NULL, spec, &full, report);
-    return status == KILN_OK ? kiln__unit_make(out, &full, report) : status;
+    kiln_status status = kiln__service_resolve(service, NULL, spec, full, report);
+    return status == KILN_OK ? kiln__unit_make(out, full, report) : status;
 }
 
 kiln_status kiln__service_check_device(const kiln_service *service, const kiln_device *on, kiln_report *report)
@@ -107,7 +106,7 @@ static kiln_status name_want(kiln__want *want, kiln_report *report)
     kiln__text key = { 0 };
     const char *prefix = want->unlisted ? "unlisted " : "";
     kiln__text_printf(&key, "%s%s ", prefix, want->device->name);
-    kiln__spec_format(&want->spec, false, &key);
+    kiln__spec_format(want->spec, false, &key);
     want->key = kiln__text_take(&key);
     if (want->key == NULL)
         return kiln__fail_memory(report, KILN__STAGE_SPEC);
@@ -115,18 +114,30 @@ static kiln_status name_want(kiln__want *want, kiln_report *report)
     return KILN_OK;
 }
 
+bool kiln__want_init(kiln__want *out, const kiln_spec *asked)
+{
+    size_t size = (kiln__spec_size(asked) + sizeof(max_align_t) - 1) / sizeof(max_align_t) * sizeof(max_align_t);
+    char *both = kiln__alloc(2 * size);
+    *out = (kiln__want){ .asked = (kiln_spec *)both };
+    if (both == NULL)
+        return false;
+    out->spec = (kiln_spec *)(both + size);
+    kiln__spec_copy(out->asked, asked);
+    return true;
+}
+
 kiln_status kiln__service_want(kiln_service *service, kiln_device *on, const kiln_spec *spec, bool unlisted,
                                kiln__want *out, kiln_report *report)
 {
-    memset(out, 0, offsetof(kiln__want, asked)); /* not the specs, which are large */
+    if (!kiln__want_init(out, spec))
+        return kiln__fail_memory(report, KILN__STAGE_SPEC);
     out->asked_on = on;
     out->unlisted = unlisted;
-    kiln__spec_copy(&out->asked, spec);
     kiln_status status = find_device(service, on, spec, &out->device, report);
     if (status == KILN_OK)
         kiln__geometry_basis_of(service, spec, true, &out->basis);
     if (status == KILN_OK)
-        status = kiln__service_resolve(service, out->device, spec, &out->spec, report);
+        status = kiln__service_resolve(service, out->device, spec, out->spec, report);
     if (status != KILN_OK)
         return status;
     if (!unlisted)
@@ -137,6 +148,7 @@ kiln_status kiln__service_want(kiln_service *service, kiln_device *on, const kil
 void kiln__want_fini(kiln__want *want)
 {
     kiln__free(want->key);
+    kiln__free(want->asked);
 }
 
 bool kiln__service_is_ready(kiln_service *service, kiln_device *on, const kiln_spec *spec)

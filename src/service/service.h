@@ -105,9 +105,12 @@ typedef struct kiln__want {
     char *key;        /* names its flight */
     const char *name; /* names its kernel, the device and the canonical spec behind it; in `key` */
     kiln__miss miss;  /* what kiln__service_take found wrong with what is stored */
-    kiln_spec asked;  /* as the caller wrote it; the two last: see kiln__service_want */
-    kiln_spec spec;   /* every field set */
+    kiln_spec *asked; /* as the caller wrote it; in one piece with `spec` */
+    kiln_spec *spec;  /* every field set */
 } kiln__want;
+
+/* A want of this and nothing else yet, with room for its spec. False: out of memory. kiln__want_fini also then. */
+bool kiln__want_init(kiln__want *out, const kiln_spec *asked);
 
 /* The kernel if it was asked for like this before, and so recorded, and is loaded, with a new reference, else NULL. Counts the
  * hit. Without `look` it reads no file: NULL also where it would be time to look what is known of geometry. */

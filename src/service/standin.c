@@ -46,14 +46,14 @@ static void consider(void *data, const void *key, size_t length, kiln_kernel *ke
 
 kiln_kernel *kiln__stand_in_loaded(kiln_service *service, const kiln__want *want)
 {
-    search self = { .wanted = &want->spec };
-    kiln_spec open = want->spec;
-    memset(open.param_set, 0, sizeof(open.param_set));
-    open.target_set = false;
+    search self = { .wanted = want->spec };
+    kiln_spec *open = KILN__SPEC_LOCAL(want->spec);
+    memset(open->param_set, 0, sizeof(open->param_set));
+    open->target_set = false;
     kiln__text_printf(&self.head, "%s ", want->device->name);
-    kiln__spec_format(&open, false, &self.head);
+    kiln__spec_format(open, false, &self.head);
     kiln__text_append(&self.head, " ");
-    kiln__text_printf(&self.tail, " target=%s", want->spec.target.name);
+    kiln__text_printf(&self.tail, " target=%s", want->spec->target.name);
     if (!self.head.failed && !self.tail.failed)
         kiln__kernel_table_visit(&service->kernels, consider, &self);
     kiln__text_fini(&self.head);
@@ -66,13 +66,20 @@ kiln_kernel *kiln__stand_in_stored(kiln_service *service, const kiln__want *want
     kiln__text key = { 0 };
     kiln__outcome outcome;
     kiln_kernel *kernel = NULL;
-    kiln__want other = { .asked_on = want->asked_on, .asked = want->asked, .device = want->device, .unasked = true };
-    memset(other.asked.param_set, 0, sizeof(other.asked.param_set));
-    if (kiln__service_resolve(service, want->device, &other.asked, &other.spec, NULL) != KILN_OK)
-        return NULL;
-    kiln__text_printf(&key, "%s ", want->device->name);
-    kiln__spec_format(&other.spec, false, &key);
-    other.name = other.key = kiln__text_take(&key);
+    kiln__want other;
+    bool made = kiln__want_init(&other, want->asked);
+    other.asked_on = want->asked_on;
+    other.device = want->device;
+    other.unasked = true;
+    if (made) {
+        memset(other.asked->param_set, 0, sizeof(other.asked->param_set));
+        made = kiln__service_resolve(service, want->device, other.asked, other.spec, NULL) == KILN_OK;
+    }
+    if (made) {
+        kiln__text_printf(&key, "%s ", want->device->name);
+        kiln__spec_format(other.spec, false, &key);
+        other.name = other.key = kiln__text_take(&key);
+    }
     if (other.key != NULL && strcmp(other.name, want->name) != 0) {
         kiln__service_take(service, &other, &outcome);
         kernel = kiln__kernel_retain(outcome.kernel);

@@ -18,7 +18,7 @@ static uint8_t *put_node(uint8_t *at, const kiln__expr_node *node, const kiln__o
     return put(at, node->params, op->params * sizeof(node->params[0]));
 }
 
-size_t kiln__spec_identity(const kiln_spec *spec, uint8_t out[KILN__IDENTITY_MAX])
+size_t kiln__spec_identity(const kiln_spec *spec, uint8_t *out)
 {
     _Static_assert(KILN__EXPR_NODES_MAX * sizeof(kiln__expr_node) + KILN__PARAMS_MAX * sizeof(int64_t) + 256 <
                        KILN__IDENTITY_MAX,

@@ -39,15 +39,14 @@ static kiln_status fill_param(kiln_spec *spec, uint32_t index, kiln_report *repo
     return KILN_OK;
 }
 
-static kiln_status fill(kiln_spec *out, const kiln_spec *spec, const kiln__target *target, kiln_report *report)
+static kiln_status fill(kiln_spec *out, const kiln__target *target, kiln_report *report)
 {
-    if (!spec->op_set && !spec->template->own_arithmetic)
+    if (!out->op_set && !out->template->own_arithmetic)
         return FAIL(report, KILN_ESPEC, "the spec has no op: add one, such as op=hardsigmoid");
-    kiln__spec_copy(out, spec);
     out->template_set = true;
     if (out->dtype == KILN__DTYPE_UNSET)
         out->dtype = kiln__template_dtype(out->template);
-    out->op.inputs = kiln__spec_inputs(spec);
+    out->op.inputs = kiln__spec_inputs(out);
     if (!out->target_set)
         out->target = *target;
     out->target_set = true;
@@ -60,21 +59,21 @@ static kiln_status fill(kiln_spec *out, const kiln_spec *spec, const kiln__targe
 
 kiln_status kiln__spec_fill(kiln_spec *out, const kiln_spec *spec, const kiln__target *target, kiln_report *report)
 {
-    kiln_spec filled;
-    kiln_status status = fill(&filled, spec, target, report);
+    kiln_spec *filled = KILN__SPEC_LOCAL(spec);
+    kiln_status status = fill(filled, target, report);
     if (status == KILN_OK)
-        kiln__spec_copy(out, &filled);
+        kiln__spec_copy(out, filled);
     return status;
 }
 
 kiln_status kiln__spec_resolve(kiln_spec *out, const kiln_spec *spec, const kiln__target *target, kiln_report *report)
 {
-    kiln_spec filled;
-    kiln_status status = fill(&filled, spec, target, report);
+    kiln_spec *filled = KILN__SPEC_LOCAL(spec);
+    kiln_status status = fill(filled, target, report);
     if (status == KILN_OK)
-        status = kiln__requires_check(spec, &filled, target, report);
+        status = kiln__requires_check(spec, filled, target, report);
     if (status == KILN_OK)
-        kiln__spec_copy(out, &filled);
+        kiln__spec_copy(out, filled);
     return status;
 }
 

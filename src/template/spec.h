@@ -8,6 +8,7 @@
 #include "template/expr.h"
 #include "template/target.h"
 #include "template/word.h"
+#include <alloca.h>
 #include <string.h>
 
 /* Plain data that borrows the catalog: may be copied by assignment, and for less by kiln__spec_copy. */
@@ -22,11 +23,22 @@ struct kiln_spec {
     kiln__expr op;                    /* last, see there */
 };
 
-/* Copies what means something of a spec. */
-static inline void kiln__spec_copy(kiln_spec *out, const kiln_spec *spec)
+/* How many of its bytes mean something, from the first on. */
+static inline size_t kiln__spec_size(const kiln_spec *spec)
 {
-    memcpy(out, spec, offsetof(kiln_spec, op) + kiln__expr_size(&spec->op));
+    return offsetof(kiln_spec, op) + kiln__expr_size(&spec->op);
 }
+
+/* Copies what means something of a spec; `out` needs room for no more. */
+static inline kiln_spec *kiln__spec_copy(kiln_spec *out, const kiln_spec *spec)
+{
+    memcpy(out, spec, kiln__spec_size(spec));
+    return out;
+}
+
+/* A copy on the stack, in which any field but the op may be set. A whole kiln_spec takes two pages, which a thread that has just
+ * begun would have to be given one by one. */
+#define KILN__SPEC_LOCAL(spec) kiln__spec_copy(alloca(kiln__spec_size(spec)), (spec))
 
 /* An empty spec. */
 void kiln__spec_init(kiln_spec *out, const kiln__catalog *catalog);
@@ -64,7 +76,8 @@ void kiln__spec_format_anywhere(const kiln_spec *spec, kiln__text *out);
 kiln_status kiln__spec_value(const kiln_spec *spec, const char *field, kiln__text *out);
 
 /* Fills every open field (op must be set; dtype becomes f32, target the given one, parameters their defaults) and
- * checks ranges and number of inputs, but no constraint. Errors: KILN_ESPEC naming what does not hold. */
+ * checks ranges and number of inputs, but no constraint. `out` needs room for a copy of the spec, and may be the spec. Errors:
+ * KILN_ESPEC naming what does not hold; *out is as it was then. */
 kiln_status kiln__spec_fill(kiln_spec *out, const kiln_spec *spec, const kiln__target *target, kiln_report *report);
 
 /* As fill, and checks all constraints. */

@@ -184,28 +184,40 @@ static void need_all(const kiln__op_table *ops, uint32_t count, bool needed[KILN
     }
 }
 
+/* Marks what the spec and the reference of its template need. */
+static void need_of_spec(const kiln_spec *spec, uint32_t count, bool needed[KILN__OPS_MAX])
+{
+    kiln_spec reference;
+    if (spec->op_set)
+        mark_ops(&spec->op, needed);
+    if (spec->template->reference != NULL && kiln__spec_reference(&reference, spec, NULL) == KILN_OK)
+        mark_ops(&reference.op, needed);
+    need_all(&spec->catalog->ops, count, needed);
+}
+
+static void append_definitions(const kiln_spec *spec, kiln__text *out)
+{
+    const kiln__op_table *ops = &spec->catalog->ops;
+    uint32_t count = ops->count;
+    bool needed[KILN__OPS_MAX] = { false };
+    need_of_spec(spec, count, needed);
+    for (uint32_t i = ops->constants; i < count; i++)
+        if (needed[i]) {
+            kiln__text_append(out, " --define-op ");
+            kiln__text_quote(out, ops->ops[i]->definition);
+        }
+}
+
 /* Ops come before the template, whose reference may be one of them. */
 static kiln_status make_warm_options(kiln__unit *unit, const kiln_spec *spec, kiln_report *report)
 {
     const kiln__op_table *ops = &spec->catalog->ops;
     const char *origin = spec->template->origin;
-    uint32_t count = ops->count;
-    bool needed[KILN__OPS_MAX] = { false };
-    kiln_spec reference;
     kiln__text out = { 0 };
     unit->homeless = origin != NULL && origin[0] != '/';
-    if (count == ops->constants && origin == NULL)
+    if (ops->count == ops->constants && origin == NULL)
         return KILN_OK;
-    if (spec->op_set)
-        mark_ops(&spec->op, needed);
-    if (spec->template->reference != NULL && kiln__spec_reference(&reference, spec, NULL) == KILN_OK)
-        mark_ops(&reference.op, needed);
-    need_all(ops, count, needed);
-    for (uint32_t i = ops->constants; i < count; i++)
-        if (needed[i]) {
-            kiln__text_append(&out, " --define-op ");
-            kiln__text_quote(&out, ops->ops[i]->definition);
-        }
+    append_definitions(spec, &out);
     if (origin != NULL && !unit->homeless) {
         kiln__text_append(&out, " --template ");
         kiln__text_quote(&out, origin);

@@ -233,17 +233,16 @@ static kiln_status take_param(kiln_spec *spec, kiln__word name, kiln__word value
     return status;
 }
 
-/* `out` gets the query's spec with the record's geometry, if the template allows that on the target. */
+/* Puts the record's geometry into `out`, which is the query's spec, if the template allows that on the target. */
 static kiln_status fit(const subject *s, const kiln__wisdom_record *record, kiln_spec *out, kiln_report *report)
 {
-    kiln_spec full;
+    kiln_spec *full = alloca(kiln__spec_size(out));
     kiln__word line = { record->geometry, strlen(record->geometry) }, name, value;
     kiln_status status;
-    kiln__spec_copy(out, s->query->spec);
     while ((status = kiln__spec_next_field(&line, &name, &value, report)) == KILN_OK && name.length > 0)
         if ((status = take_param(out, name, value, report)) != KILN_OK)
             break;
-    return status == KILN_OK ? kiln__spec_resolve(&full, out, &s->target, report) : status;
+    return status == KILN_OK ? kiln__spec_resolve(full, out, &s->target, report) : status;
 }
 
 static void choose(kiln__wisdom_choice *out, const kiln_spec *asked, const kiln_spec *fitting, uint32_t distance)
@@ -272,16 +271,15 @@ static kiln_status consider(const subject *s, const ranked *row, kiln__wisdom_ch
                             kiln__wisdom_explain_fn explain, void *data, bool *stop)
 {
     steps differ;
-    kiln_spec fitting;
+    kiln_spec *fitting = KILN__SPEC_LOCAL(s->query->spec);
     kiln_report report = KILN_REPORT_INIT;
     kiln__text reason = { 0 };
     const char *never = measure(s, row->item, &differ);
-    kiln_status status =
-        never == NULL ? fit(s, row->item->record, &fitting, explain != NULL ? &report : NULL) : KILN_OK;
+    kiln_status status = never == NULL ? fit(s, row->item->record, fitting, explain != NULL ? &report : NULL) : KILN_OK;
     bool chosen = never == NULL && status == KILN_OK && !out->found;
     *stop = chosen && explain == NULL;
     if (chosen)
-        choose(out, s->query->spec, &fitting, row->distance);
+        choose(out, s->query->spec, fitting, row->distance);
     if (explain != NULL && status != KILN_ENOMEM) {
         if (never == NULL)
             say_steps(s, row->item, &differ, &reason);

@@ -11,8 +11,6 @@
 #include <string.h>
 #include <time.h>
 
-enum { KEY_MAX = KILN__IDENTITY_MAX + 4 * KILN__WISDOM_NAME_MAX };
-
 static const int64_t look_every_ns = 1000000000;
 
 struct kiln__wisdom {
@@ -166,7 +164,14 @@ static uint8_t *put_text(uint8_t *at, const char *text)
     return at + length + 1;
 }
 
-static size_t make_key(const kiln__wisdom_query *query, uint8_t key[KEY_MAX])
+/* As much as make_key may write. */
+static size_t key_room(const kiln__wisdom_query *query)
+{
+    return kiln__spec_identity_room(query->spec) + 1 + 3 * (KILN__WISDOM_NAME_MAX + 1) +
+           sizeof(query->device->multiprocessors);
+}
+
+static size_t make_key(const kiln__wisdom_query *query, uint8_t *key)
 {
     const kiln_spec *spec = query->spec;
     uint8_t *at = key + kiln__spec_identity(spec, key);
@@ -199,7 +204,7 @@ static kiln_status choose(const kiln__wisdom_view *view, const kiln__wisdom_quer
 kiln_status kiln__wisdom_match(kiln__wisdom *wisdom, const kiln__wisdom_query *query, kiln__wisdom_choice *out,
                                kiln_report *report)
 {
-    uint8_t key[KEY_MAX];
+    uint8_t key[key_room(query)];
     memset(out, 0, sizeof(*out));
     if (!kiln__wisdom_is_open(query->spec))
         return KILN_OK;
