@@ -12,7 +12,7 @@ kiln_status kiln_ops(kiln_service *service, kiln_op_fn fn, void *data)
         return KILN_EINVAL;
     const kiln__op_table *table = &service->catalog.ops;
     for (uint32_t i = 0; i < table->count; i++) {
-        const kiln__op *op = table->ops[i];
+        const kiln__op *op = kiln__op_at(table, i);
         kiln_op_info info = { sizeof(info),
                               op->name,
                               op->signature,

@@ -365,17 +365,19 @@ void kiln__builder_replace(kiln__builder *builder, const kiln__built *built)
     kiln__tiers_put(builder->tiers, built->blob);
 }
 
-void kiln__builder_choose_target(kiln__builder *builder, const kiln__target *device, kiln__target *out)
+bool kiln__builder_choose_target(kiln__builder *builder, const kiln__target *device, kiln__target *out)
 {
     kiln__toolchain toolchain;
     *out = *device;
-    if (kiln__target_is_cpu(device) || kiln__toolchains_get(&builder->toolchains, &toolchain, NULL) != KILN_OK)
-        return;
+    kiln_status status =
+        kiln__target_is_cpu(device) ? KILN_ENOCOMPILER : kiln__toolchains_get(&builder->toolchains, &toolchain, NULL);
+    if (status != KILN_OK)
+        return status != KILN_ENOMEM;
     const kiln__target *same_major = NULL, *below = NULL;
     for (uint32_t i = 0; i < toolchain.target_count; i++) {
         const kiln__target *candidate = &toolchain.targets[i];
         if (candidate->sm == device->sm)
-            return;
+            return true;
         if (candidate->sm > device->sm)
             continue;
         if (below == NULL || candidate->sm > below->sm)
@@ -387,4 +389,5 @@ void kiln__builder_choose_target(kiln__builder *builder, const kiln__target *dev
         *out = *same_major;
     else if (below != NULL)
         *out = *below;
+    return true;
 }

@@ -55,7 +55,8 @@ bool kiln__builder_older(kiln__builder *builder, kiln__built *built);
 void kiln__builder_replace(kiln__builder *builder, const kiln__built *built);
 
 /* The best target to compile for a GPU: its own if the compiler builds it or is not there to ask, else the highest below it
- * of the same major version (its cubins load), else the highest below it (its PTX does). */
-void kiln__builder_choose_target(kiln__builder *builder, const kiln__target *device, kiln__target *out);
+ * of the same major version (its cubins load), else the highest below it (its PTX does). False: out of memory, so that the
+ * compiler could not be asked; *out is the GPU's own. */
+bool kiln__builder_choose_target(kiln__builder *builder, const kiln__target *device, kiln__target *out);
 
 #endif

@@ -27,7 +27,7 @@ void kiln__filesums_init(kiln__filesums *sums)
 /* With the lock held, or nobody else there. */
 static void forget_all(kiln__filesums *sums)
 {
-    for (int i = 0; i < KILN__FILESUM_BUCKETS; i++)
+    for (int i = 0; sums->buckets != NULL && i < KILN__FILESUM_BUCKETS; i++)
         while (sums->buckets[i] != NULL) {
             kiln__filesum_node *next = sums->buckets[i]->next;
             kiln__free(sums->buckets[i]);
@@ -39,6 +39,7 @@ static void forget_all(kiln__filesums *sums)
 void kiln__filesums_fini(kiln__filesums *sums)
 {
     forget_all(sums);
+    kiln__free(sums->buckets);
     pthread_mutex_destroy(&sums->lock);
 }
 
@@ -62,7 +63,7 @@ static kiln__filesum_node **bucket_of(kiln__filesums *sums, const char *path)
 static bool recall(kiln__filesums *sums, const char *path, const struct stat *status, char out[KILN__DIGEST_HEX])
 {
     pthread_mutex_lock(&sums->lock);
-    const kiln__filesum_node *node = *bucket_of(sums, path);
+    const kiln__filesum_node *node = sums->buckets != NULL ? *bucket_of(sums, path) : NULL;
     while (node != NULL && (strcmp(node->path, path) != 0 || !kiln__file_is_unchanged(&node->status, status)))
         node = node->next;
     if (node != NULL)
@@ -78,16 +79,23 @@ static void remember(kiln__filesums *sums, const char *path, const struct stat *
     kiln__filesum_node *node = kiln__file_is_racy(status) ? NULL : kiln__alloc(sizeof(*node) + size);
     if (node == NULL)
         return;
-    pthread_mutex_lock(&sums->lock);
-    if (sums->count >= KILN__FILESUM_MAX)
-        forget_all(sums);
-    kiln__filesum_node **bucket = bucket_of(sums, path);
-    *node = (kiln__filesum_node){ .next = *bucket, .status = *status };
+    *node = (kiln__filesum_node){ .status = *status };
     memcpy(node->digest, digest, sizeof(node->digest));
     memcpy(node->path, path, size);
-    *bucket = node;
-    sums->count++;
+    pthread_mutex_lock(&sums->lock);
+    if (sums->buckets == NULL)
+        sums->buckets = kiln__calloc(KILN__FILESUM_BUCKETS, sizeof(node));
+    if (sums->count >= KILN__FILESUM_MAX)
+        forget_all(sums);
+    if (sums->buckets != NULL) {
+        kiln__filesum_node **bucket = bucket_of(sums, path);
+        node->next = *bucket;
+        *bucket = node;
+        sums->count++;
+        node = NULL;
+    }
     pthread_mutex_unlock(&sums->lock);
+    kiln__free(node);
 }
 
 /* One look at many files. Where a directory leads is found out once in it, which is by far the dearest question. */

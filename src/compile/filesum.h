@@ -13,7 +13,7 @@ enum { KILN__FILESUM_BUCKETS = 256, KILN__FILESUM_MAX = 16384 };
 /* The digests of files by path, size, times and inode. Embedded in its owner; any thread after init. */
 typedef struct kiln__filesums {
     pthread_mutex_t lock;
-    kiln__filesum_node *buckets[KILN__FILESUM_BUCKETS];
+    kiln__filesum_node **buckets; /* made with the first digest */
     size_t count;
 } kiln__filesums;
 

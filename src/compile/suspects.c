@@ -1,21 +1,28 @@
 #include "compile/suspects.h"
 
+#include "base/alloc.h"
 #include "os/file.h"
 #include "source/source.h"
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+struct kiln__suspect_row {
+    uint8_t digest[KILN__DIGEST_SIZE];
+    unsigned strikes;
+    uint64_t when;
+};
+
 void kiln__suspects_init(kiln__suspects *suspects, const char *directory)
 {
-    memset(suspects, 0, sizeof(*suspects));
+    *suspects = (kiln__suspects){ .directory = directory };
     pthread_mutex_init(&suspects->lock, NULL);
-    suspects->directory = directory;
 }
 
 void kiln__suspects_fini(kiln__suspects *suspects)
 {
     pthread_mutex_destroy(&suspects->lock);
+    kiln__free(suspects->rows);
 }
 
 /* A worker that died tells nobody what it has read, so that nothing is known of a source that reads files of its author's. */
@@ -38,29 +45,37 @@ bool kiln__suspect_of(kiln__suspect *out, const kiln__unit *unit)
     return made;
 }
 
-static bool is_row_of(const kiln__suspects *suspects, int i, const uint8_t digest[KILN__DIGEST_SIZE])
-{
-    return suspects->rows[i].strikes > 0 && memcmp(suspects->rows[i].digest, digest, KILN__DIGEST_SIZE) == 0;
-}
-
-/* The row of a text, or else the one that it may have. */
+/* The row of a text, -1 if it has none. */
 static int find(const kiln__suspects *suspects, const uint8_t digest[KILN__DIGEST_SIZE])
 {
-    int oldest = 0;
-    for (int i = 0; i < KILN__SUSPECTS_MAX; i++) {
-        if (is_row_of(suspects, i, digest))
+    for (int i = 0; i < suspects->count; i++)
+        if (memcmp(suspects->rows[i].digest, digest, KILN__DIGEST_SIZE) == 0)
             return i;
-        if (suspects->rows[i].when < suspects->rows[oldest].when)
-            oldest = i;
-    }
-    return oldest;
+    return -1;
+}
+
+/* A row for a new suspect, if need be that of the one heard of longest ago. -1: out of memory. */
+static int make_row(kiln__suspects *suspects, const uint8_t digest[KILN__DIGEST_SIZE])
+{
+    int row = 0;
+    if (suspects->rows == NULL && (suspects->rows = kiln__calloc(KILN__SUSPECTS_MAX, sizeof(*suspects->rows))) == NULL)
+        return -1;
+    if (suspects->count < KILN__SUSPECTS_MAX)
+        row = suspects->count++;
+    else
+        for (int i = 1; i < suspects->count; i++)
+            if (suspects->rows[i].when < suspects->rows[row].when)
+                row = i;
+    memcpy(suspects->rows[row].digest, digest, KILN__DIGEST_SIZE);
+    suspects->rows[row].strikes = 0;
+    return row;
 }
 
 bool kiln__suspects_is_condemned(kiln__suspects *suspects, const uint8_t digest[KILN__DIGEST_SIZE])
 {
     pthread_mutex_lock(&suspects->lock);
     int i = find(suspects, digest);
-    bool condemned = is_row_of(suspects, i, digest) && suspects->rows[i].strikes >= KILN__SUSPECT_STRIKES;
+    bool condemned = i >= 0 && suspects->rows[i].strikes >= KILN__SUSPECT_STRIKES;
     if (condemned)
         suspects->rows[i].when = ++suspects->clock;
     pthread_mutex_unlock(&suspects->lock);
@@ -71,12 +86,12 @@ void kiln__suspects_accuse(kiln__suspects *suspects, const uint8_t digest[KILN__
 {
     pthread_mutex_lock(&suspects->lock);
     int i = find(suspects, digest);
-    if (!is_row_of(suspects, i, digest)) {
-        memcpy(suspects->rows[i].digest, digest, KILN__DIGEST_SIZE);
-        suspects->rows[i].strikes = 0;
+    if (i < 0)
+        i = make_row(suspects, digest);
+    if (i >= 0) {
+        suspects->rows[i].strikes++;
+        suspects->rows[i].when = ++suspects->clock;
     }
-    suspects->rows[i].strikes++;
-    suspects->rows[i].when = ++suspects->clock;
     pthread_mutex_unlock(&suspects->lock);
 }
 

@@ -14,11 +14,8 @@ typedef struct kiln__suspects {
     pthread_mutex_t lock;
     const char *directory; /* borrowed; NULL: none is kept */
     uint64_t clock;
-    struct {
-        uint8_t digest[KILN__DIGEST_SIZE];
-        unsigned strikes; /* 0: this place is free */
-        uint64_t when;
-    } rows[KILN__SUSPECTS_MAX];
+    int count;
+    struct kiln__suspect_row *rows; /* made with the first suspect */
 } kiln__suspects;
 
 void kiln__suspects_init(kiln__suspects *suspects, const char *directory);
@@ -36,7 +33,7 @@ bool kiln__suspect_of(kiln__suspect *out, const kiln__unit *unit);
 /* Whether a source has killed so many workers that it is not to be tried again. */
 bool kiln__suspects_is_condemned(kiln__suspects *suspects, const uint8_t digest[KILN__DIGEST_SIZE]);
 
-/* Notes that a source has killed a worker. */
+/* Notes that a source has killed a worker; does nothing where memory runs out. */
 void kiln__suspects_accuse(kiln__suspects *suspects, const uint8_t digest[KILN__DIGEST_SIZE]);
 
 /* Keeps the text as <digest>.cu, its own digest, (mode 0600) in the directory, which is made if it is missing; a link of that name

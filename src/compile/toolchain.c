@@ -20,6 +20,7 @@ void kiln__toolchains_init(kiln__toolchains *memo, kiln__compiler *compiler, kil
 void kiln__toolchains_fini(kiln__toolchains *memo)
 {
     pthread_mutex_destroy(&memo->lock);
+    kiln__free(memo->toolchain);
 }
 
 /* The identity of the compiler's file as text; false if it is gone. */
@@ -138,24 +139,26 @@ static void recall_id(kiln__toolchains *memo)
 {
     kiln__toolchain found;
     if (recall(memo, &found))
-        memo->toolchain = found;
+        *memo->toolchain = found;
 }
 
 /* With the lock held. */
 static kiln_status know(kiln__toolchains *memo, kiln_report *report)
 {
     kiln_status status = KILN_OK;
+    if (memo->toolchain == NULL && (memo->toolchain = kiln__alloc(sizeof(*memo->toolchain))) == NULL)
+        return kiln__fail_memory(report, KILN__STAGE_OPEN);
     if (!memo->known) {
-        memo->known = recall(memo, &memo->toolchain);
+        memo->known = recall(memo, memo->toolchain);
         if (!memo->known) {
-            memset(&memo->toolchain, 0, sizeof(memo->toolchain));
-            status = memo->compiler->vtable->open(memo->compiler, &memo->toolchain, report);
+            memset(memo->toolchain, 0, sizeof(*memo->toolchain));
+            status = memo->compiler->vtable->open(memo->compiler, memo->toolchain, report);
             memo->known = status == KILN_OK;
-            if (memo->known && memo->toolchain.id[0] != '\0')
-                remember(memo, &memo->toolchain);
+            if (memo->known && memo->toolchain->id[0] != '\0')
+                remember(memo, memo->toolchain);
         }
     }
-    if (status == KILN_OK && memo->toolchain.id[0] == '\0')
+    if (status == KILN_OK && memo->toolchain->id[0] == '\0')
         recall_id(memo);
     return status;
 }
@@ -165,7 +168,7 @@ kiln_status kiln__toolchains_get(kiln__toolchains *memo, kiln__toolchain *out, k
     pthread_mutex_lock(&memo->lock);
     kiln_status status = know(memo, report);
     if (status == KILN_OK)
-        *out = memo->toolchain;
+        *out = *memo->toolchain;
     pthread_mutex_unlock(&memo->lock);
     return status;
 }
@@ -175,7 +178,7 @@ kiln_status kiln__toolchains_id(kiln__toolchains *memo, char out[KILN__ENTRY_TOO
     pthread_mutex_lock(&memo->lock);
     kiln_status status = know(memo, report);
     if (status == KILN_OK)
-        memcpy(out, memo->toolchain.id, KILN__ENTRY_TOOLCHAIN_SIZE);
+        memcpy(out, memo->toolchain->id, KILN__ENTRY_TOOLCHAIN_SIZE);
     pthread_mutex_unlock(&memo->lock);
     return status;
 }
@@ -183,14 +186,14 @@ kiln_status kiln__toolchains_id(kiln__toolchains *memo, char out[KILN__ENTRY_TOO
 void kiln__toolchains_learn(kiln__toolchains *memo, const char *id)
 {
     pthread_mutex_lock(&memo->lock);
-    if (memo->known && strcmp(memo->toolchain.id, id) != 0) {
+    if (memo->known && strcmp(memo->toolchain->id, id) != 0) {
         /* What was recalled may be of another file than the one that has just compiled: ask it, it is open. */
         kiln__toolchain opened;
         memset(&opened, 0, sizeof(opened));
         if (memo->compiler->vtable->open(memo->compiler, &opened, NULL) == KILN_OK)
-            memo->toolchain = opened;
-        snprintf(memo->toolchain.id, sizeof(memo->toolchain.id), "%s", id);
-        remember(memo, &memo->toolchain);
+            *memo->toolchain = opened;
+        snprintf(memo->toolchain->id, sizeof(memo->toolchain->id), "%s", id);
+        remember(memo, memo->toolchain);
     }
     pthread_mutex_unlock(&memo->lock);
 }

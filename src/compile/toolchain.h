@@ -12,15 +12,15 @@ typedef struct kiln__toolchains {
     kiln__compiler *compiler;
     kiln__tiers *tiers;
     pthread_mutex_t lock;
-    bool known; /* `toolchain` is filled, its id perhaps not */
-    kiln__toolchain toolchain;
+    bool known;                 /* `toolchain` is filled, its id perhaps not */
+    kiln__toolchain *toolchain; /* large: made when somebody asks */
 } kiln__toolchains;
 
 void kiln__toolchains_init(kiln__toolchains *memo, kiln__compiler *compiler, kiln__tiers *tiers);
 void kiln__toolchains_fini(kiln__toolchains *memo);
 
 /* Fills *out from memory, else from the store, else by opening the compiler; out->id stays "" where only a compile
- * tells it. KILN_ENOCOMPILER. */
+ * tells it. KILN_ENOCOMPILER, KILN_ENOMEM. */
 kiln_status kiln__toolchains_get(kiln__toolchains *memo, kiln__toolchain *out, kiln_report *report);
 
 /* The same for the id alone. */

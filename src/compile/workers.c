@@ -18,18 +18,29 @@ typedef struct workers {
     kiln__suspects suspects;
     pthread_mutex_t facts_lock; /* guards what follows */
     bool known;
-    kiln__toolchain facts; /* of the NVRTC that workers have opened, where this process opens none */
+    kiln__toolchain
+        *facts; /* of the NVRTC that workers have opened, where this process opens none; made for the first */
     atomic_uint_least64_t crashes, timeouts;
 } workers;
 
 /* ---- Starting */
 
+static bool make_facts(workers *self)
+{
+    pthread_mutex_lock(&self->facts_lock);
+    if (self->facts == NULL)
+        self->facts = kiln__calloc(1, sizeof(*self->facts));
+    bool made = self->facts != NULL;
+    pthread_mutex_unlock(&self->facts_lock);
+    return made;
+}
+
 /* What is known of NVRTC where only workers open it. A worker that was just started does not know the id yet. */
 static void note_facts(workers *self, const kiln__toolchain *facts)
 {
     pthread_mutex_lock(&self->facts_lock);
-    if (!self->known || strcmp(self->facts.path, facts->path) != 0)
-        self->facts = *facts;
+    if (!self->known || strcmp(self->facts->path, facts->path) != 0)
+        *self->facts = *facts;
     self->known = true;
     pthread_mutex_unlock(&self->facts_lock);
 }
@@ -37,8 +48,8 @@ static void note_facts(workers *self, const kiln__toolchain *facts)
 static void note_identity(workers *self, const kiln__toolchain *learnt)
 {
     pthread_mutex_lock(&self->facts_lock);
-    memcpy(self->facts.id, learnt->id, sizeof(self->facts.id));
-    memcpy(self->facts.version, learnt->version, sizeof(self->facts.version));
+    memcpy(self->facts->id, learnt->id, sizeof(self->facts->id));
+    memcpy(self->facts->version, learnt->version, sizeof(self->facts->version));
     pthread_mutex_unlock(&self->facts_lock);
 }
 
@@ -47,7 +58,7 @@ static bool get_facts(workers *self, kiln__toolchain *out)
     pthread_mutex_lock(&self->facts_lock);
     bool known = self->known;
     if (known)
-        *out = self->facts;
+        *out = *self->facts;
     pthread_mutex_unlock(&self->facts_lock);
     return known;
 }
@@ -71,6 +82,8 @@ static kiln_status start(workers *self, const kiln__list *places, const kiln__te
     const char *nvrtc;
     *out = NULL;
     kiln_status status = choose_nvrtc(self, &facts, &nvrtc, report);
+    if (status == KILN_OK && !make_facts(self))
+        status = kiln__fail_memory(report, KILN__STAGE_COMPILE);
     if (status == KILN_OK)
         status = kiln__workerset_start(&self->set, nvrtc, places, marks, &facts, out, report);
     if (status == KILN_OK)
@@ -322,6 +335,7 @@ static void close_workers(kiln__compiler *base)
     kiln__free(self->program);
     kiln__free(self->nvrtc);
     kiln__free(self->crash_dir);
+    kiln__free(self->facts);
     kiln__free(self);
 }
 

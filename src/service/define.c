@@ -17,7 +17,7 @@ kiln_status kiln__service_define_op(kiln_service *service, const char *definitio
     uint32_t before = service->catalog.ops.count;
     kiln_status status = kiln__op_define(&service->catalog.ops, definition, report);
     if (status == KILN_OK && service->record != NULL && service->catalog.ops.count > before)
-        kiln__record_define(service->record, "op", service->catalog.ops.ops[before]->definition);
+        kiln__record_define(service->record, "op", kiln__op_at(&service->catalog.ops, before)->definition);
     pthread_mutex_unlock(&service->define_lock);
     return status;
 }

@@ -43,7 +43,7 @@ kiln_status kiln__kernel_launch_args(const kiln_kernel *kernel, const uint64_t *
 /* Kernels by key, which is any bytes, each as it was known in one generation of what the owner chose it by (0 where there
  * is but one). Each holds one reference until it is replaced or fini. Sharded, so that gets of different kernels seldom
  * meet. Embedded in the service; any thread after init. */
-enum { KILN__KERNEL_SHARDS = 64 };
+enum { KILN__KERNEL_SHARDS = 32 };
 typedef struct kiln__kernel_node kiln__kernel_node;
 typedef struct kiln__kernel_table {
     struct {

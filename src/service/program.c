@@ -113,8 +113,8 @@ static kiln_status choose_target(kiln_service *service, kiln_device *on, kiln__t
     if (kiln__target_is_cpu(&on->target))
         return kiln__fail(report, KILN_ETARGET, KILN__STAGE_COMPILE, 0,
                           "CUDA text is compiled for GPUs only and the device is the cpu: name a target such as sm_90");
-    kiln__builder_choose_target(&service->nvrtc, &on->target, out);
-    return KILN_OK;
+    return kiln__builder_choose_target(&service->nvrtc, &on->target, out) ? KILN_OK
+                                                                          : kiln__fail_memory(report, KILN__STAGE_OPEN);
 }
 
 /* Finds all that the unit still lacks. */

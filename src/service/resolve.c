@@ -3,7 +3,8 @@
 #include "base/alloc.h"
 #include <string.h>
 
-/* What to compile for on a device. Asks the compiler once for each GPU, also whether there is one. */
+/* What to compile for on a device. Asks the compiler once for each GPU, also whether there is one; again
+ * after a shortage of memory. */
 static const kiln__target *native_target(kiln_service *service, const kiln_device *device)
 {
     if (kiln__target_is_cpu(&device->target))
@@ -13,11 +14,10 @@ static const kiln__target *native_target(kiln_service *service, const kiln_devic
     if (!atomic_load(known)) {
         pthread_mutex_lock(&service->native_lock);
         if (!atomic_load(known))
-            kiln__builder_choose_target(&service->nvrtc, &device->target, target);
-        atomic_store(known, true);
+            atomic_store(known, kiln__builder_choose_target(&service->nvrtc, &device->target, target));
         pthread_mutex_unlock(&service->native_lock);
     }
-    return target;
+    return atomic_load(known) ? target : &device->target;
 }
 
 kiln_status kiln__service_target(kiln_service *service, kiln_device **device, const kiln_spec *spec, kiln__target *out,

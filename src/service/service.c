@@ -180,10 +180,11 @@ kiln_status kiln__service_open(kiln_service **out, const kiln_options *options, 
     kiln_status status = kiln__settings_init(&settings, options, report);
     if (status != KILN_OK)
         return status;
-    kiln_service *service = kiln__calloc(1, sizeof(*service));
+    kiln_service *service = kiln__alloc(sizeof(*service));
     if (service == NULL) {
         status = kiln__fail_memory(report, KILN__STAGE_OPEN);
     } else {
+        memset(service, 0, offsetof(kiln_service, sites)); /* which makes itself */
         init(service);
         status = open_parts(service, &settings, report);
         kiln__fork_watch_begin(

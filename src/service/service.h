@@ -37,7 +37,6 @@ struct kiln_service {
     kiln__runtime *runtime;
     kiln__kernel_table requests; /* by the spec as it was asked for: the way of a hit */
     kiln__kernel_table kernels;  /* by device and complete canonical text */
-    kiln__sites sites;           /* by text, for kiln_call */
     kiln__loaded_table programs; /* of users' own sources */
     pthread_mutex_t native_lock;
     struct {
@@ -56,6 +55,7 @@ struct kiln_service {
     pthread_mutex_t queues_lock;
     kiln_queue *queues; /* those that were opened and not yet closed; guarded by queues_lock */
     kiln__fork_watch fork_watch;
+    kiln__sites sites; /* by text, for kiln_call; last, see there */
 };
 
 struct kiln_artifact {

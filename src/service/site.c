@@ -9,21 +9,22 @@ static atomic_uint_least64_t services;
 
 void kiln__sites_init(kiln__sites *sites)
 {
-    memset(sites, 0, sizeof(*sites));
+    memset(sites, 0, offsetof(kiln__sites, pages));
     sites->service = 1 + atomic_fetch_add(&services, 1);
     pthread_mutex_init(&sites->lock, NULL);
 }
 
 void kiln__sites_fini(kiln__sites *sites)
 {
-    for (int i = 0; i < KILN__SITE_BUCKETS; i++)
+    for (int i = 0; sites->buckets != NULL && i < KILN__SITE_BUCKETS; i++)
         for (kiln__binding *binding = sites->buckets[i], *next; binding != NULL; binding = next) {
             next = binding->next;
             kiln__kernel_release(binding->kernel);
             kiln__free(binding);
         }
-    for (int i = 0; i < KILN__SITE_PAGES; i++)
-        kiln__free(sites->pages[i]);
+    for (uint32_t i = 0; i < sites->count; i += KILN__SITE_PAGE)
+        kiln__free(sites->pages[i / KILN__SITE_PAGE]);
+    kiln__free(sites->buckets);
     pthread_mutex_destroy(&sites->lock);
 }
 
@@ -38,6 +39,8 @@ static uint64_t hash_of(const char *text)
 
 static kiln__binding *find_locked(const kiln__sites *sites, uint64_t hash, const char *text)
 {
+    if (sites->buckets == NULL)
+        return NULL;
     for (kiln__binding *at = sites->buckets[hash % KILN__SITE_BUCKETS]; at != NULL; at = at->next)
         if (at->hash == hash && strcmp(at->text, text) == 0)
             return at;
@@ -76,9 +79,8 @@ static void number_locked(kiln__sites *sites, kiln__binding *binding)
     uint32_t page = sites->count / KILN__SITE_PAGE;
     if (page == KILN__SITE_PAGES || sites->service >> (64 - KILN__SITE_NUMBER_BITS) != 0)
         return;
-    if (sites->pages[page] == NULL)
-        sites->pages[page] = kiln__calloc(KILN__SITE_PAGE, sizeof(binding));
-    if (sites->pages[page] == NULL)
+    if (sites->count % KILN__SITE_PAGE == 0 &&
+        (sites->pages[page] = kiln__calloc(KILN__SITE_PAGE, sizeof(binding))) == NULL)
         return;
     sites->pages[page][sites->count % KILN__SITE_PAGE] = binding;
     binding->ticket = sites->service << KILN__SITE_NUMBER_BITS | sites->count++;
@@ -92,8 +94,10 @@ const kiln_kernel *kiln__sites_bind(kiln__sites *sites, kiln_site *site, const c
     if (fresh == NULL)
         return NULL;
     pthread_mutex_lock(&sites->lock);
+    if (sites->buckets == NULL)
+        sites->buckets = kiln__calloc(KILN__SITE_BUCKETS, sizeof(fresh));
     kiln__binding *found = find_locked(sites, hash, text);
-    if (found == NULL) {
+    if (found == NULL && sites->buckets != NULL) {
         kiln__binding **bucket = &sites->buckets[hash % KILN__SITE_BUCKETS];
         *fresh = (kiln__binding){ *bucket, hash, 0, kiln__kernel_retain(kernel) };
         memcpy(fresh->text, text, size);
@@ -103,6 +107,8 @@ const kiln_kernel *kiln__sites_bind(kiln__sites *sites, kiln_site *site, const c
     }
     pthread_mutex_unlock(&sites->lock);
     kiln__free(fresh);
+    if (found == NULL)
+        return NULL;
     tell(site, found->ticket);
     return found->kernel;
 }

@@ -12,7 +12,7 @@
 enum {
     KILN__SITE_WAYS = sizeof(((kiln_site *)0)->opaque) / sizeof(uint64_t),
     KILN__SITE_NUMBER_BITS = 16, /* of a ticket, for the binding; the rest is the service's */
-    KILN__SITE_PAGE = 256,
+    KILN__SITE_PAGE = 1024,
     KILN__SITE_PAGES = (1 << KILN__SITE_NUMBER_BITS) / KILN__SITE_PAGE,
     KILN__SITE_BUCKETS = 256
 };
@@ -28,10 +28,12 @@ typedef struct kiln__binding {
 /* Embedded in the service. Any thread after init. */
 typedef struct kiln__sites {
     uint64_t service; /* its number, from 1 */
-    kiln__binding **pages[KILN__SITE_PAGES];
     pthread_mutex_t lock;
-    uint32_t count;
-    kiln__binding *buckets[KILN__SITE_BUCKETS];
+    uint32_t count; /* of the bindings with a ticket */
+    /* Large, and most processes call nothing by its text: made with the first binding, and pages only as far as there are
+     * tickets. */
+    kiln__binding **buckets;
+    kiln__binding **pages[KILN__SITE_PAGES];
 } kiln__sites;
 
 void kiln__sites_init(kiln__sites *sites);

@@ -22,13 +22,8 @@ kiln_status kiln__catalog_init(kiln__catalog *out, kiln_report *report)
     out->prelude_sha256 = prelude->sha256;
     if (out->prelude == NULL)
         return kiln__fail(report, KILN_ESPEC, KILN__STAGE_SPEC, 0, "the library was built without real.h");
-    kiln_status status = kiln__op_table_begin(&out->ops, kiln__constant_ops, kiln__constant_op_count, report);
-    if (status == KILN_OK)
-        status = kiln__op_table_begin(&out->functions, kiln__constant_functions, kiln__constant_function_count, report);
-    if (status != KILN_OK) {
-        kiln__catalog_fini(out);
-        return status;
-    }
+    kiln__op_table_begin(&out->ops, kiln__constant_ops, kiln__constant_op_count);
+    kiln__op_table_begin(&out->functions, kiln__constant_functions, kiln__constant_function_count);
     for (size_t i = 0; i < kiln__constant_template_count; i++)
         out->templates[i] = &kiln__constant_templates[i];
     out->template_count = (uint32_t)kiln__constant_template_count;

@@ -16,7 +16,7 @@ typedef struct kiln__catalog {
     const char *prelude, *prelude_sha256; /* text of real.h, and its digest in hexadecimal; borrowed */
 } kiln__catalog;
 
-/* Reads the embedded texts. Errors: KILN_ENOMEM; KILN_ESPEC if they were broken when the library was built. */
+/* Begins with Kiln's own. KILN_ESPEC if the library was built without real.h. */
 kiln_status kiln__catalog_init(kiln__catalog *out, kiln_report *report);
 void kiln__catalog_fini(kiln__catalog *catalog);
 

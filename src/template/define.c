@@ -306,7 +306,7 @@ kiln_status kiln__op_define(kiln__op_table *table, const char *definition, kiln_
     if (status != KILN_OK)
         return status;
     int index = kiln__op_find(table, op->name, strlen(op->name));
-    const kiln__op *known = index >= 0 ? table->ops[index] : NULL;
+    const kiln__op *known = index >= 0 ? kiln__op_at(table, index) : NULL;
     if (known == NULL)
         status = kiln__op_table_add(table, op, report);
     else if (known->definition == NULL)

@@ -37,7 +37,7 @@ static int read_op(parser *p, int depth);
 static const char *op_name_at(const void *data, size_t i)
 {
     const kiln__op_table *table = data;
-    return i < table->count ? table->ops[i]->name : NULL;
+    return i < table->count ? kiln__op_at(table, i)->name : NULL;
 }
 
 static const char *param_name_at(const void *data, size_t i)
@@ -239,7 +239,7 @@ static const kiln__op *find_op(parser *p, int *index)
     kiln__word name = take_name(p);
     *index = kiln__op_find(p->table, name.text, name.length);
     if (*index >= 0)
-        return p->table->ops[*index];
+        return kiln__op_at(p->table, *index);
     if (name.length == 0 && start.length == 0)
         FAIL(p, "an op is missing: %s", kiln__word_choices(op_name_at, p->table).text);
     if (name.length == 0)
@@ -289,7 +289,7 @@ static void check_operations(parser *p)
     uint32_t operations = 0;
     for (uint32_t i = 0; i < p->out->count; i++)
         if (p->out->nodes[i].op >= 0)
-            operations += p->table->ops[p->out->nodes[i].op]->operations;
+            operations += kiln__op_at(p->table, p->out->nodes[i].op)->operations;
     if (operations > KILN__REAL_OPERATIONS_MAX)
         FAIL(p, "the op expression comes to %u operations, more than %d", operations, KILN__REAL_OPERATIONS_MAX);
 }
@@ -317,7 +317,7 @@ static void format_node(const kiln__expr *expr, const kiln__op_table *table, int
         kiln__text_append_bytes(out, &input_names[node->input], 1);
         return;
     }
-    const kiln__op *op = table->ops[node->op];
+    const kiln__op *op = kiln__op_at(table, node->op);
     bool x_is_understood = outermost && op->inputs == 1 && expr->nodes[node->args[0]].op < 0;
     kiln__text_append(out, op->name);
     if (x_is_understood && op->params == 0)
@@ -349,7 +349,7 @@ static void emit_node(const kiln__expr *expr, const kiln__op_table *table, int i
         kiln__text_append_bytes(out, &input_names[node->input], 1);
         return;
     }
-    const kiln__op *op = table->ops[node->op];
+    const kiln__op *op = kiln__op_at(table, node->op);
     kiln__text_printf(out, "kiln_op_%s(", op->name);
     for (uint32_t i = 0; i < op->inputs; i++) {
         kiln__text_append(out, i == 0 ? "" : ", ");

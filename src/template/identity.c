@@ -13,7 +13,7 @@ static uint8_t *put_node(uint8_t *at, const kiln__expr_node *node, const kiln__o
     at = put(at, &node->op, sizeof(node->op));
     if (node->op < 0)
         return put(at, &node->input, sizeof(node->input));
-    const kiln__op *op = ops->ops[node->op];
+    const kiln__op *op = kiln__op_at(ops, node->op);
     at = put(at, node->args, op->inputs * sizeof(node->args[0]));
     return put(at, node->params, op->params * sizeof(node->params[0]));
 }

@@ -254,29 +254,22 @@ void kiln__op_table_fini(kiln__op_table *table)
 {
     uint32_t count = table->count;
     for (uint32_t i = table->constants; i < count; i++)
-        kiln__op_free(table->ops[i]);
-    kiln__free(table->ops);
+        kiln__op_free(kiln__op_at(table, i));
+    kiln__free(table->added);
     memset(table, 0, sizeof(*table));
 }
 
 /* All that there may ever be room for, because readers hold no lock; memory that no op has come to yet is never touched. */
 static bool make_room(kiln__op_table *table)
 {
-    if (table->ops == NULL)
-        table->ops = kiln__alloc(KILN__OPS_MAX * sizeof(table->ops[0]));
-    return table->ops != NULL;
+    if (table->added == NULL)
+        table->added = kiln__alloc((KILN__OPS_MAX - table->constants) * sizeof(table->added[0]));
+    return table->added != NULL;
 }
 
-kiln_status kiln__op_table_begin(kiln__op_table *out, kiln__op *constants, size_t count, kiln_report *report)
+void kiln__op_table_begin(kiln__op_table *out, kiln__op *constants, size_t count)
 {
-    memset(out, 0, sizeof(*out));
-    if (!make_room(out))
-        return kiln__fail_memory(report, KILN__STAGE_SPEC);
-    for (size_t i = 0; i < count; i++)
-        out->ops[i] = &constants[i];
-    out->constants = (uint32_t)count;
-    atomic_init(&out->count, (uint32_t)count);
-    return KILN_OK;
+    *out = (kiln__op_table){ .first = constants, .constants = (uint32_t)count, .count = (uint32_t)count };
 }
 
 kiln_status kiln__op_table_add(kiln__op_table *table, kiln__op *op, kiln_report *report)
@@ -287,7 +280,7 @@ kiln_status kiln__op_table_add(kiln__op_table *table, kiln__op *op, kiln_report 
                           KILN__OPS_MAX);
     if (!make_room(table))
         return kiln__fail_memory(report, KILN__STAGE_SPEC);
-    table->ops[count] = op;
+    table->added[count - table->constants] = op;
     atomic_store_explicit(&table->count, count + 1, memory_order_release);
     return KILN_OK;
 }
@@ -296,7 +289,7 @@ int kiln__op_find(const kiln__op_table *table, const char *name, size_t length)
 {
     uint32_t count = table->count;
     for (uint32_t i = 0; i < count; i++)
-        if (kiln__word_is((kiln__word){ name, length }, table->ops[i]->name))
+        if (kiln__word_is((kiln__word){ name, length }, kiln__op_at(table, i)->name))
             return (int)i;
     return -1;
 }

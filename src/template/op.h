@@ -30,17 +30,24 @@ typedef struct kiln__op {
 
 /* One thread at a time adds, while any thread reads: an op that is counted is whole and stays until fini. */
 typedef struct kiln__op_table {
-    kiln__op **ops; /* in the order in which they came, so that an op comes after those that it calls; NULL: none yet */
-    atomic_uint count;
-    uint32_t constants; /* the first of them, which are not the table's */
+    kiln__op *first; /* an array of constants, which are not the table's */
+    uint32_t constants;
+    atomic_uint count; /* of all */
+    kiln__op **added;  /* after the constants, in the order in which they came; NULL: none yet */
 } kiln__op_table;
+
+/* Op number i; it comes after those that it calls. */
+static inline kiln__op *kiln__op_at(const kiln__op_table *table, uint32_t i)
+{
+    return i < table->constants ? &table->first[i] : table->added[i - table->constants];
+}
 
 /* What ops.h and functions.h say, made into constants when the library is built. Nobody writes to them. */
 extern kiln__op kiln__constant_ops[], kiln__constant_functions[];
 extern const size_t kiln__constant_op_count, kiln__constant_function_count;
 
-/* A table that begins with such constants. KILN_ENOMEM. */
-kiln_status kiln__op_table_begin(kiln__op_table *out, kiln__op *constants, size_t count, kiln_report *report);
+/* A table that begins with such constants. */
+void kiln__op_table_begin(kiln__op_table *out, kiln__op *constants, size_t count);
 
 /* Reads ops.h, where an op NAME is the C function kiln_op_NAME. Errors: KILN_ESPEC naming the line, KILN_ENOMEM; the table
  * is empty then. */

@@ -78,7 +78,7 @@ static uint32_t cost_of(const parser *p, const kiln__real_node *node)
     case KILN__REAL_FUNCTION:
         return kiln__primitives[node->index].cost;
     case KILN__REAL_OP:
-        return p->scope->ops->ops[node->index]->operations + 1;
+        return kiln__op_at(p->scope->ops, node->index)->operations + 1;
     case KILN__REAL_NEGATE:
     case KILN__REAL_NOT:
     case KILN__REAL_CHOICE:
@@ -91,7 +91,7 @@ static uint32_t cost_of(const parser *p, const kiln__real_node *node)
 /* An op counts with all that it is made of: what is written with it is as deep to a compiler as if written out. */
 static uint32_t depth_of(const parser *p, const kiln__real_node *node)
 {
-    const kiln__real *inside = node->kind == KILN__REAL_OP ? p->scope->ops->ops[node->index]->real : NULL;
+    const kiln__real *inside = node->kind == KILN__REAL_OP ? kiln__op_at(p->scope->ops, node->index)->real : NULL;
     return inside != NULL ? inside->nodes[inside->count - 1].depth + 1u : 1;
 }
 
@@ -170,7 +170,7 @@ static const char *callee_at(const void *data, size_t i)
     const kiln__real_scope *scope = data;
     if (i < KILN__PRIMITIVES)
         return kiln__primitives[i].name;
-    return i - KILN__PRIMITIVES < scope->ops->count ? scope->ops->ops[i - KILN__PRIMITIVES]->name : NULL;
+    return i - KILN__PRIMITIVES < scope->ops->count ? kiln__op_at(scope->ops, i - KILN__PRIMITIVES)->name : NULL;
 }
 
 static uint16_t read_variable(parser *p, kiln__word name)
@@ -214,7 +214,7 @@ static uint16_t read_call(parser *p, kiln__word name)
 {
     const kiln__op_table *ops = p->scope->ops;
     int function = kiln__primitive_find(name), index = kiln__op_find(ops, name.text, name.length);
-    const kiln__op *op = function < 0 && index >= 0 ? ops->ops[index] : NULL;
+    const kiln__op *op = function < 0 && index >= 0 ? kiln__op_at(ops, index) : NULL;
     kiln__real_node node = { .kind = op != NULL ? KILN__REAL_OP : KILN__REAL_FUNCTION };
     if (op == NULL && function < 0)
         FAIL(p, name.text, "unknown function or op '%s': %s", kiln__word_quote(name).text,

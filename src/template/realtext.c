@@ -97,7 +97,7 @@ static void emit_value(const writer *w, uint16_t index)
         emit_call(w, "kiln_", kiln__primitives[node->index].name, node);
         return;
     case KILN__REAL_OP:
-        emit_call(w, "kiln_op_", w->ops->ops[node->index]->name, node);
+        emit_call(w, "kiln_op_", kiln__op_at(w->ops, node->index)->name, node);
         return;
     case KILN__REAL_NEGATE:
         kiln__text_append(w->out, "(-(");

@@ -5,8 +5,9 @@
 bool kiln__real_has_value(const kiln__real *real, const kiln__op_table *ops)
 {
     for (uint32_t i = 0; i < real->count; i++)
-        if (real->nodes[i].kind == KILN__REAL_OP && (ops->ops[real->nodes[i].index]->real == NULL ||
-                                                     !kiln__real_has_value(ops->ops[real->nodes[i].index]->real, ops)))
+        if (real->nodes[i].kind == KILN__REAL_OP &&
+            (kiln__op_at(ops, real->nodes[i].index)->real == NULL ||
+             !kiln__real_has_value(kiln__op_at(ops, real->nodes[i].index)->real, ops)))
             return false;
     return true;
 }
@@ -77,7 +78,8 @@ double kiln__real_value(const kiln__real *real, const kiln__op_table *ops, const
             values[i] = kiln__primitives[node->index].value(v);
             break;
         case KILN__REAL_OP:
-            values[i] = kiln__real_value(ops->ops[node->index]->real, ops, v, v + ops->ops[node->index]->inputs);
+            values[i] = kiln__real_value(kiln__op_at(ops, node->index)->real, ops, v,
+                                         v + kiln__op_at(ops, node->index)->inputs);
             break;
         }
     }

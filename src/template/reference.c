@@ -17,7 +17,7 @@ const kiln__op *kiln__reference_op(const kiln_spec *spec)
     if (!spec->op_set || spec->op.count == 0)
         return NULL;
     const kiln__expr_node *root = &spec->op.nodes[spec->op.count - 1];
-    const kiln__op *op = root->op >= 0 ? spec->catalog->ops.ops[root->op] : NULL;
+    const kiln__op *op = root->op >= 0 ? kiln__op_at(&spec->catalog->ops, root->op) : NULL;
     for (uint32_t i = 0; op != NULL && i < op->inputs; i++)
         if (spec->op.nodes[root->args[i]].op >= 0 || spec->op.nodes[root->args[i]].input != (int)i)
             op = NULL;

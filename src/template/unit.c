@@ -75,11 +75,12 @@ static void take_all(takings *taken, const kiln__expr *expr)
     const kiln__op_table *ops = &taken->catalog->ops, *functions = &taken->catalog->functions;
     mark_ops(expr, taken->ops);
     for (uint32_t i = ops->count; i-- > 0;)
-        if (taken->ops[i] && ops->ops[i]->real != NULL)
-            kiln__real_calls(ops->ops[i]->real, taken->ops, take_function, taken);
+        if (taken->ops[i] && kiln__op_at(ops, i)->real != NULL)
+            kiln__real_calls(kiln__op_at(ops, i)->real, taken->ops, take_function, taken);
     for (uint32_t i = functions->count; i-- > 0;)
         for (uint32_t j = 0; j < i && taken->functions[i]; j++)
-            taken->functions[j] = taken->functions[j] || calls(functions->ops[i]->text, functions->ops[j]->name);
+            taken->functions[j] =
+                taken->functions[j] || calls(kiln__op_at(functions, i)->text, kiln__op_at(functions, j)->name);
 }
 
 static void append_taken(kiln__text *out, const kiln__op_table *table, const bool *taken)
@@ -87,7 +88,7 @@ static void append_taken(kiln__text *out, const kiln__op_table *table, const boo
     uint32_t count = table->count;
     for (uint32_t i = 0; i < count; i++)
         if (taken[i]) {
-            kiln__text_append(out, table->ops[i]->text);
+            kiln__text_append(out, kiln__op_at(table, i)->text);
             kiln__text_append(out, "\n");
         }
 }
@@ -176,7 +177,7 @@ static void ignore(void *data, const char *function)
 static void need_all(const kiln__op_table *ops, uint32_t count, bool needed[KILN__OPS_MAX])
 {
     for (uint32_t i = count; i-- > 0;) {
-        const kiln__op *op = ops->ops[i];
+        const kiln__op *op = kiln__op_at(ops, i);
         if (needed[i] && op->real != NULL)
             kiln__real_calls(op->real, needed, ignore, NULL);
         if (needed[i] && op->reference != NULL)
@@ -204,7 +205,7 @@ static void append_definitions(const kiln_spec *spec, kiln__text *out)
     for (uint32_t i = ops->constants; i < count; i++)
         if (needed[i]) {
             kiln__text_append(out, " --define-op ");
-            kiln__text_quote(out, ops->ops[i]->definition);
+            kiln__text_quote(out, kiln__op_at(ops, i)->definition);
         }
 }
 

@@ -10,7 +10,7 @@ unsigned kiln__wisdom_operations(const kiln_spec *spec)
     unsigned count = 0;
     for (uint32_t i = 0; i < spec->op.count; i++)
         if (spec->op.nodes[i].op >= 0)
-            count += spec->catalog->ops.ops[spec->op.nodes[i].op]->operations;
+            count += kiln__op_at(&spec->catalog->ops, spec->op.nodes[i].op)->operations;
     return count;
 }
 

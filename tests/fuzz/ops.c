@@ -19,9 +19,9 @@ static void write_lines(kiln__text *out, const char *mark, const char *text)
 static void write_table(const kiln__op_table *table, kiln__text *out)
 {
     for (uint32_t i = 0; i < table->count; i++) {
-        kiln__text_printf(out, "//! op %s\n", table->ops[i]->signature);
-        write_lines(out, "//! ", table->ops[i]->doc);
-        write_lines(out, "", table->ops[i]->text);
+        kiln__text_printf(out, "//! op %s\n", kiln__op_at(table, i)->signature);
+        write_lines(out, "//! ", kiln__op_at(table, i)->doc);
+        write_lines(out, "", kiln__op_at(table, i)->text);
     }
     kiln__text_append(out, "//! end\n");
 }
@@ -43,7 +43,7 @@ static void require_good(const kiln__op_table *table)
     kiln__op_table again;
     kiln_report report = KILN_REPORT_INIT;
     for (uint32_t i = 0; i < table->count; i++) {
-        const kiln__op *op = table->ops[i];
+        const kiln__op *op = kiln__op_at(table, i);
         FUZZ_REQUIRE(kiln__op_find(table, op->name, strlen(op->name)) == (int)i, "%s is found", op->name);
         FUZZ_REQUIRE(op->inputs >= 1 && op->inputs <= 3 && op->params <= KILN__OP_ARGS_MAX, "%s has arguments",
                      op->name);
@@ -53,7 +53,7 @@ static void require_good(const kiln__op_table *table)
                  report.message, kiln__text_string(&text));
     FUZZ_REQUIRE(again.count == table->count, "as many ops come back");
     for (uint32_t i = 0; i < table->count; i++)
-        require_same(table->ops[i], again.ops[i]);
+        require_same(kiln__op_at(table, i), kiln__op_at(&again, i));
     kiln__op_table_fini(&again);
     kiln__text_fini(&text);
 }
@@ -67,7 +67,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         require_good(&table);
         kiln__op_table_fini(&table);
     } else {
-        FUZZ_REQUIRE(table.count == 0 && table.ops == NULL && report.message[0] != '\0', "a refusal says why");
+        FUZZ_REQUIRE(table.count == 0 && table.added == NULL && report.message[0] != '\0', "a refusal says why");
     }
     free(text);
     return 0;

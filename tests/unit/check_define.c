@@ -26,7 +26,7 @@ static const kiln__op *define(const char *definition)
 {
     kiln_report report = KILN_REPORT_INIT;
     ck_assert_msg(kiln__op_define(&catalog.ops, definition, &report) == KILN_OK, "%s", report.message);
-    return catalog.ops.ops[catalog.ops.count - 1];
+    return kiln__op_at(&catalog.ops, catalog.ops.count - 1);
 }
 
 static const struct {
@@ -140,7 +140,7 @@ START_TEST(test_define__equal_again_is_nothing_and_other_is_refused)
                       "%s", report.message);
         ck_assert_uint_eq(catalog.ops.count, count);
     }
-    ck_assert_ptr_eq(catalog.ops.ops[count - 1], op);
+    ck_assert_ptr_eq(kiln__op_at(&catalog.ops, count - 1), op);
 }
 END_TEST
 

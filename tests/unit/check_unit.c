@@ -104,13 +104,13 @@ START_TEST(test_unit__source_is_assembled_in_order)
     at += strlen(catalog.prelude);
     for (int i = 0; i < 3 && golden[_i].ops[i] != NULL; i++) {
         const char *name = golden[_i].ops[i];
-        at = expect_next(at, catalog.ops.ops[kiln__op_find(&catalog.ops, name, strlen(name))]->text);
+        at = expect_next(at, kiln__op_at(&catalog.ops, kiln__op_find(&catalog.ops, name, strlen(name)))->text);
     }
     at = expect_next(at, golden[_i].value);
     ck_assert_str_eq(at, unit->target.sm == 0 ? elementwise->cpu_text : elementwise->body);
     const char *unused = golden[_i].unused;
     ck_assert_ptr_null(
-        strstr(unit->source, catalog.ops.ops[kiln__op_find(&catalog.ops, unused, strlen(unused))]->text));
+        strstr(unit->source, kiln__op_at(&catalog.ops, kiln__op_find(&catalog.ops, unused, strlen(unused)))->text));
     ck_assert_msg(strstr(unit->source, "//! ") == NULL, "declarations are no part of a unit");
     ck_assert_str_eq(unit->spec, golden[_i].spec);
     kiln__unit_free(unit);

@@ -29,11 +29,10 @@ typedef struct cc {
     kiln__compiler compiler;
     const kiln__log *log;
     char *program;
-    pthread_mutex_t lock; /* guards what follows */
-    bool known;
-    kiln__toolchain toolchain;
-    struct stat stamp; /* of toolchain.path when it was asked */
     atomic_flag swept;
+    pthread_mutex_t lock;       /* guards what follows */
+    struct stat stamp;          /* of toolchain->path when it was asked */
+    kiln__toolchain *toolchain; /* NULL until known */
 } cc;
 
 #if defined(__x86_64__)
@@ -164,9 +163,10 @@ static kiln_status find(cc *self, kiln_report *report)
 {
     kiln__toolchain toolchain = { 0 };
     struct stat stamp;
-    if (self->known && stat(self->toolchain.path, &stamp) == 0 && same_file(&stamp, &self->stamp))
+    if (self->toolchain != NULL && stat(self->toolchain->path, &stamp) == 0 && same_file(&stamp, &self->stamp))
         return KILN_OK;
-    self->known = false;
+    kiln__free(self->toolchain);
+    self->toolchain = NULL;
     int error = kiln__process_find(self->program, toolchain.path, sizeof(toolchain.path));
     if (error == 0 && stat(toolchain.path, &stamp) != 0)
         error = -errno;
@@ -175,9 +175,10 @@ static kiln_status find(cc *self, kiln_report *report)
     kiln_status status = identify_file(self, &toolchain, report);
     if (status != KILN_OK)
         return status;
-    self->toolchain = toolchain;
+    self->toolchain = kiln__memdup(&toolchain, sizeof(toolchain));
+    if (self->toolchain == NULL)
+        return kiln__fail_memory(report, KILN__STAGE_OPEN);
     self->stamp = stamp;
-    self->known = true;
     kiln__log_line(self->log, KILN_LOG_INFO, "C compiler: %s, %s", toolchain.path, toolchain.version);
     return KILN_OK;
 }
@@ -188,7 +189,7 @@ static kiln_status open_cc(kiln__compiler *compiler, kiln__toolchain *out, kiln_
     pthread_mutex_lock(&self->lock);
     kiln_status status = find(self, report);
     if (status == KILN_OK)
-        *out = self->toolchain;
+        *out = *self->toolchain;
     pthread_mutex_unlock(&self->lock);
     return status;
 }
@@ -306,6 +307,7 @@ static void close_cc(kiln__compiler *compiler)
     if (self == NULL)
         return;
     pthread_mutex_destroy(&self->lock);
+    kiln__free(self->toolchain);
     kiln__free(self->program);
     kiln__free(self);
 }

@@ -14,8 +14,8 @@ typedef struct compiler {
     char *path;          /* NULL: search */
     atomic_uint dropped; /* options that the opened NVRTC does not know, a bit each */
     pthread_mutex_t lock;
-    kiln__nvrtc *nvrtc;        /* NULL until opened, under the lock; constant from then on */
-    kiln__toolchain toolchain; /* under the lock */
+    kiln__nvrtc *nvrtc;         /* NULL until opened, under the lock; constant from then on */
+    kiln__toolchain *toolchain; /* under the lock; large, made by open_locked */
 } compiler;
 
 static void search(const kiln__compiler *base, kiln__text *out)
@@ -62,7 +62,9 @@ static kiln_status open_locked(compiler *self, kiln_report *report)
     if (self->nvrtc != NULL)
         return KILN_OK;
     kiln__nvrtc *nvrtc = NULL;
-    kiln__toolchain *toolchain = &self->toolchain;
+    if (self->toolchain == NULL && (self->toolchain = kiln__alloc(sizeof(*self->toolchain))) == NULL)
+        return kiln__fail_memory(report, KILN__STAGE_OPEN);
+    kiln__toolchain *toolchain = self->toolchain;
     memset(toolchain, 0, sizeof(*toolchain));
     kiln_status status = kiln__nvrtc_load(&nvrtc, self->path, report);
     if (status == KILN_OK)
@@ -83,7 +85,8 @@ static kiln_status open_compiler(kiln__compiler *base, kiln__toolchain *out, kil
     compiler *self = (compiler *)base;
     pthread_mutex_lock(&self->lock);
     kiln_status status = open_locked(self, report);
-    *out = self->toolchain;
+    if (self->toolchain != NULL)
+        *out = *self->toolchain;
     pthread_mutex_unlock(&self->lock);
     return status;
 }
@@ -122,11 +125,11 @@ static void read_identity(const kiln__nvrtc *nvrtc, const char *ptx, char id[KIL
 
 static void learn_identity(compiler *self, const char *ptx, char id[KILN__ENTRY_TOOLCHAIN_SIZE])
 {
-    char version[sizeof(self->toolchain.version)];
+    char version[sizeof(self->toolchain->version)];
     read_identity(self->nvrtc, ptx, id, version, sizeof(version));
     pthread_mutex_lock(&self->lock);
-    memcpy(self->toolchain.id, id, KILN__ENTRY_TOOLCHAIN_SIZE);
-    memcpy(self->toolchain.version, version, sizeof(version));
+    memcpy(self->toolchain->id, id, KILN__ENTRY_TOOLCHAIN_SIZE);
+    memcpy(self->toolchain->version, version, sizeof(version));
     pthread_mutex_unlock(&self->lock);
 }
 
@@ -422,6 +425,7 @@ static void close_compiler(kiln__compiler *base)
         return;
     kiln__nvrtc_unload(self->nvrtc);
     pthread_mutex_destroy(&self->lock);
+    kiln__free(self->toolchain);
     kiln__free(self->path);
     kiln__free(self);
 }
