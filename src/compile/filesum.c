@@ -98,7 +98,7 @@ static void remember(kiln__filesums *sums, const char *path, const struct stat *
     kiln__free(node);
 }
 
-/* One look at many files. Where a directory leads is found out once in it, which is by far the dearest question. */
+/* One look at many files. Where a directory leads is found out once in it. */
 typedef struct survey {
     kiln__filesums *sums;
     const kiln__list *places;
@@ -155,19 +155,28 @@ static int resolve(const survey *around, const char *path, bool *inside)
     return 0;
 }
 
-/* The same for a file that is no link: it is where its directory is. */
-static int resolve_file(survey *around, const char *path, bool *inside)
+/* The same for a directory in one that is inside: one that is no link is where its name says. That is one look at it, and not
+ * one at each name of its path. */
+static int resolve_below(const survey *around, const char *path, bool *inside)
 {
-    char directory[PATH_MAX];
+    struct stat status;
+    if (lstat(path, &status) != 0)
+        return errno;
+    *inside = true;
+    return S_ISLNK(status.st_mode) ? resolve(around, path, inside) : 0;
+}
+
+/* The first of the two where `top`, else the second; once in a survey. */
+static int judge(survey *around, const char *directory, bool top, bool *inside)
+{
     uint8_t sum[KILN__CHECKSUM_SIZE];
-    snprintf(directory, sizeof(directory), "%.*s", (int)(strrchr(path, '/') - path), path);
     kiln__checksum(sum, directory, strlen(directory));
     size_t i = sum[0] % VERDICTS;
     if (around->verdicts[i].directory != NULL && strcmp(around->verdicts[i].directory, directory) == 0) {
         *inside = around->verdicts[i].inside;
         return 0;
     }
-    int error = resolve(around, directory, inside);
+    int error = top ? resolve(around, directory, inside) : resolve_below(around, directory, inside);
     if (error != 0)
         return error;
     kiln__free(around->verdicts[i].directory);
@@ -176,20 +185,48 @@ static int resolve_file(survey *around, const char *path, bool *inside)
     return 0;
 }
 
+/* Whether a path has a ".." in it. */
+static bool climbs(const char *path)
+{
+    for (const char *at = path; (at = strstr(at, "/..")) != NULL; at += strlen("/.."))
+        if (at[3] == '/' || at[3] == '\0')
+            return true;
+    return false;
+}
+
+/* The same as resolve for what is no link: it is where its directory is. The first `top` bytes of the path are a place. From
+ * there down each directory is judged by itself. Below one that is outside a link may lead back. */
+static int resolve_plain(survey *around, const char *path, size_t top, bool *inside)
+{
+    char directory[PATH_MAX];
+    if (climbs(path + top))
+        return resolve(around, path, inside);
+    for (const char *end = path + top; end != NULL; end = strchr(end + 1, '/')) {
+        size_t length = (size_t)(end - path);
+        memcpy(directory, path, length);
+        directory[length] = '\0';
+        int error = judge(around, directory, length == top, inside);
+        if (error != 0 || !*inside)
+            return error != 0 ? error : resolve(around, path, inside);
+    }
+    return 0;
+}
+
 /* What is at a path now: its kind, and the digest of a file. Whether it is inside is asked in each survey, for a path leads
- * elsewhere once a directory on the way is another, while its last file stays the same. */
-static int look(survey *around, const char *path, char digest[KILN__DIGEST_HEX])
+ * elsewhere once a directory on the way is another, while its last file stays the same. The first `top` bytes of the path are a
+ * place. */
+static int look(survey *around, const char *path, size_t top, char digest[KILN__DIGEST_HEX])
 {
     struct stat status;
     bool inside = false;
     if (lstat(path, &status) != 0)
         return kind_of_failure(errno);
-    bool plain = S_ISREG(status.st_mode);
-    if (S_ISLNK(status.st_mode) && stat(path, &status) != 0)
+    bool plain = !S_ISLNK(status.st_mode);
+    if (!plain && stat(path, &status) != 0)
         return kind_of_failure(errno);
     if (!S_ISDIR(status.st_mode) && !S_ISREG(status.st_mode))
         return KILN__READ_NOTHING;
-    int error = plain ? resolve_file(around, path, &inside) : resolve(around, path, &inside);
+    int error = plain ? resolve_plain(around, path, top, &inside) : resolve(around, path, &inside);
     if (error != 0 || !inside)
         return error != 0 ? kind_of_failure(error) : KILN__READ_NOTHING;
     if (S_ISDIR(status.st_mode))
@@ -214,7 +251,7 @@ static bool agrees(survey *around, const kiln__read *read)
     const char *directory = directory_of(around->places, read->place);
     int kind = KILN__READ_NOTHING;
     if (directory != NULL && snprintf(path, sizeof(path), "%s/%s", directory, read->path) < (int)sizeof(path))
-        kind = look(around, path, digest);
+        kind = look(around, path, strlen(directory), digest);
     return kind == (int)read->kind && (kind != KILN__READ_FILE || strcmp(digest, read->digest) == 0);
 }
 

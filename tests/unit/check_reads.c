@@ -295,6 +295,48 @@ START_TEST(test_filesums__what_is_remembered_is_inside_too)
 }
 END_TEST
 
+static void make_directory(const char *name)
+{
+    ck_assert_int_eq(mkdir(kiln_test_temp_path(name), 0700), 0);
+}
+
+/* A link at any level of a path leads out, and perhaps back. */
+START_TEST(test_filesums__directories_on_the_way_are_followed)
+{
+    kiln__filesums sums;
+    kiln__list places = { 0 };
+    kiln__filesums_init(&sums);
+    make_directory("at");
+    make_directory("at/inc");
+    make_directory("at/inc/deep");
+    make_directory("at/inc/deep/er");
+    make_directory("at/outside");
+    make_directory("at/outside/far");
+    kiln_test_temp_write("at/inc/deep/er/a.h", "one", 3);
+    kiln_test_temp_write("at/outside/far/a.h", "one", 3);
+    ck_assert_int_eq(symlink("../../outside", kiln_test_temp_path("at/inc/deep/out")), 0);
+    ck_assert_int_eq(symlink("../inc/deep", kiln_test_temp_path("at/outside/back")), 0);
+    kiln__list_add(&places, "0");
+    kiln__list_add(&places, kiln_test_temp_path("at/inc"));
+    ck_assert(agrees(&sums, &places, "+ 0 deep/er/a.h"));
+    ck_assert(agrees(&sums, &places, "/ 0 - deep/er"));
+    ck_assert(agrees(&sums, &places, "/ 0 - "));
+    ck_assert(!agrees(&sums, &places, "+ 0 deep/out/far/a.h"));
+    ck_assert(agrees(&sums, &places, "- 0 - deep/out/far/a.h"));
+    ck_assert(agrees(&sums, &places, "- 0 - deep/out/far"));
+    ck_assert(agrees(&sums, &places, "- 0 - deep/out/../outside/far/a.h"));
+    ck_assert(agrees(&sums, &places, "+ 0 deep/out/back/er/a.h"));
+    ck_assert(agrees(&sums, &places, "/ 0 - deep/out/back"));
+    /* The place is another directory now, though its name leads to the same file. */
+    ck_assert_int_eq(rename(kiln_test_temp_path("at"), kiln_test_temp_path("moved")), 0);
+    ck_assert_int_eq(symlink("moved", kiln_test_temp_path("at")), 0);
+    ck_assert(!agrees(&sums, &places, "+ 0 deep/er/a.h"));
+    ck_assert(agrees(&sums, &places, "- 0 - deep/er/a.h"));
+    kiln__list_fini(&places);
+    kiln__filesums_fini(&sums);
+}
+END_TEST
+
 /* Who lacks descriptors or rights does not know what is there: no list is true then, be it one that says "nothing". */
 START_TEST(test_filesums__what_cannot_be_looked_at_agrees_with_nothing)
 {
@@ -355,6 +397,7 @@ Suite *kiln_test_reads_suite(void)
     tcase_add_test(tcase, test_reads__lines_read_back);
     tcase_add_test(tcase, test_filesums__tell_what_is_there);
     tcase_add_test(tcase, test_filesums__what_is_remembered_is_inside_too);
+    tcase_add_test(tcase, test_filesums__directories_on_the_way_are_followed);
     tcase_add_test(tcase, test_filesums__what_cannot_be_looked_at_agrees_with_nothing);
     tcase_add_test(tcase, test_source__log_is_in_the_users_words);
     suite_add_tcase(suite, tcase);
