@@ -142,33 +142,40 @@ static void recall_id(kiln__toolchains *memo)
         *memo->toolchain = found;
 }
 
-/* With the lock held. */
-static kiln_status know(kiln__toolchains *memo, kiln_report *report)
+static kiln_status ask(kiln__toolchains *memo, kiln_report *report)
 {
-    kiln_status status = KILN_OK;
-    if (memo->toolchain == NULL && (memo->toolchain = kiln__alloc(sizeof(*memo->toolchain))) == NULL)
-        return kiln__fail_memory(report, KILN__STAGE_OPEN);
-    if (!memo->known) {
-        memo->known = recall(memo, memo->toolchain);
-        if (!memo->known) {
-            memset(memo->toolchain, 0, sizeof(*memo->toolchain));
-            status = memo->compiler->vtable->open(memo->compiler, memo->toolchain, report);
-            memo->known = status == KILN_OK;
-            if (memo->known && memo->toolchain->id[0] != '\0')
-                remember(memo, memo->toolchain);
-        }
-    }
-    if (status == KILN_OK && memo->toolchain->id[0] == '\0')
-        recall_id(memo);
+    memset(memo->toolchain, 0, sizeof(*memo->toolchain));
+    kiln_status status = memo->compiler->vtable->open(memo->compiler, memo->toolchain, report);
+    if (status == KILN_OK && memo->toolchain->id[0] != '\0')
+        remember(memo, memo->toolchain);
     return status;
+}
+
+/* With the lock held. NULL on failure. */
+static const kiln__toolchain *know(kiln__toolchains *memo, kiln_status *status, kiln_report *report)
+{
+    *status = KILN_OK;
+    if (memo->toolchain == NULL)
+        memo->toolchain = kiln__alloc(sizeof(*memo->toolchain));
+    if (memo->toolchain == NULL) {
+        *status = kiln__fail_memory(report, KILN__STAGE_OPEN);
+        return NULL;
+    }
+    if (!memo->known && !recall(memo, memo->toolchain))
+        *status = ask(memo, report);
+    memo->known = *status == KILN_OK;
+    if (memo->known && memo->toolchain->id[0] == '\0')
+        recall_id(memo);
+    return memo->known ? memo->toolchain : NULL;
 }
 
 kiln_status kiln__toolchains_get(kiln__toolchains *memo, kiln__toolchain *out, kiln_report *report)
 {
     pthread_mutex_lock(&memo->lock);
-    kiln_status status = know(memo, report);
-    if (status == KILN_OK)
-        *out = *memo->toolchain;
+    kiln_status status;
+    const kiln__toolchain *known = know(memo, &status, report);
+    if (known != NULL)
+        *out = *known;
     pthread_mutex_unlock(&memo->lock);
     return status;
 }
@@ -176,9 +183,10 @@ kiln_status kiln__toolchains_get(kiln__toolchains *memo, kiln__toolchain *out, k
 kiln_status kiln__toolchains_id(kiln__toolchains *memo, char out[KILN__ENTRY_TOOLCHAIN_SIZE], kiln_report *report)
 {
     pthread_mutex_lock(&memo->lock);
-    kiln_status status = know(memo, report);
-    if (status == KILN_OK)
-        memcpy(out, memo->toolchain->id, KILN__ENTRY_TOOLCHAIN_SIZE);
+    kiln_status status;
+    const kiln__toolchain *known = know(memo, &status, report);
+    if (known != NULL)
+        memcpy(out, known->id, KILN__ENTRY_TOOLCHAIN_SIZE);
     pthread_mutex_unlock(&memo->lock);
     return status;
 }

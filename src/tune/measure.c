@@ -18,7 +18,7 @@
  * that shorter samples do. */
 #define TAPE_MS        0.4
 #define TAPE_SAMPLE_MS 0.25
-enum { TAPE_MAX = 256, REPLAYS_MAX = 64 };
+enum { TAPE_MAX = 256, REPLAYS_MAX = 64, ATTEMPTS = 2 };
 
 typedef struct measurement {
     kiln_device *device;
@@ -116,9 +116,10 @@ kiln_status kiln__measure_settle(kiln_device *device, const kiln_contender *cont
     kiln_status status = settle_repeats(device, contender, &gauge->repeats, &ms, report);
     if (status == KILN_OK && !pace->is_set)
         set_pace(pace, device, ms);
-    if (status == KILN_OK && pace->length > 0 && ms < LONG_MS && !pace->failed)
-        pace->failed =
-            !make_tape(device, contender, pace->length, gauge) && !make_tape(device, contender, pace->length, gauge);
+    bool wanted = status == KILN_OK && pace->length > 0 && ms < LONG_MS && !pace->failed;
+    for (int attempt = 0; attempt < ATTEMPTS && wanted; attempt++)
+        wanted = !make_tape(device, contender, pace->length, gauge);
+    pace->failed = pace->failed || wanted;
     return status;
 }
 
