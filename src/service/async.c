@@ -144,7 +144,7 @@ static kiln_status ask(kiln_request **out, kiln_queue *queue, const kiln_spec *s
     if (status != KILN_OK)
         return status;
     atomic_fetch_add(&request->service->gets, 1);
-    request->spec = *spec;
+    kiln__spec_copy(&request->spec, spec);
     request->unlisted = unlisted;
     request->job.run = run_start;
     request->job.lane = KILN__LANE_QUICK;

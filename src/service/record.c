@@ -216,7 +216,8 @@ static void add_line(kiln__record *record, const kiln__text *line)
 void kiln__record_add(kiln__record *record, const kiln_spec *asked)
 {
     kiln__text line = { 0 };
-    kiln_spec spec = *asked;
+    kiln_spec spec;
+    kiln__spec_copy(&spec, asked);
     spec.target_set = false;
     if (spec.dtype == KILN__DTYPE_UNSET)
         spec.dtype = kiln__template_dtype(spec.template);

@@ -3,8 +3,8 @@
 #include "base/alloc.h"
 #include <string.h>
 
-/* What to compile for on a device. Asks the compiler once for each GPU, also whether there is one; again
- * after a shortage of memory. */
+/* What to compile for on a device. Asks the compiler once for each GPU, also whether there is one. NULL: out of memory, and it will
+ * be asked again. */
 static const kiln__target *native_target(kiln_service *service, const kiln_device *device)
 {
     if (kiln__target_is_cpu(&device->target))
@@ -17,7 +17,7 @@ static const kiln__target *native_target(kiln_service *service, const kiln_devic
             atomic_store(known, kiln__builder_choose_target(&service->nvrtc, &device->target, target));
         pthread_mutex_unlock(&service->native_lock);
     }
-    return atomic_load(known) ? target : &device->target;
+    return atomic_load(known) ? target : NULL;
 }
 
 kiln_status kiln__service_target(kiln_service *service, kiln_device **device, const kiln_spec *spec, kiln__target *out,
@@ -26,9 +26,13 @@ kiln_status kiln__service_target(kiln_service *service, kiln_device **device, co
     kiln_status status = KILN_OK;
     if (!spec->target_set && *device == NULL)
         status = kiln__runtime_device(service->runtime, NULL, device, report);
-    if (status == KILN_OK)
-        *out = spec->target_set ? spec->target : *native_target(service, *device);
-    return status;
+    if (status != KILN_OK)
+        return status;
+    const kiln__target *target = spec->target_set ? &spec->target : native_target(service, *device);
+    if (target == NULL)
+        return kiln__fail_memory(report, KILN__STAGE_SPEC);
+    *out = *target;
+    return KILN_OK;
 }
 
 kiln_status kiln__service_resolve(kiln_service *service, kiln_device *on, const kiln_spec *spec, kiln_spec *out,

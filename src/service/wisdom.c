@@ -88,7 +88,7 @@ kiln_status kiln__service_wisdom_explain(kiln_service *service, const kiln_spec 
                                          kiln_wisdom_candidate_fn fn, void *data, char **out, kiln_report *report)
 {
     explainer self = { fn, data, refusal_of_all(service, spec) };
-    kiln_spec chosen = *spec, full;
+    kiln_spec *chosen = KILN__SPEC_LOCAL(spec), full;
     kiln_device *on = NULL;
     kiln__target target;
     kiln__wisdom_device device;
@@ -103,9 +103,9 @@ kiln_status kiln__service_wisdom_explain(kiln_service *service, const kiln_spec 
     const kiln__wisdom_query query = { .spec = spec, .device = &device, .toolchain = "" };
     status = kiln__wisdom_explain(service->wisdom, &query, &choice, explain_candidate, &self, report);
     if (status == KILN_OK && choice.found && self.refusal == NULL)
-        kiln__wisdom_apply(&choice, &chosen);
+        kiln__wisdom_apply(&choice, chosen);
     if (status == KILN_OK)
-        status = kiln__spec_resolve(&full, &chosen, &target, report);
+        status = kiln__spec_resolve(&full, chosen, &target, report);
     if (status != KILN_OK)
         return status;
     kiln__spec_format(&full, false, &text);

@@ -37,7 +37,7 @@ kiln_status kiln__proof_cpu_spec(kiln_spec *out, const kiln_spec *spec, kiln_rep
     if (spec->template->reference != NULL) {
         status = kiln__spec_reference(out, spec, report);
     } else {
-        *out = *spec;
+        kiln__spec_copy(out, spec);
         memset(out->param_set, 0, sizeof(out->param_set));
     }
     out->target_set = true;
