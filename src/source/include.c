@@ -68,14 +68,14 @@ static bool is_one_of(const char *at, size_t length, const char *const *words)
     return *words != NULL;
 }
 
-/* The end of a header's name in quotes or angle brackets, if that is relative, leads nowhere up and has nothing in it that could
+/* The end of a header's name in quotes or angle brackets, if that is relative, begins with no blank, leads nowhere up and has nothing in it that could
  * begin a comment or a string; else NULL. */
 static const char *plain_end(const char *at)
 {
     if (*at != '"' && *at != '<')
         return NULL;
     const char *end = strpbrk(at + 1, *at == '"' ? "\"\n" : ">\n");
-    if (end == NULL || *end == '\n' || end == at + 1 || at[1] == '/')
+    if (end == NULL || *end == '\n' || end == at + 1 || strchr("/ \t", at[1]) != NULL)
         return NULL;
     for (at++; at < end;) {
         size_t length = strcspn(at, "/\\'\">\n");

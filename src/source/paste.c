@@ -1,6 +1,5 @@
 #include "source/paste.h"
 
-#include <ctype.h>
 #include <string.h>
 
 enum { TELLING = 3 }; /* so many bytes at its beginning make a word one that nothing else begins with */
@@ -8,12 +7,10 @@ enum { TELLING = 3 }; /* so many bytes at its beginning make a word one that not
 /* NVRTC 13.0 knows no __has_embed and no #embed; a later one may. */
 const char *const kiln__asking[KILN__ASKING] = { "__has_include", "__has_include_next", "__has_embed" };
 
+/* In the compiler's alphabet, not in that of the host's locale. */
 size_t kiln__asking_word(const char *at)
 {
-    size_t length = 0;
-    while (isalnum((unsigned char)at[length]) || at[length] == '_')
-        length++;
-    return length;
+    return strspn(at, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
 }
 
 bool kiln__asking_is(const char *word, size_t length)
@@ -38,15 +35,16 @@ static void add_word(kiln__pieces *self, const char *word, size_t length)
                 self->lengths[i][from] |= 1u << length;
 }
 
+/* NULL: it has no end on its line. */
 static const char *skip_string(const char *at)
 {
     at++;
     while (*at != '\0' && *at != '"' && *at != '\n')
         at += at[0] == '\\' && at[1] != '\0' && at[1] != '\n' ? 2 : 1;
-    return at + (*at == '"');
+    return *at == '"' ? at + 1 : NULL;
 }
 
-/* Past what holds no words, if there is something like that. */
+/* Past what holds no words, if there is something like that. NULL: where it ends depends on the compiler. */
 static const char *skip_silent(const char *at)
 {
     if (strncmp(at, "//", 2) == 0)
@@ -64,6 +62,8 @@ static bool collect(kiln__pieces *self, const char *text, bool everywhere)
 {
     for (const char *at = text; *at != '\0';) {
         const char *past = everywhere ? at : skip_silent(at);
+        if (past == NULL)
+            return false;
         size_t length = kiln__asking_word(past);
         if (!everywhere && past == at && (*at == '\'' || (length > 0 && at[length - 1] == 'R' && at[length] == '"')))
             return false;
