@@ -40,9 +40,9 @@ typedef struct search {
     size_t quota; /* samples that each has when the heat is over */
     uint32_t attempts_max;
     bool settled;
-    bool is_stale;  /* somebody was struck out with whom others had been compared, or the basis is another */
-    uint32_t basis; /* of the samples that are known */
-    uint32_t round;
+    bool is_stale;         /* somebody was struck out with whom others had been compared, or the basis is another */
+    uint32_t basis;        /* of the samples that are known */
+    uint32_t round, begun; /* the round in which what is known began */
     uint64_t samples, void_samples;
     kiln_report *report;
 } search;
@@ -286,6 +286,7 @@ static kiln_status begin(search *s)
     s->quota = s->attempts_max = 0;
     set_quota(s, KILN__JUDGED_FROM);
     s->settled = s->is_stale = false;
+    s->begun = s->round;
     return warm_up(s);
 }
 
@@ -477,6 +478,7 @@ static kiln_status conclude(search *s, kiln__search_result *out)
     out->samples = s->samples;
     out->void_samples = s->void_samples;
     out->rounds = s->round;
+    out->rounds_known = s->round - s->begun;
     out->elapsed_ns = elapsed(s);
     return KILN_OK;
 }

@@ -69,6 +69,7 @@ typedef struct kiln__search_result {
     uint64_t samples;      /* taken in all */
     uint64_t void_samples; /* of them not used: disturbed, or the first of a contender */
     uint32_t rounds;
+    uint32_t rounds_known; /* of these, since what had been known was last forgotten */
     uint64_t elapsed_ns;
 } kiln__search_result;
 

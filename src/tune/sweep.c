@@ -213,6 +213,7 @@ static kiln_status play(sweep *self)
         status = play_round(self, kiln__times_row(&self->times, round));
         if (status == KILN_OK && share_basis(self) != failed) {
             kiln__times_clear(&self->times);
+            self->tuning->info.rounds = 0;
             round = UINT32_MAX; /* the next is 0: once at most */
         }
     }

@@ -203,7 +203,7 @@ static void describe(tuner *self)
 /* The incumbent is what samples are compared with, and has none of its own. It is timed in every round. */
 static uint64_t samples_of(const kiln__search_result *result, const kiln__place *place)
 {
-    return place->who == result->incumbent && result->samples > 0 ? result->rounds : place->samples;
+    return place->who == result->incumbent && result->samples > 0 ? result->rounds_known : place->samples;
 }
 
 /* What was found, as kiln__tuning_learn wants it: variants that were out or not measured were not compared. */
