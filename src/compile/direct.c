@@ -123,22 +123,29 @@ static kiln_status encode(kiln__blob **out, const kiln__entry *entry)
     return status == KILN_OK && *out == NULL ? KILN_ENOMEM : status;
 }
 
-/* One list of all that is known, `reads` in front. */
+/* One list of all that is known, `front` in front. KILN_OK with NULL: it has no room for these. */
+static kiln_status join(kiln__blob **out, kiln__entry *entry, const kiln__section *spec, const kiln__section *front,
+                        const lists *all)
+{
+    entry->kind = KILN__ENTRY_READS;
+    bool fits = kiln__entry_add(entry, "spec", spec->data, spec->length) &&
+                kiln__entry_add(entry, name_of(0).text, front->data, front->length) && add_others(entry, all);
+    *out = NULL;
+    return fits && encode(out, entry) == KILN_ENOMEM ? KILN_ENOMEM : KILN_OK;
+}
+
 static kiln__blob *merge(const kiln__direct *self, const kiln__key *key, const lists *all, const char *reads,
                          size_t length)
 {
-    kiln__entry entry = { .kind = KILN__ENTRY_READS,
-                          .key = *key,
-                          .key_text = self->list_text.data,
-                          .key_text_length = self->list_text.length };
-    kiln__text spec = { 0 };
-    kiln__text_printf(&spec, "headers of %s", self->unit->spec);
-    bool fits = !spec.failed && kiln__entry_add(&entry, "spec", spec.data, spec.length) &&
-                kiln__entry_add(&entry, name_of(0).text, reads, length) && add_others(&entry, all);
+    kiln__text text = { 0 };
+    kiln__text_printf(&text, "headers of %s", self->unit->spec);
+    const kiln__section spec = { .data = text.data, .length = text.length },
+                        front = { .data = reads, .length = length };
+    kiln__entry entry = { .key = *key, .key_text = self->list_text.data, .key_text_length = self->list_text.length };
     kiln__blob *merged = NULL;
-    if (fits)
-        encode(&merged, &entry);
-    kiln__text_fini(&spec);
+    if (!text.failed)
+        join(&merged, &entry, &spec, &front, all);
+    kiln__text_fini(&text);
     return merged;
 }
 
@@ -146,20 +153,16 @@ kiln_status kiln__direct_merge(kiln__blob **out, kiln__blob *first, kiln__blob *
 {
     const lists all = { .of = { first, second }, .count = 2 };
     const kiln__section *spec = kiln__entry_find(&first->entry, "spec"), *front = alternative(first, 0);
-    kiln__entry entry = { .kind = KILN__ENTRY_READS,
-                          .key = first->entry.key,
+    kiln__entry entry = { .key = first->entry.key,
                           .key_text = first->entry.key_text,
                           .key_text_length = first->entry.key_text_length };
-    bool fits = spec != NULL && front != NULL && kiln__entry_add(&entry, "spec", spec->data, spec->length) &&
-                kiln__entry_add(&entry, front->name, front->data, front->length) && add_others(&entry, &all);
     *out = NULL;
-    if (fits && encode(out, &entry) == KILN_ENOMEM)
-        return KILN_ENOMEM;
+    kiln_status status = spec != NULL && front != NULL ? join(out, &entry, spec, front, &all) : KILN_OK;
     if (*out != NULL && (*out)->length <= first->length) {
         kiln__blob_release(*out);
         *out = NULL;
     }
-    return KILN_OK;
+    return status;
 }
 
 void kiln__direct_remember(const kiln__direct *self, const char *reads)

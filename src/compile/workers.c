@@ -18,8 +18,8 @@ typedef struct workers {
     kiln__suspects suspects;
     pthread_mutex_t facts_lock; /* guards what follows */
     bool known;
-    kiln__toolchain
-        *facts; /* of the NVRTC that workers have opened, where this process opens none; made for the first */
+    /* Of the NVRTC that workers have opened, where this process opens none; made for the first. */
+    kiln__toolchain *facts;
     atomic_uint_least64_t crashes, timeouts;
 } workers;
 

@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
-enum { IMPORT_PATIENCE_MS = 2000 };
+#define IMPORT_PATIENCE_NS 2000000000ull
 
 static const char *section_text(const kiln__entry *entry, const char *name)
 {
@@ -191,7 +191,7 @@ kiln_status kiln__cache_export(kiln_service *service, const char *path, kiln_kee
 /* What an import adds to. */
 typedef struct destination {
     kiln_service *service;
-    uint32_t patience_ms; /* how long it may still wait for those who compile what it brings lists of */
+    uint64_t patience_ns; /* how long it may still wait for those who compile what it brings lists of */
     kiln_transfer *out;
 } destination;
 
@@ -226,9 +226,9 @@ static int add_list(destination *to, kiln__blob *blob)
     kiln__hostlock *lock = &to->service->hostlock;
     kiln__hostlock_hold hold;
     uint64_t start = kiln__cpu_now_ns();
-    bool held = kiln__hostlock_take_quietly(lock, blob->entry.key.digest, to->patience_ms, &hold);
-    uint64_t waited_ms = (kiln__cpu_now_ns() - start) / 1000000;
-    to->patience_ms -= waited_ms < to->patience_ms ? (uint32_t)waited_ms : to->patience_ms;
+    bool held = kiln__hostlock_take_quietly(lock, blob->entry.key.digest, (uint32_t)(to->patience_ns / 1000000), &hold);
+    uint64_t waited = kiln__cpu_now_ns() - start;
+    to->patience_ns -= waited < to->patience_ns ? waited : to->patience_ns;
     int result = add_entry(to->service->disk, blob);
     if (held)
         kiln__hostlock_give(lock, &hold);
@@ -256,7 +256,7 @@ kiln_status kiln__cache_import(kiln_service *service, const char *path, kiln_tra
 {
     char problem[256];
     kiln__store *pack;
-    destination to = { service, IMPORT_PATIENCE_MS, out };
+    destination to = { service, IMPORT_PATIENCE_NS, out };
     kiln_status status = kiln__cache_need_disk(service, report);
     if (status != KILN_OK)
         return status;

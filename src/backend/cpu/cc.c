@@ -142,12 +142,6 @@ static kiln_status identify_file(const cc *self, kiln__toolchain *toolchain, kil
     return status;
 }
 
-static bool same_file(const struct stat *a, const struct stat *b)
-{
-    return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
-           a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
-}
-
 static kiln_status fail_find(const cc *self, int error, kiln_report *report)
 {
     bool elevated = kiln__trust_is_elevated();
@@ -163,7 +157,8 @@ static kiln_status find(cc *self, kiln_report *report)
 {
     kiln__toolchain toolchain = { 0 };
     struct stat stamp;
-    if (self->toolchain != NULL && stat(self->toolchain->path, &stamp) == 0 && same_file(&stamp, &self->stamp))
+    if (self->toolchain != NULL && stat(self->toolchain->path, &stamp) == 0 &&
+        kiln__file_is_unchanged(&self->stamp, &stamp))
         return KILN_OK;
     kiln__free(self->toolchain);
     self->toolchain = NULL;
