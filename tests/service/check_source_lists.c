@@ -180,7 +180,7 @@ END_TEST
 
 /* ---- Imports at the same time */
 
-enum { IMPORTERS = 8, ROUNDS = 10, WAITED_MS = 1000, NEVER_MS = 20000 };
+enum { IMPORTERS = 4, ROUNDS = 10, WAITED_MS = 1000, NEVER_MS = 20000 };
 
 typedef struct importer {
     pthread_t thread;
