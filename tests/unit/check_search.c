@@ -646,7 +646,7 @@ static void add_winner_tests(TCase *tcase)
 Suite *kiln_test_search_suite(void)
 {
     Suite *suite = suite_create("search");
-    seeds = KILN_TEST_SANITIZED ? 10 : 100;
+    seeds = KILN_TEST_SANITIZED ? 20 : 100;
     TCase *tcase = tcase_create("search");
     tcase_set_timeout(tcase, 300);
     tcase_add_test(tcase, test_search__estimate_is_the_middle_and_its_error);
