@@ -1,5 +1,6 @@
 /* Ops of users' own: that they compute what their text says, in every dtype, and live with threads, forks and the record. */
 #include "support/harness.h"
+#include "support/sanitized.h"
 #include "support/suites.h"
 #include "support/temp.h"
 #include <kiln/define.h>
@@ -415,7 +416,8 @@ Suite *kiln_test_defined_suite(void)
     tcase_add_test(tcase, test_defined__ops_are_listed_and_specs_know_them);
     tcase_add_test(tcase, test_defined__equal_names_do_not_share_kernels);
     tcase_add_test(tcase, test_defined__threads_define_and_read);
-    tcase_add_test(tcase, test_defined__a_forked_child_defines_for_itself);
+    if (KILN_TEST_CAN_FORK)
+        tcase_add_test(tcase, test_defined__a_forked_child_defines_for_itself);
     tcase_add_test(tcase, test_defined__the_record_has_definitions_before_their_use);
     suite_add_tcase(suite, tcase);
     return suite;
