@@ -155,8 +155,9 @@ class TuneOnGpus(KilnTest):
         # The sanitizers turn a crash into an exit.
         for bad, words in (("fault", "ILLEGAL_ADDRESS"), ("crash", "ended its process"), ("hang", "not end within 2 s")):
             more = ("--hang", "2") if bad == "hang" else ()
-            results = self.tune(GPU_SPEC, "--sandbox", *more, fields=f"bad={bad}:512")
-            self.check_left_out(results[0], words)
+            result = self.tune_leaving_out(GPU_SPEC, "--size", "5000", "--hot", "--sandbox", *more,
+                                           env=self.gpus(f"bad={bad}:512"))
+            self.check_left_out(result, words)
 
     def test_without_a_sandbox_a_fault_is_named(self):
         result = self.kiln("tune", GPU_SPEC, "--size", "5000", env=self.gpus("bad=fault:512"), status=1)

@@ -175,6 +175,8 @@ START_TEST(test_arguments__what_is_found_is_learnt_and_taken)
     define(COPYING,
            COPYING_TWIN EACH "{ out[i] = x[i]; if (KILN_BLOCK == 32) for (volatile int k = 0; k < 40;) k++; }\n}\n");
     kiln_tuning_info info = must_tune("template=copying target=cpu", &options);
+    for (int again = 0; again < 5 && !info.learnt; again++) /* a busy machine may disturb what is measured too often */
+        info = must_tune("template=copying target=cpu", &options);
     ck_assert_msg(info.learnt, "%s", info.not_learnt);
     ck_assert_int_eq(kiln_wisdom_visit(service, note_record, geometry), KILN_OK);
     ck_assert_msg(strcmp(geometry, "block=64") == 0 || strcmp(geometry, "block=128") == 0, "%s", geometry);
