@@ -13,13 +13,17 @@ static const char *find_objection(const kiln_tuning_info *info, const kiln_devic
         return "the arrays stayed in the caches";
     if (lesson->end == KILN__STOPPED)
         return "it was stopped";
-    if (info->regret < 0 || lesson->measure.samples == 0)
-        return "it ended before all variants were compared: give it a larger budget";
     for (uint32_t i = 0; i < asked->template->param_count; i++)
         if (asked->param_set[i])
             return "the spec sets some of the geometry, and the best of all may be another";
     if (asked->target_set && asked->target.sm != device->target.sm)
         return "the spec's target is not the device's own";
+    if (info->variants == 1)
+        return "there is only one variant";
+    if (info->regret < 0 || lesson->measure.samples == 0)
+        return lesson->end == KILN__TIMED_OUT
+                   ? "it ended before all variants were compared: give it a larger budget"
+                   : "what was measured was disturbed too often: try again on a quieter machine";
     return NULL;
 }
 
