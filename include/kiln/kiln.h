@@ -149,7 +149,8 @@ typedef struct kiln_options {
                                  KILN_RECORD, else none; "" is none */
     int strict;               /* 1: what would have to be compiled is refused with KILN_ESTRICT; -1: it is compiled;
                                  0: KILN_STRICT, else -1 */
-    uint32_t lock_wait_ms;    /* longest wait for another process that compiles the same kernel; 0: 30 s */
+    uint32_t lock_wait_ms;    /* longest wait for another process that compiles the same kernel; 0: 30 s. While this
+                                 process is stopped, or the machine, no time of it passes */
     int isolate;              /* a kiln_isolate; 0: KILN_ISOLATE (auto, always, never), else auto */
     const char *worker;       /* path of the program kiln-worker; NULL: KILN_WORKER, else found beside the library */
     uint32_t worker_time_ms;  /* longest compile in a worker; 0: 60 s */

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { FIRST_POLL_NS = 1000000, LONGEST_POLL_NS = 5000000 };
+enum { FIRST_POLL_NS = 1000000, LONGEST_POLL_NS = 5000000, LONGEST_COUNTED_NS = 100000000 };
 
 void kiln__lock_list_init(kiln__lock_list *list)
 {
@@ -54,13 +54,18 @@ int kiln__lock_try(const kiln__lock *lock, uint64_t offset)
 int kiln__lock_wait(const kiln__lock *lock, uint64_t offset, uint32_t wait_ms)
 {
     struct timespec pause = { 0, FIRST_POLL_NS };
-    uint64_t deadline = kiln__cpu_now_ns() + (uint64_t)wait_ms * 1000000;
+    uint64_t left = (uint64_t)wait_ms * 1000000, seen = kiln__cpu_now_ns();
     int error;
     while ((error = kiln__lock_try(lock, offset)) == -EAGAIN) {
-        if (kiln__cpu_now_ns() >= deadline)
+        if (left == 0)
             return -ETIMEDOUT;
         nanosleep(&pause, NULL);
         pause.tv_nsec = pause.tv_nsec * 2 < LONGEST_POLL_NS ? pause.tv_nsec * 2 : LONGEST_POLL_NS;
+        /* After a longer gap this process was stopped, or the whole machine, and the one that has the lock may have been. */
+        uint64_t now = kiln__cpu_now_ns(), gap = now - seen;
+        gap = gap < LONGEST_COUNTED_NS ? gap : LONGEST_COUNTED_NS;
+        left -= gap < left ? gap : left;
+        seen = now;
     }
     return error;
 }

@@ -13,6 +13,7 @@
     X(file)                 \
     X(process)              \
     X(child)                \
+    X(lock)                 \
     X(frame)                \
     X(formula)              \
     X(manifest)             \
