@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """The main job on real input: main_job.py KILN DIRECTORY
 
-Makes x.npy and x2.npy in DIRECTORY, runs `kiln doctor`, `kiln run` for three ops and `kiln warm` for GPUs that need not
-be here, compares every result with NumPy and ends with a table.
+Makes x.npy and x2.npy in DIRECTORY, runs `kiln doctor`, `kiln run` for three ops, and `kiln warm` and `kiln build` for GPUs that
+need not be here, compares every result with NumPy and ends with a table.
 """
 import json
 import shlex
@@ -13,6 +13,13 @@ from pathlib import Path
 import numpy as np
 
 SHAPE = (4096, 1024)
+SAXPY = """extern "C" __global__ void saxpy(float *y, const float *x, float a, unsigned n)
+{
+    unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n)
+        y[i] += a * x[i];
+}
+"""
 
 
 def make_input(path, seed):
@@ -85,9 +92,11 @@ def main():
     directory.mkdir(parents=True, exist_ok=True)
     x = make_input(directory / "x.npy", 1)
     x2 = make_input(directory / "x2.npy", 2)
+    (directory / "saxpy.cu").write_text(SAXPY, encoding="utf-8")
 
     run(kiln, directory, "doctor")
     run(kiln, directory, "warm", "op=hardsigmoid dtype=f32", "--target", "sm_80,sm_90,sm_100")
+    run(kiln, directory, "build", "saxpy.cu", "--target", "sm_90")
     with np.errstate(invalid="ignore"):
         jobs = [("hardsigmoid", ["x.npy"], hardsigmoid(x)), ("hardtanh(-1,1)", ["x.npy"], hardtanh(x)),
                 ("add(x,y)", ["x.npy", "x2.npy"], x + x2)]
