@@ -61,7 +61,7 @@ int kiln__lock_wait(const kiln__lock *lock, uint64_t offset, uint32_t wait_ms)
             return -ETIMEDOUT;
         nanosleep(&pause, NULL);
         pause.tv_nsec = pause.tv_nsec * 2 < LONGEST_POLL_NS ? pause.tv_nsec * 2 : LONGEST_POLL_NS;
-        /* After a longer gap this process was stopped, or the whole machine, and the one that has the lock may have been. */
+        /* A longer gap: this process was stopped, or the whole machine and with it the one that has the lock. */
         uint64_t now = kiln__cpu_now_ns(), gap = now - seen;
         gap = gap < LONGEST_COUNTED_NS ? gap : LONGEST_COUNTED_NS;
         left -= gap < left ? gap : left;

@@ -31,7 +31,8 @@ int kiln__lock_open(kiln__lock_list *list, kiln__lock *out, int (*open)(void *da
 int kiln__lock_try(const kiln__lock *lock, uint64_t offset);
 
 /* As try, but waits until the lock is free, at most wait_ms: then -ETIMEDOUT. Looks every 5 ms at most, because a
- * blocking wait cannot be bounded without signals. Time in which the process does not run, but for 100 ms, does not count. */
+ * blocking wait cannot be bounded without signals. Time in which the process does not run, but for 100 ms, does not
+ * count. */
 int kiln__lock_wait(const kiln__lock *lock, uint64_t offset, uint32_t wait_ms);
 
 /* Lets go of one byte. */

@@ -68,8 +68,8 @@ static bool is_one_of(const char *at, size_t length, const char *const *words)
     return *words != NULL;
 }
 
-/* The end of a header's name in quotes or angle brackets, if that is relative, begins with no blank, leads nowhere up and has nothing in it that could
- * begin a comment or a string; else NULL. */
+/* The end of a header's name in quotes or angle brackets, if that is relative, begins with no blank, leads nowhere up and
+ * has nothing in it that could begin a comment or a string; else NULL. */
 static const char *plain_end(const char *at)
 {
     if (*at != '"' && *at != '<')

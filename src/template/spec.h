@@ -11,8 +11,8 @@
 #include <alloca.h>
 #include <string.h>
 
-/* Plain data that borrows the catalog. Copied by kiln__spec_copy: what is behind a pointer may have no room for more than that copies,
- * so that assignment would read past it. */
+/* Plain data that borrows the catalog. Copied by kiln__spec_copy: what is behind a pointer may have no room for more than
+ * that copies, so that assignment would read past it. */
 struct kiln_spec {
     const kiln__catalog *catalog;
     const kiln__template *template; /* the named one, else the ops' own: elementwise */

@@ -18,7 +18,8 @@ static uint64_t sets_of(uint64_t caches, uint64_t bytes)
     return sets < SETS_MAX ? sets : SETS_MAX;
 }
 
-/* Sets of which all is touched come to little more than three times the caches, or to one; of others only a part of each counts. */
+/* Sets of which all is touched come to little more than three times the caches, or to one; of others only a part of each
+ * counts. */
 static set_counts count_sets(const kiln__arrays *arrays, uint64_t used)
 {
     kiln_device_info info = { .size = sizeof(info) };

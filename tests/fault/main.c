@@ -11,8 +11,8 @@ bool fault_long;
 #define ROW(name) { #name, kiln_test_##name##_suite },
 static const kiln_test_row rows[] = { KILN_FAULT_SUITES(ROW) };
 
-/* The suites are about calls that fail and bytes that change, hundreds of thousands of times, not about a disk: unless TMPDIR
- * says where, their files lie in memory, if there are 4 GB free and programs may be run there with a user of their own. */
+/* The suites are about calls that fail and bytes that change, hundreds of thousands of times, not about a disk: unless
+ * TMPDIR says where, their files lie in memory, on the terms on which tools/check puts the sanitizers' there. */
 static void use_memory(void)
 {
     struct statvfs room;

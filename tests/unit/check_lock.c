@@ -1,4 +1,4 @@
-/* Locks on bytes of a file that processes share: who has one, how long another waits, and what does not count as waiting. */
+/* Locks on bytes of a file that processes share: who has one, how long another waits, and what is no waiting. */
 #include "os/cpu.h"
 #include "os/lock.h"
 #include "support/suites.h"
@@ -7,7 +7,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { AT = 7, WAIT_MS = 1000, STOPPED_MS = 2500 };
@@ -34,13 +33,7 @@ static void close_lock(void)
     kiln__lock_list_fini(&list);
 }
 
-static void sleep_ms(long ms)
-{
-    struct timespec time = { ms / 1000, ms % 1000 * 1000000 };
-    nanosleep(&time, NULL);
-}
-
-/* A process that waits for the byte, through an open file of its own, and ends with what it was told. Returns once it waits. */
+/* A process that waits for the byte, through an open file of its own, and ends with what it was told. */
 static pid_t start_waiting(uint32_t wait_ms)
 {
     int ready[2];
@@ -114,9 +107,9 @@ START_TEST(test_lock__being_stopped_is_not_waiting)
     ck_assert_int_eq(kiln__lock_try(&lock, AT), 0);
     pid_t pid = start_waiting(WAIT_MS);
     ck_assert_int_eq(kill(pid, SIGSTOP), 0);
-    sleep_ms(STOPPED_MS);
+    usleep(STOPPED_MS * 1000);
     ck_assert_int_eq(kill(pid, SIGCONT), 0);
-    sleep_ms(50);
+    usleep(50000);
     kiln__lock_give(&lock, AT);
     ck_assert_int_eq(result_of(pid), 0);
     close_lock();
