@@ -7,6 +7,8 @@
 #include "support/temp.h"
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <link.h>
 #include <math.h>
 #include <pthread.h>
 #include <stddef.h>
@@ -227,6 +229,46 @@ START_TEST(many_kernels_live_side_by_side)
 }
 END_TEST
 
+typedef struct loading {
+    kiln__image image;
+    int value; /* what its kernel writes */
+    int wrong;
+} loading;
+
+static void *load_some(void *data)
+{
+    loading *self = data;
+    for (int round = 0; round < 300; round++) {
+        kiln__module *module = NULL;
+        int value = -1;
+        if (load(self->image.binary, self->image.binary_length, 64, &module) != KILN_OK ||
+            launch(module, 1, &value, NULL, NULL) != KILN_OK || value != self->value)
+            self->wrong++;
+        backend->vtable->unload(module);
+    }
+    return NULL;
+}
+
+START_TEST(many_threads_load_at_once)
+{
+    enum { THREADS = 4 };
+    pthread_t threads[THREADS];
+    loading loadings[THREADS];
+    char source[1024];
+    for (int i = 0; i < THREADS; i++) {
+        constant_source(source, sizeof(source), i);
+        loadings[i] = (loading){ .image = compile(source), .value = i };
+    }
+    for (int i = 0; i < THREADS; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, load_some, &loadings[i]), 0);
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(threads[i], NULL);
+        ck_assert_int_eq(loadings[i].wrong, 0);
+        kiln__image_fini(&loadings[i].image);
+    }
+}
+END_TEST
+
 START_TEST(one_image_loads_more_than_once)
 {
     float x = 3, y = 4, z = 0;
@@ -240,6 +282,38 @@ START_TEST(one_image_loads_more_than_once)
     ck_assert_int_eq(launch(b, 1, &z, &x, &y), KILN_OK);
     ck_assert(z == 10);
     backend->vtable->unload(b);
+}
+END_TEST
+
+static int look_at_name(struct dl_phdr_info *info, size_t size, void *data)
+{
+    int *named = data;
+    (void)size;
+    if (strncmp(info->dlpi_name, "/proc/", 6) != 0)
+        return 0;
+    ck_assert_msg(access(info->dlpi_name, F_OK) != 0, "%s is a file that has nothing to do with it", info->dlpi_name);
+    ++*named;
+    return 0;
+}
+
+/* A crash reporter or a profiler opens loaded libraries by their names. */
+START_TEST(no_loaded_kernel_has_the_name_of_a_file_of_the_host)
+{
+    enum { KERNELS = 3, FILES = 100 };
+    kiln__module *modules[KERNELS];
+    int files[FILES], named = 0;
+    kiln__image image = compile(kiln_test_twice);
+    for (int i = 0; i < KERNELS; i++)
+        ck_assert_int_eq(load(image.binary, image.binary_length, 1, &modules[i]), KILN_OK);
+    kiln__image_fini(&image);
+    for (int i = 0; i < FILES; i++)
+        ck_assert_int_ge(files[i] = open("/dev/null", O_RDONLY | O_CLOEXEC), 0);
+    dl_iterate_phdr(look_at_name, &named);
+    ck_assert_int_eq(named, KERNELS);
+    for (int i = 0; i < FILES; i++)
+        close(files[i]);
+    for (int i = 0; i < KERNELS; i++)
+        backend->vtable->unload(modules[i]);
 }
 END_TEST
 
@@ -487,7 +561,9 @@ Suite *kiln_test_cpu_suite(void)
     tcase_add_test(tests, time_is_that_of_all_submissions);
     tcase_add_loop_test(tests, every_count_and_tile_is_computed, 0, 6);
     tcase_add_test(tests, many_kernels_live_side_by_side);
+    tcase_add_test(tests, many_threads_load_at_once);
     tcase_add_test(tests, one_image_loads_more_than_once);
+    tcase_add_test(tests, no_loaded_kernel_has_the_name_of_a_file_of_the_host);
     tcase_add_test(tests, kernels_load_without_files_in_memory);
     tcase_add_test(tests, what_cannot_be_loaded_is_refused);
     tcase_add_test(tests, many_threads_launch_at_once);

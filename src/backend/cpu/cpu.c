@@ -12,9 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
-enum { ALIGNMENT = 256 };
+enum { ALIGNMENT = 256, HIGH_NUMBER = 4096 };
 
 typedef void (*entry_fn)(unsigned long long begin, unsigned long long end, void *out, const void *const *in);
 
@@ -80,32 +81,46 @@ static void device_info(const kiln_device *device, kiln_device_info *out)
     out->l2_bytes = kiln__cpu_cache_bytes();
 }
 
-/* Names the descriptor's file for dlopen, under a number that no loaded library has for its name: the loader takes an
- * equal name for the same library without looking at the file. Gives the descriptor to use or -1; `fd` is consumed. */
-static int name_descriptor(int fd, char *path, size_t size)
+/* Where names begin: a descriptor's number as high as the host will hardly need. */
+static int first_number(void)
 {
-    while (fd >= 0) {
-        snprintf(path, size, "/proc/self/fd/%d", fd);
-        if (!kiln__dylib_is_loaded(path))
-            break;
-        int next = fcntl(fd, F_DUPFD_CLOEXEC, fd + 1);
-        close(fd);
-        fd = next;
-    }
-    return fd;
+    struct rlimit limit;
+    bool bounded = getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < (rlim_t)2 * HIGH_NUMBER;
+    return bounded ? (int)(limit.rlim_cur / 2) : HIGH_NUMBER;
 }
 
-/* A file in memory needs no directory that can be written and executed. */
+/* Names the descriptor's file for dlopen, by a second descriptor, which it gives, or -1. The loader takes an equal name
+ * for the same library without looking at the file; while the descriptor is open no other thread can load one under its
+ * number. The name outlives it: what opens loaded libraries by their names, as profilers and crash reporters do, would find
+ * under a low number what the host has opened since. */
+static int name_descriptor(int fd, char *path, size_t size)
+{
+    int named = fcntl(fd, F_DUPFD_CLOEXEC, first_number());
+    while (named >= 0) {
+        snprintf(path, size, "/proc/self/fd/%d", named);
+        if (!kiln__dylib_is_loaded(path))
+            break;
+        int next = fcntl(fd, F_DUPFD_CLOEXEC, named + 1);
+        close(named);
+        named = next;
+    }
+    return named;
+}
+
+/* A file in memory needs no directory that can be written and executed. It is complete before it gets a name. */
 static kiln__dylib *open_in_memory(const kiln__section *object)
 {
     char path[64], error[256];
     kiln__dylib *library = NULL;
-    int fd = name_descriptor(memfd_create("kiln", MFD_CLOEXEC), path, sizeof(path));
+    int fd = memfd_create("kiln", MFD_CLOEXEC);
     if (fd < 0)
         return NULL;
-    if (kiln__file_write(fd, object->data, object->length) == 0)
-        library = kiln__dylib_open((const char *const[]){ path, NULL }, error, sizeof(error));
+    int named = kiln__file_write(fd, object->data, object->length) == 0 ? name_descriptor(fd, path, sizeof(path)) : -1;
     close(fd);
+    if (named >= 0) {
+        library = kiln__dylib_open((const char *const[]){ path, NULL }, error, sizeof(error));
+        close(named);
+    }
     return library;
 }
 
