@@ -5,9 +5,8 @@
  *     bare   NVRTC itself on the very text that Kiln compiles, with the same options, PTX and cubin fetched
  *     add    NVRTC itself on a one-line kernel that adds two arrays, with the same options
  * The bare cubin must equal Kiln's byte for byte. Ratios are medians of each round's own ratio. */
-#include "backend/cuda/cuda.h"
 #include "base/alloc.h"
-#include "bench/bare_nvrtc.h"
+#include "bench/same_nvrtc.h"
 #include "os/cpu.h"
 #include <ftw.h>
 #include <kiln/kiln.h>
@@ -33,24 +32,6 @@ static void check(bool good, const char *what, const char *why)
 }
 
 /* ---- NVRTC without Kiln */
-
-/* The library that Kiln finds and the options that it uses; these are *option_text, which the caller frees. */
-static void open_bare(bare_nvrtc *out, char **option_text)
-{
-    kiln_report report = KILN_REPORT_INIT;
-    kiln__toolchain toolchain;
-    kiln__target target;
-    kiln__text options = { 0 };
-    kiln__compiler *compiler = kiln__nvrtc_open(getenv("KILN_NVRTC"), NULL);
-    check(compiler != NULL && kiln__target_parse(TARGET, strlen(TARGET), &target), "NVRTC", "out of memory");
-    check(compiler->vtable->identify(compiler, &toolchain, &report) == KILN_OK, "NVRTC", report.message);
-    compiler->vtable->options(compiler, &target, &options);
-    *option_text = kiln__text_take(&options);
-    check(*option_text != NULL, "options", "out of memory");
-    printf("%s, %s\n", toolchain.path, toolchain.version);
-    bare_open(out, toolchain.path, *option_text);
-    compiler->vtable->close(compiler);
-}
 
 /* Milliseconds from source to PTX and cubin. */
 static double time_bare(const bare_nvrtc *nvrtc, const char *source, bytes *cubin)
@@ -198,7 +179,7 @@ int main(int argc, char **argv)
     char *option_text = NULL;
     options.cache_dir = store;
     check(kiln_open(&service, &options, &report) == KILN_OK, "kiln_open", report.message);
-    open_bare(&nvrtc, &option_text);
+    same_open(&nvrtc, TARGET, &option_text);
 
     double *values = calloc((size_t)rounds * 3, sizeof(*values));
     check(values != NULL, "samples", "out of memory");

@@ -13,6 +13,7 @@
 #include "backend/cuda/driver.h"
 #include "base/alloc.h"
 #include "bench/bare_nvrtc.h"
+#include "bench/noop_path.h"
 #include "os/cpu.h"
 #include "os/file.h"
 #include "service/kernel.h"
@@ -438,17 +439,6 @@ static int run_here(const char *name, host *self)
             kinds[k].run(self);
     fflush(stdout);
     return 0;
-}
-
-/* The driver that does nothing, which the build puts beside this program. */
-static const char *noop_path(void)
-{
-    static char path[4096];
-    ssize_t length = readlink("/proc/self/exe", path, sizeof(path) - sizeof("noop/libcuda.so.1"));
-    check(length > 0, "/proc/self/exe", "cannot be read");
-    path[length] = '\0';
-    strcpy(strrchr(path, '/') + 1, "noop/libcuda.so.1");
-    return path;
 }
 
 int main(int argc, char **argv)

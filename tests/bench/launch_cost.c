@@ -7,6 +7,7 @@
  * of the rounds, and the median and the percentiles of each round's difference to the bare cuLaunchKernel. The kernel comes
  * from the store that KILN_CACHE_DIR names, where there is no NVRTC. */
 #include "backend/cuda/driver.h"
+#include "bench/noop_path.h"
 #include "os/cpu.h"
 #include "service/kernel.h"
 #include <dlfcn.h>
@@ -275,17 +276,6 @@ static void print_results(const bench *self)
 }
 
 /* ---- The command */
-
-/* The driver that does nothing, which the build puts beside this program. */
-static const char *noop_path(void)
-{
-    static char path[4096];
-    ssize_t length = readlink("/proc/self/exe", path, sizeof(path) - sizeof("noop/libcuda.so.1"));
-    check(length > 0, "/proc/self/exe", "cannot be read");
-    path[length] = '\0';
-    strcpy(strrchr(path, '/') + 1, "noop/libcuda.so.1");
-    return path;
-}
 
 static void parse(bench *self, int argc, char **argv)
 {
