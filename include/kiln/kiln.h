@@ -122,7 +122,7 @@ typedef void (*kiln_log_fn)(void *data, kiln_log_level level, const char *messag
 /* Where NVRTC compiles: in this process, or in child processes (compile workers) that a source can crash or keep busy without
  * harm to this one. See docs/embedding.md. */
 typedef enum kiln_isolate {
-    KILN_ISOLATE_AUTO = 0, /* Kiln's own templates here, source from elsewhere in a worker */
+    KILN_ISOLATE_AUTO = 0, /* source from elsewhere in workers; Kiln's own here, but of many at once most in workers */
     KILN_ISOLATE_ALWAYS,   /* everything in a worker; this process never opens NVRTC */
     KILN_ISOLATE_NEVER     /* everything here */
 } kiln_isolate;

@@ -2,8 +2,10 @@
 
 #include "backend/cuda/cuda.h"
 #include "base/alloc.h"
+#include "compile/crowd.h"
 #include "compile/suspects.h"
 #include "compile/workerset.h"
+#include "os/cpu.h"
 #include <limits.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -16,6 +18,7 @@ typedef struct workers {
     char *program, *nvrtc, *crash_dir; /* NULL where there is none */
     kiln__workerset set;
     kiln__suspects suspects;
+    kiln__crowd crowd;          /* of those that compile in this process */
     pthread_mutex_t facts_lock; /* guards what follows */
     bool known;
     /* Of the NVRTC that workers have opened, where this process opens none; made for the first. */
@@ -94,16 +97,17 @@ static kiln_status start(workers *self, const kiln__list *places, const kiln__te
 /* ---- Asking */
 
 static kiln_status ask_one(workers *self, const kiln__text *request, const kiln__list *places, const kiln__text *marks,
-                           kiln__worker **which, kiln__worker_answer *out, kiln_report *report)
+                           bool foreign, kiln__worker **which, kiln__worker_answer *out, kiln_report *report)
 {
     kiln_status status = KILN_OK;
-    *which = kiln__workerset_take(&self->set, places, marks);
+    *which = kiln__workerset_take(&self->set, places, marks, foreign);
     bool fresh = *which == NULL;
     for (;;) {
         if (*which == NULL)
             status = start(self, places, marks, which, report);
         if (status != KILN_OK)
             return status;
+        (*which)->strange |= foreign;
         kiln__worker_ask(&(*which)->child, request, self->set.limits.time_ms, out);
         if (fresh || out->begun || out->result != KILN__CHANNEL_CLOSED)
             return KILN_OK;
@@ -114,15 +118,18 @@ static kiln_status ask_one(workers *self, const kiln__text *request, const kiln_
     }
 }
 
-/* Asks an idle worker or, where there is none, a new one. One that had died before it began is replaced by a new one, once
- * and without a word. With KILN_OK there is an answer, *out, of *which. */
-static kiln_status ask(workers *self, const kiln__text *request, const kiln__list *places, kiln__worker **which,
+/* Asks an idle worker or, where there is none, a new one: about a unit, or, where that is NULL, about NVRTC. One that had died
+ * before it began is replaced by a new one, once and without a word. With KILN_OK there is an answer, *out, of *which. */
+static kiln_status ask(workers *self, const kiln__text *request, const kiln__unit *unit, kiln__worker **which,
                        kiln__worker_answer *out, kiln_report *report)
 {
+    static const kiln__list none;
+    const kiln__list *places = unit == NULL ? NULL : unit->own != NULL ? &unit->own->places : &none;
     kiln__text marks = { 0 };
     kiln__workerset_mark(&marks, places);
-    kiln_status status = marks.failed ? kiln__fail_memory(report, KILN__STAGE_COMPILE)
-                                      : ask_one(self, request, places, &marks, which, out, report);
+    kiln_status status =
+        marks.failed ? kiln__fail_memory(report, KILN__STAGE_COMPILE)
+                     : ask_one(self, request, places, &marks, unit != NULL && unit->foreign, which, out, report);
     kiln__text_fini(&marks);
     return status;
 }
@@ -224,7 +231,6 @@ static kiln_status compile_outside(workers *self, const kiln__unit *unit, kiln__
     kiln__suspect suspect;
     kiln__worker_answer answer;
     kiln__text request = { 0 };
-    static const kiln__list none;
     kiln__worker *which;
     memset(out, 0, sizeof(*out));
     if (!kiln__suspect_of(&suspect, unit))
@@ -239,9 +245,8 @@ static kiln_status compile_outside(workers *self, const kiln__unit *unit, kiln__
                           "the source has %zu bytes: a compile worker takes at most %d MiB", unit->source_length,
                           KILN__WORKER_LIMIT >> 20);
     }
-    kiln_status status =
-        request.failed ? kiln__fail_memory(report, KILN__STAGE_COMPILE)
-                       : ask(self, &request, unit->own != NULL ? &unit->own->places : &none, &which, &answer, report);
+    kiln_status status = request.failed ? kiln__fail_memory(report, KILN__STAGE_COMPILE)
+                                        : ask(self, &request, unit, &which, &answer, report);
     kiln__text_fini(&request);
     if (status != KILN_OK)
         return status;
@@ -250,13 +255,58 @@ static kiln_status compile_outside(workers *self, const kiln__unit *unit, kiln__
     return status;
 }
 
+/* A worker opens NVRTC anew, by its path: where another one lies there by now, what is made of it is not this process's. */
+static bool is_by_the_same(workers *self, const kiln__image *image)
+{
+    kiln__toolchain ours;
+    memset(&ours, 0, sizeof(ours));
+    return self->inner->vtable->open(self->inner, &ours, NULL) != KILN_OK || ours.id[0] == '\0' ||
+           strcmp(ours.id, image->toolchain) == 0;
+}
+
+/* True if a worker has done it; else *why says what came in between. */
+static bool compile_helped(workers *self, const kiln__unit *unit, kiln__image *out, kiln_report *why)
+{
+    if (compile_outside(self, unit, out, why) != KILN_OK)
+        return false;
+    if (is_by_the_same(self, out))
+        return true;
+    kiln__image_fini(out);
+    kiln__fail(why, KILN_ENOCOMPILER, KILN__STAGE_COMPILE, 0,
+               "the file of NVRTC is another one than that which is open");
+    return false;
+}
+
+/* What is Kiln's own may be compiled anywhere: here, unless too many do so already. What a worker fails at, for whatever reason, is
+ * compiled here; where that does it, the fault is the workers', and nobody asks them again. */
+static kiln_status compile_anywhere(workers *self, const kiln__unit *unit, kiln__image *out, kiln_report *report)
+{
+    kiln_report why = KILN_REPORT_INIT;
+    bool sent = !kiln__crowd_enter(&self->crowd, kiln__cpu_now_ns());
+    if (sent) {
+        bool helped = compile_helped(self, unit, out, &why);
+        kiln__crowd_return(&self->crowd, !helped);
+        if (helped) {
+            kiln_report_clear(&why);
+            return KILN_OK;
+        }
+    }
+    kiln_status status = self->inner->vtable->compile(self->inner, unit, out, report);
+    kiln__crowd_leave(&self->crowd, kiln__cpu_now_ns());
+    if (sent && status == KILN_OK && kiln__crowd_close(&self->crowd))
+        kiln__log_line(self->log, KILN_LOG_INFO, "compiles without workers from now on: %s", why.message);
+    kiln_report_clear(&why);
+    return status;
+}
+
 static kiln_status compile(kiln__compiler *base, const kiln__unit *unit, kiln__image *out, kiln_report *report)
 {
     workers *self = (workers *)base;
-    bool outside = self->isolate == KILN_ISOLATE_ALWAYS || (self->isolate == KILN_ISOLATE_AUTO && unit->foreign);
-    if (outside)
+    if (self->isolate == KILN_ISOLATE_NEVER)
+        return self->inner->vtable->compile(self->inner, unit, out, report);
+    if (self->isolate == KILN_ISOLATE_ALWAYS || unit->foreign)
         return compile_outside(self, unit, out, report);
-    return self->inner->vtable->compile(self->inner, unit, out, report);
+    return compile_anywhere(self, unit, out, report);
 }
 
 /* ---- The rest of a compiler */
@@ -363,6 +413,8 @@ void kiln__workers_after_fork(kiln__compiler *base, bool child)
         self->inner->vtable->after_fork(self->inner, child);
     pthread_mutex_unlock(&self->suspects.lock);
     pthread_mutex_unlock(&self->facts_lock);
+    if (child)
+        kiln__crowd_init(&self->crowd, self->crowd.limit);
     kiln__workerset_after_fork(&self->set, child);
 }
 
@@ -396,6 +448,7 @@ kiln__compiler *kiln__workers_open(kiln__compiler *inner, const kiln__workers_op
     const kiln__worker_limits limits = { options->memory_bytes, options->time_ms };
     kiln__workerset_init(&self->set, self->program, &limits, log);
     kiln__suspects_init(&self->suspects, self->crash_dir);
+    kiln__crowd_init(&self->crowd, kiln__cpu_count());
     pthread_mutex_init(&self->facts_lock, NULL);
     if ((options->program != NULL && self->program == NULL) || (options->nvrtc != NULL && self->nvrtc == NULL) ||
         (options->crash_dir != NULL && self->crash_dir == NULL)) {
@@ -419,7 +472,7 @@ kiln_status kiln__workers_examine(kiln__compiler *base, char *path, size_t size,
     kiln__worker *which = NULL;
     path[0] = '\0';
     kiln_status status = kiln__worker_find(self->program, path, size, report);
-    if (status == KILN_OK && (which = kiln__workerset_take(&self->set, NULL, NULL)) == NULL)
+    if (status == KILN_OK && (which = kiln__workerset_take(&self->set, NULL, NULL, false)) == NULL)
         status = start(self, NULL, NULL, &which, report);
     if (which != NULL)
         kiln__workerset_give_back(&self->set, which);

@@ -17,6 +17,8 @@ void kiln__workerset_init(kiln__workerset *self, const char *program, const kiln
     self->limits = *limits;
     self->log = log;
     self->idle_max = kiln__cpu_count();
+    if (self->idle_max < 2) /* one for source from elsewhere, one for Kiln's own */
+        self->idle_max = 2;
     pthread_mutex_init(&self->lock, NULL);
 }
 
@@ -105,13 +107,22 @@ static void end_all(kiln__workerset *self, kiln__worker *list)
     }
 }
 
-kiln__worker *kiln__workerset_take(kiln__workerset *self, const kiln__list *places, const kiln__text *marks)
+static kiln__worker **find_idle(kiln__workerset *self, const kiln__list *places, const kiln__text *marks, bool strange)
+{
+    kiln__worker **at = &self->idle;
+    while (*at != NULL && ((*at)->strange != strange || (places != NULL && !has_places(*at, places, marks))))
+        at = &(*at)->below;
+    return at;
+}
+
+kiln__worker *kiln__workerset_take(kiln__workerset *self, const kiln__list *places, const kiln__text *marks,
+                                   bool foreign)
 {
     pthread_mutex_lock(&self->lock);
     kiln__worker *superfluous = take_superfluous(self, self->idle_max);
-    kiln__worker **at = &self->idle;
-    while (*at != NULL && places != NULL && !has_places(*at, places, marks))
-        at = &(*at)->below;
+    kiln__worker **at = find_idle(self, places, marks, foreign);
+    if (*at == NULL && foreign)
+        at = find_idle(self, places, marks, false);
     kiln__worker *taken = *at;
     if (taken != NULL) {
         *at = taken->below;

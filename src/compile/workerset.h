@@ -11,6 +11,7 @@ typedef struct kiln__worker {
     kiln__child child;
     kiln__list places; /* what it may read, for as long as it lives */
     kiln__text marks;  /* which directories these were when it was started */
+    bool strange;      /* it has been given source from elsewhere, which may have taken it over */
     uint64_t idle_since;
     struct kiln__worker *next, *before; /* of all */
     struct kiln__worker *below;         /* of the idle ones, used before this one */
@@ -38,8 +39,10 @@ void kiln__workerset_fini(kiln__workerset *set);
 /* Appends which directories the places are now, by which a worker is known. NULL: none. */
 void kiln__workerset_mark(kiln__text *out, const kiln__list *places);
 
-/* An idle worker that may read just these places (NULL: any), the one used last; NULL if there is none. */
-kiln__worker *kiln__workerset_take(kiln__workerset *set, const kiln__list *places, const kiln__text *marks);
+/* An idle worker that may read just these places (NULL: any), the one used last; NULL if there is none. What is `foreign` gets a
+ * strange one where there is one, and nothing else ever does. */
+kiln__worker *kiln__workerset_take(kiln__workerset *set, const kiln__list *places, const kiln__text *marks,
+                                   bool foreign);
 
 /* Starts a worker that opens `nvrtc` (NULL: searched) and then these places only; `places` NULL: none. `marks` are those of a moment
  * before, so that no worker is taken for one that holds a later directory. Errors: those of kiln__worker_find, _start and _open. */

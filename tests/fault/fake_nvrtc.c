@@ -1,8 +1,10 @@
 /* A stand-in for libnvrtc whose compile takes no time: a cubin that the stand-in driver takes, with the two entry points
  * of the elementwise template and one input, and PTX that names its maker. Source text with #error does not compile, and words
- * in it let the compiler misbehave. KILN_STAND_IN_MS in the environment makes each compile last so many milliseconds. */
+ * in it let the compiler misbehave. KILN_STAND_IN_MS in the environment makes each compile last so many milliseconds,
+ * KILN_STAND_IN_WORKER_BUILD makes it another build in a worker. */
 #include "backend/cuda/nvrtc_symbols.h"
 #include "support/fake_image.h"
+#include <errno.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -143,6 +145,12 @@ static kiln__nvrtc_enum misbehave(nvrtcProgram program)
     return KILN__NVRTC_SUCCESS;
 }
 
+static const char *build_id(void)
+{
+    const char *other = getenv("KILN_STAND_IN_WORKER_BUILD");
+    return other != NULL && strcmp(program_invocation_short_name, "kiln-worker") == 0 ? other : "1";
+}
+
 kiln__nvrtc_enum nvrtcCompileProgram(nvrtcProgram program, int count, const char *const *options)
 {
     static const char *const names[] = { "kiln_vector", "kiln_scalar" };
@@ -159,9 +167,9 @@ kiln__nvrtc_enum nvrtcCompileProgram(nvrtcProgram program, int count, const char
     }
     snprintf(program->log, sizeof(program->log), "kiln.cu(1): warning: made by a stand-in\n");
     snprintf(program->ptx, sizeof(program->ptx),
-             "//\n// Compiler Build ID: CL-1\n// Cuda compilation tools, release 13.0, V13.0.1\n"
+             "//\n// Compiler Build ID: CL-%s\n// Cuda compilation tools, release 13.0, V13.0.1\n"
              ".version 8.0\n.target sm_%d\n.address_size 64\n",
-             ARCH);
+             build_id(), ARCH);
     program->cubin_length = fake_image_make(program->cubin, sizeof(program->cubin), ARCH, names, 2, 1);
     return fake_image_read(&seen, program->cubin, ARCH, 13000);
 }

@@ -587,6 +587,12 @@ START_TEST(test_workers__with_SIGCHLD_ignored)
 }
 END_TEST
 
+static int most_idle(void)
+{
+    int processors = (int)kiln__cpu_count();
+    return processors > 2 ? processors : 2;
+}
+
 static void *compile_many(void *data)
 {
     kiln__image image;
@@ -615,7 +621,7 @@ START_TEST(test_workers__many_threads_at_once)
         pthread_join(threads[i], NULL);
     kiln__workers_count(compiler, &counts);
     ck_assert_uint_eq(counts.crashes, THREADS * 2);
-    ck_assert_int_le(list_children(NULL, 0), (int)kiln__cpu_count());
+    ck_assert_int_le(list_children(NULL, 0), most_idle());
     expect_good();
     close_here();
     ck_assert_int_eq(list_children(NULL, 0), 0);
@@ -637,7 +643,7 @@ START_TEST(test_workers__as_many_stay_as_there_are_processors)
 {
     pthread_t threads[THREADS];
     kiln__workers_counts counts;
-    uint64_t most = kiln__cpu_count();
+    uint64_t most = (uint64_t)most_idle();
     ck_assert_int_eq(setenv("KILN_STAND_IN_MS", "500", 1), 0); /* so that they are at work at the same time */
     open_here();
     for (int i = 0; i < THREADS; i++)

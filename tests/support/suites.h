@@ -55,6 +55,7 @@
     X(shared_memory)           \
     X(nvrtc)                   \
     X(workers)                 \
+    X(crowd)                   \
     X(isolate)                 \
     X(source)                  \
     X(headers)                 \

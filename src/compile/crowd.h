@@ -1,0 +1,40 @@
+/* Whether one more compile should go on in this process. Threads of one process that compile with NVRTC hinder each other, be
+ * it in the heap or in the address space: on 16 processors 16 threads compile 4 times as much as one, and 16 processes 13
+ * times (bench_compile_rate). But to start a worker takes as long as half a compile, which a few kernels are not worth. So a
+ * burst's first compile stays, a few more may share the process with it, and the rest goes to workers, as many at once as there
+ * are processors. */
+#ifndef KILN_COMPILE_CROWD_H
+#define KILN_COMPILE_CROWD_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { KILN__CROWD_SHARED = 4 /* compiles of one burst that begin beside another */ };
+
+/* A burst is over when nobody has compiled here for so long. */
+#define KILN__CROWD_REST_NS ((uint64_t)1000000000)
+
+/* Any thread after init. */
+typedef struct kiln__crowd {
+    unsigned limit; /* how many may be outside */
+    atomic_uint inside, outside, shared;
+    atomic_uint_least64_t left_ns; /* when the last one left */
+    atomic_bool closed;            /* there are no workers: everyone stays */
+} kiln__crowd;
+
+/* Also in the child of a fork, which has none of its parent's threads. */
+void kiln__crowd_init(kiln__crowd *crowd, unsigned limit);
+
+/* True: compile here, and then call kiln__crowd_leave. False: compile outside, and then call kiln__crowd_return. `now` is of
+ * kiln__cpu_now_ns. */
+bool kiln__crowd_enter(kiln__crowd *crowd, uint64_t now);
+void kiln__crowd_leave(kiln__crowd *crowd, uint64_t now);
+
+/* One who was sent away is back; to `stay`, he compiles here after all and then calls kiln__crowd_leave. */
+void kiln__crowd_return(kiln__crowd *crowd, bool stay);
+
+/* Nobody is sent away from now on. True for the first who says so. */
+bool kiln__crowd_close(kiln__crowd *crowd);
+
+#endif
