@@ -230,7 +230,9 @@ kiln_status kiln__loaded_launch(const kiln_function *function, const kiln_grid *
 void kiln__loaded_table_init(kiln__loaded_table *table)
 {
     table->first = NULL;
+    table->claims = NULL;
     pthread_mutex_init(&table->lock, NULL);
+    pthread_cond_init(&table->settled, NULL);
 }
 
 void kiln__loaded_table_fini(kiln__loaded_table *table)
@@ -241,6 +243,7 @@ void kiln__loaded_table_fini(kiln__loaded_table *table)
         table->first = next;
     }
     pthread_mutex_destroy(&table->lock);
+    pthread_cond_destroy(&table->settled);
 }
 
 void kiln__loaded_table_before_fork(kiln__loaded_table *table)
@@ -248,8 +251,12 @@ void kiln__loaded_table_before_fork(kiln__loaded_table *table)
     pthread_mutex_lock(&table->lock);
 }
 
-void kiln__loaded_table_after_fork(kiln__loaded_table *table)
+void kiln__loaded_table_after_fork(kiln__loaded_table *table, bool child)
 {
+    if (child) {
+        table->claims = NULL;
+        pthread_cond_init(&table->settled, NULL);
+    }
     pthread_mutex_unlock(&table->lock);
 }
 
@@ -261,12 +268,52 @@ static kiln_program *find_locked(const kiln__loaded_table *table, const kiln_dev
     return kiln__loaded_retain(program);
 }
 
-kiln_program *kiln__loaded_table_find(kiln__loaded_table *table, const kiln_device *device, const kiln__key *key)
+static bool is_claimed(const kiln__loaded_table *table, const kiln_device *device, const kiln__key *key)
+{
+    const kiln__loaded_claim *claim = table->claims;
+    while (claim != NULL && (claim->device != device || !kiln__key_equal(&claim->key, key)))
+        claim = claim->next;
+    return claim != NULL;
+}
+
+kiln_program *kiln__loaded_table_claim(kiln__loaded_table *table, const kiln_device *device, const kiln__key *key,
+                                       kiln__loaded_claim *claim)
+{
+    *claim = (kiln__loaded_claim){ .device = device, .key = *key };
+    pthread_mutex_lock(&table->lock);
+    kiln_program *found = find_locked(table, device, key);
+    claim->busy = found == NULL && is_claimed(table, device, key);
+    claim->held = found == NULL && !claim->busy;
+    if (claim->held) {
+        claim->next = table->claims;
+        table->claims = claim;
+    }
+    pthread_mutex_unlock(&table->lock);
+    return found;
+}
+
+kiln_program *kiln__loaded_table_await(kiln__loaded_table *table, const kiln_device *device, const kiln__key *key)
 {
     pthread_mutex_lock(&table->lock);
+    while (is_claimed(table, device, key))
+        pthread_cond_wait(&table->settled, &table->lock);
     kiln_program *found = find_locked(table, device, key);
     pthread_mutex_unlock(&table->lock);
     return found;
+}
+
+void kiln__loaded_table_settle(kiln__loaded_table *table, kiln__loaded_claim *claim)
+{
+    if (!claim->held)
+        return;
+    pthread_mutex_lock(&table->lock);
+    kiln__loaded_claim **at = &table->claims;
+    while (*at != NULL && *at != claim)
+        at = &(*at)->next;
+    if (*at != NULL)
+        *at = claim->next;
+    pthread_cond_broadcast(&table->settled);
+    pthread_mutex_unlock(&table->lock);
 }
 
 kiln_program *kiln__loaded_table_add(kiln__loaded_table *table, kiln_program *program)

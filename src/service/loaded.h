@@ -51,19 +51,37 @@ kiln_status kiln__loaded_launch(const kiln_function *function, const kiln_grid *
 
 /* Programs by device and entry. Each holds one reference until fini. Embedded in the service; any thread after init. */
 typedef struct kiln__loaded_table {
-    pthread_mutex_t lock;
+    pthread_mutex_t lock; /* guards what follows */
+    pthread_cond_t settled;
     kiln_program *first;
+    struct kiln__loaded_claim *claims;
 } kiln__loaded_table;
+
+/* That a thread is loading the program of an entry on a device. */
+typedef struct kiln__loaded_claim {
+    bool held, busy; /* the caller's; another's */
+    const kiln_device *device;
+    kiln__key key;
+    struct kiln__loaded_claim *next;
+} kiln__loaded_claim;
 
 void kiln__loaded_table_init(kiln__loaded_table *table);
 void kiln__loaded_table_fini(kiln__loaded_table *table);
 
-/* Around a fork, so that no lock is held in a child. */
+/* Around a fork, so that in a child no lock is held and nobody is waited for. */
 void kiln__loaded_table_before_fork(kiln__loaded_table *table);
-void kiln__loaded_table_after_fork(kiln__loaded_table *table);
+void kiln__loaded_table_after_fork(kiln__loaded_table *table, bool child);
 
-/* A new reference to the program of an entry on a device, or NULL. */
-kiln_program *kiln__loaded_table_find(kiln__loaded_table *table, const kiln_device *device, const kiln__key *key);
+/* A new reference to the program of an entry on a device. NULL: there is none, and either another thread is loading it, claim->busy,
+ * or the caller has claimed it by *claim, which must stay where it is until kiln__loaded_table_settle. */
+kiln_program *kiln__loaded_table_claim(kiln__loaded_table *table, const kiln_device *device, const kiln__key *key,
+                                       kiln__loaded_claim *claim);
+
+/* Waits, as long as a load or a compile takes, for those who claim it, and then finds it or not; claims nothing. */
+kiln_program *kiln__loaded_table_await(kiln__loaded_table *table, const kiln_device *device, const kiln__key *key);
+
+/* Ends a claim, once the program has been added or has not become one; one that is not held is nothing. */
+void kiln__loaded_table_settle(kiln__loaded_table *table, kiln__loaded_claim *claim);
 
 /* Puts a program in, or, where another thread was faster, leaves the table as it is. Takes over the caller's reference and returns one
  * to the program that is in the table. */

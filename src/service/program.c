@@ -240,10 +240,13 @@ kiln_program *kiln__program_take(kiln_service *service, const kiln__program_want
     kiln__module *module = NULL;
     kiln_program *program = NULL;
     const kiln__unit *unit = &want->unit->unit;
+    kiln__loaded_claim claim;
     if (kiln__obtain_known(service, unit, &built)) {
-        program = kiln__loaded_table_find(&service->programs, want->device, &built.blob->entry.key);
-        if (program == NULL && kiln__obtain_try(service, want->device, unit, &built, &module))
+        program = kiln__loaded_table_claim(&service->programs, want->device, &built.blob->entry.key, &claim);
+        /* A quick look waits for nobody: where another thread is loading it, a flight will find it. */
+        if (claim.held && kiln__obtain_try(service, want->device, unit, &built, &module))
             program = keep(service, want->device, &built, module);
+        kiln__loaded_table_settle(&service->programs, &claim);
     }
     if (program != NULL)
         kiln__obtain_count(service, &built);
@@ -252,19 +255,34 @@ kiln_program *kiln__program_take(kiln_service *service, const kiln__program_want
     return program;
 }
 
+/* The program of an entry if it is loaded, or has been once another thread has finished with it. NULL: the caller is to load it,
+ * which others wait for, unless they have waited once. */
+static kiln_program *find_loaded(kiln_service *service, kiln_device *device, const kiln__key *key,
+                                 kiln__loaded_claim *claim)
+{
+    kiln_program *found = kiln__loaded_table_claim(&service->programs, device, key, claim);
+    if (!claim->busy)
+        return found;
+    kiln__workpool_aside(&service->pool, true);
+    found = kiln__loaded_table_await(&service->programs, device, key);
+    kiln__workpool_aside(&service->pool, false);
+    return found;
+}
+
 /* Loads an entry unless it is loaded. */
 static kiln_status load(kiln_service *service, const kiln__program_want *want, kiln__built *built, kiln_program **out,
                         kiln_report *report)
 {
     kiln__module *module = NULL;
-    *out = kiln__loaded_table_find(&service->programs, want->device, &built->blob->entry.key);
+    kiln__loaded_claim claim;
+    *out = find_loaded(service, want->device, &built->blob->entry.key, &claim);
     if (*out != NULL)
         return KILN_OK;
     kiln_status status = kiln__obtain_load(service, want->device, &want->unit->unit, built, &module, report);
-    if (status != KILN_OK)
-        return status;
-    *out = keep(service, want->device, built, module);
-    return *out != NULL ? KILN_OK : kiln__fail_memory(report, KILN__STAGE_LOAD);
+    if (status == KILN_OK && (*out = keep(service, want->device, built, module)) == NULL)
+        status = kiln__fail_memory(report, KILN__STAGE_LOAD);
+    kiln__loaded_table_settle(&service->programs, &claim);
+    return status;
 }
 
 kiln_status kiln__program_make(kiln_service *service, const kiln__program_want *want, kiln__miss earlier,

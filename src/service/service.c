@@ -119,7 +119,7 @@ static void before_fork(void *data)
 
 static void after_fork(kiln_service *service, bool child)
 {
-    kiln__loaded_table_after_fork(&service->programs);
+    kiln__loaded_table_after_fork(&service->programs, child);
     if (service->nvrtc.tiers != NULL)
         kiln__filesums_after_fork(&service->nvrtc.sums);
     if (child) {

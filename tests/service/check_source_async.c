@@ -19,7 +19,7 @@
 #include <unistd.h>
 #include <uv.h>
 
-enum { SLOTS = 512, MANY = 200, WAIT_MS = 30000 };
+enum { SLOTS = 512, MANY = 200, STARTS = 20, WAIT_MS = 30000 };
 
 /* What a callback was told. */
 typedef struct seen {
@@ -200,6 +200,27 @@ START_TEST(test_source_async__many_of_one_source_are_one_compile)
     }
     ck_assert_int_eq(kiln_test_reading_count(), 1);
     ck_assert_uint_eq(kiln_test_stats(service).loads, 1);
+}
+END_TEST
+
+/* Threads of the pool find it in the store at the same time. */
+START_TEST(test_source_async__many_of_one_stored_source_are_one_load)
+{
+    open_all();
+    ask(0);
+    ck_assert_int_eq(finish(), 1);
+    for (int start = 0; start < STARTS; start++) {
+        tear_down();
+        memset(slots, 0, sizeof(slots));
+        open_all();
+        for (int i = 0; i < MANY; i++)
+            ask(i);
+        ck_assert_int_eq(finish(), MANY);
+        for (int i = 0; i < MANY; i++)
+            ck_assert_ptr_eq(slots[i].program, slots[0].program);
+        ck_assert_uint_eq(kiln_test_stats(service).loads, 1);
+        ck_assert_uint_eq(kiln_test_stats(service).compiles, 0);
+    }
 }
 END_TEST
 
@@ -564,6 +585,7 @@ Suite *kiln_test_source_async_suite(void)
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_test(tcase, test_source_async__program_comes_by_callback_and_is_found_again);
     tcase_add_test(tcase, test_source_async__many_of_one_source_are_one_compile);
+    tcase_add_test(tcase, test_source_async__many_of_one_stored_source_are_one_load);
     tcase_add_test(tcase, test_source_async__warnings_and_failures_come_with_the_log);
     tcase_add_test(tcase, test_source_async__wrong_arguments_are_refused);
     tcase_add_test(tcase, test_source_async__no_result_is_older_than_the_call);
