@@ -13,6 +13,7 @@
 #include "bench/same_nvrtc.h"
 #include "os/cpu.h"
 #include "support/temp.h"
+#include "tune/statistics.h"
 #include <kiln/kiln.h>
 #include <pthread.h>
 #include <sched.h>
@@ -232,18 +233,6 @@ static finding measure(const contender *one, const work *self, unsigned processo
     return out;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    const double *x = a, *y = b;
-    return (*x > *y) - (*x < *y);
-}
-
-static double median(double *values, int count)
-{
-    qsort(values, (size_t)count, sizeof(*values), by_value);
-    return (values[(count - 1) / 2] + values[count / 2]) / 2;
-}
-
 static void play(contender *all, int count, const work *self, int rounds, unsigned processors)
 {
     uint64_t expected = 0;
@@ -270,9 +259,9 @@ static void print(contender *all, int count, int rounds, unsigned processors)
         double ratios[rounds];
         for (int round = 0; round < rounds; round++)
             ratios[round] = all[i].one[round] / all[i].all[round];
-        double middle = median(ratios, rounds);
-        printf("| %s | %.2f | %.2f | %.2f [%.2f, %.2f] |\n", all[i].name, median(all[i].one, rounds),
-               median(all[i].all, rounds), middle, ratios[0], ratios[rounds - 1]);
+        double middle = kiln__median(ratios, (size_t)rounds); /* sorts them */
+        printf("| %s | %.2f | %.2f | %.2f [%.2f, %.2f] |\n", all[i].name, kiln__median(all[i].one, (size_t)rounds),
+               kiln__median(all[i].all, (size_t)rounds), middle, ratios[0], ratios[rounds - 1]);
     }
 }
 
