@@ -58,7 +58,7 @@ static const char *read_value(const kiln__wisdom_field *field, const json_t *val
     default:
         if (!json_is_number(value))
             return "a number";
-        *(double *)to = json_number_value(value);
+        *(double *)to = json_number_value(value) + 0.0; /* -0.0 becomes 0.0: a record has one form */
         return NULL;
     }
 }

@@ -185,6 +185,19 @@ START_TEST(test_wisdom__unknown_fields_are_kept_with_the_record)
 }
 END_TEST
 
+START_TEST(test_wisdom__a_zero_has_no_sign)
+{
+    kiln__wisdom_set set;
+    ck_assert_msg(read_text(&set, HEAD "{" BODY ", \"ms\": -0.0, \"gbps\": -1e-400, \"ratio\": -0}]}") ==
+                      KILN__WISDOM_GOOD,
+                  "%s", problem);
+    char *text = write_all(&set);
+    ck_assert_ptr_nonnull(strstr(text, "\"ms\": 0, \"gbps\": 0, \"ratio\": 0,"));
+    kiln__free(text);
+    kiln__wisdom_set_fini(&set);
+}
+END_TEST
+
 static const struct {
     const char *text, *word; /* what the problem must say */
     kiln__wisdom_fault fault;
@@ -271,6 +284,7 @@ Suite *kiln_test_wisdom_json_suite(void)
     tcase_add_test(tcase, test_wisdom__newer_takes_the_place_of_older);
     tcase_add_test(tcase, test_wisdom__records_are_checked);
     tcase_add_test(tcase, test_wisdom__unknown_fields_are_kept_with_the_record);
+    tcase_add_test(tcase, test_wisdom__a_zero_has_no_sign);
     tcase_add_loop_test(tcase, test_wisdom__any_fault_refuses_the_file, 0, FAULTS);
     tcase_add_test(tcase, test_wisdom__deep_nesting_does_not_reach_the_parser);
     tcase_add_test(tcase, test_wisdom__sets_are_bounded);
