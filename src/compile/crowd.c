@@ -24,7 +24,7 @@ bool kiln__crowd_enter(kiln__crowd *crowd, uint64_t now)
             atomic_store(&crowd->shared, 0);
         return true;
     }
-    if (atomic_load(&crowd->closed) || atomic_fetch_add(&crowd->shared, 1) < KILN__CROWD_SHARED)
+    if (now < atomic_load(&crowd->paused_to) || atomic_fetch_add(&crowd->shared, 1) < KILN__CROWD_SHARED)
         return true;
     atomic_store(&crowd->shared, KILN__CROWD_SHARED); /* far from overflowing */
     if (!take_place(crowd))
@@ -44,9 +44,19 @@ void kiln__crowd_return(kiln__crowd *crowd, bool stay)
     atomic_fetch_sub(&crowd->outside, 1);
     if (stay)
         atomic_fetch_add(&crowd->inside, 1);
+    else
+        atomic_store(&crowd->pause_ns, 0);
 }
 
-bool kiln__crowd_close(kiln__crowd *crowd)
+uint64_t kiln__crowd_pause(kiln__crowd *crowd, uint64_t now)
 {
-    return !atomic_exchange(&crowd->closed, true);
+    uint64_t until = atomic_load(&crowd->paused_to), pause = 2 * atomic_load(&crowd->pause_ns);
+    if (pause < KILN__CROWD_PAUSE_NS)
+        pause = KILN__CROWD_PAUSE_NS;
+    if (pause > KILN__CROWD_PAUSE_MAX_NS)
+        pause = KILN__CROWD_PAUSE_MAX_NS;
+    if (now < until || !atomic_compare_exchange_strong(&crowd->paused_to, &until, now + pause))
+        return 0;
+    atomic_store(&crowd->pause_ns, pause);
+    return pause;
 }

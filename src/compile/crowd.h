@@ -15,12 +15,17 @@ enum { KILN__CROWD_SHARED = 4 /* compiles of one burst that begin beside another
 /* A burst is over when nobody has compiled here for so long. */
 #define KILN__CROWD_REST_NS ((uint64_t)1000000000)
 
+/* How long all stay after a worker has failed: the first time, and at most. */
+#define KILN__CROWD_PAUSE_NS     ((uint64_t)10 * 1000000000)
+#define KILN__CROWD_PAUSE_MAX_NS (60 * KILN__CROWD_PAUSE_NS)
+
 /* Any thread after init. */
 typedef struct kiln__crowd {
     unsigned limit; /* how many may be outside */
     atomic_uint inside, outside, shared;
-    atomic_uint_least64_t left_ns; /* when the last one left */
-    atomic_bool closed;            /* there are no workers: everyone stays */
+    atomic_uint_least64_t left_ns;   /* when the last one left */
+    atomic_uint_least64_t paused_to; /* until then everyone stays */
+    atomic_uint_least64_t pause_ns;  /* how long the last pause was; 0 once a worker has helped since */
 } kiln__crowd;
 
 /* Also in the child of a fork, which has none of its parent's threads. */
@@ -34,7 +39,8 @@ void kiln__crowd_leave(kiln__crowd *crowd, uint64_t now);
 /* One who was sent away is back; to `stay`, he compiles here after all and then calls kiln__crowd_leave. */
 void kiln__crowd_return(kiln__crowd *crowd, bool stay);
 
-/* Nobody is sent away from now on. True for the first who says so. */
-bool kiln__crowd_close(kiln__crowd *crowd);
+/* A worker has failed at what was then done here: nobody is sent away for a while, twice as long as the last time if none has
+ * helped since. How long, for the first who says so; 0 for those who had been sent away by then. */
+uint64_t kiln__crowd_pause(kiln__crowd *crowd, uint64_t now);
 
 #endif

@@ -277,8 +277,16 @@ static bool compile_helped(workers *self, const kiln__unit *unit, kiln__image *o
     return false;
 }
 
+static void pause_workers(workers *self, const char *why)
+{
+    uint64_t pause = kiln__crowd_pause(&self->crowd, kiln__cpu_now_ns());
+    if (pause > 0)
+        kiln__log_line(self->log, KILN_LOG_INFO, "compiles without workers for %u s: %s",
+                       (unsigned)(pause / 1000000000), why);
+}
+
 /* What is Kiln's own may be compiled anywhere: here, unless too many do so already. What a worker fails at, for whatever reason, is
- * compiled here; where that does it, the fault is the workers', and nobody asks them again. */
+ * compiled here; where that does it, the fault is the workers', and nobody asks them for a while. */
 static kiln_status compile_anywhere(workers *self, const kiln__unit *unit, kiln__image *out, kiln_report *report)
 {
     kiln_report why = KILN_REPORT_INIT;
@@ -293,8 +301,8 @@ static kiln_status compile_anywhere(workers *self, const kiln__unit *unit, kiln_
     }
     kiln_status status = self->inner->vtable->compile(self->inner, unit, out, report);
     kiln__crowd_leave(&self->crowd, kiln__cpu_now_ns());
-    if (sent && status == KILN_OK && kiln__crowd_close(&self->crowd))
-        kiln__log_line(self->log, KILN_LOG_INFO, "compiles without workers from now on: %s", why.message);
+    if (sent && status == KILN_OK)
+        pause_workers(self, why.message);
     kiln_report_clear(&why);
     return status;
 }

@@ -92,12 +92,32 @@ START_TEST(test_crowd__no_more_outside_than_there_are_processors)
 }
 END_TEST
 
-START_TEST(test_crowd__all_stay_where_there_are_no_workers)
+START_TEST(test_crowd__all_stay_for_a_while_after_a_failure)
 {
-    ck_assert(kiln__crowd_close(&crowd));
-    ck_assert(!kiln__crowd_close(&crowd));
-    enter(THREADS, LATER(1), true);
+    const uint64_t failed = LATER(1), later = failed + KILN__CROWD_PAUSE_NS;
+    ck_assert_uint_eq(kiln__crowd_pause(&crowd, failed), KILN__CROWD_PAUSE_NS);
+    ck_assert_uint_eq(kiln__crowd_pause(&crowd, later - 1), 0); /* who was away when it began */
+    enter(THREADS, later - 1, true);
     ck_assert_uint_eq(atomic_load(&crowd.inside), THREADS);
+    leave(THREADS, later - 1);
+    enter(STAY, later + LATER(1), true);
+    enter(1, later + LATER(1), false);
+}
+END_TEST
+
+START_TEST(test_crowd__pauses_grow_until_a_worker_helps)
+{
+    uint64_t now = LATER(1), pause = 0, last = 0;
+    for (int i = 0; i < 70; i++, now += pause, last = pause) {
+        pause = kiln__crowd_pause(&crowd, now);
+        ck_assert_uint_eq(pause, i == 0                                ? KILN__CROWD_PAUSE_NS
+                                 : 2 * last < KILN__CROWD_PAUSE_MAX_NS ? 2 * last
+                                                                       : KILN__CROWD_PAUSE_MAX_NS);
+    }
+    enter(STAY, now, true);
+    enter(1, now, false);
+    kiln__crowd_return(&crowd, false);
+    ck_assert_uint_eq(kiln__crowd_pause(&crowd, now), KILN__CROWD_PAUSE_NS);
 }
 END_TEST
 
@@ -207,7 +227,7 @@ START_TEST(test_crowd__without_a_working_program_all_compile_here)
     open_here();
     uint64_t starts = compile_in(THREADS).starts;
     ck_assert_uint_ge(starts, 1);
-    ck_assert_uint_eq(compile_in(THREADS).starts, starts); /* nobody tries again */
+    ck_assert_uint_eq(compile_in(THREADS).starts, starts); /* nobody tries again so soon */
 }
 END_TEST
 
@@ -370,7 +390,8 @@ Suite *kiln_test_crowd_suite(void)
     tcase_add_test(rule, test_crowd__burst_keeps_one_here);
     tcase_add_test(rule, test_crowd__next_burst_begins_anew);
     tcase_add_test(rule, test_crowd__no_more_outside_than_there_are_processors);
-    tcase_add_test(rule, test_crowd__all_stay_where_there_are_no_workers);
+    tcase_add_test(rule, test_crowd__all_stay_for_a_while_after_a_failure);
+    tcase_add_test(rule, test_crowd__pauses_grow_until_a_worker_helps);
     suite_add_tcase(suite, rule);
     tcase_add_checked_fixture(workers, set_up, close_here);
     kiln_test_temp_use(workers);
