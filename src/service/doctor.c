@@ -59,15 +59,18 @@ static void examine_worker(exam *e)
     kiln_report report = KILN_REPORT_INIT;
     char path[PATH_MAX];
     kiln_status status = kiln__workers_examine(e->service->workers, path, sizeof(path), &report);
-    tell(e, (kiln_finding){ .what = "compile worker",
-                            .ok = status == KILN_OK,
-                            .name = "kiln-worker",
-                            .path = path,
-                            .version = status == KILN_OK ? kiln_version() : "",
-                            .detail = status == KILN_OK ? "compiles source from elsewhere" : report.message,
-                            .remedy = status == KILN_OK ? ""
-                                                        : "source from elsewhere cannot be compiled: install the "
-                                                          "kiln-worker of this libkiln, or name it in KILN_WORKER" });
+    tell(e, (kiln_finding){
+                .what = "compile worker",
+                .ok = status == KILN_OK,
+                .name = "kiln-worker",
+                .path = path,
+                .version = status == KILN_OK ? kiln_version() : "",
+                .detail = status == KILN_OK ? "compiles source from elsewhere, and helps when many kernels compile"
+                                            : report.message,
+                .remedy = status == KILN_OK
+                              ? ""
+                              : "source from elsewhere cannot be compiled, and many kernels take longer: install the "
+                                "kiln-worker of this libkiln, or name it in KILN_WORKER" });
     kiln_report_clear(&report);
 }
 
