@@ -10,7 +10,8 @@
 
 struct kiln__dylib {
     void *handle;
-    char *path; /* from realpath */
+    const char *name; /* the loader's, "" where it does not tell */
+    char *path;       /* of that name by realpath; NULL until somebody asks */
 };
 
 static void *open_first(const char *const *names, kiln__text *reasons)
@@ -28,12 +29,10 @@ static void *open_first(const char *const *names, kiln__text *reasons)
     return NULL;
 }
 
-static char *path_of(void *handle)
+static const char *name_of(void *handle)
 {
     struct link_map *map = NULL;
-    if (dlinfo(handle, RTLD_DI_LINKMAP, &map) || !map->l_name || !map->l_name[0])
-        return NULL;
-    return realpath(map->l_name, NULL);
+    return dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 && map->l_name ? map->l_name : "";
 }
 
 kiln__dylib *kiln__dylib_open(const char *const *names, char *error, size_t size)
@@ -47,7 +46,7 @@ kiln__dylib *kiln__dylib_open(const char *const *names, char *error, size_t size
     }
     library->handle = open_first(names, &reasons);
     if (library->handle) {
-        library->path = path_of(library->handle);
+        library->name = name_of(library->handle);
     } else {
         kiln__text_copy(error, size, reasons.length ? kiln__text_string(&reasons) : "no name to try");
         kiln__dylib_close(library);
@@ -76,7 +75,7 @@ bool kiln__dylib_is_loaded(const char *name)
 
 bool kiln__dylib_pin(const kiln__dylib *library)
 {
-    return library->path && touch(library->path, RTLD_NODELETE);
+    return library->name[0] && touch(library->name, RTLD_NODELETE);
 }
 
 void kiln__dylib_close(kiln__dylib *library)
@@ -96,7 +95,15 @@ void *kiln__dylib_symbol(kiln__dylib *library, const char *name)
     return dlsym(library->handle, name);
 }
 
-const char *kiln__dylib_path(const kiln__dylib *library)
+const char *kiln__dylib_name(const kiln__dylib *library)
 {
+    return library->name;
+}
+
+/* Links are resolved only now: a system call for each part of the path is most of what opening a loaded library costs. */
+const char *kiln__dylib_path(kiln__dylib *library)
+{
+    if (!library->path && library->name[0])
+        library->path = realpath(library->name, NULL);
     return library->path ? library->path : "";
 }

@@ -18,13 +18,17 @@ bool kiln__dylib_is_loaded(const char *name);
 /* Closes it; NULL is allowed. */
 void kiln__dylib_close(kiln__dylib *library);
 
-/* Keeps it loaded for the rest of the process, closed or not. False: the loader does not find it again by its path. */
+/* Keeps it loaded for the rest of the process, closed or not. False: the loader does not find it again by its name. */
 bool kiln__dylib_pin(const kiln__dylib *library);
 
 /* Address of a symbol, NULL if missing. */
 void *kiln__dylib_symbol(kiln__dylib *library, const char *name);
 
-/* The absolute path of the file that was opened, links resolved; "" if the loader does not tell. Borrowed. */
-const char *kiln__dylib_path(const kiln__dylib *library);
+/* The name that the loader opened the file by: a path, absolute unless a relative one was asked for; "" if it does not tell.
+ * Borrowed. */
+const char *kiln__dylib_name(const kiln__dylib *library);
+
+/* The absolute path of that file, links resolved; "" if the loader does not tell. Borrowed. Not for two threads at once. */
+const char *kiln__dylib_path(kiln__dylib *library);
 
 #endif

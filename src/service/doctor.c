@@ -7,6 +7,7 @@
 #include "store/pack.h"
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { COPY_GPU_BYTES = 1 << 30, COPY_CPU_BYTES = 64 << 20 };
@@ -128,19 +129,21 @@ static int examine_driver(exam *e)
     char text[32] = "", detail[64];
     kiln_status status = cuda->vtable->device_count(cuda, &count, &report);
     kiln__cuda_driver_facts(cuda, &path, &version);
+    char *file = path[0] != '\0' ? realpath(path, NULL) : NULL; /* whose name tells the driver's own version */
     if (version > 0)
         snprintf(text, sizeof(text), "CUDA %d.%d", version / 1000, version % 1000 / 10);
     snprintf(detail, sizeof(detail), "%d GPU%s", count, count == 1 ? "" : "s");
     tell(e, (kiln_finding){ .what = "CUDA driver",
                             .ok = status == KILN_OK,
                             .name = "libcuda",
-                            .path = path,
+                            .path = file != NULL ? file : path,
                             .version = text,
                             .detail = status == KILN_OK ? detail : report.message,
                             .remedy = status == KILN_OK
                                           ? ""
                                           : "to run on a GPU, install NVIDIA's driver (CUDA 12.0 or later), or "
                                             "name libcuda.so.1 in KILN_LIBCUDA; compiling ahead needs no driver" });
+    free(file);
     kiln_report_clear(&report);
     return status == KILN_OK ? count : 0;
 }

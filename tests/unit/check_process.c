@@ -393,9 +393,9 @@ START_TEST(test_dylib__opens_the_first_that_opens)
     ck_assert_ptr_nonnull(library);
     ck_assert_ptr_nonnull(kiln__dylib_symbol(library, "cos"));
     ck_assert_ptr_null(kiln__dylib_symbol(library, "kiln_no_such_symbol"));
+    ck_assert_ptr_nonnull(realpath(kiln__dylib_name(library), longer));
     const char *path = kiln__dylib_path(library);
     ck_assert_int_eq(path[0], '/');
-    ck_assert_ptr_nonnull(realpath(path, longer));
     ck_assert_str_eq(longer, path);
     ck_assert_ptr_nonnull(strstr(path, "libm"));
     kiln__dylib_close(library);

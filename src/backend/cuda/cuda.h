@@ -8,7 +8,8 @@
  * NULL when out of memory. */
 kiln__backend *kiln__cuda_open(const char *libcuda, const kiln__log *log);
 
-/* Path and version of the driver library that was opened, "" and 0 before that. Version as cuDriverGetVersion gives it. */
+/* Path (links not resolved) and version of the driver library that was opened, "" and 0 before that. Version as
+ * cuDriverGetVersion gives it. */
 void kiln__cuda_driver_facts(const kiln__backend *backend, const char **path, int *version);
 
 /* In a forked child: see kiln__runtime_after_fork. */

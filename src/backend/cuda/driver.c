@@ -85,7 +85,7 @@ kiln_status kiln__driver_open(kiln__driver **out, const char *path, kiln_report 
         /* No driver would mean the cpu from now on: not for want of a few bytes. */
         return no_memory ? kiln__fail_memory(report, KILN__STAGE_OPEN) : fail_open(path, reason, report);
     }
-    const char *found = kiln__dylib_path(library);
+    const char *found = kiln__dylib_name(library);
     kiln__text_copy(driver->path, sizeof(driver->path), found[0] != '\0' ? found : names[0]);
     const kiln__symbol *missing = fill(driver, library);
     /* The driver has threads, thread-local data and exit handlers of its own and does not survive being unmapped. */

@@ -11,8 +11,8 @@ typedef struct kiln__driver {
 #define KILN__MEMBER(need, name, suffix, version, result, parameters) result(*name) parameters;
     KILN__CUDA_SYMBOLS(KILN__MEMBER)
 #undef KILN__MEMBER
-    int version; /* 13000 for CUDA 13.0; 0 if the driver does not tell */
-    char path[1024];
+    int version;     /* 13000 for CUDA 13.0; 0 if the driver does not tell */
+    char path[1024]; /* as the loader has it, links not resolved */
 } kiln__driver;
 
 /* Opens the library (`path`, or libcuda.so.1 if NULL) and fills the table; does not initialise CUDA. The caller frees
