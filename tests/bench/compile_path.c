@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "bench/same_nvrtc.h"
 #include "os/cpu.h"
+#include "tune/statistics.h"
 #include <ftw.h>
 #include <kiln/kiln.h>
 #include <stdbool.h>
@@ -116,22 +117,15 @@ static void play_round(kiln_service *service, const bare_nvrtc *nvrtc, const cha
     kiln_text_free(source);
 }
 
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Of values[i], or of values[i] / divisors[i]. */
 static double median(const double *values, const double *divisors, size_t count)
 {
-    double *sorted = malloc(count * sizeof(*sorted));
-    check(sorted != NULL, "median", "out of memory");
+    double *samples = malloc(count * sizeof(*samples));
+    check(samples != NULL, "median", "out of memory");
     for (size_t i = 0; i < count; i++)
-        sorted[i] = divisors != NULL ? values[i] / divisors[i] : values[i];
-    qsort(sorted, count, sizeof(*sorted), compare);
-    double middle = (sorted[(count - 1) / 2] + sorted[count / 2]) / 2;
-    free(sorted);
+        samples[i] = divisors != NULL ? values[i] / divisors[i] : values[i];
+    double middle = kiln__median(samples, count);
+    free(samples);
     return middle;
 }
 

@@ -18,6 +18,7 @@
 #include "os/file.h"
 #include "service/kernel.h"
 #include "support/temp.h"
+#include "tune/statistics.h"
 #include <fcntl.h>
 #include <spawn.h>
 #include <sys/resource.h>
@@ -368,33 +369,23 @@ static void run_pair(kind *a, kind *b, const host *self, int rounds)
     }
 }
 
-static int by_value(const void *a, const void *b)
+/* Sorts the samples. */
+static void print_spread(double *samples, int count)
 {
-    const double *x = a, *y = b;
-    return (*x > *y) - (*x < *y);
-}
-
-/* The value at a share of all, 0.5 for the median. */
-static double quantile(const double *values, int count, double share)
-{
-    double *sorted = malloc((size_t)count * sizeof(*sorted));
-    check(sorted != NULL, "samples", "out of memory");
-    memcpy(sorted, values, (size_t)count * sizeof(*sorted));
-    qsort(sorted, (size_t)count, sizeof(*sorted), by_value);
-    double found = sorted[(int)(share * (count - 1) + 0.5)];
-    free(sorted);
-    return found;
+    double median = kiln__median(samples, (size_t)count);
+    printf(" %.3f [%.3f, %.3f] |", median, samples[count / 10], samples[count - 1 - count / 10]);
 }
 
 static void print_compiles(const char *what, int value, int count)
 {
     double *ratios = calloc((size_t)count, sizeof(*ratios));
-    const double *kiln = kinds[COMPILE_KILN].samples[value], *bare = kinds[COMPILE_BARE].samples[value];
+    double *kiln = kinds[COMPILE_KILN].samples[value], *bare = kinds[COMPILE_BARE].samples[value];
     check(ratios != NULL, "samples", "out of memory");
     for (int i = 0; i < count; i++)
         ratios[i] = kiln[i] / bare[i];
-    printf("| %s | %.2f | %.2f | %.3f [%.3f, %.3f] |\n", what, quantile(kiln, count, 0.5), quantile(bare, count, 0.5),
-           quantile(ratios, count, 0.5), quantile(ratios, count, 0.1), quantile(ratios, count, 0.9));
+    printf("| %s | %.2f | %.2f |", what, kiln__median(kiln, (size_t)count), kiln__median(bare, (size_t)count));
+    print_spread(ratios, count);
+    printf("\n");
     free(ratios);
 }
 
@@ -422,12 +413,11 @@ static void compare_starts(const host *self, int count)
     for (int i = 0; i < TIMES; i++) {
         printf("| %s |", parts[i]);
         for (int k = START_KILN; k <= START_BARE; k++)
-            printf(" %.3f [%.3f, %.3f] |", quantile(kinds[k].samples[i], count, 0.5),
-                   quantile(kinds[k].samples[i], count, 0.1), quantile(kinds[k].samples[i], count, 0.9));
+            print_spread(kinds[k].samples[i], count);
         printf("\n");
     }
-    printf("| page faults | %.0f | %.0f |\n", quantile(kinds[START_KILN].samples[TIMES], count, 0.5),
-           quantile(kinds[START_BARE].samples[TIMES], count, 0.5));
+    printf("| page faults | %.0f | %.0f |\n", kiln__median(kinds[START_KILN].samples[TIMES], (size_t)count),
+           kiln__median(kinds[START_BARE].samples[TIMES], (size_t)count));
 }
 
 /* One sample, in a process that the parent started. */

@@ -10,6 +10,7 @@
 #include "bench/noop_path.h"
 #include "os/cpu.h"
 #include "service/kernel.h"
+#include "tune/statistics.h"
 #include <dlfcn.h>
 #include <inttypes.h>
 #include <kiln/live.h>
@@ -242,16 +243,11 @@ static void run_rounds(bench *self)
         }
 }
 
-static int by_value(const void *a, const void *b)
-{
-    const double *x = a, *y = b;
-    return (*x > *y) - (*x < *y);
-}
-
+/* Sorts the values. */
 static void print_spread(double *values, int count)
 {
-    qsort(values, (size_t)count, sizeof(*values), by_value);
-    printf(" %10.1f [%.1f, %.1f]", values[count / 2], values[count / 10], values[count - 1 - count / 10]);
+    double median = kiln__median(values, (size_t)count);
+    printf(" %10.1f [%.1f, %.1f]", median, values[count / 10], values[count - 1 - count / 10]);
 }
 
 static void print_results(const bench *self)

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "os/file.h"
 #include "store/disk.h"
+#include "tune/statistics.h"
 #include "wisdom/wisdom.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,16 +28,10 @@ static void need(bool condition, const char *what)
     exit(1);
 }
 
-static int compare(const void *a, const void *b)
-{
-    double left = *(const double *)a, right = *(const double *)b;
-    return (left > right) - (left < right);
-}
-
 static void print(const char *what, double *us, int rounds)
 {
-    qsort(us, (size_t)rounds, sizeof(*us), compare);
-    printf("%-44s median %10.3f us, from %.3f to %.3f\n", what, us[rounds / 2], us[0], us[rounds - 1]);
+    double median = kiln__median(us, (size_t)rounds); /* sorts them */
+    printf("%-44s median %10.3f us, from %.3f to %.3f\n", what, median, us[0], us[rounds - 1]);
 }
 
 /* Of this thread: other people's load does not count. */

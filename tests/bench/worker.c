@@ -4,6 +4,7 @@
 #include "compile/workers.h"
 #include "os/cpu.h"
 #include "template/unit.h"
+#include "tune/statistics.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,18 +52,6 @@ static double compile(kiln__compiler *compiler, kiln__unit *unit, bool outside)
     return ms;
 }
 
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *values, int count)
-{
-    qsort(values, (size_t)count, sizeof(*values), compare);
-    return values[count / 2];
-}
-
 int main(int argc, char **argv)
 {
     int rounds = argc > 1 ? atoi(argv[1]) : ROUNDS;
@@ -86,11 +75,11 @@ int main(int argc, char **argv)
         times[3][i] = compile(cold, unit, true);
         cold->vtable->close(cold);
     }
-    double here = median(times[0], rounds), there = median(times[1], rounds);
+    double here = kiln__median(times[0], (size_t)rounds), there = kiln__median(times[1], (size_t)rounds);
     printf("compile in this process     %8.2f ms\n", here);
     printf("compile in a warm worker    %8.2f ms, %.3f times, %.2f ms more\n", there, there / here,
-           median(times[2], rounds));
-    printf("start a worker and compile  %8.2f ms\n", median(times[3], COLD_ROUNDS));
+           kiln__median(times[2], (size_t)rounds));
+    printf("start a worker and compile  %8.2f ms\n", kiln__median(times[3], COLD_ROUNDS));
     compiler->vtable->close(compiler);
     kiln__unit_free(unit);
     kiln__catalog_fini(&catalog);
