@@ -81,7 +81,7 @@ kiln_status kiln_kernel_arg(const kiln_kernel *kernel, uint32_t index, kiln_arg_
                            .bytes = arg->bytes,
                            .dims = arg->dims };
     for (uint32_t i = 0; i < arg->dims; i++)
-        full.shape[i] = kernel->plan->text + arg->formulas[i];
+        full.shape[i] = kiln__plan_text(kernel->plan, arg->formulas[i]);
     return kiln__hand_out(out, &full, sizeof(full));
 }
 
@@ -100,7 +100,9 @@ kiln_status kiln_kernel_shape(const kiln_kernel *kernel, uint32_t index, const u
     if (kernel->plan == NULL || index >= kernel->plan->arg_count)
         return KILN_ENOENT;
     const kiln__plan_arg *arg = &kernel->plan->args[index];
+    kiln__formula_values values;
+    kiln__plan_calculate(kernel->plan, sizes, &values);
     for (uint32_t i = 0; i < arg->dims && status == KILN_OK; i++)
-        status = kiln__plan_value(kernel->plan, arg->formulas[i], sizes, arg->name, &shape[i], report);
+        status = kiln__plan_value(kernel->plan, arg->formulas[i], &values, arg->name, &shape[i], report);
     return status;
 }

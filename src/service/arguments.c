@@ -9,7 +9,7 @@
 /* What one launch passes: `values` holds the numbers that formulas give and the pointers of arrays. */
 typedef struct passing {
     const kiln_kernel *kernel;
-    const uint64_t *sizes;
+    kiln__formula_values formulas;
     uint64_t values[KILN__ARGS_MAX], bytes[KILN__ARGS_MAX];
     void *where[KILN__ARGS_MAX];
     uintptr_t bits; /* of all pointers together */
@@ -43,7 +43,7 @@ static kiln_status pass_array(passing *p, uint32_t i, const kiln_arg *given)
 {
     const kiln__plan_arg *arg = &p->kernel->plan->args[i];
     uint64_t elements = 0;
-    kiln_status status = kiln__plan_elements(p->kernel->plan, i, p->sizes, &elements, p->report);
+    kiln_status status = kiln__plan_elements(p->kernel->plan, i, &p->formulas, &elements, p->report);
     if (status != KILN_OK)
         return status;
     p->bytes[i] = elements * arg->bytes;
@@ -69,7 +69,7 @@ static kiln_status pass(passing *p, uint32_t i, const kiln_arg *given)
     switch (arg->role) {
     case KILN__ARG_FORMULA:
         p->where[i] = &p->values[i];
-        status = kiln__plan_value(p->kernel->plan, arg->formulas[0], p->sizes, arg->name, &value, p->report);
+        status = kiln__plan_value(p->kernel->plan, arg->formulas[0], &p->formulas, arg->name, &value, p->report);
         return status == KILN_OK ? put_number(p, arg, value, &p->values[i]) : status;
     case KILN__ARG_SCALAR:
         if (given->data == NULL || given->bytes != arg->bytes)
@@ -107,7 +107,7 @@ static kiln_status make_grid(const passing *p, uint32_t grid[3], bool *empty)
     for (int i = 0; i < 3; i++) {
         uint64_t blocks = 0;
         kiln_status status =
-            kiln__plan_value(p->kernel->plan, p->kernel->plan->grid[i], p->sizes, "grid", &blocks, p->report);
+            kiln__plan_value(p->kernel->plan, p->kernel->plan->grid[i], &p->formulas, "grid", &blocks, p->report);
         if (status != KILN_OK)
             return status;
         if (blocks > most[i])
@@ -138,10 +138,15 @@ static kiln_status check_counts(const kiln_kernel *kernel, size_t size_count, si
 kiln_status kiln__kernel_launch_args(const kiln_kernel *kernel, const uint64_t *sizes, size_t size_count,
                                      const kiln_arg *args, size_t arg_count, void *stream, kiln_report *report)
 {
-    passing p = { .kernel = kernel, .sizes = sizes, .report = report };
+    passing p; /* not cleared: most of it is not used */
     uint32_t grid[3], entry = 0;
     bool empty = false;
     kiln_status status = check_counts(kernel, size_count, arg_count, report);
+    p.kernel = kernel;
+    p.report = report;
+    p.bits = 0;
+    if (status == KILN_OK)
+        kiln__plan_calculate(kernel->plan, sizes, &p.formulas);
     for (uint32_t i = 0; status == KILN_OK && i < kernel->plan->arg_count; i++) {
         status = pass(&p, i, args);
         args += kernel->plan->args[i].role != KILN__ARG_FORMULA;

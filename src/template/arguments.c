@@ -221,11 +221,12 @@ typedef struct planner {
     const void *data;
     kiln__plan *plan; /* without its text */
     kiln__text text;
+    kiln_status status;
     kiln_report *report;
 } planner;
 
 /* Appends a formula with numbers in place of parameters; a name that is followed by '(' is a function. */
-static uint32_t add_formula(planner *p, const char *formula)
+static uint32_t add_text(planner *p, const char *formula)
 {
     uint32_t start = (uint32_t)p->text.length;
     while (*formula != '\0') {
@@ -246,6 +247,25 @@ static uint32_t add_formula(planner *p, const char *formula)
     return start;
 }
 
+static uint32_t add_formula(planner *p, const char *formula)
+{
+    const char *names[KILN__SIZES_MAX];
+    char problem[256];
+    uint32_t index = 0;
+    for (uint32_t i = 0; i < p->arguments->size_count; i++)
+        names[i] = p->arguments->sizes[i];
+    kiln_status status = p->status;
+    if (status == KILN_OK)
+        status = kiln__formulas_add(&p->plan->formulas, formula, p->lookup, p->data, names, p->arguments->size_count,
+                                    &index, problem, sizeof(problem));
+    if (status == KILN_OK)
+        p->plan->texts[index] = add_text(p, formula);
+    else if (p->status == KILN_OK)
+        p->status = status == KILN_ENOMEM ? kiln__fail_memory(p->report, KILN__STAGE_SPEC)
+                                          : kiln__fail(p->report, status, KILN__STAGE_SPEC, 0, "%s", problem);
+    return index;
+}
+
 static void add_arg(planner *p, const kiln__arg *arg, kiln__arg_type dtype)
 {
     kiln__plan_arg *out = &p->plan->args[p->plan->arg_count++];
@@ -263,7 +283,11 @@ static kiln_status evaluate(planner *p, const char *formula, const char *what, i
 {
     int64_t value = 1;
     char problem[256];
-    if (formula != NULL && !kiln__formula_eval(formula, p->lookup, p->data, &value, problem, sizeof(problem)))
+    kiln_status status =
+        formula != NULL ? kiln__formula_eval(formula, p->lookup, p->data, &value, problem, sizeof(problem)) : KILN_OK;
+    if (status == KILN_ENOMEM)
+        return kiln__fail_memory(p->report, KILN__STAGE_SPEC);
+    if (status != KILN_OK)
         return kiln__fail(p->report, KILN_ESPEC, KILN__STAGE_SPEC, 0, "%s: %s", what, problem);
     if (value < (most == KILN__SHARED_MAX ? 0 : 1) || value > most)
         return kiln__fail(p->report, KILN_ESPEC, KILN__STAGE_SPEC, 0,
@@ -298,13 +322,18 @@ static void fill_plan(planner *p, kiln__arg_type dtype)
     for (int i = 0; i < 3; i++)
         p->plan->grid[i] = add_formula(p, arguments->grid[i] != NULL ? arguments->grid[i] : "1");
     p->plan->traffic = arguments->traffic != NULL ? add_formula(p, arguments->traffic) : UINT32_MAX;
+}
+
+/* Takes the texts into the plan. */
+static kiln_status join_texts(planner *p)
+{
     p->plan->total = sizeof(*p->plan) + p->text.length;
     kiln__plan *whole = p->text.failed ? NULL : kiln__realloc(p->plan, p->plan->total);
     if (whole == NULL)
-        kiln__free(p->plan);
-    else
-        memcpy(whole->text, p->text.data, p->text.length);
+        return kiln__fail_memory(p->report, KILN__STAGE_SPEC);
+    memcpy(whole->text, p->text.data, p->text.length);
     p->plan = whole;
+    return KILN_OK;
 }
 
 kiln_status kiln__plan_make(kiln__plan **out, const kiln__arguments *arguments, kiln__formula_lookup lookup,
@@ -315,56 +344,51 @@ kiln_status kiln__plan_make(kiln__plan **out, const kiln__arguments *arguments, 
     p.plan = kiln__calloc(1, sizeof(*p.plan));
     if (p.plan == NULL)
         return kiln__fail_memory(report, KILN__STAGE_SPEC);
-    kiln_status status = set_block(&p);
-    if (status != KILN_OK) {
-        kiln__free(p.plan);
-        return status;
-    }
-    fill_plan(&p, dtype);
+    p.status = set_block(&p);
+    if (p.status == KILN_OK)
+        fill_plan(&p, dtype);
+    if (p.status == KILN_OK)
+        p.status = join_texts(&p);
     kiln__text_fini(&p.text);
-    *out = p.plan;
-    return p.plan != NULL ? KILN_OK : kiln__fail_memory(report, KILN__STAGE_SPEC);
+    if (p.status == KILN_OK)
+        *out = p.plan;
+    else
+        kiln__free(p.plan);
+    return p.status;
 }
 
-typedef struct size_scope {
-    const kiln__plan *plan;
-    const uint64_t *sizes;
-} size_scope;
-
-static bool lookup_size(const void *data, const char *name, size_t length, int64_t *value)
+const char *kiln__plan_text(const kiln__plan *plan, uint32_t formula)
 {
-    const size_scope *s = data;
-    for (uint32_t i = 0; i < s->plan->size_count; i++)
-        if (kiln__word_is((kiln__word){ name, length }, s->plan->sizes[i])) {
-            *value = s->sizes[i] <= INT64_MAX ? (int64_t)s->sizes[i] : INT64_MAX;
-            return true;
-        }
-    return false;
+    return plan->text + plan->texts[formula];
 }
 
-kiln_status kiln__plan_value(const kiln__plan *plan, uint32_t formula, const uint64_t *sizes, const char *what,
-                             uint64_t *out, kiln_report *report)
+void kiln__plan_calculate(const kiln__plan *plan, const uint64_t *sizes, kiln__formula_values *out)
 {
-    const size_scope s = { plan, sizes };
-    int64_t value = 0;
-    char problem[256];
-    if (!kiln__formula_eval(plan->text + formula, lookup_size, &s, &value, problem, sizeof(problem)))
-        return kiln__fail(report, KILN_EINVAL, KILN__STAGE_LAUNCH, 0, "%s: %s", what, problem);
-    if (value < 0)
-        return kiln__fail(report, KILN_EINVAL, KILN__STAGE_LAUNCH, 0, "%s: %s is %" PRId64 ", below 0", what,
-                          plan->text + formula, value);
-    *out = (uint64_t)value;
-    return KILN_OK;
+    int64_t variables[KILN__SIZES_MAX];
+    for (uint32_t i = 0; i < plan->size_count; i++)
+        variables[i] = sizes[i] <= INT64_MAX ? (int64_t)sizes[i] : INT64_MAX;
+    kiln__formulas_calculate(&plan->formulas, variables, out);
 }
 
-kiln_status kiln__plan_elements(const kiln__plan *plan, uint32_t arg, const uint64_t *sizes, uint64_t *out,
+kiln_status kiln__plan_fail_value(const kiln__plan *plan, uint32_t formula, kiln__number_or value, const char *what,
+                                  kiln_report *report)
+{
+    kiln__word text = { kiln__plan_text(plan, formula), strlen(kiln__plan_text(plan, formula)) };
+    if (value.missing != NULL)
+        return kiln__fail(report, KILN_EINVAL, KILN__STAGE_LAUNCH, 0, "%s: formula '%s': %s", what,
+                          kiln__word_quote(text).text, value.missing);
+    return kiln__fail(report, KILN_EINVAL, KILN__STAGE_LAUNCH, 0, "%s: %s is %" PRId64 ", below 0", what, text.text,
+                      value.value);
+}
+
+kiln_status kiln__plan_elements(const kiln__plan *plan, uint32_t arg, const kiln__formula_values *values, uint64_t *out,
                                 kiln_report *report)
 {
     uint64_t count = 1;
     for (uint32_t i = 0; i < plan->args[arg].dims; i++) {
         uint64_t extent;
         kiln_status status =
-            kiln__plan_value(plan, plan->args[arg].formulas[i], sizes, plan->args[arg].name, &extent, report);
+            kiln__plan_value(plan, plan->args[arg].formulas[i], values, plan->args[arg].name, &extent, report);
         if (status != KILN_OK)
             return status;
         if (__builtin_mul_overflow(count, extent, &count) || count > (uint64_t)INT64_MAX / 8)

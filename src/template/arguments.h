@@ -4,9 +4,9 @@
 #define KILN_TEMPLATE_ARGUMENTS_H
 
 #include "base/report.h"
+#include "lang/formula.h"
+#include "lang/word.h"
 #include "template/dtype.h"
-#include "template/formula.h"
-#include "template/word.h"
 
 enum { KILN__SIZES_MAX = 4, KILN__ARGS_MAX = 12, KILN__DIMS_MAX = 4, KILN__ARG_NAME = 32, KILN__SHARED_MAX = 49152 };
 
@@ -69,16 +69,19 @@ typedef struct kiln__plan_arg {
     kiln__arg_type type; /* never KILN__ARG_DTYPE */
     uint32_t bytes;      /* of an element or a number */
     uint32_t dims;
-    uint32_t formulas[KILN__DIMS_MAX]; /* where in `text` they are; they speak of sizes alone */
+    uint32_t formulas[KILN__DIMS_MAX]; /* of the shape, or [0] of the number */
 } kiln__plan_arg;
 
-/* One piece of memory, which may be copied as bytes. */
+/* A formula of a plan is a number, which kiln__plan_value and kiln__plan_text take. One piece of memory, which may be copied as
+ * bytes. */
 typedef struct kiln__plan {
     size_t total;
+    kiln__formulas formulas;
+    uint32_t texts[KILN__FORMULAS_MAX]; /* where in `text` each formula is, with numbers in place of parameters */
     uint32_t size_count, arg_count;
     char sizes[KILN__SIZES_MAX][KILN__ARG_NAME];
     kiln__plan_arg args[KILN__ARGS_MAX];
-    uint32_t grid[3]; /* formulas as above */
+    uint32_t grid[3]; /* formulas */
     uint32_t block[3], shared;
     uint32_t traffic; /* a formula, UINT32_MAX where none is declared */
     char text[];
@@ -90,12 +93,28 @@ typedef struct kiln__plan {
 kiln_status kiln__plan_make(kiln__plan **out, const kiln__arguments *arguments, kiln__formula_lookup lookup,
                             const void *data, kiln__arg_type dtype, kiln_report *report);
 
-/* The value of one of its formulas, which is not negative. */
-kiln_status kiln__plan_value(const kiln__plan *plan, uint32_t formula, const uint64_t *sizes, const char *what,
-                             uint64_t *out, kiln_report *report);
+/* The text of a formula: it speaks of sizes alone. */
+const char *kiln__plan_text(const kiln__plan *plan, uint32_t formula);
+
+/* All formulas with these sizes. Takes no memory and no lock. */
+void kiln__plan_calculate(const kiln__plan *plan, const uint64_t *sizes, kiln__formula_values *out);
+
+/* Says why a formula has no value that can be used. */
+kiln_status kiln__plan_fail_value(const kiln__plan *plan, uint32_t formula, kiln__number_or value, const char *what,
+                                  kiln_report *report);
+
+/* The value of a formula. KILN_EINVAL, with `what` in front: it has none, or is below 0. Inline for the sake of launches. */
+static inline kiln_status kiln__plan_value(const kiln__plan *plan, uint32_t formula, const kiln__formula_values *values,
+                                           const char *what, uint64_t *out, kiln_report *report)
+{
+    kiln__number_or value = kiln__formulas_value(&plan->formulas, values, formula);
+    *out = (uint64_t)value.value;
+    return value.missing == NULL && value.value >= 0 ? KILN_OK
+                                                     : kiln__plan_fail_value(plan, formula, value, what, report);
+}
 
 /* Elements of an array. */
-kiln_status kiln__plan_elements(const kiln__plan *plan, uint32_t arg, const uint64_t *sizes, uint64_t *out,
+kiln_status kiln__plan_elements(const kiln__plan *plan, uint32_t arg, const kiln__formula_values *values, uint64_t *out,
                                 kiln_report *report);
 
 const char *kiln__arg_type_name(kiln__arg_type type);

@@ -1,7 +1,7 @@
 #include "template/catalog.h"
+#include "lang/word.h"
 #include "template/embedded.h"
 #include "template/spec.h"
-#include "template/word.h"
 #include <string.h>
 
 /* One with no text if there is none. */

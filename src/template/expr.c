@@ -1,7 +1,7 @@
 #include "template/expr.h"
 #include "base/number.h"
+#include "lang/word.h"
 #include "template/real.h"
-#include "template/word.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -1,9 +1,9 @@
 #include "template/manifest.h"
 #include "base/alloc.h"
 #include "base/text.h"
-#include "template/formula.h"
+#include "lang/formula.h"
+#include "lang/word.h"
 #include "template/range.h"
-#include "template/word.h"
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -499,9 +499,10 @@ static bool is_known(const void *data, const char *name, size_t length, int64_t 
 static kiln_status check_within(const reader *r, uint32_t line, const char *formula, scope s)
 {
     char problem[256];
-    if (kiln__formula_check(formula, is_known, &s, problem, sizeof(problem)))
-        return KILN_OK;
-    return fail(r, line, "%s", problem);
+    kiln_status status = kiln__formula_check(formula, is_known, &s, problem, sizeof(problem));
+    if (status == KILN_ENOMEM)
+        return kiln__fail_memory(r->report, KILN__STAGE_SPEC);
+    return status == KILN_OK ? KILN_OK : fail(r, line, "%s", problem);
 }
 
 static kiln_status check_formula(const reader *r, uint32_t line, const char *formula, const kiln__param *words)

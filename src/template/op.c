@@ -2,8 +2,8 @@
 #include "base/alloc.h"
 #include "base/number.h"
 #include "base/text.h"
+#include "lang/word.h"
 #include "template/real.h"
-#include "template/word.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #define KILN_TEMPLATE_PARAM_H
 
 #include "base/number.h"
-#include "template/word.h"
+#include "lang/word.h"
 #include <stdint.h>
 
 /* A declared parameter. Integers are a range with a step or a list of values; enumerations a list of words. */

@@ -2,7 +2,7 @@
 #ifndef KILN_TEMPLATE_PRIMITIVE_H
 #define KILN_TEMPLATE_PRIMITIVE_H
 
-#include "template/word.h"
+#include "lang/word.h"
 #include <stdint.h>
 
 typedef enum kiln__operation {

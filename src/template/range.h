@@ -2,7 +2,7 @@
 #ifndef KILN_TEMPLATE_RANGE_H
 #define KILN_TEMPLATE_RANGE_H
 
-#include "template/word.h"
+#include "lang/word.h"
 #include <stdint.h>
 
 typedef struct kiln__range {

@@ -8,8 +8,8 @@
 #define KILN_TEMPLATE_REAL_H
 
 #include "base/text.h"
+#include "lang/word.h"
 #include "template/op.h"
-#include "template/word.h"
 
 enum {
     KILN__REAL_NODES_MAX = 256,

@@ -1,5 +1,5 @@
 #include "template/require.h"
-#include "template/formula.h"
+#include "lang/formula.h"
 #include "template/scope.h"
 
 /* What a formula speaks of. */

@@ -1,5 +1,5 @@
 /* From a spec to all that it leaves open. */
-#include "template/formula.h"
+#include "lang/formula.h"
 #include "template/require.h"
 #include "template/scope.h"
 #include <inttypes.h>
@@ -12,9 +12,10 @@ kiln_status kiln__spec_eval(const kiln_spec *spec, const char *formula, int64_t 
 {
     kiln__scope s = { spec, NULL };
     char problem[256];
-    if (kiln__formula_eval(formula, kiln__scope_lookup, &s, out, problem, sizeof(problem)))
-        return KILN_OK;
-    return FAIL(report, KILN_ESPEC, "template %s: %s", spec->template->name, problem);
+    kiln_status status = kiln__formula_eval(formula, kiln__scope_lookup, &s, out, problem, sizeof(problem));
+    if (status == KILN_ENOMEM)
+        return kiln__fail_memory(report, KILN__STAGE_SPEC);
+    return status == KILN_OK ? KILN_OK : FAIL(report, KILN_ESPEC, "template %s: %s", spec->template->name, problem);
 }
 
 static kiln_status fill_param(kiln_spec *spec, uint32_t index, kiln_report *report)
@@ -23,7 +24,11 @@ static kiln_status fill_param(kiln_spec *spec, uint32_t index, kiln_report *repo
     kiln__scope s = { spec, param->is_enum ? param : NULL };
     char problem[256], buffer[KILN__NUMBER_SIZE];
     int64_t value = 0;
-    if (!kiln__formula_eval(param->default_text, kiln__scope_lookup, &s, &value, problem, sizeof(problem)))
+    kiln_status status =
+        kiln__formula_eval(param->default_text, kiln__scope_lookup, &s, &value, problem, sizeof(problem));
+    if (status == KILN_ENOMEM)
+        return kiln__fail_memory(report, KILN__STAGE_SPEC);
+    if (status != KILN_OK)
         return FAIL(report, KILN_ESPEC, "default of %s: %s", param->name, problem);
     if (!kiln__param_allows(param, value)) {
         snprintf(buffer, sizeof(buffer), "%" PRId64, value);

@@ -3,11 +3,11 @@
 #define KILN_TEMPLATE_SPEC_H
 
 #include "base/text.h"
+#include "lang/word.h"
 #include "template/catalog.h"
 #include "template/dtype.h"
 #include "template/expr.h"
 #include "template/target.h"
-#include "template/word.h"
 #include <alloca.h>
 #include <string.h>
 

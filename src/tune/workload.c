@@ -58,13 +58,13 @@ static bool is_array(const kiln__plan_arg *arg)
     return arg->role <= KILN__ARG_INOUT;
 }
 
-static kiln_status note_extents(kiln__workload *out, const kiln__plan *plan, const kiln__plan_arg *arg,
-                                kiln_report *report)
+static kiln_status note_extents(kiln__workload *out, const kiln__plan *plan, const kiln__formula_values *values,
+                                const kiln__plan_arg *arg, kiln_report *report)
 {
     kiln_status status = KILN_OK;
     for (uint32_t d = 0; d < arg->dims && status == KILN_OK; d++) {
         uint64_t extent = 0;
-        status = kiln__plan_value(plan, arg->formulas[d], out->sizes, arg->name, &extent, report);
+        status = kiln__plan_value(plan, arg->formulas[d], values, arg->name, &extent, report);
         if (status == KILN_OK && extent == 0)
             return FAIL(report, KILN_EINVAL, "argument %s has no elements with these sizes: name larger ones",
                         arg->name);
@@ -73,7 +73,8 @@ static kiln_status note_extents(kiln__workload *out, const kiln__plan *plan, con
     return status;
 }
 
-static kiln_status take_array(kiln__workload *out, const kiln__plan *plan, uint32_t i, kiln_report *report)
+static kiln_status take_array(kiln__workload *out, const kiln__plan *plan, const kiln__formula_values *values,
+                              uint32_t i, kiln_report *report)
 {
     const kiln__plan_arg *arg = &plan->args[i];
     kiln__array array = {
@@ -81,9 +82,9 @@ static kiln_status take_array(kiln__workload *out, const kiln__plan *plan, uint3
     };
     kiln__text_copy(array.name, sizeof(array.name), arg->name);
     out->at[out->count] = out->arg_count;
-    kiln_status status = note_extents(out, plan, arg, report);
+    kiln_status status = note_extents(out, plan, values, arg, report);
     if (status == KILN_OK)
-        status = kiln__plan_elements(plan, i, out->sizes, &array.elements, report);
+        status = kiln__plan_elements(plan, i, values, &array.elements, report);
     if (status == KILN_OK && !add_array(out, &array))
         return FAIL(report, KILN_EINVAL, "%s is larger than any memory: name smaller sizes", arg->name);
     return status;
@@ -104,12 +105,12 @@ static kiln_status take_number(kiln__workload *out, const kiln__plan_arg *arg, c
 }
 
 /* A launch of no blocks takes no time and computes nothing. */
-static kiln_status check_grid(const kiln__workload *load, const kiln__plan *plan, kiln_report *report)
+static kiln_status check_grid(const kiln__plan *plan, const kiln__formula_values *values, kiln_report *report)
 {
     kiln_status status = KILN_OK;
     for (int i = 0; i < 3 && status == KILN_OK; i++) {
         uint64_t blocks = 0;
-        status = kiln__plan_value(plan, plan->grid[i], load->sizes, "grid", &blocks, report);
+        status = kiln__plan_value(plan, plan->grid[i], values, "grid", &blocks, report);
         if (status == KILN_OK && blocks == 0)
             return FAIL(report, KILN_EINVAL, "the grid has no blocks with these sizes: name larger ones");
     }
@@ -142,24 +143,27 @@ static kiln_status check_counts(const kiln__plan *plan, const kiln__given *given
 kiln_status kiln__workload_own(kiln__workload *out, const kiln__plan *plan, const kiln__given *given,
                                kiln_report *report)
 {
+    kiln__formula_values values;
     memset(out, 0, sizeof(*out));
     out->own = true;
     kiln_status status = check_counts(plan, given, report);
     for (uint32_t i = 0; i < plan->size_count && status == KILN_OK; i++)
         out->sizes[out->size_count++] = given->sizes[i];
+    if (status == KILN_OK)
+        kiln__plan_calculate(plan, out->sizes, &values);
     for (uint32_t i = 0; i < plan->arg_count && status == KILN_OK; i++) {
         const kiln__plan_arg *arg = &plan->args[i];
         if (arg->role == KILN__ARG_FORMULA)
             continue;
-        status = is_array(arg) ? take_array(out, plan, i, report) : take_number(out, arg, given, report);
+        status = is_array(arg) ? take_array(out, plan, &values, i, report) : take_number(out, arg, given, report);
         out->arg_count++;
     }
     if (status == KILN_OK && out->count == 0)
         status = FAIL(report, KILN_EINVAL, "the kernel takes no array: there is nothing to measure it with");
     if (status == KILN_OK)
-        status = check_grid(out, plan, report);
+        status = check_grid(plan, &values, report);
     if (status == KILN_OK && plan->traffic != UINT32_MAX)
-        status = kiln__plan_value(plan, plan->traffic, out->sizes, "traffic", &out->bytes, report);
+        status = kiln__plan_value(plan, plan->traffic, &values, "traffic", &out->bytes, report);
     return status;
 }
 
@@ -193,8 +197,8 @@ uint64_t kiln__workload_touches(const kiln__workload *load)
 }
 
 /* NULL, or how an argument is not the one of the workload; `array` counts those that are arrays. */
-static const char *compare_arg(const kiln__workload *load, const kiln__plan *plan, uint32_t i, uint32_t *array,
-                               uint32_t *place)
+static const char *compare_arg(const kiln__workload *load, const kiln__plan *plan, const kiln__formula_values *values,
+                               uint32_t i, uint32_t *array, uint32_t *place)
 {
     const kiln__plan_arg *arg = &plan->args[i];
     if (arg->role == KILN__ARG_FORMULA)
@@ -211,21 +215,24 @@ static const char *compare_arg(const kiln__workload *load, const kiln__plan *pla
     if (known->type != arg->type || known->read != (arg->role != KILN__ARG_OUT) ||
         known->written != (arg->role != KILN__ARG_IN))
         return "has another type or role";
-    if (kiln__plan_elements(plan, i, load->sizes, &elements, NULL) != KILN_OK || elements != known->elements)
+    if (kiln__plan_elements(plan, i, values, &elements, NULL) != KILN_OK || elements != known->elements)
         return "has another shape";
     return NULL;
 }
 
 bool kiln__workload_fits(const kiln__workload *load, const kiln__plan *plan, char *problem, size_t size)
 {
+    kiln__formula_values values;
     uint32_t array = 0, place = 0;
     problem[0] = '\0';
     if ((plan != NULL) != load->own || (plan != NULL && plan->size_count != load->size_count)) {
         snprintf(problem, size, "it takes other arguments");
         return false;
     }
+    if (plan != NULL)
+        kiln__plan_calculate(plan, load->sizes, &values);
     for (uint32_t i = 0; plan != NULL && i < plan->arg_count; i++) {
-        const char *how = compare_arg(load, plan, i, &array, &place);
+        const char *how = compare_arg(load, plan, &values, i, &array, &place);
         if (how == NULL)
             continue;
         snprintf(problem, size, "argument %s %s, so that it cannot be compared", plan->args[i].name, how);

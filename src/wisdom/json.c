@@ -1,7 +1,7 @@
 #include "wisdom/json.h"
 
 #include "base/number.h"
-#include "template/word.h"
+#include "lang/word.h"
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>

@@ -13,6 +13,7 @@
 #include "tune/statistics.h"
 #include <dlfcn.h>
 #include <inttypes.h>
+#include <kiln/define.h>
 #include <kiln/live.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +21,25 @@
 #include <unistd.h>
 
 #define SPEC "op=hardsigmoid dtype=f32"
+
+/* A kernel of three sizes and four arguments: its launch calculates two shapes of three extents, one of one, and a grid. */
+static const char scaled[] = "//! template scaled\n"
+                             "//! about    out[b,r,c] = x[b,r,c] * scale + bias[c]\n"
+                             "//! op       none\n"
+                             "//! dtype    f32\n"
+                             "//! size     batch, rows, cols\n"
+                             "//! param    block 32..1024 step 32 = 128\n"
+                             "//! arg      out   out f32[batch, rows, cols]\n"
+                             "//! arg      x     in  f32[batch, rows, cols]\n"
+                             "//! arg      bias  in  f32[cols]\n"
+                             "//! arg      scale f32\n"
+                             "//! grid     (cols + block - 1) / block, min(rows, 65535), min(batch, 65535)\n"
+                             "//! entry    scaled align 4\n"
+                             "extern \"C\" __global__ void scaled(float *out, const float *x, const float *bias, "
+                             "float scale)\n"
+                             "{\n"
+                             "    out[threadIdx.x] = x[threadIdx.x] * scale + bias[threadIdx.x];\n"
+                             "}\n";
 
 enum { WARMUP = 3, ROUNDS = 201, CALLS = 500, ELEMENTS = 4096 };
 
@@ -51,6 +71,7 @@ typedef struct bench {
     kiln_device *device;
     kiln_spec *spec;
     kiln_kernel *kernel;
+    kiln_kernel *general; /* of the template above */
     kiln_live *live;
     kiln_site site;
     const char *libcuda;
@@ -173,6 +194,17 @@ static int call_launch_default(bench *self)
     return call_launch_in(self, NULL);
 }
 
+static int call_general(bench *self)
+{
+    const uint64_t sizes[] = { 2, 4, 128 };
+    const float scale = 0.5f;
+    const kiln_arg args[] = { { self->out, 4096 }, { self->in[0], 4096 }, { self->in[0], 512 }, { &scale, 4 } };
+    int bad = 0;
+    for (int i = 0; i < self->calls; i++)
+        bad |= kiln_launch_args(self->general, sizes, 3, args, 4, self->stream, NULL);
+    return bad;
+}
+
 static int call_live(bench *self)
 {
     int bad = 0;
@@ -215,6 +247,7 @@ static contender contenders[] = {
     { "cuLaunchKernel, default stream", call_driver_default, NULL },
     { "kiln_launch", call_launch, NULL },
     { "kiln_launch, default stream", call_launch_default, NULL },
+    { "kiln_launch_args, 3 sizes, 4 args", call_general, NULL },
     { "kiln_live_launch", call_live, NULL },
     { "kiln_call", call_call, NULL },
     { "kiln_get and kiln_release", call_get, NULL },
@@ -262,7 +295,7 @@ static void print_results(const bench *self)
             own[r] = contenders[c].ns[r];
             paired[r] = contenders[c].ns[r] - contenders[BARE].ns[r];
         }
-        printf("%-32s", contenders[c].name);
+        printf("%-34s", contenders[c].name);
         print_spread(own, self->rounds);
         print_spread(paired, self->rounds);
         printf("\n");
@@ -289,6 +322,16 @@ static void parse(bench *self, int argc, char **argv)
         else
             check(false, argv[i], "usage: bench_launch_cost [--libcuda PATH] [--rounds N] [--calls N] [--n N]");
     }
+}
+
+static void open_general(bench *self)
+{
+    kiln_report report = KILN_REPORT_INIT;
+    kiln_spec *spec;
+    must(kiln_template_define(self->service, scaled, NULL, NULL, &report), "kiln_template_define", &report);
+    must(kiln_spec_parse(&spec, self->service, "template=scaled", &report), "kiln_spec_parse", &report);
+    must(kiln_get(&self->general, self->service, spec, &report), "kiln_get", &report);
+    kiln_spec_free(spec);
 }
 
 static void open_kiln(bench *self)
@@ -322,10 +365,12 @@ int main(int argc, char **argv)
     if (self.libcuda == NULL)
         self.libcuda = noop_path();
     open_kiln(&self);
+    open_general(&self);
     open_bare(&self);
     run_rounds(&self);
     print_results(&self);
     kiln_live_close(self.live);
+    kiln_release(self.general);
     kiln_release(self.kernel);
     kiln_spec_free(self.spec);
     kiln_close(self.service);

@@ -71,10 +71,12 @@ static void require_plan(const kiln_spec *full)
     }
     for (size_t i = 0; plan != NULL && i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         uint64_t value;
+        kiln__formula_values values;
+        kiln__plan_calculate(plan, sizes[i], &values);
         for (uint32_t j = 0; j < plan->arg_count; j++)
-            kiln__plan_elements(plan, j, sizes[i], &value, &report);
+            kiln__plan_elements(plan, j, &values, &value, &report);
         for (int j = 0; j < 3; j++)
-            kiln__plan_value(plan, plan->grid[j], sizes[i], "grid", &value, &report);
+            kiln__plan_value(plan, plan->grid[j], &values, "grid", &value, &report);
         FUZZ_REQUIRE(plan->block[0] * plan->block[1] * plan->block[2] <= 1024 && plan->shared <= KILN__SHARED_MAX,
                      "a block is bounded");
     }

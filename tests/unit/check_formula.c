@@ -1,5 +1,6 @@
+#include "lang/formula.h"
 #include "support/suites.h"
-#include "template/formula.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -85,7 +86,8 @@ START_TEST(test_formula__calculates_as_c_does)
 {
     char problem[200] = "";
     int64_t value = -99;
-    ck_assert_msg(kiln__formula_eval(good[_i].formula, lookup, NULL, &value, problem, sizeof(problem)), "%s", problem);
+    ck_assert_msg(kiln__formula_eval(good[_i].formula, lookup, NULL, &value, problem, sizeof(problem)) == KILN_OK, "%s",
+                  problem);
     ck_assert_msg(value == good[_i].value, "%s = %lld", good[_i].formula, (long long)value);
 }
 END_TEST
@@ -105,8 +107,10 @@ static const struct {
     { "1 ? 2 : vectr", "unknown name 'vectr'" },
     { "0 && vectr", "unknown name 'vectr'" },
     { "abs(3)", "min, max and gcd are the functions there are, not 'abs'" },
-    { "min(3)", "expected ',' at ')'" },
-    { "min(1, 2, 3)", "expected ')' at ', 3)'" },
+    { "min(3)", "min takes 2 arguments, got 1" },
+    { "min(1, 2, 3)", "min takes 2 arguments, got 3" },
+    { "gcd()", "gcd takes 2 arguments, got 0" },
+    { "2 ** 3", "there is no operator **: write pow(x, y) or x * x" },
     { "min", "unknown name 'min'" },
     { "1 / zero", "division by zero" },
     { "1 % zero", "division by zero" },
@@ -128,7 +132,7 @@ START_TEST(test_formula__failure_names_the_culprit_and_leaves_the_result)
 {
     char problem[200] = "";
     int64_t value = -99;
-    ck_assert(!kiln__formula_eval(bad[_i].formula, lookup, NULL, &value, problem, sizeof(problem)));
+    ck_assert_int_eq(kiln__formula_eval(bad[_i].formula, lookup, NULL, &value, problem, sizeof(problem)), KILN_ESPEC);
     ck_assert_int_eq(value, -99);
     ck_assert_msg(strncmp(problem, "formula '", 9) == 0, "%s", problem);
     const char *what = strstr(problem, "': ");
@@ -142,7 +146,7 @@ START_TEST(test_formula__problem_is_cut_to_its_buffer)
     char problem[12];
     int64_t value;
     memset(problem, 'z', sizeof(problem));
-    ck_assert(!kiln__formula_eval("abcdefghijkl", lookup, NULL, &value, problem, 8));
+    ck_assert_int_eq(kiln__formula_eval("abcdefghijkl", lookup, NULL, &value, problem, 8), KILN_ESPEC);
     ck_assert_str_eq(problem, "formula");
     ck_assert_int_eq(problem[8], 'z');
 }
@@ -174,7 +178,7 @@ static bool evaluates(int kind, size_t depth)
     char problem[200] = "";
     int64_t value;
     char *text = nest(nests[kind].open, nests[kind].close, depth);
-    bool good_formula = kiln__formula_eval(text, lookup, NULL, &value, problem, sizeof(problem));
+    bool good_formula = kiln__formula_eval(text, lookup, NULL, &value, problem, sizeof(problem)) == KILN_OK;
     if (!good_formula)
         ck_assert_msg(strstr(problem, "nested too deeply") != NULL, "%s", problem);
     free(text);
@@ -198,10 +202,10 @@ START_TEST(test_formula__a_megabyte_is_read_in_one_pass)
     for (size_t i = 0; i < size; i++)
         text[i] = i % 2 == 0 ? '1' : '+';
     text[size - 1] = '\0';
-    ck_assert(kiln__formula_eval(text, lookup, NULL, &value, problem, sizeof(problem)));
+    ck_assert_int_eq(kiln__formula_eval(text, lookup, NULL, &value, problem, sizeof(problem)), KILN_OK);
     ck_assert_int_eq(value, (int64_t)size / 2);
     memset(text, 'a', size - 1);
-    ck_assert(!kiln__formula_eval(text, lookup, NULL, &value, problem, sizeof(problem)));
+    ck_assert_int_eq(kiln__formula_eval(text, lookup, NULL, &value, problem, sizeof(problem)), KILN_ESPEC);
     free(text);
 }
 END_TEST
@@ -209,10 +213,11 @@ END_TEST
 START_TEST(test_formula__check_reads_names_and_syntax_only)
 {
     char problem[200] = "";
-    ck_assert(kiln__formula_check("1 / zero + gcd(least, 0) * most", lookup, NULL, problem, sizeof(problem)));
-    ck_assert(!kiln__formula_check("1 / nil", lookup, NULL, problem, sizeof(problem)));
+    ck_assert_int_eq(kiln__formula_check("1 / zero + gcd(least, 0) * most", lookup, NULL, problem, sizeof(problem)),
+                     KILN_OK);
+    ck_assert_int_eq(kiln__formula_check("1 / nil", lookup, NULL, problem, sizeof(problem)), KILN_ESPEC);
     ck_assert_str_eq(problem, "formula '1 / nil': unknown name 'nil'");
-    ck_assert(!kiln__formula_check("1 /", lookup, NULL, problem, sizeof(problem)));
+    ck_assert_int_eq(kiln__formula_check("1 /", lookup, NULL, problem, sizeof(problem)), KILN_ESPEC);
 }
 END_TEST
 
@@ -243,6 +248,129 @@ START_TEST(test_formula__names_are_its_variables)
 }
 END_TEST
 
+/* ---- Compiled formulas */
+
+static const char *const variables[] = { "block", "elems", "vector", "bytes", "sm",
+                                         "zero",  "least", "most",   "_a1",   "minimum" };
+static const int64_t variable_values[] = { 128, 6, 4, 4, 90, 0, INT64_MIN, INT64_MAX, 7, 3 };
+
+static bool knows_nothing(const void *data, const char *name, size_t length, int64_t *value)
+{
+    (void)data, (void)name, (void)length, (void)value;
+    return false;
+}
+
+static kiln_status compile(kiln__formulas *out, const char *formula, uint32_t *index, char problem[200])
+{
+    return kiln__formulas_add(out, formula, knows_nothing, NULL, variables, COUNT(variables), index, problem, 200);
+}
+
+static kiln__number_or calculate(const char *formula)
+{
+    kiln__formulas formulas = { 0 };
+    kiln__formula_values values;
+    char problem[200] = "";
+    uint32_t index = 99;
+    ck_assert_msg(compile(&formulas, formula, &index, problem) == KILN_OK, "%s: %s", formula, problem);
+    ck_assert_uint_eq(index, 0);
+    kiln__formulas_calculate(&formulas, variable_values, &values);
+    return kiln__formulas_value(&formulas, &values, index);
+}
+
+START_TEST(test_formula__compiled_with_variables_has_the_same_value)
+{
+    kiln__number_or value = calculate(good[_i].formula);
+    ck_assert_msg(value.missing == NULL && value.value == good[_i].value, "%s = %lld (%s)", good[_i].formula,
+                  (long long)value.value, value.missing != NULL ? value.missing : "");
+}
+END_TEST
+
+START_TEST(test_formula__compiled_fails_for_the_same_reason)
+{
+    kiln__formulas formulas = { 0 };
+    char problem[200] = "";
+    uint32_t index;
+    bool late = strcmp(bad[_i].problem, "overflow") == 0 || strcmp(bad[_i].problem, "division by zero") == 0;
+    if (late) {
+        kiln__number_or value = calculate(bad[_i].formula);
+        ck_assert_ptr_nonnull(value.missing);
+        ck_assert_str_eq(value.missing, bad[_i].problem);
+        return;
+    }
+    ck_assert_int_eq(compile(&formulas, bad[_i].formula, &index, problem), KILN_ESPEC);
+    ck_assert_msg(strcmp(strstr(problem, "': ") + 3, bad[_i].problem) == 0, "%s", problem);
+    ck_assert_uint_eq(formulas.count, 0);
+}
+END_TEST
+
+/* A constant that has no value matters only where it is chosen. */
+static const struct {
+    const char *formula, *missing;
+    int64_t value;
+} constants[] = {
+    { "zero ? 1 / 0 : 5", NULL, 5 },
+    { "block ? 1 / 0 : 5", "division by zero", 0 },
+    { "block ? 9223372036854775807 + 1 : 5", "overflow", 0 },
+    { "zero && 1 / 0", NULL, 0 },
+    { "block && 1 / 0", "division by zero", 0 },
+    { "1 / 0 && zero", "division by zero", 0 },
+    { "block + 1 / 0", "division by zero", 0 },
+    { "1 / 0", "division by zero", 0 },
+};
+
+START_TEST(test_formula__constant_without_value_matters_where_it_is_chosen)
+{
+    kiln__number_or value = calculate(constants[_i].formula);
+    if (constants[_i].missing != NULL)
+        ck_assert_str_eq(value.missing, constants[_i].missing);
+    else
+        ck_assert(value.missing == NULL && value.value == constants[_i].value);
+}
+END_TEST
+
+START_TEST(test_formula__many_are_compiled_together)
+{
+    kiln__formulas formulas = { 0 };
+    kiln__formula_values values;
+    char problem[200] = "", text[40];
+    uint32_t index;
+    for (uint32_t i = 0; i < KILN__FORMULAS_MAX; i++) {
+        snprintf(text, sizeof(text), "(block + %u) / 2", i % 8);
+        ck_assert_msg(compile(&formulas, text, &index, problem) == KILN_OK, "%s", problem);
+        ck_assert_uint_eq(index, i);
+    }
+    kiln__formulas_calculate(&formulas, variable_values, &values);
+    for (uint32_t i = 0; i < KILN__FORMULAS_MAX; i++)
+        ck_assert_int_eq(kiln__formulas_value(&formulas, &values, i).value, (128 + i % 8) / 2);
+    ck_assert_int_eq(compile(&formulas, "block", &index, problem), KILN_ESPEC);
+    ck_assert_str_eq(problem, "there are more than 64 formulas of sizes");
+}
+END_TEST
+
+/* `count` additions of a variable. */
+static kiln_status compile_long(kiln__formulas *formulas, int count, char problem[200])
+{
+    char text[2000] = "zero";
+    uint32_t index;
+    for (int i = 0; i < count; i++)
+        strcat(text, "+_a1");
+    return compile(formulas, text, &index, problem);
+}
+
+START_TEST(test_formula__too_many_steps_are_refused)
+{
+    enum { ROOM = KILN__SLOTS_MAX - COUNT(variables) };
+    kiln__formulas formulas = { 0 }, other = { 0 };
+    kiln__formula_values values;
+    char problem[200] = "";
+    ck_assert_int_eq(compile_long(&formulas, ROOM, problem), KILN_OK);
+    kiln__formulas_calculate(&formulas, variable_values, &values);
+    ck_assert_int_eq(kiln__formulas_value(&formulas, &values, 0).value, 7 * ROOM);
+    ck_assert_int_eq(compile_long(&other, ROOM + 1, problem), KILN_ESPEC);
+    ck_assert_msg(strstr(problem, "the formulas of sizes have too many steps") != NULL, "%s", problem);
+}
+END_TEST
+
 Suite *kiln_test_formula_suite(void)
 {
     Suite *suite = suite_create("formula");
@@ -254,6 +382,13 @@ Suite *kiln_test_formula_suite(void)
     tcase_add_test(tcase, test_formula__a_megabyte_is_read_in_one_pass);
     tcase_add_test(tcase, test_formula__check_reads_names_and_syntax_only);
     tcase_add_loop_test(tcase, test_formula__names_are_its_variables, 0, COUNT(named));
+    suite_add_tcase(suite, tcase);
+    tcase = tcase_create("compiled");
+    tcase_add_loop_test(tcase, test_formula__compiled_with_variables_has_the_same_value, 0, COUNT(good));
+    tcase_add_loop_test(tcase, test_formula__compiled_fails_for_the_same_reason, 0, COUNT(bad));
+    tcase_add_loop_test(tcase, test_formula__constant_without_value_matters_where_it_is_chosen, 0, COUNT(constants));
+    tcase_add_test(tcase, test_formula__many_are_compiled_together);
+    tcase_add_test(tcase, test_formula__too_many_steps_are_refused);
     suite_add_tcase(suite, tcase);
     return suite;
 }

@@ -5,10 +5,10 @@ import re
 import sys
 from pathlib import Path
 
-LAYERS = ["base", "os", "wire", "template", "source", "store", "wisdom", "backend", "compile", "worker", "service", "tune", "daemon",
+LAYERS = ["base", "os", "wire", "lang", "template", "source", "store", "wisdom", "backend", "compile", "worker", "service", "tune", "daemon",
           "api"]
 # Layers that may use less than everything below them.
-NARROW = {"template": {"base"}, "source": {"base", "template"}, "store": {"base", "os"}, "wire": {"base", "os"}}
+NARROW = {"lang": {"base"}, "template": {"base", "lang"}, "source": {"base", "lang", "template"}, "store": {"base", "os"}, "wire": {"base", "os"}}
 # System headers and the only places that may include them.
 RESERVED = {
     "uv.h": ("src/service/queue_uv.c", "src/daemon/"),

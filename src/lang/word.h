@@ -1,6 +1,6 @@
 /* Pieces of text, and how messages speak of them. */
-#ifndef KILN_TEMPLATE_WORD_H
-#define KILN_TEMPLATE_WORD_H
+#ifndef KILN_LANG_WORD_H
+#define KILN_LANG_WORD_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-#include "template/word.h"
+#include "lang/word.h"
 #include "base/text.h"
 #include <stdio.h>
 #include <string.h>

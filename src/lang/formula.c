@@ -1,0 +1,396 @@
+#include "lang/formula.h"
+
+#include "base/alloc.h"
+#include "base/number.h"
+#include "lang/syntax.h"
+#include <stdio.h>
+#include <string.h>
+
+typedef enum action {
+    ACTION_NEGATE = KILN__OPERATOR_MOD + 1, /* the actions before are the operators */
+    ACTION_NOT,
+    ACTION_CHOICE,
+    ACTION_MIN,
+    ACTION_MAX,
+    ACTION_GCD
+} action;
+
+static const kiln__syntax_limits limits = { .nodes = UINT32_MAX, .depth = 64 };
+
+/* ---- Arithmetic: the same while formulas are compiled and when they are calculated */
+
+static const char overflow[] = "overflow", division[] = "division by zero";
+
+static kiln__number_or number(int64_t value)
+{
+    return (kiln__number_or){ value, NULL };
+}
+
+static kiln__number_or checked(bool overflows, int64_t value)
+{
+    return (kiln__number_or){ value, overflows ? overflow : NULL };
+}
+
+static uint64_t magnitude(int64_t value)
+{
+    return value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
+}
+
+static kiln__number_or greatest_divisor(int64_t left, int64_t right)
+{
+    uint64_t a = magnitude(left), b = magnitude(right);
+    while (b != 0) {
+        uint64_t next = a % b;
+        a = b;
+        b = next;
+    }
+    return checked(a > INT64_MAX, (int64_t)a);
+}
+
+static kiln__number_or divide(bool remainder, int64_t left, int64_t right)
+{
+    if (right == 0)
+        return (kiln__number_or){ 0, division };
+    if (right == -1) /* the one quotient that overflows; its remainder is 0 */
+        return checked(!remainder && left == INT64_MIN, remainder || left == INT64_MIN ? 0 : -left);
+    return number(remainder ? left % right : left / right);
+}
+
+static kiln__number_or apply_to_values(int what, int64_t a, int64_t b)
+{
+    int64_t value = 0;
+    bool overflows;
+    switch (what) {
+    case KILN__OPERATOR_EQ:
+        return number(a == b);
+    case KILN__OPERATOR_NE:
+        return number(a != b);
+    case KILN__OPERATOR_LE:
+        return number(a <= b);
+    case KILN__OPERATOR_GE:
+        return number(a >= b);
+    case KILN__OPERATOR_LT:
+        return number(a < b);
+    case KILN__OPERATOR_GT:
+        return number(a > b);
+    case KILN__OPERATOR_ADD:
+        overflows = __builtin_add_overflow(a, b, &value);
+        return checked(overflows, value);
+    case KILN__OPERATOR_SUB:
+        overflows = __builtin_sub_overflow(a, b, &value);
+        return checked(overflows, value);
+    case KILN__OPERATOR_MUL:
+        overflows = __builtin_mul_overflow(a, b, &value);
+        return checked(overflows, value);
+    case KILN__OPERATOR_DIV:
+    case KILN__OPERATOR_MOD:
+        return divide(what == KILN__OPERATOR_MOD, a, b);
+    case ACTION_NEGATE:
+        overflows = __builtin_sub_overflow((int64_t)0, a, &value);
+        return checked(overflows, value);
+    case ACTION_NOT:
+        return number(a == 0);
+    case ACTION_MIN:
+        return number(a < b ? a : b);
+    case ACTION_MAX:
+        return number(a > b ? a : b);
+    default:
+        return greatest_divisor(a, b);
+    }
+}
+
+static kiln__number_or truth(kiln__number_or a)
+{
+    return a.missing != NULL ? a : number(a.value != 0);
+}
+
+static kiln__number_or apply(int what, kiln__number_or a, kiln__number_or b, kiln__number_or c)
+{
+    if (a.missing != NULL)
+        return a;
+    if (what == KILN__OPERATOR_OR)
+        return a.value != 0 ? number(1) : truth(b);
+    if (what == KILN__OPERATOR_AND)
+        return a.value == 0 ? number(0) : truth(b);
+    if (what == ACTION_CHOICE)
+        return a.value != 0 ? b : c;
+    return b.missing != NULL ? b : apply_to_values(what, a.value, b.value);
+}
+
+/* ---- From a tree to steps */
+
+/* What a node comes to: a constant, or a slot. */
+typedef struct operand {
+    kiln__number_or constant;
+    bool in_slot;
+    uint8_t slot;
+} operand;
+
+typedef struct builder {
+    const char *formula;
+    kiln__formula_lookup lookup;
+    const void *data;
+    const char *const *names; /* variables */
+    uint32_t name_count;
+    kiln__formulas *out; /* NULL: every name has a value now */
+    const kiln__syntax *tree;
+    operand *operands; /* of the nodes */
+    kiln__syntax_fault fault;
+} builder;
+
+static operand constant(kiln__number_or value)
+{
+    return (operand){ .constant = value };
+}
+
+static kiln_status fail(builder *b, const char *what, kiln__word culprit)
+{
+    return kiln__syntax_fail(&b->fault, culprit.text, what, culprit);
+}
+
+static bool is_full(const builder *b)
+{
+    return b->out->variables + b->out->steps + b->out->constants >= KILN__SLOTS_MAX;
+}
+
+/* The slot of an operand, where a constant gets one. UINT32_MAX: there is no room. */
+static uint32_t slot_of(builder *b, const operand *from)
+{
+    kiln__formulas *out = b->out;
+    if (from->in_slot)
+        return from->slot;
+    for (uint32_t i = 0; i < out->constants; i++)
+        if (out->constant[i] == from->constant.value)
+            return KILN__SLOTS_MAX - 1 - i;
+    if (is_full(b))
+        return UINT32_MAX;
+    out->constant[out->constants] = from->constant.value;
+    return KILN__SLOTS_MAX - 1u - out->constants++;
+}
+
+static kiln_status fail_full(builder *b)
+{
+    return fail(b, "the formulas of sizes have too many steps", (kiln__word){ NULL, 0 });
+}
+
+/* A constant without a value cannot stand in a slot: what it makes of a step that would take it is known now, but for a choice or
+ * a condition, which might pass it by. Those get a step that has none: 0 / 0, or an overflow. */
+static kiln_status give_slot(builder *b, operand *from, uint8_t *slot)
+{
+    kiln__number_or value = from->constant;
+    bool missing = !from->in_slot && value.missing != NULL;
+    if (missing)
+        from->constant = number(value.missing == division ? 0 : INT64_MAX);
+    uint32_t given = slot_of(b, from);
+    if (given == UINT32_MAX || (missing && is_full(b)))
+        return fail_full(b);
+    if (missing) {
+        kiln__step step = { value.missing == division ? KILN__OPERATOR_DIV : KILN__OPERATOR_ADD, (uint8_t)given,
+                            (uint8_t)given, (uint8_t)given };
+        b->out->step[b->out->steps] = step;
+        given = b->out->variables + b->out->steps++;
+    }
+    *from = (operand){ .in_slot = true, .slot = (uint8_t)given };
+    *slot = (uint8_t)given;
+    return KILN_OK;
+}
+
+static kiln_status add_step(builder *b, int what, operand given[3], uint32_t count, operand *out)
+{
+    kiln__step step = { .action = (uint8_t)what };
+    uint8_t *const slots[3] = { &step.a, &step.b, &step.c };
+    for (uint32_t i = 0; i < count; i++) {
+        kiln_status status = give_slot(b, &given[i], slots[i]);
+        if (status != KILN_OK)
+            return status;
+    }
+    for (uint32_t i = count; i < 3; i++)
+        *slots[i] = step.a;
+    if (is_full(b))
+        return fail_full(b);
+    b->out->step[b->out->steps] = step;
+    *out = (operand){ .in_slot = true, .slot = (uint8_t)(b->out->variables + b->out->steps++) };
+    return KILN_OK;
+}
+
+/* A constant condition chooses now, so that a step is made only where a variable decides. */
+static kiln_status combine(builder *b, int what, operand given[3], uint32_t count, operand *out)
+{
+    bool known = true;
+    for (uint32_t i = 0; i < count; i++)
+        known = known && !given[i].in_slot;
+    if (what == ACTION_CHOICE && !given[0].in_slot && given[0].constant.missing == NULL)
+        *out = given[given[0].constant.value != 0 ? 1 : 2];
+    else if (known)
+        *out = constant(apply(what, given[0].constant, given[1].constant, given[2].constant));
+    else
+        return add_step(b, what, given, count, out);
+    return KILN_OK;
+}
+
+static kiln_status build_number(builder *b, const kiln__node *node, operand *out)
+{
+    uint64_t value = 0;
+    if (!kiln__number_parse_uint(node->text.text, node->text.length, &value) || value > INT64_MAX)
+        return fail(b, "not a whole number that fits:", node->text);
+    *out = constant(number((int64_t)value));
+    return KILN_OK;
+}
+
+static kiln_status build_name(builder *b, const kiln__node *node, operand *out)
+{
+    int64_t value = 0;
+    for (uint32_t i = 0; i < b->name_count; i++)
+        if (kiln__word_is(node->text, b->names[i])) {
+            *out = (operand){ .in_slot = true, .slot = (uint8_t)i };
+            return KILN_OK;
+        }
+    if (!b->lookup(b->data, node->text.text, node->text.length, &value))
+        return fail(b, "unknown name", node->text);
+    *out = constant(number(value));
+    return KILN_OK;
+}
+
+static kiln_status find_action(builder *b, const kiln__node *node, int *out)
+{
+    static const char *const functions[] = { "min", "max", "gcd" };
+    char what[64];
+    *out = node->kind == KILN__NODE_BINARY   ? (int)node->sign
+           : node->kind == KILN__NODE_NEGATE ? (int)ACTION_NEGATE
+           : node->kind == KILN__NODE_NOT    ? (int)ACTION_NOT
+           : node->kind == KILN__NODE_CHOICE ? (int)ACTION_CHOICE
+                                             : 0;
+    for (int i = 0; i < 3 && node->kind == KILN__NODE_CALL; i++)
+        if (kiln__word_is(node->text, functions[i]))
+            *out = ACTION_MIN + i;
+    if (*out == 0)
+        return fail(b, "min, max and gcd are the functions there are, not", node->text);
+    if (node->kind != KILN__NODE_CALL || node->count == 2)
+        return KILN_OK;
+    snprintf(what, sizeof(what), "%s takes 2 arguments, got %u", functions[*out - ACTION_MIN], node->count);
+    return fail(b, what, (kiln__word){ NULL, 0 });
+}
+
+static kiln_status build_node(builder *b, const kiln__node *node, operand *out)
+{
+    operand given[3] = { 0 };
+    int what;
+    if (node->kind == KILN__NODE_NUMBER)
+        return build_number(b, node, out);
+    if (node->kind == KILN__NODE_NAME)
+        return build_name(b, node, out);
+    kiln_status status = find_action(b, node, &what);
+    if (status != KILN_OK)
+        return status;
+    uint32_t child = node->first;
+    for (uint32_t i = 0; i < node->count; i++, child = b->tree->nodes[child].next)
+        given[i] = b->operands[child];
+    return combine(b, what, given, node->count, out);
+}
+
+/* ---- Whole formulas */
+
+static kiln_status build_tree(builder *b, operand *out)
+{
+    kiln_status status = KILN_OK;
+    b->operands = kiln__alloc(b->tree->count * sizeof(*b->operands));
+    if (b->operands == NULL)
+        return KILN_ENOMEM;
+    for (uint32_t i = 0; i < b->tree->count && status == KILN_OK; i++)
+        status = build_node(b, &b->tree->nodes[i], &b->operands[i]);
+    if (status == KILN_OK)
+        *out = b->operands[b->tree->count - 1];
+    kiln__free(b->operands);
+    return status;
+}
+
+static kiln_status build(builder *b, operand *out, char *problem, size_t size)
+{
+    kiln__syntax tree;
+    const char *at = b->formula, *end = at + strlen(at);
+    kiln_status status = kiln__syntax_read(&tree, &at, end, &limits, &b->fault);
+    b->tree = &tree;
+    if (status == KILN_OK && at < end)
+        status = fail(b, "expected an operator at", (kiln__word){ at, (size_t)(end - at) });
+    if (status == KILN_OK)
+        status = build_tree(b, out);
+    kiln__syntax_free(&tree);
+    if (status == KILN_ESPEC) {
+        kiln__word formula = { b->formula, strlen(b->formula) };
+        snprintf(problem, size, "formula '%s': %s", kiln__word_quote(formula).text, b->fault.text);
+    }
+    return status;
+}
+
+kiln_status kiln__formula_eval(const char *formula, kiln__formula_lookup lookup, const void *data, int64_t *out,
+                               char *problem, size_t size)
+{
+    builder b = { .formula = formula, .lookup = lookup, .data = data };
+    operand result;
+    kiln_status status = build(&b, &result, problem, size);
+    if (status != KILN_OK)
+        return status;
+    if (result.constant.missing != NULL) {
+        kiln__word whole = { formula, strlen(formula) };
+        snprintf(problem, size, "formula '%s': %s", kiln__word_quote(whole).text, result.constant.missing);
+        return KILN_ESPEC;
+    }
+    *out = result.constant.value;
+    return KILN_OK;
+}
+
+kiln_status kiln__formula_check(const char *formula, kiln__formula_lookup lookup, const void *data, char *problem,
+                                size_t size)
+{
+    builder b = { .formula = formula, .lookup = lookup, .data = data };
+    operand ignored;
+    return build(&b, &ignored, problem, size);
+}
+
+kiln_status kiln__formulas_add(kiln__formulas *out, const char *formula, kiln__formula_lookup lookup, const void *data,
+                               const char *const *names, uint32_t name_count, uint32_t *index, char *problem,
+                               size_t size)
+{
+    builder b = { formula, lookup, data, names, name_count, out, NULL, NULL, { 0 } };
+    operand result;
+    uint8_t slot;
+    out->variables = (uint8_t)name_count;
+    if (out->count == KILN__FORMULAS_MAX) {
+        snprintf(problem, size, "there are more than %d formulas of sizes", KILN__FORMULAS_MAX);
+        return KILN_ESPEC;
+    }
+    kiln_status status = build(&b, &result, problem, size);
+    if (status == KILN_OK && (status = give_slot(&b, &result, &slot)) != KILN_OK)
+        snprintf(problem, size, "%s", b.fault.text);
+    if (status != KILN_OK)
+        return status;
+    out->result[out->count] = slot;
+    *index = out->count++;
+    return KILN_OK;
+}
+
+void kiln__formulas_calculate(const kiln__formulas *formulas, const int64_t *variables, kiln__formula_values *out)
+{
+    kiln__number_or *slot = out->slot;
+    for (uint32_t i = 0; i < formulas->variables; i++)
+        slot[i] = number(variables[i]);
+    for (uint32_t i = 0; i < formulas->constants; i++)
+        slot[KILN__SLOTS_MAX - 1 - i] = number(formulas->constant[i]);
+    for (uint32_t i = 0; i < formulas->steps; i++) {
+        const kiln__step *step = &formulas->step[i];
+        slot[formulas->variables + i] = apply(step->action, slot[step->a], slot[step->b], slot[step->c]);
+    }
+}
+
+void kiln__formula_names(const char *formula, void (*fn)(void *data, const char *name, size_t length), void *data)
+{
+    while (*formula != '\0') {
+        kiln__word word = kiln__word_take(&formula);
+        while (kiln__word_is_blank(*formula))
+            formula++;
+        if (word.length > 0 && !kiln__word_is_digit(word.text[0]) && *formula != '(')
+            fn(data, word.text, word.length);
+        else if (word.length == 0 && *formula != '\0' && !kiln__word_is_name_char(*formula))
+            formula++;
+    }
+}

@@ -1,0 +1,77 @@
+/* The syntax of all expressions of Kiln: one lexer, one parser, one tree.
+ *
+ *     choice   condition ? yes : no              nests to the right
+ *     binary   || && == != < <= > >= + - * / %   C's precedence, nests to the left
+ *     unary    - + !
+ *     primary  number, name, name(argument, ...), (expression)
+ *
+ * A tree says nothing about meaning: src/lang/formula.h reads one as integers. Pure. */
+#ifndef KILN_LANG_SYNTAX_H
+#define KILN_LANG_SYNTAX_H
+
+#include "lang/word.h"
+#include <kiln/kiln.h>
+
+typedef enum kiln__operator {
+    KILN__OPERATOR_NONE,
+    KILN__OPERATOR_OR,
+    KILN__OPERATOR_AND,
+    KILN__OPERATOR_EQ,
+    KILN__OPERATOR_NE,
+    KILN__OPERATOR_LE,
+    KILN__OPERATOR_GE,
+    KILN__OPERATOR_LT,
+    KILN__OPERATOR_GT,
+    KILN__OPERATOR_ADD,
+    KILN__OPERATOR_SUB,
+    KILN__OPERATOR_MUL,
+    KILN__OPERATOR_DIV,
+    KILN__OPERATOR_MOD
+} kiln__operator;
+
+typedef enum kiln__node_kind {
+    KILN__NODE_NUMBER, /* the text is all that a number may consist of: "16", "0x1p-3", also "16k" */
+    KILN__NODE_NAME,
+    KILN__NODE_CALL, /* children are the arguments */
+    KILN__NODE_NEGATE,
+    KILN__NODE_NOT,
+    KILN__NODE_BINARY,
+    KILN__NODE_CHOICE /* condition, yes, no */
+} kiln__node_kind;
+
+typedef struct kiln__node {
+    kiln__node_kind kind;
+    kiln__operator sign; /* of a binary node */
+    kiln__word text;     /* the token: number, name or operator; points into the text that was read */
+    uint32_t count;      /* children */
+    uint32_t first;      /* the first child; UINT32_MAX: there is none */
+    uint32_t next;       /* the next child of the same parent; UINT32_MAX: there is none */
+} kiln__node;
+
+/* Nodes stand behind their children, so that one walk from the first to the last calculates a tree. The root is the last. */
+typedef struct kiln__syntax {
+    kiln__node *nodes;
+    uint32_t count, room;
+} kiln__syntax;
+
+typedef struct kiln__syntax_limits {
+    uint32_t nodes; /* that a tree may have */
+    uint32_t depth; /* of parentheses, calls, choices and signs */
+} kiln__syntax_limits;
+
+/* The first fault of a text. */
+typedef struct kiln__syntax_fault {
+    const char *at;
+    char text[160]; /* "expected a value at '* 2'" */
+} kiln__syntax_fault;
+
+/* Reads one expression from *at, at most to `end`, and leaves *at behind it, where the text may go on. The caller frees the
+ * tree in any case. KILN_ESPEC with the fault, KILN_ENOMEM. */
+kiln_status kiln__syntax_read(kiln__syntax *out, const char **at, const char *end, const kiln__syntax_limits *limits,
+                              kiln__syntax_fault *fault);
+void kiln__syntax_free(kiln__syntax *syntax);
+
+/* Fills a fault at a place, with a culprit in quotes behind it where its text is not NULL. KILN_ESPEC. */
+kiln_status kiln__syntax_fail(kiln__syntax_fault *fault, const char *at, const char *what, kiln__word culprit);
+
+#endif
