@@ -1,0 +1,61 @@
+/* CUDA text of the host: compiled, cached, loaded and launched as Kiln's own kernels are.
+ *
+ *     static const char *const functions[] = { "scale<float, 4>" };
+ *     kiln_source source = KILN_INIT(kiln_source);
+ *     source.name = "scale.cu";
+ *     source.text = text;
+ *     source.functions = functions;
+ *     source.function_count = 1;
+ *
+ *     kiln_request request = KILN_INIT(kiln_request);        <kiln/kernel.h> has the rest of the way
+ *     request.source = &source;
+ *     kiln_get(&program, service, &request, &report);
+ *     kiln_program_kernel(&kernel, program, "scale<float, 4>", &report);
+ *     kiln_launch(kernel, &grid, NULL, 0, args, 3, stream, &report);
+ *
+ * docs/source.md is the guide. */
+#ifndef KILN_SOURCE_H
+#define KILN_SOURCE_H
+
+#include <kiln/base.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A header in memory. An #include finds it by its name before any directory is looked at. Frozen layout. */
+typedef struct kiln_header {
+    const char *name; /* "math/helpers.h" */
+    const char *text;
+} kiln_header;
+
+/* CUDA text with its compile options. A result is found again as long as all of this and the contents of every file
+ * that the compile read are the same. A text is compiled in a worker, unless the service's isolate is
+ * KILN_ISOLATE_NEVER. */
+typedef struct kiln_source {
+    size_t size;
+    const char *name;   /* of the file, for messages and __FILE__; NULL: "source.cu" */
+    const char *text;   /* CUDA C++ */
+    size_t length;      /* of the text; 0: up to its NUL */
+    const char *target; /* "sm_90"; NULL: that of the request's device */
+
+    /* Name expressions: "scale" for an extern "C" function or a plain one, "scale<float, 4>", "ns::f"; "&ns::table" for
+     * a variable. None: every extern "C" function, and what the text instantiates. */
+    const char *const *functions;
+    size_t function_count;
+
+    const kiln_header *headers;
+    size_t header_count;
+    const char *const *include_dirs; /* searched in this order; no file outside them can be read */
+    size_t include_dir_count;
+    kiln_switch cuda_headers;   /* KILN_OFF: the toolkit's headers are not searched; else they are, last */
+    const char *const *defines; /* "NAME" or "NAME=VALUE" */
+    size_t define_count;
+    const char *const *options; /* "--use_fast_math", "-std=c++20": docs/source.md has the list */
+    size_t option_count;
+} kiln_source;
+
+#ifdef __cplusplus
+}
+#endif
+#endif
