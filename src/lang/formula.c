@@ -15,7 +15,7 @@ typedef enum action {
     ACTION_GCD
 } action;
 
-static const kiln__syntax_limits limits = { .nodes = UINT32_MAX, .depth = 64 };
+enum { DEPTH_MAX = 64 };
 
 /* ---- Arithmetic: the same while formulas are compiled and when they are calculated */
 
@@ -308,7 +308,7 @@ static kiln_status build(builder *b, operand *out, char *problem, size_t size)
 {
     kiln__syntax tree;
     const char *at = b->formula, *end = at + strlen(at);
-    kiln_status status = kiln__syntax_read(&tree, &at, end, &limits, &b->fault);
+    kiln_status status = kiln__syntax_read(&tree, &at, end, DEPTH_MAX, &b->fault);
     b->tree = &tree;
     if (status == KILN_OK && at < end)
         status = fail(b, "expected an operator at", (kiln__word){ at, (size_t)(end - at) });

@@ -12,9 +12,8 @@ enum { LEAST_ROOM = 32 };
 
 typedef struct parser {
     const char *at, *end;
-    const kiln__syntax_limits *limits;
     kiln__syntax *out;
-    uint32_t depth;
+    uint32_t depth, most;
     kiln_status status; /* once it is not KILN_OK, every function returns at once */
     kiln__syntax_fault *fault;
 } parser;
@@ -46,6 +45,11 @@ static void fail(parser *p, const char *what, kiln__word culprit)
 {
     if (p->status == KILN_OK)
         p->status = kiln__syntax_fail(p->fault, p->at, what, culprit);
+}
+
+const char *kiln__operator_text(kiln__operator sign)
+{
+    return operators[sign].text;
 }
 
 /* ---- The lexer */
@@ -136,10 +140,6 @@ static bool grow(parser *p)
 
 static uint32_t add_node(parser *p, kiln__node node)
 {
-    char what[80];
-    snprintf(what, sizeof(what), "an expression has at most %u parts", p->limits->nodes);
-    if (p->out->count == p->limits->nodes)
-        fail(p, what, NO_WORD);
     if (p->status != KILN_OK || !grow(p))
         return NO_NODE;
     node.next = NO_NODE;
@@ -162,8 +162,10 @@ static uint32_t link_child(parser *p, uint32_t last, uint32_t child)
 
 static bool enter(parser *p)
 {
-    if (p->depth == p->limits->depth)
-        fail(p, "nested too deeply", NO_WORD);
+    char what[40];
+    snprintf(what, sizeof(what), "nested deeper than %u", p->most);
+    if (p->depth == p->most)
+        fail(p, what, NO_WORD);
     p->depth += p->status == KILN_OK;
     return p->status == KILN_OK;
 }
@@ -231,9 +233,9 @@ static uint32_t read_binary(parser *p, int least)
             break;
         kiln__node node = { .kind = KILN__NODE_BINARY, .sign = id, .count = 2, .first = left };
         node.text = (kiln__word){ p->at, strlen(operators[id].text) };
+        if (id == KILN__OPERATOR_MUL && peek_char(p, 1) == '*')
+            fail(p, "there is no power **: write x * x", NO_WORD);
         p->at += node.text.length;
-        if (id == KILN__OPERATOR_MUL && peek_char(p, 0) == '*')
-            fail(p, "there is no operator **: write pow(x, y) or x * x", NO_WORD);
         link_child(p, left, read_binary(p, operators[id].precedence + 1));
         left = add_node(p, node);
     }
@@ -257,10 +259,10 @@ static uint32_t read_choice(parser *p)
     return value;
 }
 
-kiln_status kiln__syntax_read(kiln__syntax *out, const char **at, const char *end, const kiln__syntax_limits *limits,
+kiln_status kiln__syntax_read(kiln__syntax *out, const char **at, const char *end, uint32_t depth,
                               kiln__syntax_fault *fault)
 {
-    parser p = { .at = *at, .end = end, .limits = limits, .out = out, .fault = fault };
+    parser p = { .at = *at, .end = end, .most = depth, .out = out, .fault = fault };
     *out = (kiln__syntax){ 0 };
     *fault = (kiln__syntax_fault){ .at = *at };
     read_choice(&p);

@@ -5,7 +5,7 @@
  *     unary    - + !
  *     primary  number, name, name(argument, ...), (expression)
  *
- * A tree says nothing about meaning: src/lang/formula.h reads one as integers. Pure. */
+ * A tree says nothing about meaning: lang/formula.h reads one as integers, template/real.h as real numbers. Pure. */
 #ifndef KILN_LANG_SYNTAX_H
 #define KILN_LANG_SYNTAX_H
 
@@ -28,6 +28,9 @@ typedef enum kiln__operator {
     KILN__OPERATOR_DIV,
     KILN__OPERATOR_MOD
 } kiln__operator;
+
+/* "||" */
+const char *kiln__operator_text(kiln__operator sign);
 
 typedef enum kiln__node_kind {
     KILN__NODE_NUMBER, /* the text is all that a number may consist of: "16", "0x1p-3", also "16k" */
@@ -54,20 +57,16 @@ typedef struct kiln__syntax {
     uint32_t count, room;
 } kiln__syntax;
 
-typedef struct kiln__syntax_limits {
-    uint32_t nodes; /* that a tree may have */
-    uint32_t depth; /* of parentheses, calls, choices and signs */
-} kiln__syntax_limits;
-
 /* The first fault of a text. */
 typedef struct kiln__syntax_fault {
     const char *at;
     char text[160]; /* "expected a value at '* 2'" */
 } kiln__syntax_fault;
 
-/* Reads one expression from *at, at most to `end`, and leaves *at behind it, where the text may go on. The caller frees the
- * tree in any case. KILN_ESPEC with the fault, KILN_ENOMEM. */
-kiln_status kiln__syntax_read(kiln__syntax *out, const char **at, const char *end, const kiln__syntax_limits *limits,
+/* Reads one expression from *at, at most to `end`, and leaves *at behind it, where the text may go on. `depth` bounds the
+ * nesting of parentheses, calls, choices and signs, and so the stack that this takes. The caller frees the tree in any case.
+ * KILN_ESPEC with the fault, KILN_ENOMEM. */
+kiln_status kiln__syntax_read(kiln__syntax *out, const char **at, const char *end, uint32_t depth,
                               kiln__syntax_fault *fault);
 void kiln__syntax_free(kiln__syntax *syntax);
 

@@ -3,13 +3,6 @@
 #include <stddef.h>
 #include <string.h>
 
-const kiln__operator kiln__operators[KILN__OPERATIONS] = {
-    [KILN__OPERATION_OR] = { "||", 1 }, [KILN__OPERATION_AND] = { "&&", 2 }, [KILN__OPERATION_EQ] = { "==", 3 },
-    [KILN__OPERATION_NE] = { "!=", 3 }, [KILN__OPERATION_LE] = { "<=", 4 },  [KILN__OPERATION_GE] = { ">=", 4 },
-    [KILN__OPERATION_LT] = { "<", 4 },  [KILN__OPERATION_GT] = { ">", 4 },   [KILN__OPERATION_ADD] = { "+", 5 },
-    [KILN__OPERATION_SUB] = { "-", 5 }, [KILN__OPERATION_MUL] = { "*", 6 },  [KILN__OPERATION_DIV] = { "/", 6 },
-};
-
 /* Name, how many arguments, cost, value of the arguments v. */
 #define FUNCTIONS(X)                                  \
     X(min, 2, 1, lesser(v[0], v[1]))                  \

@@ -1,5 +1,6 @@
 /* What an expression becomes in C. */
 #include "base/number.h"
+#include "lang/syntax.h"
 #include "template/primitive.h"
 #include "template/real.h"
 #include <math.h>
@@ -27,7 +28,7 @@ static void emit_value(const writer *w, uint16_t index);
 
 static bool is_condition(const kiln__real_node *node)
 {
-    return node->kind == KILN__REAL_NOT || (node->kind == KILN__REAL_BINARY && node->index < KILN__OPERATION_ADD);
+    return node->kind == KILN__REAL_NOT || (node->kind == KILN__REAL_BINARY && node->index < KILN__OPERATOR_ADD);
 }
 
 /* Something that C takes as a condition. */
@@ -42,11 +43,11 @@ static void emit_condition(const writer *w, uint16_t index)
         emit_condition(w, node->args[0]);
         kiln__text_append(w->out, ")");
     } else {
-        bool joins = node->index == KILN__OPERATION_OR || node->index == KILN__OPERATION_AND;
+        bool joins = node->index == KILN__OPERATOR_OR || node->index == KILN__OPERATOR_AND;
         void (*emit)(const writer *, uint16_t) = joins ? emit_condition : emit_value;
         kiln__text_append(w->out, joins ? "(" : "");
         emit(w, node->args[0]);
-        kiln__text_printf(w->out, joins ? ") %s (" : " %s ", kiln__operators[node->index].text);
+        kiln__text_printf(w->out, joins ? ") %s (" : " %s ", kiln__operator_text((kiln__operator)node->index));
         emit(w, node->args[1]);
         kiln__text_append(w->out, joins ? ")" : "");
     }
@@ -64,11 +65,11 @@ static void emit_call(const writer *w, const char *prefix, const char *name, con
 
 static void emit_binary(const writer *w, const kiln__real_node *node)
 {
-    static const char *const names[] = { [KILN__OPERATION_ADD] = "add",
-                                         [KILN__OPERATION_SUB] = "add",
-                                         [KILN__OPERATION_MUL] = "mul",
-                                         [KILN__OPERATION_DIV] = "div" };
-    if (node->index != KILN__OPERATION_SUB) {
+    static const char *const names[] = { [KILN__OPERATOR_ADD] = "add",
+                                         [KILN__OPERATOR_SUB] = "add",
+                                         [KILN__OPERATOR_MUL] = "mul",
+                                         [KILN__OPERATOR_DIV] = "div" };
+    if (node->index != KILN__OPERATOR_SUB) {
         emit_call(w, "kiln_", names[node->index], node);
         return;
     }
@@ -140,7 +141,7 @@ void kiln__real_calls(const kiln__real *real, bool *ops, void (*function)(void *
             ops[node->index] = true;
         else if (node->kind == KILN__REAL_FUNCTION)
             function(data, kiln__primitives[node->index].name);
-        else if (node->kind == KILN__REAL_BINARY && node->index == KILN__OPERATION_DIV)
+        else if (node->kind == KILN__REAL_BINARY && node->index == KILN__OPERATOR_DIV)
             function(data, "div");
     }
 }

@@ -1,4 +1,5 @@
 /* What an expression comes to in double. */
+#include "lang/syntax.h"
 #include "template/primitive.h"
 #include "template/real.h"
 
@@ -14,30 +15,30 @@ bool kiln__real_has_value(const kiln__real *real, const kiln__op_table *ops)
 
 static double binary_value(uint16_t id, double a, double b)
 {
-    switch ((kiln__operation)id) {
-    case KILN__OPERATION_OR:
+    switch ((kiln__operator)id) {
+    case KILN__OPERATOR_OR:
         return a != 0 || b != 0;
-    case KILN__OPERATION_AND:
+    case KILN__OPERATOR_AND:
         return a != 0 && b != 0;
-    case KILN__OPERATION_EQ:
+    case KILN__OPERATOR_EQ:
         return a == b;
-    case KILN__OPERATION_NE:
+    case KILN__OPERATOR_NE:
         return a != b;
-    case KILN__OPERATION_LE:
+    case KILN__OPERATOR_LE:
         return a <= b;
-    case KILN__OPERATION_GE:
+    case KILN__OPERATOR_GE:
         return a >= b;
-    case KILN__OPERATION_LT:
+    case KILN__OPERATOR_LT:
         return a < b;
-    case KILN__OPERATION_GT:
+    case KILN__OPERATOR_GT:
         return a > b;
-    case KILN__OPERATION_ADD:
+    case KILN__OPERATOR_ADD:
         return a + b;
-    case KILN__OPERATION_SUB:
+    case KILN__OPERATOR_SUB:
         return a - b;
-    case KILN__OPERATION_MUL:
+    case KILN__OPERATOR_MUL:
         return a * b;
-    case KILN__OPERATION_DIV:
+    default:
         break;
     }
     return a / b;
