@@ -1,14 +1,14 @@
-/* The cpu twin of elementwise.cu, which declares the template. Compiles as it stands, for f32 hardsigmoid. A unit sets
+/* The cpu twin of elementwise.cu, which declares the template. Compiles as it stands, for f32 relu6. A unit sets
  * KILN_UNIT, brings its own values, real.h, the ops it uses and kiln_value, and takes the rest of this text. The cache
  * hint has no meaning here. */
 #ifndef KILN_UNIT
 #define KILN_DTYPE_F32 1
 #define KILN_INPUTS    1
-#include "ops.h"
+#include "real.h"
 
 KILN_FN kiln_real kiln_value(kiln_real x)
 {
-    return kiln_op_hardsigmoid(x);
+    return kiln_min(kiln_max(x, (kiln_real)0), (kiln_real)6);
 }
 #endif
 

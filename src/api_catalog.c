@@ -12,6 +12,9 @@ kiln_status kiln_ops(kiln_service *service, kiln_op_fn fn, void *data)
         return KILN_EINVAL;
     const kiln__op_table *table = &service->catalog.ops;
     for (uint32_t i = 0; i < table->count; i++) {
+        kiln_status status = kiln__op_load(table, i, NULL);
+        if (status != KILN_OK)
+            return status;
         const kiln__op *op = kiln__op_at(table, i);
         kiln_op_info info = { sizeof(info),
                               op->name,
@@ -19,7 +22,7 @@ kiln_status kiln_ops(kiln_service *service, kiln_op_fn fn, void *data)
                               op->doc,
                               op->inputs,
                               op->params,
-                              op->definition != NULL ? "defined" : "" };
+                              i >= table->row_count ? "defined" : "" };
         if (fn(data, &info) != 0)
             break;
     }

@@ -22,8 +22,15 @@ kiln_status kiln__catalog_init(kiln__catalog *out, kiln_report *report)
     out->prelude_sha256 = prelude->sha256;
     if (out->prelude == NULL)
         return kiln__fail(report, KILN_ESPEC, KILN__STAGE_SPEC, 0, "the library was built without real.h");
-    kiln__op_table_begin(&out->ops, kiln__constant_ops, kiln__constant_op_count);
-    kiln__op_table_begin(&out->functions, kiln__constant_functions, kiln__constant_function_count);
+    const char *ops = embedded("ops.txt", strlen("ops.txt"))->text;
+    const char *functions = embedded("functions.h", strlen("functions.h"))->text;
+    if (ops == NULL || functions == NULL)
+        return kiln__fail(report, KILN_ESPEC, KILN__STAGE_SPEC, 0, "the library was built without ops");
+    kiln_status status = kiln__functions_find(&out->functions, functions, report);
+    if (status == KILN_OK)
+        status = kiln__op_table_init(&out->ops, ops, report);
+    if (status != KILN_OK)
+        return status;
     for (size_t i = 0; i < kiln__constant_template_count; i++)
         out->templates[i] = &kiln__constant_templates[i];
     out->template_count = (uint32_t)kiln__constant_template_count;
@@ -35,7 +42,6 @@ void kiln__catalog_fini(kiln__catalog *catalog)
     for (uint32_t i = 0; i < catalog->template_count; i++)
         kiln__template_free(catalog->templates[i]);
     kiln__op_table_fini(&catalog->ops);
-    kiln__op_table_fini(&catalog->functions);
     memset(catalog, 0, sizeof(*catalog));
 }
 

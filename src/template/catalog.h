@@ -3,6 +3,7 @@
 #ifndef KILN_TEMPLATE_CATALOG_H
 #define KILN_TEMPLATE_CATALOG_H
 
+#include "template/function.h"
 #include "template/manifest.h"
 #include "template/op.h"
 
@@ -10,13 +11,13 @@ enum { KILN__TEMPLATES_MAX = 256 };
 
 typedef struct kiln__catalog {
     kiln__op_table ops;
-    kiln__op_table functions; /* which definitions of ops may call */
+    kiln__functions functions; /* which definitions of ops may call */
     kiln__template *templates[KILN__TEMPLATES_MAX];
     atomic_uint template_count;
     const char *prelude, *prelude_sha256; /* text of real.h, and its digest in hexadecimal; borrowed */
 } kiln__catalog;
 
-/* Begins with Kiln's own. KILN_ESPEC if the library was built without real.h. */
+/* Begins with Kiln's own. KILN_ESPEC if the library was built without their texts, KILN_ENOMEM. */
 kiln_status kiln__catalog_init(kiln__catalog *out, kiln_report *report);
 void kiln__catalog_fini(kiln__catalog *catalog);
 

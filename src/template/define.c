@@ -5,13 +5,14 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { INPUTS_MAX = 3, NAME_MAX_LENGTH = 40 };
+enum { INPUTS_MAX = 3 };
 
 typedef struct reader {
     kiln__op *op;
     kiln__real_scope scope;
     const char *text, *at;
-    bool infers; /* no signature says how many inputs there are */
+    bool infers;   /* no signature says how many inputs there are */
+    bool built_in; /* a row of Kiln's own, which may have the name of a function */
     kiln_report *report;
 } reader;
 
@@ -80,7 +81,7 @@ static kiln_status read_param(reader *r)
         taken = taken || kiln__word_is(name, op->param_names[i]);
     if (op->params == KILN__OP_ARGS_MAX)
         return FAIL(r, name.text, "an op has at most %d parameters", KILN__OP_ARGS_MAX);
-    if (taken || !kiln__word_is_name(name) || name.length > NAME_MAX_LENGTH || kiln__real_is_reserved(name))
+    if (taken || !kiln__word_is_name(name) || name.length >= KILN__OP_NAME_SIZE || kiln__real_is_reserved(name))
         return FAIL(r, name.text,
                     "'%s' cannot name a parameter: it is taken, or not of lower-case letters, digits and '_'",
                     kiln__word_quote(name).text);
@@ -103,12 +104,13 @@ static kiln_status read_signature(reader *r)
     kiln__word name = take_name(r);
     if (name.length == 0)
         return expected(r, "NAME(x) = EXPRESSION, with the name of an op");
-    if (!kiln__word_is_name(name) || name.length > NAME_MAX_LENGTH || kiln__real_is_reserved(name))
+    if (!kiln__word_is_name(name) || name.length >= KILN__OP_NAME_SIZE ||
+        (r->built_in ? kiln__real_is_word(name) : kiln__real_is_reserved(name)))
         return FAIL(
             r, name.text,
             "'%s' cannot name an op: it means something else, or is not of at most %d lower-case letters, digits "
             "and '_'",
-            kiln__word_quote(name).text, NAME_MAX_LENGTH);
+            kiln__word_quote(name).text, KILN__OP_NAME_SIZE - 1);
     r->op->name = kiln__memdup(name.text, name.length);
     if (r->op->name == NULL)
         return fail_memory(r);
@@ -184,9 +186,6 @@ static kiln_status read_whole(reader *r)
     skip_blanks(r);
     if (status == KILN_OK && *r->at != '\0')
         status = expected(r, "nothing more");
-    const kiln__real *reference = r->op->reference != NULL ? r->op->reference : r->op->real;
-    if (status == KILN_OK && r->op->bounded && !kiln__real_has_value(reference, r->scope.ops))
-        status = FAIL(r, r->at, "a reference is calculated in double and can call no op of Kiln's own: write that out");
     return status;
 }
 
@@ -256,12 +255,14 @@ static kiln_status make_texts(reader *r)
     return op->signature != NULL && op->text != NULL && op->doc != NULL ? KILN_OK : fail_memory(r);
 }
 
-kiln_status kiln__op_read(kiln__op **out, const kiln__op_table *table, const char *definition, kiln_report *report)
+static kiln_status read_definition(kiln__op **out, const kiln__op_table *table, uint32_t limit, bool built_in,
+                                   const char *definition, kiln_report *report)
 {
     *out = NULL;
-    reader r = { .scope = { .ops = table, .op = "definition", .text = definition },
+    reader r = { .scope = { .ops = table, .op_limit = limit, .op = "definition", .text = definition },
                  .text = definition,
                  .at = definition,
+                 .built_in = built_in,
                  .report = report };
     if (strlen(definition) > KILN__DEFINITION_MAX)
         return kiln__fail(report, KILN_EOP, KILN__STAGE_SPEC, 0,
@@ -278,6 +279,17 @@ kiln_status kiln__op_read(kiln__op **out, const kiln__op_table *table, const cha
     else
         kiln__op_free(r.op);
     return status;
+}
+
+kiln_status kiln__op_read(kiln__op **out, const kiln__op_table *table, const char *definition, kiln_report *report)
+{
+    return read_definition(out, table, KILN__OPS_MAX, false, definition, report);
+}
+
+kiln_status kiln__op_read_row(kiln__op **out, const kiln__op_table *table, uint32_t row, const char *definition,
+                              kiln_report *report)
+{
+    return read_definition(out, table, row, true, definition, report);
 }
 
 static bool equal_text(const kiln__real *a, const kiln__real *b, const kiln__op *op, const kiln__op_table *table)
@@ -305,14 +317,15 @@ kiln_status kiln__op_define(kiln__op_table *table, const char *definition, kiln_
     kiln_status status = kiln__op_read(&op, table, definition, report);
     if (status != KILN_OK)
         return status;
-    int index = kiln__op_find(table, op->name, strlen(op->name));
-    const kiln__op *known = index >= 0 ? kiln__op_at(table, index) : NULL;
-    if (known == NULL)
+    int index;
+    status = kiln__op_find(table, (kiln__word){ op->name, strlen(op->name) }, KILN__OPS_MAX, &index, report);
+    const kiln__op *known = index >= 0 ? kiln__op_at(table, (uint32_t)index) : NULL;
+    if (status == KILN_OK && known == NULL)
         status = kiln__op_table_add(table, op, report);
-    else if (known->definition == NULL)
+    else if (known != NULL && (uint32_t)index < table->row_count)
         status = kiln__fail(report, KILN_EOP, KILN__STAGE_SPEC, 0,
                             "op %s is one of Kiln's own: give yours another name", op->name);
-    else if (!kiln__op_equal(known, op, table))
+    else if (known != NULL && !kiln__op_equal(known, op, table))
         status = kiln__fail(report, KILN_EOP, KILN__STAGE_SPEC, 0,
                             "op %s is defined already, and otherwise: '%.160s'; give this one another name", op->name,
                             known->definition);

@@ -10,6 +10,10 @@ enum { KILN__DEFINITION_MAX = 4096 /* characters */ };
  * Errors: KILN_EOP with the place, KILN_ENOMEM. */
 kiln_status kiln__op_read(kiln__op **out, const kiln__op_table *table, const char *definition, kiln_report *report);
 
+/* The same for row number `row` of the table's own text, which may call the rows before it. */
+kiln_status kiln__op_read_row(kiln__op **out, const kiln__op_table *table, uint32_t row, const char *definition,
+                              kiln_report *report);
+
 /* Whether two definitions mean the same. */
 bool kiln__op_equal(const kiln__op *a, const kiln__op *b, const kiln__op_table *table);
 

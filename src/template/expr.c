@@ -37,7 +37,7 @@ static int read_op(parser *p, int depth);
 static const char *op_name_at(const void *data, size_t i)
 {
     const kiln__op_table *table = data;
-    return i < table->count ? kiln__op_at(table, i)->name : NULL;
+    return kiln__op_name(table, (uint32_t)i);
 }
 
 static const char *param_name_at(const void *data, size_t i)
@@ -237,9 +237,10 @@ static const kiln__op *find_op(parser *p, int *index)
 {
     kiln__word start = rest_of(p);
     kiln__word name = take_name(p);
-    *index = kiln__op_find(p->table, name.text, name.length);
+    kiln_status status = kiln__op_find(p->table, name, KILN__OPS_MAX, index, p->report);
+    p->status = p->status == KILN_OK ? status : p->status;
     if (*index >= 0)
-        return kiln__op_at(p->table, *index);
+        return kiln__op_at(p->table, (uint32_t)*index);
     if (name.length == 0 && start.length == 0)
         FAIL(p, "an op is missing: %s", kiln__word_choices(op_name_at, p->table).text);
     if (name.length == 0)

@@ -1,24 +1,17 @@
 #include "template/op.h"
+
 #include "base/alloc.h"
-#include "base/number.h"
 #include "base/text.h"
-#include "lang/word.h"
-#include "template/real.h"
+#include "template/define.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { MARK_LENGTH = 3, INPUTS_MAX = 3, OP_NAME_MAX = 40 };
-
-static const char *const input_names[INPUTS_MAX] = { "x", "y", "z" };
+/* ---- Rows */
 
 typedef struct reader {
     kiln__op_table *out;
-    const char *keyword, *prefix; /* of a declaration, and of the C function that follows it */
-    kiln__op *op;                 /* the one being read, NULL before the first */
-    kiln__text doc, text;
-    uint32_t line;
-    bool ended;
+    uint32_t room, line;
     kiln_report *report;
 } reader;
 
@@ -34,205 +27,93 @@ static kiln_status fail(const reader *r, const char *format, ...)
     return kiln__fail(r->report, KILN_ESPEC, KILN__STAGE_SPEC, 0, "ops, line %u: %s", r->line, what);
 }
 
-static kiln_status copy(const reader *r, char **out, kiln__word word)
+static bool is_taken(const kiln__op_table *table, kiln__word name)
 {
-    *out = kiln__memdup(word.text, word.length);
-    return *out == NULL ? kiln__fail_memory(r->report, KILN__STAGE_SPEC) : KILN_OK;
-}
-
-/* Names that an expression reads as something else. */
-static bool is_reserved(kiln__word name)
-{
-    static const char *const reserved[] = { "x", "y", "z", "inf", "nan" };
-    for (size_t i = 0; i < sizeof(reserved) / sizeof(reserved[0]); i++)
-        if (kiln__word_is(name, reserved[i]))
+    for (uint32_t i = 0; i < table->row_count; i++)
+        if (kiln__word_is(name, table->rows[i].name))
             return true;
     return false;
 }
 
-static kiln_status read_inputs(reader *r, kiln__word inputs)
+static kiln_status grow(reader *r)
 {
-    while (inputs.text != NULL) {
-        kiln__word name = kiln__word_cut(&inputs, ",");
-        uint32_t i = r->op->inputs;
-        if (i == INPUTS_MAX || !kiln__word_is(name, input_names[i]))
-            return fail(r, "the inputs of %s must be x, or x, y, or x, y, z", r->op->name);
-        r->op->inputs++;
-    }
-    return KILN_OK;
-}
-
-static bool has_param(const kiln__op *op, kiln__word name)
-{
-    for (uint32_t i = 0; i < op->params; i++)
-        if (kiln__word_is(name, op->param_names[i]))
-            return true;
-    return false;
-}
-
-static kiln_status read_params(reader *r, kiln__word params)
-{
-    while (params.text != NULL) {
-        kiln__word value = kiln__word_cut(&params, ",");
-        kiln__word name = kiln__word_cut(&value, "=");
-        uint32_t i = r->op->params;
-        if (i == KILN__OP_ARGS_MAX)
-            return fail(r, "%s has more than %d params", r->op->name, KILN__OP_ARGS_MAX);
-        if (!kiln__word_is_name(name) || is_reserved(name) || has_param(r->op, name))
-            return fail(r, "'%s' cannot name a param of %s", kiln__word_quote(name).text, r->op->name);
-        if (!kiln__number_parse(value.text, value.length, &r->op->defaults[i]))
-            return fail(r, "the default of %s must be a number: %s=NUMBER", kiln__word_quote(name).text,
-                        kiln__word_quote(name).text);
-        kiln_status status = copy(r, &r->op->param_names[i], name);
-        if (status != KILN_OK)
-            return status;
-        r->op->params++;
-    }
-    return KILN_OK;
-}
-
-static kiln_status add_op(reader *r)
-{
-    r->op = kiln__calloc(1, sizeof(*r->op));
-    if (r->op == NULL)
+    kiln__op_table *out = r->out;
+    if (out->row_count < r->room)
+        return KILN_OK;
+    if (out->row_count == KILN__OPS_MAX)
+        return fail(r, "there are more than %d ops", KILN__OPS_MAX);
+    uint32_t room = r->room > 0 ? 2 * r->room : 16;
+    kiln__op_row *rows = kiln__realloc(out->rows, room * sizeof(*rows));
+    if (rows == NULL)
         return kiln__fail_memory(r->report, KILN__STAGE_SPEC);
-    kiln_status status = kiln__op_table_add(r->out, r->op, r->report);
-    if (status != KILN_OK) {
-        kiln__op_free(r->op);
-        r->op = NULL;
-    }
-    return status;
+    out->rows = rows;
+    r->room = room;
+    return KILN_OK;
 }
 
-/* "hardtanh(x; lo=-1, hi=1)" */
-static kiln_status read_signature(reader *r, kiln__word signature)
+/* "NAME(...) = ...": only the name is looked at now. */
+static kiln_status add_row(reader *r, kiln__word line)
 {
-    kiln__word inside = signature;
-    kiln__word name = kiln__word_cut(&inside, "(");
-    if (inside.length == 0 || inside.text[inside.length - 1] != ')')
-        return fail(r, "write //! %s NAME(x; PARAM=DEFAULT)", r->keyword);
-    if (!kiln__word_is_name(name) || name.length > OP_NAME_MAX || is_reserved(name) ||
-        kiln__op_find(r->out, name.text, name.length) >= 0)
+    const char *at = line.text;
+    kiln__word name = kiln__word_take(&at);
+    if (!kiln__word_is_name(name) || name.length >= KILN__OP_NAME_SIZE || is_taken(r->out, name))
         return fail(r, "'%s' cannot name an op: it is taken, or not of lower-case letters, digits and '_'",
                     kiln__word_quote(name).text);
-    inside.length--;
-    kiln__word params = inside;
-    kiln__word inputs = kiln__word_cut(&params, ";");
-    kiln_status status = add_op(r);
-    if (status == KILN_OK)
-        status = copy(r, &r->op->name, name);
-    if (status == KILN_OK)
-        status = copy(r, &r->op->signature, signature);
-    if (status == KILN_OK)
-        status = read_inputs(r, inputs);
-    return status == KILN_OK ? read_params(r, params) : status;
-}
-
-static kiln_status take_text(reader *r)
-{
-    while (r->text.length > 1 && r->text.data[r->text.length - 2] == '\n')
-        r->text.data[--r->text.length] = '\0';
-    r->op->doc = kiln__text_take(&r->doc);
-    r->op->text = kiln__text_take(&r->text);
-    return r->op->doc == NULL || r->op->text == NULL ? kiln__fail_memory(r->report, KILN__STAGE_SPEC) : KILN_OK;
-}
-
-static bool is_word_part(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-}
-
-/* Counts the calls of kiln_NAME(...) in an op's text; its own function is kiln_op_NAME, and types are no calls. */
-static uint32_t count_calls(const char *text)
-{
-    static const char prefix[] = "kiln_", own[] = "kiln_op_";
-    uint32_t count = 0;
-    for (const char *at = strstr(text, prefix); at != NULL; at = strstr(at, prefix)) {
-        const char *end = at;
-        while (is_word_part(*end))
-            end++;
-        bool begins = at == text || !is_word_part(at[-1]);
-        count += begins && *end == '(' && strncmp(at, own, strlen(own)) != 0;
-        at = end;
-    }
-    return count;
-}
-
-static kiln_status finish_op(reader *r)
-{
-    char function[80];
-    if (r->op == NULL)
-        return KILN_OK;
-    kiln_status status = take_text(r);
+    kiln_status status = grow(r);
     if (status != KILN_OK)
         return status;
-    snprintf(function, sizeof(function), "%s%s(", r->prefix, r->op->name);
-    if (strstr(r->op->text, function) == NULL)
-        return fail(r, "the %s before this line has no function %s...)", r->keyword, function);
-    r->op->operations = count_calls(r->op->text);
+    kiln__op_row *row = &r->out->rows[r->out->row_count++];
+    *row = (kiln__op_row){ .line = r->line, .definition = line, .notes = { line.text + line.length, 0 } };
+    memcpy(row->name, name.text, name.length);
     return KILN_OK;
 }
 
-static kiln_status read_declaration(reader *r, kiln__word line)
+/* An indented line belongs to the row above it. */
+static kiln_status add_note(reader *r, kiln__word line)
 {
     kiln__word rest = kiln__word_trim(line);
     kiln__word keyword = kiln__word_next(&rest);
-    bool is_op = kiln__word_is(keyword, r->keyword);
-    if (!is_op && !(kiln__word_is(keyword, "end") && rest.length == 0)) {
-        if (r->op == NULL)
-            return fail(r, "expected '//! %s NAME(...)' before '%s'", r->keyword, kiln__word_quote(line).text);
-        size_t indent = line.length > 0 && line.text[0] == ' ';
-        kiln__text_append_bytes(&r->doc, line.text + indent, line.length - indent);
-        kiln__text_append(&r->doc, "\n");
-        return KILN_OK;
-    }
-    kiln_status status = finish_op(r);
-    r->ended = !is_op;
-    return is_op && status == KILN_OK ? read_signature(r, rest) : status;
+    if (r->out->row_count == 0)
+        return fail(r, "expected NAME(x) = EXPRESSION before '%s'", kiln__word_quote(kiln__word_trim(line)).text);
+    if (!kiln__word_is(keyword, "doc"))
+        return fail(r, "'%s' is no word about an op: doc", kiln__word_quote(keyword).text);
+    kiln__word *notes = &r->out->rows[r->out->row_count - 1].notes;
+    notes->length = (size_t)(line.text + line.length - notes->text);
+    return KILN_OK;
 }
 
-static kiln_status read_lines(reader *r, const char *text)
+static kiln_status read_rows(reader *r, const char *text)
 {
     kiln_status status = KILN_OK;
-    while (*text != '\0' && status == KILN_OK && !r->ended) {
-        size_t length = strcspn(text, "\n");
-        size_t visible = length > 0 && text[length - 1] == '\r' ? length - 1 : length;
+    while (*text != '\0' && status == KILN_OK) {
+        kiln__word line = { text, strcspn(text, "\n") };
+        text += line.length + (text[line.length] == '\n');
         r->line++;
-        if (strncmp(text, "//!", MARK_LENGTH) == 0) {
-            status = read_declaration(r, (kiln__word){ text + MARK_LENGTH, visible - MARK_LENGTH });
-        } else if (r->op != NULL) {
-            kiln__text_append_bytes(&r->text, text, visible);
-            kiln__text_append(&r->text, "\n");
-        }
-        text += length + (text[length] == '\n');
+        bool blank = kiln__word_trim(line).length == 0;
+        if (!blank && line.text[0] != '#')
+            status = kiln__word_is_blank(line.text[0]) ? add_note(r, line) : add_row(r, kiln__word_trim(line));
     }
-    if (status == KILN_OK && !r->ended)
-        return fail(r, "the last line '//! end' is missing");
-    return status;
-}
-
-static kiln_status read_table(kiln__op_table *out, const char *text, const char *keyword, const char *prefix,
-                              kiln_report *report)
-{
-    memset(out, 0, sizeof(*out));
-    reader r = { .out = out, .keyword = keyword, .prefix = prefix, .report = report };
-    kiln_status status = read_lines(&r, text);
-    kiln__text_fini(&r.doc);
-    kiln__text_fini(&r.text);
-    if (status != KILN_OK)
-        kiln__op_table_fini(out);
     return status;
 }
 
 kiln_status kiln__op_table_init(kiln__op_table *out, const char *text, kiln_report *report)
 {
-    return read_table(out, text, "op", "kiln_op_", report);
+    memset(out, 0, sizeof(*out));
+    reader r = { .out = out, .report = report };
+    kiln_status status = read_rows(&r, text);
+    if (status == KILN_OK) {
+        out->read = kiln__calloc(out->row_count > 0 ? out->row_count : 1, sizeof(*out->read));
+        if (out->read == NULL)
+            status = kiln__fail_memory(report, KILN__STAGE_SPEC);
+    }
+    if (status == KILN_OK)
+        out->count = out->row_count;
+    else
+        kiln__op_table_fini(out);
+    return status;
 }
 
-kiln_status kiln__function_table_init(kiln__op_table *out, const char *text, kiln_report *report)
-{
-    return read_table(out, text, "function", "kiln_", report);
-}
+/* ---- Ops */
 
 void kiln__op_free(kiln__op *op)
 {
@@ -252,24 +133,85 @@ void kiln__op_free(kiln__op *op)
 
 void kiln__op_table_fini(kiln__op_table *table)
 {
-    uint32_t count = table->count;
-    for (uint32_t i = table->constants; i < count; i++)
+    for (uint32_t i = 0; i < table->count; i++)
         kiln__op_free(kiln__op_at(table, i));
+    kiln__free(table->rows);
+    kiln__free(table->read);
     kiln__free(table->added);
     memset(table, 0, sizeof(*table));
+}
+
+/* The lines of documentation. */
+static char *make_doc(kiln__word notes)
+{
+    kiln__text out = { 0 };
+    while (notes.length > 0) {
+        kiln__word line = kiln__word_cut(&notes, "\n");
+        if (line.length == 0)
+            continue;
+        kiln__word_next(&line); /* "doc" */
+        kiln__text_append_bytes(&out, line.text, line.length);
+        kiln__text_append(&out, "\n");
+    }
+    return kiln__text_take(&out);
+}
+
+static kiln_status read_row(kiln__op **out, const kiln__op_table *table, uint32_t i, kiln_report *report)
+{
+    const kiln__op_row *row = &table->rows[i];
+    char *definition = kiln__memdup(row->definition.text, row->definition.length);
+    kiln_status status = definition != NULL ? kiln__op_read_row(out, table, i, definition, report)
+                                            : kiln__fail_memory(report, KILN__STAGE_SPEC);
+    kiln__free(definition);
+    if (status != KILN_OK)
+        return status;
+    kiln__free((*out)->doc);
+    (*out)->doc = make_doc(row->notes);
+    if ((*out)->doc != NULL)
+        return KILN_OK;
+    kiln__op_free(*out);
+    return kiln__fail_memory(report, KILN__STAGE_SPEC);
+}
+
+/* Threads that read a row at the same time make equal ops, of which the first stays: no lock has to survive a fork. */
+kiln_status kiln__op_load(const kiln__op_table *table, uint32_t i, kiln_report *report)
+{
+    kiln__op *op = NULL, *none = NULL;
+    if (i >= table->row_count || kiln__op_at(table, i) != NULL)
+        return KILN_OK;
+    kiln_status status = read_row(&op, table, i, report);
+    if (status == KILN_OK && !atomic_compare_exchange_strong(&table->read[i], &none, op))
+        kiln__op_free(op);
+    return status;
+}
+
+const char *kiln__op_name(const kiln__op_table *table, uint32_t i)
+{
+    if (i < table->row_count)
+        return table->rows[i].name;
+    return i < table->count ? kiln__op_at(table, i)->name : NULL;
+}
+
+kiln_status kiln__op_find(const kiln__op_table *table, kiln__word name, uint32_t limit, int *out, kiln_report *report)
+{
+    uint32_t count = table->count < limit ? table->count : limit;
+    *out = -1;
+    for (uint32_t i = 0; i < count; i++) {
+        if (!kiln__word_is(name, kiln__op_name(table, i)))
+            continue;
+        kiln_status status = kiln__op_load(table, i, report);
+        *out = status == KILN_OK ? (int)i : -1;
+        return status;
+    }
+    return KILN_OK;
 }
 
 /* All that there may ever be room for, because readers hold no lock; memory that no op has come to yet is never touched. */
 static bool make_room(kiln__op_table *table)
 {
     if (table->added == NULL)
-        table->added = kiln__alloc((KILN__OPS_MAX - table->constants) * sizeof(table->added[0]));
+        table->added = kiln__alloc((KILN__OPS_MAX - table->row_count) * sizeof(table->added[0]));
     return table->added != NULL;
-}
-
-void kiln__op_table_begin(kiln__op_table *out, kiln__op *constants, size_t count)
-{
-    *out = (kiln__op_table){ .first = constants, .constants = (uint32_t)count, .count = (uint32_t)count };
 }
 
 kiln_status kiln__op_table_add(kiln__op_table *table, kiln__op *op, kiln_report *report)
@@ -280,16 +222,7 @@ kiln_status kiln__op_table_add(kiln__op_table *table, kiln__op *op, kiln_report 
                           KILN__OPS_MAX);
     if (!make_room(table))
         return kiln__fail_memory(report, KILN__STAGE_SPEC);
-    table->added[count - table->constants] = op;
+    table->added[count - table->row_count] = op;
     atomic_store_explicit(&table->count, count + 1, memory_order_release);
     return KILN_OK;
-}
-
-int kiln__op_find(const kiln__op_table *table, const char *name, size_t length)
-{
-    uint32_t count = table->count;
-    for (uint32_t i = 0; i < count; i++)
-        if (kiln__word_is((kiln__word){ name, length }, kiln__op_at(table, i)->name))
-            return (int)i;
-    return -1;
 }

@@ -37,13 +37,18 @@ kiln_status kiln__real_fail(const kiln__real_scope *scope, const char *at, kiln_
                       (size_t)(at - scope->text) + 1, what);
 }
 
-bool kiln__real_is_reserved(kiln__word name)
+bool kiln__real_is_word(kiln__word name)
 {
     static const char *const words[] = { "x", "y", "z", "inf", "nan", "within", "of", "ulp" };
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
         if (kiln__word_is(name, words[i]))
             return true;
-    return kiln__primitive_find(name) >= 0;
+    return false;
+}
+
+bool kiln__real_is_reserved(kiln__word name)
+{
+    return kiln__real_is_word(name) || kiln__primitive_find(name) >= 0;
 }
 
 static uint32_t cost_of(const binder *b, const kiln__real_node *node)
@@ -124,7 +129,7 @@ static const char *callee_at(const void *data, size_t i)
     const kiln__real_scope *scope = data;
     if (i < KILN__PRIMITIVES)
         return kiln__primitives[i].name;
-    return i - KILN__PRIMITIVES < scope->ops->count ? kiln__op_at(scope->ops, i - KILN__PRIMITIVES)->name : NULL;
+    return i - KILN__PRIMITIVES < scope->op_limit ? kiln__op_name(scope->ops, (uint32_t)(i - KILN__PRIMITIVES)) : NULL;
 }
 
 static uint16_t bind_number(binder *b, const kiln__node *node)
@@ -141,6 +146,15 @@ static uint16_t bind_number(binder *b, const kiln__node *node)
     else if (single)
         number.value = (double)(float)number.value;
     return add_node(b, text.text, number);
+}
+
+/* The number of an op, -1 if there is none. */
+static int find_op(binder *b, kiln__word name)
+{
+    int index;
+    kiln_status status = kiln__op_find(b->scope->ops, name, b->scope->op_limit, &index, b->report);
+    b->status = b->status == KILN_OK ? status : b->status;
+    return index;
 }
 
 static uint16_t bind_name(binder *b, kiln__word name)
@@ -162,7 +176,7 @@ static uint16_t bind_name(binder *b, kiln__word name)
             b->out->inputs = i + 1;
         return made;
     }
-    if (kiln__primitive_find(name) >= 0 || kiln__op_find(scope->ops, name.text, name.length) >= 0)
+    if (kiln__primitive_find(name) >= 0 || find_op(b, name) >= 0)
         FAIL(b, name.text, "'%s' is called with its arguments: %s(...)", kiln__word_quote(name).text,
              kiln__word_quote(name).text);
     FAIL(b, name.text, "unknown name '%s': %s", kiln__word_quote(name).text,
@@ -183,9 +197,8 @@ static void add_defaults(binder *b, kiln__real_node *node, const kiln__op *op, c
 /* The function or op that a call means. A function hides an op of its name. */
 static const kiln__op *find_callee(binder *b, kiln__word name, kiln__real_node *node)
 {
-    const kiln__op_table *ops = b->scope->ops;
-    int function = kiln__primitive_find(name), index = kiln__op_find(ops, name.text, name.length);
-    const kiln__op *op = function < 0 && index >= 0 ? kiln__op_at(ops, index) : NULL;
+    int function = kiln__primitive_find(name), index = function < 0 ? find_op(b, name) : -1;
+    const kiln__op *op = index >= 0 ? kiln__op_at(b->scope->ops, (uint32_t)index) : NULL;
     node->kind = op != NULL ? KILN__REAL_OP : KILN__REAL_FUNCTION;
     node->index = (uint16_t)(op != NULL ? index : function);
     if (op == NULL && function < 0)

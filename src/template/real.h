@@ -48,8 +48,9 @@ struct kiln__real {
 /* What names mean in an expression. */
 typedef struct kiln__real_scope {
     const kiln__op_table *ops;
-    const char *op;  /* the one being defined, for messages */
-    uint32_t inputs; /* how many of x, y, z there are */
+    uint32_t op_limit; /* only the ops before this one are known */
+    const char *op;    /* the one being defined, for messages */
+    uint32_t inputs;   /* how many of x, y, z there are */
     uint32_t params;
     char *const *param_names;
     bool reference;   /* functions count that only double has, "tanh" */
@@ -67,14 +68,16 @@ kiln_status kiln__real_fail(const kiln__real_scope *scope, const char *at, kiln_
 /* True for what an expression calls as a function, "fminf" and the like, and what else has a meaning in a definition. */
 bool kiln__real_is_reserved(kiln__word name);
 
+/* True for what has a meaning besides functions: "x", "inf", "within". */
+bool kiln__real_is_word(kiln__word name);
+
 /* The C text of its value; a parameter lo is the C variable lo_. */
 void kiln__real_emit(const kiln__real *real, const kiln__op_table *ops, char *const *param_names, kiln__text *out);
 
 /* A number as C text of the type that is computed in: "(kiln_real)0x1p+0". */
 void kiln__real_emit_number(double value, kiln__text *out);
 
-/* Its value, calculated in double. False if it calls one of Kiln's own ops, whose text is C. */
-bool kiln__real_has_value(const kiln__real *real, const kiln__op_table *ops);
+/* Its value, calculated in double. */
 double kiln__real_value(const kiln__real *real, const kiln__op_table *ops, const double *inputs, const double *params);
 
 /* Marks what it calls: ops by index in the table, functions by name. */

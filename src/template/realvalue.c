@@ -3,16 +3,6 @@
 #include "template/primitive.h"
 #include "template/real.h"
 
-bool kiln__real_has_value(const kiln__real *real, const kiln__op_table *ops)
-{
-    for (uint32_t i = 0; i < real->count; i++)
-        if (real->nodes[i].kind == KILN__REAL_OP &&
-            (kiln__op_at(ops, real->nodes[i].index)->real == NULL ||
-             !kiln__real_has_value(kiln__op_at(ops, real->nodes[i].index)->real, ops)))
-            return false;
-    return true;
-}
-
 static double binary_value(uint16_t id, double a, double b)
 {
     switch ((kiln__operator)id) {

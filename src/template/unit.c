@@ -44,22 +44,13 @@ static void append_defines(kiln__text *out, const kiln_spec *spec)
 /* What a unit takes of the tables of ops and functions. */
 typedef struct takings {
     const kiln__catalog *catalog;
-    bool ops[KILN__OPS_MAX], functions[KILN__OPS_MAX];
+    bool ops[KILN__OPS_MAX], functions[KILN__FUNCTIONS_MAX];
 } takings;
 
 static void take_function(void *data, const char *name)
 {
     takings *taken = data;
-    int index = kiln__op_find(&taken->catalog->functions, name, strlen(name));
-    if (index >= 0) /* the others are in real.h */
-        taken->functions[index] = true;
-}
-
-static bool calls(const char *text, const char *function)
-{
-    char call[80];
-    snprintf(call, sizeof(call), "kiln_%s(", function);
-    return strstr(text, call) != NULL;
+    kiln__functions_take(&taken->catalog->functions, name, taken->functions);
 }
 
 static void mark_ops(const kiln__expr *expr, bool marked[KILN__OPS_MAX])
@@ -69,18 +60,14 @@ static void mark_ops(const kiln__expr *expr, bool marked[KILN__OPS_MAX])
             marked[expr->nodes[i].op] = true;
 }
 
-/* What is called comes before its callers in the tables, so each walk goes from the end. */
+/* What is called comes before its callers in the table, so the walk goes from the end. */
 static void take_all(takings *taken, const kiln__expr *expr)
 {
-    const kiln__op_table *ops = &taken->catalog->ops, *functions = &taken->catalog->functions;
+    const kiln__op_table *ops = &taken->catalog->ops;
     mark_ops(expr, taken->ops);
     for (uint32_t i = ops->count; i-- > 0;)
-        if (taken->ops[i] && kiln__op_at(ops, i)->real != NULL)
+        if (taken->ops[i])
             kiln__real_calls(kiln__op_at(ops, i)->real, taken->ops, take_function, taken);
-    for (uint32_t i = functions->count; i-- > 0;)
-        for (uint32_t j = 0; j < i && taken->functions[i]; j++)
-            taken->functions[j] =
-                taken->functions[j] || calls(kiln__op_at(functions, i)->text, kiln__op_at(functions, j)->name);
 }
 
 static void append_taken(kiln__text *out, const kiln__op_table *table, const bool *taken)
@@ -99,7 +86,7 @@ static void append_value(kiln__text *out, const kiln_spec *spec)
                                               "kiln_real x, kiln_real y, kiln_real z" };
     takings taken = { .catalog = spec->catalog };
     take_all(&taken, &spec->op);
-    append_taken(out, &spec->catalog->functions, taken.functions);
+    kiln__functions_append(&spec->catalog->functions, taken.functions, out);
     append_taken(out, &spec->catalog->ops, taken.ops);
     kiln__text_printf(out, "KILN_FN kiln_real kiln_value(%s) { return ", parameters[spec->op.inputs]);
     kiln__expr_emit(&spec->op, &spec->catalog->ops, out);
@@ -178,7 +165,7 @@ static void need_all(const kiln__op_table *ops, uint32_t count, bool needed[KILN
 {
     for (uint32_t i = count; i-- > 0;) {
         const kiln__op *op = kiln__op_at(ops, i);
-        if (needed[i] && op->real != NULL)
+        if (needed[i])
             kiln__real_calls(op->real, needed, ignore, NULL);
         if (needed[i] && op->reference != NULL)
             kiln__real_calls(op->reference, needed, ignore, NULL);
@@ -202,7 +189,7 @@ static void append_definitions(const kiln_spec *spec, kiln__text *out)
     uint32_t count = ops->count;
     bool needed[KILN__OPS_MAX] = { false };
     need_of_spec(spec, count, needed);
-    for (uint32_t i = ops->constants; i < count; i++)
+    for (uint32_t i = ops->row_count; i < count; i++)
         if (needed[i]) {
             kiln__text_append(out, " --define-op ");
             kiln__text_quote(out, kiln__op_at(ops, i)->definition);
@@ -216,7 +203,7 @@ static kiln_status make_warm_options(kiln__unit *unit, const kiln_spec *spec, ki
     const char *origin = spec->template->origin;
     kiln__text out = { 0 };
     unit->homeless = origin != NULL && origin[0] != '/';
-    if (ops->count == ops->constants && origin == NULL)
+    if (ops->count == ops->row_count && origin == NULL)
         return KILN_OK;
     append_definitions(spec, &out);
     if (origin != NULL && !unit->homeless) {

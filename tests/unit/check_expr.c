@@ -6,13 +6,12 @@
 
 #define COUNT(array) (int)(sizeof(array) / sizeof(*(array)))
 
-static const char ops[] = "//! op relu6(x)\nkiln_op_relu6()\n"
-                          "//! op hardtanh(x; lo=-1, hi=1)\nkiln_op_hardtanh()\n"
-                          "//! op scale(x; by=0.1)\nkiln_op_scale()\n"
-                          "//! op add(x, y)\nkiln_op_add()\n"
-                          "//! op fma(x, y, z)\nkiln_op_fma()\n"
-                          "//! op blend(x, y; at=0.5)\nkiln_op_blend()\n"
-                          "//! end\n";
+static const char ops[] = "relu6(x) = min(max(x, 0), 6)\n"
+                          "hardtanh(x; lo=-1, hi=1) = min(max(x, lo), hi)\n"
+                          "scale(x; by=0.1) = by * x\n"
+                          "add(x, y) = x + y\n"
+                          "fma(x, y, z) = x * y + z\n"
+                          "blend(x, y; at=0.5) = x + at * (y - x)\n";
 
 static kiln__op_table table;
 

@@ -33,8 +33,11 @@ static kiln_status make(kiln__space *out, const char *text, const char *target_n
     kiln_spec spec;
     kiln__target target;
     ck_assert(kiln__target_parse(target_name, strlen(target_name), &target));
-    ck_assert_int_eq(kiln__spec_parse(&spec, &catalog, text, NULL), KILN_OK);
-    return kiln__space_make(out, &spec, &target, report);
+    kiln_status status = kiln__spec_parse(&spec, &catalog, text, report);
+    ck_assert(status == KILN_OK || status == KILN_ENOMEM);
+    if (status == KILN_ENOMEM)
+        memset(out, 0, sizeof(*out));
+    return status != KILN_OK ? status : kiln__space_make(out, &spec, &target, report);
 }
 
 static kiln__space space_of(const char *text, const char *target)
