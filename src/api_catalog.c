@@ -1,6 +1,7 @@
 /* The public functions that list and inspect: ops, templates, the store, the doctor. */
 #include "api_structs.h"
 #include "base/alloc.h"
+#include "base/fpenv.h"
 #include "service/cache.h"
 #include "service/doctor.h"
 #include <errno.h>
@@ -212,5 +213,11 @@ const char *kiln_cache_dir(const kiln_service *service)
 
 kiln_status kiln_doctor(kiln_service *service, kiln_finding_fn fn, void *data)
 {
-    return service != NULL && fn != NULL ? kiln__doctor(service, fn, data) : KILN_EINVAL;
+    kiln__fpenv host;
+    if (service == NULL || fn == NULL)
+        return KILN_EINVAL;
+    kiln__fpenv_enter(&host);
+    kiln_status status = kiln__doctor(service, fn, data);
+    kiln__fpenv_leave(&host);
+    return status;
 }

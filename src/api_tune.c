@@ -1,5 +1,6 @@
 /* The public functions that tune. */
 #include "api_structs.h"
+#include "base/fpenv.h"
 #include "tune/fill.h"
 #include "tune/measure.h"
 #include "tune/sweep.h"
@@ -53,8 +54,13 @@ kiln_status kiln_tune(kiln_tuning **out, kiln_service *service, const kiln_spec 
     if (out == NULL || service == NULL || spec == NULL)
         return refuse(report, "out, service and spec must not be NULL");
     *out = NULL;
+    kiln__fpenv host;
+    kiln__fpenv_enter(&host);
     kiln_status status = kiln__take_tune_options(&full, options, report);
-    return status == KILN_OK ? kiln__tuning_make(out, service, spec, &full, report) : status;
+    if (status == KILN_OK)
+        status = kiln__tuning_make(out, service, spec, &full, report);
+    kiln__fpenv_leave(&host);
+    return status;
 }
 
 void kiln_tuning_free(kiln_tuning *tuning)
@@ -76,6 +82,8 @@ kiln_status kiln_tuning_trial(const kiln_tuning *tuning, uint64_t number, kiln_t
     if (number >= tuning->count)
         return KILN_ENOENT;
     const kiln__trial *trial = &tuning->trials[number];
+    kiln__fpenv host;
+    kiln__fpenv_enter_simd(&host);
     const kiln_trial full = {
         .size = sizeof(full),
         .spec = trial->spec,
@@ -90,6 +98,7 @@ kiln_status kiln_tuning_trial(const kiln_tuning *tuning, uint64_t number, kiln_t
         .local_bytes = trial->local_bytes,
         .ceiling_ratio = trial->ceiling_ratio,
     };
+    kiln__fpenv_leave_simd(&host);
     return kiln__hand_out(out, &full, sizeof(full));
 }
 
@@ -160,7 +169,13 @@ kiln_status kiln_sweep(kiln_tuning **out, kiln_service *service, const char *con
     if (full.rounds > KILN__SWEEP_ROUNDS_MAX)
         return refuse(report, "kiln_sweep_options.rounds must be at most 100000");
     const char *problem = find_null(specs, count);
-    return problem == NULL ? kiln__sweep_make(out, service, specs, count, &full, report) : refuse(report, problem);
+    if (problem != NULL)
+        return refuse(report, problem);
+    kiln__fpenv host;
+    kiln__fpenv_enter(&host);
+    kiln_status status = kiln__sweep_make(out, service, specs, count, &full, report);
+    kiln__fpenv_leave(&host);
+    return status;
 }
 
 kiln_status kiln_measure_launches(kiln_device *device, const kiln_contender *contenders, size_t count, uint32_t warmup,

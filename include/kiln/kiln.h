@@ -18,6 +18,7 @@
  *     made with KILN_REPORT_INIT to learn what was wrong, what was expected and what to do.
  *   - The library never prints, never exits, installs no signal handler and keeps no thread-local error.
  *   - Numbers in text use '.' as the decimal point whatever the locale.
+ *   - Results do not depend on the caller's floating-point environment, and calls leave it as it is: see docs/embedding.md.
  *   - Only standard headers are needed; C11 and C++ both read this file.
  *
  * Beside it: <kiln/define.h> ops and templates of one's own, <kiln/source.h> CUDA text of the host's own, <kiln/tune.h> the

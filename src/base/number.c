@@ -1,5 +1,6 @@
 #include "base/number.h"
 
+#include "base/fpenv.h"
 #include <errno.h>
 #include <fenv.h>
 #include <locale.h>
@@ -22,7 +23,7 @@ static void make_c_locale(void)
 /* What a host may have changed and strtod and printf heed: the thread's locale, its rounding mode and flush to zero. */
 typedef struct neutral {
     locale_t locale;
-    fenv_t environment;
+    kiln__fpenv environment;
     int error;
 } neutral;
 
@@ -31,13 +32,12 @@ static void enter(neutral *saved)
     pthread_once(&c_locale_once, make_c_locale);
     saved->error = errno;
     saved->locale = uselocale(c_locale);
-    fegetenv(&saved->environment);
-    fesetenv(FE_DFL_ENV);
+    kiln__fpenv_enter(&saved->environment);
 }
 
 static void leave(const neutral *saved)
 {
-    fesetenv(&saved->environment);
+    kiln__fpenv_leave(&saved->environment);
     uselocale(saved->locale);
     errno = saved->error;
 }
@@ -88,11 +88,11 @@ bool kiln__number_parse(const char *text, size_t length, double *out)
     neutral saved;
     enter(&saved);
     double value = strtod(copy, &end);
+    bool good = end == copy + length && !isinf(value);
+    if (good)
+        *out = value;
     leave(&saved);
-    if (end != copy + length || isinf(value))
-        return false;
-    *out = value;
-    return true;
+    return good;
 }
 
 /* Writes a finite magnitude as "d.ddde+xx" with the fewest digits that read back. Rounding up is tried too: below a
@@ -125,18 +125,15 @@ static void lay_out(char *out, size_t size, const char *digits, int exponent)
         snprintf(out, size, "%s%.*s", digits, exponent + 1 - count, "000000000000000");
 }
 
-void kiln__number_format(char out[KILN__NUMBER_SIZE], double value)
+static void format(char out[KILN__NUMBER_SIZE], double value)
 {
     const char *sign = signbit(value) && !isnan(value) ? "-" : "";
     if (!isfinite(value)) {
         snprintf(out, KILN__NUMBER_SIZE, "%s%s", sign, isnan(value) ? "nan" : "inf");
         return;
     }
-    neutral saved;
-    enter(&saved);
     char scientific[KILN__NUMBER_SIZE], digits[DIGITS_MAX + 1];
     format_scientific(scientific, fabs(value));
-    leave(&saved);
     size_t count = 0;
     const char *at = scientific;
     for (; *at != 'e'; at++)
@@ -145,6 +142,14 @@ void kiln__number_format(char out[KILN__NUMBER_SIZE], double value)
     digits[count] = '\0';
     strcpy(out, sign);
     lay_out(out + strlen(sign), KILN__NUMBER_SIZE - strlen(sign), digits, atoi(at + 1));
+}
+
+void kiln__number_format(char out[KILN__NUMBER_SIZE], double value)
+{
+    neutral saved;
+    enter(&saved);
+    format(out, value);
+    leave(&saved);
 }
 
 void kiln__number_format_hex(char out[KILN__NUMBER_SIZE], double value)

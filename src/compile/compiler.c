@@ -2,6 +2,7 @@
 
 #include "backend/cuda/cuda.h"
 #include "base/alloc.h"
+#include "base/fpenv.h"
 #include "compile/direct.h"
 #include "compile/key.h"
 #include "os/cpu.h"
@@ -54,8 +55,11 @@ static kiln_status compile(kiln__builder *builder, const kiln__unit *unit, kiln_
         whole.source = written;
     else if (unit->source == NULL)
         return kiln__fail_memory(report, KILN__STAGE_COMPILE);
+    kiln__fpenv host;
     uint64_t start = kiln__cpu_now_ns();
+    kiln__fpenv_enter(&host);
     kiln_status status = compiler->vtable->compile(compiler, &whole, image, report);
+    kiln__fpenv_leave(&host);
     kiln__free(written);
     out->compile_ns = kiln__cpu_now_ns() - start;
     atomic_fetch_add(&builder->compile_ns, out->compile_ns);
@@ -64,7 +68,7 @@ static kiln_status compile(kiln__builder *builder, const kiln__unit *unit, kiln_
         show_failure(unit->own, report);
     if (status != KILN_OK)
         return status;
-    kiln__log_line(builder->log, KILN_LOG_INFO, "compiled %s in %.1f ms", unit->spec, (double)out->compile_ns / 1e6);
+    kiln__log_line(builder->log, KILN_LOG_INFO, "compiled %s in %.1f ms", unit->spec, kiln__cpu_ms(out->compile_ns));
     return KILN_OK;
 }
 

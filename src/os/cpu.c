@@ -1,5 +1,6 @@
 #include "os/cpu.h"
 
+#include "base/fpenv.h"
 #include "base/text.h"
 #include <limits.h>
 #include <sched.h>
@@ -192,4 +193,14 @@ uint64_t kiln__cpu_now_ns(void)
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+double kiln__cpu_ms(uint64_t ns)
+{
+    kiln__fpenv host;
+    volatile double ms = 0;
+    kiln__fpenv_enter(&host);
+    ms = (double)ns / 1e6;
+    kiln__fpenv_leave(&host);
+    return ms;
 }

@@ -26,4 +26,7 @@ uint64_t kiln__cpu_memory_limit(const char *root);
 /* Monotonic time in nanoseconds. */
 uint64_t kiln__cpu_now_ns(void);
 
+/* Nanoseconds in milliseconds, whatever the floating-point environment, which it leaves as it is. */
+double kiln__cpu_ms(uint64_t ns);
+
 #endif

@@ -1,6 +1,7 @@
 /* Launches of kernels with arguments of their own. */
 #include "service/kernel.h"
 
+#include "base/fpenv.h"
 #include <inttypes.h>
 #include <string.h>
 
@@ -21,16 +22,26 @@ static bool is_array(const kiln__plan_arg *arg)
     return arg->role <= KILN__ARG_INOUT;
 }
 
+/* Rounded to nearest, whatever the host rounds to. */
+static void put_real(bool is_single, uint64_t number, uint64_t *out)
+{
+    kiln__fpenv host;
+    volatile uint64_t value = number; /* the conversion stays where it is */
+    kiln__fpenv_enter_simd(&host);
+    float single = is_single ? (float)value : 0;
+    double real = is_single ? 0 : (double)value;
+    memcpy(out, &real, sizeof(real));
+    if (is_single)
+        memcpy(out, &single, sizeof(single));
+    kiln__fpenv_leave_simd(&host);
+}
+
 /* A formula's number in the argument's type, at the beginning of `out`. */
 static kiln_status put_number(const passing *p, const kiln__plan_arg *arg, uint64_t value, uint64_t *out)
 {
-    float single = (float)value;
-    double real = (double)value;
     bool is_signed = arg->type == KILN__ARG_int8 || arg->type == KILN__ARG_int16 || arg->type == KILN__ARG_int32;
-    if (arg->type == KILN__ARG_f32)
-        memcpy(out, &single, sizeof(single));
-    else if (arg->type == KILN__ARG_f64)
-        memcpy(out, &real, sizeof(real));
+    if (arg->type == KILN__ARG_f32 || arg->type == KILN__ARG_f64)
+        put_real(arg->type == KILN__ARG_f32, value, out);
     else if (arg->bytes < 8 && value >> (8 * arg->bytes - is_signed) != 0)
         return FAIL(p->report, KILN_EINVAL, "argument %s: %" PRIu64 " does not fit %s", arg->name, value,
                     kiln__arg_type_name(arg->type));

@@ -1,6 +1,7 @@
 #include "service/service.h"
 
 #include "base/alloc.h"
+#include "os/cpu.h"
 #include "service/geometry.h"
 #include "service/obtain.h"
 #include "template/identity.h"
@@ -52,7 +53,7 @@ static kiln_status keep(kiln_service *service, const kiln__want *want, const kil
     if (kernel == NULL)
         return kiln__fail_memory(&out->report, KILN__STAGE_LOAD);
     kernel->origin = kiln__built_origin(service, built);
-    kernel->compile_ms = built->compiled ? (double)built->compile_ns / 1e6 : 0;
+    kernel->compile_ms = built->compiled ? kiln__cpu_ms(built->compile_ns) : 0;
     if (built->log != NULL)
         kiln__report_set_log(&out->report, built->log);
     if (!want->unlisted)

@@ -216,7 +216,7 @@ kiln_status kiln__service_build(kiln_service *service, const kiln_spec *spec, ki
             kiln__obtain_count(service, &built);
         artifact->blob = kiln__blob_retain(built.blob);
         artifact->origin = kiln__built_origin(service, &built);
-        artifact->compile_ms = built.compiled ? (double)built.compile_ns / 1e6 : 0;
+        artifact->compile_ms = built.compiled ? kiln__cpu_ms(built.compile_ns) : 0;
         artifact->spec = unit->spec;
         unit->spec = NULL;
         kiln__loaded_split(&artifact->symbols, &built.blob->entry, "names");

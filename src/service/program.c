@@ -3,6 +3,7 @@
 #include "backend/cuda/cubin.h"
 #include "base/alloc.h"
 #include "compile/direct.h"
+#include "os/cpu.h"
 #include "service/obtain.h"
 #include "source/option.h"
 #include <errno.h>
@@ -143,7 +144,7 @@ static kiln_status wrap(const kiln_service *service, kiln__source_unit *unit, co
 {
     const kiln__section *log = kiln__entry_find(&built->blob->entry, "log");
     out->origin = kiln__built_origin(service, built);
-    out->compile_ms = built->compiled ? (double)built->compile_ns / 1e6 : 0;
+    out->compile_ms = built->compiled ? kiln__cpu_ms(built->compile_ns) : 0;
     if (log != NULL && (out->shown_log = kiln__source_show_log(&unit->source, log->data)) == NULL)
         return kiln__fail_memory(report, KILN__STAGE_COMPILE);
     kiln__loaded_split(&out->functions, &built->blob->entry, "functions");
@@ -230,7 +231,7 @@ static kiln_program *keep(kiln_service *service, kiln_device *device, const kiln
     if (program == NULL)
         return NULL;
     program->origin = kiln__built_origin(service, built);
-    program->compile_ms = built->compiled ? (double)built->compile_ns / 1e6 : 0;
+    program->compile_ms = built->compiled ? kiln__cpu_ms(built->compile_ns) : 0;
     return kiln__loaded_table_add(&service->programs, program);
 }
 

@@ -1,6 +1,7 @@
 #include "service/workpool.h"
 
 #include "base/alloc.h"
+#include "base/fpenv.h"
 #include "os/background.h"
 #include <signal.h>
 #include <string.h>
@@ -66,6 +67,7 @@ static void *work(void *data)
 {
     kiln__workpool *pool = data;
     pthread_setname_np(pthread_self(), pool->name);
+    kiln__fpenv_reset();
     if (pool->gives_way)
         kiln__background_enter();
     pthread_mutex_lock(&pool->lock);

@@ -1,6 +1,7 @@
 #include "template/define.h"
 
 #include "base/alloc.h"
+#include "base/fpenv.h"
 #include "base/number.h"
 #include <stdio.h>
 #include <string.h>
@@ -311,7 +312,7 @@ bool kiln__op_equal(const kiln__op *a, const kiln__op *b, const kiln__op_table *
            a->ulps == b->ulps && equal_text(a->reference, b->reference, a, table);
 }
 
-kiln_status kiln__op_define(kiln__op_table *table, const char *definition, kiln_report *report)
+static kiln_status define(kiln__op_table *table, const char *definition, kiln_report *report)
 {
     kiln__op *op;
     kiln_status status = kiln__op_read(&op, table, definition, report);
@@ -331,5 +332,15 @@ kiln_status kiln__op_define(kiln__op_table *table, const char *definition, kiln_
                             known->definition);
     if (known != NULL || status != KILN_OK)
         kiln__op_free(op);
+    return status;
+}
+
+/* Numbers of a definition become its text, so that they are converted and compared in the same way for every host. */
+kiln_status kiln__op_define(kiln__op_table *table, const char *definition, kiln_report *report)
+{
+    kiln__fpenv host;
+    kiln__fpenv_enter(&host);
+    kiln_status status = define(table, definition, report);
+    kiln__fpenv_leave(&host);
     return status;
 }

@@ -1,4 +1,5 @@
 /* What an expression becomes in C. */
+#include "base/fpenv.h"
 #include "base/number.h"
 #include "lang/syntax.h"
 #include "template/primitive.h"
@@ -16,10 +17,13 @@ typedef struct writer {
 void kiln__real_emit_number(double value, kiln__text *out)
 {
     char number[KILN__NUMBER_SIZE];
+    kiln__fpenv host;
+    kiln__fpenv_enter_simd(&host);
     if (isinf(value))
         strcpy(number, value < 0 ? "-KILN_INFINITY" : "KILN_INFINITY");
     else
         kiln__number_format_hex(number, value);
+    kiln__fpenv_leave_simd(&host);
     kiln__text_append(out, "(kiln_real)");
     kiln__text_append(out, number);
 }

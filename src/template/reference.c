@@ -1,5 +1,6 @@
 #include "template/reference.h"
 
+#include "base/fpenv.h"
 #include "template/real.h"
 #include <math.h>
 #include <string.h>
@@ -78,7 +79,9 @@ void kiln__reference_compare(const kiln_spec *spec, uint64_t n, const void *resu
     const kiln__op *op = kiln__reference_op(spec);
     const kiln__real *reference = op->reference != NULL ? op->reference : op->real;
     const double *params = spec->op.nodes[spec->op.count - 1].params;
+    kiln__fpenv host;
     memset(out, 0, sizeof(*out));
+    kiln__fpenv_enter(&host);
     for (uint64_t i = 0; i < n; i++) {
         double inputs[KILN__INPUTS_MAX];
         for (uint32_t j = 0; j < op->inputs; j++)
@@ -89,4 +92,5 @@ void kiln__reference_compare(const kiln_spec *spec, uint64_t n, const void *resu
         if (far > out->worst)
             *out = (kiln__deviation){ far, got, want, i };
     }
+    kiln__fpenv_leave(&host);
 }

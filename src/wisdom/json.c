@@ -1,5 +1,6 @@
 #include "wisdom/json.h"
 
+#include "base/fpenv.h"
 #include "base/number.h"
 #include "lang/word.h"
 #include <inttypes.h>
@@ -199,12 +200,15 @@ kiln__wisdom_fault kiln__wisdom_read(kiln__wisdom_set *out, const char *bytes, s
                                      char problem[KILN__WISDOM_REASON])
 {
     json_t *file;
+    kiln__fpenv host;
     *out = (kiln__wisdom_set){ 0 };
     problem[0] = '\0';
+    kiln__fpenv_enter(&host);
     kiln__wisdom_fault fault = parse(&file, bytes, length, problem);
     if (fault == KILN__WISDOM_GOOD)
         fault = read_file(out, file, problem);
     json_decref(file);
+    kiln__fpenv_leave(&host);
     if (fault == KILN__WISDOM_OUT_OF_MEMORY)
         snprintf(problem, KILN__WISDOM_REASON, "out of memory");
     if (fault != KILN__WISDOM_GOOD)
@@ -267,10 +271,13 @@ static void append_value(kiln__text *out, const kiln__wisdom_record *record, con
 
 void kiln__wisdom_write_record(const kiln__wisdom_record *record, kiln__text *out)
 {
+    kiln__fpenv host;
+    kiln__fpenv_enter(&host);
     for (size_t i = 0; i < kiln__wisdom_field_count; i++) {
         kiln__text_printf(out, "%s\"%s\": ", i == 0 ? "{" : ", ", kiln__wisdom_fields[i].name);
         append_value(out, record, &kiln__wisdom_fields[i]);
     }
+    kiln__fpenv_leave(&host);
     kiln__text_append(out, record->extra);
     kiln__text_append(out, "}");
 }

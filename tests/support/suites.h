@@ -66,6 +66,7 @@
     X(faults)                  \
     X(cc)                      \
     X(cpu)                     \
+    X(fpenv)                   \
     X(measure)                 \
     X(tapes)                   \
     X(count)                   \

@@ -4,6 +4,7 @@
 #include "support/suites.h"
 #include "support/wisdom.h"
 #include "wisdom/json.h"
+#include <fenv.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -54,6 +55,37 @@ START_TEST(test_wisdom__what_is_written_reads_back)
     kiln__free(text);
     kiln__wisdom_set_fini(&set);
     kiln__wisdom_set_fini(&again);
+}
+END_TEST
+
+/* Figures that round differently in another mode. */
+START_TEST(test_wisdom__the_text_is_the_same_whatever_the_host_rounds_to)
+{
+    static const int modes[] = { FE_TONEAREST, FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO };
+    static const char file[] = "{\"format\": 1, \"records\": [{\"model\": \"m\", \"target\": \"sm_90\", "
+                               "\"template\": \"elementwise\", \"class\": \"c\", \"op\": \"relu6\", \"dtype\": "
+                               "\"f32\", \"log2_n\": 20, \"geometry\": \"block=128\", \"ms\": 0.1, \"gbps\": "
+                               "4278123.4567, \"ratio\": 0.3, \"later\": 0.7}]}";
+    kiln__wisdom_set set = { 0 };
+    fenv_t own;
+    ck_assert_int_eq(read_text(&set, file), KILN__WISDOM_GOOD);
+    char *want = write_all(&set);
+    kiln__wisdom_set_fini(&set);
+    fegetenv(&own);
+    fesetround(modes[_i]);
+    feclearexcept(FE_ALL_EXCEPT);
+    kiln__wisdom_fault fault = kiln__wisdom_read(&set, file, strlen(file), problem);
+    kiln__text text = { 0 };
+    kiln__wisdom_write(&set, NULL, NULL, &text);
+    int mode = fegetround(), raised = fetestexcept(FE_ALL_EXCEPT);
+    fesetenv(&own);
+    ck_assert_int_eq(fault, KILN__WISDOM_GOOD);
+    ck_assert_str_eq(kiln__text_string(&text), want);
+    ck_assert_int_eq(mode, modes[_i]);
+    ck_assert_int_eq(raised, 0);
+    kiln__text_fini(&text);
+    kiln__free(want);
+    kiln__wisdom_set_fini(&set);
 }
 END_TEST
 
@@ -279,6 +311,7 @@ Suite *kiln_test_wisdom_json_suite(void)
     TCase *tcase = tcase_create("records and text");
     kiln_test_temp_use(tcase);
     tcase_add_test(tcase, test_wisdom__what_is_written_reads_back);
+    tcase_add_loop_test(tcase, test_wisdom__the_text_is_the_same_whatever_the_host_rounds_to, 0, 4);
     tcase_add_test(tcase, test_wisdom__a_file_has_one_record_on_each_line_in_one_order);
     tcase_add_test(tcase, test_wisdom__locale_does_not_matter);
     tcase_add_test(tcase, test_wisdom__newer_takes_the_place_of_older);

@@ -326,7 +326,7 @@ static kiln_status time_submissions(kiln_device *device, kiln__submit submit, vo
         if (status != KILN_OK)
             return status;
     }
-    *out = (double)(kiln__cpu_now_ns() - begin) / 1e6;
+    *out = kiln__cpu_ms(kiln__cpu_now_ns() - begin);
     return KILN_OK;
 }
 

@@ -1,6 +1,7 @@
 #include "backend/cpu/pool.h"
 
 #include "base/alloc.h"
+#include "base/fpenv.h"
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -62,6 +63,7 @@ static void *help(void *data)
     struct crew *crew = data;
     uint64_t seen = 0;
     pthread_setname_np(pthread_self(), "kiln-cpu");
+    kiln__fpenv_reset();
     pthread_mutex_lock(&crew->lock);
     while (!crew->closing) {
         if (!crew->open || crew->round == seen) {
@@ -197,16 +199,23 @@ static void run_shared(struct crew *crew, unsigned helpers, uint64_t n, uint64_t
     pthread_mutex_unlock(&crew->turn);
 }
 
-void kiln__pool_run(kiln__pool *pool, uint64_t n, uint64_t chunk, kiln__pool_fn fn, void *data)
+static void run_alone(uint64_t n, uint64_t chunk, kiln__pool_fn fn, void *data)
 {
-    struct crew *crew = n > chunk && pool->helpers > 0 ? crew_here(pool) : NULL;
-    if (crew != NULL) {
-        run_shared(crew, pool->helpers, n, chunk, fn, data);
-        return;
-    }
     for (uint64_t begin = 0; begin < n;) {
         uint64_t end = n - begin < chunk ? n : begin + chunk;
         fn(data, begin, end);
         begin = end;
     }
+}
+
+void kiln__pool_run(kiln__pool *pool, uint64_t n, uint64_t chunk, kiln__pool_fn fn, void *data)
+{
+    kiln__fpenv host;
+    struct crew *crew = n > chunk && pool->helpers > 0 ? crew_here(pool) : NULL;
+    kiln__fpenv_enter_simd(&host);
+    if (crew != NULL)
+        run_shared(crew, pool->helpers, n, chunk, fn, data);
+    else
+        run_alone(n, chunk, fn, data);
+    kiln__fpenv_leave_simd(&host);
 }

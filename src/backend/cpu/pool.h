@@ -18,7 +18,8 @@ void kiln__pool_close(kiln__pool *pool);
 
 /* Calls fn for [0, chunk), [chunk, 2 * chunk), ... up to n, each chunk in one call, and returns when all have returned
  * and their effects are visible. The caller works too; a single chunk never leaves its thread. Several runs at once
- * take turns. Also works in a child forked at any time outside of fn, which gets threads of its own. A thread that
+ * take turns. Also works in a child forked at any time outside of fn, which gets threads of its own. fn
+ * calculates in the default floating-point environment; the caller keeps its own. A thread that
  * cannot be started is done without, so that a run never fails. chunk > 0. Any thread, but not from inside fn. */
 void kiln__pool_run(kiln__pool *pool, uint64_t n, uint64_t chunk, kiln__pool_fn fn, void *data);
 

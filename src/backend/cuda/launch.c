@@ -4,6 +4,7 @@
 #include "backend/cuda/module.h"
 #include "backend/cuda/tape.h"
 #include "base/alloc.h"
+#include "base/fpenv.h"
 #include <string.h>
 
 enum { JIT_LOG_SIZE = 4096 };
@@ -45,8 +46,11 @@ static attempt try_image(kiln__module *module, const void *image, const kiln__li
                          void **values, unsigned option_count)
 {
     const kiln__driver *driver = module->device->driver;
+    kiln__fpenv host;
+    kiln__fpenv_enter(&host); /* from PTX the driver compiles */
     attempt tried = { driver->cuLibraryLoadData(&module->library, image, options, values, option_count, NULL, NULL, 0),
                       "cuLibraryLoadData", NULL };
+    kiln__fpenv_leave(&host);
     const char *name = kiln__list_next(names, NULL);
     for (uint32_t i = 0; name != NULL && tried.code == KILN__CUDA_SUCCESS; i++, name = kiln__list_next(names, name))
         tried = prepare_kernel(module, i, name);

@@ -1,6 +1,7 @@
 #include "backend/cuda/nvrtc_job.h"
 
 #include "base/alloc.h"
+#include "base/fpenv.h"
 #include "source/reads.h"
 #include "source/standard.h"
 #include <pthread.h>
@@ -141,7 +142,10 @@ static size_t stack_left(void)
 static void *compile(void *data)
 {
     kiln__nvrtc_job *job = data;
+    kiln__fpenv host;
+    kiln__fpenv_enter(&host); /* NVRTC calculates constants */
     job->code = job->nvrtc->nvrtcCompileProgram(job->program, job->option_count, job->options);
+    kiln__fpenv_leave(&host);
     return NULL;
 }
 
