@@ -1,6 +1,7 @@
 #include "compile/workers.h"
 
 #include "backend/cuda/cuda.h"
+#include "backend/cuda/nvrtc_job.h"
 #include "base/alloc.h"
 #include "compile/crowd.h"
 #include "compile/suspects.h"
@@ -312,7 +313,7 @@ static kiln_status compile(kiln__compiler *base, const kiln__unit *unit, kiln__i
     workers *self = (workers *)base;
     if (self->isolate == KILN_ISOLATE_NEVER)
         return self->inner->vtable->compile(self->inner, unit, out, report);
-    if (self->isolate == KILN_ISOLATE_ALWAYS || unit->foreign)
+    if (self->isolate == KILN_ISOLATE_ALWAYS || unit->foreign || kiln__nvrtc_steering() != NULL)
         return compile_outside(self, unit, out, report);
     return compile_anywhere(self, unit, out, report);
 }
@@ -374,7 +375,8 @@ static kiln_status identify_outside(workers *self, kiln__toolchain *out, kiln_re
 static kiln_status identify(kiln__compiler *base, kiln__toolchain *out, kiln_report *report)
 {
     workers *self = (workers *)base;
-    if (self->isolate != KILN_ISOLATE_ALWAYS)
+    bool here = self->isolate == KILN_ISOLATE_AUTO && kiln__nvrtc_steering() == NULL;
+    if (here || self->isolate == KILN_ISOLATE_NEVER)
         return self->inner->vtable->identify(self->inner, out, report);
     if (get_facts(self, out) && out->id[0] != '\0')
         return KILN_OK;

@@ -12,8 +12,7 @@
  * wait for programs that it left behind.
  * Uses posix_spawn and /bin/sh in a new process group, with default signal dispositions and an empty signal mask. Works
  * where the host ignores SIGCHLD or reaps any child: the status comes through a pipe. No descriptor but 0, 1 and 2 is
- * inherited; the environment is, with LC_ALL=C. A process with raised rights (kiln__trust_is_elevated) passes on nothing
- * of it but PATH=/usr/bin:/bin and LC_ALL=C. Any thread. */
+ * inherited; the environment is that of kiln__spawn. Any thread. */
 int kiln__process_run(const char *const *argv, const char *input, size_t length, int timeout_ms, kiln__text *output);
 
 /* The directories that are searched for programs, colons between them: PATH, or "/usr/bin:/bin" without one and in a

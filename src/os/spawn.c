@@ -9,6 +9,16 @@
 #include <string.h>
 #include <unistd.h>
 
+#if !defined(__has_feature)
+#define __has_feature(name) 0
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || __has_feature(address_sanitizer) || \
+    __has_feature(thread_sanitizer)
+#define SANITIZED 1
+#else
+#define SANITIZED 0
+#endif
+
 int kiln__spawn_raise(int *fd, int first)
 {
     if (*fd >= first)
@@ -21,8 +31,26 @@ int kiln__spawn_raise(int *fd, int first)
     return 0;
 }
 
-/* The host's environment with LC_ALL=C; the array is new, the strings are not. With raised rights nothing of it: a
- * compiler takes programs and libraries from variables such as COMPILER_PATH. */
+/* All that a child gets of the host's environment. Compilers take programs, headers and options from many variables, and what they make
+ * is kept for processes that have other ones. */
+static const char *const passed_on[] = {
+    "PATH=",         "HOME=",         "TMPDIR=",       "LD_LIBRARY_PATH=", /* a compiler's own needs */
+    "CUDA_PATH=",    "CUDA_HOME=", /* a worker finds the NVRTC that the host would */
+    "KILN_",                       /* no compiler reads these; a wrapper named in KILN_CC may */
+#if SANITIZED
+    "ASAN_OPTIONS=", "LSAN_OPTIONS=", "TSAN_OPTIONS=", "UBSAN_OPTIONS=",
+#endif
+};
+
+static bool is_passed_on(const char *variable)
+{
+    for (size_t i = 0; i < sizeof passed_on / sizeof *passed_on; i++)
+        if (!strncmp(variable, passed_on[i], strlen(passed_on[i])))
+            return true;
+    return false;
+}
+
+/* The array is new, its strings are the host's. With raised rights nothing of the host's. */
 static char **make_environment(void)
 {
     static char locale[] = "LC_ALL=C", path[] = "PATH=" KILN__SPAWN_PATH;
@@ -34,7 +62,7 @@ static char **make_environment(void)
     if (!copy)
         return NULL;
     for (size_t i = 0; i < count; i++)
-        if (strncmp(environ[i], "LC_ALL=", 7))
+        if (is_passed_on(environ[i]))
             copy[kept++] = environ[i];
     if (elevated)
         copy[kept++] = path;

@@ -6,7 +6,7 @@
 #include "template/embedded.h"
 #include <string.h>
 
-enum { KEY_VERSION = 1, DIRECTORIES_MAX = 64, TEXT_MAX = 64 << 20 };
+enum { KEY_VERSION = 2, DIRECTORIES_MAX = 64, TEXT_MAX = 64 << 20 };
 
 #define FAIL(report, ...) kiln__fail((report), KILN_EINVAL, KILN__STAGE_COMPILE, 0, __VA_ARGS__)
 

@@ -201,6 +201,26 @@ START_TEST(equal_text_gives_equal_bytes_without_paths)
 }
 END_TEST
 
+/* A compiler that heeded one of these would make other code, or none. */
+START_TEST(the_environment_does_not_steer_it)
+{
+    kiln__image plain = compile(kiln_test_twice);
+    kiln_test_temp_write("ld", "#!/bin/sh\nexit 1\n", 17);
+    ck_assert_int_eq(chmod(kiln_test_temp_path("ld"), 0700), 0);
+    const char *directory = kiln_test_temp_dir();
+    ck_assert_int_eq(setenv("COMPILER_PATH", directory, 1), 0);
+    ck_assert_int_eq(setenv("GCC_EXEC_PREFIX", directory, 1), 0);
+    ck_assert_int_eq(setenv("CCC_OVERRIDE_OPTIONS", "x-O3 +-O0", 1), 0);
+    ck_assert_int_eq(setenv("GCC_COMPARE_DEBUG", "-fno-tree-vectorize", 1), 0);
+    ck_assert_int_eq(setenv("LD_RUN_PATH", directory, 1), 0);
+    kiln__image steered = compile(kiln_test_twice);
+    ck_assert_uint_eq(plain.binary_length, steered.binary_length);
+    ck_assert(memcmp(plain.binary, steered.binary, plain.binary_length) == 0);
+    kiln__image_fini(&plain);
+    kiln__image_fini(&steered);
+}
+END_TEST
+
 START_TEST(the_first_compile_sweeps_what_killed_ones_left)
 {
     static const struct timespec long_ago[2] = { { 1000000, 0 }, { 1000000, 0 } };
@@ -412,6 +432,7 @@ Suite *kiln_test_cc_suite(void)
     tcase_add_test(tests, the_search_depends_on_program_and_path);
     tcase_add_test(tests, the_options_name_the_instruction_set);
     tcase_add_test(tests, equal_text_gives_equal_bytes_without_paths);
+    tcase_add_test(tests, the_environment_does_not_steer_it);
     tcase_add_test(tests, the_first_compile_sweeps_what_killed_ones_left);
     tcase_add_test(tests, errors_come_with_the_log);
     tcase_add_test(tests, headers_are_not_found);

@@ -85,6 +85,50 @@ START_TEST(test_isolate__makes_the_same_bytes)
 }
 END_TEST
 
+/* NVRTC 13 heeds NVRTC_APPEND_FLAGS where NVRTCWIZ has this value. */
+START_TEST(test_isolate__the_environment_does_not_steer_nvrtc)
+{
+    static const char *const variables[][2] = { { "NVRTC_APPEND_FLAGS", "--fmad=true --generate-line-info" },
+                                                { "NV_NVVM_VERSION", "nvvm-latest" } };
+    const void *plain, *steered;
+    size_t plain_length, steered_length;
+    if (!have_nvrtc())
+        return;
+    kiln_options chosen = service_options(KILN_ISOLATE_AUTO);
+    kiln_service *service = kiln_test_open(&chosen);
+    kiln_artifact *a = kiln_test_build(service, SPEC), *b = NULL;
+    ck_assert_uint_eq(kiln_test_stats(service).worker_starts, 0);
+    ck_assert_int_eq(kiln_artifact_section(a, "ptx", &plain, &plain_length), KILN_OK);
+    kiln_close(service);
+
+    ck_assert_int_eq(setenv("NVRTCWIZ", "3153394", 1), 0);
+    ck_assert_int_eq(setenv(variables[_i][0], variables[_i][1], 1), 0);
+    for (int i = 0; i < 2; i++) {
+        chosen = service_options(i == 0 ? KILN_ISOLATE_AUTO : KILN_ISOLATE_ALWAYS);
+        service = kiln_test_open(&chosen);
+        b = kiln_test_build(service, SPEC);
+        ck_assert_int_eq(kiln_artifact_section(b, "ptx", &steered, &steered_length), KILN_OK);
+        ck_assert_msg(plain_length == steered_length && memcmp(plain, steered, plain_length) == 0, "%s steers it",
+                      variables[_i][0]);
+        ck_assert_uint_eq(kiln_test_stats(service).worker_starts, 1);
+        kiln_artifact_free(b);
+        kiln_close(service);
+    }
+
+    chosen = service_options(KILN_ISOLATE_NEVER);
+    service = kiln_test_open(&chosen);
+    kiln_spec *spec = kiln_test_spec(service, SPEC);
+    unsetenv("NVRTCWIZ");
+    expect(kiln_build(&b, service, spec, &report), KILN_ENOCOMPILER, variables[_i][0]);
+    unsetenv(variables[_i][0]);
+    expect(kiln_build(&b, service, spec, &report), KILN_OK, "");
+    kiln_artifact_free(b);
+    kiln_artifact_free(a);
+    kiln_spec_free(spec);
+    kiln_close(service);
+}
+END_TEST
+
 /* A cache that was filled one way is warm the other way. */
 START_TEST(test_isolate__finds_what_was_compiled_elsewhere)
 {
@@ -191,6 +235,7 @@ Suite *kiln_test_isolate_suite(void)
     tcase_add_checked_fixture(tcase, NULL, clear_report);
     kiln_test_temp_use(tcase);
     tcase_add_test(tcase, test_isolate__makes_the_same_bytes);
+    tcase_add_loop_test(tcase, test_isolate__the_environment_does_not_steer_nvrtc, 0, 2);
     tcase_add_test(tcase, test_isolate__finds_what_was_compiled_elsewhere);
     tcase_add_test(tcase, test_isolate__without_a_worker_lives_from_its_stores);
     tcase_add_test(tcase, test_isolate__is_closed_while_a_worker_compiles);

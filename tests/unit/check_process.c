@@ -342,6 +342,37 @@ START_TEST(test_process__signals_and_locale_are_made_plain)
 }
 END_TEST
 
+/* Also the names of variables that a shell sets itself. */
+static bool is_known(const char *name, size_t length)
+{
+    static const char *const known[] = { "PATH",      "HOME",      "TMPDIR", "LD_LIBRARY_PATH", "LC_ALL", "LC_ALL",
+                                         "CUDA_PATH", "CUDA_HOME", "PWD",    "OLDPWD",          "SHLVL",  "_" };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strlen(known[i]) == length && !memcmp(known[i], name, length))
+            return true;
+    return !strncmp(name, "KILN_", 5) || (length > 11 && !strncmp(name + length - 11, "SAN_OPTIONS", 11));
+}
+
+START_TEST(test_process__no_variable_steers_a_compiler)
+{
+    static const char *const steering[] = {
+        "CPATH",       "C_INCLUDE_PATH",    "GCC_EXEC_PREFIX",   "COMPILER_PATH",        "LIBRARY_PATH",
+        "LD_RUN_PATH", "GCC_COMPARE_DEBUG", "SOURCE_DATE_EPOCH", "CCC_OVERRIDE_OPTIONS", "NVRTC_APPEND_FLAGS",
+        "NVRTCWIZ",    "NV_NVVM_VERSION",   "LD_PRELOAD",        "DEPENDENCIES_OUTPUT",  "LC_CTYPE",
+    };
+    kiln__text output = { 0 };
+    for (size_t i = 0; i < sizeof steering / sizeof *steering; i++)
+        ck_assert_int_eq(setenv(steering[i], "", 1), 0);
+    ck_assert_int_eq(setenv("HOME", "/home/of/somebody", 1), 0);
+    ck_assert_int_eq(run_shell("env", NULL, &output), 0);
+    for (const char *at = kiln__text_string(&output); *at; at += strcspn(at, "\n") + 1)
+        ck_assert_msg(is_known(at, strcspn(at, "=")), "passed on: %.*s", (int)strcspn(at, "\n"), at);
+    ck_assert_ptr_nonnull(strstr(kiln__text_string(&output), "HOME=/home/of/somebody\n"));
+    ck_assert_ptr_nonnull(strstr(kiln__text_string(&output), "PATH="));
+    kiln__text_fini(&output);
+}
+END_TEST
+
 START_TEST(test_process__has_a_group_of_its_own)
 {
     kiln__text output = { 0 };
@@ -577,6 +608,7 @@ Suite *kiln_test_process_suite(void)
     tcase_add_test(tcase, test_process__child_gets_three_descriptors_only);
     tcase_add_test(tcase, test_process__works_where_the_host_closed_its_own_descriptors);
     tcase_add_test(tcase, test_process__signals_and_locale_are_made_plain);
+    tcase_add_test(tcase, test_process__no_variable_steers_a_compiler);
     tcase_add_test(tcase, test_process__has_a_group_of_its_own);
     tcase_add_test(tcase, test_process__threads_may_run_programs_at_once);
     suite_add_tcase(suite, tcase);

@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/resource.h>
@@ -213,9 +214,29 @@ static int refused_option(const kiln__nvrtc_job *job, unsigned dropped)
     return -1;
 }
 
+/* Those that NVRTC 13.0 asks for and that change what it makes, write files or may do either; and NVRTC_PREPEND_FLAGS in advance, for
+ * nvcc has variables of both kinds. */
+const char *kiln__nvrtc_steering(void)
+{
+    static const char *const names[] = { "NVRTC_APPEND_FLAGS", "NVRTC_PREPEND_FLAGS", "NVRTCWIZ",
+                                         "NV_NVVM_VERSION",    "NVVM_IR_VER_CHK",     "LLVM_OVERRIDE_PRODUCER",
+                                         "EDG_BASE",           "EDG_MODULES_PATH",    "CAN_FINALIZE_DEBUG",
+                                         "DUMP_KNOBS_TO_FILE", "AS_SECURE_LOG_FILE" };
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (getenv(names[i]) != NULL)
+            return names[i];
+    return NULL;
+}
+
 kiln_status kiln__nvrtc_job_run(kiln__nvrtc_job *job, const char *arch, atomic_uint *dropped, const kiln__log *log,
                                 kiln_report *report)
 {
+    const char *steering = kiln__nvrtc_steering();
+    if (steering != NULL)
+        return kiln__fail(report, KILN_ENOCOMPILER, KILN__STAGE_COMPILE, 0,
+                          "%s is set, by which NVRTC would make other code: unset it, or let workers compile "
+                          "(KILN_ISOLATE=auto), which do not get it",
+                          steering);
     for (;;) {
         unsigned left_out = atomic_load(dropped);
         choose_options(job, arch, left_out);

@@ -29,9 +29,13 @@ kiln_status kiln__nvrtc_job_start(kiln__nvrtc_job *out, const kiln__nvrtc *nvrtc
                                   const kiln__source *own, kiln_report *report);
 void kiln__nvrtc_job_end(kiln__nvrtc_job *job);
 
+/* The name of a variable in the environment that NVRTC would heed, NULL if there is none. What it would make is not what the key
+ * says. */
+const char *kiln__nvrtc_steering(void);
+
 /* Compiles with option `arch`, on a thread of its own if the caller's stack is short. KILN_OK means that NVRTC gave an
  * answer, in job->code and job->log. `dropped` holds, a bit each, the options that this NVRTC turned out not to know:
- * shared by all jobs of one library, zero at first. KILN_ENOMEM. */
+ * shared by all jobs of one library, zero at first. KILN_ENOMEM; KILN_ENOCOMPILER where kiln__nvrtc_steering has a name. */
 kiln_status kiln__nvrtc_job_run(kiln__nvrtc_job *job, const char *arch, atomic_uint *dropped, const kiln__log *log,
                                 kiln_report *report);
 
