@@ -3,6 +3,7 @@
 #include "os/cpu.h"
 #include "support/cpu_unit.h"
 #include "support/refuse.h"
+#include "support/sanitized.h"
 #include "support/suites.h"
 #include "support/temp.h"
 #include <dirent.h>
@@ -11,9 +12,11 @@
 #include <link.h>
 #include <math.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 static kiln__backend *backend;
@@ -225,6 +228,56 @@ START_TEST(many_kernels_live_side_by_side)
             backend->vtable->unload(modules[i]);
         kiln__image_fini(&images[i]);
     }
+    ck_assert_int_eq(open_files(), before);
+}
+END_TEST
+
+static atomic_int opened; /* calls of the loader */
+
+void *__real_dlopen(const char *name, int flags);
+void *__wrap_dlopen(const char *name, int flags);
+void *__wrap_dlopen(const char *name, int flags)
+{
+    opened++;
+    return __real_dlopen(name, flags);
+}
+
+static double load_ms(const kiln__image *image, kiln__module **out, int count)
+{
+    uint64_t start = kiln__cpu_now_ns();
+    for (int i = 0; i < count; i++)
+        ck_assert_int_eq(load(image->binary, image->binary_length, 64, &out[i]), KILN_OK);
+    return kiln__cpu_ms(kiln__cpu_now_ns() - start) / count;
+}
+
+/* The loader itself compares each name with all that it has, so that a load takes longer, but not by much. */
+START_TEST(the_last_of_many_kernels_loads_as_the_first)
+{
+    enum { KERNELS = 2000, PART = 100 };
+    static kiln__module *modules[KERNELS];
+    struct rlimit limit;
+    int before = open_files(), value = -1;
+    char source[1024];
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    if (_i == 1 && limit.rlim_cur > 1024)
+        limit.rlim_cur = 1024;
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    constant_source(source, sizeof(source), 4711);
+    kiln__image image = compile(source);
+    double first = load_ms(&image, modules, PART);
+    load_ms(&image, modules + PART, KERNELS - 2 * PART);
+    opened = 0;
+    double last = load_ms(&image, modules + KERNELS - PART, PART);
+    printf("   a kernel loads in %.3f ms, the 2000th in %.3f ms\n", first, last);
+    ck_assert_int_le(opened, 2 * PART);
+    ck_assert_msg(KILN_TEST_SANITIZED || last < 0.5 || last < 10 * first, "%g ms, at first %g ms", last, first);
+    ck_assert_int_eq(kiln_test_temp_count("."), 0);
+    for (int i = 0; i < KERNELS; i++) {
+        ck_assert_int_eq(launch(modules[i], 1, &value, NULL, NULL), KILN_OK);
+        ck_assert_int_eq(value, 4711);
+        backend->vtable->unload(modules[i]);
+    }
+    kiln__image_fini(&image);
     ck_assert_int_eq(open_files(), before);
 }
 END_TEST
@@ -561,6 +614,7 @@ Suite *kiln_test_cpu_suite(void)
     tcase_add_test(tests, time_is_that_of_all_submissions);
     tcase_add_loop_test(tests, every_count_and_tile_is_computed, 0, 6);
     tcase_add_test(tests, many_kernels_live_side_by_side);
+    tcase_add_loop_test(tests, the_last_of_many_kernels_loads_as_the_first, 0, 2);
     tcase_add_test(tests, many_threads_load_at_once);
     tcase_add_test(tests, one_image_loads_more_than_once);
     tcase_add_test(tests, no_loaded_kernel_has_the_name_of_a_file_of_the_host);

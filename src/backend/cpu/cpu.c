@@ -8,6 +8,7 @@
 #include "os/file.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-enum { ALIGNMENT = 256, HIGH_NUMBER = 4096 };
+enum { ALIGNMENT = 256, HIGH_NUMBER = 4096, NAME_ROOM = 192 };
 
 typedef void (*entry_fn)(unsigned long long begin, unsigned long long end, void *out, const void *const *in);
 
@@ -89,33 +90,41 @@ static int first_number(void)
     return bounded ? (int)(limit.rlim_cur / 2) : HIGH_NUMBER;
 }
 
+static atomic_uint_least64_t last_name; /* names belong to the process, as the loader does */
+
+/* "/proc/self/fd" and the descriptor's number: all such paths lead to the same file. The count makes each another name, each bit of it
+ * as "/" or "/.". */
+static void spell_name(char path[NAME_ROOM], uint64_t count, int fd)
+{
+    char *at = stpcpy(path, "/proc/self/fd");
+    for (; count > 0; count >>= 1)
+        at = stpcpy(at, (count & 1) != 0 ? "/." : "/");
+    snprintf(at, (size_t)(path + NAME_ROOM - at), "/%d", fd);
+}
+
 /* Names the descriptor's file for dlopen, by a second descriptor, which it gives, or -1. The loader takes an equal name
- * for the same library without looking at the file; while the descriptor is open no other thread can load one under its
+ * for the same library without looking at the file, so that each load has another name. The loader is asked nevertheless: a second
+ * copy of this library in the process has a count of its own. While the descriptor is open no other thread can load under its
  * number. The name outlives it: what opens loaded libraries by their names, as profilers and crash reporters do, would find
  * under a low number what the host has opened since. */
-static int name_descriptor(int fd, char *path, size_t size)
+static int name_descriptor(int fd, char path[NAME_ROOM])
 {
     int named = fcntl(fd, F_DUPFD_CLOEXEC, first_number());
-    while (named >= 0) {
-        snprintf(path, size, "/proc/self/fd/%d", named);
-        if (!kiln__dylib_is_loaded(path))
-            break;
-        int next = fcntl(fd, F_DUPFD_CLOEXEC, named + 1);
-        close(named);
-        named = next;
-    }
+    do
+        spell_name(path, atomic_fetch_add(&last_name, 1), named);
+    while (named >= 0 && kiln__dylib_is_loaded(path));
     return named;
 }
 
 /* A file in memory needs no directory that can be written and executed. It is complete before it gets a name. */
 static kiln__dylib *open_in_memory(const kiln__section *object)
 {
-    char path[64], error[256];
+    char path[NAME_ROOM], error[256];
     kiln__dylib *library = NULL;
     int fd = memfd_create("kiln", MFD_CLOEXEC);
     if (fd < 0)
         return NULL;
-    int named = kiln__file_write(fd, object->data, object->length) == 0 ? name_descriptor(fd, path, sizeof(path)) : -1;
+    int named = kiln__file_write(fd, object->data, object->length) == 0 ? name_descriptor(fd, path) : -1;
     close(fd);
     if (named >= 0) {
         library = kiln__dylib_open((const char *const[]){ path, NULL }, error, sizeof(error));
