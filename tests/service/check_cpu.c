@@ -242,12 +242,17 @@ void *__wrap_dlopen(const char *name, int flags)
     return __real_dlopen(name, flags);
 }
 
+/* The least time that one of them takes: the machine may be a busy one. */
 static double load_ms(const kiln__image *image, kiln__module **out, int count)
 {
-    uint64_t start = kiln__cpu_now_ns();
-    for (int i = 0; i < count; i++)
+    uint64_t least = UINT64_MAX;
+    for (int i = 0; i < count; i++) {
+        uint64_t start = kiln__cpu_now_ns();
         ck_assert_int_eq(load(image->binary, image->binary_length, 64, &out[i]), KILN_OK);
-    return kiln__cpu_ms(kiln__cpu_now_ns() - start) / count;
+        uint64_t took = kiln__cpu_now_ns() - start;
+        least = took < least ? took : least;
+    }
+    return kiln__cpu_ms(least);
 }
 
 /* The loader itself compares each name with all that it has, so that a load takes longer, but not by much. */
@@ -270,7 +275,7 @@ START_TEST(the_last_of_many_kernels_loads_as_the_first)
     double last = load_ms(&image, modules + KERNELS - PART, PART);
     printf("   a kernel loads in %.3f ms, the 2000th in %.3f ms\n", first, last);
     ck_assert_int_le(opened, 2 * PART);
-    ck_assert_msg(KILN_TEST_SANITIZED || last < 0.5 || last < 10 * first, "%g ms, at first %g ms", last, first);
+    ck_assert_msg(KILN_TEST_SANITIZED || last < 0.5, "%g ms, at first %g ms", last, first);
     ck_assert_int_eq(kiln_test_temp_count("."), 0);
     for (int i = 0; i < KERNELS; i++) {
         ck_assert_int_eq(launch(modules[i], 1, &value, NULL, NULL), KILN_OK);
