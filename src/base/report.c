@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/text.h"
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -39,6 +40,22 @@ const char *kiln_status_text(kiln_status status)
 #undef STATUS_TEXT
     }
     return "unknown status";
+}
+
+bool kiln__is_shortage(int error)
+{
+    return error == EMFILE || error == ENFILE || error == EAGAIN;
+}
+
+kiln_status kiln__fail_shortage(kiln_report *report, const char *stage, int error, const char *do_it)
+{
+    const char *advice = "no process or thread can be started: end some, or raise the limit (ulimit -u, or pids.max of "
+                         "the control group)";
+    if (error == EMFILE)
+        advice = "this process has too many open files: close some, or raise the limit (ulimit -n)";
+    if (error == ENFILE)
+        advice = "this system has too many open files: close some, or raise the limit (sysctl fs.file-max)";
+    return kiln__fail(report, KILN_EIO, stage, error, "cannot %s: %s; then try again", do_it, advice);
 }
 
 /* A report made by a program that was built against a smaller struct must not be written past its end. */

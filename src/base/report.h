@@ -31,6 +31,12 @@ void kiln__report_line(char *buffer, size_t size, const char *format, va_list ar
 /* kiln__fail for running out of memory. */
 kiln_status kiln__fail_memory(kiln_report *report, const char *stage);
 
+/* True for an error that says that descriptors, processes or threads are used up for now: what was wanted may be there. */
+bool kiln__is_shortage(int error);
+
+/* kiln__fail for such an error: KILN_EIO, "cannot DO IT", which it is and what to do. */
+kiln_status kiln__fail_shortage(kiln_report *report, const char *stage, int error, const char *do_it);
+
 /* Hands what `from` holds to `to`, which may be NULL, and leaves `from` as new: a failure that may yet be made good is
  * reported apart first. */
 void kiln__report_move(kiln_report *to, kiln_report *from);

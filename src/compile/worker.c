@@ -119,6 +119,8 @@ kiln_status kiln__worker_start(kiln__child *out, const char *program, const kiln
     int error = kiln__child_start(out, program, argv);
     if (error == -ENOMEM)
         return kiln__fail_memory(report, KILN__STAGE_COMPILE);
+    if (kiln__is_shortage(-error))
+        return kiln__fail_shortage(report, KILN__STAGE_COMPILE, -error, "start a compile worker");
     if (error != 0)
         return kiln__fail(report, KILN_ENOWORKER, KILN__STAGE_COMPILE, -error, "cannot start the compile worker %s: %s",
                           program, strerrordesc_np(-error));

@@ -16,7 +16,8 @@ typedef struct kiln__worker_limits {
  * out; KILN_ENOWORKER says where it was looked for. */
 kiln_status kiln__worker_find(const char *named, char *out, size_t size, kiln_report *report);
 
-/* Starts the program and asks nothing yet. The caller ends it with kiln__child_end. KILN_ENOWORKER, KILN_ENOMEM. */
+/* Starts the program and asks nothing yet. The caller ends it with kiln__child_end. KILN_ENOWORKER, KILN_ENOMEM; KILN_EIO
+ * where descriptors or processes are short. */
 kiln_status kiln__worker_start(kiln__child *out, const char *program, const kiln__worker_limits *limits,
                                kiln_report *report);
 

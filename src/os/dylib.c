@@ -5,8 +5,11 @@
 #include "os/fork.h"
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <link.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 struct kiln__dylib {
     void *handle;
@@ -35,9 +38,26 @@ static const char *name_of(void *handle)
     return dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 && map->l_name ? map->l_name : "";
 }
 
+/* EMFILE or ENFILE where no file can be opened, else 0. The loader must not be asked then: it would take its list of libraries for
+ * missing, for as long as the process lives. */
+static int descriptor_shortage(void)
+{
+    int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return errno == EMFILE || errno == ENFILE ? errno : 0;
+    close(fd);
+    return 0;
+}
+
 kiln__dylib *kiln__dylib_open(const char *const *names, char *error, size_t size)
 {
     kiln__text reasons = { 0 };
+    int shortage = descriptor_shortage();
+    if (shortage) {
+        kiln__text_copy(error, size, strerrordesc_np(shortage));
+        errno = shortage;
+        return NULL;
+    }
     kiln__dylib *library = kiln__calloc(1, sizeof *library);
     if (!library) {
         kiln__text_copy(error, size, "out of memory");
@@ -53,8 +73,10 @@ kiln__dylib *kiln__dylib_open(const char *const *names, char *error, size_t size
         library = NULL;
     }
     kiln__text_fini(&reasons);
-    if (!library)
-        errno = ENOENT;
+    if (!library) {
+        shortage = descriptor_shortage(); /* another thread may have taken the last one */
+        errno = shortage ? shortage : ENOENT;
+    }
     return library;
 }
 

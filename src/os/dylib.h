@@ -8,8 +8,8 @@
 typedef struct kiln__dylib kiln__dylib;
 
 /* Opens the first of `names` (NULL-terminated; paths or sonames for the loader's own search) that opens, RTLD_NOW and
- * RTLD_LOCAL. On failure NULL, `error` (size bytes) says why for each name tried, and errno is ENOMEM if Kiln's own memory
- * ran out, so that nothing was found out, else ENOENT. */
+ * RTLD_LOCAL. On failure NULL, `error` (size bytes) says why for each name tried, and errno is ENOENT; it is ENOMEM if Kiln's own
+ * memory ran out, and EMFILE or ENFILE if descriptors did, so that nothing was found out. */
 kiln__dylib *kiln__dylib_open(const char *const *names, char *error, size_t size);
 
 /* Whether a library is loaded under this very name. */

@@ -392,8 +392,10 @@ static int remove_one(void *data, const char *name)
 void kiln__file_remove_directory(const char *path)
 {
     int fd = open_at(AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
-    if (fd < 0)
+    if (fd < 0) {
+        kiln__sys_rmdir(path); /* without a descriptor an empty one at least */
         return;
+    }
     kiln__file_list(fd, remove_one, &fd);
     kiln__sys_close(fd);
     kiln__sys_rmdir(path);

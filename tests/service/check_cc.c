@@ -3,6 +3,7 @@
 #include "os/cpu.h"
 #include "support/cpu_unit.h"
 #include "support/refuse.h"
+#include "support/shortage.h"
 #include "support/suites.h"
 #include "support/temp.h"
 #include <ctype.h>
@@ -198,6 +199,52 @@ START_TEST(equal_text_gives_equal_bytes_without_paths)
     kiln__image_fini(&second);
     ck_assert_int_eq(kiln_test_temp_count("a place with spaces"), 0);
     ck_assert_int_eq(kiln_test_temp_count("."), 1);
+}
+END_TEST
+
+static void expect_shortage(kiln_status status, int error, const char *advice)
+{
+    ck_assert_msg(status == KILN_EIO, "%s: %s", kiln_status_name(status), report.message);
+    ck_assert_msg(strstr(report.message, advice) != NULL, "%s", report.message);
+    ck_assert_ptr_null(strstr(report.message, "install"));
+    ck_assert_int_eq(report.native, error);
+    kiln_report_clear(&report);
+}
+
+START_TEST(a_shortage_of_descriptors_is_no_missing_compiler)
+{
+    kiln__toolchain toolchain;
+    kiln__image image;
+    kiln__unit unit = kiln_test_cpu_unit(kiln_test_twice, 1);
+    take_descriptors();
+    kiln_status status = compiler->vtable->open(compiler, &toolchain, &report);
+    give_descriptors();
+    expect_shortage(status, EMFILE, "ulimit -n");
+    ck_assert_int_eq(compiler->vtable->open(compiler, &toolchain, &report), KILN_OK);
+    take_descriptors();
+    status = compiler->vtable->compile(compiler, &unit, &image, &report);
+    give_descriptors();
+    expect_shortage(status, EMFILE, "ulimit -n");
+    ck_assert_int_eq(kiln_test_temp_count("."), 0);
+    image = compile(kiln_test_twice);
+    kiln__image_fini(&image);
+}
+END_TEST
+
+START_TEST(a_shortage_of_processes_is_no_missing_compiler)
+{
+    kiln__toolchain toolchain;
+    kiln__image image;
+    kiln__unit unit = kiln_test_cpu_unit(kiln_test_twice, 1);
+    kiln__compiler *other = kiln__cc_open(NULL, NULL);
+    ck_assert_int_eq(compiler->vtable->open(compiler, &toolchain, &report), KILN_OK);
+    if (_i == 0)
+        refuse_processes();
+    else
+        refuse_grandchildren(); /* the shell starts, and cannot start the compiler */
+    expect_shortage(other->vtable->open(other, &toolchain, &report), EAGAIN, "ulimit -u");
+    expect_shortage(compiler->vtable->compile(compiler, &unit, &image, &report), EAGAIN, "ulimit -u");
+    other->vtable->close(other);
 }
 END_TEST
 
@@ -433,6 +480,8 @@ Suite *kiln_test_cc_suite(void)
     tcase_add_test(tests, the_options_name_the_instruction_set);
     tcase_add_test(tests, equal_text_gives_equal_bytes_without_paths);
     tcase_add_test(tests, the_environment_does_not_steer_it);
+    tcase_add_test(tests, a_shortage_of_descriptors_is_no_missing_compiler);
+    tcase_add_loop_test(tests, a_shortage_of_processes_is_no_missing_compiler, 0, 2);
     tcase_add_test(tests, the_first_compile_sweeps_what_killed_ones_left);
     tcase_add_test(tests, errors_come_with_the_log);
     tcase_add_test(tests, headers_are_not_found);

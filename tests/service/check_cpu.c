@@ -4,6 +4,7 @@
 #include "support/cpu_unit.h"
 #include "support/refuse.h"
 #include "support/sanitized.h"
+#include "support/shortage.h"
 #include "support/suites.h"
 #include "support/temp.h"
 #include <dirent.h>
@@ -407,6 +408,22 @@ START_TEST(kernels_load_without_files_in_memory)
 }
 END_TEST
 
+START_TEST(a_shortage_of_descriptors_is_no_fault_of_the_object)
+{
+    kiln__module *module = NULL;
+    kiln__image image = compile(kiln_test_twice);
+    take_descriptors();
+    kiln_status status = load(image.binary, image.binary_length, 1, &module);
+    give_descriptors();
+    ck_assert_int_eq(status, KILN_EIO);
+    ck_assert_msg(strstr(report.message, "ulimit -n") != NULL, "%s", report.message);
+    ck_assert_int_eq(kiln_test_temp_count("."), 0);
+    ck_assert_int_eq(load(image.binary, image.binary_length, 1, &module), KILN_OK);
+    backend->vtable->unload(module);
+    kiln__image_fini(&image);
+}
+END_TEST
+
 START_TEST(what_cannot_be_loaded_is_refused)
 {
     kiln__module *module = NULL;
@@ -624,6 +641,7 @@ Suite *kiln_test_cpu_suite(void)
     tcase_add_test(tests, one_image_loads_more_than_once);
     tcase_add_test(tests, no_loaded_kernel_has_the_name_of_a_file_of_the_host);
     tcase_add_test(tests, kernels_load_without_files_in_memory);
+    tcase_add_test(tests, a_shortage_of_descriptors_is_no_fault_of_the_object);
     tcase_add_test(tests, what_cannot_be_loaded_is_refused);
     tcase_add_test(tests, many_threads_launch_at_once);
     tcase_add_loop_test(tests, the_templates_compile_and_run, 0, 4);

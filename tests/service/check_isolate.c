@@ -2,6 +2,7 @@
 #include "backend/cuda/cuda.h"
 #include "support/foreign.h"
 #include "support/harness.h"
+#include "support/shortage.h"
 #include "support/suites.h"
 #include "support/temp.h"
 #include <sys/wait.h>
@@ -129,6 +130,30 @@ START_TEST(test_isolate__the_environment_does_not_steer_nvrtc)
 }
 END_TEST
 
+START_TEST(test_isolate__a_shortage_is_no_missing_worker)
+{
+    kiln_artifact *artifact;
+    kiln_options chosen = service_options(KILN_ISOLATE_ALWAYS);
+    chosen.nvrtc = stand_in();
+    kiln_service *service = kiln_test_open(&chosen);
+    kiln_spec *spec = kiln_test_spec(service, SPEC);
+    if (_i == 0)
+        take_descriptors();
+    else
+        refuse_processes();
+    kiln_status status = kiln_build(&artifact, service, spec, &report);
+    give_descriptors();
+    expect(status, KILN_EIO, _i == 0 ? "ulimit -n" : "ulimit -u");
+    ck_assert_ptr_null(strstr(report.message, "install"));
+    ck_assert_int_eq(report.native, _i == 0 ? EMFILE : EAGAIN);
+    if (_i == 0)
+        expect(kiln_build(&artifact, service, spec, &report), KILN_OK, "");
+    kiln_artifact_free(artifact);
+    kiln_spec_free(spec);
+    kiln_close(service);
+}
+END_TEST
+
 /* A cache that was filled one way is warm the other way. */
 START_TEST(test_isolate__finds_what_was_compiled_elsewhere)
 {
@@ -236,6 +261,7 @@ Suite *kiln_test_isolate_suite(void)
     kiln_test_temp_use(tcase);
     tcase_add_test(tcase, test_isolate__makes_the_same_bytes);
     tcase_add_loop_test(tcase, test_isolate__the_environment_does_not_steer_nvrtc, 0, 2);
+    tcase_add_loop_test(tcase, test_isolate__a_shortage_is_no_missing_worker, 0, 2);
     tcase_add_test(tcase, test_isolate__finds_what_was_compiled_elsewhere);
     tcase_add_test(tcase, test_isolate__without_a_worker_lives_from_its_stores);
     tcase_add_test(tcase, test_isolate__is_closed_while_a_worker_compiles);

@@ -1,7 +1,9 @@
 /* NVRTC as a compiler, and what it makes in the stand-in driver. Without NVRTC only the tests of its absence run. */
 #include "backend/cuda/cubin.h"
 #include "backend/cuda/cuda.h"
+#include "backend/cuda/driver.h"
 #include "support/fake_cuda.h"
+#include "support/shortage.h"
 #include "support/suites.h"
 #include <limits.h>
 #include <pthread.h>
@@ -312,12 +314,32 @@ static bool is_there(void)
     return status == KILN_OK;
 }
 
+START_TEST(test_nvrtc__a_shortage_of_descriptors_is_no_missing_library)
+{
+    kiln__toolchain toolchain;
+    kiln__driver *driver = NULL;
+    kiln__compiler *fresh = kiln__nvrtc_open(getenv("KILN_STAND_IN_NVRTC"), NULL);
+    take_descriptors();
+    kiln_status of_driver = kiln__driver_open(&driver, NULL, NULL);
+    kiln_status status = fresh->vtable->open(fresh, &toolchain, &report);
+    give_descriptors();
+    check_report(status, KILN_EIO, "ulimit -n");
+    ck_assert_ptr_null(strstr(report.message, "install"));
+    ck_assert_int_eq(report.native, EMFILE);
+    ck_assert_int_eq(of_driver, KILN_EIO);
+    ck_assert_ptr_null(driver);
+    check_ok(fresh->vtable->open(fresh, &toolchain, &report));
+    fresh->vtable->close(fresh);
+}
+END_TEST
+
 Suite *kiln_test_nvrtc_suite(void)
 {
     Suite *suite = suite_create("nvrtc");
     TCase *absent = tcase_create("absent"), *present = tcase_create("present");
     tcase_add_checked_fixture(absent, set_up, tear_down);
     tcase_add_test(absent, test_nvrtc__missing_library_says_what_to_do);
+    tcase_add_test(absent, test_nvrtc__a_shortage_of_descriptors_is_no_missing_library);
     tcase_add_test(absent, test_nvrtc__another_library_is_refused);
     tcase_add_test(absent, test_nvrtc__search_tells_libraries_apart_and_opens_none);
     tcase_add_test(absent, test_nvrtc__options_begin_with_the_target);

@@ -110,6 +110,22 @@ static int native_code(int rc)
     return rc < 0 ? -rc : 0;
 }
 
+/* What descriptors or processes the run was short of, 0 if of none. The shell and the compiler start programs too, and say in words
+ * that they cannot. */
+static int shortage_of(int rc, const char *output)
+{
+    static const int errors[] = { EMFILE, ENFILE, EAGAIN };
+    for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++)
+        if (rc == -errors[i] || (rc > 0 && strstr(output, strerrordesc_np(errors[i])) != NULL))
+            return errors[i];
+    return rc > 0 && (strstr(output, "Cannot fork") != NULL || strstr(output, "Cannot vfork") != NULL) ? EAGAIN : 0;
+}
+
+static kiln_status fail_shortage(int error, kiln_report *report)
+{
+    return kiln__fail_shortage(report, KILN__STAGE_COMPILE, error, "run the C compiler");
+}
+
 static kiln_status ask(const cc *self, const char *option, kiln__text *answer, kiln_report *report)
 {
     const char *const argv[] = { self->program, option, NULL };
@@ -118,6 +134,9 @@ static kiln_status ask(const cc *self, const char *option, kiln__text *answer, k
         return kiln__fail_memory(report, KILN__STAGE_COMPILE);
     if (rc == 0 && answer->length > 0)
         return KILN_OK;
+    int shortage = shortage_of(rc, kiln__text_string(answer));
+    if (shortage != 0)
+        return fail_shortage(shortage, report);
     char reason[64];
     snprintf(reason, sizeof(reason), "status %d", rc);
     return kiln__fail(report, KILN_ENOCOMPILER, KILN__STAGE_COMPILE, native_code(rc),
@@ -207,6 +226,11 @@ static kiln_status fail_compile(const cc *self, const kiln__unit *unit, int rc, 
                           self->program, TIMEOUT_MS / 1000, unit->spec);
     if (rc == -ENOMEM)
         return kiln__fail_memory(report, KILN__STAGE_COMPILE);
+    int shortage = shortage_of(rc, log);
+    if (shortage != 0) {
+        kiln__report_set_log(report, log);
+        return fail_shortage(shortage, report);
+    }
     if (rc < 0)
         return kiln__fail(report, KILN_ENOCOMPILER, KILN__STAGE_COMPILE, -rc, "'%s' could not be started (%s)",
                           self->program, strerrordesc_np(-rc));
@@ -243,6 +267,8 @@ static kiln_status take_object(const cc *self, const char *path, kiln__image *ou
         kiln__file_read(&out->binary, &out->binary_length, AT_FDCWD, path, O_NOFOLLOW, KILN__ENTRY_MAX_BYTES, &status);
     if (error == -ENOMEM)
         return kiln__fail_memory(report, KILN__STAGE_COMPILE);
+    if (kiln__is_shortage(-error))
+        return fail_shortage(-error, report);
     if (error != 0)
         snprintf(reason, sizeof(reason), "%s",
                  error == -EFBIG ? "it is larger than any kernel" : strerrordesc_np(-error));

@@ -154,10 +154,12 @@ static void open_in_directory(const kiln__section *object, kiln__dylib **out, in
     }
     kiln__text_printf(&path, "%s/object.so", directory);
     *failed = path.failed ? -ENOMEM : write_file(path.data, object);
-    if (*failed == 0)
+    if (*failed == 0) {
         *out = kiln__dylib_open((const char *const[]){ path.data, NULL }, error, size);
-    else
+        *failed = *out == NULL && errno != ENOENT ? -errno : 0;
+    } else {
         snprintf(error, size, "cannot write a temporary file (%s)", strerrordesc_np(-*failed));
+    }
     kiln__file_remove_directory(directory);
     kiln__text_fini(&path);
 }
@@ -177,6 +179,8 @@ static kiln_status open_object(struct cpu_backend *backend, const kiln__section 
         return KILN_OK;
     if (failed == -ENOMEM)
         return kiln__fail_memory(report, KILN__STAGE_LOAD);
+    if (kiln__is_shortage(-failed))
+        return kiln__fail_shortage(report, KILN__STAGE_LOAD, -failed, "load a kernel");
     return kiln__fail(report, failed != 0 ? KILN_EIO : KILN_ELOAD, KILN__STAGE_LOAD, failed,
                       "%s: /proc, or a TMPDIR that permits writing and execution, is needed", error);
 }

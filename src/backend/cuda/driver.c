@@ -80,10 +80,12 @@ kiln_status kiln__driver_open(kiln__driver **out, const char *path, kiln_report 
         return kiln__fail_memory(report, KILN__STAGE_OPEN);
     kiln__dylib *library = kiln__dylib_open(names, reason, sizeof(reason));
     if (library == NULL) {
-        bool no_memory = errno == ENOMEM;
+        int error = errno;
         kiln__free(driver);
-        /* No driver would mean the cpu from now on: not for want of a few bytes. */
-        return no_memory ? kiln__fail_memory(report, KILN__STAGE_OPEN) : fail_open(path, reason, report);
+        /* No driver would mean the cpu from now on: not for want of a few bytes, or of a descriptor. */
+        if (kiln__is_shortage(error))
+            return kiln__fail_shortage(report, KILN__STAGE_OPEN, error, "open the CUDA driver");
+        return error == ENOMEM ? kiln__fail_memory(report, KILN__STAGE_OPEN) : fail_open(path, reason, report);
     }
     const char *found = kiln__dylib_name(library);
     kiln__text_copy(driver->path, sizeof(driver->path), found[0] != '\0' ? found : names[0]);

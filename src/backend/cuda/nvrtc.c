@@ -60,7 +60,7 @@ typedef struct opening {
     kiln__dylib *library;
     char *reason; /* of the first name that failed: the later ones are places where it need not be */
     size_t size;
-    bool no_memory;
+    int error; /* ENOMEM or a shortage: then it was not found out whether there is one */
 } opening;
 
 static bool try_open(void *data, const char *name)
@@ -69,25 +69,25 @@ static bool try_open(void *data, const char *name)
     const char *const names[] = { name, NULL };
     char reason[256];
     state->library = kiln__dylib_open(names, reason, sizeof(reason));
-    state->no_memory = state->library == NULL && errno == ENOMEM;
+    state->error = state->library == NULL && errno != ENOENT ? errno : 0;
     if (state->library == NULL && state->reason[0] == '\0')
         kiln__text_copy(state->reason, state->size, reason);
-    return state->library == NULL && !state->no_memory;
+    return state->library == NULL && state->error == 0;
 }
 
-/* NULL if there is none, or if *no_memory: then it was not found out whether there is one. */
-static kiln__dylib *open_library(const char *path, char *reason, size_t size, bool *no_memory)
+/* NULL if there is none, or if *error is not 0: then it was not found out whether there is one. */
+static kiln__dylib *open_library(const char *path, char *reason, size_t size, int *error)
 {
     const char *roots[ROOTS];
-    opening state = { NULL, reason, size, false };
+    opening state = { NULL, reason, size, 0 };
     find_roots(roots);
     reason[0] = '\0';
     if (path != NULL)
         try_open(&state, path);
-    for (int i = 0; path == NULL && i < SONAMES && state.library == NULL && !state.no_memory; i++)
+    for (int i = 0; path == NULL && i < SONAMES && state.library == NULL && state.error == 0; i++)
         if (try_open(&state, sonames[i]) && !visit_roots(roots, sonames[i], try_open, &state))
-            state.no_memory = true;
-    *no_memory = state.no_memory;
+            state.error = ENOMEM;
+    *error = state.error;
     return state.library;
 }
 
@@ -97,25 +97,24 @@ static void *find(void *data, const kiln__symbol *row)
 }
 
 /* NVRTC opens its builtins by soname, which the loader finds only in its own directories and not beside libnvrtc; one
- * that is already open under that soname is taken. Without them the first compile fails and says so. False when out of
- * memory. */
-static bool open_builtins(const kiln__nvrtc *nvrtc)
+ * that is already open under that soname is taken. Without them the first compile fails and says so. 0, ENOMEM or a shortage. */
+static int open_builtins(const kiln__nvrtc *nvrtc)
 {
     char reason[256];
     const char *slash = strrchr(nvrtc->path, '/');
     kiln__dylib *builtins = NULL;
     kiln__text name = { 0 };
     if (slash == NULL)
-        return true;
+        return 0;
     kiln__text_append_bytes(&name, nvrtc->path, (size_t)(slash - nvrtc->path));
     kiln__text_printf(&name, "/libnvrtc-builtins.so.%d.%d", nvrtc->major, nvrtc->minor);
     const char *const names[] = { kiln__text_string(&name), NULL };
     if (!name.failed)
         builtins = kiln__dylib_open(names, reason, sizeof(reason));
-    bool no_memory = name.failed || (builtins == NULL && errno == ENOMEM);
+    int error = name.failed ? ENOMEM : builtins == NULL && errno != ENOENT ? errno : 0;
     kiln__table_keep(builtins);
     kiln__text_fini(&name);
-    return !no_memory;
+    return error;
 }
 
 static kiln_status fail_open(const char *path, const char *reason, kiln_report *report)
@@ -130,18 +129,24 @@ static kiln_status fail_open(const char *path, const char *reason, kiln_report *
                       reason);
 }
 
+static kiln_status fail_unknown(int error, kiln_report *report)
+{
+    return kiln__is_shortage(error) ? kiln__fail_shortage(report, KILN__STAGE_OPEN, error, "open NVRTC")
+                                    : kiln__fail_memory(report, KILN__STAGE_OPEN);
+}
+
 kiln_status kiln__nvrtc_load(kiln__nvrtc **out, const char *path, kiln_report *report)
 {
     char reason[256];
-    bool no_memory;
+    int error;
     *out = NULL;
     kiln__nvrtc *nvrtc = kiln__calloc(1, sizeof(*nvrtc));
     if (nvrtc == NULL)
         return kiln__fail_memory(report, KILN__STAGE_OPEN);
-    kiln__dylib *library = open_library(path, reason, sizeof(reason), &no_memory);
+    kiln__dylib *library = open_library(path, reason, sizeof(reason), &error);
     if (library == NULL) {
         kiln__nvrtc_unload(nvrtc);
-        return no_memory ? kiln__fail_memory(report, KILN__STAGE_OPEN) : fail_open(path, reason, report);
+        return error != 0 ? fail_unknown(error, report) : fail_open(path, reason, report);
     }
     kiln__text_copy(nvrtc->path, sizeof(nvrtc->path), kiln__dylib_path(library));
     const kiln__symbol *missing = kiln__table_fill(nvrtc, rows, sizeof(rows) / sizeof(rows[0]), find, library);
@@ -155,8 +160,8 @@ kiln_status kiln__nvrtc_load(kiln__nvrtc **out, const char *path, kiln_report *r
                             nvrtc->path, missing->name, missing->version / 1000, missing->version % 1000 / 10);
     else
         status = KILN__NVRTC(nvrtc, report, nvrtcVersion, (&nvrtc->major, &nvrtc->minor));
-    if (status == KILN_OK && !open_builtins(nvrtc))
-        status = kiln__fail_memory(report, KILN__STAGE_OPEN);
+    if (status == KILN_OK && (error = open_builtins(nvrtc)) != 0)
+        status = fail_unknown(error, report);
     if (status != KILN_OK) {
         kiln__nvrtc_unload(nvrtc);
         return status;
