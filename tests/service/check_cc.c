@@ -3,6 +3,7 @@
 #include "os/cpu.h"
 #include "support/cpu_unit.h"
 #include "support/refuse.h"
+#include "support/sanitized.h"
 #include "support/shortage.h"
 #include "support/suites.h"
 #include "support/temp.h"
@@ -481,7 +482,7 @@ Suite *kiln_test_cc_suite(void)
     tcase_add_test(tests, equal_text_gives_equal_bytes_without_paths);
     tcase_add_test(tests, the_environment_does_not_steer_it);
     tcase_add_test(tests, a_shortage_of_descriptors_is_no_missing_compiler);
-    tcase_add_loop_test(tests, a_shortage_of_processes_is_no_missing_compiler, 0, 2);
+    tcase_add_loop_test(tests, a_shortage_of_processes_is_no_missing_compiler, KILN_TEST_SANITIZED, 2);
     tcase_add_test(tests, the_first_compile_sweeps_what_killed_ones_left);
     tcase_add_test(tests, errors_come_with_the_log);
     tcase_add_test(tests, headers_are_not_found);

@@ -32,7 +32,7 @@ static inline void give_descriptors(void)
         close(taken_files[--taken_count]);
 }
 
-/* From here on this process starts no other and no thread. */
+/* From here on this process starts no other and no thread. The leak sanitizer needs one when the process ends. */
 static inline void refuse_processes(void)
 {
     struct sock_filter filter[] = { REFUSE_LOAD(nr), REFUSE(clone3, ENOSYS), REFUSE(clone, EAGAIN), REFUSE_END };
