@@ -272,9 +272,12 @@ static kiln_status read_definition(kiln__op **out, const kiln__op_table *table, 
     r.op = kiln__calloc(1, sizeof(*r.op));
     if (r.op == NULL)
         return fail_memory(&r);
+    kiln__fpenv host;
+    kiln__fpenv_enter(&host); /* numbers become text, in the same way for every host */
     kiln_status status = read_whole(&r);
     if (status == KILN_OK)
         status = make_texts(&r);
+    kiln__fpenv_leave(&host);
     if (status == KILN_OK)
         *out = r.op;
     else
@@ -312,7 +315,7 @@ bool kiln__op_equal(const kiln__op *a, const kiln__op *b, const kiln__op_table *
            a->ulps == b->ulps && equal_text(a->reference, b->reference, a, table);
 }
 
-static kiln_status define(kiln__op_table *table, const char *definition, kiln_report *report)
+kiln_status kiln__op_define(kiln__op_table *table, const char *definition, kiln_report *report)
 {
     kiln__op *op;
     kiln_status status = kiln__op_read(&op, table, definition, report);
@@ -332,15 +335,5 @@ static kiln_status define(kiln__op_table *table, const char *definition, kiln_re
                             known->definition);
     if (known != NULL || status != KILN_OK)
         kiln__op_free(op);
-    return status;
-}
-
-/* Numbers of a definition become its text, so that they are converted and compared in the same way for every host. */
-kiln_status kiln__op_define(kiln__op_table *table, const char *definition, kiln_report *report)
-{
-    kiln__fpenv host;
-    kiln__fpenv_enter(&host);
-    kiln_status status = define(table, definition, report);
-    kiln__fpenv_leave(&host);
     return status;
 }
