@@ -6,11 +6,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/openat2.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -138,12 +140,87 @@ int kiln__file_write(int fd, const void *bytes, size_t length)
     return error;
 }
 
+/* ---- Modes: a umask such as 0177 takes rights of the owner away, and what Kiln makes would be closed to Kiln */
+
+/* Gives an open file the rights to read and write it; *status says so afterwards. */
+static int give_file_rights(int fd, struct stat *status)
+{
+    mode_t mode = (status->st_mode & 07777) | 0600;
+    if ((status->st_mode & 0600) == 0600)
+        return 0;
+    if (kiln__sys_fchmod(fd, mode))
+        return -errno;
+    status->st_mode |= 0600;
+    return 0;
+}
+
+/* Changes the mode of what an O_PATH descriptor stands for. Such a descriptor needs no right to the file, and no name
+ * that others may meanwhile give to another one. */
+static int change_mode(int fd, mode_t mode)
+{
+    char path[40];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    return kiln__sys_fchmodat(AT_FDCWD, path, mode & 07777) ? -errno : 0;
+}
+
+/* Whether it is this user's and no right to it is anybody else's. */
+static bool is_private(const struct stat *status)
+{
+    return status->st_uid == geteuid() && (status->st_mode & 077) == 0;
+}
+
+/* Best effort, as all that follows here: a directory that stays closed fails to open. */
+static void give_directory_rights(int dir, const char *name)
+{
+    struct stat status;
+    int fd = open_at(dir, name, O_PATH | O_DIRECTORY | O_NOFOLLOW);
+    if (fd < 0)
+        return;
+    if (!kiln__sys_fstat(fd, &status) && is_private(&status) && (status.st_mode & 0700) != 0700)
+        change_mode(fd, status.st_mode | 0700);
+    kiln__sys_close(fd);
+}
+
+bool kiln__file_is_closed(const struct stat *status)
+{
+    mode_t needed = S_ISDIR(status->st_mode) ? 0500 : 0400;
+    return (S_ISDIR(status->st_mode) || S_ISREG(status->st_mode)) && is_private(status) &&
+           (status->st_mode & needed) != needed;
+}
+
+/* No link is followed, wherever in the path it is. The C library has no call for that; an old kernel has none at all. */
+static int open_without_links(int dir, const char *path)
+{
+    struct open_how how = { .flags = O_PATH | O_NOFOLLOW | O_CLOEXEC, .resolve = RESOLVE_NO_SYMLINKS };
+    if (!strchr(path, '/'))
+        return open_at(dir, path, O_PATH | O_NOFOLLOW);
+    int fd = (int)syscall(SYS_openat2, dir, path, &how, sizeof how);
+    return fd < 0 ? -errno : fd;
+}
+
+int kiln__file_mend(int dir, const char *path)
+{
+    struct stat status;
+    int fd = open_without_links(dir, path);
+    if (fd < 0)
+        return fd;
+    int error = kiln__sys_fstat(fd, &status) ? -errno : kiln__file_is_closed(&status) ? 0 : -EPERM;
+    if (!error)
+        error = change_mode(fd, status.st_mode | (S_ISDIR(status.st_mode) ? 0700 : 0600));
+    kiln__sys_close(fd);
+    return error;
+}
+
+/* ---- Files that are written piece by piece */
+
 int kiln__file_open_append(const char *path, struct stat *status)
 {
     int fd = kiln__file_open(AT_FDCWD, path, O_RDWR | O_APPEND | O_CREAT | O_NONBLOCK | O_NOCTTY, 0666);
     if (fd < 0)
         return fd;
     int error = kiln__sys_fstat(fd, status) ? -errno : S_ISREG(status->st_mode) ? 0 : -EINVAL;
+    if (!error && status->st_size == 0 && status->st_uid == geteuid())
+        error = give_file_rights(fd, status);
     if (!error)
         return fd;
     kiln__sys_close(fd);
@@ -221,7 +298,16 @@ static int create_unique(int dir, const char *prefix, char name[UNIQUE_SIZE], mo
 
 int kiln__file_create_unique(int dir, const char *prefix, char name[KILN__FILE_UNIQUE])
 {
-    return create_unique(dir, prefix, name, 0644);
+    struct stat status;
+    int fd = create_unique(dir, prefix, name, 0644);
+    if (fd < 0)
+        return fd;
+    int error = kiln__sys_fstat(fd, &status) ? -errno : give_file_rights(fd, &status);
+    if (!error)
+        return fd;
+    kiln__sys_close(fd);
+    kiln__sys_unlinkat(dir, name, 0);
+    return error;
 }
 
 /* Renames without replacing; where the file system cannot, links and unlinks. */
@@ -259,30 +345,69 @@ int kiln__file_publish(int dir, const char *name, const void *bytes, size_t leng
     return settled ? error : publish_named(dir, name, bytes, length, replace);
 }
 
-int kiln__file_make_directory(const char *path)
+int kiln__file_open_private(int dir, const char *name)
 {
-    int first_error = 0;
-    int fd = open_at(AT_FDCWD, path, O_RDONLY | O_DIRECTORY);
+    const int flags = O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
+    int fd = open_at(dir, name, flags);
+    if (fd == -EACCES && !kiln__file_mend(dir, name))
+        fd = open_at(dir, name, flags);
     if (fd != -ENOENT)
         return fd;
-    char prefix[PATH_MAX];
-    size_t length = strlen(path);
-    if (length == 0)
-        return -ENOENT;
-    if (length >= sizeof prefix)
-        return -ENAMETOOLONG;
-    memcpy(prefix, path, length + 1);
-    for (size_t i = 1; i <= length; i++) {
-        if (path[i] != '/' && path[i] != '\0')
-            continue;
-        prefix[i] = '\0';
-        /* A parent that exists may answer with another error than EEXIST: only opening the result decides. */
-        if (kiln__sys_mkdir(prefix, 0700) && errno != EEXIST && !first_error)
-            first_error = -errno;
-        prefix[i] = path[i];
+    /* Published, so that it has its mode before another process can open it. */
+    int error = kiln__file_publish(dir, name, "", 0, false);
+    return error && error != -EEXIST ? error : open_at(dir, name, flags);
+}
+
+/* ---- Directories */
+
+/* A directory that another process makes at the same time is as good. */
+static int make_directory(int dir, const char *name)
+{
+    if (kiln__sys_mkdirat(dir, name, 0700))
+        return errno == EEXIST ? 0 : -errno;
+    give_directory_rights(dir, name);
+    return 0;
+}
+
+/* Only to go on from there: a parent need not be readable. */
+static int enter_directory(int dir, const char *name)
+{
+    int fd = open_at(dir, name, O_PATH | O_DIRECTORY);
+    if (fd != -ENOENT)
+        return fd;
+    int error = make_directory(dir, name);
+    return error ? error : open_at(dir, name, O_PATH | O_DIRECTORY);
+}
+
+/* From one directory into the next: no name is looked up twice, so that what was made is what is entered. */
+static int enter_path(const char *path)
+{
+    char name[NAME_MAX + 1];
+    int fd = open_at(AT_FDCWD, path[0] == '/' ? "/" : ".", O_PATH | O_DIRECTORY);
+    while (fd >= 0 && *(path += strspn(path, "/")) != '\0') {
+        size_t length = strcspn(path, "/");
+        snprintf(name, sizeof name, "%.*s", (int)length, path);
+        int next = length < sizeof name ? enter_directory(fd, name) : -ENAMETOOLONG;
+        kiln__sys_close(fd);
+        fd = next;
+        path += length;
     }
-    fd = open_at(AT_FDCWD, path, O_RDONLY | O_DIRECTORY);
-    return fd == -ENOENT && first_error ? first_error : fd;
+    return fd;
+}
+
+int kiln__file_make_directory(const char *path)
+{
+    int fd = open_at(AT_FDCWD, path, O_RDONLY | O_DIRECTORY);
+    if (fd == -EACCES && !kiln__file_mend(AT_FDCWD, path))
+        fd = open_at(AT_FDCWD, path, O_RDONLY | O_DIRECTORY);
+    if (fd != -ENOENT || path[0] == '\0')
+        return fd;
+    int entered = enter_path(path);
+    if (entered < 0)
+        return entered;
+    fd = open_at(entered, ".", O_RDONLY | O_DIRECTORY);
+    kiln__sys_close(entered);
+    return fd;
 }
 
 int kiln__file_open_directory(int dir, const char *name, bool make)
@@ -291,9 +416,8 @@ int kiln__file_open_directory(int dir, const char *name, bool make)
     int fd = open_at(dir, name, flags);
     if (fd != -ENOENT || !make)
         return fd;
-    if (kiln__sys_mkdirat(dir, name, 0700) && errno != EEXIST)
-        return -errno;
-    return open_at(dir, name, flags);
+    int error = make_directory(dir, name);
+    return error ? error : open_at(dir, name, flags);
 }
 
 int kiln__file_list(int dir, int (*fn)(void *data, const char *name), void *data)
@@ -369,7 +493,10 @@ static int make_temporary_in(const char *parent, char *out, size_t size)
     int length = snprintf(out, size, "%s/" TEMPORARY_PREFIX "XXXXXX", parent);
     if (length < 0 || (size_t)length >= size)
         return -ENAMETOOLONG;
-    return kiln__sys_mkdtemp(out) ? 0 : -errno;
+    if (!kiln__sys_mkdtemp(out))
+        return -errno;
+    give_directory_rights(AT_FDCWD, out);
+    return 0;
 }
 
 int kiln__file_make_temporary(char *out, size_t size)

@@ -34,6 +34,21 @@ int kiln__file_write(int fd, const void *bytes, size_t length);
  * disk: power loss may lose or damage it. Errors: those of kiln__file_write, open, link and rename. */
 int kiln__file_publish(int dir, const char *name, const void *bytes, size_t length, bool replace);
 
+/* What Kiln makes has the rights of its owner whatever the umask is: the umask only takes rights from others. */
+
+/* Whether a directory or file is closed to all, its owner too, and this user's: a directory without the right to read or to
+ * search, a file without that to read. A umask made it so; nobody wants such a thing, while 0500 may be meant. */
+bool kiln__file_is_closed(const struct stat *status);
+
+/* Gives such a directory all rights of its owner, such a file those to read and write it. `path` is seen from `dir` and no
+ * link in it is followed. 0 or -errno: -EPERM for what is not closed; also where /proc is missing or the kernel is older
+ * than 5.6. */
+int kiln__file_mend(int dir, const char *path);
+
+/* Opens a private file (mode 0600) to read and write it, made empty if it is missing, mended if it is closed. Links are not
+ * followed. A descriptor or -errno. */
+int kiln__file_open_private(int dir, const char *name);
+
 /* Makes a new file for writing (mode 0644 under the umask) in `dir`, for what is then renamed in place. Its name,
  * `prefix` (at most 23 bytes) and 16 hexadecimal digits, goes to `name`. A descriptor or -errno. */
 enum { KILN__FILE_UNIQUE = 40 };
@@ -43,7 +58,8 @@ int kiln__file_create_unique(int dir, const char *prefix, char name[KILN__FILE_U
  * umask allows, if it is missing. A descriptor or -errno; -EINVAL for anything but a regular file, which never blocks. */
 int kiln__file_open_append(const char *path, struct stat *status);
 
-/* Makes a directory and its missing parents (mode 0700 each) and opens it (O_DIRECTORY). A descriptor or -errno. */
+/* Makes a directory and its missing parents (mode 0700 each) and opens it (O_DIRECTORY). One that is there and closed is
+ * mended. A descriptor or -errno. */
 int kiln__file_make_directory(const char *path);
 
 /* Opens directory `name` in `dir`, made with mode 0700 first if it is missing and `make`. Links are not followed. */

@@ -21,8 +21,8 @@
     X(fstat)               \
     X(fstatat)             \
     X(fchmod)              \
+    X(fchmodat)            \
     X(utimensat)           \
-    X(mkdir)               \
     X(mkdirat)             \
     X(mkdtemp)             \
     X(rmdir)               \
@@ -120,14 +120,14 @@ static inline int kiln__sys_fchmod(int fd, mode_t mode)
     KILN__SYS(fchmod, fd, "", NULL, int, -1, fchmod(fd, mode));
 }
 
+static inline int kiln__sys_fchmodat(int dir, const char *name, mode_t mode)
+{
+    KILN__SYS(fchmodat, dir, name, NULL, int, -1, fchmodat(dir, name, mode, 0));
+}
+
 static inline int kiln__sys_utimensat(int dir, const char *name, const struct timespec times[2], int flags)
 {
     KILN__SYS(utimensat, dir, name, NULL, int, -1, utimensat(dir, name, times, flags));
-}
-
-static inline int kiln__sys_mkdir(const char *path, mode_t mode)
-{
-    KILN__SYS(mkdir, -1, path, NULL, int, -1, mkdir(path, mode));
 }
 
 static inline int kiln__sys_mkdirat(int dir, const char *name, mode_t mode)

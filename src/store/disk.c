@@ -95,7 +95,11 @@ static int check_directory(const kiln__disk *store, int directory, const char *w
     struct stat status;
     if (kiln__sys_fstat(directory, &status) != 0)
         return kiln__disk_fail(problem, cause, where, -errno);
-    return check_trust(store, &status, where, problem);
+    int error = check_trust(store, &status, where, problem);
+    /* Best effort: what stays closed fails when a file in it is opened. */
+    if (error == 0 && !store->shared && kiln__file_is_closed(&status))
+        kiln__sys_fchmod(directory, (status.st_mode & 07777) | 0700);
+    return error;
 }
 
 static int fail_link(kiln__disk_problem *problem, const char *where)
@@ -109,6 +113,8 @@ static int open_inside(const kiln__disk *store, int parent, const char *name, co
 {
     kiln__disk_cause cause = make ? KILN__DISK_WRITE : KILN__DISK_READ;
     int directory = kiln__file_open_directory(parent, name, make);
+    if (directory == -EACCES && !store->shared && kiln__file_mend(parent, name) == 0)
+        directory = kiln__file_open_directory(parent, name, make);
     if (directory == -ENOENT)
         return -ENOENT;
     if (directory < 0) {
@@ -143,10 +149,21 @@ int kiln__disk_open_shard(const kiln__disk *store, int version, unsigned shard, 
     return open_inside(store, version, where + sizeof KILN__DISK_VERSION, where, make, problem);
 }
 
+/* A descriptor of the key's shard or a negative errno, with the problem if it is one. */
+static int open_shard(kiln__disk *store, unsigned shard, bool make, kiln__disk_problem *problem)
+{
+    int version = kiln__disk_open_version(store, make, problem);
+    if (version < 0)
+        return version;
+    int directory = kiln__disk_open_shard(store, version, shard, make, problem);
+    kiln__sys_close(version);
+    return directory;
+}
+
 /* A descriptor of a shard that is there, or a negative errno. The version's directory is only looked at, which is
  * cheaper than opening it: nobody but those who are trusted can put another in its place, as the root has just been
  * checked. */
-static int open_shard_to_read(const kiln__disk *store, unsigned shard, kiln__disk_problem *problem)
+static int open_shard_to_read(kiln__disk *store, unsigned shard, kiln__disk_problem *problem)
 {
     struct stat status;
     char where[16];
@@ -158,19 +175,10 @@ static int open_shard_to_read(const kiln__disk *store, unsigned shard, kiln__dis
         return errno == ENOENT ? -ENOENT : kiln__disk_fail(problem, KILN__DISK_READ, KILN__DISK_VERSION, -errno);
     error = S_ISLNK(status.st_mode) ? fail_link(problem, KILN__DISK_VERSION)
                                     : check_trust(store, &status, KILN__DISK_VERSION, problem);
+    if (error == 0 && !store->shared && kiln__file_is_closed(&status))
+        return open_shard(store, shard, false, problem);
     snprintf(where, sizeof where, KILN__DISK_VERSION "/%02x", shard);
     return error != 0 ? error : open_inside(store, store->root_fd, where, where, false, problem);
-}
-
-/* A descriptor of the key's shard or a negative errno, with the problem if it is one. */
-static int open_shard(kiln__disk *store, unsigned shard, bool make, kiln__disk_problem *problem)
-{
-    int version = kiln__disk_open_version(store, make, problem);
-    if (version < 0)
-        return version;
-    int directory = kiln__disk_open_shard(store, version, shard, make, problem);
-    kiln__sys_close(version);
-    return directory;
 }
 
 /* Says why a file that was opened or not, with `error` from reading it, is not even worth decoding. */
@@ -675,7 +683,7 @@ static int open_lock_once(kiln__disk *store)
     int version = kiln__disk_open_version(store, true, &problem);
     if (version < 0)
         return version;
-    int fd = kiln__file_open(version, LOCK_NAME, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0600);
+    int fd = kiln__file_open_private(version, LOCK_NAME);
     int error = fd < 0 ? fd : kiln__sys_fstat(fd, &status) != 0 ? -errno : 0;
     kiln__sys_close(version);
     if (error == 0 && kiln__trust_refuse_file(&status, buffer, sizeof buffer))

@@ -281,9 +281,8 @@ static int open_lock(void *data)
     int directory = *(const int *)data;
     struct stat status;
     char buffer[KILN__WISDOM_REASON];
-    int fd =
-        kiln__sys_openat(directory, LOCK_NAME, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0600);
-    int error = fd < 0 || kiln__sys_fstat(fd, &status) != 0 ? -errno : 0;
+    int fd = kiln__file_open_private(directory, LOCK_NAME);
+    int error = fd < 0 ? fd : kiln__sys_fstat(fd, &status) != 0 ? -errno : 0;
     if (error == 0 && kiln__trust_refuse_file(&status, buffer, sizeof(buffer)) != NULL)
         error = -EPERM;
     if (error != 0 && fd >= 0)

@@ -1,5 +1,6 @@
 #include "base/alloc.h"
 #include "support/cache.h"
+#include "support/rights.h"
 #include "support/suites.h"
 #include <errno.h>
 #include <grp.h>
@@ -8,6 +9,7 @@
 #include <signal.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 
 enum { NOBODY = 65534 };
 
@@ -368,6 +370,140 @@ START_TEST(test_disk__read_only_store_serves_hits)
 }
 END_TEST
 
+/* ---- Modes */
+
+static const mode_t masks[] = { 0177, 0277, 0777 };
+
+static unsigned mode_of(const char *path)
+{
+    struct stat status;
+    ck_assert_msg(lstat(path, &status) == 0, "%s is missing", path);
+    return status.st_mode & 07777;
+}
+
+/* Runs a part of a test in a process that file modes bind and whose umask is `mask`; it may use the store. */
+static void run_bound(mode_t mask, void (*part)(void))
+{
+    int status;
+    fflush(NULL);
+    pid_t child = fork();
+    ck_assert_int_ge(child, 0);
+    if (child == 0) {
+        if (!kiln_test_give_up_rights())
+            _exit(0);
+        umask(mask);
+        part();
+        _exit(0);
+    }
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "umask %04o: status %#x", (unsigned)mask,
+                  (unsigned)status);
+}
+
+static void use_all(const char *text)
+{
+    open_store();
+    put(text);
+    kiln_test_require(has(text), "an entry that was just put");
+    int lock = kiln__disk_store_open_lock(store);
+    int wisdom = kiln__disk_store_open_beside(store, "wisdom", true, problem, sizeof problem);
+    kiln_test_require(lock >= 0 && wisdom >= 0, "a lock file and a directory beside it");
+    kiln_test_require(atomic_load(&warnings) == 0, last_warning);
+}
+
+static void use_first(void)
+{
+    use_all("one");
+}
+
+static void use_second(void)
+{
+    use_all("two");
+    kiln_test_require(has("one"), "the entry of another process");
+}
+
+START_TEST(test_disk__no_umask_spoils_a_store)
+{
+    char shard[PATH_SIZE];
+    snprintf(root, sizeof root, "%.300s/above/it/cache", kiln_test_temp_dir());
+    run_bound(masks[_i], use_first);
+    run_bound(022, use_second);
+    shard_path(shard, "one");
+    ck_assert_uint_eq(mode_of(kiln_test_temp_path("above")), 0700);
+    ck_assert_uint_eq(mode_of(kiln_test_temp_path("above/it")), 0700);
+    ck_assert_uint_eq(mode_of(root), 0700);
+    ck_assert_uint_eq(mode_of(kiln_test_temp_path("above/it/cache/v1")), 0700);
+    ck_assert_uint_eq(mode_of(shard), 0700);
+    ck_assert_uint_eq(mode_of(kiln_test_temp_path("above/it/cache/wisdom")), 0700);
+    ck_assert_uint_eq(mode_of(kiln_test_temp_path("above/it/cache/v1/lock")), 0600);
+}
+END_TEST
+
+/* Kiln 0.1 left such directories under a umask that takes the owner's rights away. */
+START_TEST(test_disk__directory_without_its_owners_rights_is_mended)
+{
+    static const mode_t modes[] = { 0, 0200, 0400, 0600 };
+    const char *const levels[] = { root, kiln_test_temp_path("cache/v1"), NULL, kiln_test_temp_path("cache/wisdom"),
+                                   kiln_test_temp_path("cache/v1/lock") };
+    char shard[PATH_SIZE];
+    run_bound(022, use_first);
+    shard_path(shard, "one");
+    for (size_t level = 0; level < 5; level++) {
+        const char *path = levels[level] ? levels[level] : shard;
+        unsigned before = mode_of(path);
+        if (level == 4 && modes[_i] == 0400)
+            continue; /* as it is in a store that is only to be read */
+        ck_assert_int_eq(chmod(path, modes[_i]), 0);
+        run_bound(022, use_second);
+        ck_assert_msg(mode_of(path) == before, "%s has mode %04o", path, mode_of(path));
+    }
+}
+END_TEST
+
+static void read_one(void)
+{
+    open_store();
+    kiln_test_require(has("one"), "the entry");
+    kiln_test_require(atomic_load(&warnings) == 0, last_warning);
+}
+
+START_TEST(test_disk__a_get_mends_too)
+{
+    char shard[PATH_SIZE];
+    run_bound(022, use_first);
+    shard_path(shard, "one");
+    for (int what = 0; what < 3; what++) {
+        const char *path = what == 0 ? root : what == 1 ? kiln_test_temp_path("cache/v1") : shard;
+        ck_assert_int_eq(chmod(path, _i == 0 ? 0600 : 0), 0);
+        run_bound(022, read_one);
+        ck_assert_uint_eq(mode_of(path), 0700);
+    }
+}
+END_TEST
+
+static void open_in_vain(void)
+{
+    kiln_test_require(kiln__disk_store_open(root, NULL, &counters, problem, sizeof problem) == NULL, "no store");
+}
+
+/* A link in the place of the root, or above it, may be another user's: it must not lead to a change of mode. */
+START_TEST(test_disk__no_mode_changes_behind_a_link)
+{
+    ck_assert_int_eq(mkdir(kiln_test_temp_path("mine"), 0700), 0);
+    ck_assert_int_eq(mkdir(kiln_test_temp_path("mine/closed"), 0), 0);
+    ck_assert_int_eq(symlink("mine", kiln_test_temp_path("link")), 0);
+    ck_assert_int_eq(symlink("mine/closed", root), 0);
+    run_bound(022, open_in_vain);
+    snprintf(root, sizeof root, "%.300s/link/closed", kiln_test_temp_dir());
+    run_bound(022, open_in_vain);
+    ck_assert_uint_eq(mode_of(kiln_test_temp_path("mine/closed")), 0);
+    ck_assert_int_eq(chmod(kiln_test_temp_path("mine/closed"), 0030), 0);
+    snprintf(root, sizeof root, "%.300s/mine/closed", kiln_test_temp_dir());
+    run_bound(022, open_in_vain);
+    ck_assert_uint_eq(mode_of(root), 0030);
+}
+END_TEST
+
 START_TEST(test_disk__directory_that_cannot_be_made)
 {
     if (!become_user())
@@ -586,6 +722,10 @@ Suite *kiln_test_disk_faults_suite(void)
     tcase_add_test(tests, test_disk__file_in_place_of_a_shard);
     tcase_add_test(tests, test_disk__unreadable_entry_is_counted);
     tcase_add_test(tests, test_disk__read_only_store_serves_hits);
+    tcase_add_loop_test(tests, test_disk__no_umask_spoils_a_store, 0, 3);
+    tcase_add_loop_test(tests, test_disk__directory_without_its_owners_rights_is_mended, 0, 4);
+    tcase_add_loop_test(tests, test_disk__a_get_mends_too, 0, 2);
+    tcase_add_test(tests, test_disk__no_mode_changes_behind_a_link);
     tcase_add_test(tests, test_disk__directory_that_cannot_be_made);
     tcase_add_test(tests, test_disk__file_size_limit_is_no_error);
     tcase_add_test(tests, test_disk__full_file_system_is_no_error);

@@ -3,6 +3,7 @@
 #include "os/file.h"
 #include "os/trust.h"
 #include "support/refuse.h"
+#include "support/rights.h"
 #include "support/suites.h"
 #include "support/temp.h"
 
@@ -543,6 +544,54 @@ START_TEST(test_file__what_killed_processes_left_is_swept)
 }
 END_TEST
 
+/* In a child, for root's rights are given up for good. */
+static void use_under_mask(mode_t mask)
+{
+    char path[PATH_MAX];
+    struct stat status;
+    if (!kiln_test_give_up_rights())
+        _exit(0);
+    umask(mask);
+    ck_assert_int_eq(setenv("TMPDIR", kiln_test_temp_dir(), 1), 0);
+    ck_assert_int_eq(kiln__file_make_temporary(path, sizeof path), 0);
+    ck_assert_int_eq(stat(path, &status), 0);
+    ck_assert_uint_eq(status.st_mode, S_IFDIR | 0700);
+    kiln__file_remove_directory(path);
+    ck_assert_int_eq(access(path, F_OK), -1);
+    int fd = kiln__file_create_unique(directory, "pack-", path);
+    ck_assert_int_eq(fstat(fd, &status), 0);
+    ck_assert_uint_eq(status.st_mode, S_IFREG | 0600);
+    close(fd);
+    for (int i = 0; i < 2; i++) {
+        fd = kiln__file_open_append(kiln_test_temp_path("lines"), &status);
+        ck_assert_msg(fd >= 0, "open %d: %s", i + 1, strerror(-fd));
+        ck_assert_uint_eq(status.st_mode, S_IFREG | 0600);
+        ck_assert_int_eq(kiln__file_write(fd, "a\n", 2), 0);
+        close(fd);
+    }
+    for (int i = 0; i < 2; i++) {
+        fd = kiln__file_open_private(directory, "lock");
+        ck_assert_msg(fd >= 0, "open %d: %s", i + 1, strerror(-fd));
+        close(fd);
+    }
+}
+
+START_TEST(test_file__umask_takes_no_right_of_the_owner)
+{
+    static const mode_t masks[] = { 0177, 0277, 0777 };
+    int result;
+    fflush(NULL);
+    pid_t child = fork();
+    ck_assert_int_ge(child, 0);
+    if (child == 0) {
+        use_under_mask(masks[_i]);
+        _exit(0);
+    }
+    ck_assert_int_eq(waitpid(child, &result, 0), child);
+    ck_assert(WIFEXITED(result) && WEXITSTATUS(result) == 0);
+}
+END_TEST
+
 START_TEST(test_file__temporary_directory_falls_back_to_tmp)
 {
     char path[PATH_MAX];
@@ -725,6 +774,7 @@ Suite *kiln_test_file_suite(void)
     tcase_add_test(tcase, test_file__remove_same_spares_another_file);
     tcase_add_test(tcase, test_file__temporary_directory_comes_and_goes);
     tcase_add_test(tcase, test_file__what_killed_processes_left_is_swept);
+    tcase_add_loop_test(tcase, test_file__umask_takes_no_right_of_the_owner, 0, 3);
     tcase_add_test(tcase, test_file__temporary_directory_falls_back_to_tmp);
     tcase_add_test(tcase, test_file__appends_go_to_the_end_whoever_writes);
     tcase_add_test(tcase, test_file__append_opens_regular_files_only_and_never_blocks);

@@ -138,7 +138,8 @@ static int write_file(const char *path, const kiln__section *object)
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0)
         return -errno;
-    int error = kiln__file_write(fd, object->data, object->length);
+    /* A umask may have taken the right to read it. */
+    int error = fchmod(fd, 0600) != 0 ? -errno : kiln__file_write(fd, object->data, object->length);
     return close(fd) != 0 && error == 0 ? -errno : error;
 }
 
