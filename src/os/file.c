@@ -18,9 +18,17 @@
 
 /* Of temporary directories: one that no other program uses, for what is called so is removed. */
 #define TEMPORARY_PREFIX "kiln-temporary-"
-#define TEMPORARY        "tmp."
 
-enum { UNIQUE_SIZE = KILN__FILE_UNIQUE, ATTEMPTS = 16, TEMPORARY_MAX_AGE = 3600, RACY_S = 2 };
+#define RANDOM_DIGITS "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ" /* of mkdtemp */
+
+enum {
+    UNIQUE_SIZE = KILN__FILE_UNIQUE,
+    UNIQUE_DIGITS = 16,
+    RANDOM_LENGTH = 6,
+    ATTEMPTS = 16,
+    TEMPORARY_MAX_AGE = 3600,
+    RACY_S = 2
+};
 
 int kiln__file_open(int dir, const char *name, int flags, mode_t mode)
 {
@@ -238,6 +246,13 @@ static void unique_name(char out[UNIQUE_SIZE], const char *prefix)
     snprintf(out, UNIQUE_SIZE, "%.23s%016llx", prefix, (unsigned long long)random);
 }
 
+bool kiln__file_is_unique(const char *name, const char *prefix)
+{
+    size_t length = strlen(prefix);
+    return !strncmp(name, prefix, length) && strspn(name + length, "0123456789abcdef") == UNIQUE_DIGITS &&
+           name[length + UNIQUE_DIGITS] == '\0';
+}
+
 /* Fills a new file; its mode is set again for umask may have taken the owner's own rights away. */
 static int fill(int fd, const void *bytes, size_t length)
 {
@@ -259,7 +274,7 @@ static int link_over(int dir, const char *source, const char *name)
     char temporary[UNIQUE_SIZE];
     int error = -EEXIST;
     for (int i = 0; error == -EEXIST && i < ATTEMPTS; i++) {
-        unique_name(temporary, TEMPORARY);
+        unique_name(temporary, KILN__FILE_TEMPORARY);
         error = kiln__sys_linkat(AT_FDCWD, source, dir, temporary, AT_SYMLINK_FOLLOW) ? -errno : 0;
     }
     return error ? error : replace_with(dir, temporary, name);
@@ -325,7 +340,7 @@ static int rename_new(int dir, const char *temporary, const char *name)
 static int publish_named(int dir, const char *name, const void *bytes, size_t length, bool replace)
 {
     char temporary[UNIQUE_SIZE];
-    int fd = create_unique(dir, TEMPORARY, temporary, 0600);
+    int fd = create_unique(dir, KILN__FILE_TEMPORARY, temporary, 0600);
     if (fd < 0)
         return fd;
     int error = fill(fd, bytes, length);
@@ -536,16 +551,28 @@ static bool is_left_over(int fd)
            status.st_mtime + TEMPORARY_MAX_AGE < time(NULL);
 }
 
+static bool is_temporary_directory(const char *name)
+{
+    const size_t length = sizeof TEMPORARY_PREFIX - 1;
+    return !strncmp(name, TEMPORARY_PREFIX, length) && strspn(name + length, RANDOM_DIGITS) == RANDOM_LENGTH &&
+           name[length + RANDOM_LENGTH] == '\0';
+}
+
+static int remove_object(void *data, const char *name)
+{
+    return strncmp(name, KILN__FILE_OBJECT, sizeof KILN__FILE_OBJECT - 1) ? 0 : remove_one(data, name);
+}
+
 static int sweep_one(void *data, const char *name)
 {
     int parent = *(const int *)data;
-    if (strncmp(name, TEMPORARY_PREFIX, sizeof TEMPORARY_PREFIX - 1))
+    if (!is_temporary_directory(name))
         return 0;
     int fd = open_at(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
     if (fd < 0)
         return 0;
     if (is_left_over(fd)) {
-        kiln__file_list(fd, remove_one, &fd);
+        kiln__file_list(fd, remove_object, &fd);
         kiln__sys_unlinkat(parent, name, AT_REMOVEDIR);
     }
     kiln__sys_close(fd);

@@ -28,6 +28,8 @@ int kiln__file_read_at(int fd, void *bytes, size_t length, uint64_t offset);
 /* Writes all bytes to a descriptor. Beyond the host's file size limit it fails with -EFBIG and no signal. */
 int kiln__file_write(int fd, const void *bytes, size_t length);
 
+#define KILN__FILE_TEMPORARY "tmp." /* the prefix of temporaries that are published afterwards */
+
 /* Puts bytes at `name` in directory `dir` so that a reader sees all of them or none: an O_TMPFILE linked in place,
  * where the file system has that, else a unique temporary ("tmp.<random>") renamed. Mode 0600. An existing `name` is
  * replaced if `replace`, else left alone and -EEXIST returned. On failure nothing is left behind. Not flushed to the
@@ -53,6 +55,9 @@ int kiln__file_open_private(int dir, const char *name);
  * `prefix` (at most 23 bytes) and 16 hexadecimal digits, goes to `name`. A descriptor or -errno. */
 enum { KILN__FILE_UNIQUE = 40 };
 int kiln__file_create_unique(int dir, const char *prefix, char name[KILN__FILE_UNIQUE]);
+
+/* Whether a name is one that kiln__file_create_unique makes with this prefix. */
+bool kiln__file_is_unique(const char *name, const char *prefix);
 
 /* Opens a regular file to read it and to append to it, each write at its end whoever else writes; makes it, for whom
  * umask allows, if it is missing. A descriptor or -errno; -EINVAL for anything but a regular file, which never blocks. */
@@ -88,8 +93,11 @@ int kiln__file_make_temporary(char *out, size_t size);
 /* Removes a directory with the plain files in it. Best effort. */
 void kiln__file_remove_directory(const char *path);
 
-/* Removes in the same way the temporary directories beside one of these that are this user's, private and an hour old: those
- * that killed processes have left. Reads the whole parent. */
+/* The one file in such a directory, or the start of its name: compilers make theirs beside it. */
+#define KILN__FILE_OBJECT "unit.so"
+
+/* Removes the temporary directories beside one of these that are this user's, private and an hour old: those that killed
+ * processes have left. Only files called KILN__FILE_OBJECT go, and then the directory if it is empty. Reads the whole parent. */
 void kiln__file_sweep_beside(const char *temporary);
 
 #endif

@@ -614,7 +614,7 @@ void kiln__disk_store_limit(kiln__store *base, uint64_t bytes, uint64_t files)
 
 static int trim_temporary(void *data, const char *name)
 {
-    kiln__evict_temporary(*(const int *)data, name);
+    kiln__evict_temporary(*(const int *)data, KILN__FILE_TEMPORARY, name);
     return 0;
 }
 
@@ -662,14 +662,17 @@ int kiln__disk_store_trim(kiln__store *base, uint64_t bytes, uint64_t files, kil
 
 int kiln__disk_store_probe(kiln__store *base)
 {
-    static const char name[] = "tmp.probe";
     kiln__disk *store = (kiln__disk *)base;
     kiln__disk_problem problem;
+    char name[KILN__FILE_UNIQUE];
     int directory = kiln__disk_open_version(store, true, &problem);
     if (directory < 0)
         return directory;
-    int error = kiln__file_publish(directory, name, name, sizeof name - 1, true);
-    if (error == 0 && kiln__sys_unlinkat(directory, name, 0) != 0 && errno != ENOENT)
+    int fd = kiln__file_create_unique(directory, KILN__FILE_TEMPORARY, name);
+    int error = fd < 0 ? fd : kiln__file_write(fd, name, sizeof name);
+    if (fd >= 0 && kiln__sys_close(fd) != 0 && error == 0 && errno != EINTR)
+        error = -errno;
+    if (fd >= 0 && kiln__sys_unlinkat(directory, name, 0) != 0 && error == 0 && errno != ENOENT)
         error = -errno;
     kiln__sys_close(directory);
     return error;

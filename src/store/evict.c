@@ -9,8 +9,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define TEMPORARY_PREFIX "tmp."
-
 enum {
     BLOCK = 4096,
     TEMPORARY_MAX_AGE = 3600, /* seconds */
@@ -47,14 +45,14 @@ void kiln__evict_stamp(int directory, const char *name, const struct stat *statu
 
 bool kiln__evict_is_temporary(const char *name)
 {
-    return strncmp(name, TEMPORARY_PREFIX, sizeof TEMPORARY_PREFIX - 1) == 0;
+    return kiln__file_is_unique(name, KILN__FILE_TEMPORARY);
 }
 
-int kiln__evict_temporary(int directory, const char *name)
+int kiln__evict_temporary(int directory, const char *prefix, const char *name)
 {
     struct stat status;
-    if (!kiln__evict_is_temporary(name) || kiln__sys_fstatat(directory, name, &status, AT_SYMLINK_NOFOLLOW) != 0 ||
-        !S_ISREG(status.st_mode) || status.st_mtime + TEMPORARY_MAX_AGE >= time(NULL))
+    if (!kiln__file_is_unique(name, prefix) || kiln__sys_fstatat(directory, name, &status, AT_SYMLINK_NOFOLLOW) != 0 ||
+        !S_ISREG(status.st_mode) || status.st_uid != geteuid() || status.st_mtime + TEMPORARY_MAX_AGE >= time(NULL))
         return 0;
     return kiln__sys_unlinkat(directory, name, 0) == 0 ? 1 : -errno;
 }
@@ -78,7 +76,7 @@ static int scan_file(void *data, const char *name)
     kiln__evict *evict = self->evict;
     struct stat status;
     if (!evict->is_entry(name)) {
-        evict->temporaries += kiln__evict_temporary(self->directory, name) > 0;
+        evict->temporaries += kiln__evict_temporary(self->directory, KILN__FILE_TEMPORARY, name) > 0;
         return 0;
     }
     if (kiln__sys_fstatat(self->directory, name, &status, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(status.st_mode))

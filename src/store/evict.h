@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
-/* Says which files are entries; others are left alone, except temporaries ("tmp.*") older than an hour, which go. */
+/* Says which files are entries; others are left alone, except temporaries older than an hour, which go. */
 typedef bool (*kiln__evict_match)(const char *name);
 
 typedef struct kiln__evict_file {
@@ -52,10 +52,11 @@ void kiln__evict_fini(kiln__evict *evict);
 /* Marks a file as used now, if its stamp is more than an hour from now; `status` is what was read of it. Best effort. */
 void kiln__evict_stamp(int directory, const char *name, const struct stat *status);
 
-/* Whether a file of that name is a temporary, of whatever age. */
+/* Whether a name is that of a store's temporary (KILN__FILE_TEMPORARY and 16 digits), of whatever age. */
 bool kiln__evict_is_temporary(const char *name);
 
-/* Removes that file if it is an old temporary: 1 if it went, 0 if it is none, or -errno. */
-int kiln__evict_temporary(int directory, const char *name);
+/* Removes a file if its name is one that kiln__file_create_unique makes with the prefix, and if it is this user's and an hour
+ * old: 1 if it went, 0 if it is none, or -errno. */
+int kiln__evict_temporary(int directory, const char *prefix, const char *name);
 
 #endif

@@ -50,30 +50,15 @@ static void report_item(disk_walk *walk, const char *where, const kiln__disk_rea
     kiln__text_fini(&path);
 }
 
-/* Reads the file of that name, which ends as an entry's does but may be no name of an entry. */
-static void read_named(kiln__disk_reading *out, const disk_walk *walk, const char *name)
-{
-    kiln__key key;
-    if (kiln__name_parse(&key, walk->shard, name)) {
-        kiln__disk_read(walk->store, out, walk->directory, name, &key);
-        return;
-    }
-    memset(out, 0, sizeof *out);
-    if (kiln__sys_fstatat(walk->directory, name, &out->status, AT_SYMLINK_NOFOLLOW) == 0) {
-        out->problem.cause = KILN__DISK_DAMAGED;
-        out->problem.error = -EBADMSG;
-        kiln__text_copy(out->problem.text, sizeof out->problem.text, "its name is not that of an entry");
-    }
-}
-
 static int visit_file(void *data, const char *name)
 {
     disk_walk *walk = data;
     kiln__disk_reading found;
+    kiln__key key;
     char where[512];
-    if (!kiln__name_is_entry(name))
+    if (!kiln__name_parse(&key, walk->shard, name))
         return 0;
-    read_named(&found, walk, name);
+    kiln__disk_read(walk->store, &found, walk->directory, name, &key);
     snprintf(where, sizeof where, "%s/%s", walk->below, name);
     report_item(walk, where, &found);
     kiln__blob_release(found.blob);
@@ -114,7 +99,7 @@ static int remove_any(int directory, const char *name)
 static int purge_temporary(void *data, const char *name)
 {
     const disk_walk *walk = data;
-    int result = kiln__evict_temporary(walk->directory, name);
+    int result = kiln__evict_temporary(walk->directory, KILN__FILE_TEMPORARY, name);
     settle(walk, name, result < 0 ? result : 0);
     return 0;
 }
@@ -134,14 +119,14 @@ static bool is_refused(const kiln__disk_problem *problem, const struct stat *sta
 }
 
 /* Removes a file if it would be refused and is not replaced while it is being read. */
-static int remove_refused(const disk_walk *walk, const char *name)
+static int remove_refused(const disk_walk *walk, const char *name, const kiln__key *key)
 {
     struct stat before;
     kiln__disk_reading found;
     int error = 0;
     if (kiln__sys_fstatat(walk->directory, name, &before, AT_SYMLINK_NOFOLLOW) != 0)
         return -errno;
-    read_named(&found, walk, name);
+    kiln__disk_read(walk->store, &found, walk->directory, name, key);
     if (found.problem.cause == KILN__DISK_FINE)
         error = -ENOENT;
     else if (is_refused(&found.problem, &before))
@@ -155,9 +140,10 @@ static int remove_refused(const disk_walk *walk, const char *name)
 static int purge_file(void *data, const char *name)
 {
     disk_walk *walk = data;
-    if (!kiln__name_is_entry(name))
+    kiln__key key;
+    if (!kiln__name_parse(&key, walk->shard, name))
         return purge_temporary(walk, name);
-    int error = walk->purge->refused_only ? remove_refused(walk, name) : remove_any(walk->directory, name);
+    int error = walk->purge->refused_only ? remove_refused(walk, name, &key) : remove_any(walk->directory, name);
     walk->purge->removed += settle(walk, name, error);
     return 0;
 }

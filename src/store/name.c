@@ -22,12 +22,6 @@ static int hex_digit(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-bool kiln__name_is_entry(const char *name)
-{
-    size_t length = strlen(name), suffix = sizeof KILN__NAME_SUFFIX - 1;
-    return length > suffix && strcmp(name + length - suffix, KILN__NAME_SUFFIX) == 0;
-}
-
 /* Reads the key from a file's name. */
 bool kiln__name_parse(kiln__key *out, unsigned shard, const char *name)
 {
@@ -40,9 +34,15 @@ bool kiln__name_parse(kiln__key *out, unsigned shard, const char *name)
         out->digest[i] = (uint8_t)(high << 4 | low);
     }
     size_t suffix = sizeof KILN__NAME_SUFFIX - 1, length = strlen(name);
-    if (name[0] != '.' || !kiln__name_is_entry(name) || length < suffix + 2 ||
+    if (name[0] != '.' || length < suffix + 2 || strcmp(name + length - suffix, KILN__NAME_SUFFIX) != 0 ||
         length - suffix - 1 >= sizeof out->toolchain)
         return false;
     memcpy(out->toolchain, name + 1, length - suffix - 1);
     return true;
+}
+
+bool kiln__name_is_entry(const char *name)
+{
+    kiln__key key;
+    return kiln__name_parse(&key, 0, name);
 }

@@ -18,7 +18,7 @@ bool kiln__name_has(const kiln__key *key);
 /* The name of a key's file in its shard. */
 void kiln__name_format(char out[KILN__NAME_SIZE], const kiln__key *key);
 
-/* Whether a name ends as an entry's does. */
+/* Whether a name is that of an entry, in whatever shard. Others are not Kiln's: nothing counts or removes them. */
 bool kiln__name_is_entry(const char *name);
 
 /* Reads the key from the name of a file in a shard. False if it is not that of an entry. */

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define TEMPORARY "tmp.kilnpack." /* begins as the temporaries of a directory store do */
+#define TEMPORARY "tmp.kilnpack."
 
 enum {
     PACK_VERSION = 1,
@@ -457,10 +457,7 @@ static int open_parent(const char *path, const char **name)
 /* What killed writers of packs have left. The directory is the user's: only names that nobody else makes are touched. */
 static int sweep(void *data, const char *name)
 {
-    size_t length = strlen(TEMPORARY);
-    if (strncmp(name, TEMPORARY, length) == 0 && strspn(name + length, "0123456789abcdef") == 16 &&
-        name[length + 16] == '\0')
-        kiln__evict_temporary(*(const int *)data, name);
+    kiln__evict_temporary(*(const int *)data, TEMPORARY, name);
     return 0;
 }
 

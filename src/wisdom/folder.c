@@ -407,7 +407,7 @@ static int merge_all(kiln__wisdom_folder *folder, int directory, const kiln__wis
 
 static int sweep(void *data, const char *name)
 {
-    kiln__evict_temporary(*(const int *)data, name);
+    kiln__evict_temporary(*(const int *)data, KILN__FILE_TEMPORARY, name);
     return 0;
 }
 

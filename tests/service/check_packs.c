@@ -360,14 +360,14 @@ START_TEST(test_packs__info_tells_what_a_visit_does_not)
     put_some(service, 20);
     ck_assert_int_eq(kiln_cache_visit(service, take_used, &oldest, NULL), KILN_OK);
     ck_assert(oldest >= now - 1 && oldest <= (int64_t)time(NULL));
-    kiln_test_temp_write("cache/tmp.1", "abc", 3);
-    kiln_test_temp_write("cache/v1/tmp.2", "abcd", 4);
+    kiln_test_temp_write("cache/tmp.0000000000000001", "abc", 3);
+    kiln_test_temp_write("cache/v1/tmp.0000000000000002", "abcd", 4);
     for (int shard = 0; shard < 256; shard++) {
-        char name[32];
+        char name[48];
         snprintf(name, sizeof name, "cache/v1/%02x", shard);
         if (access(kiln_test_temp_path(name), F_OK) != 0)
             continue;
-        snprintf(name, sizeof name, "cache/v1/%02x/tmp.3", shard);
+        snprintf(name, sizeof name, "cache/v1/%02x/tmp.0000000000000003", shard);
         kiln_test_temp_write(name, "abcde", 5);
         break;
     }

@@ -307,9 +307,9 @@ START_TEST(test_evict__old_temporaries_go)
     open_limited(UINT64_MAX, SHARDS);
     put("one");
     shard_path(shard, "one");
-    snprintf(old, sizeof old, "%s/tmp.old", shard);
-    snprintf(fresh, sizeof fresh, "%s/tmp.fresh", shard);
-    snprintf(directory, sizeof directory, "%s/tmp.directory", shard);
+    snprintf(old, sizeof old, "%s/tmp.0000000000000001", shard);
+    snprintf(fresh, sizeof fresh, "%s/tmp.0000000000000002", shard);
+    snprintf(directory, sizeof directory, "%s/tmp.0000000000000003", shard);
     spill(old, "x", 1);
     spill(fresh, "x", 1);
     ck_assert_int_eq(mkdir(directory, 0700), 0);

@@ -282,7 +282,7 @@ static kiln_status compile_in(const cc *self, const kiln__unit *unit, const char
                               kiln_report *report)
 {
     kiln__text path = { 0 }, log = { 0 };
-    kiln__text_printf(&path, "%s/unit.so", directory);
+    kiln__text_printf(&path, "%s/" KILN__FILE_OBJECT, directory);
     kiln_status status = path.failed ? kiln__fail_memory(report, KILN__STAGE_COMPILE)
                                      : run(self, unit, kiln__text_string(&path), &log, report);
     if (status == KILN_OK)

@@ -153,7 +153,7 @@ static void open_in_directory(const kiln__section *object, kiln__dylib **out, in
         snprintf(error, size, "no temporary directory (%s)", strerrordesc_np(-*failed));
         return;
     }
-    kiln__text_printf(&path, "%s/object.so", directory);
+    kiln__text_printf(&path, "%s/" KILN__FILE_OBJECT, directory);
     *failed = path.failed ? -ENOMEM : write_file(path.data, object);
     if (*failed == 0) {
         *out = kiln__dylib_open((const char *const[]){ path.data, NULL }, error, size);
