@@ -22,4 +22,10 @@ const char *kiln__trust_refuse_file(const struct stat *status, char *buffer, siz
 const char *kiln__trust_refuse_shared_directory(const struct stat *status, char *buffer, size_t size);
 const char *kiln__trust_refuse_shared_file(const struct stat *status, char *buffer, size_t size);
 
+/* The overflow user (usually 65534) is refused as an owner in a user namespace: there the files of every user that the namespace
+ * does not map seem to be that user's. This is the rule, for the text of /proc/sys/kernel/overflowuid (NULL: the usual one) and of
+ * /proc/self/uid_map (NULL: unknown). Only in a namespace that maps every user to itself, as the first one does, may it own
+ * something. */
+bool kiln__trust_is_unmapped(uid_t owner, const char *overflow, const char *map);
+
 #endif

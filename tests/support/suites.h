@@ -11,6 +11,7 @@
     X(elf)                  \
     X(log)                  \
     X(file)                 \
+    X(trust)                \
     X(process)              \
     X(child)                \
     X(lock)                 \

@@ -674,74 +674,6 @@ START_TEST(test_file__no_call_leaks_a_descriptor)
 }
 END_TEST
 
-static const struct {
-    mode_t mode;
-    uid_t other_owner;
-    nlink_t names;
-    const char *directory, *file; /* the start of the reason, NULL for none */
-} trusts[] = {
-    { S_IFDIR | 0700, 0, 2, NULL, "not a regular file" },
-    { S_IFDIR | 0755, 0, 9, NULL, "not a regular file" },
-    { S_IFDIR | 0770, 0, 2, "writable by group or others (mode 0770)", "not a regular file" },
-    { S_IFDIR | 01777, 0, 2, "writable by group or others (mode 1777)", "not a regular file" },
-    { S_IFDIR | 0700, 1, 2, "owned by user ", "not a regular file" },
-    { S_IFREG | 0600, 0, 1, "not a directory", NULL },
-    { S_IFREG | 0644, 0, 0, "not a directory", NULL },
-    { S_IFREG | 0602, 0, 1, "not a directory", "writable by group or others (mode 0602)" },
-    { S_IFREG | 0660, 0, 1, "not a directory", "writable by group or others (mode 0660)" },
-    { S_IFREG | 0600, 0, 2, "not a directory", "has 2 names" },
-    { S_IFREG | 0600, 1, 1, "not a directory", "owned by user " },
-    { S_IFIFO | 0600, 0, 1, "not a directory", "not a regular file" },
-    { S_IFLNK | 0777, 0, 1, "not a directory", "not a regular file" },
-};
-
-static void assert_reason(const char *reason, const char *expected)
-{
-    if (!expected)
-        ck_assert_msg(reason == NULL, "refused: %s", reason);
-    else
-        ck_assert_msg(reason && !strncmp(reason, expected, strlen(expected)), "'%s' and not '%s'",
-                      reason ? reason : "trusted", expected);
-}
-
-START_TEST(test_trust__refuses_what_others_could_have_written)
-{
-    char buffer[96];
-    struct stat status = { 0 };
-    status.st_mode = trusts[_i].mode;
-    status.st_nlink = trusts[_i].names;
-    status.st_uid = geteuid() + trusts[_i].other_owner;
-    assert_reason(kiln__trust_refuse_directory(&status, buffer, sizeof buffer), trusts[_i].directory);
-    assert_reason(kiln__trust_refuse_file(&status, buffer, sizeof buffer), trusts[_i].file);
-}
-END_TEST
-
-START_TEST(test_trust__names_both_owners)
-{
-    char buffer[96], expected[96];
-    struct stat status = { 0 };
-    status.st_mode = S_IFDIR | 0700;
-    status.st_uid = geteuid() + 7;
-    snprintf(expected, sizeof expected, "owned by user %u, expected %u", (unsigned)geteuid() + 7, (unsigned)geteuid());
-    ck_assert_str_eq(kiln__trust_refuse_directory(&status, buffer, sizeof buffer), expected);
-}
-END_TEST
-
-START_TEST(test_trust__process_with_another_effective_user_is_elevated)
-{
-    ck_assert(!kiln__trust_is_elevated());
-    if (geteuid() != 0)
-        return;
-    ck_assert_int_eq(seteuid(65534), 0);
-    ck_assert(kiln__trust_is_elevated());
-    ck_assert_int_eq(seteuid(0), 0);
-    ck_assert_int_eq(setegid(65534), 0);
-    ck_assert(kiln__trust_is_elevated());
-}
-END_TEST
-
-#define COUNT(array) (int)(sizeof(array) / sizeof *(array))
-
 static TCase *publish_case(const char *name, void (*refuse)(void))
 {
     TCase *tcase = tcase_create(name);
@@ -785,9 +717,6 @@ Suite *kiln_test_file_suite(void)
     tcase_add_test(tcase, test_file__appends_go_to_the_end_whoever_writes);
     tcase_add_test(tcase, test_file__append_opens_regular_files_only_and_never_blocks);
     tcase_add_test(tcase, test_file__no_call_leaks_a_descriptor);
-    tcase_add_loop_test(tcase, test_trust__refuses_what_others_could_have_written, 0, COUNT(trusts));
-    tcase_add_test(tcase, test_trust__names_both_owners);
-    tcase_add_test(tcase, test_trust__process_with_another_effective_user_is_elevated);
     suite_add_tcase(suite, tcase);
     suite_add_tcase(suite, publish_case("publish", NULL));
     suite_add_tcase(suite, publish_case("publish without unnamed files", refuse_unnamed_files));
