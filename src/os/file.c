@@ -471,7 +471,13 @@ bool kiln__file_is_racy(const struct stat *status)
 {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
-    return now.tv_sec - status->st_ctim.tv_sec < RACY_S;
+    return status->st_ctim.tv_sec > now.tv_sec - RACY_S;
+}
+
+bool kiln__file_is_old(const struct stat *status, time_t seconds)
+{
+    time_t now = time(NULL);
+    return status->st_mtime < now - seconds || status->st_mtime > now + seconds;
 }
 
 void kiln__file_append_stamp(const struct stat *status, const char *separator, kiln__text *out)
@@ -548,7 +554,7 @@ static bool is_left_over(int fd)
 {
     struct stat status;
     return !kiln__sys_fstat(fd, &status) && status.st_uid == geteuid() && (status.st_mode & 07777) == 0700 &&
-           status.st_mtime + TEMPORARY_MAX_AGE < time(NULL);
+           kiln__file_is_old(&status, TEMPORARY_MAX_AGE);
 }
 
 static bool is_temporary_directory(const char *name)

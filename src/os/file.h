@@ -76,6 +76,10 @@ int kiln__file_list(int dir, int (*fn)(void *data, const char *name), void *data
 /* Whether two looks at a file saw the same: device, inode, size and times. */
 bool kiln__file_is_unchanged(const struct stat *before, const struct stat *now);
 
+/* Whether a file was written more than so many seconds from now: before now, or after it, by a clock that was wrong. Any time
+ * that a file system keeps will do. */
+bool kiln__file_is_old(const struct stat *status, time_t seconds);
+
 /* Whether a file has changed so recently that its times may not tell the next change, which may fall into the same tick. */
 bool kiln__file_is_racy(const struct stat *status);
 

@@ -20,6 +20,7 @@ typedef struct pass {
     kiln__evict *evict;
     int directory, error;
     int64_t start;
+    int64_t now; /* seconds since 1970 */
 } pass;
 
 uint64_t kiln__evict_cost(uint64_t length)
@@ -27,9 +28,19 @@ uint64_t kiln__evict_cost(uint64_t length)
     return (length + BLOCK - 1) / BLOCK * BLOCK;
 }
 
-static kiln__evict_file file_of(const struct stat *status)
+/* A stamp from the future, left by a clock that was wrong, says nothing of when the file was used: it counts as the oldest, for
+ * as the youngest it would keep the file for ever. */
+static int64_t stamp_of(const struct timespec *time, int64_t now)
 {
-    return (kiln__evict_file){ .stamp = (int64_t)status->st_mtim.tv_sec * 1000000000 + status->st_mtim.tv_nsec,
+    const int64_t second = 1000000000, limit = INT64_MAX / second - 1;
+    if (time->tv_sec < -limit || time->tv_sec > limit || time->tv_sec - STAMP_MAX_AGE > now)
+        return INT64_MIN;
+    return time->tv_sec * second + time->tv_nsec;
+}
+
+static kiln__evict_file file_of(const struct stat *status, int64_t now)
+{
+    return (kiln__evict_file){ .stamp = stamp_of(&status->st_mtim, now),
                                .inode = status->st_ino,
                                .bytes = kiln__evict_cost((uint64_t)status->st_size) };
 }
@@ -37,9 +48,7 @@ static kiln__evict_file file_of(const struct stat *status)
 void kiln__evict_stamp(int directory, const char *name, const struct stat *status)
 {
     static const struct timespec now[2] = { { .tv_nsec = UTIME_OMIT }, { .tv_nsec = UTIME_NOW } };
-    time_t age = time(NULL) - status->st_mtime;
-    /* A stamp from the future, left by a clock that was wrong, would keep the file for ever. */
-    if (age > STAMP_MAX_AGE || age < -STAMP_MAX_AGE)
+    if (kiln__file_is_old(status, STAMP_MAX_AGE))
         kiln__sys_utimensat(directory, name, now, AT_SYMLINK_NOFOLLOW);
 }
 
@@ -52,7 +61,7 @@ int kiln__evict_temporary(int directory, const char *prefix, const char *name)
 {
     struct stat status;
     if (!kiln__file_is_unique(name, prefix) || kiln__sys_fstatat(directory, name, &status, AT_SYMLINK_NOFOLLOW) != 0 ||
-        !S_ISREG(status.st_mode) || status.st_uid != geteuid() || status.st_mtime + TEMPORARY_MAX_AGE >= time(NULL))
+        !S_ISREG(status.st_mode) || status.st_uid != geteuid() || !kiln__file_is_old(&status, TEMPORARY_MAX_AGE))
         return 0;
     return kiln__sys_unlinkat(directory, name, 0) == 0 ? 1 : -errno;
 }
@@ -85,14 +94,14 @@ static int scan_file(void *data, const char *name)
         self->error = -ENOMEM;
         return 1;
     }
-    evict->files[evict->count] = file_of(&status);
+    evict->files[evict->count] = file_of(&status, self->now);
     evict->bytes += evict->files[evict->count++].bytes;
     return 0;
 }
 
 int kiln__evict_scan(kiln__evict *evict, int directory)
 {
-    pass self = { .evict = evict, .directory = directory };
+    pass self = { .evict = evict, .directory = directory, .now = time(NULL) };
     int error = kiln__file_list(directory, scan_file, &self);
     return self.error != 0 ? self.error : error;
 }
@@ -134,7 +143,7 @@ static int apply_file(void *data, const char *name)
     if (!evict->is_entry(name) || kiln__sys_fstatat(self->directory, name, &status, AT_SYMLINK_NOFOLLOW) != 0 ||
         !S_ISREG(status.st_mode))
         return 0;
-    kiln__evict_file file = file_of(&status);
+    kiln__evict_file file = file_of(&status, self->now);
     if (by_age(&file, &evict->cutoff) > 0)
         return 0;
     if (kiln__sys_unlinkat(self->directory, name, 0) == 0) {
@@ -149,7 +158,7 @@ static int apply_file(void *data, const char *name)
 
 int kiln__evict_apply(kiln__evict *evict, int directory)
 {
-    pass self = { .evict = evict, .directory = directory, .start = now_ns() };
+    pass self = { .evict = evict, .directory = directory, .start = now_ns(), .now = time(NULL) };
     int error = kiln__file_list(directory, apply_file, &self);
     return self.error != 0 ? self.error : error;
 }

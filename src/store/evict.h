@@ -13,7 +13,7 @@
 typedef bool (*kiln__evict_match)(const char *name);
 
 typedef struct kiln__evict_file {
-    int64_t stamp; /* nanoseconds since 1970 */
+    int64_t stamp; /* nanoseconds since 1970; INT64_MIN: unknown, older than all others */
     uint64_t inode;
     uint64_t bytes;
 } kiln__evict_file;

@@ -150,6 +150,102 @@ START_TEST(test_evict__equal_stamps_go_only_as_far_as_needed)
 END_TEST
 
 /* f0 was removed by somebody else and f1 used since the scan: neither makes another file go. */
+static const int64_t odd_stamps[] = { INT64_MAX, INT64_MAX / 2, 9223372037,  9223372036,    4102444800, 1 << 30, 0,
+                                      -1,        -9223372037,   -9223372038, INT64_MIN / 2, INT64_MIN };
+
+enum { ODD = sizeof odd_stamps / sizeof *odd_stamps };
+
+/* What a file system keeps of a time is its own affair; what it gives back must do no harm. */
+START_TEST(test_evict__any_stamp_is_evicted)
+{
+    kiln__evict evict = { .is_entry = is_plain };
+    char name[20];
+    int directory = make_files(ODD);
+    for (int i = 0; i < ODD; i++) {
+        struct timespec times[2] = { { .tv_sec = odd_stamps[i] }, { .tv_sec = odd_stamps[i] } };
+        snprintf(name, sizeof name, "f%d", i);
+        utimensat(directory, name, times, 0);
+    }
+    ck_assert_int_eq(kiln__evict_scan(&evict, directory), 0);
+    ck_assert_uint_eq(evict.count, ODD);
+    ck_assert(kiln__evict_plan(&evict, UINT64_MAX, 0));
+    ck_assert_int_eq(kiln__evict_apply(&evict, directory), 0);
+    ck_assert_uint_eq(evict.removed, ODD);
+    ck_assert_int_eq(kiln_test_temp_count("."), 0);
+    kiln__evict_fini(&evict);
+    close(directory);
+}
+END_TEST
+
+/* A clock that was wrong must not keep an entry longer than those that are used: it counts as the oldest. */
+START_TEST(test_evict__what_comes_from_the_future_goes_first)
+{
+    kiln__evict evict = { .is_entry = is_plain };
+    int directory = make_files(4);
+    time_t now = time(NULL);
+    set_stamp(kiln_test_temp_path("f0"), now - 1000);
+    set_stamp(kiln_test_temp_path("f1"), now + _i);
+    set_stamp(kiln_test_temp_path("f2"), now - 10);
+    set_stamp(kiln_test_temp_path("f3"), now);
+    ck_assert_int_eq(kiln__evict_scan(&evict, directory), 0);
+    ck_assert(kiln__evict_plan(&evict, UINT64_MAX, 3));
+    ck_assert_int_eq(kiln__evict_apply(&evict, directory), 0);
+    ck_assert_uint_eq(evict.removed, 1);
+    ck_assert_int_eq(access(kiln_test_temp_path(_i > HOUR ? "f1" : "f0"), F_OK), -1);
+    kiln__evict_fini(&evict);
+    close(directory);
+}
+END_TEST
+
+START_TEST(test_evict__a_put_outlives_entries_of_the_future)
+{
+    char path[PATH_SIZE];
+    kiln__disk_trim trim;
+    open_store();
+    for (int i = 0; i < 10; i++) {
+        snprintf(texts[i], TEXT_SIZE, "key %d", i);
+        put(texts[i]);
+        path_as(path, texts[i], "cc-1");
+        set_stamp(path, i == 9 ? time(NULL) : time(NULL) + (i + 1) * 100000);
+    }
+    ck_assert_int_eq(kiln__disk_store_trim(store, 0, 1, &trim), 0);
+    ck_assert_uint_eq(trim.removed, 9);
+    ck_assert(is_there(texts[9]));
+}
+END_TEST
+
+START_TEST(test_evict__temporaries_of_the_future_go)
+{
+    char shard[PATH_SIZE], path[PATH_SIZE + 32];
+    open_limited(UINT64_MAX, SHARDS);
+    put("one");
+    shard_path(shard, "one");
+    snprintf(path, sizeof path, "%s/tmp.0000000000000001", shard);
+    spill(path, "x", 1);
+    struct timespec times[2] = { { .tv_sec = odd_stamps[_i] }, { .tv_sec = odd_stamps[_i] } };
+    utimensat(AT_FDCWD, path, times, 0);
+    put_as("one", "cc-2");
+    ck_assert(!exists(path));
+    kiln__blob *blob = get_as("one", "cc-2");
+    ck_assert_ptr_nonnull(blob);
+    kiln__blob_release(blob);
+}
+END_TEST
+
+START_TEST(test_evict__a_hit_sets_any_odd_stamp)
+{
+    struct stat status;
+    kiln_test_temp_write("f0", "x", 1);
+    int directory = open(kiln_test_temp_dir(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    ck_assert_int_eq(fstatat(directory, "f0", &status, 0), 0);
+    set_stamp(kiln_test_temp_path("f0"), 1000);
+    status.st_mtim.tv_sec = odd_stamps[_i];
+    kiln__evict_stamp(directory, "f0", &status);
+    ck_assert(stamp_of(kiln_test_temp_path("f0")) >= time(NULL) - 100);
+    close(directory);
+}
+END_TEST
+
 START_TEST(test_evict__what_others_removed_counts_as_gone)
 {
     kiln__evict evict = { .is_entry = is_plain };
@@ -446,6 +542,12 @@ Suite *kiln_test_evict_suite(void)
     tcase_add_test(tests, test_evict__oldest_go_first);
     tcase_add_test(tests, test_evict__bytes_and_budget);
     tcase_add_test(tests, test_evict__equal_stamps_go_only_as_far_as_needed);
+    tcase_add_test(tests, test_evict__any_stamp_is_evicted);
+    tcase_add_loop_test(tests, test_evict__what_comes_from_the_future_goes_first, 100, 101);
+    tcase_add_loop_test(tests, test_evict__what_comes_from_the_future_goes_first, 86400, 86401);
+    tcase_add_test(tests, test_evict__a_put_outlives_entries_of_the_future);
+    tcase_add_loop_test(tests, test_evict__temporaries_of_the_future_go, 0, ODD);
+    tcase_add_loop_test(tests, test_evict__a_hit_sets_any_odd_stamp, 0, ODD);
     tcase_add_test(tests, test_evict__what_others_removed_counts_as_gone);
     tcase_add_test(tests, test_evict__a_hit_sets_an_old_stamp);
     tcase_add_test(tests, test_evict__shard_keeps_the_most_recently_used);
