@@ -199,7 +199,7 @@ typedef struct exporter {
     kiln_wisdom_fn keep;
     void *data;
     kiln__wisdom_set set;
-    bool failed;
+    kiln__wisdom_fate fate;
 } exporter;
 
 /* Of records about the same the first comes from the nearest source. */
@@ -209,8 +209,8 @@ static int export_item(void *data, const kiln__wisdom_item *item)
     kiln_wisdom_record record = public_record(item);
     bool wanted = self->keep != NULL ? self->keep(self->data, &record) != 0 : item->source == KILN__WISDOM_OWN;
     if (wanted && !kiln__wisdom_set_has(&self->set, item->record))
-        self->failed = kiln__wisdom_set_add(&self->set, item->record) != KILN__WISDOM_ADDED;
-    return self->failed;
+        self->fate = kiln__wisdom_set_add(&self->set, item->record);
+    return self->fate != KILN__WISDOM_ADDED;
 }
 
 kiln_status kiln__service_wisdom_export(kiln_service *service, kiln_wisdom_fn keep, void *data, char **out,
@@ -218,11 +218,15 @@ kiln_status kiln__service_wisdom_export(kiln_service *service, kiln_wisdom_fn ke
 {
     exporter self = { .keep = keep, .data = data };
     kiln__text text = { 0 };
-    self.failed = kiln__wisdom_visit(service->wisdom, export_item, &self) != KILN_OK || self.failed;
-    if (!self.failed)
+    bool visited = kiln__wisdom_visit(service->wisdom, export_item, &self) == KILN_OK;
+    if (visited && self.fate == KILN__WISDOM_ADDED)
         kiln__wisdom_write(&self.set, NULL, NULL, &text);
     kiln__wisdom_set_fini(&self.set);
-    if (self.failed)
+    if (visited && self.fate == KILN__WISDOM_FULL)
+        return kiln__fail(report, KILN_EINVAL, KILN__STAGE_STORE, 0,
+                          "more than %d records for one file: export those of one device at a time",
+                          KILN__WISDOM_RECORDS_MAX);
+    if (!visited || self.fate != KILN__WISDOM_ADDED)
         return kiln__fail_memory(report, KILN__STAGE_STORE);
     *out = kiln__text_take(&text);
     return *out != NULL ? KILN_OK : kiln__fail_memory(report, KILN__STAGE_STORE);

@@ -120,21 +120,35 @@ void kiln__wisdom_folder_path(const kiln__wisdom_folder *folder, const char *mod
 }
 
 typedef struct listing {
-    char *names[KILN__WISDOM_FILES_MAX];
-    size_t count;
+    char **names;
+    size_t count, room;
     bool failed;
 } listing;
+
+static bool make_room(listing *list)
+{
+    if (list->count < list->room)
+        return true;
+    size_t room = list->room > 0 ? 2 * list->room : 16;
+    char **names = kiln__realloc(list->names, room * sizeof(*names));
+    if (names == NULL)
+        return false;
+    list->names = names;
+    list->room = room;
+    return true;
+}
 
 static int take_name(void *data, const char *name)
 {
     listing *list = data;
     size_t length = strlen(name);
     if (name[0] == '.' || length <= strlen(SUFFIX) || length >= NAME_SIZE ||
-        strcmp(name + length - strlen(SUFFIX), SUFFIX) != 0 || list->count == KILN__WISDOM_FILES_MAX)
+        strcmp(name + length - strlen(SUFFIX), SUFFIX) != 0)
         return 0;
-    list->names[list->count] = kiln__strdup(name);
-    list->failed = list->names[list->count] == NULL;
-    list->count += !list->failed;
+    char *copy = make_room(list) ? kiln__strdup(name) : NULL;
+    list->failed = copy == NULL;
+    if (copy != NULL)
+        list->names[list->count++] = copy;
     return list->failed;
 }
 
@@ -147,6 +161,8 @@ static void free_names(listing *list)
 {
     while (list->count > 0)
         kiln__free(list->names[--list->count]);
+    kiln__free(list->names);
+    *list = (listing){ 0 };
 }
 
 /* Sorted, so that what comes of them does not depend on the file system. 0 or -errno. */

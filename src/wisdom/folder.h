@@ -15,8 +15,7 @@
 #include "wisdom/record.h"
 
 enum {
-    KILN__WISDOM_FILES_MAX = 256, /* what is read of a directory, in the order of names */
-    KILN__WISDOM_SLUG = 72        /* bytes of a file's name without its ending */
+    KILN__WISDOM_SLUG = 72 /* bytes of a file's name without its ending */
 };
 
 /* Embedded in its owner. */
@@ -34,7 +33,7 @@ typedef struct kiln__wisdom_folder {
  * could not be read; nothing is appended where there is none or it is not trusted. */
 int kiln__wisdom_folder_stamp(kiln__wisdom_folder *folder, kiln__text *stamp);
 
-/* Adds the records of all files that are good. 0, or the first -errno for which something was left out that may be good. */
+/* Adds the records of all files that are good, however many there are. 0, or the first -errno for which something was left out that may be good. */
 int kiln__wisdom_folder_load(kiln__wisdom_folder *folder, kiln__wisdom_set *out);
 
 /* Merges records into the files of their models: under the lock each file is read, added to and published whole, so that no

@@ -199,12 +199,12 @@ static kiln__wisdom_fate replace(kiln__wisdom_record **slot, const kiln__wisdom_
     return KILN__WISDOM_REPLACED;
 }
 
-kiln__wisdom_fate kiln__wisdom_set_add(kiln__wisdom_set *set, const kiln__wisdom_record *record)
+static kiln__wisdom_fate insert(kiln__wisdom_set *set, const kiln__wisdom_record *record, size_t limit)
 {
     size_t place = place_of(set, record);
     if (kiln__wisdom_set_has(set, record))
         return replace(&set->records[place], record);
-    if (set->count == KILN__WISDOM_RECORDS_MAX)
+    if (set->count >= limit)
         return KILN__WISDOM_FULL;
     kiln__wisdom_record *fresh = make_room(set) ? copy(record) : NULL;
     if (fresh == NULL)
@@ -213,6 +213,11 @@ kiln__wisdom_fate kiln__wisdom_set_add(kiln__wisdom_set *set, const kiln__wisdom
     set->records[place] = fresh;
     set->count++;
     return KILN__WISDOM_ADDED;
+}
+
+kiln__wisdom_fate kiln__wisdom_set_add(kiln__wisdom_set *set, const kiln__wisdom_record *record)
+{
+    return insert(set, record, KILN__WISDOM_RECORDS_MAX);
 }
 
 kiln__wisdom_fate kiln__wisdom_set_add_all(kiln__wisdom_set *set, kiln__wisdom_record *const *records, size_t count,
@@ -234,7 +239,7 @@ bool kiln__wisdom_set_join(kiln__wisdom_set *set, const kiln__wisdom_set *more)
 {
     bool good = true;
     for (size_t i = 0; i < more->count && good; i++)
-        good = kiln__wisdom_set_add(set, more->records[i]) != KILN__WISDOM_NO_MEMORY;
+        good = insert(set, more->records[i], SIZE_MAX) != KILN__WISDOM_NO_MEMORY;
     return good;
 }
 

@@ -11,7 +11,7 @@ enum {
     KILN__WISDOM_NAME_MAX = 255,      /* bytes of each other text */
     KILN__WISDOM_OP_MAX = 8192,       /* of the op, and of all fields that are unknown */
     KILN__WISDOM_SIZE_MAX = 63,       /* sizes are powers of two, by their logarithm */
-    KILN__WISDOM_RECORDS_MAX = 16384, /* in one set */
+    KILN__WISDOM_RECORDS_MAX = 16384, /* in one file */
     KILN__WISDOM_REASON = 256         /* bytes for a reason in words */
 };
 
@@ -92,7 +92,8 @@ typedef struct kiln__wisdom_tally {
 kiln__wisdom_fate kiln__wisdom_set_add_all(kiln__wisdom_set *set, kiln__wisdom_record *const *records, size_t count,
                                            kiln__wisdom_tally *tally);
 
-/* Adds all records of another set; what finds no room is left out. False: out of memory. */
+/* Adds all records of another set, however many both have: a bound would leave out some that may be the nearest. False: out of
+ * memory. */
 bool kiln__wisdom_set_join(kiln__wisdom_set *set, const kiln__wisdom_set *more);
 
 void kiln__wisdom_set_fini(kiln__wisdom_set *set);

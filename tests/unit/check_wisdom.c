@@ -122,17 +122,27 @@ static void write_file(const char *name, const char *text)
 #define SPEC      "op=relu6 dtype=f32 n=67108864"
 #define GOOD_FILE "h200-of-others.json"
 
-/* A file with one record, for another op of the class. */
-static void write_good(const char *name)
+/* A file with so many records, each for another op of the class. */
+static void write_records(const char *name, const char *model, size_t count, const char *geometry)
 {
     kiln__wisdom_set set = { 0 };
     kiln__text text = { 0 };
-    kiln__wisdom_record record = kiln_test_record(H200, "copy", "f32", 26, TUNED);
-    ck_assert_int_eq(kiln__wisdom_set_add(&set, &record), KILN__WISDOM_ADDED);
+    char op[32] = "copy";
+    kiln__wisdom_record record = kiln_test_record(model, op, "f32", 26, geometry);
+    for (size_t i = 0; i < count; i++) {
+        if (i > 0)
+            snprintf(op, sizeof(op), "hardtanh(0,%zu)", i);
+        ck_assert_int_eq(kiln__wisdom_set_add(&set, &record), KILN__WISDOM_ADDED);
+    }
     kiln__wisdom_write(&set, NULL, NULL, &text);
     write_file(name, kiln__text_string(&text));
     kiln__text_fini(&text);
     kiln__wisdom_set_fini(&set);
+}
+
+static void write_good(const char *name)
+{
+    write_records(name, H200, 1, TUNED);
 }
 
 /* ---- Learning and knowing */
@@ -364,6 +374,36 @@ START_TEST(test_wisdom__an_unreadable_file_hides_nothing_else)
     learn(wisdom, SPEC " " OTHER);
     ck_assert_str_eq(match(wisdom, SPEC), OTHER);
     ck_assert_uint_eq(atomic_load(&warnings), geteuid() == 0 ? 0 : 1); /* root reads everything */
+    kiln__wisdom_close(wisdom);
+}
+END_TEST
+
+/* Whatever else lies in the directory, and in whatever order it lists its files. */
+START_TEST(test_wisdom__the_nearest_is_found_among_many_files)
+{
+    enum { FILES = 600 };
+    kiln__wisdom *wisdom = open_wisdom();
+    char name[32], model[32];
+    for (int i = 0; i < FILES; i++) {
+        int which = _i == 0 ? i : FILES - 1 - i;
+        snprintf(name, sizeof(name), "model-%03d.json", which);
+        snprintf(model, sizeof(model), "Model %03d", which);
+        if (which == FILES - 1)
+            write_good(name);
+        else
+            write_records(name, model, 1, OTHER);
+    }
+    ck_assert_str_eq(match(wisdom, SPEC), TUNED);
+    kiln__wisdom_close(wisdom);
+}
+END_TEST
+
+START_TEST(test_wisdom__full_files_of_others_push_nothing_out)
+{
+    kiln__wisdom *wisdom = open_wisdom();
+    write_records("a.json", H100, KILN__WISDOM_RECORDS_MAX, OTHER);
+    write_good("b.json");
+    ck_assert_str_eq(match(wisdom, SPEC), TUNED);
     kiln__wisdom_close(wisdom);
 }
 END_TEST
@@ -737,6 +777,8 @@ Suite *kiln_test_wisdom_suite(void)
     tcase_add_loop_test(files, test_wisdom__impostors_are_not_used_and_not_touched, 0, IMPOSTORS);
     tcase_add_loop_test(files, test_wisdom__a_directory_that_others_may_write_is_not_used, 0, 2);
     tcase_add_test(files, test_wisdom__an_unreadable_file_hides_nothing_else);
+    tcase_add_loop_test(files, test_wisdom__the_nearest_is_found_among_many_files, 0, 2);
+    tcase_add_test(files, test_wisdom__full_files_of_others_push_nothing_out);
     tcase_add_test(files, test_wisdom__a_shortage_changes_no_choice);
     tcase_add_test(files, test_wisdom__without_a_cache_the_process_knows_it);
     tcase_add_test(files, test_wisdom__the_shared_directory_comes_second);
