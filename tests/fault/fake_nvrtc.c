@@ -166,10 +166,11 @@ kiln__nvrtc_enum nvrtcCompileProgram(nvrtcProgram program, int count, const char
         return KILN__NVRTC_ERROR_COMPILATION;
     }
     snprintf(program->log, sizeof(program->log), "kiln.cu(1): warning: made by a stand-in\n");
-    snprintf(program->ptx, sizeof(program->ptx),
-             "//\n// Compiler Build ID: CL-%s\n// Cuda compilation tools, release 13.0, V13.0.1\n"
-             ".version 8.0\n.target sm_%d\n.address_size 64\n",
-             build_id(), ARCH);
+    snprintf(
+        program->ptx, sizeof(program->ptx),
+        "//\n// Compiler Build ID: CL-%s\n// Cuda compilation tools, release 13.0, V13.0.1\n"
+        ".version 8.0\n.target sm_%d\n.address_size 64\n.visible .entry kiln_vector()\n.visible .entry kiln_scalar()\n",
+        build_id(), ARCH);
     program->cubin_length = fake_image_make(program->cubin, sizeof(program->cubin), ARCH, names, 2, 1);
     return fake_image_read(&seen, program->cubin, ARCH, 13000);
 }

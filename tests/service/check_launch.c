@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #define GRID_MAX ((uint64_t)INT32_MAX)
+#define ENTRIES  ".visible .entry kiln_vector()\n{\n}\n.visible .entry kiln_scalar()\n{\n}\n"
 
 /* ---- Loading */
 
@@ -73,15 +74,13 @@ START_TEST(test_load__refusals_say_which_and_why)
     ck_assert_ptr_nonnull(strstr(report.message, "CUDA_ERROR_NO_BINARY_FOR_GPU (209)"));
     entry = sample_entry(0, NULL);
     check_refused(device, &entry, KILN_ELOAD, "neither");
-    entry = sample_entry(80, "//\n.version 9.1\n.target sm_80\n");
+    entry = sample_entry(80, "//\n.version 9.1\n.target sm_80\n" ENTRIES);
     check_refused(device, &entry, KILN_ETARGET, "CUDA_ERROR_UNSUPPORTED_PTX_VERSION (222)");
     ck_assert_ptr_nonnull(strstr(report.message, "CUDA_ERROR_NO_BINARY_FOR_GPU (209)"));
     ck_assert_ptr_nonnull(report.log);
     ck_assert_ptr_nonnull(strstr(report.log, "ptxas fatal"));
-    entry = sample_entry(0, "//\n.version 8.0\n.target sm_100\n");
+    entry = sample_entry(0, "//\n.version 8.0\n.target sm_100\n" ENTRIES);
     check_refused(device, &entry, KILN_ELOAD, "CUDA_ERROR_INVALID_PTX (218)");
-    entry = sample_entry(0, "no PTX at all");
-    check_refused(device, &entry, KILN_ELOAD, "CUDA_ERROR_INVALID_IMAGE (200)");
     vtable->device_close(device);
 }
 END_TEST
@@ -112,6 +111,99 @@ START_TEST(test_load__truncated_cubin_never_reaches_the_driver)
         check_refused(device, &entry, KILN_ELOAD, "the cubin is damaged");
         free(part);
     }
+    ck_assert_uint_eq(fake->calls("cuLibraryLoadData"), 0);
+    vtable->device_close(device);
+}
+END_TEST
+
+#define BAD_PTX(text, reason)          \
+    {                                  \
+        text, sizeof(text) - 1, reason \
+    }
+static const struct {
+    const char *text;
+    size_t length;
+    const char *reason;
+} bad_ptx[] = {
+    BAD_PTX("", "has no .version"),
+    BAD_PTX("no PTX at all", "has no .version"),
+    BAD_PTX("\177ELF\2\1\1", "has no .version"),
+    BAD_PTX("//\0\n.version 8.0\n.target sm_90\n" ENTRIES, "has a NUL"),
+    BAD_PTX("//\n.version 8.0\n.target sm_90\n" ENTRIES "\0 ", "has a NUL"),
+    BAD_PTX("//\n.version 8.0\n.target sm_90\n" ENTRIES "\0\0", "has a NUL"),
+    BAD_PTX("//\n.target sm_90\n" ENTRIES, "has no .version"),
+    BAD_PTX("// .version 8.0\n.target sm_90\n" ENTRIES, "has no .version"),
+    BAD_PTX("/* .version 8.0\n.target sm_90\n" ENTRIES, "has no .version"),
+    BAD_PTX("x .version 8.0\n.target sm_90\n" ENTRIES, "has no .version"),
+    BAD_PTX(".version 8\n.target sm_90\n" ENTRIES, "has no .version"),
+    BAD_PTX(".version .0\n.target sm_90\n" ENTRIES, "has no .version"),
+    BAD_PTX(".versions 8.0\n.target sm_90\n" ENTRIES, "has no .version"),
+    BAD_PTX(".version 8.0\n" ENTRIES, "has no .target"),
+    BAD_PTX(".version 8.0\n// .target sm_90\n" ENTRIES, "has no .target"),
+    BAD_PTX(".version 8.0\n.target debug\n" ENTRIES, "has no .target"),
+    BAD_PTX(".version 8.0\n.target sm_9\n" ENTRIES, "has no .target"),
+    BAD_PTX(".version 8.0\n.target sm_90x\n" ENTRIES, "has no .target"),
+    BAD_PTX(".version 8.0\n.target sm_90\n", "has no entry point 'kiln_vector'"),
+    BAD_PTX(".version 8.0\n.target sm_90\n.visible .entry kiln_vector()\n{\n}\n", "has no entry point 'kiln_scalar'"),
+    BAD_PTX(".version 8.0\n.target sm_90\n.entry kiln_vector2()\n.entry kiln_scalar(", "no entry point 'kiln_vector'"),
+    BAD_PTX(".version 8.0\n.target sm_90\n.entry kiln_vector()\n.entry kiln_sca", "no entry point 'kiln_scalar'"),
+    BAD_PTX(".version 8.0\n.target sm_90\n.entry kiln_vector()\n.entry", "no entry point 'kiln_scalar'"),
+    BAD_PTX(".version 8.0\n.target sm_90\n.entryx kiln_vector() kiln_scalar", "no entry point 'kiln_vector'"),
+};
+
+/* Each copy has its exact length on the heap. */
+START_TEST(test_load__bad_ptx_never_reaches_the_driver)
+{
+    kiln_device *device = open_device();
+    kiln__entry entry = sample_entry(_i % 2 == 0 ? 0 : 80, NULL);
+    size_t length = bad_ptx[_i].length;
+    char *text = malloc(length != 0 ? length : 1);
+    memcpy(text, bad_ptx[_i].text, length);
+    ck_assert(kiln__entry_add(&entry, "ptx", text, length));
+    check_refused(device, &entry, KILN_ELOAD, "the PTX is damaged");
+    ck_assert_msg(strstr(report.message, bad_ptx[_i].reason) != NULL, "%s", report.message);
+    ck_assert_uint_eq(fake->calls("cuLibraryLoadData"), _i % 2);
+    free(text);
+    vtable->device_close(device);
+}
+END_TEST
+
+START_TEST(test_load__good_ptx_is_read_as_its_language_is)
+{
+    static const char *const good[] = {
+        ".version 8.0 .target sm_90 .address_size 64 .entry kiln_vector() {} .entry kiln_scalar() {}",
+        "/* a */ // b\n\t.version 8.0\r\n/**/.target texmode_unified , sm_75, debug\n" ENTRIES,
+        "//\n.version 8.0\n.target sm_90a, debug\n.entry /* the */ kiln_vector () {}\n.visible\t.entry\nkiln_scalar()",
+        ".version 8.0\n.target sm_90//x\n.entry kiln_vector_() .entry kiln_vector\n() .entry kiln_scalar()",
+    };
+    char reason[KILN__CUBIN_REASON_SIZE];
+    const char *text = good[_i];
+    ck_assert_msg(kiln__ptx_check(text, strlen(text), 90, reason), "%s", reason);
+    ck_assert(kiln__ptx_check(text, strlen(text) + 1, 90, reason));
+    ck_assert(kiln__ptx_check(text, strlen(text), 0, reason));
+    ck_assert(kiln__ptx_has_entry(text, strlen(text), "kiln_vector"));
+    ck_assert(kiln__ptx_has_entry(text, strlen(text), "kiln_scalar"));
+    ck_assert(!kiln__ptx_has_entry(text, strlen(text), "kiln_scala"));
+    ck_assert(!kiln__ptx_check(text, strlen(text), 70, reason));
+    ck_assert_ptr_nonnull(strstr(reason, "above sm_70"));
+    for (size_t length = 0; length <= strlen(text); length++) {
+        char *part = malloc(length != 0 ? length : 1);
+        memcpy(part, text, length);
+        kiln__ptx_check(part, length, 90, reason);
+        ck_assert_int_eq(kiln__ptx_has_entry(part, length, "kiln_none"), 0);
+        free(part);
+    }
+}
+END_TEST
+
+/* An entry says in its key what it was compiled for. */
+START_TEST(test_load__ptx_above_the_entrys_own_target_is_damaged)
+{
+    kiln_device *device = open_device();
+    kiln__entry entry = sample_entry(0, "//\n.version 8.0\n.target sm_90\n" ENTRIES);
+    entry.key_text = "kiln-key 2\ntarget sm_80\noptions \n";
+    entry.key_text_length = strlen(entry.key_text);
+    check_refused(device, &entry, KILN_ELOAD, "the PTX is damaged: it is for sm_90, above sm_80");
     ck_assert_uint_eq(fake->calls("cuLibraryLoadData"), 0);
     vtable->device_close(device);
 }
@@ -419,6 +511,9 @@ Suite *kiln_test_launch_suite(void)
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_test(tcase, test_load__reads_resources_and_leaves_nothing_to_load_at_launch);
     tcase_add_loop_test(tcase, test_load__cubin_for_another_gpu_falls_back_to_ptx, 0, 2);
+    tcase_add_loop_test(tcase, test_load__bad_ptx_never_reaches_the_driver, 0, sizeof(bad_ptx) / sizeof(bad_ptx[0]));
+    tcase_add_loop_test(tcase, test_load__good_ptx_is_read_as_its_language_is, 0, 4);
+    tcase_add_test(tcase, test_load__ptx_above_the_entrys_own_target_is_damaged);
     tcase_add_loop_test(tcase, test_load__refusals_say_which_and_why, 0, 2);
     tcase_add_test(tcase, test_load__missing_entry_point_is_named);
     tcase_add_test(tcase, test_load__truncated_cubin_never_reaches_the_driver);

@@ -12,7 +12,7 @@
 #define SPEC "op=hardsigmoid dtype=f32 target=sm_90"
 
 /* How the copy of a kernel under another toolchain's id differs. */
-typedef enum variant { SAME, FOR_ANOTHER_GPU, BROKEN } variant;
+typedef enum variant { SAME, FOR_ANOTHER_GPU, BROKEN, BAD_PTX } variant;
 
 static kiln_options options;
 static const kiln_fake *fake;
@@ -52,7 +52,9 @@ static void tear_down(void)
 
 static kiln__blob *copy_as(const char *toolchain, variant how)
 {
-    static const char names[] = "kiln_vector", ptx[] = "//\n.version 99.0\n.target sm_80\n";
+    static const char
+        names[] = "kiln_vector",
+        ptx[] = "//\n.version 99.0\n.target sm_80\n.visible .entry kiln_vector()\n.visible .entry kiln_scalar()\n";
     static char cubin[8192];
     void *bytes;
     size_t length;
@@ -62,7 +64,7 @@ static kiln__blob *copy_as(const char *toolchain, variant how)
     for (size_t i = 0; i < entry.section_count; i++) {
         kiln__section *section = &entry.sections[i];
         bool is_cubin = strcmp(section->name, "cubin") == 0, is_ptx = strcmp(section->name, "ptx") == 0;
-        if (how == FOR_ANOTHER_GPU && is_cubin) {
+        if ((how == FOR_ANOTHER_GPU || how == BAD_PTX) && is_cubin) {
             section->length = fake->cubin(cubin, sizeof(cubin), 100, &name, 1, 1);
             section->data = cubin;
         } else if (how == BROKEN && is_cubin) {
@@ -70,6 +72,9 @@ static kiln__blob *copy_as(const char *toolchain, variant how)
         } else if (how == FOR_ANOTHER_GPU && is_ptx) {
             section->length = strlen(ptx);
             section->data = ptx;
+        } else if (how == BAD_PTX && is_ptx) {
+            section->length -= 30;
+            section->data = (const char *)section->data + 30; /* begins within the comments */
         }
     }
     ck_assert_int_eq(kiln__entry_encode(&bytes, &length, &entry), KILN_OK);
@@ -135,6 +140,31 @@ START_TEST(test_toolchains__an_older_one_is_taken_where_the_driver_refuses_the_n
     ck_assert_uint_eq(refusals(KILN_ORIGIN_DISK), 2);
     options.strict = 1;
     ck_assert_uint_eq(refusals(KILN_ORIGIN_DISK), 2);
+}
+END_TEST
+
+START_TEST(test_toolchains__bad_ptx_is_as_bad_as_a_bad_cubin)
+{
+    keep("nvrtc-12.0.1", SAME);
+    keep("nvrtc-13.0.1", BAD_PTX);
+    ck_assert_uint_eq(refusals(KILN_ORIGIN_DISK), 1);
+    /* The driver has seen the newest's cubin and the other's. */
+    ck_assert_uint_eq(fake->calls("cuLibraryLoadData"), 2);
+}
+END_TEST
+
+START_TEST(test_toolchains__bad_ptx_is_compiled_anew)
+{
+    options.nvrtc = kiln_test_gpu_options().nvrtc;
+    keep(original->entry.key.toolchain, BAD_PTX);
+    for (int i = 0; i < 2; i++) {
+        kiln_service *service = kiln_test_open(&options);
+        kiln_kernel *kernel = kiln_test_get(service, SPEC);
+        ck_assert_int_eq(info_of(kernel).origin, i == 0 ? KILN_ORIGIN_COMPILED : KILN_ORIGIN_DISK);
+        ck_assert_uint_eq(kiln_test_stats(service).ptx_loads, 0);
+        kiln_release(kernel);
+        kiln_close(service);
+    }
 }
 END_TEST
 
@@ -227,6 +257,8 @@ Suite *kiln_test_toolchains_suite(void)
     tcase_add_checked_fixture(tests, set_up, tear_down);
     tcase_add_test(tests, test_toolchains__the_newest_is_taken_if_it_loads);
     tcase_add_test(tests, test_toolchains__an_older_one_is_taken_where_the_driver_refuses_the_newest);
+    tcase_add_test(tests, test_toolchains__bad_ptx_is_as_bad_as_a_bad_cubin);
+    tcase_add_test(tests, test_toolchains__bad_ptx_is_compiled_anew);
     tcase_add_test(tests, test_toolchains__they_may_be_in_different_stores);
     tcase_add_test(tests, test_toolchains__passing_trouble_of_the_driver_takes_the_next_one_too);
     tcase_add_test(tests, test_toolchains__none_that_loads_is_an_error);

@@ -21,7 +21,7 @@ kiln__compiler *kiln__nvrtc_open(const char *nvrtc, const kiln__log *log);
 /* Appends the options that every user's own source is compiled with: they are part of its key. */
 void kiln__nvrtc_own_options(kiln__text *out);
 
-/* Whether an image's cubin is whole and has code for every entry point of the unit: NVRTC can end well with a cubin that holds
+/* Whether an image's cubin is whole, its PTX is text for the target, and both have every entry point of the unit: NVRTC can end well with a cubin that holds
  * none, and such a thing must never get into a store. Of a user's own source, whether image->names are as many as it asks for and
  * the functions among them are there. KILN_ECOMPILE. */
 kiln_status kiln__nvrtc_check_image(const kiln__image *image, const kiln__unit *unit, kiln_report *report);

@@ -5,6 +5,7 @@
 #include "backend/cuda/tape.h"
 #include "base/alloc.h"
 #include "base/fpenv.h"
+#include <stdio.h>
 #include <string.h>
 
 enum { JIT_LOG_SIZE = 4096 };
@@ -80,6 +81,35 @@ static attempt try_ptx(kiln__module *module, const kiln__section *ptx, const kil
     return tried;
 }
 
+/* The target that the entry is kept under, for the check of its PTX; 0: its key does not say. */
+static int target_of(const kiln__entry *entry)
+{
+    static const char field[] = "\ntarget ";
+    kiln__target target;
+    const char *at = entry->key_text != NULL ? strstr(entry->key_text, field) : NULL;
+    if (at == NULL)
+        return 0;
+    at += sizeof(field) - 1;
+    return kiln__target_parse(at, strcspn(at, "\n"), &target) ? target.sm : 0;
+}
+
+static kiln_status check_ptx(const kiln__entry *entry, const kiln__section *ptx, const kiln__list *names,
+                             const kiln__cuda_call *call)
+{
+    char reason[KILN__CUBIN_REASON_SIZE];
+    bool good = kiln__ptx_check(ptx->data, ptx->length, target_of(entry), reason);
+    const char *name = kiln__list_next(names, NULL);
+    for (; name != NULL && good; name = kiln__list_next(names, name)) {
+        good = kiln__ptx_has_entry(ptx->data, ptx->length, name);
+        if (!good)
+            snprintf(reason, sizeof(reason), "it has no entry point '%.80s'", name);
+    }
+    if (good)
+        return KILN_OK;
+    return kiln__fail(call->report, KILN_ELOAD, call->stage, KILN__CUDA_ERROR_INVALID_IMAGE,
+                      "the PTX is damaged: %s; it was not given to %s", reason, call->where);
+}
+
 /* 209 says that the chip is another one, 200 also that the driver is too old for this form of cubin: damage has been
  * ruled out by the entry's checksum and the check of the headers. */
 static bool is_for_another_gpu(kiln__cu_enum code)
@@ -138,6 +168,9 @@ static kiln_status load_kernels(kiln__module *module, const kiln__entry *entry, 
         return fail_attempt(call, &first);
     if (ptx == NULL)
         return fail_cubin_only(call, target, &first);
+    kiln_status status = check_ptx(entry, ptx, names, call);
+    if (status != KILN_OK)
+        return status;
     attempt second = try_ptx(module, ptx, names, log);
     *used_ptx = second.code == KILN__CUDA_SUCCESS;
     if (*used_ptx)

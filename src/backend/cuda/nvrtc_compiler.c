@@ -303,11 +303,17 @@ kiln_status kiln__nvrtc_check_image(const kiln__image *image, const kiln__unit *
     if (!kiln__cubin_check(image->binary, image->binary_length, reason))
         return kiln__fail(report, KILN_ECOMPILE, KILN__STAGE_COMPILE, 0, "NVRTC made no usable cubin for %s: %s",
                           unit->target.name, reason);
-    for (uint32_t i = 0; i < unit->rule.entry_count; i++)
-        if (!kiln__cubin_has_entry(image->binary, unit->rule.entries[i].name))
+    if (!kiln__ptx_check(image->ptx, image->ptx_length, unit->target.sm, reason))
+        return kiln__fail(report, KILN_ECOMPILE, KILN__STAGE_COMPILE, 0, "NVRTC made no usable PTX for %s: %s",
+                          unit->target.name, reason);
+    for (uint32_t i = 0; i < unit->rule.entry_count; i++) {
+        const char *name = unit->rule.entries[i].name;
+        bool in_cubin = kiln__cubin_has_entry(image->binary, name);
+        if (!in_cubin || !kiln__ptx_has_entry(image->ptx, image->ptx_length, name))
             return kiln__fail(report, KILN_ECOMPILE, KILN__STAGE_COMPILE, 0,
-                              "the cubin for %s has no entry point '%s', which the template declares",
-                              unit->target.name, unit->rule.entries[i].name);
+                              "the %s for %s has no entry point '%s', which the template declares",
+                              in_cubin ? "PTX" : "cubin", unit->target.name, name);
+    }
     return unit->own != NULL ? check_functions(image, unit, report) : KILN_OK;
 }
 
@@ -345,9 +351,9 @@ static kiln_status collect(compiler *self, kiln__nvrtc_job *job, const kiln__uni
     if (status == KILN_OK && unit->own != NULL)
         status = name_functions(job, out, report);
     if (status == KILN_OK)
-        status = kiln__nvrtc_check_image(out, unit, report);
-    if (status == KILN_OK)
         status = kiln__nvrtc_job_ptx(job, &out->ptx, &out->ptx_length, report);
+    if (status == KILN_OK)
+        status = kiln__nvrtc_check_image(out, unit, report);
     if (status != KILN_OK)
         return status;
     learn_identity(self, out->ptx, out->toolchain);
