@@ -73,6 +73,20 @@ static kiln_status read_inputs(reader *r)
     return KILN_OK;
 }
 
+/* In C an op is kiln_op_NAME and a parameter NAME_. Kiln's own names there begin with kiln_ or KILN_, those of compilers with
+ * '_', or they have "__": no name that passes can become one of these. */
+static kiln_status check_name(const reader *r, kiln__word name, bool is_param)
+{
+    static const char own[] = "kiln_";
+    bool kept = name.length >= sizeof(own) - 1 && memcmp(name.text, own, sizeof(own) - 1) == 0;
+    for (size_t i = 1; i < name.length; i++)
+        kept = kept || (name.text[i] == '_' && name.text[i - 1] == '_');
+    if (!kept && (!is_param || name.length == 0 || name.text[name.length - 1] != '_'))
+        return KILN_OK;
+    return FAIL(r, name.text, "'%s' cannot name %s: names that begin with kiln_, or have '__'%s, are for generated C",
+                kiln__word_quote(name).text, is_param ? "a parameter" : "an op", is_param ? " or '_' at the end" : "");
+}
+
 static kiln_status read_param(reader *r)
 {
     kiln__op *op = r->op;
@@ -86,6 +100,9 @@ static kiln_status read_param(reader *r)
         return FAIL(r, name.text,
                     "'%s' cannot name a parameter: it is taken, or not of lower-case letters, digits and '_'",
                     kiln__word_quote(name).text);
+    kiln_status status = check_name(r, name, true);
+    if (status != KILN_OK)
+        return status;
     if (!take(r, '='))
         return expected(r, "'=' and a default");
     kiln__word value = take_until(r, ",)");
@@ -112,12 +129,15 @@ static kiln_status read_signature(reader *r)
             "'%s' cannot name an op: it means something else, or is not of at most %d lower-case letters, digits "
             "and '_'",
             kiln__word_quote(name).text, KILN__OP_NAME_SIZE - 1);
+    kiln_status status = check_name(r, name, false);
+    if (status != KILN_OK)
+        return status;
     r->op->name = kiln__memdup(name.text, name.length);
     if (r->op->name == NULL)
         return fail_memory(r);
     r->scope.op = r->op->name;
     r->infers = !take(r, '(');
-    kiln_status status = r->infers ? KILN_OK : read_inputs(r);
+    status = r->infers ? KILN_OK : read_inputs(r);
     if (status != KILN_OK || r->infers)
         return status;
     if (take(r, ';'))

@@ -159,6 +159,51 @@ END_TEST
 
 /* ---- The reference */
 
+/* Words of C, macros of compilers and names of Kiln's own C text: all that is allowed compiles, by both compilers. */
+static const char *const names[] = {
+    "int",   "float",  "return", "if",   "auto",    "bool",  "asm",   "linux", "unix",     "i386",   "errno",  "main",
+    "kilns", "value",  "real",   "out",  "n",       "op",    "begin", "end",   "block",    "half",   "float4", "size_t",
+    "a",     "a_b",    "a1_2",   "bits", "store",   "load",  "word",  "lanes", "vector",   "fetch",  "signed", "this",
+    "and",   "extern", "inline", "true", "alignas", "class", "new",   "warp",  "constant", "device",
+};
+
+enum { NAMES_TOGETHER = 8 };
+
+/* Some names in one unit: each is an op, another op's parameter, and with a '_' behind it an op that calls the first. */
+static void compile_names(int first, int count)
+{
+    char text[1024];
+    const float x = 3;
+    float out = 0;
+    const void *in[] = { &x };
+    size_t length = (size_t)snprintf(text, sizeof(text), "op=");
+    for (int i = first; i < first + count; i++)
+        length += (size_t)snprintf(text + length, sizeof(text) - length, "%s_(", names[i]);
+    length += (size_t)snprintf(text + length, sizeof(text) - length, "x");
+    for (int i = 0; i < count; i++)
+        length += (size_t)snprintf(text + length, sizeof(text) - length, ")");
+    snprintf(text + length, sizeof(text) - length, " dtype=f32 target=cpu");
+    run(text, 1, &out, in);
+    ck_assert_double_eq(out, 3);
+    snprintf(text + length, sizeof(text) - length, " dtype=f32 target=sm_90");
+    kiln_artifact_free(kiln_test_build(service, text));
+}
+
+START_TEST(test_defined__any_name_that_is_allowed_compiles)
+{
+    char text[256];
+    for (int i = 0; i < COUNT(names); i++) {
+        const char *name = names[i], *other = names[(i + 1) % COUNT(names)];
+        snprintf(text, sizeof(text), "%s(x; %s=1) = x * %s", name, other, other);
+        define(text);
+        snprintf(text, sizeof(text), "%s_(x; %s=1) = %s(x) * %s", name, name, name, name);
+        define(text);
+    }
+    for (int i = 0; i < COUNT(names); i += NAMES_TOGETHER)
+        compile_names(i, COUNT(names) - i < NAMES_TOGETHER ? COUNT(names) - i : NAMES_TOGETHER);
+}
+END_TEST
+
 START_TEST(test_defined__results_are_held_against_the_reference)
 {
     float x[4] = { 1, 2, -1, NAN }, out[4] = { 0.1f, 0.2f, -0.1f, NAN };
@@ -410,6 +455,7 @@ Suite *kiln_test_defined_suite(void)
     tcase_set_timeout(tcase, 120);
     tcase_add_loop_test(tcase, test_defined__cpu_computes_what_c_would, 0, COUNT(cases));
     tcase_add_test(tcase, test_defined__small_types_round_once_and_parameters_count);
+    tcase_add_test(tcase, test_defined__any_name_that_is_allowed_compiles);
     tcase_add_test(tcase, test_defined__results_are_held_against_the_reference);
     tcase_add_loop_test(tcase, test_defined__curves_are_near_the_c_library, 0, COUNT(curves));
     tcase_add_test(tcase, test_defined__small_types_are_decoded);
