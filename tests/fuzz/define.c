@@ -27,6 +27,17 @@ static void require_balance(const kiln__op *op)
                  op->text);
 }
 
+/* What becomes of a name in C is none that Kiln or a compiler has. */
+static void require_names(const kiln__op *op)
+{
+    FUZZ_REQUIRE(strncmp(op->name, "kiln_", 5) != 0 && strstr(op->name, "__") == NULL, "the name of op %s", op->name);
+    for (uint32_t i = 0; i < op->params; i++) {
+        const char *name = op->param_names[i];
+        FUZZ_REQUIRE(strncmp(name, "kiln_", 5) != 0 && strstr(name, "__") == NULL && name[strlen(name) - 1] != '_',
+                     "the name of parameter %s", name);
+    }
+}
+
 static void require_good(const kiln__op *op)
 {
     const double inputs[] = { -1.5, 3, 0 };
@@ -36,6 +47,7 @@ static void require_good(const kiln__op *op)
     FUZZ_REQUIRE(op->operations <= KILN__REAL_OPERATIONS_MAX, "%s is bounded", op->name);
     FUZZ_REQUIRE(strchr(op->definition, '\n') == NULL, "a definition is one line");
     require_balance(op);
+    require_names(op);
     FUZZ_REQUIRE(kiln__op_read(&again, &catalog()->ops, op->definition, &report) == KILN_OK, "%s: %s", op->definition,
                  report.message);
     FUZZ_REQUIRE(kiln__op_equal(op, again, &catalog()->ops), "'%s' reads back", op->definition);
