@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { VERDICTS = 64 };
+enum { VERDICTS = 64, FILES_LEAST = 64 };
 
 struct kiln__filesum_node {
     kiln__filesum_node *next;
@@ -102,6 +102,8 @@ static void remember(kiln__filesums *sums, const char *path, const struct stat *
 typedef struct survey {
     kiln__filesums *sums;
     const kiln__list *places;
+    kiln__read_identity *files; /* those found so far */
+    size_t file_count, file_room;
     struct {
         char *directory; /* NULL: none yet */
         bool inside;
@@ -129,19 +131,18 @@ static int kind_of_failure(int error)
     return kiln__reads_means_nothing(error) ? KILN__READ_NOTHING : UNKNOWN;
 }
 
-static int read_digest(kiln__filesums *sums, const char *path, char digest[KILN__DIGEST_HEX])
+static int read_digest(kiln__filesums *sums, const char *path, struct stat *status, char digest[KILN__DIGEST_HEX])
 {
-    struct stat status;
     uint8_t sum[KILN__DIGEST_SIZE];
     void *bytes = NULL;
     size_t length = 0;
-    int error = kiln__file_read(&bytes, &length, AT_FDCWD, path, 0, KILN__READ_BYTES_MAX, &status);
+    int error = kiln__file_read(&bytes, &length, AT_FDCWD, path, 0, KILN__READ_BYTES_MAX, status);
     if (error != 0)
         return error == -EFBIG ? KILN__READ_NOTHING : UNKNOWN;
     kiln__digest(sum, bytes, length);
     kiln__digest_hex(digest, sum);
     kiln__free(bytes);
-    remember(sums, path, &status, digest);
+    remember(sums, path, status, digest);
     return KILN__READ_FILE;
 }
 
@@ -212,26 +213,26 @@ static int resolve_plain(survey *around, const char *path, size_t top, bool *ins
     return 0;
 }
 
-/* What is at a path now: its kind, and the digest of a file. Whether it is inside is asked in each survey, for a path leads
+/* What is at a path now: its kind, and which file with what digest. Whether it is inside is asked in each survey, for a path leads
  * elsewhere once a directory on the way is another, while its last file stays the same. The first `top` bytes of the path are a
  * place. */
-static int look(survey *around, const char *path, size_t top, char digest[KILN__DIGEST_HEX])
+static int look(survey *around, const char *path, size_t top, struct stat *status, char digest[KILN__DIGEST_HEX])
 {
-    struct stat status;
     bool inside = false;
-    if (lstat(path, &status) != 0)
+    if (lstat(path, status) != 0)
         return kind_of_failure(errno);
-    bool plain = !S_ISLNK(status.st_mode);
-    if (!plain && stat(path, &status) != 0)
+    bool plain = !S_ISLNK(status->st_mode);
+    if (!plain && stat(path, status) != 0)
         return kind_of_failure(errno);
-    if (!S_ISDIR(status.st_mode) && !S_ISREG(status.st_mode))
+    if (!S_ISDIR(status->st_mode) && !S_ISREG(status->st_mode))
         return KILN__READ_NOTHING;
     int error = plain ? resolve_plain(around, path, top, &inside) : resolve(around, path, &inside);
     if (error != 0 || !inside)
         return error != 0 ? kind_of_failure(error) : KILN__READ_NOTHING;
-    if (S_ISDIR(status.st_mode))
+    if (S_ISDIR(status->st_mode))
         return KILN__READ_DIRECTORY;
-    return recall(around->sums, path, &status, digest) ? KILN__READ_FILE : read_digest(around->sums, path, digest);
+    return recall(around->sums, path, status, digest) ? KILN__READ_FILE
+                                                      : read_digest(around->sums, path, status, digest);
 }
 
 static const char *directory_of(const kiln__list *places, const char *name)
@@ -245,14 +246,47 @@ static const char *directory_of(const kiln__list *places, const char *name)
     return NULL;
 }
 
+/* Notes which file a line has found, and which one it is said to be. */
+static bool note_file(survey *around, const kiln__read *read, const struct stat *status)
+{
+    if (around->file_count == around->file_room) {
+        size_t room = around->file_room > 0 ? 2 * around->file_room : FILES_LEAST;
+        kiln__read_identity *files = kiln__realloc(around->files, room * sizeof(*files));
+        if (files == NULL)
+            return false;
+        around->files = files;
+        around->file_room = room;
+    }
+    around->files[around->file_count++] =
+        (kiln__read_identity){ .device = status->st_dev, .inode = status->st_ino, .said = read->same };
+    return true;
+}
+
+/* Whether the same files are one now as when the list was made. */
+static bool files_are_the_same(survey *around)
+{
+    bool same = true;
+    kiln__reads_find_same(around->files, around->file_count);
+    for (size_t i = 0; i < around->file_count && same; i++) {
+        const kiln__read_identity *file = &around->files[i];
+        same = file->first == (file->said != 0 ? file->said : file->number);
+    }
+    return same;
+}
+
 static bool agrees(survey *around, const kiln__read *read)
 {
     char path[PATH_MAX], digest[KILN__DIGEST_HEX] = "-";
+    struct stat status;
     const char *directory = directory_of(around->places, read->place);
     int kind = KILN__READ_NOTHING;
     if (directory != NULL && snprintf(path, sizeof(path), "%s/%s", directory, read->path) < (int)sizeof(path))
-        kind = look(around, path, strlen(directory), digest);
-    return kind == (int)read->kind && (kind != KILN__READ_FILE || strcmp(digest, read->digest) == 0);
+        kind = look(around, path, strlen(directory), &status, digest);
+    if (read->kind == KILN__READ_SAME)
+        return kind == KILN__READ_FILE && note_file(around, read, &status);
+    if (kind != (int)read->kind)
+        return false;
+    return kind != KILN__READ_FILE || (strcmp(digest, read->digest) == 0 && note_file(around, read, &status));
 }
 
 bool kiln__filesums_agree(kiln__filesums *sums, const kiln__list *places, const char *reads, size_t length)
@@ -263,6 +297,8 @@ bool kiln__filesums_agree(kiln__filesums *sums, const kiln__list *places, const 
     bool agree = true;
     while (at < end && agree)
         agree = kiln__reads_next(&at, end, &read) && agrees(&around, &read);
+    agree = agree && files_are_the_same(&around);
+    kiln__free(around.files);
     for (size_t i = 0; i < VERDICTS; i++)
         kiln__free(around.verdicts[i].directory);
     return agree;

@@ -1,6 +1,8 @@
 #include "source/reads.h"
 
+#include "base/number.h"
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 static bool is_clean(const char *text, size_t length)
@@ -40,8 +42,11 @@ bool kiln__reads_split(const char *asked, char place[KILN__PLACE_SIZE], char pat
 
 void kiln__reads_add(kiln__text *reads, const kiln__read *read)
 {
-    kiln__text_printf(reads, "%c %s %s %s\n", (char)read->kind, read->place,
-                      read->kind == KILN__READ_FILE ? read->digest : "-", read->path);
+    kiln__text_printf(reads, "%c %s ", (char)read->kind, read->place);
+    if (read->kind == KILN__READ_SAME)
+        kiln__text_printf(reads, "%u %s\n", (unsigned)read->same, read->path);
+    else
+        kiln__text_printf(reads, "%s %s\n", read->kind == KILN__READ_FILE ? read->digest : "-", read->path);
 }
 
 /* The word at *at, up to a blank that is passed over. */
@@ -57,8 +62,19 @@ static bool take_word(const char **at, const char *end, char *out, size_t size)
     return true;
 }
 
-static bool is_digest(const kiln__read *read)
+/* What stands between place and path: a digest, the number of another line, or nothing. */
+static bool read_contents(kiln__read *read)
 {
+    uint64_t number = 0;
+    read->same = 0;
+    if (read->kind == KILN__READ_SAME) {
+        if (read->digest[0] == '0' || !kiln__number_parse_uint(read->digest, strlen(read->digest), &number) ||
+            number > UINT32_MAX)
+            return false;
+        read->same = (uint32_t)number;
+        kiln__text_copy(read->digest, sizeof(read->digest), "-");
+        return true;
+    }
     if (read->kind != KILN__READ_FILE)
         return strcmp(read->digest, "-") == 0;
     return strlen(read->digest) == KILN__DIGEST_HEX - 1 &&
@@ -74,23 +90,26 @@ bool kiln__reads_next(const char **at, const char *end, kiln__read *out)
         !take_word(&from, newline, out->digest, sizeof(out->digest)))
         return false;
     size_t length = (size_t)(newline - from);
-    if (strchr("+/-", kind[0]) == NULL || length >= sizeof(out->path) || !is_clean(from, length) ||
+    if (strchr("+=/-", kind[0]) == NULL || length >= sizeof(out->path) || !is_clean(from, length) ||
         !is_place(out->place, strlen(out->place)))
         return false;
     out->kind = (kiln__read_kind)kind[0];
     memcpy(out->path, from, length);
     out->path[length] = '\0';
     *at = newline + 1;
-    return is_digest(out);
+    return read_contents(out);
 }
 
 bool kiln__reads_are_sound(const char *reads, size_t length)
 {
     const char *at = reads, *end = reads + length;
     kiln__read read;
-    while (at < end)
-        if (!kiln__reads_next(&at, end, &read))
+    uint32_t files = 0;
+    while (at < end) {
+        if (!kiln__reads_next(&at, end, &read) || read.same > files)
             return false;
+        files += read.kind == KILN__READ_FILE || read.kind == KILN__READ_SAME;
+    }
     return true;
 }
 
@@ -99,6 +118,38 @@ void kiln__reads_contents(kiln__text *out, const char *reads, size_t length)
     const char *at = reads, *end = reads + length;
     kiln__read read;
     while (at < end && kiln__reads_next(&at, end, &read))
-        if (read.kind == KILN__READ_FILE)
+        if (read.kind == KILN__READ_FILE || read.kind == KILN__READ_SAME)
             kiln__reads_add(out, &read);
+}
+
+/* ---- Which files are one */
+
+static int compare_numbers(const void *left, const void *right)
+{
+    const kiln__read_identity *a = left, *b = right;
+    return a->number < b->number ? -1 : a->number > b->number;
+}
+
+static int compare_identities(const void *left, const void *right)
+{
+    const kiln__read_identity *a = left, *b = right;
+    if (a->device != b->device)
+        return a->device < b->device ? -1 : 1;
+    if (a->inode != b->inode)
+        return a->inode < b->inode ? -1 : 1;
+    return compare_numbers(left, right);
+}
+
+void kiln__reads_find_same(kiln__read_identity *files, size_t count)
+{
+    if (count == 0)
+        return;
+    for (size_t i = 0; i < count; i++)
+        files[i].number = (uint32_t)i + 1;
+    qsort(files, count, sizeof(*files), compare_identities);
+    for (size_t i = 0; i < count; i++) {
+        bool same = i > 0 && files[i].device == files[i - 1].device && files[i].inode == files[i - 1].inode;
+        files[i].first = same ? files[i - 1].first : files[i].number;
+    }
+    qsort(files, count, sizeof(*files), compare_numbers);
 }

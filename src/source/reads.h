@@ -1,11 +1,15 @@
 /* What a compile has read: every path that a source asked for, and what was there. A text, a line for each:
  *
  *     + <place> <digest> <path>     a file and the digest of its contents
+ *     = <place> <number> <path>     the same file, by device and inode, as file number <number> of the list, counted from 1
  *     / <place> - <path>            a directory
  *     - <place> - <path>            nothing
  *
  * `place` names an include directory (source/source.h), `path` is relative to it, as it was asked for. The first line is asked
- * for whatever the files are; each later one as long as all before it are as they were. Pure. */
+ * for whatever the files are; each later one as long as all before it are as they were.
+ *
+ * NVRTC's #pragma once leaves out a file that it has read before, which it knows by device and inode, under whatever name. Two
+ * copies with equal contents are two files to it, two links to one are one file. So the list and the key say which is which. Pure. */
 #ifndef KILN_SOURCE_READS_H
 #define KILN_SOURCE_READS_H
 
@@ -19,6 +23,7 @@ enum { KILN__PLACE_SIZE = 8, KILN__READ_PATH_MAX = 1024, KILN__READ_BYTES_MAX = 
 
 typedef enum kiln__read_kind {
     KILN__READ_FILE = '+',
+    KILN__READ_SAME = '=',
     KILN__READ_DIRECTORY = '/',
     KILN__READ_NOTHING = '-'
 } kiln__read_kind;
@@ -26,7 +31,8 @@ typedef enum kiln__read_kind {
 typedef struct kiln__read {
     kiln__read_kind kind;
     char place[KILN__PLACE_SIZE];
-    char digest[KILN__DIGEST_HEX]; /* of a file, else "-" */
+    char digest[KILN__DIGEST_HEX]; /* of KILN__READ_FILE, else "-" */
+    uint32_t same;                 /* of KILN__READ_SAME: which file of the list, from 1 */
     char path[KILN__READ_PATH_MAX];
 } kiln__read;
 
@@ -48,5 +54,15 @@ bool kiln__reads_are_sound(const char *reads, size_t length);
 
 /* Appends the lines of files alone: what was compiled besides the source itself. */
 void kiln__reads_contents(kiln__text *out, const char *reads, size_t length);
+
+typedef struct kiln__read_identity {
+    uint64_t device, inode;
+    uint32_t number, first; /* among the files of a list, from 1 */
+    uint32_t said;          /* the caller's: what a list has for `first`, 0 where that is the file itself */
+} kiln__read_identity;
+
+/* Fills `number` with 1, 2, ... and `first` with the number of the first file of the same identity, its own where there is none
+ * before. */
+void kiln__reads_find_same(kiln__read_identity *files, size_t count);
 
 #endif

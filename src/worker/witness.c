@@ -242,18 +242,48 @@ bool kiln__witness_found(const char *asked, const char *real, int fd)
     return directory || file;
 }
 
+/* Which of the files noted are one, in the order of the notes; the caller frees it. NULL when out of memory. With the lock held. */
+static kiln__read_identity *identify_files(void)
+{
+    kiln__read_identity *files = kiln__calloc(seen.count + 1, sizeof(*files));
+    size_t count = 0;
+    for (size_t i = 0; i < seen.count && files != NULL; i++)
+        if (seen.notes[i].kind == KILN__READ_FILE) {
+            files[count].device = seen.notes[i].status.st_dev;
+            files[count++].inode = seen.notes[i].status.st_ino;
+        }
+    if (files != NULL)
+        kiln__reads_find_same(files, count);
+    return files;
+}
+
+/* The line of a note. `file` is its own where it is one of a file. False if it cannot be written. */
+static bool write_line(const note *what, const kiln__read_identity *file, kiln__read *line)
+{
+    *line = (kiln__read){ .kind = what->kind };
+    if (what->kind == KILN__READ_FILE && file->first != file->number) {
+        line->kind = KILN__READ_SAME;
+        line->same = file->first;
+    }
+    kiln__digest_hex(line->digest, what->digest);
+    return kiln__reads_split(what->asked, line->place, line->path);
+}
+
 bool kiln__witness_tell(kiln__text *reads)
 {
+    kiln__read line;
     pthread_mutex_lock(&seen.lock);
-    bool certain = !seen.uncertain;
-    for (size_t i = 0; i < seen.count; i++) {
-        kiln__read line = { .kind = seen.notes[i].kind };
-        kiln__digest_hex(line.digest, seen.notes[i].digest);
-        certain =
-            certain && is_settled(&seen.notes[i]) && kiln__reads_split(seen.notes[i].asked, line.place, line.path);
+    kiln__read_identity *files = identify_files();
+    const kiln__read_identity *file = files;
+    bool certain = !seen.uncertain && files != NULL;
+    for (size_t i = 0; i < seen.count && certain; i++) {
+        const note *what = &seen.notes[i];
+        certain = is_settled(what) && write_line(what, file, &line);
         if (certain)
             kiln__reads_add(reads, &line);
+        file += what->kind == KILN__READ_FILE;
     }
     pthread_mutex_unlock(&seen.lock);
+    kiln__free(files);
     return certain && !reads->failed;
 }

@@ -226,6 +226,78 @@ START_TEST(test_headers__directory_made_anew_is_read)
 }
 END_TEST
 
+/* ---- Which names lead to one file: that decides what #pragma once leaves out */
+
+static const char once[] = "#pragma once\n#ifndef N\n#define N 1\n#else\n#undef N\n#define N 43\n#endif\n",
+                  both[] = "#include \"a/h.h\"\n#include \"b/h.h\"\n"
+                           "extern \"C\" __global__ void k(int *p) { *p = 1000 + N; }\n";
+
+/* Builds with a directory, in a service that knows of earlier builds by the disk alone, and looks for the number in the PTX. */
+static void expect_number(const char *directory, const char *number, uint64_t expected_compiles)
+{
+    kiln_artifact *artifact;
+    const void *ptx;
+    size_t length;
+    use_directories(directory, NULL);
+    reopen();
+    expect(kiln_program_build(&artifact, service, &source, &report), KILN_OK, "");
+    ck_assert_int_eq(kiln_artifact_section(artifact, "ptx", &ptx, &length), KILN_OK);
+    ck_assert_msg(strstr(ptx, number) != NULL, "%s gives no %s: %s", directory, number, (const char *)ptx);
+    ck_assert_uint_eq(kiln_test_stats(service).compiles, expected_compiles);
+    kiln_artifact_free(artifact);
+}
+
+static void make_once(const char *name)
+{
+    char path[64];
+    make_directory(name);
+    for (int i = 0; i < 2; i++) {
+        snprintf(path, sizeof(path), "%s/%s", name, i == 0 ? "a" : "b");
+        make_directory(path);
+    }
+    snprintf(path, sizeof(path), "%s/a/h.h", name);
+    write_text(path, once);
+}
+
+static void make_once_trees(void)
+{
+    make_once("copied");
+    make_once("linked");
+    make_once("pointed");
+    write_text("copied/b/h.h", once);
+    ck_assert_int_eq(link(kiln_test_temp_path("linked/a/h.h"), kiln_test_temp_path("linked/b/h.h")), 0);
+    ck_assert_int_eq(symlink("../a/h.h", kiln_test_temp_path("pointed/b/h.h")), 0);
+    source.text = both;
+}
+
+START_TEST(test_headers__links_to_one_file_are_not_copies_of_it)
+{
+    if (!have_nvrtc())
+        return;
+    make_once_trees();
+    expect_number("linked", "1001", 1);
+    expect_number("copied", "1043", 1);
+    expect_number("pointed", "1001", 0); /* as the hard link */
+    expect_number("linked", "1001", 0);
+    expect_number("copied", "1043", 0);
+}
+END_TEST
+
+START_TEST(test_headers__copies_of_a_file_are_not_links_to_it)
+{
+    if (!have_nvrtc())
+        return;
+    make_once_trees();
+    expect_number("copied", "1043", 1);
+    expect_number("pointed", "1001", 1);
+    expect_number("linked", "1001", 0);
+    /* A link in the place of the copy, in a tree that was looked at before. */
+    ck_assert_int_eq(unlink(kiln_test_temp_path("copied/b/h.h")), 0);
+    ck_assert_int_eq(link(kiln_test_temp_path("copied/a/h.h"), kiln_test_temp_path("copied/b/h.h")), 0);
+    expect_number("copied", "1001", 0);
+}
+END_TEST
+
 Suite *kiln_test_headers_suite(void)
 {
     Suite *suite = suite_create("headers");
@@ -237,6 +309,8 @@ Suite *kiln_test_headers_suite(void)
     tcase_add_test(tcase, test_headers__unreadable_header_is_named);
     tcase_add_test(tcase, test_headers__workers_belong_to_their_directories);
     tcase_add_test(tcase, test_headers__directory_made_anew_is_read);
+    tcase_add_test(tcase, test_headers__links_to_one_file_are_not_copies_of_it);
+    tcase_add_test(tcase, test_headers__copies_of_a_file_are_not_links_to_it);
     suite_add_tcase(suite, tcase);
     return suite;
 }

@@ -199,6 +199,14 @@ START_TEST(test_reads__lines_read_back)
     ck_assert(!kiln__reads_are_sound("+ 0 - a.h\n", 10));
     ck_assert(!kiln__reads_are_sound("? 0 - a.h\n", 10));
     ck_assert(!kiln__reads_are_sound("- .. - a.h\n", 11));
+    static const char *const links[] = { "= 0 1 l.h\n", "= 0 2 l.h\n", "= 0 01 l.h\n", "= 0 0 l.h\n", "= 0 - l.h\n" };
+    for (size_t i = 0; i < sizeof(links) / sizeof(links[0]); i++) {
+        kiln__text linked = { 0 };
+        kiln__text_printf(&linked, "- 0 - x.h\n+ 0 %s a.h\n%s", digest, links[i]);
+        ck_assert_msg(kiln__reads_are_sound(linked.data, linked.length) == (i == 0), "%s", links[i]);
+        ck_assert(!kiln__reads_are_sound(links[i], strlen(links[i])));
+        kiln__text_fini(&linked);
+    }
     kiln__text_fini(&text);
     kiln__text_fini(&contents);
 }
@@ -291,6 +299,46 @@ START_TEST(test_filesums__what_is_remembered_is_inside_too)
     ck_assert(agrees(&sums, &narrow, "- 0 - alias/s.h"));
     kiln__list_fini(&narrow);
     kiln__list_fini(&wide);
+    kiln__filesums_fini(&sums);
+}
+END_TEST
+
+/* NVRTC takes two links to a file for one file and two copies of it for two. */
+START_TEST(test_filesums__know_links_from_copies)
+{
+    static const struct {
+        const char *second;
+        uint32_t same;
+    } rows[] = { { "copy.h", 0 }, { "hard.h", 1 }, { "soft.h", 1 }, { "sub/../a.h", 1 } };
+    kiln__filesums sums;
+    kiln__list places = { 0 };
+    kiln__read first = { .kind = KILN__READ_FILE, .place = "0", .path = "a.h" };
+    uint8_t sum[KILN__DIGEST_SIZE];
+    kiln__filesums_init(&sums);
+    ck_assert_int_eq(mkdir(kiln_test_temp_path("inc"), 0700), 0);
+    ck_assert_int_eq(mkdir(kiln_test_temp_path("inc/sub"), 0700), 0);
+    kiln_test_temp_write("inc/a.h", "one", 3);
+    kiln_test_temp_write("inc/copy.h", "one", 3);
+    ck_assert_int_eq(link(kiln_test_temp_path("inc/a.h"), kiln_test_temp_path("inc/hard.h")), 0);
+    ck_assert_int_eq(symlink("a.h", kiln_test_temp_path("inc/soft.h")), 0);
+    kiln__list_add(&places, "0");
+    kiln__list_add(&places, kiln_test_temp_path("inc"));
+    kiln__digest(sum, "one", 3);
+    kiln__digest_hex(first.digest, sum);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        for (uint32_t same = 0; same <= 1; same++) {
+            kiln__read second = first;
+            kiln__text reads = { 0 };
+            second.kind = same > 0 ? KILN__READ_SAME : KILN__READ_FILE;
+            second.same = same;
+            strcpy(second.path, rows[i].second);
+            kiln__reads_add(&reads, &first);
+            kiln__reads_add(&reads, &second);
+            ck_assert_msg(kiln__filesums_agree(&sums, &places, reads.data, reads.length) == (rows[i].same == same),
+                          "%s", reads.data);
+            kiln__text_fini(&reads);
+        }
+    kiln__list_fini(&places);
     kiln__filesums_fini(&sums);
 }
 END_TEST
@@ -397,6 +445,7 @@ Suite *kiln_test_reads_suite(void)
     tcase_add_test(tcase, test_reads__lines_read_back);
     tcase_add_test(tcase, test_filesums__tell_what_is_there);
     tcase_add_test(tcase, test_filesums__what_is_remembered_is_inside_too);
+    tcase_add_test(tcase, test_filesums__know_links_from_copies);
     tcase_add_test(tcase, test_filesums__directories_on_the_way_are_followed);
     tcase_add_test(tcase, test_filesums__what_cannot_be_looked_at_agrees_with_nothing);
     tcase_add_test(tcase, test_source__log_is_in_the_users_words);
