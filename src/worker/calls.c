@@ -123,6 +123,8 @@ static int open_path(int dir, const char *path, int flags, mode_t mode)
         return -1;
     int fd = reopen(found, flags), error = errno;
     close(found);
+    if (fd < 0 && (error != ENOTDIR || (flags & O_DIRECTORY) == 0))
+        kiln__judge_unknown(path, error);
     errno = error;
     return fd;
 }
@@ -207,6 +209,15 @@ static int flags_of(const char *mode)
     return flags;
 }
 
+/* What is open and cannot be read as a stream, for want of memory. */
+static void abandon(int fd, const char *path)
+{
+    int error = errno;
+    close(fd);
+    kiln__judge_unknown(path, error);
+    errno = error;
+}
+
 static FILE *open_stream(const char *path, const char *mode)
 {
     int flags = flags_of(mode);
@@ -217,7 +228,7 @@ static FILE *open_stream(const char *path, const char *mode)
     int fd = open_path(AT_FDCWD, path, flags, 0666);
     FILE *stream = fd >= 0 ? fdopen(fd, mode) : NULL;
     if (fd >= 0 && stream == NULL)
-        close(fd);
+        abandon(fd, path);
     return stream;
 }
 
@@ -236,7 +247,7 @@ DIR *opendir(const char *path)
     int fd = open_path(AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_NONBLOCK | O_CLOEXEC, 0);
     DIR *stream = fd >= 0 ? fdopendir(fd) : NULL;
     if (fd >= 0 && stream == NULL)
-        close(fd);
+        abandon(fd, path);
     return stream;
 }
 
@@ -351,8 +362,11 @@ int access(const char *path, int mode)
     int fd = kiln__judge_reach(AT_FDCWD, path, 0);
     if (fd < 0)
         return -1;
-    int result = (int)syscall(SYS_faccessat, AT_FDCWD, name_of(fd).text, mode);
+    int result = (int)syscall(SYS_faccessat, AT_FDCWD, name_of(fd).text, mode), error = errno;
     close(fd);
+    if (result != 0 && error != EACCES && error != EROFS)
+        kiln__judge_unknown(path, error);
+    errno = error;
     return result;
 }
 
@@ -386,6 +400,8 @@ char *realpath(const char *restrict path, char *restrict out)
         if (fd < 0)
             return NULL;
         resolved = resolve_descriptor(fd);
+        if (resolved == NULL)
+            kiln__judge_unknown(path, errno);
         close(fd);
     } else {
         resolved = canonicalize_file_name(path);

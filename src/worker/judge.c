@@ -105,8 +105,8 @@ static bool path_of(int fd, char path[PATH_MAX])
     char name[32];
     snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
     ssize_t length = syscall(SYS_readlinkat, AT_FDCWD, name, path, (size_t)PATH_MAX);
-    if (length >= PATH_MAX)
-        errno = ENAMETOOLONG;
+    if (length >= 0)
+        errno = length > 0 ? ENAMETOOLONG : ENOENT;
     if (length <= 0 || length >= PATH_MAX)
         return false;
     path[length] = '\0';
@@ -127,17 +127,18 @@ static bool find_in_places(const char *asked, char out[PATH_MAX])
 }
 
 /* kiln__judge_reach for a path of a place's. One that is none is the same nothing always and everywhere: it is not noted.
- * Links are followed even where the call would not: what they lead to is what is compiled. */
+ * Links are followed even where the call would not: what they lead to is what is compiled. A file that is there and whose own path
+ * cannot be found out, for want of /proc, is unknown. */
 static int reach_in_places(const char *asked)
 {
     char path[PATH_MAX], resolved[PATH_MAX];
     int fd = -1;
     if (find_in_places(asked, path)) {
         fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_PATH | O_CLOEXEC);
-        bool known = fd >= 0 && path_of(fd, resolved);
-        int error = known ? ENOENT : errno;
-        bool good = known && is_allowed(resolved);
-        if (!good && kiln__reads_means_nothing(error))
+        bool there = fd >= 0, known = there && path_of(fd, resolved), good = known && is_allowed(resolved);
+        int error = errno;
+        bool nothing = known ? !good : error == ENAMETOOLONG || (!there && kiln__reads_means_nothing(error));
+        if (nothing)
             kiln__witness_nothing(asked);
         else if (!good)
             kiln__witness_unknown(asked, error);
@@ -149,6 +150,12 @@ static int reach_in_places(const char *asked)
     if (fd < 0)
         errno = ENOENT;
     return fd;
+}
+
+void kiln__judge_unknown(const char *path, int error)
+{
+    if (places != NULL)
+        kiln__witness_unknown(path, error);
 }
 
 int kiln__judge_refuse(int dir, const char *path)

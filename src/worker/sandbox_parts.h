@@ -17,6 +17,9 @@ void kiln__judge_set_places(const kiln__list *places);
  * allowed; else -1 with ENOENT. The path is noted for kiln__sandbox_visit. The caller closes it. Any thread. */
 int kiln__judge_reach(int dir, const char *path, int flags);
 
+/* Notes that a path which was reached could not be read after all: what it holds is unknown. */
+void kiln__judge_unknown(const char *path, int error);
+
 /* Notes the path as refused: -1 with ENOENT. */
 int kiln__judge_refuse(int dir, const char *path);
 

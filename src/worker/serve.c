@@ -115,7 +115,9 @@ static kiln_status fail_unread(kiln_report *report)
 {
     int error;
     const char *path = kiln__witness_unread(&error);
-    const char *advice = error == EACCES || error == EPERM ? "let this user read it" : "try again";
+    const char *advice = error == EACCES || error == EPERM ? "let this user read it"
+                         : error == ENOENT ? "mount /proc, by which a worker finds out where a file lies"
+                                           : "try again";
     if (path == NULL)
         return KILN_OK;
     kiln_report_clear(report);

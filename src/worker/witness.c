@@ -17,7 +17,6 @@ enum { SLOTS_LEAST = 1024 };
 typedef struct note {
     kiln__read_kind kind;
     struct stat status; /* of a file, before its bytes were read */
-    bool racy;          /* it had changed so recently that its times may not tell the next change */
     uint8_t digest[KILN__DIGEST_SIZE];
     char *asked, *real; /* real: of a file */
 } note;
@@ -129,7 +128,7 @@ static int digest_fd(int fd, off_t size, uint8_t out[KILN__DIGEST_SIZE])
     return digest_path(name, size, out);
 }
 
-/* Whether a file is still what was read. */
+/* Whether a file is still what was read. Its times do not tell: a change through a shared mapping leaves them as they were. */
 static bool is_settled(const note *what)
 {
     struct stat status;
@@ -139,8 +138,7 @@ static bool is_settled(const note *what)
     if (syscall(SYS_newfstatat, AT_FDCWD, what->real, &status, 0) != 0 ||
         !kiln__file_is_unchanged(&status, &what->status))
         return false;
-    return !what->racy ||
-           (digest_path(what->real, status.st_size, digest) == 0 && memcmp(digest, what->digest, sizeof(digest)) == 0);
+    return digest_path(what->real, status.st_size, digest) == 0 && memcmp(digest, what->digest, sizeof(digest)) == 0;
 }
 
 /* ---- What happens */
@@ -219,7 +217,6 @@ static void note_found(const char *asked, const char *real, int fd, note *fresh)
         seen.uncertain = true;
     else if (error != 0)
         note_unknown(asked, error);
-    fresh->racy = kiln__file_is_racy(&fresh->status);
     add(asked, fresh->kind == KILN__READ_FILE ? real : NULL, fresh);
 }
 

@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <unistd.h>
 
@@ -64,6 +65,13 @@ START_TEST(test_headers__header_that_does_not_hold_still)
 }
 END_TEST
 
+/* A mount namespace for this process and its children. */
+static bool have_mounts_alone(void)
+{
+    bool alone = unshare(CLONE_NEWNS) == 0 || unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0;
+    return alone && mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0;
+}
+
 /* Leaves this process and its children without CUDA's headers: an empty directory is mounted over each place where they are looked
  * for. *include gets the one beside NVRTC. False, with a line that says so, where that may not be done. */
 static bool hide_cuda_headers(char include[PATH_MAX])
@@ -77,8 +85,7 @@ static bool hide_cuda_headers(char include[PATH_MAX])
     *strrchr(toolchain.path, '/') = '\0';
     unsetenv("CUDA_PATH");
     unsetenv("CUDA_HOME");
-    bool alone = unshare(CLONE_NEWNS) == 0 || unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0;
-    bool hidden = alone && mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0;
+    bool hidden = have_mounts_alone();
     include[0] = '\0';
     for (size_t i = 0; i < 3 && hidden; i++) {
         snprintf(path, sizeof(path), "%.3000s/%s", toolchain.path, i < 2 ? beside[i] : "");
@@ -180,6 +187,74 @@ START_TEST(test_headers__unreadable_header_is_named)
     expect(build(), KILN_EIO, text);
     ck_assert_int_eq(chmod(kiln_test_temp_path("inc/sub"), 0700), 0);
     expect(build(), KILN_OK, "");
+}
+END_TEST
+
+/* By /proc a worker finds out where a header lies. Without it the header is unknown, which is not the same as absent. */
+START_TEST(test_headers__without_proc_no_header_is_taken_for_absent)
+{
+    static const char *const texts[] = { "#if !__has_include(\"sub/c.h\")\n#define DEPTH 9\n#endif\n"
+                                         "#ifndef DEPTH\n#define DEPTH 8\n#endif\n"
+                                         "extern \"C\" __global__ void k(int *p) { *p = DEPTH; }\n",
+                                         two_deep };
+    if (!have_nvrtc())
+        return;
+    make_tree("inc");
+    use_directories("inc", NULL);
+    kiln_close(service);
+    service = NULL;
+    if (!have_mounts_alone() || mount("none", "/proc", "tmpfs", 0, NULL) != 0) {
+        printf("   left out: /proc cannot be hidden here\n");
+        return;
+    }
+    open_service(KILN_ISOLATE_AUTO);
+    for (size_t i = 0; i < 2; i++) {
+        source.text = texts[i];
+        expect(build(), KILN_EIO, "mount /proc");
+    }
+    source.text = "extern \"C\" __global__ void k(int *p) { *p = 1; }\n"; /* asks for no header */
+    expect(build(), KILN_OK, "");
+}
+END_TEST
+
+/* Counts in a header through a shared mapping, which changes no time of the file as long as its page is dirty. */
+static struct {
+    volatile char *digits;
+    atomic_bool stop;
+} counting;
+
+static void *count_on(void *data)
+{
+    for (uint64_t i = 0; !atomic_load(&counting.stop); i++)
+        for (uint64_t digit = 0, rest = i; digit < 8; digit++, rest /= 10)
+            counting.digits[digit] = (char)('0' + rest % 10);
+    return data;
+}
+
+START_TEST(test_headers__header_that_changes_in_a_mapping)
+{
+    enum { OLD_ENOUGH_S = 3 };
+    static const char text[] = "#define DEPTH 1 //00000000\n";
+    pthread_t thread;
+    if (!have_nvrtc())
+        return;
+    make_tree("inc");
+    use_directories("inc", NULL);
+    source.text = two_deep;
+    write_text("inc/sub/c.h", text);
+    int fd = open(kiln_test_temp_path("inc/sub/c.h"), O_RDWR);
+    char *bytes = mmap(NULL, sizeof(text), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    ck_assert_ptr_ne(bytes, MAP_FAILED);
+    counting.digits = bytes + strcspn(text, "0");
+    counting.digits[0] = '0';
+    sleep(OLD_ENOUGH_S); /* the times of what has just changed are not relied on */
+    ck_assert_int_eq(pthread_create(&thread, NULL, count_on, NULL), 0);
+    kiln_status status = build();
+    atomic_store(&counting.stop, true);
+    pthread_join(thread, NULL);
+    expect(status, KILN_EIO, "change while they are read");
+    munmap(bytes, sizeof(text));
+    close(fd);
 }
 END_TEST
 
@@ -307,6 +382,8 @@ Suite *kiln_test_headers_suite(void)
     tcase_add_test(tcase, test_headers__header_that_does_not_hold_still);
     tcase_add_test(tcase, test_headers__cuda_headers_that_appear_are_noticed);
     tcase_add_test(tcase, test_headers__unreadable_header_is_named);
+    tcase_add_test(tcase, test_headers__without_proc_no_header_is_taken_for_absent);
+    tcase_add_test(tcase, test_headers__header_that_changes_in_a_mapping);
     tcase_add_test(tcase, test_headers__workers_belong_to_their_directories);
     tcase_add_test(tcase, test_headers__directory_made_anew_is_read);
     tcase_add_test(tcase, test_headers__links_to_one_file_are_not_copies_of_it);
