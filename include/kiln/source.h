@@ -63,7 +63,7 @@ typedef struct kiln_source {
 /* Compiles a source, or finds it in the stores. It is found again as long as its text, what it is compiled with and
  * the contents of every file that it read are the same, wherever those files lie and however old they are. Text is
  * compiled in a worker (docs/embedding.md), unless the service's `isolate` is KILN_ISOLATE_NEVER: then there may be
- * no include directories. Blocks as kiln_get does. The artifact's sections are "cubin", "ptx", "log", "functions" (as
+ * no include directories, and the program is kept in the service's memory alone, in no directory and no pack. Blocks as kiln_get does. The artifact's sections are "cubin", "ptx", "log", "functions" (as
  * asked for, one a line), "names" (their symbols), "key". Warnings go to the report's log.
  * Errors: KILN_EINVAL (a field that cannot be right; an option that is not passed on), KILN_ETARGET ("cpu", or no
  * target of the compiler's), KILN_ECOMPILE (the report's log is the compiler's), KILN_ECRASHED, KILN_ENOWORKER,

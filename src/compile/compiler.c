@@ -18,6 +18,23 @@ void kiln__builder_init(kiln__builder *builder, kiln__compiler *compiler, kiln__
     builder->log = log;
 }
 
+void kiln__builder_keep_sources_at_hand(kiln__builder *builder)
+{
+    builder->unwatched = true;
+    kiln__tiers_borrow_at_hand(&builder->at_hand, builder->tiers);
+}
+
+static bool is_unwatched(const kiln__builder *builder, const kiln__unit *unit)
+{
+    return builder->unwatched && unit->own != NULL;
+}
+
+/* Where entries of a unit may lie: the one place that decides it. */
+static kiln__tiers *tiers_of(kiln__builder *builder, const kiln__unit *unit)
+{
+    return is_unwatched(builder, unit) ? &builder->at_hand : builder->tiers;
+}
+
 void kiln__builder_fini(kiln__builder *builder)
 {
     kiln__filesums_fini(&builder->sums);
@@ -99,6 +116,7 @@ static kiln_status wrap(const kiln__image *image, const kiln__unit *unit, const 
 /* What is looked for, and the key it is found under. */
 typedef struct request {
     const kiln__unit *unit;
+    kiln__tiers *tiers;
     bool fresh;    /* not in the stores */
     bool any;      /* any toolchain's will do where only a compile would tell which one is here */
     bool quick;    /* no compiler is started to tell which toolchain it is */
@@ -107,9 +125,12 @@ typedef struct request {
     kiln__direct direct; /* where it does, else empty */
 } request;
 
-static request begin(kiln__builder *builder, const kiln__unit *unit)
+static request begin(kiln__builder *builder, const kiln__unit *unit, kiln__built *out)
 {
-    return (request){ .unit = unit, .direct = { .tiers = builder->tiers, .sums = &builder->sums, .unit = unit } };
+    kiln__tiers *tiers = tiers_of(builder, unit);
+    *out = (kiln__built){ .tiers = tiers };
+    return (
+        request){ .unit = unit, .tiers = tiers, .direct = { .tiers = tiers, .sums = &builder->sums, .unit = unit } };
 }
 
 static void fini_request(request *wanted)
@@ -166,7 +187,7 @@ static kiln_status make(kiln__builder *builder, request *wanted, kiln__built *ou
         out->log = show_warnings(wanted->unit, image.log);
         kiln__toolchains_learn(&builder->toolchains, image.toolchain);
         if (!wanted->fresh)
-            kiln__tiers_put(builder->tiers, out->blob);
+            kiln__tiers_put(wanted->tiers, out->blob);
         if (direct)
             kiln__direct_remember(&wanted->direct, image.reads);
     } else {
@@ -209,20 +230,20 @@ static kiln__key *first_key(request *wanted)
 }
 
 /* What the stores have of the unit as files are now. */
-static kiln__blob *fetch(kiln__builder *builder, request *wanted, kiln__built *out)
+static kiln__blob *fetch(request *wanted, kiln__built *out)
 {
     if (kiln__direct_applies(wanted->unit))
         return kiln__direct_fetch(&wanted->direct, &wanted->key, &wanted->text, &out->tier, &out->miss);
-    return kiln__tiers_get(builder->tiers, &wanted->key, &out->tier, &out->miss);
+    return kiln__tiers_get(wanted->tiers, &wanted->key, &out->tier, &out->miss);
 }
 
 /* A compiler that tells its id only by compiling is asked with something tiny where a store has this very unit of some
  * toolchain, a pack for instance: it may well be this one's. An empty cache costs no compile more. */
-static void identify_if_worthwhile(kiln__builder *builder, kiln__key *key, kiln__miss *why)
+static void identify_if_worthwhile(kiln__builder *builder, kiln__tiers *tiers, kiln__key *key, kiln__miss *why)
 {
     kiln__compiler *compiler = builder->toolchains.compiler;
     kiln__toolchain toolchain;
-    kiln__blob *some = kiln__tiers_get(builder->tiers, key, NULL, why);
+    kiln__blob *some = kiln__tiers_get(tiers, key, NULL, why);
     if (some != NULL && compiler->vtable->identify(compiler, &toolchain, NULL) == KILN_OK) {
         kiln__toolchains_learn(&builder->toolchains, toolchain.id);
         memcpy(key->toolchain, toolchain.id, sizeof(key->toolchain));
@@ -238,10 +259,10 @@ static kiln_status look(kiln__builder *builder, request *wanted, kiln__built *ou
     kiln__key *first = first_key(wanted);
     kiln_status status = kiln__toolchains_id(&builder->toolchains, first->toolchain, &missing);
     if (status == KILN_OK && first->toolchain[0] == '\0' && !wanted->fresh && !wanted->any && !wanted->quick)
-        identify_if_worthwhile(builder, first, &out->miss);
+        identify_if_worthwhile(builder, wanted->tiers, first, &out->miss);
     bool named = first->toolchain[0] != '\0';
     if (!wanted->fresh && (named || status != KILN_OK || wanted->any))
-        out->blob = fetch(builder, wanted, out);
+        out->blob = fetch(wanted, out);
     if (out->blob == NULL && status != KILN_OK)
         kiln__report_move(report, &missing);
     if (out->blob != NULL)
@@ -291,6 +312,11 @@ static kiln_status refuse_with_line(const kiln__builder *builder, const kiln__un
 static kiln_status refuse(kiln__builder *builder, const kiln__unit *unit, kiln_report *report)
 {
     atomic_fetch_add(&builder->refusals, 1);
+    if (is_unwatched(builder, unit))
+        return kiln__fail(report, KILN_ESTRICT, KILN__STAGE_COMPILE, 0,
+                          "with isolate=never a source is in no store, and strict mode compiles nothing: let a worker "
+                          "compile it: %s",
+                          unit->spec);
     if (unit->own != NULL)
         return kiln__fail(report, KILN_ESTRICT, KILN__STAGE_COMPILE, 0,
                           "not in the stores as its text and its headers are now, and strict mode compiles nothing: %s",
@@ -310,7 +336,7 @@ static kiln_status make_alone(kiln__builder *builder, request *wanted, kiln__bui
 {
     kiln__hostlock_hold hold;
     kiln_status status = KILN_OK;
-    bool shared = builder->hostlock != NULL && builder->hostlock->disk != NULL;
+    bool shared = builder->hostlock != NULL && builder->hostlock->disk != NULL && !is_unwatched(builder, wanted->unit);
     bool held = shared && kiln__hostlock_take(builder->hostlock, first_key(wanted)->digest, &hold);
     if (shared)
         status = look(builder, wanted, out, report);
@@ -324,10 +350,9 @@ static kiln_status make_alone(kiln__builder *builder, request *wanted, kiln__bui
 kiln_status kiln__builder_build(kiln__builder *builder, const kiln__unit *unit, bool fresh, kiln__built *out,
                                 kiln_report *report)
 {
-    request wanted = begin(builder, unit);
+    request wanted = begin(builder, unit, out);
     wanted.fresh = fresh;
     wanted.any = builder->strict != NULL;
-    memset(out, 0, sizeof(*out));
     kiln_status status = locate(builder, &wanted, out, report);
     if (out->blob == NULL && builder->strict != NULL && (status == KILN_OK || is_absent(status)))
         status = refuse(builder, unit, report);
@@ -340,10 +365,9 @@ kiln_status kiln__builder_build(kiln__builder *builder, const kiln__unit *unit, 
 kiln_status kiln__builder_find(kiln__builder *builder, const kiln__unit *unit, bool any, kiln__built *out,
                                kiln_report *report)
 {
-    request wanted = begin(builder, unit);
+    request wanted = begin(builder, unit, out);
     wanted.any = any;
     wanted.quick = true;
-    memset(out, 0, sizeof(*out));
     kiln_status status = locate(builder, &wanted, out, report);
     if (out->blob == NULL && (status == KILN_OK || is_absent(status)))
         status = kiln__fail(report, KILN_ENOENT, KILN__STAGE_STORE, 0, "not in the stores: %s", unit->spec);
@@ -351,10 +375,10 @@ kiln_status kiln__builder_find(kiln__builder *builder, const kiln__unit *unit, b
     return status;
 }
 
-bool kiln__builder_older(kiln__builder *builder, kiln__built *built)
+bool kiln__builder_older(kiln__built *built)
 {
     size_t tier;
-    kiln__blob *older = built->any ? kiln__tiers_older(builder->tiers, &built->blob->entry.key, &tier) : NULL;
+    kiln__blob *older = built->any ? kiln__tiers_older(built->tiers, &built->blob->entry.key, &tier) : NULL;
     if (older == NULL)
         return false;
     kiln__blob_release(built->blob);
@@ -363,10 +387,10 @@ bool kiln__builder_older(kiln__builder *builder, kiln__built *built)
     return true;
 }
 
-void kiln__builder_replace(kiln__builder *builder, const kiln__built *built)
+void kiln__builder_replace(const kiln__built *built)
 {
-    kiln__tiers_drop(builder->tiers, &built->blob->entry.key);
-    kiln__tiers_put(builder->tiers, built->blob);
+    kiln__tiers_drop(built->tiers, &built->blob->entry.key);
+    kiln__tiers_put(built->tiers, built->blob);
 }
 
 bool kiln__builder_choose_target(kiln__builder *builder, const kiln__target *device, kiln__target *out)

@@ -11,6 +11,8 @@
 typedef struct kiln__builder {
     kiln__toolchains toolchains;
     kiln__tiers *tiers;
+    bool unwatched;      /* sources compile in this process, where nothing keeps them from files */
+    kiln__tiers at_hand; /* the tiers that are not on disk, borrowed: all that such sources know */
     kiln__filesums sums; /* of the headers that users' own sources read */
     const kiln__log *log;
     /* NULL: compile; else refuse to, with this at the end of the kiln warm line; borrowed, set once. */
@@ -21,10 +23,11 @@ typedef struct kiln__builder {
 
 /* What came of it. Release with kiln__built_fini. */
 typedef struct kiln__built {
-    kiln__blob *blob; /* the entry, checked */
-    size_t tier;      /* which store had it, when not compiled */
-    bool any;         /* any toolchain's would do: older ones' may be there too, see kiln__builder_older */
-    kiln__miss miss;  /* why the stores did not have it, also on failure; NONE if they did or were not asked */
+    kiln__blob *blob;   /* the entry, checked */
+    kiln__tiers *tiers; /* where it may lie */
+    size_t tier;        /* which of them had it, when not compiled */
+    bool any;           /* any toolchain's would do: older ones' may be there too, see kiln__builder_older */
+    kiln__miss miss;    /* why the stores did not have it, also on failure; NONE if they did or were not asked */
     bool compiled;
     uint64_t compile_ns;
     char *log; /* warnings of a compile, NULL if none */
@@ -32,6 +35,10 @@ typedef struct kiln__built {
 
 void kiln__builder_init(kiln__builder *builder, kiln__compiler *compiler, kiln__tiers *tiers, const kiln__log *log);
 void kiln__builder_fini(kiln__builder *builder); /* closes the compiler */
+
+/* From now on users' own sources are neither looked for on disk nor put there. NVRTC in this process reads whatever file of the working
+ * directory has the name of a header in memory: what comes of that is for this process alone. Once the tiers are filled. */
+void kiln__builder_keep_sources_at_hand(kiln__builder *builder);
 
 /* Finds or makes the entry of a unit, waiting for another process that is making it. `fresh` leaves the stores and the
  * wait alone: what they had did not load, and what comes of it has yet to prove that it does (kiln__builder_replace).
@@ -49,10 +56,10 @@ kiln_status kiln__builder_find(kiln__builder *builder, const kiln__unit *unit, b
 
 /* Replaces an entry that did not load by what the next older toolchain left of the same unit. False, and *built as it was,
  * if there is none or only a certain toolchain's would do. */
-bool kiln__builder_older(kiln__builder *builder, kiln__built *built);
+bool kiln__builder_older(kiln__built *built);
 
 /* Puts a fresh entry in the place of the stored one. */
-void kiln__builder_replace(kiln__builder *builder, const kiln__built *built);
+void kiln__builder_replace(const kiln__built *built);
 
 /* The best target to compile for a GPU: its own if the compiler builds it or is not there to ask, else the highest below it
  * of the same major version (its cubins load), else the highest below it (its PTX does). False: out of memory, so that the

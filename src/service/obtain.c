@@ -103,7 +103,7 @@ static kiln_status load_fresh(kiln_service *service, kiln_device *device, const 
     if (status == KILN_OK) {
         kiln__log_line(&service->log, KILN_LOG_WARN, "a stored kernel did not load and was compiled again: %s",
                        unit->spec);
-        kiln__builder_replace(builder, &fresh);
+        kiln__builder_replace(&fresh);
         kiln__built_fini(built);
         *built = fresh;
     } else {
@@ -123,12 +123,11 @@ static bool is_refusal(kiln_status status)
 static kiln_status load_stored(kiln_service *service, kiln_device *device, const kiln__unit *unit, kiln__built *built,
                                kiln__module **out, kiln_report *report)
 {
-    kiln__builder *builder = kiln__service_builder(service, &unit->target);
     kiln_report later = KILN_REPORT_INIT;
     kiln_status first = load(service, device, unit, built, out, report), status = first;
     while (is_refusal(status)) {
         atomic_fetch_add(&service->refused, 1);
-        if (!kiln__builder_older(builder, built)) {
+        if (!kiln__builder_older(built)) {
             status = first;
             break;
         }

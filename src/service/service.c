@@ -68,6 +68,8 @@ static kiln_status open_parts(kiln_service *service, const kiln__settings *setti
         return kiln__fail_memory(report, KILN__STAGE_OPEN);
     service->nvrtc.strict = service->cc.strict = service->warm_options;
     kiln__stores_open(service, settings);
+    if (settings->isolate == KILN_ISOLATE_NEVER)
+        kiln__builder_keep_sources_at_hand(&service->nvrtc);
     service->wise = settings->wisdom;
     service->wisdom = kiln__wisdom_open(service->disk, kiln__stores_shared(service), KILN__WISDOM_WAIT_MS,
                                         &service->log, &service->store_counters);

@@ -18,6 +18,12 @@ void kiln__tiers_fini(kiln__tiers *tiers)
     memset(tiers, 0, sizeof *tiers);
 }
 
+void kiln__tiers_borrow_at_hand(kiln__tiers *out, const kiln__tiers *tiers)
+{
+    for (out->count = 0; out->count < tiers->count && !tiers->stores[out->count]->vtable->on_disk; out->count++)
+        out->stores[out->count] = tiers->stores[out->count];
+}
+
 /* Puts what one store has into the faster ones, but not from disk to disk. */
 static void promote(kiln__tiers *tiers, size_t from, kiln__blob *blob)
 {

@@ -16,6 +16,9 @@ typedef struct kiln__tiers {
 void kiln__tiers_add(kiln__tiers *tiers, kiln__store *store); /* NULL is ignored */
 void kiln__tiers_fini(kiln__tiers *tiers);
 
+/* The leading stores that are not on disk, under the same numbers; `out` owns none of them and needs no end. */
+void kiln__tiers_borrow_at_hand(kiln__tiers *out, const kiln__tiers *tiers);
+
 /* A retained blob or NULL. *tier (may be NULL) gets the index of the store that had it. A miss raises *why (may be NULL) to
  * its reason. An empty key->toolchain means the newest toolchain's entry that any of the stores has. */
 kiln__blob *kiln__tiers_get(kiln__tiers *tiers, const kiln__key *key, size_t *tier, kiln__miss *why);

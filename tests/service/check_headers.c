@@ -233,7 +233,7 @@ static void *count_on(void *data)
 
 START_TEST(test_headers__header_that_changes_in_a_mapping)
 {
-    enum { OLD_ENOUGH_S = 3 };
+    enum { OLD_ENOUGH_S = 3, TRIES = 20 };
     static const char text[] = "#define DEPTH 1 //00000000\n";
     pthread_t thread;
     if (!have_nvrtc())
@@ -249,7 +249,14 @@ START_TEST(test_headers__header_that_changes_in_a_mapping)
     counting.digits[0] = '0';
     sleep(OLD_ENOUGH_S); /* the times of what has just changed are not relied on */
     ck_assert_int_eq(pthread_create(&thread, NULL, count_on, NULL), 0);
-    kiln_status status = build();
+    /* The thread need not run during each single compile. */
+    kiln_status status = KILN_OK;
+    for (int i = 0; i < TRIES && status == KILN_OK; i++) {
+        char edited[256];
+        snprintf(edited, sizeof(edited), "// %d\n%s", i, two_deep);
+        source.text = edited;
+        status = build();
+    }
     atomic_store(&counting.stop, true);
     pthread_join(thread, NULL);
     expect(status, KILN_EIO, "change while they are read");

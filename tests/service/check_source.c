@@ -228,12 +228,58 @@ START_TEST(test_source__without_a_worker_reads_no_file)
     source.option_count = 0;
     use_directories(".", NULL);
     expect(build(), KILN_EINVAL, "isolate=never there are no include directories");
-    /* What was compiled in this process is what a worker would have made. */
-    source.include_dir_count = 0;
+}
+END_TEST
+
+static void expect_written(const char *number)
+{
+    kiln_artifact *artifact;
+    const void *ptx;
+    size_t length;
+    expect(kiln_program_build(&artifact, service, &source, &report), KILN_OK, "");
+    ck_assert_int_eq(kiln_artifact_section(artifact, "ptx", &ptx, &length), KILN_OK);
+    ck_assert_msg(strstr(ptx, number) != NULL, "no %s in %s", number, (const char *)ptx);
+    kiln_artifact_free(artifact);
+}
+
+/* NVRTC in this process looks for headers in memory among the files of the working directory first: what comes of that is for this
+ * service alone, and a service that compiles so is given nothing of another's. */
+START_TEST(test_source__without_a_worker_stays_in_memory)
+{
+    static const kiln_header in_memory = { "a.h", "#define A 4742\n" };
+    kiln_options options = kiln_test_gpu_options();
+    char pack[256];
+    if (!have_nvrtc())
+        return;
+    write_text("a.h", "#define A 4741\n");
+    ck_assert_int_eq(chdir(kiln_test_temp_dir()), 0);
+    source.text = "#include \"a.h\"\nextern \"C\" __global__ void k(int *p) { *p = A; }\n";
+    source.headers = &in_memory;
+    source.header_count = 1;
     source.cuda_headers = -1;
-    expect(build(), KILN_OK, "");
+    kiln_close(service);
+    open_service(KILN_ISOLATE_NEVER);
+    ck_assert_uint_eq(compiles_again(), 1);
+    ck_assert_uint_eq(compiles_again(), 0); /* from memory */
     reopen();
-    ck_assert_uint_eq(compiles_again(), 0);
+    expect_written("4742");
+    ck_assert_uint_eq(kiln_test_stats(service).compiles, 1);
+    /* Neither from the directory nor from a pack. */
+    snprintf(pack, sizeof(pack), "%s", kiln_test_temp_path("worker.kilnpack"));
+    expect(kiln_cache_export(service, pack, NULL, NULL, NULL, &report), KILN_OK, "");
+    kiln_close(service);
+    open_service(KILN_ISOLATE_NEVER);
+    ck_assert_uint_eq(compiles_again(), 1);
+    kiln_close(service);
+    options.isolate = KILN_ISOLATE_NEVER;
+    options.packs = pack;
+    options.cache_dir = "";
+    service = kiln_test_open(&options);
+    ck_assert_uint_eq(compiles_again(), 1);
+    kiln_close(service);
+    options.strict = 1;
+    service = kiln_test_open(&options);
+    expect(build(), KILN_ESTRICT, "let a worker compile it");
 }
 END_TEST
 
@@ -551,6 +597,7 @@ Suite *kiln_test_source_suite(void)
     tcase_add_test(tcase, test_source__all_that_it_is_compiled_with_counts);
     tcase_add_test(tcase, test_source__reads_nothing_outside);
     tcase_add_test(tcase, test_source__without_a_worker_reads_no_file);
+    tcase_add_test(tcase, test_source__without_a_worker_stays_in_memory);
     tcase_add_test(tcase, test_source__standard_headers_are_there);
     tcase_add_test(tcase, test_source__standard_headers_give_way);
     tcase_add_test(tcase, test_source__messages_name_the_users_file_and_line);
