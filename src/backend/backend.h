@@ -40,6 +40,8 @@ typedef struct kiln__compiler_vtable {
      * failure the report has the log. Any number of threads at once. KILN_ETARGET, KILN_ECOMPILE, KILN_ENOCOMPILER. */
     kiln_status (*compile)(kiln__compiler *compiler, const kiln__unit *unit, kiln__image *out, kiln_report *report);
     void (*close)(kiln__compiler *compiler);
+    /* Tells the compiler what a store remembers of its file as that is now. NULL where it has no use for it. */
+    void (*know)(kiln__compiler *compiler, const kiln__toolchain *known);
     /* Around a fork: holds the compiler's locks meanwhile. NULL where it has none. */
     void (*before_fork)(kiln__compiler *compiler);
     void (*after_fork)(kiln__compiler *compiler, bool child);

@@ -95,6 +95,8 @@ static bool recall(kiln__toolchains *memo, kiln__toolchain *out)
            take_text(&blob->entry, "version", out->version, sizeof(out->version)) && take_targets(&blob->entry, out) &&
            file_stamp(out->path, &stamp) && seen != NULL && seen->length == stamp.length &&
            memcmp(seen->data, stamp.data, stamp.length) == 0;
+    if (good && memo->compiler->vtable->know != NULL)
+        memo->compiler->vtable->know(memo->compiler, out);
 done:
     kiln__blob_release(blob);
     kiln__text_fini(&text);

@@ -7,6 +7,7 @@
 #include "compile/suspects.h"
 #include "compile/workerset.h"
 #include "os/cpu.h"
+#include "os/file.h"
 #include <limits.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -24,6 +25,9 @@ typedef struct workers {
     bool known;
     /* Of the NVRTC that workers have opened, where this process opens none; made for the first. */
     kiln__toolchain *facts;
+    /* What a file of NVRTC is, as the store remembers it or as a worker told; "": none is known. */
+    char id[KILN__ENTRY_TOOLCHAIN_SIZE];
+    struct stat id_file;
     atomic_uint_least64_t crashes, timeouts;
 } workers;
 
@@ -49,11 +53,37 @@ static void note_facts(workers *self, const kiln__toolchain *facts)
     pthread_mutex_unlock(&self->facts_lock);
 }
 
-static void note_identity(workers *self, const kiln__toolchain *learnt)
+static void note_identity(workers *self, kiln__worker *which, const kiln__toolchain *learnt)
 {
+    memcpy(which->id, learnt->id, sizeof(which->id));
     pthread_mutex_lock(&self->facts_lock);
+    memcpy(self->id, learnt->id, sizeof(self->id));
+    self->id_file = which->nvrtc;
     memcpy(self->facts->id, learnt->id, sizeof(self->facts->id));
     memcpy(self->facts->version, learnt->version, sizeof(self->facts->version));
+    pthread_mutex_unlock(&self->facts_lock);
+}
+
+/* A worker that has opened the file whose identity is known need not tell it. */
+static void recall_identity(workers *self, kiln__worker *which, const char *path)
+{
+    if (stat(path, &which->nvrtc) != 0)
+        which->nvrtc = (struct stat){ 0 };
+    pthread_mutex_lock(&self->facts_lock);
+    if (which->nvrtc.st_ino != 0 && kiln__file_is_unchanged(&self->id_file, &which->nvrtc))
+        memcpy(which->id, self->id, sizeof(which->id));
+    pthread_mutex_unlock(&self->facts_lock);
+}
+
+static void know(kiln__compiler *base, const kiln__toolchain *known)
+{
+    workers *self = (workers *)base;
+    struct stat nvrtc;
+    if (stat(known->path, &nvrtc) != 0)
+        return;
+    pthread_mutex_lock(&self->facts_lock);
+    memcpy(self->id, known->id, sizeof(self->id));
+    self->id_file = nvrtc;
     pthread_mutex_unlock(&self->facts_lock);
 }
 
@@ -90,12 +120,65 @@ static kiln_status start(workers *self, const kiln__list *places, const kiln__te
         status = kiln__fail_memory(report, KILN__STAGE_COMPILE);
     if (status == KILN_OK)
         status = kiln__workerset_start(&self->set, nvrtc, places, marks, &facts, out, report);
-    if (status == KILN_OK)
+    if (status == KILN_OK) {
         note_facts(self, &facts);
+        recall_identity(self, *out, facts.path);
+    }
     return status;
 }
 
 /* ---- Asking */
+
+/* What an answer tells of NVRTC. KILN_OK also where it is no answer of a sound worker, which *sound tells. */
+static kiln_status read_identity(workers *self, kiln__worker *which, const kiln__worker_answer *answer,
+                                 kiln__toolchain *out, bool *sound, kiln_report *report)
+{
+    const kiln__frame *frame = &answer->message.frame;
+    kiln_status status = KILN_OK;
+    bool answered = answer->result == KILN__CHANNEL_DONE;
+    *sound = answered;
+    if (answered && frame->type == KILN__WORKER_TOOLCHAIN && kiln__worker_get_toolchain(frame, out)) {
+        note_identity(self, which, out);
+    } else if (!answered || frame->type != KILN__WORKER_FAILED || !kiln__worker_get_failure(frame, &status, report)) {
+        *sound = false;
+    }
+    return status;
+}
+
+/* Before a worker is first given source from elsewhere: lets it tell its toolchain unless that is known, for it may say anything
+ * afterwards. That is a compile of an empty kernel. *out is an
+ * answer to return in place of the compile's where there is no sound one. */
+static kiln_status introduce(workers *self, kiln__worker *which, kiln__worker_answer *out, kiln_report *report)
+{
+    kiln__text request = { 0 };
+    kiln__toolchain toolchain;
+    bool sound;
+    memset(out, 0, sizeof(*out));
+    if (which->strange || which->id[0] != '\0')
+        return KILN_OK;
+    kiln__frame_begin(&request, KILN__WORKER_IDENTIFY);
+    kiln__worker_ask(&which->child, &request, self->set.limits.time_ms, out);
+    kiln__text_fini(&request);
+    kiln_status status = read_identity(self, which, out, &toolchain, &sound, report);
+    if (!sound && out->result == KILN__CHANNEL_DONE)
+        out->result = KILN__CHANNEL_MALFORMED;
+    kiln__message_fini(&out->message);
+    return status;
+}
+
+/* One request to one worker. */
+static kiln_status ask_which(workers *self, const kiln__text *request, bool foreign, kiln__worker *which,
+                             kiln__worker_answer *out, kiln_report *report)
+{
+    kiln_status status = foreign ? introduce(self, which, out, report) : KILN_OK;
+    if (status != KILN_OK)
+        kiln__workerset_end(&self->set, which);
+    if (status != KILN_OK || (foreign && out->result != KILN__CHANNEL_DONE))
+        return status;
+    which->strange |= foreign;
+    kiln__worker_ask(&which->child, request, self->set.limits.time_ms, out);
+    return KILN_OK;
+}
 
 static kiln_status ask_one(workers *self, const kiln__text *request, const kiln__list *places, const kiln__text *marks,
                            bool foreign, kiln__worker **which, kiln__worker_answer *out, kiln_report *report)
@@ -106,10 +189,10 @@ static kiln_status ask_one(workers *self, const kiln__text *request, const kiln_
     for (;;) {
         if (*which == NULL)
             status = start(self, places, marks, which, report);
+        if (status == KILN_OK)
+            status = ask_which(self, request, foreign, *which, out, report);
         if (status != KILN_OK)
             return status;
-        (*which)->strange |= foreign;
-        kiln__worker_ask(&(*which)->child, request, self->set.limits.time_ms, out);
         if (fresh || out->begun || out->result != KILN__CHANNEL_CLOSED)
             return KILN_OK;
         kiln__message_fini(&out->message);
@@ -176,9 +259,18 @@ static kiln_status fail_condemned(const kiln__unit *unit, kiln_report *report)
         KILN__SUSPECT_STRIKES, unit->target.name);
 }
 
+/* A worker that has had source from elsewhere is believed no other toolchain than the one it told before. */
+static bool note_toolchain(workers *self, kiln__worker *which, const kiln__toolchain *learnt)
+{
+    if (which->strange)
+        return strcmp(which->id, learnt->id) == 0;
+    note_identity(self, which, learnt);
+    return true;
+}
+
 /* What is no answer of a sound worker counts as a crash: who knows what the source made of it. */
-static kiln_status read_answer(workers *self, const kiln__frame *frame, const kiln__unit *unit, kiln__image *out,
-                               bool *sound, kiln_report *report)
+static kiln_status read_answer(workers *self, kiln__worker *which, const kiln__frame *frame, const kiln__unit *unit,
+                               kiln__image *out, bool *sound, kiln_report *report)
 {
     kiln__toolchain learnt;
     kiln_status status = KILN_ECRASHED;
@@ -186,10 +278,8 @@ static kiln_status read_answer(workers *self, const kiln__frame *frame, const ki
     *sound = true;
     if (frame->type == KILN__WORKER_IMAGE && kiln__worker_get_image(frame, out, &learnt, &no_memory)) {
         status = kiln__nvrtc_check_image(out, unit, report);
-        *sound = status == KILN_OK;
-        if (*sound)
-            note_identity(self, &learnt);
-        return status;
+        *sound = status == KILN_OK && note_toolchain(self, which, &learnt);
+        return *sound ? KILN_OK : KILN_ECRASHED;
     }
     if (no_memory)
         return kiln__fail_memory(report, KILN__STAGE_COMPILE);
@@ -209,7 +299,7 @@ static kiln_status conclude(workers *self, kiln__worker *which, kiln__worker_ans
     kiln_status status = KILN_ECRASHED;
     bool sound = false;
     if (answer->begun && answer->result == KILN__CHANNEL_DONE)
-        status = read_answer(self, &answer->message.frame, unit, out, &sound, report);
+        status = read_answer(self, which, &answer->message.frame, unit, out, &sound, report);
     if (sound && status != KILN_EIO) {
         kiln__workerset_give_back(&self->set, which);
         return status;
@@ -353,17 +443,13 @@ static kiln_status identify_outside(workers *self, kiln__toolchain *out, kiln_re
     kiln__worker_answer answer;
     kiln__text request = { 0 };
     kiln__worker *which;
+    bool sound;
     kiln__frame_begin(&request, KILN__WORKER_IDENTIFY);
     kiln_status status = ask(self, &request, NULL, &which, &answer, report);
     kiln__text_fini(&request);
     if (status != KILN_OK)
         return status;
-    const kiln__frame *frame = &answer.message.frame;
-    bool answered = answer.result == KILN__CHANNEL_DONE, sound = true;
-    if (answered && frame->type == KILN__WORKER_TOOLCHAIN && kiln__worker_get_toolchain(frame, out))
-        note_identity(self, out);
-    else if (!answered || frame->type != KILN__WORKER_FAILED || !kiln__worker_get_failure(frame, &status, report))
-        sound = false;
+    status = read_identity(self, which, &answer, out, &sound, report);
     if (sound)
         kiln__workerset_give_back(&self->set, which);
     else
@@ -435,6 +521,7 @@ static const kiln__compiler_vtable vtable = {
     .open = open_compiler,
     .identify = identify,
     .compile = compile,
+    .know = know,
     .close = close_workers,
     .before_fork = kiln__workers_before_fork,
     .after_fork = kiln__workers_after_fork,

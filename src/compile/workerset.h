@@ -6,12 +6,16 @@
 #include "compile/worker.h"
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/stat.h>
 
 typedef struct kiln__worker {
     kiln__child child;
     kiln__list places; /* what it may read, for as long as it lives */
     kiln__text marks;  /* which directories these were when it was started */
     bool strange;      /* it has been given source from elsewhere, which may have taken it over */
+    char id
+        [KILN__ENTRY_TOOLCHAIN_SIZE]; /* its toolchain, known before it was given any such source; "": not known yet */
+    struct stat nvrtc;                /* the file that it has opened; zeros: unknown */
     uint64_t idle_since;
     struct kiln__worker *next, *before; /* of all */
     struct kiln__worker *below;         /* of the idle ones, used before this one */

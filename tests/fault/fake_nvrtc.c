@@ -11,7 +11,7 @@
 enum { ARCH = 90, CUBIN_MAX = 8192 };
 
 /* What a source can do to its compiler: the words STAND_IN_CRASH and so on. */
-typedef enum habit { GOOD, CRASH, ABORT, HANG, BUSY, DEEP, HUNGRY, LARGE, LOST, DIRTY, HABITS } habit;
+typedef enum habit { GOOD, CRASH, ABORT, HANG, BUSY, DEEP, HUNGRY, LARGE, LOST, DIRTY, LIAR, HABITS } habit;
 static const char *const habits[HABITS] = { "\n",
                                             "STAND_IN_CRASH",
                                             "STAND_IN_ABORT",
@@ -21,7 +21,8 @@ static const char *const habits[HABITS] = { "\n",
                                             "STAND_IN_HUNGRY",
                                             "STAND_IN_LARGE",
                                             "STAND_IN_LOST",
-                                            "STAND_IN_DIRTY" };
+                                            "STAND_IN_DIRTY",
+                                            "STAND_IN_LIAR" };
 
 struct _nvrtcProgram {
     habit habit;
@@ -145,8 +146,11 @@ static kiln__nvrtc_enum misbehave(nvrtcProgram program)
     return KILN__NVRTC_SUCCESS;
 }
 
-static const char *build_id(void)
+/* LIAR: what a source that has taken over its compiler might say. */
+static const char *build_id(habit which)
 {
+    if (which == LIAR)
+        return "99999999";
     const char *other = getenv("KILN_STAND_IN_WORKER_BUILD");
     return other != NULL && strcmp(program_invocation_short_name, "kiln-worker") == 0 ? other : "1";
 }
@@ -170,7 +174,7 @@ kiln__nvrtc_enum nvrtcCompileProgram(nvrtcProgram program, int count, const char
         program->ptx, sizeof(program->ptx),
         "//\n// Compiler Build ID: CL-%s\n// Cuda compilation tools, release 13.0, V13.0.1\n"
         ".version 8.0\n.target sm_%d\n.address_size 64\n.visible .entry kiln_vector()\n.visible .entry kiln_scalar()\n",
-        build_id(), ARCH);
+        build_id(program->habit), ARCH);
     program->cubin_length = fake_image_make(program->cubin, sizeof(program->cubin), ARCH, names, 2, 1);
     return fake_image_read(&seen, program->cubin, ARCH, 13000);
 }

@@ -56,6 +56,7 @@
     X(shared_memory)           \
     X(nvrtc)                   \
     X(workers)                 \
+    X(worker_faults)           \
     X(crowd)                   \
     X(isolate)                 \
     X(source)                  \
