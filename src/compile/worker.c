@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +13,7 @@
 #include <unistd.h>
 
 /* A worker answers at once, but for NVRTC's opening and its own trusted first compile; the machine may be a busy one. */
-enum { PATIENCE_MS = 30000, CPU_SLACK_S = 2, NUMBER_SIZE = 24 };
+enum { PATIENCE_MS = 30000, CPU_SLACK_S = 2, NUMBER_SIZE = 24, STOPPED_POLL_MS = 20 };
 
 static uint64_t after(uint32_t ms)
 {
@@ -133,7 +134,7 @@ static kiln_status fail_open(const char *program, const kiln__worker_answer *ans
     if (answer->result == KILN__CHANNEL_NO_MEMORY)
         return kiln__fail_memory(report, KILN__STAGE_COMPILE);
     if (answer->result == KILN__CHANNEL_CLOSED)
-        reason = "it ended at once";
+        reason = answer->stopped ? "it was stopped by a signal" : "it ended at once";
     if (answer->result == KILN__CHANNEL_LATE)
         reason = "it did not answer in time";
     if (answer->result == KILN__CHANNEL_MALFORMED)
@@ -169,11 +170,30 @@ kiln_status kiln__worker_open(kiln__child *child, const char *program, const cha
 
 /* ---- Asking */
 
+/* Waits for an answer to begin. A worker that something has stopped says nothing, and need not be waited for: nothing is lost with it
+ * yet. */
+static kiln__channel_result await_answer(const kiln__child *child, uint64_t deadline)
+{
+    struct pollfd answer = { child->socket, POLLIN, 0 };
+    while (kiln__cpu_now_ns() < deadline) {
+        if (kiln__child_is_stopped(child))
+            return KILN__CHANNEL_CLOSED;
+        if (poll(&answer, 1, STOPPED_POLL_MS) > 0)
+            return KILN__CHANNEL_DONE; /* or gone: the next call tells */
+    }
+    return KILN__CHANNEL_LATE;
+}
+
 void kiln__worker_ask(const kiln__child *child, const kiln__text *request, uint32_t time_ms, kiln__worker_answer *out)
 {
     uint64_t deadline = after(PATIENCE_MS);
     memset(out, 0, sizeof(*out));
-    out->result = kiln__channel_send(child->socket, request, deadline);
+    out->stopped = kiln__child_is_stopped(child);
+    out->result = out->stopped ? KILN__CHANNEL_CLOSED : kiln__channel_send(child->socket, request, deadline);
+    if (out->result == KILN__CHANNEL_DONE) {
+        out->result = await_answer(child, deadline);
+        out->stopped = out->result == KILN__CHANNEL_CLOSED;
+    }
     if (out->result != KILN__CHANNEL_DONE)
         return;
     out->result = kiln__channel_receive(child->socket, KILN__WORKER_LIMIT, deadline, &out->message);

@@ -31,6 +31,7 @@ kiln_status kiln__worker_open(kiln__child *child, const char *program, const cha
 typedef struct kiln__worker_answer {
     kiln__channel_result result; /* DONE: `message` holds the answer; else the worker is of no further use */
     bool begun;                  /* a compile had begun */
+    bool stopped;                /* CLOSED for it was found stopped (SIGSTOP) before it answered anything */
     kiln__message message;       /* also the last words of a worker that died, where it had any */
 } kiln__worker_answer;
 

@@ -202,8 +202,8 @@ static kiln_status ask_one(workers *self, const kiln__text *request, const kiln_
     }
 }
 
-/* Asks an idle worker or, where there is none, a new one: about a unit, or, where that is NULL, about NVRTC. One that had died
- * before it began is replaced by a new one, once and without a word. With KILN_OK there is an answer, *out, of *which. */
+/* Asks an idle worker or, where there is none, a new one: about a unit, or, where that is NULL, about NVRTC. One that had died,
+ * or was stopped, before it began is replaced by a new one, once and without a word. With KILN_OK there is an answer, *out, of *which. */
 static kiln_status ask(workers *self, const kiln__text *request, const kiln__unit *unit, kiln__worker **which,
                        kiln__worker_answer *out, kiln_report *report)
 {
@@ -226,7 +226,9 @@ static kiln_status fail_unbegun(const kiln__worker_answer *answer, kiln_report *
         return kiln__fail_memory(report, KILN__STAGE_COMPILE);
     return kiln__fail(report, KILN_ENOWORKER, KILN__STAGE_COMPILE, 0,
                       "a compile worker %s before it began to compile: try again, and see kiln doctor",
-                      answer->result == KILN__CHANNEL_LATE ? "did not answer" : "ended or gave no proper answer");
+                      answer->stopped                        ? "was stopped by a signal"
+                      : answer->result == KILN__CHANNEL_LATE ? "did not answer"
+                                                             : "ended or gave no proper answer");
 }
 
 /* A text that has cost a worker: counts it, notes it and keeps it. */

@@ -36,16 +36,28 @@ void kiln__child_forget(kiln__child *child)
     child->pid = 0;
 }
 
-/* Asks for the child's end, without waiting and without reaping it where `flags` has WNOWAIT. 0: it lives; 1: it has ended,
- * *info says how; -ECHILD: it is no child of ours any more. */
-static int look(const kiln__child *child, int flags, siginfo_t *info)
+/* waitid on the child, without waiting. 0: nothing of what `flags` names has happened; 1: it has, *info says how; -ECHILD: it is no
+ * child of ours any more. */
+static int ask_kernel(const kiln__child *child, int flags, siginfo_t *info)
 {
     idtype_t kind = child->pidfd >= 0 ? (idtype_t)P_PIDFD : P_PID;
     id_t id = child->pidfd >= 0 ? (id_t)child->pidfd : (id_t)child->pid;
     info->si_pid = 0;
-    if (child->pid == 0 || waitid(kind, id, info, WEXITED | WNOHANG | flags) != 0)
+    if (child->pid == 0 || waitid(kind, id, info, WNOHANG | flags) != 0)
         return -ECHILD;
     return info->si_pid != 0;
+}
+
+/* Asks for the child's end, without reaping it where `flags` has WNOWAIT. */
+static int look(const kiln__child *child, int flags, siginfo_t *info)
+{
+    return ask_kernel(child, WEXITED | flags, info);
+}
+
+bool kiln__child_is_stopped(const kiln__child *child)
+{
+    siginfo_t info;
+    return ask_kernel(child, WSTOPPED | WNOWAIT, &info) == 1;
 }
 
 /* A child that the host has reaped already may have left its number to a stranger: what is no child of ours is never

@@ -214,6 +214,32 @@ START_TEST(test_child__cannot_be_started)
 }
 END_TEST
 
+START_TEST(test_child__tells_that_it_is_stopped)
+{
+    kiln__child child = start("echo up >&0; cat");
+    siginfo_t info;
+    char line[4];
+    ck_assert_int_eq(read(child.socket, line, 3), 3);
+    for (int round = 0; round < 2; round++) {
+        int pidfd = child.pidfd;
+        ck_assert(!kiln__child_is_stopped(&child));
+        ck_assert_int_eq(kill(child.pid, SIGSTOP), 0);
+        ck_assert_int_eq(waitid(P_PID, (id_t)child.pid, &info, WSTOPPED | WNOWAIT), 0);
+        ck_assert(kiln__child_is_stopped(&child));
+        ck_assert(kiln__child_is_stopped(&child)); /* it is not used up */
+        child.pidfd = -1;
+        ck_assert(kiln__child_is_stopped(&child)); /* by its number alone */
+        child.pidfd = pidfd;
+        ck_assert_int_eq(kill(child.pid, SIGCONT), 0);
+        ck_assert_int_eq(waitid(P_PID, (id_t)child.pid, &info, WCONTINUED | WNOWAIT), 0);
+    }
+    ck_assert(!kiln__child_is_stopped(&child));
+    ck_assert_int_eq(kill(child.pid, SIGSTOP), 0);
+    ck_assert_int_eq(kiln__child_end(&child), 128 + SIGKILL);
+    ck_assert(!kiln__child_is_stopped(&child));
+}
+END_TEST
+
 START_TEST(test_child__forgotten_lives_on)
 {
     kiln__child child = start("sleep 0.2; exit 5"), copy = child;
@@ -258,6 +284,7 @@ Suite *kiln_test_child_suite(void)
     tcase_add_test(tcase, test_child__without_pidfd);
     tcase_add_test(tcase, test_child__with_0_1_and_2_closed);
     tcase_add_test(tcase, test_child__cannot_be_started);
+    tcase_add_test(tcase, test_child__tells_that_it_is_stopped);
     tcase_add_test(tcase, test_child__forgotten_lives_on);
     tcase_add_test(tcase, test_child__descriptors_are_forgotten_before_they_are_closed);
     suite_add_tcase(suite, tcase);
