@@ -1,9 +1,11 @@
 #include "compile/worker.h"
 
 #include "os/cpu.h"
+#include "os/trust.h"
 #include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
+#include <link.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -25,42 +27,82 @@ static uint64_t after(uint32_t ms)
 /* From the directory of the file that holds this code; the build says which. */
 static const char *const program_places[] = { KILN_WORKER_PLACES };
 
-/* The directory and the owner of the file that holds this code: the shared library, or a program that it is linked into. */
+/* The file that is mapped where this code is, as the kernel has it. False without /proc. */
+static bool find_mapped_file(char path[PATH_MAX])
+{
+    char line[PATH_MAX + 128];
+    uintptr_t here = (uintptr_t)program_places;
+    bool found = false;
+    FILE *maps = fopen("/proc/self/maps", "re");
+    while (maps != NULL && !found && fgets(line, sizeof(line), maps) != NULL) {
+        unsigned long long from, to;
+        const char *slash = strchr(line, '/');
+        found = slash != NULL && sscanf(line, "%llx-%llx", &from, &to) == 2 && here >= from && here < to;
+        if (found)
+            snprintf(path, PATH_MAX, "%.*s", (int)strcspn(slash, "\n"), slash);
+    }
+    if (maps != NULL)
+        fclose(maps);
+    return found;
+}
+
+static bool find_program_file(char path[PATH_MAX])
+{
+    ssize_t length = readlink("/proc/self/exe", path, PATH_MAX - 1);
+    path[length > 0 ? length : 0] = '\0';
+    return length > 0;
+}
+
+/* The directory and the owner of the file that holds this code: the shared library, or a program that it is linked into. The loader's
+ * name of a library serves where it is absolute. A relative one is of a directory that the process has left since, and a program's is
+ * what its caller has made up: there the kernel is asked. */
 static bool find_own_file(char path[PATH_MAX], uid_t *owner)
 {
     struct stat status;
+    struct link_map *map = NULL;
     Dl_info info;
-    ssize_t length = -1;
-    if (dladdr(program_places, &info) != 0 && info.dli_fname != NULL && strchr(info.dli_fname, '/') != NULL &&
-        realpath(info.dli_fname, path) != NULL)
-        length = (ssize_t)strlen(path);
-    else if ((length = readlink("/proc/self/exe", path, PATH_MAX - 1)) > 0)
-        path[length] = '\0';
-    if (length <= 0 || stat(path, &status) != 0)
+    bool library = dladdr1(program_places, &info, (void **)&map, RTLD_DL_LINKMAP) != 0 && map != NULL &&
+                   map->l_name != NULL && map->l_name[0] != '\0';
+    bool found = !library                ? find_program_file(path)
+                 : map->l_name[0] == '/' ? realpath(map->l_name, path) != NULL
+                                         : find_mapped_file(path);
+    if (!found || path[0] != '/' || stat(path, &status) != 0)
         return false;
     *owner = status.st_uid;
     *strrchr(path, '/') = '\0';
     return true;
 }
 
-static bool is_trusted(const char *path, uid_t owner)
+/* Why a file or a directory may not be used, NULL if it may. What `owner` does to this process it may do through its own file as well. */
+static const char *refuse_file(const char *path, uid_t owner, char *buffer, size_t size)
+{
+    struct stat status;
+    if (stat(path, &status) != 0)
+        return "not there any more";
+    if (status.st_uid == owner)
+        status.st_uid = geteuid();
+    return kiln__trust_refuse_shared_file(&status, buffer, size);
+}
+
+static bool is_trusted_directory(const char *path, uid_t owner)
 {
     struct stat status;
     return stat(path, &status) == 0 && (status.st_mode & S_IWOTH) == 0 &&
            (status.st_uid == 0 || status.st_uid == geteuid() || status.st_uid == owner);
 }
 
-/* The program and the two directories above it, libexec/kiln: a program in /tmp must not take what others left there. */
-static bool is_ours(const char *program, uid_t owner)
+/* The same for a program found beside the library, with the two directories above it, libexec/kiln: a program in /tmp must not take
+ * what others left there. */
+static const char *refuse_program(const char *program, uid_t owner, char *buffer, size_t size)
 {
     char path[PATH_MAX];
     kiln__text_copy(path, sizeof(path), program);
-    for (int i = 0; i < 3; i++) {
-        if (!is_trusted(path, owner))
-            return false;
+    for (int i = 0; i < 2; i++) {
         *strrchr(path, '/') = '\0';
+        if (!is_trusted_directory(path, owner))
+            return "in a directory that others may change";
     }
-    return true;
+    return refuse_file(program, owner, buffer, size);
 }
 
 static bool is_program(const char *path)
@@ -77,33 +119,68 @@ static kiln_status fail_find(const char *where, kiln_report *report)
                       where);
 }
 
-/* True if the program is at a place; adds the place to `looked`. */
-static bool try_place(const char *own, const char *place, uid_t owner, kiln__text *looked, char *out, size_t size)
+static kiln_status fail_refused(const char *program, const char *why, kiln_report *report)
+{
+    return kiln__fail(report, KILN_ENOWORKER, KILN__STAGE_COMPILE, 0,
+                      "the compile worker %s is not used: it is %s: make it root's or this user's own (chown) and "
+                      "writable by no other (chmod go-w)",
+                      program, why);
+}
+
+/* A search among the places. */
+typedef struct search {
+    const char *own; /* directory of the file that holds this code */
+    uid_t owner;     /* of that file */
+    kiln__text looked;
+    char refused[PATH_MAX], why[128]; /* the first program that may not be used, "" if none */
+} search;
+
+/* True if a program that may be used is at a place. */
+static bool try_place(search *self, const char *place, char *out, size_t size)
 {
     char path[PATH_MAX], resolved[PATH_MAX];
     bool absolute = place[0] == '/';
-    int length = snprintf(path, sizeof(path), "%s%s%s", absolute ? "" : own, absolute ? "" : "/", place);
-    kiln__text_printf(looked, "%s%s", looked->length > 0 ? ", " : "", path);
-    return length > 0 && (size_t)length < sizeof(path) && is_program(path) && realpath(path, resolved) != NULL &&
-           is_ours(resolved, owner) && kiln__text_copy(out, size, resolved) < size;
+    int length = snprintf(path, sizeof(path), "%s%s%s", absolute ? "" : self->own, absolute ? "" : "/", place);
+    kiln__text_printf(&self->looked, "%s%s", self->looked.length > 0 ? ", " : "", path);
+    if (length <= 0 || (size_t)length >= sizeof(path) || !is_program(path) || realpath(path, resolved) == NULL)
+        return false;
+    char buffer[sizeof(self->why)];
+    const char *why = refuse_program(resolved, self->owner, buffer, sizeof(buffer));
+    if (why == NULL)
+        return kiln__text_copy(out, size, resolved) < size;
+    if (self->refused[0] == '\0') {
+        kiln__text_copy(self->refused, sizeof(self->refused), resolved);
+        kiln__text_copy(self->why, sizeof(self->why), why);
+    }
+    return false;
+}
+
+/* The program that the host has named. */
+static kiln_status check_named(const char *named, char *out, size_t size, kiln_report *report)
+{
+    char buffer[128];
+    if (named[0] != '/' || !is_program(named) || kiln__text_copy(out, size, named) >= size)
+        return fail_find(named, report);
+    const char *why = refuse_file(named, geteuid(), buffer, sizeof(buffer));
+    return why == NULL ? KILN_OK : fail_refused(named, why, report);
 }
 
 kiln_status kiln__worker_find(const char *named, char *out, size_t size, kiln_report *report)
 {
     char own[PATH_MAX];
-    kiln__text looked = { 0 };
+    search self = { .own = own };
     bool found = false;
-    uid_t owner;
     if (named != NULL)
-        return is_program(named) && kiln__text_copy(out, size, named) < size ? KILN_OK : fail_find(named, report);
-    if (!find_own_file(own, &owner))
+        return check_named(named, out, size, report);
+    if (!find_own_file(own, &self.owner))
         return fail_find("it beside libkiln, whose own file cannot be found", report);
     for (size_t i = 0; i < sizeof(program_places) / sizeof(program_places[0]) && !found; i++)
-        found = try_place(own, program_places[i], owner, &looked, out, size);
-    kiln_status status = found           ? KILN_OK
-                         : looked.failed ? kiln__fail_memory(report, KILN__STAGE_COMPILE)
-                                         : fail_find(kiln__text_string(&looked), report);
-    kiln__text_fini(&looked);
+        found = try_place(&self, program_places[i], out, size);
+    kiln_status status = found                     ? KILN_OK
+                         : self.looked.failed      ? kiln__fail_memory(report, KILN__STAGE_COMPILE)
+                         : self.refused[0] != '\0' ? fail_refused(self.refused, self.why, report)
+                                                   : fail_find(kiln__text_string(&self.looked), report);
+    kiln__text_fini(&self.looked);
     return status;
 }
 

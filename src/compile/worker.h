@@ -11,9 +11,10 @@ typedef struct kiln__worker_limits {
     uint32_t time_ms;      /* for one compile */
 } kiln__worker_limits;
 
-/* Finds the program: `named`, or the first of the places where it is built and installed to, seen from the file that holds this
- * library, that belongs to root, to this user or to that file's owner and that not everybody can write. Its path goes to
- * out; KILN_ENOWORKER says where it was looked for. */
+/* Finds the program: `named`, an absolute path, or the first of the places where it is built and installed to, seen from the file that
+ * holds this library as it was loaded, never from the working directory. It must belong to root or this user (beside the library also to
+ * that file's owner), and no other may write it. Its path goes to out; KILN_ENOWORKER says where it was looked for, or which file is
+ * refused and why. */
 kiln_status kiln__worker_find(const char *named, char *out, size_t size, kiln_report *report);
 
 /* Starts the program and asks nothing yet. The caller ends it with kiln__child_end. KILN_ENOWORKER, KILN_ENOMEM; KILN_EIO

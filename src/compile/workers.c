@@ -10,6 +10,7 @@
 #include "os/file.h"
 #include <limits.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct workers {
@@ -529,6 +530,15 @@ static const kiln__compiler_vtable vtable = {
     .after_fork = kiln__workers_after_fork,
 };
 
+/* A relative name is of the directory where the service is opened, and of no later one. One that leads to nothing stays as it is, and is
+ * refused when the program is wanted. */
+static char *copy_absolute(const char *path)
+{
+    char resolved[PATH_MAX];
+    bool relative = path != NULL && path[0] != '/';
+    return kiln__strdup(relative && realpath(path, resolved) != NULL ? resolved : path);
+}
+
 kiln__compiler *kiln__workers_open(kiln__compiler *inner, const kiln__workers_options *options, const kiln__log *log)
 {
     workers *self = inner != NULL ? kiln__calloc(1, sizeof(*self)) : NULL;
@@ -541,7 +551,7 @@ kiln__compiler *kiln__workers_open(kiln__compiler *inner, const kiln__workers_op
     self->inner = inner;
     self->log = log;
     self->isolate = options->isolate;
-    self->program = kiln__strdup(options->program);
+    self->program = copy_absolute(options->program);
     self->nvrtc = kiln__strdup(options->nvrtc);
     self->crash_dir = kiln__strdup(options->crash_dir);
     const kiln__worker_limits limits = { options->memory_bytes, options->time_ms };
