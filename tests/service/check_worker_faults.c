@@ -156,6 +156,14 @@ static bool ask_elsewhere(const beginning *how, char out[1024])
     return WEXITSTATUS(status) == 0;
 }
 
+/* A path that the environment tells. */
+static const char *path_of(const char *variable)
+{
+    const char *path = getenv(variable);
+    ck_assert_msg(path != NULL && strchr(path, '/') != NULL, "%s must name a file", variable);
+    return path != NULL ? path : "/";
+}
+
 static char *directory_of(const char *path, char out[512])
 {
     snprintf(out, 512, "%.*s", (int)(strrchr(path, '/') - path), path);
@@ -168,10 +176,9 @@ START_TEST(test_worker_faults__none_is_taken_from_the_present_directory)
 {
     char said[1024], program[512], library[512], build[600], name[256], dotted[300];
     struct stat status;
-    ck_assert_ptr_nonnull(getenv("KILN_ELSEWHERE"));
-    directory_of(getenv("KILN_ELSEWHERE"), program);
-    directory_of(getenv("KILN_LIBRARY"), library);
-    snprintf(name, sizeof(name), "%s", strrchr(getenv("KILN_LIBRARY"), '/') + 1);
+    directory_of(path_of("KILN_ELSEWHERE"), program);
+    directory_of(path_of("KILN_LIBRARY"), library);
+    snprintf(name, sizeof(name), "%s", strrchr(path_of("KILN_LIBRARY"), '/') + 1);
     snprintf(dotted, sizeof(dotted), "./%s", name);
     snprintf(build, sizeof(build), "1 %s/libexec/kiln/kiln-worker ", getenv("KILN_BUILD_DIR"));
     plant();
@@ -181,7 +188,7 @@ START_TEST(test_worker_faults__none_is_taken_from_the_present_directory)
                                { .from = program, .name = forged, .library = "" },
                                { .from = library, .name = "elsewhere", .library = dotted },
                                { .from = library, .name = "elsewhere", .library = name, .library_path = "." },
-                               { .from = "/", .name = "elsewhere", .library = getenv("KILN_LIBRARY") } };
+                               { .from = "/", .name = "elsewhere", .library = path_of("KILN_LIBRARY") } };
     for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
         ck_assert(ask_elsewhere(&ways[i], said));
         ck_assert_msg(strncmp(said, build, strlen(build)) == 0, "way %zu: %s", i, said);
@@ -225,7 +232,7 @@ START_TEST(test_worker_faults__program_that_others_may_change_is_refused)
     open_here();
     expect(compile(good), KILN_ENOWORKER, text);
     close_here();
-    copy_program(getenv("KILN_ELSEWHERE"), "evil/bin/host", 0700);
+    copy_program(path_of("KILN_ELSEWHERE"), "evil/bin/host", 0700);
     ck_assert(ask_elsewhere(&there, said));
     ck_assert_msg(strncmp(said, "0 ", 2) == 0 && strstr(said, text) != NULL, "%s", said);
     ck_assert_int_eq(chmod(options.program, 0755), 0);
