@@ -19,6 +19,7 @@
  *   - The library never prints, never exits, installs no signal handler and keeps no thread-local error.
  *   - Numbers in text use '.' as the decimal point whatever the locale.
  *   - Results do not depend on the caller's floating-point environment, and calls leave it as it is: see docs/embedding.md.
+ *   - exit() waits for compiles in progress in the process; from then on they are refused with KILN_ECANCELED.
  *   - Only standard headers are needed; C11 and C++ both read this file.
  *
  * Beside it: <kiln/define.h> ops and templates of one's own, <kiln/source.h> CUDA text of the host's own, <kiln/tune.h> the

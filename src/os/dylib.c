@@ -7,8 +7,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 struct kiln__dylib {
@@ -115,6 +117,59 @@ void kiln__dylib_close(kiln__dylib *library)
 void *kiln__dylib_symbol(kiln__dylib *library, const char *name)
 {
     return dlsym(library->handle, name);
+}
+
+/* What of a library's dynamic section leads to its imports. */
+typedef struct imports {
+    const ElfW(Rela) * tables[2]; /* of calls, of addresses */
+    size_t sizes[2];
+    const ElfW(Sym) * symbols;
+    const char *names;
+} imports;
+
+static imports imports_of(const struct link_map *map)
+{
+    imports out = { 0 };
+    for (const ElfW(Dyn) *row = map->l_ld; row->d_tag != DT_NULL; row++)
+        if (row->d_tag == DT_JMPREL)
+            out.tables[0] = (const void *)row->d_un.d_ptr;
+        else if (row->d_tag == DT_PLTRELSZ)
+            out.sizes[0] = row->d_un.d_val;
+        else if (row->d_tag == DT_RELA)
+            out.tables[1] = (const void *)row->d_un.d_ptr;
+        else if (row->d_tag == DT_RELASZ)
+            out.sizes[1] = row->d_un.d_val;
+        else if (row->d_tag == DT_SYMTAB)
+            out.symbols = (const void *)row->d_un.d_ptr;
+        else if (row->d_tag == DT_STRTAB)
+            out.names = (const void *)row->d_un.d_ptr;
+    return out;
+}
+
+/* The loader may have made the page read-only once it had filled it. */
+static bool overwrite(void **slot, void *to)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), start = (uintptr_t)slot & ~(page - 1);
+    if (mprotect((void *)start, page, PROT_READ | PROT_WRITE) != 0)
+        return false;
+    __atomic_store_n(slot, to, __ATOMIC_RELEASE);
+    return true;
+}
+
+bool kiln__dylib_redirect(const kiln__dylib *library, const char *name, void *to)
+{
+    struct link_map *map = NULL;
+    bool found = false;
+    if (dlinfo(library->handle, RTLD_DI_LINKMAP, &map) != 0)
+        return false;
+    imports of = imports_of(map);
+    for (int i = 0; i < 2 && !found && of.symbols != NULL && of.names != NULL; i++)
+        for (size_t k = 0; k < of.sizes[i] / sizeof(*of.tables[i]); k++) {
+            uint32_t symbol = (uint32_t)(of.tables[i][k].r_info >> 32);
+            if (symbol != 0 && strcmp(of.names + of.symbols[symbol].st_name, name) == 0)
+                found |= overwrite((void **)(map->l_addr + of.tables[i][k].r_offset), to);
+        }
+    return found;
 }
 
 const char *kiln__dylib_name(const kiln__dylib *library)

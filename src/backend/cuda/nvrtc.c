@@ -1,5 +1,6 @@
 #include "backend/cuda/nvrtc.h"
 
+#include "backend/cuda/nvrtc_call.h"
 #include "backend/cuda/table.h"
 #include "base/alloc.h"
 #include "os/file.h"
@@ -135,11 +136,23 @@ static kiln_status fail_unknown(int error, kiln_report *report)
                                     : kiln__fail_memory(report, KILN__STAGE_OPEN);
 }
 
+/* Lets exit() wait for what is being compiled before it destroys NVRTC's static objects. Those that NVRTC makes in a compile would
+ * be destroyed before that handler runs; they are never destroyed: what NVRTC calls to register them does nothing, and is
+ * a function of its own, so that it is there as long as NVRTC is. */
+static kiln_status prepare_exit(const kiln__nvrtc *nvrtc, const kiln__dylib *library, kiln_report *report)
+{
+    kiln__dylib_redirect(library, "__cxa_atexit", *(void *const *)&nvrtc->nvrtcGetErrorString);
+    return kiln__nvrtc_drain_at_exit(nvrtc, report);
+}
+
 kiln_status kiln__nvrtc_load(kiln__nvrtc **out, const char *path, kiln_report *report)
 {
     char reason[256];
     int error;
     *out = NULL;
+    kiln_status status = kiln__nvrtc_drain_at_exit(NULL, report);
+    if (status != KILN_OK)
+        return status;
     kiln__nvrtc *nvrtc = kiln__calloc(1, sizeof(*nvrtc));
     if (nvrtc == NULL)
         return kiln__fail_memory(report, KILN__STAGE_OPEN);
@@ -150,15 +163,16 @@ kiln_status kiln__nvrtc_load(kiln__nvrtc **out, const char *path, kiln_report *r
     }
     kiln__text_copy(nvrtc->path, sizeof(nvrtc->path), kiln__dylib_path(library));
     const kiln__symbol *missing = kiln__table_fill(nvrtc, rows, sizeof(rows) / sizeof(rows[0]), find, library);
+    if (missing == NULL)
+        status = prepare_exit(nvrtc, library, report);
     /* NVRTC is not unmapped: each time that happens, it leaves 72 KB of heap behind. */
     kiln__table_keep(library);
-    kiln_status status = KILN_OK;
     if (missing != NULL)
         status = kiln__fail(report, KILN_ENOCOMPILER, KILN__STAGE_OPEN, 0,
                             "%s has no %s (new in CUDA %d.%d): it is not a usable NVRTC; name one of CUDA 12 or newer "
                             "in KILN_NVRTC",
                             nvrtc->path, missing->name, missing->version / 1000, missing->version % 1000 / 10);
-    else
+    else if (status == KILN_OK)
         status = KILN__NVRTC(nvrtc, report, nvrtcVersion, (&nvrtc->major, &nvrtc->minor));
     if (status == KILN_OK && (error = open_builtins(nvrtc)) != 0)
         status = fail_unknown(error, report);

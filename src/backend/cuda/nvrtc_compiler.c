@@ -1,5 +1,6 @@
 #include "backend/cuda/cubin.h"
 #include "backend/cuda/cuda.h"
+#include "backend/cuda/nvrtc_call.h"
 #include "backend/cuda/nvrtc_job.h"
 #include "base/alloc.h"
 #include "base/digest.h"
@@ -57,13 +58,11 @@ static kiln_status ask_targets(const kiln__nvrtc *nvrtc, kiln__toolchain *out, k
     return status;
 }
 
-static kiln_status open_locked(compiler *self, kiln_report *report)
+/* Inside a call; with the lock held. */
+static kiln_status open_library(void *data, kiln_report *report)
 {
-    if (self->nvrtc != NULL)
-        return KILN_OK;
+    compiler *self = data;
     kiln__nvrtc *nvrtc = NULL;
-    if (self->toolchain == NULL && (self->toolchain = kiln__alloc(sizeof(*self->toolchain))) == NULL)
-        return kiln__fail_memory(report, KILN__STAGE_OPEN);
     kiln__toolchain *toolchain = self->toolchain;
     memset(toolchain, 0, sizeof(*toolchain));
     kiln_status status = kiln__nvrtc_load(&nvrtc, self->path, report);
@@ -75,19 +74,29 @@ static kiln_status open_locked(compiler *self, kiln_report *report)
     }
     snprintf(toolchain->version, sizeof(toolchain->version), "%d.%d", nvrtc->major, nvrtc->minor);
     kiln__text_copy(toolchain->path, sizeof(toolchain->path), nvrtc->path);
-    kiln__log_line(self->log, KILN_LOG_INFO, "NVRTC %s, version %s", toolchain->path, toolchain->version);
     self->nvrtc = nvrtc;
     return KILN_OK;
+}
+
+static kiln_status open_locked(compiler *self, kiln_report *report)
+{
+    if (self->toolchain == NULL && (self->toolchain = kiln__alloc(sizeof(*self->toolchain))) == NULL)
+        return kiln__fail_memory(report, KILN__STAGE_OPEN);
+    return kiln__nvrtc_call(open_library, self, report);
 }
 
 static kiln_status open_compiler(kiln__compiler *base, kiln__toolchain *out, kiln_report *report)
 {
     compiler *self = (compiler *)base;
     pthread_mutex_lock(&self->lock);
-    kiln_status status = open_locked(self, report);
+    bool fresh = self->nvrtc == NULL;
+    kiln_status status = fresh ? open_locked(self, report) : KILN_OK;
     if (self->toolchain != NULL)
         *out = *self->toolchain;
     pthread_mutex_unlock(&self->lock);
+    /* Without the lock: a compile may be waiting for it, and the host's function may call exit(), which waits for compiles. */
+    if (fresh && status == KILN_OK)
+        kiln__log_line(self->log, KILN_LOG_INFO, "NVRTC %s, version %s", out->path, out->version);
     return status;
 }
 
@@ -362,35 +371,54 @@ static kiln_status collect(compiler *self, kiln__nvrtc_job *job, const kiln__uni
     return KILN_OK;
 }
 
-static kiln_status compile(kiln__compiler *base, const kiln__unit *unit, kiln__image *out, kiln_report *report)
+/* One compile, for the functions that are called inside a kiln__nvrtc_call. */
+typedef struct task {
+    compiler *self;
+    const kiln__toolchain *toolchain;
+    const kiln__unit *unit;
+    kiln__image *out;
+} task;
+
+static kiln_status compile_unit(void *data, kiln_report *report)
 {
-    compiler *self = (compiler *)base;
-    kiln__toolchain toolchain;
+    const task *todo = data;
+    const kiln__unit *unit = todo->unit;
     kiln__nvrtc_job job = { 0 };
     char arch[32 + KILN__TARGET_SIZE];
+    snprintf(arch, sizeof(arch), "--gpu-architecture=%s", unit->target.name);
+    kiln_status status = kiln__nvrtc_job_start(&job, todo->self->nvrtc, unit->source, unit->own, report);
+    if (status == KILN_OK)
+        status = kiln__nvrtc_job_run(&job, arch, &todo->self->dropped, todo->self->log, report);
+    if (status == KILN_OK && job.code != KILN__NVRTC_SUCCESS)
+        status = fail_compile(&job, todo->toolchain, unit, report);
+    if (status == KILN_OK)
+        status = collect(todo->self, &job, unit, todo->out, report);
+    kiln__nvrtc_job_end(&job);
+    return status;
+}
+
+static kiln_status compile(kiln__compiler *base, const kiln__unit *unit, kiln__image *out, kiln_report *report)
+{
+    kiln__toolchain toolchain;
+    task todo = { (compiler *)base, &toolchain, unit, out };
     memset(out, 0, sizeof(*out));
     kiln_status status = open_compiler(base, &toolchain, report);
     if (status != KILN_OK)
         return status;
     if (!is_listed(&toolchain, &unit->target))
         return refuse_target(&toolchain, &unit->target, report);
-    snprintf(arch, sizeof(arch), "--gpu-architecture=%s", unit->target.name);
-    status = kiln__nvrtc_job_start(&job, self->nvrtc, unit->source, unit->own, report);
-    if (status == KILN_OK)
-        status = kiln__nvrtc_job_run(&job, arch, &self->dropped, self->log, report);
-    if (status == KILN_OK && job.code != KILN__NVRTC_SUCCESS)
-        status = fail_compile(&job, &toolchain, unit, report);
-    if (status == KILN_OK)
-        status = collect(self, &job, unit, out, report);
-    kiln__nvrtc_job_end(&job);
+    status = kiln__nvrtc_call(compile_unit, &todo, report);
     if (status != KILN_OK)
         kiln__image_fini(out);
     return status;
 }
 
 /* PTX alone carries the banner, so the assembler need not run. */
-static kiln_status compile_probe(compiler *self, const kiln__toolchain *toolchain, kiln_report *report)
+static kiln_status compile_probe(void *data, kiln_report *report)
 {
+    const task *todo = data;
+    compiler *self = todo->self;
+    const kiln__toolchain *toolchain = todo->toolchain;
     kiln__nvrtc_job job = { 0 };
     char arch[64], id[KILN__ENTRY_TOOLCHAIN_SIZE];
     char *ptx = NULL;
@@ -416,11 +444,11 @@ static kiln_status compile_probe(compiler *self, const kiln__toolchain *toolchai
 
 static kiln_status identify(kiln__compiler *base, kiln__toolchain *out, kiln_report *report)
 {
-    compiler *self = (compiler *)base;
+    task todo = { (compiler *)base, out, NULL, NULL };
     kiln_status status = open_compiler(base, out, report);
     if (status != KILN_OK || out->id[0] != '\0')
         return status;
-    status = compile_probe(self, out, report);
+    status = kiln__nvrtc_call(compile_probe, &todo, report);
     return status == KILN_OK ? open_compiler(base, out, report) : status;
 }
 
@@ -443,7 +471,8 @@ static void before_fork(kiln__compiler *base)
 
 static void after_fork(kiln__compiler *base, bool child)
 {
-    (void)child;
+    if (child)
+        kiln__nvrtc_forget_calls();
     pthread_mutex_unlock(&((compiler *)base)->lock);
 }
 

@@ -1,24 +1,13 @@
 #include "backend/cuda/nvrtc_job.h"
 
 #include "base/alloc.h"
-#include "base/fpenv.h"
 #include "source/reads.h"
 #include "source/standard.h"
-#include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/auxv.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
 #define PROGRAM_NAME "kiln.cu"
-
-enum {
-    STACK_NEEDED = 1024 * 1024, /* NVRTC needs more than 64 KiB for an ordinary kernel, and a deep one much more */
-    STACK_OWN = 8 * 1024 * 1024
-};
 
 /* Besides the target. An optional one is left out for an NVRTC that does not know it; none of those changes what our
  * units compile to. */
@@ -114,60 +103,6 @@ void kiln__nvrtc_job_end(kiln__nvrtc_job *job)
     memset(job, 0, sizeof(*job));
 }
 
-/* Of the main thread's stack, on whose bottom the kernel puts the random bytes of a new process. */
-static size_t main_stack_left(const char *here)
-{
-    struct rlimit limit;
-    const char *bottom = (const char *)getauxval(AT_RANDOM);
-    if (gettid() != getpid() || here >= bottom || getrlimit(RLIMIT_STACK, &limit) != 0)
-        return 0;
-    size_t used = (size_t)(bottom - here);
-    return limit.rlim_cur > used ? (size_t)limit.rlim_cur - used : 0;
-}
-
-/* Bytes of stack that the calling thread has left, 0 where the system does not tell. Of the main thread the C library
- * learns it from /proc/self/maps, which a process may not be allowed to open. */
-static size_t stack_left(void)
-{
-    pthread_attr_t attributes;
-    void *lowest = NULL;
-    size_t size = 0;
-    const char *here = __builtin_frame_address(0);
-    if (pthread_getattr_np(pthread_self(), &attributes) != 0)
-        return main_stack_left(here);
-    int error = pthread_attr_getstack(&attributes, &lowest, &size);
-    pthread_attr_destroy(&attributes);
-    return error == 0 && here > (const char *)lowest ? (size_t)(here - (const char *)lowest) : 0;
-}
-
-static void *compile(void *data)
-{
-    kiln__nvrtc_job *job = data;
-    kiln__fpenv host;
-    kiln__fpenv_enter(&host); /* NVRTC calculates constants */
-    job->code = job->nvrtc->nvrtcCompileProgram(job->program, job->option_count, job->options);
-    kiln__fpenv_leave(&host);
-    return NULL;
-}
-
-/* Signals stay blocked there: one that is meant for a thread of the host must not land on ours. */
-static int compile_on_own_thread(kiln__nvrtc_job *job)
-{
-    pthread_attr_t attributes;
-    pthread_t thread;
-    sigset_t all, before;
-    int error = pthread_attr_init(&attributes);
-    if (error != 0)
-        return error;
-    pthread_attr_setstacksize(&attributes, STACK_OWN);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    error = pthread_create(&thread, &attributes, compile, job);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attributes);
-    return error != 0 ? error : pthread_join(thread, NULL);
-}
-
 static kiln_status read_log(kiln__nvrtc_job *job, kiln_report *report)
 {
     size_t size = 0;
@@ -240,12 +175,7 @@ kiln_status kiln__nvrtc_job_run(kiln__nvrtc_job *job, const char *arch, atomic_u
     for (;;) {
         unsigned left_out = atomic_load(dropped);
         choose_options(job, arch, left_out);
-        if (stack_left() >= STACK_NEEDED)
-            compile(job);
-        else if (compile_on_own_thread(job) != 0)
-            return kiln__fail(report, KILN_ENOMEM, KILN__STAGE_COMPILE, 0,
-                              "cannot start a thread to compile on, and the calling one has less than 1 MiB of stack "
-                              "left");
+        job->code = job->nvrtc->nvrtcCompileProgram(job->program, job->option_count, job->options);
         kiln_status status = read_log(job, report);
         int refused = status == KILN_OK ? refused_option(job, left_out) : -1;
         if (refused < 0)

@@ -1,4 +1,4 @@
-/* One program on its way through NVRTC: options, stack, log and results. */
+/* One program on its way through NVRTC: options, log and results. All of it inside a kiln__nvrtc_call. */
 #ifndef KILN_BACKEND_CUDA_NVRTC_JOB_H
 #define KILN_BACKEND_CUDA_NVRTC_JOB_H
 
@@ -33,7 +33,7 @@ void kiln__nvrtc_job_end(kiln__nvrtc_job *job);
  * says. */
 const char *kiln__nvrtc_steering(void);
 
-/* Compiles with option `arch`, on a thread of its own if the caller's stack is short. KILN_OK means that NVRTC gave an
+/* Compiles with option `arch`. KILN_OK means that NVRTC gave an
  * answer, in job->code and job->log. `dropped` holds, a bit each, the options that this NVRTC turned out not to know:
  * shared by all jobs of one library, zero at first. KILN_ENOMEM; KILN_ENOCOMPILER where kiln__nvrtc_steering has a name. */
 kiln_status kiln__nvrtc_job_run(kiln__nvrtc_job *job, const char *arch, atomic_uint *dropped, const kiln__log *log,
