@@ -2,6 +2,7 @@
  * base/report.c those of version, statuses and reports. */
 #include "api_structs.h"
 #include "base/alloc.h"
+#include "os/cancel.h"
 #include "service/async.h"
 #include "service/service.h"
 #include "template/expand.h"
@@ -15,12 +16,14 @@ static kiln_status refuse(kiln_report *report, const char *stage, const char *wh
 
 kiln_status kiln_open(kiln_service **out, const kiln_options *options, kiln_report *report)
 {
+    KILN__NO_CANCEL;
     return out != NULL ? kiln__service_open(out, options, report)
                        : refuse(report, KILN__STAGE_OPEN, "out must not be NULL");
 }
 
 void kiln_close(kiln_service *service)
 {
+    KILN__NO_CANCEL;
     kiln__service_close(service);
 }
 
@@ -135,6 +138,7 @@ static kiln_status expand_target(void *data, const char *word, kiln__text *out, 
 
 kiln_status kiln_spec_expand(kiln_service *service, const char *line, kiln_spec_fn fn, void *data, kiln_report *report)
 {
+    KILN__NO_CANCEL;
     if (service == NULL || line == NULL || fn == NULL)
         return refuse(report, KILN__STAGE_SPEC, "service, line and fn must not be NULL");
     return kiln__spec_expand(&service->catalog, line, expand_target, service, fn, data, report);
@@ -227,6 +231,7 @@ kiln_status kiln_call(kiln_service *service, kiln_site *site, const char *spec, 
 
 kiln_status kiln_queue_open(kiln_queue **out, kiln_service *service, kiln_report *report)
 {
+    KILN__NO_CANCEL;
     if (out == NULL)
         return refuse(report, KILN__STAGE_OPEN, "out must not be NULL");
     *out = NULL;
@@ -236,6 +241,7 @@ kiln_status kiln_queue_open(kiln_queue **out, kiln_service *service, kiln_report
 
 kiln_status kiln_queue_attach_uv(kiln_queue *queue, struct uv_loop_s *loop, kiln_report *report)
 {
+    KILN__NO_CANCEL;
     return queue != NULL && loop != NULL ? kiln__queue_attach_uv(queue, loop, report)
                                          : refuse(report, KILN__STAGE_OPEN, "queue and loop must not be NULL");
 }
@@ -257,6 +263,7 @@ int kiln_queue_wait(kiln_queue *queue, int timeout_ms)
 
 void kiln_queue_close(kiln_queue *queue, kiln_queue_fn fn, void *data)
 {
+    KILN__NO_CANCEL;
     if (queue != NULL)
         kiln__queue_close(queue, fn, data);
 }
@@ -264,6 +271,7 @@ void kiln_queue_close(kiln_queue *queue, kiln_queue_fn fn, void *data)
 kiln_status kiln_get_async(kiln_request **out, kiln_queue *queue, const kiln_spec *spec,
                            const kiln_async_options *options, kiln_async_fn fn, void *data)
 {
+    KILN__NO_CANCEL;
     kiln_async_options full = KILN_ASYNC_OPTIONS_INIT;
     kiln_request *request = NULL;
     if (out != NULL)
@@ -275,12 +283,14 @@ kiln_status kiln_get_async(kiln_request **out, kiln_queue *queue, const kiln_spe
 
 void kiln_cancel(kiln_request *request)
 {
+    KILN__NO_CANCEL;
     if (request != NULL)
         kiln__request_cancel(request);
 }
 
 kiln_status kiln_build(kiln_artifact **out, kiln_service *service, const kiln_spec *spec, kiln_report *report)
 {
+    KILN__NO_CANCEL;
     if (out == NULL)
         return refuse(report, KILN__STAGE_COMPILE, "out must not be NULL");
     *out = NULL;
@@ -291,6 +301,7 @@ kiln_status kiln_build(kiln_artifact **out, kiln_service *service, const kiln_sp
 
 kiln_status kiln_probe(kiln_origin *out, kiln_service *service, const kiln_spec *spec, kiln_report *report)
 {
+    KILN__NO_CANCEL;
     kiln_origin origin = (kiln_origin)0;
     if (out != NULL)
         *out = origin;
@@ -352,6 +363,7 @@ kiln_status kiln_artifact_section(const kiln_artifact *artifact, const char *nam
 
 kiln_status kiln_spec_source(char **out, kiln_service *service, const kiln_spec *spec, kiln_report *report)
 {
+    KILN__NO_CANCEL;
     kiln__unit *unit = NULL;
     if (out == NULL)
         return refuse(report, KILN__STAGE_SPEC, "out must not be NULL");
@@ -374,6 +386,7 @@ void kiln_text_free(char *text)
 
 kiln_status kiln_device_open(kiln_device **out, kiln_service *service, const char *name, kiln_report *report)
 {
+    KILN__NO_CANCEL;
     if (out == NULL)
         return refuse(report, KILN__STAGE_DEVICE, "out must not be NULL");
     *out = NULL;
@@ -384,6 +397,7 @@ kiln_status kiln_device_open(kiln_device **out, kiln_service *service, const cha
 
 kiln_status kiln_device_count(int *out, kiln_service *service, kiln_report *report)
 {
+    KILN__NO_CANCEL;
     if (out == NULL)
         return refuse(report, KILN__STAGE_DEVICE, "out must not be NULL");
     *out = 0;
@@ -403,6 +417,7 @@ kiln_status kiln_device_get_info(const kiln_device *device, kiln_device_info *ou
 
 kiln_status kiln_alloc(void **out, kiln_device *device, size_t bytes, kiln_report *report)
 {
+    KILN__NO_CANCEL;
     if (out == NULL)
         return refuse(report, KILN__STAGE_DEVICE, "out must not be NULL");
     *out = NULL;
@@ -413,6 +428,7 @@ kiln_status kiln_alloc(void **out, kiln_device *device, size_t bytes, kiln_repor
 
 void kiln_free(kiln_device *device, void *memory)
 {
+    KILN__NO_CANCEL;
     if (device != NULL && memory != NULL)
         device->backend->vtable->free(device, memory);
 }
@@ -420,6 +436,7 @@ void kiln_free(kiln_device *device, void *memory)
 kiln_status kiln_copy(kiln_device *device, void *to, const void *from, size_t bytes, kiln_copy_kind kind, void *stream,
                       kiln_report *report)
 {
+    KILN__NO_CANCEL;
     if (device == NULL || (bytes > 0 && (to == NULL || from == NULL)))
         return refuse(report, KILN__STAGE_DEVICE, "device, to and from must not be NULL");
     if (kind < KILN_COPY_TO_DEVICE || kind > KILN_COPY_ON_DEVICE)
@@ -429,6 +446,7 @@ kiln_status kiln_copy(kiln_device *device, void *to, const void *from, size_t by
 
 kiln_status kiln_sync(kiln_device *device, kiln_report *report)
 {
+    KILN__NO_CANCEL;
     if (device == NULL)
         return refuse(report, KILN__STAGE_DEVICE, "device must not be NULL");
     return device->backend->vtable->sync(device, report);
@@ -437,5 +455,6 @@ kiln_status kiln_sync(kiln_device *device, kiln_report *report)
 kiln_status kiln_measure(kiln_device *device, const kiln_contender *contenders, size_t count, uint32_t warmup,
                          uint32_t rounds, kiln_timing *out, double *samples, kiln_report *report)
 {
+    KILN__NO_CANCEL;
     return kiln__measure(device, contenders, count, false, warmup, rounds, out, samples, report);
 }

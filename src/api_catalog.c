@@ -2,6 +2,7 @@
 #include "api_structs.h"
 #include "base/alloc.h"
 #include "base/fpenv.h"
+#include "os/cancel.h"
 #include "service/cache.h"
 #include "service/doctor.h"
 #include <errno.h>
@@ -128,6 +129,7 @@ static int show_item(void *data, const kiln__store_item *item)
 
 kiln_status kiln_cache_visit(kiln_service *service, kiln_entry_fn fn, void *data, kiln_report *report)
 {
+    KILN__NO_CANCEL;
     visit v = { fn, data };
     if (service == NULL || fn == NULL)
         return kiln__fail(report, KILN_EINVAL, KILN__STAGE_STORE, 0, "service and fn must not be NULL");
@@ -143,6 +145,7 @@ kiln_status kiln_cache_visit(kiln_service *service, kiln_entry_fn fn, void *data
 
 kiln_status kiln_cache_purge(kiln_service *service, int refused_only, uint64_t *removed, kiln_report *report)
 {
+    KILN__NO_CANCEL;
     uint64_t count = 0;
     char problem[sizeof report->message];
     if (removed != NULL)
@@ -163,6 +166,7 @@ kiln_status kiln_cache_purge(kiln_service *service, int refused_only, uint64_t *
 
 kiln_status kiln_cache_trim(kiln_service *service, uint64_t bytes, uint64_t files, kiln_trim *out, kiln_report *report)
 {
+    KILN__NO_CANCEL;
     kiln_trim full = { .size = sizeof(full) };
     if (service == NULL)
         return kiln__fail(report, KILN_EINVAL, KILN__STAGE_STORE, 0, "service must not be NULL");
@@ -175,6 +179,7 @@ kiln_status kiln_cache_trim(kiln_service *service, uint64_t bytes, uint64_t file
 kiln_status kiln_cache_export(kiln_service *service, const char *path, kiln_keep_fn keep, void *data,
                               kiln_transfer *out, kiln_report *report)
 {
+    KILN__NO_CANCEL;
     kiln_transfer full = { .size = sizeof(full) };
     if (service == NULL || path == NULL)
         return kiln__fail(report, KILN_EINVAL, KILN__STAGE_STORE, 0, "service and path must not be NULL");
@@ -186,6 +191,7 @@ kiln_status kiln_cache_export(kiln_service *service, const char *path, kiln_keep
 
 kiln_status kiln_cache_import(kiln_service *service, const char *path, kiln_transfer *out, kiln_report *report)
 {
+    KILN__NO_CANCEL;
     kiln_transfer full = { .size = sizeof(full) };
     if (service == NULL || path == NULL)
         return kiln__fail(report, KILN_EINVAL, KILN__STAGE_STORE, 0, "service and path must not be NULL");
@@ -197,6 +203,7 @@ kiln_status kiln_cache_import(kiln_service *service, const char *path, kiln_tran
 
 kiln_status kiln_cache_get_info(kiln_service *service, kiln_cache_info *out, kiln_report *report)
 {
+    KILN__NO_CANCEL;
     kiln_cache_info full = { .size = sizeof(full) };
     if (service == NULL || out == NULL || out->size < sizeof(out->size))
         return kiln__fail(report, KILN_EINVAL, KILN__STAGE_STORE, 0, "service and out must not be NULL, out->size set");
@@ -213,6 +220,7 @@ const char *kiln_cache_dir(const kiln_service *service)
 
 kiln_status kiln_doctor(kiln_service *service, kiln_finding_fn fn, void *data)
 {
+    KILN__NO_CANCEL;
     kiln__fpenv host;
     if (service == NULL || fn == NULL)
         return KILN_EINVAL;

@@ -2,6 +2,7 @@
 #include <kiln/define.h>
 
 #include "api_structs.h"
+#include "os/cancel.h"
 #include "service/define.h"
 #include "service/kernel.h"
 #include "template/reference.h"
@@ -13,6 +14,7 @@ static kiln_status refuse(kiln_report *report, const char *what)
 
 kiln_status kiln_op_define(kiln_service *service, const char *definition, kiln_report *report)
 {
+    KILN__NO_CANCEL;
     if (service == NULL || definition == NULL)
         return refuse(report, "service and definition must not be NULL");
     return kiln__service_define_op(service, definition, report);
@@ -21,6 +23,7 @@ kiln_status kiln_op_define(kiln_service *service, const char *definition, kiln_r
 kiln_status kiln_template_define(kiln_service *service, const char *text, const char *cpu_text, const char **name,
                                  kiln_report *report)
 {
+    KILN__NO_CANCEL;
     if (name != NULL)
         *name = NULL;
     if (service == NULL || text == NULL)
@@ -30,6 +33,7 @@ kiln_status kiln_template_define(kiln_service *service, const char *text, const 
 
 kiln_status kiln_template_load(kiln_service *service, const char *path, const char **name, kiln_report *report)
 {
+    KILN__NO_CANCEL;
     if (name != NULL)
         *name = NULL;
     if (service == NULL || path == NULL)

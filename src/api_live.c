@@ -1,5 +1,6 @@
 /* The public functions of live handles. */
 #include "api_structs.h"
+#include "os/cancel.h"
 #include "tune/live.h"
 
 static kiln_status refuse(kiln_report *report, const char *what)
@@ -29,6 +30,7 @@ const char *kiln_live_state_name(kiln_live_state state)
 kiln_status kiln_live_open(kiln_live **out, kiln_service *service, const kiln_spec *spec,
                            const kiln_live_options *options, kiln_report *report)
 {
+    KILN__NO_CANCEL;
     kiln_live_options full = KILN_LIVE_OPTIONS_INIT;
     kiln_tune_options tuning;
     if (out == NULL || service == NULL || spec == NULL)
@@ -57,6 +59,7 @@ kiln_kernel *kiln_live_kernel(kiln_live *live)
 
 kiln_status kiln_live_get_info(kiln_live *live, kiln_live_info *out)
 {
+    KILN__NO_CANCEL;
     kiln_live_info full;
     if (live == NULL || out == NULL)
         return KILN_EINVAL;
@@ -66,6 +69,7 @@ kiln_status kiln_live_get_info(kiln_live *live, kiln_live_info *out)
 
 kiln_status kiln_live_wait(kiln_live *live, kiln_live_state state, int timeout_ms, kiln_report *report)
 {
+    KILN__NO_CANCEL;
     if (live == NULL)
         return refuse(report, "live must not be NULL");
     if (state < KILN_LIVE_PENDING || state > KILN_LIVE_SETTLED)
@@ -75,5 +79,6 @@ kiln_status kiln_live_wait(kiln_live *live, kiln_live_state state, int timeout_m
 
 void kiln_live_close(kiln_live *live)
 {
+    KILN__NO_CANCEL;
     kiln__live_close(live);
 }

@@ -1,5 +1,6 @@
 /* The public functions of <kiln/source.h>: argument checks, then one call down. */
 #include "api_structs.h"
+#include "os/cancel.h"
 #include "service/program.h"
 #include "service/program_async.h"
 
@@ -18,6 +19,7 @@ static kiln_status take_source(kiln_source *full, const kiln_source *source, kil
 kiln_status kiln_program_build(kiln_artifact **out, kiln_service *service, const kiln_source *source,
                                kiln_report *report)
 {
+    KILN__NO_CANCEL;
     kiln_source full = KILN_SOURCE_INIT;
     if (out == NULL)
         return refuse(report, "out must not be NULL");
@@ -45,6 +47,7 @@ static kiln_status refuse_launch(kiln_report *report, const char *what)
 kiln_status kiln_program_get(kiln_program **out, kiln_service *service, kiln_device *device, const kiln_source *source,
                              kiln_report *report)
 {
+    KILN__NO_CANCEL;
     kiln_source full = KILN_SOURCE_INIT;
     if (out == NULL)
         return refuse(report, "out must not be NULL");
@@ -58,6 +61,7 @@ kiln_status kiln_program_get(kiln_program **out, kiln_service *service, kiln_dev
 kiln_status kiln_program_get_async(kiln_request **out, kiln_queue *queue, const kiln_source *source,
                                    const kiln_async_options *options, kiln_program_fn fn, void *data)
 {
+    KILN__NO_CANCEL;
     kiln_source full = KILN_SOURCE_INIT;
     kiln_async_options how = KILN_ASYNC_OPTIONS_INIT;
     kiln_request *request = NULL;
@@ -76,11 +80,13 @@ kiln_program *kiln_program_retain(kiln_program *program)
 
 void kiln_program_release(kiln_program *program)
 {
+    KILN__NO_CANCEL;
     kiln__loaded_release(program);
 }
 
 kiln_status kiln_program_function(kiln_function **out, kiln_program *program, const char *name, kiln_report *report)
 {
+    KILN__NO_CANCEL;
     if (out == NULL)
         return refuse_launch(report, "out must not be NULL");
     *out = NULL;
@@ -92,6 +98,7 @@ kiln_status kiln_program_function(kiln_function **out, kiln_program *program, co
 kiln_status kiln_program_global(void **address, size_t *bytes, kiln_program *program, const char *name,
                                 kiln_report *report)
 {
+    KILN__NO_CANCEL;
     size_t size = 0;
     if (address == NULL)
         return refuse_launch(report, "address must not be NULL");

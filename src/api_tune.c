@@ -1,6 +1,7 @@
 /* The public functions that tune. */
 #include "api_structs.h"
 #include "base/fpenv.h"
+#include "os/cancel.h"
 #include "tune/fill.h"
 #include "tune/measure.h"
 #include "tune/sweep.h"
@@ -50,6 +51,7 @@ kiln_status kiln__take_tune_options(kiln_tune_options *full, const kiln_tune_opt
 kiln_status kiln_tune(kiln_tuning **out, kiln_service *service, const kiln_spec *spec, const kiln_tune_options *options,
                       kiln_report *report)
 {
+    KILN__NO_CANCEL;
     kiln_tune_options full;
     if (out == NULL || service == NULL || spec == NULL)
         return refuse(report, "out, service and spec must not be NULL");
@@ -139,6 +141,7 @@ static kiln_status visit_space(visit *v, const kiln_spec *spec, const kiln__targ
 kiln_status kiln_variants(kiln_service *service, const kiln_spec *spec, kiln_variant_fn fn, void *data,
                           kiln_report *report)
 {
+    KILN__NO_CANCEL;
     visit v = { .fn = fn, .data = data };
     kiln_spec full;
     if (service == NULL || spec == NULL || fn == NULL)
@@ -160,6 +163,7 @@ static const char *find_null(const char *const *specs, size_t count)
 kiln_status kiln_sweep(kiln_tuning **out, kiln_service *service, const char *const *specs, size_t count,
                        const kiln_sweep_options *options, kiln_report *report)
 {
+    KILN__NO_CANCEL;
     kiln_sweep_options full = KILN_SWEEP_OPTIONS_INIT;
     if (out == NULL || service == NULL)
         return refuse(report, "out and service must not be NULL");
@@ -181,11 +185,13 @@ kiln_status kiln_sweep(kiln_tuning **out, kiln_service *service, const char *con
 kiln_status kiln_measure_launches(kiln_device *device, const kiln_contender *contenders, size_t count, uint32_t warmup,
                                   uint32_t rounds, kiln_timing *out, double *samples, kiln_report *report)
 {
+    KILN__NO_CANCEL;
     return kiln__measure(device, contenders, count, true, warmup, rounds, out, samples, report);
 }
 
 kiln_status kiln_fill(kiln_device *device, void *to, const char *dtype, uint64_t n, uint64_t seed, kiln_report *report)
 {
+    KILN__NO_CANCEL;
     if (device == NULL || dtype == NULL || (to == NULL && n > 0))
         return refuse(report, "device, to and dtype must not be NULL");
     kiln__dtype type = kiln__dtype_parse(dtype, strlen(dtype));

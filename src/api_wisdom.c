@@ -1,5 +1,6 @@
 /* The public functions about wisdom. */
 #include "api_structs.h"
+#include "os/cancel.h"
 #include "service/wisdom.h"
 
 static kiln_status refuse(kiln_report *report, const char *what)
@@ -9,6 +10,7 @@ static kiln_status refuse(kiln_report *report, const char *what)
 
 kiln_status kiln_wisdom_visit(kiln_service *service, kiln_wisdom_fn fn, void *data)
 {
+    KILN__NO_CANCEL;
     if (service == NULL || fn == NULL)
         return KILN_EINVAL;
     return kiln__service_wisdom_visit(service, fn, data);
@@ -17,6 +19,7 @@ kiln_status kiln_wisdom_visit(kiln_service *service, kiln_wisdom_fn fn, void *da
 kiln_status kiln_wisdom_explain(char **out, kiln_service *service, const kiln_spec *spec, const char *model,
                                 kiln_wisdom_candidate_fn fn, void *data, kiln_report *report)
 {
+    KILN__NO_CANCEL;
     if (out == NULL)
         return refuse(report, "out must not be NULL");
     *out = NULL;
@@ -28,6 +31,7 @@ kiln_status kiln_wisdom_explain(char **out, kiln_service *service, const kiln_sp
 kiln_status kiln_wisdom_import(kiln_service *service, const char *const *paths, size_t count, kiln_wisdom_tally *out,
                                kiln_report *report)
 {
+    KILN__NO_CANCEL;
     kiln_wisdom_tally full = { .size = sizeof(full) };
     if (service == NULL || paths == NULL)
         return refuse(report, "service and paths must not be NULL");
@@ -41,6 +45,7 @@ kiln_status kiln_wisdom_import(kiln_service *service, const char *const *paths, 
 
 kiln_status kiln_wisdom_export(char **out, kiln_service *service, kiln_wisdom_fn keep, void *data, kiln_report *report)
 {
+    KILN__NO_CANCEL;
     if (out == NULL)
         return refuse(report, "out must not be NULL");
     *out = NULL;

@@ -1,5 +1,6 @@
 /* The public functions about arguments of a template's own. */
 #include "api_structs.h"
+#include "os/cancel.h"
 #include "tune/stage.h"
 #include <kiln/define.h>
 
@@ -36,6 +37,7 @@ kiln_status kiln_spec_arg(const kiln_spec *spec, uint32_t index, kiln_arg_info *
 kiln_status kiln_workload_make(kiln_workload **out, kiln_service *service, kiln_kernel *kernel, const uint64_t *sizes,
                                size_t size_count, const kiln_arg *args, size_t arg_count, kiln_report *report)
 {
+    KILN__NO_CANCEL;
     if (out == NULL || service == NULL || kernel == NULL)
         return refuse(report, "out, service and kernel must not be NULL");
     const kiln__given given = { .sizes = sizes, .size_count = size_count, .args = args, .arg_count = arg_count };
@@ -44,6 +46,7 @@ kiln_status kiln_workload_make(kiln_workload **out, kiln_service *service, kiln_
 
 void kiln_workload_free(kiln_workload *workload)
 {
+    KILN__NO_CANCEL;
     kiln__stage_free(workload);
 }
 
@@ -64,12 +67,14 @@ kiln_status kiln_workload_get_info(const kiln_workload *workload, kiln_workload_
 
 kiln_status kiln_workload_reset(kiln_workload *workload, kiln_report *report)
 {
+    KILN__NO_CANCEL;
     return workload != NULL ? kiln__arrays_poison(&workload->arrays, 0, KILN__FILL_POISON, report)
                             : refuse(report, "workload must not be NULL");
 }
 
 kiln_status kiln_workload_check(kiln_workload *workload, const char **against, kiln_report *report)
 {
+    KILN__NO_CANCEL;
     const char *ignored;
     return workload != NULL ? kiln__stage_check(workload, against != NULL ? against : &ignored, report)
                             : refuse(report, "workload must not be NULL");

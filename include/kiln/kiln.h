@@ -20,6 +20,7 @@
  *   - Numbers in text use '.' as the decimal point whatever the locale.
  *   - Results do not depend on the caller's floating-point environment, and calls leave it as it is: see docs/embedding.md.
  *   - exit() waits for compiles in progress in the process; from then on they are refused with KILN_ECANCELED.
+ *   - pthread_cancel takes effect after a call (and while kiln_queue_wait waits). It must not be asynchronous.
  *   - Only standard headers are needed; C11 and C++ both read this file.
  *
  * Beside it: <kiln/define.h> ops and templates of one's own, <kiln/source.h> CUDA text of the host's own, <kiln/tune.h> the
@@ -118,7 +119,7 @@ typedef struct kiln_service kiln_service;
 typedef enum kiln_log_level { KILN_LOG_ERROR = 1, KILN_LOG_WARN, KILN_LOG_INFO, KILN_LOG_DEBUG } kiln_log_level;
 
 /* Receives log lines, without a newline. May be called from any thread that is inside a Kiln call, from several at
- * once; `message` is borrowed for the call. Must not call Kiln. */
+ * once; `message` is borrowed for the call. Must neither call Kiln nor fork. */
 typedef void (*kiln_log_fn)(void *data, kiln_log_level level, const char *message);
 
 /* Where NVRTC compiles: in this process, or in child processes (compile workers) that a source can crash or keep busy without

@@ -7,18 +7,19 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* held across a fork; guards the list */
 static kiln__fork_watch *first;
 static pthread_mutex_t held = PTHREAD_MUTEX_INITIALIZER; /* taken last: who holds it waits for nobody */
+static _Thread_local unsigned holds; /* of this thread: a library that is being opened may fork, or open another */
 
 static void before_fork(void)
 {
     pthread_mutex_lock(&lock);
     for (kiln__fork_watch *watch = first; watch != NULL; watch = watch->next)
         watch->prepare(watch->data);
-    pthread_mutex_lock(&held);
+    kiln__fork_hold();
 }
 
 static void after_in_parent(void)
 {
-    pthread_mutex_unlock(&held);
+    kiln__fork_resume();
     for (kiln__fork_watch *watch = first; watch != NULL; watch = watch->next)
         watch->parent(watch->data);
     pthread_mutex_unlock(&lock);
@@ -26,7 +27,7 @@ static void after_in_parent(void)
 
 static void after_in_child(void)
 {
-    pthread_mutex_unlock(&held);
+    kiln__fork_resume();
     for (kiln__fork_watch *watch = first; watch != NULL; watch = watch->next)
         watch->child(watch->data);
     pthread_mutex_unlock(&lock);
@@ -64,10 +65,12 @@ void kiln__fork_watch_end(kiln__fork_watch *watch)
 void kiln__fork_hold(void)
 {
     pthread_once(&once, install);
-    pthread_mutex_lock(&held);
+    if (holds++ == 0)
+        pthread_mutex_lock(&held);
 }
 
 void kiln__fork_resume(void)
 {
-    pthread_mutex_unlock(&held);
+    if (--holds == 0)
+        pthread_mutex_unlock(&held);
 }

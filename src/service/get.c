@@ -1,6 +1,7 @@
 #include "service/service.h"
 
 #include "base/alloc.h"
+#include "os/cancel.h"
 #include "os/cpu.h"
 #include "service/geometry.h"
 #include "service/obtain.h"
@@ -154,6 +155,7 @@ static kiln_status get(kiln_service *service, kiln_device *on, const kiln_spec *
     *out = kiln__service_hit(service, on, spec, true);
     if (*out != NULL)
         return KILN_OK;
+    KILN__NO_CANCEL; /* not before: a hit does nothing that can be cancelled */
     kiln_status status = kiln__service_want(service, on, spec, unlisted, &want, report);
     if (status == KILN_OK)
         *out = kiln__service_loaded(service, &want);
@@ -181,6 +183,7 @@ kiln_status kiln__service_call(kiln_service *service, kiln_site *site, const cha
                                const kiln_kernel **out, kiln_report *report)
 {
     kiln_kernel *kernel = NULL;
+    KILN__NO_CANCEL;
     *out = kiln__sites_look_up(&service->sites, site, text);
     if (*out != NULL)
         return KILN_OK;

@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/digest.h"
+#include "os/cancel.h"
 #include <string.h>
 
 enum { OUTPUT_ALIGN = 8 };
@@ -55,6 +56,7 @@ void kiln__kernel_release(kiln_kernel *kernel)
 {
     if (kernel == NULL || atomic_fetch_sub_explicit(&kernel->refs, 1, memory_order_acq_rel) != 1)
         return;
+    KILN__NO_CANCEL;
     kernel->vtable->unload(kernel->module);
     kiln__runtime_release(kernel->runtime);
     kiln__free(kernel->spec);

@@ -1,6 +1,7 @@
 #include "service/queue.h"
 
 #include "base/alloc.h"
+#include "os/cancel.h"
 #include "os/cpu.h"
 #include "service/service.h"
 #include <errno.h>
@@ -363,6 +364,7 @@ static bool end_round(kiln_queue *queue)
 
 int kiln__queue_dispatch(kiln_queue *queue)
 {
+    KILN__NO_CANCEL;
     int called = 0;
     if (is_foreign(queue))
         return 0;

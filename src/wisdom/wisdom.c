@@ -1,6 +1,7 @@
 #include "wisdom/wisdom.h"
 
 #include "base/alloc.h"
+#include "os/cancel.h"
 #include "os/fork.h"
 #include "template/identity.h"
 #include "wisdom/describe.h"
@@ -124,6 +125,7 @@ static void look_if_due(kiln__wisdom *wisdom)
     bool must = must_look(wisdom);
     if (!must && now_ns() < atomic_load(&wisdom->next_look))
         return;
+    KILN__NO_CANCEL;
     if (must)
         pthread_mutex_lock(&wisdom->loading);
     else if (pthread_mutex_trylock(&wisdom->loading) != 0)

@@ -79,6 +79,7 @@
     X(tuner_devices)           \
     X(live)                    \
     X(forks)                   \
+    X(cancellation)            \
     X(record)                  \
     X(geometry)                \
     X(flight)                  \

@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/fpenv.h"
+#include "os/cancel.h"
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -167,6 +168,7 @@ void kiln__pool_close(kiln__pool *pool)
 
 static void run_shared(struct crew *crew, unsigned helpers, uint64_t n, uint64_t chunk, kiln__pool_fn fn, void *data)
 {
+    KILN__NO_CANCEL;
     struct job *job = &crew->job;
     pthread_mutex_lock(&crew->turn);
     pthread_mutex_lock(&crew->lock);

@@ -16,7 +16,7 @@ typedef struct compiler {
     atomic_uint dropped; /* options that the opened NVRTC does not know, a bit each */
     pthread_mutex_t lock;
     kiln__nvrtc *nvrtc;         /* NULL until opened, under the lock; constant from then on */
-    kiln__toolchain *toolchain; /* under the lock; large, made by open_locked */
+    kiln__toolchain *toolchain; /* the same, under the lock; large */
 } compiler;
 
 static void search(const kiln__compiler *base, kiln__text *out)
@@ -58,45 +58,60 @@ static kiln_status ask_targets(const kiln__nvrtc *nvrtc, kiln__toolchain *out, k
     return status;
 }
 
-/* Inside a call; with the lock held. */
+/* What opening it gives. */
+typedef struct opened {
+    const char *path; /* of the library, NULL: search */
+    kiln__nvrtc *nvrtc;
+    kiln__toolchain *toolchain;
+} opened;
+
+/* Inside a call. */
 static kiln_status open_library(void *data, kiln_report *report)
 {
-    compiler *self = data;
-    kiln__nvrtc *nvrtc = NULL;
-    kiln__toolchain *toolchain = self->toolchain;
-    memset(toolchain, 0, sizeof(*toolchain));
-    kiln_status status = kiln__nvrtc_load(&nvrtc, self->path, report);
+    opened *out = data;
+    kiln__toolchain *toolchain = out->toolchain = kiln__calloc(1, sizeof(*toolchain));
+    if (toolchain == NULL)
+        return kiln__fail_memory(report, KILN__STAGE_OPEN);
+    kiln_status status = kiln__nvrtc_load(&out->nvrtc, out->path, report);
     if (status == KILN_OK)
-        status = ask_targets(nvrtc, toolchain, report);
-    if (status != KILN_OK) {
-        kiln__nvrtc_unload(nvrtc);
+        status = ask_targets(out->nvrtc, toolchain, report);
+    if (status != KILN_OK)
         return status;
-    }
-    snprintf(toolchain->version, sizeof(toolchain->version), "%d.%d", nvrtc->major, nvrtc->minor);
-    kiln__text_copy(toolchain->path, sizeof(toolchain->path), nvrtc->path);
-    self->nvrtc = nvrtc;
+    snprintf(toolchain->version, sizeof(toolchain->version), "%d.%d", out->nvrtc->major, out->nvrtc->minor);
+    kiln__text_copy(toolchain->path, sizeof(toolchain->path), out->nvrtc->path);
     return KILN_OK;
 }
 
-static kiln_status open_locked(compiler *self, kiln_report *report)
+/* True if it is open, by now or since before; then what is known of it is in *toolchain, and what was opened is kept and
+ * taken from *fresh, if it is the first. */
+static bool look(compiler *self, opened *fresh, kiln__toolchain *toolchain)
 {
-    if (self->toolchain == NULL && (self->toolchain = kiln__alloc(sizeof(*self->toolchain))) == NULL)
-        return kiln__fail_memory(report, KILN__STAGE_OPEN);
-    return kiln__nvrtc_call(open_library, self, report);
+    pthread_mutex_lock(&self->lock);
+    if (self->nvrtc == NULL && fresh != NULL) {
+        self->nvrtc = fresh->nvrtc;
+        self->toolchain = fresh->toolchain;
+        *fresh = (opened){ 0 };
+    }
+    bool open = self->nvrtc != NULL;
+    if (open)
+        *toolchain = *self->toolchain;
+    pthread_mutex_unlock(&self->lock);
+    return open;
 }
 
+/* Opens it without the lock, which a fork takes: a library's constructor may fork, and so may the host's log function. Of
+ * threads that open it at the same time all but one do it for nothing. */
 static kiln_status open_compiler(kiln__compiler *base, kiln__toolchain *out, kiln_report *report)
 {
     compiler *self = (compiler *)base;
-    pthread_mutex_lock(&self->lock);
-    bool fresh = self->nvrtc == NULL;
-    kiln_status status = fresh ? open_locked(self, report) : KILN_OK;
-    if (self->toolchain != NULL)
-        *out = *self->toolchain;
-    pthread_mutex_unlock(&self->lock);
-    /* Without the lock: a compile may be waiting for it, and the host's function may call exit(), which waits for compiles. */
-    if (fresh && status == KILN_OK)
+    opened fresh = { .path = self->path };
+    if (look(self, NULL, out))
+        return KILN_OK;
+    kiln_status status = kiln__nvrtc_call(open_library, &fresh, report);
+    if (status == KILN_OK && look(self, &fresh, out) && fresh.nvrtc == NULL)
         kiln__log_line(self->log, KILN_LOG_INFO, "NVRTC %s, version %s", out->path, out->version);
+    kiln__nvrtc_unload(fresh.nvrtc);
+    kiln__free(fresh.toolchain);
     return status;
 }
 
