@@ -401,12 +401,23 @@ static kiln_status compile_anywhere(workers *self, const kiln__unit *unit, kiln_
     return status;
 }
 
+static kiln_status refuse_heavy(const kiln__unit *unit, kiln_report *report)
+{
+    return kiln__fail(
+        report, KILN_ENOWORKER, KILN__STAGE_COMPILE, 0,
+        "the op comes to %u operations for each of %llu elements of a thread, and at most %d in all are compiled "
+        "without a worker: take fewer elems, a shorter definition, or another isolate than never",
+        unit->operations, (unsigned long long)kiln__unit_elements(unit), KILN__UNIT_LIGHT_MAX);
+}
+
 static kiln_status compile(kiln__compiler *base, const kiln__unit *unit, kiln__image *out, kiln_report *report)
 {
     workers *self = (workers *)base;
+    bool heavy = kiln__unit_is_heavy(unit);
+    memset(out, 0, sizeof(*out));
     if (self->isolate == KILN_ISOLATE_NEVER)
-        return self->inner->vtable->compile(self->inner, unit, out, report);
-    if (self->isolate == KILN_ISOLATE_ALWAYS || unit->foreign || kiln__nvrtc_steering() != NULL)
+        return heavy ? refuse_heavy(unit, report) : self->inner->vtable->compile(self->inner, unit, out, report);
+    if (self->isolate == KILN_ISOLATE_ALWAYS || unit->foreign || heavy || kiln__nvrtc_steering() != NULL)
         return compile_outside(self, unit, out, report);
     return compile_anywhere(self, unit, out, report);
 }

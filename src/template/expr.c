@@ -285,12 +285,18 @@ static void count_inputs(parser *p)
 }
 
 /* Ops of users' own may be large, and each is compiled once for every place where it stands. */
-static void check_operations(parser *p)
+uint32_t kiln__expr_operations(const kiln__expr *expr, const kiln__op_table *table)
 {
     uint32_t operations = 0;
-    for (uint32_t i = 0; i < p->out->count; i++)
-        if (p->out->nodes[i].op >= 0)
-            operations += kiln__op_at(p->table, p->out->nodes[i].op)->operations;
+    for (uint32_t i = 0; i < expr->count; i++)
+        if (expr->nodes[i].op >= 0)
+            operations += kiln__op_at(table, expr->nodes[i].op)->operations;
+    return operations;
+}
+
+static void check_operations(parser *p)
+{
+    uint32_t operations = kiln__expr_operations(p->out, p->table);
     if (operations > KILN__REAL_OPERATIONS_MAX)
         FAIL(p, "the op expression comes to %u operations, more than %d", operations, KILN__REAL_OPERATIONS_MAX);
 }

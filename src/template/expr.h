@@ -36,6 +36,9 @@ static inline size_t kiln__expr_size(const kiln__expr *expr)
 kiln_status kiln__expr_parse(kiln__expr *out, const kiln__op_table *table, const char *text, size_t length,
                              kiln_report *report);
 
+/* Calls of primitives that it comes to. */
+uint32_t kiln__expr_operations(const kiln__expr *expr, const kiln__op_table *table);
+
 /* Canonical text: every parameter spelt out, no spaces; x is left out where an outermost op of one input takes it. */
 void kiln__expr_format(const kiln__expr *expr, const kiln__op_table *table, kiln__text *out);
 

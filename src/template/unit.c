@@ -274,6 +274,7 @@ kiln_status kiln__unit_outline(kiln__unit **out, const kiln_spec *spec, kiln_rep
         return kiln__fail_memory(report, KILN__STAGE_SPEC);
     unit->target = spec->target;
     unit->foreign = spec->template->origin != NULL;
+    unit->operations = kiln__expr_operations(&spec->op, &spec->catalog->ops);
     kiln_status status = kiln__spec_plan(&unit->plan, spec, report);
     if (status == KILN_OK)
         status = make_rule(&unit->rule, spec, unit->plan, report);

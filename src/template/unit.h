@@ -4,7 +4,12 @@
 
 #include "template/spec.h"
 
-enum { KILN__NAME_SIZE = 64 };
+enum {
+    KILN__NAME_SIZE = 64,
+    /* Operations of a thread that are compiled in the host's process: the longest definition with the default geometry. It takes
+     * about a second and 25 MB more than a small one; 64 elements for each thread take up to 10 s and 220 MB. */
+    KILN__UNIT_LIGHT_MAX = 4096
+};
 
 /* How to launch: grid of ceil(n / tile) blocks of `block` threads, or chunks of `tile` elements on the cpu; the first
  * entry whose alignment all pointers have. */
@@ -39,14 +44,27 @@ typedef struct kiln__unit {
     uint32_t part_count;
     kiln__target target;
     kiln__rule rule;
-    kiln__plan *plan; /* of a kernel with arguments of its own, else NULL */
-    bool foreign;     /* the source is not Kiln's own: it may be out to harm who compiles it */
+    kiln__plan *plan;    /* of a kernel with arguments of its own, else NULL */
+    bool foreign;        /* the source is not Kiln's own: it may be out to harm who compiles it */
+    uint32_t operations; /* of its op, for one element */
     /* What a shell has to give kiln warm besides the spec, so that it knows the ops and the template that users defined, with a
      * blank in front; NULL: nothing. */
     char *warm_options;
     bool homeless;                  /* the template is of no file, so that nobody else can know it */
     const struct kiln__source *own; /* what a user's own source has besides (source/source.h), NULL for a template's */
 } kiln__unit;
+
+/* Elements that one thread computes: so many times a compiler sees the op. */
+static inline uint64_t kiln__unit_elements(const kiln__unit *unit)
+{
+    return unit->rule.block > 0 ? unit->rule.tile / unit->rule.block : 0;
+}
+
+/* It is Kiln's own, and may still take a compiler too long, and too much memory, for the host's process. */
+static inline bool kiln__unit_is_heavy(const kiln__unit *unit)
+{
+    return unit->operations * kiln__unit_elements(unit) > KILN__UNIT_LIGHT_MAX;
+}
 
 /* `spec` is resolved. Deterministic. Errors: KILN_ESPEC (the template cannot do it: no cpu twin), KILN_ENOMEM. */
 kiln_status kiln__unit_make(kiln__unit **out, const kiln_spec *spec, kiln_report *report);

@@ -6,6 +6,9 @@
 #include "support/shortage.h"
 #include "support/suites.h"
 #include "support/temp.h"
+#include <kiln/define.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/wait.h>
 
 #define SPEC "op=hardsigmoid dtype=f32 target=sm_90"
@@ -230,6 +233,64 @@ START_TEST(test_isolate__is_closed_while_a_worker_compiles)
 }
 END_TEST
 
+/* An op of 480 operations, whose kernel is heavy with many elements for each thread. */
+static void define_heavy(kiln_service *service)
+{
+    char text[2048] = "heavy(x) = part(x)", part[256];
+    ck_assert_int_eq(kiln_op_define(service, "part(x) = x*x+x*x+x*x+x*x+x*x+x*x+x*x+x*x+x*x+x*x", &report), KILN_OK);
+    for (int i = 1; i < 22; i++) {
+        snprintf(part, sizeof(part), "+part(x*%d.5)", i);
+        strcat(text, part);
+    }
+    ck_assert_msg(kiln_op_define(service, text, &report) == KILN_OK, "%s", report.message);
+}
+
+static kiln_status build_heavy(kiln_service *service, const char *geometry)
+{
+    char text[128];
+    kiln_artifact *artifact;
+    snprintf(text, sizeof(text), "op=heavy dtype=f32 target=sm_90 %s", geometry);
+    kiln_spec *spec = kiln_test_spec(service, text);
+    kiln_status status = kiln_build(&artifact, service, spec, &report);
+    kiln_spec_free(spec);
+    kiln_artifact_free(artifact);
+    return status;
+}
+
+START_TEST(test_isolate__heavy_definitions_compile_in_a_worker)
+{
+    kiln_options chosen = service_options(KILN_ISOLATE_AUTO);
+    chosen.nvrtc = stand_in();
+    chosen.cache_dir = kiln_test_temp_path("store");
+    kiln_service *service = kiln_test_open(&chosen);
+    define_heavy(service);
+    ck_assert_int_eq(build_heavy(service, ""), KILN_OK);
+    ck_assert_uint_eq(kiln_test_stats(service).worker_starts, 0);
+    ck_assert_int_eq(build_heavy(service, "elems=64 vector=4"), KILN_OK);
+    ck_assert_uint_eq(kiln_test_stats(service).worker_starts, 1);
+    kiln_close(service);
+    chosen.worker = "/nonexistent/kiln-worker";
+    service = kiln_test_open(&chosen);
+    define_heavy(service);
+    ck_assert_int_eq(build_heavy(service, "elems=64 vector=4"), KILN_OK); /* the key is the same, so it is stored */
+    expect(build_heavy(service, "elems=32 vector=4"), KILN_ENOWORKER, "/nonexistent/kiln-worker");
+    kiln_close(service);
+}
+END_TEST
+
+START_TEST(test_isolate__heavy_definitions_are_refused_where_no_worker_may_be)
+{
+    kiln_options chosen = service_options(KILN_ISOLATE_NEVER);
+    chosen.nvrtc = stand_in();
+    kiln_service *service = kiln_test_open(&chosen);
+    define_heavy(service);
+    ck_assert_int_eq(build_heavy(service, ""), KILN_OK);
+    expect(build_heavy(service, "elems=64 vector=4"), KILN_ENOWORKER, "operations for each of 64 elements");
+    expect(build_heavy(service, "elems=64 vector=4"), KILN_ENOWORKER, "at most 4096");
+    kiln_close(service);
+}
+END_TEST
+
 START_TEST(test_isolate__options_are_checked)
 {
     kiln_service *service;
@@ -266,6 +327,8 @@ Suite *kiln_test_isolate_suite(void)
     tcase_add_test(tcase, test_isolate__finds_what_was_compiled_elsewhere);
     tcase_add_test(tcase, test_isolate__without_a_worker_lives_from_its_stores);
     tcase_add_test(tcase, test_isolate__is_closed_while_a_worker_compiles);
+    tcase_add_test(tcase, test_isolate__heavy_definitions_compile_in_a_worker);
+    tcase_add_test(tcase, test_isolate__heavy_definitions_are_refused_where_no_worker_may_be);
     tcase_add_test(tcase, test_isolate__options_are_checked);
     suite_add_tcase(suite, tcase);
     return suite;
