@@ -21,6 +21,7 @@
  *   - Results do not depend on the caller's floating-point environment, and calls leave it as it is: see docs/embedding.md.
  *   - exit() waits for compiles in progress in the process; from then on they are refused with KILN_ECANCELED.
  *   - pthread_cancel takes effect after a call (and while kiln_queue_wait waits). It must not be asynchronous.
+ *   - A thread that calls Kiln needs 128 KiB of stack, besides what the CUDA driver takes; for gets and launches 64 KiB do.
  *   - Only standard headers are needed; C11 and C++ both read this file.
  *
  * Beside it: <kiln/define.h> ops and templates of one's own, <kiln/source.h> CUDA text of the host's own, <kiln/tune.h> the

@@ -80,6 +80,7 @@
     X(live)                    \
     X(forks)                   \
     X(cancellation)            \
+    X(stack)                   \
     X(record)                  \
     X(geometry)                \
     X(flight)                  \
