@@ -43,6 +43,7 @@ static kiln_queue *queue;
 static atomic_uint opened, lines, keys, done;
 static unsigned exit_line;
 
+static void fail(const char *what) __attribute__((noreturn));
 static void fail(const char *what)
 {
     fprintf(stderr, "%s\n", what);

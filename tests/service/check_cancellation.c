@@ -58,6 +58,12 @@ static void on_kernel(void *data, kiln_status status, kiln_kernel *kernel, const
     kiln_release(kernel);
 }
 
+static void close_queue(void *queue)
+{
+    kiln_queue_close(queue, NULL, NULL);
+}
+
+/* The wait is the one call that a cancelled thread leaves, hence the handlers. */
 static void get_async(const kiln_spec *spec, const char *text)
 {
     kiln_queue *queue;
@@ -65,9 +71,10 @@ static void get_async(const kiln_spec *spec, const char *text)
     (void)text;
     if (kiln_queue_open(&queue, service, NULL) != KILN_OK)
         return;
+    pthread_cleanup_push(close_queue, queue);
     OPEN_TO_CANCEL(kiln_get_async(&request, queue, spec, NULL, on_kernel, NULL));
     OPEN_TO_CANCEL(kiln_queue_wait(queue, -1));
-    OPEN_TO_CANCEL((kiln_queue_close(queue, NULL, NULL), 0));
+    pthread_cleanup_pop(1);
 }
 
 static void call(const kiln_spec *spec, const char *text)
@@ -103,6 +110,11 @@ static void administer(const kiln_spec *spec, const char *text)
     OPEN_TO_CANCEL(kiln_cache_trim(service, 0, 0, NULL, NULL));
 }
 
+static void free_spec(void *spec)
+{
+    kiln_spec_free(spec);
+}
+
 static void *suffer(void *data)
 {
     static const deed deeds[] = { get, build, get_async, call, administer, get };
@@ -111,8 +123,9 @@ static void *suffer(void *data)
     for (unsigned key = *(unsigned *)data;; key++) {
         text_of(text, key);
         kiln_spec *spec = kiln_test_spec(service, text);
+        pthread_cleanup_push(free_spec, spec);
         deeds[*(unsigned *)data % 6](spec, text);
-        kiln_spec_free(spec);
+        pthread_cleanup_pop(1);
         pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
         pthread_testcancel();
         pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
@@ -168,22 +181,29 @@ START_TEST(test_cancellation__leaves_no_lock_and_no_flight_behind)
 }
 END_TEST
 
-/* A thread that waits for another's compile, and one that is on its way through a cold one. */
+static atomic_int got;
+
 static void *get_once(void *data)
 {
-    kiln_release(kiln_test_get(service, data));
+    kiln_spec *spec = data;
+    kiln_kernel *kernel;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+    OPEN_TO_CANCEL(kiln_get(&kernel, service, spec, NULL));
+    atomic_fetch_add(&got, kernel != NULL);
+    kiln_release(kernel);
     return NULL;
 }
 
+/* The first one compiles, the others wait for it; any of them may be the one that is cancelled. */
 START_TEST(test_cancellation__of_a_thread_that_waits)
 {
-    static char text[] = "op=relu6 dtype=f32 target=cpu";
     pthread_t threads[3];
     kiln_options options = kiln_test_counting_options(COMPILE_MS);
     service = kiln_test_open(&options);
+    kiln_spec *spec = kiln_test_spec(service, "op=relu6 dtype=f32 target=cpu");
     kiln_test_counting_hold(NULL);
     for (int i = 0; i < 3; i++) {
-        ck_assert_int_eq(pthread_create(&threads[i], NULL, get_once, text), 0);
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, get_once, spec), 0);
         kiln_test_counting_await(1);
     }
     usleep(50000);
@@ -193,6 +213,8 @@ START_TEST(test_cancellation__of_a_thread_that_waits)
     for (int i = 0; i < 3; i++)
         join_soon(threads[i], "a get hangs", _i);
     ck_assert_int_eq(kiln_test_counting_count(), 1);
+    ck_assert_int_eq(atomic_load(&got), 3);
+    kiln_spec_free(spec);
     kiln_close(service);
 }
 END_TEST
