@@ -1,4 +1,4 @@
-/* The cpu twin of elementwise.cu, which declares the template. Compiles as it stands, for f32 relu6. A unit sets
+/* The cpu twin of elementwise.cu, which declares the template. Compiles as it stands, for f32 and one op. A unit sets
  * KILN_UNIT, brings its own values, real.h, the ops it uses and kiln_value, and takes the rest of this text. The cache
  * hint has no meaning here. */
 #ifndef KILN_UNIT

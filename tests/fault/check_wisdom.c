@@ -290,6 +290,8 @@ static void open_catalog(void)
 {
     setup();
     ck_assert_int_eq(kiln__catalog_init(&catalog, NULL), KILN_OK);
+    for (uint32_t i = 0; i < catalog.ops.count; i++) /* the faults are wisdom's */
+        ck_assert_int_eq(kiln__op_load(&catalog.ops, i, NULL), KILN_OK);
 }
 
 static void close_catalog(void)
