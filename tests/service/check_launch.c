@@ -172,7 +172,7 @@ START_TEST(test_load__good_ptx_is_read_as_its_language_is)
 {
     static const char *const good[] = {
         ".version 8.0 .target sm_90 .address_size 64 .entry kiln_vector() {} .entry kiln_scalar() {}",
-        "/* a */ // b\n\t.version 8.0\r\n/**/.target texmode_unified , sm_75, debug\n" ENTRIES,
+        ("/* a */ // b\n\t.version 8.0\r\n/**/.target texmode_unified , sm_75, debug\n" ENTRIES),
         "//\n.version 8.0\n.target sm_90a, debug\n.entry /* the */ kiln_vector () {}\n.visible\t.entry\nkiln_scalar()",
         ".version 8.0\n.target sm_90//x\n.entry kiln_vector_() .entry kiln_vector\n() .entry kiln_scalar()",
     };
