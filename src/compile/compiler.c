@@ -66,18 +66,11 @@ static kiln_status compile(kiln__builder *builder, const kiln__unit *unit, kiln_
                            kiln_report *report)
 {
     kiln__compiler *compiler = builder->toolchains.compiler;
-    kiln__unit whole = *unit;
-    char *written = unit->source == NULL ? kiln__unit_write(unit) : NULL;
-    if (written != NULL)
-        whole.source = written;
-    else if (unit->source == NULL)
-        return kiln__fail_memory(report, KILN__STAGE_COMPILE);
     kiln__fpenv host;
     uint64_t start = kiln__cpu_now_ns();
     kiln__fpenv_enter(&host);
-    kiln_status status = compiler->vtable->compile(compiler, &whole, image, report);
+    kiln_status status = compiler->vtable->compile(compiler, unit, image, report);
     kiln__fpenv_leave(&host);
-    kiln__free(written);
     out->compile_ns = kiln__cpu_now_ns() - start;
     atomic_fetch_add(&builder->compile_ns, out->compile_ns);
     atomic_fetch_add(status == KILN_OK ? &builder->compiles : &builder->failures, 1);

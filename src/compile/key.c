@@ -4,29 +4,17 @@
 
 enum { KEY_VERSION = 3 };
 
-/* SHA-256 is what CMake can make when the library is built; here BLAKE2b takes a third of its time. */
-static void append_part(kiln__text *text, const kiln__part *part)
+static void append_source(kiln__text *text, const kiln__unit *unit)
 {
     uint8_t digest[KILN__DIGEST_SIZE];
     char hex[KILN__DIGEST_HEX];
-    if (part->sha256 == NULL) {
-        kiln__digest(digest, part->text, part->length);
-        kiln__digest_hex(hex, digest);
-    }
-    kiln__text_append(text, "part ");
-    kiln__text_append_uint(text, part->length, 1);
-    kiln__text_append(text, part->sha256 != NULL ? " sha256 " : " blake2b ");
-    kiln__text_append(text, part->sha256 != NULL ? part->sha256 : hex);
+    kiln__digest(digest, unit->source, unit->source_length);
+    kiln__digest_hex(hex, digest);
+    kiln__text_append(text, "\nsource ");
+    kiln__text_append_uint(text, unit->source_length, 1);
+    kiln__text_append(text, " blake2b ");
+    kiln__text_append(text, hex);
     kiln__text_append(text, "\n");
-}
-
-/* Each part by its own digest, so that those which are built in need not be digested. */
-static void append_source(kiln__text *text, const kiln__unit *unit)
-{
-    const kiln__part whole = { unit->source, unit->source_length, NULL };
-    const kiln__part *parts = unit->part_count > 0 ? unit->parts : &whole;
-    for (uint32_t i = 0; i == 0 || i < unit->part_count; i++)
-        append_part(text, &parts[i]);
 }
 
 kiln_status kiln__key_make(kiln__key *out, kiln__text *text, const kiln__unit *unit, const char *options)
@@ -38,9 +26,6 @@ kiln_status kiln__key_make(kiln__key *out, kiln__text *text, const kiln__unit *u
     kiln__text_append(text, unit->target.name);
     kiln__text_append(text, "\noptions ");
     kiln__text_append(text, options);
-    kiln__text_append(text, "\nsource ");
-    kiln__text_append_uint(text, unit->source_length, 1);
-    kiln__text_append(text, "\n");
     append_source(text, unit);
     return kiln__key_of(out, text);
 }

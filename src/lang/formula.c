@@ -133,8 +133,7 @@ typedef struct builder {
     const char *const *names; /* variables */
     uint32_t name_count;
     kiln__formulas *out; /* NULL: every name has a value now */
-    const kiln__syntax *tree;
-    operand *operands; /* of the nodes */
+    operand *operands;   /* of the nodes */
     kiln__syntax_fault fault;
 } builder;
 
@@ -271,7 +270,7 @@ static kiln_status find_action(builder *b, const kiln__node *node, int *out)
     return fail(b, what, (kiln__word){ NULL, 0 });
 }
 
-static kiln_status build_node(builder *b, const kiln__node *node, operand *out)
+static kiln_status build_node(builder *b, const kiln__syntax *tree, const kiln__node *node, operand *out)
 {
     operand given[3] = { 0 };
     int what;
@@ -283,23 +282,23 @@ static kiln_status build_node(builder *b, const kiln__node *node, operand *out)
     if (status != KILN_OK)
         return status;
     uint32_t child = node->first;
-    for (uint32_t i = 0; i < node->count; i++, child = b->tree->nodes[child].next)
+    for (uint32_t i = 0; i < node->count; i++, child = tree->nodes[child].next)
         given[i] = b->operands[child];
     return combine(b, what, given, node->count, out);
 }
 
 /* ---- Whole formulas */
 
-static kiln_status build_tree(builder *b, operand *out)
+static kiln_status build_tree(builder *b, const kiln__syntax *tree, operand *out)
 {
     kiln_status status = KILN_OK;
-    b->operands = kiln__alloc(b->tree->count * sizeof(*b->operands));
+    b->operands = kiln__alloc(tree->count * sizeof(*b->operands));
     if (b->operands == NULL)
         return KILN_ENOMEM;
-    for (uint32_t i = 0; i < b->tree->count && status == KILN_OK; i++)
-        status = build_node(b, &b->tree->nodes[i], &b->operands[i]);
+    for (uint32_t i = 0; i < tree->count && status == KILN_OK; i++)
+        status = build_node(b, tree, &tree->nodes[i], &b->operands[i]);
     if (status == KILN_OK)
-        *out = b->operands[b->tree->count - 1];
+        *out = b->operands[tree->count - 1];
     kiln__free(b->operands);
     return status;
 }
@@ -309,11 +308,10 @@ static kiln_status build(builder *b, operand *out, char *problem, size_t size)
     kiln__syntax tree;
     const char *at = b->formula, *end = at + strlen(at);
     kiln_status status = kiln__syntax_read(&tree, &at, end, DEPTH_MAX, &b->fault);
-    b->tree = &tree;
     if (status == KILN_OK && at < end)
         status = fail(b, "expected an operator at", (kiln__word){ at, (size_t)(end - at) });
     if (status == KILN_OK)
-        status = build_tree(b, out);
+        status = build_tree(b, &tree, out);
     kiln__syntax_free(&tree);
     if (status == KILN_ESPEC) {
         kiln__word formula = { b->formula, strlen(b->formula) };
@@ -351,9 +349,9 @@ kiln_status kiln__formulas_add(kiln__formulas *out, const char *formula, kiln__f
                                const char *const *names, uint32_t name_count, uint32_t *index, char *problem,
                                size_t size)
 {
-    builder b = { formula, lookup, data, names, name_count, out, NULL, NULL, { 0 } };
+    builder b = { formula, lookup, data, names, name_count, out, NULL, { 0 } };
     operand result;
-    uint8_t slot;
+    uint8_t slot = 0;
     out->variables = (uint8_t)name_count;
     if (out->count == KILN__FORMULAS_MAX) {
         snprintf(problem, size, "there are more than %d formulas of sizes", KILN__FORMULAS_MAX);

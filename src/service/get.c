@@ -79,7 +79,7 @@ static bool begin(kiln_service *service, const kiln__want *want, kiln__outcome *
     kiln__outcome_init(out);
     out->kernel = kiln__service_loaded(service, want);
     if (out->kernel == NULL)
-        out->status = kiln__unit_outline(unit, want->spec, &out->report);
+        out->status = kiln__unit_make(unit, want->spec, &out->report);
     return out->kernel != NULL || out->status != KILN_OK;
 }
 

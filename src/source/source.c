@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "source/option.h"
 #include "source/reads.h"
+#include "source/standard.h"
 #include "template/embedded.h"
 #include <string.h>
 
@@ -257,7 +258,7 @@ void kiln__source_key_text(kiln__text *out, const kiln__unit *unit, const char *
         add_digest(out, text, strlen(text));
         kiln__text_printf(out, " %s\n", header);
     }
-    kiln__text_printf(out, "standard %s\ndirectories %zu%s\n", kiln__standard_id, own->directories,
+    kiln__text_printf(out, "standard %s\ndirectories %zu%s\n", kiln__standard_id(), own->directories,
                       own->cuda_headers ? " cuda" : "");
 }
 

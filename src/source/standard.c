@@ -1,7 +1,9 @@
 #include "source/standard.h"
 
+#include "base/digest.h"
 #include "source/reads.h"
 #include "template/embedded.h"
+#include <pthread.h>
 #include <string.h>
 
 /* Whether ours is taken wherever the compiler would find one: CUDA's own files of these names hold what NVRTC has built in, or
@@ -58,4 +60,35 @@ void kiln__standard_headers(const kiln__source *source, kiln__list *out)
     for (size_t i = 0; i < kiln__standard_count; i++)
         if (!has_own(source, kiln__standard_files[i].name))
             add_header(out, source, &kiln__standard_files[i]);
+}
+
+/* ---- What they are, for keys */
+
+static char id[KILN__DIGEST_HEX];
+static pthread_once_t id_once = PTHREAD_ONCE_INIT;
+
+/* Each digest covers the one before it, so that the order counts too. */
+static void fold(uint8_t chain[KILN__DIGEST_SIZE], const void *bytes, size_t length)
+{
+    uint8_t both[2 * KILN__DIGEST_SIZE];
+    memcpy(both, chain, KILN__DIGEST_SIZE);
+    kiln__digest(both + KILN__DIGEST_SIZE, bytes, length);
+    kiln__digest(chain, both, sizeof(both));
+}
+
+static void make_id(void)
+{
+    uint8_t chain[KILN__DIGEST_SIZE] = { 0 };
+    for (size_t i = 0; i < kiln__standard_count; i++) {
+        const kiln__embedded_file *file = &kiln__standard_files[i];
+        fold(chain, file->name, strlen(file->name));
+        fold(chain, file->text, file->length);
+    }
+    kiln__digest_hex(id, chain);
+}
+
+const char *kiln__standard_id(void)
+{
+    pthread_once(&id_once, make_id);
+    return id;
 }

@@ -10,4 +10,7 @@
  * with its name. As a list is: out->bytes.failed tells. */
 void kiln__standard_headers(const kiln__source *source, kiln__list *out);
 
+/* A digest of them all, in hexadecimal: the same for equal headers of the same names. Made once in a process. A static string. */
+const char *kiln__standard_id(void);
+
 #endif

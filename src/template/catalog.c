@@ -19,7 +19,6 @@ kiln_status kiln__catalog_init(kiln__catalog *out, kiln_report *report)
     memset(out, 0, sizeof(*out));
     const kiln__embedded_file *prelude = embedded("real.h", strlen("real.h"));
     out->prelude = prelude->text;
-    out->prelude_sha256 = prelude->sha256;
     if (out->prelude == NULL)
         return kiln__fail(report, KILN_ESPEC, KILN__STAGE_SPEC, 0, "the library was built without real.h");
     const char *ops = embedded("ops.txt", strlen("ops.txt"))->text;

@@ -14,7 +14,7 @@ typedef struct kiln__catalog {
     kiln__functions functions; /* which definitions of ops may call */
     kiln__template *templates[KILN__TEMPLATES_MAX];
     atomic_uint template_count;
-    const char *prelude, *prelude_sha256; /* text of real.h, and its digest in hexadecimal; borrowed */
+    const char *prelude; /* text of real.h; borrowed */
 } kiln__catalog;
 
 /* Begins with Kiln's own. KILN_ESPEC if the library was built without their texts, KILN_ENOMEM. */

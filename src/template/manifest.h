@@ -55,15 +55,14 @@ typedef struct kiln__template {
     uint32_t bound_count;
     kiln__entry_point entries[KILN__ENTRIES_MAX];
     uint32_t entry_count;
-    kiln__arguments arguments;            /* of kernels that do not take out, inputs and n; none: they do */
-    char *tile;                           /* formula: elements per block of threads */
-    char *output;                         /* formula: bytes of out, NULL where it is an array of n elements */
-    const char *text;                     /* the CUDA text, borrowed */
-    const char *body;                     /* where in it the leading declarations end: what units are made of */
-    const char *cpu_text;                 /* its cpu twin, NULL if there is none; borrowed */
-    const char *body_sha256, *cpu_sha256; /* of both, in hexadecimal, where they are built in, else NULL; borrowed */
-    char *own_text, *own_cpu_text;        /* the same texts where they are not borrowed, else NULL */
-    bool constant;                        /* made when the library was built: nobody frees it */
+    kiln__arguments arguments;     /* of kernels that do not take out, inputs and n; none: they do */
+    char *tile;                    /* formula: elements per block of threads */
+    char *output;                  /* formula: bytes of out, NULL where it is an array of n elements */
+    const char *text;              /* the CUDA text, borrowed */
+    const char *body;              /* where in it the leading declarations end: what units are made of */
+    const char *cpu_text;          /* its cpu twin, NULL if there is none; borrowed */
+    char *own_text, *own_cpu_text; /* the same texts where they are not borrowed, else NULL */
+    bool constant;                 /* made when the library was built: nobody frees it */
 } kiln__template;
 
 /* What the files of kernel_templates/ say, made into constants when the library is built. Nobody writes to them. */

@@ -93,12 +93,6 @@ static void append_value(kiln__text *out, const kiln_spec *spec)
     kiln__text_append(out, "; }\n\n");
 }
 
-static void add_part(kiln__unit *unit, const char *text, size_t length, const char *sha256)
-{
-    unit->parts[unit->part_count++] = (kiln__part){ text, length, sha256 };
-    unit->source_length += length;
-}
-
 /* The target is left out of the first line so that targets with equal source have equal text, and the declarations, so
  * that other values worth trying, or better words about them, leave what is cached valid. */
 static void append_head(kiln__text *out, const kiln_spec *spec)
@@ -110,40 +104,19 @@ static void append_head(kiln__text *out, const kiln_spec *spec)
     kiln__text_append(out, "\n");
 }
 
-/* What is pasted before the prelude and before the template, and these two where they are. */
-static kiln_status make_parts(kiln__unit *unit, const kiln_spec *spec, kiln_report *report)
+static kiln_status make_source(kiln__unit *unit, const kiln_spec *spec, kiln_report *report)
 {
     kiln__text out = { 0 };
     const kiln__template *template = spec->template;
-    bool cpu = kiln__target_is_cpu(&spec->target);
-    const char *prelude = spec->catalog->prelude, *body = cpu ? template->cpu_text : template->body;
     append_head(&out, spec);
-    size_t head = out.length;
+    kiln__text_append(&out, spec->catalog->prelude);
     kiln__text_append(&out, "\n");
     if (!template->own_arithmetic)
         append_value(&out, spec);
-    size_t value = out.length - head;
-    unit->pasted = kiln__text_take(&out);
-    if (unit->pasted == NULL)
-        return kiln__fail_memory(report, KILN__STAGE_SPEC);
-    add_part(unit, unit->pasted, head, NULL);
-    add_part(unit, prelude, strlen(prelude), spec->catalog->prelude_sha256);
-    add_part(unit, unit->pasted + head, value, NULL);
-    add_part(unit, body, strlen(body), cpu ? template->cpu_sha256 : template->body_sha256);
-    return KILN_OK;
-}
-
-char *kiln__unit_write(const kiln__unit *unit)
-{
-    char *source = kiln__alloc(unit->source_length + 1), *at = source;
-    if (source == NULL)
-        return NULL;
-    for (uint32_t i = 0; i < unit->part_count; i++) {
-        memcpy(at, unit->parts[i].text, unit->parts[i].length);
-        at += unit->parts[i].length;
-    }
-    *at = '\0';
-    return source;
+    kiln__text_append(&out, kiln__target_is_cpu(&spec->target) ? template->cpu_text : template->body);
+    unit->source_length = out.length;
+    unit->source = kiln__text_take(&out);
+    return unit->source == NULL ? kiln__fail_memory(report, KILN__STAGE_SPEC) : KILN_OK;
 }
 
 static kiln_status make_spec(kiln__unit *unit, const kiln_spec *spec, kiln_report *report)
@@ -263,7 +236,7 @@ static kiln_status make_rule(kiln__rule *rule, const kiln_spec *spec, const kiln
     return status;
 }
 
-kiln_status kiln__unit_outline(kiln__unit **out, const kiln_spec *spec, kiln_report *report)
+kiln_status kiln__unit_make(kiln__unit **out, const kiln_spec *spec, kiln_report *report)
 {
     *out = NULL;
     if (kiln__target_is_cpu(&spec->target) && spec->template->cpu_text == NULL)
@@ -281,7 +254,7 @@ kiln_status kiln__unit_outline(kiln__unit **out, const kiln_spec *spec, kiln_rep
     if (status == KILN_OK)
         status = make_spec(unit, spec, report);
     if (status == KILN_OK)
-        status = make_parts(unit, spec, report);
+        status = make_source(unit, spec, report);
     if (status == KILN_OK)
         status = make_warm_options(unit, spec, report);
     if (status == KILN_OK)
@@ -291,16 +264,6 @@ kiln_status kiln__unit_outline(kiln__unit **out, const kiln_spec *spec, kiln_rep
     return status;
 }
 
-kiln_status kiln__unit_make(kiln__unit **out, const kiln_spec *spec, kiln_report *report)
-{
-    kiln_status status = kiln__unit_outline(out, spec, report);
-    if (status != KILN_OK || ((*out)->source = kiln__unit_write(*out)) != NULL)
-        return status;
-    kiln__unit_free(*out);
-    *out = NULL;
-    return kiln__fail_memory(report, KILN__STAGE_SPEC);
-}
-
 void kiln__unit_free(kiln__unit *unit)
 {
     if (unit == NULL)
@@ -308,7 +271,6 @@ void kiln__unit_free(kiln__unit *unit)
     kiln__free(unit->spec);
     kiln__free(unit->source);
     kiln__free(unit->warm_options);
-    kiln__free(unit->pasted);
     kiln__free(unit->plan);
     kiln__free(unit);
 }

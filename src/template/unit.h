@@ -26,22 +26,10 @@ typedef struct kiln__rule {
     } entries[KILN__ENTRIES_MAX];
 } kiln__rule;
 
-/* A piece of a unit's source. */
-typedef struct kiln__part {
-    const char *text; /* of `length` bytes, the unit's own or the catalog's */
-    size_t length;
-    const char *sha256; /* in hexadecimal, of a text that is built in; NULL of others */
-} kiln__part;
-
-enum { KILN__PARTS_MAX = 4 };
-
 typedef struct kiln__unit {
     char *spec;   /* canonical text, complete */
-    char *source; /* complete source text; NULL of an outline */
-    char *pasted; /* what of it is no constant, in one piece: see parts */
+    char *source; /* complete source text */
     size_t source_length;
-    kiln__part parts[KILN__PARTS_MAX]; /* one after the other they are the source, for its key; none: it is one part */
-    uint32_t part_count;
     kiln__target target;
     kiln__rule rule;
     kiln__plan *plan;    /* of a kernel with arguments of its own, else NULL */
@@ -69,11 +57,6 @@ static inline bool kiln__unit_is_heavy(const kiln__unit *unit)
 /* `spec` is resolved. Deterministic. Errors: KILN_ESPEC (the template cannot do it: no cpu twin), KILN_ENOMEM. */
 kiln_status kiln__unit_make(kiln__unit **out, const kiln_spec *spec, kiln_report *report);
 
-/* The same but for the source in one piece, which no key needs. It borrows from the spec's catalog. */
-kiln_status kiln__unit_outline(kiln__unit **out, const kiln_spec *spec, kiln_report *report);
-
-/* The source of an outline; NULL: out of memory. The caller frees it with kiln__free. */
-char *kiln__unit_write(const kiln__unit *unit);
 void kiln__unit_free(kiln__unit *unit);
 
 #endif

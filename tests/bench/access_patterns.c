@@ -117,7 +117,6 @@ static kiln__unit *unit_for(bench *self, const access_code *one, kiln_report *re
     kiln__text_printf(&text, "%s", access_kernels);
     kiln__free(unit->source);
     unit->source_length = text.length;
-    unit->part_count = 0;
     unit->source = kiln__text_take(&text);
     check(unit->source != NULL, one->spec, "out of memory");
     unit->rule.entry_count = 1;

@@ -1,12 +1,11 @@
 # cmake -D OUTPUT=embedded.c -D NAME=kiln__embedded [-D BASE=DIRECTORY] -P embed.cmake -- FILE...
-# Writes a C file that holds the bytes of each FILE under its base name, or under its path in BASE, with the SHA-256 of what
-# follows the declarations at its beginning: NAME_files, NAME_count and NAME_id, a digest of them all. NAME_text0 and so on are the bytes.
+# Writes a C file that holds the bytes of each FILE under its base name, or under its path in BASE: NAME_files and NAME_count.
+# NAME_text0 and so on are the bytes.
 include(${CMAKE_CURRENT_LIST_DIR}/generate.cmake)
 input_files(files)
 
 set(arrays "")
 set(rows "")
-set(digests "")
 set(count 0)
 foreach(path IN LISTS files)
     file(READ "${path}" hex HEX)
@@ -20,17 +19,9 @@ foreach(path IN LISTS files)
     else()
         get_filename_component(name "${path}" NAME)
     endif()
-    file(SHA256 "${path}" digest)
-    string(APPEND digests "${name} ${digest}\n")
-    file(READ "${path}" text)
-    string(REGEX REPLACE "^(//![^\n]*\n)+" "" body "${text}")
-    string(SHA256 sha256 "${body}")
     string(APPEND arrays "const unsigned char ${NAME}_text${count}[] = {\n${bytes}0x00};\n")
-    string(APPEND rows "    {\"${name}\", (const char *)${NAME}_text${count}, ${length},\n     \"${sha256}\"},\n")
+    string(APPEND rows "    {\"${name}\", (const char *)${NAME}_text${count}, ${length}},\n")
     math(EXPR count "${count} + 1")
 endforeach()
-string(SHA256 id "${digests}")
-
 file(WRITE "${OUTPUT}" "#include \"template/embedded.h\"\n\n${arrays}
-const kiln__embedded_file ${NAME}_files[] = {\n${rows}};\nconst size_t ${NAME}_count = ${count};
-const char ${NAME}_id[] = \"${id}\";\n")
+const kiln__embedded_file ${NAME}_files[] = {\n${rows}};\nconst size_t ${NAME}_count = ${count};\n")

@@ -135,7 +135,7 @@ typedef struct kiln_kernel kiln_kernel;
  * The service holds loaded programs for later gets, kiln_options.loaded_max of them, the least recently used first out.
  * It lets go of one only when the caller holds no reference and all work of the device is done.
  *
- * A thread with a stack of 48 KiB may call it.
+ * It needs 64 KiB of stack besides what the CUDA driver takes, the other functions 128 KiB at most.
  * Errors: those of kiln_spec_parse, KILN_EINVAL (the request; a device of another service; a refused compile option),
  * KILN_ETARGET (also: the code is for another device), KILN_ENODRIVER, KILN_ENODEVICE, KILN_ENOCOMPILER, KILN_ECOMPILE
  * (the report has the compiler's log), KILN_ENOWORKER, KILN_ECRASHED, KILN_ELOAD, KILN_EDEVICE, KILN_EIO (no room for
