@@ -213,9 +213,9 @@ static int resolve_plain(survey *around, const char *path, size_t top, bool *ins
     return 0;
 }
 
-/* What is at a path now: its kind, and which file with what digest. Whether it is inside is asked in each survey, for a path leads
- * elsewhere once a directory on the way is another, while its last file stays the same. The first `top` bytes of the path are a
- * place. */
+/* Looks at a path: the kind of file there, its identity and its digest. Each survey asks anew whether it lies inside: the
+ * path leads elsewhere once a directory on the way is another, even if its last file stays the same. The first `top` bytes
+ * of the path are a place. */
 static int look(survey *around, const char *path, size_t top, struct stat *status, char digest[KILN__DIGEST_HEX])
 {
     bool inside = false;

@@ -73,7 +73,8 @@ static bool find_own_file(char path[PATH_MAX], uid_t *owner)
     return true;
 }
 
-/* Why a file or a directory may not be used, NULL if it may. What `owner` does to this process it may do through its own file as well. */
+/* Why a file or a directory may not be used, NULL if it may. `owner` is trusted already: it may change this process
+ * through a file of its own. */
 static const char *refuse_file(const char *path, uid_t owner, char *buffer, size_t size)
 {
     struct stat status;

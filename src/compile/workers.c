@@ -26,7 +26,7 @@ typedef struct workers {
     bool known;
     /* Of the NVRTC that workers have opened, where this process opens none; made for the first. */
     kiln__toolchain *facts;
-    /* What a file of NVRTC is, as the store remembers it or as a worker told; "": none is known. */
+    /* The toolchain of a file of NVRTC, as the store remembers it or as a worker told; "": none is known. */
     char id[KILN__ENTRY_TOOLCHAIN_SIZE];
     struct stat id_file;
     atomic_uint_least64_t crashes, timeouts;
@@ -130,7 +130,7 @@ static kiln_status start(workers *self, const kiln__list *places, const kiln__te
 
 /* ---- Asking */
 
-/* What an answer tells of NVRTC. KILN_OK also where it is no answer of a sound worker, which *sound tells. */
+/* Reads the toolchain in an answer. Also KILN_OK where no sound worker would answer so; *sound is then false. */
 static kiln_status read_identity(workers *self, kiln__worker *which, const kiln__worker_answer *answer,
                                  kiln__toolchain *out, bool *sound, kiln_report *report)
 {
@@ -146,9 +146,9 @@ static kiln_status read_identity(workers *self, kiln__worker *which, const kiln_
     return status;
 }
 
-/* Before a worker is first given source from elsewhere: lets it tell its toolchain unless that is known, for it may say anything
- * afterwards. That is a compile of an empty kernel. *out is an
- * answer to return in place of the compile's where there is no sound one. */
+/* Before a worker gets its first source from elsewhere: lets it tell its toolchain unless that is known, for it may say
+ * anything afterwards. This compiles an empty kernel. *out is the answer to return in place of the compile's where the
+ * worker gives no sound one. */
 static kiln_status introduce(workers *self, kiln__worker *which, kiln__worker_answer *out, kiln_report *report)
 {
     kiln__text request = { 0 };

@@ -119,7 +119,7 @@ static kiln__number_or apply(int what, kiln__number_or a, kiln__number_or b, kil
 
 /* ---- From a tree to steps */
 
-/* What a node comes to: a constant, or a slot. */
+/* The value of a node: a constant, or a slot. */
 typedef struct operand {
     kiln__number_or constant;
     bool in_slot;

@@ -50,7 +50,7 @@ typedef struct kiln__number_or {
     const char *missing; /* NULL: there is one; else "overflow" or "division by zero" */
 } kiln__number_or;
 
-/* What formulas come to for some values of their variables. */
+/* The values of formulas for some values of their variables. */
 typedef struct kiln__formula_values {
     kiln__number_or slot[KILN__SLOTS_MAX];
 } kiln__formula_values;

@@ -119,7 +119,7 @@ void *kiln__dylib_symbol(kiln__dylib *library, const char *name)
     return dlsym(library->handle, name);
 }
 
-/* What of a library's dynamic section leads to its imports. */
+/* The parts of a library's dynamic section that lead to its imports. */
 typedef struct imports {
     const ElfW(Rela) * tables[2]; /* of calls, of addresses */
     size_t sizes[2];

@@ -36,7 +36,7 @@ int kiln__file_write(int fd, const void *bytes, size_t length);
  * disk: power loss may lose or damage it. Errors: those of kiln__file_write, open, link and rename. */
 int kiln__file_publish(int dir, const char *name, const void *bytes, size_t length, bool replace);
 
-/* What Kiln makes has the rights of its owner whatever the umask is: the umask only takes rights from others. */
+/* Kiln's files and directories give their owner every right, whatever the umask is: it takes rights from others only. */
 
 /* Whether a directory or file is closed to all, its owner too, and this user's: a directory without the right to read or to
  * search, a file without that to read. A umask made it so; nobody wants such a thing, while 0500 may be meant. */

@@ -62,7 +62,7 @@ static bool take_word(const char **at, const char *end, char *out, size_t size)
     return true;
 }
 
-/* What stands between place and path: a digest, the number of another line, or nothing. */
+/* Reads the part between place and path: a digest, the number of another line, or nothing. */
 static bool read_contents(kiln__read *read)
 {
     uint64_t number = 0;

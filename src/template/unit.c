@@ -60,7 +60,7 @@ static void mark_ops(const kiln__expr *expr, bool marked[KILN__OPS_MAX])
             marked[expr->nodes[i].op] = true;
 }
 
-/* What is called comes before its callers in the table, so the walk goes from the end. */
+/* An op comes before its callers in the table, so the walk goes from the end. */
 static void take_all(takings *taken, const kiln__expr *expr)
 {
     const kiln__op_table *ops = &taken->catalog->ops;

@@ -209,7 +209,7 @@ static int flags_of(const char *mode)
     return flags;
 }
 
-/* What is open and cannot be read as a stream, for want of memory. */
+/* Closes a file that is open but cannot be read as a stream, for want of memory. */
 static void abandon(int fd, const char *path)
 {
     int error = errno;

@@ -239,7 +239,8 @@ bool kiln__witness_found(const char *asked, const char *real, int fd)
     return directory || file;
 }
 
-/* Which of the files noted are one, in the order of the notes; the caller frees it. NULL when out of memory. With the lock held. */
+/* The identities of the files noted, in the order of the notes: equal ones are one file. The caller frees them. NULL when out of
+ * memory. With the lock held. */
 static kiln__read_identity *identify_files(void)
 {
     kiln__read_identity *files = kiln__calloc(seen.count + 1, sizeof(*files));

@@ -27,7 +27,7 @@ static void require_balance(const kiln__op *op)
                  op->text);
 }
 
-/* What becomes of a name in C is none that Kiln or a compiler has. */
+/* No name becomes one in C that Kiln or a compiler has. */
 static void require_names(const kiln__op *op)
 {
     FUZZ_REQUIRE(strncmp(op->name, "kiln_", 5) != 0 && strstr(op->name, "__") == NULL, "the name of op %s", op->name);

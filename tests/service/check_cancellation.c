@@ -24,7 +24,7 @@ static void text_of(char out[64], unsigned key)
     snprintf(out, 64, "op=hardtanh(-1,%u) dtype=f32 target=cpu", base + 2 + key % KEYS);
 }
 
-/* What a victim does, with cancellation on inside the call only: what it has got is released. */
+/* The work of a victim, with cancellation on inside the call only, so that it releases its result. */
 typedef void (*deed)(const kiln_spec *spec, const char *text);
 
 #define OPEN_TO_CANCEL(call)                                  \

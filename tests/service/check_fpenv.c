@@ -47,7 +47,7 @@ static void round_towards_zero(void)
 static void (*const environments[])(void) = { flush_to_zero, trap_exceptions, round_up, round_towards_zero };
 enum { ENVIRONMENTS = sizeof(environments) / sizeof(environments[0]) };
 
-/* What makes up an environment; fenv_t also holds where the last exception was. */
+/* The parts of an environment that are compared; fenv_t also holds where the last exception was. */
 typedef struct state {
     int rounding, raised, trapped;
     unsigned control;

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* What <kiln/kiln.h> promises to be enough; the stack has more, so that a call that needs more is a failure and no crash. */
+/* <kiln/kiln.h> promises that these are enough. The stack has more, so that a call that needs more is a failure and no crash. */
 enum { PROMISED = 64 * 1024, PROMISED_MORE = 128 * 1024, STACK = 960 * 1024, PAINT = 0xA5 };
 
 /* The promise is about builds that a compiler has optimised. */

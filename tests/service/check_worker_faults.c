@@ -135,7 +135,7 @@ static void begin_elsewhere(const beginning *how, int out)
     _exit(1);
 }
 
-/* What it says. False where it could not be started so. */
+/* Reads its output into `out`. False where it could not be started so. */
 static bool ask_elsewhere(const beginning *how, char out[1024])
 {
     int ends[2], status;

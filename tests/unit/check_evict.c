@@ -155,7 +155,7 @@ static const int64_t odd_stamps[] = { INT64_MAX, INT64_MAX / 2, 9223372037,  922
 
 enum { ODD = sizeof odd_stamps / sizeof *odd_stamps };
 
-/* What a file system keeps of a time is its own affair; what it gives back must do no harm. */
+/* File systems keep times in forms of their own. Any time that one gives back must do no harm. */
 START_TEST(test_evict__any_stamp_is_evicted)
 {
     kiln__evict evict = { .is_entry = is_plain };

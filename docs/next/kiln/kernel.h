@@ -80,8 +80,8 @@ typedef struct kiln_param {
     const char *shape[KILN_DIMS_MAX]; /* formulas of the sizes, the last dimension contiguous */
 } kiln_param;
 
-/* What a kernel takes. A template declares it; the driver and the PTX tell that of a function of a CUDA source. Lives
- * as long as the spec or kernel that it came from. */
+/* The arguments that a kernel takes. A template declares them; the driver and the PTX tell those of a function of a CUDA
+ * source. Lives as long as the spec or kernel that it came from. */
 typedef struct kiln_signature {
     size_t size;
     const char *const *sizes; /* names of the numbers that are known at launch only */

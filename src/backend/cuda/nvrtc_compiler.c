@@ -58,7 +58,7 @@ static kiln_status ask_targets(const kiln__nvrtc *nvrtc, kiln__toolchain *out, k
     return status;
 }
 
-/* What opening it gives. */
+/* The result of opening NVRTC, and the library asked for. */
 typedef struct opened {
     const char *path; /* of the library, NULL: search */
     kiln__nvrtc *nvrtc;

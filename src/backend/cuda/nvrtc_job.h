@@ -29,8 +29,8 @@ kiln_status kiln__nvrtc_job_start(kiln__nvrtc_job *out, const kiln__nvrtc *nvrtc
                                   const kiln__source *own, kiln_report *report);
 void kiln__nvrtc_job_end(kiln__nvrtc_job *job);
 
-/* The name of a variable in the environment that NVRTC would heed, NULL if there is none. What it would make is not what the key
- * says. */
+/* The name of a variable in the environment that NVRTC would heed, NULL if there is none. NVRTC would then make other code than
+ * the key says. */
 const char *kiln__nvrtc_steering(void);
 
 /* Compiles with option `arch`. KILN_OK means that NVRTC gave an

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What is left of a text that need not be terminated. */
+/* The rest of a text that need not be terminated. */
 typedef struct cursor {
     const char *at, *end;
 } cursor;
