@@ -3,6 +3,7 @@
 #ifndef KILN_UNIT
 #define KILN_DTYPE_F32 1
 #define KILN_INPUTS    2
+#define KILN_TILE      65536
 #include "real.h"
 
 KILN_FN kiln_real kiln_value(kiln_real x, kiln_real y)
@@ -11,16 +12,20 @@ KILN_FN kiln_real kiln_value(kiln_real x, kiln_real y)
 }
 #endif
 
-/* Counts among elements begin to end - 1. Several threads do so at once. */
-__attribute__((visibility("default"))) void kiln_cpu(unsigned long long begin, unsigned long long end, void *out,
-                                                     const void *const *in);
+/* Counts in blocks begin to end - 1 of the grid. args[i] points to parameter number i. Several threads do so at once. */
+__attribute__((visibility("default"))) void kiln_cpu(unsigned long long begin, unsigned long long end,
+                                                     void *const *args);
 
-void kiln_cpu(unsigned long long begin, unsigned long long end, void *out, const void *const *in)
+void kiln_cpu(unsigned long long begin, unsigned long long end, void *const *args)
 {
-    unsigned long long *result = (unsigned long long *)out, found = 0, least = 0;
-    const kiln_store_t *KILN_TAKE(x = (const kiln_store_t *)in[0], *y = (const kiln_store_t *)in[1],
-                                  *z = (const kiln_store_t *)in[2]);
+    const unsigned long long n = *(const unsigned long long *)args[1 + KILN_INPUTS];
+    unsigned long long *result = *(unsigned long long *const *)args[0], found = 0, least = 0;
+    const kiln_store_t *KILN_TAKE(x = *(const kiln_store_t *const *)args[1],
+                                  *y = *(const kiln_store_t *const *)args[2],
+                                  *z = *(const kiln_store_t *const *)args[3]);
 
+    begin *= KILN_TILE;
+    end = end * KILN_TILE < n ? end * KILN_TILE : n;
     for (unsigned long long i = begin; i < end; i++)
         found += kiln_value(KILN_TAKE(kiln_load(x[i]), kiln_load(y[i]), kiln_load(z[i]))) != 0;
     if (found == 0)

@@ -1,10 +1,14 @@
 //! template count
 //! about    out[0] += how many elements have op(x[i], y[i], z[i]) != 0; out[1] = the least such i, if it is less than out[1]
 //! inputs   1..3
+//! size     n
+//! arg      out  inout uint64[2]
+//! arg      x... in dtype[n]
+//! arg      n    uint64 = n
 //! param    block 32..1024 step 32 = sm == 0 ? 1024 : 256 -- threads per block
 //! param    elems 1..64 = sm == 0 ? 64 : 16               -- elements per thread
-//! output   16
 //! tile     block * elems
+//! grid     (n + (tile - 1)) / tile
 //! entry    kiln_count align bytes
 
 /* Compiles as it stands, with these values. A unit sets KILN_UNIT, brings its own values, real.h, the ops it uses and
@@ -14,6 +18,7 @@
 #define KILN_INPUTS    2
 #define KILN_BLOCK     256
 #define KILN_ELEMS     16
+#define KILN_TILE      (KILN_BLOCK * KILN_ELEMS)
 #include "real.h"
 
 KILN_FN kiln_real kiln_value(kiln_real x, kiln_real y)
@@ -21,8 +26,6 @@ KILN_FN kiln_real kiln_value(kiln_real x, kiln_real y)
     return kiln_bits(x) != kiln_bits(y) && (x == x || y == y) ? 1 : 0;
 }
 #endif
-
-#define KILN_TILE (KILN_BLOCK * KILN_ELEMS)
 
 /* Both numbers are 64 bits, whatever the dtype of the arrays. What is counted is rare as a rule, so that no thread writes. */
 extern "C" __global__ void __launch_bounds__(KILN_BLOCK)

@@ -4,6 +4,7 @@
 #ifndef KILN_UNIT
 #define KILN_DTYPE_F32 1
 #define KILN_INPUTS    1
+#define KILN_TILE      65536
 #include "real.h"
 
 KILN_FN kiln_real kiln_value(kiln_real x)
@@ -14,16 +15,21 @@ KILN_FN kiln_real kiln_value(kiln_real x)
 
 #define KILN_CHUNK 64
 
-/* Computes elements begin to end - 1. `out` may be one of the inputs `in`. */
-__attribute__((visibility("default"))) void kiln_cpu(unsigned long long begin, unsigned long long end, void *out,
-                                                     const void *const *in);
+/* Computes blocks begin to end - 1 of the grid. args[i] points to parameter number i: out, the inputs, n. `out` may be one
+ * of the inputs. */
+__attribute__((visibility("default"))) void kiln_cpu(unsigned long long begin, unsigned long long end,
+                                                     void *const *args);
 
-void kiln_cpu(unsigned long long begin, unsigned long long end, void *out, const void *const *in)
+void kiln_cpu(unsigned long long begin, unsigned long long end, void *const *args)
 {
-    kiln_store_t *result = (kiln_store_t *)out;
-    const kiln_store_t *KILN_TAKE(x = (const kiln_store_t *)in[0], *y = (const kiln_store_t *)in[1],
-                                  *z = (const kiln_store_t *)in[2]);
-    unsigned long long i = begin;
+    const unsigned long long n = *(const unsigned long long *)args[1 + KILN_INPUTS];
+    kiln_store_t *result = *(kiln_store_t *const *)args[0];
+    const kiln_store_t *KILN_TAKE(x = *(const kiln_store_t *const *)args[1],
+                                  *y = *(const kiln_store_t *const *)args[2],
+                                  *z = *(const kiln_store_t *const *)args[3]);
+    unsigned long long i = begin * KILN_TILE;
+
+    end = end * KILN_TILE < n ? end * KILN_TILE : n;
 
 #if defined(KILN_LOAD8)
     for (; i < end && end - i >= KILN_CHUNK; i += KILN_CHUNK) {

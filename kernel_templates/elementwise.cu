@@ -1,6 +1,10 @@
 //! template elementwise
 //! about    out[i] = op(x[i], y[i], z[i]) for contiguous arrays of one dtype
 //! inputs   1..3
+//! size     n
+//! arg      out  out dtype[n] inplace
+//! arg      x... in dtype[n]
+//! arg      n    uint64 = n
 //! param    block  32..1024 step 32 = sm == 0 ? 1024 : 128      -- threads per block
 //! param    elems  1..64 = sm == 0 ? 64 : max(16 / bytes, vector) -- elements per thread
 //! param    vector 1,2,4,8,16 = gcd(elems, 16 / bytes)          -- elements per memory access
@@ -14,6 +18,7 @@
 //! tune     cache  plain,stream    if sm > 0
 //! bound    sm == 0 || elems * bytes <= 64                       -- more than 64 bytes per thread cost registers and gain nothing
 //! tile     block * elems
+//! grid     (n + (tile - 1)) / tile
 //! entry    kiln_vector align vector * bytes
 //! entry    kiln_scalar align bytes
 
@@ -24,6 +29,7 @@
 #define KILN_INPUTS       1
 #define KILN_BLOCK        128
 #define KILN_ELEMS        4
+#define KILN_TILE         (KILN_BLOCK * KILN_ELEMS)
 #define KILN_VECTOR       4
 #define KILN_CACHE_PLAIN  0
 #define KILN_CACHE_STREAM 1
@@ -36,7 +42,6 @@ KILN_FN kiln_real kiln_value(kiln_real x)
 }
 #endif
 
-#define KILN_TILE     (KILN_BLOCK * KILN_ELEMS)
 #define KILN_ACCESSES (KILN_ELEMS / KILN_VECTOR)
 
 /* A word is what one access moves: KILN_VECTOR elements. */

@@ -17,8 +17,13 @@ static kiln_status refuse(kiln_report *report, const char *stage, const char *wh
 kiln_status kiln_open(kiln_service **out, const kiln_options *options, kiln_report *report)
 {
     KILN__NO_CANCEL;
-    return out != NULL ? kiln__service_open(out, options, report)
-                       : refuse(report, KILN__STAGE_OPEN, "out must not be NULL");
+    kiln__report_begin(report);
+    kiln_options full = KILN_INIT(kiln_options);
+    if (out == NULL)
+        return refuse(report, KILN__STAGE_OPEN, "out must not be NULL");
+    *out = NULL;
+    kiln_status status = kiln__take_in(&full, sizeof(full), options, "kiln_options", KILN__STAGE_OPEN, report);
+    return status == KILN_OK ? kiln__service_open(out, &full, report) : status;
 }
 
 void kiln_close(kiln_service *service)
@@ -29,93 +34,56 @@ void kiln_close(kiln_service *service)
 
 kiln_status kiln_stats_get(const kiln_service *service, kiln_stats *out)
 {
-    kiln_stats full = KILN_STATS_INIT;
+    kiln_stats full = KILN_INIT(kiln_stats);
     if (service == NULL || out == NULL)
         return KILN_EINVAL;
     kiln__service_stats(service, &full);
     return kiln__hand_out(out, &full, sizeof(full));
 }
 
-kiln_status kiln_spec_new(kiln_spec **out, kiln_service *service)
-{
-    if (out == NULL)
-        return KILN_EINVAL;
-    *out = NULL;
-    if (service == NULL)
-        return KILN_EINVAL;
-    *out = kiln__alloc(sizeof(**out));
-    if (*out == NULL)
-        return KILN_ENOMEM;
-    kiln__spec_init(*out, &service->catalog);
-    return KILN_OK;
-}
-
 kiln_status kiln_spec_parse(kiln_spec **out, kiln_service *service, const char *text, kiln_report *report)
 {
+    kiln__report_begin(report);
     if (out == NULL)
         return refuse(report, KILN__STAGE_SPEC, "out must not be NULL");
     *out = NULL;
     if (service == NULL || text == NULL)
         return refuse(report, KILN__STAGE_SPEC, "service and text must not be NULL");
-    kiln_spec *spec = kiln__alloc(sizeof(*spec));
-    if (spec == NULL)
-        return kiln__fail_memory(report, KILN__STAGE_SPEC);
-    kiln_status status = kiln__spec_parse(spec, &service->catalog, text, report);
-    if (status == KILN_OK)
-        *out = spec;
-    else
-        kiln__free(spec);
-    return status;
+    return kiln__spec_parse(out, &service->catalog, text, report);
 }
 
-kiln_status kiln_spec_set(kiln_spec *spec, const char *field, const char *value, kiln_report *report)
+kiln_status kiln_spec_with(kiln_spec **out, const kiln_spec *spec, const char *fields, kiln_report *report)
+{
+    kiln__report_begin(report);
+    if (out == NULL)
+        return refuse(report, KILN__STAGE_SPEC, "out must not be NULL");
+    *out = NULL;
+    if (spec == NULL || fields == NULL)
+        return refuse(report, KILN__STAGE_SPEC, "spec and fields must not be NULL");
+    return kiln__spec_with(out, spec, fields, report);
+}
+
+const char *kiln_spec_text(const kiln_spec *spec)
+{
+    return spec != NULL ? spec->text : "";
+}
+
+const char *kiln_spec_field(const kiln_spec *spec, const char *field)
 {
     if (spec == NULL || field == NULL)
-        return refuse(report, KILN__STAGE_SPEC, "spec and field must not be NULL");
-    if (value == NULL)
-        value = "";
-    return kiln__spec_set(spec, field, strlen(field), value, strlen(value), report);
-}
-
-/* Copies text out as snprintf does. */
-static kiln_status copy_out(kiln__text *text, kiln_status status, char *buffer, size_t size, size_t *length)
-{
-    if (status == KILN_OK && text->failed)
-        status = KILN_ENOMEM;
-    if (status == KILN_OK) {
-        size_t full = kiln__text_copy(buffer, size, kiln__text_string(text));
-        if (length != NULL)
-            *length = full;
-    }
-    kiln__text_fini(text);
-    return status;
-}
-
-kiln_status kiln_spec_get(const kiln_spec *spec, const char *field, char *buffer, size_t size, size_t *length)
-{
-    kiln__text text = { 0 };
-    if (spec == NULL || field == NULL || (buffer == NULL && size > 0))
-        return KILN_EINVAL;
-    return copy_out(&text, kiln__spec_value(spec, field, &text), buffer, size, length);
-}
-
-kiln_status kiln_spec_format(const kiln_spec *spec, char *buffer, size_t size, size_t *length)
-{
-    kiln__text text = { 0 };
-    if (spec == NULL || (buffer == NULL && size > 0))
-        return KILN_EINVAL;
-    kiln__spec_format(spec, true, &text);
-    return copy_out(&text, KILN_OK, buffer, size, length);
+        return NULL;
+    int id = kiln__fields_find(spec->fields.template, (kiln__word){ field, strlen(field) });
+    return id >= 0 ? spec->values[id] : NULL;
 }
 
 uint32_t kiln_spec_inputs(const kiln_spec *spec)
 {
-    return spec != NULL ? kiln__spec_inputs(spec) : 0;
+    return spec != NULL ? kiln__spec_inputs(&spec->fields) : 0;
 }
 
 void kiln_spec_free(kiln_spec *spec)
 {
-    kiln__free(spec);
+    kiln__spec_release(spec);
 }
 
 /* "all" is every target of the compiler, "native" the default device's. */
@@ -139,6 +107,7 @@ static kiln_status expand_target(void *data, const char *word, kiln__text *out, 
 kiln_status kiln_spec_expand(kiln_service *service, const char *line, kiln_spec_fn fn, void *data, kiln_report *report)
 {
     KILN__NO_CANCEL;
+    kiln__report_begin(report);
     if (service == NULL || line == NULL || fn == NULL)
         return refuse(report, KILN__STAGE_SPEC, "service, line and fn must not be NULL");
     return kiln__spec_expand(&service->catalog, line, expand_target, service, fn, data, report);
@@ -169,6 +138,7 @@ kiln_status kiln_get(kiln_kernel **out, kiln_service *service, const kiln_spec *
 kiln_status kiln_get_on(kiln_kernel **out, kiln_service *service, kiln_device *device, const kiln_spec *spec,
                         kiln_report *report)
 {
+    kiln__report_begin(report);
     if (out == NULL)
         return refuse(report, KILN__STAGE_SPEC, "out must not be NULL");
     *out = NULL;
@@ -178,12 +148,12 @@ kiln_status kiln_get_on(kiln_kernel **out, kiln_service *service, kiln_device *d
     return status == KILN_OK ? kiln__service_get(service, device, spec, out, report) : status;
 }
 
-kiln_kernel *kiln_retain(kiln_kernel *kernel)
+kiln_kernel *kiln_kernel_retain(kiln_kernel *kernel)
 {
     return kiln__kernel_retain(kernel);
 }
 
-void kiln_release(kiln_kernel *kernel)
+void kiln_kernel_release(kiln_kernel *kernel)
 {
     kiln__kernel_release(kernel);
 }
@@ -192,46 +162,80 @@ kiln_status kiln_kernel_get_info(const kiln_kernel *kernel, kiln_kernel_info *ou
 {
     if (kernel == NULL || out == NULL)
         return KILN_EINVAL;
-    kiln_kernel_info full = {
-        .spec = kernel->spec,
-        .device = kernel->device->name,
-        .origin = kernel->origin,
-        .compile_ms = kernel->compile_ms,
-        .inputs = kernel->rule.inputs,
-        .element_size = kernel->rule.element_size,
-        .block = kernel->rule.block,
-        .tile = kernel->rule.tile,
-        .output_bytes = kernel->rule.output_bytes,
-    };
-    kernel->vtable->resources(kernel->module, &full.registers, &full.local_bytes);
+    kiln_kernel_info full = KILN_INIT(kiln_kernel_info);
+    kiln__kernel_info(kernel, &full);
     return kiln__hand_out(out, &full, sizeof(full));
 }
 
-kiln_status kiln_launch(kiln_kernel *kernel, uint64_t n, void *out, const void *const *in, void *stream,
-                        kiln_report *report)
+kiln_status kiln_kernel_occupancy(int *out, const kiln_kernel *kernel, uint32_t threads, uint32_t shared_bytes,
+                                  kiln_report *report)
 {
-    if (kernel == NULL)
-        return refuse(report, KILN__STAGE_LAUNCH, "kernel must not be NULL");
-    return kiln__kernel_launch(kernel, n, out, in, stream, report);
+    kiln__report_begin(report);
+    if (out == NULL || kernel == NULL || threads == 0 || threads > INT32_MAX)
+        return refuse(report, KILN__STAGE_LAUNCH, "out and kernel must not be NULL and threads must be at least 1");
+    *out = -1;
+    if (kernel->vtable->functions == NULL)
+        return KILN_OK;
+    uint32_t number = kernel->function != NULL ? kernel->function->number : 0;
+    return kernel->vtable->functions->occupancy(kernel->module, number, threads, shared_bytes, out, report);
 }
 
-kiln_status kiln_call(kiln_service *service, kiln_site *site, const char *spec, uint64_t n, void *out,
-                      const void *const *in, void *stream, kiln_report *report)
+static kiln_status launch_function(const kiln_kernel *kernel, const kiln_grid *grid, size_t size_count,
+                                   const kiln_arg *args, size_t arg_count, void *stream, kiln_report *report)
 {
-    if (service == NULL || site == NULL || spec == NULL)
-        return refuse(report, KILN__STAGE_LAUNCH, "service, site and spec must not be NULL");
-    const kiln_kernel *kernel = kiln__sites_find(&service->sites, site, spec);
-    if (kernel == NULL) {
-        kiln_status status = kiln__service_call(service, site, spec, n > 0, stream, &kernel, report);
-        if (status != KILN_OK)
-            return status;
+    kiln_grid full = KILN_INIT(kiln_grid);
+    if (grid == NULL || size_count > 0)
+        return refuse(report, KILN__STAGE_LAUNCH, "a function of a source takes a grid and no sizes");
+    kiln_status status = kiln__take_in(&full, sizeof(full), grid, "kiln_grid", KILN__STAGE_LAUNCH, report);
+    for (int i = 0; i < 3; i++) {
+        full.grid[i] += full.grid[i] == 0;
+        full.block[i] += full.block[i] == 0;
     }
-    return kiln__kernel_launch(kernel, n, out, in, stream, report);
+    return status == KILN_OK ? kiln__kernel_launch_grid(kernel, &full, args, arg_count, stream, report) : status;
+}
+
+kiln_status kiln_launch(kiln_kernel *kernel, const kiln_grid *grid, const uint64_t *sizes, size_t size_count,
+                        const kiln_arg *args, size_t arg_count, void *stream, kiln_report *report)
+{
+    kiln__report_begin(report);
+    if (kernel == NULL || (sizes == NULL && size_count > 0) || (args == NULL && arg_count > 0))
+        return refuse(report, KILN__STAGE_LAUNCH, "kernel, sizes and args must not be NULL");
+    if (kernel->plan == NULL)
+        return launch_function(kernel, grid, size_count, args, arg_count, stream, report);
+    if (grid != NULL)
+        return refuse(report, KILN__STAGE_LAUNCH, "the kernel's signature has the grid: grid must be NULL");
+    return kiln__kernel_launch(kernel, sizes, size_count, args, arg_count, stream, report);
+}
+
+kiln_status kiln_launch_n(kiln_kernel *kernel, uint64_t n, void *const *outs, size_t out_count, const void *const *ins,
+                          size_t in_count, void *stream, kiln_report *report)
+{
+    kiln__report_begin(report);
+    if (kernel == NULL)
+        return refuse(report, KILN__STAGE_LAUNCH, "kernel must not be NULL");
+    return kiln__kernel_launch_n(kernel, n, outs, out_count, ins, in_count, stream, report);
+}
+
+kiln_status kiln_call(kiln_service *service, const char *spec, uint64_t n, void *const *outs, size_t out_count,
+                      const void *const *ins, size_t in_count, void *stream, kiln_report *report)
+{
+    kiln__report_begin(report);
+    if (service == NULL || spec == NULL)
+        return refuse(report, KILN__STAGE_LAUNCH, "service and spec must not be NULL");
+    kiln_status status = KILN_OK;
+    kiln_kernel *kernel = kiln__service_called(service, spec);
+    if (kernel == NULL)
+        status = kiln__service_call(service, spec, n > 0, stream, &kernel, report);
+    if (status == KILN_OK && n > 0)
+        status = kiln__kernel_launch_n(kernel, n, outs, out_count, ins, in_count, stream, report);
+    kiln__kernel_release(kernel);
+    return status;
 }
 
 kiln_status kiln_queue_open(kiln_queue **out, kiln_service *service, kiln_report *report)
 {
     KILN__NO_CANCEL;
+    kiln__report_begin(report);
     if (out == NULL)
         return refuse(report, KILN__STAGE_OPEN, "out must not be NULL");
     *out = NULL;
@@ -242,6 +246,7 @@ kiln_status kiln_queue_open(kiln_queue **out, kiln_service *service, kiln_report
 kiln_status kiln_queue_attach_uv(kiln_queue *queue, struct uv_loop_s *loop, kiln_report *report)
 {
     KILN__NO_CANCEL;
+    kiln__report_begin(report);
     return queue != NULL && loop != NULL ? kiln__queue_attach_uv(queue, loop, report)
                                          : refuse(report, KILN__STAGE_OPEN, "queue and loop must not be NULL");
 }
@@ -251,14 +256,11 @@ int kiln_queue_fd(const kiln_queue *queue)
     return queue != NULL ? queue->fd : -1;
 }
 
-int kiln_queue_dispatch(kiln_queue *queue)
-{
-    return queue != NULL ? kiln__queue_dispatch(queue) : 0;
-}
-
 int kiln_queue_wait(kiln_queue *queue, int timeout_ms)
 {
-    return queue != NULL ? kiln__queue_wait(queue, timeout_ms) : 0;
+    if (queue == NULL)
+        return 0;
+    return timeout_ms == 0 ? kiln__queue_dispatch(queue) : kiln__queue_wait(queue, timeout_ms);
 }
 
 void kiln_queue_close(kiln_queue *queue, kiln_queue_fn fn, void *data)
@@ -272,11 +274,12 @@ kiln_status kiln_get_async(kiln_request **out, kiln_queue *queue, const kiln_spe
                            const kiln_async_options *options, kiln_async_fn fn, void *data)
 {
     KILN__NO_CANCEL;
-    kiln_async_options full = KILN_ASYNC_OPTIONS_INIT;
+    kiln_async_options full = KILN_INIT(kiln_async_options);
     kiln_request *request = NULL;
     if (out != NULL)
         *out = NULL;
-    if (queue == NULL || spec == NULL || fn == NULL || kiln__take_in(&full, sizeof(full), options) != KILN_OK)
+    if (queue == NULL || spec == NULL || fn == NULL ||
+        kiln__take_in(&full, sizeof(full), options, "kiln_async_options", KILN__STAGE_OPEN, NULL) != KILN_OK)
         return KILN_EINVAL;
     return kiln__service_get_async(out != NULL ? out : &request, queue, spec, &full, fn, data);
 }
@@ -291,23 +294,25 @@ void kiln_cancel(kiln_request *request)
 kiln_status kiln_build(kiln_artifact **out, kiln_service *service, const kiln_spec *spec, kiln_report *report)
 {
     KILN__NO_CANCEL;
+    kiln__report_begin(report);
     if (out == NULL)
         return refuse(report, KILN__STAGE_COMPILE, "out must not be NULL");
     *out = NULL;
     if (service == NULL || spec == NULL)
         return refuse(report, KILN__STAGE_COMPILE, "service and spec must not be NULL");
-    return kiln__service_build(service, spec, out, report);
+    return kiln__service_build(service, &spec->fields, out, report);
 }
 
 kiln_status kiln_probe(kiln_origin *out, kiln_service *service, const kiln_spec *spec, kiln_report *report)
 {
     KILN__NO_CANCEL;
+    kiln__report_begin(report);
     kiln_origin origin = (kiln_origin)0;
     if (out != NULL)
         *out = origin;
     if (service == NULL || spec == NULL)
         return refuse(report, KILN__STAGE_SPEC, "service and spec must not be NULL");
-    kiln_status status = kiln__service_probe(service, spec, &origin, report);
+    kiln_status status = kiln__service_probe(service, &spec->fields, &origin, report);
     if (status == KILN_OK && out != NULL)
         *out = origin;
     return status;
@@ -361,16 +366,17 @@ kiln_status kiln_artifact_section(const kiln_artifact *artifact, const char *nam
     return KILN_OK;
 }
 
-kiln_status kiln_spec_source(char **out, kiln_service *service, const kiln_spec *spec, kiln_report *report)
+kiln_status kiln_spec_source(char **out, const kiln_spec *spec, kiln_report *report)
 {
     KILN__NO_CANCEL;
+    kiln__report_begin(report);
     kiln__unit *unit = NULL;
     if (out == NULL)
         return refuse(report, KILN__STAGE_SPEC, "out must not be NULL");
     *out = NULL;
-    if (service == NULL || spec == NULL)
-        return refuse(report, KILN__STAGE_SPEC, "service and spec must not be NULL");
-    kiln_status status = kiln__service_unit(service, spec, &unit, report);
+    if (spec == NULL)
+        return refuse(report, KILN__STAGE_SPEC, "spec must not be NULL");
+    kiln_status status = kiln__service_unit(kiln__service_of(spec), &spec->fields, &unit, report);
     if (status == KILN_OK) {
         *out = unit->source;
         unit->source = NULL;
@@ -387,6 +393,7 @@ void kiln_text_free(char *text)
 kiln_status kiln_device_open(kiln_device **out, kiln_service *service, const char *name, kiln_report *report)
 {
     KILN__NO_CANCEL;
+    kiln__report_begin(report);
     if (out == NULL)
         return refuse(report, KILN__STAGE_DEVICE, "out must not be NULL");
     *out = NULL;
@@ -395,20 +402,9 @@ kiln_status kiln_device_open(kiln_device **out, kiln_service *service, const cha
     return kiln__runtime_device(service->runtime, name, out, report);
 }
 
-kiln_status kiln_device_count(int *out, kiln_service *service, kiln_report *report)
-{
-    KILN__NO_CANCEL;
-    if (out == NULL)
-        return refuse(report, KILN__STAGE_DEVICE, "out must not be NULL");
-    *out = 0;
-    if (service == NULL)
-        return refuse(report, KILN__STAGE_DEVICE, "service must not be NULL");
-    return service->runtime->cuda->vtable->device_count(service->runtime->cuda, out, report);
-}
-
 kiln_status kiln_device_get_info(const kiln_device *device, kiln_device_info *out)
 {
-    kiln_device_info full = { .size = sizeof(full) };
+    kiln_device_info full = KILN_INIT(kiln_device_info);
     if (device == NULL || out == NULL)
         return KILN_EINVAL;
     device->backend->vtable->device_info(device, &full);
@@ -418,6 +414,7 @@ kiln_status kiln_device_get_info(const kiln_device *device, kiln_device_info *ou
 kiln_status kiln_alloc(void **out, kiln_device *device, size_t bytes, kiln_report *report)
 {
     KILN__NO_CANCEL;
+    kiln__report_begin(report);
     if (out == NULL)
         return refuse(report, KILN__STAGE_DEVICE, "out must not be NULL");
     *out = NULL;
@@ -433,28 +430,45 @@ void kiln_free(kiln_device *device, void *memory)
         device->backend->vtable->free(device, memory);
 }
 
-kiln_status kiln_copy(kiln_device *device, void *to, const void *from, size_t bytes, kiln_copy_kind kind, void *stream,
-                      kiln_report *report)
+static kiln_status copy(kiln_device *device, void *to, const void *from, size_t bytes, kiln__copy_kind kind,
+                        void *stream, kiln_report *report)
 {
-    KILN__NO_CANCEL;
     if (device == NULL || (bytes > 0 && (to == NULL || from == NULL)))
         return refuse(report, KILN__STAGE_DEVICE, "device, to and from must not be NULL");
-    if (kind < KILN_COPY_TO_DEVICE || kind > KILN_COPY_ON_DEVICE)
-        return refuse(report, KILN__STAGE_DEVICE, "kind must be one of the three KILN_COPY_ values");
     return bytes > 0 ? device->backend->vtable->copy(device, to, from, bytes, kind, stream, report) : KILN_OK;
+}
+
+kiln_status kiln_upload(kiln_device *device, void *to, const void *from, size_t bytes, kiln_report *report)
+{
+    KILN__NO_CANCEL;
+    kiln__report_begin(report);
+    return copy(device, to, from, bytes, KILN__COPY_TO_DEVICE, NULL, report);
+}
+
+kiln_status kiln_download(kiln_device *device, void *to, const void *from, size_t bytes, kiln_report *report)
+{
+    KILN__NO_CANCEL;
+    kiln__report_begin(report);
+    return copy(device, to, from, bytes, KILN__COPY_FROM_DEVICE, NULL, report);
+}
+
+kiln_status kiln_copy(kiln_device *device, void *to, const void *from, size_t bytes, void *stream, kiln_report *report)
+{
+    KILN__NO_CANCEL;
+    kiln__report_begin(report);
+    uintptr_t a = (uintptr_t)to, b = (uintptr_t)from;
+    if (bytes > 0 && to != NULL && from != NULL && (a > b ? a - b : b - a) < bytes)
+        return kiln__fail(report, KILN_EOVERLAP, KILN__STAGE_DEVICE, 0,
+                          "the %zu bytes at %p and those at %p overlap: a copy within the device needs two places",
+                          bytes, to, from);
+    return copy(device, to, from, bytes, KILN__COPY_ON_DEVICE, stream, report);
 }
 
 kiln_status kiln_sync(kiln_device *device, kiln_report *report)
 {
     KILN__NO_CANCEL;
+    kiln__report_begin(report);
     if (device == NULL)
         return refuse(report, KILN__STAGE_DEVICE, "device must not be NULL");
     return device->backend->vtable->sync(device, report);
-}
-
-kiln_status kiln_measure(kiln_device *device, const kiln_contender *contenders, size_t count, uint32_t warmup,
-                         uint32_t rounds, kiln_timing *out, double *samples, kiln_report *report)
-{
-    KILN__NO_CANCEL;
-    return kiln__measure(device, contenders, count, false, warmup, rounds, out, samples, report);
 }

@@ -33,7 +33,7 @@ kiln_status kiln_ops(kiln_service *service, kiln_op_fn fn, void *data)
 
 /* What a template's declarations say, as text for the visitor. */
 typedef struct description {
-    kiln_param_info params[KILN__PARAMS_MAX];
+    kiln_field_info params[KILN__PARAMS_MAX];
     kiln__text tunes[KILN__PARAMS_MAX], requirements, bounds;
 } description;
 
@@ -62,7 +62,7 @@ static bool describe(description *out, const kiln__template *template)
     failed = out->requirements.failed || out->bounds.failed;
     for (uint32_t i = 0; i < template->param_count; i++) {
         const kiln__param *param = &template->params[i];
-        out->params[i] = (kiln_param_info){ param->name, param->values, param->default_text, param->doc,
+        out->params[i] = (kiln_field_info){ param->name, param->values, param->default_text, param->doc,
                                             kiln__text_string(&out->tunes[i]) };
         failed |= out->tunes[i].failed;
     }
@@ -94,8 +94,6 @@ static kiln_status show_template(const kiln__template *template, kiln_template_f
         .bounds = kiln__text_string(&shown.bounds),
         .origin = template->origin != NULL ? template->origin : "",
         .reference = template->reference != NULL ? template->reference : "",
-        .own_arithmetic = template->own_arithmetic,
-        .own_arguments = template->arguments.arg_count > 0,
         .has_twin = template->cpu_text != NULL,
     };
     *stop = status != KILN_OK || fn(data, &info) != 0;
@@ -116,20 +114,22 @@ kiln_status kiln_templates(kiln_service *service, kiln_template_fn fn, void *dat
 
 /* Turns what the store found into what the host is told. */
 typedef struct visit {
-    kiln_entry_fn fn;
+    kiln_entry_fn fn; /* or a kiln_select_fn, which is of the same type */
     void *data;
 } visit;
 
 static int show_item(void *data, const kiln__store_item *item)
 {
     const visit *v = data;
-    kiln_entry_info info = kiln__cache_describe(item);
-    return v->fn(v->data, &info);
+    kiln__cache_entry shown;
+    kiln__cache_describe(&shown, item);
+    return v->fn(v->data, &shown.info);
 }
 
 kiln_status kiln_cache_visit(kiln_service *service, kiln_entry_fn fn, void *data, kiln_report *report)
 {
     KILN__NO_CANCEL;
+    kiln__report_begin(report);
     visit v = { fn, data };
     if (service == NULL || fn == NULL)
         return kiln__fail(report, KILN_EINVAL, KILN__STAGE_STORE, 0, "service and fn must not be NULL");
@@ -143,9 +143,12 @@ kiln_status kiln_cache_visit(kiln_service *service, kiln_entry_fn fn, void *data
     return KILN_OK;
 }
 
-kiln_status kiln_cache_purge(kiln_service *service, int refused_only, uint64_t *removed, kiln_report *report)
+kiln_status kiln_cache_purge(kiln_service *service, kiln_select_fn select, void *data, uint64_t *removed,
+                             kiln_report *report)
 {
     KILN__NO_CANCEL;
+    kiln__report_begin(report);
+    visit v = { select, data };
     uint64_t count = 0;
     char problem[sizeof report->message];
     if (removed != NULL)
@@ -155,7 +158,8 @@ kiln_status kiln_cache_purge(kiln_service *service, int refused_only, uint64_t *
     kiln_status status = kiln__cache_need_disk(service, report);
     if (status != KILN_OK)
         return status;
-    int error = kiln__disk_store_purge(service->disk, refused_only != 0, &count, problem, sizeof(problem));
+    int error =
+        kiln__disk_store_purge(service->disk, select != NULL ? show_item : NULL, &v, &count, problem, sizeof(problem));
     if (removed != NULL)
         *removed = count;
     if (error < 0)
@@ -167,7 +171,8 @@ kiln_status kiln_cache_purge(kiln_service *service, int refused_only, uint64_t *
 kiln_status kiln_cache_trim(kiln_service *service, uint64_t bytes, uint64_t files, kiln_trim *out, kiln_report *report)
 {
     KILN__NO_CANCEL;
-    kiln_trim full = { .size = sizeof(full) };
+    kiln__report_begin(report);
+    kiln_trim full = KILN_INIT(kiln_trim);
     if (service == NULL)
         return kiln__fail(report, KILN_EINVAL, KILN__STAGE_STORE, 0, "service must not be NULL");
     kiln_status status = kiln__cache_trim(service, bytes, files, &full, report);
@@ -176,14 +181,15 @@ kiln_status kiln_cache_trim(kiln_service *service, uint64_t bytes, uint64_t file
     return status;
 }
 
-kiln_status kiln_cache_export(kiln_service *service, const char *path, kiln_keep_fn keep, void *data,
+kiln_status kiln_cache_export(kiln_service *service, const char *path, kiln_select_fn select, void *data,
                               kiln_transfer *out, kiln_report *report)
 {
     KILN__NO_CANCEL;
-    kiln_transfer full = { .size = sizeof(full) };
+    kiln__report_begin(report);
+    kiln_transfer full = KILN_INIT(kiln_transfer);
     if (service == NULL || path == NULL)
         return kiln__fail(report, KILN_EINVAL, KILN__STAGE_STORE, 0, "service and path must not be NULL");
-    kiln_status status = kiln__cache_export(service, path, keep, data, &full, report);
+    kiln_status status = kiln__cache_export(service, path, select, data, &full, report);
     if (out != NULL)
         kiln__hand_out(out, &full, sizeof(full));
     return status;
@@ -192,7 +198,8 @@ kiln_status kiln_cache_export(kiln_service *service, const char *path, kiln_keep
 kiln_status kiln_cache_import(kiln_service *service, const char *path, kiln_transfer *out, kiln_report *report)
 {
     KILN__NO_CANCEL;
-    kiln_transfer full = { .size = sizeof(full) };
+    kiln__report_begin(report);
+    kiln_transfer full = KILN_INIT(kiln_transfer);
     if (service == NULL || path == NULL)
         return kiln__fail(report, KILN_EINVAL, KILN__STAGE_STORE, 0, "service and path must not be NULL");
     kiln_status status = kiln__cache_import(service, path, &full, report);
@@ -204,18 +211,14 @@ kiln_status kiln_cache_import(kiln_service *service, const char *path, kiln_tran
 kiln_status kiln_cache_get_info(kiln_service *service, kiln_cache_info *out, kiln_report *report)
 {
     KILN__NO_CANCEL;
-    kiln_cache_info full = { .size = sizeof(full) };
+    kiln__report_begin(report);
+    kiln_cache_info full = KILN_INIT(kiln_cache_info);
     if (service == NULL || out == NULL || out->size < sizeof(out->size))
         return kiln__fail(report, KILN_EINVAL, KILN__STAGE_STORE, 0, "service and out must not be NULL, out->size set");
     kiln_status status = kiln__cache_info(service, &full, report);
     if (out != NULL)
         kiln__hand_out(out, &full, sizeof(full));
     return status;
-}
-
-const char *kiln_cache_dir(const kiln_service *service)
-{
-    return service != NULL && service->disk != NULL ? service->cache_dir : "";
 }
 
 kiln_status kiln_doctor(kiln_service *service, kiln_finding_fn fn, void *data)

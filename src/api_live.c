@@ -8,71 +8,58 @@ static kiln_status refuse(kiln_report *report, const char *what)
     return kiln__fail(report, KILN_EINVAL, KILN__STAGE_DEVICE, 0, "%s", what);
 }
 
-const char *kiln_live_state_name(kiln_live_state state)
+/* The host's tuning options, complete. Trying, skip and suspect are of the host's own thread and its memory. */
+static kiln_status take_tuning(kiln_tune_options *full, kiln_work *work, const kiln_tune_options *options,
+                               kiln_report *report)
 {
-    switch (state) {
-    case KILN_LIVE_PENDING:
-        return "pending";
-    case KILN_LIVE_READY:
-        return "ready";
-    case KILN_LIVE_EXACT:
-        return "exact";
-    case KILN_LIVE_TUNING:
-        return "tuning";
-    case KILN_LIVE_SETTLED:
-        return "settled";
-    case KILN_LIVE_FAILED:
-        return "failed";
-    }
-    return "unknown";
+    kiln_status status = kiln__take_tune_options(full, work, options, report);
+    if (status == KILN_OK &&
+        (full->trying != NULL || full->skip != NULL || full->skip_count > 0 || full->suspect != NULL))
+        return refuse(report, "kiln_live_options.tune: trying, skip and suspect must not be set for a live handle");
+    return status;
 }
 
 kiln_status kiln_live_open(kiln_live **out, kiln_service *service, const kiln_spec *spec,
                            const kiln_live_options *options, kiln_report *report)
 {
     KILN__NO_CANCEL;
-    kiln_live_options full = KILN_LIVE_OPTIONS_INIT;
+    kiln__report_begin(report);
+    kiln_live_options full = KILN_INIT(kiln_live_options);
     kiln_tune_options tuning;
+    kiln_work work;
     if (out == NULL || service == NULL || spec == NULL)
         return refuse(report, "out, service and spec must not be NULL");
     *out = NULL;
-    if (kiln__take_in(&full, sizeof(full), options) != KILN_OK)
-        return refuse(report, "kiln_live_options.size is not set: initialise the struct with KILN_LIVE_OPTIONS_INIT");
-    kiln_status status = full.tune != NULL ? kiln__take_tune_options(&tuning, full.tune, report) : KILN_OK;
+    kiln_status status = kiln__take_in(&full, sizeof(full), options, "kiln_live_options", KILN__STAGE_DEVICE, report);
+    if (status == KILN_OK && full.tune != NULL)
+        status = take_tuning(&tuning, &work, full.tune, report);
     if (status != KILN_OK)
         return status;
     return kiln__live_open(out, service, spec, &full, full.tune != NULL ? &tuning : NULL, report);
 }
 
-kiln_status kiln_live_launch(kiln_live *live, uint64_t n, void *out, const void *const *in, void *stream,
-                             kiln_report *report)
+kiln_kernel *kiln_live_kernel(const kiln_live *live)
 {
-    if (live == NULL)
-        return kiln__fail(report, KILN_EINVAL, KILN__STAGE_LAUNCH, 0, "live must not be NULL");
-    return kiln__live_launch(live, n, out, in, stream, report);
+    return live != NULL ? atomic_load_explicit(&live->now, memory_order_acquire) : NULL;
 }
 
-kiln_kernel *kiln_live_kernel(kiln_live *live)
-{
-    return live != NULL ? kiln__kernel_retain(atomic_load_explicit(&live->now, memory_order_acquire)) : NULL;
-}
-
-kiln_status kiln_live_get_info(kiln_live *live, kiln_live_info *out)
+kiln_status kiln_live_get_info(const kiln_live *live, kiln_live_info *out)
 {
     KILN__NO_CANCEL;
     kiln_live_info full;
     if (live == NULL || out == NULL)
         return KILN_EINVAL;
-    kiln__live_info(live, &full);
+    kiln__live_info((kiln_live *)(uintptr_t)live, &full); /* only the lock changes */
     return kiln__hand_out(out, &full, sizeof(full));
 }
 
 kiln_status kiln_live_wait(kiln_live *live, kiln_live_state state, int timeout_ms, kiln_report *report)
 {
     KILN__NO_CANCEL;
+    kiln__report_begin(report);
     if (live == NULL)
         return refuse(report, "live must not be NULL");
-    if (state < KILN_LIVE_PENDING || state > KILN_LIVE_SETTLED)
+    if ((unsigned)state > KILN_LIVE_SETTLED)
         return refuse(report, "no state to wait for: expected one from KILN_LIVE_PENDING to KILN_LIVE_SETTLED");
     return kiln__live_wait(live, state, timeout_ms, report);
 }

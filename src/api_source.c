@@ -1,4 +1,4 @@
-/* The public functions of <kiln/source.h>: argument checks, then one call down. */
+/* The public functions of programs, CUDA text of the host: argument checks, then one call down. */
 #include "api_structs.h"
 #include "os/cancel.h"
 #include "service/program.h"
@@ -11,16 +11,15 @@ static kiln_status refuse(kiln_report *report, const char *what)
 
 static kiln_status take_source(kiln_source *full, const kiln_source *source, kiln_report *report)
 {
-    if (kiln__take_in(full, sizeof(*full), source) != KILN_OK)
-        return refuse(report, "kiln_source.size is not set: initialise the struct with KILN_SOURCE_INIT");
-    return KILN_OK;
+    return kiln__take_in(full, sizeof(*full), source, "kiln_source", KILN__STAGE_COMPILE, report);
 }
 
 kiln_status kiln_program_build(kiln_artifact **out, kiln_service *service, const kiln_source *source,
                                kiln_report *report)
 {
     KILN__NO_CANCEL;
-    kiln_source full = KILN_SOURCE_INIT;
+    kiln__report_begin(report);
+    kiln_source full = KILN_INIT(kiln_source);
     if (out == NULL)
         return refuse(report, "out must not be NULL");
     *out = NULL;
@@ -32,7 +31,7 @@ kiln_status kiln_program_build(kiln_artifact **out, kiln_service *service, const
 
 kiln_status kiln_artifact_symbol(const kiln_artifact *artifact, size_t index, kiln_symbol_info *out)
 {
-    kiln_symbol_info full = { .size = sizeof(full) };
+    kiln_symbol_info full = KILN_INIT(kiln_symbol_info);
     if (artifact == NULL || out == NULL)
         return KILN_EINVAL;
     kiln_status status = kiln__program_symbol(artifact, index, &full);
@@ -48,7 +47,8 @@ kiln_status kiln_program_get(kiln_program **out, kiln_service *service, kiln_dev
                              kiln_report *report)
 {
     KILN__NO_CANCEL;
-    kiln_source full = KILN_SOURCE_INIT;
+    kiln__report_begin(report);
+    kiln_source full = KILN_INIT(kiln_source);
     if (out == NULL)
         return refuse(report, "out must not be NULL");
     *out = NULL;
@@ -62,13 +62,13 @@ kiln_status kiln_program_get_async(kiln_request **out, kiln_queue *queue, const 
                                    const kiln_async_options *options, kiln_program_fn fn, void *data)
 {
     KILN__NO_CANCEL;
-    kiln_source full = KILN_SOURCE_INIT;
-    kiln_async_options how = KILN_ASYNC_OPTIONS_INIT;
+    kiln_source full = KILN_INIT(kiln_source);
+    kiln_async_options how = KILN_INIT(kiln_async_options);
     kiln_request *request = NULL;
     if (out != NULL)
         *out = NULL;
     if (queue == NULL || source == NULL || fn == NULL || take_source(&full, source, NULL) != KILN_OK ||
-        kiln__take_in(&how, sizeof(how), options) != KILN_OK)
+        kiln__take_in(&how, sizeof(how), options, "kiln_async_options", KILN__STAGE_OPEN, NULL) != KILN_OK)
         return KILN_EINVAL;
     return kiln__program_get_async(out != NULL ? out : &request, queue, &full, &how, fn, data);
 }
@@ -84,21 +84,27 @@ void kiln_program_release(kiln_program *program)
     kiln__loaded_release(program);
 }
 
-kiln_status kiln_program_function(kiln_function **out, kiln_program *program, const char *name, kiln_report *report)
+kiln_status kiln_program_kernel(kiln_kernel **out, kiln_program *program, const char *name, kiln_report *report)
 {
     KILN__NO_CANCEL;
+    const kiln__function *function = NULL;
+    kiln__report_begin(report);
     if (out == NULL)
         return refuse_launch(report, "out must not be NULL");
     *out = NULL;
-    if (program == NULL || name == NULL)
-        return refuse_launch(report, "program and name must not be NULL");
-    return kiln__loaded_find(program, name, out, report);
+    if (program == NULL)
+        return refuse_launch(report, "program must not be NULL");
+    kiln_status status = kiln__loaded_find(program, name, &function, report);
+    if (status == KILN_OK && (*out = kiln__kernel_of_function(program, function)) == NULL)
+        status = kiln__fail_memory(report, KILN__STAGE_LOAD);
+    return status;
 }
 
 kiln_status kiln_program_global(void **address, size_t *bytes, kiln_program *program, const char *name,
                                 kiln_report *report)
 {
     KILN__NO_CANCEL;
+    kiln__report_begin(report);
     size_t size = 0;
     if (address == NULL)
         return refuse_launch(report, "address must not be NULL");
@@ -106,44 +112,4 @@ kiln_status kiln_program_global(void **address, size_t *bytes, kiln_program *pro
     if (program == NULL || name == NULL)
         return refuse_launch(report, "program and name must not be NULL");
     return kiln__loaded_global(program, name, address, bytes != NULL ? bytes : &size, report);
-}
-
-kiln_status kiln_function_get_info(const kiln_function *function, kiln_function_info *out)
-{
-    kiln_function_info full = { .size = sizeof(full) };
-    if (function == NULL || out == NULL)
-        return KILN_EINVAL;
-    kiln__loaded_info(function, &full);
-    return kiln__hand_out(out, &full, sizeof(full));
-}
-
-kiln_status kiln_function_parameter(const kiln_function *function, uint32_t index, size_t *bytes)
-{
-    if (function == NULL || bytes == NULL)
-        return KILN_EINVAL;
-    *bytes = 0;
-    if (function->parameters < 0 || index >= (uint32_t)function->parameters)
-        return KILN_ENOENT;
-    *bytes = function->sizes[index];
-    return KILN_OK;
-}
-
-kiln_status kiln_function_occupancy(int *out, const kiln_function *function, uint32_t block, uint32_t shared_bytes,
-                                    kiln_report *report)
-{
-    if (out == NULL || function == NULL || block == 0 || block > INT32_MAX)
-        return refuse_launch(report, "out and function must not be NULL and block must be at least 1");
-    const kiln_program *program = function->program;
-    return program->vtable->functions->occupancy(program->module, function->number, block, shared_bytes, out, report);
-}
-
-kiln_status kiln_function_launch(kiln_function *function, const kiln_grid *grid, const void *const *arguments,
-                                 const size_t *sizes, uint32_t count, kiln_report *report)
-{
-    kiln_grid full = KILN_GRID_INIT;
-    if (function == NULL || grid == NULL)
-        return refuse_launch(report, "function and grid must not be NULL");
-    if (kiln__take_in(&full, sizeof(full), grid) != KILN_OK)
-        return refuse_launch(report, "kiln_grid.size is not set: initialise the struct with KILN_GRID_INIT");
-    return kiln__loaded_launch(function, &full, arguments, sizes, count, report);
 }

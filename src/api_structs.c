@@ -23,12 +23,30 @@ kiln_status kiln__hand_out(void *out, const void *full, size_t full_size)
     return KILN_OK;
 }
 
-kiln_status kiln__take_in(void *full, size_t full_size, const void *given)
+enum { SIZE_MAX_EVER = 65536 }; /* no struct of the API will be larger: a size that was never set may say anything */
+
+static bool is_zero(const void *given, size_t from, size_t to)
 {
-    size_t size = given != NULL ? size_of(given) : sizeof(size);
-    if (size < sizeof(size))
-        return KILN_EINVAL;
-    if (given != NULL)
-        copy_fields(full, given, size < full_size ? size : full_size);
+    const char *bytes = given;
+    while (from < to && bytes[from] == 0)
+        from++;
+    return from >= to;
+}
+
+kiln_status kiln__take_in(void *full, size_t full_size, const void *given, const char *name, const char *stage,
+                          kiln_report *report)
+{
+    if (given == NULL)
+        return KILN_OK;
+    size_t size = size_of(given);
+    if (size < sizeof(size) || size > SIZE_MAX_EVER)
+        return kiln__fail(report, KILN_EINVAL, stage, 0, "%s.size is %zu: initialise the struct with KILN_INIT(%s)",
+                          name, size, name);
+    if (!is_zero(given, full_size, size))
+        return kiln__fail(report, KILN_EINVAL, stage, 0,
+                          "%s.size is %zu, this library knows %zu bytes of it, and those beyond are not 0: the program "
+                          "was built with a header newer than the library, which is %s",
+                          name, size, full_size, kiln_version());
+    copy_fields(full, given, size < full_size ? size : full_size);
     return KILN_OK;
 }

@@ -8,35 +8,31 @@
 #include "tune/tuner.h"
 #include <string.h>
 
-const char *kiln_verdict_name(kiln_verdict verdict)
-{
-    switch (verdict) {
-    case KILN_VERDICT_WINNER:
-        return "winner";
-    case KILN_VERDICT_TIED:
-        return "tied";
-    case KILN_VERDICT_GIVEN_UP:
-        return "given up";
-    case KILN_VERDICT_SLOWER:
-        return "slower";
-    case KILN_VERDICT_UNMEASURED:
-        return "unmeasured";
-    case KILN_VERDICT_OUT:
-        return "out";
-    }
-    return "unknown";
-}
+enum { MEASURE_WARMUP = 2, MEASURE_ROUNDS = 30 };
 
 static kiln_status refuse(kiln_report *report, const char *what)
 {
     return kiln__fail(report, KILN_EINVAL, KILN__STAGE_DEVICE, 0, "%s", what);
 }
 
-kiln_status kiln__take_tune_options(kiln_tune_options *full, const kiln_tune_options *options, kiln_report *report)
+kiln_status kiln__take_work(kiln_work *full, const kiln_work *work, kiln_report *report)
 {
-    *full = (kiln_tune_options)KILN_TUNE_OPTIONS_INIT;
-    if (kiln__take_in(full, sizeof(*full), options) != KILN_OK)
-        return refuse(report, "kiln_tune_options.size is not set: initialise the struct with KILN_TUNE_OPTIONS_INIT");
+    *full = (kiln_work)KILN_INIT(kiln_work);
+    return kiln__take_in(full, sizeof(*full), work, "kiln_work", KILN__STAGE_DEVICE, report);
+}
+
+kiln_status kiln__take_tune_options(kiln_tune_options *full, kiln_work *work, const kiln_tune_options *options,
+                                    kiln_report *report)
+{
+    *full = (kiln_tune_options)KILN_INIT(kiln_tune_options);
+    kiln_status status = kiln__take_in(full, sizeof(*full), options, "kiln_tune_options", KILN__STAGE_DEVICE, report);
+    if (status == KILN_OK)
+        status = kiln__take_work(work, full->work, report);
+    if (status != KILN_OK)
+        return status;
+    full->work = work;
+    if (full->learn != KILN_DEFAULT && full->learn != KILN_ON && full->learn != KILN_OFF)
+        return refuse(report, "kiln_tune_options.learn must be KILN_DEFAULT, KILN_ON or KILN_OFF");
     if (!(full->budget_s >= 0 && full->budget_s <= KILN__TUNE_BUDGET_MAX_S))
         return refuse(report, "kiln_tune_options.budget_s must be between 0 and 1000000 seconds");
     if (!(full->tolerance >= 0 && full->tolerance <= 1))
@@ -52,15 +48,17 @@ kiln_status kiln_tune(kiln_tuning **out, kiln_service *service, const kiln_spec 
                       kiln_report *report)
 {
     KILN__NO_CANCEL;
+    kiln__report_begin(report);
     kiln_tune_options full;
+    kiln_work work;
     if (out == NULL || service == NULL || spec == NULL)
         return refuse(report, "out, service and spec must not be NULL");
     *out = NULL;
     kiln__fpenv host;
     kiln__fpenv_enter(&host);
-    kiln_status status = kiln__take_tune_options(&full, options, report);
+    kiln_status status = kiln__take_tune_options(&full, &work, options, report);
     if (status == KILN_OK)
-        status = kiln__tuning_make(out, service, spec, &full, report);
+        status = kiln__tuning_make(out, service, &spec->fields, &full, report);
     kiln__fpenv_leave(&host);
     return status;
 }
@@ -77,33 +75,6 @@ kiln_status kiln_tuning_get_info(const kiln_tuning *tuning, kiln_tuning_info *ou
     return kiln__hand_out(out, &tuning->info, sizeof(tuning->info));
 }
 
-kiln_status kiln_tuning_trial(const kiln_tuning *tuning, uint64_t number, kiln_trial *out)
-{
-    if (tuning == NULL || out == NULL)
-        return KILN_EINVAL;
-    if (number >= tuning->count)
-        return KILN_ENOENT;
-    const kiln__trial *trial = &tuning->trials[number];
-    kiln__fpenv host;
-    kiln__fpenv_enter_simd(&host);
-    const kiln_trial full = {
-        .size = sizeof(full),
-        .spec = trial->spec,
-        .verdict = trial->verdict,
-        .problem = trial->problem != NULL ? trial->problem : "",
-        .median_ms = trial->median_ms > 0 ? trial->median_ms : trial->ratio * tuning->info.default_ms,
-        .ratio = trial->ratio,
-        .low = trial->low,
-        .high = trial->high,
-        .samples = trial->samples,
-        .registers = trial->registers,
-        .local_bytes = trial->local_bytes,
-        .ceiling_ratio = trial->ceiling_ratio,
-    };
-    kiln__fpenv_leave_simd(&host);
-    return kiln__hand_out(out, &full, sizeof(full));
-}
-
 /* Turns what is in a space, and what is not, into what the host is told. */
 typedef struct visit {
     kiln_variant_fn fn;
@@ -111,7 +82,7 @@ typedef struct visit {
     bool stop, failed;
 } visit;
 
-static int show_variant(void *data, const kiln_spec *spec, const char *why)
+static int show_variant(void *data, const kiln__fields *spec, const char *why)
 {
     visit *v = data;
     kiln__text text = { 0 };
@@ -123,12 +94,12 @@ static int show_variant(void *data, const kiln_spec *spec, const char *why)
     return v->stop;
 }
 
-static kiln_status visit_space(visit *v, const kiln_spec *spec, const kiln__target *target, kiln_report *report)
+static kiln_status visit_space(visit *v, const kiln__fields *spec, const kiln__target *target, kiln_report *report)
 {
     kiln__space space;
     kiln_status status = kiln__space_make(&space, spec, target, report);
     for (size_t i = 0; status == KILN_OK && i < space.count && !v->stop; i++) {
-        kiln_spec full;
+        kiln__fields full;
         kiln__space_spec(&space, i, &full);
         show_variant(v, &full, "");
     }
@@ -142,15 +113,16 @@ kiln_status kiln_variants(kiln_service *service, const kiln_spec *spec, kiln_var
                           kiln_report *report)
 {
     KILN__NO_CANCEL;
+    kiln__report_begin(report);
     visit v = { .fn = fn, .data = data };
-    kiln_spec full;
+    kiln__fields full;
     if (service == NULL || spec == NULL || fn == NULL)
         return refuse(report, "service, spec and fn must not be NULL");
-    kiln_status status = kiln__service_resolve(service, NULL, spec, &full, report);
-    return status == KILN_OK ? visit_space(&v, spec, &full.target, report) : status;
+    kiln_status status = kiln__service_resolve(service, NULL, &spec->fields, &full, report);
+    return status == KILN_OK ? visit_space(&v, &spec->fields, &full.target, report) : status;
 }
 
-static const char *find_null(const char *const *specs, size_t count)
+static const char *find_null(const kiln_spec *const *specs, size_t count)
 {
     if (specs == NULL || count == 0)
         return "there are no specs: expected at least one";
@@ -160,16 +132,22 @@ static const char *find_null(const char *const *specs, size_t count)
     return count > KILN__SWEEP_SPECS_MAX ? "there are more than 65536 specs" : NULL;
 }
 
-kiln_status kiln_sweep(kiln_tuning **out, kiln_service *service, const char *const *specs, size_t count,
+kiln_status kiln_sweep(kiln_tuning **out, kiln_service *service, const kiln_spec *const *specs, size_t count,
                        const kiln_sweep_options *options, kiln_report *report)
 {
     KILN__NO_CANCEL;
-    kiln_sweep_options full = KILN_SWEEP_OPTIONS_INIT;
+    kiln__report_begin(report);
+    kiln_sweep_options full = KILN_INIT(kiln_sweep_options);
+    kiln_work work;
     if (out == NULL || service == NULL)
         return refuse(report, "out and service must not be NULL");
     *out = NULL;
-    if (kiln__take_in(&full, sizeof(full), options) != KILN_OK)
-        return refuse(report, "kiln_sweep_options.size is not set: initialise the struct with KILN_SWEEP_OPTIONS_INIT");
+    kiln_status status = kiln__take_in(&full, sizeof(full), options, "kiln_sweep_options", KILN__STAGE_DEVICE, report);
+    if (status == KILN_OK)
+        status = kiln__take_work(&work, full.work, report);
+    if (status != KILN_OK)
+        return status;
+    full.work = &work;
     if (full.rounds > KILN__SWEEP_ROUNDS_MAX)
         return refuse(report, "kiln_sweep_options.rounds must be at most 100000");
     const char *problem = find_null(specs, count);
@@ -177,21 +155,30 @@ kiln_status kiln_sweep(kiln_tuning **out, kiln_service *service, const char *con
         return refuse(report, problem);
     kiln__fpenv host;
     kiln__fpenv_enter(&host);
-    kiln_status status = kiln__sweep_make(out, service, specs, count, &full, report);
+    status = kiln__sweep_make(out, service, specs, count, &full, report);
     kiln__fpenv_leave(&host);
     return status;
 }
 
-kiln_status kiln_measure_launches(kiln_device *device, const kiln_contender *contenders, size_t count, uint32_t warmup,
-                                  uint32_t rounds, kiln_timing *out, double *samples, kiln_report *report)
+kiln_status kiln_measure(kiln_timing *out, kiln_device *device, const kiln_contender *contenders, size_t count,
+                         const kiln_measure_options *options, kiln_report *report)
 {
     KILN__NO_CANCEL;
-    return kiln__measure(device, contenders, count, true, warmup, rounds, out, samples, report);
+    kiln__report_begin(report);
+    kiln_measure_options full = KILN_INIT(kiln_measure_options);
+    kiln_status status =
+        kiln__take_in(&full, sizeof(full), options, "kiln_measure_options", KILN__STAGE_DEVICE, report);
+    if (full.warmup == 0)
+        full.warmup = MEASURE_WARMUP;
+    if (full.rounds == 0)
+        full.rounds = MEASURE_ROUNDS;
+    return status == KILN_OK ? kiln__measure(out, device, contenders, count, &full, report) : status;
 }
 
 kiln_status kiln_fill(kiln_device *device, void *to, const char *dtype, uint64_t n, uint64_t seed, kiln_report *report)
 {
     KILN__NO_CANCEL;
+    kiln__report_begin(report);
     if (device == NULL || dtype == NULL || (to == NULL && n > 0))
         return refuse(report, "device, to and dtype must not be NULL");
     kiln__dtype type = kiln__dtype_parse(dtype, strlen(dtype));

@@ -20,19 +20,21 @@ kiln_status kiln_wisdom_explain(char **out, kiln_service *service, const kiln_sp
                                 kiln_wisdom_candidate_fn fn, void *data, kiln_report *report)
 {
     KILN__NO_CANCEL;
+    kiln__report_begin(report);
     if (out == NULL)
         return refuse(report, "out must not be NULL");
     *out = NULL;
     if (service == NULL || spec == NULL)
         return refuse(report, "service and spec must not be NULL");
-    return kiln__service_wisdom_explain(service, spec, model, fn, data, out, report);
+    return kiln__service_wisdom_explain(service, &spec->fields, model, fn, data, out, report);
 }
 
 kiln_status kiln_wisdom_import(kiln_service *service, const char *const *paths, size_t count, kiln_wisdom_tally *out,
                                kiln_report *report)
 {
     KILN__NO_CANCEL;
-    kiln_wisdom_tally full = { .size = sizeof(full) };
+    kiln__report_begin(report);
+    kiln_wisdom_tally full = KILN_INIT(kiln_wisdom_tally);
     if (service == NULL || paths == NULL)
         return refuse(report, "service and paths must not be NULL");
     if (out != NULL && out->size < sizeof(out->size))
@@ -46,6 +48,7 @@ kiln_status kiln_wisdom_import(kiln_service *service, const char *const *paths, 
 kiln_status kiln_wisdom_export(char **out, kiln_service *service, kiln_wisdom_fn keep, void *data, kiln_report *report)
 {
     KILN__NO_CANCEL;
+    kiln__report_begin(report);
     if (out == NULL)
         return refuse(report, "out must not be NULL");
     *out = NULL;

@@ -1,8 +1,10 @@
 /* The public functions about arguments of a template's own. */
 #include "api_structs.h"
+#include "base/alloc.h"
 #include "os/cancel.h"
+#include "template/signature.h"
 #include "tune/stage.h"
-#include <kiln/define.h>
+#include <kiln/kernel.h>
 
 static kiln_status refuse(kiln_report *report, const char *what)
 {
@@ -11,37 +13,43 @@ static kiln_status refuse(kiln_report *report, const char *what)
 
 const char *kiln_spec_size(const kiln_spec *spec, uint32_t index)
 {
-    return spec != NULL && index < spec->template->arguments.size_count ? spec->template->arguments.sizes[index] : NULL;
+    return spec != NULL && index < spec->fields.template->arguments.size_count
+               ? spec->fields.template->arguments.sizes[index]
+               : NULL;
 }
 
-kiln_status kiln_spec_arg(const kiln_spec *spec, uint32_t index, kiln_arg_info *out)
+kiln_status kiln_spec_arg(const kiln_spec *spec, uint32_t index, kiln_param *out)
 {
     if (spec == NULL || out == NULL)
         return KILN_EINVAL;
-    if (index >= spec->template->arguments.arg_count)
-        return KILN_ENOENT;
-    const kiln__arg *arg = &spec->template->arguments.args[index];
-    kiln__dtype dtype = spec->dtype != KILN__DTYPE_UNSET ? spec->dtype : kiln__template_dtype(spec->template);
-    kiln__arg_type type = arg->type != KILN__ARG_DTYPE ? arg->type : kiln__arg_type_of(dtype);
-    kiln_arg_info full = { .size = sizeof(full),
-                           .name = arg->name,
-                           .role = (kiln_arg_role)(arg->role + 1),
-                           .type = kiln__arg_type_name(type),
-                           .bytes = kiln__arg_type_bytes(type),
-                           .dims = arg->dims };
-    for (uint32_t i = 0; i < arg->dims; i++)
-        full.shape[i] = arg->formulas[i];
-    return kiln__hand_out(out, &full, sizeof(full));
+    kiln__dtype dtype =
+        spec->fields.dtype != KILN__DTYPE_UNSET ? spec->fields.dtype : kiln__template_dtype(spec->fields.template);
+    kiln_signature *signature =
+        kiln__signature_declared(&spec->fields.template->arguments, spec->fields.op->inputs, dtype);
+    kiln_status status = signature == NULL ? KILN_ENOMEM
+                         : index >= signature->param_count
+                             ? KILN_ENOENT
+                             : kiln__hand_out(out, signature->params[index], sizeof(*out));
+    kiln__free(signature);
+    return status;
 }
 
-kiln_status kiln_workload_make(kiln_workload **out, kiln_service *service, kiln_kernel *kernel, const uint64_t *sizes,
-                               size_t size_count, const kiln_arg *args, size_t arg_count, kiln_report *report)
+kiln_status kiln_workload_make(kiln_workload **out, kiln_service *service, kiln_kernel *kernel, const kiln_work *work,
+                               kiln_report *report)
 {
     KILN__NO_CANCEL;
+    kiln__report_begin(report);
     if (out == NULL || service == NULL || kernel == NULL)
         return refuse(report, "out, service and kernel must not be NULL");
-    const kiln__given given = { .sizes = sizes, .size_count = size_count, .args = args, .arg_count = arg_count };
-    return kiln__stage_make(out, service, kernel, &given, report);
+    *out = NULL;
+    kiln_work full;
+    kiln_status status = kiln__take_work(&full, work, report);
+    const kiln__given given = { .elements = full.elements,
+                                .sizes = full.sizes,
+                                .size_count = full.size_count,
+                                .args = full.args,
+                                .arg_count = full.arg_count };
+    return status == KILN_OK ? kiln__stage_make(out, service, kernel, &given, report) : status;
 }
 
 void kiln_workload_free(kiln_workload *workload)
@@ -68,6 +76,7 @@ kiln_status kiln_workload_get_info(const kiln_workload *workload, kiln_workload_
 kiln_status kiln_workload_reset(kiln_workload *workload, kiln_report *report)
 {
     KILN__NO_CANCEL;
+    kiln__report_begin(report);
     return workload != NULL ? kiln__arrays_poison(&workload->arrays, 0, KILN__FILL_POISON, report)
                             : refuse(report, "workload must not be NULL");
 }
@@ -75,6 +84,7 @@ kiln_status kiln_workload_reset(kiln_workload *workload, kiln_report *report)
 kiln_status kiln_workload_check(kiln_workload *workload, const char **against, kiln_report *report)
 {
     KILN__NO_CANCEL;
+    kiln__report_begin(report);
     const char *ignored;
     return workload != NULL ? kiln__stage_check(workload, against != NULL ? against : &ignored, report)
                             : refuse(report, "workload must not be NULL");

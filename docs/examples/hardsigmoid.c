@@ -8,7 +8,7 @@
 
 enum { COUNT = 1000003, BYTES = COUNT * sizeof(float) }; /* not a multiple of anything: tails need no care */
 
-static kiln_report report = KILN_REPORT_INIT;
+static kiln_report report = KILN_INIT(kiln_report);
 
 static void must(kiln_status status, const char *what)
 {
@@ -47,25 +47,25 @@ int main(void)
     must(kiln_device_open(&device, service, NULL, &report), "device");
     must(kiln_alloc(&x_device, device, BYTES, &report), "memory");
     must(kiln_alloc(&y_device, device, BYTES, &report), "memory");
-    must(kiln_copy(device, x_device, x, BYTES, KILN_COPY_TO_DEVICE, NULL, &report), "copy");
+    must(kiln_upload(device, x_device, x, BYTES, &report), "copy");
 
     /* The launch is queued; copying back waits for it. */
     const void *inputs[] = { x_device };
-    must(kiln_launch(kernel, COUNT, y_device, inputs, NULL, &report), "launch");
-    must(kiln_copy(device, y, y_device, BYTES, KILN_COPY_FROM_DEVICE, NULL, &report), "copy");
+    must(kiln_launch_n(kernel, COUNT, &y_device, 1, inputs, 1, NULL, &report), "launch");
+    must(kiln_download(device, y, y_device, BYTES, &report), "copy");
 
     for (int i = 0; i < COUNT; i++)
         if (y[i] != expected(x[i])) {
             fprintf(stderr, "element %d: hardsigmoid(%g) gave %g, expected %g\n", i, x[i], y[i], expected(x[i]));
             return 1;
         }
-    kiln_kernel_info info = { .size = sizeof(info) };
+    kiln_kernel_info info = KILN_INIT(kiln_kernel_info);
     must(kiln_kernel_get_info(kernel, &info), "info");
     printf("%d elements right on %s (%s, %s)\n", COUNT, info.device, info.spec, kiln_origin_name(info.origin));
 
     kiln_free(device, y_device);
     kiln_free(device, x_device);
-    kiln_release(kernel);
+    kiln_kernel_release(kernel);
     kiln_spec_free(spec);
     kiln_close(service);
     return 0;

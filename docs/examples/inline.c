@@ -2,14 +2,14 @@
  *
  * Without a GPU it is compiled for sm_90 and not launched. Build it with
  *     cc inline.c $(pkg-config --cflags --libs kiln) -o inline */
-#include <kiln/source.h>
+#include <kiln/kiln.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { COUNT = 1000, BLOCK = 128 };
 
-static kiln_report report = KILN_REPORT_INIT;
+static kiln_report report = KILN_INIT(kiln_report);
 
 /* The compiler's log has the name that the source was given, and the line in it. */
 static void must(kiln_status status, const char *what)
@@ -36,7 +36,7 @@ static const char *const functions[] = { "scale<3>" };
 static void show(kiln_service *service, const kiln_source *source)
 {
     kiln_artifact *artifact;
-    kiln_symbol_info info = { .size = sizeof(info) };
+    kiln_symbol_info info = KILN_INIT(kiln_symbol_info);
     kiln_status status = kiln_program_build(&artifact, service, source, &report);
     if (status == KILN_ENOCOMPILER) {
         puts(report.message);
@@ -51,15 +51,16 @@ static void show(kiln_service *service, const kiln_source *source)
 
 static void launch(kiln_program *program, float *out, const float *in)
 {
-    kiln_function *function;
-    kiln_grid grid = KILN_GRID_INIT;
+    kiln_kernel *kernel;
+    kiln_grid grid = KILN_INIT(kiln_grid);
     const int count = COUNT;
-    const void *arguments[] = { &out, &in, &count };
-    const size_t sizes[] = { sizeof(out), sizeof(in), sizeof(count) };
+    const kiln_arg args[] = { KILN_ARRAY(out, COUNT * sizeof(float)), KILN_ARRAY(in, COUNT * sizeof(float)),
+                              KILN_VALUE(count) };
     grid.grid[0] = (COUNT + BLOCK - 1) / BLOCK;
     grid.block[0] = BLOCK;
-    must(kiln_program_function(&function, program, "scale<3>", &report), "function");
-    must(kiln_function_launch(function, &grid, arguments, sizes, 3, &report), "launch");
+    must(kiln_program_kernel(&kernel, program, "scale<3>", &report), "kernel");
+    must(kiln_launch(kernel, &grid, NULL, 0, args, 3, NULL, &report), "launch");
+    kiln_kernel_release(kernel);
 }
 
 static void run(kiln_service *service, kiln_device *device, const kiln_source *source)
@@ -74,10 +75,10 @@ static void run(kiln_service *service, kiln_device *device, const kiln_source *s
     must(kiln_program_global(&factor_device, NULL, program, "factor", &report), "factor");
     must(kiln_alloc(&x_device, device, sizeof(x), &report), "memory");
     must(kiln_alloc(&y_device, device, sizeof(y), &report), "memory");
-    must(kiln_copy(device, factor_device, &factor, sizeof(factor), KILN_COPY_TO_DEVICE, NULL, &report), "copy");
-    must(kiln_copy(device, x_device, x, sizeof(x), KILN_COPY_TO_DEVICE, NULL, &report), "copy");
+    must(kiln_upload(device, factor_device, &factor, sizeof(factor), &report), "copy");
+    must(kiln_upload(device, x_device, x, sizeof(x), &report), "copy");
     launch(program, y_device, x_device);
-    must(kiln_copy(device, y, y_device, sizeof(y), KILN_COPY_FROM_DEVICE, NULL, &report), "copy");
+    must(kiln_download(device, y, y_device, sizeof(y), &report), "copy");
     for (int i = 0; i < COUNT; i++)
         if (y[i] != x[i] * 6.0f + 0.5f) {
             fprintf(stderr, "element %d: got %g, expected %g\n", i, y[i], x[i] * 6.0f + 0.5f);
@@ -93,15 +94,15 @@ int main(void)
 {
     kiln_service *service;
     kiln_device *device;
-    kiln_device_info info = { .size = sizeof(info) };
-    kiln_source source = KILN_SOURCE_INIT;
+    kiln_device_info info = KILN_INIT(kiln_device_info);
+    kiln_source source = KILN_INIT(kiln_source);
     source.name = "inline.cu";
     source.text = text;
     source.functions = functions;
     source.function_count = 1;
     source.headers = headers;
     source.header_count = 1;
-    source.cuda_headers = -1; /* it needs none of them */
+    source.cuda_headers = KILN_OFF; /* it needs none of them */
 
     must(kiln_open(&service, NULL, &report), "open");
     must(kiln_device_open(&device, service, NULL, &report), "device");

@@ -5,14 +5,13 @@
  *     cc live.c $(pkg-config --cflags --libs kiln) -o live
  * The argument is how many seconds the search may take, 2 by default. */
 #include <inttypes.h>
-#include <kiln/live.h>
 #include <kiln/tune.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 enum { COUNT = 1 << 18, BYTES = COUNT * sizeof(float) };
 
-static kiln_report report = KILN_REPORT_INIT;
+static kiln_report report = KILN_INIT(kiln_report);
 static float x[COUNT], y[COUNT];
 
 static void must(kiln_status status, const char *what)
@@ -38,15 +37,16 @@ static void compute_here(void)
 static int step(kiln_live *live, kiln_device *device, char *memory)
 {
     const void *in[] = { memory };
-    must(kiln_copy(device, memory, x, BYTES, KILN_COPY_TO_DEVICE, NULL, &report), "copy");
-    kiln_status status = kiln_live_launch(live, COUNT, memory + BYTES, in, NULL, &report);
-    if (status == KILN_EPENDING) {
+    void *out = memory + BYTES;
+    kiln_kernel *kernel = kiln_live_kernel(live); /* it stays until kiln_live_close, also when a better one comes */
+    if (kernel == NULL) {
         compute_here();
         return 0;
     }
-    must(status, "launch");
+    must(kiln_upload(device, memory, x, BYTES, &report), "copy");
+    must(kiln_launch_n(kernel, COUNT, &out, 1, in, 1, NULL, &report), "launch");
     must(kiln_sync(device, &report), "sync");
-    must(kiln_copy(device, y, memory + BYTES, BYTES, KILN_COPY_FROM_DEVICE, NULL, &report), "copy");
+    must(kiln_download(device, y, memory + BYTES, BYTES, &report), "copy");
     return 1;
 }
 
@@ -67,10 +67,12 @@ int main(int argc, char **argv)
     void *memory;
     uint64_t here = 0, launched = 0;
     int wrong = 0;
-    kiln_live_info info = { .size = sizeof(info) };
-    kiln_live_options options = KILN_LIVE_OPTIONS_INIT;
-    kiln_tune_options tune = KILN_TUNE_OPTIONS_INIT;
-    tune.elements = COUNT;
+    kiln_live_info info = KILN_INIT(kiln_live_info);
+    kiln_live_options options = KILN_INIT(kiln_live_options);
+    kiln_work work = KILN_INIT(kiln_work);
+    kiln_tune_options tune = KILN_INIT(kiln_tune_options);
+    work.elements = COUNT;
+    tune.work = &work;
     tune.budget_s = argc > 1 ? atof(argv[1]) : 2;
     options.tune = &tune;
     must(kiln_open(&service, NULL, &report), "open");
@@ -90,8 +92,8 @@ int main(int argc, char **argv)
         wrong += count_wrong();
         must(kiln_live_get_info(live, &info), "info");
         if (info.state != before)
-            printf("%-8s after %" PRIu64 " steps here and %" PRIu64 " launches: %s\n", kiln_live_state_name(info.state),
-                   here, launched, info.spec);
+            printf("%-8s after %" PRIu64 " steps here and %" PRIu64 " launches: %s\n", info.state_name, here, launched,
+                   info.spec);
     } while (info.state < KILN_LIVE_SETTLED);
     if (info.state == KILN_LIVE_FAILED)
         printf("failed: %s\n", info.problem);

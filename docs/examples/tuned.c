@@ -11,7 +11,7 @@
 
 enum { COUNT = 1 << 20, BYTES = COUNT * sizeof(float) };
 
-static kiln_report report = KILN_REPORT_INIT;
+static kiln_report report = KILN_INIT(kiln_report);
 
 static void must(kiln_status status, const char *what)
 {
@@ -25,8 +25,8 @@ static void must(kiln_status status, const char *what)
 static int show(void *data, const kiln_tuning_info *info)
 {
     (void)data;
-    fprintf(stderr, "\r%.1f s: %" PRIu64 " of %" PRIu64 " variants ready, %" PRIu64 " samples", info->seconds,
-            info->ready, info->variants, info->samples);
+    fprintf(stderr, "\r%.1f s: %" PRIu64 " of %" PRIu64 " variants verified, %" PRIu64 " samples", info->seconds,
+            info->verified, info->variants, info->samples);
     return 0;
 }
 
@@ -35,17 +35,20 @@ static kiln_spec *fastest(kiln_service *service, const char *text, double second
 {
     kiln_spec *asked, *best;
     kiln_tuning *tuning;
-    kiln_trial trial = { .size = sizeof(trial) };
-    kiln_tune_options options = KILN_TUNE_OPTIONS_INIT;
-    options.elements = COUNT;
+    kiln_tuning_info info = KILN_INIT(kiln_tuning_info);
+    kiln_work work = KILN_INIT(kiln_work);
+    kiln_tune_options options = KILN_INIT(kiln_tune_options);
+    work.elements = COUNT;
+    options.work = &work;
     options.budget_s = seconds;
     options.progress = show;
     must(kiln_spec_parse(&asked, service, text, &report), "spec");
     must(kiln_tune(&tuning, service, asked, &options, &report), "tune");
-    must(kiln_tuning_trial(tuning, 0, &trial), "trial");
+    must(kiln_tuning_get_info(tuning, &info), "info");
+    const kiln_trial *winner = info.trials[0];
     fprintf(stderr, "\n");
-    printf("%s: %.4f ms, %.3f times the default's time\n", trial.spec, trial.median_ms, trial.ratio);
-    must(kiln_spec_parse(&best, service, trial.spec, &report), "spec");
+    printf("%s: %.4f ms, %.3f times the default's time\n", winner->spec, winner->median_ms, winner->ratio);
+    must(kiln_spec_parse(&best, service, winner->spec, &report), "spec");
     kiln_tuning_free(tuning);
     kiln_spec_free(asked);
     return best;
@@ -67,17 +70,17 @@ int main(int argc, char **argv)
     for (int i = 0; i < COUNT; i++)
         x[i] = (float)(i - COUNT / 2) / 1000;
     must(kiln_alloc(&memory, device, BYTES, &report), "alloc");
-    must(kiln_copy(device, memory, x, BYTES, KILN_COPY_TO_DEVICE, NULL, &report), "copy");
-    must(kiln_launch(kernel, COUNT, memory, (const void *[]){ memory }, NULL, &report), "launch");
+    must(kiln_upload(device, memory, x, BYTES, &report), "copy");
+    must(kiln_launch_n(kernel, COUNT, &memory, 1, (const void *[]){ memory }, 1, NULL, &report), "launch");
     must(kiln_sync(device, &report), "sync");
-    must(kiln_copy(device, y, memory, BYTES, KILN_COPY_FROM_DEVICE, NULL, &report), "copy");
+    must(kiln_download(device, y, memory, BYTES, &report), "copy");
     int wrong = 0;
     for (int i = 0; i < COUNT; i++)
         wrong += y[i] != (x[i] < -1 ? -1 : x[i] > 1 ? 1 : x[i]);
     printf("%d of %d results are wrong\n", wrong, (int)COUNT);
 
     kiln_free(device, memory);
-    kiln_release(kernel);
+    kiln_kernel_release(kernel);
     kiln_spec_free(spec);
     kiln_close(service);
     return wrong != 0;

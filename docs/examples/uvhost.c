@@ -11,7 +11,7 @@
 
 enum { TICK_MS = 1, GAPS_MAX = 1 << 20 };
 
-static kiln_report report = KILN_REPORT_INIT;
+static kiln_report report = KILN_INIT(kiln_report);
 static uint64_t gaps[GAPS_MAX]; /* nanoseconds between ticks */
 static size_t gap_count;
 static uint64_t last_tick, quiet_until;
@@ -45,7 +45,7 @@ static void on_kernel(void *data, kiln_status status, kiln_kernel *kernel, const
         failed++;
         fprintf(stderr, "%s: %s\n", kiln_status_text(status), why->message);
     }
-    kiln_release(kernel);
+    kiln_kernel_release(kernel);
 }
 
 static int compare(const void *a, const void *b)
@@ -96,7 +96,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: uvhost [KERNELS]\n");
         return 2;
     }
-    kiln_options options = KILN_OPTIONS_INIT;
+    kiln_options options = KILN_INIT(kiln_options);
     options.cache_dir = ""; /* only for this demonstration */
     kiln_service *service;
     kiln_queue *queue;

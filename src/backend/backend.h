@@ -6,7 +6,7 @@
 #include "backend/image.h"
 #include "base/log.h"
 #include "template/unit.h"
-#include <kiln/source.h>
+#include <kiln/kernel.h>
 #include <stdatomic.h>
 
 /* ---- Compilers */
@@ -58,6 +58,9 @@ typedef struct kiln__tape kiln__tape;     /* submissions that the device can rep
 
 typedef kiln_status (*kiln__submit)(void *data, void *stream);
 
+/* Direction of a copy, from the point of view of the host. On the cpu all three copy within its memory. */
+typedef enum kiln__copy_kind { KILN__COPY_TO_DEVICE = 1, KILN__COPY_FROM_DEVICE, KILN__COPY_ON_DEVICE } kiln__copy_kind;
+
 typedef struct kiln__backend_vtable {
     const char *name; /* "cuda", "cpu" */
     /* Number of devices; opens the driver on first use. */
@@ -74,24 +77,22 @@ typedef struct kiln__backend_vtable {
     kiln_status (*load)(kiln_device *device, const kiln__entry *entry, const kiln__rule *rule, kiln__module **out,
                         bool *used_ptx, kiln_report *report);
     void (*unload)(kiln__module *module);
-    /* Arguments have been checked (n > 0, alignment, overlap). `entry` is the index into rule->entries. */
-    kiln_status (*launch)(kiln__module *module, uint32_t entry, uint64_t n, void *out, const void *const *in,
-                          void *stream, kiln_report *report);
-    /* The same for a kernel with arguments of its own: blocks in each direction, 1 or more, and where each argument is. */
-    kiln_status (*launch_args)(kiln__module *module, uint32_t entry, const uint32_t grid[3], void **args, void *stream,
-                               kiln_report *report);
+    /* Submits blocks in each direction, 1 or more, with the parameters that args[i] point to, which are read before it
+     * returns. All has been checked. `entry` is the index into rule->entries. */
+    kiln_status (*launch)(kiln__module *module, uint32_t entry, const uint32_t grid[3], void **args, void *stream,
+                          kiln_report *report);
     /* Whether launches in a stream are captured into a graph now, instead of run. KILN_ELAUNCH: there is no such stream. */
     kiln_status (*capturing)(kiln_device *device, void *stream, bool *out, kiln_report *report);
     /* Registers and local bytes per thread of the first entry, -1 where there is no such thing. */
     void (*resources)(const kiln__module *module, int *registers, int *local_bytes);
 
-    /* For modules of users' own sources, whose entry has a section "functions"; NULL where a backend has no such sources. `function` is
-     * a number among the functions there that are no variables. */
+    /* NULL where a backend has no CUDA sources. `function` is the number of a template's entry; of a source's module, whose entry
+     * has a section "functions", a number among those there that are no variables. */
     const struct kiln__function_vtable *functions;
 
     kiln_status (*alloc)(kiln_device *device, void **out, size_t bytes, kiln_report *report);
     void (*free)(kiln_device *device, void *memory);
-    kiln_status (*copy)(kiln_device *device, void *to, const void *from, size_t bytes, kiln_copy_kind kind,
+    kiln_status (*copy)(kiln_device *device, void *to, const void *from, size_t bytes, kiln__copy_kind kind,
                         void *stream, kiln_report *report);
     kiln_status (*sync)(kiln_device *device, kiln_report *report);
     /* Milliseconds that `repeats` submissions take together on the device, submitted back to back. */
@@ -104,16 +105,22 @@ struct kiln__backend {
     const kiln__backend_vtable *vtable;
 };
 
+typedef struct kiln__function_facts {
+    int registers, local_bytes;       /* per thread */
+    int shared_bytes, constant_bytes; /* static */
+    int max_threads;                  /* of a block */
+} kiln__function_facts;
+
 typedef struct kiln__function_vtable {
     /* Fills what the driver knows: -1 where it does not tell. */
-    void (*info)(const kiln__module *module, uint32_t function, kiln_function_info *out);
+    void (*info)(const kiln__module *module, uint32_t function, kiln__function_facts *out);
     /* The size of parameter number `index`. 1; 0: there are not so many; -1: the driver does not tell. */
     int (*parameter)(const kiln__module *module, uint32_t function, uint32_t index, size_t *bytes);
     kiln_status (*occupancy)(const kiln__module *module, uint32_t function, uint32_t block, uint32_t shared_bytes,
                              int *out, kiln_report *report);
     /* Arguments are as many as there are parameters. */
     kiln_status (*launch)(kiln__module *module, uint32_t function, const kiln_grid *grid, void **arguments,
-                          kiln_report *report);
+                          void *stream, kiln_report *report);
     /* A variable by its name in the code. KILN_ENOENT. */
     kiln_status (*global)(kiln__module *module, const char *name, void **out, size_t *bytes, kiln_report *report);
 } kiln__function_vtable;

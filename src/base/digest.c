@@ -24,3 +24,8 @@ void kiln__checksum(uint8_t out[KILN__CHECKSUM_SIZE], const void *bytes, size_t 
     XXH128_canonicalFromHash(&canonical, XXH3_128bits(bytes, length));
     memcpy(out, canonical.digest, KILN__CHECKSUM_SIZE);
 }
+
+uint64_t kiln__hash(const void *bytes, size_t length)
+{
+    return XXH3_64bits(bytes, length);
+}

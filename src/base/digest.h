@@ -20,4 +20,7 @@ void kiln__digest_hex(char out[KILN__DIGEST_HEX], const uint8_t digest[KILN__DIG
 /* XXH3-128 of bytes in its canonical (big-endian) form, the same on every machine. Detects accidents, not attacks. */
 void kiln__checksum(uint8_t out[KILN__CHECKSUM_SIZE], const void *bytes, size_t length);
 
+/* XXH3-64 of bytes, for tables within a process. */
+uint64_t kiln__hash(const void *bytes, size_t length);
+
 #endif

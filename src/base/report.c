@@ -58,22 +58,45 @@ kiln_status kiln__fail_shortage(kiln_report *report, const char *stage, int erro
     return kiln__fail(report, KILN_EIO, stage, error, "cannot %s: %s; then try again", do_it, advice);
 }
 
-/* A report made by a program that was built against a smaller struct must not be written past its end. */
-static bool is_usable(const kiln_report *report)
+/* Whether the caller's struct, perhaps an older and shorter one, has a field whole. */
+#define HAS(report, field) ((report)->size >= offsetof(kiln_report, field) + sizeof((report)->field))
+
+/* Bytes of `message` that the caller's struct has. */
+static size_t message_room(const kiln_report *report)
 {
-    return report && report->size >= sizeof *report;
+    size_t start = offsetof(kiln_report, message), room = report->size > start ? report->size - start : 0;
+    return room < sizeof(report->message) ? room : sizeof(report->message);
+}
+
+/* Everything but the message and the log. */
+static void set_cause(kiln_report *report, kiln_status status, int native, const char *stage)
+{
+    if (HAS(report, status))
+        report->status = status;
+    if (HAS(report, native))
+        report->native = native;
+    if (HAS(report, stage))
+        report->stage = stage;
+}
+
+static void set_message(kiln_report *report, const char *text)
+{
+    size_t room = message_room(report);
+    if (room > 0)
+        kiln__text_copy(report->message, room, text);
+}
+
+void kiln__report_reset(kiln_report *report)
+{
+    set_cause(report, KILN_OK, 0, NULL);
+    kiln__report_set_log(report, NULL);
+    if (message_room(report) > 0)
+        report->message[0] = '\0';
 }
 
 void kiln_report_clear(kiln_report *report)
 {
-    if (!is_usable(report))
-        return;
-    kiln__free(report->log);
-    report->status = KILN_OK;
-    report->stage = "";
-    report->native = 0;
-    report->message[0] = '\0';
-    report->log = NULL;
+    kiln__report_begin(report);
 }
 
 /* Length without a UTF-8 sequence that the end of the buffer cut off. Text that is not UTF-8 loses nothing. */
@@ -106,18 +129,19 @@ void kiln__report_line(char *buffer, size_t size, const char *format, va_list ar
 
 kiln_status kiln__fail(kiln_report *report, kiln_status status, const char *stage, int native, const char *format, ...)
 {
-    if (!is_usable(report))
+    if (report == NULL)
+        return status;
+    set_cause(report, status, native, stage);
+    size_t room = message_room(report);
+    if (room == 0)
         return status;
     /* Not straight into the report: an argument may be the report's own message, being wrapped into a longer one. */
     char line[sizeof report->message];
     va_list arguments;
     va_start(arguments, format);
-    kiln__report_line(line, sizeof line, format, arguments);
+    kiln__report_line(line, room, format, arguments);
     va_end(arguments);
     memcpy(report->message, line, strlen(line) + 1);
-    report->status = status;
-    report->stage = stage;
-    report->native = native;
     return status;
 }
 
@@ -128,23 +152,24 @@ kiln_status kiln__fail_memory(kiln_report *report, const char *stage)
 
 void kiln__report_set_log(kiln_report *report, const char *log)
 {
-    if (!is_usable(report))
+    if (report == NULL || !HAS(report, log))
         return;
     char *copy = log && *log ? kiln__strdup(log) : NULL;
-    kiln__free(report->log);
+    if (report->log != NULL)
+        kiln__free(report->log);
     report->log = copy;
 }
 
 void kiln__report_move(kiln_report *to, kiln_report *from)
 {
-    if (is_usable(to)) {
+    if (to != NULL) {
         kiln_report_clear(to);
-        to->status = from->status;
-        to->stage = from->stage;
-        to->native = from->native;
-        kiln__text_copy(to->message, sizeof to->message, from->message);
-        to->log = from->log;
-        from->log = NULL;
+        set_cause(to, from->status, from->native, from->stage);
+        set_message(to, from->message);
+        if (HAS(to, log)) {
+            to->log = from->log;
+            from->log = NULL;
+        }
     }
     kiln_report_clear(from);
 }

@@ -21,12 +21,23 @@
 /* Writes status, stage, native code and one message line (control characters become spaces, too long a line is cut
  * between two UTF-8 characters) into the report, if there is one, and returns `status`, so that a failing function
  * ends with `return kiln__fail(report, ...)`. Keeps the log. An argument may be the report's own message.
- * Like kiln_report_clear it leaves a report alone whose `size` is smaller than this library's struct. */
+ * Like all of these functions it fills a report as far as its `size` says: an older program has a shorter struct. */
 kiln_status kiln__fail(kiln_report *report, kiln_status status, const char *stage, int native, const char *format, ...)
     KILN__PRINTF(5, 6);
 
 /* Formats such a message line into buffer (size > 0). */
 void kiln__report_line(char *buffer, size_t size, const char *format, va_list arguments) KILN__PRINTF(3, 0);
+
+/* Makes a report as new. */
+void kiln__report_reset(kiln_report *report);
+
+/* The same for one that may be NULL: each public function that takes a report begins so. Launches are among them, so it
+ * touches only the first byte of the message. */
+static inline void kiln__report_begin(kiln_report *report)
+{
+    if (report != NULL)
+        kiln__report_reset(report);
+}
 
 /* kiln__fail for running out of memory. */
 kiln_status kiln__fail_memory(kiln_report *report, const char *stage);

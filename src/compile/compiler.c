@@ -248,7 +248,7 @@ static void identify_if_worthwhile(kiln__builder *builder, kiln__tiers *tiers, k
  * compiler to ask, any toolchain's entry will do: the empty toolchain in the key finds the newest. */
 static kiln_status look(kiln__builder *builder, request *wanted, kiln__built *out, kiln_report *report)
 {
-    kiln_report missing = KILN_REPORT_INIT;
+    kiln_report missing = KILN_INIT(kiln_report);
     kiln__key *first = first_key(wanted);
     kiln_status status = kiln__toolchains_id(&builder->toolchains, first->toolchain, &missing);
     if (status == KILN_OK && first->toolchain[0] == '\0' && !wanted->fresh && !wanted->any && !wanted->quick)

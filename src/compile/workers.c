@@ -237,7 +237,7 @@ static kiln_status fail_deadly(workers *self, const kiln__unit *unit, const kiln
                                kiln_report *report)
 {
     char path[PATH_MAX];
-    kiln_report plain = KILN_REPORT_INIT;
+    kiln_report plain = KILN_INIT(kiln_report);
     atomic_fetch_add(late ? &self->timeouts : &self->crashes, 1);
     if (suspect->apt)
         kiln__suspects_accuse(&self->suspects, suspect->digest);
@@ -383,7 +383,7 @@ static void pause_workers(workers *self, const char *why)
  * compiled here; where that does it, the fault is the workers', and nobody asks them for a while. */
 static kiln_status compile_anywhere(workers *self, const kiln__unit *unit, kiln__image *out, kiln_report *report)
 {
-    kiln_report why = KILN_REPORT_INIT;
+    kiln_report why = KILN_INIT(kiln_report);
     bool sent = !kiln__crowd_enter(&self->crowd, kiln__cpu_now_ns());
     if (sent) {
         bool helped = compile_helped(self, unit, out, &why);

@@ -367,6 +367,23 @@ kiln_status kiln__formulas_add(kiln__formulas *out, const char *formula, kiln__f
     return KILN_OK;
 }
 
+/* Launches calculate mostly sums and quotients of small numbers: these are not worth a call. */
+static inline bool is_quick(const kiln__number_or *a, const kiln__number_or *b)
+{
+    return a->missing == NULL && b->missing == NULL && (uint64_t)a->value <= INT32_MAX &&
+           (uint64_t)b->value - 1 < INT32_MAX;
+}
+
+static kiln__number_or take_step(const kiln__step *step, const kiln__number_or *slot)
+{
+    const kiln__number_or *a = &slot[step->a], *b = &slot[step->b];
+    if (is_quick(a, b) && step->action == KILN__OPERATOR_ADD)
+        return number(a->value + b->value);
+    if (is_quick(a, b) && step->action == KILN__OPERATOR_DIV)
+        return number((uint32_t)a->value / (uint32_t)b->value);
+    return apply(step->action, *a, *b, slot[step->c]);
+}
+
 void kiln__formulas_calculate(const kiln__formulas *formulas, const int64_t *variables, kiln__formula_values *out)
 {
     kiln__number_or *slot = out->slot;
@@ -374,10 +391,8 @@ void kiln__formulas_calculate(const kiln__formulas *formulas, const int64_t *var
         slot[i] = number(variables[i]);
     for (uint32_t i = 0; i < formulas->constants; i++)
         slot[KILN__SLOTS_MAX - 1 - i] = number(formulas->constant[i]);
-    for (uint32_t i = 0; i < formulas->steps; i++) {
-        const kiln__step *step = &formulas->step[i];
-        slot[formulas->variables + i] = apply(step->action, slot[step->a], slot[step->b], slot[step->c]);
-    }
+    for (uint32_t i = 0; i < formulas->steps; i++)
+        slot[formulas->variables + i] = take_step(&formulas->step[i], slot);
 }
 
 void kiln__formula_names(const char *formula, void (*fn)(void *data, const char *name, size_t length), void *data)

@@ -77,9 +77,9 @@ bool kiln__service_fly(kiln_service *service, kiln__want *want, kiln__waiter *wa
 static void start(kiln_request *request)
 {
     kiln_service *service = request->service;
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     kiln__want want;
-    kiln_status status = kiln__service_want(service, request->on, &request->spec, request->unlisted, &want, &report);
+    kiln_status status = kiln__service_want(service, request->on, request->spec, request->unlisted, &want, &report);
     if (status != KILN_OK) {
         kiln__want_fini(&want);
         kiln__request_fail(request, status, &report);
@@ -100,7 +100,7 @@ static void drop(kiln_request *request)
 {
     kiln__want want;
     if (request->service->record != NULL && !request->unlisted) {
-        kiln__service_want(request->service, request->on, &request->spec, false, &want, NULL);
+        kiln__service_want(request->service, request->on, request->spec, false, &want, NULL);
         kiln__want_fini(&want);
     }
     kiln__request_release(request);
@@ -121,15 +121,15 @@ static void run_start(kiln__job *job, bool stopped)
 static void begin(kiln_request *request)
 {
     kiln_service *service = request->service;
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     if (kiln__service_check_device(service, request->on, &report) != KILN_OK) {
         kiln__request_fail(request, report.status, &report);
         return;
     }
-    kiln_kernel *hit = kiln__service_hit(service, request->on, &request->spec, false);
+    kiln_kernel *hit = kiln__service_hit(service, request->on, request->spec, false);
     if (hit != NULL)
         deliver_kernel(request, hit);
-    else if (kiln__service_is_ready(service, request->on, &request->spec))
+    else if (kiln__service_is_ready(service, request->on, &request->spec->fields))
         start(request);
     else if (!kiln__workpool_submit(&service->pool, &request->job))
         kiln__request_fail(request, KILN_ENOMEM, NULL);
@@ -144,7 +144,7 @@ static kiln_status ask(kiln_request **out, kiln_queue *queue, const kiln_spec *s
     if (status != KILN_OK)
         return status;
     atomic_fetch_add(&request->service->gets, 1);
-    kiln__spec_copy(&request->spec, spec);
+    request->spec = kiln__spec_retain(spec);
     request->unlisted = unlisted;
     request->job.run = run_start;
     request->job.lane = KILN__LANE_QUICK;
@@ -161,8 +161,14 @@ kiln_status kiln__service_get_async(kiln_request **out, kiln_queue *queue, const
     return ask(out, queue, spec, options, false, fn, data);
 }
 
-kiln_status kiln__service_get_async_unlisted(kiln_request **out, kiln_queue *queue, const kiln_spec *spec,
+kiln_status kiln__service_get_async_unlisted(kiln_request **out, kiln_queue *queue, const kiln__fields *spec,
                                              const kiln_async_options *options, kiln_async_fn fn, void *data)
 {
-    return ask(out, queue, spec, options, true, fn, data);
+    *out = NULL;
+    kiln_spec *frozen = kiln__spec_freeze(spec);
+    if (frozen == NULL)
+        return KILN_ENOMEM;
+    kiln_status status = ask(out, queue, frozen, options, true, fn, data);
+    kiln__spec_release(frozen);
+    return status;
 }

@@ -10,7 +10,7 @@ kiln_status kiln__service_get_async(kiln_request **out, kiln_queue *queue, const
                                     const kiln_async_options *options, kiln_async_fn fn, void *data);
 
 /* The same without traces: see kiln__service_get_unlisted. */
-kiln_status kiln__service_get_async_unlisted(kiln_request **out, kiln_queue *queue, const kiln_spec *spec,
+kiln_status kiln__service_get_async_unlisted(kiln_request **out, kiln_queue *queue, const kiln__fields *spec,
                                              const kiln_async_options *options, kiln_async_fn fn, void *data);
 
 /* Lets a waiter wait for the kernel of a want, which it takes over: in the flight that is bringing it, else in a new one.

@@ -18,7 +18,7 @@ typedef struct copy_job {
 static kiln_status submit_copy(void *data, void *stream)
 {
     const copy_job *job = data;
-    return job->device->backend->vtable->copy(job->device, job->to, job->from, job->bytes, KILN_COPY_ON_DEVICE, stream,
+    return job->device->backend->vtable->copy(job->device, job->to, job->from, job->bytes, KILN__COPY_ON_DEVICE, stream,
                                               NULL);
 }
 
@@ -34,10 +34,10 @@ static kiln_status fill_source(const copy_job *job)
         return KILN_ENOMEM;
     for (size_t i = 0; i < COPY_CHUNK_BYTES / sizeof(*chunk); i++)
         chunk[i] = word = word * 1664525u + 1013904223u;
-    kiln_status status = vtable->copy(device, job->from, chunk, filled, KILN_COPY_TO_DEVICE, NULL, NULL);
+    kiln_status status = vtable->copy(device, job->from, chunk, filled, KILN__COPY_TO_DEVICE, NULL, NULL);
     for (size_t more; status == KILN_OK && filled < job->bytes; filled += more) {
         more = filled < job->bytes - filled ? filled : job->bytes - filled;
-        status = vtable->copy(device, (char *)job->from + filled, job->from, more, KILN_COPY_ON_DEVICE, NULL, NULL);
+        status = vtable->copy(device, (char *)job->from + filled, job->from, more, KILN__COPY_ON_DEVICE, NULL, NULL);
     }
     kiln__free(chunk);
     return status == KILN_OK ? vtable->sync(device, NULL) : status;

@@ -30,23 +30,38 @@ static const char *kind_name(const kiln__entry *entry)
     return "toolchain";
 }
 
-kiln_entry_info kiln__cache_describe(const kiln__store_item *item)
+/* The text of a key has a line for the target, if what it stands for has one. */
+static void copy_target(char target[KILN__CACHE_TARGET_SIZE], const kiln__entry *entry)
+{
+    static const char line[] = "\ntarget ";
+    const char *found = entry != NULL && entry->kind != KILN__ENTRY_TOOLCHAIN ? strstr(entry->key_text, line) : NULL;
+    size_t length = found != NULL ? strcspn(found + sizeof(line) - 1, "\n") : 0;
+    if (length >= KILN__CACHE_TARGET_SIZE)
+        length = 0;
+    if (length > 0)
+        memcpy(target, found + sizeof(line) - 1, length);
+    target[length] = '\0';
+}
+
+void kiln__cache_describe(kiln__cache_entry *out, const kiln__store_item *item)
 {
     const kiln__entry *entry = item->entry;
-    return (kiln_entry_info){
+    copy_target(out->target, entry);
+    out->info = (kiln_entry_info){
         .size = sizeof(kiln_entry_info),
         .path = item->path,
+        .kind = kind_name(entry),
         .spec = section_text(entry, "spec"),
+        .target = out->target,
         .toolchain = entry == NULL                          ? ""
                      : entry->kind != KILN__ENTRY_TOOLCHAIN ? entry->key.toolchain
                                                             : section_text(entry, "id"),
-        .kind = kind_name(entry),
         .bytes = item->bytes,
+        .used = item->used,
         .status = entry != NULL     ? KILN_OK
                   : item->untrusted ? KILN_EINVAL
                                     : KILN_EIO,
         .problem = item->problem,
-        .used = item->used,
     };
 }
 
@@ -64,12 +79,13 @@ kiln_status kiln__cache_info(kiln_service *service, kiln_cache_info *out, kiln_r
     kiln_status status = kiln__cache_need_disk(service, report);
     if (status != KILN_OK)
         return status;
+    out->directory = service->cache_dir;
     int error = kiln__disk_store_info(service->disk, &info);
     if (error < 0)
         return kiln__fail(report, KILN_EIO, KILN__STAGE_STORE, -error, "cannot read the store in %s: %s",
                           service->cache_dir, strerror(-error));
-    out->bytes = info.cap_bytes;
-    out->files = info.cap_files;
+    out->cap_bytes = info.cap_bytes;
+    out->cap_files = info.cap_files;
     out->temporaries = info.temporaries;
     out->temporary_bytes = info.temporary_bytes;
     return KILN_OK;
@@ -104,7 +120,7 @@ static bool travels(const kiln__entry *entry)
 /* What an export takes, and from where. */
 typedef struct collection {
     kiln__store *disk;
-    kiln_keep_fn keep;
+    kiln_select_fn select;
     void *data;
     kiln_transfer *out;
     kiln__key *keys;
@@ -130,14 +146,15 @@ static void add_key(collection *self, const kiln__key *key)
 static int collect(void *data, const kiln__store_item *item)
 {
     collection *self = data;
-    kiln_entry_info info = kiln__cache_describe(item);
+    kiln__cache_entry shown;
+    kiln__cache_describe(&shown, item);
     if (item->error == -ENOMEM)
         self->no_memory = true;
     else if (item->entry == NULL)
         self->out->damaged++;
     else if (!travels(item->entry))
         self->out->skipped++;
-    else if (self->keep == NULL || self->keep(self->data, &info) != 0)
+    else if (self->select == NULL || self->select(self->data, &shown.info) != 0)
         add_key(self, &item->entry->key);
     return self->no_memory;
 }
@@ -176,10 +193,10 @@ static kiln_status write_pack(collection *self, const char *path, kiln_report *r
     return KILN_OK;
 }
 
-kiln_status kiln__cache_export(kiln_service *service, const char *path, kiln_keep_fn keep, void *data,
+kiln_status kiln__cache_export(kiln_service *service, const char *path, kiln_select_fn select, void *data,
                                kiln_transfer *out, kiln_report *report)
 {
-    collection self = { .disk = service->disk, .keep = keep, .data = data, .out = out };
+    collection self = { .disk = service->disk, .select = select, .data = data, .out = out };
     kiln_status status = kiln__cache_need_disk(service, report);
     if (status != KILN_OK)
         return status;

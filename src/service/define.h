@@ -1,4 +1,4 @@
-/* Ops and templates that a service is taught at run time. The contracts are those of <kiln/define.h>. */
+/* Ops and templates that a service is taught at run time. The contracts are those of <kiln/kernel.h>. */
 #ifndef KILN_SERVICE_DEFINE_H
 #define KILN_SERVICE_DEFINE_H
 

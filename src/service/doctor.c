@@ -36,7 +36,7 @@ static void list_targets(const kiln__toolchain *toolchain, kiln__text *out)
 
 static void examine_compiler(exam *e, kiln__builder *builder, const char *what, const char *remedy)
 {
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     kiln__compiler *compiler = builder->toolchains.compiler;
     kiln__toolchain toolchain;
     kiln__text detail = { 0 };
@@ -57,7 +57,7 @@ static void examine_compiler(exam *e, kiln__builder *builder, const char *what, 
 
 static void examine_worker(exam *e)
 {
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     char path[PATH_MAX];
     kiln_status status = kiln__workers_examine(e->service->workers, path, sizeof(path), &report);
     tell(e, (kiln_finding){
@@ -85,9 +85,9 @@ static size_t copy_bytes(const kiln_device *device, uint64_t memory_bytes)
 
 static void examine_device(exam *e, const char *name, const char *what)
 {
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     kiln_device *device;
-    kiln_device_info info = { .size = sizeof(info) };
+    kiln_device_info info = KILN_INIT(kiln_device_info);
     char detail[512];
     if (kiln__runtime_device(e->service->runtime, name, &device, &report) != KILN_OK) {
         tell(e, (kiln_finding){ .what = what,
@@ -122,7 +122,7 @@ static void examine_device(exam *e, const char *name, const char *what)
 /* Returns how many GPUs there are to examine. */
 static int examine_driver(exam *e)
 {
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     kiln__backend *cuda = e->service->runtime->cuda;
     const char *path = "";
     int version = 0, count = 0;

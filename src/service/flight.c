@@ -6,7 +6,7 @@
 void kiln__outcome_init(kiln__outcome *out)
 {
     memset(out, 0, sizeof(*out));
-    out->report = (kiln_report)KILN_REPORT_INIT;
+    out->report = (kiln_report)KILN_INIT(kiln_report);
 }
 
 void kiln__outcome_fini(kiln__outcome *outcome)

@@ -5,7 +5,7 @@
 
 enum { NO_SIZE = UINT8_MAX };
 
-bool kiln__geometry_basis_of(kiln_service *service, const kiln_spec *spec, bool look, kiln__geometry_basis *out)
+bool kiln__geometry_basis_of(kiln_service *service, const kiln__fields *spec, bool look, kiln__geometry_basis *out)
 {
     *out = (kiln__geometry_basis){ 0, NO_SIZE };
     if (!service->wise || !kiln__wisdom_is_open(spec))
@@ -30,9 +30,9 @@ static const kiln_device *known_device(kiln_service *service, const kiln__target
 }
 
 void kiln__geometry_device(kiln_service *service, const kiln_device *on, const kiln__target *target,
-                           const kiln_spec *spec, kiln__wisdom_device *out)
+                           const kiln__fields *spec, kiln__wisdom_device *out)
 {
-    kiln_device_info info = { .size = sizeof(info) };
+    kiln_device_info info = KILN_INIT(kiln_device_info);
     *out = (kiln__wisdom_device){ .model = "", .target = target->name };
     if (on == NULL)
         on = known_device(service, target);
@@ -48,7 +48,7 @@ void kiln__geometry_device(kiln_service *service, const kiln_device *on, const k
 /* The toolchain is left out: a machine whose store does not know yet which one it has, or that has none, must choose what the
  * machine chose that warmed it. */
 kiln_status kiln__geometry_choose(kiln_service *service, const kiln_device *on, const kiln__target *target,
-                                  kiln_spec *spec, kiln_report *report)
+                                  kiln__fields *spec, kiln_report *report)
 {
     kiln__wisdom_device device;
     kiln__wisdom_choice choice;

@@ -14,16 +14,16 @@ typedef struct kiln__geometry_basis {
 
 /* Costs a look at the clock, and nothing where the spec sets all or wisdom is off. False without `look` where it is time to
  * look at the files: no file is read then. */
-bool kiln__geometry_basis_of(kiln_service *service, const kiln_spec *spec, bool look, kiln__geometry_basis *out);
+bool kiln__geometry_basis_of(kiln_service *service, const kiln__fields *spec, bool look, kiln__geometry_basis *out);
 
 /* Sets what wisdom chooses. KILN_ENOMEM. `on` is NULL or the device that the spec is for; without it the one that is open, if it is of
  * this target. Opens no driver. */
 kiln_status kiln__geometry_choose(kiln_service *service, const kiln_device *on, const kiln__target *target,
-                                  kiln_spec *spec, kiln_report *report);
+                                  kiln__fields *spec, kiln_report *report);
 
 /* What records say of the device that is meant: of the target alone where none is known, or a spec names another target than
  * the device's. The texts are those of the device and the target. */
 void kiln__geometry_device(kiln_service *service, const kiln_device *on, const kiln__target *target,
-                           const kiln_spec *spec, kiln__wisdom_device *out);
+                           const kiln__fields *spec, kiln__wisdom_device *out);
 
 #endif

@@ -1,49 +1,45 @@
 #include "service/service.h"
 
-#include "base/alloc.h"
+#include "base/digest.h"
 #include "os/cancel.h"
 #include "os/cpu.h"
 #include "service/geometry.h"
 #include "service/obtain.h"
-#include "template/identity.h"
 #include <string.h>
 
-/* As much as make_key may write. */
-static size_t key_room(const kiln_spec *spec)
+/* The name under which a spec asks for its kernel. */
+static kiln__name name_of(const kiln_device *on, const kiln_spec *spec, const kiln__geometry_basis *basis)
 {
-    return sizeof(kiln_device *) + 1 + kiln__spec_identity_room(spec);
+    return (kiln__name){ KILN__NAMED_SPEC, basis->size, basis->generation, on, spec->text, spec->length, spec->hash };
 }
 
-/* What was asked for, as bytes. Returns how many. */
-static size_t make_key(uint8_t *out, const kiln_device *on, const kiln_spec *spec, uint8_t size)
+static kiln__name name_of_text(kiln__name_kind kind, const kiln_device *device, const char *text)
 {
-    memcpy(out, &on, sizeof(on));
-    out[sizeof(on)] = size;
-    return sizeof(on) + 1 + kiln__spec_identity(spec, out + sizeof(on) + 1);
+    size_t length = strlen(text);
+    return (kiln__name){ kind, 0, 0, device, text, length, kiln__hash(text, length) };
 }
 
 kiln_kernel *kiln__service_hit(kiln_service *service, kiln_device *on, const kiln_spec *spec, bool look)
 {
-    uint8_t key[key_room(spec)];
     kiln__geometry_basis basis;
-    if (!kiln__geometry_basis_of(service, spec, look, &basis))
+    if (!kiln__geometry_basis_of(service, &spec->fields, look, &basis))
         return NULL;
-    size_t length = make_key(key, on, spec, basis.size);
-    kiln_kernel *kernel = kiln__kernel_table_find(&service->requests, key, length, basis.generation);
+    const kiln__name name = name_of(on, spec, &basis);
+    kiln_kernel *kernel = kiln__kernel_table_find(&service->kernels, &name);
     if (kernel != NULL)
-        atomic_fetch_add(&service->hits_kernel, 1);
+        atomic_fetch_add(&service->hits_loaded, 1);
     return kernel;
 }
 
 /* Lets kiln__service_hit find a kernel by what was asked for, which has been recorded, unless it was unlisted. Takes the
- * reference and returns one. */
+ * reference and returns one. Out of memory the next get just looks further. */
 static kiln_kernel *know(kiln_service *service, const kiln__want *want, kiln_kernel *kernel)
 {
-    uint8_t key[key_room(want->asked)];
     if (want->unlisted || want->unasked)
         return kernel;
-    size_t length = make_key(key, want->asked_on, want->asked, want->basis.size);
-    return kiln__kernel_table_add(&service->requests, key, length, want->basis.generation, kernel);
+    const kiln__name name = name_of(want->asked_on, want->asked, &want->basis);
+    kiln__kernel_table_add(&service->kernels, &name, &kernel);
+    return kernel;
 }
 
 /* Puts a loaded module, which it takes over, among the kernels, if it may be found there. */
@@ -57,18 +53,22 @@ static kiln_status keep(kiln_service *service, const kiln__want *want, const kil
     kernel->compile_ms = built->compiled ? kiln__cpu_ms(built->compile_ns) : 0;
     if (built->log != NULL)
         kiln__report_set_log(&out->report, built->log);
-    if (!want->unlisted)
-        kernel = kiln__kernel_table_add(&service->kernels, want->name, strlen(want->name), 0, kernel);
+    if (!want->unlisted) {
+        const kiln__name name = name_of_text(KILN__NAMED_WHOLE, want->device, want->name);
+        kiln__kernel_table_add(&service->kernels, &name, &kernel);
+    }
     out->kernel = know(service, want, kernel);
+    kiln__kernel_table_trim(&service->kernels);
     return KILN_OK;
 }
 
 kiln_kernel *kiln__service_loaded(kiln_service *service, const kiln__want *want)
 {
-    kiln_kernel *kernel = kiln__kernel_table_find(&service->kernels, want->name, strlen(want->name), 0);
+    const kiln__name name = name_of_text(KILN__NAMED_WHOLE, want->device, want->name);
+    kiln_kernel *kernel = kiln__kernel_table_find(&service->kernels, &name);
     if (kernel == NULL)
         return NULL;
-    atomic_fetch_add(&service->hits_kernel, 1);
+    atomic_fetch_add(&service->hits_loaded, 1);
     return know(service, want, kernel);
 }
 
@@ -79,7 +79,7 @@ static bool begin(kiln_service *service, const kiln__want *want, kiln__outcome *
     kiln__outcome_init(out);
     out->kernel = kiln__service_loaded(service, want);
     if (out->kernel == NULL)
-        out->status = kiln__unit_make(unit, want->spec, &out->report);
+        out->status = kiln__unit_make(unit, &want->spec, &out->report);
     return out->kernel != NULL || out->status != KILN_OK;
 }
 
@@ -173,30 +173,39 @@ kiln_status kiln__service_get(kiln_service *service, kiln_device *on, const kiln
     return get(service, on, spec, false, NULL, out, report);
 }
 
-kiln_status kiln__service_get_unlisted(kiln_service *service, kiln_device *on, const kiln_spec *spec, kiln_kernel **out,
-                                       kiln_report *report)
+kiln_status kiln__service_get_unlisted(kiln_service *service, kiln_device *on, const kiln__fields *spec,
+                                       kiln_kernel **out, kiln_report *report)
 {
-    return get(service, on, spec, true, NULL, out, report);
+    *out = NULL;
+    kiln_spec *frozen = kiln__spec_freeze(spec);
+    if (frozen == NULL)
+        return kiln__fail_memory(report, KILN__STAGE_SPEC);
+    kiln_status status = get(service, on, frozen, true, NULL, out, report);
+    kiln__spec_release(frozen);
+    return status;
 }
 
-kiln_status kiln__service_call(kiln_service *service, kiln_site *site, const char *text, bool refuse, void *stream,
-                               const kiln_kernel **out, kiln_report *report)
+kiln_kernel *kiln__service_called(kiln_service *service, const char *text)
 {
-    kiln_kernel *kernel = NULL;
+    const kiln__name name = name_of_text(KILN__NAMED_TEXT, NULL, text);
+    return kiln__kernel_table_find(&service->kernels, &name);
+}
+
+kiln_status kiln__service_call(kiln_service *service, const char *text, bool refuse, void *stream, kiln_kernel **out,
+                               kiln_report *report)
+{
+    kiln_spec *spec;
+    const kiln__name name = name_of_text(KILN__NAMED_TEXT, NULL, text);
+    *out = NULL;
     KILN__NO_CANCEL;
-    *out = kiln__sites_look_up(&service->sites, site, text);
-    if (*out != NULL)
-        return KILN_OK;
-    kiln_spec *spec = kiln__alloc(sizeof(*spec));
-    if (spec == NULL)
-        return kiln__fail_memory(report, KILN__STAGE_SPEC);
-    kiln_status status = kiln__spec_parse(spec, &service->catalog, text, report);
+    kiln_status status = kiln__spec_parse(&spec, &service->catalog, text, report);
     if (status == KILN_OK)
-        status = get(service, NULL, spec, false, refuse ? &stream : NULL, &kernel, report);
-    kiln__free(spec);
-    if (status != KILN_OK)
-        return status;
-    *out = kiln__sites_bind(&service->sites, site, text, kernel);
-    kiln__kernel_release(kernel);
-    return *out != NULL ? KILN_OK : kiln__fail_memory(report, KILN__STAGE_LAUNCH);
+        status = get(service, NULL, spec, false, refuse ? &stream : NULL, out, report);
+    kiln__spec_release(spec);
+    if (status == KILN_OK && !kiln__kernel_table_add(&service->kernels, &name, out)) {
+        kiln__kernel_release(*out);
+        *out = NULL;
+        status = kiln__fail_memory(report, KILN__STAGE_LAUNCH);
+    }
+    return status;
 }

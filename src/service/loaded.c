@@ -1,5 +1,6 @@
 #include "service/loaded.h"
 
+#include "backend/cuda/cubin.h"
 #include "base/alloc.h"
 #include <string.h>
 
@@ -18,17 +19,19 @@ void kiln__loaded_split(kiln__list *out, const kiln__entry *entry, const char *n
 
 /* ---- Programs */
 
-/* How many parameters a function has: -1 if the driver does not tell. Their sizes go to `sizes` if that is not NULL. */
-static int read_parameters(const kiln_program *program, uint32_t number, size_t *sizes)
+/* How many parameters a function has, and the bytes of each: as the driver tells, else as the PTX does; -1 where neither
+ * does. */
+static int read_parameters(const kiln_program *program, const kiln__function *function, const kiln__section *ptx,
+                           size_t sizes[PARAMETERS_MAX])
 {
     const kiln__function_vtable *functions = program->vtable->functions;
     for (uint32_t i = 0; i < PARAMETERS_MAX; i++) {
-        size_t bytes;
-        int known = functions->parameter(program->module, number, i, &bytes);
-        if (known <= 0)
-            return known < 0 ? -1 : (int)i;
-        if (sizes != NULL)
-            sizes[i] = bytes;
+        int known = functions->parameter(program->module, function->number, i, &sizes[i]);
+        if (known == 0)
+            return (int)i;
+        if (known < 0)
+            return ptx == NULL ? -1
+                               : kiln__ptx_parameters(ptx->data, ptx->length, function->symbol, sizes, PARAMETERS_MAX);
     }
     return -1;
 }
@@ -38,10 +41,8 @@ static void name_functions(kiln_program *program)
     const char *name = kiln__list_next(&program->names, NULL), *symbol = kiln__list_next(&program->symbols, NULL);
     uint32_t number = 0;
     for (uint32_t i = 0; i < program->count; i++) {
-        kiln_function *function = &program->functions[i];
-        *function = (kiln_function){
-            .program = program, .name = name, .symbol = symbol, .variable = name[0] == '&', .parameters = -1
-        };
+        kiln__function *function = &program->functions[i];
+        *function = (kiln__function){ .name = name, .symbol = symbol, .variable = name[0] == '&', .parameters = -1 };
         if (!function->variable)
             function->number = number++;
         name = kiln__list_next(&program->names, name);
@@ -49,29 +50,24 @@ static void name_functions(kiln_program *program)
     }
 }
 
-static bool measure_parameters(kiln_program *program)
+static bool measure_parameters(kiln_program *program, const kiln__section *ptx)
 {
-    size_t total = 0;
+    size_t found[PARAMETERS_MAX];
     for (uint32_t i = 0; i < program->count; i++) {
-        kiln_function *function = &program->functions[i];
+        kiln__function *function = &program->functions[i];
         if (!function->variable)
-            function->parameters = read_parameters(program, function->number, NULL);
-        total += function->parameters > 0 ? (size_t)function->parameters : 0;
+            function->parameters = read_parameters(program, function, ptx, found);
+        if (function->parameters <= 0)
+            continue;
+        function->sizes = kiln__memdup(found, (size_t)function->parameters * sizeof(found[0]));
+        if (function->sizes == NULL)
+            return false;
     }
-    size_t *at = program->sizes = kiln__calloc(total + 1, sizeof(*at));
-    for (uint32_t i = 0; at != NULL && i < program->count; i++) {
-        kiln_function *function = &program->functions[i];
-        function->sizes = at;
-        if (function->parameters > 0) {
-            read_parameters(program, function->number, at);
-            at += function->parameters;
-        }
-    }
-    return program->sizes != NULL;
+    return true;
 }
 
 kiln_program *kiln__loaded_new(kiln__runtime *runtime, kiln_device *device, kiln__module *module,
-                               const kiln__entry *entry)
+                               const kiln__entry *entry, const char *spec)
 {
     kiln__list names = { 0 }, symbols = { 0 };
     kiln__loaded_split(&names, entry, "functions");
@@ -95,7 +91,8 @@ kiln_program *kiln__loaded_new(kiln__runtime *runtime, kiln_device *device, kiln
     program->symbols = symbols;
     program->count = (uint32_t)count;
     name_functions(program);
-    if (measure_parameters(program))
+    program->spec = kiln__strdup(spec);
+    if (program->spec != NULL && measure_parameters(program, kiln__entry_find(entry, "ptx")))
         return program;
     kiln__loaded_release(program);
     return NULL;
@@ -116,7 +113,9 @@ void kiln__loaded_release(kiln_program *program)
     kiln__runtime_release(program->runtime);
     kiln__list_fini(&program->names);
     kiln__list_fini(&program->symbols);
-    kiln__free(program->sizes);
+    for (uint32_t i = 0; i < program->count; i++)
+        kiln__free((void *)program->functions[i].sizes);
+    kiln__free(program->spec);
     kiln__free(program);
 }
 
@@ -134,15 +133,28 @@ static kiln_status fail_function(const kiln_program *program, const char *name, 
     return status;
 }
 
-kiln_status kiln__loaded_find(kiln_program *program, const char *name, kiln_function **out, kiln_report *report)
+static kiln_status fail_several(const kiln_program *program, kiln_report *report)
 {
+    return kiln__fail(report, KILN_ENOENT, KILN__STAGE_LOAD, 0, "the program has %s: name one",
+                      program->count > 0 ? "several functions" : "no function");
+}
+
+kiln_status kiln__loaded_find(kiln_program *program, const char *name, const kiln__function **out, kiln_report *report)
+{
+    uint32_t functions = 0;
     for (uint32_t i = 0; i < program->count; i++) {
-        kiln_function *function = &program->functions[i];
-        if (!function->variable && (strcmp(function->name, name) == 0 || strcmp(function->symbol, name) == 0)) {
+        const kiln__function *function = &program->functions[i];
+        if (function->variable)
+            continue;
+        functions++;
+        if (name == NULL || strcmp(function->name, name) == 0 || strcmp(function->symbol, name) == 0) {
             *out = function;
-            return KILN_OK;
+            if (name != NULL)
+                return KILN_OK;
         }
     }
+    if (name == NULL)
+        return functions == 1 ? KILN_OK : fail_several(program, report);
     return fail_function(program, name, report);
 }
 
@@ -151,78 +163,11 @@ kiln_status kiln__loaded_global(kiln_program *program, const char *name, void **
 {
     const char *symbol = name[0] == '&' ? name + 1 : name;
     for (uint32_t i = 0; i < program->count; i++) {
-        const kiln_function *function = &program->functions[i];
+        const kiln__function *function = &program->functions[i];
         if (function->variable && strcmp(function->name + 1, name + (name[0] == '&')) == 0)
             symbol = function->symbol;
     }
     return program->vtable->functions->global(program->module, symbol, address, bytes, report);
-}
-
-void kiln__loaded_info(const kiln_function *function, kiln_function_info *out)
-{
-    const kiln_program *program = function->program;
-    out->name = function->name;
-    out->symbol = function->symbol;
-    out->device = program->device->name;
-    out->origin = program->origin;
-    out->compile_ms = program->compile_ms;
-    out->parameters = function->parameters;
-    program->vtable->functions->info(program->module, function->number, out);
-}
-
-/* ---- Launches */
-
-static kiln_status refuse(kiln_report *report, const kiln_function *function, const char *what)
-{
-    return kiln__fail(report, KILN_EINVAL, KILN__STAGE_LAUNCH, 0, "%s: %s", function->name, what);
-}
-
-static kiln_status check_arguments(const kiln_function *function, const void *const *arguments, const size_t *sizes,
-                                   uint32_t count, kiln_report *report)
-{
-    if (function->parameters >= 0 && count != (uint32_t)function->parameters)
-        return kiln__fail(report, KILN_EINVAL, KILN__STAGE_LAUNCH, 0, "%s takes %d arguments, got %u", function->name,
-                          function->parameters, (unsigned)count);
-    if (count > 0 && arguments == NULL)
-        return refuse(report, function, "arguments must not be NULL");
-    for (uint32_t i = 0; i < count; i++) {
-        if (arguments[i] == NULL)
-            return kiln__fail(report, KILN_EINVAL, KILN__STAGE_LAUNCH, 0,
-                              "argument %u of %s is NULL: expected a pointer to its value", (unsigned)i,
-                              function->name);
-        if (function->parameters >= 0 && sizes != NULL && sizes[i] != function->sizes[i])
-            return kiln__fail(report, KILN_EINVAL, KILN__STAGE_LAUNCH, 0, "argument %u of %s is %zu bytes, got %zu",
-                              (unsigned)i, function->name, function->sizes[i], sizes[i]);
-    }
-    return KILN_OK;
-}
-
-static kiln_status check_grid(const kiln_function *function, const kiln_grid *grid, kiln_report *report)
-{
-    bool clusters = grid->cluster[0] > 0 || grid->cluster[1] > 0 || grid->cluster[2] > 0;
-    for (int i = 0; i < 3; i++) {
-        if (grid->grid[i] == 0 || grid->block[i] == 0)
-            return refuse(report, function, "grid and block must be at least 1 in each of their 3 dimensions");
-        if (clusters && (grid->cluster[i] == 0 || grid->grid[i] % grid->cluster[i] != 0))
-            return refuse(
-                report, function,
-                "the cluster must be at least 1 in each dimension and divide the grid, or be 0 in all of them");
-    }
-    if (grid->shared_bytes > INT32_MAX)
-        return refuse(report, function, "shared_bytes is more than any GPU has");
-    return KILN_OK;
-}
-
-kiln_status kiln__loaded_launch(const kiln_function *function, const kiln_grid *grid, const void *const *arguments,
-                                const size_t *sizes, uint32_t count, kiln_report *report)
-{
-    const kiln_program *program = function->program;
-    kiln_status status = check_arguments(function, arguments, sizes, count, report);
-    if (status == KILN_OK)
-        status = check_grid(function, grid, report);
-    if (status != KILN_OK)
-        return status;
-    return program->vtable->functions->launch(program->module, function->number, grid, (void **)arguments, report);
 }
 
 /* ---- The table */

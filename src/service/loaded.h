@@ -4,16 +4,16 @@
 
 #include "base/list.h"
 #include "service/runtime.h"
-#include <kiln/source.h>
+#include <kiln/kernel.h>
 
-struct kiln_function {
-    kiln_program *program;
+/* A function or a variable. */
+typedef struct kiln__function {
     const char *name, *symbol; /* in the program's lists */
     uint32_t number;           /* the backend's; variables have none */
     bool variable;
-    int parameters; /* -1: the driver does not tell */
+    int parameters; /* -1: neither the driver nor the PTX tells */
     const size_t *sizes;
-};
+} kiln__function;
 
 struct kiln_program {
     const kiln__backend_vtable *vtable;
@@ -21,6 +21,7 @@ struct kiln_program {
     kiln__runtime *runtime;
     kiln_device *device;
     kiln__key key; /* of its entry */
+    char *spec;    /* the name of the source */
     kiln_origin origin;
     double compile_ms;
     kiln__list names, symbols;
@@ -28,7 +29,7 @@ struct kiln_program {
     kiln_program *next; /* in the table */
     atomic_uint refs;
     uint32_t count;
-    kiln_function functions[];
+    kiln__function functions[];
 };
 
 /* The lines of an entry's section, or none. out->bytes.failed tells if memory ran out. */
@@ -36,18 +37,17 @@ void kiln__loaded_split(kiln__list *out, const kiln__entry *entry, const char *s
 
 /* Wraps a loaded module, which it takes over also on failure. Retains the runtime. One reference. NULL: out of memory. */
 kiln_program *kiln__loaded_new(kiln__runtime *runtime, kiln_device *device, kiln__module *module,
-                               const kiln__entry *entry);
+                               const kiln__entry *entry, const char *spec);
 
 kiln_program *kiln__loaded_retain(kiln_program *program);
 void kiln__loaded_release(kiln_program *program);
 
-/* The contracts of these are those of the public functions of similar names. */
-kiln_status kiln__loaded_find(kiln_program *program, const char *name, kiln_function **out, kiln_report *report);
+/* A function by its name or its symbol; NULL: the only one. KILN_ENOENT. */
+kiln_status kiln__loaded_find(kiln_program *program, const char *name, const kiln__function **out, kiln_report *report);
+
+/* The contract is that of kiln_program_global. */
 kiln_status kiln__loaded_global(kiln_program *program, const char *name, void **address, size_t *bytes,
                                 kiln_report *report);
-void kiln__loaded_info(const kiln_function *function, kiln_function_info *out);
-kiln_status kiln__loaded_launch(const kiln_function *function, const kiln_grid *grid, const void *const *arguments,
-                                const size_t *sizes, uint32_t count, kiln_report *report);
 
 /* Programs by device and entry. Each holds one reference until fini. Embedded in the service; any thread after init. */
 typedef struct kiln__loaded_table {

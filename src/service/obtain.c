@@ -123,7 +123,7 @@ static bool is_refusal(kiln_status status)
 static kiln_status load_stored(kiln_service *service, kiln_device *device, const kiln__unit *unit, kiln__built *built,
                                kiln__module **out, kiln_report *report)
 {
-    kiln_report later = KILN_REPORT_INIT;
+    kiln_report later = KILN_INIT(kiln_report);
     kiln_status first = load(service, device, unit, built, out, report), status = first;
     while (is_refusal(status)) {
         atomic_fetch_add(&service->refused, 1);
@@ -172,7 +172,7 @@ kiln_status kiln__obtain_entry(kiln_service *service, const kiln__unit *unit, ki
 kiln_status kiln__obtain_load(kiln_service *service, kiln_device *device, const kiln__unit *unit, kiln__built *built,
                               kiln__module **out, kiln_report *report)
 {
-    kiln_report refusal = KILN_REPORT_INIT;
+    kiln_report refusal = KILN_INIT(kiln_report);
     kiln_status status = built->compiled ? load(service, device, unit, built, out, &refusal)
                                          : load_stored(service, device, unit, built, out, &refusal);
     if (status == KILN_ELOAD && !built->compiled && load_fresh(service, device, unit, built, out) == KILN_OK)
@@ -195,7 +195,8 @@ kiln_status kiln__obtain(kiln_service *service, const kiln__want *want, const ki
     return status;
 }
 
-kiln_status kiln__service_build(kiln_service *service, const kiln_spec *spec, kiln_artifact **out, kiln_report *report)
+kiln_status kiln__service_build(kiln_service *service, const kiln__fields *spec, kiln_artifact **out,
+                                kiln_report *report)
 {
     kiln__unit *unit = NULL;
     kiln__built built;
@@ -233,7 +234,7 @@ kiln_status kiln__service_build(kiln_service *service, const kiln_spec *spec, ki
     return status;
 }
 
-kiln_status kiln__service_probe(kiln_service *service, const kiln_spec *spec, kiln_origin *out, kiln_report *report)
+kiln_status kiln__service_probe(kiln_service *service, const kiln__fields *spec, kiln_origin *out, kiln_report *report)
 {
     kiln__unit *unit = NULL;
     kiln__built built;

@@ -9,6 +9,7 @@
 enum {
     DEFAULT_MEMORY_BYTES = 64 << 20,
     DEFAULT_CACHE_FILES = 262144, /* 1,024 in each shard: looking at one takes some 2 ms */
+    DEFAULT_LOADED_MAX = 4096,
     DEFAULT_LOCK_WAIT_MS = 30 * 1000,
     DEFAULT_WORKER_TIME_MS = 60 * 1000
 };
@@ -83,34 +84,45 @@ static kiln_status choose_caps(kiln__settings *out, const kiln_options *options,
 
 static kiln_status choose_isolation(kiln__settings *out, const kiln_options *options, kiln_report *report)
 {
-    static const char *const names[] = { "auto", "always", "never" };
+    static const struct {
+        const char *name;
+        kiln_isolate isolate;
+    } policies[] = { { "auto", KILN_ISOLATE_AUTO },
+                     { "always", KILN_ISOLATE_ALWAYS },
+                     { "never", KILN_ISOLATE_NEVER } };
     const char *text = variable(out, "KILN_ISOLATE");
     out->worker_time_ms = options->worker_time_ms > 0 ? options->worker_time_ms : DEFAULT_WORKER_TIME_MS;
     out->worker_memory_bytes =
         options->worker_memory_bytes > 0 ? options->worker_memory_bytes : DEFAULT_WORKER_MEMORY_BYTES;
-    if (options->isolate < KILN_ISOLATE_AUTO || options->isolate > KILN_ISOLATE_NEVER)
+    if (options->isolate < KILN_ISOLATE_DEFAULT || options->isolate > KILN_ISOLATE_NEVER)
         return kiln__fail(report, KILN_EINVAL, KILN__STAGE_OPEN, 0,
-                          "kiln_options.isolate is %d: expected one of the values of kiln_isolate", options->isolate);
-    out->isolate = (kiln_isolate)options->isolate;
-    if (options->isolate != KILN_ISOLATE_AUTO || text == NULL)
+                          "kiln_options.isolate is %d: expected one of the values of kiln_isolate",
+                          (int)options->isolate);
+    out->isolate = options->isolate != KILN_ISOLATE_DEFAULT ? options->isolate : KILN_ISOLATE_AUTO;
+    if (options->isolate != KILN_ISOLATE_DEFAULT || text == NULL)
         return KILN_OK;
     for (int i = 0; i < 3; i++) {
-        out->isolate = (kiln_isolate)i;
-        if (strcmp(text, names[i]) == 0)
+        out->isolate = policies[i].isolate;
+        if (strcmp(text, policies[i].name) == 0)
             return KILN_OK;
     }
     return kiln__fail(report, KILN_EINVAL, KILN__STAGE_OPEN, 0, "KILN_ISOLATE is '%s': expected auto, always or never",
                       text);
 }
 
+static kiln_status refuse_switch(kiln_report *report, const char *field, kiln_switch value)
+{
+    return kiln__fail(report, KILN_EINVAL, KILN__STAGE_OPEN, 0,
+                      "kiln_options.%s is %d: expected one of the values of kiln_switch", field, (int)value);
+}
+
 static kiln_status choose_wisdom(kiln__settings *out, const kiln_options *options, kiln_report *report)
 {
     const char *text = variable(out, "KILN_WISDOM");
-    if (options->wisdom < -1 || options->wisdom > 1)
-        return kiln__fail(report, KILN_EINVAL, KILN__STAGE_OPEN, 0, "kiln_options.wisdom is %d: expected -1, 0 or 1",
-                          options->wisdom);
-    out->wisdom = options->wisdom >= 0;
-    if (options->wisdom != 0 || text == NULL || strcmp(text, "on") == 0)
+    if (options->wisdom < KILN_DEFAULT || options->wisdom > KILN_OFF)
+        return refuse_switch(report, "wisdom", options->wisdom);
+    out->wisdom = options->wisdom != KILN_OFF;
+    if (options->wisdom != KILN_DEFAULT || text == NULL || strcmp(text, "on") == 0)
         return KILN_OK;
     out->wisdom = false;
     return strcmp(text, "off") == 0
@@ -120,24 +132,17 @@ static kiln_status choose_wisdom(kiln__settings *out, const kiln_options *option
 
 kiln_status kiln__settings_init(kiln__settings *out, const kiln_options *options, kiln_report *report)
 {
-    kiln_options given = KILN_OPTIONS_INIT;
     memset(out, 0, sizeof(*out));
-    if (options != NULL && options->size < offsetof(kiln_options, device) + sizeof(options->device))
-        return kiln__fail(report, KILN_EINVAL, KILN__STAGE_OPEN, 0,
-                          "kiln_options.size is %zu: initialise the struct with KILN_OPTIONS_INIT", options->size);
-    if (options != NULL) /* a program built against an older header has a shorter struct */
-        memcpy(&given, options, options->size < sizeof(given) ? options->size : sizeof(given));
-    options = &given;
-    if (options->strict < -1 || options->strict > 1)
-        return kiln__fail(report, KILN_EINVAL, KILN__STAGE_OPEN, 0, "kiln_options.strict is %d: expected -1, 0 or 1",
-                          options->strict);
+    if (options->strict < KILN_DEFAULT || options->strict > KILN_OFF)
+        return refuse_switch(report, "strict", options->strict);
     out->elevated = kiln__trust_is_elevated();
     out->memory_bytes = options->memory_bytes > 0 ? options->memory_bytes : DEFAULT_MEMORY_BYTES;
+    out->loaded_max = options->loaded_max > 0 ? options->loaded_max : DEFAULT_LOADED_MAX;
     out->lock_wait_ms = options->lock_wait_ms > 0 ? options->lock_wait_ms : DEFAULT_LOCK_WAIT_MS;
     out->log = options->log;
     out->log_data = options->log_data;
     out->log_level = options->log_level;
-    out->strict = options->strict != 0 ? options->strict > 0 : is_on(out, "KILN_STRICT");
+    out->strict = options->strict != KILN_DEFAULT ? options->strict == KILN_ON : is_on(out, "KILN_STRICT");
     out->own_cache_dir = options->cache_dir != NULL;
     bool chosen = choose(out, &out->device, options->device, "KILN_DEVICE") &&
                   choose(out, &out->cache_dir, options->cache_dir, "KILN_CACHE_DIR") &&

@@ -225,9 +225,11 @@ kiln_status kiln__program_want_settle(kiln_service *service, kiln__program_want 
 }
 
 /* Puts a loaded module, which it takes over, among the programs. NULL: out of memory. */
-static kiln_program *keep(kiln_service *service, kiln_device *device, const kiln__built *built, kiln__module *module)
+static kiln_program *keep(kiln_service *service, const kiln__program_want *want, const kiln__built *built,
+                          kiln__module *module)
 {
-    kiln_program *program = kiln__loaded_new(service->runtime, device, module, &built->blob->entry);
+    kiln_program *program =
+        kiln__loaded_new(service->runtime, want->device, module, &built->blob->entry, want->unit->unit.spec);
     if (program == NULL)
         return NULL;
     program->origin = kiln__built_origin(service, built);
@@ -246,7 +248,7 @@ kiln_program *kiln__program_take(kiln_service *service, const kiln__program_want
         program = kiln__loaded_table_claim(&service->programs, want->device, &built.blob->entry.key, &claim);
         /* A quick look waits for nobody: where another thread is loading it, a flight will find it. */
         if (claim.held && kiln__obtain_try(service, want->device, unit, &built, &module))
-            program = keep(service, want->device, &built, module);
+            program = keep(service, want, &built, module);
         kiln__loaded_table_settle(&service->programs, &claim);
     }
     if (program != NULL)
@@ -280,7 +282,7 @@ static kiln_status load(kiln_service *service, const kiln__program_want *want, k
     if (*out != NULL)
         return KILN_OK;
     kiln_status status = kiln__obtain_load(service, want->device, &want->unit->unit, built, &module, report);
-    if (status == KILN_OK && (*out = keep(service, want->device, built, module)) == NULL)
+    if (status == KILN_OK && (*out = keep(service, want, built, module)) == NULL)
         status = kiln__fail_memory(report, KILN__STAGE_LOAD);
     kiln__loaded_table_settle(&service->programs, &claim);
     return status;

@@ -63,7 +63,7 @@ static void fly(errand *self)
 /* Finds the program, or the flight that will bring it. */
 static void start(errand *self)
 {
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     kiln__outcome outcome;
     kiln_status status = kiln__program_want_settle(self->service, &self->want, &report);
     if (status != KILN_OK) {
@@ -96,7 +96,7 @@ static void run_start(kiln__job *job, bool stopped)
 /* Gives the request to a thread of the pool, for there are files to look at. */
 static void begin(kiln_request *request, const kiln_source *given)
 {
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     errand *self = kiln__calloc(1, sizeof(*self));
     if (self == NULL) {
         kiln__request_fail(request, KILN_ENOMEM, NULL);

@@ -259,8 +259,8 @@ kiln_status kiln__request_new(kiln_request **out, kiln_queue *queue, const kiln_
     request->on = options->device;
     request->priority = options->priority;
     request->deadline = UINT64_MAX;
-    if (options->deadline_ms > 0)
-        request->deadline = kiln__cpu_now_ns() + (uint64_t)options->deadline_ms * 1000000;
+    if (options->timeout_ms > 0)
+        request->deadline = kiln__cpu_now_ns() + (uint64_t)options->timeout_ms * 1000000;
     request->callback = *callback;
 
     pthread_mutex_lock(&queue->lock);
@@ -286,6 +286,7 @@ void kiln__request_release(kiln_request *request)
         return;
     kiln__outcome_fini(&request->outcome);
     release_queue(request->queue);
+    kiln__spec_release(request->spec);
     kiln__free(request);
 }
 

@@ -21,7 +21,7 @@ struct kiln_request {
     kiln_queue *queue; /* retained */
     kiln_service *service;
     kiln_device *on; /* the device asked for, NULL for the default one */
-    kiln_spec spec;  /* of a kernel */
+    kiln_spec *spec; /* of a kernel, else NULL */
     bool unlisted;   /* see kiln__service_get_unlisted */
     int priority;
     uint64_t deadline; /* kiln__cpu_now_ns, UINT64_MAX for none */

@@ -213,11 +213,10 @@ static void add_line(kiln__record *record, const kiln__text *line)
     pthread_mutex_unlock(&record->lock);
 }
 
-void kiln__record_add(kiln__record *record, const kiln_spec *asked)
+void kiln__record_add(kiln__record *record, const kiln__fields *asked)
 {
     kiln__text line = { 0 };
-    kiln_spec spec;
-    kiln__spec_copy(&spec, asked);
+    kiln__fields spec = *asked;
     spec.target_set = false;
     if (spec.dtype == KILN__DTYPE_UNSET)
         spec.dtype = kiln__template_dtype(spec.template);

@@ -18,7 +18,7 @@ void kiln__record_close(kiln__record *record); /* NULL is allowed */
  * processes may add to one file: a line is one appending write. Two that add the same line at the same moment may both
  * write it. A fault of the file is counted and, the first one, logged; it is never the caller's. After 65,536 lines or
  * beyond 64 MiB of file, nothing more is added. */
-void kiln__record_add(kiln__record *record, const kiln_spec *asked);
+void kiln__record_add(kiln__record *record, const kiln__fields *asked);
 
 /* Adds "define KIND TEXT", of one line, in the same way: what later lines need to be understood. */
 void kiln__record_define(kiln__record *record, const char *kind, const char *text);

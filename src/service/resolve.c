@@ -20,8 +20,8 @@ static const kiln__target *native_target(kiln_service *service, const kiln_devic
     return atomic_load(known) ? target : NULL;
 }
 
-kiln_status kiln__service_target(kiln_service *service, kiln_device **device, const kiln_spec *spec, kiln__target *out,
-                                 kiln_report *report)
+kiln_status kiln__service_target(kiln_service *service, kiln_device **device, const kiln__fields *spec,
+                                 kiln__target *out, kiln_report *report)
 {
     kiln_status status = KILN_OK;
     if (!spec->target_set && *device == NULL)
@@ -35,23 +35,23 @@ kiln_status kiln__service_target(kiln_service *service, kiln_device **device, co
     return KILN_OK;
 }
 
-kiln_status kiln__service_resolve(kiln_service *service, kiln_device *on, const kiln_spec *spec, kiln_spec *out,
+kiln_status kiln__service_resolve(kiln_service *service, kiln_device *on, const kiln__fields *spec, kiln__fields *out,
                                   kiln_report *report)
 {
     kiln__target target;
-    kiln_spec *chosen = KILN__SPEC_LOCAL(spec);
+    kiln__fields chosen = *spec;
     kiln_status status = kiln__service_target(service, &on, spec, &target, report);
     if (status == KILN_OK)
-        status = kiln__geometry_choose(service, on, &target, chosen, report);
-    return status == KILN_OK ? kiln__spec_resolve(out, chosen, &target, report) : status;
+        status = kiln__geometry_choose(service, on, &target, &chosen, report);
+    return status == KILN_OK ? kiln__spec_resolve(out, &chosen, &target, report) : status;
 }
 
-kiln_status kiln__service_unit(kiln_service *service, const kiln_spec *spec, kiln__unit **out, kiln_report *report)
+kiln_status kiln__service_unit(kiln_service *service, const kiln__fields *spec, kiln__unit **out, kiln_report *report)
 {
-    kiln_spec *full = alloca(kiln__spec_size(spec));
+    kiln__fields full;
     *out = NULL;
-    kiln_status status = kiln__service_resolve(service, NULL, spec, full, report);
-    return status == KILN_OK ? kiln__unit_make(out, full, report) : status;
+    kiln_status status = kiln__service_resolve(service, NULL, spec, &full, report);
+    return status == KILN_OK ? kiln__unit_make(out, &full, report) : status;
 }
 
 kiln_status kiln__service_check_device(const kiln_service *service, const kiln_device *on, kiln_report *report)
@@ -87,7 +87,7 @@ static kiln_status device_for(kiln_service *service, const kiln__target *target,
 }
 
 /* The device that a get is for, so that what is known of it counts whether or not it was opened before. */
-static kiln_status find_device(kiln_service *service, kiln_device *on, const kiln_spec *spec, kiln_device **out,
+static kiln_status find_device(kiln_service *service, kiln_device *on, const kiln__fields *spec, kiln_device **out,
                                kiln_report *report)
 {
     *out = on;
@@ -97,7 +97,7 @@ static kiln_status find_device(kiln_service *service, kiln_device *on, const kil
                       : device_for(service, &spec->target, out, report);
 }
 
-void kiln__service_record(kiln_service *service, const kiln_spec *spec)
+void kiln__service_record(kiln_service *service, const kiln__fields *spec)
 {
     if (service->record != NULL)
         kiln__record_add(service->record, spec);
@@ -110,7 +110,7 @@ static kiln_status name_want(kiln__want *want, kiln_report *report)
     kiln__text key = { 0 };
     const char *prefix = want->unlisted ? "unlisted " : "";
     kiln__text_printf(&key, "%s%s ", prefix, want->device->name);
-    kiln__spec_format(want->spec, false, &key);
+    kiln__spec_format(&want->spec, false, &key);
     want->key = kiln__text_take(&key);
     if (want->key == NULL)
         return kiln__fail_memory(report, KILN__STAGE_SPEC);
@@ -118,44 +118,30 @@ static kiln_status name_want(kiln__want *want, kiln_report *report)
     return KILN_OK;
 }
 
-bool kiln__want_init(kiln__want *out, const kiln_spec *asked)
-{
-    size_t size = (kiln__spec_size(asked) + sizeof(max_align_t) - 1) / sizeof(max_align_t) * sizeof(max_align_t);
-    char *both = kiln__alloc(2 * size);
-    *out = (kiln__want){ .asked = (kiln_spec *)both };
-    if (both == NULL)
-        return false;
-    out->spec = (kiln_spec *)(both + size);
-    kiln__spec_copy(out->asked, asked);
-    return true;
-}
-
-kiln_status kiln__service_want(kiln_service *service, kiln_device *on, const kiln_spec *spec, bool unlisted,
+kiln_status kiln__service_want(kiln_service *service, kiln_device *on, const kiln_spec *asked, bool unlisted,
                                kiln__want *out, kiln_report *report)
 {
-    if (!kiln__want_init(out, spec))
-        return kiln__fail_memory(report, KILN__STAGE_SPEC);
-    out->asked_on = on;
-    out->unlisted = unlisted;
-    kiln_status status = find_device(service, on, spec, &out->device, report);
+    const kiln__fields *fields = &asked->fields;
+    *out = (kiln__want){ .asked = kiln__spec_retain(asked), .asked_on = on, .unlisted = unlisted };
+    kiln_status status = find_device(service, on, fields, &out->device, report);
     if (status == KILN_OK)
-        kiln__geometry_basis_of(service, spec, true, &out->basis);
+        kiln__geometry_basis_of(service, fields, true, &out->basis);
     if (status == KILN_OK)
-        status = kiln__service_resolve(service, out->device, spec, out->spec, report);
+        status = kiln__service_resolve(service, out->device, fields, &out->spec, report);
     if (status != KILN_OK)
         return status;
     if (!unlisted)
-        kiln__service_record(service, spec);
+        kiln__service_record(service, fields);
     return name_want(out, report);
 }
 
 void kiln__want_fini(kiln__want *want)
 {
     kiln__free(want->key);
-    kiln__free(want->asked);
+    kiln__spec_release(want->asked);
 }
 
-bool kiln__service_is_ready(kiln_service *service, kiln_device *on, const kiln_spec *spec)
+bool kiln__service_is_ready(kiln_service *service, kiln_device *on, const kiln__fields *spec)
 {
     const char *name = spec->target_set && kiln__target_is_cpu(&spec->target) ? "cpu" : NULL;
     kiln__geometry_basis basis;

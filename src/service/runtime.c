@@ -109,7 +109,7 @@ static kiln_status open_locked(kiln__runtime *runtime, int ordinal, kiln_device 
  * passed over: the host would launch on device pointers where host pointers are expected. */
 static kiln_status choose_ordinal(kiln__runtime *runtime, int *ordinal, kiln_report *report)
 {
-    kiln_report trouble = KILN_REPORT_INIT;
+    kiln_report trouble = KILN_INIT(kiln_report);
     const char *path = "";
     int count = 0, version = 0;
     *ordinal = CPU_ORDINAL;

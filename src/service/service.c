@@ -71,6 +71,7 @@ static kiln_status open_parts(kiln_service *service, const kiln__settings *setti
     if (settings->isolate == KILN_ISOLATE_NEVER)
         kiln__builder_keep_sources_at_hand(&service->nvrtc);
     service->wise = settings->wisdom;
+    service->kernels.most = settings->loaded_max;
     service->wisdom = kiln__wisdom_open(service->disk, kiln__stores_shared(service), KILN__WISDOM_WAIT_MS,
                                         &service->log, &service->store_counters);
     if (service->wisdom == NULL)
@@ -96,8 +97,8 @@ static void after_fork_in_builder(kiln__builder *builder, bool child)
 }
 
 /* Who holds one of these locks takes only later ones; nowhere are they taken in another order. A live handle takes its own
- * before all of them: it began to watch forks after its service. The devices' and the kernels' locks are not among them: see
- * kiln__runtime_after_fork and kiln__kernel_table_after_fork. Wisdom has a watch of its own: no thread holds its locks and
+ * before all of them: it began to watch forks after its service. The devices' locks are not among them: see
+ * kiln__runtime_after_fork. Wisdom has a watch of its own: no thread holds its locks and
  * one of these. */
 static void before_fork(void *data)
 {
@@ -112,7 +113,7 @@ static void before_fork(void *data)
     before_fork_in_builder(&service->nvrtc);
     before_fork_in_builder(&service->cc);
     kiln__record_before_fork(service->record);
-    kiln__sites_before_fork(&service->sites);
+    kiln__kernel_table_before_fork(&service->kernels);
     kiln__tiers_before_fork(&service->tiers);
     if (service->nvrtc.tiers != NULL)
         kiln__filesums_before_fork(&service->nvrtc.sums);
@@ -124,14 +125,10 @@ static void after_fork(kiln_service *service, bool child)
     kiln__loaded_table_after_fork(&service->programs, child);
     if (service->nvrtc.tiers != NULL)
         kiln__filesums_after_fork(&service->nvrtc.sums);
-    if (child) {
-        kiln__kernel_table_after_fork(&service->requests);
-        kiln__kernel_table_after_fork(&service->kernels);
-    }
     if (child && service->runtime != NULL)
         kiln__runtime_after_fork(service->runtime);
     kiln__tiers_after_fork(&service->tiers);
-    kiln__sites_after_fork(&service->sites);
+    kiln__kernel_table_after_fork(&service->kernels, child);
     kiln__record_after_fork(service->record);
     after_fork_in_builder(&service->cc, child);
     after_fork_in_builder(&service->nvrtc, child);
@@ -156,9 +153,7 @@ static void after_fork_in_child(void *data)
 
 static void init(kiln_service *service)
 {
-    kiln__kernel_table_init(&service->requests);
     kiln__kernel_table_init(&service->kernels);
-    kiln__sites_init(&service->sites);
     kiln__loaded_table_init(&service->programs);
     pthread_mutex_init(&service->native_lock, NULL);
     pthread_mutex_init(&service->define_lock, NULL);
@@ -182,11 +177,10 @@ kiln_status kiln__service_open(kiln_service **out, const kiln_options *options, 
     kiln_status status = kiln__settings_init(&settings, options, report);
     if (status != KILN_OK)
         return status;
-    kiln_service *service = kiln__alloc(sizeof(*service));
+    kiln_service *service = kiln__calloc(1, sizeof(*service));
     if (service == NULL) {
         status = kiln__fail_memory(report, KILN__STAGE_OPEN);
     } else {
-        memset(service, 0, offsetof(kiln_service, sites)); /* which makes itself */
         init(service);
         status = open_parts(service, &settings, report);
         kiln__fork_watch_begin(
@@ -225,9 +219,7 @@ void kiln__service_close(kiln_service *service)
     kiln__flights_fini(&service->flights);
     kiln__hostlock_fini(&service->hostlock);
     pthread_mutex_destroy(&service->queues_lock);
-    kiln__sites_fini(&service->sites);
     kiln__loaded_table_fini(&service->programs);
-    kiln__kernel_table_fini(&service->requests);
     kiln__kernel_table_fini(&service->kernels);
     pthread_mutex_destroy(&service->native_lock);
     pthread_mutex_destroy(&service->define_lock);
@@ -258,7 +250,7 @@ void kiln__service_stats(const kiln_service *service, kiln_stats *out)
     *out = (kiln_stats){
         .size = size,
         .gets = atomic_load(&service->gets),
-        .hits_kernel = atomic_load(&service->hits_kernel),
+        .hits_loaded = atomic_load(&service->hits_loaded),
         .hits_memory = atomic_load(&service->hits_memory),
         .hits_disk = atomic_load(&service->hits_disk),
         .compiles = atomic_load(&service->nvrtc.compiles) + atomic_load(&service->cc.compiles),
@@ -284,10 +276,11 @@ void kiln__service_stats(const kiln_service *service, kiln_stats *out)
         .misses_damaged = atomic_load(&service->misses[KILN__MISS_DAMAGED]),
         .misses_untrusted = atomic_load(&service->misses[KILN__MISS_UNTRUSTED]),
         .misses_error = atomic_load(&service->misses[KILN__MISS_ERROR]),
-        .misses_refused = atomic_load(&service->refused),
+        .misses_unloadable = atomic_load(&service->refused),
         .load_ns = atomic_load(&service->load_ns),
         .worker_starts = workers.starts,
         .worker_crashes = workers.crashes,
         .worker_timeouts = workers.timeouts,
+        .unloads = atomic_load(&service->kernels.unloads),
     };
 }

@@ -10,8 +10,9 @@
 #include "service/kernel.h"
 #include "service/loaded.h"
 #include "service/record.h"
-#include "service/site.h"
+#include "service/table.h"
 #include "store/disk.h"
+#include "template/spec.h"
 #include "wisdom/wisdom.h"
 
 typedef struct kiln__named_store kiln__named_store; /* service/stores.h */
@@ -35,15 +36,14 @@ struct kiln_service {
     kiln__wisdom *wisdom;
     bool wise; /* wisdom is asked; else it only learns */
     kiln__runtime *runtime;
-    kiln__kernel_table requests; /* by the spec as it was asked for: the way of a hit */
-    kiln__kernel_table kernels;  /* by device and complete canonical text */
+    kiln__kernel_table kernels;
     kiln__loaded_table programs; /* of users' own sources */
     pthread_mutex_t native_lock;
     struct {
         atomic_bool known;
         kiln__target target;      /* constant once known */
     } natives[KILN__DEVICES_MAX]; /* what to compile for on each GPU where a spec leaves the target open */
-    atomic_uint_least64_t gets, hits_kernel, hits_memory, hits_disk, loads, ptx_loads;
+    atomic_uint_least64_t gets, hits_loaded, hits_memory, hits_disk, loads, ptx_loads;
     atomic_uint_least64_t hits_pack, hits_shared, cancelled, timed_out;
     atomic_uint_least64_t misses[KILN__MISSES]; /* of gets and builds, by reason */
     atomic_uint_least64_t refused, load_ns;
@@ -55,8 +55,13 @@ struct kiln_service {
     pthread_mutex_t queues_lock;
     kiln_queue *queues; /* those that were opened and not yet closed; guarded by queues_lock */
     kiln__fork_watch fork_watch;
-    kiln__sites sites; /* by text, for kiln_call; last, see there */
 };
+
+/* The service whose catalog a spec borrows. */
+static inline kiln_service *kiln__service_of(const kiln_spec *spec)
+{
+    return (kiln_service *)((uintptr_t)spec->fields.catalog - offsetof(kiln_service, catalog));
+}
 
 struct kiln_artifact {
     kiln__blob *blob;
@@ -78,16 +83,20 @@ kiln_status kiln__service_get(kiln_service *service, kiln_device *on, const kiln
 
 /* As kiln__service_get, and leaves no trace but in the stores and the statistics: it is not recorded, no later get finds the
  * kernel, and its last reference unloads it. One that is loaded already is given all the same. */
-kiln_status kiln__service_get_unlisted(kiln_service *service, kiln_device *on, const kiln_spec *spec, kiln_kernel **out,
-                                       kiln_report *report);
-kiln_status kiln__service_build(kiln_service *service, const kiln_spec *spec, kiln_artifact **out, kiln_report *report);
-kiln_status kiln__service_probe(kiln_service *service, const kiln_spec *spec, kiln_origin *out, kiln_report *report);
+kiln_status kiln__service_get_unlisted(kiln_service *service, kiln_device *on, const kiln__fields *spec,
+                                       kiln_kernel **out, kiln_report *report);
+kiln_status kiln__service_build(kiln_service *service, const kiln__fields *spec, kiln_artifact **out,
+                                kiln_report *report);
+kiln_status kiln__service_probe(kiln_service *service, const kiln__fields *spec, kiln_origin *out, kiln_report *report);
 void kiln__service_stats(const kiln_service *service, kiln_stats *out);
 
-/* The kernel that kiln_call launches, where its site does not know it. No reference; valid until the service closes. With
- * `refuse` a kernel that is not loaded is refused while the stream is captured. */
-kiln_status kiln__service_call(kiln_service *service, kiln_site *site, const char *text, bool refuse, void *stream,
-                               const kiln_kernel **out, kiln_report *report);
+/* The kernel that kiln_call launches for a text that it was given before, with a new reference, or NULL. Parses nothing. */
+kiln_kernel *kiln__service_called(kiln_service *service, const char *text);
+
+/* The same for any text, with a new reference: the kernel is got, and the text means it from now on. With `refuse` a kernel
+ * that is not loaded is refused while the stream is captured. */
+kiln_status kiln__service_call(kiln_service *service, const char *text, bool refuse, void *stream, kiln_kernel **out,
+                               kiln_report *report);
 
 /* KILN_EINVAL unless the device is this service's, or NULL. */
 kiln_status kiln__service_check_device(const kiln_service *service, const kiln_device *on, kiln_report *report);
@@ -100,17 +109,14 @@ typedef struct kiln__want {
     kiln_device *asked_on; /* as the caller named it */
     kiln__geometry_basis basis;
     kiln_device *device;
-    bool unlisted;    /* leaves no trace: see kiln__service_get_unlisted */
-    bool unasked;     /* nobody asked for it in these words: kiln__service_hit is not to find it by them */
-    char *key;        /* names its flight */
-    const char *name; /* names its kernel, the device and the canonical spec behind it; in `key` */
-    kiln__miss miss;  /* what kiln__service_take found wrong with what is stored */
-    kiln_spec *asked; /* as the caller wrote it; in one piece with `spec` */
-    kiln_spec *spec;  /* every field set */
+    bool unlisted;     /* leaves no trace: see kiln__service_get_unlisted */
+    bool unasked;      /* nobody asked for it in these words: kiln__service_hit is not to find it by them */
+    char *key;         /* names its flight */
+    const char *name;  /* names its kernel, the device and the canonical spec behind it; in `key` */
+    kiln__miss miss;   /* what kiln__service_take found wrong with what is stored */
+    kiln_spec *asked;  /* as the caller wrote it */
+    kiln__fields spec; /* every field set; its op is that of `asked` */
 } kiln__want;
-
-/* A want of this and nothing else yet, with room for its spec. False: out of memory. kiln__want_fini also then. */
-bool kiln__want_init(kiln__want *out, const kiln_spec *asked);
 
 /* The kernel if it was asked for like this before, and so recorded, and is loaded, with a new reference, else NULL. Counts the
  * hit. Without `look` it reads no file: NULL also where it would be time to look what is known of geometry. */
@@ -118,13 +124,13 @@ kiln_kernel *kiln__service_hit(kiln_service *service, kiln_device *on, const kil
 
 /* Finds out what is wanted, and records it unless it is unlisted; may open a driver and a compiler. kiln__want_fini also
  * after a failure. */
-kiln_status kiln__service_want(kiln_service *service, kiln_device *on, const kiln_spec *spec, bool unlisted,
+kiln_status kiln__service_want(kiln_service *service, kiln_device *on, const kiln_spec *asked, bool unlisted,
                                kiln__want *out, kiln_report *report);
 void kiln__want_fini(kiln__want *want);
 
 /* Whether kiln__service_want would return at once: nothing that it needs has still to be opened, and there is no
  * record. */
-bool kiln__service_is_ready(kiln_service *service, kiln_device *on, const kiln_spec *spec);
+bool kiln__service_is_ready(kiln_service *service, kiln_device *on, const kiln__fields *spec);
 
 /* The kernel if it is already loaded, with a new reference, else NULL. Counts the hit. */
 kiln_kernel *kiln__service_loaded(kiln_service *service, const kiln__want *want);
@@ -138,19 +144,19 @@ void kiln__service_make(kiln_service *service, const kiln__want *want, kiln__out
 
 /* Adds a spec to the record of requests, if there is one. Called before anything is compiled: what strict mode refuses is
  * recorded too. */
-void kiln__service_record(kiln_service *service, const kiln_spec *spec);
+void kiln__service_record(kiln_service *service, const kiln__fields *spec);
 
 /* What a spec is compiled for: its own target, else the best for the device. The default device is looked for only when the
  * spec leaves the target open, so that building for a named target touches no driver; *device, if that is NULL, gets it. */
-kiln_status kiln__service_target(kiln_service *service, kiln_device **device, const kiln_spec *spec, kiln__target *out,
-                                 kiln_report *report);
+kiln_status kiln__service_target(kiln_service *service, kiln_device **device, const kiln__fields *spec,
+                                 kiln__target *out, kiln_report *report);
 
 /* Fills the open fields: what is open of the geometry from wisdom, what is open then with the template's defaults. */
-kiln_status kiln__service_resolve(kiln_service *service, kiln_device *on, const kiln_spec *spec, kiln_spec *out,
+kiln_status kiln__service_resolve(kiln_service *service, kiln_device *on, const kiln__fields *spec, kiln__fields *out,
                                   kiln_report *report);
 
 /* The unit of a spec, its open fields chosen: the target from the default device when `spec` leaves it open. */
-kiln_status kiln__service_unit(kiln_service *service, const kiln_spec *spec, kiln__unit **out, kiln_report *report);
+kiln_status kiln__service_unit(kiln_service *service, const kiln__fields *spec, kiln__unit **out, kiln_report *report);
 
 /* The compiler that builds for a target. */
 kiln__builder *kiln__service_builder(kiln_service *service, const kiln__target *target);

@@ -3,22 +3,24 @@
 #include "base/alloc.h"
 #include <string.h>
 
-/* The keys of kernels that will do begin and end like that of what is wanted; the geometry stands between. */
+/* The texts of kernels that will do begin and end like that of what is wanted; the geometry stands between. */
 typedef struct search {
-    const kiln_spec *wanted;
+    const kiln__want *want;
     kiln__text head, tail;
     kiln_kernel *nearest;
     uint64_t distance;
 } search;
 
-static bool fits(const search *self, const char *key, size_t length)
+static bool fits(const search *self, const kiln_kernel *kernel)
 {
-    return length >= self->head.length + self->tail.length && memcmp(key, self->head.data, self->head.length) == 0 &&
-           memcmp(key + length - self->tail.length, self->tail.data, self->tail.length) == 0;
+    size_t length = strlen(kernel->spec);
+    return kernel->device == self->want->device && length >= self->head.length + self->tail.length &&
+           memcmp(kernel->spec, self->head.data, self->head.length) == 0 &&
+           memcmp(kernel->spec + length - self->tail.length, self->tail.data, self->tail.length) == 0;
 }
 
 /* By ratio, so that 64 is nearer to 128 than to 256. */
-static uint64_t distance_of(const kiln_spec *a, const kiln_spec *b)
+static uint64_t distance_of(const kiln__fields *a, const kiln__fields *b)
 {
     enum { SCALE = 1024 };
     uint64_t sum = 0;
@@ -30,13 +32,15 @@ static uint64_t distance_of(const kiln_spec *a, const kiln_spec *b)
     return sum;
 }
 
-static void consider(void *data, const void *key, size_t length, kiln_kernel *kernel)
+static void consider(void *data, kiln_kernel *kernel)
 {
     search *self = data;
-    kiln_spec spec;
-    if (!fits(self, key, length) || kiln__spec_parse(&spec, self->wanted->catalog, kernel->spec, NULL) != KILN_OK)
+    kiln__fields fields;
+    kiln__expr room;
+    const kiln__fields *wanted = &self->want->spec;
+    if (!fits(self, kernel) || kiln__fields_parse(&fields, &room, wanted->catalog, kernel->spec, NULL) != KILN_OK)
         return;
-    uint64_t distance = distance_of(&spec, self->wanted);
+    uint64_t distance = distance_of(&fields, wanted);
     if (self->nearest != NULL && distance >= self->distance)
         return;
     kiln__kernel_release(self->nearest); /* never the last one: the table has its own */
@@ -46,14 +50,13 @@ static void consider(void *data, const void *key, size_t length, kiln_kernel *ke
 
 kiln_kernel *kiln__stand_in_loaded(kiln_service *service, const kiln__want *want)
 {
-    search self = { .wanted = want->spec };
-    kiln_spec *open = KILN__SPEC_LOCAL(want->spec);
-    memset(open->param_set, 0, sizeof(open->param_set));
-    open->target_set = false;
-    kiln__text_printf(&self.head, "%s ", want->device->name);
-    kiln__spec_format(open, false, &self.head);
+    search self = { .want = want };
+    kiln__fields open = want->spec;
+    memset(open.param_set, 0, sizeof(open.param_set));
+    open.target_set = false;
+    kiln__spec_format(&open, false, &self.head);
     kiln__text_append(&self.head, " ");
-    kiln__text_printf(&self.tail, " target=%s", want->spec->target.name);
+    kiln__text_printf(&self.tail, " target=%s", want->spec.target.name);
     if (!self.head.failed && !self.tail.failed)
         kiln__kernel_table_visit(&service->kernels, consider, &self);
     kiln__text_fini(&self.head);
@@ -66,18 +69,14 @@ kiln_kernel *kiln__stand_in_stored(kiln_service *service, const kiln__want *want
     kiln__text key = { 0 };
     kiln__outcome outcome;
     kiln_kernel *kernel = NULL;
-    kiln__want other;
-    bool made = kiln__want_init(&other, want->asked);
-    other.asked_on = want->asked_on;
-    other.device = want->device;
-    other.unasked = true;
-    if (made) {
-        memset(other.asked->param_set, 0, sizeof(other.asked->param_set));
-        made = kiln__service_resolve(service, want->device, other.asked, other.spec, NULL) == KILN_OK;
-    }
-    if (made) {
+    kiln__fields open = want->asked->fields;
+    kiln__want other = {
+        .asked = kiln__spec_retain(want->asked), .asked_on = want->asked_on, .device = want->device, .unasked = true
+    };
+    memset(open.param_set, 0, sizeof(open.param_set));
+    if (kiln__service_resolve(service, want->device, &open, &other.spec, NULL) == KILN_OK) {
         kiln__text_printf(&key, "%s ", want->device->name);
-        kiln__spec_format(other.spec, false, &key);
+        kiln__spec_format(&other.spec, false, &key);
         other.name = other.key = kiln__text_take(&key);
     }
     if (other.key != NULL && strcmp(other.name, want->name) != 0) {

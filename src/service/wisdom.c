@@ -15,12 +15,12 @@ static kiln_wisdom_record public_record(const kiln__wisdom_item *item)
     static const char *const sources[] = {
         [KILN__WISDOM_OWN] = "own", [KILN__WISDOM_SHARED] = "shared", [KILN__WISDOM_SHIPPED] = "shipped"
     };
-    const kiln__wisdom_record *record = item->record;
+    const kiln__wisdom_entry *record = item->record;
     return (kiln_wisdom_record){ .size = sizeof(kiln_wisdom_record),
                                  .source = sources[item->source],
                                  .model = record->device.model,
                                  .target = record->device.target,
-                                 .multiprocessors = record->device.multiprocessors,
+                                 .multiprocessors = (uint32_t)record->device.multiprocessors,
                                  .l2_bytes = record->device.l2_bytes,
                                  .memory_bytes = record->device.memory_bytes,
                                  .template_name = record->template_name,
@@ -66,7 +66,7 @@ typedef struct explainer {
     const char *refusal; /* of all, where wisdom is not asked; else NULL */
 } explainer;
 
-static int explain_candidate(void *data, const kiln__wisdom_candidate *candidate)
+static int explain_candidate(void *data, const kiln__wisdom_prospect *candidate)
 {
     const explainer *self = data;
     kiln_wisdom_record record = public_record(&candidate->item);
@@ -79,16 +79,16 @@ static int explain_candidate(void *data, const kiln__wisdom_candidate *candidate
     return self->fn != NULL ? self->fn(self->data, &full) : candidate->chosen;
 }
 
-static const char *refusal_of_all(const kiln_service *service, const kiln_spec *spec)
+static const char *refusal_of_all(const kiln_service *service, const kiln__fields *spec)
 {
     return !service->wise ? "wisdom is switched off" : kiln__wisdom_is_open(spec) ? NULL : "the spec sets all of it";
 }
 
-kiln_status kiln__service_wisdom_explain(kiln_service *service, const kiln_spec *spec, const char *model,
+kiln_status kiln__service_wisdom_explain(kiln_service *service, const kiln__fields *spec, const char *model,
                                          kiln_wisdom_candidate_fn fn, void *data, char **out, kiln_report *report)
 {
     explainer self = { fn, data, refusal_of_all(service, spec) };
-    kiln_spec *chosen = KILN__SPEC_LOCAL(spec), full;
+    kiln__fields chosen = *spec, full;
     kiln_device *on = NULL;
     kiln__target target;
     kiln__wisdom_device device;
@@ -103,9 +103,9 @@ kiln_status kiln__service_wisdom_explain(kiln_service *service, const kiln_spec 
     const kiln__wisdom_query query = { .spec = spec, .device = &device, .toolchain = "" };
     status = kiln__wisdom_explain(service->wisdom, &query, &choice, explain_candidate, &self, report);
     if (status == KILN_OK && choice.found && self.refusal == NULL)
-        kiln__wisdom_apply(&choice, chosen);
+        kiln__wisdom_apply(&choice, &chosen);
     if (status == KILN_OK)
-        status = kiln__spec_resolve(&full, chosen, &target, report);
+        status = kiln__spec_resolve(&full, &chosen, &target, report);
     if (status != KILN_OK)
         return status;
     kiln__spec_format(&full, false, &text);

@@ -193,14 +193,15 @@ kiln_status kiln__source_make(kiln__source_unit **out, const kiln_source *given,
     if (given->include_dir_count > DIRECTORIES_MAX)
         return FAIL(report, "%zu include directories are too many: at most %d", given->include_dir_count,
                     (int)DIRECTORIES_MAX);
-    if (given->cuda_headers < -1 || given->cuda_headers > 0)
-        return FAIL(report, "kiln_source.cuda_headers is %d: expected 0 or -1", given->cuda_headers);
+    if (given->cuda_headers < KILN_DEFAULT || given->cuda_headers > KILN_OFF)
+        return FAIL(report, "kiln_source.cuda_headers is %d: expected one of the values of kiln_switch",
+                    (int)given->cuda_headers);
     kiln__source_unit *unit = kiln__calloc(1, sizeof(*unit));
     if (unit == NULL)
         return kiln__fail_memory(report, KILN__STAGE_COMPILE);
     unit->unit.foreign = true;
     unit->unit.own = &unit->source;
-    unit->source.cuda_headers = given->cuda_headers == 0;
+    unit->source.cuda_headers = given->cuda_headers != KILN_OFF;
     kiln_status status = copy_names(&unit->source, given, report);
     if (status == KILN_OK)
         status = copy_text(&unit->unit, given, report);

@@ -56,13 +56,14 @@ typedef struct kiln__disk_info {
 /* The caps, and what lies in the directories beside entries. 0 or -errno if the root cannot be read. */
 int kiln__disk_store_info(kiln__store *store, kiln__disk_info *out);
 
-/* Removes every entry, or only those that would be refused; left-over temporaries older than an hour go too. A link is
- * removed, never followed; a directory in the place of an entry or shard goes only if it is empty; nothing in a
+/* Removes every entry that `select` takes, all of them unread where it is NULL; left-over temporaries older than an hour go
+ * too. A link is removed, never followed; a directory in the place of an entry or shard goes only if it is empty; nothing in a
  * directory that is not trusted is touched. Goes on after a failure and returns 0 or the first one's -errno, with the
  * path and the reason in problem (size bytes; "" on success). *removed counts what went, also then. A
- * file that cannot be read, and not for its own mode, may be good: a purge of the refused leaves it, and that is a
- * failure. What somebody else removed or replaced is none. */
-int kiln__disk_store_purge(kiln__store *store, bool refused_only, uint64_t *removed, char *problem, size_t size);
+ * file that cannot be read, and not for its own mode, may be good: where `select` would have to judge it, it stays, and
+ * that is a failure. What somebody else removed or replaced is none. */
+int kiln__disk_store_purge(kiln__store *store, int (*select)(void *data, const kiln__store_item *item), void *data,
+                           uint64_t *removed, char *problem, size_t size);
 
 /* Whether entries can be written: 0 or -errno of the last failed or probed write; probes with a small file. */
 int kiln__disk_store_probe(kiln__store *store);

@@ -13,7 +13,8 @@
 
 /* What a purge has done so far. */
 typedef struct disk_purge {
-    bool refused_only;
+    int (*select)(void *data, const kiln__store_item *item); /* NULL: all */
+    void *data;
     uint64_t removed;
     int error; /* the first failure, and what is told of it */
     char *problem;
@@ -32,12 +33,11 @@ typedef struct disk_walk {
     bool stopped;
 } disk_walk;
 
-/* Hands one file, or a directory that cannot be used, to the visitor, if there is one. */
-static void report_item(disk_walk *walk, const char *where, const kiln__disk_reading *found)
+/* Hands one file, or a directory that cannot be used, to a callback, and returns what it says. */
+static int show_item(const disk_walk *walk, const char *where, const kiln__disk_reading *found,
+                     int (*fn)(void *data, const kiln__store_item *item), void *data)
 {
     kiln__text path = { 0 };
-    if (!walk->fn || (!found->blob && found->problem.cause == KILN__DISK_FINE))
-        return;
     kiln__text_printf(&path, "%s/%s", walk->store->root, where);
     kiln__store_item item = { .path = kiln__text_string(&path),
                               .bytes = (uint64_t)found->status.st_size,
@@ -46,8 +46,16 @@ static void report_item(disk_walk *walk, const char *where, const kiln__disk_rea
                               .untrusted = found->problem.cause == KILN__DISK_UNTRUSTED,
                               .error = found->blob ? 0 : found->problem.error,
                               .problem = found->problem.cause != KILN__DISK_FINE ? found->problem.text : "" };
-    walk->stopped = walk->fn(walk->data, &item) != 0;
+    int answer = fn(data, &item);
     kiln__text_fini(&path);
+    return answer;
+}
+
+/* The same for the visitor, if there is one. */
+static void report_item(disk_walk *walk, const char *where, const kiln__disk_reading *found)
+{
+    if (walk->fn && (found->blob || found->problem.cause != KILN__DISK_FINE))
+        walk->stopped = show_item(walk, where, found, walk->fn, walk->data) != 0;
 }
 
 static int visit_file(void *data, const char *name)
@@ -118,8 +126,15 @@ static bool is_refused(const kiln__disk_problem *problem, const struct stat *sta
            kiln__trust_refuse_file(status, buffer, sizeof buffer) || (status->st_mode & S_IRUSR) == 0;
 }
 
-/* Removes a file if it would be refused and is not replaced while it is being read. */
-static int remove_refused(const disk_walk *walk, const char *name, const kiln__key *key)
+static bool is_selected(const disk_walk *walk, const char *name, const kiln__disk_reading *found)
+{
+    char where[512];
+    snprintf(where, sizeof where, "%s/%s", walk->below, name);
+    return show_item(walk, where, found, walk->purge->select, walk->purge->data) != 0;
+}
+
+/* Removes a file if it is selected and is not replaced while it is being read. */
+static int remove_selected(const disk_walk *walk, const char *name, const kiln__key *key)
 {
     struct stat before;
     kiln__disk_reading found;
@@ -127,12 +142,13 @@ static int remove_refused(const disk_walk *walk, const char *name, const kiln__k
     if (kiln__sys_fstatat(walk->directory, name, &before, AT_SYMLINK_NOFOLLOW) != 0)
         return -errno;
     kiln__disk_read(walk->store, &found, walk->directory, name, key);
-    if (found.problem.cause == KILN__DISK_FINE)
-        error = -ENOENT;
-    else if (is_refused(&found.problem, &before))
+    bool gone = !found.blob && found.problem.cause == KILN__DISK_FINE;
+    if (!gone && !found.blob && !is_refused(&found.problem, &before))
+        error = found.problem.error;
+    else if (!gone && is_selected(walk, name, &found))
         error = kiln__file_remove_same(walk->directory, name, &before);
     else
-        error = found.problem.error;
+        error = -ENOENT;
     kiln__blob_release(found.blob);
     return error == -EISDIR ? remove_any(walk->directory, name) : error;
 }
@@ -143,15 +159,18 @@ static int purge_file(void *data, const char *name)
     kiln__key key;
     if (!kiln__name_parse(&key, walk->shard, name))
         return purge_temporary(walk, name);
-    int error = walk->purge->refused_only ? remove_refused(walk, name, &key) : remove_any(walk->directory, name);
+    int error = walk->purge->select ? remove_selected(walk, name, &key) : remove_any(walk->directory, name);
     walk->purge->removed += settle(walk, name, error);
     return 0;
 }
 
 /* What stands in the place of a shard goes, unless it is a directory with something in it: that is not ours to judge. */
-static void purge_shard(const disk_walk *walk, int version, const kiln__disk_problem *problem)
+static void purge_shard(const disk_walk *walk, int version, const kiln__disk_reading *found)
 {
-    if (problem->cause == KILN__DISK_FINE)
+    const disk_purge *purge = walk->purge;
+    const kiln__disk_problem *problem = &found->problem;
+    if (problem->cause == KILN__DISK_FINE ||
+        (purge->select && show_item(walk, walk->below, found, purge->select, purge->data) == 0))
         return;
     if (!is_passing(problem->error) && remove_any(version, walk->below + sizeof KILN__DISK_VERSION) == 0)
         walk->purge->removed++;
@@ -168,7 +187,7 @@ static void walk_shards(disk_walk *walk, int version)
         walk->directory = kiln__disk_open_shard(walk->store, version, walk->shard, false, &found.problem);
         if (walk->directory < 0) {
             if (walk->purge)
-                purge_shard(walk, version, &found.problem);
+                purge_shard(walk, version, &found);
             else
                 report_item(walk, walk->below, &found);
             continue;
@@ -261,9 +280,10 @@ static void purge_temporaries(disk_walk *walk, int directory, const char *below)
         settle(walk, "", error);
 }
 
-int kiln__disk_store_purge(kiln__store *base, bool refused_only, uint64_t *removed, char *problem_text, size_t size)
+int kiln__disk_store_purge(kiln__store *base, int (*select)(void *data, const kiln__store_item *item), void *data,
+                           uint64_t *removed, char *problem_text, size_t size)
 {
-    disk_purge purge = { .refused_only = refused_only, .problem = problem_text, .size = size };
+    disk_purge purge = { .select = select, .data = data, .problem = problem_text, .size = size };
     disk_walk walk = { .store = (kiln__disk *)base, .file = purge_file, .purge = &purge };
     kiln__disk_problem problem;
     kiln__text_copy(problem_text, size, "");

@@ -107,6 +107,12 @@ const char *kiln__arguments_size(kiln__arguments *out, kiln__word rest, char *pr
     return failed;
 }
 
+/* "x..." is all inputs of the op. */
+static bool is_each(kiln__word name)
+{
+    return kiln__word_is(name, "x...");
+}
+
 static const char *read_shape(kiln__arg *arg, kiln__word shape, char *problem, size_t size)
 {
     const char *failed = NULL;
@@ -134,12 +140,15 @@ static const char *read_type(kiln__arg *arg, bool is_array, kiln__word rest, cha
         return problem;
     }
     if (is_array) {
-        if (value.length < 2 || value.text[value.length - 1] != ']') {
-            snprintf(problem, size, "arg %s: write its shape behind the type: %s[FORMULA, ...]", arg->name,
-                     types[arg->type].name);
+        kiln__word after = value;
+        value = kiln__word_cut(&after, "]");
+        arg->in_place = after.text != NULL && arg->role == KILN__ARG_OUT && kiln__word_is(after, "inplace");
+        if (value.length == 0 || after.text == NULL || (after.length > 0 && !arg->in_place)) {
+            snprintf(problem, size, "arg %s: write its shape behind the type: %s[FORMULA, ...]%s", arg->name,
+                     types[arg->type].name, arg->role == KILN__ARG_OUT ? ", then inplace if it may be an input" : "");
             return problem;
         }
-        return read_shape(arg, (kiln__word){ value.text, value.length - 1 }, problem, size);
+        return read_shape(arg, value, problem, size);
     }
     if ((arg->type == KILN__ARG_f16 || arg->type == KILN__ARG_bf16)) {
         snprintf(problem, size, "arg %s: a number is no %s: write float", arg->name, types[arg->type].name);
@@ -154,22 +163,24 @@ const char *kiln__arguments_arg(kiln__arguments *out, kiln__word rest, char *pro
     static const char *const roles[] = { "in", "out", "inout" };
     rest = without_text(rest);
     kiln__word name = kiln__word_next(&rest);
-    bool taken = false, is_array = false;
+    bool each = is_each(name), taken = false, is_array = false;
+    kiln__word stored = { name.text, each ? 1 : name.length };
     for (uint32_t i = 0; i < out->arg_count; i++)
-        taken = taken || kiln__word_is(name, out->args[i].name);
+        taken = taken || kiln__word_is(stored, out->args[i].name);
     if (out->arg_count == KILN__ARGS_MAX) {
         snprintf(problem, size, "more than %d args", KILN__ARGS_MAX);
         return problem;
     }
-    if (taken || !kiln__word_is_name(name) || name.length >= KILN__ARG_NAME) {
+    if (taken || (!each && !kiln__word_is_name(name)) || name.length >= KILN__ARG_NAME) {
         snprintf(problem, size, "'%s' cannot name an arg: it is taken, or not of lower-case letters, digits and '_'",
                  kiln__word_quote(name).text);
         return problem;
     }
     kiln__arg *arg = &out->args[out->arg_count];
-    const char *failed = keep(&arg->name, name, problem);
+    const char *failed = keep(&arg->name, stored, problem);
     if (failed != NULL)
         return failed;
+    arg->each = each;
     out->arg_count++;
     kiln__word after = rest;
     kiln__word role = kiln__word_next(&after);
@@ -178,6 +189,10 @@ const char *kiln__arguments_arg(kiln__arguments *out, kiln__word rest, char *pro
             arg->role = (kiln__arg_role)i;
             is_array = true;
         }
+    if (each && (!is_array || arg->role != KILN__ARG_IN)) {
+        snprintf(problem, size, "arg x... is the inputs of the op: write arg x... in TYPE[FORMULA, ...]");
+        return problem;
+    }
     return read_type(arg, is_array, is_array ? after : rest, problem, size);
 }
 
@@ -211,6 +226,51 @@ void kiln__arguments_fini(kiln__arguments *arguments)
     }
     kiln__free(arguments->shared);
     kiln__free(arguments->traffic);
+}
+
+const char *kiln__arg_name(const kiln__arg *arg, uint32_t k)
+{
+    static const char *const inputs[] = { "x", "y", "z" };
+    return arg->each ? inputs[k] : arg->name;
+}
+
+bool kiln__arguments_flat(const kiln__arguments *arguments)
+{
+    bool flat = arguments->size_count == 1;
+    for (uint32_t i = 0; i < arguments->arg_count && flat; i++) {
+        const kiln__arg *arg = &arguments->args[i];
+        bool is_array = arg->role <= KILN__ARG_INOUT;
+        flat = arg->role == KILN__ARG_FORMULA ||
+               (is_array && arg->dims == 1 && strcmp(arg->formulas[0], arguments->sizes[0]) == 0);
+    }
+    return flat;
+}
+
+bool kiln__arguments_elementwise(const kiln__arguments *arguments)
+{
+    bool elementwise = kiln__arguments_flat(arguments);
+    for (uint32_t i = 0; i < arguments->arg_count && elementwise; i++) {
+        const kiln__arg *arg = &arguments->args[i];
+        elementwise = arg->role == KILN__ARG_IN || arg->role == KILN__ARG_FORMULA || arg->in_place;
+    }
+    return elementwise;
+}
+
+uint32_t kiln__arguments_inputs(const kiln__arguments *arguments, uint32_t op_inputs)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < arguments->arg_count; i++)
+        if (arguments->args[i].role == KILN__ARG_IN || arguments->args[i].role == KILN__ARG_INOUT)
+            count += arguments->args[i].each ? op_inputs : 1;
+    return count;
+}
+
+uint32_t kiln__arguments_count(const kiln__arguments *arguments, uint32_t op_inputs)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < arguments->arg_count; i++)
+        count += arguments->args[i].each ? op_inputs : 1;
+    return count;
 }
 
 /* ---- Plans */
@@ -266,11 +326,13 @@ static uint32_t add_formula(planner *p, const char *formula)
     return index;
 }
 
-static void add_arg(planner *p, const kiln__arg *arg, kiln__arg_type dtype)
+/* Input number `input` of the op, where the argument stands for all of them. */
+static void add_arg(planner *p, const kiln__arg *arg, uint32_t input, kiln__arg_type dtype)
 {
     kiln__plan_arg *out = &p->plan->args[p->plan->arg_count++];
-    kiln__text_copy(out->name, sizeof(out->name), arg->name);
+    kiln__text_copy(out->name, sizeof(out->name), kiln__arg_name(arg, input));
     out->role = arg->role;
+    out->in_place = arg->in_place;
     out->type = arg->type == KILN__ARG_DTYPE ? dtype : arg->type;
     out->bytes = types[out->type].bytes;
     out->dims = arg->dims;
@@ -312,16 +374,33 @@ static kiln_status set_block(planner *p)
     return status;
 }
 
-static void fill_plan(planner *p, kiln__arg_type dtype)
+static void pair_arrays(kiln__plan *plan)
+{
+    for (uint32_t i = 0; i < plan->arg_count; i++)
+        for (uint32_t j = 0; j < plan->arg_count; j++) {
+            kiln__arg_role role = plan->args[i].role;
+            bool written = role == KILN__ARG_OUT || role == KILN__ARG_INOUT;
+            if (i == j || !written || plan->args[j].role > KILN__ARG_INOUT)
+                continue;
+            plan->pairs[plan->pair_count].written = (uint8_t)i;
+            plan->pairs[plan->pair_count++].other = (uint8_t)j;
+        }
+}
+
+static void fill_plan(planner *p, kiln__arg_type dtype, uint32_t op_inputs)
 {
     const kiln__arguments *arguments = p->arguments;
     for (uint32_t i = 0; i < arguments->size_count; i++)
         kiln__text_copy(p->plan->sizes[p->plan->size_count++], KILN__ARG_NAME, arguments->sizes[i]);
     for (uint32_t i = 0; i < arguments->arg_count; i++)
-        add_arg(p, &arguments->args[i], dtype);
+        for (uint32_t k = 0; k < (arguments->args[i].each ? op_inputs : 1); k++)
+            add_arg(p, &arguments->args[i], k, dtype);
+    pair_arrays(p->plan);
     for (int i = 0; i < 3; i++)
         p->plan->grid[i] = add_formula(p, arguments->grid[i] != NULL ? arguments->grid[i] : "1");
     p->plan->traffic = arguments->traffic != NULL ? add_formula(p, arguments->traffic) : UINT32_MAX;
+    p->plan->flat = kiln__arguments_flat(arguments);
+    p->plan->elementwise = kiln__arguments_elementwise(arguments);
 }
 
 /* Takes the texts into the plan. */
@@ -337,7 +416,7 @@ static kiln_status join_texts(planner *p)
 }
 
 kiln_status kiln__plan_make(kiln__plan **out, const kiln__arguments *arguments, kiln__formula_lookup lookup,
-                            const void *data, kiln__arg_type dtype, kiln_report *report)
+                            const void *data, kiln__arg_type dtype, uint32_t op_inputs, kiln_report *report)
 {
     planner p = { .arguments = arguments, .lookup = lookup, .data = data, .report = report };
     *out = NULL;
@@ -346,7 +425,7 @@ kiln_status kiln__plan_make(kiln__plan **out, const kiln__arguments *arguments, 
         return kiln__fail_memory(report, KILN__STAGE_SPEC);
     p.status = set_block(&p);
     if (p.status == KILN_OK)
-        fill_plan(&p, dtype);
+        fill_plan(&p, dtype, op_inputs);
     if (p.status == KILN_OK)
         p.status = join_texts(&p);
     kiln__text_fini(&p.text);
@@ -360,14 +439,6 @@ kiln_status kiln__plan_make(kiln__plan **out, const kiln__arguments *arguments, 
 const char *kiln__plan_text(const kiln__plan *plan, uint32_t formula)
 {
     return plan->text + plan->texts[formula];
-}
-
-void kiln__plan_calculate(const kiln__plan *plan, const uint64_t *sizes, kiln__formula_values *out)
-{
-    int64_t variables[KILN__SIZES_MAX];
-    for (uint32_t i = 0; i < plan->size_count; i++)
-        variables[i] = sizes[i] <= INT64_MAX ? (int64_t)sizes[i] : INT64_MAX;
-    kiln__formulas_calculate(&plan->formulas, variables, out);
 }
 
 kiln_status kiln__plan_fail_value(const kiln__plan *plan, uint32_t formula, kiln__number_or value, const char *what,

@@ -1,5 +1,5 @@
-/* Kernels with arguments of their own: the declarations size, arg, grid, block and shared of a template, and the plan that a
- * spec makes of them. See docs/templates.md. Pure. */
+/* Signatures of kernels: the declarations size, arg, grid, block, shared and traffic of a template, and the plan that a spec
+ * makes of them. See docs/templates.md. Pure. */
 #ifndef KILN_TEMPLATE_ARGUMENTS_H
 #define KILN_TEMPLATE_ARGUMENTS_H
 
@@ -38,11 +38,14 @@ typedef struct kiln__arg {
     char *name;
     kiln__arg_role role;
     kiln__arg_type type;
+    bool each; /* stands for all inputs of the op, "x...": x, y and z */
+    bool
+        in_place; /* an output that may be one of the inputs, for it depends on their elements of the same index alone */
     uint32_t dims;
     char *formulas[KILN__DIMS_MAX]; /* the shape of an array, or [0] the value of a number */
 } kiln__arg;
 
-/* Part of a template; zeros where it declares none of it. */
+/* Part of a template. */
 typedef struct kiln__arguments {
     char *sizes[KILN__SIZES_MAX];
     uint32_t size_count;
@@ -59,6 +62,21 @@ const char *kiln__arguments_arg(kiln__arguments *out, kiln__word rest, char *pro
 const char *kiln__arguments_triple(char *out[3], kiln__word rest, char *problem, size_t size);
 void kiln__arguments_fini(kiln__arguments *arguments);
 
+/* One size, which is the extent of every array, and no number given at launch: kiln_launch_n takes such arguments. */
+bool kiln__arguments_flat(const kiln__arguments *arguments);
+
+/* The same, and every array that is written may be one that is read: each element depends on the elements of its index alone. */
+bool kiln__arguments_elementwise(const kiln__arguments *arguments);
+
+/* How many arrays the arguments read, of which an op with so many inputs is part. */
+uint32_t kiln__arguments_inputs(const kiln__arguments *arguments, uint32_t op_inputs);
+
+/* How many parameters a kernel has whose op has so many inputs. */
+uint32_t kiln__arguments_count(const kiln__arguments *arguments, uint32_t op_inputs);
+
+/* The name of an argument; of one that stands for the inputs of the op that of input number k: x, y or z. */
+const char *kiln__arg_name(const kiln__arg *arg, uint32_t k);
+
 bool kiln__arguments_has_size(const kiln__arguments *arguments, kiln__word name);
 
 /* ---- Plans: what a launch needs, once the parameters are known */
@@ -67,7 +85,8 @@ typedef struct kiln__plan_arg {
     char name[KILN__ARG_NAME];
     kiln__arg_role role;
     kiln__arg_type type; /* never KILN__ARG_DTYPE */
-    uint32_t bytes;      /* of an element or a number */
+    bool in_place;
+    uint32_t bytes; /* of an element or a number */
     uint32_t dims;
     uint32_t formulas[KILN__DIMS_MAX]; /* of the shape, or [0] of the number */
 } kiln__plan_arg;
@@ -79,25 +98,37 @@ typedef struct kiln__plan {
     kiln__formulas formulas;
     uint32_t texts[KILN__FORMULAS_MAX]; /* where in `text` each formula is, with numbers in place of parameters */
     uint32_t size_count, arg_count;
+    bool flat, elementwise; /* see kiln__arguments_flat and kiln__arguments_elementwise */
     char sizes[KILN__SIZES_MAX][KILN__ARG_NAME];
     kiln__plan_arg args[KILN__ARGS_MAX];
+    /* Arrays that may not share a byte, by their numbers: one that is written, and any other. */
+    struct {
+        uint8_t written, other;
+    } pairs[KILN__ARGS_MAX * KILN__ARGS_MAX];
+    uint32_t pair_count;
     uint32_t grid[3]; /* formulas */
     uint32_t block[3], shared;
     uint32_t traffic; /* a formula, UINT32_MAX where none is declared */
     char text[];
 } kiln__plan;
 
-/* Makes the plan of a template's arguments. `lookup` knows the parameters, not the sizes; `dtype` is the type that stands for
- * "dtype". The caller frees *out with kiln__free. Errors: KILN_ESPEC (a block of no or too many threads, too much shared
+/* Makes the plan of a template's arguments for an op with so many inputs, 0 for none. `lookup` knows the parameters, not the
+ * sizes; `dtype` is the type that stands for "dtype". The caller frees *out with kiln__free. Errors: KILN_ESPEC (a block of no or too many threads, too much shared
  * memory), KILN_ENOMEM. */
 kiln_status kiln__plan_make(kiln__plan **out, const kiln__arguments *arguments, kiln__formula_lookup lookup,
-                            const void *data, kiln__arg_type dtype, kiln_report *report);
+                            const void *data, kiln__arg_type dtype, uint32_t op_inputs, kiln_report *report);
 
 /* The text of a formula: it speaks of sizes alone. */
 const char *kiln__plan_text(const kiln__plan *plan, uint32_t formula);
 
-/* All formulas with these sizes. Takes no memory and no lock. */
-void kiln__plan_calculate(const kiln__plan *plan, const uint64_t *sizes, kiln__formula_values *out);
+/* All formulas with these sizes, one above INT64_MAX counting as that. Takes no memory and no lock. */
+static inline void kiln__plan_calculate(const kiln__plan *plan, const uint64_t *sizes, kiln__formula_values *out)
+{
+    int64_t variables[KILN__SIZES_MAX];
+    for (uint32_t i = 0; i < plan->size_count; i++)
+        variables[i] = sizes[i] <= INT64_MAX ? (int64_t)sizes[i] : INT64_MAX;
+    kiln__formulas_calculate(&plan->formulas, variables, out);
+}
 
 /* Says why a formula has no value that can be used. */
 kiln_status kiln__plan_fail_value(const kiln__plan *plan, uint32_t formula, kiln__number_or value, const char *what,

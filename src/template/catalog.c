@@ -1,7 +1,7 @@
 #include "template/catalog.h"
 #include "lang/word.h"
 #include "template/embedded.h"
-#include "template/spec.h"
+#include "template/fields.h"
 #include <string.h>
 
 /* One with no text if there is none. */
@@ -12,6 +12,23 @@ static const kiln__embedded_file *embedded(const char *name, size_t length)
         if (kiln__word_is((kiln__word){ name, length }, kiln__embedded_files[i].name))
             return &kiln__embedded_files[i];
     return &none;
+}
+
+/* FILE.c is the cpu twin of FILE.cu. */
+static kiln_status read_templates(kiln__catalog *out, kiln_report *report)
+{
+    static const char ending[] = ".cu";
+    kiln_status status = KILN_OK;
+    for (size_t i = 0; i < kiln__embedded_count && status == KILN_OK; i++) {
+        const kiln__embedded_file *file = &kiln__embedded_files[i];
+        size_t length = strlen(file->name), stem = length - strlen(ending);
+        if (length <= strlen(ending) || strcmp(file->name + stem, ending) != 0)
+            continue;
+        const char *cpu_text = embedded(file->name, length - 1)->text;
+        status = kiln__template_parse_own(&out->templates[out->template_count], file->text, cpu_text, report);
+        out->template_count += status == KILN_OK;
+    }
+    return status;
 }
 
 kiln_status kiln__catalog_init(kiln__catalog *out, kiln_report *report)
@@ -28,12 +45,11 @@ kiln_status kiln__catalog_init(kiln__catalog *out, kiln_report *report)
     kiln_status status = kiln__functions_find(&out->functions, functions, report);
     if (status == KILN_OK)
         status = kiln__op_table_init(&out->ops, ops, report);
+    if (status == KILN_OK)
+        status = read_templates(out, report);
     if (status != KILN_OK)
-        return status;
-    for (size_t i = 0; i < kiln__constant_template_count; i++)
-        out->templates[i] = &kiln__constant_templates[i];
-    out->template_count = (uint32_t)kiln__constant_template_count;
-    return KILN_OK;
+        kiln__catalog_fini(out);
+    return status;
 }
 
 void kiln__catalog_fini(kiln__catalog *catalog)
@@ -59,10 +75,11 @@ static bool same_text(const char *a, const char *b)
 
 static kiln_status check_reference(const kiln__catalog *catalog, const kiln__template *template, kiln_report *report)
 {
-    kiln_spec spec, reference;
+    kiln__fields spec, reference;
+    kiln__expr room;
     kiln__spec_init(&spec, catalog);
     spec.template = template;
-    return template->reference != NULL ? kiln__spec_reference(&reference, &spec, report) : KILN_OK;
+    return template->reference != NULL ? kiln__spec_reference(&reference, &room, &spec, report) : KILN_OK;
 }
 
 /* Whether a template may be added, is there already, or neither. */

@@ -175,7 +175,7 @@ static kiln_status count_specs(const expansion *e, uint64_t *out)
 }
 
 /* Spec `index` of the product, the last field fastest. */
-static kiln_status make_spec(const expansion *e, uint64_t index, kiln__text *text, kiln_spec *out)
+static kiln_status write_spec(const expansion *e, uint64_t index, kiln__text *text)
 {
     uint32_t choices[FIELDS_MAX];
     for (uint32_t i = e->column_count; i-- > 0;) {
@@ -195,7 +195,23 @@ static kiln_status make_spec(const expansion *e, uint64_t index, kiln__text *tex
         return kiln__fail_memory(e->report, KILN__STAGE_SPEC);
     if (text->length > TEXT_MAX)
         return FAIL(e->report, "a spec of the line is longer than %d characters", TEXT_MAX);
-    return kiln__spec_parse(out, e->catalog, kiln__text_string(text), e->report);
+    return KILN_OK;
+}
+
+static kiln_status check_spec(const expansion *e, uint64_t index, kiln__text *text)
+{
+    kiln__fields fields;
+    kiln__expr room;
+    kiln_status status = write_spec(e, index, text);
+    return status == KILN_OK ? kiln__fields_parse(&fields, &room, e->catalog, kiln__text_string(text), e->report)
+                             : status;
+}
+
+static kiln_status make_spec(const expansion *e, uint64_t index, kiln__text *text, kiln_spec **out)
+{
+    kiln_status status = write_spec(e, index, text);
+    *out = NULL;
+    return status == KILN_OK ? kiln__spec_parse(out, e->catalog, kiln__text_string(text), e->report) : status;
 }
 
 static void fini(expansion *e)
@@ -206,23 +222,24 @@ static void fini(expansion *e)
     }
 }
 
-/* Specs are large and their lines short: making them twice beats keeping them. */
+/* Many specs are large and their line is short: reading it twice beats keeping them. */
 kiln_status kiln__spec_expand(const kiln__catalog *catalog, const char *line, kiln__expand_word word, void *word_data,
-                              int (*fn)(void *data, kiln_spec *spec), void *data, kiln_report *report)
+                              int (*fn)(void *data, const kiln_spec *spec), void *data, kiln_report *report)
 {
     expansion e = { .catalog = catalog, .word = word, .word_data = word_data, .report = report };
     uint64_t count = 0;
     kiln__text text = { 0 };
-    kiln_spec spec;
     kiln_status status = read_columns(&e, (kiln__word){ line, strlen(line) });
     if (status == KILN_OK)
         status = count_specs(&e, &count);
     for (uint64_t i = 0; i < count && status == KILN_OK; i++)
+        status = check_spec(&e, i, &text);
+    bool stop = false;
+    for (uint64_t i = 0; i < count && status == KILN_OK && !stop; i++) {
+        kiln_spec *spec;
         status = make_spec(&e, i, &text, &spec);
-    for (uint64_t i = 0; i < count && status == KILN_OK; i++) {
-        status = make_spec(&e, i, &text, &spec);
-        if (status == KILN_OK && fn(data, &spec) != 0)
-            break;
+        stop = status == KILN_OK && fn(data, spec) != 0;
+        kiln__spec_release(spec);
     }
     kiln__text_fini(&text);
     fini(&e);

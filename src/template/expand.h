@@ -13,6 +13,6 @@ typedef kiln_status (*kiln__expand_word)(void *data, const char *word, kiln__tex
  * integer field also takes A..B (step 1), A..B+S and A..B*F. Every spec is parsed before the first call.
  * `word` may be NULL: then "all" and "native" are ordinary, hence unknown, targets. */
 kiln_status kiln__spec_expand(const kiln__catalog *catalog, const char *line, kiln__expand_word word, void *word_data,
-                              int (*fn)(void *data, kiln_spec *spec), void *data, kiln_report *report);
+                              int (*fn)(void *data, const kiln_spec *spec), void *data, kiln_report *report);
 
 #endif

@@ -17,10 +17,11 @@ enum {
 
 typedef struct reader {
     kiln__template *out;
+    bool trusted; /* formulas are known to be right */
     uint32_t line;
     uint32_t arg_lines[KILN__ARGS_MAX], grid_line, block_line, shared_line, traffic_line;
-    uint32_t tile_line, output_line, param_lines[KILN__PARAMS_MAX], require_lines[KILN__REQUIRES_MAX],
-        tune_lines[KILN__TUNES_MAX], bound_lines[KILN__REQUIRES_MAX], entry_lines[KILN__ENTRIES_MAX];
+    uint32_t tile_line, param_lines[KILN__PARAMS_MAX], require_lines[KILN__REQUIRES_MAX], tune_lines[KILN__TUNES_MAX],
+        bound_lines[KILN__REQUIRES_MAX], entry_lines[KILN__ENTRIES_MAX];
     kiln_report *report;
 } reader;
 
@@ -76,15 +77,6 @@ static kiln_status read_about(reader *r, kiln__word rest)
     kiln__free(r->out->doc);
     r->out->doc = kiln__text_take(&doc);
     return r->out->doc == NULL ? kiln__fail_memory(r->report, KILN__STAGE_SPEC) : KILN_OK;
-}
-
-static kiln_status read_op(reader *r, kiln__word rest)
-{
-    if (!kiln__word_is(rest, "none"))
-        return fail(r, r->line, "write op none where the template has arithmetic of its own, else nothing: '%s'",
-                    kiln__word_quote(rest).text);
-    r->out->own_arithmetic = true;
-    return KILN_OK;
 }
 
 static kiln_status read_reference(reader *r, kiln__word rest)
@@ -402,14 +394,6 @@ static kiln_status read_tile(reader *r, kiln__word rest)
     return copy(r, &r->out->tile, rest);
 }
 
-static kiln_status read_output(reader *r, kiln__word rest)
-{
-    if (r->out->output != NULL)
-        return fail(r, r->line, "'output' is given twice");
-    r->output_line = r->line;
-    return copy(r, &r->out->output, rest);
-}
-
 static kiln_status read_entry(reader *r, kiln__word rest)
 {
     kiln__template *out = r->out;
@@ -434,13 +418,12 @@ static const struct {
     const char *keyword;
     kiln_status (*read)(reader *r, kiln__word rest);
 } declarations[] = {
-    { "template", read_template },   { "about", read_about },   { "inputs", read_inputs },
-    { "param", read_param },         { "tune", read_tune },     { "require", read_require },
-    { "bound", read_bound },         { "output", read_output }, { "tile", read_tile },
-    { "entry", read_entry },         { "op", read_op },         { "dtype", read_dtype },
-    { "reference", read_reference }, { "size", read_size },     { "arg", read_arg },
-    { "grid", read_grid },           { "block", read_block },   { "shared", read_shared },
-    { "traffic", read_traffic },
+    { "template", read_template }, { "about", read_about },         { "inputs", read_inputs },
+    { "param", read_param },       { "tune", read_tune },           { "require", read_require },
+    { "bound", read_bound },       { "tile", read_tile },           { "entry", read_entry },
+    { "dtype", read_dtype },       { "reference", read_reference }, { "size", read_size },
+    { "arg", read_arg },           { "grid", read_grid },           { "block", read_block },
+    { "shared", read_shared },     { "traffic", read_traffic },
 };
 
 static const char *keyword_at(const void *data, size_t i)
@@ -482,7 +465,7 @@ static kiln_status read_lines(reader *r, const char *text)
 typedef struct scope {
     const kiln__template *template; /* whose parameters are names, or NULL */
     const kiln__param *words;       /* whose words are names too, or NULL */
-    const kiln__arguments *sizes;   /* whose sizes are names too, or NULL */
+    const kiln__arguments *sizes;   /* whose sizes are names too, as is the tile, or NULL */
 } scope;
 
 static bool is_known(const void *data, const char *name, size_t length, int64_t *value)
@@ -493,7 +476,8 @@ static bool is_known(const void *data, const char *name, size_t length, int64_t 
     return kiln__word_is(word, "bytes") || kiln__word_is(word, "sm") || kiln__word_is(word, "inputs") ||
            (s->template != NULL && kiln__template_param(s->template, name, length) >= 0) ||
            (s->words != NULL && kiln__param_word(s->words, word) >= 0) ||
-           (s->sizes != NULL && kiln__arguments_has_size(s->sizes, word));
+           (s->sizes != NULL && kiln__arguments_has_size(s->sizes, word)) ||
+           (s->sizes != NULL && s->template->tile != NULL && kiln__word_is(word, "tile"));
 }
 
 static kiln_status check_within(const reader *r, uint32_t line, const char *formula, scope s)
@@ -548,9 +532,7 @@ static kiln_status check_arguments(const reader *r)
 static kiln_status check_formulas(const reader *r)
 {
     const kiln__template *out = r->out;
-    kiln_status status = check_formula(r, r->tile_line, out->tile, NULL);
-    if (status == KILN_OK && out->output != NULL)
-        status = check_formula(r, r->output_line, out->output, NULL);
+    kiln_status status = out->tile != NULL ? check_formula(r, r->tile_line, out->tile, NULL) : KILN_OK;
     for (uint32_t i = 0; i < out->param_count && status == KILN_OK; i++)
         status = check_formula(r, r->param_lines[i], out->params[i].default_text,
                                out->params[i].is_enum ? &out->params[i] : NULL);
@@ -563,67 +545,77 @@ static kiln_status check_formulas(const reader *r)
     return status == KILN_OK ? check_tunes(r) : status;
 }
 
-/* What belongs to kernels with arguments of their own, and what to the others. */
-static kiln_status check_kind(reader *r)
+static kiln_status check_missing(const reader *r)
 {
-    kiln__template *out = r->out;
+    const kiln__template *out = r->out;
+    bool block = r->block_line > 0 || kiln__template_param(out, "block", strlen("block")) >= 0;
+    const char *missing = out->name == NULL               ? "template NAME"
+                          : out->arguments.arg_count == 0 ? "arg NAME out TYPE[FORMULA, ...]"
+                          : r->grid_line == 0             ? "grid X, Y, Z"
+                          : !block                        ? "block X, Y, Z"
+                          : out->entry_count == 0         ? "entry NAME align FORMULA"
+                                                          : NULL;
+    return missing != NULL ? fail(r, r->line, "the declaration '%s' is missing", missing) : KILN_OK;
+}
+
+/* Names of the arguments' formulas mean one thing. */
+static kiln_status check_names(const reader *r)
+{
+    const kiln__template *out = r->out;
     const kiln__arguments *arguments = &out->arguments;
-    int block = kiln__template_param(out, "block", strlen("block"));
-    if (arguments->arg_count == 0 &&
-        (arguments->size_count > 0 || r->grid_line + r->block_line + r->shared_line + r->traffic_line > 0))
-        return fail(r, r->line,
-                    "size, grid, block, shared and traffic are for kernels with arguments of their own: declare arg");
-    if (arguments->arg_count == 0)
-        return KILN_OK;
-    const char *other = out->max_inputs > 0      ? "inputs"
-                        : out->tile != NULL      ? "tile"
-                        : out->output != NULL    ? "output"
-                        : out->reference != NULL ? "reference"
-                                                 : NULL;
-    if (other != NULL)
-        return fail(r, r->line, "'%s' is for kernels of out, inputs and n: this one declares arg", other);
-    if (r->grid_line == 0)
-        return fail(r, r->line, "the declaration 'grid X, Y, Z' is missing");
     for (uint32_t i = 0; i < arguments->size_count; i++)
         if (kiln__template_param(out, arguments->sizes[i], strlen(arguments->sizes[i])) >= 0)
             return fail(r, r->line, "'%s' names a size and a param", arguments->sizes[i]);
-    if (r->block_line == 0 && block < 0)
-        return fail(r, r->line, "the declaration 'block X, Y, Z' is missing");
-    out->own_arithmetic = true;
-    kiln_status status = copy(r, &out->tile, (kiln__word){ "1", 1 });
-    if (status == KILN_OK && r->block_line == 0)
-        status = copy(r, &out->arguments.block[0], (kiln__word){ "block", strlen("block") });
-    return status;
+    if (out->tile != NULL && (kiln__template_param(out, "tile", strlen("tile")) >= 0 ||
+                              kiln__arguments_has_size(arguments, (kiln__word){ "tile", strlen("tile") })))
+        return fail(r, r->line, "'tile' names the tile and a param or size");
+    return KILN_OK;
+}
+
+/* An op's inputs are arguments: "x...", once. */
+static kiln_status check_op(const reader *r)
+{
+    const kiln__template *out = r->out;
+    const kiln__arguments *arguments = &out->arguments;
+    bool takes_op = kiln__template_takes_op(out), each = false, taken = false;
+    for (uint32_t i = 0; i < arguments->arg_count; i++) {
+        each = each || arguments->args[i].each;
+        taken = taken || strcmp(arguments->args[i].name, "y") == 0 || strcmp(arguments->args[i].name, "z") == 0;
+    }
+    if (takes_op && !each)
+        return fail(r, r->line, "the inputs of the op are no arguments: write arg x... in TYPE[FORMULA, ...]");
+    if (!takes_op && each)
+        return fail(r, r->line, "arg x... is the inputs of an op, and the template takes none: write inputs LOW..HIGH");
+    if (takes_op && taken)
+        return fail(r, r->line, "x, y and z are the inputs of the op: give other args other names");
+    if (kiln__arguments_count(arguments, out->max_inputs) > KILN__ARGS_MAX)
+        return fail(r, r->line, "more than %d args with %u inputs", KILN__ARGS_MAX, out->max_inputs);
+    if (out->reference != NULL && takes_op)
+        return fail(r, r->line, "a reference is for a template without an op: leave inputs out");
+    if (out->reference != NULL && !kiln__arguments_flat(arguments))
+        return fail(r, r->line, "a reference is for a template of one size, which is the extent of every array");
+    return KILN_OK;
 }
 
 static kiln_status check_complete(reader *r)
 {
-    kiln_status status = check_kind(r);
-    if (status != KILN_OK)
-        return status;
-    bool plain = r->out->arguments.arg_count == 0;
-    const kiln__template *out = r->out;
+    kiln__template *out = r->out;
     int block = kiln__template_param(out, "block", strlen("block"));
-    const char *missing = out->name == NULL               ? "template NAME"
-                          : plain && out->max_inputs == 0 ? "inputs LOW..HIGH"
-                          : out->tile == NULL             ? "tile FORMULA"
-                          : out->entry_count == 0         ? "entry NAME align FORMULA"
-                          : plain && block < 0            ? "param block"
-                                                          : NULL;
-    if (missing != NULL)
-        return fail(r, r->line, "the declaration '%s' is missing", missing);
-    if (out->own_arithmetic && out->min_inputs != out->max_inputs)
-        return fail(r, r->line, "a template of no op reads a fixed number of arrays: write inputs COUNT");
-    if (out->reference != NULL && !out->own_arithmetic)
-        return fail(r, r->line, "a reference is for a template with arithmetic of its own: op none is missing");
-    if (plain && (out->params[block].is_enum || out->params[block].low < 1))
+    kiln_status status = check_missing(r);
+    if (status == KILN_OK)
+        status = check_names(r);
+    if (status == KILN_OK)
+        status = check_op(r);
+    if (status == KILN_OK && r->block_line == 0 && (out->params[block].is_enum || out->params[block].low < 1))
         return fail(r, r->param_lines[block], "param block must be a number of threads, 1 or more");
-    return check_formulas(r);
+    if (status == KILN_OK && r->block_line == 0)
+        status = copy(r, &out->arguments.block[0], (kiln__word){ "block", strlen("block") });
+    return status == KILN_OK && !r->trusted ? check_formulas(r) : status;
 }
 
-static kiln_status read_whole(kiln__template *template, kiln__template **out, kiln_report *report)
+static kiln_status read_whole(kiln__template *template, bool trusted, kiln__template **out, kiln_report *report)
 {
-    reader r = { .out = template, .report = report };
+    reader r = { .out = template, .trusted = trusted, .report = report };
     kiln_status status = read_lines(&r, template->text);
     if (status == KILN_OK)
         status = check_complete(&r);
@@ -636,7 +628,8 @@ static kiln_status read_whole(kiln__template *template, kiln__template **out, ki
     return status;
 }
 
-kiln_status kiln__template_parse(kiln__template **out, const char *text, const char *cpu_text, kiln_report *report)
+static kiln_status parse(kiln__template **out, const char *text, const char *cpu_text, bool trusted,
+                         kiln_report *report)
 {
     *out = NULL;
     kiln__template *template = kiln__calloc(1, sizeof(*template));
@@ -644,7 +637,17 @@ kiln_status kiln__template_parse(kiln__template **out, const char *text, const c
         return kiln__fail_memory(report, KILN__STAGE_SPEC);
     template->text = text;
     template->cpu_text = cpu_text;
-    return read_whole(template, out, report);
+    return read_whole(template, trusted, out, report);
+}
+
+kiln_status kiln__template_parse(kiln__template **out, const char *text, const char *cpu_text, kiln_report *report)
+{
+    return parse(out, text, cpu_text, false, report);
+}
+
+kiln_status kiln__template_parse_own(kiln__template **out, const char *text, const char *cpu_text, kiln_report *report)
+{
+    return parse(out, text, cpu_text, true, report);
 }
 
 kiln_status kiln__template_read(kiln__template **out, const char *text, const char *cpu_text, const char *origin,
@@ -658,7 +661,7 @@ kiln_status kiln__template_read(kiln__template **out, const char *text, const ch
     template->cpu_text = template->own_cpu_text = kiln__strdup(cpu_text);
     template->origin = kiln__strdup(origin);
     if (template->text != NULL && (cpu_text == NULL || template->cpu_text != NULL) && template->origin != NULL)
-        return read_whole(template, out, report);
+        return read_whole(template, false, out, report);
     kiln__template_free(template);
     return kiln__fail_memory(report, KILN__STAGE_SPEC);
 }
@@ -683,7 +686,7 @@ static void fini_rule(kiln__require *rule)
 
 void kiln__template_free(kiln__template *template)
 {
-    if (template == NULL || template->constant)
+    if (template == NULL)
         return;
     for (uint32_t i = 0; i < template->param_count; i++)
         fini_param(&template->params[i]);
@@ -708,7 +711,6 @@ void kiln__template_free(kiln__template *template)
     kiln__free(template->own_cpu_text);
     kiln__arguments_fini(&template->arguments);
     kiln__free(template->tile);
-    kiln__free(template->output);
     kiln__free(template);
 }
 

@@ -40,11 +40,10 @@ typedef struct kiln__entry_point {
 typedef struct kiln__template {
     char *name, *doc;
     char *origin;                        /* of a user's template: its path, or "defined"; NULL for Kiln's own */
-    bool own_arithmetic;                 /* takes no op: what it computes stands in its text */
     char *reference;                     /* the op expression that computes the same, or NULL */
     kiln__dtype dtypes[KILN__DTYPE_END]; /* that it takes, the first where a spec names none; none: all */
     uint32_t dtype_count;
-    uint32_t min_inputs, max_inputs;
+    uint32_t min_inputs, max_inputs; /* of the op that it takes; both 0: its arithmetic stands in its text */
     kiln__param params[KILN__PARAMS_MAX];
     uint32_t param_count;
     kiln__require requires[KILN__REQUIRES_MAX];
@@ -55,23 +54,20 @@ typedef struct kiln__template {
     uint32_t bound_count;
     kiln__entry_point entries[KILN__ENTRIES_MAX];
     uint32_t entry_count;
-    kiln__arguments arguments;     /* of kernels that do not take out, inputs and n; none: they do */
-    char *tile;                    /* formula: elements per block of threads */
-    char *output;                  /* formula: bytes of out, NULL where it is an array of n elements */
+    kiln__arguments arguments;
+    char *tile;                    /* formula: elements per block of threads; NULL: not declared */
     const char *text;              /* the CUDA text, borrowed */
     const char *body;              /* where in it the leading declarations end: what units are made of */
     const char *cpu_text;          /* its cpu twin, NULL if there is none; borrowed */
     char *own_text, *own_cpu_text; /* the same texts where they are not borrowed, else NULL */
-    bool constant;                 /* made when the library was built: nobody frees it */
 } kiln__template;
-
-/* What the files of kernel_templates/ say, made into constants when the library is built. Nobody writes to them. */
-extern kiln__template kiln__constant_templates[];
-extern const size_t kiln__constant_template_count;
 
 /* Reads the declarations of `text`, which is borrowed for the template's life. Errors: KILN_ESPEC naming the line,
  * KILN_ENOMEM. */
 kiln_status kiln__template_parse(kiln__template **out, const char *text, const char *cpu_text, kiln_report *report);
+
+/* The same for one of Kiln's own, whose formulas a test checks: a process that starts does not wait for that. */
+kiln_status kiln__template_parse_own(kiln__template **out, const char *text, const char *cpu_text, kiln_report *report);
 
 /* The same for a user's template, of which the texts are copied. `origin` is as in the struct; messages name the file where it
  * is a path. */
@@ -85,6 +81,12 @@ int kiln__template_param(const kiln__template *template, const char *name, size_
 /* Whether it takes arrays of a dtype, and which where a spec leaves that open. */
 bool kiln__template_takes(const kiln__template *template, kiln__dtype dtype);
 kiln__dtype kiln__template_dtype(const kiln__template *template);
+
+/* Whether it takes an op. */
+static inline bool kiln__template_takes_op(const kiln__template *template)
+{
+    return template->max_inputs > 0;
+}
 
 /* KILN_ESPEC where it takes no ops of that many inputs. */
 kiln_status kiln__template_check_inputs(const kiln__template *template, uint32_t inputs, kiln_report *report);

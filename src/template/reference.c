@@ -13,14 +13,14 @@ static const struct {
                                [KILN__DTYPE_F16] = { 10, -14, 15 },
                                [KILN__DTYPE_BF16] = { 7, -126, 127 } };
 
-const kiln__op *kiln__reference_op(const kiln_spec *spec)
+const kiln__op *kiln__reference_op(const kiln__fields *spec)
 {
-    if (!spec->op_set || spec->op.count == 0)
+    if (!spec->op_set || spec->op->count == 0)
         return NULL;
-    const kiln__expr_node *root = &spec->op.nodes[spec->op.count - 1];
+    const kiln__expr_node *root = &spec->op->nodes[spec->op->count - 1];
     const kiln__op *op = root->op >= 0 ? kiln__op_at(&spec->catalog->ops, root->op) : NULL;
     for (uint32_t i = 0; op != NULL && i < op->inputs; i++)
-        if (spec->op.nodes[root->args[i]].op >= 0 || spec->op.nodes[root->args[i]].input != (int)i)
+        if (spec->op->nodes[root->args[i]].op >= 0 || spec->op->nodes[root->args[i]].input != (int)i)
             op = NULL;
     return op != NULL && op->bounded ? op : NULL;
 }
@@ -73,12 +73,12 @@ static double distance(double got, double want, kiln__dtype dtype)
     return fabs(got - want) / unit;
 }
 
-void kiln__reference_compare(const kiln_spec *spec, uint64_t n, const void *results, const void *const *in,
+void kiln__reference_compare(const kiln__fields *spec, uint64_t n, const void *results, const void *const *in,
                              kiln__deviation *out)
 {
     const kiln__op *op = kiln__reference_op(spec);
     const kiln__real *reference = op->reference != NULL ? op->reference : op->real;
-    const double *params = spec->op.nodes[spec->op.count - 1].params;
+    const double *params = spec->op->nodes[spec->op->count - 1].params;
     kiln__fpenv host;
     memset(out, 0, sizeof(*out));
     kiln__fpenv_enter(&host);

@@ -2,7 +2,7 @@
 #ifndef KILN_TEMPLATE_REFERENCE_H
 #define KILN_TEMPLATE_REFERENCE_H
 
-#include "template/spec.h"
+#include "template/fields.h"
 
 typedef struct kiln__deviation {
     double worst; /* in units of the last place; infinity where one is NaN and the other is not */
@@ -11,10 +11,10 @@ typedef struct kiln__deviation {
 } kiln__deviation;
 
 /* The op of a spec, if it is one with a reference that is called with its inputs in order, else NULL. */
-const kiln__op *kiln__reference_op(const kiln_spec *spec);
+const kiln__op *kiln__reference_op(const kiln__fields *spec);
 
 /* Compares n elements of the spec's dtype, which is set. */
-void kiln__reference_compare(const kiln_spec *spec, uint64_t n, const void *results, const void *const *in,
+void kiln__reference_compare(const kiln__fields *spec, uint64_t n, const void *results, const void *const *in,
                              kiln__deviation *out);
 
 #endif

@@ -4,7 +4,7 @@
 
 /* What a formula speaks of. */
 typedef struct subjects {
-    const kiln_spec *spec;
+    const kiln__fields *spec;
     bool known;              /* all of them have values */
     int ids[KILN__NAME_END]; /* each once, in the formula's order */
     uint32_t count;
@@ -21,7 +21,7 @@ static void add_subject(void *data, const char *name, size_t length)
     s->ids[s->count++] = id;
 }
 
-static void append_subject(const kiln_spec *spec, int id, kiln__text *out)
+static void append_subject(const kiln__fields *spec, int id, kiln__text *out)
 {
     char buffer[KILN__NUMBER_SIZE];
     kiln__text_append(out, out->length > 0 ? " " : "");
@@ -39,7 +39,7 @@ static void append_subject(const kiln_spec *spec, int id, kiln__text *out)
 }
 
 typedef struct question {
-    const kiln_spec *given, *spec;
+    const kiln__fields *given, *spec;
     const kiln__target *target;
 } question;
 
@@ -64,13 +64,12 @@ static bool step_value(const kiln__param *param, int64_t *value, int direction)
 
 static bool is_answer(const question *q, int id, int64_t value)
 {
-    kiln_spec changed, full;
-    kiln__spec_copy(&changed, q->given);
+    kiln__fields changed = *q->given, full;
     changed.params[id] = value;
     changed.param_set[id] = true;
     question other = { &changed, &changed, NULL };
     const kiln__target *target = changed.target_set ? &changed.target : q->target;
-    return (changed.op_set || changed.template->own_arithmetic) && target != NULL
+    return (changed.op_set || !kiln__template_takes_op(changed.template)) && target != NULL
                ? kiln__spec_resolve(&full, &changed, target, NULL) == KILN_OK
                : check_all(&other, NULL) == KILN_OK;
 }
@@ -119,7 +118,7 @@ static void append_answers(const question *q, const subjects *s, kiln__text *out
 
 static kiln_status check_require(const question *q, const kiln__require *require, kiln_report *report)
 {
-    const kiln_spec *spec = q->spec;
+    const kiln__fields *spec = q->spec;
     subjects s = { .spec = spec, .known = true };
     kiln__formula_names(require->formula, add_subject, &s);
     if (!s.known)
@@ -148,7 +147,7 @@ static kiln_status check_all(const question *q, kiln_report *report)
     return status;
 }
 
-kiln_status kiln__requires_check(const kiln_spec *given, const kiln_spec *spec, const kiln__target *target,
+kiln_status kiln__requires_check(const kiln__fields *given, const kiln__fields *spec, const kiln__target *target,
                                  kiln_report *report)
 {
     const question q = { given, spec, target };

@@ -30,7 +30,7 @@ bool kiln__scope_lookup(const void *data, const char *name, size_t length, int64
     return id >= 0;
 }
 
-bool kiln__scope_has_value(const kiln_spec *spec, int id)
+bool kiln__scope_has_value(const kiln__fields *spec, int id)
 {
     switch (id) {
     case KILN__NAME_BYTES:
@@ -38,7 +38,7 @@ bool kiln__scope_has_value(const kiln_spec *spec, int id)
     case KILN__NAME_SM:
         return spec->target_set;
     case KILN__NAME_INPUTS:
-        return spec->op_set || spec->template->own_arithmetic;
+        return spec->op_set || !kiln__template_takes_op(spec->template);
     default:
         return id >= 0 && spec->param_set[id];
     }

@@ -2,10 +2,10 @@
 #ifndef KILN_TEMPLATE_SCOPE_H
 #define KILN_TEMPLATE_SCOPE_H
 
-#include "template/spec.h"
+#include "template/fields.h"
 
 typedef struct kiln__scope {
-    const kiln_spec *spec;
+    const kiln__fields *spec;
     const kiln__param *words; /* an enumeration whose words are names too, or NULL */
 } kiln__scope;
 
@@ -16,7 +16,7 @@ enum { KILN__NAME_BYTES = KILN__PARAMS_MAX, KILN__NAME_SM, KILN__NAME_INPUTS, KI
 int kiln__scope_find(const kiln__template *template, kiln__word name);
 
 /* Whether the spec says what it is worth. */
-bool kiln__scope_has_value(const kiln_spec *spec, int id);
+bool kiln__scope_has_value(const kiln__fields *spec, int id);
 
 /* A kiln__formula_lookup whose data is a kiln__scope. An unset parameter reads as 0. */
 bool kiln__scope_lookup(const void *data, const char *name, size_t length, int64_t *value);

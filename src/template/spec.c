@@ -1,421 +1,88 @@
 #include "template/spec.h"
-#include "base/number.h"
-#include "template/require.h"
-#include <inttypes.h>
-#include <stdio.h>
+
+#include "base/alloc.h"
+#include "base/digest.h"
 #include <string.h>
 
-/* Where a field is: one of these, or FIELD_PARAM plus the index of a parameter. */
-enum { FIELD_UNKNOWN = -1, FIELD_OP, FIELD_TEMPLATE, FIELD_DTYPE, FIELD_TARGET, FIELD_N, FIELD_PARAM };
-
-static const char *const field_names[] = { [FIELD_OP] = "op",
-                                           [FIELD_TEMPLATE] = "template",
-                                           [FIELD_DTYPE] = "dtype",
-                                           [FIELD_TARGET] = "target",
-                                           [FIELD_N] = "n" };
-
-#define FAIL(report, status, ...) kiln__fail(report, status, KILN__STAGE_SPEC, 0, __VA_ARGS__)
-
-static int find_field(const kiln__template *template, kiln__word name)
+/* The canonical text with the hint, then the value of each field, each with a NUL. Returns the length of the canonical
+ * text. */
+static size_t write_texts(const kiln__fields *fields, kiln__text *out)
 {
-    for (int i = 0; i < FIELD_PARAM; i++)
-        if (kiln__word_is(name, field_names[i]))
-            return i;
-    int param = kiln__template_param(template, name.text, name.length);
-    return param < 0 ? FIELD_UNKNOWN : FIELD_PARAM + param;
-}
-
-/* In the order of the canonical text. */
-static const char *field_name_at(const void *data, size_t i)
-{
-    const kiln__template *template = data;
-    size_t params = template->param_count;
-    if (i < FIELD_TARGET)
-        return field_names[i];
-    if (i - FIELD_TARGET < params)
-        return template->params[i - FIELD_TARGET].name;
-    return i - params < FIELD_PARAM ? field_names[i - params] : NULL;
-}
-
-static kiln_status fail_field(const kiln__template *template, kiln__word name, kiln_report *report)
-{
-    return FAIL(report, KILN_ESPEC, "unknown field '%s': %s", kiln__word_quote(name).text,
-                kiln__word_hint(name, field_name_at, template).text);
-}
-
-static const kiln__template *own_template(const kiln__catalog *catalog)
-{
-    const kiln__template *found = kiln__catalog_template(catalog, "elementwise", strlen("elementwise"));
-    return found != NULL ? found : catalog->templates[0];
-}
-
-void kiln__spec_init(kiln_spec *out, const kiln__catalog *catalog)
-{
-    memset(out, 0, offsetof(kiln_spec, op.nodes));
-    out->catalog = catalog;
-    out->template = own_template(catalog);
-}
-
-uint32_t kiln__spec_inputs(const kiln_spec *spec)
-{
-    return spec->op_set ? spec->op.inputs : spec->template->own_arithmetic ? spec->template->min_inputs : 0;
-}
-
-static kiln_status set_op(kiln_spec *spec, kiln__word value, kiln_report *report)
-{
-    kiln__expr op;
-    op.count = op.inputs = 0;
-    if (value.length > 0 && spec->template->own_arithmetic)
-        return FAIL(report, KILN_ESPEC, "template %s has arithmetic of its own and takes no op: leave op out",
-                    spec->template->name);
-    if (value.length > 0) {
-        kiln_status status = kiln__expr_parse(&op, &spec->catalog->ops, value.text, value.length, report);
-        if (status == KILN_OK)
-            status = kiln__template_check_inputs(spec->template, op.inputs, report);
-        if (status != KILN_OK)
-            return status;
-    }
-    memcpy(&spec->op, &op, kiln__expr_size(&op));
-    spec->op_set = value.length > 0;
-    return KILN_OK;
-}
-
-static kiln_status set_param(kiln_spec *spec, int index, kiln__word value, kiln_report *report)
-{
-    char problem[400];
-    int64_t number = 0;
-    if (value.length > 0 &&
-        !kiln__param_parse(&spec->template->params[index], value.text, value.length, &number, problem, sizeof(problem)))
-        return FAIL(report, KILN_ESPEC, "%s", problem);
-    spec->params[index] = number;
-    spec->param_set[index] = value.length > 0;
-    return KILN_OK;
-}
-
-/* Goes by name and text, for two templates may declare the same words in another order. */
-static kiln_status move_params(kiln_spec *to, const kiln_spec *from, kiln_report *report)
-{
-    char buffer[KILN__NUMBER_SIZE];
-    kiln_status status = KILN_OK;
-    for (uint32_t i = 0; i < from->template->param_count && status == KILN_OK; i++) {
-        const kiln__param *param = &from->template->params[i];
-        int index = kiln__template_param(to->template, param->name, strlen(param->name));
-        if (from->param_set[i] && index >= 0)
-            status = set_param(to, index, kiln__param_text(param, from->params[i], buffer), report);
-    }
-    return status;
-}
-
-static const char *template_name_at(const void *data, size_t i)
-{
-    const kiln__catalog *catalog = data;
-    return i < catalog->template_count ? catalog->templates[i]->name : NULL;
-}
-
-static kiln_status check_dtype(const kiln__template *template, kiln__dtype dtype, kiln_report *report)
-{
-    char list[32] = "";
-    if (dtype == KILN__DTYPE_UNSET || kiln__template_takes(template, dtype))
-        return KILN_OK;
-    for (uint32_t i = 0, length = 0; i < template->dtype_count; i++)
-        length += (uint32_t)snprintf(list + length, sizeof(list) - length, "%s%s", i == 0 ? "" : ", ",
-                                     kiln__dtype_name(template->dtypes[i]));
-    return FAIL(report, KILN_ESPEC, "template %s takes no dtype=%s: %s", template->name, kiln__dtype_name(dtype), list);
-}
-
-static kiln_status set_template(kiln_spec *spec, kiln__word value, kiln_report *report)
-{
-    const kiln__template *template = own_template(spec->catalog);
-    if (value.length > 0)
-        template = kiln__catalog_template(spec->catalog, value.text, value.length);
-    if (template == NULL)
-        return FAIL(report, KILN_ESPEC, "unknown template '%s': %s", kiln__word_quote(value).text,
-                    kiln__word_hint(value, template_name_at, spec->catalog).text);
-    kiln_spec moved;
-    kiln__spec_copy(&moved, spec);
-    moved.template = template;
-    moved.template_set = value.length > 0;
-    memset(moved.params, 0, sizeof(moved.params));
-    memset(moved.param_set, 0, sizeof(moved.param_set));
-    kiln_status status = check_dtype(template, spec->dtype, report);
-    if (status == KILN_OK && spec->op_set && template->own_arithmetic)
-        return FAIL(report, KILN_ESPEC, "template %s has arithmetic of its own and takes no op: leave op out",
-                    template->name);
-    if (status == KILN_OK && spec->op_set)
-        status = kiln__template_check_inputs(template, spec->op.inputs, report);
-    if (status == KILN_OK)
-        status = move_params(&moved, spec, report);
-    if (status == KILN_OK)
-        kiln__spec_copy(spec, &moved);
-    return status;
-}
-
-static const char *dtype_name_at(const void *data, size_t i)
-{
-    (void)data;
-    return i + 1 < KILN__DTYPE_END ? kiln__dtype_name((kiln__dtype)(i + 1)) : NULL;
-}
-
-static kiln_status set_dtype(kiln_spec *spec, kiln__word value, kiln_report *report)
-{
-    kiln__dtype dtype = kiln__dtype_parse(value.text, value.length);
-    if (dtype == KILN__DTYPE_UNSET && value.length > 0) {
-        kiln__quote quote = kiln__word_quote(value);
-        kiln__dtype meant = kiln__dtype_guess(value.text, value.length);
-        if (meant != KILN__DTYPE_UNSET)
-            return FAIL(report, KILN_ESPEC, "unknown dtype '%s': did you mean %s?", quote.text,
-                        kiln__dtype_name(meant));
-        return FAIL(report, KILN_ESPEC, "unknown dtype '%s': %s", quote.text,
-                    kiln__word_choices(dtype_name_at, NULL).text);
-    }
-    kiln_status status = check_dtype(spec->template, dtype, report);
-    if (status == KILN_OK)
-        spec->dtype = dtype;
-    return status;
-}
-
-/* "sm90", "SM_90", "compute_90a" and "9.0" all mean sm_90; false if there is no such reading. */
-static bool guess_target(kiln__word value, kiln__target *out)
-{
-    char guess[KILN__TARGET_SIZE] = "sm_";
-    size_t length = 3;
-    kiln__word name = value;
-    while (name.length > 0 && (*name.text < '0' || *name.text > '9'))
-        name = (kiln__word){ name.text + 1, name.length - 1 };
-    for (size_t i = 0; i < name.length; i++) {
-        if (length == sizeof(guess) - 1)
-            return false;
-        if (name.text[i] != '.')
-            guess[length++] = name.text[i];
-    }
-    return kiln__target_parse(guess, length, out);
-}
-
-static const char *cpu_name_at(const void *data, size_t i)
-{
-    (void)data;
-    return i == 0 ? "cpu" : NULL;
-}
-
-static kiln_status set_target(kiln_spec *spec, kiln__word value, kiln_report *report)
-{
-    kiln__target target = { 0, '\0', "" };
-    if (value.length > 0 && !kiln__target_parse(value.text, value.length, &target)) {
-        kiln__quote quote = kiln__word_quote(value);
-        if (guess_target(value, &target))
-            return FAIL(report, KILN_ETARGET, "unknown target '%s': did you mean %s?", quote.text, target.name);
-        if (kiln__text_closest(quote.text, cpu_name_at, NULL) != NULL)
-            return FAIL(report, KILN_ETARGET, "unknown target '%s': did you mean cpu?", quote.text);
-        return FAIL(report, KILN_ETARGET, "unknown target '%s': cpu, or sm_ and a number, such as sm_90", quote.text);
-    }
-    spec->target = target;
-    spec->target_set = value.length > 0;
-    return KILN_OK;
-}
-
-static kiln_status set_n(kiln_spec *spec, kiln__word value, kiln_report *report)
-{
-    uint64_t n = 0;
-    if (value.length > 0 && !kiln__number_parse_uint(value.text, value.length, &n))
-        return FAIL(report, KILN_ESPEC, "n=%s is not a whole number below 2^64", kiln__word_quote(value).text);
-    spec->n = n;
-    spec->n_set = value.length > 0;
-    return KILN_OK;
-}
-
-static kiln_status set_field(kiln_spec *spec, int id, kiln__word value, kiln_report *report)
-{
-    switch (id) {
-    case FIELD_OP:
-        return set_op(spec, value, report);
-    case FIELD_TEMPLATE:
-        return set_template(spec, value, report);
-    case FIELD_DTYPE:
-        return set_dtype(spec, value, report);
-    case FIELD_TARGET:
-        return set_target(spec, value, report);
-    case FIELD_N:
-        return set_n(spec, value, report);
-    default:
-        return set_param(spec, id - FIELD_PARAM, value, report);
-    }
-}
-
-kiln_status kiln__spec_set(kiln_spec *spec, const char *field, size_t field_length, const char *value,
-                           size_t value_length, kiln_report *report)
-{
-    kiln__word name = { field, field_length };
-    int id = find_field(spec->template, name);
-    if (id == FIELD_UNKNOWN)
-        return fail_field(spec->template, name, report);
-    return set_field(spec, id, kiln__word_trim((kiln__word){ value, value_length }), report);
-}
-
-static size_t value_length(kiln__word line, int *depth)
-{
-    size_t length = 0;
-    for (*depth = 0; length < line.length; length++) {
-        char c = line.text[length];
-        if (*depth == 0 && kiln__word_is_blank(c))
-            break;
-        if (c == '(')
-            ++*depth;
-        else if (c == ')' && *depth > 0)
-            --*depth;
+    kiln__spec_format(fields, false, out);
+    size_t length = out->length;
+    out->length = 0;
+    kiln__spec_format(fields, true, out);
+    kiln__text_append_bytes(out, "", 1);
+    for (int i = 0; i < kiln__fields_count(fields); i++) {
+        kiln__fields_append(fields, i, out);
+        kiln__text_append_bytes(out, "", 1);
     }
     return length;
 }
 
-kiln_status kiln__spec_next_field(kiln__word *line, kiln__word *field, kiln__word *value, kiln_report *report)
+/* Puts the spec together in memory of its size. */
+static kiln_spec *assemble(kiln_spec *spec, const kiln__fields *fields, const kiln__text *texts, size_t length)
 {
-    kiln__word rest = *line;
-    while (rest.length > 0 && kiln__word_is_blank(*rest.text))
-        rest = (kiln__word){ rest.text + 1, rest.length - 1 };
-    size_t length = 0;
-    while (length < rest.length && rest.text[length] != '=' && !kiln__word_is_blank(rest.text[length]))
-        length++;
-    *field = (kiln__word){ rest.text, length };
-    if (rest.length > 0 && (length == 0 || length == rest.length || rest.text[length] != '='))
-        return FAIL(report, KILN_ESPEC, "'%s' is not a field: write field=value, such as op=hardsigmoid",
-                    kiln__word_quote(length == 0 ? rest : *field).text);
-    size_t start = rest.length > 0 ? length + 1 : 0;
-    int depth;
-    *value = (kiln__word){ rest.text + start, rest.length - start };
-    value->length = value_length(*value, &depth);
-    if (depth > 0)
-        return FAIL(report, KILN_ESPEC, "')' is missing in %s=%s", kiln__word_quote(*field).text,
-                    kiln__word_quote(*value).text);
-    *line = (kiln__word){ value->text + value->length, rest.length - start - value->length };
-    return KILN_OK;
+    int count = kiln__fields_count(fields);
+    kiln__expr *op = (kiln__expr *)(spec->values + count);
+    char *text = (char *)op + kiln__expr_size(fields->op);
+    memcpy(op, fields->op, kiln__expr_size(fields->op));
+    memcpy(text, texts->data, texts->length);
+    atomic_init(&spec->refs, 1);
+    spec->hash = kiln__hash(text, length);
+    spec->length = length;
+    spec->text = text;
+    spec->fields = *fields;
+    spec->fields.op = op;
+    for (int i = 0; i < count; i++)
+        spec->values[i] = text += strlen(text) + 1;
+    return spec;
 }
 
-/* The template decides what the other fields mean, wherever in the line it stands. */
-static kiln_status parse_template(kiln_spec *spec, kiln__word line, kiln_report *report)
+kiln_spec *kiln__spec_freeze(const kiln__fields *fields)
 {
-    kiln__word field, value;
-    kiln_status status;
-    while ((status = kiln__spec_next_field(&line, &field, &value, report)) == KILN_OK && field.length > 0)
-        if (kiln__word_is(field, field_names[FIELD_TEMPLATE]))
-            return set_template(spec, value, report);
-    return status;
+    _Static_assert(_Alignof(kiln__expr) <= _Alignof(const char *), "the op follows the values");
+    kiln__text texts = { 0 };
+    size_t length = write_texts(fields, &texts);
+    size_t fixed = sizeof(kiln_spec) + (size_t)kiln__fields_count(fields) * sizeof(const char *);
+    kiln_spec *spec = texts.failed ? NULL : kiln__alloc(fixed + kiln__expr_size(fields->op) + texts.length);
+    if (spec != NULL)
+        assemble(spec, fields, &texts, length);
+    kiln__text_fini(&texts);
+    return spec;
 }
 
-static kiln_status parse_fields(kiln_spec *spec, kiln__word line, kiln_report *report)
+static kiln_status finish(kiln_spec **out, const kiln__fields *fields, kiln_status status, kiln_report *report)
 {
-    uint32_t given = 0;
-    kiln__word field, value;
-    kiln_status status;
-    while ((status = kiln__spec_next_field(&line, &field, &value, report)) == KILN_OK && field.length > 0) {
-        int id = find_field(spec->template, field);
-        if (id == FIELD_UNKNOWN)
-            return fail_field(spec->template, field, report);
-        if ((given & (1u << id)) != 0)
-            return FAIL(report, KILN_ESPEC, "field %s given twice", kiln__word_quote(field).text);
-        given |= 1u << id;
-        status = id == FIELD_TEMPLATE ? KILN_OK : set_field(spec, id, value, report);
-        if (status != KILN_OK)
-            break;
-    }
-    return status;
+    *out = status == KILN_OK ? kiln__spec_freeze(fields) : NULL;
+    return status == KILN_OK && *out == NULL ? kiln__fail_memory(report, KILN__STAGE_SPEC) : status;
 }
 
-kiln_status kiln__spec_parse(kiln_spec *out, const kiln__catalog *catalog, const char *text, kiln_report *report)
+kiln_status kiln__spec_parse(kiln_spec **out, const kiln__catalog *catalog, const char *text, kiln_report *report)
 {
-    kiln__word line = { text, strlen(text) };
-    kiln__spec_init(out, catalog);
-    kiln_status status = parse_template(out, line, report);
-    if (status == KILN_OK)
-        status = parse_fields(out, line, report);
-    return status == KILN_OK ? kiln__requires_check(out, out, NULL, report) : status;
+    kiln__fields fields;
+    kiln__expr room;
+    return finish(out, &fields, kiln__fields_parse(&fields, &room, catalog, text, report), report);
 }
 
-static bool is_set(const kiln_spec *spec, int id)
+kiln_status kiln__spec_with(kiln_spec **out, const kiln_spec *spec, const char *line, kiln_report *report)
 {
-    switch (id) {
-    case FIELD_OP:
-        return spec->op_set;
-    case FIELD_TEMPLATE:
-        return spec->template_set;
-    case FIELD_DTYPE:
-        return spec->dtype != KILN__DTYPE_UNSET;
-    case FIELD_TARGET:
-        return spec->target_set;
-    case FIELD_N:
-        return spec->n_set;
-    default:
-        return spec->param_set[id - FIELD_PARAM];
-    }
+    kiln__fields fields = spec->fields;
+    kiln__expr room;
+    return finish(out, &fields, kiln__fields_update(&fields, &room, line, report), report);
 }
 
-static void append_value(const kiln_spec *spec, int id, kiln__text *out)
+/* Counting references is no change of the spec. */
+kiln_spec *kiln__spec_retain(const kiln_spec *spec)
 {
-    char buffer[KILN__NUMBER_SIZE];
-    kiln__word word;
-    if (!is_set(spec, id))
-        return;
-    switch (id) {
-    case FIELD_OP:
-        kiln__expr_format(&spec->op, &spec->catalog->ops, out);
-        break;
-    case FIELD_TEMPLATE:
-        kiln__text_append(out, spec->template->name);
-        break;
-    case FIELD_DTYPE:
-        kiln__text_append(out, kiln__dtype_name(spec->dtype));
-        break;
-    case FIELD_TARGET:
-        kiln__text_append(out, spec->target.name);
-        break;
-    case FIELD_N:
-        kiln__text_printf(out, "%" PRIu64, spec->n);
-        break;
-    default:
-        word = kiln__param_text(&spec->template->params[id - FIELD_PARAM], spec->params[id - FIELD_PARAM], buffer);
-        kiln__text_append_bytes(out, word.text, word.length);
-    }
+    kiln_spec *counted = (kiln_spec *)spec;
+    if (counted != NULL)
+        atomic_fetch_add_explicit(&counted->refs, 1, memory_order_relaxed);
+    return counted;
 }
 
-/* `start` is where the spec's text begins in *out. */
-static void append_field(const kiln_spec *spec, int id, size_t start, kiln__text *out)
+void kiln__spec_release(kiln_spec *spec)
 {
-    if (!is_set(spec, id))
-        return;
-    const char *name = id < FIELD_PARAM ? field_names[id] : spec->template->params[id - FIELD_PARAM].name;
-    kiln__text_append(out, out->length > start ? " " : "");
-    kiln__text_append(out, name);
-    kiln__text_append(out, "=");
-    append_value(spec, id, out);
-}
-
-static void append_fields(const kiln_spec *spec, size_t start, kiln__text *out)
-{
-    append_field(spec, FIELD_OP, start, out);
-    if (spec->template != own_template(spec->catalog))
-        append_field(spec, FIELD_TEMPLATE, start, out);
-    append_field(spec, FIELD_DTYPE, start, out);
-    for (uint32_t i = 0; i < spec->template->param_count; i++)
-        append_field(spec, FIELD_PARAM + (int)i, start, out);
-}
-
-void kiln__spec_format_anywhere(const kiln_spec *spec, kiln__text *out)
-{
-    append_fields(spec, out->length, out);
-}
-
-void kiln__spec_format(const kiln_spec *spec, bool with_hints, kiln__text *out)
-{
-    size_t start = out->length;
-    append_fields(spec, start, out);
-    append_field(spec, FIELD_TARGET, start, out);
-    if (with_hints)
-        append_field(spec, FIELD_N, start, out);
-}
-
-kiln_status kiln__spec_value(const kiln_spec *spec, const char *field, kiln__text *out)
-{
-    int id = find_field(spec->template, (kiln__word){ field, strlen(field) });
-    if (id == FIELD_UNKNOWN)
-        return KILN_ENOENT;
-    append_value(spec, id, out);
-    return KILN_OK;
+    if (spec != NULL && atomic_fetch_sub_explicit(&spec->refs, 1, memory_order_acq_rel) == 1)
+        kiln__free(spec);
 }

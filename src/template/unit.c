@@ -28,7 +28,7 @@ static void append_define(kiln__text *out, const char *name, const char *word, i
     kiln__text_append(out, "\n");
 }
 
-static void append_defines(kiln__text *out, const kiln_spec *spec)
+static void append_defines(kiln__text *out, const kiln__fields *spec, uint64_t tile)
 {
     append_define(out, "UNIT", NULL, 1);
     append_define(out, "DTYPE", kiln__dtype_macro(spec->dtype), 1);
@@ -39,6 +39,8 @@ static void append_defines(kiln__text *out, const kiln_spec *spec)
             append_define(out, param->name, param->words[j], j);
         append_define(out, param->name, NULL, spec->params[i]);
     }
+    if (tile > 0)
+        append_define(out, "TILE", NULL, (int64_t)tile);
 }
 
 /* What a unit takes of the tables of ops and functions. */
@@ -80,38 +82,38 @@ static void append_taken(kiln__text *out, const kiln__op_table *table, const boo
         }
 }
 
-static void append_value(kiln__text *out, const kiln_spec *spec)
+static void append_value(kiln__text *out, const kiln__fields *spec)
 {
     static const char *const parameters[] = { "", "kiln_real x", "kiln_real x, kiln_real y",
                                               "kiln_real x, kiln_real y, kiln_real z" };
     takings taken = { .catalog = spec->catalog };
-    take_all(&taken, &spec->op);
+    take_all(&taken, spec->op);
     kiln__functions_append(&spec->catalog->functions, taken.functions, out);
     append_taken(out, &spec->catalog->ops, taken.ops);
-    kiln__text_printf(out, "KILN_FN kiln_real kiln_value(%s) { return ", parameters[spec->op.inputs]);
-    kiln__expr_emit(&spec->op, &spec->catalog->ops, out);
+    kiln__text_printf(out, "KILN_FN kiln_real kiln_value(%s) { return ", parameters[spec->op->inputs]);
+    kiln__expr_emit(spec->op, &spec->catalog->ops, out);
     kiln__text_append(out, "; }\n\n");
 }
 
 /* The target is left out of the first line so that targets with equal source have equal text, and the declarations, so
  * that other values worth trying, or better words about them, leave what is cached valid. */
-static void append_head(kiln__text *out, const kiln_spec *spec)
+static void append_head(kiln__text *out, const kiln__fields *spec, uint64_t tile)
 {
     kiln__text_append(out, "// ");
     kiln__spec_format_anywhere(spec, out);
     kiln__text_append(out, "\n");
-    append_defines(out, spec);
+    append_defines(out, spec, tile);
     kiln__text_append(out, "\n");
 }
 
-static kiln_status make_source(kiln__unit *unit, const kiln_spec *spec, kiln_report *report)
+static kiln_status make_source(kiln__unit *unit, const kiln__fields *spec, kiln_report *report)
 {
     kiln__text out = { 0 };
     const kiln__template *template = spec->template;
-    append_head(&out, spec);
+    append_head(&out, spec, unit->rule.tile);
     kiln__text_append(&out, spec->catalog->prelude);
     kiln__text_append(&out, "\n");
-    if (!template->own_arithmetic)
+    if (kiln__template_takes_op(template))
         append_value(&out, spec);
     kiln__text_append(&out, kiln__target_is_cpu(&spec->target) ? template->cpu_text : template->body);
     unit->source_length = out.length;
@@ -119,7 +121,7 @@ static kiln_status make_source(kiln__unit *unit, const kiln_spec *spec, kiln_rep
     return unit->source == NULL ? kiln__fail_memory(report, KILN__STAGE_SPEC) : KILN_OK;
 }
 
-static kiln_status make_spec(kiln__unit *unit, const kiln_spec *spec, kiln_report *report)
+static kiln_status make_spec(kiln__unit *unit, const kiln__fields *spec, kiln_report *report)
 {
     kiln__text out = { 0 };
     kiln__spec_format(spec, false, &out);
@@ -146,17 +148,18 @@ static void need_all(const kiln__op_table *ops, uint32_t count, bool needed[KILN
 }
 
 /* Marks what the spec and the reference of its template need. */
-static void need_of_spec(const kiln_spec *spec, uint32_t count, bool needed[KILN__OPS_MAX])
+static void need_of_spec(const kiln__fields *spec, uint32_t count, bool needed[KILN__OPS_MAX])
 {
-    kiln_spec reference;
+    kiln__fields reference;
+    kiln__expr room;
     if (spec->op_set)
-        mark_ops(&spec->op, needed);
-    if (spec->template->reference != NULL && kiln__spec_reference(&reference, spec, NULL) == KILN_OK)
-        mark_ops(&reference.op, needed);
+        mark_ops(spec->op, needed);
+    if (spec->template->reference != NULL && kiln__spec_reference(&reference, &room, spec, NULL) == KILN_OK)
+        mark_ops(reference.op, needed);
     need_all(&spec->catalog->ops, count, needed);
 }
 
-static void append_definitions(const kiln_spec *spec, kiln__text *out)
+static void append_definitions(const kiln__fields *spec, kiln__text *out)
 {
     const kiln__op_table *ops = &spec->catalog->ops;
     uint32_t count = ops->count;
@@ -170,7 +173,7 @@ static void append_definitions(const kiln_spec *spec, kiln__text *out)
 }
 
 /* Ops come before the template, whose reference may be one of them. */
-static kiln_status make_warm_options(kiln__unit *unit, const kiln_spec *spec, kiln_report *report)
+static kiln_status make_warm_options(kiln__unit *unit, const kiln__fields *spec, kiln_report *report)
 {
     const kiln__op_table *ops = &spec->catalog->ops;
     const char *origin = spec->template->origin;
@@ -189,7 +192,7 @@ static kiln_status make_warm_options(kiln__unit *unit, const kiln_spec *spec, ki
     return unit->warm_options == NULL ? kiln__fail_memory(report, KILN__STAGE_SPEC) : KILN_OK;
 }
 
-static kiln_status make_entry(kiln__rule *rule, const kiln_spec *spec, const kiln__entry_point *entry,
+static kiln_status make_entry(kiln__rule *rule, const kiln__fields *spec, const kiln__entry_point *entry,
                               kiln_report *report)
 {
     int64_t align;
@@ -204,39 +207,18 @@ static kiln_status make_entry(kiln__rule *rule, const kiln_spec *spec, const kil
     return KILN_OK;
 }
 
-static kiln_status make_rule(kiln__rule *rule, const kiln_spec *spec, const kiln__plan *plan, kiln_report *report)
+static kiln_status make_rule(kiln__rule *rule, const kiln__fields *spec, const kiln__plan *plan, kiln_report *report)
 {
     const kiln__template *template = spec->template;
-    int64_t tile;
-    kiln_status status = kiln__spec_eval(spec, template->tile, &tile, report);
-    if (status == KILN_OK && tile < 1)
-        return FAIL(report, "template %s: a tile of %lld elements is too small", template->name, (long long)tile);
-    if (status != KILN_OK)
-        return status;
-    if (template->output != NULL) {
-        int64_t bytes;
-        status = kiln__spec_eval(spec, template->output, &bytes, report);
-        if (status == KILN_OK && bytes < 1)
-            return FAIL(report, "template %s: an output of %lld bytes is too small", template->name, (long long)bytes);
-        if (status != KILN_OK)
-            return status;
-        rule->output_bytes = (uint64_t)bytes;
-    }
-    int block = kiln__template_param(template, "block", strlen("block"));
-    rule->inputs = kiln__spec_inputs(spec);
-    rule->element_size = kiln__dtype_bytes(spec->dtype);
-    rule->block = plan != NULL ? plan->block[0] * plan->block[1] * plan->block[2] : (uint32_t)spec->params[block];
-    if (plan != NULL) {
-        memcpy(rule->blocks, plan->block, sizeof(rule->blocks));
-        rule->shared = plan->shared;
-    }
-    rule->tile = (uint64_t)tile;
+    memcpy(rule->block, plan->block, sizeof(rule->block));
+    rule->shared = plan->shared;
+    kiln_status status = kiln__spec_tile(spec, &rule->tile, report);
     for (uint32_t i = 0; i < template->entry_count && status == KILN_OK; i++)
         status = make_entry(rule, spec, &template->entries[i], report);
     return status;
 }
 
-kiln_status kiln__unit_make(kiln__unit **out, const kiln_spec *spec, kiln_report *report)
+kiln_status kiln__unit_make(kiln__unit **out, const kiln__fields *spec, kiln_report *report)
 {
     *out = NULL;
     if (kiln__target_is_cpu(&spec->target) && spec->template->cpu_text == NULL)
@@ -247,7 +229,7 @@ kiln_status kiln__unit_make(kiln__unit **out, const kiln_spec *spec, kiln_report
         return kiln__fail_memory(report, KILN__STAGE_SPEC);
     unit->target = spec->target;
     unit->foreign = spec->template->origin != NULL;
-    unit->operations = kiln__expr_operations(&spec->op, &spec->catalog->ops);
+    unit->operations = kiln__expr_operations(spec->op, &spec->catalog->ops);
     kiln_status status = kiln__spec_plan(&unit->plan, spec, report);
     if (status == KILN_OK)
         status = make_rule(&unit->rule, spec, unit->plan, report);

@@ -2,7 +2,7 @@
 #ifndef KILN_TEMPLATE_UNIT_H
 #define KILN_TEMPLATE_UNIT_H
 
-#include "template/spec.h"
+#include "template/fields.h"
 
 enum {
     KILN__NAME_SIZE = 64,
@@ -11,14 +11,11 @@ enum {
     KILN__UNIT_LIGHT_MAX = 4096
 };
 
-/* How to launch: grid of ceil(n / tile) blocks of `block` threads, or chunks of `tile` elements on the cpu; the first
- * entry whose alignment all pointers have. */
+/* How to launch, besides what the plan says: the first entry whose alignment all pointers have. */
 typedef struct kiln__rule {
-    uint32_t inputs, element_size, block;
-    uint64_t tile;
-    uint64_t output_bytes; /* 0: out is an array of n elements, like the inputs */
-    uint32_t blocks[3],
-        shared; /* of kernels with arguments of their own: threads in each direction, bytes; else zeros */
+    uint32_t block[3]; /* threads in each direction */
+    uint32_t shared;   /* bytes of dynamic shared memory */
+    uint64_t tile;     /* elements per block; 0: the template declares none */
     uint32_t entry_count;
     struct {
         char name[KILN__NAME_SIZE];
@@ -32,7 +29,7 @@ typedef struct kiln__unit {
     size_t source_length;
     kiln__target target;
     kiln__rule rule;
-    kiln__plan *plan;    /* of a kernel with arguments of its own, else NULL */
+    kiln__plan *plan;    /* of a template; NULL for a user's own source */
     bool foreign;        /* the source is not Kiln's own: it may be out to harm who compiles it */
     uint32_t operations; /* of its op, for one element */
     /* What a shell has to give kiln warm besides the spec, so that it knows the ops and the template that users defined, with a
@@ -45,7 +42,9 @@ typedef struct kiln__unit {
 /* Elements that one thread computes: so many times a compiler sees the op. */
 static inline uint64_t kiln__unit_elements(const kiln__unit *unit)
 {
-    return unit->rule.block > 0 ? unit->rule.tile / unit->rule.block : 0;
+    const uint32_t *block = unit->rule.block;
+    uint64_t threads = (uint64_t)block[0] * block[1] * block[2];
+    return threads > 0 && unit->rule.tile > threads ? unit->rule.tile / threads : 1;
 }
 
 /* It is Kiln's own, and may still take a compiler too long, and too much memory, for the host's process. */
@@ -55,7 +54,7 @@ static inline bool kiln__unit_is_heavy(const kiln__unit *unit)
 }
 
 /* `spec` is resolved. Deterministic. Errors: KILN_ESPEC (the template cannot do it: no cpu twin), KILN_ENOMEM. */
-kiln_status kiln__unit_make(kiln__unit **out, const kiln_spec *spec, kiln_report *report);
+kiln_status kiln__unit_make(kiln__unit **out, const kiln__fields *spec, kiln_report *report);
 
 void kiln__unit_free(kiln__unit *unit);
 

@@ -22,7 +22,7 @@ static uint64_t sets_of(uint64_t caches, uint64_t bytes)
  * counts. */
 static set_counts count_sets(const kiln__arrays *arrays, uint64_t used)
 {
-    kiln_device_info info = { .size = sizeof(info) };
+    kiln_device_info info = KILN_INIT(kiln_device_info);
     arrays->device->backend->vtable->device_info(arrays->device, &info);
     set_counts out = { .wanted = sets_of(info.l2_bytes, kiln__workload_touches(&arrays->load)),
                        .least = sets_of(info.l2_bytes, used) };
@@ -37,7 +37,7 @@ static kiln_status fail_room(const kiln__arrays *arrays, kiln_report *report)
     return kiln__fail(report, KILN_ENOMEM, KILN__STAGE_DEVICE, 0,
                       "%s has no room for %u arrays of up to %" PRIu64 " elements: name %s", arrays->device->name,
                       (unsigned)arrays->load.count, arrays->load.elements,
-                      arrays->load.own ? "smaller sizes" : "fewer elements");
+                      arrays->load.flat ? "fewer elements" : "smaller sizes");
 }
 
 /* Small sets lie close together: a page for each would be hundreds of megabytes for nothing. */
@@ -149,11 +149,6 @@ void *kiln__arrays_in(const kiln__arrays *arrays, uint32_t set, uint32_t array)
     return (char *)arrays->memory + arrays->set_bytes * set + arrays->at[array];
 }
 
-void *kiln__arrays_out(const kiln__arrays *arrays, uint32_t set)
-{
-    return kiln__arrays_in(arrays, set, arrays->load.count - 1);
-}
-
 /* Queues the copies that restore a set. */
 static kiln_status queue_values(const kiln__arrays *arrays, uint32_t set, bool all, kiln_report *report)
 {
@@ -203,7 +198,7 @@ kiln_status kiln__arrays_check_guard(const kiln__arrays *arrays, uint32_t set, b
     *whole = true;
     for (uint32_t i = 0; i < arrays->load.count && status == KILN_OK; i++) {
         const char *from = (const char *)kiln__arrays_in(arrays, set, i) + kiln__arrays_bytes(arrays, i);
-        status = arrays->device->backend->vtable->copy(arrays->device, guard, from, GUARD, KILN_COPY_FROM_DEVICE, NULL,
+        status = arrays->device->backend->vtable->copy(arrays->device, guard, from, GUARD, KILN__COPY_FROM_DEVICE, NULL,
                                                        report);
         *whole =
             *whole && status == KILN_OK && guard[0] == KILN__FILL_POISON && memcmp(guard, guard + 1, GUARD - 1) == 0;
@@ -215,27 +210,16 @@ void kiln__arrays_args(const kiln__arrays *arrays, uint32_t set, kiln_arg given[
 {
     const kiln__workload *load = &arrays->load;
     for (uint32_t i = 0; i < load->arg_count; i++)
-        given[i] = (kiln_arg){ &load->numbers[i], load->number_bytes[i] };
+        given[i] = (kiln_arg){ KILN_ARG_VALUE, load->number_bytes[i], &load->numbers[i] };
     for (uint32_t i = 0; i < load->count; i++)
-        given[load->at[i]] = (kiln_arg){ kiln__arrays_in(arrays, set, i), kiln__arrays_bytes(arrays, i) };
-}
-
-static kiln_status launch_own(const kiln__arrays *arrays, uint32_t set, const kiln_kernel *kernel, void *stream,
-                              kiln_report *report)
-{
-    const kiln__workload *load = &arrays->load;
-    kiln_arg given[KILN__ARGS_MAX];
-    kiln__arrays_args(arrays, set, given);
-    return kiln__kernel_launch_args(kernel, load->sizes, load->size_count, given, load->arg_count, stream, report);
+        given[load->at[i]] = KILN_ARRAY(kiln__arrays_in(arrays, set, i), kiln__arrays_bytes(arrays, i));
 }
 
 kiln_status kiln__arrays_launch(const kiln__arrays *arrays, uint32_t set, const kiln_kernel *kernel, void *stream,
                                 kiln_report *report)
 {
-    const void *in[KILN__INPUTS_MAX];
-    if (arrays->load.own)
-        return launch_own(arrays, set, kernel, stream, report);
-    for (uint32_t i = 0; i + 1 < arrays->load.count; i++)
-        in[i] = kiln__arrays_in(arrays, set, i);
-    return kiln__kernel_launch(kernel, arrays->load.elements, kiln__arrays_out(arrays, set), in, stream, report);
+    const kiln__workload *load = &arrays->load;
+    kiln_arg given[KILN__ARGS_MAX];
+    kiln__arrays_args(arrays, set, given);
+    return kiln__kernel_launch(kernel, load->sizes, load->size_count, given, load->arg_count, stream, report);
 }

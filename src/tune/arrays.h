@@ -27,9 +27,8 @@ kiln_status kiln__arrays_init(kiln__arrays *out, kiln_device *device, const kiln
                               kiln_report *report);
 void kiln__arrays_fini(kiln__arrays *arrays);
 
-/* An array of a set, by its number in the workload; of kernels of out, inputs and n, out is the last. */
+/* An array of a set, by its number in the workload. */
 void *kiln__arrays_in(const kiln__arrays *arrays, uint32_t set, uint32_t array);
-void *kiln__arrays_out(const kiln__arrays *arrays, uint32_t set);
 uint64_t kiln__arrays_bytes(const kiln__arrays *arrays, uint32_t array);
 
 /* Writes the values again that the arrays of all sets had: of those that are read and written, or, with `all`, of all that are
@@ -41,7 +40,7 @@ kiln_status kiln__arrays_restore(const kiln__arrays *arrays, bool all, kiln_repo
 kiln_status kiln__arrays_poison(const kiln__arrays *arrays, uint32_t set, unsigned char poison, kiln_report *report);
 kiln_status kiln__arrays_check_guard(const kiln__arrays *arrays, uint32_t set, bool *whole, kiln_report *report);
 
-/* The arguments of a launch on a set, for kernels with arguments of their own. They borrow the arrays. */
+/* The arguments of a launch on a set. They borrow the arrays. */
 void kiln__arrays_args(const kiln__arrays *arrays, uint32_t set, kiln_arg given[KILN__ARGS_MAX]);
 
 /* Launches a kernel, which fits the workload, on a set. As kiln_launch. */

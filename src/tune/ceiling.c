@@ -8,7 +8,7 @@ enum { WORD = 4 };
 static kiln_status get_kernel(kiln__ceiling *ceiling, kiln_service *service, const kiln__target *target,
                               kiln_report *report)
 {
-    kiln_spec spec;
+    kiln_spec *spec;
     kiln__text text = { 0 };
     kiln__text_printf(&text, "op=copy dtype=f32 target=%s", target->name);
     kiln_status status = text.failed ? kiln__fail_memory(report, KILN__STAGE_SPEC)
@@ -16,7 +16,9 @@ static kiln_status get_kernel(kiln__ceiling *ceiling, kiln_service *service, con
     kiln__text_fini(&text);
     if (status != KILN_OK)
         return status;
-    return kiln__service_get_unlisted(service, ceiling->arrays->device, &spec, &ceiling->kernel, report);
+    status = kiln__service_get_unlisted(service, ceiling->arrays->device, &spec->fields, &ceiling->kernel, report);
+    kiln__spec_release(spec);
+    return status;
 }
 
 kiln_status kiln__ceiling_init(kiln__ceiling *out, kiln_service *service, const kiln__arrays *arrays,
@@ -56,7 +58,7 @@ static kiln_status submit_copy(void *data, void *stream)
     const void *from;
     void *to;
     next_halves(ceiling, &to, &from);
-    return device->backend->vtable->copy(device, to, from, ceiling->bytes, KILN_COPY_ON_DEVICE, stream,
+    return device->backend->vtable->copy(device, to, from, ceiling->bytes, KILN__COPY_ON_DEVICE, stream,
                                          ceiling->report);
 }
 
@@ -66,7 +68,7 @@ static kiln_status submit_kernel(void *data, void *stream)
     const void *from;
     void *to;
     next_halves(ceiling, &to, &from);
-    return kiln__kernel_launch(ceiling->kernel, ceiling->bytes / WORD, to, &from, stream, ceiling->report);
+    return kiln__kernel_launch_n(ceiling->kernel, ceiling->bytes / WORD, &to, 1, &from, 1, stream, ceiling->report);
 }
 
 kiln_status kiln__ceiling_sample(kiln__ceiling *ceiling, size_t copy, double *ms, kiln_report *report)
@@ -83,5 +85,5 @@ kiln_status kiln__ceiling_sample(kiln__ceiling *ceiling, size_t copy, double *ms
         return status;
     *ms *= ceiling->scale;
     /* a copy that falls on whole numbers makes indices of what is none */
-    return ceiling->arrays->load.own ? kiln__arrays_restore(ceiling->arrays, true, report) : KILN_OK;
+    return ceiling->arrays->load.whole ? kiln__arrays_restore(ceiling->arrays, true, report) : KILN_OK;
 }

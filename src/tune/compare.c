@@ -10,14 +10,18 @@ static const kiln__difference none = { 0, UINT64_MAX };
 static kiln_status get_count(kiln_service *service, kiln_device *on, kiln_kernel **out, kiln__dtype dtype,
                              const kiln__target *target, kiln_report *report)
 {
-    kiln_spec spec;
+    kiln_spec *spec;
     kiln__text text = { 0 };
     kiln__text_printf(&text, "template=count op=differs(x,y) dtype=%s target=%s", kiln__dtype_name(dtype),
                       target->name);
     kiln_status status = text.failed ? kiln__fail_memory(report, KILN__STAGE_SPEC)
                                      : kiln__spec_parse(&spec, &service->catalog, text.data, report);
     kiln__text_fini(&text);
-    return status == KILN_OK ? kiln__service_get_unlisted(service, on, &spec, out, report) : status;
+    if (status != KILN_OK)
+        return status;
+    status = kiln__service_get_unlisted(service, on, &spec->fields, out, report);
+    kiln__spec_release(spec);
+    return status;
 }
 
 kiln_status kiln__comparer_init(kiln__comparer *out, kiln_service *service, kiln_device *device,
@@ -53,28 +57,29 @@ kiln_status kiln__run_timed(kiln_device *device, kiln__submit submit, void *data
 typedef struct counting {
     kiln_kernel *kernel;
     uint64_t n;
-    void *found;
-    const void *in[2];
+    const kiln_arg *args; /* the counts, and what is compared */
     kiln_report *report;
 } counting;
 
 static kiln_status submit(void *data, void *stream)
 {
     const counting *self = data;
-    return kiln__kernel_launch(self->kernel, self->n, self->found, self->in, stream, self->report);
+    return kiln__kernel_launch(self->kernel, &self->n, 1, self->args, 3, stream, self->report);
 }
 
 static kiln_status compare_reals(const kiln__comparer *comparer, kiln_kernel *count, const void *got, const void *want,
-                                 uint64_t n, kiln__difference *out, kiln_report *report)
+                                 uint64_t bytes, uint64_t n, kiln__difference *out, kiln_report *report)
 {
     kiln_device *device = comparer->device;
     const kiln__backend_vtable *vtable = device->backend->vtable;
-    counting work = { count, n, comparer->found, { got, want }, report };
-    kiln_status status = vtable->copy(device, comparer->found, &none, sizeof(none), KILN_COPY_TO_DEVICE, NULL, report);
+    const kiln_arg args[] = { KILN_ARRAY(comparer->found, sizeof(none)), KILN_ARRAY(got, bytes),
+                              KILN_ARRAY(want, bytes) };
+    counting work = { count, n, args, report };
+    kiln_status status = vtable->copy(device, comparer->found, &none, sizeof(none), KILN__COPY_TO_DEVICE, NULL, report);
     if (status == KILN_OK)
         status = kiln__run_timed(device, submit, &work, report);
     if (status == KILN_OK)
-        status = vtable->copy(device, out, comparer->found, sizeof(*out), KILN_COPY_FROM_DEVICE, NULL, report);
+        status = vtable->copy(device, out, comparer->found, sizeof(*out), KILN__COPY_FROM_DEVICE, NULL, report);
     return status;
 }
 
@@ -104,11 +109,11 @@ static kiln_status compare_whole(const kiln__comparer *comparer, uint32_t size, 
         return kiln__fail_memory(report, KILN__STAGE_DEVICE);
     for (uint64_t done = 0; done < n && status == KILN_OK; done += step) {
         uint64_t count = n - done < step ? n - done : step;
-        status = device->backend->vtable->copy(device, host, got + done * size, count * size, KILN_COPY_FROM_DEVICE,
+        status = device->backend->vtable->copy(device, host, got + done * size, count * size, KILN__COPY_FROM_DEVICE,
                                                NULL, report);
         if (status == KILN_OK)
             status = device->backend->vtable->copy(device, host + CHUNK_BYTES, want + done * size, count * size,
-                                                   KILN_COPY_FROM_DEVICE, NULL, report);
+                                                   KILN__COPY_FROM_DEVICE, NULL, report);
         if (status == KILN_OK)
             count_bytes(out, host, host + CHUNK_BYTES, size, done, count);
     }
@@ -120,6 +125,6 @@ kiln_status kiln__compare(const kiln__comparer *comparer, const kiln__array *typ
                           uint64_t n, kiln__difference *out, kiln_report *report)
 {
     kiln_kernel *count = comparer->counts[kiln__workload_dtype(type)];
-    return count != NULL ? compare_reals(comparer, count, got, want, n, out, report)
+    return count != NULL ? compare_reals(comparer, count, got, want, n * type->size, n, out, report)
                          : compare_whole(comparer, type->size, got, want, n, out, report);
 }

@@ -27,7 +27,7 @@ static void on_kernel(void *data, kiln_status status, kiln_kernel *kernel, const
 
 static void ask(kiln__contest *contest, size_t index)
 {
-    kiln_async_options options = KILN_ASYNC_OPTIONS_INIT;
+    kiln_async_options options = KILN_INIT(kiln_async_options);
     kiln__entrant *entrant = &contest->entrants[index];
     kiln_request *request;
     options.device = contest->device;
@@ -65,7 +65,7 @@ static void watch_reference(void *data, bool begins)
         end_trying(contest);
 }
 
-static kiln_status enter(kiln__contest *contest, const kiln_spec *specs, kiln_report *report)
+static kiln_status enter(kiln__contest *contest, const kiln__fields *specs, kiln_report *report)
 {
     contest->entrants = kiln__calloc(contest->count, sizeof(*contest->entrants));
     if (contest->entrants == NULL)
@@ -96,14 +96,15 @@ static kiln_status skip(kiln__contest *contest, const kiln_skip *skipped, size_t
                       first->problem, first->text);
 }
 
-kiln_status kiln__contest_name(kiln__contest *out, const kiln_spec *specs, size_t count, kiln_report *report)
+kiln_status kiln__contest_name(kiln__contest *out, const kiln__fields *specs, size_t count, kiln_report *report)
 {
     *out = (kiln__contest){ .count = count };
     return enter(out, specs, report);
 }
 
-kiln_status kiln__contest_init(kiln__contest *out, kiln_service *service, kiln_device *device, const kiln_spec *specs,
-                               size_t count, const kiln__contest_options *options, kiln_report *report)
+kiln_status kiln__contest_init(kiln__contest *out, kiln_service *service, kiln_device *device,
+                               const kiln__fields *specs, size_t count, const kiln__contest_options *options,
+                               kiln_report *report)
 {
     const kiln__watch watch = { watch_reference, out };
     *out = (kiln__contest){
@@ -152,7 +153,7 @@ static void judge(kiln__contest *contest, kiln__entrant *entrant, const kiln__pr
         entrant->state = KILN__ENTRANT_READY;
         return;
     }
-    if (result->wrong > 0 && contest->arrays.load.own)
+    if (result->wrong > 0 && !contest->arrays.load.flat)
         snprintf(problem, sizeof(problem), "%llu elements are wrong, the first is %llu of %s",
                  (unsigned long long)result->wrong, (unsigned long long)result->first, result->array->name);
     else if (result->wrong > 0)
@@ -167,7 +168,7 @@ static void judge(kiln__contest *contest, kiln__entrant *entrant, const kiln__pr
 static kiln_status check(kiln__contest *contest, kiln__entrant *entrant, kiln_report *report)
 {
     kiln__proof_result result;
-    kiln_report own = KILN_REPORT_INIT;
+    kiln_report own = KILN_INIT(kiln_report);
     char problem[sizeof(entrant->problem)];
     bool first = entrant == contest->entrants;
     if (entrant->local_bytes > 0 && !first && !contest->keeps_spilled) {
@@ -228,12 +229,12 @@ static kiln_status submit(void *data, void *stream)
 
 void kiln__contest_count(const kiln__contest *contest, kiln_tuning_info *out)
 {
-    out->waiting = out->ready = out->out = 0;
+    out->waiting = out->verified = out->rejected = 0;
     for (size_t i = 0; i < contest->count; i++) {
         kiln__entrant_state state = contest->entrants[i].state;
         out->waiting += state == KILN__ENTRANT_WAITING;
-        out->ready += state == KILN__ENTRANT_READY;
-        out->out += state == KILN__ENTRANT_OUT;
+        out->verified += state == KILN__ENTRANT_READY;
+        out->rejected += state == KILN__ENTRANT_OUT;
     }
 }
 

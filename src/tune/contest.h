@@ -18,8 +18,8 @@ typedef struct kiln__contest kiln__contest;
 
 typedef struct kiln__entrant {
     kiln__contest *contest;
-    kiln_spec spec; /* resolved */
-    char *text;     /* canonical */
+    kiln__fields spec; /* resolved */
+    char *text;        /* canonical */
     kiln__entrant_state state;
     kiln_status status;
     char problem[256];
@@ -60,11 +60,12 @@ struct kiln__contest {
  * arrays than the workload's is out.
  * Blocks until the reference has been compiled and checked. kiln__contest_fini is right also after a failure. KILN_ENOMEM,
  * KILN_EMISMATCH, KILN_EINVAL (the first is to be skipped), and the errors of kiln_get and kiln_launch for the reference. */
-kiln_status kiln__contest_init(kiln__contest *out, kiln_service *service, kiln_device *device, const kiln_spec *specs,
-                               size_t count, const kiln__contest_options *options, kiln_report *report);
+kiln_status kiln__contest_init(kiln__contest *out, kiln_service *service, kiln_device *device,
+                               const kiln__fields *specs, size_t count, const kiln__contest_options *options,
+                               kiln_report *report);
 
 /* Names the entrants of a contest that is not held: all wait. kiln__contest_fini is right also after a failure. KILN_ENOMEM. */
-kiln_status kiln__contest_name(kiln__contest *out, const kiln_spec *specs, size_t count, kiln_report *report);
+kiln_status kiln__contest_name(kiln__contest *out, const kiln__fields *specs, size_t count, kiln_report *report);
 
 /* Gives up what is not there yet, and unloads the kernels. */
 void kiln__contest_fini(kiln__contest *contest);
@@ -74,7 +75,7 @@ void kiln__contest_fini(kiln__contest *contest);
  * launched is out, unless it is the first. A failure is that of the device, or of the first: KILN_EDEVICE, KILN_ELAUNCH, ... */
 kiln_status kiln__contest_gather(kiln__contest *contest, int timeout_ms, kiln_report *report);
 
-/* How many entrants are in each state, into the fields of that name. */
+/* How many entrants wait, are verified and are rejected. */
 void kiln__contest_count(const kiln__contest *contest, kiln_tuning_info *out);
 
 /* One sample of an entrant that is ready: milliseconds of a launch, on one basis with the samples of all others as long as

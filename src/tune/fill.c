@@ -66,7 +66,7 @@ static kiln_status repeat(kiln_device *device, char *to, uint64_t have, uint64_t
     kiln_status status = KILN_OK;
     while (have < bytes && status == KILN_OK) {
         uint64_t part = bytes - have < have ? bytes - have : have;
-        status = vtable->copy(device, to + have, to, part, KILN_COPY_ON_DEVICE, NULL, report);
+        status = vtable->copy(device, to + have, to, part, KILN__COPY_ON_DEVICE, NULL, report);
         have += part;
     }
     return status;
@@ -77,7 +77,7 @@ static kiln_status spread(kiln_device *device, void *to, const void *from, uint6
 {
     if (from == NULL)
         return kiln__fail_memory(report, KILN__STAGE_DEVICE);
-    kiln_status status = device->backend->vtable->copy(device, to, from, have, KILN_COPY_TO_DEVICE, NULL, report);
+    kiln_status status = device->backend->vtable->copy(device, to, from, have, KILN__COPY_TO_DEVICE, NULL, report);
     if (status == KILN_OK)
         status = repeat(device, to, have, bytes, report);
     return status == KILN_OK ? device->backend->vtable->sync(device, report) : status;
@@ -130,7 +130,7 @@ kiln_status kiln__fill_repeat(kiln_device *device, void *to, const void *from, u
         have = bytes;
     if (have == 0)
         return KILN_OK;
-    kiln_status status = device->backend->vtable->copy(device, to, from, have, KILN_COPY_ON_DEVICE, NULL, report);
+    kiln_status status = device->backend->vtable->copy(device, to, from, have, KILN__COPY_ON_DEVICE, NULL, report);
     return status == KILN_OK ? repeat(device, to, have, bytes, report) : status;
 }
 

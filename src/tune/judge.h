@@ -13,14 +13,14 @@
 
 enum { KILN__JUDGED_FROM = 4 }; /* samples that a contender has before it is judged */
 
-typedef enum kiln__verdict {
+typedef enum kiln__judgement {
     KILN__WINNER,
     KILN__TIED,       /* not told apart from the fastest: still in the running */
     KILN__GIVEN_UP,   /* not told apart, but others were more promising */
     KILN__SLOWER,     /* told apart */
     KILN__UNMEASURED, /* too few samples, or none */
     KILN__STRUCK_OUT  /* cannot run */
-} kiln__verdict;
+} kiln__judgement;
 
 typedef struct kiln__sample {
     uint32_t round;
@@ -35,7 +35,7 @@ typedef struct kiln__contender {
     double opening;    /* what that one said */
     double estimate;   /* logarithm of its ratio to the incumbent, if `judged` */
     bool judged;
-    kiln__verdict verdict; /* anything but KILN__WINNER */
+    kiln__judgement verdict; /* anything but KILN__WINNER */
 } kiln__contender;
 
 typedef struct kiln__field {

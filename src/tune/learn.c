@@ -6,10 +6,10 @@
 static const char *find_objection(const kiln_tuning_info *info, const kiln_device *device,
                                   const kiln_tune_options *options, const kiln__lesson *lesson)
 {
-    const kiln_spec *asked = lesson->asked;
-    if (options->learn < 0)
+    const kiln__fields *asked = lesson->asked;
+    if (options->learn == KILN_OFF)
         return "it was not to be learnt";
-    if (options->hot != 0)
+    if (options->work->hot != 0)
         return "the arrays stayed in the caches";
     if (lesson->end == KILN__STOPPED)
         return "it was stopped";
@@ -27,24 +27,26 @@ static const char *find_objection(const kiln_tuning_info *info, const kiln_devic
     return NULL;
 }
 
-/* The file's path, and why the record is not in it. */
+/* The path of the file that has the record, or why none has. */
 static void tell(kiln_tuning *tuning, const kiln__wisdom *wisdom, const char *model,
                  const kiln__wisdom_outcome *outcome)
 {
     kiln__text path = { 0 };
-    kiln__wisdom_path(wisdom, model, &path);
-    tuning->wisdom = kiln__text_take(&path);
-    if (!outcome->stored)
+    if (!outcome->stored) {
         kiln__text_copy(tuning->not_learnt, sizeof(tuning->not_learnt), outcome->problem);
-    else if (outcome->tally.older_kept > 0)
+    } else if (outcome->tally.older_kept > 0) {
         kiln__text_copy(tuning->not_learnt, sizeof(tuning->not_learnt),
                         "an earlier search that compared more variants is kept");
+    } else {
+        kiln__wisdom_path(wisdom, model, &path);
+        tuning->wisdom = kiln__text_take(&path);
+    }
 }
 
 static kiln_status add(kiln_tuning *tuning, kiln_service *service, const kiln_device *on, const kiln__lesson *lesson,
                        kiln_report *report)
 {
-    kiln_spec spec = *lesson->best;
+    kiln__fields spec = *lesson->best;
     kiln__toolchain toolchain = { .id = "" };
     kiln__wisdom_device device;
     kiln__wisdom_outcome outcome;
@@ -73,6 +75,5 @@ kiln_status kiln__tuning_learn(kiln_tuning *tuning, kiln_service *service, const
         status = add(tuning, service, device, lesson, report);
     info->wisdom = tuning->wisdom != NULL ? tuning->wisdom : "";
     info->not_learnt = tuning->not_learnt;
-    info->learnt = objection == NULL && tuning->not_learnt[0] == '\0';
     return status;
 }

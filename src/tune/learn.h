@@ -5,7 +5,7 @@
 #include "tune/tuner.h"
 
 typedef struct kiln__lesson {
-    const kiln_spec *asked, *best; /* as the caller wrote it; the winner, every field set */
+    const kiln__fields *asked, *best; /* as the caller wrote it; the winner, every field set */
     kiln__search_end end;
     kiln__wisdom_measure measure; /* but for gbps */
 } kiln__lesson;

@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "tune/livework.h"
+#include <string.h>
 #include <time.h>
 
 /* ---- Forks: the background's threads are the parent's */
@@ -30,7 +31,7 @@ static void init_condition(pthread_cond_t *condition)
 static void after_fork_in_child(void *data)
 {
     kiln_live *live = data;
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     init_condition(&live->changed);
     if (!atomic_load(&live->ended)) {
         kiln_status status = kiln__fail(&report, KILN_ECANCELED, KILN__STAGE_COMPILE, 0,
@@ -43,6 +44,26 @@ static void after_fork_in_child(void *data)
 
 /* ---- The host's side */
 
+/* Copies the host's work, which is borrowed for the call. Of the arguments it copies the numbers: tuning makes the arrays.
+ * The counts stay as they are, so that the tuning can refuse wrong ones before it reads what they count. */
+static void keep_work(kiln_live *live, const kiln_work *work)
+{
+    live->work = *work;
+    live->work.device = live->on;
+    live->tuning.work = &live->work;
+    live->work.sizes = work->sizes != NULL ? live->sizes : NULL;
+    live->work.args = work->args != NULL ? live->args : NULL;
+    for (size_t i = 0; i < work->size_count && i < KILN__SIZES_MAX && work->sizes != NULL; i++)
+        live->sizes[i] = work->sizes[i];
+    for (size_t i = 0; i < work->arg_count && i < KILN__ARGS_MAX && work->args != NULL; i++) {
+        const kiln_arg *given = &work->args[i];
+        if (given->kind != KILN_ARG_VALUE || given->data == NULL || given->bytes > sizeof(*live->numbers))
+            continue;
+        memcpy(&live->numbers[i], given->data, given->bytes);
+        live->args[i] = (kiln_arg){ KILN_ARG_VALUE, given->bytes, &live->numbers[i] };
+    }
+}
+
 static kiln_live *new_live(kiln_service *service, const kiln_spec *spec, const kiln_live_options *options,
                            const kiln_tune_options *tuning)
 {
@@ -52,11 +73,13 @@ static kiln_live *new_live(kiln_service *service, const kiln_spec *spec, const k
     atomic_init(&live->refs, 2);
     live->service = service;
     live->on = options->device;
-    live->spec = *spec;
+    live->spec = kiln__spec_retain(spec);
     live->priority = options->priority;
     live->tunes = tuning != NULL;
-    if (tuning != NULL)
+    if (tuning != NULL) {
         live->tuning = *tuning;
+        keep_work(live, tuning->work);
+    }
     live->state = KILN_LIVE_PENDING;
     pthread_mutex_init(&live->lock, NULL);
     init_condition(&live->changed);
@@ -84,20 +107,23 @@ kiln_status kiln__live_open(kiln_live **out, kiln_service *service, const kiln_s
     return KILN_OK;
 }
 
-kiln_status kiln__live_refuse(const kiln_live *live, kiln_report *report)
+static const char *state_name(kiln_live_state state)
 {
-    if (atomic_load_explicit(&live->ended, memory_order_acquire) && live->outcome.status != KILN_OK)
-        return kiln__outcome_tell(&live->outcome, report);
-    return kiln__fail(report, KILN_EPENDING, KILN__STAGE_LAUNCH, 0,
-                      "the first kernel is still being made: launch later, or wait for KILN_LIVE_READY");
+    static const char *const names[] = {
+        [KILN_LIVE_PENDING] = "pending", [KILN_LIVE_READY] = "ready",     [KILN_LIVE_EXACT] = "exact",
+        [KILN_LIVE_TUNING] = "tuning",   [KILN_LIVE_SETTLED] = "settled", [KILN_LIVE_FAILED] = "failed"
+    };
+    return names[state];
 }
 
 void kiln__live_info(kiln_live *live, kiln_live_info *out)
 {
     pthread_mutex_lock(&live->lock);
     bool failed = live->outcome.status != KILN_OK;
+    kiln_live_state state = failed ? KILN_LIVE_FAILED : live->state;
     *out = (kiln_live_info){ .size = sizeof(*out),
-                             .state = failed ? KILN_LIVE_FAILED : live->state,
+                             .state = state,
+                             .state_name = state_name(state),
                              .spec = live->count > 0 ? live->kernels[live->count - 1]->spec : "",
                              .swaps = live->count > 0 ? live->count - 1 : 0,
                              .ratio = live->ratio,

@@ -3,7 +3,6 @@
 #define KILN_TUNE_LIVE_H
 
 #include "service/service.h"
-#include <kiln/live.h>
 #include <kiln/tune.h>
 
 /* A stand-in, the one that a get gives, the fastest. */
@@ -16,10 +15,14 @@ struct kiln_live {
     atomic_uint refs;           /* the host's and, until it has ended, the background's */
     kiln_service *service;      /* not used any more once it has ended: it may be closed */
     kiln_device *on;            /* the device asked for, NULL for the default one */
-    kiln_spec spec;
+    kiln_spec *spec;
     int priority;
     bool tunes;
-    kiln_tune_options tuning; /* the host's, if it tunes */
+    kiln_tune_options tuning; /* the host's, if it tunes; what its work names is copied, too: */
+    kiln_work work;
+    uint64_t sizes[KILN__SIZES_MAX];
+    kiln_arg args[KILN__ARGS_MAX];
+    uint64_t numbers[KILN__ARGS_MAX];
     kiln__waiter waiter;
     kiln__job job;
     kiln__fork_watch fork_watch;
@@ -36,21 +39,11 @@ struct kiln_live {
 };
 
 /* The contracts are those of the public functions of the same name; the options are complete, and `tuning` is NULL or
- * complete. */
+ * complete, its work too. */
 kiln_status kiln__live_open(kiln_live **out, kiln_service *service, const kiln_spec *spec,
                             const kiln_live_options *options, const kiln_tune_options *tuning, kiln_report *report);
 void kiln__live_info(kiln_live *live, kiln_live_info *out);
 kiln_status kiln__live_wait(kiln_live *live, kiln_live_state state, int timeout_ms, kiln_report *report);
 void kiln__live_close(kiln_live *live);
-
-/* Why there is no kernel to launch. */
-kiln_status kiln__live_refuse(const kiln_live *live, kiln_report *report);
-
-static inline kiln_status kiln__live_launch(const kiln_live *live, uint64_t n, void *out, const void *const *in,
-                                            void *stream, kiln_report *report)
-{
-    const kiln_kernel *kernel = atomic_load_explicit(&live->now, memory_order_acquire);
-    return kernel != NULL ? kiln__kernel_launch(kernel, n, out, in, stream, report) : kiln__live_refuse(live, report);
-}
 
 #endif

@@ -15,6 +15,7 @@ void kiln__live_release(kiln_live *live)
     kiln__outcome_fini(&live->outcome);
     pthread_cond_destroy(&live->changed);
     pthread_mutex_destroy(&live->lock);
+    kiln__spec_release(live->spec);
     kiln__free(live);
 }
 
@@ -62,7 +63,7 @@ static bool is_cut_short(const kiln_live *live)
 /* Ends what no thread was there to do: host or service do not want it any more, or there is no memory for a thread. */
 static void end_undone(kiln_live *live)
 {
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     kiln_status status = is_cut_short(live)
                              ? kiln__fail(&report, KILN_ECANCELED, KILN__STAGE_COMPILE, 0, "%s", cut_short)
                              : kiln__fail_memory(&report, KILN__STAGE_COMPILE);
@@ -131,12 +132,12 @@ static void end_measuring(kiln_live *live)
     pthread_mutex_unlock(&live->lock);
 }
 
-/* kiln_tuning_fn. The host's own is not called once the handle is closed. A tuning that waits for its turn has still to
+/* kiln_progress_fn. The host's own is not called once the handle is closed. A tuning that waits for its turn has still to
  * compile its reference, and is waited for during the call only. */
 static int heed(void *data, const kiln_tuning_info *info)
 {
     kiln_live *live = data;
-    bool has_turn = info->waiting + info->ready + info->out > 0;
+    bool has_turn = info->waiting + info->verified + info->rejected > 0;
     if (is_cut_short(live) || (!live->measuring && !begin_measuring(live)))
         return 1;
     int ends = live->tuning.progress != NULL ? live->tuning.progress(live->tuning.data, info) : 0;
@@ -147,15 +148,16 @@ static int heed(void *data, const kiln_tuning_info *info)
 
 static kiln_status take_winner(kiln_live *live, const kiln_tuning *tuning, kiln_report *report)
 {
-    kiln_spec spec;
+    kiln_spec *spec;
     kiln_kernel *kernel;
-    kiln_status status = kiln__spec_parse(&spec, live->spec.catalog, tuning->trials[0].spec, report);
+    kiln_status status = kiln__spec_parse(&spec, live->spec->fields.catalog, tuning->table[0].spec, report);
     if (status == KILN_OK)
-        status = kiln__service_get(live->service, live->on, &spec, &kernel, report);
+        status = kiln__service_get(live->service, live->on, spec, &kernel, report);
+    kiln__spec_release(spec);
     if (status != KILN_OK)
         return status;
     pthread_mutex_lock(&live->lock);
-    live->ratio = tuning->trials[0].ratio;
+    live->ratio = tuning->table[0].ratio;
     pthread_mutex_unlock(&live->lock);
     install(live, kernel, KILN_LIVE_TUNING);
     return KILN_OK;
@@ -167,16 +169,7 @@ static kiln_status tune(kiln_live *live, kiln_report *report)
     kiln_tune_options options = live->tuning;
     options.progress = heed;
     options.data = live;
-    options.device = live->on;
-    options.trying = NULL;
-    options.skip = NULL;
-    options.skip_count = 0;
-    options.suspect = NULL;
-    options.sizes = NULL; /* borrowed from the host for the call that opened the handle */
-    options.size_count = 0;
-    options.args = NULL;
-    options.arg_count = 0;
-    kiln_status status = kiln__tuning_make(&tuning, live->service, &live->spec, &options, report);
+    kiln_status status = kiln__tuning_make(&tuning, live->service, &live->spec->fields, &options, report);
     end_measuring(live); /* getting the winner may take a compile */
     if (status == KILN_OK && is_cut_short(live))
         status = kiln__fail(report, KILN_ECANCELED, KILN__STAGE_DEVICE, 0, "%s", cut_short);
@@ -189,7 +182,7 @@ static kiln_status tune(kiln_live *live, kiln_report *report)
 static void run_tuning(kiln__job *job, bool stopped)
 {
     kiln_live *live = (kiln_live *)((char *)job - offsetof(kiln_live, job));
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     if (stopped || is_cut_short(live)) {
         end_undone(live);
         return;
@@ -199,7 +192,7 @@ static void run_tuning(kiln__job *job, bool stopped)
     end(live, status, &report);
 }
 
-static bool leaves_something_open(const kiln_spec *spec)
+static bool leaves_something_open(const kiln__fields *spec)
 {
     for (uint32_t i = 0; i < spec->template->param_count; i++)
         if (!spec->param_set[i])
@@ -210,8 +203,8 @@ static bool leaves_something_open(const kiln_spec *spec)
 /* Once the handle has the kernel that a get gives. */
 static void go_on(kiln_live *live)
 {
-    kiln_report none = KILN_REPORT_INIT;
-    if (!live->tunes || !leaves_something_open(&live->spec))
+    kiln_report none = KILN_INIT(kiln_report);
+    if (!live->tunes || !leaves_something_open(&live->spec->fields))
         end(live, KILN_OK, &none);
     else if (!submit(live, &live->service->tunings, run_tuning, KILN__LANE_COMPILE))
         end_undone(live);
@@ -221,7 +214,7 @@ static void go_on(kiln_live *live)
 
 static void take_outcome(kiln_live *live, const kiln__outcome *outcome)
 {
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     if (outcome->kernel == NULL) {
         kiln_status status = kiln__outcome_tell(outcome, &report);
         end(live, status, &report);
@@ -270,8 +263,8 @@ static bool find_stored(kiln_live *live, kiln__want *want)
 static void look(kiln_live *live)
 {
     kiln__want want;
-    kiln_report report = KILN_REPORT_INIT;
-    kiln_status status = kiln__service_want(live->service, live->on, &live->spec, false, &want, &report);
+    kiln_report report = KILN_INIT(kiln_report);
+    kiln_status status = kiln__service_want(live->service, live->on, live->spec, false, &want, &report);
     if (status != KILN_OK) {
         kiln__want_fini(&want);
         end(live, status, &report);
@@ -298,12 +291,12 @@ static void run_look(kiln__job *job, bool stopped)
 static bool take_loaded(kiln_live *live)
 {
     kiln__want want;
-    kiln_kernel *hit = kiln__service_hit(live->service, live->on, &live->spec, false);
+    kiln_kernel *hit = kiln__service_hit(live->service, live->on, live->spec, false);
     if (hit != NULL)
         install(live, hit, KILN_LIVE_EXACT);
-    if (hit != NULL || !kiln__service_is_ready(live->service, live->on, &live->spec))
+    if (hit != NULL || !kiln__service_is_ready(live->service, live->on, &live->spec->fields))
         return hit != NULL;
-    bool exact = kiln__service_want(live->service, live->on, &live->spec, false, &want, NULL) == KILN_OK &&
+    bool exact = kiln__service_want(live->service, live->on, live->spec, false, &want, NULL) == KILN_OK &&
                  find_loaded(live, &want);
     kiln__want_fini(&want);
     return exact;

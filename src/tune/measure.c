@@ -223,13 +223,16 @@ static kiln_status check(const kiln_device *device, const kiln_contender *conten
     return problem == NULL ? KILN_OK : kiln__fail(report, KILN_EINVAL, KILN__STAGE_DEVICE, 0, "%s", problem);
 }
 
-kiln_status kiln__measure(kiln_device *device, const kiln_contender *contenders, size_t count, bool tapes,
-                          uint32_t warmup, uint32_t rounds, kiln_timing *out, double *samples, kiln_report *report)
+kiln_status kiln__measure(kiln_timing *out, kiln_device *device, const kiln_contender *contenders, size_t count,
+                          const kiln_measure_options *options, kiln_report *report)
 {
-    measurement m = {
-        .device = device, .contenders = contenders, .count = count, .pace = { .tapes = tapes }, .report = report
-    };
-    double *own = NULL, *scratch = NULL;
+    measurement m = { .device = device,
+                      .contenders = contenders,
+                      .count = count,
+                      .pace = { .tapes = options->replay != 0 },
+                      .report = report };
+    uint32_t rounds = options->rounds;
+    double *own = NULL, *scratch = NULL, *samples = options->samples;
     kiln_status status = check(device, contenders, count, rounds, out, report);
     if (status != KILN_OK)
         return status;
@@ -241,7 +244,7 @@ kiln_status kiln__measure(kiln_device *device, const kiln_contender *contenders,
     if (m.gauges == NULL || scratch == NULL || samples == NULL) {
         status = kiln__fail_memory(report, KILN__STAGE_DEVICE);
     } else {
-        status = play(&m, warmup, rounds, out, samples, scratch);
+        status = play(&m, options->warmup, rounds, out, samples, scratch);
     }
     for (size_t c = 0; c < count && m.gauges != NULL; c++)
         kiln__gauge_fini(device, &m.gauges[c]);

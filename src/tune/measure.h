@@ -10,6 +10,7 @@
 #define KILN_TUNE_MEASURE_H
 
 #include "backend/backend.h"
+#include <kiln/tune.h>
 
 /* What contenders that are measured against each other have in common. The first to settle decides whether tapes are used and
  * how long they are, so that what a replay adds to a sample is the same for all. */
@@ -29,12 +30,12 @@ typedef struct kiln__gauge {
     uint32_t replays; /* of it in a sample */
 } kiln__gauge;
 
-/* As kiln_measure (kiln.h), with the device's own clock; with `tapes` as kiln_measure_launches (tune.h). How often a contender is
+/* As kiln_measure (tune.h), whose options are complete, with the device's own clock. How often a contender is
  * repeated within a sample is found before the first round, in the first warm-up round, of which there always is one. Where
  * tapes fail between rounds, the rounds begin anew.
  * `out` is all zero on failure. */
-kiln_status kiln__measure(kiln_device *device, const kiln_contender *contenders, size_t count, bool tapes,
-                          uint32_t warmup, uint32_t rounds, kiln_timing *out, double *samples, kiln_report *report);
+kiln_status kiln__measure(kiln_timing *out, kiln_device *device, const kiln_contender *contenders, size_t count,
+                          const kiln_measure_options *options, kiln_report *report);
 
 /* Finds how to time a contender: the repeats that make a sample last half a millisecond, or a tape. Also warms up. For a gauge
  * that has not settled; kiln__gauge_fini is right also after a failure. */

@@ -6,7 +6,7 @@
 
 /* For the thread that tunes. All but `told` is set by the owner. */
 typedef struct kiln__progress {
-    kiln_tuning_fn fn; /* the host's, or NULL */
+    kiln_progress_fn fn; /* the host's, or NULL */
     void *data;
     const kiln__contest *contest; /* all zero before it is held */
     kiln_tuning_info *info;       /* what is told; its seconds and what it says of the contest are kept here */

@@ -16,28 +16,28 @@ void *kiln__proof_want(const kiln__proof *proof, uint32_t array)
     return (char *)proof->want + proof->want_at[array];
 }
 
-kiln_status kiln__proof_refuse(const kiln_spec *spec, const char *against, const kiln__array *array,
+kiln_status kiln__proof_refuse(const kiln__fields *spec, const char *against, const kiln__array *array,
                                kiln__difference found, kiln_report *report)
 {
     kiln__text text = { 0 };
-    bool own = spec->template->arguments.arg_count > 0;
+    bool flat = kiln__arguments_flat(&spec->template->arguments);
     kiln__spec_format(spec, false, &text);
     kiln_status status = kiln__fail(report, KILN_EMISMATCH, KILN__STAGE_DEVICE, 0,
                                     "%s is not equal to %s: %llu elements%s%s differ, the first is %llu",
                                     kiln__text_string(&text), against, (unsigned long long)found.wrong,
-                                    own ? " of " : "", own ? array->name : "", (unsigned long long)found.first);
+                                    flat ? "" : " of ", flat ? "" : array->name, (unsigned long long)found.first);
     kiln__text_fini(&text);
     return status;
 }
 
-kiln_status kiln__proof_cpu_spec(kiln_spec *out, const kiln_spec *spec, kiln_report *report)
+kiln_status kiln__proof_cpu_spec(kiln__fields *out, kiln__expr *room, const kiln__fields *spec, kiln_report *report)
 {
     static const kiln__target cpu = { .name = "cpu" };
     kiln_status status = KILN_OK;
     if (spec->template->reference != NULL) {
-        status = kiln__spec_reference(out, spec, report);
+        status = kiln__spec_reference(out, room, spec, report);
     } else {
-        kiln__spec_copy(out, spec);
+        *out = *spec;
         memset(out->param_set, 0, sizeof(out->param_set));
     }
     out->target_set = true;
@@ -105,13 +105,25 @@ kiln_status kiln__proof_check(kiln__proof *proof, kiln_kernel *kernel, kiln__pro
 
 /* ---- The reference */
 
-/* The values repeat, so what is right of a kernel that works on each element by itself does too. */
-static kiln_status check_period(const kiln__proof *proof, const kiln_spec *spec, kiln_report *report)
+/* Of an elementwise kernel that writes one array: its number. */
+static bool find_output(const kiln__workload *load, uint32_t *out)
+{
+    uint32_t outputs = 0;
+    for (uint32_t i = 0; i < load->count; i++)
+        if (load->arrays[i].written) {
+            *out = i;
+            outputs++;
+        }
+    return load->elementwise && outputs == 1;
+}
+
+/* The values repeat, so what is right of an elementwise kernel does too. */
+static kiln_status check_period(const kiln__proof *proof, const kiln__fields *spec, kiln_report *report)
 {
     const kiln__workload *load = &proof->arrays->load;
-    uint32_t out = load->count - 1;
+    uint32_t out = 0;
     kiln__difference found;
-    if (load->own || load->elements <= KILN__FILL_PERIOD)
+    if (!find_output(load, &out) || load->elements <= KILN__FILL_PERIOD)
         return KILN_OK;
     const char *want = kiln__proof_want(proof, out);
     const char *second = want + (uint64_t)KILN__FILL_PERIOD * load->arrays[out].size;
@@ -124,7 +136,7 @@ static kiln_status check_period(const kiln__proof *proof, const kiln_spec *spec,
 }
 
 /* What is not written keeps the poison, and shows. */
-static kiln_status check_again(const kiln__proof *proof, const kiln_spec *spec, const kiln_kernel *kernel,
+static kiln_status check_again(const kiln__proof *proof, const kiln__fields *spec, const kiln_kernel *kernel,
                                const kiln__watch *watch, kiln_report *report)
 {
     kiln__proof_result result = { .array = NULL };
@@ -148,21 +160,24 @@ static kiln_status keep(const kiln__proof *proof, kiln_report *report)
     for (uint32_t i = 0; i < arrays->load.count && status == KILN_OK; i++)
         if (arrays->load.arrays[i].written)
             status = vtable->copy(arrays->device, kiln__proof_want(proof, i), kiln__arrays_in(arrays, 0, i),
-                                  kiln__arrays_bytes(arrays, i), KILN_COPY_ON_DEVICE, NULL, report);
+                                  kiln__arrays_bytes(arrays, i), KILN__COPY_ON_DEVICE, NULL, report);
     return status == KILN_OK ? vtable->sync(arrays->device, report) : status;
 }
 
-/* A kernel of the cpu with arguments of its own is the twin. */
-static kiln_status check_reference(kiln__proof *proof, kiln_service *service, const kiln_spec *spec,
+/* A kernel of the cpu is the twin. Only of an elementwise one another geometry computes the same from a part of the arrays. */
+static kiln_status check_reference(kiln__proof *proof, kiln_service *service, const kiln__fields *spec,
                                    const kiln_kernel *kernel, const kiln__watch *watch, kiln_report *report)
 {
     const kiln__template *template = spec->template;
-    bool own = proof->arrays->load.own;
+    const kiln__workload *load = &proof->arrays->load;
+    bool cpu = kiln__target_is_cpu(&proof->arrays->device->target);
+    uint32_t output = 0;
+    bool sampled = find_output(load, &output);
     if (template->reference != NULL) {
         proof->against = "the op that the template names, on the cpu";
-    } else if (!template->own_arithmetic && template->cpu_text != NULL) {
+    } else if (kiln__template_takes_op(template) && template->cpu_text != NULL && (sampled || !cpu)) {
         proof->against = "the cpu backend";
-    } else if (template->cpu_text != NULL && !(own && kiln__target_is_cpu(&proof->arrays->device->target))) {
+    } else if (template->cpu_text != NULL && (sampled || !cpu)) {
         proof->against = "the cpu twin";
     } else {
         proof->alone = true;
@@ -170,11 +185,11 @@ static kiln_status check_reference(kiln__proof *proof, kiln_service *service, co
     }
     if (proof->alone)
         return check_again(proof, spec, kernel, watch, report);
-    return own ? kiln__proof_check_twin(proof, service, spec, report)
-               : kiln__proof_check_sample(proof, service, spec, watch, report);
+    return sampled ? kiln__proof_check_sample(proof, service, spec, output, watch, report)
+                   : kiln__proof_check_twin(proof, service, spec, report);
 }
 
-static kiln_status make_reference(kiln__proof *proof, kiln_service *service, const kiln_spec *spec,
+static kiln_status make_reference(kiln__proof *proof, kiln_service *service, const kiln__fields *spec,
                                   const kiln__watch *watch, kiln_report *report)
 {
     kiln_device *device = proof->arrays->device;
@@ -211,8 +226,8 @@ static uint64_t lay_out(kiln__proof *proof)
     return bytes > 0 ? bytes : 1;
 }
 
-kiln_status kiln__proof_init(kiln__proof *out, kiln_service *service, const kiln_spec *spec, const kiln__arrays *arrays,
-                             const kiln__watch *watch, kiln_report *report)
+kiln_status kiln__proof_init(kiln__proof *out, kiln_service *service, const kiln__fields *spec,
+                             const kiln__arrays *arrays, const kiln__watch *watch, kiln_report *report)
 {
     kiln_device *device = arrays->device;
     memset(out, 0, sizeof(*out));

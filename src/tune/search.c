@@ -427,7 +427,7 @@ static kiln_status play(search *s, kiln__search_end *end)
     return status;
 }
 
-static kiln__verdict final_verdict(const search *s, size_t who, size_t pick)
+static kiln__judgement final_verdict(const search *s, size_t who, size_t pick)
 {
     const kiln__contender *c = &s->field.contenders[who];
     if (who == pick)

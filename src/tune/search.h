@@ -53,7 +53,7 @@ typedef enum kiln__search_end {
 
 typedef struct kiln__place {
     size_t who;
-    kiln__verdict verdict;
+    kiln__judgement verdict;
     double ratio, low, high; /* its time over the incumbent's, and the 95% interval; 0 where there are no samples */
     size_t samples;          /* counted; 0 for the incumbent, of which there are some in every round */
 } kiln__place;

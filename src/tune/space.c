@@ -13,7 +13,7 @@ typedef struct axis {
 } axis;
 
 typedef struct builder {
-    const kiln_spec *spec;
+    const kiln__fields *spec;
     kiln__space *out;
     axis axes[KILN__PARAMS_MAX];
     size_t combinations, capacity;
@@ -80,7 +80,7 @@ static kiln_status fill_axis(builder *b, uint32_t param)
 }
 
 /* Combination `index` of the values, the last parameter fastest. */
-static void combine(const builder *b, size_t index, kiln_spec *out)
+static void combine(const builder *b, size_t index, kiln__fields *out)
 {
     *out = *b->spec;
     for (uint32_t i = b->spec->template->param_count; i-- > 0;) {
@@ -104,7 +104,7 @@ static void leave_out(kiln__space *space, const char *why)
 }
 
 /* Why a spec is impossible or not worth trying, or NULL. */
-static const char *find_fault(const kiln_spec *spec, const kiln__require *rules, uint32_t count)
+static const char *find_fault(const kiln__fields *spec, const kiln__require *rules, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
         int64_t holds = 0;
@@ -115,7 +115,8 @@ static const char *find_fault(const kiln_spec *spec, const kiln__require *rules,
 }
 
 /* The reason to leave a combination out, or NULL and its variant. *full becomes as complete as it can. */
-static const char *examine(const builder *b, const kiln_spec *combination, kiln_spec *full, kiln__variant *out)
+static const char *examine(const builder *b, const kiln__fields *combination, kiln__fields *full,
+                           kiln__combination *out)
 {
     const kiln__template *template = combination->template;
     if (kiln__spec_fill(full, combination, &b->out->base.target, NULL) != KILN_OK) {
@@ -125,25 +126,25 @@ static const char *examine(const builder *b, const kiln_spec *combination, kiln_
     const char *why = find_fault(full, template->requires, template->require_count);
     if (why == NULL)
         why = find_fault(full, template->bounds, template->bound_count);
-    if (why == NULL && (kiln__spec_eval(full, template->tile, &out->tile, NULL) != KILN_OK || out->tile < 1))
+    if (why == NULL && kiln__spec_tile(full, &out->tile, NULL) != KILN_OK)
         why = "the tile is impossible";
     memcpy(out->params, full->params, sizeof(out->params));
     return why;
 }
 
-static bool is_default(const kiln__space *space, const kiln__variant *variant)
+static bool is_default(const kiln__space *space, const kiln__combination *variant)
 {
     return memcmp(variant->params, space->variants[0].params, sizeof(variant->params)) == 0;
 }
 
-static kiln_status add(builder *b, const kiln__variant *variant)
+static kiln_status add(builder *b, const kiln__combination *variant)
 {
     kiln__space *space = b->out;
     if (space->count == KILN__SPACE_MAX)
         return FAIL(b->report, "the spec leaves more than %d variants open: fix a parameter", KILN__SPACE_MAX);
     if (space->count == b->capacity) {
         size_t capacity = b->capacity == 0 ? 64 : 2 * b->capacity;
-        kiln__variant *variants = kiln__realloc(space->variants, capacity * sizeof(*variants));
+        kiln__combination *variants = kiln__realloc(space->variants, capacity * sizeof(*variants));
         if (variants == NULL)
             return kiln__fail_memory(b->report, KILN__STAGE_SPEC);
         space->variants = variants;
@@ -156,10 +157,10 @@ static kiln_status add(builder *b, const kiln__variant *variant)
 static kiln_status add_default(builder *b, const kiln__target *target)
 {
     kiln__space *space = b->out;
-    kiln__variant variant = { 0 };
+    kiln__combination variant = { 0 };
     kiln_status status = kiln__spec_resolve(&space->base, b->spec, target, b->report);
     if (status == KILN_OK)
-        status = kiln__spec_eval(&space->base, b->spec->template->tile, &variant.tile, b->report);
+        status = kiln__spec_tile(&space->base, &variant.tile, b->report);
     memcpy(variant.params, space->base.params, sizeof(variant.params));
     return status == KILN_OK ? add(b, &variant) : status;
 }
@@ -169,8 +170,8 @@ static kiln_status add_others(builder *b)
 {
     kiln_status status = KILN_OK;
     for (size_t i = 0; i < b->combinations && status == KILN_OK; i++) {
-        kiln_spec combination, full;
-        kiln__variant variant = { .order = i };
+        kiln__fields combination, full;
+        kiln__combination variant = { .order = i };
         combine(b, i, &combination);
         const char *why = examine(b, &combination, &full, &variant);
         if (why != NULL)
@@ -183,7 +184,7 @@ static kiln_status add_others(builder *b)
 
 static int compare(const void *a, const void *b)
 {
-    const kiln__variant *x = a, *y = b;
+    const kiln__combination *x = a, *y = b;
     if (x->tile != y->tile)
         return x->tile < y->tile ? -1 : 1;
     return (x->order > y->order) - (x->order < y->order);
@@ -199,7 +200,8 @@ static kiln_status begin(builder *b, const kiln__target *target)
     return status;
 }
 
-kiln_status kiln__space_make(kiln__space *out, const kiln_spec *spec, const kiln__target *target, kiln_report *report)
+kiln_status kiln__space_make(kiln__space *out, const kiln__fields *spec, const kiln__target *target,
+                             kiln_report *report)
 {
     builder b = { .spec = spec, .out = out, .combinations = 1, .report = report };
     kiln_status status = begin(&b, target);
@@ -218,13 +220,13 @@ void kiln__space_fini(kiln__space *space)
     memset(space, 0, sizeof(*space));
 }
 
-void kiln__space_spec(const kiln__space *space, size_t index, kiln_spec *out)
+void kiln__space_spec(const kiln__space *space, size_t index, kiln__fields *out)
 {
     *out = space->base;
     memcpy(out->params, space->variants[index].params, sizeof(out->params));
 }
 
-kiln_status kiln__space_visit_impossible(const kiln_spec *spec, const kiln__target *target, kiln__impossible_fn fn,
+kiln_status kiln__space_visit_impossible(const kiln__fields *spec, const kiln__target *target, kiln__impossible_fn fn,
                                          void *data, kiln_report *report)
 {
     kiln__space space;
@@ -232,8 +234,8 @@ kiln_status kiln__space_visit_impossible(const kiln_spec *spec, const kiln__targ
     kiln_status status = begin(&b, target);
     bool stop = false;
     for (size_t i = 0; i < b.combinations && status == KILN_OK && !stop; i++) {
-        kiln_spec combination, full;
-        kiln__variant variant;
+        kiln__fields combination, full;
+        kiln__combination variant;
         combine(&b, i, &combination);
         const char *why = examine(&b, &combination, &full, &variant);
         stop = why != NULL && fn(data, &full, why) != 0;

@@ -2,7 +2,7 @@
 #ifndef KILN_TUNE_SPACE_H
 #define KILN_TUNE_SPACE_H
 
-#include "template/spec.h"
+#include "template/fields.h"
 
 enum {
     KILN__SPACE_MAX = 4096,                              /* variants of a space */
@@ -10,11 +10,11 @@ enum {
     KILN__SPACE_REASONS_MAX = 2 * KILN__REQUIRES_MAX + 2 /* requirements, bounds, and two of our own */
 };
 
-typedef struct kiln__variant {
-    int64_t tile; /* elements that one block of threads computes */
-    size_t order; /* among those of equal tile */
+typedef struct kiln__combination {
+    uint64_t tile; /* elements that one block of threads computes; 0: the template does not tell */
+    size_t order;  /* among those of equal tile */
     int64_t params[KILN__PARAMS_MAX];
-} kiln__variant;
+} kiln__combination;
 
 /* Why combinations were left out. */
 typedef struct kiln__space_reason {
@@ -23,8 +23,8 @@ typedef struct kiln__space_reason {
 } kiln__space_reason;
 
 typedef struct kiln__space {
-    kiln_spec base; /* the default, complete: variant 0 */
-    kiln__variant *variants;
+    kiln__fields base; /* the default, complete: variant 0 */
+    kiln__combination *variants;
     size_t count; /* at least 1 */
     kiln__space_reason reasons[KILN__SPACE_REASONS_MAX];
     size_t reason_count;
@@ -43,18 +43,19 @@ typedef struct kiln__space {
  *
  * Errors: KILN_ESPEC (the default is impossible; more than KILN__COMBINATIONS_MAX combinations or KILN__SPACE_MAX
  * variants), KILN_ENOMEM; *out is then empty. Ends with kiln__space_fini. */
-kiln_status kiln__space_make(kiln__space *out, const kiln_spec *spec, const kiln__target *target, kiln_report *report);
+kiln_status kiln__space_make(kiln__space *out, const kiln__fields *spec, const kiln__target *target,
+                             kiln_report *report);
 void kiln__space_fini(kiln__space *space);
 
 /* The complete spec of variant `index`. */
-void kiln__space_spec(const kiln__space *space, size_t index, kiln_spec *out);
+void kiln__space_spec(const kiln__space *space, size_t index, kiln__fields *out);
 
 /* Called for a combination that is not in the space, with as many fields set as can be, and with the reason that
  * kiln__space_reason has; both are borrowed. Non-zero stops. */
-typedef int (*kiln__impossible_fn)(void *data, const kiln_spec *spec, const char *why);
+typedef int (*kiln__impossible_fn)(void *data, const kiln__fields *spec, const char *why);
 
 /* Visits the combinations that kiln__space_make leaves out, in the order of the declarations. Errors as there. */
-kiln_status kiln__space_visit_impossible(const kiln_spec *spec, const kiln__target *target, kiln__impossible_fn fn,
+kiln_status kiln__space_visit_impossible(const kiln__fields *spec, const kiln__target *target, kiln__impossible_fn fn,
                                          void *data, kiln_report *report);
 
 #endif

@@ -9,10 +9,10 @@ static kiln_status fill(kiln_workload *stage, const kiln__given *given, kiln_rep
     kiln__workload load;
     if (plan == NULL)
         return kiln__fail(report, KILN_EINVAL, KILN__STAGE_DEVICE, 0,
-                          "the kernel takes out, inputs and n: a workload is for arguments of its own");
+                          "the kernel is a function of a source: its arrays are not known");
     kiln_status status = kiln__service_check_device(stage->service, stage->kernel->device, report);
     if (status == KILN_OK)
-        status = kiln__workload_own(&load, plan, given, report);
+        status = kiln__workload_of(&load, plan, given, report);
     if (status == KILN_OK)
         status = kiln__arrays_init(&stage->arrays, stage->kernel->device, &load, true, report);
     if (status == KILN_OK)
@@ -58,17 +58,18 @@ static kiln_status refuse(const kiln_workload *stage, const kiln__proof_result *
 
 kiln_status kiln__stage_check(const kiln_workload *stage, const char **against, kiln_report *report)
 {
-    kiln_spec spec;
+    kiln_spec *spec;
     kiln__proof proof = { .arrays = NULL };
     kiln__proof_result result = { .array = NULL };
     kiln_status status = kiln__spec_parse(&spec, &stage->service->catalog, stage->kernel->spec, report);
     if (status == KILN_OK)
-        status = kiln__proof_init(&proof, stage->service, &spec, &stage->arrays, NULL, report);
+        status = kiln__proof_init(&proof, stage->service, &spec->fields, &stage->arrays, NULL, report);
     if (status == KILN_OK)
         status = kiln__proof_check(&proof, stage->kernel, &result, report);
     if (status == KILN_OK && (result.wrong > 0 || result.overrun))
         status = refuse(stage, &result, report);
     *against = proof.against != NULL ? proof.against : "";
     kiln__proof_fini(&proof);
+    kiln__spec_release(spec);
     return status;
 }

@@ -79,7 +79,7 @@ static size_t find_ceiling(const kiln__times *times, double *ceiling_ms)
 }
 
 /* Few samples say nothing about how far off they are. */
-static void put_times(const kiln__times *times, kiln__trial *out, size_t who, size_t ceiling)
+static void put_times(const kiln__times *times, kiln_trial *out, size_t who, size_t ceiling)
 {
     out->median_ms = median_of(times, who, &out->samples);
     if (out->samples == 0)
@@ -99,28 +99,21 @@ static void put_times(const kiln__times *times, kiln__trial *out, size_t who, si
     out->ceiling_ratio = ceiling > 0 && to_ceiling.count > 0 ? exp(to_ceiling.value) : 0;
 }
 
-static bool fill_trial(kiln__trial *out, const kiln__times *times, const kiln__entrant *entrant, size_t who,
+static bool fill_trial(kiln_trial *out, const kiln__times *times, const kiln__entrant *entrant, size_t who,
                        size_t ceiling)
 {
-    kiln__text text = { 0 };
-    kiln__spec_format(&entrant->spec, false, &text);
-    *out = (kiln__trial){ .spec = kiln__text_take(&text),
-                          .verdict = KILN_VERDICT_UNMEASURED,
-                          .registers = entrant->registers,
-                          .local_bytes = entrant->local_bytes };
-    if (entrant->state == KILN__ENTRANT_OUT) {
-        out->verdict = KILN_VERDICT_OUT;
-        out->problem = kiln__strdup(entrant->problem);
-        return out->spec != NULL && out->problem != NULL;
-    }
-    if (times->rows != NULL)
+    bool rejected = entrant->state == KILN__ENTRANT_OUT;
+    *out = (kiln_trial){ .verdict = rejected ? KILN_VERDICT_REJECTED : KILN_VERDICT_UNMEASURED,
+                         .registers = entrant->registers,
+                         .local_bytes = entrant->local_bytes };
+    if (!rejected && times->rows != NULL)
         put_times(times, out, who, ceiling);
-    return out->spec != NULL;
+    return kiln__tuning_name(out, entrant->text, rejected ? entrant->problem : "");
 }
 
 /* A trial and who it is of, for sorting. */
 typedef struct ranked {
-    kiln__trial trial;
+    kiln_trial trial;
     size_t who;
 } ranked;
 
@@ -128,8 +121,8 @@ typedef struct ranked {
 static int compare_ranked(const void *a, const void *b)
 {
     const ranked *x = a, *y = b;
-    int x_class = x->trial.verdict == KILN_VERDICT_TIED ? 0 : x->trial.verdict == KILN_VERDICT_OUT ? 2 : 1;
-    int y_class = y->trial.verdict == KILN_VERDICT_TIED ? 0 : y->trial.verdict == KILN_VERDICT_OUT ? 2 : 1;
+    int x_class = x->trial.verdict == KILN_VERDICT_TIED ? 0 : x->trial.verdict == KILN_VERDICT_REJECTED ? 2 : 1;
+    int y_class = y->trial.verdict == KILN_VERDICT_TIED ? 0 : y->trial.verdict == KILN_VERDICT_REJECTED ? 2 : 1;
     if (x_class != y_class)
         return x_class - y_class;
     if (x_class == 0 && x->trial.ratio != y->trial.ratio)
@@ -170,11 +163,11 @@ kiln_status kiln__standings(kiln_tuning *tuning, const kiln__times *times, const
                             kiln_report *report)
 {
     ranked *list = kiln__calloc(count, sizeof(*list));
-    tuning->trials = kiln__calloc(count, sizeof(*tuning->trials));
-    bool whole = list != NULL && tuning->trials != NULL && rank(tuning, times, entrants, list, count);
-    tuning->count = tuning->trials != NULL && list != NULL ? count : 0;
+    bool whole = list != NULL && kiln__tuning_reserve(tuning, count, NULL) == KILN_OK &&
+                 rank(tuning, times, entrants, list, count);
     for (size_t i = 0; i < tuning->count; i++)
-        tuning->trials[i] = list[i].trial;
+        tuning->table[i] = list[i].trial;
+    kiln__tuning_show(tuning);
     kiln__free(list);
     return whole ? KILN_OK : kiln__fail_memory(report, KILN__STAGE_DEVICE);
 }

@@ -14,9 +14,8 @@ typedef struct sweep {
     const kiln_sweep_options *options;
     kiln_report *report;
     kiln_device *device;
-    kiln_spec *specs; /* resolved */
+    kiln__fields *specs; /* resolved; their ops are those of the host's */
     size_t count;
-    uint64_t n; /* elements, 0 where arguments of the kernel's own have sizes instead */
     kiln__workload load;
     uint32_t rounds; /* to be played */
     kiln__contest contest;
@@ -37,9 +36,9 @@ static void tell(sweep *self)
 /* ---- What is asked for */
 
 /* What all specs of a sweep have in common: what they compute, from how many arrays, and where. */
-static bool write_kind(const kiln_spec *spec, kiln__text *out)
+static bool write_kind(const kiln__fields *spec, kiln__text *out)
 {
-    if (spec->template->own_arithmetic) {
+    if (!kiln__template_takes_op(spec->template)) {
         kiln__text_printf(out, "template=%s", spec->template->name);
     } else {
         kiln__text_printf(out, "op=");
@@ -50,7 +49,7 @@ static bool write_kind(const kiln_spec *spec, kiln__text *out)
     return !out->failed;
 }
 
-static kiln_status check_kind(const kiln_spec *first, const kiln_spec *spec, kiln_report *report)
+static kiln_status check_kind(const kiln__fields *first, const kiln__fields *spec, kiln_report *report)
 {
     kiln__text wanted = { 0 }, got = { 0 };
     kiln_status status = KILN_OK;
@@ -58,7 +57,7 @@ static kiln_status check_kind(const kiln_spec *first, const kiln_spec *spec, kil
         status = kiln__fail_memory(report, KILN__STAGE_SPEC);
     else if (strcmp(wanted.data, got.data) != 0)
         status = kiln__fail(report, KILN_ESPEC, KILN__STAGE_SPEC, 0,
-                            "%s beside %s: the specs of a sweep have one op, or one template of own arithmetic, and "
+                            "%s beside %s: the specs of a sweep have one op, or one template without an op, and "
                             "one dtype and target",
                             got.data, wanted.data);
     kiln__text_fini(&wanted);
@@ -66,44 +65,34 @@ static kiln_status check_kind(const kiln_spec *first, const kiln_spec *spec, kil
     return status;
 }
 
-static kiln_status read_spec(sweep *self, const char *text, size_t index)
+static kiln_status take_spec(sweep *self, const kiln__fields *given, size_t index)
 {
-    kiln_spec given;
-    kiln_status status = kiln__spec_parse(&given, &self->service->catalog, text, self->report);
-    if (status == KILN_OK && given.template->output != NULL)
-        return kiln__fail(self->report, KILN_ESPEC, KILN__STAGE_SPEC, 0,
-                          "template %s has an output of its own: only those that make an array can be swept",
-                          given.template->name);
-    if (status == KILN_OK && index == 0)
-        status = kiln__tuning_device(&self->device, self->service, self->options->device, &given, self->report);
+    kiln_status status = KILN_OK;
+    if (index == 0)
+        status = kiln__tuning_device(&self->device, self->service, self->options->work->device, given, self->report);
     if (status == KILN_OK)
-        status = kiln__service_resolve(self->service, self->device, &given, &self->specs[index], self->report);
+        status = kiln__service_resolve(self->service, self->device, given, &self->specs[index], self->report);
     if (status == KILN_OK)
         status = kiln__service_check_target(self->device, &self->specs[index].target, self->report);
-    if (status == KILN_OK && index == 0)
-        self->n = self->options->elements > 0 ? self->options->elements : given.n_set ? given.n : 0;
     return status == KILN_OK ? check_kind(&self->specs[0], &self->specs[index], self->report) : status;
 }
 
-static kiln_status read_specs(sweep *self, const char *const *texts)
+static kiln_status take_specs(sweep *self, const kiln_spec *const *specs)
 {
     kiln_status status = KILN_OK;
     self->specs = kiln__calloc(self->count, sizeof(*self->specs));
     if (self->specs == NULL)
         return kiln__fail_memory(self->report, KILN__STAGE_DEVICE);
     for (size_t i = 0; i < self->count && status == KILN_OK; i++)
-        status = read_spec(self, texts[i], i);
+        status = take_spec(self, &specs[i]->fields, i);
     if (status != KILN_OK)
         return status;
-    bool own = self->specs[0].template->arguments.arg_count > 0;
-    if (self->n == 0 && !own)
-        return kiln__fail(self->report, KILN_EINVAL, KILN__STAGE_DEVICE, 0,
-                          "neither kiln_sweep_options.elements nor the first spec's n says how many elements");
-    const kiln__given given = { .elements = own ? self->options->elements : self->n,
-                                .sizes = self->options->sizes,
-                                .size_count = self->options->size_count,
-                                .args = self->options->args,
-                                .arg_count = self->options->arg_count };
+    const kiln_work *work = self->options->work;
+    const kiln__given given = { .elements = kiln__tuning_elements(work, &specs[0]->fields, self->device),
+                                .sizes = work->sizes,
+                                .size_count = work->size_count,
+                                .args = work->args,
+                                .arg_count = work->arg_count };
     return kiln__workload_make(&self->load, &self->specs[0], &given, self->report);
 }
 
@@ -118,7 +107,9 @@ static void describe(sweep *self)
                                        .variants = self->count,
                                        .regret = -1,
                                        .end = "",
-                                       .against = "" };
+                                       .wisdom = "",
+                                       .not_learnt = "",
+                                       .verified_by = "" };
     self->progress.info = &tuning->info;
 }
 
@@ -233,12 +224,12 @@ static bool has_lost_patience(void *data)
 
 static kiln_status compete(sweep *self)
 {
-    const kiln__contest_options options = { .load = &self->load, .hot = self->options->hot != 0 };
+    const kiln__contest_options options = { .load = &self->load, .hot = self->options->work->hot != 0 };
     kiln_status status = kiln__contest_init(&self->contest, self->service, self->device, self->specs, self->count,
                                             &options, self->report);
     self->contest.keeps_spilled = true;
     if (status == KILN_OK) {
-        self->tuning->info.against = self->contest.proof.against;
+        self->tuning->info.verified_by = self->contest.proof.against;
         status = gather(self);
     }
     if (status == KILN_OK && !self->stop)
@@ -269,16 +260,16 @@ static kiln_status take_turn(sweep *self)
     return status;
 }
 
-static kiln_status run(sweep *self, const char *const *texts)
+static kiln_status run(sweep *self, const kiln_spec *const *specs)
 {
-    kiln_status status = read_specs(self, texts);
+    kiln_status status = take_specs(self, specs);
     if (status != KILN_OK)
         return status;
     describe(self);
     return take_turn(self);
 }
 
-kiln_status kiln__sweep_make(kiln_tuning **out, kiln_service *service, const char *const *specs, size_t count,
+kiln_status kiln__sweep_make(kiln_tuning **out, kiln_service *service, const kiln_spec *const *specs, size_t count,
                              const kiln_sweep_options *options, kiln_report *report)
 {
     sweep self = { .service = service,

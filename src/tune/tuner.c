@@ -96,53 +96,59 @@ static const char *end_name(kiln__search_end end)
     return names[end];
 }
 
-static kiln_verdict public_verdict(kiln__verdict verdict)
+static kiln_verdict public_verdict(kiln__judgement verdict)
 {
     static const kiln_verdict known[] = {
         [KILN__WINNER] = KILN_VERDICT_WINNER,         [KILN__TIED] = KILN_VERDICT_TIED,
         [KILN__GIVEN_UP] = KILN_VERDICT_GIVEN_UP,     [KILN__SLOWER] = KILN_VERDICT_SLOWER,
-        [KILN__UNMEASURED] = KILN_VERDICT_UNMEASURED, [KILN__STRUCK_OUT] = KILN_VERDICT_OUT
+        [KILN__UNMEASURED] = KILN_VERDICT_UNMEASURED, [KILN__STRUCK_OUT] = KILN_VERDICT_REJECTED
     };
     return known[verdict];
 }
 
-static bool fill_trial(kiln__trial *out, const kiln__place *place, const kiln__entrant *entrant)
+/* The incumbent is what samples are compared with, and has none of its own. It is timed in every round. */
+static uint64_t samples_of(const kiln__search_result *result, const kiln__place *place)
 {
-    *out = (kiln__trial){ .spec = kiln__strdup(entrant->text),
-                          .verdict = public_verdict(place->verdict),
-                          .ratio = place->ratio,
-                          .low = place->low,
-                          .high = place->high,
-                          .samples = place->samples,
-                          .registers = entrant->registers,
-                          .local_bytes = entrant->local_bytes };
-    if (entrant->state == KILN__ENTRANT_OUT)
-        out->problem = kiln__strdup(entrant->problem);
-    return out->spec != NULL && (entrant->state != KILN__ENTRANT_OUT || out->problem != NULL);
+    return place->who == result->incumbent && result->samples > 0 ? result->rounds_known : place->samples;
+}
+
+static bool fill_trial(kiln_trial *out, const kiln__search_result *result, const kiln__place *place,
+                       const kiln__entrant *entrant)
+{
+    *out = (kiln_trial){ .verdict = public_verdict(place->verdict),
+                         .samples = samples_of(result, place),
+                         .median_ms = place->ratio * result->incumbent_ms,
+                         .ratio = place->ratio,
+                         .low = place->low,
+                         .high = place->high,
+                         .registers = entrant->registers,
+                         .local_bytes = entrant->local_bytes };
+    return kiln__tuning_name(out, entrant->text, entrant->state == KILN__ENTRANT_OUT ? entrant->problem : "");
 }
 
 static kiln_status fill(tuner *self, const kiln__search_result *result)
 {
     kiln_tuning *tuning = self->tuning;
     bool whole = true;
-    tuning->trials = kiln__calloc(result->count, sizeof(*tuning->trials));
-    if (tuning->trials == NULL)
-        return kiln__fail_memory(self->report, KILN__STAGE_DEVICE);
-    tuning->count = result->count;
+    kiln_status status = kiln__tuning_reserve(tuning, result->count, self->report);
+    if (status != KILN_OK)
+        return status;
     for (size_t i = 0; i < result->count; i++)
-        whole &= fill_trial(&tuning->trials[i], &result->places[i], &self->contest.entrants[result->places[i].who]);
+        whole &=
+            fill_trial(&tuning->table[i], result, &result->places[i], &self->contest.entrants[result->places[i].who]);
     kiln__progress_count(&self->progress);
     tuning->info.rounds = result->rounds;
     tuning->info.samples = result->samples;
     tuning->info.default_ms = result->incumbent_ms;
     tuning->info.regret = isfinite(result->regret) ? result->regret : -1;
     tuning->info.end = end_name(result->end);
+    kiln__tuning_show(tuning);
     return whole ? KILN_OK : kiln__fail_memory(self->report, KILN__STAGE_DEVICE);
 }
 
 /* ---- The way through */
 
-kiln_status kiln__tuning_device(kiln_device **out, kiln_service *service, kiln_device *asked, const kiln_spec *spec,
+kiln_status kiln__tuning_device(kiln_device **out, kiln_service *service, kiln_device *asked, const kiln__fields *spec,
                                 kiln_report *report)
 {
     const char *name = spec->target_set && kiln__target_is_cpu(&spec->target) ? "cpu" : NULL;
@@ -152,25 +158,24 @@ kiln_status kiln__tuning_device(kiln_device **out, kiln_service *service, kiln_d
     return kiln__runtime_device(service->runtime, name, out, report);
 }
 
-/* What a kernel of out, inputs and n is measured with; one with arguments of its own has sizes. */
-static uint64_t choose_elements(const tuner *self, const kiln_spec *spec)
+uint64_t kiln__tuning_elements(const kiln_work *work, const kiln__fields *spec, const kiln_device *device)
 {
-    if (self->options->elements > 0 || spec->template->arguments.arg_count > 0)
-        return self->options->elements;
+    if (work->elements > 0 || work->size_count > 0 || !kiln__arguments_flat(&spec->template->arguments))
+        return work->elements;
     if (spec->n_set && spec->n > 0)
         return spec->n;
-    return kiln__target_is_cpu(&self->device->target) ? CPU_ELEMENTS : GPU_ELEMENTS;
+    return kiln__target_is_cpu(&device->target) ? CPU_ELEMENTS : GPU_ELEMENTS;
 }
 
 static kiln_status enter_all(tuner *self)
 {
-    kiln_spec *specs = kiln__calloc(self->space.count, sizeof(*specs));
+    kiln__fields *specs = kiln__calloc(self->space.count, sizeof(*specs));
     if (specs == NULL)
         return kiln__fail_memory(self->report, KILN__STAGE_DEVICE);
     for (size_t i = 0; i < self->space.count; i++)
         kiln__space_spec(&self->space, i, &specs[i]);
     const kiln__contest_options options = { .load = &self->load,
-                                            .hot = self->options->hot != 0,
+                                            .hot = self->options->work->hot != 0,
                                             .skip = self->options->skip,
                                             .skip_count = self->options->skip_count,
                                             .trying = self->options->trying,
@@ -194,20 +199,14 @@ static void describe(tuner *self)
                                        .end = "",
                                        .wisdom = "",
                                        .not_learnt = "",
-                                       .against = "" };
+                                       .verified_by = "" };
     self->progress.info = &tuning->info;
     for (size_t i = 0; i < self->space.reason_count; i++)
         tuning->info.impossible += self->space.reasons[i].count;
 }
 
-/* The incumbent is what samples are compared with, and has none of its own. It is timed in every round. */
-static uint64_t samples_of(const kiln__search_result *result, const kiln__place *place)
-{
-    return place->who == result->incumbent && result->samples > 0 ? result->rounds_known : place->samples;
-}
-
 /* What was found, as kiln__tuning_learn wants it: variants that were out or not measured were not compared. */
-static kiln_status learn(tuner *self, const kiln_spec *asked, const kiln__search_result *result)
+static kiln_status learn(tuner *self, const kiln__fields *asked, const kiln__search_result *result)
 {
     const kiln__place *winner = &result->places[0];
     kiln__lesson lesson = { .asked = asked,
@@ -221,7 +220,7 @@ static kiln_status learn(tuner *self, const kiln_spec *asked, const kiln__search
     return kiln__tuning_learn(self->tuning, self->service, self->device, self->options, &lesson, self->report);
 }
 
-static kiln_status search(tuner *self, const kiln_spec *asked)
+static kiln_status search(tuner *self, const kiln__fields *asked)
 {
     const kiln_tune_options *options = self->options;
     const kiln__arena arena = { self->space.count, readiness, wait_for_more, take_samples, now_ns, basis, self };
@@ -267,7 +266,7 @@ static bool has_lost_patience(void *data)
 }
 
 /* Alone on the device. */
-static kiln_status compete(tuner *self, const kiln_spec *asked)
+static kiln_status compete(tuner *self, const kiln__fields *asked)
 {
     kiln_status status = kiln__turn_take(self->device, has_lost_patience, self, self->report);
     if (status != KILN_OK)
@@ -275,7 +274,7 @@ static kiln_status compete(tuner *self, const kiln_spec *asked)
     self->progress.start = kiln__cpu_now_ns();
     status = enter_all(self);
     if (status == KILN_OK) {
-        self->tuning->info.against = self->contest.proof.against;
+        self->tuning->info.verified_by = self->contest.proof.against;
         status = search(self, asked);
     }
     status = blame(self, status);
@@ -284,25 +283,22 @@ static kiln_status compete(tuner *self, const kiln_spec *asked)
     return status;
 }
 
-static kiln_status tune(tuner *self, const kiln_spec *spec)
+static kiln_status tune(tuner *self, const kiln__fields *spec)
 {
+    const kiln_work *work = self->options->work;
     kiln__target target;
-    if (spec->template != NULL && spec->template->output != NULL)
-        return kiln__fail(self->report, KILN_ESPEC, KILN__STAGE_SPEC, 0,
-                          "template %s has an output of its own: only those that make an array can be tuned",
-                          spec->template->name);
-    kiln_status status = kiln__tuning_device(&self->device, self->service, self->options->device, spec, self->report);
+    kiln_status status = kiln__tuning_device(&self->device, self->service, work->device, spec, self->report);
     if (status == KILN_OK)
         status = kiln__service_target(self->service, &self->device, spec, &target, self->report);
     if (status == KILN_OK)
         status = kiln__service_check_target(self->device, &target, self->report);
     if (status != KILN_OK)
         return status;
-    const kiln__given given = { .elements = choose_elements(self, spec),
-                                .sizes = self->options->sizes,
-                                .size_count = self->options->size_count,
-                                .args = self->options->args,
-                                .arg_count = self->options->arg_count };
+    const kiln__given given = { .elements = kiln__tuning_elements(work, spec, self->device),
+                                .sizes = work->sizes,
+                                .size_count = work->size_count,
+                                .args = work->args,
+                                .arg_count = work->arg_count };
     status = kiln__space_make(&self->space, spec, &target, self->report);
     if (status == KILN_OK)
         status = kiln__workload_make(&self->load, &self->space.base, &given, self->report);
@@ -312,7 +308,7 @@ static kiln_status tune(tuner *self, const kiln_spec *spec)
     return compete(self, spec);
 }
 
-kiln_status kiln__tuning_make(kiln_tuning **out, kiln_service *service, const kiln_spec *spec,
+kiln_status kiln__tuning_make(kiln_tuning **out, kiln_service *service, const kiln__fields *spec,
                               const kiln_tune_options *options, kiln_report *report)
 {
     tuner self = { .service = service,
@@ -322,7 +318,7 @@ kiln_status kiln__tuning_make(kiln_tuning **out, kiln_service *service, const ki
                                  .data = options->data,
                                  .contest = &self.contest,
                                  .start = kiln__cpu_now_ns() },
-                   .trouble = KILN_REPORT_INIT };
+                   .trouble = KILN_INIT(kiln_report) };
     *out = NULL;
     if (options->suspect != NULL)
         *options->suspect = NULL;
@@ -336,17 +332,4 @@ kiln_status kiln__tuning_make(kiln_tuning **out, kiln_service *service, const ki
     else
         kiln__tuning_free(self.tuning);
     return status;
-}
-
-void kiln__tuning_free(kiln_tuning *tuning)
-{
-    if (tuning == NULL)
-        return;
-    for (size_t i = 0; i < tuning->count; i++) {
-        kiln__free(tuning->trials[i].spec);
-        kiln__free(tuning->trials[i].problem);
-    }
-    kiln__free(tuning->trials);
-    kiln__free(tuning->wisdom);
-    kiln__free(tuning);
 }

@@ -1,5 +1,5 @@
-/* The reference of a kernel with arguments of its own against the cpu twin, on the same values: whole, since nobody knows which
- * part of the result comes of which part of the arrays. */
+/* The reference against the cpu twin, on the same values: whole, since any part of a result may come from any part of the
+ * arrays. */
 #include "base/alloc.h"
 #include "tune/proof.h"
 
@@ -23,12 +23,13 @@ static kiln_status submit(void *data, void *stream)
 
 /* The values are the same on every device, so that they need not be copied; the result is. Nobody watches: this may take longer
  * than any launch should. */
-static kiln_status compute(twin *self, kiln_service *service, const kiln_spec *spec)
+static kiln_status compute(twin *self, kiln_service *service, const kiln__fields *spec)
 {
     const kiln__workload *load = &self->proof->arrays->load;
     char problem[256];
-    kiln_spec wanted;
-    kiln_status status = kiln__proof_cpu_spec(&wanted, spec, self->report);
+    kiln__fields wanted;
+    kiln__expr room;
+    kiln_status status = kiln__proof_cpu_spec(&wanted, &room, spec, self->report);
     if (status == KILN_OK)
         status = kiln__runtime_device(service->runtime, "cpu", &self->cpu, self->report);
     if (status == KILN_OK)
@@ -44,7 +45,7 @@ static kiln_status compute(twin *self, kiln_service *service, const kiln_spec *s
     return status == KILN_OK ? kiln__run_timed(self->cpu, submit, self, self->report) : status;
 }
 
-static kiln_status compare_array(const twin *self, const kiln_spec *spec, uint32_t i)
+static kiln_status compare_array(const twin *self, const kiln__fields *spec, uint32_t i)
 {
     const kiln__array *array = &self->proof->arrays->load.arrays[i];
     kiln_device *device = self->proof->arrays->device;
@@ -54,7 +55,7 @@ static kiln_status compare_array(const twin *self, const kiln_spec *spec, uint32
     kiln_status status = host == NULL ? kiln__fail_memory(self->report, KILN__STAGE_DEVICE) : KILN_OK;
     if (status == KILN_OK)
         status = device->backend->vtable->copy(device, host, kiln__proof_want(self->proof, i), bytes,
-                                               KILN_COPY_FROM_DEVICE, NULL, self->report);
+                                               KILN__COPY_FROM_DEVICE, NULL, self->report);
     if (status == KILN_OK)
         status = kiln__compare(&self->comparer, array, host, kiln__arrays_in(&self->arrays, 0, i), array->elements,
                                &found, self->report);
@@ -64,7 +65,7 @@ static kiln_status compare_array(const twin *self, const kiln_spec *spec, uint32
     return status;
 }
 
-kiln_status kiln__proof_check_twin(const kiln__proof *proof, kiln_service *service, const kiln_spec *spec,
+kiln_status kiln__proof_check_twin(const kiln__proof *proof, kiln_service *service, const kiln__fields *spec,
                                    kiln_report *report)
 {
     twin self = { .proof = proof, .report = report };

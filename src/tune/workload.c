@@ -28,30 +28,9 @@ static bool add_array(kiln__workload *out, const kiln__array *array)
     out->bytes += bytes;
     out->elements = array->elements > out->elements ? array->elements : out->elements;
     out->changes = out->changes || (array->read && array->written);
+    out->whole = out->whole || (array->read && dtypes[array->type] == KILN__DTYPE_UNSET);
     return true;
 }
-
-kiln_status kiln__workload_plain(kiln__workload *out, kiln__dtype dtype, uint32_t inputs, uint64_t n,
-                                 kiln_report *report)
-{
-    kiln__array array = { .size = kiln__dtype_bytes(dtype), .elements = n };
-    memset(out, 0, sizeof(*out));
-    array.type = kiln__arg_type_of(dtype);
-    for (uint32_t i = 0; i <= inputs; i++) {
-        array.read = i < inputs;
-        array.written = !array.read;
-        if (array.read)
-            snprintf(array.name, sizeof(array.name), "input %u", i + 1);
-        else
-            kiln__text_copy(array.name, sizeof(array.name), "out");
-        if (!add_array(out, &array))
-            return FAIL(report, KILN_ENOMEM, "there is no room for %u arrays of %" PRIu64 " elements: name fewer",
-                        inputs + 1, n);
-    }
-    return KILN_OK;
-}
-
-/* ---- Arguments of a kernel's own */
 
 static bool is_array(const kiln__plan_arg *arg)
 {
@@ -126,11 +105,16 @@ static kiln_status check_counts(const kiln__plan *plan, const kiln__given *given
         wanted += plan->args[i].role != KILN__ARG_FORMULA;
     for (uint32_t i = 0; i < plan->size_count; i++)
         kiln__text_printf(&names, "%s%s", i == 0 ? "" : ", ", plan->sizes[i]);
-    if (given->elements > 0)
-        status = FAIL(report, KILN_EINVAL,
-                      "the kernel has arguments of its own, and no number of elements: name its sizes (%s)",
+    if (given->elements > 0 && !plan->flat)
+        status = FAIL(report, KILN_EINVAL, "a number of elements is not enough for the kernel: name its sizes (%s)",
                       kiln__text_string(&names));
-    else if (given->size_count != plan->size_count || (given->sizes == NULL && plan->size_count > 0))
+    else if (given->elements > INT64_MAX / 64 / KILN__ARGS_MAX)
+        status = FAIL(report, KILN_ENOMEM, "there is no room for arrays of %" PRIu64 " elements: name fewer",
+                      given->elements);
+    else if (given->elements > 0 && given->size_count > 0)
+        status = FAIL(report, KILN_EINVAL, "elements and sizes are given: name the one or the other");
+    else if (given->elements == 0 &&
+             (given->size_count != plan->size_count || (given->sizes == NULL && plan->size_count > 0)))
         status = FAIL(report, KILN_EINVAL, "the kernel has %u size%s (%s), and %zu are given", plan->size_count,
                       plan->size_count == 1 ? "" : "s", kiln__text_string(&names), given->size_count);
     else if (given->arg_count != 0 && (given->arg_count != wanted || given->args == NULL))
@@ -140,15 +124,16 @@ static kiln_status check_counts(const kiln__plan *plan, const kiln__given *given
     return status;
 }
 
-kiln_status kiln__workload_own(kiln__workload *out, const kiln__plan *plan, const kiln__given *given,
-                               kiln_report *report)
+kiln_status kiln__workload_of(kiln__workload *out, const kiln__plan *plan, const kiln__given *given,
+                              kiln_report *report)
 {
     kiln__formula_values values;
     memset(out, 0, sizeof(*out));
-    out->own = true;
+    out->flat = plan->flat;
+    out->elementwise = plan->elementwise;
     kiln_status status = check_counts(plan, given, report);
     for (uint32_t i = 0; i < plan->size_count && status == KILN_OK; i++)
-        out->sizes[out->size_count++] = given->sizes[i];
+        out->sizes[out->size_count++] = given->elements > 0 ? given->elements : given->sizes[i];
     if (status == KILN_OK)
         kiln__plan_calculate(plan, out->sizes, &values);
     for (uint32_t i = 0; i < plan->arg_count && status == KILN_OK; i++) {
@@ -167,19 +152,13 @@ kiln_status kiln__workload_own(kiln__workload *out, const kiln__plan *plan, cons
     return status;
 }
 
-kiln_status kiln__workload_make(kiln__workload *out, const kiln_spec *spec, const kiln__given *given,
+kiln_status kiln__workload_make(kiln__workload *out, const kiln__fields *spec, const kiln__given *given,
                                 kiln_report *report)
 {
     kiln__plan *plan = NULL;
-    if (spec->template->arguments.arg_count == 0 && (given->size_count > 0 || given->arg_count > 0))
-        return FAIL(report, KILN_EINVAL,
-                    "template %s declares no arguments: it has elements, and neither sizes nor args",
-                    spec->template->name);
-    if (spec->template->arguments.arg_count == 0)
-        return kiln__workload_plain(out, spec->dtype, spec->op.inputs, given->elements, report);
     kiln_status status = kiln__spec_plan(&plan, spec, report);
     if (status == KILN_OK)
-        status = kiln__workload_own(out, plan, given, report);
+        status = kiln__workload_of(out, plan, given, report);
     kiln__free(plan);
     return status;
 }
@@ -225,20 +204,19 @@ bool kiln__workload_fits(const kiln__workload *load, const kiln__plan *plan, cha
     kiln__formula_values values;
     uint32_t array = 0, place = 0;
     problem[0] = '\0';
-    if ((plan != NULL) != load->own || (plan != NULL && plan->size_count != load->size_count)) {
+    if (plan->size_count != load->size_count) {
         snprintf(problem, size, "it takes other arguments");
         return false;
     }
-    if (plan != NULL)
-        kiln__plan_calculate(plan, load->sizes, &values);
-    for (uint32_t i = 0; plan != NULL && i < plan->arg_count; i++) {
+    kiln__plan_calculate(plan, load->sizes, &values);
+    for (uint32_t i = 0; i < plan->arg_count; i++) {
         const char *how = compare_arg(load, plan, &values, i, &array, &place);
         if (how == NULL)
             continue;
         snprintf(problem, size, "argument %s %s, so that it cannot be compared", plan->args[i].name, how);
         return false;
     }
-    if (plan != NULL && place != load->arg_count)
+    if (place != load->arg_count)
         snprintf(problem, size, "it takes fewer arguments, so that it cannot be compared");
     return problem[0] == '\0';
 }

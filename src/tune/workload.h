@@ -4,7 +4,7 @@
 #define KILN_TUNE_WORKLOAD_H
 
 #include "service/kernel.h"
-#include "template/spec.h"
+#include "template/fields.h"
 
 /* One array. */
 typedef struct kiln__array {
@@ -16,12 +16,13 @@ typedef struct kiln__array {
 } kiln__array;
 
 typedef struct kiln__workload {
-    kiln__array arrays[KILN__ARGS_MAX]; /* in the order of the kernel's arguments; of others the inputs, then out */
+    kiln__array arrays[KILN__ARGS_MAX]; /* in the order of the kernel's arguments */
     uint32_t count;
     uint64_t elements;              /* of the largest array: what wisdom goes by */
     uint64_t bytes;                 /* that a launch reads and writes */
     bool changes;                   /* some array is read and written: what a launch finds depends on those before */
-    bool own;                       /* for kernels with arguments of their own; then what follows counts, too: */
+    bool whole;                     /* some array that is read has whole numbers, which may be indices */
+    bool flat, elementwise;         /* see kiln__arguments_flat and kiln__arguments_elementwise */
     uint64_t least;                 /* extent of a dimension of an array; arrays of whole numbers have smaller ones */
     uint32_t size_count, arg_count; /* arguments: those that no formula gives */
     uint64_t sizes[KILN__SIZES_MAX];
@@ -32,32 +33,27 @@ typedef struct kiln__workload {
 
 /* What the host says about it. All is borrowed. */
 typedef struct kiln__given {
-    uint64_t elements; /* of each array, where the kernel takes out, inputs and n */
+    uint64_t elements; /* of each array, where the kernel's plan is flat and no sizes are named */
     const uint64_t *sizes;
     size_t size_count;
-    const kiln_arg *args; /* as for kiln_launch_args; those that are arrays are not looked at */
+    const kiln_arg *args; /* as for kiln_launch; those that are arrays are not looked at */
     size_t arg_count;     /* may be 0 where no number is given at launch */
 } kiln__given;
 
-/* For kernels of out, `inputs` inputs and n. KILN_ENOMEM: no memory holds them. */
-kiln_status kiln__workload_plain(kiln__workload *out, kiln__dtype dtype, uint32_t inputs, uint64_t n,
-                                 kiln_report *report);
+/* For kernels with such a plan. Errors: KILN_EINVAL naming what is wrong with sizes and numbers; KILN_ENOMEM: no memory holds
+ * the arrays. */
+kiln_status kiln__workload_of(kiln__workload *out, const kiln__plan *plan, const kiln__given *given,
+                              kiln_report *report);
 
-/* For kernels with such a plan. Errors: KILN_EINVAL naming what is wrong with sizes and numbers. */
-kiln_status kiln__workload_own(kiln__workload *out, const kiln__plan *plan, const kiln__given *given,
-                               kiln_report *report);
-
-/* The one or the other, as a resolved spec's template declares; the sizes that it wants are named where they are not right.
- * Errors: those above, KILN_ESPEC. */
-kiln_status kiln__workload_make(kiln__workload *out, const kiln_spec *spec, const kiln__given *given,
+/* The same for a resolved spec. Errors: those above, KILN_ESPEC. */
+kiln_status kiln__workload_make(kiln__workload *out, const kiln__fields *spec, const kiln__given *given,
                                 kiln_report *report);
 
 /* How many bytes of its arrays a launch touches, at the least, if it reads and writes no byte more than once: all of them, unless
  * a template has declared less traffic; of arrays that are read and written each byte may stand for two of that. */
 uint64_t kiln__workload_touches(const kiln__workload *load);
 
-/* Whether a kernel with this plan, NULL for one of out, inputs and n, takes the same arrays and numbers. Else `problem` says
- * how they differ. */
+/* Whether a kernel with this plan takes the same arrays and numbers. Else `problem` says how they differ. */
 bool kiln__workload_fits(const kiln__workload *load, const kiln__plan *plan, char *problem, size_t size);
 
 /* KILN__DTYPE_UNSET for whole numbers. */

@@ -5,44 +5,41 @@
 #include <stdio.h>
 #include <string.h>
 
-unsigned kiln__wisdom_operations(const kiln_spec *spec)
+unsigned kiln__wisdom_operations(const kiln__fields *spec)
 {
     unsigned count = 0;
-    for (uint32_t i = 0; i < spec->op.count; i++)
-        if (spec->op.nodes[i].op >= 0)
-            count += kiln__op_at(&spec->catalog->ops, spec->op.nodes[i].op)->operations;
+    for (uint32_t i = 0; i < spec->op->count; i++)
+        if (spec->op->nodes[i].op >= 0)
+            count += kiln__op_at(&spec->catalog->ops, spec->op->nodes[i].op)->operations;
     return count;
 }
 
-void kiln__wisdom_class(const kiln_spec *spec, char out[KILN__WISDOM_CLASS])
+void kiln__wisdom_class(const kiln__fields *spec, char out[KILN__WISDOM_CLASS])
 {
     bool heavy = kiln__wisdom_operations(spec) >= KILN__WISDOM_HEAVY;
     const kiln__arguments *arguments = &spec->template->arguments;
-    unsigned in = kiln__spec_inputs(spec), out_count = 1;
-    if (arguments->arg_count > 0)
-        in = out_count = 0;
+    unsigned in = kiln__arguments_inputs(arguments, spec->op->inputs), out_count = 0;
     for (uint32_t i = 0; i < arguments->arg_count; i++) {
         kiln__arg_role role = arguments->args[i].role;
-        in += role == KILN__ARG_IN || role == KILN__ARG_INOUT;
         out_count += role == KILN__ARG_OUT || role == KILN__ARG_INOUT;
     }
     snprintf(out, KILN__WISDOM_CLASS, "%u in, %u out, %s", in, out_count, heavy ? "heavy" : "light");
 }
 
-void kiln__wisdom_op(const kiln_spec *spec, kiln__text *out)
+void kiln__wisdom_op(const kiln__fields *spec, kiln__text *out)
 {
     if (spec->op_set)
-        kiln__expr_format(&spec->op, &spec->catalog->ops, out);
+        kiln__expr_format(spec->op, &spec->catalog->ops, out);
     else
         kiln__text_append(out, "none");
 }
 
-bool kiln__wisdom_is_complete(const kiln_spec *spec)
+bool kiln__wisdom_is_complete(const kiln__fields *spec)
 {
-    return kiln__spec_inputs(spec) > 0 || spec->template->arguments.arg_count > 0;
+    return spec->op_set || !kiln__template_takes_op(spec->template);
 }
 
-bool kiln__wisdom_is_open(const kiln_spec *spec)
+bool kiln__wisdom_is_open(const kiln__fields *spec)
 {
     for (uint32_t i = 0; i < spec->template->param_count; i++)
         if (!spec->param_set[i])
@@ -66,7 +63,7 @@ void kiln__wisdom_model(const char *model, char out[KILN__WISDOM_MODEL])
             *c = '?';
 }
 
-void kiln__wisdom_geometry(const kiln_spec *spec, kiln__text *out)
+void kiln__wisdom_geometry(const kiln__fields *spec, kiln__text *out)
 {
     const kiln__template *template = spec->template;
     size_t start = out->length;

@@ -2,7 +2,7 @@
 #ifndef KILN_WISDOM_DESCRIBE_H
 #define KILN_WISDOM_DESCRIBE_H
 
-#include "template/spec.h"
+#include "template/fields.h"
 
 enum {
     KILN__WISDOM_MODEL = 256,
@@ -13,20 +13,20 @@ enum {
 };
 
 /* How many of real.h's operations the spec's op (which is set) does on each element. */
-unsigned kiln__wisdom_operations(const kiln_spec *spec);
+unsigned kiln__wisdom_operations(const kiln__fields *spec);
 
 /* Appends a spec's op as records have it: "none" where the template takes no op. */
-void kiln__wisdom_op(const kiln_spec *spec, kiln__text *out);
+void kiln__wisdom_op(const kiln__fields *spec, kiln__text *out);
 
 /* The class of the spec's op: "1 in, 1 out, light". Ops of one class are expected to like the same geometry. Of a template with
  * arguments of its own it counts the arrays; one that is read and written is both. */
-void kiln__wisdom_class(const kiln_spec *spec, char out[KILN__WISDOM_CLASS]);
+void kiln__wisdom_class(const kiln__fields *spec, char out[KILN__WISDOM_CLASS]);
 
 /* Whether it is known what the spec computes: it has an op, or its template none. */
-bool kiln__wisdom_is_complete(const kiln_spec *spec);
+bool kiln__wisdom_is_complete(const kiln__fields *spec);
 
 /* Whether the spec leaves a parameter of its template open: else there is nothing to choose. */
-bool kiln__wisdom_is_open(const kiln_spec *spec);
+bool kiln__wisdom_is_open(const kiln__fields *spec);
 
 /* The logarithm of the power of two nearest to n, which is not 0. */
 unsigned kiln__wisdom_size(uint64_t n);
@@ -35,7 +35,7 @@ unsigned kiln__wisdom_size(uint64_t n);
 void kiln__wisdom_model(const char *model, char out[KILN__WISDOM_MODEL]);
 
 /* Appends the parameters that are set, in the template's order: "block=128 elems=4 vector=4 cache=stream". */
-void kiln__wisdom_geometry(const kiln_spec *spec, kiln__text *out);
+void kiln__wisdom_geometry(const kiln__fields *spec, kiln__text *out);
 
 /* A digest of what the template compiles for the cpu or a GPU: of its text without the declarations, for they say what
  * may be chosen and not what comes of it. False if out of memory; "" where there is no cpu twin. */

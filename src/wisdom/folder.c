@@ -358,7 +358,7 @@ static int put_aside(int directory, const char *name)
 
 /* `set` is what the file holds. */
 static int rewrite(int directory, const char *name, kiln__wisdom_set *set, bool damaged,
-                   kiln__wisdom_record *const *records, size_t count, kiln__wisdom_tally *tally)
+                   kiln__wisdom_entry *const *records, size_t count, kiln__wisdom_counts *tally)
 {
     kiln__wisdom_fate fate = kiln__wisdom_set_add_all(set, records, count, tally);
     int error = fate == KILN__WISDOM_FULL ? -EFBIG : fate == KILN__WISDOM_NO_MEMORY ? -ENOMEM : 0;
@@ -370,8 +370,8 @@ static int rewrite(int directory, const char *name, kiln__wisdom_set *set, bool 
 }
 
 /* The records of one model into its file, under the lock. 0 or -errno with the trouble. */
-static int merge_file(kiln__wisdom_folder *folder, int directory, kiln__wisdom_record *const *records, size_t count,
-                      kiln__wisdom_tally *tally, trouble *what)
+static int merge_file(kiln__wisdom_folder *folder, int directory, kiln__wisdom_entry *const *records, size_t count,
+                      kiln__wisdom_counts *tally, trouble *what)
 {
     char slug[KILN__WISDOM_SLUG], name[KILN__WISDOM_SLUG + sizeof(SUFFIX)];
     kiln__wisdom_set set;
@@ -382,7 +382,7 @@ static int merge_file(kiln__wisdom_folder *folder, int directory, kiln__wisdom_r
     bool damaged = what->cause == CAUSE_DAMAGED;
     if (error != 0 && error != -ENOENT && !damaged)
         return error;
-    *tally = (kiln__wisdom_tally){ 0 };
+    *tally = (kiln__wisdom_counts){ 0 };
     *what = (trouble){ 0 };
     error = rewrite(directory, name, &set, damaged, records, count, tally);
     if (error != 0) {
@@ -402,12 +402,12 @@ static size_t count_of_model(const kiln__wisdom_set *set, size_t first)
 }
 
 static int merge_all(kiln__wisdom_folder *folder, int directory, const kiln__wisdom_set *records,
-                     kiln__wisdom_tally *out, trouble *first)
+                     kiln__wisdom_counts *out, trouble *first)
 {
     *first = (trouble){ 0 };
     for (size_t i = 0, count; i < records->count; i += count) {
         trouble what;
-        kiln__wisdom_tally tally;
+        kiln__wisdom_counts tally;
         count = count_of_model(records, i);
         if (merge_file(folder, directory, records->records + i, count, &tally, &what) == 0) {
             out->added += tally.added;
@@ -427,12 +427,12 @@ static int sweep(void *data, const char *name)
     return 0;
 }
 
-int kiln__wisdom_folder_merge(kiln__wisdom_folder *folder, const kiln__wisdom_set *records, kiln__wisdom_tally *out,
+int kiln__wisdom_folder_merge(kiln__wisdom_folder *folder, const kiln__wisdom_set *records, kiln__wisdom_counts *out,
                               char problem[KILN__WISDOM_REASON])
 {
     trouble what;
     kiln__lock lock = { .fd = -1 };
-    *out = (kiln__wisdom_tally){ 0 };
+    *out = (kiln__wisdom_counts){ 0 };
     int directory = open_locked(folder, &lock, &what), error = directory;
     if (directory >= 0) {
         error = merge_all(folder, directory, records, out, &what);

@@ -40,7 +40,7 @@ int kiln__wisdom_folder_load(kiln__wisdom_folder *folder, kiln__wisdom_set *out)
  * process loses what another one adds. A file that is damaged is put aside; one that is not trusted, that a newer Kiln
  * made or that cannot be read stays as it is, and nothing is added to it. 0, or -errno of the first failure with the
  * reason in problem: the tally then counts what went into the other files. Waits for its turn and for the lock. */
-int kiln__wisdom_folder_merge(kiln__wisdom_folder *folder, const kiln__wisdom_set *records, kiln__wisdom_tally *out,
+int kiln__wisdom_folder_merge(kiln__wisdom_folder *folder, const kiln__wisdom_set *records, kiln__wisdom_counts *out,
                               char problem[KILN__WISDOM_REASON]);
 
 /* Appends the path of a model's file; nothing where there is no folder. */

@@ -42,7 +42,7 @@ static bool is_known(const char *name)
 }
 
 /* NULL, or what the value should have been. */
-static const char *read_value(const kiln__wisdom_field *field, const json_t *value, kiln__wisdom_record *out)
+static const char *read_value(const kiln__wisdom_field *field, const json_t *value, kiln__wisdom_entry *out)
 {
     void *to = (char *)out + field->offset;
     switch (field->kind) {
@@ -105,7 +105,7 @@ static kiln__wisdom_fault keep_all_unknown(json_t *object, kiln__text *extra, ch
 }
 
 /* Texts of *out are borrowed from the object and from extra. */
-static kiln__wisdom_fault read_fields(json_t *object, kiln__wisdom_record *out, kiln__text *extra, char *reason)
+static kiln__wisdom_fault read_fields(json_t *object, kiln__wisdom_entry *out, kiln__text *extra, char *reason)
 {
     size_t known = 0;
     kiln__wisdom_fault fault = KILN__WISDOM_GOOD;
@@ -126,7 +126,7 @@ static kiln__wisdom_fault read_fields(json_t *object, kiln__wisdom_record *out, 
     return fault;
 }
 
-static kiln__wisdom_fault add_record(kiln__wisdom_set *set, const kiln__wisdom_record *record, char *reason)
+static kiln__wisdom_fault add_record(kiln__wisdom_set *set, const kiln__wisdom_entry *record, char *reason)
 {
     if (!kiln__wisdom_record_check(record, reason))
         return KILN__WISDOM_DAMAGED;
@@ -143,7 +143,7 @@ static kiln__wisdom_fault add_record(kiln__wisdom_set *set, const kiln__wisdom_r
 
 static kiln__wisdom_fault read_record(kiln__wisdom_set *set, json_t *object, char *reason)
 {
-    kiln__wisdom_record record = kiln__wisdom_record_empty;
+    kiln__wisdom_entry record = kiln__wisdom_record_empty;
     kiln__text extra = { 0 };
     if (!json_is_object(object)) {
         snprintf(reason, KILN__WISDOM_REASON, "it is not an object");
@@ -254,7 +254,7 @@ static void append_real(kiln__text *out, double value)
         kiln__text_printf(out, ".%0*" PRIu64, places, number % scale);
 }
 
-static void append_value(kiln__text *out, const kiln__wisdom_record *record, const kiln__wisdom_field *field)
+static void append_value(kiln__text *out, const kiln__wisdom_entry *record, const kiln__wisdom_field *field)
 {
     const void *from = (const char *)record + field->offset;
     switch (field->kind) {
@@ -269,7 +269,7 @@ static void append_value(kiln__text *out, const kiln__wisdom_record *record, con
     }
 }
 
-void kiln__wisdom_write_record(const kiln__wisdom_record *record, kiln__text *out)
+void kiln__wisdom_write_record(const kiln__wisdom_entry *record, kiln__text *out)
 {
     kiln__fpenv host;
     kiln__fpenv_enter(&host);
@@ -282,7 +282,7 @@ void kiln__wisdom_write_record(const kiln__wisdom_record *record, kiln__text *ou
     kiln__text_append(out, "}");
 }
 
-void kiln__wisdom_write(const kiln__wisdom_set *set, bool (*wanted)(void *data, const kiln__wisdom_record *record),
+void kiln__wisdom_write(const kiln__wisdom_set *set, bool (*wanted)(void *data, const kiln__wisdom_entry *record),
                         void *data, kiln__text *out)
 {
     const char *separator = "\n";

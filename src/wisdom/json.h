@@ -21,10 +21,10 @@ kiln__wisdom_fault kiln__wisdom_read(kiln__wisdom_set *out, const char *bytes, s
 
 /* Appends the text of a file with those records of the set that `wanted` (NULL: all) is true for. Reading it back gives
  * equal records, but for measurements, which have 6 digits. */
-void kiln__wisdom_write(const kiln__wisdom_set *set, bool (*wanted)(void *data, const kiln__wisdom_record *record),
+void kiln__wisdom_write(const kiln__wisdom_set *set, bool (*wanted)(void *data, const kiln__wisdom_entry *record),
                         void *data, kiln__text *out);
 
 /* Appends the JSON object of one record, without a line end. */
-void kiln__wisdom_write_record(const kiln__wisdom_record *record, kiln__text *out);
+void kiln__wisdom_write_record(const kiln__wisdom_entry *record, kiln__text *out);
 
 #endif

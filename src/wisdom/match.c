@@ -47,7 +47,7 @@ bool kiln__wisdom_target(const kiln__wisdom_query *query, kiln__target *out)
 
 static kiln_status make_subject(subject *out, const kiln__wisdom_query *query, const char *digest, kiln_report *report)
 {
-    const kiln_spec *spec = query->spec;
+    const kiln__fields *spec = query->spec;
     kiln__target own;
     *out = (subject){ .query = query, .dtype = spec->dtype, .size = NO_SIZE, .digest = digest };
     bool has_op = kiln__wisdom_is_complete(spec);
@@ -70,7 +70,7 @@ static kiln_status make_subject(subject *out, const kiln__wisdom_query *query, c
 
 /* ---- How near a record is */
 
-static const char *measure_device(const subject *s, const kiln__wisdom_record *record, steps *out)
+static const char *measure_device(const subject *s, const kiln__wisdom_entry *record, steps *out)
 {
     kiln__target target;
     const kiln__wisdom_device *device = &record->device;
@@ -86,7 +86,7 @@ static const char *measure_device(const subject *s, const kiln__wisdom_record *r
     return NULL;
 }
 
-static const char *measure_work(const subject *s, const kiln__wisdom_record *record, steps *out)
+static const char *measure_work(const subject *s, const kiln__wisdom_entry *record, steps *out)
 {
     kiln__dtype dtype = kiln__dtype_parse(record->dtype, strlen(record->dtype));
     if (dtype == KILN__DTYPE_UNSET || kiln__dtype_bytes(dtype) != kiln__dtype_bytes(s->dtype))
@@ -108,7 +108,7 @@ static bool differs(const char *a, const char *b)
 /* NULL, or why the record says nothing about the query. */
 static const char *measure(const subject *s, const kiln__wisdom_item *item, steps *out)
 {
-    const kiln__wisdom_record *record = item->record;
+    const kiln__wisdom_entry *record = item->record;
     *out = (steps){ .source = item->source };
     out->stale = differs(record->digest, s->digest)                ? STALE_TEXT
                  : differs(record->toolchain, s->query->toolchain) ? STALE_TOOLCHAIN
@@ -133,7 +133,7 @@ static void say(kiln__text *out, const char *format, ...)
     kiln__text_printf(out, "%s%s", out->length > 0 ? "; " : "", part);
 }
 
-static void say_device(const kiln__wisdom_record *record, uint32_t step, kiln__text *out)
+static void say_device(const kiln__wisdom_entry *record, uint32_t step, kiln__text *out)
 {
     if (step == OTHER_MODEL)
         say(out, "another model of the same target: %s", record->device.model);
@@ -145,7 +145,7 @@ static void say_device(const kiln__wisdom_record *record, uint32_t step, kiln__t
 
 static void say_steps(const subject *s, const kiln__wisdom_item *item, const steps *differ, kiln__text *out)
 {
-    const kiln__wisdom_record *record = item->record;
+    const kiln__wisdom_entry *record = item->record;
     if (differ->size != 0)
         say(out, "2^%" PRIu64 " elements instead of 2^%u", record->log2_n, s->size);
     if (differ->op != 0)
@@ -171,7 +171,7 @@ static int order(uint64_t a, uint64_t b)
 }
 
 /* Larger sizes first: where the size is open, what is large is what tuning is for. The rest only has to be fixed. */
-static int compare_ties(const kiln__wisdom_record *a, const kiln__wisdom_record *b)
+static int compare_ties(const kiln__wisdom_entry *a, const kiln__wisdom_entry *b)
 {
     int by = order(b->log2_n, a->log2_n);
     by = by != 0 ? by : order(b->variants, a->variants);
@@ -211,7 +211,7 @@ static size_t rank(const subject *s, const kiln__wisdom_item *items, size_t coun
 /* ---- Whether a geometry can be had */
 
 /* One parameter of a geometry into the spec. */
-static kiln_status take_param(kiln_spec *spec, kiln__word name, kiln__word value, kiln_report *report)
+static kiln_status take_param(kiln__fields *spec, kiln__word name, kiln__word value, kiln_report *report)
 {
     int64_t number;
     char problem[400];
@@ -221,7 +221,7 @@ static kiln_status take_param(kiln_spec *spec, kiln__word name, kiln__word value
         return kiln__fail(report, KILN_ESPEC, KILN__STAGE_SPEC, 0, "template %s has no parameter %s", template->name,
                           kiln__word_quote(name).text);
     if (!spec->param_set[index])
-        return kiln__spec_set(spec, name.text, name.length, value.text, value.length, report);
+        return kiln__spec_set(spec, NULL, name, value, report);
     if (kiln__param_parse(&template->params[index], value.text, value.length, &number, problem, sizeof(problem)) &&
         number == spec->params[index])
         return KILN_OK;
@@ -234,18 +234,18 @@ static kiln_status take_param(kiln_spec *spec, kiln__word name, kiln__word value
 }
 
 /* Puts the record's geometry into `out`, which is the query's spec, if the template allows that on the target. */
-static kiln_status fit(const subject *s, const kiln__wisdom_record *record, kiln_spec *out, kiln_report *report)
+static kiln_status fit(const subject *s, const kiln__wisdom_entry *record, kiln__fields *out, kiln_report *report)
 {
-    kiln_spec *full = alloca(kiln__spec_size(out));
+    kiln__fields full;
     kiln__word line = { record->geometry, strlen(record->geometry) }, name, value;
     kiln_status status;
     while ((status = kiln__spec_next_field(&line, &name, &value, report)) == KILN_OK && name.length > 0)
         if ((status = take_param(out, name, value, report)) != KILN_OK)
             break;
-    return status == KILN_OK ? kiln__spec_resolve(full, out, &s->target, report) : status;
+    return status == KILN_OK ? kiln__spec_resolve(&full, out, &s->target, report) : status;
 }
 
-static void choose(kiln__wisdom_choice *out, const kiln_spec *asked, const kiln_spec *fitting, uint32_t distance)
+static void choose(kiln__wisdom_choice *out, const kiln__fields *asked, const kiln__fields *fitting, uint32_t distance)
 {
     out->found = true;
     out->distance = distance;
@@ -256,7 +256,7 @@ static void choose(kiln__wisdom_choice *out, const kiln_spec *asked, const kiln_
         }
 }
 
-void kiln__wisdom_apply(const kiln__wisdom_choice *choice, kiln_spec *spec)
+void kiln__wisdom_apply(const kiln__wisdom_choice *choice, kiln__fields *spec)
 {
     for (uint32_t i = 0; i < spec->template->param_count; i++)
         if ((choice->set >> i & 1) != 0) {
@@ -271,23 +271,24 @@ static kiln_status consider(const subject *s, const ranked *row, kiln__wisdom_ch
                             kiln__wisdom_explain_fn explain, void *data, bool *stop)
 {
     steps differ;
-    kiln_spec *fitting = KILN__SPEC_LOCAL(s->query->spec);
-    kiln_report report = KILN_REPORT_INIT;
+    kiln__fields fitting = *s->query->spec;
+    kiln_report report = KILN_INIT(kiln_report);
     kiln__text reason = { 0 };
     const char *never = measure(s, row->item, &differ);
-    kiln_status status = never == NULL ? fit(s, row->item->record, fitting, explain != NULL ? &report : NULL) : KILN_OK;
+    kiln_status status =
+        never == NULL ? fit(s, row->item->record, &fitting, explain != NULL ? &report : NULL) : KILN_OK;
     bool chosen = never == NULL && status == KILN_OK && !out->found;
     *stop = chosen && explain == NULL;
     if (chosen)
-        choose(out, s->query->spec, fitting, row->distance);
+        choose(out, s->query->spec, &fitting, row->distance);
     if (explain != NULL && status != KILN_ENOMEM) {
         if (never == NULL)
             say_steps(s, row->item, &differ, &reason);
-        kiln__wisdom_candidate candidate = { .item = *row->item,
-                                             .distance = row->distance,
-                                             .reason = never != NULL ? never : kiln__text_string(&reason),
-                                             .refusal = never != NULL ? "never used for this" : report.message,
-                                             .chosen = chosen };
+        kiln__wisdom_prospect candidate = { .item = *row->item,
+                                            .distance = row->distance,
+                                            .reason = never != NULL ? never : kiln__text_string(&reason),
+                                            .refusal = never != NULL ? "never used for this" : report.message,
+                                            .chosen = chosen };
         *stop = explain(data, &candidate) != 0;
     }
     kiln__text_fini(&reason);

@@ -2,19 +2,19 @@
 #ifndef KILN_WISDOM_MATCH_H
 #define KILN_WISDOM_MATCH_H
 
-#include "template/spec.h"
+#include "template/fields.h"
 #include "wisdom/record.h"
 
 /* Where a record is from. Of two that are equally near, the first is taken. */
 typedef enum kiln__wisdom_source { KILN__WISDOM_OWN, KILN__WISDOM_SHARED, KILN__WISDOM_SHIPPED } kiln__wisdom_source;
 
 typedef struct kiln__wisdom_item {
-    const kiln__wisdom_record *record;
+    const kiln__wisdom_entry *record;
     kiln__wisdom_source source;
 } kiln__wisdom_item;
 
 typedef struct kiln__wisdom_query {
-    const kiln_spec *spec;             /* op set; its n is the size, if set; parameters that are set stay as they are */
+    const kiln__fields *spec;          /* op set; its n is the size, if set; parameters that are set stay as they are */
     const kiln__wisdom_device *device; /* its target is what to compile for where the spec leaves that open */
     const char *toolchain;             /* that would compile; "" if unknown */
 } kiln__wisdom_query;
@@ -24,11 +24,11 @@ typedef struct kiln__wisdom_choice {
     bool found;
     uint32_t set; /* bit i: parameter i of the spec's template is chosen */
     int64_t params[KILN__PARAMS_MAX];
-    uint32_t distance; /* 0 exact; see kiln__wisdom_candidate */
+    uint32_t distance; /* 0 exact; see kiln__wisdom_prospect */
 } kiln__wisdom_choice;
 
 /* One record as a query sees it. */
-typedef struct kiln__wisdom_candidate {
+typedef struct kiln__wisdom_prospect {
     kiln__wisdom_item item;
     /* Its decimal digits are, from the front: 1 other toolchain, 2 other text of the template; 1 other model, 2 other chip
      * of the family, 3 other family; source; 1 other dtype; 1 other op; and two of the difference of sizes.
@@ -37,10 +37,10 @@ typedef struct kiln__wisdom_candidate {
     const char *reason;  /* the same in words: "exact", "2^20 elements instead of 2^26; shipped with Kiln" */
     const char *refusal; /* why its geometry is not used, "" if it could be */
     bool chosen;
-} kiln__wisdom_candidate;
+} kiln__wisdom_prospect;
 
 /* Called with each record, from the nearest to those that are never used; non-zero stops. */
-typedef int (*kiln__wisdom_explain_fn)(void *data, const kiln__wisdom_candidate *candidate);
+typedef int (*kiln__wisdom_explain_fn)(void *data, const kiln__wisdom_prospect *candidate);
 
 /* Chooses among the items. `digest` is kiln__wisdom_digest of what would be compiled. The nearest record wins whose
  * geometry has the parameters that the spec sets and satisfies the template's constraints; equal inputs give equal
@@ -51,7 +51,7 @@ kiln_status kiln__wisdom_choose(kiln__wisdom_choice *out, const kiln__wisdom_ite
                                 void *data, kiln_report *report);
 
 /* Sets the chosen parameters. */
-void kiln__wisdom_apply(const kiln__wisdom_choice *choice, kiln_spec *spec);
+void kiln__wisdom_apply(const kiln__wisdom_choice *choice, kiln__fields *spec);
 
 /* What a query is for: the spec's target, else the device's. False if there is none. */
 bool kiln__wisdom_target(const kiln__wisdom_query *query, kiln__target *out);

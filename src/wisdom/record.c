@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define FIELD(kind, required, name, member, max)                                        \
-    {                                                                                   \
-        name, KILN__WISDOM_##kind, required, offsetof(kiln__wisdom_record, member), max \
+#define FIELD(kind, required, name, member, max)                                       \
+    {                                                                                  \
+        name, KILN__WISDOM_##kind, required, offsetof(kiln__wisdom_entry, member), max \
     }
 
 const kiln__wisdom_field kiln__wisdom_fields[] = {
@@ -33,7 +33,7 @@ const kiln__wisdom_field kiln__wisdom_fields[] = {
 };
 const size_t kiln__wisdom_field_count = sizeof(kiln__wisdom_fields) / sizeof(kiln__wisdom_fields[0]);
 
-const kiln__wisdom_record kiln__wisdom_record_empty = {
+const kiln__wisdom_entry kiln__wisdom_record_empty = {
     .device = { .model = "", .target = "" },
     .template_name = "",
     .op_class = "",
@@ -46,17 +46,17 @@ const kiln__wisdom_record kiln__wisdom_record_empty = {
     .extra = "",
 };
 
-static const char *text_of(const kiln__wisdom_record *record, const kiln__wisdom_field *field)
+static const char *text_of(const kiln__wisdom_entry *record, const kiln__wisdom_field *field)
 {
     return *(const char *const *)((const char *)record + field->offset);
 }
 
-static uint64_t whole_of(const kiln__wisdom_record *record, const kiln__wisdom_field *field)
+static uint64_t whole_of(const kiln__wisdom_entry *record, const kiln__wisdom_field *field)
 {
     return *(const uint64_t *)((const char *)record + field->offset);
 }
 
-static double real_of(const kiln__wisdom_record *record, const kiln__wisdom_field *field)
+static double real_of(const kiln__wisdom_entry *record, const kiln__wisdom_field *field)
 {
     return *(const double *)((const char *)record + field->offset);
 }
@@ -76,7 +76,7 @@ static const char *refuse_text(const kiln__wisdom_field *field, const char *text
                                               : NULL;
 }
 
-static const char *refuse_field(const kiln__wisdom_record *record, const kiln__wisdom_field *field)
+static const char *refuse_field(const kiln__wisdom_entry *record, const kiln__wisdom_field *field)
 {
     if (field->kind == KILN__WISDOM_TEXT)
         return refuse_text(field, text_of(record, field));
@@ -86,7 +86,7 @@ static const char *refuse_field(const kiln__wisdom_record *record, const kiln__w
     return isfinite(value) && value >= 0 ? NULL : "is not a number of 0 or more";
 }
 
-bool kiln__wisdom_record_check(const kiln__wisdom_record *record, char problem[KILN__WISDOM_REASON])
+bool kiln__wisdom_record_check(const kiln__wisdom_entry *record, char problem[KILN__WISDOM_REASON])
 {
     for (size_t i = 0; i < kiln__wisdom_field_count; i++) {
         const char *reason = refuse_field(record, &kiln__wisdom_fields[i]);
@@ -98,7 +98,7 @@ bool kiln__wisdom_record_check(const kiln__wisdom_record *record, char problem[K
     return true;
 }
 
-int kiln__wisdom_record_compare(const kiln__wisdom_record *a, const kiln__wisdom_record *b)
+int kiln__wisdom_record_compare(const kiln__wisdom_entry *a, const kiln__wisdom_entry *b)
 {
     const char *const left[] = { a->device.model, a->device.target, a->template_name, a->op, a->dtype };
     const char *const right[] = { b->device.model, b->device.target, b->template_name, b->op, b->dtype };
@@ -111,13 +111,13 @@ int kiln__wisdom_record_compare(const kiln__wisdom_record *a, const kiln__wisdom
 }
 
 /* One block: the record and behind it its texts, those of the fields and last the extra one. */
-static kiln__wisdom_record *copy(const kiln__wisdom_record *record)
+static kiln__wisdom_entry *copy(const kiln__wisdom_entry *record)
 {
     size_t size = sizeof(*record) + strlen(record->extra) + 1;
     for (size_t i = 0; i < kiln__wisdom_field_count; i++)
         if (kiln__wisdom_fields[i].kind == KILN__WISDOM_TEXT)
             size += strlen(text_of(record, &kiln__wisdom_fields[i])) + 1;
-    kiln__wisdom_record *out = kiln__alloc(size);
+    kiln__wisdom_entry *out = kiln__alloc(size);
     if (out == NULL)
         return NULL;
     *out = *record;
@@ -134,7 +134,7 @@ static kiln__wisdom_record *copy(const kiln__wisdom_record *record)
     return out;
 }
 
-bool kiln__wisdom_record_equal(const kiln__wisdom_record *a, const kiln__wisdom_record *b)
+bool kiln__wisdom_record_equal(const kiln__wisdom_entry *a, const kiln__wisdom_entry *b)
 {
     for (size_t i = 0; i < kiln__wisdom_field_count; i++) {
         const kiln__wisdom_field *field = &kiln__wisdom_fields[i];
@@ -147,13 +147,13 @@ bool kiln__wisdom_record_equal(const kiln__wisdom_record *a, const kiln__wisdom_
 }
 
 /* Times of two runs do not compare, for clocks and neighbours differ; how many variants were tried does. */
-static bool is_better_founded(const kiln__wisdom_record *old, const kiln__wisdom_record *fresh)
+static bool is_better_founded(const kiln__wisdom_entry *old, const kiln__wisdom_entry *fresh)
 {
     return strcmp(old->digest, fresh->digest) == 0 && strcmp(old->toolchain, fresh->toolchain) == 0 &&
            old->variants > fresh->variants;
 }
 
-static size_t place_of(const kiln__wisdom_set *set, const kiln__wisdom_record *record)
+static size_t place_of(const kiln__wisdom_set *set, const kiln__wisdom_entry *record)
 {
     size_t low = 0, high = set->count;
     while (low < high) {
@@ -166,7 +166,7 @@ static size_t place_of(const kiln__wisdom_set *set, const kiln__wisdom_record *r
     return low;
 }
 
-bool kiln__wisdom_set_has(const kiln__wisdom_set *set, const kiln__wisdom_record *record)
+bool kiln__wisdom_set_has(const kiln__wisdom_set *set, const kiln__wisdom_entry *record)
 {
     size_t place = place_of(set, record);
     return place < set->count && kiln__wisdom_record_compare(set->records[place], record) == 0;
@@ -177,7 +177,7 @@ static bool make_room(kiln__wisdom_set *set)
     if (set->count < set->room)
         return true;
     size_t room = set->room > 0 ? 2 * set->room : 16;
-    kiln__wisdom_record **records = kiln__realloc(set->records, room * sizeof(kiln__wisdom_record *));
+    kiln__wisdom_entry **records = kiln__realloc(set->records, room * sizeof(kiln__wisdom_entry *));
     if (records == NULL)
         return false;
     set->records = records;
@@ -185,13 +185,13 @@ static bool make_room(kiln__wisdom_set *set)
     return true;
 }
 
-static kiln__wisdom_fate replace(kiln__wisdom_record **slot, const kiln__wisdom_record *record)
+static kiln__wisdom_fate replace(kiln__wisdom_entry **slot, const kiln__wisdom_entry *record)
 {
     if (kiln__wisdom_record_equal(*slot, record))
         return KILN__WISDOM_EQUAL;
     if (is_better_founded(*slot, record))
         return KILN__WISDOM_OLDER_KEPT;
-    kiln__wisdom_record *fresh = copy(record);
+    kiln__wisdom_entry *fresh = copy(record);
     if (fresh == NULL)
         return KILN__WISDOM_NO_MEMORY;
     kiln__free(*slot);
@@ -199,14 +199,14 @@ static kiln__wisdom_fate replace(kiln__wisdom_record **slot, const kiln__wisdom_
     return KILN__WISDOM_REPLACED;
 }
 
-static kiln__wisdom_fate insert(kiln__wisdom_set *set, const kiln__wisdom_record *record, size_t limit)
+static kiln__wisdom_fate insert(kiln__wisdom_set *set, const kiln__wisdom_entry *record, size_t limit)
 {
     size_t place = place_of(set, record);
     if (kiln__wisdom_set_has(set, record))
         return replace(&set->records[place], record);
     if (set->count >= limit)
         return KILN__WISDOM_FULL;
-    kiln__wisdom_record *fresh = make_room(set) ? copy(record) : NULL;
+    kiln__wisdom_entry *fresh = make_room(set) ? copy(record) : NULL;
     if (fresh == NULL)
         return KILN__WISDOM_NO_MEMORY;
     memmove(set->records + place + 1, set->records + place, (set->count - place) * sizeof(*set->records));
@@ -215,13 +215,13 @@ static kiln__wisdom_fate insert(kiln__wisdom_set *set, const kiln__wisdom_record
     return KILN__WISDOM_ADDED;
 }
 
-kiln__wisdom_fate kiln__wisdom_set_add(kiln__wisdom_set *set, const kiln__wisdom_record *record)
+kiln__wisdom_fate kiln__wisdom_set_add(kiln__wisdom_set *set, const kiln__wisdom_entry *record)
 {
     return insert(set, record, KILN__WISDOM_RECORDS_MAX);
 }
 
-kiln__wisdom_fate kiln__wisdom_set_add_all(kiln__wisdom_set *set, kiln__wisdom_record *const *records, size_t count,
-                                           kiln__wisdom_tally *tally)
+kiln__wisdom_fate kiln__wisdom_set_add_all(kiln__wisdom_set *set, kiln__wisdom_entry *const *records, size_t count,
+                                           kiln__wisdom_counts *tally)
 {
     for (size_t i = 0; i < count; i++) {
         kiln__wisdom_fate fate = kiln__wisdom_set_add(set, records[i]);

@@ -23,7 +23,7 @@ typedef struct kiln__wisdom_device {
 } kiln__wisdom_device;
 
 /* All text is printable ASCII and never NULL. */
-typedef struct kiln__wisdom_record {
+typedef struct kiln__wisdom_entry {
     kiln__wisdom_device device;
     const char *template_name, *op_class, *op, *dtype; /* "elementwise", "1 in, 1 out, light", "relu6", "f32" */
     uint64_t log2_n;                                   /* the power of two nearest to the number of elements */
@@ -32,7 +32,7 @@ typedef struct kiln__wisdom_record {
     uint64_t samples, variants;                        /* of this geometry; geometries that were compared */
     const char *digest, *toolchain, *maker; /* of the template's text; compiler; "kiln 0.1.0"; "" if unknown */
     const char *extra; /* fields that this version does not know, as JSON: `, "name": value`; "" if there are none */
-} kiln__wisdom_record;
+} kiln__wisdom_entry;
 
 /* The fields in their order in a file: reading, writing, checking and copying go by this table. */
 typedef enum kiln__wisdom_kind { KILN__WISDOM_TEXT, KILN__WISDOM_WHOLE, KILN__WISDOM_REAL } kiln__wisdom_kind;
@@ -49,20 +49,20 @@ extern const kiln__wisdom_field kiln__wisdom_fields[];
 extern const size_t kiln__wisdom_field_count;
 
 /* A record whose texts are "" and whose numbers are 0. */
-extern const kiln__wisdom_record kiln__wisdom_record_empty;
+extern const kiln__wisdom_entry kiln__wisdom_record_empty;
 
 /* True if a record may be kept; else what is wrong with it goes to problem, one line. */
-bool kiln__wisdom_record_check(const kiln__wisdom_record *record, char problem[KILN__WISDOM_REASON]);
+bool kiln__wisdom_record_check(const kiln__wisdom_entry *record, char problem[KILN__WISDOM_REASON]);
 
 /* Order by what records are about: model, target, template, op, dtype, size. 0: one takes the place of the other. */
-int kiln__wisdom_record_compare(const kiln__wisdom_record *a, const kiln__wisdom_record *b);
+int kiln__wisdom_record_compare(const kiln__wisdom_entry *a, const kiln__wisdom_entry *b);
 
 /* Whether all fields are equal, the unknown ones too. */
-bool kiln__wisdom_record_equal(const kiln__wisdom_record *a, const kiln__wisdom_record *b);
+bool kiln__wisdom_record_equal(const kiln__wisdom_entry *a, const kiln__wisdom_entry *b);
 
 /* Records that are about different things, sorted. Owns copies. Zero-initialised is empty. One thread at a time. */
 typedef struct kiln__wisdom_set {
-    kiln__wisdom_record **records;
+    kiln__wisdom_entry **records;
     size_t count, room;
 } kiln__wisdom_set;
 
@@ -78,19 +78,19 @@ typedef enum kiln__wisdom_fate {
 
 /* Copies a checked record into the set. It takes the place of one that is about the same, unless that one came from a
  * wider search (more variants) of the same template text with the same toolchain. */
-kiln__wisdom_fate kiln__wisdom_set_add(kiln__wisdom_set *set, const kiln__wisdom_record *record);
+kiln__wisdom_fate kiln__wisdom_set_add(kiln__wisdom_set *set, const kiln__wisdom_entry *record);
 
 /* Whether the set has one about the same. */
-bool kiln__wisdom_set_has(const kiln__wisdom_set *set, const kiln__wisdom_record *record);
+bool kiln__wisdom_set_has(const kiln__wisdom_set *set, const kiln__wisdom_entry *record);
 
-typedef struct kiln__wisdom_tally {
+typedef struct kiln__wisdom_counts {
     size_t added, replaced, equal, older_kept;
-} kiln__wisdom_tally;
+} kiln__wisdom_counts;
 
 /* Adds several records and counts what came of each. Ends at the first that finds no room or no memory and returns its fate,
  * else KILN__WISDOM_ADDED. */
-kiln__wisdom_fate kiln__wisdom_set_add_all(kiln__wisdom_set *set, kiln__wisdom_record *const *records, size_t count,
-                                           kiln__wisdom_tally *tally);
+kiln__wisdom_fate kiln__wisdom_set_add_all(kiln__wisdom_set *set, kiln__wisdom_entry *const *records, size_t count,
+                                           kiln__wisdom_counts *tally);
 
 /* Adds all records of another set, however many both have: a bound would leave out some that may be the nearest. False: out of
  * memory. */

@@ -4,7 +4,7 @@
 
 #include "wisdom/record.h"
 
-extern const kiln__wisdom_record kiln__wisdom_shipped[]; /* about different things, sorted */
+extern const kiln__wisdom_entry kiln__wisdom_shipped[]; /* about different things, sorted */
 extern const size_t kiln__wisdom_shipped_count;
 
 #endif

@@ -13,7 +13,7 @@ void kiln__wisdom_view_release(kiln__wisdom_view *view)
     kiln__free(view);
 }
 
-static void add_item(kiln__wisdom_view *view, const kiln__wisdom_record *record, kiln__wisdom_source source)
+static void add_item(kiln__wisdom_view *view, const kiln__wisdom_entry *record, kiln__wisdom_source source)
 {
     view->items[view->count++] = (kiln__wisdom_item){ record, source };
     view->has_digests = view->has_digests || record->digest[0] != '\0';

@@ -3,11 +3,11 @@
 #include "base/alloc.h"
 #include "os/cancel.h"
 #include "os/fork.h"
-#include "template/identity.h"
 #include "wisdom/describe.h"
 #include "wisdom/memo.h"
 #include "wisdom/view.h"
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -158,31 +158,14 @@ bool kiln__wisdom_peek(const kiln__wisdom *wisdom, uint64_t *generation)
 
 /* ---- Matching */
 
-static uint8_t *put_text(uint8_t *at, const char *text)
+/* What a choice depends on, as text. */
+static void make_key(const kiln__wisdom_query *query, kiln__text *out)
 {
-    size_t length = strnlen(text, KILN__WISDOM_NAME_MAX);
-    memcpy(at, text, length);
-    at[length] = '\0';
-    return at + length + 1;
-}
-
-/* As much as make_key may write. */
-static size_t key_room(const kiln__wisdom_query *query)
-{
-    return kiln__spec_identity_room(query->spec) + 1 + 3 * (KILN__WISDOM_NAME_MAX + 1) +
-           sizeof(query->device->multiprocessors);
-}
-
-static size_t make_key(const kiln__wisdom_query *query, uint8_t *key)
-{
-    const kiln_spec *spec = query->spec;
-    uint8_t *at = key + kiln__spec_identity(spec, key);
-    *at++ = spec->n_set && spec->n > 0 ? (uint8_t)kiln__wisdom_size(spec->n) : UINT8_MAX;
-    at = put_text(at, query->toolchain);
-    at = put_text(at, query->device->model);
-    at = put_text(at, query->device->target);
-    memcpy(at, &query->device->multiprocessors, sizeof(query->device->multiprocessors));
-    return (size_t)(at - key) + sizeof(query->device->multiprocessors);
+    const kiln__fields *spec = query->spec;
+    kiln__spec_format(spec, false, out);
+    kiln__text_printf(out, "\n%d\n%s\n%s\n%s\n%" PRIu64,
+                      spec->n_set && spec->n > 0 ? (int)kiln__wisdom_size(spec->n) : -1, query->toolchain,
+                      query->device->model, query->device->target, (uint64_t)query->device->multiprocessors);
 }
 
 static bool make_digest(const kiln__wisdom_query *query, char out[KILN__WISDOM_DIGEST])
@@ -202,24 +185,34 @@ static kiln_status choose(const kiln__wisdom_view *view, const kiln__wisdom_quer
     return kiln__wisdom_choose(out, view->items, view->count, query, digest, fn, data, report);
 }
 
+/* Chooses what the memo does not know, and tells it. */
+static kiln_status choose_anew(kiln__wisdom *wisdom, const kiln__wisdom_query *query, const kiln__text *key,
+                               kiln__wisdom_choice *out)
+{
+    kiln__wisdom_view *view = current_view(wisdom);
+    if (view == NULL)
+        return KILN_ENOMEM;
+    kiln_status status = choose(view, query, out, NULL, NULL, NULL);
+    if (status == KILN_OK)
+        kiln__wisdom_memo_add(&wisdom->memo, view->generation, key->data, key->length, out);
+    kiln__wisdom_view_release(view);
+    return status;
+}
+
 /* The choice of wrong queries is none: who resolves the spec says what is wrong with it. */
 kiln_status kiln__wisdom_match(kiln__wisdom *wisdom, const kiln__wisdom_query *query, kiln__wisdom_choice *out,
                                kiln_report *report)
 {
-    uint8_t key[key_room(query)];
+    kiln__text key = { 0 };
     memset(out, 0, sizeof(*out));
     if (!kiln__wisdom_is_open(query->spec))
         return KILN_OK;
-    size_t length = make_key(query, key);
-    if (kiln__wisdom_memo_find(&wisdom->memo, kiln__wisdom_generation(wisdom), key, length, out))
-        return KILN_OK;
-    kiln__wisdom_view *view = current_view(wisdom);
-    if (view == NULL)
-        return kiln__fail_memory(report, KILN__STAGE_SPEC);
-    kiln_status status = choose(view, query, out, NULL, NULL, NULL);
-    if (status == KILN_OK)
-        kiln__wisdom_memo_add(&wisdom->memo, view->generation, key, length, out);
-    kiln__wisdom_view_release(view);
+    make_key(query, &key);
+    kiln_status status = key.failed ? KILN_ENOMEM : KILN_OK;
+    if (status == KILN_OK &&
+        !kiln__wisdom_memo_find(&wisdom->memo, kiln__wisdom_generation(wisdom), key.data, key.length, out))
+        status = choose_anew(wisdom, query, &key, out);
+    kiln__text_fini(&key);
     return status == KILN_ENOMEM ? kiln__fail_memory(report, KILN__STAGE_SPEC) : KILN_OK;
 }
 
@@ -249,7 +242,7 @@ kiln_status kiln__wisdom_visit(kiln__wisdom *wisdom, int (*fn)(void *data, const
 
 /* ---- Adding */
 
-static kiln_status collect(kiln__wisdom_set *out, const kiln__wisdom_record *records, size_t count, kiln_report *report)
+static kiln_status collect(kiln__wisdom_set *out, const kiln__wisdom_entry *records, size_t count, kiln_report *report)
 {
     char problem[KILN__WISDOM_REASON];
     for (size_t i = 0; i < count; i++)
@@ -267,10 +260,10 @@ static kiln_status collect(kiln__wisdom_set *out, const kiln__wisdom_record *rec
 }
 
 /* For this process alone. */
-static kiln_status keep(kiln__wisdom *wisdom, const kiln__wisdom_set *set, kiln__wisdom_tally *tally,
+static kiln_status keep(kiln__wisdom *wisdom, const kiln__wisdom_set *set, kiln__wisdom_counts *tally,
                         kiln_report *report)
 {
-    *tally = (kiln__wisdom_tally){ 0 };
+    *tally = (kiln__wisdom_counts){ 0 };
     pthread_mutex_lock(&wisdom->lock);
     kiln__wisdom_fate fate = kiln__wisdom_set_add_all(&wisdom->kept, set->records, set->count, tally);
     pthread_mutex_unlock(&wisdom->lock);
@@ -294,7 +287,7 @@ kiln_status kiln__wisdom_add_set(kiln__wisdom *wisdom, const kiln__wisdom_set *s
     return status;
 }
 
-kiln_status kiln__wisdom_add(kiln__wisdom *wisdom, const kiln__wisdom_record *records, size_t count,
+kiln_status kiln__wisdom_add(kiln__wisdom *wisdom, const kiln__wisdom_entry *records, size_t count,
                              kiln__wisdom_outcome *out, kiln_report *report)
 {
     kiln__wisdom_set set = { 0 };
@@ -306,13 +299,13 @@ kiln_status kiln__wisdom_add(kiln__wisdom *wisdom, const kiln__wisdom_record *re
     return status;
 }
 
-kiln_status kiln__wisdom_learn(kiln__wisdom *wisdom, const kiln_spec *spec, const kiln__wisdom_device *device,
+kiln_status kiln__wisdom_learn(kiln__wisdom *wisdom, const kiln__fields *spec, const kiln__wisdom_device *device,
                                const char *toolchain, const kiln__wisdom_measure *measure, kiln__wisdom_outcome *out,
                                kiln_report *report)
 {
     char op_class[KILN__WISDOM_CLASS], model[KILN__WISDOM_MODEL], maker[32], digest[KILN__WISDOM_DIGEST];
     kiln__text op = { 0 }, geometry = { 0 };
-    kiln__wisdom_record record = kiln__wisdom_record_empty;
+    kiln__wisdom_entry record = kiln__wisdom_record_empty;
     const kiln__wisdom_query query = { .spec = spec, .device = device, .toolchain = toolchain };
     memset(out, 0, sizeof(*out));
     if (!kiln__wisdom_is_complete(spec) || spec->dtype == KILN__DTYPE_UNSET || !spec->n_set || spec->n == 0)

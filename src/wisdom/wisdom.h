@@ -43,14 +43,14 @@ kiln_status kiln__wisdom_visit(kiln__wisdom *wisdom, int (*fn)(void *data, const
 
 /* What came of adding records. */
 typedef struct kiln__wisdom_outcome {
-    kiln__wisdom_tally tally;
+    kiln__wisdom_counts tally;
     bool stored;                       /* in the user's cache directory; else this process alone knows them */
     char problem[KILN__WISDOM_REASON]; /* why they are not stored, "" if they are */
 } kiln__wisdom_outcome;
 
 /* Adds records, which are copied; later matches know them. That they cannot be stored is no failure. Waits while other
  * processes add theirs. Errors: KILN_EINVAL naming what is wrong with a record (nothing is added then), KILN_ENOMEM. */
-kiln_status kiln__wisdom_add(kiln__wisdom *wisdom, const kiln__wisdom_record *records, size_t count,
+kiln_status kiln__wisdom_add(kiln__wisdom *wisdom, const kiln__wisdom_entry *records, size_t count,
                              kiln__wisdom_outcome *out, kiln_report *report);
 
 /* The same for a set, whose records are checked: those that were read are. */
@@ -64,7 +64,7 @@ typedef struct kiln__wisdom_measure {
 } kiln__wisdom_measure;
 
 /* Adds what tuning found: `spec` is resolved, with its n set, and its geometry was the best. */
-kiln_status kiln__wisdom_learn(kiln__wisdom *wisdom, const kiln_spec *spec, const kiln__wisdom_device *device,
+kiln_status kiln__wisdom_learn(kiln__wisdom *wisdom, const kiln__fields *spec, const kiln__wisdom_device *device,
                                const char *toolchain, const kiln__wisdom_measure *measure, kiln__wisdom_outcome *out,
                                kiln_report *report);
 

@@ -86,7 +86,7 @@ static void receive(kiln__message *request)
 
 void kiln__serve_open(kiln__server *self)
 {
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     kiln__toolchain toolchain;
     kiln__message request;
     memset(&toolchain, 0, sizeof(toolchain));
@@ -104,7 +104,7 @@ void kiln__serve_open(kiln__server *self)
 
 static void identify(kiln__server *self)
 {
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     kiln__toolchain toolchain;
     kiln_status status = self->compiler->vtable->identify(self->compiler, &toolchain, &report);
     answer_toolchain(status, &toolchain, &report);
@@ -165,7 +165,7 @@ static kiln_status compile_unit(kiln__server *self, const kiln__unit *unit, kiln
 
 static void compile(kiln__server *self, const kiln__frame *request)
 {
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     kiln__toolchain toolchain;
     kiln__image image;
     kiln__unit unit;

@@ -13,6 +13,7 @@
  *
  * --compile compiles everything for a target and needs no GPU. */
 #include "bench/access/variants.h"
+#include "support/fields.h"
 
 #include "backend/cuda/cuda.h"
 #include "backend/cuda/device.h"
@@ -100,11 +101,11 @@ static double seconds(const bench *self)
 /* The unit of a spec, and behind it the defines and patterns.cu. */
 static kiln__unit *unit_for(bench *self, const access_code *one, kiln_report *report)
 {
-    kiln_spec spec;
+    kiln__fields spec;
     kiln__unit *unit;
     kiln__text text = { 0 };
     char defines[ACCESS_TEXT], *rest = NULL;
-    must(kiln__spec_parse(&spec, &self->service->catalog, one->spec, report), one->spec, report);
+    must(kiln_test_fields(&spec, &self->service->catalog, one->spec, report), one->spec, report);
     must(kiln__service_unit(self->service, &spec, &unit, report), one->spec, report);
     if (one->defines[0] == '\0')
         return unit;
@@ -130,7 +131,7 @@ static void *compile_some(void *data)
     size_t i;
     while ((i = atomic_fetch_add(&self->next_code, 1)) < self->list.code_count) {
         access_code *one = &self->list.codes[i];
-        kiln_report report = KILN_REPORT_INIT;
+        kiln_report report = KILN_INIT(kiln_report);
         kiln__unit *unit = unit_for(self, one, &report);
         one->status = self->compiler->vtable->compile(self->compiler, unit, &one->image, &report);
         snprintf(one->problem, sizeof(one->problem), "%.250s", report.message);
@@ -167,7 +168,7 @@ static kiln_status driver_result(const bench *self, const char *function, kiln__
 
 static void expect(const bench *self, const char *function, kiln__cu_enum result)
 {
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     must(driver_result(self, function, result, &report), function, &report);
 }
 
@@ -223,11 +224,11 @@ typedef struct shot {
 static kiln_status copy_as_much(const shot *s, CUstream stream)
 {
     bench *self = s->bench;
-    CUdeviceptr out = (CUdeviceptr)(uintptr_t)kiln__arrays_out(&self->arrays, 0);
+    CUdeviceptr out = (CUdeviceptr)(uintptr_t)kiln__arrays_in(&self->arrays, 0, 0);
     uint64_t left = self->n * self->list.bytes * (self->list.inputs + 1) / 2;
     kiln_status status = KILN_OK;
     for (unsigned i = 0; i < self->list.inputs && left > 0 && status == KILN_OK; i++) {
-        CUdeviceptr in = (CUdeviceptr)(uintptr_t)kiln__arrays_in(&self->arrays, 0, i);
+        CUdeviceptr in = (CUdeviceptr)(uintptr_t)kiln__arrays_in(&self->arrays, 0, 1 + i);
         uint64_t part = left < self->n * self->list.bytes ? left : self->n * self->list.bytes;
         status = driver_result(self, "cuMemcpyDtoDAsync",
                                self->device->driver->cuMemcpyDtoDAsync(out, in, part, stream), s->report);
@@ -241,11 +242,12 @@ static kiln_status submit(void *data, void *stream)
     const shot *s = data;
     bench *self = s->bench;
     const access_variant *v = s->variant;
-    void *out = kiln__arrays_out(&self->arrays, 0), *in[KILN__INPUTS_MAX], *parameters[KILN__INPUTS_MAX + 2] = { &out };
+    void *out = kiln__arrays_in(&self->arrays, 0, 0), *in[KILN__INPUTS_MAX],
+         *parameters[KILN__INPUTS_MAX + 2] = { &out };
     if (v->kind == ACCESS_COPY)
         return copy_as_much(s, stream);
     for (unsigned i = 0; i < self->list.inputs; i++) {
-        in[i] = kiln__arrays_in(&self->arrays, 0, i);
+        in[i] = kiln__arrays_in(&self->arrays, 0, 1 + i);
         parameters[1 + i] = &in[i];
     }
     parameters[1 + self->list.inputs] = &self->n;
@@ -260,7 +262,7 @@ static kiln_status submit(void *data, void *stream)
 /* Milliseconds of a launch of `v` right after one of `before`. */
 static double sample(bench *self, const access_variant *v, const access_variant *before)
 {
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     shot one = { self, v, &report }, other = { self, before, &report };
     kiln_contender contender = { .submit = submit, .data = &one };
     double ms = 0;
@@ -272,14 +274,14 @@ static double sample(bench *self, const access_variant *v, const access_variant 
     return ms;
 }
 
-/* ---- The proof */
+/* ---- The proof. The arrays are out and the inputs. */
 
 static kiln__difference compare(bench *self, uint64_t n, kiln_report *report)
 {
     const kiln__workload *load = &self->arrays.load;
     kiln__difference result;
-    must(kiln__compare(&self->proof.comparer, &load->arrays[load->count - 1], kiln__arrays_out(&self->arrays, 0),
-                       kiln__proof_want(&self->proof, load->count - 1), n, &result, report),
+    must(kiln__compare(&self->proof.comparer, &load->arrays[0], kiln__arrays_in(&self->arrays, 0, 0),
+                       kiln__proof_want(&self->proof, 0), n, &result, report),
          "compare", report);
     return result;
 }
@@ -289,16 +291,16 @@ static bool is_right(bench *self, const access_variant *v, uint64_t n)
 {
     enum { GUARD = 4096 };
     unsigned char guard[GUARD];
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     shot one = { self, v, &report };
-    char *out = kiln__arrays_out(&self->arrays, 0);
+    char *out = kiln__arrays_in(&self->arrays, 0, 0);
     self->n = n;
     must(kiln__fill_bytes(self->base, out, KILN__FILL_POISON, n * self->list.bytes + GUARD, &report), "poison",
          &report);
     must(submit(&one, self->device->stream), v->name, &report);
     must(kiln_sync(self->base, &report), v->name, &report);
     kiln__difference result = compare(self, n, &report);
-    must(self->base->backend->vtable->copy(self->base, guard, out + n * self->list.bytes, GUARD, KILN_COPY_FROM_DEVICE,
+    must(self->base->backend->vtable->copy(self->base, guard, out + n * self->list.bytes, GUARD, KILN__COPY_FROM_DEVICE,
                                            NULL, &report),
          "copy", &report);
     bool whole = guard[0] == KILN__FILL_POISON && memcmp(guard, guard + 1, GUARD - 1) == 0;
@@ -491,17 +493,17 @@ static void compare_size(bench *self, uint64_t n)
 
 static void make_arrays(bench *self)
 {
-    kiln_report report = KILN_REPORT_INIT;
-    kiln_spec asked, spec;
+    kiln_report report = KILN_INIT(kiln_report);
+    kiln__fields asked, spec;
     kiln__workload load;
     char text[ACCESS_TEXT];
     uint64_t most = 0;
     for (int i = 0; i < self->size_count; i++)
         most = self->sizes[i] > most ? self->sizes[i] : most;
     snprintf(text, sizeof(text), "op=%s dtype=%s", self->list.op, self->list.dtype);
-    must(kiln__spec_parse(&asked, &self->service->catalog, text, &report), text, &report);
+    must(kiln_test_fields(&asked, &self->service->catalog, text, &report), text, &report);
     must(kiln__service_resolve(self->service, self->base, &asked, &spec, &report), text, &report);
-    must(kiln__workload_plain(&load, spec.dtype, self->list.inputs, most, &report), text, &report);
+    must(kiln__workload_make(&load, &spec, &(kiln__given){ .elements = most }, &report), text, &report);
     must(kiln__arrays_init(&self->arrays, self->base, &load, true, &report), text, &report);
     must(kiln__proof_init(&self->proof, self->service, &spec, &self->arrays, NULL, &report), text, &report);
     kiln_report_clear(&report);
@@ -602,7 +604,7 @@ static void parse(bench *self, int argc, char **argv)
 
 static void open_device(bench *self)
 {
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     must(kiln_device_open(&self->base, self->service, "cuda:0", &report), "cuda:0", &report);
     self->device = (const kiln__cuda_device *)self->base;
     self->list.target = self->base->target.name;
@@ -615,8 +617,8 @@ static void open_device(bench *self)
 
 static void open_all(bench *self)
 {
-    kiln_options options = KILN_OPTIONS_INIT;
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_options options = KILN_INIT(kiln_options);
+    kiln_report report = KILN_INIT(kiln_report);
     kiln__target target;
     options.libcuda = self->libcuda;
     must(kiln_open(&self->service, &options, &report), "kiln_open", &report);

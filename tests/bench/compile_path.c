@@ -54,7 +54,7 @@ static double time_add(const bare_nvrtc *nvrtc)
 
 static double time_kiln(kiln_service *service, const char *text, bytes *cubin)
 {
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     kiln_spec *spec = NULL;
     kiln_artifact *artifact = NULL;
     const void *data = NULL;
@@ -75,11 +75,11 @@ static double time_kiln(kiln_service *service, const char *text, bytes *cubin)
 
 static char *source_of(kiln_service *service, const char *text)
 {
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     kiln_spec *spec = NULL;
     char *source = NULL;
     check(kiln_spec_parse(&spec, service, text, &report) == KILN_OK, text, report.message);
-    check(kiln_spec_source(&source, service, spec, &report) == KILN_OK, text, report.message);
+    check(kiln_spec_source(&source, spec, &report) == KILN_OK, text, report.message);
     kiln_spec_free(spec);
     return source;
 }
@@ -166,8 +166,8 @@ int main(int argc, char **argv)
         return 2;
     }
     check(mkdtemp(store) != NULL && atexit(remove_store) == 0, store, "cannot make a temporary directory");
-    kiln_options options = KILN_OPTIONS_INIT;
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_options options = KILN_INIT(kiln_options);
+    kiln_report report = KILN_INIT(kiln_report);
     kiln_service *service = NULL;
     bare_nvrtc nvrtc = { 0 };
     char *option_text = NULL;

@@ -69,13 +69,13 @@ static void on_kernel(void *data, kiln_status status, kiln_kernel *kernel, const
     done++;
     if (status != KILN_OK && failed++ == 0)
         fprintf(stderr, "%s\n", report->message);
-    kiln_release(kernel);
+    kiln_kernel_release(kernel);
 }
 
 static kiln_service *open_kiln(const work *self, const char *store)
 {
-    kiln_options options = KILN_OPTIONS_INIT;
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_options options = KILN_INIT(kiln_options);
+    kiln_report report = KILN_INIT(kiln_report);
     kiln_service *service;
     options.cache_dir = store;
     options.device = self->cuda ? "cuda:0" : "cpu";
@@ -86,7 +86,7 @@ static kiln_service *open_kiln(const work *self, const char *store)
 
 static kiln_spec *parse(kiln_service *service, int key)
 {
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     kiln_spec *spec;
     char text[64];
     snprintf(text, sizeof(text), "op=hardtanh(-1,%d) dtype=f32", key + 2);
@@ -97,7 +97,7 @@ static kiln_spec *parse(kiln_service *service, int key)
 /* Of what the service has compiled by now: nothing is compiled again. */
 static uint64_t sum_of_cubins(kiln_service *service, int keys)
 {
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     uint64_t sum = 0;
     for (int i = 0; i < keys; i++) {
         kiln_spec *spec = parse(service, i);
@@ -117,8 +117,8 @@ static finding compile_kiln(const work *self, unsigned processors)
 {
     char store[80];
     finding out = { 0, 0 };
-    kiln_report report = KILN_REPORT_INIT;
-    kiln_stats stats = KILN_STATS_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
+    kiln_stats stats = KILN_INIT(kiln_stats);
     kiln_queue *queue;
     snprintf(store, sizeof(store), "%s/%u-%d", root, processors, (int)getpid());
     kiln_service *service = open_kiln(self, store);
@@ -274,7 +274,7 @@ static void remove_root(void)
 
 static void prepare(work *self, char **option_text)
 {
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     self->next = mmap(NULL, sizeof(*self->next) + sizeof(*self->sum) + 64, PROT_READ | PROT_WRITE,
                       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     check(self->next != MAP_FAILED, "mmap", "failed");
@@ -286,8 +286,7 @@ static void prepare(work *self, char **option_text)
     kiln_service *service = open_kiln(self, root);
     for (int i = 0; i < self->keys; i++) {
         kiln_spec *spec = parse(service, i);
-        check(kiln_spec_source(&self->sources[i], service, spec, &report) == KILN_OK, "kiln_spec_source",
-              report.message);
+        check(kiln_spec_source(&self->sources[i], spec, &report) == KILN_OK, "kiln_spec_source", report.message);
         kiln_spec_free(spec);
     }
     kiln_close(service);

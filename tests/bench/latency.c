@@ -93,7 +93,7 @@ typedef struct host {
 
 static void start_host(host *self)
 {
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     CUcontext context = NULL;
     CUdeviceptr out = 0, in = 0;
     must(kiln__driver_open(&self->driver, self->libcuda, &report), "the driver", &report);
@@ -125,8 +125,8 @@ static long page_faults(void)
 
 static kiln_service *open_kiln(const host *self, const char *store)
 {
-    kiln_options options = KILN_OPTIONS_INIT;
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_options options = KILN_INIT(kiln_options);
+    kiln_report report = KILN_INIT(kiln_report);
     kiln_service *service;
     options.libcuda = self->libcuda;
     options.device = "cuda:0";
@@ -137,7 +137,7 @@ static kiln_service *open_kiln(const host *self, const char *store)
 
 static kiln_kernel *get(kiln_service *service, const kiln_spec *spec)
 {
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     kiln_kernel *kernel;
     must(kiln_get(&kernel, service, spec, &report), "kiln_get", &report);
     return kernel;
@@ -145,7 +145,7 @@ static kiln_kernel *get(kiln_service *service, const kiln_spec *spec)
 
 static kiln_spec *parse(kiln_service *service, int op)
 {
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     kiln_spec *spec;
     must(kiln_spec_parse(&spec, service, specs[op], &report), specs[op], &report);
     return spec;
@@ -153,7 +153,7 @@ static kiln_spec *parse(kiln_service *service, int op)
 
 static kiln_artifact *build(kiln_service *service, const kiln_spec *spec, const void **cubin, size_t *length)
 {
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     kiln_artifact *artifact;
     must(kiln_build(&artifact, service, spec, &report), "kiln_build", &report);
     must(kiln_artifact_section(artifact, "cubin", cubin, length), "kiln_artifact_section", &report);
@@ -165,7 +165,7 @@ static kiln_artifact *build(kiln_service *service, const kiln_spec *spec, const 
 /* Leaves in the directory what the others need: the filled store, the texts, the compiler and its options, the cubins. */
 static void prepare(host *self)
 {
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     kiln__toolchain toolchain;
     kiln__text options = { 0 };
     kiln_service *service = open_kiln(self, in_directory(self->directory, "full", -1));
@@ -179,7 +179,7 @@ static void prepare(host *self)
         kiln_spec *spec = parse(service, op);
         kiln_kernel *kernel = get(service, spec);
         kiln_artifact *artifact = build(service, spec, &cubin, &length);
-        must(kiln_spec_source(&source, service, spec, &report), "kiln_spec_source", &report);
+        must(kiln_spec_source(&source, spec, &report), "kiln_spec_source", &report);
         write_bytes(in_directory(self->directory, "cubin", op), cubin, length);
         write_bytes(in_directory(self->directory, "source", op), source, strlen(source));
         write_bytes(in_directory(self->directory, "rule", op), &kernel->rule, sizeof(kernel->rule));
@@ -187,7 +187,7 @@ static void prepare(host *self)
             nvrtc->vtable->options(nvrtc, &kernel->device->target, &options);
         kiln_text_free(source);
         kiln_artifact_free(artifact);
-        kiln_release(kernel);
+        kiln_kernel_release(kernel);
         kiln_spec_free(spec);
     }
     check(!options.failed, "options", "out of memory");
@@ -208,7 +208,7 @@ static void compile_kiln(host *self)
     kiln_service *service = open_kiln(self, store);
     for (int op = 0; op < OPS; op++) {
         asked[op] = parse(service, op);
-        kiln_release(get(service, asked[op]));
+        kiln_kernel_release(get(service, asked[op]));
         ms[op] = since(&last);
     }
     for (int op = 0; op < OPS; op++) {
@@ -255,8 +255,8 @@ static void compile_bare(host *self)
 
 static void start_kiln(host *self)
 {
-    kiln_report report = KILN_REPORT_INIT;
-    kiln_stats stats = KILN_STATS_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
+    kiln_stats stats = KILN_INIT(kiln_stats);
     kiln_device *device;
     const char *store = in_directory(self->directory, "full", -1);
     long faults = page_faults();
@@ -269,7 +269,7 @@ static void start_kiln(host *self)
     double parsed = since(&last);
     kiln_kernel *kernel = get(service, spec);
     double got = since(&last);
-    must(kiln_launch(kernel, ELEMENTS, self->out, self->in, self->stream, &report), "kiln_launch", &report);
+    must(kiln_launch_n(kernel, ELEMENTS, &self->out, 1, self->in, 1, self->stream, &report), "kiln_launch", &report);
     double launched = since(&last);
     faults = page_faults() - faults;
     expect("cuStreamSynchronize", self->driver->cuStreamSynchronize(self->stream));
@@ -278,7 +278,7 @@ static void start_kiln(host *self)
     double loaded = (double)stats.load_ns / 1e6;
     printf("%.6f %.6f %.6f %.6f %.6f %.6f %.6f %ld\n", (double)(last - first) / 1e6, open, opened, parsed, got - loaded,
            loaded, launched, faults);
-    kiln_release(kernel);
+    kiln_kernel_release(kernel);
     kiln_spec_free(spec);
     kiln_close(service);
 }
@@ -304,7 +304,7 @@ static void start_bare(host *self)
     double loaded = since(&last);
     expect("cuLaunchKernel",
            self->driver->cuLaunchKernel((CUfunction)kernel, (unsigned)((n + rule->tile - 1) / rule->tile), 1, 1,
-                                        rule->block, 1, 1, 0, self->stream, parameters, NULL));
+                                        rule->block[0], 1, 1, 0, self->stream, parameters, NULL));
     double launched = since(&last);
     faults = page_faults() - faults;
     expect("cuStreamSynchronize", self->driver->cuStreamSynchronize(self->stream));

@@ -13,8 +13,7 @@
 #include "tune/statistics.h"
 #include <dlfcn.h>
 #include <inttypes.h>
-#include <kiln/define.h>
-#include <kiln/live.h>
+#include <kiln/tune.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +24,6 @@
 /* A kernel of three sizes and four arguments: its launch calculates two shapes of three extents, one of one, and a grid. */
 static const char scaled[] = "//! template scaled\n"
                              "//! about    out[b,r,c] = x[b,r,c] * scale + bias[c]\n"
-                             "//! op       none\n"
                              "//! dtype    f32\n"
                              "//! size     batch, rows, cols\n"
                              "//! param    block 32..1024 step 32 = 128\n"
@@ -73,7 +71,6 @@ typedef struct bench {
     kiln_kernel *kernel;
     kiln_kernel *general; /* of the template above */
     kiln_live *live;
-    kiln_site site;
     const char *libcuda;
     kiln__driver *driver;
     kiln__cu_enum (*launch_ex)(const launch_config *config, CUfunction function, void **parameters, void **extra);
@@ -96,7 +93,7 @@ static void expect(const char *call, kiln__cu_enum code)
 
 static void open_bare(bench *self)
 {
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     kiln_artifact *artifact;
     const void *cubin;
     size_t length;
@@ -116,7 +113,7 @@ static void open_bare(bench *self)
     void *symbol = opened != NULL ? dlsym(opened, "cuLaunchKernelEx") : NULL;
     memcpy(&self->launch_ex, &symbol, sizeof(symbol));
     self->grid = (unsigned)((self->n + self->kernel->rule.tile - 1) / self->kernel->rule.tile);
-    self->block = self->kernel->rule.block;
+    self->block = self->kernel->rule.block[0];
     kiln_artifact_free(artifact);
 }
 
@@ -180,7 +177,7 @@ static int call_launch_in(bench *self, void *stream)
 {
     int bad = 0;
     for (int i = 0; i < self->calls; i++)
-        bad |= kiln_launch(self->kernel, self->n, self->out, self->in, stream, NULL);
+        bad |= kiln_launch_n(self->kernel, self->n, &self->out, 1, self->in, 1, stream, NULL);
     return bad;
 }
 
@@ -198,10 +195,11 @@ static int call_general(bench *self)
 {
     const uint64_t sizes[] = { 2, 4, 128 };
     const float scale = 0.5f;
-    const kiln_arg args[] = { { self->out, 4096 }, { self->in[0], 4096 }, { self->in[0], 512 }, { &scale, 4 } };
+    const kiln_arg args[] = { KILN_ARRAY(self->out, 4096), KILN_ARRAY(self->in[0], 4096), KILN_ARRAY(self->in[0], 512),
+                              KILN_VALUE(scale) };
     int bad = 0;
     for (int i = 0; i < self->calls; i++)
-        bad |= kiln_launch_args(self->general, sizes, 3, args, 4, self->stream, NULL);
+        bad |= kiln_launch(self->general, NULL, sizes, 3, args, 4, self->stream, NULL);
     return bad;
 }
 
@@ -209,7 +207,7 @@ static int call_live(bench *self)
 {
     int bad = 0;
     for (int i = 0; i < self->calls; i++)
-        bad |= kiln_live_launch(self->live, self->n, self->out, self->in, self->stream, NULL);
+        bad |= kiln_launch_n(kiln_live_kernel(self->live), self->n, &self->out, 1, self->in, 1, self->stream, NULL);
     return bad;
 }
 
@@ -217,7 +215,7 @@ static int call_call(bench *self)
 {
     int bad = 0;
     for (int i = 0; i < self->calls; i++)
-        bad |= kiln_call(self->service, &self->site, SPEC, self->n, self->out, self->in, self->stream, NULL);
+        bad |= kiln_call(self->service, SPEC, self->n, &self->out, 1, self->in, 1, self->stream, NULL);
     return bad;
 }
 
@@ -227,7 +225,7 @@ static int call_get(bench *self)
     for (int i = 0; i < self->calls; i++) {
         kiln_kernel *kernel;
         bad |= kiln_get(&kernel, self->service, self->spec, NULL);
-        kiln_release(kernel);
+        kiln_kernel_release(kernel);
     }
     return bad;
 }
@@ -248,9 +246,9 @@ static contender contenders[] = {
     { "kiln_launch", call_launch, NULL },
     { "kiln_launch, default stream", call_launch_default, NULL },
     { "kiln_launch_args, 3 sizes, 4 args", call_general, NULL },
-    { "kiln_live_launch", call_live, NULL },
+    { "kiln_launch of kiln_live_kernel", call_live, NULL },
     { "kiln_call", call_call, NULL },
-    { "kiln_get and kiln_release", call_get, NULL },
+    { "kiln_get and kiln_kernel_release", call_get, NULL },
 };
 enum { COUNT = sizeof(contenders) / sizeof(contenders[0]) };
 
@@ -258,7 +256,7 @@ enum { COUNT = sizeof(contenders) / sizeof(contenders[0]) };
 
 static void run_rounds(bench *self)
 {
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     for (int c = 0; c < COUNT; c++)
         check((contenders[c].ns = calloc((size_t)self->rounds, sizeof(double))) != NULL, "memory", "there is none");
     for (int round = -WARMUP; round < self->rounds; round++)
@@ -326,7 +324,7 @@ static void parse(bench *self, int argc, char **argv)
 
 static void open_general(bench *self)
 {
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     kiln_spec *spec;
     must(kiln_template_define(self->service, scaled, NULL, NULL, &report), "kiln_template_define", &report);
     must(kiln_spec_parse(&spec, self->service, "template=scaled", &report), "kiln_spec_parse", &report);
@@ -336,10 +334,10 @@ static void open_general(bench *self)
 
 static void open_kiln(bench *self)
 {
-    kiln_options options = KILN_OPTIONS_INIT;
-    kiln_report report = KILN_REPORT_INIT;
-    kiln_device_info device = { .size = sizeof(device) };
-    kiln_kernel_info kernel = { .size = sizeof(kernel) };
+    kiln_options options = KILN_INIT(kiln_options);
+    kiln_report report = KILN_INIT(kiln_report);
+    kiln_device_info device = KILN_INIT(kiln_device_info);
+    kiln_kernel_info kernel = KILN_INIT(kiln_kernel_info);
     void *in;
     options.libcuda = self->libcuda;
     options.device = "cuda:0";
@@ -360,7 +358,7 @@ static void open_kiln(bench *self)
 
 int main(int argc, char **argv)
 {
-    bench self = { .site = KILN_SITE_INIT, .n = ELEMENTS, .rounds = ROUNDS, .calls = CALLS };
+    bench self = { .n = ELEMENTS, .rounds = ROUNDS, .calls = CALLS };
     parse(&self, argc, argv);
     if (self.libcuda == NULL)
         self.libcuda = noop_path();
@@ -370,8 +368,8 @@ int main(int argc, char **argv)
     run_rounds(&self);
     print_results(&self);
     kiln_live_close(self.live);
-    kiln_release(self.general);
-    kiln_release(self.kernel);
+    kiln_kernel_release(self.general);
+    kiln_kernel_release(self.kernel);
     kiln_spec_free(self.spec);
     kiln_close(self.service);
     return 0;

@@ -7,26 +7,33 @@ LEFT_OUT = ("KILN_PACKS", "KILN_SHARED_DIR", "KILN_RECORD", "KILN_STRICT")
 
 
 class Report(Structure):
-    _fields_ = [("size", c_size_t), ("status", c_int), ("stage", c_char_p), ("native", c_int),
-                ("message", c_char * 512), ("log", c_void_p)]
+    _fields_ = [("size", c_size_t), ("status", c_int), ("native", c_int), ("stage", c_char_p),
+                ("log", c_void_p), ("message", c_char * 512)]
+
+
+class Work(Structure):
+    _fields_ = [("size", c_size_t), ("elements", c_uint64), ("sizes", c_void_p), ("size_count", c_size_t),
+                ("args", c_void_p), ("arg_count", c_size_t), ("device", c_void_p), ("hot", c_int)]
 
 
 class TuneOptions(Structure):
-    _fields_ = [("size", c_size_t), ("elements", c_uint64), ("budget_s", c_double), ("tolerance", c_double),
-                ("hot", c_int), ("progress", c_void_p), ("data", c_void_p)]
+    _fields_ = [("size", c_size_t), ("work", POINTER(Work)), ("budget_s", c_double), ("tolerance", c_double)]
 
 
 class Trial(Structure):
-    _fields_ = [("size", c_size_t), ("spec", c_char_p), ("verdict", c_int), ("problem", c_char_p),
-                ("median_ms", c_double), ("ratio", c_double), ("low", c_double), ("high", c_double),
-                ("samples", c_uint64), ("registers", c_int), ("local_bytes", c_int)]
+    _fields_ = [("size", c_size_t), ("spec", c_char_p), ("verdict", c_int), ("verdict_name", c_char_p),
+                ("problem", c_char_p), ("samples", c_uint64), ("median_ms", c_double), ("ratio", c_double),
+                ("low", c_double), ("high", c_double), ("ceiling_ratio", c_double), ("registers", c_int),
+                ("local_bytes", c_int)]
 
 
 class TuningInfo(Structure):
     _fields_ = [("size", c_size_t), ("device", c_char_p), ("elements", c_uint64), ("bytes", c_uint64),
-                ("variants", c_uint64), ("waiting", c_uint64), ("ready", c_uint64), ("out", c_uint64),
-                ("impossible", c_uint64), ("rounds", c_uint64), ("samples", c_uint64), ("default_ms", c_double),
-                ("regret", c_double), ("seconds", c_double), ("end", c_char_p)]
+                ("variants", c_uint64), ("impossible", c_uint64), ("waiting", c_uint64), ("verified", c_uint64),
+                ("rejected", c_uint64), ("rounds", c_uint64), ("samples", c_uint64), ("default_ms", c_double),
+                ("ceiling_ms", c_double), ("regret", c_double), ("seconds", c_double), ("end", c_char_p),
+                ("verified_by", c_char_p), ("wisdom", c_char_p), ("not_learnt", c_char_p),
+                ("trials", POINTER(POINTER(Trial))), ("trial_count", c_size_t)]
 
 
 class KilnError(Exception):
@@ -44,8 +51,9 @@ class Kiln:
         self.lib = ctypes.CDLL(library)
         self.lib.kiln_status_name.restype = c_char_p
         self.lib.kiln_version.restype = c_char_p
-        self.lib.kiln_launch.argtypes = [c_void_p, c_uint64, c_void_p, c_void_p, c_void_p, c_void_p]
-        self.lib.kiln_spec_free.argtypes = self.lib.kiln_release.argtypes = [c_void_p]
+        self.lib.kiln_launch_n.argtypes = [c_void_p, c_uint64, c_void_p, c_size_t, c_void_p, c_size_t, c_void_p,
+                                           c_void_p]
+        self.lib.kiln_spec_free.argtypes = self.lib.kiln_kernel_release.argtypes = [c_void_p]
         self.lib.kiln_tuning_free.argtypes = self.lib.kiln_close.argtypes = [c_void_p]
         self.report = Report(size=ctypes.sizeof(Report))
         self.service = c_void_p()
@@ -73,29 +81,31 @@ class Kiln:
     def tune(self, text, elements, budget, tolerance, hot):
         """The fastest variant: its spec, every field set, and how it was found."""
         spec, tuning = self.spec(text), c_void_p()
-        options = TuneOptions(size=ctypes.sizeof(TuneOptions), elements=elements, budget_s=budget,
-                              tolerance=tolerance, hot=hot)
+        work = Work(size=ctypes.sizeof(Work), elements=elements, hot=hot)
+        options = TuneOptions(size=ctypes.sizeof(TuneOptions), work=ctypes.pointer(work), budget_s=budget,
+                              tolerance=tolerance)
         status = self.lib.kiln_tune(byref(tuning), self.service, spec, byref(options), byref(self.report))
         self.lib.kiln_spec_free(spec)
         self.check(status, f"tuning {text}")
-        best, info = Trial(size=ctypes.sizeof(Trial)), TuningInfo(size=ctypes.sizeof(TuningInfo))
-        self.check(self.lib.kiln_tuning_trial(tuning, c_uint64(0), byref(best)), "kiln_tuning_trial")
+        info = TuningInfo(size=ctypes.sizeof(TuningInfo))
         self.check(self.lib.kiln_tuning_get_info(tuning, byref(info)), "kiln_tuning_get_info")
+        best = info.trials[0].contents
         found = {"spec": best.spec.decode(), "seconds": info.seconds, "end": info.end.decode(), "variants": info.variants,
-                 "out": info.out, "to_default": [best.ratio, best.low, best.high]}
+                 "out": info.rejected, "to_default": [best.ratio, best.low, best.high]}
         self.lib.kiln_tuning_free(tuning)
         return found
 
     def launcher(self, kernel, out, inputs, stream):
         """A function that launches once. `stream` is a number, 0 for the default stream."""
         pointers = (c_void_p * 3)(*[t.data_ptr() for t in inputs])
-        n, target, handle = out.numel(), out.data_ptr(), stream or None
-        call = self.lib.kiln_launch
+        outs, count = (c_void_p * 1)(out.data_ptr()), len(inputs)
+        n, handle = out.numel(), stream or None
+        call = self.lib.kiln_launch_n
 
         def launch(pointers=pointers):
-            status = call(kernel, n, target, pointers, handle, None)
+            status = call(kernel, n, outs, 1, pointers, count, handle, None)
             if status != 0:
-                self.check(status, "kiln_launch")
+                self.check(status, "kiln_launch_n")
 
         return launch
 

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "os/file.h"
 #include "store/disk.h"
+#include "support/fields.h"
 #include "tune/statistics.h"
 #include "wisdom/wisdom.h"
 #include <stdio.h>
@@ -50,7 +51,7 @@ static double since(uint64_t begin)
 static void add_many(kiln__wisdom *wisdom, int count)
 {
     kiln__wisdom_outcome outcome;
-    kiln__wisdom_record *records = kiln__calloc((size_t)count, sizeof(*records));
+    kiln__wisdom_entry *records = kiln__calloc((size_t)count, sizeof(*records));
     char(*ops)[40] = kiln__calloc((size_t)count, sizeof(*ops));
     need(records != NULL && ops != NULL, "out of memory");
     for (int i = 0; i < count; i++) {
@@ -68,9 +69,9 @@ static void time_all(kiln__store *store, int rounds)
     double *add = calloc(5 * (size_t)rounds, sizeof(double)), *load = add + rounds, *look = load + rounds,
            *match = look + rounds, *again = match + rounds;
     kiln__wisdom_choice choice;
-    kiln_spec spec;
+    kiln__fields spec;
     need(add != NULL, "out of memory");
-    need(kiln__spec_parse(&spec, &catalog, "op=hardtanh(-1,3) dtype=f32 n=67108864", NULL) == KILN_OK, "no spec");
+    need(kiln_test_fields(&spec, &catalog, "op=hardtanh(-1,3) dtype=f32 n=67108864", NULL) == KILN_OK, "no spec");
     const kiln__wisdom_query query = { &spec, &h200, "nvrtc-13.0.88" };
     for (int i = 0; i < rounds; i++) {
         kiln__wisdom *wisdom = kiln__wisdom_open(store, NULL, KILN__WISDOM_WAIT_MS, NULL, &counters);
@@ -90,7 +91,7 @@ static void time_all(kiln__store *store, int rounds)
         kiln__wisdom_refresh(wisdom);
         kiln__wisdom_generation(wisdom);
         look[i] = since(begin);
-        kiln__wisdom_record record = kiln_test_record(H200, "relu6", "f32", (unsigned)i % 64, GEOMETRY);
+        kiln__wisdom_entry record = kiln_test_record(H200, "relu6", "f32", (unsigned)i % 64, GEOMETRY);
         kiln__wisdom_outcome outcome;
         begin = now_ns();
         need(kiln__wisdom_add(wisdom, &record, 1, &outcome, NULL) == KILN_OK && outcome.stored, outcome.problem);

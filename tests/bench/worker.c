@@ -3,6 +3,7 @@
 #include "backend/cuda/cuda.h"
 #include "compile/workers.h"
 #include "os/cpu.h"
+#include "support/fields.h"
 #include "template/unit.h"
 #include "tune/statistics.h"
 #include <stdio.h>
@@ -15,13 +16,13 @@ static double times[4][ROUNDS_MAX];
 
 static kiln__unit *make_unit(kiln__catalog *catalog)
 {
-    kiln_spec spec, full;
+    kiln__fields spec, full;
     kiln__target target;
     kiln__unit *unit = NULL;
     const char *text = "op=hardsigmoid dtype=f32 target=sm_90";
     if (kiln__catalog_init(catalog, NULL) != KILN_OK || !kiln__target_parse("sm_90", 5, &target))
         return NULL;
-    if (kiln__spec_parse(&spec, catalog, text, NULL) == KILN_OK &&
+    if (kiln_test_fields(&spec, catalog, text, NULL) == KILN_OK &&
         kiln__spec_resolve(&full, &spec, &target, NULL) == KILN_OK)
         kiln__unit_make(&unit, &full, NULL);
     return unit;
@@ -38,7 +39,7 @@ static kiln__compiler *open_compiler(void)
 /* Milliseconds, or the end of the program. */
 static double compile(kiln__compiler *compiler, kiln__unit *unit, bool outside)
 {
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     kiln__image image;
     unit->foreign = outside;
     uint64_t start = kiln__cpu_now_ns();

@@ -36,22 +36,55 @@ void kiln_cpu(unsigned long long begin, unsigned long long end, void *const *arg
 }
 """
 PAIR = """//! template pair
-//! op       none
-//! inputs   2
 //! dtype    f64
+//! size     n
+//! arg      out out dtype[n] inplace
+//! arg      x   in dtype[n]
+//! arg      y   in dtype[n]
+//! arg      n   uint64 = n
 //! param    block 32..1024 step 32 = 64
 //! tile     block
+//! grid     (n + tile - 1) / tile
 //! entry    pair align 8
 extern "C" __global__ void pair(double *out, const double *x, const double *y, unsigned long long n) {}
 """
-PAIR_TWIN = """__attribute__((visibility("default"))) void kiln_cpu(unsigned long long begin, unsigned long long end, void *out,
-                                                     const void *const *in);
-void kiln_cpu(unsigned long long begin, unsigned long long end, void *out, const void *const *in)
+PAIR_TWIN = """__attribute__((visibility("default"))) void kiln_cpu(unsigned long long begin, unsigned long long end, void *const *args);
+void kiln_cpu(unsigned long long begin, unsigned long long end, void *const *args)
 {
-    for (unsigned long long i = begin; i < end; i++)
-        ((double *)out)[i] = ((const double *)in[0])[i] + ((const double *)in[1])[i];
+    double *out = *(double *const *)args[0];
+    const double *x = *(const double *const *)args[1], *y = *(const double *const *)args[2];
+    const unsigned long long n = *(const unsigned long long *)args[3];
+    for (unsigned long long i = begin * KILN_TILE; i < end * KILN_TILE && i < n; i++)
+        out[i] = x[i] + y[i];
 }
 """
+TWICE = """//! template twice
+//! dtype    f32, f64
+//! size     n
+//! arg      out out f64[n]
+//! arg      x   in dtype[n]
+//! arg      n   uint64 = n
+//! param    block 32..1024 step 32 = 64
+//! tile     block
+//! grid     (n + tile - 1) / tile
+//! entry    twice align 4
+"""
+TWICE_TWIN = """#ifdef KILN_DTYPE_F64
+typedef double real;
+#else
+typedef float real;
+#endif
+__attribute__((visibility("default"))) void kiln_cpu(unsigned long long begin, unsigned long long end, void *const *args);
+void kiln_cpu(unsigned long long begin, unsigned long long end, void *const *args)
+{
+    double *out = *(double *const *)args[0];
+    const real *x = *(const real *const *)args[1];
+    const unsigned long long n = *(const unsigned long long *)args[2];
+    for (unsigned long long i = begin * KILN_TILE; i < end * KILN_TILE && i < n; i++)
+        out[i] = 2 * x[i];
+}
+"""
+TURN_TWIN = TWICE_TWIN.replace("double *out = *(double", "real *out = *(real").replace("2 * x[i]", "x[n - 1 - i]")
 
 
 class Arguments(Watching):
@@ -126,6 +159,52 @@ class Tune(Arguments):
         self.assert_bad((*args, "--size", "n=5", "--size", "m=5"), "1 of the sizes of --size")
 
 
+class OneSize(Arguments):
+    """Templates of one size, which is the extent of all arrays, but not such as Kiln's own."""
+
+    def test_arrays_of_two_types(self):
+        import numpy as np
+        self.write("twice.c", TWICE_TWIN)
+        path = self.write("twice.cu", TWICE)
+        for dtype in ("f4", "f8"):
+            x = np.linspace(-5, 8, 1003).astype(dtype)
+            self.kiln("run", f"template={path}", "--in", self.save("x.npy", x), "--out", self.path("y.npy"))
+            result = np.load(self.path("y.npy"))
+            self.assertEqual(result.dtype, np.float64)
+            self.assertTrue((result == 2 * x.astype("f8")).all())
+        result = self.kiln_json("sweep", f"template={path} target=cpu block=64", "--size", "5000", "--rounds", "2")["results"][0]
+        self.assertEqual((result["bytes"], result["out"]), (5000 * 12, 0))
+        row = self.kiln_json("watch", path, "--once", "--size", "n=5000")["rows"][0]
+        self.assertEqual((row["verified"], row["other_arguments"]), ("same twice", False))
+        self.assert_bad(("bench", f"template={path} target=cpu", "--size", "5000"), "cannot be benchmarked", "read 1 to 3 arrays")
+
+    def test_two_outputs(self):
+        import numpy as np
+        path = self.write("twice.cu", TWICE.replace("//! arg      x ", "//! arg      more out f64[n]\n//! arg      x "))
+        self.write("twice.c", TWICE_TWIN.replace("args[2]", "args[3]").replace("args[1]", "args[2]").replace(
+            "out[i] =", "(*(double *const *)args[1])[i] = out[i] ="))
+        self.assert_bad(("run", f"template={path}", "--in", self.save("x.npy", np.ones(5, "f4")), "--out", self.path("y.npy")),
+                        "writes 2 arrays")
+        self.assert_bad(("bench", f"template={path} target=cpu", "--size", "5000"), "cannot be benchmarked")
+        self.assertEqual(self.kiln_json("watch", path, "--once", "--size", "5000")["rows"][0]["verified"], "same twice")
+
+    def test_elements_that_come_from_elsewhere(self):
+        """More than is compared at once of an elementwise kernel."""
+        import numpy as np
+        path = self.write("turn.cu", TWICE.replace("twice", "turn").replace("out f64[n]", "out dtype[n]"))
+        self.write("turn.c", TURN_TWIN)
+        x = np.arange(17 << 20, dtype="f4")
+        self.kiln("run", f"template={path}", "--in", self.save("x.npy", x), "--out", self.path("y.npy"), "--verify")
+        self.assertTrue((np.load(self.path("y.npy")) == x[::-1]).all())
+
+    def test_a_count(self):
+        spec = "template=count op=differs(x,y) dtype=f32 target=cpu block=1024 elems=64"
+        result = self.kiln_json("sweep", spec, "--size", "n=5000", "--rounds", "2")["results"][0]
+        self.assertEqual((result["elements"], result["out"]), (5000, 0))
+        self.assert_bad(("bench", spec, "--size", "5000"), "template=count", "cannot be benchmarked")
+        self.assert_bad(("sweep", spec, "--size", "5000"), "template count", "n is not given: expected --size n=N")
+
+
 class Watch(Arguments):
     def test_sizes_are_what_it_takes(self):
         row = self.kiln_json("watch", self.transpose, "--once", *SIZES)["rows"][0]
@@ -160,9 +239,9 @@ class Watch(Arguments):
         self.write("pair.c", PAIR_TWIN)
         self.watch(path, "--size", "100000")
         first = self.next_round("good")["rows"][0]
-        self.write("pair.c", PAIR_TWIN.replace("double", "float").replace("in[1]", "in[0]"))
+        self.write("pair.c", PAIR_TWIN.replace("double", "float").replace("args[2]", "args[1]").replace("args[3]", "args[2]"))
         self.next_round("failed")  # the file beside it is still as it was
-        self.save_by_rename("pair.cu", PAIR.replace("inputs   2", "inputs   1").replace("dtype    f64", "dtype    f32"))
+        self.save_by_rename("pair.cu", PAIR.replace("//! arg      y   in dtype[n]\n", "").replace("dtype    f64", "dtype    f32"))
         row = self.next_round("good")["rows"][0]
         self.assertEqual((row["other_arguments"], row["change"]), (True, None))
         self.assertGreater(row["ms_old"], 0)
@@ -185,8 +264,9 @@ class OnGpus(Arguments):
             self.skipTest("no NVRTC")
         self.env.update(KILN_LIBCUDA=FAKE_LIBCUDA, KILN_FAKE_CUDA="relu6=1")
 
-    def relu6(self, value):
-        text = AXPY.replace("axpy", "relu").replace("//! arg      alpha float\n", "").replace("inout", "out").replace(
+    def relu6(self, value, shape):
+        """A template that takes a number of elements, with the shape "n", or one that does not, with another."""
+        text = AXPY.replace("axpy", "relu").replace("x     in f32[n]", f"x     in f32[{shape}]").replace("//! arg      alpha float\n", "").replace("inout", "out").replace(
             ", float alpha", "").replace("__fadd_rn(__fmul_rn(alpha, x[i]), y[i])", "x[i]")
         self.write("relu.cu", text)
         self.write("relu.c", AXPY_TWIN.replace(", alpha = *(const float *)args[2]", "").replace("args[3]", "args[2]").replace(
@@ -194,17 +274,21 @@ class OnGpus(Arguments):
         return self.path("relu.cu")
 
     def test_results_agree_with_the_twin(self):
-        path = self.relu6("x[i] > 0 ? x[i] < 6 ? x[i] : 6 : 0")
-        result = self.kiln_json("tune", path, "--size", "n=5000", "--hot", "--budget", "2")["results"][0]
-        self.assertEqual((result["against"], result["out"]), ("the cpu twin", 0))
-        self.assertEqual(self.kiln_json("watch", path, "--once", "--size", "n=5000")["rows"][0]["verified"], "yes")
+        for shape in ("n", "max(n, 1)"):
+            with self.subTest(shape):
+                path = self.relu6("x[i] > 0 ? x[i] < 6 ? x[i] : 6 : 0", shape)
+                result = self.kiln_json("tune", path, "--size", "n=5000", "--hot", "--budget", "2")["results"][0]
+                self.assertEqual((result["against"], result["out"]), ("the cpu twin", 0))
+                self.assertEqual(self.kiln_json("watch", path, "--once", "--size", "n=5000")["rows"][0]["verified"], "yes")
 
     def test_a_kernel_that_computes_something_else(self):
-        path = self.relu6("x[i]")
-        result = self.kiln("tune", path, "--size", "n=5000", "--hot", "--budget", "2", status=1)
-        self.assertIn("is not equal to the cpu twin", result.stderr)
-        self.assertIn("not equal to the cpu twin",
-                      self.kiln_json("watch", path, "--once", "--size", "n=5000", status=1)["messages"])
+        for shape in ("n", "max(n, 1)"):
+            with self.subTest(shape):
+                path = self.relu6("x[i]", shape)
+                result = self.kiln("tune", path, "--size", "n=5000", "--hot", "--budget", "2", status=1)
+                self.assertIn("is not equal to the cpu twin", result.stderr)
+                self.assertIn("not equal to the cpu twin",
+                              self.kiln_json("watch", path, "--once", "--size", "n=5000", status=1)["messages"])
 
 
 if __name__ == "__main__":

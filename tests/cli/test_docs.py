@@ -33,18 +33,19 @@ MESSAGES = {
 
 
 # What the C fragments of docs/source.md take for granted.
-C_BEFORE = """#include <kiln/source.h>
+C_BEFORE = """#include <kiln/kiln.h>
 #include <stdio.h>
 struct host { kiln_program *program; };
 static struct host host;
 static kiln_service *service;
 static kiln_queue *queue;
 static kiln_program *program;
-static kiln_function *function;
-static kiln_report report = KILN_REPORT_INIT;
-static kiln_source source = KILN_SOURCE_INIT;
+static kiln_kernel *kernel;
+static kiln_report report = KILN_INIT(kiln_report);
+static kiln_source source = KILN_INIT(kiln_source);
 static void *out, *stream;
 static float factor;
+static size_t bytes;
 static uint32_t blocks;
 """
 C_OPTIONS = "-std=c11 -Wall -Wextra -Werror -Wno-unused-result -Wno-unused-variable -fsyntax-only -x c".split()

@@ -165,15 +165,19 @@ class Templates(Own):
 
     def fragile(self):
         """A template whose cpu twin crashes with elems=4; it calls an op that is defined beside it."""
-        self.write("fragile.c", "void kiln_cpu(unsigned long long b, unsigned long long e, void *out, const void *const *in);\n"
+        self.write("fragile.c", "void kiln_cpu(unsigned long long b, unsigned long long e, void *const *args);\n"
                                 "__attribute__((visibility(\"default\")))\n"
-                                "void kiln_cpu(unsigned long long b, unsigned long long e, void *out, const void *const *in)\n"
-                                "{\n    volatile float *volatile to = KILN_ELEMS == 4 ? (float *)0 : (float *)out;\n"
-                                "    for (unsigned long long i = b; i < e; i++)\n"
-                                "        to[i] = kiln_value(((const float *)in[0])[i]);\n}\n")
-        return self.write("fragile.cu", "//! template fragile\n//! inputs 1\n//! dtype f32\n//! param block 32..64 step 32 = 32\n"
+                                "void kiln_cpu(unsigned long long b, unsigned long long e, void *const *args)\n"
+                                "{\n    volatile float *volatile to = KILN_ELEMS == 4 ? (float *)0 : *(float *const *)args[0];\n"
+                                "    const float *x = *(const float *const *)args[1];\n"
+                                "    const unsigned long long n = *(const unsigned long long *)args[2];\n"
+                                "    for (unsigned long long i = b * KILN_TILE; i < e * KILN_TILE && i < n; i++)\n"
+                                "        to[i] = kiln_value(x[i]);\n}\n")
+        return self.write("fragile.cu", "//! template fragile\n//! inputs 1\n//! size n\n//! arg out out dtype[n] inplace\n"
+                                        "//! arg x... in dtype[n]\n//! arg n uint64 = n\n//! dtype f32\n"
+                                        "//! param block 32..64 step 32 = 32\n"
                                         "//! param elems 1,2,4 = 1\n//! tune block 32\n//! tile block * elems\n"
-                                        "//! entry fragile align 4\n")
+                                        "//! grid (n + tile - 1) / tile\n//! entry fragile align 4\n")
 
     def test_a_variant_that_crashes_is_left_out(self):
         line = (f"template={self.fragile()} op=swish", "--define-op", SWISH, "--size", "20000")
@@ -252,13 +256,13 @@ class Arguments(Own):
             self.assert_bad(line(**{kind: value}), f"--arg {kind}_={value}: does not fit {kind}")
         self.assert_bad(line(int64="9x"), "argument int64_ is a number of type int64")
 
-    def on_the_stand_in(self, name, count, poisoned=False):
+    def on_the_stand_in(self, name, count, shape, poisoned=False):
         """A template that clamps as many elements as `count` says, run on the stand-in driver and verified by its twin, which
-        gives NaNs of its own."""
+        gives NaNs of its own. With the shape "n" it takes a number of elements."""
         if not FAKE_LIBCUDA or not compiler_builds_for_gpus(self):
             self.skipTest("no stand-in driver, or no NVRTC")
         cu = self.write(f"{name}.cu", f"//! template {name}\n//! size n\n//! param block 32..64 = 32\n//! dtype f32\n"
-                                      f"//! arg out out f32[n]\n//! arg x in f32[n]\n//! arg n uint64 = {count}\n"
+                                      f"//! arg out out f32[{shape}]\n//! arg x in f32[n]\n//! arg n uint64 = {count}\n"
                                       f"//! grid 1\n//! entry {name} align 4\nextern \"C\" __global__ void "
                                       f"{name}(float *out, const float *x, unsigned long long n) {{ out[0] = x[n - 1]; }}\n")
         self.write(f"{name}.c", "__attribute__((visibility(\"default\"))) void kiln_cpu(unsigned long long b,\n"
@@ -277,20 +281,24 @@ class Arguments(Own):
         values = np.ones(1 << 21, dtype=np.float32)
         values[-1] = np.nan
         self.input = self.save("v.npy", values)
-        line = self.on_the_stand_in("clamp", "n")
-        text = self.kiln(*line).stdout
-        self.assertIn(f"verified  {len(values)} elements equal to the cpu twin", text)
-        self.assertIn(f"sizes     n={len(values)}", text)
-        self.assertNotEqual(np.load(self.output).view(np.uint32)[-1], 0xFFC00007)
-        row = self.kiln_json(*line, "--stats")
-        self.assertEqual((row["verified"], row["elements"], row["stats"]["gets"]), (True, len(values), 2))
+        for name, shape in (("clamp", "n"), ("clamp2", "max(n, 1)")):
+            with self.subTest(shape):
+                line = self.on_the_stand_in(name, "n", shape)
+                text = self.kiln(*line).stdout
+                self.assertIn(f"verified  {len(values)} elements equal to the cpu twin", text)
+                self.assertIn(f"sizes     n={len(values)}", text)
+                self.assertNotEqual(np.load(self.output).view(np.uint32)[-1], 0xFFC00007)
+                row = self.kiln_json(*line, "--stats")
+                self.assertEqual((row["verified"], row["elements"], row["stats"]["gets"]), (True, len(values), 2))
 
     def test_what_neither_computes_is_not_equal(self):
         self.input = self.save("v.npy", np.ones(1003, dtype=np.float32))
-        line = self.on_the_stand_in("most", "n - 1", poisoned=True)
-        self.assertIn("element 1002 differs first", self.kiln(*line, status=1).stderr)
-        self.assertIs(json.loads(self.kiln(*line, "--json", status=1).stdout)["verified"], False)
-        self.assertFalse(os.path.exists(self.output))
+        for name, shape, words in (("most", "n", "element 1002 is 0xa5a5a5a5"), ("most2", "max(n, 1)", "element 1002 differs first")):
+            with self.subTest(shape):
+                line = self.on_the_stand_in(name, "n - 1", shape, poisoned=True)
+                self.assertIn(words, self.kiln(*line, status=1).stderr)
+                self.assertIs(json.loads(self.kiln(*line, "--json", status=1).stdout)["verified"], False)
+                self.assertFalse(os.path.exists(self.output))
 
 
 if __name__ == "__main__":

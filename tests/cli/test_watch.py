@@ -102,13 +102,13 @@ class Templates(Watching):
 
     def test_errors_have_the_users_lines(self):
         self.write("mine.c", self.c.replace("float v", "flot v"))
-        self.assertIn("mine.c:11:9: error: unknown type name 'flot'", self.once(status=1)["messages"])
+        self.assertIn("mine.c:17:9: error: unknown type name 'flot'", self.once(status=1)["messages"])
         self.write("mine.c", self.c.replace("6.0f : v", "5.0f : v"))
         round = self.once(status=1)
         self.assertIn("not equal to the op that the template names", round["messages"])
         self.assertEqual((round["rows"][0]["verified"], round["rows"][0]["ms"]), ("failed", None))
         self.write("mine.cu", self.cu.replace("//! tile", "//! tyle"))
-        self.assertIn("mine.cu:9: unknown declaration 'tyle'", self.once(status=1)["messages"])
+        self.assertIn("mine.cu:11: unknown declaration 'tyle'", self.once(status=1)["messages"])
 
     def test_a_gpu_that_is_not_here(self):
         if not compiler_builds_for_gpus(self):
@@ -116,7 +116,7 @@ class Templates(Watching):
         row = self.once("target=sm_90")["rows"][0]
         self.assertEqual((row["verified"], row["ms"]), ("only compiled", None))
         self.write("mine.cu", self.cu.replace("float v", "flot v"))
-        self.assertIn("mine.cu(22): error:", self.once("target=sm_90", status=1)["messages"])
+        self.assertIn("mine.cu(25): error:", self.once("target=sm_90", status=1)["messages"])
 
     def test_follows_saves(self):
         self.watch(self.file, "--size", "2^16")
@@ -131,7 +131,7 @@ class Templates(Watching):
 
         self.save_by_rename("mine.c", self.c.replace("float v", "flot v"))
         round = self.next_round("failed")
-        self.assertIn("mine.c:11:9: error", round["messages"])
+        self.assertIn("mine.c:17:9: error", round["messages"])
         kept = round["rows"][0]
         self.assertEqual((kept["verified"], kept["ms"], kept["ms_old"]), ("failed", None, row["ms"]))
 
@@ -178,7 +178,7 @@ class Templates(Watching):
         self.addCleanup(process.kill)
         shown = read_until(main, b"yes")
         self.save_by_rename("mine.c", self.c + "oops\n")
-        shown += read_until(main, b"mine.c:17:")
+        shown += read_until(main, b"mine.c:23:")
         process.send_signal(signal.SIGINT)
         self.assertEqual(process.wait(60), 0)
         os.close(main)
@@ -203,11 +203,13 @@ class Templates(Watching):
 class ShortKernels(Watching):
     """On the stand-in driver, which computes relu6, in made-up time: 1.5 us for a launch, and 4 us for the host to submit one."""
 
-    PLAIN = "//! reference relu6\n//! dtype f32\n//! inputs 1\n//! tile block\n"
-    OWN = "//! dtype f32\n//! size n\n//! arg out out f32[n]\n//! arg x in f32[n]\n//! arg n uint64 = n\n//! grid (n + block - 1) / block\n"
+    KINDS = (("plain.cu", "//! reference relu6\n//! tile block\n", "n", "5000"), ("named.cu", "", "n", "n=5000"),
+             ("own.cu", "", "max(n, 1)", "n=5000"))
 
-    def template(self, declared, body=""):
-        return (f"//! template quick\n//! op none\n{declared}//! param block 32..1024 step 32 = 256\n//! entry quick align 4\n"
+    def template(self, declared, shape, body=""):
+        return (f"//! template quick\n{declared}//! dtype f32\n//! size n\n//! arg out out f32[{shape}]\n//! arg x in f32[n]\n"
+                "//! arg n uint64 = n\n//! grid (n + block - 1) / block\n"
+                "//! param block 32..1024 step 32 = 256\n//! entry quick align 4\n"
                 f'extern "C" __global__ void quick(float *out, const float *x, unsigned long long n) {{ {body} }}\n')
 
     def test_are_timed_as_the_device_runs_them(self):
@@ -216,13 +218,13 @@ class ShortKernels(Watching):
         if os.environ.get("KILN_SANITIZE") == "thread":
             self.skipTest("ThreadSanitizer does not see the locks inside NVRTC")
         self.env.update(KILN_DEVICE="cuda:0", KILN_LIBCUDA=FAKE_LIBCUDA, KILN_FAKE_CUDA="relu6=1,launch=1500,submit=4000")
-        for file, declared, size in (("plain.cu", self.PLAIN, "5000"), ("own.cu", self.OWN, "n=5000")):
+        for file, declared, shape, size in self.KINDS:
             with self.subTest(file):
-                self.watch(self.write(file, self.template(declared)), "--size", size)
+                self.watch(self.write(file, self.template(declared, shape)), "--size", size)
                 row = self.next_round("good")["rows"][0]
                 self.assertAlmostEqual(row["ms"], 0.0015, delta=0.0001)
                 self.assertAlmostEqual(row["of_copy"], 1.0 / 1.5, delta=0.02)
-                self.write(file, self.template(declared, "out[n] = x[0];"))  # the last version is of another service
+                self.write(file, self.template(declared, shape, "out[n] = x[0];"))  # the last version is of another service
                 row = self.next_round("good")["rows"][0]
                 self.assertAlmostEqual(row["ms"], 0.0015, delta=0.0001)
                 self.assertAlmostEqual(row["ms_old"], 0.0015, delta=0.0001)

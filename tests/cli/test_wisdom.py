@@ -168,6 +168,19 @@ class Wisdom(KilnTest):
         text = self.kiln("tune", SPEC, "--size", "2^14", "--budget", "1", "--no-learn").stdout
         self.assertIn("\nnot learnt: ", text)
 
+    def test_tune_says_where_it_could_not_go(self):
+        os.makedirs(self.cache, mode=0o700, exist_ok=True)
+        with open(os.path.join(self.cache, "wisdom"), "w", encoding="ascii"):
+            pass
+        result = self.kiln_json("tune", SPEC, "--size", "2^14", "--budget", "20")["results"][0]
+        self.assertFalse(result["learnt"])
+        if result["not_learnt"] == "Not a directory":
+            self.assertEqual(os.path.dirname(result["wisdom"]), os.path.join(self.cache, "wisdom"))
+            self.assertTrue(result["wisdom"].endswith(".json"))
+        else:
+            self.assertRegex(result["not_learnt"], "larger budget|quieter machine")
+            self.assertEqual(result["wisdom"], "")
+
 
 class ForGpus(KilnTest):
     def test_what_is_shipped_is_warmed_and_shown_alike(self):

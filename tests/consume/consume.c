@@ -27,8 +27,8 @@ static kiln_status compute(kiln_service *service, const float *x, float *y, kiln
     if (!status)
         status = kiln_get(&kernel, service, spec, report);
     if (!status)
-        status = kiln_launch(kernel, COUNT, y, inputs, NULL, report);
-    kiln_release(kernel);
+        status = kiln_launch_n(kernel, COUNT, (void *[]){ y }, 1, inputs, 1, NULL, report);
+    kiln_kernel_release(kernel);
     kiln_spec_free(spec);
     return status;
 }
@@ -36,10 +36,10 @@ static kiln_status compute(kiln_service *service, const float *x, float *y, kiln
 /* Without NVRTC the worker says that there is none: it was found and it answered. */
 static int build_isolated(void)
 {
-    kiln_options options = KILN_OPTIONS_INIT;
+    kiln_options options = KILN_INIT(kiln_options);
     options.isolate = KILN_ISOLATE_ALWAYS;
     options.cache_dir = "";
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     kiln_service *service = NULL;
     kiln_spec *spec = NULL;
     kiln_artifact *artifact = NULL;
@@ -64,9 +64,9 @@ int main(int argc, char **argv)
     for (int i = 0; i < COUNT; i++)
         x[i] = (float)(i - COUNT / 2) / 100.0f;
 
-    kiln_options options = KILN_OPTIONS_INIT;
+    kiln_options options = KILN_INIT(kiln_options);
     options.device = "cpu";
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     kiln_service *service = NULL;
     kiln_status status = kiln_open(&service, &options, &report);
     if (!status)

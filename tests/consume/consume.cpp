@@ -15,7 +15,7 @@ struct Deleter {
     }
     void operator()(kiln_kernel *kernel) const
     {
-        kiln_release(kernel);
+        kiln_kernel_release(kernel);
     }
 };
 
@@ -27,9 +27,9 @@ static int fail(kiln_status status, const kiln_report &report)
 
 int main()
 {
-    kiln_options options = KILN_OPTIONS_INIT;
+    kiln_options options = KILN_INIT(kiln_options);
     options.device = "cpu";
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
 
     kiln_service *opened = nullptr;
     kiln_status status = kiln_open(&opened, &options, &report);
@@ -51,7 +51,8 @@ int main()
 
     std::vector<double> x(1000, 1.5), y(1000, 2.25), z(1000, 0.0);
     const void *inputs[] = { x.data(), y.data() };
-    status = kiln_launch(kernel.get(), z.size(), z.data(), inputs, nullptr, &report);
+    void *out = z.data();
+    status = kiln_launch_n(kernel.get(), z.size(), &out, 1, inputs, 2, nullptr, &report);
     if (status != KILN_OK)
         return fail(status, report);
     for (double value : z) {
@@ -60,10 +61,10 @@ int main()
             return 1;
         }
     }
-    // All of it in one expression, at a call site of its own.
+    // All of it in one call, by the text.
     for (int i = 0; i < 3; i++) {
         const char *text = "op=add(x,y) dtype=f64 target=cpu";
-        status = KILN_CALL(service.get(), text, z.size(), z.data(), inputs, nullptr, &report);
+        status = kiln_call(service.get(), text, z.size(), &out, 1, inputs, 2, nullptr, &report);
         inputs[0] = z.data();
         if (status != KILN_OK)
             return fail(status, report);

@@ -1,6 +1,7 @@
 /* Graphs and several GPUs on a real driver: launches are captured and replayed, a call that would have to load is refused,
  * gets on this thread and on another break no capture in any mode, short launches are timed and tuned from graphs while another
  * thread waits for the device all the time, and each GPU runs its own kernel. Every result is checked. Needs a GPU and a compiler. Exits 1 if anything is not as kiln.h says. */
+#include "support/launching.h"
 #include <dlfcn.h>
 #include <kiln/tune.h>
 #include <pthread.h>
@@ -15,7 +16,7 @@
 enum { COUNT = 1000003, BYTES = COUNT * sizeof(float), MODES = 3 };
 
 static const char *const mode_names[MODES] = { "global", "thread-local", "relaxed" };
-static kiln_report report = KILN_REPORT_INIT;
+static kiln_report report = KILN_INIT(kiln_report);
 static kiln_service *service;
 static float x[COUNT], y[COUNT];
 
@@ -70,19 +71,19 @@ static void open_driver(void)
 static void check_values(kiln_device *device, const void *memory, const char *what)
 {
     memset(y, 0xff, sizeof(y));
-    must(kiln_copy(device, y, memory, BYTES, KILN_COPY_FROM_DEVICE, NULL, &report), "kiln_copy");
+    must(kiln_download(device, y, memory, BYTES, &report), "kiln_copy");
     for (int i = 0; i < COUNT; i++)
         check(y[i] == (x[i] < -1 ? -1 : x[i] > 1 ? 1 : x[i]), what, "a value is wrong");
 }
 
 static void get(const char *text)
 {
-    kiln_report own = KILN_REPORT_INIT;
+    kiln_report own = KILN_INIT(kiln_report);
     kiln_spec *spec;
     kiln_kernel *kernel;
     check(kiln_spec_parse(&spec, service, text, &own) == KILN_OK, text, own.message);
     check(kiln_get(&kernel, service, spec, &own) == KILN_OK, text, own.message);
-    kiln_release(kernel);
+    kiln_kernel_release(kernel);
     kiln_spec_free(spec);
 }
 
@@ -94,7 +95,6 @@ static void *get_on_thread(void *text)
 
 static void capture_one(kiln_device *device, void *stream, int mode, void *memory_x, void *memory_y)
 {
-    static kiln_site site = KILN_SITE_INIT;
     const void *in[] = { memory_x };
     char fresh[2][64];
     void *graph = NULL, *exec = NULL;
@@ -102,17 +102,17 @@ static void capture_one(kiln_device *device, void *stream, int mode, void *memor
     for (int i = 0; i < 2; i++)
         snprintf(fresh[i], sizeof(fresh[i]), "op=relu6 dtype=f32 block=%d", 32 * (2 * mode + i + 1));
     expect("cuStreamBeginCapture", driver.begin_capture(stream, mode));
-    must(kiln_call(service, &site, LOADED, COUNT, memory_y, in, stream, &report), "kiln_call in a capture");
-    kiln_status status = kiln_call(service, &site, fresh[0], COUNT, memory_y, in, stream, &report);
+    must(kiln_test_call(service, LOADED, COUNT, memory_y, in, stream, &report), "kiln_call in a capture");
+    kiln_status status = kiln_test_call(service, fresh[0], COUNT, memory_y, in, stream, &report);
     check(status == KILN_ECAPTURE, "kiln_call of what is not loaded", kiln_status_name(status));
-    status = kiln_call(service, &site, fresh[0], COUNT, memory_y, in, NULL, &report);
+    status = kiln_test_call(service, fresh[0], COUNT, memory_y, in, NULL, &report);
     check(status == KILN_ECAPTURE, "kiln_call in the default stream", kiln_status_name(status));
     get(fresh[0]);
     check(pthread_create(&thread, NULL, get_on_thread, fresh[1]) == 0, "pthread_create", "failed");
     pthread_join(thread, NULL);
     expect("cuStreamEndCapture", driver.end_capture(stream, &graph));
     expect("cuGraphInstantiate", driver.instantiate(&exec, graph, 0));
-    must(kiln_copy(device, memory_y, memory_x, BYTES, KILN_COPY_ON_DEVICE, stream, &report), "kiln_copy");
+    must(kiln_copy(device, memory_y, memory_x, BYTES, stream, &report), "kiln_copy");
     expect("cuGraphLaunch", driver.graph_launch(exec, stream));
     expect("cuStreamSynchronize", driver.stream_synchronize(stream));
     check_values(device, memory_y, "the graph");
@@ -122,16 +122,15 @@ static void capture_one(kiln_device *device, void *stream, int mode, void *memor
 static void check_graphs(void)
 {
     kiln_device *device;
-    kiln_site site = KILN_SITE_INIT;
     void *context, *stream, *memory_x, *memory_y;
     must(kiln_device_open(&device, service, NULL, &report), "kiln_device_open");
     must(kiln_alloc(&memory_x, device, BYTES, &report), "kiln_alloc");
     must(kiln_alloc(&memory_y, device, BYTES, &report), "kiln_alloc");
-    must(kiln_copy(device, memory_x, x, BYTES, KILN_COPY_TO_DEVICE, NULL, &report), "kiln_copy");
+    must(kiln_upload(device, memory_x, x, BYTES, &report), "kiln_copy");
     expect("cuDevicePrimaryCtxRetain", driver.retain(&context, 0));
     expect("cuCtxSetCurrent", driver.set_current(context));
     expect("cuStreamCreate", driver.stream_create(&stream, 0));
-    must(kiln_call(service, &site, LOADED, 0, NULL, NULL, NULL, &report), "kiln_call with n = 0");
+    must(kiln_test_call(service, LOADED, 0, NULL, NULL, NULL, &report), "kiln_call with n = 0");
     for (int mode = 0; mode < MODES; mode++)
         capture_one(device, stream, mode, memory_x, memory_y);
     expect("cuCtxSetCurrent", driver.set_current(NULL));
@@ -149,7 +148,7 @@ typedef struct launching {
 static kiln_status launch_once(void *data, void *stream)
 {
     const launching *self = data;
-    return kiln_launch(self->kernel, self->n, self->y, &self->x, stream, NULL);
+    return kiln_test_launch(self->kernel, self->n, self->y, &self->x, stream, NULL);
 }
 
 static atomic_bool waiting;
@@ -168,29 +167,32 @@ static void measure_short(kiln_device *device, launching *work)
 {
     const kiln_contender contender = { launch_once, work };
     kiln_timing submitted, replayed;
-    must(kiln_measure(device, &contender, 1, 3, 50, &submitted, NULL, &report), "kiln_measure");
-    must(kiln_measure_launches(device, &contender, 1, 3, 50, &replayed, NULL, &report), "kiln_measure_launches");
+    kiln_measure_options how = { .size = sizeof(how), .warmup = 3, .rounds = 50 };
+    must(kiln_measure(&submitted, device, &contender, 1, &how, &report), "kiln_measure");
+    how.replay = 1;
+    must(kiln_measure(&replayed, device, &contender, 1, &how, &report), "kiln_measure with replay");
     printf("%8llu elements: %.3f us as submitted, %.3f us (%.3f to %.3f) as run\n", (unsigned long long)work->n,
            submitted.median_ms * 1e3, replayed.median_ms * 1e3, replayed.min_ms * 1e3, replayed.max_ms * 1e3);
-    check(replayed.min_ms <= 1.1 * submitted.median_ms, "kiln_measure_launches", "slower than submitting");
+    check(replayed.min_ms <= 1.1 * submitted.median_ms, "kiln_measure with replay", "slower than submitting");
 }
 
 static void tune_short(void)
 {
-    kiln_tune_options options = KILN_TUNE_OPTIONS_INIT;
-    kiln_tuning_info info = { .size = sizeof(info) };
-    kiln_trial best = { .size = sizeof(best) };
+    kiln_tune_options options = KILN_INIT(kiln_tune_options);
+    kiln_tuning_info info = KILN_INIT(kiln_tuning_info);
+    kiln_work work = KILN_INIT(kiln_work);
     kiln_tuning *tuning;
     kiln_spec *spec;
-    options.elements = 1 << 18;
+    work.elements = 1 << 18;
+    work.hot = 1;
+    options.work = &work;
     options.budget_s = 5;
-    options.hot = 1;
     must(kiln_spec_parse(&spec, service, LOADED, &report), "kiln_spec_parse");
     must(kiln_tune(&tuning, service, spec, &options, &report), "kiln_tune");
     kiln_tuning_get_info(tuning, &info);
-    kiln_tuning_trial(tuning, 0, &best);
-    printf("tuned while another thread waited: %s, %.4f of the default's %.3f us, %.1f s, %s\n", best.spec, best.ratio,
-           info.default_ms * 1e3, info.seconds, info.end);
+    const kiln_trial *best = info.trials[0];
+    printf("tuned while another thread waited: %s, %.4f of the default's %.3f us, %.1f s, %s\n", best->spec,
+           best->ratio, info.default_ms * 1e3, info.seconds, info.end);
     kiln_tuning_free(tuning);
     kiln_spec_free(spec);
 }
@@ -207,7 +209,7 @@ static void check_short(void)
     must(kiln_get(&work.kernel, service, spec, &report), "kiln_get");
     must(kiln_alloc(&memory_x, device, BYTES, &report), "kiln_alloc");
     must(kiln_alloc(&work.y, device, BYTES, &report), "kiln_alloc");
-    must(kiln_copy(device, memory_x, x, BYTES, KILN_COPY_TO_DEVICE, NULL, &report), "kiln_copy");
+    must(kiln_upload(device, memory_x, x, BYTES, &report), "kiln_copy");
     work.x = memory_x;
     expect("cuDevicePrimaryCtxRetain", driver.retain(&context, 0));
     for (work.n = 1 << 12; work.n <= COUNT; work.n *= 4)
@@ -223,32 +225,35 @@ static void check_short(void)
     check_values(device, work.y, "what was replayed");
     kiln_free(device, work.y);
     kiln_free(device, memory_x);
-    kiln_release(work.kernel);
+    kiln_kernel_release(work.kernel);
     kiln_spec_free(spec);
 }
 
 static void check_devices(void)
 {
-    int count;
+    int count = 0;
+    kiln_status found;
     kiln_spec *spec;
-    must(kiln_device_count(&count, service, &report), "kiln_device_count");
     must(kiln_spec_parse(&spec, service, LOADED, &report), "kiln_spec_parse");
-    for (int i = 0; i < count; i++) {
+    for (;; count++) {
         char name[16];
         kiln_device *device;
         kiln_kernel *kernel;
         void *memory;
-        snprintf(name, sizeof(name), "cuda:%d", i);
-        must(kiln_device_open(&device, service, name, &report), name);
+        snprintf(name, sizeof(name), "cuda:%d", count);
+        found = kiln_device_open(&device, service, name, &report);
+        if (found == KILN_ENODEVICE)
+            break;
+        must(found, name);
         must(kiln_get_on(&kernel, service, device, spec, &report), name);
         must(kiln_alloc(&memory, device, BYTES, &report), name);
-        must(kiln_copy(device, memory, x, BYTES, KILN_COPY_TO_DEVICE, NULL, &report), name);
+        must(kiln_upload(device, memory, x, BYTES, &report), name);
         const void *in[] = { memory };
-        must(kiln_launch(kernel, COUNT, memory, in, NULL, &report), name);
+        must(kiln_test_launch(kernel, COUNT, memory, in, NULL, &report), name);
         must(kiln_sync(device, &report), name);
         check_values(device, memory, name);
         kiln_free(device, memory);
-        kiln_release(kernel);
+        kiln_kernel_release(kernel);
         printf("%s: right\n", name);
     }
     kiln_spec_free(spec);
@@ -256,7 +261,7 @@ static void check_devices(void)
 
 int main(void)
 {
-    kiln_options options = KILN_OPTIONS_INIT;
+    kiln_options options = KILN_INIT(kiln_options);
     options.device = "cuda:0";
     for (int i = 0; i < COUNT; i++)
         x[i] = (float)(i % 4001 - 2000) / 1000.0f;

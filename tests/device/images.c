@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static kiln_report report = KILN_REPORT_INIT;
+static kiln_report report = KILN_INIT(kiln_report);
 
 static void must(kiln_status status, const char *what)
 {
@@ -149,7 +149,7 @@ static void kiln_says(kiln_service *service, const char *target)
     char text[128];
     kiln_spec *spec;
     kiln_kernel *kernel;
-    kiln_stats stats = KILN_STATS_INIT;
+    kiln_stats stats = KILN_INIT(kiln_stats);
     snprintf(text, sizeof(text), "op=hardsigmoid dtype=f32 target=%s", target);
     must(kiln_spec_parse(&spec, service, text, &report), text);
     kiln_stats_get(service, &stats);
@@ -159,7 +159,7 @@ static void kiln_says(kiln_service *service, const char *target)
     printf("kiln    built for %-18s %s%s %s\n", target, kiln_status_name(status),
            stats.ptx_loads > before ? " (from its PTX)" : "", status != KILN_OK ? report.message : "");
     if (status == KILN_OK)
-        kiln_release(kernel);
+        kiln_kernel_release(kernel);
     kiln_spec_free(spec);
     kiln_report_clear(&report);
 }

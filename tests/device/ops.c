@@ -1,15 +1,16 @@
 /* GPU against cpu, bit for bit: every op and dtype, special values included; tails, misaligned pointers, in place, and
  * counts beyond 2^32. Needs a GPU. Prints a line for each op and dtype and exits 1 at the first difference. */
+#include "support/launching.h"
 #include "values.h"
 
-#include <kiln/define.h>
+#include <kiln/kernel.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { COUNT = (1 << 20) + 13 };
 
-static kiln_report report = KILN_REPORT_INIT;
+static kiln_report report = KILN_INIT(kiln_report);
 static kiln_service *service;
 static kiln_device *gpu;
 
@@ -75,19 +76,19 @@ static void compare(arrays *a, kiln_kernel *kernel, kiln_kernel *reference, cons
     for (unsigned i = 0; i < 3; i++) {
         host_in[i] = a->host[i] + offset;
         device_in[i] = a->device[i] + offset;
-        must(kiln_copy(gpu, a->device[i], a->host[i], a->bytes, KILN_COPY_TO_DEVICE, NULL, &report), "copy");
+        must(kiln_upload(gpu, a->device[i], a->host[i], a->bytes, &report), "copy");
     }
     if (in_place)
         memcpy(a->want, a->host[0], a->bytes);
     unsigned char *out = in_place ? a->device[0] : a->out;
-    must(kiln_copy(gpu, out, a->want, a->bytes, KILN_COPY_TO_DEVICE, NULL, &report), "copy");
-    must(kiln_launch(reference, n, a->want + offset, host_in, NULL, &report), "cpu launch");
-    must(kiln_launch(kernel, n, out + offset, device_in, NULL, &report), "launch");
-    must(kiln_copy(gpu, a->got, out, a->bytes, KILN_COPY_FROM_DEVICE, NULL, &report), "copy");
+    must(kiln_upload(gpu, out, a->want, a->bytes, &report), "copy");
+    must(kiln_test_launch(reference, n, a->want + offset, host_in, NULL, &report), "cpu launch");
+    must(kiln_test_launch(kernel, n, out + offset, device_in, NULL, &report), "launch");
+    must(kiln_download(gpu, a->got, out, a->bytes, &report), "copy");
     size_t at = values_compare(a->want, a->got, COUNT + 8, dtype);
     if (at == COUNT + 8)
         return;
-    kiln_kernel_info info = { .size = sizeof(info) };
+    kiln_kernel_info info = KILN_INIT(kiln_kernel_info);
     kiln_kernel_get_info(kernel, &info);
     uint64_t want = 0, got = 0, x = 0;
     memcpy(&want, a->want + at * size, size);
@@ -120,9 +121,9 @@ static void check_op(const char *op, const char *dtype)
                 compare(&a, kernel, reference, dtype, counts[c], shift, 0);
                 compare(&a, kernel, reference, dtype, counts[c], shift, 1);
             }
-        kiln_release(kernel);
+        kiln_kernel_release(kernel);
     }
-    kiln_release(reference);
+    kiln_kernel_release(reference);
     free_arrays(&a);
     printf("equal  %-22s %-4s %u cases of up to %d elements\n", op, dtype, cases, COUNT);
 }
@@ -141,31 +142,28 @@ static void check_huge(void)
     values_fill(host, period, "f16", 0);
     must(kiln_alloc((void **)&x, gpu, n * 2, &report), "memory");
     must(kiln_alloc((void **)&y, gpu, n * 2, &report), "memory");
-    must(kiln_copy(gpu, x, host, chunk, KILN_COPY_TO_DEVICE, NULL, &report), "copy");
+    must(kiln_upload(gpu, x, host, chunk, &report), "copy");
     for (uint64_t done = chunk; done < n * 2; done *= 2)
-        must(kiln_copy(gpu, x + done, x, done < n * 2 - done ? done : n * 2 - done, KILN_COPY_ON_DEVICE, NULL, &report),
-             "copy");
+        must(kiln_copy(gpu, x + done, x, done < n * 2 - done ? done : n * 2 - done, NULL, &report), "copy");
     memset(want, 0xa5, chunk);
     for (uint64_t done = 0; done < n * 2; done += chunk)
-        must(kiln_copy(gpu, y + done, want, chunk < n * 2 - done ? chunk : n * 2 - done, KILN_COPY_TO_DEVICE, NULL,
-                       &report),
-             "copy");
+        must(kiln_upload(gpu, y + done, want, chunk < n * 2 - done ? chunk : n * 2 - done, &report), "copy");
     kiln_kernel *kernel = get("op=hardsigmoid dtype=f16");
     kiln_kernel *reference = get("op=hardsigmoid dtype=f16 target=cpu");
     const void *host_in[] = { host }, *device_in[] = { x };
-    must(kiln_launch(reference, period, want, host_in, NULL, &report), "cpu launch");
-    must(kiln_launch(kernel, n, y, device_in, NULL, &report), "launch");
+    must(kiln_test_launch(reference, period, want, host_in, NULL, &report), "cpu launch");
+    must(kiln_test_launch(kernel, n, y, device_in, NULL, &report), "launch");
     for (uint64_t done = 0; done < n * 2; done += chunk) {
         size_t bytes = chunk < n * 2 - done ? chunk : (size_t)(n * 2 - done);
-        must(kiln_copy(gpu, got, y + done, bytes, KILN_COPY_FROM_DEVICE, NULL, &report), "copy");
+        must(kiln_download(gpu, got, y + done, bytes, &report), "copy");
         if (values_compare(want, got, bytes / 2, "f16") != bytes / 2) {
             fprintf(stderr, "FAILED 2^32+3 elements: a difference in the chunk at element %llu\n",
                     (unsigned long long)done / 2);
             exit(1);
         }
     }
-    kiln_release(kernel);
-    kiln_release(reference);
+    kiln_kernel_release(kernel);
+    kiln_kernel_release(reference);
     kiln_free(gpu, x);
     kiln_free(gpu, y);
     free(host);
@@ -198,8 +196,8 @@ static void check_template(const char *directory, const char *name, const char *
     compare(&a, kernel, other, dtype, COUNT - 3, 3, 0);
     compare(&a, kernel, other, dtype, 1, 0, 0);
     free_arrays(&a);
-    kiln_release(kernel);
-    kiln_release(other);
+    kiln_kernel_release(kernel);
+    kiln_kernel_release(other);
     printf("equal  template %s\n", name);
 }
 
@@ -213,25 +211,25 @@ static void check_transpose(const char *directory, const char *dtype)
     snprintf(path, sizeof(path), "%s/transpose.cu", directory);
     must(kiln_template_load(service, path, NULL, &report), path);
     make_arrays(&a, dtype);
-    must(kiln_copy(gpu, a.device[0], a.host[0], a.bytes, KILN_COPY_TO_DEVICE, NULL, &report), "copy");
+    must(kiln_upload(gpu, a.device[0], a.host[0], a.bytes, &report), "copy");
     snprintf(spec, sizeof(spec), "template=transpose dtype=%s target=cpu", dtype);
     kiln_kernel *reference = get(spec);
-    const kiln_arg on_cpu[] = { { a.want, bytes }, { a.host[0], bytes } };
-    must(kiln_launch_args(reference, sizes, 2, on_cpu, 2, NULL, &report), "cpu launch");
-    kiln_release(reference);
+    const kiln_arg on_cpu[] = { KILN_ARRAY(a.want, bytes), KILN_ARRAY(a.host[0], bytes) };
+    must(kiln_launch(reference, NULL, sizes, 2, on_cpu, 2, NULL, &report), "cpu launch");
+    kiln_kernel_release(reference);
     for (int tile = 8; tile <= 32; tile *= 2) {
         snprintf(spec, sizeof(spec), "template=transpose dtype=%s tile=%d height=%d", dtype, tile, tile / 4);
         kiln_kernel *kernel = get(spec);
-        const kiln_arg on_gpu[] = { { a.out, bytes }, { a.device[0], bytes } };
+        const kiln_arg on_gpu[] = { KILN_ARRAY(a.out, bytes), KILN_ARRAY(a.device[0], bytes) };
         memset(a.got, 0xa5, a.bytes);
-        must(kiln_copy(gpu, a.out, a.got, a.bytes, KILN_COPY_TO_DEVICE, NULL, &report), "copy");
-        must(kiln_launch_args(kernel, sizes, 2, on_gpu, 2, NULL, &report), spec);
-        must(kiln_copy(gpu, a.got, a.out, a.bytes, KILN_COPY_FROM_DEVICE, NULL, &report), "copy");
+        must(kiln_upload(gpu, a.out, a.got, a.bytes, &report), "copy");
+        must(kiln_launch(kernel, NULL, sizes, 2, on_gpu, 2, NULL, &report), spec);
+        must(kiln_download(gpu, a.got, a.out, a.bytes, &report), "copy");
         if (memcmp(a.got, a.want, bytes) != 0) {
             fprintf(stderr, "FAILED %s\n", spec);
             exit(1);
         }
-        kiln_release(kernel);
+        kiln_kernel_release(kernel);
     }
     free_arrays(&a);
     printf("equal  template transpose %s, %d x %d\n", dtype, ROWS, COLS);

@@ -60,7 +60,7 @@ static void check_transpose(program_run *run)
     const int width = WIDTH, height = HEIGHT;
     float *x = random_floats(run, AREA, -1, 1), *expected = room(run, AREA * sizeof(float));
     void *in = put(run, x, AREA * sizeof(*x)), *out = poisoned(run, AREA * sizeof(*x));
-    kiln_grid grid = KILN_GRID_INIT;
+    kiln_grid grid = KILN_INIT(kiln_grid);
     grid.grid[0] = (WIDTH + 31) / 32;
     grid.grid[1] = (HEIGHT + 31) / 32;
     grid.block[0] = 32;
@@ -79,7 +79,7 @@ static void check_matmul(program_run *run)
     float *expected = room(run, M * N * sizeof(float));
     void *in_a = put(run, a, M * K * sizeof(*a)), *in_b = put(run, b, K * N * sizeof(*b));
     void *out = poisoned(run, M * N * sizeof(*a));
-    kiln_grid grid = KILN_GRID_INIT;
+    kiln_grid grid = KILN_INIT(kiln_grid);
     grid.grid[0] = (N + 15) / 16;
     grid.grid[1] = (M + 15) / 16;
     grid.block[0] = grid.block[1] = 16;
@@ -118,7 +118,7 @@ static void check_layernorm(program_run *run)
     double *expected = room(run, ROWS * HIDDEN * sizeof(*expected));
     void *in = put(run, x, ROWS * HIDDEN * sizeof(*x)), *out = poisoned(run, ROWS * HIDDEN * sizeof(*x));
     void *in_gamma = put(run, gamma, HIDDEN * sizeof(*gamma)), *in_beta = put(run, beta, HIDDEN * sizeof(*beta));
-    kiln_grid grid = KILN_GRID_INIT;
+    kiln_grid grid = KILN_INIT(kiln_grid);
     grid.grid[0] = ROWS;
     grid.block[0] = THREADS;
     grid.shared_bytes = (HIDDEN + THREADS) * sizeof(float);
@@ -190,7 +190,7 @@ static void check_grid_sync(program_run *run)
     const int n = COUNT, rounds = ROUNDS;
     unsigned *a = (unsigned *)random_ints(run, COUNT, 1, 1 << 30), *b = room(run, COUNT * sizeof(*b));
     void *first = put(run, a, COUNT * sizeof(*a)), *second = poisoned(run, COUNT * sizeof(*b));
-    kiln_grid grid = KILN_GRID_INIT;
+    kiln_grid grid = KILN_INIT(kiln_grid);
     grid.grid[0] = 32;
     grid.block[0] = THREADS;
     grid.cooperative = 1;

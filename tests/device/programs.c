@@ -6,6 +6,7 @@
  *
  * --all-wrong: status 0 if and only if every program is found wrong, which shows that each check looks (for a stand-in driver). */
 #include "programs.h"
+#include "support/launching.h"
 #include "support/programs.h"
 #include <math.h>
 #include <stdarg.h>
@@ -90,13 +91,12 @@ int *random_ints(program_run *run, size_t count, int low, int high)
 
 void copy_to(program_run *run, void *to, const void *from, size_t bytes)
 {
-    must(run, kiln_copy(run->device, to, from, bytes, KILN_COPY_TO_DEVICE, NULL, run->report), "copy to the device");
+    must(run, kiln_upload(run->device, to, from, bytes, run->report), "copy to the device");
 }
 
 static void copy_from(program_run *run, void *to, const void *from, size_t bytes)
 {
-    must(run, kiln_copy(run->device, to, from, bytes, KILN_COPY_FROM_DEVICE, NULL, run->report),
-         "copy from the device");
+    must(run, kiln_download(run->device, to, from, bytes, run->report), "copy from the device");
 }
 
 void *put(program_run *run, const void *from, size_t bytes)
@@ -153,18 +153,19 @@ void *variable(program_run *run, const char *name, size_t bytes)
 
 void launch_grid(program_run *run, const char *function, const kiln_grid *grid, const void *const *arguments)
 {
-    kiln_function *found;
+    kiln_kernel *found;
     uint32_t count = 0;
     while (arguments[count] != NULL)
         count++;
-    must(run, kiln_program_function(&found, run->program, function, run->report), function);
-    must(run, kiln_function_launch(found, grid, arguments, NULL, count, run->report), function);
+    must(run, kiln_program_kernel(&found, run->program, function, run->report), function);
+    must(run, kiln_test_launch_grid(found, grid, arguments, NULL, count, NULL, run->report), function);
     must(run, kiln_sync(run->device, run->report), function);
+    kiln_kernel_release(found);
 }
 
 void launch(program_run *run, const char *function, uint32_t blocks, uint32_t threads, const void *const *arguments)
 {
-    kiln_grid grid = KILN_GRID_INIT;
+    kiln_grid grid = KILN_INIT(kiln_grid);
     grid.grid[0] = blocks;
     grid.block[0] = threads;
     launch_grid(run, function, &grid, arguments);
@@ -344,9 +345,9 @@ static void parse(driver *setup, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    static driver setup = { .report = KILN_REPORT_INIT };
+    static driver setup = { .report = KILN_INIT(kiln_report) };
     program_run nothing = { .report = &setup.report };
-    kiln_device_info info = { .size = sizeof(info) };
+    kiln_device_info info = KILN_INIT(kiln_device_info);
     parse(&setup, argc, argv);
     must(&nothing, kiln_open(&setup.service, NULL, &setup.report), "open");
     must(&nothing, kiln_device_open(&setup.device, setup.service, "cuda:0", &setup.report), "device");

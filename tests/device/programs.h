@@ -2,7 +2,7 @@
 #ifndef KILN_TESTS_DEVICE_PROGRAMS_H
 #define KILN_TESTS_DEVICE_PROGRAMS_H
 
-#include <kiln/source.h>
+#include <kiln/kiln.h>
 #include <stddef.h>
 #include <stdint.h>
 

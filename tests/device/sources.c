@@ -1,7 +1,8 @@
 /* Sources of the host's own on a real GPU: values, variables, more shared memory than is usual, static memory included and wanted
  * by two threads at once, cooperative launches and clusters.
  * Prints what it has checked; status 1 if anything is wrong. Needs a GPU, and NVRTC or a cache that has been filled with one. */
-#include <kiln/source.h>
+#include "support/launching.h"
+#include <kiln/kiln.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +11,7 @@
 enum { BLOCKS = 8, THREADS = 128, COUNT = BLOCKS * THREADS, ROOM = 64 << 10 };
 enum { OWN = 32 << 10, OWN_WORDS = OWN / 4, LAUNCHES = 2000 }; /* OWN: static, and as much beside it */
 
-static kiln_report report = KILN_REPORT_INIT;
+static kiln_report report = KILN_INIT(kiln_report);
 static kiln_device *device;
 static int wrong;
 
@@ -105,37 +106,39 @@ static int expect_cluster(int thread)
 static void launch(kiln_program *program, const char *name, const kiln_grid *grid, const void *const *arguments,
                    const size_t *sizes, uint32_t count)
 {
-    kiln_function *function;
-    must(kiln_program_function(&function, program, name, &report), name);
-    kiln_function_info facts = { .size = sizeof(facts) };
-    must(kiln_function_get_info(function, &facts), name);
-    printf("%-8s parameters: %d, registers: %d\n", name, facts.parameters, facts.registers);
-    must(kiln_function_launch(function, grid, arguments, sizes, count, &report), name);
-    if (kiln_function_launch(function, grid, arguments, sizes, count + 1, &report) != KILN_EINVAL) {
+    kiln_kernel *function;
+    must(kiln_program_kernel(&function, program, name, &report), name);
+    kiln_kernel_info facts = KILN_INIT(kiln_kernel_info);
+    must(kiln_kernel_get_info(function, &facts), name);
+    printf("%-8s parameters: %zu, registers: %d\n", name, facts.signature->param_count, facts.registers);
+    must(kiln_test_launch_grid(function, grid, arguments, sizes, count, NULL, &report), name);
+    if (kiln_test_launch_grid(function, grid, arguments, sizes, count + 1, NULL, &report) != KILN_EINVAL) {
         puts("an argument too many was taken");
         wrong++;
     }
     must(kiln_sync(device, &report), name);
+    kiln_kernel_release(function);
 }
 
 static void read_back(int *got, const void *from)
 {
-    must(kiln_copy(device, got, from, COUNT * sizeof(*got), KILN_COPY_FROM_DEVICE, NULL, &report), "copy");
+    must(kiln_download(device, got, from, COUNT * sizeof(*got), &report), "copy");
 }
 
 static void show_blocks(kiln_program *program, const char *name, uint32_t shared_bytes)
 {
-    kiln_function *function;
+    kiln_kernel *function;
     int blocks = 0;
-    must(kiln_program_function(&function, program, name, &report), name);
-    must(kiln_function_occupancy(&blocks, function, THREADS, shared_bytes, &report), name);
+    must(kiln_program_kernel(&function, program, name, &report), name);
+    must(kiln_kernel_occupancy(&blocks, function, THREADS, shared_bytes, &report), name);
     printf("%-8s blocks at once with %u bytes: %d\n", name, (unsigned)shared_bytes, blocks);
     wrong += blocks < 1;
+    kiln_kernel_release(function);
 }
 
 /* A thread that launches "room" again and again with an amount of its own. */
 typedef struct roomer {
-    kiln_function *function;
+    kiln_kernel *function;
     uint32_t bytes;
     void *out;
     kiln_status status;
@@ -147,23 +150,23 @@ static void *launch_often(void *data)
     roomer *self = data;
     int words = (int)(self->bytes / sizeof(int));
     const void *arguments[] = { &self->out, &words };
-    kiln_grid grid = KILN_GRID_INIT;
+    kiln_grid grid = KILN_INIT(kiln_grid);
     grid.grid[0] = BLOCKS;
     grid.block[0] = THREADS;
     grid.shared_bytes = self->bytes;
     for (int i = 0; i < LAUNCHES && self->status == KILN_OK; i++)
-        self->status = kiln_function_launch(self->function, &grid, arguments, NULL, 2, &self->report);
+        self->status = kiln_test_launch_grid(self->function, &grid, arguments, NULL, 2, NULL, &self->report);
     return NULL;
 }
 
 static void launch_on_threads(kiln_program *program)
 {
     static int got[COUNT];
-    roomer roomers[] = { { .bytes = 52 << 10, .report = KILN_REPORT_INIT },
-                         { .bytes = 62 << 10, .report = KILN_REPORT_INIT } };
+    roomer roomers[] = { { .bytes = 52 << 10, .report = KILN_INIT(kiln_report) },
+                         { .bytes = 62 << 10, .report = KILN_INIT(kiln_report) } };
     pthread_t threads[2];
     for (int i = 0; i < 2; i++) {
-        must(kiln_program_function(&roomers[i].function, program, "room", &report), "room");
+        must(kiln_program_kernel(&roomers[i].function, program, "room", &report), "room");
         must(kiln_alloc(&roomers[i].out, device, sizeof(got), &report), "memory");
     }
     for (int i = 0; i < 2; i++)
@@ -178,6 +181,7 @@ static void launch_on_threads(kiln_program *program)
         for (int k = 0; k < COUNT; k++)
             wrong += got[k] != (int)(roomers[i].bytes / sizeof(int)) - 1 - k % THREADS;
         kiln_free(device, roomers[i].out);
+        kiln_kernel_release(roomers[i].function);
         kiln_report_clear(&roomers[i].report);
     }
     printf("room     from two threads, %d launches each: %s\n", LAUNCHES, wrong == 0 ? "right" : "WRONG");
@@ -190,9 +194,9 @@ int main(void)
     const unsigned zero = 0;
     kiln_service *service;
     kiln_program *program;
-    kiln_device_info info = { .size = sizeof(info) };
-    kiln_source source = KILN_SOURCE_INIT;
-    kiln_grid grid = KILN_GRID_INIT;
+    kiln_device_info info = KILN_INIT(kiln_device_info);
+    kiln_source source = KILN_INIT(kiln_source);
+    kiln_grid grid = KILN_INIT(kiln_grid);
     void *out, *address;
     size_t bytes;
     const void *arguments[] = { &out, &words, NULL };
@@ -200,7 +204,7 @@ int main(void)
     source.text = text;
     source.functions = functions;
     source.function_count = sizeof(functions) / sizeof(functions[0]);
-    source.cuda_headers = -1;
+    source.cuda_headers = KILN_OFF;
     grid.grid[0] = BLOCKS;
     grid.block[0] = THREADS;
 
@@ -210,9 +214,9 @@ int main(void)
     must(kiln_program_get(&program, service, device, &source, &report), "program");
     must(kiln_alloc(&out, device, sizeof(got), &report), "memory");
     must(kiln_program_global(&address, &bytes, program, "table", &report), "table");
-    must(kiln_copy(device, address, table, bytes, KILN_COPY_TO_DEVICE, NULL, &report), "table");
+    must(kiln_upload(device, address, table, bytes, &report), "table");
     must(kiln_program_global(&address, &bytes, program, "ns::arrived", &report), "arrived");
-    must(kiln_copy(device, address, &zero, bytes, KILN_COPY_TO_DEVICE, NULL, &report), "arrived");
+    must(kiln_upload(device, address, &zero, bytes, &report), "arrived");
 
     launch_on_threads(program); /* first: nothing has been permitted yet */
     launch(program, "fill<2>", &grid, arguments, sizes, 1);

@@ -13,7 +13,7 @@ static void take(void *data, kiln_status status, kiln_kernel *kernel, const kiln
     (void)data;
     ck_assert_msg(status == KILN_OK, "%s", report->message);
     called++;
-    kiln_release(kernel);
+    kiln_kernel_release(kernel);
 }
 
 /* How many file calls this thread makes while it asks and waits, from nothing open to every kernel loaded. Armed before the

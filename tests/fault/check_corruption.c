@@ -89,7 +89,7 @@ static kiln__compiler fake = { &fake_vtable };
 static kiln__unit unit = { .spec = (char *)"op=test target=cpu",
                            .source = (char *)"text",
                            .source_length = 4,
-                           .rule = { .inputs = 1, .element_size = 4, .block = 1, .tile = 64 } };
+                           .rule = { .block = { 1, 1, 1 }, .tile = 64 } };
 static kiln__store_counters counters;
 static kiln__tiers tiers;
 static kiln__builder builder;
@@ -125,7 +125,7 @@ static void open_with(size_t binary)
         kiln__disk_store_open(kiln_test_temp_path("store"), &silent, &counters, problem, sizeof(problem));
     ck_assert_msg(store != NULL, "%s", problem);
     uint64_t removed;
-    kiln__disk_store_purge(store, false, &removed, problem, sizeof(problem));
+    kiln__disk_store_purge(store, NULL, NULL, &removed, problem, sizeof(problem));
     kiln__tiers_add(&tiers, store);
     kiln__builder_init(&builder, &fake, &tiers, &silent);
     ck_assert(build(&built));

@@ -25,7 +25,7 @@ static char good[] = "#define VALUE 1\n" KERNEL;
 
 static kiln__compiler *compiler;
 static kiln__image expected; /* of the good source, made in this process */
-static kiln_report report = KILN_REPORT_INIT;
+static kiln_report report = KILN_INIT(kiln_report);
 static uint64_t elapsed_ms;
 
 /* ---- Compiling */
@@ -94,7 +94,7 @@ static kiln_status suffer(const char *what, char *source)
     elapsed_ms = (kiln__cpu_now_ns() - start) / 1000000;
     kiln__image_fini(&image);
     kiln_report kept = report;
-    report = (kiln_report)KILN_REPORT_INIT;
+    report = (kiln_report)KILN_INIT(kiln_report);
     check_good();
     report = kept;
     FIGURES("hostile: %s: %s after %llu ms%s%.120s", what, kiln_status_name(status), (unsigned long long)elapsed_ms,

@@ -140,18 +140,18 @@ static bool is_allowed(kiln_status status)
 
 static kiln_origin get_again(kiln_service *service)
 {
-    kiln_kernel_info info = { .size = sizeof(info) };
+    kiln_kernel_info info = KILN_INIT(kiln_kernel_info);
     kiln_kernel *kernel = kiln_test_get(service, STAND_IN_SPEC);
     kiln_test_check_hardsigmoid(kernel);
     kiln_kernel_get_info(kernel, &info);
-    kiln_release(kernel);
+    kiln_kernel_release(kernel);
     return info.origin;
 }
 
 /* Returns how many calls there were. */
 static uint64_t get_with(const kiln_options *options, const inject_plan *plan, bool warm, got *sum)
 {
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     kiln_service *service = NULL;
     kiln_spec *spec = NULL;
     kiln_kernel *kernel = NULL;
@@ -176,7 +176,7 @@ static uint64_t get_with(const kiln_options *options, const inject_plan *plan, b
         sum->errors += stats.store_errors + stats.record_errors;
         sum->unlocked += stats.lock_errors + stats.lock_timeouts;
     }
-    kiln_release(kernel);
+    kiln_kernel_release(kernel);
     kiln_origin source = get_again(service);
     /* Nothing that happens elsewhere is a reason to throw a stored kernel away. */
     ck_assert(!warm || plan->where == INJECT_INSIDE || source != KILN_ORIGIN_COMPILED);

@@ -4,9 +4,10 @@
 #include "fault/inject.h"
 #include "fault/stand_in.h"
 #include "support/fake_cuda.h"
+#include "support/launching.h"
 #include "support/sanitized.h"
 #include "support/suites.h"
-#include <kiln/wisdom.h>
+#include <kiln/tune.h>
 #include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -55,7 +56,7 @@ static void check_launch(run *self, kiln_kernel *kernel)
 {
     const void *in[] = { input };
     memset(output, 0x5A, sizeof(output));
-    if (!is_right(self, kiln_launch(kernel, ELEMENTS, output, in, NULL, &self->report), "kiln_launch"))
+    if (!is_right(self, kiln_test_launch(kernel, ELEMENTS, output, in, NULL, &self->report), "kiln_launch"))
         return;
     for (int i = 0; i < ELEMENTS; i++) {
         float x = input[i], y = x + 3.0f;
@@ -71,7 +72,7 @@ static void get_on_cpu(run *self)
     if (is_right(self, kiln_spec_parse(&spec, self->service, STAND_IN_SPEC, &self->report), "kiln_spec_parse") &&
         is_right(self, kiln_get(&kernel, self->service, spec, &self->report), "kiln_get"))
         check_launch(self, kernel);
-    kiln_release(kernel);
+    kiln_kernel_release(kernel);
     kiln_spec_free(spec);
 }
 
@@ -83,9 +84,9 @@ static void launch_on_gpu(run *self, kiln_kernel *kernel)
         !is_right(self, kiln_alloc(&memory, device, 2 * sizeof(input), &self->report), "kiln_alloc"))
         return;
     const void *in[] = { memory };
-    kiln_status status = kiln_copy(device, memory, input, sizeof(input), KILN_COPY_TO_DEVICE, NULL, &self->report);
+    kiln_status status = kiln_upload(device, memory, input, sizeof(input), &self->report);
     if (is_right(self, status, "kiln_copy")) {
-        status = kiln_launch(kernel, ELEMENTS, (char *)memory + sizeof(input), in, NULL, &self->report);
+        status = kiln_test_launch(kernel, ELEMENTS, (char *)memory + sizeof(input), in, NULL, &self->report);
         is_right(self, status, "kiln_launch");
         is_right(self, kiln_sync(device, &self->report), "kiln_sync");
     }
@@ -98,22 +99,21 @@ static void get_on_gpu(run *self)
     kiln_kernel *kernel = NULL;
     if (is_right(self, kiln_spec_parse(&spec, self->service, GPU_SPEC, &self->report), "kiln_spec_parse") &&
         is_right(self, kiln_get(&kernel, self->service, spec, &self->report), "kiln_get")) {
-        kiln_kernel_info info = { .size = sizeof(info) };
+        kiln_kernel_info info = KILN_INIT(kiln_kernel_info);
         kiln_kernel_get_info(kernel, &info);
         ck_assert_str_eq(info.device, "cuda:0");
         launch_on_gpu(self, kernel);
     }
-    kiln_release(kernel);
+    kiln_kernel_release(kernel);
     kiln_spec_free(spec);
 }
 
 static void call_on_gpu(run *self)
 {
-    kiln_site site = KILN_SITE_INIT;
     const void *in[] = { (void *)0x10000 };
     for (int i = 0; i < 2; i++) {
         kiln_status status =
-            kiln_call(self->service, &site, GPU_SPEC, ELEMENTS, (void *)0x20000, in, NULL, &self->report);
+            kiln_call(self->service, GPU_SPEC, ELEMENTS, (void *[]){ (void *)0x20000 }, 1, in, 1, NULL, &self->report);
         is_right(self, status, "kiln_call");
     }
 }
@@ -137,10 +137,10 @@ static void build_for_gpu(run *self)
 /* What is done with whole stores, beside the kernels that come from the pack. */
 static void move_and_trim(run *self)
 {
-    kiln_trim trim = { .size = sizeof(trim) };
-    kiln_transfer out = { .size = sizeof(out) }, in = { .size = sizeof(in) };
+    kiln_trim trim = KILN_INIT(kiln_trim);
+    kiln_transfer out = KILN_INIT(kiln_transfer), in = KILN_INIT(kiln_transfer);
     get_on_gpu(self);
-    if (kiln_cache_dir(self->service)[0] == '\0')
+    if (!kiln_test_has_store(self->service))
         return;
     kiln_status status = kiln_cache_import(self->service, pack, &in, &self->report);
     if (is_right(self, status, "kiln_cache_import"))
@@ -151,7 +151,7 @@ static void move_and_trim(run *self)
     is_right(self, kiln_cache_trim(self->service, 0, 1, &trim, &self->report), "kiln_cache_trim");
 }
 
-static int count_spec(void *data, kiln_spec *spec)
+static int count_spec(void *data, const kiln_spec *spec)
 {
     (void)spec;
     ++*(int *)data;
@@ -191,7 +191,7 @@ static void use_wisdom(run *self)
     char *text = NULL, *known = NULL;
     int records = 0;
     const char *path = kiln_test_temp_path("wisdom.json");
-    kiln_wisdom_tally tally = { .size = sizeof(tally) };
+    kiln_wisdom_tally tally = KILN_INIT(kiln_wisdom_tally);
     kiln_status status = kiln_wisdom_import(self->service, &path, 1, &tally, &self->report);
     if (self->at != 0 && (status == KILN_ENOENT || status == KILN_EIO)) /* there is no store, or it failed */
         return;
@@ -214,30 +214,28 @@ static void use_wisdom(run *self)
 /* All that is not on the way to a kernel. */
 static void use_the_rest(run *self)
 {
-    kiln_spec *spec = NULL;
-    char *source = NULL, buffer[256];
+    kiln_spec *open = NULL, *spec = NULL;
+    char *source = NULL;
     int specs = 0, entries = 0;
     uint64_t removed = 0;
-    if (is_right(self, kiln_spec_new(&spec, self->service), "kiln_spec_new") &&
-        is_right(self, kiln_spec_set(spec, "op", "hardtanh(-1,1)", &self->report), "kiln_spec_set") &&
-        is_right(self, kiln_spec_set(spec, "target", "sm_90", &self->report), "kiln_spec_set")) {
-        kiln_status status = kiln_spec_format(spec, buffer, sizeof(buffer), NULL);
-        if (is_right(self, status, "kiln_spec_format"))
-            ck_assert_str_eq(buffer, "op=hardtanh(-1,1) target=sm_90");
-        status = kiln_spec_source(&source, self->service, spec, &self->report);
+    if (is_right(self, kiln_spec_parse(&open, self->service, "op=hardtanh(-1,1)", &self->report), "kiln_spec_parse") &&
+        is_right(self, kiln_spec_with(&spec, open, "target=sm_90", &self->report), "kiln_spec_with")) {
+        ck_assert_str_eq(kiln_spec_text(spec), "op=hardtanh(-1,1) target=sm_90");
+        kiln_status status = kiln_spec_source(&source, spec, &self->report);
         if (is_right(self, status, "kiln_spec_source"))
             ck_assert_ptr_nonnull(strstr(source, "hardtanh"));
     }
     kiln_text_free(source);
     kiln_spec_free(spec);
+    kiln_spec_free(open);
     kiln_status status = kiln_spec_expand(self->service, "op=relu6,hardsigmoid dtype=f32,f16 block=64..256*2",
                                           count_spec, &specs, &self->report);
     if (is_right(self, status, "kiln_spec_expand"))
         ck_assert_int_eq(specs, 12);
-    if (kiln_cache_dir(self->service)[0] != '\0') {
+    if (kiln_test_has_store(self->service)) {
         status = kiln_cache_visit(self->service, count_entry, &entries, &self->report);
         ck_assert(status == KILN_OK || (self->at != 0 && (status == KILN_ENOMEM || status == KILN_ENOENT)));
-        status = kiln_cache_purge(self->service, 1, &removed, &self->report);
+        status = kiln_cache_purge(self->service, kiln_test_is_refused, NULL, &removed, &self->report);
         ck_assert(status == KILN_OK || (self->at != 0 && (status == KILN_ENOMEM || status == KILN_ENOENT)));
     }
 }
@@ -285,7 +283,7 @@ typedef struct scenario {
 /* Opens, uses and closes with allocation `at` failing; returns how many allocations there were. */
 static uint64_t perform(const scenario *what, run *self, uint64_t at, bool on)
 {
-    kiln_report fresh = KILN_REPORT_INIT;
+    kiln_report fresh = KILN_INIT(kiln_report);
     self->at = at;
     self->on = on;
     self->report = fresh;
@@ -397,7 +395,7 @@ static kiln_options options_with_others(void)
     snprintf(record, sizeof(record), "%s", kiln_test_temp_path("record"));
     options.cache_dir = others;
     kiln_service *service = kiln_test_open(&options);
-    kiln_release(kiln_test_get(service, GPU_SPEC));
+    kiln_kernel_release(kiln_test_get(service, GPU_SPEC));
     ck_assert_int_eq(kiln_cache_export(service, pack, NULL, NULL, NULL, NULL), KILN_OK);
     kiln_close(service);
     options.cache_dir = directory;

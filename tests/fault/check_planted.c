@@ -162,12 +162,12 @@ static int ignore_entry(void *data, const kiln_entry_info *info)
 
 static kiln_origin get_right_kernel(const kiln_options *options, kiln_stats *stats)
 {
-    kiln_kernel_info info = { .size = sizeof(info) };
+    kiln_kernel_info info = KILN_INIT(kiln_kernel_info);
     kiln_service *service = kiln_test_open(options);
     kiln_kernel *kernel = kiln_test_get(service, STAND_IN_SPEC);
     kiln_test_check_hardsigmoid(kernel);
     kiln_kernel_get_info(kernel, &info);
-    kiln_release(kernel);
+    kiln_kernel_release(kernel);
     *stats = kiln_test_stats(service);
     kiln_cache_visit(service, ignore_entry, NULL, NULL);
     kiln_close(service);
@@ -190,7 +190,7 @@ static void check_purge(const kiln_options *options, plant what, level where, co
 {
     uint64_t removed = 0;
     kiln_service *service = kiln_test_open(options);
-    kiln_status status = kiln_cache_purge(service, 1, &removed, NULL);
+    kiln_status status = kiln_cache_purge(service, kiln_test_is_refused, NULL, &removed, NULL);
     kiln_close(service);
     ck_assert_msg(is_there(path) != is_purged(what, where), "%s in place of %s: a purge %s it", plant_names[what],
                   level_names[where], is_there(path) ? "left" : "took");

@@ -332,7 +332,7 @@ static void add_unit(kiln_service *service, const char *text)
 {
     char *source;
     kiln_spec *spec = kiln_test_spec(service, text);
-    ck_assert_int_eq(kiln_spec_source(&source, service, spec, NULL), KILN_OK);
+    ck_assert_int_eq(kiln_spec_source(&source, spec, NULL), KILN_OK);
     add_source(source);
     kiln_text_free(source);
     kiln_spec_free(spec);

@@ -8,7 +8,7 @@
 #include "support/reading.h"
 #include "support/sanitized.h"
 #include "support/suites.h"
-#include <kiln/source.h>
+#include <kiln/kiln.h>
 #include <signal.h>
 #include <sys/wait.h>
 #if defined(__SANITIZE_ADDRESS__)
@@ -39,7 +39,7 @@ static struct state {
 } states[STATES];
 
 static char area[PATH_SIZE], headers[PATH_SIZE], pack[PATH_SIZE];
-static kiln_report report = KILN_REPORT_INIT;
+static kiln_report report = KILN_INIT(kiln_report);
 
 static void ignore_line(void *data, kiln_log_level level, const char *message)
 {
@@ -75,7 +75,7 @@ static kiln_source source_in(int state)
 {
     static const char *const functions[] = { "f0", "f1", "f2" };
     static const char *directories[1];
-    kiln_source source = KILN_SOURCE_INIT;
+    kiln_source source = KILN_INIT(kiln_source);
     directories[0] = states[state].directory;
     source.name = "user.cu";
     source.target = "sm_90";
@@ -84,7 +84,7 @@ static kiln_source source_in(int state)
     source.function_count = 3;
     source.include_dirs = directories;
     source.include_dir_count = 1;
-    source.cuda_headers = -1;
+    source.cuda_headers = KILN_OFF;
     return source;
 }
 
@@ -121,13 +121,16 @@ static kiln_status get_in(kiln_service *service, int state)
 {
     kiln_source source = source_in(state);
     kiln_program *program;
-    kiln_function *function;
+    kiln_kernel *kernel;
     kiln_report_clear(&report);
     kiln_status status = kiln_program_get(&program, service, NULL, &source, &report);
     check_told(status);
-    for (size_t i = 0; status == KILN_OK && i < source.function_count; i++)
-        kiln_test_require(kiln_program_function(&function, program, source.functions[i], NULL) == KILN_OK,
-                          "each function");
+    for (size_t i = 0; status == KILN_OK && i < source.function_count; i++) {
+        status = kiln_program_kernel(&kernel, program, source.functions[i], &report);
+        check_told(status);
+        kiln_test_require(status == KILN_OK || status == KILN_ENOMEM, "each function");
+        kiln_kernel_release(kernel);
+    }
     kiln_program_release(program);
     return status;
 }
@@ -227,7 +230,7 @@ static void check_after(bool whole)
     ck_assert_uint_eq(kiln_test_stats(service).store_damaged, 0);
     kiln_close(service);
     kiln_options options = options_here(true);
-    options.strict = 1;
+    options.strict = KILN_ON;
     service = open_with(&options);
     for (int i = 0; i < STATES; i++)
         ck_assert_msg(build_in(service, i, NULL) == KILN_OK, "not stored: %s", report.message);

@@ -3,6 +3,7 @@
 #include "fault/figures.h"
 #include "fault/inject.h"
 #include "fault/litter.h"
+#include "support/fields.h"
 #include "support/suites.h"
 #include "support/wisdom.h"
 #include "wisdom/describe.h"
@@ -38,7 +39,7 @@ static void close_wisdom(void)
 
 static kiln_status add(const char *op, const char *geometry, kiln__wisdom_outcome *out)
 {
-    kiln__wisdom_record record = kiln_test_record(H200, op, "f32", 26, geometry);
+    kiln__wisdom_entry record = kiln_test_record(H200, op, "f32", 26, geometry);
     kiln_status status = kiln__wisdom_add(wisdom, &record, 1, out, NULL);
     kiln_test_require(status != KILN_OK || out->stored == (out->problem[0] == '\0'),
                       "a reason exactly where it is not stored");
@@ -49,11 +50,11 @@ static kiln_status add(const char *op, const char *geometry, kiln__wisdom_outcom
 static bool knows(const char *op, const char *geometry)
 {
     char text[128];
-    kiln_spec spec;
+    kiln__fields spec;
     kiln__text chosen = { 0 };
     kiln__wisdom_choice choice;
     snprintf(text, sizeof(text), "op=%s dtype=f32 n=67108864", op);
-    kiln_test_require(kiln__spec_parse(&spec, &catalog, text, NULL) == KILN_OK, text);
+    kiln_test_require(kiln_test_fields(&spec, &catalog, text, NULL) == KILN_OK, text);
     kiln__wisdom_query query = { &spec, &h200, "" };
     kiln__wisdom_match(wisdom, &query, &choice, NULL);
     if (!choice.found || choice.distance != 0)

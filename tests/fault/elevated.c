@@ -28,9 +28,9 @@ static void count_line(void *data, kiln_log_level level, const char *message)
 /* With no directory the environment names one. */
 static int check(const char *directory, unsigned refusals)
 {
-    kiln_options options = KILN_OPTIONS_INIT;
-    kiln_stats stats = KILN_STATS_INIT;
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_options options = KILN_INIT(kiln_options);
+    kiln_stats stats = KILN_INIT(kiln_stats);
+    kiln_report report = KILN_INIT(kiln_report);
     kiln_service *service;
     options.cache_dir = directory;
     options.device = "cpu";
@@ -41,8 +41,10 @@ static int check(const char *directory, unsigned refusals)
         return 1;
     }
     kiln_stats_get(service, &stats);
-    const char *used = kiln_cache_dir(service);
-    int wrong = used[0] != '\0' || stats.store_untrusted != refusals || warnings != (int)refusals;
+    kiln_cache_info info = KILN_INIT(kiln_cache_info);
+    kiln_status found = kiln_cache_get_info(service, &info, NULL);
+    const char *used = found == KILN_OK ? info.directory : "";
+    int wrong = found != KILN_ENOENT || stats.store_untrusted != refusals || warnings != (int)refusals;
     if (wrong)
         printf("directory '%s', %u refusals and %d warnings; expected none, %u and %u\n", used,
                (unsigned)stats.store_untrusted, warnings, refusals, refusals);

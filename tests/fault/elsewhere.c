@@ -25,8 +25,8 @@ static int tell(void *data, const kiln_finding *finding)
 
 int main(int argc, char **argv)
 {
-    kiln_options options = KILN_OPTIONS_INIT;
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_options options = KILN_INIT(kiln_options);
+    kiln_report report = KILN_INIT(kiln_report);
     kiln_service *service;
     kiln_status (*open)(kiln_service **, const kiln_options *, kiln_report *) = kiln_open;
     kiln_status (*doctor)(kiln_service *, kiln_finding_fn, void *) = kiln_doctor;

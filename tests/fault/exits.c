@@ -80,7 +80,7 @@ static kiln_spec *next_spec(const char *target)
 static void *build(void *target)
 {
     for (;;) {
-        kiln_report report = KILN_REPORT_INIT;
+        kiln_report report = KILN_INIT(kiln_report);
         kiln_artifact *artifact;
         kiln_spec *spec = next_spec(target);
         kiln_status status = kiln_build(&artifact, service, spec, &report);
@@ -101,7 +101,7 @@ static void on_kernel(void *data, kiln_status status, kiln_kernel *kernel, const
     (void)data;
     (void)status;
     (void)report;
-    kiln_release(kernel);
+    kiln_kernel_release(kernel);
 }
 
 static void start_threads(const char *target)
@@ -129,8 +129,8 @@ static void start_async(void)
 
 static void open_service(way how)
 {
-    kiln_report report = KILN_REPORT_INIT;
-    kiln_options options = KILN_OPTIONS_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
+    kiln_options options = KILN_INIT(kiln_options);
     options.cache_dir = "";
     options.libcuda = getenv("KILN_FAKE_LIBCUDA");
     options.device = how == ON_CPU ? "cpu" : "cuda:0";
@@ -185,8 +185,8 @@ static void use_and_unload(void)
     FROM_LIBRARY(kiln_spec_free);
     FROM_LIBRARY(kiln_close);
 #undef FROM_LIBRARY
-    kiln_report report = KILN_REPORT_INIT;
-    kiln_options options = KILN_OPTIONS_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
+    kiln_options options = KILN_INIT(kiln_options);
     kiln_artifact *artifact;
     kiln_spec *spec;
     options.cache_dir = "";

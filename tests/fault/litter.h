@@ -53,7 +53,7 @@ static inline int sweep_litter(void)
     count_litter(true);
     uint64_t removed;
     char complaint[512];
-    kiln__disk_store_purge(store, true, &removed, complaint, sizeof(complaint));
+    kiln__disk_store_purge(store, kiln_test_is_damaged, NULL, &removed, complaint, sizeof(complaint));
     return count_litter(false);
 }
 

@@ -8,6 +8,7 @@
 #include "fault/litter.h"
 #include "service/record.h"
 #include "store/pack.h"
+#include "support/fields.h"
 #include "support/harness.h"
 
 #define RECORD_HEADING "# kiln record: what programs asked for, for kiln warm --manifest\n"
@@ -129,13 +130,14 @@ static inline bool drop_operation(void)
 static inline bool purge_operation(void)
 {
     uint64_t removed;
-    return kiln__disk_store_purge(store, false, &removed, problem, sizeof problem) == 0 && removed == 3 + MATES;
+    return kiln__disk_store_purge(store, NULL, NULL, &removed, problem, sizeof problem) == 0 && removed == 3 + MATES;
 }
 
 static inline bool purge_damaged_operation(void)
 {
     uint64_t removed;
-    return kiln__disk_store_purge(store, true, &removed, problem, sizeof problem) == 0 && removed == 1;
+    return kiln__disk_store_purge(store, kiln_test_is_damaged, NULL, &removed, problem, sizeof problem) == 0 &&
+           removed == 1;
 }
 
 static inline bool probe_operation(void)
@@ -292,8 +294,8 @@ static inline bool is_told(kiln_status status, const kiln_report *report)
 
 static inline bool trim_operation(void)
 {
-    kiln_trim trim = { .size = sizeof trim };
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_trim trim = KILN_INIT(kiln_trim);
+    kiln_report report = KILN_INIT(kiln_report);
     kiln_status status = kiln_cache_trim(host, 0, 3 + MATES_KEPT, &trim, &report);
     kiln_test_require(trim.removed <= MATES - MATES_KEPT, "no more than was asked for");
     return is_told(status, &report) && trim.removed == MATES - MATES_KEPT && trim.kept == 3 + MATES_KEPT;
@@ -301,16 +303,16 @@ static inline bool trim_operation(void)
 
 static inline bool export_operation(void)
 {
-    kiln_transfer out = { .size = sizeof out };
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_transfer out = KILN_INIT(kiln_transfer);
+    kiln_report report = KILN_INIT(kiln_report);
     kiln_status status = kiln_cache_export(host, pack_path(), NULL, NULL, &out, &report);
     return is_told(status, &report) && out.entries == 2 + MATES && out.damaged == 1;
 }
 
 static inline bool import_operation(void)
 {
-    kiln_transfer out = { .size = sizeof out };
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_transfer out = KILN_INIT(kiln_transfer);
+    kiln_report report = KILN_INIT(kiln_report);
     kiln_status status = kiln_cache_import(host, pack_path(), &out, &report);
     return is_told(status, &report) && out.entries == 1 && out.present == 1;
 }
@@ -352,10 +354,10 @@ static inline void record_prepare(void)
 static inline bool record_operation(void)
 {
     static kiln__catalog catalog;
-    kiln_spec spec;
+    kiln__fields spec;
     if (catalog.template_count == 0)
         kiln_test_require(kiln__catalog_init(&catalog, NULL) == KILN_OK, "the templates");
-    kiln_test_require(kiln__spec_parse(&spec, &catalog, "op=hardsigmoid dtype=f32", NULL) == KILN_OK, "a spec");
+    kiln_test_require(kiln_test_fields(&spec, &catalog, "op=hardsigmoid dtype=f32", NULL) == KILN_OK, "a spec");
     kiln__record *record = kiln__record_open(record_path(), &log_);
     kiln_test_require(record != NULL, "a record");
     kiln__record_add(record, &spec);

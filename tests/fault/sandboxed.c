@@ -117,7 +117,7 @@ static void compile(kiln__compiler *compiler, char *source, const kiln__target *
 {
     static char spec[] = "op=hostile";
     kiln__unit unit = { .spec = spec, .source = source, .source_length = strlen(source), .target = *target };
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     kiln__image image = { 0 };
     char hex[KILN__DIGEST_HEX] = "";
     kiln_status status = compiler->vtable->compile(compiler, &unit, &image, &report);
@@ -169,7 +169,7 @@ static bool read_input(void)
 
 int main(int argc, char **argv)
 {
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     kiln__toolchain toolchain;
     char reason[256] = "no sandbox";
     struct rlimit stack;

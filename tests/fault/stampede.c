@@ -64,8 +64,8 @@ static void want(int key)
     kiln_service *service;
     kiln_spec *spec = NULL;
     kiln_kernel *kernel = NULL;
-    kiln_report report = KILN_REPORT_INIT;
-    kiln_options options = KILN_OPTIONS_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
+    kiln_options options = KILN_INIT(kiln_options);
     snprintf(text, sizeof(text), "op=hardtanh(-1,%d) dtype=f32 target=cpu", key + 2);
     snprintf(tag, sizeof(tag), "%d", (int)getpid());
     setenv("KILN_COUNTING_TAG", tag, 1);
@@ -81,7 +81,7 @@ static void want(int key)
         status = kiln_get(&kernel, service, spec, &report);
     if (status != KILN_OK)
         fprintf(stderr, "%s: %s\n", kiln_status_name(status), report.message);
-    kiln_release(kernel);
+    kiln_kernel_release(kernel);
     kiln_spec_free(spec);
     kiln_close(service);
     _exit(status == KILN_OK ? 0 : 1);

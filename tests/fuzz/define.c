@@ -42,7 +42,7 @@ static void require_good(const kiln__op *op)
 {
     const double inputs[] = { -1.5, 3, 0 };
     kiln__op *again;
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     FUZZ_REQUIRE(op->inputs >= 1 && op->inputs <= 3 && op->params <= KILN__OP_ARGS_MAX, "%s has arguments", op->name);
     FUZZ_REQUIRE(op->operations <= KILN__REAL_OPERATIONS_MAX, "%s is bounded", op->name);
     FUZZ_REQUIRE(strchr(op->definition, '\n') == NULL, "a definition is one line");
@@ -60,7 +60,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     char *text = fuzz_string(data, size);
     kiln__op *op;
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     if (kiln__op_read(&op, &catalog()->ops, text, &report) == KILN_OK) {
         require_good(op);
         kiln__op_free(op);

@@ -3,6 +3,7 @@
 #include "common.h"
 #include "fuzz/fuzz.h"
 #include "service/record.h"
+#include "support/fields.h"
 #include "worklist.h"
 #include <kiln/kiln.h>
 #include <sys/mman.h>
@@ -13,11 +14,11 @@ enum { LONGEST = 2048, COMMAS_MAX = 5, LINES_MAX = 40 };
 #define HEADING "# kiln record"
 #define LINE    "op=hardsigmoid dtype=f32"
 
-static struct session session = { .report = KILN_REPORT_INIT };
+static struct session session = { .report = KILN_INIT(kiln_report) };
 
 static void need_service(void)
 {
-    kiln_options options = KILN_OPTIONS_INIT;
+    kiln_options options = KILN_INIT(kiln_options);
     if (session.service != NULL)
         return;
     options.cache_dir = "";
@@ -82,8 +83,8 @@ static kiln__catalog *catalog(void)
 static void record_line(const char *path)
 {
     static const kiln__log silent;
-    kiln_spec spec;
-    FUZZ_REQUIRE(kiln__spec_parse(&spec, catalog(), LINE, NULL) == KILN_OK, "a spec");
+    kiln__fields spec;
+    FUZZ_REQUIRE(kiln_test_fields(&spec, catalog(), LINE, NULL) == KILN_OK, "a spec");
     kiln__record *record = kiln__record_open(path, &silent);
     FUZZ_REQUIRE(record != NULL, "a record");
     kiln__record_add(record, &spec);

@@ -19,7 +19,7 @@ static uint32_t write_table(const kiln__op_table *table, kiln__text *out)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < table->count; i++) {
-        kiln_report report = KILN_REPORT_INIT;
+        kiln_report report = KILN_INIT(kiln_report);
         kiln_status status = kiln__op_load(table, i, &report);
         FUZZ_REQUIRE(status == KILN_OK || (status == KILN_EOP && report.message[0] != '\0'), "a refusal says why");
         if (status != KILN_OK)
@@ -34,7 +34,7 @@ static uint32_t write_table(const kiln__op_table *table, kiln__text *out)
 static void require_same(const kiln__op *op, const kiln__op_table *again)
 {
     int index;
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     kiln__word name = { op->name, strlen(op->name) };
     FUZZ_REQUIRE(kiln__op_find(again, name, KILN__OPS_MAX, &index, &report) == KILN_OK && index >= 0, "%s: %s",
                  op->definition, report.message);
@@ -47,7 +47,7 @@ static void require_good(const kiln__op_table *table)
 {
     kiln__text text = { 0 };
     kiln__op_table again;
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     uint32_t count = write_table(table, &text);
     FUZZ_REQUIRE(kiln__op_table_init(&again, kiln__text_string(&text), &report) == KILN_OK, "%s in:\n%s",
                  report.message, kiln__text_string(&text));
@@ -63,7 +63,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     char *text = fuzz_string(data, size);
     kiln__op_table table;
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     if (kiln__op_table_init(&table, text, &report) == KILN_OK) {
         require_good(&table);
         kiln__op_table_fini(&table);

@@ -30,7 +30,7 @@ static void read_source(const char *text)
 {
     const char *const lines[] = { text };
     const kiln_header header = { "a.h", text };
-    kiln_source given = KILN_SOURCE_INIT;
+    kiln_source given = KILN_INIT(kiln_source);
     kiln__source_unit *unit;
     kiln__text key = { 0 };
     given.text = given.name = text;
@@ -45,7 +45,7 @@ static void read_source(const char *text)
         kiln__text_fini(&key);
         kiln__source_free(unit);
     }
-    given = (kiln_source)KILN_SOURCE_INIT;
+    given = (kiln_source)KILN_INIT(kiln_source);
     given.text = text;
     if (kiln__source_make(&unit, &given, NULL) != KILN_OK)
         return;

@@ -2,7 +2,8 @@
 #include "base/alloc.h"
 #include "base/number.h"
 #include "fuzz/fuzz.h"
-#include "template/spec.h"
+#include "support/fields.h"
+#include "template/fields.h"
 #include <inttypes.h>
 
 static kiln__catalog *catalog(void)
@@ -58,13 +59,13 @@ static void require_tune(const kiln__template *template, const kiln__tune *tune)
 }
 
 /* Whatever the sizes are, a formula has a value or a reason why not. */
-static void require_plan(const kiln_spec *full)
+static void require_plan(const kiln__fields *full)
 {
     static const uint64_t sizes[][KILN__SIZES_MAX] = { { 3, 5, 7, 11 },
                                                        { 0, 0, 0, 0 },
                                                        { UINT64_MAX, 1, UINT64_MAX, 2 } };
     kiln__plan *plan;
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     if (kiln__spec_plan(&plan, full, &report) != KILN_OK) {
         FUZZ_REQUIRE(plan == NULL && report.message[0] != '\0', "a refusal says why");
         return;
@@ -95,17 +96,17 @@ static void require_specs(kiln__template *template)
         return;
     extended.templates[extended.template_count++] = template;
     for (size_t i = 0; i < sizeof(targets) / sizeof(targets[0]); i++) {
-        kiln_spec spec, full, again;
+        kiln__fields spec, full, again;
         kiln__target target;
         kiln__text text = { 0 }, second = { 0 };
         kiln__target_parse(targets[i], strlen(targets[i]), &target);
-        snprintf(line, sizeof(line), "%stemplate=%s", template->own_arithmetic ? "" : ops[i], template->name);
-        if (kiln__spec_parse(&spec, &extended, line, NULL) != KILN_OK ||
+        snprintf(line, sizeof(line), "%stemplate=%s", kiln__template_takes_op(template) ? ops[i] : "", template->name);
+        if (kiln_test_fields(&spec, &extended, line, NULL) != KILN_OK ||
             kiln__spec_resolve(&full, &spec, &target, NULL) != KILN_OK)
             continue;
         require_plan(&full);
         kiln__spec_format(&full, false, &text);
-        FUZZ_REQUIRE(kiln__spec_parse(&again, &extended, kiln__text_string(&text), NULL) == KILN_OK,
+        FUZZ_REQUIRE(kiln_test_fields(&again, &extended, kiln__text_string(&text), NULL) == KILN_OK,
                      "'%s' is read back", kiln__text_string(&text));
         kiln__spec_format(&again, false, &second);
         FUZZ_REQUIRE(strcmp(kiln__text_string(&text), kiln__text_string(&second)) == 0, "'%s' is canonical",
@@ -119,11 +120,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     char *text = fuzz_string(data, size);
     kiln__template *template;
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     if (kiln__template_parse(&template, text, NULL, &report) == KILN_OK) {
-        bool plain = template->arguments.arg_count == 0;
-        FUZZ_REQUIRE(!plain || (template->min_inputs >= 1 && template->min_inputs <= template->max_inputs &&
-                                template->max_inputs <= KILN__INPUTS_MAX),
+        FUZZ_REQUIRE(template->arguments.arg_count > 0, "a kernel takes something");
+        FUZZ_REQUIRE(!kiln__template_takes_op(template) ||
+                         (template->min_inputs >= 1 && template->min_inputs <= template->max_inputs &&
+                          template->max_inputs <= KILN__INPUTS_MAX),
                      "the inputs are a range");
         for (uint32_t i = 0; i < template->param_count; i++)
             require_param(template, i);

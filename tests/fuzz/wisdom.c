@@ -1,6 +1,7 @@
 /* Files of wisdom: what is read is right, is written in one form and is never chosen differently in another order. */
 #include "base/alloc.h"
 #include "fuzz/fuzz.h"
+#include "support/fields.h"
 #include "wisdom/json.h"
 #include "wisdom/match.h"
 
@@ -52,7 +53,7 @@ static void require_sound(const kiln__wisdom_set *set)
     }
 }
 
-static int count_candidate(void *data, const kiln__wisdom_candidate *candidate)
+static int count_candidate(void *data, const kiln__wisdom_prospect *candidate)
 {
     FUZZ_REQUIRE(candidate->reason[0] != '\0', "every candidate has a reason");
     *(int *)data += candidate->chosen;
@@ -64,13 +65,13 @@ static void choose(const kiln__wisdom_set *set, const char *text)
     static const kiln__wisdom_device device = { "NVIDIA H200", "sm_90", 132, 0, 0 };
     kiln__wisdom_item items[ITEMS_MAX], reversed[ITEMS_MAX];
     kiln__wisdom_choice choice, again;
-    kiln_spec spec, full;
+    kiln__fields spec, full;
     kiln__target target;
     int chosen = 0;
     size_t count = set->count < ITEMS_MAX ? set->count : ITEMS_MAX;
     for (size_t i = 0; i < count; i++)
         items[i] = reversed[count - 1 - i] = (kiln__wisdom_item){ set->records[i], KILN__WISDOM_OWN };
-    FUZZ_REQUIRE(kiln__spec_parse(&spec, catalog(), text, NULL) == KILN_OK, "a spec");
+    FUZZ_REQUIRE(kiln_test_fields(&spec, catalog(), text, NULL) == KILN_OK, "a spec");
     const kiln__wisdom_query query = { &spec, &device, "nvrtc-13.0.88" };
     FUZZ_REQUIRE(kiln__wisdom_choose(&choice, items, count, &query, "", count_candidate, &chosen, NULL) == KILN_OK &&
                      kiln__wisdom_choose(&again, reversed, count, &query, "", NULL, NULL, NULL) == KILN_OK,

@@ -65,16 +65,16 @@ static void note(void *data, kiln_status status, kiln_kernel *kernel, const kiln
     slot->status = status;
     slot->thread = pthread_self();
     snprintf(slot->message, sizeof(slot->message), "%s", report->message);
-    kiln_release(kernel);
+    kiln_kernel_release(kernel);
 }
 
-static kiln_request *ask_with(const char *text, int priority, uint32_t deadline_ms, seen *slot)
+static kiln_request *ask_with(const char *text, int priority, uint32_t timeout_ms, seen *slot)
 {
     kiln_request *request;
-    kiln_async_options options = KILN_ASYNC_OPTIONS_INIT;
+    kiln_async_options options = KILN_INIT(kiln_async_options);
     kiln_spec *spec = kiln_test_spec(service, text);
     options.priority = priority;
-    options.deadline_ms = deadline_ms;
+    options.timeout_ms = timeout_ms;
     asking = true;
     ck_assert_int_eq(kiln_get_async(&request, queue, spec, &options, note, slot), KILN_OK);
     asking = false;
@@ -126,7 +126,7 @@ START_TEST(test_async__kernel_comes_by_callback_and_is_found_again)
 {
     kiln_kernel *first = NULL, *second = NULL;
     kiln_options options = kiln_test_options();
-    options.wisdom = -1; /* else a look at its files may be due, which is not for the calling thread */
+    options.wisdom = KILN_OFF; /* else a look at its files may be due, which is not for the calling thread */
     open_with(&options);
     kiln_spec *spec = kiln_test_spec(service, "op=hardsigmoid dtype=f32 target=cpu");
     ck_assert_int_eq(kiln_get_async(NULL, queue, spec, NULL, check_and_keep, &first), KILN_OK);
@@ -134,13 +134,13 @@ START_TEST(test_async__kernel_comes_by_callback_and_is_found_again)
     ck_assert_int_eq(kiln_queue_wait(queue, -1), 1);
     ck_assert_int_eq(kiln_get_async(NULL, queue, spec, NULL, check_and_keep, &second), KILN_OK);
     ck_assert_ptr_null(second);
-    ck_assert_int_eq(kiln_queue_dispatch(queue), 1);
+    ck_assert_int_eq(kiln_queue_wait(queue, 0), 1);
     ck_assert_ptr_eq(first, second);
     ck_assert_int_eq(kiln_queue_wait(queue, -1), 0);
     ck_assert_uint_eq(kiln_test_stats(service).compiles, 1);
-    ck_assert_uint_eq(kiln_test_stats(service).hits_kernel, 1);
-    kiln_release(first);
-    kiln_release(second);
+    ck_assert_uint_eq(kiln_test_stats(service).hits_loaded, 1);
+    kiln_kernel_release(first);
+    kiln_kernel_release(second);
     kiln_spec_free(spec);
     close_all();
 }
@@ -164,7 +164,7 @@ START_TEST(test_async__thousand_gets_of_one_key_are_one_compile)
     ck_assert_uint_eq(stats.compiles, 1);
     ck_assert_uint_eq(stats.loads, 1);
     ck_assert_uint_eq(stats.gets, COUNT);
-    ck_assert_uint_eq(stats.joined + stats.hits_kernel, COUNT - 1);
+    ck_assert_uint_eq(stats.joined + stats.hits_loaded, COUNT - 1);
     printf("1,000 gets of one key: asked in %u ms, 1 compile, %d callbacks\n", (unsigned)asked, called);
     close_all();
 }
@@ -204,7 +204,7 @@ START_TEST(test_async__wrong_arguments_are_refused)
     ck_assert_int_eq(kiln_queue_open(&other, NULL, NULL), KILN_EINVAL);
     ck_assert_ptr_null(other);
     ck_assert_int_eq(kiln_queue_attach_uv(queue, NULL, NULL), KILN_EINVAL);
-    ck_assert_int_eq(kiln_queue_dispatch(NULL), 0);
+    ck_assert_int_eq(kiln_queue_wait(NULL, 0), 0);
     ck_assert_int_eq(kiln_queue_wait(NULL, -1), 0);
     ck_assert_int_eq(kiln_queue_fd(NULL), -1);
     kiln_queue_close(NULL, NULL, NULL);
@@ -222,7 +222,7 @@ START_TEST(test_async__descriptor_is_readable_when_something_is_due)
     ask(SPEC, &slots[0]);
     ck_assert_int_eq(poll(&ready, 1, 30000), 1);
     ck_assert_int_eq(slots[0].calls, 0);
-    ck_assert_int_eq(kiln_queue_dispatch(queue), 1);
+    ck_assert_int_eq(kiln_queue_wait(queue, 0), 1);
     ck_assert_int_eq(poll(&ready, 1, 0), 0);
     expect(0, KILN_OK);
     close_all();
@@ -243,7 +243,7 @@ START_TEST(test_async__cancelled_before_its_compile_it_is_never_compiled)
     kiln_cancel(one_of_two);
     kiln_cancel(one_of_two);
     ck_assert_int_eq(slots[1].calls, 0);
-    ck_assert_int_eq(kiln_queue_dispatch(queue), 2);
+    ck_assert_int_eq(kiln_queue_wait(queue, 0), 2);
     expect(1, KILN_ECANCELED);
     expect(2, KILN_ECANCELED);
     kiln_test_counting_go();
@@ -266,7 +266,7 @@ START_TEST(test_async__cancelled_during_its_compile_it_fills_the_cache)
     ck_assert_int_eq(finish(), 1);
     expect(0, KILN_ECANCELED);
     kiln_test_counting_go();
-    kiln_release(kiln_test_get(service, SPEC));
+    kiln_kernel_release(kiln_test_get(service, SPEC));
     ck_assert_int_eq(kiln_test_counting_count(), 1);
     close_all();
 }
@@ -275,7 +275,7 @@ END_TEST
 START_TEST(test_async__due_before_it_is_cancelled_it_succeeds)
 {
     open_stand_in(0);
-    kiln_release(kiln_test_get(service, SPEC));
+    kiln_kernel_release(kiln_test_get(service, SPEC));
     kiln_request *request = ask(SPEC, &slots[0]);
     kiln_cancel(request);
     ck_assert_int_eq(finish(), 1);
@@ -309,7 +309,7 @@ START_TEST(test_async__deadline_ends_the_wait_and_not_the_compile)
     kiln_test_counting_go();
     ck_assert_int_eq(finish(), 1);
     expect(3, KILN_OK);
-    kiln_release(kiln_test_get(service, distinct(1)));
+    kiln_kernel_release(kiln_test_get(service, distinct(1)));
     ck_assert_int_eq(kiln_test_counting_count(), 2);
     ck_assert_uint_eq(kiln_test_stats(service).timed_out, 3);
     close_all();
@@ -341,7 +341,7 @@ START_TEST(test_async__hits_do_not_wait_for_compiles)
 {
     kiln_test_one_cpu();
     open_stand_in(0);
-    kiln_release(kiln_test_get(service, SPEC));
+    kiln_kernel_release(kiln_test_get(service, SPEC));
     close_all();
     open_stand_in(0);
     kiln_test_counting_hold("hardtanh");
@@ -367,7 +367,7 @@ START_TEST(test_async__closing_the_queue_delivers_everything_first)
 {
     int closed = 0;
     open_stand_in(0);
-    kiln_release(kiln_test_get(service, SPEC));
+    kiln_kernel_release(kiln_test_get(service, SPEC));
     kiln_test_counting_hold(NULL);
     for (int i = 0; i < KEYS; i++)
         ask(distinct(i), &slots[i]);
@@ -399,7 +399,7 @@ START_TEST(test_async__queue_may_be_closed_inside_a_callback)
 {
     open_stand_in(0);
     kiln_spec *spec = kiln_test_spec(service, SPEC);
-    kiln_release(kiln_test_get(service, SPEC)); /* what is held may take every place to compile */
+    kiln_kernel_release(kiln_test_get(service, SPEC)); /* what is held may take every place to compile */
     kiln_test_counting_hold("hardtanh");
     ask(distinct(0), &slots[0]);
     ck_assert_int_eq(kiln_get_async(NULL, queue, spec, NULL, close_inside, &slots[1]), KILN_OK);
@@ -551,7 +551,7 @@ START_TEST(test_async__libuv_queue_closes_inside_a_callback)
     kiln_spec *spec = kiln_test_spec(service, SPEC);
     ck_assert_int_eq(uv_loop_init(&loop), 0);
     ck_assert_int_eq(kiln_queue_attach_uv(queue, &loop, NULL), KILN_OK);
-    kiln_release(kiln_test_get(service, SPEC));
+    kiln_kernel_release(kiln_test_get(service, SPEC));
     kiln_test_counting_hold("hardtanh");
     ask(distinct(0), &slots[0]);
     ck_assert_int_eq(kiln_get_async(NULL, queue, spec, NULL, close_inside, &slots[1]), KILN_OK);
@@ -582,7 +582,7 @@ static void count(void *data, kiln_status status, kiln_kernel *kernel, const kil
     (void)report;
     bool right = (status == KILN_OK) == (kernel != NULL) && pthread_equal(self->thread, pthread_self());
     atomic_fetch_add(right && (status == KILN_OK || status == KILN_ECANCELED) ? &self->good : &self->bad, 1);
-    kiln_release(kernel);
+    kiln_kernel_release(kernel);
 }
 
 static void *run_host(void *data)
@@ -718,11 +718,11 @@ static void child(void)
     kiln_kernel *kernel = NULL;
     int closed = 0;
     alarm(60);
-    bool good = kiln_queue_dispatch(queue) == 0 && kiln_queue_wait(queue, -1) == 0 &&
+    bool good = kiln_queue_wait(queue, 0) == 0 && kiln_queue_wait(queue, -1) == 0 &&
                 kiln_get_async(NULL, queue, spec, NULL, note, &slots[9]) == KILN_ECANCELED;
     good = good && kiln_get(&kernel, service, spec, NULL) == KILN_OK;
     kiln_queue_close(queue, count_close, &closed);
-    kiln_release(kernel);
+    kiln_kernel_release(kernel);
     good = good && kiln_queue_open(&queue, service, NULL) == KILN_OK &&
            kiln_get_async(NULL, queue, spec, NULL, note, &slots[9]) == KILN_OK && kiln_queue_wait(queue, -1) == 1;
     kiln_queue_close(queue, count_close, &closed);

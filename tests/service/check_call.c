@@ -1,8 +1,10 @@
-/* kiln_call: the right kernel at any site, whatever services and texts come to it, and graphs that it does not break. */
+/* kiln_call: the right kernel for each text in each service, and graphs that it does not break. */
 #include "backend/cuda/cuda_symbols.h"
-#include "service/site.h"
+#include "base/digest.h"
+#include "service/table.h"
 #include "support/fake_cuda.h"
 #include "support/harness.h"
+#include "support/launching.h"
 #include "support/suites.h"
 #include "support/temp.h"
 #include <pthread.h>
@@ -15,7 +17,7 @@ static void *const out = (void *)0x20000;
 static const void *const in[] = { (void *)0x10000 };
 
 static const kiln_fake *fake;
-static kiln_report report = KILN_REPORT_INIT;
+static kiln_report report = KILN_INIT(kiln_report);
 
 static void set_up(void)
 {
@@ -70,20 +72,19 @@ static void check_last(unsigned block, const void *context)
     ck_assert_ptr_eq(launch.context, context);
 }
 
-static kiln_status call(kiln_service *service, kiln_site *site, const char *text, void *stream)
+static kiln_status call(kiln_service *service, const char *text, void *stream)
 {
-    return kiln_call(service, site, text, N, out, in, stream, &report);
+    return kiln_test_call(service, text, N, out, in, stream, &report);
 }
 
-/* ---- Sites */
+/* ---- Texts */
 
 START_TEST(test_call__gets_once_and_launches_each_time)
 {
-    static kiln_site site = KILN_SITE_INIT;
     kiln_service *service = open_on("cuda:0");
     for (size_t i = 1; i <= 5; i++) {
         kiln_fake_launch launch;
-        check_ok(call(service, &site, "op=add(x,x) dtype=f32 block=64", NULL));
+        check_ok(call(service, "op=add(x,x) dtype=f32 block=64", NULL));
         ck_assert_uint_eq(fake->launches(&launch, 1), i);
         check_last(64, fake->context_primary(0));
         ck_assert_uint_eq(launch.parameters[0], (uint64_t)(uintptr_t)out);
@@ -96,15 +97,14 @@ START_TEST(test_call__gets_once_and_launches_each_time)
 }
 END_TEST
 
-/* More texts than a site holds, all in one buffer. */
+/* All texts are built in one buffer. */
 START_TEST(test_call__other_text_is_another_kernel)
 {
-    kiln_site site = KILN_SITE_INIT;
     kiln_service *service = open_on("cuda:0");
     char buffer[64];
     for (int i = 0; i < 5 * TEXTS; i++) {
         int which = i < 3 * TEXTS ? i % TEXTS : i * i % TEXTS;
-        check_ok(call(service, &site, text_of(which, buffer), NULL));
+        check_ok(call(service, text_of(which, buffer), NULL));
         check_last(block_of(which), fake->context_primary(0));
     }
     ck_assert_uint_eq(kiln_test_stats(service).gets, TEXTS);
@@ -112,37 +112,35 @@ START_TEST(test_call__other_text_is_another_kernel)
 }
 END_TEST
 
-START_TEST(test_call__several_services_at_one_site)
+START_TEST(test_call__several_services_know_the_same_texts)
 {
-    kiln_site site = KILN_SITE_INIT;
     kiln_service *services[SERVICES];
     char buffer[64];
     for (int i = 0; i < SERVICES; i++)
         services[i] = open_on(i % 2 ? "cuda:1" : "cuda:0");
     for (int i = 0; i < 10 * SERVICES; i++) {
         int which = i % SERVICES;
-        check_ok(call(services[which], &site, text_of(i % 3, buffer), NULL));
+        check_ok(call(services[which], text_of(i % 3, buffer), NULL));
         check_last(block_of(i % 3), fake->context_primary(which % 2));
     }
     for (int i = 0; i < SERVICES; i++) {
         kiln_close(services[i]);
         for (int j = i + 1; j < SERVICES; j++) {
-            check_ok(call(services[j], &site, text_of(0, buffer), NULL));
+            check_ok(call(services[j], text_of(0, buffer), NULL));
             check_last(block_of(0), fake->context_primary(j % 2));
         }
     }
 }
 END_TEST
 
-/* The allocator gives most of these services the same address. What the site remembers of one that is closed would be a
+/* The allocator gives most of these services the same address. What was remembered of one that is closed would be a
  * kernel of the other device, and freed memory. */
 START_TEST(test_call__closed_service_is_forgotten)
 {
-    static kiln_site site = KILN_SITE_INIT;
     for (int i = 0; i < 20; i++) {
         kiln_service *service = open_on(i % 2 ? "cuda:1" : "cuda:0");
         for (int j = 0; j < 3; j++)
-            check_ok(call(service, &site, "op=relu6 dtype=f32 block=64", NULL));
+            check_ok(call(service, "op=relu6 dtype=f32 block=64", NULL));
         check_last(64, fake->context_primary(i % 2));
         ck_assert_uint_eq(kiln_test_stats(service).gets, 1);
         kiln_close(service);
@@ -153,7 +151,6 @@ END_TEST
 static _Thread_local unsigned expected_block;
 static _Thread_local const void *expected_context;
 static kiln_service *shared[2];
-static kiln_site shared_site;
 
 static void check_run(void *data, const kiln_fake_launch *launch)
 {
@@ -171,13 +168,12 @@ static void *call_often(void *data)
         int service = random >> 30 & 1, which = (int)(random >> 16 & 0xff) % TEXTS;
         expected_block = block_of(which);
         expected_context = fake->context_primary(service);
-        ck_assert_int_eq(kiln_call(shared[service], &shared_site, text_of(which, buffer), N, out, in, NULL, NULL),
-                         KILN_OK);
+        ck_assert_int_eq(kiln_test_call(shared[service], text_of(which, buffer), N, out, in, NULL, NULL), KILN_OK);
     }
     return NULL;
 }
 
-START_TEST(test_call__threads_share_a_site)
+START_TEST(test_call__threads_share_texts)
 {
     pthread_t threads[4];
     kiln_device *device;
@@ -199,19 +195,17 @@ END_TEST
 
 START_TEST(test_call__what_is_wrong_is_said_and_forgotten)
 {
-    kiln_site site = KILN_SITE_INIT;
     kiln_service *service = open_on("cuda:0");
     kiln_fake_launch launch;
-    check_refused(kiln_call(NULL, &site, "op=relu6", N, out, in, NULL, &report), KILN_EINVAL, "must not be NULL");
-    check_refused(kiln_call(service, NULL, "op=relu6", N, out, in, NULL, &report), KILN_EINVAL, "must not be NULL");
-    check_refused(kiln_call(service, &site, NULL, N, out, in, NULL, &report), KILN_EINVAL, "must not be NULL");
+    check_refused(kiln_test_call(NULL, "op=relu6", N, out, in, NULL, &report), KILN_EINVAL, "must not be NULL");
+    check_refused(kiln_test_call(service, NULL, N, out, in, NULL, &report), KILN_EINVAL, "must not be NULL");
     for (int i = 0; i < 2; i++)
-        check_refused(call(service, &site, "op=relu7", NULL), KILN_EOP, "relu6");
+        check_refused(call(service, "op=relu7", NULL), KILN_EOP, "relu6");
     for (int i = 0; i < 2; i++)
-        check_refused(kiln_call(service, &site, "op=relu6", N, (char *)in[0] + 4, in, NULL, &report), KILN_EOVERLAP,
+        check_refused(kiln_test_call(service, "op=relu6", N, (char *)in[0] + 4, in, NULL, &report), KILN_EOVERLAP,
                       "partly overlap");
     ck_assert_uint_eq(fake->launches(&launch, 1), 0);
-    check_ok(call(service, &site, "op=relu6", NULL));
+    check_ok(call(service, "op=relu6", NULL));
     ck_assert_uint_eq(fake->launches(&launch, 1), 1);
     kiln_close(service);
 }
@@ -219,77 +213,99 @@ END_TEST
 
 START_TEST(test_call__nothing_to_do_only_loads)
 {
-    kiln_site site = KILN_SITE_INIT;
     kiln_service *service = open_on("cuda:0");
     kiln_fake_launch launch;
-    check_ok(kiln_call(service, &site, "op=relu6", 0, NULL, NULL, NULL, &report));
+    check_ok(kiln_test_call(service, "op=relu6", 0, NULL, NULL, NULL, &report));
     ck_assert_uint_eq(kiln_test_stats(service).loads, 1);
     ck_assert_uint_eq(fake->launches(&launch, 1), 0);
     kiln_close(service);
 }
 END_TEST
 
-static kiln_status call_here(kiln_service *service, const char *text)
-{
-    return KILN_CALL(service, text, N, out, in, NULL, &report);
-}
-
-START_TEST(test_call__macro_has_a_site_of_its_own)
-{
-    kiln_service *service = open_on("cuda:0");
-    char buffer[64];
-    for (int i = 0; i < 10; i++) {
-        check_ok(call_here(service, text_of(i % 2, buffer)));
-        check_last(block_of(i % 2), fake->context_primary(0));
-        check_ok(KILN_CALL(service, text_of(3, buffer), N, out, in, NULL, &report));
-        check_last(block_of(3), fake->context_primary(0));
-    }
-    kiln_close(service);
-}
-END_TEST
-
 START_TEST(test_call__on_the_cpu)
 {
-    kiln_site site = KILN_SITE_INIT;
     kiln_options options = kiln_test_options();
     kiln_service *service = kiln_test_open(&options);
     float x[4] = { -1, 0, 3, 9 }, y[4];
     const void *arrays[] = { x };
     for (int i = 0; i < 3; i++) {
         memset(y, 0xff, sizeof(y));
-        check_ok(kiln_call(service, &site, "op=relu6 dtype=f32", 4, y, arrays, (void *)0x5000, &report));
+        check_ok(kiln_test_call(service, "op=relu6 dtype=f32", 4, y, arrays, (void *)0x5000, &report));
         ck_assert(y[0] == 0 && y[1] == 0 && y[2] == 3 && y[3] == 6);
     }
     kiln_close(service);
 }
 END_TEST
 
-/* Texts beyond what tickets can number: found under a lock, and no site knows them. */
-START_TEST(test_sites__more_texts_than_tickets)
+static kiln__name name_of(const char *text, uint64_t generation)
 {
-    enum { MANY = (1 << KILN__SITE_NUMBER_BITS) + 300 };
-    static kiln__sites sites;
+    size_t length = strlen(text);
+    return (kiln__name){ KILN__NAMED_TEXT, 0, generation, NULL, text, length, kiln__hash(text, length) };
+}
+
+/* Two kernels of many texts, of which the table holds one reference each; the caller's go over with the names. */
+START_TEST(test_table__many_texts_of_few_kernels)
+{
+    enum { MANY = 70000 };
+    static kiln__kernel_table table;
     static struct kiln_kernel kernels[2];
-    kiln_site site = KILN_SITE_INIT;
     char text[32];
     for (int i = 0; i < 2; i++)
-        atomic_init(&kernels[i].refs, 2 * MANY); /* never the last */
-    kiln__sites_init(&sites);
+        atomic_init(&kernels[i].refs, 4 * MANY); /* never the last */
+    kiln__kernel_table_init(&table);
     for (int i = 0; i < MANY; i++) {
         snprintf(text, sizeof(text), "text %d", i);
-        ck_assert_ptr_null(kiln__sites_look_up(&sites, &site, text));
-        ck_assert_ptr_eq(kiln__sites_bind(&sites, &site, text, &kernels[i % 2]), &kernels[i % 2]);
-        ck_assert_ptr_eq(kiln__sites_bind(&sites, &site, text, &kernels[!(i % 2)]), &kernels[i % 2]);
-        const kiln_kernel *found = kiln__sites_find(&sites, &site, text);
-        ck_assert(found == (i < 1 << KILN__SITE_NUMBER_BITS ? &kernels[i % 2] : NULL));
+        const kiln__name name = name_of(text, 0);
+        kiln_kernel *kernel = &kernels[i % 2], *late = &kernels[!(i % 2)];
+        ck_assert_ptr_null(kiln__kernel_table_find(&table, &name));
+        ck_assert(kiln__kernel_table_add(&table, &name, &kernel));
+        ck_assert_ptr_eq(kernel, &kernels[i % 2]);
+        ck_assert(kiln__kernel_table_add(&table, &name, &late));
+        ck_assert_ptr_eq(late, &kernels[i % 2]);
     }
     for (int i = 0; i < MANY; i++) {
         snprintf(text, sizeof(text), "text %d", i);
-        ck_assert_ptr_eq(kiln__sites_look_up(&sites, &site, text), &kernels[i % 2]);
+        const kiln__name name = name_of(text, 0);
+        ck_assert_ptr_eq(kiln__kernel_table_find(&table, &name), &kernels[i % 2]);
     }
-    ck_assert_uint_eq(atomic_load(&kernels[0].refs) + atomic_load(&kernels[1].refs), 5 * MANY);
-    kiln__sites_fini(&sites);
-    ck_assert_uint_eq(atomic_load(&kernels[0].refs) + atomic_load(&kernels[1].refs), 4 * MANY);
+    ck_assert_uint_eq(table.count, 2);
+    ck_assert_uint_eq(atomic_load(&kernels[0].refs) + atomic_load(&kernels[1].refs), 9 * MANY + 2);
+    kiln__kernel_table_fini(&table);
+    ck_assert_uint_eq(atomic_load(&kernels[0].refs) + atomic_load(&kernels[1].refs), 9 * MANY);
+}
+END_TEST
+
+/* A name goes over to the kernel of a later generation, and not back; every part of a name counts. */
+START_TEST(test_table__names_and_their_generations)
+{
+    static kiln__kernel_table table;
+    static struct kiln_kernel kernels[3];
+    kiln_device *const device = (kiln_device *)(uintptr_t)0x1000;
+    kiln__name name = name_of("text", 5);
+    for (int i = 0; i < 3; i++)
+        atomic_init(&kernels[i].refs, 100); /* never the last */
+    kiln__kernel_table_init(&table);
+    const kiln__name others[] = { { KILN__NAMED_SPEC, 0, 5, NULL, name.text, name.length, name.hash },
+                                  { KILN__NAMED_TEXT, 1, 5, NULL, name.text, name.length, name.hash },
+                                  { KILN__NAMED_TEXT, 0, 5, device, name.text, name.length, name.hash },
+                                  { KILN__NAMED_TEXT, 0, 5, NULL, "other", 5, name.hash } };
+    kiln_kernel *kernel = &kernels[0];
+    ck_assert(kiln__kernel_table_add(&table, &name, &kernel));
+    for (int i = 0; i < 4; i++)
+        ck_assert_ptr_null(kiln__kernel_table_find(&table, &others[i]));
+    name.generation = 6;
+    ck_assert_ptr_null(kiln__kernel_table_find(&table, &name));
+    kernel = &kernels[1];
+    ck_assert(kiln__kernel_table_add(&table, &name, &kernel));
+    ck_assert_ptr_eq(kiln__kernel_table_find(&table, &name), &kernels[1]);
+    name.generation = 5;
+    ck_assert_ptr_null(kiln__kernel_table_find(&table, &name));
+    kernel = &kernels[2];
+    ck_assert(kiln__kernel_table_add(&table, &name, &kernel));
+    ck_assert_ptr_eq(kernel, &kernels[2]);
+    name.generation = 6;
+    ck_assert_ptr_eq(kiln__kernel_table_find(&table, &name), &kernels[1]);
+    kiln__kernel_table_fini(&table);
 }
 END_TEST
 
@@ -315,20 +331,19 @@ enum { MODES = 3 }; /* global, thread-local, relaxed */
 
 START_TEST(test_graph__loaded_kernels_join_the_capture)
 {
-    kiln_site site = KILN_SITE_INIT;
     kiln_service *service = open_on("cuda:0");
     kiln_kernel *kernel = kiln_test_get(service, "op=hardtanh dtype=f32");
-    check_ok(kiln_call(service, &site, "op=relu6", 0, NULL, NULL, NULL, &report));
+    check_ok(kiln_test_call(service, "op=relu6", 0, NULL, NULL, NULL, &report));
     fake->context_set(context); /* kernels were loaded for the primary context: launch in that of the stream */
     for (int mode = 0; mode < MODES; mode++) {
         fake->capture_begin(stream, mode);
-        check_ok(kiln_launch(kernel, N, out, in, stream, &report));
-        check_ok(call(service, &site, "op=relu6", stream));
-        check_ok(call(service, &site, "dtype=f32 op=hardtanh", stream)); /* another text for what is loaded */
+        check_ok(kiln_test_launch(kernel, N, out, in, stream, &report));
+        check_ok(call(service, "op=relu6", stream));
+        check_ok(call(service, "dtype=f32 op=hardtanh", stream)); /* another text for what is loaded */
         ck_assert_int_eq(fake->capture_end(stream), 3);
     }
     fake->context_set(NULL);
-    kiln_release(kernel);
+    kiln_kernel_release(kernel);
     kiln_close(service);
 }
 END_TEST
@@ -336,16 +351,15 @@ END_TEST
 START_TEST(test_graph__call_that_would_load_is_refused)
 {
     for (int mode = 0; mode < MODES; mode++) {
-        kiln_site site = KILN_SITE_INIT;
         kiln_service *service = open_on("cuda:0");
         fake->capture_begin(stream, mode);
         for (int i = 0; i < 2; i++) {
-            check_refused(call(service, &site, "op=relu6", stream), KILN_ECAPTURE, "load it before the capture");
+            check_refused(call(service, "op=relu6", stream), KILN_ECAPTURE, "load it before the capture");
             ck_assert_ptr_nonnull(strstr(report.message, "op=relu6"));
         }
         ck_assert_uint_eq(kiln_test_stats(service).loads + kiln_test_stats(service).compiles, 0);
-        check_ok(kiln_call(service, &site, "op=relu6", 0, NULL, NULL, stream, &report)); /* that is a get */
-        check_ok(call(service, &site, "op=relu6", stream));
+        check_ok(kiln_test_call(service, "op=relu6", 0, NULL, NULL, stream, &report)); /* that is a get */
+        check_ok(call(service, "op=relu6", stream));
         ck_assert_int_eq(fake->capture_end(stream), 1);
         kiln_close(service);
     }
@@ -355,15 +369,14 @@ END_TEST
 /* With the default stream nobody can tell what the capture would make of it. */
 START_TEST(test_graph__default_stream)
 {
-    kiln_site site = KILN_SITE_INIT;
     kiln_service *service = open_on("cuda:0");
     fake->context_set(context);
     fake->capture_begin(stream, KILN__CU_STREAM_CAPTURE_MODE_GLOBAL);
-    check_refused(call(service, &site, "op=relu6", NULL), KILN_ECAPTURE, "load it before the capture");
+    check_refused(call(service, "op=relu6", NULL), KILN_ECAPTURE, "load it before the capture");
     ck_assert_int_eq(fake->capture_end(stream), 0);
-    check_ok(call(service, &site, "op=relu6", NULL));
+    check_ok(call(service, "op=relu6", NULL));
     fake->capture_begin(stream, KILN__CU_STREAM_CAPTURE_MODE_GLOBAL);
-    check_refused(call(service, &site, "op=relu6", NULL), KILN_ELAUNCH, "name a stream");
+    check_refused(call(service, "op=relu6", NULL), KILN_ELAUNCH, "name a stream");
     ck_assert_int_eq(fake->capture_end(stream), -1);
     fake->context_set(NULL);
     kiln_close(service);
@@ -372,11 +385,10 @@ END_TEST
 
 START_TEST(test_graph__driver_that_cannot_tell)
 {
-    kiln_site site = KILN_SITE_INIT;
     fake->hide("cuStreamIsCapturing");
     kiln_service *service = open_on("cuda:0");
     fake->capture_begin(stream, KILN__CU_STREAM_CAPTURE_MODE_GLOBAL);
-    check_ok(call(service, &site, "op=relu6", stream));
+    check_ok(call(service, "op=relu6", stream));
     ck_assert_int_eq(fake->capture_end(stream), 1);
     kiln_close(service);
 }
@@ -384,9 +396,8 @@ END_TEST
 
 START_TEST(test_graph__no_stream_at_all_is_refused_before_it_compiles)
 {
-    kiln_site site = KILN_SITE_INIT;
     kiln_service *service = open_on("cuda:0");
-    check_refused(call(service, &site, "op=relu6", (void *)0x5000), KILN_ELAUNCH, "cuStreamIsCapturing failed");
+    check_refused(call(service, "op=relu6", (void *)0x5000), KILN_ELAUNCH, "cuStreamIsCapturing failed");
     ck_assert_uint_eq(kiln_test_stats(service).compiles, 0);
     kiln_close(service);
 }
@@ -398,7 +409,7 @@ static void *use_service(void *text)
     kiln_service *service = open_on("cuda:0");
     kiln_device *device;
     void *memory;
-    kiln_release(kiln_test_get(service, text));
+    kiln_kernel_release(kiln_test_get(service, text));
     ck_assert_int_eq(kiln_device_open(&device, service, NULL, NULL), KILN_OK);
     ck_assert_int_eq(kiln_alloc(&memory, device, 100, NULL), KILN_OK);
     kiln_free(device, memory);
@@ -438,20 +449,20 @@ END_TEST
 Suite *kiln_test_call_suite(void)
 {
     Suite *suite = suite_create("call");
-    TCase *sites = tcase_create("sites"), *graphs = tcase_create("graphs");
-    kiln_test_temp_use(sites);
-    tcase_add_checked_fixture(sites, set_up, tear_down);
-    tcase_add_test(sites, test_call__gets_once_and_launches_each_time);
-    tcase_add_test(sites, test_call__other_text_is_another_kernel);
-    tcase_add_test(sites, test_call__several_services_at_one_site);
-    tcase_add_test(sites, test_call__closed_service_is_forgotten);
-    tcase_add_test(sites, test_call__threads_share_a_site);
-    tcase_add_test(sites, test_call__what_is_wrong_is_said_and_forgotten);
-    tcase_add_test(sites, test_call__nothing_to_do_only_loads);
-    tcase_add_test(sites, test_call__macro_has_a_site_of_its_own);
-    tcase_add_test(sites, test_call__on_the_cpu);
-    tcase_add_test(sites, test_sites__more_texts_than_tickets);
-    suite_add_tcase(suite, sites);
+    TCase *texts = tcase_create("texts"), *graphs = tcase_create("graphs");
+    kiln_test_temp_use(texts);
+    tcase_add_checked_fixture(texts, set_up, tear_down);
+    tcase_add_test(texts, test_call__gets_once_and_launches_each_time);
+    tcase_add_test(texts, test_call__other_text_is_another_kernel);
+    tcase_add_test(texts, test_call__several_services_know_the_same_texts);
+    tcase_add_test(texts, test_call__closed_service_is_forgotten);
+    tcase_add_test(texts, test_call__threads_share_texts);
+    tcase_add_test(texts, test_call__what_is_wrong_is_said_and_forgotten);
+    tcase_add_test(texts, test_call__nothing_to_do_only_loads);
+    tcase_add_test(texts, test_call__on_the_cpu);
+    tcase_add_test(texts, test_table__many_texts_of_few_kernels);
+    tcase_add_test(texts, test_table__names_and_their_generations);
+    suite_add_tcase(suite, texts);
     kiln_test_temp_use(graphs);
     tcase_add_checked_fixture(graphs, set_up_stream, tear_down_stream);
     tcase_add_test(graphs, test_graph__loaded_kernels_join_the_capture);

@@ -1,11 +1,12 @@
 /* Threads of the host that end by pthread_cancel inside Kiln: a call is done as a whole, and what others ask for is answered. */
 #include "support/counting.h"
 #include "support/harness.h"
+#include "support/launching.h"
 #include "support/sanitized.h"
 #include "support/suites.h"
 #include "support/temp.h"
 #include <errno.h>
-#include <kiln/wisdom.h>
+#include <kiln/tune.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -39,7 +40,7 @@ static void get(const kiln_spec *spec, const char *text)
     kiln_kernel *kernel;
     (void)text;
     OPEN_TO_CANCEL(kiln_get(&kernel, service, spec, NULL));
-    kiln_release(kernel);
+    kiln_kernel_release(kernel);
 }
 
 static void build(const kiln_spec *spec, const char *text)
@@ -55,7 +56,7 @@ static void on_kernel(void *data, kiln_status status, kiln_kernel *kernel, const
     (void)data;
     (void)status;
     (void)report;
-    kiln_release(kernel);
+    kiln_kernel_release(kernel);
 }
 
 static void close_queue(void *queue)
@@ -81,9 +82,8 @@ static void call(const kiln_spec *spec, const char *text)
 {
     static float in[200000], out[200000];
     const void *const inputs[] = { in };
-    static kiln_site site = KILN_SITE_INIT;
     (void)spec;
-    OPEN_TO_CANCEL(kiln_call(service, &site, text, 200000, out, inputs, NULL, NULL));
+    OPEN_TO_CANCEL(kiln_test_call(service, text, 200000, out, inputs, NULL, NULL));
 }
 
 static int skip_entry(void *data, const kiln_entry_info *entry)
@@ -137,7 +137,7 @@ static void *ask(void *data)
 {
     char text[64];
     text_of(text, *(unsigned *)data);
-    kiln_release(kiln_test_get(service, text));
+    kiln_kernel_release(kiln_test_get(service, text));
     kiln_artifact_free(kiln_test_build(service, text));
     return NULL;
 }
@@ -190,7 +190,7 @@ static void *get_once(void *data)
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
     OPEN_TO_CANCEL(kiln_get(&kernel, service, spec, NULL));
     atomic_fetch_add(&got, kernel != NULL);
-    kiln_release(kernel);
+    kiln_kernel_release(kernel);
     return NULL;
 }
 

@@ -1,4 +1,5 @@
 /* Contests of variants, on the cpu. */
+#include "support/fields.h"
 #include "support/harness.h"
 #include "support/suites.h"
 #include "support/temp.h"
@@ -10,7 +11,7 @@ enum { N = 100000, VARIANTS = 4 };
 static kiln_service *service;
 static kiln_device *device;
 static kiln__contest contest;
-static kiln_report report = KILN_REPORT_INIT;
+static kiln_report report = KILN_INIT(kiln_report);
 
 static void open_service(void)
 {
@@ -26,12 +27,12 @@ static void close_all(void)
     kiln_close(service);
 }
 
-static kiln_spec resolved(const char *text)
+static kiln__fields resolved(const char *text)
 {
-    kiln_spec full, *spec = kiln_test_spec(service, text);
+    kiln__fields spec, full;
     kiln__target cpu = { .name = "cpu" };
-    ck_assert_int_eq(kiln__spec_resolve(&full, spec, &cpu, &report), KILN_OK);
-    kiln_spec_free(spec);
+    ck_assert_int_eq(kiln_test_fields(&spec, &service->catalog, text, &report), KILN_OK);
+    ck_assert_int_eq(kiln__spec_resolve(&full, &spec, &cpu, &report), KILN_OK);
     return full;
 }
 
@@ -39,11 +40,11 @@ static void enter(bool hot)
 {
     static const char *const texts[VARIANTS] = { "op=relu6 dtype=f32", "op=relu6 dtype=f32 block=64",
                                                  "op=relu6 dtype=f32 block=128", "op=relu6 dtype=f32 elems=32" };
-    kiln_spec specs[VARIANTS];
+    kiln__fields specs[VARIANTS];
     for (int i = 0; i < VARIANTS; i++)
         specs[i] = resolved(texts[i]);
     kiln__workload load;
-    ck_assert_int_eq(kiln__workload_plain(&load, KILN__DTYPE_F32, 1, N, &report), KILN_OK);
+    ck_assert_int_eq(kiln__workload_make(&load, &specs[0], &(kiln__given){ .elements = N }, &report), KILN_OK);
     const kiln__contest_options how = { .load = &load, .hot = hot };
     kiln_status status = kiln__contest_init(&contest, service, device, specs, VARIANTS, &how, &report);
     ck_assert_msg(status == KILN_OK, "%s", report.message);
@@ -78,11 +79,13 @@ END_TEST
 
 static const kiln__backend_vtable *own;
 
-/* Does all but the last element. */
-static kiln_status launch_short(kiln__module *module, uint32_t entry, uint64_t n, void *out, const void *const *in,
-                                void *stream, kiln_report *why)
+/* Does all but the last element. The parameters are out, x and n. */
+static kiln_status launch_short(kiln__module *module, uint32_t entry, const uint32_t grid[3], void **args, void *stream,
+                                kiln_report *why)
 {
-    return own->launch(module, entry, n - 1, out, in, stream, why);
+    uint64_t fewer = *(const uint64_t *)args[2] - 1;
+    void *other[] = { args[0], args[1], &fewer };
+    return own->launch(module, entry, grid, other, stream, why);
 }
 
 START_TEST(test_contest__a_wrong_variant_is_out)
@@ -100,7 +103,7 @@ START_TEST(test_contest__a_wrong_variant_is_out)
     ck_assert_str_eq(contest.entrants[2].problem, "1 of 100000 elements are wrong, the first is 99999");
     ck_assert_int_eq(contest.entrants[1].state, KILN__ENTRANT_READY);
     kernel->vtable = own;
-    kiln_release(kernel);
+    kiln_kernel_release(kernel);
     close_all();
 }
 END_TEST
@@ -109,10 +112,10 @@ START_TEST(test_contest__what_does_not_compile_is_out)
 {
     kiln_options options = kiln_test_options();
     open_service();
-    kiln_release(kiln_test_get(service, "op=relu6 dtype=f32 target=cpu"));
-    kiln_release(kiln_test_get(service, "template=count op=differs(x,y) dtype=f32 target=cpu"));
+    kiln_kernel_release(kiln_test_get(service, "op=relu6 dtype=f32 target=cpu"));
+    kiln_kernel_release(kiln_test_get(service, "template=count op=differs(x,y) dtype=f32 target=cpu"));
     kiln_close(service);
-    options.strict = 1; /* only the reference is stored */
+    options.strict = KILN_ON; /* only the reference is stored */
     service = kiln_test_open(&options);
     ck_assert_int_eq(kiln_device_open(&device, service, "cpu", &report), KILN_OK);
     enter(true);

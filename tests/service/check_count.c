@@ -1,7 +1,9 @@
 /* The template count, on the cpu: how many elements an op finds, and the first of them. */
 #include "support/harness.h"
+#include "support/launching.h"
 #include "support/suites.h"
 #include "support/temp.h"
+#include <kiln/kernel.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -9,6 +11,7 @@ enum { N = 100003, ROOM = N + 8 };
 
 static kiln_service *service;
 static kiln_kernel *kernel;
+static size_t element; /* bytes */
 
 static void open_for(const char *dtype)
 {
@@ -17,20 +20,26 @@ static void open_for(const char *dtype)
     service = kiln_test_open(&options);
     snprintf(text, sizeof(text), "template=count op=differs(x,y) dtype=%s target=cpu", dtype);
     kernel = kiln_test_get(service, text);
+    element = strcmp(dtype, "f32") == 0 ? 4 : 2;
 }
 
 static void close_all(void)
 {
-    kiln_release(kernel);
+    kiln_kernel_release(kernel);
     kiln_close(service);
+}
+
+static kiln_status launch(uint64_t n, void *out, const void *x, const void *y, kiln_report *report)
+{
+    const kiln_arg args[] = { KILN_ARRAY(out, 16), KILN_ARRAY(x, n * element), KILN_ARRAY(y, n * element) };
+    return kiln_launch(kernel, NULL, &n, 1, args, 3, NULL, report);
 }
 
 static uint64_t count(const void *x, const void *y, uint64_t n, uint64_t *first)
 {
     uint64_t out[2] = { 0, UINT64_MAX };
-    const void *const in[2] = { x, y };
-    kiln_report report = KILN_REPORT_INIT;
-    ck_assert_msg(kiln_launch(kernel, n, out, in, NULL, &report) == KILN_OK, "%s", report.message);
+    kiln_report report = KILN_INIT(kiln_report);
+    ck_assert_msg(launch(n, out, x, y, &report) == KILN_OK, "%s", report.message);
     *first = out[1];
     return out[0];
 }
@@ -65,10 +74,9 @@ START_TEST(test_count__adds_to_what_is_there)
 {
     static float x[64], y[64];
     uint64_t out[2] = { 40, 3 };
-    const void *const in[2] = { x, y };
     open_for("f32");
     y[7] = y[9] = 1;
-    ck_assert_int_eq(kiln_launch(kernel, 64, out, in, NULL, NULL), KILN_OK);
+    ck_assert_int_eq(launch(64, out, x, y, NULL), KILN_OK);
     ck_assert_uint_eq(out[0], 42);
     ck_assert_uint_eq(out[1], 3);
     close_all();
@@ -108,16 +116,23 @@ START_TEST(test_count__refuses_an_output_that_cannot_be)
 {
     static float x[64], y[64];
     static uint64_t out[3];
+    const uint64_t n = 64;
+    const kiln_arg shorter[] = { KILN_ARRAY(out, 8), KILN_ARRAY(x, sizeof(x)), KILN_ARRAY(y, sizeof(y)) };
     const void *const in[2] = { x, y };
-    kiln_report report = KILN_REPORT_INIT;
-    kiln_kernel_info info = { .size = sizeof(info) };
+    kiln_report report = KILN_INIT(kiln_report);
+    kiln_kernel_info info = KILN_INIT(kiln_kernel_info);
     open_for("f32");
     ck_assert_int_eq(kiln_kernel_get_info(kernel, &info), KILN_OK);
-    ck_assert_uint_eq(info.output_bytes, 16);
-    ck_assert_int_eq(kiln_launch(kernel, 64, (char *)out + 4, in, NULL, &report), KILN_EALIGN);
+    ck_assert_uint_eq(info.signature->param_count, 4);
+    ck_assert_int_eq(info.signature->params[0]->role, KILN_ROLE_INOUT);
+    ck_assert_str_eq(info.signature->params[0]->shape[0], "2");
+    ck_assert_int_eq(launch(n, (char *)out + 4, x, y, &report), KILN_EALIGN);
     ck_assert_msg(strstr(report.message, "8 bytes") != NULL, "%s", report.message);
-    ck_assert_int_eq(kiln_launch(kernel, 64, x, in, NULL, &report), KILN_EOVERLAP);
-    ck_assert_int_eq(kiln_launch(kernel, 64, x + 62, in, NULL, &report), KILN_EOVERLAP);
+    ck_assert_int_eq(launch(n, x, x, y, &report), KILN_EOVERLAP);
+    ck_assert_int_eq(launch(n, x + 62, x, y, &report), KILN_EOVERLAP);
+    ck_assert_int_eq(kiln_launch(kernel, NULL, &n, 1, shorter, 3, NULL, &report), KILN_EINVAL);
+    ck_assert_int_eq(kiln_test_launch(kernel, n, out, in, NULL, &report), KILN_EINVAL);
+    ck_assert_msg(strstr(report.message, "launch it by its sizes and args") != NULL, "%s", report.message);
     close_all();
 }
 END_TEST
@@ -128,7 +143,7 @@ START_TEST(test_count__compiles_for_each_dtype)
     static const char *const targets[] = { "sm_75", "sm_90", "sm_121" };
     char text[96];
     kiln_options options = kiln_test_options();
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     service = kiln_test_open(&options);
     for (int i = 0; i < 12; i++) {
         kiln_artifact *artifact = NULL;

@@ -2,6 +2,8 @@
 #include "base/alloc.h"
 #include "os/cpu.h"
 #include "support/cpu_unit.h"
+#include "support/fields.h"
+#include "support/flat.h"
 #include "support/refuse.h"
 #include "support/sanitized.h"
 #include "support/shortage.h"
@@ -38,11 +40,14 @@ static void close_all(void)
     close_compiler();
 }
 
+static uint64_t loaded_tile; /* of the module that was loaded last */
+
 static kiln_status load(const void *object, size_t length, uint64_t tile, kiln__module **out)
 {
     kiln__entry entry = { .kind = KILN__ENTRY_KERNEL };
     kiln__rule rule = kiln_test_cpu_unit("", tile).rule;
     bool used_ptx = true;
+    loaded_tile = tile;
     ck_assert(kiln__entry_add(&entry, "object", object, length));
     kiln_status status = backend->vtable->load(device, &entry, &rule, out, &used_ptx, &report);
     ck_assert(!used_ptx);
@@ -62,7 +67,8 @@ static kiln__module *build(const char *source, uint64_t tile)
 
 static kiln_status launch(kiln__module *module, uint64_t n, void *out, const void *x, const void *y)
 {
-    return backend->vtable->launch(module, 0, n, out, (const void *const[]){ x, y }, NULL, &report);
+    return kiln_test_launch_flat(backend->vtable, module, 0, loaded_tile, n, out, (const void *const[]){ x, y }, 2,
+                                 NULL, &report);
 }
 
 static int open_files(void)
@@ -81,7 +87,7 @@ static int open_files(void)
 START_TEST(the_device_describes_itself)
 {
     int count = 0, registers = 0, local_bytes = 0;
-    kiln_device_info info = { .size = sizeof(info) };
+    kiln_device_info info = KILN_INIT(kiln_device_info);
     kiln_device *other = device;
     ck_assert_int_eq(backend->vtable->device_count(backend, &count, &report), KILN_OK);
     ck_assert_int_eq(count, 1);
@@ -117,15 +123,15 @@ START_TEST(memory_is_aligned_and_copied)
     }
     backend->vtable->free(device, NULL);
     char from[] = "0123456789", to[11] = "";
-    for (int kind = KILN_COPY_TO_DEVICE; kind <= KILN_COPY_ON_DEVICE; kind++) {
+    for (int kind = KILN__COPY_TO_DEVICE; kind <= KILN__COPY_ON_DEVICE; kind++) {
         memset(to, 0, sizeof(to));
-        ck_assert_int_eq(backend->vtable->copy(device, to, from, 11, (kiln_copy_kind)kind, NULL, &report), KILN_OK);
+        ck_assert_int_eq(backend->vtable->copy(device, to, from, 11, (kiln__copy_kind)kind, NULL, &report), KILN_OK);
         ck_assert_str_eq(to, from);
     }
-    ck_assert_int_eq(backend->vtable->copy(device, to + 2, to, 8, KILN_COPY_ON_DEVICE, NULL, &report), KILN_OK);
+    ck_assert_int_eq(backend->vtable->copy(device, to + 2, to, 8, KILN__COPY_ON_DEVICE, NULL, &report), KILN_OK);
     ck_assert_str_eq(to, "0101234567");
-    ck_assert_int_eq(backend->vtable->copy(device, to, from, 11, (kiln_copy_kind)9, NULL, &report), KILN_EINVAL);
-    ck_assert_int_eq(backend->vtable->copy(device, NULL, NULL, 0, KILN_COPY_ON_DEVICE, NULL, &report), KILN_OK);
+    ck_assert_int_eq(backend->vtable->copy(device, to, from, 11, (kiln__copy_kind)9, NULL, &report), KILN_EINVAL);
+    ck_assert_int_eq(backend->vtable->copy(device, NULL, NULL, 0, KILN__COPY_ON_DEVICE, NULL, &report), KILN_OK);
     ck_assert_int_eq(backend->vtable->sync(device, &report), KILN_OK);
 }
 END_TEST
@@ -513,13 +519,13 @@ START_TEST(the_templates_compile_and_run)
     ck_assert_int_eq(kiln__catalog_init(&catalog, &report), KILN_OK);
     for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
         char text[128];
-        kiln_spec spec, resolved;
+        kiln__fields spec, resolved;
         kiln__unit *unit = NULL;
         kiln__image image;
         kiln__module *module = NULL;
         bool used_ptx;
         snprintf(text, sizeof(text), "op=%s dtype=%s target=cpu", ops[i], dtypes[_i]);
-        ck_assert_int_eq(kiln__spec_parse(&spec, &catalog, text, &report), KILN_OK);
+        ck_assert_int_eq(kiln_test_fields(&spec, &catalog, text, &report), KILN_OK);
         ck_assert_int_eq(kiln__spec_resolve(&resolved, &spec, &cpu, &report), KILN_OK);
         ck_assert_int_eq(kiln__unit_make(&unit, &resolved, &report), KILN_OK);
         kiln_status status = compiler->vtable->compile(compiler, unit, &image, &report);
@@ -530,15 +536,17 @@ START_TEST(the_templates_compile_and_run)
         ck_assert_int_eq(backend->vtable->load(device, &entry, &unit->rule, &module, &used_ptx, &report), KILN_OK);
         uint64_t zeros[3][20] = { 0 }, out[20];
         memset(out, 0xff, sizeof(out));
-        ck_assert_int_eq(backend->vtable->launch(module, 0, 19, out,
-                                                 (const void *const[]){ zeros[0], zeros[1], zeros[2] }, NULL, &report),
+        const void *const in[] = { zeros[0], zeros[1], zeros[2] };
+        ck_assert_int_eq(kiln_test_launch_flat(backend->vtable, module, 0, unit->rule.tile, 19, out, in,
+                                               resolved.op->inputs, NULL, &report),
                          KILN_OK);
+        size_t element = unit->plan->args[0].bytes;
         const unsigned char *bytes = (const unsigned char *)out;
-        ck_assert_uint_eq(bytes[19 * unit->rule.element_size], 0xff);
+        ck_assert_uint_eq(bytes[19 * element], 0xff);
         if (strncmp(ops[i], "hardsigmoid", 11) != 0)
-            ck_assert_mem_eq(out, zeros, 19 * unit->rule.element_size);
+            ck_assert_mem_eq(out, zeros, 19 * element);
         else
-            ck_assert_mem_ne(out, zeros, 19 * unit->rule.element_size);
+            ck_assert_mem_ne(out, zeros, 19 * element);
         backend->vtable->unload(module);
         kiln__image_fini(&image);
         kiln__unit_free(unit);

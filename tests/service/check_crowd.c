@@ -338,7 +338,7 @@ static void build_all(kiln_service *service, order *orders)
 
 static bool have_nvrtc(kiln_service *service)
 {
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     kiln_spec *spec = kiln_test_spec(service, "op=relu6 dtype=f32");
     kiln_artifact *artifact = NULL;
     kiln_status status = kiln_build(&artifact, service, spec, &report);

@@ -79,7 +79,7 @@ START_TEST(test_driver__each_missing_function_is_named_or_done_without)
     void *memory;
     check_ok(vtable->alloc(device, &memory, 64, &report));
     const void *in[] = { memory };
-    check_ok(vtable->launch(module, 0, 16, memory, in, NULL, &report));
+    check_ok(launch_n(module, 0, 16, memory, in, NULL, &report));
     vtable->free(device, memory);
     vtable->unload(module);
     vtable->device_close(device);
@@ -124,7 +124,7 @@ END_TEST
 
 START_TEST(test_device__info)
 {
-    kiln_device_info info = { .size = sizeof(info) };
+    kiln_device_info info = KILN_INIT(kiln_device_info);
     fake->configure("sm=121,memory=1000000");
     kiln_device *device = open_device();
     vtable->device_info(device, &info);
@@ -173,10 +173,10 @@ START_TEST(test_memory__round_trip)
         check_ok(vtable->alloc(device, &a, sizeof(from), &report));
         check_ok(vtable->alloc(device, &b, sizeof(from), &report));
         ck_assert_uint_eq((uintptr_t)a % 256, 0);
-        check_ok(vtable->copy(device, a, from, sizeof(from), KILN_COPY_TO_DEVICE, s, &report));
-        check_ok(vtable->copy(device, b, a, sizeof(from), KILN_COPY_ON_DEVICE, s, &report));
+        check_ok(vtable->copy(device, a, from, sizeof(from), KILN__COPY_TO_DEVICE, s, &report));
+        check_ok(vtable->copy(device, b, a, sizeof(from), KILN__COPY_ON_DEVICE, s, &report));
         memset(to, 0, sizeof(to));
-        check_ok(vtable->copy(device, to, b, sizeof(to), KILN_COPY_FROM_DEVICE, s, &report));
+        check_ok(vtable->copy(device, to, b, sizeof(to), KILN__COPY_FROM_DEVICE, s, &report));
         ck_assert_mem_eq(from, to, sizeof(from));
         vtable->free(device, a);
         vtable->free(device, b);
@@ -198,10 +198,10 @@ START_TEST(test_memory__faults)
     check_ok(vtable->alloc(device, &memory, 0, &report));
     vtable->free(device, memory);
     check_ok(vtable->alloc(device, &memory, 32, &report));
-    check_report(vtable->copy(device, memory, host, 33, KILN_COPY_TO_DEVICE, NULL, &report), KILN_EDEVICE,
+    check_report(vtable->copy(device, memory, host, 33, KILN__COPY_TO_DEVICE, NULL, &report), KILN_EDEVICE,
                  "cuMemcpyHtoD failed: CUDA_ERROR_INVALID_VALUE (1)");
-    check_report(vtable->copy(device, memory, host, 1, (kiln_copy_kind)9, NULL, &report), KILN_EINVAL, "copy kind 9");
-    check_ok(vtable->copy(device, NULL, NULL, 0, KILN_COPY_ON_DEVICE, NULL, &report));
+    check_report(vtable->copy(device, memory, host, 1, (kiln__copy_kind)9, NULL, &report), KILN_EINVAL, "copy kind 9");
+    check_ok(vtable->copy(device, NULL, NULL, 0, KILN__COPY_ON_DEVICE, NULL, &report));
     vtable->free(device, memory);
     vtable->device_close(device);
 }
@@ -324,7 +324,7 @@ END_TEST
 static kiln_status use_functions(kiln__module *module, void *memory)
 {
     const kiln__function_vtable *functions = vtable->functions;
-    kiln_grid grid = KILN_GRID_INIT;
+    kiln_grid grid = { .size = sizeof(grid), .grid = { 1, 1, 1 }, .block = { 1, 1, 1 } };
     uint64_t n = 16;
     void *arguments[] = { &memory, &memory, &n }, *address;
     size_t bytes;
@@ -334,7 +334,7 @@ static kiln_status use_functions(kiln__module *module, void *memory)
     functions->parameter(module, 0, 0, &bytes);
     kiln_status status = functions->occupancy(module, 0, 128, 0, &blocks, &report);
     if (status == KILN_OK)
-        status = functions->launch(module, 0, &grid, arguments, &report);
+        status = functions->launch(module, 0, &grid, arguments, NULL, &report);
     if (status == KILN_OK)
         status = functions->global(module, "none", &address, &bytes, &report);
     return status == KILN_ENOENT ? KILN_OK : status;
@@ -350,8 +350,8 @@ static kiln_status submit_taped(void *data, void *stream)
 {
     const taped *work = data;
     const void *in[] = { work->memory };
-    kiln_status status = vtable->copy(work->device, work->memory, work->memory, 64, KILN_COPY_ON_DEVICE, stream, NULL);
-    return status == KILN_OK ? vtable->launch(work->module, 0, 16, work->memory, in, stream, NULL) : status;
+    kiln_status status = vtable->copy(work->device, work->memory, work->memory, 64, KILN__COPY_ON_DEVICE, stream, NULL);
+    return status == KILN_OK ? launch_n(work->module, 0, 16, work->memory, in, stream, NULL) : status;
 }
 
 /* That there is no tape is no failure. */
@@ -372,9 +372,9 @@ static kiln_status use(kiln_device *device, kiln__module *module, void *memory)
     const void *in[] = { memory };
     bool capturing = true;
     double ms;
-    kiln_status status = vtable->copy(device, memory, host, sizeof(host), KILN_COPY_TO_DEVICE, NULL, &report);
+    kiln_status status = vtable->copy(device, memory, host, sizeof(host), KILN__COPY_TO_DEVICE, NULL, &report);
     if (status == KILN_OK)
-        status = vtable->launch(module, 0, 16, memory, in, NULL, &report);
+        status = launch_n(module, 0, 16, memory, in, NULL, &report);
     if (status == KILN_OK)
         status = use_functions(module, memory);
     if (status == KILN_OK)
@@ -385,13 +385,13 @@ static kiln_status use(kiln_device *device, kiln__module *module, void *memory)
     if (status == KILN_OK)
         status = use_tape(device, module, memory);
     if (status == KILN_OK)
-        status = vtable->copy(device, memory, host, sizeof(host), KILN_COPY_TO_DEVICE, state.stream, &report);
+        status = vtable->copy(device, memory, host, sizeof(host), KILN__COPY_TO_DEVICE, state.stream, &report);
     if (status == KILN_OK)
-        status = vtable->copy(device, memory, memory, sizeof(host), KILN_COPY_ON_DEVICE, state.stream, &report);
+        status = vtable->copy(device, memory, memory, sizeof(host), KILN__COPY_ON_DEVICE, state.stream, &report);
     if (status == KILN_OK)
-        status = vtable->copy(device, host, memory, sizeof(host), KILN_COPY_FROM_DEVICE, state.stream, &report);
+        status = vtable->copy(device, host, memory, sizeof(host), KILN__COPY_FROM_DEVICE, state.stream, &report);
     if (status == KILN_OK)
-        status = vtable->copy(device, host, memory, sizeof(host), KILN_COPY_FROM_DEVICE, NULL, &report);
+        status = vtable->copy(device, host, memory, sizeof(host), KILN__COPY_FROM_DEVICE, NULL, &report);
     return status == KILN_OK ? vtable->sync(device, &report) : status;
 }
 
@@ -536,7 +536,7 @@ static void *do_everything_often(void *data)
             vtable->alloc(device, &memory, 64, NULL) != KILN_OK)
             return data;
         const void *in[] = { memory };
-        if (vtable->launch(module, 0, 16, memory, in, NULL, NULL) != KILN_OK ||
+        if (launch_n(module, 0, 16, memory, in, NULL, NULL) != KILN_OK ||
             vtable->time(device, submit, &state, 2, &ms, NULL) != KILN_OK || vtable->sync(device, NULL) != KILN_OK)
             return data;
         vtable->free(device, memory);

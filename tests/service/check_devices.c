@@ -1,6 +1,7 @@
 /* Several devices in one service: each kernel is on the device it was asked for, and what is compiled is shared. */
 #include "support/fake_cuda.h"
 #include "support/harness.h"
+#include "support/launching.h"
 #include "support/suites.h"
 #include "support/temp.h"
 #include <pthread.h>
@@ -36,7 +37,7 @@ static kiln_device *device_of(kiln_service *owner, const char *name)
 
 static kiln_kernel *get_on(const char *name, const char *text)
 {
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     kiln_spec *spec = kiln_test_spec(service, text);
     kiln_kernel *kernel;
     kiln_status status = kiln_get_on(&kernel, service, name != NULL ? device_of(service, name) : NULL, spec, &report);
@@ -47,14 +48,14 @@ static kiln_kernel *get_on(const char *name, const char *text)
 
 static void check_device(const kiln_kernel *kernel, const char *name)
 {
-    kiln_kernel_info info = { .size = sizeof(info) };
+    kiln_kernel_info info = KILN_INIT(kiln_kernel_info);
     ck_assert_int_eq(kiln_kernel_get_info(kernel, &info), KILN_OK);
     ck_assert_str_eq(info.device, name);
 }
 
 static void check_refused(kiln_device *device, const char *text, kiln_status expected, const char *words)
 {
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     kiln_spec *spec = kiln_test_spec(service, text);
     kiln_kernel *kernel;
     ck_assert_int_eq(kiln_get_on(&kernel, service, device, spec, &report), expected);
@@ -73,18 +74,18 @@ START_TEST(test_devices__each_gpu_has_a_kernel_of_one_compile)
     kiln_stats stats = kiln_test_stats(service);
     ck_assert_uint_eq(stats.compiles, 1);
     ck_assert_uint_eq(stats.loads, 2);
-    ck_assert_uint_eq(stats.hits_kernel, 1);
+    ck_assert_uint_eq(stats.hits_loaded, 1);
     kiln_kernel *kernels[] = { first, second };
     const void *in[] = { (void *)0x10000 };
     for (int i = 0; i < 2; i++) {
         kiln_fake_launch launch;
-        ck_assert_int_eq(kiln_launch(kernels[i], 100, (void *)0x20000, in, NULL, NULL), KILN_OK);
+        ck_assert_int_eq(kiln_test_launch(kernels[i], 100, (void *)0x20000, in, NULL, NULL), KILN_OK);
         fake->launches(&launch, 1);
         ck_assert_ptr_eq(launch.context, fake->context_primary(i));
     }
-    kiln_release(first);
-    kiln_release(second);
-    kiln_release(again);
+    kiln_kernel_release(first);
+    kiln_kernel_release(second);
+    kiln_kernel_release(again);
 }
 END_TEST
 
@@ -94,9 +95,9 @@ START_TEST(test_devices__the_default_by_its_name_and_without)
     ck_assert_ptr_eq(named, unnamed);
     ck_assert_ptr_eq(named, plain);
     ck_assert_uint_eq(kiln_test_stats(service).loads, 1);
-    kiln_release(named);
-    kiln_release(unnamed);
-    kiln_release(plain);
+    kiln_kernel_release(named);
+    kiln_kernel_release(unnamed);
+    kiln_kernel_release(plain);
 }
 END_TEST
 
@@ -105,10 +106,10 @@ START_TEST(test_devices__the_cpu_beside_gpus)
     kiln_kernel *kernel = get_on("cpu", "op=hardsigmoid dtype=f32");
     check_device(kernel, "cpu");
     kiln_test_check_hardsigmoid(kernel);
-    kiln_release(kernel);
+    kiln_kernel_release(kernel);
     kernel = kiln_test_get(service, "op=hardsigmoid dtype=f32");
     check_device(kernel, "cuda:0");
-    kiln_release(kernel);
+    kiln_kernel_release(kernel);
 }
 END_TEST
 
@@ -134,7 +135,7 @@ static void take_kernel(void *data, kiln_status status, kiln_kernel *kernel, con
         ck_assert_int_eq(status, KILN_EINVAL);
         ck_assert_ptr_nonnull(strstr(report->message, "belongs to another service"));
     }
-    kiln_release(kernel);
+    kiln_kernel_release(kernel);
 }
 
 START_TEST(test_devices__asynchronous_gets)
@@ -147,7 +148,7 @@ START_TEST(test_devices__asynchronous_gets)
     kiln_queue *queue;
     ck_assert_int_eq(kiln_queue_open(&queue, service, NULL), KILN_OK);
     for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++) {
-        kiln_async_options asked = KILN_ASYNC_OPTIONS_INIT;
+        kiln_async_options asked = KILN_INIT(kiln_async_options);
         asked.device = expected[i] != NULL ? device_of(service, expected[i]) : device_of(other, "cuda:0");
         ck_assert_int_eq(kiln_get_async(NULL, queue, spec, &asked, take_kernel, expected[i]), KILN_OK);
     }
@@ -164,7 +165,7 @@ static void *get_often(void *name)
     for (int i = 0; i < 200; i++) {
         kiln_kernel *kernel = get_on(name, i % 2 ? SPEC : "op=hardtanh dtype=f32");
         check_device(kernel, name);
-        kiln_release(kernel);
+        kiln_kernel_release(kernel);
     }
     return NULL;
 }

@@ -23,7 +23,7 @@ static kiln_options filled_store(void)
 {
     kiln_options options = kiln_test_options();
     kiln_service *service = kiln_test_open(&options);
-    kiln_release(kiln_test_get(service, SPEC));
+    kiln_kernel_release(kiln_test_get(service, SPEC));
     snprintf(path, sizeof(path), "%s", kiln_test_entry_path(service));
     kiln_close(service);
     log_seen = (kiln_test_log){ 0 };
@@ -56,11 +56,11 @@ static kiln_stats get_right_kernel(const kiln_options *options, kiln_origin sour
 {
     kiln_service *service = kiln_test_open(options);
     kiln_kernel *kernel = kiln_test_get(service, SPEC);
-    kiln_kernel_info info = { .size = sizeof(info) };
+    kiln_kernel_info info = KILN_INIT(kiln_kernel_info);
     kiln_kernel_get_info(kernel, &info);
     kiln_test_check_hardsigmoid(kernel);
     ck_assert_int_eq(info.origin, source);
-    kiln_release(kernel);
+    kiln_kernel_release(kernel);
     kiln_stats stats = kiln_test_stats(service);
     kiln_close(service);
     return stats;

@@ -27,7 +27,7 @@ static kiln_service *service;
 
 static void *get_one(void *data)
 {
-    kiln_release(kiln_test_get(service, data));
+    kiln_kernel_release(kiln_test_get(service, data));
     return NULL;
 }
 
@@ -78,7 +78,7 @@ START_TEST(test_flight__unrelated_keys_do_not_wait_for_each_other)
     kiln_test_counting_hold("relu6");
     start(&thread, 1, get_one, SPEC);
     kiln_test_counting_await(1);
-    kiln_release(kiln_test_get(service, OTHER));
+    kiln_kernel_release(kiln_test_get(service, OTHER));
     kiln_test_counting_go();
     join(&thread, 1);
     ck_assert_uint_eq(kiln_test_stats(service).compiles, 2);
@@ -90,7 +90,7 @@ END_TEST
 static void *fail_one(void *data)
 {
     kiln_kernel *kernel;
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     kiln_spec *spec = kiln_test_spec(service, data);
     ck_assert_int_eq(kiln_get(&kernel, service, spec, &report), KILN_ECOMPILE);
     ck_assert_ptr_null(kernel);
@@ -126,7 +126,7 @@ static void forget(void *data, kiln_status status, kiln_kernel *kernel, const ki
 {
     (void)report;
     *(kiln_status *)data = status;
-    kiln_release(kernel);
+    kiln_kernel_release(kernel);
 }
 
 START_TEST(test_flight__waiting_thread_takes_over_what_nobody_has_begun)
@@ -143,7 +143,7 @@ START_TEST(test_flight__waiting_thread_takes_over_what_nobody_has_begun)
     kiln_test_counting_await(1);
     ck_assert_int_eq(kiln_get_async(NULL, queue, other, NULL, forget, &second), KILN_OK);
     usleep(20000); /* it has been looked up by now and waits for the one place to compile */
-    kiln_release(kiln_test_get(service, OTHER));
+    kiln_kernel_release(kiln_test_get(service, OTHER));
     ck_assert_int_eq(kiln_queue_wait(queue, 10000), 1);
     ck_assert_int_eq(second, KILN_OK);
     kiln_test_counting_go();
@@ -163,7 +163,7 @@ START_TEST(test_flight__services_share_a_compile_through_the_store)
     kiln_options options = kiln_test_counting_options(0);
     kiln_service *second = kiln_test_open(&options);
     service = kiln_test_open(&options);
-    kiln_release(kiln_test_get(second, OTHER)); /* the toolchain is known from now on */
+    kiln_kernel_release(kiln_test_get(second, OTHER)); /* the toolchain is known from now on */
     kiln_test_counting_hold(NULL);
     start(&thread, 1, get_one, SPEC);
     kiln_test_counting_await(2);
@@ -193,8 +193,8 @@ static void *get_unlisted(void *data)
 {
     kiln_spec *spec = kiln_test_spec(service, data);
     kiln_kernel *kernel;
-    ck_assert_int_eq(kiln__service_get_unlisted(service, NULL, spec, &kernel, NULL), KILN_OK);
-    kiln_release(kernel);
+    ck_assert_int_eq(kiln__service_get_unlisted(service, NULL, &spec->fields, &kernel, NULL), KILN_OK);
+    kiln_kernel_release(kernel);
     kiln_spec_free(spec);
     return NULL;
 }
@@ -205,7 +205,7 @@ START_TEST(test_flight__a_get_beside_an_unlisted_one_is_listed)
     pthread_t unlisted, listed;
     kiln_options options = kiln_test_counting_options(0);
     service = kiln_test_open(&options);
-    kiln_release(kiln_test_get(service, OTHER)); /* the toolchain is known from now on */
+    kiln_kernel_release(kiln_test_get(service, OTHER)); /* the toolchain is known from now on */
     kiln_test_counting_hold(NULL);
     start(&unlisted, 1, get_unlisted, SPEC);
     kiln_test_counting_await(2);
@@ -219,7 +219,7 @@ START_TEST(test_flight__a_get_beside_an_unlisted_one_is_listed)
     ck_assert_uint_eq(stats.compiles, 2);
     ck_assert_uint_eq(stats.joined, 1);
     ck_assert_uint_eq(stats.loads, 3);
-    kiln_release(kiln_test_get(service, SPEC " elems=64"));
+    kiln_kernel_release(kiln_test_get(service, SPEC " elems=64"));
     ck_assert_uint_eq(kiln_test_stats(service).loads, 3);
     get_unlisted((void *)(uintptr_t)SPEC " elems=64"); /* what is loaded already is given */
     ck_assert_uint_eq(kiln_test_stats(service).loads, 3);
@@ -323,7 +323,7 @@ START_TEST(test_flight__lock_that_cannot_be_trusted_is_not_used)
     options.log = kiln_test_log_line;
     options.log_data = &log;
     service = kiln_test_open(&options);
-    kiln_release(kiln_test_get(service, OTHER));
+    kiln_kernel_release(kiln_test_get(service, OTHER));
     const char *lock = kiln_test_temp_path("store/v1/lock");
     ck_assert_int_eq(access(lock, F_OK), 0);
     ck_assert_int_eq(unlink(lock), 0);
@@ -335,8 +335,8 @@ START_TEST(test_flight__lock_that_cannot_be_trusted_is_not_used)
         kiln_test_temp_write("store/v1/lock", "", 0);
     if (_i == 2)
         ck_assert_int_eq(chmod(lock, 0666), 0);
-    kiln_release(kiln_test_get(service, SPEC));
-    kiln_release(kiln_test_get(service, "op=hardsigmoid dtype=f32 target=cpu"));
+    kiln_kernel_release(kiln_test_get(service, SPEC));
+    kiln_kernel_release(kiln_test_get(service, "op=hardsigmoid dtype=f32 target=cpu"));
     ck_assert_uint_eq(kiln_test_stats(service).compiles, 3);
     ck_assert_uint_eq(kiln_test_stats(service).lock_errors, _i == 3 ? 0 : 2);
     ck_assert_int_eq(log.warnings, _i == 3 ? 0 : 1);
@@ -464,7 +464,7 @@ START_TEST(test_flight__forked_child_does_not_keep_the_lock)
     kiln__key key;
     kiln__unit *unit;
     kiln_spec *spec = kiln_test_spec(service, SPEC);
-    ck_assert_int_eq(kiln__service_unit(service, spec, &unit, NULL), KILN_OK);
+    ck_assert_int_eq(kiln__service_unit(service, &spec->fields, &unit, NULL), KILN_OK);
     key_of(unit, &key);
     ck_assert(kiln__hostlock_take(&service->hostlock, key.digest, &hold));
     ck_assert_uint_eq(kiln_test_stats(service).lock_waits, 0);

@@ -1,10 +1,10 @@
 /* Results, texts and binaries do not depend on the caller's floating-point environment, and the caller keeps it. */
 #include "backend/cuda/cuda.h"
 #include "support/harness.h"
+#include "support/launching.h"
 #include "support/suites.h"
 #include "support/temp.h"
 #include <fenv.h>
-#include <kiln/define.h>
 #include <kiln/tune.h>
 #include <math.h>
 #include <stdio.h>
@@ -161,19 +161,19 @@ START_TEST(test_fpenv__kernels_give_the_same_bits)
                 fill(in[i], dtype, i + 1);
             kiln_service *service = open_with_op();
             kiln_kernel *kernel = kiln_test_get(service, text);
-            ck_assert_int_eq(kiln_launch(kernel, COUNT, want, inputs, NULL, NULL), KILN_OK);
-            kiln_release(kernel);
+            ck_assert_int_eq(kiln_test_launch(kernel, COUNT, want, inputs, NULL, NULL), KILN_OK);
+            kiln_kernel_release(kernel);
             kiln_close(service);
             service = open_with_op();
             kernel = kiln_test_get(service, text);
             enter(_i);
-            kiln_status status = kiln_launch(kernel, COUNT, got, inputs, NULL, NULL);
+            kiln_status status = kiln_test_launch(kernel, COUNT, got, inputs, NULL, NULL);
             leave(text);
             ck_assert_int_eq(status, KILN_OK);
             size_t others = count_others(want, got, dtype);
             ck_assert_msg(others == 0, "%s: %zu of %d results have other bits", text, others, COUNT);
             expect_kept();
-            kiln_release(kernel);
+            kiln_kernel_release(kernel);
             kiln_close(service);
         }
     }
@@ -188,14 +188,14 @@ START_TEST(test_fpenv__a_short_launch_gives_the_same_bits)
     float want[6], got[6];
     kiln_service *service = open_with_op();
     kiln_kernel *kernel = kiln_test_get(service, "op=third(x) dtype=f32 target=cpu");
-    ck_assert_int_eq(kiln_launch(kernel, 6, want, inputs, NULL, NULL), KILN_OK);
+    ck_assert_int_eq(kiln_test_launch(kernel, 6, want, inputs, NULL, NULL), KILN_OK);
     enter(_i);
-    kiln_status status = kiln_launch(kernel, 6, got, inputs, NULL, NULL);
+    kiln_status status = kiln_test_launch(kernel, 6, got, inputs, NULL, NULL);
     leave("kiln_launch");
     ck_assert_int_eq(status, KILN_OK);
     ck_assert_mem_eq(want, got, 5 * sizeof(float));
     expect_kept();
-    kiln_release(kernel);
+    kiln_kernel_release(kernel);
     kiln_close(service);
 }
 END_TEST
@@ -212,20 +212,20 @@ START_TEST(test_fpenv__a_formula_passes_the_same_number)
         "{\n    (void)begin, (void)end;\n    **(float *const *)args[0] = *(float *)args[1];\n}\n";
     const uint64_t n = 16777217;
     float got = 0;
-    const kiln_arg args[] = { { &got, sizeof(got) } };
-    kiln_report report = KILN_REPORT_INIT;
+    const kiln_arg args[] = { KILN_ARRAY(&got, sizeof(got)) };
+    kiln_report report = KILN_INIT(kiln_report);
     kiln_options options = kiln_test_options();
     kiln_service *service = kiln_test_open(&options);
     kiln_status status = kiln_template_define(service, text, twin, NULL, &report);
     ck_assert_msg(status == KILN_OK, "%s", report.message);
     kiln_kernel *kernel = kiln_test_get(service, "template=passing target=cpu");
     enter(_i);
-    status = kiln_launch_args(kernel, &n, 1, args, 1, NULL, &report);
+    status = kiln_launch(kernel, NULL, &n, 1, args, 1, NULL, &report);
     leave("kiln_launch_args");
     ck_assert_msg(status == KILN_OK, "%s", report.message);
     ck_assert_msg(got == 16777216, "%a", (double)got);
     expect_kept();
-    kiln_release(kernel);
+    kiln_kernel_release(kernel);
     kiln_close(service);
 }
 END_TEST
@@ -252,7 +252,7 @@ static char *source_of(kiln_service *service, int environment)
         enter(environment);
     kiln_status status = kiln_spec_parse(&spec, service, "op=tiny(p=3e-310) dtype=f64 target=cpu", NULL);
     if (status == KILN_OK)
-        status = kiln_spec_source(&source, service, spec, NULL);
+        status = kiln_spec_source(&source, spec, NULL);
     kiln_spec_free(spec);
     if (environment >= 0)
         leave("kiln_spec_source");
@@ -295,7 +295,7 @@ START_TEST(test_fpenv__references_find_the_same)
     }
     x[5] = results[5] = NAN;
     results[9] += 0x1p-1073;
-    kiln_deviation want = { .size = sizeof(want) }, got = { .size = sizeof(got) };
+    kiln_deviation want = KILN_INIT(kiln_deviation), got = KILN_INIT(kiln_deviation);
     ck_assert_int_eq(kiln_reference_check(&want, spec, N, results, in, NULL), KILN_OK);
     ck_assert_uint_eq(want.where, 9);
     enter(_i);
@@ -316,15 +316,17 @@ END_TEST
 START_TEST(test_fpenv__whole_calls_keep_the_environment)
 {
     kiln_options options = kiln_test_options();
-    kiln_tune_options tune = KILN_TUNE_OPTIONS_INIT;
+    kiln_tune_options tune = KILN_INIT(kiln_tune_options);
     kiln_service *service = NULL;
     kiln_spec *spec = NULL;
     kiln_artifact *artifact = NULL;
     kiln_kernel *kernel = NULL;
     kiln_tuning *tuning = NULL;
-    kiln_trial trial = { .size = sizeof(trial) };
-    kiln_report report = KILN_REPORT_INIT;
-    tune.elements = 50000;
+    kiln_tuning_info info = KILN_INIT(kiln_tuning_info);
+    kiln_work work = KILN_INIT(kiln_work);
+    kiln_report report = KILN_INIT(kiln_report);
+    work.elements = 50000;
+    tune.work = &work;
     tune.budget_s = 0.5;
     enter(_i);
     kiln_status status = kiln_open(&service, &options, NULL);
@@ -337,10 +339,10 @@ START_TEST(test_fpenv__whole_calls_keep_the_environment)
     if (status == KILN_OK)
         status = kiln_tune(&tuning, service, spec, &tune, &report);
     if (status == KILN_OK)
-        status = kiln_tuning_trial(tuning, 0, &trial);
+        status = kiln_tuning_get_info(tuning, &info);
     kiln_tuning_free(tuning);
     kiln_artifact_free(artifact);
-    kiln_release(kernel);
+    kiln_kernel_release(kernel);
     kiln_spec_free(spec);
     kiln_close(service);
     leave("kiln_open to kiln_close");
@@ -361,12 +363,12 @@ static char folding[] = "extern \"C\" __global__ void fold(float *f, double *d)\
 
 static kiln_status compile_folding(kiln__image *image, int environment)
 {
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     kiln__compiler *compiler = kiln__nvrtc_open(getenv("KILN_NVRTC"), NULL);
     kiln__unit unit = { .spec = (char *)"folding", .source = folding, .source_length = strlen(folding) };
     ck_assert_ptr_nonnull(compiler);
     ck_assert(kiln__target_parse("sm_90", 5, &unit.target));
-    unit.rule = (kiln__rule){ .inputs = 1, .element_size = 4, .block = 1, .tile = 1, .entry_count = 1 };
+    unit.rule = (kiln__rule){ .block = { 1, 1, 1 }, .tile = 1, .entry_count = 1 };
     strcpy(unit.rule.entries[0].name, "fold");
     if (environment >= 0)
         enter(environment);

@@ -3,10 +3,11 @@
 #include "support/counting.h"
 #include "support/fake_cuda.h"
 #include "support/harness.h"
+#include "support/launching.h"
 #include "support/sanitized.h"
 #include "support/suites.h"
 #include "support/temp.h"
-#include <kiln/wisdom.h>
+#include <kiln/tune.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,13 +49,14 @@ static kiln__wisdom_outcome learn(const char *text)
     kiln_spec *spec = kiln_test_spec(service, text);
     kiln__wisdom_device device;
     kiln__wisdom_outcome outcome;
-    kiln_report report = KILN_REPORT_INIT;
-    if (!spec->n_set)
-        spec->n = 1 << 20;
-    spec->n_set = true;
-    kiln__geometry_device(service, NULL, &spec->target, spec, &device);
+    kiln_report report = KILN_INIT(kiln_report);
+    kiln__fields fields = spec->fields;
+    if (!fields.n_set)
+        fields.n = 1 << 20;
+    fields.n_set = true;
+    kiln__geometry_device(service, NULL, &fields.target, &fields, &device);
     ck_assert_str_ne(device.model, "");
-    kiln_status status = kiln__wisdom_learn(service->wisdom, spec, &device, "", &measure, &outcome, &report);
+    kiln_status status = kiln__wisdom_learn(service->wisdom, &fields, &device, "", &measure, &outcome, &report);
     ck_assert_msg(status == KILN_OK, "%s", report.message);
     kiln_spec_free(spec);
     return outcome;
@@ -84,7 +86,7 @@ static int stop_at_chosen(void *data, const kiln_wisdom_candidate *candidate)
 
 static char *explain(const char *text, bool *by_wisdom)
 {
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     kiln_spec *spec = kiln_test_spec(service, text);
     char *out;
     *by_wisdom = false;
@@ -101,7 +103,7 @@ static const char *taken(const char *text)
     bool by_wisdom;
     char *explained = explain(text, &by_wisdom), *source;
     kiln_kernel *kernel = kiln_test_get(service, text);
-    kiln_kernel_info info = { .size = sizeof(info) };
+    kiln_kernel_info info = KILN_INIT(kiln_kernel_info);
     ck_assert_int_eq(kiln_kernel_get_info(kernel, &info), KILN_OK);
     ck_assert_str_eq(info.spec, explained);
     kiln_artifact *artifact = kiln_test_build(service, text);
@@ -109,7 +111,7 @@ static const char *taken(const char *text)
     kiln_artifact_free(artifact);
     kiln_spec *spec = kiln_test_spec(service, text);
     ck_assert_int_eq(kiln_probe(NULL, service, spec, NULL), KILN_OK);
-    ck_assert_int_eq(kiln_spec_source(&source, service, spec, NULL), KILN_OK);
+    ck_assert_int_eq(kiln_spec_source(&source, spec, NULL), KILN_OK);
     kiln_spec_free(spec);
     char *target = strstr(explained, " target=");
     ck_assert_ptr_nonnull(target);
@@ -118,7 +120,7 @@ static const char *taken(const char *text)
     snprintf(geometry, sizeof(geometry), "%s", strstr(explained, "block="));
     kiln_text_free(source);
     kiln_text_free(explained);
-    kiln_release(kernel);
+    kiln_kernel_release(kernel);
     return geometry;
 }
 
@@ -162,8 +164,8 @@ START_TEST(test_geometry__a_loaded_kernel_does_not_hide_what_is_learnt_later)
         learn(text);
         ck_assert_str_eq(taken(SPEC), geometries[i]);
         kiln_stats stats = kiln_test_stats(service);
-        kiln_release(kiln_test_get(service, SPEC));
-        ck_assert_uint_eq(kiln_test_stats(service).hits_kernel, stats.hits_kernel + 1);
+        kiln_kernel_release(kiln_test_get(service, SPEC));
+        ck_assert_uint_eq(kiln_test_stats(service).hits_loaded, stats.hits_loaded + 1);
         ck_assert_uint_eq(kiln_test_stats(service).compiles, i + 1);
     }
     close_service();
@@ -174,20 +176,20 @@ START_TEST(test_geometry__equal_wisdom_and_set_geometry_keep_the_way_of_a_hit)
 {
     open_service();
     learn(SPEC " " TUNED);
-    kiln_release(kiln_test_get(service, SPEC));
+    kiln_kernel_release(kiln_test_get(service, SPEC));
     kiln_spec *set = kiln_test_spec(service, SPEC " " OTHER);
     kiln_kernel *kernel;
     ck_assert_int_eq(kiln_get(&kernel, service, set, NULL), KILN_OK);
-    kiln_release(kernel);
+    kiln_kernel_release(kernel);
     kiln__geometry_basis before, after;
-    kiln__geometry_basis_of(service, set, true, &before);
+    kiln__geometry_basis_of(service, &set->fields, true, &before);
     ck_assert_uint_eq(before.generation, 0);
     learn(SPEC " " THIRD);
-    kiln__geometry_basis_of(service, set, true, &after);
+    kiln__geometry_basis_of(service, &set->fields, true, &after);
     ck_assert(before.generation == after.generation && before.size == after.size);
     kernel = kiln__service_hit(service, NULL, set, false); /* a hit whatever is known, and it looks at no file */
     ck_assert_ptr_nonnull(kernel);
-    kiln_release(kernel);
+    kiln_kernel_release(kernel);
     kiln_spec_free(set);
     kiln_spec *open = kiln_test_spec(service, SPEC);
     ck_assert_ptr_null(kiln__service_hit(service, NULL, open, false)); /* it is time to look */
@@ -195,10 +197,10 @@ START_TEST(test_geometry__equal_wisdom_and_set_geometry_keep_the_way_of_a_hit)
     bool hit = false;
     for (int i = 0; i < 100 && !hit; i++) { /* on a busy machine it may be time again by now */
         ck_assert_int_eq(kiln_get(&kernel, service, open, NULL), KILN_OK);
-        kiln_release(kernel);
+        kiln_kernel_release(kernel);
         kernel = kiln__service_hit(service, NULL, open, false);
         hit = kernel != NULL;
-        kiln_release(kernel);
+        kiln_kernel_release(kernel);
     }
     ck_assert(hit);
     kiln_spec_free(open);
@@ -241,7 +243,7 @@ START_TEST(test_geometry__a_record_keeps_the_size_that_matters)
     fclose(file);
     ck_assert_str_eq(line, "op=relu6 dtype=f32 n=1024\n");
     options.record = NULL;
-    options.strict = 1;
+    options.strict = KILN_ON;
     open_service();
     line[strcspn(line, "\n")] = '\0';
     strcat(line, " target=cpu");
@@ -254,11 +256,12 @@ END_TEST
 START_TEST(test_geometry__switched_off_it_is_the_templates_default)
 {
     static const struct {
-        int option;
+        kiln_switch option;
         const char *environment;
         bool on;
-    } cases[] = { { 0, NULL, true },  { 0, "", true },     { 0, "on", true },   { 0, "off", false },
-                  { 1, "off", true }, { -1, "on", false }, { -1, NULL, false }, { 1, NULL, true } };
+    } cases[] = { { KILN_DEFAULT, NULL, true }, { KILN_DEFAULT, "", true },     { KILN_DEFAULT, "on", true },
+                  { KILN_ON, "off", true },     { KILN_DEFAULT, "off", false }, { KILN_OFF, "on", false },
+                  { KILN_ON, NULL, true },      { KILN_OFF, NULL, false } };
     open_service();
     char untaught[256];
     snprintf(untaught, sizeof(untaught), "%s", taken(SPEC));
@@ -276,10 +279,10 @@ START_TEST(test_geometry__switched_off_it_is_the_templates_default)
         close_service();
         unsetenv("KILN_WISDOM");
     }
-    kiln_report report = KILN_REPORT_INIT;
-    options.wisdom = 2;
+    kiln_report report = KILN_INIT(kiln_report);
+    options.wisdom = (kiln_switch)3;
     ck_assert_int_eq(kiln_open(&service, &options, &report), KILN_EINVAL);
-    options.wisdom = 0;
+    options.wisdom = KILN_DEFAULT;
     setenv("KILN_WISDOM", "maybe", 1);
     ck_assert_int_eq(kiln_open(&service, &options, &report), KILN_EINVAL);
     ck_assert_str_eq(report.message, "KILN_WISDOM is 'maybe': expected on or off");
@@ -333,7 +336,7 @@ END_TEST
 START_TEST(test_geometry__asynchronous_gets_take_the_same)
 {
     kiln_kernel *kernel;
-    kiln_kernel_info info = { .size = sizeof(info) };
+    kiln_kernel_info info = KILN_INIT(kiln_kernel_info);
     open_service();
     for (int i = 0; i < 2; i++) {
         learn(i == 0 ? SPEC " " TUNED : SPEC " " OTHER);
@@ -341,27 +344,30 @@ START_TEST(test_geometry__asynchronous_gets_take_the_same)
             ck_assert_int_eq(kiln_test_get_async(service, SPEC, &kernel), KILN_OK);
             ck_assert_int_eq(kiln_kernel_get_info(kernel, &info), KILN_OK);
             ck_assert_ptr_nonnull(strstr(info.spec, i == 0 ? TUNED : OTHER));
-            kiln_release(kernel);
+            kiln_kernel_release(kernel);
         }
     }
     close_service();
 }
 END_TEST
 
-/* A site keeps what it found: a hit of kiln_call compares the text and nothing else. */
-START_TEST(test_geometry__a_site_keeps_its_kernel)
+/* A text keeps what was found for it: a hit of kiln_call compares the text and nothing else. */
+START_TEST(test_geometry__a_text_keeps_its_kernel)
 {
-    kiln_site site = KILN_SITE_INIT;
     float x[4] = { 1, 2, 3, 4 }, y[4];
     const void *in[] = { x };
     open_service();
     learn(SPEC " " TUNED);
-    ck_assert_int_eq(kiln_call(service, &site, SPEC, 0, y, in, NULL, NULL), KILN_OK);
-    const kiln_kernel *kernel = kiln__sites_find(&service->sites, &site, SPEC);
+    ck_assert_int_eq(kiln_test_call(service, SPEC, 0, y, in, NULL, NULL), KILN_OK);
+    kiln_kernel *kernel = kiln__service_called(service, SPEC), *again;
+    ck_assert_ptr_nonnull(kernel);
     learn(SPEC " " OTHER);
     ck_assert_str_eq(taken(SPEC), OTHER);
-    ck_assert_int_eq(kiln_call(service, &site, SPEC, 0, y, in, NULL, NULL), KILN_OK);
-    ck_assert_ptr_eq(kiln__sites_find(&service->sites, &site, SPEC), kernel);
+    ck_assert_int_eq(kiln_test_call(service, SPEC, 0, y, in, NULL, NULL), KILN_OK);
+    again = kiln__service_called(service, SPEC);
+    ck_assert_ptr_eq(again, kernel);
+    kiln_kernel_release(again);
+    kiln_kernel_release(kernel);
     close_service();
 }
 END_TEST
@@ -389,9 +395,9 @@ START_TEST(test_geometry__a_forked_child_may_ask)
             alarm(30);
             kiln_spec *spec = kiln_test_spec(service, SPEC);
             kiln__geometry_basis basis;
-            kiln_spec full;
-            kiln__geometry_basis_of(service, spec, true, &basis);
-            _exit(kiln__service_resolve(service, NULL, spec, &full, NULL) == KILN_OK ? 0 : 1);
+            kiln__fields full;
+            kiln__geometry_basis_of(service, &spec->fields, true, &basis);
+            _exit(kiln__service_resolve(service, NULL, &spec->fields, &full, NULL) == KILN_OK ? 0 : 1);
         }
         int status;
         ck_assert_int_eq(waitpid(pid, &status, 0), pid);
@@ -414,8 +420,8 @@ START_TEST(test_geometry__shipped_wisdom_is_for_every_machine_that_builds_for_it
     char *explained = explain(GPU_SPEC, &by_wisdom);
     ck_assert(by_wisdom);
     kiln_spec *spec = kiln_test_spec(service, GPU_SPEC);
-    kiln_spec full;
-    ck_assert_int_eq(kiln__service_resolve(service, NULL, spec, &full, NULL), KILN_OK);
+    kiln__fields full;
+    ck_assert_int_eq(kiln__service_resolve(service, NULL, &spec->fields, &full, NULL), KILN_OK);
     kiln__text text = { 0 };
     kiln__spec_format(&full, false, &text);
     ck_assert_str_eq(kiln__text_string(&text), explained);
@@ -440,7 +446,7 @@ START_TEST(test_geometry__a_get_knows_its_device)
         "\"class\": \"1 in, 1 out, light\", \"op\": \"relu6\", \"dtype\": \"f32\", \"log2_n\": 20, "
         "\"geometry\": \"" TUNED "\"}\n]}\n";
     char text[2048], named[128];
-    kiln_device_info info = { .size = sizeof(info) };
+    kiln_device_info info = KILN_INIT(kiln_device_info);
     kiln_device *device;
     kiln_fake_open();
     options = kiln_test_gpu_options();
@@ -466,7 +472,7 @@ END_TEST
 
 static kiln_status import(const char *path, kiln_wisdom_tally *tally, kiln_report *report)
 {
-    *tally = (kiln_wisdom_tally){ .size = sizeof(*tally) };
+    *tally = (kiln_wisdom_tally)KILN_INIT(kiln_wisdom_tally);
     return kiln_wisdom_import(service, &path, 1, tally, report);
 }
 
@@ -504,7 +510,7 @@ START_TEST(test_geometry__a_bad_file_changes_nothing)
                 { "{\"format\": 2, \"records\": []}", "" },
                 { "{\"format\": 1, \"records\": [{\"model\": \"x\"}]}", "target" } };
     kiln_wisdom_tally tally;
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     char *before, *after;
     open_service();
     learn(SPEC " " TUNED);
@@ -554,7 +560,7 @@ Suite *kiln_test_geometry_suite(void)
     tcase_add_test(tcase, test_geometry__a_damaged_file_is_counted_and_costs_nothing);
     tcase_add_test(tcase, test_geometry__another_process_teaches_a_service);
     tcase_add_test(tcase, test_geometry__asynchronous_gets_take_the_same);
-    tcase_add_test(tcase, test_geometry__a_site_keeps_its_kernel);
+    tcase_add_test(tcase, test_geometry__a_text_keeps_its_kernel);
     if (KILN_TEST_CAN_FORK)
         tcase_add_test(tcase, test_geometry__a_forked_child_may_ask);
     tcase_add_test(tcase, test_geometry__shipped_wisdom_is_for_every_machine_that_builds_for_its_gpu);

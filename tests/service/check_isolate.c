@@ -6,14 +6,14 @@
 #include "support/shortage.h"
 #include "support/suites.h"
 #include "support/temp.h"
-#include <kiln/define.h>
+#include <kiln/kernel.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 
 #define SPEC "op=hardsigmoid dtype=f32 target=sm_90"
 
-static kiln_report report = KILN_REPORT_INIT;
+static kiln_report report = KILN_INIT(kiln_report);
 
 static void clear_report(void)
 {
@@ -37,7 +37,7 @@ static void expect(kiln_status status, kiln_status expected, const char *text)
 static kiln_options service_options(kiln_isolate isolate)
 {
     kiln_options out = kiln_test_options();
-    out.isolate = (int)isolate;
+    out.isolate = isolate;
     out.cache_dir = "";
     return out;
 }
@@ -166,7 +166,7 @@ START_TEST(test_isolate__finds_what_was_compiled_elsewhere)
     for (int i = 0; i < 2; i++) {
         chosen.isolate = i == 0 ? KILN_ISOLATE_ALWAYS : KILN_ISOLATE_NEVER;
         kiln_service *service = kiln_test_open(&chosen);
-        kiln_release(kiln_test_get(service, "op=hardsigmoid dtype=f32"));
+        kiln_kernel_release(kiln_test_get(service, "op=hardsigmoid dtype=f32"));
         kiln_stats stats = kiln_test_stats(service);
         ck_assert_uint_eq(stats.compiles, i == 0);
         ck_assert_uint_eq(stats.worker_starts, i == 0);
@@ -183,16 +183,16 @@ START_TEST(test_isolate__without_a_worker_lives_from_its_stores)
     chosen.nvrtc = stand_in();
     chosen.isolate = KILN_ISOLATE_ALWAYS;
     kiln_service *service = kiln_test_open(&chosen);
-    kiln_release(kiln_test_get(service, "op=hardsigmoid dtype=f32"));
+    kiln_kernel_release(kiln_test_get(service, "op=hardsigmoid dtype=f32"));
     kiln_close(service);
     chosen.worker = "/nonexistent/kiln-worker";
     service = kiln_test_open(&chosen);
-    kiln_release(kiln_test_get(service, "op=hardsigmoid dtype=f32"));
+    kiln_kernel_release(kiln_test_get(service, "op=hardsigmoid dtype=f32"));
     spec = kiln_test_spec(service, "op=relu6 dtype=f32");
     expect(kiln_get(&kernel, service, spec, &report), KILN_ENOWORKER, "/nonexistent/kiln-worker");
     kiln_spec_free(spec);
     kiln_close(service);
-    chosen.strict = 1;
+    chosen.strict = KILN_ON;
     chosen.cache_dir = "";
     service = kiln_test_open(&chosen);
     spec = kiln_test_spec(service, "op=relu6 dtype=f32");
@@ -206,7 +206,7 @@ static void on_kernel(void *data, kiln_status status, kiln_kernel *kernel, const
 {
     (void)from;
     *(kiln_status *)data = status;
-    kiln_release(kernel);
+    kiln_kernel_release(kernel);
 }
 
 START_TEST(test_isolate__is_closed_while_a_worker_compiles)
@@ -295,16 +295,16 @@ START_TEST(test_isolate__options_are_checked)
 {
     kiln_service *service;
     kiln_options chosen = service_options(KILN_ISOLATE_AUTO);
-    chosen.isolate = 3;
-    expect(kiln_open(&service, &chosen, &report), KILN_EINVAL, "isolate is 3");
-    chosen.isolate = 0;
+    chosen.isolate = (kiln_isolate)4;
+    expect(kiln_open(&service, &chosen, &report), KILN_EINVAL, "isolate is 4");
+    chosen.isolate = KILN_ISOLATE_DEFAULT;
     ck_assert_int_eq(setenv("KILN_ISOLATE", "sometimes", 1), 0);
     expect(kiln_open(&service, &chosen, &report), KILN_EINVAL, "KILN_ISOLATE is 'sometimes'");
     chosen.isolate = KILN_ISOLATE_NEVER;
     kiln_close(kiln_test_open(&chosen));
     ck_assert_int_eq(setenv("KILN_ISOLATE", "always", 1), 0);
     ck_assert_int_eq(setenv("KILN_WORKER", "/nonexistent/named", 1), 0);
-    chosen.isolate = 0;
+    chosen.isolate = KILN_ISOLATE_DEFAULT;
     chosen.nvrtc = stand_in();
     service = kiln_test_open(&chosen);
     kiln_spec *spec = kiln_test_spec(service, SPEC);

@@ -1,11 +1,14 @@
 /* Loading images into the stand-in driver and launching them. */
 #include "backend/cuda/cubin.h"
 #include "base/alloc.h"
+#include "service/kernel.h"
+#include "support/fields.h"
 #include "support/gpu.h"
 #include "support/harness.h"
+#include "support/launching.h"
 #include "support/suites.h"
 #include "support/temp.h"
-#include <kiln/live.h>
+#include <kiln/tune.h>
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -25,7 +28,7 @@ START_TEST(test_load__reads_resources_and_leaves_nothing_to_load_at_launch)
     ck_assert_int_eq(local_bytes, 16);
     const void *in[] = { (void *)0x1000 };
     for (uint32_t entry = 0; entry < 2; entry++)
-        check_ok(vtable->launch(module, entry, 1, (void *)0x2000, in, NULL, &report));
+        check_ok(launch_n(module, entry, 1, (void *)0x2000, in, NULL, &report));
     fake->counts(&live);
     ck_assert_uint_eq(live.lazy, 0);
     vtable->unload(module);
@@ -168,6 +171,38 @@ START_TEST(test_load__bad_ptx_never_reaches_the_driver)
 }
 END_TEST
 
+START_TEST(test_load__ptx_tells_the_bytes_of_parameters)
+{
+    static const struct {
+        const char *text;
+        int count;
+        size_t bytes[3];
+    } cases[] = {
+        { ".entry k() {}", 0, { 0 } },
+        { ".entry k( ) {}", 0, { 0 } },
+        { ".visible .entry k(\n\t.param .u64 .ptr .align 1 k_param_0, // p\n\t.param .b8 k_1,\n.param .f32 k_2\n)\n{",
+          3,
+          { 8, 1, 4 } },
+        { ".entry ka(.param .u32 x) {} .entry k(.param .align 8 .b8 k_param_0[24])", 1, { 24 } },
+        { ".entry k(.param .b16 a[3] /* , */ , .param .s64 b)", 2, { 6, 8 } },
+        { ".entry k(.param .u64 a, .param .u64 b, .param .u64 c, .param .u64 d)", -1, { 0 } }, /* no room */
+        { ".entry k(.param .u64 a .param .u64 b)", -1, { 0 } },
+        { ".entry k(.param .u63 a)", -1, { 0 } },
+        { ".entry k(.param .u64 a[0])", -1, { 0 } },
+        { ".entry k(.reg .u64 a)", -1, { 0 } },
+        { ".entry k(.param .u64 a", -1, { 0 } },
+        { ".entry other()", -1, { 0 } },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        size_t sizes[4] = { 0 };
+        const char *text = cases[i].text;
+        ck_assert_msg(kiln__ptx_parameters(text, strlen(text), "k", sizes, 4) == cases[i].count, "%s", text);
+        for (int k = 0; k < cases[i].count; k++)
+            ck_assert_msg(sizes[k] == cases[i].bytes[k], "%s: %zu", text, sizes[k]);
+    }
+}
+END_TEST
+
 START_TEST(test_load__good_ptx_is_read_as_its_language_is)
 {
     static const char *const good[] = {
@@ -262,31 +297,59 @@ START_TEST(test_launch__grid_covers_the_elements)
     void *out = (void *)0x10;
     kiln_fake_launch launch;
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
-        check_ok(vtable->launch(module, i % 2, counts[i], out, in, NULL, &report));
+        check_ok(launch_n(module, i % 2, counts[i], out, in, NULL, &report));
         ck_assert_uint_eq(fake->launches(&launch, 1), i + 1);
         check_launch(&launch, entry_names[i % 2], (counts[i] + TILE - 1) / TILE, 0x10, 0x7000000000, counts[i]);
     }
-    check_report(vtable->launch(module, 2, 1, out, in, NULL, &report), KILN_EINVAL, "entry point 2");
+    check_report(launch_n(module, 2, 1, out, in, NULL, &report), KILN_EINVAL, "entry point 2");
     vtable->unload(module);
     vtable->device_close(device);
 }
 END_TEST
 
+/* A kernel of a spec whose module is the sample's. */
+static kiln_kernel kernel_of(const kiln__catalog *catalog, const char *text, kiln__module *module, kiln__unit **unit)
+{
+    kiln__fields spec, full;
+    kiln__target target;
+    kiln_kernel kernel = { .vtable = vtable, .module = module, .entry_count = 2, .odd = { 15, ELEMENT - 1 } };
+    ck_assert(kiln__target_parse("sm_90", 5, &target));
+    check_ok(kiln_test_fields(&spec, catalog, text, &report));
+    check_ok(kiln__spec_resolve(&full, &spec, &target, &report));
+    check_ok(kiln__unit_make(unit, &full, &report));
+    kernel.plan = (*unit)->plan;
+    kernel.rule = (*unit)->rule;
+    return kernel;
+}
+
 START_TEST(test_launch__more_blocks_than_a_grid_holds_are_split)
 {
-    const uint64_t most = GRID_MAX * TILE;
+    const uint64_t most = GRID_MAX * TILE, more = 2 * most + 5;
+    kiln__catalog catalog;
+    kiln__unit *unit;
+    check_ok(kiln__catalog_init(&catalog, &report));
     kiln_device *device = open_device();
     kiln__module *module = load(device);
-    const void *in[] = { (void *)0x1000 };
+    const kiln_kernel kernel = kernel_of(&catalog, "op=relu6 dtype=f32 block=128 elems=4", module, &unit);
+    const void *in = (void *)0x1000;
+    void *out = (void *)0x200000000000;
+    const kiln_arg args[] = { KILN_ARRAY(out, UINT64_MAX), KILN_ARRAY(in, UINT64_MAX) };
     kiln_fake_launch launches[3];
-    check_ok(vtable->launch(module, 0, most, (void *)0x2000, in, NULL, &report));
+    check_ok(kiln__kernel_launch_n(&kernel, most, &out, 1, &in, 1, NULL, &report));
     ck_assert_uint_eq(fake->launches(launches, 1), 1);
-    check_launch(&launches[0], "kiln_vector", GRID_MAX, 0x2000, 0x1000, most);
-    check_ok(vtable->launch(module, 0, 2 * most + 5, (void *)0x2000, in, NULL, &report));
-    ck_assert_uint_eq(fake->launches(launches, 3), 4);
-    check_launch(&launches[0], "kiln_vector", GRID_MAX, 0x2000, 0x1000, most);
-    check_launch(&launches[1], "kiln_vector", GRID_MAX, 0x2000 + most * ELEMENT, 0x1000 + most * ELEMENT, most);
-    check_launch(&launches[2], "kiln_vector", 1, 0x2000 + 2 * most * ELEMENT, 0x1000 + 2 * most * ELEMENT, 5);
+    check_launch(&launches[0], "kiln_vector", GRID_MAX, 0x200000000000, 0x1000, most);
+    for (int i = 0; i < 2; i++) {
+        check_ok(i == 0 ? kiln__kernel_launch_n(&kernel, more, &out, 1, &in, 1, NULL, &report)
+                        : kiln__kernel_launch(&kernel, &more, 1, args, 2, NULL, &report));
+        ck_assert_uint_eq(fake->launches(launches, 3), 4 + 3 * i);
+        check_launch(&launches[0], "kiln_vector", GRID_MAX, 0x200000000000, 0x1000, most);
+        check_launch(&launches[1], "kiln_vector", GRID_MAX, 0x200000000000 + most * ELEMENT, 0x1000 + most * ELEMENT,
+                     most);
+        check_launch(&launches[2], "kiln_vector", 1, 0x200000000000 + 2 * most * ELEMENT, 0x1000 + 2 * most * ELEMENT,
+                     5);
+    }
+    kiln__unit_free(unit);
+    kiln__catalog_fini(&catalog);
     vtable->unload(module);
     vtable->device_close(device);
 }
@@ -310,7 +373,7 @@ START_TEST(test_launch__goes_to_the_context_of_stream_or_caller)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         kiln_fake_launch launch;
         fake->context_set(cases[i].current);
-        check_ok(vtable->launch(module, 0, 100, (void *)0x2000, in, cases[i].stream, &report));
+        check_ok(launch_n(module, 0, 100, (void *)0x2000, in, cases[i].stream, &report));
         fake->launches(&launch, 1);
         ck_assert_ptr_eq(launch.context, cases[i].expected);
         ck_assert_ptr_eq(launch.stream, cases[i].stream);
@@ -345,13 +408,13 @@ START_TEST(test_launch__failures_by_code)
     const void *in[] = { (void *)0x1000 };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         fake->fail_call("cuLaunchKernel", cases[i].code, 0, 1);
-        check_report(vtable->launch(module, 0, 1, (void *)0x2000, in, NULL, &report), cases[i].status, cases[i].text);
+        check_report(launch_n(module, 0, 1, (void *)0x2000, in, NULL, &report), cases[i].status, cases[i].text);
         ck_assert_ptr_nonnull(strstr(report.message, "cuda:0: cuLaunchKernel failed"));
         ck_assert_int_eq(report.native, cases[i].code);
         ck_assert_str_eq(report.stage, "launch");
-        check_ok(vtable->launch(module, 0, 1, (void *)0x2000, in, NULL, &report));
+        check_ok(launch_n(module, 0, 1, (void *)0x2000, in, NULL, &report));
     }
-    check_report(vtable->launch(module, 0, 1, (void *)0x2000, in, (void *)0x5000, &report), KILN_ELAUNCH,
+    check_report(launch_n(module, 0, 1, (void *)0x2000, in, (void *)0x5000, &report), KILN_ELAUNCH,
                  "CUDA_ERROR_INVALID_HANDLE (400)");
     vtable->unload(module);
     vtable->device_close(device);
@@ -365,9 +428,9 @@ START_TEST(test_launch__allocates_nothing)
     const void *in[] = { (void *)0x1000 };
     allocations = fail_at = 0;
     kiln__alloc_set_hook(count_allocation);
-    check_ok(vtable->launch(module, 0, 1, (void *)0x2000, in, NULL, &report));
+    check_ok(launch_n(module, 0, 1, (void *)0x2000, in, NULL, &report));
     fake->fail_call("cuLaunchKernel", 700, 0, 1);
-    ck_assert_int_eq(vtable->launch(module, 0, 1, (void *)0x2000, in, NULL, &report), KILN_EDEVICE);
+    ck_assert_int_eq(launch_n(module, 0, 1, (void *)0x2000, in, NULL, &report), KILN_EDEVICE);
     kiln__alloc_set_hook(NULL);
     ck_assert_int_eq(allocations, 0);
     vtable->unload(module);
@@ -419,27 +482,26 @@ typedef struct caller {
     kiln_service *service;
     kiln_kernel *kernel;
     kiln_live *live;
-    kiln_site site;
     void *stream;
 } caller;
 
 static kiln_status launch_kernel(caller *self)
 {
     const void *in[] = { (void *)0x10000 };
-    return kiln_launch(self->kernel, 1000, (void *)0x20000, in, self->stream, &report);
+    return kiln_test_launch(self->kernel, 1000, (void *)0x20000, in, self->stream, &report);
 }
 
-static kiln_status call_site(caller *self)
+static kiln_status call_text(caller *self)
 {
     const void *in[] = { (void *)0x10000 };
-    return kiln_call(self->service, &self->site, "op=relu6 dtype=f32", 1000, (void *)0x20000, in, self->stream,
+    return kiln_call(self->service, "op=relu6 dtype=f32", 1000, (void *[]){ (void *)0x20000 }, 1, in, 1, self->stream,
                      &report);
 }
 
 static kiln_status launch_live(caller *self)
 {
     const void *in[] = { (void *)0x10000 };
-    return kiln_live_launch(self->live, 1000, (void *)0x20000, in, self->stream, &report);
+    return kiln_test_launch(kiln_live_kernel(self->live), 1000, (void *)0x20000, in, self->stream, &report);
 }
 
 static void open_live(caller *self)
@@ -455,7 +517,7 @@ static kiln_status get_kernel(caller *self)
     kiln_spec *spec = kiln_test_spec(self->service, "op=relu6 dtype=f32");
     kiln_kernel *kernel;
     kiln_status status = kiln_get(&kernel, self->service, spec, &report);
-    kiln_release(kernel);
+    kiln_kernel_release(kernel);
     kiln_spec_free(spec);
     return status;
 }
@@ -477,11 +539,11 @@ static counts count(kiln_status (*run)(caller *self), caller *self)
     return counted;
 }
 
-START_TEST(test_launch__ten_thousand_take_no_lock_and_allocate_nothing)
+START_TEST(test_launch__ten_thousand_allocate_nothing_and_take_no_shared_lock)
 {
     kiln_options options = kiln_test_gpu_options();
     enum { RUNS = 3 };
-    kiln_status (*const runs[RUNS])(caller *) = { launch_kernel, call_site, launch_live };
+    kiln_status (*const runs[RUNS])(caller *) = { launch_kernel, call_text, launch_live };
     void *own = fake->context_new(0);
     caller self = { .service = kiln_test_open(&options) };
     void *const streams[] = { NULL, fake->stream_new(own) };
@@ -491,13 +553,13 @@ START_TEST(test_launch__ten_thousand_take_no_lock_and_allocate_nothing)
         self.stream = streams[i / RUNS];
         counts none = count(runs[i % RUNS], &self);
         ck_assert_uint_eq(none.heap_calls, 0);
-        ck_assert_uint_eq(none.locks, 0);
+        ck_assert_uint_eq(none.locks, runs[i % RUNS] == call_text ? 10000 : 0); /* that of its text's shard */
     }
     counts some = count(get_kernel, &self); /* what does both is counted */
     ck_assert_uint_ge(some.heap_calls, 20000);
     ck_assert_uint_ge(some.locks, 10000);
     kiln_live_close(self.live);
-    kiln_release(self.kernel);
+    kiln_kernel_release(self.kernel);
     kiln_close(self.service);
     fake->stream_free(streams[1]);
     fake->context_free(own);
@@ -513,6 +575,7 @@ Suite *kiln_test_launch_suite(void)
     tcase_add_loop_test(tcase, test_load__cubin_for_another_gpu_falls_back_to_ptx, 0, 2);
     tcase_add_loop_test(tcase, test_load__bad_ptx_never_reaches_the_driver, 0, sizeof(bad_ptx) / sizeof(bad_ptx[0]));
     tcase_add_loop_test(tcase, test_load__good_ptx_is_read_as_its_language_is, 0, 4);
+    tcase_add_test(tcase, test_load__ptx_tells_the_bytes_of_parameters);
     tcase_add_test(tcase, test_load__ptx_above_the_entrys_own_target_is_damaged);
     tcase_add_loop_test(tcase, test_load__refusals_say_which_and_why, 0, 2);
     tcase_add_test(tcase, test_load__missing_entry_point_is_named);
@@ -527,7 +590,7 @@ Suite *kiln_test_launch_suite(void)
     TCase *counted = tcase_create("counted");
     kiln_test_temp_use(counted);
     tcase_add_checked_fixture(counted, set_up, tear_down);
-    tcase_add_test(counted, test_launch__ten_thousand_take_no_lock_and_allocate_nothing);
+    tcase_add_test(counted, test_launch__ten_thousand_allocate_nothing_and_take_no_shared_lock);
     suite_add_tcase(suite, counted);
     return suite;
 }

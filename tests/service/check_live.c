@@ -5,10 +5,10 @@
 #include "support/counting.h"
 #include "support/fake_cuda.h"
 #include "support/harness.h"
+#include "support/launching.h"
 #include "support/sanitized.h"
 #include "support/suites.h"
 #include "support/temp.h"
-#include <kiln/live.h>
 #include <kiln/tune.h>
 #include <pthread.h>
 #include <signal.h>
@@ -26,7 +26,7 @@ enum { N = 5003, LONG_MS = 60000 };
 
 static kiln_service *service;
 static kiln_live *live;
-static kiln_report report = KILN_REPORT_INIT;
+static kiln_report report = KILN_INIT(kiln_report);
 static kiln_test_log lines;
 
 static kiln_options stand_in(void)
@@ -40,7 +40,7 @@ static kiln_options stand_in(void)
 static void open_stand_in(void)
 {
     kiln_options options = stand_in();
-    options.wisdom = -1; /* then a loaded kernel can always be taken at once */
+    options.wisdom = KILN_OFF; /* then a loaded kernel can always be taken at once */
     service = kiln_test_open(&options);
 }
 
@@ -53,7 +53,7 @@ static void close_all(void)
 
 static void open_live(const char *text, const kiln_tune_options *tune)
 {
-    kiln_live_options options = KILN_LIVE_OPTIONS_INIT;
+    kiln_live_options options = KILN_INIT(kiln_live_options);
     kiln_spec *spec = kiln_test_spec(service, text);
     options.tune = tune;
     kiln_status status = kiln_live_open(&live, service, spec, &options, &report);
@@ -63,16 +63,17 @@ static void open_live(const char *text, const kiln_tune_options *tune)
 
 static kiln_live_info info_of(void)
 {
-    kiln_live_info info = { .size = sizeof(info) };
+    kiln_live_info info = KILN_INIT(kiln_live_info);
     ck_assert_int_eq(kiln_live_get_info(live, &info), KILN_OK);
     return info;
 }
 
 static void expect(kiln_live_state state, const char *geometry, uint32_t swaps)
 {
+    static const char *const names[] = { "pending", "ready", "exact", "tuning", "settled", "failed" };
     kiln_live_info info = info_of();
-    ck_assert_msg(info.state == state, "%s, expected %s: %s", kiln_live_state_name(info.state),
-                  kiln_live_state_name(state), info.problem);
+    ck_assert_msg(info.state == state, "%s, expected %s: %s", info.state_name, names[state], info.problem);
+    ck_assert_str_eq(info.state_name, names[state]);
     ck_assert_msg(strstr(info.spec, geometry) != NULL, "'%s' is not in '%s'", geometry, info.spec);
     ck_assert_uint_eq(info.swaps, swaps);
 }
@@ -80,6 +81,17 @@ static void expect(kiln_live_state state, const char *geometry, uint32_t swaps)
 static kiln_status await(kiln_live_state state)
 {
     return kiln_live_wait(live, state, LONG_MS, &report);
+}
+
+/* Launches the kernel that there is now. Where there is none, the wait for one says why. */
+static kiln_status launch_now(uint64_t n, void *out, const void *const *in)
+{
+    kiln_kernel *kernel = kiln_live_kernel(live);
+    if (kernel != NULL)
+        return kiln_test_launch(kernel, n, out, in, NULL, &report);
+    kiln_status status = kiln_live_wait(live, KILN_LIVE_READY, 0, &report);
+    ck_assert_int_ne(status, KILN_OK);
+    return status;
 }
 
 /* The stand-in's kernels copy, and relu6 leaves what is between 0 and 6 alone. */
@@ -90,7 +102,7 @@ static kiln_status launch(void)
     for (int i = 0; i < N; i++)
         x[i] = (float)(i % 600) / 100.0f;
     memset(y, 0xff, sizeof(y));
-    kiln_status status = kiln_live_launch(live, N, y, in, NULL, &report);
+    kiln_status status = launch_now(N, y, in);
     ck_assert(status != KILN_OK || memcmp(x, y, sizeof(x)) == 0);
     return status;
 }
@@ -100,9 +112,9 @@ START_TEST(test_live__is_pending_until_there_is_a_kernel)
     open_stand_in();
     kiln_test_counting_hold(NULL);
     open_live(SPEC, NULL);
-    ck_assert_int_eq(launch(), KILN_EPENDING);
+    ck_assert_int_eq(launch(), KILN_ETIMEDOUT);
     ck_assert_str_ne(report.message, "");
-    ck_assert_int_eq(kiln_live_launch(live, 0, NULL, NULL, NULL, NULL), KILN_EPENDING);
+    ck_assert_int_eq(launch_now(0, NULL, NULL), KILN_ETIMEDOUT);
     ck_assert_ptr_null(kiln_live_kernel(live));
     kiln_test_counting_await(1);
     ck_assert_int_eq(kiln_live_wait(live, KILN_LIVE_READY, 10, &report), KILN_ETIMEDOUT);
@@ -112,12 +124,11 @@ START_TEST(test_live__is_pending_until_there_is_a_kernel)
     ck_assert_int_eq(await(KILN_LIVE_SETTLED), KILN_OK);
     expect(KILN_LIVE_SETTLED, "elems=64", 0);
     ck_assert_int_eq(launch(), KILN_OK);
-    ck_assert_int_eq(kiln_live_launch(live, 0, NULL, NULL, NULL, NULL), KILN_OK);
+    ck_assert_int_eq(launch_now(0, NULL, NULL), KILN_OK);
     kiln_kernel *mine = kiln_live_kernel(live), *got = kiln_test_get(service, SPEC);
     ck_assert_ptr_eq(mine, got);
     ck_assert_int_eq(kiln_test_counting_count(), 1);
-    kiln_release(mine);
-    kiln_release(got);
+    kiln_kernel_release(got); /* the other is borrowed */
     close_all();
 }
 END_TEST
@@ -130,7 +141,7 @@ START_TEST(test_live__what_is_loaded_is_launched_at_once)
     expect(KILN_LIVE_SETTLED, "elems=64", 0);
     ck_assert_int_eq(launch(), KILN_OK);
     ck_assert_int_eq(kiln_test_counting_count(), 1);
-    kiln_release(kernel);
+    kiln_kernel_release(kernel);
     close_all();
 }
 END_TEST
@@ -142,7 +153,7 @@ START_TEST(test_live__the_nearest_geometry_stands_in)
                                           "op=relu6 dtype=f64 elems=64 target=cpu" };
     open_stand_in();
     for (int i = 0; i < 5; i++)
-        kiln_release(kiln_test_get(service, others[i]));
+        kiln_kernel_release(kiln_test_get(service, others[i]));
     kiln_test_counting_hold(NULL);
     open_live(SPEC, NULL);
     expect(KILN_LIVE_READY, "elems=32", 0);
@@ -159,8 +170,8 @@ END_TEST
 START_TEST(test_live__kernels_of_another_op_or_dtype_do_not_stand_in)
 {
     open_stand_in();
-    kiln_release(kiln_test_get(service, "op=hardsigmoid elems=64 target=cpu"));
-    kiln_release(kiln_test_get(service, "op=relu6 dtype=f64 elems=64 target=cpu"));
+    kiln_kernel_release(kiln_test_get(service, "op=hardsigmoid elems=64 target=cpu"));
+    kiln_kernel_release(kiln_test_get(service, "op=relu6 dtype=f64 elems=64 target=cpu"));
     kiln_test_counting_hold(NULL);
     open_live(SPEC, NULL);
     kiln_test_counting_await(3); /* it has looked everywhere, and compiles */
@@ -200,7 +211,7 @@ START_TEST(test_live__the_record_has_what_was_asked_for)
     open_live("op=relu6 elems=16 target=cpu", NULL);
     ck_assert_int_eq(await(KILN_LIVE_SETTLED), KILN_OK);
     expect(KILN_LIVE_SETTLED, "elems=16", 1);
-    kiln_release(kiln_test_get(service, SPEC));
+    kiln_kernel_release(kiln_test_get(service, SPEC));
     FILE *file = fopen(options.record, "re");
     char text[4096] = "";
     ck_assert_ptr_nonnull(file);
@@ -215,7 +226,7 @@ END_TEST
 START_TEST(test_live__failure_keeps_what_stands_in)
 {
     open_stand_in();
-    kiln_release(kiln_test_get(service, "op=relu6 elems=16 target=cpu"));
+    kiln_kernel_release(kiln_test_get(service, "op=relu6 elems=16 target=cpu"));
     kiln_test_counting_break();
     open_live(SPEC, NULL);
     ck_assert_int_eq(await(KILN_LIVE_READY), KILN_OK);
@@ -254,10 +265,16 @@ START_TEST(test_live__failure_without_a_kernel_is_told_by_launches)
 }
 END_TEST
 
+static void ignore_trying(void *data, const char *spec)
+{
+    (void)data;
+    (void)spec;
+}
+
 START_TEST(test_live__wrong_arguments_are_refused)
 {
-    kiln_live_options options = KILN_LIVE_OPTIONS_INIT;
-    kiln_tune_options tune = KILN_TUNE_OPTIONS_INIT;
+    kiln_live_options options = KILN_INIT(kiln_live_options);
+    kiln_tune_options tune = KILN_INIT(kiln_tune_options);
     kiln_live_info info = { 0 };
     kiln_device *device;
     open_stand_in();
@@ -269,10 +286,21 @@ START_TEST(test_live__wrong_arguments_are_refused)
     ck_assert_int_eq(kiln_live_open(&live, service, NULL, NULL, NULL), KILN_EINVAL);
     options.size = 0;
     ck_assert_int_eq(kiln_live_open(&live, service, spec, &options, NULL), KILN_EINVAL);
-    options = (kiln_live_options)KILN_LIVE_OPTIONS_INIT;
+    options = (kiln_live_options)KILN_INIT(kiln_live_options);
     options.tune = &tune;
     tune.budget_s = -1;
     ck_assert_int_eq(kiln_live_open(&live, service, spec, &options, NULL), KILN_EINVAL);
+    const kiln_skip skip = { "op=nothing", "" };
+    char *suspect = NULL;
+    for (int i = 0; i < 3; i++) {
+        tune = (kiln_tune_options)KILN_INIT(kiln_tune_options);
+        tune.trying = i == 0 ? ignore_trying : NULL;
+        tune.skip = i == 1 ? &skip : NULL;
+        tune.skip_count = i == 1;
+        tune.suspect = i == 2 ? &suspect : NULL;
+        ck_assert_int_eq(kiln_live_open(&live, service, spec, &options, &report), KILN_EINVAL);
+        ck_assert_msg(strstr(report.message, "must not be set") != NULL, "%s", report.message);
+    }
     options.tune = NULL;
     ck_assert_int_eq(kiln_device_open(&options.device, other, "cpu", NULL), KILN_OK);
     ck_assert_int_eq(kiln_live_open(&live, service, spec, &options, &report), KILN_EINVAL);
@@ -281,13 +309,13 @@ START_TEST(test_live__wrong_arguments_are_refused)
     options.device = device;
     ck_assert_int_eq(kiln_live_open(&live, service, spec, &options, NULL), KILN_OK);
     ck_assert_int_eq(kiln_live_wait(live, KILN_LIVE_FAILED, 0, NULL), KILN_EINVAL);
-    ck_assert_int_eq(kiln_live_wait(live, (kiln_live_state)0, 0, NULL), KILN_EINVAL);
+    ck_assert_int_eq(kiln_live_wait(live, (kiln_live_state)77, 0, NULL), KILN_EINVAL);
+    ck_assert_int_eq(kiln_live_wait(live, (kiln_live_state)-1, 0, NULL), KILN_EINVAL);
     ck_assert_int_eq(kiln_live_wait(NULL, KILN_LIVE_READY, 0, NULL), KILN_EINVAL);
-    ck_assert_int_eq(kiln_live_launch(NULL, 0, NULL, NULL, NULL, NULL), KILN_EINVAL);
+    ck_assert_ptr_null(kiln_live_kernel(NULL));
     ck_assert_int_eq(kiln_live_get_info(live, &info), KILN_EINVAL);
     ck_assert_int_eq(await(KILN_LIVE_READY), KILN_OK);
-    ck_assert_int_eq(kiln_live_launch(live, 4, NULL, NULL, NULL, NULL), KILN_EINVAL);
-    ck_assert_str_eq(kiln_live_state_name((kiln_live_state)77), "unknown");
+    ck_assert_int_eq(launch_now(4, NULL, NULL), KILN_EINVAL);
     kiln_live_close(NULL);
     kiln_spec_free(spec);
     kiln_close(other);
@@ -302,12 +330,14 @@ START_TEST(test_live__closed_before_its_compile_it_is_never_compiled)
     open_stand_in();
     kiln_test_counting_hold("kiln_op_relu6");
     kiln_live *others[80];
-    kiln_spec *spec = kiln_test_spec(service, SPEC);
+    kiln_spec *base = kiln_test_spec(service, SPEC);
     for (int i = 0; i < 80; i++) {
-        char elems[8];
-        snprintf(elems, sizeof(elems), "%d", 1 + i % 64);
-        ck_assert_int_eq(kiln_spec_set(spec, "elems", elems, NULL), KILN_OK);
+        kiln_spec *spec;
+        char elems[16];
+        snprintf(elems, sizeof(elems), "elems=%d", 1 + i % 64);
+        ck_assert_int_eq(kiln_spec_with(&spec, base, elems, NULL), KILN_OK);
         ck_assert_int_eq(kiln_live_open(&others[i], service, spec, NULL, NULL), KILN_OK);
+        kiln_spec_free(spec);
     }
     kiln_test_counting_await(1);
     uint64_t begin = kiln__cpu_now_ns();
@@ -315,7 +345,7 @@ START_TEST(test_live__closed_before_its_compile_it_is_never_compiled)
         kiln_live_close(others[i]);
     ck_assert_uint_lt(kiln__cpu_now_ns() - begin, 1000000000); /* no compile is waited for: all are held up */
     kiln_test_counting_go();
-    kiln_spec_free(spec);
+    kiln_spec_free(base);
     kiln_close(service);
     ck_assert_int_le(kiln_test_counting_count(), (int)kiln__cpu_count() + 1);
 }
@@ -325,7 +355,7 @@ START_TEST(test_live__service_may_be_closed_first)
 {
     open_stand_in();
     if (_i == 1) {
-        kiln_release(kiln_test_get(service, "op=relu6 elems=16 target=cpu"));
+        kiln_kernel_release(kiln_test_get(service, "op=relu6 elems=16 target=cpu"));
         open_live("op=relu6 elems=16 target=cpu", NULL);
     } else {
         kiln_test_counting_hold(NULL);
@@ -361,17 +391,17 @@ START_TEST(test_live__replaced_kernels_stay_until_it_is_closed)
     ck_assert_ptr_nonnull(options.nvrtc);
     setenv("KILN_STAND_IN_MS", "1000", 1);
     service = kiln_test_open(&options);
-    kiln_release(kiln_test_get(service, "op=relu6 block=64"));
+    kiln_kernel_release(kiln_test_get(service, "op=relu6 block=64"));
     open_live("op=relu6", NULL);
     ck_assert_int_eq(await(KILN_LIVE_READY), KILN_OK);
     expect(KILN_LIVE_READY, "block=64", 0);
-    ck_assert_int_eq(kiln_live_launch(live, 1000, (void *)0x20000, in, NULL, &report), KILN_OK);
+    ck_assert_int_eq(launch_now(1000, (void *)0x20000, in), KILN_OK);
     ck_assert_int_eq(await(KILN_LIVE_SETTLED), KILN_OK);
     expect(KILN_LIVE_SETTLED, "block=128", 1);
     kiln_close(service);
     service = NULL;
     ck_assert_uint_eq(unloads(fake), 0);
-    ck_assert_int_eq(kiln_live_launch(live, 1000, (void *)0x20000, in, NULL, &report), KILN_OK);
+    ck_assert_int_eq(launch_now(1000, (void *)0x20000, in), KILN_OK);
     kiln_fake_launch launches[2];
     ck_assert_uint_eq(fake->launches(launches, 2), 2);
     ck_assert_uint_eq(launches[0].block[0], 64);
@@ -401,9 +431,10 @@ static void *launch_on(void *data)
     (void)data;
     while (!atomic_load(&enough)) {
         memset(y, 0xff, sizeof(y));
-        kiln_status status = kiln_live_launch(live, N, y, in, NULL, NULL);
-        if (status == KILN_EPENDING)
+        kiln_kernel *kernel = kiln_live_kernel(live);
+        if (kernel == NULL)
             continue;
+        kiln_status status = kiln_test_launch(kernel, N, y, in, NULL, NULL);
         bool wrong = status != KILN_OK;
         for (int i = 0; i < N; i++)
             wrong |= y[i] != relu6(numbers[i]);
@@ -415,10 +446,14 @@ static void *launch_on(void *data)
     return NULL;
 }
 
+static kiln_work work; /* of the options that were made last */
+
 static kiln_tune_options small(double budget_s)
 {
-    kiln_tune_options options = KILN_TUNE_OPTIONS_INIT;
-    options.elements = 30000;
+    kiln_tune_options options = KILN_INIT(kiln_tune_options);
+    work = (kiln_work)KILN_INIT(kiln_work);
+    work.elements = 30000;
+    options.work = &work;
     options.budget_s = budget_s;
     return options;
 }
@@ -437,7 +472,7 @@ START_TEST(test_live__every_launch_is_right_while_kernels_are_replaced)
     for (int i = 0; i < N; i++)
         numbers[i] = (float)(i - N / 2) / 300.0f;
     open_real();
-    kiln_release(kiln_test_get(service, "op=relu6 block=32 elems=1 target=cpu"));
+    kiln_kernel_release(kiln_test_get(service, "op=relu6 block=32 elems=1 target=cpu"));
     open_live(SPEC, &tune);
     for (int i = 0; i < THREADS; i++)
         ck_assert_int_eq(pthread_create(&threads[i], NULL, launch_on, NULL), 0);
@@ -475,7 +510,7 @@ END_TEST
 START_TEST(test_live__tuning_that_fails_keeps_the_kernel)
 {
     kiln_tune_options tune = small(60);
-    tune.elements = UINT64_MAX / 4; /* no memory holds that */
+    work.elements = UINT64_MAX / 4; /* no memory holds that */
     open_real();
     open_live(SPEC, &tune);
     ck_assert_int_eq(await(KILN_LIVE_EXACT), KILN_OK);
@@ -498,12 +533,12 @@ START_TEST(test_live__closing_ends_a_tuning_at_once)
 {
     static atomic_int calls;
     kiln_tune_options tune = small(300);
-    tune.elements = 1 << 21;
+    work.elements = 1 << 21;
     tune.tolerance = 1e-9; /* so that it does not settle by itself, or not soon */
     tune.progress = count_call;
     tune.data = &calls;
     open_real();
-    kiln_release(kiln_test_get(service, SPEC));
+    kiln_kernel_release(kiln_test_get(service, SPEC));
     open_live(SPEC, &tune);
     ck_assert_int_eq(await(KILN_LIVE_TUNING), KILN_OK);
     if (_i % 4 == 3)
@@ -541,7 +576,7 @@ START_TEST(test_live__closing_waits_for_no_compile_of_a_tuning)
     tune.progress = count_call;
     tune.data = &calls;
     open_stand_in();
-    kiln_release(kiln_test_get(service, SPEC));
+    kiln_kernel_release(kiln_test_get(service, SPEC));
     ck_assert_int_eq(kiln_device_open(&device, service, "cpu", NULL), KILN_OK);
     atomic_store(&device->tuner, (int)getpid());
     open_live(SPEC, &tune);
@@ -569,7 +604,7 @@ START_TEST(test_live__tunings_take_turns)
     kiln_live *handles[HANDLES];
     static const char *const ops[] = { "relu6", "hardsigmoid", "hardtanh" };
     kiln_tune_options tune = small(0.3);
-    kiln_live_options options = KILN_LIVE_OPTIONS_INIT;
+    kiln_live_options options = KILN_INIT(kiln_live_options);
     options.tune = &tune;
     open_real();
     for (int i = 0; i < HANDLES; i++) {
@@ -583,7 +618,7 @@ START_TEST(test_live__tunings_take_turns)
         int tuning = 0;
         settled = 0;
         for (int i = 0; i < HANDLES; i++) {
-            kiln_live_info info = { .size = sizeof(info) };
+            kiln_live_info info = KILN_INIT(kiln_live_info);
             ck_assert_int_eq(kiln_live_get_info(handles[i], &info), KILN_OK);
             tuning += info.state == KILN_LIVE_TUNING;
             settled += info.state >= KILN_LIVE_SETTLED;
@@ -611,7 +646,7 @@ START_TEST(test_live__allocation_that_fails_is_a_status)
     int failed = 0, n = 0;
     for (bool fired = true; fired && n < 2000; n++) {
         open_stand_in();
-        kiln_release(kiln_test_get(service, "op=relu6 elems=16 target=cpu"));
+        kiln_kernel_release(kiln_test_get(service, "op=relu6 elems=16 target=cpu"));
         kiln_spec *spec = kiln_test_spec(service, SPEC);
         atomic_store(&allocations_left, n);
         kiln__alloc_set_hook(fail_one_allocation);
@@ -650,12 +685,12 @@ START_TEST(test_live__forked_child_keeps_the_kernel_and_waits_for_nothing)
 {
     int status = -1;
     open_stand_in();
-    kiln_release(kiln_test_get(service, "op=relu6 elems=16 target=cpu"));
+    kiln_kernel_release(kiln_test_get(service, "op=relu6 elems=16 target=cpu"));
     kiln_test_counting_hold("kiln_op_hardtanh");
     open_live("op=hardtanh target=cpu", NULL);
     kiln_test_counting_await(2);
     kiln_live_close(live);
-    kiln_release(kiln_test_get(service, "op=relu6 elems=8 target=cpu"));
+    kiln_kernel_release(kiln_test_get(service, "op=relu6 elems=8 target=cpu"));
     kiln_test_counting_hold(NULL);
     open_live("op=relu6 elems=2 target=cpu", NULL);
     expect(KILN_LIVE_READY, "elems=8", 0);

@@ -15,7 +15,7 @@ typedef enum way { GET, GET_ASYNC, BUILD, WAYS } way;
 static void ask(kiln_service *service, way how)
 {
     if (how == GET)
-        kiln_release(kiln_test_get(service, CPU_SPEC));
+        kiln_kernel_release(kiln_test_get(service, CPU_SPEC));
     else if (how == GET_ASYNC)
         ck_assert_int_eq(kiln_test_get_async(service, CPU_SPEC, NULL), KILN_OK);
     else
@@ -31,7 +31,7 @@ static kiln_stats stats_of(const kiln_options *options, way how)
     ck_assert_uint_eq(stats.compiles + stats.hits_disk, 1);
     ck_assert_uint_eq(stats.misses_absent + stats.misses_damaged + stats.misses_untrusted + stats.misses_error,
                       stats.compiles);
-    ck_assert_uint_eq(stats.misses_refused, 0);
+    ck_assert_uint_eq(stats.misses_unloadable, 0);
     ck_assert_int_eq(stats.load_ns > 0, how != BUILD);
     return stats;
 }
@@ -63,9 +63,9 @@ START_TEST(test_misses__a_stored_kernel_that_does_not_load_is_one)
     kiln_close(service);
     service = kiln_test_open(&options);
     kiln_fake_open()->fail_call("cuLibraryLoadData", 1, 0, 1);
-    kiln_release(kiln_test_get(service, GPU_SPEC));
+    kiln_kernel_release(kiln_test_get(service, GPU_SPEC));
     kiln_stats stats = kiln_test_stats(service);
-    ck_assert_uint_eq(stats.misses_refused, 1);
+    ck_assert_uint_eq(stats.misses_unloadable, 1);
     ck_assert_uint_eq(stats.compiles, 1);
     ck_assert_uint_eq(stats.misses_absent, 0);
     kiln_close(service);
@@ -75,7 +75,7 @@ END_TEST
 START_TEST(test_misses__what_strict_mode_refuses_is_one_and_a_probe_is_none)
 {
     kiln_options options = kiln_test_options();
-    options.strict = 1;
+    options.strict = KILN_ON;
     kiln_service *service = kiln_test_open(&options);
     kiln_spec *spec = kiln_test_spec(service, CPU_SPEC);
     ck_assert_int_eq(kiln_probe(NULL, service, spec, NULL), KILN_ENOENT);

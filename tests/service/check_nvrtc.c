@@ -3,6 +3,7 @@
 #include "backend/cuda/cuda.h"
 #include "backend/cuda/driver.h"
 #include "support/fake_cuda.h"
+#include "support/flat.h"
 #include "support/shortage.h"
 #include "support/suites.h"
 #include <limits.h>
@@ -23,7 +24,7 @@ static char warning_source[] = "extern \"C\" __global__ void kiln_vector(float *
 static char spec_text[] = "op=test dtype=f32";
 
 static kiln__compiler *compiler;
-static kiln_report report = KILN_REPORT_INIT;
+static kiln_report report = KILN_INIT(kiln_report);
 
 static void set_up(void)
 {
@@ -54,7 +55,7 @@ static kiln__unit sample_unit(char *source, const char *target)
 {
     kiln__unit unit = { .spec = spec_text, .source = source, .source_length = strlen(source) };
     ck_assert(kiln__target_parse(target, strlen(target), &unit.target));
-    unit.rule = (kiln__rule){ .inputs = 1, .element_size = 4, .block = 128, .tile = 512, .entry_count = 2 };
+    unit.rule = (kiln__rule){ .block = { 128, 1, 1 }, .tile = 512, .entry_count = 2 };
     strcpy(unit.rule.entries[0].name, "kiln_vector");
     strcpy(unit.rule.entries[1].name, "kiln_scalar");
     unit.rule.entries[0].align = unit.rule.entries[1].align = 4;
@@ -286,7 +287,7 @@ START_TEST(test_nvrtc__image_loads_and_launches)
         check_ok(status);
         ck_assert_int_eq(used_ptx, i == 1);
         const void *in[] = { (void *)0x1000 };
-        check_ok(vtable->launch(module, 1, 513, (void *)0x2000, in, NULL, &report));
+        check_ok(kiln_test_launch_flat(vtable, module, 1, 512, 513, (void *)0x2000, in, 1, NULL, &report));
         fake->launches(&launch, 1);
         ck_assert_str_eq(launch.name, "kiln_scalar");
         ck_assert_uint_eq(launch.grid[0], 2);

@@ -28,7 +28,7 @@ static void expect_source(const kiln_options *options, kiln_origin source)
 {
     kiln_service *service = kiln_test_open(options);
     kiln_kernel *kernel = kiln_test_get(service, spec);
-    kiln_kernel_info info = { .size = sizeof info };
+    kiln_kernel_info info = KILN_INIT(kiln_kernel_info);
     ck_assert_int_eq(kiln_kernel_get_info(kernel, &info), KILN_OK);
     ck_assert_str_eq(kiln_origin_name(info.origin), kiln_origin_name(source));
     kiln_test_check_hardsigmoid(kernel);
@@ -37,7 +37,7 @@ static void expect_source(const kiln_options *options, kiln_origin source)
     ck_assert_uint_eq(stats.hits_disk, source == KILN_ORIGIN_DISK);
     ck_assert_uint_eq(stats.hits_pack, source == KILN_ORIGIN_PACK);
     ck_assert_uint_eq(stats.hits_shared, source == KILN_ORIGIN_SHARED);
-    kiln_release(kernel);
+    kiln_kernel_release(kernel);
     kiln_close(service);
 }
 
@@ -74,7 +74,7 @@ static void pack_all(const char *cache_dir, const char *path)
     ck_assert_int_eq(kiln__pack_write(&totals, path, list.keys, list.count, fetch, service->disk), 0);
     ck_assert_uint_gt(totals.entries, 0);
     ck_assert_uint_eq(totals.missing, 0);
-    kiln_release(kernel);
+    kiln_kernel_release(kernel);
     kiln_close(service);
 }
 
@@ -269,7 +269,7 @@ START_TEST(test_packs__cap_from_the_environment)
 {
     static const char *const bad[] = { "x", "-1", "1.5G", "G", "4GB", "0", "99999999T", "4 G" };
     const char *fork_mode = getenv("CK_FORK");
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     kiln_service *service;
     kiln_options options = options_of(kiln_test_temp_path("cache"));
     if (fork_mode && strcmp(fork_mode, "no") == 0)
@@ -310,7 +310,7 @@ START_TEST(test_packs__caps_and_trim)
     put_some(service, 100);
     uint64_t evicted = kiln_test_stats(service).evictions;
     ck_assert_uint_gt(evicted, 0);
-    kiln_trim trim = { .size = sizeof trim };
+    kiln_trim trim = KILN_INIT(kiln_trim);
     ck_assert_int_eq(kiln_cache_trim(service, 0, 0, &trim, NULL), KILN_OK);
     ck_assert_uint_eq(trim.removed, 0);
     ck_assert_uint_eq(trim.kept, 100 - evicted);
@@ -347,15 +347,15 @@ static int take_used(void *data, const kiln_entry_info *entry)
 
 START_TEST(test_packs__info_tells_what_a_visit_does_not)
 {
-    kiln_report report = KILN_REPORT_INIT;
-    kiln_cache_info info = { .size = sizeof info };
+    kiln_report report = KILN_INIT(kiln_report);
+    kiln_cache_info info = KILN_INIT(kiln_cache_info);
     int64_t now = (int64_t)time(NULL), oldest = INT64_MAX;
     const char *cache = kiln_test_temp_path("cache");
     kiln_options options = options_of(cache);
     kiln_service *service = kiln_test_open(&options);
     ck_assert_int_eq(kiln_cache_get_info(service, &info, NULL), KILN_OK);
-    ck_assert_uint_eq(info.bytes, (uint64_t)4 << 30);
-    ck_assert_uint_eq(info.files, 262144);
+    ck_assert_uint_eq(info.cap_bytes, (uint64_t)4 << 30);
+    ck_assert_uint_eq(info.cap_files, 262144);
     ck_assert_uint_eq(info.temporaries + info.temporary_bytes, 0);
     put_some(service, 20);
     ck_assert_int_eq(kiln_cache_visit(service, take_used, &oldest, NULL), KILN_OK);
@@ -374,9 +374,9 @@ START_TEST(test_packs__info_tells_what_a_visit_does_not)
     ck_assert_int_eq(kiln_cache_get_info(service, &info, NULL), KILN_OK);
     ck_assert_uint_eq(info.temporaries, 3);
     ck_assert_uint_eq(info.temporary_bytes, 12);
-    kiln_cache_info old = { .size = offsetof(kiln_cache_info, files), .files = 99 };
+    kiln_cache_info old = { .size = offsetof(kiln_cache_info, cap_files), .cap_files = 99 };
     ck_assert_int_eq(kiln_cache_get_info(service, &old, NULL), KILN_OK);
-    ck_assert_uint_eq(old.files, 99);
+    ck_assert_uint_eq(old.cap_files, 99);
     ck_assert_int_eq(kiln_cache_get_info(service, NULL, NULL), KILN_EINVAL);
     kiln_close(service);
     options.cache_dir = "";
@@ -390,11 +390,11 @@ END_TEST
 START_TEST(test_packs__export_and_import)
 {
     const char *pack = kiln_test_temp_path("pack"), *part = kiln_test_temp_path("part");
-    kiln_transfer moved = { .size = sizeof moved };
+    kiln_transfer moved = KILN_INIT(kiln_transfer);
     struct stat status;
     kiln_options options = options_of(kiln_test_temp_path("first"));
     kiln_service *service = kiln_test_open(&options);
-    kiln_release(kiln_test_get(service, spec));
+    kiln_kernel_release(kiln_test_get(service, spec));
     put_some(service, 20);
     ck_assert_int_eq(kiln_cache_export(service, pack, NULL, NULL, &moved, NULL), KILN_OK);
     ck_assert_uint_eq(moved.entries, 20);
@@ -434,7 +434,7 @@ END_TEST
 START_TEST(test_packs__import_leaves_out_what_is_damaged_or_bound_to_a_machine)
 {
     const char *pack = kiln_test_temp_path("pack"), *first = kiln_test_temp_path("first");
-    kiln_transfer moved = { .size = sizeof moved };
+    kiln_transfer moved = KILN_INIT(kiln_transfer);
     kiln_options options = options_of(kiln_test_temp_path("second"));
     pack_all(first, pack);
     kiln_service *service = kiln_test_open(&options);
@@ -448,7 +448,7 @@ START_TEST(test_packs__import_leaves_out_what_is_damaged_or_bound_to_a_machine)
     ck_assert_int_eq(fseek(file, 100, SEEK_SET), 0);
     ck_assert_int_ne(fputc(0xee, file), EOF);
     ck_assert_int_eq(fclose(file), 0);
-    ck_assert_int_eq(kiln_cache_purge(service, 0, NULL, NULL), KILN_OK);
+    ck_assert_int_eq(kiln_cache_purge(service, NULL, NULL, NULL, NULL), KILN_OK);
     ck_assert_int_eq(kiln_cache_import(service, pack, &moved, NULL), KILN_OK);
     ck_assert_uint_eq(moved.entries, 4);
     ck_assert_uint_eq(moved.damaged, 1);
@@ -459,8 +459,8 @@ END_TEST
 
 START_TEST(test_packs__what_cannot_be_moved_is_said)
 {
-    kiln_report report = KILN_REPORT_INIT;
-    kiln_transfer moved = { .size = sizeof moved };
+    kiln_report report = KILN_INIT(kiln_report);
+    kiln_transfer moved = KILN_INIT(kiln_transfer);
     kiln_options options = options_of("");
     kiln_service *service = kiln_test_open(&options);
     const char *pack = kiln_test_temp_path("pack");

@@ -2,14 +2,15 @@
 #include "backend/cuda/cuda.h"
 #include "support/fake_cuda.h"
 #include "support/harness.h"
+#include "support/launching.h"
 #include "support/suites.h"
 #include "support/temp.h"
-#include <kiln/source.h>
+#include <kiln/kiln.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static kiln_report report = KILN_REPORT_INIT;
+static kiln_report report = KILN_INIT(kiln_report);
 static kiln_service *service;
 static kiln_source source;
 
@@ -27,7 +28,7 @@ static bool have_nvrtc(void)
 static void set_up(void)
 {
     kiln_options options = kiln_test_gpu_options();
-    source = (kiln_source)KILN_SOURCE_INIT;
+    source = (kiln_source)KILN_INIT(kiln_source);
     source.name = "user.cu";
     service = kiln_test_open(&options);
 }
@@ -67,21 +68,24 @@ static kiln_program *get_many(void)
 
 START_TEST(test_program__functions_are_launched)
 {
-    kiln_function *function, *other;
+    kiln_kernel *function, *other;
     kiln_fake_launch launch;
     if (!have_nvrtc())
         return;
     const kiln_fake *fake = kiln_fake_open();
     kiln_program *program = get_many();
-    expect(kiln_program_function(&function, program, "scale<float, 4>", &report), KILN_OK, "");
-    expect(kiln_program_function(&other, program, "_Z5scaleIdLi2EEvPT_S0_c", &report), KILN_OK, "");
-    expect(kiln_program_function(&other, program, "scal", &report), KILN_ENOENT,
+    expect(kiln_program_kernel(&function, program, "scale<float, 4>", &report), KILN_OK, "");
+    expect(kiln_program_kernel(&other, program, "_Z5scaleIdLi2EEvPT_S0_c", &report), KILN_OK, "");
+    kiln_kernel_release(other);
+    expect(kiln_program_kernel(&other, program, "scal", &report), KILN_ENOENT,
            "no function 'scal'; it has: scale<float, 4>, plain, scale<double, 2>");
-    kiln_function_info info = { .size = sizeof(info) };
-    ck_assert_int_eq(kiln_function_get_info(function, &info), KILN_OK);
+    expect(kiln_program_kernel(&other, program, NULL, &report), KILN_ENOENT, "the program has several functions");
+    kiln_kernel_info info = KILN_INIT(kiln_kernel_info);
+    ck_assert_int_eq(kiln_kernel_get_info(function, &info), KILN_OK);
     ck_assert_str_eq(info.name, "scale<float, 4>");
     ck_assert_str_eq(info.symbol, "_Z5scaleIfLi4EEvPT_S0_c");
-    ck_assert_int_eq(info.parameters, 3);
+    ck_assert_uint_eq(info.signature->param_count, 3);
+    ck_assert_uint_eq(info.signature->params[2]->bytes, 1);
     ck_assert_int_gt(info.registers, 0);
     ck_assert_int_eq(info.max_threads, 1024);
 
@@ -90,16 +94,16 @@ START_TEST(test_program__functions_are_launched)
     const char c = 7;
     const void *arguments[] = { &out, &by, &c };
     size_t sizes[] = { sizeof(out), sizeof(by), sizeof(c) };
-    kiln_grid grid = KILN_GRID_INIT;
+    kiln_grid grid = KILN_INIT(kiln_grid);
     grid.grid[0] = 3;
     grid.block[0] = 64;
     grid.block[1] = 2;
     grid.shared_bytes = 1024;
-    expect(kiln_function_launch(function, &grid, arguments, sizes, 3, &report), KILN_OK, "");
+    expect(kiln_test_launch_grid(function, &grid, arguments, sizes, 3, NULL, &report), KILN_OK, "");
     ck_assert_uint_eq(fake->launches(&launch, 1), 1);
     ck_assert_str_eq(launch.name, info.symbol);
-    ck_assert_uint_eq(launch.grid[0], 3);
-    ck_assert_uint_eq(launch.block[1], 2);
+    ck_assert(launch.grid[0] == 3 && launch.grid[1] == 1 && launch.grid[2] == 1);
+    ck_assert(launch.block[0] == 64 && launch.block[1] == 2 && launch.block[2] == 1);
     ck_assert_uint_eq(launch.shared, 1024);
     ck_assert_uint_eq(launch.parameter_count, 3);
     ck_assert_mem_eq(&launch.parameters[1], &by, sizeof(by));
@@ -107,31 +111,36 @@ START_TEST(test_program__functions_are_launched)
     ck_assert_uint_eq(fake->calls("cuLaunchKernelEx"), 0);
 
     sizes[1] = 8;
-    expect(kiln_function_launch(function, &grid, arguments, sizes, 3, &report), KILN_EINVAL,
+    expect(kiln_test_launch_grid(function, &grid, arguments, sizes, 3, NULL, &report), KILN_EINVAL,
            "argument 1 of scale<float, 4> is 4 bytes, got 8");
-    expect(kiln_function_launch(function, &grid, arguments, NULL, 2, &report), KILN_EINVAL, "takes 3 arguments, got 2");
+    expect(kiln_test_launch_grid(function, &grid, arguments, NULL, 2, NULL, &report), KILN_EINVAL,
+           "takes 3 arguments, got 2");
     arguments[2] = NULL;
-    expect(kiln_function_launch(function, &grid, arguments, NULL, 3, &report), KILN_EINVAL,
-           "argument 2 of scale<float, 4> is NULL");
+    expect(kiln_test_launch_grid(function, &grid, arguments, NULL, 3, NULL, &report), KILN_EINVAL,
+           "argument 2 of scale<float, 4> is not given");
     arguments[2] = &c;
-    grid.block[2] = 0;
-    expect(kiln_function_launch(function, &grid, arguments, NULL, 3, &report), KILN_EINVAL, "at least 1");
-    grid.block[2] = 1;
     grid.cluster[0] = 2;
-    expect(kiln_function_launch(function, &grid, arguments, NULL, 3, &report), KILN_EINVAL, "divide the grid");
+    expect(kiln_test_launch_grid(function, &grid, arguments, NULL, 3, NULL, &report), KILN_EINVAL, "divide the grid");
     grid.cluster[0] = 3;
     grid.cluster[1] = grid.cluster[2] = 1;
     grid.cooperative = 1;
     grid.shared_bytes = 64 << 10;
-    expect(kiln_function_launch(function, &grid, arguments, NULL, 3, &report), KILN_OK, "");
+    expect(kiln_test_launch_grid(function, &grid, arguments, NULL, 3, NULL, &report), KILN_OK, "");
     ck_assert_uint_eq(fake->launches(&launch, 1), 2);
     ck_assert_uint_eq(launch.cluster[0], 3);
     ck_assert_int_eq(launch.cooperative, 1);
     ck_assert_uint_eq(fake->calls("cuLaunchKernelEx"), 1);
     int blocks = 0;
-    expect(kiln_function_occupancy(&blocks, function, 256, 0, &report), KILN_OK, "");
+    expect(kiln_kernel_occupancy(&blocks, function, 256, 0, &report), KILN_OK, "");
     ck_assert_int_eq(blocks, 8);
-    kiln_program_release(program);
+    kiln_program_release(program); /* the kernel keeps it */
+    grid = (kiln_grid)KILN_INIT(kiln_grid);
+    expect(kiln_test_launch_grid(function, &grid, arguments, NULL, 3, NULL, &report), KILN_OK, "");
+    const uint64_t n = 1;
+    expect(kiln_launch(function, NULL, NULL, 0, NULL, 0, NULL, &report), KILN_EINVAL, "takes a grid and no sizes");
+    expect(kiln_launch(function, &grid, &n, 1, NULL, 0, NULL, &report), KILN_EINVAL, "takes a grid and no sizes");
+    expect(kiln_launch_n(function, 1, &out, 1, NULL, 0, NULL, &report), KILN_EINVAL, "launch it with a grid");
+    kiln_kernel_release(function);
 }
 END_TEST
 
@@ -173,12 +182,13 @@ START_TEST(test_program__loaded_program_is_shared_and_follows_its_files)
     kiln_program_release(first);
     kiln_close(service);
     service = NULL;
-    kiln_function *function;
+    kiln_kernel *function;
     void *out = NULL;
     const void *arguments[] = { &out };
-    kiln_grid grid = KILN_GRID_INIT;
-    expect(kiln_program_function(&function, third, "k", &report), KILN_OK, ""); /* programs outlive their service */
-    expect(kiln_function_launch(function, &grid, arguments, NULL, 1, &report), KILN_OK, "");
+    kiln_grid grid = KILN_INIT(kiln_grid);
+    expect(kiln_program_kernel(&function, third, "k", &report), KILN_OK, ""); /* programs outlive their service */
+    expect(kiln_test_launch_grid(function, &grid, arguments, NULL, 1, NULL, &report), KILN_OK, "");
+    kiln_kernel_release(function);
     kiln_program_release(second);
     kiln_program_release(third);
 }
@@ -186,10 +196,10 @@ END_TEST
 
 START_TEST(test_program__older_drivers_do_what_they_can)
 {
-    kiln_function *function;
+    kiln_kernel *function;
     void *out = NULL;
     const void *arguments[] = { &out, &out };
-    const size_t sizes[] = { 1, 2 };
+    size_t sizes[] = { sizeof(out), 2 };
     if (!have_nvrtc())
         return;
     const kiln_fake *fake = kiln_fake_open();
@@ -197,17 +207,24 @@ START_TEST(test_program__older_drivers_do_what_they_can)
     fake->hide("cuLaunchKernelEx");
     fake->hide("cuOccupancyMaxActiveBlocksPerMultiprocessor");
     kiln_program *program = get_many();
-    expect(kiln_program_function(&function, program, "plain", &report), KILN_OK, "");
-    kiln_function_info info = { .size = sizeof(info) };
-    ck_assert_int_eq(kiln_function_get_info(function, &info), KILN_OK);
-    ck_assert_int_eq(info.parameters, -1);
-    kiln_grid grid = KILN_GRID_INIT;
-    expect(kiln_function_launch(function, &grid, arguments, sizes, 1, &report), KILN_OK, "");
+    expect(kiln_program_kernel(&function, program, "plain", &report), KILN_OK, "");
+    kiln_kernel_info info = KILN_INIT(kiln_kernel_info);
+    ck_assert_int_eq(kiln_kernel_get_info(function, &info), KILN_OK);
+    ck_assert_uint_eq(info.signature->param_count, 1); /* the PTX tells */
+    ck_assert_uint_eq(info.signature->params[0]->bytes, 8);
+    kiln_grid grid = KILN_INIT(kiln_grid);
+    expect(kiln_test_launch_grid(function, &grid, arguments, sizes, 1, NULL, &report), KILN_OK, "");
+    sizes[0] = 1;
+    expect(kiln_test_launch_grid(function, &grid, arguments, sizes, 1, NULL, &report), KILN_EINVAL,
+           "argument 0 of plain is 8 bytes, got 1");
+    sizes[0] = sizeof(out);
     grid.cooperative = 1;
-    expect(kiln_function_launch(function, &grid, arguments, sizes, 1, &report), KILN_ENODRIVER, "cuLaunchKernelEx");
+    expect(kiln_test_launch_grid(function, &grid, arguments, sizes, 1, NULL, &report), KILN_ENODRIVER,
+           "cuLaunchKernelEx");
     int blocks = 0;
-    expect(kiln_function_occupancy(&blocks, function, 256, 0, &report), KILN_OK, "");
+    expect(kiln_kernel_occupancy(&blocks, function, 256, 0, &report), KILN_OK, "");
     ck_assert_int_eq(blocks, -1);
+    kiln_kernel_release(function);
     kiln_program_release(program);
 }
 END_TEST

@@ -33,8 +33,8 @@ static kiln_status build(const kiln_source *source, kiln_report *report)
 
 static kiln_status build_text(const char *text, const char *target)
 {
-    kiln_report report = KILN_REPORT_INIT;
-    kiln_source source = KILN_SOURCE_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
+    kiln_source source = KILN_INIT(kiln_source);
     source.text = text;
     source.target = target;
     kiln_status status = build(&source, &report);
@@ -76,7 +76,7 @@ static void blame(const char *format, const char *program, const char *target, c
 
 static void compile(const program_source *program, const char *target)
 {
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     kiln_source source;
     const char *include_dirs[2] = { NULL };
     char *text = program_text(program);

@@ -1,4 +1,5 @@
 /* Arrays, their values, and the proof that kernels compute what they should, on the cpu. */
+#include "support/fields.h"
 #include "support/harness.h"
 #include "support/suites.h"
 #include "support/temp.h"
@@ -13,7 +14,7 @@ static kiln_service *service;
 static kiln_device *device;
 static kiln__arrays arrays;
 static kiln__proof proof;
-static kiln_report report = KILN_REPORT_INIT;
+static kiln_report report = KILN_INIT(kiln_report);
 
 static void open_service(void)
 {
@@ -30,22 +31,33 @@ static void close_all(void)
     kiln_close(service);
 }
 
-/* For kernels of so many inputs. */
-static kiln_status make_arrays(kiln__dtype dtype, uint32_t inputs, uint64_t n, bool hot)
+static kiln__fields resolve(const char *text)
+{
+    kiln__fields spec, full;
+    kiln__target cpu = { .name = "cpu" };
+    ck_assert_int_eq(kiln_test_fields(&spec, &service->catalog, text, &report), KILN_OK);
+    ck_assert_int_eq(kiln__spec_resolve(&full, &spec, &cpu, &report), KILN_OK);
+    return full;
+}
+
+static kiln_status make_arrays_of(const kiln__fields *full, uint64_t n, bool hot)
 {
     kiln__workload load;
-    kiln_status status = kiln__workload_plain(&load, dtype, inputs, n, &report);
+    kiln_status status = kiln__workload_make(&load, full, &(kiln__given){ .elements = n }, &report);
     return status == KILN_OK ? kiln__arrays_init(&arrays, device, &load, hot, &report) : status;
+}
+
+static kiln_status make_arrays(const char *text, uint64_t n, bool hot)
+{
+    kiln__fields full = resolve(text);
+    return make_arrays_of(&full, n, hot);
 }
 
 /* Arrays of n elements and the reference for a spec. */
 static kiln_status prove(const char *text, uint64_t n)
 {
-    kiln_spec full, *spec = kiln_test_spec(service, text);
-    kiln__target cpu = { .name = "cpu" };
-    ck_assert_int_eq(kiln__spec_resolve(&full, spec, &cpu, &report), KILN_OK);
-    kiln_spec_free(spec);
-    ck_assert_int_eq(make_arrays(full.dtype, full.op.inputs, n, true), KILN_OK);
+    kiln__fields full = resolve(text);
+    ck_assert_int_eq(make_arrays_of(&full, n, true), KILN_OK);
     return kiln__proof_init(&proof, service, &full, &arrays, NULL, &report);
 }
 
@@ -62,8 +74,8 @@ START_TEST(test_proof__values_look_like_data)
     float *x;
     int above_three = 0, below_minus_three = 0, within_one = 0;
     open_service();
-    ck_assert_int_eq(make_arrays(KILN__DTYPE_F32, 2, N, true), KILN_OK);
-    x = kiln__arrays_in(&arrays, 0, 0);
+    ck_assert_int_eq(make_arrays("op=add dtype=f32", N, true), KILN_OK);
+    x = kiln__arrays_in(&arrays, 0, 1);
     for (int i = 0; i < N; i++) {
         ck_assert(fabsf(x[i]) >= 1.0f / 64 && fabsf(x[i]) < 8);
         above_three += x[i] > 3;
@@ -75,23 +87,23 @@ START_TEST(test_proof__values_look_like_data)
     ck_assert_int_gt(within_one, N / 2);
     ck_assert_mem_eq(x, x + KILN__FILL_PERIOD, (N - KILN__FILL_PERIOD) * sizeof(*x));
     ck_assert_mem_ne(x, x + 4096, 64);
-    ck_assert_mem_ne(x, kiln__arrays_in(&arrays, 0, 1), 64);
+    ck_assert_mem_ne(x, kiln__arrays_in(&arrays, 0, 2), 64);
     close_all();
 }
 END_TEST
 
 START_TEST(test_proof__sets_outgrow_the_caches)
 {
-    kiln_device_info info = { .size = sizeof(info) };
+    kiln_device_info info = KILN_INIT(kiln_device_info);
     open_service();
     ck_assert_int_eq(kiln_device_get_info(device, &info), KILN_OK);
-    ck_assert_int_eq(make_arrays(KILN__DTYPE_F16, 1, 65536, false), KILN_OK);
+    ck_assert_int_eq(make_arrays("op=relu6 dtype=f16", 65536, false), KILN_OK);
     ck_assert(arrays.sets == 64 || arrays.sets * UINT64_C(65536) * 2 * 2 > 3 * info.l2_bytes);
-    ck_assert_mem_eq(kiln__arrays_in(&arrays, 0, 0), kiln__arrays_in(&arrays, arrays.sets - 1, 0), 65536 * 2);
-    ck_assert_ptr_ne(kiln__arrays_out(&arrays, 0), kiln__arrays_out(&arrays, arrays.sets - 1));
+    ck_assert_mem_eq(kiln__arrays_in(&arrays, 0, 1), kiln__arrays_in(&arrays, arrays.sets - 1, 1), 65536 * 2);
+    ck_assert_ptr_ne(kiln__arrays_in(&arrays, 0, 0), kiln__arrays_in(&arrays, arrays.sets - 1, 0));
     close_all();
     open_service();
-    ck_assert_int_eq(make_arrays(KILN__DTYPE_F64, 3, UINT64_C(1) << 60, false), KILN_ENOMEM);
+    ck_assert_int_eq(make_arrays("op=mul(add(x,y),z) dtype=f64", UINT64_C(1) << 60, false), KILN_ENOMEM);
     ck_assert_ptr_nonnull(strstr(report.message, "no room"));
     close_all();
 }
@@ -135,7 +147,7 @@ static const struct {
 
 START_TEST(test_proof__sets_go_by_what_is_touched)
 {
-    kiln__workload load = { .count = 2, .elements = 1 << 17, .own = true, .least = 1 << 17 };
+    kiln__workload load = { .count = 2, .elements = 1 << 17, .least = 1 << 17 };
     kiln__backend_vtable small;
     open_service();
     load.changes = loads[_i].changes;
@@ -172,7 +184,7 @@ static kiln_status count_waits(kiln_device *on, kiln_report *why)
 /* What is read and written, whole numbers and what is only read, in several sets. */
 START_TEST(test_proof__values_come_back_with_one_wait)
 {
-    kiln__workload load = { .count = 3, .elements = N, .changes = true, .own = true, .least = 100 };
+    kiln__workload load = { .count = 3, .elements = N, .changes = true, .least = 100 };
     kiln__backend_vtable counting;
     open_service();
     load.arrays[0] = (kiln__array){ "x", KILN__ARG_f32, 4, true, true, N };
@@ -221,7 +233,7 @@ START_TEST(test_proof__right_kernels_pass)
         kiln__proof_result verdict = check(kernel);
         ck_assert_uint_eq(verdict.wrong, 0);
         ck_assert(!verdict.overrun);
-        kiln_release(kernel);
+        kiln_kernel_release(kernel);
     }
     close_all();
 }
@@ -232,7 +244,7 @@ START_TEST(test_proof__another_op_does_not_pass)
     open_service();
     ck_assert_int_eq(prove("op=hardtanh(-1,1) dtype=f32 target=cpu", 5000), KILN_OK);
     kiln_kernel *kernel = kiln_test_get(service, "op=hardtanh(-1,1.5) dtype=f32 target=cpu");
-    const float *x = kiln__arrays_in(&arrays, 0, 0);
+    const float *x = kiln__arrays_in(&arrays, 0, 1);
     uint64_t wrong = 0, first = UINT64_MAX;
     for (uint64_t i = 0; i < 5000; i++)
         if (x[i] > 1) {
@@ -242,7 +254,7 @@ START_TEST(test_proof__another_op_does_not_pass)
     kiln__proof_result verdict = check(kernel);
     ck_assert_uint_eq(verdict.wrong, wrong);
     ck_assert_uint_eq(verdict.first, first);
-    kiln_release(kernel);
+    kiln_kernel_release(kernel);
     close_all();
 }
 END_TEST
@@ -251,20 +263,24 @@ END_TEST
 static kiln_kernel *right;
 static enum { FORGETS_THE_LAST, WRITES_BEHIND, TOUCHES_NOTHING, SHIFTS_A_TILE } fault;
 
-static kiln_status launch_wrong(kiln__module *module, uint32_t entry, uint64_t n, void *out, const void *const *in,
-                                void *stream, kiln_report *why)
+/* The parameters are out, x and n. */
+static kiln_status launch_wrong(kiln__module *module, uint32_t entry, const uint32_t grid[3], void **args, void *stream,
+                                kiln_report *why)
 {
-    float *result = out;
-    const void *shifted[1] = { (const float *)in[0] + 4096 };
+    float *out = *(float **)args[0];
+    uint64_t n = *(const uint64_t *)args[2], fewer = n - 1, some = 4096;
+    const float *shifted = *(const float **)args[1] + 4096;
+    void *forgetful[] = { &out, args[1], &fewer }, *shifting[] = { &out, &shifted, &some };
+    const uint32_t few[3] = { (uint32_t)((some + right->rule.tile - 1) / right->rule.tile), 1, 1 };
     if (fault == TOUCHES_NOTHING)
         return KILN_OK;
-    if (fault == SHIFTS_A_TILE) {
-        kiln_status status = right->vtable->launch(module, entry, n, out, in, stream, why);
-        return status == KILN_OK ? right->vtable->launch(module, entry, 4096, out, shifted, stream, why) : status;
-    }
     if (fault == WRITES_BEHIND)
-        result[n] = 1;
-    return right->vtable->launch(module, entry, fault == FORGETS_THE_LAST ? n - 1 : n, out, in, stream, why);
+        out[n] = 1;
+    kiln_status status =
+        right->vtable->launch(module, entry, grid, fault == FORGETS_THE_LAST ? forgetful : args, stream, why);
+    return status == KILN_OK && fault == SHIFTS_A_TILE
+               ? right->vtable->launch(module, entry, few, shifting, stream, why)
+               : status;
 }
 
 START_TEST(test_proof__finds_what_went_wrong)
@@ -288,8 +304,8 @@ START_TEST(test_proof__finds_what_went_wrong)
     kernel->vtable = own;
     verdict = check(kernel);
     ck_assert(verdict.wrong == 0 && !verdict.overrun);
-    kiln_release(kernel);
-    kiln_release(right);
+    kiln_kernel_release(kernel);
+    kiln_kernel_release(right);
     close_all();
 }
 END_TEST

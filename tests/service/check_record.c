@@ -1,10 +1,11 @@
 /* Strict mode, looking without compiling, and the record of requests with its faults and races. */
 #include "support/counting.h"
+#include "support/declared.h"
 #include "support/harness.h"
 #include "support/suites.h"
 #include "support/temp.h"
 #include <fcntl.h>
-#include <kiln/define.h>
+#include <kiln/kernel.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,10 +71,10 @@ static kiln_status probe(kiln_service *service, const char *text, kiln_origin *s
 START_TEST(test_record__strict_refuses_what_is_not_there_and_says_what_to_run)
 {
     kiln_options options = kiln_test_options();
-    options.strict = 1;
+    options.strict = KILN_ON;
     kiln_service *service = kiln_test_open(&options);
     kiln_spec *spec = kiln_test_spec(service, CPU_SPEC);
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     kiln_kernel *kernel;
     kiln_artifact *artifact;
     char expected[512];
@@ -109,7 +110,7 @@ static const char *refusal(kiln_service *service, const char *text, kiln_report 
 static kiln_service *open_strict(char end[512])
 {
     kiln_options options = kiln_test_options();
-    options.strict = 1;
+    options.strict = KILN_ON;
     options.cache_dir = kiln_test_temp_path("it's");
     snprintf(end, 512, " --cache-dir '%s/it'\\''s'", kiln_test_temp_dir());
     return kiln_test_open(&options);
@@ -125,7 +126,7 @@ static void expect_end(const char *text, const char *end)
 /* The line has what users defined, each word as a shell reads it: what the spec calls at any depth and nothing else. */
 START_TEST(test_record__strict_line_defines_ops)
 {
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     char directory[512], end[1024], definition[1024] = "huge(x) = x";
     kiln_service *service = open_strict(directory);
     while (strlen(definition) < 600)
@@ -156,14 +157,14 @@ START_TEST(test_record__strict_line_defines_ops)
 }
 END_TEST
 
-#define TEMPLATE(name)                                                                       \
-    "//! template " name "\n//! op none\n//! dtype f32\n//! reference inner\n//! inputs 1\n" \
-    "//! param block 32..1024 step 32 = 256\n//! tile block\n//! entry k align 4\n"          \
+#define TEMPLATE(name)                                                                         \
+    "//! template " name "\n//! dtype f32\n//! reference inner\n"                              \
+    "//! param block 32..1024 step 32 = 256\n//! tile block\n//! entry k align 4\n" DECLARED_X \
     "extern \"C\" __global__ void k(float *out, const float *x, unsigned long long n) { }\n"
 
 START_TEST(test_record__strict_line_names_the_template)
 {
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     char directory[512], end[1024];
     kiln_service *service = open_strict(directory);
     ck_assert_int_eq(kiln_op_define(service, "inner(x) = x", NULL), KILN_OK);
@@ -187,11 +188,11 @@ START_TEST(test_record__strict_runs_what_was_warmed)
     kiln_service *service = kiln_test_open(&options);
     kiln_artifact_free(kiln_test_build(service, CPU_SPEC));
     kiln_close(service);
-    options.strict = 1;
+    options.strict = KILN_ON;
     service = kiln_test_open(&options);
     kiln_kernel *kernel = kiln_test_get(service, CPU_SPEC);
     kiln_test_check_hardsigmoid(kernel);
-    kiln_release(kernel);
+    kiln_kernel_release(kernel);
     ck_assert_uint_eq(kiln_test_stats(service).strict_refusals, 0);
     ck_assert_int_eq(ask(service, "op=relu6 target=cpu"), KILN_ESTRICT);
     kiln_close(service);
@@ -207,10 +208,12 @@ START_TEST(test_record__strict_takes_a_copied_store_whatever_compiler_is_here)
     kiln_artifact_free(kiln_test_build(service, GPU_SPEC));
     kiln_artifact_free(kiln_test_build(service, CPU_SPEC));
     char command[1024];
-    snprintf(command, sizeof(command), "find '%s' -name '*.host.kiln' -delete", kiln_cache_dir(service));
+    kiln_cache_info info = KILN_INIT(kiln_cache_info);
+    ck_assert_int_eq(kiln_cache_get_info(service, &info, NULL), KILN_OK);
+    snprintf(command, sizeof(command), "find '%s' -name '*.host.kiln' -delete", info.directory);
     kiln_close(service);
     ck_assert_int_eq(system(command), 0);
-    options.strict = 1;
+    options.strict = KILN_ON;
     for (int without = 0; without < 2; without++) {
         options.cc = options.nvrtc = without ? COMPILERS : NULL;
         service = kiln_test_open(&options);
@@ -230,10 +233,11 @@ START_TEST(test_record__strict_comes_from_option_then_environment)
 {
     static const struct {
         const char *environment;
-        int option;
+        kiln_switch option;
         kiln_status expected;
-    } cases[] = { { "1", 0, KILN_ESTRICT },    { "yes", 0, KILN_ESTRICT },    { "0", 0, KILN_ENOCOMPILER },
-                  { "", 0, KILN_ENOCOMPILER }, { "1", -1, KILN_ENOCOMPILER }, { "0", 1, KILN_ESTRICT } };
+    } cases[] = { { "1", KILN_DEFAULT, KILN_ESTRICT },     { "yes", KILN_DEFAULT, KILN_ESTRICT },
+                  { "0", KILN_DEFAULT, KILN_ENOCOMPILER }, { "", KILN_DEFAULT, KILN_ENOCOMPILER },
+                  { "1", KILN_OFF, KILN_ENOCOMPILER },     { "0", KILN_ON, KILN_ESTRICT } };
     kiln_options options = kiln_test_options();
     kiln_service *service;
     options.cc = COMPILERS;
@@ -245,7 +249,7 @@ START_TEST(test_record__strict_comes_from_option_then_environment)
         kiln_close(service);
     }
     unsetenv("KILN_STRICT");
-    options.strict = 2;
+    options.strict = (kiln_switch)3;
     ck_assert_int_eq(kiln_open(&service, &options, NULL), KILN_EINVAL);
 }
 END_TEST
@@ -254,11 +258,11 @@ START_TEST(test_record__a_strict_refusal_fits_the_store)
 {
     static const char *const expected[] = { " and open the service with a cache_dir", "/it'\\''s'" };
     kiln_options options = kiln_test_options();
-    options.strict = 1;
+    options.strict = KILN_ON;
     for (int i = 0; i < 2; i++) {
         options.cache_dir = i == 0 ? "" : kiln_test_temp_path("it's");
         kiln_service *service = kiln_test_open(&options);
-        kiln_report report = KILN_REPORT_INIT;
+        kiln_report report = KILN_INIT(kiln_report);
         ck_assert_int_eq(kiln_test_ask(service, CPU_SPEC, &report), KILN_ESTRICT);
         size_t length = strlen(report.message), end = strlen(expected[i]);
         ck_assert_msg(length > end && strcmp(report.message + length - end, expected[i]) == 0, "%s", report.message);
@@ -331,15 +335,15 @@ START_TEST(test_record__a_hit_is_recorded_and_strict_refusals_are)
     kiln_options options = kiln_test_options();
     options.record = record_path();
     kiln_service *service = kiln_test_open(&options);
-    kiln_release(kiln_test_get(service, CPU_SPEC));
+    kiln_kernel_release(kiln_test_get(service, CPU_SPEC));
     ck_assert_int_eq(unlink(record_path()), 0);
     kiln_close(service);
-    options.strict = 1;
+    options.strict = KILN_ON;
     service = kiln_test_open(&options);
-    kiln_release(kiln_test_get(service, CPU_SPEC));
-    kiln_release(kiln_test_get(service, CPU_SPEC));
-    kiln_release(kiln_test_get(service, CPU_SPEC " block=1024"));
-    ck_assert_uint_eq(kiln_test_stats(service).hits_kernel, 2);
+    kiln_kernel_release(kiln_test_get(service, CPU_SPEC));
+    kiln_kernel_release(kiln_test_get(service, CPU_SPEC));
+    kiln_kernel_release(kiln_test_get(service, CPU_SPEC " block=1024"));
+    ck_assert_uint_eq(kiln_test_stats(service).hits_loaded, 2);
     ck_assert_int_eq(ask(service, "op=relu6 target=cpu"), KILN_ESTRICT);
     kiln_close(service);
     ck_assert_str_eq(read_record(), HEADING CPU_LINE "\n" CPU_LINE " block=1024\nop=relu6 dtype=f32\n");
@@ -350,7 +354,7 @@ START_TEST(test_record__asynchronous_gets_are_recorded_and_refused_too)
 {
     kiln_options options = kiln_test_counting_options(0);
     options.record = record_path();
-    options.strict = 1;
+    options.strict = KILN_ON;
     kiln_service *service = kiln_test_open(&options);
     ck_assert_int_eq(kiln_test_get_async(service, CPU_SPEC, NULL), KILN_ESTRICT);
     ck_assert_uint_eq(kiln_test_stats(service).strict_refusals, 1);
@@ -358,16 +362,16 @@ START_TEST(test_record__asynchronous_gets_are_recorded_and_refused_too)
     ck_assert_str_eq(read_record(), HEADING CPU_LINE "\n");
     kiln_close(service);
     kiln_test_temp_remove(record_path());
-    options.strict = -1;
+    options.strict = KILN_OFF;
     service = kiln_test_open(&options);
     ck_assert_int_eq(kiln_test_get_async(service, CPU_SPEC, NULL), KILN_OK);
     ck_assert_str_eq(read_record(), HEADING CPU_LINE "\n");
     ck_assert_int_eq(kiln_test_get_async(service, CPU_SPEC, NULL), KILN_OK);
     ck_assert_int_eq(ask(service, CPU_SPEC), KILN_OK);
-    ck_assert_uint_eq(kiln_test_stats(service).hits_kernel, 2);
+    ck_assert_uint_eq(kiln_test_stats(service).hits_loaded, 2);
     ck_assert_str_eq(read_record(), HEADING CPU_LINE "\n");
     kiln_close(service);
-    options.strict = 1;
+    options.strict = KILN_ON;
     service = kiln_test_open(&options);
     ck_assert_int_eq(kiln_test_get_async(service, CPU_SPEC, NULL), KILN_OK);
     ck_assert_uint_eq(kiln_test_stats(service).hits_disk, 1);
@@ -388,7 +392,7 @@ static void find_line(void *data, kiln_status status, kiln_kernel *kernel, const
     ck_assert_int_eq(status, KILN_OK);
     ck_assert_msg(strstr(read_record(), line) != NULL, "the callback came before the line:%s", line);
     called++;
-    kiln_release(kernel);
+    kiln_kernel_release(kernel);
 }
 
 START_TEST(test_record__a_callback_comes_after_its_line)
@@ -408,7 +412,7 @@ START_TEST(test_record__a_callback_comes_after_its_line)
         kiln_spec *spec = kiln_test_spec(service, text);
         ck_assert_int_eq(kiln_get_async(NULL, queue, spec, NULL, find_line, high), KILN_OK);
         kiln_spec_free(spec);
-        kiln_queue_dispatch(queue);
+        kiln_queue_wait(queue, 0);
     }
     while (kiln_queue_wait(queue, 30000) > 0) {
     }
@@ -424,7 +428,7 @@ static void ignore(void *data, kiln_status status, kiln_kernel *kernel, const ki
     (void)data;
     (void)status;
     (void)report;
-    kiln_release(kernel);
+    kiln_kernel_release(kernel);
 }
 
 START_TEST(test_record__what_was_given_up_is_recorded)
@@ -533,9 +537,9 @@ static void expect_fault(kiln_options *options, const char *word)
     kiln_service *service = kiln_test_open(options);
     kiln_kernel *kernel = kiln_test_get(service, CPU_SPEC);
     kiln_test_check_hardsigmoid(kernel);
-    kiln_release(kernel);
-    kiln_release(kiln_test_get(service, CPU_SPEC));
-    kiln_release(kiln_test_get(service, "op=relu6 target=cpu"));
+    kiln_kernel_release(kernel);
+    kiln_kernel_release(kiln_test_get(service, CPU_SPEC));
+    kiln_kernel_release(kiln_test_get(service, "op=relu6 target=cpu"));
     ck_assert_uint_eq(kiln_test_stats(service).record_errors, 2);
     ck_assert_int_eq(log.warnings, 1);
     ck_assert_msg(strstr(log.last, word) != NULL && strstr(log.last, options->record) != NULL, "%s", log.last);
@@ -580,7 +584,7 @@ START_TEST(test_record__a_line_cut_by_a_full_disk_does_not_harm_the_next)
         int status = kiln_get(&kernel, service, cut, NULL) == KILN_ENOCOMPILER ? 0 : 1;
         setrlimit(RLIMIT_FSIZE, &old);
         status |= kiln_get(&kernel, service, next, NULL) == KILN_ENOCOMPILER ? 0 : 2;
-        kiln_stats stats = KILN_STATS_INIT;
+        kiln_stats stats = KILN_INIT(kiln_stats);
         kiln_stats_get(service, &stats);
         _exit(status | (stats.record_errors == 1 ? 0 : 4));
     }

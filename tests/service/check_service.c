@@ -1,8 +1,10 @@
 /* The whole path through the public API: spec, unit, key, store, compile, load, launch, verified output. */
 #include "support/fake_cuda.h"
 #include "support/harness.h"
+#include "support/launching.h"
 #include "support/suites.h"
 #include "support/temp.h"
+#include <kiln/kernel.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +17,7 @@
 
 static kiln_kernel_info info_of(const kiln_kernel *kernel)
 {
-    kiln_kernel_info info = { .size = sizeof(info) };
+    kiln_kernel_info info = KILN_INIT(kiln_kernel_info);
     ck_assert_int_eq(kiln_kernel_get_info(kernel, &info), KILN_OK);
     return info;
 }
@@ -46,10 +48,10 @@ START_TEST(test_service__cpu_kernel_computes_and_is_found_again)
     kiln_stats stats = kiln_test_stats(service);
     ck_assert_uint_eq(stats.gets, 2);
     ck_assert_uint_eq(stats.compiles, 1);
-    ck_assert_uint_eq(stats.hits_kernel, 1);
+    ck_assert_uint_eq(stats.hits_loaded, 1);
     ck_assert_uint_eq(stats.loads, 1);
-    kiln_release(first);
-    kiln_release(second);
+    kiln_kernel_release(first);
+    kiln_kernel_release(second);
     kiln_close(service);
 }
 END_TEST
@@ -58,7 +60,7 @@ START_TEST(test_service__another_service_finds_it_on_disk)
 {
     kiln_options options = kiln_test_options();
     kiln_service *service = kiln_test_open(&options);
-    kiln_release(kiln_test_get(service, CPU_SPEC));
+    kiln_kernel_release(kiln_test_get(service, CPU_SPEC));
     kiln_close(service);
     service = kiln_test_open(&options);
     kiln_kernel *kernel = kiln_test_get(service, CPU_SPEC);
@@ -66,7 +68,7 @@ START_TEST(test_service__another_service_finds_it_on_disk)
     kiln_test_check_hardsigmoid(kernel);
     ck_assert_uint_eq(kiln_test_stats(service).compiles, 0);
     ck_assert_uint_eq(kiln_test_stats(service).hits_disk, 1);
-    kiln_release(kernel);
+    kiln_kernel_release(kernel);
     kiln_close(service);
 }
 END_TEST
@@ -78,11 +80,12 @@ START_TEST(test_service__works_with_nothing_on_disk)
     kiln_service *service = kiln_test_open(&options);
     kiln_kernel *kernel = kiln_test_get(service, CPU_SPEC);
     kiln_test_check_hardsigmoid(kernel);
-    kiln_release(kernel);
+    kiln_kernel_release(kernel);
     kiln_artifact *artifact = kiln_test_build(service, CPU_SPEC);
     ck_assert_int_eq(kiln_artifact_origin(artifact), KILN_ORIGIN_MEMORY);
     kiln_artifact_free(artifact);
-    ck_assert_str_eq(kiln_cache_dir(service), "");
+    kiln_cache_info info = KILN_INIT(kiln_cache_info);
+    ck_assert_int_eq(kiln_cache_get_info(service, &info, NULL), KILN_ENOENT);
     kiln_close(service);
     ck_assert_int_eq(kiln_test_temp_count("."), 0);
 }
@@ -93,18 +96,18 @@ START_TEST(test_service__kernel_outlives_its_service)
     kiln_options options = kiln_test_options();
     kiln_service *service = kiln_test_open(&options);
     kiln_kernel *kernel = kiln_test_get(service, CPU_SPEC);
-    ck_assert_ptr_eq(kiln_retain(kernel), kernel);
-    kiln_release(kernel);
+    ck_assert_ptr_eq(kiln_kernel_retain(kernel), kernel);
+    kiln_kernel_release(kernel);
     kiln_close(service);
     kiln_test_check_hardsigmoid(kernel);
-    kiln_release(kernel);
+    kiln_kernel_release(kernel);
 }
 END_TEST
 
 START_TEST(test_service__builds_for_a_gpu_that_is_not_there)
 {
     kiln_options options = kiln_test_options();
-    options.wisdom = -1;
+    options.wisdom = KILN_OFF;
     kiln_service *service = kiln_test_open(&options);
     kiln_artifact *artifact = kiln_test_build(service, GPU_SPEC);
     const void *data;
@@ -158,7 +161,7 @@ START_TEST(test_service__without_a_compiler_any_toolchain_will_do)
     ck_assert_int_eq(kiln_artifact_origin(artifact), KILN_ORIGIN_DISK);
     kiln_artifact_free(artifact);
 
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     kiln_spec *spec = kiln_test_spec(service, "op=relu6 dtype=f32 target=sm_90");
     ck_assert_int_eq(kiln_build(&artifact, service, spec, &report), KILN_ENOCOMPILER);
     ck_assert_ptr_null(artifact);
@@ -198,7 +201,7 @@ START_TEST(test_service__unknown_target_names_those_there_are)
 {
     kiln_options options = kiln_test_options();
     kiln_service *service = kiln_test_open(&options);
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     kiln_artifact *artifact;
     kiln_spec *spec = kiln_test_spec(service, "op=relu6 dtype=f32 target=sm_91");
     ck_assert_int_eq(kiln_build(&artifact, service, spec, &report), KILN_ETARGET);
@@ -216,8 +219,9 @@ START_TEST(test_service__gpu_kernel_loads_through_the_driver)
     kiln_service *service = kiln_test_open(&options);
     kiln_kernel *kernel = kiln_test_get(service, "op=add(x,y) dtype=f16");
     ck_assert_str_eq(info_of(kernel).device, "cuda:0");
-    ck_assert_uint_eq(info_of(kernel).inputs, 2);
-    ck_assert_uint_eq(info_of(kernel).element_size, 2);
+    const kiln_signature *signature = info_of(kernel).signature;
+    ck_assert(signature->param_count == 4 && signature->params[2]->role == KILN_ROLE_IN);
+    ck_assert_uint_eq(signature->params[2]->bytes, 2);
     ck_assert_uint_eq(kiln_test_stats(service).ptx_loads, 0);
 
     kiln_device *device;
@@ -225,10 +229,10 @@ START_TEST(test_service__gpu_kernel_loads_through_the_driver)
     ck_assert_int_eq(kiln_device_open(&device, service, NULL, NULL), KILN_OK);
     ck_assert_int_eq(kiln_alloc(&memory, device, 4096, NULL), KILN_OK);
     const void *in[] = { memory, (char *)memory + 1024 };
-    ck_assert_int_eq(kiln_launch(kernel, 512, (char *)memory + 2048, in, NULL, NULL), KILN_OK);
+    ck_assert_int_eq(kiln_test_launch(kernel, 512, (char *)memory + 2048, in, NULL, NULL), KILN_OK);
     ck_assert_int_eq(kiln_sync(device, NULL), KILN_OK);
     kiln_free(device, memory);
-    kiln_release(kernel);
+    kiln_kernel_release(kernel);
     kiln_close(service);
 }
 END_TEST
@@ -239,7 +243,7 @@ START_TEST(test_service__wrong_target_runs_from_its_ptx)
     kiln_service *service = kiln_test_open(&options);
     kiln_kernel *kernel = kiln_test_get(service, "op=relu6 dtype=f32 target=sm_80");
     ck_assert_uint_eq(kiln_test_stats(service).ptx_loads, 1);
-    kiln_release(kernel);
+    kiln_kernel_release(kernel);
     kiln_close(service);
 }
 END_TEST
@@ -252,7 +256,7 @@ START_TEST(test_service__get_for_another_gpu_keeps_what_is_stored)
     kiln_close(service);
     options.nvrtc = "/nonexistent/libnvrtc.so.13";
     service = kiln_test_open(&options);
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     ck_assert_int_ne(kiln_test_ask(service, "op=relu6 dtype=f32 target=sm_100", &report), KILN_OK);
     ck_assert_msg(strstr(report.message, "sm_90") != NULL, "%s", report.message);
     ck_assert_str_eq(report.stage, "load");
@@ -271,7 +275,7 @@ START_TEST(test_service__passing_driver_trouble_costs_no_entry)
     kiln_close(service);
     options.nvrtc = "/nonexistent/libnvrtc.so.13";
     service = kiln_test_open(&options);
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     kiln_fake_open()->fail_call("cuKernelGetAttribute", 1, 0, 1);
     ck_assert_int_ne(kiln_test_ask(service, GPU_SPEC, &report), KILN_OK);
     ck_assert_ptr_nonnull(strstr(report.message, "cuKernelGetAttribute"));
@@ -290,7 +294,7 @@ START_TEST(test_service__driver_that_does_not_work_is_not_passed_over)
     else
         options.libcuda = "/nonexistent/libcuda.so.1";
     kiln_service *service = kiln_test_open(&options);
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     ck_assert_int_eq(kiln_test_ask(service, "op=relu6 dtype=f32", &report), KILN_ENODRIVER);
     ck_assert_ptr_nonnull(strstr(report.message, _i == 0 ? "cuInit" : "/nonexistent/libcuda.so.1"));
     kiln_report_clear(&report);
@@ -298,21 +302,21 @@ START_TEST(test_service__driver_that_does_not_work_is_not_passed_over)
 }
 END_TEST
 
-START_TEST(test_service__success_leaves_the_report_alone)
+START_TEST(test_service__success_clears_the_report)
 {
     kiln_options options = kiln_test_gpu_options();
     kiln_service *service = kiln_test_open(&options);
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     kiln_spec *spec;
     ck_assert_int_eq(kiln_spec_parse(&spec, service, "op=nothing", &report), KILN_EOP);
-    kiln_report before = report;
-    kiln_release(kiln_test_get(service, GPU_SPEC)); /* now it is stored */
+    ck_assert_str_ne(report.message, "");
+    kiln_kernel_release(kiln_test_get(service, GPU_SPEC)); /* now it is stored */
     kiln_close(service);
     service = kiln_test_open(&options);
     kiln_fake_open()->fail_call("cuLibraryLoadData", 1, 0, 1); /* the first load fails and is made good */
     ck_assert_int_eq(kiln_test_ask(service, GPU_SPEC, &report), KILN_OK);
-    ck_assert_int_eq(report.status, before.status);
-    ck_assert_str_eq(report.message, before.message);
+    ck_assert(report.status == KILN_OK && report.native == 0 && report.stage == NULL && report.log == NULL);
+    ck_assert_str_eq(report.message, "");
     kiln_report_clear(&report);
     kiln_close(service);
 }
@@ -322,7 +326,7 @@ START_TEST(test_service__gpu_spec_on_the_cpu_is_refused)
 {
     kiln_options options = kiln_test_options();
     kiln_service *service = kiln_test_open(&options);
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     ck_assert_int_eq(kiln_test_ask(service, GPU_SPEC, &report), KILN_ENODEVICE);
     ck_assert_ptr_nonnull(strstr(report.message, "sm_90"));
     kiln_report_clear(&report);
@@ -341,10 +345,10 @@ static void *get_many(void *data)
         if (i % 2 == 0) {
             float x[64] = { 1.0f }, y[64];
             const void *in[] = { x };
-            ck_assert_int_eq(kiln_launch(kernel, 64, y, in, NULL, NULL), KILN_OK);
+            ck_assert_int_eq(kiln_test_launch(kernel, 64, y, in, NULL, NULL), KILN_OK);
             ck_assert(y[1] == 0.5f);
         }
-        kiln_release(kernel);
+        kiln_kernel_release(kernel);
     }
     return NULL;
 }
@@ -360,7 +364,7 @@ START_TEST(test_service__many_threads_share_it)
         pthread_join(threads[i], NULL);
     kiln_stats stats = kiln_test_stats(service);
     ck_assert_uint_eq(stats.gets, THREADS * ROUNDS);
-    ck_assert_uint_ge(stats.hits_kernel, (uint64_t)THREADS * (ROUNDS - 2));
+    ck_assert_uint_ge(stats.hits_loaded, (uint64_t)THREADS * (ROUNDS - 2));
     ck_assert_uint_eq(stats.compile_failures, 0);
     kiln_close(service);
 }
@@ -385,7 +389,7 @@ Suite *kiln_test_service_suite(void)
     tcase_add_test(tcase, test_service__get_for_another_gpu_keeps_what_is_stored);
     tcase_add_test(tcase, test_service__passing_driver_trouble_costs_no_entry);
     tcase_add_loop_test(tcase, test_service__driver_that_does_not_work_is_not_passed_over, 0, 2);
-    tcase_add_test(tcase, test_service__success_leaves_the_report_alone);
+    tcase_add_test(tcase, test_service__success_clears_the_report);
     tcase_add_test(tcase, test_service__gpu_spec_on_the_cpu_is_refused);
     tcase_add_test(tcase, test_service__many_threads_share_it);
     suite_add_tcase(suite, tcase);

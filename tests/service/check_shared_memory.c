@@ -31,10 +31,9 @@ static kiln_status launch_in(void *stream, uint32_t shared_bytes, kiln_report *w
 {
     uint64_t n = 16;
     void *memory = (void *)0x1000, *arguments[] = { &memory, &memory, &n };
-    kiln_grid grid = KILN_GRID_INIT;
+    kiln_grid grid = { .size = sizeof(grid), .grid = { 1, 1, 1 }, .block = { 1, 1, 1 } };
     grid.shared_bytes = shared_bytes;
-    grid.stream = stream;
-    return vtable->functions->launch(module, 0, &grid, arguments, why);
+    return vtable->functions->launch(module, 0, &grid, arguments, stream, why);
 }
 
 static kiln_status launch(uint32_t shared_bytes)
@@ -114,11 +113,11 @@ START_TEST(test_shared_memory__templates_get_theirs)
     void *memory = (void *)0x1000, *arguments[] = { &memory, &memory, &n };
     open_with(32);
     rule.shared = 48 * KB;
-    rule.blocks[0] = rule.blocks[1] = rule.blocks[2] = 1;
+    rule.block[0] = rule.block[1] = rule.block[2] = 1;
     vtable->unload(module);
     check_ok(vtable->load(device, &entry, &rule, &module, &used_ptx, &report));
     ck_assert_uint_eq(fake->calls("cuKernelSetAttribute"), 2); /* kernels */
-    check_ok(vtable->launch_args(module, 1, (const uint32_t[]){ 1, 1, 1 }, arguments, NULL, &report));
+    check_ok(vtable->launch(module, 1, (const uint32_t[]){ 1, 1, 1 }, arguments, NULL, &report));
     close_all();
 }
 END_TEST

@@ -256,7 +256,7 @@ START_TEST(test_source__without_a_worker_stays_in_memory)
     source.text = "#include \"a.h\"\nextern \"C\" __global__ void k(int *p) { *p = A; }\n";
     source.headers = &in_memory;
     source.header_count = 1;
-    source.cuda_headers = -1;
+    source.cuda_headers = KILN_OFF;
     kiln_close(service);
     open_service(KILN_ISOLATE_NEVER);
     ck_assert_uint_eq(compiles_again(), 1);
@@ -277,7 +277,7 @@ START_TEST(test_source__without_a_worker_stays_in_memory)
     service = kiln_test_open(&options);
     ck_assert_uint_eq(compiles_again(), 1);
     kiln_close(service);
-    options.strict = 1;
+    options.strict = KILN_ON;
     service = kiln_test_open(&options);
     expect(build(), KILN_ESTRICT, "let a worker compile it");
 }
@@ -391,7 +391,7 @@ START_TEST(test_source__bad_fields_are_refused)
     source.name = "a\nb";
     expect(build(), KILN_EINVAL, "no name of a source");
     source.size = 0;
-    expect(build(), KILN_EINVAL, "KILN_SOURCE_INIT");
+    expect(build(), KILN_EINVAL, "KILN_INIT(kiln_source)");
 }
 END_TEST
 
@@ -405,7 +405,7 @@ START_TEST(test_source__is_found_without_a_compiler)
     make_tree("inc");
     use_directories("inc", NULL);
     source.text = two_deep;
-    source.cuda_headers = -1;
+    source.cuda_headers = KILN_OFF;
     ck_assert_uint_eq(compiles(), 1);
     kiln_close(service);
     kiln_options options = kiln_test_options();
@@ -420,7 +420,7 @@ START_TEST(test_source__is_found_without_a_compiler)
     write_text("inc/a.h", "#include \"sub/b.h\"\n");
     expect(build(), KILN_OK, "");
     kiln_close(service);
-    options.strict = 1;
+    options.strict = KILN_ON;
     service = kiln_test_open(&options);
     expect(build(), KILN_OK, "");
     write_text("inc/a.h", "#define DEPTH 1\n");
@@ -430,7 +430,7 @@ END_TEST
 
 START_TEST(test_source__travels_in_a_pack)
 {
-    kiln_transfer moved = { .size = sizeof(moved) };
+    kiln_transfer moved = KILN_INIT(kiln_transfer);
     if (!have_nvrtc())
         return;
     make_tree("inc");
@@ -559,7 +559,7 @@ START_TEST(test_source__standard_headers_are_there)
     ck_assert_uint_eq(compiles(), 1);
     ck_assert_msg(report.log == NULL, "%s", report.log);
     ck_assert_uint_eq(compiles(), 0);
-    source.cuda_headers = -1;
+    source.cuda_headers = KILN_OFF;
     expect(build(), KILN_OK, "");
     kiln_close(service);
     open_service(KILN_ISOLATE_NEVER);

@@ -8,7 +8,7 @@
 #include "support/reading.h"
 #include "support/suites.h"
 #include "support/temp.h"
-#include <kiln/source.h>
+#include <kiln/kiln.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -51,12 +51,12 @@ static void set_up(void)
 {
     ck_assert_int_eq(mkdir(kiln_test_temp_path("inc"), 0700), 0);
     snprintf(directory, sizeof(directory), "%s", kiln_test_temp_path("inc"));
-    source = (kiln_source)KILN_SOURCE_INIT;
+    source = (kiln_source)KILN_INIT(kiln_source);
     source.name = "user.cu";
     source.text = "#include \"a.h\"\n";
     source.include_dirs = directories;
     source.include_dir_count = 1;
-    source.cuda_headers = -1;
+    source.cuda_headers = KILN_OFF;
     memset(slots, 0, sizeof(slots));
     called = 0;
     kiln_test_temp_write("inc/a.h", "state 1;\n", 9);
@@ -86,12 +86,12 @@ static void note(void *data, kiln_status status, kiln_program *program, const ki
     snprintf(slot->log, sizeof(slot->log), "%s", report->log != NULL ? report->log : "");
 }
 
-static kiln_request *ask_with(int priority, uint32_t deadline_ms, int i)
+static kiln_request *ask_with(int priority, uint32_t timeout_ms, int i)
 {
     kiln_request *request;
-    kiln_async_options options = KILN_ASYNC_OPTIONS_INIT;
+    kiln_async_options options = KILN_INIT(kiln_async_options);
     options.priority = priority;
-    options.deadline_ms = deadline_ms;
+    options.timeout_ms = timeout_ms;
     asking = true;
     ck_assert_int_eq(kiln_program_get_async(&request, queue, &source, &options, note, &slots[i]), KILN_OK);
     asking = false;
@@ -129,7 +129,7 @@ static void expect(int i, kiln_status status, const char *text)
 
 static kiln_program *get_blocking(void)
 {
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     kiln_program *program;
     kiln_status status = kiln_program_get(&program, service, NULL, &source, &report);
     ck_assert_msg(status == KILN_OK, "%s", report.message);
@@ -163,11 +163,12 @@ START_TEST(test_source_async__program_comes_by_callback_and_is_found_again)
     ck_assert_int_eq(slots[0].calls, 0);
     ck_assert_int_eq(finish(), 1);
     expect(0, KILN_OK, "");
-    kiln_function *found;
-    kiln_function_info info = { .size = sizeof(info) };
-    ck_assert_int_eq(kiln_program_function(&found, slots[0].program, "scale", NULL), KILN_OK);
-    ck_assert_int_eq(kiln_function_get_info(found, &info), KILN_OK);
+    kiln_kernel *found;
+    kiln_kernel_info info = KILN_INIT(kiln_kernel_info);
+    ck_assert_int_eq(kiln_program_kernel(&found, slots[0].program, "scale", NULL), KILN_OK);
+    ck_assert_int_eq(kiln_kernel_get_info(found, &info), KILN_OK);
     ck_assert_int_eq(info.origin, KILN_ORIGIN_COMPILED);
+    kiln_kernel_release(found);
     source.text = text;
     source.functions = (const char *const[]){ wanted };
     source.include_dirs = directories;
@@ -314,7 +315,7 @@ static kiln_stats get_refused(unsigned refusals, bool blocking)
 
 static uint64_t hits(const kiln_stats *stats)
 {
-    return stats->hits_kernel + stats->hits_memory + stats->hits_disk + stats->hits_pack + stats->hits_shared;
+    return stats->hits_loaded + stats->hits_memory + stats->hits_disk + stats->hits_pack + stats->hits_shared;
 }
 
 START_TEST(test_source_async__stored_program_that_does_not_load_is_no_hit)
@@ -322,7 +323,7 @@ START_TEST(test_source_async__stored_program_that_does_not_load_is_no_hit)
     const bool blocking = _i == 0;
     const kiln_stats stats = get_refused(blocking ? 1 : 2, blocking);
     ck_assert_uint_eq(stats.compiles, 1);
-    ck_assert_uint_eq(stats.misses_refused, 1);
+    ck_assert_uint_eq(stats.misses_unloadable, 1);
     ck_assert_uint_eq(hits(&stats), 0);
 }
 END_TEST
@@ -354,7 +355,7 @@ START_TEST(test_source_async__cancelled_before_its_compile_it_is_never_compiled)
     kiln_cancel(one_of_two);
     kiln_cancel(one_of_two);
     ck_assert_int_eq(slots[1].calls, 0);
-    ck_assert_int_eq(kiln_queue_dispatch(queue), 2);
+    ck_assert_int_eq(kiln_queue_wait(queue, 0), 2);
     expect(1, KILN_ECANCELED, "cancelled by kiln_cancel");
     expect(2, KILN_ECANCELED, "cancelled by kiln_cancel");
     kiln_test_reading_go();

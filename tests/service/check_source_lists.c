@@ -8,7 +8,7 @@
 #include "support/suites.h"
 #include "support/temp.h"
 #include <errno.h>
-#include <kiln/source.h>
+#include <kiln/kiln.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static kiln_report report = KILN_REPORT_INIT;
+static kiln_report report = KILN_INIT(kiln_report);
 static kiln_service *service;
 static kiln_source source;
 static char directory[256];
@@ -51,13 +51,13 @@ static void set_up(void)
 {
     ck_assert_int_eq(mkdir(kiln_test_temp_path("inc"), 0700), 0);
     snprintf(directory, sizeof(directory), "%s", kiln_test_temp_path("inc"));
-    source = (kiln_source)KILN_SOURCE_INIT;
+    source = (kiln_source)KILN_INIT(kiln_source);
     source.name = "user.cu";
     source.target = "sm_90";
     source.text = "#include \"a.h\"\n#if __has_include(\"b.h\")\n#endif\n";
     source.include_dirs = directories;
     source.include_dir_count = 1;
-    source.cuda_headers = -1;
+    source.cuda_headers = KILN_OFF;
 }
 
 static void tear_down(void)
@@ -93,7 +93,7 @@ static kiln_origin build_in(kiln_service *where, int state)
 /* A pack of one state, made elsewhere. */
 static const char *make_pack(const char *name, int state)
 {
-    kiln_transfer moved = { .size = sizeof(moved) };
+    kiln_transfer moved = KILN_INIT(kiln_transfer);
     open_cache("elsewhere");
     ck_assert_int_eq(build_in(service, state), KILN_ORIGIN_COMPILED);
     ck_assert_int_eq(kiln_cache_export(service, kiln_test_temp_path(name), NULL, NULL, &moved, &report), KILN_OK);
@@ -134,7 +134,7 @@ START_TEST(test_source_lists__strict_mode_finds_what_a_pack_has)
     close_it();
     kiln_options options = options_of("cache");
     options.packs = pack;
-    options.strict = 1;
+    options.strict = KILN_ON;
     options.nvrtc = "/nonexistent/libnvrtc.so.13";
     service = kiln_test_open(&options);
     if (_i == 0)
@@ -149,7 +149,7 @@ END_TEST
 
 START_TEST(test_source_lists__imported_list_is_added_to_what_is_known)
 {
-    kiln_transfer moved = { .size = sizeof(moved) };
+    kiln_transfer moved = KILN_INIT(kiln_transfer);
     const char *pack = make_pack("only.kilnpack", 1);
     open_cache("cache");
     ck_assert_int_eq(build_in(service, 2), KILN_ORIGIN_COMPILED);
@@ -165,7 +165,7 @@ END_TEST
 
 START_TEST(test_source_lists__imported_list_that_cannot_be_kept_is_told)
 {
-    kiln_transfer moved = { .size = sizeof(moved) };
+    kiln_transfer moved = KILN_INIT(kiln_transfer);
     const char *pack = make_pack("only.kilnpack", 1);
     struct sock_filter filter[] = { REFUSE_LOAD(nr), REFUSE(renameat, EROFS), REFUSE(renameat2, EROFS), REFUSE_END };
     open_cache("cache");
@@ -256,7 +256,7 @@ START_TEST(test_source_lists__import_waits_for_a_compile_and_not_for_long)
 {
     kiln__key key;
     kiln__hostlock_hold hold;
-    kiln_transfer moved = { .size = sizeof(moved) };
+    kiln_transfer moved = KILN_INIT(kiln_transfer);
     const char *pack = make_pack("only.kilnpack", 1);
     open_cache("cache");
     kiln_service *compiling = service;
@@ -316,7 +316,7 @@ END_TEST
 /* A list that is true and whose kernel has gone says nothing of another one. */
 START_TEST(test_source_lists__kernel_that_has_gone_is_compiled_again)
 {
-    kiln_transfer moved = { .size = sizeof(moved) };
+    kiln_transfer moved = KILN_INIT(kiln_transfer);
     open_cache("cache");
     ck_assert_int_eq(build_in(service, 1), KILN_ORIGIN_COMPILED);
     ck_assert_int_eq(unlink(kiln_test_entry_path(service)), 0);
@@ -340,7 +340,7 @@ typedef struct builder {
 static void *build_in_thread(void *data)
 {
     builder *self = data;
-    kiln_report told = KILN_REPORT_INIT;
+    kiln_report told = KILN_INIT(kiln_report);
     kiln_artifact *artifact;
     const void *ptx;
     size_t length;

@@ -1,19 +1,17 @@
 /* How much stack a host's thread needs: each kind of call on a thread whose stack is painted, so that what it touched shows. */
 #include "support/harness.h"
+#include "support/launching.h"
 #include "support/sanitized.h"
 #include "support/suites.h"
 #include "support/temp.h"
-#include <kiln/define.h>
-#include <kiln/source.h>
 #include <kiln/tune.h>
-#include <kiln/wisdom.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
-/* <kiln/kiln.h> promises that these are enough. The stack has more, so that a call that needs more is a failure and no crash. */
+/* <kiln/base.h> promises that these are enough. The stack has more, so that a call that needs more is a failure and no crash. */
 enum { PROMISED = 64 * 1024, PROMISED_MORE = 128 * 1024, STACK = 960 * 1024, PAINT = 0xA5 };
 
 /* The promise is about builds that a compiler has optimised. */
@@ -26,7 +24,7 @@ enum { OPTIMISED = 0 };
 static kiln_service *service;
 static kiln_kernel *kernel;
 static kiln_status status;
-static kiln_report report = KILN_REPORT_INIT;
+static kiln_report report = KILN_INIT(kiln_report);
 
 /* The stack that fn(data) takes on a thread of its own, what the C library keeps on it left out. */
 static size_t measure(void *(*fn)(void *data))
@@ -78,7 +76,7 @@ static void build_text(const char *text)
 static void *open_service(void *data)
 {
     const kiln_options *options = data;
-    kiln_options own = KILN_OPTIONS_INIT;
+    kiln_options own = KILN_INIT(kiln_options);
     own = options != NULL ? *options : kiln_test_options();
     own.isolate = KILN_ISOLATE_NEVER;
     status = kiln_open(&service, &own, &report);
@@ -94,7 +92,7 @@ static void *get_cold(void *data)
 static void *get_hit(void *data)
 {
     get_text(SPEC);
-    kiln_release(kernel);
+    kiln_kernel_release(kernel);
     return data;
 }
 
@@ -122,8 +120,8 @@ static void *launch(void *data)
 {
     static float in[100000], out[100000];
     const void *const inputs[] = { in };
-    status = kiln_launch(kernel, 100000, out, inputs, NULL, &report);
-    kiln_release(kernel);
+    status = kiln_test_launch(kernel, 100000, out, inputs, NULL, &report);
+    kiln_kernel_release(kernel);
     return data;
 }
 
@@ -150,7 +148,7 @@ static int see_finding(void *seen, const kiln_finding *finding)
 
 static void *administer(void *data)
 {
-    kiln_cache_info info = { .size = sizeof(info) };
+    kiln_cache_info info = KILN_INIT(kiln_cache_info);
     status = kiln_cache_visit(service, see_entry, NULL, &report);
     if (status == KILN_OK)
         status = kiln_cache_export(service, kiln_test_temp_path("pack"), NULL, NULL, NULL, &report);
@@ -161,7 +159,7 @@ static void *administer(void *data)
     if (status == KILN_OK)
         status = kiln_cache_get_info(service, &info, &report);
     if (status == KILN_OK)
-        status = kiln_cache_purge(service, 1, NULL, &report);
+        status = kiln_cache_purge(service, kiln_test_is_refused, NULL, NULL, &report);
     return data;
 }
 
@@ -179,9 +177,9 @@ static void *tune(void *data)
 {
     kiln_spec *spec;
     kiln_tuning *tuning;
-    kiln_tune_options options = KILN_TUNE_OPTIONS_INIT;
+    kiln_tune_options options = KILN_INIT(kiln_tune_options);
     options.budget_s = 0.5;
-    options.learn = -1;
+    options.learn = KILN_OFF;
     status = kiln_spec_parse(&spec, service, "op=relu6 dtype=f32 target=cpu", &report);
     if (status == KILN_OK)
         status = kiln_tune(&tuning, service, spec, &options, &report);
@@ -193,13 +191,20 @@ static void *tune(void *data)
 static void *sweep(void *data)
 {
     kiln_tuning *tuning;
-    kiln_sweep_options options = KILN_SWEEP_OPTIONS_INIT;
-    static const char *const specs[] = { "op=relu6 dtype=f32 target=cpu block=64 elems=8",
-                                         "op=relu6 dtype=f32 target=cpu block=64 elems=16" };
+    kiln_sweep_options options = KILN_INIT(kiln_sweep_options);
+    kiln_work work = KILN_INIT(kiln_work);
+    kiln_spec *specs[2] = { NULL, NULL };
     options.rounds = 1;
-    options.elements = 4096;
-    status = kiln_sweep(&tuning, service, specs, 2, &options, &report);
+    options.work = &work;
+    work.elements = 4096;
+    status = kiln_spec_parse(&specs[0], service, "op=relu6 dtype=f32 target=cpu block=64 elems=8", &report);
+    if (status == KILN_OK)
+        status = kiln_spec_parse(&specs[1], service, "op=relu6 dtype=f32 target=cpu block=64 elems=16", &report);
+    if (status == KILN_OK)
+        status = kiln_sweep(&tuning, service, (const kiln_spec *const *)specs, 2, &options, &report);
     kiln_tuning_free(status == KILN_OK ? tuning : NULL);
+    kiln_spec_free(specs[0]);
+    kiln_spec_free(specs[1]);
     return data;
 }
 
@@ -236,7 +241,7 @@ static void *parse_deep(void *data)
 static void *build_program(void *data)
 {
     kiln_artifact *artifact;
-    kiln_source source = KILN_SOURCE_INIT;
+    kiln_source source = KILN_INIT(kiln_source);
     source.text = "extern \"C\" __global__ void fill(float *out) { out[threadIdx.x] = 1; }";
     source.target = "sm_90";
     status = kiln_program_build(&artifact, service, &source, &report);
@@ -247,7 +252,7 @@ static void *build_program(void *data)
 static void *get_stored(void *data)
 {
     get_text(SPEC);
-    kiln_release(kernel);
+    kiln_kernel_release(kernel);
     return data;
 }
 

@@ -2,7 +2,7 @@
 #include "support/suites.h"
 #include "support/temp.h"
 #include "support/tuning.h"
-#include <kiln/define.h>
+#include <kiln/kernel.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,18 +15,22 @@ static const char *const specs[SPECS] = { "op=relu6 dtype=f32 target=cpu", "op=r
                                           "op=relu6 dtype=f32 block=128 target=cpu",
                                           "op=relu6 dtype=f32 elems=32 target=cpu" };
 
+static kiln_work work; /* of the options that were made last */
+
 static kiln_sweep_options small(void)
 {
-    kiln_sweep_options options = KILN_SWEEP_OPTIONS_INIT;
-    options.elements = N;
+    kiln_sweep_options options = KILN_INIT(kiln_sweep_options);
+    work = (kiln_work)KILN_INIT(kiln_work);
+    work.elements = N;
+    work.hot = 1;
+    options.work = &work;
     options.rounds = ROUNDS;
-    options.hot = 1;
     return options;
 }
 
 static kiln_status sweep(const kiln_sweep_options *options)
 {
-    kiln_status status = kiln_sweep(&tuning, service, specs, SPECS, options, &report);
+    kiln_status status = sweep_texts(&tuning, specs, SPECS, options);
     ck_assert((status == KILN_OK) == (tuning != NULL));
     return status;
 }
@@ -43,14 +47,14 @@ static kiln_trial trial_with(const char *field)
 START_TEST(test_sweep__everything_is_measured)
 {
     kiln_sweep_options options = small();
-    options.hot = _i;
+    work.hot = _i;
     open_service();
     ck_assert_msg(sweep(&options) == KILN_OK, "%s", report.message);
     kiln_tuning_info info = info_of();
     ck_assert_str_eq(info.device, "cpu");
     ck_assert_str_eq(info.end, "complete");
     ck_assert_uint_eq(info.variants, SPECS);
-    ck_assert_uint_eq(info.ready, SPECS);
+    ck_assert_uint_eq(info.verified, SPECS);
     ck_assert_uint_eq(info.rounds, ROUNDS);
     ck_assert_uint_eq(info.samples, SPECS * (ROUNDS + 1));
     ck_assert_uint_eq(info.bytes, N * 8);
@@ -92,11 +96,13 @@ START_TEST(test_sweep__few_rounds_promise_nothing)
 }
 END_TEST
 
-/* Does all but the last element. */
-static kiln_status launch_short(kiln__module *module, uint32_t entry, uint64_t n, void *out, const void *const *in,
-                                void *stream, kiln_report *why)
+/* Does all but the last element. The parameters are out, x and n. */
+static kiln_status launch_short(kiln__module *module, uint32_t entry, const uint32_t grid[3], void **args, void *stream,
+                                kiln_report *why)
 {
-    return own->launch(module, entry, n - 1, out, in, stream, why);
+    uint64_t fewer = *(const uint64_t *)args[2] - 1;
+    void *other[] = { args[0], args[1], &fewer };
+    return own->launch(module, entry, grid, other, stream, why);
 }
 
 START_TEST(test_sweep__a_wrong_variant_is_told_and_not_timed)
@@ -111,25 +117,25 @@ START_TEST(test_sweep__a_wrong_variant_is_told_and_not_timed)
     ck_assert_int_eq(sweep(&options), KILN_OK);
     kiln_trial last = trial_of(SPECS - 1);
     ck_assert_ptr_nonnull(strstr(last.spec, "block=128 "));
-    ck_assert_int_eq(last.verdict, KILN_VERDICT_OUT);
+    ck_assert_int_eq(last.verdict, KILN_VERDICT_REJECTED);
     ck_assert_str_eq(last.problem, "1 of 100000 elements are wrong, the first is 99999");
     ck_assert_uint_eq(last.samples, 0);
     ck_assert_double_eq(last.median_ms, 0);
     ck_assert_uint_eq(trial_of(SPECS - 2).samples, ROUNDS);
-    ck_assert_uint_eq(info_of().out, 1);
+    ck_assert_uint_eq(info_of().rejected, 1);
     kernel->vtable = own;
-    kiln_release(kernel);
+    kiln_kernel_release(kernel);
     close_service();
 }
 END_TEST
 
 /* Takes sixteen times as long. */
-static kiln_status launch_often(kiln__module *module, uint32_t entry, uint64_t n, void *out, const void *const *in,
-                                void *stream, kiln_report *why)
+static kiln_status launch_often(kiln__module *module, uint32_t entry, const uint32_t grid[3], void **args, void *stream,
+                                kiln_report *why)
 {
     kiln_status status = KILN_OK;
     for (int i = 0; i < 16 && status == KILN_OK; i++)
-        status = own->launch(module, entry, n, out, in, stream, why);
+        status = own->launch(module, entry, grid, args, stream, why);
     return status;
 }
 
@@ -151,7 +157,7 @@ START_TEST(test_sweep__what_is_slower_is_called_so)
     ck_assert_double_gt(last.low, 2);
     ck_assert_double_gt(last.ceiling_ratio, trial_of(0).ceiling_ratio);
     kernel->vtable = own;
-    kiln_release(kernel);
+    kiln_kernel_release(kernel);
     close_service();
 }
 END_TEST
@@ -178,7 +184,7 @@ START_TEST(test_sweep__what_spills_is_measured_too)
     ck_assert_int_eq(trial.registers, 255);
     ck_assert_int_eq(trial.local_bytes, 16);
     kernel->vtable = own;
-    kiln_release(kernel);
+    kiln_kernel_release(kernel);
     close_service();
 }
 END_TEST
@@ -280,7 +286,7 @@ END_TEST
 static void expect_refusal(const char *const *texts, size_t count, const kiln_sweep_options *options,
                            kiln_status status, const char *word)
 {
-    ck_assert_int_eq(kiln_sweep(&tuning, service, texts, count, options, &report), status);
+    ck_assert_int_eq(sweep_texts(&tuning, texts, count, options), status);
     ck_assert_ptr_null(tuning);
     ck_assert_msg(strstr(report.message, word) != NULL, "%s", report.message);
 }
@@ -294,13 +300,12 @@ START_TEST(test_sweep__refuses_what_cannot_be_swept)
     expect_refusal(mixed, 2, &options, KILN_ESPEC, "dtype=f16");
     expect_refusal(nothing, 2, &options, KILN_EINVAL, "NULL");
     expect_refusal(specs, 0, &options, KILN_EINVAL, "no specs");
-    expect_refusal(counting, 1, &options, KILN_ESPEC, "count");
+    expect_refusal(counting, 1, &options, KILN_EINVAL, "name its sizes (n)");
     expect_refusal(wrong, 1, &options, KILN_EOP, "relu7");
-    expect_refusal(specs, SPECS, NULL, KILN_EINVAL, "elements");
     options.rounds = 100001;
     expect_refusal(specs, SPECS, &options, KILN_EINVAL, "rounds");
     options = small();
-    options.elements = UINT64_MAX / 4;
+    work.elements = UINT64_MAX / 4;
     expect_refusal(specs, SPECS, &options, KILN_ENOMEM, "room");
     options.size = 0;
     expect_refusal(specs, SPECS, &options, KILN_EINVAL, "size");
@@ -308,24 +313,41 @@ START_TEST(test_sweep__refuses_what_cannot_be_swept)
 }
 END_TEST
 
-/* Templates of own arithmetic have no op that would tell them apart. */
+START_TEST(test_sweep__without_work_the_spec_or_the_device_says_how_many_elements)
+{
+    static const char *const texts[] = { "op=relu6 dtype=f32 n=5000 target=cpu", "op=relu6 dtype=f32 target=cpu" };
+    kiln_sweep_options options = KILN_INIT(kiln_sweep_options);
+    options.rounds = 1;
+    open_service();
+    ck_assert_msg(sweep_texts(&tuning, texts, 2, &options) == KILN_OK, "%s", report.message);
+    ck_assert_uint_eq(info_of().elements, 5000);
+    forget_tuning();
+    ck_assert_msg(sweep_texts(&tuning, texts + 1, 1, &options) == KILN_OK, "%s", report.message);
+    ck_assert_uint_eq(info_of().elements, UINT64_C(1) << 22);
+    close_service();
+}
+END_TEST
+
+/* Templates without an op have none that would tell them apart. */
 START_TEST(test_sweep__refuses_to_compare_different_arithmetic)
 {
     static const char *const names[] = { "first", "one", "two" };
-    static const char twin[] = "__attribute__((visibility(\"default\"))) void kiln_cpu(unsigned long long begin,\n"
-                               "    unsigned long long end, void *out, const void *const *in);\n"
-                               "void kiln_cpu(unsigned long long begin, unsigned long long end, void *out,\n"
-                               "    const void *const *in)\n{\n"
-                               "    for (unsigned long long i = begin; i < end; i++)\n"
-                               "        ((float *)out)[i] = ((const float *)in[0])[i];\n}\n";
+    static const char twin[] =
+        "__attribute__((visibility(\"default\"))) void kiln_cpu(unsigned long long begin, unsigned long long end,\n"
+        "    void *const *args);\n"
+        "void kiln_cpu(unsigned long long begin, unsigned long long end, void *const *args)\n{\n"
+        "    unsigned long long n = *(unsigned long long *)args[1 + KILN_INPUTS];\n"
+        "    for (unsigned long long i = begin * KILN_TILE; i < end * KILN_TILE && i < n; i++)\n"
+        "        (*(float **)args[0])[i] = (*(const float **)args[1])[i];\n}\n";
     kiln_sweep_options options = small();
-    char text[256], specs_of[3][40], words[80];
+    char text[512], specs_of[3][40], words[80];
     open_service();
     for (int i = 0; i < 3; i++) {
         snprintf(text, sizeof(text),
-                 "//! template %s\n//! op none\n//! dtype f32\n//! inputs %d\n//! param block 32..64 = 32\n"
-                 "//! tile block\n//! entry %s align 4\n",
-                 names[i], i == 2 ? 2 : 1, names[i]);
+                 "//! template %s\n//! dtype f32\n//! param block 32..64 = 32\n//! tile block\n//! entry %s align 4\n"
+                 "//! size n\n//! arg out out dtype[n] inplace\n//! arg x in dtype[n]\n%s//! arg n uint64 = n\n"
+                 "//! grid (n + tile - 1) / tile\n",
+                 names[i], names[i], i == 2 ? "//! arg y in dtype[n]\n" : "");
         ck_assert_msg(kiln_template_define(service, text, twin, NULL, &report) == KILN_OK, "%s", report.message);
         snprintf(specs_of[i], sizeof(specs_of[i]), "template=%s target=cpu", names[i]);
     }
@@ -335,7 +357,7 @@ START_TEST(test_sweep__refuses_to_compare_different_arithmetic)
         expect_refusal(pair, 2, &options, KILN_ESPEC, words);
     }
     const char *alone[] = { specs_of[0] };
-    ck_assert_msg(kiln_sweep(&tuning, service, alone, 1, &options, &report) == KILN_OK, "%s", report.message);
+    ck_assert_msg(sweep_texts(&tuning, alone, 1, &options) == KILN_OK, "%s", report.message);
     close_service();
 }
 END_TEST
@@ -446,6 +468,7 @@ Suite *kiln_test_sweep_suite(void)
     tcase_add_test(tcase, test_sweep__whose_turn_comes_finds_the_device_empty);
     tcase_add_test(tcase, test_sweep__leaves_nothing_in_the_record);
     tcase_add_test(tcase, test_sweep__refuses_what_cannot_be_swept);
+    tcase_add_test(tcase, test_sweep__without_work_the_spec_or_the_device_says_how_many_elements);
     tcase_add_test(tcase, test_sweep__refuses_to_compare_different_arithmetic);
     tcase_add_loop_test(tcase, test_sweep__a_device_that_fails_ends_it, 0, 4);
     tcase_add_test(tcase, test_sweep__a_space_is_listed_with_what_is_impossible);

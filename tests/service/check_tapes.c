@@ -17,18 +17,17 @@ typedef struct launcher {
     uint32_t calls, slots;
     uint64_t cost_ns; /* of a launch; 0: the copies are timed */
     uint32_t fail_at; /* call, from 1 */
-    enum { LAUNCH, LAUNCH_LARGE, COPY, NOTHING, FROM_HOST, FUNCTION } what;
+    enum { LAUNCH, LAUNCH_TWICE, COPY, NOTHING, FROM_HOST, FUNCTION } what;
 } launcher;
 
 static launcher the; /* the only one with a module */
 
 static kiln_status do_function(launcher *self, void *stream)
 {
-    kiln_grid grid = KILN_GRID_INIT;
+    kiln_grid grid = { .size = sizeof(grid), .grid = { 1, 1, 1 }, .block = { 1, 1, 1 } };
     uint64_t n = N;
     void *in = self->memory, *out = self->memory, *arguments[] = { &out, &in, &n };
-    grid.stream = stream;
-    return vtable->functions->launch(self->module, 0, &grid, arguments, NULL);
+    return vtable->functions->launch(self->module, 0, &grid, arguments, stream, NULL);
 }
 
 static kiln_status submit(void *data, void *stream)
@@ -41,13 +40,14 @@ static kiln_status submit(void *data, void *stream)
         return KILN_EALIGN;
     switch (self->what) {
     case LAUNCH:
-        return vtable->launch(self->module, 0, N, slot, in, stream, NULL);
-    case LAUNCH_LARGE: /* in two grids */
-        return vtable->launch(self->module, 0, self->module->most + 1, slot, in, stream, NULL);
+        return launch_n(self->module, 0, N, slot, in, stream, NULL);
+    case LAUNCH_TWICE:
+        launch_n(self->module, 0, N, slot, in, stream, NULL);
+        return launch_n(self->module, 0, 1, slot, in, stream, NULL);
     case COPY:
-        return vtable->copy(self->device, slot, self->memory, 64, KILN_COPY_ON_DEVICE, stream, NULL);
+        return vtable->copy(self->device, slot, self->memory, 64, KILN__COPY_ON_DEVICE, stream, NULL);
     case FROM_HOST:
-        return vtable->copy(self->device, slot, host, sizeof(host), KILN_COPY_TO_DEVICE, stream, NULL);
+        return vtable->copy(self->device, slot, host, sizeof(host), KILN__COPY_TO_DEVICE, stream, NULL);
     case FUNCTION:
         return do_function(self, stream);
     case NOTHING:
@@ -124,7 +124,7 @@ START_TEST(test_tapes__nothing_is_captured_meanwhile)
     void *stream = fake->stream_new(fake->context_primary(0));
     fake->capture_begin(stream, KILN__CU_STREAM_CAPTURE_MODE_GLOBAL);
     kiln__tape *tape = make(4);
-    status = vtable->launch(the.module, 0, N, the.memory, (const void *[]){ the.memory }, stream, &report);
+    status = launch_n(the.module, 0, N, the.memory, (const void *[]){ the.memory }, stream, &report);
     ck_assert_int_eq(fake->capture_end(stream), 1); /* the host's capture is whole */
     check_ok(status);
     check_ok(vtable->sync(the.device, &report));
@@ -137,7 +137,7 @@ END_TEST
 START_TEST(test_tapes__copies_and_large_launches)
 {
     double ms;
-    the.what = _i == 0 ? COPY : LAUNCH_LARGE;
+    the.what = _i == 0 ? COPY : LAUNCH_TWICE;
     kiln__tape *tape = make(12);
     ck_assert_ptr_nonnull(tape);
     check_ok(vtable->tapes->play(the.device, tape, 1, &ms, &report));
@@ -221,7 +221,8 @@ static kiln_timing measure(bool tapes)
 {
     const kiln_contender contender = { submit, &the };
     kiln_timing timing;
-    check_ok(kiln__measure(the.device, &contender, 1, tapes, 1, 5, &timing, NULL, &report));
+    const kiln_measure_options options = { .size = sizeof(options), .warmup = 1, .rounds = 5, .replay = tapes };
+    check_ok(kiln__measure(&timing, the.device, &contender, 1, &options, &report));
     return timing;
 }
 
@@ -318,7 +319,10 @@ START_TEST(test_tapes__all_are_on_one_basis)
     double samples[2 * ROUNDS];
     slow.what = COPY;
     fake->fail_call("cuGraphLaunch", 2, (unsigned)(1 + 3 * _i), KILN_FAKE_FOREVER);
-    check_ok(kiln__measure(the.device, contenders, 2, true, 2, ROUNDS, timings, samples, &report));
+    const kiln_measure_options options = {
+        .size = sizeof(options), .warmup = 2, .rounds = ROUNDS, .replay = 1, .samples = samples
+    };
+    check_ok(kiln__measure(timings, the.device, contenders, 2, &options, &report));
     for (int i = 0; i < 2 * ROUNDS; i++)
         check_near(samples[i], HOST_NS);
     check_near(timings[0].max_ms, HOST_NS);
@@ -358,7 +362,7 @@ static kiln_status own_submit(void *data, void *stream)
 {
     const launcher *self = data;
     const void *in[] = { self->memory };
-    return vtable->launch(self->module, 0, N, self->memory, in, stream, NULL);
+    return launch_n(self->module, 0, N, self->memory, in, stream, NULL);
 }
 
 static void *make_often(void *data)
@@ -381,7 +385,7 @@ static void *launch_often(void *data)
     const void *in[] = { self->memory };
     void *stream = fake->stream_new(fake->context_primary(0));
     for (int i = 0; i < 500; i++)
-        if (vtable->launch(self->module, 0, N, self->memory, in, stream, NULL) != KILN_OK ||
+        if (launch_n(self->module, 0, N, self->memory, in, stream, NULL) != KILN_OK ||
             vtable->sync(self->device, NULL) != KILN_OK)
             return data;
     fake->stream_free(stream);

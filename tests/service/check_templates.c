@@ -2,9 +2,10 @@
 #include "backend/cuda/cuda.h"
 #include "support/fake_cuda.h"
 #include "support/harness.h"
+#include "support/launching.h"
 #include "support/suites.h"
 #include "support/temp.h"
-#include <kiln/define.h>
+#include <kiln/kernel.h>
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -15,7 +16,7 @@
 #define COUNT(array) (int)(sizeof(array) / sizeof(*(array)))
 
 static kiln_service *service;
-static kiln_report report = KILN_REPORT_INIT;
+static kiln_report report = KILN_INIT(kiln_report);
 
 static void open_service(void)
 {
@@ -107,7 +108,7 @@ START_TEST(test_templates__examples_compile_unmodified)
 }
 END_TEST
 
-static int build_one(void *data, kiln_spec *spec)
+static int build_one(void *data, const kiln_spec *spec)
 {
     kiln_artifact *artifact;
     check_ok(kiln_build(&artifact, service, spec, &report));
@@ -141,12 +142,12 @@ START_TEST(test_templates__a_twin_computes_what_the_reference_does)
     load_example("hardsigmoid256");
     kiln_kernel *own = kiln_test_get(service, "template=hardsigmoid256 target=cpu");
     kiln_kernel *reference = kiln_test_get(service, "op=hardsigmoid dtype=f32 target=cpu");
-    check_ok(kiln_launch(own, N, out, in, NULL, &report));
-    check_ok(kiln_launch(reference, N, want, in, NULL, &report));
+    check_ok(kiln_test_launch(own, N, out, in, NULL, &report));
+    check_ok(kiln_test_launch(reference, N, want, in, NULL, &report));
     for (int i = 0; i < N; i++)
         ck_assert_msg(memcmp(&out[i], &want[i], 4) == 0 || (isnan(out[i]) && isnan(want[i])), "element %d", i);
-    kiln_release(own);
-    kiln_release(reference);
+    kiln_kernel_release(own);
+    kiln_kernel_release(reference);
 }
 END_TEST
 
@@ -157,11 +158,11 @@ static void transpose(kiln_kernel *kernel, uint64_t rows, uint64_t cols)
     uint64_t bytes = rows * cols * sizeof(double);
     double *x = malloc(bytes + 8), *out = malloc(bytes + 8);
     const uint64_t sizes[] = { rows, cols };
-    const kiln_arg args[] = { { out, bytes }, { x, bytes } };
+    const kiln_arg args[] = { KILN_ARRAY(out, bytes), KILN_ARRAY(x, bytes) };
     for (uint64_t i = 0; i < rows * cols; i++)
         x[i] = (double)i, out[i] = -1;
     out[rows * cols] = -7;
-    check_ok(kiln_launch_args(kernel, sizes, 2, args, 2, NULL, &report));
+    check_ok(kiln_launch(kernel, NULL, sizes, 2, args, 2, NULL, &report));
     for (uint64_t i = 0; i < rows; i++)
         for (uint64_t j = 0; j < cols; j++)
             ck_assert_msg(out[j * rows + i] == (double)(i * cols + j), "%d x %d", (int)i, (int)j);
@@ -180,7 +181,7 @@ START_TEST(test_templates__the_transpose_transposes)
     transpose(kernel, 1, 1000);
     transpose(kernel, 999, 1);
     transpose(kernel, 0, 5);
-    kiln_release(kernel);
+    kiln_kernel_release(kernel);
 }
 END_TEST
 
@@ -188,11 +189,11 @@ START_TEST(test_templates__arguments_are_checked_before_anything_runs)
 {
     double x[24], out[24];
     const uint64_t sizes[] = { 4, 6 }, huge[] = { UINT64_MAX, 6 };
-    const kiln_arg good[] = { { out, sizeof(out) }, { x, sizeof(x) } };
-    const kiln_arg shorter[] = { { out, sizeof(out) - 1 }, { x, sizeof(x) } };
-    const kiln_arg none[] = { { NULL, sizeof(out) }, { x, sizeof(x) } };
-    const kiln_arg same[] = { { x, sizeof(x) }, { x, sizeof(x) } };
-    const kiln_arg odd[] = { { (char *)out + 4, sizeof(out) }, { x, sizeof(x) } };
+    const kiln_arg good[] = { KILN_ARRAY(out, sizeof(out)), KILN_ARRAY(x, sizeof(x)) };
+    const kiln_arg shorter[] = { KILN_ARRAY(out, sizeof(out) - 1), KILN_ARRAY(x, sizeof(x)) };
+    const kiln_arg none[] = { KILN_ARRAY(NULL, sizeof(out)), KILN_ARRAY(x, sizeof(x)) };
+    const kiln_arg same[] = { KILN_ARRAY(x, sizeof(x)), KILN_ARRAY(x, sizeof(x)) };
+    const kiln_arg odd[] = { KILN_ARRAY((char *)out + 4, sizeof(out)), KILN_ARRAY(x, sizeof(x)) };
     const void *const in[] = { x };
     load_example("transpose");
     load_example("hardsigmoid256");
@@ -200,23 +201,24 @@ START_TEST(test_templates__arguments_are_checked_before_anything_runs)
     kiln_kernel *plain = kiln_test_get(service, "template=hardsigmoid256 target=cpu");
     for (int i = 0; i < 24; i++)
         x[i] = out[i] = 5;
-    expect(kiln_launch(kernel, 24, out, in, NULL, &report), KILN_EINVAL, "launch it with kiln_launch_args");
-    expect(kiln_launch_args(plain, sizes, 2, good, 2, NULL, &report), KILN_EINVAL, "launch it with kiln_launch");
-    expect(kiln_launch_args(kernel, sizes, 1, good, 2, NULL, &report), KILN_EINVAL,
+    expect(kiln_test_launch(kernel, 24, out, in, NULL, &report), KILN_EINVAL, "launch it by its sizes and args");
+    expect(kiln_launch(plain, NULL, sizes, 2, good, 2, NULL, &report), KILN_EINVAL,
+           "the kernel has 1 sizes, and 2 are given");
+    expect(kiln_launch(kernel, NULL, sizes, 1, good, 2, NULL, &report), KILN_EINVAL,
            "the kernel has 2 sizes, and 1 are");
-    expect(kiln_launch_args(kernel, sizes, 2, good, 1, NULL, &report), KILN_EINVAL,
+    expect(kiln_launch(kernel, NULL, sizes, 2, good, 1, NULL, &report), KILN_EINVAL,
            "takes 2 arguments that no formula");
-    expect(kiln_launch_args(kernel, sizes, 2, shorter, 2, NULL, &report), KILN_EINVAL, "out needs 192 bytes");
-    expect(kiln_launch_args(kernel, sizes, 2, none, 2, NULL, &report), KILN_EINVAL, "argument out is NULL");
-    expect(kiln_launch_args(kernel, sizes, 2, same, 2, NULL, &report), KILN_EOVERLAP, "arguments out and x overlap");
-    expect(kiln_launch_args(kernel, sizes, 2, odd, 2, NULL, &report), KILN_EALIGN, "argument out is not aligned");
-    expect(kiln_launch_args(kernel, huge, 2, good, 2, NULL, &report), KILN_EINVAL, "out is larger than any memory");
-    expect(kiln_launch_args(NULL, sizes, 2, good, 2, NULL, &report), KILN_EINVAL, "must not be NULL");
-    expect(kiln_launch_args(kernel, NULL, 2, good, 2, NULL, &report), KILN_EINVAL, "must not be NULL");
+    expect(kiln_launch(kernel, NULL, sizes, 2, shorter, 2, NULL, &report), KILN_EINVAL, "out needs 192 bytes");
+    expect(kiln_launch(kernel, NULL, sizes, 2, none, 2, NULL, &report), KILN_EINVAL, "argument out is NULL");
+    expect(kiln_launch(kernel, NULL, sizes, 2, same, 2, NULL, &report), KILN_EOVERLAP, "arguments out and x overlap");
+    expect(kiln_launch(kernel, NULL, sizes, 2, odd, 2, NULL, &report), KILN_EALIGN, "argument out is not aligned");
+    expect(kiln_launch(kernel, NULL, huge, 2, good, 2, NULL, &report), KILN_EINVAL, "out is larger than any memory");
+    expect(kiln_launch(NULL, NULL, sizes, 2, good, 2, NULL, &report), KILN_EINVAL, "must not be NULL");
+    expect(kiln_launch(kernel, NULL, NULL, 2, good, 2, NULL, &report), KILN_EINVAL, "must not be NULL");
     for (int i = 0; i < 24; i++)
         ck_assert(out[i] == 5);
-    kiln_release(kernel);
-    kiln_release(plain);
+    kiln_kernel_release(kernel);
+    kiln_kernel_release(plain);
 }
 END_TEST
 
@@ -233,18 +235,18 @@ START_TEST(test_templates__an_empty_array_overlaps_nothing)
         "    for (unsigned i = 0; begin < end && i < *(unsigned *)args[2]; i++)\n"
         "        (*(double *const *)args[0])[i] = i;\n}\n";
     double numbers[8] = { -1, -1, -1, -1, -1, -1, -1, -1 };
-    const kiln_arg inside[] = { { numbers + 4, 4 * 8 }, { numbers, 8 * 8 } };
-    const kiln_arg around[] = { { numbers, 8 * 8 }, { numbers + 4, 4 * 8 } };
+    const kiln_arg inside[] = { KILN_ARRAY(numbers + 4, 4 * 8), KILN_ARRAY(numbers, 8 * 8) };
+    const kiln_arg around[] = { KILN_ARRAY(numbers, 8 * 8), KILN_ARRAY(numbers + 4, 4 * 8) };
     const uint64_t no_out[] = { 0, 8 }, no_in[] = { 8, 0 }, both[] = { 4, 8 };
     check_ok(kiln_template_define(service, cu, twin, NULL, &report));
     kiln_kernel *kernel = kiln_test_get(service, "template=count_up target=cpu");
-    check_ok(kiln_launch_args(kernel, no_out, 2, inside, 2, NULL, &report));
+    check_ok(kiln_launch(kernel, NULL, no_out, 2, inside, 2, NULL, &report));
     ck_assert(numbers[4] == -1);
-    expect(kiln_launch_args(kernel, both, 2, inside, 2, NULL, &report), KILN_EOVERLAP, "arguments out and x overlap");
+    expect(kiln_launch(kernel, NULL, both, 2, inside, 2, NULL, &report), KILN_EOVERLAP, "arguments out and x overlap");
     ck_assert(numbers[4] == -1);
-    check_ok(kiln_launch_args(kernel, no_in, 2, around, 2, NULL, &report));
+    check_ok(kiln_launch(kernel, NULL, no_in, 2, around, 2, NULL, &report));
     ck_assert(numbers[7] == 7);
-    kiln_release(kernel);
+    kiln_kernel_release(kernel);
 }
 END_TEST
 
@@ -252,21 +254,30 @@ START_TEST(test_templates__kernels_say_what_they_take)
 {
     const uint64_t sizes[] = { 4, 6 };
     uint64_t shape[4];
-    kiln_arg_info info = { .size = sizeof(info) };
+    const uint64_t huge[] = { UINT64_MAX, UINT64_MAX };
+    kiln_kernel_info info = { .size = sizeof(info) };
     load_example("transpose");
     kiln_kernel *kernel = kiln_test_get(service, "template=transpose dtype=f16 target=cpu");
-    ck_assert_str_eq(kiln_kernel_size(kernel, 1), "cols");
-    ck_assert_ptr_null(kiln_kernel_size(kernel, 2));
-    ck_assert_int_eq(kiln_kernel_arg(kernel, 0, &info), KILN_OK);
-    ck_assert(info.role == KILN_ARG_OUT && info.bytes == 2 && info.dims == 2);
-    ck_assert_str_eq(info.type, "f16");
-    ck_assert_str_eq(info.shape[0], "cols");
-    ck_assert_int_eq(kiln_kernel_arg(kernel, 2, &info), KILN_OK);
-    ck_assert(info.role == KILN_ARG_FORMULA && info.dims == 0);
-    ck_assert_int_eq(kiln_kernel_arg(kernel, 4, &info), KILN_ENOENT);
-    check_ok(kiln_kernel_shape(kernel, 0, sizes, shape, &report));
-    ck_assert(shape[0] == 6 && shape[1] == 4);
-    kiln_release(kernel);
+    ck_assert_int_eq(kiln_kernel_get_info(kernel, &info), KILN_OK);
+    const kiln_signature *signature = info.signature;
+    const kiln_param *out = signature->params[0];
+    ck_assert(signature->size_count == 2 && signature->param_count == 4);
+    ck_assert_str_eq(signature->sizes[1], "cols");
+    ck_assert(out->role == KILN_ROLE_OUT && out->bytes == 2 && out->dims == 2);
+    ck_assert_str_eq(out->name, "out");
+    ck_assert_str_eq(out->type, "f16");
+    ck_assert_str_eq(out->shape[0], "cols");
+    ck_assert(signature->params[2]->role == KILN_ROLE_FORMULA && signature->params[2]->dims == 0);
+    ck_assert_str_eq(signature->grid[2], "1");
+    check_ok(kiln_signature_shape(shape, signature, 0, sizes, 2, &report));
+    ck_assert(shape[0] == 6 && shape[1] == 4 && shape[2] == 1 && shape[3] == 1);
+    expect(kiln_signature_shape(shape, signature, 2, sizes, 2, &report), KILN_ENOENT, "parameter 2 is no array");
+    expect(kiln_signature_shape(shape, signature, 4, sizes, 2, &report), KILN_ENOENT, "parameter 4 is no array");
+    expect(kiln_signature_shape(shape, signature, 0, sizes, 1, &report), KILN_EINVAL, "has 2 sizes, and 1 are given");
+    expect(kiln_signature_shape(shape, signature, 0, NULL, 2, &report), KILN_EINVAL, "sizes");
+    check_ok(kiln_signature_shape(shape, signature, 0, huge, 2, &report));
+    ck_assert_uint_eq(shape[0], INT64_MAX);
+    kiln_kernel_release(kernel);
 }
 END_TEST
 
@@ -289,19 +300,88 @@ START_TEST(test_templates__numbers_arrive_in_their_types)
     signed char a = -3;
     double b = 0.25;
     uint64_t n = 1000;
-    kiln_arg args[] = { { out, sizeof(out) }, { &a, 1 }, { &b, 8 } };
+    kiln_arg args[] = { KILN_ARRAY(out, sizeof(out)), KILN_VALUE(a), KILN_VALUE(b) };
     check_ok(kiln_template_define(service, cu, twin, NULL, &report));
     kiln_kernel *kernel = kiln_test_get(service, "template=numbers target=cpu");
-    check_ok(kiln_launch_args(kernel, &n, 1, args, 3, NULL, &report));
+    check_ok(kiln_launch(kernel, NULL, &n, 1, args, 3, NULL, &report));
     ck_assert(out[0] == -3 && out[1] == 0.25 && out[2] == 2000 && out[3] == 1001 && out[4] == 1000 && out[5] == 32);
     n = 40000;
-    expect(kiln_launch_args(kernel, &n, 1, args, 3, NULL, &report), KILN_EINVAL,
+    expect(kiln_launch(kernel, NULL, &n, 1, args, 3, NULL, &report), KILN_EINVAL,
            "argument c: 80000 does not fit uint16");
     n = 1;
     args[2].bytes = 4;
-    expect(kiln_launch_args(kernel, &n, 1, args, 3, NULL, &report), KILN_EINVAL,
+    expect(kiln_launch(kernel, NULL, &n, 1, args, 3, NULL, &report), KILN_EINVAL,
            "argument b is a f64 of 8 bytes, and 4 are given");
-    kiln_release(kernel);
+    kiln_kernel_release(kernel);
+}
+END_TEST
+
+/* A template with sizes that takes an op: the sum of each row of what the op makes of its inputs. */
+START_TEST(test_templates__any_template_takes_an_op)
+{
+    static const char cu[] = "//! template sums\n//! inputs 1..3\n//! dtype f32, f64\n//! size rows, cols\n"
+                             "//! param block 32..64 = 32\n//! arg out out dtype[rows]\n"
+                             "//! arg x... in dtype[rows, cols]\n//! arg cols uint64 = cols\n"
+                             "//! grid rows\n//! entry sums align bytes\n";
+    static const char twin[] =
+        "__attribute__((visibility(\"default\"))) void kiln_cpu(unsigned long long begin, unsigned long long end,\n"
+        "                                                     void *const *args);\n"
+        "void kiln_cpu(unsigned long long begin, unsigned long long end, void *const *args)\n{\n"
+        "    const unsigned long long cols = *(const unsigned long long *)args[1 + KILN_INPUTS];\n"
+        "    kiln_store_t *out = *(kiln_store_t *const *)args[0];\n"
+        "    const kiln_store_t *KILN_TAKE(x = *(kiln_store_t *const *)args[1], *y = *(kiln_store_t *const *)args[2],\n"
+        "                                  *z = *(kiln_store_t *const *)args[3]);\n"
+        "    for (; begin < end; begin++) {\n        kiln_real sum = 0;\n"
+        "        for (unsigned long long i = begin * cols; i < (begin + 1) * cols; i++)\n"
+        "            sum += kiln_value(KILN_TAKE(kiln_load(x[i]), kiln_load(y[i]), kiln_load(z[i])));\n"
+        "        out[begin] = kiln_store(sum);\n    }\n}\n";
+    double x[6] = { 1, 2, 3, 4, 5, 6 }, y[6] = { 1, 10, 100, 1, 10, 100 }, out[2] = { 0 };
+    const uint64_t sizes[] = { 2, 3 };
+    const kiln_arg two[] = { KILN_ARRAY(out, sizeof(out)), KILN_ARRAY(x, sizeof(x)), KILN_ARRAY(y, sizeof(y)) };
+    kiln_spec *spec = NULL;
+    check_ok(kiln_template_define(service, cu, twin, NULL, &report));
+    kiln_kernel *kernel = kiln_test_get(service, "template=sums op=mul(x,y) dtype=f64 target=cpu");
+    check_ok(kiln_launch(kernel, NULL, sizes, 2, two, 3, NULL, &report));
+    ck_assert(out[0] == 321 && out[1] == 654);
+    kiln_kernel_release(kernel);
+    kernel = kiln_test_get(service, "template=sums op=relu6 dtype=f64 target=cpu");
+    expect(kiln_launch(kernel, NULL, sizes, 2, two, 3, NULL, &report), KILN_EINVAL, "takes 2 arguments");
+    check_ok(kiln_launch(kernel, NULL, sizes, 2, two, 2, NULL, &report));
+    ck_assert(out[0] == 6 && out[1] == 15);
+    kiln_kernel_release(kernel);
+    expect(kiln_spec_parse(&spec, service, "template=sums dtype=f16 op=relu6", &report), KILN_ESPEC, "takes no dtype");
+    expect(kiln_template_define(service,
+                                "//! template none\n//! arg x... in f32[1]\n//! grid 1\n//! block 1\n"
+                                "//! entry none align 4\n",
+                                NULL, NULL, &report),
+           KILN_ESPEC, "the template takes none: write inputs LOW..HIGH");
+}
+END_TEST
+
+START_TEST(test_templates__arrays_and_numbers_are_told_apart)
+{
+    double x[24] = { 0 }, out[24];
+    const uint64_t sizes[] = { 4, 6 }, n = 24;
+    const kiln_arg forgotten[2] = { KILN_ARRAY(out, sizeof(out)) };
+    const kiln_arg number[] = { KILN_ARRAY(out, sizeof(out)), KILN_VALUE(x) };
+    const kiln_grid grid = KILN_INIT(kiln_grid);
+    void *outs[] = { out, x };
+    const void *ins[] = { x, x };
+    load_example("transpose");
+    kiln_kernel *kernel = kiln_test_get(service, "template=transpose dtype=f64 target=cpu");
+    expect(kiln_launch(kernel, NULL, sizes, 2, forgotten, 2, NULL, &report), KILN_EINVAL, "give it with KILN_ARRAY");
+    expect(kiln_launch(kernel, NULL, sizes, 2, number, 2, NULL, &report), KILN_EINVAL, "argument x is an array");
+    expect(kiln_launch(kernel, &grid, sizes, 2, number, 2, NULL, &report), KILN_EINVAL, "grid must be NULL");
+    kiln_kernel_release(kernel);
+    kernel = kiln_test_get(service, "op=add(x,y) dtype=f64 target=cpu");
+    expect(kiln_launch_n(kernel, n, outs, 1, ins, 1, NULL, &report), KILN_EINVAL,
+           "the kernel writes 1 and reads 2 arrays, and 1 and 1 are given");
+    expect(kiln_launch_n(kernel, n, outs, 2, ins, 2, NULL, &report), KILN_EINVAL, "and 2 and 2 are given");
+    expect(kiln_launch_n(kernel, n, outs, 0, ins, 2, NULL, &report), KILN_EINVAL, "and 0 and 2 are given");
+    check_ok(kiln_launch_n(kernel, n, outs, 1, ins, 2, NULL, &report));
+    check_ok(kiln_launch_n(kernel, 0, NULL, 1, NULL, 2, NULL, &report));
+    expect(kiln_launch_n(kernel, 0, NULL, 1, NULL, 1, NULL, &report), KILN_EINVAL, "and 1 and 1 are given");
+    kiln_kernel_release(kernel);
 }
 END_TEST
 
@@ -318,8 +398,8 @@ START_TEST(test_templates__a_gpu_gets_grid_block_shared_memory_and_parameters)
     load_example("transpose");
     kiln_kernel *kernel = kiln_test_get(service, "template=transpose dtype=f32 tile=16 height=4");
     uint64_t bytes = 70 * 45 * 4;
-    const kiln_arg args[] = { { (void *)0x100000, bytes }, { (void *)0x200000, bytes } };
-    check_ok(kiln_launch_args(kernel, sizes, 2, args, 2, NULL, &report));
+    const kiln_arg args[] = { KILN_ARRAY((void *)0x100000, bytes), KILN_ARRAY((void *)0x200000, bytes) };
+    check_ok(kiln_launch(kernel, NULL, sizes, 2, args, 2, NULL, &report));
     ck_assert_uint_eq(fake->launches(&launch, 1), 1);
     ck_assert_str_eq(launch.name, "transpose");
     ck_assert(launch.grid[0] == 3 && launch.grid[1] == 5 && launch.grid[2] == 1);
@@ -329,9 +409,9 @@ START_TEST(test_templates__a_gpu_gets_grid_block_shared_memory_and_parameters)
     ck_assert(launch.parameters[0] == 0x100000 && launch.parameters[1] == 0x200000);
     ck_assert(launch.parameters[2] == 70 && launch.parameters[3] == 45);
     const uint64_t flat[] = { 0, 45 };
-    check_ok(kiln_launch_args(kernel, flat, 2, args, 2, NULL, &report));
+    check_ok(kiln_launch(kernel, NULL, flat, 2, args, 2, NULL, &report));
     ck_assert_uint_eq(fake->launches(&launch, 1), 1);
-    kiln_release(kernel);
+    kiln_kernel_release(kernel);
     kiln_close(service);
     service = cpu;
 }
@@ -354,9 +434,9 @@ START_TEST(test_templates__files_that_cannot_be_read_are_named)
     expect(kiln_template_load(service, "mine.txt", NULL, &report), KILN_EINVAL, "it must end in .cu");
     expect(kiln_template_load(service, ".cu", NULL, &report), KILN_EINVAL, "it must end in .cu");
     expect(kiln_template_load(service, NULL, NULL, &report), KILN_EINVAL, "must not be NULL");
-    write_template("bad.cu", "//! template bad\n//! inputs 1\n//! op nine\n");
+    write_template("bad.cu", "//! template bad\n//! inputs 1\n//! op none\n");
     snprintf(path, sizeof(path), "%s", kiln_test_temp_path("bad.cu"));
-    expect(kiln_template_load(service, path, NULL, &report), KILN_ESPEC, "bad.cu:3: write op none");
+    expect(kiln_template_load(service, path, NULL, &report), KILN_ESPEC, "bad.cu:3: unknown declaration 'op'");
     kiln_test_temp_write("nul.cu", "//! templ\0te", 12);
     expect(kiln_template_load(service, kiln_test_temp_path("nul.cu"), NULL, &report), KILN_ESPEC, "it has a byte 0");
     expect(kiln_template_load(service, kiln_test_temp_path(""), NULL, &report), KILN_EINVAL, "it must end in .cu");
@@ -379,7 +459,7 @@ START_TEST(test_templates__are_listed_with_where_they_come_from)
     load_example("hardsigmoid256");
     check_ok(kiln_templates(service, find_template, &info));
     ck_assert_ptr_nonnull(strstr(info.origin, "/docs/examples/templates/hardsigmoid256.cu"));
-    ck_assert(info.own_arithmetic == 1 && info.own_arguments == 0 && info.has_twin == 1);
+    ck_assert(info.min_inputs == 0 && info.max_inputs == 0 && info.has_twin == 1);
     ck_assert_str_eq(info.reference, "hardsigmoid");
 }
 END_TEST
@@ -422,6 +502,8 @@ Suite *kiln_test_templates_suite(void)
     tcase_add_test(tcase, test_templates__an_empty_array_overlaps_nothing);
     tcase_add_test(tcase, test_templates__kernels_say_what_they_take);
     tcase_add_test(tcase, test_templates__numbers_arrive_in_their_types);
+    tcase_add_test(tcase, test_templates__any_template_takes_an_op);
+    tcase_add_test(tcase, test_templates__arrays_and_numbers_are_told_apart);
     tcase_add_test(tcase, test_templates__a_gpu_gets_grid_block_shared_memory_and_parameters);
     tcase_add_test(tcase, test_templates__files_that_cannot_be_read_are_named);
     tcase_add_test(tcase, test_templates__are_listed_with_where_they_come_from);

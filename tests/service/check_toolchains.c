@@ -102,7 +102,7 @@ static void keep(const char *toolchain, variant how)
 
 static kiln_kernel_info info_of(const kiln_kernel *kernel)
 {
-    kiln_kernel_info info = { .size = sizeof(info) };
+    kiln_kernel_info info = KILN_INIT(kiln_kernel_info);
     ck_assert_int_eq(kiln_kernel_get_info(kernel, &info), KILN_OK);
     return info;
 }
@@ -116,9 +116,9 @@ static uint64_t refusals(kiln_origin source)
     ck_assert_int_eq(info_of(kernel).origin, source);
     ck_assert_uint_eq(stats.loads, 1);
     ck_assert_uint_eq(stats.compiles + stats.compile_failures + stats.misses_absent, 0);
-    kiln_release(kernel);
+    kiln_kernel_release(kernel);
     kiln_close(service);
-    return stats.misses_refused;
+    return stats.misses_unloadable;
 }
 
 START_TEST(test_toolchains__the_newest_is_taken_if_it_loads)
@@ -138,7 +138,7 @@ START_TEST(test_toolchains__an_older_one_is_taken_where_the_driver_refuses_the_n
     ck_assert_uint_eq(refusals(KILN_ORIGIN_DISK), 1);
     keep("nvrtc-13.0.10", BROKEN);
     ck_assert_uint_eq(refusals(KILN_ORIGIN_DISK), 2);
-    options.strict = 1;
+    options.strict = KILN_ON;
     ck_assert_uint_eq(refusals(KILN_ORIGIN_DISK), 2);
 }
 END_TEST
@@ -162,7 +162,7 @@ START_TEST(test_toolchains__bad_ptx_is_compiled_anew)
         kiln_kernel *kernel = kiln_test_get(service, SPEC);
         ck_assert_int_eq(info_of(kernel).origin, i == 0 ? KILN_ORIGIN_COMPILED : KILN_ORIGIN_DISK);
         ck_assert_uint_eq(kiln_test_stats(service).ptx_loads, 0);
-        kiln_release(kernel);
+        kiln_kernel_release(kernel);
         kiln_close(service);
     }
 }
@@ -196,11 +196,11 @@ START_TEST(test_toolchains__none_that_loads_is_an_error)
     keep("nvrtc-12.0.1", BROKEN);
     keep("nvrtc-13.0.1", FOR_ANOTHER_GPU);
     for (int i = 0; i < 2; i++) {
-        kiln_report report = KILN_REPORT_INIT;
+        kiln_report report = KILN_INIT(kiln_report);
         kiln_service *service = kiln_test_open(&options);
         ck_assert_int_eq(kiln_test_ask(service, SPEC, &report), KILN_ETARGET);
         ck_assert_msg(strstr(report.message, "neither the cubin nor the PTX") != NULL, "%s", report.message);
-        ck_assert_uint_eq(kiln_test_stats(service).misses_refused, 2);
+        ck_assert_uint_eq(kiln_test_stats(service).misses_unloadable, 2);
         kiln_report_clear(&report);
         kiln_close(service);
     }
@@ -210,7 +210,7 @@ END_TEST
 /* Trouble that is not about an image ends the search, and is what the report is about. */
 START_TEST(test_toolchains__a_driver_without_memory_is_an_error)
 {
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     keep("nvrtc-12.0.1", SAME);
     keep("nvrtc-13.0.1", FOR_ANOTHER_GPU);
     kiln_service *service = kiln_test_open(&options);
@@ -230,7 +230,7 @@ START_TEST(test_toolchains__asynchronous_gets_do_the_same)
     keep("nvrtc-13.0.1", FOR_ANOTHER_GPU);
     kiln_service *service = kiln_test_open(&options);
     ck_assert_int_eq(kiln_test_get_async(service, SPEC, NULL), KILN_OK);
-    ck_assert_uint_eq(kiln_test_stats(service).misses_refused, 1);
+    ck_assert_uint_eq(kiln_test_stats(service).misses_unloadable, 1);
     kiln_close(service);
 }
 END_TEST
@@ -244,7 +244,7 @@ START_TEST(test_toolchains__a_compiler_that_is_there_is_asked_instead)
     kiln_kernel *kernel = kiln_test_get(service, SPEC);
     ck_assert_int_eq(info_of(kernel).origin, KILN_ORIGIN_COMPILED);
     ck_assert_uint_eq(kiln_test_stats(service).misses_absent, 1);
-    kiln_release(kernel);
+    kiln_kernel_release(kernel);
     kiln_close(service);
 }
 END_TEST

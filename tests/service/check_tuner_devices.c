@@ -4,6 +4,7 @@
 #include "service/service.h"
 #include "support/fake_cuda.h"
 #include "support/harness.h"
+#include "support/launching.h"
 #include "support/suites.h"
 #include "support/temp.h"
 #include <kiln/tune.h>
@@ -64,7 +65,7 @@ typedef struct tuning {
     const void *wrong_context;     /* of a launch by this thread, if there was one */
     const kiln_skip *skip;
     size_t skip_count;
-    kiln_tuning_fn progress;
+    kiln_progress_fn progress;
     const char *meanwhile; /* what the host gets as soon as something is tried, or NULL */
     kiln_trial trials[16];
     char problems[16][TEXT], specs[16][TEXT];
@@ -84,7 +85,7 @@ static void note_trying(void *data, const char *spec)
 {
     tuning *self = data;
     if (self->meanwhile != NULL && self->first_ns == 0)
-        kiln_release(kiln_test_get(service, self->meanwhile));
+        kiln_kernel_release(kiln_test_get(service, self->meanwhile));
     self->last_ns = kiln__cpu_now_ns();
     self->first_ns = self->first_ns != 0 ? self->first_ns : self->last_ns;
     snprintf(self->trying, TEXT, "%s", spec != NULL ? spec : "");
@@ -98,19 +99,19 @@ static void keep_result(tuning *self, const kiln_tuning *made)
     ck_assert_int_eq(kiln_tuning_get_info(made, &self->info), KILN_OK);
     snprintf(self->name, sizeof(self->name), "%s", self->info.device);
     for (uint64_t i = 0; i < self->info.variants && i < 16; i++) {
-        self->trials[i].size = sizeof(self->trials[i]);
-        ck_assert_int_eq(kiln_tuning_trial(made, i, &self->trials[i]), KILN_OK);
+        ck_assert_uint_lt(i, self->info.trial_count);
+        self->trials[i] = *self->info.trials[i];
         snprintf(self->problems[i], TEXT, "%s", self->trials[i].problem);
         snprintf(self->specs[i], TEXT, "%s", self->trials[i].spec);
     }
 }
 
-/* kiln_tuning_fn. How long it takes to compile all variants is the machine's affair: a tuning whose budget ends before leaves
+/* kiln_progress_fn. How long it takes to compile all variants is the machine's affair: a tuning whose budget ends before leaves
  * some that are still being compiled. */
 static int until_all_are_known(void *data, const kiln_tuning_info *info)
 {
     (void)data;
-    return info->ready + info->out == info->variants && info->rounds >= 3;
+    return info->verified + info->rejected == info->variants && info->rounds >= 3;
 }
 
 #define ALL_KNOWN .budget_s = 100, .progress = until_all_are_known
@@ -118,14 +119,16 @@ static int until_all_are_known(void *data, const kiln_tuning_info *info)
 static void *tune(void *data)
 {
     tuning *self = data;
-    kiln_tune_options options = KILN_TUNE_OPTIONS_INIT;
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_tune_options options = KILN_INIT(kiln_tune_options);
+    kiln_report report = KILN_INIT(kiln_report);
     kiln_tuning *made;
     kiln_spec *spec = kiln_test_spec(service, self->text);
-    options.elements = 5000;
+    kiln_work work = KILN_INIT(kiln_work);
+    options.work = &work;
     options.budget_s = self->budget_s;
-    options.hot = 1;
-    options.device = self->device != NULL ? device_of(self->device) : NULL;
+    work.elements = 5000;
+    work.hot = 1;
+    work.device = self->device != NULL ? device_of(self->device) : NULL;
     options.trying = note_trying;
     options.progress = self->progress;
     options.data = self;
@@ -159,7 +162,7 @@ static void check_good(const tuning *self, const char *device)
     ck_assert_msg(self->status == KILN_OK, "%s", self->message);
     ck_assert_str_eq(self->name, device);
     ck_assert_uint_gt(self->info.variants, 2);
-    ck_assert_uint_eq(self->info.out, 0);
+    ck_assert_uint_eq(self->info.rejected, 0);
     ck_assert_ptr_null(self->wrong_context);
     ck_assert_ptr_null(self->suspect);
     ck_assert_str_eq(self->trying, "");
@@ -246,30 +249,54 @@ START_TEST(test_tuner_devices__what_does_not_go_together_is_refused)
 {
     kiln_options options = kiln_test_gpu_options();
     kiln_service *own = service, *other = kiln_test_open(&options);
-    kiln_tune_options asked = KILN_TUNE_OPTIONS_INIT;
-    kiln_sweep_options swept = KILN_SWEEP_OPTIONS_INIT;
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_tune_options asked = KILN_INIT(kiln_tune_options);
+    kiln_sweep_options swept = KILN_INIT(kiln_sweep_options);
+    kiln_report report = KILN_INIT(kiln_report);
     kiln_tuning *made;
-    const char *const texts[] = { SPEC " target=cpu" };
-    kiln_spec *spec = kiln_test_spec(service, texts[0]);
-    asked.device = swept.device = device_of("cuda:0");
-    swept.elements = 1000;
+    kiln_work work = KILN_INIT(kiln_work);
+    kiln_spec *spec = kiln_test_spec(service, SPEC " target=cpu");
+    const kiln_spec *const specs[] = { spec };
+    asked.work = swept.work = &work;
+    work.device = device_of("cuda:0");
+    work.elements = 1000;
     ck_assert_int_eq(kiln_tune(&made, service, spec, &asked, &report), KILN_ETARGET);
     ck_assert_ptr_nonnull(strstr(report.message, "does not run on cuda:0"));
-    ck_assert_int_eq(kiln_sweep(&made, service, texts, 1, &swept, &report), KILN_ETARGET);
+    ck_assert_int_eq(kiln_sweep(&made, service, specs, 1, &swept, &report), KILN_ETARGET);
     ck_assert_ptr_nonnull(strstr(report.message, "does not run on cuda:0"));
     service = other;
-    asked.device = swept.device = device_of("cuda:0");
+    work.device = device_of("cuda:0");
     service = own;
     ck_assert_int_eq(kiln_tune(&made, service, spec, &asked, &report), KILN_EINVAL);
     ck_assert_ptr_nonnull(strstr(report.message, "belongs to another service"));
     kiln_report_clear(&report);
-    ck_assert_int_eq(kiln_sweep(&made, service, texts, 1, &swept, &report), KILN_EINVAL);
+    ck_assert_int_eq(kiln_sweep(&made, service, specs, 1, &swept, &report), KILN_EINVAL);
     ck_assert_ptr_nonnull(strstr(report.message, "belongs to another service"));
     kiln_spec_free(spec);
     kiln_close(other);
 }
 END_TEST
+
+static kiln_work small_work(int hot)
+{
+    kiln_work work = KILN_INIT(kiln_work);
+    work.elements = 5000;
+    work.hot = hot;
+    return work;
+}
+
+static kiln_status sweep_texts(kiln_tuning **out, const char *const *texts, size_t count,
+                               const kiln_sweep_options *options)
+{
+    kiln_spec *specs[4];
+    kiln_report report = KILN_INIT(kiln_report);
+    for (size_t i = 0; i < count; i++)
+        specs[i] = kiln_test_spec(service, texts[i]);
+    kiln_status status = kiln_sweep(out, service, (const kiln_spec *const *)specs, count, options, &report);
+    ck_assert_msg(status == KILN_OK, "%s", report.message);
+    for (size_t i = 0; i < count; i++)
+        kiln_spec_free(specs[i]);
+    return status;
+}
 
 /* ---- Kernels that take less time than it takes to submit them */
 
@@ -322,21 +349,20 @@ END_TEST
 START_TEST(test_tuner_devices__a_sweep_with_failing_graphs_is_on_one_basis)
 {
     static const char *const specs[] = { SPEC, SPEC " block=256", SPEC " block=512" };
-    kiln_sweep_options options = KILN_SWEEP_OPTIONS_INIT;
-    kiln_trial trial = { .size = sizeof(trial) };
-    kiln_tuning_info info = { .size = sizeof(info) };
+    kiln_sweep_options options = KILN_INIT(kiln_sweep_options);
+    kiln_work work = small_work(1);
+    kiln_tuning_info info = KILN_INIT(kiln_tuning_info);
     kiln_tuning *made;
-    options.elements = 5000;
+    options.work = &work;
     options.rounds = 8;
-    options.hot = 1;
     fake->set_cost(cost, NULL, 4000);
     fake->fail_call("cuGraphLaunch", 2, good_launches[_i], KILN_FAKE_FOREVER);
-    ck_assert_int_eq(kiln_sweep(&made, service, specs, 3, &options, NULL), KILN_OK);
+    ck_assert_int_eq(sweep_texts(&made, specs, 3, &options), KILN_OK);
     ck_assert_int_eq(kiln_tuning_get_info(made, &info), KILN_OK);
     ck_assert_uint_gt(fake->calls("cuGraphLaunch"), good_launches[_i]);
     ck_assert_uint_eq(info.rounds, 8);
     for (uint64_t i = 0; i < 3; i++) {
-        ck_assert_int_eq(kiln_tuning_trial(made, i, &trial), KILN_OK);
+        const kiln_trial trial = *info.trials[i];
         ck_assert_uint_eq(trial.samples, 8);
         ck_assert_double_eq_tol(trial.median_ms, 0.004, 1e-4);
         ck_assert_double_eq_tol(trial.ratio, 1, 0.01);
@@ -349,17 +375,16 @@ END_TEST
 START_TEST(test_tuner_devices__sweeps_tell_short_kernels_apart)
 {
     static const char *const specs[] = { SPEC, SPEC " block=256", SPEC " block=512" };
-    kiln_sweep_options options = KILN_SWEEP_OPTIONS_INIT;
-    kiln_trial best = { .size = sizeof(best) };
-    kiln_tuning_info info = { .size = sizeof(info) };
+    kiln_sweep_options options = KILN_INIT(kiln_sweep_options);
+    kiln_work work = small_work(_i);
+    kiln_tuning_info info = KILN_INIT(kiln_tuning_info);
     kiln_tuning *made;
-    options.elements = 5000;
+    options.work = &work;
     options.rounds = 8;
-    options.hot = _i;
     fake->set_cost(cost, NULL, 4000);
-    ck_assert_int_eq(kiln_sweep(&made, service, specs, 3, &options, NULL), KILN_OK);
-    ck_assert_int_eq(kiln_tuning_trial(made, 0, &best), KILN_OK);
+    ck_assert_int_eq(sweep_texts(&made, specs, 3, &options), KILN_OK);
     ck_assert_int_eq(kiln_tuning_get_info(made, &info), KILN_OK);
+    const kiln_trial best = *info.trials[0];
     ck_assert_msg(strstr(best.spec, " block=512 ") != NULL, "%s", best.spec);
     ck_assert_double_eq_tol(best.ratio, 0.8, 0.01);
     ck_assert_double_eq_tol(info.ceiling_ms, 0.001, 1e-5); /* what a copy takes */
@@ -377,7 +402,7 @@ static kiln_status submit(void *data, void *stream)
 {
     const launching *self = data;
     const void *in[] = { self->memory };
-    return kiln_launch(self->kernel, 1000, self->memory, in, stream, NULL);
+    return kiln_test_launch(self->kernel, 1000, self->memory, in, stream, NULL);
 }
 
 START_TEST(test_tuner_devices__hosts_can_measure_short_launches)
@@ -388,13 +413,17 @@ START_TEST(test_tuner_devices__hosts_can_measure_short_launches)
     kiln_timing as_submitted, as_run;
     ck_assert_int_eq(kiln_alloc(&work.memory, device, 4000, NULL), KILN_OK);
     fake->set_cost(cost, NULL, 4000);
-    ck_assert_int_eq(kiln_measure(device, &contender, 1, 1, 5, &as_submitted, NULL, NULL), KILN_OK);
+    kiln_measure_options options = KILN_INIT(kiln_measure_options);
+    options.warmup = 1;
+    options.rounds = 5;
+    ck_assert_int_eq(kiln_measure(&as_submitted, device, &contender, 1, &options, NULL), KILN_OK);
     ck_assert_uint_eq(fake->calls("cuGraphCreate"), 0);
-    ck_assert_int_eq(kiln_measure_launches(device, &contender, 1, 1, 5, &as_run, NULL, NULL), KILN_OK);
+    options.replay = 1;
+    ck_assert_int_eq(kiln_measure(&as_run, device, &contender, 1, &options, NULL), KILN_OK);
     ck_assert_double_eq_tol(as_submitted.median_ms, 0.004, 1e-4);
     ck_assert_double_eq_tol(as_run.median_ms, 0.002, 5e-5);
     kiln_free(device, work.memory);
-    kiln_release(work.kernel);
+    kiln_kernel_release(work.kernel);
 }
 END_TEST
 
@@ -431,7 +460,7 @@ START_TEST(test_tuner_devices__tuning_leaves_no_trace)
     ck_assert_msg(record == NULL || fread(recorded, 1, sizeof(recorded) - 1, record) == 0, "%s", recorded);
     if (record != NULL)
         fclose(record);
-    kiln_release(kiln_test_get(service, SPEC " block=256")); /* loaded anew, not compiled */
+    kiln_kernel_release(kiln_test_get(service, SPEC " block=256")); /* loaded anew, not compiled */
     stats = kiln_test_stats(service);
     ck_assert_uint_eq(stats.compiles, VARIANTS + 3);
     ck_assert_uint_eq(libraries(), 1);
@@ -447,8 +476,8 @@ START_TEST(test_tuner_devices__what_the_host_has_loaded_stays)
     await_libraries(1);
     kiln_kernel *again = kiln_test_get(service, SPEC " block=256");
     ck_assert_ptr_eq(held, again);
-    kiln_release(held);
-    kiln_release(again);
+    kiln_kernel_release(held);
+    kiln_kernel_release(again);
 }
 END_TEST
 
@@ -460,7 +489,7 @@ START_TEST(test_tuner_devices__a_get_meanwhile_is_kept)
     check_good(&only, "cuda:0");
     await_libraries(1);
     uint64_t loads = kiln_test_stats(service).loads;
-    kiln_release(kiln_test_get(service, SPEC " block=1024 target=sm_90"));
+    kiln_kernel_release(kiln_test_get(service, SPEC " block=1024 target=sm_90"));
     ck_assert_uint_eq(kiln_test_stats(service).loads, loads);
 }
 END_TEST
@@ -477,16 +506,14 @@ static int count_copies(void *data, const kiln_entry_info *entry)
 START_TEST(test_tuner_devices__a_sweep_compares_with_a_copy_for_its_target)
 {
     static const char *const texts[] = { SPEC " block=128 target=sm_80", SPEC " block=256 target=sm_80" };
-    kiln_sweep_options options = KILN_SWEEP_OPTIONS_INIT;
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_sweep_options options = KILN_INIT(kiln_sweep_options);
     kiln_tuning *made;
+    kiln_work work = small_work(1);
     int copies[2] = { 0 };
     fake->configure("sm=89");
-    options.elements = 5000;
+    options.work = &work;
     options.rounds = 2;
-    options.hot = 1;
-    kiln_status status = kiln_sweep(&made, service, texts, 2, &options, &report);
-    ck_assert_msg(status == KILN_OK, "%s", report.message);
+    ck_assert_int_eq(sweep_texts(&made, texts, 2, &options), KILN_OK);
     kiln_tuning_free(made);
     await_libraries(0);
     ck_assert_int_eq(kiln_cache_visit(service, count_copies, copies, NULL), KILN_OK);
@@ -518,9 +545,9 @@ START_TEST(test_tuner_devices__a_fault_names_its_variant)
     second.skip_count = 2;
     tune(&second);
     ck_assert_msg(second.status == KILN_OK, "%s", second.message);
-    ck_assert_uint_eq(second.info.out, 1);
+    ck_assert_uint_eq(second.info.rejected, 1);
     ck_assert_uint_eq(second.info.variants, VARIANTS);
-    ck_assert_int_eq(second.trials[VARIANTS - 1].verdict, KILN_VERDICT_OUT);
+    ck_assert_int_eq(second.trials[VARIANTS - 1].verdict, KILN_VERDICT_REJECTED);
     ck_assert_str_eq(second.problems[VARIANTS - 1], "broke the device");
     /* Nothing is compiled twice; the first may have ended before it had come to all. */
     ck_assert_uint_le(kiln_test_stats(service).compiles, VARIANTS + 3 - compiled);

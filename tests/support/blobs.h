@@ -16,6 +16,13 @@ static inline void kiln_test_require(bool held, const char *what)
     abort();
 }
 
+/* Takes the items of a store that would be refused. */
+static inline int kiln_test_is_damaged(void *data, const kiln__store_item *item)
+{
+    (void)data;
+    return item->entry == NULL;
+}
+
 /* The key under which kiln_test_blob keeps the entry of that text. */
 static inline kiln__key kiln_test_key(const char *text, const char *toolchain)
 {

@@ -9,13 +9,19 @@
 #include <string.h>
 
 static kiln__compiler *compiler;
-static kiln_report report = KILN_REPORT_INIT;
+static kiln_report report = KILN_INIT(kiln_report);
 
-/* The head of the function that a unit exports. */
-#define KILN_TEST_CPU_ENTRY                                                                                     \
-    "__attribute__((visibility(\"default\"))) void kiln_cpu(unsigned long long begin, unsigned long long end, " \
-    "void *out, const void *const *in);\n"                                                                      \
-    "void kiln_cpu(unsigned long long begin, unsigned long long end, void *out, const void *const *in)\n"
+/* The head of a function that computes elements begin to end - 1 of `out` from in[0] and in[1], and the function that a unit
+ * exports, for kernels that kiln_test_launch_flat launches with two inputs. */
+#define KILN_TEST_CPU_ENTRY                                                                                       \
+    "static void elements(unsigned long long begin, unsigned long long end, void *out, const void *const *in);\n" \
+    "__attribute__((visibility(\"default\"))) void kiln_cpu(unsigned long long begin, unsigned long long end, "   \
+    "void *const *args);\n"                                                                                       \
+    "void kiln_cpu(unsigned long long begin, unsigned long long end, void *const *args)\n{\n"                     \
+    "    const unsigned long long n = *(unsigned long long *)args[3], tile = *(unsigned long long *)args[4];\n"   \
+    "    const void *in[] = { *(void *const *)args[1], *(void *const *)args[2] };\n"                              \
+    "    elements(begin * tile, end * tile < n ? end * tile : n, *(void *const *)args[0], in);\n}\n"              \
+    "static void elements(unsigned long long begin, unsigned long long end, void *out, const void *const *in)\n"
 
 /* out[i] = in[0][i] * 2 + in[1][i] */
 static const char kiln_test_twice[] = KILN_TEST_CPU_ENTRY "{\n"
@@ -31,7 +37,7 @@ static inline kiln__unit kiln_test_cpu_unit(const char *source, uint64_t tile)
     kiln__unit unit = { .spec = (char *)"op=test target=cpu",
                         .source = (char *)source,
                         .source_length = strlen(source),
-                        .rule = { .inputs = 2, .element_size = 4, .block = 1, .tile = tile } };
+                        .rule = { .block = { 1, 1, 1 }, .tile = tile } };
     kiln__target_parse("cpu", 3, &unit.target);
     return unit;
 }

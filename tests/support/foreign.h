@@ -17,7 +17,7 @@ static inline kiln__unit foreign_unit(char *source)
     static char spec[] = "a foreign unit";
     kiln__unit unit = { .spec = spec, .source = source, .source_length = strlen(source), .foreign = true };
     ck_assert(kiln__target_parse("sm_90", 5, &unit.target));
-    unit.rule = (kiln__rule){ .inputs = 1, .element_size = 4, .block = 128, .tile = 512, .entry_count = 2 };
+    unit.rule = (kiln__rule){ .block = { 128, 1, 1 }, .tile = 512, .entry_count = 2 };
     strcpy(unit.rule.entries[0].name, "kiln_vector");
     strcpy(unit.rule.entries[1].name, "kiln_scalar");
     unit.rule.entries[0].align = unit.rule.entries[1].align = 4;

@@ -4,6 +4,7 @@
 
 #include "backend/cuda/cuda.h"
 #include "support/fake_cuda.h"
+#include "support/flat.h"
 #include <check.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -18,7 +19,7 @@ static const char ptx_90[] = "//\n.version 8.0\n.target sm_80\n.address_size 64\
 static const kiln_fake *fake;
 static kiln__backend *backend;
 static const kiln__backend_vtable *vtable;
-static kiln_report report = KILN_REPORT_INIT;
+static kiln_report report = KILN_INIT(kiln_report);
 
 static inline void set_up(void)
 {
@@ -68,7 +69,7 @@ static inline kiln_device *open_device(void)
 
 static inline kiln__rule sample_rule(void)
 {
-    kiln__rule rule = { .inputs = 1, .element_size = ELEMENT, .block = BLOCK, .tile = TILE, .entry_count = 2 };
+    kiln__rule rule = { .block = { BLOCK, 1, 1 }, .tile = TILE, .entry_count = 2 };
     strcpy(rule.entries[0].name, entry_names[0]);
     strcpy(rule.entries[1].name, entry_names[1]);
     rule.entries[0].align = 16;
@@ -100,6 +101,13 @@ static inline kiln__module *load(kiln_device *device)
     check_ok(vtable->load(device, &entry, &rule, &module, &used_ptx, &report));
     ck_assert(!used_ptx);
     return module;
+}
+
+/* Launches the sample's kernels, which take out, one input and n. */
+static inline kiln_status launch_n(kiln__module *module, uint32_t entry, uint64_t n, void *out, const void *const *in,
+                                   void *stream, kiln_report *why)
+{
+    return kiln_test_launch_flat(vtable, module, entry, TILE, n, out, in, 1, stream, why);
 }
 
 /* An allocation hook: fails the allocation number `fail_at`, none if that is 0. */

@@ -1,5 +1,7 @@
 #include "support/harness.h"
 
+#include "support/launching.h"
+
 #include "support/temp.h"
 #include <math.h>
 #include <pthread.h>
@@ -9,7 +11,7 @@
 
 kiln_options kiln_test_options(void)
 {
-    kiln_options options = KILN_OPTIONS_INIT;
+    kiln_options options = KILN_INIT(kiln_options);
     options.cache_dir = kiln_test_temp_path("store");
     options.libcuda = "/nonexistent/libcuda.so.1";
     options.device = "cpu";
@@ -34,7 +36,7 @@ static void must(kiln_status status, kiln_report *report, const char *what)
 
 kiln_service *kiln_test_open(const kiln_options *options)
 {
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     kiln_service *service;
     must(kiln_open(&service, options, &report), &report, "kiln_open");
     return service;
@@ -42,7 +44,7 @@ kiln_service *kiln_test_open(const kiln_options *options)
 
 kiln_spec *kiln_test_spec(kiln_service *service, const char *text)
 {
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     kiln_spec *spec;
     must(kiln_spec_parse(&spec, service, text, &report), &report, text);
     return spec;
@@ -50,7 +52,7 @@ kiln_spec *kiln_test_spec(kiln_service *service, const char *text)
 
 kiln_kernel *kiln_test_get(kiln_service *service, const char *text)
 {
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     kiln_spec *spec = kiln_test_spec(service, text);
     kiln_kernel *kernel;
     must(kiln_get(&kernel, service, spec, &report), &report, text);
@@ -64,14 +66,14 @@ kiln_status kiln_test_ask(kiln_service *service, const char *text, kiln_report *
     kiln_kernel *kernel;
     kiln_status status = kiln_get(&kernel, service, spec, report);
     ck_assert_int_eq(status == KILN_OK, kernel != NULL);
-    kiln_release(kernel);
+    kiln_kernel_release(kernel);
     kiln_spec_free(spec);
     return status;
 }
 
 kiln_artifact *kiln_test_build(kiln_service *service, const char *text)
 {
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     kiln_spec *spec = kiln_test_spec(service, text);
     kiln_artifact *artifact;
     must(kiln_build(&artifact, service, spec, &report), &report, text);
@@ -79,9 +81,21 @@ kiln_artifact *kiln_test_build(kiln_service *service, const char *text)
     return artifact;
 }
 
+bool kiln_test_has_store(kiln_service *service)
+{
+    kiln_cache_info info = KILN_INIT(kiln_cache_info);
+    return kiln_cache_get_info(service, &info, NULL) != KILN_ENOENT;
+}
+
+int kiln_test_is_refused(void *data, const kiln_entry_info *entry)
+{
+    (void)data;
+    return entry->status != KILN_OK;
+}
+
 kiln_stats kiln_test_stats(kiln_service *service)
 {
-    kiln_stats stats = KILN_STATS_INIT;
+    kiln_stats stats = KILN_INIT(kiln_stats);
     ck_assert_int_eq(kiln_stats_get(service, &stats), KILN_OK);
     return stats;
 }
@@ -110,7 +124,7 @@ kiln_status kiln_test_get_async(kiln_service *service, const char *text, kiln_ke
     if (out != NULL)
         *out = got.kernel;
     else
-        kiln_release(got.kernel);
+        kiln_kernel_release(got.kernel);
     return got.status;
 }
 
@@ -134,7 +148,7 @@ void kiln_test_check_hardsigmoid(kiln_kernel *kernel)
     x[18] = INFINITY;
     x[19] = -INFINITY;
     x[20] = -0.0f;
-    ck_assert_int_eq(kiln_launch(kernel, COUNT, y, in, NULL, NULL), KILN_OK);
+    ck_assert_int_eq(kiln_test_launch(kernel, COUNT, y, in, NULL, NULL), KILN_OK);
     for (int i = 0; i < COUNT; i++) {
         float want = hardsigmoid(x[i]);
         ck_assert_msg(isnan(want) ? isnan(y[i]) : memcmp(&want, &y[i], sizeof(want)) == 0,

@@ -3,6 +3,7 @@
 #define KILN_TESTS_SUPPORT_HARNESS_H
 
 #include <kiln/kiln.h>
+#include <stdbool.h>
 
 /* Options whose store is in the current test's temporary directory and whose driver does not exist: the default
  * device is the cpu. Change fields as needed. */
@@ -17,6 +18,12 @@ kiln_spec *kiln_test_spec(kiln_service *service, const char *text);
 kiln_kernel *kiln_test_get(kiln_service *service, const char *text);
 kiln_artifact *kiln_test_build(kiln_service *service, const char *text);
 kiln_stats kiln_test_stats(kiln_service *service);
+
+/* Whether the service has a store on disk. */
+bool kiln_test_has_store(kiln_service *service);
+
+/* A kiln_select_fn: takes entries that would be refused. */
+int kiln_test_is_refused(void *data, const kiln_entry_info *entry);
 
 /* What kiln_get returns for a spec that parses; the kernel is released. `report` may be NULL. */
 kiln_status kiln_test_ask(kiln_service *service, const char *text, kiln_report *report);

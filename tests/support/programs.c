@@ -64,7 +64,7 @@ char *program_text(const program_source *program)
 void program_fill(kiln_source *out, const program_source *program, const char *text, const char **include_dirs)
 {
     static char own_tree[PATH_MAX];
-    *out = (kiln_source)KILN_SOURCE_INIT;
+    *out = (kiln_source)KILN_INIT(kiln_source);
     out->name = program->name;
     out->text = text;
     out->functions = program->functions;

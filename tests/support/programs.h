@@ -2,7 +2,7 @@
 #ifndef KILN_TESTS_SUPPORT_PROGRAMS_H
 #define KILN_TESTS_SUPPORT_PROGRAMS_H
 
-#include <kiln/source.h>
+#include <kiln/kiln.h>
 
 enum { PROGRAM_FUNCTIONS_MAX = 3 };
 

@@ -7,13 +7,13 @@
 #include "support/harness.h"
 #include "support/temp.h"
 #include <check.h>
-#include <kiln/source.h>
+#include <kiln/kiln.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-static kiln_report report = KILN_REPORT_INIT;
+static kiln_report report = KILN_INIT(kiln_report);
 static kiln_service *service;
 static kiln_source source;
 static const char *directories[4];
@@ -32,13 +32,13 @@ static inline bool have_nvrtc(void)
 static inline void open_service(kiln_isolate isolate)
 {
     kiln_options options = kiln_test_gpu_options();
-    options.isolate = (int)isolate;
+    options.isolate = isolate;
     service = kiln_test_open(&options);
 }
 
 static inline void set_up(void)
 {
-    source = (kiln_source)KILN_SOURCE_INIT;
+    source = (kiln_source)KILN_INIT(kiln_source);
     source.name = "user.cu";
     source.target = "sm_90";
     open_service(KILN_ISOLATE_AUTO);

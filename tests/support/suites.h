@@ -23,9 +23,9 @@
     X(own)                  \
     X(expr)                 \
     X(spec)                 \
+    X(frozen)               \
     X(expand)               \
     X(unit)                 \
-    X(identity)             \
     X(entry)                \
     X(memory)               \
     X(disk)                 \
@@ -87,6 +87,7 @@
     X(async)                   \
     X(devices)                 \
     X(call)                    \
+    X(kept)                    \
     X(defined)                 \
     X(templates)               \
     X(arguments)               \

@@ -9,7 +9,7 @@
 
 static kiln_service *service;
 static kiln_tuning *tuning;
-static kiln_report report = KILN_REPORT_INIT;
+static kiln_report report = KILN_INIT(kiln_report);
 
 static inline void open_service(void)
 {
@@ -32,16 +32,35 @@ static inline void close_service(void)
 
 static inline kiln_tuning_info info_of(void)
 {
-    kiln_tuning_info info = { .size = sizeof(info) };
+    kiln_tuning_info info = KILN_INIT(kiln_tuning_info);
     ck_assert_int_eq(kiln_tuning_get_info(tuning, &info), KILN_OK);
     return info;
 }
 
 static inline kiln_trial trial_of(uint64_t number)
 {
-    kiln_trial trial = { .size = sizeof(trial) };
-    ck_assert_int_eq(kiln_tuning_trial(tuning, number, &trial), KILN_OK);
-    return trial;
+    kiln_tuning_info info = info_of();
+    ck_assert_uint_lt(number, info.trial_count);
+    ck_assert_uint_eq(info.trials[number]->size, sizeof(kiln_trial));
+    return *info.trials[number];
+}
+
+/* kiln_sweep of texts, of which NULL is no spec. */
+static inline kiln_status sweep_texts(kiln_tuning **out, const char *const *texts, size_t count,
+                                      const kiln_sweep_options *options)
+{
+    kiln_spec *specs[16] = { NULL };
+    kiln_status status = KILN_OK;
+    *out = NULL;
+    ck_assert_uint_le(count, 16);
+    for (size_t i = 0; i < count && status == KILN_OK; i++)
+        if (texts[i] != NULL)
+            status = kiln_spec_parse(&specs[i], service, texts[i], &report);
+    if (status == KILN_OK)
+        status = kiln_sweep(out, service, (const kiln_spec *const *)specs, count, options, &report);
+    for (size_t i = 0; i < count; i++)
+        kiln_spec_free(specs[i]);
+    return status;
 }
 
 static inline kiln_device *open_cpu(void)
@@ -69,7 +88,7 @@ static inline kiln__backend_vtable *change_cpu(void)
 static int copies_left;
 
 static inline kiln_status copy_or_fail(kiln_device *device, void *to, const void *from, size_t bytes,
-                                       kiln_copy_kind kind, void *stream, kiln_report *why)
+                                       kiln__copy_kind kind, void *stream, kiln_report *why)
 {
     if (--copies_left < 0)
         return kiln__fail(why, KILN_EDEVICE, KILN__STAGE_DEVICE, 0, "the device is gone");

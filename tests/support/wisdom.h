@@ -7,10 +7,10 @@
 #define H200 "NVIDIA H200"
 #define H100 "NVIDIA H100 80GB HBM3"
 
-static inline kiln__wisdom_record kiln_test_record(const char *model, const char *op, const char *dtype,
-                                                   unsigned log2_n, const char *geometry)
+static inline kiln__wisdom_entry kiln_test_record(const char *model, const char *op, const char *dtype, unsigned log2_n,
+                                                  const char *geometry)
 {
-    kiln__wisdom_record record = kiln__wisdom_record_empty;
+    kiln__wisdom_entry record = kiln__wisdom_record_empty;
     record.device = (kiln__wisdom_device){ model, "sm_90", 132, 60 << 20, 150000000000 };
     record.template_name = "elementwise";
     record.op_class = "1 in, 1 out, light";

@@ -15,7 +15,7 @@ static char good[] = "a good source\n";
 
 static kiln__workers_options options;
 static kiln__compiler *compiler;
-static kiln_report report = KILN_REPORT_INIT;
+static kiln_report report = KILN_INIT(kiln_report);
 
 static inline void set_up(void)
 {

@@ -19,7 +19,9 @@ static char complaint[1024];
 static uint64_t purge(bool refused_only, int error)
 {
     uint64_t removed = UINT64_MAX;
-    ck_assert_int_eq(kiln__disk_store_purge(store, refused_only, &removed, complaint, sizeof complaint), error);
+    ck_assert_int_eq(kiln__disk_store_purge(store, refused_only ? kiln_test_is_damaged : NULL, NULL, &removed,
+                                            complaint, sizeof complaint),
+                     error);
     ck_assert_int_eq(complaint[0] != '\0', error != 0);
     return removed;
 }

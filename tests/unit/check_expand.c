@@ -24,15 +24,15 @@ typedef struct visits {
     uint32_t count, stop_after;
 } visits;
 
-static int visit(void *data, kiln_spec *spec)
+static int visit(void *data, const kiln_spec *spec)
 {
     visits *v = data;
-    kiln__spec_format(spec, true, &v->lines);
+    kiln__text_append(&v->lines, spec->text);
     kiln__text_append(&v->lines, "\n");
     return ++v->count == v->stop_after;
 }
 
-static int count_only(void *data, kiln_spec *spec)
+static int count_only(void *data, const kiln_spec *spec)
 {
     visits *v = data;
     ck_assert_ptr_nonnull(spec);
@@ -82,7 +82,7 @@ static const struct {
 
 START_TEST(test_expand__a_line_stands_for_its_product_last_field_fastest)
 {
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     visits v = { 0 };
     kiln_status status = kiln__spec_expand(&catalog, good[_i].line, targets_of, "sm_86", visit, &v, &report);
     ck_assert_msg(status == KILN_OK, "%s", report.message);
@@ -128,7 +128,7 @@ static const struct {
 
 START_TEST(test_expand__every_spec_is_checked_before_the_first_call)
 {
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     visits v = { 0 };
     ck_assert_int_eq(kiln__spec_expand(&catalog, bad[_i].line, targets_of, NULL, visit, &v, &report), bad[_i].status);
     ck_assert_str_eq(report.message, bad[_i].problem);
@@ -138,7 +138,7 @@ END_TEST
 
 START_TEST(test_expand__without_a_callback_all_is_an_unknown_target)
 {
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     visits v = { 0 };
     ck_assert_int_eq(kiln__spec_expand(&catalog, "target=all", NULL, NULL, visit, &v, &report), KILN_ETARGET);
     ck_assert_int_eq(kiln__spec_expand(&catalog, "target=native", targets_of, "", visit, &v, &report), KILN_ETARGET);
@@ -158,7 +158,7 @@ END_TEST
 
 START_TEST(test_expand__reaches_its_limit)
 {
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     visits v = { 0 };
     kiln_status status =
         kiln__spec_expand(&catalog, "n=1..512 elems=1..64 cache=plain,stream", NULL, NULL, count_only, &v, &report);
@@ -170,7 +170,7 @@ END_TEST
 /* Else a line of many specs with one long value would keep a machine busy for minutes. */
 START_TEST(test_expand__long_values_are_refused)
 {
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     visits v = { 0 };
     char *text = malloc(40000);
     ck_assert_ptr_nonnull(text);
@@ -232,7 +232,8 @@ START_TEST(test_expand__every_failed_allocation_is_reported)
         status =
             kiln__spec_expand(&catalog, "n=1..20 target=all op=relu6,add(x,y)", targets_of, NULL, count_only, &v, NULL);
         kiln__alloc_set_hook(NULL);
-        ck_assert_uint_eq(v.count, status == KILN_OK ? 120 : 0);
+        /* Each spec that is shown takes memory of its own, which may be short when others were shown. */
+        ck_assert(status == KILN_OK ? v.count == 120 : v.count < 120);
     }
     ck_assert_int_eq(status, KILN_OK);
     ck_assert_int_gt(attempts, 5);

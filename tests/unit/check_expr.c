@@ -71,7 +71,7 @@ static const struct {
 
 START_TEST(test_expr__has_one_canonical_text)
 {
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     kiln__expr expr, again;
     ck_assert_msg(parse(&expr, good[_i].text, &report) == KILN_OK, "%s", report.message);
     char *text = format(&expr);
@@ -137,7 +137,7 @@ static const struct {
 
 START_TEST(test_expr__failure_names_the_culprit)
 {
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     kiln__expr expr;
     ck_assert_int_eq(parse(&expr, bad[_i].text, &report), KILN_EOP);
     ck_assert_str_eq(report.message, bad[_i].problem);
@@ -172,7 +172,7 @@ static kiln_status parse_nested(size_t depth, kiln_report *report)
 
 START_TEST(test_expr__nests_to_its_limit_and_no_further)
 {
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     ck_assert_int_eq(parse_nested(KILN__EXPR_DEPTH_MAX, NULL), KILN_OK);
     ck_assert_int_eq(parse_nested(KILN__EXPR_DEPTH_MAX + 1, &report), KILN_EOP);
     ck_assert_str_eq(report.message, "the op expression is nested deeper than 32");
@@ -196,7 +196,7 @@ static void append_tree(kiln__text *out, int levels)
 
 START_TEST(test_expr__has_at_most_64_nodes)
 {
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     kiln__text text = { 0 };
     kiln__expr expr;
     append_tree(&text, 5);

@@ -6,13 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static kiln_report report = KILN_REPORT_INIT;
+static kiln_report report = KILN_INIT(kiln_report);
 
 static kiln_status check(const char *text, const char *define, const char *header_text)
 {
     const kiln_header header = { "h.h", header_text };
     kiln__source_unit *unit;
-    kiln_source source = KILN_SOURCE_INIT;
+    kiln_source source = KILN_INIT(kiln_source);
     source.name = "user.cu";
     source.text = text;
     source.defines = &define;
@@ -31,7 +31,7 @@ START_TEST(test_include__functions_count)
 {
     const char *const functions[] = { "__has_include(</f>)" };
     kiln__source_unit *unit;
-    kiln_source source = KILN_SOURCE_INIT;
+    kiln_source source = KILN_INIT(kiln_source);
     source.text = "int x;";
     source.functions = functions;
     source.function_count = 1;

@@ -18,7 +18,7 @@ static const char sample[] = "# A comment, and an empty line.\n"
 
 static void open_table(kiln__op_table *table, const char *text)
 {
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     kiln_status status = kiln__op_table_init(table, text, &report);
     ck_assert_msg(status == KILN_OK, "%s", report.message);
 }
@@ -26,7 +26,7 @@ static void open_table(kiln__op_table *table, const char *text)
 static int find(const kiln__op_table *table, const char *name, size_t length)
 {
     int index = 99;
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     kiln_status status = kiln__op_find(table, (kiln__word){ name, length }, KILN__OPS_MAX, &index, &report);
     ck_assert_msg(status == KILN_OK, "%s", report.message);
     return index;
@@ -106,7 +106,7 @@ static const struct {
 
 START_TEST(test_op__failure_names_line_and_culprit)
 {
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     kiln__op_table table;
     char line[24];
     ck_assert_int_eq(kiln__op_table_init(&table, bad[_i].text, &report), KILN_ESPEC);
@@ -134,7 +134,7 @@ static const struct {
 
 START_TEST(test_op__wrong_row_is_refused_when_it_is_asked_for)
 {
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     kiln__op_table table;
     int index = 99;
     open_table(&table, wrong[_i].text);
@@ -181,7 +181,7 @@ static const char *const expected[] = {
 /* The texts that the library carries: what holds for any op holds for these. */
 START_TEST(test_op__embedded_ops_are_complete)
 {
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     kiln__catalog catalog;
     ck_assert_msg(kiln__catalog_init(&catalog, &report) == KILN_OK, "%s", report.message);
     for (int i = 0; i < COUNT(expected); i++)

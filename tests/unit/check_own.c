@@ -1,5 +1,7 @@
 /* Templates of users' own in the catalogue: what is taken, what is refused and why, and the specs and units of them. */
 #include "base/alloc.h"
+#include "support/declared.h"
+#include "support/fields.h"
 #include "support/suites.h"
 #include "template/unit.h"
 #include <stdio.h>
@@ -7,18 +9,15 @@
 
 #define COUNT(array) (int)(sizeof(array) / sizeof(*(array)))
 
-#define LINES                                                      \
-    "//! about  doubles\n"                                         \
-    "//! op     none\n"                                            \
-    "//! dtype  f64, f32\n"                                        \
-    "//! reference add(x,x)\n"                                     \
-    "//! inputs 1\n"                                               \
-    "//! param  block 32..1024 step 32 = 256\n"                    \
-    "//! param  elems 1..8 = 2\n"                                  \
-    "//! require block * elems <= 2048 -- the tile is too large\n" \
-    "//! tile   block * elems\n"                                   \
-    "//! entry  twice align bytes\n"                               \
-    "#ifndef KILN_UNIT\n#define KILN_BLOCK 256\n#endif\n"          \
+#define LINES                                                                                         \
+    "//! about  doubles\n"                                                                            \
+    "//! dtype  f64, f32\n"                                                                           \
+    "//! reference add(x,x)\n"                                                                        \
+    "//! param  block 32..1024 step 32 = 256\n"                                                       \
+    "//! param  elems 1..8 = 2\n"                                                                     \
+    "//! require block * elems <= 2048 -- the tile is too large\n"                                    \
+    "//! tile   block * elems\n"                                                                      \
+    "//! entry  twice align bytes\n" DECLARED_X "#ifndef KILN_UNIT\n#define KILN_BLOCK 256\n#endif\n" \
     "extern \"C\" __global__ void twice(double *out, const double *x, unsigned long long n);\n"
 
 static const char twice[] = "//! template twice\n" LINES;
@@ -39,7 +38,7 @@ static void close_catalog(void)
 
 static const kiln__template *define(const char *text, const char *cpu_text)
 {
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     const kiln__template *out;
     ck_assert_msg(kiln__catalog_define(&catalog, text, cpu_text, "/there/twice.cu", &out, &report) == KILN_OK, "%s",
                   report.message);
@@ -48,7 +47,7 @@ static const kiln__template *define(const char *text, const char *cpu_text)
 
 static void refuse(const char *text, const char *cpu_text, const char *message)
 {
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     const kiln__template *out = (const kiln__template *)text;
     uint32_t before = catalog.template_count;
     ck_assert_int_eq(kiln__catalog_define(&catalog, text, cpu_text, "/there/twice.cu", &out, &report), KILN_ESPEC);
@@ -60,7 +59,7 @@ static void refuse(const char *text, const char *cpu_text, const char *message)
 START_TEST(test_own__equal_again_is_nothing_and_other_is_refused)
 {
     const kiln__template *first = define(twice, NULL);
-    ck_assert(first->origin != NULL && first->own_arithmetic && first->text != twice);
+    ck_assert(first->origin != NULL && !kiln__template_takes_op(first) && first->text != twice);
     ck_assert_ptr_eq(define(twice, NULL), first);
     refuse(twice, "cpu", "template twice is defined already (/there/twice.cu), with another text");
     refuse("//! template twice\n" LINES "\n", NULL, "template twice is defined already");
@@ -81,7 +80,7 @@ START_TEST(test_own__references_are_checked)
         { "add(x,y)", "template twice reads 1 arrays, and its reference add(x,y) reads 2" }
     };
     for (int i = 0; i < COUNT(references); i++) {
-        kiln_report report = KILN_REPORT_INIT;
+        kiln_report report = KILN_INIT(kiln_report);
         const kiln__template *out;
         snprintf(text, sizeof(text), "%.*s%s%s", (int)(place - twice), twice, references[i][0],
                  place + strlen("add(x,x)"));
@@ -110,11 +109,11 @@ static const struct {
 
 START_TEST(test_own__specs)
 {
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     kiln__text text = { 0 };
-    kiln_spec spec, full, again;
+    kiln__fields spec, full, again;
     define(twice, NULL);
-    kiln_status status = kiln__spec_parse(&spec, &catalog, specs[_i].spec, &report);
+    kiln_status status = kiln_test_fields(&spec, &catalog, specs[_i].spec, &report);
     if (status == KILN_OK)
         status = kiln__spec_resolve(&full, &spec, &sm_90, &report);
     if (specs[_i].full == NULL) {
@@ -125,7 +124,7 @@ START_TEST(test_own__specs)
     ck_assert_msg(status == KILN_OK, "%s", report.message);
     kiln__spec_format(&full, false, &text);
     ck_assert_str_eq(kiln__text_string(&text), specs[_i].full);
-    ck_assert_int_eq(kiln__spec_parse(&again, &catalog, kiln__text_string(&text), NULL), KILN_OK);
+    ck_assert_int_eq(kiln_test_fields(&again, &catalog, kiln__text_string(&text), NULL), KILN_OK);
     ck_assert_uint_eq(kiln__spec_inputs(&spec), 1);
     kiln__text_fini(&text);
 }
@@ -133,26 +132,26 @@ END_TEST
 
 START_TEST(test_own__switching_templates_checks_what_is_set)
 {
-    kiln_spec spec;
+    kiln__fields spec;
     define(twice, NULL);
-    ck_assert_int_eq(kiln__spec_parse(&spec, &catalog, "op=relu6", NULL), KILN_OK);
-    ck_assert_int_eq(kiln__spec_set(&spec, "template", 8, "twice", 5, NULL), KILN_ESPEC);
-    ck_assert_int_eq(kiln__spec_set(&spec, "op", 2, "", 0, NULL), KILN_OK);
-    ck_assert_int_eq(kiln__spec_set(&spec, "dtype", 5, "bf16", 4, NULL), KILN_OK);
-    ck_assert_int_eq(kiln__spec_set(&spec, "template", 8, "twice", 5, NULL), KILN_ESPEC);
-    ck_assert_int_eq(kiln__spec_set(&spec, "dtype", 5, "f32", 3, NULL), KILN_OK);
-    ck_assert_int_eq(kiln__spec_set(&spec, "template", 8, "twice", 5, NULL), KILN_OK);
-    ck_assert_int_eq(kiln__spec_set(&spec, "op", 2, "relu6", 5, NULL), KILN_ESPEC);
+    ck_assert_int_eq(kiln_test_fields(&spec, &catalog, "op=relu6", NULL), KILN_OK);
+    ck_assert_int_eq(kiln_test_set(&spec, "template", "twice", NULL), KILN_ESPEC);
+    ck_assert_int_eq(kiln_test_set(&spec, "op", "", NULL), KILN_OK);
+    ck_assert_int_eq(kiln_test_set(&spec, "dtype", "bf16", NULL), KILN_OK);
+    ck_assert_int_eq(kiln_test_set(&spec, "template", "twice", NULL), KILN_ESPEC);
+    ck_assert_int_eq(kiln_test_set(&spec, "dtype", "f32", NULL), KILN_OK);
+    ck_assert_int_eq(kiln_test_set(&spec, "template", "twice", NULL), KILN_OK);
+    ck_assert_int_eq(kiln_test_set(&spec, "op", "relu6", NULL), KILN_ESPEC);
 }
 END_TEST
 
 START_TEST(test_own__units_are_foreign_and_have_no_value)
 {
-    kiln_spec spec, full;
+    kiln__fields spec, full;
     kiln__unit *unit = NULL;
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     define(twice, NULL);
-    ck_assert_int_eq(kiln__spec_parse(&spec, &catalog, "template=twice", NULL), KILN_OK);
+    ck_assert_int_eq(kiln_test_fields(&spec, &catalog, "template=twice", NULL), KILN_OK);
     ck_assert_int_eq(kiln__spec_resolve(&full, &spec, &sm_90, NULL), KILN_OK);
     ck_assert_int_eq(kiln__unit_make(&unit, &full, &report), KILN_OK);
     ck_assert(unit->foreign);
@@ -182,18 +181,18 @@ static const char moved[] = "//! template moved\n"
                             "//! shared tile * bytes\n"
                             "//! entry moved align bytes\n";
 
-static kiln_status resolve(kiln_spec *out, const char *text, kiln_report *report)
+static kiln_status resolve(kiln__fields *out, const char *text, kiln_report *report)
 {
-    kiln_spec spec;
-    kiln_status status = kiln__spec_parse(&spec, &catalog, text, report);
+    kiln__fields spec;
+    kiln_status status = kiln_test_fields(&spec, &catalog, text, report);
     return status == KILN_OK ? kiln__spec_resolve(out, &spec, &sm_90, report) : status;
 }
 
 START_TEST(test_own__plans_know_their_parameters)
 {
     const uint64_t sizes[] = { 3, 40 };
-    kiln_report report = KILN_REPORT_INIT;
-    kiln_spec full;
+    kiln_report report = KILN_INIT(kiln_report);
+    kiln__fields full;
     kiln__unit *unit;
     uint64_t value;
     define(moved, NULL);
@@ -205,7 +204,7 @@ START_TEST(test_own__plans_know_their_parameters)
     kiln__plan_calculate(plan, sizes, &values);
     ck_assert(plan->size_count == 2 && plan->arg_count == 4);
     ck_assert(plan->block[0] == 16 && plan->block[1] == 4 && plan->block[2] == 2 && plan->shared == 128);
-    ck_assert_uint_eq(unit->rule.block, 128);
+    ck_assert_mem_eq(unit->rule.block, plan->block, sizeof(plan->block));
     ck_assert_uint_eq(unit->rule.shared, 128);
     ck_assert(plan->args[0].role == KILN__ARG_OUT && plan->args[0].type == KILN__ARG_f64 && plan->args[0].bytes == 8);
     ck_assert(plan->args[1].role == KILN__ARG_IN && plan->args[1].bytes == 1 && plan->args[1].dims == 1);
@@ -243,8 +242,8 @@ START_TEST(test_own__blocks_and_shared_memory_are_bounded)
            "//! block (tile - 16) * 2\n//! shared tile * 2048\n//! entry go align 4\n",
            NULL);
     for (int i = 0; i < COUNT(cases); i++) {
-        kiln_report report = KILN_REPORT_INIT;
-        kiln_spec full;
+        kiln_report report = KILN_INIT(kiln_report);
+        kiln__fields full;
         kiln__unit *unit;
         ck_assert_int_eq(resolve(&full, cases[i][0], &report), KILN_OK);
         ck_assert_int_eq(kiln__unit_make(&unit, &full, &report), KILN_ESPEC);
@@ -257,7 +256,7 @@ END_TEST
 START_TEST(test_own__many_but_not_more)
 {
     char text[2048];
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     const kiln__template *out;
     kiln_status status = KILN_OK;
     for (int i = 0; i < 2 * KILN__TEMPLATES_MAX && status == KILN_OK; i++) {

@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static kiln_report report = KILN_REPORT_INIT;
+static kiln_report report = KILN_INIT(kiln_report);
 
 /* ---- Options */
 
@@ -103,7 +103,7 @@ START_TEST(test_source_key__has_everything_but_paths)
     static const char *const functions[] = { "a", "b" }, *const joined[] = { "a b" }, *const options[] = { "-w" },
                              *const defines[] = { "A=1" }, *const more[] = { "A", "B=1" };
     static const kiln_header header = { "h.h", "text" }, other = { "h.h", "texT" };
-    kiln_source given = KILN_SOURCE_INIT;
+    kiln_source given = KILN_INIT(kiln_source);
     kiln__text base = { 0 }, same = { 0 };
     given.text = "text";
     given.name = "/a/path/x.cu";
@@ -127,7 +127,7 @@ START_TEST(test_source_key__has_everything_but_paths)
     CHANGED(changed.defines = defines; changed.define_count = 1;);
     CHANGED(changed.headers = &header; changed.header_count = 1;);
     CHANGED(changed.include_dir_count = 1;);
-    CHANGED(changed.cuda_headers = -1;);
+    CHANGED(changed.cuda_headers = KILN_OFF;);
     kiln__text_fini(&base);
     given.functions = functions;
     given.function_count = 2;

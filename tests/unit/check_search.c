@@ -26,7 +26,7 @@ typedef kiln_test_arena sim;
 static kiln__search_result play(sim *s, double budget_ms)
 {
     kiln__search_result result;
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     ck_assert_msg(kiln_test_arena_search(s, &result, budget_ms, &report) == KILN_OK, "%s", report.message);
     ck_assert_uint_eq(result.count, s->count);
     ck_assert_int_eq(result.places[0].verdict, KILN__WINNER);
@@ -439,7 +439,7 @@ static const struct {
 
 START_TEST(test_search__what_cannot_be_done_is_a_status)
 {
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     kiln__search_result result;
     atomic_bool stop = false;
     sim s;

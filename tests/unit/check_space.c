@@ -1,4 +1,6 @@
 #include "base/alloc.h"
+#include "support/declared.h"
+#include "support/fields.h"
 #include "support/suites.h"
 #include "tune/space.h"
 #include <stdio.h>
@@ -21,19 +23,19 @@ static void tear_down(void)
 /* A template "toy" of these lines, without a cpu twin. */
 static void add_toy(const char *lines)
 {
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     static char text[4000];
     kiln__template **slot = &catalog.templates[catalog.template_count++];
-    snprintf(text, sizeof(text), "//! template toy\n//! inputs 1\n%s//! entry go align bytes\n", lines);
+    snprintf(text, sizeof(text), "//! template toy\n//! inputs 1\n%s//! entry go align bytes\n%s", lines, DECLARED_OP);
     ck_assert_msg(kiln__template_parse(slot, text, NULL, &report) == KILN_OK, "%s", report.message);
 }
 
 static kiln_status make(kiln__space *out, const char *text, const char *target_name, kiln_report *report)
 {
-    kiln_spec spec;
+    kiln__fields spec;
     kiln__target target;
     ck_assert(kiln__target_parse(target_name, strlen(target_name), &target));
-    kiln_status status = kiln__spec_parse(&spec, &catalog, text, report);
+    kiln_status status = kiln_test_fields(&spec, &catalog, text, report);
     ck_assert(status == KILN_OK || status == KILN_ENOMEM);
     if (status == KILN_ENOMEM)
         memset(out, 0, sizeof(*out));
@@ -42,7 +44,7 @@ static kiln_status make(kiln__space *out, const char *text, const char *target_n
 
 static kiln__space space_of(const char *text, const char *target)
 {
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     kiln__space space;
     ck_assert_msg(make(&space, text, target, &report) == KILN_OK, "%s", report.message);
     return space;
@@ -50,7 +52,7 @@ static kiln__space space_of(const char *text, const char *target)
 
 static void expect_variant(const kiln__space *space, size_t index, const char *text)
 {
-    kiln_spec spec;
+    kiln__fields spec;
     kiln__text line = { 0 };
     kiln__space_spec(space, index, &spec);
     kiln__spec_format(&spec, true, &line);
@@ -108,8 +110,8 @@ START_TEST(test_space__every_variant_is_a_good_spec_and_comes_once)
 {
     kiln__space space = space_of(spaces[_i].spec, spaces[_i].target);
     for (size_t i = 0; i < space.count; i++) {
-        kiln_spec spec, again;
-        kiln_report report = KILN_REPORT_INIT;
+        kiln__fields spec, again;
+        kiln_report report = KILN_INIT(kiln_report);
         kiln__space_spec(&space, i, &spec);
         ck_assert_msg(kiln__spec_resolve(&again, &spec, &spec.target, &report) == KILN_OK, "%s", report.message);
         ck_assert_int_eq(space.variants[i].tile, spec.params[0] * spec.params[1]);
@@ -149,7 +151,7 @@ static void expect_others(const kiln__space *space, const char *expected)
 {
     kiln__text text = { 0 };
     for (size_t i = 1; i < space->count; i++) {
-        const kiln__variant *v = &space->variants[i];
+        const kiln__combination *v = &space->variants[i];
         kiln__text_printf(&text, "%d:%d,%d,%d ", (int)v->tile, (int)v->params[0], (int)v->params[1], (int)v->params[2]);
     }
     ck_assert_str_eq(kiln__text_string(&text), expected);
@@ -202,7 +204,7 @@ END_TEST
 
 START_TEST(test_space__impossible_default_is_an_error)
 {
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     kiln__space space;
     ck_assert_int_eq(make(&space, "op=relu6 dtype=f32 vector=8", "sm_90", &report), KILN_ESPEC);
     ck_assert_msg(strstr(report.message, "vector must not exceed 16 bytes") != NULL, "%s", report.message);
@@ -217,7 +219,7 @@ END_TEST
 
 START_TEST(test_space__condition_without_a_value_is_an_error)
 {
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     kiln__space space;
     add_toy(BLOCK "//! tune block 40 if 4 / (sm - 90)\n//! tile block\n");
     ck_assert_int_eq(make(&space, "op=relu6 template=toy", "sm_90", &report), KILN_ESPEC);
@@ -229,7 +231,7 @@ END_TEST
 
 START_TEST(test_space__is_bounded)
 {
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     kiln__space space;
     add_toy("//! param block 1..64 = 1\n//! tune block 1..9\n" TEN("a") TEN("b") TEN("c") TEN("d") "//! tile block\n");
     ck_assert_int_eq(make(&space, "op=relu6 template=toy", "sm_90", &report), KILN_ESPEC);

@@ -312,7 +312,7 @@ END_TEST
 
 START_TEST(test_report__failure_fills_all_fields_but_the_log)
 {
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     kiln__report_set_log(&report, "warning");
     ck_assert_int_eq(kiln__fail(&report, KILN_EOP, KILN__STAGE_SPEC, 7, "unknown op '%s'", "ad"), KILN_EOP);
     ck_assert_int_eq(report.status, KILN_EOP);
@@ -322,7 +322,7 @@ START_TEST(test_report__failure_fills_all_fields_but_the_log)
     ck_assert_str_eq(report.log, "warning");
     kiln_report_clear(&report);
     ck_assert_int_eq(report.status, KILN_OK);
-    ck_assert_str_eq(report.stage, "");
+    ck_assert_ptr_null(report.stage);
     ck_assert_int_eq(report.native, 0);
     ck_assert_str_eq(report.message, "");
     ck_assert_ptr_null(report.log);
@@ -330,26 +330,34 @@ START_TEST(test_report__failure_fills_all_fields_but_the_log)
 }
 END_TEST
 
-START_TEST(test_report__none_or_one_of_an_older_program_is_left_alone)
+START_TEST(test_report__none_is_left_alone_and_one_of_an_older_program_beyond_its_end)
 {
     ck_assert_int_eq(kiln__fail(NULL, KILN_EIO, KILN__STAGE_STORE, 0, "%d", 1), KILN_EIO);
     kiln__report_set_log(NULL, "x");
     kiln_report_clear(NULL);
-    kiln_report small = KILN_REPORT_INIT;
+    kiln_report small = KILN_INIT(kiln_report);
     small.size = sizeof small - 8;
+    memset(small.message, 'm', sizeof(small.message));
+    ck_assert_int_eq(kiln__fail(&small, KILN_EIO, KILN__STAGE_STORE, 7, "%0600d", 1), KILN_EIO);
+    ck_assert_uint_eq(strlen(small.message), sizeof(small.message) - 9);
+    ck_assert_int_eq(small.message[sizeof(small.message) - 8], 'm');
+    small.size = offsetof(kiln_report, log);
+    small.log = (char *)"mine";
     strcpy(small.message, "mine");
-    ck_assert_int_eq(kiln__fail(&small, KILN_EIO, KILN__STAGE_STORE, 0, "theirs"), KILN_EIO);
     kiln__report_set_log(&small, "x");
+    ck_assert_int_eq(kiln__fail(&small, KILN_EINVAL, KILN__STAGE_STORE, 8, "theirs"), KILN_EINVAL);
+    ck_assert(small.status == KILN_EINVAL && small.native == 8);
+    ck_assert_str_eq(small.stage, "store");
     kiln_report_clear(&small);
+    ck_assert(small.status == KILN_OK && small.native == 0 && small.stage == NULL);
     ck_assert_str_eq(small.message, "mine");
-    ck_assert_int_eq(small.status, KILN_OK);
-    ck_assert_ptr_null(small.log);
+    ck_assert_str_eq(small.log, "mine");
 }
 END_TEST
 
 START_TEST(test_report__message_is_one_line_and_may_wrap_itself)
 {
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     kiln__fail(&report, KILN_EIO, KILN__STAGE_OPEN, 0, "one\ntwo\r\n\tthree\x1b[0m\x7f.\n");
     ck_assert_str_eq(report.message, "one two   three [0m .");
     kiln__fail(&report, KILN_EIO, KILN__STAGE_OPEN, 0, "outer: %s!", report.message);
@@ -370,7 +378,7 @@ START_TEST(test_report__long_message_is_cut_between_characters)
         memset(text, 'x', shift);
         for (size_t at = shift; at <= 600; at += length)
             memcpy(text + at, characters[_i].character, length + 1);
-        kiln_report report = KILN_REPORT_INIT;
+        kiln_report report = KILN_INIT(kiln_report);
         kiln__fail(&report, KILN_EIO, KILN__STAGE_OPEN, 0, "%s", text);
         size_t kept = strlen(report.message);
         ck_assert_uint_eq(kept, shift + (room - shift) / length * length);
@@ -382,7 +390,7 @@ END_TEST
 START_TEST(test_report__text_that_just_fits_or_is_not_utf8_is_not_cut)
 {
     char text[700];
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     memset(text, 'x', sizeof text);
     memcpy(text + 509, "\xc3\xa9", 3);
     kiln__fail(&report, KILN_EIO, KILN__STAGE_OPEN, 0, "%s", text);
@@ -396,7 +404,7 @@ END_TEST
 
 START_TEST(test_report__out_of_memory_needs_no_memory)
 {
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     kiln__report_set_log(&report, "old");
     allow_allocations(0);
     ck_assert_int_eq(kiln__fail_memory(&report, KILN__STAGE_COMPILE), KILN_ENOMEM);
@@ -503,7 +511,7 @@ static TCase *report_case(void)
 {
     TCase *tcase = tcase_create("report");
     tcase_add_test(tcase, test_report__failure_fills_all_fields_but_the_log);
-    tcase_add_test(tcase, test_report__none_or_one_of_an_older_program_is_left_alone);
+    tcase_add_test(tcase, test_report__none_is_left_alone_and_one_of_an_older_program_beyond_its_end);
     tcase_add_test(tcase, test_report__message_is_one_line_and_may_wrap_itself);
     tcase_add_loop_test(tcase, test_report__long_message_is_cut_between_characters, 0, COUNT(characters));
     tcase_add_test(tcase, test_report__text_that_just_fits_or_is_not_utf8_is_not_cut);

@@ -1,4 +1,6 @@
 #include "base/alloc.h"
+#include "support/declared.h"
+#include "support/fields.h"
 #include "support/suites.h"
 #include "support/temp.h"
 #include "template/unit.h"
@@ -22,20 +24,20 @@ static void tear_down(void)
     kiln__catalog_fini(&catalog);
 }
 
-static void resolve(kiln_spec *out, const kiln__catalog *from, const char *text)
+static void resolve(kiln__fields *out, const kiln__catalog *from, const char *text)
 {
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     kiln__target sm_90;
-    kiln_spec spec;
+    kiln__fields spec;
     ck_assert(kiln__target_parse("sm_90", 5, &sm_90));
-    ck_assert_msg(kiln__spec_parse(&spec, from, text, &report) == KILN_OK, "%s", report.message);
+    ck_assert_msg(kiln_test_fields(&spec, from, text, &report) == KILN_OK, "%s", report.message);
     ck_assert_msg(kiln__spec_resolve(out, &spec, &sm_90, &report) == KILN_OK, "%s", report.message);
 }
 
 static kiln__unit *make(const char *text)
 {
-    kiln_report report = KILN_REPORT_INIT;
-    kiln_spec spec;
+    kiln_report report = KILN_INIT(kiln_report);
+    kiln__fields spec;
     kiln__unit *unit;
     resolve(&spec, &catalog, text);
     ck_assert_msg(kiln__unit_make(&unit, &spec, &report) == KILN_OK, "%s", report.message);
@@ -59,6 +61,7 @@ static const struct {
       "#define KILN_CACHE_PLAIN 0\n"
       "#define KILN_CACHE_STREAM 1\n"
       "#define KILN_CACHE 1\n"
+      "#define KILN_TILE 4096\n"
       "\n",
       "\nKILN_FN kiln_real kiln_value(kiln_real x) { return kiln_op_hardtanh(x, (kiln_real)-0x1p+0, "
       "(kiln_real)KILN_INFINITY); }\n\n",
@@ -75,6 +78,7 @@ static const struct {
       "#define KILN_CACHE_PLAIN 0\n"
       "#define KILN_CACHE_STREAM 1\n"
       "#define KILN_CACHE 0\n"
+      "#define KILN_TILE 1024\n"
       "\n",
       "\nKILN_FN kiln_real kiln_value(kiln_real x, kiln_real y, kiln_real z) { return "
       "kiln_op_hardsigmoid_linear(kiln_op_mul(kiln_op_add(x, y), z), (kiln_real)0x1.999999999999ap-4, "
@@ -196,9 +200,13 @@ START_TEST(test_unit__rule_says_how_to_launch)
 {
     kiln__unit *unit = make("op=add dtype=f16 block=96 elems=24 vector=8 target=sm_90");
     const kiln__rule *rule = &unit->rule;
-    ck_assert_uint_eq(rule->inputs, 2);
-    ck_assert_uint_eq(rule->element_size, 2);
-    ck_assert_uint_eq(rule->block, 96);
+    const kiln__plan *plan = unit->plan;
+    ck_assert(rule->block[0] == 96 && rule->block[1] == 1 && rule->block[2] == 1);
+    ck_assert(plan->flat && plan->elementwise && plan->size_count == 1 && plan->arg_count == 4);
+    ck_assert_str_eq(plan->args[0].name, "out");
+    ck_assert_str_eq(plan->args[2].name, "y");
+    ck_assert(plan->args[0].bytes == 2 && plan->args[2].bytes == 2 && plan->args[3].bytes == 8);
+    ck_assert_str_eq(kiln__plan_text(plan, plan->grid[0]), "(n + ((2304) - 1)) / (2304)");
     ck_assert_uint_eq(rule->tile, 96 * 24);
     ck_assert_uint_eq(rule->entry_count, 2);
     ck_assert_str_eq(rule->entries[0].name, "kiln_vector");
@@ -209,20 +217,17 @@ START_TEST(test_unit__rule_says_how_to_launch)
 }
 END_TEST
 
-#define TOY                                    \
-    "//! template toy\n"                       \
-    "//! inputs 1..3\n"                        \
-    "//! param block 1..1024 = 64\n"           \
-    "//! param loop_kind once,twice = twice\n" \
-    "//! entry go align "
+#define TOY                          \
+    "//! template toy\n"             \
+    "//! inputs 1..3\n"              \
+    "//! param block 1..1024 = 64\n" \
+    "//! param loop_kind once,twice = twice\n" DECLARED_OP "//! entry go align "
 
 static const struct {
     const char *text, *spec, *problem;
 } impossible[] = {
     { TOY "bytes\n//! tile block\n", "op=add target=cpu",
       "template toy has no cpu twin: give a GPU target, such as target=sm_90" },
-    { TOY "bytes\n//! tile block\n//! output 4 - bytes\n", "op=add",
-      "template toy: an output of 0 bytes is too small" },
     { TOY "bytes\n//! tile block - 64\n", "op=add", "template toy: a tile of 0 elements is too small" },
     { TOY "bytes * 3\n//! tile block\n", "op=add",
       "template toy: entry go is to be aligned to 12 bytes, which is not a power of two" },
@@ -235,7 +240,7 @@ static const struct {
 /* A catalog of one template that is not the library's. */
 static void open_toy(kiln__catalog *toy, const char *text)
 {
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     *toy = catalog;
     toy->template_count = 1;
     ck_assert_msg(kiln__template_parse(&toy->templates[0], text, NULL, &report) == KILN_OK, "%s", report.message);
@@ -243,9 +248,9 @@ static void open_toy(kiln__catalog *toy, const char *text)
 
 START_TEST(test_unit__what_a_template_cannot_do_is_said)
 {
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     kiln__catalog toy;
-    kiln_spec spec;
+    kiln__fields spec;
     kiln__unit *unit = (kiln__unit *)&report;
     open_toy(&toy, impossible[_i].text);
     resolve(&spec, &toy, impossible[_i].spec);
@@ -259,13 +264,13 @@ END_TEST
 START_TEST(test_unit__enumerations_are_numbered)
 {
     kiln__catalog toy;
-    kiln_spec spec;
+    kiln__fields spec;
     kiln__unit *unit;
     open_toy(&toy, TOY "bytes\n//! tile block\nbody\n");
     resolve(&spec, &toy, "op=copy");
     ck_assert_int_eq(kiln__unit_make(&unit, &spec, NULL), KILN_OK);
     expect_next(unit->source, "\n#define KILN_BLOCK 64\n#define KILN_LOOP_KIND_ONCE 0\n#define KILN_LOOP_KIND_TWICE 1\n"
-                              "#define KILN_LOOP_KIND 1\n\n");
+                              "#define KILN_LOOP_KIND 1\n#define KILN_TILE 64\n\n");
     ck_assert_str_eq(unit->spec, "op=copy dtype=f32 block=64 loop_kind=twice target=sm_90");
     kiln__unit_free(unit);
     kiln__template_free(toy.templates[0]);
@@ -315,7 +320,7 @@ static int allow_some(void)
 START_TEST(test_unit__every_failed_allocation_is_reported)
 {
     kiln_status status = KILN_ENOMEM;
-    kiln_spec spec;
+    kiln__fields spec;
     int attempts = 0;
     resolve(&spec, &catalog, "op=hardtanh(add(x,y),-1,1) dtype=f16");
     for (; status == KILN_ENOMEM; attempts++) {

@@ -3,6 +3,7 @@
 #include "os/cpu.h"
 #include "os/file.h"
 #include "support/cache.h"
+#include "support/fields.h"
 #include "support/sanitized.h"
 #include "support/suites.h"
 #include "support/wisdom.h"
@@ -54,19 +55,19 @@ static kiln__wisdom *open_wisdom(void)
     return wisdom;
 }
 
-static void parse(kiln_spec *out, const char *text)
+static void parse(kiln__fields *out, const char *text)
 {
-    kiln_report report = KILN_REPORT_INIT;
-    ck_assert_msg(kiln__spec_parse(out, &catalog, text, &report) == KILN_OK, "%s: %s", text, report.message);
+    kiln_report report = KILN_INIT(kiln_report);
+    ck_assert_msg(kiln_test_fields(out, &catalog, text, &report) == KILN_OK, "%s: %s", text, report.message);
 }
 
 /* The geometry for a spec, "" where nothing is known. Any thread that has a buffer. */
 static const char *match_into(kiln__wisdom *wisdom, const char *text, char out[128])
 {
-    kiln_spec spec;
+    kiln__fields spec;
     kiln__text geometry = { 0 };
     kiln__wisdom_choice choice;
-    kiln_test_require(kiln__spec_parse(&spec, &catalog, text, NULL) == KILN_OK, text);
+    kiln_test_require(kiln_test_fields(&spec, &catalog, text, NULL) == KILN_OK, text);
     kiln__wisdom_query query = { &spec, &h200, "" };
     kiln__wisdom_match(wisdom, &query, &choice, NULL);
     if (choice.found) {
@@ -87,9 +88,9 @@ static const char *match(kiln__wisdom *wisdom, const char *text)
 static kiln__wisdom_outcome learn(kiln__wisdom *wisdom, const char *text)
 {
     static const kiln__wisdom_measure measure = { 0.1204, 4456, 0.98, 40, 112 };
-    kiln_spec spec;
+    kiln__fields spec;
     kiln__wisdom_outcome outcome;
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     parse(&spec, text);
     kiln_status status = kiln__wisdom_learn(wisdom, &spec, &h200, "nvrtc-13.0.88", &measure, &outcome, &report);
     ck_assert_msg(status == KILN_OK, "%s", report.message);
@@ -128,7 +129,7 @@ static void write_records(const char *name, const char *model, size_t count, con
     kiln__wisdom_set set = { 0 };
     kiln__text text = { 0 };
     char op[32] = "copy";
-    kiln__wisdom_record record = kiln_test_record(model, op, "f32", 26, geometry);
+    kiln__wisdom_entry record = kiln_test_record(model, op, "f32", 26, geometry);
     for (size_t i = 0; i < count; i++) {
         if (i > 0)
             snprintf(op, sizeof(op), "hardtanh(0,%zu)", i);
@@ -178,7 +179,7 @@ START_TEST(test_wisdom__a_record_says_what_it_is_about)
     learn(wisdom, "op=hardtanh dtype=f16 n=1000000 " OTHER);
     ck_assert_msg(read_path(file_path("nvidia-h200.json"), &set) == KILN__WISDOM_GOOD, "%s", problem);
     ck_assert_uint_eq(set.count, 1);
-    const kiln__wisdom_record *record = set.records[0];
+    const kiln__wisdom_entry *record = set.records[0];
     ck_assert(kiln__wisdom_digest(catalog.templates[0], false, digest));
     ck_assert_str_eq(record->device.model, H200);
     ck_assert_str_eq(record->device.target, "sm_90");
@@ -205,10 +206,10 @@ START_TEST(test_wisdom__bad_records_are_refused_and_change_nothing)
 {
     kiln__wisdom *wisdom = open_wisdom();
     kiln__wisdom_outcome outcome;
-    kiln_report report = KILN_REPORT_INIT;
-    kiln_spec spec;
-    kiln__wisdom_record records[2] = { kiln_test_record(H200, "copy", "f32", 26, TUNED),
-                                       kiln_test_record(H200, "copy", "f32", 64, TUNED) };
+    kiln_report report = KILN_INIT(kiln_report);
+    kiln__fields spec;
+    kiln__wisdom_entry records[2] = { kiln_test_record(H200, "copy", "f32", 26, TUNED),
+                                      kiln_test_record(H200, "copy", "f32", 64, TUNED) };
     ck_assert_int_eq(kiln__wisdom_add(wisdom, records, 2, &outcome, &report), KILN_EINVAL);
     ck_assert_str_eq(report.message, "record 2: log2_n is too large");
     parse(&spec, "op=copy dtype=f32 " TUNED);
@@ -223,7 +224,7 @@ START_TEST(test_wisdom__an_older_wider_search_is_kept)
 {
     kiln__wisdom *wisdom = open_wisdom();
     kiln__wisdom_outcome outcome;
-    kiln__wisdom_record record = kiln_test_record(H200, "relu6", "f32", 26, TUNED);
+    kiln__wisdom_entry record = kiln_test_record(H200, "relu6", "f32", 26, TUNED);
     ck_assert_int_eq(kiln__wisdom_add(wisdom, &record, 1, &outcome, NULL), KILN_OK);
     record.variants = 4;
     record.geometry = OTHER;
@@ -466,10 +467,10 @@ END_TEST
 /* Whether a record is about the template's text as it is now counts, and counts most. */
 START_TEST(test_wisdom__a_record_of_another_text_is_stale)
 {
-    kiln_spec spec;
+    kiln__fields spec;
     kiln__wisdom_choice choice;
     kiln__wisdom_outcome outcome;
-    kiln__wisdom_record record = kiln_test_record(H200, "relu6", "f32", 26, OTHER);
+    kiln__wisdom_entry record = kiln_test_record(H200, "relu6", "f32", 26, OTHER);
     kiln__wisdom *wisdom = open_wisdom();
     kiln__wisdom_query query = { &spec, &h200, "" };
     learn(wisdom, SPEC " " TUNED);
@@ -495,9 +496,9 @@ typedef struct shipped {
 static int check_shipped(void *data, const kiln__wisdom_item *item)
 {
     shipped *self = data;
-    const kiln__wisdom_record *record = item->record;
+    const kiln__wisdom_entry *record = item->record;
     char text[512], op_class[KILN__WISDOM_CLASS];
-    kiln_spec spec;
+    kiln__fields spec;
     kiln__wisdom_choice choice;
     ck_assert_int_eq(item->source, KILN__WISDOM_SHIPPED);
     snprintf(text, sizeof(text), "op=%s template=%s dtype=%s n=%llu", record->op, record->template_name, record->dtype,
@@ -717,9 +718,9 @@ START_TEST(test_wisdom__asking_again_compares_nothing)
     kiln__wisdom *wisdom = open_wisdom();
     kiln__wisdom_outcome outcome;
     kiln__wisdom_choice choice;
-    kiln_spec spec;
+    kiln__fields spec;
     char op[32];
-    kiln__wisdom_record *records = kiln__calloc(KNOWN, sizeof(*records));
+    kiln__wisdom_entry *records = kiln__calloc(KNOWN, sizeof(*records));
     char(*ops)[32] = kiln__calloc(KNOWN, sizeof(op));
     for (int i = 0; i < KNOWN; i++) {
         snprintf(ops[i], sizeof(ops[i]), "hardtanh(-1,%d)", i);

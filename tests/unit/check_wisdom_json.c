@@ -11,7 +11,7 @@
 
 static char problem[KILN__WISDOM_REASON];
 
-static void add(kiln__wisdom_set *set, const kiln__wisdom_record *record, kiln__wisdom_fate fate)
+static void add(kiln__wisdom_set *set, const kiln__wisdom_entry *record, kiln__wisdom_fate fate)
 {
     ck_assert_msg(kiln__wisdom_record_check(record, problem), "%s", problem);
     ck_assert_int_eq(kiln__wisdom_set_add(set, record), fate);
@@ -34,8 +34,8 @@ static kiln__wisdom_fault read_text(kiln__wisdom_set *out, const char *text)
 START_TEST(test_wisdom__what_is_written_reads_back)
 {
     kiln__wisdom_set set = { 0 }, again;
-    kiln__wisdom_record a = kiln_test_record(H200, "relu6", "f32", 26, "block=128 elems=4 vector=4 cache=stream");
-    kiln__wisdom_record b = kiln_test_record("\"quoted\\ model\"", "hardtanh(-1,1)", "f16", 0, "block=64");
+    kiln__wisdom_entry a = kiln_test_record(H200, "relu6", "f32", 26, "block=128 elems=4 vector=4 cache=stream");
+    kiln__wisdom_entry b = kiln_test_record("\"quoted\\ model\"", "hardtanh(-1,1)", "f16", 0, "block=64");
     a.ms = 1.0 / 3;
     a.gbps = 4278123.4567;
     b.ratio = 1e-30;
@@ -92,7 +92,7 @@ END_TEST
 START_TEST(test_wisdom__a_file_has_one_record_on_each_line_in_one_order)
 {
     kiln__wisdom_set set = { 0 }, other = { 0 };
-    kiln__wisdom_record records[4];
+    kiln__wisdom_entry records[4];
     for (unsigned i = 0; i < 4; i++)
         records[i] = kiln_test_record(i < 2 ? H200 : H100, "relu6", "f32", 20 + i, "block=128");
     for (unsigned i = 0; i < 4; i++) {
@@ -117,7 +117,7 @@ END_TEST
 START_TEST(test_wisdom__locale_does_not_matter)
 {
     kiln__wisdom_set set = { 0 }, again;
-    kiln__wisdom_record record = kiln_test_record(H200, "relu6", "f32", 26, "block=128");
+    kiln__wisdom_entry record = kiln_test_record(H200, "relu6", "f32", 26, "block=128");
     char half[8];
     bool comma = kiln_test_use_decimal_comma();
     snprintf(half, sizeof(half), "%.1f", 0.5);
@@ -136,7 +136,7 @@ END_TEST
 START_TEST(test_wisdom__newer_takes_the_place_of_older)
 {
     kiln__wisdom_set set = { 0 };
-    kiln__wisdom_record record = kiln_test_record(H200, "relu6", "f32", 26, "block=128");
+    kiln__wisdom_entry record = kiln_test_record(H200, "relu6", "f32", 26, "block=128");
     add(&set, &record, KILN__WISDOM_ADDED);
     add(&set, &record, KILN__WISDOM_EQUAL);
     record.geometry = "block=256";
@@ -172,8 +172,8 @@ START_TEST(test_wisdom__records_are_checked)
     char longer[KILN__WISDOM_NAME_MAX + 2];
     memset(longer, 'a', sizeof(longer) - 1);
     longer[sizeof(longer) - 1] = '\0';
-    const kiln__wisdom_record good = kiln_test_record(H200, "relu6", "f32", 63, "block=128");
-    kiln__wisdom_record bad[8];
+    const kiln__wisdom_entry good = kiln_test_record(H200, "relu6", "f32", 63, "block=128");
+    kiln__wisdom_entry bad[8];
     for (int i = 0; i < 8; i++)
         bad[i] = good;
     bad[0].device.model = "";
@@ -291,7 +291,7 @@ START_TEST(test_wisdom__sets_are_bounded)
 {
     kiln__wisdom_set set = { 0 };
     char op[32];
-    kiln__wisdom_record record = kiln_test_record(H200, op, "f32", 26, "block=128");
+    kiln__wisdom_entry record = kiln_test_record(H200, op, "f32", 26, "block=128");
     for (int i = 0; i < KILN__WISDOM_RECORDS_MAX; i++) {
         snprintf(op, sizeof(op), "hardtanh(0,%d)", i * 7919 % KILN__WISDOM_RECORDS_MAX);
         add(&set, &record, KILN__WISDOM_ADDED);

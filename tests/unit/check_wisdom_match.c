@@ -1,4 +1,5 @@
 /* Which record is chosen for a spec, in which order, and why. */
+#include "support/fields.h"
 #include "support/suites.h"
 #include "support/wisdom.h"
 #include "wisdom/describe.h"
@@ -14,7 +15,7 @@
 enum { ITEMS_MAX = 32, TEXT_MAX = 4096 };
 
 static kiln__catalog catalog;
-static kiln__wisdom_record records[ITEMS_MAX];
+static kiln__wisdom_entry records[ITEMS_MAX];
 static kiln__wisdom_item items[ITEMS_MAX];
 static size_t count;
 static const kiln__wisdom_device h200 = { H200, "sm_90", 132, 60 << 20, 150000000000 };
@@ -30,8 +31,8 @@ static void teardown(void)
     kiln__catalog_fini(&catalog);
 }
 
-static kiln__wisdom_record *put(const char *model, const char *op, const char *dtype, unsigned log2_n,
-                                const char *geometry)
+static kiln__wisdom_entry *put(const char *model, const char *op, const char *dtype, unsigned log2_n,
+                               const char *geometry)
 {
     ck_assert_uint_lt(count, ITEMS_MAX);
     records[count] = kiln_test_record(model, op, dtype, log2_n, geometry);
@@ -39,15 +40,15 @@ static kiln__wisdom_record *put(const char *model, const char *op, const char *d
     return &records[count++];
 }
 
-static void parse(kiln_spec *out, const char *text)
+static void parse(kiln__fields *out, const char *text)
 {
-    kiln_report report = KILN_REPORT_INIT;
-    ck_assert_msg(kiln__spec_parse(out, &catalog, text, &report) == KILN_OK, "%s: %s", text, report.message);
+    kiln_report report = KILN_INIT(kiln_report);
+    ck_assert_msg(kiln_test_fields(out, &catalog, text, &report) == KILN_OK, "%s: %s", text, report.message);
 }
 
 static kiln__wisdom_choice choose_on(const kiln__wisdom_device *device, const char *text)
 {
-    kiln_spec spec;
+    kiln__fields spec;
     kiln__wisdom_choice choice;
     parse(&spec, text);
     kiln__wisdom_query query = { &spec, device, "nvrtc-13.0.88" };
@@ -59,7 +60,7 @@ static kiln__wisdom_choice choose_on(const kiln__wisdom_device *device, const ch
 static const char *chosen_on(const kiln__wisdom_device *device, const char *text)
 {
     static char out[TEXT_MAX];
-    kiln_spec spec;
+    kiln__fields spec;
     kiln__text formatted = { 0 };
     kiln__wisdom_choice choice = choose_on(device, text);
     if (!choice.found)
@@ -78,7 +79,7 @@ typedef struct told {
     int calls, chosen;
 } told;
 
-static int tell(void *data, const kiln__wisdom_candidate *candidate)
+static int tell(void *data, const kiln__wisdom_prospect *candidate)
 {
     told *self = data;
     ck_assert(candidate->reason[0] != '\0');
@@ -95,7 +96,7 @@ static int tell(void *data, const kiln__wisdom_candidate *candidate)
 
 static void explain(told *out, const char *text)
 {
-    kiln_spec spec;
+    kiln__fields spec;
     kiln__wisdom_choice choice;
     parse(&spec, text);
     kiln__wisdom_query query = { &spec, &h200, "nvrtc-13.0.88" };
@@ -237,9 +238,9 @@ END_TEST
 START_TEST(test_wisdom__another_target_means_another_device)
 {
     kiln__wisdom_device nowhere = { "", "", 0, 0, 0 };
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     kiln__wisdom_choice choice;
-    kiln_spec spec;
+    kiln__fields spec;
     put(H200, "relu6", "f32", 26, STREAM);
     put("NVIDIA A100", "relu6", "f32", 26, PLAIN)->device.target = "sm_80";
     ck_assert_str_eq(chosen_on(&h200, "op=relu6 target=sm_80"), PLAIN);
@@ -309,7 +310,7 @@ START_TEST(test_wisdom__classes_count_inputs_and_operations)
     };
     char op_class[KILN__WISDOM_CLASS];
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        kiln_spec spec;
+        kiln__fields spec;
         parse(&spec, rows[i].spec);
         ck_assert_uint_eq(kiln__wisdom_operations(&spec), rows[i].operations);
         kiln__wisdom_class(&spec, op_class);

@@ -30,7 +30,7 @@ for name in re.findall(r"^\s*X\((E\w+), -\d+,", header, re.MULTILINE):
     if f"KILN_{name}" not in errors_page:
         problems.append(f"docs/errors.md: KILN_{name} is not described")
 
-variables = set(re.findall(r"(?:NULL|0): (KILN_[A-Z_]+)", header))
+variables = set(re.findall(r'"(KILN_[A-Z_]+)"', read(root / "src/service/options.c")))
 for directory in ("src", "tools"):
     for path in sorted((root / directory).rglob("*")):
         if path.suffix in (".c", ".h"):

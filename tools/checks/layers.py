@@ -18,6 +18,16 @@ RESERVED = {
     "curl/curl.h": ("src/daemon/",),
     "hiredis/hiredis.h": ("src/daemon/",),
 }
+# The public headers, and what each may include.
+PUBLIC = {
+    "base.h": {"stddef.h", "stdint.h"},
+    "device.h": {"kiln/base.h"},
+    "cache.h": {"kiln/base.h"},
+    "source.h": {"kiln/base.h"},
+    "kernel.h": {"kiln/base.h", "kiln/device.h", "kiln/source.h"},
+    "tune.h": {"kiln/kernel.h"},
+    "kiln.h": {"kiln/base.h", "kiln/cache.h", "kiln/device.h", "kiln/kernel.h", "kiln/source.h", "kiln/tune.h"},
+}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 
 root = Path(__file__).resolve().parents[2]
@@ -85,7 +95,7 @@ def check_command(path):
 
 
 def check_public_header(path):
-    allowed = {"stddef.h", "stdint.h"} if path.name == "kiln.h" else {"kiln/kiln.h"}
+    allowed = PUBLIC[path.name]
     for _, name in includes(path):
         if name not in allowed:
             problems.append(f"{path.relative_to(root)}: includes {name}; only {', '.join(sorted(allowed))} are allowed")
@@ -111,8 +121,12 @@ for source in files("tools/kiln"):
     check_command(source)
 check_list("src", files("src"))
 check_list("tools", files("tools/kiln"))
-for header in files("include"):
-    check_public_header(header)
+headers = files("include")
+if sorted(header.name for header in headers) != sorted(PUBLIC):
+    problems.append(f"include/kiln: expected {', '.join(sorted(PUBLIC))}")
+for header in headers:
+    if header.name in PUBLIC:
+        check_public_header(header)
 for line in problems:
     print(line, file=sys.stderr)
 sys.exit(1 if problems else 0)

@@ -4,7 +4,7 @@
 include(${CMAKE_CURRENT_LIST_DIR}/generate.cmake)
 input_files(files)
 
-# Each field of a record, and its member in kiln__wisdom_record.
+# Each field of a record, and its member in kiln__wisdom_entry.
 set(fields
     model device.model            target device.target         multiprocessors device.multiprocessors
     l2_bytes device.l2_bytes      memory_bytes device.memory_bytes
@@ -54,5 +54,5 @@ foreach(path IN LISTS files)
 endforeach()
 
 file(WRITE "${OUTPUT}" "#include \"wisdom/shipped.h\"\n
-const kiln__wisdom_record kiln__wisdom_shipped[] = {\n${rows}};
+const kiln__wisdom_entry kiln__wisdom_shipped[] = {\n${rows}};
 const size_t kiln__wisdom_shipped_count = ${total};\n")

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "format.h"
+#include "signature.h"
 
 const char *argvalues_find(const text_list *texts, const char *name, size_t *used)
 {
@@ -22,7 +23,7 @@ const char *argvalues_find(const text_list *texts, const char *name, size_t *use
 }
 
 /* False if it is too large for the type, or too small to be told from 0. */
-static bool read_real(uint64_t *out, const kiln_arg_info *info, const char *text, char **end)
+static bool read_real(uint64_t *out, const kiln_param *info, const char *text, char **end)
 {
     bool is_single = strcmp(info->type, "f32") == 0;
     errno = 0;
@@ -32,7 +33,7 @@ static bool read_real(uint64_t *out, const kiln_arg_info *info, const char *text
     return errno != ERANGE || (real != 0 && !isinf(real));
 }
 
-static bool read_whole(uint64_t *out, const kiln_arg_info *info, const char *text, char **end)
+static bool read_whole(uint64_t *out, const kiln_param *info, const char *text, char **end)
 {
     int bits = (int)info->bytes * 8;
     errno = 0;
@@ -45,7 +46,7 @@ static bool read_whole(uint64_t *out, const kiln_arg_info *info, const char *tex
     return errno != ERANGE && (bits == 64 || (number >= -(1LL << (bits - 1)) && number < 1LL << (bits - 1)));
 }
 
-bool argvalues_number(uint64_t *out, bool *is_number, const kiln_arg_info *info, const char *text)
+bool argvalues_number(uint64_t *out, bool *is_number, const kiln_param *info, const char *text)
 {
     char *end = NULL;
     *out = 0;
@@ -56,8 +57,14 @@ bool argvalues_number(uint64_t *out, bool *is_number, const kiln_arg_info *info,
 
 bool argvalues_wanted(const kiln_spec *spec)
 {
-    kiln_arg_info info = { .size = sizeof(info) };
-    return kiln_spec_arg(spec, 0, &info) == KILN_OK;
+    return !spec_takes(spec).flat;
+}
+
+bool argvalues_elements(uint64_t *out, const char *name, const char *text)
+{
+    size_t length = name ? strlen(name) : 0;
+    bool named = length && strncmp(text, name, length) == 0 && text[length] == '=';
+    return parse_size(out, named ? text + length + 1 : text);
 }
 
 /* " --size rows=N --size cols=N" */
@@ -73,23 +80,32 @@ static char *wanted_sizes(const kiln_spec *spec)
     return text;
 }
 
-/* Where the kernel takes out, inputs and n. */
-static char *read_elements(arg_values *out, const arg_texts *texts)
+/* Of a flat kernel. */
+static char *read_elements(arg_values *out, const kiln_spec *spec, const arg_texts *texts)
 {
+    const char *name = kiln_spec_size(spec, 0);
     if (texts->numbers.count)
-        return need_format("--arg %s: only a template with arguments of its own takes numbers",
-                           texts->numbers.items[0]);
+        return need_format("--arg %s: the template takes no numbers", texts->numbers.items[0]);
     for (size_t i = 0; i < texts->sizes.count; i++) {
         const char *text = texts->sizes.items[i];
-        if (strchr(text, '='))
-            return need_format("--size %s: only a template that declares sizes has named ones; expected --size N",
-                               text);
+        size_t length = strcspn(text, "=");
+        if (text[length] && (strlen(name) != length || strncmp(name, text, length) != 0))
+            return need_format("--size %s: the template declares no such size; expected --size N", text);
         if (i > 0)
             return need_copy("--size is given twice");
-        if (!parse_size(&out->elements, text))
+        if (!argvalues_elements(&out->elements, name, text))
             return need_format("--size %s is not a size; expected 1048576, 2^20, 64M or 4096x393216", text);
     }
     return NULL;
+}
+
+static char *missing_size(const kiln_spec *spec, const char *name)
+{
+    char *wanted = wanted_sizes(spec);
+    char *problem = need_format("template %s declares sizes of its own and %s is not given: expected%s",
+                                kiln_spec_field(spec, "template"), name, wanted);
+    free(wanted);
+    return problem;
 }
 
 static char *read_sizes(arg_values *out, const kiln_spec *spec, const arg_texts *texts)
@@ -107,10 +123,7 @@ static char *read_sizes(arg_values *out, const kiln_spec *spec, const arg_texts 
             out->size_count++;
             continue;
         }
-        char *wanted = wanted_sizes(spec), *problem;
-        problem = need_format("the template declares sizes of its own and %s is not given: expected%s", name, wanted);
-        free(wanted);
-        return problem;
+        return missing_size(spec, name);
     }
     for (size_t i = 0; i < texts->sizes.count && used < texts->sizes.count; i++) {
         size_t length = strcspn(texts->sizes.items[i], "="), k = 0;
@@ -125,13 +138,13 @@ static char *read_sizes(arg_values *out, const kiln_spec *spec, const arg_texts 
 
 static char *read_numbers(arg_values *out, const kiln_spec *spec, const arg_texts *texts)
 {
-    kiln_arg_info info = { .size = sizeof(info) };
+    kiln_param info = { .size = sizeof(info) };
     size_t used = 0, place = 0, numbers = 0;
     for (uint32_t i = 0; kiln_spec_arg(spec, i, &info) == KILN_OK && place < ARGVALUES_ARGS; i++) {
-        if (info.role == KILN_ARG_FORMULA)
+        if (info.role == KILN_ROLE_FORMULA)
             continue;
         size_t mine = place++, before = used;
-        if (info.role != KILN_ARG_SCALAR)
+        if (info.role != KILN_ROLE_SCALAR)
             continue;
         const char *value = argvalues_find(&texts->numbers, info.name, &used);
         if (used > before + 1)
@@ -140,7 +153,7 @@ static char *read_numbers(arg_values *out, const kiln_spec *spec, const arg_text
         if (!value || !argvalues_number(&out->numbers[mine], &is_number, &info, value))
             return need_format("argument %s is a number of type %s: give --arg %s=%s", info.name, info.type, info.name,
                                value ? "VALUE that is one" : "VALUE");
-        out->args[mine] = (kiln_arg){ &out->numbers[mine], info.bytes };
+        out->args[mine] = (kiln_arg){ KILN_ARG_VALUE, info.bytes, &out->numbers[mine] };
         numbers++;
     }
     if (used != texts->numbers.count)
@@ -153,7 +166,7 @@ char *argvalues_read(arg_values *out, const kiln_spec *spec, const arg_texts *te
 {
     *out = (arg_values){ .elements = 0 };
     if (!argvalues_wanted(spec))
-        return read_elements(out, texts);
+        return read_elements(out, spec, texts);
     char *problem = read_sizes(out, spec, texts);
     return problem ? problem : read_numbers(out, spec, texts);
 }
@@ -167,4 +180,15 @@ char *argvalues_text(const arg_values *values, const kiln_spec *spec)
         text = longer;
     }
     return text;
+}
+
+kiln_work argvalues_work(const arg_values *values)
+{
+    kiln_work work = KILN_INIT(kiln_work);
+    work.elements = values->elements;
+    work.sizes = values->sizes;
+    work.size_count = values->size_count;
+    work.args = values->args;
+    work.arg_count = values->arg_count;
+    return work;
 }

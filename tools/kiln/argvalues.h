@@ -1,8 +1,7 @@
-/* What --size and --arg say: sizes and numbers of kernels with arguments of their own, and how many elements others have. */
+/* What --size and --arg say: the sizes and numbers of kernels, or how many elements flat ones have (signature.h). */
 #ifndef KILN_TOOLS_ARGVALUES_H
 #define KILN_TOOLS_ARGVALUES_H
 
-#include <kiln/define.h>
 #include <kiln/tune.h>
 
 #include "common.h"
@@ -14,9 +13,9 @@ typedef struct arg_texts {
     text_list sizes, numbers;
 } arg_texts;
 
-/* In the order of a template's declarations, as kiln_launch_args wants them: of args the arrays are empty. */
+/* In the order of a template's declarations, as kiln_launch wants them: of args the arrays are empty. */
 typedef struct arg_values {
-    uint64_t elements; /* 0: none are named, and where there are sizes */
+    uint64_t elements; /* of a flat kernel's arrays; 0: none are named */
     uint64_t sizes[ARGVALUES_SIZES];
     size_t size_count;
     kiln_arg args[ARGVALUES_ARGS]; /* their data are the numbers below */
@@ -28,24 +27,21 @@ typedef struct arg_values {
  * values are not to be copied: they point at themselves. */
 char *argvalues_read(arg_values *out, const kiln_spec *spec, const arg_texts *texts);
 
-/* Lets a kiln_tune_options or a kiln_sweep_options ask for these values, which have to stay as long as it. */
-#define ARGVALUES_PUT(options, values)                \
-    do {                                              \
-        (options)->elements = (values)->elements;     \
-        (options)->sizes = (values)->sizes;           \
-        (options)->size_count = (values)->size_count; \
-        (options)->args = (values)->args;             \
-        (options)->arg_count = (values)->arg_count;   \
-    } while (0)
+/* The work with these values, which have to stay as long as it. */
+kiln_work argvalues_work(const arg_values *values);
 
 /* The value of NAME among texts "NAME=VALUE", of several the last, or NULL; *used, if not NULL, grows by how many there are. */
 const char *argvalues_find(const text_list *texts, const char *name, size_t *used);
 
 /* The bytes of a number in the argument's type. False: it does not fit, or is none, as *is_number says. */
-bool argvalues_number(uint64_t *out, bool *is_number, const kiln_arg_info *info, const char *text);
+bool argvalues_number(uint64_t *out, bool *is_number, const kiln_param *info, const char *text);
 
-/* Whether a spec's template declares arguments. */
+/* Whether a number of elements is not enough for a spec's template: it wants --size NAME=N for each size, and --arg for each
+ * number. */
 bool argvalues_wanted(const kiln_spec *spec);
+
+/* The number of elements in "N" or, where `name` is the name of a template's only size, "NAME=N". */
+bool argvalues_elements(uint64_t *out, const char *name, const char *text);
 
 /* " rows=4096 cols=512", which the caller frees: "" where there are no sizes. */
 char *argvalues_text(const arg_values *values, const kiln_spec *spec);

@@ -28,7 +28,7 @@ static int too_large(const kiln_device_info *info, uint64_t n)
 /* Takes the kernel's arrays as one block and, where there is room, as much again for the copies. */
 static int take_memory(struct benchmemory *memory, struct session *session, uint64_t slot, uint32_t arrays, uint64_t n)
 {
-    kiln_device_info info = { .size = sizeof(info) };
+    kiln_device_info info = KILN_INIT(kiln_device_info);
     uint64_t whole = 0;
     kiln_status status = kiln_device_get_info(memory->device, &info);
     if (status)
@@ -58,11 +58,11 @@ static kiln_status fill_inputs(struct benchmemory *memory, struct session *sessi
     /* The copies move real values too: memory full of zeros is faster on some chips. */
     if (!status && !memory->reused)
         status = kiln_copy(memory->device, memory->copy_from, memory->in[0],
-                           memory->copy_bytes < n * type->size ? memory->copy_bytes : n * type->size,
-                           KILN_COPY_ON_DEVICE, NULL, &session->report);
+                           memory->copy_bytes < n * type->size ? memory->copy_bytes : n * type->size, NULL,
+                           &session->report);
     if (!status && !memory->reused && memory->copy_bytes > n * type->size)
         status = kiln_copy(memory->device, (char *)memory->copy_from + n * type->size, memory->in[0],
-                           memory->copy_bytes - n * type->size, KILN_COPY_ON_DEVICE, NULL, &session->report);
+                           memory->copy_bytes - n * type->size, NULL, &session->report);
     return status ? status : kiln_sync(memory->device, &session->report);
 }
 
@@ -103,11 +103,11 @@ kiln_status benchmemory_poison(const struct benchmemory *memory, uint64_t bytes,
     char *to = memory->out;
     void *poison = need_alloc(have);
     memset(poison, POISON, have);
-    kiln_status status = kiln_copy(memory->device, to, poison, have, KILN_COPY_TO_DEVICE, NULL, report);
+    kiln_status status = kiln_upload(memory->device, to, poison, have, report);
     free(poison);
     while (have < bytes && !status) {
         uint64_t part = bytes - have < have ? bytes - have : have;
-        status = kiln_copy(memory->device, to + have, to, part, KILN_COPY_ON_DEVICE, NULL, report);
+        status = kiln_copy(memory->device, to + have, to, part, NULL, report);
         have += part;
     }
     return status ? status : kiln_sync(memory->device, report);

@@ -18,7 +18,7 @@ static const kiln_timing *ceiling_of(const struct benchset *set, size_t group)
 
 static kiln_device_info device_of(const bench_case *one)
 {
-    kiln_device_info info = { .size = sizeof(info) };
+    kiln_device_info info = KILN_INIT(kiln_device_info);
     if (kiln_device_get_info(one->device, &info) != KILN_OK)
         info.model = info.target = "?";
     return info;
@@ -160,7 +160,7 @@ static lineplot_series series_of(const struct benchset *set, size_t line)
 /* Whether copies of the same traffic are the ceilings of both. */
 static bool same_traffic(const bench_case *a, const bench_case *b)
 {
-    return a->device == b->device && a->type->size == b->type->size && a->info.inputs == b->info.inputs;
+    return a->device == b->device && a->type->size == b->type->size && a->inputs == b->inputs;
 }
 
 static bool is_first_group(const struct benchset *set, size_t group)
@@ -199,7 +199,7 @@ static lineplot_series ceiling_series(const struct benchset *set, size_t group, 
         count = add_ceiling_point(points, count, &point);
     }
     char *name = alone ? need_copy("plain copy")
-                       : need_format("plain copy, %u B an element", example->type->size * (example->info.inputs + 1));
+                       : need_format("plain copy, %u B an element", example->type->size * (example->inputs + 1));
     return (lineplot_series){ name, points, count, true };
 }
 

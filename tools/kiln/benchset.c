@@ -11,6 +11,7 @@
 #include "paired.h"
 #include "progress.h"
 #include "prove.h"
+#include "signature.h"
 #include "spectext.h"
 #include "submit.h"
 
@@ -33,20 +34,39 @@ static kiln_status time_gets(bench_case *one, struct session *session, const kil
     for (int i = 0; i < AGAIN && !status; i++) {
         kiln_kernel *again = NULL;
         status = kiln_get(&again, session->service, spec, &session->report);
-        kiln_release(again);
+        kiln_kernel_release(again);
     }
     one->again_us = (now_seconds() - start) * 1e6 / AGAIN;
     return status;
 }
 
-static int add_case(void *data, kiln_spec *spec)
+/* Whether its arrays are such as are made here. */
+static int settle_arrays(bench_case *one)
+{
+    char *name = NULL;
+    kernel_takes takes = signature_takes(one->info.signature);
+    spectext_field(&name, one->info.spec, "dtype");
+    one->type = name ? dtype_named(name) : NULL;
+    one->inputs = takes.in;
+    free(name);
+    if (!one->type)
+        return fail(STATUS_FAILED, "no known dtype in '%s'", one->info.spec);
+    if (!takes_plain_of(&takes, one->type->name))
+        return fail(STATUS_USAGE,
+                    "'%s' cannot be benchmarked: kiln bench takes kernels that read 1 to %d arrays of n elements and "
+                    "write another, all of the spec's dtype; kiln sweep takes others",
+                    one->info.spec, SIGNATURE_MOST_INPUTS);
+    return STATUS_DONE;
+}
+
+static int add_case(void *data, const kiln_spec *spec)
 {
     adder *adder_data = data;
     struct benchset *set = adder_data->set;
     struct session *session = adder_data->session;
     set->cases = need_array(set->cases, set->count + 1, sizeof(*set->cases));
     bench_case *one = &set->cases[set->count++];
-    *one = (bench_case){ .info = { .size = sizeof(one->info) } };
+    *one = (bench_case){ .info = KILN_INIT(kiln_kernel_info) };
     kiln_status status = time_gets(one, session, spec);
     if (!status)
         status = kiln_kernel_get_info(one->kernel, &one->info);
@@ -56,14 +76,7 @@ static int add_case(void *data, kiln_spec *spec)
         adder_data->status = session_fail(session, status, NULL);
         return 1;
     }
-    char *name = NULL;
-    spectext_field(&name, one->info.spec, "dtype");
-    one->type = name ? dtype_named(name) : NULL;
-    free(name);
-    if (!one->type)
-        adder_data->status = fail(STATUS_FAILED, "no known dtype in '%s'", one->info.spec);
-    else if (one->info.output_bytes)
-        adder_data->status = fail(STATUS_USAGE, "'%s' makes no array: kiln bench cannot check it", one->info.spec);
+    adder_data->status = settle_arrays(one);
     return adder_data->status != STATUS_DONE;
 }
 
@@ -131,20 +144,26 @@ static kiln_status measure_group(struct benchset *set, struct session *session, 
         const bench_case *one = &set->cases[i];
         if (one->group != group)
             continue;
-        jobs[contenders] =
-            (launch_job){ one->kernel, one->elements, memory->out, (const void *const *)memory->in, report };
+        jobs[contenders] = (launch_job){ one->kernel,
+                                         one->elements,
+                                         memory->out,
+                                         (const void *const *)memory->in,
+                                         signature_inputs(one->info.signature),
+                                         report };
         list[contenders] = (kiln_contender){ submit_launch, &jobs[contenders] };
         contenders++;
     }
     copy_job copy = { memory->device, memory->copy_to, memory->copy_from, memory->copy_bytes, report };
-    jobs[contenders] = (launch_job){ copy_kernel, memory->copy_bytes / 4, memory->copy_to, from, report };
+    jobs[contenders] = (launch_job){ copy_kernel, memory->copy_bytes / 4, memory->copy_to, from, 1, report };
     list[contenders] = (kiln_contender){ submit_copy, &copy };
     list[contenders + 1] = (kiln_contender){ submit_launch, &jobs[contenders] };
     contenders += 2;
     kiln_timing *timings = need_array(NULL, contenders, sizeof(*timings));
     double *samples = need_array(NULL, contenders * set->rounds, sizeof(*samples));
-    kiln_status status =
-        kiln_measure_launches(memory->device, list, contenders, WARMUP, set->rounds, timings, samples, report);
+    const kiln_measure_options options = {
+        .size = sizeof(options), .warmup = WARMUP, .rounds = set->rounds, .replay = 1, .samples = samples
+    };
+    kiln_status status = kiln_measure(timings, memory->device, list, contenders, &options, report);
     if (!status)
         keep_results(set, group, timings, samples, contenders);
     free(samples);
@@ -159,7 +178,7 @@ static int run_group(struct benchset *set, struct session *session, size_t group
     struct benchmemory memory;
     kiln_kernel *copy_kernel = NULL;
     kiln_status status = KILN_OK;
-    int result = benchmemory_make(&memory, session, first->device, first->type, first->info.inputs, first->elements);
+    int result = benchmemory_make(&memory, session, first->device, first->type, first->inputs, first->elements);
     set->ceilings[group].example = first;
     set->ceilings[group].reused = memory.reused;
     for (size_t i = 0; i < set->count && !result; i++)
@@ -171,15 +190,14 @@ static int run_group(struct benchset *set, struct session *session, size_t group
         status = measure_group(set, session, group, &memory, copy_kernel);
     if (status)
         result = session_fail(session, status, NULL);
-    kiln_release(copy_kernel);
+    kiln_kernel_release(copy_kernel);
     benchmemory_free(&memory);
     return result;
 }
 
 static bool same_group(const bench_case *a, const bench_case *b)
 {
-    return a->device == b->device && a->type == b->type && a->info.inputs == b->info.inputs &&
-           a->elements == b->elements;
+    return a->device == b->device && a->type == b->type && a->inputs == b->inputs && a->elements == b->elements;
 }
 
 /* A case for each size of each kernel, by size. */
@@ -193,9 +211,9 @@ static void spread_sizes(struct benchset *set)
         all[i].elements = set->sizes.count  ? set->sizes.items[i / kernels]
                           : is_cpu(&all[i]) ? cpu_elements
                                             : gpu_elements;
-        all[i].bytes = all[i].elements * all[i].type->size * (all[i].info.inputs + 1);
+        all[i].bytes = all[i].elements * all[i].type->size * (all[i].inputs + 1);
         if (i >= kernels)
-            kiln_retain(all[i].kernel);
+            kiln_kernel_retain(all[i].kernel);
     }
     free(set->cases);
     set->cases = all;
@@ -223,7 +241,7 @@ static void keep_groups(struct benchset *set, size_t groups)
     size_t kept = 0;
     for (size_t i = 0; i < set->count; i++) {
         if (set->cases[i].group >= groups)
-            kiln_release(set->cases[i].kernel);
+            kiln_kernel_release(set->cases[i].kernel);
         else
             set->cases[kept++] = set->cases[i];
     }
@@ -261,7 +279,7 @@ int benchset_run(struct benchset *set, struct session *session)
 void benchset_free(struct benchset *set)
 {
     for (size_t i = 0; i < set->count; i++)
-        kiln_release(set->cases[i].kernel);
+        kiln_kernel_release(set->cases[i].kernel);
     free(set->cases);
     free(set->ceilings);
     *set = (struct benchset){ .cases = NULL };

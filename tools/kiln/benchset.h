@@ -10,6 +10,7 @@ typedef struct bench_case {
     kiln_kernel *kernel;
     kiln_kernel_info info;
     const dtype *type;
+    uint32_t inputs;
     kiln_device *device;
     double first_get_ms; /* the first kiln_get of it, wherever it came from */
     double again_us;     /* a kiln_get of the loaded kernel */

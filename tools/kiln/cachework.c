@@ -17,7 +17,7 @@ struct filters {
 int cache_trim(struct session *session, const void *data)
 {
     const cache_args *args = data;
-    kiln_trim trim = { .size = sizeof(trim) };
+    kiln_trim trim = KILN_INIT(kiln_trim);
     char kept[FORMAT_ROOM], removed[FORMAT_ROOM];
     uint64_t bytes = 0;
     if (args->bytes && !parse_size(&bytes, args->bytes))
@@ -36,19 +36,17 @@ int cache_trim(struct session *session, const void *data)
     } else {
         printf("%" PRIu64 " entries (%s) removed, %" PRIu64 " (%s) left in %s\n", trim.removed,
                format_bytes(removed, trim.removed_bytes), trim.kept, format_bytes(kept, trim.kept_bytes),
-               kiln_cache_dir(session->service));
+               cache_directory(session));
     }
     return STATUS_DONE;
 }
 
-static int add_filter(void *data, kiln_spec *spec)
+static int add_filter(void *data, const kiln_spec *spec)
 {
     struct filters *filters = data;
-    size_t length = 0;
-    kiln_spec_set(spec, "n", NULL, NULL);
-    kiln_spec_format(spec, NULL, 0, &length);
-    char *text = need_alloc(length + 1);
-    kiln_spec_format(spec, text, length + 1, NULL);
+    const char *n = kiln_spec_field(spec, "n"), *whole = kiln_spec_text(spec);
+    size_t hint = *n ? strlen(" n=") + strlen(n) : 0, length = strlen(whole);
+    char *text = need_format("%.*s", length > hint ? (int)(length - hint) : 0, whole);
     filters->texts = need_array(filters->texts, filters->count + 1, sizeof(*filters->texts));
     filters->texts[filters->count++] = text;
     return 0;
@@ -107,7 +105,7 @@ int cache_export(struct session *session, const void *data)
 {
     const cache_args *args = data;
     struct filters filters = { NULL, 0 };
-    kiln_transfer moved = { .size = sizeof(moved) };
+    kiln_transfer moved = KILN_INIT(kiln_transfer);
     char bytes[FORMAT_ROOM];
     const char *file = args->words.items[0], *culprit = NULL;
     kiln_status status = KILN_OK;
@@ -133,7 +131,7 @@ int cache_export(struct session *session, const void *data)
 int cache_import(struct session *session, const void *data)
 {
     const cache_args *args = data;
-    kiln_transfer moved = { .size = sizeof(moved) };
+    kiln_transfer moved = KILN_INIT(kiln_transfer);
     char bytes[FORMAT_ROOM];
     const char *file = args->words.items[0];
     kiln_status status = kiln_cache_import(session->service, file, &moved, &session->report);
@@ -143,7 +141,7 @@ int cache_import(struct session *session, const void *data)
         print_transfer(args, &moved, "added");
     else
         printf("%" PRIu64 " entries (%s) added to %s, %" PRIu64 " there already, %" PRIu64 " left out\n", moved.entries,
-               format_bytes(bytes, moved.bytes), kiln_cache_dir(session->service), moved.present, moved.skipped);
+               format_bytes(bytes, moved.bytes), cache_directory(session), moved.present, moved.skipped);
     if (moved.damaged == 0)
         return STATUS_DONE;
     return fail(STATUS_FAILED, "%s: %" PRIu64 " damaged entries were left out", file, moved.damaged);

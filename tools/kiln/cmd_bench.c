@@ -160,7 +160,7 @@ static void print_group(const struct benchset *set, size_t group)
     char bytes[FORMAT_ROOM];
     const bench_ceiling *ceiling = &set->ceilings[group];
     const bench_case *example = ceiling->example;
-    kiln_device_info info = { .size = sizeof(info) };
+    kiln_device_info info = KILN_INIT(kiln_device_info);
     if (kiln_device_get_info(example->device, &info) != KILN_OK)
         info.model = "?";
     printf("%s%s (%s): %" PRIu64 " elements, %s read and written, %u rounds\n", group ? "\n" : "", example->info.device,

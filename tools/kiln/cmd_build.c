@@ -58,10 +58,9 @@ static void add_target(target_list *list, const char *text, size_t length)
     list->items[list->count++] = need_format("%.*s", (int)length, text);
 }
 
-static int take_target(void *data, kiln_spec *spec)
+static int take_target(void *data, const kiln_spec *spec)
 {
-    char target[32] = "";
-    kiln_spec_get(spec, "target", target, sizeof(target), NULL);
+    const char *target = kiln_spec_field(spec, "target");
     add_target(data, target, strlen(target));
     return 0;
 }
@@ -97,7 +96,7 @@ static void free_targets(target_list *list)
 static json_t *functions_json(const kiln_artifact *artifact)
 {
     json_t *list = json_list();
-    kiln_symbol_info info = { .size = sizeof(info) };
+    kiln_symbol_info info = KILN_INIT(kiln_symbol_info);
     for (size_t i = 0; kiln_artifact_symbol(artifact, i, &info) == KILN_OK; i++) {
         const int known[] = { info.registers, info.stack_bytes, info.shared_bytes };
         static const char *const names[] = { "registers", "stack_bytes", "shared_bytes" };
@@ -129,7 +128,7 @@ static json_t *artifact_json(const kiln_artifact *artifact)
 
 static void add_rows(struct table *table, const kiln_artifact *artifact)
 {
-    kiln_symbol_info info = { .size = sizeof(info) };
+    kiln_symbol_info info = KILN_INIT(kiln_symbol_info);
     for (size_t i = 0; kiln_artifact_symbol(artifact, i, &info) == KILN_OK; i++) {
         char numbers[3][16] = { "-", "-", "-" };
         const int known[] = { info.registers, info.stack_bytes, info.shared_bytes };

@@ -8,7 +8,6 @@
 #include "commands.h"
 #include "format.h"
 #include "jsonout.h"
-#include "spectext.h"
 #include "table.h"
 
 enum { BLOCK = 4096 };
@@ -119,7 +118,6 @@ static void show_entry(const struct visit *visit, const kiln_entry_info *entry)
 static int visit_entry(void *data, const kiln_entry_info *entry)
 {
     struct visit *visit = data;
-    char *target = NULL;
     visit->entries++;
     visit->bytes += entry->bytes;
     visit->counted += (entry->bytes + BLOCK - 1) / BLOCK * BLOCK;
@@ -130,9 +128,8 @@ static int visit_entry(void *data, const kiln_entry_info *entry)
     heap_add(&visit->kinds, entry->status ? state_name(entry->status) : entry->kind, entry->bytes);
     if (!entry->status && *entry->toolchain)
         heap_add(&visit->toolchains, entry->toolchain, entry->bytes);
-    if (!entry->status && spectext_field(&target, entry->spec, "target"))
-        heap_add(&visit->targets, target, entry->bytes);
-    free(target);
+    if (!entry->status && *entry->target)
+        heap_add(&visit->targets, entry->target, entry->bytes);
     if ((visit->table || visit->list) && (entry->status || !visit->bad_only))
         show_entry(visit, entry);
     return 0;
@@ -193,17 +190,17 @@ static double age_of(const struct visit *visit)
     return visit->oldest && age > 0 ? age : 0;
 }
 
-static void print_stat_json(const struct visit *visit, const kiln_cache_info *info, const char *directory)
+static void print_stat_json(const struct visit *visit, const kiln_cache_info *info)
 {
     json_t *object = json_new();
-    json_put_text(object, "dir", directory);
+    json_put_text(object, "dir", info->directory);
     json_put_count(object, "entries", visit->entries);
     json_put_count(object, "bytes", visit->bytes);
     json_put_count(object, "damaged", visit->damaged);
     json_put_count(object, "untrusted", visit->untrusted);
     json_put_count(object, "counted_bytes", visit->counted);
-    put_cap(object, "cap_bytes", info->bytes);
-    put_cap(object, "cap_entries", info->files);
+    put_cap(object, "cap_bytes", info->cap_bytes);
+    put_cap(object, "cap_entries", info->cap_files);
     json_put_count(object, "temporaries", info->temporaries);
     json_put_count(object, "temporary_bytes", info->temporary_bytes);
     if (visit->oldest)
@@ -229,19 +226,21 @@ static void print_fill(const struct visit *visit, const kiln_cache_info *info)
 {
     char part[FORMAT_ROOM], whole[FORMAT_ROOM];
     printf("filled     ");
-    print_share(format_bytes(part, visit->counted), format_bytes(whole, info->bytes), visit->counted, info->bytes);
+    print_share(format_bytes(part, visit->counted), format_bytes(whole, info->cap_bytes), visit->counted,
+                info->cap_bytes);
     printf("; entries ");
-    print_share(format_count(part, visit->entries), format_count(whole, info->files), visit->entries, info->files);
+    print_share(format_count(part, visit->entries), format_count(whole, info->cap_files), visit->entries,
+                info->cap_files);
     printf("\ntemporary  %" PRIu64 " (%s)\n", info->temporaries, format_bytes(part, info->temporary_bytes));
     if (visit->oldest)
         printf("oldest     used %s ago\n", format_age(part, age_of(visit)));
 }
 
-static void print_stat(const struct visit *visit, const kiln_cache_info *info, const char *directory)
+static void print_stat(const struct visit *visit, const kiln_cache_info *info)
 {
     static const char advice[] = "; see kiln cache verify, remove with kiln cache purge --damaged";
     char text[FORMAT_ROOM];
-    printf("directory  %s\n", directory);
+    printf("directory  %s\n", info->directory);
     printf("entries    %" PRIu64 "\n", visit->entries);
     printf("bytes      %" PRIu64 " (%s)\n", visit->bytes, format_bytes(text, visit->bytes));
     printf("damaged    %" PRIu64 "%s\n", visit->damaged, visit->damaged ? advice : "");
@@ -262,15 +261,15 @@ static int cache_stat(struct session *session, const void *data)
 {
     const cache_args *args = data;
     struct visit visit = { .entries = 0 };
-    kiln_cache_info info = { .size = sizeof(info) };
+    kiln_cache_info info = KILN_INIT(kiln_cache_info);
     int status = read_cache(&visit, session);
     kiln_status found = status ? KILN_OK : kiln_cache_get_info(session->service, &info, &session->report);
     if (found)
         status = session_fail(session, found, NULL);
     if (!status && args->common.json)
-        print_stat_json(&visit, &info, kiln_cache_dir(session->service));
+        print_stat_json(&visit, &info);
     else if (!status)
-        print_stat(&visit, &info, kiln_cache_dir(session->service));
+        print_stat(&visit, &info);
     visit_end(&visit);
     return status;
 }
@@ -286,7 +285,7 @@ static int cache_list(struct session *session, const void *data)
     int status = read_cache(&visit, session);
     if (!status && args->common.json) {
         json_t *object = json_new();
-        json_put_text(object, "dir", kiln_cache_dir(session->service));
+        json_put_text(object, "dir", cache_directory(session));
         json_put(object, "list", json_incref(visit.list));
         json_print(object);
     } else if (!status) {
@@ -329,11 +328,18 @@ static int cache_verify(struct session *session, const void *data)
     return status;
 }
 
+static int is_refused(void *data, const kiln_entry_info *entry)
+{
+    (void)data;
+    return entry->status != KILN_OK;
+}
+
 static int cache_purge(struct session *session, const void *data)
 {
     const cache_args *args = data;
     uint64_t removed = 0;
-    kiln_status status = kiln_cache_purge(session->service, args->damaged, &removed, &session->report);
+    kiln_status status =
+        kiln_cache_purge(session->service, args->damaged ? is_refused : NULL, NULL, &removed, &session->report);
     if (status && status != KILN_EIO)
         return session_fail(session, status, NULL);
     if (args->common.json) {
@@ -342,7 +348,7 @@ static int cache_purge(struct session *session, const void *data)
         json_print(object);
     } else {
         printf("%" PRIu64 "%s entries removed from %s\n", removed, args->damaged ? " refused" : "",
-               kiln_cache_dir(session->service));
+               cache_directory(session));
     }
     return status ? session_fail(session, status, NULL) : STATUS_DONE;
 }

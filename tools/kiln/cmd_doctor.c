@@ -68,7 +68,7 @@ static int visit_finding(void *data, const kiln_finding *finding)
 static bool works_on(struct session *session, const char *device_name)
 {
     kiln_device *device = NULL;
-    kiln_device_info info = { .size = sizeof(info) };
+    kiln_device_info info = KILN_INIT(kiln_device_info);
     kiln_spec *spec = NULL;
     kiln_kernel *kernel = NULL;
     float x[3] = { 1, -3, 4 };
@@ -81,14 +81,14 @@ static bool works_on(struct session *session, const char *device_name)
     if (kiln_spec_parse(&spec, session->service, text, NULL) == KILN_OK &&
         kiln_get(&kernel, session->service, spec, NULL) == KILN_OK &&
         kiln_alloc(&memory, device, sizeof(x), NULL) == KILN_OK &&
-        kiln_copy(device, memory, x, sizeof(x), KILN_COPY_TO_DEVICE, NULL, NULL) == KILN_OK) {
+        kiln_upload(device, memory, x, sizeof(x), NULL) == KILN_OK) {
         const void *in[] = { memory };
-        good = kiln_launch(kernel, 3, memory, in, NULL, NULL) == KILN_OK && kiln_sync(device, NULL) == KILN_OK &&
-               kiln_copy(device, x, memory, sizeof(x), KILN_COPY_FROM_DEVICE, NULL, NULL) == KILN_OK && x[0] == 1 &&
-               x[1] == 0 && x[2] == 4;
+        good = kiln_launch_n(kernel, 3, &memory, 1, in, 1, NULL, NULL) == KILN_OK &&
+               kiln_sync(device, NULL) == KILN_OK && kiln_download(device, x, memory, sizeof(x), NULL) == KILN_OK &&
+               x[0] == 1 && x[1] == 0 && x[2] == 4;
     }
     kiln_free(device, memory);
-    kiln_release(kernel);
+    kiln_kernel_release(kernel);
     kiln_spec_free(spec);
     free(text);
     return good;

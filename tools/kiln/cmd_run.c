@@ -1,5 +1,5 @@
 #include <inttypes.h>
-#include <kiln/define.h>
+#include <kiln/kernel.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,10 +12,13 @@
 #include "output.h"
 #include "runargs.h"
 #include "runresult.h"
+#include "signature.h"
+#include "specchange.h"
+#include "spectext.h"
 #include "submit.h"
 #include "verify.h"
 
-enum { MOST_INPUTS = 3, POISON = 0xa5, TIMED_ROUNDS = 20, TIMED_WARMUP = 3 };
+enum { POISON = 0xa5, TIMED_ROUNDS = 20, TIMED_WARMUP = 3 };
 
 typedef struct run_args {
     const char *spec;
@@ -30,14 +33,14 @@ struct job {
     const run_args *args;
     struct session session;
     kiln_spec *spec;
-    npy_array inputs[MOST_INPUTS];
+    npy_array inputs[SIGNATURE_MOST_INPUTS];
     uint32_t input_count;
     kiln_kernel *kernel;
     kiln_kernel_info info;
     kiln_device_info device_info;
     kiln_device *device;
-    void *host_in[MOST_INPUTS], *host_out;
-    void *device_in[MOST_INPUTS], *device_out;
+    void *host_in[SIGNATURE_MOST_INPUTS], *host_out;
+    void *device_in[SIGNATURE_MOST_INPUTS], *device_out;
     kiln_timing timing;
     uint64_t verified;
     const char *against;
@@ -88,12 +91,13 @@ static int parse_args(run_args *args, int argc, char **argv)
     return status;
 }
 
-static int open_inputs(struct job *job)
+/* Those that are not open yet, up to `count`. */
+static int open_inputs(struct job *job, size_t count)
 {
-    for (uint32_t i = 0; i < job->args->in.count; i++) {
+    while (job->input_count < count) {
         npy_array *array = &job->inputs[job->input_count++];
         const npy_array *first = &job->inputs[0];
-        int status = npy_open(array, job->args->in.items[i]);
+        int status = npy_open(array, job->args->in.items[job->input_count - 1]);
         if (status)
             return status;
         if (strcmp(array->descr, first->descr) != 0)
@@ -114,17 +118,14 @@ static int open_inputs(struct job *job)
 /* The spec's dtype where it names one, else the inputs'. */
 static int settle_dtype(struct job *job)
 {
-    char named[16];
     const npy_array *array = &job->inputs[0];
     const dtype *natural = dtype_of_descr(array->descr);
-    kiln_status status = kiln_spec_get(job->spec, "dtype", named, sizeof(named), NULL);
-    if (status)
-        return session_fail(&job->session, status, job->args->spec);
+    const char *named = kiln_spec_field(job->spec, "dtype");
     if (!named[0] && !natural)
         return fail(STATUS_USAGE, "%s: has dtype <u2; name dtype=bf16 in the spec if it holds the bits of bf16 values",
                     array->path);
     if (!named[0]) {
-        status = kiln_spec_set(job->spec, "dtype", natural->name, &job->session.report);
+        kiln_status status = spec_set(&job->spec, "dtype", natural->name, &job->session.report);
         return status ? session_fail(&job->session, status, NULL) : STATUS_DONE;
     }
     const dtype *wanted = dtype_named(named);
@@ -147,12 +148,9 @@ static int get_kernel(struct job *job)
     kiln_status status = kiln_get(&job->kernel, job->session.service, job->spec, report);
     if (status)
         return session_fail(&job->session, status, NULL);
-    job->info = (kiln_kernel_info){ .size = sizeof(job->info) };
-    job->device_info = (kiln_device_info){ .size = sizeof(job->device_info) };
+    job->info = (kiln_kernel_info)KILN_INIT(kiln_kernel_info);
+    job->device_info = (kiln_device_info)KILN_INIT(kiln_device_info);
     status = kiln_kernel_get_info(job->kernel, &job->info);
-    if (!status && job->info.output_bytes)
-        return fail(STATUS_USAGE, "'%s' makes no array: kiln run cannot write what its template gives",
-                    job->args->spec);
     if (!status)
         status = kiln_device_open(&job->device, job->session.service, job->info.device, report);
     if (!status)
@@ -198,7 +196,7 @@ static kiln_status to_device(struct job *job, void **out, const void *data)
     kiln_report *report = &job->session.report;
     kiln_status status = kiln_alloc(out, job->device, bytes ? bytes : 1, report);
     if (!status && bytes)
-        status = kiln_copy(job->device, *out, data, bytes, KILN_COPY_TO_DEVICE, NULL, report);
+        status = kiln_upload(job->device, *out, data, bytes, report);
     return status;
 }
 
@@ -241,14 +239,17 @@ static int launch(struct job *job)
     kiln_report *report = &job->session.report;
     if (n == 0)
         return STATUS_DONE;
-    launch_job work = { job->kernel, n, job->device_out, (const void *const *)job->device_in, report };
+    launch_job work = {
+        job->kernel, n, job->device_out, (const void *const *)job->device_in, signature_inputs(job->info.signature),
+        report
+    };
     kiln_contender contender = { submit_launch, &work };
-    kiln_status status = job->args->wishes.time ? kiln_measure(job->device, &contender, 1, TIMED_WARMUP, TIMED_ROUNDS,
-                                                               &job->timing, NULL, report)
-                                                : time_once(job, &work);
+    const kiln_measure_options options = { .size = sizeof(options), .warmup = TIMED_WARMUP, .rounds = TIMED_ROUNDS };
+    kiln_status status = job->args->wishes.time
+                             ? kiln_measure(&job->timing, job->device, &contender, 1, &options, report)
+                             : time_once(job, &work);
     if (!status && !on_cpu(job))
-        status = kiln_copy(job->device, job->host_out, job->device_out, job->inputs[0].bytes, KILN_COPY_FROM_DEVICE,
-                           NULL, report);
+        status = kiln_download(job->device, job->host_out, job->device_out, job->inputs[0].bytes, report);
     return status ? session_fail(&job->session, status, NULL) : STATUS_DONE;
 }
 
@@ -291,28 +292,42 @@ static run_wishes wishes_of(const run_args *args)
     return wishes;
 }
 
+/* "n=1003" where the spec names a template, which calls its size as it likes; else NULL. Freed by the caller. */
+static char *sizes_text(const struct job *job)
+{
+    char *name = NULL, *text = NULL;
+    if (spectext_field(&name, job->info.spec, "template"))
+        text = need_format("%s=%" PRIu64, job->info.signature->sizes[0], job->inputs[0].elements);
+    free(name);
+    return text;
+}
+
 static int give(struct job *job, int status)
 {
+    char *sizes = status ? NULL : sizes_text(job);
     const run_result result = { .wishes = wishes_of(job->args),
                                 .array = &job->inputs[0],
                                 .data = job->host_out,
                                 .service = job->session.service,
                                 .kernel = &job->info,
                                 .device = &job->device_info,
+                                .sizes = sizes,
                                 .ms = job->timing.median_ms,
                                 .bytes = (job->input_count + 1) * job->inputs[0].bytes,
                                 .verified = job->verified,
                                 .against = job->against,
                                 .differs = job->differs,
                                 .deviation = job->referenced ? &job->deviation : NULL };
-    return run_result_give(&result, &job->output, status);
+    status = run_result_give(&result, &job->output, status);
+    free(sizes);
+    return status;
 }
 
 static int run_arguments(struct job *job)
 {
     const run_args *args = job->args;
     const runargs own = { .session = &job->session,
-                          .spec = job->spec,
+                          .spec = &job->spec,
                           .in = &args->in,
                           .numbers = &args->numbers,
                           .sizes = &args->sizes,
@@ -321,24 +336,22 @@ static int run_arguments(struct job *job)
     return runargs_run(&own);
 }
 
-static int run_job(struct job *job)
+/* What a plain kernel (signature.h) has no use for. */
+static int check_plain(const run_args *args)
 {
-    int status = session_open(&job->session, &job->args->common);
-    if (status)
-        return status;
-    kiln_status parsed = kiln_spec_parse(&job->spec, job->session.service, job->args->spec, &job->session.report);
-    if (!parsed && argvalues_wanted(job->spec))
-        return run_arguments(job);
-    if (!parsed && job->args->numbers.count > 0)
-        return fail(STATUS_USAGE, "--arg %s: this kernel takes no numbers", job->args->numbers.items[0]);
-    if (!parsed && job->args->sizes.count > 0)
-        return fail(STATUS_USAGE, "--size %s: this kernel has no sizes", job->args->sizes.items[0]);
-    if (!parsed && job->args->in.count > MOST_INPUTS)
-        return fail(STATUS_USAGE, "%zu inputs given, at most %d can be read; see kiln run --help", job->args->in.count,
-                    MOST_INPUTS);
-    status = parsed ? session_fail(&job->session, parsed, NULL) : open_inputs(job);
-    if (!status)
-        status = settle_dtype(job);
+    if (args->numbers.count > 0)
+        return fail(STATUS_USAGE, "--arg %s: this kernel takes no numbers", args->numbers.items[0]);
+    if (args->sizes.count > 0)
+        return fail(STATUS_USAGE, "--size %s: this kernel takes its size from the inputs", args->sizes.items[0]);
+    if (args->in.count > SIGNATURE_MOST_INPUTS)
+        return fail(STATUS_USAGE, "%zu inputs given, at most %d can be read; see kiln run --help", args->in.count,
+                    SIGNATURE_MOST_INPUTS);
+    return STATUS_DONE;
+}
+
+static int run_plain(struct job *job)
+{
+    int status = open_inputs(job, job->args->in.count);
     if (!status)
         status = get_kernel(job);
     if (!status)
@@ -354,6 +367,29 @@ static int run_job(struct job *job)
     return give(job, status);
 }
 
+/* Only the dtype, which the first input may settle, tells whether the arrays of some templates are all of one type. */
+static int run_job(struct job *job)
+{
+    int status = session_open(&job->session, &job->args->common);
+    if (status)
+        return status;
+    kiln_status parsed = kiln_spec_parse(&job->spec, job->session.service, job->args->spec, &job->session.report);
+    if (parsed)
+        return session_fail(&job->session, parsed, NULL);
+    kernel_takes takes = spec_takes(job->spec);
+    if (!takes_plain(&takes))
+        return run_arguments(job);
+    status = check_plain(job->args);
+    if (!status)
+        status = open_inputs(job, 1);
+    if (!status)
+        status = settle_dtype(job);
+    takes = spec_takes(job->spec);
+    if (!status && !takes_plain_of(&takes, kiln_spec_field(job->spec, "dtype")))
+        return run_arguments(job);
+    return status ? status : run_plain(job);
+}
+
 static void free_job(struct job *job)
 {
     for (uint32_t i = 0; i < job->input_count; i++) {
@@ -366,7 +402,7 @@ static void free_job(struct job *job)
         kiln_free(job->device, job->device_out);
     free(job->host_out);
     output_close(&job->output);
-    kiln_release(job->kernel);
+    kiln_kernel_release(job->kernel);
     kiln_spec_free(job->spec);
     session_close(&job->session);
 }

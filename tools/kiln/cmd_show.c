@@ -157,7 +157,7 @@ static int emit(const show_args *args, const kiln_artifact *artifact, const show
 static int show_source(struct session *session, const show_args *args, const kiln_spec *spec)
 {
     char *text = NULL;
-    kiln_status status = kiln_spec_source(&text, session->service, spec, &session->report);
+    kiln_status status = kiln_spec_source(&text, spec, &session->report);
     if (status)
         return session_fail(session, status, NULL);
     shown what = { .data = text, .length = strlen(text) };

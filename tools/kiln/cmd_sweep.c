@@ -83,12 +83,12 @@ static int on_progress(void *data, const kiln_tuning_info *info)
     sweep_work *work = data;
     if (info->waiting == 0 && !work->measuring) {
         work->measuring = true;
-        progress_start(&work->progress, info->ready * (work->args->rounds + UINT64_C(1)), false);
+        progress_start(&work->progress, info->verified * (work->args->rounds + UINT64_C(1)), false);
     }
     if (work->measuring)
-        progress_show(&work->progress, info->samples, info->out);
+        progress_show(&work->progress, info->samples, info->rejected);
     else
-        progress_show(&work->progress, info->ready + info->out, info->out);
+        progress_show(&work->progress, info->verified + info->rejected, info->rejected);
     return interrupt_seen();
 }
 
@@ -123,13 +123,13 @@ static json_t *group_json(const trial_group *group, const char *compared, const 
     json_put_count(object, "bytes", group->bytes);
     json_put_count(object, "rounds", info->rounds);
     json_put_count(object, "variants", info->variants);
-    json_put_count(object, "out", info->out);
+    json_put_count(object, "out", info->rejected);
     json_put_text(object, "compared_with", compared);
     json_put_real(object, "ceiling_ms", info->ceiling_ms);
     json_put_real(object, "ceiling_gbps", group->ceiling_gbps);
     json_put_real(object, "seconds", info->seconds);
     json_put_text(object, "end", info->end);
-    json_put_text(object, "against", info->against);
+    json_put_text(object, "against", info->verified_by);
     for (size_t i = 0; i < group->count; i++)
         put_trial(trials, &group->trials[i]);
     for (size_t i = 0; i < group->gap_count; i++) {
@@ -171,13 +171,13 @@ static void print_group(const trial_group *group, const sweep_kind *kind, const 
     printf("%s\n", kind->name);
     printf("%s (%s): %" PRIu64 " elements, %s read and written; %" PRIu64 " variants, %" PRIu64 " of them out, %zu "
            "impossible; %" PRIu64 " rounds in %s\n",
-           group->device, group->model, group->elements, format_bytes(bytes, group->bytes), info->variants, info->out,
-           group->gap_count, info->rounds, format_ms(seconds, info->seconds * 1e3));
+           group->device, group->model, group->elements, format_bytes(bytes, group->bytes), info->variants,
+           info->rejected, group->gap_count, info->rounds, format_ms(seconds, info->seconds * 1e3));
     if (group->ceiling_gbps > 0)
         printf("a plain copy: %.1f GB/s; ", group->ceiling_gbps);
     printf("compared with %s", compared);
-    if (strcmp(info->against, "the cpu backend") != 0)
-        printf("; results agree with %s", info->against);
+    if (strcmp(info->verified_by, "the cpu backend") != 0)
+        printf("; results agree with %s", info->verified_by);
     printf("\n");
     struct table *table = table_new("geometry|>ms|>GB/s|>time / copy|>time / that|>95%|>registers|verdict|problem");
     for (size_t i = 0; i < group->count; i++)
@@ -208,14 +208,14 @@ static int read_values(arg_values *out, sweep_work *work, const char *text)
 
 static int keep(sweep_work *work, const sweep_kind *kind, const kiln_tuning *tuning)
 {
-    kiln_tuning_info info = { .size = sizeof(info) };
+    kiln_tuning_info info = KILN_INIT(kiln_tuning_info);
     int result = trials_add(&work->trials, work->session, tuning);
     if (result || kiln_tuning_get_info(tuning, &info) != KILN_OK)
         return result ? result : STATUS_FAILED;
     for (size_t i = 0; i < kind->gap_count; i++)
         trials_add_gap(&work->trials, kind->gaps[i].spec, kind->gaps[i].problem);
     const trial_group *group = &work->trials.groups[work->trials.count - 1];
-    work->out |= info.out > 0;
+    work->out |= info.rejected > 0;
     if (work->results) {
         json_add(work->results, group_json(group, kind->specs[0], &info));
     } else {
@@ -228,21 +228,21 @@ static int keep(sweep_work *work, const sweep_kind *kind, const kiln_tuning *tun
 static int sweep_kind_of(sweep_work *work, const sweep_kind *kind)
 {
     const sweep_args *args = work->args;
-    kiln_sweep_options options = KILN_SWEEP_OPTIONS_INIT;
+    kiln_sweep_options options = KILN_INIT(kiln_sweep_options);
     kiln_tuning *tuning = NULL;
     arg_values values = { .elements = 0 };
     int wrong = read_values(&values, work, kind->specs[0]);
     if (wrong)
         return wrong;
-    ARGVALUES_PUT(&options, &values);
+    kiln_work values_work = argvalues_work(&values);
+    values_work.hot = args->hot;
+    options.work = &values_work;
     options.rounds = args->rounds;
-    options.hot = args->hot;
     options.progress = on_progress;
     options.data = work;
     work->measuring = false;
     progress_start(&work->progress, kind->count, false);
-    kiln_status status = kiln_sweep(&tuning, work->session->service, (const char *const *)kind->specs, kind->count,
-                                    &options, &work->session->report);
+    kiln_status status = sweepset_measure(&tuning, work->session, kind->specs, kind->count, &options);
     progress_end();
     int result = status ? session_fail(work->session, status, NULL) : keep(work, kind, tuning);
     kiln_tuning_free(tuning);

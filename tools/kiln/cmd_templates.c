@@ -10,12 +10,17 @@
 
 /* What one visit of the templates collects. */
 struct visit {
+    struct session *session;
     const char *wanted; /* print the text of this one, NULL: list all */
     bool found;
     json_t *list; /* or NULL: print text */
     char **names;
     size_t count;
 };
+
+typedef struct input_range {
+    uint32_t least, most;
+} input_range;
 
 static const struct usage usage = {
     "kiln templates [--print NAME] [options]",
@@ -38,6 +43,25 @@ static void print_rules(const char *title, const char *rules)
     print_lines("", rules);
 }
 
+static bool takes_op(const kiln_template_info *info)
+{
+    return info->max_inputs > 0;
+}
+
+/* Of the ops that it takes, or else the arrays that it reads. */
+static input_range inputs_of(const struct visit *visit, const kiln_template_info *info)
+{
+    kiln_spec *spec = NULL;
+    if (takes_op(info))
+        return (input_range){ info->min_inputs, info->max_inputs };
+    char *text = need_format("template=%s", info->name);
+    kiln_status status = kiln_spec_parse(&spec, visit->session->service, text, NULL);
+    uint32_t count = status ? 0 : kiln_spec_inputs(spec);
+    kiln_spec_free(spec);
+    free(text);
+    return (input_range){ count, count };
+}
+
 static void print_tunes(const kiln_template_info *info)
 {
     bool first = true;
@@ -51,21 +75,22 @@ static void print_tunes(const kiln_template_info *info)
     }
 }
 
-static void print_template(const kiln_template_info *info)
+static void print_template(const struct visit *visit, const kiln_template_info *info)
 {
     printf("%s: %s\n", info->name, info->doc);
     if (*info->origin)
         printf("from %s\n", info->origin);
-    if (info->own_arithmetic)
+    if (!takes_op(info))
         printf("arithmetic of its own%s%s%s\n", *info->reference ? ", that of " : "", info->reference,
                info->has_twin ? ", on the cpu too" : "");
-    if (info->min_inputs == info->max_inputs)
-        printf("%u input%s\n\n", info->min_inputs, info->min_inputs == 1 ? "" : "s");
+    input_range inputs = inputs_of(visit, info);
+    if (inputs.least == inputs.most)
+        printf("%u input%s\n\n", inputs.least, inputs.least == 1 ? "" : "s");
     else
-        printf("%u to %u inputs\n\n", info->min_inputs, info->max_inputs);
+        printf("%u to %u inputs\n\n", inputs.least, inputs.most);
     struct table *table = table_new("parameter|values|default|meaning");
     for (uint32_t i = 0; i < info->param_count; i++) {
-        const kiln_param_info *param = &info->params[i];
+        const kiln_field_info *param = &info->params[i];
         table_row(table, (const char *const[]){ param->name, param->values, param->default_value, param->doc });
     }
     table_print(table, stdout);
@@ -86,17 +111,18 @@ static json_t *lines_json(const char *text)
     return list;
 }
 
-static json_t *template_json(const kiln_template_info *info)
+static json_t *template_json(const struct visit *visit, const kiln_template_info *info)
 {
+    input_range inputs = inputs_of(visit, info);
     json_t *object = json_new(), *params = json_list();
     json_put_text(object, "name", info->name);
     json_put_text(object, "doc", info->doc);
     json_put_text(object, "origin", info->origin);
-    json_put_bool(object, "op", !info->own_arithmetic);
+    json_put_bool(object, "op", takes_op(info));
     json_put_text(object, "reference", info->reference);
     json_put_bool(object, "cpu", info->has_twin);
-    json_put_count(object, "min_inputs", info->min_inputs);
-    json_put_count(object, "max_inputs", info->max_inputs);
+    json_put_count(object, "min_inputs", inputs.least);
+    json_put_count(object, "max_inputs", inputs.most);
     for (uint32_t i = 0; i < info->param_count; i++) {
         json_t *param = json_new();
         json_put_text(param, "name", info->params[i].name);
@@ -121,7 +147,7 @@ static int visit_template(void *data, const kiln_template_info *info)
         return 0;
     visit->found = true;
     if (visit->list) {
-        json_t *object = template_json(info);
+        json_t *object = template_json(visit, info);
         if (visit->wanted)
             json_put_text(object, "text", info->text);
         json_add(visit->list, object);
@@ -130,7 +156,7 @@ static int visit_template(void *data, const kiln_template_info *info)
     } else {
         if (visit->count > 1)
             putchar('\n');
-        print_template(info);
+        print_template(visit, info);
     }
     return 0;
 }
@@ -151,7 +177,7 @@ static int no_such_template(const struct visit *visit)
 
 static int list_templates(struct session *session, const char *wanted, bool json)
 {
-    struct visit visit = { .wanted = wanted, .list = json ? json_list() : NULL };
+    struct visit visit = { .session = session, .wanted = wanted, .list = json ? json_list() : NULL };
     kiln_status status = kiln_templates(session->service, visit_template, &visit);
     int result = status ? session_fail(session, status, NULL) : STATUS_DONE;
     if (!result && wanted && !visit.found)

@@ -40,7 +40,7 @@ static const struct usage usage = {
     "can be more than 0.5% faster than the winner. Ctrl-C ends it with what is known by then. The arrays do\n"
     "not fit into the caches, unless --hot lets them. Fields may be lists: dtype=f32,f16 tunes both.\n"
     "The winner is kept as wisdom: specs that leave their geometry open take it from then on.\n"
-    "FILE.cu is a template of your own. One that declares arguments of its own wants a value for each of its sizes "
+    "FILE.cu is a template of your own. One whose arrays are not all of one size wants a value for each of its sizes "
     "and\n"
     "each number that is given at launch; its variants are checked against its cpu twin, or against each other.\n"
     "\n"
@@ -155,7 +155,7 @@ static void print_tuning(const json_t *tuning, bool all)
 
 static int fail_result(const json_t *result)
 {
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     char *log = need_copy(json_get_text(json_object_get(result, "error"), "log"));
     snprintf(report.message, sizeof(report.message), "%s", json_get_text(json_object_get(result, "error"), "message"));
     report.log = log;
@@ -217,11 +217,10 @@ static bool wants_sandbox(const tune_list *list, const char *spec)
     return search.own;
 }
 
-static int add_spec(void *data, kiln_spec *spec)
+static int add_spec(void *data, const kiln_spec *spec)
 {
     tune_list *list = data;
     tune_crew *crew = list->crew;
-    size_t length = 0;
     arg_values values;
     char *problem = argvalues_read(&values, spec, &list->args->texts);
     if (problem) {
@@ -229,9 +228,7 @@ static int add_spec(void *data, kiln_spec *spec)
         free(problem);
         return 1;
     }
-    kiln_spec_format(spec, NULL, 0, &length);
-    char *text = need_alloc(length + 1);
-    kiln_spec_format(spec, text, length + 1, NULL);
+    char *text = need_copy(kiln_spec_text(spec));
     crew->specs = need_array(crew->specs, crew->spec_count + 1, sizeof(*crew->specs));
     crew->boxed = need_array(crew->boxed, crew->spec_count + 1, sizeof(*crew->boxed));
     crew->boxed[crew->spec_count] = wants_sandbox(list, text);

@@ -264,7 +264,7 @@ static int warm(struct worklist *list, struct session *session, const warm_args 
 
 int command_warm(int argc, char **argv)
 {
-    warm_args args = { .common.strict = -1 }; /* KILN_STRICT is for who uses what was warmed */
+    warm_args args = { .common.strict = KILN_OFF }; /* KILN_STRICT is for who uses what was warmed */
     int status = parse_args(&args, argc, argv);
     if (status == OPTIONS_GO_ON) {
         struct session session;

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <kiln/wisdom.h>
+#include <kiln/tune.h>
 
 #include "actions.h"
 #include "commands.h"
@@ -295,7 +295,7 @@ static int wisdom_export(struct session *session, const void *data)
 static int wisdom_import(struct session *session, const void *data)
 {
     const wisdom_args *args = data;
-    kiln_wisdom_tally tally = { .size = sizeof(tally) };
+    kiln_wisdom_tally tally = KILN_INIT(kiln_wisdom_tally);
     kiln_status status =
         kiln_wisdom_import(session->service, args->words.items, args->words.count, &tally, &session->report);
     if (status)
@@ -310,7 +310,7 @@ static int wisdom_import(struct session *session, const void *data)
     } else {
         printf("%" PRIu64 " records added, %" PRIu64 " replaced, %" PRIu64 " there already, %" PRIu64
                " of wider searches kept, in %s/wisdom\n",
-               tally.added, tally.replaced, tally.present, tally.kept, kiln_cache_dir(session->service));
+               tally.added, tally.replaced, tally.present, tally.kept, cache_directory(session));
     }
     return STATUS_DONE;
 }

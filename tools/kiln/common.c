@@ -1,6 +1,6 @@
 #include "common.h"
 
-#include <kiln/define.h>
+#include <kiln/kernel.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -130,8 +130,8 @@ static void print_log(void *data, kiln_log_level level, const char *message)
 
 int session_open(struct session *out, const common_args *args)
 {
-    *out = (struct session){ .service = NULL, .report = KILN_REPORT_INIT };
-    kiln_options options = KILN_OPTIONS_INIT;
+    *out = (struct session){ .service = NULL, .report = KILN_INIT(kiln_report) };
+    kiln_options options = KILN_INIT(kiln_options);
     options.device = args->device;
     options.cache_dir = args->cache_dir;
     options.strict = args->strict;
@@ -144,6 +144,13 @@ int session_open(struct session *out, const common_args *args)
     for (size_t i = 0; args->templates && i < args->templates->count && !status; i++)
         status = kiln_template_load(out->service, args->templates->items[i], NULL, &out->report);
     return status ? session_fail(out, status, NULL) : STATUS_DONE;
+}
+
+const char *cache_directory(struct session *session)
+{
+    kiln_cache_info info = KILN_INIT(kiln_cache_info);
+    kiln_status status = kiln_cache_get_info(session->service, &info, NULL);
+    return status == KILN_OK || status == KILN_EIO ? info.directory : "";
 }
 
 void session_close(struct session *session)

@@ -29,7 +29,7 @@ typedef struct common_args {
     const char *device;
     bool json;
     bool verbose;
-    int strict; /* as in kiln_options */
+    kiln_switch strict;
 } common_args;
 
 /* One line on stderr, "kiln: " before it; returns `status`. Any thread. */
@@ -66,6 +66,9 @@ struct session {
 /* Opens; returns STATUS_DONE, or the exit status after a message. session_close is right after either. */
 int session_open(struct session *out, const common_args *args);
 void session_close(struct session *session);
+
+/* The directory of the store, "" if there is none. Lives as long as the session. */
+const char *cache_directory(struct session *session);
 
 /* As fail_report with the session's own report, which is cleared. */
 int session_fail(struct session *session, kiln_status status, const char *culprit);

@@ -41,7 +41,7 @@ static void keep_result(work_item *item, const kiln_artifact *artifact)
 
 static void compile_item(kiln_service *service, work_item *item)
 {
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_report report = KILN_INIT(kiln_report);
     kiln_spec *spec = NULL;
     kiln_artifact *artifact = NULL;
     item->status = kiln_spec_parse(&spec, service, item->spec, &report);

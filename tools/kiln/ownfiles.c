@@ -2,7 +2,7 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <kiln/define.h>
+#include <kiln/kernel.h>
 #include <stdlib.h>
 #include <string.h>
 

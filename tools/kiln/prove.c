@@ -3,25 +3,29 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "signature.h"
 #include "spectext.h"
 #include "verify.h"
 
 enum { CHUNK_BYTES = 64 << 20 };
 
+/* `host` has room for `step` elements of each array. */
 static int verify_chunks(struct verifier *verifier, struct session *session, const prove_job *proof,
-                         const struct benchmemory *memory, char *host)
+                         const struct benchmemory *memory, char *host, uint64_t step)
 {
-    uint64_t step = CHUNK_BYTES / proof->type->size, size = proof->type->size;
+    uint64_t size = proof->type->size;
+    uint32_t inputs = signature_inputs(proof->info->signature);
     const void *in[BENCH_MOST_INPUTS] = { NULL };
     for (uint64_t done = 0; done < proof->elements; done += step) {
         uint64_t n = proof->elements - done < step ? proof->elements - done : step;
-        char *got = host + (size_t)proof->info->inputs * CHUNK_BYTES;
-        kiln_status status = kiln_copy(memory->device, got, (char *)memory->out + done * size, n * size,
-                                       KILN_COPY_FROM_DEVICE, NULL, &session->report);
-        for (uint32_t i = 0; i < proof->info->inputs && !status; i++) {
-            in[i] = host + (size_t)i * CHUNK_BYTES;
-            status = kiln_copy(memory->device, host + (size_t)i * CHUNK_BYTES, (char *)memory->in[i] + done * size,
-                               n * size, KILN_COPY_FROM_DEVICE, NULL, &session->report);
+        char *got = host + inputs * step * size;
+        kiln_status status =
+            kiln_download(memory->device, got, (char *)memory->out + done * size, n * size, &session->report);
+        for (uint32_t i = 0; i < inputs && !status; i++) {
+            char *part = host + i * step * size;
+            in[i] = part;
+            status =
+                kiln_download(memory->device, part, (char *)memory->in[i] + done * size, n * size, &session->report);
         }
         if (status)
             return session_fail(session, status, NULL);
@@ -39,8 +43,9 @@ static int verify_whole(const prove_job *proof, struct session *session, const s
     if (!result && strcmp(proof->info->device, "cpu") == 0) {
         result = verify_elements(&verifier, session, 0, proof->elements, memory->out, (const void *const *)memory->in);
     } else if (!result) {
-        char *host = need_array(NULL, proof->info->inputs + 1, CHUNK_BYTES);
-        result = verify_chunks(&verifier, session, proof, memory, host);
+        uint64_t step = verifier.elementwise ? CHUNK_BYTES / proof->type->size : proof->elements;
+        char *host = need_array(NULL, signature_inputs(proof->info->signature) + 1, step * proof->type->size);
+        result = verify_chunks(&verifier, session, proof, memory, host, step);
         free(host);
     }
     if (verifier.differs)
@@ -54,8 +59,8 @@ int prove_kernel(const prove_job *proof, struct session *session, const struct b
     kiln_report *report = &session->report;
     kiln_status status = benchmemory_poison(memory, proof->elements * proof->type->size, report);
     if (!status)
-        status =
-            kiln_launch(proof->kernel, proof->elements, memory->out, (const void *const *)memory->in, NULL, report);
+        status = kiln_launch_n(proof->kernel, proof->elements, &memory->out, 1, (const void *const *)memory->in,
+                               signature_inputs(proof->info->signature), NULL, report);
     if (!status)
         status = kiln_sync(memory->device, report);
     if (status)

@@ -1,7 +1,7 @@
 #include "runargs.h"
 
 #include <inttypes.h>
-#include <kiln/define.h>
+#include <kiln/kernel.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +12,7 @@
 #include "output.h"
 #include "runslots.h"
 #include "runtwin.h"
+#include "specchange.h"
 
 enum { ROUNDS = 20, WARMUP = 3, POISON = 0xa5 };
 
@@ -38,19 +39,18 @@ static int refused(const struct job *job, kiln_status status)
 
 static int settle_dtype(const struct job *job, const npy_array *first)
 {
-    char named[16] = "";
     const dtype *natural = dtype_of_descr(first->descr);
     kiln_report *report = &job->args->session->report;
-    kiln_status status = kiln_spec_get(job->args->spec, "dtype", named, sizeof(named), NULL);
-    if (!status && !named[0] && natural)
-        status = kiln_spec_set(job->args->spec, "dtype", natural->name, report);
+    kiln_status status = KILN_OK;
+    if (!*kiln_spec_field(*job->args->spec, "dtype") && natural)
+        status = spec_set(job->args->spec, "dtype", natural->name, report);
     return status ? refused(job, status) : STATUS_DONE;
 }
 
 static int get_kernel(struct job *job)
 {
     struct session *session = job->args->session;
-    kiln_status status = kiln_get(&job->kernel, session->service, job->args->spec, &session->report);
+    kiln_status status = kiln_get(&job->kernel, session->service, *job->args->spec, &session->report);
     job->info.size = sizeof(job->info);
     job->device_info.size = sizeof(job->device_info);
     if (!status)
@@ -67,7 +67,7 @@ static kiln_status place(struct job *job, run_slot *s)
     kiln_report *report = &job->args->session->report;
     kiln_status status = kiln_alloc(&s->device, job->device, s->array.bytes ? s->array.bytes : 1, report);
     if (!status && s->array.bytes)
-        status = kiln_copy(job->device, s->device, s->host, s->array.bytes, KILN_COPY_TO_DEVICE, NULL, report);
+        status = kiln_upload(job->device, s->device, s->host, s->array.bytes, report);
     return status;
 }
 
@@ -75,7 +75,7 @@ static int load(struct job *job)
 {
     for (uint32_t i = 0; i < job->slots.count; i++) {
         run_slot *s = &job->slots.slots[i];
-        if (s->info.role == KILN_ARG_SCALAR) {
+        if (s->info.role == KILN_ROLE_SCALAR) {
             job->given[i] = runslots_given(s, NULL);
             continue;
         }
@@ -99,8 +99,8 @@ static kiln_status submit(void *data, void *stream)
 {
     struct job *job = data;
     const run_slots *slots = &job->slots;
-    return kiln_launch_args(job->kernel, slots->sizes, slots->size_count, job->given, slots->count, stream,
-                            &job->args->session->report);
+    return kiln_launch(job->kernel, NULL, slots->sizes, slots->size_count, job->given, slots->count, stream,
+                       &job->args->session->report);
 }
 
 /* The result is taken after the first launch: a kernel may change what it reads. */
@@ -108,6 +108,7 @@ static int launch(struct job *job)
 {
     kiln_report *report = &job->args->session->report;
     kiln_contender contender = { submit, job };
+    const kiln_measure_options options = { .size = sizeof(options), .warmup = WARMUP, .rounds = ROUNDS };
     const run_slot *result = job->slots.result;
     double start = now_seconds();
     kiln_status status = submit(job, NULL);
@@ -115,10 +116,9 @@ static int launch(struct job *job)
         status = kiln_sync(job->device, report);
     job->timing.median_ms = 1e3 * (now_seconds() - start);
     if (!status && result->array.bytes)
-        status = kiln_copy(job->device, result->host, result->device, result->array.bytes, KILN_COPY_FROM_DEVICE, NULL,
-                           report);
+        status = kiln_download(job->device, result->host, result->device, result->array.bytes, report);
     if (!status && job->args->wishes.time)
-        status = kiln_measure(job->device, &contender, 1, WARMUP, ROUNDS, &job->timing, NULL, report);
+        status = kiln_measure(&job->timing, job->device, &contender, 1, &options, report);
     return status ? refused(job, status) : STATUS_DONE;
 }
 
@@ -172,7 +172,7 @@ static int run(struct job *job, const npy_array *files, size_t count)
     if (!status)
         status = get_kernel(job);
     if (!status)
-        status = runslots_settle(&job->slots, job->kernel, job->args, files, count);
+        status = runslots_settle(&job->slots, job->info.signature, job->args, files, count);
     if (!status)
         status = load(job);
     if (!status)
@@ -191,7 +191,7 @@ static void free_job(struct job *job)
             kiln_free(job->device, s->device);
     }
     output_close(&job->output);
-    kiln_release(job->kernel);
+    kiln_kernel_release(job->kernel);
 }
 
 int runargs_run(const runargs *args)

@@ -1,8 +1,8 @@
-/* kiln run for kernels with arguments of their own. */
+/* kiln run for kernels that take more than arrays of one type and shape: by their signatures. */
 #ifndef KILN_TOOLS_RUNARGS_H
 #define KILN_TOOLS_RUNARGS_H
 
-#include <kiln/define.h>
+#include <kiln/kernel.h>
 
 #include "common.h"
 #include "options.h"
@@ -10,7 +10,7 @@
 
 typedef struct runargs {
     struct session *session;
-    kiln_spec *spec;                       /* its dtype is set from the first input where it is open */
+    kiln_spec **spec;                      /* its dtype is set from the first input where it is open */
     const text_list *in, *numbers, *sizes; /* paths; "NAME=VALUE"; the same, of sizes that no input has */
     const char *out;
     run_wishes wishes;

@@ -2,7 +2,7 @@
 #ifndef KILN_TOOLS_RUNRESULT_H
 #define KILN_TOOLS_RUNRESULT_H
 
-#include <kiln/define.h>
+#include <kiln/kernel.h>
 
 #include "common.h"
 #include "npy.h"

@@ -8,33 +8,35 @@
 
 bool runslots_reads(const run_slot *slot)
 {
-    return slot->info.role == KILN_ARG_IN || slot->info.role == KILN_ARG_INOUT;
+    return slot->info.role == KILN_ROLE_IN || slot->info.role == KILN_ROLE_INOUT;
 }
 
 kiln_arg runslots_given(const run_slot *slot, const void *data)
 {
-    return slot->info.role == KILN_ARG_SCALAR ? (kiln_arg){ &slot->number, slot->info.bytes }
-                                              : (kiln_arg){ data, slot->array.bytes };
+    return slot->info.role == KILN_ROLE_SCALAR ? (kiln_arg){ KILN_ARG_VALUE, slot->info.bytes, &slot->number }
+                                               : KILN_ARRAY(data, slot->array.bytes);
 }
 
 /* ---- What the kernel takes */
 
 /* The slots in the kernel's order, each input with its file. */
-static int make_slots(run_slots *out, const kiln_kernel *kernel, const npy_array *files, size_t count)
+static int make_slots(run_slots *out, const kiln_signature *signature, const npy_array *files, size_t count)
 {
     size_t used = 0, results = 0;
-    kiln_arg_info info = { .size = sizeof(info) };
-    for (const char *name; (name = kiln_kernel_size(kernel, out->size_count));)
-        out->size_names[out->size_count++] = name;
-    for (uint32_t i = 0; kiln_kernel_arg(kernel, i, &info) == KILN_OK; i++) {
-        if (info.role == KILN_ARG_FORMULA)
+    while (out->size_count < signature->size_count) {
+        out->size_names[out->size_count] = signature->sizes[out->size_count];
+        out->size_count++;
+    }
+    for (uint32_t i = 0; i < signature->param_count; i++) {
+        const kiln_param *param = signature->params[i];
+        if (param->role == KILN_ROLE_FORMULA)
             continue;
         run_slot *s = &out->slots[out->count++];
-        *s = (run_slot){ .info = info, .index = i, .array = { .fd = -1 } };
+        *s = (run_slot){ .info = *param, .index = i, .array = { .fd = -1 } };
         if (runslots_reads(s) && used < count)
             s->array = files[used];
         used += runslots_reads(s);
-        if (info.role == KILN_ARG_OUT || info.role == KILN_ARG_INOUT) {
+        if (param->role == KILN_ROLE_OUT || param->role == KILN_ROLE_INOUT) {
             out->result = s;
             results++;
         }
@@ -145,18 +147,19 @@ static int shape_output(run_slot *s, const uint64_t *shape, const char *path)
 }
 
 /* Checks the inputs' shapes against the declared ones and gives the result its own. */
-static int settle_shapes(run_slots *slots, kiln_kernel *kernel, const runargs *args)
+static int settle_shapes(run_slots *slots, const kiln_signature *signature, const runargs *args)
 {
     int status = STATUS_DONE;
     for (uint32_t i = 0; i < slots->count && !status; i++) {
         run_slot *s = &slots->slots[i];
-        uint64_t shape[4] = { 0 };
-        if (s->info.role == KILN_ARG_SCALAR)
+        uint64_t shape[KILN_DIMS_MAX];
+        if (s->info.role == KILN_ROLE_SCALAR)
             continue;
-        kiln_status known = kiln_kernel_shape(kernel, s->index, slots->sizes, shape, &args->session->report);
+        kiln_status known =
+            kiln_signature_shape(shape, signature, s->index, slots->sizes, slots->size_count, &args->session->report);
         if (known)
             return session_fail(args->session, known, NULL);
-        status = s->info.role == KILN_ARG_OUT ? shape_output(s, shape, args->out) : check_input(s, shape);
+        status = s->info.role == KILN_ROLE_OUT ? shape_output(s, shape, args->out) : check_input(s, shape);
     }
     return status;
 }
@@ -181,7 +184,7 @@ static int settle_numbers(run_slots *slots, const text_list *numbers)
     size_t used = 0;
     for (uint32_t i = 0; i < slots->count; i++) {
         run_slot *s = &slots->slots[i];
-        if (s->info.role != KILN_ARG_SCALAR)
+        if (s->info.role != KILN_ROLE_SCALAR)
             continue;
         int status = settle_number(s, argvalues_find(numbers, s->info.name, &used));
         if (status)
@@ -193,13 +196,14 @@ static int settle_numbers(run_slots *slots, const text_list *numbers)
     return STATUS_DONE;
 }
 
-int runslots_settle(run_slots *out, kiln_kernel *kernel, const runargs *args, const npy_array *files, size_t count)
+int runslots_settle(run_slots *out, const kiln_signature *signature, const runargs *args, const npy_array *files,
+                    size_t count)
 {
     *out = (run_slots){ .count = 0 };
-    int status = make_slots(out, kernel, files, count);
+    int status = make_slots(out, signature, files, count);
     if (!status)
         status = settle_sizes(out, args->sizes);
     if (!status)
-        status = settle_shapes(out, kernel, args);
+        status = settle_shapes(out, signature, args);
     return status ? status : settle_numbers(out, args->numbers);
 }

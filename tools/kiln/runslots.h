@@ -1,8 +1,8 @@
-/* What kiln run gives a kernel with arguments of its own: its arguments, filled from files, sizes and numbers. */
+/* What kiln run gives a kernel by its signature: the arguments, filled from files, sizes and numbers. */
 #ifndef KILN_TOOLS_RUNSLOTS_H
 #define KILN_TOOLS_RUNSLOTS_H
 
-#include <kiln/define.h>
+#include <kiln/kernel.h>
 
 #include "argvalues.h"
 #include "common.h"
@@ -11,8 +11,8 @@
 
 /* An argument that is passed: an array, or a number. */
 typedef struct run_slot {
-    kiln_arg_info info;
-    uint32_t index;      /* among the kernel's */
+    kiln_param info;
+    uint32_t index;      /* among the parameters of the kernel */
     npy_array array;     /* of an array: its file or, made by the kernel, its shape */
     void *host, *device; /* an array's memory, NULL until somebody makes it */
     uint64_t number;     /* the bytes of a number */
@@ -32,7 +32,8 @@ typedef struct run_slots {
 /* Fills in all but memory: each input has its file, the sizes are those of the inputs' shapes and of --size, the result has
  * the shape that is declared, the numbers are those of --arg. The files stay the caller's. Returns STATUS_DONE, or the exit
  * status after a message. */
-int runslots_settle(run_slots *out, kiln_kernel *kernel, const runargs *args, const npy_array *files, size_t count);
+int runslots_settle(run_slots *out, const kiln_signature *signature, const runargs *args, const npy_array *files,
+                    size_t count);
 
 /* Whether the kernel reads what is in the array. */
 bool runslots_reads(const run_slot *slot);

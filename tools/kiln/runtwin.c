@@ -5,19 +5,20 @@
 #include <string.h>
 
 #include "dtype.h"
+#include "specchange.h"
 
 enum { POISON = 0x5a }; /* the result has another: what neither computes is not equal */
 
 struct reset {
-    kiln_spec *spec;
     const char *name;
+    char *fields; /* of the spec that all of it is compared with, or NULL */
 };
 
-static int unset_parameters(void *data, const kiln_template_info *info)
+static int note_template(void *data, const kiln_template_info *info)
 {
-    const struct reset *reset = data;
-    for (uint32_t i = info->param_count; i > 0 && strcmp(info->name, reset->name) == 0; i--)
-        kiln_spec_set(reset->spec, info->params[i - 1].name, NULL, NULL);
+    struct reset *reset = data;
+    if (strcmp(info->name, reset->name) == 0)
+        reset->fields = spec_fields_on_cpu(info);
     return 0;
 }
 
@@ -27,15 +28,13 @@ static kiln_status compute_twin(void *want, struct session *session, const char 
     kiln_arg given[ARGVALUES_ARGS];
     kiln_spec *spec = NULL;
     kiln_kernel *twin = NULL;
-    char name[256] = "";
     kiln_status status = kiln_spec_parse(&spec, session->service, text, &session->report);
+    struct reset reset = { status ? "" : kiln_spec_field(spec, "template"), NULL };
     if (!status)
-        status = kiln_spec_get(spec, "template", name, sizeof(name), NULL);
-    struct reset reset = { spec, name };
+        status = kiln_templates(session->service, note_template, &reset);
     if (!status)
-        status = kiln_templates(session->service, unset_parameters, &reset);
-    if (!status)
-        status = kiln_spec_set(spec, "target", "cpu", &session->report);
+        status = spec_change(&spec, reset.fields ? reset.fields : "target=cpu", &session->report);
+    free(reset.fields);
     if (!status)
         status = kiln_get(&twin, session->service, spec, &session->report);
     for (uint32_t i = 0; i < slots->count; i++) {
@@ -43,8 +42,8 @@ static kiln_status compute_twin(void *want, struct session *session, const char 
         given[i] = runslots_given(s, s == slots->result ? want : s->host);
     }
     if (!status)
-        status = kiln_launch_args(twin, slots->sizes, slots->size_count, given, slots->count, NULL, &session->report);
-    kiln_release(twin);
+        status = kiln_launch(twin, NULL, slots->sizes, slots->size_count, given, slots->count, NULL, &session->report);
+    kiln_kernel_release(twin);
     kiln_spec_free(spec);
     return status;
 }
@@ -75,7 +74,7 @@ int runtwin_verify(bool *differs, struct session *session, const kiln_kernel_inf
     *differs = false;
     if (strcmp(info->device, "cpu") == 0)
         return fail(STATUS_USAGE, "the cpu twin itself has run: --verify compares a GPU's result with it");
-    if (result->info.role == KILN_ARG_INOUT)
+    if (result->info.role == KILN_ROLE_INOUT)
         return fail(STATUS_USAGE, "argument %s is read and written: kiln run cannot verify that", result->info.name);
     void *want = malloc(bytes ? bytes : 1);
     if (!want)

@@ -1,4 +1,4 @@
-/* Checking the result of a kernel with arguments of its own against its cpu twin. */
+/* Checking the result of a kernel, run by its signature, against its cpu twin. */
 #ifndef KILN_TOOLS_RUNTWIN_H
 #define KILN_TOOLS_RUNTWIN_H
 

@@ -1,7 +1,7 @@
 #include "showresources.h"
 
 #include <inttypes.h>
-#include <kiln/source.h>
+#include <kiln/kernel.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@
 static bool driver_resources(chip_use *out, struct session *session, const kiln_spec *spec)
 {
     kiln_kernel *kernel = NULL;
-    kiln_kernel_info info = { .size = sizeof(info) };
+    kiln_kernel_info info = KILN_INIT(kiln_kernel_info);
     bool good = kiln_get(&kernel, session->service, spec, NULL) == KILN_OK &&
                 kiln_kernel_get_info(kernel, &info) == KILN_OK && info.registers >= 0;
     if (good) {
@@ -24,13 +24,13 @@ static bool driver_resources(chip_use *out, struct session *session, const kiln_
             (machine_usage){ .registers = info.registers, .stack = -1, .shared = -1, .local = info.local_bytes };
         snprintf(out->rows[0].name, sizeof(out->rows[0].name), "%s", info.device);
     }
-    kiln_release(kernel);
+    kiln_kernel_release(kernel);
     return good;
 }
 
 static void library_resources(chip_use *out, const kiln_artifact *artifact)
 {
-    kiln_symbol_info info = { .size = sizeof(info) };
+    kiln_symbol_info info = KILN_INIT(kiln_symbol_info);
     while (kiln_artifact_symbol(artifact, out->count, &info) == KILN_OK) {
         out->rows = need_array(out->rows, out->count + 1, sizeof(*out->rows));
         machine_usage *row = &out->rows[out->count++];
@@ -43,17 +43,36 @@ static void library_resources(chip_use *out, const kiln_artifact *artifact)
 
 typedef struct template_search {
     const char *name;
-    bool own_arguments;
+    bool own_block;
 } template_search;
+
+/* Whether a template's text has such a declaration. */
+static bool declares(const char *text, const char *word)
+{
+    static const char mark[] = "//!";
+    size_t length = strlen(word);
+    for (; text; text = strchr(text, '\n')) {
+        text += *text == '\n';
+        if (strncmp(text, mark, sizeof(mark) - 1) != 0)
+            continue;
+        text += sizeof(mark) - 1;
+        text += strspn(text, " \t");
+        if (strncmp(text, word, length) == 0 && strchr(" \t", text[length]))
+            return true;
+    }
+    return false;
+}
 
 static int find_template(void *data, const kiln_template_info *info)
 {
     template_search *search = data;
-    search->own_arguments = search->own_arguments || (info->own_arguments && strcmp(info->name, search->name) == 0);
+    if (strcmp(info->name, search->name) == 0)
+        search->own_block = declares(info->text, "block") || declares(info->text, "shared");
     return 0;
 }
 
-/* The spec's; a kernel with arguments of its own has blocks and shared memory that only a launch knows. */
+/* The spec's; 0, for not known, where formulas of the template give the block, or shared memory that the compiler does not
+ * know. */
 static uint32_t block_of(struct session *session, const char *spec)
 {
     template_search search = { NULL, false };
@@ -62,7 +81,7 @@ static uint32_t block_of(struct session *session, const char *spec)
         search.name = name;
         kiln_templates(session->service, find_template, &search);
     }
-    uint32_t threads = !search.own_arguments && spectext_field(&block, spec, "block") ? (uint32_t)atoi(block) : 0;
+    uint32_t threads = !search.own_block && spectext_field(&block, spec, "block") ? (uint32_t)atoi(block) : 0;
     free(name);
     free(block);
     return threads;

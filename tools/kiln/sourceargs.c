@@ -41,7 +41,7 @@ int source_read(char **out, size_t *length, const char *path)
 
 kiln_source source_make(const source_args *args, const char *path, const char *text, size_t length)
 {
-    kiln_source source = KILN_SOURCE_INIT;
+    kiln_source source = KILN_INIT(kiln_source);
     source.name = path;
     source.text = text;
     source.length = length;
@@ -53,7 +53,7 @@ kiln_source source_make(const source_args *args, const char *path, const char *t
     source.define_count = args->defines.count;
     source.options = args->options.items;
     source.option_count = args->options.count;
-    source.cuda_headers = args->no_cuda ? -1 : 0;
+    source.cuda_headers = args->no_cuda ? KILN_OFF : KILN_DEFAULT;
     return source;
 }
 

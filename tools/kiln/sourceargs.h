@@ -2,7 +2,7 @@
 #ifndef KILN_TOOLS_SOURCEARGS_H
 #define KILN_TOOLS_SOURCEARGS_H
 
-#include <kiln/source.h>
+#include <kiln/kernel.h>
 
 #include "options.h"
 

@@ -1,4 +1,4 @@
-/* A kernel and its arguments, as something that kiln_measure and kiln_measure_launches can time. */
+/* A kernel and its arguments, as something that kiln_measure can time. */
 #ifndef KILN_TOOLS_SUBMIT_H
 #define KILN_TOOLS_SUBMIT_H
 
@@ -9,6 +9,7 @@ typedef struct launch_job {
     uint64_t n;
     void *out;
     const void *const *in;
+    size_t in_count;
     kiln_report *report; /* says why a launch failed */
 } launch_job;
 

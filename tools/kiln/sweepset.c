@@ -3,8 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <kiln/tune.h>
-
 #include "spectext.h"
 
 typedef struct adder {
@@ -73,7 +71,7 @@ static int add_variant(void *data, const kiln_variant *variant)
     return 0;
 }
 
-static int add_spec(void *data, kiln_spec *spec)
+static int add_spec(void *data, const kiln_spec *spec)
 {
     adder *adding = data;
     adding->status = kiln_variants(adding->session->service, spec, add_variant, adding, &adding->session->report);
@@ -113,6 +111,26 @@ int sweepset_order(struct sweepset *set, struct session *session)
         kiln_spec_free(spec);
     }
     return status ? session_fail(session, status, NULL) : STATUS_DONE;
+}
+
+kiln_status sweepset_measure(kiln_tuning **out, struct session *session, char *const *texts, size_t count,
+                             const kiln_sweep_options *options)
+{
+    kiln_spec **specs = need_array(NULL, count, sizeof(*specs));
+    kiln_status status = KILN_OK;
+    size_t read = 0;
+    *out = NULL;
+    while (read < count && !status) {
+        specs[read] = NULL;
+        status = kiln_spec_parse(&specs[read], session->service, texts[read], &session->report);
+        read++;
+    }
+    if (!status)
+        status = kiln_sweep(out, session->service, (const kiln_spec *const *)specs, count, options, &session->report);
+    for (size_t i = 0; i < read; i++)
+        kiln_spec_free(specs[i]);
+    free(specs);
+    return status;
 }
 
 static void free_kind(sweep_kind *kind)

@@ -3,6 +3,8 @@
 #ifndef KILN_TOOLS_SWEEPSET_H
 #define KILN_TOOLS_SWEEPSET_H
 
+#include <kiln/tune.h>
+
 #include "common.h"
 
 /* A combination that is impossible, and why. */
@@ -29,6 +31,11 @@ int sweepset_add(struct sweepset *set, struct session *session, const char *line
 
 /* After the last line: puts the default geometry of each kind first, if it is there. Returns as sweepset_add does. */
 int sweepset_order(struct sweepset *set, struct session *session);
+
+/* kiln_sweep of specs that are given as text. */
+kiln_status sweepset_measure(kiln_tuning **out, struct session *session, char *const *texts, size_t count,
+                             const kiln_sweep_options *options);
+
 void sweepset_free(struct sweepset *set);
 
 #endif

@@ -1,6 +1,7 @@
 #include "trials.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "format.h"
 #include "spectext.h"
@@ -14,9 +15,29 @@ int trials_open(struct trials *out, const char *csv, const char *plot)
     return status ? status : resultfile_open(&out->plot, plot);
 }
 
+static const char *const verdicts[] = {
+    [KILN_VERDICT_UNMEASURED] = "unmeasured", [KILN_VERDICT_WINNER] = "winner", [KILN_VERDICT_TIED] = "tied",
+    [KILN_VERDICT_GIVEN_UP] = "given up",     [KILN_VERDICT_SLOWER] = "slower", [KILN_VERDICT_REJECTED] = "out",
+};
+
+enum { VERDICTS = sizeof(verdicts) / sizeof(verdicts[0]) };
+
+const char *trials_verdict(kiln_verdict verdict)
+{
+    return (size_t)verdict < VERDICTS ? verdicts[verdict] : "unknown";
+}
+
+const char *trials_verdict_like(const char *word)
+{
+    for (size_t i = 0; i < VERDICTS; i++)
+        if (strcmp(verdicts[i], word) == 0)
+            return verdicts[i];
+    return "unknown";
+}
+
 int trials_begin(struct trials *trials, struct session *session, const char *device)
 {
-    kiln_device_info info = { .size = sizeof(info) };
+    kiln_device_info info = KILN_INIT(kiln_device_info);
     trials->groups = need_array(trials->groups, trials->count + 1, sizeof(*trials->groups));
     trial_group *group = &trials->groups[trials->count++];
     *group = (trial_group){ .device = need_copy(device) };
@@ -44,8 +65,7 @@ void trials_add_row(struct trials *trials, const trial_row *row)
 
 int trials_add(struct trials *trials, struct session *session, const kiln_tuning *tuning)
 {
-    kiln_tuning_info info = { .size = sizeof(info) };
-    kiln_trial one = { .size = sizeof(one) };
+    kiln_tuning_info info = KILN_INIT(kiln_tuning_info);
     kiln_status status = kiln_tuning_get_info(tuning, &info);
     if (status)
         return session_fail(session, status, NULL);
@@ -56,19 +76,21 @@ int trials_add(struct trials *trials, struct session *session, const kiln_tuning
     group->elements = info.elements;
     group->bytes = info.bytes;
     group->ceiling_gbps = gigabytes_per_second(info.bytes, info.ceiling_ms);
-    for (uint64_t i = 0; kiln_tuning_trial(tuning, i, &one) == KILN_OK; i++)
-        trials_add_row(trials, &(trial_row){ .spec = need_copy(one.spec),
-                                             .problem = need_copy(one.problem),
-                                             .verdict = kiln_verdict_name(one.verdict),
-                                             .ms = one.median_ms,
-                                             .gbps = gigabytes_per_second(info.bytes, one.median_ms),
-                                             .ratio = one.ratio,
-                                             .low = one.low,
-                                             .high = one.high,
-                                             .ceiling_ratio = one.ceiling_ratio,
-                                             .samples = one.samples,
-                                             .registers = one.registers,
-                                             .local_bytes = one.local_bytes });
+    for (size_t i = 0; i < info.trial_count; i++) {
+        const kiln_trial *one = info.trials[i];
+        trials_add_row(trials, &(trial_row){ .spec = need_copy(one->spec),
+                                             .problem = need_copy(one->problem),
+                                             .verdict = trials_verdict(one->verdict),
+                                             .ms = one->median_ms,
+                                             .gbps = gigabytes_per_second(info.bytes, one->median_ms),
+                                             .ratio = one->ratio,
+                                             .low = one->low,
+                                             .high = one->high,
+                                             .ceiling_ratio = one->ceiling_ratio,
+                                             .samples = one->samples,
+                                             .registers = one->registers,
+                                             .local_bytes = one->local_bytes });
+    }
     return STATUS_DONE;
 }
 

@@ -44,6 +44,12 @@ struct trials {
 /* Readies the files, either of which may be NULL. Returns as resultfile_open does. trials_close is right after either. */
 int trials_open(struct trials *out, const char *csv, const char *plot);
 
+/* The word for a verdict in results, "winner" or "out"; "unknown" for one that there is not. A static string. */
+const char *trials_verdict(kiln_verdict verdict);
+
+/* That string for an equal text, else "unknown". */
+const char *trials_verdict_like(const char *word);
+
 /* Begins a group of trials on a device, which is opened. Returns STATUS_DONE, or STATUS_FAILED after a message. */
 int trials_begin(struct trials *trials, struct session *session, const char *device);
 

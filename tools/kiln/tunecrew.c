@@ -66,17 +66,19 @@ static int add_named(tune_crew *crew, const char *names)
 
 static int add_all(tune_crew *crew, struct session *session)
 {
-    int count = 0;
-    kiln_status status = kiln_device_count(&count, session->service, &session->report);
-    if (status)
-        return session_fail(session, status, NULL);
-    if (count == 0)
-        return fail(STATUS_FAILED, "--device all: the driver shows no GPU; see nvidia-smi, or use --device cpu");
-    for (int i = 0; i < count; i++) {
+    kiln_status status = KILN_OK;
+    for (int i = 0; !status; i++) {
+        kiln_device *device = NULL;
         char *name = need_format("cuda:%d", i);
-        add_device(crew, name, strlen(name));
+        status = kiln_device_open(&device, session->service, name, &session->report);
+        if (!status)
+            add_device(crew, name, strlen(name));
         free(name);
     }
+    if (status != KILN_ENODEVICE)
+        return session_fail(session, status, NULL);
+    if (crew->device_count == 0)
+        return fail(STATUS_FAILED, "--device all: the driver shows no GPU; see nvidia-smi, or use --device cpu");
     return STATUS_DONE;
 }
 

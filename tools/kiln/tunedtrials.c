@@ -7,6 +7,7 @@
 #include "argvalues.h"
 #include "format.h"
 #include "spectext.h"
+#include "sweepset.h"
 
 enum { CEILING_ROUNDS = 10 };
 
@@ -16,19 +17,11 @@ static int per_thread_in(const json_t *object, const char *key)
     return json_is_integer(json_object_get(object, key)) ? (int)json_get_count(object, key) : -1;
 }
 
-static const char *verdict_in(const json_t *object)
-{
-    for (int i = KILN_VERDICT_WINNER; i <= KILN_VERDICT_OUT; i++)
-        if (strcmp(kiln_verdict_name((kiln_verdict)i), json_get_text(object, "verdict")) == 0)
-            return kiln_verdict_name((kiln_verdict)i);
-    return "unknown";
-}
-
 static void add_row(struct trials *trials, const json_t *one)
 {
     trials_add_row(trials, &(trial_row){ .spec = need_copy(json_get_text(one, "spec")),
                                          .problem = need_copy(json_get_text(one, "problem")),
-                                         .verdict = verdict_in(one),
+                                         .verdict = trials_verdict_like(json_get_text(one, "verdict")),
                                          .ms = json_get_real(one, "time_ms"),
                                          .gbps = json_get_real(one, "gbps"),
                                          .ratio = json_get_real(one, "ratio"),
@@ -129,17 +122,17 @@ static int read_values(arg_values *out, struct session *session, const char *tex
 static int measure_ceiling(trial_group *group, struct session *session, const json_t *result)
 {
     arg_values values = { .elements = 0 };
-    kiln_sweep_options options = KILN_SWEEP_OPTIONS_INIT;
-    kiln_tuning_info info = { .size = sizeof(info) };
+    kiln_sweep_options options = KILN_INIT(kiln_sweep_options);
+    kiln_tuning_info info = KILN_INIT(kiln_tuning_info);
     kiln_tuning *tuning = NULL;
-    const char *spec = group->trials[0].spec;
-    options.rounds = CEILING_ROUNDS;
-    options.device = group->handle;
-    int failed = read_values(&values, session, spec, result);
+    int failed = read_values(&values, session, group->trials[0].spec, result);
     if (failed)
         return failed;
-    ARGVALUES_PUT(&options, &values);
-    kiln_status status = kiln_sweep(&tuning, session->service, &spec, 1, &options, &session->report);
+    kiln_work work = argvalues_work(&values);
+    work.device = group->handle;
+    options.work = &work;
+    options.rounds = CEILING_ROUNDS;
+    kiln_status status = sweepset_measure(&tuning, session, &group->trials[0].spec, 1, &options);
     if (!status)
         status = kiln_tuning_get_info(tuning, &info);
     kiln_tuning_free(tuning);

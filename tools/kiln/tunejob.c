@@ -6,6 +6,8 @@
 #include <kiln/tune.h>
 
 #include "format.h"
+#include "trials.h"
+#include "tunefile.h"
 
 /* ---- What can be seen */
 
@@ -15,10 +17,10 @@ static int on_progress(void *data, const kiln_tuning_info *info)
     uint64_t now = (uint64_t)(info->seconds * 1e3) + 1;
     uint64_t none = 0;
     atomic_store(&view->variants, info->variants);
-    atomic_store(&view->ready, info->ready);
-    atomic_store(&view->out, info->out);
+    atomic_store(&view->ready, info->verified);
+    atomic_store(&view->out, info->rejected);
     atomic_store(&view->samples, info->samples);
-    if (info->waiting + info->ready + info->out > 0) /* else it waits for its turn */
+    if (info->waiting + info->verified + info->rejected > 0) /* else it waits for its turn */
         atomic_compare_exchange_strong(&view->began_ms, &none, now);
     atomic_store(&view->now_ms, now);
     return atomic_load(&view->stop);
@@ -41,7 +43,7 @@ static void put_trial(json_t *list, const kiln_trial *trial, uint64_t bytes)
 {
     json_t *object = json_new();
     json_put_text(object, "spec", trial->spec);
-    json_put_text(object, "verdict", kiln_verdict_name(trial->verdict));
+    json_put_text(object, "verdict", trials_verdict(trial->verdict));
     json_put_text(object, "problem", trial->problem);
     json_put_real(object, "time_ms", trial->median_ms);
     json_put_real(object, "gbps", gigabytes_per_second(bytes, trial->median_ms));
@@ -56,48 +58,47 @@ static void put_trial(json_t *list, const kiln_trial *trial, uint64_t bytes)
     json_add(list, object);
 }
 
-/* What a kernel with arguments of its own was measured with. */
+/* The sizes and numbers that it was measured with. */
 static void put_values(json_t *object, const kiln_spec *spec, const arg_texts *texts, const arg_values *values)
 {
     json_t *sizes = json_new(), *numbers = json_new();
-    kiln_arg_info info = { .size = sizeof(info) };
+    kiln_param info = { .size = sizeof(info) };
     for (uint32_t i = 0; i < values->size_count; i++)
         json_put_count(sizes, kiln_spec_size(spec, i), values->sizes[i]);
     for (uint32_t i = 0; kiln_spec_arg(spec, i, &info) == KILN_OK; i++)
-        if (info.role == KILN_ARG_SCALAR)
+        if (info.role == KILN_ROLE_SCALAR)
             json_put_text(numbers, info.name, argvalues_find(&texts->numbers, info.name, NULL));
     json_put(object, "sizes", sizes);
     json_put(object, "args", numbers);
 }
 
-static json_t *tuning_json(const kiln_tuning *tuning)
+static json_t *tuning_json(const kiln_tuning *tuning, kiln_service *service, const kiln_spec *spec, const tune_job *job)
 {
     json_t *object = json_new(), *trials = json_list();
-    kiln_trial trial = { .size = sizeof(trial) };
-    kiln_tuning_info info = { .size = sizeof(info) };
+    kiln_tuning_info info = KILN_INIT(kiln_tuning_info);
     kiln_tuning_get_info(tuning, &info);
+    char *file = tune_file(service, spec, job, &info);
     json_put_text(object, "device", info.device);
     json_put_count(object, "elements", info.elements);
     json_put_count(object, "bytes", info.bytes);
     json_put_count(object, "variants", info.variants);
     json_put_count(object, "impossible", info.impossible);
-    json_put_count(object, "out", info.out);
+    json_put_count(object, "out", info.rejected);
     json_put_count(object, "rounds", info.rounds);
     json_put_count(object, "samples", info.samples);
     json_put_real(object, "default_ms", info.default_ms);
     json_put_real(object, "regret", info.regret);
     json_put_real(object, "seconds", info.seconds);
     json_put_text(object, "end", info.end);
-    json_put_text(object, "against", info.against);
-    json_put_bool(object, "learnt", info.learnt);
-    json_put_text(object, "wisdom", info.wisdom);
+    json_put_text(object, "against", info.verified_by);
+    json_put_bool(object, "learnt", info.wisdom[0] != '\0');
+    json_put_text(object, "wisdom", file);
     json_put_text(object, "not_learnt", info.not_learnt);
-    for (uint64_t i = 0; kiln_tuning_trial(tuning, i, &trial) == KILN_OK; i++) {
-        if (i == 0)
-            json_put_text(object, "spec", trial.spec);
-        put_trial(trials, &trial, info.bytes);
-    }
+    json_put_text(object, "spec", info.trials[0]->spec);
+    for (size_t i = 0; i < info.trial_count; i++)
+        put_trial(trials, info.trials[i], info.bytes);
     json_put(object, "trials", trials);
+    free(file);
     return object;
 }
 
@@ -135,16 +136,16 @@ static kiln_skip *skips_of(const json_t *list, size_t *count)
 
 json_t *tune_here(kiln_service *service, const tune_job *job, const json_t *skip, tune_view *view)
 {
-    kiln_tune_options options = KILN_TUNE_OPTIONS_INIT;
-    kiln_report report = KILN_REPORT_INIT;
+    kiln_tune_options options = KILN_INIT(kiln_tune_options);
+    kiln_report report = KILN_INIT(kiln_report);
     kiln_spec *spec = NULL;
     kiln_tuning *tuning = NULL;
     char *suspect = NULL;
     kiln_skip *skips = skips_of(skip, &options.skip_count);
     arg_values values = { .elements = 0 };
+    kiln_work work;
     options.budget_s = job->budget ? job->budget : TUNE_BUDGET_S;
-    options.hot = job->hot;
-    options.learn = job->no_learn ? -1 : 0;
+    options.learn = job->no_learn ? KILN_OFF : KILN_DEFAULT;
     options.progress = on_progress;
     options.trying = on_trying;
     options.data = view;
@@ -157,14 +158,16 @@ json_t *tune_here(kiln_service *service, const tune_job *job, const json_t *skip
         snprintf(report.message, sizeof(report.message), "%s", problem);
     }
     free(problem);
-    ARGVALUES_PUT(&options, &values);
+    work = argvalues_work(&values);
+    work.hot = job->hot;
+    options.work = &work;
     if (!status && job->device)
-        status = kiln_device_open(&options.device, service, job->device, &report);
+        status = kiln_device_open(&work.device, service, job->device, &report);
     if (!status)
         status = kiln_tune(&tuning, service, spec, &options, &report);
     json_t *result = status ? tune_failure(status, report.message[0] ? report.message : kiln_status_text(status),
                                            report.log, suspect)
-                            : tuning_json(tuning);
+                            : tuning_json(tuning, service, spec, job);
     if (!status && argvalues_wanted(spec))
         put_values(result, spec, &job->texts, &values);
     kiln_tuning_free(tuning);

@@ -4,33 +4,35 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "signature.h"
+#include "specchange.h"
 #include "spectext.h"
 
 enum { CHUNK_BYTES = 64 << 20 };
 
 struct reset {
-    kiln_spec *spec;
     const char *template_name;
     char *reference; /* the op that the template names, or NULL */
-    bool has_twin;
+    bool has_twin, takes_op;
+    char *fields; /* of the spec that all of it is compared with, or NULL */
 };
 
-static int unset_parameters(void *data, const kiln_template_info *info)
+static int note_template(void *data, const kiln_template_info *info)
 {
     struct reset *reset = data;
     if (strcmp(info->name, reset->template_name ? reset->template_name : "elementwise") != 0)
         return 0;
     reset->has_twin = info->has_twin;
+    reset->takes_op = info->max_inputs > 0;
     reset->reference = *info->reference ? need_copy(info->reference) : NULL;
-    for (uint32_t i = info->param_count; i > 0; i--)
-        kiln_spec_set(reset->spec, info->params[i - 1].name, NULL, NULL);
+    reset->fields = spec_fields_on_cpu(info);
     return 0;
 }
 
 /* A field of another template's, or a value that this one does not take, stays as it is. */
-static void set_small(kiln_spec *spec, const char *field, const char *value)
+static void set_small(kiln_spec **spec, const char *field, const char *value)
 {
-    kiln_spec_set(spec, field, value, NULL);
+    spec_set(spec, field, value, NULL);
 }
 
 /* The op that the template names as its own, on the cpu. */
@@ -50,9 +52,9 @@ static kiln_status say_missing(kiln_report *report, const char *name)
     return report->status = KILN_ENOENT;
 }
 
-/* The spec of the kernel to compare with; `against` gets what that is. */
+/* The spec of the kernel to compare with; the verifier learns what that is. */
 static kiln_status reference_spec(kiln_spec **out, struct session *session, const kiln_kernel_info *info,
-                                  const char *type, const char **against)
+                                  const char *type, struct verifier *verifier)
 {
     bool cpu = strcmp(info->device, "cpu") == 0;
     kiln_status status = kiln_spec_parse(out, session->service, info->spec, &session->report);
@@ -60,23 +62,27 @@ static kiln_status reference_spec(kiln_spec **out, struct session *session, cons
         return status;
     char *template_name = NULL;
     spectext_field(&template_name, info->spec, "template");
-    struct reset reset = { *out, template_name, NULL, false };
-    status = kiln_templates(session->service, unset_parameters, &reset);
-    *against = reset.reference ? "the op that the template names, on the cpu"
-               : cpu           ? "a differently chunked cpu kernel"
-                               : "the cpu backend";
+    struct reset reset = { .template_name = template_name };
+    status = kiln_templates(session->service, note_template, &reset);
+    verifier->against = reset.reference  ? "the op that the template names, on the cpu"
+                        : cpu            ? "a differently chunked cpu kernel"
+                        : reset.takes_op ? "the cpu backend"
+                                         : "the cpu twin";
+    /* Elements of somebody's own template may depend on any others. */
+    verifier->elementwise = reset.reference || !template_name || strcmp(template_name, "elementwise") == 0;
     if (!status && reset.reference)
         status = named_spec(out, session, reset.reference, type);
     else if (!status && !reset.has_twin)
         status = say_missing(&session->report, template_name);
     else if (!status)
-        status = kiln_spec_set(*out, "target", "cpu", &session->report);
+        status = spec_change(out, reset.fields ? reset.fields : "target=cpu", &session->report);
     if (!status && cpu && !reset.reference) {
-        set_small(*out, "elems", "1");
-        set_small(*out, "vector", "1");
-        set_small(*out, "block", info->tile == 32 ? "64" : "32");
+        set_small(out, "elems", "1");
+        set_small(out, "vector", "1");
+        set_small(out, "block", info->tile == 32 ? "64" : "32");
     }
     free(reset.reference);
+    free(reset.fields);
     free(template_name);
     return status;
 }
@@ -92,12 +98,11 @@ int verify_open(struct verifier *out, struct session *session, const kiln_kernel
         free(dtype_name);
         return fail(STATUS_FAILED, "cannot verify: no known dtype in '%s'", info->spec);
     }
-    kiln_status status = reference_spec(&spec, session, info, dtype_name, &out->against);
+    kiln_status status = reference_spec(&spec, session, info, dtype_name, out);
     free(dtype_name);
     if (!status)
         status = kiln_get(&out->kernel, session->service, spec, &session->report);
     kiln_spec_free(spec);
-    out->want = need_alloc(CHUNK_BYTES);
     if (!status)
         return STATUS_DONE;
     session_fail(session, status, "cannot verify");
@@ -136,16 +141,19 @@ int verify_elements(struct verifier *verifier, struct session *session, uint64_t
                     const void *const *in)
 {
     uint32_t size = verifier->type->size;
-    uint64_t step = CHUNK_BYTES / size;
+    uint64_t step = verifier->elementwise || n == 0 ? CHUNK_BYTES / size : n;
     kiln_kernel_info info = { .size = sizeof(info) };
     kiln_status status = kiln_kernel_get_info(verifier->kernel, &info);
+    uint32_t inputs = status ? 0 : signature_inputs(info.signature);
+    verifier->want = need_array(verifier->want, n < step ? n : step, size);
     for (uint64_t done = 0; done < n && !status; done += step) {
         uint64_t count = n - done < step ? n - done : step;
-        const void *parts[VERIFY_MOST_INPUTS] = { NULL };
-        for (uint32_t i = 0; i < info.inputs && i < VERIFY_MOST_INPUTS; i++)
+        const void *parts[SIGNATURE_MOST_INPUTS] = { NULL };
+        for (uint32_t i = 0; i < inputs && i < SIGNATURE_MOST_INPUTS; i++)
             parts[i] = (const char *)in[i] + done * size;
         memset(verifier->want, 0x5a, count * size);
-        status = kiln_launch(verifier->kernel, count, verifier->want, parts, NULL, &session->report);
+        void *want = verifier->want;
+        status = kiln_launch_n(verifier->kernel, count, &want, 1, parts, inputs, NULL, &session->report);
         if (!status && compare(verifier, first + done, count, (const char *)got + done * size))
             return STATUS_FAILED;
     }
@@ -159,7 +167,7 @@ int verify_elements(struct verifier *verifier, struct session *session, uint64_t
 
 void verify_close(struct verifier *verifier)
 {
-    kiln_release(verifier->kernel);
+    kiln_kernel_release(verifier->kernel);
     free(verifier->want);
     *verifier = (struct verifier){ .kernel = NULL };
 }

@@ -48,7 +48,7 @@ static void free_uses(use_list *list)
 static use_list uses_of(const kiln_artifact *artifact)
 {
     use_list list = { NULL, 0 };
-    kiln_symbol_info info = { .size = sizeof(info) };
+    kiln_symbol_info info = KILN_INIT(kiln_symbol_info);
     while (kiln_artifact_symbol(artifact, list.count, &info) == KILN_OK) {
         list.items = need_array(list.items, list.count + 1, sizeof(*list.items));
         list.items[list.count++] = (function_use){

@@ -1,7 +1,6 @@
 #include "watchtemplate.h"
 
-#include <kiln/define.h>
-#include <kiln/source.h>
+#include <kiln/kernel.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,7 +44,7 @@ char *watchtemplate_twin(const char *path)
 
 static void forget(watched *one)
 {
-    kiln_release(one->good);
+    kiln_kernel_release(one->good);
     free(one->asked);
     free(one->spec);
 }
@@ -109,16 +108,13 @@ static int note_template(void *data, const kiln_template_info *info)
     return 1;
 }
 
-static int add_asked(void *data, kiln_spec *spec)
+static int add_asked(void *data, const kiln_spec *spec)
 {
     version *now = data;
-    size_t length = 0;
     if (now->count == MOST_SPECS)
         return 1;
-    kiln_spec_format(spec, NULL, 0, &length);
     now->asked = need_array(now->asked, now->count + 1, sizeof(*now->asked));
-    now->asked[now->count] = need_alloc(length + 1);
-    kiln_spec_format(spec, now->asked[now->count++], length + 1, NULL);
+    now->asked[now->count++] = need_copy(kiln_spec_text(spec));
     return 0;
 }
 
@@ -178,8 +174,8 @@ static int fail_compile(version *now, kiln_status status, const kiln_spec *spec,
 {
     kiln_report *report = &now->session.report;
     char *unit = NULL, *twin = watchtemplate_twin(now->watch->args->file);
-    kiln_report ignored = KILN_REPORT_INIT;
-    if (kiln_spec_source(&unit, now->session.service, spec, &ignored) != KILN_OK)
+    kiln_report ignored = KILN_INIT(kiln_report);
+    if (kiln_spec_source(&unit, spec, &ignored) != KILN_OK)
         unit = NULL;
     kiln_report_clear(&ignored);
     for (size_t i = 0; i < 2; i++) {
@@ -191,7 +187,9 @@ static int fail_compile(version *now, kiln_status status, const kiln_spec *spec,
             continue;
         /* The report's log is the library's to free. */
         char *log = userlines_map(report->log, unit, &file);
-        kiln_report mapped = { sizeof(mapped), report->status, report->stage, report->native, "", NULL };
+        kiln_report mapped = {
+            .size = sizeof(mapped), .status = report->status, .native = report->native, .stage = report->stage
+        };
         snprintf(mapped.message, sizeof(mapped.message), "%s", report->message);
         kiln_report_clear(report);
         *report = mapped;
@@ -214,7 +212,7 @@ static int compile_only(version *now, watched *one, const kiln_spec *spec)
         return fail_compile(now, status, spec, one->asked);
     one->old_registers = one->spec ? one->registers : -1;
     one->registers = kiln_artifact_symbol(artifact, 0, &info) == KILN_OK ? info.registers : -1;
-    kiln_release(one->good);
+    kiln_kernel_release(one->good);
     one->good = NULL;
     free(one->spec);
     one->spec = need_copy(kiln_artifact_spec(artifact));
@@ -242,7 +240,7 @@ static int try_spec(version *now, watched *one)
     else
         result = watchmeasure(&now->job, one, kernel);
     kiln_report_clear(report);
-    kiln_release(kernel);
+    kiln_kernel_release(kernel);
     kiln_spec_free(spec);
     return result;
 }

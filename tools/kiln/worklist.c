@@ -1,7 +1,7 @@
 #include "worklist.h"
 
 #include <errno.h>
-#include <kiln/define.h>
+#include <kiln/kernel.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,34 +21,15 @@ typedef struct addition {
     bool skipped; /* some of the line was */
 } addition;
 
-/* A field's value, which the caller frees. */
-static char *field_of(const kiln_spec *spec, const char *field)
-{
-    size_t length = 0;
-    kiln_spec_get(spec, field, NULL, 0, &length);
-    char *text = need_alloc(length + 1);
-    kiln_spec_get(spec, field, text, length + 1, NULL);
-    return text;
-}
-
-static char *asked_text(const kiln_spec *spec)
-{
-    size_t length = 0;
-    kiln_spec_format(spec, NULL, 0, &length);
-    char *text = need_alloc(length + 1);
-    kiln_spec_format(spec, text, length + 1, NULL);
-    return text;
-}
-
 static void add_target(struct worklist *list, char *target)
 {
     list->targets = need_array(list->targets, list->target_count + 1, sizeof(*list->targets));
     list->targets[list->target_count++] = target;
 }
 
-static int add_known_target(void *data, kiln_spec *spec)
+static int add_known_target(void *data, const kiln_spec *spec)
 {
-    add_target(data, field_of(spec, "target"));
+    add_target(data, need_copy(kiln_spec_field(spec, "target")));
     return 0;
 }
 
@@ -117,12 +98,12 @@ static int exit_with(addition *a, kiln_status status)
                                                                        : session_fail(a->session, status, a->where);
 }
 
-static int add_spec(void *data, kiln_spec *spec)
+static int add_spec(void *data, const kiln_spec *spec)
 {
     addition *a = data;
     struct worklist *list = a->list;
-    char *source = NULL, *target = field_of(spec, "target");
-    kiln_status status = kiln_spec_source(&source, a->session->service, spec, &a->session->report);
+    char *source = NULL, *target = need_copy(kiln_spec_field(spec, "target"));
+    kiln_status status = kiln_spec_source(&source, spec, &a->session->report);
     if (!status)
         status = check_target(a, spec, target);
     if (status) {
@@ -132,7 +113,8 @@ static int add_spec(void *data, kiln_spec *spec)
             list->room = list->room ? 2 * list->room : 64;
             list->items = need_array(list->items, list->room, sizeof(*list->items));
         }
-        list->items[list->count++] = (work_item){ .spec = whole_text(source, target), .asked = asked_text(spec) };
+        list->items[list->count++] =
+            (work_item){ .spec = whole_text(source, target), .asked = need_copy(kiln_spec_text(spec)) };
     }
     kiln_text_free(source);
     free(target);
@@ -143,7 +125,7 @@ static int add_spec(void *data, kiln_spec *spec)
 static int choose_target(struct worklist *list, struct session *session)
 {
     kiln_device *device = NULL;
-    kiln_device_info info = { .size = sizeof(info) };
+    kiln_device_info info = KILN_INIT(kiln_device_info);
     kiln_status status = kiln_device_open(&device, session->service, NULL, &session->report);
     if (!status)
         status = kiln_device_get_info(device, &info);
@@ -183,7 +165,7 @@ int worklist_add(struct worklist *list, struct session *session, const char *lin
     return status ? session_fail(session, status, where) : a.result;
 }
 
-static int ignore_spec(void *data, kiln_spec *spec)
+static int ignore_spec(void *data, const kiln_spec *spec)
 {
     (void)data;
     (void)spec;

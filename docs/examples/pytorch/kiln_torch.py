@@ -33,14 +33,20 @@ def _struct(**fields):
 
 
 _Texts = ctypes.POINTER(c_char_p)
-_Report = _struct(status=c_int, stage=c_char_p, native=c_int, message=ctypes.c_char * 512, log=c_char_p)
-_Options = _struct(device=c_char_p, cache_dir=c_char_p, nvrtc=c_char_p)  # the first fields are enough
+_Report = _struct(status=c_int, native=c_int, stage=c_char_p, log=c_char_p, message=ctypes.c_char * 512)
+_Options = _struct(device=c_char_p, libcuda=c_char_p, nvrtc=c_char_p)  # the first fields are enough
 _Source = _struct(
     name=c_char_p, text=c_char_p, length=c_size_t, target=c_char_p, functions=_Texts, function_count=c_size_t,
-    headers=c_void_p, header_count=c_size_t, include_dirs=_Texts, include_dir_count=c_size_t, defines=_Texts,
-    define_count=c_size_t, options=_Texts, option_count=c_size_t, cuda_headers=c_int)
-_Grid = _struct(grid=c_uint32 * 3, block=c_uint32 * 3, cluster=c_uint32 * 3, shared_bytes=c_uint32, cooperative=c_int,
-                stream=c_void_p)
+    headers=c_void_p, header_count=c_size_t, include_dirs=_Texts, include_dir_count=c_size_t,
+    cuda_headers=c_int, defines=_Texts, define_count=c_size_t, options=_Texts, option_count=c_size_t)
+_Grid = _struct(grid=c_uint32 * 3, block=c_uint32 * 3, cluster=c_uint32 * 3, shared_bytes=c_uint32, cooperative=c_int)
+_Arg = type("Arg", (ctypes.Structure,), {"_fields_": [("kind", c_int), ("bytes", c_uint64), ("data", c_void_p)]})
+_VALUE = 2  # KILN_ARG_VALUE
+_Param = _struct(name=c_char_p, type=c_char_p, role=c_int, bytes=c_uint32)  # the first fields, as of the next two
+_Signature = _struct(sizes=_Texts, size_count=c_size_t, params=ctypes.POINTER(ctypes.POINTER(_Param.func)),
+                     param_count=c_size_t)
+_KernelInfo = _struct(name=c_char_p, symbol=c_char_p, spec=c_char_p, device=c_char_p, origin=c_int,
+                      compile_ms=ctypes.c_double, signature=ctypes.POINTER(_Signature.func))
 
 
 def _load():
@@ -54,8 +60,8 @@ def _load():
     kinds = {"p": c_void_p, "s": c_char_p, "n": c_uint64, "u": c_uint32}
     for name, parameters in {
             "open": "ppp", "device_open": "ppsp", "spec_parse": "ppsp", "spec_inputs": "p", "spec_free": "p",
-            "get_on": "ppppp", "launch": "pnpppp", "report_clear": "p", "program_get": "ppppp",
-            "program_function": "ppsp", "function_parameter": "pup", "function_launch": "ppppup"}.items():
+            "get_on": "ppppp", "launch": "pppnpnpp", "launch_n": "pnpnpnpp", "report_clear": "p",
+            "program_get": "ppppp", "program_kernel": "ppsp", "kernel_get_info": "pp"}.items():
         getattr(library, "kiln_" + name).argtypes = [kinds[kind] for kind in parameters]
     return library
 
@@ -88,7 +94,7 @@ def _open():
 
 
 _lib, _mine = _load(), _Mine()
-_launch = _lib.kiln_launch
+_launch = _lib.kiln_launch_n
 _service = _open()  # for the whole process: what it has loaded stays
 
 
@@ -139,7 +145,8 @@ class Elementwise:
         pointers = struct.pack(_POINTERS[len(arrays)], *map(torch.Tensor.data_ptr, arrays))
         stream = None if index < 0 else _stream(index)
         with torch.cuda.device(index) if several else _NO_GUARD:  # the default stream is that of the current device
-            status = _launch(kernel, result.numel(), result.data_ptr(), pointers, stream, _mine.pointer)
+            status = _launch(kernel, result.numel(), struct.pack("@P", result.data_ptr()), 1, pointers, len(arrays),
+                             stream, _mine.pointer)
         if status != 0:
             _must(status)
         if out is None:
@@ -208,28 +215,29 @@ class Function:
     def __call__(self, grid, block, *arguments, shared=0, stream=None, cluster=None, cooperative=False):
         index = next((a.get_device() for a in arguments if isinstance(a, torch.Tensor)), None)
         index = torch.cuda.current_device() if index is None else index
-        function, sizes = self._loaded.get(index) or self._load(index)
+        kernel, sizes = self._loaded.get(index) or self._load(index)
         if len(arguments) != len(sizes):
             raise TypeError(f"{self.name} takes {len(sizes)} arguments, got {len(arguments)}")
         values = [self._value(i, *of, index) for i, of in enumerate(zip(arguments, sizes))]
         count = len(values)
-        arrays = (c_void_p * count)(*map(addressof, values)), (c_size_t * count)(*map(sizeof, values))
+        args = (_Arg * count)(*((_VALUE, sizeof(value), addressof(value)) for value in values))
         stream = _stream(index) if stream is None else getattr(stream, "cuda_stream", stream)
         grid, block, cluster = ((*n, 1, 1)[:3] if isinstance(n, (tuple, list)) else (n, 1, 1) if n else (0, 0, 0)
                                 for n in (grid, block, cluster))
-        how = _Grid(grid, block, cluster, shared, cooperative, stream)
+        how = _Grid(grid, block, cluster, shared, cooperative)
         with torch.cuda.device(index):  # the default stream is that of the current device
-            _must(_lib.kiln_function_launch(function, byref(how), *arrays, count, _mine.pointer))
+            _must(_lib.kiln_launch(kernel, byref(how), None, 0, args, count, stream, _mine.pointer))
 
     def _load(self, index):
         if index < 0:
             raise RuntimeError(f"{self.name} runs on GPUs, got a tensor on the cpu: move it with .cuda()")
-        function, size, sizes = c_void_p(), c_size_t(), []
+        kernel, info = c_void_p(), _KernelInfo()
         program = self.module._program(index)
-        _must(_lib.kiln_program_function(byref(function), program, self.name.encode(), _mine.pointer))
-        while _lib.kiln_function_parameter(function, len(sizes), byref(size)) == 0:
-            sizes.append(size.value)
-        return self._loaded.setdefault(index, (function, sizes))
+        _must(_lib.kiln_program_kernel(byref(kernel), program, self.name.encode(), _mine.pointer))
+        _must(_lib.kiln_kernel_get_info(kernel, byref(info)))
+        signature = info.signature.contents
+        sizes = [signature.params[i].contents.bytes for i in range(signature.param_count)]
+        return self._loaded.setdefault(index, (kernel, sizes))
 
     def _value(self, i, argument, size, index):
         """An argument as C has it, by the size of its parameter: the compiled code does not tell more."""

@@ -1,9 +1,12 @@
 //! template  axpy_float4
 //! about     out[i] = 2 x[i] + y[i], with accesses of four floats where the arrays are aligned to them
-//! op        none
 //! reference add(add(x,x),y)
 //! dtype     f32
-//! inputs    2
+//! size      n
+//! arg       out out dtype[n] inplace
+//! arg       x   in  dtype[n]
+//! arg       y   in  dtype[n]
+//! arg       n   uint64 = n
 //! param     block 32..1024 step 32 = 256       -- threads per block
 //! param     words 1..8 = 2                     -- accesses of four floats per thread
 //! param     cache plain,stream = plain         -- cache hint of the loads
@@ -11,18 +14,18 @@
 //! tune      block 128..512*2
 //! tune      words 1,2,4
 //! tile      block * words * 4
+//! grid      (n + tile - 1) / tile
 //! entry     axpy_float4 align 16
 //! entry     axpy_scalar align 4
 
 #ifndef KILN_UNIT
 #define KILN_BLOCK        256
 #define KILN_WORDS        2
+#define KILN_TILE         (KILN_BLOCK * KILN_WORDS * 4)
 #define KILN_CACHE_PLAIN  0
 #define KILN_CACHE_STREAM 1
 #define KILN_CACHE        KILN_CACHE_PLAIN
 #endif
-
-#define TILE (KILN_BLOCK * KILN_WORDS * 4)
 
 static __device__ float4 fetch(const float4 *from)
 {
@@ -43,8 +46,8 @@ static __device__ float axpy(float x, float y)
 extern "C" __global__ void __launch_bounds__(KILN_BLOCK)
     axpy_float4(float *out, const float *x, const float *y, unsigned long long n)
 {
-    const unsigned long long start = (unsigned long long)blockIdx.x * TILE;
-    const unsigned count = n - start < TILE ? (unsigned)(n - start) : TILE;
+    const unsigned long long start = (unsigned long long)blockIdx.x * KILN_TILE;
+    const unsigned count = n - start < KILN_TILE ? (unsigned)(n - start) : KILN_TILE;
     const unsigned whole = count / 4;
 
     out += start, x += start, y += start;
@@ -65,8 +68,8 @@ extern "C" __global__ void __launch_bounds__(KILN_BLOCK)
 extern "C" __global__ void __launch_bounds__(KILN_BLOCK)
     axpy_scalar(float *out, const float *x, const float *y, unsigned long long n)
 {
-    const unsigned long long start = (unsigned long long)blockIdx.x * TILE;
-    const unsigned count = n - start < TILE ? (unsigned)(n - start) : TILE;
+    const unsigned long long start = (unsigned long long)blockIdx.x * KILN_TILE;
+    const unsigned count = n - start < KILN_TILE ? (unsigned)(n - start) : KILN_TILE;
 
     for (unsigned i = threadIdx.x; i < count; i += KILN_BLOCK)
         out[start + i] = axpy(x[start + i], y[start + i]);

@@ -1,12 +1,15 @@
 //! template  hardsigmoid256
 //! about     Hard sigmoid, one element per thread: out[i] = clamp(x[i] + 3, 0, 6) / 6
-//! op        none
 //! reference hardsigmoid
 //! dtype     f32
-//! inputs    1
+//! size      n
+//! arg       out out dtype[n] inplace
+//! arg       x   in  dtype[n]
+//! arg       n   uint64 = n
 //! param     block 32..1024 step 32 = 256       -- threads per block
 //! tune      block 64..1024*2
 //! tile      block
+//! grid      (n + tile - 1) / tile
 //! entry     hardsigmoid256 align 4
 
 #ifndef KILN_UNIT

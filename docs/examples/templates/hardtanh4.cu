@@ -1,9 +1,11 @@
 //! template  hardtanh4
 //! about     Hard tanh, several elements per thread: out[i] = clamp(x[i], -1, 1)
-//! op        none
 //! reference hardtanh(-1,1)
 //! dtype     f32, f64
-//! inputs    1
+//! size      n
+//! arg       out out dtype[n] inplace
+//! arg       x   in  dtype[n]
+//! arg       n   uint64 = n
 //! param     block 32..1024 step 32 = 128       -- threads per block
 //! param     elems 1..16 = 4                    -- elements per thread
 //! require   block * elems <= 8192              -- a block must not take more than 8192 elements
@@ -11,6 +13,7 @@
 //! tune      elems 1,2,4,8
 //! bound     elems * bytes <= 64                -- more than 64 bytes per thread cost registers and gain nothing
 //! tile      block * elems
+//! grid      (n + tile - 1) / tile
 //! entry     hardtanh4 align bytes
 
 /* Compiles as it stands, with these values. */
@@ -18,6 +21,7 @@
 #define KILN_DTYPE_F32 1
 #define KILN_BLOCK     128
 #define KILN_ELEMS     4
+#define KILN_TILE      (KILN_BLOCK * KILN_ELEMS)
 #endif
 
 #if defined(KILN_DTYPE_F64)
@@ -29,7 +33,7 @@ typedef float real;
 /* Thread t takes elements t, t + KILN_BLOCK, ... of its block's tile, so that neighbours read neighbours. */
 extern "C" __global__ void __launch_bounds__(KILN_BLOCK) hardtanh4(real *out, const real *x, unsigned long long n)
 {
-    const unsigned long long start = (unsigned long long)blockIdx.x * (KILN_BLOCK * KILN_ELEMS) + threadIdx.x;
+    const unsigned long long start = (unsigned long long)blockIdx.x * KILN_TILE + threadIdx.x;
 #pragma unroll
     for (int k = 0; k < KILN_ELEMS; k++) {
         const unsigned long long i = start + (unsigned long long)k * KILN_BLOCK;

@@ -18,10 +18,8 @@
 
 enum { ALIGNMENT = 256, HIGH_NUMBER = 4096, NAME_ROOM = 192 };
 
-typedef void (*entry_fn)(unsigned long long begin, unsigned long long end, void *out, const void *const *in);
-
-/* A twin with arguments of its own computes blocks begin to end - 1 of the grid, the first direction fastest. */
-typedef void (*args_fn)(unsigned long long begin, unsigned long long end, void *const *args);
+/* Computes blocks begin to end - 1 of the grid, the first direction fastest. */
+typedef void (*entry_fn)(unsigned long long begin, unsigned long long end, void *const *args);
 
 struct cpu_backend {
     kiln__backend backend;
@@ -38,8 +36,6 @@ struct kiln__module {
     struct cpu_backend *backend;
     kiln__dylib *library;
     entry_fn entry;
-    args_fn args_entry; /* the same symbol */
-    uint64_t tile;
 };
 
 static kiln_status device_count(kiln__backend *backend, int *out, kiln_report *report)
@@ -198,6 +194,7 @@ static kiln_status load(kiln_device *device, const kiln__entry *entry, const kil
                         bool *used_ptx, kiln_report *report)
 {
     const kiln__section *object = kiln__entry_find(entry, "object");
+    (void)rule;
     *out = NULL;
     if (used_ptx != NULL)
         *used_ptx = false;
@@ -208,13 +205,11 @@ static kiln_status load(kiln_device *device, const kiln__entry *entry, const kil
     if (module == NULL)
         return kiln__fail_memory(report, KILN__STAGE_LOAD);
     module->backend = (struct cpu_backend *)device->backend;
-    module->tile = rule->tile;
     kiln_status status = open_object(module->backend, object, &module->library, report);
     if (status == KILN_OK) {
         /* POSIX lets an object pointer carry a function; ISO C has no cast for it. */
         void *symbol = kiln__dylib_symbol(module->library, "kiln_cpu");
         memcpy(&module->entry, &symbol, sizeof(symbol));
-        memcpy(&module->args_entry, &symbol, sizeof(symbol));
         if (symbol == NULL)
             status = kiln__fail(report, KILN_ELOAD, KILN__STAGE_LOAD, 0, "the shared object has no symbol 'kiln_cpu'");
     }
@@ -227,42 +222,19 @@ static kiln_status load(kiln_device *device, const kiln__entry *entry, const kil
 
 struct launch {
     entry_fn entry;
-    void *out;
-    const void *const *in;
-};
-
-static void run_chunk(void *data, uint64_t begin, uint64_t end)
-{
-    const struct launch *launch = data;
-    launch->entry(begin, end, launch->out, launch->in);
-}
-
-static kiln_status launch(kiln__module *module, uint32_t entry, uint64_t n, void *out, const void *const *in,
-                          void *stream, kiln_report *report)
-{
-    struct launch launch = { module->entry, out, in };
-    (void)entry;
-    (void)stream;
-    (void)report;
-    kiln__pool_run(module->backend->pool, n, module->tile, run_chunk, &launch);
-    return KILN_OK;
-}
-
-struct args_launch {
-    args_fn entry;
     void **args;
 };
 
 static void run_blocks(void *data, uint64_t begin, uint64_t end)
 {
-    const struct args_launch *launch = data;
+    const struct launch *launch = data;
     launch->entry(begin, end, launch->args);
 }
 
-static kiln_status launch_args(kiln__module *module, uint32_t entry, const uint32_t grid[3], void **args, void *stream,
-                               kiln_report *report)
+static kiln_status launch(kiln__module *module, uint32_t entry, const uint32_t grid[3], void **args, void *stream,
+                          kiln_report *report)
 {
-    struct args_launch launch = { module->args_entry, args };
+    struct launch launch = { module->entry, args };
     uint64_t blocks = (uint64_t)grid[0] * grid[1] * grid[2];
     (void)entry;
     (void)stream;
@@ -305,14 +277,14 @@ static void release(kiln_device *device, void *memory)
     free(memory);
 }
 
-static kiln_status copy(kiln_device *device, void *to, const void *from, size_t bytes, kiln_copy_kind kind,
+static kiln_status copy(kiln_device *device, void *to, const void *from, size_t bytes, kiln__copy_kind kind,
                         void *stream, kiln_report *report)
 {
     (void)device;
     (void)stream;
-    if (kind < KILN_COPY_TO_DEVICE || kind > KILN_COPY_ON_DEVICE)
+    if (kind < KILN__COPY_TO_DEVICE || kind > KILN__COPY_ON_DEVICE)
         return kiln__fail(report, KILN_EINVAL, KILN__STAGE_DEVICE, 0,
-                          "%d is no kiln_copy_kind: expected KILN_COPY_TO_DEVICE, _FROM_DEVICE or _ON_DEVICE",
+                          "%d is no kiln__copy_kind: expected KILN__COPY_TO_DEVICE, _FROM_DEVICE or _ON_DEVICE",
                           (int)kind);
     if (bytes > 0)
         memmove(to, from, bytes);
@@ -363,7 +335,6 @@ kiln__backend *kiln__cpu_open(const kiln__log *log)
                                                  .load = load,
                                                  .unload = unload,
                                                  .launch = launch,
-                                                 .launch_args = launch_args,
                                                  .capturing = capturing,
                                                  .resources = resources,
                                                  .alloc = allocate,

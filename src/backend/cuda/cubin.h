@@ -21,6 +21,10 @@ bool kiln__ptx_check(const char *bytes, size_t length, int most, char reason[KIL
 /* Whether checked PTX has the entry point `name`. */
 bool kiln__ptx_has_entry(const char *bytes, size_t length, const char *name);
 
+/* The bytes of each parameter of the entry point `name` in checked PTX, at most `most`. Returns how many there are; -1: it cannot
+ * tell. */
+int kiln__ptx_parameters(const char *bytes, size_t length, const char *name, size_t *sizes, int most);
+
 /* Calls fn with the name of each kernel in a checked cubin that a host can launch, in the order of its symbols. The name is
  * borrowed for the call. */
 void kiln__cubin_kernels(const void *bytes, void (*fn)(void *data, const char *name), void *data);

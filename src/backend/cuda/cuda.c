@@ -68,7 +68,6 @@ static const kiln__backend_vtable vtable = {
     .load = kiln__cuda_load,
     .unload = kiln__cuda_unload,
     .launch = kiln__cuda_launch,
-    .launch_args = kiln__cuda_launch_args,
     .capturing = kiln__cuda_capturing,
     .resources = kiln__cuda_resources,
     .functions = &kiln__cuda_functions,

@@ -225,44 +225,44 @@ void kiln__cuda_free(kiln_device *base, void *memory)
 
 /* Copies to and from the host are over when this returns. With a stream they also come after what the stream holds,
  * which the driver's synchronous copies promise only for streams that wait for the default one. */
-static kiln_status copy(const kiln__cuda_call *call, void *to, const void *from, size_t bytes, kiln_copy_kind kind,
+static kiln_status copy(const kiln__cuda_call *call, void *to, const void *from, size_t bytes, kiln__copy_kind kind,
                         CUstream stream)
 {
     CUdeviceptr device_to = (CUdeviceptr)(uintptr_t)to, device_from = (CUdeviceptr)(uintptr_t)from;
-    if (kind == KILN_COPY_ON_DEVICE)
+    if (kind == KILN__COPY_ON_DEVICE)
         return KILN__CUDA(call, cuMemcpyDtoDAsync, (device_to, device_from, bytes, stream));
-    if (stream == NULL && kind == KILN_COPY_FROM_DEVICE)
+    if (stream == NULL && kind == KILN__COPY_FROM_DEVICE)
         return KILN__CUDA(call, cuMemcpyDtoH, (to, device_from, bytes));
     if (stream == NULL) {
         /* The call returns once the bytes are staged, which no stream but the default one waits for. */
         kiln_status staged = KILN__CUDA(call, cuMemcpyHtoD, (device_to, from, bytes));
         return staged == KILN_OK ? KILN__CUDA(call, cuStreamSynchronize, (stream)) : staged;
     }
-    kiln_status status = kind == KILN_COPY_TO_DEVICE
+    kiln_status status = kind == KILN__COPY_TO_DEVICE
                              ? KILN__CUDA(call, cuMemcpyHtoDAsync, (device_to, from, bytes, stream))
                              : KILN__CUDA(call, cuMemcpyDtoHAsync, (to, device_from, bytes, stream));
     return status == KILN_OK ? KILN__CUDA(call, cuStreamSynchronize, (stream)) : status;
 }
 
 /* Whether it is on the tape; what the host has a part in is done at once. */
-static bool tape_copy(const kiln__cuda_device *device, void *to, const void *from, size_t bytes, kiln_copy_kind kind)
+static bool tape_copy(const kiln__cuda_device *device, void *to, const void *from, size_t bytes, kiln__copy_kind kind)
 {
-    if (kind == KILN_COPY_ON_DEVICE)
+    if (kind == KILN__COPY_ON_DEVICE)
         kiln__cuda_tape_copy(device, (CUdeviceptr)(uintptr_t)to, (CUdeviceptr)(uintptr_t)from, bytes);
     else
         kiln__cuda_tape_spoil();
-    return kind == KILN_COPY_ON_DEVICE;
+    return kind == KILN__COPY_ON_DEVICE;
 }
 
-kiln_status kiln__cuda_copy(kiln_device *base, void *to, const void *from, size_t bytes, kiln_copy_kind kind,
+kiln_status kiln__cuda_copy(kiln_device *base, void *to, const void *from, size_t bytes, kiln__copy_kind kind,
                             void *stream, kiln_report *report)
 {
     kiln__cuda_device *device = (kiln__cuda_device *)base;
     kiln__cuda_call call = device_call(device, report);
     kiln__cuda_scope scope;
-    if (kind != KILN_COPY_TO_DEVICE && kind != KILN_COPY_FROM_DEVICE && kind != KILN_COPY_ON_DEVICE)
+    if (kind != KILN__COPY_TO_DEVICE && kind != KILN__COPY_FROM_DEVICE && kind != KILN__COPY_ON_DEVICE)
         return kiln__fail(report, KILN_EINVAL, KILN__STAGE_DEVICE, 0,
-                          "unknown copy kind %d: expected KILN_COPY_TO_DEVICE, _FROM_DEVICE or _ON_DEVICE", (int)kind);
+                          "unknown copy kind %d: expected KILN__COPY_TO_DEVICE, _FROM_DEVICE or _ON_DEVICE", (int)kind);
     if (bytes == 0 || (kiln__cuda_is_taped(stream) && tape_copy(device, to, from, bytes, kind)))
         return KILN_OK;
     kiln_status status = kiln__cuda_enter_current(&scope, device, &call);

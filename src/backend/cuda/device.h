@@ -48,7 +48,7 @@ void kiln__cuda_device_close(kiln_device *device);
 void kiln__cuda_device_info(const kiln_device *device, kiln_device_info *out);
 kiln_status kiln__cuda_alloc(kiln_device *device, void **out, size_t bytes, kiln_report *report);
 void kiln__cuda_free(kiln_device *device, void *memory);
-kiln_status kiln__cuda_copy(kiln_device *device, void *to, const void *from, size_t bytes, kiln_copy_kind kind,
+kiln_status kiln__cuda_copy(kiln_device *device, void *to, const void *from, size_t bytes, kiln__copy_kind kind,
                             void *stream, kiln_report *report);
 kiln_status kiln__cuda_sync(kiln_device *device, kiln_report *report);
 

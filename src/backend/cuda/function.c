@@ -21,13 +21,17 @@ static int attribute(const kiln__module *module, uint32_t function, kiln__cu_enu
     return code == KILN__CUDA_SUCCESS ? value : -1;
 }
 
-static void info(const kiln__module *module, uint32_t function, kiln_function_info *out)
+/* The driver may load the function for it, which would break a capture. */
+static void info(const kiln__module *module, uint32_t function, kiln__function_facts *out)
 {
+    kiln__cuda_scope scope;
+    kiln__cuda_relax(&scope, module->device->driver);
     out->registers = attribute(module, function, KILN__CU_FUNC_ATTRIBUTE_NUM_REGS);
     out->local_bytes = attribute(module, function, KILN__CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES);
     out->shared_bytes = attribute(module, function, KILN__CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES);
     out->constant_bytes = attribute(module, function, KILN__CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES);
     out->max_threads = attribute(module, function, KILN__CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
+    kiln__cuda_leave(&scope);
 }
 
 /* The driver wants a context, although the question is about code. */
@@ -115,13 +119,11 @@ static kiln_status permit(const kiln__module *module, uint32_t function, const k
     return status;
 }
 
-static kiln_status launch_with_attributes(CUkernel kernel, const kiln_grid *grid, void **arguments,
+static kiln_status launch_with_attributes(CUkernel kernel, const kiln_grid *grid, void **arguments, CUstream stream,
                                           const kiln__cuda_call *call)
 {
     kiln__cu_launch_attribute attributes[2];
-    kiln__cu_launch_config config = { .stream = grid->stream,
-                                      .attributes = attributes,
-                                      .shared_bytes = grid->shared_bytes };
+    kiln__cu_launch_config config = { .stream = stream, .attributes = attributes, .shared_bytes = grid->shared_bytes };
     memset(attributes, 0, sizeof(attributes));
     memcpy(config.grid, grid->grid, sizeof(config.grid));
     memcpy(config.block, grid->block, sizeof(config.block));
@@ -143,33 +145,33 @@ static kiln_status launch_with_attributes(CUkernel kernel, const kiln_grid *grid
 }
 
 static kiln_status launch_in(kiln__module *module, uint32_t function, const kiln_grid *grid, void **arguments,
-                             const kiln__cuda_call *call)
+                             CUstream stream, const kiln__cuda_call *call)
 {
     CUkernel kernel = module->kernels[function];
     const uint32_t *g = grid->grid, *b = grid->block;
     kiln_status status = permit(module, function, grid, call);
     if (status != KILN_OK)
         return status;
-    if (kiln__cuda_is_taped(grid->stream))
+    if (kiln__cuda_is_taped(stream))
         kiln__cuda_tape_spoil(); /* what attributes a node may have depends on the driver */
     if (grid->cluster[0] > 0 || grid->cooperative)
-        return launch_with_attributes(kernel, grid, arguments, call);
+        return launch_with_attributes(kernel, grid, arguments, stream, call);
     return KILN__CUDA(
         call, cuLaunchKernel,
-        ((CUfunction)kernel, g[0], g[1], g[2], b[0], b[1], b[2], grid->shared_bytes, grid->stream, arguments, NULL));
+        ((CUfunction)kernel, g[0], g[1], g[2], b[0], b[1], b[2], grid->shared_bytes, stream, arguments, NULL));
 }
 
 static kiln_status launch(kiln__module *module, uint32_t function, const kiln_grid *grid, void **arguments,
-                          kiln_report *report)
+                          void *stream, kiln_report *report)
 {
     kiln__cuda_call call = launch_call(module, report);
     kiln__cuda_scope scope;
-    if ((uintptr_t)grid->stream >= KILN__CUDA_FIRST_REAL_STREAM)
-        return launch_in(module, function, grid, arguments, &call);
+    if ((uintptr_t)stream >= KILN__CUDA_FIRST_REAL_STREAM)
+        return launch_in(module, function, grid, arguments, stream, &call);
     kiln_status status = kiln__cuda_enter_current(&scope, module->device, &call);
     if (status != KILN_OK)
         return status;
-    status = launch_in(module, function, grid, arguments, &call);
+    status = launch_in(module, function, grid, arguments, stream, &call);
     kiln__cuda_leave(&scope);
     return status;
 }

@@ -9,7 +9,6 @@
 #include <string.h>
 
 enum { JIT_LOG_SIZE = 4096 };
-#define GRID_MAX ((uint64_t)INT32_MAX) /* blocks in a grid's first dimension, on every GPU there is */
 
 static kiln__cuda_call load_call(const kiln__cuda_device *device, kiln_report *report)
 {
@@ -238,15 +237,8 @@ kiln_status kiln__cuda_load(kiln_device *base, const kiln__entry *entry, const k
     }
     module->device = device;
     module->permitted = (atomic_int *)(module->kernels + names.count);
-    module->inputs = rule->inputs;
-    module->element_size = rule->element_size;
-    module->output_stays = rule->output_bytes > 0;
-    module->block = rule->block;
-    memcpy(module->blocks, rule->blocks, sizeof(module->blocks));
+    memcpy(module->block, rule->block, sizeof(module->block));
     module->shared = rule->shared;
-    module->tile = rule->tile;
-    module->most = GRID_MAX * rule->tile;
-    module->tile_shift = rule->tile > 0 && (rule->tile & (rule->tile - 1)) == 0 ? __builtin_ctzll(rule->tile) : -1;
     kiln_status status = kiln__cuda_enter(&scope, device, &call);
     if (status == KILN_OK) {
         status = load_module(module, entry, &names, used_ptx, &call);
@@ -281,82 +273,10 @@ void kiln__cuda_resources(const kiln__module *module, int *registers, int *local
     *local_bytes = module->local_bytes;
 }
 
-static unsigned blocks_for(const kiln__module *module, uint64_t n)
-{
-    uint64_t rounded = n + module->tile - 1;
-    return (unsigned)(module->tile_shift >= 0 ? rounded >> module->tile_shift : rounded / module->tile);
-}
-
-/* At most module->most elements. The driver reads the values behind the parameters before it returns. */
-static inline kiln__cu_enum launch_grid(const kiln__module *module, CUkernel kernel, uint64_t n, void *out,
-                                        const void *const *in, CUstream stream)
-{
-    void *parameters[2 + KILN__INPUTS_MAX];
-    unsigned blocks = blocks_for(module, n);
-    parameters[0] = &out;
-    for (uint32_t i = 0; i < module->inputs; i++)
-        parameters[1 + i] = (void *)&in[i];
-    parameters[1 + module->inputs] = &n;
-    if (kiln__cuda_is_taped(stream)) {
-        const kiln__cuda_shape shape = { { blocks, 1, 1 }, { module->block, 1, 1 }, 0 };
-        return kiln__cuda_tape_kernel(module->device, kernel, &shape, parameters);
-    }
-    return module->device->driver->cuLaunchKernel((CUfunction)kernel, blocks, 1, 1, module->block, 1, 1, 0, stream,
-                                                  parameters, NULL);
-}
-
-/* Arrays of more blocks than a grid holds go in several launches. A launch covers whole tiles, so the pointers of the
- * next one are aligned as those of the first. */
-static kiln__cu_enum launch_grids(const kiln__module *module, CUkernel kernel, uint64_t n, void *out,
-                                  const void *const *in, CUstream stream)
-{
-    const void *from[KILN__INPUTS_MAX];
-    kiln__cu_enum code = KILN__CUDA_SUCCESS;
-    for (uint64_t done = 0, count; done < n && code == KILN__CUDA_SUCCESS; done += count) {
-        uint64_t offset = done * module->element_size;
-        count = n - done < module->most ? n - done : module->most;
-        for (uint32_t i = 0; i < module->inputs; i++)
-            from[i] = (const char *)in[i] + offset;
-        code = launch_grid(module, kernel, count, module->output_stays ? out : (char *)out + offset, from, stream);
-    }
-    return code;
-}
-
-static kiln_status launch_in(const kiln__module *module, uint32_t entry, uint64_t n, void *out, const void *const *in,
+static kiln_status launch_in(const kiln__module *module, uint32_t entry, const uint32_t grid[3], void **args,
                              CUstream stream, const kiln__cuda_call *call)
 {
-    CUkernel kernel = module->kernels[entry];
-    kiln__cu_enum code = n <= module->most ? launch_grid(module, kernel, n, out, in, stream)
-                                           : launch_grids(module, kernel, n, out, in, stream);
-    return code == KILN__CUDA_SUCCESS ? KILN_OK : kiln__cuda_result(call, "cuLaunchKernel", code);
-}
-
-/* Takes no lock and allocates nothing. A CUkernel launches in the context of its stream; the default streams, NULL and
- * the two reserved handles 1 and 2, are those of the current context. cuLaunchKernelEx would cost the same and is for
- * attributes that no template asks for. */
-kiln_status kiln__cuda_launch(kiln__module *module, uint32_t entry, uint64_t n, void *out, const void *const *in,
-                              void *stream, kiln_report *report)
-{
-    const kiln__cuda_device *device = module->device;
-    kiln__cuda_call call = { device->driver, KILN_ELAUNCH, KILN__STAGE_LAUNCH, device->device.name, report };
-    kiln__cuda_scope scope;
-    if (entry >= module->kernel_count)
-        return kiln__fail(report, KILN_EINVAL, KILN__STAGE_LAUNCH, 0, "entry point %u of a kernel that has %u",
-                          (unsigned)entry, (unsigned)module->kernel_count);
-    if ((uintptr_t)stream >= KILN__CUDA_FIRST_REAL_STREAM)
-        return launch_in(module, entry, n, out, in, stream, &call);
-    kiln_status status = kiln__cuda_enter_current(&scope, device, &call);
-    if (status != KILN_OK)
-        return status;
-    status = launch_in(module, entry, n, out, in, stream, &call);
-    kiln__cuda_leave(&scope);
-    return status;
-}
-
-static kiln_status launch_args_in(const kiln__module *module, uint32_t entry, const uint32_t grid[3], void **args,
-                                  CUstream stream, const kiln__cuda_call *call)
-{
-    const uint32_t *block = module->blocks;
+    const uint32_t *block = module->block;
     if (kiln__cuda_is_taped(stream)) {
         const kiln__cuda_shape shape = { { grid[0], grid[1], grid[2] },
                                          { block[0], block[1], block[2] },
@@ -370,18 +290,24 @@ static kiln_status launch_args_in(const kiln__module *module, uint32_t entry, co
     return code == KILN__CUDA_SUCCESS ? KILN_OK : kiln__cuda_result(call, "cuLaunchKernel", code);
 }
 
-kiln_status kiln__cuda_launch_args(kiln__module *module, uint32_t entry, const uint32_t grid[3], void **args,
-                                   void *stream, kiln_report *report)
+/* Takes no lock and allocates nothing. A CUkernel launches in the context of its stream; the default streams, NULL and
+ * the two reserved handles 1 and 2, are those of the current context. cuLaunchKernelEx would cost the same and is for
+ * attributes that no template asks for. */
+kiln_status kiln__cuda_launch(kiln__module *module, uint32_t entry, const uint32_t grid[3], void **args, void *stream,
+                              kiln_report *report)
 {
     const kiln__cuda_device *device = module->device;
     kiln__cuda_call call = { device->driver, KILN_ELAUNCH, KILN__STAGE_LAUNCH, device->device.name, report };
     kiln__cuda_scope scope;
+    if (entry >= module->kernel_count)
+        return kiln__fail(report, KILN_EINVAL, KILN__STAGE_LAUNCH, 0, "entry point %u of a kernel that has %u",
+                          (unsigned)entry, (unsigned)module->kernel_count);
     if ((uintptr_t)stream >= KILN__CUDA_FIRST_REAL_STREAM)
-        return launch_args_in(module, entry, grid, args, stream, &call);
+        return launch_in(module, entry, grid, args, stream, &call);
     kiln_status status = kiln__cuda_enter_current(&scope, device, &call);
     if (status != KILN_OK)
         return status;
-    status = launch_args_in(module, entry, grid, args, stream, &call);
+    status = launch_in(module, entry, grid, args, stream, &call);
     kiln__cuda_leave(&scope);
     return status;
 }

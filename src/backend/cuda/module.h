@@ -12,12 +12,9 @@ struct kiln__module {
     int registers, local_bytes; /* of the first kernel */
     /* What a launch reads. */
     const kiln__cuda_device *device;
-    uint32_t kernel_count, inputs, element_size, block;
-    bool output_stays;          /* a further launch gets the same out */
-    uint64_t tile, most;        /* elements of a block, and of the largest grid */
-    int tile_shift;             /* tile is 1 << tile_shift; negative if it is no power of two */
-    uint32_t blocks[3], shared; /* of a kernel with arguments of its own */
-    atomic_int *permitted;      /* of each kernel: dynamic shared memory that it is known to be allowed, see below */
+    uint32_t kernel_count;
+    uint32_t block[3], shared; /* of a template's kernel: threads in each direction, and bytes */
+    atomic_int *permitted;     /* of each kernel: dynamic shared memory that it is known to be allowed, see below */
     CUkernel kernels[];
 };
 

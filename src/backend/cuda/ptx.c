@@ -114,15 +114,86 @@ bool kiln__ptx_check(const char *bytes, size_t length, int most, char reason[KIL
     return false;
 }
 
-bool kiln__ptx_has_entry(const char *bytes, size_t length, const char *name)
+/* Leaves the cursor behind the name of an entry point. */
+static bool find_entry(cursor *c, const char *name)
 {
-    cursor c = { bytes, bytes + length };
-    while (skip_to(&c, ".entry"), c.at < c.end) {
-        if (is_part_of_name(*c.at))
+    while (skip_to(c, ".entry"), c->at < c->end) {
+        if (is_part_of_name(*c->at))
             continue;
-        skip_blanks(&c);
-        if (skip_word(&c, name))
+        skip_blanks(c);
+        if (skip_word(c, name))
             return true;
     }
     return false;
+}
+
+bool kiln__ptx_has_entry(const char *bytes, size_t length, const char *name)
+{
+    cursor c = { bytes, bytes + length };
+    return find_entry(&c, name);
+}
+
+/* Of ".u64", ".f32", ".b8" and the like; 0: it is none of them. */
+static size_t type_bytes(cursor *c)
+{
+    cursor next = *c;
+    size_t bits = 0;
+    if (!skip_text(&next, ".") || next.at == next.end || strchr("bsuf", *next.at) == NULL)
+        return 0;
+    for (next.at++; next.at < next.end && *next.at >= '0' && *next.at <= '9' && bits < 1000; next.at++)
+        bits = 10 * bits + (size_t)(*next.at - '0');
+    if (bits != 8 && bits != 16 && bits != 32 && bits != 64 && bits != 128)
+        return 0;
+    *c = next;
+    return bits / 8;
+}
+
+/* "[24]", or nothing, which is 1; 0: neither. */
+static size_t take_extent(cursor *c)
+{
+    size_t extent = 0;
+    skip_blanks(c);
+    if (!skip_text(c, "["))
+        return 1;
+    while (c->at < c->end && *c->at >= '0' && *c->at <= '9' && extent < 65536)
+        extent = 10 * extent + (size_t)(*c->at++ - '0');
+    return skip_text(c, "]") ? extent : 0;
+}
+
+/* ".param .align 8 .b8 name[24]" or ".param .u64 .ptr .align 1 name": the bytes, or 0 where it is neither. */
+static size_t take_parameter(cursor *c)
+{
+    size_t bytes = 0;
+    skip_blanks(c);
+    if (!skip_word(c, ".param"))
+        return 0;
+    while (c->at < c->end && *c->at == '.') {
+        size_t found = type_bytes(c);
+        bytes = found > 0 ? found : bytes;
+        if (found == 0) {
+            c->at++;
+            take_name(c);
+        }
+        skip_blanks(c);
+        skip_digits(c); /* of .align */
+        skip_blanks(c);
+    }
+    return bytes > 0 && take_name(c) > 0 ? bytes * take_extent(c) : 0;
+}
+
+int kiln__ptx_parameters(const char *bytes, size_t length, const char *name, size_t *sizes, int most)
+{
+    cursor c = { bytes, bytes + length };
+    int count = 0;
+    if (!find_entry(&c, name) || !skip_text(&c, "("))
+        return -1;
+    skip_blanks(&c);
+    while (count < most && !skip_text(&c, ")")) {
+        if (count > 0 && !skip_text(&c, ","))
+            return -1;
+        if ((sizes[count++] = take_parameter(&c)) == 0)
+            return -1;
+        skip_blanks(&c);
+    }
+    return count < most ? count : -1;
 }

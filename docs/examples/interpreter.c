@@ -1,7 +1,7 @@
-/* A small interpreter: a program of operations, read at run time, each launched from one call site.
+/* A small interpreter: a program of operations, read at run time, each launched by its text.
  *
  * Runs on the first GPU, or on the cpu where there is none. Build it with
- *     cc callsites.c $(pkg-config --cflags --libs kiln) -o callsites */
+ *     cc interpreter.c $(pkg-config --cflags --libs kiln) -o interpreter */
 #include <inttypes.h>
 #include <kiln/kiln.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 enum { COUNT = 100003, BYTES = COUNT * sizeof(float), RUNS = 100 };
 
-static kiln_report report = KILN_REPORT_INIT;
+static kiln_report report = KILN_INIT(kiln_report);
 
 static void must(kiln_status status, const char *what)
 {
@@ -19,14 +19,13 @@ static void must(kiln_status status, const char *what)
     }
 }
 
-/* Launches one operation, in place. The site in it remembers the kernels of the last few texts; no kernel is kept here,
- * and none is released. */
+/* Launches one operation, in place. The service knows the text again; no kernel is kept here, and none is released. */
 static kiln_status apply(kiln_service *service, const char *op, uint64_t n, void *memory, void *stream)
 {
     char text[64];
     const void *inputs[] = { memory };
     snprintf(text, sizeof(text), "op=%s dtype=f32", op);
-    return KILN_CALL(service, text, n, memory, inputs, stream, &report);
+    return kiln_call(service, text, n, &memory, 1, inputs, 1, stream, &report);
 }
 
 int main(void)
@@ -48,10 +47,10 @@ int main(void)
     for (int run = 0; run < RUNS; run++) {
         for (int i = 0; i < COUNT; i++)
             x[i] = (float)((i + run) % 801 - 400) / 100.0f;
-        must(kiln_copy(device, memory, x, BYTES, KILN_COPY_TO_DEVICE, NULL, &report), "copy");
+        must(kiln_upload(device, memory, x, BYTES, &report), "copy");
         for (int i = 0; i < STEPS; i++)
             must(apply(service, program[i], COUNT, memory, NULL), program[i]);
-        must(kiln_copy(device, x, memory, BYTES, KILN_COPY_FROM_DEVICE, NULL, &report), "copy");
+        must(kiln_download(device, x, memory, BYTES, &report), "copy");
         for (int i = 0; i < COUNT; i++) {
             float y = (float)((i + run) % 801 - 400) / 100.0f;
             y = y < -2.0f ? -2.0f : y > 2.0f ? 2.0f : y;
@@ -63,7 +62,7 @@ int main(void)
         }
     }
 
-    kiln_stats stats = KILN_STATS_INIT;
+    kiln_stats stats = KILN_INIT(kiln_stats);
     must(kiln_stats_get(service, &stats), "stats");
     printf("%d launches of %d kernels, %" PRIu64 " of them looked up\n", RUNS * STEPS, STEPS, stats.gets);
     kiln_free(device, memory);

@@ -1,0 +1,375 @@
+/* Launches: from the sizes and arguments of a call to the grid and the parameters that a backend submits. */
+#include "service/kernel.h"
+
+#include "base/fpenv.h"
+#include <inttypes.h>
+#include <string.h>
+
+#define FAIL(report, status, ...) kiln__fail(report, status, KILN__STAGE_LAUNCH, 0, __VA_ARGS__)
+
+/* What one launch passes: `values` holds the numbers that formulas give and the pointers of arrays. Most of it is not used, so
+ * that nobody clears it. */
+typedef struct passing {
+    const kiln_kernel *kernel;
+    kiln__formula_values formulas;
+    uint64_t values[KILN__ARGS_MAX], bytes[KILN__ARGS_MAX];
+    void *where[KILN__ARGS_MAX];
+    uintptr_t bits; /* of all pointers together */
+    kiln_report *report;
+} passing;
+
+static bool is_array(const kiln__plan_arg *arg)
+{
+    return arg->role <= KILN__ARG_INOUT;
+}
+
+/* Rounded to nearest, whatever the host rounds to. */
+static void put_real(bool is_single, uint64_t number, uint64_t *out)
+{
+    kiln__fpenv host;
+    volatile uint64_t value = number; /* the conversion stays where it is */
+    kiln__fpenv_enter_simd(&host);
+    float single = is_single ? (float)value : 0;
+    double real = is_single ? 0 : (double)value;
+    memcpy(out, &real, sizeof(real));
+    if (is_single)
+        memcpy(out, &single, sizeof(single));
+    kiln__fpenv_leave_simd(&host);
+}
+
+/* A formula's number in the argument's type, at the beginning of `out`. */
+static kiln_status put_number(const passing *p, const kiln__plan_arg *arg, uint64_t value, uint64_t *out)
+{
+    if (arg->bytes == sizeof(value) && arg->type != KILN__ARG_f64) {
+        *out = value;
+        return KILN_OK;
+    }
+    bool is_signed = arg->type == KILN__ARG_int8 || arg->type == KILN__ARG_int16 || arg->type == KILN__ARG_int32;
+    if (arg->type == KILN__ARG_f32 || arg->type == KILN__ARG_f64)
+        put_real(arg->type == KILN__ARG_f32, value, out);
+    else if (arg->bytes < 8 && value >> (8 * arg->bytes - is_signed) != 0)
+        return FAIL(p->report, KILN_EINVAL, "argument %s: %" PRIu64 " does not fit %s", arg->name, value,
+                    kiln__arg_type_name(arg->type));
+    else
+        memcpy(out, &value, sizeof(value)); /* little endian, as every machine with such a GPU */
+    return KILN_OK;
+}
+
+static kiln_status pass_array(passing *p, uint32_t i, const kiln_arg *given)
+{
+    const kiln__plan_arg *arg = &p->kernel->plan->args[i];
+    uint64_t elements = 0;
+    if (given->kind != KILN_ARG_ARRAY)
+        return FAIL(p->report, KILN_EINVAL, "argument %s is an array: give it with KILN_ARRAY", arg->name);
+    kiln_status status = kiln__plan_elements(p->kernel->plan, i, &p->formulas, &elements, p->report);
+    if (status != KILN_OK)
+        return status;
+    p->bytes[i] = elements * arg->bytes;
+    if (given->bytes < p->bytes[i])
+        return FAIL(p->report, KILN_EINVAL, "argument %s needs %" PRIu64 " bytes with these sizes, and has %" PRIu64,
+                    arg->name, p->bytes[i], given->bytes);
+    if (given->data == NULL && elements > 0)
+        return FAIL(p->report, KILN_EINVAL, "argument %s is NULL", arg->name);
+    if (((uintptr_t)given->data & (arg->bytes - 1)) != 0)
+        return FAIL(p->report, KILN_EALIGN, "argument %s is not aligned to its elements of %u bytes", arg->name,
+                    arg->bytes);
+    memcpy(&p->values[i], &given->data, sizeof(given->data));
+    p->where[i] = &p->values[i];
+    p->bits |= (uintptr_t)given->data;
+    return KILN_OK;
+}
+
+static kiln_status pass_formula(passing *p, uint32_t i)
+{
+    const kiln__plan_arg *arg = &p->kernel->plan->args[i];
+    uint64_t value = 0;
+    p->where[i] = &p->values[i];
+    kiln_status status =
+        kiln__plan_value(p->kernel->plan, arg->formulas[0], &p->formulas, arg->name, &value, p->report);
+    return status == KILN_OK ? put_number(p, arg, value, &p->values[i]) : status;
+}
+
+static kiln_status pass(passing *p, uint32_t i, const kiln_arg *given)
+{
+    const kiln__plan_arg *arg = &p->kernel->plan->args[i];
+    switch (arg->role) {
+    case KILN__ARG_FORMULA:
+        return pass_formula(p, i);
+    case KILN__ARG_SCALAR:
+        if (given->kind != KILN_ARG_VALUE)
+            return FAIL(p->report, KILN_EINVAL, "argument %s is a number of type %s: give it with KILN_VALUE",
+                        arg->name, kiln__arg_type_name(arg->type));
+        if (given->data == NULL || given->bytes != arg->bytes)
+            return FAIL(p->report, KILN_EINVAL, "argument %s is a %s of %u bytes, and %" PRIu64 " are given", arg->name,
+                        kiln__arg_type_name(arg->type), arg->bytes, given->data == NULL ? 0 : given->bytes);
+        memcpy(&p->values[i], given->data, arg->bytes);
+        p->where[i] = &p->values[i];
+        return KILN_OK;
+    default:
+        return pass_array(p, i, given);
+    }
+}
+
+/* Ranges of bytes that share some. An empty one has none to share. */
+static bool overlap(uint64_t a, uint64_t a_bytes, uint64_t b, uint64_t b_bytes)
+{
+    return a_bytes > 0 && b_bytes > 0 && a < b + b_bytes && b < a + a_bytes;
+}
+
+static kiln_status fail_overlap(const passing *p, uint32_t i, uint32_t j)
+{
+    const kiln__plan_arg *args = p->kernel->plan->args;
+    if (args[i].in_place)
+        return FAIL(p->report, KILN_EOVERLAP,
+                    "arguments %s and %s partly overlap: use the same pointer for both, or separate arrays",
+                    args[i].name, args[j].name);
+    return FAIL(p->report, KILN_EOVERLAP, "arguments %s and %s overlap, which this template does not allow",
+                args[i].name, args[j].name);
+}
+
+/* An array that is written shares no byte with another, but that one in place may be one of the inputs. */
+static kiln_status check_overlap(const passing *p)
+{
+    const kiln__plan *plan = p->kernel->plan;
+    for (uint32_t k = 0; k < plan->pair_count; k++) {
+        uint32_t i = plan->pairs[k].written, j = plan->pairs[k].other;
+        if (!overlap(p->values[i], p->bytes[i], p->values[j], p->bytes[j]))
+            continue;
+        bool same = p->values[i] == p->values[j] && p->bytes[i] == p->bytes[j];
+        if (!same || !plan->args[i].in_place || plan->args[j].role != KILN__ARG_IN)
+            return fail_overlap(p, i, j);
+    }
+    return KILN_OK;
+}
+
+static const uint64_t grid_most[3] = { INT32_MAX, 65535, 65535 };
+
+static kiln_status fail_grid(const passing *p, int i, uint64_t blocks)
+{
+    return FAIL(p->report, KILN_EINVAL, "the grid has %" PRIu64 " blocks in direction %c, more than %" PRIu64, blocks,
+                'x' + i, grid_most[i]);
+}
+
+static kiln_status submit(const passing *p, uint32_t entry, const uint64_t grid[3], void *stream)
+{
+    uint32_t blocks[3];
+    for (int i = 0; i < 3; i++) {
+        if (grid[i] > grid_most[i])
+            return fail_grid(p, i, grid[i]);
+        blocks[i] = (uint32_t)grid[i];
+    }
+    return p->kernel->vtable->launch(p->kernel->module, entry, blocks, (void **)p->where, stream, p->report);
+}
+
+/* The formulas' numbers, once they are calculated. */
+static kiln_status pass_formulas(passing *p)
+{
+    const kiln__plan *plan = p->kernel->plan;
+    kiln_status status = KILN_OK;
+    for (uint32_t i = 0; i < plan->arg_count && status == KILN_OK; i++)
+        if (plan->args[i].role == KILN__ARG_FORMULA)
+            status = pass_formula(p, i);
+    return status;
+}
+
+/* Arrays of more tiles than a grid has blocks go in several launches. Those of an elementwise kernel may be cut anywhere; between
+ * tiles the alignment stays. */
+static kiln_status submit_pieces(passing *p, uint32_t entry, uint64_t n, void *stream)
+{
+    const kiln_kernel *kernel = p->kernel;
+    const uint64_t most = grid_most[0] * kernel->rule.tile;
+    kiln_status status = KILN_OK;
+    for (uint64_t done = 0; done < n && status == KILN_OK; done += most) {
+        uint64_t count = n - done < most ? n - done : most, grid[3] = { 0, 1, 1 };
+        kiln__plan_calculate(kernel->plan, &count, &p->formulas);
+        status = pass_formulas(p);
+        if (status == KILN_OK)
+            status = kiln__plan_value(kernel->plan, kernel->plan->grid[0], &p->formulas, "grid", &grid[0], p->report);
+        if (status == KILN_OK)
+            status = submit(p, entry, grid, stream);
+        for (uint32_t i = 0; i < kernel->plan->arg_count; i++)
+            if (is_array(&kernel->plan->args[i]))
+                p->values[i] += count * kernel->plan->args[i].bytes;
+    }
+    return status;
+}
+
+/* Checks the arguments against each other, and submits. n is the first of the sizes. */
+static kiln_status finish(passing *p, uint64_t n, void *stream)
+{
+    const kiln_kernel *kernel = p->kernel;
+    uint64_t grid[3] = { 0, 0, 0 };
+    uint32_t entry = 0;
+    kiln_status status = check_overlap(p);
+    for (int i = 0; i < 3 && status == KILN_OK; i++)
+        status = kiln__plan_value(kernel->plan, kernel->plan->grid[i], &p->formulas, "grid", &grid[i], p->report);
+    if (status != KILN_OK || grid[0] == 0 || grid[1] == 0 || grid[2] == 0)
+        return status;
+    while (entry < kernel->entry_count && (p->bits & kernel->odd[entry]))
+        entry++;
+    if (entry == kernel->entry_count && entry > 0)
+        return FAIL(p->report, KILN_EALIGN, "no entry point of the template takes pointers of this alignment");
+    bool cut = grid[0] > grid_most[0] && kernel->plan->elementwise && kernel->rule.tile > 0;
+    return cut ? submit_pieces(p, entry, n, stream) : submit(p, entry, grid, stream);
+}
+
+static kiln_status check_counts(const kiln_kernel *kernel, size_t size_count, size_t arg_count, kiln_report *report)
+{
+    const kiln__plan *plan = kernel->plan;
+    uint32_t wanted = 0;
+    for (uint32_t i = 0; i < plan->arg_count; i++)
+        wanted += plan->args[i].role != KILN__ARG_FORMULA;
+    if (size_count != plan->size_count)
+        return FAIL(report, KILN_EINVAL, "the kernel has %u sizes, and %zu are given", plan->size_count, size_count);
+    if (arg_count != wanted)
+        return FAIL(report, KILN_EINVAL, "the kernel takes %u arguments that no formula gives, and %zu are given",
+                    wanted, arg_count);
+    return KILN_OK;
+}
+
+kiln_status kiln__kernel_launch(const kiln_kernel *kernel, const uint64_t *sizes, size_t size_count,
+                                const kiln_arg *args, size_t arg_count, void *stream, kiln_report *report)
+{
+    passing p;
+    kiln_status status = check_counts(kernel, size_count, arg_count, report);
+    p.kernel = kernel;
+    p.report = report;
+    p.bits = 0;
+    if (status == KILN_OK)
+        kiln__plan_calculate(kernel->plan, sizes, &p.formulas);
+    for (uint32_t i = 0; status == KILN_OK && i < kernel->plan->arg_count; i++) {
+        status = pass(&p, i, args);
+        args += kernel->plan->args[i].role != KILN__ARG_FORMULA;
+    }
+    return status == KILN_OK ? finish(&p, size_count > 0 ? sizes[0] : 0, stream) : status;
+}
+
+/* ---- Functions of sources */
+
+enum { PARAMETERS_MAX = 1024 };
+
+static kiln_status refuse_grid(const kiln_kernel *kernel, const char *what, kiln_report *report)
+{
+    return FAIL(report, KILN_EINVAL, "%s: %s", kernel->function->name, what);
+}
+
+static kiln_status check_grid(const kiln_kernel *kernel, const kiln_grid *grid, kiln_report *report)
+{
+    bool clusters = grid->cluster[0] > 0 || grid->cluster[1] > 0 || grid->cluster[2] > 0;
+    for (int i = 0; i < 3; i++)
+        if (clusters && (grid->cluster[i] == 0 || grid->grid[i] % grid->cluster[i] != 0))
+            return refuse_grid(
+                kernel, "the cluster must be at least 1 in each dimension and divide the grid, or be 0 in all of them",
+                report);
+    if (grid->shared_bytes > INT32_MAX)
+        return refuse_grid(kernel, "shared_bytes is more than any GPU has", report);
+    return KILN_OK;
+}
+
+/* Where the value of an argument is: of an array its pointer. */
+static kiln_status place_argument(const kiln_kernel *kernel, const kiln_arg *given, uint32_t i, void **out,
+                                  kiln_report *report)
+{
+    const kiln__function *function = kernel->function;
+    bool is_array = given->kind == KILN_ARG_ARRAY;
+    uint64_t bytes = is_array ? sizeof(given->data) : given->bytes;
+    if (!is_array && (given->kind != KILN_ARG_VALUE || given->data == NULL))
+        return FAIL(report, KILN_EINVAL, "argument %u of %s is not given: use KILN_ARRAY or KILN_VALUE", i,
+                    function->name);
+    if (function->parameters >= 0 && bytes != function->sizes[i])
+        return FAIL(report, KILN_EINVAL, "argument %u of %s is %zu bytes, got %" PRIu64, i, function->name,
+                    function->sizes[i], bytes);
+    *out = is_array ? (void *)&given->data : (void *)given->data;
+    return KILN_OK;
+}
+
+kiln_status kiln__kernel_launch_grid(const kiln_kernel *kernel, const kiln_grid *grid, const kiln_arg *args,
+                                     size_t arg_count, void *stream, kiln_report *report)
+{
+    const kiln__function *function = kernel->function;
+    if (function->parameters >= 0 && arg_count != (size_t)function->parameters)
+        return FAIL(report, KILN_EINVAL, "%s takes %d arguments, got %zu", function->name, function->parameters,
+                    arg_count);
+    if (arg_count > PARAMETERS_MAX)
+        return FAIL(report, KILN_EINVAL, "%s gets %zu arguments: expected %d at most", function->name, arg_count,
+                    PARAMETERS_MAX);
+    void *where[arg_count + 1];
+    kiln_status status = check_grid(kernel, grid, report);
+    for (size_t i = 0; i < arg_count && status == KILN_OK; i++)
+        status = place_argument(kernel, &args[i], (uint32_t)i, &where[i], report);
+    return status == KILN_OK
+               ? kernel->vtable->functions->launch(kernel->module, function->number, grid, where, stream, report)
+               : status;
+}
+
+/* ---- Arrays of n elements */
+
+static kiln_status fail_flat(const kiln_kernel *kernel, size_t out_count, size_t in_count, kiln_report *report)
+{
+    const kiln__plan *plan = kernel->plan;
+    uint32_t outs = 0, ins = 0;
+    if (!plan->flat)
+        return FAIL(report, KILN_EINVAL,
+                    "the kernel takes other arguments than arrays of n elements: launch it by its sizes and args");
+    for (uint32_t i = 0; i < plan->arg_count; i++) {
+        outs += plan->args[i].role == KILN__ARG_OUT || plan->args[i].role == KILN__ARG_INOUT;
+        ins += plan->args[i].role == KILN__ARG_IN;
+    }
+    return FAIL(report, KILN_EINVAL, "the kernel writes %u and reads %u arrays, and %zu and %zu are given", outs, ins,
+                out_count, in_count);
+}
+
+static kiln_status fail_pointer(const passing *p, const kiln__plan_arg *arg, const void *pointer)
+{
+    if (pointer == NULL)
+        return FAIL(p->report, KILN_EINVAL, "argument %s is NULL", arg->name);
+    return FAIL(p->report, KILN_EALIGN, "argument %s is not aligned to its elements of %u bytes", arg->name,
+                arg->bytes);
+}
+
+/* `given` is NULL only where n is 0. */
+static kiln_status pass_flat(passing *p, uint32_t i, uint64_t n, const void *const *given)
+{
+    const kiln__plan_arg *arg = &p->kernel->plan->args[i];
+    const void *pointer = given != NULL ? *given : NULL;
+    if (n > 0 && (pointer == NULL || ((uintptr_t)pointer & (arg->bytes - 1)) != 0))
+        return fail_pointer(p, arg, pointer);
+    memcpy(&p->values[i], &pointer, sizeof(pointer));
+    p->where[i] = &p->values[i];
+    p->bytes[i] = n * arg->bytes;
+    p->bits |= (uintptr_t)pointer;
+    return KILN_OK;
+}
+
+kiln_status kiln__kernel_launch_n(const kiln_kernel *kernel, uint64_t n, void *const *outs, size_t out_count,
+                                  const void *const *ins, size_t in_count, void *stream, kiln_report *report)
+{
+    const kiln__plan *plan = kernel->plan;
+    passing p;
+    size_t out = 0, in = 0;
+    kiln_status status = KILN_OK;
+    if (plan == NULL)
+        return FAIL(report, KILN_EINVAL, "the kernel is a function of a source: launch it with a grid");
+    if (n > INT64_MAX / 8)
+        return FAIL(report, KILN_EINVAL, "n is larger than any memory: expected a count of elements");
+    if (n > 0 && (outs == NULL || ins == NULL))
+        return FAIL(report, KILN_EINVAL, "outs and ins must not be NULL when n is above 0");
+    p.kernel = kernel;
+    p.report = report;
+    p.bits = 0;
+    kiln__plan_calculate(plan, &n, &p.formulas);
+    for (uint32_t i = 0; i < plan->arg_count && plan->flat && status == KILN_OK; i++) {
+        bool formula = plan->args[i].role == KILN__ARG_FORMULA, input = plan->args[i].role == KILN__ARG_IN;
+        if (formula)
+            status = pass_formula(&p, i);
+        else if (input ? in == in_count : out == out_count)
+            return fail_flat(kernel, out_count, in_count, report);
+        else
+            status = pass_flat(&p, i, n, n == 0 ? NULL : input ? &ins[in] : (const void *const *)&outs[out]);
+        in += input;
+        out += !formula && !input;
+    }
+    if (status == KILN_OK && (!plan->flat || out != out_count || in != in_count))
+        status = fail_flat(kernel, out_count, in_count, report);
+    return status == KILN_OK && n > 0 ? finish(&p, n, stream) : status;
+}

@@ -1,0 +1,76 @@
+/* What a kernel takes, as far as the command treats kernels differently. */
+#ifndef KILN_TOOLS_SIGNATURE_H
+#define KILN_TOOLS_SIGNATURE_H
+
+#include <kiln/kernel.h>
+#include <kiln/tune.h>
+#include <stdbool.h>
+#include <string.h>
+
+enum { SIGNATURE_MOST_INPUTS = 3 };
+
+typedef struct kernel_takes {
+    bool flat;     /* one size, which is the extent of every array, and no number given at launch */
+    bool one_type; /* all arrays have elements of `type` */
+    uint32_t in, out, inout;
+    const char *type; /* of the first array's elements; "": there is no array */
+} kernel_takes;
+
+/* `size` is the name of the only size, or NULL. */
+static inline void kernel_takes_add(kernel_takes *out, const kiln_param *param, const char *size)
+{
+    if (param->role == KILN_ROLE_FORMULA)
+        return;
+    out->in += param->role == KILN_ROLE_IN;
+    out->out += param->role == KILN_ROLE_OUT;
+    out->inout += param->role == KILN_ROLE_INOUT;
+    if (param->dims == 0) { /* a number */
+        out->flat = false;
+        return;
+    }
+    out->flat = out->flat && size && param->dims == 1 && strcmp(param->shape[0], size) == 0;
+    out->one_type = out->one_type && (!*out->type || strcmp(out->type, param->type) == 0);
+    if (!*out->type)
+        out->type = param->type;
+}
+
+static inline kernel_takes signature_takes(const kiln_signature *signature)
+{
+    kernel_takes takes = { .flat = signature->size_count == 1, .one_type = true, .type = "" };
+    for (size_t i = 0; i < signature->param_count; i++)
+        kernel_takes_add(&takes, signature->params[i], takes.flat ? signature->sizes[0] : NULL);
+    return takes;
+}
+
+/* The same of a spec, as its template declares it. The inputs of an op that is open are none, and `dtype` is the template's first
+ * where that is open. */
+static inline kernel_takes spec_takes(const kiln_spec *spec)
+{
+    const char *size = kiln_spec_size(spec, 0);
+    kernel_takes takes = { .flat = size && !kiln_spec_size(spec, 1), .one_type = true, .type = "" };
+    kiln_param param = KILN_INIT(kiln_param);
+    for (uint32_t i = 0; kiln_spec_arg(spec, i, &param) == KILN_OK; i++)
+        kernel_takes_add(&takes, &param, takes.flat ? size : NULL);
+    return takes;
+}
+
+/* Whether kiln_launch_n does for it with arrays of one type: one output, and up to three inputs. */
+static inline bool takes_plain(const kernel_takes *takes)
+{
+    return takes->flat && takes->one_type && takes->out == 1 && takes->inout == 0 && takes->in > 0 &&
+           takes->in <= SIGNATURE_MOST_INPUTS;
+}
+
+/* The same, with elements of that type. */
+static inline bool takes_plain_of(const kernel_takes *takes, const char *type)
+{
+    return takes_plain(takes) && strcmp(takes->type, type) == 0;
+}
+
+/* How many arrays a kernel only reads. */
+static inline uint32_t signature_inputs(const kiln_signature *signature)
+{
+    return signature_takes(signature).in;
+}
+
+#endif
