@@ -3,7 +3,6 @@
 #include "api_structs.h"
 #include "base/alloc.h"
 #include "os/cancel.h"
-#include "service/async.h"
 #include "service/service.h"
 #include "template/expand.h"
 #include "tune/measure.h"
@@ -76,9 +75,16 @@ const char *kiln_spec_field(const kiln_spec *spec, const char *field)
     return id >= 0 ? spec->values[id] : NULL;
 }
 
-uint32_t kiln_spec_inputs(const kiln_spec *spec)
+kiln_status kiln_spec_signature(const kiln_signature **out, const kiln_spec *spec, kiln_report *report)
 {
-    return spec != NULL ? kiln__spec_inputs(&spec->fields) : 0;
+    kiln__report_begin(report);
+    if (out == NULL)
+        return refuse(report, KILN__STAGE_SPEC, "out must not be NULL");
+    *out = NULL;
+    if (spec == NULL)
+        return refuse(report, KILN__STAGE_SPEC, "spec must not be NULL");
+    *out = kiln__spec_signature(spec);
+    return *out != NULL ? KILN_OK : kiln__fail_memory(report, KILN__STAGE_SPEC);
 }
 
 void kiln_spec_free(kiln_spec *spec)
@@ -113,30 +119,7 @@ kiln_status kiln_spec_expand(kiln_service *service, const char *line, kiln_spec_
     return kiln__spec_expand(&service->catalog, line, expand_target, service, fn, data, report);
 }
 
-const char *kiln_origin_name(kiln_origin origin)
-{
-    switch (origin) {
-    case KILN_ORIGIN_MEMORY:
-        return "memory";
-    case KILN_ORIGIN_DISK:
-        return "disk";
-    case KILN_ORIGIN_COMPILED:
-        return "compiled";
-    case KILN_ORIGIN_PACK:
-        return "pack";
-    case KILN_ORIGIN_SHARED:
-        return "shared";
-    }
-    return "unknown";
-}
-
-kiln_status kiln_get(kiln_kernel **out, kiln_service *service, const kiln_spec *spec, kiln_report *report)
-{
-    return kiln_get_on(out, service, NULL, spec, report);
-}
-
-kiln_status kiln_get_on(kiln_kernel **out, kiln_service *service, kiln_device *device, const kiln_spec *spec,
-                        kiln_report *report)
+kiln_status kiln_get_kernel(kiln_kernel **out, kiln_service *service, const kiln_spec *spec, kiln_report *report)
 {
     kiln__report_begin(report);
     if (out == NULL)
@@ -144,8 +127,7 @@ kiln_status kiln_get_on(kiln_kernel **out, kiln_service *service, kiln_device *d
     *out = NULL;
     if (service == NULL || spec == NULL)
         return refuse(report, KILN__STAGE_SPEC, "service and spec must not be NULL");
-    kiln_status status = kiln__service_check_device(service, device, report);
-    return status == KILN_OK ? kiln__service_get(service, device, spec, out, report) : status;
+    return kiln__service_get(service, NULL, spec, false, out, report);
 }
 
 kiln_kernel *kiln_kernel_retain(kiln_kernel *kernel)
@@ -232,140 +214,6 @@ kiln_status kiln_call(kiln_service *service, const char *spec, uint64_t n, void 
     return status;
 }
 
-kiln_status kiln_queue_open(kiln_queue **out, kiln_service *service, kiln_report *report)
-{
-    KILN__NO_CANCEL;
-    kiln__report_begin(report);
-    if (out == NULL)
-        return refuse(report, KILN__STAGE_OPEN, "out must not be NULL");
-    *out = NULL;
-    return service != NULL ? kiln__queue_open(out, service, report)
-                           : refuse(report, KILN__STAGE_OPEN, "service must not be NULL");
-}
-
-kiln_status kiln_queue_attach_uv(kiln_queue *queue, struct uv_loop_s *loop, kiln_report *report)
-{
-    KILN__NO_CANCEL;
-    kiln__report_begin(report);
-    return queue != NULL && loop != NULL ? kiln__queue_attach_uv(queue, loop, report)
-                                         : refuse(report, KILN__STAGE_OPEN, "queue and loop must not be NULL");
-}
-
-int kiln_queue_fd(const kiln_queue *queue)
-{
-    return queue != NULL ? queue->fd : -1;
-}
-
-int kiln_queue_wait(kiln_queue *queue, int timeout_ms)
-{
-    if (queue == NULL)
-        return 0;
-    return timeout_ms == 0 ? kiln__queue_dispatch(queue) : kiln__queue_wait(queue, timeout_ms);
-}
-
-void kiln_queue_close(kiln_queue *queue, kiln_queue_fn fn, void *data)
-{
-    KILN__NO_CANCEL;
-    if (queue != NULL)
-        kiln__queue_close(queue, fn, data);
-}
-
-kiln_status kiln_get_async(kiln_request **out, kiln_queue *queue, const kiln_spec *spec,
-                           const kiln_async_options *options, kiln_async_fn fn, void *data)
-{
-    KILN__NO_CANCEL;
-    kiln_async_options full = KILN_INIT(kiln_async_options);
-    kiln_request *request = NULL;
-    if (out != NULL)
-        *out = NULL;
-    if (queue == NULL || spec == NULL || fn == NULL ||
-        kiln__take_in(&full, sizeof(full), options, "kiln_async_options", KILN__STAGE_OPEN, NULL) != KILN_OK)
-        return KILN_EINVAL;
-    return kiln__service_get_async(out != NULL ? out : &request, queue, spec, &full, fn, data);
-}
-
-void kiln_cancel(kiln_request *request)
-{
-    KILN__NO_CANCEL;
-    if (request != NULL)
-        kiln__request_cancel(request);
-}
-
-kiln_status kiln_build(kiln_artifact **out, kiln_service *service, const kiln_spec *spec, kiln_report *report)
-{
-    KILN__NO_CANCEL;
-    kiln__report_begin(report);
-    if (out == NULL)
-        return refuse(report, KILN__STAGE_COMPILE, "out must not be NULL");
-    *out = NULL;
-    if (service == NULL || spec == NULL)
-        return refuse(report, KILN__STAGE_COMPILE, "service and spec must not be NULL");
-    return kiln__service_build(service, &spec->fields, out, report);
-}
-
-kiln_status kiln_probe(kiln_origin *out, kiln_service *service, const kiln_spec *spec, kiln_report *report)
-{
-    KILN__NO_CANCEL;
-    kiln__report_begin(report);
-    kiln_origin origin = (kiln_origin)0;
-    if (out != NULL)
-        *out = origin;
-    if (service == NULL || spec == NULL)
-        return refuse(report, KILN__STAGE_SPEC, "service and spec must not be NULL");
-    kiln_status status = kiln__service_probe(service, &spec->fields, &origin, report);
-    if (status == KILN_OK && out != NULL)
-        *out = origin;
-    return status;
-}
-
-void kiln_artifact_free(kiln_artifact *artifact)
-{
-    if (artifact == NULL)
-        return;
-    kiln__blob_release(artifact->blob);
-    kiln__free(artifact->spec);
-    kiln__free(artifact->shown_log);
-    kiln__list_fini(&artifact->functions);
-    kiln__list_fini(&artifact->symbols);
-    kiln__free(artifact);
-}
-
-const char *kiln_artifact_spec(const kiln_artifact *artifact)
-{
-    return artifact->spec;
-}
-
-kiln_origin kiln_artifact_origin(const kiln_artifact *artifact)
-{
-    return artifact->origin;
-}
-
-double kiln_artifact_compile_ms(const kiln_artifact *artifact)
-{
-    return artifact->compile_ms;
-}
-
-kiln_status kiln_artifact_section(const kiln_artifact *artifact, const char *name, const void **data, size_t *length)
-{
-    if (artifact == NULL || name == NULL || data == NULL || length == NULL)
-        return KILN_EINVAL;
-    const kiln__entry *entry = &artifact->blob->entry;
-    *data = NULL;
-    *length = 0;
-    if (strcmp(name, "key") == 0) {
-        *data = entry->key_text;
-        *length = entry->key_text_length;
-        return KILN_OK;
-    }
-    const kiln__section *section = kiln__entry_find(entry, name);
-    if (section == NULL)
-        return KILN_ENOENT;
-    bool shown = artifact->shown_log != NULL && strcmp(name, "log") == 0;
-    *data = shown ? artifact->shown_log : section->data;
-    *length = shown ? strlen(artifact->shown_log) : section->length;
-    return KILN_OK;
-}
-
 kiln_status kiln_spec_source(char **out, const kiln_spec *spec, kiln_report *report)
 {
     KILN__NO_CANCEL;
@@ -376,7 +224,7 @@ kiln_status kiln_spec_source(char **out, const kiln_spec *spec, kiln_report *rep
     *out = NULL;
     if (spec == NULL)
         return refuse(report, KILN__STAGE_SPEC, "spec must not be NULL");
-    kiln_status status = kiln__service_unit(kiln__service_of(spec), &spec->fields, &unit, report);
+    kiln_status status = kiln__service_unit(kiln__service_of(spec), NULL, &spec->fields, &unit, report);
     if (status == KILN_OK) {
         *out = unit->source;
         unit->source = NULL;

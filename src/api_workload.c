@@ -1,37 +1,12 @@
-/* The public functions about arguments of a template's own. */
+/* The public functions of workloads: argument checks, then one call down. */
 #include "api_structs.h"
-#include "base/alloc.h"
 #include "os/cancel.h"
-#include "template/signature.h"
 #include "tune/stage.h"
 #include <kiln/kernel.h>
 
 static kiln_status refuse(kiln_report *report, const char *what)
 {
     return kiln__fail(report, KILN_EINVAL, KILN__STAGE_DEVICE, 0, "%s", what);
-}
-
-const char *kiln_spec_size(const kiln_spec *spec, uint32_t index)
-{
-    return spec != NULL && index < spec->fields.template->arguments.size_count
-               ? spec->fields.template->arguments.sizes[index]
-               : NULL;
-}
-
-kiln_status kiln_spec_arg(const kiln_spec *spec, uint32_t index, kiln_param *out)
-{
-    if (spec == NULL || out == NULL)
-        return KILN_EINVAL;
-    kiln__dtype dtype =
-        spec->fields.dtype != KILN__DTYPE_UNSET ? spec->fields.dtype : kiln__template_dtype(spec->fields.template);
-    kiln_signature *signature =
-        kiln__signature_declared(&spec->fields.template->arguments, spec->fields.op->inputs, dtype);
-    kiln_status status = signature == NULL ? KILN_ENOMEM
-                         : index >= signature->param_count
-                             ? KILN_ENOENT
-                             : kiln__hand_out(out, signature->params[index], sizeof(*out));
-    kiln__free(signature);
-    return status;
 }
 
 kiln_status kiln_workload_make(kiln_workload **out, kiln_service *service, kiln_kernel *kernel, const kiln_work *work,

@@ -39,7 +39,7 @@ int main(void)
     kiln_spec *spec;
     kiln_kernel *kernel;
     must(kiln_spec_parse(&spec, service, "op=hardsigmoid dtype=f32", &report), "spec");
-    must(kiln_get(&kernel, service, spec, &report), "kernel");
+    must(kiln_get_kernel(&kernel, service, spec, &report), "kernel");
 
     /* Memory of the default device. A program that has its own just passes its pointers. */
     kiln_device *device;
@@ -61,7 +61,7 @@ int main(void)
         }
     kiln_kernel_info info = KILN_INIT(kiln_kernel_info);
     must(kiln_kernel_get_info(kernel, &info), "info");
-    printf("%d elements right on %s (%s, %s)\n", COUNT, info.device, info.spec, kiln_origin_name(info.origin));
+    printf("%d elements right on %s (%s, %s)\n", COUNT, info.device, info.spec, info.origin_name);
 
     kiln_free(device, y_device);
     kiln_free(device, x_device);

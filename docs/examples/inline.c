@@ -35,18 +35,21 @@ static const char *const functions[] = { "scale<3>" };
 
 static void show(kiln_service *service, const kiln_source *source)
 {
-    kiln_artifact *artifact;
-    kiln_symbol_info info = KILN_INIT(kiln_symbol_info);
-    kiln_status status = kiln_program_build(&artifact, service, source, &report);
+    kiln_program *program;
+    kiln_program_info info = KILN_INIT(kiln_program_info);
+    kiln_request request = KILN_INIT(kiln_request);
+    request.source = source;
+    request.goal = KILN_BUILD;
+    kiln_status status = kiln_get(&program, service, &request, &report);
     if (status == KILN_ENOCOMPILER) {
         puts(report.message);
         exit(0); /* nothing to show on this machine */
     }
     must(status, "build");
-    must(kiln_artifact_symbol(artifact, 0, &info), "symbol");
-    printf("%s: %s, %d registers (%s)\n", kiln_artifact_spec(artifact), info.function, info.registers,
-           kiln_origin_name(kiln_artifact_origin(artifact)));
-    kiln_artifact_free(artifact);
+    must(kiln_program_get_info(program, &info), "info");
+    printf("%s: %s, %d registers (%s)\n", info.spec, info.functions[0]->name, info.functions[0]->registers,
+           info.origin_name);
+    kiln_program_free(program);
 }
 
 static void launch(kiln_program *program, float *out, const float *in)
@@ -68,10 +71,13 @@ static void run(kiln_service *service, kiln_device *device, const kiln_source *s
     static float x[COUNT], y[COUNT];
     const float factor = 2.0f;
     kiln_program *program;
+    kiln_request request = KILN_INIT(kiln_request);
+    request.source = source;
+    request.device = device;
     void *x_device, *y_device, *factor_device;
     for (int i = 0; i < COUNT; i++)
         x[i] = (float)i;
-    must(kiln_program_get(&program, service, device, source, &report), "program");
+    must(kiln_get(&program, service, &request, &report), "program");
     must(kiln_program_global(&factor_device, NULL, program, "factor", &report), "factor");
     must(kiln_alloc(&x_device, device, sizeof(x), &report), "memory");
     must(kiln_alloc(&y_device, device, sizeof(y), &report), "memory");
@@ -87,7 +93,7 @@ static void run(kiln_service *service, kiln_device *device, const kiln_source *s
     puts("all elements right");
     kiln_free(device, x_device);
     kiln_free(device, y_device);
-    kiln_program_release(program);
+    kiln_program_free(program);
 }
 
 int main(void)

@@ -65,7 +65,7 @@ int main(int argc, char **argv)
     must(kiln_open(&service, NULL, &report), "open");
     must(kiln_device_open(&device, service, NULL, &report), "device");
     kiln_spec *spec = fastest(service, "op=hardtanh(-1,1) dtype=f32", seconds);
-    must(kiln_get(&kernel, service, spec, &report), "get");
+    must(kiln_get_kernel(&kernel, service, spec, &report), "get");
 
     for (int i = 0; i < COUNT; i++)
         x[i] = (float)(i - COUNT / 2) / 1000;

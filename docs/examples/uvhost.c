@@ -36,8 +36,8 @@ static void on_tick(uv_timer_t *handle)
         uv_timer_stop(handle);
 }
 
-/* On the loop's thread. The reference is ours; a host would keep it. */
-static void on_kernel(void *data, kiln_status status, kiln_kernel *kernel, const kiln_report *why)
+/* On the loop's thread. The program is ours; a host would keep its kernel. */
+static void on_program(void *data, kiln_status status, kiln_program *program, const kiln_report *why)
 {
     (void)data;
     done++;
@@ -45,7 +45,7 @@ static void on_kernel(void *data, kiln_status status, kiln_kernel *kernel, const
         failed++;
         fprintf(stderr, "%s: %s\n", kiln_status_text(status), why->message);
     }
-    kiln_kernel_release(kernel);
+    kiln_program_free(program);
 }
 
 static int compare(const void *a, const void *b)
@@ -82,9 +82,11 @@ static void ask(kiln_service *service, kiln_queue *queue, int count)
     for (int i = 0; i < count; i++) {
         char text[64];
         kiln_spec *spec;
+        kiln_request request = KILN_INIT(kiln_request);
         snprintf(text, sizeof(text), "op=hardtanh(-1,%d) dtype=f32", i + 2);
         must(kiln_spec_parse(&spec, service, text, &report), "spec");
-        must(kiln_get_async(NULL, queue, spec, NULL, on_kernel, NULL), "get");
+        request.spec = spec;
+        must(kiln_submit(NULL, queue, &request, NULL, on_program, NULL, &report), "submit");
         kiln_spec_free(spec); /* it was copied */
     }
 }

@@ -197,7 +197,7 @@ typedef struct kiln_options {
  * than the library), KILN_ENOMEM. */
 KILN_API KILN_MUST_USE kiln_status kiln_open(kiln_service **out, const kiln_options *options, kiln_report *report);
 
-/* Frees the service and what it owns. It must be the last call with the service. Its specs, artifacts and devices must
+/* Frees the service and what it owns. It must be the last call with the service. Its specs and devices must
  * not be used afterwards; kernels and programs that are retained elsewhere stay valid until they are released. It waits
  * for compiles of asynchronous gets that have begun. Queues and live handles stay valid until they are closed; requests
  * that are left in a queue end with KILN_ECANCELED. */
@@ -206,7 +206,7 @@ KILN_API void kiln_close(kiln_service *service);
 /* Counters of a service since it was opened. They only grow. */
 typedef struct kiln_stats {
     size_t size;
-    uint64_t gets; /* kiln_get, kiln_get_async, kiln_build, those for programs, and the first kiln_call of a text */
+    uint64_t gets; /* kiln_get, kiln_get_kernel, kiln_submit, and the first kiln_call of a text */
 
     /* Answers, by where they came from */
     uint64_t hits_loaded; /* an already loaded kernel */

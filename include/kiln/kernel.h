@@ -1,10 +1,11 @@
-/* From a line of text, or CUDA text of the host, to a launched kernel.
+/* From a line of text to a launched kernel.
  *
- *     text -> spec -> kernel -> launch
- *     CUDA text (<kiln/source.h>) -> program -> function -> launch
+ *     text -> spec ---+
+ *     CUDA text ------+--> request -> program -> kernel -> launch
  *
- * A spec says what is wanted of a template: "op=hardtanh(-1,1) dtype=f16 block=256". What is compiled without a device
- * is an artifact. */
+ * A spec says what is wanted of a template: "op=hardtanh(-1,1) dtype=f16 block=256". A source (<kiln/source.h>) is CUDA
+ * text of the host. A request for either gives a program: compiled code, loaded on a device. A kernel is a function of
+ * a program with a signature: sizes, arguments, grid. All of them are immutable. */
 #ifndef KILN_KERNEL_H
 #define KILN_KERNEL_H
 
@@ -45,9 +46,6 @@ KILN_API const char *kiln_spec_text(const kiln_spec *spec);
  * spec. */
 KILN_API const char *kiln_spec_field(const kiln_spec *spec, const char *field);
 
-/* How many input arrays the spec's op reads, 1 to 3; 0 while it has no op. Any thread. */
-KILN_API uint32_t kiln_spec_inputs(const kiln_spec *spec);
-
 /* Called for each spec of a product; the spec is borrowed for the call. To keep it, make another one:
  * kiln_spec_with(&out, spec, "", NULL). Non-zero stops. */
 typedef int (*kiln_spec_fn)(void *data, const kiln_spec *spec);
@@ -63,49 +61,6 @@ KILN_API kiln_status kiln_spec_expand(kiln_service *service, const char *line, k
  * field set but the target. *out is terminated and freed with kiln_text_free.
  * Compiles nothing. Errors: those of kiln_spec_parse, KILN_ENODEVICE. */
 KILN_API KILN_MUST_USE kiln_status kiln_spec_source(char **out, const kiln_spec *spec, kiln_report *report);
-
-/* ---- Kernel: get, launch, release -------------------------------------------------------------------------------- */
-
-/* A loaded, specialised kernel. Immutable and reference-counted: any thread may launch, retain and release. */
-typedef struct kiln_kernel kiln_kernel;
-
-/* Where a kernel or artifact came from. */
-typedef enum kiln_origin {
-    KILN_ORIGIN_MEMORY = 1, /* the memory store */
-    KILN_ORIGIN_DISK,       /* the directory store */
-    KILN_ORIGIN_COMPILED,   /* compiled for this request */
-    KILN_ORIGIN_PACK,       /* a pack */
-    KILN_ORIGIN_SHARED      /* the shared directory */
-} kiln_origin;
-
-/* "memory", "disk", "compiled", "pack" or "shared". A static string; any thread. */
-KILN_API const char *kiln_origin_name(kiln_origin origin);
-
-/* Gets the kernel of a spec for the service's default device, or for the cpu where the spec says target=cpu. Fields
- * left open are chosen, geometry by what tuning found for the device so far (docs/tuning.md). Looks among loaded kernels, then
- * in the stores, then compiles: blocks for tens of milliseconds in that case and longer when a driver or compiler is
- * used for the first time.
- * The caller owns one reference; see kiln_release. The service keeps one of its own, so that the next get of an equal
- * spec finds the kernel (about 0.1 microseconds). It keeps kiln_options.loaded_max kernels, the least recently used first
- * out; it lets go of one only when nobody else holds a reference and all work of the device is done. `spec` is borrowed.
- * Errors: those of kiln_spec_parse, KILN_ETARGET (also: the kernel is for another GPU), KILN_ENODRIVER, KILN_ENODEVICE,
- * KILN_ENOCOMPILER, KILN_ECOMPILE, KILN_ENOWORKER, KILN_ECRASHED, KILN_ELOAD, KILN_EDEVICE, KILN_EIO (no room for
- * temporary files), KILN_ESTRICT (strict mode, and it would have to be compiled), KILN_ENOMEM. A fault of a store is never an error. */
-KILN_API KILN_MUST_USE kiln_status kiln_get(kiln_kernel **out, kiln_service *service, const kiln_spec *spec,
-                                            kiln_report *report);
-
-/* The same for a device of the service's: a GPU, or the cpu; NULL for the default device. A kernel belongs to its
- * device, so each device has one of its own; GPUs of one kind share what is compiled and stored. Errors: those of
- * kiln_get, KILN_EINVAL (another service's device), KILN_ETARGET (the spec's target is not for it). */
-KILN_API KILN_MUST_USE kiln_status kiln_get_on(kiln_kernel **out, kiln_service *service, kiln_device *device,
-                                               const kiln_spec *spec, kiln_report *report);
-
-/* Adds a reference; returns its argument. NULL is allowed. */
-KILN_API kiln_kernel *kiln_kernel_retain(kiln_kernel *kernel);
-
-/* Drops a reference; the last one, the service's included, unloads the kernel, so launches must have finished by then.
- * NULL is allowed. */
-KILN_API void kiln_kernel_release(kiln_kernel *kernel);
 
 /* ---- Signature: sizes and arguments ----------------------------------------------------------------------------- */
 
@@ -143,13 +98,131 @@ typedef struct kiln_signature {
     const char *grid[3]; /* formulas of the sizes, "(n + 511) / 512"; NULL: kiln_launch takes a grid */
 } kiln_signature;
 
+/* The signature that a spec's template declares, for its op and its type: formulas stand as they are written, and may name
+ * parameters. Where the op is open there are no inputs of it; where the type is open it is the template's first. Lives as
+ * long as the spec. Any thread. Errors: KILN_EINVAL, KILN_ENOMEM. */
+KILN_API kiln_status kiln_spec_signature(const kiln_signature **out, const kiln_spec *spec, kiln_report *report);
+
 /* Calculates the shape of an array for such sizes. `index` counts in params; the entries behind the last dimension are
  * 1.
  * Errors: KILN_EINVAL (count, overflow, division by zero), KILN_ENOENT (no such array). */
 KILN_API kiln_status kiln_signature_shape(uint64_t out[KILN_DIMS_MAX], const kiln_signature *signature, uint32_t index,
                                           const uint64_t *sizes, size_t size_count, kiln_report *report);
 
-/* ---- Kernel information ----------------------------------------------------------------------------------------- */
+/* ---- Request: get a program ------------------------------------------------------------------------------------- */
+
+typedef enum kiln_goal {
+    KILN_LOAD = 0, /* a program on a device */
+    KILN_BUILD     /* compiled code in the stores and in memory; needs no GPU */
+} kiln_goal;
+
+/* Exactly one of spec and source is set. */
+typedef struct kiln_request {
+    size_t size;
+    const kiln_spec *spec;
+    const kiln_source *source;
+    kiln_device *device; /* NULL: the default device, or the cpu where the spec says target=cpu */
+    kiln_goal goal;      /* to build, the target may be any that the compiler knows, whatever the device is */
+    kiln_switch
+        strict; /* KILN_ON: what would have to be compiled is KILN_ESTRICT; a strict service refuses it anyway */
+} kiln_request;
+
+/* Compiled code, and the functions and variables in it. One owner, which frees it. */
+typedef struct kiln_program kiln_program;
+
+/* A function of a program, with its signature. Reference-counted. The code is unloaded when the program and all
+ * references to its kernels are gone, the service's among them: no launch may run then. */
+typedef struct kiln_kernel kiln_kernel;
+
+/* Gets the program of a request: one that is loaded, else one that a store has, else a new one. It blocks about 0.1 us
+ * for a loaded program, tens of us for a stored one, and tens of milliseconds for a compile, which runs on this thread.
+ * The first use of a GPU or of a compiler takes longer. The files that a source reads are looked at by every call.
+ *
+ * Open fields of the spec are chosen: geometry by the wisdom of the moment for the device, or for the target where no
+ * device of it is open, else by the defaults of the template. To build is to choose alike, so that a warmed cache is
+ * hit.
+ *
+ * The service holds what it has loaded for later gets: kiln_options.loaded_max kernels of specs, the least recently used
+ * first out, and the programs of sources until kiln_close. It lets go of a kernel only when the caller holds no
+ * reference and all work of the device is done.
+ *
+ * A source is found again as long as its text, its options and the contents of every file that it read are the same,
+ * wherever those files lie. Under KILN_ISOLATE_NEVER it may name no include directories, and what it gives stays in the
+ * memory of the service.
+ *
+ * It needs 64 KiB of stack besides what the CUDA driver takes, the other functions 128 KiB at most.
+ * Errors: those of kiln_spec_parse, KILN_EINVAL (the request; a device of another service; a refused compile option),
+ * KILN_ETARGET (also: the code is for another device), KILN_ENODRIVER, KILN_ENODEVICE, KILN_ENOCOMPILER, KILN_ECOMPILE
+ * (the report has the compiler's log), KILN_ENOWORKER, KILN_ECRASHED, KILN_ELOAD, KILN_EDEVICE, KILN_EIO (no room for
+ * temporary files; files of the source change or cannot be read), KILN_ESTRICT, KILN_ENOMEM. A fault of a store is
+ * never an error. */
+KILN_API KILN_MUST_USE kiln_status kiln_get(kiln_program **out, kiln_service *service, const kiln_request *request,
+                                            kiln_report *report);
+KILN_API void kiln_program_free(kiln_program *program);
+
+/* Gets the kernel of a spec on the default device: kiln_get and kiln_program_kernel. The caller owns one reference, and
+ * kiln_kernel_release gives it back. Blocks as kiln_get does, with its errors. */
+KILN_API KILN_MUST_USE kiln_status kiln_get_kernel(kiln_kernel **out, kiln_service *service, const kiln_spec *spec,
+                                                   kiln_report *report);
+
+typedef enum kiln_origin {
+    KILN_ORIGIN_COMPILED = 0, /* compiled for this request */
+    KILN_ORIGIN_MEMORY,
+    KILN_ORIGIN_DISK,
+    KILN_ORIGIN_PACK,
+    KILN_ORIGIN_SHARED
+} kiln_origin;
+
+/* A compiled function. */
+typedef struct kiln_function_info {
+    size_t size;
+    const char *name;   /* as it was asked for */
+    const char *symbol; /* its name in the code */
+    int registers;      /* per thread; -1: the code does not tell, as the next two */
+    int local_bytes;    /* per thread: local arrays and spilled registers */
+    int shared_bytes;   /* static, per block */
+} kiln_function_info;
+
+/* Strings and functions live as long as the program. */
+typedef struct kiln_program_info {
+    size_t size;
+    const char *spec;                           /* canonical text with every field set; of a source its name */
+    const char *target;                         /* "sm_90" or "cpu" */
+    const char *device;                         /* "cuda:0"; "": it is not loaded */
+    kiln_origin origin;                         /* where the service first had it from */
+    const char *origin_name;                    /* "compiled", "memory", "disk", "pack" or "shared" */
+    double compile_ms;                          /* in the compiler; 0: not compiled */
+    const kiln_function_info *const *functions; /* and the variables of a source's function list, "&table" */
+    size_t function_count;
+} kiln_program_info;
+
+/* Fills *out, whose size field must be set. Any thread. Errors: KILN_EINVAL, KILN_ENOMEM. */
+KILN_API kiln_status kiln_program_get_info(const kiln_program *program, kiln_program_info *out);
+
+/* Finds a kernel by the name that the source asked for, or by its symbol; NULL: the only one. The caller owns one
+ * reference. A kernel may outlive its program. Errors: KILN_ENOENT (the report names those that there are; the program was built only), KILN_ENOMEM. */
+KILN_API KILN_MUST_USE kiln_status kiln_program_kernel(kiln_kernel **out, kiln_program *program, const char *name,
+                                                       kiln_report *report);
+
+/* Gives the address and the size (may be NULL) of a __constant__, __device__ or __managed__ variable in the primary
+ * context of the device, which kernels that use it must be launched in. `name` may have the '&' of the source's
+ * function list. A variable in a namespace, or one that no function uses, must be in that list, as "&ns::table".
+ * Errors: KILN_ENOENT, KILN_ENODRIVER (the driver is too old). */
+KILN_API kiln_status kiln_program_global(void **out, size_t *bytes, kiln_program *program, const char *name,
+                                         kiln_report *report);
+
+/* Gives one section of the compiled code of a program that was requested with KILN_BUILD: "cubin", "ptx", "log", "names"
+ * (symbols, one a line), "key"; on the cpu "object" in the place of the first two; of a source also "functions" (as it
+ * asked for them). The bytes live as long as the program. A NUL follows those of a text, which *length does not count.
+ * Errors: KILN_ENOENT. */
+KILN_API kiln_status kiln_program_section(const void **out, size_t *length, const kiln_program *program,
+                                          const char *name);
+
+/* ---- Kernel ----------------------------------------------------------------------------------------------------- */
+
+/* Adds a reference and returns its argument; gives one back. */
+KILN_API kiln_kernel *kiln_kernel_retain(kiln_kernel *kernel);
+KILN_API void kiln_kernel_release(kiln_kernel *kernel);
 
 /* Facts about a kernel. Everything lives as long as it does. */
 typedef struct kiln_kernel_info {
@@ -158,8 +231,9 @@ typedef struct kiln_kernel_info {
     const char *symbol; /* its name in the code */
     const char *spec;   /* canonical text, every field set; of a source its name */
     const char *device; /* "cuda:0" or "cpu" */
-    kiln_origin origin; /* how the service first came by it */
-    double compile_ms;  /* time in the compiler, 0 unless compiled */
+    kiln_origin origin; /* where the service first had it from */
+    const char *origin_name;
+    double compile_ms; /* in the compiler; 0: not compiled */
     const kiln_signature *signature;
     uint32_t block[3]; /* threads, where a template declares them; else 0 */
     uint64_t tile;     /* elements per block, or per chunk on the cpu; 0: the template declares none */
@@ -252,181 +326,64 @@ KILN_API kiln_status kiln_launch_n(kiln_kernel *kernel, uint64_t n, void *const 
  * gets the kernel, and blocks as kiln_get does. A later one costs about 0.1 us more than kiln_launch_n. A text means
  * the same kernel as long as the service keeps it, whatever tuning finds; the cap on loaded kernels counts it. With n =
  * 0 the kernel is only loaded, and the arrays may be NULL. In a stream that is being captured, a kernel that is not
- * loaded is KILN_ECAPTURE, and the capture goes on; for the life of a graph hold the kernel by kiln_get.
+ * loaded is KILN_ECAPTURE, and the capture goes on; for the life of a graph hold the kernel by kiln_get_kernel.
  * Errors: those of kiln_spec_parse, kiln_get and kiln_launch, KILN_ECAPTURE. */
 KILN_API kiln_status kiln_call(kiln_service *service, const char *spec, uint64_t n, void *const *outs, size_t out_count,
                                const void *const *ins, size_t in_count, void *stream, kiln_report *report);
 
-/* The name of a size that a spec's template declares, NULL after the last; lives as long as the service. Any thread. */
-KILN_API const char *kiln_spec_size(const kiln_spec *spec, uint32_t index);
+/* ---- Queue: programs without waiting ---------------------------------------------------------------------------- */
 
-/* A parameter of the signature that a spec's template declares: formulas are as they are written, parameters included.
- * KILN_ENOENT: there are not so many. Any thread. */
-KILN_API kiln_status kiln_spec_arg(const kiln_spec *spec, uint32_t index, kiln_param *out);
-
-/* ---- Asynchronous gets ------------------------------------------------------------------------------------------- */
-
-/* Where finished asynchronous gets wait for a thread of the host's. Belongs to a service. Any thread may ask for
- * kernels; one thread at a time waits, attaches and closes. A forked child gets nothing from its parent's queue, and
- * may only close it. */
+/* Where finished requests wait for a thread of the host. Any thread may submit and cancel. One thread at a time waits,
+ * attaches and closes. A queue may outlive its service. */
 typedef struct kiln_queue kiln_queue;
 
-/* One asynchronous get. Valid until its callback returns. */
-typedef struct kiln_request kiln_request;
+/* The number of a submitted request, never used twice in a process. */
+typedef uint64_t kiln_ticket;
 
-/* Makes a queue. It needs three descriptors. Errors: KILN_EINVAL, KILN_ENOMEM, KILN_EIO (no descriptors). */
+/* Makes a queue, which needs three descriptors. Errors: KILN_EINVAL, KILN_ENOMEM, KILN_EIO (no descriptors). */
 KILN_API KILN_MUST_USE kiln_status kiln_queue_open(kiln_queue **out, kiln_service *service, kiln_report *report);
 
-/* Lets a libuv loop run the callbacks: call it on the loop's thread, once for a queue. The loop is kept alive while the
- * queue has requests, and not longer. A queue must be closed, and its close callback have come, before the loop is.
+/* Lets a loop of the libuv that Kiln is linked with run the callbacks; a host with a libuv of its own inside polls
+ * kiln_queue_fd. Called once, on the loop's thread, which then does not call kiln_queue_wait. The queue keeps the loop
+ * alive while it has requests. The callback of kiln_queue_close must have come before the loop is closed.
  * Errors: KILN_EINVAL, KILN_ENOMEM, KILN_EIO (libuv refused). */
 KILN_API KILN_MUST_USE kiln_status kiln_queue_attach_uv(kiln_queue *queue, struct uv_loop_s *loop, kiln_report *report);
 
-/* For hosts with another loop: a descriptor that is readable while a callback is due. Only poll it. */
+/* For a host with another loop: a descriptor that is readable while a callback is due. It is only for polling. */
 KILN_API int kiln_queue_fd(const kiln_queue *queue);
 
 /* Runs the callbacks that are due, on this thread, and returns how many. Where none is due it waits for one, at most
- * `timeout_ms` (0: not at all; below 0: for ever). Returns 0 at once where the queue has no requests.
- * `while (kiln_queue_wait(queue, -1) > 0) {}` finishes all. */
+ * `timeout_ms` (0: not at all; below 0: for ever). Returns 0 at once where the queue has no requests. */
 KILN_API int kiln_queue_wait(kiln_queue *queue, int timeout_ms);
 
-/* Closes a queue: every request that has not been called back is, most as KILN_ECANCELED, then fn(data) is called (fn
- * may be NULL), then the queue is gone. All that happens before the call returns; but on a libuv loop it happens from
- * the loop, soon, and inside a callback of the queue it happens before the kiln_queue_wait around it returns. NULL is
- * allowed. */
+/* Closes a queue. Every request that is left ends, with KILN_ECANCELED unless it was done; then fn(data) is called (fn
+ * may be NULL), and the queue is gone. On a libuv loop the loop does this soon. Inside a callback of the queue the
+ * kiln_queue_wait around it does it. Otherwise it is done when the call returns. */
 typedef void (*kiln_queue_fn)(void *data);
 KILN_API void kiln_queue_close(kiln_queue *queue, kiln_queue_fn fn, void *data);
 
-/* Zero in a field means the default. */
-typedef struct kiln_async_options {
+typedef struct kiln_submit_options {
     size_t size;
-    int priority;        /* higher ones are compiled first; 0 is ordinary */
-    uint32_t timeout_ms; /* from now; then the callback comes with KILN_ETIMEDOUT; 0: none */
-    kiln_device *device; /* as for kiln_get_on; NULL: the default device */
-} kiln_async_options;
+    int priority;        /* higher ones are compiled first; 0: ordinary */
+    uint32_t timeout_ms; /* from now to the callback's being due; then the request ends with KILN_ETIMEDOUT; 0: none */
+} kiln_submit_options;
 
-/* The end of an asynchronous get, with the statuses of kiln_get, KILN_ECANCELED or KILN_ETIMEDOUT. A reference to
- * `kernel`, NULL on failure, belongs to the callback; `report` is borrowed. It may call anything of Kiln's but
- * kiln_close. */
-typedef void (*kiln_async_fn)(void *data, kiln_status status, kiln_kernel *kernel, const kiln_report *report);
+/* The end of a request, with the statuses of kiln_get, KILN_ECANCELED or KILN_ETIMEDOUT. The callback owns `program`,
+ * NULL on failure. `report` is never NULL. */
+typedef void (*kiln_done_fn)(void *data, kiln_status status, kiln_program *program, const kiln_report *report);
 
-/* Does what kiln_get does, on threads of the service, and returns at once: no file is read or written, no driver opened
- * and nothing compiled inside the call. fn is called exactly once, by kiln_queue_wait or the loop of the queue and
- * never inside this call, unless the call itself fails. `spec` and options (NULL: defaults) are copied; *out may be
- * NULL, where the request is not needed. Errors: KILN_EINVAL, KILN_ENOMEM, KILN_ECANCELED (the queue or its service is
- * closed). */
-KILN_API kiln_status kiln_get_async(kiln_request **out, kiln_queue *queue, const kiln_spec *spec,
-                                    const kiln_async_options *options, kiln_async_fn fn, void *data);
+/* Does what kiln_get does, on threads of the service, and returns at once: it reads no file, opens no driver and
+ * compiles nothing inside the call. The request, its spec and its source are copied; relative include directories start
+ * from the working directory of now. The queue calls `done` exactly once, never inside this call, unless the call
+ * itself fails. *out (may be NULL) is set before that.
+ * Errors: KILN_EINVAL, KILN_ENOMEM, KILN_ECANCELED (the queue or its service is closed). */
+KILN_API kiln_status kiln_submit(kiln_ticket *out, kiln_queue *queue, const kiln_request *request,
+                                 const kiln_submit_options *options, kiln_done_fn done, void *data,
+                                 kiln_report *report);
 
-/* Gives up a request: its callback comes with KILN_ECANCELED, unless it was due already. A compile that nobody else
- * waits for is not begun; one that has begun goes on. Any thread, as long as the callback cannot have returned. */
-KILN_API void kiln_cancel(kiln_request *request);
-
-/* ---- Artifact: compile without a device -------------------------------------------------------------------------- */
-
-/* The compiled form of a spec: bytes, not yet loaded. Immutable; any thread may read it. */
-typedef struct kiln_artifact kiln_artifact;
-
-/* Compiles a spec, or finds it in the stores, without loading it: needs no GPU. The spec's target may be any that the
- * compiler knows; unset means the default device's, and where that is not a GPU, "cpu". Blocks as kiln_get does.
- * Errors: those of kiln_get, but for KILN_ELOAD. */
-KILN_API KILN_MUST_USE kiln_status kiln_build(kiln_artifact **out, kiln_service *service, const kiln_spec *spec,
-                                              kiln_report *report);
-
-/* Looks for a spec in the stores without compiling or loading anything: *out (may be NULL) tells which store had it,
- * whole and undamaged. Loaded kernels are not looked at. Finds what a strict service finds: where the compiler that is
- * here cannot be named without a compile, and where there is none, what any compiler made counts. The target is
- * chosen as for kiln_build. Any thread.
- * Errors: those of kiln_spec_parse, KILN_ENOENT (it would have to be compiled), KILN_ENODRIVER, KILN_ENODEVICE,
- * KILN_ENOMEM. */
-KILN_API kiln_status kiln_probe(kiln_origin *out, kiln_service *service, const kiln_spec *spec, kiln_report *report);
-
-/* Frees an artifact. NULL is allowed. */
-KILN_API void kiln_artifact_free(kiln_artifact *artifact);
-
-/* Canonical text of what was built, every field set; borrowed. */
-KILN_API const char *kiln_artifact_spec(const kiln_artifact *artifact);
-KILN_API kiln_origin kiln_artifact_origin(const kiln_artifact *artifact);
-KILN_API double kiln_artifact_compile_ms(const kiln_artifact *artifact);
-
-/* One section of it: "cubin", "ptx" and "log" (cuda), "object" and "log" (cpu), "names", "key" (the key's text).
- * The bytes are borrowed; text sections are followed by a NUL that *length does not count.
- * Errors: KILN_ENOENT (no such section). */
-KILN_API kiln_status kiln_artifact_section(const kiln_artifact *artifact, const char *name, const void **data,
-                                           size_t *length);
-
-/* ---- Programs: CUDA text of the host, compiled ------------------------------------------------------------------- */
-
-/* Compiles a source, or finds it in the stores. It is found again as long as its text, what it is compiled with and
- * the contents of every file that it read are the same, wherever those files lie and however old they are. Text is
- * compiled in a worker (docs/embedding.md), unless the service's `isolate` is KILN_ISOLATE_NEVER: then there may be
- * no include directories, and the program is kept in the service's memory alone, in no directory and no pack. Blocks as
- * kiln_get does. The artifact's sections are "cubin", "ptx", "log", "functions" (as asked for, one a line), "names"
- * (their symbols), "key". Warnings go to the report's log. Errors: KILN_EINVAL (a field that cannot be right; an option
- * that is not passed on), KILN_ETARGET ("cpu", or no target of the compiler's), KILN_ECOMPILE (the report's log is the
- * compiler's), KILN_ECRASHED, KILN_ENOWORKER, KILN_ENOCOMPILER, KILN_ESTRICT, KILN_EIO (files change while they are
- * read, or cannot be), KILN_ENODRIVER, KILN_ENODEVICE, KILN_ENOMEM. */
-KILN_API KILN_MUST_USE kiln_status kiln_program_build(kiln_artifact **out, kiln_service *service,
-                                                      const kiln_source *source, kiln_report *report);
-
-/* What the compiled code says of a function. */
-typedef struct kiln_symbol_info {
-    size_t size;
-    const char *function; /* as asked for; borrowed from the artifact */
-    const char *symbol;   /* its name in the code; borrowed */
-    int registers;        /* per thread; -1 where the code does not tell, also below */
-    int stack_bytes;      /* per thread: local arrays and spilled registers */
-    int shared_bytes;     /* static shared memory */
-} kiln_symbol_info;
-
-/* Fills *out for function number `index` of an artifact of kiln_program_build, or of kiln_build, whose functions are
- * called as in the code. KILN_ENOENT: there are not so many. */
-KILN_API kiln_status kiln_artifact_symbol(const kiln_artifact *artifact, size_t index, kiln_symbol_info *out);
-
-/* ---- Programs on a device ---------------------------------------------------------------------------------------- */
-
-/* A source, compiled and loaded on one device. Immutable and reference-counted; any thread. */
-typedef struct kiln_program kiln_program;
-
-/* Gets the program of a source on a GPU of the service's, NULL for the default device: one that is loaded already if
- * the source and the files that it reads are as they were then, else as kiln_program_build, and loaded. Those files
- * are looked at by every call, so keep the program and ask again where you want to follow changes. The caller owns a
- * reference; the service keeps one of its own until kiln_close.
- * Errors: those of kiln_program_build, KILN_ETARGET (also: the device is the cpu), KILN_ELOAD, KILN_EDEVICE. */
-KILN_API KILN_MUST_USE kiln_status kiln_program_get(kiln_program **out, kiln_service *service, kiln_device *device,
-                                                    const kiln_source *source, kiln_report *report);
-
-/* The end of an asynchronous get, with the statuses of kiln_program_get, KILN_ECANCELED or KILN_ETIMEDOUT. A reference
- * to `program`, NULL on failure, belongs to the callback; `report` is borrowed. It may call anything of Kiln's but
- * kiln_close. */
-typedef void (*kiln_program_fn)(void *data, kiln_status status, kiln_program *program, const kiln_report *report);
-
-/* Does what kiln_program_get does, on threads of the service, and returns at once: no file is looked at, no driver
- * opened and nothing compiled inside the call. The source is copied whole; relative include directories start from the
- * working directory of now. The files are looked at after the call: a compile that has begun before it is not taken for
- * this one. Else as kiln_get_async: fn is called exactly once, by kiln_queue_wait or the loop of the queue, unless the
- * call itself fails; what is wrong with the source comes by the callback, with the report; kiln_cancel gives up, and so
- * does kiln_close. Errors: KILN_EINVAL (a NULL, or a size that is not set), KILN_ENOMEM, KILN_ECANCELED (the queue or
- * its service is closed). */
-KILN_API kiln_status kiln_program_get_async(kiln_request **out, kiln_queue *queue, const kiln_source *source,
-                                            const kiln_async_options *options, kiln_program_fn fn, void *data);
-
-/* Adds a reference; returns its argument. Drops one; the last one unloads, so launches must have finished by then.
- * NULL is allowed. */
-KILN_API kiln_program *kiln_program_retain(kiln_program *program);
-KILN_API void kiln_program_release(kiln_program *program);
-
-/* Finds a kernel by the name that the source asked for, or by its symbol; NULL: the only one. The caller owns one
- * reference. A kernel may outlive its program. Errors: KILN_ENOENT (the report names those that there are),
- * KILN_ENOMEM. */
-KILN_API KILN_MUST_USE kiln_status kiln_program_kernel(kiln_kernel **out, kiln_program *program, const char *name,
-                                                       kiln_report *report);
-
-/* The address in device memory, and the size, of a __constant__, __device__ or __managed__ variable. One that is in a
- * namespace, or that no function uses, must be among the source's functions, as "&ns::table". KILN_ENOENT;
- * KILN_ENODRIVER (the driver is too old). */
-KILN_API kiln_status kiln_program_global(void **address, size_t *bytes, kiln_program *program, const char *name,
-                                         kiln_report *report);
+/* Gives up a request: it ends with KILN_ECANCELED. Does nothing where the callback was due or has come already. A
+ * compile that no other request waits for is not begun; one that has begun goes on. */
+KILN_API void kiln_cancel(kiln_queue *queue, kiln_ticket ticket);
 
 /* ---- What can be built ------------------------------------------------------------------------------------------- */
 

@@ -9,7 +9,7 @@
  *
  *     kiln_open(&service, NULL, &report);
  *     kiln_spec_parse(&spec, service, "op=hardsigmoid dtype=f32", &report);
- *     kiln_get(&kernel, service, spec, &report);                  loaded, stored, or compiled now
+ *     kiln_get_kernel(&kernel, service, spec, &report);           loaded, stored, or compiled now
  *     kiln_launch_n(kernel, n, &out, 1, &in, 1, stream, &report); no lock, no allocation
  *
  *     cuStreamSynchronize(stream);                                or any other way to know that it is done
@@ -20,7 +20,7 @@
  * The way in headers:
  *
  *     1. <kiln/base.h>    statuses, reports, the service, and the rules that hold for all of the headers
- *     2. <kiln/kernel.h>  specs, gets that wait and gets that do not, launches, ops and templates of the host
+ *     2. <kiln/kernel.h>  specs, requests that wait and requests that do not, launches, ops and templates of the host
  *     3. <kiln/source.h>  CUDA text of the host; <kiln/kernel.h> compiles and launches it
  *
  * Beside the way: <kiln/device.h> devices and memory, <kiln/tune.h> the fastest geometry, <kiln/cache.h> the store on

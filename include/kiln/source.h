@@ -2,16 +2,18 @@
  *
  *     static const char *const functions[] = { "scale<float, 4>" };
  *     kiln_source source = KILN_INIT(kiln_source);
+ *     kiln_request request = KILN_INIT(kiln_request);
  *     source.name = "scale.cu";
  *     source.text = text;
  *     source.functions = functions;
  *     source.function_count = 1;
  *
- *     kiln_program_get(&program, service, NULL, &source, &report);        <kiln/kernel.h> has the rest of the way
+ *     request.source = &source;
+ *     kiln_get(&program, service, &request, &report);                     <kiln/kernel.h> has the rest of the way
  *     kiln_program_kernel(&kernel, program, "scale<float, 4>", &report);
  *     kiln_launch(kernel, &grid, NULL, 0, args, 3, NULL, &report);
  *     kiln_kernel_release(kernel);
- *     kiln_program_release(program);
+ *     kiln_program_free(program);
  *
  * docs/source.md is the guide. */
 #ifndef KILN_SOURCE_H

@@ -267,13 +267,13 @@ typedef enum kiln_live_state {
 typedef struct kiln_live_options {
     size_t size;
     kiln_device *device;           /* NULL: the default device */
-    int priority;                  /* of the compile, as in kiln_async_options */
+    int priority;                  /* of the compile, as in kiln_submit_options */
     const kiln_tune_options *tune; /* NULL: no tuning. Copied, but for skip, suspect and trying, which must not be set.
                                       The device of its work plays no part. `progress` is called on a thread of the
                                       service and must not close the handle */
 } kiln_live_options;
 
-/* Makes a handle and returns at once, as kiln_get_async does. The handle may outlive its service and then keeps the
+/* Makes a handle and returns at once, as kiln_submit does. The handle may outlive its service and then keeps the
  * kernel that it has. Errors: KILN_EINVAL, KILN_ENOMEM; a fault of the spec is found in the background. */
 KILN_API KILN_MUST_USE kiln_status kiln_live_open(kiln_live **out, kiln_service *service, const kiln_spec *spec,
                                                   const kiln_live_options *options, kiln_report *report);

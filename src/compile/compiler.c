@@ -289,7 +289,7 @@ static kiln_status refuse_with_line(const kiln__builder *builder, const kiln__un
     static const char why[] = "not in the stores, and strict mode compiles nothing: run ";
     kiln__text line = { 0 };
     kiln__text_printf(&line, "kiln warm '%s'%s%s", unit->spec, unit->warm_options != NULL ? unit->warm_options : "",
-                      builder->strict);
+                      builder->warm_options);
     bool fits = sizeof(why) + line.length <= sizeof(report->message);
     kiln_status status =
         line.failed
@@ -343,14 +343,24 @@ static kiln_status make_alone(kiln__builder *builder, request *wanted, kiln__bui
 kiln_status kiln__builder_build(kiln__builder *builder, const kiln__unit *unit, bool fresh, kiln__built *out,
                                 kiln_report *report)
 {
+    if (builder->strict)
+        return kiln__builder_require(builder, unit, out, report);
     request wanted = begin(builder, unit, out);
     wanted.fresh = fresh;
-    wanted.any = builder->strict != NULL;
     kiln_status status = locate(builder, &wanted, out, report);
-    if (out->blob == NULL && builder->strict != NULL && (status == KILN_OK || is_absent(status)))
-        status = refuse(builder, unit, report);
-    else if (out->blob == NULL && status == KILN_OK)
+    if (out->blob == NULL && status == KILN_OK)
         status = fresh ? make(builder, &wanted, out, report) : make_alone(builder, &wanted, out, report);
+    fini_request(&wanted);
+    return status;
+}
+
+kiln_status kiln__builder_require(kiln__builder *builder, const kiln__unit *unit, kiln__built *out, kiln_report *report)
+{
+    request wanted = begin(builder, unit, out);
+    wanted.any = true;
+    kiln_status status = locate(builder, &wanted, out, report);
+    if (out->blob == NULL && (status == KILN_OK || is_absent(status)))
+        status = refuse(builder, unit, report);
     fini_request(&wanted);
     return status;
 }

@@ -15,8 +15,9 @@ typedef struct kiln__builder {
     kiln__tiers at_hand; /* the tiers that are not on disk, borrowed: all that such sources know */
     kiln__filesums sums; /* of the headers that users' own sources read */
     const kiln__log *log;
-    /* NULL: compile; else refuse to, with this at the end of the kiln warm line; borrowed, set once. */
-    const char *strict;
+    bool strict; /* refuse to compile */
+    const char
+        *warm_options; /* what stands at the end of the kiln warm line that a refusal names; borrowed, set once */
     kiln__hostlock *hostlock; /* borrowed; NULL: other processes are not waited for */
     atomic_uint_least64_t compiles, failures, compile_ns, refusals;
 } kiln__builder;
@@ -48,6 +49,10 @@ void kiln__builder_keep_sources_at_hand(kiln__builder *builder);
 kiln_status kiln__builder_build(kiln__builder *builder, const kiln__unit *unit, bool fresh, kiln__built *out,
                                 kiln_report *report);
 void kiln__built_fini(kiln__built *built);
+
+/* The same for a caller that refuses to compile, whatever the builder does: KILN_ESTRICT, counted. */
+kiln_status kiln__builder_require(kiln__builder *builder, const kiln__unit *unit, kiln__built *out,
+                                  kiln_report *report);
 
 /* Finds the entry of a unit in the stores, compiles nothing and waits for nobody. Where only a compile would tell which
  * toolchain is here, `any` takes what the newest one left, as a strict build does. KILN_ENOENT, KILN_ENOMEM. */

@@ -17,13 +17,13 @@ static void free_cargo(void *data)
     kiln__free(self);
 }
 
-/* Hands the request over with a kernel, whose reference it takes. */
-static void deliver_kernel(kiln_request *request, kiln_kernel *kernel)
+/* Hands the submission over with a kernel, whose reference it takes. */
+static void deliver_kernel(kiln__submission *submission, kiln_kernel *kernel)
 {
     kiln__outcome outcome;
     kiln__outcome_init(&outcome);
     outcome.kernel = kernel;
-    kiln__request_deliver(request, &outcome);
+    kiln__submission_deliver(submission, &outcome);
     kiln__outcome_fini(&outcome);
 }
 
@@ -72,103 +72,122 @@ bool kiln__service_fly(kiln_service *service, kiln__want *want, kiln__waiter *wa
     return joined;
 }
 
-/* Finds the kernel, or the flight that will bring it. Does not wait for anything but short locks, once device and compiler
- * are known. Uses up the caller's reference to the request. */
-static void start(kiln_request *request)
+/* What is to compile nothing joins no flight. */
+static void deliver_strictly(kiln__submission *submission, kiln__want *want)
 {
-    kiln_service *service = request->service;
+    kiln__outcome outcome;
+    want->strict = true;
+    kiln__service_make(submission->service, want, &outcome);
+    kiln__submission_deliver(submission, &outcome);
+    kiln__outcome_fini(&outcome);
+    kiln__want_fini(want);
+}
+
+/* Finds the kernel, or the flight that will bring it. Does not wait for anything but short locks, once device and compiler
+ * are known. Uses up the caller's reference to the submission. */
+static void start(kiln__submission *submission)
+{
+    const kiln__submitting *how = &submission->how;
+    kiln_service *service = submission->service;
     kiln_report report = KILN_INIT(kiln_report);
     kiln__want want;
-    kiln_status status = kiln__service_want(service, request->on, request->spec, request->unlisted, &want, &report);
+    kiln_status status = kiln__service_want(service, how->on, submission->spec, how->unlisted, &want, &report);
     if (status != KILN_OK) {
         kiln__want_fini(&want);
-        kiln__request_fail(request, status, &report);
+        kiln__submission_fail(submission, status, &report);
         return;
     }
     kiln_kernel *kernel = kiln__service_loaded(service, &want);
     if (kernel != NULL) {
-        deliver_kernel(request, kernel);
+        deliver_kernel(submission, kernel);
         kiln__want_fini(&want);
-        return;
+    } else if (how->strict) {
+        deliver_strictly(submission, &want);
+    } else if (!kiln__service_fly(service, &want, &submission->waiter, how->priority)) {
+        kiln__submission_fail(submission, KILN_ENOMEM, NULL);
     }
-    if (!kiln__service_fly(service, &want, &request->waiter, request->priority))
-        kiln__request_fail(request, KILN_ENOMEM, NULL);
+}
+
+static void build(kiln__submission *submission)
+{
+    const kiln__submitting *how = &submission->how;
+    kiln__outcome outcome;
+    kiln__outcome_init(&outcome);
+    outcome.status = kiln__service_build(submission->service, how->on, &submission->spec->fields, how->strict,
+                                         &outcome.artifact, &outcome.report);
+    kiln__submission_deliver(submission, &outcome);
+    kiln__outcome_fini(&outcome);
 }
 
 /* A request that was given up is recorded all the same: it is what the program wants. */
-static void drop(kiln_request *request)
+static void drop(kiln__submission *submission)
 {
     kiln__want want;
-    if (request->service->record != NULL && !request->unlisted) {
-        kiln__service_want(request->service, request->on, request->spec, false, &want, NULL);
+    if (submission->service->record != NULL && !submission->how.unlisted) {
+        kiln__service_want(submission->service, submission->how.on, submission->spec, false, &want, NULL);
         kiln__want_fini(&want);
     }
-    kiln__request_release(request);
+    kiln__submission_release(submission);
 }
 
-static void run_start(kiln__job *job, bool stopped)
+static void run(kiln__job *job, bool stopped)
 {
-    kiln_request *request = (kiln_request *)((char *)job - offsetof(kiln_request, job));
+    kiln__submission *submission = (kiln__submission *)((char *)job - offsetof(kiln__submission, job));
     if (stopped)
-        kiln__request_release(request);
-    else if (atomic_load(&request->waiter.gone))
-        drop(request);
+        kiln__submission_release(submission);
+    else if (atomic_load(&submission->waiter.gone))
+        drop(submission);
+    else if (submission->how.goal == KILN_BUILD)
+        build(submission);
     else
-        start(request);
+        start(submission);
 }
 
 /* Finds the kernel here, where that takes no time, or lets a thread of the service do so. */
-static void begin(kiln_request *request)
+static void begin(kiln__submission *submission)
 {
-    kiln_service *service = request->service;
+    const kiln__submitting *how = &submission->how;
+    kiln_service *service = submission->service;
     kiln_report report = KILN_INIT(kiln_report);
-    if (kiln__service_check_device(service, request->on, &report) != KILN_OK) {
-        kiln__request_fail(request, report.status, &report);
+    if (kiln__service_check_device(service, how->on, &report) != KILN_OK) {
+        kiln__submission_fail(submission, report.status, &report);
         return;
     }
-    kiln_kernel *hit = kiln__service_hit(service, request->on, request->spec, false);
+    bool loads = how->goal == KILN_LOAD;
+    kiln_kernel *hit = loads ? kiln__service_hit(service, how->on, submission->spec, false) : NULL;
     if (hit != NULL)
-        deliver_kernel(request, hit);
-    else if (kiln__service_is_ready(service, request->on, &request->spec->fields))
-        start(request);
-    else if (!kiln__workpool_submit(&service->pool, &request->job))
-        kiln__request_fail(request, KILN_ENOMEM, NULL);
+        deliver_kernel(submission, hit);
+    else if (loads && !how->strict && kiln__service_is_ready(service, how->on, &submission->spec->fields))
+        start(submission);
+    else if (!kiln__workpool_submit(&service->pool, &submission->job))
+        kiln__submission_fail(submission, KILN_ENOMEM, NULL);
 }
 
-static kiln_status ask(kiln_request **out, kiln_queue *queue, const kiln_spec *spec, const kiln_async_options *options,
-                       bool unlisted, kiln_async_fn fn, void *data)
+kiln_status kiln__service_submit(kiln_ticket *ticket, kiln_queue *queue, const kiln_spec *spec,
+                                 const kiln__submitting *how, kiln_report *report)
 {
-    kiln_request *request;
-    kiln_status status = kiln__request_new(&request, queue, options, &(kiln__callback){ .kernel = fn, .data = data });
-    *out = request;
+    kiln__submission *submission;
+    kiln_status status = kiln__submission_new(&submission, ticket, queue, how, report);
     if (status != KILN_OK)
         return status;
-    atomic_fetch_add(&request->service->gets, 1);
-    request->spec = kiln__spec_retain(spec);
-    request->unlisted = unlisted;
-    request->job.run = run_start;
-    request->job.lane = KILN__LANE_QUICK;
-    request->job.priority = request->priority;
-    begin(request);
+    if (how->goal == KILN_LOAD)
+        atomic_fetch_add(&submission->service->gets, 1);
+    submission->spec = kiln__spec_retain(spec);
+    submission->job.run = run;
+    submission->job.lane = how->goal == KILN_BUILD ? KILN__LANE_COMPILE : KILN__LANE_QUICK;
+    begin(submission);
     if (queue->uv != NULL)
         kiln__queue_uv_update(queue);
     return KILN_OK;
 }
 
-kiln_status kiln__service_get_async(kiln_request **out, kiln_queue *queue, const kiln_spec *spec,
-                                    const kiln_async_options *options, kiln_async_fn fn, void *data)
+kiln_status kiln__service_submit_fields(kiln_queue *queue, const kiln__fields *fields, const kiln__submitting *how,
+                                        kiln_report *report)
 {
-    return ask(out, queue, spec, options, false, fn, data);
-}
-
-kiln_status kiln__service_get_async_unlisted(kiln_request **out, kiln_queue *queue, const kiln__fields *spec,
-                                             const kiln_async_options *options, kiln_async_fn fn, void *data)
-{
-    *out = NULL;
-    kiln_spec *frozen = kiln__spec_freeze(spec);
+    kiln_spec *frozen = kiln__spec_freeze(fields);
     if (frozen == NULL)
-        return KILN_ENOMEM;
-    kiln_status status = ask(out, queue, frozen, options, true, fn, data);
+        return kiln__fail_memory(report, KILN__STAGE_SPEC);
+    kiln_status status = kiln__service_submit(NULL, queue, frozen, how, report);
     kiln__spec_release(frozen);
     return status;
 }

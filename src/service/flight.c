@@ -13,6 +13,7 @@ void kiln__outcome_fini(kiln__outcome *outcome)
 {
     kiln__kernel_release(outcome->kernel);
     kiln__loaded_release(outcome->program);
+    kiln__artifact_release(outcome->artifact);
     kiln__built_fini(&outcome->built);
     kiln_report_clear(&outcome->report);
 }
@@ -28,6 +29,7 @@ static void copy_outcome(kiln__outcome *out, const kiln__outcome *from)
     *out = *from;
     out->kernel = kiln__kernel_retain(from->kernel);
     out->program = kiln__loaded_retain(from->program);
+    out->artifact = kiln__artifact_retain(from->artifact);
     out->built.blob = from->built.blob != NULL ? kiln__blob_retain(from->built.blob) : NULL;
     out->built.log = kiln__strdup(from->built.log);
     out->report.log = kiln__strdup(from->report.log);

@@ -3,15 +3,18 @@
 #define KILN_SERVICE_FLIGHT_H
 
 #include "compile/compiler.h"
+#include "service/artifact.h"
 #include "service/kernel.h"
 #include "service/loaded.h"
 #include "service/workpool.h"
 
-/* What came of it: a kernel or a program for a get, an entry for a build. */
+/* What came of it: a kernel or a loaded source for a get, compiled code for a build that is submitted, an entry for one beneath
+ * them. */
 typedef struct kiln__outcome {
     kiln_status status;
     kiln_kernel *kernel;
-    kiln_program *program;
+    kiln__loaded *program;
+    kiln__artifact *artifact;
     kiln__built built;
     kiln_report report; /* of a failure; on success only its log */
 } kiln__outcome;

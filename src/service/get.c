@@ -115,9 +115,10 @@ void kiln__service_make(kiln_service *service, const kiln__want *want, kiln__out
 
 static kiln_status get_in_flight(kiln_service *service, const kiln__want *want, kiln_kernel **out, kiln_report *report)
 {
-    bool lead;
+    bool lead = true;
     kiln__outcome outcome;
-    kiln__flight *flight = kiln__flights_enter(&service->flights, want->key, &lead);
+    /* What refuses to compile neither waits for a compile nor has others wait for its refusal. */
+    kiln__flight *flight = want->strict ? NULL : kiln__flights_enter(&service->flights, want->key, &lead);
     if (lead) {
         kiln__service_make(service, want, &outcome);
         if (flight != NULL)
@@ -141,13 +142,13 @@ static kiln_status refuse_in_capture(const kiln__want *want, void *stream, kiln_
         return status;
     return kiln__fail(
         report, KILN_ECAPTURE, KILN__STAGE_LAUNCH, 0,
-        "a graph is being captured and this kernel is not loaded: load it before the capture, by kiln_get "
+        "a graph is being captured and this kernel is not loaded: load it before the capture, by kiln_get_kernel "
         "or by kiln_call with n = 0: %s",
         want->key);
 }
 
 /* `capture` is NULL, or points to the stream that must not be captured while a kernel is loaded. */
-static kiln_status get(kiln_service *service, kiln_device *on, const kiln_spec *spec, bool unlisted,
+static kiln_status get(kiln_service *service, kiln_device *on, const kiln_spec *spec, bool strict, bool unlisted,
                        void *const *capture, kiln_kernel **out, kiln_report *report)
 {
     kiln__want want;
@@ -157,6 +158,7 @@ static kiln_status get(kiln_service *service, kiln_device *on, const kiln_spec *
         return KILN_OK;
     KILN__NO_CANCEL; /* not before: a hit does nothing that can be cancelled */
     kiln_status status = kiln__service_want(service, on, spec, unlisted, &want, report);
+    want.strict = strict;
     if (status == KILN_OK)
         *out = kiln__service_loaded(service, &want);
     if (status == KILN_OK && *out == NULL && capture != NULL)
@@ -167,10 +169,10 @@ static kiln_status get(kiln_service *service, kiln_device *on, const kiln_spec *
     return status;
 }
 
-kiln_status kiln__service_get(kiln_service *service, kiln_device *on, const kiln_spec *spec, kiln_kernel **out,
-                              kiln_report *report)
+kiln_status kiln__service_get(kiln_service *service, kiln_device *on, const kiln_spec *spec, bool strict,
+                              kiln_kernel **out, kiln_report *report)
 {
-    return get(service, on, spec, false, NULL, out, report);
+    return get(service, on, spec, strict, false, NULL, out, report);
 }
 
 kiln_status kiln__service_get_unlisted(kiln_service *service, kiln_device *on, const kiln__fields *spec,
@@ -180,7 +182,7 @@ kiln_status kiln__service_get_unlisted(kiln_service *service, kiln_device *on, c
     kiln_spec *frozen = kiln__spec_freeze(spec);
     if (frozen == NULL)
         return kiln__fail_memory(report, KILN__STAGE_SPEC);
-    kiln_status status = get(service, on, frozen, true, NULL, out, report);
+    kiln_status status = get(service, on, frozen, false, true, NULL, out, report);
     kiln__spec_release(frozen);
     return status;
 }
@@ -200,7 +202,7 @@ kiln_status kiln__service_call(kiln_service *service, const char *text, bool ref
     KILN__NO_CANCEL;
     kiln_status status = kiln__spec_parse(&spec, &service->catalog, text, report);
     if (status == KILN_OK)
-        status = get(service, NULL, spec, false, refuse ? &stream : NULL, out, report);
+        status = get(service, NULL, spec, false, false, refuse ? &stream : NULL, out, report);
     kiln__spec_release(spec);
     if (status == KILN_OK && !kiln__kernel_table_add(&service->kernels, &name, out)) {
         kiln__kernel_release(*out);

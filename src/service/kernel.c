@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "os/cancel.h"
+#include "service/obtain.h"
 #include "template/signature.h"
 #include <string.h>
 
@@ -33,10 +34,11 @@ kiln_kernel *kiln__kernel_new(kiln__runtime *runtime, kiln_device *device, kiln_
     kernel->runtime = kiln__runtime_retain(runtime);
     kernel->device = device;
     kernel->spec = spec;
+    kernel->target = unit->target;
     return kernel;
 }
 
-kiln_kernel *kiln__kernel_of_function(kiln_program *program, const kiln__function *function)
+kiln_kernel *kiln__kernel_of_function(kiln__loaded *program, const kiln__function *function)
 {
     kiln_kernel *kernel = kiln__calloc(1, sizeof(*kernel));
     kiln_signature *signature = kernel != NULL ? kiln__signature_of_bytes(function->sizes, function->parameters) : NULL;
@@ -52,6 +54,7 @@ kiln_kernel *kiln__kernel_of_function(kiln_program *program, const kiln__functio
     kernel->signature = signature;
     kernel->device = program->device;
     kernel->spec = program->spec;
+    kernel->target = program->target;
     kernel->origin = program->origin;
     kernel->compile_ms = program->compile_ms;
     return kernel;
@@ -69,6 +72,7 @@ void kiln__kernel_info(const kiln_kernel *kernel, kiln_kernel_info *out)
     out->spec = kernel->spec;
     out->device = kernel->device->name;
     out->origin = kernel->origin;
+    out->origin_name = kiln__origin_name(kernel->origin);
     out->compile_ms = kernel->compile_ms;
     out->signature = kernel->signature;
     memcpy(out->block, kernel->rule.block, sizeof(out->block));

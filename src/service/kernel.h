@@ -15,12 +15,13 @@ struct kiln_kernel {
     uint32_t odd[KILN__ENTRIES_MAX]; /* for each entry, the low bits that none of its pointers may have */
     /* What information reads. */
     kiln__rule rule;
-    kiln_program *program;          /* of a function of a source, else NULL, as the next */
+    kiln__loaded *program;          /* of a function of a source, else NULL, as the next */
     const kiln__function *function; /* in the program */
     kiln_signature *signature;
     kiln__runtime *runtime;
     kiln_device *device;
     char *spec;
+    kiln__target target;
     kiln_origin origin;
     double compile_ms;
     struct kiln__held *held; /* its place in the table of kernels, which guards it */
@@ -32,7 +33,7 @@ kiln_kernel *kiln__kernel_new(kiln__runtime *runtime, kiln_device *device, kiln_
                               const kiln__unit *unit);
 
 /* The kernel of a function of a program, which it retains. One reference. NULL: out of memory. */
-kiln_kernel *kiln__kernel_of_function(kiln_program *program, const kiln__function *function);
+kiln_kernel *kiln__kernel_of_function(kiln__loaded *program, const kiln__function *function);
 
 /* Fills all but the size. */
 void kiln__kernel_info(const kiln_kernel *kernel, kiln_kernel_info *out);

@@ -21,7 +21,7 @@ void kiln__loaded_split(kiln__list *out, const kiln__entry *entry, const char *n
 
 /* How many parameters a function has, and the bytes of each: as the driver tells, else as the PTX does; -1 where neither
  * does. */
-static int read_parameters(const kiln_program *program, const kiln__function *function, const kiln__section *ptx,
+static int read_parameters(const kiln__loaded *program, const kiln__function *function, const kiln__section *ptx,
                            size_t sizes[PARAMETERS_MAX])
 {
     const kiln__function_vtable *functions = program->vtable->functions;
@@ -36,7 +36,7 @@ static int read_parameters(const kiln_program *program, const kiln__function *fu
     return -1;
 }
 
-static void name_functions(kiln_program *program)
+static void name_functions(kiln__loaded *program)
 {
     const char *name = kiln__list_next(&program->names, NULL), *symbol = kiln__list_next(&program->symbols, NULL);
     uint32_t number = 0;
@@ -50,7 +50,7 @@ static void name_functions(kiln_program *program)
     }
 }
 
-static bool measure_parameters(kiln_program *program, const kiln__section *ptx)
+static bool measure_parameters(kiln__loaded *program, const kiln__section *ptx)
 {
     size_t found[PARAMETERS_MAX];
     for (uint32_t i = 0; i < program->count; i++) {
@@ -66,15 +66,15 @@ static bool measure_parameters(kiln_program *program, const kiln__section *ptx)
     return true;
 }
 
-kiln_program *kiln__loaded_new(kiln__runtime *runtime, kiln_device *device, kiln__module *module,
-                               const kiln__entry *entry, const char *spec)
+kiln__loaded *kiln__loaded_new(kiln__runtime *runtime, kiln_device *device, kiln__module *module,
+                               const kiln__entry *entry, const kiln__unit *unit)
 {
     kiln__list names = { 0 }, symbols = { 0 };
     kiln__loaded_split(&names, entry, "functions");
     kiln__loaded_split(&symbols, entry, "names");
     size_t count = names.count < symbols.count ? names.count : symbols.count;
     bool failed = names.bytes.failed || symbols.bytes.failed;
-    kiln_program *program = failed ? NULL : kiln__calloc(1, sizeof(*program) + count * sizeof(program->functions[0]));
+    kiln__loaded *program = failed ? NULL : kiln__calloc(1, sizeof(*program) + count * sizeof(program->functions[0]));
     if (program == NULL) {
         kiln__list_fini(&names);
         kiln__list_fini(&symbols);
@@ -91,21 +91,22 @@ kiln_program *kiln__loaded_new(kiln__runtime *runtime, kiln_device *device, kiln
     program->symbols = symbols;
     program->count = (uint32_t)count;
     name_functions(program);
-    program->spec = kiln__strdup(spec);
+    program->target = unit->target;
+    program->spec = kiln__strdup(unit->spec);
     if (program->spec != NULL && measure_parameters(program, kiln__entry_find(entry, "ptx")))
         return program;
     kiln__loaded_release(program);
     return NULL;
 }
 
-kiln_program *kiln__loaded_retain(kiln_program *program)
+kiln__loaded *kiln__loaded_retain(kiln__loaded *program)
 {
     if (program != NULL)
         atomic_fetch_add_explicit(&program->refs, 1, memory_order_relaxed);
     return program;
 }
 
-void kiln__loaded_release(kiln_program *program)
+void kiln__loaded_release(kiln__loaded *program)
 {
     if (program == NULL || atomic_fetch_sub_explicit(&program->refs, 1, memory_order_acq_rel) != 1)
         return;
@@ -121,7 +122,7 @@ void kiln__loaded_release(kiln_program *program)
 
 /* ---- Functions and variables */
 
-static kiln_status fail_function(const kiln_program *program, const char *name, kiln_report *report)
+static kiln_status fail_function(const kiln__loaded *program, const char *name, kiln_report *report)
 {
     kiln__text list = { 0 };
     for (uint32_t i = 0; i < program->count; i++)
@@ -133,13 +134,13 @@ static kiln_status fail_function(const kiln_program *program, const char *name, 
     return status;
 }
 
-static kiln_status fail_several(const kiln_program *program, kiln_report *report)
+static kiln_status fail_several(const kiln__loaded *program, kiln_report *report)
 {
     return kiln__fail(report, KILN_ENOENT, KILN__STAGE_LOAD, 0, "the program has %s: name one",
                       program->count > 0 ? "several functions" : "no function");
 }
 
-kiln_status kiln__loaded_find(kiln_program *program, const char *name, const kiln__function **out, kiln_report *report)
+kiln_status kiln__loaded_find(kiln__loaded *program, const char *name, const kiln__function **out, kiln_report *report)
 {
     uint32_t functions = 0;
     for (uint32_t i = 0; i < program->count; i++) {
@@ -158,7 +159,7 @@ kiln_status kiln__loaded_find(kiln_program *program, const char *name, const kil
     return fail_function(program, name, report);
 }
 
-kiln_status kiln__loaded_global(kiln_program *program, const char *name, void **address, size_t *bytes,
+kiln_status kiln__loaded_global(kiln__loaded *program, const char *name, void **address, size_t *bytes,
                                 kiln_report *report)
 {
     const char *symbol = name[0] == '&' ? name + 1 : name;
@@ -183,7 +184,7 @@ void kiln__loaded_table_init(kiln__loaded_table *table)
 void kiln__loaded_table_fini(kiln__loaded_table *table)
 {
     while (table->first != NULL) {
-        kiln_program *next = table->first->next;
+        kiln__loaded *next = table->first->next;
         kiln__loaded_release(table->first);
         table->first = next;
     }
@@ -205,9 +206,9 @@ void kiln__loaded_table_after_fork(kiln__loaded_table *table, bool child)
     pthread_mutex_unlock(&table->lock);
 }
 
-static kiln_program *find_locked(const kiln__loaded_table *table, const kiln_device *device, const kiln__key *key)
+static kiln__loaded *find_locked(const kiln__loaded_table *table, const kiln_device *device, const kiln__key *key)
 {
-    kiln_program *program = table->first;
+    kiln__loaded *program = table->first;
     while (program != NULL && (program->device != device || !kiln__key_equal(&program->key, key)))
         program = program->next;
     return kiln__loaded_retain(program);
@@ -221,12 +222,12 @@ static bool is_claimed(const kiln__loaded_table *table, const kiln_device *devic
     return claim != NULL;
 }
 
-kiln_program *kiln__loaded_table_claim(kiln__loaded_table *table, const kiln_device *device, const kiln__key *key,
+kiln__loaded *kiln__loaded_table_claim(kiln__loaded_table *table, const kiln_device *device, const kiln__key *key,
                                        kiln__loaded_claim *claim)
 {
     *claim = (kiln__loaded_claim){ .device = device, .key = *key };
     pthread_mutex_lock(&table->lock);
-    kiln_program *found = find_locked(table, device, key);
+    kiln__loaded *found = find_locked(table, device, key);
     claim->busy = found == NULL && is_claimed(table, device, key);
     claim->held = found == NULL && !claim->busy;
     if (claim->held) {
@@ -237,12 +238,12 @@ kiln_program *kiln__loaded_table_claim(kiln__loaded_table *table, const kiln_dev
     return found;
 }
 
-kiln_program *kiln__loaded_table_await(kiln__loaded_table *table, const kiln_device *device, const kiln__key *key)
+kiln__loaded *kiln__loaded_table_await(kiln__loaded_table *table, const kiln_device *device, const kiln__key *key)
 {
     pthread_mutex_lock(&table->lock);
     while (is_claimed(table, device, key))
         pthread_cond_wait(&table->settled, &table->lock);
-    kiln_program *found = find_locked(table, device, key);
+    kiln__loaded *found = find_locked(table, device, key);
     pthread_mutex_unlock(&table->lock);
     return found;
 }
@@ -261,10 +262,10 @@ void kiln__loaded_table_settle(kiln__loaded_table *table, kiln__loaded_claim *cl
     pthread_mutex_unlock(&table->lock);
 }
 
-kiln_program *kiln__loaded_table_add(kiln__loaded_table *table, kiln_program *program)
+kiln__loaded *kiln__loaded_table_add(kiln__loaded_table *table, kiln__loaded *program)
 {
     pthread_mutex_lock(&table->lock);
-    kiln_program *found = find_locked(table, program->device, &program->key);
+    kiln__loaded *found = find_locked(table, program->device, &program->key);
     if (found == NULL) {
         program->next = table->first;
         table->first = kiln__loaded_retain(program);

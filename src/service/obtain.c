@@ -6,6 +6,16 @@
 #include "service/loaded.h"
 #include <string.h>
 
+const char *kiln__origin_name(kiln_origin origin)
+{
+    static const char *const names[] = { [KILN_ORIGIN_COMPILED] = "compiled",
+                                         [KILN_ORIGIN_MEMORY] = "memory",
+                                         [KILN_ORIGIN_DISK] = "disk",
+                                         [KILN_ORIGIN_PACK] = "pack",
+                                         [KILN_ORIGIN_SHARED] = "shared" };
+    return names[origin];
+}
+
 kiln_origin kiln__built_origin(const kiln_service *service, const kiln__built *built)
 {
     if (built->compiled)
@@ -95,8 +105,6 @@ static kiln_status load_fresh(kiln_service *service, kiln_device *device, const 
 {
     kiln__builder *builder = kiln__service_builder(service, &unit->target);
     kiln__built fresh;
-    if (builder->strict != NULL)
-        return KILN_ESTRICT;
     kiln_status status = kiln__builder_build(builder, unit, true, &fresh, NULL);
     if (status == KILN_OK)
         status = load(service, device, unit, &fresh, out, NULL);
@@ -142,7 +150,7 @@ static kiln_status load_stored(kiln_service *service, kiln_device *device, const
 bool kiln__obtain_known(kiln_service *service, const kiln__unit *unit, kiln__built *built)
 {
     kiln__builder *builder = kiln__service_builder(service, &unit->target);
-    return kiln__builder_find(builder, unit, builder->strict != NULL, built, NULL) == KILN_OK;
+    return kiln__builder_find(builder, unit, builder->strict, built, NULL) == KILN_OK;
 }
 
 bool kiln__obtain_try(kiln_service *service, kiln_device *device, const kiln__unit *unit, const kiln__built *built,
@@ -160,22 +168,26 @@ bool kiln__obtain_stored(kiln_service *service, kiln_device *device, const kiln_
     return found;
 }
 
-kiln_status kiln__obtain_entry(kiln_service *service, const kiln__unit *unit, kiln__miss earlier, kiln__built *built,
-                               bool *lead, kiln_report *report)
+kiln_status kiln__obtain_entry(kiln_service *service, const kiln__unit *unit, bool strict, kiln__miss earlier,
+                               kiln__built *built, bool *lead, kiln_report *report)
 {
-    kiln_status status = build_once(service, unit, built, lead, report);
+    kiln__builder *builder = kiln__service_builder(service, &unit->target);
+    *lead = strict;
+    kiln_status status =
+        strict ? kiln__builder_require(builder, unit, built, report) : build_once(service, unit, built, lead, report);
     if (*lead)
         count_miss(service, earlier, built->miss);
     return status;
 }
 
-kiln_status kiln__obtain_load(kiln_service *service, kiln_device *device, const kiln__unit *unit, kiln__built *built,
-                              kiln__module **out, kiln_report *report)
+kiln_status kiln__obtain_load(kiln_service *service, kiln_device *device, const kiln__unit *unit, bool strict,
+                              kiln__built *built, kiln__module **out, kiln_report *report)
 {
+    strict = strict || kiln__service_builder(service, &unit->target)->strict;
     kiln_report refusal = KILN_INIT(kiln_report);
     kiln_status status = built->compiled ? load(service, device, unit, built, out, &refusal)
                                          : load_stored(service, device, unit, built, out, &refusal);
-    if (status == KILN_ELOAD && !built->compiled && load_fresh(service, device, unit, built, out) == KILN_OK)
+    if (status == KILN_ELOAD && !built->compiled && !strict && load_fresh(service, device, unit, built, out) == KILN_OK)
         status = KILN_OK;
     if (status != KILN_OK)
         kiln__report_move(report, &refusal);
@@ -187,63 +199,31 @@ kiln_status kiln__obtain(kiln_service *service, const kiln__want *want, const ki
                          kiln__module **out, kiln_report *report)
 {
     bool lead;
-    kiln_status status = kiln__obtain_entry(service, unit, want->miss, built, &lead, report);
+    kiln_status status = kiln__obtain_entry(service, unit, want->strict, want->miss, built, &lead, report);
     if (status == KILN_OK)
-        status = kiln__obtain_load(service, want->device, unit, built, out, report);
+        status = kiln__obtain_load(service, want->device, unit, want->strict, built, out, report);
     if (status == KILN_OK && lead)
         kiln__obtain_count(service, built);
     return status;
 }
 
-kiln_status kiln__service_build(kiln_service *service, const kiln__fields *spec, kiln_artifact **out,
-                                kiln_report *report)
+kiln_status kiln__service_build(kiln_service *service, kiln_device *on, const kiln__fields *spec, bool strict,
+                                kiln__artifact **out, kiln_report *report)
 {
     kiln__unit *unit = NULL;
-    kiln__built built;
-    bool lead;
+    kiln__built built = { 0 };
+    bool lead = false;
     *out = NULL;
-    memset(&built, 0, sizeof(built));
     atomic_fetch_add(&service->gets, 1);
-    kiln_artifact *artifact = kiln__calloc(1, sizeof(*artifact));
-    kiln_status status = artifact != NULL ? kiln__service_unit(service, spec, &unit, report)
-                                          : kiln__fail_memory(report, KILN__STAGE_COMPILE);
+    kiln_status status = kiln__service_unit(service, on, spec, &unit, report);
     if (status == KILN_OK) {
         kiln__service_record(service, spec);
-        status = kiln__obtain_entry(service, unit, KILN__MISS_NONE, &built, &lead, report);
+        status = kiln__obtain_entry(service, unit, strict, KILN__MISS_NONE, &built, &lead, report);
     }
-    if (status == KILN_OK) {
-        if (lead)
-            kiln__obtain_count(service, &built);
-        artifact->blob = kiln__blob_retain(built.blob);
-        artifact->origin = kiln__built_origin(service, &built);
-        artifact->compile_ms = built.compiled ? kiln__cpu_ms(built.compile_ns) : 0;
-        artifact->spec = unit->spec;
-        unit->spec = NULL;
-        kiln__loaded_split(&artifact->symbols, &built.blob->entry, "names");
-        if (artifact->symbols.bytes.failed)
-            status = kiln__fail_memory(report, KILN__STAGE_COMPILE);
-        else if (built.log != NULL)
-            kiln__report_set_log(report, built.log);
-    }
+    if (status == KILN_OK && lead)
+        kiln__obtain_count(service, &built);
     if (status == KILN_OK)
-        *out = artifact;
-    else
-        kiln_artifact_free(artifact);
-    kiln__built_fini(&built);
-    kiln__unit_free(unit);
-    return status;
-}
-
-kiln_status kiln__service_probe(kiln_service *service, const kiln__fields *spec, kiln_origin *out, kiln_report *report)
-{
-    kiln__unit *unit = NULL;
-    kiln__built built;
-    memset(&built, 0, sizeof(built));
-    kiln_status status = kiln__service_unit(service, spec, &unit, report);
-    if (status == KILN_OK)
-        status = kiln__builder_find(kiln__service_builder(service, &unit->target), unit, true, &built, report);
-    if (status == KILN_OK)
-        *out = kiln__built_origin(service, &built);
+        status = kiln__artifact_make(out, unit, &built, kiln__built_origin(service, &built), report);
     kiln__built_fini(&built);
     kiln__unit_free(unit);
     return status;

@@ -139,68 +139,23 @@ static kiln_status settle_unit(kiln_service *service, kiln__program_want *want, 
 
 /* ---- Without a device */
 
-static kiln_status wrap(const kiln_service *service, kiln__source_unit *unit, const kiln__built *built,
-                        kiln_artifact *out, kiln_report *report)
-{
-    const kiln__section *log = kiln__entry_find(&built->blob->entry, "log");
-    out->origin = kiln__built_origin(service, built);
-    out->compile_ms = built->compiled ? kiln__cpu_ms(built->compile_ns) : 0;
-    if (log != NULL && (out->shown_log = kiln__source_show_log(&unit->source, log->data)) == NULL)
-        return kiln__fail_memory(report, KILN__STAGE_COMPILE);
-    kiln__loaded_split(&out->functions, &built->blob->entry, "functions");
-    kiln__loaded_split(&out->symbols, &built->blob->entry, "names");
-    if (out->functions.bytes.failed || out->symbols.bytes.failed)
-        return kiln__fail_memory(report, KILN__STAGE_COMPILE);
-    out->blob = kiln__blob_retain(built->blob);
-    out->spec = unit->unit.spec;
-    unit->unit.spec = NULL;
-    if (built->log != NULL)
-        kiln__report_set_log(report, built->log);
-    return KILN_OK;
-}
-
-kiln_status kiln__program_build(kiln_service *service, const kiln_source *given, kiln_artifact **out,
+kiln_status kiln__program_build(kiln_service *service, kiln__program_want *want, kiln__artifact **out,
                                 kiln_report *report)
 {
-    kiln__program_want want = { 0 };
     kiln__built built = { 0 };
     bool lead = false;
-    atomic_fetch_add(&service->gets, 1);
-    kiln_artifact *artifact = kiln__calloc(1, sizeof(*artifact));
-    kiln_status status = artifact != NULL ? kiln__program_want_copy(&want, given, false, report)
-                                          : kiln__fail_memory(report, KILN__STAGE_COMPILE);
+    *out = NULL;
+    kiln_status status = kiln__service_check_device(service, want->device, report);
     if (status == KILN_OK)
-        status = settle_unit(service, &want, report);
+        status = settle_unit(service, want, report);
     if (status == KILN_OK)
-        status = kiln__obtain_entry(service, &want.unit->unit, KILN__MISS_NONE, &built, &lead, report);
+        status = kiln__obtain_entry(service, &want->unit->unit, want->strict, KILN__MISS_NONE, &built, &lead, report);
     if (status == KILN_OK && lead)
         kiln__obtain_count(service, &built);
     if (status == KILN_OK)
-        status = wrap(service, want.unit, &built, artifact, report);
-    if (status == KILN_OK)
-        *out = artifact;
-    else
-        kiln_artifact_free(artifact);
+        status = kiln__artifact_make(out, &want->unit->unit, &built, kiln__built_origin(service, &built), report);
     kiln__built_fini(&built);
-    kiln__program_want_fini(&want);
     return status;
-}
-
-kiln_status kiln__program_symbol(const kiln_artifact *artifact, size_t index, kiln_symbol_info *out)
-{
-    const kiln__section *cubin = artifact->blob != NULL ? kiln__entry_find(&artifact->blob->entry, "cubin") : NULL;
-    char reason[KILN__CUBIN_REASON_SIZE];
-    kiln__cubin_usage usage = { -1, -1, -1 };
-    out->symbol = kiln__list_at(&artifact->symbols, index);
-    out->function = artifact->functions.count > 0 ? kiln__list_at(&artifact->functions, index) : out->symbol;
-    if (out->function == NULL || out->symbol == NULL)
-        return KILN_ENOENT;
-    if (cubin != NULL && kiln__cubin_check(cubin->data, cubin->length, reason))
-        kiln__cubin_usage_of(cubin->data, out->symbol, &usage);
-    out->registers = usage.registers;
-    out->stack_bytes = usage.stack_bytes;
-    out->shared_bytes = usage.shared_bytes;
-    return KILN_OK;
 }
 
 /* ---- On a device */
@@ -213,8 +168,8 @@ static kiln_status choose_device(kiln_service *service, kiln_device **device, ki
         return status;
     return kiln__fail(
         report, KILN_ETARGET, KILN__STAGE_LOAD, 0,
-        "CUDA text runs on GPUs only and the device is %s: choose a GPU as the device, or build for a named target "
-        "with kiln_program_build",
+        "CUDA text runs on GPUs only and the device is %s: choose a GPU as the device, or build for a named target, "
+        "with the goal KILN_BUILD",
         (*device)->name);
 }
 
@@ -225,11 +180,11 @@ kiln_status kiln__program_want_settle(kiln_service *service, kiln__program_want 
 }
 
 /* Puts a loaded module, which it takes over, among the programs. NULL: out of memory. */
-static kiln_program *keep(kiln_service *service, const kiln__program_want *want, const kiln__built *built,
+static kiln__loaded *keep(kiln_service *service, const kiln__program_want *want, const kiln__built *built,
                           kiln__module *module)
 {
-    kiln_program *program =
-        kiln__loaded_new(service->runtime, want->device, module, &built->blob->entry, want->unit->unit.spec);
+    kiln__loaded *program =
+        kiln__loaded_new(service->runtime, want->device, module, &built->blob->entry, &want->unit->unit);
     if (program == NULL)
         return NULL;
     program->origin = kiln__built_origin(service, built);
@@ -237,11 +192,11 @@ static kiln_program *keep(kiln_service *service, const kiln__program_want *want,
     return kiln__loaded_table_add(&service->programs, program);
 }
 
-kiln_program *kiln__program_take(kiln_service *service, const kiln__program_want *want, kiln__miss *miss)
+kiln__loaded *kiln__program_take(kiln_service *service, const kiln__program_want *want, kiln__miss *miss)
 {
     kiln__built built = { 0 };
     kiln__module *module = NULL;
-    kiln_program *program = NULL;
+    kiln__loaded *program = NULL;
     const kiln__unit *unit = &want->unit->unit;
     kiln__loaded_claim claim;
     if (kiln__obtain_known(service, unit, &built)) {
@@ -260,10 +215,10 @@ kiln_program *kiln__program_take(kiln_service *service, const kiln__program_want
 
 /* The program of an entry if it is loaded, or has been once another thread has finished with it. NULL: the caller is to load it,
  * which others wait for, unless they have waited once. */
-static kiln_program *find_loaded(kiln_service *service, kiln_device *device, const kiln__key *key,
+static kiln__loaded *find_loaded(kiln_service *service, kiln_device *device, const kiln__key *key,
                                  kiln__loaded_claim *claim)
 {
-    kiln_program *found = kiln__loaded_table_claim(&service->programs, device, key, claim);
+    kiln__loaded *found = kiln__loaded_table_claim(&service->programs, device, key, claim);
     if (!claim->busy)
         return found;
     kiln__workpool_aside(&service->pool, true);
@@ -273,7 +228,7 @@ static kiln_program *find_loaded(kiln_service *service, kiln_device *device, con
 }
 
 /* Loads an entry unless it is loaded. */
-static kiln_status load(kiln_service *service, const kiln__program_want *want, kiln__built *built, kiln_program **out,
+static kiln_status load(kiln_service *service, const kiln__program_want *want, kiln__built *built, kiln__loaded **out,
                         kiln_report *report)
 {
     kiln__module *module = NULL;
@@ -281,7 +236,8 @@ static kiln_status load(kiln_service *service, const kiln__program_want *want, k
     *out = find_loaded(service, want->device, &built->blob->entry.key, &claim);
     if (*out != NULL)
         return KILN_OK;
-    kiln_status status = kiln__obtain_load(service, want->device, &want->unit->unit, built, &module, report);
+    kiln_status status =
+        kiln__obtain_load(service, want->device, &want->unit->unit, want->strict, built, &module, report);
     if (status == KILN_OK && (*out = keep(service, want, built, module)) == NULL)
         status = kiln__fail_memory(report, KILN__STAGE_LOAD);
     kiln__loaded_table_settle(&service->programs, &claim);
@@ -289,11 +245,11 @@ static kiln_status load(kiln_service *service, const kiln__program_want *want, k
 }
 
 kiln_status kiln__program_make(kiln_service *service, const kiln__program_want *want, kiln__miss earlier,
-                               kiln_program **out, kiln_report *report)
+                               kiln__loaded **out, kiln_report *report)
 {
     kiln__built built = { 0 };
     bool lead;
-    kiln_status status = kiln__obtain_entry(service, &want->unit->unit, earlier, &built, &lead, report);
+    kiln_status status = kiln__obtain_entry(service, &want->unit->unit, want->strict, earlier, &built, &lead, report);
     if (status == KILN_OK)
         status = load(service, want, &built, out, report);
     if (status == KILN_OK && lead)
@@ -301,20 +257,5 @@ kiln_status kiln__program_make(kiln_service *service, const kiln__program_want *
     if (status == KILN_OK && built.log != NULL)
         kiln__report_set_log(report, built.log);
     kiln__built_fini(&built);
-    return status;
-}
-
-kiln_status kiln__program_get(kiln_service *service, kiln_device *device, const kiln_source *given, kiln_program **out,
-                              kiln_report *report)
-{
-    kiln__program_want want;
-    atomic_fetch_add(&service->gets, 1);
-    kiln_status status = kiln__program_want_copy(&want, given, false, report);
-    want.device = device;
-    if (status == KILN_OK)
-        status = kiln__program_want_settle(service, &want, report);
-    if (status == KILN_OK)
-        status = kiln__program_make(service, &want, KILN__MISS_NONE, out, report);
-    kiln__program_want_fini(&want);
     return status;
 }

@@ -11,6 +11,7 @@ typedef struct kiln__program_want {
     kiln__list directories; /* the include directories as they were given */
     char *from;             /* what relative ones start from; NULL: the working directory */
     bool targeted;          /* a target was named */
+    bool strict;            /* nothing is compiled for it */
     kiln_device *device;    /* to load on, NULL for none; once settled that is which */
 } kiln__program_want;
 
@@ -24,19 +25,15 @@ void kiln__program_want_fini(kiln__program_want *want);
 kiln_status kiln__program_want_settle(kiln_service *service, kiln__program_want *want, kiln_report *report);
 
 /* The program if it is loaded, or a store has it and the driver takes it: NULL if it has to be compiled, and `miss` why. */
-kiln_program *kiln__program_take(kiln_service *service, const kiln__program_want *want, kiln__miss *miss);
+kiln__loaded *kiln__program_take(kiln_service *service, const kiln__program_want *want, kiln__miss *miss);
 
 /* The program, wherever it has to come from. With `earlier` it counts why an earlier look missed. */
 kiln_status kiln__program_make(kiln_service *service, const kiln__program_want *want, kiln__miss earlier,
-                               kiln_program **out, kiln_report *report);
+                               kiln__loaded **out, kiln_report *report);
 
-/* The contracts of these are those of the public functions of the same name; the source is complete. */
-kiln_status kiln__program_build(kiln_service *service, const kiln_source *given, kiln_artifact **out,
+/* Compiles a source, or finds it in the stores. The target is the one that was named, else that of the device, NULL for the
+ * default one. The errors of kiln_get. */
+kiln_status kiln__program_build(kiln_service *service, kiln__program_want *want, kiln__artifact **out,
                                 kiln_report *report);
-kiln_status kiln__program_get(kiln_service *service, kiln_device *device, const kiln_source *given, kiln_program **out,
-                              kiln_report *report);
-
-/* Fills *out with function number `index` of an artifact; KILN_ENOENT. */
-kiln_status kiln__program_symbol(const kiln_artifact *artifact, size_t index, kiln_symbol_info *out);
 
 #endif

@@ -14,28 +14,28 @@
 #include <time.h>
 #include <unistd.h>
 
-static void append(kiln__request_list *list, kiln_request *request)
+static void append(kiln__submission_list *list, kiln__submission *submission)
 {
-    request->next = NULL;
-    request->before = list->last;
+    submission->next = NULL;
+    submission->before = list->last;
     if (list->last != NULL)
-        list->last->next = request;
+        list->last->next = submission;
     else
-        list->first = request;
-    list->last = request;
+        list->first = submission;
+    list->last = submission;
     list->count++;
 }
 
-static void cut(kiln__request_list *list, kiln_request *request)
+static void cut(kiln__submission_list *list, kiln__submission *submission)
 {
-    if (request->before != NULL)
-        request->before->next = request->next;
+    if (submission->before != NULL)
+        submission->before->next = submission->next;
     else
-        list->first = request->next;
-    if (request->next != NULL)
-        request->next->before = request->before;
+        list->first = submission->next;
+    if (submission->next != NULL)
+        submission->next->before = submission->before;
     else
-        list->last = request->before;
+        list->last = submission->before;
     list->count--;
 }
 
@@ -146,24 +146,24 @@ void kiln__queue_wake(kiln_queue *queue)
 /* ---- Results */
 
 /* With the lock held. The descriptor is readable whenever something is due. */
-static void make_due(kiln_queue *queue, kiln_request *request)
+static void make_due(kiln_queue *queue, kiln__submission *submission)
 {
-    cut(&queue->pending, request);
-    append(&queue->due, request);
-    request->state = KILN__REQUEST_DUE;
+    cut(&queue->pending, submission);
+    append(&queue->due, submission);
+    submission->state = KILN__SUBMISSION_DUE;
     if (queue->due.count == 1)
         kiln__queue_wake(queue);
 }
 
 /* With the lock held. */
-static void end_early(kiln_request *request, kiln_status status, const char *why)
+static void end_early(kiln__submission *submission, kiln_status status, const char *why)
 {
-    kiln_queue *queue = request->queue;
-    kiln__fail(&request->outcome.report, status, KILN__STAGE_COMPILE, 0, "%s", why);
-    request->outcome.status = status;
+    kiln_queue *queue = submission->queue;
+    kiln__fail(&submission->outcome.report, status, KILN__STAGE_COMPILE, 0, "%s", why);
+    submission->outcome.status = status;
     if (queue->service != NULL)
         atomic_fetch_add(status == KILN_ETIMEDOUT ? &queue->service->timed_out : &queue->service->cancelled, 1);
-    make_due(queue, request);
+    make_due(queue, submission);
 }
 
 static void cancel_all(kiln_queue *queue, const char *why)
@@ -174,21 +174,22 @@ static void cancel_all(kiln_queue *queue, const char *why)
     }
 }
 
-void kiln__request_deliver(kiln_request *request, const kiln__outcome *outcome)
+void kiln__submission_deliver(kiln__submission *submission, const kiln__outcome *outcome)
 {
-    kiln_queue *queue = request->queue;
+    kiln_queue *queue = submission->queue;
     pthread_mutex_lock(&queue->lock);
-    if (request->state == KILN__REQUEST_PENDING) {
-        request->outcome.status = kiln__outcome_tell(outcome, &request->outcome.report);
-        request->outcome.kernel = kiln__kernel_retain(outcome->kernel);
-        request->outcome.program = kiln__loaded_retain(outcome->program);
-        make_due(queue, request);
+    if (submission->state == KILN__SUBMISSION_PENDING) {
+        submission->outcome.status = kiln__outcome_tell(outcome, &submission->outcome.report);
+        submission->outcome.kernel = kiln__kernel_retain(outcome->kernel);
+        submission->outcome.program = kiln__loaded_retain(outcome->program);
+        submission->outcome.artifact = kiln__artifact_retain(outcome->artifact);
+        make_due(queue, submission);
     }
     pthread_mutex_unlock(&queue->lock);
-    kiln__request_release(request);
+    kiln__submission_release(submission);
 }
 
-void kiln__request_fail(kiln_request *request, kiln_status status, kiln_report *report)
+void kiln__submission_fail(kiln__submission *submission, kiln_status status, kiln_report *report)
 {
     kiln__outcome outcome;
     kiln__outcome_init(&outcome);
@@ -197,19 +198,22 @@ void kiln__request_fail(kiln_request *request, kiln_status status, kiln_report *
         outcome.report = *report;
     else
         kiln__fail_memory(&outcome.report, KILN__STAGE_COMPILE);
-    kiln__request_deliver(request, &outcome);
+    kiln__submission_deliver(submission, &outcome);
     kiln__outcome_fini(&outcome);
 }
 
-void kiln__request_cancel(kiln_request *request)
+void kiln__queue_cancel(kiln_queue *queue, kiln_ticket ticket)
 {
-    kiln_queue *queue = request->queue;
     if (is_foreign(queue))
         return;
-    atomic_store(&request->waiter.gone, true);
     pthread_mutex_lock(&queue->lock);
-    if (request->state == KILN__REQUEST_PENDING)
-        end_early(request, KILN_ECANCELED, "cancelled by kiln_cancel");
+    kiln__submission *submission = queue->pending.first;
+    while (submission != NULL && submission->ticket != ticket)
+        submission = submission->next;
+    if (submission != NULL) {
+        atomic_store(&submission->waiter.gone, true);
+        end_early(submission, KILN_ECANCELED, "cancelled by kiln_cancel");
+    }
     pthread_mutex_unlock(&queue->lock);
 }
 
@@ -229,7 +233,7 @@ void kiln__queue_orphan(kiln_queue *queue)
 
 static void deliver_waiter(kiln__waiter *waiter, const kiln__outcome *outcome)
 {
-    kiln__request_deliver((kiln_request *)((char *)waiter - offsetof(kiln_request, waiter)), outcome);
+    kiln__submission_deliver((kiln__submission *)((char *)waiter - offsetof(kiln__submission, waiter)), outcome);
 }
 
 /* With the lock held: sets the timer to the first deadline, if that is earlier than what it is set to. */
@@ -243,51 +247,57 @@ static void set_alarm(kiln_queue *queue, uint64_t deadline)
     timerfd_settime(queue->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
 }
 
-kiln_status kiln__request_new(kiln_request **out, kiln_queue *queue, const kiln_async_options *options,
-                              const kiln__callback *callback)
+static kiln_status fail_closed(kiln_report *report)
 {
+    return kiln__fail(report, KILN_ECANCELED, KILN__STAGE_COMPILE, 0, "the queue or its service is closed");
+}
+
+kiln_status kiln__submission_new(kiln__submission **out, kiln_ticket *ticket, kiln_queue *queue,
+                                 const kiln__submitting *how, kiln_report *report)
+{
+    static atomic_uint_least64_t tickets;
     *out = NULL;
     if (is_foreign(queue))
-        return KILN_ECANCELED;
-    kiln_request *request = kiln__calloc(1, sizeof(*request));
-    if (request == NULL)
-        return KILN_ENOMEM;
-    atomic_init(&request->refs, 2);
-    kiln__outcome_init(&request->outcome);
-    request->waiter.deliver = deliver_waiter;
-    request->queue = queue;
-    request->on = options->device;
-    request->priority = options->priority;
-    request->deadline = UINT64_MAX;
-    if (options->timeout_ms > 0)
-        request->deadline = kiln__cpu_now_ns() + (uint64_t)options->timeout_ms * 1000000;
-    request->callback = *callback;
+        return fail_closed(report);
+    kiln__submission *submission = kiln__calloc(1, sizeof(*submission));
+    if (submission == NULL)
+        return kiln__fail_memory(report, KILN__STAGE_COMPILE);
+    atomic_init(&submission->refs, 2);
+    kiln__outcome_init(&submission->outcome);
+    submission->waiter.deliver = deliver_waiter;
+    submission->queue = queue;
+    submission->how = *how;
+    submission->job.priority = how->priority;
+    submission->ticket = atomic_fetch_add(&tickets, 1) + 1;
+    submission->deadline = how->timeout_ms > 0 ? kiln__cpu_now_ns() + (uint64_t)how->timeout_ms * 1000000 : UINT64_MAX;
 
     pthread_mutex_lock(&queue->lock);
     bool open = !queue->closing && queue->service != NULL;
     if (open) {
-        request->service = queue->service;
+        submission->service = queue->service;
         atomic_fetch_add(&queue->refs, 1);
-        append(&queue->pending, request);
-        set_alarm(queue, request->deadline);
+        if (ticket != NULL)
+            *ticket = submission->ticket;
+        append(&queue->pending, submission);
+        set_alarm(queue, submission->deadline);
     }
     pthread_mutex_unlock(&queue->lock);
     if (!open) {
-        kiln__free(request);
-        return KILN_ECANCELED;
+        kiln__free(submission);
+        return fail_closed(report);
     }
-    *out = request;
+    *out = submission;
     return KILN_OK;
 }
 
-void kiln__request_release(kiln_request *request)
+void kiln__submission_release(kiln__submission *submission)
 {
-    if (atomic_fetch_sub(&request->refs, 1) != 1)
+    if (atomic_fetch_sub(&submission->refs, 1) != 1)
         return;
-    kiln__outcome_fini(&request->outcome);
-    release_queue(request->queue);
-    kiln__spec_release(request->spec);
-    kiln__free(request);
+    kiln__outcome_fini(&submission->outcome);
+    release_queue(submission->queue);
+    kiln__spec_release(submission->spec);
+    kiln__free(submission);
 }
 
 /* ---- Dispatching */
@@ -298,12 +308,12 @@ static void expire(kiln_queue *queue)
     uint64_t now = kiln__cpu_now_ns(), next = UINT64_MAX;
     if (now < queue->alarm)
         return;
-    for (kiln_request *request = queue->pending.first, *after = NULL; request != NULL; request = after) {
-        after = request->next;
-        if (request->deadline <= now)
-            end_early(request, KILN_ETIMEDOUT, "not done by its deadline; the compile may go on: ask again later");
-        else if (request->deadline < next)
-            next = request->deadline;
+    for (kiln__submission *submission = queue->pending.first, *after = NULL; submission != NULL; submission = after) {
+        after = submission->next;
+        if (submission->deadline <= now)
+            end_early(submission, KILN_ETIMEDOUT, "not done by its deadline; the compile may go on: ask again later");
+        else if (submission->deadline < next)
+            next = submission->deadline;
     }
     uint64_t expirations;
     ssize_t count = read(queue->timer_fd, &expirations, sizeof(expirations));
@@ -312,31 +322,22 @@ static void expire(kiln_queue *queue)
     set_alarm(queue, next);
 }
 
-static kiln_request *take_due(kiln_queue *queue)
+static kiln__submission *take_due(kiln_queue *queue)
 {
     pthread_mutex_lock(&queue->lock);
-    kiln_request *request = queue->due.first;
-    if (request != NULL) {
-        cut(&queue->due, request);
-        request->state = KILN__REQUEST_DONE;
+    kiln__submission *submission = queue->due.first;
+    if (submission != NULL) {
+        cut(&queue->due, submission);
+        submission->state = KILN__SUBMISSION_DONE;
     }
     pthread_mutex_unlock(&queue->lock);
-    return request;
+    return submission;
 }
 
-static void call_back(kiln_request *request)
+static void call_back(kiln__submission *submission)
 {
-    const kiln__callback *callback = &request->callback;
-    kiln__outcome *outcome = &request->outcome;
-    kiln_kernel *kernel = outcome->kernel;
-    kiln_program *program = outcome->program;
-    outcome->kernel = NULL;
-    outcome->program = NULL;
-    if (callback->program != NULL)
-        callback->program(callback->data, outcome->status, program, &outcome->report);
-    else
-        callback->kernel(callback->data, outcome->status, kernel, &outcome->report);
-    kiln__request_release(request);
+    submission->how.fn(submission->how.data, &submission->outcome);
+    kiln__submission_release(submission);
 }
 
 /* Clears the descriptor and says how many callbacks are due. */
@@ -373,9 +374,9 @@ int kiln__queue_dispatch(kiln_queue *queue)
     size_t due = begin_round(queue);
     bool finished;
     do {
-        kiln_request *request;
-        for (; due > 0 && called < INT_MAX && (request = take_due(queue)) != NULL; due--, called++)
-            call_back(request);
+        kiln__submission *submission;
+        for (; due > 0 && called < INT_MAX && (submission = take_due(queue)) != NULL; due--, called++)
+            call_back(submission);
         finished = end_round(queue);
         /* A queue that is being closed takes nothing new, so this ends. */
         due = queue->closing && !finished ? begin_round(queue) : 0;

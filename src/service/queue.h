@@ -1,41 +1,52 @@
-/* Queues: where finished asynchronous gets wait for the host's thread. */
+/* Queues: where finished requests wait for the host's thread. */
 #ifndef KILN_SERVICE_QUEUE_H
 #define KILN_SERVICE_QUEUE_H
 
 #include "service/flight.h"
 #include <sys/types.h>
 
-typedef enum kiln__request_state { KILN__REQUEST_PENDING, KILN__REQUEST_DUE, KILN__REQUEST_DONE } kiln__request_state;
+typedef enum kiln__submission_state {
+    KILN__SUBMISSION_PENDING,
+    KILN__SUBMISSION_DUE,
+    KILN__SUBMISSION_DONE
+} kiln__submission_state;
 
-/* What a request calls: one of the two. */
-typedef struct kiln__callback {
-    kiln_async_fn kernel;
-    kiln_program_fn program;
+/* Called with what came of a submission, of which it may take what it keeps. */
+typedef void (*kiln__submission_fn)(void *data, kiln__outcome *outcome);
+
+/* How a request is submitted. */
+typedef struct kiln__submitting {
+    kiln_device *on; /* the device asked for, NULL for the default one */
+    kiln_goal goal;
+    bool strict;   /* nothing is compiled for it */
+    bool unlisted; /* see kiln__service_get_unlisted */
+    int priority;
+    uint32_t timeout_ms; /* 0: none */
+    kiln__submission_fn fn;
     void *data;
-} kiln__callback;
+} kiln__submitting;
 
-struct kiln_request {
+/* A request in a queue. */
+typedef struct kiln__submission {
     kiln__waiter waiter;
     kiln__job job; /* while a thread of the pool finds out what is wanted */
     atomic_uint refs;
     kiln_queue *queue; /* retained */
     kiln_service *service;
-    kiln_device *on; /* the device asked for, NULL for the default one */
-    kiln_spec *spec; /* of a kernel, else NULL */
-    bool unlisted;   /* see kiln__service_get_unlisted */
-    int priority;
+    kiln__submitting how;
+    kiln_ticket ticket;
+    kiln_spec *spec;   /* of a kernel, else NULL */
     uint64_t deadline; /* kiln__cpu_now_ns, UINT64_MAX for none */
-    kiln__callback callback;
     /* Guarded by the queue's lock. */
-    kiln__request_state state;
-    struct kiln_request *next, *before; /* in the pending or the due list */
+    kiln__submission_state state;
+    struct kiln__submission *next, *before; /* in the pending or the due list */
     kiln__outcome outcome;
-};
+} kiln__submission;
 
-typedef struct kiln__request_list {
-    kiln_request *first, *last;
+typedef struct kiln__submission_list {
+    kiln__submission *first, *last;
     size_t count;
-} kiln__request_list;
+} kiln__submission_list;
 
 typedef struct kiln__queue_uv kiln__queue_uv;
 
@@ -54,7 +65,7 @@ struct kiln_queue {
     kiln_service *service; /* NULL once it is closed */
     bool closing;
     uint64_t alarm; /* what timer_fd is set to, UINT64_MAX for never */
-    kiln__request_list pending, due;
+    kiln__submission_list pending, due;
     kiln_queue *next, *before; /* in the service's list, whose lock guards it */
 };
 
@@ -63,22 +74,23 @@ kiln_status kiln__queue_open(kiln_queue **out, kiln_service *service, kiln_repor
 int kiln__queue_dispatch(kiln_queue *queue);
 int kiln__queue_wait(kiln_queue *queue, int timeout_ms);
 void kiln__queue_close(kiln_queue *queue, kiln_queue_fn fn, void *data);
-void kiln__request_cancel(kiln_request *request);
+void kiln__queue_cancel(kiln_queue *queue, kiln_ticket ticket);
 
 /* Requests that have not been called back. */
 size_t kiln__queue_live(kiln_queue *queue);
 
-/* A request that waits in the queue, its spec empty; one reference for the queue, one for the caller, who lets it go with
- * kiln__request_release or by delivering. KILN_ECANCELED (the queue or its service is closing), KILN_ENOMEM. */
-kiln_status kiln__request_new(kiln_request **out, kiln_queue *queue, const kiln_async_options *options,
-                              const kiln__callback *callback);
-void kiln__request_release(kiln_request *request);
+/* A submission that waits in the queue, its spec empty; one reference for the queue, one for the caller, who lets it go with
+ * kiln__submission_release or by delivering. *ticket (may be NULL) is set before another thread sees it. KILN_ECANCELED (the queue
+ * or its service is closing), KILN_ENOMEM. */
+kiln_status kiln__submission_new(kiln__submission **out, kiln_ticket *ticket, kiln_queue *queue,
+                                 const kiln__submitting *how, kiln_report *report);
+void kiln__submission_release(kiln__submission *submission);
 
 /* Makes a request due with a copy of the outcome, if it still waits. Uses up the caller's reference. Any thread. */
-void kiln__request_deliver(kiln_request *request, const kiln__outcome *outcome);
+void kiln__submission_deliver(kiln__submission *submission, const kiln__outcome *outcome);
 
 /* The same with a failure, whose report it takes over; NULL: there is no memory. */
-void kiln__request_fail(kiln_request *request, kiln_status status, kiln_report *report);
+void kiln__submission_fail(kiln__submission *submission, kiln_status status, kiln_report *report);
 
 /* When the service closes: everything that waits becomes due as cancelled, and the queue forgets the service. */
 void kiln__queue_orphan(kiln_queue *queue);

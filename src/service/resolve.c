@@ -46,11 +46,14 @@ kiln_status kiln__service_resolve(kiln_service *service, kiln_device *on, const 
     return status == KILN_OK ? kiln__spec_resolve(out, &chosen, &target, report) : status;
 }
 
-kiln_status kiln__service_unit(kiln_service *service, const kiln__fields *spec, kiln__unit **out, kiln_report *report)
+kiln_status kiln__service_unit(kiln_service *service, kiln_device *on, const kiln__fields *spec, kiln__unit **out,
+                               kiln_report *report)
 {
     kiln__fields full;
     *out = NULL;
-    kiln_status status = kiln__service_resolve(service, NULL, spec, &full, report);
+    if (on != NULL && spec->target_set && kiln__target_is_cpu(&spec->target) != kiln__target_is_cpu(&on->target))
+        on = NULL;
+    kiln_status status = kiln__service_resolve(service, on, spec, &full, report);
     return status == KILN_OK ? kiln__unit_make(out, &full, report) : status;
 }
 

@@ -61,12 +61,13 @@ static kiln_status open_parts(kiln_service *service, const kiln__settings *setti
     service->cache_dir = kiln__strdup(settings->cache_dir);
     if (nvrtc == NULL || cc == NULL || service->cache_dir == NULL)
         return kiln__fail_memory(report, KILN__STAGE_OPEN);
-    if (settings->strict && (service->warm_options = warm_options(settings)) == NULL)
+    if ((service->warm_options = warm_options(settings)) == NULL)
         return kiln__fail_memory(report, KILN__STAGE_OPEN);
     if (settings->record != NULL && settings->record[0] != '\0' &&
         (service->record = kiln__record_open(settings->record, &service->log)) == NULL)
         return kiln__fail_memory(report, KILN__STAGE_OPEN);
-    service->nvrtc.strict = service->cc.strict = service->warm_options;
+    service->nvrtc.strict = service->cc.strict = settings->strict;
+    service->nvrtc.warm_options = service->cc.warm_options = service->warm_options;
     kiln__stores_open(service, settings);
     if (settings->isolate == KILN_ISOLATE_NEVER)
         kiln__builder_keep_sources_at_hand(&service->nvrtc);

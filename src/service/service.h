@@ -5,6 +5,7 @@
 #include "base/list.h"
 #include "compile/compiler.h"
 #include "os/fork.h"
+#include "service/artifact.h"
 #include "service/flight.h"
 #include "service/geometry.h"
 #include "service/kernel.h"
@@ -27,8 +28,8 @@ struct kiln_service {
     kiln_origin origins[KILN__TIERS_MAX]; /* of the tiers */
     kiln__named_store *named;             /* packs and the shared directory */
     char *cache_dir;                      /* "" if there is none */
-    char *warm_options;      /* what follows the spec in a kiln warm line that strict mode names; NULL unless strict */
-    char cache_problem[256]; /* why there is none, "" if it was not wanted */
+    char *warm_options;                   /* what follows the spec in a kiln warm line that strict mode names */
+    char cache_problem[256];              /* why there is none, "" if it was not wanted */
     kiln__builder nvrtc, cc;
     kiln__compiler *workers; /* nvrtc's compiler, which may work in other processes; NULL until it is open */
     kiln_isolate isolate;    /* where that compiles */
@@ -63,31 +64,19 @@ static inline kiln_service *kiln__service_of(const kiln_spec *spec)
     return (kiln_service *)((uintptr_t)spec->fields.catalog - offsetof(kiln_service, catalog));
 }
 
-struct kiln_artifact {
-    kiln__blob *blob;
-    char *spec;
-    kiln_origin origin;
-    double compile_ms;
-    kiln__list symbols; /* the functions in the code */
-    /* Of a user's own source, else empty. */
-    char *shown_log;      /* in the user's words */
-    kiln__list functions; /* as asked for */
-};
-
-/* The contracts of these are those of the public functions of the same name. `on` is the device asked for here and below,
- * NULL for the default one. */
+/* `on` is the device asked for here and below, NULL for the default one. With `strict` nothing is compiled, whatever the service
+ * does. The errors of the gets and of the build are those of kiln_get. */
 kiln_status kiln__service_open(kiln_service **out, const kiln_options *options, kiln_report *report);
 void kiln__service_close(kiln_service *service);
-kiln_status kiln__service_get(kiln_service *service, kiln_device *on, const kiln_spec *spec, kiln_kernel **out,
-                              kiln_report *report);
+kiln_status kiln__service_get(kiln_service *service, kiln_device *on, const kiln_spec *spec, bool strict,
+                              kiln_kernel **out, kiln_report *report);
 
 /* As kiln__service_get, and leaves no trace but in the stores and the statistics: it is not recorded, no later get finds the
  * kernel, and its last reference unloads it. One that is loaded already is given all the same. */
 kiln_status kiln__service_get_unlisted(kiln_service *service, kiln_device *on, const kiln__fields *spec,
                                        kiln_kernel **out, kiln_report *report);
-kiln_status kiln__service_build(kiln_service *service, const kiln__fields *spec, kiln_artifact **out,
-                                kiln_report *report);
-kiln_status kiln__service_probe(kiln_service *service, const kiln__fields *spec, kiln_origin *out, kiln_report *report);
+kiln_status kiln__service_build(kiln_service *service, kiln_device *on, const kiln__fields *spec, bool strict,
+                                kiln__artifact **out, kiln_report *report);
 void kiln__service_stats(const kiln_service *service, kiln_stats *out);
 
 /* The kernel that kiln_call launches for a text that it was given before, with a new reference, or NULL. Parses nothing. */
@@ -109,6 +98,7 @@ typedef struct kiln__want {
     kiln_device *asked_on; /* as the caller named it */
     kiln__geometry_basis basis;
     kiln_device *device;
+    bool strict;       /* nothing is compiled for it */
     bool unlisted;     /* leaves no trace: see kiln__service_get_unlisted */
     bool unasked;      /* nobody asked for it in these words: kiln__service_hit is not to find it by them */
     char *key;         /* names its flight */
@@ -155,8 +145,10 @@ kiln_status kiln__service_target(kiln_service *service, kiln_device **device, co
 kiln_status kiln__service_resolve(kiln_service *service, kiln_device *on, const kiln__fields *spec, kiln__fields *out,
                                   kiln_report *report);
 
-/* The unit of a spec, its open fields chosen: the target from the default device when `spec` leaves it open. */
-kiln_status kiln__service_unit(kiln_service *service, const kiln__fields *spec, kiln__unit **out, kiln_report *report);
+/* The unit of a spec, its open fields chosen as a get on the device chooses them. The target may be of another kind than the
+ * device. */
+kiln_status kiln__service_unit(kiln_service *service, kiln_device *on, const kiln__fields *spec, kiln__unit **out,
+                               kiln_report *report);
 
 /* The compiler that builds for a target. */
 kiln__builder *kiln__service_builder(kiln_service *service, const kiln__target *target);

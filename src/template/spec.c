@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/digest.h"
+#include "template/signature.h"
 #include <string.h>
 
 /* The canonical text with the hint, then the value of each field, each with a NUL. Returns the length of the canonical
@@ -29,6 +30,7 @@ static kiln_spec *assemble(kiln_spec *spec, const kiln__fields *fields, const ki
     memcpy(op, fields->op, kiln__expr_size(fields->op));
     memcpy(text, texts->data, texts->length);
     atomic_init(&spec->refs, 1);
+    atomic_init(&spec->signature, NULL);
     spec->hash = kiln__hash(text, length);
     spec->length = length;
     spec->text = text;
@@ -72,6 +74,21 @@ kiln_status kiln__spec_with(kiln_spec **out, const kiln_spec *spec, const char *
     return finish(out, &fields, kiln__fields_update(&fields, &room, line, report), report);
 }
 
+const kiln_signature *kiln__spec_signature(const kiln_spec *spec)
+{
+    const kiln__fields *fields = &spec->fields;
+    _Atomic(kiln_signature *) *place = &((kiln_spec *)spec)->signature;
+    kiln_signature *known = atomic_load(place);
+    if (known != NULL)
+        return known;
+    kiln__dtype dtype = fields->dtype != KILN__DTYPE_UNSET ? fields->dtype : kiln__template_dtype(fields->template);
+    kiln_signature *made = kiln__signature_declared(&fields->template->arguments, fields->op->inputs, dtype);
+    if (made == NULL || atomic_compare_exchange_strong(place, &known, made))
+        return made;
+    kiln__free(made);
+    return known;
+}
+
 /* Counting references is no change of the spec. */
 kiln_spec *kiln__spec_retain(const kiln_spec *spec)
 {
@@ -83,6 +100,8 @@ kiln_spec *kiln__spec_retain(const kiln_spec *spec)
 
 void kiln__spec_release(kiln_spec *spec)
 {
-    if (spec != NULL && atomic_fetch_sub_explicit(&spec->refs, 1, memory_order_acq_rel) == 1)
-        kiln__free(spec);
+    if (spec == NULL || atomic_fetch_sub_explicit(&spec->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    kiln__free(atomic_load(&spec->signature));
+    kiln__free(spec);
 }

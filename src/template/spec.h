@@ -3,15 +3,17 @@
 #define KILN_TEMPLATE_SPEC_H
 
 #include "template/fields.h"
+#include <kiln/kernel.h>
 #include <stdatomic.h>
 
-/* Immutable but for the number of references. One piece of memory, of the size that it needs: the values, the nodes of the
+/* Immutable but for the number of references and what is made late. One piece of memory, of the size that it needs: the values, the nodes of the
  * op and the texts follow the struct. */
 struct kiln_spec {
     atomic_uint refs;
-    uint64_t hash;    /* of the canonical text */
-    size_t length;    /* of the canonical text, which the hint n is no part of */
-    const char *text; /* the canonical text, then the hint where it is set */
+    uint64_t hash;                       /* of the canonical text */
+    size_t length;                       /* of the canonical text, which the hint n is no part of */
+    const char *text;                    /* the canonical text, then the hint where it is set */
+    _Atomic(kiln_signature *) signature; /* once a caller asked */
     kiln__fields fields;
     const char *values[]; /* by the numbers of fields; "" where a field is open */
 };
@@ -24,6 +26,10 @@ kiln_status kiln__spec_parse(kiln_spec **out, const kiln__catalog *catalog, cons
 
 /* Makes a spec of another one and a line, see kiln__fields_update. */
 kiln_status kiln__spec_with(kiln_spec **out, const kiln_spec *spec, const char *line, kiln_report *report);
+
+/* What the template declares, for the op and the type of the spec; a type that is open is the template's first, and an op that is
+ * open has no inputs. Lives as long as the spec. NULL: out of memory. Any thread. */
+const kiln_signature *kiln__spec_signature(const kiln_spec *spec);
 
 /* References. The last one frees the spec. NULL is allowed. Any thread. */
 kiln_spec *kiln__spec_retain(const kiln_spec *spec);

@@ -14,27 +14,28 @@ static void put_out(kiln__entrant *entrant, kiln_status status, const char *prob
 }
 
 /* On the thread that gathers. The check waits until the queue has been emptied: it takes longer. */
-static void on_kernel(void *data, kiln_status status, kiln_kernel *kernel, const kiln_report *report)
+static void on_kernel(void *data, kiln__outcome *outcome)
 {
     kiln__entrant *entrant = data;
+    const kiln_kernel *kernel = entrant->kernel = outcome->kernel;
     entrant->contest->waiting--;
-    entrant->kernel = kernel;
-    if (status != KILN_OK)
-        put_out(entrant, status, report->message);
+    outcome->kernel = NULL;
+    if (outcome->status != KILN_OK)
+        put_out(entrant, outcome->status, outcome->report.message);
     else
         kernel->vtable->resources(kernel->module, &entrant->registers, &entrant->local_bytes);
 }
 
 static void ask(kiln__contest *contest, size_t index)
 {
-    kiln_async_options options = KILN_INIT(kiln_async_options);
     kiln__entrant *entrant = &contest->entrants[index];
-    kiln_request *request;
-    options.device = contest->device;
-    options.priority = INT_MIN; /* who waits for a kernel comes first */
+    const kiln__submitting how = { .on = contest->device,
+                                   .unlisted = true,
+                                   .priority = INT_MIN, /* who waits for a kernel comes first */
+                                   .fn = on_kernel,
+                                   .data = entrant };
     contest->waiting++;
-    kiln_status status =
-        kiln__service_get_async_unlisted(&request, contest->queue, &entrant->spec, &options, on_kernel, entrant);
+    kiln_status status = kiln__service_submit_fields(contest->queue, &entrant->spec, &how, NULL);
     if (status == KILN_OK)
         return;
     contest->waiting--;

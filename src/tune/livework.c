@@ -152,7 +152,7 @@ static kiln_status take_winner(kiln_live *live, const kiln_tuning *tuning, kiln_
     kiln_kernel *kernel;
     kiln_status status = kiln__spec_parse(&spec, live->spec->fields.catalog, tuning->table[0].spec, report);
     if (status == KILN_OK)
-        status = kiln__service_get(live->service, live->on, spec, &kernel, report);
+        status = kiln__service_get(live->service, live->on, spec, false, &kernel, report);
     kiln__spec_release(spec);
     if (status != KILN_OK)
         return status;

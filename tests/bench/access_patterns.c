@@ -106,7 +106,7 @@ static kiln__unit *unit_for(bench *self, const access_code *one, kiln_report *re
     kiln__text text = { 0 };
     char defines[ACCESS_TEXT], *rest = NULL;
     must(kiln_test_fields(&spec, &self->service->catalog, one->spec, report), one->spec, report);
-    must(kiln__service_unit(self->service, &spec, &unit, report), one->spec, report);
+    must(kiln__service_unit(self->service, NULL, &spec, &unit, report), one->spec, report);
     if (one->defines[0] == '\0')
         return unit;
     kiln__text_printf(&text, "%s", unit->source);

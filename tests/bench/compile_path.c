@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "bench/same_nvrtc.h"
 #include "os/cpu.h"
+#include "support/requesting.h"
 #include "tune/statistics.h"
 #include <ftw.h>
 #include <kiln/kiln.h>
@@ -56,18 +57,18 @@ static double time_kiln(kiln_service *service, const char *text, bytes *cubin)
 {
     kiln_report report = KILN_INIT(kiln_report);
     kiln_spec *spec = NULL;
-    kiln_artifact *artifact = NULL;
+    kiln_program *program = NULL;
     const void *data = NULL;
     uint64_t begin = kiln__cpu_now_ns();
     check(kiln_spec_parse(&spec, service, text, &report) == KILN_OK, text, report.message);
-    check(kiln_build(&artifact, service, spec, &report) == KILN_OK, text, report.message);
-    check(kiln_artifact_section(artifact, "cubin", &data, &cubin->length) == KILN_OK, text, "no cubin");
+    check(kiln_test_build_spec(&program, service, spec, &report) == KILN_OK, text, report.message);
+    check(kiln_program_section(&data, &cubin->length, program, "cubin") == KILN_OK, text, "no cubin");
     uint64_t end = kiln__cpu_now_ns();
-    check(kiln_artifact_origin(artifact) == KILN_ORIGIN_COMPILED, text, "it was not compiled for this request");
+    check(kiln_test_origin(program) == KILN_ORIGIN_COMPILED, text, "it was not compiled for this request");
     cubin->data = malloc(cubin->length);
     check(cubin->data != NULL, text, "out of memory");
     memcpy(cubin->data, data, cubin->length);
-    kiln_artifact_free(artifact);
+    kiln_program_free(program);
     kiln_spec_free(spec);
     kiln_report_clear(&report);
     return (double)(end - begin) / 1e6;

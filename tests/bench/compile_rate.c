@@ -12,6 +12,7 @@
 #include "bench/noop_path.h"
 #include "bench/same_nvrtc.h"
 #include "os/cpu.h"
+#include "support/requesting.h"
 #include "support/temp.h"
 #include "tune/statistics.h"
 #include <kiln/kiln.h>
@@ -63,8 +64,9 @@ static uint64_t digest(const void *data, size_t length)
 static char root[] = "/tmp/kiln-rate.XXXXXX";
 static int done, failed;
 
-static void on_kernel(void *data, kiln_status status, kiln_kernel *kernel, const kiln_report *report)
+static void on_kernel(void *data, kiln_status status, kiln_program *program, const kiln_report *report)
 {
+    kiln_kernel *kernel = kiln_test_take_kernel(program);
     (void)data;
     done++;
     if (status != KILN_OK && failed++ == 0)
@@ -101,13 +103,13 @@ static uint64_t sum_of_cubins(kiln_service *service, int keys)
     uint64_t sum = 0;
     for (int i = 0; i < keys; i++) {
         kiln_spec *spec = parse(service, i);
-        kiln_artifact *artifact;
+        kiln_program *program;
         const void *cubin;
         size_t length;
-        check(kiln_build(&artifact, service, spec, &report) == KILN_OK, "kiln_build", report.message);
-        check(kiln_artifact_section(artifact, "cubin", &cubin, &length) == KILN_OK, "kiln_build", "no cubin");
+        check(kiln_test_build_spec(&program, service, spec, &report) == KILN_OK, "kiln_get", report.message);
+        check(kiln_program_section(&cubin, &length, program, "cubin") == KILN_OK, "kiln_get", "no cubin");
         sum += digest(cubin, length);
-        kiln_artifact_free(artifact);
+        kiln_program_free(program);
         kiln_spec_free(spec);
     }
     return sum;
@@ -126,15 +128,15 @@ static finding compile_kiln(const work *self, unsigned processors)
     uint64_t begin = kiln__cpu_now_ns();
     for (int i = 0; i < self->keys; i++) {
         kiln_spec *spec = parse(service, i);
-        check(kiln_get_async(NULL, queue, spec, NULL, on_kernel, NULL) == KILN_OK, "kiln_get_async", "refused");
+        check(kiln_test_submit(NULL, queue, spec, NULL, on_kernel, NULL) == KILN_OK, "kiln_submit", "refused");
         kiln_spec_free(spec);
     }
     while (kiln_queue_wait(queue, -1) > 0) {
     }
     out.seconds = (double)(kiln__cpu_now_ns() - begin) / 1e9;
-    check(kiln_stats_get(service, &stats) == KILN_OK && stats.compiles == (uint64_t)self->keys, "kiln_get_async",
+    check(kiln_stats_get(service, &stats) == KILN_OK && stats.compiles == (uint64_t)self->keys, "kiln_submit",
           "not every key was compiled once");
-    check(done == self->keys && failed == 0, "kiln_get_async", "not every kernel came");
+    check(done == self->keys && failed == 0, "kiln_submit", "not every kernel came");
     if (self->cuda)
         out.sum = sum_of_cubins(service, self->keys);
     kiln_queue_close(queue, NULL, NULL);

@@ -17,6 +17,7 @@
 #include "os/cpu.h"
 #include "os/file.h"
 #include "service/kernel.h"
+#include "support/requesting.h"
 #include "support/temp.h"
 #include "tune/statistics.h"
 #include <fcntl.h>
@@ -139,7 +140,7 @@ static kiln_kernel *get(kiln_service *service, const kiln_spec *spec)
 {
     kiln_report report = KILN_INIT(kiln_report);
     kiln_kernel *kernel;
-    must(kiln_get(&kernel, service, spec, &report), "kiln_get", &report);
+    must(kiln_get_kernel(&kernel, service, spec, &report), "kiln_get", &report);
     return kernel;
 }
 
@@ -151,13 +152,13 @@ static kiln_spec *parse(kiln_service *service, int op)
     return spec;
 }
 
-static kiln_artifact *build(kiln_service *service, const kiln_spec *spec, const void **cubin, size_t *length)
+static kiln_program *build(kiln_service *service, const kiln_spec *spec, const void **cubin, size_t *length)
 {
     kiln_report report = KILN_INIT(kiln_report);
-    kiln_artifact *artifact;
-    must(kiln_build(&artifact, service, spec, &report), "kiln_build", &report);
-    must(kiln_artifact_section(artifact, "cubin", cubin, length), "kiln_artifact_section", &report);
-    return artifact;
+    kiln_program *program;
+    must(kiln_test_build_spec(&program, service, spec, &report), "kiln_get", &report);
+    must(kiln_program_section(cubin, length, program, "cubin"), "kiln_program_section", &report);
+    return program;
 }
 
 /* ---- Kinds of process. Each prints its times in milliseconds. */
@@ -178,7 +179,7 @@ static void prepare(host *self)
         size_t length;
         kiln_spec *spec = parse(service, op);
         kiln_kernel *kernel = get(service, spec);
-        kiln_artifact *artifact = build(service, spec, &cubin, &length);
+        kiln_program *program = build(service, spec, &cubin, &length);
         must(kiln_spec_source(&source, spec, &report), "kiln_spec_source", &report);
         write_bytes(in_directory(self->directory, "cubin", op), cubin, length);
         write_bytes(in_directory(self->directory, "source", op), source, strlen(source));
@@ -186,7 +187,7 @@ static void prepare(host *self)
         if (op == 0)
             nvrtc->vtable->options(nvrtc, &kernel->device->target, &options);
         kiln_text_free(source);
-        kiln_artifact_free(artifact);
+        kiln_program_free(program);
         kiln_kernel_release(kernel);
         kiln_spec_free(spec);
     }
@@ -214,9 +215,9 @@ static void compile_kiln(host *self)
     for (int op = 0; op < OPS; op++) {
         const void *cubin;
         size_t length;
-        kiln_artifact *artifact = build(service, asked[op], &cubin, &length);
+        kiln_program *program = build(service, asked[op], &cubin, &length);
         check_cubin(self->directory, op, cubin, length);
-        kiln_artifact_free(artifact);
+        kiln_program_free(program);
         kiln_spec_free(asked[op]);
     }
     kiln_close(service);

@@ -10,6 +10,7 @@
 #include "bench/noop_path.h"
 #include "os/cpu.h"
 #include "service/kernel.h"
+#include "support/requesting.h"
 #include "tune/statistics.h"
 #include <dlfcn.h>
 #include <inttypes.h>
@@ -94,7 +95,7 @@ static void expect(const char *call, kiln__cu_enum code)
 static void open_bare(bench *self)
 {
     kiln_report report = KILN_INIT(kiln_report);
-    kiln_artifact *artifact;
+    kiln_program *program;
     const void *cubin;
     size_t length;
     CUlibrary library = NULL;
@@ -103,8 +104,8 @@ static void open_bare(bench *self)
     expect("cuDevicePrimaryCtxRetain", self->driver->cuDevicePrimaryCtxRetain(&context, 0));
     expect("cuCtxPushCurrent", self->driver->cuCtxPushCurrent(context));
     expect("cuStreamCreate", self->driver->cuStreamCreate(&self->stream, KILN__CU_STREAM_NON_BLOCKING));
-    must(kiln_build(&artifact, self->service, self->spec, &report), "kiln_build", &report);
-    must(kiln_artifact_section(artifact, "cubin", &cubin, &length), "kiln_artifact_section", &report);
+    must(kiln_test_build_spec(&program, self->service, self->spec, &report), "kiln_get", &report);
+    must(kiln_program_section(&cubin, &length, program, "cubin"), "kiln_program_section", &report);
     expect("cuLibraryLoadData", self->driver->cuLibraryLoadData(&library, cubin, NULL, NULL, 0, NULL, NULL, 0));
     expect("cuLibraryGetKernel",
            self->driver->cuLibraryGetKernel(&self->bare, library, self->kernel->rule.entries[0].name));
@@ -114,7 +115,7 @@ static void open_bare(bench *self)
     memcpy(&self->launch_ex, &symbol, sizeof(symbol));
     self->grid = (unsigned)((self->n + self->kernel->rule.tile - 1) / self->kernel->rule.tile);
     self->block = self->kernel->rule.block[0];
-    kiln_artifact_free(artifact);
+    kiln_program_free(program);
 }
 
 /* ---- The contenders: each makes `calls` calls and returns what went wrong, 0 if nothing */
@@ -224,7 +225,7 @@ static int call_get(bench *self)
     int bad = 0;
     for (int i = 0; i < self->calls; i++) {
         kiln_kernel *kernel;
-        bad |= kiln_get(&kernel, self->service, self->spec, NULL);
+        bad |= kiln_get_kernel(&kernel, self->service, self->spec, NULL);
         kiln_kernel_release(kernel);
     }
     return bad;
@@ -328,7 +329,7 @@ static void open_general(bench *self)
     kiln_spec *spec;
     must(kiln_template_define(self->service, scaled, NULL, NULL, &report), "kiln_template_define", &report);
     must(kiln_spec_parse(&spec, self->service, "template=scaled", &report), "kiln_spec_parse", &report);
-    must(kiln_get(&self->general, self->service, spec, &report), "kiln_get", &report);
+    must(kiln_get_kernel(&self->general, self->service, spec, &report), "kiln_get", &report);
     kiln_spec_free(spec);
 }
 
@@ -343,7 +344,7 @@ static void open_kiln(bench *self)
     options.device = "cuda:0";
     must(kiln_open(&self->service, &options, &report), "kiln_open", &report);
     must(kiln_spec_parse(&self->spec, self->service, SPEC, &report), "kiln_spec_parse", &report);
-    must(kiln_get(&self->kernel, self->service, self->spec, &report), "kiln_get", &report);
+    must(kiln_get_kernel(&self->kernel, self->service, self->spec, &report), "kiln_get", &report);
     must(kiln_live_open(&self->live, self->service, self->spec, NULL, &report), "kiln_live_open", &report);
     must(kiln_live_wait(self->live, KILN_LIVE_SETTLED, -1, &report), "kiln_live_wait", &report);
     must(kiln_device_open(&self->device, self->service, NULL, &report), "kiln_device_open", &report);

@@ -73,7 +73,7 @@ class Kiln:
     def get(self, text):
         """A loaded kernel, which the service keeps."""
         spec, kernel = self.spec(text), c_void_p()
-        status = self.lib.kiln_get(byref(kernel), self.service, spec, byref(self.report))
+        status = self.lib.kiln_get_kernel(byref(kernel), self.service, spec, byref(self.report))
         self.lib.kiln_spec_free(spec)
         self.check(status, text)
         return kernel

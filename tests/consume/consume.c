@@ -25,7 +25,7 @@ static kiln_status compute(kiln_service *service, const float *x, float *y, kiln
     const void *inputs[1] = { x };
     kiln_status status = kiln_spec_parse(&spec, service, "op=hardtanh(-1,1) dtype=f32 target=cpu", report);
     if (!status)
-        status = kiln_get(&kernel, service, spec, report);
+        status = kiln_get_kernel(&kernel, service, spec, report);
     if (!status)
         status = kiln_launch_n(kernel, COUNT, (void *[]){ y }, 1, inputs, 1, NULL, report);
     kiln_kernel_release(kernel);
@@ -42,14 +42,17 @@ static int build_isolated(void)
     kiln_report report = KILN_INIT(kiln_report);
     kiln_service *service = NULL;
     kiln_spec *spec = NULL;
-    kiln_artifact *artifact = NULL;
+    kiln_program *program = NULL;
+    kiln_request request = KILN_INIT(kiln_request);
     kiln_status status = kiln_open(&service, &options, &report);
     if (!status)
         status = kiln_spec_parse(&spec, service, "op=hardtanh(-1,1) dtype=f32 target=sm_90", &report);
+    request.spec = spec;
+    request.goal = KILN_BUILD;
     if (!status)
-        status = kiln_build(&artifact, service, spec, &report);
+        status = kiln_get(&program, service, &request, &report);
     printf("kiln %s from C, in a worker: %s%s\n", kiln_version(), status ? "" : "compiled", report.message);
-    kiln_artifact_free(artifact);
+    kiln_program_free(program);
     kiln_spec_free(spec);
     kiln_close(service);
     kiln_report_clear(&report);

@@ -44,7 +44,7 @@ int main()
         return fail(status, report);
 
     kiln_kernel *got = nullptr;
-    status = kiln_get(&got, service.get(), spec.get(), &report);
+    status = kiln_get_kernel(&got, service.get(), spec.get(), &report);
     std::unique_ptr<kiln_kernel, Deleter> kernel(got);
     if (status != KILN_OK)
         return fail(status, report);

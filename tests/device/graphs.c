@@ -2,6 +2,7 @@
  * gets on this thread and on another break no capture in any mode, short launches are timed and tuned from graphs while another
  * thread waits for the device all the time, and each GPU runs its own kernel. Every result is checked. Needs a GPU and a compiler. Exits 1 if anything is not as kiln.h says. */
 #include "support/launching.h"
+#include "support/requesting.h"
 #include <dlfcn.h>
 #include <kiln/tune.h>
 #include <pthread.h>
@@ -82,7 +83,7 @@ static void get(const char *text)
     kiln_spec *spec;
     kiln_kernel *kernel;
     check(kiln_spec_parse(&spec, service, text, &own) == KILN_OK, text, own.message);
-    check(kiln_get(&kernel, service, spec, &own) == KILN_OK, text, own.message);
+    check(kiln_get_kernel(&kernel, service, spec, &own) == KILN_OK, text, own.message);
     kiln_kernel_release(kernel);
     kiln_spec_free(spec);
 }
@@ -206,7 +207,7 @@ static void check_short(void)
     pthread_t thread;
     must(kiln_device_open(&device, service, NULL, &report), "kiln_device_open");
     must(kiln_spec_parse(&spec, service, LOADED, &report), "kiln_spec_parse");
-    must(kiln_get(&work.kernel, service, spec, &report), "kiln_get");
+    must(kiln_get_kernel(&work.kernel, service, spec, &report), "kiln_get");
     must(kiln_alloc(&memory_x, device, BYTES, &report), "kiln_alloc");
     must(kiln_alloc(&work.y, device, BYTES, &report), "kiln_alloc");
     must(kiln_upload(device, memory_x, x, BYTES, &report), "kiln_copy");
@@ -245,7 +246,7 @@ static void check_devices(void)
         if (found == KILN_ENODEVICE)
             break;
         must(found, name);
-        must(kiln_get_on(&kernel, service, device, spec, &report), name);
+        must(kiln_test_get_on(&kernel, service, device, spec, &report), name);
         must(kiln_alloc(&memory, device, BYTES, &report), name);
         must(kiln_upload(device, memory, x, BYTES, &report), name);
         const void *in[] = { memory };

@@ -1,6 +1,7 @@
 /* What the real driver says to images that are not right: another target's, truncated, damaged, foreign. Each case runs
  * in a process of its own, straight on libcuda, then the same bytes go through Kiln's store, which must refuse the
  * damaged ones before the driver sees them. Needs a GPU. Prints a table; exits 1 only if Kiln lets one through. */
+#include "support/requesting.h"
 #include <dlfcn.h>
 #include <kiln/kiln.h>
 #include <stdio.h>
@@ -93,25 +94,25 @@ static void driver_says(const char *label, const void *image, size_t length)
     free(copy);
 }
 
-static const void *cubin(kiln_service *service, const char *target, kiln_artifact **artifact, size_t *length)
+static const void *cubin(kiln_service *service, const char *target, kiln_program **program, size_t *length)
 {
     char text[128];
     kiln_spec *spec;
     const void *data;
     snprintf(text, sizeof(text), "op=hardsigmoid dtype=f32 target=%s", target);
     must(kiln_spec_parse(&spec, service, text, &report), text);
-    must(kiln_build(artifact, service, spec, &report), text);
-    must(kiln_artifact_section(*artifact, "cubin", &data, length), "cubin");
+    must(kiln_test_build_spec(program, service, spec, &report), text);
+    must(kiln_program_section(&data, length, *program, "cubin"), "cubin");
     kiln_spec_free(spec);
     return data;
 }
 
 static void driver_table(kiln_service *service, const char *target, const char *const *others)
 {
-    kiln_artifact *artifact;
+    kiln_program *program;
     char label[64];
     size_t length;
-    const char *image = cubin(service, target, &artifact, &length);
+    const char *image = cubin(service, target, &program, &length);
     driver_says("intact", image, length);
     for (int percent = 10; percent < 100; percent += 20) {
         snprintf(label, sizeof(label), "truncated to %d%%", percent);
@@ -134,12 +135,12 @@ static void driver_table(kiln_service *service, const char *target, const char *
     if (self != NULL)
         fclose(self);
     free(bad);
-    kiln_artifact_free(artifact);
+    kiln_program_free(program);
     for (; *others != NULL; others++) {
-        image = cubin(service, *others, &artifact, &length);
+        image = cubin(service, *others, &program, &length);
         snprintf(label, sizeof(label), "built for %s", *others);
         driver_says(label, image, length);
-        kiln_artifact_free(artifact);
+        kiln_program_free(program);
     }
 }
 
@@ -154,7 +155,7 @@ static void kiln_says(kiln_service *service, const char *target)
     must(kiln_spec_parse(&spec, service, text, &report), text);
     kiln_stats_get(service, &stats);
     uint64_t before = stats.ptx_loads;
-    kiln_status status = kiln_get(&kernel, service, spec, &report);
+    kiln_status status = kiln_get_kernel(&kernel, service, spec, &report);
     kiln_stats_get(service, &stats);
     printf("kiln    built for %-18s %s%s %s\n", target, kiln_status_name(status),
            stats.ptx_loads > before ? " (from its PTX)" : "", status != KILN_OK ? report.message : "");

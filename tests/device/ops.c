@@ -28,7 +28,7 @@ static kiln_kernel *get(const char *text)
     kiln_spec *spec;
     kiln_kernel *kernel;
     must(kiln_spec_parse(&spec, service, text, &report), text);
-    must(kiln_get(&kernel, service, spec, &report), text);
+    must(kiln_get_kernel(&kernel, service, spec, &report), text);
     kiln_spec_free(spec);
     return kernel;
 }

@@ -8,6 +8,7 @@
 #include "programs.h"
 #include "support/launching.h"
 #include "support/programs.h"
+#include "support/requesting.h"
 #include <math.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -252,7 +253,7 @@ static void finish(program_run *run)
         kiln_free(run->device, run->held[i].start);
     for (size_t i = 0; i < run->room_count; i++)
         free(run->rooms[i]);
-    kiln_program_release(run->program);
+    kiln_program_free(run->program);
 }
 
 static void print(const program_run *run, const char *name)
@@ -271,7 +272,7 @@ static bool get_program(driver *setup, program_run *run, const program_source *s
 {
     kiln_source given;
     program_fill(&given, source, text, setup->directories);
-    kiln_status status = kiln_program_get(&run->program, setup->service, setup->device, &given, &setup->report);
+    kiln_status status = kiln_test_get_source(&run->program, setup->service, setup->device, &given, &setup->report);
     setup->directories[setup->directory_count] = NULL;
     if (status == KILN_ENOCOMPILER && setup->all_wrong) {
         puts("left out: there is no NVRTC");

@@ -2,6 +2,7 @@
  * by two threads at once, cooperative launches and clusters.
  * Prints what it has checked; status 1 if anything is wrong. Needs a GPU, and NVRTC or a cache that has been filled with one. */
 #include "support/launching.h"
+#include "support/requesting.h"
 #include <kiln/kiln.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -211,7 +212,7 @@ int main(void)
     must(kiln_open(&service, NULL, &report), "open");
     must(kiln_device_open(&device, service, "cuda:0", &report), "device");
     must(kiln_device_get_info(device, &info), "device");
-    must(kiln_program_get(&program, service, device, &source, &report), "program");
+    must(kiln_test_get_source(&program, service, device, &source, &report), "program");
     must(kiln_alloc(&out, device, sizeof(got), &report), "memory");
     must(kiln_program_global(&address, &bytes, program, "table", &report), "table");
     must(kiln_upload(device, address, table, bytes, &report), "table");
@@ -245,7 +246,7 @@ int main(void)
         check("cluster", got, expect_cluster);
     }
     kiln_free(device, out);
-    kiln_program_release(program);
+    kiln_program_free(program);
     kiln_close(service);
     return wrong != 0;
 }

@@ -2,14 +2,16 @@
 #include "fault/figures.h"
 #include "fault/inject.h"
 #include "fault/stand_in.h"
+#include "support/requesting.h"
 #include "support/suites.h"
 
 enum { ASKED = 40, DISTINCT = 10 };
 
 static int called;
 
-static void take(void *data, kiln_status status, kiln_kernel *kernel, const kiln_report *report)
+static void take(void *data, kiln_status status, kiln_program *program, const kiln_report *report)
 {
+    kiln_kernel *kernel = kiln_test_take_kernel(program);
     (void)data;
     ck_assert_msg(status == KILN_OK, "%s", report->message);
     called++;
@@ -25,7 +27,7 @@ static uint64_t calls_of(kiln_service *service, kiln_queue *queue)
         char text[80];
         snprintf(text, sizeof(text), "op=hardsigmoid dtype=f32 block=%d target=cpu", 64 + 32 * (i % DISTINCT));
         kiln_spec *spec = kiln_test_spec(service, text);
-        ck_assert_int_eq(kiln_get_async(NULL, queue, spec, NULL, take, NULL), KILN_OK);
+        ck_assert_int_eq(kiln_test_submit(NULL, queue, spec, NULL, take, NULL), KILN_OK);
         kiln_spec_free(spec);
         if (i % DISTINCT == 0 || i > ASKED / 2)
             while (kiln_queue_wait(queue, 30000) > 0) {

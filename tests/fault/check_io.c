@@ -158,7 +158,7 @@ static uint64_t get_with(const kiln_options *options, const inject_plan *plan, b
     inject_arm(plan);
     ck_assert_int_eq(kiln_open(&service, options, &report), KILN_OK);
     ck_assert_int_eq(kiln_spec_parse(&spec, service, STAND_IN_SPEC, &report), KILN_OK);
-    kiln_status status = kiln_get(&kernel, service, spec, &report);
+    kiln_status status = kiln_get_kernel(&kernel, service, spec, &report);
     uint64_t calls = inject_disarm();
     bool hit = inject_hits() > 0;
     ck_assert_msg(status == KILN_OK || (plan->where == INJECT_OUTSIDE && hit && is_allowed(status)),

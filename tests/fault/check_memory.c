@@ -5,6 +5,7 @@
 #include "fault/stand_in.h"
 #include "support/fake_cuda.h"
 #include "support/launching.h"
+#include "support/requesting.h"
 #include "support/sanitized.h"
 #include "support/suites.h"
 #include <kiln/tune.h>
@@ -70,7 +71,7 @@ static void get_on_cpu(run *self)
     kiln_spec *spec = NULL;
     kiln_kernel *kernel = NULL;
     if (is_right(self, kiln_spec_parse(&spec, self->service, STAND_IN_SPEC, &self->report), "kiln_spec_parse") &&
-        is_right(self, kiln_get(&kernel, self->service, spec, &self->report), "kiln_get"))
+        is_right(self, kiln_get_kernel(&kernel, self->service, spec, &self->report), "kiln_get"))
         check_launch(self, kernel);
     kiln_kernel_release(kernel);
     kiln_spec_free(spec);
@@ -98,7 +99,7 @@ static void get_on_gpu(run *self)
     kiln_spec *spec = NULL;
     kiln_kernel *kernel = NULL;
     if (is_right(self, kiln_spec_parse(&spec, self->service, GPU_SPEC, &self->report), "kiln_spec_parse") &&
-        is_right(self, kiln_get(&kernel, self->service, spec, &self->report), "kiln_get")) {
+        is_right(self, kiln_get_kernel(&kernel, self->service, spec, &self->report), "kiln_get")) {
         kiln_kernel_info info = KILN_INIT(kiln_kernel_info);
         kiln_kernel_get_info(kernel, &info);
         ck_assert_str_eq(info.device, "cuda:0");
@@ -121,16 +122,16 @@ static void call_on_gpu(run *self)
 static void build_for_gpu(run *self)
 {
     kiln_spec *spec = NULL;
-    kiln_artifact *artifact = NULL;
+    kiln_program *program = NULL;
     const void *data;
     size_t length;
     kiln_status status = kiln_spec_parse(&spec, self->service, GPU_SPEC " target=sm_90", &self->report);
     if (is_right(self, status, "kiln_spec_parse") &&
-        is_right(self, kiln_build(&artifact, self->service, spec, &self->report), "kiln_build")) {
-        ck_assert_int_eq(kiln_artifact_section(artifact, "cubin", &data, &length), KILN_OK);
+        is_right(self, kiln_test_build_spec(&program, self->service, spec, &self->report), "kiln_get")) {
+        ck_assert_int_eq(kiln_program_section(&data, &length, program, "cubin"), KILN_OK);
         ck_assert(length > 4 && memcmp(data, "\177ELF", 4) == 0);
     }
-    kiln_artifact_free(artifact);
+    kiln_program_free(program);
     kiln_spec_free(spec);
 }
 

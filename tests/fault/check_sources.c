@@ -6,6 +6,7 @@
 #include "fault/litter.h"
 #include "support/harness.h"
 #include "support/reading.h"
+#include "support/requesting.h"
 #include "support/sanitized.h"
 #include "support/suites.h"
 #include <kiln/kiln.h>
@@ -95,24 +96,24 @@ static void check_told(kiln_status status)
 
 /* ---- What is done: builds and a get */
 
-/* The artifact, if there is one, is that of the state. */
+/* The program, if there is one, is that of the state. */
 static kiln_status build_in(kiln_service *service, int state, kiln_origin *origin)
 {
     kiln_source source = source_in(state);
-    kiln_artifact *artifact;
+    kiln_program *program;
     const void *bytes;
     size_t length;
     kiln_report_clear(&report);
-    kiln_status status = kiln_program_build(&artifact, service, &source, &report);
+    kiln_status status = kiln_test_build_source(&program, service, &source, &report);
     check_told(status);
     for (int i = 0; status == KILN_OK && i < SECTIONS; i++) {
-        kiln_test_require(kiln_artifact_section(artifact, sections[i], &bytes, &length) == KILN_OK, "a section");
+        kiln_test_require(kiln_program_section(&bytes, &length, program, sections[i]) == KILN_OK, "a section");
         kiln_test_require(length == states[state].lengths[i] && memcmp(bytes, states[state].bytes[i], length) == 0,
                           "the bytes of this state of the headers");
     }
     if (status == KILN_OK && origin != NULL)
-        *origin = kiln_artifact_origin(artifact);
-    kiln_artifact_free(artifact);
+        *origin = kiln_test_origin(program);
+    kiln_program_free(program);
     return status;
 }
 
@@ -123,7 +124,7 @@ static kiln_status get_in(kiln_service *service, int state)
     kiln_program *program;
     kiln_kernel *kernel;
     kiln_report_clear(&report);
-    kiln_status status = kiln_program_get(&program, service, NULL, &source, &report);
+    kiln_status status = kiln_test_get_source(&program, service, NULL, &source, &report);
     check_told(status);
     for (size_t i = 0; status == KILN_OK && i < source.function_count; i++) {
         status = kiln_program_kernel(&kernel, program, source.functions[i], &report);
@@ -131,7 +132,7 @@ static kiln_status get_in(kiln_service *service, int state)
         kiln_test_require(status == KILN_OK || status == KILN_ENOMEM, "each function");
         kiln_kernel_release(kernel);
     }
-    kiln_program_release(program);
+    kiln_program_free(program);
     return status;
 }
 
@@ -164,16 +165,16 @@ static void make_state(int state, const char *name, const char *text, bool more)
 static void learn_state(kiln_service *service, int state)
 {
     kiln_source source = source_in(state);
-    kiln_artifact *artifact;
+    kiln_program *program;
     const void *bytes;
-    ck_assert_int_eq(kiln_program_build(&artifact, service, &source, &report), KILN_OK);
+    ck_assert_int_eq(kiln_test_build_source(&program, service, &source, &report), KILN_OK);
     for (int i = 0; i < SECTIONS; i++) {
         size_t *length = &states[state].lengths[i];
-        ck_assert_int_eq(kiln_artifact_section(artifact, sections[i], &bytes, length), KILN_OK);
+        ck_assert_int_eq(kiln_program_section(&bytes, length, program, sections[i]), KILN_OK);
         ck_assert_uint_le(*length, SECTION_MAX);
         memcpy(states[state].bytes[i], bytes, *length);
     }
-    kiln_artifact_free(artifact);
+    kiln_program_free(program);
 }
 
 static void make_states(void)

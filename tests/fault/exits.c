@@ -4,6 +4,7 @@
  *
  * A round begins once NVRTC has been opened: what its constructors have made so far would be destroyed beside them. */
 #include "os/cpu.h"
+#include "support/requesting.h"
 #include <dlfcn.h>
 #include <kiln/kiln.h>
 #include <pthread.h>
@@ -81,11 +82,11 @@ static void *build(void *target)
 {
     for (;;) {
         kiln_report report = KILN_INIT(kiln_report);
-        kiln_artifact *artifact;
+        kiln_program *program;
         kiln_spec *spec = next_spec(target);
-        kiln_status status = kiln_build(&artifact, service, spec, &report);
+        kiln_status status = kiln_test_build_spec(&program, service, spec, &report);
         kiln_spec_free(spec);
-        kiln_artifact_free(artifact);
+        kiln_program_free(program);
         if (status == KILN_OK)
             atomic_fetch_add(&done, 1);
         else if (status == KILN_ECANCELED && strstr(report.message, "the process is ending") != NULL)
@@ -96,8 +97,9 @@ static void *build(void *target)
     return NULL;
 }
 
-static void on_kernel(void *data, kiln_status status, kiln_kernel *kernel, const kiln_report *report)
+static void on_kernel(void *data, kiln_status status, kiln_program *program, const kiln_report *report)
 {
+    kiln_kernel *kernel = kiln_test_take_kernel(program);
     (void)data;
     (void)status;
     (void)report;
@@ -119,9 +121,9 @@ static void start_async(void)
     if (kiln_queue_open(&queue, service, NULL) != KILN_OK)
         fail("no queue");
     for (int i = 0; i < 64; i++) {
-        kiln_request *request;
+        kiln_ticket request;
         kiln_spec *spec = next_spec("sm_90");
-        if (kiln_get_async(&request, queue, spec, NULL, on_kernel, NULL) != KILN_OK)
+        if (kiln_test_submit(&request, queue, spec, NULL, on_kernel, NULL) != KILN_OK)
             fail("no request");
         kiln_spec_free(spec);
     }
@@ -180,23 +182,25 @@ static void use_and_unload(void)
     memcpy(&of_##name, &symbol, sizeof(symbol))
     FROM_LIBRARY(kiln_open);
     FROM_LIBRARY(kiln_spec_parse);
-    FROM_LIBRARY(kiln_build);
-    FROM_LIBRARY(kiln_artifact_free);
+    FROM_LIBRARY(kiln_get);
+    FROM_LIBRARY(kiln_program_free);
     FROM_LIBRARY(kiln_spec_free);
     FROM_LIBRARY(kiln_close);
 #undef FROM_LIBRARY
     kiln_report report = KILN_INIT(kiln_report);
     kiln_options options = KILN_INIT(kiln_options);
-    kiln_artifact *artifact;
+    kiln_program *program;
     kiln_spec *spec;
+    kiln_request request = KILN_INIT(kiln_request);
+    request.goal = KILN_BUILD;
     options.cache_dir = "";
     options.device = "cpu";
     options.isolate = KILN_ISOLATE_NEVER;
     if (of_kiln_open(&service, &options, &report) != KILN_OK ||
         of_kiln_spec_parse(&spec, service, "op=relu6 dtype=f32 target=sm_90", &report) != KILN_OK ||
-        of_kiln_build(&artifact, service, spec, &report) != KILN_OK)
+        (request.spec = spec, of_kiln_get(&program, service, &request, &report)) != KILN_OK)
         fail(report.message);
-    of_kiln_artifact_free(artifact);
+    of_kiln_program_free(program);
     of_kiln_spec_free(spec);
     of_kiln_close(service);
     if (dlclose(library) != 0 || dlopen(path, RTLD_NOW | RTLD_NOLOAD) != NULL)

@@ -78,7 +78,7 @@ static void want(int key)
     while (atomic_load(go) == 0)
         usleep(200);
     if (status == KILN_OK)
-        status = kiln_get(&kernel, service, spec, &report);
+        status = kiln_get_kernel(&kernel, service, spec, &report);
     if (status != KILN_OK)
         fprintf(stderr, "%s: %s\n", kiln_status_name(status), report.message);
     kiln_kernel_release(kernel);

@@ -39,6 +39,11 @@ int session_fail(struct session *session, kiln_status status, const char *culpri
     return status == KILN_ESPEC || status == KILN_EOP || status == KILN_ETARGET ? STATUS_USAGE : STATUS_FAILED;
 }
 
+void out_of_memory(void)
+{
+    abort();
+}
+
 void *need_alloc(size_t bytes)
 {
     void *memory = calloc(1, bytes > 0 ? bytes : 1);

@@ -1,6 +1,7 @@
 /* The public API's edges: arguments that cannot be right, sizes, listings. */
 #include "support/harness.h"
 #include "support/launching.h"
+#include "support/requesting.h"
 #include "support/suites.h"
 #include "support/temp.h"
 #include <stddef.h>
@@ -37,16 +38,16 @@ START_TEST(test_api__null_arguments_are_refused)
 {
     kiln_spec *spec = kiln_test_spec(service, SPEC);
     kiln_kernel *kernel = (kiln_kernel *)&service;
-    kiln_artifact *artifact;
+    kiln_program *program;
     kiln_service *other;
     char *text;
     ck_assert_int_eq(kiln_open(NULL, NULL, NULL), KILN_EINVAL);
     ck_assert_int_eq(kiln_spec_parse(NULL, service, SPEC, NULL), KILN_EINVAL);
-    ck_assert_int_eq(kiln_get(NULL, service, spec, NULL), KILN_EINVAL);
-    ck_assert_int_eq(kiln_get(&kernel, NULL, spec, NULL), KILN_EINVAL);
+    ck_assert_int_eq(kiln_get_kernel(NULL, service, spec, NULL), KILN_EINVAL);
+    ck_assert_int_eq(kiln_get_kernel(&kernel, NULL, spec, NULL), KILN_EINVAL);
     ck_assert_ptr_null(kernel);
-    ck_assert_int_eq(kiln_get(&kernel, service, NULL, NULL), KILN_EINVAL);
-    ck_assert_int_eq(kiln_build(&artifact, service, NULL, NULL), KILN_EINVAL);
+    ck_assert_int_eq(kiln_get_kernel(&kernel, service, NULL, NULL), KILN_EINVAL);
+    ck_assert_int_eq(kiln_test_build_spec(&program, service, NULL, NULL), KILN_EINVAL);
     ck_assert_int_eq(kiln_spec_source(&text, NULL, NULL), KILN_EINVAL);
     ck_assert_int_eq(kiln_test_launch(NULL, 1, NULL, NULL, NULL, NULL), KILN_EINVAL);
     ck_assert_int_eq(kiln_ops(service, NULL, NULL), KILN_EINVAL);
@@ -63,7 +64,7 @@ START_TEST(test_api__null_arguments_are_refused)
     kiln_spec_free(spec);
     kiln_spec_free(NULL);
     kiln_kernel_release(NULL);
-    kiln_artifact_free(NULL);
+    kiln_program_free(NULL);
     kiln_close(NULL);
     kiln_report_clear(NULL);
     kiln_text_free(NULL);
@@ -149,7 +150,7 @@ START_TEST(test_api__specs_are_made_of_specs_and_read)
     kiln_spec *empty, *spec, *other, *none;
     kiln_report report = KILN_INIT(kiln_report);
     ck_assert_int_eq(kiln_spec_parse(&empty, service, "", NULL), KILN_OK);
-    ck_assert_uint_eq(kiln_spec_inputs(empty), 0);
+    ck_assert_uint_eq(kiln_test_spec_inputs(empty), 0);
     ck_assert_int_eq(kiln_spec_with(&spec, empty, "op=hardtanh(hi=2) block=64", &report), KILN_OK);
     ck_assert_str_eq(kiln_spec_field(spec, "block"), "64");
     ck_assert_int_eq(kiln_spec_with(&none, spec, "block=100", &report), KILN_ESPEC);
@@ -158,10 +159,10 @@ START_TEST(test_api__specs_are_made_of_specs_and_read)
     ck_assert_int_eq(kiln_spec_with(&none, spec, "blok=64", &report), KILN_ESPEC);
     ck_assert_ptr_nonnull(strstr(report.message, "block"));
     ck_assert_str_eq(kiln_spec_text(spec), "op=hardtanh(-1,2) block=64");
-    ck_assert_uint_eq(kiln_spec_inputs(spec), 1);
+    ck_assert_uint_eq(kiln_test_spec_inputs(spec), 1);
     ck_assert_int_eq(kiln_spec_with(&other, spec, "block= op=mul(add(x,y),z)", NULL), KILN_OK);
     ck_assert_str_eq(kiln_spec_field(other, "block"), "");
-    ck_assert_uint_eq(kiln_spec_inputs(other), 3);
+    ck_assert_uint_eq(kiln_test_spec_inputs(other), 3);
     ck_assert_ptr_null(kiln_spec_field(other, "colour"));
     ck_assert_str_eq(kiln_spec_text(spec), "op=hardtanh(-1,2) block=64");
     ck_assert_int_eq(kiln_spec_with(NULL, spec, "", NULL), KILN_EINVAL);
@@ -182,7 +183,7 @@ START_TEST(test_api__spec_without_an_op_cannot_be_built)
     kiln_spec *spec = kiln_test_spec(service, "dtype=f32 target=cpu");
     kiln_report report = KILN_INIT(kiln_report);
     kiln_kernel *kernel;
-    ck_assert_int_eq(kiln_get(&kernel, service, spec, &report), KILN_ESPEC);
+    ck_assert_int_eq(kiln_get_kernel(&kernel, service, spec, &report), KILN_ESPEC);
     ck_assert_ptr_nonnull(strstr(report.message, "op"));
     ck_assert_str_eq(report.stage, "spec");
     kiln_report_clear(&report);

@@ -3,6 +3,7 @@
 #include "service/service.h"
 #include "support/fake_cuda.h"
 #include "support/harness.h"
+#include "support/requesting.h"
 #include "support/sanitized.h"
 #include "support/suites.h"
 #include "support/temp.h"
@@ -354,23 +355,30 @@ END_TEST
 
 START_TEST(test_arguments__specs_say_what_they_want)
 {
-    kiln_param info = { .size = sizeof(info) };
+    const kiln_signature *signature, *again;
     load_transpose();
     kiln_spec *spec = kiln_test_spec(service, "template=transpose dtype=f16"), *plain;
-    ck_assert_str_eq(kiln_spec_size(spec, 1), "cols");
-    ck_assert_ptr_null(kiln_spec_size(spec, 2));
-    ck_assert_int_eq(kiln_spec_arg(spec, 0, &info), KILN_OK);
-    ck_assert(info.role == KILN_ROLE_OUT && info.bytes == 2 && info.dims == 2);
-    ck_assert_str_eq(info.type, "f16");
-    ck_assert_str_eq(info.shape[0], "cols");
-    ck_assert_int_eq(kiln_spec_arg(spec, 4, &info), KILN_ENOENT);
+    ck_assert_int_eq(kiln_spec_signature(&signature, spec, NULL), KILN_OK);
+    ck_assert_int_eq(kiln_spec_signature(&again, spec, NULL), KILN_OK);
+    ck_assert_ptr_eq(signature, again);
+    ck_assert_uint_eq(signature->size_count, 2);
+    ck_assert_str_eq(signature->sizes[1], "cols");
+    ck_assert_uint_eq(signature->param_count, 4);
+    const kiln_param *out = signature->params[0];
+    ck_assert(out->role == KILN_ROLE_OUT && out->bytes == 2 && out->dims == 2);
+    ck_assert_str_eq(out->type, "f16");
+    ck_assert_str_eq(out->shape[0], "cols");
     plain = kiln_test_spec(service, "op=mul(add(x,y),z)");
-    ck_assert_int_eq(kiln_spec_arg(plain, 3, &info), KILN_OK);
-    ck_assert(info.role == KILN_ROLE_IN && info.bytes == 4 && info.dims == 1);
-    ck_assert_str_eq(info.name, "z");
-    ck_assert_int_eq(kiln_spec_arg(plain, 5, &info), KILN_ENOENT);
-    ck_assert_str_eq(kiln_spec_size(plain, 0), "n");
-    ck_assert_ptr_null(kiln_spec_size(plain, 1));
+    ck_assert_int_eq(kiln_spec_signature(&signature, plain, NULL), KILN_OK);
+    ck_assert_uint_eq(signature->param_count, 5);
+    const kiln_param *in = signature->params[3];
+    ck_assert(in->role == KILN_ROLE_IN && in->bytes == 4 && in->dims == 1);
+    ck_assert_str_eq(in->name, "z");
+    ck_assert_uint_eq(signature->size_count, 1);
+    ck_assert_str_eq(signature->sizes[0], "n");
+    ck_assert_int_eq(kiln_spec_signature(&signature, NULL, NULL), KILN_EINVAL);
+    ck_assert_ptr_null(signature);
+    ck_assert_int_eq(kiln_spec_signature(NULL, plain, NULL), KILN_EINVAL);
     kiln_spec_free(spec);
     kiln_spec_free(plain);
 }
@@ -422,10 +430,10 @@ static bool open_gpu(void)
     const kiln_fake *fake = kiln_fake_open();
     fake->configure("relu6=1");
     service = kiln_test_open(&options);
-    kiln_artifact *artifact = NULL;
+    kiln_program *program = NULL;
     kiln_spec *spec = kiln_test_spec(service, "op=copy dtype=f32 target=sm_90");
-    bool able = kiln_build(&artifact, service, spec, NULL) == KILN_OK;
-    kiln_artifact_free(artifact);
+    bool able = kiln_test_build_spec(&program, service, spec, NULL) == KILN_OK;
+    kiln_program_free(program);
     kiln_spec_free(spec);
     if (!able)
         printf("   left out: there is no NVRTC\n");

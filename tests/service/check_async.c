@@ -2,6 +2,7 @@
 #include "base/alloc.h"
 #include "support/counting.h"
 #include "support/harness.h"
+#include "support/requesting.h"
 #include "support/sanitized.h"
 #include "support/suites.h"
 #include "support/temp.h"
@@ -55,8 +56,9 @@ static void close_all(void)
     kiln_close(service);
 }
 
-static void note(void *data, kiln_status status, kiln_kernel *kernel, const kiln_report *report)
+static void note(void *data, kiln_status status, kiln_program *program, const kiln_report *report)
 {
+    kiln_kernel *kernel = kiln_test_take_kernel(program);
     seen *slot = data;
     ck_assert(!asking);
     ck_assert_int_eq(status == KILN_OK, kernel != NULL);
@@ -68,21 +70,21 @@ static void note(void *data, kiln_status status, kiln_kernel *kernel, const kiln
     kiln_kernel_release(kernel);
 }
 
-static kiln_request *ask_with(const char *text, int priority, uint32_t timeout_ms, seen *slot)
+static kiln_ticket ask_with(const char *text, int priority, uint32_t timeout_ms, seen *slot)
 {
-    kiln_request *request;
-    kiln_async_options options = KILN_INIT(kiln_async_options);
+    kiln_ticket request;
+    kiln_submit_options options = KILN_INIT(kiln_submit_options);
     kiln_spec *spec = kiln_test_spec(service, text);
     options.priority = priority;
     options.timeout_ms = timeout_ms;
     asking = true;
-    ck_assert_int_eq(kiln_get_async(&request, queue, spec, &options, note, slot), KILN_OK);
+    ck_assert_int_eq(kiln_test_submit(&request, queue, spec, &options, note, slot), KILN_OK);
     asking = false;
     kiln_spec_free(spec);
     return request;
 }
 
-static kiln_request *ask(const char *text, seen *slot)
+static kiln_ticket ask(const char *text, seen *slot)
 {
     return ask_with(text, 0, 0, slot);
 }
@@ -115,8 +117,9 @@ static uint64_t now_ms(void)
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-static void check_and_keep(void *data, kiln_status status, kiln_kernel *kernel, const kiln_report *report)
+static void check_and_keep(void *data, kiln_status status, kiln_program *program, const kiln_report *report)
 {
+    kiln_kernel *kernel = kiln_test_take_kernel(program);
     ck_assert_msg(status == KILN_OK, "%s", report->message);
     kiln_test_check_hardsigmoid(kernel);
     *(kiln_kernel **)data = kernel;
@@ -129,10 +132,10 @@ START_TEST(test_async__kernel_comes_by_callback_and_is_found_again)
     options.wisdom = KILN_OFF; /* else a look at its files may be due, which is not for the calling thread */
     open_with(&options);
     kiln_spec *spec = kiln_test_spec(service, "op=hardsigmoid dtype=f32 target=cpu");
-    ck_assert_int_eq(kiln_get_async(NULL, queue, spec, NULL, check_and_keep, &first), KILN_OK);
+    ck_assert_int_eq(kiln_test_submit(NULL, queue, spec, NULL, check_and_keep, &first), KILN_OK);
     ck_assert_ptr_null(first);
     ck_assert_int_eq(kiln_queue_wait(queue, -1), 1);
-    ck_assert_int_eq(kiln_get_async(NULL, queue, spec, NULL, check_and_keep, &second), KILN_OK);
+    ck_assert_int_eq(kiln_test_submit(NULL, queue, spec, NULL, check_and_keep, &second), KILN_OK);
     ck_assert_ptr_null(second);
     ck_assert_int_eq(kiln_queue_wait(queue, 0), 1);
     ck_assert_ptr_eq(first, second);
@@ -194,12 +197,12 @@ START_TEST(test_async__wrong_arguments_are_refused)
 {
     open_stand_in(0);
     kiln_spec *spec = kiln_test_spec(service, SPEC);
-    kiln_request *request = (kiln_request *)&service;
+    kiln_ticket request = 1;
     kiln_queue *other;
-    ck_assert_int_eq(kiln_get_async(&request, NULL, spec, NULL, note, NULL), KILN_EINVAL);
-    ck_assert_ptr_null(request);
-    ck_assert_int_eq(kiln_get_async(NULL, queue, NULL, NULL, note, NULL), KILN_EINVAL);
-    ck_assert_int_eq(kiln_get_async(NULL, queue, spec, NULL, NULL, NULL), KILN_EINVAL);
+    ck_assert_int_eq(kiln_test_submit(&request, NULL, spec, NULL, note, NULL), KILN_EINVAL);
+    ck_assert_uint_eq(request, 0);
+    ck_assert_int_eq(kiln_test_submit(NULL, queue, NULL, NULL, note, NULL), KILN_EINVAL);
+    ck_assert_int_eq(kiln_test_submit(NULL, queue, spec, NULL, NULL, NULL), KILN_EINVAL);
     ck_assert_int_eq(kiln_queue_open(NULL, service, NULL), KILN_EINVAL);
     ck_assert_int_eq(kiln_queue_open(&other, NULL, NULL), KILN_EINVAL);
     ck_assert_ptr_null(other);
@@ -208,7 +211,8 @@ START_TEST(test_async__wrong_arguments_are_refused)
     ck_assert_int_eq(kiln_queue_wait(NULL, -1), 0);
     ck_assert_int_eq(kiln_queue_fd(NULL), -1);
     kiln_queue_close(NULL, NULL, NULL);
-    kiln_cancel(NULL);
+    kiln_cancel(NULL, 1);
+    kiln_cancel(queue, 0);
     kiln_spec_free(spec);
     close_all();
 }
@@ -236,12 +240,12 @@ START_TEST(test_async__cancelled_before_its_compile_it_is_never_compiled)
     kiln_test_counting_hold(NULL);
     ask(distinct(0), &slots[0]);
     kiln_test_counting_await(1);
-    kiln_request *alone = ask(distinct(1), &slots[1]);
-    kiln_request *one_of_two = ask(distinct(2), &slots[2]);
+    kiln_ticket alone = ask(distinct(1), &slots[1]);
+    kiln_ticket one_of_two = ask(distinct(2), &slots[2]);
     ask(distinct(2), &slots[3]);
-    kiln_cancel(alone);
-    kiln_cancel(one_of_two);
-    kiln_cancel(one_of_two);
+    kiln_cancel(queue, alone);
+    kiln_cancel(queue, one_of_two);
+    kiln_cancel(queue, one_of_two);
     ck_assert_int_eq(slots[1].calls, 0);
     ck_assert_int_eq(kiln_queue_wait(queue, 0), 2);
     expect(1, KILN_ECANCELED);
@@ -260,9 +264,9 @@ START_TEST(test_async__cancelled_during_its_compile_it_fills_the_cache)
 {
     open_stand_in(0);
     kiln_test_counting_hold(NULL);
-    kiln_request *request = ask(SPEC, &slots[0]);
+    kiln_ticket request = ask(SPEC, &slots[0]);
     kiln_test_counting_await(1);
-    kiln_cancel(request);
+    kiln_cancel(queue, request);
     ck_assert_int_eq(finish(), 1);
     expect(0, KILN_ECANCELED);
     kiln_test_counting_go();
@@ -276,8 +280,8 @@ START_TEST(test_async__due_before_it_is_cancelled_it_succeeds)
 {
     open_stand_in(0);
     kiln_kernel_release(kiln_test_get(service, SPEC));
-    kiln_request *request = ask(SPEC, &slots[0]);
-    kiln_cancel(request);
+    kiln_ticket request = ask(SPEC, &slots[0]);
+    kiln_cancel(queue, request);
     ck_assert_int_eq(finish(), 1);
     expect(0, KILN_OK);
     close_all();
@@ -385,12 +389,12 @@ END_TEST
 
 static int closed_inside;
 
-static void close_inside(void *data, kiln_status status, kiln_kernel *kernel, const kiln_report *report)
+static void close_inside(void *data, kiln_status status, kiln_program *program, const kiln_report *report)
 {
     kiln_spec *spec = kiln_test_spec(service, SPEC);
-    note(data, status, kernel, report);
+    note(data, status, program, report);
     kiln_queue_close(queue, count_close, &closed_inside);
-    ck_assert_int_eq(kiln_get_async(NULL, queue, spec, NULL, note, &slots[SLOTS - 1]), KILN_ECANCELED);
+    ck_assert_int_eq(kiln_test_submit(NULL, queue, spec, NULL, note, &slots[SLOTS - 1]), KILN_ECANCELED);
     ck_assert_int_eq(closed_inside, 0);
     kiln_spec_free(spec);
 }
@@ -402,7 +406,7 @@ START_TEST(test_async__queue_may_be_closed_inside_a_callback)
     kiln_kernel_release(kiln_test_get(service, SPEC)); /* what is held may take every place to compile */
     kiln_test_counting_hold("hardtanh");
     ask(distinct(0), &slots[0]);
-    ck_assert_int_eq(kiln_get_async(NULL, queue, spec, NULL, close_inside, &slots[1]), KILN_OK);
+    ck_assert_int_eq(kiln_test_submit(NULL, queue, spec, NULL, close_inside, &slots[1]), KILN_OK);
     ask(distinct(1), &slots[2]);
     ck_assert_int_eq(kiln_queue_wait(queue, -1), 3);
     ck_assert_int_eq(closed_inside, 1);
@@ -428,7 +432,7 @@ START_TEST(test_async__service_may_be_closed_before_its_queues)
     kiln_close(service);
     ck_assert_int_eq(called, 0);
     ck_assert_int_lt(kiln_test_counting_count(), KEYS);
-    ck_assert_int_eq(kiln_get_async(NULL, queue, spec, NULL, note, &slots[KEYS]), KILN_ECANCELED);
+    ck_assert_int_eq(kiln_test_submit(NULL, queue, spec, NULL, note, &slots[KEYS]), KILN_ECANCELED);
     ck_assert_int_eq(kiln_queue_wait(queue, -1), KEYS);
     for (int i = 0; i < KEYS; i++)
         expect(i, KILN_ECANCELED);
@@ -440,12 +444,12 @@ END_TEST
 
 static int chain_left;
 
-static void ask_again(void *data, kiln_status status, kiln_kernel *kernel, const kiln_report *report)
+static void ask_again(void *data, kiln_status status, kiln_program *program, const kiln_report *report)
 {
     kiln_spec *spec = kiln_test_spec(service, distinct(chain_left % 4));
-    note(data, status, kernel, report);
+    note(data, status, program, report);
     if (chain_left-- > 0)
-        ck_assert_int_eq(kiln_get_async(NULL, queue, spec, NULL, ask_again, data), KILN_OK);
+        ck_assert_int_eq(kiln_test_submit(NULL, queue, spec, NULL, ask_again, data), KILN_OK);
     kiln_spec_free(spec);
 }
 
@@ -455,7 +459,7 @@ START_TEST(test_async__callbacks_may_ask_again)
     open_stand_in(0);
     kiln_spec *spec = kiln_test_spec(service, SPEC);
     chain_left = CHAIN;
-    ck_assert_int_eq(kiln_get_async(NULL, queue, spec, NULL, ask_again, &slots[0]), KILN_OK);
+    ck_assert_int_eq(kiln_test_submit(NULL, queue, spec, NULL, ask_again, &slots[0]), KILN_OK);
     while (chain_left >= 0)
         ck_assert_int_eq(kiln_queue_wait(queue, 30000), 1); /* one round does not run into the next */
     ck_assert_int_eq(slots[0].calls, CHAIN + 1);
@@ -554,7 +558,7 @@ START_TEST(test_async__libuv_queue_closes_inside_a_callback)
     kiln_kernel_release(kiln_test_get(service, SPEC));
     kiln_test_counting_hold("hardtanh");
     ask(distinct(0), &slots[0]);
-    ck_assert_int_eq(kiln_get_async(NULL, queue, spec, NULL, close_inside, &slots[1]), KILN_OK);
+    ck_assert_int_eq(kiln_test_submit(NULL, queue, spec, NULL, close_inside, &slots[1]), KILN_OK);
     ck_assert_int_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
     ck_assert_int_eq(closed_inside, 1);
     expect(0, KILN_ECANCELED);
@@ -576,8 +580,9 @@ typedef struct host {
     atomic_int good, bad;
 } host;
 
-static void count(void *data, kiln_status status, kiln_kernel *kernel, const kiln_report *report)
+static void count(void *data, kiln_status status, kiln_program *program, const kiln_report *report)
 {
+    kiln_kernel *kernel = kiln_test_take_kernel(program);
     host *self = data;
     (void)report;
     bool right = (status == KILN_OK) == (kernel != NULL) && pthread_equal(self->thread, pthread_self());
@@ -594,12 +599,12 @@ static void *run_host(void *data)
     for (int i = 0; i < EACH; i++) {
         char text[64];
         kiln_spec *spec = NULL;
-        kiln_request *request = NULL;
+        kiln_ticket request = 0;
         snprintf(text, sizeof(text), "op=hardtanh(-1,%d) dtype=f32 target=cpu", i % KEYS + 2);
         good = good && kiln_spec_parse(&spec, service, text, NULL) == KILN_OK &&
-               kiln_get_async(&request, self->queue, spec, NULL, count, self) == KILN_OK;
+               kiln_test_submit(&request, self->queue, spec, NULL, count, self) == KILN_OK;
         if (i % 5 == 4)
-            kiln_cancel(request);
+            kiln_cancel(self->queue, request);
         if (i % 7 == 6)
             uv_run(&loop, UV_RUN_NOWAIT);
         kiln_spec_free(spec);
@@ -635,7 +640,7 @@ static void *ask_from_elsewhere(void *data)
 {
     kiln_spec *spec = kiln_test_spec(service, SPEC);
     for (int i = 0; i < 100; i++)
-        ck_assert_int_eq(kiln_get_async(NULL, queue, spec, NULL, note, &slots[i]), KILN_OK);
+        ck_assert_int_eq(kiln_test_submit(NULL, queue, spec, NULL, note, &slots[i]), KILN_OK);
     kiln_spec_free(spec);
     return data;
 }
@@ -690,7 +695,7 @@ START_TEST(test_async__allocation_that_fails_is_a_status)
         slots[0].calls = 0;
         atomic_store(&allocations_left, n);
         kiln__alloc_set_hook(fail_one_allocation);
-        kiln_status status = kiln_get_async(NULL, queue, spec, NULL, note, &slots[0]);
+        kiln_status status = kiln_test_submit(NULL, queue, spec, NULL, note, &slots[0]);
         while (status == KILN_OK && slots[0].calls == 0)
             ck_assert_int_eq(kiln_queue_wait(queue, 30000), 1);
         kiln_queue_close(queue, NULL, NULL);
@@ -719,12 +724,12 @@ static void child(void)
     int closed = 0;
     alarm(60);
     bool good = kiln_queue_wait(queue, 0) == 0 && kiln_queue_wait(queue, -1) == 0 &&
-                kiln_get_async(NULL, queue, spec, NULL, note, &slots[9]) == KILN_ECANCELED;
-    good = good && kiln_get(&kernel, service, spec, NULL) == KILN_OK;
+                kiln_test_submit(NULL, queue, spec, NULL, note, &slots[9]) == KILN_ECANCELED;
+    good = good && kiln_get_kernel(&kernel, service, spec, NULL) == KILN_OK;
     kiln_queue_close(queue, count_close, &closed);
     kiln_kernel_release(kernel);
     good = good && kiln_queue_open(&queue, service, NULL) == KILN_OK &&
-           kiln_get_async(NULL, queue, spec, NULL, note, &slots[9]) == KILN_OK && kiln_queue_wait(queue, -1) == 1;
+           kiln_test_submit(NULL, queue, spec, NULL, note, &slots[9]) == KILN_OK && kiln_queue_wait(queue, -1) == 1;
     kiln_queue_close(queue, count_close, &closed);
     kiln_close(service);
     _exit(good && closed == 2 && slots[9].calls == 1 && slots[0].calls == 0 ? 0 : 1);

@@ -439,7 +439,7 @@ START_TEST(test_graph__stand_in_breaks_captures)
     kiln_spec *spec = kiln_test_spec(service, "op=relu6");
     kiln_kernel *kernel;
     fake->capture_begin(stream, KILN__CU_STREAM_CAPTURE_MODE_GLOBAL);
-    check_refused(kiln_get(&kernel, service, spec, &report), KILN_EDEVICE, "a graph is being captured");
+    check_refused(kiln_get_kernel(&kernel, service, spec, &report), KILN_EDEVICE, "a graph is being captured");
     ck_assert_int_eq(fake->capture_end(stream), -1);
     kiln_spec_free(spec);
     kiln_close(service);

@@ -2,6 +2,7 @@
 #include "support/counting.h"
 #include "support/harness.h"
 #include "support/launching.h"
+#include "support/requesting.h"
 #include "support/sanitized.h"
 #include "support/suites.h"
 #include "support/temp.h"
@@ -39,24 +40,24 @@ static void get(const kiln_spec *spec, const char *text)
 {
     kiln_kernel *kernel;
     (void)text;
-    OPEN_TO_CANCEL(kiln_get(&kernel, service, spec, NULL));
+    OPEN_TO_CANCEL(kiln_get_kernel(&kernel, service, spec, NULL));
     kiln_kernel_release(kernel);
 }
 
 static void build(const kiln_spec *spec, const char *text)
 {
-    kiln_artifact *artifact;
+    kiln_program *program;
     (void)text;
-    OPEN_TO_CANCEL(kiln_build(&artifact, service, spec, NULL));
-    kiln_artifact_free(artifact);
+    OPEN_TO_CANCEL(kiln_test_build_spec(&program, service, spec, NULL));
+    kiln_program_free(program);
 }
 
-static void on_kernel(void *data, kiln_status status, kiln_kernel *kernel, const kiln_report *report)
+static void on_kernel(void *data, kiln_status status, kiln_program *program, const kiln_report *report)
 {
     (void)data;
     (void)status;
     (void)report;
-    kiln_kernel_release(kernel);
+    kiln_program_free(program);
 }
 
 static void close_queue(void *queue)
@@ -68,12 +69,12 @@ static void close_queue(void *queue)
 static void get_async(const kiln_spec *spec, const char *text)
 {
     kiln_queue *queue;
-    kiln_request *request;
+    kiln_ticket request;
     (void)text;
     if (kiln_queue_open(&queue, service, NULL) != KILN_OK)
         return;
     pthread_cleanup_push(close_queue, queue);
-    OPEN_TO_CANCEL(kiln_get_async(&request, queue, spec, NULL, on_kernel, NULL));
+    OPEN_TO_CANCEL(kiln_test_submit(&request, queue, spec, NULL, on_kernel, NULL));
     OPEN_TO_CANCEL(kiln_queue_wait(queue, -1));
     pthread_cleanup_pop(1);
 }
@@ -104,7 +105,7 @@ static void administer(const kiln_spec *spec, const char *text)
 {
     kiln_origin origin;
     (void)text;
-    OPEN_TO_CANCEL(kiln_probe(&origin, service, spec, NULL));
+    OPEN_TO_CANCEL(kiln_test_find_stored(&origin, service, spec, NULL));
     OPEN_TO_CANCEL(kiln_cache_visit(service, skip_entry, NULL, NULL));
     OPEN_TO_CANCEL(kiln_wisdom_visit(service, skip_record, NULL));
     OPEN_TO_CANCEL(kiln_cache_trim(service, 0, 0, NULL, NULL));
@@ -138,7 +139,7 @@ static void *ask(void *data)
     char text[64];
     text_of(text, *(unsigned *)data);
     kiln_kernel_release(kiln_test_get(service, text));
-    kiln_artifact_free(kiln_test_build(service, text));
+    kiln_program_free(kiln_test_build(service, text));
     return NULL;
 }
 
@@ -188,7 +189,7 @@ static void *get_once(void *data)
     kiln_spec *spec = data;
     kiln_kernel *kernel;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
-    OPEN_TO_CANCEL(kiln_get(&kernel, service, spec, NULL));
+    OPEN_TO_CANCEL(kiln_get_kernel(&kernel, service, spec, NULL));
     atomic_fetch_add(&got, kernel != NULL);
     kiln_kernel_release(kernel);
     return NULL;

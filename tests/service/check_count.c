@@ -1,6 +1,7 @@
 /* The template count, on the cpu: how many elements an op finds, and the first of them. */
 #include "support/harness.h"
 #include "support/launching.h"
+#include "support/requesting.h"
 #include "support/suites.h"
 #include "support/temp.h"
 #include <kiln/kernel.h>
@@ -146,13 +147,13 @@ START_TEST(test_count__compiles_for_each_dtype)
     kiln_report report = KILN_INIT(kiln_report);
     service = kiln_test_open(&options);
     for (int i = 0; i < 12; i++) {
-        kiln_artifact *artifact = NULL;
+        kiln_program *program = NULL;
         snprintf(text, sizeof(text), "template=count op=differs(x,y) dtype=%s target=%s", dtypes[i % 4],
                  targets[i / 4]);
         kiln_spec *spec = kiln_test_spec(service, text);
-        kiln_status status = kiln_build(&artifact, service, spec, &report);
+        kiln_status status = kiln_test_build_spec(&program, service, spec, &report);
         ck_assert_msg(status == KILN_OK || status == KILN_ENOCOMPILER, "%s: %s", text, report.message);
-        kiln_artifact_free(artifact);
+        kiln_program_free(program);
         kiln_spec_free(spec);
     }
     kiln_report_clear(&report);

@@ -5,6 +5,7 @@
 #include "os/cpu.h"
 #include "support/foreign.h"
 #include "support/harness.h"
+#include "support/requesting.h"
 #include "support/suites.h"
 #include "support/temp.h"
 #include <pthread.h>
@@ -312,7 +313,7 @@ END_TEST
 typedef struct order {
     kiln_service *service;
     int key;
-    kiln_artifact *artifact;
+    kiln_program *program;
 } order;
 
 static void *build(void *data)
@@ -320,7 +321,7 @@ static void *build(void *data)
     order *self = data;
     char text[64];
     snprintf(text, sizeof(text), "op=hardtanh(-1,%d) dtype=f32", self->key + 2);
-    self->artifact = kiln_test_build(self->service, text);
+    self->program = kiln_test_build(self->service, text);
     return NULL;
 }
 
@@ -340,9 +341,9 @@ static bool have_nvrtc(kiln_service *service)
 {
     kiln_report report = KILN_INIT(kiln_report);
     kiln_spec *spec = kiln_test_spec(service, "op=relu6 dtype=f32");
-    kiln_artifact *artifact = NULL;
-    kiln_status status = kiln_build(&artifact, service, spec, &report);
-    kiln_artifact_free(artifact);
+    kiln_program *program = NULL;
+    kiln_status status = kiln_test_build_spec(&program, service, spec, &report);
+    kiln_program_free(program);
     kiln_spec_free(spec);
     ck_assert_msg(status == KILN_OK || status == KILN_ENOCOMPILER, "%s", report.message);
     kiln_report_clear(&report);
@@ -367,12 +368,12 @@ START_TEST(test_crowd__makes_the_same_bytes)
         ck_assert_uint_ge(kiln_test_stats(crowded).worker_starts, 1);
         for (other.key = 0; other.key < THREADS; other.key++) {
             build(&other);
-            ck_assert_int_eq(kiln_artifact_section(orders[other.key].artifact, "cubin", &a, &a_length), KILN_OK);
-            ck_assert_int_eq(kiln_artifact_section(other.artifact, "cubin", &b, &b_length), KILN_OK);
+            ck_assert_int_eq(kiln_program_section(&a, &a_length, orders[other.key].program, "cubin"), KILN_OK);
+            ck_assert_int_eq(kiln_program_section(&b, &b_length, other.program, "cubin"), KILN_OK);
             ck_assert_uint_eq(a_length, b_length);
             ck_assert_mem_eq(a, b, a_length);
-            kiln_artifact_free(orders[other.key].artifact);
-            kiln_artifact_free(other.artifact);
+            kiln_program_free(orders[other.key].program);
+            kiln_program_free(other.program);
         }
     }
     kiln_close(crowded);

@@ -187,7 +187,7 @@ static void compile_names(int first, int count)
     run(text, 1, &out, in);
     ck_assert_double_eq(out, 3);
     snprintf(text + length, sizeof(text) - length, " dtype=f32 target=sm_90");
-    kiln_artifact_free(kiln_test_build(service, text));
+    kiln_program_free(kiln_test_build(service, text));
 }
 
 START_TEST(test_defined__any_name_that_is_allowed_compiles)
@@ -326,7 +326,7 @@ START_TEST(test_defined__ops_are_listed_and_specs_know_them)
     ck_assert_str_eq(origins[1], "defined");
     kiln_spec *spec = kiln_test_spec(service, "op=relu6(mine(x,y,p=3)) dtype=f16");
     ck_assert_str_eq(kiln_spec_text(spec), "op=relu6(mine(x,y,3)) dtype=f16");
-    ck_assert_uint_eq(kiln_spec_inputs(spec), 2);
+    ck_assert_uint_eq(kiln_test_spec_inputs(spec), 2);
     kiln_spec_free(spec);
     ck_assert_int_eq(kiln_op_define(NULL, "a = x", NULL), KILN_EINVAL);
     ck_assert_int_eq(kiln_op_define(service, NULL, NULL), KILN_EINVAL);

@@ -2,6 +2,7 @@
 #include "support/fake_cuda.h"
 #include "support/harness.h"
 #include "support/launching.h"
+#include "support/requesting.h"
 #include "support/suites.h"
 #include "support/temp.h"
 #include <pthread.h>
@@ -40,7 +41,8 @@ static kiln_kernel *get_on(const char *name, const char *text)
     kiln_report report = KILN_INIT(kiln_report);
     kiln_spec *spec = kiln_test_spec(service, text);
     kiln_kernel *kernel;
-    kiln_status status = kiln_get_on(&kernel, service, name != NULL ? device_of(service, name) : NULL, spec, &report);
+    kiln_status status =
+        kiln_test_get_on(&kernel, service, name != NULL ? device_of(service, name) : NULL, spec, &report);
     ck_assert_msg(status == KILN_OK, "%s: %s", kiln_status_name(status), report.message);
     kiln_spec_free(spec);
     return kernel;
@@ -58,7 +60,7 @@ static void check_refused(kiln_device *device, const char *text, kiln_status exp
     kiln_report report = KILN_INIT(kiln_report);
     kiln_spec *spec = kiln_test_spec(service, text);
     kiln_kernel *kernel;
-    ck_assert_int_eq(kiln_get_on(&kernel, service, device, spec, &report), expected);
+    ck_assert_int_eq(kiln_test_get_on(&kernel, service, device, spec, &report), expected);
     ck_assert_ptr_null(kernel);
     ck_assert_msg(strstr(report.message, words) != NULL, "%s", report.message);
     kiln_spec_free(spec);
@@ -125,8 +127,9 @@ START_TEST(test_devices__what_does_not_go_together_is_refused)
 }
 END_TEST
 
-static void take_kernel(void *data, kiln_status status, kiln_kernel *kernel, const kiln_report *report)
+static void take_kernel(void *data, kiln_status status, kiln_program *program, const kiln_report *report)
 {
+    kiln_kernel *kernel = kiln_test_take_kernel(program);
     const char *expected = data;
     if (expected != NULL) {
         ck_assert_msg(status == KILN_OK, "%s", report->message);
@@ -148,9 +151,10 @@ START_TEST(test_devices__asynchronous_gets)
     kiln_queue *queue;
     ck_assert_int_eq(kiln_queue_open(&queue, service, NULL), KILN_OK);
     for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++) {
-        kiln_async_options asked = KILN_INIT(kiln_async_options);
+        kiln_request asked = KILN_INIT(kiln_request);
+        asked.spec = spec;
         asked.device = expected[i] != NULL ? device_of(service, expected[i]) : device_of(other, "cuda:0");
-        ck_assert_int_eq(kiln_get_async(NULL, queue, spec, &asked, take_kernel, expected[i]), KILN_OK);
+        ck_assert_int_eq(kiln_submit(NULL, queue, &asked, NULL, take_kernel, expected[i], NULL), KILN_OK);
     }
     while (kiln_queue_wait(queue, -1) > 0) {
     }

@@ -7,6 +7,7 @@
 #include "store/disk.h"
 #include "support/counting.h"
 #include "support/harness.h"
+#include "support/requesting.h"
 #include "support/sanitized.h"
 #include "support/suites.h"
 #include "support/temp.h"
@@ -33,7 +34,7 @@ static void *get_one(void *data)
 
 static void *build_one(void *data)
 {
-    kiln_artifact_free(kiln_test_build(service, data));
+    kiln_program_free(kiln_test_build(service, data));
     return NULL;
 }
 
@@ -92,7 +93,7 @@ static void *fail_one(void *data)
     kiln_kernel *kernel;
     kiln_report report = KILN_INIT(kiln_report);
     kiln_spec *spec = kiln_test_spec(service, data);
-    ck_assert_int_eq(kiln_get(&kernel, service, spec, &report), KILN_ECOMPILE);
+    ck_assert_int_eq(kiln_get_kernel(&kernel, service, spec, &report), KILN_ECOMPILE);
     ck_assert_ptr_null(kernel);
     ck_assert_int_eq(report.status, KILN_ECOMPILE);
     ck_assert_str_eq(report.stage, "compile");
@@ -122,8 +123,9 @@ START_TEST(test_flight__failure_is_shared_and_not_remembered)
 }
 END_TEST
 
-static void forget(void *data, kiln_status status, kiln_kernel *kernel, const kiln_report *report)
+static void forget(void *data, kiln_status status, kiln_program *program, const kiln_report *report)
 {
+    kiln_kernel *kernel = kiln_test_take_kernel(program);
     (void)report;
     *(kiln_status *)data = status;
     kiln_kernel_release(kernel);
@@ -139,9 +141,9 @@ START_TEST(test_flight__waiting_thread_takes_over_what_nobody_has_begun)
     ck_assert_int_eq(kiln_queue_open(&queue, service, NULL), KILN_OK);
     kiln_spec *spec = kiln_test_spec(service, SPEC), *other = kiln_test_spec(service, OTHER);
     kiln_test_counting_hold("relu6");
-    ck_assert_int_eq(kiln_get_async(NULL, queue, spec, NULL, forget, &first), KILN_OK);
+    ck_assert_int_eq(kiln_test_submit(NULL, queue, spec, NULL, forget, &first), KILN_OK);
     kiln_test_counting_await(1);
-    ck_assert_int_eq(kiln_get_async(NULL, queue, other, NULL, forget, &second), KILN_OK);
+    ck_assert_int_eq(kiln_test_submit(NULL, queue, other, NULL, forget, &second), KILN_OK);
     usleep(20000); /* it has been looked up by now and waits for the one place to compile */
     kiln_kernel_release(kiln_test_get(service, OTHER));
     ck_assert_int_eq(kiln_queue_wait(queue, 10000), 1);
@@ -171,7 +173,7 @@ START_TEST(test_flight__services_share_a_compile_through_the_store)
     kiln_status status = KILN_EIO;
     ck_assert_int_eq(kiln_queue_open(&queue, second, NULL), KILN_OK);
     kiln_spec *spec = kiln_test_spec(second, SPEC);
-    ck_assert_int_eq(kiln_get_async(NULL, queue, spec, NULL, forget, &status), KILN_OK);
+    ck_assert_int_eq(kiln_test_submit(NULL, queue, spec, NULL, forget, &status), KILN_OK);
     for (int i = 0; i < 20000 && kiln_test_stats(second).lock_waits == 0; i++)
         usleep(1000);
     kiln_test_counting_go();
@@ -229,7 +231,7 @@ END_TEST
 
 static void *build_in(void *data)
 {
-    kiln_artifact_free(kiln_test_build(data, "op=relu6 dtype=f32 target=sm_90"));
+    kiln_program_free(kiln_test_build(data, "op=relu6 dtype=f32 target=sm_90"));
     return NULL;
 }
 
@@ -273,10 +275,10 @@ START_TEST(test_flight__compile_that_waits_for_a_process_gives_its_place_away)
     kiln_test_counting_await(1);
     ck_assert_int_eq(kiln_queue_open(&queue, second, NULL), KILN_OK);
     kiln_spec *spec = kiln_test_spec(second, SPEC), *other = kiln_test_spec(second, OTHER);
-    ck_assert_int_eq(kiln_get_async(NULL, queue, spec, NULL, forget, &waits), KILN_OK);
+    ck_assert_int_eq(kiln_test_submit(NULL, queue, spec, NULL, forget, &waits), KILN_OK);
     for (int i = 0; i < 20000 && kiln_test_stats(second).lock_waits == 0; i++)
         usleep(1000);
-    ck_assert_int_eq(kiln_get_async(NULL, queue, other, NULL, forget, &goes), KILN_OK);
+    ck_assert_int_eq(kiln_test_submit(NULL, queue, other, NULL, forget, &goes), KILN_OK);
     ck_assert_int_eq(kiln_queue_wait(queue, 10000), 1);
     ck_assert_int_eq(goes, KILN_OK);
     kiln_test_counting_go();
@@ -464,7 +466,7 @@ START_TEST(test_flight__forked_child_does_not_keep_the_lock)
     kiln__key key;
     kiln__unit *unit;
     kiln_spec *spec = kiln_test_spec(service, SPEC);
-    ck_assert_int_eq(kiln__service_unit(service, &spec->fields, &unit, NULL), KILN_OK);
+    ck_assert_int_eq(kiln__service_unit(service, NULL, &spec->fields, &unit, NULL), KILN_OK);
     key_of(unit, &key);
     ck_assert(kiln__hostlock_take(&service->hostlock, key.digest, &hold));
     ck_assert_uint_eq(kiln_test_stats(service).lock_waits, 0);

@@ -4,6 +4,7 @@
 #include "support/counting.h"
 #include "support/harness.h"
 #include "support/launching.h"
+#include "support/requesting.h"
 #include "support/sanitized.h"
 #include "support/suites.h"
 #include "support/temp.h"
@@ -26,7 +27,7 @@ static void open_stand_in(void)
     options.record = kiln_test_temp_path("record");
     service = kiln_test_open(&options);
     kiln_kernel_release(kiln_test_get(service, LOADED));
-    kiln_artifact_free(kiln_test_build(service, STORED));
+    kiln_program_free(kiln_test_build(service, STORED));
 }
 
 /* Everything that a child may do, each thing through another lock; without Check, whose messages would be the parent's. */
@@ -35,17 +36,17 @@ static bool use_service(int number)
     char text[96];
     kiln_spec *spec;
     kiln_kernel *kernel;
-    kiln_artifact *artifact;
+    kiln_program *program;
     kiln_device *device;
     const char *const gets[] = { LOADED, STORED, text };
     snprintf(text, sizeof(text), "op=hardtanh(-1,%d) dtype=f32 target=cpu", number);
     bool good = kiln_device_open(&device, service, NULL, NULL) == KILN_OK;
     for (int i = 0; i < 3; i++) {
         good = kiln_spec_parse(&spec, service, gets[i], NULL) == KILN_OK && good;
-        good = kiln_build(&artifact, service, spec, NULL) == KILN_OK && good;
-        good = kiln_get(&kernel, service, spec, NULL) == KILN_OK && good;
+        good = kiln_test_build_spec(&program, service, spec, NULL) == KILN_OK && good;
+        good = kiln_get_kernel(&kernel, service, spec, NULL) == KILN_OK && good;
         good = kiln_test_call(service, gets[i], 0, NULL, NULL, NULL, NULL) == KILN_OK && good;
-        kiln_artifact_free(artifact);
+        kiln_program_free(program);
         kiln_kernel_release(kernel);
         kiln_spec_free(spec);
     }
@@ -153,12 +154,12 @@ static void *get_new_ones(void *data)
 static void *probe(void *data)
 {
     kiln_spec *spec;
-    kiln_artifact *artifact;
+    kiln_program *program;
     (void)data;
     bool good = kiln_spec_parse(&spec, service, STORED, NULL) == KILN_OK;
     while (good && !atomic_load(&enough)) {
-        good = kiln_build(&artifact, service, spec, NULL) == KILN_OK;
-        kiln_artifact_free(artifact);
+        good = kiln_test_build_spec(&program, service, spec, NULL) == KILN_OK;
+        kiln_program_free(program);
     }
     kiln_spec_free(spec);
     return good ? NULL : "failed";
@@ -171,7 +172,7 @@ static void *look_up(void *data)
     (void)data;
     bool good = kiln_spec_parse(&spec, service, LOADED, NULL) == KILN_OK;
     while (good && !atomic_load(&enough)) {
-        good = kiln_get(&kernel, service, spec, NULL) == KILN_OK;
+        good = kiln_get_kernel(&kernel, service, spec, NULL) == KILN_OK;
         kiln_kernel_release(kernel);
     }
     kiln_spec_free(spec);
@@ -206,11 +207,11 @@ static void *compile(void *data)
     (void)data;
     for (int i = 0; !atomic_load(&enough); i++) {
         kiln_spec *spec;
-        kiln_artifact *artifact = NULL;
+        kiln_program *program = NULL;
         snprintf(text, sizeof(text), "op=hardtanh(-1,%d) dtype=f32 target=sm_90", i + 1);
         bool good = kiln_spec_parse(&spec, service, text, NULL) == KILN_OK &&
-                    kiln_build(&artifact, service, spec, NULL) == KILN_OK;
-        kiln_artifact_free(artifact);
+                    kiln_test_build_spec(&program, service, spec, NULL) == KILN_OK;
+        kiln_program_free(program);
         kiln_spec_free(spec);
         if (!good)
             return "failed";
@@ -233,13 +234,13 @@ START_TEST(test_forks__children_compile_while_the_parent_compiles)
         pid_t pid = fork();
         if (pid == 0) {
             kiln_spec *spec;
-            kiln_artifact *artifact;
+            kiln_program *program;
             char text[96];
             signal(SIGALRM, SIG_DFL);
             alarm(CHILD_S);
             snprintf(text, sizeof(text), "op=hardtanh(-2,%d) dtype=f32 target=sm_90", i + 1);
             _exit(kiln_spec_parse(&spec, service, text, NULL) == KILN_OK &&
-                          kiln_build(&artifact, service, spec, NULL) == KILN_OK
+                          kiln_test_build_spec(&program, service, spec, NULL) == KILN_OK
                       ? 0
                       : 1);
         }

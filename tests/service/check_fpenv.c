@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #if defined(__x86_64__)
+#include "support/requesting.h"
 #include <xmmintrin.h>
 #endif
 
@@ -319,7 +320,7 @@ START_TEST(test_fpenv__whole_calls_keep_the_environment)
     kiln_tune_options tune = KILN_INIT(kiln_tune_options);
     kiln_service *service = NULL;
     kiln_spec *spec = NULL;
-    kiln_artifact *artifact = NULL;
+    kiln_program *program = NULL;
     kiln_kernel *kernel = NULL;
     kiln_tuning *tuning = NULL;
     kiln_tuning_info info = KILN_INIT(kiln_tuning_info);
@@ -333,15 +334,15 @@ START_TEST(test_fpenv__whole_calls_keep_the_environment)
     if (status == KILN_OK)
         status = kiln_spec_parse(&spec, service, "op=hardtanh(-1e-310,1e-3) dtype=f64 target=cpu", NULL);
     if (status == KILN_OK)
-        status = kiln_build(&artifact, service, spec, NULL);
+        status = kiln_test_build_spec(&program, service, spec, NULL);
     if (status == KILN_OK)
-        status = kiln_get(&kernel, service, spec, NULL);
+        status = kiln_get_kernel(&kernel, service, spec, NULL);
     if (status == KILN_OK)
         status = kiln_tune(&tuning, service, spec, &tune, &report);
     if (status == KILN_OK)
         status = kiln_tuning_get_info(tuning, &info);
     kiln_tuning_free(tuning);
-    kiln_artifact_free(artifact);
+    kiln_program_free(program);
     kiln_kernel_release(kernel);
     kiln_spec_free(spec);
     kiln_close(service);

@@ -4,6 +4,7 @@
 #include "support/fake_cuda.h"
 #include "support/harness.h"
 #include "support/launching.h"
+#include "support/requesting.h"
 #include "support/sanitized.h"
 #include "support/suites.h"
 #include "support/temp.h"
@@ -106,11 +107,11 @@ static const char *taken(const char *text)
     kiln_kernel_info info = KILN_INIT(kiln_kernel_info);
     ck_assert_int_eq(kiln_kernel_get_info(kernel, &info), KILN_OK);
     ck_assert_str_eq(info.spec, explained);
-    kiln_artifact *artifact = kiln_test_build(service, text);
-    ck_assert_str_eq(kiln_artifact_spec(artifact), explained);
-    kiln_artifact_free(artifact);
+    kiln_program *program = kiln_test_build(service, text);
+    ck_assert_str_eq(kiln_test_program_info(program).spec, explained);
+    kiln_program_free(program);
     kiln_spec *spec = kiln_test_spec(service, text);
-    ck_assert_int_eq(kiln_probe(NULL, service, spec, NULL), KILN_OK);
+    ck_assert_int_eq(kiln_test_find_stored(NULL, service, spec, NULL), KILN_OK);
     ck_assert_int_eq(kiln_spec_source(&source, spec, NULL), KILN_OK);
     kiln_spec_free(spec);
     char *target = strstr(explained, " target=");
@@ -179,7 +180,7 @@ START_TEST(test_geometry__equal_wisdom_and_set_geometry_keep_the_way_of_a_hit)
     kiln_kernel_release(kiln_test_get(service, SPEC));
     kiln_spec *set = kiln_test_spec(service, SPEC " " OTHER);
     kiln_kernel *kernel;
-    ck_assert_int_eq(kiln_get(&kernel, service, set, NULL), KILN_OK);
+    ck_assert_int_eq(kiln_get_kernel(&kernel, service, set, NULL), KILN_OK);
     kiln_kernel_release(kernel);
     kiln__geometry_basis before, after;
     kiln__geometry_basis_of(service, &set->fields, true, &before);
@@ -196,7 +197,7 @@ START_TEST(test_geometry__equal_wisdom_and_set_geometry_keep_the_way_of_a_hit)
     ck_assert_ptr_null(kiln__service_hit(service, NULL, open, true));  /* another kernel is meant */
     bool hit = false;
     for (int i = 0; i < 100 && !hit; i++) { /* on a busy machine it may be time again by now */
-        ck_assert_int_eq(kiln_get(&kernel, service, open, NULL), KILN_OK);
+        ck_assert_int_eq(kiln_get_kernel(&kernel, service, open, NULL), KILN_OK);
         kiln_kernel_release(kernel);
         kernel = kiln__service_hit(service, NULL, open, false);
         hit = kernel != NULL;

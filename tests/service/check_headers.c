@@ -1,5 +1,6 @@
 /* The headers of sources: those that change, that appear, that cannot be read and that lie in directories made anew. Most tests need
  * NVRTC and compile in workers, as services do. */
+#include "support/requesting.h"
 #include "support/rights.h"
 #include "support/sanitized.h"
 #include "support/sourcing.h"
@@ -54,14 +55,14 @@ START_TEST(test_headers__header_that_does_not_hold_still)
     /* Each depth, stored or not by then, is that of its header. */
     for (int i = 0; i < 7; i++) {
         char text[64], expected[64];
-        kiln_artifact *artifact;
+        kiln_program *program;
         snprintf(text, sizeof(text), "#define DEPTH %d\n", i);
         write_text("inc/sub/c.h", text);
-        expect(kiln_program_build(&artifact, service, &source, &report), KILN_OK, "");
-        ck_assert_int_eq(kiln_artifact_section(artifact, "ptx", &ptx, &length), KILN_OK);
+        expect(kiln_test_build_source(&program, service, &source, &report), KILN_OK, "");
+        ck_assert_int_eq(kiln_program_section(&ptx, &length, program, "ptx"), KILN_OK);
         snprintf(expected, sizeof(expected), ", %d;", i);
         ck_assert_msg(strstr(ptx, expected) != NULL, "depth %d is not in its PTX: %s", i, (const char *)ptx);
-        kiln_artifact_free(artifact);
+        kiln_program_free(program);
     }
 }
 END_TEST
@@ -323,16 +324,16 @@ static const char once[] = "#pragma once\n#ifndef N\n#define N 1\n#else\n#undef 
 /* Builds with a directory, in a service that knows of earlier builds by the disk alone, and looks for the number in the PTX. */
 static void expect_number(const char *directory, const char *number, uint64_t expected_compiles)
 {
-    kiln_artifact *artifact;
+    kiln_program *program;
     const void *ptx;
     size_t length;
     use_directories(directory, NULL);
     reopen();
-    expect(kiln_program_build(&artifact, service, &source, &report), KILN_OK, "");
-    ck_assert_int_eq(kiln_artifact_section(artifact, "ptx", &ptx, &length), KILN_OK);
+    expect(kiln_test_build_source(&program, service, &source, &report), KILN_OK, "");
+    ck_assert_int_eq(kiln_program_section(&ptx, &length, program, "ptx"), KILN_OK);
     ck_assert_msg(strstr(ptx, number) != NULL, "%s gives no %s: %s", directory, number, (const char *)ptx);
     ck_assert_uint_eq(kiln_test_stats(service).compiles, expected_compiles);
-    kiln_artifact_free(artifact);
+    kiln_program_free(program);
 }
 
 static void make_once(const char *name)

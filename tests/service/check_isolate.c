@@ -2,6 +2,7 @@
 #include "backend/cuda/cuda.h"
 #include "support/foreign.h"
 #include "support/harness.h"
+#include "support/requesting.h"
 #include "support/sanitized.h"
 #include "support/shortage.h"
 #include "support/suites.h"
@@ -65,27 +66,27 @@ START_TEST(test_isolate__makes_the_same_bytes)
         return;
     kiln_options chosen = service_options(KILN_ISOLATE_ALWAYS);
     kiln_service *service = kiln_test_open(&chosen);
-    kiln_artifact *a = kiln_test_build(service, SPEC);
+    kiln_program *a = kiln_test_build(service, SPEC);
     ck_assert_uint_eq(kiln_test_stats(service).worker_starts, 1);
     ck_assert(!has_mapped(0, "libnvrtc"));
     ck_assert(has_mapped(only_child(), "libnvrtc"));
     kiln_close(service);
     ck_assert_int_eq(list_children(NULL, 0), 0);
-    ck_assert_int_eq(kiln_artifact_section(a, "cubin", &outside, &outside_length), KILN_OK);
+    ck_assert_int_eq(kiln_program_section(&outside, &outside_length, a, "cubin"), KILN_OK);
 
     chosen = service_options(KILN_ISOLATE_NEVER);
     service = kiln_test_open(&chosen);
-    kiln_artifact *b = kiln_test_build(service, SPEC);
+    kiln_program *b = kiln_test_build(service, SPEC);
     ck_assert_uint_eq(kiln_test_stats(service).worker_starts, 0);
-    ck_assert_int_eq(kiln_artifact_section(b, "cubin", &inside, &inside_length), KILN_OK);
+    ck_assert_int_eq(kiln_program_section(&inside, &inside_length, b, "cubin"), KILN_OK);
     ck_assert_uint_eq(outside_length, inside_length);
     ck_assert_mem_eq(outside, inside, inside_length);
-    ck_assert_int_eq(kiln_artifact_section(a, "ptx", &outside, &outside_length), KILN_OK);
-    ck_assert_int_eq(kiln_artifact_section(b, "ptx", &inside, &inside_length), KILN_OK);
+    ck_assert_int_eq(kiln_program_section(&outside, &outside_length, a, "ptx"), KILN_OK);
+    ck_assert_int_eq(kiln_program_section(&inside, &inside_length, b, "ptx"), KILN_OK);
     ck_assert_uint_eq(outside_length, inside_length);
     ck_assert_mem_eq(outside, inside, inside_length);
-    kiln_artifact_free(a);
-    kiln_artifact_free(b);
+    kiln_program_free(a);
+    kiln_program_free(b);
     kiln_close(service);
 }
 END_TEST
@@ -101,9 +102,9 @@ START_TEST(test_isolate__the_environment_does_not_steer_nvrtc)
         return;
     kiln_options chosen = service_options(KILN_ISOLATE_AUTO);
     kiln_service *service = kiln_test_open(&chosen);
-    kiln_artifact *a = kiln_test_build(service, SPEC), *b = NULL;
+    kiln_program *a = kiln_test_build(service, SPEC), *b = NULL;
     ck_assert_uint_eq(kiln_test_stats(service).worker_starts, 0);
-    ck_assert_int_eq(kiln_artifact_section(a, "ptx", &plain, &plain_length), KILN_OK);
+    ck_assert_int_eq(kiln_program_section(&plain, &plain_length, a, "ptx"), KILN_OK);
     kiln_close(service);
 
     ck_assert_int_eq(setenv("NVRTCWIZ", "3153394", 1), 0);
@@ -112,11 +113,11 @@ START_TEST(test_isolate__the_environment_does_not_steer_nvrtc)
         chosen = service_options(i == 0 ? KILN_ISOLATE_AUTO : KILN_ISOLATE_ALWAYS);
         service = kiln_test_open(&chosen);
         b = kiln_test_build(service, SPEC);
-        ck_assert_int_eq(kiln_artifact_section(b, "ptx", &steered, &steered_length), KILN_OK);
+        ck_assert_int_eq(kiln_program_section(&steered, &steered_length, b, "ptx"), KILN_OK);
         ck_assert_msg(plain_length == steered_length && memcmp(plain, steered, plain_length) == 0, "%s steers it",
                       variables[_i][0]);
         ck_assert_uint_eq(kiln_test_stats(service).worker_starts, 1);
-        kiln_artifact_free(b);
+        kiln_program_free(b);
         kiln_close(service);
     }
 
@@ -124,11 +125,11 @@ START_TEST(test_isolate__the_environment_does_not_steer_nvrtc)
     service = kiln_test_open(&chosen);
     kiln_spec *spec = kiln_test_spec(service, SPEC);
     unsetenv("NVRTCWIZ");
-    expect(kiln_build(&b, service, spec, &report), KILN_ENOCOMPILER, variables[_i][0]);
+    expect(kiln_test_build_spec(&b, service, spec, &report), KILN_ENOCOMPILER, variables[_i][0]);
     unsetenv(variables[_i][0]);
-    expect(kiln_build(&b, service, spec, &report), KILN_OK, "");
-    kiln_artifact_free(b);
-    kiln_artifact_free(a);
+    expect(kiln_test_build_spec(&b, service, spec, &report), KILN_OK, "");
+    kiln_program_free(b);
+    kiln_program_free(a);
     kiln_spec_free(spec);
     kiln_close(service);
 }
@@ -136,7 +137,7 @@ END_TEST
 
 START_TEST(test_isolate__a_shortage_is_no_missing_worker)
 {
-    kiln_artifact *artifact;
+    kiln_program *program;
     kiln_options chosen = service_options(KILN_ISOLATE_ALWAYS);
     chosen.nvrtc = stand_in();
     kiln_service *service = kiln_test_open(&chosen);
@@ -145,14 +146,14 @@ START_TEST(test_isolate__a_shortage_is_no_missing_worker)
         take_descriptors();
     else
         refuse_processes();
-    kiln_status status = kiln_build(&artifact, service, spec, &report);
+    kiln_status status = kiln_test_build_spec(&program, service, spec, &report);
     give_descriptors();
     expect(status, KILN_EIO, _i == 0 ? "ulimit -n" : "ulimit -u");
     ck_assert_ptr_null(strstr(report.message, "install"));
     ck_assert_int_eq(report.native, _i == 0 ? EMFILE : EAGAIN);
     if (_i == 0)
-        expect(kiln_build(&artifact, service, spec, &report), KILN_OK, "");
-    kiln_artifact_free(artifact);
+        expect(kiln_test_build_spec(&program, service, spec, &report), KILN_OK, "");
+    kiln_program_free(program);
     kiln_spec_free(spec);
     kiln_close(service);
 }
@@ -189,21 +190,22 @@ START_TEST(test_isolate__without_a_worker_lives_from_its_stores)
     service = kiln_test_open(&chosen);
     kiln_kernel_release(kiln_test_get(service, "op=hardsigmoid dtype=f32"));
     spec = kiln_test_spec(service, "op=relu6 dtype=f32");
-    expect(kiln_get(&kernel, service, spec, &report), KILN_ENOWORKER, "/nonexistent/kiln-worker");
+    expect(kiln_get_kernel(&kernel, service, spec, &report), KILN_ENOWORKER, "/nonexistent/kiln-worker");
     kiln_spec_free(spec);
     kiln_close(service);
     chosen.strict = KILN_ON;
     chosen.cache_dir = "";
     service = kiln_test_open(&chosen);
     spec = kiln_test_spec(service, "op=relu6 dtype=f32");
-    expect(kiln_get(&kernel, service, spec, &report), KILN_ESTRICT, "kiln warm");
+    expect(kiln_get_kernel(&kernel, service, spec, &report), KILN_ESTRICT, "kiln warm");
     kiln_spec_free(spec);
     kiln_close(service);
 }
 END_TEST
 
-static void on_kernel(void *data, kiln_status status, kiln_kernel *kernel, const kiln_report *from)
+static void on_kernel(void *data, kiln_status status, kiln_program *program, const kiln_report *from)
 {
+    kiln_kernel *kernel = kiln_test_take_kernel(program);
     (void)from;
     *(kiln_status *)data = status;
     kiln_kernel_release(kernel);
@@ -212,7 +214,7 @@ static void on_kernel(void *data, kiln_status status, kiln_kernel *kernel, const
 START_TEST(test_isolate__is_closed_while_a_worker_compiles)
 {
     kiln_queue *queue;
-    kiln_request *request;
+    kiln_ticket request;
     kiln_status status = KILN_OK;
     kiln_options chosen = kiln_test_gpu_options();
     chosen.nvrtc = stand_in();
@@ -221,7 +223,7 @@ START_TEST(test_isolate__is_closed_while_a_worker_compiles)
     kiln_service *service = kiln_test_open(&chosen);
     kiln_spec *spec = kiln_test_spec(service, "op=hardsigmoid dtype=f32");
     ck_assert_int_eq(kiln_queue_open(&queue, service, &report), KILN_OK);
-    ck_assert_int_eq(kiln_get_async(&request, queue, spec, NULL, on_kernel, &status), KILN_OK);
+    ck_assert_int_eq(kiln_test_submit(&request, queue, spec, NULL, on_kernel, &status), KILN_OK);
     while (list_children(NULL, 0) == 0)
         usleep(1000);
     usleep(100000);
@@ -248,12 +250,12 @@ static void define_heavy(kiln_service *service)
 static kiln_status build_heavy(kiln_service *service, const char *geometry)
 {
     char text[128];
-    kiln_artifact *artifact;
+    kiln_program *program;
     snprintf(text, sizeof(text), "op=heavy dtype=f32 target=sm_90 %s", geometry);
     kiln_spec *spec = kiln_test_spec(service, text);
-    kiln_status status = kiln_build(&artifact, service, spec, &report);
+    kiln_status status = kiln_test_build_spec(&program, service, spec, &report);
     kiln_spec_free(spec);
-    kiln_artifact_free(artifact);
+    kiln_program_free(program);
     return status;
 }
 
@@ -308,8 +310,8 @@ START_TEST(test_isolate__options_are_checked)
     chosen.nvrtc = stand_in();
     service = kiln_test_open(&chosen);
     kiln_spec *spec = kiln_test_spec(service, SPEC);
-    kiln_artifact *artifact;
-    expect(kiln_build(&artifact, service, spec, &report), KILN_ENOWORKER, "/nonexistent/named");
+    kiln_program *program;
+    expect(kiln_test_build_spec(&program, service, spec, &report), KILN_ENOWORKER, "/nonexistent/named");
     kiln_spec_free(spec);
     kiln_close(service);
 }

@@ -516,7 +516,7 @@ static kiln_status get_kernel(caller *self)
 {
     kiln_spec *spec = kiln_test_spec(self->service, "op=relu6 dtype=f32");
     kiln_kernel *kernel;
-    kiln_status status = kiln_get(&kernel, self->service, spec, &report);
+    kiln_status status = kiln_get_kernel(&kernel, self->service, spec, &report);
     kiln_kernel_release(kernel);
     kiln_spec_free(spec);
     return status;

@@ -30,7 +30,7 @@ static void expect_source(const kiln_options *options, kiln_origin source)
     kiln_kernel *kernel = kiln_test_get(service, spec);
     kiln_kernel_info info = KILN_INIT(kiln_kernel_info);
     ck_assert_int_eq(kiln_kernel_get_info(kernel, &info), KILN_OK);
-    ck_assert_str_eq(kiln_origin_name(info.origin), kiln_origin_name(source));
+    ck_assert_msg(info.origin == source, "%s", info.origin_name);
     kiln_test_check_hardsigmoid(kernel);
     kiln_stats stats = kiln_test_stats(service);
     ck_assert_uint_eq(stats.compiles, source == KILN_ORIGIN_COMPILED);

@@ -1,8 +1,10 @@
 /* Programs: sources of the host's own, loaded on the stand-in driver, their functions and variables. They need NVRTC. */
 #include "backend/cuda/cuda.h"
+#include "service/handle.h"
 #include "support/fake_cuda.h"
 #include "support/harness.h"
 #include "support/launching.h"
+#include "support/requesting.h"
 #include "support/suites.h"
 #include "support/temp.h"
 #include <kiln/kiln.h>
@@ -62,7 +64,7 @@ static kiln_program *get_many(void)
     source.functions = wanted;
     source.function_count = 4;
     source.target = NULL;
-    expect(kiln_program_get(&program, service, NULL, &source, &report), KILN_OK, "");
+    expect(kiln_test_get_source(&program, service, NULL, &source, &report), KILN_OK, "");
     return program;
 }
 
@@ -133,7 +135,7 @@ START_TEST(test_program__functions_are_launched)
     int blocks = 0;
     expect(kiln_kernel_occupancy(&blocks, function, 256, 0, &report), KILN_OK, "");
     ck_assert_int_eq(blocks, 8);
-    kiln_program_release(program); /* the kernel keeps it */
+    kiln_program_free(program); /* the kernel keeps it */
     grid = (kiln_grid)KILN_INIT(kiln_grid);
     expect(kiln_test_launch_grid(function, &grid, arguments, NULL, 3, NULL, &report), KILN_OK, "");
     const uint64_t n = 1;
@@ -158,7 +160,7 @@ START_TEST(test_program__variables_have_addresses)
     ck_assert_uint_eq(bytes, 4);
     expect(kiln_program_global(&address, &bytes, program, "nothing", &report), KILN_ENOENT, "no variable 'nothing'");
     ck_assert_ptr_null(address);
-    kiln_program_release(program);
+    kiln_program_free(program);
 }
 END_TEST
 
@@ -172,14 +174,14 @@ START_TEST(test_program__loaded_program_is_shared_and_follows_its_files)
     source.include_dirs = directories;
     source.include_dir_count = 1;
     source.text = "#include \"a.h\"\nextern \"C\" __global__ void k(int *p) { *p = DEPTH; }\n";
-    expect(kiln_program_get(&first, service, NULL, &source, &report), KILN_OK, "");
-    expect(kiln_program_get(&second, service, NULL, &source, &report), KILN_OK, "");
-    ck_assert_ptr_eq(first, second);
+    expect(kiln_test_get_source(&first, service, NULL, &source, &report), KILN_OK, "");
+    expect(kiln_test_get_source(&second, service, NULL, &source, &report), KILN_OK, "");
+    ck_assert_ptr_eq(first->loaded, second->loaded);
     ck_assert_uint_eq(kiln_test_stats(service).loads, 1);
     kiln_test_temp_write("a.h", "#define DEPTH 8\n", 16);
-    expect(kiln_program_get(&third, service, NULL, &source, &report), KILN_OK, "");
-    ck_assert_ptr_ne(first, third);
-    kiln_program_release(first);
+    expect(kiln_test_get_source(&third, service, NULL, &source, &report), KILN_OK, "");
+    ck_assert_ptr_ne(first->loaded, third->loaded);
+    kiln_program_free(first);
     kiln_close(service);
     service = NULL;
     kiln_kernel *function;
@@ -189,8 +191,8 @@ START_TEST(test_program__loaded_program_is_shared_and_follows_its_files)
     expect(kiln_program_kernel(&function, third, "k", &report), KILN_OK, ""); /* programs outlive their service */
     expect(kiln_test_launch_grid(function, &grid, arguments, NULL, 1, NULL, &report), KILN_OK, "");
     kiln_kernel_release(function);
-    kiln_program_release(second);
-    kiln_program_release(third);
+    kiln_program_free(second);
+    kiln_program_free(third);
 }
 END_TEST
 
@@ -225,7 +227,7 @@ START_TEST(test_program__older_drivers_do_what_they_can)
     expect(kiln_kernel_occupancy(&blocks, function, 256, 0, &report), KILN_OK, "");
     ck_assert_int_eq(blocks, -1);
     kiln_kernel_release(function);
-    kiln_program_release(program);
+    kiln_program_free(program);
 }
 END_TEST
 
@@ -236,7 +238,7 @@ START_TEST(test_program__the_cpu_runs_none)
     source.text = many;
     source.target = NULL;
     expect(kiln_device_open(&cpu, service, "cpu", &report), KILN_OK, "");
-    expect(kiln_program_get(&program, service, cpu, &source, &report), KILN_ETARGET, "runs on GPUs only");
+    expect(kiln_test_get_source(&program, service, cpu, &source, &report), KILN_ETARGET, "runs on GPUs only");
     ck_assert_ptr_null(program);
 }
 END_TEST

@@ -3,6 +3,7 @@
 #include "backend/cuda/cuda.h"
 #include "support/harness.h"
 #include "support/programs.h"
+#include "support/requesting.h"
 #include "support/sanitized.h"
 #include "support/suites.h"
 #include "support/temp.h"
@@ -25,9 +26,9 @@ static char failure[4096]; /* the first; threads may not fail a test themselves 
 
 static kiln_status build(const kiln_source *source, kiln_report *report)
 {
-    kiln_artifact *artifact;
-    kiln_status status = kiln_program_build(&artifact, service, source, report);
-    kiln_artifact_free(artifact);
+    kiln_program *program;
+    kiln_status status = kiln_test_build_source(&program, service, source, report);
+    kiln_program_free(program);
     return status;
 }
 

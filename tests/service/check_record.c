@@ -2,6 +2,7 @@
 #include "support/counting.h"
 #include "support/declared.h"
 #include "support/harness.h"
+#include "support/requesting.h"
 #include "support/suites.h"
 #include "support/temp.h"
 #include <fcntl.h>
@@ -63,7 +64,7 @@ static kiln_status ask(kiln_service *service, const char *text)
 static kiln_status probe(kiln_service *service, const char *text, kiln_origin *source)
 {
     kiln_spec *spec = kiln_test_spec(service, text);
-    kiln_status status = kiln_probe(source, service, spec, NULL);
+    kiln_status status = kiln_test_find_stored(source, service, spec, NULL);
     kiln_spec_free(spec);
     return status;
 }
@@ -76,17 +77,17 @@ START_TEST(test_record__strict_refuses_what_is_not_there_and_says_what_to_run)
     kiln_spec *spec = kiln_test_spec(service, CPU_SPEC);
     kiln_report report = KILN_INIT(kiln_report);
     kiln_kernel *kernel;
-    kiln_artifact *artifact;
+    kiln_program *program;
     char expected[512];
     snprintf(expected, sizeof(expected),
              "run kiln warm 'op=hardsigmoid dtype=f32 block=1024 elems=64 vector=4 cache=plain target=cpu' "
              "--cache-dir '%s'",
              options.cache_dir);
-    ck_assert_int_eq(kiln_get(&kernel, service, spec, &report), KILN_ESTRICT);
+    ck_assert_int_eq(kiln_get_kernel(&kernel, service, spec, &report), KILN_ESTRICT);
     ck_assert_ptr_null(kernel);
     ck_assert_int_eq(report.status, KILN_ESTRICT);
     ck_assert_msg(strstr(report.message, expected) != NULL, "'%s' is not in: %s", expected, report.message);
-    ck_assert_int_eq(kiln_build(&artifact, service, spec, &report), KILN_ESTRICT);
+    ck_assert_int_eq(kiln_test_build_spec(&program, service, spec, &report), KILN_ESTRICT);
     kiln_stats stats = kiln_test_stats(service);
     ck_assert_uint_eq(stats.strict_refusals, 2);
     ck_assert_uint_eq(stats.compiles + stats.compile_failures, 0);
@@ -99,10 +100,10 @@ END_TEST
 /* What a strict service in the directory "it's" answers to a spec: it refuses it. */
 static const char *refusal(kiln_service *service, const char *text, kiln_report *report)
 {
-    kiln_artifact *artifact;
+    kiln_program *program;
     kiln_spec *spec = kiln_test_spec(service, text);
     kiln_report_clear(report);
-    ck_assert_int_eq(kiln_build(&artifact, service, spec, report), KILN_ESTRICT);
+    ck_assert_int_eq(kiln_test_build_spec(&program, service, spec, report), KILN_ESTRICT);
     kiln_spec_free(spec);
     return report->message;
 }
@@ -186,7 +187,7 @@ START_TEST(test_record__strict_runs_what_was_warmed)
 {
     kiln_options options = kiln_test_options();
     kiln_service *service = kiln_test_open(&options);
-    kiln_artifact_free(kiln_test_build(service, CPU_SPEC));
+    kiln_program_free(kiln_test_build(service, CPU_SPEC));
     kiln_close(service);
     options.strict = KILN_ON;
     service = kiln_test_open(&options);
@@ -205,8 +206,8 @@ START_TEST(test_record__strict_takes_a_copied_store_whatever_compiler_is_here)
 {
     kiln_options options = kiln_test_options();
     kiln_service *service = kiln_test_open(&options);
-    kiln_artifact_free(kiln_test_build(service, GPU_SPEC));
-    kiln_artifact_free(kiln_test_build(service, CPU_SPEC));
+    kiln_program_free(kiln_test_build(service, GPU_SPEC));
+    kiln_program_free(kiln_test_build(service, CPU_SPEC));
     char command[1024];
     kiln_cache_info info = KILN_INIT(kiln_cache_info);
     ck_assert_int_eq(kiln_cache_get_info(service, &info, NULL), KILN_OK);
@@ -219,8 +220,8 @@ START_TEST(test_record__strict_takes_a_copied_store_whatever_compiler_is_here)
         service = kiln_test_open(&options);
         kiln_origin source;
         ck_assert_int_eq(probe(service, GPU_SPEC, &source), KILN_OK);
-        kiln_artifact_free(kiln_test_build(service, GPU_SPEC));
-        kiln_artifact_free(kiln_test_build(service, CPU_SPEC));
+        kiln_program_free(kiln_test_build(service, GPU_SPEC));
+        kiln_program_free(kiln_test_build(service, CPU_SPEC));
         kiln_stats stats = kiln_test_stats(service);
         ck_assert_uint_eq(stats.compiles + stats.compile_failures + stats.strict_refusals, 0);
         ck_assert_int_eq(ask(service, "op=relu6 target=cpu"), KILN_ESTRICT);
@@ -272,20 +273,20 @@ START_TEST(test_record__a_strict_refusal_fits_the_store)
 }
 END_TEST
 
-START_TEST(test_record__a_probe_finds_and_never_compiles)
+START_TEST(test_record__a_strict_request_finds_and_never_compiles)
 {
     kiln_options options = kiln_test_options();
     kiln_service *service = kiln_test_open(&options);
     kiln_origin source = KILN_ORIGIN_COMPILED;
-    ck_assert_int_eq(probe(service, CPU_SPEC, &source), KILN_ENOENT);
+    ck_assert_int_eq(probe(service, CPU_SPEC, &source), KILN_ESTRICT);
     ck_assert_int_eq(source, 0);
-    ck_assert_int_eq(probe(service, GPU_SPEC, NULL), KILN_ENOENT);
+    ck_assert_int_eq(probe(service, GPU_SPEC, NULL), KILN_ESTRICT);
     ck_assert_uint_eq(kiln_test_stats(service).compiles, 0);
-    kiln_artifact_free(kiln_test_build(service, CPU_SPEC));
+    kiln_program_free(kiln_test_build(service, CPU_SPEC));
     ck_assert_int_eq(probe(service, CPU_SPEC, &source), KILN_OK);
     ck_assert_int_eq(source, KILN_ORIGIN_MEMORY);
-    ck_assert_int_eq(probe(service, CPU_SPEC " block=512", &source), KILN_ENOENT);
-    ck_assert_int_eq(kiln_probe(NULL, service, NULL, NULL), KILN_EINVAL);
+    ck_assert_int_eq(probe(service, CPU_SPEC " block=512", &source), KILN_ESTRICT);
+    ck_assert_int_eq(kiln_test_find_stored(NULL, service, NULL, NULL), KILN_EINVAL);
     ck_assert_uint_eq(kiln_test_stats(service).compiles, 1);
     kiln_close(service);
 
@@ -297,7 +298,7 @@ START_TEST(test_record__a_probe_finds_and_never_compiles)
     ck_assert_int_eq(truncate(path, 100), 0);
     kiln_close(service);
     service = kiln_test_open(&options);
-    ck_assert_msg(probe(service, CPU_SPEC, NULL) == KILN_ENOENT, "a damaged entry counts as found");
+    ck_assert_msg(probe(service, CPU_SPEC, NULL) == KILN_ESTRICT, "a damaged entry counts as found");
     kiln_close(service);
 }
 END_TEST
@@ -315,17 +316,18 @@ START_TEST(test_record__each_request_is_written_once_as_it_was_asked)
             ask(service, "op=relu6 block=64 elems=4 vector=4 cache=plain n=9"); /* nothing open that n could choose */
         }
         kiln_spec *spec = kiln_test_spec(service, GPU_SPEC);
-        kiln_artifact *artifact;
-        ck_assert_int_eq(kiln_build(&artifact, service, spec, NULL), KILN_ENOCOMPILER);
-        ck_assert_int_eq(kiln_probe(NULL, service, spec, NULL), KILN_ENOENT);
-        ck_assert_int_eq(probe(service, "op=copy target=cpu", NULL), KILN_ENOENT); /* no request */
-        ck_assert_int_eq(kiln_get(&(kiln_kernel *){ NULL }, service, spec, NULL), KILN_ENODEVICE);
+        kiln_program *program;
+        ck_assert_int_eq(kiln_test_build_spec(&program, service, spec, NULL), KILN_ENOCOMPILER);
+        ck_assert_int_eq(kiln_test_find_stored(NULL, service, spec, NULL), KILN_ESTRICT);
+        ck_assert_int_eq(probe(service, "op=copy target=cpu", NULL), KILN_ESTRICT);
+        ck_assert_int_eq(kiln_get_kernel(&(kiln_kernel *){ NULL }, service, spec, NULL), KILN_ENODEVICE);
         kiln_spec_free(spec);
         ck_assert_uint_eq(kiln_test_stats(service).record_errors, 0);
         kiln_close(service);
         ck_assert_str_eq(read_record(), HEADING CPU_LINE
                          "\nop=hardtanh(-2,2) dtype=f64 block=64 n=1024\n"
-                         "op=relu6 dtype=f32 block=64 elems=4 vector=4 cache=plain\nop=relu6 dtype=f16\n");
+                         "op=relu6 dtype=f32 block=64 elems=4 vector=4 cache=plain\nop=relu6 dtype=f16\n"
+                         "op=copy dtype=f32\n");
     }
 }
 END_TEST
@@ -384,8 +386,9 @@ enum { ASKED = 60, DISTINCT = 12 };
 static int called;
 
 /* What was asked for is in the file by now. */
-static void find_line(void *data, kiln_status status, kiln_kernel *kernel, const kiln_report *report)
+static void find_line(void *data, kiln_status status, kiln_program *program, const kiln_report *report)
 {
+    kiln_kernel *kernel = kiln_test_take_kernel(program);
     char line[80];
     (void)report;
     snprintf(line, sizeof(line), "\nop=hardtanh(-1,%d) dtype=f32\n", *(const int *)data);
@@ -410,7 +413,7 @@ START_TEST(test_record__a_callback_comes_after_its_line)
         *high = 1 + i % DISTINCT;
         snprintf(text, sizeof(text), "op=hardtanh(-1,%d) dtype=f32 target=cpu", *high);
         kiln_spec *spec = kiln_test_spec(service, text);
-        ck_assert_int_eq(kiln_get_async(NULL, queue, spec, NULL, find_line, high), KILN_OK);
+        ck_assert_int_eq(kiln_test_submit(NULL, queue, spec, NULL, find_line, high), KILN_OK);
         kiln_spec_free(spec);
         kiln_queue_wait(queue, 0);
     }
@@ -423,24 +426,24 @@ START_TEST(test_record__a_callback_comes_after_its_line)
 }
 END_TEST
 
-static void ignore(void *data, kiln_status status, kiln_kernel *kernel, const kiln_report *report)
+static void ignore(void *data, kiln_status status, kiln_program *program, const kiln_report *report)
 {
     (void)data;
     (void)status;
     (void)report;
-    kiln_kernel_release(kernel);
+    kiln_program_free(program);
 }
 
 START_TEST(test_record__what_was_given_up_is_recorded)
 {
     kiln_queue *queue;
-    kiln_request *request;
+    kiln_ticket request;
     kiln_options options = recording();
     kiln_service *service = kiln_test_open(&options);
     ck_assert_int_eq(kiln_queue_open(&queue, service, NULL), KILN_OK);
     kiln_spec *spec = kiln_test_spec(service, CPU_SPEC);
-    ck_assert_int_eq(kiln_get_async(&request, queue, spec, NULL, ignore, NULL), KILN_OK);
-    kiln_cancel(request);
+    ck_assert_int_eq(kiln_test_submit(&request, queue, spec, NULL, ignore, NULL), KILN_OK);
+    kiln_cancel(queue, request);
     ck_assert_int_eq(kiln_queue_wait(queue, 30000), 1);
     for (int i = 0; i < 3000 && read_record()[0] == '\0'; i++)
         usleep(10000);
@@ -581,9 +584,9 @@ START_TEST(test_record__a_line_cut_by_a_full_disk_does_not_harm_the_next)
         getrlimit(RLIMIT_FSIZE, &old);
         limit = (struct rlimit){ .rlim_cur = size + 7, .rlim_max = old.rlim_max };
         setrlimit(RLIMIT_FSIZE, &limit);
-        int status = kiln_get(&kernel, service, cut, NULL) == KILN_ENOCOMPILER ? 0 : 1;
+        int status = kiln_get_kernel(&kernel, service, cut, NULL) == KILN_ENOCOMPILER ? 0 : 1;
         setrlimit(RLIMIT_FSIZE, &old);
-        status |= kiln_get(&kernel, service, next, NULL) == KILN_ENOCOMPILER ? 0 : 2;
+        status |= kiln_get_kernel(&kernel, service, next, NULL) == KILN_ENOCOMPILER ? 0 : 2;
         kiln_stats stats = KILN_INIT(kiln_stats);
         kiln_stats_get(service, &stats);
         _exit(status | (stats.record_errors == 1 ? 0 : 4));
@@ -671,7 +674,7 @@ Suite *kiln_test_record_suite(void)
     tcase_add_test(tcase, test_record__strict_takes_a_copied_store_whatever_compiler_is_here);
     tcase_add_test(tcase, test_record__strict_comes_from_option_then_environment);
     tcase_add_test(tcase, test_record__a_strict_refusal_fits_the_store);
-    tcase_add_test(tcase, test_record__a_probe_finds_and_never_compiles);
+    tcase_add_test(tcase, test_record__a_strict_request_finds_and_never_compiles);
     tcase_add_test(tcase, test_record__each_request_is_written_once_as_it_was_asked);
     tcase_add_test(tcase, test_record__a_hit_is_recorded_and_strict_refusals_are);
     tcase_add_test(tcase, test_record__asynchronous_gets_are_recorded_and_refused_too);

@@ -2,6 +2,7 @@
 #include "support/fake_cuda.h"
 #include "support/harness.h"
 #include "support/launching.h"
+#include "support/requesting.h"
 #include "support/suites.h"
 #include "support/temp.h"
 #include <kiln/kernel.h>
@@ -81,9 +82,9 @@ START_TEST(test_service__works_with_nothing_on_disk)
     kiln_kernel *kernel = kiln_test_get(service, CPU_SPEC);
     kiln_test_check_hardsigmoid(kernel);
     kiln_kernel_release(kernel);
-    kiln_artifact *artifact = kiln_test_build(service, CPU_SPEC);
-    ck_assert_int_eq(kiln_artifact_origin(artifact), KILN_ORIGIN_MEMORY);
-    kiln_artifact_free(artifact);
+    kiln_program *program = kiln_test_build(service, CPU_SPEC);
+    ck_assert_int_eq(kiln_test_origin(program), KILN_ORIGIN_MEMORY);
+    kiln_program_free(program);
     kiln_cache_info info = KILN_INIT(kiln_cache_info);
     ck_assert_int_eq(kiln_cache_get_info(service, &info, NULL), KILN_ENOENT);
     kiln_close(service);
@@ -109,19 +110,19 @@ START_TEST(test_service__builds_for_a_gpu_that_is_not_there)
     kiln_options options = kiln_test_options();
     options.wisdom = KILN_OFF;
     kiln_service *service = kiln_test_open(&options);
-    kiln_artifact *artifact = kiln_test_build(service, GPU_SPEC);
+    kiln_program *program = kiln_test_build(service, GPU_SPEC);
     const void *data;
     size_t length;
-    ck_assert_int_eq(kiln_artifact_section(artifact, "cubin", &data, &length), KILN_OK);
+    ck_assert_int_eq(kiln_program_section(&data, &length, program, "cubin"), KILN_OK);
     ck_assert_uint_gt(length, 1000);
     ck_assert_mem_eq(data, "\177ELF", 4);
-    ck_assert_int_eq(kiln_artifact_section(artifact, "ptx", &data, &length), KILN_OK);
+    ck_assert_int_eq(kiln_program_section(&data, &length, program, "ptx"), KILN_OK);
     ck_assert_ptr_nonnull(strstr(data, ".target sm_90"));
     ck_assert_ptr_nonnull(strstr(data, "kiln_vector"));
-    ck_assert_int_eq(kiln_artifact_section(artifact, "object", &data, &length), KILN_ENOENT);
-    ck_assert_str_eq(kiln_artifact_spec(artifact),
+    ck_assert_int_eq(kiln_program_section(&data, &length, program, "object"), KILN_ENOENT);
+    ck_assert_str_eq(kiln_test_program_info(program).spec,
                      "op=hardsigmoid dtype=f32 block=128 elems=4 vector=4 cache=plain target=sm_90");
-    kiln_artifact_free(artifact);
+    kiln_program_free(program);
     kiln_close(service);
 }
 END_TEST
@@ -132,7 +133,7 @@ START_TEST(test_service__a_hit_opens_no_nvrtc)
     pid_t child = fork();
     if (child == 0) { /* in a process of its own, so that nothing of NVRTC is left in this one */
         kiln_service *writer = kiln_test_open(&options);
-        kiln_artifact_free(kiln_test_build(writer, GPU_SPEC));
+        kiln_program_free(kiln_test_build(writer, GPU_SPEC));
         int mapped = nvrtc_is_mapped();
         kiln_close(writer);
         _exit(mapped ? 0 : 3);
@@ -141,10 +142,10 @@ START_TEST(test_service__a_hit_opens_no_nvrtc)
     ck_assert_int_eq(waitpid(child, &status, 0), child);
     ck_assert_int_eq(status, 0);
     kiln_service *service = kiln_test_open(&options);
-    kiln_artifact *artifact = kiln_test_build(service, GPU_SPEC);
-    ck_assert_int_eq(kiln_artifact_origin(artifact), KILN_ORIGIN_DISK);
+    kiln_program *program = kiln_test_build(service, GPU_SPEC);
+    ck_assert_int_eq(kiln_test_origin(program), KILN_ORIGIN_DISK);
     ck_assert_msg(!nvrtc_is_mapped(), "a hit opened NVRTC");
-    kiln_artifact_free(artifact);
+    kiln_program_free(program);
     kiln_close(service);
 }
 END_TEST
@@ -153,18 +154,18 @@ START_TEST(test_service__without_a_compiler_any_toolchain_will_do)
 {
     kiln_options options = kiln_test_options();
     kiln_service *service = kiln_test_open(&options);
-    kiln_artifact_free(kiln_test_build(service, GPU_SPEC));
+    kiln_program_free(kiln_test_build(service, GPU_SPEC));
     kiln_close(service);
     options.nvrtc = "/nonexistent/libnvrtc.so.13";
     service = kiln_test_open(&options);
-    kiln_artifact *artifact = kiln_test_build(service, GPU_SPEC);
-    ck_assert_int_eq(kiln_artifact_origin(artifact), KILN_ORIGIN_DISK);
-    kiln_artifact_free(artifact);
+    kiln_program *program = kiln_test_build(service, GPU_SPEC);
+    ck_assert_int_eq(kiln_test_origin(program), KILN_ORIGIN_DISK);
+    kiln_program_free(program);
 
     kiln_report report = KILN_INIT(kiln_report);
     kiln_spec *spec = kiln_test_spec(service, "op=relu6 dtype=f32 target=sm_90");
-    ck_assert_int_eq(kiln_build(&artifact, service, spec, &report), KILN_ENOCOMPILER);
-    ck_assert_ptr_null(artifact);
+    ck_assert_int_eq(kiln_test_build_spec(&program, service, spec, &report), KILN_ENOCOMPILER);
+    ck_assert_ptr_null(program);
     ck_assert_ptr_nonnull(strstr(report.message, "/nonexistent/libnvrtc.so.13"));
     kiln_report_clear(&report);
     kiln_spec_free(spec);
@@ -174,26 +175,26 @@ END_TEST
 
 START_TEST(test_service__entries_are_byte_identical_wherever_they_are_made)
 {
-    kiln_artifact *artifacts[2];
+    kiln_program *programs[2];
     kiln_options options = kiln_test_options();
     static const char *const sections[] = { "cubin", "ptx", "names", "key" };
     for (int i = 0; i < 2; i++) {
         options.cache_dir = kiln_test_temp_path(i == 0 ? "one" : "two");
         kiln_service *service = kiln_test_open(&options);
-        artifacts[i] = kiln_test_build(service, GPU_SPEC);
-        ck_assert_int_eq(kiln_artifact_origin(artifacts[i]), KILN_ORIGIN_COMPILED);
+        programs[i] = kiln_test_build(service, GPU_SPEC);
+        ck_assert_int_eq(kiln_test_origin(programs[i]), KILN_ORIGIN_COMPILED);
         kiln_close(service);
     }
     for (size_t s = 0; s < sizeof(sections) / sizeof(sections[0]); s++) {
         const void *a, *b;
         size_t a_length, b_length;
-        ck_assert_int_eq(kiln_artifact_section(artifacts[0], sections[s], &a, &a_length), KILN_OK);
-        ck_assert_int_eq(kiln_artifact_section(artifacts[1], sections[s], &b, &b_length), KILN_OK);
+        ck_assert_int_eq(kiln_program_section(&a, &a_length, programs[0], sections[s]), KILN_OK);
+        ck_assert_int_eq(kiln_program_section(&b, &b_length, programs[1], sections[s]), KILN_OK);
         ck_assert_uint_eq(a_length, b_length);
         ck_assert_mem_eq(a, b, a_length);
     }
-    kiln_artifact_free(artifacts[0]);
-    kiln_artifact_free(artifacts[1]);
+    kiln_program_free(programs[0]);
+    kiln_program_free(programs[1]);
 }
 END_TEST
 
@@ -202,9 +203,9 @@ START_TEST(test_service__unknown_target_names_those_there_are)
     kiln_options options = kiln_test_options();
     kiln_service *service = kiln_test_open(&options);
     kiln_report report = KILN_INIT(kiln_report);
-    kiln_artifact *artifact;
+    kiln_program *program;
     kiln_spec *spec = kiln_test_spec(service, "op=relu6 dtype=f32 target=sm_91");
-    ck_assert_int_eq(kiln_build(&artifact, service, spec, &report), KILN_ETARGET);
+    ck_assert_int_eq(kiln_test_build_spec(&program, service, spec, &report), KILN_ETARGET);
     ck_assert_ptr_nonnull(strstr(report.message, "sm_91"));
     ck_assert_ptr_nonnull(strstr(report.message, "sm_90"));
     kiln_report_clear(&report);
@@ -252,7 +253,7 @@ START_TEST(test_service__get_for_another_gpu_keeps_what_is_stored)
 {
     kiln_options options = kiln_test_gpu_options();
     kiln_service *service = kiln_test_open(&options);
-    kiln_artifact_free(kiln_test_build(service, "op=relu6 dtype=f32 target=sm_100"));
+    kiln_program_free(kiln_test_build(service, "op=relu6 dtype=f32 target=sm_100"));
     kiln_close(service);
     options.nvrtc = "/nonexistent/libnvrtc.so.13";
     service = kiln_test_open(&options);
@@ -260,8 +261,8 @@ START_TEST(test_service__get_for_another_gpu_keeps_what_is_stored)
     ck_assert_int_ne(kiln_test_ask(service, "op=relu6 dtype=f32 target=sm_100", &report), KILN_OK);
     ck_assert_msg(strstr(report.message, "sm_90") != NULL, "%s", report.message);
     ck_assert_str_eq(report.stage, "load");
-    kiln_artifact *artifact = kiln_test_build(service, "op=relu6 dtype=f32 target=sm_100");
-    kiln_artifact_free(artifact);
+    kiln_program *program = kiln_test_build(service, "op=relu6 dtype=f32 target=sm_100");
+    kiln_program_free(program);
     kiln_report_clear(&report);
     kiln_close(service);
 }
@@ -271,7 +272,7 @@ START_TEST(test_service__passing_driver_trouble_costs_no_entry)
 {
     kiln_options options = kiln_test_gpu_options();
     kiln_service *service = kiln_test_open(&options);
-    kiln_artifact_free(kiln_test_build(service, GPU_SPEC));
+    kiln_program_free(kiln_test_build(service, GPU_SPEC));
     kiln_close(service);
     options.nvrtc = "/nonexistent/libnvrtc.so.13";
     service = kiln_test_open(&options);

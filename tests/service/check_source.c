@@ -1,6 +1,7 @@
 /* Sources of the host's own: what makes them compile again and what does not, what they may read, and launching them. Most tests need
  * NVRTC and compile in workers, as services do. */
 #include "support/foreign.h"
+#include "support/requesting.h"
 #include "support/sanitized.h"
 #include "support/sourcing.h"
 #include "support/suites.h"
@@ -42,7 +43,7 @@ START_TEST(test_source__moved_tree_is_found)
 {
     const void *key, *cubin, *log;
     size_t length;
-    kiln_artifact *artifact;
+    kiln_program *program;
     if (!have_nvrtc())
         return;
     make_tree("inc");
@@ -55,15 +56,15 @@ START_TEST(test_source__moved_tree_is_found)
     use_directories("another-name", NULL);
     source.name = "/some/where/else/user.cu";
     ck_assert_uint_eq(compiles(), 0);
-    expect(kiln_program_build(&artifact, service, &source, &report), KILN_OK, "");
-    ck_assert_int_eq(kiln_artifact_section(artifact, "key", &key, &length), KILN_OK);
+    expect(kiln_test_build_source(&program, service, &source, &report), KILN_OK, "");
+    ck_assert_int_eq(kiln_program_section(&key, &length, program, "key"), KILN_OK);
     ck_assert_ptr_null(strstr(key, kiln_test_temp_dir()));
-    ck_assert_int_eq(kiln_artifact_section(artifact, "cubin", &cubin, &length), KILN_OK);
+    ck_assert_int_eq(kiln_program_section(&cubin, &length, program, "cubin"), KILN_OK);
     ck_assert_ptr_null(memmem(cubin, length, "another-name", strlen("another-name")));
     /* The warning is told in the words of who asks now. */
-    ck_assert_int_eq(kiln_artifact_section(artifact, "log", &log, &length), KILN_OK);
+    ck_assert_int_eq(kiln_program_section(&log, &length, program, "log"), KILN_OK);
     ck_assert_ptr_nonnull(strstr(log, "another-name/sub/c.h(2): warning"));
-    kiln_artifact_free(artifact);
+    kiln_program_free(program);
 }
 END_TEST
 
@@ -233,13 +234,13 @@ END_TEST
 
 static void expect_written(const char *number)
 {
-    kiln_artifact *artifact;
+    kiln_program *program;
     const void *ptx;
     size_t length;
-    expect(kiln_program_build(&artifact, service, &source, &report), KILN_OK, "");
-    ck_assert_int_eq(kiln_artifact_section(artifact, "ptx", &ptx, &length), KILN_OK);
+    expect(kiln_test_build_source(&program, service, &source, &report), KILN_OK, "");
+    ck_assert_int_eq(kiln_program_section(&ptx, &length, program, "ptx"), KILN_OK);
     ck_assert_msg(strstr(ptx, number) != NULL, "no %s in %s", number, (const char *)ptx);
-    kiln_artifact_free(artifact);
+    kiln_program_free(program);
 }
 
 /* NVRTC in this process looks for headers in memory among the files of the working directory first: what comes of that is for this
@@ -399,7 +400,7 @@ END_TEST
 
 START_TEST(test_source__is_found_without_a_compiler)
 {
-    kiln_artifact *artifact;
+    kiln_program *program;
     if (!have_nvrtc())
         return;
     make_tree("inc");
@@ -412,9 +413,9 @@ START_TEST(test_source__is_found_without_a_compiler)
     options.nvrtc = "/nonexistent/libnvrtc.so.13";
     options.worker = "/nonexistent/kiln-worker";
     service = kiln_test_open(&options);
-    expect(kiln_program_build(&artifact, service, &source, &report), KILN_OK, "");
-    ck_assert_int_eq(kiln_artifact_origin(artifact), KILN_ORIGIN_DISK);
-    kiln_artifact_free(artifact);
+    expect(kiln_test_build_source(&program, service, &source, &report), KILN_OK, "");
+    ck_assert_int_eq(kiln_test_origin(program), KILN_ORIGIN_DISK);
+    kiln_program_free(program);
     write_text("inc/a.h", "#define DEPTH 1\n");
     expect(build(), KILN_ENOCOMPILER, "NVRTC");
     write_text("inc/a.h", "#include \"sub/b.h\"\n");
@@ -514,9 +515,9 @@ END_TEST
 
 static void *build_in_thread(void *data)
 {
-    kiln_artifact *artifact;
-    *(kiln_status *)data = kiln_program_build(&artifact, service, &source, NULL);
-    kiln_artifact_free(artifact);
+    kiln_program *program;
+    *(kiln_status *)data = kiln_test_build_source(&program, service, &source, NULL);
+    kiln_program_free(program);
     return NULL;
 }
 

@@ -1,11 +1,13 @@
 /* Asynchronous gets of programs: each callback exactly once, on the dispatching thread, never inside the call, and never older than
  * the call. The compiler is the test's own, the driver the stand-in. */
 #include "base/alloc.h"
+#include "service/handle.h"
 #include "service/service.h"
 #include "support/counting.h"
 #include "support/fake_cuda.h"
 #include "support/harness.h"
 #include "support/reading.h"
+#include "support/requesting.h"
 #include "support/suites.h"
 #include "support/temp.h"
 #include <kiln/kiln.h>
@@ -65,7 +67,7 @@ static void set_up(void)
 static void tear_down(void)
 {
     for (int i = 0; i < SLOTS; i++)
-        kiln_program_release(slots[i].program);
+        kiln_program_free(slots[i].program);
     kiln_queue_close(queue, NULL, NULL);
     kiln_close(service);
     queue = NULL;
@@ -86,19 +88,19 @@ static void note(void *data, kiln_status status, kiln_program *program, const ki
     snprintf(slot->log, sizeof(slot->log), "%s", report->log != NULL ? report->log : "");
 }
 
-static kiln_request *ask_with(int priority, uint32_t timeout_ms, int i)
+static kiln_ticket ask_with(int priority, uint32_t timeout_ms, int i)
 {
-    kiln_request *request;
-    kiln_async_options options = KILN_INIT(kiln_async_options);
+    kiln_ticket request;
+    kiln_submit_options options = KILN_INIT(kiln_submit_options);
     options.priority = priority;
     options.timeout_ms = timeout_ms;
     asking = true;
-    ck_assert_int_eq(kiln_program_get_async(&request, queue, &source, &options, note, &slots[i]), KILN_OK);
+    ck_assert_int_eq(kiln_test_submit_source(&request, queue, &source, &options, note, &slots[i]), KILN_OK);
     asking = false;
     return request;
 }
 
-static kiln_request *ask(int i)
+static kiln_ticket ask(int i)
 {
     return ask_with(0, 0, i);
 }
@@ -131,7 +133,7 @@ static kiln_program *get_blocking(void)
 {
     kiln_report report = KILN_INIT(kiln_report);
     kiln_program *program;
-    kiln_status status = kiln_program_get(&program, service, NULL, &source, &report);
+    kiln_status status = kiln_test_get_source(&program, service, NULL, &source, &report);
     ck_assert_msg(status == KILN_OK, "%s", report.message);
     return program;
 }
@@ -175,10 +177,10 @@ START_TEST(test_source_async__program_comes_by_callback_and_is_found_again)
     ask(1);
     ck_assert_int_eq(finish(), 1);
     expect(1, KILN_OK, "");
-    ck_assert_ptr_eq(slots[0].program, slots[1].program);
+    ck_assert_ptr_eq(slots[0].program->loaded, slots[1].program->loaded);
     kiln_program *blocking = get_blocking();
-    ck_assert_ptr_eq(slots[0].program, blocking);
-    kiln_program_release(blocking);
+    ck_assert_ptr_eq(slots[0].program->loaded, blocking->loaded);
+    kiln_program_free(blocking);
     kiln_stats stats = kiln_test_stats(service);
     ck_assert_uint_eq(stats.compiles, 1);
     ck_assert_uint_eq(stats.loads, 1);
@@ -197,7 +199,7 @@ START_TEST(test_source_async__many_of_one_source_are_one_compile)
     ck_assert_int_eq(finish(), MANY);
     for (int i = 0; i < MANY; i++) {
         expect(i, KILN_OK, "");
-        ck_assert_ptr_eq(slots[i].program, slots[0].program);
+        ck_assert_ptr_eq(slots[i].program->loaded, slots[0].program->loaded);
     }
     ck_assert_int_eq(kiln_test_reading_count(), 1);
     ck_assert_uint_eq(kiln_test_stats(service).loads, 1);
@@ -218,7 +220,7 @@ START_TEST(test_source_async__many_of_one_stored_source_are_one_load)
             ask(i);
         ck_assert_int_eq(finish(), MANY);
         for (int i = 0; i < MANY; i++)
-            ck_assert_ptr_eq(slots[i].program, slots[0].program);
+            ck_assert_ptr_eq(slots[i].program->loaded, slots[0].program->loaded);
         ck_assert_uint_eq(kiln_test_stats(service).loads, 1);
         ck_assert_uint_eq(kiln_test_stats(service).compiles, 0);
     }
@@ -258,14 +260,14 @@ END_TEST
 START_TEST(test_source_async__wrong_arguments_are_refused)
 {
     open_all();
-    kiln_request *request = (kiln_request *)&service;
+    kiln_ticket request = 1;
     kiln_source sizeless = source;
     sizeless.size = 0;
-    ck_assert_int_eq(kiln_program_get_async(&request, NULL, &source, NULL, note, NULL), KILN_EINVAL);
-    ck_assert_ptr_null(request);
-    ck_assert_int_eq(kiln_program_get_async(NULL, queue, NULL, NULL, note, NULL), KILN_EINVAL);
-    ck_assert_int_eq(kiln_program_get_async(NULL, queue, &source, NULL, NULL, NULL), KILN_EINVAL);
-    ck_assert_int_eq(kiln_program_get_async(NULL, queue, &sizeless, NULL, note, NULL), KILN_EINVAL);
+    ck_assert_int_eq(kiln_test_submit_source(&request, NULL, &source, NULL, note, NULL), KILN_EINVAL);
+    ck_assert_uint_eq(request, 0);
+    ck_assert_int_eq(kiln_test_submit_source(NULL, queue, NULL, NULL, note, NULL), KILN_EINVAL);
+    ck_assert_int_eq(kiln_test_submit_source(NULL, queue, &source, NULL, NULL, NULL), KILN_EINVAL);
+    ck_assert_int_eq(kiln_test_submit_source(NULL, queue, &sizeless, NULL, note, NULL), KILN_EINVAL);
     ck_assert_int_eq(kiln_queue_wait(queue, 0), 0);
 }
 END_TEST
@@ -288,8 +290,8 @@ START_TEST(test_source_async__no_result_is_older_than_the_call)
         expect(i, KILN_OK, "");
     ck_assert_int_eq(kiln_test_reading_count(), 2);
     kiln_program *now = get_blocking();
-    ck_assert_ptr_eq(slots[1].program, now);
-    kiln_program_release(now);
+    ck_assert_ptr_eq(slots[1].program->loaded, now->loaded);
+    kiln_program_free(now);
 }
 END_TEST
 
@@ -299,12 +301,12 @@ END_TEST
 static kiln_stats get_refused(unsigned refusals, bool blocking)
 {
     open_all();
-    kiln_program_release(get_blocking());
+    kiln_program_free(get_blocking());
     tear_down();
     open_all();
     kiln_fake_open()->fail_call("cuLibraryLoadData", 1, 0, refusals);
     if (blocking) {
-        kiln_program_release(get_blocking());
+        kiln_program_free(get_blocking());
     } else {
         ask(0);
         ck_assert_int_eq(finish(), 1);
@@ -347,13 +349,13 @@ START_TEST(test_source_async__cancelled_before_its_compile_it_is_never_compiled)
     ask(0);
     kiln_test_reading_await(1);
     use_distinct(1);
-    kiln_request *alone = ask(1);
+    kiln_ticket alone = ask(1);
     use_distinct(2);
-    kiln_request *one_of_two = ask(2);
+    kiln_ticket one_of_two = ask(2);
     ask(3);
-    kiln_cancel(alone);
-    kiln_cancel(one_of_two);
-    kiln_cancel(one_of_two);
+    kiln_cancel(queue, alone);
+    kiln_cancel(queue, one_of_two);
+    kiln_cancel(queue, one_of_two);
     ck_assert_int_eq(slots[1].calls, 0);
     ck_assert_int_eq(kiln_queue_wait(queue, 0), 2);
     expect(1, KILN_ECANCELED, "cancelled by kiln_cancel");
@@ -371,13 +373,13 @@ START_TEST(test_source_async__cancelled_during_its_compile_it_fills_the_cache)
 {
     open_all();
     kiln_test_reading_hold();
-    kiln_request *request = ask(0);
+    kiln_ticket request = ask(0);
     kiln_test_reading_await(1);
-    kiln_cancel(request);
+    kiln_cancel(queue, request);
     ck_assert_int_eq(finish(), 1);
     expect(0, KILN_ECANCELED, "");
     kiln_test_reading_go();
-    kiln_program_release(get_blocking());
+    kiln_program_free(get_blocking());
     ck_assert_int_eq(kiln_test_reading_count(), 1);
 }
 END_TEST
@@ -445,7 +447,7 @@ START_TEST(test_source_async__hits_do_not_wait_for_compiles)
 {
     kiln_test_one_cpu();
     open_all();
-    kiln_program_release(get_blocking());
+    kiln_program_free(get_blocking());
     kiln_test_reading_hold();
     use_distinct(1);
     ask(1);
@@ -508,7 +510,7 @@ START_TEST(test_source_async__closing_the_service_cancels_and_waits)
     pthread_join(thread, NULL);
     ck_assert_int_eq(called, 0);
     ck_assert_int_eq(kiln_test_reading_count(), 1);
-    ck_assert_int_eq(kiln_program_get_async(NULL, queue, &source, NULL, note, &slots[8]), KILN_ECANCELED);
+    ck_assert_int_eq(kiln_test_submit_source(NULL, queue, &source, NULL, note, &slots[8]), KILN_ECANCELED);
     ck_assert_int_eq(kiln_queue_wait(queue, -1), 8);
     for (int i = 0; i < 8; i++)
         expect(i, KILN_ECANCELED, "the service was closed");
@@ -554,10 +556,10 @@ START_TEST(test_source_async__allocation_that_fails_is_a_status)
         slots[0] = (seen){ 0 };
         atomic_store(&allocations_left, n);
         kiln__alloc_set_hook(fail_one_allocation);
-        kiln_status status = kiln_program_get_async(NULL, queue, &source, NULL, note, &slots[0]);
+        kiln_status status = kiln_test_submit_source(NULL, queue, &source, NULL, note, &slots[0]);
         while (status == KILN_OK && slots[0].calls == 0)
             ck_assert_int_eq(kiln_queue_wait(queue, WAIT_MS), 1);
-        kiln_program_release(slots[0].program);
+        kiln_program_free(slots[0].program);
         slots[0].program = NULL;
         kiln_queue_close(queue, NULL, NULL);
         kiln_close(service);

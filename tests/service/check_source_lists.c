@@ -5,6 +5,7 @@
 #include "support/harness.h"
 #include "support/reading.h"
 #include "support/refuse.h"
+#include "support/requesting.h"
 #include "support/suites.h"
 #include "support/temp.h"
 #include <errno.h>
@@ -75,18 +76,18 @@ static void write_state(int state)
 /* Brings the header into a state, and builds: what comes must be of this state. Returns where it came from. */
 static kiln_origin build_in(kiln_service *where, int state)
 {
-    kiln_artifact *artifact;
+    kiln_program *program;
     const void *ptx;
     size_t length;
     char expected[32];
     write_state(state);
-    kiln_status status = kiln_program_build(&artifact, where, &source, &report);
+    kiln_status status = kiln_test_build_source(&program, where, &source, &report);
     ck_assert_msg(status == KILN_OK, "state %d: %s: %s", state, kiln_status_name(status), report.message);
-    ck_assert_int_eq(kiln_artifact_section(artifact, "ptx", &ptx, &length), KILN_OK);
+    ck_assert_int_eq(kiln_program_section(&ptx, &length, program, "ptx"), KILN_OK);
     snprintf(expected, sizeof(expected), "state %d;", state);
     ck_assert_msg(strstr(ptx, expected) != NULL, "expected state %d, got: %s", state, (const char *)ptx);
-    kiln_origin origin = kiln_artifact_origin(artifact);
-    kiln_artifact_free(artifact);
+    kiln_origin origin = kiln_test_origin(program);
+    kiln_program_free(program);
     return origin;
 }
 
@@ -141,9 +142,9 @@ START_TEST(test_source_lists__strict_mode_finds_what_a_pack_has)
         kiln_test_reading_install(service);
     ck_assert_int_eq(build_in(service, 1), KILN_ORIGIN_PACK);
     ck_assert_int_eq(build_in(service, 2), KILN_ORIGIN_DISK);
-    kiln_artifact *artifact;
+    kiln_program *program;
     write_state(3);
-    ck_assert_int_eq(kiln_program_build(&artifact, service, &source, &report), KILN_ESTRICT);
+    ck_assert_int_eq(kiln_test_build_source(&program, service, &source, &report), KILN_ESTRICT);
 }
 END_TEST
 
@@ -341,14 +342,14 @@ static void *build_in_thread(void *data)
 {
     builder *self = data;
     kiln_report told = KILN_INIT(kiln_report);
-    kiln_artifact *artifact;
+    kiln_program *program;
     const void *ptx;
     size_t length;
-    self->status = kiln_program_build(&artifact, service, &source, &told);
+    self->status = kiln_test_build_source(&program, service, &source, &told);
     snprintf(self->message, sizeof(self->message), "%s", told.message);
-    if (self->status == KILN_OK && kiln_artifact_section(artifact, "ptx", &ptx, &length) == KILN_OK)
+    if (self->status == KILN_OK && kiln_program_section(&ptx, &length, program, "ptx") == KILN_OK)
         snprintf(self->ptx, sizeof(self->ptx), "%s", (const char *)ptx);
-    kiln_artifact_free(artifact);
+    kiln_program_free(program);
     kiln_report_clear(&told);
     return NULL;
 }

@@ -1,6 +1,7 @@
 /* How much stack a host's thread needs: each kind of call on a thread whose stack is painted, so that what it touched shows. */
 #include "support/harness.h"
 #include "support/launching.h"
+#include "support/requesting.h"
 #include "support/sanitized.h"
 #include "support/suites.h"
 #include "support/temp.h"
@@ -56,18 +57,18 @@ static void get_text(const char *text)
     kiln_spec *spec;
     status = kiln_spec_parse(&spec, service, text, &report);
     if (status == KILN_OK)
-        status = kiln_get(&kernel, service, spec, &report);
+        status = kiln_get_kernel(&kernel, service, spec, &report);
     kiln_spec_free(spec);
 }
 
 static void build_text(const char *text)
 {
     kiln_spec *spec;
-    kiln_artifact *artifact = NULL;
+    kiln_program *program = NULL;
     status = kiln_spec_parse(&spec, service, text, &report);
     if (status == KILN_OK)
-        status = kiln_build(&artifact, service, spec, &report);
-    kiln_artifact_free(artifact);
+        status = kiln_test_build_spec(&program, service, spec, &report);
+    kiln_program_free(program);
     kiln_spec_free(spec);
 }
 
@@ -240,12 +241,12 @@ static void *parse_deep(void *data)
 
 static void *build_program(void *data)
 {
-    kiln_artifact *artifact;
+    kiln_program *program;
     kiln_source source = KILN_INIT(kiln_source);
     source.text = "extern \"C\" __global__ void fill(float *out) { out[threadIdx.x] = 1; }";
     source.target = "sm_90";
-    status = kiln_program_build(&artifact, service, &source, &report);
-    kiln_artifact_free(status == KILN_OK ? artifact : NULL);
+    status = kiln_test_build_source(&program, service, &source, &report);
+    kiln_program_free(status == KILN_OK ? program : NULL);
     return data;
 }
 

@@ -3,6 +3,7 @@
 #include "support/fake_cuda.h"
 #include "support/harness.h"
 #include "support/launching.h"
+#include "support/requesting.h"
 #include "support/suites.h"
 #include "support/temp.h"
 #include <kiln/kernel.h>
@@ -110,9 +111,9 @@ END_TEST
 
 static int build_one(void *data, const kiln_spec *spec)
 {
-    kiln_artifact *artifact;
-    check_ok(kiln_build(&artifact, service, spec, &report));
-    kiln_artifact_free(artifact);
+    kiln_program *program;
+    check_ok(kiln_test_build_spec(&program, service, spec, &report));
+    kiln_program_free(program);
     ++*(int *)data;
     return 0;
 }

@@ -2,6 +2,7 @@
 
 #include "support/launching.h"
 
+#include "support/requesting.h"
 #include "support/temp.h"
 #include <math.h>
 #include <pthread.h>
@@ -55,7 +56,7 @@ kiln_kernel *kiln_test_get(kiln_service *service, const char *text)
     kiln_report report = KILN_INIT(kiln_report);
     kiln_spec *spec = kiln_test_spec(service, text);
     kiln_kernel *kernel;
-    must(kiln_get(&kernel, service, spec, &report), &report, text);
+    must(kiln_get_kernel(&kernel, service, spec, &report), &report, text);
     kiln_spec_free(spec);
     return kernel;
 }
@@ -64,21 +65,21 @@ kiln_status kiln_test_ask(kiln_service *service, const char *text, kiln_report *
 {
     kiln_spec *spec = kiln_test_spec(service, text);
     kiln_kernel *kernel;
-    kiln_status status = kiln_get(&kernel, service, spec, report);
+    kiln_status status = kiln_get_kernel(&kernel, service, spec, report);
     ck_assert_int_eq(status == KILN_OK, kernel != NULL);
     kiln_kernel_release(kernel);
     kiln_spec_free(spec);
     return status;
 }
 
-kiln_artifact *kiln_test_build(kiln_service *service, const char *text)
+kiln_program *kiln_test_build(kiln_service *service, const char *text)
 {
     kiln_report report = KILN_INIT(kiln_report);
     kiln_spec *spec = kiln_test_spec(service, text);
-    kiln_artifact *artifact;
-    must(kiln_build(&artifact, service, spec, &report), &report, text);
+    kiln_program *program;
+    must(kiln_test_build_spec(&program, service, spec, &report), &report, text);
     kiln_spec_free(spec);
-    return artifact;
+    return program;
 }
 
 bool kiln_test_has_store(kiln_service *service)
@@ -105,8 +106,9 @@ typedef struct result {
     kiln_kernel *kernel;
 } result;
 
-static void take_result(void *data, kiln_status status, kiln_kernel *kernel, const kiln_report *report)
+static void take_result(void *data, kiln_status status, kiln_program *program, const kiln_report *report)
 {
+    kiln_kernel *kernel = kiln_test_take_kernel(program);
     (void)report;
     *(result *)data = (result){ status, kernel };
 }
@@ -117,7 +119,7 @@ kiln_status kiln_test_get_async(kiln_service *service, const char *text, kiln_ke
     result got = { KILN_EINVAL, NULL };
     kiln_spec *spec = kiln_test_spec(service, text);
     ck_assert_int_eq(kiln_queue_open(&queue, service, NULL), KILN_OK);
-    ck_assert_int_eq(kiln_get_async(NULL, queue, spec, NULL, take_result, &got), KILN_OK);
+    ck_assert_int_eq(kiln_test_submit(NULL, queue, spec, NULL, take_result, &got), KILN_OK);
     ck_assert_int_eq(kiln_queue_wait(queue, 30000), 1);
     kiln_queue_close(queue, NULL, NULL);
     kiln_spec_free(spec);

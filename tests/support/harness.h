@@ -16,7 +16,7 @@ kiln_options kiln_test_gpu_options(void);
 kiln_service *kiln_test_open(const kiln_options *options);
 kiln_spec *kiln_test_spec(kiln_service *service, const char *text);
 kiln_kernel *kiln_test_get(kiln_service *service, const char *text);
-kiln_artifact *kiln_test_build(kiln_service *service, const char *text);
+kiln_program *kiln_test_build(kiln_service *service, const char *text);
 kiln_stats kiln_test_stats(kiln_service *service);
 
 /* Whether the service has a store on disk. */

@@ -4,16 +4,28 @@
 
 #include <kiln/kernel.h>
 
-/* How many arrays a kernel only reads; 0 for NULL. */
+/* How many arrays are only read. */
+static inline size_t kiln_test_count_inputs(const kiln_signature *signature)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < signature->param_count; i++)
+        count += signature->params[i]->role == KILN_ROLE_IN;
+    return count;
+}
+
+/* The same of a kernel; 0 for NULL. */
 static inline size_t kiln_test_inputs(const kiln_kernel *kernel)
 {
     kiln_kernel_info info = KILN_INIT(kiln_kernel_info);
-    size_t count = 0;
-    if (kernel == NULL || kiln_kernel_get_info(kernel, &info) != KILN_OK)
-        return 0;
-    for (size_t i = 0; i < info.signature->param_count; i++)
-        count += info.signature->params[i]->role == KILN_ROLE_IN;
-    return count;
+    return kernel != NULL && kiln_kernel_get_info(kernel, &info) == KILN_OK ? kiln_test_count_inputs(info.signature)
+                                                                            : 0;
+}
+
+/* The same of a spec. */
+static inline size_t kiln_test_spec_inputs(const kiln_spec *spec)
+{
+    const kiln_signature *signature = NULL;
+    return kiln_spec_signature(&signature, spec, NULL) == KILN_OK ? kiln_test_count_inputs(signature) : 0;
 }
 
 /* kiln_launch_n with `out` and as many of `in` as the kernel reads. */
@@ -30,7 +42,7 @@ static inline kiln_status kiln_test_call(kiln_service *service, const char *text
     kiln_spec *spec = NULL;
     size_t inputs = 0;
     if (service != NULL && text != NULL && kiln_spec_parse(&spec, service, text, NULL) == KILN_OK)
-        inputs = kiln_spec_inputs(spec);
+        inputs = kiln_test_spec_inputs(spec);
     kiln_spec_free(spec);
     return kiln_call(service, text, n, &out, 1, in, inputs, stream, why);
 }

@@ -5,6 +5,7 @@
 
 #include "backend/cuda/cuda.h"
 #include "support/harness.h"
+#include "support/requesting.h"
 #include "support/temp.h"
 #include <check.h>
 #include <kiln/kiln.h>
@@ -77,11 +78,11 @@ static inline void use_directories(const char *first, const char *second)
 
 static inline kiln_status build(void)
 {
-    kiln_artifact *artifact;
+    kiln_program *program;
     kiln_report_clear(&report);
-    kiln_status status = kiln_program_build(&artifact, service, &source, &report);
-    ck_assert((status == KILN_OK) == (artifact != NULL));
-    kiln_artifact_free(artifact);
+    kiln_status status = kiln_test_build_source(&program, service, &source, &report);
+    ck_assert((status == KILN_OK) == (program != NULL));
+    kiln_program_free(program);
     return status;
 }
 

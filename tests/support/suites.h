@@ -50,6 +50,7 @@
     X(service)                 \
     X(packs)                   \
     X(misses)                  \
+    X(request)                 \
     X(toolchains)              \
     X(cuda)                    \
     X(launch)                  \

@@ -57,7 +57,7 @@ bool argvalues_number(uint64_t *out, bool *is_number, const kiln_param *info, co
 
 bool argvalues_wanted(const kiln_spec *spec)
 {
-    return !spec_takes(spec).flat;
+    return !signature_takes(spec_signature(spec)).flat;
 }
 
 bool argvalues_elements(uint64_t *out, const char *name, const char *text)
@@ -70,10 +70,10 @@ bool argvalues_elements(uint64_t *out, const char *name, const char *text)
 /* " --size rows=N --size cols=N" */
 static char *wanted_sizes(const kiln_spec *spec)
 {
+    const kiln_signature *signature = spec_signature(spec);
     char *text = need_copy("");
-    const char *name;
-    for (uint32_t i = 0; (name = kiln_spec_size(spec, i)); i++) {
-        char *longer = need_format("%s --size %s=N", text, name);
+    for (size_t i = 0; i < signature->size_count; i++) {
+        char *longer = need_format("%s --size %s=N", text, signature->sizes[i]);
         free(text);
         text = longer;
     }
@@ -83,7 +83,7 @@ static char *wanted_sizes(const kiln_spec *spec)
 /* Of a flat kernel. */
 static char *read_elements(arg_values *out, const kiln_spec *spec, const arg_texts *texts)
 {
-    const char *name = kiln_spec_size(spec, 0);
+    const char *name = spec_signature(spec)->sizes[0];
     if (texts->numbers.count)
         return need_format("--arg %s: the template takes no numbers", texts->numbers.items[0]);
     for (size_t i = 0; i < texts->sizes.count; i++) {
@@ -110,10 +110,11 @@ static char *missing_size(const kiln_spec *spec, const char *name)
 
 static char *read_sizes(arg_values *out, const kiln_spec *spec, const arg_texts *texts)
 {
-    const char *name;
+    const kiln_signature *signature = spec_signature(spec);
     size_t used = 0;
-    for (uint32_t i = 0; (name = kiln_spec_size(spec, i)) && i < ARGVALUES_SIZES; i++) {
+    for (size_t i = 0; i < signature->size_count && i < ARGVALUES_SIZES; i++) {
         size_t before = used;
+        const char *name = signature->sizes[i];
         const char *value = argvalues_find(&texts->sizes, name, &used);
         if (used > before + 1)
             return need_format("--size %s is given twice", name);
@@ -127,10 +128,10 @@ static char *read_sizes(arg_values *out, const kiln_spec *spec, const arg_texts 
     }
     for (size_t i = 0; i < texts->sizes.count && used < texts->sizes.count; i++) {
         size_t length = strcspn(texts->sizes.items[i], "="), k = 0;
-        while ((name = kiln_spec_size(spec, (uint32_t)k)) &&
-               (strlen(name) != length || strncmp(name, texts->sizes.items[i], length) != 0))
+        while (k < signature->size_count && (strlen(signature->sizes[k]) != length ||
+                                             strncmp(signature->sizes[k], texts->sizes.items[i], length) != 0))
             k++;
-        if (!name)
+        if (k == signature->size_count)
             return need_format("--size %s: the template declares no such size", texts->sizes.items[i]);
     }
     return NULL;
@@ -138,22 +139,23 @@ static char *read_sizes(arg_values *out, const kiln_spec *spec, const arg_texts 
 
 static char *read_numbers(arg_values *out, const kiln_spec *spec, const arg_texts *texts)
 {
-    kiln_param info = { .size = sizeof(info) };
+    const kiln_signature *signature = spec_signature(spec);
     size_t used = 0, place = 0, numbers = 0;
-    for (uint32_t i = 0; kiln_spec_arg(spec, i, &info) == KILN_OK && place < ARGVALUES_ARGS; i++) {
-        if (info.role == KILN_ROLE_FORMULA)
+    for (size_t i = 0; i < signature->param_count && place < ARGVALUES_ARGS; i++) {
+        const kiln_param *param = signature->params[i];
+        if (param->role == KILN_ROLE_FORMULA)
             continue;
         size_t mine = place++, before = used;
-        if (info.role != KILN_ROLE_SCALAR)
+        if (param->role != KILN_ROLE_SCALAR)
             continue;
-        const char *value = argvalues_find(&texts->numbers, info.name, &used);
+        const char *value = argvalues_find(&texts->numbers, param->name, &used);
         if (used > before + 1)
-            return need_format("--arg %s is given twice", info.name);
+            return need_format("--arg %s is given twice", param->name);
         bool is_number;
-        if (!value || !argvalues_number(&out->numbers[mine], &is_number, &info, value))
-            return need_format("argument %s is a number of type %s: give --arg %s=%s", info.name, info.type, info.name,
-                               value ? "VALUE that is one" : "VALUE");
-        out->args[mine] = (kiln_arg){ KILN_ARG_VALUE, info.bytes, &out->numbers[mine] };
+        if (!value || !argvalues_number(&out->numbers[mine], &is_number, param, value))
+            return need_format("argument %s is a number of type %s: give --arg %s=%s", param->name, param->type,
+                               param->name, value ? "VALUE that is one" : "VALUE");
+        out->args[mine] = (kiln_arg){ KILN_ARG_VALUE, param->bytes, &out->numbers[mine] };
         numbers++;
     }
     if (used != texts->numbers.count)
@@ -175,7 +177,7 @@ char *argvalues_text(const arg_values *values, const kiln_spec *spec)
 {
     char *text = need_copy("");
     for (size_t i = 0; i < values->size_count; i++) {
-        char *longer = need_format("%s %s=%" PRIu64, text, kiln_spec_size(spec, (uint32_t)i), values->sizes[i]);
+        char *longer = need_format("%s %s=%" PRIu64, text, spec_signature(spec)->sizes[i], values->sizes[i]);
         free(text);
         text = longer;
     }

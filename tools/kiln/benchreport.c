@@ -53,7 +53,7 @@ static void put_case(struct csv *csv, const struct benchset *set, const bench_ca
     csv_real(csv, one->ratio);
     csv_real(csv, gigabytes_per_second(one->bytes, ceiling_of(set, one->group)->median_ms));
     csv_text(csv, set->verify ? "yes" : "");
-    csv_text(csv, kiln_origin_name(one->info.origin));
+    csv_text(csv, one->info.origin_name);
     csv_real(csv, one->info.compile_ms);
     csv_real(csv, one->first_get_ms);
     csv_real(csv, one->again_us);

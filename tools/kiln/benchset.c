@@ -28,12 +28,12 @@ typedef struct adder {
 static kiln_status time_gets(bench_case *one, struct session *session, const kiln_spec *spec)
 {
     double start = now_seconds();
-    kiln_status status = kiln_get(&one->kernel, session->service, spec, &session->report);
+    kiln_status status = kiln_get_kernel(&one->kernel, session->service, spec, &session->report);
     one->first_get_ms = (now_seconds() - start) * 1e3;
     start = now_seconds();
     for (int i = 0; i < AGAIN && !status; i++) {
         kiln_kernel *again = NULL;
-        status = kiln_get(&again, session->service, spec, &session->report);
+        status = kiln_get_kernel(&again, session->service, spec, &session->report);
         kiln_kernel_release(again);
     }
     one->again_us = (now_seconds() - start) * 1e6 / AGAIN;

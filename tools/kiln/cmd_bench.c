@@ -82,7 +82,7 @@ static json_t *case_json(const bench_case *one, bool verify)
         json_put_bool(object, "verified", one->verified);
     else
         json_put_null(object, "verified");
-    json_put_text(object, "source", kiln_origin_name(one->info.origin));
+    json_put_text(object, "source", one->info.origin_name);
     json_put_real(object, "compile_ms", one->info.compile_ms);
     json_put_real(object, "first_get_ms", one->first_get_ms);
     json_put_real(object, "get_us", one->again_us);
@@ -140,7 +140,7 @@ static void add_case(struct table *table, const bench_case *one, bool verify)
     format_timing(&text, &one->timing, one->bytes, one->ratio);
     table_row(table,
               (const char *const[]){ op, one->type->name, geometry, text.ms, text.least, text.most, text.rate,
-                                     text.ratio, verify ? "yes" : "skipped", kiln_origin_name(one->info.origin),
+                                     text.ratio, verify ? "yes" : "skipped", one->info.origin_name,
                                      format_ms(first, one->first_get_ms), format_ms(again, one->again_us * 1e-3) });
     free(op);
     free(geometry);

@@ -1,6 +1,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "built.h"
 #include "commands.h"
 #include "format.h"
 #include "jsonout.h"
@@ -93,16 +94,17 @@ static void free_targets(target_list *list)
 
 /* ---- What came of it */
 
-static json_t *functions_json(const kiln_artifact *artifact)
+static json_t *functions_json(const kiln_program *program)
 {
     json_t *list = json_list();
-    kiln_symbol_info info = KILN_INIT(kiln_symbol_info);
-    for (size_t i = 0; kiln_artifact_symbol(artifact, i, &info) == KILN_OK; i++) {
-        const int known[] = { info.registers, info.stack_bytes, info.shared_bytes };
+    kiln_program_info info = built_info(program);
+    for (size_t i = 0; i < info.function_count; i++) {
+        const kiln_function_info *function = info.functions[i];
+        const int known[] = { function->registers, function->local_bytes, function->shared_bytes };
         static const char *const names[] = { "registers", "stack_bytes", "shared_bytes" };
         json_t *row = json_new();
-        json_put_text(row, "function", info.function);
-        json_put_text(row, "symbol", info.symbol);
+        json_put_text(row, "function", function->name);
+        json_put_text(row, "symbol", function->symbol);
         for (size_t k = 0; k < sizeof(known) / sizeof(known[0]); k++)
             if (known[k] >= 0)
                 json_put_count(row, names[k], (uint64_t)known[k]);
@@ -113,41 +115,43 @@ static json_t *functions_json(const kiln_artifact *artifact)
     return list;
 }
 
-static json_t *artifact_json(const kiln_artifact *artifact)
+static json_t *program_json(const kiln_program *program)
 {
     json_t *object = json_new();
     const void *log = NULL;
     size_t length = 0;
-    json_put_text(object, "target", source_target(artifact));
-    json_put_text(object, "source", kiln_origin_name(kiln_artifact_origin(artifact)));
-    json_put_real(object, "compile_ms", kiln_artifact_compile_ms(artifact));
-    json_put(object, "functions", functions_json(artifact));
-    json_put_text(object, "log", kiln_artifact_section(artifact, "log", &log, &length) == KILN_OK ? log : "");
+    kiln_program_info info = built_info(program);
+    json_put_text(object, "target", info.target);
+    json_put_text(object, "source", info.origin_name);
+    json_put_real(object, "compile_ms", info.compile_ms);
+    json_put(object, "functions", functions_json(program));
+    json_put_text(object, "log", kiln_program_section(&log, &length, program, "log") == KILN_OK ? log : "");
     return object;
 }
 
-static void add_rows(struct table *table, const kiln_artifact *artifact)
+static void add_rows(struct table *table, const kiln_program *program)
 {
-    kiln_symbol_info info = KILN_INIT(kiln_symbol_info);
-    for (size_t i = 0; kiln_artifact_symbol(artifact, i, &info) == KILN_OK; i++) {
+    kiln_program_info info = built_info(program);
+    for (size_t i = 0; i < info.function_count; i++) {
+        const kiln_function_info *function = info.functions[i];
         char numbers[3][16] = { "-", "-", "-" };
-        const int known[] = { info.registers, info.stack_bytes, info.shared_bytes };
+        const int known[] = { function->registers, function->local_bytes, function->shared_bytes };
         for (size_t k = 0; k < 3; k++)
             if (known[k] >= 0)
                 snprintf(numbers[k], sizeof(numbers[k]), "%d", known[k]);
-        const char *const cells[] = { info.function, source_target(artifact),
-                                      numbers[0],    numbers[1],
-                                      numbers[2],    kiln_origin_name(kiln_artifact_origin(artifact)) };
+        const char *const cells[] = {
+            function->name, info.target, numbers[0], numbers[1], numbers[2], info.origin_name
+        };
         table_row(table, cells);
     }
 }
 
-static int write_section(const build_args *args, const kiln_artifact *artifact)
+static int write_section(const build_args *args, const kiln_program *program)
 {
     const void *data = NULL;
     size_t length = 0;
     struct output output;
-    if (kiln_artifact_section(artifact, args->ptx ? "ptx" : "cubin", &data, &length) != KILN_OK)
+    if (kiln_program_section(&data, &length, program, args->ptx ? "ptx" : "cubin") != KILN_OK)
         return fail(STATUS_FAILED, "the compiler made no %s", args->ptx ? "PTX" : "code");
     int status = output_open(&output, args->output ? args->output : "-", length);
     if (!status)
@@ -159,11 +163,11 @@ static int write_section(const build_args *args, const kiln_artifact *artifact)
 }
 
 /* Warnings, also those of a kernel that was found compiled. */
-static void print_log(const kiln_artifact *artifact)
+static void print_log(const kiln_program *program)
 {
     const void *log = NULL;
     size_t length = 0;
-    if (kiln_artifact_section(artifact, "log", &log, &length) == KILN_OK)
+    if (kiln_program_section(&log, &length, program, "log") == KILN_OK)
         fputs(log, stderr);
 }
 
@@ -179,22 +183,22 @@ typedef struct build_work {
 
 static int build_one(build_work *work, const char *target)
 {
-    kiln_artifact *artifact = NULL;
+    kiln_program *program = NULL;
     const build_args *args = work->args;
     work->source.target = target;
-    kiln_status status = kiln_program_build(&artifact, work->session->service, &work->source, &work->session->report);
+    kiln_status status = build_source(&program, work->session->service, &work->source, &work->session->report);
     if (status)
         return session_fail(work->session, status, NULL);
     int result = STATUS_DONE;
     if (!args->common.json)
-        print_log(artifact);
+        print_log(program);
     if (args->output || args->ptx)
-        result = write_section(args, artifact);
+        result = write_section(args, program);
     if (args->common.json)
-        json_add(work->results, artifact_json(artifact));
+        json_add(work->results, program_json(program));
     else if (!args->ptx || args->output)
-        add_rows(work->table, artifact);
-    kiln_artifact_free(artifact);
+        add_rows(work->table, program);
+    kiln_program_free(program);
     return result;
 }
 

@@ -79,7 +79,7 @@ static bool works_on(struct session *session, const char *device_name)
         return false;
     char *text = need_format("op=relu6 dtype=f32 target=%s", info.target);
     if (kiln_spec_parse(&spec, session->service, text, NULL) == KILN_OK &&
-        kiln_get(&kernel, session->service, spec, NULL) == KILN_OK &&
+        kiln_get_kernel(&kernel, session->service, spec, NULL) == KILN_OK &&
         kiln_alloc(&memory, device, sizeof(x), NULL) == KILN_OK &&
         kiln_upload(device, memory, x, sizeof(x), NULL) == KILN_OK) {
         const void *in[] = { memory };

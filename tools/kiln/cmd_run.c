@@ -141,11 +141,11 @@ static int settle_dtype(struct job *job)
 static int get_kernel(struct job *job)
 {
     kiln_report *report = &job->session.report;
-    uint32_t wanted = kiln_spec_inputs(job->spec);
+    uint32_t wanted = signature_inputs(spec_signature(job->spec));
     if (wanted > 0 && wanted != job->input_count)
         return fail(STATUS_USAGE, "'%s' takes %u input%s, %u given; give --in once for each", job->args->spec, wanted,
                     wanted == 1 ? "" : "s", job->input_count);
-    kiln_status status = kiln_get(&job->kernel, job->session.service, job->spec, report);
+    kiln_status status = kiln_get_kernel(&job->kernel, job->session.service, job->spec, report);
     if (status)
         return session_fail(&job->session, status, NULL);
     job->info = (kiln_kernel_info)KILN_INIT(kiln_kernel_info);
@@ -376,7 +376,7 @@ static int run_job(struct job *job)
     kiln_status parsed = kiln_spec_parse(&job->spec, job->session.service, job->args->spec, &job->session.report);
     if (parsed)
         return session_fail(&job->session, parsed, NULL);
-    kernel_takes takes = spec_takes(job->spec);
+    kernel_takes takes = signature_takes(spec_signature(job->spec));
     if (!takes_plain(&takes))
         return run_arguments(job);
     status = check_plain(job->args);
@@ -384,7 +384,7 @@ static int run_job(struct job *job)
         status = open_inputs(job, 1);
     if (!status)
         status = settle_dtype(job);
-    takes = spec_takes(job->spec);
+    takes = signature_takes(spec_signature(job->spec));
     if (!status && !takes_plain_of(&takes, kiln_spec_field(job->spec, "dtype")))
         return run_arguments(job);
     return status ? status : run_plain(job);

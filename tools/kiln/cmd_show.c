@@ -2,6 +2,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "built.h"
 #include "commands.h"
 #include "format.h"
 #include "jsonout.h"
@@ -110,22 +111,19 @@ static const char *section_name(const show_args *args)
     return args->ptx ? "ptx" : args->key ? "key" : args->log ? "log" : args->cubin ? "cubin" : "object";
 }
 
-static int get_section(shown *out, const kiln_artifact *artifact, const char *name)
+static int get_section(shown *out, const kiln_program *program, const char *name)
 {
-    if (kiln_artifact_section(artifact, name, &out->data, &out->length) == KILN_OK)
+    if (kiln_program_section(&out->data, &out->length, program, name) == KILN_OK)
         return STATUS_DONE;
     if (strcmp(name, "log") == 0)
         return STATUS_DONE;
-    char *target = NULL;
-    spectext_field(&target, kiln_artifact_spec(artifact), "target");
-    bool cpu = target && strcmp(target, "cpu") == 0;
-    int status = fail(STATUS_USAGE, "target=%s has no %s; %s", target ? target : "?", name,
-                      cpu ? "name a GPU such as target=sm_90, or show --object" : "show --cubin, --ptx or --sass");
-    free(target);
-    return status;
+    const char *target = built_info(program).target;
+    return fail(STATUS_USAGE, "target=%s has no %s; %s", target, name,
+                strcmp(target, "cpu") == 0 ? "name a GPU such as target=sm_90, or show --object"
+                                           : "show --cubin, --ptx or --sass");
 }
 
-static int emit(const show_args *args, const kiln_artifact *artifact, const shown *what)
+static int emit(const show_args *args, const kiln_program *program, const shown *what)
 {
     if (args->output) {
         struct output output;
@@ -139,8 +137,8 @@ static int emit(const show_args *args, const kiln_artifact *artifact, const show
     }
     if (args->common.json) {
         json_t *object = json_new();
-        if (artifact)
-            json_put_text(object, "spec", kiln_artifact_spec(artifact));
+        if (program)
+            json_put_text(object, "spec", built_info(program).spec);
         else
             json_put_text(object, "spec", args->spec);
         json_put_text(object, "text", what->data ? what->data : "");
@@ -168,70 +166,72 @@ static int show_source(struct session *session, const show_args *args, const kil
 
 static const char *const sections[] = { "cubin", "ptx", "object", "log", "names", "key" };
 
-static json_t *overview_json(const kiln_artifact *artifact)
+static json_t *overview_json(const kiln_program *program)
 {
     json_t *object = json_new(), *parts = json_new();
-    json_put_text(object, "spec", kiln_artifact_spec(artifact));
-    json_put_text(object, "source", kiln_origin_name(kiln_artifact_origin(artifact)));
-    json_put_real(object, "compile_ms", kiln_artifact_compile_ms(artifact));
+    kiln_program_info info = built_info(program);
+    json_put_text(object, "spec", info.spec);
+    json_put_text(object, "source", info.origin_name);
+    json_put_real(object, "compile_ms", info.compile_ms);
     for (size_t i = 0; i < sizeof(sections) / sizeof(sections[0]); i++) {
         const void *data = NULL;
         size_t length = 0;
-        if (kiln_artifact_section(artifact, sections[i], &data, &length) == KILN_OK)
+        if (kiln_program_section(&data, &length, program, sections[i]) == KILN_OK)
             json_put_count(parts, sections[i], length);
     }
     json_put(object, "sections", parts);
     return object;
 }
 
-static void print_overview(const kiln_artifact *artifact)
+static void print_overview(const kiln_program *program)
 {
     char text[FORMAT_ROOM];
-    printf("spec       %s\n", kiln_artifact_spec(artifact));
-    if (kiln_artifact_origin(artifact) == KILN_ORIGIN_COMPILED)
-        printf("from       compiled in %s\n", format_ms(text, kiln_artifact_compile_ms(artifact)));
+    kiln_program_info info = built_info(program);
+    printf("spec       %s\n", info.spec);
+    if (info.origin == KILN_ORIGIN_COMPILED)
+        printf("from       compiled in %s\n", format_ms(text, info.compile_ms));
     else
-        printf("from       %s\n", kiln_origin_name(kiln_artifact_origin(artifact)));
+        printf("from       %s\n", info.origin_name);
     printf("parts    ");
     for (size_t i = 0; i < sizeof(sections) / sizeof(sections[0]); i++) {
         const void *data = NULL;
         size_t length = 0;
-        if (kiln_artifact_section(artifact, sections[i], &data, &length) == KILN_OK && length > 0)
+        if (kiln_program_section(&data, &length, program, sections[i]) == KILN_OK && length > 0)
             printf("  %s %zu B", sections[i], length);
     }
     putchar('\n');
 }
 
 static void show_overview(struct session *session, const show_args *args, const kiln_spec *spec,
-                          const kiln_artifact *artifact)
+                          const kiln_program *program)
 {
     chip_use found;
-    resources_find(&found, session, artifact, spec, args->block);
+    resources_find(&found, session, program, spec, args->block);
     if (args->common.json) {
-        json_t *object = overview_json(artifact);
+        json_t *object = overview_json(program);
         json_put(object, "resources", resources_json(&found));
         json_print(object);
     } else {
         if (!args->resources)
-            print_overview(artifact);
+            print_overview(program);
         resources_print(&found);
     }
     resources_free(&found);
 }
 
-static int show_artifact(struct session *session, const show_args *args, const kiln_spec *spec,
-                         const kiln_artifact *artifact)
+static int show_program(struct session *session, const show_args *args, const kiln_spec *spec,
+                        const kiln_program *program)
 {
     shown what = { .binary = args->cubin || args->object };
     int status = STATUS_DONE;
     if (args->sass)
-        status = machine_disassemble(&what.owned, &what.length, artifact);
+        status = machine_disassemble(&what.owned, &what.length, program);
     else if (args->spec_only)
-        what.data = kiln_artifact_spec(artifact);
+        what.data = built_info(program).spec;
     else if (args->ptx || args->key || args->log || args->cubin || args->object)
-        status = get_section(&what, artifact, section_name(args));
+        status = get_section(&what, program, section_name(args));
     else {
-        show_overview(session, args, spec, artifact);
+        show_overview(session, args, spec, program);
         return STATUS_DONE;
     }
     if (what.owned)
@@ -239,7 +239,7 @@ static int show_artifact(struct session *session, const show_args *args, const k
     if (args->spec_only)
         what.length = strlen(what.data);
     if (!status)
-        status = emit(args, artifact, &what);
+        status = emit(args, program, &what);
     free(what.owned);
     return status;
 }
@@ -247,18 +247,18 @@ static int show_artifact(struct session *session, const show_args *args, const k
 static int show(struct session *session, const show_args *args)
 {
     kiln_spec *spec = NULL;
-    kiln_artifact *artifact = NULL;
+    kiln_program *program = NULL;
     int result = STATUS_DONE;
     kiln_status status = kiln_spec_parse(&spec, session->service, args->spec, &session->report);
     if (!status && !args->source_only)
-        status = kiln_build(&artifact, session->service, spec, &session->report);
+        status = build_spec(&program, session->service, spec, &session->report);
     if (status)
         result = session_fail(session, status, NULL);
     else if (args->source_only)
         result = show_source(session, args, spec);
     else
-        result = show_artifact(session, args, spec, artifact);
-    kiln_artifact_free(artifact);
+        result = show_program(session, args, spec, program);
+    kiln_program_free(program);
     kiln_spec_free(spec);
     return result;
 }
@@ -267,7 +267,7 @@ static int show_file(struct session *session, const show_args *args)
 {
     char *text = NULL;
     size_t length = 0;
-    kiln_artifact *artifact = NULL;
+    kiln_program *program = NULL;
     int result = source_read(&text, &length, args->spec);
     const shown what = { .data = text, .length = length };
     if (!result && args->source_only) {
@@ -275,10 +275,10 @@ static int show_file(struct session *session, const show_args *args)
     } else if (!result) {
         kiln_source source = source_make(&args->source, args->spec, text, length);
         source.target = args->target;
-        kiln_status status = kiln_program_build(&artifact, session->service, &source, &session->report);
-        result = status ? session_fail(session, status, NULL) : show_artifact(session, args, NULL, artifact);
+        kiln_status status = build_source(&program, session->service, &source, &session->report);
+        result = status ? session_fail(session, status, NULL) : show_program(session, args, NULL, program);
     }
-    kiln_artifact_free(artifact);
+    kiln_program_free(program);
     free(text);
     return result;
 }

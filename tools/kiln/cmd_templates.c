@@ -6,6 +6,7 @@
 #include "jsonout.h"
 #include "nearest.h"
 #include "options.h"
+#include "signature.h"
 #include "table.h"
 
 /* What one visit of the templates collects. */
@@ -56,7 +57,7 @@ static input_range inputs_of(const struct visit *visit, const kiln_template_info
         return (input_range){ info->min_inputs, info->max_inputs };
     char *text = need_format("template=%s", info->name);
     kiln_status status = kiln_spec_parse(&spec, visit->session->service, text, NULL);
-    uint32_t count = status ? 0 : kiln_spec_inputs(spec);
+    uint32_t count = status ? 0 : signature_inputs(spec_signature(spec));
     kiln_spec_free(spec);
     free(text);
     return (input_range){ count, count };

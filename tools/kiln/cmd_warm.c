@@ -121,7 +121,7 @@ static void print_problems(const struct worklist *list, bool all)
 
 static const char *source_word(const work_item *item)
 {
-    return !item->done ? "not reached" : item->status ? "failed" : kiln_origin_name(item->origin);
+    return !item->done ? "not reached" : item->status ? "failed" : item->origin_name;
 }
 
 static void add_row(struct table *table, const work_item *item)

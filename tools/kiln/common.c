@@ -87,12 +87,16 @@ int fail_report(kiln_status status, const kiln_report *report, const char *culpr
     return exit_status(status);
 }
 
+void out_of_memory(void)
+{
+    fail(STATUS_FAILED, "out of memory");
+    exit(STATUS_FAILED);
+}
+
 static void *checked(void *memory)
 {
-    if (!memory) {
-        fail(STATUS_FAILED, "out of memory");
-        exit(STATUS_FAILED);
-    }
+    if (!memory)
+        out_of_memory();
     return memory;
 }
 

@@ -51,7 +51,10 @@ int exit_status(kiln_status status);
 /* Whether to colour what goes to `stream`: a terminal, and neither NO_COLOR nor TERM=dumb. */
 bool use_colour(FILE *stream);
 
-/* Memory, or a message and exit(STATUS_FAILED). */
+/* A message and exit(STATUS_FAILED). */
+_Noreturn void out_of_memory(void);
+
+/* Memory, or that. */
 void *need_alloc(size_t bytes);
 void *need_array(void *old, size_t count, size_t size);
 char *need_copy(const char *text);

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "built.h"
 #include "progress.h"
 
 typedef struct crew {
@@ -28,14 +29,16 @@ static void on_interrupt(int signal_number)
     atomic_store(&interrupted, 1);
 }
 
-static void keep_result(work_item *item, const kiln_artifact *artifact)
+static void keep_result(work_item *item, const kiln_program *program)
 {
     const void *data = NULL;
     size_t length = 0;
-    item->origin = kiln_artifact_origin(artifact);
-    item->compile_ms = kiln_artifact_compile_ms(artifact);
-    if (kiln_artifact_section(artifact, "cubin", &data, &length) == KILN_OK ||
-        kiln_artifact_section(artifact, "object", &data, &length) == KILN_OK)
+    kiln_program_info info = built_info(program);
+    item->origin = info.origin;
+    item->origin_name = info.origin_name;
+    item->compile_ms = info.compile_ms;
+    if (kiln_program_section(&data, &length, program, "cubin") == KILN_OK ||
+        kiln_program_section(&data, &length, program, "object") == KILN_OK)
         item->bytes = length;
 }
 
@@ -43,18 +46,18 @@ static void compile_item(kiln_service *service, work_item *item)
 {
     kiln_report report = KILN_INIT(kiln_report);
     kiln_spec *spec = NULL;
-    kiln_artifact *artifact = NULL;
+    kiln_program *program = NULL;
     item->status = kiln_spec_parse(&spec, service, item->spec, &report);
     if (!item->status)
-        item->status = kiln_build(&artifact, service, spec, &report);
+        item->status = build_spec(&program, service, spec, &report);
     if (!item->status) {
-        keep_result(item, artifact);
+        keep_result(item, program);
     } else {
         item->problem = need_copy(report.message[0] ? report.message : kiln_status_text(item->status));
         item->log = report.log ? need_copy(report.log) : NULL;
     }
     item->done = true;
-    kiln_artifact_free(artifact);
+    kiln_program_free(program);
     kiln_spec_free(spec);
     kiln_report_clear(&report);
 }

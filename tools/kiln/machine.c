@@ -36,7 +36,7 @@ static int disassemble_with(char **out, size_t *length, const char *name, const 
     return status;
 }
 
-int machine_disassemble(char **out, size_t *length, const kiln_artifact *artifact)
+int machine_disassemble(char **out, size_t *length, const kiln_program *program)
 {
     static const char *const nvdisasm[] = { "-c", NULL };
     static const char *const cuobjdump[] = { "-sass", NULL };
@@ -44,7 +44,7 @@ int machine_disassemble(char **out, size_t *length, const kiln_artifact *artifac
     const void *data = NULL;
     size_t size = 0;
     *out = NULL;
-    if (kiln_artifact_section(artifact, "cubin", &data, &size) == KILN_OK) {
+    if (kiln_program_section(&data, &size, program, "cubin") == KILN_OK) {
         int status = disassemble_with(out, length, "nvdisasm", nvdisasm, data, size);
         if (status < 0)
             status = disassemble_with(out, length, "cuobjdump", cuobjdump, data, size);
@@ -52,7 +52,7 @@ int machine_disassemble(char **out, size_t *length, const kiln_artifact *artifac
                                                 "install cuda-nvdisasm or cuda-cuobjdump of the CUDA toolkit")
                           : status;
     }
-    if (kiln_artifact_section(artifact, "object", &data, &size) != KILN_OK)
+    if (kiln_program_section(&data, &size, program, "object") != KILN_OK)
         return fail(STATUS_FAILED, "the compiled result holds no machine code");
     int status = disassemble_with(out, length, "objdump", objdump, data, size);
     return status < 0 ? fail(STATUS_FAILED, "no objdump found on PATH; install binutils") : status;
@@ -87,7 +87,7 @@ static size_t parse_usage(machine_usage **out, const char *text)
     return count;
 }
 
-bool machine_resources(machine_usage **out, size_t *count, const kiln_artifact *artifact)
+bool machine_resources(machine_usage **out, size_t *count, const kiln_program *program)
 {
     static const char *const flags[] = { "--dump-resource-usage", NULL };
     const void *data = NULL;
@@ -95,7 +95,7 @@ bool machine_resources(machine_usage **out, size_t *count, const kiln_artifact *
     char *tool = NULL, *text = NULL;
     *out = NULL;
     *count = 0;
-    if (kiln_artifact_section(artifact, "cubin", &data, &size) != KILN_OK || !capture_find(&tool, "cuobjdump"))
+    if (kiln_program_section(&data, &size, program, "cubin") != KILN_OK || !capture_find(&tool, "cuobjdump"))
         return false;
     if (run_on(&text, &length, tool, flags, data, size) == STATUS_DONE)
         *count = parse_usage(out, text);

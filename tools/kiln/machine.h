@@ -1,4 +1,4 @@
-/* Machine code of an artifact, through the disassemblers that are installed. */
+/* Machine code of a program, through the disassemblers that are installed. */
 #ifndef KILN_TOOLS_MACHINE_H
 #define KILN_TOOLS_MACHINE_H
 
@@ -12,10 +12,10 @@ typedef struct machine_usage {
 
 /* The disassembly of a cubin or of a cpu object; *out is freed by the caller. Returns STATUS_DONE, or STATUS_FAILED
  * after a message that says what to install. */
-int machine_disassemble(char **out, size_t *length, const kiln_artifact *artifact);
+int machine_disassemble(char **out, size_t *length, const kiln_program *program);
 
 /* Asks cuobjdump for the resources of a cubin's functions; *out is freed by the caller. Returns false, quietly, if
  * there is no cuobjdump or no cubin. */
-bool machine_resources(machine_usage **out, size_t *count, const kiln_artifact *artifact);
+bool machine_resources(machine_usage **out, size_t *count, const kiln_program *program);
 
 #endif

@@ -76,7 +76,7 @@ kiln_status prove_copy_kernel(kiln_kernel **out, struct session *session, const 
     char *text = need_format("op=copy dtype=f32 target=%s", target ? target : "native");
     kiln_status status = kiln_spec_parse(&spec, session->service, text, &session->report);
     if (!status)
-        status = kiln_get(out, session->service, spec, &session->report);
+        status = kiln_get_kernel(out, session->service, spec, &session->report);
     kiln_spec_free(spec);
     free(text);
     free(target);

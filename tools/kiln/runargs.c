@@ -50,7 +50,7 @@ static int settle_dtype(const struct job *job, const npy_array *first)
 static int get_kernel(struct job *job)
 {
     struct session *session = job->args->session;
-    kiln_status status = kiln_get(&job->kernel, session->service, *job->args->spec, &session->report);
+    kiln_status status = kiln_get_kernel(&job->kernel, session->service, *job->args->spec, &session->report);
     job->info.size = sizeof(job->info);
     job->device_info.size = sizeof(job->device_info);
     if (!status)

@@ -23,7 +23,7 @@ static void print_json(const run_result *result)
     json_t *object = json_new();
     json_put_text(object, "device", result->kernel->device);
     json_put_text(object, "spec", result->kernel->spec);
-    json_put_text(object, "source", kiln_origin_name(result->kernel->origin));
+    json_put_text(object, "source", result->kernel->origin_name);
     json_put_real(object, "compile_ms", result->kernel->compile_ms);
     json_put_real(object, "time_ms", result->ms);
     json_put_real(object, "gbps", gigabytes_per_second(result->bytes, result->ms));
@@ -48,7 +48,7 @@ static void print_text(const run_result *result, FILE *stream)
     if (result->kernel->origin == KILN_ORIGIN_COMPILED)
         fprintf(stream, "kernel    compiled in %s\n", format_ms(text, result->kernel->compile_ms));
     else
-        fprintf(stream, "kernel    %s\n", kiln_origin_name(result->kernel->origin));
+        fprintf(stream, "kernel    %s\n", result->kernel->origin_name);
     if (result->sizes)
         fprintf(stream, "sizes     %s\n", result->sizes);
     fprintf(stream, "time      %s%s, %.1f GB/s, %" PRIu64 " elements\n", format_ms(text, result->ms),

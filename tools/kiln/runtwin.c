@@ -36,7 +36,7 @@ static kiln_status compute_twin(void *want, struct session *session, const char 
         status = spec_change(&spec, reset.fields ? reset.fields : "target=cpu", &session->report);
     free(reset.fields);
     if (!status)
-        status = kiln_get(&twin, session->service, spec, &session->report);
+        status = kiln_get_kernel(&twin, session->service, spec, &session->report);
     for (uint32_t i = 0; i < slots->count; i++) {
         const run_slot *s = &slots->slots[i];
         given[i] = runslots_given(s, s == slots->result ? want : s->host);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "built.h"
 #include "occupancy.h"
 #include "spectext.h"
 
@@ -15,7 +16,7 @@ static bool driver_resources(chip_use *out, struct session *session, const kiln_
 {
     kiln_kernel *kernel = NULL;
     kiln_kernel_info info = KILN_INIT(kiln_kernel_info);
-    bool good = kiln_get(&kernel, session->service, spec, NULL) == KILN_OK &&
+    bool good = kiln_get_kernel(&kernel, session->service, spec, NULL) == KILN_OK &&
                 kiln_kernel_get_info(kernel, &info) == KILN_OK && info.registers >= 0;
     if (good) {
         out->rows = need_alloc(sizeof(*out->rows));
@@ -28,16 +29,18 @@ static bool driver_resources(chip_use *out, struct session *session, const kiln_
     return good;
 }
 
-static void library_resources(chip_use *out, const kiln_artifact *artifact)
+static void library_resources(chip_use *out, const kiln_program *program)
 {
-    kiln_symbol_info info = KILN_INIT(kiln_symbol_info);
-    while (kiln_artifact_symbol(artifact, out->count, &info) == KILN_OK) {
-        out->rows = need_array(out->rows, out->count + 1, sizeof(*out->rows));
-        machine_usage *row = &out->rows[out->count++];
-        *row = (machine_usage){
-            .registers = info.registers, .stack = info.stack_bytes, .shared = info.shared_bytes, .local = -1
-        };
-        snprintf(row->name, sizeof(row->name), "%s", info.function);
+    kiln_program_info info = built_info(program);
+    out->rows = need_array(out->rows, info.function_count, sizeof(*out->rows));
+    for (out->count = 0; out->count < info.function_count; out->count++) {
+        const kiln_function_info *function = info.functions[out->count];
+        machine_usage *row = &out->rows[out->count];
+        *row = (machine_usage){ .registers = function->registers,
+                                .stack = function->local_bytes,
+                                .shared = function->shared_bytes,
+                                .local = -1 };
+        snprintf(row->name, sizeof(row->name), "%s", function->name);
     }
 }
 
@@ -87,19 +90,19 @@ static uint32_t block_of(struct session *session, const char *spec)
     return threads;
 }
 
-void resources_find(chip_use *out, struct session *session, const kiln_artifact *artifact, const kiln_spec *spec,
+void resources_find(chip_use *out, struct session *session, const kiln_program *program, const kiln_spec *spec,
                     uint32_t block)
 {
     const void *data = NULL;
     size_t length = 0;
-    const char *text = kiln_artifact_spec(artifact);
+    const char *text = built_info(program).spec;
     *out = (chip_use){ .block = spec ? block_of(session, text) : block };
     spectext_field(&out->target, text, "target");
-    out->cpu = kiln_artifact_section(artifact, "cubin", &data, &length) != KILN_OK;
+    out->cpu = kiln_program_section(&data, &length, program, "cubin") != KILN_OK;
     if (out->cpu ||
-        (spec && (machine_resources(&out->rows, &out->count, artifact) || driver_resources(out, session, spec))))
+        (spec && (machine_resources(&out->rows, &out->count, program) || driver_resources(out, session, spec))))
         return;
-    library_resources(out, artifact);
+    library_resources(out, program);
 }
 
 void resources_free(chip_use *use)

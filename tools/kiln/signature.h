@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "common.h"
+
 enum { SIGNATURE_MOST_INPUTS = 3 };
 
 typedef struct kernel_takes {
@@ -42,16 +44,13 @@ static inline kernel_takes signature_takes(const kiln_signature *signature)
     return takes;
 }
 
-/* The same of a spec, as its template declares it. The inputs of an op that is open are none, and `dtype` is the template's first
- * where that is open. */
-static inline kernel_takes spec_takes(const kiln_spec *spec)
+/* What a spec's template declares. Lives as long as the spec. */
+static inline const kiln_signature *spec_signature(const kiln_spec *spec)
 {
-    const char *size = kiln_spec_size(spec, 0);
-    kernel_takes takes = { .flat = size && !kiln_spec_size(spec, 1), .one_type = true, .type = "" };
-    kiln_param param = KILN_INIT(kiln_param);
-    for (uint32_t i = 0; kiln_spec_arg(spec, i, &param) == KILN_OK; i++)
-        kernel_takes_add(&takes, &param, takes.flat ? size : NULL);
-    return takes;
+    const kiln_signature *signature = NULL;
+    if (kiln_spec_signature(&signature, spec, NULL) != KILN_OK)
+        out_of_memory();
+    return signature;
 }
 
 /* Whether kiln_launch_n does for it with arrays of one type: one output, and up to three inputs. */

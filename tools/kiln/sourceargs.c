@@ -64,9 +64,3 @@ void source_args_free(source_args *args)
     free(args->functions.items);
     free(args->options.items);
 }
-
-const char *source_target(const kiln_artifact *artifact)
-{
-    const char *target = strstr(kiln_artifact_spec(artifact), " target=");
-    return target ? target + strlen(" target=") : "";
-}

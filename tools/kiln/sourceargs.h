@@ -28,7 +28,4 @@ int source_read(char **out, size_t *length, const char *path);
 kiln_source source_make(const source_args *args, const char *path, const char *text, size_t length);
 void source_args_free(source_args *args);
 
-/* "sm_90": the target of what kiln_program_build made; borrowed from the artifact. */
-const char *source_target(const kiln_artifact *artifact);
-
 #endif

@@ -6,6 +6,7 @@
 #include <kiln/tune.h>
 
 #include "format.h"
+#include "signature.h"
 #include "trials.h"
 #include "tunefile.h"
 
@@ -62,12 +63,14 @@ static void put_trial(json_t *list, const kiln_trial *trial, uint64_t bytes)
 static void put_values(json_t *object, const kiln_spec *spec, const arg_texts *texts, const arg_values *values)
 {
     json_t *sizes = json_new(), *numbers = json_new();
-    kiln_param info = { .size = sizeof(info) };
-    for (uint32_t i = 0; i < values->size_count; i++)
-        json_put_count(sizes, kiln_spec_size(spec, i), values->sizes[i]);
-    for (uint32_t i = 0; kiln_spec_arg(spec, i, &info) == KILN_OK; i++)
-        if (info.role == KILN_ROLE_SCALAR)
-            json_put_text(numbers, info.name, argvalues_find(&texts->numbers, info.name, NULL));
+    const kiln_signature *signature = spec_signature(spec);
+    for (size_t i = 0; i < values->size_count; i++)
+        json_put_count(sizes, signature->sizes[i], values->sizes[i]);
+    for (size_t i = 0; i < signature->param_count; i++) {
+        const kiln_param *param = signature->params[i];
+        if (param->role == KILN_ROLE_SCALAR)
+            json_put_text(numbers, param->name, argvalues_find(&texts->numbers, param->name, NULL));
+    }
     json_put(object, "sizes", sizes);
     json_put(object, "args", numbers);
 }

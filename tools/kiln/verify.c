@@ -101,7 +101,7 @@ int verify_open(struct verifier *out, struct session *session, const kiln_kernel
     kiln_status status = reference_spec(&spec, session, info, dtype_name, out);
     free(dtype_name);
     if (!status)
-        status = kiln_get(&out->kernel, session->service, spec, &session->report);
+        status = kiln_get_kernel(&out->kernel, session->service, spec, &session->report);
     kiln_spec_free(spec);
     if (!status)
         return STATUS_DONE;

@@ -1,5 +1,6 @@
 #include "warmcheck.h"
 
+#include "built.h"
 #include "jsonout.h"
 
 struct findings {
@@ -10,13 +11,15 @@ struct findings {
 static void probe_item(struct session *session, work_item *item)
 {
     kiln_spec *spec = NULL;
+    kiln_program *program = NULL;
     item->status = kiln_spec_parse(&spec, session->service, item->spec, &session->report);
     if (!item->status)
-        item->status = kiln_probe(&item->origin, session->service, spec, &session->report);
-    if (item->status && item->status != KILN_ENOENT)
+        item->status = find_spec(&program, session->service, spec, &session->report);
+    if (item->status && item->status != KILN_ESTRICT)
         session_fail(session, item->status, item->asked);
     item->done = true;
     kiln_report_clear(&session->report);
+    kiln_program_free(program);
     kiln_spec_free(spec);
 }
 
@@ -28,7 +31,7 @@ static struct findings probe_all(struct worklist *list, struct session *session)
         probe_item(session, item);
         if (item->status == KILN_OK) {
             sum.found++;
-        } else if (item->status == KILN_ENOENT) {
+        } else if (item->status == KILN_ESTRICT) {
             sum.missing++;
         } else {
             sum.failed++;
@@ -47,7 +50,7 @@ static void print_json(const struct worklist *list, const struct findings *sum)
     json_put_count(object, "failed", sum->failed);
     json_put_count(object, "skipped", list->skipped);
     for (size_t i = 0; i < list->count; i++) {
-        if (list->items[i].status != KILN_ENOENT)
+        if (list->items[i].status != KILN_ESTRICT)
             continue;
         json_t *item = json_new();
         json_put_text(item, "spec", list->items[i].asked);
@@ -63,7 +66,7 @@ int warm_check(struct worklist *list, struct session *session, bool json)
     if (json)
         print_json(list, &sum);
     for (size_t i = 0; i < list->count && !json; i++)
-        if (list->items[i].status == KILN_ENOENT)
+        if (list->items[i].status == KILN_ESTRICT)
             puts(list->items[i].asked);
     if (sum.missing > 0)
         fail(STATUS_FAILED, "%zu of %zu specs would have to be compiled", sum.missing, list->count);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "built.h"
 #include "format.h"
 
 /* Registers, stack and static shared memory. */
@@ -45,15 +46,15 @@ static void free_uses(use_list *list)
     *list = (use_list){ NULL, 0 };
 }
 
-static use_list uses_of(const kiln_artifact *artifact)
+static use_list uses_of(const kiln_program *program)
 {
-    use_list list = { NULL, 0 };
-    kiln_symbol_info info = KILN_INIT(kiln_symbol_info);
-    while (kiln_artifact_symbol(artifact, list.count, &info) == KILN_OK) {
-        list.items = need_array(list.items, list.count + 1, sizeof(*list.items));
-        list.items[list.count++] = (function_use){
-            need_copy(info.function),
-            { info.registers, info.stack_bytes, info.shared_bytes },
+    kiln_program_info info = built_info(program);
+    use_list list = { need_array(NULL, info.function_count, sizeof(*list.items)), info.function_count };
+    for (size_t i = 0; i < list.count; i++) {
+        const kiln_function_info *function = info.functions[i];
+        list.items[i] = (function_use){
+            need_copy(function->name),
+            { function->registers, function->local_bytes, function->shared_bytes },
         };
     }
     return list;
@@ -104,45 +105,45 @@ static void add_row(const struct watchsource *watch, watch_round *round, const f
 }
 
 /* Takes the new version for the last good one, unless it is the same. */
-static void take(struct watchsource *watch, watch_round *round, const kiln_artifact *artifact)
+static void take(struct watchsource *watch, watch_round *round, const kiln_program *program)
 {
     const void *key = NULL, *log = NULL;
     size_t length = 0;
-    kiln_artifact_section(artifact, "key", &key, &length);
+    kiln_program_section(&key, &length, program, "key");
     round->unchanged = !watch->failed && watch->key && key && strcmp(watch->key, key) == 0;
     if (round->unchanged)
         return;
     free_uses(&watch->before);
     watch->before = watch->now;
-    watch->now = uses_of(artifact);
+    watch->now = uses_of(program);
     free(watch->key);
     watch->key = need_copy(key ? key : "");
-    if (kiln_artifact_section(artifact, "log", &log, &length) == KILN_OK && length > 0)
+    if (kiln_program_section(&log, &length, program, "log") == KILN_OK && length > 0)
         note("%s", (const char *)log);
     round->title = need_format("%s for %s; without declarations (//! template) nothing is timed", watch->args->file,
-                               source_target(artifact));
+                               built_info(program).target);
 }
 
 int watchsource_round(struct watchsource *watch, watch_round *round)
 {
     char *text = NULL;
     size_t length = 0;
-    kiln_artifact *artifact = NULL;
+    kiln_program *program = NULL;
     int result = source_read(&text, &length, watch->args->file);
     if (!result) {
         kiln_source source = source_make(&watch->args->source, watch->args->file, text, length);
         source.target = watch->args->target;
-        kiln_status status = kiln_program_build(&artifact, watch->session.service, &source, &watch->session.report);
+        kiln_status status = build_source(&program, watch->session.service, &source, &watch->session.report);
         if (status)
             result = session_fail(&watch->session, status, NULL);
         kiln_report_clear(&watch->session.report);
     }
     if (!result)
-        take(watch, round, artifact);
+        take(watch, round, program);
     watch->failed = result != STATUS_DONE;
     for (size_t i = 0; i < watch->now.count && !round->unchanged; i++)
         add_row(watch, round, &watch->now.items[i]);
-    kiln_artifact_free(artifact);
+    kiln_program_free(program);
     free(text);
     return result ? STATUS_FAILED : STATUS_DONE;
 }

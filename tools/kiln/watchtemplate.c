@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "built.h"
 #include "format.h"
 #include "userlines.h"
 #include "watchmeasure.h"
@@ -204,23 +205,23 @@ static int fail_compile(version *now, kiln_status status, const kiln_spec *spec,
 /* Where there is no device to run it: compiled, and what it uses. */
 static int compile_only(version *now, watched *one, const kiln_spec *spec)
 {
-    kiln_artifact *artifact = NULL;
-    kiln_symbol_info info = { .size = sizeof(info), .registers = -1 };
+    kiln_program *program = NULL;
     kiln_report_clear(&now->session.report);
-    kiln_status status = kiln_build(&artifact, now->session.service, spec, &now->session.report);
+    kiln_status status = build_spec(&program, now->session.service, spec, &now->session.report);
     if (status)
         return fail_compile(now, status, spec, one->asked);
     one->old_registers = one->spec ? one->registers : -1;
-    one->registers = kiln_artifact_symbol(artifact, 0, &info) == KILN_OK ? info.registers : -1;
+    kiln_program_info info = built_info(program);
+    one->registers = info.function_count > 0 ? info.functions[0]->registers : -1;
     kiln_kernel_release(one->good);
     one->good = NULL;
     free(one->spec);
-    one->spec = need_copy(kiln_artifact_spec(artifact));
+    one->spec = need_copy(info.spec);
     one->ms = one->old_ms = 0;
     one->other_arguments = false;
     one->verified = "only compiled";
     one->fresh = true;
-    kiln_artifact_free(artifact);
+    kiln_program_free(program);
     return STATUS_DONE;
 }
 
@@ -232,7 +233,7 @@ static int try_spec(version *now, watched *one)
     int result = STATUS_DONE;
     kiln_status status = kiln_spec_parse(&spec, now->session.service, one->asked, report);
     if (!status)
-        status = kiln_get(&kernel, now->session.service, spec, report);
+        status = kiln_get_kernel(&kernel, now->session.service, spec, report);
     if (status == KILN_ENODRIVER || status == KILN_ENODEVICE || status == KILN_ETARGET)
         result = compile_only(now, one, spec);
     else if (status)

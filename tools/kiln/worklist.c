@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "built.h"
 #include "ownfiles.h"
 #include "spectext.h"
 
@@ -54,7 +55,7 @@ static kiln_status check_target(const addition *a, const kiln_spec *spec, const 
 {
     struct worklist *list = a->list;
     kiln_report *report = &a->session->report;
-    kiln_artifact *artifact = NULL;
+    kiln_program *program = NULL;
     if (strcmp(target, "cpu") == 0 || list->unasked)
         return KILN_OK;
     if (!list->asked)
@@ -62,8 +63,8 @@ static kiln_status check_target(const addition *a, const kiln_spec *spec, const 
     list->asked = true;
     if (list->unasked || may_be_built(list, target))
         return KILN_OK;
-    kiln_status status = kiln_build(&artifact, a->session->service, spec, report);
-    kiln_artifact_free(artifact);
+    kiln_status status = build_spec(&program, a->session->service, spec, report);
+    kiln_program_free(program);
     if (status == KILN_ETARGET)
         return status;
     kiln_report_clear(report);

@@ -39,14 +39,15 @@ _Source = _struct(
     name=c_char_p, text=c_char_p, length=c_size_t, target=c_char_p, functions=_Texts, function_count=c_size_t,
     headers=c_void_p, header_count=c_size_t, include_dirs=_Texts, include_dir_count=c_size_t,
     cuda_headers=c_int, defines=_Texts, define_count=c_size_t, options=_Texts, option_count=c_size_t)
+_Request = _struct(spec=c_void_p, source=c_void_p, device=c_void_p)  # the first fields are enough
 _Grid = _struct(grid=c_uint32 * 3, block=c_uint32 * 3, cluster=c_uint32 * 3, shared_bytes=c_uint32, cooperative=c_int)
 _Arg = type("Arg", (ctypes.Structure,), {"_fields_": [("kind", c_int), ("bytes", c_uint64), ("data", c_void_p)]})
-_VALUE = 2  # KILN_ARG_VALUE
+_VALUE, _IN = 2, 1  # KILN_ARG_VALUE, KILN_ROLE_IN
 _Param = _struct(name=c_char_p, type=c_char_p, role=c_int, bytes=c_uint32)  # the first fields, as of the next two
 _Signature = _struct(sizes=_Texts, size_count=c_size_t, params=ctypes.POINTER(ctypes.POINTER(_Param.func)),
                      param_count=c_size_t)
 _KernelInfo = _struct(name=c_char_p, symbol=c_char_p, spec=c_char_p, device=c_char_p, origin=c_int,
-                      compile_ms=ctypes.c_double, signature=ctypes.POINTER(_Signature.func))
+                      origin_name=c_char_p, compile_ms=ctypes.c_double, signature=ctypes.POINTER(_Signature.func))
 
 
 def _load():
@@ -59,9 +60,9 @@ def _load():
         raise ImportError(f"{error}: set KILN_LIBRARY to the path of libkiln.so, or put it into {here}") from None
     kinds = {"p": c_void_p, "s": c_char_p, "n": c_uint64, "u": c_uint32}
     for name, parameters in {
-            "open": "ppp", "device_open": "ppsp", "spec_parse": "ppsp", "spec_inputs": "p", "spec_free": "p",
-            "get_on": "ppppp", "launch": "pppnpnpp", "launch_n": "pnpnpnpp", "report_clear": "p",
-            "program_get": "ppppp", "program_kernel": "ppsp", "kernel_get_info": "pp"}.items():
+            "open": "ppp", "device_open": "ppsp", "spec_parse": "ppsp", "spec_signature": "ppp", "spec_free": "p",
+            "get": "pppp", "program_kernel": "ppsp", "program_free": "p", "kernel_get_info": "pp",
+            "launch": "pppnpnpp", "launch_n": "pnpnpnpp", "report_clear": "p"}.items():
         getattr(library, "kiln_" + name).argtypes = [kinds[kind] for kind in parameters]
     return library
 
@@ -105,6 +106,24 @@ def _device(index):
     return device
 
 
+def _params(signature):
+    return [signature.contents.params[i].contents for i in range(signature.contents.param_count)]
+
+
+def _get(index, **wanted):
+    """The program of a spec or a source on a device, and what the compiler said."""
+    program, request = c_void_p(), _Request(device=_device(index), **wanted)
+    log = _must(_lib.kiln_get(byref(program), _service, byref(request), _mine.pointer))
+    return program, log
+
+
+def _kernel(program, name):
+    """A kernel of a program, with a reference that is never given back."""
+    kernel = c_void_p()
+    _must(_lib.kiln_program_kernel(byref(kernel), program, name, _mine.pointer))
+    return kernel
+
+
 # What torch's own compiled code calls: cheaper than current_stream(index).cuda_stream.
 _stream = getattr(torch._C, "_cuda_getCurrentRawStream", None) or (
     lambda index: torch.cuda.current_stream(index).cuda_stream)
@@ -121,8 +140,12 @@ class Elementwise:
         self.op = op
         self._kernels = {}  # by dtype and device: (kernel, index of the device, whether there are several)
         spec = self._parse("")
-        self.inputs = _lib.kiln_spec_inputs(spec)
-        _lib.kiln_spec_free(spec)
+        signature = ctypes.POINTER(_Signature.func)()
+        try:
+            _must(_lib.kiln_spec_signature(byref(signature), spec, _mine.pointer))
+            self.inputs = sum(param.role == _IN for param in _params(signature))
+        finally:
+            _lib.kiln_spec_free(spec)
 
     def __repr__(self):
         return f"elementwise({self.op!r})"
@@ -162,14 +185,17 @@ class Elementwise:
         return spec
 
     def _get(self, x):
-        """Finds or compiles the kernel for tensors such as x. The service keeps it, so no reference is counted here."""
+        """Finds or compiles the kernel for tensors such as x."""
         if x.device.type not in ("cpu", "cuda") or x.layout != torch.strided or x.dtype not in DTYPES:
             raise RuntimeError(f"{self} takes dense tensors of float32, float64, float16 or bfloat16 on cpu or cuda, "
                                f"got {x.dtype} ({x.layout}) on {x.device}")
-        kernel, index, spec = c_void_p(), x.get_device(), self._parse(f"dtype={DTYPES[x.dtype]}")
-        status = _lib.kiln_get_on(byref(kernel), _service, _device(index), spec, _mine.pointer)
-        _lib.kiln_spec_free(spec)
-        _must(status)
+        index, spec = x.get_device(), self._parse(f"dtype={DTYPES[x.dtype]}")
+        try:
+            program, _ = _get(index, spec=spec)
+        finally:
+            _lib.kiln_spec_free(spec)
+        kernel = _kernel(program, None)
+        _lib.kiln_program_free(program)
         several = index >= 0 and torch.cuda.device_count() > 1
         return self._kernels.setdefault((x.dtype, x.device), (kernel, index, several))
 
@@ -231,12 +257,9 @@ class Function:
     def _load(self, index):
         if index < 0:
             raise RuntimeError(f"{self.name} runs on GPUs, got a tensor on the cpu: move it with .cuda()")
-        kernel, info = c_void_p(), _KernelInfo()
-        program = self.module._program(index)
-        _must(_lib.kiln_program_kernel(byref(kernel), program, self.name.encode(), _mine.pointer))
+        kernel, info = _kernel(self.module._program(index), self.name.encode()), _KernelInfo()
         _must(_lib.kiln_kernel_get_info(kernel, byref(info)))
-        signature = info.signature.contents
-        sizes = [signature.params[i].contents.bytes for i in range(signature.param_count)]
+        sizes = [param.bytes for param in _params(info.signature)]
         return self._loaded.setdefault(index, (kernel, sizes))
 
     def _value(self, i, argument, size, index):
@@ -271,11 +294,9 @@ class Module:
 
     def _program(self, index):
         if index not in self._programs:
-            program, source = c_void_p(), byref(self._source)
-            log = _must(_lib.kiln_program_get(byref(program), _service, _device(index), source, _mine.pointer))
+            self._programs[index], log = _get(index, source=addressof(self._source))
             if log and self._verbose:
                 print(log)
-            self._programs[index] = program
         return self._programs[index]
 
 
