@@ -5,6 +5,7 @@
 #include "os/cancel.h"
 #include "service/cache.h"
 #include "service/doctor.h"
+#include "template/signature.h"
 #include <errno.h>
 #include <string.h>
 
@@ -33,7 +34,9 @@ kiln_status kiln_ops(kiln_service *service, kiln_op_fn fn, void *data)
 
 /* What a template's declarations say, as text for the visitor. */
 typedef struct description {
-    kiln_field_info params[KILN__PARAMS_MAX];
+    kiln_field_info infos[KILN__PARAMS_MAX];
+    const kiln_field_info *fields[KILN__PARAMS_MAX];
+    kiln_signature *signature;
     kiln__text tunes[KILN__PARAMS_MAX], requirements, bounds;
 } description;
 
@@ -59,11 +62,17 @@ static bool describe(description *out, const kiln__template *template)
     write_rules(&out->requirements, template->requires, template->require_count);
     write_rules(&out->bounds, template->bounds, template->bound_count);
     write_tunes(out, template);
-    failed = out->requirements.failed || out->bounds.failed;
+    out->signature = kiln__signature_declared(&template->arguments, 0, kiln__template_dtype(template));
+    failed = out->requirements.failed || out->bounds.failed || out->signature == NULL;
     for (uint32_t i = 0; i < template->param_count; i++) {
         const kiln__param *param = &template->params[i];
-        out->params[i] = (kiln_field_info){ param->name, param->values, param->default_text, param->doc,
-                                            kiln__text_string(&out->tunes[i]) };
+        out->infos[i] = (kiln_field_info){ .size = sizeof(out->infos[i]),
+                                           .name = param->name,
+                                           .values = param->values,
+                                           .default_value = param->default_text,
+                                           .doc = param->doc,
+                                           .tune = kiln__text_string(&out->tunes[i]) };
+        out->fields[i] = &out->infos[i];
         failed |= out->tunes[i].failed;
     }
     return !failed;
@@ -75,6 +84,7 @@ static void fini_description(description *shown)
         kiln__text_fini(&shown->tunes[i]);
     kiln__text_fini(&shown->requirements);
     kiln__text_fini(&shown->bounds);
+    kiln__free(shown->signature);
 }
 
 static kiln_status show_template(const kiln__template *template, kiln_template_fn fn, void *data, bool *stop)
@@ -87,8 +97,9 @@ static kiln_status show_template(const kiln__template *template, kiln_template_f
         .doc = template->doc,
         .min_inputs = template->min_inputs,
         .max_inputs = template->max_inputs,
-        .params = shown.params,
-        .param_count = template->param_count,
+        .fields = shown.fields,
+        .field_count = template->param_count,
+        .signature = shown.signature,
         .text = template->text,
         .requirements = kiln__text_string(&shown.requirements),
         .bounds = kiln__text_string(&shown.bounds),

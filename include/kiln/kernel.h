@@ -400,6 +400,7 @@ typedef int (*kiln_op_fn)(void *data, const kiln_op_info *op);
 KILN_API kiln_status kiln_ops(kiln_service *service, kiln_op_fn fn, void *data);
 
 typedef struct kiln_field_info {
+    size_t size;
     const char *name;          /* "block" */
     const char *values;        /* "32..1024 step 32" or "plain,stream" */
     const char *default_value; /* as declared: a value or a formula */
@@ -411,15 +412,16 @@ typedef struct kiln_template_info {
     size_t size;
     const char *name;
     const char *doc;
-    uint32_t min_inputs, max_inputs; /* of the op; both 0: it takes none */
-    const kiln_field_info *params;
-    uint32_t param_count;
-    const char *text;         /* the template's whole text */
-    const char *requirements; /* lines "FORMULA -- what it means" that end with '\n' */
-    const char *bounds;       /* the same; only tuning keeps to them */
-    const char *origin;       /* "" for Kiln's own, else where it comes from: a path, or "defined" */
-    const char *reference;    /* the op that computes the same, as the template declares it, or "" */
-    int has_twin;             /* 1: it runs on the cpu too */
+    const char *text;                     /* the template's whole text */
+    const char *origin;                   /* "" for Kiln's own, else where it comes from: a path, or "defined" */
+    const char *requirements;             /* lines "FORMULA -- what it means" that end with '\n' */
+    const char *bounds;                   /* the same; only tuning keeps to them */
+    const char *reference;                /* the op that computes the same, as the template declares it, or "" */
+    uint32_t min_inputs, max_inputs;      /* of the op; both 0: it takes none */
+    int has_twin;                         /* 1: it runs on the cpu too */
+    const kiln_field_info *const *fields; /* its parameters */
+    size_t field_count;
+    const kiln_signature *signature; /* as kiln_spec_signature gives it where the op is open */
 } kiln_template_info;
 typedef int (*kiln_template_fn)(void *data, const kiln_template_info *info);
 KILN_API kiln_status kiln_templates(kiln_service *service, kiln_template_fn fn, void *data);

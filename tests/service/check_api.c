@@ -249,10 +249,10 @@ static int count_op(void *data, const kiln_op_info *op)
 static int count_template(void *data, const kiln_template_info *info)
 {
     ck_assert_str_eq(info->name, "elementwise");
-    ck_assert_uint_eq(info->param_count, 4);
-    ck_assert_str_eq(info->params[0].name, "block");
-    ck_assert_str_eq(info->params[0].tune, "64..1024*2 if sm > 0\n");
-    ck_assert_str_eq(info->params[1].tune, "1..32*2 if sm > 0\n4..64*2 if sm == 0\n");
+    ck_assert_uint_eq(info->field_count, 4);
+    ck_assert_str_eq(info->fields[0]->name, "block");
+    ck_assert_str_eq(info->fields[0]->tune, "64..1024*2 if sm > 0\n");
+    ck_assert_str_eq(info->fields[1]->tune, "1..32*2 if sm > 0\n4..64*2 if sm == 0\n");
     ck_assert_ptr_nonnull(strstr(info->requirements, "elems % vector == 0 -- elems must be a multiple of vector\n"));
     ck_assert_ptr_nonnull(strstr(info->bounds, " -- more than 64 bytes per thread"));
     ++*(int *)data;

@@ -11,7 +11,6 @@
 
 /* What one visit of the templates collects. */
 struct visit {
-    struct session *session;
     const char *wanted; /* print the text of this one, NULL: list all */
     bool found;
     json_t *list; /* or NULL: print text */
@@ -50,33 +49,26 @@ static bool takes_op(const kiln_template_info *info)
 }
 
 /* Of the ops that it takes, or else the arrays that it reads. */
-static input_range inputs_of(const struct visit *visit, const kiln_template_info *info)
+static input_range inputs_of(const kiln_template_info *info)
 {
-    kiln_spec *spec = NULL;
-    if (takes_op(info))
-        return (input_range){ info->min_inputs, info->max_inputs };
-    char *text = need_format("template=%s", info->name);
-    kiln_status status = kiln_spec_parse(&spec, visit->session->service, text, NULL);
-    uint32_t count = status ? 0 : signature_inputs(spec_signature(spec));
-    kiln_spec_free(spec);
-    free(text);
-    return (input_range){ count, count };
+    uint32_t count = signature_inputs(info->signature);
+    return takes_op(info) ? (input_range){ info->min_inputs, info->max_inputs } : (input_range){ count, count };
 }
 
 static void print_tunes(const kiln_template_info *info)
 {
     bool first = true;
-    for (uint32_t i = 0; i < info->param_count; i++) {
-        if (*info->params[i].tune && first)
+    for (size_t i = 0; i < info->field_count; i++) {
+        if (*info->fields[i]->tune && first)
             printf("\ntried by tuning\n");
-        first = first && !*info->params[i].tune;
-        char *what = need_format("%s=", info->params[i].name);
-        print_lines(what, info->params[i].tune);
+        first = first && !*info->fields[i]->tune;
+        char *what = need_format("%s=", info->fields[i]->name);
+        print_lines(what, info->fields[i]->tune);
         free(what);
     }
 }
 
-static void print_template(const struct visit *visit, const kiln_template_info *info)
+static void print_template(const kiln_template_info *info)
 {
     printf("%s: %s\n", info->name, info->doc);
     if (*info->origin)
@@ -84,14 +76,14 @@ static void print_template(const struct visit *visit, const kiln_template_info *
     if (!takes_op(info))
         printf("arithmetic of its own%s%s%s\n", *info->reference ? ", that of " : "", info->reference,
                info->has_twin ? ", on the cpu too" : "");
-    input_range inputs = inputs_of(visit, info);
+    input_range inputs = inputs_of(info);
     if (inputs.least == inputs.most)
         printf("%u input%s\n\n", inputs.least, inputs.least == 1 ? "" : "s");
     else
         printf("%u to %u inputs\n\n", inputs.least, inputs.most);
     struct table *table = table_new("parameter|values|default|meaning");
-    for (uint32_t i = 0; i < info->param_count; i++) {
-        const kiln_field_info *param = &info->params[i];
+    for (size_t i = 0; i < info->field_count; i++) {
+        const kiln_field_info *param = info->fields[i];
         table_row(table, (const char *const[]){ param->name, param->values, param->default_value, param->doc });
     }
     table_print(table, stdout);
@@ -112,9 +104,9 @@ static json_t *lines_json(const char *text)
     return list;
 }
 
-static json_t *template_json(const struct visit *visit, const kiln_template_info *info)
+static json_t *template_json(const kiln_template_info *info)
 {
-    input_range inputs = inputs_of(visit, info);
+    input_range inputs = inputs_of(info);
     json_t *object = json_new(), *params = json_list();
     json_put_text(object, "name", info->name);
     json_put_text(object, "doc", info->doc);
@@ -124,13 +116,13 @@ static json_t *template_json(const struct visit *visit, const kiln_template_info
     json_put_bool(object, "cpu", info->has_twin);
     json_put_count(object, "min_inputs", inputs.least);
     json_put_count(object, "max_inputs", inputs.most);
-    for (uint32_t i = 0; i < info->param_count; i++) {
+    for (size_t i = 0; i < info->field_count; i++) {
         json_t *param = json_new();
-        json_put_text(param, "name", info->params[i].name);
-        json_put_text(param, "values", info->params[i].values);
-        json_put_text(param, "default", info->params[i].default_value);
-        json_put_text(param, "doc", info->params[i].doc);
-        json_put(param, "tune", lines_json(info->params[i].tune));
+        json_put_text(param, "name", info->fields[i]->name);
+        json_put_text(param, "values", info->fields[i]->values);
+        json_put_text(param, "default", info->fields[i]->default_value);
+        json_put_text(param, "doc", info->fields[i]->doc);
+        json_put(param, "tune", lines_json(info->fields[i]->tune));
         json_add(params, param);
     }
     json_put(object, "params", params);
@@ -148,7 +140,7 @@ static int visit_template(void *data, const kiln_template_info *info)
         return 0;
     visit->found = true;
     if (visit->list) {
-        json_t *object = template_json(visit, info);
+        json_t *object = template_json(info);
         if (visit->wanted)
             json_put_text(object, "text", info->text);
         json_add(visit->list, object);
@@ -157,7 +149,7 @@ static int visit_template(void *data, const kiln_template_info *info)
     } else {
         if (visit->count > 1)
             putchar('\n');
-        print_template(visit, info);
+        print_template(info);
     }
     return 0;
 }
@@ -178,7 +170,7 @@ static int no_such_template(const struct visit *visit)
 
 static int list_templates(struct session *session, const char *wanted, bool json)
 {
-    struct visit visit = { .session = session, .wanted = wanted, .list = json ? json_list() : NULL };
+    struct visit visit = { .wanted = wanted, .list = json ? json_list() : NULL };
     kiln_status status = kiln_templates(session->service, visit_template, &visit);
     int result = status ? session_fail(session, status, NULL) : STATUS_DONE;
     if (!result && wanted && !visit.found)
