@@ -161,6 +161,10 @@ def relu6(x):
     return clamp(x, x.dtype.type(0), x.dtype.type(6))
 
 
+def softsign(x):
+    return x / (np.abs(x) + x.dtype.type(1))
+
+
 OPS = {
     "hardsigmoid": (1, hardsigmoid),
     "hardsigmoid_linear": (1, hardsigmoid_linear),
@@ -168,6 +172,7 @@ OPS = {
     "relu6": (1, relu6),
     "add": (2, lambda x, y: x + y),
     "mul": (2, lambda x, y: x * y),
+    "softsign": (1, softsign),
 }
 
 

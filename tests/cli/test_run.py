@@ -15,7 +15,9 @@ MILLION = 1_000_000
 
 class Values(KilnTest):
     def check(self, op, function, inputs, dtype, count=MILLION):
-        arrays = [some_values(dtype, count, seed) for seed in range(inputs)]
+        self.check_on([some_values(dtype, count, seed) for seed in range(inputs)], op, function, dtype)
+
+    def check_on(self, arrays, op, function, dtype):
         paths = [self.save(f"in{i}.npy", a) for i, a in enumerate(arrays)]
         out = self.path("out.npy")
         spec = f"op={op}" + (" dtype=bf16" if dtype == "bf16" else "")
@@ -27,6 +29,13 @@ class Values(KilnTest):
             for dtype in DTYPES:
                 with self.subTest(op=op, dtype=dtype):
                     self.check(op, function, inputs, dtype)
+
+    def test_every_16_bit_value(self):
+        every = np.arange(2**16, dtype=np.uint16)
+        for op, function in ((op, function) for op, (inputs, function) in OPS.items() if inputs == 1):
+            for dtype, values in (("f16", every.view(np.float16)), ("bf16", every)):
+                with self.subTest(op=op, dtype=dtype):
+                    self.check_on([values], op, function, dtype)
 
     def test_parameters(self):
         self.check("hardtanh(-2.5,0.75)", lambda x: hardtanh(x, -2.5, 0.75), 1, "f32")

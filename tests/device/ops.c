@@ -248,10 +248,11 @@ static void check_templates(const char *directory)
 /* The device, and the directory docs/examples/templates. */
 int main(int count, char **arguments)
 {
-    static const char *const ops[] = {
-        "hardsigmoid",        "hardsigmoid_linear",           "hardtanh",  "relu6",          "add(x,y)",  "mul(x,y)",
-        "hardtanh(-0.0,inf)", "hardsigmoid(add(x,mul(y,z)))", "own_swish", "own_pair(p=-1)", "own_three", "own_both"
-    };
+    static const char *const ops[] = { "hardsigmoid", "hardsigmoid_linear", "hardtanh",
+                                       "relu6",       "add(x,y)",           "mul(x,y)",
+                                       "softsign",    "hardtanh(-0.0,inf)", "hardsigmoid(add(x,mul(y,z)))",
+                                       "own_swish",   "own_pair(p=-1)",     "own_three",
+                                       "own_both" };
     static const char *const dtypes[] = { "f32", "f64", "f16", "bf16" };
     must(kiln_open(&service, NULL, &report), "open");
     must(kiln_device_open(&gpu, service, count > 1 ? arguments[1] : "cuda:0", &report), "device");

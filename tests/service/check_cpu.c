@@ -510,8 +510,8 @@ END_TEST
 
 START_TEST(the_templates_compile_and_run)
 {
-    static const char *const ops[] = { "copy",     "relu6",    "hardtanh(-1,1)", "hardsigmoid", "hardsigmoid_linear",
-                                       "add(x,y)", "mul(x,y)", "mul(add(x,y),z)" };
+    static const char *const ops[] = { "copy",     "relu6",    "hardtanh(-1,1)", "hardsigmoid",    "hardsigmoid_linear",
+                                       "softsign", "add(x,y)", "mul(x,y)",       "mul(add(x,y),z)" };
     static const char *const dtypes[] = { "f32", "f64", "f16", "bf16" };
     kiln__catalog catalog;
     kiln__target cpu;

@@ -175,7 +175,7 @@ START_TEST(test_op__every_failed_allocation_is_reported)
 END_TEST
 
 static const char *const expected[] = {
-    "copy", "add", "mul", "relu6", "hardtanh", "hardsigmoid", "hardsigmoid_linear"
+    "copy", "add", "mul", "relu6", "hardtanh", "hardsigmoid", "hardsigmoid_linear", "softsign"
 };
 
 /* The texts that the library carries: what holds for any op holds for these. */
