@@ -61,8 +61,8 @@ class Catalogue(KilnTest):
         self.assertEqual(len(markdown.splitlines()), len(found) + 2)
 
     def test_templates(self):
-        template = self.kiln_json("templates")["templates"][0]
-        self.assertEqual(template["name"], "elementwise")
+        found = {template["name"]: template for template in self.kiln_json("templates")["templates"]}
+        template = found["elementwise"]
         self.assertEqual([p["name"] for p in template["params"]][:3], ["block", "elems", "vector"])
         self.assertIn("vector", self.kiln("templates").stdout)
         text = self.kiln("templates", "--print", "elementwise").stdout
