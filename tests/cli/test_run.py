@@ -87,6 +87,25 @@ class Shapes(KilnTest):
         self.assert_same(np.load(out), x, "f32")
 
 
+class Rows(KilnTest):
+    """The template rowsum, whose sizes come from the shapes of the inputs."""
+
+    def test_rows_are_summed(self):
+        random = np.random.default_rng(3)
+        x, y = (random.integers(-8, 9, (70, 301)).astype(np.float32) for _ in range(2))
+        ins = ["--in", self.save("x.npy", x), "--in", self.save("y.npy", y)]
+        out = self.path("out.npy")
+        self.kiln("run", "template=rowsum op=mul(x,y)", *ins, "--out", out)
+        self.assert_same(np.load(out), (x * y).sum(axis=1), "f32")
+        for shape in ((3, 0), (0, 3)):
+            empty = self.save("empty.npy", np.zeros(shape, np.float32))
+            self.kiln("run", "template=rowsum op=copy", "--in", empty, "--out", out)
+            self.assert_same(np.load(out), np.zeros(shape[0], np.float32), "f32")
+        self.kiln("run", "template=rowsum op=copy", *ins, "--out", out, status=2)
+        flat = self.save("flat.npy", x.reshape(-1))
+        self.assert_bad(["run", "template=rowsum op=copy", "--in", flat, "--out", out], "has 1 dimensions")
+
+
 class Places(KilnTest):
     def setUp(self):
         super().setUp()

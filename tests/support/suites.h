@@ -73,6 +73,7 @@
     X(measure)                 \
     X(tapes)                   \
     X(count)                   \
+    X(rowsum)                  \
     X(proof)                   \
     X(contest)                 \
     X(tuner)                   \
