@@ -278,6 +278,10 @@ static kiln_status build_node(builder *b, const kiln__syntax *tree, const kiln__
         return build_number(b, node, out);
     if (node->kind == KILN__NODE_NAME)
         return build_name(b, node, out);
+    if (node->kind == KILN__NODE_OPEN)
+        return fail(b, "expected a value at", node->text);
+    if (node->kind == KILN__NODE_NAMED)
+        return fail(b, "arguments are given by their place here, not by name:", node->text);
     kiln_status status = find_action(b, node, &what);
     if (status != KILN_OK)
         return status;

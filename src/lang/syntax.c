@@ -8,12 +8,11 @@
 
 #define NO_NODE UINT32_MAX
 
-enum { LEAST_ROOM = 32 };
-
 typedef struct parser {
     const char *at, *end;
     kiln__syntax *out;
     uint32_t depth, most;
+    kiln__word call;    /* the innermost one that is open */
     kiln_status status; /* once it is not KILN_OK, every function returns at once */
     kiln__syntax_fault *fault;
 } parser;
@@ -33,6 +32,7 @@ static uint32_t read_choice(parser *p);
 
 kiln_status kiln__syntax_fail(kiln__syntax_fault *fault, const char *at, const char *what, kiln__word culprit)
 {
+    fault->kind = KILN__FAULT_OTHER;
     fault->at = at;
     if (culprit.text == NULL)
         snprintf(fault->text, sizeof(fault->text), "%s", what);
@@ -41,10 +41,13 @@ kiln_status kiln__syntax_fail(kiln__syntax_fault *fault, const char *at, const c
     return KILN_ESPEC;
 }
 
-static void fail(parser *p, const char *what, kiln__word culprit)
+static void fail(parser *p, kiln__syntax_fault_kind kind, const char *what, kiln__word culprit)
 {
-    if (p->status == KILN_OK)
-        p->status = kiln__syntax_fail(p->fault, p->at, what, culprit);
+    if (p->status != KILN_OK)
+        return;
+    p->status = kiln__syntax_fail(p->fault, p->at, what, culprit);
+    p->fault->kind = kind;
+    p->fault->call = p->call;
 }
 
 const char *kiln__operator_text(kiln__operator sign)
@@ -85,7 +88,7 @@ static void expect(parser *p, char c)
     if (p->status != KILN_OK || take(p, c))
         return;
     snprintf(what, sizeof(what), p->at == p->end ? "'%c' is missing" : "expected '%c' at", c);
-    fail(p, what, p->at == p->end ? NO_WORD : rest_of(p));
+    fail(p, c == ')' ? KILN__FAULT_CLOSE : KILN__FAULT_OTHER, what, p->at == p->end ? NO_WORD : rest_of(p));
 }
 
 static kiln__word take_name(parser *p)
@@ -113,9 +116,9 @@ static kiln__word take_number(parser *p)
 static kiln__operator peek_operator(parser *p)
 {
     skip_blanks(p);
+    char first = peek_char(p, 0), second = peek_char(p, 1);
     for (int i = KILN__OPERATOR_OR; i <= KILN__OPERATOR_MOD; i++)
-        if (peek_char(p, 0) == operators[i].text[0] &&
-            (operators[i].text[1] == '\0' || peek_char(p, 1) == operators[i].text[1]))
+        if (first == operators[i].text[0] && (operators[i].text[1] == '\0' || second == operators[i].text[1]))
             return (kiln__operator)i;
     return KILN__OPERATOR_NONE;
 }
@@ -127,12 +130,15 @@ static bool grow(parser *p)
     kiln__syntax *out = p->out;
     if (out->count < out->room)
         return true;
-    uint32_t room = out->room > 0 ? 2 * out->room : LEAST_ROOM;
-    kiln__node *nodes = kiln__realloc(out->nodes, room * sizeof(*nodes));
+    bool is_first = out->nodes == out->few;
+    uint32_t room = 2 * out->room;
+    kiln__node *nodes = kiln__realloc(is_first ? NULL : out->nodes, room * sizeof(*nodes));
     if (nodes == NULL) {
         p->status = KILN_ENOMEM;
         return false;
     }
+    if (is_first)
+        memcpy(nodes, out->few, sizeof(out->few));
     out->nodes = nodes;
     out->room = room;
     return true;
@@ -163,26 +169,65 @@ static uint32_t link_child(parser *p, uint32_t last, uint32_t child)
 static bool enter(parser *p)
 {
     char what[40];
-    snprintf(what, sizeof(what), "nested deeper than %u", p->most);
-    if (p->depth == p->most)
-        fail(p, what, NO_WORD);
+    if (p->status == KILN_OK && p->depth == p->most) {
+        snprintf(what, sizeof(what), "nested deeper than %u", p->most);
+        fail(p, KILN__FAULT_DEPTH, what, NO_WORD);
+    }
     p->depth += p->status == KILN_OK;
     return p->status == KILN_OK;
 }
 
 /* ---- The parser: each function returns the node of what it has read */
 
+/* "name =", but not "name == other": the name, or nothing, and then the parser stays where it was. */
+static kiln__word take_argument_name(parser *p)
+{
+    const char *start = p->at;
+    kiln__word name = take_name(p);
+    skip_blanks(p);
+    if (name.length > 0 && !kiln__word_is_digit(name.text[0]) && peek_char(p, 0) == '=' && peek_char(p, 1) != '=') {
+        p->at++;
+        return name;
+    }
+    p->at = start;
+    return NO_WORD;
+}
+
+static uint32_t read_argument_value(parser *p)
+{
+    skip_blanks(p);
+    kiln__word mark = { p->at, 1 };
+    return take(p, '?') ? add_leaf(p, KILN__NODE_OPEN, mark) : read_choice(p);
+}
+
+static uint32_t read_argument(parser *p)
+{
+    skip_blanks(p);
+    kiln__node node = { .kind = KILN__NODE_NAMED, .text = take_argument_name(p), .first = NO_NODE };
+    if (node.text.length == 0)
+        return read_argument_value(p);
+    skip_blanks(p);
+    if (peek_char(p, 0) != ',' && peek_char(p, 0) != ')') {
+        node.first = read_argument_value(p);
+        node.count = 1;
+    }
+    return add_node(p, node);
+}
+
 static uint32_t read_call(parser *p, kiln__word name)
 {
     kiln__node node = { .kind = KILN__NODE_CALL, .text = name, .first = NO_NODE };
+    kiln__word outer = p->call;
     uint32_t last = NO_NODE;
+    p->call = name;
     if (!take(p, ')')) {
         do {
-            last = link_child(p, last, read_choice(p));
+            last = link_child(p, last, read_argument(p));
             node.first = node.count++ == 0 ? last : node.first;
         } while (take(p, ','));
         expect(p, ')');
     }
+    p->call = outer;
     return add_node(p, node);
 }
 
@@ -197,9 +242,9 @@ static uint32_t read_primary(parser *p)
         return take(p, '(') ? read_call(p, name) : add_leaf(p, KILN__NODE_NAME, name);
     }
     if (p->at == p->end)
-        fail(p, "a value is missing at the end", NO_WORD);
+        fail(p, KILN__FAULT_VALUE, "a value is missing at the end", NO_WORD);
     if (!take(p, '('))
-        fail(p, "expected a value at", rest_of(p));
+        fail(p, KILN__FAULT_VALUE, "expected a value at", rest_of(p));
     uint32_t value = read_choice(p);
     expect(p, ')');
     return value;
@@ -234,7 +279,7 @@ static uint32_t read_binary(parser *p, int least)
         kiln__node node = { .kind = KILN__NODE_BINARY, .sign = id, .count = 2, .first = left };
         node.text = (kiln__word){ p->at, strlen(operators[id].text) };
         if (id == KILN__OPERATOR_MUL && peek_char(p, 1) == '*')
-            fail(p, "there is no power **: write x * x", NO_WORD);
+            fail(p, KILN__FAULT_OTHER, "there is no power **: write x * x", NO_WORD);
         p->at += node.text.length;
         link_child(p, left, read_binary(p, operators[id].precedence + 1));
         left = add_node(p, node);
@@ -263,7 +308,9 @@ kiln_status kiln__syntax_read(kiln__syntax *out, const char **at, const char *en
                               kiln__syntax_fault *fault)
 {
     parser p = { .at = *at, .end = end, .most = depth, .out = out, .fault = fault };
-    *out = (kiln__syntax){ 0 };
+    out->nodes = out->few;
+    out->count = 0;
+    out->room = KILN__NODES_FEW;
     *fault = (kiln__syntax_fault){ .at = *at };
     read_choice(&p);
     skip_blanks(&p);
@@ -273,6 +320,8 @@ kiln_status kiln__syntax_read(kiln__syntax *out, const char **at, const char *en
 
 void kiln__syntax_free(kiln__syntax *syntax)
 {
-    kiln__free(syntax->nodes);
-    *syntax = (kiln__syntax){ 0 };
+    if (syntax->nodes != syntax->few)
+        kiln__free(syntax->nodes);
+    syntax->nodes = NULL;
+    syntax->count = syntax->room = 0;
 }

@@ -4,13 +4,17 @@
  *     binary   || && == != < <= > >= + - * / %   C's precedence, nests to the left
  *     unary    - + !
  *     primary  number, name, name(argument, ...), (expression)
+ *     argument expression, ?, name = expression, name = ?, name =
  *
- * A tree says nothing about meaning: lang/formula.h reads one as integers, template/real.h as real numbers. Pure. */
+ * A tree says nothing about meaning: lang/formula.h reads one as integers, template/real.h as real numbers, template/expr.h as
+ * ops with inputs and parameters. Each refuses the nodes that mean nothing to it. Pure. */
 #ifndef KILN_LANG_SYNTAX_H
 #define KILN_LANG_SYNTAX_H
 
 #include "lang/word.h"
 #include <kiln/kiln.h>
+
+enum { KILN__NODES_FEW = 16 };
 
 typedef enum kiln__operator {
     KILN__OPERATOR_NONE,
@@ -35,7 +39,9 @@ const char *kiln__operator_text(kiln__operator sign);
 typedef enum kiln__node_kind {
     KILN__NODE_NUMBER, /* the text is all that a number may consist of: "16", "0x1p-3", also "16k" */
     KILN__NODE_NAME,
-    KILN__NODE_CALL, /* children are the arguments */
+    KILN__NODE_CALL,  /* children are the arguments */
+    KILN__NODE_NAMED, /* an argument: the text is its name, the child its value; no child: nothing follows the '=' */
+    KILN__NODE_OPEN,  /* '?' in the place of an argument */
     KILN__NODE_NEGATE,
     KILN__NODE_NOT,
     KILN__NODE_BINARY,
@@ -51,16 +57,27 @@ typedef struct kiln__node {
     uint32_t next;       /* the next child of the same parent; UINT32_MAX: there is none */
 } kiln__node;
 
-/* Nodes stand behind their children, so that one walk from the first to the last calculates a tree. The root is the last. */
+/* Nodes stand in post-order, each right behind its last child: one walk from the first to the last calculates a tree. The root is
+ * the last. Most trees fit into `few`, and then reading one allocates nothing. Not to be copied. */
 typedef struct kiln__syntax {
     kiln__node *nodes;
     uint32_t count, room;
+    kiln__node few[KILN__NODES_FEW];
 } kiln__syntax;
 
-/* The first fault of a text. */
+typedef enum kiln__syntax_fault_kind {
+    KILN__FAULT_OTHER,
+    KILN__FAULT_VALUE, /* a value is missing */
+    KILN__FAULT_CLOSE, /* a ')' is missing, or a ',' before another argument */
+    KILN__FAULT_DEPTH
+} kiln__syntax_fault_kind;
+
+/* The first fault of a text. `text` says all; a caller with words of its own, ops for calls, builds its message from the rest. */
 typedef struct kiln__syntax_fault {
+    kiln__syntax_fault_kind kind;
     const char *at;
-    char text[160]; /* "expected a value at '* 2'" */
+    kiln__word call; /* the name of the innermost call that is open there; empty: there is none */
+    char text[160];  /* "expected a value at '* 2'" */
 } kiln__syntax_fault;
 
 /* Reads one expression from *at, at most to `end`, and leaves *at behind it, where the text may go on. `depth` bounds the

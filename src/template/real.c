@@ -263,6 +263,13 @@ static uint16_t bind_node(binder *b, const kiln__node *node)
         return bind_name(b, node->text);
     if (node->kind == KILN__NODE_CALL)
         return bind_call(b, node);
+    if (node->kind == KILN__NODE_OPEN)
+        FAIL(b, node->text.text, "expected a value at '?'");
+    if (node->kind == KILN__NODE_NAMED)
+        FAIL(b, node->text.text, "arguments are given by their place here, not by name: '%s'",
+             kiln__word_quote(node->text).text);
+    if (b->status != KILN_OK)
+        return 0;
     take_children(b, node, &out);
     if (node->kind == KILN__NODE_NEGATE)
         return bind_negation(b, node, &out);

@@ -1,3 +1,4 @@
+#include "base/alloc.h"
 #include "support/suites.h"
 #include "template/expr.h"
 #include <math.h>
@@ -67,6 +68,10 @@ static const struct {
     { "relu6(hardtanh(-1,1))", "relu6(hardtanh(x,-1,1))", 1 },
     { "hardtanh(add(x,y),-1,1)", "hardtanh(add(x,y),-1,1)", 2 },
     { "add(relu6(z),\n\tadd(x, y))", "add(relu6(z),add(x,y))", 3 },
+    { "add(x,relu6)", "add(x,relu6(x))", 1 },
+    { "hardtanh(- 2, hi = - - 3)", "hardtanh(-2,3)", 1 },
+    { "(relu6((x)))", "relu6", 1 },
+    { "fma(add(z,x),relu6(y),hardtanh(add,lo=-2))", "fma(add(z,x),relu6(y),hardtanh(add(x,y),-2,1))", 3 },
 };
 
 START_TEST(test_expr__has_one_canonical_text)
@@ -115,8 +120,25 @@ static const struct {
     { "hardtanh(1e999)", "parameter lo of op hardtanh: '1e999' is not a number, or too large for one" },
     { "hardtanh(1.2.3)", "parameter lo of op hardtanh: '1.2.3' is not a number, or too large for one" },
     { "hardtanh(lo=)", "parameter lo of op hardtanh: '' is not a number, or too large for one" },
+    { "hardtanh(lo=", "op hardtanh: an argument is missing at ''" },
+    { "hardtanh(hi=x)", "parameter hi of op hardtanh: 'x' is not a number, or too large for one" },
+    { "hardtanh(hi=relu6)", "parameter hi of op hardtanh: 'relu6' is not a number, or too large for one" },
+    { "hardtanh(x,hi=relu6(x))", "parameter hi of op hardtanh: 'relu6' is not a number, or too large for one" },
+    { "hardtanh(#)", "op hardtanh: an argument is missing at '#)'" },
+    { "hardtanh(1/3)", "op expressions have no operator '/': write numbers out, and define an op for arithmetic" },
+    { "add(x+y)", "op expressions have no operator '+': write numbers out, and define an op for arithmetic" },
+    { "relu6(-x)", "op expressions have no operator '-': write numbers out, and define an op for arithmetic" },
+    { "relu6 * 2", "op expressions have no operator '*': write numbers out, and define an op for arithmetic" },
+    { "relu6 ? x : y", "op expressions have no operator '?': write numbers out, and define an op for arithmetic" },
+    { "relu6 ** 2", "the op expression: there is no power **: write x * x" },
+    { "(relu6", "the op expression: ')' is missing" },
+    { "-inf", "expected an op at '-inf'" },
+    { "inf", "unknown op 'inf': relu6, hardtanh, scale, add, fma or blend" },
     { "hardtanh(1 2)", "op hardtanh: expected ',' or ')' at '2)'" },
     { "hardtanh(?)", "'?' is reserved for scalars given at launch: write a number" },
+    { "hardtanh(?,?)", "'?' is reserved for scalars given at launch: write a number" },
+    { "hardtanh(? 1)", "op hardtanh: expected ',' or ')' at '1)'" },
+    { "?", "expected an op at '?'" },
     { "hardtanh(hi=?)", "'?' is reserved for scalars given at launch: write a number" },
     { "hardtanh(1,)", "op hardtanh: an argument is missing at ')'" },
     { "hardtanh(,1)", "op hardtanh: an argument is missing at ',1)'" },
@@ -210,6 +232,31 @@ START_TEST(test_expr__has_at_most_64_nodes)
 }
 END_TEST
 
+static int refuse_allocation(void)
+{
+    return 1;
+}
+
+/* A small tree needs no memory; a large one says that there is none. */
+START_TEST(test_expr__a_failed_allocation_is_told)
+{
+    kiln_report report = KILN_INIT(kiln_report);
+    kiln__text text = { 0 };
+    kiln__expr expr;
+    append_tree(&text, 4);
+    ck_assert_int_eq(parse(&expr, kiln__text_string(&text), NULL), KILN_OK); /* loads the ops */
+    kiln__alloc_set_hook(refuse_allocation);
+    kiln_status small = parse(&expr, "add(add(x,y),add(y,z))", NULL);
+    kiln_status large = parse(&expr, kiln__text_string(&text), &report);
+    kiln__alloc_set_hook(NULL);
+    ck_assert_int_eq(small, KILN_OK);
+    ck_assert_int_eq(large, KILN_ENOMEM);
+    ck_assert_int_eq(report.status, KILN_ENOMEM);
+    ck_assert_uint_eq(expr.count, 0);
+    kiln__text_fini(&text);
+}
+END_TEST
+
 START_TEST(test_expr__a_megabyte_is_refused_at_once)
 {
     static const char fill[] = { 'a', '1', ' ', '(', ',', '\xff' };
@@ -258,6 +305,7 @@ Suite *kiln_test_expr_suite(void)
     tcase_add_test(tcase, test_expr__reads_exactly_the_given_length);
     tcase_add_test(tcase, test_expr__nests_to_its_limit_and_no_further);
     tcase_add_test(tcase, test_expr__has_at_most_64_nodes);
+    tcase_add_test(tcase, test_expr__a_failed_allocation_is_told);
     tcase_add_loop_test(tcase, test_expr__a_megabyte_is_refused_at_once, 0, 6);
     tcase_add_loop_test(tcase, test_expr__emits_nested_calls_with_exact_literals, 0, COUNT(emitted));
     suite_add_tcase(suite, tcase);
