@@ -1,6 +1,7 @@
 #include "compile/direct.h"
 
 #include "base/alloc.h"
+#include "base/keyline.h"
 #include "compile/key.h"
 #include "os/trust.h"
 #include <limits.h>
@@ -20,7 +21,7 @@ bool kiln__direct_applies(const kiln__unit *unit)
 
 kiln_status kiln__direct_list_key(kiln__direct *self)
 {
-    kiln__text_append(&self->list_text, "kiln-reads 3\n");
+    kiln__text_append(&self->list_text, KILN__KEYLINE_READS);
     kiln__text_append_bytes(&self->list_text, self->base.data, self->base.length);
     return kiln__key_of(&self->list, &self->list_text);
 }

@@ -1,8 +1,7 @@
 #include "compile/key.h"
 
+#include "base/keyline.h"
 #include <string.h>
-
-enum { KEY_VERSION = 3 };
 
 static void append_source(kiln__text *text, const kiln__unit *unit)
 {
@@ -20,9 +19,7 @@ static void append_source(kiln__text *text, const kiln__unit *unit)
 kiln_status kiln__key_make(kiln__key *out, kiln__text *text, const kiln__unit *unit, const char *options)
 {
     /* One field a line and no free text but at a line's end, so that no two keys share a text. */
-    kiln__text_append(text, "kiln-key ");
-    kiln__text_append_uint(text, KEY_VERSION, 1);
-    kiln__text_append(text, "\ntarget ");
+    kiln__text_append(text, KILN__KEYLINE_KERNEL "target ");
     kiln__text_append(text, unit->target.name);
     kiln__text_append(text, "\noptions ");
     kiln__text_append(text, options);

@@ -1,6 +1,7 @@
 #include "compile/toolchain.h"
 
 #include "base/alloc.h"
+#include "base/keyline.h"
 #include "os/file.h"
 #include <stdio.h>
 #include <string.h>
@@ -36,7 +37,7 @@ static bool file_stamp(const char *path, kiln__text *out)
 static bool memo_key(const kiln__toolchains *memo, kiln__key *key, kiln__text *text)
 {
     const kiln__compiler *compiler = memo->compiler;
-    kiln__text_append(text, "kiln-toolchain 1\ncompiler ");
+    kiln__text_append(text, KILN__KEYLINE_TOOLCHAIN "compiler ");
     kiln__text_append(text, compiler->vtable->name);
     kiln__text_append(text, "\n");
     compiler->vtable->search(compiler, text);

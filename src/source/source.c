@@ -1,13 +1,14 @@
 #include "source/source.h"
 
 #include "base/alloc.h"
+#include "base/keyline.h"
 #include "source/option.h"
 #include "source/reads.h"
 #include "source/standard.h"
 #include "template/embedded.h"
 #include <string.h>
 
-enum { KEY_VERSION = 2, DIRECTORIES_MAX = 64, TEXT_MAX = 64 << 20 };
+enum { DIRECTORIES_MAX = 64, TEXT_MAX = 64 << 20 };
 
 #define FAIL(report, ...) kiln__fail((report), KILN_EINVAL, KILN__STAGE_COMPILE, 0, __VA_ARGS__)
 
@@ -247,8 +248,8 @@ static void add_lines(kiln__text *out, const char *field, const kiln__list *list
 void kiln__source_key_text(kiln__text *out, const kiln__unit *unit, const char *options)
 {
     const kiln__source *own = unit->own;
-    kiln__text_printf(out, "kiln-source %d\ntarget %s\noptions %s\nname %s\nsource ", (int)KEY_VERSION,
-                      unit->target.name, options, own->name);
+    kiln__text_printf(out, KILN__KEYLINE_SOURCE "target %s\noptions %s\nname %s\nsource ", unit->target.name, options,
+                      own->name);
     add_digest(out, unit->source, unit->source_length);
     kiln__text_append(out, "\n");
     add_lines(out, "option", &own->options);

@@ -387,8 +387,12 @@ static bool keep_shard(kiln__disk *store, int directory, unsigned shard)
     uint64_t bytes = share_of(store->cap_bytes), files = share_of(store->cap_files);
     bool over = false;
     int error = kiln__evict_scan(&evict, directory);
-    if (error == 0 && (evict.bytes > high_mark(bytes) || evict.count > high_mark(files)) &&
-        kiln__evict_plan(&evict, low_mark(bytes), low_mark(files))) {
+    bool full = error == 0 && kiln__evict_is_over(&evict, high_mark(bytes), high_mark(files));
+    if (full) {
+        kiln__evict_rescan(&evict);
+        error = kiln__evict_scan(&evict, directory);
+    }
+    if (full && error == 0 && kiln__evict_plan(&evict, low_mark(bytes), low_mark(files))) {
         error = kiln__evict_apply(&evict, directory);
         atomic_fetch_add_explicit(&store->counters->evictions, evict.removed, memory_order_relaxed);
         over = evict.stopped;
@@ -646,7 +650,14 @@ int kiln__disk_store_trim(kiln__store *base, uint64_t bytes, uint64_t files, kil
     kiln__file_list(store->root_fd, trim_temporary, &store->root_fd);
     kiln__file_list(version, trim_temporary, &version);
     int error = each_shard(store, version, &evict, kiln__evict_scan);
-    if (kiln__evict_plan(&evict, bytes > 0 ? bytes : store->cap_bytes, files > 0 ? files : store->cap_files)) {
+    bytes = bytes > 0 ? bytes : store->cap_bytes;
+    files = files > 0 ? files : store->cap_files;
+    if (kiln__evict_is_over(&evict, bytes, files)) {
+        kiln__evict_rescan(&evict);
+        int again = each_shard(store, version, &evict, kiln__evict_scan);
+        error = error != 0 ? error : again;
+    }
+    if (kiln__evict_plan(&evict, bytes, files)) {
         int applied = each_shard(store, version, &evict, kiln__evict_apply);
         error = error != 0 ? error : applied;
     }

@@ -21,8 +21,8 @@ kiln__store *kiln__disk_store_open_shared(const char *root, const kiln__log *log
 
 /* Sets the caps, which are none at first, before other threads use the store. Each shard is kept within its 256th part:
  * when puts of this process have added a twentieth of that to a shard, the shard is looked at, and if it is more than
- * 95 % full, its least recently used entries go until it is 90 % full. Entries count as kiln__evict_cost says; one that
- * takes more than 90 % of a shard's part is not kept. Counted as evictions. */
+ * 95 % full, entries that another version of Kiln left, then the least recently used go until it is 90 % full. Entries
+ * count as kiln__evict_cost says; one that takes more than 90 % of a shard's part is not kept. Counted as evictions. */
 void kiln__disk_store_limit(kiln__store *store, uint64_t bytes, uint64_t files);
 
 /* As the vtable's put, but says what came of it: 0 kept, 1 there already, -errno not kept. */

@@ -13,7 +13,8 @@ enum {
     KILN__ENTRY_VERSION = 1,
     KILN__ENTRY_NAME_SIZE = 16, /* a section's name with its NUL */
     KILN__ENTRY_MAX_SECTIONS = 16,
-    KILN__ENTRY_TOOLCHAIN_SIZE = 64 /* a toolchain id with its NUL */
+    KILN__ENTRY_TOOLCHAIN_SIZE = 64, /* a toolchain id with its NUL */
+    KILN__ENTRY_HEAD = 1024          /* bytes that hold the first line of any entry's key text */
 };
 #define KILN__ENTRY_MAX_BYTES ((size_t)256 << 20)
 
@@ -76,5 +77,9 @@ const char *kiln__entry_fault_text(kiln__entry_fault fault);
  * into them. `key` may be NULL to take any; an empty key->toolchain takes any toolchain. Never reads outside the bytes;
  * *out is empty unless the entry is good. An entry has exactly one form: any other bytes are refused. */
 kiln__entry_fault kiln__entry_decode(kiln__entry *out, const void *bytes, size_t length, const kiln__key *key);
+
+/* Whether the first bytes of an entry, KILN__ENTRY_HEAD or all that there are, say that no look-up of this version of Kiln can
+ * ever take it: another format version, or a key text of another version (base/keyline.h). Checks nothing else. */
+bool kiln__entry_is_outdated(const void *head, size_t length);
 
 #endif

@@ -2,6 +2,7 @@
 #include "base/alloc.h"
 #include "os/file.h"
 #include "os/syscalls.h"
+#include "store/entry.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -36,6 +37,18 @@ static int64_t stamp_of(const struct timespec *time, int64_t now)
     if (time->tv_sec < -limit || time->tv_sec > limit || time->tv_sec - STAMP_MAX_AGE > now)
         return INT64_MIN;
     return time->tv_sec * second + time->tv_nsec;
+}
+
+/* A file that cannot be read counts as a current one. */
+static bool has_outdated_head(int directory, const char *name)
+{
+    uint8_t head[KILN__ENTRY_HEAD];
+    int fd = kiln__file_open(directory, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0);
+    if (fd < 0)
+        return false;
+    ssize_t length = kiln__sys_pread(fd, head, sizeof head, 0);
+    kiln__sys_close(fd);
+    return length > 0 && kiln__entry_is_outdated(head, (size_t)length);
 }
 
 static kiln__evict_file file_of(const struct stat *status, int64_t now)
@@ -94,8 +107,13 @@ static int scan_file(void *data, const char *name)
         self->error = -ENOMEM;
         return 1;
     }
-    evict->files[evict->count] = file_of(&status, self->now);
-    evict->bytes += evict->files[evict->count++].bytes;
+    kiln__evict_file *file = &evict->files[evict->count++];
+    *file = file_of(&status, self->now);
+    evict->bytes += file->bytes;
+    if (evict->reads_heads && has_outdated_head(self->directory, name)) {
+        file->stamp = INT64_MIN;
+        evict->outdated++;
+    }
     return 0;
 }
 
@@ -104,6 +122,18 @@ int kiln__evict_scan(kiln__evict *evict, int directory)
     pass self = { .evict = evict, .directory = directory, .now = time(NULL) };
     int error = kiln__file_list(directory, scan_file, &self);
     return self.error != 0 ? self.error : error;
+}
+
+void kiln__evict_rescan(kiln__evict *evict)
+{
+    evict->reads_heads = true;
+    evict->count = 0;
+    evict->bytes = evict->outdated = 0;
+}
+
+bool kiln__evict_is_over(const kiln__evict *evict, uint64_t bytes, uint64_t files)
+{
+    return evict->bytes > bytes || evict->count > files;
 }
 
 static int by_age(const void *a, const void *b)
@@ -118,7 +148,7 @@ bool kiln__evict_plan(kiln__evict *evict, uint64_t bytes, uint64_t files)
 {
     uint64_t left = evict->bytes;
     size_t gone = 0;
-    if (evict->bytes <= bytes && evict->count <= files)
+    if (!kiln__evict_is_over(evict, bytes, files))
         return false;
     qsort(evict->files, evict->count, sizeof *evict->files, by_age);
     while (gone < evict->count && (left > bytes || evict->count - gone > files)) {
@@ -135,6 +165,18 @@ static int64_t now_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
+/* Heads are read again only where the scan has found an outdated one, and only of files that would stay by their age. */
+static bool is_to_go(const pass *self, const char *name, kiln__evict_file file)
+{
+    const kiln__evict *evict = self->evict;
+    if (by_age(&file, &evict->cutoff) <= 0)
+        return true;
+    if (evict->outdated == 0 || !has_outdated_head(self->directory, name))
+        return false;
+    file.stamp = INT64_MIN;
+    return by_age(&file, &evict->cutoff) <= 0;
+}
+
 static int apply_file(void *data, const char *name)
 {
     pass *self = data;
@@ -144,7 +186,7 @@ static int apply_file(void *data, const char *name)
         !S_ISREG(status.st_mode))
         return 0;
     kiln__evict_file file = file_of(&status, self->now);
-    if (by_age(&file, &evict->cutoff) > 0)
+    if (!is_to_go(self, name, file))
         return 0;
     if (kiln__sys_unlinkat(self->directory, name, 0) == 0) {
         evict->removed++;

@@ -1,6 +1,6 @@
-/* Choosing and removing the least recently used files of directories. A file's modification time is its access stamp: it is
- * set when the file is written and, by kiln__evict_stamp, when it is used; reading alone changes nothing, whatever the
- * mount options say. One thread at a time for one kiln__evict; any number of them, in any process, at once. */
+/* Choosing and removing files of directories: those that another version of Kiln left, then the least recently used. A file's
+ * modification time is its access stamp: it is set when the file is written and, by kiln__evict_stamp, when it is used; reading
+ * alone changes nothing, whatever the mount options say. One thread at a time for one kiln__evict; any number of them, in any process, at once. */
 #ifndef KILN_STORE_EVICT_H
 #define KILN_STORE_EVICT_H
 
@@ -13,7 +13,7 @@
 typedef bool (*kiln__evict_match)(const char *name);
 
 typedef struct kiln__evict_file {
-    int64_t stamp; /* nanoseconds since 1970; INT64_MIN: unknown, older than all others */
+    int64_t stamp; /* nanoseconds since 1970; INT64_MIN: unknown or outdated, older than all others */
     uint64_t inode;
     uint64_t bytes;
 } kiln__evict_file;
@@ -21,11 +21,13 @@ typedef struct kiln__evict_file {
 /* Zero-initialised is empty; kiln__evict_fini frees it. */
 typedef struct kiln__evict {
     kiln__evict_match is_entry;
+    bool reads_heads;  /* of all entries that are scanned */
     int64_t budget_ns; /* kiln__evict_apply stops after the file with which it has taken this long; 0: never */
     kiln__evict_file *files;
     size_t count, room;
     uint64_t bytes;       /* of all of them, each rounded up to 4 KiB, the space that it takes on most file systems */
     uint64_t temporaries; /* removed */
+    uint64_t outdated;    /* entries; 0 where no head was read */
     /* Filled by kiln__evict_plan: */
     kiln__evict_file cutoff; /* what is not younger goes; of equal stamps the smaller inode is the older */
     /* Filled by kiln__evict_apply: */
@@ -38,6 +40,13 @@ uint64_t kiln__evict_cost(uint64_t length);
 
 /* Adds the entries of a directory and removes its old temporaries. 0 or -errno (also -ENOMEM). */
 int kiln__evict_scan(kiln__evict *evict, int directory);
+
+/* Whether more was scanned than `bytes` and `files` allow. */
+bool kiln__evict_is_over(const kiln__evict *evict, uint64_t bytes, uint64_t files);
+
+/* Forgets what was scanned. The scans that follow read the head of each entry, some microseconds, and outdated ones count as the
+ * oldest: for where something has to go. */
+void kiln__evict_rescan(kiln__evict *evict);
 
 /* Decides what has to go, the oldest first, so that at most `bytes` and `files` are left of what was scanned. False if
  * nothing has to. */

@@ -32,6 +32,9 @@ static void decode(const uint8_t *bytes, size_t length)
 {
     kiln__entry entry, found;
     kiln__entry_fault fault = kiln__entry_decode(&entry, bytes, length, NULL);
+    bool outdated = kiln__entry_is_outdated(bytes, length < KILN__ENTRY_HEAD ? length : KILN__ENTRY_HEAD);
+    FUZZ_REQUIRE(!outdated || fault != KILN__ENTRY_GOOD || strncmp(entry.key_text, "kiln-", 5) == 0,
+                 "an entry of another version is none, or its key says so");
     FUZZ_REQUIRE((fault == KILN__ENTRY_GOOD) == (kiln__entry_fault_text(fault)[0] == '\0'), "a fault has a text");
     if (fault != KILN__ENTRY_GOOD) {
         FUZZ_REQUIRE(entry.section_count == 0 && entry.key_text == NULL, "a refused entry is empty");

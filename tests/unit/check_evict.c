@@ -447,6 +447,58 @@ START_TEST(test_evict__trim_is_exact_over_all_shards)
 }
 END_TEST
 
+/* Key texts: of this version, of another, and two that have no version. */
+static const char *const versions[] = { "kiln-key 3\ntarget sm_90\n", "kiln-key 2\ntarget sm_90\n", "other",
+                                        "kiln-keys 2\n" };
+
+/* Makes the entry of a text one of another format version; its checksum matters to no eviction. */
+static void set_format(const char *text, uint8_t version)
+{
+    char path[PATH_SIZE];
+    uint8_t bytes[4096];
+    path_as(path, text, "cc-1");
+    size_t length = slurp(path, bytes, sizeof bytes);
+    bytes[8] = version;
+    ck_assert_int_eq(unlink(path), 0);
+    spill(path, bytes, length);
+}
+
+START_TEST(test_evict__what_another_version_left_goes_first)
+{
+    kiln__disk_trim trim;
+    open_store();
+    for (int i = 0; i < 4; i++)
+        put_aged(versions[i], i == 1 ? 10 : 1000 - i);
+    put_aged("younger", 20);
+    put("youngest, of a format to come");
+    set_format("youngest, of a format to come", 2);
+    ck_assert_int_eq(kiln__disk_store_trim(store, 0, 6, &trim), 0);
+    ck_assert_uint_eq(trim.removed, 0);
+    ck_assert_int_eq(kiln__disk_store_trim(store, 0, 5, &trim), 0);
+    ck_assert_uint_eq(trim.removed, 1);
+    ck_assert(is_there(versions[0]) && is_there(versions[2]) && is_there(versions[3]) && is_there("younger"));
+    ck_assert_int_eq(kiln__disk_store_trim(store, 0, 3, &trim), 0);
+    ck_assert_uint_eq(trim.removed, 2);
+    ck_assert(!is_there(versions[1]) && !is_there("youngest, of a format to come"));
+    ck_assert(!is_there(versions[0]) && is_there(versions[2]) && is_there(versions[3]) && is_there("younger"));
+    expect(0, 0, 0, 0);
+}
+END_TEST
+
+START_TEST(test_evict__a_shard_drops_what_another_version_left_first)
+{
+    find_texts(0x21, 13);
+    open_limited(UINT64_MAX, 10 * SHARDS);
+    for (int i = 0; i < 13; i++) {
+        put_aged(texts[i], 1000 - i);
+        if (i % 2 == 0 && i < 8)
+            set_format(texts[i], 0);
+    }
+    for (int i = 0; i < 13; i++)
+        ck_assert_msg(is_there(texts[i]) == (i % 2 != 0 || i >= 8), "entry %d", i);
+}
+END_TEST
+
 START_TEST(test_evict__trim_of_nothing)
 {
     kiln__disk_trim trim;
@@ -558,6 +610,8 @@ Suite *kiln_test_evict_suite(void)
     tcase_add_test(tests, test_evict__looks_are_rare);
     tcase_add_test(tests, test_evict__old_temporaries_go);
     tcase_add_test(tests, test_evict__trim_is_exact_over_all_shards);
+    tcase_add_test(tests, test_evict__what_another_version_left_goes_first);
+    tcase_add_test(tests, test_evict__a_shard_drops_what_another_version_left_first);
     tcase_add_test(tests, test_evict__trim_of_nothing);
     tcase_add_test(tests, test_evict__threads_and_processes_at_once);
     suite_add_tcase(suite, tests);
