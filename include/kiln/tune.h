@@ -310,7 +310,7 @@ KILN_API void kiln_live_close(kiln_live *live);
 
 typedef struct kiln_wisdom_record {
     size_t size;
-    const char *source;        /* "own", "shared" (the shared directory) or "shipped" (with Kiln) */
+    const char *source;        /* "own" or "shared" (the shared directory) */
     const char *model;         /* of the device, as its maker names it */
     const char *target;        /* "sm_90", "cpu" */
     const char *template_name; /* "elementwise" */

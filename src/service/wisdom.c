@@ -12,9 +12,7 @@
 
 static kiln_wisdom_record public_record(const kiln__wisdom_item *item)
 {
-    static const char *const sources[] = {
-        [KILN__WISDOM_OWN] = "own", [KILN__WISDOM_SHARED] = "shared", [KILN__WISDOM_SHIPPED] = "shipped"
-    };
+    static const char *const sources[] = { [KILN__WISDOM_OWN] = "own", [KILN__WISDOM_SHARED] = "shared" };
     const kiln__wisdom_entry *record = item->record;
     return (kiln_wisdom_record){ .size = sizeof(kiln_wisdom_record),
                                  .source = sources[item->source],

@@ -153,8 +153,8 @@ static void say_steps(const subject *s, const kiln__wisdom_item *item, const ste
     if (differ->dtype != 0)
         say(out, "another dtype of the size: %s", record->dtype);
     say_device(record, differ->device, out);
-    if (item->source != KILN__WISDOM_OWN)
-        say(out, item->source == KILN__WISDOM_SHARED ? "from the shared directory" : "shipped with Kiln");
+    if (item->source == KILN__WISDOM_SHARED)
+        say(out, "from the shared directory");
     if (differ->stale != 0)
         say(out,
             differ->stale == STALE_TEXT ? "made with another text of the template" : "made with another toolchain: %s",

@@ -6,7 +6,7 @@
 #include "wisdom/record.h"
 
 /* Where a record is from. Of two that are equally near, the first is taken. */
-typedef enum kiln__wisdom_source { KILN__WISDOM_OWN, KILN__WISDOM_SHARED, KILN__WISDOM_SHIPPED } kiln__wisdom_source;
+typedef enum kiln__wisdom_source { KILN__WISDOM_OWN, KILN__WISDOM_SHARED } kiln__wisdom_source;
 
 typedef struct kiln__wisdom_item {
     const kiln__wisdom_entry *record;
@@ -34,7 +34,7 @@ typedef struct kiln__wisdom_prospect {
      * of the family, 3 other family; source; 1 other dtype; 1 other op; and two of the difference of sizes.
      * UINT32_MAX: never used for this. */
     uint32_t distance;
-    const char *reason;  /* the same in words: "exact", "2^20 elements instead of 2^26; shipped with Kiln" */
+    const char *reason;  /* the same in words: "exact", "2^20 elements instead of 2^26; from the shared directory" */
     const char *refusal; /* why its geometry is not used, "" if it could be */
     bool chosen;
 } kiln__wisdom_prospect;

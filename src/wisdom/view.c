@@ -1,7 +1,6 @@
 #include "wisdom/view.h"
 
 #include "base/alloc.h"
-#include "wisdom/shipped.h"
 
 void kiln__wisdom_view_release(kiln__wisdom_view *view)
 {
@@ -13,16 +12,12 @@ void kiln__wisdom_view_release(kiln__wisdom_view *view)
     kiln__free(view);
 }
 
-static void add_item(kiln__wisdom_view *view, const kiln__wisdom_entry *record, kiln__wisdom_source source)
-{
-    view->items[view->count++] = (kiln__wisdom_item){ record, source };
-    view->has_digests = view->has_digests || record->digest[0] != '\0';
-}
-
 static void add_items(kiln__wisdom_view *view, const kiln__wisdom_set *set, kiln__wisdom_source source)
 {
-    for (size_t i = 0; i < set->count; i++)
-        add_item(view, set->records[i], source);
+    for (size_t i = 0; i < set->count; i++) {
+        view->items[view->count++] = (kiln__wisdom_item){ set->records[i], source };
+        view->has_digests = view->has_digests || set->records[i]->digest[0] != '\0';
+    }
 }
 
 kiln__wisdom_view *kiln__wisdom_view_load(kiln__wisdom_folder *own, kiln__wisdom_folder *shared,
@@ -36,16 +31,13 @@ kiln__wisdom_view *kiln__wisdom_view_load(kiln__wisdom_folder *own, kiln__wisdom
     int shared_error = kiln__wisdom_folder_load(shared, &view->shared);
     *error = own_error != 0 ? own_error : shared_error;
     bool joined = kiln__wisdom_set_join(&view->own, kept);
-    view->items =
-        kiln__calloc(view->own.count + view->shared.count + kiln__wisdom_shipped_count + 1, sizeof(*view->items));
+    view->items = kiln__calloc(view->own.count + view->shared.count + 1, sizeof(*view->items));
     if (!joined || view->items == NULL) {
         kiln__wisdom_view_release(view);
         return NULL;
     }
     add_items(view, &view->own, KILN__WISDOM_OWN);
     add_items(view, &view->shared, KILN__WISDOM_SHARED);
-    for (size_t i = 0; i < kiln__wisdom_shipped_count; i++)
-        add_item(view, &kiln__wisdom_shipped[i], KILN__WISDOM_SHIPPED);
     return view;
 }
 

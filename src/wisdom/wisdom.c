@@ -175,7 +175,7 @@ static bool make_digest(const kiln__wisdom_query *query, char out[KILN__WISDOM_D
     return kiln__wisdom_digest(query->spec->template, cpu, out);
 }
 
-/* The shipped records have no digests, and then none is made: that costs more than all the rest of a match. */
+/* Where no record has a digest none is made: that costs more than all the rest of a match. */
 static kiln_status choose(const kiln__wisdom_view *view, const kiln__wisdom_query *query, kiln__wisdom_choice *out,
                           kiln__wisdom_explain_fn fn, void *data, kiln_report *report)
 {

@@ -1,5 +1,5 @@
-/* Wisdom: what tuning found, asked when a spec leaves its geometry open. Records come from the user's own cache directory,
- * from the shared one and from those shipped in the library. Knows no devices and no compilers. Any thread. */
+/* Wisdom: what tuning found, asked when a spec leaves its geometry open. Records come from the user's own cache directory
+ * and from the shared one. Knows no devices and no compilers. Any thread. */
 #ifndef KILN_WISDOM_WISDOM_H
 #define KILN_WISDOM_WISDOM_H
 

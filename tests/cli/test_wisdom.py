@@ -21,7 +21,7 @@ def record(geometry, model="Some cpu", **fields):
     return json.dumps({**known, **fields})
 
 
-class Wisdom(KilnTest):
+class WisdomTest(KilnTest):
     def write(self, name, *records):
         path = self.path(name)
         with open(path, "w", encoding="ascii") as file:
@@ -29,9 +29,18 @@ class Wisdom(KilnTest):
         os.chmod(path, 0o600)
         return path
 
+    def share(self, *records):
+        """Puts records into a shared directory, which the command then asks."""
+        self.env["KILN_SHARED_DIR"] = self.path("shared")
+        os.makedirs(self.path("shared/wisdom"), mode=0o700, exist_ok=True)
+        self.write("shared/wisdom/known.json", *records)
+
     def read(self, path):
         with open(path, "rb") as file:
             return file.read()
+
+
+class Wisdom(WisdomTest):
 
     def taken(self, spec=SPEC):
         """The geometry that every command takes, which must be what is explained."""
@@ -75,16 +84,18 @@ class Wisdom(KilnTest):
     def test_list_and_filters(self):
         self.kiln("wisdom", "import", self.write("w.json", record(GEOMETRY), record(OTHER, dtype="f64"),
                                                  record(OTHER, op="hardtanh(-1,1)")))
+        self.share(record(GEOMETRY, model="NVIDIA H200", target="sm_90"))
         every = self.kiln_json("wisdom", "list")["records"]
         own = self.kiln_json("wisdom", "list", "--source", "own")["records"]
         self.assertEqual(len(own), 3)
-        self.assertGreater(len(every), 3)
-        self.assertEqual({row["source"] for row in every}, {"own", "shipped"})
+        self.assertEqual(len(every), 4)
+        self.assertEqual({row["source"] for row in every}, {"own", "shared"})
         for options, count in ((["--op", "relu6"], 2), (["--op", "hardtanh"], 1), (["--dtype", "f64"], 1),
                                (["--model", "some CPU"], 3), (["--op", "relu"], 0)):
             self.assertEqual(len(self.kiln_json("wisdom", "list", "--source", "own", *options)["records"]), count)
         self.assertIn(GEOMETRY, self.kiln("wisdom", "list").stdout)
-        self.assertIn("NVIDIA H200", self.kiln("wisdom", "list", "--source", "shipped").stdout)
+        self.assertIn("NVIDIA H200", self.kiln("wisdom", "list", "--source", "shared").stdout)
+        self.assert_bad(["wisdom", "list", "--source", "elsewhere"], "elsewhere", "own or shared")
         self.assertIn("no such records", self.kiln("wisdom", "list", "--model", "abacus").stdout)
 
     def test_export_and_import(self):
@@ -96,8 +107,9 @@ class Wisdom(KilnTest):
         self.assertEqual(self.read(path).decode(), text)
         self.kiln("wisdom", "export", path, "--dtype", "f64")
         self.assertEqual(len(json.loads(self.read(path))["records"]), 1)
+        self.share(record(GEOMETRY, model="NVIDIA H200", target="sm_90"))
         everything = json.loads(self.kiln("wisdom", "export", "--all").stdout)["records"]
-        self.assertGreater(len(everything), 2)
+        self.assertEqual(len(everything), 3)
         other = ("--cache-dir", self.path("other"))
         self.assertEqual(self.kiln_json("wisdom", "import", path, path, *other)["added"], 1)
         self.assertEqual(self.kiln_json("wisdom", "import", path, *other)["present"], 1)
@@ -182,13 +194,15 @@ class Wisdom(KilnTest):
             self.assertEqual(result["wisdom"], "")
 
 
-class ForGpus(KilnTest):
-    def test_what_is_shipped_is_warmed_and_shown_alike(self):
+class ForGpus(WisdomTest):
+    def test_what_is_known_is_warmed_and_shown_alike(self):
         if not compiler_builds_for_gpus(self):
             self.skipTest("no NVRTC")
+        self.share(record(GEOMETRY, model="NVIDIA H200", target="sm_90", op="hardsigmoid"))
         spec = "op=hardsigmoid dtype=f32 target=sm_90"
         explained = self.kiln_json("wisdom", "explain", spec)
         self.assertTrue(explained["by_wisdom"])
+        self.assertIn(GEOMETRY, explained["spec"])
         self.assertEqual(self.kiln_json("warm", spec)["compiled"], 1)
         shown = self.kiln_json("show", spec)
         self.assertEqual((shown["spec"], shown["source"]), (explained["spec"], "disk"))

@@ -412,14 +412,21 @@ END_TEST
 
 /* ---- GPUs that are not here */
 
-START_TEST(test_geometry__shipped_wisdom_is_for_every_machine_that_builds_for_its_gpu)
+START_TEST(test_geometry__wisdom_is_for_every_machine_that_builds_for_its_gpu)
 {
+    static const char record[] =
+        "{\"format\": 1, \"records\": [\n"
+        "{\"model\": \"NVIDIA H200\", \"target\": \"sm_90\", \"template\": \"elementwise\", "
+        "\"class\": \"1 in, 1 out, light\", \"op\": \"hardsigmoid\", \"dtype\": \"f32\", \"log2_n\": 26, "
+        "\"geometry\": \"" TUNED "\"}\n]}\n";
     bool by_wisdom;
-    kiln_options plain = kiln_test_options();
-    plain.libcuda = "/nonexistent/libcuda.so.1";
-    service = kiln_test_open(&plain);
+    options = kiln_test_options();
+    options.libcuda = "/nonexistent/libcuda.so.1";
+    write_wisdom("h200.json", record);
+    open_service();
     char *explained = explain(GPU_SPEC, &by_wisdom);
     ck_assert(by_wisdom);
+    ck_assert_ptr_nonnull(strstr(explained, TUNED));
     kiln_spec *spec = kiln_test_spec(service, GPU_SPEC);
     kiln__fields full;
     ck_assert_int_eq(kiln__service_resolve(service, NULL, &spec->fields, &full, NULL), KILN_OK);
@@ -564,7 +571,7 @@ Suite *kiln_test_geometry_suite(void)
     tcase_add_test(tcase, test_geometry__a_text_keeps_its_kernel);
     if (KILN_TEST_CAN_FORK)
         tcase_add_test(tcase, test_geometry__a_forked_child_may_ask);
-    tcase_add_test(tcase, test_geometry__shipped_wisdom_is_for_every_machine_that_builds_for_its_gpu);
+    tcase_add_test(tcase, test_geometry__wisdom_is_for_every_machine_that_builds_for_its_gpu);
     tcase_add_test(tcase, test_geometry__a_get_knows_its_device);
     tcase_add_test(tcase, test_geometry__exported_records_are_imported_elsewhere);
     tcase_add_test(tcase, test_geometry__a_bad_file_changes_nothing);

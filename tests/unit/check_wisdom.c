@@ -9,7 +9,6 @@
 #include "support/wisdom.h"
 #include "wisdom/describe.h"
 #include "wisdom/json.h"
-#include "wisdom/shipped.h"
 #include "wisdom/wisdom.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -486,80 +485,6 @@ START_TEST(test_wisdom__a_record_of_another_text_is_stale)
 }
 END_TEST
 
-/* ---- What is shipped */
-
-typedef struct shipped {
-    kiln__wisdom *wisdom;
-    int count;
-} shipped;
-
-static int check_shipped(void *data, const kiln__wisdom_item *item)
-{
-    shipped *self = data;
-    const kiln__wisdom_entry *record = item->record;
-    char text[512], op_class[KILN__WISDOM_CLASS];
-    kiln__fields spec;
-    kiln__wisdom_choice choice;
-    ck_assert_int_eq(item->source, KILN__WISDOM_SHIPPED);
-    snprintf(text, sizeof(text), "op=%s template=%s dtype=%s n=%llu", record->op, record->template_name, record->dtype,
-             1ull << record->log2_n);
-    parse(&spec, text);
-    kiln__wisdom_class(&spec, op_class);
-    ck_assert_str_eq(record->op_class, op_class);
-    kiln__wisdom_query query = { &spec, &record->device, "nvrtc-99" };
-    kiln__wisdom_match(self->wisdom, &query, &choice, NULL);
-    ck_assert_msg(choice.found && choice.distance == 20000, "%s: %u", text, choice.distance);
-    self->count++;
-    return 0;
-}
-
-/* Adds the records of a file, which stands as Kiln would write it, so that a merge of new ones changes only their own
- * lines. */
-static void add_shipped_file(kiln__wisdom_set *all, const char *path)
-{
-    void *bytes;
-    size_t length;
-    struct stat status;
-    kiln__wisdom_set set;
-    kiln__text text = { 0 };
-    ck_assert_int_eq(kiln__file_read(&bytes, &length, AT_FDCWD, path, 0, KILN__WISDOM_FILE_MAX, &status), 0);
-    ck_assert_msg(kiln__wisdom_read(&set, bytes, length, problem) == KILN__WISDOM_GOOD, "%s", problem);
-    kiln__wisdom_write(&set, NULL, NULL, &text);
-    ck_assert_uint_eq(text.length, length);
-    ck_assert_mem_eq(text.data, bytes, length);
-    ck_assert(kiln__wisdom_set_join(all, &set));
-    kiln__text_fini(&text);
-    kiln__wisdom_set_fini(&set);
-    kiln__free(bytes);
-}
-
-START_TEST(test_wisdom__shipped_constants_are_what_the_files_say)
-{
-    char paths[] = KILN_WISDOM_FILES;
-    char *rest = NULL;
-    kiln__wisdom_set all = { 0 };
-    for (const char *path = strtok_r(paths, ":", &rest); path != NULL; path = strtok_r(NULL, ":", &rest))
-        add_shipped_file(&all, path);
-    ck_assert_uint_gt(all.count, 0);
-    ck_assert_uint_eq(kiln__wisdom_shipped_count, all.count);
-    for (size_t i = 0; i < all.count; i++)
-        ck_assert_msg(kiln__wisdom_record_equal(&kiln__wisdom_shipped[i], all.records[i]), "record %zu", i);
-    kiln__wisdom_set_fini(&all);
-}
-END_TEST
-
-START_TEST(test_wisdom__shipped_records_hold)
-{
-    shipped all = { .wisdom = kiln__wisdom_open(NULL, NULL, KILN__WISDOM_WAIT_MS, &log_, &counters) };
-    kiln__wisdom_visit(all.wisdom, check_shipped, &all);
-    ck_assert_int_gt(all.count, 0);
-    ck_assert_str_eq(match(all.wisdom, "op=hardsigmoid"), "block=128 elems=4 vector=4 cache=plain");
-    ck_assert_str_eq(match(all.wisdom, "op=relu6 dtype=f16 n=50000000"), "block=128 elems=8 vector=8 cache=plain");
-    kiln__wisdom_close(all.wisdom);
-    expect(0, 0, 0, 0);
-}
-END_TEST
-
 /* ---- Many at once */
 
 static void learn_many(unsigned who)
@@ -784,8 +709,6 @@ Suite *kiln_test_wisdom_suite(void)
     tcase_add_test(files, test_wisdom__without_a_cache_the_process_knows_it);
     tcase_add_test(files, test_wisdom__the_shared_directory_comes_second);
     tcase_add_test(files, test_wisdom__a_record_of_another_text_is_stale);
-    tcase_add_test(files, test_wisdom__shipped_constants_are_what_the_files_say);
-    tcase_add_test(files, test_wisdom__shipped_records_hold);
     tcase_add_test(files, test_wisdom__asking_again_compares_nothing);
     tcase_add_test(files, test_wisdom__files_are_named_after_models);
     suite_add_tcase(suite, files);

@@ -125,7 +125,7 @@ static void put_ladder(void)
     put(H200, "relu6", "f32", 26, STREAM);
     items[count - 1].source = KILN__WISDOM_SHARED;
     put(H200, "relu6", "f32", 25, STREAM);
-    items[count - 1].source = KILN__WISDOM_SHIPPED;
+    items[count - 1].source = KILN__WISDOM_SHARED;
     put(H100, "relu6", "f32", 26, STREAM);
     put("NVIDIA L4", "relu6", "f32", 26, STREAM)->device.target = "sm_89";
     put(H200, "relu6", "f32", 26, STREAM)->toolchain = "nvrtc-12.9";
@@ -139,7 +139,7 @@ START_TEST(test_wisdom__the_nearest_comes_first_and_says_why)
                                  "2^20 elements instead of 2^26\n"
                                  "another op of the class: hardtanh(-1,1)\n"
                                  "from the shared directory\n"
-                                 "2^25 elements instead of 2^26; shipped with Kiln\n"
+                                 "2^25 elements instead of 2^26; from the shared directory\n"
                                  "another model of the same target: " H100 "\n"
                                  "another family of chips: sm_89, NVIDIA L4\n"
                                  "made with another toolchain: nvrtc-12.9\n"
@@ -180,15 +180,15 @@ START_TEST(test_wisdom__distance_counts_the_differences)
     records[0].dtype = "f16";
     ck_assert_uint_eq(choose_on(&h200, "op=relu6 dtype=bf16 n=67108864").distance, 1000);
     ck_assert_uint_eq(choose_on(&h200, "op=relu6 dtype=f16 n=67108864").distance, 0);
-    items[0].source = KILN__WISDOM_SHIPPED;
-    ck_assert_uint_eq(choose_on(&h200, "op=relu6 dtype=f16 n=67108864").distance, 20000);
+    items[0].source = KILN__WISDOM_SHARED;
+    ck_assert_uint_eq(choose_on(&h200, "op=relu6 dtype=f16 n=67108864").distance, 10000);
     records[0].device.model = H100;
     records[0].device.target = "sm_90a";
-    ck_assert_uint_eq(choose_on(&h200, "op=relu6 dtype=f16 n=67108864").distance, 120000);
+    ck_assert_uint_eq(choose_on(&h200, "op=relu6 dtype=f16 n=67108864").distance, 110000);
     records[0].device.target = "sm_80";
-    ck_assert_uint_eq(choose_on(&h200, "op=relu6 dtype=f16 n=67108864").distance, 320000);
+    ck_assert_uint_eq(choose_on(&h200, "op=relu6 dtype=f16 n=67108864").distance, 310000);
     kiln__wisdom_device l4 = { "NVIDIA L4", "sm_89", 58, 0, 0 };
-    ck_assert_uint_eq(choose_on(&l4, "op=relu6 dtype=f16 n=67108864").distance, 220000);
+    ck_assert_uint_eq(choose_on(&l4, "op=relu6 dtype=f16 n=67108864").distance, 210000);
 }
 END_TEST
 

@@ -1,8 +1,16 @@
 # cmake -D OUTPUT=embedded.c -D NAME=kiln__embedded [-D BASE=DIRECTORY] -P embed.cmake -- FILE...
 # Writes a C file that holds the bytes of each FILE under its base name, or under its path in BASE: NAME_files and NAME_count.
 # NAME_text0 and so on are the bytes.
-include(${CMAKE_CURRENT_LIST_DIR}/generate.cmake)
-input_files(files)
+set(files "")
+set(seen_separator OFF)
+math(EXPR last "${CMAKE_ARGC} - 1")
+foreach(index RANGE ${last})
+    if(seen_separator)
+        list(APPEND files "${CMAKE_ARGV${index}}")
+    elseif(CMAKE_ARGV${index} STREQUAL "--")
+        set(seen_separator ON)
+    endif()
+endforeach()
 
 set(arrays "")
 set(rows "")

@@ -334,9 +334,8 @@ static int check_options(const action *chosen, const void *data)
         return options_wrong(&usage, "--model is for list, explain and export");
     if (args->all && chosen->run != wisdom_explain && chosen->run != wisdom_export)
         return options_wrong(&usage, "--all is for explain and export");
-    if (args->source && strcmp(args->source, "own") != 0 && strcmp(args->source, "shared") != 0 &&
-        strcmp(args->source, "shipped") != 0)
-        return options_wrong(&usage, "--source %s: expected own, shared or shipped", args->source);
+    if (args->source && strcmp(args->source, "own") != 0 && strcmp(args->source, "shared") != 0)
+        return options_wrong(&usage, "--source %s: expected own or shared", args->source);
     return OPTIONS_GO_ON;
 }
 
@@ -349,7 +348,7 @@ int command_wisdom(int argc, char **argv)
         { "model", 'm', OPTION_TEXT, "TEXT", "devices with TEXT in their model; explain: that model", &args.model },
         { "op", 0, OPTION_TEXT, "OP", "list, export: this operation only", &args.op },
         { "dtype", 0, OPTION_TEXT, "TYPE", "list, export: this dtype only", &args.dtype },
-        { "source", 0, OPTION_TEXT, "NAME", "list, export: own, shared or shipped only", &args.source },
+        { "source", 0, OPTION_TEXT, "NAME", "list, export: own or shared only", &args.source },
         { "all", 'a', OPTION_FLAG, NULL, "explain: every record; export: those of others, too", &args.all },
     };
     const action_args where = { &args, &args.common, &args.words };
