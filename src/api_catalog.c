@@ -118,8 +118,12 @@ kiln_status kiln_templates(kiln_service *service, kiln_template_fn fn, void *dat
     bool stop = false;
     if (service == NULL || fn == NULL)
         return KILN_EINVAL;
-    for (uint32_t i = 0; i < service->catalog.template_count && !stop; i++)
-        status = show_template(service->catalog.templates[i], fn, data, &stop);
+    for (uint32_t i = 0; i < service->catalog.template_count && !stop && status == KILN_OK; i++) {
+        const kiln__template *template;
+        status = kiln__catalog_load(&service->catalog, i, &template, NULL);
+        if (status == KILN_OK)
+            status = show_template(template, fn, data, &stop);
+    }
     return status;
 }
 

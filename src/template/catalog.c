@@ -14,21 +14,21 @@ static const kiln__embedded_file *embedded(const char *name, size_t length)
     return &none;
 }
 
-/* FILE.c is the cpu twin of FILE.cu. */
-static kiln_status read_templates(kiln__catalog *out, kiln_report *report)
+/* FILE.cu is the template FILE, and FILE.c its cpu twin. */
+static void find_templates(kiln__catalog *out)
 {
     static const char ending[] = ".cu";
-    kiln_status status = KILN_OK;
-    for (size_t i = 0; i < kiln__embedded_count && status == KILN_OK; i++) {
+    for (size_t i = 0; i < kiln__embedded_count && out->own_count < KILN__OWN_TEMPLATES_MAX; i++) {
         const kiln__embedded_file *file = &kiln__embedded_files[i];
         size_t length = strlen(file->name), stem = length - strlen(ending);
-        if (length <= strlen(ending) || strcmp(file->name + stem, ending) != 0)
+        if (length <= strlen(ending) || stem >= KILN__TEMPLATE_NAME_SIZE || strcmp(file->name + stem, ending) != 0)
             continue;
-        const char *cpu_text = embedded(file->name, length - 1)->text;
-        status = kiln__template_parse_own(&out->templates[out->template_count], file->text, cpu_text, report);
-        out->template_count += status == KILN_OK;
+        kiln__own_template *own = &out->own[out->own_count++];
+        memcpy(own->name, file->name, stem);
+        own->text = file->text;
+        own->cpu_text = embedded(file->name, length - 1)->text;
     }
-    return status;
+    out->template_count = out->own_count;
 }
 
 kiln_status kiln__catalog_init(kiln__catalog *out, kiln_report *report)
@@ -45,8 +45,11 @@ kiln_status kiln__catalog_init(kiln__catalog *out, kiln_report *report)
     kiln_status status = kiln__functions_find(&out->functions, functions, report);
     if (status == KILN_OK)
         status = kiln__op_table_init(&out->ops, ops, report);
+    find_templates(out);
     if (status == KILN_OK)
-        status = read_templates(out, report);
+        status = kiln__catalog_find(out, (kiln__word){ "elementwise", strlen("elementwise") }, &out->usual, report);
+    if (status == KILN_OK && out->usual == NULL)
+        status = kiln__fail(report, KILN_ESPEC, KILN__STAGE_SPEC, 0, "the library was built without elementwise.cu");
     if (status != KILN_OK)
         kiln__catalog_fini(out);
     return status;
@@ -60,12 +63,41 @@ void kiln__catalog_fini(kiln__catalog *catalog)
     memset(catalog, 0, sizeof(*catalog));
 }
 
-const kiln__template *kiln__catalog_template(const kiln__catalog *catalog, const char *name, size_t length)
+const char *kiln__catalog_name(const kiln__catalog *catalog, uint32_t i)
 {
+    if (i < catalog->own_count)
+        return catalog->own[i].name;
+    return i < catalog->template_count ? catalog->templates[i]->name : NULL;
+}
+
+/* Threads that read one at once make equal templates, and the first stays. */
+kiln_status kiln__catalog_load(const kiln__catalog *catalog, uint32_t i, const kiln__template **out,
+                               kiln_report *report)
+{
+    _Atomic(kiln__template *) *place = &((kiln__catalog *)catalog)->templates[i];
+    kiln__template *known = atomic_load_explicit(place, memory_order_acquire), *made = NULL;
+    *out = known;
+    if (known != NULL)
+        return KILN_OK;
+    kiln_status status = kiln__template_parse_own(&made, catalog->own[i].text, catalog->own[i].cpu_text, report);
+    if (status != KILN_OK)
+        return status;
+    *out = made;
+    if (!atomic_compare_exchange_strong(place, &known, made)) {
+        kiln__template_free(made);
+        *out = known;
+    }
+    return KILN_OK;
+}
+
+kiln_status kiln__catalog_find(const kiln__catalog *catalog, kiln__word name, const kiln__template **out,
+                               kiln_report *report)
+{
+    *out = NULL;
     for (uint32_t i = 0; i < catalog->template_count; i++)
-        if (kiln__word_is((kiln__word){ name, length }, catalog->templates[i]->name))
-            return catalog->templates[i];
-    return NULL;
+        if (kiln__word_is(name, kiln__catalog_name(catalog, i)))
+            return kiln__catalog_load(catalog, i, out, report);
+    return KILN_OK;
 }
 
 static bool same_text(const char *a, const char *b)
@@ -104,8 +136,11 @@ kiln_status kiln__catalog_define(kiln__catalog *catalog, const char *text, const
     if (status != KILN_OK)
         return status;
     uint32_t count = catalog->template_count;
-    const kiln__template *known = kiln__catalog_template(catalog, template->name, strlen(template->name));
-    if (known != NULL)
+    const kiln__template *known;
+    status = kiln__catalog_find(catalog, (kiln__word){ template->name, strlen(template->name) }, &known, report);
+    if (status != KILN_OK)
+        known = NULL;
+    else if (known != NULL)
         status = compare(known, template, report);
     else if (count == KILN__TEMPLATES_MAX)
         status = kiln__fail(report, KILN_ESPEC, KILN__STAGE_SPEC, 0,

@@ -52,29 +52,33 @@ static kiln_status add_value(const expansion *e, column *c, kiln__word value)
     return c->text.failed ? kiln__fail_memory(e->report, KILN__STAGE_SPEC) : KILN_OK;
 }
 
-/* True for n and for what any template declares as an integer. Which template is meant may itself be a list. */
-static bool is_integer_field(const kiln__catalog *catalog, kiln__word name)
+/* Whether it is n, or what any template declares as an integer. Which template is meant may itself be a list. */
+static kiln_status find_integer_field(const expansion *e, kiln__word name, bool *out)
 {
-    if (kiln__word_is(name, "n"))
-        return true;
-    for (uint32_t i = 0; i < catalog->template_count; i++) {
-        int param = kiln__template_param(catalog->templates[i], name.text, name.length);
-        if (param >= 0 && !catalog->templates[i]->params[param].is_enum)
-            return true;
+    kiln_status status = KILN_OK;
+    *out = kiln__word_is(name, "n");
+    for (uint32_t i = 0; i < e->catalog->template_count && status == KILN_OK && !*out; i++) {
+        const kiln__template *template;
+        status = kiln__catalog_load(e->catalog, i, &template, e->report);
+        int param = status == KILN_OK ? kiln__template_param(template, name.text, name.length) : -1;
+        *out = param >= 0 && !template->params[param].is_enum;
     }
-    return false;
+    return status;
 }
 
 static kiln_status add_range(const expansion *e, column *c, kiln__word text)
 {
     kiln__range range;
     kiln__quote quote = kiln__word_quote(text), name = kiln__word_quote(c->name);
-    if (!is_integer_field(e->catalog, c->name))
+    bool is_integer;
+    kiln_status status = find_integer_field(e, c->name, &is_integer);
+    if (status != KILN_OK)
+        return status;
+    if (!is_integer)
         return FAIL(e->report, "%s=%s: only fields of whole numbers take ranges", name.text, quote.text);
     const char *problem = kiln__range_parse(&range, text);
     if (problem != NULL)
         return FAIL(e->report, "%s=%s %s", name.text, quote.text, problem);
-    kiln_status status;
     do {
         char number[KILN__NUMBER_SIZE];
         int length = snprintf(number, sizeof(number), "%" PRIu64, range.value);

@@ -53,17 +53,11 @@ static kiln_status fail_field(const kiln__template *template, kiln__word name, k
                 kiln__word_hint(name, field_name_at, template).text);
 }
 
-static const kiln__template *own_template(const kiln__catalog *catalog)
-{
-    const kiln__template *found = kiln__catalog_template(catalog, "elementwise", strlen("elementwise"));
-    return found != NULL ? found : catalog->templates[0];
-}
-
 void kiln__spec_init(kiln__fields *out, const kiln__catalog *catalog)
 {
     memset(out, 0, sizeof(*out));
     out->catalog = catalog;
-    out->template = own_template(catalog);
+    out->template = catalog->usual;
     out->op = &no_op;
 }
 
@@ -118,8 +112,7 @@ static kiln_status move_params(kiln__fields *to, const kiln__fields *from, kiln_
 
 static const char *template_name_at(const void *data, size_t i)
 {
-    const kiln__catalog *catalog = data;
-    return i < catalog->template_count ? catalog->templates[i]->name : NULL;
+    return kiln__catalog_name(data, (uint32_t)i);
 }
 
 static kiln_status check_dtype(const kiln__template *template, kiln__dtype dtype, kiln_report *report)
@@ -135,9 +128,12 @@ static kiln_status check_dtype(const kiln__template *template, kiln__dtype dtype
 
 static kiln_status set_template(kiln__fields *spec, kiln__word value, kiln_report *report)
 {
-    const kiln__template *template = own_template(spec->catalog);
+    const kiln__template *template = spec->catalog->usual;
+    kiln_status status = KILN_OK;
     if (value.length > 0)
-        template = kiln__catalog_template(spec->catalog, value.text, value.length);
+        status = kiln__catalog_find(spec->catalog, value, &template, report);
+    if (status != KILN_OK)
+        return status;
     if (template == NULL)
         return FAIL(report, KILN_ESPEC, "unknown template '%s': %s", kiln__word_quote(value).text,
                     kiln__word_hint(value, template_name_at, spec->catalog).text);
@@ -146,7 +142,7 @@ static kiln_status set_template(kiln__fields *spec, kiln__word value, kiln_repor
     moved.template_set = value.length > 0;
     memset(moved.params, 0, sizeof(moved.params));
     memset(moved.param_set, 0, sizeof(moved.param_set));
-    kiln_status status = check_dtype(template, spec->dtype, report);
+    status = check_dtype(template, spec->dtype, report);
     if (status == KILN_OK && spec->op_set && !kiln__template_takes_op(template))
         return FAIL(report, KILN_ESPEC, "template %s has arithmetic of its own and takes no op: leave op out",
                     template->name);
@@ -423,7 +419,7 @@ static void append_field(const kiln__fields *spec, int id, size_t start, kiln__t
 static void append_fields(const kiln__fields *spec, size_t start, kiln__text *out)
 {
     append_field(spec, FIELD_OP, start, out);
-    if (spec->template != own_template(spec->catalog))
+    if (spec->template != spec->catalog->usual)
         append_field(spec, FIELD_TEMPLATE, start, out);
     append_field(spec, FIELD_DTYPE, start, out);
     for (uint32_t i = 0; i < spec->template->param_count; i++)

@@ -67,7 +67,9 @@ START_TEST(test_own__equal_again_is_nothing_and_other_is_refused)
            "template elementwise is one of Kiln's own: give yours another name");
     refuse("//! template bad\n//! inputs 1\n//! blok\n", NULL, "/there/twice.cu:3: unknown declaration 'blok'");
     refuse("nothing\n", NULL, "/there/twice.cu:1: the declaration 'template NAME' is missing");
-    ck_assert_ptr_eq(kiln__catalog_template(&catalog, "twice", 5), first);
+    const kiln__template *found;
+    ck_assert_int_eq(kiln__catalog_find(&catalog, (kiln__word){ "twice", 5 }, &found, NULL), KILN_OK);
+    ck_assert_ptr_eq(found, first);
 }
 END_TEST
 

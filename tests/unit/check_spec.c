@@ -50,8 +50,9 @@ static kiln__target sm_90, sm_100, cpu;
 static void add_template(const char *text)
 {
     kiln_report report = KILN_INIT(kiln_report);
-    kiln__template **slot = &catalog.templates[catalog.template_count++];
-    ck_assert_msg(kiln__template_parse(slot, text, NULL, &report) == KILN_OK, "%s", report.message);
+    kiln__template *template;
+    ck_assert_msg(kiln__template_parse(&template, text, NULL, &report) == KILN_OK, "%s", report.message);
+    catalog.templates[catalog.template_count++] = template;
 }
 
 static void set_up(void)
