@@ -65,7 +65,7 @@ static bool describe(description *out, const kiln__template *template)
     out->signature = kiln__signature_declared(&template->arguments, 0, kiln__template_dtype(template));
     failed = out->requirements.failed || out->bounds.failed || out->signature == NULL;
     for (uint32_t i = 0; i < template->param_count; i++) {
-        const kiln__param *param = &template->params[i];
+        const kiln__declared_param *param = &template->params[i];
         out->infos[i] = (kiln_field_info){ .size = sizeof(out->infos[i]),
                                            .name = param->name,
                                            .values = param->values,

@@ -48,7 +48,7 @@ kiln_status kiln_reference_check(kiln_deviation *out, const kiln_spec *spec, uin
                                  const void *const *in, kiln_report *report)
 {
     kiln__report_begin(report);
-    kiln__deviation found;
+    kiln__worst_error found;
     if (out == NULL || spec == NULL || (n > 0 && (results == NULL || in == NULL)))
         return refuse(report, "out, spec and, where n is above 0, results and in must not be NULL");
     const kiln__op *op = kiln__reference_op(&spec->fields);

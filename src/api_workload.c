@@ -37,7 +37,7 @@ kiln_status kiln_workload_get_info(const kiln_workload *workload, kiln_workload_
 {
     if (workload == NULL || out == NULL)
         return KILN_EINVAL;
-    const kiln__workload *load = &workload->arrays.load;
+    const kiln__load *load = &workload->arrays.load;
     const kiln_workload_info full = { .size = sizeof(full),
                                       .elements = load->elements,
                                       .bytes = load->bytes,

@@ -50,7 +50,7 @@ void kiln__built_fini(kiln__built *built)
 }
 
 /* The user's words for files, in place of those that the compiler was given. */
-static void show_failure(const kiln__source *own, kiln_report *report)
+static void show_failure(const kiln__source_parts *own, kiln_report *report)
 {
     char *message = report != NULL ? kiln__source_show_log(own, report->message) : NULL;
     char *log = report != NULL && report->log != NULL ? kiln__source_show_log(own, report->log) : NULL;

@@ -114,7 +114,7 @@ bool kiln__worker_get_list(const kiln__frame *frame, kiln__worker_tag tag, kiln_
 
 /* ---- Units */
 
-static void put_own(kiln__text *frame, const kiln__source *own)
+static void put_own(kiln__text *frame, const kiln__source_parts *own)
 {
     kiln__worker_put_list(frame, KILN__WORKER_TAG_PLACES, &own->places);
     kiln__worker_put_list(frame, KILN__WORKER_TAG_FUNCTIONS, &own->functions);
@@ -123,7 +123,7 @@ static void put_own(kiln__text *frame, const kiln__source *own)
     kiln__frame_put_text(frame, KILN__WORKER_TAG_NAME, own->name);
 }
 
-static bool get_own(const kiln__frame *frame, const char *name, kiln__source *out)
+static bool get_own(const kiln__frame *frame, const char *name, kiln__source_parts *out)
 {
     out->name = kiln__strdup(name);
     return out->name != NULL && kiln__worker_get_list(frame, KILN__WORKER_TAG_PLACES, &out->places) &&
@@ -161,7 +161,7 @@ static bool get_entries(const char *text, kiln__rule *rule)
     return text != NULL;
 }
 
-bool kiln__worker_get_unit(const kiln__frame *frame, kiln__unit *out, kiln__source *own)
+bool kiln__worker_get_unit(const kiln__frame *frame, kiln__unit *out, kiln__source_parts *own)
 {
     memset(out, 0, sizeof(*out));
     memset(own, 0, sizeof(*own));

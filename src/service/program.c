@@ -99,7 +99,7 @@ static kiln_status check_unwatched(const kiln__program_want *want, kiln_report *
     return kiln__source_check_includes(&want->unit->unit, report);
 }
 
-static void add_cuda_headers(kiln_service *service, kiln__source *source)
+static void add_cuda_headers(kiln_service *service, kiln__source_parts *source)
 {
     kiln__toolchain toolchain;
     bool known = kiln__toolchains_get(&service->nvrtc.toolchains, &toolchain, NULL) == KILN_OK;

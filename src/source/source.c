@@ -12,7 +12,7 @@ enum { DIRECTORIES_MAX = 64, TEXT_MAX = 64 << 20 };
 
 #define FAIL(report, ...) kiln__fail((report), KILN_EINVAL, KILN__STAGE_COMPILE, 0, __VA_ARGS__)
 
-void kiln__source_fini(kiln__source *source)
+void kiln__source_fini(kiln__source_parts *source)
 {
     kiln__free(source->name);
     kiln__free(source->shown);
@@ -147,7 +147,7 @@ static kiln_status copy_text(kiln__unit *unit, const kiln_source *given, kiln_re
     return unit->source != NULL ? KILN_OK : kiln__fail_memory(report, KILN__STAGE_COMPILE);
 }
 
-static kiln_status copy_names(kiln__source *out, const kiln_source *given, kiln_report *report)
+static kiln_status copy_names(kiln__source_parts *out, const kiln_source *given, kiln_report *report)
 {
     const char *shown = given->name != NULL ? given->name : "source.cu";
     const char *slash = strrchr(shown, '/');
@@ -159,7 +159,7 @@ static kiln_status copy_names(kiln__source *out, const kiln_source *given, kiln_
     return out->shown != NULL && out->name != NULL ? KILN_OK : kiln__fail_memory(report, KILN__STAGE_COMPILE);
 }
 
-static kiln_status copy_lists(kiln__source *out, const kiln_source *given, kiln_report *report)
+static kiln_status copy_lists(kiln__source_parts *out, const kiln_source *given, kiln_report *report)
 {
     kiln_status status =
         add_all(&out->functions, given->functions, given->function_count, "functions", check_function, report);
@@ -247,7 +247,7 @@ static void add_lines(kiln__text *out, const char *field, const kiln__list *list
 /* One field a line and no free text but at a line's end, so that no two keys share a text. */
 void kiln__source_key_text(kiln__text *out, const kiln__unit *unit, const char *options)
 {
-    const kiln__source *own = unit->own;
+    const kiln__source_parts *own = unit->own;
     kiln__text_printf(out, KILN__KEYLINE_SOURCE "target %s\noptions %s\nname %s\nsource ", unit->target.name, options,
                       own->name);
     add_digest(out, unit->source, unit->source_length);
@@ -283,7 +283,7 @@ kiln_status kiln__source_identify(kiln__source_unit *unit)
 /* ---- Logs */
 
 /* The directory of a place, found by the `length` bytes of its name; NULL if there is none. */
-static const char *find_place(const kiln__source *source, const char *name, size_t length)
+static const char *find_place(const kiln__source_parts *source, const char *name, size_t length)
 {
     const char *place = NULL, *path;
     while (kiln__list_next_pair(&source->places, &place, &path))
@@ -293,7 +293,7 @@ static const char *find_place(const kiln__source *source, const char *name, size
 }
 
 /* Appends what a user sees in place of the text at `at`, and returns how much of it that replaces; 0 if nothing. */
-static size_t show_at(kiln__text *out, const kiln__source *source, const char *at, bool at_line)
+static size_t show_at(kiln__text *out, const kiln__source_parts *source, const char *at, bool at_line)
 {
     static const char root[] = KILN__READS_ROOT "/";
     size_t length = strlen(source->name);
@@ -312,7 +312,7 @@ static size_t show_at(kiln__text *out, const kiln__source *source, const char *a
     return 0;
 }
 
-char *kiln__source_show_log(const kiln__source *source, const char *log)
+char *kiln__source_show_log(const kiln__source_parts *source, const char *log)
 {
     kiln__text out = { 0 };
     bool at_line = true; /* or behind the words of a report, "compiling failed: " */

@@ -8,7 +8,7 @@
 #include <kiln/source.h>
 
 /* What such a unit has besides the text (unit->own). */
-typedef struct kiln__source {
+typedef struct kiln__source_parts {
     char *name;           /* what __FILE__ is: no '/' in it */
     char *shown;          /* how messages call the file */
     kiln__list functions; /* name expressions; "&x" for a variable */
@@ -19,19 +19,19 @@ typedef struct kiln__source {
     size_t directories;        /* how many of these are the user's */
     bool cuda_headers;         /* CUDA's are wanted, whether or not they were found */
     char id[KILN__DIGEST_HEX]; /* tells it from any other in this process; "" until kiln__source_identify */
-} kiln__source;
+} kiln__source_parts;
 
 /* A unit and what it has besides. */
 typedef struct kiln__source_unit {
     kiln__unit unit;
-    kiln__source source;
+    kiln__source_parts source;
 } kiln__source_unit;
 
 /* Checks what the caller gave and copies it; places stay empty. KILN_EINVAL, KILN_ETARGET ("cpu"), KILN_ENOMEM. Any other
  * target is the caller's to set where source->target is NULL. */
 kiln_status kiln__source_make(kiln__source_unit **out, const kiln_source *given, kiln_report *report);
 void kiln__source_free(kiln__source_unit *unit);
-void kiln__source_fini(kiln__source *source);
+void kiln__source_fini(kiln__source_parts *source);
 
 /* Sets the target, and the text by which the unit is known to people. KILN_ENOMEM. */
 kiln_status kiln__source_set_target(kiln__source_unit *unit, const kiln__target *target);
@@ -50,6 +50,6 @@ kiln_status kiln__source_check_includes(const kiln__unit *unit, kiln_report *rep
 
 /* A compiler's log as the user is to see it: paths of places are those of the directories, and the file is called as the user
  * calls it. NULL: out of memory. */
-char *kiln__source_show_log(const kiln__source *source, const char *log);
+char *kiln__source_show_log(const kiln__source_parts *source, const char *log);
 
 #endif

@@ -113,7 +113,7 @@ static bool is_each(kiln__word name)
     return kiln__word_is(name, "x...");
 }
 
-static const char *read_shape(kiln__arg *arg, kiln__word shape, char *problem, size_t size)
+static const char *read_shape(kiln__declared_arg *arg, kiln__word shape, char *problem, size_t size)
 {
     const char *failed = NULL;
     do {
@@ -130,7 +130,7 @@ static const char *read_shape(kiln__arg *arg, kiln__word shape, char *problem, s
 }
 
 /* "TYPE[SHAPE]" after in, out or inout; "TYPE = FORMULA" or "TYPE" for a number. */
-static const char *read_type(kiln__arg *arg, bool is_array, kiln__word rest, char *problem, size_t size)
+static const char *read_type(kiln__declared_arg *arg, bool is_array, kiln__word rest, char *problem, size_t size)
 {
     kiln__word value = rest;
     kiln__word type = kiln__word_cut(&value, is_array ? "[" : "=");
@@ -176,7 +176,7 @@ const char *kiln__arguments_arg(kiln__arguments *out, kiln__word rest, char *pro
                  kiln__word_quote(name).text);
         return problem;
     }
-    kiln__arg *arg = &out->args[out->arg_count];
+    kiln__declared_arg *arg = &out->args[out->arg_count];
     const char *failed = keep(&arg->name, stored, problem);
     if (failed != NULL)
         return failed;
@@ -228,7 +228,7 @@ void kiln__arguments_fini(kiln__arguments *arguments)
     kiln__free(arguments->traffic);
 }
 
-const char *kiln__arg_name(const kiln__arg *arg, uint32_t k)
+const char *kiln__arg_name(const kiln__declared_arg *arg, uint32_t k)
 {
     static const char *const inputs[] = { "x", "y", "z" };
     return arg->each ? inputs[k] : arg->name;
@@ -238,7 +238,7 @@ bool kiln__arguments_flat(const kiln__arguments *arguments)
 {
     bool flat = arguments->size_count == 1;
     for (uint32_t i = 0; i < arguments->arg_count && flat; i++) {
-        const kiln__arg *arg = &arguments->args[i];
+        const kiln__declared_arg *arg = &arguments->args[i];
         bool is_array = arg->role <= KILN__ARG_INOUT;
         flat = arg->role == KILN__ARG_FORMULA ||
                (is_array && arg->dims == 1 && strcmp(arg->formulas[0], arguments->sizes[0]) == 0);
@@ -250,7 +250,7 @@ bool kiln__arguments_elementwise(const kiln__arguments *arguments)
 {
     bool elementwise = kiln__arguments_flat(arguments);
     for (uint32_t i = 0; i < arguments->arg_count && elementwise; i++) {
-        const kiln__arg *arg = &arguments->args[i];
+        const kiln__declared_arg *arg = &arguments->args[i];
         elementwise = arg->role == KILN__ARG_IN || arg->role == KILN__ARG_FORMULA || arg->in_place;
     }
     return elementwise;
@@ -327,7 +327,7 @@ static uint32_t add_formula(planner *p, const char *formula)
 }
 
 /* Input number `input` of the op, where the argument stands for all of them. */
-static void add_arg(planner *p, const kiln__arg *arg, uint32_t input, kiln__arg_type dtype)
+static void add_arg(planner *p, const kiln__declared_arg *arg, uint32_t input, kiln__arg_type dtype)
 {
     kiln__plan_arg *out = &p->plan->args[p->plan->arg_count++];
     kiln__text_copy(out->name, sizeof(out->name), kiln__arg_name(arg, input));

@@ -34,7 +34,7 @@ typedef enum kiln__arg_role {
     KILN__ARG_SCALAR   /* a number given at launch */
 } kiln__arg_role;
 
-typedef struct kiln__arg {
+typedef struct kiln__declared_arg {
     char *name;
     kiln__arg_role role;
     kiln__arg_type type;
@@ -43,13 +43,13 @@ typedef struct kiln__arg {
         in_place; /* an output that may be one of the inputs, for it depends on their elements of the same index alone */
     uint32_t dims;
     char *formulas[KILN__DIMS_MAX]; /* the shape of an array, or [0] the value of a number */
-} kiln__arg;
+} kiln__declared_arg;
 
 /* Part of a template. */
 typedef struct kiln__arguments {
     char *sizes[KILN__SIZES_MAX];
     uint32_t size_count;
-    kiln__arg args[KILN__ARGS_MAX]; /* in the order of the kernel's parameters */
+    kiln__declared_arg args[KILN__ARGS_MAX]; /* in the order of the kernel's parameters */
     uint32_t arg_count;
     char *grid[3], *block[3]; /* formulas, NULL: 1 */
     char *shared;             /* formula: bytes of dynamic shared memory, NULL: 0 */
@@ -75,7 +75,7 @@ uint32_t kiln__arguments_inputs(const kiln__arguments *arguments, uint32_t op_in
 uint32_t kiln__arguments_count(const kiln__arguments *arguments, uint32_t op_inputs);
 
 /* The name of an argument; of one that stands for the inputs of the op that of input number k: x, y or z. */
-const char *kiln__arg_name(const kiln__arg *arg, uint32_t k);
+const char *kiln__arg_name(const kiln__declared_arg *arg, uint32_t k);
 
 bool kiln__arguments_has_size(const kiln__arguments *arguments, kiln__word name);
 

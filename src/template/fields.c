@@ -102,7 +102,7 @@ static kiln_status move_params(kiln__fields *to, const kiln__fields *from, kiln_
     char buffer[KILN__NUMBER_SIZE];
     kiln_status status = KILN_OK;
     for (uint32_t i = 0; i < from->template->param_count && status == KILN_OK; i++) {
-        const kiln__param *param = &from->template->params[i];
+        const kiln__declared_param *param = &from->template->params[i];
         int index = kiln__template_param(to->template, param->name, strlen(param->name));
         if (from->param_set[i] && index >= 0)
             status = set_param(to, index, kiln__param_text(param, from->params[i], buffer), report);

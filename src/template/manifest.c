@@ -184,7 +184,7 @@ static kiln_status read_inputs(reader *r, kiln__word rest)
     return KILN_OK;
 }
 
-static kiln_status read_range(const reader *r, kiln__param *param, kiln__word values)
+static kiln_status read_range(const reader *r, kiln__declared_param *param, kiln__word values)
 {
     kiln__word step = values;
     kiln__word high = kiln__word_cut(&step, "step");
@@ -207,7 +207,7 @@ static uint32_t count_items(kiln__word values)
     return count;
 }
 
-static kiln_status read_list(const reader *r, kiln__param *param, kiln__word values)
+static kiln_status read_list(const reader *r, kiln__declared_param *param, kiln__word values)
 {
     param->is_list = true;
     param->list = kiln__calloc(param->count, sizeof(*param->list));
@@ -227,7 +227,7 @@ static kiln_status read_list(const reader *r, kiln__param *param, kiln__word val
     return KILN_OK;
 }
 
-static kiln_status read_words(const reader *r, kiln__param *param, kiln__word values)
+static kiln_status read_words(const reader *r, kiln__declared_param *param, kiln__word values)
 {
     param->is_enum = true;
     param->words = kiln__calloc(param->count, sizeof(*param->words));
@@ -245,7 +245,7 @@ static kiln_status read_words(const reader *r, kiln__param *param, kiln__word va
     return KILN_OK;
 }
 
-static kiln_status read_values(const reader *r, kiln__param *param, kiln__word values)
+static kiln_status read_values(const reader *r, kiln__declared_param *param, kiln__word values)
 {
     if (values.length == 0)
         return fail(r, r->line, "param %s has no values: write a range, a list or words", param->name);
@@ -272,7 +272,7 @@ static kiln_status read_param(reader *r, kiln__word rest)
                     kiln__word_quote(name).text);
     if (value.length == 0)
         return fail(r, r->line, "param %s has no default: write = and a formula or word", kiln__word_quote(name).text);
-    kiln__param *param = &out->params[out->param_count];
+    kiln__declared_param *param = &out->params[out->param_count];
     r->param_lines[out->param_count++] = r->line;
     kiln_status status = copy(r, &param->name, name);
     if (status == KILN_OK)
@@ -313,7 +313,7 @@ static kiln_status read_bound(reader *r, kiln__word rest)
 
 static kiln_status add_tune_value(const reader *r, kiln__tune *tune, kiln__word text)
 {
-    const kiln__param *param = &r->out->params[tune->param];
+    const kiln__declared_param *param = &r->out->params[tune->param];
     char problem[300];
     int64_t value;
     if (!kiln__param_parse(param, text.text, text.length, &value, problem, sizeof(problem)))
@@ -463,9 +463,9 @@ static kiln_status read_lines(reader *r, const char *text)
 }
 
 typedef struct scope {
-    const kiln__template *template; /* whose parameters are names, or NULL */
-    const kiln__param *words;       /* whose words are names too, or NULL */
-    const kiln__arguments *sizes;   /* whose sizes are names too, as is the tile, or NULL */
+    const kiln__template *template;    /* whose parameters are names, or NULL */
+    const kiln__declared_param *words; /* whose words are names too, or NULL */
+    const kiln__arguments *sizes;      /* whose sizes are names too, as is the tile, or NULL */
 } scope;
 
 static bool is_known(const void *data, const char *name, size_t length, int64_t *value)
@@ -489,7 +489,7 @@ static kiln_status check_within(const reader *r, uint32_t line, const char *form
     return status == KILN_OK ? KILN_OK : fail(r, line, "%s", problem);
 }
 
-static kiln_status check_formula(const reader *r, uint32_t line, const char *formula, const kiln__param *words)
+static kiln_status check_formula(const reader *r, uint32_t line, const char *formula, const kiln__declared_param *words)
 {
     return check_within(r, line, formula, (scope){ r->out, words, NULL });
 }
@@ -666,7 +666,7 @@ kiln_status kiln__template_read(kiln__template **out, const char *text, const ch
     return kiln__fail_memory(report, KILN__STAGE_SPEC);
 }
 
-static void fini_param(kiln__param *param)
+static void fini_param(kiln__declared_param *param)
 {
     for (uint32_t i = 0; i < param->count && param->words != NULL; i++)
         kiln__free(param->words[i]);

@@ -44,7 +44,7 @@ typedef struct kiln__template {
     kiln__dtype dtypes[KILN__DTYPE_END]; /* that it takes, the first where a spec names none; none: all */
     uint32_t dtype_count;
     uint32_t min_inputs, max_inputs; /* of the op that it takes; both 0: its arithmetic stands in its text */
-    kiln__param params[KILN__PARAMS_MAX];
+    kiln__declared_param params[KILN__PARAMS_MAX];
     uint32_t param_count;
     kiln__require requires[KILN__REQUIRES_MAX];
     uint32_t require_count;

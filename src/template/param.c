@@ -12,7 +12,7 @@ bool kiln__param_number(kiln__word text, int64_t *out)
     return true;
 }
 
-int kiln__param_word(const kiln__param *param, kiln__word word)
+int kiln__param_word(const kiln__declared_param *param, kiln__word word)
 {
     for (uint32_t i = 0; i < param->count; i++)
         if (param->words[i] != NULL && kiln__word_is(word, param->words[i]))
@@ -22,7 +22,7 @@ int kiln__param_word(const kiln__param *param, kiln__word word)
 
 static const char *word_at(const void *data, size_t i)
 {
-    const kiln__param *param = data;
+    const kiln__declared_param *param = data;
     return i < param->count ? param->words[i] : NULL;
 }
 
@@ -35,7 +35,7 @@ static bool is_all_digits(kiln__word word)
 }
 
 /* The nearest allowed values below and above a value within the range; -1 if there is none on that side. */
-static void nearest(const kiln__param *param, int64_t value, int64_t *below, int64_t *above)
+static void nearest(const kiln__declared_param *param, int64_t value, int64_t *below, int64_t *above)
 {
     *below = value - (value - param->low) % param->step;
     *above = *below + param->step <= param->high ? *below + param->step : -1;
@@ -48,7 +48,7 @@ static void nearest(const kiln__param *param, int64_t value, int64_t *below, int
     }
 }
 
-static void explain(const kiln__param *param, kiln__word text, int64_t value, char *problem, size_t size)
+static void explain(const kiln__declared_param *param, kiln__word text, int64_t value, char *problem, size_t size)
 {
     kiln__quote given = kiln__word_quote(text);
     if (value > param->high) {
@@ -78,7 +78,7 @@ static void explain(const kiln__param *param, kiln__word text, int64_t value, ch
                  (long long)below, (long long)above);
 }
 
-static bool parse_word(const kiln__param *param, kiln__word text, int64_t *out, char *problem, size_t size)
+static bool parse_word(const kiln__declared_param *param, kiln__word text, int64_t *out, char *problem, size_t size)
 {
     int index = kiln__param_word(param, text);
     if (index < 0)
@@ -89,7 +89,7 @@ static bool parse_word(const kiln__param *param, kiln__word text, int64_t *out, 
     return index >= 0;
 }
 
-bool kiln__param_parse(const kiln__param *param, const char *text, size_t length, int64_t *out, char *problem,
+bool kiln__param_parse(const kiln__declared_param *param, const char *text, size_t length, int64_t *out, char *problem,
                        size_t size)
 {
     kiln__word word = { text, length };
@@ -109,7 +109,7 @@ bool kiln__param_parse(const kiln__param *param, const char *text, size_t length
     return true;
 }
 
-bool kiln__param_allows(const kiln__param *param, int64_t value)
+bool kiln__param_allows(const kiln__declared_param *param, int64_t value)
 {
     if (param->is_enum)
         return value >= 0 && value < param->count;
@@ -121,7 +121,7 @@ bool kiln__param_allows(const kiln__param *param, int64_t value)
     return !param->is_list && (value - param->low) % param->step == 0;
 }
 
-kiln__word kiln__param_text(const kiln__param *param, int64_t value, char buffer[KILN__NUMBER_SIZE])
+kiln__word kiln__param_text(const kiln__declared_param *param, int64_t value, char buffer[KILN__NUMBER_SIZE])
 {
     if (param->is_enum)
         return (kiln__word){ param->words[value], strlen(param->words[value]) };

@@ -74,7 +74,7 @@ static double distance(double got, double want, kiln__dtype dtype)
 }
 
 void kiln__reference_compare(const kiln__fields *spec, uint64_t n, const void *results, const void *const *in,
-                             kiln__deviation *out)
+                             kiln__worst_error *out)
 {
     const kiln__op *op = kiln__reference_op(spec);
     const kiln__real *reference = op->reference != NULL ? op->reference : op->real;
@@ -90,7 +90,7 @@ void kiln__reference_compare(const kiln__fields *spec, uint64_t n, const void *r
         double got = value_at(results, i, spec->dtype);
         double far = distance(got, want, spec->dtype);
         if (far > out->worst)
-            *out = (kiln__deviation){ far, got, want, i };
+            *out = (kiln__worst_error){ far, got, want, i };
     }
     kiln__fpenv_leave(&host);
 }

@@ -4,17 +4,17 @@
 
 #include "template/fields.h"
 
-typedef struct kiln__deviation {
+typedef struct kiln__worst_error {
     double worst; /* in units of the last place; infinity where one is NaN and the other is not */
     double got, want;
     uint64_t where;
-} kiln__deviation;
+} kiln__worst_error;
 
 /* The op of a spec, if it is one with a reference that is called with its inputs in order, else NULL. */
 const kiln__op *kiln__reference_op(const kiln__fields *spec);
 
 /* Compares n elements of the spec's dtype, which is set. */
 void kiln__reference_compare(const kiln__fields *spec, uint64_t n, const void *results, const void *const *in,
-                             kiln__deviation *out);
+                             kiln__worst_error *out);
 
 #endif

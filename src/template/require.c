@@ -46,7 +46,7 @@ typedef struct question {
 static kiln_status check_all(const question *q, kiln_report *report);
 
 /* The allowed value before (direction -1) or after (1) an allowed one; false at the end. */
-static bool step_value(const kiln__param *param, int64_t *value, int direction)
+static bool step_value(const kiln__declared_param *param, int64_t *value, int direction)
 {
     if (param->is_list) {
         uint32_t i = 0;
@@ -78,7 +78,7 @@ static bool is_answer(const question *q, int id, int64_t value)
 static uint32_t find_answers(const question *q, int id, int64_t answers[2])
 {
     enum { STEPS_MAX = 64 };
-    const kiln__param *param = &q->spec->template->params[id];
+    const kiln__declared_param *param = &q->spec->template->params[id];
     uint32_t count = 0;
     for (int direction = -1; direction <= 1; direction += 2) {
         int64_t value = q->spec->params[id];
@@ -109,7 +109,7 @@ static void append_answers(const question *q, const subjects *s, kiln__text *out
     }
     for (uint32_t i = 0; i < count; i++) {
         char buffer[KILN__NUMBER_SIZE];
-        const kiln__param *param = &q->spec->template->params[found[i].id];
+        const kiln__declared_param *param = &q->spec->template->params[found[i].id];
         kiln__word value = kiln__param_text(param, found[i].value, buffer);
         kiln__text_printf(out, "%s%s=", i == 0 ? "; nearest: " : i + 1 < count ? ", " : " or ", param->name);
         kiln__text_append_bytes(out, value.text, value.length);

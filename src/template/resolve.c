@@ -20,7 +20,7 @@ kiln_status kiln__spec_eval(const kiln__fields *spec, const char *formula, int64
 
 static kiln_status fill_param(kiln__fields *spec, uint32_t index, kiln_report *report)
 {
-    const kiln__param *param = &spec->template->params[index];
+    const kiln__declared_param *param = &spec->template->params[index];
     kiln__scope s = { spec, param->is_enum ? param : NULL };
     char problem[256], buffer[KILN__NUMBER_SIZE];
     int64_t value = 0;

@@ -6,7 +6,7 @@
 
 typedef struct kiln__scope {
     const kiln__fields *spec;
-    const kiln__param *words; /* an enumeration whose words are names too, or NULL */
+    const kiln__declared_param *words; /* an enumeration whose words are names too, or NULL */
 } kiln__scope;
 
 /* What a name is: a parameter's index, or one of these. */

@@ -48,7 +48,7 @@ kiln_signature *kiln__signature_declared(const kiln__arguments *arguments, uint3
     for (uint32_t i = 0; out != NULL && i < arguments->size_count; i++)
         out->sizes[out->signature.size_count++] = arguments->sizes[i];
     for (uint32_t i = 0; out != NULL && i < arguments->arg_count; i++) {
-        const kiln__arg *arg = &arguments->args[i];
+        const kiln__declared_arg *arg = &arguments->args[i];
         kiln__arg_type type = arg->type != KILN__ARG_DTYPE ? arg->type : kiln__arg_type_of(dtype);
         for (uint32_t k = 0; k < (arg->each ? op_inputs : 1); k++) {
             kiln_param *param = add_param(out, kiln__arg_name(arg, k), arg->role, type, arg->dims);

@@ -34,7 +34,7 @@ static void append_defines(kiln__text *out, const kiln__fields *spec, uint64_t t
     append_define(out, "DTYPE", kiln__dtype_macro(spec->dtype), 1);
     append_define(out, "INPUTS", NULL, kiln__spec_inputs(spec));
     for (uint32_t i = 0; i < spec->template->param_count; i++) {
-        const kiln__param *param = &spec->template->params[i];
+        const kiln__declared_param *param = &spec->template->params[i];
         for (uint32_t j = 0; j < param->count && param->is_enum; j++)
             append_define(out, param->name, param->words[j], j);
         append_define(out, param->name, NULL, spec->params[i]);

@@ -35,8 +35,9 @@ typedef struct kiln__unit {
     /* What a shell has to give kiln warm besides the spec, so that it knows the ops and the template that users defined, with a
      * blank in front; NULL: nothing. */
     char *warm_options;
-    bool homeless;                  /* the template is of no file, so that nobody else can know it */
-    const struct kiln__source *own; /* what a user's own source has besides (source/source.h), NULL for a template's */
+    bool homeless; /* the template is of no file, so that nobody else can know it */
+    const struct kiln__source_parts
+        *own; /* what a user's own source has besides (source/source.h), NULL for a template's */
 } kiln__unit;
 
 /* Elements that one thread computes: so many times a compiler sees the op. */

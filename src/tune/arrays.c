@@ -116,7 +116,7 @@ static kiln_status allocate_sets(kiln__arrays *out, uint64_t used, bool hot, kil
     return allocate(out, &out->memory, out->set_bytes * out->sets, report);
 }
 
-kiln_status kiln__arrays_init(kiln__arrays *out, kiln_device *device, const kiln__workload *load, bool hot,
+kiln_status kiln__arrays_init(kiln__arrays *out, kiln_device *device, const kiln__load *load, bool hot,
                               kiln_report *report)
 {
     uint64_t used, values;
@@ -208,7 +208,7 @@ kiln_status kiln__arrays_check_guard(const kiln__arrays *arrays, uint32_t set, b
 
 void kiln__arrays_args(const kiln__arrays *arrays, uint32_t set, kiln_arg given[KILN__ARGS_MAX])
 {
-    const kiln__workload *load = &arrays->load;
+    const kiln__load *load = &arrays->load;
     for (uint32_t i = 0; i < load->arg_count; i++)
         given[i] = (kiln_arg){ KILN_ARG_VALUE, load->number_bytes[i], &load->numbers[i] };
     for (uint32_t i = 0; i < load->count; i++)
@@ -218,7 +218,7 @@ void kiln__arrays_args(const kiln__arrays *arrays, uint32_t set, kiln_arg given[
 kiln_status kiln__arrays_launch(const kiln__arrays *arrays, uint32_t set, const kiln_kernel *kernel, void *stream,
                                 kiln_report *report)
 {
-    const kiln__workload *load = &arrays->load;
+    const kiln__load *load = &arrays->load;
     kiln_arg given[KILN__ARGS_MAX];
     kiln__arrays_args(arrays, set, given);
     return kiln__kernel_launch(kernel, load->sizes, load->size_count, given, load->arg_count, stream, report);

@@ -8,7 +8,7 @@
 
 typedef struct kiln__arrays {
     kiln_device *device;
-    kiln__workload load;
+    kiln__load load;
     uint64_t at[KILN__ARGS_MAX]; /* where each array is in a set */
     uint64_t set_bytes;          /* the arrays and what guards them */
     uint32_t sets;
@@ -23,7 +23,7 @@ typedef struct kiln__arrays {
  * into an eighth of the memory. Floating-point values are those of kiln__fill_random, whole numbers those of
  * kiln__fill_whole, less than the least extent of any array: they may be indices. kiln__arrays_fini is right also after a
  * failure. KILN_ENOMEM (the device has no room; the report says for what), KILN_EDEVICE. */
-kiln_status kiln__arrays_init(kiln__arrays *out, kiln_device *device, const kiln__workload *load, bool hot,
+kiln_status kiln__arrays_init(kiln__arrays *out, kiln_device *device, const kiln__load *load, bool hot,
                               kiln_report *report);
 void kiln__arrays_fini(kiln__arrays *arrays);
 

@@ -25,7 +25,7 @@ static kiln_status get_count(kiln_service *service, kiln_device *on, kiln_kernel
 }
 
 kiln_status kiln__comparer_init(kiln__comparer *out, kiln_service *service, kiln_device *device,
-                                const kiln__target *target, const kiln__workload *load, kiln_report *report)
+                                const kiln__target *target, const kiln__load *load, kiln_report *report)
 {
     *out = (kiln__comparer){ .device = device };
     kiln_status status = device->backend->vtable->alloc(device, &out->found, sizeof(none), report);

@@ -18,7 +18,7 @@ typedef struct kiln__comparer {
 /* For what kernels of a workload write, on a device, compiled for `target`. Leaves no trace in the service.
  * kiln__comparer_fini is right also after a failure. The errors of kiln_get. */
 kiln_status kiln__comparer_init(kiln__comparer *out, kiln_service *service, kiln_device *device,
-                                const kiln__target *target, const kiln__workload *load, kiln_report *report);
+                                const kiln__target *target, const kiln__load *load, kiln_report *report);
 void kiln__comparer_fini(kiln__comparer *comparer);
 
 /* Compares n elements of an array's type, bit for bit; any NaN of a floating-point type equals any NaN. Whole numbers are

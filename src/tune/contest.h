@@ -30,7 +30,7 @@ typedef struct kiln__entrant {
 } kiln__entrant;
 
 typedef struct kiln__contest_options {
-    const kiln__workload *load; /* copied */
+    const kiln__load *load; /* copied */
     bool hot;
     const kiln_skip *skip; /* variants that are out from the start */
     size_t skip_count;

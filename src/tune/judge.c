@@ -50,7 +50,7 @@ void kiln__field_restart(kiln__field *field, size_t incumbent)
     field->rivals = 0;
     field->is_final = false;
     for (size_t i = 0; i < field->count; i++) {
-        kiln__contender *c = &field->contenders[i];
+        kiln__competitor *c = &field->contenders[i];
         c->count = c->first = 0;
         c->attempts = 0;
         c->estimate = 0;
@@ -81,7 +81,7 @@ size_t kiln__field_samples(const kiln__field *field, size_t who)
 }
 
 /* The scratch has room for a number for each contender and each sample, so that nothing that judges can fail. */
-static kiln_status grow(kiln__field *field, kiln__contender *c)
+static kiln_status grow(kiln__field *field, kiln__competitor *c)
 {
     size_t capacity = c->capacity == 0 ? 16 : 2 * c->capacity;
     size_t scratch_size = field->scratch_size + capacity - c->capacity;
@@ -100,7 +100,7 @@ static kiln_status grow(kiln__field *field, kiln__contender *c)
 
 kiln_status kiln__field_add(kiln__field *field, size_t who, uint32_t round, double ratio, kiln_report *report)
 {
-    kiln__contender *c = &field->contenders[who];
+    kiln__competitor *c = &field->contenders[who];
     if (c->count == c->capacity && grow(field, c) != KILN_OK)
         return kiln__fail_memory(report, KILN__STAGE_DEVICE);
     c->samples[c->count++] = (kiln__sample){ round, ratio };
@@ -113,7 +113,7 @@ static double find_noise(kiln__field *field)
 {
     size_t count = 0;
     for (size_t i = 0; i < field->count; i++) {
-        const kiln__contender *c = &field->contenders[i];
+        const kiln__competitor *c = &field->contenders[i];
         for (size_t k = 1; k < c->count; k++)
             field->scratch[count++] = fabs(c->samples[k].ratio - c->samples[k - 1].ratio);
     }
@@ -122,7 +122,7 @@ static double find_noise(kiln__field *field)
 
 static kiln__estimate estimate(const kiln__field *field, size_t who)
 {
-    const kiln__contender *c = &field->contenders[who];
+    const kiln__competitor *c = &field->contenders[who];
     size_t count = 0;
     for (size_t k = c->first; k < c->count; k++)
         field->scratch[count++] = c->samples[k].ratio;
@@ -136,7 +136,7 @@ void kiln__field_update(kiln__field *field)
     field->running = 0;
     size_t judged = 0;
     for (size_t i = 0; i < field->count; i++) {
-        kiln__contender *c = &field->contenders[i];
+        kiln__competitor *c = &field->contenders[i];
         c->judged = i == field->incumbent || kiln__field_samples(field, i) >= KILN__JUDGED_FROM;
         c->estimate = c->judged ? estimate(field, i).value : 0;
         judged += c->judged;
@@ -153,7 +153,7 @@ void kiln__field_update(kiln__field *field)
 /* Differences of the samples of common rounds, into the scratch. The incumbent has a sample, 0, in every round. */
 static size_t subtract(const kiln__field *field, size_t slower, size_t faster)
 {
-    const kiln__contender *a = &field->contenders[slower], *b = &field->contenders[faster];
+    const kiln__competitor *a = &field->contenders[slower], *b = &field->contenders[faster];
     size_t count = 0, i = a->first, j = b->first;
     for (; faster == field->incumbent && i < a->count; i++)
         field->scratch[count++] = a->samples[i].ratio;
@@ -218,7 +218,7 @@ static bool is_told_apart(const kiln__field *field, size_t who)
 
 void kiln__field_drop_if_slower(kiln__field *field, size_t who)
 {
-    kiln__contender *c = &field->contenders[who];
+    kiln__competitor *c = &field->contenders[who];
     if (c->judged && c->verdict == KILN__TIED && is_told_apart(field, who)) {
         c->verdict = KILN__SLOWER;
         field->running--;

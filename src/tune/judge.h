@@ -27,7 +27,7 @@ typedef struct kiln__sample {
     double ratio; /* logarithm */
 } kiln__sample;
 
-typedef struct kiln__contender {
+typedef struct kiln__competitor {
     kiln__sample *samples; /* by round */
     size_t count, capacity;
     size_t first;      /* those before it no longer count */
@@ -36,10 +36,10 @@ typedef struct kiln__contender {
     double estimate;   /* logarithm of its ratio to the incumbent, if `judged` */
     bool judged;
     kiln__judgement verdict; /* anything but KILN__WINNER */
-} kiln__contender;
+} kiln__competitor;
 
 typedef struct kiln__field {
-    kiln__contender *contenders;
+    kiln__competitor *contenders;
     size_t count;
     size_t incumbent; /* has no samples: its ratio to itself is 1 */
     size_t leader;    /* of those in the running the one with the least estimate */

@@ -70,7 +70,7 @@ static kiln_status launch(const kiln__arrays *arrays, const kiln_kernel *kernel,
 
 static kiln_status compare(const kiln__proof *proof, kiln__proof_result *out, kiln_report *report)
 {
-    const kiln__workload *load = &proof->arrays->load;
+    const kiln__load *load = &proof->arrays->load;
     kiln_status status = KILN_OK;
     for (uint32_t i = 0; i < load->count && status == KILN_OK; i++) {
         kiln__difference found;
@@ -106,7 +106,7 @@ kiln_status kiln__proof_check(kiln__proof *proof, kiln_kernel *kernel, kiln__pro
 /* ---- The reference */
 
 /* Of an elementwise kernel that writes one array: its number. */
-static bool find_output(const kiln__workload *load, uint32_t *out)
+static bool find_output(const kiln__load *load, uint32_t *out)
 {
     uint32_t outputs = 0;
     for (uint32_t i = 0; i < load->count; i++)
@@ -120,7 +120,7 @@ static bool find_output(const kiln__workload *load, uint32_t *out)
 /* The values repeat, so what is right of an elementwise kernel does too. */
 static kiln_status check_period(const kiln__proof *proof, const kiln__fields *spec, kiln_report *report)
 {
-    const kiln__workload *load = &proof->arrays->load;
+    const kiln__load *load = &proof->arrays->load;
     uint32_t out = 0;
     kiln__difference found;
     if (!find_output(load, &out) || load->elements <= KILN__FILL_PERIOD)
@@ -169,7 +169,7 @@ static kiln_status check_reference(kiln__proof *proof, kiln_service *service, co
                                    const kiln_kernel *kernel, const kiln__watch *watch, kiln_report *report)
 {
     const kiln__template *template = spec->template;
-    const kiln__workload *load = &proof->arrays->load;
+    const kiln__load *load = &proof->arrays->load;
     bool cpu = kiln__target_is_cpu(&proof->arrays->device->target);
     uint32_t output = 0;
     bool sampled = find_output(load, &output);

@@ -7,7 +7,7 @@ enum { PIECE = 32 * 129 };
 
 /* Host memory for the first elements of all arrays, the device's result among them, and of the right result. */
 typedef struct sample {
-    const kiln__workload *load;
+    const kiln__load *load;
     uint64_t n, bytes; /* elements, and room for those of an array */
     uint32_t output;
     char *memory;
@@ -56,7 +56,7 @@ static kiln_status compute_sample(const sample *s, kiln_kernel *kernel, kiln_rep
 static kiln_status check(const sample *s, const kiln__proof *proof, kiln_service *service, const kiln__fields *spec,
                          const kiln__watch *watch, kiln_report *report)
 {
-    const kiln__workload *load = &proof->arrays->load;
+    const kiln__load *load = &proof->arrays->load;
     const kiln__array *out = &load->arrays[s->output];
     kiln_kernel *reference = NULL;
     kiln_device *cpu;

@@ -116,7 +116,7 @@ static bool is_throttled(const search *s, double level)
 /* The first sample of a contender may load code, touch new memory or look for the right number of repeats. */
 static kiln_status note_sample(search *s, size_t who, double ratio)
 {
-    kiln__contender *c = &s->field.contenders[who];
+    kiln__competitor *c = &s->field.contenders[who];
     bool is_first = c->attempts++ == 0;
     if (is_first)
         c->opening = ratio;
@@ -188,7 +188,7 @@ static kiln_status play_round(search *s, size_t count)
 
 static bool is_active(const search *s, size_t who)
 {
-    const kiln__contender *c = &s->field.contenders[who];
+    const kiln__competitor *c = &s->field.contenders[who];
     return who != s->field.incumbent && s->readiness[who] == KILN__READY && c->verdict == KILN__TIED &&
            kiln__field_samples(&s->field, who) < s->quota && c->attempts < s->attempts_max;
 }
@@ -205,7 +205,7 @@ static size_t gather(search *s)
 /* Others may have been found slower than one that is struck out late. */
 static void strike_out(search *s, size_t who)
 {
-    kiln__contender *c = &s->field.contenders[who];
+    kiln__competitor *c = &s->field.contenders[who];
     s->is_stale = s->is_stale || (c->verdict != KILN__STRUCK_OUT && (c->count > 0 || who == s->field.incumbent));
     c->verdict = KILN__STRUCK_OUT;
 }
@@ -292,7 +292,7 @@ static kiln_status begin(search *s)
 
 static bool is_hopeless(const search *s, size_t who)
 {
-    const kiln__contender *c = &s->field.contenders[who];
+    const kiln__competitor *c = &s->field.contenders[who];
     double limit = s->field.contenders[s->field.leader].estimate + HOPELESS;
     return c->count == 1 && c->opening > limit && c->samples[0].ratio > limit;
 }
@@ -338,7 +338,7 @@ static void drop_slower(kiln__field *field)
 static bool is_incomplete(const search *s)
 {
     for (size_t i = 0; i < s->field.count; i++) {
-        const kiln__contender *c = &s->field.contenders[i];
+        const kiln__competitor *c = &s->field.contenders[i];
         if (s->readiness[i] == KILN__READY && !c->judged &&
             (c->verdict == KILN__TIED || c->verdict == KILN__UNMEASURED))
             return true;
@@ -351,7 +351,7 @@ static bool is_unfinished(search *s)
 {
     bool is_unfinished = false;
     for (size_t i = 0; i < s->field.count; i++) {
-        kiln__contender *c = &s->field.contenders[i];
+        kiln__competitor *c = &s->field.contenders[i];
         if (s->readiness[i] != KILN__READY || c->verdict != KILN__TIED || c->judged)
             continue;
         if (c->count < KILN__JUDGED_FROM && c->attempts >= TRIES_MAX)
@@ -429,7 +429,7 @@ static kiln_status play(search *s, kiln__search_end *end)
 
 static kiln__judgement final_verdict(const search *s, size_t who, size_t pick)
 {
-    const kiln__contender *c = &s->field.contenders[who];
+    const kiln__competitor *c = &s->field.contenders[who];
     if (who == pick)
         return KILN__WINNER;
     return c->verdict == KILN__TIED && !c->judged ? KILN__UNMEASURED : c->verdict;

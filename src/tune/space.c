@@ -46,7 +46,7 @@ static kiln_status find_tune(const builder *b, uint32_t param, const kiln__tune 
 }
 
 /* All of a list, else the powers of two. */
-static void fill_axis_by_kind(axis *out, const kiln__param *param)
+static void fill_axis_by_kind(axis *out, const kiln__declared_param *param)
 {
     if (param->is_enum || param->is_list) {
         for (uint32_t i = 0; i < param->count; i++)

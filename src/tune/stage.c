@@ -6,7 +6,7 @@
 static kiln_status fill(kiln_workload *stage, const kiln__given *given, kiln_report *report)
 {
     const kiln__plan *plan = stage->kernel->plan;
-    kiln__workload load;
+    kiln__load load;
     if (plan == NULL)
         return kiln__fail(report, KILN_EINVAL, KILN__STAGE_DEVICE, 0,
                           "the kernel is a function of a source: its arrays are not known");

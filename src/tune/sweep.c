@@ -16,7 +16,7 @@ typedef struct sweep {
     kiln_device *device;
     kiln__fields *specs; /* resolved; their ops are those of the host's */
     size_t count;
-    kiln__workload load;
+    kiln__load load;
     uint32_t rounds; /* to be played */
     kiln__contest contest;
     kiln__ceiling ceiling;

@@ -18,7 +18,7 @@ typedef struct tuner {
     kiln_report *report;
     kiln_device *device;
     kiln__space space;
-    kiln__workload load;
+    kiln__load load;
     kiln__contest contest;
     kiln_tuning *tuning;
     kiln__progress progress;

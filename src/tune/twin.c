@@ -25,7 +25,7 @@ static kiln_status submit(void *data, void *stream)
  * than any launch should. */
 static kiln_status compute(twin *self, kiln_service *service, const kiln__fields *spec)
 {
-    const kiln__workload *load = &self->proof->arrays->load;
+    const kiln__load *load = &self->proof->arrays->load;
     char problem[256];
     kiln__fields wanted;
     kiln__expr room;

@@ -18,7 +18,7 @@ kiln__dtype kiln__workload_dtype(const kiln__array *array)
 }
 
 /* Adds an array, and what it has to do with the sums. False: no memory holds it. */
-static bool add_array(kiln__workload *out, const kiln__array *array)
+static bool add_array(kiln__load *out, const kiln__array *array)
 {
     uint64_t bytes;
     if (__builtin_mul_overflow(array->elements, array->size * ((uint64_t)array->read + array->written), &bytes) ||
@@ -37,7 +37,7 @@ static bool is_array(const kiln__plan_arg *arg)
     return arg->role <= KILN__ARG_INOUT;
 }
 
-static kiln_status note_extents(kiln__workload *out, const kiln__plan *plan, const kiln__formula_values *values,
+static kiln_status note_extents(kiln__load *out, const kiln__plan *plan, const kiln__formula_values *values,
                                 const kiln__plan_arg *arg, kiln_report *report)
 {
     kiln_status status = KILN_OK;
@@ -52,8 +52,8 @@ static kiln_status note_extents(kiln__workload *out, const kiln__plan *plan, con
     return status;
 }
 
-static kiln_status take_array(kiln__workload *out, const kiln__plan *plan, const kiln__formula_values *values,
-                              uint32_t i, kiln_report *report)
+static kiln_status take_array(kiln__load *out, const kiln__plan *plan, const kiln__formula_values *values, uint32_t i,
+                              kiln_report *report)
 {
     const kiln__plan_arg *arg = &plan->args[i];
     kiln__array array = {
@@ -69,7 +69,7 @@ static kiln_status take_array(kiln__workload *out, const kiln__plan *plan, const
     return status;
 }
 
-static kiln_status take_number(kiln__workload *out, const kiln__plan_arg *arg, const kiln__given *given,
+static kiln_status take_number(kiln__load *out, const kiln__plan_arg *arg, const kiln__given *given,
                                kiln_report *report)
 {
     uint32_t place = out->arg_count;
@@ -124,8 +124,7 @@ static kiln_status check_counts(const kiln__plan *plan, const kiln__given *given
     return status;
 }
 
-kiln_status kiln__workload_of(kiln__workload *out, const kiln__plan *plan, const kiln__given *given,
-                              kiln_report *report)
+kiln_status kiln__workload_of(kiln__load *out, const kiln__plan *plan, const kiln__given *given, kiln_report *report)
 {
     kiln__formula_values values;
     memset(out, 0, sizeof(*out));
@@ -152,7 +151,7 @@ kiln_status kiln__workload_of(kiln__workload *out, const kiln__plan *plan, const
     return status;
 }
 
-kiln_status kiln__workload_make(kiln__workload *out, const kiln__fields *spec, const kiln__given *given,
+kiln_status kiln__workload_make(kiln__load *out, const kiln__fields *spec, const kiln__given *given,
                                 kiln_report *report)
 {
     kiln__plan *plan = NULL;
@@ -163,7 +162,7 @@ kiln_status kiln__workload_make(kiln__workload *out, const kiln__fields *spec, c
     return status;
 }
 
-uint64_t kiln__workload_touches(const kiln__workload *load)
+uint64_t kiln__workload_touches(const kiln__load *load)
 {
     uint64_t all = 0, twice = 0;
     for (uint32_t i = 0; i < load->count; i++) {
@@ -176,7 +175,7 @@ uint64_t kiln__workload_touches(const kiln__workload *load)
 }
 
 /* NULL, or how an argument is not the one of the workload; `array` counts those that are arrays. */
-static const char *compare_arg(const kiln__workload *load, const kiln__plan *plan, const kiln__formula_values *values,
+static const char *compare_arg(const kiln__load *load, const kiln__plan *plan, const kiln__formula_values *values,
                                uint32_t i, uint32_t *array, uint32_t *place)
 {
     const kiln__plan_arg *arg = &plan->args[i];
@@ -199,7 +198,7 @@ static const char *compare_arg(const kiln__workload *load, const kiln__plan *pla
     return NULL;
 }
 
-bool kiln__workload_fits(const kiln__workload *load, const kiln__plan *plan, char *problem, size_t size)
+bool kiln__workload_fits(const kiln__load *load, const kiln__plan *plan, char *problem, size_t size)
 {
     kiln__formula_values values;
     uint32_t array = 0, place = 0;

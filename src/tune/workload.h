@@ -15,7 +15,7 @@ typedef struct kiln__array {
     uint64_t elements;
 } kiln__array;
 
-typedef struct kiln__workload {
+typedef struct kiln__load {
     kiln__array arrays[KILN__ARGS_MAX]; /* in the order of the kernel's arguments */
     uint32_t count;
     uint64_t elements;              /* of the largest array: what wisdom goes by */
@@ -29,7 +29,7 @@ typedef struct kiln__workload {
     uint32_t at[KILN__ARGS_MAX];           /* of an array, which of the arguments it is */
     uint32_t number_bytes[KILN__ARGS_MAX]; /* of each argument; 0: it is an array */
     uint64_t numbers[KILN__ARGS_MAX];
-} kiln__workload;
+} kiln__load;
 
 /* What the host says about it. All is borrowed. */
 typedef struct kiln__given {
@@ -42,19 +42,18 @@ typedef struct kiln__given {
 
 /* For kernels with such a plan. Errors: KILN_EINVAL naming what is wrong with sizes and numbers; KILN_ENOMEM: no memory holds
  * the arrays. */
-kiln_status kiln__workload_of(kiln__workload *out, const kiln__plan *plan, const kiln__given *given,
-                              kiln_report *report);
+kiln_status kiln__workload_of(kiln__load *out, const kiln__plan *plan, const kiln__given *given, kiln_report *report);
 
 /* The same for a resolved spec. Errors: those above, KILN_ESPEC. */
-kiln_status kiln__workload_make(kiln__workload *out, const kiln__fields *spec, const kiln__given *given,
+kiln_status kiln__workload_make(kiln__load *out, const kiln__fields *spec, const kiln__given *given,
                                 kiln_report *report);
 
 /* How many bytes of its arrays a launch touches, at the least, if it reads and writes no byte more than once: all of them, unless
  * a template has declared less traffic; of arrays that are read and written each byte may stand for two of that. */
-uint64_t kiln__workload_touches(const kiln__workload *load);
+uint64_t kiln__workload_touches(const kiln__load *load);
 
 /* Whether a kernel with this plan takes the same arrays and numbers. Else `problem` says how they differ. */
-bool kiln__workload_fits(const kiln__workload *load, const kiln__plan *plan, char *problem, size_t size);
+bool kiln__workload_fits(const kiln__load *load, const kiln__plan *plan, char *problem, size_t size);
 
 /* KILN__DTYPE_UNSET for whole numbers. */
 kiln__dtype kiln__workload_dtype(const kiln__array *array);

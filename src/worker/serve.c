@@ -169,7 +169,7 @@ static void compile(kiln__server *self, const kiln__frame *request)
     kiln__toolchain toolchain;
     kiln__image image;
     kiln__unit unit;
-    kiln__source own;
+    kiln__source_parts own;
     kiln__text frame = { 0 };
     if (!kiln__worker_get_unit(request, &unit, &own))
         leave();

@@ -278,7 +278,7 @@ static double sample(bench *self, const access_variant *v, const access_variant 
 
 static kiln__difference compare(bench *self, uint64_t n, kiln_report *report)
 {
-    const kiln__workload *load = &self->arrays.load;
+    const kiln__load *load = &self->arrays.load;
     kiln__difference result;
     must(kiln__compare(&self->proof.comparer, &load->arrays[0], kiln__arrays_in(&self->arrays, 0, 0),
                        kiln__proof_want(&self->proof, 0), n, &result, report),
@@ -495,7 +495,7 @@ static void make_arrays(bench *self)
 {
     kiln_report report = KILN_INIT(kiln_report);
     kiln__fields asked, spec;
-    kiln__workload load;
+    kiln__load load;
     char text[ACCESS_TEXT];
     uint64_t most = 0;
     for (int i = 0; i < self->size_count; i++)

@@ -14,7 +14,7 @@ static kiln__catalog *catalog(void)
     return &only;
 }
 
-static void require_value(const kiln__param *param, int64_t value)
+static void require_value(const kiln__declared_param *param, int64_t value)
 {
     char text[32], problem[512];
     int64_t read = -1;
@@ -27,7 +27,7 @@ static void require_value(const kiln__param *param, int64_t value)
 
 static void require_param(const kiln__template *template, uint32_t index)
 {
-    const kiln__param *param = &template->params[index];
+    const kiln__declared_param *param = &template->params[index];
     char problem[512];
     int64_t read;
     FUZZ_REQUIRE(kiln__template_param(template, param->name, strlen(param->name)) == (int)index, "%s is found",

@@ -37,7 +37,7 @@ static void read_as_answer(const kiln__frame *frame)
     kiln__toolchain toolchain;
     kiln__image image;
     kiln__unit unit;
-    kiln__source own;
+    kiln__source_parts own;
     kiln_status status;
     bool no_memory;
     kiln__worker_get_toolchain(frame, &toolchain);

@@ -43,7 +43,7 @@ static void enter(bool hot)
     kiln__fields specs[VARIANTS];
     for (int i = 0; i < VARIANTS; i++)
         specs[i] = resolved(texts[i]);
-    kiln__workload load;
+    kiln__load load;
     ck_assert_int_eq(kiln__workload_make(&load, &specs[0], &(kiln__given){ .elements = N }, &report), KILN_OK);
     const kiln__contest_options how = { .load = &load, .hot = hot };
     kiln_status status = kiln__contest_init(&contest, service, device, specs, VARIANTS, &how, &report);

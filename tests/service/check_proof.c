@@ -42,7 +42,7 @@ static kiln__fields resolve(const char *text)
 
 static kiln_status make_arrays_of(const kiln__fields *full, uint64_t n, bool hot)
 {
-    kiln__workload load;
+    kiln__load load;
     kiln_status status = kiln__workload_make(&load, full, &(kiln__given){ .elements = n }, &report);
     return status == KILN_OK ? kiln__arrays_init(&arrays, device, &load, hot, &report) : status;
 }
@@ -147,7 +147,7 @@ static const struct {
 
 START_TEST(test_proof__sets_go_by_what_is_touched)
 {
-    kiln__workload load = { .count = 2, .elements = 1 << 17, .least = 1 << 17 };
+    kiln__load load = { .count = 2, .elements = 1 << 17, .least = 1 << 17 };
     kiln__backend_vtable small;
     open_service();
     load.changes = loads[_i].changes;
@@ -184,7 +184,7 @@ static kiln_status count_waits(kiln_device *on, kiln_report *why)
 /* What is read and written, whole numbers and what is only read, in several sets. */
 START_TEST(test_proof__values_come_back_with_one_wait)
 {
-    kiln__workload load = { .count = 3, .elements = N, .changes = true, .least = 100 };
+    kiln__load load = { .count = 3, .elements = N, .changes = true, .least = 100 };
     kiln__backend_vtable counting;
     open_service();
     load.arrays[0] = (kiln__array){ "x", KILN__ARG_f32, 4, true, true, N };

@@ -366,7 +366,7 @@ END_TEST
 START_TEST(test_workers__what_reads_files_is_tried_again)
 {
     kiln__unit unit = foreign_unit(crash);
-    kiln__source own = { .name = (char *)"x.cu", .shown = (char *)"x.cu", .directories = 1 };
+    kiln__source_parts own = { .name = (char *)"x.cu", .shown = (char *)"x.cu", .directories = 1 };
     unit.own = &own;
     kiln__list_add(&own.places, "0");
     kiln__list_add(&own.places, kiln_test_temp_dir());
@@ -387,7 +387,7 @@ END_TEST
 START_TEST(test_workers__condemned_with_what_it_is_compiled_with)
 {
     kiln__unit unit = foreign_unit(crash), other = unit;
-    kiln__source own = { .name = (char *)"x.cu", .shown = (char *)"x.cu" };
+    kiln__source_parts own = { .name = (char *)"x.cu", .shown = (char *)"x.cu" };
     unit.own = &own;
     open_here();
     for (int i = 0; i < 2; i++)

@@ -68,7 +68,7 @@ static void wait_here(void)
 /* ---- What a source reads */
 
 /* A file of the first include directory: its length, -1 if there is none. */
-static long slurp(const kiln__source *own, const char *name, char bytes[FILE_MAX])
+static long slurp(const kiln__source_parts *own, const char *name, char bytes[FILE_MAX])
 {
     char path[PATH_MAX];
     const char *directory = own->places.count > 0 ? kiln__list_at(&own->places, 1) : NULL;
@@ -83,7 +83,7 @@ static long slurp(const kiln__source *own, const char *name, char bytes[FILE_MAX
 }
 
 /* Notes what is at a name, and appends it to the text that is compiled. False: there is nothing. */
-static bool take_in(const kiln__source *own, const char *name, kiln__text *reads, kiln__text *text)
+static bool take_in(const kiln__source_parts *own, const char *name, kiln__text *reads, kiln__text *text)
 {
     char bytes[FILE_MAX];
     uint8_t sum[KILN__DIGEST_SIZE];
@@ -156,7 +156,7 @@ static char *join(const kiln__list *list)
     return kiln__text_take(&text);
 }
 
-static kiln_status make_image(const kiln__source *own, const kiln__text *text, const kiln__text *reads,
+static kiln_status make_image(const kiln__source_parts *own, const kiln__text *text, const kiln__text *reads,
                               kiln__image *out)
 {
     static const char *const only[] = { "k" };

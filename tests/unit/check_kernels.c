@@ -8,7 +8,7 @@
 static void expect_list(const char *text, const char *expected)
 {
     kiln__text list = { 0 };
-    kiln__source own = { 0 };
+    kiln__source_parts own = { 0 };
     kiln__unit unit = { .source = (char *)text, .source_length = strlen(text), .own = &own };
     kiln__source_list_kernels(&list, &unit);
     ck_assert_str_eq(kiln__text_string(&list), expected);
@@ -66,7 +66,7 @@ END_TEST
 START_TEST(test_kernels__of_headers_in_memory)
 {
     kiln__text list = { 0 };
-    kiln__source own = { 0 };
+    kiln__source_parts own = { 0 };
     char text[] = "#include \"a.h\"\n__global__ void mine();";
     kiln__unit unit = { .source = text, .source_length = strlen(text), .own = &own };
     kiln__list_add(&own.headers, "a.h");

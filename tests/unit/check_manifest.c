@@ -80,7 +80,7 @@ END_TEST
 START_TEST(test_manifest__reads_params_of_each_kind)
 {
     kiln__template *t = parse(sample);
-    const kiln__param *block = &t->params[0], *vector = &t->params[2], *cache = &t->params[3];
+    const kiln__declared_param *block = &t->params[0], *vector = &t->params[2], *cache = &t->params[3];
     ck_assert_str_eq(block->name, "block");
     ck_assert_str_eq(block->values, "32..1024 step 32");
     ck_assert_str_eq(block->default_text, "sm == 0 ? 1024 : 128");
@@ -364,7 +364,7 @@ START_TEST(test_manifest__value_is_allowed_or_the_nearest_is_named)
     kiln__template *t = parse(sample);
     char problem[200] = "";
     int64_t value = -1;
-    const kiln__param *param = &t->params[kiln__template_param(t, values[_i].param, strlen(values[_i].param))];
+    const kiln__declared_param *param = &t->params[kiln__template_param(t, values[_i].param, strlen(values[_i].param))];
     bool allowed = kiln__param_parse(param, values[_i].text, strlen(values[_i].text), &value, problem, sizeof(problem));
     ck_assert_str_eq(problem, values[_i].problem);
     ck_assert_int_eq(value, values[_i].value);

@@ -422,7 +422,7 @@ END_TEST
 
 START_TEST(test_source__log_is_in_the_users_words)
 {
-    kiln__source own = { .name = (char *)"x.cu", .shown = (char *)"dir/x.cu" };
+    kiln__source_parts own = { .name = (char *)"x.cu", .shown = (char *)"dir/x.cu" };
     kiln__list_add(&own.places, "0");
     kiln__list_add(&own.places, "/inc");
     char *log =

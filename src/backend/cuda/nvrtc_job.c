@@ -55,7 +55,7 @@ static bool add_includes(kiln__nvrtc_job *job)
 static kiln_status create(kiln__nvrtc_job *job, const char *source, kiln_report *report)
 {
     const kiln__nvrtc *nvrtc = job->nvrtc;
-    const kiln__source *own = job->own;
+    const kiln__source_parts *own = job->own;
     if (own == NULL)
         return KILN__NVRTC(nvrtc, report, nvrtcCreateProgram, (&job->program, source, PROGRAM_NAME, 0, NULL, NULL));
     kiln__standard_headers(own, &job->headers);
@@ -72,7 +72,7 @@ static kiln_status create(kiln__nvrtc_job *job, const char *source, kiln_report 
 }
 
 kiln_status kiln__nvrtc_job_start(kiln__nvrtc_job *out, const kiln__nvrtc *nvrtc, const char *source,
-                                  const kiln__source *own, kiln_report *report)
+                                  const kiln__source_parts *own, kiln_report *report)
 {
     memset(out, 0, sizeof(*out));
     out->nvrtc = nvrtc;
@@ -122,7 +122,7 @@ static kiln_status read_log(kiln__nvrtc_job *job, kiln_report *report)
 
 static void choose_options(kiln__nvrtc_job *job, const char *arch, unsigned dropped)
 {
-    const kiln__source *own = job->own;
+    const kiln__source_parts *own = job->own;
     const char *end = job->includes.data + job->includes.length;
     job->option_count = 0;
     job->options[job->option_count++] = arch;

@@ -10,7 +10,7 @@
 typedef struct kiln__nvrtc_job {
     const kiln__nvrtc *nvrtc;
     nvrtcProgram program;
-    const kiln__source *own; /* NULL: a source of Kiln's */
+    const kiln__source_parts *own; /* NULL: a source of Kiln's */
     const char **options;
     int option_count;
     kiln__list headers;    /* what the compiler has in memory: name, text, name, text, ... */
@@ -26,7 +26,7 @@ void kiln__nvrtc_options(bool own, kiln__text *out);
 /* Begins a job. `source` and `own` (NULL for a source of Kiln's) are borrowed until its end. End it whether or not this
  * succeeds. */
 kiln_status kiln__nvrtc_job_start(kiln__nvrtc_job *out, const kiln__nvrtc *nvrtc, const char *source,
-                                  const kiln__source *own, kiln_report *report);
+                                  const kiln__source_parts *own, kiln_report *report);
 void kiln__nvrtc_job_end(kiln__nvrtc_job *job);
 
 /* The name of a variable in the environment that NVRTC would heed, NULL if there is none. NVRTC would then make other code than
