@@ -240,17 +240,8 @@ kiln__entry_fault kiln__entry_decode(kiln__entry *out, const void *bytes, size_t
     return KILN__ENTRY_GOOD;
 }
 
-/* The form is what stands before the version. */
-static bool has_other_version(const char *text, size_t length, const char *line)
-{
-    size_t form = strcspn(line, " ") + 1, whole = strlen(line);
-    return length >= whole && memcmp(text, line, form) == 0 && memcmp(text, line, whole) != 0;
-}
-
 bool kiln__entry_is_outdated(const void *head, size_t length)
 {
-    static const char *const lines[] = { KILN__KEYLINE_KERNEL, KILN__KEYLINE_SOURCE, KILN__KEYLINE_READS,
-                                         KILN__KEYLINE_TOOLCHAIN };
     const uint8_t *from = head;
     if (length < MIN_SIZE || memcmp(from, magic, sizeof magic) != 0)
         return false; /* damaged: its look-up will say so */
@@ -260,8 +251,5 @@ bool kiln__entry_is_outdated(const void *head, size_t length)
     size_t offset = HEADER_SIZE + ROW_SIZE * (size_t)sections;
     if (sections > KILN__ENTRY_MAX_SECTIONS || offset > length)
         return false;
-    bool outdated = false;
-    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++)
-        outdated = outdated || has_other_version((const char *)from + offset, length - offset, lines[i]);
-    return outdated;
+    return kiln__keyline_is_other((const char *)from + offset, length - offset);
 }
