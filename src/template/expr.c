@@ -336,30 +336,29 @@ static void refuse_syntax(binder *b, const kiln__syntax_fault *fault)
     FAIL(b, "the op expression: %s", fault->text);
 }
 
-static void bind_tree(binder *b, const char *text)
+static void bind_tree(binder *b, kiln__syntax *tree, const char *text)
 {
     kiln__syntax_fault fault;
-    kiln__syntax tree;
     /* Two levels are no ops: an argument, and its sign. */
-    kiln_status status = kiln__syntax_read(&tree, &text, b->end, KILN__EXPR_DEPTH_MAX + 2, &fault);
-    b->tree = &tree;
+    kiln_status status = kiln__syntax_read(tree, &text, b->end, KILN__EXPR_DEPTH_MAX + 2, &fault);
     if (status == KILN_ENOMEM)
         b->status = kiln__fail_memory(b->report, KILN__STAGE_SPEC);
     else if (status != KILN_OK)
         refuse_syntax(b, &fault);
-    for (uint32_t i = 0; i < tree.count && b->status == KILN_OK; i++)
+    for (uint32_t i = 0; i < tree->count && b->status == KILN_OK; i++)
         bind_node(b, i);
     if (text < b->end)
         FAIL(b, "unexpected '%s' after the op", quote_from(b, text).text);
-    kiln__syntax_free(&tree);
 }
 
 kiln_status kiln__expr_parse(kiln__expr *out, const kiln__op_table *table, const char *text, size_t length,
                              kiln_report *report)
 {
-    binder b = { .out = out, .table = table, .end = text + length, .report = report };
+    kiln__syntax tree;
+    binder b = { .out = out, .table = table, .tree = &tree, .end = text + length, .report = report };
     out->count = out->inputs = 0;
-    bind_tree(&b, text);
+    bind_tree(&b, &tree, text);
+    kiln__syntax_free(&tree);
     count_inputs(&b);
     check_operations(&b);
     if (b.status != KILN_OK)
