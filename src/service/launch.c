@@ -350,6 +350,8 @@ kiln_status kiln__kernel_launch_n(const kiln_kernel *kernel, uint64_t n, void *c
     kiln_status status = KILN_OK;
     if (plan == NULL)
         return FAIL(report, KILN_EINVAL, "the kernel is a function of a source: launch it with a grid");
+    if (!plan->flat)
+        return fail_flat(kernel, out_count, in_count, report);
     if (n > INT64_MAX / 8)
         return FAIL(report, KILN_EINVAL, "n is larger than any memory: expected a count of elements");
     if (n > 0 && (outs == NULL || ins == NULL))
@@ -358,7 +360,7 @@ kiln_status kiln__kernel_launch_n(const kiln_kernel *kernel, uint64_t n, void *c
     p.report = report;
     p.bits = 0;
     kiln__plan_calculate(plan, &n, &p.formulas);
-    for (uint32_t i = 0; i < plan->arg_count && plan->flat && status == KILN_OK; i++) {
+    for (uint32_t i = 0; i < plan->arg_count && status == KILN_OK; i++) {
         bool formula = plan->args[i].role == KILN__ARG_FORMULA, input = plan->args[i].role == KILN__ARG_IN;
         if (formula)
             status = pass_formula(&p, i);
@@ -369,7 +371,7 @@ kiln_status kiln__kernel_launch_n(const kiln_kernel *kernel, uint64_t n, void *c
         in += input;
         out += !formula && !input;
     }
-    if (status == KILN_OK && (!plan->flat || out != out_count || in != in_count))
+    if (status == KILN_OK && (out != out_count || in != in_count))
         status = fail_flat(kernel, out_count, in_count, report);
     return status == KILN_OK && n > 0 ? finish(&p, n, stream) : status;
 }

@@ -244,12 +244,12 @@ static contender contenders[] = {
     { "cuLaunchKernel of a CUfunction", call_driver_function, NULL },
     { "cuLaunchKernelEx", call_driver_ex, NULL },
     { "cuLaunchKernel, default stream", call_driver_default, NULL },
-    { "kiln_launch", call_launch, NULL },
-    { "kiln_launch, default stream", call_launch_default, NULL },
-    { "kiln_launch_args, 3 sizes, 4 args", call_general, NULL },
-    { "kiln_launch of kiln_live_kernel", call_live, NULL },
+    { "kiln_launch_n", call_launch, NULL },
+    { "kiln_launch_n, default stream", call_launch_default, NULL },
+    { "kiln_launch, 3 sizes, 4 arguments", call_general, NULL },
+    { "kiln_launch_n of kiln_live_kernel", call_live, NULL },
     { "kiln_call", call_call, NULL },
-    { "kiln_get and kiln_kernel_release", call_get, NULL },
+    { "kiln_get_kernel and kiln_kernel_release", call_get, NULL },
 };
 enum { COUNT = sizeof(contenders) / sizeof(contenders[0]) };
 
@@ -294,7 +294,7 @@ static void print_results(const bench *self)
             own[r] = contenders[c].ns[r];
             paired[r] = contenders[c].ns[r] - contenders[BARE].ns[r];
         }
-        printf("%-34s", contenders[c].name);
+        printf("%-42s", contenders[c].name);
         print_spread(own, self->rounds);
         print_spread(paired, self->rounds);
         printf("\n");

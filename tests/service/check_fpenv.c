@@ -222,7 +222,7 @@ START_TEST(test_fpenv__a_formula_passes_the_same_number)
     kiln_kernel *kernel = kiln_test_get(service, "template=passing target=cpu");
     enter(_i);
     status = kiln_launch(kernel, NULL, &n, 1, args, 1, NULL, &report);
-    leave("kiln_launch_args");
+    leave("kiln_launch");
     ck_assert_msg(status == KILN_OK, "%s", report.message);
     ck_assert_msg(got == 16777216, "%a", (double)got);
     expect_kept();
