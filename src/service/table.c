@@ -379,8 +379,5 @@ void kiln__kernel_table_after_fork(kiln__kernel_table *table, bool child)
 {
     for (int i = 0; child && i < KILN__TABLE_SHARDS; i++)
         pthread_mutex_init(&table->shards[i].lock, NULL);
-    if (child)
-        pthread_mutex_init(&table->lock, NULL);
-    else
-        pthread_mutex_unlock(&table->lock);
+    pthread_mutex_unlock(&table->lock);
 }

@@ -40,7 +40,7 @@ static void close_all(void)
     close_compiler();
 }
 
-static uint64_t loaded_tile; /* of the module that was loaded last */
+static _Atomic uint64_t loaded_tile; /* of the module that was loaded last: threads load equal tiles */
 
 static kiln_status load(const void *object, size_t length, uint64_t tile, kiln__module **out)
 {
