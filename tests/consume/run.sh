@@ -52,7 +52,7 @@ for header in "$here"/../../include/kiln/*.h; do
     [ -e "$prefix/include/kiln/${header##*/}" ] || fail "${header##*/} is not installed"
 done
 for file in bin/kiln share/man/man1/kiln.1 share/kiln/templates/elementwise.cu share/kiln/templates/elementwise.c \
-    share/kiln/templates/ops.txt share/kiln/templates/real.h share/kiln/wisdom/nvidia-h200.json; do
+    share/kiln/templates/ops.txt share/kiln/templates/real.h; do
     [ -e "$prefix/$file" ] || fail "$prefix/$file is missing"
 done
 for file in libkiln.so libkiln.so.0 libkiln.a; do
