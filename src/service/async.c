@@ -72,7 +72,7 @@ bool kiln__service_fly(kiln_service *service, kiln__want *want, kiln__waiter *wa
     return joined;
 }
 
-/* What is to compile nothing joins no flight. */
+/* A strict request joins no flight: see docs/architecture.md, "One request". */
 static void deliver_strictly(kiln__submission *submission, kiln__want *want)
 {
     kiln__outcome outcome;

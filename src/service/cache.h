@@ -6,7 +6,7 @@
 
 enum { KILN__CACHE_TARGET_SIZE = 32 };
 
-/* What the host is told of an entry. */
+/* An entry as the host is told of it. */
 typedef struct kiln__cache_entry {
     kiln_entry_info info; /* borrows `target` and the item */
     char target[KILN__CACHE_TARGET_SIZE];

@@ -26,7 +26,6 @@ typedef struct kiln__loaded {
     kiln_origin origin;
     double compile_ms;
     kiln__list names, symbols;
-    size_t *sizes;             /* of all parameters */
     struct kiln__loaded *next; /* in the table */
     atomic_uint refs;
     uint32_t count;
