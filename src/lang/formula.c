@@ -119,11 +119,12 @@ static kiln__number_or apply(int what, kiln__number_or a, kiln__number_or b, kil
 
 /* ---- From a tree to steps */
 
-/* The value of a node: a constant, or a slot. */
+/* The value of a node: a slot, a line, or a constant. */
 typedef struct operand {
-    kiln__number_or constant;
     bool in_slot;
     uint8_t slot;
+    kiln__line line; /* divide is 0 where it is none */
+    kiln__number_or constant;
 } operand;
 
 typedef struct builder {
@@ -136,6 +137,11 @@ typedef struct builder {
     operand *operands;   /* of the nodes */
     kiln__syntax_fault fault;
 } builder;
+
+static bool is_constant(const operand *from)
+{
+    return !from->in_slot && from->line.divide == 0;
+}
 
 static operand constant(kiln__number_or value)
 {
@@ -152,49 +158,79 @@ static bool is_full(const builder *b)
     return b->out->variables + b->out->steps + b->out->constants >= KILN__SLOTS_MAX;
 }
 
-/* The slot of an operand, where a constant gets one. UINT32_MAX: there is no room. */
-static uint32_t slot_of(builder *b, const operand *from)
-{
-    kiln__formulas *out = b->out;
-    if (from->in_slot)
-        return from->slot;
-    for (uint32_t i = 0; i < out->constants; i++)
-        if (out->constant[i] == from->constant.value)
-            return KILN__SLOTS_MAX - 1 - i;
-    if (is_full(b))
-        return UINT32_MAX;
-    out->constant[out->constants] = from->constant.value;
-    return KILN__SLOTS_MAX - 1u - out->constants++;
-}
-
 static kiln_status fail_full(builder *b)
 {
     return fail(b, "the formulas of sizes have too many steps", (kiln__word){ NULL, 0 });
 }
 
-/* A constant without a value cannot stand in a slot: what it makes of a step that would take it is known now, but for a choice or
- * a condition, which might pass it by. Those get a step that has none: 0 / 0, or an overflow. */
-static kiln_status give_slot(builder *b, operand *from, uint8_t *slot)
+static kiln_status append_step(builder *b, kiln__step step, uint8_t *slot)
 {
-    kiln__number_or value = from->constant;
-    bool missing = !from->in_slot && value.missing != NULL;
-    if (missing)
-        from->constant = number(value.missing == division ? 0 : INT64_MAX);
-    uint32_t given = slot_of(b, from);
-    if (given == UINT32_MAX || (missing && is_full(b)))
+    kiln__formulas *out = b->out;
+    if (is_full(b))
         return fail_full(b);
-    if (missing) {
-        kiln__step step = { value.missing == division ? KILN__OPERATOR_DIV : KILN__OPERATOR_ADD, (uint8_t)given,
-                            (uint8_t)given, (uint8_t)given };
-        b->out->step[b->out->steps] = step;
-        given = b->out->variables + b->out->steps++;
-    }
-    *from = (operand){ .in_slot = true, .slot = (uint8_t)given };
-    *slot = (uint8_t)given;
+    out->step[out->steps] = step;
+    *slot = out->variables + out->steps++;
     return KILN_OK;
 }
 
-static kiln_status add_step(builder *b, int what, operand given[3], uint32_t count, operand *out)
+static kiln_status constant_slot(builder *b, int64_t value, uint8_t *slot)
+{
+    kiln__formulas *out = b->out;
+    uint32_t i = 0;
+    while (i < out->constants && out->constant[i] != value)
+        i++;
+    if (i == out->constants && is_full(b))
+        return fail_full(b);
+    if (i == out->constants)
+        out->constant[out->constants++] = value;
+    *slot = (uint8_t)(KILN__SLOTS_MAX - 1 - i);
+    return KILN_OK;
+}
+
+/* A step that combines the value in `*slot` with a constant, and takes its place. */
+static kiln_status append_constant(builder *b, int what, int64_t value, uint8_t *slot)
+{
+    uint8_t by = 0;
+    kiln_status status = constant_slot(b, value, &by);
+    return status == KILN_OK ? append_step(b, (kiln__step){ (uint8_t)what, *slot, by, *slot }, slot) : status;
+}
+
+static kiln_status line_slot(builder *b, const kiln__line *line, uint8_t *slot)
+{
+    kiln_status status = KILN_OK;
+    *slot = (uint8_t)line->variable;
+    if (line->most_added != 0)
+        status = append_constant(b, KILN__OPERATOR_ADD, line->most_added, slot);
+    if (status == KILN_OK && line->add != line->most_added)
+        status = append_constant(b, KILN__OPERATOR_SUB, line->most_added - line->add, slot);
+    if (status == KILN_OK && line->divide != 1)
+        status = append_constant(b, KILN__OPERATOR_DIV, line->divide, slot);
+    return status;
+}
+
+/* A constant without a value cannot stand in a slot: what it makes of a step that would take it is known now, but for a choice or
+ * a condition, which might pass it by. Those get a step that has none: 0 / 0, or an overflow. */
+static kiln_status missing_slot(builder *b, const char *missing, uint8_t *slot)
+{
+    bool divides = missing == division;
+    kiln_status status = constant_slot(b, divides ? 0 : INT64_MAX, slot);
+    kiln__step step = { divides ? KILN__OPERATOR_DIV : KILN__OPERATOR_ADD, *slot, *slot, *slot };
+    return status == KILN_OK ? append_step(b, step, slot) : status;
+}
+
+static kiln_status give_slot(builder *b, const operand *from, uint8_t *slot)
+{
+    *slot = from->slot;
+    if (from->in_slot)
+        return KILN_OK;
+    if (!is_constant(from))
+        return line_slot(b, &from->line, slot);
+    if (from->constant.missing != NULL)
+        return missing_slot(b, from->constant.missing, slot);
+    return constant_slot(b, from->constant.value, slot);
+}
+
+static kiln_status add_step(builder *b, int what, const operand given[3], uint32_t count, operand *out)
 {
     kiln__step step = { .action = (uint8_t)what };
     uint8_t *const slots[3] = { &step.a, &step.b, &step.c };
@@ -205,11 +241,30 @@ static kiln_status add_step(builder *b, int what, operand given[3], uint32_t cou
     }
     for (uint32_t i = count; i < 3; i++)
         *slots[i] = step.a;
-    if (is_full(b))
-        return fail_full(b);
-    b->out->step[b->out->steps] = step;
-    *out = (operand){ .in_slot = true, .slot = (uint8_t)(b->out->variables + b->out->steps++) };
-    return KILN_OK;
+    *out = (operand){ .in_slot = true };
+    return append_step(b, step, &out->slot);
+}
+
+/* The sum of a variable and constants is a line, and its quotient by a constant. */
+static bool extend_line(int what, const operand given[3], operand *out)
+{
+    bool turned = what == KILN__OPERATOR_ADD && is_constant(&given[0]);
+    const operand *from = &given[turned ? 1 : 0], *by = &given[turned ? 0 : 1];
+    int64_t value = by->constant.value;
+    if (from->line.divide != 1 || !is_constant(by) || by->constant.missing != NULL || value < 0 || value > INT32_MAX)
+        return false;
+    *out = *from;
+    if (what == KILN__OPERATOR_ADD && value <= INT32_MAX - from->line.add)
+        out->line.add += (int32_t)value;
+    else if (what == KILN__OPERATOR_SUB && value <= from->line.add)
+        out->line.add -= (int32_t)value;
+    else if (what == KILN__OPERATOR_DIV && value > 0)
+        out->line.divide = (int32_t)value;
+    else
+        return false;
+    if (out->line.add > out->line.most_added)
+        out->line.most_added = out->line.add;
+    return true;
 }
 
 /* A constant condition chooses now, so that a step is made only where a variable decides. */
@@ -217,12 +272,12 @@ static kiln_status combine(builder *b, int what, operand given[3], uint32_t coun
 {
     bool known = true;
     for (uint32_t i = 0; i < count; i++)
-        known = known && !given[i].in_slot;
-    if (what == ACTION_CHOICE && !given[0].in_slot && given[0].constant.missing == NULL)
+        known = known && is_constant(&given[i]);
+    if (what == ACTION_CHOICE && is_constant(&given[0]) && given[0].constant.missing == NULL)
         *out = given[given[0].constant.value != 0 ? 1 : 2];
     else if (known)
         *out = constant(apply(what, given[0].constant, given[1].constant, given[2].constant));
-    else
+    else if (!extend_line(what, given, out))
         return add_step(b, what, given, count, out);
     return KILN_OK;
 }
@@ -241,7 +296,7 @@ static kiln_status build_name(builder *b, const kiln__node *node, operand *out)
     int64_t value = 0;
     for (uint32_t i = 0; i < b->name_count; i++)
         if (kiln__word_is(node->text, b->names[i])) {
-            *out = (operand){ .in_slot = true, .slot = (uint8_t)i };
+            *out = (operand){ .line = { .variable = i, .divide = 1 } };
             return KILN_OK;
         }
     if (!b->lookup(b->data, node->text.text, node->text.length, &value))
@@ -349,54 +404,51 @@ kiln_status kiln__formula_check(const char *formula, kiln__formula_lookup lookup
     return build(&b, &ignored, problem, size);
 }
 
+/* The result of a formula: a line where it is one. */
+static kiln_status set_result(builder *b, const operand *result, uint32_t index)
+{
+    const kiln__number_or *constant = &result->constant;
+    kiln__line *line = &b->out->line[index];
+    *line = result->line;
+    if (is_constant(result) && constant->missing == NULL && constant->value >= 0 && constant->value <= INT32_MAX)
+        *line = (kiln__line){ KILN__VARIABLES_MAX, (int32_t)constant->value, 1, 0 };
+    return line->divide == 0 ? give_slot(b, result, &b->out->result[index]) : KILN_OK;
+}
+
 kiln_status kiln__formulas_add(kiln__formulas *out, const char *formula, kiln__formula_lookup lookup, const void *data,
                                const char *const *names, uint32_t name_count, uint32_t *index, char *problem,
                                size_t size)
 {
     builder b = { formula, lookup, data, names, name_count, out, NULL, { 0 } };
     operand result;
-    uint8_t slot = 0;
     out->variables = (uint8_t)name_count;
     if (out->count == KILN__FORMULAS_MAX) {
         snprintf(problem, size, "there are more than %d formulas of sizes", KILN__FORMULAS_MAX);
         return KILN_ESPEC;
     }
     kiln_status status = build(&b, &result, problem, size);
-    if (status == KILN_OK && (status = give_slot(&b, &result, &slot)) != KILN_OK)
+    if (status == KILN_OK && (status = set_result(&b, &result, out->count)) != KILN_OK)
         snprintf(problem, size, "%s", b.fault.text);
-    if (status != KILN_OK)
-        return status;
-    out->result[out->count] = slot;
-    *index = out->count++;
-    return KILN_OK;
+    if (status == KILN_OK)
+        *index = out->count++;
+    return status;
 }
 
-/* Launches calculate mostly sums and quotients of small numbers: these are not worth a call. */
-static inline bool is_quick(const kiln__number_or *a, const kiln__number_or *b)
+void kiln__formulas_calculate(const kiln__formulas *formulas, kiln__formula_values *values)
 {
-    return a->missing == NULL && b->missing == NULL && (uint64_t)a->value <= INT32_MAX &&
-           (uint64_t)b->value - 1 < INT32_MAX;
-}
-
-static kiln__number_or take_step(const kiln__step *step, const kiln__number_or *slot)
-{
-    const kiln__number_or *a = &slot[step->a], *b = &slot[step->b];
-    if (is_quick(a, b) && step->action == KILN__OPERATOR_ADD)
-        return number(a->value + b->value);
-    if (is_quick(a, b) && step->action == KILN__OPERATOR_DIV)
-        return number((uint32_t)a->value / (uint32_t)b->value);
-    return apply(step->action, *a, *b, slot[step->c]);
-}
-
-void kiln__formulas_calculate(const kiln__formulas *formulas, const int64_t *variables, kiln__formula_values *out)
-{
-    kiln__number_or *slot = out->slot;
-    for (uint32_t i = 0; i < formulas->variables; i++)
-        slot[i] = number(variables[i]);
+    kiln__number_or *slot = values->slot;
     for (uint32_t i = 0; i < formulas->constants; i++)
         slot[KILN__SLOTS_MAX - 1 - i] = number(formulas->constant[i]);
-    for (uint32_t i = 0; i < formulas->steps; i++)
-        slot[formulas->variables + i] = take_step(&formulas->step[i], slot);
+    for (uint32_t i = 0; i < formulas->steps; i++) {
+        const kiln__step *step = &formulas->step[i];
+        slot[formulas->variables + i] = apply(step->action, slot[step->a], slot[step->b], slot[step->c]);
+    }
+}
+
+kiln__number_or kiln__line_value(const kiln__line *line, int64_t variable)
+{
+    kiln__number_or most = apply_to_values(KILN__OPERATOR_ADD, variable, line->most_added);
+    return most.missing != NULL ? most : number((variable + line->add) / line->divide);
 }
 
 void kiln__formula_names(const char *formula, void (*fn)(void *data, const char *name, size_t length), void *data)

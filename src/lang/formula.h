@@ -34,12 +34,20 @@ typedef struct kiln__step {
     uint8_t action, a, b, c;
 } kiln__step;
 
+/* (variable + add) / divide, or add / divide alone: most formulas of launches are one, and take no step. */
+typedef struct kiln__line {
+    uint32_t variable;   /* KILN__VARIABLES_MAX: none */
+    int32_t add, divide; /* not below 0; divide is 0 where a formula is no line */
+    int32_t most_added;  /* on the way to the sum: 128 in (n + 128 - 1) / 128 */
+} kiln__line;
+
 /* Formulas compiled together. The first slots are the variables, then come the results of the steps; constants stand at the
  * end, the first in the last slot. There is no jump: a step whose operand has no value has none either, and a choice passes on
  * what it chooses. Plain data. */
 typedef struct kiln__formulas {
     uint8_t variables, steps, constants, count;
-    uint8_t result[KILN__FORMULAS_MAX]; /* the slot of each formula */
+    kiln__line line[KILN__FORMULAS_MAX];
+    uint8_t result[KILN__FORMULAS_MAX]; /* the slot of each formula that is no line */
     kiln__step step[KILN__SLOTS_MAX];
     int64_t constant[KILN__SLOTS_MAX];
 } kiln__formulas;
@@ -62,14 +70,28 @@ kiln_status kiln__formulas_add(kiln__formulas *out, const char *formula, kiln__f
                                const char *const *names, uint32_t name_count, uint32_t *index, char *problem,
                                size_t size);
 
-/* Calculates them all: some nanoseconds a step, no memory, no lock. */
-void kiln__formulas_calculate(const kiln__formulas *formulas, const int64_t *variables, kiln__formula_values *out);
+static inline void kiln__formulas_set(kiln__formula_values *values, uint32_t variable, int64_t value)
+{
+    values->slot[variable] = (kiln__number_or){ value, NULL };
+}
+
+/* Calculates the steps, once all variables are set: some nanoseconds each, no memory, no lock. */
+void kiln__formulas_calculate(const kiln__formulas *formulas, kiln__formula_values *values);
+
+/* The value of a line for any value of its variable. */
+kiln__number_or kiln__line_value(const kiln__line *line, int64_t variable);
 
 /* The value of a formula. */
 static inline kiln__number_or kiln__formulas_value(const kiln__formulas *formulas, const kiln__formula_values *values,
                                                    uint32_t index)
 {
-    return values->slot[formulas->result[index]];
+    const kiln__line *line = &formulas->line[index];
+    if (line->divide == 0)
+        return values->slot[formulas->result[index]];
+    int64_t variable = line->variable < KILN__VARIABLES_MAX ? values->slot[line->variable].value : 0;
+    if ((uint64_t)variable > INT32_MAX) /* else 32 bits suffice, whose division is faster */
+        return kiln__line_value(line, variable);
+    return (kiln__number_or){ ((uint32_t)variable + (uint32_t)line->add) / (uint32_t)line->divide, NULL };
 }
 
 #endif

@@ -26,8 +26,6 @@ kiln_kernel *kiln__kernel_new(kiln__runtime *runtime, kiln_device *device, kiln_
     kernel->rule = unit->rule;
     kernel->plan = plan;
     kernel->signature = signature;
-    for (uint32_t i = 0; i < plan->arg_count; i++)
-        kernel->inputs += plan->args[i].role == KILN__ARG_IN;
     kernel->entry_count = unit->rule.entry_count;
     for (uint32_t i = 0; i < kernel->entry_count; i++)
         kernel->odd[i] = unit->rule.entries[i].align - 1;

@@ -10,8 +10,8 @@ struct kiln_kernel {
     /* What a launch reads: one cache line, which nobody writes. */
     const kiln__backend_vtable *vtable;
     kiln__module *module;
-    const kiln__plan *plan;          /* the signature; the kernel's. NULL: a function of a source */
-    uint32_t entry_count, inputs;    /* inputs: the arrays that are only read */
+    const kiln__plan *plan; /* the signature; the kernel's. NULL: a function of a source */
+    uint32_t entry_count;
     uint32_t odd[KILN__ENTRIES_MAX]; /* for each entry, the low bits that none of its pointers may have */
     /* What information reads. */
     kiln__rule rule;

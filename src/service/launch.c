@@ -37,13 +37,9 @@ static void put_real(bool is_single, uint64_t number, uint64_t *out)
     kiln__fpenv_leave_simd(&host);
 }
 
-/* A formula's number in the argument's type, at the beginning of `out`. */
-static kiln_status put_number(const passing *p, const kiln__plan_arg *arg, uint64_t value, uint64_t *out)
+/* A formula's number in a type that is not uint64_t or int64_t, at the beginning of `out`. */
+static kiln_status convert_number(const passing *p, const kiln__plan_arg *arg, uint64_t value, uint64_t *out)
 {
-    if (arg->bytes == sizeof(value) && arg->type != KILN__ARG_f64) {
-        *out = value;
-        return KILN_OK;
-    }
     bool is_signed = arg->type == KILN__ARG_int8 || arg->type == KILN__ARG_int16 || arg->type == KILN__ARG_int32;
     if (arg->type == KILN__ARG_f32 || arg->type == KILN__ARG_f64)
         put_real(arg->type == KILN__ARG_f32, value, out);
@@ -79,14 +75,17 @@ static kiln_status pass_array(passing *p, uint32_t i, const kiln_arg *given)
     return KILN_OK;
 }
 
-static kiln_status pass_formula(passing *p, uint32_t i)
+static inline kiln_status pass_formula(passing *p, uint32_t i)
 {
     const kiln__plan_arg *arg = &p->kernel->plan->args[i];
     uint64_t value = 0;
-    p->where[i] = &p->values[i];
     kiln_status status =
         kiln__plan_value(p->kernel->plan, arg->formulas[0], &p->formulas, arg->name, &value, p->report);
-    return status == KILN_OK ? put_number(p, arg, value, &p->values[i]) : status;
+    p->where[i] = &p->values[i];
+    p->values[i] = value;
+    if (status != KILN_OK || arg->type == KILN__ARG_uint64 || arg->type == KILN__ARG_int64)
+        return status;
+    return convert_number(p, arg, value, &p->values[i]);
 }
 
 static kiln_status pass(passing *p, uint32_t i, const kiln_arg *given)
@@ -102,8 +101,7 @@ static kiln_status pass(passing *p, uint32_t i, const kiln_arg *given)
         if (given->data == NULL || given->bytes != arg->bytes)
             return FAIL(p->report, KILN_EINVAL, "argument %s is a %s of %u bytes, and %" PRIu64 " are given", arg->name,
                         kiln__arg_type_name(arg->type), arg->bytes, given->data == NULL ? 0 : given->bytes);
-        memcpy(&p->values[i], given->data, arg->bytes);
-        p->where[i] = &p->values[i];
+        p->where[i] = (void *)given->data; /* a backend reads it before it returns */
         return KILN_OK;
     default:
         return pass_array(p, i, given);
@@ -144,20 +142,9 @@ static kiln_status check_overlap(const passing *p)
 
 static const uint64_t grid_most[3] = { INT32_MAX, 65535, 65535 };
 
-static kiln_status fail_grid(const passing *p, int i, uint64_t blocks)
-{
-    return FAIL(p->report, KILN_EINVAL, "the grid has %" PRIu64 " blocks in direction %c, more than %" PRIu64, blocks,
-                'x' + i, grid_most[i]);
-}
-
 static kiln_status submit(const passing *p, uint32_t entry, const uint64_t grid[3], void *stream)
 {
-    uint32_t blocks[3];
-    for (int i = 0; i < 3; i++) {
-        if (grid[i] > grid_most[i])
-            return fail_grid(p, i, grid[i]);
-        blocks[i] = (uint32_t)grid[i];
-    }
+    const uint32_t blocks[3] = { (uint32_t)grid[0], (uint32_t)grid[1], (uint32_t)grid[2] };
     return p->kernel->vtable->launch(p->kernel->module, entry, blocks, (void **)p->where, stream, p->report);
 }
 
@@ -194,31 +181,43 @@ static kiln_status submit_pieces(passing *p, uint32_t entry, uint64_t n, void *s
     return status;
 }
 
+static kiln_status submit_large(passing *p, uint32_t entry, const uint64_t grid[3], uint64_t n, void *stream)
+{
+    bool cut = p->kernel->plan->elementwise && p->kernel->rule.tile > 0;
+    for (int i = cut ? 1 : 0; i < 3; i++)
+        if (grid[i] > grid_most[i])
+            return FAIL(p->report, KILN_EINVAL, "the grid has %" PRIu64 " blocks in direction %c, more than %" PRIu64,
+                        grid[i], 'x' + i, grid_most[i]);
+    return submit_pieces(p, entry, n, stream);
+}
+
 /* Checks the arguments against each other, and submits. n is the first of the sizes. */
 static kiln_status finish(passing *p, uint64_t n, void *stream)
 {
     const kiln_kernel *kernel = p->kernel;
-    uint64_t grid[3] = { 0, 0, 0 };
+    const kiln__plan *plan = kernel->plan;
+    uint64_t grid[3] = { 1, 1, 1 };
     uint32_t entry = 0;
+    bool is_empty = false, is_large = false;
     kiln_status status = check_overlap(p);
-    for (int i = 0; i < 3 && status == KILN_OK; i++)
-        status = kiln__plan_value(kernel->plan, kernel->plan->grid[i], &p->formulas, "grid", &grid[i], p->report);
-    if (status != KILN_OK || grid[0] == 0 || grid[1] == 0 || grid[2] == 0)
+    for (uint32_t i = 0; i < plan->grid_dims && status == KILN_OK; i++) {
+        status = kiln__plan_value(plan, plan->grid[i], &p->formulas, "grid", &grid[i], p->report);
+        is_empty = is_empty || grid[i] == 0;
+        is_large = is_large || grid[i] > grid_most[i];
+    }
+    if (status != KILN_OK || is_empty)
         return status;
     while (entry < kernel->entry_count && (p->bits & kernel->odd[entry]))
         entry++;
     if (entry == kernel->entry_count && entry > 0)
         return FAIL(p->report, KILN_EALIGN, "no entry point of the template takes pointers of this alignment");
-    bool cut = grid[0] > grid_most[0] && kernel->plan->elementwise && kernel->rule.tile > 0;
-    return cut ? submit_pieces(p, entry, n, stream) : submit(p, entry, grid, stream);
+    return is_large ? submit_large(p, entry, grid, n, stream) : submit(p, entry, grid, stream);
 }
 
 static kiln_status check_counts(const kiln_kernel *kernel, size_t size_count, size_t arg_count, kiln_report *report)
 {
     const kiln__plan *plan = kernel->plan;
-    uint32_t wanted = 0;
-    for (uint32_t i = 0; i < plan->arg_count; i++)
-        wanted += plan->args[i].role != KILN__ARG_FORMULA;
+    uint32_t wanted = plan->outputs + plan->inputs + plan->scalars;
     if (size_count != plan->size_count)
         return FAIL(report, KILN_EINVAL, "the kernel has %u sizes, and %zu are given", plan->size_count, size_count);
     if (arg_count != wanted)
@@ -307,16 +306,11 @@ kiln_status kiln__kernel_launch_grid(const kiln_kernel *kernel, const kiln_grid 
 static kiln_status fail_flat(const kiln_kernel *kernel, size_t out_count, size_t in_count, kiln_report *report)
 {
     const kiln__plan *plan = kernel->plan;
-    uint32_t outs = 0, ins = 0;
     if (!plan->flat)
         return FAIL(report, KILN_EINVAL,
                     "the kernel takes other arguments than arrays of n elements: launch it by its sizes and args");
-    for (uint32_t i = 0; i < plan->arg_count; i++) {
-        outs += plan->args[i].role == KILN__ARG_OUT || plan->args[i].role == KILN__ARG_INOUT;
-        ins += plan->args[i].role == KILN__ARG_IN;
-    }
-    return FAIL(report, KILN_EINVAL, "the kernel writes %u and reads %u arrays, and %zu and %zu are given", outs, ins,
-                out_count, in_count);
+    return FAIL(report, KILN_EINVAL, "the kernel writes %u and reads %u arrays, and %zu and %zu are given",
+                plan->outputs, plan->inputs, out_count, in_count);
 }
 
 static kiln_status fail_pointer(const passing *p, const kiln__plan_arg *arg, const void *pointer)
@@ -327,14 +321,12 @@ static kiln_status fail_pointer(const passing *p, const kiln__plan_arg *arg, con
                 arg->bytes);
 }
 
-/* `given` is NULL only where n is 0. */
-static kiln_status pass_flat(passing *p, uint32_t i, uint64_t n, const void *const *given)
+static kiln_status pass_flat(passing *p, uint32_t i, uint64_t n, const void *pointer)
 {
     const kiln__plan_arg *arg = &p->kernel->plan->args[i];
-    const void *pointer = given != NULL ? *given : NULL;
-    if (n > 0 && (pointer == NULL || ((uintptr_t)pointer & (arg->bytes - 1)) != 0))
+    if (pointer == NULL || ((uintptr_t)pointer & (arg->bytes - 1)) != 0)
         return fail_pointer(p, arg, pointer);
-    memcpy(&p->values[i], &pointer, sizeof(pointer));
+    p->values[i] = (uintptr_t)pointer;
     p->where[i] = &p->values[i];
     p->bytes[i] = n * arg->bytes;
     p->bits |= (uintptr_t)pointer;
@@ -346,32 +338,25 @@ kiln_status kiln__kernel_launch_n(const kiln_kernel *kernel, uint64_t n, void *c
 {
     const kiln__plan *plan = kernel->plan;
     passing p;
-    size_t out = 0, in = 0;
     kiln_status status = KILN_OK;
     if (plan == NULL)
         return FAIL(report, KILN_EINVAL, "the kernel is a function of a source: launch it with a grid");
-    if (!plan->flat)
+    if (!plan->flat || out_count != plan->outputs || in_count != plan->inputs)
         return fail_flat(kernel, out_count, in_count, report);
+    if (n == 0)
+        return KILN_OK;
     if (n > INT64_MAX / 8)
         return FAIL(report, KILN_EINVAL, "n is larger than any memory: expected a count of elements");
-    if (n > 0 && (outs == NULL || ins == NULL))
+    if (outs == NULL || ins == NULL)
         return FAIL(report, KILN_EINVAL, "outs and ins must not be NULL when n is above 0");
     p.kernel = kernel;
     p.report = report;
     p.bits = 0;
     kiln__plan_calculate(plan, &n, &p.formulas);
-    for (uint32_t i = 0; i < plan->arg_count && status == KILN_OK; i++) {
-        bool formula = plan->args[i].role == KILN__ARG_FORMULA, input = plan->args[i].role == KILN__ARG_IN;
-        if (formula)
+    for (uint32_t i = 0; i < plan->arg_count && status == KILN_OK; i++)
+        if (plan->args[i].role == KILN__ARG_FORMULA)
             status = pass_formula(&p, i);
-        else if (input ? in == in_count : out == out_count)
-            return fail_flat(kernel, out_count, in_count, report);
         else
-            status = pass_flat(&p, i, n, n == 0 ? NULL : input ? &ins[in] : (const void *const *)&outs[out]);
-        in += input;
-        out += !formula && !input;
-    }
-    if (status == KILN_OK && (out != out_count || in != in_count))
-        status = fail_flat(kernel, out_count, in_count, report);
-    return status == KILN_OK && n > 0 ? finish(&p, n, stream) : status;
+            status = pass_flat(&p, i, n, plan->args[i].role == KILN__ARG_IN ? *ins++ : *outs++);
+    return status == KILN_OK ? finish(&p, n, stream) : status;
 }

@@ -336,6 +336,9 @@ static void add_arg(planner *p, const kiln__declared_arg *arg, uint32_t input, k
     out->type = arg->type == KILN__ARG_DTYPE ? dtype : arg->type;
     out->bytes = types[out->type].bytes;
     out->dims = arg->dims;
+    p->plan->outputs += arg->role == KILN__ARG_OUT || arg->role == KILN__ARG_INOUT;
+    p->plan->inputs += arg->role == KILN__ARG_IN;
+    p->plan->scalars += arg->role == KILN__ARG_SCALAR;
     for (uint32_t i = 0; i < KILN__DIMS_MAX; i++)
         if (arg->formulas[i] != NULL)
             out->formulas[i] = add_formula(p, arg->formulas[i]);
@@ -396,8 +399,11 @@ static void fill_plan(planner *p, kiln__arg_type dtype, uint32_t op_inputs)
         for (uint32_t k = 0; k < (arguments->args[i].each ? op_inputs : 1); k++)
             add_arg(p, &arguments->args[i], k, dtype);
     pair_arrays(p->plan);
-    for (int i = 0; i < 3; i++)
+    for (uint32_t i = 0; i < 3; i++) {
         p->plan->grid[i] = add_formula(p, arguments->grid[i] != NULL ? arguments->grid[i] : "1");
+        if (arguments->grid[i] != NULL)
+            p->plan->grid_dims = i + 1;
+    }
     p->plan->traffic = arguments->traffic != NULL ? add_formula(p, arguments->traffic) : UINT32_MAX;
     p->plan->flat = kiln__arguments_flat(arguments);
     p->plan->elementwise = kiln__arguments_elementwise(arguments);

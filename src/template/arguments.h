@@ -98,7 +98,8 @@ typedef struct kiln__plan {
     kiln__formulas formulas;
     uint32_t texts[KILN__FORMULAS_MAX]; /* where in `text` each formula is, with numbers in place of parameters */
     uint32_t size_count, arg_count;
-    bool flat, elementwise; /* see kiln__arguments_flat and kiln__arguments_elementwise */
+    uint32_t outputs, inputs, scalars; /* arguments that are written, only read, and numbers given at launch */
+    bool flat, elementwise;            /* see kiln__arguments_flat and kiln__arguments_elementwise */
     char sizes[KILN__SIZES_MAX][KILN__ARG_NAME];
     kiln__plan_arg args[KILN__ARGS_MAX];
     /* Arrays that may not share a byte, by their numbers: one that is written, and any other. */
@@ -106,7 +107,8 @@ typedef struct kiln__plan {
         uint8_t written, other;
     } pairs[KILN__ARGS_MAX * KILN__ARGS_MAX];
     uint32_t pair_count;
-    uint32_t grid[3]; /* formulas */
+    uint32_t grid[3];   /* formulas */
+    uint32_t grid_dims; /* how many of them are declared; the others are 1 */
     uint32_t block[3], shared;
     uint32_t traffic; /* a formula, UINT32_MAX where none is declared */
     char text[];
@@ -124,10 +126,9 @@ const char *kiln__plan_text(const kiln__plan *plan, uint32_t formula);
 /* All formulas with these sizes, one above INT64_MAX counting as that. Takes no memory and no lock. */
 static inline void kiln__plan_calculate(const kiln__plan *plan, const uint64_t *sizes, kiln__formula_values *out)
 {
-    int64_t variables[KILN__SIZES_MAX];
     for (uint32_t i = 0; i < plan->size_count; i++)
-        variables[i] = sizes[i] <= INT64_MAX ? (int64_t)sizes[i] : INT64_MAX;
-    kiln__formulas_calculate(&plan->formulas, variables, out);
+        kiln__formulas_set(out, i, sizes[i] <= INT64_MAX ? (int64_t)sizes[i] : INT64_MAX);
+    kiln__formulas_calculate(&plan->formulas, out);
 }
 
 /* Says why a formula has no value that can be used. */

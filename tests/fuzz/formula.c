@@ -61,7 +61,9 @@ static void require_compiled(const char *formula, bool good, int64_t expected, c
         FUZZ_REQUIRE(!good || strstr(problem, "too many steps") != NULL, "%s: %s", formula, problem);
         return;
     }
-    kiln__formulas_calculate(&formulas, numbers, &values);
+    for (uint32_t i = 0; i < 6; i++)
+        kiln__formulas_set(&values, i, numbers[i]);
+    kiln__formulas_calculate(&formulas, &values);
     kiln__number_or value = kiln__formulas_value(&formulas, &values, index);
     FUZZ_REQUIRE(good == (value.missing == NULL) && (!good || value.value == expected), "%s", formula);
     FUZZ_REQUIRE(good || strstr(why, value.missing) != NULL, "%s: %s, not %s", formula, why, value.missing);

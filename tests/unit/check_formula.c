@@ -73,6 +73,22 @@ static const struct {
     { "9223372036854775807", INT64_MAX },
     { "-9223372036854775807 - 1", INT64_MIN },
     { "least % -1", 0 },
+    /* sums of a name and constants, and their quotients */
+    { "(block + vector - 1) / 4", 32 },
+    { "(block + 128 - 1) / 128", 1 },
+    { "(3 + block - 3 + 1) / 128", 1 },
+    { "block - 3 + 1", 126 },
+    { "(elems + 2147483647) / 2147483647", 1 },
+    { "(elems + 2147483647 + 1) / 2", 1073741827 },
+    { "(minimum + 3000000000) / 3", 1000000001 },
+    { "(minimum + 2147483646) / 1 / 1", 2147483649 },
+    { "(least + 128 - 1) / 128", -72057594037927935 },
+    { "(least + 7) / 3000000000", -3074457345 },
+    { "(most + 0) / 7", 1317624576693539401 },
+    { "(block + 64) / 64 + 5", 8 },
+    { "(block + 64) / 64 / 2", 1 },
+    { "0 - block", -128 },
+    { "256 / block", 2 },
     /* what is not calculated cannot fail */
     { "zero != 0 && 1 / zero", 0 },
     { "zero == 0 || 1 / zero", 1 },
@@ -119,6 +135,9 @@ static const struct {
     { "1 / zero", "division by zero" },
     { "1 % zero", "division by zero" },
     { "most + 1", "overflow" },
+    { "(most + 128 - 1) / 128", "overflow" },
+    { "most + 5 - 5", "overflow" },
+    { "(block + 1) / 0", "division by zero" },
     { "least - 1", "overflow" },
     { "most * 2", "overflow" },
     { "-least", "overflow" },
@@ -269,6 +288,13 @@ static kiln_status compile(kiln__formulas *out, const char *formula, uint32_t *i
     return kiln__formulas_add(out, formula, knows_nothing, NULL, variables, COUNT(variables), index, problem, 200);
 }
 
+static void set_and_calculate(const kiln__formulas *formulas, kiln__formula_values *values)
+{
+    for (uint32_t i = 0; i < COUNT(variables); i++)
+        kiln__formulas_set(values, i, variable_values[i]);
+    kiln__formulas_calculate(formulas, values);
+}
+
 static kiln__number_or calculate(const char *formula)
 {
     kiln__formulas formulas = { 0 };
@@ -277,7 +303,7 @@ static kiln__number_or calculate(const char *formula)
     uint32_t index = 99;
     ck_assert_msg(compile(&formulas, formula, &index, problem) == KILN_OK, "%s: %s", formula, problem);
     ck_assert_uint_eq(index, 0);
-    kiln__formulas_calculate(&formulas, variable_values, &values);
+    set_and_calculate(&formulas, &values);
     return kiln__formulas_value(&formulas, &values, index);
 }
 
@@ -343,7 +369,7 @@ START_TEST(test_formula__many_are_compiled_together)
         ck_assert_msg(compile(&formulas, text, &index, problem) == KILN_OK, "%s", problem);
         ck_assert_uint_eq(index, i);
     }
-    kiln__formulas_calculate(&formulas, variable_values, &values);
+    set_and_calculate(&formulas, &values);
     for (uint32_t i = 0; i < KILN__FORMULAS_MAX; i++)
         ck_assert_int_eq(kiln__formulas_value(&formulas, &values, i).value, (128 + i % 8) / 2);
     ck_assert_int_eq(compile(&formulas, "block", &index, problem), KILN_ESPEC);
@@ -368,7 +394,7 @@ START_TEST(test_formula__too_many_steps_are_refused)
     kiln__formula_values values;
     char problem[200] = "";
     ck_assert_int_eq(compile_long(&formulas, ROOM, problem), KILN_OK);
-    kiln__formulas_calculate(&formulas, variable_values, &values);
+    set_and_calculate(&formulas, &values);
     ck_assert_int_eq(kiln__formulas_value(&formulas, &values, 0).value, 7 * ROOM);
     ck_assert_int_eq(compile_long(&other, ROOM + 1, problem), KILN_ESPEC);
     ck_assert_msg(strstr(problem, "the formulas of sizes have too many steps") != NULL, "%s", problem);
