@@ -8,33 +8,37 @@ static kiln_status fail(kiln_report *report, const char *what)
     return kiln__fail(report, KILN_ESPEC, KILN__STAGE_SPEC, 0, "functions.h: %s", what);
 }
 
-/* The C text of a section: its leading lines of comments are documentation. */
-static kiln__word body_of(kiln__word section)
+static bool is_declaration(const char *line)
 {
-    while (section.length > 3 && strncmp(section.text, "//!", 3) == 0) {
-        const char *newline = memchr(section.text, '\n', section.length);
-        size_t length = newline != NULL ? (size_t)(newline - section.text) + 1 : section.length;
-        section = (kiln__word){ section.text + length, section.length - length };
-    }
-    return kiln__word_trim(section);
+    return strncmp(line, "//!", 3) == 0;
 }
 
+/* The C text of a function begins behind its declaration and the comments beneath, and goes up to the next declaration. */
 kiln_status kiln__functions_find(kiln__functions *out, const char *text, kiln_report *report)
 {
-    static const char mark[] = "\n//! function ", end[] = "\n//! end\n";
-    const char *stop = strstr(text, end);
+    static const char mark[] = "//! function ", end[] = "//! end\n";
+    const char *next;
+    kiln__word *open = NULL; /* the text of the function that the lines belong to */
     out->count = 0;
-    if (stop == NULL)
-        return fail(report, "the last line '//! end' is missing");
-    for (const char *at = strstr(text, mark); at != NULL && at < stop; at = strstr(at + 1, mark)) {
-        const char *next = strstr(at + 1, mark), *name = at + sizeof(mark) - 1;
-        if (out->count == KILN__FUNCTIONS_MAX)
+    for (const char *line = text; *line != '\0'; line = next) {
+        next = strchrnul(line, '\n');
+        next += *next != '\0';
+        bool starts = strncmp(line, mark, sizeof(mark) - 1) == 0, ends = strncmp(line, end, sizeof(end) - 1) == 0;
+        if (open != NULL && (starts || ends))
+            *open = kiln__word_trim((kiln__word){ open->text, (size_t)(line - open->text) });
+        if (ends)
+            return KILN_OK;
+        if (starts && out->count == KILN__FUNCTIONS_MAX)
             return fail(report, "there are too many functions");
-        kiln__word section = { at + 1, (size_t)((next != NULL && next < stop ? next : stop) - at) - 1 };
-        out->at[out->count].name = kiln__word_take(&name);
-        out->at[out->count++].text = body_of(section);
+        if (starts) {
+            const char *name = line + sizeof(mark) - 1;
+            out->at[out->count].name = kiln__word_take(&name);
+            open = &out->at[out->count++].text;
+        }
+        if (open != NULL && is_declaration(line))
+            open->text = next;
     }
-    return KILN_OK;
+    return fail(report, "the last line '//! end' is missing");
 }
 
 void kiln__functions_take(const kiln__functions *functions, const char *name, bool taken[KILN__FUNCTIONS_MAX])

@@ -450,7 +450,7 @@ static kiln_status read_lines(reader *r, const char *text)
     kiln_status status = KILN_OK;
     r->out->body = text;
     while (*text != '\0' && status == KILN_OK) {
-        size_t length = strcspn(text, "\n");
+        size_t length = (size_t)(strchrnul(text, '\n') - text);
         const char *next = text + length + (text[length] == '\n');
         r->line++;
         if (strncmp(text, "//!", MARK_LENGTH) == 0) {

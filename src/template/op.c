@@ -86,7 +86,7 @@ static kiln_status read_rows(reader *r, const char *text)
 {
     kiln_status status = KILN_OK;
     while (*text != '\0' && status == KILN_OK) {
-        kiln__word line = { text, strcspn(text, "\n") };
+        kiln__word line = { text, (size_t)(strchrnul(text, '\n') - text) };
         text += line.length + (text[line.length] == '\n');
         r->line++;
         bool blank = kiln__word_trim(line).length == 0;

@@ -238,7 +238,8 @@ void kiln__nvrtc_search(const char *path, kiln__text *out)
     append_file(out, "/etc/ld.so.cache");
     Dl_serinfo *directories = loader_directories();
     kiln__text file = { 0 };
-    for (int i = 0; i < (path != NULL ? 1 : SONAMES); i++) {
+    size_t before = out->length;
+    for (int i = 0; i < (path != NULL ? 1 : SONAMES) && out->length == before; i++) {
         const char *name = path != NULL ? path : sonames[i];
         for (unsigned k = 0; directories != NULL && k < directories->dls_cnt; k++) {
             file.length = 0;

@@ -23,7 +23,7 @@ kiln_status kiln__nvrtc_load(kiln__nvrtc **out, const char *path, kiln_report *r
 void kiln__nvrtc_unload(kiln__nvrtc *nvrtc);
 
 /* Appends what decides which library kiln__nvrtc_load opens: the path, and the identity of the loader's cache and of
- * each file that the search would come across. Opens nothing. */
+ * each file that the search would come across, of the first name that there is one of. Opens nothing. */
 void kiln__nvrtc_search(const char *path, kiln__text *out);
 
 /* The only way from an nvrtcResult to a kiln_status: KILN_OK, KILN_ENOMEM, KILN_ENOCOMPILER (its builtins are missing)
