@@ -17,6 +17,7 @@ if [ "${1-}" = --peers ]; then
 fi
 build=${1:?$usage}
 out=${2:-$(mktemp -d)}
+mkdir -p "$out"
 here=$(cd "$(dirname "$0")" && pwd)
 kiln=$build/tools/kiln
 failed=0
