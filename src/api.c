@@ -162,31 +162,17 @@ kiln_status kiln_kernel_occupancy(int *out, const kiln_kernel *kernel, uint32_t 
     return kernel->vtable->functions->occupancy(kernel->module, number, threads, shared_bytes, out, report);
 }
 
-static kiln_status launch_function(const kiln_kernel *kernel, const kiln_grid *grid, size_t size_count,
-                                   const kiln_arg *args, size_t arg_count, void *stream, kiln_report *report)
-{
-    kiln_grid full = KILN_INIT(kiln_grid);
-    if (grid == NULL || size_count > 0)
-        return refuse(report, KILN__STAGE_LAUNCH, "a function of a source takes a grid and no sizes");
-    kiln_status status = kiln__take_in(&full, sizeof(full), grid, "kiln_grid", KILN__STAGE_LAUNCH, report);
-    for (int i = 0; i < 3; i++) {
-        full.grid[i] += full.grid[i] == 0;
-        full.block[i] += full.block[i] == 0;
-    }
-    return status == KILN_OK ? kiln__kernel_launch_grid(kernel, &full, args, arg_count, stream, report) : status;
-}
-
 kiln_status kiln_launch(kiln_kernel *kernel, const kiln_grid *grid, const uint64_t *sizes, size_t size_count,
                         const kiln_arg *args, size_t arg_count, void *stream, kiln_report *report)
 {
+    kiln_grid full;
     kiln__report_begin(report);
     if (kernel == NULL || (sizes == NULL && size_count > 0) || (args == NULL && arg_count > 0))
         return refuse(report, KILN__STAGE_LAUNCH, "kernel, sizes and args must not be NULL");
-    if (kernel->plan == NULL)
-        return launch_function(kernel, grid, size_count, args, arg_count, stream, report);
-    if (grid != NULL)
-        return refuse(report, KILN__STAGE_LAUNCH, "the kernel's signature has the grid: grid must be NULL");
-    return kiln__kernel_launch(kernel, sizes, size_count, args, arg_count, stream, report);
+    if (kernel->plan != NULL && grid == NULL)
+        return kiln__kernel_launch(kernel, sizes, size_count, args, arg_count, stream, report);
+    kiln_status status = kiln__take_grid(&full, kernel, grid, size_count, report);
+    return status == KILN_OK ? kiln__kernel_launch_grid(kernel, &full, args, arg_count, stream, report) : status;
 }
 
 kiln_status kiln_launch_n(kiln_kernel *kernel, uint64_t n, void *const *outs, size_t out_count, const void *const *ins,

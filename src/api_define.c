@@ -4,7 +4,6 @@
 #include "os/cancel.h"
 #include "service/define.h"
 #include "service/kernel.h"
-#include "template/reference.h"
 #include "template/signature.h"
 
 static kiln_status refuse(kiln_report *report, const char *what)
@@ -42,29 +41,6 @@ kiln_status kiln_template_load(kiln_service *service, const char *path, const ch
     if (service == NULL || path == NULL)
         return refuse(report, "service and path must not be NULL");
     return kiln__service_load_template(service, path, name, report);
-}
-
-kiln_status kiln_reference_check(kiln_deviation *out, const kiln_spec *spec, uint64_t n, const void *results,
-                                 const void *const *in, kiln_report *report)
-{
-    kiln__report_begin(report);
-    kiln__worst_error found;
-    if (out == NULL || spec == NULL || (n > 0 && (results == NULL || in == NULL)))
-        return refuse(report, "out, spec and, where n is above 0, results and in must not be NULL");
-    const kiln__op *op = kiln__reference_op(&spec->fields);
-    if (op == NULL)
-        return kiln__fail(report, KILN_ENOENT, KILN__STAGE_SPEC, 0, "the spec's op has no reference of its own");
-    if (spec->fields.dtype == KILN__DTYPE_UNSET)
-        return refuse(report, "the spec must have a dtype");
-    kiln__reference_compare(&spec->fields, n, results, in, &found);
-    kiln_deviation full = { sizeof(full), op->ulps, found.worst, found.where };
-    kiln_status status = kiln__hand_out(out, &full, sizeof(full));
-    if (status == KILN_OK && found.worst > op->ulps)
-        status =
-            kiln__fail(report, KILN_EMISMATCH, KILN__STAGE_DEVICE, 0,
-                       "element %llu is %.17g, %.3g ulp from the reference %.17g: the definition of %s allows %.3g",
-                       (unsigned long long)found.where, found.got, found.worst, found.want, op->name, op->ulps);
-    return status;
 }
 
 kiln_status kiln_signature_shape(uint64_t out[KILN_DIMS_MAX], const kiln_signature *signature, uint32_t index,

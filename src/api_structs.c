@@ -50,3 +50,22 @@ kiln_status kiln__take_in(void *full, size_t full_size, const void *given, const
     copy_fields(full, given, size < full_size ? size : full_size);
     return KILN_OK;
 }
+
+kiln_status kiln__take_grid(kiln_grid *full, const kiln_kernel *kernel, const kiln_grid *grid, size_t size_count,
+                            kiln_report *report)
+{
+    *full = (kiln_grid)KILN_INIT(kiln_grid);
+    if (kernel->plan != NULL)
+        return grid == NULL ? KILN_OK
+                            : kiln__fail(report, KILN_EINVAL, KILN__STAGE_LAUNCH, 0,
+                                         "the kernel's signature has the grid: grid must be NULL");
+    if (grid == NULL || size_count > 0)
+        return kiln__fail(report, KILN_EINVAL, KILN__STAGE_LAUNCH, 0,
+                          "a function of a source takes a grid and no sizes");
+    kiln_status status = kiln__take_in(full, sizeof(*full), grid, "kiln_grid", KILN__STAGE_LAUNCH, report);
+    for (int i = 0; i < 3; i++) {
+        full->grid[i] += full->grid[i] == 0;
+        full->block[i] += full->block[i] == 0;
+    }
+    return status;
+}

@@ -2,6 +2,7 @@
 #include "api_structs.h"
 #include "os/cancel.h"
 #include "tune/stage.h"
+#include "tune/verify.h"
 #include <kiln/kernel.h>
 
 static kiln_status refuse(kiln_report *report, const char *what)
@@ -52,15 +53,38 @@ kiln_status kiln_workload_reset(kiln_workload *workload, kiln_report *report)
 {
     KILN__NO_CANCEL;
     kiln__report_begin(report);
-    return workload != NULL ? kiln__arrays_poison(&workload->arrays, 0, KILN__FILL_POISON, report)
-                            : refuse(report, "workload must not be NULL");
+    return workload != NULL ? kiln__stage_reset(workload, report) : refuse(report, "workload must not be NULL");
 }
 
-kiln_status kiln_workload_check(kiln_workload *workload, const char **against, kiln_report *report)
+kiln_status kiln_verify(kiln_verification *out, kiln_service *service, kiln_kernel *kernel, const kiln_grid *grid,
+                        const uint64_t *sizes, size_t size_count, const kiln_arg *args, size_t arg_count,
+                        double tolerance, kiln_report *report)
 {
     KILN__NO_CANCEL;
     kiln__report_begin(report);
-    const char *ignored;
-    return workload != NULL ? kiln__stage_check(workload, against != NULL ? against : &ignored, report)
-                            : refuse(report, "workload must not be NULL");
+    kiln_grid full;
+    kiln__load load;
+    kiln__verdict verdict;
+    if (service == NULL || kernel == NULL || (sizes == NULL && size_count > 0) || (args == NULL && arg_count > 0))
+        return refuse(report, "service, kernel, sizes and args must not be NULL");
+    if (!(tolerance >= 0))
+        return refuse(report, "tolerance must be 0 or more units of the last place");
+    kiln_status status = kiln__take_grid(&full, kernel, grid, size_count, report);
+    const kiln__launching launching = { kernel, &full, sizes, size_count, args, arg_count };
+    if (status == KILN_OK)
+        status = kiln__verify_launch(&verdict, &load, service, &launching, tolerance, report);
+    if (status != KILN_OK)
+        return status;
+    const kiln_verification found = { .size = sizeof(found),
+                                      .against = verdict.against,
+                                      .compared = verdict.compared,
+                                      .wrong = verdict.wrong,
+                                      .argument = verdict.array != NULL ? load.at[verdict.array - load.arrays] : 0,
+                                      .first = verdict.first,
+                                      .bound = verdict.bound,
+                                      .worst = verdict.worst,
+                                      .worst_at = verdict.worst_at };
+    if (out != NULL)
+        status = kiln__hand_out(out, &found, sizeof(found));
+    return status == KILN_OK ? kiln__verify_refuse(&verdict, kernel->spec, report) : status;
 }

@@ -190,15 +190,10 @@ KILN_API KILN_MUST_USE kiln_status kiln_workload_make(kiln_workload **out, kiln_
 KILN_API kiln_status kiln_workload_get_info(const kiln_workload *workload, kiln_workload_info *out);
 
 /* Gives the arrays that are read their first values again and poisons those that are only written. Returns when it is
- * done. Errors: KILN_EDEVICE. */
+ * done. Errors: KILN_EMISMATCH (all that is done, and a launch has written behind an array since the last time),
+ * KILN_EDEVICE. */
 KILN_API kiln_status kiln_workload_reset(kiln_workload *workload, kiln_report *report);
 KILN_API void kiln_workload_free(kiln_workload *workload);
-
-/* Launches the kernel and compares what it writes as kiln_tune does with the default geometry: with the cpu twin, or
- * with a second launch where there is none or the kernel is the twin. *against (may be NULL) gets which, as verified_by
- * of kiln_tuning_info. Blocks. Errors: KILN_EMISMATCH naming the array and the first element, and those of kiln_get and
- * kiln_launch. */
-KILN_API kiln_status kiln_workload_check(kiln_workload *workload, const char **against, kiln_report *report);
 
 /* Fills n elements of device memory with the values that tuning uses: random signs, magnitudes from 1/64 to 8, equal on
  * every machine for an equal seed. They repeat after 1048573 elements. Returns when it is done. Errors: KILN_EINVAL,
@@ -206,20 +201,36 @@ KILN_API kiln_status kiln_workload_check(kiln_workload *workload, const char **a
 KILN_API kiln_status kiln_fill(kiln_device *device, void *to, const char *dtype, uint64_t n, uint64_t seed,
                                kiln_report *report);
 
-/* How far results are from a reference. */
-typedef struct kiln_deviation {
-    size_t size;
-    double bound;   /* as the definition has it, in units of the last place of the reference in the spec's dtype */
-    double worst;   /* that was found */
-    uint64_t where; /* index of that element */
-} kiln_deviation;
+/* ---- Verification ------------------------------------------------------------------------------------------------ */
 
-/* Compares results with the reference that an op's definition has ("within 2 ulp of EXPRESSION"), calculated in double:
- * n elements of the spec's dtype, in host memory. NaN equals NaN. Any thread. Errors: KILN_ENOENT (the spec's op is not
- * one with a reference, called with its inputs in order), KILN_EMISMATCH (further than the bound; *out is filled),
- * KILN_EINVAL. */
-KILN_API kiln_status kiln_reference_check(kiln_deviation *out, const kiln_spec *spec, uint64_t n, const void *results,
-                                          const void *const *in, kiln_report *report);
+typedef struct kiln_verification {
+    size_t size;
+    const char *against; /* "the cpu backend", "the cpu twin", "the op that the template names, on the cpu", or "a
+                            second launch" of the kernel, where nothing else computes the same */
+    uint64_t compared;   /* elements, of all arrays that the kernel writes */
+    uint64_t wrong;      /* of these */
+    uint32_t argument;   /* which of `args` has the first wrong element; 0 where none is wrong */
+    uint64_t first;      /* index of that element */
+    /* The results against the reference that the op's definition has ("within 2 ulp of EXPRESSION"), calculated in
+     * double for the first 2^24 elements. */
+    double bound;      /* as the definition has it, in units of the last place; below 0: it has none */
+    double worst;      /* that was found */
+    uint64_t worst_at; /* index of that element */
+} kiln_verification;
+
+/* Launches a kernel, as kiln_launch does but for the stream, and compares its results with those of the cpu from the
+ * same values. Arrays that are only written are filled with a poison before; all hold the kernel's results after. Equal
+ * bits are equal, any NaN equals any NaN, and so are numbers not further apart than `tolerance` units of the last place
+ * of the right one (0: equal bits). Of a function of a source, and where a template has no cpu twin, two launches on the
+ * same values are compared. *out (may be NULL) is filled also where results differ. Other work on the arrays must have
+ * finished. Host memory: for kernels that are not elementwise twice the arrays, and the arrays that a launch changes.
+ * Blocks. Errors: KILN_EMISMATCH naming the first wrong element, or one beyond the bound; KILN_EINVAL; KILN_ENOMEM;
+ * those of kiln_get and kiln_launch. */
+KILN_API kiln_status kiln_verify(kiln_verification *out, kiln_service *service, kiln_kernel *kernel,
+                                 const kiln_grid *grid, const uint64_t *sizes, size_t size_count, const kiln_arg *args,
+                                 size_t arg_count, double tolerance, kiln_report *report);
+
+/* ---- Times ------------------------------------------------------------------------------------------------------- */
 
 /* A thing to time: submit queues the work in `stream` and returns a status. Frozen layout. */
 typedef struct kiln_contender {

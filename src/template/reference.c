@@ -38,7 +38,7 @@ static double small_value(uint16_t bits, kiln__dtype dtype)
     return (bits & 0x8000) != 0 ? -magnitude : magnitude;
 }
 
-static double value_at(const void *array, uint64_t i, kiln__dtype dtype)
+double kiln__reference_value(const void *array, uint64_t i, kiln__dtype dtype)
 {
     float single;
     double value;
@@ -56,8 +56,7 @@ static double value_at(const void *array, uint64_t i, kiln__dtype dtype)
     }
 }
 
-/* In units of the last place of what is wanted. Beyond the largest number there is only infinity. */
-static double distance(double got, double want, kiln__dtype dtype)
+double kiln__reference_distance(double got, double want, kiln__dtype dtype)
 {
     int exponent = formats[dtype].least;
     if (isnan(got) || isnan(want))
@@ -85,10 +84,10 @@ void kiln__reference_compare(const kiln__fields *spec, uint64_t n, const void *r
     for (uint64_t i = 0; i < n; i++) {
         double inputs[KILN__INPUTS_MAX];
         for (uint32_t j = 0; j < op->inputs; j++)
-            inputs[j] = value_at(in[j], i, spec->dtype);
+            inputs[j] = kiln__reference_value(in[j], i, spec->dtype);
         double want = kiln__real_value(reference, &spec->catalog->ops, inputs, params);
-        double got = value_at(results, i, spec->dtype);
-        double far = distance(got, want, spec->dtype);
+        double got = kiln__reference_value(results, i, spec->dtype);
+        double far = kiln__reference_distance(got, want, spec->dtype);
         if (far > out->worst)
             *out = (kiln__worst_error){ far, got, want, i };
     }

@@ -5,19 +5,14 @@
 
 enum { ALIGNMENT = 256, OTHER_POISON = 0x5a };
 
-void kiln__watch_tell(const kiln__watch *watch, bool begins)
-{
-    if (watch != NULL)
-        watch->launching(watch->data, begins);
-}
-
-void *kiln__proof_want(const kiln__proof *proof, uint32_t array)
+static void *want_of(const kiln__proof *proof, uint32_t array)
 {
     return (char *)proof->want + proof->want_at[array];
 }
 
-kiln_status kiln__proof_refuse(const kiln__fields *spec, const char *against, const kiln__array *array,
-                               kiln__difference found, kiln_report *report)
+/* "SPEC is not equal to AGAINST: so many elements differ ..." */
+static kiln_status refuse(const kiln__fields *spec, const char *against, const kiln__array *array,
+                          kiln__difference found, kiln_report *report)
 {
     kiln__text text = { 0 };
     bool flat = kiln__arguments_flat(&spec->template->arguments);
@@ -27,21 +22,6 @@ kiln_status kiln__proof_refuse(const kiln__fields *spec, const char *against, co
                                     kiln__text_string(&text), against, (unsigned long long)found.wrong,
                                     flat ? "" : " of ", flat ? "" : array->name, (unsigned long long)found.first);
     kiln__text_fini(&text);
-    return status;
-}
-
-kiln_status kiln__proof_cpu_spec(kiln__fields *out, kiln__expr *room, const kiln__fields *spec, kiln_report *report)
-{
-    static const kiln__target cpu = { .name = "cpu" };
-    kiln_status status = KILN_OK;
-    if (spec->template->reference != NULL) {
-        status = kiln__spec_reference(out, room, spec, report);
-    } else {
-        *out = *spec;
-        memset(out->param_set, 0, sizeof(out->param_set));
-    }
-    out->target_set = true;
-    out->target = cpu;
     return status;
 }
 
@@ -77,7 +57,7 @@ static kiln_status compare(const kiln__proof *proof, kiln__proof_result *out, ki
         if (!load->arrays[i].written)
             continue;
         status = kiln__compare(&proof->comparer, &load->arrays[i], kiln__arrays_in(proof->arrays, 0, i),
-                               kiln__proof_want(proof, i), load->arrays[i].elements, &found, report);
+                               want_of(proof, i), load->arrays[i].elements, &found, report);
         if (status != KILN_OK || found.wrong == 0)
             continue;
         if (out->array == NULL) {
@@ -125,14 +105,14 @@ static kiln_status check_period(const kiln__proof *proof, const kiln__fields *sp
     kiln__difference found;
     if (!find_output(load, &out) || load->elements <= KILN__FILL_PERIOD)
         return KILN_OK;
-    const char *want = kiln__proof_want(proof, out);
+    const char *want = want_of(proof, out);
     const char *second = want + (uint64_t)KILN__FILL_PERIOD * load->arrays[out].size;
     kiln_status status = kiln__compare(&proof->comparer, &load->arrays[out], second, want,
                                        load->elements - KILN__FILL_PERIOD, &found, report);
     if (status != KILN_OK || found.wrong == 0)
         return status;
     found.first += KILN__FILL_PERIOD;
-    return kiln__proof_refuse(spec, "itself one period of its inputs before", &load->arrays[out], found, report);
+    return refuse(spec, "itself one period of its inputs before", &load->arrays[out], found, report);
 }
 
 /* What is not written keeps the poison, and shows. */
@@ -148,8 +128,8 @@ static kiln_status check_again(const kiln__proof *proof, const kiln__fields *spe
     status = compare(proof, &result, report);
     if (status != KILN_OK || result.wrong == 0)
         return status;
-    return kiln__proof_refuse(spec, "itself in a second launch, or leaves elements as they were", result.array,
-                              (kiln__difference){ result.wrong, result.first }, report);
+    return refuse(spec, "itself in a second launch, or leaves elements as they were", result.array,
+                  (kiln__difference){ result.wrong, result.first }, report);
 }
 
 static kiln_status keep(const kiln__proof *proof, kiln_report *report)
@@ -159,34 +139,39 @@ static kiln_status keep(const kiln__proof *proof, kiln_report *report)
     kiln_status status = KILN_OK;
     for (uint32_t i = 0; i < arrays->load.count && status == KILN_OK; i++)
         if (arrays->load.arrays[i].written)
-            status = vtable->copy(arrays->device, kiln__proof_want(proof, i), kiln__arrays_in(arrays, 0, i),
+            status = vtable->copy(arrays->device, want_of(proof, i), kiln__arrays_in(arrays, 0, i),
                                   kiln__arrays_bytes(arrays, i), KILN__COPY_ON_DEVICE, NULL, report);
     return status == KILN_OK ? vtable->sync(arrays->device, report) : status;
 }
 
-/* A kernel of the cpu is the twin. Only of an elementwise one another geometry computes the same from a part of the arrays. */
+/* Against the cpu: of a launch that has changed what it read, the set has its first values again. */
+static kiln_status check_on_cpu(const kiln__proof *proof, kiln_service *service, const kiln__fields *spec,
+                                const kiln__watch *watch, kiln_report *report)
+{
+    const kiln__arrays *arrays = proof->arrays;
+    kiln__operands operands = { .device = arrays->device, .load = &arrays->load };
+    const kiln__comparison how = { .most = KILN__FILL_PERIOD, .watch = watch };
+    kiln__verdict verdict = { .bound = -1 };
+    for (uint32_t i = 0; i < arrays->load.count; i++) {
+        operands.before[i] = kiln__arrays_in(arrays, 0, i);
+        operands.after[i] = want_of(proof, i);
+    }
+    kiln_status status = kiln__arrays_restore(arrays, false, report);
+    if (status == KILN_OK)
+        status = kiln__verify_on_cpu(&verdict, service, spec, &operands, &how, report);
+    if (status != KILN_OK || verdict.wrong == 0)
+        return status;
+    return refuse(spec, verdict.against, verdict.array, (kiln__difference){ verdict.wrong, verdict.first }, report);
+}
+
 static kiln_status check_reference(kiln__proof *proof, kiln_service *service, const kiln__fields *spec,
                                    const kiln_kernel *kernel, const kiln__watch *watch, kiln_report *report)
 {
-    const kiln__template *template = spec->template;
-    const kiln__load *load = &proof->arrays->load;
-    bool cpu = kiln__target_is_cpu(&proof->arrays->device->target);
-    uint32_t output = 0;
-    bool sampled = find_output(load, &output);
-    if (template->reference != NULL) {
-        proof->against = "the op that the template names, on the cpu";
-    } else if (kiln__template_takes_op(template) && template->cpu_text != NULL && (sampled || !cpu)) {
-        proof->against = "the cpu backend";
-    } else if (template->cpu_text != NULL && (sampled || !cpu)) {
-        proof->against = "the cpu twin";
-    } else {
-        proof->alone = true;
-        proof->against = "the default variant";
-    }
-    if (proof->alone)
-        return check_again(proof, spec, kernel, watch, report);
-    return sampled ? kiln__proof_check_sample(proof, service, spec, output, watch, report)
-                   : kiln__proof_check_twin(proof, service, spec, report);
+    proof->against = kiln__verify_against(spec, &proof->arrays->load, proof->arrays->device);
+    if (proof->against != NULL)
+        return check_on_cpu(proof, service, spec, watch, report);
+    proof->against = "the default variant";
+    return check_again(proof, spec, kernel, watch, report);
 }
 
 static kiln_status make_reference(kiln__proof *proof, kiln_service *service, const kiln__fields *spec,

@@ -13,10 +13,10 @@ struct kiln_workload {
     kiln_arg args[KILN__ARGS_MAX]; /* for launches on the one set */
 };
 
-/* The contracts are those of kiln_workload_make, kiln_workload_free and kiln_workload_check. */
+/* The contracts are those of kiln_workload_make, kiln_workload_free and kiln_workload_reset. */
 kiln_status kiln__stage_make(kiln_workload **out, kiln_service *service, kiln_kernel *kernel, const kiln__given *given,
                              kiln_report *report);
 void kiln__stage_free(kiln_workload *stage);
-kiln_status kiln__stage_check(const kiln_workload *stage, const char **against, kiln_report *report);
+kiln_status kiln__stage_reset(const kiln_workload *stage, kiln_report *report);
 
 #endif

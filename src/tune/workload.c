@@ -38,13 +38,13 @@ static bool is_array(const kiln__plan_arg *arg)
 }
 
 static kiln_status note_extents(kiln__load *out, const kiln__plan *plan, const kiln__formula_values *values,
-                                const kiln__plan_arg *arg, kiln_report *report)
+                                const kiln__plan_arg *arg, bool may_be_empty, kiln_report *report)
 {
     kiln_status status = KILN_OK;
     for (uint32_t d = 0; d < arg->dims && status == KILN_OK; d++) {
         uint64_t extent = 0;
         status = kiln__plan_value(plan, arg->formulas[d], values, arg->name, &extent, report);
-        if (status == KILN_OK && extent == 0)
+        if (status == KILN_OK && extent == 0 && !may_be_empty)
             return FAIL(report, KILN_EINVAL, "argument %s has no elements with these sizes: name larger ones",
                         arg->name);
         out->least = out->least == 0 || extent < out->least ? extent : out->least;
@@ -53,7 +53,7 @@ static kiln_status note_extents(kiln__load *out, const kiln__plan *plan, const k
 }
 
 static kiln_status take_array(kiln__load *out, const kiln__plan *plan, const kiln__formula_values *values, uint32_t i,
-                              kiln_report *report)
+                              bool may_be_empty, kiln_report *report)
 {
     const kiln__plan_arg *arg = &plan->args[i];
     kiln__array array = {
@@ -61,7 +61,7 @@ static kiln_status take_array(kiln__load *out, const kiln__plan *plan, const kil
     };
     kiln__text_copy(array.name, sizeof(array.name), arg->name);
     out->at[out->count] = out->arg_count;
-    kiln_status status = note_extents(out, plan, values, arg, report);
+    kiln_status status = note_extents(out, plan, values, arg, may_be_empty, report);
     if (status == KILN_OK)
         status = kiln__plan_elements(plan, i, values, &array.elements, report);
     if (status == KILN_OK && !add_array(out, &array))
@@ -139,12 +139,13 @@ kiln_status kiln__workload_of(kiln__load *out, const kiln__plan *plan, const kil
         const kiln__plan_arg *arg = &plan->args[i];
         if (arg->role == KILN__ARG_FORMULA)
             continue;
-        status = is_array(arg) ? take_array(out, plan, &values, i, report) : take_number(out, arg, given, report);
+        status = is_array(arg) ? take_array(out, plan, &values, i, given->may_be_empty, report)
+                               : take_number(out, arg, given, report);
         out->arg_count++;
     }
     if (status == KILN_OK && out->count == 0)
         status = FAIL(report, KILN_EINVAL, "the kernel takes no array: there is nothing to measure it with");
-    if (status == KILN_OK)
+    if (status == KILN_OK && !given->may_be_empty)
         status = check_grid(plan, &values, report);
     if (status == KILN_OK && plan->traffic != UINT32_MAX)
         status = kiln__plan_value(plan, plan->traffic, &values, "traffic", &out->bytes, report);

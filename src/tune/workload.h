@@ -38,6 +38,7 @@ typedef struct kiln__given {
     size_t size_count;
     const kiln_arg *args; /* as for kiln_launch; those that are arrays are not looked at */
     size_t arg_count;     /* may be 0 where no number is given at launch */
+    bool may_be_empty;    /* arrays and grids of nothing are no error */
 } kiln__given;
 
 /* For kernels with such a plan. Errors: KILN_EINVAL naming what is wrong with sizes and numbers; KILN_ENOMEM: no memory holds

@@ -293,10 +293,10 @@ class Arguments(Own):
 
     def test_what_neither_computes_is_not_equal(self):
         self.input = self.save("v.npy", np.ones(1003, dtype=np.float32))
-        for name, shape, words in (("most", "n", "element 1002 is 0xa5a5a5a5"), ("most2", "max(n, 1)", "element 1002 differs first")):
+        for name, shape in (("most", "n"), ("most2", "max(n, 1)")):
             with self.subTest(shape):
                 line = self.on_the_stand_in(name, "n - 1", shape, poisoned=True)
-                self.assertIn(words, self.kiln(*line, status=1).stderr)
+                self.assertIn("the first is element 1002 of out: it is 0xa5a5a5a5", self.kiln(*line, status=1).stderr)
                 self.assertIs(json.loads(self.kiln(*line, "--json", status=1).stdout)["verified"], False)
                 self.assertFalse(os.path.exists(self.output))
 

@@ -219,7 +219,7 @@ class StandInDriver(KilnTest):
 
     def test_verify_finds_what_was_not_computed(self):
         result = self.kiln(*self.args, "--verify", status=1)
-        self.assertIn("element 0 is 0xa5a5a5a5", result.stderr)
+        self.assertIn("the first is element 0 of out: it is 0xa5a5a5a5", result.stderr)
         with open(self.path("y.npy"), "rb") as file:
             self.assertEqual(file.read(), b"old")
         result = self.kiln(*self.args, "--verify", "--json", status=1)

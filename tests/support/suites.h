@@ -93,6 +93,7 @@
     X(defined)                 \
     X(templates)               \
     X(arguments)               \
+    X(verify)                  \
     X(api)
 
 #define KILN_FAULT_SUITES(X) \

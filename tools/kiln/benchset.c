@@ -96,7 +96,8 @@ static int prove_case(const struct benchset *set, struct session *session, bench
                       const struct benchmemory *memory)
 {
     const prove_job proof = { one->kernel, &one->info, one->type, one->elements };
-    int result = prove_kernel(&proof, session, memory, set->verify);
+    const char *against;
+    int result = prove_kernel(&proof, session, memory, set->verify ? &against : NULL);
     one->verified = set->verify && result == STATUS_DONE;
     return result;
 }

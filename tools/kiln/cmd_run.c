@@ -42,11 +42,7 @@ struct job {
     void *host_in[SIGNATURE_MOST_INPUTS], *host_out;
     void *device_in[SIGNATURE_MOST_INPUTS], *device_out;
     kiln_timing timing;
-    uint64_t verified;
-    const char *against;
-    bool differs;
-    kiln_deviation deviation; /* from the op's own reference; bound 0 where it has none */
-    bool referenced;
+    verified_launch verified;
     struct output output;
 };
 
@@ -215,74 +211,52 @@ static int place_arrays(struct job *job)
     return status ? session_fail(&job->session, status, NULL) : STATUS_DONE;
 }
 
-/* Until the device is done. The first launch is not timed: it may load code, touch new memory or wake a GPU. */
+/* The launch whose result is written. It may load code, touch new memory or wake a GPU: it is not timed. */
+static int launch_first(struct job *job, launch_job *work)
+{
+    kiln_report *report = &job->session.report;
+    kiln_status status = KILN_OK;
+    if (job->args->wishes.verify) {
+        int result = verify_launch_n(&job->verified, &job->session, job->kernel, work->n, job->device_out,
+                                     (const void *const *)job->device_in);
+        if (result)
+            return result;
+    } else if (!(status = submit_launch(work, NULL))) {
+        status = kiln_sync(job->device, report);
+    }
+    if (!status && !on_cpu(job) && work->n > 0)
+        status = kiln_download(job->device, job->host_out, job->device_out, job->inputs[0].bytes, report);
+    return status ? session_fail(&job->session, status, NULL) : STATUS_DONE;
+}
+
 static kiln_status time_once(struct job *job, launch_job *work)
 {
-    double start = 0;
+    double start = now_seconds();
     kiln_status status = submit_launch(work, NULL);
     if (!status)
         status = kiln_sync(job->device, work->report);
-    if (!status) {
-        start = now_seconds();
-        status = submit_launch(work, NULL);
-    }
-    if (!status)
-        status = kiln_sync(job->device, work->report);
-    if (!status)
-        job->timing.median_ms = 1e3 * (now_seconds() - start);
+    job->timing.median_ms = 1e3 * (now_seconds() - start);
     return status;
 }
 
 static int launch(struct job *job)
 {
-    uint64_t n = job->inputs[0].elements;
     kiln_report *report = &job->session.report;
-    if (n == 0)
-        return STATUS_DONE;
-    launch_job work = {
-        job->kernel, n, job->device_out, (const void *const *)job->device_in, signature_inputs(job->info.signature),
-        report
-    };
+    launch_job work = { job->kernel,
+                        job->inputs[0].elements,
+                        job->device_out,
+                        (const void *const *)job->device_in,
+                        signature_inputs(job->info.signature),
+                        report };
     kiln_contender contender = { submit_launch, &work };
     const kiln_measure_options options = { .size = sizeof(options), .warmup = TIMED_WARMUP, .rounds = TIMED_ROUNDS };
+    int result = launch_first(job, &work);
+    if (result || work.n == 0)
+        return result;
     kiln_status status = job->args->wishes.time
                              ? kiln_measure(&job->timing, job->device, &contender, 1, &options, report)
                              : time_once(job, &work);
-    if (!status && !on_cpu(job))
-        status = kiln_download(job->device, job->host_out, job->device_out, job->inputs[0].bytes, report);
     return status ? session_fail(&job->session, status, NULL) : STATUS_DONE;
-}
-
-/* What the definition of an op says of its results. */
-static int verify_reference(struct job *job)
-{
-    kiln_spec *spec = NULL;
-    kiln_report *report = &job->session.report;
-    job->deviation.size = sizeof(job->deviation);
-    kiln_status status = kiln_spec_parse(&spec, job->session.service, job->info.spec, report);
-    if (!status)
-        status = kiln_reference_check(&job->deviation, spec, job->inputs[0].elements, job->host_out,
-                                      (const void *const *)job->host_in, report);
-    kiln_spec_free(spec);
-    job->referenced = status == KILN_OK;
-    job->differs = status == KILN_EMISMATCH;
-    if (status == KILN_ENOENT)
-        kiln_report_clear(report);
-    return status && status != KILN_ENOENT ? session_fail(&job->session, status, NULL) : STATUS_DONE;
-}
-
-static int verify(struct job *job)
-{
-    struct verifier verifier;
-    int status = verify_open(&verifier, &job->session, &job->info);
-    if (!status)
-        status = verify_elements(&verifier, &job->session, 0, job->inputs[0].elements, job->host_out,
-                                 (const void *const *)job->host_in);
-    job->verified = verifier.elements;
-    job->against = verifier.against;
-    job->differs = verifier.differs;
-    verify_close(&verifier);
-    return status ? status : verify_reference(job);
 }
 
 static run_wishes wishes_of(const run_args *args)
@@ -314,10 +288,7 @@ static int give(struct job *job, int status)
                                 .sizes = sizes,
                                 .ms = job->timing.median_ms,
                                 .bytes = (job->input_count + 1) * job->inputs[0].bytes,
-                                .verified = job->verified,
-                                .against = job->against,
-                                .differs = job->differs,
-                                .deviation = job->referenced ? &job->deviation : NULL };
+                                .verified = job->args->wishes.verify ? &job->verified : NULL };
     status = run_result_give(&result, &job->output, status);
     free(sizes);
     return status;
@@ -362,8 +333,6 @@ static int run_plain(struct job *job)
         status = place_arrays(job);
     if (!status)
         status = launch(job);
-    if (!status && job->args->wishes.verify)
-        status = verify(job);
     return give(job, status);
 }
 

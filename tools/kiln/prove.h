@@ -11,9 +11,10 @@ typedef struct prove_job {
     uint64_t elements;
 } prove_job;
 
-/* Launches the kernel once on an output full of nonsense and, if `verify`, compares every element with what the cpu backend
- * makes of the same inputs. Returns STATUS_DONE, or the exit status after a message. */
-int prove_kernel(const prove_job *proof, struct session *session, const struct benchmemory *memory, bool verify);
+/* Launches the kernel once on a poisoned output and, unless `against` is NULL, compares every element: *against gets the name of
+ * what with, as kiln_verification has it. Returns STATUS_DONE, or the exit status after a message. */
+int prove_kernel(const prove_job *proof, struct session *session, const struct benchmemory *memory,
+                 const char **against);
 
 /* The kernel of a plain copy, of f32, for the target of a canonical spec; the caller owns a reference. */
 kiln_status prove_copy_kernel(kiln_kernel **out, struct session *session, const char *spec);

@@ -11,8 +11,8 @@
 #include "npy.h"
 #include "output.h"
 #include "runslots.h"
-#include "runtwin.h"
 #include "specchange.h"
+#include "verify.h"
 
 enum { ROUNDS = 20, WARMUP = 3, POISON = 0xa5 };
 
@@ -26,9 +26,7 @@ struct job {
     kiln_arg given[ARGVALUES_ARGS];
     kiln_timing timing;
     uint64_t bytes;
-    uint64_t verified;
-    const char *against;
-    bool differs;
+    verified_launch verified;
     struct output output;
 };
 
@@ -103,6 +101,22 @@ static kiln_status submit(void *data, void *stream)
                        &job->args->session->report);
 }
 
+static int verify(struct job *job)
+{
+    return verify_launch(&job->verified, job->args->session, job->kernel, job->slots.sizes, job->slots.size_count,
+                         job->given, job->slots.count);
+}
+
+static kiln_status launch_once(struct job *job)
+{
+    double start = now_seconds();
+    kiln_status status = submit(job, NULL);
+    if (!status)
+        status = kiln_sync(job->device, &job->args->session->report);
+    job->timing.median_ms = 1e3 * (now_seconds() - start);
+    return status;
+}
+
 /* The result is taken after the first launch: a kernel may change what it reads. */
 static int launch(struct job *job)
 {
@@ -110,15 +124,17 @@ static int launch(struct job *job)
     kiln_contender contender = { submit, job };
     const kiln_measure_options options = { .size = sizeof(options), .warmup = WARMUP, .rounds = ROUNDS };
     const run_slot *result = job->slots.result;
-    double start = now_seconds();
-    kiln_status status = submit(job, NULL);
-    if (!status)
-        status = kiln_sync(job->device, report);
-    job->timing.median_ms = 1e3 * (now_seconds() - start);
+    bool verifies = job->args->wishes.verify;
+    int verdict = verifies ? verify(job) : STATUS_DONE;
+    if (verdict)
+        return verdict;
+    kiln_status status = verifies ? KILN_OK : launch_once(job);
     if (!status && result->array.bytes)
         status = kiln_download(job->device, result->host, result->device, result->array.bytes, report);
     if (!status && job->args->wishes.time)
         status = kiln_measure(&job->timing, job->device, &contender, 1, &options, report);
+    else if (!status && verifies)
+        status = launch_once(job);
     return status ? refused(job, status) : STATUS_DONE;
 }
 
@@ -146,23 +162,11 @@ static int give(struct job *job, int status)
                                 .sizes = *sizes ? sizes : NULL,
                                 .ms = job->timing.median_ms,
                                 .bytes = job->bytes,
-                                .verified = job->verified,
-                                .against = job->against,
-                                .differs = job->differs };
+                                .verified = job->args->wishes.verify ? &job->verified : NULL };
     if (!status)
         status = output_open(&job->output, job->args->out, result.array->bytes);
     status = run_result_give(&result, &job->output, status);
     free(sizes);
-    return status;
-}
-
-static int verify(struct job *job)
-{
-    int status = runtwin_verify(&job->differs, job->args->session, &job->info, &job->slots);
-    if (!status) {
-        job->verified = job->slots.result->array.elements;
-        job->against = "the cpu twin";
-    }
     return status;
 }
 
@@ -177,8 +181,6 @@ static int run(struct job *job, const npy_array *files, size_t count)
         status = load(job);
     if (!status)
         status = launch(job);
-    if (!status && job->args->wishes.verify)
-        status = verify(job);
     return job->slots.result ? give(job, status) : status;
 }
 

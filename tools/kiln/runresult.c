@@ -29,12 +29,12 @@ static void print_json(const run_result *result)
     json_put_real(object, "gbps", gigabytes_per_second(result->bytes, result->ms));
     json_put_count(object, "elements", result->array->elements);
     json_put_count(object, "bytes", result->bytes);
-    if (result->wishes.verify)
-        json_put_bool(object, "verified", !result->differs);
+    if (result->verified)
+        json_put_bool(object, "verified", !result->verified->differs);
     else
         json_put_null(object, "verified");
-    if (result->deviation)
-        json_put_real(object, "reference_ulps", result->deviation->worst);
+    if (result->verified && result->verified->found.bound >= 0)
+        json_put_real(object, "reference_ulps", result->verified->found.worst);
     if (result->wishes.stats)
         json_put(object, "stats", counters_json(result->service));
     json_print(object);
@@ -54,11 +54,11 @@ static void print_text(const run_result *result, FILE *stream)
     fprintf(stream, "time      %s%s, %.1f GB/s, %" PRIu64 " elements\n", format_ms(text, result->ms),
             result->wishes.time ? " (median)" : "", gigabytes_per_second(result->bytes, result->ms),
             result->array->elements);
-    if (result->against)
-        fprintf(stream, "verified  %" PRIu64 " elements equal to %s, bit for bit\n", result->verified, result->against);
-    if (result->deviation)
-        fprintf(stream, "reference at most %.3g ulp away, %.3g are allowed\n", result->deviation->worst,
-                result->deviation->bound);
+    const kiln_verification *found = result->verified ? &result->verified->found : NULL;
+    if (found)
+        fprintf(stream, "verified  %" PRIu64 " elements equal to %s, bit for bit\n", found->compared, found->against);
+    if (found && found->bound >= 0)
+        fprintf(stream, "reference at most %.3g ulp away, %.3g are allowed\n", found->worst, found->bound);
     if (result->wishes.stats)
         counters_print(result->service, stream);
 }
@@ -68,7 +68,7 @@ int run_result_give(const run_result *result, struct output *output, int status)
     FILE *stream = !status && output_is_stdout(output) ? stderr : stdout;
     if (!status)
         status = write_file(result, output);
-    if (result->wishes.json && stream == stdout && (!status || result->differs))
+    if (result->wishes.json && stream == stdout && (!status || (result->verified && result->verified->differs)))
         print_json(result);
     else if (!status)
         print_text(result, stream);

@@ -7,6 +7,7 @@
 #include "common.h"
 #include "npy.h"
 #include "output.h"
+#include "verify.h"
 
 /* What was asked for beside the result. */
 typedef struct run_wishes {
@@ -23,10 +24,7 @@ typedef struct run_result {
     const char *sizes;               /* "rows=3 cols=4", or NULL */
     double ms;                       /* of a launch */
     uint64_t bytes;                  /* that a launch reads and writes */
-    uint64_t verified;               /* elements that are equal to what is `against` */
-    const char *against;             /* for messages; NULL unless it was verified */
-    bool differs;                    /* verified, and found wrong */
-    const kiln_deviation *deviation; /* from the op's own reference, or NULL */
+    const verified_launch *verified; /* NULL: it was not verified */
 } run_result;
 
 /* If `status` is STATUS_DONE, writes the file, puts it in place and tells of it: on stdout, or where the file itself goes there

@@ -22,14 +22,3 @@ kiln_status spec_set(kiln_spec **spec, const char *field, const char *value, kil
     free(fields);
     return status;
 }
-
-char *spec_fields_on_cpu(const kiln_template_info *info)
-{
-    char *fields = need_copy("target=cpu");
-    for (size_t i = info->field_count; i > 0; i--) {
-        char *more = need_format("%s= %s", info->fields[i - 1]->name, fields);
-        free(fields);
-        fields = more;
-    }
-    return fields;
-}

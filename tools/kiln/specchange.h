@@ -10,8 +10,4 @@ kiln_status spec_change(kiln_spec **spec, const char *fields, kiln_report *repor
 /* The same for one field. */
 kiln_status spec_set(kiln_spec **spec, const char *field, const char *value, kiln_report *report);
 
-/* The fields that leave all parameters of a template open and name the cpu: "block= elems= target=cpu". The caller frees
- * them. */
-char *spec_fields_on_cpu(const kiln_template_info *info);
-
 #endif

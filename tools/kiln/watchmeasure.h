@@ -15,7 +15,7 @@ typedef struct watched {
     double old_ms;               /* of the version before, in the same rounds */
     paired change;
     bool other_arguments; /* that version takes others: it was not run, and old_ms is its former time */
-    const char *verified; /* "yes", "no reference", ... */
+    const char *verified; /* "yes", "same twice", or why it was not timed */
     bool fresh;           /* good in this round */
 } watched;
 
@@ -24,7 +24,6 @@ typedef struct watch_job {
     struct session *base;    /* whose device and memory all versions share */
     struct session *session; /* in which the template has its present text */
     const watch_args *args;
-    bool checkable;    /* the template has a twin or a reference */
     char *device;      /* of the last kernel that ran, freed by the owner; NULL: none did */
     uint64_t elements; /* of its largest array */
 } watch_job;

@@ -100,15 +100,6 @@ static bool read_files(struct watchtemplate *watch)
     return changed;
 }
 
-static int note_template(void *data, const kiln_template_info *info)
-{
-    version *now = data;
-    if (strcmp(info->name, now->name) != 0)
-        return 0;
-    now->job.checkable = *info->reference || info->has_twin;
-    return 1;
-}
-
 static int add_asked(void *data, const kiln_spec *spec)
 {
     version *now = data;
@@ -128,8 +119,6 @@ static int load(version *now)
     if (result)
         return result;
     status = kiln_template_load(now->session.service, args->file, &now->name, report);
-    if (!status)
-        status = kiln_templates(now->session.service, note_template, now);
     if (!status) {
         char *target = args->target ? need_format(" target=%s", args->target) : need_copy("");
         char *line = need_format("template=%s %s%s", now->name, args->fields, target);
