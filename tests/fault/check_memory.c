@@ -77,6 +77,24 @@ static void get_on_cpu(run *self)
     kiln_spec_free(spec);
 }
 
+/* In place, so that what is read is saved before. */
+static void verify_on_cpu(run *self)
+{
+    const uint64_t n = ELEMENTS;
+    const kiln_arg args[] = { KILN_ARRAY(output, sizeof(output)), KILN_ARRAY(output, sizeof(output)) };
+    kiln_verification found = KILN_INIT(kiln_verification);
+    kiln_spec *spec = NULL;
+    kiln_kernel *kernel = NULL;
+    memcpy(output, input, sizeof(output));
+    if (is_right(self, kiln_spec_parse(&spec, self->service, STAND_IN_SPEC, &self->report), "kiln_spec_parse") &&
+        is_right(self, kiln_get_kernel(&kernel, self->service, spec, &self->report), "kiln_get") &&
+        is_right(self, kiln_verify(&found, self->service, kernel, NULL, &n, 1, args, 2, 0, &self->report),
+                 "kiln_verify"))
+        ck_assert(found.compared == n && found.wrong == 0);
+    kiln_kernel_release(kernel);
+    kiln_spec_free(spec);
+}
+
 static void launch_on_gpu(run *self, kiln_kernel *kernel)
 {
     kiln_device *device;
@@ -363,9 +381,11 @@ START_TEST(test_memory__get_on_the_cpu)
 {
     static const scenario cold = { "open, get and launch on the cpu, cold", get_on_cpu, true };
     static const scenario warm = { "open, get and launch on the cpu, warm", get_on_cpu, false };
+    static const scenario verify = { "open, get and verify on the cpu, warm", verify_on_cpu, false };
     kiln_options options = options_here(stand_in_options());
     fail_everything(&cold, &options, 1);
     fail_everything(&warm, &options, 1);
+    fail_everything(&verify, &options, 1);
 }
 END_TEST
 
