@@ -172,8 +172,9 @@ static kiln_status make_room(checking *c)
 static kiln_status download(const checking *c, void *to, const void *from, uint64_t start, uint64_t n, uint32_t size)
 {
     kiln_device *device = c->operands->device;
-    return device->backend->vtable->copy(device, to, (const char *)from + start * size, n * size,
-                                         KILN__COPY_FROM_DEVICE, NULL, c->report);
+    return n == 0 ? KILN_OK
+                  : device->backend->vtable->copy(device, to, (const char *)from + start * size, n * size,
+                                                  KILN__COPY_FROM_DEVICE, NULL, c->report);
 }
 
 static kiln_status take_array(const checking *c, uint32_t i, uint64_t start, uint64_t n)
