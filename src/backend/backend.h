@@ -62,7 +62,10 @@ typedef kiln_status (*kiln__submit)(void *data, void *stream);
 typedef enum kiln__copy_kind { KILN__COPY_TO_DEVICE = 1, KILN__COPY_FROM_DEVICE, KILN__COPY_ON_DEVICE } kiln__copy_kind;
 
 typedef struct kiln__backend_vtable {
-    const char *name; /* "cuda", "cpu" */
+    const char *name;        /* "cuda", "cpu" */
+    const char *cores;       /* how multiprocessors are called: "multiprocessors", "cores" */
+    uint64_t usual_elements; /* of the arrays that kernels are tuned on */
+    uint64_t copy_bytes;     /* that show how fast memory is copied */
     /* Number of devices; opens the driver on first use. */
     kiln_status (*device_count)(kiln__backend *backend, int *out, kiln_report *report);
     /* Opens device `ordinal`; the caller closes it. KILN_ENODRIVER, KILN_ENODEVICE, KILN_EDEVICE. */

@@ -21,7 +21,7 @@ static bool add_text(kiln__entry *entry, const char *name, const char *text)
 
 kiln_status kiln__image_describe(kiln__entry *out, const kiln__image *image, const kiln__unit *unit, kiln__text *names)
 {
-    const char *binary = kiln__target_is_cpu(&unit->target) ? "object" : "cubin";
+    const char *section = kiln__target_facts(&unit->target)->section;
     memset(out, 0, sizeof(*out));
     out->kind = KILN__ENTRY_KERNEL;
     for (uint32_t i = 0; i < unit->rule.entry_count; i++)
@@ -31,7 +31,7 @@ kiln_status kiln__image_describe(kiln__entry *out, const kiln__image *image, con
     if (names->failed)
         return KILN_ENOMEM;
     bool fits = add_text(out, "spec", unit->spec) &&
-                kiln__entry_add(out, binary, image->binary, image->binary_length) &&
+                kiln__entry_add(out, section, image->binary, image->binary_length) &&
                 (image->ptx == NULL || kiln__entry_add(out, "ptx", image->ptx, image->ptx_length)) &&
                 kiln__entry_add(out, "names", kiln__text_string(names), names->length) &&
                 add_text(out, "functions", image->functions) && add_text(out, "log", image->log);

@@ -400,8 +400,9 @@ bool kiln__builder_choose_target(kiln__builder *builder, const kiln__target *dev
 {
     kiln__toolchain toolchain;
     *out = *device;
-    kiln_status status =
-        kiln__target_is_cpu(device) ? KILN_ENOCOMPILER : kiln__toolchains_get(&builder->toolchains, &toolchain, NULL);
+    kiln_status status = !kiln__target_facts(device)->numbered
+                             ? KILN_ENOCOMPILER
+                             : kiln__toolchains_get(&builder->toolchains, &toolchain, NULL);
     if (status != KILN_OK)
         return status != KILN_ENOMEM;
     const kiln__target *same_major = NULL, *below = NULL;

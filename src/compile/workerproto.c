@@ -175,7 +175,7 @@ bool kiln__worker_get_unit(const kiln__frame *frame, kiln__unit *out, kiln__sour
     if (name != NULL && !get_own(frame, name, own))
         return false;
     out->own = name != NULL ? own : NULL;
-    return kiln__target_parse(target, strlen(target), &out->target) && !kiln__target_is_cpu(&out->target) &&
+    return kiln__target_parse(target, strlen(target), &out->target) && !kiln__target_facts(&out->target)->twin &&
            get_entries(kiln__frame_get_text(frame, KILN__WORKER_TAG_ENTRIES), &out->rule);
 }
 

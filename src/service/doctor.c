@@ -10,8 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { COPY_GPU_BYTES = 1 << 30, COPY_CPU_BYTES = 64 << 20 };
-
 /* One visit: where findings go, and whether the host has heard enough. */
 typedef struct exam {
     kiln_service *service;
@@ -78,8 +76,7 @@ static void examine_worker(exam *e)
 /* How much to copy: little enough of the memory that nobody is pushed out of it. */
 static size_t copy_bytes(const kiln_device *device, uint64_t memory_bytes)
 {
-    bool cpu = kiln__target_is_cpu(&device->target);
-    uint64_t most = cpu ? COPY_CPU_BYTES : COPY_GPU_BYTES, share = memory_bytes / (cpu ? 16 : 8);
+    uint64_t most = device->backend->vtable->copy_bytes, share = memory_bytes / 16;
     return (size_t)(memory_bytes > 0 && share < most ? share : most);
 }
 
@@ -103,8 +100,7 @@ static void examine_device(exam *e, const char *name, const char *what)
     size_t bytes = copy_bytes(device, info.memory_bytes);
     double gbps = kiln__copy_bandwidth(device, bytes);
     snprintf(detail, sizeof(detail), "%s, %s, %.1f GiB, %u %s", info.model, info.target,
-             (double)info.memory_bytes / (1 << 30), info.multiprocessors,
-             kiln__target_is_cpu(&device->target) ? "cores" : "multiprocessors");
+             (double)info.memory_bytes / (1 << 30), info.multiprocessors, device->backend->vtable->cores);
     size_t used = strlen(detail);
     if (gbps > 0)
         snprintf(detail + used, sizeof(detail) - used, ", copies of %zu MiB at %.0f GB/s", bytes >> 20, gbps);

@@ -22,9 +22,10 @@ bool kiln__geometry_basis_of(kiln_service *service, const kiln__fields *spec, bo
 static const kiln_device *known_device(kiln_service *service, const kiln__target *target)
 {
     kiln_device *found = NULL;
-    if (!kiln__target_is_cpu(target))
+    const char *name = kiln__target_device(target);
+    if (name == NULL)
         kiln__runtime_has_device(service->runtime, NULL, &found);
-    else if (kiln__runtime_device(service->runtime, "cpu", &found, NULL) != KILN_OK)
+    else if (kiln__runtime_device(service->runtime, name, &found, NULL) != KILN_OK)
         return NULL;
     return found;
 }

@@ -111,7 +111,7 @@ static kiln_status choose_target(kiln_service *service, kiln_device *on, kiln__t
     kiln_status status = on != NULL ? KILN_OK : kiln__runtime_device(service->runtime, NULL, &on, report);
     if (status != KILN_OK)
         return status;
-    if (kiln__target_is_cpu(&on->target))
+    if (kiln__target_facts(&on->target)->twin)
         return kiln__fail(report, KILN_ETARGET, KILN__STAGE_COMPILE, 0,
                           "CUDA text is compiled for GPUs only and the device is the cpu: name a target such as sm_90");
     return kiln__builder_choose_target(&service->nvrtc, &on->target, out) ? KILN_OK

@@ -7,7 +7,7 @@
  * it will be asked again. */
 static const kiln__target *native_target(kiln_service *service, const kiln_device *device)
 {
-    if (kiln__target_is_cpu(&device->target))
+    if (!kiln__target_facts(&device->target)->numbered)
         return &device->target;
     atomic_bool *known = &service->natives[device->ordinal].known;
     kiln__target *target = &service->natives[device->ordinal].target;
@@ -51,7 +51,7 @@ kiln_status kiln__service_unit(kiln_service *service, kiln_device *on, const kil
 {
     kiln__fields full;
     *out = NULL;
-    if (on != NULL && spec->target_set && kiln__target_is_cpu(&spec->target) != kiln__target_is_cpu(&on->target))
+    if (on != NULL && spec->target_set && !kiln__target_same_backend(&spec->target, &on->target))
         on = NULL;
     kiln_status status = kiln__service_resolve(service, on, spec, &full, report);
     return status == KILN_OK ? kiln__unit_make(out, &full, report) : status;
@@ -67,7 +67,7 @@ kiln_status kiln__service_check_device(const kiln_service *service, const kiln_d
 
 kiln_status kiln__service_check_target(const kiln_device *on, const kiln__target *target, kiln_report *report)
 {
-    if (kiln__target_is_cpu(target) == kiln__target_is_cpu(&on->target))
+    if (kiln__target_same_backend(target, &on->target))
         return KILN_OK;
     return kiln__fail(report, KILN_ETARGET, KILN__STAGE_LOAD, 0,
                       "a kernel for %s does not run on %s: leave target open, or name another device", target->name,
@@ -77,10 +77,8 @@ kiln_status kiln__service_check_target(const kiln_device *on, const kiln__target
 /* The device that a kernel for this target runs on: the cpu, or the default device, which must then be a GPU. */
 static kiln_status device_for(kiln_service *service, const kiln__target *target, kiln_device **out, kiln_report *report)
 {
-    if (kiln__target_is_cpu(target))
-        return kiln__runtime_device(service->runtime, "cpu", out, report);
-    kiln_status status = kiln__runtime_device(service->runtime, NULL, out, report);
-    if (status != KILN_OK || !kiln__target_is_cpu(&(*out)->target))
+    kiln_status status = kiln__runtime_device(service->runtime, kiln__target_device(target), out, report);
+    if (status != KILN_OK || kiln__target_same_backend(target, &(*out)->target))
         return status;
     return kiln__fail(
         report, KILN_ENODEVICE, KILN__STAGE_LOAD, 0,
@@ -146,10 +144,11 @@ void kiln__want_fini(kiln__want *want)
 
 bool kiln__service_is_ready(kiln_service *service, kiln_device *on, const kiln__fields *spec)
 {
-    const char *name = spec->target_set && kiln__target_is_cpu(&spec->target) ? "cpu" : NULL;
+    const char *name = spec->target_set ? kiln__target_device(&spec->target) : NULL;
     kiln__geometry_basis basis;
     if (service->record != NULL || !kiln__geometry_basis_of(service, spec, false, &basis) ||
         (on == NULL && !kiln__runtime_has_device(service->runtime, name, &on)))
         return false;
-    return spec->target_set || kiln__target_is_cpu(&on->target) || atomic_load(&service->natives[on->ordinal].known);
+    return spec->target_set || !kiln__target_facts(&on->target)->numbered ||
+           atomic_load(&service->natives[on->ordinal].known);
 }

@@ -240,7 +240,7 @@ void kiln__service_close(kiln_service *service)
 
 kiln__builder *kiln__service_builder(kiln_service *service, const kiln__target *target)
 {
-    return kiln__target_is_cpu(target) ? &service->cc : &service->nvrtc;
+    return kiln__target_facts(target)->twin ? &service->cc : &service->nvrtc;
 }
 
 void kiln__service_stats(const kiln_service *service, kiln_stats *out)

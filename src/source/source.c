@@ -182,7 +182,7 @@ static kiln_status copy_target(kiln__unit *unit, const char *target, kiln_report
     if (!kiln__target_parse(target, strlen(target), &unit->target))
         return kiln__fail(report, KILN_ETARGET, KILN__STAGE_COMPILE, 0,
                           "unknown target '%.40s': expected such as sm_90", target);
-    if (kiln__target_is_cpu(&unit->target))
+    if (kiln__target_facts(&unit->target)->twin)
         return kiln__fail(report, KILN_ETARGET, KILN__STAGE_COMPILE, 0,
                           "CUDA text is compiled for GPUs only, not for the cpu: give a target such as sm_90");
     return KILN_OK;

@@ -204,7 +204,7 @@ static const char *cpu_name_at(const void *data, size_t i)
 
 static kiln_status set_target(kiln__fields *spec, kiln__word value, kiln_report *report)
 {
-    kiln__target target = { 0, '\0', "" };
+    kiln__target target = { 0 };
     if (value.length > 0 && !kiln__target_parse(value.text, value.length, &target)) {
         kiln__quote quote = kiln__word_quote(value);
         if (guess_target(value, &target))

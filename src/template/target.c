@@ -1,32 +1,49 @@
 #include "template/target.h"
 #include <string.h>
 
-static bool parse_sm(const char *text, size_t length, kiln__target *out)
+static const kiln__backend_facts rows[KILN__BACKEND_END] = {
+#define ROW(id, name, prefix, numbered, section, twin, words) { #name, prefix, numbered, section, twin, words },
+    KILN__BACKENDS(ROW)
+#undef ROW
+};
+
+const kiln__target kiln__reference_target = { .name = "cpu", .backend = KILN__BACKEND_CPU };
+
+const kiln__backend_facts *kiln__target_facts(const kiln__target *target)
 {
-    size_t i = 3;
-    if (length < 5 || memcmp(text, "sm_", 3) != 0 || text[3] == '0')
+    return &rows[target->backend];
+}
+
+/* Two or three digits, the first not 0, and a or f. */
+static bool parse_number(const char *text, size_t length, kiln__target *out)
+{
+    size_t digits = 0;
+    for (; digits < length && digits < 3 && text[digits] >= '0' && text[digits] <= '9'; digits++)
+        out->sm = out->sm * 10 + (text[digits] - '0');
+    if (digits < 2 || text[0] == '0')
         return false;
-    for (; i < length && text[i] >= '0' && text[i] <= '9' && i < 6; i++)
-        out->sm = out->sm * 10 + (text[i] - '0');
-    if (i < 5)
-        return false;
-    if (i < length && (text[i] == 'a' || text[i] == 'f'))
-        out->suffix = text[i++];
-    return i == length;
+    if (digits < length && (text[digits] == 'a' || text[digits] == 'f'))
+        out->suffix = text[digits++];
+    return digits == length;
 }
 
 bool kiln__target_parse(const char *text, size_t length, kiln__target *out)
 {
-    kiln__target target = { 0, '\0', "" };
-    bool cpu = length == 3 && memcmp(text, "cpu", 3) == 0;
-    if (!cpu && !parse_sm(text, length, &target))
-        return false;
-    memcpy(target.name, text, length);
-    *out = target;
-    return true;
+    for (int i = 0; i < KILN__BACKEND_END; i++) {
+        kiln__target target = { .backend = (kiln__backend_id)i };
+        size_t prefix = strlen(rows[i].prefix);
+        if (length < prefix || memcmp(text, rows[i].prefix, prefix) != 0)
+            continue;
+        if (rows[i].numbered ? !parse_number(text + prefix, length - prefix, &target) : length > prefix)
+            return false;
+        memcpy(target.name, text, length);
+        *out = target;
+        return true;
+    }
+    return false;
 }
 
-bool kiln__target_is_cpu(const kiln__target *target)
+const char *kiln__target_device(const kiln__target *target)
 {
-    return target->sm == 0;
+    return rows[target->backend].numbered ? NULL : rows[target->backend].name;
 }

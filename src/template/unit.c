@@ -115,7 +115,7 @@ static kiln_status make_source(kiln__unit *unit, const kiln__fields *spec, kiln_
     kiln__text_append(&out, "\n");
     if (kiln__template_takes_op(template))
         append_value(&out, spec);
-    kiln__text_append(&out, kiln__target_is_cpu(&spec->target) ? template->cpu_text : template->body);
+    kiln__text_append(&out, kiln__target_facts(&spec->target)->twin ? template->cpu_text : template->body);
     unit->source_length = out.length;
     unit->source = kiln__text_take(&out);
     return unit->source == NULL ? kiln__fail_memory(report, KILN__STAGE_SPEC) : KILN_OK;
@@ -221,7 +221,7 @@ static kiln_status make_rule(kiln__rule *rule, const kiln__fields *spec, const k
 kiln_status kiln__unit_make(kiln__unit **out, const kiln__fields *spec, kiln_report *report)
 {
     *out = NULL;
-    if (kiln__target_is_cpu(&spec->target) && spec->template->cpu_text == NULL)
+    if (kiln__target_facts(&spec->target)->twin && spec->template->cpu_text == NULL)
         return FAIL(report, "template %s has no cpu twin: give a GPU target, such as target=sm_90",
                     spec->template->name);
     kiln__unit *unit = kiln__calloc(1, sizeof(*unit));

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { WAIT_MS = 20, GPU_ELEMENTS = 1 << 26, CPU_ELEMENTS = 1 << 22 };
+enum { WAIT_MS = 20 };
 #define BUDGET_S 30.0
 
 typedef struct tuner {
@@ -151,7 +151,7 @@ static kiln_status fill(tuner *self, const kiln__search_result *result)
 kiln_status kiln__tuning_device(kiln_device **out, kiln_service *service, kiln_device *asked, const kiln__fields *spec,
                                 kiln_report *report)
 {
-    const char *name = spec->target_set && kiln__target_is_cpu(&spec->target) ? "cpu" : NULL;
+    const char *name = spec->target_set ? kiln__target_device(&spec->target) : NULL;
     *out = asked;
     if (asked != NULL)
         return kiln__service_check_device(service, asked, report);
@@ -164,7 +164,7 @@ uint64_t kiln__tuning_elements(const kiln_work *work, const kiln__fields *spec, 
         return work->elements;
     if (spec->n_set && spec->n > 0)
         return spec->n;
-    return kiln__target_is_cpu(&device->target) ? CPU_ELEMENTS : GPU_ELEMENTS;
+    return device->backend->vtable->usual_elements;
 }
 
 static kiln_status enter_all(tuner *self)

@@ -76,6 +76,12 @@ static uint32_t count_written(const kiln__load *load)
     return written;
 }
 
+/* Whether the device's own results are what others are compared with. */
+static bool is_reference(const kiln_device *device)
+{
+    return device->target.backend == kiln__reference_target.backend;
+}
+
 static bool names_reference(const kiln__fields *spec, const kiln__load *load)
 {
     return spec->template->reference != NULL && count_written(load) == 1;
@@ -83,7 +89,7 @@ static bool names_reference(const kiln__fields *spec, const kiln__load *load)
 
 const char *kiln__verify_against(const kiln__fields *spec, const kiln__load *load, const kiln_device *device)
 {
-    bool own = kiln__target_is_cpu(&device->target);
+    bool own = is_reference(device);
     if (names_reference(spec, load))
         return "the op that the template names, on the cpu";
     if (spec->template->cpu_text == NULL || (own && !load->elementwise))
@@ -95,7 +101,6 @@ const char *kiln__verify_against(const kiln__fields *spec, const kiln__load *loa
 static kiln_status find_cpu_spec(kiln__fields *out, kiln__expr *room, const kiln__fields *spec, const kiln__load *load,
                                  kiln_report *report)
 {
-    static const kiln__target cpu = { .name = "cpu" };
     kiln_status status = KILN_OK;
     if (names_reference(spec, load)) {
         status = kiln__spec_reference(out, room, spec, report);
@@ -104,7 +109,7 @@ static kiln_status find_cpu_spec(kiln__fields *out, kiln__expr *room, const kiln
         memset(out->param_set, 0, sizeof(out->param_set));
     }
     out->target_set = true;
-    out->target = cpu;
+    out->target = kiln__reference_target;
     return status;
 }
 
@@ -134,7 +139,7 @@ static kiln_status get_reference(checking *c, kiln_service *service)
     if (status == KILN_OK && !kiln__workload_fits(load, c->reference->plan, problem, sizeof(problem)))
         status = kiln__fail(c->report, KILN_EMISMATCH, KILN__STAGE_DEVICE, 0, "the cpu twin: %s", problem);
     if (status == KILN_OK)
-        c->step = kiln__target_is_cpu(&c->operands->device->target) ? CPU_PIECE : PIECE;
+        c->step = is_reference(c->operands->device) ? CPU_PIECE : PIECE;
     return status;
 }
 

@@ -75,10 +75,10 @@ void kiln__wisdom_geometry(const kiln__fields *spec, kiln__text *out)
     }
 }
 
-bool kiln__wisdom_digest(const kiln__template *template, bool cpu, char out[KILN__WISDOM_DIGEST])
+bool kiln__wisdom_digest(const kiln__template *template, bool twin, char out[KILN__WISDOM_DIGEST])
 {
     static const char declaration[] = "//!";
-    const char *line = cpu ? template->cpu_text : template->text;
+    const char *line = twin ? template->cpu_text : template->text;
     uint8_t digest[KILN__DIGEST_SIZE];
     char hex[KILN__DIGEST_HEX];
     kiln__text text = { 0 };

@@ -37,8 +37,8 @@ void kiln__wisdom_model(const char *model, char out[KILN__WISDOM_MODEL]);
 /* Appends the parameters that are set, in the template's order: "block=128 elems=4 vector=4 cache=stream". */
 void kiln__wisdom_geometry(const kiln__fields *spec, kiln__text *out);
 
-/* A digest of what the template compiles for the cpu or a GPU: of its text without the declarations, for they say what
+/* A digest of what the template compiles, its CUDA text or its C twin: of the text without the declarations, for they say what
  * may be chosen and not what comes of it. False if out of memory; "" where there is no cpu twin. */
-bool kiln__wisdom_digest(const kiln__template *template, bool cpu, char out[KILN__WISDOM_DIGEST]);
+bool kiln__wisdom_digest(const kiln__template *template, bool twin, char out[KILN__WISDOM_DIGEST]);
 
 #endif

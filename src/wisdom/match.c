@@ -76,8 +76,8 @@ static const char *measure_device(const subject *s, const kiln__wisdom_entry *re
     const kiln__wisdom_device *device = &record->device;
     if (!kiln__target_parse(device->target, strlen(device->target), &target))
         return "its target is unknown";
-    if (kiln__target_is_cpu(&target) != kiln__target_is_cpu(&s->target))
-        return kiln__target_is_cpu(&target) ? "for the cpu" : "for a GPU";
+    if (target.backend != s->target.backend)
+        return kiln__target_facts(&target)->words;
     bool same_model = strcmp(device->model, s->model) == 0;
     out->device = same_model                            ? 0
                   : target.sm == s->target.sm           ? OTHER_MODEL

@@ -171,8 +171,8 @@ static void make_key(const kiln__wisdom_query *query, kiln__text *out)
 static bool make_digest(const kiln__wisdom_query *query, char out[KILN__WISDOM_DIGEST])
 {
     kiln__target target;
-    bool cpu = kiln__wisdom_target(query, &target) && kiln__target_is_cpu(&target);
-    return kiln__wisdom_digest(query->spec->template, cpu, out);
+    bool twin = kiln__wisdom_target(query, &target) && kiln__target_facts(&target)->twin;
+    return kiln__wisdom_digest(query->spec->template, twin, out);
 }
 
 /* Where no record has a digest none is made: that costs more than all the rest of a match. */

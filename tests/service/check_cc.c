@@ -27,7 +27,7 @@ START_TEST(the_compiler_says_who_it_is)
     ck_assert_int_eq(first.path[0], '/');
     ck_assert(first.version[0] != '\0' && strchr(first.version, '\n') == NULL);
     ck_assert_uint_eq(first.target_count, 1);
-    ck_assert(kiln__target_is_cpu(&first.targets[0]));
+    ck_assert(first.targets[0].backend == KILN__BACKEND_CPU);
     ck_assert_int_eq(compiler->vtable->identify(compiler, &again, &report), KILN_OK);
     ck_assert_mem_eq(&first, &again, sizeof(first));
 }

@@ -30,7 +30,7 @@ static void close_all(void)
 static kiln__fields resolved(const char *text)
 {
     kiln__fields spec, full;
-    kiln__target cpu = { .name = "cpu" };
+    kiln__target cpu = kiln__reference_target;
     ck_assert_int_eq(kiln_test_fields(&spec, &service->catalog, text, &report), KILN_OK);
     ck_assert_int_eq(kiln__spec_resolve(&full, &spec, &cpu, &report), KILN_OK);
     return full;

@@ -300,7 +300,7 @@ static kiln_status compile(kiln__compiler *compiler, const kiln__unit *unit, kil
     kiln__toolchain toolchain;
     char directory[1024];
     memset(out, 0, sizeof(*out));
-    if (!kiln__target_is_cpu(&unit->target))
+    if (unit->target.backend != KILN__BACKEND_CPU)
         return kiln__fail(report, KILN_ETARGET, KILN__STAGE_COMPILE, 0,
                           "the C compiler builds for target cpu, not for '%s'", unit->target.name);
     kiln_status status = open_cc(compiler, &toolchain, report);

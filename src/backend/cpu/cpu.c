@@ -328,6 +328,9 @@ static void close_backend(kiln__backend *backend)
 kiln__backend *kiln__cpu_open(const kiln__log *log)
 {
     static const kiln__backend_vtable vtable = { .name = "cpu",
+                                                 .cores = "cores",
+                                                 .usual_elements = 1 << 22,
+                                                 .copy_bytes = 64 << 20,
                                                  .device_count = device_count,
                                                  .device_open = device_open,
                                                  .device_close = device_close,

@@ -61,6 +61,9 @@ static void close_backend(kiln__backend *backend)
 
 static const kiln__backend_vtable vtable = {
     .name = "cuda",
+    .cores = "multiprocessors",
+    .usual_elements = 1 << 26,
+    .copy_bytes = 1 << 30,
     .device_count = device_count,
     .device_open = device_open,
     .device_close = kiln__cuda_device_close,

@@ -90,7 +90,7 @@ static bool take_target(cursor *c, kiln__target *out)
         skip_blanks(c);
         const char *name = c->at;
         size_t length = take_name(c);
-        found = found || (kiln__target_parse(name, length, out) && !kiln__target_is_cpu(out));
+        found = found || (kiln__target_parse(name, length, out) && out->backend == KILN__BACKEND_CUDA);
         skip_blanks(c);
     } while (skip_text(c, ","));
     return found;
