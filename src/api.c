@@ -3,6 +3,7 @@
 #include "api_structs.h"
 #include "base/alloc.h"
 #include "os/cancel.h"
+#include "os/fork.h"
 #include "service/service.h"
 #include "template/expand.h"
 #include "tune/measure.h"
@@ -28,7 +29,8 @@ kiln_status kiln_open(kiln_service **out, const kiln_options *options, kiln_repo
 void kiln_close(kiln_service *service)
 {
     KILN__NO_CANCEL;
-    kiln__service_close(service);
+    if (service != NULL && !kiln__is_forked(service->generation))
+        kiln__service_close(service);
 }
 
 kiln_status kiln_stats_get(const kiln_service *service, kiln_stats *out)
@@ -96,6 +98,8 @@ void kiln_spec_free(kiln_spec *spec)
 static kiln_status expand_target(void *data, const char *word, kiln__text *out, kiln_report *report)
 {
     kiln_service *service = data;
+    if (kiln__is_forked(service->generation))
+        return kiln__fail_forked(report, KILN__STAGE_SPEC);
     if (strcmp(word, "native") == 0) {
         kiln_device *device;
         kiln_status status = kiln__runtime_device(service->runtime, NULL, &device, report);
@@ -127,6 +131,8 @@ kiln_status kiln_get_kernel(kiln_kernel **out, kiln_service *service, const kiln
     *out = NULL;
     if (service == NULL || spec == NULL)
         return refuse(report, KILN__STAGE_SPEC, "service and spec must not be NULL");
+    if (kiln__is_forked(service->generation))
+        return kiln__fail_forked(report, KILN__STAGE_SPEC);
     return kiln__service_get(service, NULL, spec, false, out, report);
 }
 
@@ -137,13 +143,16 @@ kiln_kernel *kiln_kernel_retain(kiln_kernel *kernel)
 
 void kiln_kernel_release(kiln_kernel *kernel)
 {
-    kiln__kernel_release(kernel);
+    if (kernel != NULL && !kiln__is_forked(kernel->generation))
+        kiln__kernel_release(kernel);
 }
 
 kiln_status kiln_kernel_get_info(const kiln_kernel *kernel, kiln_kernel_info *out)
 {
     if (kernel == NULL || out == NULL)
         return KILN_EINVAL;
+    if (kiln__is_forked(kernel->generation))
+        return KILN_EFORKED;
     kiln_kernel_info full = KILN_INIT(kiln_kernel_info);
     kiln__kernel_info(kernel, &full);
     return kiln__hand_out(out, &full, sizeof(full));
@@ -156,6 +165,8 @@ kiln_status kiln_kernel_occupancy(int *out, const kiln_kernel *kernel, uint32_t 
     if (out == NULL || kernel == NULL || threads == 0 || threads > INT32_MAX)
         return refuse(report, KILN__STAGE_LAUNCH, "out and kernel must not be NULL and threads must be at least 1");
     *out = -1;
+    if (kiln__is_forked(kernel->generation))
+        return kiln__fail_forked(report, KILN__STAGE_LAUNCH);
     if (kernel->vtable->functions == NULL)
         return KILN_OK;
     uint32_t number = kernel->function != NULL ? kernel->function->number : 0;
@@ -169,6 +180,8 @@ kiln_status kiln_launch(kiln_kernel *kernel, const kiln_grid *grid, const uint64
     kiln__report_begin(report);
     if (kernel == NULL || (sizes == NULL && size_count > 0) || (args == NULL && arg_count > 0))
         return refuse(report, KILN__STAGE_LAUNCH, "kernel, sizes and args must not be NULL");
+    if (kiln__is_forked(kernel->generation))
+        return kiln__fail_forked(report, KILN__STAGE_LAUNCH);
     if (kernel->plan != NULL && grid == NULL)
         return kiln__kernel_launch(kernel, sizes, size_count, args, arg_count, stream, report);
     kiln_status status = kiln__take_grid(&full, kernel, grid, size_count, report);
@@ -181,6 +194,8 @@ kiln_status kiln_launch_n(kiln_kernel *kernel, uint64_t n, void *const *outs, si
     kiln__report_begin(report);
     if (kernel == NULL)
         return refuse(report, KILN__STAGE_LAUNCH, "kernel must not be NULL");
+    if (kiln__is_forked(kernel->generation))
+        return kiln__fail_forked(report, KILN__STAGE_LAUNCH);
     return kiln__kernel_launch_n(kernel, n, outs, out_count, ins, in_count, stream, report);
 }
 
@@ -190,6 +205,8 @@ kiln_status kiln_call(kiln_service *service, const char *spec, uint64_t n, void 
     kiln__report_begin(report);
     if (service == NULL || spec == NULL)
         return refuse(report, KILN__STAGE_LAUNCH, "service and spec must not be NULL");
+    if (kiln__is_forked(service->generation))
+        return kiln__fail_forked(report, KILN__STAGE_LAUNCH);
     kiln_status status = KILN_OK;
     kiln_kernel *kernel = kiln__service_called(service, spec);
     if (kernel == NULL)
@@ -210,6 +227,8 @@ kiln_status kiln_spec_source(char **out, const kiln_spec *spec, kiln_report *rep
     *out = NULL;
     if (spec == NULL)
         return refuse(report, KILN__STAGE_SPEC, "spec must not be NULL");
+    if (kiln__is_forked(kiln__service_of(spec)->generation))
+        return kiln__fail_forked(report, KILN__STAGE_SPEC);
     kiln_status status = kiln__service_unit(kiln__service_of(spec), NULL, &spec->fields, &unit, report);
     if (status == KILN_OK) {
         *out = unit->source;
@@ -233,6 +252,8 @@ kiln_status kiln_device_open(kiln_device **out, kiln_service *service, const cha
     *out = NULL;
     if (service == NULL)
         return refuse(report, KILN__STAGE_DEVICE, "service must not be NULL");
+    if (kiln__is_forked(service->generation))
+        return kiln__fail_forked(report, KILN__STAGE_DEVICE);
     return kiln__runtime_device(service->runtime, name, out, report);
 }
 
@@ -241,6 +262,8 @@ kiln_status kiln_device_get_info(const kiln_device *device, kiln_device_info *ou
     kiln_device_info full = KILN_INIT(kiln_device_info);
     if (device == NULL || out == NULL)
         return KILN_EINVAL;
+    if (kiln__is_forked(device->generation))
+        return KILN_EFORKED;
     device->backend->vtable->device_info(device, &full);
     return kiln__hand_out(out, &full, sizeof(full));
 }
@@ -254,13 +277,15 @@ kiln_status kiln_alloc(void **out, kiln_device *device, size_t bytes, kiln_repor
     *out = NULL;
     if (device == NULL)
         return refuse(report, KILN__STAGE_DEVICE, "device must not be NULL");
+    if (kiln__is_forked(device->generation))
+        return kiln__fail_forked(report, KILN__STAGE_DEVICE);
     return device->backend->vtable->alloc(device, out, bytes, report);
 }
 
 void kiln_free(kiln_device *device, void *memory)
 {
     KILN__NO_CANCEL;
-    if (device != NULL && memory != NULL)
+    if (device != NULL && memory != NULL && !kiln__is_forked(device->generation))
         device->backend->vtable->free(device, memory);
 }
 
@@ -269,6 +294,8 @@ static kiln_status copy(kiln_device *device, void *to, const void *from, size_t 
 {
     if (device == NULL || (bytes > 0 && (to == NULL || from == NULL)))
         return refuse(report, KILN__STAGE_DEVICE, "device, to and from must not be NULL");
+    if (kiln__is_forked(device->generation))
+        return kiln__fail_forked(report, KILN__STAGE_DEVICE);
     return bytes > 0 ? device->backend->vtable->copy(device, to, from, bytes, kind, stream, report) : KILN_OK;
 }
 
@@ -304,5 +331,7 @@ kiln_status kiln_sync(kiln_device *device, kiln_report *report)
     kiln__report_begin(report);
     if (device == NULL)
         return refuse(report, KILN__STAGE_DEVICE, "device must not be NULL");
+    if (kiln__is_forked(device->generation))
+        return kiln__fail_forked(report, KILN__STAGE_DEVICE);
     return device->backend->vtable->sync(device, report);
 }

@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/fpenv.h"
 #include "os/cancel.h"
+#include "os/fork.h"
 #include "service/cache.h"
 #include "service/doctor.h"
 #include "template/signature.h"
@@ -148,6 +149,8 @@ kiln_status kiln_cache_visit(kiln_service *service, kiln_entry_fn fn, void *data
     visit v = { fn, data };
     if (service == NULL || fn == NULL)
         return kiln__fail(report, KILN_EINVAL, KILN__STAGE_STORE, 0, "service and fn must not be NULL");
+    if (kiln__is_forked(service->generation))
+        return kiln__fail_forked(report, KILN__STAGE_STORE);
     kiln_status status = kiln__cache_need_disk(service, report);
     if (status != KILN_OK)
         return status;
@@ -170,6 +173,8 @@ kiln_status kiln_cache_purge(kiln_service *service, kiln_select_fn select, void 
         *removed = 0;
     if (service == NULL)
         return kiln__fail(report, KILN_EINVAL, KILN__STAGE_STORE, 0, "service must not be NULL");
+    if (kiln__is_forked(service->generation))
+        return kiln__fail_forked(report, KILN__STAGE_STORE);
     kiln_status status = kiln__cache_need_disk(service, report);
     if (status != KILN_OK)
         return status;
@@ -190,6 +195,8 @@ kiln_status kiln_cache_trim(kiln_service *service, uint64_t bytes, uint64_t file
     kiln_trim full = KILN_INIT(kiln_trim);
     if (service == NULL)
         return kiln__fail(report, KILN_EINVAL, KILN__STAGE_STORE, 0, "service must not be NULL");
+    if (kiln__is_forked(service->generation))
+        return kiln__fail_forked(report, KILN__STAGE_STORE);
     kiln_status status = kiln__cache_trim(service, bytes, files, &full, report);
     if (out != NULL)
         kiln__hand_out(out, &full, sizeof(full));
@@ -204,6 +211,8 @@ kiln_status kiln_cache_export(kiln_service *service, const char *path, kiln_sele
     kiln_transfer full = KILN_INIT(kiln_transfer);
     if (service == NULL || path == NULL)
         return kiln__fail(report, KILN_EINVAL, KILN__STAGE_STORE, 0, "service and path must not be NULL");
+    if (kiln__is_forked(service->generation))
+        return kiln__fail_forked(report, KILN__STAGE_STORE);
     kiln_status status = kiln__cache_export(service, path, select, data, &full, report);
     if (out != NULL)
         kiln__hand_out(out, &full, sizeof(full));
@@ -217,6 +226,8 @@ kiln_status kiln_cache_import(kiln_service *service, const char *path, kiln_tran
     kiln_transfer full = KILN_INIT(kiln_transfer);
     if (service == NULL || path == NULL)
         return kiln__fail(report, KILN_EINVAL, KILN__STAGE_STORE, 0, "service and path must not be NULL");
+    if (kiln__is_forked(service->generation))
+        return kiln__fail_forked(report, KILN__STAGE_STORE);
     kiln_status status = kiln__cache_import(service, path, &full, report);
     if (out != NULL)
         kiln__hand_out(out, &full, sizeof(full));
@@ -230,6 +241,8 @@ kiln_status kiln_cache_get_info(kiln_service *service, kiln_cache_info *out, kil
     kiln_cache_info full = KILN_INIT(kiln_cache_info);
     if (service == NULL || out == NULL || out->size < sizeof(out->size))
         return kiln__fail(report, KILN_EINVAL, KILN__STAGE_STORE, 0, "service and out must not be NULL, out->size set");
+    if (kiln__is_forked(service->generation))
+        return kiln__fail_forked(report, KILN__STAGE_STORE);
     kiln_status status = kiln__cache_info(service, &full, report);
     if (out != NULL)
         kiln__hand_out(out, &full, sizeof(full));
@@ -242,6 +255,8 @@ kiln_status kiln_doctor(kiln_service *service, kiln_finding_fn fn, void *data)
     kiln__fpenv host;
     if (service == NULL || fn == NULL)
         return KILN_EINVAL;
+    if (kiln__is_forked(service->generation))
+        return KILN_EFORKED;
     kiln__fpenv_enter(&host);
     kiln_status status = kiln__doctor(service, fn, data);
     kiln__fpenv_leave(&host);

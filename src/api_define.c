@@ -2,6 +2,7 @@
  * then one call down. */
 #include "api_structs.h"
 #include "os/cancel.h"
+#include "os/fork.h"
 #include "service/define.h"
 #include "service/kernel.h"
 #include "template/signature.h"
@@ -17,6 +18,8 @@ kiln_status kiln_op_define(kiln_service *service, const char *definition, kiln_r
     kiln__report_begin(report);
     if (service == NULL || definition == NULL)
         return refuse(report, "service and definition must not be NULL");
+    if (kiln__is_forked(service->generation))
+        return kiln__fail_forked(report, KILN__STAGE_SPEC);
     return kiln__service_define_op(service, definition, report);
 }
 
@@ -29,6 +32,8 @@ kiln_status kiln_template_define(kiln_service *service, const char *text, const 
         *name = NULL;
     if (service == NULL || text == NULL)
         return refuse(report, "service and text must not be NULL");
+    if (kiln__is_forked(service->generation))
+        return kiln__fail_forked(report, KILN__STAGE_SPEC);
     return kiln__service_define_template(service, text, cpu_text, "defined", name, report);
 }
 
@@ -40,6 +45,8 @@ kiln_status kiln_template_load(kiln_service *service, const char *path, const ch
         *name = NULL;
     if (service == NULL || path == NULL)
         return refuse(report, "service and path must not be NULL");
+    if (kiln__is_forked(service->generation))
+        return kiln__fail_forked(report, KILN__STAGE_SPEC);
     return kiln__service_load_template(service, path, name, report);
 }
 

@@ -1,6 +1,7 @@
 /* The public functions of live handles. */
 #include "api_structs.h"
 #include "os/cancel.h"
+#include "os/fork.h"
 #include "tune/live.h"
 
 static kiln_status refuse(kiln_report *report, const char *what)
@@ -30,6 +31,8 @@ kiln_status kiln_live_open(kiln_live **out, kiln_service *service, const kiln_sp
     if (out == NULL || service == NULL || spec == NULL)
         return refuse(report, "out, service and spec must not be NULL");
     *out = NULL;
+    if (kiln__is_forked(service->generation))
+        return kiln__fail_forked(report, KILN__STAGE_DEVICE);
     kiln_status status = kiln__take_in(&full, sizeof(full), options, "kiln_live_options", KILN__STAGE_DEVICE, report);
     if (status == KILN_OK && full.tune != NULL)
         status = take_tuning(&tuning, &work, full.tune, report);
@@ -49,6 +52,8 @@ kiln_status kiln_live_get_info(const kiln_live *live, kiln_live_info *out)
     kiln_live_info full;
     if (live == NULL || out == NULL)
         return KILN_EINVAL;
+    if (kiln__is_forked(live->generation))
+        return KILN_EFORKED;
     kiln__live_info((kiln_live *)(uintptr_t)live, &full); /* only the lock changes */
     return kiln__hand_out(out, &full, sizeof(full));
 }
@@ -61,11 +66,14 @@ kiln_status kiln_live_wait(kiln_live *live, kiln_live_state state, int timeout_m
         return refuse(report, "live must not be NULL");
     if ((unsigned)state > KILN_LIVE_SETTLED)
         return refuse(report, "no state to wait for: expected one from KILN_LIVE_PENDING to KILN_LIVE_SETTLED");
+    if (kiln__is_forked(live->generation))
+        return kiln__fail_forked(report, KILN__STAGE_DEVICE);
     return kiln__live_wait(live, state, timeout_ms, report);
 }
 
 void kiln_live_close(kiln_live *live)
 {
     KILN__NO_CANCEL;
-    kiln__live_close(live);
+    if (live != NULL && !kiln__is_forked(live->generation))
+        kiln__live_close(live);
 }

@@ -1,6 +1,7 @@
 /* The public functions of requests, programs and queues: argument checks, then one call down. */
 #include "api_structs.h"
 #include "os/cancel.h"
+#include "os/fork.h"
 #include "service/request.h"
 
 static kiln_status refuse(kiln_report *report, const char *what)
@@ -32,6 +33,8 @@ kiln_status kiln_get(kiln_program **out, kiln_service *service, const kiln_reque
     *out = NULL;
     if (service == NULL || request == NULL)
         return refuse(report, "service and request must not be NULL");
+    if (kiln__is_forked(service->generation))
+        return kiln__fail_forked(report, KILN__STAGE_COMPILE);
     kiln_status status = take_request(&full, &source, request, report);
     return status == KILN_OK ? kiln__request_get(out, service, &full, report) : status;
 }
@@ -41,7 +44,8 @@ kiln_status kiln_get(kiln_program **out, kiln_service *service, const kiln_reque
 void kiln_program_free(kiln_program *program)
 {
     KILN__NO_CANCEL;
-    kiln__handle_free(program);
+    if (program != NULL && !kiln__is_forked(program->generation))
+        kiln__handle_free(program);
 }
 
 kiln_status kiln_program_get_info(const kiln_program *program, kiln_program_info *out)
@@ -50,6 +54,8 @@ kiln_status kiln_program_get_info(const kiln_program *program, kiln_program_info
     kiln_program_info full = KILN_INIT(kiln_program_info);
     if (program == NULL || out == NULL)
         return KILN_EINVAL;
+    if (kiln__is_forked(program->generation))
+        return KILN_EFORKED;
     kiln_status status = kiln__handle_info(program, &full);
     return status == KILN_OK ? kiln__hand_out(out, &full, sizeof(full)) : status;
 }
@@ -61,8 +67,11 @@ kiln_status kiln_program_kernel(kiln_kernel **out, kiln_program *program, const 
     if (out == NULL)
         return refuse(report, "out must not be NULL");
     *out = NULL;
-    return program != NULL ? kiln__handle_kernel(out, program, name, report)
-                           : refuse(report, "program must not be NULL");
+    if (program == NULL)
+        return refuse(report, "program must not be NULL");
+    if (kiln__is_forked(program->generation))
+        return kiln__fail_forked(report, KILN__STAGE_LOAD);
+    return kiln__handle_kernel(out, program, name, report);
 }
 
 kiln_status kiln_program_global(void **out, size_t *bytes, kiln_program *program, const char *name, kiln_report *report)
@@ -75,6 +84,8 @@ kiln_status kiln_program_global(void **out, size_t *bytes, kiln_program *program
     *out = NULL;
     if (program == NULL || name == NULL)
         return refuse(report, "program and name must not be NULL");
+    if (kiln__is_forked(program->generation))
+        return kiln__fail_forked(report, KILN__STAGE_LOAD);
     return kiln__handle_global(out, bytes != NULL ? bytes : &size, program, name, report);
 }
 
@@ -101,25 +112,32 @@ kiln_status kiln_queue_open(kiln_queue **out, kiln_service *service, kiln_report
     if (out == NULL)
         return refuse_queue(report, "out must not be NULL");
     *out = NULL;
-    return service != NULL ? kiln__queue_open(out, service, report) : refuse_queue(report, "service must not be NULL");
+    if (service == NULL)
+        return refuse_queue(report, "service must not be NULL");
+    if (kiln__is_forked(service->generation))
+        return kiln__fail_forked(report, KILN__STAGE_OPEN);
+    return kiln__queue_open(out, service, report);
 }
 
 kiln_status kiln_queue_attach_uv(kiln_queue *queue, struct uv_loop_s *loop, kiln_report *report)
 {
     KILN__NO_CANCEL;
     kiln__report_begin(report);
-    return queue != NULL && loop != NULL ? kiln__queue_attach_uv(queue, loop, report)
-                                         : refuse_queue(report, "queue and loop must not be NULL");
+    if (queue == NULL || loop == NULL)
+        return refuse_queue(report, "queue and loop must not be NULL");
+    if (kiln__is_forked(queue->generation))
+        return kiln__fail_forked(report, KILN__STAGE_OPEN);
+    return kiln__queue_attach_uv(queue, loop, report);
 }
 
 int kiln_queue_fd(const kiln_queue *queue)
 {
-    return queue != NULL ? queue->fd : -1;
+    return queue != NULL && !kiln__is_forked(queue->generation) ? queue->fd : -1;
 }
 
 int kiln_queue_wait(kiln_queue *queue, int timeout_ms)
 {
-    if (queue == NULL)
+    if (queue == NULL || kiln__is_forked(queue->generation))
         return 0;
     return timeout_ms == 0 ? kiln__queue_dispatch(queue) : kiln__queue_wait(queue, timeout_ms);
 }
@@ -127,7 +145,7 @@ int kiln_queue_wait(kiln_queue *queue, int timeout_ms)
 void kiln_queue_close(kiln_queue *queue, kiln_queue_fn fn, void *data)
 {
     KILN__NO_CANCEL;
-    if (queue != NULL)
+    if (queue != NULL && !kiln__is_forked(queue->generation))
         kiln__queue_close(queue, fn, data);
 }
 
@@ -143,6 +161,8 @@ kiln_status kiln_submit(kiln_ticket *out, kiln_queue *queue, const kiln_request 
         *out = 0;
     if (queue == NULL || request == NULL || done == NULL)
         return refuse(report, "queue, request and done must not be NULL");
+    if (kiln__is_forked(queue->generation))
+        return kiln__fail_forked(report, KILN__STAGE_COMPILE);
     kiln_status status = take_request(&full, &source, request, report);
     if (status == KILN_OK)
         status = kiln__take_in(&how, sizeof(how), options, "kiln_submit_options", KILN__STAGE_COMPILE, report);
@@ -152,6 +172,6 @@ kiln_status kiln_submit(kiln_ticket *out, kiln_queue *queue, const kiln_request 
 void kiln_cancel(kiln_queue *queue, kiln_ticket ticket)
 {
     KILN__NO_CANCEL;
-    if (queue != NULL)
+    if (queue != NULL && !kiln__is_forked(queue->generation))
         kiln__queue_cancel(queue, ticket);
 }

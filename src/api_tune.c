@@ -2,6 +2,7 @@
 #include "api_structs.h"
 #include "base/fpenv.h"
 #include "os/cancel.h"
+#include "os/fork.h"
 #include "tune/fill.h"
 #include "tune/measure.h"
 #include "tune/sweep.h"
@@ -54,6 +55,8 @@ kiln_status kiln_tune(kiln_tuning **out, kiln_service *service, const kiln_spec 
     if (out == NULL || service == NULL || spec == NULL)
         return refuse(report, "out, service and spec must not be NULL");
     *out = NULL;
+    if (kiln__is_forked(service->generation))
+        return kiln__fail_forked(report, KILN__STAGE_DEVICE);
     kiln__fpenv host;
     kiln__fpenv_enter(&host);
     kiln_status status = kiln__take_tune_options(&full, &work, options, report);
@@ -118,6 +121,8 @@ kiln_status kiln_variants(kiln_service *service, const kiln_spec *spec, kiln_var
     kiln__fields full;
     if (service == NULL || spec == NULL || fn == NULL)
         return refuse(report, "service, spec and fn must not be NULL");
+    if (kiln__is_forked(service->generation))
+        return kiln__fail_forked(report, KILN__STAGE_SPEC);
     kiln_status status = kiln__service_resolve(service, NULL, &spec->fields, &full, report);
     return status == KILN_OK ? visit_space(&v, &spec->fields, &full.target, report) : status;
 }
@@ -142,6 +147,8 @@ kiln_status kiln_sweep(kiln_tuning **out, kiln_service *service, const kiln_spec
     if (out == NULL || service == NULL)
         return refuse(report, "out and service must not be NULL");
     *out = NULL;
+    if (kiln__is_forked(service->generation))
+        return kiln__fail_forked(report, KILN__STAGE_DEVICE);
     kiln_status status = kiln__take_in(&full, sizeof(full), options, "kiln_sweep_options", KILN__STAGE_DEVICE, report);
     if (status == KILN_OK)
         status = kiln__take_work(&work, full.work, report);
@@ -168,6 +175,8 @@ kiln_status kiln_measure(kiln_timing *out, kiln_device *device, const kiln_conte
     kiln_measure_options full = KILN_INIT(kiln_measure_options);
     kiln_status status =
         kiln__take_in(&full, sizeof(full), options, "kiln_measure_options", KILN__STAGE_DEVICE, report);
+    if (device != NULL && kiln__is_forked(device->generation))
+        return kiln__fail_forked(report, KILN__STAGE_DEVICE);
     if (full.warmup == 0)
         full.warmup = MEASURE_WARMUP;
     if (full.rounds == 0)
@@ -181,6 +190,8 @@ kiln_status kiln_fill(kiln_device *device, void *to, const char *dtype, uint64_t
     kiln__report_begin(report);
     if (device == NULL || dtype == NULL || (to == NULL && n > 0))
         return refuse(report, "device, to and dtype must not be NULL");
+    if (kiln__is_forked(device->generation))
+        return kiln__fail_forked(report, KILN__STAGE_DEVICE);
     kiln__dtype type = kiln__dtype_parse(dtype, strlen(dtype));
     if (type == KILN__DTYPE_UNSET)
         return kiln__fail(report, KILN_ESPEC, KILN__STAGE_DEVICE, 0, "unknown dtype '%.40s': f32, f64, f16 or bf16",

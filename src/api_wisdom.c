@@ -1,6 +1,7 @@
 /* The public functions about wisdom. */
 #include "api_structs.h"
 #include "os/cancel.h"
+#include "os/fork.h"
 #include "service/wisdom.h"
 
 static kiln_status refuse(kiln_report *report, const char *what)
@@ -13,6 +14,8 @@ kiln_status kiln_wisdom_visit(kiln_service *service, kiln_wisdom_fn fn, void *da
     KILN__NO_CANCEL;
     if (service == NULL || fn == NULL)
         return KILN_EINVAL;
+    if (kiln__is_forked(service->generation))
+        return KILN_EFORKED;
     return kiln__service_wisdom_visit(service, fn, data);
 }
 
@@ -26,6 +29,8 @@ kiln_status kiln_wisdom_explain(char **out, kiln_service *service, const kiln_sp
     *out = NULL;
     if (service == NULL || spec == NULL)
         return refuse(report, "service and spec must not be NULL");
+    if (kiln__is_forked(service->generation))
+        return kiln__fail_forked(report, KILN__STAGE_STORE);
     return kiln__service_wisdom_explain(service, &spec->fields, model, fn, data, out, report);
 }
 
@@ -39,6 +44,8 @@ kiln_status kiln_wisdom_import(kiln_service *service, const char *const *paths, 
         return refuse(report, "service and paths must not be NULL");
     if (out != NULL && out->size < sizeof(out->size))
         return refuse(report, "kiln_wisdom_tally.size is not set");
+    if (kiln__is_forked(service->generation))
+        return kiln__fail_forked(report, KILN__STAGE_STORE);
     kiln_status status = kiln__service_wisdom_import(service, paths, count, &full, report);
     if (out != NULL)
         kiln__hand_out(out, &full, sizeof(full));
@@ -52,6 +59,9 @@ kiln_status kiln_wisdom_export(char **out, kiln_service *service, kiln_wisdom_fn
     if (out == NULL)
         return refuse(report, "out must not be NULL");
     *out = NULL;
-    return service != NULL ? kiln__service_wisdom_export(service, keep, data, out, report)
-                           : refuse(report, "service must not be NULL");
+    if (service == NULL)
+        return refuse(report, "service must not be NULL");
+    if (kiln__is_forked(service->generation))
+        return kiln__fail_forked(report, KILN__STAGE_STORE);
+    return kiln__service_wisdom_export(service, keep, data, out, report);
 }

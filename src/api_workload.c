@@ -1,6 +1,7 @@
 /* The public functions of workloads: argument checks, then one call down. */
 #include "api_structs.h"
 #include "os/cancel.h"
+#include "os/fork.h"
 #include "tune/stage.h"
 #include "tune/verify.h"
 #include <kiln/kernel.h>
@@ -18,6 +19,8 @@ kiln_status kiln_workload_make(kiln_workload **out, kiln_service *service, kiln_
     if (out == NULL || service == NULL || kernel == NULL)
         return refuse(report, "out, service and kernel must not be NULL");
     *out = NULL;
+    if (kiln__is_forked(service->generation) || kiln__is_forked(kernel->generation))
+        return kiln__fail_forked(report, KILN__STAGE_DEVICE);
     kiln_work full;
     kiln_status status = kiln__take_work(&full, work, report);
     const kiln__given given = { .elements = full.elements,
@@ -31,7 +34,8 @@ kiln_status kiln_workload_make(kiln_workload **out, kiln_service *service, kiln_
 void kiln_workload_free(kiln_workload *workload)
 {
     KILN__NO_CANCEL;
-    kiln__stage_free(workload);
+    if (workload != NULL && !kiln__is_forked(workload->kernel->generation))
+        kiln__stage_free(workload);
 }
 
 kiln_status kiln_workload_get_info(const kiln_workload *workload, kiln_workload_info *out)
@@ -53,7 +57,11 @@ kiln_status kiln_workload_reset(kiln_workload *workload, kiln_report *report)
 {
     KILN__NO_CANCEL;
     kiln__report_begin(report);
-    return workload != NULL ? kiln__stage_reset(workload, report) : refuse(report, "workload must not be NULL");
+    if (workload == NULL)
+        return refuse(report, "workload must not be NULL");
+    if (kiln__is_forked(workload->kernel->generation))
+        return kiln__fail_forked(report, KILN__STAGE_DEVICE);
+    return kiln__stage_reset(workload, report);
 }
 
 kiln_status kiln_verify(kiln_verification *out, kiln_service *service, kiln_kernel *kernel, const kiln_grid *grid,
@@ -67,6 +75,8 @@ kiln_status kiln_verify(kiln_verification *out, kiln_service *service, kiln_kern
     kiln__verdict verdict;
     if (service == NULL || kernel == NULL || (sizes == NULL && size_count > 0) || (args == NULL && arg_count > 0))
         return refuse(report, "service, kernel, sizes and args must not be NULL");
+    if (kiln__is_forked(service->generation) || kiln__is_forked(kernel->generation))
+        return kiln__fail_forked(report, KILN__STAGE_DEVICE);
     if (!(tolerance >= 0))
         return refuse(report, "tolerance must be 0 or more units of the last place");
     kiln_status status = kiln__take_grid(&full, kernel, grid, size_count, report);

@@ -18,6 +18,9 @@
  *   - Numbers in text have '.' as the decimal point, whatever the locale.
  *   - Results do not depend on the floating-point environment of the caller, and calls leave it as it is. See
  *     docs/embedding.md.
+ *   - A child made by fork() can use nothing that its parent made, but specs, signatures, reports, texts and tunings.
+ *     What needs a service or a device returns KILN_EFORKED there, and what frees, releases or closes does nothing.
+ *     The child may open a service.
  *   - exit() waits for compiles in progress in the process; from then on they are refused with KILN_ECANCELED.
  *   - pthread_cancel takes effect after a call, and while kiln_queue_wait waits. It must not be asynchronous.
  *   - A thread needs 128 KiB of stack, besides what the CUDA driver takes. For gets and launches 64 KiB do.
@@ -90,7 +93,8 @@ extern "C" {
     X(ENOWORKER, -20, "no usable compile worker")                               \
     X(ECRASHED, -21, "the compiler crashed or ran into a limit on this source") \
     X(ECAPTURE, -22, "a graph is being captured and the kernel is not loaded")  \
-    X(EMISMATCH, -23, "a kernel does not compute what it should")
+    X(EMISMATCH, -23, "a kernel does not compute what it should")               \
+    X(EFORKED, -24, "made before the process was forked")
 
 typedef enum kiln_status {
     KILN_OK = 0,
@@ -142,7 +146,7 @@ typedef enum kiln_log_level {
 } kiln_log_level;
 
 /* Gets a line of the log, without a newline. Several threads may call it at once, from inside calls of Kiln and from
- * threads of the service. It must neither call Kiln nor fork. */
+ * threads of the service. It must not call Kiln. */
 typedef void (*kiln_log_fn)(void *data, kiln_log_level level, const char *message);
 
 /* Where NVRTC compiles. A compile worker is a child process: a source that crashes it or keeps it busy harms no host.

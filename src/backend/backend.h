@@ -42,9 +42,6 @@ typedef struct kiln__compiler_vtable {
     void (*close)(kiln__compiler *compiler);
     /* Tells the compiler what a store remembers of its file as that is now. NULL where it has no use for it. */
     void (*know)(kiln__compiler *compiler, const kiln__toolchain *known);
-    /* Around a fork: holds the compiler's locks meanwhile. NULL where it has none. */
-    void (*before_fork)(kiln__compiler *compiler);
-    void (*after_fork)(kiln__compiler *compiler, bool child);
 } kiln__compiler_vtable;
 struct kiln__compiler {
     const kiln__compiler_vtable *vtable;
@@ -146,9 +143,10 @@ typedef struct kiln__tape_vtable {
 struct kiln_device {
     kiln__backend *backend;
     kiln__target target;
-    int ordinal;      /* of the GPU; 0 for the cpu */
-    char name[16];    /* "cuda:0", "cpu" */
-    atomic_int tuner; /* the process that is tuning here, 0 for none: see tune/turn.h */
+    int ordinal;         /* of the GPU; 0 for the cpu */
+    char name[16];       /* "cuda:0", "cpu" */
+    unsigned generation; /* os/fork.h */
+    atomic_bool tuning;  /* somebody tunes here: see tune/turn.h */
 };
 
 #endif

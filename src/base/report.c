@@ -150,6 +150,12 @@ kiln_status kiln__fail_memory(kiln_report *report, const char *stage)
     return kiln__fail(report, KILN_ENOMEM, stage, 0, "out of memory");
 }
 
+kiln_status kiln__fail_forked(kiln_report *report, const char *stage)
+{
+    return kiln__fail(report, KILN_EFORKED, stage, 0,
+                      "this process was forked, and its parent made what the call uses: open a service in the child");
+}
+
 void kiln__report_set_log(kiln_report *report, const char *log)
 {
     if (report == NULL || !HAS(report, log))

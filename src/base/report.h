@@ -42,6 +42,9 @@ static inline void kiln__report_begin(kiln_report *report)
 /* kiln__fail for running out of memory. */
 kiln_status kiln__fail_memory(kiln_report *report, const char *stage);
 
+/* kiln__fail for a child made by fork that uses what its parent made: KILN_EFORKED. */
+kiln_status kiln__fail_forked(kiln_report *report, const char *stage);
+
 /* True for an error that says that descriptors, processes or threads are used up for now: what was wanted may be there. */
 bool kiln__is_shortage(int error);
 

@@ -336,7 +336,7 @@ static kiln_status make_alone(kiln__builder *builder, request *wanted, kiln__bui
     if (status == KILN_OK && out->blob == NULL)
         status = make(builder, wanted, out, report);
     if (held)
-        kiln__hostlock_give(builder->hostlock, &hold);
+        kiln__hostlock_give(&hold);
     return status;
 }
 

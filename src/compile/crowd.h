@@ -28,7 +28,6 @@ typedef struct kiln__crowd {
     atomic_uint_least64_t pause_ns;  /* how long the last pause was; 0 once a worker has helped since */
 } kiln__crowd;
 
-/* Also in the child of a fork, which has none of its parent's threads. */
 void kiln__crowd_init(kiln__crowd *crowd, unsigned limit);
 
 /* True: compile here, and then call kiln__crowd_leave. False: compile outside, and then call kiln__crowd_return. `now` is of

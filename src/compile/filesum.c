@@ -43,16 +43,6 @@ void kiln__filesums_fini(kiln__filesums *sums)
     pthread_mutex_destroy(&sums->lock);
 }
 
-void kiln__filesums_before_fork(kiln__filesums *sums)
-{
-    pthread_mutex_lock(&sums->lock);
-}
-
-void kiln__filesums_after_fork(kiln__filesums *sums)
-{
-    pthread_mutex_unlock(&sums->lock);
-}
-
 static kiln__filesum_node **bucket_of(kiln__filesums *sums, const char *path)
 {
     uint8_t sum[KILN__CHECKSUM_SIZE];

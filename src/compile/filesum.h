@@ -20,10 +20,6 @@ typedef struct kiln__filesums {
 void kiln__filesums_init(kiln__filesums *sums);
 void kiln__filesums_fini(kiln__filesums *sums);
 
-/* Around a fork, so that no lock is held in a child. */
-void kiln__filesums_before_fork(kiln__filesums *sums);
-void kiln__filesums_after_fork(kiln__filesums *sums);
-
 /* Whether each line of a list (source/reads.h) tells what is there now. `places` are a name and the absolute path of a directory, no
  * link in it, a name and ... As for a worker, what lies outside all of them is nothing. What cannot
  * be looked at, for want of descriptors, memory or rights, agrees with no line. */

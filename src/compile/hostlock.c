@@ -10,18 +10,6 @@ void kiln__hostlock_init(kiln__hostlock *lock, kiln__store *disk, uint32_t wait_
     lock->disk = disk;
     lock->wait_ms = wait_ms;
     lock->log = log;
-    kiln__lock_list_init(&lock->open);
-}
-
-void kiln__hostlock_fini(kiln__hostlock *lock)
-{
-    kiln__lock_list_fini(&lock->open);
-}
-
-/* Opened anew for each compile: somebody may have removed the whole directory since. */
-static int open_file(void *data)
-{
-    return kiln__disk_store_open_lock(data);
 }
 
 static uint64_t offset_of(const uint8_t digest[KILN__DIGEST_SIZE])
@@ -68,17 +56,18 @@ static int wait_quietly(kiln__hostlock *lock, const kiln__hostlock_hold *hold, u
     return kiln__lock_wait(hold, offset, wait_ms);
 }
 
+/* The file is opened anew for each compile: another process may have removed the whole directory since. */
 static int take(kiln__hostlock *lock, const uint8_t digest[KILN__DIGEST_SIZE], waiting *get, uint32_t wait_ms,
                 kiln__hostlock_hold *out)
 {
     enum { ATTEMPTS = 5 };
     int error = -ENOENT;
     for (int i = 0; i < ATTEMPTS && error == -ENOENT; i++) {
-        error = kiln__lock_open(&lock->open, out, open_file, lock->disk);
+        error = kiln__lock_open(out, kiln__disk_store_open_lock(lock->disk));
         if (error >= 0)
             error = get(lock, out, offset_of(digest), wait_ms);
         if (error != 0)
-            kiln__lock_close(&lock->open, out);
+            kiln__lock_close(out);
     }
     return error;
 }
@@ -103,17 +92,7 @@ bool kiln__hostlock_take_quietly(kiln__hostlock *lock, const uint8_t digest[KILN
     return lock->disk != NULL && take(lock, digest, wait_quietly, wait_ms, out) == 0;
 }
 
-void kiln__hostlock_give(kiln__hostlock *lock, kiln__hostlock_hold *hold)
+void kiln__hostlock_give(kiln__hostlock_hold *hold)
 {
-    kiln__lock_close(&lock->open, hold);
-}
-
-void kiln__hostlock_before_fork(kiln__hostlock *lock)
-{
-    kiln__lock_before_fork(&lock->open);
-}
-
-void kiln__hostlock_after_fork(kiln__hostlock *lock, bool child)
-{
-    kiln__lock_after_fork(&lock->open, child);
+    kiln__lock_close(hold);
 }

@@ -16,13 +16,11 @@ typedef struct kiln__hostlock {
     const kiln__log *log;
     void (*aside)(void *data, bool begin); /* called around a wait, on the waiting thread; may be NULL */
     void *data;
-    kiln__lock_list open;
     atomic_bool warned;
     atomic_uint_least64_t waits, timeouts, errors;
 } kiln__hostlock;
 
 void kiln__hostlock_init(kiln__hostlock *lock, kiln__store *disk, uint32_t wait_ms, const kiln__log *log);
-void kiln__hostlock_fini(kiln__hostlock *lock);
 
 /* Waits until no other process or service holds the key's lock, at most wait_ms. True: this thread holds it, until
  * give. False: there is no lock to be had (no store, the file system has none, the wait outlasted its bound); all but the
@@ -32,10 +30,6 @@ bool kiln__hostlock_take(kiln__hostlock *lock, const uint8_t digest[KILN__DIGEST
 /* The same lock for what is no compile: waits at most `wait_ms`, and counts and logs nothing. */
 bool kiln__hostlock_take_quietly(kiln__hostlock *lock, const uint8_t digest[KILN__DIGEST_SIZE], uint32_t wait_ms,
                                  kiln__hostlock_hold *out);
-void kiln__hostlock_give(kiln__hostlock *lock, kiln__hostlock_hold *hold);
-
-/* Around a fork: a child closes the lock files that it inherits. */
-void kiln__hostlock_before_fork(kiln__hostlock *lock);
-void kiln__hostlock_after_fork(kiln__hostlock *lock, bool child);
+void kiln__hostlock_give(kiln__hostlock_hold *hold);
 
 #endif

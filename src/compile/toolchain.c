@@ -208,17 +208,3 @@ void kiln__toolchains_learn(kiln__toolchains *memo, const char *id)
     }
     pthread_mutex_unlock(&memo->lock);
 }
-
-void kiln__toolchains_before_fork(kiln__toolchains *memo)
-{
-    pthread_mutex_lock(&memo->lock);
-    if (memo->compiler->vtable->before_fork != NULL)
-        memo->compiler->vtable->before_fork(memo->compiler);
-}
-
-void kiln__toolchains_after_fork(kiln__toolchains *memo, bool child)
-{
-    if (memo->compiler->vtable->after_fork != NULL)
-        memo->compiler->vtable->after_fork(memo->compiler, child);
-    pthread_mutex_unlock(&memo->lock);
-}

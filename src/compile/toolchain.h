@@ -29,8 +29,4 @@ kiln_status kiln__toolchains_id(kiln__toolchains *memo, char out[KILN__ENTRY_TOO
 /* Tells what a compile found the id to be, and remembers it in the store. */
 void kiln__toolchains_learn(kiln__toolchains *memo, const char *id);
 
-/* Around a fork: waits until nobody opens the compiler, and holds its locks too. */
-void kiln__toolchains_before_fork(kiln__toolchains *memo);
-void kiln__toolchains_after_fork(kiln__toolchains *memo, bool child);
-
 #endif

@@ -173,7 +173,7 @@ static kiln_status ask_which(workers *self, const kiln__text *request, bool fore
 {
     kiln_status status = foreign ? introduce(self, which, out, report) : KILN_OK;
     if (status != KILN_OK)
-        kiln__workerset_end(&self->set, which);
+        kiln__worker_end(which);
     if (status != KILN_OK || (foreign && out->result != KILN__CHANNEL_DONE))
         return status;
     which->strange |= foreign;
@@ -197,7 +197,7 @@ static kiln_status ask_one(workers *self, const kiln__text *request, const kiln_
         if (fresh || out->begun || out->result != KILN__CHANNEL_CLOSED)
             return KILN_OK;
         kiln__message_fini(&out->message);
-        kiln__workerset_end(&self->set, *which);
+        kiln__worker_end(*which);
         *which = NULL;
         fresh = true;
     }
@@ -315,7 +315,7 @@ static kiln_status conclude(workers *self, kiln__worker *which, kiln__worker_ans
     } else if ((status = kiln__worker_bury(&which->child, answer, &self->set.limits, unit, report)) == KILN_ECRASHED) {
         status = fail_deadly(self, unit, suspect, answer->result == KILN__CHANNEL_LATE, report);
     }
-    kiln__workerset_drop(&self->set, which);
+    kiln__worker_free(which);
     kiln__image_fini(out);
     return status;
 }
@@ -467,7 +467,7 @@ static kiln_status identify_outside(workers *self, kiln__toolchain *out, kiln_re
     if (sound)
         kiln__workerset_give_back(&self->set, which);
     else
-        kiln__workerset_end(&self->set, which);
+        kiln__worker_end(which);
     kiln__message_fini(&answer.message);
     return sound ? status : fail_unbegun(&answer, report);
 }
@@ -499,35 +499,6 @@ static void close_workers(kiln__compiler *base)
     kiln__free(self);
 }
 
-/* ---- Forks */
-
-/* All locks: a thread of the service may be compiling while the host forks. */
-void kiln__workers_before_fork(kiln__compiler *base)
-{
-    workers *self = (workers *)base;
-    if (self == NULL)
-        return;
-    kiln__workerset_before_fork(&self->set);
-    pthread_mutex_lock(&self->facts_lock);
-    pthread_mutex_lock(&self->suspects.lock);
-    if (self->inner->vtable->before_fork != NULL)
-        self->inner->vtable->before_fork(self->inner);
-}
-
-void kiln__workers_after_fork(kiln__compiler *base, bool child)
-{
-    workers *self = (workers *)base;
-    if (self == NULL)
-        return;
-    if (self->inner->vtable->after_fork != NULL)
-        self->inner->vtable->after_fork(self->inner, child);
-    pthread_mutex_unlock(&self->suspects.lock);
-    pthread_mutex_unlock(&self->facts_lock);
-    if (child)
-        kiln__crowd_init(&self->crowd, self->crowd.limit);
-    kiln__workerset_after_fork(&self->set, child);
-}
-
 static const kiln__compiler_vtable vtable = {
     .name = "nvrtc",
     .search = search,
@@ -537,8 +508,6 @@ static const kiln__compiler_vtable vtable = {
     .compile = compile,
     .know = know,
     .close = close_workers,
-    .before_fork = kiln__workers_before_fork,
-    .after_fork = kiln__workers_after_fork,
 };
 
 /* A relative name is of the directory where the service is opened, and of no later one. One that leads to nothing stays as it is, and is

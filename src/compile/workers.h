@@ -36,8 +36,4 @@ void kiln__workers_count(const kiln__compiler *workers, kiln__workers_counts *ou
 /* Finds the program, whose path goes to out, and lets a worker open NVRTC. KILN_ENOWORKER; a worker that finds no NVRTC works. */
 kiln_status kiln__workers_examine(kiln__compiler *workers, char *path, size_t size, kiln_report *report);
 
-/* Around a fork: a child has none of its parent's workers and starts its own. */
-void kiln__workers_before_fork(kiln__compiler *workers);
-void kiln__workers_after_fork(kiln__compiler *workers, bool child);
-
 #endif

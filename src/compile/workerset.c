@@ -49,36 +49,17 @@ static bool has_places(const kiln__worker *which, const kiln__list *places, cons
 
 /* ---- Those there are */
 
-static void free_worker(kiln__worker *which)
+void kiln__worker_free(kiln__worker *which)
 {
     kiln__list_fini(&which->places);
     kiln__text_fini(&which->marks);
     kiln__free(which);
 }
 
-/* With the lock held. */
-static void cut(kiln__workerset *self, kiln__worker *which)
-{
-    if (which->before != NULL)
-        which->before->next = which->next;
-    else
-        self->all = which->next;
-    if (which->next != NULL)
-        which->next->before = which->before;
-}
-
-void kiln__workerset_drop(kiln__workerset *self, kiln__worker *which)
-{
-    pthread_mutex_lock(&self->lock);
-    cut(self, which);
-    pthread_mutex_unlock(&self->lock);
-    free_worker(which);
-}
-
-void kiln__workerset_end(kiln__workerset *self, kiln__worker *which)
+void kiln__worker_end(kiln__worker *which)
 {
     kiln__child_end(&which->child);
-    kiln__workerset_drop(self, which);
+    kiln__worker_free(which);
 }
 
 /* Takes the idle ones below the first `keep`, and those that have been so for too long, out of the list. With the lock
@@ -98,11 +79,11 @@ static kiln__worker *take_superfluous(kiln__workerset *self, unsigned keep)
     return rest;
 }
 
-static void end_all(kiln__workerset *self, kiln__worker *list)
+static void end_all(kiln__worker *list)
 {
     while (list != NULL) {
         kiln__worker *below = list->below;
-        kiln__workerset_end(self, list);
+        kiln__worker_end(list);
         list = below;
     }
 }
@@ -130,7 +111,7 @@ kiln__worker *kiln__workerset_take(kiln__workerset *self, const kiln__list *plac
         taken->below = NULL;
     }
     pthread_mutex_unlock(&self->lock);
-    end_all(self, superfluous);
+    end_all(superfluous);
     return taken;
 }
 
@@ -143,7 +124,7 @@ void kiln__workerset_give_back(kiln__workerset *self, kiln__worker *which)
     self->idle_count++;
     kiln__worker *superfluous = take_superfluous(self, self->idle_max);
     pthread_mutex_unlock(&self->lock);
-    end_all(self, superfluous);
+    end_all(superfluous);
 }
 
 /* ---- Starting */
@@ -156,23 +137,8 @@ static kiln__worker *new_worker(const kiln__list *places, const kiln__text *mark
     kiln__text_append_bytes(&fresh->marks, kiln__text_string(marks), marks->length);
     if (!fresh->marks.failed && kiln__list_read(&fresh->places, places->bytes.data, places->bytes.length))
         return fresh;
-    free_worker(fresh);
+    kiln__worker_free(fresh);
     return NULL;
-}
-
-static kiln_status launch(kiln__workerset *self, const char *program, kiln__worker *fresh, kiln_report *report)
-{
-    pthread_mutex_lock(&self->lock);
-    kiln_status status = kiln__worker_start(&fresh->child, program, &self->limits, report);
-    if (status == KILN_OK) {
-        fresh->next = self->all;
-        if (fresh->next != NULL)
-            fresh->next->before = fresh;
-        self->all = fresh;
-        atomic_fetch_add(&self->starts, 1);
-    }
-    pthread_mutex_unlock(&self->lock);
-    return status;
 }
 
 kiln_status kiln__workerset_start(kiln__workerset *self, const char *nvrtc, const kiln__list *places,
@@ -187,14 +153,15 @@ kiln_status kiln__workerset_start(kiln__workerset *self, const char *nvrtc, cons
     kiln__worker *fresh = new_worker(places, marks);
     if (fresh == NULL)
         return kiln__fail_memory(report, KILN__STAGE_COMPILE);
-    status = launch(self, program, fresh, report);
+    status = kiln__worker_start(&fresh->child, program, &self->limits, report);
     if (status != KILN_OK) {
-        free_worker(fresh);
+        kiln__worker_free(fresh);
         return status;
     }
+    atomic_fetch_add(&self->starts, 1);
     status = kiln__worker_open(&fresh->child, program, nvrtc, &fresh->places, facts, report);
     if (status != KILN_OK) {
-        kiln__workerset_end(self, fresh);
+        kiln__worker_end(fresh);
         return status;
     }
     kiln__log_line(self->log, KILN_LOG_DEBUG, "started compile worker %s, process %d", program, (int)fresh->child.pid);
@@ -202,31 +169,8 @@ kiln_status kiln__workerset_start(kiln__workerset *self, const char *nvrtc, cons
     return KILN_OK;
 }
 
-/* ---- Forks and the end */
-
-void kiln__workerset_before_fork(kiln__workerset *self)
-{
-    pthread_mutex_lock(&self->lock);
-}
-
-void kiln__workerset_after_fork(kiln__workerset *self, bool child)
-{
-    for (kiln__worker *each = self->all; child && each != NULL; each = each->next)
-        kiln__child_forget(&each->child);
-    while (child && self->idle != NULL) {
-        kiln__worker *below = self->idle->below;
-        free_worker(self->idle);
-        self->idle = below;
-    }
-    if (child) {
-        self->all = NULL;
-        self->idle_count = 0;
-    }
-    pthread_mutex_unlock(&self->lock);
-}
-
 void kiln__workerset_fini(kiln__workerset *self)
 {
-    end_all(self, self->idle);
+    end_all(self->idle);
     pthread_mutex_destroy(&self->lock);
 }

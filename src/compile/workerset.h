@@ -17,8 +17,7 @@ typedef struct kiln__worker {
         [KILN__ENTRY_TOOLCHAIN_SIZE]; /* its toolchain, known before it was given any such source; "": not known yet */
     struct stat nvrtc;                /* the file that it has opened; zeros: unknown */
     uint64_t idle_since;
-    struct kiln__worker *next, *before; /* of all */
-    struct kiln__worker *below;         /* of the idle ones, used before this one */
+    struct kiln__worker *below; /* of the idle ones, used before this one */
 } kiln__worker;
 
 /* Any thread after init. */
@@ -26,9 +25,8 @@ typedef struct kiln__workerset {
     const char *program; /* NULL: searched */
     kiln__worker_limits limits;
     const kiln__log *log;
-    pthread_mutex_t
-        lock; /* guards what follows, and is held while a worker is started, so that a fork knows them all */
-    kiln__worker *all, *idle;
+    pthread_mutex_t lock; /* guards what follows */
+    kiln__worker *idle;
     unsigned idle_count, idle_max;
     atomic_uint_least64_t starts;
 } kiln__workerset;
@@ -54,13 +52,9 @@ kiln_status kiln__workerset_start(kiln__workerset *set, const char *nvrtc, const
                                   const kiln__text *marks, kiln__toolchain *facts, kiln__worker **out,
                                   kiln_report *report);
 
-/* What was taken or started is given back for the next compile, or ended, or, where its process has been ended, dropped. */
+/* What was taken or started is given back for the next compile, or ended, or, where its process has been ended, freed. */
 void kiln__workerset_give_back(kiln__workerset *set, kiln__worker *which);
-void kiln__workerset_end(kiln__workerset *set, kiln__worker *which);
-void kiln__workerset_drop(kiln__workerset *set, kiln__worker *which);
-
-/* Around a fork: a child has none of its parent's workers. */
-void kiln__workerset_before_fork(kiln__workerset *set);
-void kiln__workerset_after_fork(kiln__workerset *set, bool child);
+void kiln__worker_end(kiln__worker *which);
+void kiln__worker_free(kiln__worker *which);
 
 #endif

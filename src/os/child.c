@@ -1,6 +1,7 @@
 #include "os/child.h"
 
 #include "os/cpu.h"
+#include "os/fork.h"
 #include "os/spawn.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -19,19 +20,23 @@ enum { FDS = 3, REAP_MS = 1000, POLL_NS = 1000000 };
 #define P_PIDFD 3
 #endif
 
-/* The number is forgotten first: another thread may fork just then, and in that child it would be closed once more, when it may
- * be another file's. */
 static void close_fd(int *fd)
 {
-    int closing = *fd;
+    if (*fd >= 0)
+        close(*fd);
     *fd = -1;
-    if (closing >= 0)
-        close(closing);
 }
 
-void kiln__child_forget(kiln__child *child)
+static void close_end(int *fd)
 {
-    close_fd(&child->socket);
+    if (*fd >= 0)
+        kiln__fork_delist_fd(*fd);
+    close_fd(fd);
+}
+
+static void forget(kiln__child *child)
+{
+    close_end(&child->socket);
     close_fd(&child->pidfd);
     child->pid = 0;
 }
@@ -75,7 +80,8 @@ static void open_pidfd(kiln__child *child)
         child->pid = 0;
 }
 
-/* The child's descriptors, none of them below FDS: a host may have closed 0, 1 and 2. */
+/* The child's descriptors, none of them below FDS: a host may have closed 0, 1 and 2. A forked child of the host keeps no copy of
+ * either end: this process and the child see each other's death as the end of the stream. */
 static int open_ends(kiln__child *child, int *theirs, int *null)
 {
     int ends[2];
@@ -83,10 +89,14 @@ static int open_ends(kiln__child *child, int *theirs, int *null)
         return -errno;
     child->socket = ends[0];
     *theirs = ends[1];
-    *null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    int error = *null < 0 ? -errno : kiln__spawn_raise(&child->socket, FDS);
+    int error = kiln__spawn_raise(&child->socket, FDS);
     if (error == 0)
         error = kiln__spawn_raise(theirs, FDS);
+    kiln__fork_list_fd(child->socket);
+    kiln__fork_list_fd(*theirs);
+    *null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (error == 0 && *null < 0)
+        error = -errno;
     return error != 0 ? error : kiln__spawn_raise(null, FDS);
 }
 
@@ -99,11 +109,11 @@ int kiln__child_start(kiln__child *out, const char *path, char *const *argv)
         const int fds[FDS] = { theirs, null, null };
         error = kiln__spawn(&out->pid, path, argv, fds, FDS);
     }
-    close_fd(&theirs);
+    close_end(&theirs);
     close_fd(&null);
     if (error != 0) {
         out->pid = 0;
-        kiln__child_forget(out);
+        forget(out);
         return error;
     }
     open_pidfd(out);
@@ -144,11 +154,11 @@ int kiln__child_end(kiln__child *child)
     siginfo_t info;
     if (child->socket < 0)
         return 0;
-    close_fd(&child->socket);
+    close_end(&child->socket);
     int state = look(child, WNOWAIT, &info);
     if (state == 0)
         kill_child(child);
     int result = state < 0 ? state : reap(child);
-    kiln__child_forget(child);
+    forget(child);
     return result;
 }

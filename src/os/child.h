@@ -31,7 +31,4 @@ bool kiln__child_is_stopped(const kiln__child *child);
  * there. Without a child it does nothing and returns 0. */
 int kiln__child_end(kiln__child *child);
 
-/* In a forked child of the host: closes what it inherited and leaves the process, which is its parent's, alone. */
-void kiln__child_forget(kiln__child *child);
-
 #endif

@@ -2,7 +2,6 @@
 
 #include "base/alloc.h"
 #include "base/text.h"
-#include "os/fork.h"
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -23,9 +22,7 @@ static void *open_first(const char *const *names, kiln__text *reasons)
 {
     for (size_t i = 0; names[i]; i++) {
         /* The empty name would open the host program itself. */
-        kiln__fork_hold();
         void *handle = names[i][0] ? dlopen(names[i], RTLD_NOW | RTLD_LOCAL) : NULL;
-        kiln__fork_resume();
         if (handle)
             return handle;
         const char *reason = names[i][0] ? dlerror() : "the name is empty";
@@ -84,11 +81,9 @@ kiln__dylib *kiln__dylib_open(const char *const *names, char *error, size_t size
 
 static bool touch(const char *name, int flags)
 {
-    kiln__fork_hold();
     void *handle = dlopen(name, RTLD_NOW | RTLD_NOLOAD | flags);
     if (handle)
         dlclose(handle);
-    kiln__fork_resume();
     return handle != NULL;
 }
 
@@ -106,10 +101,8 @@ void kiln__dylib_close(kiln__dylib *library)
 {
     if (!library)
         return;
-    kiln__fork_hold();
     if (library->handle)
         dlclose(library->handle);
-    kiln__fork_resume();
     free(library->path);
     kiln__free(library);
 }

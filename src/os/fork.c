@@ -2,75 +2,55 @@
 
 #include <pthread.h>
 #include <stddef.h>
+#include <unistd.h>
 
+/* Threads that compile at once, and their workers: those without a place do without the lock. */
+enum { DESCRIPTORS_MAX = 1024 };
+
+atomic_uint kiln__fork_count;
+
+/* Process-wide, as the handler is: it may read nothing that another thread changes under a lock. */
+static atomic_int descriptors[DESCRIPTORS_MAX]; /* number + 1; 0: a free place */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* held across a fork; guards the list */
-static kiln__fork_watch *first;
-static pthread_mutex_t held = PTHREAD_MUTEX_INITIALIZER; /* taken last: who holds it waits for nobody */
-static _Thread_local unsigned holds; /* of this thread: a library that is being opened may fork, or open another */
+static int error;
 
-static void before_fork(void)
+static void begin_child(void)
 {
-    pthread_mutex_lock(&lock);
-    for (kiln__fork_watch *watch = first; watch != NULL; watch = watch->next)
-        watch->prepare(watch->data);
-    kiln__fork_hold();
-}
-
-static void after_in_parent(void)
-{
-    kiln__fork_resume();
-    for (kiln__fork_watch *watch = first; watch != NULL; watch = watch->next)
-        watch->parent(watch->data);
-    pthread_mutex_unlock(&lock);
-}
-
-static void after_in_child(void)
-{
-    kiln__fork_resume();
-    for (kiln__fork_watch *watch = first; watch != NULL; watch = watch->next)
-        watch->child(watch->data);
-    pthread_mutex_unlock(&lock);
+    atomic_fetch_add_explicit(&kiln__fork_count, 1, memory_order_relaxed);
+    for (int i = 0; i < DESCRIPTORS_MAX; i++) {
+        int known = atomic_exchange_explicit(&descriptors[i], 0, memory_order_relaxed);
+        if (known != 0)
+            close(known - 1);
+    }
 }
 
 static void install(void)
 {
-    pthread_atfork(before_fork, after_in_parent, after_in_child);
+    error = pthread_atfork(NULL, NULL, begin_child);
 }
 
-void kiln__fork_watch_begin(kiln__fork_watch *watch)
+int kiln__fork_watch(void)
 {
     pthread_once(&once, install);
-    pthread_mutex_lock(&lock);
-    watch->before = NULL;
-    watch->next = first;
-    if (first != NULL)
-        first->before = watch;
-    first = watch;
-    pthread_mutex_unlock(&lock);
+    return error;
 }
 
-void kiln__fork_watch_end(kiln__fork_watch *watch)
+bool kiln__fork_list_fd(int fd)
 {
-    pthread_mutex_lock(&lock);
-    if (watch->before != NULL)
-        watch->before->next = watch->next;
-    else
-        first = watch->next;
-    if (watch->next != NULL)
-        watch->next->before = watch->before;
-    pthread_mutex_unlock(&lock);
+    for (int i = 0; i < DESCRIPTORS_MAX; i++) {
+        int none = 0;
+        if (atomic_load_explicit(&descriptors[i], memory_order_relaxed) == 0 &&
+            atomic_compare_exchange_strong(&descriptors[i], &none, fd + 1))
+            return true;
+    }
+    return false;
 }
 
-void kiln__fork_hold(void)
+void kiln__fork_delist_fd(int fd)
 {
-    pthread_once(&once, install);
-    if (holds++ == 0)
-        pthread_mutex_lock(&held);
-}
-
-void kiln__fork_resume(void)
-{
-    if (--holds == 0)
-        pthread_mutex_unlock(&held);
+    for (int i = 0; i < DESCRIPTORS_MAX; i++)
+        if (atomic_load_explicit(&descriptors[i], memory_order_relaxed) == fd + 1) {
+            atomic_store(&descriptors[i], 0);
+            return;
+        }
 }

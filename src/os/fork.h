@@ -1,27 +1,34 @@
-/* What has to be put right in a forked child, where only the forking thread lives on and locks of the others stay as
- * they were. */
+/* Forks. A child has the memory of its parent and none of its threads, so locks and tables of its parent's may be half way through a
+ * change. It uses nothing that was made before the fork: objects keep the generation in which they were made, and public functions
+ * compare it. */
 #ifndef KILN_OS_FORK_H
 #define KILN_OS_FORK_H
 
-/* Embedded in its owner. Before a fork `prepare` takes the owner's locks, so that what they guard is whole; after it
- * `parent` gives them back in the parent and `child` in the child. */
-typedef struct kiln__fork_watch {
-    void (*prepare)(void *data);
-    void (*parent)(void *data);
-    void (*child)(void *data);
-    void *data;
-    struct kiln__fork_watch *next, *before; /* for os/fork.c */
-} kiln__fork_watch;
+#include <stdatomic.h>
+#include <stdbool.h>
 
-/* Begins and ends watching forks; unwatch also works in the child. Installs the process's one handler on first use: the
- * list of watches is the one thing in Kiln that belongs to the process and not to a service. Any thread, but not from
- * inside a watch's functions. */
-void kiln__fork_watch_begin(kiln__fork_watch *watch);
-void kiln__fork_watch_end(kiln__fork_watch *watch);
+extern atomic_uint kiln__fork_count; /* of forks from the process that first watched to this one */
 
-/* Between the two the process does not fork: for the loader, whose state a child could not put right. Nothing that takes
- * another lock of Kiln's may be called in between. Any thread. */
-void kiln__fork_hold(void);
-void kiln__fork_resume(void);
+/* Installs the one handler of the process, which runs in the child and takes no lock. 0 or a positive errno. Any thread. */
+int kiln__fork_watch(void);
+
+/* The generation of what is made now. */
+static inline unsigned kiln__fork_generation(void)
+{
+    return atomic_load_explicit(&kiln__fork_count, memory_order_relaxed);
+}
+
+/* Whether a parent of this process made an object of that generation. */
+static inline bool kiln__is_forked(unsigned generation)
+{
+    return generation != kiln__fork_generation();
+}
+
+/* Lists a descriptor that a forked child closes: one that keeps a lock held, or a worker alive, when the parent is killed. False: the
+ * list is full. Takes no lock. */
+bool kiln__fork_list_fd(int fd);
+
+/* Takes it off the list. Called before the descriptor is closed, so that no child closes another file of that number. */
+void kiln__fork_delist_fd(int fd);
 
 #endif

@@ -1,6 +1,7 @@
 #include "os/lock.h"
 
 #include "os/cpu.h"
+#include "os/fork.h"
 #include "os/syscalls.h"
 #include <errno.h>
 #include <string.h>
@@ -8,31 +9,18 @@
 
 enum { FIRST_POLL_NS = 1000000, LONGEST_POLL_NS = 5000000, LONGEST_COUNTED_NS = 100000000 };
 
-void kiln__lock_list_init(kiln__lock_list *list)
+/* A child that is forked between the opening of the file and this keeps the file open. It does harm only if its parent is then killed
+ * while it holds the lock: others wait for it as long as they would for any holder. */
+int kiln__lock_open(kiln__lock *out, int fd)
 {
-    list->first = NULL;
-    pthread_mutex_init(&list->mutex, NULL);
-}
-
-void kiln__lock_list_fini(kiln__lock_list *list)
-{
-    pthread_mutex_destroy(&list->mutex);
-}
-
-/* Under the mutex, so that a fork either finds the descriptor in the list or does not inherit it. */
-int kiln__lock_open(kiln__lock_list *list, kiln__lock *out, int (*open)(void *data), void *data)
-{
-    pthread_mutex_lock(&list->mutex);
-    int fd = open(data);
-    out->fd = fd < 0 ? -1 : fd;
-    if (fd >= 0) {
-        out->before = NULL;
-        out->next = list->first;
-        if (out->next != NULL)
-            out->next->before = out;
-        list->first = out;
+    out->fd = -1;
+    if (fd < 0)
+        return fd;
+    if (!kiln__fork_list_fd(fd)) {
+        kiln__sys_close(fd);
+        return -EMFILE;
     }
-    pthread_mutex_unlock(&list->mutex);
+    out->fd = fd;
     return fd;
 }
 
@@ -78,36 +66,13 @@ void kiln__lock_give(const kiln__lock *lock, uint64_t offset)
 
 /* Unlocked in so many words: a child that was forked a moment ago, and has not closed its copy of the descriptor yet,
  * would otherwise keep the lock that much longer. */
-void kiln__lock_close(kiln__lock_list *list, kiln__lock *lock)
+void kiln__lock_close(kiln__lock *lock)
 {
     struct flock all = { .l_type = F_UNLCK, .l_whence = SEEK_SET };
-    pthread_mutex_lock(&list->mutex);
-    if (lock->fd >= 0) {
-        kiln__sys_fcntl(lock->fd, F_OFD_SETLK, &all);
-        kiln__sys_close(lock->fd);
-        lock->fd = -1;
-        if (lock->before != NULL)
-            lock->before->next = lock->next;
-        else
-            list->first = lock->next;
-        if (lock->next != NULL)
-            lock->next->before = lock->before;
-    }
-    pthread_mutex_unlock(&list->mutex);
-}
-
-void kiln__lock_before_fork(kiln__lock_list *list)
-{
-    pthread_mutex_lock(&list->mutex);
-}
-
-void kiln__lock_after_fork(kiln__lock_list *list, bool child)
-{
-    for (kiln__lock *lock = list->first; child && lock != NULL; lock = lock->next) {
-        kiln__sys_close(lock->fd);
-        lock->fd = -1;
-    }
-    if (child)
-        list->first = NULL;
-    pthread_mutex_unlock(&list->mutex);
+    if (lock->fd < 0)
+        return;
+    kiln__sys_fcntl(lock->fd, F_OFD_SETLK, &all);
+    kiln__fork_delist_fd(lock->fd);
+    kiln__sys_close(lock->fd);
+    lock->fd = -1;
 }

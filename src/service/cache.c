@@ -248,7 +248,7 @@ static int add_list(destination *to, kiln__blob *blob)
     to->patience_ns -= waited < to->patience_ns ? waited : to->patience_ns;
     int result = add_entry(to->service->disk, blob);
     if (held)
-        kiln__hostlock_give(lock, &hold);
+        kiln__hostlock_give(&hold);
     return result;
 }
 

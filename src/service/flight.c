@@ -116,14 +116,12 @@ static void insert(kiln__flights *flights, kiln__flight *flight)
     *bucket = flight;
 }
 
-/* A forked child's table has lost the flights of its parent. */
 static void cut(kiln__flights *flights, const kiln__flight *flight)
 {
     kiln__flight **at = &flights->buckets[flight->hash % KILN__FLIGHT_BUCKETS];
-    while (*at != NULL && *at != flight)
+    while (*at != flight)
         at = &(*at)->next;
-    if (*at != NULL)
-        *at = flight->next;
+    *at = flight->next;
 }
 
 kiln__flight *kiln__flights_enter(kiln__flights *flights, const char *key, bool *lead)
@@ -291,16 +289,4 @@ void kiln__flights_land(kiln__flights *flights, kiln__flight *flight, const kiln
 {
     pthread_mutex_lock(&flights->lock);
     land_locked(flights, flight, outcome);
-}
-
-void kiln__flights_before_fork(kiln__flights *flights)
-{
-    pthread_mutex_lock(&flights->lock);
-}
-
-void kiln__flights_after_fork(kiln__flights *flights, bool child)
-{
-    if (child)
-        memset(flights->buckets, 0, sizeof(flights->buckets));
-    pthread_mutex_unlock(&flights->lock);
 }

@@ -101,8 +101,4 @@ void kiln__flights_requeue(kiln__flights *flights, kiln__flight *flight);
 /* Ends a flight: copies the outcome to all who wait. The caller keeps the outcome, but not the flight. */
 void kiln__flights_land(kiln__flights *flights, kiln__flight *flight, const kiln__outcome *outcome);
 
-/* Around a fork: a child has none of the flights, whose threads are its parent's. */
-void kiln__flights_before_fork(kiln__flights *flights);
-void kiln__flights_after_fork(kiln__flights *flights, bool child);
-
 #endif

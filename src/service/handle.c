@@ -1,6 +1,7 @@
 #include "service/handle.h"
 
 #include "base/alloc.h"
+#include "os/fork.h"
 #include "service/obtain.h"
 #include <string.h>
 
@@ -12,7 +13,10 @@ struct kiln__function_list {
 
 kiln_program *kiln__handle_new(void)
 {
-    return kiln__calloc(1, sizeof(kiln_program));
+    kiln_program *program = kiln__calloc(1, sizeof(*program));
+    if (program != NULL)
+        program->generation = kiln__fork_generation();
+    return program;
 }
 
 void kiln__handle_free(kiln_program *program)

@@ -11,6 +11,7 @@ struct kiln_program {
     kiln__loaded *loaded;                     /* of a source, loaded */
     kiln__artifact *artifact;                 /* built only */
     _Atomic(kiln__function_list *) functions; /* what they are, once a caller asked */
+    unsigned generation;                      /* os/fork.h */
 };
 
 /* NULL: out of memory. */

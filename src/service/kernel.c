@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "os/cancel.h"
+#include "os/fork.h"
 #include "service/obtain.h"
 #include "template/signature.h"
 #include <string.h>
@@ -21,6 +22,7 @@ kiln_kernel *kiln__kernel_new(kiln__runtime *runtime, kiln_device *device, kiln_
         return NULL;
     }
     atomic_init(&kernel->refs, 1);
+    kernel->generation = kiln__fork_generation();
     kernel->vtable = device->backend->vtable;
     kernel->module = module;
     kernel->rule = unit->rule;
@@ -45,6 +47,7 @@ kiln_kernel *kiln__kernel_of_function(kiln__loaded *program, const kiln__functio
         return NULL;
     }
     atomic_init(&kernel->refs, 1);
+    kernel->generation = kiln__fork_generation();
     kernel->vtable = program->vtable;
     kernel->module = program->module;
     kernel->program = kiln__loaded_retain(program);

@@ -12,6 +12,7 @@ struct kiln_kernel {
     kiln__module *module;
     const kiln__plan *plan; /* the signature; the kernel's. NULL: a function of a source */
     uint32_t entry_count;
+    uint32_t generation;             /* os/fork.h */
     uint32_t odd[KILN__ENTRIES_MAX]; /* for each entry, the low bits that none of its pointers may have */
     /* What information reads. */
     kiln__rule rule;

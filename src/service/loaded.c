@@ -192,20 +192,6 @@ void kiln__loaded_table_fini(kiln__loaded_table *table)
     pthread_cond_destroy(&table->settled);
 }
 
-void kiln__loaded_table_before_fork(kiln__loaded_table *table)
-{
-    pthread_mutex_lock(&table->lock);
-}
-
-void kiln__loaded_table_after_fork(kiln__loaded_table *table, bool child)
-{
-    if (child) {
-        table->claims = NULL;
-        pthread_cond_init(&table->settled, NULL);
-    }
-    pthread_mutex_unlock(&table->lock);
-}
-
 static kiln__loaded *find_locked(const kiln__loaded_table *table, const kiln_device *device, const kiln__key *key)
 {
     kiln__loaded *program = table->first;

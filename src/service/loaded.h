@@ -68,10 +68,6 @@ typedef struct kiln__loaded_claim {
 void kiln__loaded_table_init(kiln__loaded_table *table);
 void kiln__loaded_table_fini(kiln__loaded_table *table);
 
-/* Around a fork, so that in a child no lock is held and nobody is waited for. */
-void kiln__loaded_table_before_fork(kiln__loaded_table *table);
-void kiln__loaded_table_after_fork(kiln__loaded_table *table, bool child);
-
 /* A new reference to the program of an entry on a device. NULL: there is none, and either another thread is loading it, claim->busy,
  * or the caller has claimed it by *claim, which must stay where it is until kiln__loaded_table_settle. */
 kiln__loaded *kiln__loaded_table_claim(kiln__loaded_table *table, const kiln_device *device, const kiln__key *key,

@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "os/cancel.h"
 #include "os/cpu.h"
+#include "os/fork.h"
 #include "service/service.h"
 #include <errno.h>
 #include <limits.h>
@@ -90,7 +91,7 @@ kiln_status kiln__queue_open(kiln_queue **out, kiln_service *service, kiln_repor
         return kiln__fail_memory(report, KILN__STAGE_OPEN);
     atomic_init(&queue->refs, 1);
     pthread_mutex_init(&queue->lock, NULL);
-    queue->pid = getpid();
+    queue->generation = kiln__fork_generation();
     queue->service = service;
     queue->alarm = UINT64_MAX;
     int error = open_descriptors(queue);
@@ -104,13 +105,6 @@ kiln_status kiln__queue_open(kiln_queue **out, kiln_service *service, kiln_repor
     enlist(service, queue);
     *out = queue;
     return KILN_OK;
-}
-
-/* A forked child has a copy of its parent's queue: its requests are called back in the parent, and what the child
- * would do to the descriptors would be done to the parent's. */
-static bool is_foreign(const kiln_queue *queue)
-{
-    return queue->pid != getpid();
 }
 
 static void delist(kiln_service *service, kiln_queue *queue)
@@ -204,8 +198,6 @@ void kiln__submission_fail(kiln__submission *submission, kiln_status status, kil
 
 void kiln__queue_cancel(kiln_queue *queue, kiln_ticket ticket)
 {
-    if (is_foreign(queue))
-        return;
     pthread_mutex_lock(&queue->lock);
     kiln__submission *submission = queue->pending.first;
     while (submission != NULL && submission->ticket != ticket)
@@ -219,10 +211,6 @@ void kiln__queue_cancel(kiln_queue *queue, kiln_ticket ticket)
 
 void kiln__queue_orphan(kiln_queue *queue)
 {
-    if (is_foreign(queue)) {
-        queue->service = NULL;
-        return;
-    }
     pthread_mutex_lock(&queue->lock);
     cancel_all(queue, KILN__SERVICE_CLOSED);
     queue->service = NULL;
@@ -257,8 +245,6 @@ kiln_status kiln__submission_new(kiln__submission **out, kiln_ticket *ticket, ki
 {
     static atomic_uint_least64_t tickets;
     *out = NULL;
-    if (is_foreign(queue))
-        return fail_closed(report);
     kiln__submission *submission = kiln__calloc(1, sizeof(*submission));
     if (submission == NULL)
         return kiln__fail_memory(report, KILN__STAGE_COMPILE);
@@ -368,8 +354,6 @@ int kiln__queue_dispatch(kiln_queue *queue)
 {
     KILN__NO_CANCEL;
     int called = 0;
-    if (is_foreign(queue))
-        return 0;
     queue->depth++;
     size_t due = begin_round(queue);
     bool finished;
@@ -415,8 +399,6 @@ static int left_ms(uint64_t deadline)
 int kiln__queue_wait(kiln_queue *queue, int timeout_ms)
 {
     uint64_t deadline = timeout_ms < 0 ? UINT64_MAX : kiln__cpu_now_ns() + (uint64_t)timeout_ms * 1000000;
-    if (is_foreign(queue))
-        return 0;
     while (kiln__queue_live(queue) > 0) {
         struct pollfd ready = { .fd = queue->fd, .events = POLLIN };
         int left = left_ms(deadline);
@@ -428,22 +410,8 @@ int kiln__queue_wait(kiln_queue *queue, int timeout_ms)
     return 0;
 }
 
-static void close_foreign(kiln_queue *queue, kiln_queue_fn fn, void *data)
-{
-    if (queue->service != NULL)
-        delist(queue->service, queue);
-    close_descriptors(queue);
-    if (fn != NULL)
-        fn(data);
-    release_queue(queue);
-}
-
 void kiln__queue_close(kiln_queue *queue, kiln_queue_fn fn, void *data)
 {
-    if (is_foreign(queue)) {
-        close_foreign(queue, fn, data);
-        return;
-    }
     pthread_mutex_lock(&queue->lock);
     bool first = !queue->closing;
     if (first) {

@@ -3,7 +3,6 @@
 #define KILN_SERVICE_QUEUE_H
 
 #include "service/flight.h"
-#include <sys/types.h>
 
 typedef enum kiln__submission_state {
     KILN__SUBMISSION_PENDING,
@@ -52,10 +51,10 @@ typedef struct kiln__queue_uv kiln__queue_uv;
 
 struct kiln_queue {
     atomic_uint refs;
-    pid_t pid;    /* where it was made: a forked child shares its descriptors and must not touch them */
-    int fd;       /* an epoll of the two below: readable while something is due */
-    int event_fd; /* results */
-    int timer_fd; /* deadlines */
+    unsigned generation; /* os/fork.h */
+    int fd;              /* an epoll of the two below: readable while something is due */
+    int event_fd;        /* results */
+    int timer_fd;        /* deadlines */
     kiln_queue_fn closed;
     void *closed_data;
     unsigned depth;     /* dispatches that are running; the dispatching thread's own */

@@ -247,15 +247,3 @@ uint64_t kiln__record_errors(const kiln__record *record)
 {
     return record != NULL ? atomic_load(&record->errors) : 0;
 }
-
-void kiln__record_before_fork(kiln__record *record)
-{
-    if (record != NULL)
-        pthread_mutex_lock(&record->lock);
-}
-
-void kiln__record_after_fork(kiln__record *record)
-{
-    if (record != NULL)
-        pthread_mutex_unlock(&record->lock);
-}

@@ -26,8 +26,4 @@ void kiln__record_define(kiln__record *record, const char *kind, const char *tex
 /* How often a line could not be written. Any thread. */
 uint64_t kiln__record_errors(const kiln__record *record);
 
-/* Around a fork, in parent and child. NULL is allowed. */
-void kiln__record_before_fork(kiln__record *record);
-void kiln__record_after_fork(kiln__record *record);
-
 #endif

@@ -4,6 +4,7 @@
 #include "backend/cuda/cuda.h"
 #include "base/alloc.h"
 #include "base/number.h"
+#include "os/fork.h"
 #include <limits.h>
 #include <string.h>
 
@@ -100,9 +101,11 @@ static kiln_status open_locked(kiln__runtime *runtime, int ordinal, kiln_device 
     if (*out != NULL)
         return KILN_OK;
     kiln_status status = backend->vtable->device_open(backend, is_cpu ? 0 : ordinal, out, report);
-    if (status == KILN_OK)
-        atomic_store(slot_of(runtime, ordinal), *out);
-    return status;
+    if (status != KILN_OK)
+        return status;
+    (*out)->generation = kiln__fork_generation();
+    atomic_store(slot_of(runtime, ordinal), *out);
+    return KILN_OK;
 }
 
 /* The first GPU if there is one, else the cpu. A driver that is there, or that the host named, and does not work is not
@@ -173,10 +176,4 @@ bool kiln__runtime_has_device(kiln__runtime *runtime, const char *name, kiln_dev
     int ordinal = 0;
     *out = name == NULL || parse_device(name, &ordinal) ? opened(runtime, name, ordinal) : NULL;
     return *out != NULL;
-}
-
-void kiln__runtime_after_fork(kiln__runtime *runtime)
-{
-    pthread_mutex_init(&runtime->lock, NULL);
-    kiln__cuda_after_fork(runtime->cuda);
 }

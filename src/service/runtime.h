@@ -37,9 +37,4 @@ bool kiln__runtime_owns(const kiln__runtime *runtime, const kiln_device *device)
 /* The device if it is open already, without waiting for a thread that is opening one. */
 bool kiln__runtime_has_device(kiln__runtime *runtime, const char *name, kiln_device **out);
 
-/* In a forked child. A thread of the parent's may have been opening a device: what it was about to make is not there,
- * and the pointers are whole. Nothing is done before the fork, because drivers fork too, while they are being opened.
- * */
-void kiln__runtime_after_fork(kiln__runtime *runtime);
-
 #endif

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "compile/workers.h"
 #include "os/cpu.h"
+#include "os/fork.h"
 #include "service/options.h"
 #include "service/queue.h"
 #include "service/stores.h"
@@ -85,73 +86,6 @@ static kiln_status open_parts(kiln_service *service, const kiln__settings *setti
     return KILN_OK;
 }
 
-static void before_fork_in_builder(kiln__builder *builder)
-{
-    if (builder->tiers != NULL)
-        kiln__toolchains_before_fork(&builder->toolchains);
-}
-
-static void after_fork_in_builder(kiln__builder *builder, bool child)
-{
-    if (builder->tiers != NULL)
-        kiln__toolchains_after_fork(&builder->toolchains, child);
-}
-
-/* Who holds one of these locks takes only later ones; nowhere are they taken in another order. A live handle takes its own
- * before all of them: it began to watch forks after its service. The devices' locks are not among them: see
- * kiln__runtime_after_fork. Wisdom has a watch of its own: no thread holds its locks and
- * one of these. */
-static void before_fork(void *data)
-{
-    kiln_service *service = data;
-    pthread_mutex_lock(&service->define_lock);
-    pthread_mutex_lock(&service->queues_lock);
-    pthread_mutex_lock(&service->native_lock);
-    kiln__flights_before_fork(&service->flights);
-    kiln__workpool_before_fork(&service->pool);
-    kiln__workpool_before_fork(&service->tunings);
-    kiln__hostlock_before_fork(&service->hostlock);
-    before_fork_in_builder(&service->nvrtc);
-    before_fork_in_builder(&service->cc);
-    kiln__record_before_fork(service->record);
-    kiln__kernel_table_before_fork(&service->kernels);
-    kiln__tiers_before_fork(&service->tiers);
-    if (service->nvrtc.tiers != NULL)
-        kiln__filesums_before_fork(&service->nvrtc.sums);
-    kiln__loaded_table_before_fork(&service->programs);
-}
-
-static void after_fork(kiln_service *service, bool child)
-{
-    kiln__loaded_table_after_fork(&service->programs, child);
-    if (service->nvrtc.tiers != NULL)
-        kiln__filesums_after_fork(&service->nvrtc.sums);
-    if (child && service->runtime != NULL)
-        kiln__runtime_after_fork(service->runtime);
-    kiln__tiers_after_fork(&service->tiers);
-    kiln__kernel_table_after_fork(&service->kernels, child);
-    kiln__record_after_fork(service->record);
-    after_fork_in_builder(&service->cc, child);
-    after_fork_in_builder(&service->nvrtc, child);
-    kiln__hostlock_after_fork(&service->hostlock, child);
-    kiln__workpool_after_fork(&service->tunings, child);
-    kiln__workpool_after_fork(&service->pool, child);
-    kiln__flights_after_fork(&service->flights, child);
-    pthread_mutex_unlock(&service->native_lock);
-    pthread_mutex_unlock(&service->queues_lock);
-    pthread_mutex_unlock(&service->define_lock);
-}
-
-static void after_fork_in_parent(void *data)
-{
-    after_fork(data, false);
-}
-
-static void after_fork_in_child(void *data)
-{
-    after_fork(data, true);
-}
-
 static void init(kiln_service *service)
 {
     kiln__kernel_table_init(&service->kernels);
@@ -166,9 +100,7 @@ static void init(kiln_service *service)
     kiln__flights_init(&service->flights, &service->pool);
     kiln__hostlock_init(&service->hostlock, NULL, 0, &service->log);
     pthread_mutex_init(&service->queues_lock, NULL);
-    service->fork_watch = (kiln__fork_watch){
-        .prepare = before_fork, .parent = after_fork_in_parent, .child = after_fork_in_child, .data = service
-    };
+    service->generation = kiln__fork_generation();
 }
 
 kiln_status kiln__service_open(kiln_service **out, const kiln_options *options, kiln_report *report)
@@ -178,14 +110,12 @@ kiln_status kiln__service_open(kiln_service **out, const kiln_options *options, 
     kiln_status status = kiln__settings_init(&settings, options, report);
     if (status != KILN_OK)
         return status;
-    kiln_service *service = kiln__calloc(1, sizeof(*service));
+    kiln_service *service = kiln__fork_watch() == 0 ? kiln__calloc(1, sizeof(*service)) : NULL;
     if (service == NULL) {
         status = kiln__fail_memory(report, KILN__STAGE_OPEN);
     } else {
         init(service);
         status = open_parts(service, &settings, report);
-        kiln__fork_watch_begin(
-            &service->fork_watch); /* once there is nothing any more that a fork could find half made */
     }
     kiln__settings_fini(&settings);
     if (status == KILN_OK)
@@ -214,11 +144,9 @@ void kiln__service_close(kiln_service *service)
     kiln__workpool_stop(&service->tunings); /* first: a tuning has a queue, and waits for compiles */
     close_queues(service);
     kiln__workpool_stop(&service->pool);
-    kiln__fork_watch_end(&service->fork_watch);
     kiln__workpool_fini(&service->tunings);
     kiln__workpool_fini(&service->pool);
     kiln__flights_fini(&service->flights);
-    kiln__hostlock_fini(&service->hostlock);
     pthread_mutex_destroy(&service->queues_lock);
     kiln__loaded_table_fini(&service->programs);
     kiln__kernel_table_fini(&service->kernels);

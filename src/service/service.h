@@ -4,7 +4,6 @@
 
 #include "base/list.h"
 #include "compile/compiler.h"
-#include "os/fork.h"
 #include "service/artifact.h"
 #include "service/flight.h"
 #include "service/geometry.h"
@@ -19,6 +18,7 @@
 typedef struct kiln__named_store kiln__named_store; /* service/stores.h */
 
 struct kiln_service {
+    unsigned generation; /* os/fork.h */
     kiln__log log;
     kiln__catalog catalog;
     pthread_mutex_t define_lock; /* held while something is added to the catalog; readers need no lock */
@@ -55,7 +55,6 @@ struct kiln_service {
     kiln__flights flights;
     pthread_mutex_t queues_lock;
     kiln_queue *queues; /* those that were opened and not yet closed; guarded by queues_lock */
-    kiln__fork_watch fork_watch;
 };
 
 /* The service whose catalog a spec borrows. */

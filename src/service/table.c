@@ -369,15 +369,3 @@ void kiln__kernel_table_visit(kiln__kernel_table *table, void (*fn)(void *data, 
         fn(data, held->kernel);
     pthread_mutex_unlock(&table->lock);
 }
-
-void kiln__kernel_table_before_fork(kiln__kernel_table *table)
-{
-    pthread_mutex_lock(&table->lock);
-}
-
-void kiln__kernel_table_after_fork(kiln__kernel_table *table, bool child)
-{
-    for (int i = 0; child && i < KILN__TABLE_SHARDS; i++)
-        pthread_mutex_init(&table->shards[i].lock, NULL);
-    pthread_mutex_unlock(&table->lock);
-}

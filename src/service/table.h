@@ -61,8 +61,4 @@ void kiln__kernel_table_trim(kiln__kernel_table *table);
 /* Calls fn with each kernel of the table, under its lock: fn may retain the kernel, and must not use the table. */
 void kiln__kernel_table_visit(kiln__kernel_table *table, void (*fn)(void *data, kiln_kernel *kernel), void *data);
 
-/* Around a fork. Threads that only read may hold locks in the parent, which the child makes anew. */
-void kiln__kernel_table_before_fork(kiln__kernel_table *table);
-void kiln__kernel_table_after_fork(kiln__kernel_table *table, bool child);
-
 #endif

@@ -203,18 +203,3 @@ void kiln__workpool_fini(kiln__workpool *pool)
     pthread_cond_destroy(&pool->wake);
     kiln__free(pool->threads);
 }
-
-void kiln__workpool_before_fork(kiln__workpool *pool)
-{
-    pthread_mutex_lock(&pool->lock);
-}
-
-void kiln__workpool_after_fork(kiln__workpool *pool, bool child)
-{
-    if (child) {
-        memset(pool->lanes, 0, sizeof(pool->lanes));
-        pool->count = pool->idle = pool->compiling = pool->aside = 0;
-        pthread_cond_init(&pool->wake, NULL);
-    }
-    pthread_mutex_unlock(&pool->lock);
-}

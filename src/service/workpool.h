@@ -61,8 +61,4 @@ void kiln__workpool_promote(kiln__workpool *pool, kiln__job *job, int priority);
  * not the pool's it does nothing. */
 void kiln__workpool_aside(kiln__workpool *pool, bool begin);
 
-/* Around a fork: a child has none of the threads and none of the jobs. */
-void kiln__workpool_before_fork(kiln__workpool *pool);
-void kiln__workpool_after_fork(kiln__workpool *pool, bool child);
-
 #endif

@@ -522,11 +522,10 @@ static void disk_close(kiln__store *base)
 }
 
 static const kiln__store_vtable shared_vtable = {
-    "shared", disk_get, disk_older, kiln__store_no_put, kiln__store_no_put, kiln__store_no_drop, disk_close,
-    true,     NULL,     NULL
+    "shared", disk_get, disk_older, kiln__store_no_put, kiln__store_no_put, kiln__store_no_drop, disk_close, true
 };
-static const kiln__store_vtable disk_vtable = { "disk",    disk_get,   disk_older, disk_put, disk_replace,
-                                                disk_drop, disk_close, true,       NULL,     NULL };
+static const kiln__store_vtable disk_vtable = { "disk",       disk_get,  disk_older, disk_put,
+                                                disk_replace, disk_drop, disk_close, true };
 
 /* Absolute, so that it still names the same place after a chdir; without a slash at the end. */
 static char *absolute_path(const char *path)

@@ -171,25 +171,13 @@ static void memory_close(kiln__store *base)
     kiln__free(store);
 }
 
-static void memory_before_fork(kiln__store *base)
-{
-    pthread_mutex_lock(&((memory_store *)base)->lock);
-}
-
-static void memory_after_fork(kiln__store *base)
-{
-    pthread_mutex_unlock(&((memory_store *)base)->lock);
-}
-
 static const kiln__store_vtable memory_vtable = { .name = "memory",
                                                   .get = memory_get,
                                                   .older = memory_older,
                                                   .put = memory_put,
                                                   .replace = memory_put,
                                                   .drop = memory_drop,
-                                                  .close = memory_close,
-                                                  .before_fork = memory_before_fork,
-                                                  .after_fork = memory_after_fork };
+                                                  .close = memory_close };
 
 kiln__store *kiln__memory_store_open(size_t limit)
 {

@@ -332,8 +332,7 @@ static void pack_close(kiln__store *base)
 }
 
 static const kiln__store_vtable pack_vtable = {
-    "pack", pack_get, pack_older, kiln__store_no_put, kiln__store_no_put, kiln__store_no_drop, pack_close,
-    true,   NULL,     NULL
+    "pack", pack_get, pack_older, kiln__store_no_put, kiln__store_no_put, kiln__store_no_drop, pack_close, true
 };
 
 int kiln__pack_store_open(kiln__store **out, const char *path, const kiln__log *log, kiln__store_counters *counters,

@@ -64,9 +64,6 @@ typedef struct kiln__store_vtable {
     void (*drop)(kiln__store *store, const kiln__key *key);
     void (*close)(kiln__store *store);
     bool on_disk; /* on this machine's disks: what one such store has needs no copy in another */
-    /* Around a fork, in parent and child; NULL where the store has no lock. */
-    void (*before_fork)(kiln__store *store);
-    void (*after_fork)(kiln__store *store);
 } kiln__store_vtable;
 struct kiln__store {
     const kiln__store_vtable *vtable;

@@ -115,17 +115,3 @@ void kiln__tiers_drop(kiln__tiers *tiers, const kiln__key *key)
     for (size_t i = 0; i < tiers->count; i++)
         tiers->stores[i]->vtable->drop(tiers->stores[i], key);
 }
-
-void kiln__tiers_before_fork(kiln__tiers *tiers)
-{
-    for (size_t i = 0; i < tiers->count; i++)
-        if (tiers->stores[i]->vtable->before_fork != NULL)
-            tiers->stores[i]->vtable->before_fork(tiers->stores[i]);
-}
-
-void kiln__tiers_after_fork(kiln__tiers *tiers)
-{
-    for (size_t i = 0; i < tiers->count; i++)
-        if (tiers->stores[i]->vtable->after_fork != NULL)
-            tiers->stores[i]->vtable->after_fork(tiers->stores[i]);
-}

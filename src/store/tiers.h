@@ -38,8 +38,4 @@ void kiln__tiers_replace(kiln__tiers *tiers, kiln__blob *blob);
 void kiln__tiers_promote(kiln__tiers *tiers, size_t from, kiln__blob *blob);
 void kiln__tiers_drop(kiln__tiers *tiers, const kiln__key *key);
 
-/* Around a fork, in parent and child: the stores are whole meanwhile. */
-void kiln__tiers_before_fork(kiln__tiers *tiers);
-void kiln__tiers_after_fork(kiln__tiers *tiers);
-
 #endif

@@ -173,7 +173,7 @@ static kiln_status read_row(kiln__op **out, const kiln__op_table *table, uint32_
     return kiln__fail_memory(report, KILN__STAGE_SPEC);
 }
 
-/* Threads that read a row at the same time make equal ops, of which the first stays: no lock has to survive a fork. */
+/* Threads that read a row at the same time make equal ops, of which the first stays. */
 kiln_status kiln__op_load(const kiln__op_table *table, uint32_t i, kiln_report *report)
 {
     kiln__op *op = NULL, *none = NULL;

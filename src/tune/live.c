@@ -1,23 +1,10 @@
 #include "tune/live.h"
 
 #include "base/alloc.h"
+#include "os/fork.h"
 #include "tune/livework.h"
 #include <string.h>
 #include <time.h>
-
-/* ---- Forks: the background's threads are the parent's */
-
-static void before_fork(void *data)
-{
-    kiln_live *live = data;
-    pthread_mutex_lock(&live->lock);
-}
-
-static void after_fork_in_parent(void *data)
-{
-    kiln_live *live = data;
-    pthread_mutex_unlock(&live->lock);
-}
 
 static void init_condition(pthread_cond_t *condition)
 {
@@ -27,22 +14,6 @@ static void init_condition(pthread_cond_t *condition)
     pthread_cond_init(condition, &attributes);
     pthread_condattr_destroy(&attributes);
 }
-
-static void after_fork_in_child(void *data)
-{
-    kiln_live *live = data;
-    kiln_report report = KILN_INIT(kiln_report);
-    init_condition(&live->changed);
-    if (!atomic_load(&live->ended)) {
-        kiln_status status = kiln__fail(&report, KILN_ECANCELED, KILN__STAGE_COMPILE, 0,
-                                        "cancelled: the process was forked, and this is the child");
-        kiln__live_end_locked(live, status, &report);
-        atomic_fetch_sub(&live->refs, 1);
-    }
-    pthread_mutex_unlock(&live->lock);
-}
-
-/* ---- The host's side */
 
 /* Copies the host's work, which is borrowed for the call. Of the arguments it copies the numbers: tuning makes the arrays.
  * The counts stay as they are, so that the tuning can refuse wrong ones before it reads what they count. */
@@ -84,9 +55,7 @@ static kiln_live *new_live(kiln_service *service, const kiln_spec *spec, const k
     pthread_mutex_init(&live->lock, NULL);
     init_condition(&live->changed);
     kiln__outcome_init(&live->outcome);
-    live->fork_watch = (kiln__fork_watch){
-        .prepare = before_fork, .parent = after_fork_in_parent, .child = after_fork_in_child, .data = live
-    };
+    live->generation = kiln__fork_generation();
     return live;
 }
 
@@ -101,7 +70,6 @@ kiln_status kiln__live_open(kiln_live **out, kiln_service *service, const kiln_s
     if (live == NULL)
         return kiln__fail_memory(report, KILN__STAGE_OPEN);
     atomic_fetch_add(&service->gets, 1);
-    kiln__fork_watch_begin(&live->fork_watch);
     *out = live;
     kiln__live_start(live);
     return KILN_OK;
@@ -181,7 +149,6 @@ void kiln__live_close(kiln_live *live)
         return;
     if (give_up(live))
         kiln__live_release(live);
-    kiln__fork_watch_end(&live->fork_watch);
     for (unsigned i = 0; i < live->count; i++)
         kiln__kernel_release(live->kernels[i]);
     kiln__live_release(live);

@@ -10,6 +10,7 @@ enum { KILN__LIVE_KERNELS = 3 };
 
 struct kiln_live {
     _Atomic(kiln_kernel *) now; /* what launches read; NULL: there is none */
+    unsigned generation;        /* os/fork.h */
     atomic_bool ended;          /* nothing more will come; what came of it is constant from then on */
     atomic_bool given_up;       /* by kiln_live_close */
     atomic_uint refs;           /* the host's and, until it has ended, the background's */
@@ -25,7 +26,6 @@ struct kiln_live {
     uint64_t numbers[KILN__ARGS_MAX];
     kiln__waiter waiter;
     kiln__job job;
-    kiln__fork_watch fork_watch;
     /* Guarded by the lock. */
     pthread_mutex_t lock;
     pthread_cond_t changed;

@@ -292,9 +292,8 @@ int kiln__wisdom_folder_load(kiln__wisdom_folder *folder, kiln__wisdom_set *out)
 
 /* ---- Writing */
 
-static int open_lock(void *data)
+static int open_lock(int directory)
 {
-    int directory = *(const int *)data;
     struct stat status;
     char buffer[KILN__WISDOM_REASON];
     int fd = kiln__file_open_private(directory, LOCK_NAME);
@@ -325,12 +324,12 @@ static int open_locked(kiln__wisdom_folder *folder, kiln__lock *lock, trouble *w
         int directory = open_folder(folder, true, what);
         if (directory < 0)
             return directory;
-        error = kiln__lock_open(folder->locks, lock, open_lock, &directory);
+        error = kiln__lock_open(lock, open_lock(directory));
         if (error >= 0)
             error = wait_for_lock(folder, lock);
         if (error == 0)
             return directory;
-        kiln__lock_close(folder->locks, lock);
+        kiln__lock_close(lock);
         kiln__sys_close(directory);
     }
     const char *text = error == -ETIMEDOUT ? "another process holds its lock" : NULL;
@@ -437,7 +436,7 @@ int kiln__wisdom_folder_merge(kiln__wisdom_folder *folder, const kiln__wisdom_se
     if (directory >= 0) {
         error = merge_all(folder, directory, records, out, &what);
         kiln__file_list(directory, sweep, &directory);
-        kiln__lock_close(folder->locks, &lock);
+        kiln__lock_close(&lock);
         kiln__sys_close(directory);
     } else {
         note(folder, "", &what);

@@ -24,7 +24,6 @@ typedef struct kiln__wisdom_folder {
     bool shared;        /* only read, and also trusted when it is root's */
     const kiln__log *log;
     kiln__store_counters *counters;
-    kiln__lock_list *locks;
     uint32_t wait_ms;   /* for a turn, and then for the lock */
     atomic_uint warned; /* one bit for each cause */
 } kiln__wisdom_folder;

@@ -88,15 +88,3 @@ void kiln__wisdom_memo_add(kiln__wisdom_memo *memo, uint64_t generation, const v
     if (!current)
         kiln__free(answer);
 }
-
-void kiln__wisdom_memo_lock(kiln__wisdom_memo *memo)
-{
-    for (int i = 0; i < KILN__WISDOM_SHARDS; i++)
-        pthread_mutex_lock(&memo->shards[i].lock);
-}
-
-void kiln__wisdom_memo_unlock(kiln__wisdom_memo *memo)
-{
-    for (int i = 0; i < KILN__WISDOM_SHARDS; i++)
-        pthread_mutex_unlock(&memo->shards[i].lock);
-}

@@ -7,7 +7,7 @@
 #include <pthread.h>
 
 enum {
-    KILN__WISDOM_SHARDS = 8,    /* few, for a fork takes all their locks */
+    KILN__WISDOM_SHARDS = 8,
     KILN__WISDOM_SHARD_MAX = 64 /* answers in one; a full one begins anew */
 };
 
@@ -33,9 +33,5 @@ bool kiln__wisdom_memo_find(kiln__wisdom_memo *memo, uint64_t generation, const 
 /* Remembers an answer, unless one of a later generation was asked for meanwhile or memory runs out. */
 void kiln__wisdom_memo_add(kiln__wisdom_memo *memo, uint64_t generation, const void *key, size_t length,
                            const kiln__wisdom_choice *choice);
-
-/* Around a fork. */
-void kiln__wisdom_memo_lock(kiln__wisdom_memo *memo);
-void kiln__wisdom_memo_unlock(kiln__wisdom_memo *memo);
 
 #endif

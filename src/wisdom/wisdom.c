@@ -2,7 +2,6 @@
 
 #include "base/alloc.h"
 #include "os/cancel.h"
-#include "os/fork.h"
 #include "wisdom/describe.h"
 #include "wisdom/memo.h"
 #include "wisdom/view.h"
@@ -16,7 +15,6 @@ static const int64_t look_every_ns = 1000000000;
 
 struct kiln__wisdom {
     const kiln__log *log;
-    kiln__lock_list locks;
     kiln__wisdom_folder own, shared;
     pthread_mutex_t loading; /* held while files are read; guards `stamp` */
     kiln__text stamp;        /* of the files that the view is from; empty: look again */
@@ -27,7 +25,6 @@ struct kiln__wisdom {
     atomic_int_least64_t next_look;
     atomic_uint_least64_t changes, seen; /* by this process, and of these how many the view is not older than */
     kiln__wisdom_memo memo;
-    kiln__fork_watch fork_watch;
 };
 
 /* With a reference; NULL where nothing could be loaded. */
@@ -347,33 +344,6 @@ void kiln__wisdom_path(const kiln__wisdom *wisdom, const char *model, kiln__text
 
 /* ---- Opening */
 
-static void before_fork(void *data)
-{
-    kiln__wisdom *wisdom = data;
-    pthread_mutex_lock(&wisdom->loading);
-    pthread_mutex_lock(&wisdom->lock);
-    kiln__wisdom_memo_lock(&wisdom->memo);
-    kiln__lock_before_fork(&wisdom->locks);
-}
-
-static void after_fork(kiln__wisdom *wisdom, bool child)
-{
-    kiln__lock_after_fork(&wisdom->locks, child);
-    kiln__wisdom_memo_unlock(&wisdom->memo);
-    pthread_mutex_unlock(&wisdom->lock);
-    pthread_mutex_unlock(&wisdom->loading);
-}
-
-static void after_fork_in_parent(void *data)
-{
-    after_fork(data, false);
-}
-
-static void after_fork_in_child(void *data)
-{
-    after_fork(data, true);
-}
-
 kiln__wisdom *kiln__wisdom_open(kiln__store *own, kiln__store *shared, uint32_t wait_ms, const kiln__log *log,
                                 kiln__store_counters *counters)
 {
@@ -381,16 +351,11 @@ kiln__wisdom *kiln__wisdom_open(kiln__store *own, kiln__store *shared, uint32_t 
     if (wisdom == NULL)
         return NULL;
     wisdom->log = log;
-    wisdom->own = (kiln__wisdom_folder){ own, false, log, counters, &wisdom->locks, wait_ms, 0 };
-    wisdom->shared = (kiln__wisdom_folder){ shared, true, log, counters, &wisdom->locks, wait_ms, 0 };
-    kiln__lock_list_init(&wisdom->locks);
+    wisdom->own = (kiln__wisdom_folder){ own, false, log, counters, wait_ms, 0 };
+    wisdom->shared = (kiln__wisdom_folder){ shared, true, log, counters, wait_ms, 0 };
     pthread_mutex_init(&wisdom->loading, NULL);
     pthread_mutex_init(&wisdom->lock, NULL);
     kiln__wisdom_memo_init(&wisdom->memo);
-    wisdom->fork_watch = (kiln__fork_watch){
-        .prepare = before_fork, .parent = after_fork_in_parent, .child = after_fork_in_child, .data = wisdom
-    };
-    kiln__fork_watch_begin(&wisdom->fork_watch);
     return wisdom;
 }
 
@@ -398,13 +363,11 @@ void kiln__wisdom_close(kiln__wisdom *wisdom)
 {
     if (wisdom == NULL)
         return;
-    kiln__fork_watch_end(&wisdom->fork_watch);
     kiln__wisdom_view_release(wisdom->view);
     kiln__wisdom_set_fini(&wisdom->kept);
     kiln__text_fini(&wisdom->stamp);
     kiln__wisdom_memo_fini(&wisdom->memo);
     pthread_mutex_destroy(&wisdom->lock);
     pthread_mutex_destroy(&wisdom->loading);
-    kiln__lock_list_fini(&wisdom->locks);
     kiln__free(wisdom);
 }

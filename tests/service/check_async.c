@@ -3,7 +3,6 @@
 #include "support/counting.h"
 #include "support/harness.h"
 #include "support/requesting.h"
-#include "support/sanitized.h"
 #include "support/suites.h"
 #include "support/temp.h"
 #include <poll.h>
@@ -14,7 +13,6 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 #include <uv.h>
@@ -716,47 +714,6 @@ START_TEST(test_async__allocation_that_fails_is_a_status)
 }
 END_TEST
 
-/* Runs in a forked child, while its parent compiles. */
-static void child(void)
-{
-    kiln_spec *spec = kiln_test_spec(service, SPEC);
-    kiln_kernel *kernel = NULL;
-    int closed = 0;
-    alarm(60);
-    bool good = kiln_queue_wait(queue, 0) == 0 && kiln_queue_wait(queue, -1) == 0 &&
-                kiln_test_submit(NULL, queue, spec, NULL, note, &slots[9]) == KILN_ECANCELED;
-    good = good && kiln_get_kernel(&kernel, service, spec, NULL) == KILN_OK;
-    kiln_queue_close(queue, count_close, &closed);
-    kiln_kernel_release(kernel);
-    good = good && kiln_queue_open(&queue, service, NULL) == KILN_OK &&
-           kiln_test_submit(NULL, queue, spec, NULL, note, &slots[9]) == KILN_OK && kiln_queue_wait(queue, -1) == 1;
-    kiln_queue_close(queue, count_close, &closed);
-    kiln_close(service);
-    _exit(good && closed == 2 && slots[9].calls == 1 && slots[0].calls == 0 ? 0 : 1);
-}
-
-START_TEST(test_async__forked_child_is_on_its_own)
-{
-    int status = -1;
-    open_stand_in(0);
-    kiln_test_counting_hold("hardtanh");
-    for (int i = 0; i < KEYS; i++)
-        ask(distinct(i), &slots[i]);
-    kiln_test_counting_await(1);
-    pid_t pid = fork();
-    if (pid == 0)
-        child();
-    ck_assert_int_gt(pid, 0);
-    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
-    ck_assert_int_eq(status, 0);
-    kiln_test_counting_go();
-    ck_assert_int_eq(finish(), KEYS);
-    for (int i = 0; i < KEYS; i++)
-        expect(i, KILN_OK);
-    close_all();
-}
-END_TEST
-
 Suite *kiln_test_async_suite(void)
 {
     Suite *suite = suite_create("async");
@@ -784,8 +741,6 @@ Suite *kiln_test_async_suite(void)
     tcase_add_test(tcase, test_async__several_loops_share_a_service);
     tcase_add_test(tcase, test_async__other_threads_may_ask_for_a_loop);
     tcase_add_loop_test(tcase, test_async__allocation_that_fails_is_a_status, 0, 2);
-    if (KILN_TEST_CAN_FORK)
-        tcase_add_test(tcase, test_async__forked_child_is_on_its_own);
     suite_add_tcase(suite, tcase);
     return suite;
 }

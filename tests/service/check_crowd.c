@@ -9,7 +9,6 @@
 #include "support/suites.h"
 #include "support/temp.h"
 #include <pthread.h>
-#include <sys/wait.h>
 
 enum { THREADS = 16, STAY = 1 + KILN__CROWD_SHARED, COMPILE_MS = 200 };
 
@@ -285,29 +284,6 @@ START_TEST(test_crowd__strange_worker_gets_nothing_of_ours)
 }
 END_TEST
 
-/* What the parent's threads were doing does not crowd the child. */
-START_TEST(test_crowd__forked_child_begins_anew)
-{
-    pthread_t all[STAY];
-    int status;
-    open_here();
-    for (int i = 0; i < STAY; i++)
-        ck_assert_int_eq(pthread_create(&all[i], NULL, compile_own, NULL), 0);
-    usleep(COMPILE_MS * 1000 / 2); /* they are in the middle of it */
-    kiln__workers_before_fork(compiler);
-    pid_t pid = fork();
-    kiln__workers_after_fork(compiler, pid == 0);
-    if (pid == 0) {
-        compile(false);
-        _exit(count().starts == 0 ? 0 : 1);
-    }
-    for (int i = 0; i < STAY; i++)
-        pthread_join(all[i], NULL);
-    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
-    ck_assert_int_eq(status, 0);
-}
-END_TEST
-
 /* ---- A service, with NVRTC */
 
 typedef struct order {
@@ -405,7 +381,6 @@ Suite *kiln_test_crowd_suite(void)
     tcase_add_test(workers, test_crowd__another_compiler_is_no_help);
     tcase_add_test(workers, test_crowd__what_costs_a_worker_is_compiled_here);
     tcase_add_test(workers, test_crowd__strange_worker_gets_nothing_of_ours);
-    tcase_add_test(workers, test_crowd__forked_child_begins_anew);
     tcase_add_test(workers, test_crowd__makes_the_same_bytes);
     suite_add_tcase(suite, workers);
     return suite;

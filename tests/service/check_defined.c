@@ -1,7 +1,6 @@
-/* Ops of users' own: that they compute what their text says, in every dtype, and live with threads, forks and the record. */
+/* Ops of users' own: that they compute what their text says, in every dtype, and live with threads and the record. */
 #include "support/harness.h"
 #include "support/launching.h"
-#include "support/sanitized.h"
 #include "support/suites.h"
 #include "support/temp.h"
 #include "template/reference.h"
@@ -14,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define COUNT(array) (int)(sizeof(array) / sizeof(*(array)))
@@ -405,26 +403,6 @@ START_TEST(test_defined__threads_define_and_read)
 }
 END_TEST
 
-START_TEST(test_defined__a_forked_child_defines_for_itself)
-{
-    pthread_t thread;
-    ck_assert_int_eq(pthread_create(&thread, NULL, define_many, (void *)9), 0);
-    for (int i = 0; i < 20; i++) {
-        pid_t child = fork();
-        if (child == 0) {
-            alarm(20);
-            _exit(kiln_op_define(service, "child = x * x", NULL) == KILN_OK ? 0 : 1);
-        }
-        int status = 1;
-        ck_assert_int_eq(waitpid(child, &status, 0), child);
-        ck_assert_int_eq(status, 0);
-    }
-    pthread_join(thread, NULL);
-    kiln_spec *spec = NULL;
-    ck_assert_int_eq(kiln_spec_parse(&spec, service, "op=child", NULL), KILN_EOP);
-}
-END_TEST
-
 START_TEST(test_defined__the_record_has_definitions_before_their_use)
 {
     char path[512], text[1024] = "";
@@ -464,8 +442,6 @@ Suite *kiln_test_defined_suite(void)
     tcase_add_test(tcase, test_defined__ops_are_listed_and_specs_know_them);
     tcase_add_test(tcase, test_defined__equal_names_do_not_share_kernels);
     tcase_add_test(tcase, test_defined__threads_define_and_read);
-    if (KILN_TEST_CAN_FORK)
-        tcase_add_test(tcase, test_defined__a_forked_child_defines_for_itself);
     tcase_add_test(tcase, test_defined__the_record_has_definitions_before_their_use);
     suite_add_tcase(suite, tcase);
     return suite;

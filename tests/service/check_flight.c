@@ -8,7 +8,6 @@
 #include "support/counting.h"
 #include "support/harness.h"
 #include "support/requesting.h"
-#include "support/sanitized.h"
 #include "support/suites.h"
 #include "support/temp.h"
 #include <fcntl.h>
@@ -365,8 +364,6 @@ static void open_locks(uint32_t wait_ms)
 
 static void close_locks(void)
 {
-    kiln__hostlock_fini(&one);
-    kiln__hostlock_fini(&two);
     disk->vtable->close(disk);
 }
 
@@ -379,11 +376,11 @@ START_TEST(test_flight__lock_is_held_by_one_at_a_time_for_each_key)
     ck_assert(!kiln__hostlock_take(&two, digest, &c));
     ck_assert_uint_eq(atomic_load(&two.waits), 1);
     ck_assert_uint_eq(atomic_load(&two.timeouts), 1);
-    kiln__hostlock_give(&one, &a);
+    kiln__hostlock_give(&a);
     ck_assert(kiln__hostlock_take(&two, digest, &c));
-    kiln__hostlock_give(&two, &b);
+    kiln__hostlock_give(&b);
     ck_assert(!kiln__hostlock_take(&one, digest, &a));
-    kiln__hostlock_give(&two, &c);
+    kiln__hostlock_give(&c);
     ck_assert_int_eq(kiln_test_temp_count("store/v1"), 1);
     close_locks();
 }
@@ -397,9 +394,9 @@ START_TEST(test_flight__lock_survives_the_removal_of_the_store)
     kiln_test_temp_remove(kiln_test_temp_path("store"));
     ck_assert(kiln__hostlock_take(&two, digest, &b)); /* that of the new store */
     ck_assert_int_eq(kiln_test_temp_count("store/v1"), 1);
-    kiln__hostlock_give(&one, &a);
+    kiln__hostlock_give(&a);
     ck_assert(!kiln__hostlock_take(&one, digest, &a));
-    kiln__hostlock_give(&two, &b);
+    kiln__hostlock_give(&b);
     close_locks();
 }
 END_TEST
@@ -422,7 +419,7 @@ static double time_lock_of_killed_process(void)
     ck_assert_int_eq(kill(pid, SIGKILL), 0);
     ck_assert(kiln__hostlock_take(&two, digest, &hold));
     double ms = (double)(kiln__cpu_now_ns() - begin) / 1e6;
-    kiln__hostlock_give(&two, &hold);
+    kiln__hostlock_give(&hold);
     waitpid(pid, NULL, 0);
     close(ready[0]);
     close(ready[1]);
@@ -444,55 +441,6 @@ START_TEST(test_flight__lock_of_a_killed_process_is_free_at_once)
 }
 END_TEST
 
-static void key_of(const kiln__unit *unit, kiln__key *key)
-{
-    kiln__text text = { 0 }, cc_options = { 0 };
-    const kiln__compiler *compiler = service->cc.toolchains.compiler;
-    compiler->vtable->options(compiler, &unit->target, &cc_options);
-    ck_assert_int_eq(kiln__key_make(key, &text, unit, kiln__text_string(&cc_options)), KILN_OK);
-    kiln__text_fini(&text);
-    kiln__text_fini(&cc_options);
-}
-
-START_TEST(test_flight__forked_child_does_not_keep_the_lock)
-{
-    pthread_t thread;
-    int status = -1, fds[2];
-    kiln_options options = kiln_test_counting_options(0);
-    service = kiln_test_open(&options);
-    kiln_test_counting_hold(NULL);
-    start(&thread, 1, get_one, SPEC);
-    kiln_test_counting_await(1);
-    ck_assert_int_eq(pipe(fds), 0);
-    pid_t pid = fork();
-    if (pid == 0) {
-        char byte;
-        close(fds[1]);
-        (void)!read(fds[0], &byte, 1); /* until its parent has compiled */
-        _exit(service->hostlock.open.first == NULL ? 0 : 1);
-    }
-    close(fds[0]);
-    kiln_test_counting_go();
-    join(&thread, 1);
-    /* With the child alive, only a lock that it had kept could make this wait. */
-    kiln__hostlock_hold hold;
-    kiln__key key;
-    kiln__unit *unit;
-    kiln_spec *spec = kiln_test_spec(service, SPEC);
-    ck_assert_int_eq(kiln__service_unit(service, NULL, &spec->fields, &unit, NULL), KILN_OK);
-    key_of(unit, &key);
-    ck_assert(kiln__hostlock_take(&service->hostlock, key.digest, &hold));
-    ck_assert_uint_eq(kiln_test_stats(service).lock_waits, 0);
-    kiln__hostlock_give(&service->hostlock, &hold);
-    close(fds[1]);
-    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
-    ck_assert_int_eq(status, 0);
-    kiln__unit_free(unit);
-    kiln_spec_free(spec);
-    kiln_close(service);
-}
-END_TEST
-
 Suite *kiln_test_flight_suite(void)
 {
     Suite *suite = suite_create("flight");
@@ -511,8 +459,6 @@ Suite *kiln_test_flight_suite(void)
     tcase_add_test(tcase, test_flight__lock_is_held_by_one_at_a_time_for_each_key);
     tcase_add_test(tcase, test_flight__lock_survives_the_removal_of_the_store);
     tcase_add_test(tcase, test_flight__lock_of_a_killed_process_is_free_at_once);
-    if (KILN_TEST_CAN_FORK)
-        tcase_add_test(tcase, test_flight__forked_child_does_not_keep_the_lock);
     suite_add_tcase(suite, tcase);
     return suite;
 }

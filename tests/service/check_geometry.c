@@ -5,7 +5,6 @@
 #include "support/harness.h"
 #include "support/launching.h"
 #include "support/requesting.h"
-#include "support/sanitized.h"
 #include "support/suites.h"
 #include "support/temp.h"
 #include <kiln/tune.h>
@@ -373,43 +372,6 @@ START_TEST(test_geometry__a_text_keeps_its_kernel)
 }
 END_TEST
 
-/* A child may ask, whatever the parent's threads were reading at the fork. */
-static void *keep_learning(void *data)
-{
-    for (int i = 0; !atomic_load((atomic_bool *)data); i++)
-        learn(i % 2 ? SPEC " " TUNED : SPEC " " OTHER);
-    return NULL;
-}
-
-START_TEST(test_geometry__a_forked_child_may_ask)
-{
-    atomic_bool done = false;
-    pthread_t thread;
-    open_service();
-    ck_assert_str_ne(taken(SPEC " " TUNED), OTHER); /* both are loaded, so that a child compiles nothing */
-    ck_assert_str_ne(taken(SPEC " " OTHER), TUNED);
-    ck_assert_int_eq(pthread_create(&thread, NULL, keep_learning, &done), 0);
-    for (int i = 0; i < 20; i++) {
-        pid_t pid = fork();
-        ck_assert_int_ge(pid, 0);
-        if (pid == 0) {
-            alarm(30);
-            kiln_spec *spec = kiln_test_spec(service, SPEC);
-            kiln__geometry_basis basis;
-            kiln__fields full;
-            kiln__geometry_basis_of(service, &spec->fields, true, &basis);
-            _exit(kiln__service_resolve(service, NULL, &spec->fields, &full, NULL) == KILN_OK ? 0 : 1);
-        }
-        int status;
-        ck_assert_int_eq(waitpid(pid, &status, 0), pid);
-        ck_assert_msg(status == 0, "child %d: status %x", i, (unsigned)status);
-    }
-    atomic_store(&done, true);
-    pthread_join(thread, NULL);
-    close_service();
-}
-END_TEST
-
 /* ---- GPUs that are not here */
 
 START_TEST(test_geometry__wisdom_is_for_every_machine_that_builds_for_its_gpu)
@@ -569,8 +531,6 @@ Suite *kiln_test_geometry_suite(void)
     tcase_add_test(tcase, test_geometry__another_process_teaches_a_service);
     tcase_add_test(tcase, test_geometry__asynchronous_gets_take_the_same);
     tcase_add_test(tcase, test_geometry__a_text_keeps_its_kernel);
-    if (KILN_TEST_CAN_FORK)
-        tcase_add_test(tcase, test_geometry__a_forked_child_may_ask);
     tcase_add_test(tcase, test_geometry__wisdom_is_for_every_machine_that_builds_for_its_gpu);
     tcase_add_test(tcase, test_geometry__a_get_knows_its_device);
     tcase_add_test(tcase, test_geometry__exported_records_are_imported_elsewhere);

@@ -6,18 +6,15 @@
 #include "support/fake_cuda.h"
 #include "support/harness.h"
 #include "support/launching.h"
-#include "support/sanitized.h"
 #include "support/suites.h"
 #include "support/temp.h"
 #include <kiln/tune.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define SPEC "op=relu6 dtype=f32 target=cpu"
@@ -578,7 +575,7 @@ START_TEST(test_live__closing_waits_for_no_compile_of_a_tuning)
     open_stand_in();
     kiln_kernel_release(kiln_test_get(service, SPEC));
     ck_assert_int_eq(kiln_device_open(&device, service, "cpu", NULL), KILN_OK);
-    atomic_store(&device->tuner, (int)getpid());
+    atomic_store(&device->tuning, true);
     open_live(SPEC, &tune);
     ck_assert_int_eq(await(KILN_LIVE_TUNING), KILN_OK);
     while (atomic_load(&calls) == 0)
@@ -586,7 +583,7 @@ START_TEST(test_live__closing_waits_for_no_compile_of_a_tuning)
     kiln_test_counting_hold(NULL);
     kiln_test_counting_break(); /* the stand-in's kernels do not count */
     int begun = kiln_test_counting_count();
-    atomic_store(&device->tuner, 0);
+    atomic_store(&device->tuning, false);
     kiln_test_counting_await(begun + 1);
     int told = atomic_load(&calls);
     uint64_t begin = kiln__cpu_now_ns();
@@ -632,7 +629,7 @@ START_TEST(test_live__tunings_take_turns)
 }
 END_TEST
 
-/* ---- Memory and forks */
+/* ---- Memory */
 
 static atomic_int allocations_left;
 
@@ -667,47 +664,6 @@ START_TEST(test_live__allocation_that_fails_is_a_status)
 }
 END_TEST
 
-static void child(void)
-{
-    signal(SIGALRM, SIG_DFL);
-    alarm(60);
-    bool good = kiln_live_wait(live, KILN_LIVE_SETTLED, -1, NULL) == KILN_ECANCELED && launch() == KILN_OK &&
-                info_of().state == KILN_LIVE_FAILED;
-    kiln_live_close(live);
-    good = good && kiln_live_open(&live, service, kiln_test_spec(service, SPEC), NULL, NULL) == KILN_OK &&
-           kiln_live_wait(live, KILN_LIVE_SETTLED, -1, NULL) == KILN_OK;
-    kiln_live_close(live);
-    kiln_close(service);
-    _exit(good ? 0 : 1);
-}
-
-START_TEST(test_live__forked_child_keeps_the_kernel_and_waits_for_nothing)
-{
-    int status = -1;
-    open_stand_in();
-    kiln_kernel_release(kiln_test_get(service, "op=relu6 elems=16 target=cpu"));
-    kiln_test_counting_hold("kiln_op_hardtanh");
-    open_live("op=hardtanh target=cpu", NULL);
-    kiln_test_counting_await(2);
-    kiln_live_close(live);
-    kiln_kernel_release(kiln_test_get(service, "op=relu6 elems=8 target=cpu"));
-    kiln_test_counting_hold(NULL);
-    open_live("op=relu6 elems=2 target=cpu", NULL);
-    expect(KILN_LIVE_READY, "elems=8", 0);
-    pid_t pid = fork();
-    if (pid == 0) {
-        unsetenv("KILN_COUNTING_HOLD");
-        child();
-    }
-    ck_assert_int_gt(pid, 0);
-    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
-    ck_assert_int_eq(status, 0);
-    kiln_test_counting_go();
-    ck_assert_int_eq(await(KILN_LIVE_SETTLED), KILN_OK);
-    close_all();
-}
-END_TEST
-
 Suite *kiln_test_live_suite(void)
 {
     Suite *suite = suite_create("live");
@@ -732,8 +688,6 @@ Suite *kiln_test_live_suite(void)
     tcase_add_test(tcase, test_live__closing_waits_for_no_compile_of_a_tuning);
     tcase_add_test(tcase, test_live__tunings_take_turns);
     tcase_add_test(tcase, test_live__allocation_that_fails_is_a_status);
-    if (KILN_TEST_CAN_FORK)
-        tcase_add_test(tcase, test_live__forked_child_keeps_the_kernel_and_waits_for_nothing);
     suite_add_tcase(suite, tcase);
     return suite;
 }

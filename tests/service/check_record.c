@@ -582,6 +582,7 @@ START_TEST(test_record__a_line_cut_by_a_full_disk_does_not_harm_the_next)
         struct rlimit old, limit;
         kiln_kernel *kernel;
         getrlimit(RLIMIT_FSIZE, &old);
+        service = kiln_test_open(&options);
         limit = (struct rlimit){ .rlim_cur = size + 7, .rlim_max = old.rlim_max };
         setrlimit(RLIMIT_FSIZE, &limit);
         int status = kiln_get_kernel(&kernel, service, cut, NULL) == KILN_ENOCOMPILER ? 0 : 1;

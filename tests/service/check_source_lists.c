@@ -268,7 +268,7 @@ START_TEST(test_source_lists__import_waits_for_a_compile_and_not_for_long)
     uint64_t start = kiln__cpu_now_ns();
     ck_assert_int_eq(kiln_cache_import(service, pack, &moved, &report), KILN_OK);
     uint64_t ms = (kiln__cpu_now_ns() - start) / 1000000;
-    kiln__hostlock_give(&compiling->hostlock, &hold);
+    kiln__hostlock_give(&hold);
     kiln_close(compiling);
     ck_assert_uint_ge(ms, WAITED_MS);
     ck_assert_uint_lt(ms, NEVER_MS);

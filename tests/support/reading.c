@@ -221,18 +221,6 @@ static kiln_status compile(kiln__compiler *compiler, const kiln__unit *unit, kil
     return status;
 }
 
-static void before_fork(kiln__compiler *compiler)
-{
-    kiln__compiler *inner = ((reading *)compiler)->inner;
-    inner->vtable->before_fork(inner);
-}
-
-static void after_fork(kiln__compiler *compiler, bool child)
-{
-    kiln__compiler *inner = ((reading *)compiler)->inner;
-    inner->vtable->after_fork(inner, child);
-}
-
 static void close_both(kiln__compiler *compiler)
 {
     reading *self = (reading *)compiler;
@@ -246,9 +234,7 @@ static const kiln__compiler_vtable vtable = { .name = "nvrtc",
                                               .open = tell,
                                               .identify = tell,
                                               .compile = compile,
-                                              .close = close_both,
-                                              .before_fork = before_fork,
-                                              .after_fork = after_fork };
+                                              .close = close_both };
 
 void kiln_test_reading_install(kiln_service *service)
 {

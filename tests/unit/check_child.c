@@ -40,20 +40,6 @@ static char *read_all(const kiln__child *child)
     return text;
 }
 
-/* The linker sends closes of the program here first (--wrap). */
-int __real_close(int fd);
-int __wrap_close(int fd);
-
-static const kiln__child *watched;
-static int closed_while_known;
-
-int __wrap_close(int fd)
-{
-    if (watched != NULL && fd >= 0 && (watched->socket == fd || watched->pidfd == fd))
-        closed_while_known++;
-    return __real_close(fd);
-}
-
 static int count_fds(void)
 {
     int count = 0;
@@ -240,36 +226,6 @@ START_TEST(test_child__tells_that_it_is_stopped)
 }
 END_TEST
 
-START_TEST(test_child__forgotten_lives_on)
-{
-    kiln__child child = start("sleep 0.2; exit 5"), copy = child;
-    int status;
-    copy.socket = dup(child.socket);
-    copy.pidfd = child.pidfd >= 0 ? dup(child.pidfd) : -1;
-    kiln__child_forget(&copy);
-    ck_assert_int_eq(copy.socket, -1);
-    ck_assert_int_eq(waitpid(child.pid, &status, 0), child.pid);
-    ck_assert_int_eq(WEXITSTATUS(status), 5);
-    kiln__child_end(&child);
-}
-END_TEST
-
-/* Another thread may fork in the middle of an end: in that child the number may soon be another file's, and is forgotten. */
-START_TEST(test_child__descriptors_are_forgotten_before_they_are_closed)
-{
-    kiln__child child = start("exit 0"), copy;
-    watched = &child;
-    kiln__child_end(&child);
-    child = start("exit 0");
-    copy = (kiln__child){ .socket = dup(child.socket), .pidfd = dup(child.pidfd), .pid = child.pid };
-    watched = &copy;
-    kiln__child_forget(&copy);
-    watched = NULL;
-    kiln__child_end(&child);
-    ck_assert_int_eq(closed_while_known, 0);
-}
-END_TEST
-
 Suite *kiln_test_child_suite(void)
 {
     Suite *suite = suite_create("child");
@@ -285,8 +241,6 @@ Suite *kiln_test_child_suite(void)
     tcase_add_test(tcase, test_child__with_0_1_and_2_closed);
     tcase_add_test(tcase, test_child__cannot_be_started);
     tcase_add_test(tcase, test_child__tells_that_it_is_stopped);
-    tcase_add_test(tcase, test_child__forgotten_lives_on);
-    tcase_add_test(tcase, test_child__descriptors_are_forgotten_before_they_are_closed);
     suite_add_tcase(suite, tcase);
     return suite;
 }

@@ -333,17 +333,6 @@ static void close_cc(kiln__compiler *compiler)
     kiln__free(self);
 }
 
-static void before_fork(kiln__compiler *base)
-{
-    pthread_mutex_lock(&((cc *)base)->lock);
-}
-
-static void after_fork(kiln__compiler *base, bool child)
-{
-    (void)child;
-    pthread_mutex_unlock(&((cc *)base)->lock);
-}
-
 kiln__compiler *kiln__cc_open(const char *program, const kiln__log *log)
 {
     static const kiln__compiler_vtable vtable = { .name = "cc",
@@ -352,9 +341,7 @@ kiln__compiler *kiln__cc_open(const char *program, const kiln__log *log)
                                                   .open = open_cc,
                                                   .identify = open_cc,
                                                   .compile = compile,
-                                                  .close = close_cc,
-                                                  .before_fork = before_fork,
-                                                  .after_fork = after_fork };
+                                                  .close = close_cc };
     cc *self = kiln__calloc(1, sizeof(*self));
     if (self == NULL)
         return NULL;

@@ -107,8 +107,3 @@ void kiln__cuda_driver_facts(const kiln__backend *backend, const char **path, in
     *version = cuda->driver != NULL ? cuda->driver->version : 0;
     pthread_mutex_unlock(&cuda->lock);
 }
-
-void kiln__cuda_after_fork(kiln__backend *backend)
-{
-    pthread_mutex_init(&((cuda_backend *)backend)->lock, NULL);
-}

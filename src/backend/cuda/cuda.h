@@ -12,9 +12,6 @@ kiln__backend *kiln__cuda_open(const char *libcuda, const kiln__log *log);
  * cuDriverGetVersion gives it. */
 void kiln__cuda_driver_facts(const kiln__backend *backend, const char **path, int *version);
 
-/* In a forked child: see kiln__runtime_after_fork. */
-void kiln__cuda_after_fork(kiln__backend *backend);
-
 /* NVRTC as a compiler. Opens nothing yet. `nvrtc` is an explicit path or NULL for a search; copied. */
 kiln__compiler *kiln__nvrtc_open(const char *nvrtc, const kiln__log *log);
 

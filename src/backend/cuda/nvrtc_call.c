@@ -1,6 +1,7 @@
 #include "backend/cuda/nvrtc_call.h"
 
 #include "base/fpenv.h"
+#include "os/fork.h"
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -19,15 +20,36 @@ enum {
  * process's, hence what follows belongs to no service. */
 
 static atomic_bool ending;
-static atomic_uint calls;             /* in progress, of all threads */
+static atomic_uint_least64_t calls; /* in progress, of all threads; above their number, the generation of the process */
 static _Thread_local unsigned nested; /* of these, the thread's own: a log callback may call exit() */
 static _Atomic(void *) drained;       /* a function of the NVRTC for which `drain` was registered last */
+
+/* With none in progress. */
+static uint64_t no_calls(void)
+{
+    return (uint64_t)kiln__fork_generation() << 32;
+}
+
+/* A forked child begins anew: it has none of the threads whose calls were in progress. */
+static void begin_call(void)
+{
+    uint64_t before = atomic_load(&calls), none = no_calls();
+    while (!atomic_compare_exchange_weak(&calls, &before, (before < none ? none : before) + 1)) {
+    }
+    nested++;
+}
+
+static void end_call(void)
+{
+    nested--;
+    atomic_fetch_sub(&calls, 1);
+}
 
 /* No lock, because a forked child may get here as well. */
 static void drain(void)
 {
     atomic_store(&ending, true);
-    while (atomic_load(&calls) > nested)
+    while (atomic_load(&calls) > no_calls() + nested)
         usleep(DRAIN_POLL_US);
 }
 
@@ -46,11 +68,6 @@ kiln_status kiln__nvrtc_drain_at_exit(const kiln__nvrtc *nvrtc, kiln_report *rep
     return KILN_OK;
 }
 
-void kiln__nvrtc_forget_calls(void)
-{
-    atomic_store(&calls, nested);
-}
-
 /* ---- Stack */
 
 typedef struct call {
@@ -64,8 +81,7 @@ static void *run(void *data)
 {
     call *self = data;
     kiln__fpenv host;
-    atomic_fetch_add(&calls, 1); /* before the look at `ending`, which drain() sets before it looks at this */
-    nested++;
+    begin_call();             /* before the look at `ending`, which drain() sets before it looks at the calls */
     kiln__fpenv_enter(&host); /* NVRTC calculates constants */
     if (!atomic_load(&ending))
         self->status = self->fn(self->data, self->report);
@@ -73,8 +89,7 @@ static void *run(void *data)
         self->status = kiln__fail(self->report, KILN_ECANCELED, KILN__STAGE_COMPILE, 0,
                                   "the process is ending: nothing is compiled any more");
     kiln__fpenv_leave(&host);
-    nested--;
-    atomic_fetch_sub(&calls, 1);
+    end_call();
     return NULL;
 }
 

@@ -13,7 +13,4 @@ kiln_status kiln__nvrtc_call(kiln_status (*fn)(void *data, kiln_report *report),
  * KILN_ENOMEM. */
 kiln_status kiln__nvrtc_drain_at_exit(const kiln__nvrtc *nvrtc, kiln_report *report);
 
-/* In a forked child, which has none of the other threads' calls. */
-void kiln__nvrtc_forget_calls(void);
-
 #endif

@@ -99,7 +99,7 @@ static bool look(compiler *self, opened *fresh, kiln__toolchain *toolchain)
     return open;
 }
 
-/* Opens it without the lock, which a fork takes: a library's constructor may fork, and so may the host's log function. Of
+/* Opens it without the lock, which threads inside NVRTC take: exit() waits for them, and the host's log function may call it. Of
  * threads that open it at the same time all but one do it for nothing. */
 static kiln_status open_compiler(kiln__compiler *base, kiln__toolchain *out, kiln_report *report)
 {
@@ -479,18 +479,6 @@ static void close_compiler(kiln__compiler *base)
     kiln__free(self);
 }
 
-static void before_fork(kiln__compiler *base)
-{
-    pthread_mutex_lock(&((compiler *)base)->lock);
-}
-
-static void after_fork(kiln__compiler *base, bool child)
-{
-    if (child)
-        kiln__nvrtc_forget_calls();
-    pthread_mutex_unlock(&((compiler *)base)->lock);
-}
-
 static const kiln__compiler_vtable vtable = {
     .name = "nvrtc",
     .search = search,
@@ -499,8 +487,6 @@ static const kiln__compiler_vtable vtable = {
     .identify = identify,
     .compile = compile,
     .close = close_compiler,
-    .before_fork = before_fork,
-    .after_fork = after_fork,
 };
 
 kiln__compiler *kiln__nvrtc_open(const char *nvrtc, const kiln__log *log)
