@@ -3,6 +3,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+const char *__tsan_default_options(void);
+const char *__tsan_default_options(void)
+{
+    return "die_after_fork=0";
+}
+#endif
+
 static const kiln_test_row *find(const kiln_test_row *rows, size_t count, const char *name)
 {
     for (size_t i = 0; i < count; i++) {

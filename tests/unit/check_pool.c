@@ -1,6 +1,5 @@
 #include "backend/cpu/pool.h"
 #include "base/alloc.h"
-#include "support/sanitized.h"
 #include "support/suites.h"
 #include <dirent.h>
 #include <pthread.h>
@@ -10,16 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
-
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-const char *__tsan_default_options(void);
-const char *__tsan_default_options(void)
-{
-    return "die_after_fork=0";
-}
-#endif
 
 typedef struct cover {
     uint64_t n, chunk;
@@ -212,65 +202,12 @@ START_TEST(concurrent_runs_take_turns)
 }
 END_TEST
 
-/* Runs in a forked child, on two threads of it at once; ends the process with what came of it. */
-static void child(kiln__pool *pool)
-{
-    pthread_t thread;
-    void *failures = NULL;
-    signal(SIGALRM, SIG_DFL); /* Check's own handler would end the whole test */
-    alarm(60);
-    bool good = pthread_create(&thread, NULL, run_many, pool) == 0;
-    good = covers(pool, 5000, 3) && good;
-    pthread_join(thread, &failures);
-    kiln__pool_close(pool);
-    _exit(good && failures == NULL ? 0 : 1);
-}
-
-static void expect_good_child(kiln__pool *pool)
-{
-    int status = -1;
-    pid_t pid = fork();
-    if (pid == 0)
-        child(pool);
-    ck_assert_int_gt(pid, 0);
-    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
-    ck_assert_int_eq(status, 0);
-}
-
-START_TEST(a_forked_child_gets_its_own_threads)
-{
-    kiln__pool *pool = kiln__pool_open(3);
-    expect_good_child(pool);
-    ck_assert(covers(pool, 5000, 3));
-    expect_good_child(pool);
-    expect_good_child(pool);
-    ck_assert(covers(pool, 5000, 3));
-    kiln__pool_close(pool);
-}
-END_TEST
-
-START_TEST(a_fork_in_the_middle_of_a_run_does_no_harm)
-{
-    pthread_t thread;
-    void *failures = NULL;
-    kiln__pool *pool = kiln__pool_open(3);
-    for (int i = 0; i < 5; i++) {
-        ck_assert_int_eq(pthread_create(&thread, NULL, run_many, pool), 0);
-        expect_good_child(pool);
-        expect_good_child(pool);
-        pthread_join(thread, &failures);
-        ck_assert_ptr_null(failures);
-    }
-    kiln__pool_close(pool);
-}
-END_TEST
-
 static int refuse_all(void)
 {
     return 1;
 }
 
-START_TEST(a_run_without_memory_is_done_by_the_caller)
+START_TEST(a_run_needs_no_memory)
 {
     kiln__pool *pool = kiln__pool_open(3);
     kiln__alloc_set_hook(refuse_all);
@@ -278,8 +215,6 @@ START_TEST(a_run_without_memory_is_done_by_the_caller)
     bool good = covers(pool, 1000, 10);
     kiln__alloc_set_hook(NULL);
     ck_assert(good);
-    ck_assert_int_eq(pool_threads(), 0);
-    ck_assert(covers(pool, 1000, 10));
     ck_assert(comes_to_threads(3));
     kiln__pool_close(pool);
 }
@@ -296,11 +231,7 @@ Suite *kiln_test_pool_suite(void)
     tcase_add_test(tests, all_threads_work_at_once);
     tcase_add_test(tests, results_are_visible_to_the_caller);
     tcase_add_test(tests, concurrent_runs_take_turns);
-    if (KILN_TEST_CAN_FORK) {
-        tcase_add_test(tests, a_forked_child_gets_its_own_threads);
-        tcase_add_test(tests, a_fork_in_the_middle_of_a_run_does_no_harm);
-    }
-    tcase_add_test(tests, a_run_without_memory_is_done_by_the_caller);
+    tcase_add_test(tests, a_run_needs_no_memory);
     suite_add_tcase(suite, tests);
     return suite;
 }

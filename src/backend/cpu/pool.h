@@ -13,13 +13,12 @@ typedef void (*kiln__pool_fn)(void *data, uint64_t begin, uint64_t end);
  * when out of memory. */
 kiln__pool *kiln__pool_open(unsigned helpers);
 
-/* Ends and joins the threads. No run may be in progress. NULL is allowed. In a forked child there are none to join. */
+/* Ends and joins the threads. No run may be in progress. NULL is allowed. */
 void kiln__pool_close(kiln__pool *pool);
 
 /* Calls fn for [0, chunk), [chunk, 2 * chunk), ... up to n, each chunk in one call, and returns when all have returned
  * and their effects are visible. The caller works too; a single chunk never leaves its thread. Several runs at once
- * take turns. Also works in a child forked at any time outside of fn, which gets threads of its own. fn
- * calculates in the default floating-point environment; the caller keeps its own. A thread that
+ * take turns. fn calculates in the default floating-point environment; the caller keeps its own. A thread that
  * cannot be started is done without, so that a run never fails. chunk > 0. Any thread, but not from inside fn. */
 void kiln__pool_run(kiln__pool *pool, uint64_t n, uint64_t chunk, kiln__pool_fn fn, void *data);
 
