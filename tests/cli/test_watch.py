@@ -6,10 +6,12 @@ import os
 import pty
 import queue
 import select
+import shutil
 import signal
 import subprocess
 import termios
 import threading
+import time
 import unittest
 
 from support import FAKE_LIBCUDA, KILN, KilnTest, compiler_builds_for_gpus
@@ -73,8 +75,8 @@ class Watching(KilnTest):
                 self.assertEqual(round["result"], result, round)
                 return round
 
-    def interrupt(self):
-        self.process.send_signal(signal.SIGINT)
+    def interrupt(self, number=signal.SIGINT):
+        self.process.send_signal(number)
         self.assertEqual(self.process.wait(60), 0)
         self.assertEqual(self.process.stderr.read(), "")
 
@@ -198,6 +200,160 @@ class Templates(Watching):
         self.assert_bad(("watch", plain, "block=64"), "declares no template", "block=64")
         for more in (("--size", "5"), ("--arg", "a=1")):
             self.assert_bad(("watch", plain, *more), "declares no template", "--size and --arg")
+
+
+class Saves(Watching):
+    """How files change, whatever is in them. `block` of the spec tells which version a round has seen."""
+
+    def setUp(self):
+        super().setUp()
+        self.cu, self.c = (example("hardsigmoid256" + end) for end in (".cu", ".c"))
+
+    def version(self, block):
+        return self.cu.replace("= 256", f"= {block}")
+
+    def fill(self, directory, block):
+        os.makedirs(self.path(directory))
+        self.write(os.path.join(directory, "mine.c"), self.c)
+        return self.write(os.path.join(directory, "mine.cu"), self.version(block))
+
+    def follow(self, file, block):
+        self.watch(file, "--size", "2^10")
+        self.assert_block(block)
+
+    def assert_block(self, block):
+        self.assertIn(f"block={block}", self.next_round("good")["rows"][0]["spec"])
+
+    def hold_compiles(self):
+        """From now on each compile waits until self.release is called."""
+        hold = self.write("hold", "")
+        self.release = lambda: os.remove(hold)
+        script = f"#!/bin/sh\nwhile [ -e {hold} ]; do touch {self.path('held')}; sleep 0.02; done\nexec cc \"$@\"\n"
+        os.chmod(self.write("slow-cc", script), 0o700)
+        self.env["KILN_CC"] = self.path("slow-cc")
+
+    def await_compile(self):
+        for _ in range(3000):
+            if os.path.exists(self.path("held")):
+                return
+            time.sleep(0.02)
+        self.fail("nothing is compiled")
+
+    def test_many_saves_are_few_rounds(self):
+        file = self.fill("dir", 32)
+        self.follow(file, 32)
+        for block in range(64, 1024, 32):
+            self.write(file, self.version(block))
+            time.sleep(0.005)
+        rounds = 1
+        while f"block={block}" not in self.next_round("good")["rows"][0]["spec"]:
+            rounds += 1
+        self.assertLess(rounds, 10)
+        self.interrupt()
+
+    def test_other_files_are_no_change(self):
+        file = self.fill("dir", 256)
+        self.follow(file, 256)
+        for name in ("notes", ".mine.cu.swp", "mine.cu~", "4913"):
+            self.write(os.path.join("dir", name), "")
+        time.sleep(0.5)
+        os.utime(file)
+        self.assertEqual(self.next_round("unchanged")["round"], 2)
+        self.interrupt()
+
+    def test_directories_that_go_and_come(self):
+        file = self.fill("up/dir", 256)
+        self.follow(file, 256)
+        os.rename(self.path("up"), self.path("gone"))
+        self.next_round("failed")
+        self.fill("new/dir", 512)
+        os.rename(self.path("new"), self.path("up"))
+        self.assert_block(512)
+        shutil.rmtree(self.path("up"))
+        self.next_round("failed")
+        self.fill("up/dir", 128)
+        self.assert_block(128)
+        self.write(file, self.version(64))
+        self.assert_block(64)
+        self.interrupt()
+
+    def test_links(self):
+        self.fill("one", 256)
+        self.fill("two", 512)
+        os.mkdir(self.path("links"))
+        for name in ("mine.cu", "mine.c"):
+            os.symlink(self.path("one/" + name), self.path("links/" + name))
+        self.follow(self.path("links/mine.cu"), 256)
+        self.write("one/mine.cu", self.version(128))
+        self.assert_block(128)
+        os.symlink(self.path("two/mine.cu"), self.path("links/new"))
+        os.rename(self.path("links/new"), self.path("links/mine.cu"))
+        self.assert_block(512)
+        self.write("two/mine.cu", self.version(64))
+        self.assert_block(64)
+        self.interrupt(signal.SIGTERM)
+
+    def test_a_link_to_a_directory(self):
+        self.fill("one", 256)
+        self.fill("two", 512)
+        os.symlink("one", self.path("now"))
+        self.follow(self.path("now/mine.cu"), 256)
+        os.symlink("two", self.path("next"))
+        os.rename(self.path("next"), self.path("now"))
+        self.assert_block(512)
+        self.write("two/mine.cu", self.version(64))
+        self.assert_block(64)
+        self.interrupt()
+
+    def test_a_save_during_a_round(self):
+        self.hold_compiles()
+        file = self.fill("dir", 256)
+        self.watch(file, "--size", "2^10")
+        self.await_compile()
+        self.write(file, self.version(512))
+        self.release()
+        self.assert_block(256)
+        self.assert_block(512)
+        self.interrupt()
+
+    def test_a_save_after_more_events_than_are_kept(self):
+        with open("/proc/sys/fs/inotify/max_queued_events", encoding="ascii") as limit:
+            kept = int(limit.read())
+        if not 8192 <= kept <= 100000:
+            self.skipTest(f"the system keeps {kept} events")
+        self.hold_compiles()
+        file = self.fill("dir", 256)
+        self.watch(file, "--size", "2^10")
+        self.await_compile()
+        names = [self.write("dir/.one", ""), self.path("dir/.two")]
+        for i in range(kept // 2 + 100):  # two events each
+            os.rename(names[i % 2], names[1 - i % 2])
+        self.write(file, self.version(512))
+        self.release()
+        self.assert_block(256)
+        self.assert_block(512)
+        self.interrupt()
+
+    def test_an_interrupt_during_a_round(self):
+        self.hold_compiles()
+        self.watch(self.fill("dir", 256), "--size", "2^10")
+        self.await_compile()
+        self.process.send_signal(signal.SIGINT)
+        time.sleep(0.2)
+        self.assertIsNone(self.process.poll())
+        self.release()
+        self.assertEqual(self.process.wait(60), 0)
+        self.assert_block(256)
+
+    def test_a_second_interrupt_during_a_round(self):
+        self.hold_compiles()
+        self.watch(self.fill("dir", 256), "--size", "2^10")
+        self.await_compile()
+        self.process.send_signal(signal.SIGINT)
+        time.sleep(0.2)
+        self.process.send_signal(signal.SIGINT)
+        self.assertEqual(self.process.wait(60), -signal.SIGINT)
+        self.release()
 
 
 class ShortKernels(Watching):

@@ -4,7 +4,6 @@
 
 #include "commands.h"
 #include "format.h"
-#include "interrupt.h"
 #include "ownfiles.h"
 #include "screen.h"
 #include "watcher.h"
@@ -179,37 +178,24 @@ static int one_round(watch *self, bool *over)
     return status;
 }
 
-static int add_places(struct watcher *watcher, const watch_args *args)
-{
-    char *twin = watchtemplate_twin(args->file);
-    int status = watcher_open(watcher);
-    if (!status)
-        status = watcher_add_file(watcher, args->file);
-    if (!status)
-        status = watcher_add_file(watcher, twin);
-    for (size_t i = 0; i < args->source.includes.count && !status; i++)
-        status = watcher_add_tree(watcher, args->source.includes.items[i]);
-    free(twin);
-    return status;
-}
-
 static int work(watch *self)
 {
-    struct watcher watcher;
     bool over = false;
-    int status = STATUS_DONE;
     if (self->args->once)
         return one_round(self, &over);
-    interrupt_catch();
+    char *twin = watchtemplate_twin(self->args->file);
+    const text_list files = { (const char *[]){ self->args->file, twin }, 2 };
     /* Before the first round, so that no change is missed. */
-    status = add_places(&watcher, self->args);
-    if (!status) {
-        int result = one_round(self, &over);
-        while (!over && watcher_wait(&watcher))
-            result = one_round(self, &over);
-        status = over ? result : STATUS_DONE;
+    struct watcher *watcher = watcher_open(&files, &self->args->source.includes);
+    int status = STATUS_FAILED;
+    if (watcher) {
+        status = one_round(self, &over);
+        while (!over && watcher_wait(watcher))
+            status = one_round(self, &over);
+        status = over ? status : STATUS_DONE;
+        watcher_close(watcher);
     }
-    watcher_close(&watcher);
+    free(twin);
     return status;
 }
 

@@ -1,137 +1,48 @@
+/* Watches on a libuv loop, which runs only in watcher_wait; the kernel keeps the events of a round meanwhile. After a change
+ * all is watched anew, because directories and links may have come, gone or been replaced. */
 #include "watcher.h"
 
-#include <dirent.h>
-#include <errno.h>
-#include <limits.h>
-#include <poll.h>
+#include <fts.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/inotify.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include <uv.h>
 
-#include "common.h"
-#include "format.h"
-#include "interrupt.h"
+enum { MOST_DIRECTORIES = 4096, QUIET_MS = 50, BURST_MS = 1000 };
 
-enum { MOST_PLACES = 4096, MOST_DEPTH = 16, LOOK_MS = 100, QUIET_MS = 50, EVENT_ROOM = 1 << 16 };
+/* The kernel drops events beyond 16384 unread ones, unless it is told otherwise. libuv does not say that it did. */
+enum { MANY_EVENTS = 8192 };
 
-static const double burst_s = 1;
-
-static const uint32_t mask = IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM | IN_CREATE | IN_DELETE | IN_ATTRIB |
-                             IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR;
-
-int watcher_open(struct watcher *out)
-{
-    *out = (struct watcher){ .fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC) };
-    return out->fd >= 0 ? STATUS_DONE : fail(STATUS_FAILED, "files cannot be watched: %s", strerror(errno));
-}
-
-/* ---- Directories */
-
-static bool knows(const struct watcher *watcher, int number, size_t root)
-{
-    for (size_t i = 0; i < watcher->place_count; i++)
-        if (watcher->places[i].number == number && watcher->places[i].root == root)
-            return true;
-    return false;
-}
-
-/* Returns whether the directory is new to the root; errno says why not, 0 where it was known. */
-static bool add_place(struct watcher *watcher, const char *dir, size_t root)
-{
-    errno = 0;
-    int number = inotify_add_watch(watcher->fd, dir, mask);
-    if (number < 0 || knows(watcher, number, root))
-        return false;
-    watcher->places = need_array(watcher->places, watcher->place_count + 1, sizeof(*watcher->places));
-    watcher->places[watcher->place_count++] = (watch_place){ number, root };
-    return true;
-}
-
-static bool is_dir(DIR *parent, const struct dirent *entry)
-{
-    struct stat facts;
-    if (entry->d_type != DT_UNKNOWN && entry->d_type != DT_LNK)
-        return entry->d_type == DT_DIR;
-    return fstatat(dirfd(parent), entry->d_name, &facts, 0) == 0 && S_ISDIR(facts.st_mode);
-}
-
-/* A link that leads back is a directory that is known, which ends the way. */
-static bool add_below(struct watcher *watcher, const char *dir, size_t root, int depth)
-{
-    if (watcher->place_count == MOST_PLACES || depth == MOST_DEPTH) {
-        if (!watcher->warned)
-            note("%s has more directories below it than are watched (%d, %d deep)", watcher->roots[root].dir,
-                 MOST_PLACES, MOST_DEPTH);
-        watcher->warned = true;
-        return true;
-    }
-    if (!add_place(watcher, dir, root))
-        return errno == 0;
-    DIR *open = watcher->roots[root].name ? NULL : opendir(dir);
-    const struct dirent *entry = NULL;
-    while (open && (entry = readdir(open))) {
-        if (entry->d_name[0] == '.' || !is_dir(open, entry))
-            continue;
-        char *path = need_format("%s/%s", dir, entry->d_name);
-        add_below(watcher, path, root, depth + 1);
-        free(path);
-    }
-    if (open)
-        closedir(open);
-    return true;
-}
-
-/* All roots anew, because directories have come or gone. A watch that is there already stays the same one. */
-static void rescan(struct watcher *watcher)
-{
-    watcher->place_count = 0;
-    watcher->missing = false;
-    for (size_t i = 0; i < watcher->root_count; i++)
-        if (!add_below(watcher, watcher->roots[i].dir, i, 0))
-            watcher->missing = true;
-}
-
-/* Takes over the name. */
-static int add_root(struct watcher *watcher, const char *dir, char *name)
-{
-    watcher->roots = need_array(watcher->roots, watcher->root_count + 1, sizeof(*watcher->roots));
-    watcher->roots[watcher->root_count++] = (watch_root){ need_copy(dir), name };
-    if (add_below(watcher, dir, watcher->root_count - 1, 0))
-        return STATUS_DONE;
-    return fail(STATUS_FAILED, "directory %s cannot be watched: %s", dir,
-                errno == ENOSPC ? "too many are, by all programs; raise fs.inotify.max_user_watches" : strerror(errno));
-}
-
-static int add_named(struct watcher *watcher, const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    char *dir = !slash          ? need_copy(".")
-                : slash == path ? need_copy("/")
-                                : need_format("%.*s", (int)(slash - path), path);
-    int status = add_root(watcher, dir, need_copy(slash ? slash + 1 : path));
-    free(dir);
-    return status;
-}
-
-int watcher_add_file(struct watcher *watcher, const char *path)
-{
-    /* Behind a link it is the file that is saved; the link itself may be changed, too. */
-    char *real = realpath(path, NULL);
-    int status = add_named(watcher, path);
-    if (!status && real && strcmp(real, path) != 0)
-        status = add_named(watcher, real);
-    free(real);
-    return status;
-}
-
-int watcher_add_tree(struct watcher *watcher, const char *dir)
-{
-    return add_root(watcher, dir, NULL);
-}
+struct watcher {
+    uv_loop_t loop;
+    uv_timer_t quiet, burst; /* run once there is a change; either one ends the wait */
+    uv_signal_t interrupts[2];
+    const text_list *files, *trees;
+    size_t events; /* since the wait began */
+    bool interrupted, warned;
+};
 
 /* ---- Events */
+
+static void on_settled(uv_timer_t *timer)
+{
+    uv_stop(timer->loop);
+}
+
+static void note_change(struct watcher *watcher)
+{
+    uv_timer_start(&watcher->quiet, on_settled, QUIET_MS, 0);
+    if (!uv_is_active((uv_handle_t *)&watcher->burst))
+        uv_timer_start(&watcher->burst, on_settled, BURST_MS, 0);
+}
+
+static void on_interrupt(uv_signal_t *handle, int signal_number)
+{
+    struct watcher *watcher = handle->loop->data;
+    (void)signal_number;
+    watcher->interrupted = true;
+    uv_stop(handle->loop);
+}
 
 /* What editors write beside the files that are edited. */
 static bool is_scratch(const char *name)
@@ -140,80 +51,158 @@ static bool is_scratch(const char *name)
     return name[0] == '.' || name[0] == '#' || (length > 0 && name[length - 1] == '~') || strcmp(name, "4913") == 0;
 }
 
-/* A directory that is itself moved or deleted may have been replaced by another, which has made no event of its own. */
-static bool matters(const struct watcher *watcher, const struct inotify_event *event)
+static void on_event(uv_fs_event_t *watch, const char *name, int events, int status)
 {
-    for (size_t i = 0; i < watcher->place_count; i++) {
-        if (watcher->places[i].number != event->wd)
-            continue;
-        if (event->mask & (IN_DELETE_SELF | IN_MOVE_SELF))
-            return true;
-        const char *wanted = watcher->roots[watcher->places[i].root].name;
-        if (wanted ? event->len > 0 && strcmp(event->name, wanted) == 0 : event->len > 0 && !is_scratch(event->name))
-            return true;
+    struct watcher *watcher = watch->loop->data;
+    const char *wanted = watch->data;
+    (void)events;
+    (void)status;
+    watcher->events++;
+    if (wanted ? strcmp(name, wanted) == 0 : !is_scratch(name))
+        note_change(watcher);
+}
+
+/* ---- Directories */
+
+static void free_watch(uv_handle_t *watch)
+{
+    free(watch->data);
+    free(watch);
+}
+
+/* Takes over both texts. `name` is the one that matters in the directory; NULL: all but scratch. Returns 0 or libuv's error. */
+static int watch_directory(struct watcher *watcher, char *dir, char *name)
+{
+    uv_fs_event_t *watch = need_alloc(sizeof(*watch));
+    uv_fs_event_init(&watcher->loop, watch);
+    watch->data = name;
+    int error = uv_fs_event_start(watch, on_event, dir, 0);
+    if (error)
+        uv_close((uv_handle_t *)watch, free_watch);
+    free(dir);
+    return error;
+}
+
+/* Watches each directory on the way for the next name, from the first, so that one that is removed, made again or replaced is
+ * noticed. Returns the error of the last one. */
+static int watch_path(struct watcher *watcher, const char *path)
+{
+    int error = 0;
+    for (const char *at = path; *at;) {
+        const char *name = at + strspn(at, "/");
+        size_t length = strcspn(name, "/");
+        char *dir = name == path ? need_copy(".") : need_format("%.*s", (int)(name - path), path);
+        error = watch_directory(watcher, dir, need_format("%.*s", (int)length, name));
+        at = name + length;
     }
-    return false;
+    return error;
 }
 
-static bool moves_directories(const struct inotify_event *event)
+/* A directory is watched before it is read, so that none below it is missed. */
+static int watch_below(struct watcher *watcher, char *top)
 {
-    return event->mask & (IN_IGNORED | IN_Q_OVERFLOW | IN_DELETE_SELF | IN_MOVE_SELF) ||
-           (event->mask & IN_ISDIR && event->mask & (IN_CREATE | IN_MOVED_TO | IN_MOVED_FROM));
+    char *const tops[] = { top, NULL };
+    int error = watch_directory(watcher, need_format("%s/", top), NULL); /* the slash refuses a file */
+    FTS *tree = error ? NULL : fts_open(tops, FTS_LOGICAL | FTS_NOCHDIR, NULL);
+    int count = 1;
+    for (FTSENT *entry; tree && (entry = fts_read(tree));) {
+        if (entry->fts_info != FTS_D || entry->fts_level == FTS_ROOTLEVEL)
+            continue;
+        if (count == MOST_DIRECTORIES && !watcher->warned)
+            note("%s has more directories below it than are watched (%d)", top, MOST_DIRECTORIES);
+        watcher->warned = count == MOST_DIRECTORIES || watcher->warned;
+        if (count == MOST_DIRECTORIES || entry->fts_name[0] == '.')
+            fts_set(tree, entry, FTS_SKIP);
+        else if (!watch_directory(watcher, need_copy(entry->fts_accpath), NULL))
+            count++;
+    }
+    if (tree)
+        fts_close(tree);
+    return error;
 }
 
-/* Takes all events that are there; returns whether one matters, or a root has gone or come. */
-static bool drain(struct watcher *watcher)
+/* Behind a link it is the file that is saved; the link itself may be changed, too. */
+static int watch_file_or_tree(struct watcher *watcher, const char *path, bool is_tree)
 {
-    _Alignas(struct inotify_event) char buffer[EVENT_ROOM];
-    bool changed = false, scan = false, missing = watcher->missing;
-    ssize_t got = 0;
-    while ((got = read(watcher->fd, buffer, sizeof(buffer))) > 0)
-        for (const char *at = buffer; at < buffer + got;) {
-            const struct inotify_event *event = (const struct inotify_event *)(const void *)at;
-            changed = changed || matters(watcher, event) || event->mask & IN_Q_OVERFLOW;
-            scan = scan || moves_directories(event);
-            at += sizeof(*event) + event->len;
-        }
-    if (scan)
-        rescan(watcher);
-    return changed || watcher->missing != missing;
+    int error = watch_path(watcher, path);
+    char *real = realpath(path, NULL);
+    if (real)
+        watch_path(watcher, real);
+    if (is_tree)
+        error = real ? watch_below(watcher, real) : UV_ENOENT;
+    free(real);
+    return error;
 }
 
-/* Files that come before their directory is watched make no event: that a root has come back is a change. */
-static bool come_back(struct watcher *watcher)
+static int watch_all(struct watcher *watcher, bool tell)
 {
-    if (!watcher->missing)
-        return false;
-    rescan(watcher);
-    return !watcher->missing;
+    int status = STATUS_DONE;
+    for (size_t i = 0; i < watcher->files->count + watcher->trees->count; i++) {
+        bool is_tree = i >= watcher->files->count;
+        const char *path = is_tree ? watcher->trees->items[i - watcher->files->count] : watcher->files->items[i];
+        int error = watch_file_or_tree(watcher, path, is_tree);
+        if (error && tell)
+            status =
+                fail(STATUS_FAILED, "%s cannot be watched: %s", path,
+                     error == UV_ENOSPC ? "too many directories are, by all programs; raise fs.inotify.max_user_watches"
+                                        : uv_strerror(error));
+    }
+    return status;
 }
 
-static bool look(struct watcher *watcher, int wait_ms)
+static void close_handle(uv_handle_t *handle, void *only_watches)
 {
-    struct pollfd one = { .fd = watcher->fd, .events = POLLIN };
-    bool events = poll(&one, 1, wait_ms) > 0 && drain(watcher);
-    return come_back(watcher) || events;
+    bool is_watch = handle->type == UV_FS_EVENT;
+    if (!uv_is_closing(handle) && (is_watch || !only_watches))
+        uv_close(handle, is_watch ? free_watch : NULL);
+}
+
+/* ---- The watcher */
+
+struct watcher *watcher_open(const text_list *files, const text_list *trees)
+{
+    struct watcher *watcher = need_alloc(sizeof(*watcher));
+    *watcher = (struct watcher){ .files = files, .trees = trees };
+    int error = uv_loop_init(&watcher->loop);
+    if (error) {
+        fail(STATUS_FAILED, "files cannot be watched: %s", uv_strerror(error));
+        free(watcher);
+        return NULL;
+    }
+    watcher->loop.data = watcher;
+    uv_timer_init(&watcher->loop, &watcher->quiet);
+    uv_timer_init(&watcher->loop, &watcher->burst);
+    for (int i = 0; i < 2; i++) {
+        uv_signal_init(&watcher->loop, &watcher->interrupts[i]);
+        uv_signal_start_oneshot(&watcher->interrupts[i], on_interrupt, i ? SIGTERM : SIGINT);
+    }
+    if (watch_all(watcher, true) == STATUS_DONE)
+        return watcher;
+    watcher_close(watcher);
+    return NULL;
 }
 
 bool watcher_wait(struct watcher *watcher)
 {
-    /* The signal may reach another thread, which ends no wait of this one. */
-    while (!interrupt_seen() && !look(watcher, LOOK_MS))
-        ;
-    double begun = now_seconds();
-    while (!interrupt_seen() && now_seconds() - begun < burst_s && look(watcher, QUIET_MS))
-        ;
-    return !interrupt_seen();
+    watcher->events = 0;
+    uv_run(&watcher->loop, UV_RUN_NOWAIT);
+    if (watcher->events >= MANY_EVENTS)
+        note_change(watcher);
+    if (!watcher->interrupted)
+        uv_run(&watcher->loop, UV_RUN_DEFAULT);
+    if (watcher->interrupted)
+        return false;
+    uv_timer_stop(&watcher->quiet);
+    uv_timer_stop(&watcher->burst);
+    uv_walk(&watcher->loop, close_handle, watcher);
+    watch_all(watcher, false);
+    return true;
 }
 
 void watcher_close(struct watcher *watcher)
 {
-    for (size_t i = 0; i < watcher->root_count; i++) {
-        free(watcher->roots[i].dir);
-        free(watcher->roots[i].name);
-    }
-    free(watcher->roots);
-    free(watcher->places);
-    if (watcher->fd >= 0)
-        close(watcher->fd);
+    uv_walk(&watcher->loop, close_handle, NULL);
+    uv_run(&watcher->loop, UV_RUN_DEFAULT);
+    uv_loop_close(&watcher->loop);
+    free(watcher);
 }

@@ -2,40 +2,18 @@
 #ifndef KILN_TOOLS_WATCHER_H
 #define KILN_TOOLS_WATCHER_H
 
-#include <stdbool.h>
-#include <stddef.h>
+#include "common.h"
 
-typedef struct watch_root {
-    char *dir;
-    char *name; /* the one file of it that matters; NULL: all files in it and in the directories below */
-} watch_root;
+struct watcher;
 
-/* A watched directory of a root. */
-typedef struct watch_place {
-    int number; /* inotify's */
-    size_t root;
-} watch_place;
+/* Watches files, which need not exist in their directories, and trees: all files below a directory but hidden ones and those
+ * that editors keep beside edited ones, in at most 4096 directories each. Borrows both lists until watcher_close. From then on
+ * no change is missed. The first SIGINT and the first SIGTERM only end waits; a second one ends the command at once. Returns NULL
+ * after a message. */
+struct watcher *watcher_open(const text_list *files, const text_list *trees);
 
-struct watcher {
-    int fd;
-    watch_root *roots;
-    size_t root_count;
-    watch_place *places;
-    size_t place_count;
-    bool missing; /* a root is not there now: looked for again and again */
-    bool warned;
-};
-
-/* Returns STATUS_DONE or STATUS_FAILED after a message. watcher_close is right after either. */
-int watcher_open(struct watcher *out);
-
-/* Watches a file, which need not exist, or what is below a directory, but for hidden files and those of editors; at most 4096
- * directories, 16 deep. From then on changes are noticed, also before watcher_wait. Return as watcher_open does. */
-int watcher_add_file(struct watcher *watcher, const char *path);
-int watcher_add_tree(struct watcher *watcher, const char *dir);
-
-/* Waits for a change, and until 50 ms have passed without another, but 1 s at most. Returns false when an interrupt was seen
- * (interrupt.h). */
+/* Waits for a change, and until 50 ms have passed without another, but 1 s at most. Returns false once the command has been
+ * interrupted. */
 bool watcher_wait(struct watcher *watcher);
 void watcher_close(struct watcher *watcher);
 
