@@ -1,6 +1,7 @@
 #include "os/process.h"
 
 #include "base/alloc.h"
+#include "os/child.h"
 #include "os/cpu.h"
 #include "os/file.h"
 #include "os/spawn.h"
@@ -9,13 +10,11 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 enum { OUTPUT_MAX = 1 << 20, FIRST_FREE_FD = 4, POLL_MS = 100 };
@@ -34,7 +33,7 @@ static int check_program(const char *path)
 const char *kiln__process_path(void)
 {
     const char *path = kiln__trust_is_elevated() ? NULL : getenv("PATH");
-    return path ? path : KILN__SPAWN_PATH;
+    return path ? path : KILN__CHILD_PATH;
 }
 
 /* As execvp would: the path is not resolved, for programs such as ccache look at the name they were called by. */
@@ -67,30 +66,23 @@ int kiln__process_find(const char *program, char *out, size_t size)
     return 0;
 }
 
-typedef struct child {
+typedef struct shell_run {
+    kiln__child child;       /* the shell */
     int input;               /* its standard input */
     int output_read, output; /* ends of the pipe of both outputs; the second is the child's */
     int status_read, status; /* the same for the status */
-    pid_t pid;
-    size_t kept;   /* bytes of output */
-    char text[16]; /* what came through the status pipe */
+    size_t kept;             /* bytes of output */
+    char text[16];           /* what came through the status pipe */
     size_t text_length;
-} child;
+} shell_run;
 
-static void close_fd(int *fd)
+static void close_ends(shell_run *run)
 {
-    if (*fd >= 0)
-        close(*fd);
-    *fd = -1;
-}
-
-static void close_child(child *run)
-{
-    close_fd(&run->input);
-    close_fd(&run->output_read);
-    close_fd(&run->output);
-    close_fd(&run->status_read);
-    close_fd(&run->status);
+    kiln__spawn_close(&run->input);
+    kiln__spawn_close(&run->output_read);
+    kiln__spawn_close(&run->output);
+    kiln__spawn_close(&run->status_read);
+    kiln__spawn_close(&run->status);
 }
 
 static int open_pipe(int *read_end, int *write_end)
@@ -104,7 +96,7 @@ static int open_pipe(int *read_end, int *write_end)
 }
 
 /* A file and not a pipe: it needs no writer and raises no SIGPIPE when the program does not read it. */
-static int open_input(child *run, const char *input, size_t length)
+static int open_input(shell_run *run, const char *input, size_t length)
 {
     run->input = length ? memfd_create("kiln-input", MFD_CLOEXEC) : open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (run->input < 0)
@@ -133,7 +125,7 @@ static char **make_arguments(const char *path, const char *const *argv)
     return (char **)all;
 }
 
-static int start(child *run, const char *const *argv, const char *input, size_t length)
+static int start(shell_run *run, const char *const *argv, const char *input, size_t length)
 {
     char path[PATH_MAX];
     int error = locate(argv[0], path);
@@ -147,16 +139,16 @@ static int start(child *run, const char *const *argv, const char *input, size_t 
         return error;
     const int fds[FIRST_FREE_FD] = { run->input, run->output, run->output, run->status };
     char **arguments = make_arguments(path, argv);
-    error = arguments ? kiln__spawn(&run->pid, "/bin/sh", arguments, fds, FIRST_FREE_FD) : -ENOMEM;
+    error = arguments ? kiln__child_spawn(&run->child, "/bin/sh", arguments, fds, FIRST_FREE_FD) : -ENOMEM;
     kiln__free(arguments);
-    close_fd(&run->input);
-    close_fd(&run->output);
-    close_fd(&run->status);
+    kiln__spawn_close(&run->input);
+    kiln__spawn_close(&run->output);
+    kiln__spawn_close(&run->status);
     return error;
 }
 
 /* Takes what has been written, about a megabyte at most: a program that never stops writing must meet its timeout. */
-static void take_output(child *run, kiln__text *output)
+static void take_output(shell_run *run, kiln__text *output)
 {
     char bytes[16384];
     for (int i = 0; i < 64 && run->output_read >= 0; i++) {
@@ -164,7 +156,7 @@ static void take_output(child *run, kiln__text *output)
         if (count < 0 && (errno == EAGAIN || errno == EINTR))
             return;
         if (count <= 0) {
-            close_fd(&run->output_read);
+            kiln__spawn_close(&run->output_read);
             return;
         }
         size_t room = OUTPUT_MAX - run->kept;
@@ -175,44 +167,36 @@ static void take_output(child *run, kiln__text *output)
     }
 }
 
-static bool has_status(const child *run)
+static bool has_status(const shell_run *run)
 {
     return run->text_length > 0 && run->text[run->text_length - 1] == '\n';
 }
 
-static void take_status(child *run)
+static void take_status(shell_run *run)
 {
     size_t room = sizeof run->text - 1 - run->text_length;
     ssize_t count = read(run->status_read, run->text + run->text_length, room);
     if (count > 0)
         run->text_length += (size_t)count;
     else if (count == 0 || (errno != EAGAIN && errno != EINTR))
-        close_fd(&run->status_read);
-}
-
-/* True when the shell has ended, be it that the host has already reaped it. Leaves it to be reaped, so that its number
- * stays ours. */
-static bool has_ended(const child *run)
-{
-    siginfo_t info = { 0 };
-    if (waitid(P_PID, (id_t)run->pid, &info, WEXITED | WNOHANG | WNOWAIT))
-        return errno == ECHILD;
-    return info.si_pid == run->pid;
+        kiln__spawn_close(&run->status_read);
 }
 
 /* The end of the program, not of its output, ends the wait: a server that it leaves behind may keep the output open. */
-static int watch(child *run, uint64_t deadline, kiln__text *output)
+static int watch(shell_run *run, uint64_t deadline, kiln__text *output)
 {
     for (;;) {
         uint64_t now = kiln__cpu_now_ns();
         if (now >= deadline)
             return -ETIMEDOUT;
         uint64_t left_ms = (deadline - now + 999999) / 1000000;
-        struct pollfd fds[2] = { { run->output_read, POLLIN, 0 }, { run->status_read, POLLIN, 0 } };
-        int ready = poll(fds, 2, left_ms < POLL_MS ? (int)left_ms : POLL_MS);
+        struct pollfd fds[3] = { { run->output_read, POLLIN, 0 },
+                                 { run->status_read, POLLIN, 0 },
+                                 { run->child.pidfd, POLLIN, 0 } };
+        int ready = poll(fds, 3, left_ms < POLL_MS ? (int)left_ms : POLL_MS);
         if (ready < 0 && errno != EINTR)
             return -errno;
-        bool ended = ready == 0 && has_ended(run);
+        bool ended = (ready == 0 || fds[2].revents) && kiln__child_has_ended(&run->child);
         if (fds[1].revents || ended)
             take_status(run);
         if (fds[0].revents || ended || has_status(run))
@@ -222,32 +206,26 @@ static int watch(child *run, uint64_t deadline, kiln__text *output)
     }
 }
 
-static int finish(child *run, int error)
+static int finish(shell_run *run, int error)
 {
-    int status;
-    pid_t waited;
     /* Without a status the shell itself was killed and may have left the program running. */
     if (error || !has_status(run))
-        kill(-run->pid, SIGKILL);
-    do
-        waited = waitpid(run->pid, &status, 0);
-    while (waited < 0 && errno == EINTR);
+        kiln__child_kill_group(&run->child);
+    int ended = kiln__child_end(&run->child);
     if (error)
         return error;
-    if (has_status(run))
-        return atoi(run->text);
-    if (waited < 0)
-        return -errno;
-    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    return has_status(run) ? atoi(run->text) : ended;
 }
 
 int kiln__process_run(const char *const *argv, const char *input, size_t length, int timeout_ms, kiln__text *output)
 {
-    child run = { .input = -1, .output_read = -1, .output = -1, .status_read = -1, .status = -1 };
+    shell_run run = {
+        .child = KILN__CHILD_NONE, .input = -1, .output_read = -1, .output = -1, .status_read = -1, .status = -1
+    };
     uint64_t deadline = kiln__cpu_now_ns() + (timeout_ms > 0 ? (uint64_t)timeout_ms * 1000000 : 0);
     int result = start(&run, argv, input, length);
     if (!result)
         result = finish(&run, watch(&run, deadline, output));
-    close_child(&run);
+    close_ends(&run);
     return result;
 }

@@ -10,9 +10,8 @@
  * killed the shell and its status was lost too).
  * Blocks until it ends, at most `timeout_ms`, after which it and its process group are killed: -ETIMEDOUT. Does not
  * wait for programs that it left behind.
- * Uses posix_spawn and /bin/sh in a new process group, with default signal dispositions and an empty signal mask. Works
- * where the host ignores SIGCHLD or reaps any child: the status comes through a pipe. No descriptor but 0, 1 and 2 is
- * inherited; the environment is that of kiln__spawn. Any thread. */
+ * Runs it by /bin/sh, apart from the host and with a known environment (kiln__child_spawn). Works where the host ignores SIGCHLD
+ * or reaps any child: the status comes through a pipe. No descriptor but 0, 1 and 2 is inherited. Any thread. */
 int kiln__process_run(const char *const *argv, const char *input, size_t length, int timeout_ms, kiln__text *output);
 
 /* The directories that are searched for programs, colons between them: PATH, or "/usr/bin:/bin" without one and in a

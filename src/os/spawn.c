@@ -1,23 +1,10 @@
 #include "os/spawn.h"
 
-#include "base/alloc.h"
-#include "os/trust.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
-#include <string.h>
 #include <unistd.h>
-
-#if !defined(__has_feature)
-#define __has_feature(name) 0
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || __has_feature(address_sanitizer) || \
-    __has_feature(thread_sanitizer)
-#define SANITIZED 1
-#else
-#define SANITIZED 0
-#endif
 
 int kiln__spawn_raise(int *fd, int first)
 {
@@ -31,43 +18,14 @@ int kiln__spawn_raise(int *fd, int first)
     return 0;
 }
 
-/* All that a child gets of the host's environment. Compilers take programs, headers and options from many variables, and what they make
- * is kept for processes that have other ones. */
-static const char *const passed_on[] = {
-    "PATH=",         "HOME=",         "TMPDIR=",       "LD_LIBRARY_PATH=", /* a compiler's own needs */
-    "CUDA_PATH=",    "CUDA_HOME=", /* a worker finds the NVRTC that the host would */
-    "KILN_",                       /* no compiler reads these; a wrapper named in KILN_CC may */
-#if SANITIZED
-    "ASAN_OPTIONS=", "LSAN_OPTIONS=", "TSAN_OPTIONS=", "UBSAN_OPTIONS=",
-#endif
-};
-
-static bool is_passed_on(const char *variable)
+/* The number is forgotten first: another thread may fork just then, and in that child it would be closed once more, when it may
+ * be another file's. */
+void kiln__spawn_close(int *fd)
 {
-    for (size_t i = 0; i < sizeof passed_on / sizeof *passed_on; i++)
-        if (!strncmp(variable, passed_on[i], strlen(passed_on[i])))
-            return true;
-    return false;
-}
-
-/* The array is new, its strings are the host's. With raised rights nothing of the host's. */
-static char **make_environment(void)
-{
-    static char locale[] = "LC_ALL=C", path[] = "PATH=" KILN__SPAWN_PATH;
-    bool elevated = kiln__trust_is_elevated();
-    size_t count = 0, kept = 0;
-    while (!elevated && environ && environ[count])
-        count++;
-    char **copy = kiln__calloc(count + 3, sizeof *copy);
-    if (!copy)
-        return NULL;
-    for (size_t i = 0; i < count; i++)
-        if (is_passed_on(environ[i]))
-            copy[kept++] = environ[i];
-    if (elevated)
-        copy[kept++] = path;
-    copy[kept] = locale;
-    return copy;
+    int closing = *fd;
+    *fd = -1;
+    if (closing >= 0)
+        close(closing);
 }
 
 static int set_attributes(posix_spawnattr_t *attributes)
@@ -88,7 +46,8 @@ static int set_descriptors(posix_spawn_file_actions_t *actions, const int *fds, 
 {
     int error = 0;
     for (int i = 0; i < count && !error; i++)
-        error = posix_spawn_file_actions_adddup2(actions, fds[i], i);
+        if (fds[i] >= 0)
+            error = posix_spawn_file_actions_adddup2(actions, fds[i], i);
 #if defined(__GLIBC__)
 #if __GLIBC_PREREQ(2, 34)
     if (!error)
@@ -98,7 +57,7 @@ static int set_descriptors(posix_spawn_file_actions_t *actions, const int *fds, 
     return -error;
 }
 
-static int spawn_with(pid_t *out, const char *path, char *const *argv, const int *fds, int count, char **environment)
+int kiln__spawn(pid_t *out, const kiln__spawn_options *options)
 {
     posix_spawnattr_t attributes;
     posix_spawn_file_actions_t actions;
@@ -107,21 +66,15 @@ static int spawn_with(pid_t *out, const char *path, char *const *argv, const int
         return error;
     error = -posix_spawn_file_actions_init(&actions);
     if (!error) {
-        error = set_attributes(&attributes);
+        if (options->apart)
+            error = set_attributes(&attributes);
         if (!error)
-            error = set_descriptors(&actions, fds, count);
+            error = set_descriptors(&actions, options->fds, options->fd_count);
         if (!error)
-            error = -posix_spawn(out, path, &actions, &attributes, argv, environment);
+            error = -posix_spawn(out, options->path, &actions, &attributes, options->argv,
+                                 options->environment ? options->environment : environ);
         posix_spawn_file_actions_destroy(&actions);
     }
     posix_spawnattr_destroy(&attributes);
-    return error;
-}
-
-int kiln__spawn(pid_t *out, const char *path, char *const *argv, const int *fds, int count)
-{
-    char **environment = make_environment();
-    int error = environment ? spawn_with(out, path, argv, fds, count, environment) : -ENOMEM;
-    kiln__free(environment);
     return error;
 }

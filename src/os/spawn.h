@@ -1,22 +1,31 @@
-/* Starting another program, the same way wherever Kiln does it. */
+/* Starting programs. Nothing else of Kiln calls posix_spawn, which copies no large host as fork does. The command is built with
+ * this file, too: it uses nothing else of src/. */
 #ifndef KILN_OS_SPAWN_H
 #define KILN_OS_SPAWN_H
 
-#include <stddef.h>
+#include <stdbool.h>
 #include <sys/types.h>
 
-#define KILN__SPAWN_PATH "/usr/bin:/bin"
+typedef struct kiln__spawn_options {
+    const char *path; /* is not searched for */
+    char *const *argv;
+    char *const *environment; /* NULL: the caller's */
+    const int *fds;           /* fds[i] becomes its descriptor i; -1: it has the caller's i */
+    int fd_count;             /* it inherits no others */
+    /* In a new process group, with default signal dispositions and an empty signal mask. Else it has the caller's group, so that
+     * the terminal's signals reach it, the signals that the caller ignores and the calling thread's mask. */
+    bool apart;
+} kiln__spawn_options;
 
-/* Starts the program at `path` in a new process group, with default signal dispositions and an empty signal mask, by
- * posix_spawn, so that a large host is not copied. fds[i] becomes its descriptor i; it inherits no others. None of fds may be
- * below `count` (kiln__spawn_raise). Its environment is a known one: LC_ALL=C and, of the host's, PATH, HOME, TMPDIR,
- * LD_LIBRARY_PATH, CUDA_PATH, CUDA_HOME and what begins with KILN_; in a process with raised rights only PATH=KILN__SPAWN_PATH and
- * LC_ALL=C. It has the priority of the calling thread. 0 or a negative errno. Any
- * thread. */
-int kiln__spawn(pid_t *out, const char *path, char *const *argv, const int *fds, int count);
+/* Starts a program, with the priority of the calling thread. No descriptor of `fds` may be from 0 to fd_count - 1
+ * (kiln__spawn_raise). 0 or a negative errno. Any thread. */
+int kiln__spawn(pid_t *out, const kiln__spawn_options *options);
 
 /* Moves a descriptor, keeping it closed on exec, to `first` or above if it is below: a host may have closed 0, 1 and 2. 0 or
  * a negative errno; *fd stays open then. */
 int kiln__spawn_raise(int *fd, int first);
+
+/* Closes a descriptor if there is one and makes it -1. */
+void kiln__spawn_close(int *fd);
 
 #endif

@@ -1,6 +1,7 @@
-/* A child process at the end of a socket. */
+/* Starting programs, and a child process at the end of a socket. */
 #include "os/child.h"
 #include "os/cpu.h"
+#include "os/spawn.h"
 #include "support/suites.h"
 #include "support/temp.h"
 #include <dirent.h>
@@ -226,6 +227,70 @@ START_TEST(test_child__tells_that_it_is_stopped)
 }
 END_TEST
 
+START_TEST(test_child__without_a_socket)
+{
+    char name[] = "sh", option[] = "-c", text[] = "sleep 100 & echo $!; exit 3", byte;
+    char *const argv[] = { name, option, text, NULL };
+    int ends[2], before = count_fds();
+    kiln__child child;
+    ck_assert_int_eq(pipe2(ends, O_CLOEXEC), 0);
+    ck_assert_int_eq(kiln__spawn_raise(&ends[1], 3), 0);
+    const int fds[3] = { ends[1], ends[1], ends[1] };
+    ck_assert_int_eq(kiln__child_spawn(&child, "/bin/sh", argv, fds, 3), 0);
+    ck_assert_int_eq(child.socket, -1);
+    kiln__spawn_close(&ends[1]);
+    for (int i = 0; i < 6000 && !kiln__child_has_ended(&child); i++)
+        poll(NULL, 0, 10);
+    ck_assert(kiln__child_has_ended(&child)); /* it is not used up */
+    kiln__child_kill_group(&child);
+    while (read(ends[0], &byte, 1) > 0) /* until nothing has the other end */
+        continue;
+    ck_assert_int_eq(kiln__child_end(&child), 3);
+    ck_assert_int_eq(kiln__child_end(&child), 0);
+    close(ends[0]);
+    ck_assert_int_eq(count_fds(), before);
+}
+END_TEST
+
+/* The command starts its programs like this: Ctrl-C reaches them, unless the thread that starts them blocks it. */
+START_TEST(test_spawn__not_apart_shares_group_signals_and_environment)
+{
+    static const char script[] =
+        "ps -o pgid= -p $$ | tr -d ' '; echo $MINE; ls /proc/$$/fd | tr '\\n' ' '; kill -HUP $$;"
+        " kill -USR1 $$; echo on; exit 4";
+    char name[] = "sh", option[] = "-c", text[sizeof(script)], answer[256], expected[256];
+    char *const argv[] = { name, option, text, NULL };
+    struct sigaction ignore = { .sa_handler = SIG_IGN };
+    sigset_t blocked;
+    int ends[2], status;
+    size_t length = 0;
+    ssize_t count;
+    pid_t pid;
+    memcpy(text, script, sizeof(script));
+    ck_assert_int_eq(setenv("MINE", "passed on", 1), 0);
+    ck_assert_int_eq(dup2(STDERR_FILENO, 77), 77); /* not closed on exec */
+    sigaction(SIGHUP, &ignore, NULL);
+    sigemptyset(&blocked);
+    sigaddset(&blocked, SIGUSR1);
+    pthread_sigmask(SIG_BLOCK, &blocked, NULL);
+    ck_assert_int_eq(pipe2(ends, O_CLOEXEC), 0);
+    ck_assert_int_eq(kiln__spawn_raise(&ends[1], 3), 0);
+    const int fds[3] = { -1, ends[1], -1 };
+    const kiln__spawn_options options = { "/bin/sh", argv, .fds = fds, .fd_count = 3 };
+    ck_assert_int_eq(kiln__spawn(&pid, &options), 0);
+    kiln__spawn_close(&ends[1]);
+    ck_assert_int_eq(ends[1], -1);
+    while ((count = read(ends[0], answer + length, sizeof(answer) - 1 - length)) > 0)
+        length += (size_t)count;
+    answer[length] = '\0';
+    snprintf(expected, sizeof(expected), "%d\npassed on\n0 1 2 on\n", (int)getpgrp());
+    ck_assert_str_eq(answer, expected);
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert_int_eq(WEXITSTATUS(status), 4);
+    close(ends[0]);
+}
+END_TEST
+
 Suite *kiln_test_child_suite(void)
 {
     Suite *suite = suite_create("child");
@@ -241,6 +306,8 @@ Suite *kiln_test_child_suite(void)
     tcase_add_test(tcase, test_child__with_0_1_and_2_closed);
     tcase_add_test(tcase, test_child__cannot_be_started);
     tcase_add_test(tcase, test_child__tells_that_it_is_stopped);
+    tcase_add_test(tcase, test_child__without_a_socket);
+    tcase_add_test(tcase, test_spawn__not_apart_shares_group_signals_and_environment);
     suite_add_tcase(suite, tcase);
     return suite;
 }
