@@ -11,13 +11,16 @@ LAYERS = ["base", "os", "wire", "lang", "template", "source", "store", "wisdom",
 NARROW = {"lang": {"base"}, "template": {"base", "lang"}, "source": {"base", "lang", "template"}, "store": {"base", "os"}, "wire": {"base", "os"}}
 # System headers and the only places that may include them.
 RESERVED = {
-    "uv.h": ("src/service/queue_uv.c", "src/daemon/"),
+    "uv.h": ("src/service/queue_uv.c", "src/daemon/", "tools/kiln/watcher.c"),
+    "spawn.h": ("src/os/spawn.c",),
     "cuda.h": (),
     "cuda_runtime.h": (),
     "nvrtc.h": (),
     "curl/curl.h": ("src/daemon/",),
     "hiredis/hiredis.h": ("src/daemon/",),
 }
+# The only file of src/ that the command is built with. It includes nothing else of src/.
+SHARED = "os/spawn"
 # The public headers, and what each may include.
 PUBLIC = {
     "base.h": {"stddef.h", "stdint.h"},
@@ -63,14 +66,18 @@ def check_quoted(relative, name):
     return None
 
 
+def check_reserved(path, name):
+    if name in RESERVED and not path.startswith(RESERVED[name] or ("\0",)):
+        return f"includes <{name}>, which is allowed in {', '.join(RESERVED[name]) or 'no file'}"
+    return None
+
+
 def check_source(path):
     relative = path.relative_to(root / "src").as_posix()
     for quoted, name in includes(path):
-        problem = None
-        if quoted:
-            problem = check_quoted(relative, name)
-        elif name in RESERVED and not f"src/{relative}".startswith(RESERVED[name] or ("\0",)):
-            problem = f"includes <{name}>, which is allowed in {', '.join(RESERVED[name]) or 'no file'}"
+        problem = check_quoted(relative, name) if quoted else check_reserved(f"src/{relative}", name)
+        if quoted and relative.startswith(f"{SHARED}.") and name != f"{SHARED}.h":
+            problem = f"includes \"{name}\"; the command is built with this file alone"
         if problem:
             problems.append(f"src/{relative}: {problem}")
 
@@ -89,9 +96,13 @@ def check_file_calls(path):
 
 
 def check_command(path):
+    relative = path.relative_to(root).as_posix()
     for quoted, name in includes(path):
-        if quoted and not (root / "tools/kiln" / name).is_file():
-            problems.append(f"{path.relative_to(root)}: includes \"{name}\"; the command uses <kiln/kiln.h> only")
+        problem = None if quoted else check_reserved(relative, name)
+        if quoted and name != f"{SHARED}.h" and not (root / "tools/kiln" / name).is_file():
+            problem = f"includes \"{name}\"; the command uses <kiln/kiln.h> and \"{SHARED}.h\" only"
+        if problem:
+            problems.append(f"{relative}: {problem}")
 
 
 def check_public_header(path):

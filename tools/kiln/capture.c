@@ -2,16 +2,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "common.h"
+#include "os/spawn.h"
 #include "output.h"
 
-extern char **environ;
+enum { FDS = 3 };
 
 static bool find_in(char **out, const char *directories, const char *name)
 {
@@ -56,32 +56,36 @@ static char *read_all(int fd, size_t *length)
     return text;
 }
 
-static int spawn(pid_t *child, int to, const char *const *argv)
+/* Its standard input and error are ours. The read end of its output goes to *output. Returns 0 or a negative errno. */
+static int start(pid_t *child, int *output, const char *const *argv)
 {
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, to, STDOUT_FILENO);
-    /* posix_spawn does not write to the words, its type only dates from before const. */
-    int error = posix_spawn(child, argv[0], &actions, NULL, (char *const *)(uintptr_t)argv, environ);
-    posix_spawn_file_actions_destroy(&actions);
+    int ends[2];
+    *output = -1;
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return -errno;
+    int error = kiln__spawn_raise(&ends[1], FDS);
+    const int fds[FDS] = { -1, ends[1], -1 };
+    /* The words are not written to, the type only dates from before const. */
+    const kiln__spawn_options options = { argv[0], (char *const *)(uintptr_t)argv, .fds = fds, .fd_count = FDS };
+    if (!error)
+        error = kiln__spawn(child, &options);
+    kiln__spawn_close(&ends[1]);
+    *output = ends[0];
+    if (error)
+        kiln__spawn_close(output);
     return error;
 }
 
 int capture_run(char **out, size_t *length, const char *const *argv)
 {
-    int ends[2];
+    int output, status = 0;
     pid_t child = 0;
     *out = NULL;
-    if (pipe2(ends, O_CLOEXEC) != 0)
-        return fail(STATUS_FAILED, "%s: cannot be run: %s", argv[0], strerror(errno));
-    int error = spawn(&child, ends[1], argv);
-    close(ends[1]);
-    if (!error)
-        *out = read_all(ends[0], length);
-    close(ends[0]);
+    int error = start(&child, &output, argv);
     if (error)
-        return fail(STATUS_FAILED, "%s: cannot be run: %s", argv[0], strerror(error));
-    int status = 0;
+        return fail(STATUS_FAILED, "%s: cannot be run: %s", argv[0], strerror(-error));
+    *out = read_all(output, length);
+    close(output);
     while (waitpid(child, &status, 0) < 0 && errno == EINTR)
         continue;
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0)

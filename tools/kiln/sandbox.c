@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -13,24 +12,21 @@
 #include <unistd.h>
 
 #include "format.h"
+#include "os/spawn.h"
 
-/* The child's descriptors, and where the parent keeps its own: nowhere among them. */
-enum { JOB_FD = 0, RESULT_FD = 3, VIEW_FD = 4, ABOVE = 10 };
+/* The child's descriptors, beside the output and the error that it shares. */
+enum { JOB_FD = 0, RESULT_FD = 3, VIEW_FD = 4, FDS = 5 };
 enum { MOST_SKIPPED = 8, LOOK_NS = 20000000 };
-
-extern char **environ;
 
 /* ---- Both sides: what goes over */
 
 /* Files in memory, not pipes: neither side ever waits for the other, or is killed by writing to one that is gone. */
 static int memory_file(const char *name)
 {
-    int low = memfd_create(name, MFD_CLOEXEC);
-    int fd = low >= 0 ? fcntl(low, F_DUPFD_CLOEXEC, ABOVE) : -1;
-    if (low >= 0)
-        close(low);
-    if (fd < 0) {
-        fail(STATUS_FAILED, "no file in memory for a child process: %s", strerror(errno));
+    int fd = memfd_create(name, MFD_CLOEXEC);
+    int error = fd < 0 ? -errno : kiln__spawn_raise(&fd, FDS);
+    if (error) {
+        fail(STATUS_FAILED, "no file in memory for a child process: %s", strerror(-error));
         exit(STATUS_FAILED);
     }
     return fd;
@@ -162,24 +158,17 @@ typedef struct child {
 static int spawn(child *self, int view_fd)
 {
     char program[] = "kiln", command[] = "tune", flag[] = SANDBOX_FLAG;
-    char *arguments[] = { program, command, flag, NULL };
-    posix_spawn_file_actions_t files;
-    posix_spawnattr_t attributes;
-    sigset_t blocked;
-    posix_spawn_file_actions_init(&files);
-    posix_spawnattr_init(&attributes);
-    posix_spawn_file_actions_adddup2(&files, self->job_fd, JOB_FD);
-    posix_spawn_file_actions_adddup2(&files, self->result_fd, RESULT_FD);
-    posix_spawn_file_actions_adddup2(&files, view_fd, VIEW_FD);
-    /* Ctrl-C reaches all processes of the terminal; the child learns of it through the view. */
-    pthread_sigmask(SIG_BLOCK, NULL, &blocked);
-    sigaddset(&blocked, SIGINT);
-    posix_spawnattr_setsigmask(&attributes, &blocked);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
-    int error = posix_spawn(&self->pid, "/proc/self/exe", &files, &attributes, arguments, environ);
-    posix_spawnattr_destroy(&attributes);
-    posix_spawn_file_actions_destroy(&files);
-    return error;
+    char *const arguments[] = { program, command, flag, NULL };
+    const int fds[FDS] = { [JOB_FD] = self->job_fd, -1, -1, [RESULT_FD] = self->result_fd, [VIEW_FD] = view_fd };
+    const kiln__spawn_options options = { "/proc/self/exe", arguments, .fds = fds, .fd_count = FDS };
+    sigset_t interrupt, before;
+    /* Ctrl-C reaches all processes of the terminal; the child, which has our mask, learns of it through the view. */
+    sigemptyset(&interrupt);
+    sigaddset(&interrupt, SIGINT);
+    pthread_sigmask(SIG_BLOCK, &interrupt, &before);
+    int error = kiln__spawn(&self->pid, &options);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return -error;
 }
 
 static child start(const sandbox *box, const tune_job *job, json_t *skip)

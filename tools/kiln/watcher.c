@@ -44,7 +44,7 @@ static void on_interrupt(uv_signal_t *handle, int signal_number)
     uv_stop(handle->loop);
 }
 
-/* What editors write beside the files that are edited. */
+/* Files that editors keep beside the edited ones. */
 static bool is_scratch(const char *name)
 {
     size_t length = strlen(name);
