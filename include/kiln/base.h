@@ -155,7 +155,8 @@ typedef enum kiln_isolate {
     KILN_ISOLATE_DEFAULT = 0, /* the environment variable KILN_ISOLATE, else KILN_ISOLATE_AUTO */
     KILN_ISOLATE_AUTO,        /* foreign source in workers; Kiln's own here, with workers to help where many compile */
     KILN_ISOLATE_ALWAYS,      /* everything in workers: this process never opens NVRTC */
-    KILN_ISOLATE_NEVER        /* everything here; the results of CUDA sources stay in the memory of the service */
+    KILN_ISOLATE_NEVER /* everything here: a CUDA source can read what the host can, and what it gives stays in the
+                                 memory of the service */
 } kiln_isolate;
 
 /* kiln_open copies it, strings included. An environment variable counts where the field has its default. */

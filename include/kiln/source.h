@@ -33,7 +33,7 @@ typedef struct kiln_header {
 
 /* CUDA text with its compile options. A result is found again as long as all of this and the contents of every file
  * that the compile read are the same. A text is compiled in a worker, unless the service's isolate is
- * KILN_ISOLATE_NEVER. */
+ * KILN_ISOLATE_NEVER: then it can read what the host can, and a file that it read and that changes is not noticed. */
 typedef struct kiln_source {
     size_t size;
     const char *name;   /* of the file, for messages and __FILE__; NULL: "source.cu" */
@@ -48,7 +48,7 @@ typedef struct kiln_source {
 
     const kiln_header *headers;
     size_t header_count;
-    const char *const *include_dirs; /* searched in this order; no file outside them can be read */
+    const char *const *include_dirs; /* searched in this order; a worker can read no file outside them */
     size_t include_dir_count;
     kiln_switch cuda_headers;   /* KILN_OFF: the toolkit's headers are not searched; else they are, last */
     const char *const *defines; /* "NAME" or "NAME=VALUE" */

@@ -43,11 +43,6 @@ void kiln__source_key_text(kiln__text *out, const kiln__unit *unit, const char *
 /* Fills source.id from all that it has, places included. KILN_ENOMEM. */
 kiln_status kiln__source_identify(kiln__source_unit *unit);
 
-/* Whether a text can be compiled where nothing keeps it from reading files, or from asking whether they are there: each of its
- * includes is plain and names no absolute path and none with "..", and none is made by macros. KILN_EINVAL names what is not, or
- * could be; KILN_ENOMEM. Headers, macros and the names of functions count too. */
-kiln_status kiln__source_check_includes(const kiln__unit *unit, kiln_report *report);
-
 /* A compiler's log as the user is to see it: paths of places are those of the directories, and the file is called as the user
  * calls it. NULL: out of memory. */
 char *kiln__source_show_log(const kiln__source_parts *source, const char *log);

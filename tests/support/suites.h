@@ -36,7 +36,6 @@
     X(pack)                 \
     X(key)                  \
     X(reads)                \
-    X(include)              \
     X(kernels)              \
     X(image)                \
     X(pool)                 \
