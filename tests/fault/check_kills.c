@@ -34,6 +34,8 @@ static bool kill_at(const operation *what, uint64_t at, inject_kill kill, bool n
     pid_t child = fork();
     ck_assert_int_ge(child, 0);
     if (child == 0) {
+        if (host != NULL)
+            open_host(); /* the parent's is not for a child */
         inject_arm(&(inject_plan){ .at = at, .kill = kill, .no_unnamed = no_unnamed });
         _exit(what->perform() ? 0 : 1);
     }
