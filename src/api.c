@@ -108,7 +108,7 @@ static kiln_status expand_target(void *data, const char *word, kiln__text *out, 
         return status;
     }
     kiln__toolchain toolchain;
-    kiln_status status = kiln__toolchains_get(&service->nvrtc.toolchains, &toolchain, report);
+    kiln_status status = kiln__toolchains_get(&service->builders[KILN__BACKEND_CUDA].toolchains, &toolchain, report);
     for (uint32_t i = 0; status == KILN_OK && i < toolchain.target_count; i++)
         kiln__text_printf(out, "%s%s", i > 0 ? "," : "", toolchain.targets[i].name);
     return status;

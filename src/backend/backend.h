@@ -63,8 +63,11 @@ typedef struct kiln__backend_vtable {
     const char *cores;       /* how multiprocessors are called: "multiprocessors", "cores" */
     uint64_t usual_elements; /* of the arrays that kernels are tuned on */
     uint64_t copy_bytes;     /* that show how fast memory is copied */
-    /* Number of devices; opens the driver on first use. */
+    /* Number of devices; opens the driver on first use. KILN_ENODRIVER, KILN_ENODEVICE. */
     kiln_status (*device_count)(kiln__backend *backend, int *out, kiln_report *report);
+    /* Whether KILN_ENODRIVER means that this machine has no such driver. Else one is broken, or was named and is not there. NULL: no
+     * driver is needed. */
+    bool (*lacks_driver)(kiln__backend *backend);
     /* Opens device `ordinal`; the caller closes it. KILN_ENODRIVER, KILN_ENODEVICE, KILN_EDEVICE. */
     kiln_status (*device_open)(kiln__backend *backend, int ordinal, kiln_device **out, kiln_report *report);
     void (*device_close)(kiln_device *device);
@@ -138,6 +141,22 @@ typedef struct kiln__tape_vtable {
     /* NULL is allowed. */
     void (*discard)(kiln_device *device, kiln__tape *tape);
 } kiln__tape_vtable;
+
+/* ---- The backends */
+
+/* Open a backend's devices and its compiler, which look for nothing yet. `driver` and `compiler` are the paths of libraries or
+ * programs, NULL for the usual ones; copied. `log` is borrowed until close. NULL when out of memory. */
+typedef kiln__backend *(*kiln__backend_open_fn)(const char *driver, const kiln__log *log);
+typedef kiln__compiler *(*kiln__compiler_open_fn)(const char *compiler, const kiln__log *log);
+
+#define KILN__BACKEND_OPEN(id, name, prefix, numbered, section, twin, words)      \
+    kiln__backend *kiln__##name##_open(const char *driver, const kiln__log *log); \
+    kiln__compiler *kiln__##name##_compiler_open(const char *compiler, const kiln__log *log);
+KILN__BACKENDS(KILN__BACKEND_OPEN)
+#undef KILN__BACKEND_OPEN
+
+extern const kiln__backend_open_fn kiln__backend_open[KILN__BACKEND_END];
+extern const kiln__compiler_open_fn kiln__compiler_open[KILN__BACKEND_END];
 
 /* First member of each backend's device. */
 struct kiln_device {

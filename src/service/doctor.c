@@ -119,7 +119,7 @@ static void examine_device(exam *e, const char *name, const char *what)
 static int examine_driver(exam *e)
 {
     kiln_report report = KILN_INIT(kiln_report);
-    kiln__backend *cuda = e->service->runtime->cuda;
+    kiln__backend *cuda = e->service->runtime->backends[KILN__BACKEND_CUDA];
     const char *path = "";
     int version = 0, count = 0;
     char text[32] = "", detail[64];
@@ -265,7 +265,7 @@ kiln_status kiln__doctor(kiln_service *service, kiln_finding_fn fn, void *data)
 {
     exam e = { service, fn, data, false };
     char name[16];
-    examine_compiler(&e, &service->nvrtc, "NVRTC",
+    examine_compiler(&e, &service->builders[KILN__BACKEND_CUDA], "NVRTC",
                      "to compile for GPUs, install the CUDA toolkit, or NVIDIA's wheel nvidia-cuda-nvrtc and name its "
                      "libnvrtc.so.13 in KILN_NVRTC");
     if (!e.stopped)
@@ -275,7 +275,7 @@ kiln_status kiln__doctor(kiln_service *service, kiln_finding_fn fn, void *data)
         snprintf(name, sizeof(name), "cuda:%d", i);
         examine_device(&e, name, "GPU");
     }
-    examine_compiler(&e, &service->cc, "C compiler",
+    examine_compiler(&e, &service->builders[KILN__BACKEND_CPU], "C compiler",
                      "for the cpu backend, install gcc or clang, or name one in KILN_CC");
     if (!e.stopped)
         examine_device(&e, "cpu", "cpu");

@@ -99,10 +99,10 @@ static kiln_status check_unwatched(const kiln__program_want *want, kiln_report *
     return KILN_OK;
 }
 
-static void add_cuda_headers(kiln_service *service, kiln__source_parts *source)
+static void add_cuda_headers(kiln_service *service, const kiln__target *target, kiln__source_parts *source)
 {
     kiln__toolchain toolchain;
-    bool known = kiln__toolchains_get(&service->nvrtc.toolchains, &toolchain, NULL) == KILN_OK;
+    bool known = kiln__toolchains_get(&kiln__service_builder(service, target)->toolchains, &toolchain, NULL) == KILN_OK;
     kiln__direct_find_cuda(known ? toolchain.path : "", &source->places);
 }
 
@@ -114,8 +114,9 @@ static kiln_status choose_target(kiln_service *service, kiln_device *on, kiln__t
     if (kiln__target_facts(&on->target)->twin)
         return kiln__fail(report, KILN_ETARGET, KILN__STAGE_COMPILE, 0,
                           "CUDA text is compiled for GPUs only and the device is the cpu: name a target such as sm_90");
-    return kiln__builder_choose_target(&service->nvrtc, &on->target, out) ? KILN_OK
-                                                                          : kiln__fail_memory(report, KILN__STAGE_OPEN);
+    return kiln__builder_choose_target(kiln__service_builder(service, &on->target), &on->target, out)
+               ? KILN_OK
+               : kiln__fail_memory(report, KILN__STAGE_OPEN);
 }
 
 /* Finds all that the unit still lacks. */
@@ -130,7 +131,7 @@ static kiln_status settle_unit(kiln_service *service, kiln__program_want *want, 
         return status;
     const kiln__target target = unit->unit.target;
     if (watched && unit->source.cuda_headers)
-        add_cuda_headers(service, &unit->source);
+        add_cuda_headers(service, &target, &unit->source);
     if (unit->source.places.bytes.failed || kiln__source_set_target(unit, &target) != KILN_OK ||
         kiln__source_identify(unit) != KILN_OK)
         return kiln__fail_memory(report, KILN__STAGE_COMPILE);

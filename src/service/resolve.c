@@ -14,7 +14,8 @@ static const kiln__target *native_target(kiln_service *service, const kiln_devic
     if (!atomic_load(known)) {
         pthread_mutex_lock(&service->native_lock);
         if (!atomic_load(known))
-            atomic_store(known, kiln__builder_choose_target(&service->nvrtc, &device->target, target));
+            atomic_store(known, kiln__builder_choose_target(kiln__service_builder(service, &device->target),
+                                                            &device->target, target));
         pthread_mutex_unlock(&service->native_lock);
     }
     return atomic_load(known) ? target : NULL;

@@ -11,19 +11,17 @@ enum { KILN__DEVICES_MAX = 64 };
 typedef struct kiln__runtime {
     atomic_uint refs;
     kiln__log log; /* a copy: kernels may outlive the service */
-    kiln__backend *cuda, *cpu;
+    kiln__backend *backends[KILN__BACKEND_END];
     pthread_mutex_t lock; /* held while a device is opened; each pointer is set once and read without it */
-    _Atomic(kiln_device *) gpus[KILN__DEVICES_MAX];
-    _Atomic(kiln_device *) cpu_device;
+    _Atomic(kiln_device *) devices[KILN__BACKEND_END][KILN__DEVICES_MAX];
     _Atomic(kiln_device *) chosen; /* the default device once known */
     char *default_name;            /* what the host asked for; NULL: the first GPU, else the cpu */
-    bool driver_named;             /* the host named the driver's library: it does not go without */
 } kiln__runtime;
 
-/* Opens no driver. `libcuda` and `default_name` may be NULL; copied, as is `log`.
+/* Opens no driver. `drivers` are the libraries that the host names, and like `default_name` may be NULL; copied, as is `log`.
  * One reference. KILN_EINVAL (not a device's name), KILN_ENOMEM. */
-kiln_status kiln__runtime_open(kiln__runtime **out, const char *libcuda, const char *default_name, const kiln__log *log,
-                               kiln_report *report);
+kiln_status kiln__runtime_open(kiln__runtime **out, const char *const drivers[KILN__BACKEND_END],
+                               const char *default_name, const kiln__log *log, kiln_report *report);
 kiln__runtime *kiln__runtime_retain(kiln__runtime *runtime);
 void kiln__runtime_release(kiln__runtime *runtime);
 

@@ -1,6 +1,6 @@
 #include "service/service.h"
 
-#include "backend/cpu/cpu.h"
+#include "backend/backend.h"
 #include "backend/cuda/cuda.h"
 #include "base/alloc.h"
 #include "compile/workers.h"
@@ -30,7 +30,8 @@ static void step_aside(void *data, bool begin)
     kiln__workpool_aside(&service->pool, begin);
 }
 
-static kiln__compiler *open_nvrtc(kiln_service *service, const kiln__settings *settings)
+/* CUDA text is compiled in workers, by the same compiler. */
+static kiln__compiler *open_in_workers(kiln_service *service, kiln__compiler *inner, const kiln__settings *settings)
 {
     const kiln__workers_options options = {
         .isolate = settings->isolate,
@@ -41,37 +42,51 @@ static kiln__compiler *open_nvrtc(kiln_service *service, const kiln__settings *s
         .time_ms = settings->worker_time_ms,
     };
     service->isolate = settings->isolate;
-    kiln__compiler *inner = kiln__nvrtc_open(settings->nvrtc, &service->log);
     return service->workers = kiln__workers_open(inner, &options, &service->log);
+}
+
+static kiln_status open_builders(kiln_service *service, const kiln__settings *settings, kiln_report *report)
+{
+    const char *const compilers[KILN__BACKEND_END] = {
+        [KILN__BACKEND_CUDA] = settings->nvrtc, [KILN__BACKEND_CPU] = settings->cc
+    };
+    for (int i = 0; i < KILN__BACKEND_END; i++) {
+        kiln__builder *builder = &service->builders[i];
+        kiln__compiler *compiler = kiln__compiler_open[i](compilers[i], &service->log);
+        if (i == KILN__BACKEND_CUDA)
+            compiler = open_in_workers(service, compiler, settings);
+        if (compiler == NULL)
+            return kiln__fail_memory(report, KILN__STAGE_OPEN);
+        kiln__builder_init(builder, compiler, &service->tiers, &service->log);
+        builder->strict = settings->strict;
+        builder->warm_options = service->warm_options;
+        builder->hostlock = &service->hostlock;
+    }
+    return KILN_OK;
 }
 
 static kiln_status open_parts(kiln_service *service, const kiln__settings *settings, kiln_report *report)
 {
     kiln__log_init(&service->log, settings->log, settings->log_data, settings->log_level);
+    const char *const drivers[KILN__BACKEND_END] = { [KILN__BACKEND_CUDA] = settings->libcuda };
     kiln_status status = kiln__catalog_init(&service->catalog, report);
     if (status == KILN_OK)
-        status = kiln__runtime_open(&service->runtime, settings->libcuda, settings->device, &service->log, report);
+        status = kiln__runtime_open(&service->runtime, drivers, settings->device, &service->log, report);
     if (status != KILN_OK)
         return status;
-    kiln__compiler *nvrtc = open_nvrtc(service, settings);
-    kiln__compiler *cc = kiln__cc_open(settings->cc, &service->log);
-    if (nvrtc != NULL)
-        kiln__builder_init(&service->nvrtc, nvrtc, &service->tiers, &service->log);
-    if (cc != NULL)
-        kiln__builder_init(&service->cc, cc, &service->tiers, &service->log);
     service->cache_dir = kiln__strdup(settings->cache_dir);
-    if (nvrtc == NULL || cc == NULL || service->cache_dir == NULL)
+    service->warm_options = warm_options(settings);
+    if (service->cache_dir == NULL || service->warm_options == NULL)
         return kiln__fail_memory(report, KILN__STAGE_OPEN);
-    if ((service->warm_options = warm_options(settings)) == NULL)
-        return kiln__fail_memory(report, KILN__STAGE_OPEN);
+    status = open_builders(service, settings, report);
+    if (status != KILN_OK)
+        return status;
     if (settings->record != NULL && settings->record[0] != '\0' &&
         (service->record = kiln__record_open(settings->record, &service->log)) == NULL)
         return kiln__fail_memory(report, KILN__STAGE_OPEN);
-    service->nvrtc.strict = service->cc.strict = settings->strict;
-    service->nvrtc.warm_options = service->cc.warm_options = service->warm_options;
     kiln__stores_open(service, settings);
     if (settings->isolate == KILN_ISOLATE_NEVER)
-        kiln__builder_keep_sources_at_hand(&service->nvrtc);
+        kiln__builder_keep_sources_at_hand(&service->builders[KILN__BACKEND_CUDA]);
     service->wise = settings->wisdom;
     service->kernels.most = settings->loaded_max;
     service->wisdom = kiln__wisdom_open(service->disk, kiln__stores_shared(service), KILN__WISDOM_WAIT_MS,
@@ -82,7 +97,6 @@ static kiln_status open_parts(kiln_service *service, const kiln__settings *setti
     service->hostlock.wait_ms = settings->lock_wait_ms;
     service->hostlock.aside = step_aside;
     service->hostlock.data = service;
-    service->nvrtc.hostlock = service->cc.hostlock = &service->hostlock;
     return KILN_OK;
 }
 
@@ -152,10 +166,9 @@ void kiln__service_close(kiln_service *service)
     kiln__kernel_table_fini(&service->kernels);
     pthread_mutex_destroy(&service->native_lock);
     pthread_mutex_destroy(&service->define_lock);
-    if (service->nvrtc.tiers != NULL)
-        kiln__builder_fini(&service->nvrtc);
-    if (service->cc.tiers != NULL)
-        kiln__builder_fini(&service->cc);
+    for (int i = 0; i < KILN__BACKEND_END; i++)
+        if (service->builders[i].tiers != NULL)
+            kiln__builder_fini(&service->builders[i]);
     kiln__wisdom_close(service->wisdom);
     kiln__stores_close(service);
     kiln__runtime_release(service->runtime);
@@ -168,7 +181,7 @@ void kiln__service_close(kiln_service *service)
 
 kiln__builder *kiln__service_builder(kiln_service *service, const kiln__target *target)
 {
-    return kiln__target_facts(target)->twin ? &service->cc : &service->nvrtc;
+    return &service->builders[target->backend];
 }
 
 void kiln__service_stats(const kiln_service *service, kiln_stats *out)
@@ -182,9 +195,6 @@ void kiln__service_stats(const kiln_service *service, kiln_stats *out)
         .hits_loaded = atomic_load(&service->hits_loaded),
         .hits_memory = atomic_load(&service->hits_memory),
         .hits_disk = atomic_load(&service->hits_disk),
-        .compiles = atomic_load(&service->nvrtc.compiles) + atomic_load(&service->cc.compiles),
-        .compile_failures = atomic_load(&service->nvrtc.failures) + atomic_load(&service->cc.failures),
-        .compile_ns = atomic_load(&service->nvrtc.compile_ns) + atomic_load(&service->cc.compile_ns),
         .loads = atomic_load(&service->loads),
         .ptx_loads = atomic_load(&service->ptx_loads),
         .store_damaged = atomic_load(&service->store_counters.damaged),
@@ -194,7 +204,6 @@ void kiln__service_stats(const kiln_service *service, kiln_stats *out)
         .hits_shared = atomic_load(&service->hits_shared),
         .evictions = atomic_load(&service->store_counters.evictions),
         .record_errors = kiln__record_errors(service->record),
-        .strict_refusals = atomic_load(&service->nvrtc.refusals) + atomic_load(&service->cc.refusals),
         .joined = atomic_load(&service->flights.joined),
         .lock_waits = atomic_load(&service->hostlock.waits),
         .lock_timeouts = atomic_load(&service->hostlock.timeouts),
@@ -212,4 +221,11 @@ void kiln__service_stats(const kiln_service *service, kiln_stats *out)
         .worker_timeouts = workers.timeouts,
         .unloads = atomic_load(&service->kernels.unloads),
     };
+    for (int i = 0; i < KILN__BACKEND_END; i++) {
+        const kiln__builder *builder = &service->builders[i];
+        out->compiles += atomic_load(&builder->compiles);
+        out->compile_failures += atomic_load(&builder->failures);
+        out->compile_ns += atomic_load(&builder->compile_ns);
+        out->strict_refusals += atomic_load(&builder->refusals);
+    }
 }

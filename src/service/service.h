@@ -30,8 +30,8 @@ struct kiln_service {
     char *cache_dir;                      /* "" if there is none */
     char *warm_options;                   /* what follows the spec in a kiln warm line that strict mode names */
     char cache_problem[256];              /* why there is none, "" if it was not wanted */
-    kiln__builder nvrtc, cc;
-    kiln__compiler *workers; /* nvrtc's compiler, which may work in other processes; NULL until it is open */
+    kiln__builder builders[KILN__BACKEND_END];
+    kiln__compiler *workers; /* of CUDA text, which may be compiled in other processes; NULL until it is open */
     kiln_isolate isolate;    /* where that compiles */
     kiln__record *record;    /* NULL if there is none */
     kiln__wisdom *wisdom;

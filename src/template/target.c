@@ -9,9 +9,9 @@ static const kiln__backend_facts rows[KILN__BACKEND_END] = {
 
 const kiln__target kiln__reference_target = { .name = "cpu", .backend = KILN__BACKEND_CPU };
 
-const kiln__backend_facts *kiln__target_facts(const kiln__target *target)
+const kiln__backend_facts *kiln__backend_facts_of(kiln__backend_id backend)
 {
-    return &rows[target->backend];
+    return &rows[backend];
 }
 
 /* Two or three digits, the first not 0, and a or f. */

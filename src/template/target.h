@@ -44,7 +44,12 @@ extern const kiln__target kiln__reference_target;
 /* False if the text is not a target's name (sm_ with two or three digits and an optional a or f, or cpu). */
 bool kiln__target_parse(const char *text, size_t length, kiln__target *out);
 
-const kiln__backend_facts *kiln__target_facts(const kiln__target *target);
+const kiln__backend_facts *kiln__backend_facts_of(kiln__backend_id backend);
+
+static inline const kiln__backend_facts *kiln__target_facts(const kiln__target *target)
+{
+    return kiln__backend_facts_of(target->backend);
+}
 
 static inline bool kiln__target_same_backend(const kiln__target *a, const kiln__target *b)
 {

@@ -71,7 +71,7 @@ static kiln_status open_compiler(kiln__server *self, const kiln__frame *request,
         return kiln__fail(report, KILN_ENOWORKER, KILN__STAGE_OPEN, 0,
                           "the compile worker is of Kiln %s and the library of Kiln %s: install the two together",
                           kiln_version(), version != NULL ? version : "unknown");
-    self->compiler = kiln__nvrtc_open(kiln__frame_get_text(request, KILN__WORKER_TAG_NVRTC), NULL);
+    self->compiler = kiln__cuda_compiler_open(kiln__frame_get_text(request, KILN__WORKER_TAG_NVRTC), NULL);
     if (self->compiler == NULL)
         return kiln__fail_memory(report, KILN__STAGE_OPEN);
     return self->compiler->vtable->open(self->compiler, out, report);

@@ -622,7 +622,7 @@ static void open_all(bench *self)
     kiln__target target;
     options.libcuda = self->libcuda;
     must(kiln_open(&self->service, &options, &report), "kiln_open", &report);
-    self->compiler = kiln__nvrtc_open(getenv("KILN_NVRTC"), NULL);
+    self->compiler = kiln__cuda_compiler_open(getenv("KILN_NVRTC"), NULL);
     check(self->compiler != NULL, "NVRTC", "out of memory");
     self->list.target = self->compile;
     if (self->compile == NULL)

@@ -170,7 +170,7 @@ static void prepare(host *self)
     kiln__toolchain toolchain;
     kiln__text options = { 0 };
     kiln_service *service = open_kiln(self, in_directory(self->directory, "full", -1));
-    kiln__compiler *nvrtc = kiln__nvrtc_open(getenv("KILN_NVRTC"), NULL);
+    kiln__compiler *nvrtc = kiln__cuda_compiler_open(getenv("KILN_NVRTC"), NULL);
     check(nvrtc != NULL, "NVRTC", "out of memory");
     must(nvrtc->vtable->identify(nvrtc, &toolchain, &report), "NVRTC", &report);
     for (int op = 0; op < OPS; op++) {

@@ -12,7 +12,7 @@ static inline void same_open(bare_nvrtc *out, const char *target_name, char **op
     kiln__toolchain toolchain;
     kiln__target target;
     kiln__text options = { 0 };
-    kiln__compiler *compiler = kiln__nvrtc_open(getenv("KILN_NVRTC"), NULL);
+    kiln__compiler *compiler = kiln__cuda_compiler_open(getenv("KILN_NVRTC"), NULL);
     bare_check(compiler != NULL && kiln__target_parse(target_name, strlen(target_name), &target), "NVRTC",
                "out of memory");
     bare_check(compiler->vtable->identify(compiler, &toolchain, &report) == KILN_OK, "NVRTC", report.message);

@@ -33,7 +33,7 @@ static kiln__compiler *open_compiler(void)
     const kiln__workers_options options = {
         .isolate = KILN_ISOLATE_AUTO, .nvrtc = getenv("KILN_NVRTC"), .memory_bytes = (uint64_t)4 << 30, .time_ms = 60000
     };
-    return kiln__workers_open(kiln__nvrtc_open(options.nvrtc, NULL), &options, NULL);
+    return kiln__workers_open(kiln__cuda_compiler_open(options.nvrtc, NULL), &options, NULL);
 }
 
 /* Milliseconds, or the end of the program. */

@@ -44,7 +44,7 @@ static void open_workers(uint32_t time_ms)
         .memory_bytes = (uint64_t)4 << 30,
         .time_ms = time_ms,
     };
-    compiler = kiln__workers_open(kiln__nvrtc_open(options.nvrtc, NULL), &options, NULL);
+    compiler = kiln__workers_open(kiln__cuda_compiler_open(options.nvrtc, NULL), &options, NULL);
     ck_assert_ptr_nonnull(compiler);
 }
 

@@ -388,7 +388,7 @@ END_TEST
 
 static bool has_nvrtc(void)
 {
-    kiln__compiler *probe = kiln__nvrtc_open(getenv("KILN_NVRTC"), NULL);
+    kiln__compiler *probe = kiln__cuda_compiler_open(getenv("KILN_NVRTC"), NULL);
     kiln__toolchain toolchain;
     bool found = probe->vtable->open(probe, &toolchain, NULL) == KILN_OK;
     probe->vtable->close(probe);

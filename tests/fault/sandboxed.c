@@ -176,7 +176,7 @@ int main(int argc, char **argv)
     if (argc < 4 || !read_input() || !read_canary(argv[3]) || getrlimit(RLIMIT_STACK, &stack) != 0)
         return 2;
     stack.rlim_cur = STACK;
-    kiln__compiler *compiler = kiln__nvrtc_open(getenv("KILN_NVRTC"), NULL);
+    kiln__compiler *compiler = kiln__cuda_compiler_open(getenv("KILN_NVRTC"), NULL);
     if (setrlimit(RLIMIT_STACK, &stack) != 0 || compiler->vtable->open(compiler, &toolchain, &report) != KILN_OK)
         return 2;
     const char *const allowed[] = { argv[2][0] != '\0' ? argv[2] : NULL, NULL };

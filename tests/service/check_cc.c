@@ -48,7 +48,7 @@ static const char *script(const char *name, const char *banner, const char *mach
 
 static void identify(const char *program, kiln__toolchain *out)
 {
-    kiln__compiler *other = kiln__cc_open(program, NULL);
+    kiln__compiler *other = kiln__cpu_compiler_open(program, NULL);
     kiln_status status = other->vtable->identify(other, out, &report);
     ck_assert_msg(status == KILN_OK, "%s", report.message);
     other->vtable->close(other);
@@ -87,19 +87,19 @@ START_TEST(a_missing_compiler_is_named)
     kiln__toolchain toolchain;
     kiln__image image;
     kiln__unit unit = kiln_test_cpu_unit(kiln_test_twice, 1);
-    kiln__compiler *none = kiln__cc_open("kiln-no-such-cc", NULL);
+    kiln__compiler *none = kiln__cpu_compiler_open("kiln-no-such-cc", NULL);
     ck_assert_int_eq(none->vtable->open(none, &toolchain, &report), KILN_ENOCOMPILER);
     ck_assert_str_eq(report.message, "no C compiler 'kiln-no-such-cc' on PATH: install gcc or clang, or set KILN_CC");
     ck_assert_int_eq(none->vtable->compile(none, &unit, &image, &report), KILN_ENOCOMPILER);
     none->vtable->close(none);
 
-    none = kiln__cc_open("/nowhere/cc", NULL);
+    none = kiln__cpu_compiler_open("/nowhere/cc", NULL);
     ck_assert_int_eq(none->vtable->open(none, &toolchain, &report), KILN_ENOCOMPILER);
     ck_assert_str_eq(report.message, "no C compiler '/nowhere/cc': install gcc or clang, or set KILN_CC");
     ck_assert_int_eq(report.native, ENOENT);
     none->vtable->close(none);
 
-    none = kiln__cc_open("false", NULL);
+    none = kiln__cpu_compiler_open("false", NULL);
     ck_assert_int_eq(none->vtable->open(none, &toolchain, &report), KILN_ENOCOMPILER);
     ck_assert_ptr_nonnull(strstr(report.message, "'false' does not answer --version"));
     ck_assert_ptr_nonnull(strstr(report.message, "(status 1)"));
@@ -112,7 +112,7 @@ START_TEST(a_compiler_that_appears_later_is_found)
 {
     char path[4096];
     kiln__toolchain toolchain;
-    kiln__compiler *late = kiln__cc_open("late-cc", NULL);
+    kiln__compiler *late = kiln__cpu_compiler_open("late-cc", NULL);
     snprintf(path, sizeof(path), "%s:%s", kiln_test_temp_dir(), getenv("PATH"));
     ck_assert_int_eq(setenv("PATH", path, 1), 0);
     ck_assert_int_eq(late->vtable->open(late, &toolchain, &report), KILN_ENOCOMPILER);
@@ -127,7 +127,8 @@ START_TEST(a_replaced_compiler_gets_a_new_id)
 {
     kiln__image before, after;
     kiln__unit unit = kiln_test_cpu_unit(kiln_test_twice, 1);
-    kiln__compiler *other = kiln__cc_open(script("my cc", "clang version 1.0", "any", "exec cc \"$@\""), NULL);
+    kiln__compiler *other =
+        kiln__cpu_compiler_open(script("my cc", "clang version 1.0", "any", "exec cc \"$@\""), NULL);
     ck_assert_int_eq(other->vtable->compile(other, &unit, &before, &report), KILN_OK);
     ck_assert_int_eq(strncmp(before.toolchain, "clang-1.0-", 10), 0);
     script("my cc", "clang version 22.0", "any", "exec cc \"$@\"");
@@ -148,7 +149,7 @@ static char *text_of(void (*append)(const kiln__compiler *, kiln__text *), const
 
 START_TEST(the_search_depends_on_program_and_path)
 {
-    kiln__compiler *clang = kiln__cc_open("clang", NULL);
+    kiln__compiler *clang = kiln__cpu_compiler_open("clang", NULL);
     char *a = text_of(compiler->vtable->search, compiler);
     char *b = text_of(clang->vtable->search, clang);
     ck_assert_int_eq(setenv("PATH", "/elsewhere", 1), 0);
@@ -237,7 +238,7 @@ START_TEST(a_shortage_of_processes_is_no_missing_compiler)
     kiln__toolchain toolchain;
     kiln__image image;
     kiln__unit unit = kiln_test_cpu_unit(kiln_test_twice, 1);
-    kiln__compiler *other = kiln__cc_open(NULL, NULL);
+    kiln__compiler *other = kiln__cpu_compiler_open(NULL, NULL);
     ck_assert_int_eq(compiler->vtable->open(compiler, &toolchain, &report), KILN_OK);
     if (_i == 0)
         refuse_processes();
@@ -349,7 +350,7 @@ START_TEST(what_a_compiler_leaves_is_checked)
     };
     kiln__image image;
     kiln__unit unit = kiln_test_cpu_unit(kiln_test_twice, 1);
-    kiln__compiler *other = kiln__cc_open(script("odd", "clang version 1.0", "any", rows[_i].rest), NULL);
+    kiln__compiler *other = kiln__cpu_compiler_open(script("odd", "clang version 1.0", "any", rows[_i].rest), NULL);
     ck_assert_int_eq(other->vtable->compile(other, &unit, &image, &report), KILN_ECOMPILE);
     ck_assert_msg(strstr(report.message, rows[_i].says) != NULL, "%s", report.message);
     ck_assert_int_eq(report.native, rows[_i].native);
@@ -390,7 +391,7 @@ START_TEST(raised_rights_choose_no_compiler)
 {
     enum { NOBODY = 65534 };
     kiln__toolchain toolchain;
-    kiln__compiler *mine = kiln__cc_open("kiln-my-cc", NULL);
+    kiln__compiler *mine = kiln__cpu_compiler_open("kiln-my-cc", NULL);
     script("kiln-my-cc", "my clang version 1.2.3", "any", "exit 1");
     ck_assert_int_eq(chmod(kiln_test_temp_dir(), 0755), 0);
     ck_assert_int_eq(chmod(kiln_test_temp_path("kiln-my-cc"), 0755), 0);

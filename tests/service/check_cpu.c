@@ -1,4 +1,4 @@
-#include "backend/cpu/cpu.h"
+#include "backend/backend.h"
 #include "base/alloc.h"
 #include "os/cpu.h"
 #include "support/cpu_unit.h"
@@ -28,7 +28,7 @@ static kiln_device *device;
 static void open_all(void)
 {
     open_compiler();
-    backend = kiln__cpu_open(NULL);
+    backend = kiln__cpu_open(NULL, NULL);
     ck_assert_ptr_nonnull(backend);
     ck_assert_int_eq(backend->vtable->device_open(backend, 0, &device, &report), KILN_OK);
 }
@@ -599,7 +599,7 @@ START_TEST(any_allocation_may_fail)
         kiln__unit unit = kiln_test_cpu_unit(kiln_test_twice, 1);
         kiln__image image = { 0 };
         kiln__module *module = NULL;
-        kiln__compiler *fresh = kiln__cc_open(NULL, NULL);
+        kiln__compiler *fresh = kiln__cpu_compiler_open(NULL, NULL);
         ck_assert_ptr_nonnull(fresh);
         allocations_left = nth;
         kiln__alloc_set_hook(refuse_one);
@@ -622,9 +622,9 @@ START_TEST(any_allocation_may_fail)
     for (nth = 0; nth < 2; nth++) {
         allocations_left = nth;
         kiln__alloc_set_hook(refuse_one);
-        kiln__compiler *no_compiler = kiln__cc_open(NULL, NULL);
+        kiln__compiler *no_compiler = kiln__cpu_compiler_open(NULL, NULL);
         allocations_left = nth;
-        kiln__backend *no_backend = kiln__cpu_open(NULL);
+        kiln__backend *no_backend = kiln__cpu_open(NULL, NULL);
         kiln__alloc_set_hook(NULL);
         ck_assert_ptr_null(no_compiler);
         ck_assert_ptr_null(no_backend);

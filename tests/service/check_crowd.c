@@ -140,7 +140,7 @@ static void set_up(void)
 
 static void open_here(void)
 {
-    compiler = kiln__workers_open(kiln__nvrtc_open(options.nvrtc, NULL), &options, NULL);
+    compiler = kiln__workers_open(kiln__cuda_compiler_open(options.nvrtc, NULL), &options, NULL);
     ck_assert_ptr_nonnull(compiler);
 }
 

@@ -408,10 +408,10 @@ static void list_all_locks(holder *self)
         &service->flights.lock,
         &service->pool.lock,
         &service->tunings.lock,
-        &service->nvrtc.sums.lock,
-        &service->nvrtc.toolchains.lock,
+        &service->builders[KILN__BACKEND_CUDA].sums.lock,
+        &service->builders[KILN__BACKEND_CUDA].toolchains.lock,
         &service->runtime->lock,
-        &service->cc.toolchains.lock,
+        &service->builders[KILN__BACKEND_CPU].toolchains.lock,
         &service->programs.lock,
         &service->kernels.lock,
     };

@@ -366,7 +366,7 @@ static char folding[] = "extern \"C\" __global__ void fold(float *f, double *d)\
 static kiln_status compile_folding(kiln__image *image, int environment)
 {
     kiln_report report = KILN_INIT(kiln_report);
-    kiln__compiler *compiler = kiln__nvrtc_open(getenv("KILN_NVRTC"), NULL);
+    kiln__compiler *compiler = kiln__cuda_compiler_open(getenv("KILN_NVRTC"), NULL);
     kiln__unit unit = { .spec = (char *)"folding", .source = folding, .source_length = strlen(folding) };
     ck_assert_ptr_nonnull(compiler);
     ck_assert(kiln__target_parse("sm_90", 5, &unit.target));

@@ -81,7 +81,7 @@ static bool hide_cuda_headers(char include[PATH_MAX])
     static const char *const beside[] = { "../include", "../../cuda_runtime/include" };
     kiln__toolchain toolchain;
     char path[2 * PATH_MAX];
-    kiln__compiler *real = kiln__nvrtc_open(getenv("KILN_NVRTC"), NULL);
+    kiln__compiler *real = kiln__cuda_compiler_open(getenv("KILN_NVRTC"), NULL);
     ck_assert_int_eq(real->vtable->open(real, &toolchain, NULL), KILN_OK);
     real->vtable->close(real);
     *strrchr(toolchain.path, '/') = '\0';

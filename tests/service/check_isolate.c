@@ -46,7 +46,7 @@ static kiln_options service_options(kiln_isolate isolate)
 static bool have_nvrtc(void)
 {
     kiln__toolchain toolchain;
-    kiln__compiler *real = kiln__nvrtc_open(getenv("KILN_NVRTC"), NULL);
+    kiln__compiler *real = kiln__cuda_compiler_open(getenv("KILN_NVRTC"), NULL);
     pid_t pid = fork(); /* so that this process does not map it */
     if (pid == 0)
         _exit(real->vtable->open(real, &toolchain, NULL) == KILN_OK);

@@ -1,4 +1,4 @@
-#include "backend/cpu/cpu.h"
+#include "backend/backend.h"
 #include "base/alloc.h"
 #include "support/suites.h"
 #include "tune/measure.h"
@@ -224,7 +224,7 @@ START_TEST(the_cpu_has_a_clock)
     kiln_contender contenders[2] = { { spin, (void *)&value }, { spin, (void *)&value } };
     kiln_timing timings[2];
     kiln_device *cpu = NULL;
-    kiln__backend *real = kiln__cpu_open(NULL);
+    kiln__backend *real = kiln__cpu_open(NULL, NULL);
     ck_assert_int_eq(real->vtable->device_open(real, 0, &cpu, NULL), KILN_OK);
     ck_assert_int_eq(measure(cpu, contenders, 2, 2, 9, timings, NULL, NULL), KILN_OK);
     for (int i = 0; i < 2; i++) {

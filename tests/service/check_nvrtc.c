@@ -28,7 +28,7 @@ static kiln_report report = KILN_INIT(kiln_report);
 
 static void set_up(void)
 {
-    compiler = kiln__nvrtc_open(getenv("KILN_NVRTC"), NULL);
+    compiler = kiln__cuda_compiler_open(getenv("KILN_NVRTC"), NULL);
     ck_assert_ptr_nonnull(compiler);
 }
 
@@ -66,7 +66,7 @@ static kiln__unit sample_unit(char *source, const char *target)
 
 START_TEST(test_nvrtc__missing_library_says_what_to_do)
 {
-    kiln__compiler *other = kiln__nvrtc_open("/nonexistent/libnvrtc.so.13", NULL);
+    kiln__compiler *other = kiln__cuda_compiler_open("/nonexistent/libnvrtc.so.13", NULL);
     kiln__unit unit = sample_unit(good_source, "sm_90");
     kiln__toolchain toolchain;
     kiln__image image;
@@ -82,7 +82,7 @@ END_TEST
 
 START_TEST(test_nvrtc__another_library_is_refused)
 {
-    kiln__compiler *other = kiln__nvrtc_open("libm.so.6", NULL);
+    kiln__compiler *other = kiln__cuda_compiler_open("libm.so.6", NULL);
     kiln__toolchain toolchain;
     check_report(other->vtable->open(other, &toolchain, &report), KILN_ENOCOMPILER, "has no nvrtcVersion");
     other->vtable->close(other);
@@ -91,8 +91,8 @@ END_TEST
 
 START_TEST(test_nvrtc__search_tells_libraries_apart_and_opens_none)
 {
-    kiln__compiler *named = kiln__nvrtc_open("/nonexistent/libnvrtc.so.13", NULL);
-    kiln__compiler *searched = kiln__nvrtc_open(NULL, NULL);
+    kiln__compiler *named = kiln__cuda_compiler_open("/nonexistent/libnvrtc.so.13", NULL);
+    kiln__compiler *searched = kiln__cuda_compiler_open(NULL, NULL);
     kiln__toolchain toolchain;
     kiln__text a = { 0 }, b = { 0 }, again = { 0 };
     named->vtable->search(named, &a);
@@ -305,7 +305,7 @@ END_TEST
 /* Outside of any test, where Check's assertions do not work. */
 static bool is_there(void)
 {
-    kiln__compiler *probe = kiln__nvrtc_open(getenv("KILN_NVRTC"), NULL);
+    kiln__compiler *probe = kiln__cuda_compiler_open(getenv("KILN_NVRTC"), NULL);
     kiln__toolchain toolchain;
     kiln_status status = probe->vtable->open(probe, &toolchain, &report);
     if (status != KILN_OK)
@@ -319,7 +319,7 @@ START_TEST(test_nvrtc__a_shortage_of_descriptors_is_no_missing_library)
 {
     kiln__toolchain toolchain;
     kiln__driver *driver = NULL;
-    kiln__compiler *fresh = kiln__nvrtc_open(getenv("KILN_STAND_IN_NVRTC"), NULL);
+    kiln__compiler *fresh = kiln__cuda_compiler_open(getenv("KILN_STAND_IN_NVRTC"), NULL);
     take_descriptors();
     kiln_status of_driver = kiln__driver_open(&driver, NULL, NULL);
     kiln_status status = fresh->vtable->open(fresh, &toolchain, &report);

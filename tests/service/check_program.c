@@ -19,7 +19,7 @@ static kiln_source source;
 static bool have_nvrtc(void)
 {
     kiln__toolchain toolchain;
-    kiln__compiler *real = kiln__nvrtc_open(getenv("KILN_NVRTC"), NULL);
+    kiln__compiler *real = kiln__cuda_compiler_open(getenv("KILN_NVRTC"), NULL);
     bool found = real->vtable->open(real, &toolchain, NULL) == KILN_OK;
     real->vtable->close(real);
     if (!found)

@@ -49,7 +49,7 @@ static bool find_targets(void)
     static const char plain[] = "extern \"C\" __global__ void k() {}\n";
     size_t limit = KILN_TEST_SANITIZED ? 1 : sizeof(targets) / sizeof(targets[0]);
     kiln__toolchain toolchain;
-    kiln__compiler *nvrtc = kiln__nvrtc_open(getenv("KILN_NVRTC"), NULL);
+    kiln__compiler *nvrtc = kiln__cuda_compiler_open(getenv("KILN_NVRTC"), NULL);
     bool found = nvrtc->vtable->open(nvrtc, &toolchain, NULL) == KILN_OK;
     nvrtc->vtable->close(nvrtc);
     if (!found)

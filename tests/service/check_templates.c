@@ -74,7 +74,7 @@ static const struct {
 static bool have_nvrtc(void)
 {
     kiln__toolchain toolchain;
-    kiln__compiler *real = kiln__nvrtc_open(getenv("KILN_NVRTC"), NULL);
+    kiln__compiler *real = kiln__cuda_compiler_open(getenv("KILN_NVRTC"), NULL);
     bool found = real->vtable->open(real, &toolchain, NULL) == KILN_OK;
     real->vtable->close(real);
     if (!found)
@@ -94,7 +94,7 @@ START_TEST(test_templates__examples_compile_unmodified)
     size_t length = fread(text, 1, sizeof(text) - 1, file);
     text[length] = '\0';
     fclose(file);
-    kiln__compiler *compiler = kiln__nvrtc_open(getenv("KILN_NVRTC"), NULL);
+    kiln__compiler *compiler = kiln__cuda_compiler_open(getenv("KILN_NVRTC"), NULL);
     for (int i = 0; i < COUNT(targets); i++) {
         kiln__image image;
         kiln__unit unit = { .spec = spec, .source = text, .source_length = length };

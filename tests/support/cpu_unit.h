@@ -3,7 +3,7 @@
 #ifndef KILN_TESTS_SUPPORT_CPU_UNIT_H
 #define KILN_TESTS_SUPPORT_CPU_UNIT_H
 
-#include "backend/cpu/cpu.h"
+#include "backend/backend.h"
 #include "support/temp.h"
 #include <stdlib.h>
 #include <string.h>
@@ -45,7 +45,7 @@ static inline kiln__unit kiln_test_cpu_unit(const char *source, uint64_t tile)
 static inline void open_compiler(void)
 {
     ck_assert_int_eq(setenv("TMPDIR", kiln_test_temp_dir(), 1), 0);
-    compiler = kiln__cc_open(NULL, NULL);
+    compiler = kiln__cpu_compiler_open(NULL, NULL);
     ck_assert_ptr_nonnull(compiler);
 }
 

@@ -240,7 +240,7 @@ void kiln_test_reading_install(kiln_service *service)
 {
     reading *self = calloc(1, sizeof(*self));
     ck_assert_ptr_nonnull(self);
-    *self = (reading){ { &vtable }, service->nvrtc.toolchains.compiler };
-    service->nvrtc.toolchains.compiler = &self->base;
+    *self = (reading){ { &vtable }, service->builders[KILN__BACKEND_CUDA].toolchains.compiler };
+    service->builders[KILN__BACKEND_CUDA].toolchains.compiler = &self->base;
     begun = 0;
 }

@@ -22,7 +22,7 @@ static const char *directories[4];
 static inline bool have_nvrtc(void)
 {
     kiln__toolchain toolchain;
-    kiln__compiler *real = kiln__nvrtc_open(getenv("KILN_NVRTC"), NULL);
+    kiln__compiler *real = kiln__cuda_compiler_open(getenv("KILN_NVRTC"), NULL);
     bool found = real->vtable->open(real, &toolchain, NULL) == KILN_OK;
     real->vtable->close(real);
     if (!found)

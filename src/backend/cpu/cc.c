@@ -1,6 +1,6 @@
 #include "backend/cpu/cc.h"
 
-#include "backend/cpu/cpu.h"
+#include "backend/backend.h"
 #include "base/alloc.h"
 #include "base/digest.h"
 #include "os/cpu.h"
@@ -333,7 +333,7 @@ static void close_cc(kiln__compiler *compiler)
     kiln__free(self);
 }
 
-kiln__compiler *kiln__cc_open(const char *program, const kiln__log *log)
+kiln__compiler *kiln__cpu_compiler_open(const char *program, const kiln__log *log)
 {
     static const kiln__compiler_vtable vtable = { .name = "cc",
                                                   .search = search,

@@ -1,4 +1,4 @@
-/* What the C compiler makes. The compiler itself is opened with kiln__cc_open (backend/cpu/cpu.h). */
+/* What the C compiler makes. The compiler itself is opened with kiln__cpu_compiler_open. */
 #ifndef KILN_BACKEND_CPU_CC_H
 #define KILN_BACKEND_CPU_CC_H
 

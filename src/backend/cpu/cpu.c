@@ -1,4 +1,4 @@
-#include "backend/cpu/cpu.h"
+#include "backend/backend.h"
 
 #include "backend/cpu/cc.h"
 #include "backend/cpu/pool.h"
@@ -325,8 +325,9 @@ static void close_backend(kiln__backend *backend)
     kiln__free(self);
 }
 
-kiln__backend *kiln__cpu_open(const kiln__log *log)
+kiln__backend *kiln__cpu_open(const char *driver, const kiln__log *log)
 {
+    (void)driver; /* it has none */
     static const kiln__backend_vtable vtable = { .name = "cpu",
                                                  .cores = "cores",
                                                  .usual_elements = 1 << 22,

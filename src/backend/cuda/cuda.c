@@ -48,6 +48,15 @@ static kiln_status device_open(kiln__backend *backend, int ordinal, kiln_device 
     return status == KILN_OK ? kiln__cuda_device_open(backend, driver, ordinal, out, report) : status;
 }
 
+static bool lacks_driver(kiln__backend *backend)
+{
+    cuda_backend *cuda = (cuda_backend *)backend;
+    pthread_mutex_lock(&cuda->lock);
+    bool lacks = cuda->driver == NULL && cuda->libcuda == NULL;
+    pthread_mutex_unlock(&cuda->lock);
+    return lacks;
+}
+
 static void close_backend(kiln__backend *backend)
 {
     cuda_backend *cuda = (cuda_backend *)backend;
@@ -65,6 +74,7 @@ static const kiln__backend_vtable vtable = {
     .usual_elements = 1 << 26,
     .copy_bytes = 1 << 30,
     .device_count = device_count,
+    .lacks_driver = lacks_driver,
     .device_open = device_open,
     .device_close = kiln__cuda_device_close,
     .device_info = kiln__cuda_device_info,

@@ -489,7 +489,7 @@ static const kiln__compiler_vtable vtable = {
     .close = close_compiler,
 };
 
-kiln__compiler *kiln__nvrtc_open(const char *nvrtc, const kiln__log *log)
+kiln__compiler *kiln__cuda_compiler_open(const char *nvrtc, const kiln__log *log)
 {
     compiler *self = kiln__calloc(1, sizeof(*self));
     if (self == NULL)
