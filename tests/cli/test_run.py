@@ -2,7 +2,9 @@
 
 import json
 import os
+import signal
 import subprocess
+import time
 import unittest
 
 import numpy as np
@@ -149,6 +151,21 @@ class Places(KilnTest):
     def test_nothing_is_left_behind(self):
         self.kiln("run", "op=hardsigmoid", "--in", self.input, "--out", self.path("y.npy"))
         self.assertEqual(sorted(os.listdir(self.dir)), ["cache", "x.npy", "y.npy"])
+
+    def test_interrupt_removes_the_temporary_file(self):
+        with open(self.input, "rb") as file:
+            data = file.read()
+        process = subprocess.Popen([KILN, "run", "op=hardsigmoid", "--in", "/dev/stdin", "--out", self.path("y.npy")], env=self.env,
+                                   stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+        process.stdin.write(data[:-1])
+        process.stdin.flush()
+        end = time.monotonic() + 60
+        while not any(name.startswith(".kiln-") for name in os.listdir(self.dir)) and time.monotonic() < end:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(timeout=60), -signal.SIGTERM)
+        process.stdin.close()
+        self.assertEqual(sorted(os.listdir(self.dir)), ["cache", "x.npy"])
 
     def test_pipes(self):
         with open(self.input, "rb") as file:
