@@ -4,6 +4,7 @@
 #define KILN_TOOLS_CSV_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -23,5 +24,22 @@ void csv_text(struct csv *csv, const char *text); /* NULL is empty */
 void csv_count(struct csv *csv, uint64_t count);
 void csv_real(struct csv *csv, double value); /* reads back as the same double; empty if it is not finite */
 void csv_end_row(struct csv *csv);
+
+/* A table that was read. Rows and columns count from 0, without the row of titles. */
+struct csv_table {
+    char *text;          /* the fields, unquoted, each with a NUL behind it */
+    const char **fields; /* row by row, the titles first */
+    size_t rows, columns;
+};
+
+/* Reads what csv_begin writes, and what a spreadsheet makes of it: lines may end with LF, a byte order mark may lead.
+ * False with a reason in *problem, a static string, and the line that it is about. csv_free is right after either. */
+bool csv_read(struct csv_table *out, const char *text, size_t length, const char **problem, size_t *line);
+
+/* The field of a row in the column of that title; "" where there is no such column. Lives as long as the table. */
+const char *csv_field(const struct csv_table *table, size_t row, const char *title);
+
+bool csv_has(const struct csv_table *table, const char *title);
+void csv_free(struct csv_table *table);
 
 #endif
