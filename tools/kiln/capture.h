@@ -13,6 +13,12 @@ bool capture_find(char **out, const char *name);
  * STATUS_DONE, or STATUS_FAILED after a message. */
 int capture_run(char **out, size_t *length, const char *const *argv);
 
+/* The same with `input` on its stdin. What it prints on stderr is no message for the user: after a failure its last line,
+ * or how the program ended, is in *complaint, which the caller frees. Returns STATUS_DONE or STATUS_FAILED, without a
+ * message. */
+int capture_filter(char **out, size_t *length, char **complaint, const char *const *argv, const char *input,
+                   size_t input_length);
+
 /* Writes bytes to a temporary file whose name, freed by the caller, ends in `suffix`. Returns as capture_run does.
  * The caller unlinks it; after a failure there is none and *out is NULL. */
 int capture_file(char **out, const char *suffix, const void *data, size_t length);
