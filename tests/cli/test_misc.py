@@ -11,7 +11,7 @@ import numpy as np
 
 from support import KILN, OPS, KilnTest, compiler_builds_for_gpus
 
-COMMANDS = ("run", "warm", "show", "tune", "sweep", "bench", "ops", "templates", "cache", "wisdom", "doctor")
+COMMANDS = ("run", "warm", "show", "tune", "sweep", "bench", "plot", "ops", "templates", "cache", "wisdom", "doctor")
 
 
 class Help(KilnTest):

@@ -1,4 +1,4 @@
-"""kiln sweep on the cpu, and what sweep, tune and bench write: CSV and plots. What a plot looks like, test_plots.py knows."""
+"""kiln sweep on the cpu, and what sweep, tune and bench write: CSV and pictures. What a picture looks like, test_plots.py knows."""
 import csv
 import io
 import json
@@ -14,9 +14,10 @@ from support import KILN, KilnTest
 SPEC = "op=relu6 dtype=f32 target=cpu"
 SVG = "{http://www.w3.org/2000/svg}"
 TRIAL_COLUMNS = ("device model target op dtype elements bytes block elems vector spec verdict problem time_ms gbps ratio ratio_low "
-                 "ratio_high ceiling_ratio samples registers local_bytes").split()
+                 "ratio_high ceiling_ratio samples registers local_bytes ceiling_gbps").split()
 BENCH_COLUMNS = ("device model target op dtype elements bytes block elems vector spec time_ms min_ms max_ms gbps ceiling_ratio "
-                 "ceiling_gbps verified source compile_ms first_get_ms get_us").split()
+                 "ceiling_gbps verified source compile_ms first_get_ms get_us low_ms high_ms memory_copy_gbps "
+                 "copy_kernel_gbps").split()
 
 
 class Results(KilnTest):
@@ -153,7 +154,8 @@ class Tune(Results):
         self.assertEqual(titles, TRIAL_COLUMNS)
         self.assertEqual([row["verdict"] for row in rows].count("winner"), 1)
         self.assertTrue(all(row["ceiling_ratio"] == "" for row in rows))
-        self.assertIn("plain copy", self.texts("t.svg"))
+        self.assertTrue(all(float(row["ceiling_gbps"]) > 0 for row in rows))
+        self.assertTrue(any(text.startswith("plain copy: ") for text in self.texts("t.svg")))
 
     def test_bad_input(self):
         self.assert_bad(["tune", SPEC, "--plot", self.path("no/t.svg")], "no/t.svg")
@@ -179,17 +181,20 @@ class Bench(Results):
                          [("relu6", "1000", "8000"), ("add(x,y)", "1000", "12000"), ("relu6", "4096", "32768"),
                           ("add(x,y)", "4096", "49152")])
         for row in rows:
-            self.assertLessEqual(float(row["min_ms"]), float(row["time_ms"]))
+            self.assertLessEqual(float(row["min_ms"]), float(row["low_ms"]))
+            self.assertLessEqual(float(row["low_ms"]), float(row["time_ms"]))
+            self.assertLessEqual(float(row["time_ms"]), float(row["high_ms"]))
+            self.assertAlmostEqual(max(float(row["memory_copy_gbps"]), float(row["copy_kernel_gbps"])), float(row["ceiling_gbps"]))
             self.assertEqual(row["verified"], "yes")
         texts = self.texts("t.svg")
-        for text in ("Speed by size", "relu6 f32", "add(x,y) f32", "plain copy, 8 B an element", "GB/s"):
+        for text in ("Speed by size", "relu6 f32", "add(x,y) f32", "memory copy, 8 B an element", "GB/s"):
             self.assertIn(text, texts)
 
     def test_lines_are_named_by_what_differs(self):
         self.kiln("bench", SPEC + " block=64,128", "--size", "1k,2k", "--rounds", "2", "--plot", self.path("t.svg"))
         texts = self.texts("t.svg")
-        for text in ("relu6: speed by size", "relu6 f32 block=64", "relu6 f32 block=128", "plain copy",
-                     "elements, and the bytes read and written"):
+        for text in ("relu6: speed by size", "relu6 f32 block=64", "relu6 f32 block=128", "memory copy", "copy kernel",
+                     "elements", "bytes read and written"):
             self.assertIn(text, texts)
 
     def test_interrupted_it_tells_what_it_knows(self):

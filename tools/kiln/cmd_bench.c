@@ -8,7 +8,7 @@
 #include "interrupt.h"
 #include "jsonout.h"
 #include "options.h"
-#include "resultfile.h"
+#include "results.h"
 #include "spectext.h"
 #include "table.h"
 
@@ -23,7 +23,7 @@ typedef struct bench_args {
 } bench_args;
 
 static const struct usage usage = {
-    "kiln bench SPEC... [--size N|AxB|LIST] [--rounds N] [--no-verify] [--csv FILE] [--plot FILE.svg] [options]",
+    "kiln bench SPEC... [--size N|AxB|LIST] [--rounds N] [--no-verify] [--csv FILE] [--plot PICTURE] [options]",
     "Measures kernels on random values made on the device, after checking every result against the cpu\n"
     "backend bit for bit. The ratio is the time over that of a copy of the same traffic: the better of the\n"
     "device's own memory copy and a plain copy kernel, timed in the same rounds. Fields may be lists and\n"
@@ -43,7 +43,7 @@ static int parse_args(bench_args *args, struct benchset *set, int argc, char **a
         { "rounds", 'r', OPTION_NUMBER, "N", "timed rounds; default 30", &args->rounds },
         { "no-verify", 0, OPTION_FLAG, NULL, "do not check the results first", &args->no_verify },
         { "csv", 0, OPTION_TEXT, "FILE", "write a row for each spec and size, - for stdout", &args->csv },
-        { "plot", 0, OPTION_TEXT, "FILE.svg", "draw speed by size", &args->plot },
+        { "plot", 0, OPTION_TEXT, "PICTURE", "draw speed by size; FILE.svg, FILE.png or FILE.pdf", &args->plot },
     };
     int status = options_parse(&usage, rows, sizeof(rows) / sizeof(rows[0]), &args->common, &args->specs, argc, argv);
     if (status != OPTIONS_GO_ON)
@@ -53,7 +53,7 @@ static int parse_args(bench_args *args, struct benchset *set, int argc, char **a
     if (args->size && !sizes_parse(&set->sizes, args->size))
         return options_wrong(&usage, "--size %s is not a size; expected 2^20, 64M, 4096x393216, 1M,4M or 2^10..2^28",
                              args->size);
-    int wrong = resultfile_check(&usage, args->csv, args->plot, args->common.json);
+    int wrong = results_check(&usage, args->csv, args->plot, args->common.json);
     if (wrong)
         return wrong;
     set->rounds = args->rounds ? args->rounds : ROUNDS;
@@ -215,18 +215,17 @@ static void print_all(const struct benchset *set, bool json)
         print_group(set, group);
 }
 
-static int write_files(const struct benchset *set, struct resultfile *csv, struct resultfile *plot)
+static int write_files(const struct benchset *set, struct results *results)
 {
-    FILE *stream = resultfile_begin(csv);
-    if (stream)
-        benchreport_csv(stream, set);
-    int status = resultfile_end(csv);
-    if (status)
-        return status;
-    stream = resultfile_begin(plot);
-    if (stream)
-        benchreport_plot(stream, set);
-    return resultfile_end(plot);
+    struct draft rows;
+    if (!results_wanted(results))
+        return STATUS_DONE;
+    draft_begin(&rows);
+    benchreport_csv(rows.stream, set);
+    draft_end(&rows);
+    int status = results_write(results, &rows);
+    draft_drop(&rows);
+    return status;
 }
 
 static int bench(struct benchset *set, struct session *session, const bench_args *args)
@@ -252,21 +251,18 @@ static int bench(struct benchset *set, struct session *session, const bench_args
 static int bench_to_files(struct benchset *set, const bench_args *args)
 {
     struct session session;
-    struct resultfile csv, plot = { .path = NULL };
-    int status = resultfile_open(&csv, args->csv);
-    if (!status)
-        status = resultfile_open(&plot, args->plot);
+    struct results results;
+    int status = results_open(&results, args->csv, args->plot);
     if (!status) {
         status = session_open(&session, &args->common);
         if (!status)
             status = bench(set, &session, args);
         if (!status)
-            status = write_files(set, &csv, &plot);
+            status = write_files(set, &results);
         benchset_free(set);
         session_close(&session);
     }
-    resultfile_close(&csv);
-    resultfile_close(&plot);
+    results_close(&results);
     if (!status && interrupt_seen())
         status = fail(STATUS_FAILED, "interrupted: not everything was measured");
     return status;

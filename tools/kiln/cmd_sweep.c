@@ -38,13 +38,13 @@ typedef struct sweep_work {
 
 static const struct usage usage = {
     "kiln sweep SPEC|FILE.cu... --size N|NAME=N [--arg NAME=VALUE]... [--rounds N] [--hot] [--csv FILE] [--plot "
-    "FILE.svg] [options]",
+    "PICTURE] [options]",
     "Measures every variant that the open fields of a spec allow: compiles all of them, checks the result of each\n"
     "against the cpu backend bit for bit, and times each once in every round, beside two plain copies of as many\n"
     "bytes. Nothing is left out; kiln tune finds the fastest sooner. Fields may be lists and ranges:\n"
     "block=64..1024*2. Kernels that take a GPU less than 20 us are replayed from a graph, so that their time is not\n"
     "what the host needs to launch them. Ctrl-C ends it with what is known by then. The arrays do not fit into the\n"
-    "caches, unless --hot lets them.",
+    "caches, unless --hot lets them. gnuplot draws the picture; kiln plot does so later, from the table.",
     "  kiln sweep 'op=hardsigmoid dtype=f32' --size 4096x393216 --plot hardsigmoid.svg\n"
     "  kiln sweep 'op=add dtype=f16,bf16 vector=4 elems=4..16*2' --size 2^26 --csv -\n"
     "  kiln sweep transpose.cu --size rows=8192 --size cols=4096 --csv -",
@@ -59,7 +59,7 @@ static int parse_args(sweep_args *args, int argc, char **argv)
         { "rounds", 'r', OPTION_NUMBER, "N", "timed rounds; default 30", &args->rounds },
         { "hot", 0, OPTION_FLAG, NULL, "let the arrays stay in the caches", &args->hot },
         { "csv", 0, OPTION_TEXT, "FILE", "write a row for each variant, - for stdout", &args->csv },
-        { "plot", 0, OPTION_TEXT, "FILE.svg", "draw a heat map of block and elems", &args->plot },
+        { "plot", 0, OPTION_TEXT, "PICTURE", "draw the speeds; FILE.svg, FILE.png or FILE.pdf", &args->plot },
     };
     int status = options_parse(&usage, rows, sizeof(rows) / sizeof(rows[0]), &args->common, &args->specs, argc, argv);
     if (status != OPTIONS_GO_ON)
@@ -73,7 +73,7 @@ static int parse_args(sweep_args *args, int argc, char **argv)
         return options_wrong(&usage, "--rounds %u is too many; expected at most 100000", args->rounds);
     if (args->rounds == 0)
         args->rounds = ROUNDS;
-    status = resultfile_check(&usage, args->csv, args->plot, args->common.json);
+    status = results_check(&usage, args->csv, args->plot, args->common.json);
     return status ? status : OPTIONS_GO_ON;
 }
 

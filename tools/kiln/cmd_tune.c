@@ -34,7 +34,7 @@ typedef struct tune_output {
 
 static const struct usage usage = {
     "kiln tune SPEC|FILE.cu... [--size N|NAME=N]... [--arg NAME=VALUE]... [--budget SECONDS] [--hot] [--all]\n"
-    "                 [--no-learn] [--sandbox|--no-sandbox] [--csv FILE] [--plot FILE.svg] [options]",
+    "                 [--no-learn] [--sandbox|--no-sandbox] [--csv FILE] [--plot PICTURE] [options]",
     "Finds the fastest geometry of each spec: compiles the variants that its open fields allow, checks the\n"
     "result of each against the cpu backend bit for bit, and times them against each other until no other\n"
     "can be more than 0.5% faster than the winner. Ctrl-C ends it with what is known by then. The arrays do\n"
@@ -66,7 +66,7 @@ static int parse_args(tune_args *args, int argc, char **argv)
         { "all", 'a', OPTION_FLAG, NULL, "print every variant, not the fastest ten", &args->all },
         { "no-learn", 0, OPTION_FLAG, NULL, "do not keep the winner as wisdom", &args->no_learn },
         { "csv", 0, OPTION_TEXT, "FILE", "write a row for each variant, - for stdout", &args->csv },
-        { "plot", 0, OPTION_TEXT, "FILE.svg", "draw a heat map of block and elems", &args->plot },
+        { "plot", 0, OPTION_TEXT, "PICTURE", "draw the speeds; FILE.svg, FILE.png or FILE.pdf", &args->plot },
         { "sandbox", 0, OPTION_FLAG, NULL, "tune in a process of its own; default for templates of your own",
           &args->sandbox },
         { "no-sandbox", 0, OPTION_FLAG, NULL, "tune in this process; default for Kiln's templates", &args->no_sandbox },
@@ -86,7 +86,7 @@ static int parse_args(tune_args *args, int argc, char **argv)
     if (args->hang && args->no_sandbox)
         return options_wrong(&usage, "--hang and --no-sandbox exclude each other: only a process of its own can be "
                                      "ended");
-    return resultfile_check(&usage, args->csv, args->plot, args->common.json) ? STATUS_USAGE : status;
+    return results_check(&usage, args->csv, args->plot, args->common.json) ? STATUS_USAGE : status;
 }
 
 /* ---- Results */

@@ -10,6 +10,7 @@ int command_watch(int argc, char **argv);
 int command_bench(int argc, char **argv);
 int command_tune(int argc, char **argv);
 int command_sweep(int argc, char **argv);
+int command_plot(int argc, char **argv);
 int command_ops(int argc, char **argv);
 int command_templates(int argc, char **argv);
 int command_cache(int argc, char **argv);

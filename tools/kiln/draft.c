@@ -17,11 +17,9 @@ void draft_begin(struct draft *out)
     need(out->stream);
 }
 
-int draft_commit(struct draft *draft, struct output *output)
+void draft_end(struct draft *draft)
 {
     need(fflush(draft->stream) == 0 && !ferror(draft->stream));
-    int status = output_write(output, draft->text, draft->length);
-    return status ? status : output_commit(output);
 }
 
 void draft_drop(struct draft *draft)

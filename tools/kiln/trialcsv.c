@@ -31,7 +31,8 @@ static void put_per_thread(struct csv *csv, int count)
         csv_text(csv, NULL);
 }
 
-static void put_row(struct csv *csv, const trial_group *group, const trial_row *one)
+/* The columns that rows of variants and of impossible combinations have in common. */
+static void put_kind(struct csv *csv, const trial_group *group, const char *spec)
 {
     static const char *const fields[] = { "block", "elems", "vector" };
     csv_text(csv, group->device);
@@ -42,8 +43,13 @@ static void put_row(struct csv *csv, const trial_group *group, const trial_row *
     csv_count(csv, group->elements);
     csv_count(csv, group->bytes);
     for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
-        put_field(csv, one->spec, fields[i]);
-    csv_text(csv, one->spec);
+        put_field(csv, spec, fields[i]);
+    csv_text(csv, spec);
+}
+
+static void put_row(struct csv *csv, const trial_group *group, const trial_row *one)
+{
+    put_kind(csv, group, one->spec);
     csv_text(csv, one->verdict);
     csv_text(csv, one->problem);
     put_measured(csv, one->ms);
@@ -55,6 +61,22 @@ static void put_row(struct csv *csv, const trial_group *group, const trial_row *
     csv_count(csv, one->samples);
     put_per_thread(csv, one->registers);
     put_per_thread(csv, one->local_bytes);
+    put_measured(csv, group->ceiling_gbps);
+    csv_end_row(csv);
+}
+
+static void put_gap(struct csv *csv, const trial_group *group, const trial_gap *gap)
+{
+    enum { UNMEASURED = 6 }; /* the columns from time_ms to ceiling_ratio */
+    put_kind(csv, group, gap->spec);
+    csv_text(csv, "impossible");
+    csv_text(csv, gap->problem);
+    for (int i = 0; i < UNMEASURED; i++)
+        csv_text(csv, NULL);
+    csv_count(csv, 0);
+    put_per_thread(csv, -1);
+    put_per_thread(csv, -1);
+    put_measured(csv, group->ceiling_gbps);
     csv_end_row(csv);
 }
 
@@ -63,8 +85,11 @@ void trialcsv_write(FILE *stream, const trial_group *groups, size_t count)
     struct csv csv;
     csv_begin(&csv, stream);
     csv_titles(&csv, "device|model|target|op|dtype|elements|bytes|block|elems|vector|spec|verdict|problem|time_ms|gbps|"
-                     "ratio|ratio_low|ratio_high|ceiling_ratio|samples|registers|local_bytes");
-    for (size_t i = 0; i < count; i++)
+                     "ratio|ratio_low|ratio_high|ceiling_ratio|samples|registers|local_bytes|ceiling_gbps");
+    for (size_t i = 0; i < count; i++) {
         for (size_t k = 0; k < groups[i].count; k++)
             put_row(&csv, &groups[i], &groups[i].trials[k]);
+        for (size_t k = 0; k < groups[i].gap_count; k++)
+            put_gap(&csv, &groups[i], &groups[i].gaps[k]);
+    }
 }

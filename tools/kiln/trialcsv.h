@@ -4,7 +4,7 @@
 
 #include "trials.h"
 
-/* Writes a row of titles and one for each variant of each group. */
+/* Writes a row of titles and one for each variant and each impossible combination of each group. */
 void trialcsv_write(FILE *stream, const trial_group *groups, size_t count);
 
 #endif

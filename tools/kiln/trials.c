@@ -6,13 +6,11 @@
 #include "format.h"
 #include "spectext.h"
 #include "trialcsv.h"
-#include "trialmap.h"
 
-int trials_open(struct trials *out, const char *csv, const char *plot)
+int trials_open(struct trials *out, const char *csv, const char *picture)
 {
     *out = (struct trials){ .groups = NULL };
-    int status = resultfile_open(&out->csv, csv);
-    return status ? status : resultfile_open(&out->plot, plot);
+    return results_open(&out->results, csv, picture);
 }
 
 static const char *const verdicts[] = {
@@ -103,16 +101,15 @@ void trials_add_gap(struct trials *trials, const char *spec, const char *problem
 
 int trials_write(struct trials *trials)
 {
-    FILE *stream = resultfile_begin(&trials->csv);
-    if (stream)
-        trialcsv_write(stream, trials->groups, trials->count);
-    int status = resultfile_end(&trials->csv);
-    if (status)
-        return status;
-    stream = resultfile_begin(&trials->plot);
-    if (stream)
-        trialmap_draw(stream, trials->groups, trials->count);
-    return resultfile_end(&trials->plot);
+    struct draft rows;
+    if (!results_wanted(&trials->results))
+        return STATUS_DONE;
+    draft_begin(&rows);
+    trialcsv_write(rows.stream, trials->groups, trials->count);
+    draft_end(&rows);
+    int status = results_write(&trials->results, &rows);
+    draft_drop(&rows);
+    return status;
 }
 
 static void free_group(trial_group *group)
@@ -139,7 +136,6 @@ void trials_close(struct trials *trials)
     for (size_t i = 0; i < trials->count; i++)
         free_group(&trials->groups[i]);
     free(trials->groups);
-    resultfile_close(&trials->csv);
-    resultfile_close(&trials->plot);
+    results_close(&trials->results);
     *trials = (struct trials){ .groups = NULL };
 }

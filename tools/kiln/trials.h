@@ -1,11 +1,11 @@
-/* What tuning and sweeping have measured, kept for tables and plots. */
+/* What tuning and sweeping have measured, kept for tables and pictures. */
 #ifndef KILN_TOOLS_TRIALS_H
 #define KILN_TOOLS_TRIALS_H
 
 #include <kiln/tune.h>
 
 #include "common.h"
-#include "resultfile.h"
+#include "results.h"
 
 /* What is known of a variant, as kiln_trial has it. */
 typedef struct trial_row {
@@ -26,7 +26,7 @@ typedef struct trial_gap {
 typedef struct trial_group {
     char *device, *model, *target; /* "cuda:0", "NVIDIA H200", "sm_90" */
     char *op, *dtype;              /* the template's name where it takes no op */
-    kiln_device *handle;           /* NULL in plots of made-up data */
+    kiln_device *handle;
     uint64_t elements, bytes;
     double ceiling_gbps; /* 0: not known */
     trial_row *trials;   /* ranked */
@@ -38,11 +38,11 @@ typedef struct trial_group {
 struct trials {
     trial_group *groups;
     size_t count;
-    struct resultfile csv, plot;
+    struct results results;
 };
 
-/* Readies the files, either of which may be NULL. Returns as resultfile_open does. trials_close is right after either. */
-int trials_open(struct trials *out, const char *csv, const char *plot);
+/* Readies the files. Returns as results_open does. trials_close is right after either. */
+int trials_open(struct trials *out, const char *csv, const char *picture);
 
 /* The word for a verdict in results, "winner" or "out"; "unknown" for one that there is not. A static string. */
 const char *trials_verdict(kiln_verdict verdict);
@@ -62,7 +62,7 @@ void trials_add_gap(struct trials *trials, const char *spec, const char *problem
 /* Adds a group with what kiln_sweep found. Returns as trials_begin does. */
 int trials_add(struct trials *trials, struct session *session, const kiln_tuning *tuning);
 
-/* Writes the files. Returns as resultfile_open does. */
+/* Writes the files. Returns as results_write does. */
 int trials_write(struct trials *trials);
 void trials_close(struct trials *trials);
 

@@ -145,7 +145,7 @@ static int measure_ceiling(trial_group *group, struct session *session, const js
 int tunedtrials_add(struct trials *trials, struct session *session, const json_t *result)
 {
     const json_t *list = json_object_get(result, "trials");
-    if (!trials->csv.path && !trials->plot.path)
+    if (!results_wanted(&trials->results))
         return STATUS_DONE;
     int status = trials_begin(trials, session, json_get_text(result, "device"));
     if (status)
@@ -155,7 +155,7 @@ int tunedtrials_add(struct trials *trials, struct session *session, const json_t
     group->bytes = json_get_count(result, "bytes");
     for (size_t i = 0; i < json_array_size(list); i++)
         add_row(trials, json_array_get(list, i));
-    if (!trials->plot.path || group->count == 0)
+    if (group->count == 0)
         return STATUS_DONE;
     status = add_gaps(trials, session);
     bool stopped = strcmp(json_get_text(result, "end"), "stopped") == 0;
