@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "commands.h"
+#include "gnuplot.h"
 #include "jsonout.h"
 #include "options.h"
 
@@ -94,6 +95,15 @@ static bool works_on(struct session *session, const char *device_name)
     return good;
 }
 
+/* What is wrong with gnuplot, NULL if it draws. The caller frees it. */
+static char *gnuplot_problem(void)
+{
+    char *program = NULL, *complaint = NULL;
+    gnuplot_find(&program, &complaint, gnuplot_format_of("-"));
+    free(program);
+    return complaint;
+}
+
 static int examine(struct session *session, const common_args *common)
 {
     struct diagnosis diagnosis = { .list = common->json ? json_list() : NULL, .colour = use_colour(stdout) };
@@ -104,17 +114,21 @@ static int examine(struct session *session, const common_args *common)
     }
     bool gpu = diagnosis.gpu && diagnosis.nvrtc && works_on(session, "cuda:0");
     bool cpu = diagnosis.compiler && works_on(session, "cpu");
+    char *pictures = gnuplot_problem();
     if (common->json) {
         json_t *object = json_new();
         json_put_bool(object, "gpu", gpu);
         json_put_bool(object, "cpu", cpu);
         json_put_bool(object, "warm", diagnosis.nvrtc);
+        json_put_bool(object, "pictures", !pictures);
         json_put(object, "findings", diagnosis.list);
         json_print(object);
     } else {
         printf("\nkernels run on a GPU: %s\nkernels run on the cpu: %s\nkernels can be compiled for GPUs: %s\n",
                gpu ? "yes" : "no", cpu ? "yes" : "no", diagnosis.nvrtc ? "yes" : "no");
+        printf("pictures can be drawn: %s%s\n", pictures ? "no, " : "yes", pictures ? pictures : "");
     }
+    free(pictures);
     if (gpu || cpu)
         return STATUS_DONE;
     return fail(STATUS_FAILED, "no kernel can be made and run here; see what is missing above");
