@@ -438,8 +438,10 @@ static kiln_status compare_again(const trial *t, uint32_t i, const char *before,
 {
     const kiln__array *array = &t->load->arrays[i];
     uint64_t step = PIECE / array->size;
+    kiln_status status = KILN_OK;
     char *now = kiln__alloc(PIECE);
-    kiln_status status = now != NULL ? KILN_OK : kiln__fail_memory(t->report, KILN__STAGE_DEVICE);
+    if (now == NULL)
+        return kiln__fail_memory(t->report, KILN__STAGE_DEVICE);
     for (uint64_t done = 0; done < array->elements && status == KILN_OK; done += step) {
         uint64_t n = array->elements - done < step ? array->elements - done : step;
         status = copy(t, now, (char *)t->data[i] + done * array->size, n * array->size, KILN__COPY_FROM_DEVICE);
