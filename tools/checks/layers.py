@@ -117,11 +117,12 @@ def files(directory):
 
 
 def check_list(directory, sources):
-    """Every .c file is in the list of its CMakeLists.txt."""
+    """Every .c file is in the list of its CMakeLists.txt, but for those of the backends: it takes each folder whole."""
     listed = (root / directory / "CMakeLists.txt").read_text(encoding="utf-8")
     for path in sources:
         name = path.relative_to(root / directory).as_posix()
-        if path.suffix == ".c" and not re.search(rf"(?<!\S){re.escape(name)}(?![\w/])", listed):
+        whole = name.startswith("backend/") and name.count("/") == 2
+        if path.suffix == ".c" and not whole and not re.search(rf"(?<!\S){re.escape(name)}(?![\w/])", listed):
             problems.append(f"{directory}/CMakeLists.txt: does not list {name}")
 
 
