@@ -208,11 +208,10 @@ kiln_status kiln__arrays_check_guard(const kiln__arrays *arrays, uint32_t set, b
 
 void kiln__arrays_args(const kiln__arrays *arrays, uint32_t set, kiln_arg given[KILN__ARGS_MAX])
 {
-    const kiln__load *load = &arrays->load;
-    for (uint32_t i = 0; i < load->arg_count; i++)
-        given[i] = (kiln_arg){ KILN_ARG_VALUE, load->number_bytes[i], &load->numbers[i] };
-    for (uint32_t i = 0; i < load->count; i++)
-        given[load->at[i]] = KILN_ARRAY(kiln__arrays_in(arrays, set, i), kiln__arrays_bytes(arrays, i));
+    void *places[KILN__ARGS_MAX];
+    for (uint32_t i = 0; i < arrays->load.count; i++)
+        places[i] = kiln__arrays_in(arrays, set, i);
+    kiln__workload_args(&arrays->load, places, given);
 }
 
 kiln_status kiln__arrays_launch(const kiln__arrays *arrays, uint32_t set, const kiln_kernel *kernel, void *stream,

@@ -24,6 +24,12 @@ void kiln__watch_tell(const kiln__watch *watch, bool begins)
         watch->launching(watch->data, begins);
 }
 
+static kiln_status copy(kiln_device *device, void *to, const void *from, uint64_t bytes, kiln__copy_kind kind,
+                        kiln_report *report)
+{
+    return bytes == 0 ? KILN_OK : device->backend->vtable->copy(device, to, from, bytes, kind, NULL, report);
+}
+
 /* ---- Comparing elements in host memory */
 
 static uint64_t bits_at(const char *array, uint64_t i, uint32_t size)
@@ -79,7 +85,7 @@ static uint32_t count_written(const kiln__load *load)
 /* Whether the device's own results are what others are compared with. */
 static bool is_reference(const kiln_device *device)
 {
-    return device->target.backend == kiln__reference_target.backend;
+    return kiln__target_same_backend(&device->target, &kiln__reference_target);
 }
 
 static bool names_reference(const kiln__fields *spec, const kiln__load *load)
@@ -121,8 +127,8 @@ typedef struct checking {
     uint64_t step;  /* elements of one launch of the reference, in pieces */
     const kiln__comparison *how;
     char *memory;
-    char *work[KILN__ARGS_MAX]; /* what the reference reads and writes */
-    char *got[KILN__ARGS_MAX];  /* what it is compared with */
+    void *work[KILN__ARGS_MAX]; /* the arrays of the reference */
+    void *got[KILN__ARGS_MAX];  /* the results that they are compared with */
     kiln__verdict *out;
     kiln_report *report;
 } checking;
@@ -174,27 +180,22 @@ static kiln_status make_room(checking *c)
     return KILN_OK;
 }
 
-static kiln_status download(const checking *c, void *to, const void *from, uint64_t start, uint64_t n, uint32_t size)
-{
-    kiln_device *device = c->operands->device;
-    return n == 0 ? KILN_OK
-                  : device->backend->vtable->copy(device, to, (const char *)from + start * size, n * size,
-                                                  KILN__COPY_FROM_DEVICE, NULL, c->report);
-}
-
 static kiln_status take_array(const checking *c, uint32_t i, uint64_t start, uint64_t n)
 {
-    const kiln__array *array = &c->operands->load->arrays[i];
-    const char *saved = c->operands->saved[i];
+    const kiln__operands *from = c->operands;
+    const kiln__array *array = &from->load->arrays[i];
+    uint64_t offset = start * array->size, bytes = n * array->size;
     kiln_status status = KILN_OK;
-    if (array->read && saved != NULL)
-        memcpy(c->work[i], saved + start * array->size, n * array->size);
+    if (array->read && from->saved[i] != NULL)
+        memcpy(c->work[i], (const char *)from->saved[i] + offset, bytes);
     else if (array->read)
-        status = download(c, c->work[i], c->operands->before[i], start, n, array->size);
+        status = copy(from->device, c->work[i], (const char *)from->before[i] + offset, bytes, KILN__COPY_FROM_DEVICE,
+                      c->report);
     else
-        memset(c->work[i], CPU_POISON, n * array->size);
+        memset(c->work[i], CPU_POISON, bytes);
     if (status == KILN_OK && array->written)
-        status = download(c, c->got[i], c->operands->after[i], start, n, array->size);
+        status = copy(from->device, c->got[i], (const char *)from->after[i] + offset, bytes, KILN__COPY_FROM_DEVICE,
+                      c->report);
     return status;
 }
 
@@ -205,7 +206,7 @@ static kiln_status launch_step(const checking *c, uint64_t start, uint64_t n)
     void *outs[KILN__ARGS_MAX];
     uint32_t in = 0, out = 0;
     for (uint32_t i = 0; i < load->count; i++) {
-        char *at = c->work[i] + start * load->arrays[i].size;
+        char *at = (char *)c->work[i] + start * load->arrays[i].size;
         if (load->arrays[i].written)
             outs[out++] = at;
         else
@@ -284,10 +285,7 @@ static kiln_status check_whole(const checking *c)
     kiln_status status = KILN_OK;
     for (uint32_t i = 0; i < load->count && status == KILN_OK; i++)
         status = take_array(c, i, 0, load->arrays[i].elements);
-    for (uint32_t i = 0; i < load->arg_count; i++)
-        given[i] = (kiln_arg){ KILN_ARG_VALUE, load->number_bytes[i], &load->numbers[i] };
-    for (uint32_t i = 0; i < load->count; i++)
-        given[load->at[i]] = KILN_ARRAY(c->work[i], load->arrays[i].elements * load->arrays[i].size);
+    kiln__workload_args(load, c->work, given);
     if (status == KILN_OK)
         status =
             kiln__kernel_launch(c->reference, load->sizes, load->size_count, given, load->arg_count, NULL, c->report);
@@ -394,11 +392,6 @@ static bool overlaps_written(const trial *t, uint32_t i)
     return false;
 }
 
-static kiln_status copy(const trial *t, void *to, const void *from, uint64_t bytes, kiln__copy_kind kind)
-{
-    return bytes == 0 ? KILN_OK : t->device->backend->vtable->copy(t->device, to, from, bytes, kind, NULL, t->report);
-}
-
 /* Saves the values that a launch changes. */
 static kiln_status save(trial *t)
 {
@@ -408,8 +401,9 @@ static kiln_status save(trial *t)
         if (!array->read || !overlaps_written(t, i))
             continue;
         t->saved[i] = kiln__alloc(bytes_of(array) + 1);
-        status = t->saved[i] == NULL ? kiln__fail_memory(t->report, KILN__STAGE_DEVICE)
-                                     : copy(t, t->saved[i], t->data[i], bytes_of(array), KILN__COPY_FROM_DEVICE);
+        status = t->saved[i] == NULL
+                     ? kiln__fail_memory(t->report, KILN__STAGE_DEVICE)
+                     : copy(t->device, t->saved[i], t->data[i], bytes_of(array), KILN__COPY_FROM_DEVICE, t->report);
     }
     return status;
 }
@@ -423,7 +417,8 @@ static kiln_status prepare(const trial *t, unsigned char poison)
             status = kiln__fill_bytes(t->device, t->data[i], poison, bytes_of(&t->load->arrays[i]), t->report);
     for (uint32_t i = 0; i < t->load->count && status == KILN_OK; i++)
         if (t->saved[i] != NULL)
-            status = copy(t, t->data[i], t->saved[i], bytes_of(&t->load->arrays[i]), KILN__COPY_TO_DEVICE);
+            status = copy(t->device, t->data[i], t->saved[i], bytes_of(&t->load->arrays[i]), KILN__COPY_TO_DEVICE,
+                          t->report);
     return status;
 }
 
@@ -444,7 +439,8 @@ static kiln_status compare_again(const trial *t, uint32_t i, const char *before,
         return kiln__fail_memory(t->report, KILN__STAGE_DEVICE);
     for (uint64_t done = 0; done < array->elements && status == KILN_OK; done += step) {
         uint64_t n = array->elements - done < step ? array->elements - done : step;
-        status = copy(t, now, (char *)t->data[i] + done * array->size, n * array->size, KILN__COPY_FROM_DEVICE);
+        status = copy(t->device, now, (char *)t->data[i] + done * array->size, n * array->size, KILN__COPY_FROM_DEVICE,
+                      t->report);
         if (status == KILN_OK)
             compare_elements(out, array, now, before + done * array->size, done, n, tolerance);
     }
@@ -464,7 +460,7 @@ static kiln_status check_again(trial *t, double tolerance, kiln__verdict *out)
             continue;
         first[i] = kiln__alloc(bytes + 1);
         status = first[i] == NULL ? kiln__fail_memory(t->report, KILN__STAGE_DEVICE)
-                                  : copy(t, first[i], t->data[i], bytes, KILN__COPY_FROM_DEVICE);
+                                  : copy(t->device, first[i], t->data[i], bytes, KILN__COPY_FROM_DEVICE, t->report);
     }
     if (status == KILN_OK)
         status = run(t, OTHER_POISON);

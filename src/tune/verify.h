@@ -36,8 +36,8 @@ typedef struct kiln__verdict {
     uint64_t worst_at;
 } kiln__verdict;
 
-/* What the results of a spec's kernel on a device can be compared with: of these the first that there is, and NULL where there is
- * none.
+/* Names the computation that the results of a spec's kernel on a device are compared with: of these the first that there is. NULL:
+ * there is none.
  *
  * - the op that the template names as its reference, on the cpu;
  * - the same template and op on the cpu, where the kernel is not the cpu's own, or is elementwise: then the cpu computes it in

@@ -163,6 +163,14 @@ kiln_status kiln__workload_make(kiln__load *out, const kiln__fields *spec, const
     return status;
 }
 
+void kiln__workload_args(const kiln__load *load, void *const arrays[KILN__ARGS_MAX], kiln_arg given[KILN__ARGS_MAX])
+{
+    for (uint32_t i = 0; i < load->arg_count; i++)
+        given[i] = (kiln_arg){ KILN_ARG_VALUE, load->number_bytes[i], &load->numbers[i] };
+    for (uint32_t i = 0; i < load->count; i++)
+        given[load->at[i]] = KILN_ARRAY(arrays[i], load->arrays[i].elements * load->arrays[i].size);
+}
+
 uint64_t kiln__workload_touches(const kiln__load *load)
 {
     uint64_t all = 0, twice = 0;

@@ -49,6 +49,9 @@ kiln_status kiln__workload_of(kiln__load *out, const kiln__plan *plan, const kil
 kiln_status kiln__workload_make(kiln__load *out, const kiln__fields *spec, const kiln__given *given,
                                 kiln_report *report);
 
+/* The arguments of a launch with the numbers of a workload and arrays at these places. They borrow the workload. */
+void kiln__workload_args(const kiln__load *load, void *const arrays[KILN__ARGS_MAX], kiln_arg given[KILN__ARGS_MAX]);
+
 /* How many bytes of its arrays a launch touches, at the least, if it reads and writes no byte more than once: all of them, unless
  * a template has declared less traffic; of arrays that are read and written each byte may stand for two of that. */
 uint64_t kiln__workload_touches(const kiln__load *load);
