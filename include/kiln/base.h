@@ -19,7 +19,7 @@
  *   - Results do not depend on the floating-point environment of the caller, and calls leave it as it is. See
  *     docs/embedding.md.
  *   - A child made by fork() can use nothing that its parent made, but specs, signatures, reports, texts and tunings.
- *     What needs a service or a device returns KILN_EFORKED there, and what frees, releases or closes does nothing.
+ *     Functions that need a service or a device return KILN_EFORKED there; those that free, release or close do nothing.
  *     The child may open a service.
  *   - exit() waits for compiles in progress in the process; from then on they are refused with KILN_ECANCELED.
  *   - pthread_cancel takes effect after a call, and while kiln_queue_wait waits. It must not be asynchronous.
@@ -155,7 +155,7 @@ typedef enum kiln_isolate {
     KILN_ISOLATE_DEFAULT = 0, /* the environment variable KILN_ISOLATE, else KILN_ISOLATE_AUTO */
     KILN_ISOLATE_AUTO,        /* foreign source in workers; Kiln's own here, with workers to help where many compile */
     KILN_ISOLATE_ALWAYS,      /* everything in workers: this process never opens NVRTC */
-    KILN_ISOLATE_NEVER /* everything here: a CUDA source can read what the host can, and what it gives stays in the
+    KILN_ISOLATE_NEVER        /* everything here: a CUDA source can read what the host can, and its results stay in the
                                  memory of the service */
 } kiln_isolate;
 

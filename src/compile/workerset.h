@@ -52,7 +52,7 @@ kiln_status kiln__workerset_start(kiln__workerset *set, const char *nvrtc, const
                                   const kiln__text *marks, kiln__toolchain *facts, kiln__worker **out,
                                   kiln_report *report);
 
-/* What was taken or started is given back for the next compile, or ended, or, where its process has been ended, freed. */
+/* A worker that was taken or started is given back for the next compile, or ended, or, where its process has ended, freed. */
 void kiln__workerset_give_back(kiln__workerset *set, kiln__worker *which);
 void kiln__worker_end(kiln__worker *which);
 void kiln__worker_free(kiln__worker *which);

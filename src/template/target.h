@@ -1,5 +1,5 @@
-/* Targets: "sm_90", "sm_90a", "sm_100f" or "cpu", each a backend and an architecture. Says what a name means, not who can build
- * it. */
+/* Targets: "sm_90", "sm_90a", "sm_100f" or "cpu", each a backend and an architecture. Tells the meaning of a name, not which
+ * compiler builds for it. */
 #ifndef KILN_TEMPLATE_TARGET_H
 #define KILN_TEMPLATE_TARGET_H
 
@@ -20,7 +20,7 @@ typedef enum kiln__backend_id {
         KILN__BACKEND_END
 } kiln__backend_id;
 
-/* What specs, units and entries need to know of a backend. */
+/* The facts of a backend that specs, units and entries need. */
 typedef struct kiln__backend_facts {
     const char *name, *prefix;
     bool numbered;

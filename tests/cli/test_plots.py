@@ -85,7 +85,7 @@ def luminance(colour):
 
 
 class Picture:
-    """What is to be seen in an SVG of gnuplot's: texts with their places, areas with their colours, strokes, marks."""
+    """The content of an SVG of gnuplot's: texts with their places, areas with their colours, strokes, marks."""
 
     def __init__(self, data):
         self.root = ET.fromstring(data)

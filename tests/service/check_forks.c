@@ -153,7 +153,7 @@ static void use_and_free_all(const kiln_fake *fake)
     ck_assert_uint_eq(left.contexts + left.streams + left.events + left.libraries + left.allocations, 0);
 }
 
-/* ---- What a child is refused */
+/* ---- Calls that a child is refused */
 
 #define IGNORES(what, type)                                 \
     static int ignore_##what(void *data, const type *shown) \
@@ -178,7 +178,7 @@ static kiln_status submit_nothing(void *data, void *stream)
     return KILN_OK;
 }
 
-/* What the calls below would write to. */
+/* The places that the calls below would write to. */
 static struct {
     kiln_program *program;
     kiln_kernel *kernel;
@@ -305,7 +305,7 @@ static void free_everything(void)
     kiln_close(service);
 }
 
-/* ---- What goes on in a child */
+/* ---- Calls that go on in a child */
 
 static bool specs_go_on(void)
 {
@@ -573,7 +573,7 @@ START_TEST(test_forks__a_child_opens_a_service)
 }
 END_TEST
 
-/* What a child makes is refused to its own child, and so is what the first process made. */
+/* A grandchild is refused the service of its parent and that of the first process. */
 START_TEST(test_forks__a_child_of_a_child_is_refused_both)
 {
     kiln_options options = kiln_test_counting_options(0);
@@ -637,7 +637,7 @@ START_TEST(test_forks__a_child_may_exit_and_exec)
 }
 END_TEST
 
-/* ---- What a child would keep from others */
+/* ---- Files that a child would keep from others */
 
 /* A process that compiles, and is killed in the middle of it. Its child lives on. */
 static void compile_for_ever(const kiln_options *options, int tell)

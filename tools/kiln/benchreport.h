@@ -1,4 +1,4 @@
-/* What `kiln bench` measured, as a table for other programs and for the picture. */
+/* The results of `kiln bench` as a table, for other programs and for the picture. */
 #ifndef KILN_TOOLS_BENCHREPORT_H
 #define KILN_TOOLS_BENCHREPORT_H
 

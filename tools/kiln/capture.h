@@ -13,7 +13,7 @@ bool capture_find(char **out, const char *name);
  * STATUS_DONE, or STATUS_FAILED after a message. */
 int capture_run(char **out, size_t *length, const char *const *argv);
 
-/* The same with `input` on its stdin. What it prints on stderr is no message for the user: after a failure its last line,
+/* The same with `input` on its stdin. The user does not see its stderr: after a failure its last line,
  * or how the program ended, is in *complaint, which the caller frees. Returns STATUS_DONE or STATUS_FAILED, without a
  * message. */
 int capture_filter(char **out, size_t *length, char **complaint, const char *const *argv, const char *input,

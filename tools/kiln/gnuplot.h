@@ -20,7 +20,7 @@ int gnuplot_find(char **out, char **complaint, const gnuplot_format *format);
 void gnuplot_begin(FILE *script, const gnuplot_format *format, double width, double height);
 
 /* Writes a text as a string of gnuplot's. The script has only letters, digits, blanks and escapes of it, so that nothing
- * in it is code. What is not UTF-8, or not allowed in XML, becomes U+FFFD. */
+ * in it is code. Bytes that are not UTF-8, or not allowed in XML, become U+FFFD. */
 void gnuplot_text(FILE *script, const char *text);
 
 /* The same for the label of a tic, which gnuplot takes for a format. */

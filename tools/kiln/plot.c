@@ -545,7 +545,7 @@ static int by_position(const void *a, const void *b, void *data)
     return (x > y) - (x < y);
 }
 
-/* What the bars reach over: the middle half of the rounds, or the interval of the ratio the other way round. */
+/* The range of the bars: the middle half of the rounds, or the interval of the ratio the other way round. */
 static bool find_spread(const plot *of, size_t row, double *low, double *high)
 {
     double whole = of->sizes ? number(of, row, "bytes") / 1e6 : speed(of, row) * number(of, row, "ratio");

@@ -1,4 +1,4 @@
-/* What tuning and sweeping have measured, kept for tables and pictures. */
+/* Results of tuning and sweeping, kept for tables and pictures. */
 #ifndef KILN_TOOLS_TRIALS_H
 #define KILN_TOOLS_TRIALS_H
 

@@ -1,4 +1,4 @@
-/* What tuning has measured, as trials for tables and pictures. */
+/* Results of tuning, as trials for tables and pictures. */
 #ifndef KILN_TOOLS_TUNEDTRIALS_H
 #define KILN_TOOLS_TUNEDTRIALS_H
 

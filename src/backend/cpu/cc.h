@@ -1,4 +1,4 @@
-/* What the C compiler makes. The compiler itself is opened with kiln__cpu_compiler_open. */
+/* The C compiler's output. The compiler itself is opened with kiln__cpu_compiler_open. */
 #ifndef KILN_BACKEND_CPU_CC_H
 #define KILN_BACKEND_CPU_CC_H
 
