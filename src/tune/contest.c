@@ -6,47 +6,47 @@
 #include <stdio.h>
 #include <string.h>
 
-static void put_out(kiln__entrant *entrant, kiln_status status, const char *problem)
+static void put_out(kiln__variant *variant, kiln_status status, const char *problem)
 {
-    entrant->state = KILN__ENTRANT_OUT;
-    entrant->status = status;
-    kiln__text_copy(entrant->problem, sizeof(entrant->problem), problem);
+    variant->state = KILN__VARIANT_OUT;
+    variant->status = status;
+    kiln__text_copy(variant->problem, sizeof(variant->problem), problem);
 }
 
 /* On the thread that gathers. The check waits until the queue has been emptied: it takes longer. */
 static void on_kernel(void *data, kiln__outcome *outcome)
 {
-    kiln__entrant *entrant = data;
-    const kiln_kernel *kernel = entrant->kernel = outcome->kernel;
-    entrant->contest->waiting--;
+    kiln__variant *variant = data;
+    const kiln_kernel *kernel = variant->kernel = outcome->kernel;
+    variant->contest->waiting--;
     outcome->kernel = NULL;
     if (outcome->status != KILN_OK)
-        put_out(entrant, outcome->status, outcome->report.message);
+        put_out(variant, outcome->status, outcome->report.message);
     else
-        kernel->vtable->resources(kernel->module, &entrant->registers, &entrant->local_bytes);
+        kernel->vtable->resources(kernel->module, &variant->registers, &variant->local_bytes);
 }
 
 static void ask(kiln__contest *contest, size_t index)
 {
-    kiln__entrant *entrant = &contest->entrants[index];
+    kiln__variant *variant = &contest->variants[index];
     const kiln__submitting how = { .on = contest->device,
                                    .unlisted = true,
                                    .priority = INT_MIN, /* who waits for a kernel comes first */
                                    .fn = on_kernel,
-                                   .data = entrant };
+                                   .data = variant };
     contest->waiting++;
-    kiln_status status = kiln__service_submit_fields(contest->queue, &entrant->spec, &how, NULL);
+    kiln_status status = kiln__service_submit_fields(contest->queue, &variant->spec, &how, NULL);
     if (status == KILN_OK)
         return;
     contest->waiting--;
-    put_out(entrant, status, kiln_status_text(status));
+    put_out(variant, status, kiln_status_text(status));
 }
 
-static void begin_trying(kiln__contest *contest, const kiln__entrant *entrant)
+static void begin_trying(kiln__contest *contest, const kiln__variant *variant)
 {
-    contest->trying = entrant;
+    contest->trying = variant;
     if (contest->tell != NULL)
-        contest->tell(contest->data, entrant->text);
+        contest->tell(contest->data, variant->text);
 }
 
 static void end_trying(kiln__contest *contest)
@@ -56,28 +56,28 @@ static void end_trying(kiln__contest *contest)
         contest->tell(contest->data, NULL);
 }
 
-/* The reference is what the first entrant computes. */
+/* The reference is what the first variant computes. */
 static void watch_reference(void *data, bool begins)
 {
     kiln__contest *contest = data;
     if (begins)
-        begin_trying(contest, &contest->entrants[0]);
+        begin_trying(contest, &contest->variants[0]);
     else
         end_trying(contest);
 }
 
 static kiln_status enter(kiln__contest *contest, const kiln__fields *specs, kiln_report *report)
 {
-    contest->entrants = kiln__calloc(contest->count, sizeof(*contest->entrants));
-    if (contest->entrants == NULL)
+    contest->variants = kiln__calloc(contest->count, sizeof(*contest->variants));
+    if (contest->variants == NULL)
         return kiln__fail_memory(report, KILN__STAGE_DEVICE);
     for (size_t i = 0; i < contest->count; i++) {
-        kiln__entrant *entrant = &contest->entrants[i];
+        kiln__variant *variant = &contest->variants[i];
         kiln__text text = { 0 };
         kiln__spec_format(&specs[i], false, &text);
-        *entrant = (kiln__entrant){ .contest = contest, .spec = specs[i], .registers = -1, .local_bytes = -1 };
-        entrant->text = kiln__text_take(&text);
-        if (entrant->text == NULL)
+        *variant = (kiln__variant){ .contest = contest, .spec = specs[i], .registers = -1, .local_bytes = -1 };
+        variant->text = kiln__text_take(&text);
+        if (variant->text == NULL)
             return kiln__fail_memory(report, KILN__STAGE_DEVICE);
     }
     return KILN_OK;
@@ -87,10 +87,10 @@ static kiln_status skip(kiln__contest *contest, const kiln_skip *skipped, size_t
 {
     for (size_t i = 0; i < contest->count; i++)
         for (size_t k = 0; k < count; k++)
-            if (strcmp(contest->entrants[i].text, skipped[k].spec) == 0)
-                put_out(&contest->entrants[i], KILN_ECANCELED, skipped[k].reason);
-    const kiln__entrant *first = &contest->entrants[0];
-    if (first->state != KILN__ENTRANT_OUT)
+            if (strcmp(contest->variants[i].text, skipped[k].spec) == 0)
+                put_out(&contest->variants[i], KILN_ECANCELED, skipped[k].reason);
+    const kiln__variant *first = &contest->variants[0];
+    if (first->state != KILN__VARIANT_OUT)
         return KILN_OK;
     return kiln__fail(report, KILN_EINVAL, KILN__STAGE_DEVICE, 0,
                       "the default geometry cannot be skipped, for the others are compared with it (%s): %s",
@@ -117,7 +117,7 @@ kiln_status kiln__contest_init(kiln__contest *out, kiln_service *service, kiln_d
     if (status == KILN_OK)
         status = kiln__queue_open(&out->queue, service, report);
     for (size_t i = 0; i < count && status == KILN_OK; i++)
-        if (out->entrants[i].state == KILN__ENTRANT_WAITING)
+        if (out->variants[i].state == KILN__VARIANT_WAITING)
             ask(out, i);
     if (status == KILN_OK)
         status = kiln__arrays_init(&out->arrays, device, options->load, options->hot, report);
@@ -129,29 +129,29 @@ void kiln__contest_fini(kiln__contest *contest)
 {
     if (contest->queue != NULL)
         kiln__queue_close(contest->queue, NULL, NULL);
-    for (size_t i = 0; i < contest->count && contest->entrants != NULL; i++)
-        kiln__gauge_fini(contest->device, &contest->entrants[i].gauge);
+    for (size_t i = 0; i < contest->count && contest->variants != NULL; i++)
+        kiln__gauge_fini(contest->device, &contest->variants[i].gauge);
     kiln__proof_fini(&contest->proof);
     kiln__arrays_fini(&contest->arrays);
-    for (size_t i = 0; i < contest->count && contest->entrants != NULL; i++) {
-        kiln__kernel_release(contest->entrants[i].kernel);
-        kiln__free(contest->entrants[i].text);
+    for (size_t i = 0; i < contest->count && contest->variants != NULL; i++) {
+        kiln__kernel_release(contest->variants[i].kernel);
+        kiln__free(contest->variants[i].text);
     }
-    kiln__free(contest->entrants);
+    kiln__free(contest->variants);
     memset(contest, 0, sizeof(*contest));
 }
 
-/* What a launch is refused for is the variant's own affair; what the device fails with later is everybody's. */
+/* A refused launch is the variant's own affair; a later failure of the device is that of all. */
 static bool is_refusal(kiln_status status)
 {
     return status == KILN_ELAUNCH || status == KILN_EALIGN || status == KILN_EINVAL;
 }
 
-static void judge(kiln__contest *contest, kiln__entrant *entrant, const kiln__proof_result *result)
+static void judge(kiln__contest *contest, kiln__variant *variant, const kiln__proof_result *result)
 {
-    char problem[sizeof(entrant->problem)];
+    char problem[sizeof(variant->problem)];
     if (result->wrong == 0 && !result->overrun) {
-        entrant->state = KILN__ENTRANT_READY;
+        variant->state = KILN__VARIANT_READY;
         return;
     }
     if (result->wrong > 0 && !contest->arrays.load.flat)
@@ -163,35 +163,35 @@ static void judge(kiln__contest *contest, kiln__entrant *entrant, const kiln__pr
                  (unsigned long long)result->first);
     else
         snprintf(problem, sizeof(problem), "writes behind the output");
-    put_out(entrant, KILN_EMISMATCH, problem);
+    put_out(variant, KILN_EMISMATCH, problem);
 }
 
-static kiln_status check(kiln__contest *contest, kiln__entrant *entrant, kiln_report *report)
+static kiln_status check(kiln__contest *contest, kiln__variant *variant, kiln_report *report)
 {
     kiln__proof_result result;
     kiln_report own = KILN_INIT(kiln_report);
-    char problem[sizeof(entrant->problem)];
-    bool first = entrant == contest->entrants;
-    if (entrant->local_bytes > 0 && !first && !contest->keeps_spilled) {
-        snprintf(problem, sizeof(problem), "keeps %d bytes of each thread in memory", entrant->local_bytes);
-        put_out(entrant, KILN_ECOMPILE, problem);
+    char problem[sizeof(variant->problem)];
+    bool first = variant == contest->variants;
+    if (variant->local_bytes > 0 && !first && !contest->keeps_spilled) {
+        snprintf(problem, sizeof(problem), "keeps %d bytes of each thread in memory", variant->local_bytes);
+        put_out(variant, KILN_ECOMPILE, problem);
         return KILN_OK;
     }
-    if (!kiln__workload_fits(&contest->arrays.load, entrant->kernel->plan, problem, sizeof(problem))) {
-        put_out(entrant, KILN_EMISMATCH, problem);
+    if (!kiln__workload_fits(&contest->arrays.load, variant->kernel->plan, problem, sizeof(problem))) {
+        put_out(variant, KILN_EMISMATCH, problem);
         return KILN_OK;
     }
-    begin_trying(contest, entrant);
-    kiln_status status = kiln__proof_check(&contest->proof, entrant->kernel, &result, &own);
+    begin_trying(contest, variant);
+    kiln_status status = kiln__proof_check(&contest->proof, variant->kernel, &result, &own);
     if (status == KILN_OK || (is_refusal(status) && !first))
         end_trying(contest);
     if (status == KILN_OK) {
-        judge(contest, entrant, &result);
-        if (entrant->state == KILN__ENTRANT_OUT)
+        judge(contest, variant, &result);
+        if (variant->state == KILN__VARIANT_OUT)
             status = kiln__arrays_restore(&contest->arrays, true,
                                           report); /* who writes what is wrong may write where it should not */
     } else if (is_refusal(status) && !first) {
-        put_out(entrant, status, own.message);
+        put_out(variant, status, own.message);
         status = KILN_OK;
     } else {
         kiln__report_move(report, &own);
@@ -201,17 +201,17 @@ static kiln_status check(kiln__contest *contest, kiln__entrant *entrant, kiln_re
 }
 
 /* One that has come and is not checked, or NULL. */
-static kiln__entrant *next_unchecked(kiln__contest *contest)
+static kiln__variant *next_unchecked(kiln__contest *contest)
 {
     for (size_t i = 0; i < contest->count; i++)
-        if (contest->entrants[i].state == KILN__ENTRANT_WAITING && contest->entrants[i].kernel != NULL)
-            return &contest->entrants[i];
+        if (contest->variants[i].state == KILN__VARIANT_WAITING && contest->variants[i].kernel != NULL)
+            return &contest->variants[i];
     return NULL;
 }
 
 kiln_status kiln__contest_gather(kiln__contest *contest, int timeout_ms, kiln_report *report)
 {
-    kiln__entrant *next;
+    kiln__variant *next;
     if (contest->waiting > 0 && kiln__queue_dispatch(contest->queue) == 0 && timeout_ms != 0 &&
         next_unchecked(contest) == NULL)
         kiln__queue_wait(contest->queue, timeout_ms);
@@ -222,36 +222,36 @@ kiln_status kiln__contest_gather(kiln__contest *contest, int timeout_ms, kiln_re
 /* Each submission takes the next set of arrays, so that none finds its own in the caches. */
 static kiln_status submit(void *data, void *stream)
 {
-    kiln__entrant *entrant = data;
-    kiln__contest *contest = entrant->contest;
-    entrant->set = (entrant->set + 1) % contest->arrays.sets;
-    return kiln__arrays_launch(&contest->arrays, entrant->set, entrant->kernel, stream, contest->report);
+    kiln__variant *variant = data;
+    kiln__contest *contest = variant->contest;
+    variant->set = (variant->set + 1) % contest->arrays.sets;
+    return kiln__arrays_launch(&contest->arrays, variant->set, variant->kernel, stream, contest->report);
 }
 
 void kiln__contest_count(const kiln__contest *contest, kiln_tuning_info *out)
 {
     out->waiting = out->verified = out->rejected = 0;
     for (size_t i = 0; i < contest->count; i++) {
-        kiln__entrant_state state = contest->entrants[i].state;
-        out->waiting += state == KILN__ENTRANT_WAITING;
-        out->verified += state == KILN__ENTRANT_READY;
-        out->rejected += state == KILN__ENTRANT_OUT;
+        kiln__variant_state state = contest->variants[i].state;
+        out->waiting += state == KILN__VARIANT_WAITING;
+        out->verified += state == KILN__VARIANT_READY;
+        out->rejected += state == KILN__VARIANT_OUT;
     }
 }
 
-static kiln_status settle(kiln__contest *contest, kiln__entrant *entrant, kiln_report *report)
+static kiln_status settle(kiln__contest *contest, kiln__variant *variant, kiln_report *report)
 {
-    const kiln_contender contender = { submit, entrant };
-    return entrant->gauge.repeats > 0
+    const kiln_contender contender = { submit, variant };
+    return variant->gauge.repeats > 0
                ? KILN_OK
-               : kiln__measure_settle(contest->device, &contender, &contest->pace, &entrant->gauge, report);
+               : kiln__measure_settle(contest->device, &contender, &contest->pace, &variant->gauge, report);
 }
 
-/* The first of the entrants sets the pace wherever it can: another one may be unlike all others. */
+/* The first of the variants sets the pace wherever it can: another one may be unlike all others. */
 static kiln_status set_pace(kiln__contest *contest, kiln_report *report)
 {
-    kiln__entrant *first = &contest->entrants[0];
-    if (contest->pace.is_set || first->state != KILN__ENTRANT_READY)
+    kiln__variant *first = &contest->variants[0];
+    if (contest->pace.is_set || first->state != KILN__VARIANT_READY)
         return KILN_OK;
     begin_trying(contest, first);
     kiln_status status = settle(contest, first, report);
@@ -262,8 +262,8 @@ static kiln_status set_pace(kiln__contest *contest, kiln_report *report)
 
 kiln_status kiln__contest_sample(kiln__contest *contest, size_t index, double *ms, kiln_report *report)
 {
-    kiln__entrant *entrant = &contest->entrants[index];
-    const kiln_contender contender = { submit, entrant };
+    kiln__variant *variant = &contest->variants[index];
+    const kiln_contender contender = { submit, variant };
     contest->report = report;
     kiln_status status = set_pace(contest, report);
     if (status == KILN_OK && contest->arrays.load.changes)
@@ -271,10 +271,10 @@ kiln_status kiln__contest_sample(kiln__contest *contest, size_t index, double *m
             kiln__arrays_restore(&contest->arrays, false, report); /* so that none gets what another has made of them */
     if (status != KILN_OK)
         return status;
-    begin_trying(contest, entrant);
-    status = settle(contest, entrant, report);
+    begin_trying(contest, variant);
+    status = settle(contest, variant, report);
     if (status == KILN_OK)
-        status = kiln__measure_sample(contest->device, &contender, &contest->pace, &entrant->gauge, ms, report);
+        status = kiln__measure_sample(contest->device, &contender, &contest->pace, &variant->gauge, ms, report);
     if (status == KILN_OK)
         end_trying(contest);
     return status;

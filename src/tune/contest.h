@@ -8,26 +8,26 @@
 #include "tune/proof.h"
 #include <kiln/tune.h>
 
-typedef enum kiln__entrant_state {
-    KILN__ENTRANT_WAITING, /* being compiled */
-    KILN__ENTRANT_READY,   /* it computes what it should, and may be timed */
-    KILN__ENTRANT_OUT      /* `status` and `problem` say why */
-} kiln__entrant_state;
+typedef enum kiln__variant_state {
+    KILN__VARIANT_WAITING, /* being compiled */
+    KILN__VARIANT_READY,   /* it computes what it should, and may be timed */
+    KILN__VARIANT_OUT      /* `status` and `problem` say why */
+} kiln__variant_state;
 
 typedef struct kiln__contest kiln__contest;
 
-typedef struct kiln__entrant {
+typedef struct kiln__variant {
     kiln__contest *contest;
     kiln__fields spec; /* resolved */
     char *text;        /* canonical */
-    kiln__entrant_state state;
+    kiln__variant_state state;
     kiln_status status;
     char problem[256];
     kiln_kernel *kernel; /* NULL while waiting, and where none could be had */
     int registers, local_bytes;
     kiln__gauge gauge;
     uint32_t set; /* of the arrays, for the next submission */
-} kiln__entrant;
+} kiln__variant;
 
 typedef struct kiln__contest_options {
     const kiln__load *load; /* copied */
@@ -46,10 +46,10 @@ struct kiln__contest {
     kiln__proof proof;
     kiln__pace pace; /* where its `failed` becomes true, samples from then on do not compare with earlier ones */
     kiln_queue *queue;
-    kiln__entrant *entrants;
+    kiln__variant *variants;
     size_t count, waiting;
     bool keeps_spilled;          /* set by the owner after init: those that keep registers in memory take part */
-    const kiln__entrant *trying; /* whose launches have begun and are not known to have ended well, or NULL */
+    const kiln__variant *trying; /* whose launches have begun and are not known to have ended well, or NULL */
     kiln_trying_fn tell;
     void *data;
     kiln_report *report; /* of the sample that is being taken */
@@ -64,7 +64,7 @@ kiln_status kiln__contest_init(kiln__contest *out, kiln_service *service, kiln_d
                                const kiln__fields *specs, size_t count, const kiln__contest_options *options,
                                kiln_report *report);
 
-/* Names the entrants of a contest that is not held: all wait. kiln__contest_fini is right also after a failure. KILN_ENOMEM. */
+/* Names the variants of a contest that is not held: all wait. kiln__contest_fini is right also after a failure. KILN_ENOMEM. */
 kiln_status kiln__contest_name(kiln__contest *out, const kiln__fields *specs, size_t count, kiln_report *report);
 
 /* Gives up what is not there yet, and unloads the kernels. */
@@ -75,11 +75,11 @@ void kiln__contest_fini(kiln__contest *contest);
  * launched is out, unless it is the first. A failure is that of the device, or of the first: KILN_EDEVICE, KILN_ELAUNCH, ... */
 kiln_status kiln__contest_gather(kiln__contest *contest, int timeout_ms, kiln_report *report);
 
-/* How many entrants wait, are verified and are rejected. */
+/* How many variants wait, are verified and are rejected. */
 void kiln__contest_count(const kiln__contest *contest, kiln_tuning_info *out);
 
-/* One sample of an entrant that is ready: milliseconds of a launch, on one basis with the samples of all others as long as
+/* One sample of a variant that is ready: milliseconds of a launch, on one basis with the samples of all others as long as
  * pace.failed stays as it is (tune/measure.h). */
-kiln_status kiln__contest_sample(kiln__contest *contest, size_t entrant, double *ms, kiln_report *report);
+kiln_status kiln__contest_sample(kiln__contest *contest, size_t variant, double *ms, kiln_report *report);
 
 #endif

@@ -8,12 +8,12 @@
 
 enum {
     WARMUPS = 3,      /* uncounted samples of the incumbent at the start */
-    GROUP = 4,        /* contenders between two samples of the incumbent */
-    CUT_FROM = 8,     /* samples before somebody is given up who may yet be the fastest */
+    GROUP = 4,        /* variants between two samples of the incumbent */
+    CUT_FROM = 8,     /* samples before a variant is given up that may yet be the fastest */
     FINALS_FROM = 16, /* samples of a finalist before the first look */
-    FINALISTS = 8,    /* places that are left when the field has been halved often enough */
+    FINALISTS = 8,    /* variants that are left when the running have been halved often enough */
     DOUBLED_TO = 32,  /* samples up to which each heat doubles those of the last */
-    TRIES_MAX = 32,   /* to measure somebody at all */
+    TRIES_MAX = 32,   /* to measure a variant at all */
     SAMPLES_MAX = 640,
     LEVEL_WINDOW = 31, /* samples of the incumbent that say what is usual */
     LEVEL_FROM = 8
@@ -31,16 +31,16 @@ typedef struct search {
     const kiln__arena *arena;
     uint64_t begin, budget;
     const atomic_bool *stop;
-    kiln__field field;
+    kiln__selection selection;
     kiln__readiness *readiness;
-    size_t *active; /* who plays the round */
+    size_t *active; /* the variants of the round */
     size_t waiting; /* how many are not ready */
     double *levels; /* logarithms of the incumbent's samples */
     size_t level_count, level_capacity;
     size_t quota; /* samples that each has when the heat is over */
     uint32_t attempts_max;
     bool settled;
-    bool is_stale;         /* somebody was struck out with whom others had been compared, or the basis is another */
+    bool is_stale;         /* a variant was struck out that others had been compared with, or the basis is another */
     uint32_t basis;        /* of the samples that are known */
     uint32_t round, begun; /* the round in which what is known began */
     uint64_t samples, void_samples;
@@ -67,9 +67,9 @@ static bool is_sample(double ms)
     return ms > 0 && isfinite(ms);
 }
 
-static kiln_status take(search *s, const size_t *who, size_t count, double *logs)
+static kiln_status take(search *s, const size_t *variants, size_t count, double *logs)
 {
-    kiln_status status = s->arena->time(s->arena->data, who, count, logs);
+    kiln_status status = s->arena->time(s->arena->data, variants, count, logs);
     for (size_t i = 0; i < count && status == KILN_OK; i++)
         logs[i] = is_sample(logs[i]) ? log(logs[i]) : NAN;
     s->samples += count;
@@ -113,28 +113,28 @@ static bool is_throttled(const search *s, double level)
     return fabs(level - kiln__median(latest, count)) > THROTTLED;
 }
 
-/* The first sample of a contender may load code, touch new memory or look for the right number of repeats. */
-static kiln_status note_sample(search *s, size_t who, double ratio)
+/* The first sample of a variant may load code, touch new memory or look for the right number of repeats. */
+static kiln_status note_sample(search *s, size_t variant, double ratio)
 {
-    kiln__competitor *c = &s->field.contenders[who];
-    bool is_first = c->attempts++ == 0;
+    kiln__variant_samples *v = &s->selection.variants[variant];
+    bool is_first = v->attempts++ == 0;
     if (is_first)
-        c->opening = ratio;
+        v->opening = ratio;
     if (is_first || isnan(ratio)) {
         s->void_samples++;
         return KILN_OK;
     }
-    return kiln__field_add(&s->field, who, s->round, ratio, s->report);
+    return kiln__selection_add(&s->selection, variant, s->round, ratio, s->report);
 }
 
-/* Times up to GROUP contenders and then the incumbent, which was timed right before as well: `before` is what that
+/* Times up to GROUP variants and then the incumbent, which was timed right before as well: `before` is what that
  * gave, and is replaced. */
-static kiln_status play_group(search *s, const size_t *who, size_t count, double *before)
+static kiln_status play_group(search *s, const size_t *variants, size_t count, double *before)
 {
     size_t order[GROUP + 1];
     double logs[GROUP + 1];
-    memcpy(order, who, count * sizeof(*order));
-    order[count] = s->field.incumbent;
+    memcpy(order, variants, count * sizeof(*order));
+    order[count] = s->selection.incumbent;
     kiln_status status = take(s, order, count + 1, logs);
     if (status == KILN_OK && has_moved(s)) {
         s->void_samples += count + 1;
@@ -162,10 +162,10 @@ static size_t common_divisor(size_t a, size_t b)
     return a;
 }
 
-/* Everybody plays once, in an order that begins with another and has other neighbours in each round. */
+/* Every variant plays once, in an order that begins with another and has other neighbours in each round. */
 static kiln_status play_round(search *s, size_t count)
 {
-    size_t incumbent = s->field.incumbent, group[GROUP], length = 0;
+    size_t incumbent = s->selection.incumbent, group[GROUP], length = 0;
     size_t step = 1 + (s->round * 7u) % count;
     double before;
     while (common_divisor(step, count) != 1)
@@ -186,34 +186,35 @@ static kiln_status play_round(search *s, size_t count)
     return status;
 }
 
-static bool is_active(const search *s, size_t who)
+static bool is_active(const search *s, size_t variant)
 {
-    const kiln__competitor *c = &s->field.contenders[who];
-    return who != s->field.incumbent && s->readiness[who] == KILN__READY && c->verdict == KILN__TIED &&
-           kiln__field_samples(&s->field, who) < s->quota && c->attempts < s->attempts_max;
+    const kiln__variant_samples *v = &s->selection.variants[variant];
+    return variant != s->selection.incumbent && s->readiness[variant] == KILN__READY && v->verdict == KILN__TIED &&
+           kiln__selection_samples(&s->selection, variant) < s->quota && v->attempts < s->attempts_max;
 }
 
 static size_t gather(search *s)
 {
     size_t count = 0;
-    for (size_t i = 0; i < s->field.count; i++)
+    for (size_t i = 0; i < s->selection.count; i++)
         if (is_active(s, i))
             s->active[count++] = i;
     return count;
 }
 
 /* Others may have been found slower than one that is struck out late. */
-static void strike_out(search *s, size_t who)
+static void strike_out(search *s, size_t variant)
 {
-    kiln__competitor *c = &s->field.contenders[who];
-    s->is_stale = s->is_stale || (c->verdict != KILN__STRUCK_OUT && (c->count > 0 || who == s->field.incumbent));
-    c->verdict = KILN__STRUCK_OUT;
+    kiln__variant_samples *v = &s->selection.variants[variant];
+    s->is_stale =
+        s->is_stale || (v->verdict != KILN__STRUCK_OUT && (v->count > 0 || variant == s->selection.incumbent));
+    v->verdict = KILN__STRUCK_OUT;
 }
 
 static void ask_readiness(search *s)
 {
     s->waiting = 0;
-    for (size_t i = 0; i < s->field.count; i++) {
+    for (size_t i = 0; i < s->selection.count; i++) {
         if (s->readiness[i] != KILN__OUT)
             s->readiness[i] = s->arena->readiness(s->arena->data, i);
         if (s->readiness[i] == KILN__OUT)
@@ -229,20 +230,20 @@ static bool is_past_half(const search *s)
 
 static kiln_status warm_up(search *s)
 {
-    size_t who[WARMUPS];
+    size_t variants[WARMUPS];
     double logs[WARMUPS];
     for (size_t i = 0; i < WARMUPS; i++)
-        who[i] = s->field.incumbent;
+        variants[i] = s->selection.incumbent;
     s->void_samples += WARMUPS;
-    kiln_status status = take(s, who, WARMUPS, logs);
+    kiln_status status = take(s, variants, WARMUPS, logs);
     s->basis = s->arena->basis != NULL ? s->arena->basis(s->arena->data) : 0;
     return status;
 }
 
-/* Contender 0 is waited for, though not for ever. */
+/* Variant 0 is waited for, though not for ever. */
 static bool find_incumbent(const search *s, size_t *out)
 {
-    for (size_t i = 0; i < s->field.count; i++) {
+    for (size_t i = 0; i < s->selection.count; i++) {
         if (s->readiness[i] == KILN__READY) {
             *out = i;
             return true;
@@ -257,22 +258,22 @@ static kiln_status fail_without(const search *s)
 {
     if (is_stopped(s))
         return kiln__fail(s->report, KILN_ECANCELED, KILN__STAGE_DEVICE, 0,
-                          "stopped before any of the %zu variants was ready", s->field.count);
+                          "stopped before any of the %zu variants was ready", s->selection.count);
     if (s->waiting > 0)
         return kiln__fail(s->report, KILN_ETIMEDOUT, KILN__STAGE_DEVICE, 0,
-                          "none of the %zu variants was ready in time: allow more time", s->field.count);
+                          "none of the %zu variants was ready in time: allow more time", s->selection.count);
     return kiln__fail(s->report, KILN_ENOENT, KILN__STAGE_DEVICE, 0, "none of the %zu variants can be used",
-                      s->field.count);
+                      s->selection.count);
 }
 
-/* Whoever's samples are disturbed half of the time does not hold up the others. */
+/* A variant whose samples are disturbed half of the time does not hold up the others. */
 static void set_quota(search *s, size_t quota)
 {
     s->attempts_max += 2 * (uint32_t)(quota - s->quota) + 8;
     s->quota = quota;
 }
 
-/* Begins, at first and whenever somebody is struck out who had been measured. */
+/* Begins, at first and whenever a variant is struck out that had been measured. */
 static kiln_status begin(search *s)
 {
     size_t incumbent;
@@ -281,7 +282,7 @@ static kiln_status begin(search *s)
             return fail_without(s);
         s->arena->wait(s->arena->data);
     }
-    kiln__field_restart(&s->field, incumbent);
+    kiln__selection_restart(&s->selection, incumbent);
     s->level_count = 0;
     s->quota = s->attempts_max = 0;
     set_quota(s, KILN__JUDGED_FROM);
@@ -290,14 +291,14 @@ static kiln_status begin(search *s)
     return warm_up(s);
 }
 
-static bool is_hopeless(const search *s, size_t who)
+static bool is_hopeless(const search *s, size_t variant)
 {
-    const kiln__competitor *c = &s->field.contenders[who];
-    double limit = s->field.contenders[s->field.leader].estimate + HOPELESS;
-    return c->count == 1 && c->opening > limit && c->samples[0].ratio > limit;
+    const kiln__variant_samples *v = &s->selection.variants[variant];
+    double limit = s->selection.variants[s->selection.leader].estimate + HOPELESS;
+    return v->count == 1 && v->opening > limit && v->samples[0].ratio > limit;
 }
 
-/* Whether it is time to look at a contender: seldom, for each look may be wrong. */
+/* Whether it is time to look at a variant: seldom, for each look may be wrong. */
 static bool is_due(size_t samples)
 {
     return samples >= KILN__JUDGED_FROM && (samples & (samples - 1)) == 0;
@@ -308,15 +309,15 @@ static void review(search *s, size_t count)
 {
     bool is_updated = false;
     for (size_t i = 0; i < count; i++) {
-        size_t who = s->active[i];
-        if (is_hopeless(s, who))
-            s->field.contenders[who].verdict = KILN__SLOWER;
-        if (!is_due(kiln__field_samples(&s->field, who)))
+        size_t variant = s->active[i];
+        if (is_hopeless(s, variant))
+            s->selection.variants[variant].verdict = KILN__SLOWER;
+        if (!is_due(kiln__selection_samples(&s->selection, variant)))
             continue;
         if (!is_updated)
-            kiln__field_update(&s->field);
+            kiln__selection_update(&s->selection);
         is_updated = true;
-        kiln__field_drop_if_slower(&s->field, who);
+        kiln__selection_drop_if_slower(&s->selection, variant);
     }
 }
 
@@ -327,20 +328,20 @@ static size_t next_quota(size_t quota)
     return next < SAMPLES_MAX ? next : SAMPLES_MAX;
 }
 
-static void drop_slower(kiln__field *field)
+static void drop_slower(kiln__selection *selection)
 {
-    kiln__field_update(field);
-    for (size_t i = 0; i < field->count; i++)
-        kiln__field_drop_if_slower(field, i);
+    kiln__selection_update(selection);
+    for (size_t i = 0; i < selection->count; i++)
+        kiln__selection_drop_if_slower(selection, i);
 }
 
 /* Those that are there but were not measured. */
 static bool is_incomplete(const search *s)
 {
-    for (size_t i = 0; i < s->field.count; i++) {
-        const kiln__competitor *c = &s->field.contenders[i];
-        if (s->readiness[i] == KILN__READY && !c->judged &&
-            (c->verdict == KILN__TIED || c->verdict == KILN__UNMEASURED))
+    for (size_t i = 0; i < s->selection.count; i++) {
+        const kiln__variant_samples *v = &s->selection.variants[i];
+        if (s->readiness[i] == KILN__READY && !v->judged &&
+            (v->verdict == KILN__TIED || v->verdict == KILN__UNMEASURED))
             return true;
     }
     return false;
@@ -350,12 +351,12 @@ static bool is_incomplete(const search *s)
 static bool is_unfinished(search *s)
 {
     bool is_unfinished = false;
-    for (size_t i = 0; i < s->field.count; i++) {
-        kiln__competitor *c = &s->field.contenders[i];
-        if (s->readiness[i] != KILN__READY || c->verdict != KILN__TIED || c->judged)
+    for (size_t i = 0; i < s->selection.count; i++) {
+        kiln__variant_samples *v = &s->selection.variants[i];
+        if (s->readiness[i] != KILN__READY || v->verdict != KILN__TIED || v->judged)
             continue;
-        if (c->count < KILN__JUDGED_FROM && c->attempts >= TRIES_MAX)
-            c->verdict = KILN__UNMEASURED;
+        if (v->count < KILN__JUDGED_FROM && v->attempts >= TRIES_MAX)
+            v->verdict = KILN__UNMEASURED;
         else
             is_unfinished = true;
     }
@@ -364,8 +365,8 @@ static bool is_unfinished(search *s)
 
 static void next_heat(search *s, bool is_selected)
 {
-    if (is_selected && s->field.running <= FINALISTS && !s->field.is_final) {
-        kiln__field_begin_finals(&s->field);
+    if (is_selected && s->selection.running <= FINALISTS && !s->selection.is_final) {
+        kiln__selection_begin_finals(&s->selection);
         s->quota = 0;
         set_quota(s, FINALS_FROM);
     } else {
@@ -376,16 +377,16 @@ static void next_heat(search *s, bool is_selected)
 /* True when there is nothing to be gained by another. */
 static bool end_heat(search *s)
 {
-    kiln__field *field = &s->field;
+    kiln__selection *selection = &s->selection;
     size_t pick;
     double regret;
-    drop_slower(field);
-    bool is_selected = field->rivals > FINALISTS;
+    drop_slower(selection);
+    bool is_selected = selection->rivals > FINALISTS;
     if (s->quota >= CUT_FROM)
-        kiln__field_cut(field, field->running / 2 > FINALISTS ? field->running / 2 : FINALISTS);
-    kiln__field_update(field);
-    bool is_clear = kiln__field_pick(field, &pick, &regret);
-    bool is_honest = field->is_final || !is_selected || field->running < 2;
+        kiln__selection_cut(selection, selection->running / 2 > FINALISTS ? selection->running / 2 : FINALISTS);
+    kiln__selection_update(selection);
+    bool is_clear = kiln__selection_pick(selection, &pick, &regret);
+    bool is_honest = selection->is_final || !is_selected || selection->running < 2;
     s->settled = !is_unfinished(s) && is_honest && is_clear;
     if (s->settled)
         return s->waiting == 0;
@@ -395,7 +396,7 @@ static bool end_heat(search *s)
     return false;
 }
 
-/* In the first heat everybody is waited for, and for a late one also when all else is settled. */
+/* In the first heat every variant is waited for, and a late one also when all else is settled. */
 static bool shall_wait(const search *s)
 {
     return s->waiting > 0 && (s->settled || (s->quota == KILN__JUDGED_FROM && !is_past_half(s)));
@@ -427,52 +428,53 @@ static kiln_status play(search *s, kiln__search_end *end)
     return status;
 }
 
-static kiln__judgement final_verdict(const search *s, size_t who, size_t pick)
+static kiln__judgement final_verdict(const search *s, size_t variant, size_t pick)
 {
-    const kiln__competitor *c = &s->field.contenders[who];
-    if (who == pick)
+    const kiln__variant_samples *v = &s->selection.variants[variant];
+    if (variant == pick)
         return KILN__WINNER;
-    return c->verdict == KILN__TIED && !c->judged ? KILN__UNMEASURED : c->verdict;
+    return v->verdict == KILN__TIED && !v->judged ? KILN__UNMEASURED : v->verdict;
 }
 
-static int compare_places(const void *a, const void *b)
+static int compare_ranked(const void *a, const void *b)
 {
-    /* Whether somebody was told apart or given up does not say who of them is faster. */
+    /* A variant that was told apart may be faster than one that was given up. */
     static const int classes[] = { [KILN__WINNER] = 0, [KILN__TIED] = 1,       [KILN__GIVEN_UP] = 2,
                                    [KILN__SLOWER] = 2, [KILN__UNMEASURED] = 3, [KILN__STRUCK_OUT] = 4 };
-    const kiln__place *x = a, *y = b;
+    const kiln__ranked *x = a, *y = b;
     if (classes[x->verdict] != classes[y->verdict])
         return classes[x->verdict] - classes[y->verdict];
     if (x->ratio != y->ratio)
         return x->ratio < y->ratio ? -1 : 1;
-    return (x->who > y->who) - (x->who < y->who);
+    return (x->variant > y->variant) - (x->variant < y->variant);
 }
 
 static kiln_status conclude(search *s, kiln__search_result *out)
 {
-    kiln__field *field = &s->field;
+    kiln__selection *selection = &s->selection;
     size_t pick;
     double regret;
-    out->places = kiln__calloc(field->count, sizeof(*out->places));
-    if (out->places == NULL)
+    out->ranking = kiln__calloc(selection->count, sizeof(*out->ranking));
+    if (out->ranking == NULL)
         return kiln__fail_memory(s->report, KILN__STAGE_DEVICE);
-    drop_slower(field);
+    drop_slower(selection);
     if (is_incomplete(s)) {
-        kiln__field_recall(field);
-        drop_slower(field);
+        kiln__selection_recall(selection);
+        drop_slower(selection);
     }
-    kiln__field_update(field);
-    kiln__field_pick(field, &pick, &regret);
-    for (size_t i = 0; i < field->count; i++) {
-        kiln__place *place = &out->places[i];
-        *place =
-            (kiln__place){ .who = i, .verdict = final_verdict(s, i, pick), .samples = kiln__field_samples(field, i) };
-        if (place->samples > 0 || i == field->incumbent)
-            kiln__field_ratio(field, i, &place->ratio, &place->low, &place->high);
+    kiln__selection_update(selection);
+    kiln__selection_pick(selection, &pick, &regret);
+    for (size_t i = 0; i < selection->count; i++) {
+        kiln__ranked *ranked = &out->ranking[i];
+        *ranked = (kiln__ranked){ .variant = i,
+                                  .verdict = final_verdict(s, i, pick),
+                                  .samples = kiln__selection_samples(selection, i) };
+        if (ranked->samples > 0 || i == selection->incumbent)
+            kiln__selection_ratio(selection, i, &ranked->ratio, &ranked->low, &ranked->high);
     }
-    qsort(out->places, field->count, sizeof(*out->places), compare_places);
-    out->count = field->count;
-    out->incumbent = field->incumbent;
+    qsort(out->ranking, selection->count, sizeof(*out->ranking), compare_ranked);
+    out->count = selection->count;
+    out->incumbent = selection->incumbent;
     out->incumbent_ms = s->level_count > 0 ? exp(kiln__median(s->levels, s->level_count)) : 0;
     out->regret = is_incomplete(s) ? INFINITY : expm1(regret);
     out->samples = s->samples;
@@ -491,8 +493,8 @@ kiln_status kiln__search(kiln__search_result *out, const kiln__arena *arena, con
     if (arena->count == 0)
         return kiln__fail(report, KILN_EINVAL, KILN__STAGE_DEVICE, 0, "there are no variants: expected at least one");
     s.begin = arena->now_ns(arena->data);
-    kiln_status status =
-        kiln__field_init(&s.field, arena->count, options->tolerance > 0 ? options->tolerance : TOLERANCE, report);
+    kiln_status status = kiln__selection_init(&s.selection, arena->count,
+                                              options->tolerance > 0 ? options->tolerance : TOLERANCE, report);
     s.readiness = kiln__calloc(arena->count, sizeof(*s.readiness));
     s.active = kiln__calloc(arena->count, sizeof(*s.active));
     if (status == KILN_OK && (s.readiness == NULL || s.active == NULL))
@@ -503,7 +505,7 @@ kiln_status kiln__search(kiln__search_result *out, const kiln__arena *arena, con
         status = conclude(&s, out);
     if (status != KILN_OK)
         kiln__search_result_fini(out);
-    kiln__field_fini(&s.field);
+    kiln__selection_fini(&s.selection);
     kiln__free(s.readiness);
     kiln__free(s.active);
     kiln__free(s.levels);
@@ -512,6 +514,6 @@ kiln_status kiln__search(kiln__search_result *out, const kiln__arena *arena, con
 
 void kiln__search_result_fini(kiln__search_result *result)
 {
-    kiln__free(result->places);
+    kiln__free(result->ranking);
     memset(result, 0, sizeof(*result));
 }

@@ -1,9 +1,9 @@
-/* Finding the fastest of many contenders by timing them against each other: quickly, honestly and repeatably.
+/* Finding the fastest of many variants by timing them against each other: quickly, honestly and repeatably.
  * docs/tuning.md says how and why. Knows no device and no clock of its own, so that tests can play with made-up ones. */
 #ifndef KILN_TUNE_SEARCH_H
 #define KILN_TUNE_SEARCH_H
 
-#include "tune/judge.h"
+#include "tune/selection.h"
 #include <stdatomic.h>
 
 typedef enum kiln__readiness {
@@ -12,21 +12,21 @@ typedef enum kiln__readiness {
     KILN__OUT /* never, or no longer: it did not compile, gave wrong results, could not be launched */
 } kiln__readiness;
 
-/* Where contenders are timed. All functions are called on the searching thread. */
+/* Where variants are timed. All functions are called on the searching thread. */
 typedef struct kiln__arena {
-    /* Their order is the order of preference. Contender 0 is the incumbent: what is used where nothing is tuned. */
+    /* Their order is the order of preference. Variant 0 is the incumbent: what is used where nothing is tuned. */
     size_t count;
 
-    kiln__readiness (*readiness)(void *data, size_t who);
+    kiln__readiness (*readiness)(void *data, size_t variant);
 
-    /* Returns when somebody's readiness may have changed, and at the latest after some milliseconds. */
+    /* Returns when the readiness of a variant may have changed, and at the latest after some milliseconds. */
     void (*wait)(void *data);
 
-    /* Takes one sample of each of `count` contenders, one right after the other in this order; a contender may be named
+    /* Takes one sample of each of `count` variants, one right after the other in this order; a variant may be named
      * more than once. out_ms gets milliseconds of the same work for all: of one launch, or of one element. What is no
-     * positive number, NAN say, is no sample: it was disturbed (the clock throttled) or the contender did not run; in
+     * positive number, NAN say, is no sample: it was disturbed (the clock throttled) or the variant did not run; in
      * the latter case let its readiness be KILN__OUT from then on. A failure ends the search with its status. */
-    kiln_status (*time)(void *data, const size_t *who, size_t count, double *out_ms);
+    kiln_status (*time)(void *data, const size_t *variants, size_t count, double *out_ms);
 
     /* Steady nanoseconds. */
     uint64_t (*now_ns)(void *data);
@@ -51,35 +51,36 @@ typedef enum kiln__search_end {
     KILN__STOPPED    /* by the flag */
 } kiln__search_end;
 
-typedef struct kiln__place {
-    size_t who;
+/* The result of one variant. */
+typedef struct kiln__ranked {
+    size_t variant;
     kiln__judgement verdict;
     double ratio, low, high; /* its time over the incumbent's, and the 95% interval; 0 where there are no samples */
     size_t samples;          /* counted; 0 for the incumbent, of which there are some in every round */
-} kiln__place;
+} kiln__ranked;
 
 typedef struct kiln__search_result {
     kiln__search_end end;
-    kiln__place *places; /* one for each contender: the winner, those that tie, the others, each by ratio */
+    kiln__ranked *ranking; /* one for each variant: the winner, those that tie, the others, each by ratio */
     size_t count;
     size_t incumbent;      /* 0, or the earliest that was ready when 0 was out */
     double incumbent_ms;   /* median of its samples */
     double regret;         /* how much slower than another in the running the winner may be, as a fraction; INFINITY if
                           * it is not known */
     uint64_t samples;      /* taken in all */
-    uint64_t void_samples; /* of them not used: disturbed, or the first of a contender */
+    uint64_t void_samples; /* of them not used: disturbed, or the first of a variant */
     uint32_t rounds;
     uint32_t rounds_known; /* of these, since what had been known was last forgotten */
     uint64_t elapsed_ns;
 } kiln__search_result;
 
-/* Searches. Ends when the winner is settled and nobody waits, when the samples, the budget or the caller's patience
+/* Searches. Ends when the winner is settled and no variant waits, when the samples, the budget or the caller's patience
  * are at an end. With a budget, at most half of it is spent on waiting before those that are there go on alone.
  *
- * The same contenders give the same winner again: of those that are not told apart from the fastest the earliest wins.
+ * The same variants give the same winner again: of those that are not told apart from the fastest the earliest wins.
  *
- * Errors: KILN_EINVAL (no contender), KILN_ENOENT (every contender is out), KILN_ETIMEDOUT and KILN_ECANCELED (before
- * any contender was ready), KILN_ENOMEM, and what `time` returns. *out is then empty. Ends with
+ * Errors: KILN_EINVAL (no variant), KILN_ENOENT (every variant is out), KILN_ETIMEDOUT and KILN_ECANCELED (before
+ * any variant was ready), KILN_ENOMEM, and what `time` returns. *out is then empty. Ends with
  * kiln__search_result_fini. */
 kiln_status kiln__search(kiln__search_result *out, const kiln__arena *arena, const kiln__search_options *options,
                          kiln_report *report);

@@ -3,7 +3,7 @@
 #include "base/alloc.h"
 #include "os/cpu.h"
 #include "tune/progress.h"
-#include "tune/standings.h"
+#include "tune/ranking.h"
 #include "tune/turn.h"
 #include <string.h>
 
@@ -20,7 +20,7 @@ typedef struct sweep {
     uint32_t rounds; /* to be played */
     kiln__contest contest;
     kiln__ceiling ceiling;
-    size_t *players, player_count; /* columns of the times: who is timed */
+    size_t *columns, column_count; /* of the times: those that are timed, in the order of the round */
     kiln__times times;
     uint64_t random;
     kiln_tuning *tuning;
@@ -118,7 +118,7 @@ static void describe(sweep *self)
 static bool is_gathered(const kiln__contest *contest)
 {
     for (size_t i = 0; i < contest->count; i++)
-        if (contest->entrants[i].state == KILN__ENTRANT_WAITING)
+        if (contest->variants[i].state == KILN__VARIANT_WAITING)
             return false;
     return true;
 }
@@ -144,13 +144,13 @@ static size_t next_random(sweep *self, size_t below)
     return (size_t)((self->random * 0x2545f4914f6cdd1du >> 33) % below);
 }
 
-/* What runs before a kernel matters to it: everybody has other neighbours in each round. */
+/* A kernel's neighbours matter to it: each has others in each round. */
 static void shuffle(sweep *self)
 {
-    for (size_t i = self->player_count; i > 1; i--) {
-        size_t other = next_random(self, i), player = self->players[i - 1];
-        self->players[i - 1] = self->players[other];
-        self->players[other] = player;
+    for (size_t i = self->column_count; i > 1; i--) {
+        size_t other = next_random(self, i), column = self->columns[i - 1];
+        self->columns[i - 1] = self->columns[other];
+        self->columns[other] = column;
     }
 }
 
@@ -158,13 +158,13 @@ static kiln_status play_round(sweep *self, double *row)
 {
     kiln_status status = KILN_OK;
     shuffle(self);
-    for (size_t i = 0; i < self->player_count && status == KILN_OK && !self->stop; i++) {
-        size_t who = self->players[i];
-        if (who < self->count)
-            status = kiln__contest_sample(&self->contest, who, &row[who], self->report);
+    for (size_t i = 0; i < self->column_count && status == KILN_OK && !self->stop; i++) {
+        size_t column = self->columns[i];
+        if (column < self->count)
+            status = kiln__contest_sample(&self->contest, column, &row[column], self->report);
         else
-            status = kiln__ceiling_sample(&self->ceiling, who - self->count, &row[who], self->report);
-        self->tuning->info.samples += who < self->count;
+            status = kiln__ceiling_sample(&self->ceiling, column - self->count, &row[column], self->report);
+        self->tuning->info.samples += column < self->count;
         tell(self);
     }
     return status;
@@ -178,23 +178,23 @@ static bool share_basis(sweep *self)
     return failed;
 }
 
-static kiln_status choose_players(sweep *self)
+static kiln_status choose_columns(sweep *self)
 {
     kiln_status status = kiln__times_init(&self->times, self->count, self->rounds, self->report);
     if (status != KILN_OK)
         return status;
-    self->players = kiln__calloc(self->times.width, sizeof(*self->players));
-    if (self->players == NULL)
+    self->columns = kiln__calloc(self->times.width, sizeof(*self->columns));
+    if (self->columns == NULL)
         return kiln__fail_memory(self->report, KILN__STAGE_DEVICE);
     for (size_t i = 0; i < self->times.width; i++)
-        if (i >= self->count || self->contest.entrants[i].state == KILN__ENTRANT_READY)
-            self->players[self->player_count++] = i;
+        if (i >= self->count || self->contest.variants[i].state == KILN__VARIANT_READY)
+            self->columns[self->column_count++] = i;
     return KILN_OK;
 }
 
 static kiln_status play(sweep *self)
 {
-    kiln_status status = choose_players(self);
+    kiln_status status = choose_columns(self);
     if (status == KILN_OK && !self->stop)
         status = kiln__ceiling_init(&self->ceiling, self->service, &self->contest.arrays, &self->specs[0].target,
                                     self->report);
@@ -241,11 +241,11 @@ static kiln_status conclude(sweep *self)
 {
     kiln__progress_count(&self->progress);
     self->tuning->info.end = self->stop ? "stopped" : "complete";
-    return kiln__standings(self->tuning, &self->times, self->contest.entrants, self->count, self->report);
+    return kiln__ranking_make(self->tuning, &self->times, self->contest.variants, self->count, self->report);
 }
 
-/* Alone on the device, which has nothing of this any more when the turn ends. Where nobody has the patience to wait for the
- * turn, nothing is known of anybody. */
+/* Alone on the device, which has nothing of this any more when the turn ends. Where the host has no patience to wait for the
+ * turn, nothing is known of any variant. */
 static kiln_status take_turn(sweep *self)
 {
     bool alone = kiln__turn_take(self->device, has_lost_patience, self, NULL) == KILN_OK;
@@ -285,7 +285,7 @@ kiln_status kiln__sweep_make(kiln_tuning **out, kiln_service *service, const kil
     *out = NULL;
     self.tuning = kiln__calloc(1, sizeof(*self.tuning));
     kiln_status status = self.tuning != NULL ? run(&self, specs) : kiln__fail_memory(report, KILN__STAGE_DEVICE);
-    kiln__free(self.players);
+    kiln__free(self.columns);
     kiln__times_fini(&self.times);
     kiln__free(self.specs);
     if (status == KILN_OK)

@@ -35,13 +35,13 @@ static uint64_t now_ns(void *data)
     return kiln__cpu_now_ns();
 }
 
-static kiln__readiness readiness(void *data, size_t who)
+static kiln__readiness readiness(void *data, size_t variant)
 {
     static const kiln__readiness known[] = {
-        [KILN__ENTRANT_WAITING] = KILN__WAITING, [KILN__ENTRANT_READY] = KILN__READY, [KILN__ENTRANT_OUT] = KILN__OUT
+        [KILN__VARIANT_WAITING] = KILN__WAITING, [KILN__VARIANT_READY] = KILN__READY, [KILN__VARIANT_OUT] = KILN__OUT
     };
     const tuner *self = data;
-    return known[self->contest.entrants[who].state];
+    return known[self->contest.variants[variant].state];
 }
 
 static void tell(tuner *self)
@@ -64,7 +64,7 @@ static void wait_for_more(void *data)
     gather(data, WAIT_MS);
 }
 
-static kiln_status take_samples(void *data, const size_t *who, size_t samples, double *out_ms)
+static kiln_status take_samples(void *data, const size_t *variants, size_t samples, double *out_ms)
 {
     tuner *self = data;
     kiln_status status = KILN_OK;
@@ -72,7 +72,7 @@ static kiln_status take_samples(void *data, const size_t *who, size_t samples, d
     if (self->broken != KILN_OK)
         return self->broken;
     for (size_t i = 0; i < samples && status == KILN_OK; i++)
-        status = kiln__contest_sample(&self->contest, who[i], &out_ms[i], self->report);
+        status = kiln__contest_sample(&self->contest, variants[i], &out_ms[i], self->report);
     self->tuning->info.rounds++;
     self->tuning->info.samples += samples;
     return status;
@@ -107,23 +107,23 @@ static kiln_verdict public_verdict(kiln__judgement verdict)
 }
 
 /* The incumbent is what samples are compared with, and has none of its own. It is timed in every round. */
-static uint64_t samples_of(const kiln__search_result *result, const kiln__place *place)
+static uint64_t samples_of(const kiln__search_result *result, const kiln__ranked *ranked)
 {
-    return place->who == result->incumbent && result->samples > 0 ? result->rounds_known : place->samples;
+    return ranked->variant == result->incumbent && result->samples > 0 ? result->rounds_known : ranked->samples;
 }
 
-static bool fill_trial(kiln_trial *out, const kiln__search_result *result, const kiln__place *place,
-                       const kiln__entrant *entrant)
+static bool fill_trial(kiln_trial *out, const kiln__search_result *result, const kiln__ranked *ranked,
+                       const kiln__variant *variant)
 {
-    *out = (kiln_trial){ .verdict = public_verdict(place->verdict),
-                         .samples = samples_of(result, place),
-                         .median_ms = place->ratio * result->incumbent_ms,
-                         .ratio = place->ratio,
-                         .low = place->low,
-                         .high = place->high,
-                         .registers = entrant->registers,
-                         .local_bytes = entrant->local_bytes };
-    return kiln__tuning_name(out, entrant->text, entrant->state == KILN__ENTRANT_OUT ? entrant->problem : "");
+    *out = (kiln_trial){ .verdict = public_verdict(ranked->verdict),
+                         .samples = samples_of(result, ranked),
+                         .median_ms = ranked->ratio * result->incumbent_ms,
+                         .ratio = ranked->ratio,
+                         .low = ranked->low,
+                         .high = ranked->high,
+                         .registers = variant->registers,
+                         .local_bytes = variant->local_bytes };
+    return kiln__tuning_name(out, variant->text, variant->state == KILN__VARIANT_OUT ? variant->problem : "");
 }
 
 static kiln_status fill(tuner *self, const kiln__search_result *result)
@@ -134,8 +134,8 @@ static kiln_status fill(tuner *self, const kiln__search_result *result)
     if (status != KILN_OK)
         return status;
     for (size_t i = 0; i < result->count; i++)
-        whole &=
-            fill_trial(&tuning->table[i], result, &result->places[i], &self->contest.entrants[result->places[i].who]);
+        whole &= fill_trial(&tuning->table[i], result, &result->ranking[i],
+                            &self->contest.variants[result->ranking[i].variant]);
     kiln__progress_count(&self->progress);
     tuning->info.rounds = result->rounds;
     tuning->info.samples = result->samples;
@@ -167,7 +167,7 @@ uint64_t kiln__tuning_elements(const kiln_work *work, const kiln__fields *spec, 
     return device->backend->vtable->usual_elements;
 }
 
-static kiln_status enter_all(tuner *self)
+static kiln_status begin_contest(tuner *self)
 {
     kiln__fields *specs = kiln__calloc(self->space.count, sizeof(*specs));
     if (specs == NULL)
@@ -208,15 +208,15 @@ static void describe(tuner *self)
 /* What was found, as kiln__tuning_learn wants it: variants that were out or not measured were not compared. */
 static kiln_status learn(tuner *self, const kiln__fields *asked, const kiln__search_result *result)
 {
-    const kiln__place *winner = &result->places[0];
+    const kiln__ranked *winner = &result->ranking[0];
     kiln__lesson lesson = { .asked = asked,
-                            .best = &self->contest.entrants[winner->who].spec,
+                            .best = &self->contest.variants[winner->variant].spec,
                             .end = result->end,
                             .measure = { .ms = winner->ratio * result->incumbent_ms,
                                          .ratio = winner->ratio,
                                          .samples = samples_of(result, winner) } };
     for (size_t i = 0; i < result->count; i++)
-        lesson.measure.variants += samples_of(result, &result->places[i]) > 0;
+        lesson.measure.variants += samples_of(result, &result->ranking[i]) > 0;
     return kiln__tuning_learn(self->tuning, self->service, self->device, self->options, &lesson, self->report);
 }
 
@@ -246,7 +246,7 @@ static kiln_status search(tuner *self, const kiln__fields *asked)
 static kiln_status blame(tuner *self, kiln_status status)
 {
     kiln_report *report = self->report;
-    const kiln__entrant *suspect = self->contest.trying;
+    const kiln__variant *suspect = self->contest.trying;
     if (suspect == NULL || (status != KILN_EDEVICE && status != KILN_ELAUNCH))
         return status;
     if (self->options->suspect != NULL)
@@ -272,7 +272,7 @@ static kiln_status compete(tuner *self, const kiln__fields *asked)
     if (status != KILN_OK)
         return status;
     self->progress.start = kiln__cpu_now_ns();
-    status = enter_all(self);
+    status = begin_contest(self);
     if (status == KILN_OK) {
         self->tuning->info.verified_by = self->contest.proof.against;
         status = search(self, asked);

@@ -25,12 +25,12 @@ void kiln_test_arena_seed(kiln_test_arena *s, int number)
         kiln_test_uniform(s);
 }
 
-static kiln__readiness readiness_of(void *data, size_t who)
+static kiln__readiness readiness_of(void *data, size_t variant)
 {
     const kiln_test_arena *s = data;
-    if (s->now_ms >= s->out_ms[who])
+    if (s->now_ms >= s->out_ms[variant])
         return KILN__OUT;
-    return s->now_ms >= s->ready_ms[who] ? KILN__READY : KILN__WAITING;
+    return s->now_ms >= s->ready_ms[variant] ? KILN__READY : KILN__WAITING;
 }
 
 static void wait_a_little(void *data)
@@ -72,31 +72,31 @@ static uint32_t basis(void *data)
     return s->now_ms >= s->moved_from;
 }
 
-static double sample(kiln_test_arena *s, size_t who)
+static double sample(kiln_test_arena *s, size_t variant)
 {
-    double truth = basis(s) != 0 ? 0.2 : s->truth[who], launches = ceil(0.5 / truth);
+    double truth = basis(s) != 0 ? 0.2 : s->truth[variant], launches = ceil(0.5 / truth);
     double ms = truth * launches * slowdown(s) * exp(s->jitter * kiln_test_normal(s));
     if (kiln_test_uniform(s) < s->outliers)
         ms *= 3;
-    if (!s->calm && !s->touched[who])
+    if (!s->calm && !s->touched[variant])
         ms *= 1.3;
-    s->touched[who] = true;
+    s->touched[variant] = true;
     ms = floor(ms * 1024 + 0.5) / 1024;
     s->now_ms += ms + 0.03;
     bool is_disturbed =
-        who == s->always_disturbed || kiln_test_uniform(s) < s->disturbed || s->now_ms >= s->out_ms[who];
+        variant == s->always_disturbed || kiln_test_uniform(s) < s->disturbed || s->now_ms >= s->out_ms[variant];
     return is_disturbed ? NAN : ms / launches;
 }
 
-static kiln_status take(void *data, const size_t *who, size_t count, double *out_ms)
+static kiln_status take(void *data, const size_t *variants, size_t count, double *out_ms)
 {
     kiln_test_arena *s = data;
     double begin = s->now_ms;
     if (s->now_ms >= s->fail_ms)
         return KILN_EDEVICE;
     for (size_t i = 0; i < count; i++) {
-        ck_assert_msg(s->now_ms >= s->ready_ms[who[i]], "contender %zu is timed before it is ready", who[i]);
-        out_ms[i] = sample(s, who[i]);
+        ck_assert_msg(s->now_ms >= s->ready_ms[variants[i]], "variant %zu is timed before it is ready", variants[i]);
+        out_ms[i] = sample(s, variants[i]);
     }
     s->longest_call = fmax(s->longest_call, s->now_ms - begin);
     if (s->stop != NULL && s->now_ms >= s->stop_ms)

@@ -1,4 +1,4 @@
-/* The search against contenders whose true times are known, on a clock that runs as fast as the test can count. */
+/* The search against variants whose true times are known, on a clock that runs as fast as the test can count. */
 #include "base/alloc.h"
 #include "support/arena.h"
 #include "support/sanitized.h"
@@ -29,16 +29,16 @@ static kiln__search_result play(sim *s, double budget_ms)
     kiln_report report = KILN_INIT(kiln_report);
     ck_assert_msg(kiln_test_arena_search(s, &result, budget_ms, &report) == KILN_OK, "%s", report.message);
     ck_assert_uint_eq(result.count, s->count);
-    ck_assert_int_eq(result.places[0].verdict, KILN__WINNER);
+    ck_assert_int_eq(result.ranking[0].verdict, KILN__WINNER);
     return result;
 }
 
-static const kiln__place *place_of(const kiln__search_result *result, size_t who)
+static const kiln__ranked *ranked_of(const kiln__search_result *result, size_t variant)
 {
     for (size_t i = 0; i < result->count; i++)
-        if (result->places[i].who == who)
-            return &result->places[i];
-    ck_abort_msg("contender %zu has no place", who);
+        if (result->ranking[i].variant == variant)
+            return &result->ranking[i];
+    ck_abort_msg("variant %zu is not ranked", variant);
 }
 
 /* How much slower the winner is than the fastest that works. */
@@ -48,7 +48,7 @@ static double regret(const sim *s, const kiln__search_result *result)
     for (size_t i = 0; i < s->count; i++)
         if (s->out_ms[i] == KILN_TEST_NEVER)
             best = fmin(best, s->truth[i]);
-    return s->truth[result->places[0].who] / best - 1;
+    return s->truth[result->ranking[0].variant] / best - 1;
 }
 
 /* ---- Estimates ---- */
@@ -104,14 +104,14 @@ END_TEST
 
 typedef struct tally {
     int found, honest, most;
-    int votes[KILN_TEST_CONTENDERS_MAX];
+    int votes[KILN_TEST_VARIANTS_MAX];
     double worst, ms, longest_ms, samples;
 } tally;
 
 static void count_in(tally *t, const sim *s, const kiln__search_result *result)
 {
     double slower = regret(s, result), ms = (double)result->elapsed_ns / 1e6;
-    int votes = ++t->votes[result->places[0].who];
+    int votes = ++t->votes[result->ranking[0].variant];
     t->found += slower <= 0.005;
     t->honest += slower <= result->regret;
     t->most = votes > t->most ? votes : t->most;
@@ -140,7 +140,7 @@ static size_t find_best(tally *t, double jitter, int space, int run)
     kiln__search_result result = play(&s, 0);
     ck_assert_int_eq(result.end, KILN__SETTLED);
     count_in(t, &s, &result);
-    size_t winner = result.places[0].who;
+    size_t winner = result.ranking[0].variant;
     kiln__search_result_fini(&result);
     return winner;
 }
@@ -253,7 +253,7 @@ static size_t choose_where_others_are_faster(double by, int run)
     for (size_t i = 1; i < s.count; i++)
         s.truth[i] = 0.12 * (1 - by);
     kiln__search_result result = play(&s, 0);
-    size_t winner = result.places[0].who;
+    size_t winner = result.ranking[0].variant;
     ck_assert_int_eq(result.end, KILN__SETTLED);
     kiln__search_result_fini(&result);
     return winner;
@@ -285,8 +285,8 @@ START_TEST(test_search__late_comers_are_judged_fairly)
             s.ready_ms[20] = 300;
             kiln__search_result result = play(&s, 8000);
             ck_assert_int_eq(result.end, KILN__SETTLED);
-            best_won += is_best && result.places[0].who == 30;
-            tied_lost += !is_best && result.places[0].who == 5;
+            best_won += is_best && result.ranking[0].variant == 30;
+            tied_lost += !is_best && result.ranking[0].variant == 5;
             kiln__search_result_fini(&result);
         }
     }
@@ -299,7 +299,7 @@ END_TEST
 
 /* ---- What is said about the others ---- */
 
-START_TEST(test_search__places_are_ranked_with_their_intervals)
+START_TEST(test_search__variants_are_ranked_with_their_intervals)
 {
     for (int number = 1; number <= 20; number++) {
         sim s;
@@ -308,15 +308,15 @@ START_TEST(test_search__places_are_ranked_with_their_intervals)
         s.out_ms[7] = s.out_ms[8] = 0;
         kiln__search_result result = play(&s, 0);
         for (size_t i = 0; i < result.count; i++) {
-            const kiln__place *p = &result.places[i];
+            const kiln__ranked *p = &result.ranking[i];
             if (p->samples > 0)
                 ck_assert(p->low <= p->ratio && p->ratio <= p->high);
-            if (i > 2 && p->verdict == result.places[i - 1].verdict)
-                ck_assert(p->ratio >= result.places[i - 1].ratio);
+            if (i > 2 && p->verdict == result.ranking[i - 1].verdict)
+                ck_assert(p->ratio >= result.ranking[i - 1].ratio);
         }
-        ck_assert_int_eq(place_of(&result, 7)->verdict, KILN__STRUCK_OUT);
-        ck_assert_uint_eq(result.places[59].who, 8);
-        ck_assert_double_eq(place_of(&result, 0)->ratio, 1);
+        ck_assert_int_eq(ranked_of(&result, 7)->verdict, KILN__STRUCK_OUT);
+        ck_assert_uint_eq(result.ranking[59].variant, 8);
+        ck_assert_double_eq(ranked_of(&result, 0)->ratio, 1);
         ck_assert_double_eq_tol(result.incumbent_ms, s.truth[0], 0.05 * s.truth[0]);
         ck_assert_uint_eq(result.incumbent, 0);
         ck_assert_uint_gt(result.samples, result.void_samples);
@@ -336,9 +336,9 @@ START_TEST(test_search__luck_is_no_part_of_what_is_said_of_finalists)
         kiln_test_arena_seed(&s, number);
         s.truth[0] = 0.12 * 1.01;
         kiln__search_result result = play(&s, 0);
-        for (size_t i = 0; i < result.count && result.places[i].verdict <= KILN__TIED; i++) {
-            const kiln__place *p = &result.places[i];
-            double truth = s.truth[p->who] / s.truth[0];
+        for (size_t i = 0; i < result.count && result.ranking[i].verdict <= KILN__TIED; i++) {
+            const kiln__ranked *p = &result.ranking[i];
+            double truth = s.truth[p->variant] / s.truth[0];
             intervals++;
             held += p->low <= truth && truth <= p->high;
             bias += log(p->ratio / truth);
@@ -369,7 +369,7 @@ START_TEST(test_search__budget_is_kept)
             double ms = (double)result.elapsed_ns / 1e6;
             ck_assert_msg(ms <= budgets[i] + s.longest_call, "%.1f ms of %.1f", ms, budgets[i]);
             ck_assert(result.end == KILN__TIMED_OUT || ms < budgets[i]);
-            ck_assert_msg(s.truth[result.places[0].who] <= s.truth[0] * 1.005, "worse than the default");
+            ck_assert_msg(s.truth[result.ranking[0].variant] <= s.truth[0] * 1.005, "worse than the default");
             worst = fmax(worst, regret(&s, &result));
             mean += regret(&s, &result) / 50;
             kiln__search_result_fini(&result);
@@ -395,7 +395,7 @@ START_TEST(test_search__one_that_never_comes_does_not_hold_up_the_others)
         kiln__search_result result = play(&s, 3000);
         found += regret(&s, &result) <= 0.005;
         ck_assert_int_eq(result.end, KILN__TIMED_OUT);
-        ck_assert_int_eq(place_of(&result, 77)->verdict, KILN__UNMEASURED);
+        ck_assert_int_eq(ranked_of(&result, 77)->verdict, KILN__UNMEASURED);
         kiln__search_result_fini(&result);
     }
     printf("search: one that never comes: found in %d of %d\n", found, seeds);
@@ -457,7 +457,7 @@ START_TEST(test_search__what_cannot_be_done_is_a_status)
         s.fail_ms = failures[_i].fail_ms;
     ck_assert_int_eq(kiln_test_arena_search(&s, &result, failures[_i].budget_ms, &report), failures[_i].status);
     ck_assert_msg(strstr(report.message, failures[_i].message) != NULL, "%s", report.message);
-    ck_assert_ptr_null(result.places);
+    ck_assert_ptr_null(result.ranking);
     ck_assert_uint_eq(result.count, 0);
 }
 END_TEST
@@ -466,10 +466,10 @@ END_TEST
 
 static const struct {
     const char *what;
-    double out_ms[3]; /* of the default, the best and the second best: contenders 0, 9 and 4 */
+    double out_ms[3]; /* of the default, the best and the second best: variants 0, 9 and 4 */
     size_t winner, incumbent;
 } struck[] = {
-    { "nobody", { KILN_TEST_NEVER, KILN_TEST_NEVER, KILN_TEST_NEVER }, 9, 0 },
+    { "none", { KILN_TEST_NEVER, KILN_TEST_NEVER, KILN_TEST_NEVER }, 9, 0 },
     { "the default at once", { 0, KILN_TEST_NEVER, KILN_TEST_NEVER }, 9, 1 },
     { "the default on the way", { 90, KILN_TEST_NEVER, KILN_TEST_NEVER }, 9, 1 },
     { "the best before it is ready", { KILN_TEST_NEVER, 30, KILN_TEST_NEVER }, 4, 0 },
@@ -477,7 +477,7 @@ static const struct {
     { "all three, one after the other", { 80, 100, 120 }, 6, 1 },
 };
 
-START_TEST(test_search__who_is_struck_out_does_not_matter_to_the_others)
+START_TEST(test_search__a_variant_that_is_struck_out_does_not_matter_to_the_others)
 {
     sim s;
     kiln_test_arena_init(&s, 12, 0.005);
@@ -492,7 +492,8 @@ START_TEST(test_search__who_is_struck_out_does_not_matter_to_the_others)
     s.out_ms[9] = struck[_i].out_ms[1];
     s.out_ms[4] = struck[_i].out_ms[2];
     kiln__search_result result = play(&s, 0);
-    ck_assert_msg(result.places[0].who == struck[_i].winner, "%s: %zu wins", struck[_i].what, result.places[0].who);
+    ck_assert_msg(result.ranking[0].variant == struck[_i].winner, "%s: %zu wins", struck[_i].what,
+                  result.ranking[0].variant);
     ck_assert_uint_eq(result.incumbent, struck[_i].incumbent);
     ck_assert_int_eq(result.end, KILN__SETTLED);
     kiln__search_result_fini(&result);
@@ -513,8 +514,8 @@ START_TEST(test_search__disturbed_samples_are_left_out)
         kiln__search_result result = play(&s, 0);
         s.truth[17] = 1;
         found += regret(&s, &result) <= 0.005;
-        ck_assert_int_eq(place_of(&result, 17)->verdict, KILN__UNMEASURED);
-        ck_assert_uint_eq(place_of(&result, 17)->samples, 0);
+        ck_assert_int_eq(ranked_of(&result, 17)->verdict, KILN__UNMEASURED);
+        ck_assert_uint_eq(ranked_of(&result, 17)->samples, 0);
         ck_assert_int_eq(result.end, KILN__EXHAUSTED);
         ck_assert(isinf(result.regret));
         samples += (double)result.samples / seeds;
@@ -533,11 +534,11 @@ START_TEST(test_search__nothing_but_disturbance_comes_to_an_end)
     kiln_test_arena_spread(&s, 1);
     s.disturbed = 1;
     kiln__search_result result = play(&s, 0);
-    ck_assert_uint_eq(result.places[0].who, 0);
+    ck_assert_uint_eq(result.ranking[0].variant, 0);
     ck_assert_int_eq(result.end, KILN__EXHAUSTED);
     ck_assert(isinf(result.regret));
     ck_assert_uint_eq(result.samples, result.void_samples);
-    ck_assert_int_eq(result.places[1].verdict, KILN__UNMEASURED);
+    ck_assert_int_eq(result.ranking[1].verdict, KILN__UNMEASURED);
     kiln__search_result_fini(&result);
 }
 END_TEST
@@ -579,11 +580,11 @@ START_TEST(test_search__begins_anew_on_another_basis)
     s.moved_from = moves[_i];
     kiln__search_result result = play(&s, 0);
     ck_assert_double_gt((double)result.elapsed_ns / 1e6, s.moved_from);
-    ck_assert_uint_eq(result.places[0].who, 0);
+    ck_assert_uint_eq(result.ranking[0].variant, 0);
     ck_assert_double_eq_tol(result.incumbent_ms, 0.2, 0.02);
     for (size_t i = 0; i < result.count; i++)
-        ck_assert_msg(fabs(result.places[i].ratio - 1) < 0.01, "%zu: %.3f", result.places[i].who,
-                      result.places[i].ratio);
+        ck_assert_msg(fabs(result.ranking[i].ratio - 1) < 0.01, "%zu: %.3f", result.ranking[i].variant,
+                      result.ranking[i].ratio);
     kiln__search_result_fini(&result);
 }
 END_TEST
@@ -598,7 +599,7 @@ START_TEST(test_search__same_samples_give_the_same_result)
         results[i] = play(&s, 0);
     }
     ck_assert_uint_eq(results[0].samples, results[1].samples);
-    ck_assert_mem_eq(results[0].places, results[1].places, results[0].count * sizeof(*results[0].places));
+    ck_assert_mem_eq(results[0].ranking, results[1].ranking, results[0].count * sizeof(*results[0].ranking));
     kiln__search_result_fini(&results[0]);
     kiln__search_result_fini(&results[1]);
 }
@@ -624,7 +625,7 @@ START_TEST(test_search__every_failed_allocation_is_reported)
         kiln__alloc_set_hook(allow_some);
         status = kiln_test_arena_search(&s, &result, 0, NULL);
         kiln__alloc_set_hook(NULL);
-        ck_assert((status == KILN_OK) == (result.places != NULL));
+        ck_assert((status == KILN_OK) == (result.ranking != NULL));
         kiln__search_result_fini(&result);
     }
     ck_assert_int_eq(status, KILN_OK);
@@ -653,13 +654,14 @@ Suite *kiln_test_search_suite(void)
     tcase_add_test(tcase, test_search__quantiles_are_those_of_the_tables);
     tcase_add_test(tcase, test_search__interval_holds_what_it_promises);
     add_winner_tests(tcase);
-    tcase_add_test(tcase, test_search__places_are_ranked_with_their_intervals);
+    tcase_add_test(tcase, test_search__variants_are_ranked_with_their_intervals);
     tcase_add_test(tcase, test_search__luck_is_no_part_of_what_is_said_of_finalists);
     tcase_add_test(tcase, test_search__budget_is_kept);
     tcase_add_test(tcase, test_search__one_that_never_comes_does_not_hold_up_the_others);
     tcase_add_test(tcase, test_search__flag_ends_it_with_what_is_known);
     tcase_add_loop_test(tcase, test_search__what_cannot_be_done_is_a_status, 0, COUNT(failures));
-    tcase_add_loop_test(tcase, test_search__who_is_struck_out_does_not_matter_to_the_others, 0, COUNT(struck));
+    tcase_add_loop_test(tcase, test_search__a_variant_that_is_struck_out_does_not_matter_to_the_others, 0,
+                        COUNT(struck));
     tcase_add_test(tcase, test_search__disturbed_samples_are_left_out);
     tcase_add_test(tcase, test_search__nothing_but_disturbance_comes_to_an_end);
     tcase_add_loop_test(tcase, test_search__rounds_at_another_clock_are_dropped, 0, 2);

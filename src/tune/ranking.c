@@ -1,4 +1,4 @@
-#include "tune/standings.h"
+#include "tune/ranking.h"
 
 #include "base/alloc.h"
 #include "tune/statistics.h"
@@ -10,9 +10,9 @@ enum { INTERVAL_FROM = 6, SLOWER_FROM = 8 };
 #define TAIL_INTERVAL 0.025 /* on each side: 95% */
 #define TAIL_SLOWER   0.001 /* for all comparisons together: the winner of many was lucky, too */
 
-kiln_status kiln__times_init(kiln__times *out, size_t entrants, uint32_t rounds, kiln_report *report)
+kiln_status kiln__times_init(kiln__times *out, size_t variants, uint32_t rounds, kiln_report *report)
 {
-    *out = (kiln__times){ .rounds = rounds, .entrants = entrants, .width = entrants + KILN__COPIES };
+    *out = (kiln__times){ .rounds = rounds, .variants = variants, .width = variants + KILN__COPIES };
     out->rows = kiln__calloc((rounds + (size_t)1) * out->width, sizeof(*out->rows));
     out->scratch = kiln__calloc(rounds, sizeof(*out->scratch));
     if (out->rows != NULL && out->scratch != NULL)
@@ -38,17 +38,17 @@ double *kiln__times_row(const kiln__times *times, uint32_t row)
     return times->rows + (size_t)row * times->width;
 }
 
-static double sample(const kiln__times *times, uint32_t round, size_t who)
+static double sample(const kiln__times *times, uint32_t round, size_t column)
 {
-    return kiln__times_row(times, round + 1)[who];
+    return kiln__times_row(times, round + 1)[column];
 }
 
-static double median_of(const kiln__times *times, size_t who, uint64_t *out_samples)
+static double median_of(const kiln__times *times, size_t column, uint64_t *out_samples)
 {
     size_t count = 0;
     for (uint32_t r = 0; r < times->rounds; r++)
-        if (sample(times, r, who) > 0)
-            times->scratch[count++] = sample(times, r, who);
+        if (sample(times, r, column) > 0)
+            times->scratch[count++] = sample(times, r, column);
     *out_samples = count;
     return kiln__median(times->scratch, count);
 }
@@ -67,7 +67,7 @@ static kiln__estimate compare_times(const kiln__times *times, size_t one, size_t
 static size_t find_ceiling(const kiln__times *times, double *ceiling_ms)
 {
     size_t best = 0;
-    for (size_t i = times->entrants; i < times->width; i++) {
+    for (size_t i = times->variants; i < times->width; i++) {
         uint64_t samples;
         double ms = median_of(times, i, &samples);
         if (samples == 0 || (*ceiling_ms > 0 && *ceiling_ms <= ms))
@@ -79,14 +79,14 @@ static size_t find_ceiling(const kiln__times *times, double *ceiling_ms)
 }
 
 /* Few samples say nothing about how far off they are. */
-static void put_times(const kiln__times *times, kiln_trial *out, size_t who, size_t ceiling)
+static void put_times(const kiln__times *times, kiln_trial *out, size_t column, size_t ceiling)
 {
-    out->median_ms = median_of(times, who, &out->samples);
+    out->median_ms = median_of(times, column, &out->samples);
     if (out->samples == 0)
         return;
-    kiln__estimate to_default = compare_times(times, who, 0), to_ceiling = compare_times(times, who, ceiling);
+    kiln__estimate to_default = compare_times(times, column, 0), to_ceiling = compare_times(times, column, ceiling);
     double reach = INFINITY;
-    if (who == 0)
+    if (column == 0)
         reach = 0;
     else if (to_default.count >= INTERVAL_FROM)
         reach = kiln__t_quantile(TAIL_INTERVAL, to_default.freedom) * to_default.error;
@@ -99,22 +99,22 @@ static void put_times(const kiln__times *times, kiln_trial *out, size_t who, siz
     out->ceiling_ratio = ceiling > 0 && to_ceiling.count > 0 ? exp(to_ceiling.value) : 0;
 }
 
-static bool fill_trial(kiln_trial *out, const kiln__times *times, const kiln__entrant *entrant, size_t who,
+static bool fill_trial(kiln_trial *out, const kiln__times *times, const kiln__variant *variant, size_t column,
                        size_t ceiling)
 {
-    bool rejected = entrant->state == KILN__ENTRANT_OUT;
+    bool rejected = variant->state == KILN__VARIANT_OUT;
     *out = (kiln_trial){ .verdict = rejected ? KILN_VERDICT_REJECTED : KILN_VERDICT_UNMEASURED,
-                         .registers = entrant->registers,
-                         .local_bytes = entrant->local_bytes };
+                         .registers = variant->registers,
+                         .local_bytes = variant->local_bytes };
     if (!rejected && times->rows != NULL)
-        put_times(times, out, who, ceiling);
-    return kiln__tuning_name(out, entrant->text, rejected ? entrant->problem : "");
+        put_times(times, out, column, ceiling);
+    return kiln__tuning_name(out, variant->text, rejected ? variant->problem : "");
 }
 
-/* A trial and who it is of, for sorting. */
+/* A trial and the index of its variant, for sorting. */
 typedef struct ranked {
     kiln_trial trial;
-    size_t who;
+    size_t index;
 } ranked;
 
 /* Those that were timed by their ratio, then the others, those that are out last. */
@@ -127,7 +127,7 @@ static int compare_ranked(const void *a, const void *b)
         return x_class - y_class;
     if (x_class == 0 && x->trial.ratio != y->trial.ratio)
         return x->trial.ratio < y->trial.ratio ? -1 : 1;
-    return (x->who > y->who) - (x->who < y->who);
+    return (x->index > y->index) - (x->index < y->index);
 }
 
 /* After sorting: the first has won, and some of the others are certainly slower. */
@@ -137,21 +137,21 @@ static void give_verdicts(const kiln__times *times, ranked *list, size_t count)
         return;
     list[0].trial.verdict = KILN_VERDICT_WINNER;
     for (size_t i = 1; i < count && list[i].trial.verdict == KILN_VERDICT_TIED; i++) {
-        kiln__estimate behind = compare_times(times, list[i].who, list[0].who);
+        kiln__estimate behind = compare_times(times, list[i].index, list[0].index);
         if (behind.count >= SLOWER_FROM &&
             behind.value > kiln__t_quantile(TAIL_SLOWER / (double)count, behind.freedom) * behind.error)
             list[i].trial.verdict = KILN_VERDICT_SLOWER;
     }
 }
 
-static bool rank(kiln_tuning *tuning, const kiln__times *times, const kiln__entrant *entrants, ranked *list,
+static bool rank(kiln_tuning *tuning, const kiln__times *times, const kiln__variant *variants, ranked *list,
                  size_t count)
 {
     bool whole = true;
     size_t ceiling = times->rows != NULL ? find_ceiling(times, &tuning->info.ceiling_ms) : 0;
     for (size_t i = 0; i < count; i++) {
-        list[i].who = i;
-        whole &= fill_trial(&list[i].trial, times, &entrants[i], i, ceiling);
+        list[i].index = i;
+        whole &= fill_trial(&list[i].trial, times, &variants[i], i, ceiling);
     }
     tuning->info.default_ms = list[0].trial.median_ms;
     qsort(list, count, sizeof(*list), compare_ranked);
@@ -159,12 +159,12 @@ static bool rank(kiln_tuning *tuning, const kiln__times *times, const kiln__entr
     return whole;
 }
 
-kiln_status kiln__standings(kiln_tuning *tuning, const kiln__times *times, const kiln__entrant *entrants, size_t count,
-                            kiln_report *report)
+kiln_status kiln__ranking_make(kiln_tuning *tuning, const kiln__times *times, const kiln__variant *variants,
+                               size_t count, kiln_report *report)
 {
     ranked *list = kiln__calloc(count, sizeof(*list));
     bool whole = list != NULL && kiln__tuning_reserve(tuning, count, NULL) == KILN_OK &&
-                 rank(tuning, times, entrants, list, count);
+                 rank(tuning, times, variants, list, count);
     for (size_t i = 0; i < tuning->count; i++)
         tuning->table[i] = list[i].trial;
     kiln__tuning_show(tuning);
