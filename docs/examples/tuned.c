@@ -45,7 +45,7 @@ static kiln_spec *fastest(kiln_service *service, const char *text, double second
     must(kiln_spec_parse(&asked, service, text, &report), "spec");
     must(kiln_tune(&tuning, service, asked, &options, &report), "tune");
     must(kiln_tuning_get_info(tuning, &info), "info");
-    const kiln_trial *winner = info.trials[0];
+    const kiln_variant_result *winner = info.results[0];
     fprintf(stderr, "\n");
     printf("%s: %.4f ms, %.3f times the default's time\n", winner->spec, winner->median_ms, winner->ratio);
     must(kiln_spec_parse(&best, service, winner->spec, &report), "spec");

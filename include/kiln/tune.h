@@ -1,7 +1,7 @@
 /* Find the fastest geometry, keep what was found, launch the best kernel there is.
  *
  *     kiln_tune(&tuning, service, spec, NULL, &report);           blocks for some seconds
- *     kiln_tuning_get_info(tuning, &info);                        info.trials[0]->spec is the fastest variant
+ *     kiln_tuning_get_info(tuning, &info);                        info.results[0]->spec is the fastest variant
  *     kiln_tuning_free(tuning);
  *
  * A variant is one complete choice of a template's parameters; all of them are the space of a spec. The fastest variant
@@ -60,8 +60,8 @@ typedef enum kiln_verdict {
     KILN_VERDICT_REJECTED  /* did not compile, spills registers or gives wrong results: see `problem` */
 } kiln_verdict;
 
-/* A variant that was tried. */
-typedef struct kiln_trial {
+/* The result of one variant that was tried. */
+typedef struct kiln_variant_result {
     size_t size;
     const char *spec; /* canonical text, every field set */
     kiln_verdict verdict;
@@ -72,7 +72,7 @@ typedef struct kiln_trial {
     double ratio, low, high;    /* its time over that of the default, and the 95% interval */
     double ceiling_ratio;       /* in a sweep: its time over that of a plain copy */
     int registers, local_bytes; /* per thread; -1 on the cpu */
-} kiln_trial;
+} kiln_variant_result;
 
 /* Strings live as long as the tuning, during a callback as long as the callback. */
 typedef struct kiln_tuning_info {
@@ -94,9 +94,9 @@ typedef struct kiln_tuning_info {
     const char
         *verified_by;   /* "the cpu backend", "the cpu twin", "the op that the template names", "the default variant" */
     const char *wisdom; /* the file that keeps the winner; "": none does */
-    const char *not_learnt;          /* why not, in words */
-    const kiln_trial *const *trials; /* ranked, the winner first; none while it goes on */
-    size_t trial_count;
+    const char *not_learnt;                    /* why not, in words */
+    const kiln_variant_result *const *results; /* ranked, the winner first; none while it goes on */
+    size_t result_count;
 } kiln_tuning_info;
 
 /* Called now and then on the thread that tunes. Non-zero ends the search with what is known. */
@@ -109,8 +109,8 @@ typedef void (*kiln_trying_fn)(void *data, const char *spec);
 
 /* A variant that is rejected from the start, but not the default. Frozen layout. */
 typedef struct kiln_skip {
-    const char *spec;   /* as a trial or `suspect` names it; a spec of no variant is ignored */
-    const char *reason; /* becomes the trial's problem */
+    const char *spec;   /* as a result or `suspect` names it; a spec of no variant is ignored */
+    const char *reason; /* becomes the result's problem */
 } kiln_skip;
 
 typedef struct kiln_tune_options {
@@ -158,7 +158,7 @@ typedef struct kiln_sweep_options {
 
 /* Measures specs of one op (or one template without an op), dtype and target, the default first. It compiles and
  * verifies all. It then times those that are right, and two plain copies of as many bytes, each once in every round, in
- * an order that changes. Trials are ranked by their ratio to the first spec; below 6 rounds the interval is 0 to
+ * an order that changes. Results are ranked by their ratio to the first spec; below 6 rounds the interval is 0 to
  * infinity. It learns nothing. A spec without samples is unmeasured, where `progress` ends it early. Blocks.
  * Errors: those of kiln_tune, but for KILN_ETIMEDOUT and KILN_ECANCELED. */
 KILN_API KILN_MUST_USE kiln_status kiln_sweep(kiln_tuning **out, kiln_service *service, const kiln_spec *const *specs,

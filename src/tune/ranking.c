@@ -79,7 +79,7 @@ static size_t find_ceiling(const kiln__times *times, double *ceiling_ms)
 }
 
 /* Few samples say nothing about how far off they are. */
-static void put_times(const kiln__times *times, kiln_trial *out, size_t column, size_t ceiling)
+static void put_times(const kiln__times *times, kiln_variant_result *out, size_t column, size_t ceiling)
 {
     out->median_ms = median_of(times, column, &out->samples);
     if (out->samples == 0)
@@ -99,21 +99,21 @@ static void put_times(const kiln__times *times, kiln_trial *out, size_t column, 
     out->ceiling_ratio = ceiling > 0 && to_ceiling.count > 0 ? exp(to_ceiling.value) : 0;
 }
 
-static bool fill_trial(kiln_trial *out, const kiln__times *times, const kiln__variant *variant, size_t column,
-                       size_t ceiling)
+static bool fill_result(kiln_variant_result *out, const kiln__times *times, const kiln__variant *variant, size_t column,
+                        size_t ceiling)
 {
     bool rejected = variant->state == KILN__VARIANT_OUT;
-    *out = (kiln_trial){ .verdict = rejected ? KILN_VERDICT_REJECTED : KILN_VERDICT_UNMEASURED,
-                         .registers = variant->registers,
-                         .local_bytes = variant->local_bytes };
+    *out = (kiln_variant_result){ .verdict = rejected ? KILN_VERDICT_REJECTED : KILN_VERDICT_UNMEASURED,
+                                  .registers = variant->registers,
+                                  .local_bytes = variant->local_bytes };
     if (!rejected && times->rows != NULL)
         put_times(times, out, column, ceiling);
     return kiln__tuning_name(out, variant->text, rejected ? variant->problem : "");
 }
 
-/* A trial and the index of its variant, for sorting. */
+/* A result and the index of its variant, for sorting. */
 typedef struct ranked {
-    kiln_trial trial;
+    kiln_variant_result result;
     size_t index;
 } ranked;
 
@@ -121,26 +121,26 @@ typedef struct ranked {
 static int compare_ranked(const void *a, const void *b)
 {
     const ranked *x = a, *y = b;
-    int x_class = x->trial.verdict == KILN_VERDICT_TIED ? 0 : x->trial.verdict == KILN_VERDICT_REJECTED ? 2 : 1;
-    int y_class = y->trial.verdict == KILN_VERDICT_TIED ? 0 : y->trial.verdict == KILN_VERDICT_REJECTED ? 2 : 1;
+    int x_class = x->result.verdict == KILN_VERDICT_TIED ? 0 : x->result.verdict == KILN_VERDICT_REJECTED ? 2 : 1;
+    int y_class = y->result.verdict == KILN_VERDICT_TIED ? 0 : y->result.verdict == KILN_VERDICT_REJECTED ? 2 : 1;
     if (x_class != y_class)
         return x_class - y_class;
-    if (x_class == 0 && x->trial.ratio != y->trial.ratio)
-        return x->trial.ratio < y->trial.ratio ? -1 : 1;
+    if (x_class == 0 && x->result.ratio != y->result.ratio)
+        return x->result.ratio < y->result.ratio ? -1 : 1;
     return (x->index > y->index) - (x->index < y->index);
 }
 
 /* After sorting: the first has won, and some of the others are certainly slower. */
 static void give_verdicts(const kiln__times *times, ranked *list, size_t count)
 {
-    if (list[0].trial.verdict != KILN_VERDICT_TIED)
+    if (list[0].result.verdict != KILN_VERDICT_TIED)
         return;
-    list[0].trial.verdict = KILN_VERDICT_WINNER;
-    for (size_t i = 1; i < count && list[i].trial.verdict == KILN_VERDICT_TIED; i++) {
+    list[0].result.verdict = KILN_VERDICT_WINNER;
+    for (size_t i = 1; i < count && list[i].result.verdict == KILN_VERDICT_TIED; i++) {
         kiln__estimate behind = compare_times(times, list[i].index, list[0].index);
         if (behind.count >= SLOWER_FROM &&
             behind.value > kiln__t_quantile(TAIL_SLOWER / (double)count, behind.freedom) * behind.error)
-            list[i].trial.verdict = KILN_VERDICT_SLOWER;
+            list[i].result.verdict = KILN_VERDICT_SLOWER;
     }
 }
 
@@ -151,9 +151,9 @@ static bool rank(kiln_tuning *tuning, const kiln__times *times, const kiln__vari
     size_t ceiling = times->rows != NULL ? find_ceiling(times, &tuning->info.ceiling_ms) : 0;
     for (size_t i = 0; i < count; i++) {
         list[i].index = i;
-        whole &= fill_trial(&list[i].trial, times, &variants[i], i, ceiling);
+        whole &= fill_result(&list[i].result, times, &variants[i], i, ceiling);
     }
-    tuning->info.default_ms = list[0].trial.median_ms;
+    tuning->info.default_ms = list[0].result.median_ms;
     qsort(list, count, sizeof(*list), compare_ranked);
     give_verdicts(times, list, count);
     return whole;
@@ -166,7 +166,7 @@ kiln_status kiln__ranking_make(kiln_tuning *tuning, const kiln__times *times, co
     bool whole = list != NULL && kiln__tuning_reserve(tuning, count, NULL) == KILN_OK &&
                  rank(tuning, times, variants, list, count);
     for (size_t i = 0; i < tuning->count; i++)
-        tuning->table[i] = list[i].trial;
+        tuning->table[i] = list[i].result;
     kiln__tuning_show(tuning);
     kiln__free(list);
     return whole ? KILN_OK : kiln__fail_memory(report, KILN__STAGE_DEVICE);

@@ -6,18 +6,18 @@
 kiln_status kiln__tuning_reserve(kiln_tuning *tuning, size_t count, kiln_report *report)
 {
     tuning->table = kiln__calloc(count, sizeof(*tuning->table));
-    tuning->trials = kiln__calloc(count, sizeof(*tuning->trials));
-    if (tuning->table == NULL || tuning->trials == NULL)
+    tuning->results = kiln__calloc(count, sizeof(*tuning->results));
+    if (tuning->table == NULL || tuning->results == NULL)
         return kiln__fail_memory(report, KILN__STAGE_DEVICE);
     tuning->count = count;
     return KILN_OK;
 }
 
-bool kiln__tuning_name(kiln_trial *trial, const char *spec, const char *problem)
+bool kiln__tuning_name(kiln_variant_result *result, const char *spec, const char *problem)
 {
-    trial->spec = kiln__strdup(spec);
-    trial->problem = kiln__strdup(problem);
-    return trial->spec != NULL && trial->problem != NULL;
+    result->spec = kiln__strdup(spec);
+    result->problem = kiln__strdup(problem);
+    return result->spec != NULL && result->problem != NULL;
 }
 
 static const char *verdict_name(kiln_verdict verdict)
@@ -32,13 +32,13 @@ static const char *verdict_name(kiln_verdict verdict)
 void kiln__tuning_show(kiln_tuning *tuning)
 {
     for (size_t i = 0; i < tuning->count; i++) {
-        kiln_trial *trial = &tuning->table[i];
-        trial->size = sizeof(*trial);
-        trial->verdict_name = verdict_name(trial->verdict);
-        tuning->trials[i] = trial;
+        kiln_variant_result *result = &tuning->table[i];
+        result->size = sizeof(*result);
+        result->verdict_name = verdict_name(result->verdict);
+        tuning->results[i] = result;
     }
-    tuning->info.trials = tuning->trials;
-    tuning->info.trial_count = tuning->count;
+    tuning->info.results = tuning->results;
+    tuning->info.result_count = tuning->count;
 }
 
 void kiln__tuning_free(kiln_tuning *tuning)
@@ -50,7 +50,7 @@ void kiln__tuning_free(kiln_tuning *tuning)
         kiln__free((char *)(uintptr_t)tuning->table[i].problem);
     }
     kiln__free(tuning->table);
-    kiln__free(tuning->trials);
+    kiln__free(tuning->results);
     kiln__free(tuning->wisdom);
     kiln__free(tuning);
 }

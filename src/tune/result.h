@@ -6,8 +6,8 @@
 #include <kiln/tune.h>
 
 struct kiln_tuning {
-    kiln_trial *table;         /* ranked; both texts of each are its own */
-    const kiln_trial **trials; /* what the info shows of it */
+    kiln_variant_result *table;          /* ranked; both texts of each are its own */
+    const kiln_variant_result **results; /* what the info shows of it */
     size_t count;
     kiln_tuning_info info;
     char device[16];
@@ -15,13 +15,13 @@ struct kiln_tuning {
     char not_learnt[KILN__WISDOM_REASON];
 };
 
-/* Room for trials, all zero. KILN_ENOMEM. */
+/* Room for results, all zero. KILN_ENOMEM. */
 kiln_status kiln__tuning_reserve(kiln_tuning *tuning, size_t count, kiln_report *report);
 
-/* Gives a trial copies of its texts. False: there is no memory for them. */
-bool kiln__tuning_name(kiln_trial *trial, const char *spec, const char *problem);
+/* Gives a result copies of its texts. False: there is no memory for them. */
+bool kiln__tuning_name(kiln_variant_result *result, const char *spec, const char *problem);
 
-/* Lets the info show the trials, which do not change from then on. */
+/* Lets the info show the results, which do not change from then on. */
 void kiln__tuning_show(kiln_tuning *tuning);
 
 /* The contract is that of kiln_tuning_free. */

@@ -107,41 +107,41 @@ static kiln_verdict public_verdict(kiln__judgement verdict)
 }
 
 /* The incumbent is what samples are compared with, and has none of its own. It is timed in every round. */
-static uint64_t samples_of(const kiln__search_result *result, const kiln__ranked *ranked)
+static uint64_t samples_of(const kiln__search_result *found, const kiln__ranked *ranked)
 {
-    return ranked->variant == result->incumbent && result->samples > 0 ? result->rounds_known : ranked->samples;
+    return ranked->variant == found->incumbent && found->samples > 0 ? found->rounds_known : ranked->samples;
 }
 
-static bool fill_trial(kiln_trial *out, const kiln__search_result *result, const kiln__ranked *ranked,
-                       const kiln__variant *variant)
+static bool fill_result(kiln_variant_result *out, const kiln__search_result *found, const kiln__ranked *ranked,
+                        const kiln__variant *variant)
 {
-    *out = (kiln_trial){ .verdict = public_verdict(ranked->verdict),
-                         .samples = samples_of(result, ranked),
-                         .median_ms = ranked->ratio * result->incumbent_ms,
-                         .ratio = ranked->ratio,
-                         .low = ranked->low,
-                         .high = ranked->high,
-                         .registers = variant->registers,
-                         .local_bytes = variant->local_bytes };
+    *out = (kiln_variant_result){ .verdict = public_verdict(ranked->verdict),
+                                  .samples = samples_of(found, ranked),
+                                  .median_ms = ranked->ratio * found->incumbent_ms,
+                                  .ratio = ranked->ratio,
+                                  .low = ranked->low,
+                                  .high = ranked->high,
+                                  .registers = variant->registers,
+                                  .local_bytes = variant->local_bytes };
     return kiln__tuning_name(out, variant->text, variant->state == KILN__VARIANT_OUT ? variant->problem : "");
 }
 
-static kiln_status fill(tuner *self, const kiln__search_result *result)
+static kiln_status fill(tuner *self, const kiln__search_result *found)
 {
     kiln_tuning *tuning = self->tuning;
     bool whole = true;
-    kiln_status status = kiln__tuning_reserve(tuning, result->count, self->report);
+    kiln_status status = kiln__tuning_reserve(tuning, found->count, self->report);
     if (status != KILN_OK)
         return status;
-    for (size_t i = 0; i < result->count; i++)
-        whole &= fill_trial(&tuning->table[i], result, &result->ranking[i],
-                            &self->contest.variants[result->ranking[i].variant]);
+    for (size_t i = 0; i < found->count; i++)
+        whole &= fill_result(&tuning->table[i], found, &found->ranking[i],
+                             &self->contest.variants[found->ranking[i].variant]);
     kiln__progress_count(&self->progress);
-    tuning->info.rounds = result->rounds;
-    tuning->info.samples = result->samples;
-    tuning->info.default_ms = result->incumbent_ms;
-    tuning->info.regret = isfinite(result->regret) ? result->regret : -1;
-    tuning->info.end = end_name(result->end);
+    tuning->info.rounds = found->rounds;
+    tuning->info.samples = found->samples;
+    tuning->info.default_ms = found->incumbent_ms;
+    tuning->info.regret = isfinite(found->regret) ? found->regret : -1;
+    tuning->info.end = end_name(found->end);
     kiln__tuning_show(tuning);
     return whole ? KILN_OK : kiln__fail_memory(self->report, KILN__STAGE_DEVICE);
 }
@@ -206,17 +206,17 @@ static void describe(tuner *self)
 }
 
 /* What was found, as kiln__tuning_learn wants it: variants that were out or not measured were not compared. */
-static kiln_status learn(tuner *self, const kiln__fields *asked, const kiln__search_result *result)
+static kiln_status learn(tuner *self, const kiln__fields *asked, const kiln__search_result *found)
 {
-    const kiln__ranked *winner = &result->ranking[0];
+    const kiln__ranked *winner = &found->ranking[0];
     kiln__lesson lesson = { .asked = asked,
                             .best = &self->contest.variants[winner->variant].spec,
-                            .end = result->end,
-                            .measure = { .ms = winner->ratio * result->incumbent_ms,
+                            .end = found->end,
+                            .measure = { .ms = winner->ratio * found->incumbent_ms,
                                          .ratio = winner->ratio,
-                                         .samples = samples_of(result, winner) } };
-    for (size_t i = 0; i < result->count; i++)
-        lesson.measure.variants += samples_of(result, &result->ranking[i]) > 0;
+                                         .samples = samples_of(found, winner) } };
+    for (size_t i = 0; i < found->count; i++)
+        lesson.measure.variants += samples_of(found, &found->ranking[i]) > 0;
     return kiln__tuning_learn(self->tuning, self->service, self->device, self->options, &lesson, self->report);
 }
 
@@ -228,17 +228,17 @@ static kiln_status search(tuner *self, const kiln__fields *asked)
                                            (uint64_t)((options->budget_s > 0 ? options->budget_s : BUDGET_S) * 1e9),
                                        .tolerance = options->tolerance,
                                        .stop = &self->stop };
-    kiln__search_result result;
-    kiln_status status = kiln__search(&result, &arena, &how, self->report);
+    kiln__search_result found;
+    kiln_status status = kiln__search(&found, &arena, &how, self->report);
     if (self->broken != KILN_OK) {
         status = self->broken;
         kiln__report_move(self->report, &self->trouble);
     }
     if (status == KILN_OK)
-        status = fill(self, &result);
+        status = fill(self, &found);
     if (status == KILN_OK)
-        status = learn(self, asked, &result);
-    kiln__search_result_fini(&result);
+        status = learn(self, asked, &found);
+    kiln__search_result_fini(&found);
     return status;
 }
 

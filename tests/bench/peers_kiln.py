@@ -20,7 +20,7 @@ class TuneOptions(Structure):
     _fields_ = [("size", c_size_t), ("work", POINTER(Work)), ("budget_s", c_double), ("tolerance", c_double)]
 
 
-class Trial(Structure):
+class VariantResult(Structure):
     _fields_ = [("size", c_size_t), ("spec", c_char_p), ("verdict", c_int), ("verdict_name", c_char_p),
                 ("problem", c_char_p), ("samples", c_uint64), ("median_ms", c_double), ("ratio", c_double),
                 ("low", c_double), ("high", c_double), ("ceiling_ratio", c_double), ("registers", c_int),
@@ -33,7 +33,7 @@ class TuningInfo(Structure):
                 ("rejected", c_uint64), ("rounds", c_uint64), ("samples", c_uint64), ("default_ms", c_double),
                 ("ceiling_ms", c_double), ("regret", c_double), ("seconds", c_double), ("end", c_char_p),
                 ("verified_by", c_char_p), ("wisdom", c_char_p), ("not_learnt", c_char_p),
-                ("trials", POINTER(POINTER(Trial))), ("trial_count", c_size_t)]
+                ("results", POINTER(POINTER(VariantResult))), ("result_count", c_size_t)]
 
 
 class KilnError(Exception):
@@ -89,7 +89,7 @@ class Kiln:
         self.check(status, f"tuning {text}")
         info = TuningInfo(size=ctypes.sizeof(TuningInfo))
         self.check(self.lib.kiln_tuning_get_info(tuning, byref(info)), "kiln_tuning_get_info")
-        best = info.trials[0].contents
+        best = info.results[0].contents
         found = {"spec": best.spec.decode(), "seconds": info.seconds, "end": info.end.decode(), "variants": info.variants,
                  "out": info.rejected, "to_default": [best.ratio, best.low, best.high]}
         self.lib.kiln_tuning_free(tuning)

@@ -191,7 +191,7 @@ static void tune_short(void)
     must(kiln_spec_parse(&spec, service, LOADED, &report), "kiln_spec_parse");
     must(kiln_tune(&tuning, service, spec, &options, &report), "kiln_tune");
     kiln_tuning_get_info(tuning, &info);
-    const kiln_trial *best = info.trials[0];
+    const kiln_variant_result *best = info.results[0];
     printf("tuned while another thread waited: %s, %.4f of the default's %.3f us, %.1f s, %s\n", best->spec,
            best->ratio, info.default_ms * 1e3, info.seconds, info.end);
     kiln_tuning_free(tuning);

@@ -94,14 +94,14 @@ static void refuse(const char *text, const kiln_tune_options *options, kiln_stat
     ck_assert_msg(strstr(report.message, words) != NULL, "'%s' is not in: %s", words, report.message);
 }
 
-/* The trial whose spec has a field. */
-static kiln_trial trial_with(const char *field)
+/* The result whose spec has a field. */
+static kiln_variant_result result_with(const char *field)
 {
     kiln_tuning_info info = KILN_INIT(kiln_tuning_info);
     ck_assert_int_eq(kiln_tuning_get_info(tuning, &info), KILN_OK);
-    for (size_t i = 0; i < info.trial_count; i++)
-        if (strstr(info.trials[i]->spec, field) != NULL)
-            return *info.trials[i];
+    for (size_t i = 0; i < info.result_count; i++)
+        if (strstr(info.results[i]->spec, field) != NULL)
+            return *info.results[i];
     ck_abort_msg("no variant has %s", field);
 }
 
@@ -204,12 +204,12 @@ START_TEST(test_arguments__wrong_variants_are_out)
                                       "    if (KILN_BLOCK == 128 && begin == 0) out[n] = 1;\n}\n");
     kiln_tuning_info info = must_tune("template=copying target=cpu", &options);
     ck_assert_uint_eq(info.rejected, 2);
-    kiln_trial trial = trial_with("block=64");
-    ck_assert_str_eq(trial.problem, "1 of 70001 elements are wrong, the first is 70000");
-    trial = trial_with("block=128");
-    ck_assert_str_eq(trial.problem, "writes behind the output");
-    trial = trial_with("block=32");
-    ck_assert_int_eq(trial.verdict, KILN_VERDICT_WINNER);
+    kiln_variant_result result = result_with("block=64");
+    ck_assert_str_eq(result.problem, "1 of 70001 elements are wrong, the first is 70000");
+    result = result_with("block=128");
+    ck_assert_str_eq(result.problem, "writes behind the output");
+    result = result_with("block=32");
+    ck_assert_int_eq(result.verdict, KILN_VERDICT_WINNER);
 }
 END_TEST
 
@@ -231,7 +231,7 @@ START_TEST(test_arguments__other_shapes_are_not_compared)
            COPYING_TWIN "    for (; begin < end; begin++) out[begin] = x[begin * KILN_BLOCK] + (float)(n - n);\n}\n");
     kiln_tuning_info info = must_tune("template=sums target=cpu", &options);
     ck_assert_uint_eq(info.rejected, 2);
-    ck_assert_str_eq(trial_with("block=64").problem, "argument out has another shape, so that it cannot be compared");
+    ck_assert_str_eq(result_with("block=64").problem, "argument out has another shape, so that it cannot be compared");
 }
 END_TEST
 
@@ -249,8 +249,8 @@ START_TEST(test_arguments__whole_numbers_are_compared_as_such)
     kiln_tuning_info info = must_tune("template=gather target=cpu", &options);
     ck_assert_uint_eq(info.elements, N);
     ck_assert_uint_eq(info.rejected, 1);
-    ck_assert_ptr_nonnull(strstr(trial_with("block=64").problem, "elements are wrong, the first is"));
-    ck_assert_int_ne(trial_with("block=128").verdict, KILN_VERDICT_REJECTED);
+    ck_assert_ptr_nonnull(strstr(result_with("block=64").problem, "elements are wrong, the first is"));
+    ck_assert_int_ne(result_with("block=128").verdict, KILN_VERDICT_REJECTED);
 }
 END_TEST
 
@@ -318,7 +318,7 @@ START_TEST(test_arguments__a_sweep_measures_them_beside_copies)
     ck_assert_int_eq(kiln_tuning_get_info(tuning, &info), KILN_OK);
     ck_assert(info.elements == 200 * 333 && info.bytes == 2 * 8 * 200 * 333 && info.rejected == 0 && info.rounds == 4);
     ck_assert_double_gt(info.ceiling_ms, 0);
-    ck_assert_double_gt(trial_with("tile=8").median_ms, 0);
+    ck_assert_double_gt(result_with("tile=8").median_ms, 0);
 }
 END_TEST
 

@@ -338,7 +338,7 @@ static bool facts_go_on(void)
     const void *section;
     size_t length;
     NEED(kiln_stats_get(service, &stats) == KILN_OK && stats.compiles > 0);
-    NEED(kiln_tuning_get_info(tuning, &info) == KILN_OK && info.trial_count == 1);
+    NEED(kiln_tuning_get_info(tuning, &info) == KILN_OK && info.result_count == 1);
     NEED(kiln_workload_get_info(workload, &work) == KILN_OK && work.elements == ELEMENTS);
     NEED(kiln_program_section(&section, &length, built, "key") == KILN_OK && length > 0);
     NEED(kiln_kernel_retain(kernel) == kernel && kiln_live_kernel(live) != NULL);

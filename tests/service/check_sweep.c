@@ -35,13 +35,13 @@ static kiln_status sweep(const kiln_sweep_options *options)
     return status;
 }
 
-/* The trial whose spec has a field. */
-static kiln_trial trial_with(const char *field)
+/* The result whose spec has a field. */
+static kiln_variant_result result_with(const char *field)
 {
-    kiln_trial trial = trial_of(0);
-    for (uint64_t i = 0; strstr(trial.spec, field) == NULL; i++)
-        trial = trial_of(i);
-    return trial;
+    kiln_variant_result result = result_of(0);
+    for (uint64_t i = 0; strstr(result.spec, field) == NULL; i++)
+        result = result_of(i);
+    return result;
 }
 
 START_TEST(test_sweep__everything_is_measured)
@@ -61,17 +61,17 @@ START_TEST(test_sweep__everything_is_measured)
     ck_assert_double_gt(info.ceiling_ms, 0);
     double before = 0;
     for (uint64_t i = 0; i < SPECS; i++) {
-        kiln_trial trial = trial_of(i);
-        ck_assert_uint_eq(trial.samples, ROUNDS);
-        ck_assert_double_gt(trial.median_ms, 0);
-        ck_assert_double_gt(trial.ceiling_ratio, 0);
-        ck_assert_double_le(trial.low, trial.ratio);
-        ck_assert_double_ge(trial.high, trial.ratio);
-        ck_assert_double_ge(trial.ratio, before);
-        ck_assert((trial.verdict == KILN_VERDICT_WINNER) == (i == 0));
-        before = trial.ratio;
+        kiln_variant_result result = result_of(i);
+        ck_assert_uint_eq(result.samples, ROUNDS);
+        ck_assert_double_gt(result.median_ms, 0);
+        ck_assert_double_gt(result.ceiling_ratio, 0);
+        ck_assert_double_le(result.low, result.ratio);
+        ck_assert_double_ge(result.high, result.ratio);
+        ck_assert_double_ge(result.ratio, before);
+        ck_assert((result.verdict == KILN_VERDICT_WINNER) == (i == 0));
+        before = result.ratio;
     }
-    kiln_trial first = trial_with("block=1024 elems=64");
+    kiln_variant_result first = result_with("block=1024 elems=64");
     ck_assert_double_eq(first.ratio, 1);
     ck_assert_double_eq(first.low, 1);
     ck_assert_double_eq(first.high, 1);
@@ -87,11 +87,11 @@ START_TEST(test_sweep__few_rounds_promise_nothing)
     options.rounds = 5;
     open_service();
     ck_assert_int_eq(sweep(&options), KILN_OK);
-    kiln_trial trial = trial_with("block=64 ");
-    ck_assert_double_gt(trial.ratio, 0);
-    ck_assert_double_eq(trial.low, 0);
-    ck_assert(isinf(trial.high));
-    ck_assert_double_eq(trial_with("block=1024 elems=64").high, 1);
+    kiln_variant_result result = result_with("block=64 ");
+    ck_assert_double_gt(result.ratio, 0);
+    ck_assert_double_eq(result.low, 0);
+    ck_assert(isinf(result.high));
+    ck_assert_double_eq(result_with("block=1024 elems=64").high, 1);
     close_service();
 }
 END_TEST
@@ -115,13 +115,13 @@ START_TEST(test_sweep__a_wrong_variant_is_told_and_not_timed)
     vtable.launch = launch_short;
     kernel->vtable = &vtable;
     ck_assert_int_eq(sweep(&options), KILN_OK);
-    kiln_trial last = trial_of(SPECS - 1);
+    kiln_variant_result last = result_of(SPECS - 1);
     ck_assert_ptr_nonnull(strstr(last.spec, "block=128 "));
     ck_assert_int_eq(last.verdict, KILN_VERDICT_REJECTED);
     ck_assert_str_eq(last.problem, "1 of 100000 elements are wrong, the first is 99999");
     ck_assert_uint_eq(last.samples, 0);
     ck_assert_double_eq(last.median_ms, 0);
-    ck_assert_uint_eq(trial_of(SPECS - 2).samples, ROUNDS);
+    ck_assert_uint_eq(result_of(SPECS - 2).samples, ROUNDS);
     ck_assert_uint_eq(info_of().rejected, 1);
     kernel->vtable = own;
     kiln_kernel_release(kernel);
@@ -150,12 +150,12 @@ START_TEST(test_sweep__what_is_slower_is_called_so)
     vtable.launch = launch_often;
     kernel->vtable = &vtable;
     ck_assert_int_eq(sweep(&options), KILN_OK);
-    kiln_trial last = trial_of(SPECS - 1);
+    kiln_variant_result last = result_of(SPECS - 1);
     ck_assert_ptr_nonnull(strstr(last.spec, "block=128 "));
     ck_assert_int_eq(last.verdict, KILN_VERDICT_SLOWER);
     ck_assert_double_gt(last.ratio, 4);
     ck_assert_double_gt(last.low, 2);
-    ck_assert_double_gt(last.ceiling_ratio, trial_of(0).ceiling_ratio);
+    ck_assert_double_gt(last.ceiling_ratio, result_of(0).ceiling_ratio);
     kernel->vtable = own;
     kiln_kernel_release(kernel);
     close_service();
@@ -179,10 +179,10 @@ START_TEST(test_sweep__what_spills_is_measured_too)
     vtable.resources = resources_that_spill;
     kernel->vtable = &vtable;
     ck_assert_int_eq(sweep(&options), KILN_OK);
-    kiln_trial trial = trial_with("block=128 ");
-    ck_assert_uint_eq(trial.samples, ROUNDS);
-    ck_assert_int_eq(trial.registers, 255);
-    ck_assert_int_eq(trial.local_bytes, 16);
+    kiln_variant_result result = result_with("block=128 ");
+    ck_assert_uint_eq(result.samples, ROUNDS);
+    ck_assert_int_eq(result.registers, 255);
+    ck_assert_int_eq(result.local_bytes, 16);
     kernel->vtable = own;
     kiln_kernel_release(kernel);
     close_service();
@@ -208,10 +208,10 @@ START_TEST(test_sweep__ended_early_it_keeps_what_is_known)
     ck_assert_str_eq(info.end, "stopped");
     ck_assert_uint_lt(info.rounds, options.rounds);
     for (uint64_t i = 0; i < SPECS; i++) {
-        kiln_trial trial = trial_of(i);
-        ck_assert((trial.verdict == KILN_VERDICT_UNMEASURED) == (trial.samples == 0));
+        kiln_variant_result result = result_of(i);
+        ck_assert((result.verdict == KILN_VERDICT_UNMEASURED) == (result.samples == 0));
         if (samples == 100)
-            ck_assert_uint_ge(trial.samples, 10);
+            ck_assert_uint_ge(result.samples, 10);
     }
     close_service();
 }
@@ -240,8 +240,8 @@ START_TEST(test_sweep__ended_while_it_waits_for_its_turn_it_knows_nothing)
     ck_assert_str_eq(info_of().end, "stopped");
     ck_assert_uint_eq(info_of().waiting, SPECS);
     for (uint64_t i = 0; i < SPECS; i++)
-        ck_assert_int_eq(trial_of(i).verdict, KILN_VERDICT_UNMEASURED);
-    ck_assert_ptr_nonnull(strstr(trial_of(1).spec, "block=64 "));
+        ck_assert_int_eq(result_of(i).verdict, KILN_VERDICT_UNMEASURED);
+    ck_assert_ptr_nonnull(strstr(result_of(1).spec, "block=64 "));
     close_service();
 }
 END_TEST

@@ -33,7 +33,7 @@ static kiln_tune_options small(double budget_s)
     return options;
 }
 
-START_TEST(test_tuner__trials_are_ranked_and_complete)
+START_TEST(test_tuner__results_are_ranked_and_complete)
 {
     kiln_tune_options options = small(3);
     open_service();
@@ -45,15 +45,15 @@ START_TEST(test_tuner__trials_are_ranked_and_complete)
     ck_assert_uint_gt(info.variants, 2);
     ck_assert_str_ne(info.end, "");
     for (uint64_t i = 0; i < info.variants; i++) {
-        kiln_trial trial = trial_of(i);
-        ck_assert((trial.verdict == KILN_VERDICT_WINNER) == (i == 0));
-        ck_assert_int_eq(strcmp(trial.verdict_name, "winner") == 0, i == 0);
-        ck_assert_str_ne(trial.verdict_name, "");
-        ck_assert_str_eq(trial.problem, "");
-        ck_assert_int_eq(trial.registers, -1);
-        kiln_spec_free(kiln_test_spec(service, trial.spec));
+        kiln_variant_result result = result_of(i);
+        ck_assert((result.verdict == KILN_VERDICT_WINNER) == (i == 0));
+        ck_assert_int_eq(strcmp(result.verdict_name, "winner") == 0, i == 0);
+        ck_assert_str_ne(result.verdict_name, "");
+        ck_assert_str_eq(result.problem, "");
+        ck_assert_int_eq(result.registers, -1);
+        kiln_spec_free(kiln_test_spec(service, result.spec));
     }
-    ck_assert_uint_eq(info.trial_count, info.variants);
+    ck_assert_uint_eq(info.result_count, info.variants);
     close_service();
 }
 END_TEST
@@ -99,7 +99,7 @@ START_TEST(test_tuner__the_winner_is_what_gets_take)
     open_service();
     ck_assert_int_eq(tune(SPEC, &options), KILN_OK);
     kiln_tuning_info info = info_of();
-    kiln_trial first = trial_of(0);
+    kiln_variant_result first = result_of(0);
     int learnt = info.wisdom[0] != '\0';
     ck_assert_int_eq(learnt, info.regret >= 0);
     ck_assert_int_eq(learnt, info.not_learnt[0] == '\0');
@@ -193,11 +193,11 @@ START_TEST(test_tuner__wisdom_does_not_steer_a_search)
     forget_tuning();
     ck_assert(takes(SPEC, BEST));
     ck_assert_int_eq(tune(SPEC, &options), KILN_OK);
-    for (uint64_t i = 0; i < info_of().trial_count; i++) {
-        kiln_trial trial = trial_of(i);
-        ck_assert_ptr_nonnull(strstr(trial.spec, "block=1024 "));
-        if (trial.ratio == 1 && trial.low == 1 && trial.high == 1)
-            defaults += strstr(trial.spec, "block=1024 elems=64 ") != NULL;
+    for (uint64_t i = 0; i < info_of().result_count; i++) {
+        kiln_variant_result result = result_of(i);
+        ck_assert_ptr_nonnull(strstr(result.spec, "block=1024 "));
+        if (result.ratio == 1 && result.low == 1 && result.high == 1)
+            defaults += strstr(result.spec, "block=1024 elems=64 ") != NULL;
     }
     ck_assert_int_eq(defaults, 1);
     close_service();
@@ -274,7 +274,7 @@ Suite *kiln_test_tuner_suite(void)
     Suite *suite = suite_create("tuner");
     TCase *tcase = tcase_create("tuner");
     kiln_test_temp_use(tcase);
-    tcase_add_test(tcase, test_tuner__trials_are_ranked_and_complete);
+    tcase_add_test(tcase, test_tuner__results_are_ranked_and_complete);
     tcase_add_test(tcase, test_tuner__the_winner_is_what_gets_take);
     tcase_add_test(tcase, test_tuner__what_does_not_hold_for_others_is_not_learnt);
     tcase_add_test(tcase, test_tuner__a_wider_search_is_not_forgotten);

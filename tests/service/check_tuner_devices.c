@@ -67,7 +67,7 @@ typedef struct tuning {
     size_t skip_count;
     kiln_progress_fn progress;
     const char *meanwhile; /* what the host gets as soon as something is tried, or NULL */
-    kiln_trial trials[16];
+    kiln_variant_result results[16];
     char problems[16][TEXT], specs[16][TEXT];
 } tuning;
 
@@ -99,10 +99,10 @@ static void keep_result(tuning *self, const kiln_tuning *made)
     ck_assert_int_eq(kiln_tuning_get_info(made, &self->info), KILN_OK);
     snprintf(self->name, sizeof(self->name), "%s", self->info.device);
     for (uint64_t i = 0; i < self->info.variants && i < 16; i++) {
-        ck_assert_uint_lt(i, self->info.trial_count);
-        self->trials[i] = *self->info.trials[i];
-        snprintf(self->problems[i], TEXT, "%s", self->trials[i].problem);
-        snprintf(self->specs[i], TEXT, "%s", self->trials[i].spec);
+        ck_assert_uint_lt(i, self->info.result_count);
+        self->results[i] = *self->info.results[i];
+        snprintf(self->problems[i], TEXT, "%s", self->results[i].problem);
+        snprintf(self->specs[i], TEXT, "%s", self->results[i].spec);
     }
 }
 
@@ -342,7 +342,7 @@ START_TEST(test_tuner_devices__failing_graphs_put_all_on_one_basis)
     ck_assert_msg(strstr(only.specs[0], " block=512 ") == NULL, "%s", only.specs[0]);
     ck_assert_double_eq_tol(only.info.default_ms, 0.004, 1e-4);
     for (int i = 0; i < VARIANTS; i++)
-        ck_assert_double_eq_tol(only.trials[i].ratio, 1, 0.01);
+        ck_assert_double_eq_tol(only.results[i].ratio, 1, 0.01);
 }
 END_TEST
 
@@ -362,11 +362,11 @@ START_TEST(test_tuner_devices__a_sweep_with_failing_graphs_is_on_one_basis)
     ck_assert_uint_gt(fake->calls("cuGraphLaunch"), good_launches[_i]);
     ck_assert_uint_eq(info.rounds, 8);
     for (uint64_t i = 0; i < 3; i++) {
-        const kiln_trial trial = *info.trials[i];
-        ck_assert_uint_eq(trial.samples, 8);
-        ck_assert_double_eq_tol(trial.median_ms, 0.004, 1e-4);
-        ck_assert_double_eq_tol(trial.ratio, 1, 0.01);
-        ck_assert_double_eq_tol(trial.ceiling_ratio, 1, 0.01);
+        const kiln_variant_result result = *info.results[i];
+        ck_assert_uint_eq(result.samples, 8);
+        ck_assert_double_eq_tol(result.median_ms, 0.004, 1e-4);
+        ck_assert_double_eq_tol(result.ratio, 1, 0.01);
+        ck_assert_double_eq_tol(result.ceiling_ratio, 1, 0.01);
     }
     kiln_tuning_free(made);
 }
@@ -384,7 +384,7 @@ START_TEST(test_tuner_devices__sweeps_tell_short_kernels_apart)
     fake->set_cost(cost, NULL, 4000);
     ck_assert_int_eq(sweep_texts(&made, specs, 3, &options), KILN_OK);
     ck_assert_int_eq(kiln_tuning_get_info(made, &info), KILN_OK);
-    const kiln_trial best = *info.trials[0];
+    const kiln_variant_result best = *info.results[0];
     ck_assert_msg(strstr(best.spec, " block=512 ") != NULL, "%s", best.spec);
     ck_assert_double_eq_tol(best.ratio, 0.8, 0.01);
     ck_assert_double_eq_tol(info.ceiling_ms, 0.001, 1e-5); /* what a copy takes */
@@ -547,7 +547,7 @@ START_TEST(test_tuner_devices__a_fault_names_its_variant)
     ck_assert_msg(second.status == KILN_OK, "%s", second.message);
     ck_assert_uint_eq(second.info.rejected, 1);
     ck_assert_uint_eq(second.info.variants, VARIANTS);
-    ck_assert_int_eq(second.trials[VARIANTS - 1].verdict, KILN_VERDICT_REJECTED);
+    ck_assert_int_eq(second.results[VARIANTS - 1].verdict, KILN_VERDICT_REJECTED);
     ck_assert_str_eq(second.problems[VARIANTS - 1], "broke the device");
     /* Nothing is compiled twice; the first may have ended before it had come to all. */
     ck_assert_uint_le(kiln_test_stats(service).compiles, VARIANTS + 3 - compiled);

@@ -37,12 +37,12 @@ static inline kiln_tuning_info info_of(void)
     return info;
 }
 
-static inline kiln_trial trial_of(uint64_t number)
+static inline kiln_variant_result result_of(uint64_t number)
 {
     kiln_tuning_info info = info_of();
-    ck_assert_uint_lt(number, info.trial_count);
-    ck_assert_uint_eq(info.trials[number]->size, sizeof(kiln_trial));
-    return *info.trials[number];
+    ck_assert_uint_lt(number, info.result_count);
+    ck_assert_uint_eq(info.results[number]->size, sizeof(kiln_variant_result));
+    return *info.results[number];
 }
 
 /* kiln_sweep of texts, of which NULL is no spec. */

@@ -74,8 +74,8 @@ int trials_add(struct trials *trials, struct session *session, const kiln_tuning
     group->elements = info.elements;
     group->bytes = info.bytes;
     group->ceiling_gbps = gigabytes_per_second(info.bytes, info.ceiling_ms);
-    for (size_t i = 0; i < info.trial_count; i++) {
-        const kiln_trial *one = info.trials[i];
+    for (size_t i = 0; i < info.result_count; i++) {
+        const kiln_variant_result *one = info.results[i];
         trials_add_row(trials, &(trial_row){ .spec = need_copy(one->spec),
                                              .problem = need_copy(one->problem),
                                              .verdict = trials_verdict(one->verdict),

@@ -7,7 +7,7 @@
 #include "common.h"
 #include "results.h"
 
-/* What is known of a variant, as kiln_trial has it. */
+/* What is known of a variant, as kiln_variant_result has it. */
 typedef struct trial_row {
     char *spec, *problem;
     const char *verdict; /* in words; static */

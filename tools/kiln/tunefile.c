@@ -30,7 +30,7 @@ static bool was_to_be_kept(const kiln_spec *spec, const tune_job *job, const kil
 {
     const char *target = kiln_spec_field(spec, "target");
     bool complete =
-        strcmp(info->end, "stopped") != 0 && info->regret >= 0 && info->variants > 1 && info->trials[0]->samples > 0;
+        strcmp(info->end, "stopped") != 0 && info->regret >= 0 && info->variants > 1 && info->results[0]->samples > 0;
     return !job->no_learn && !job->hot && complete && !sets_geometry(spec) &&
            (!*target || same_architecture(target, device->target));
 }

@@ -40,7 +40,7 @@ static void on_trying(void *data, const char *spec)
 
 /* ---- What came of it */
 
-static void put_trial(json_t *list, const kiln_trial *trial, uint64_t bytes)
+static void put_trial(json_t *list, const kiln_variant_result *trial, uint64_t bytes)
 {
     json_t *object = json_new();
     json_put_text(object, "spec", trial->spec);
@@ -97,9 +97,9 @@ static json_t *tuning_json(const kiln_tuning *tuning, kiln_service *service, con
     json_put_bool(object, "learnt", info.wisdom[0] != '\0');
     json_put_text(object, "wisdom", file);
     json_put_text(object, "not_learnt", info.not_learnt);
-    json_put_text(object, "spec", info.trials[0]->spec);
-    for (size_t i = 0; i < info.trial_count; i++)
-        put_trial(trials, info.trials[i], info.bytes);
+    json_put_text(object, "spec", info.results[0]->spec);
+    for (size_t i = 0; i < info.result_count; i++)
+        put_trial(trials, info.results[i], info.bytes);
     json_put(object, "trials", trials);
     free(file);
     return object;
