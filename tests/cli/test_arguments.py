@@ -103,7 +103,7 @@ class Tune(Arguments):
         self.assertEqual((result["variants"], result["out"]), (8, 0))
         self.assertEqual((result["sizes"], result["args"]), ({"rows": 129, "cols": 256}, {}))
         self.assertEqual(result["against"], "the default variant")
-        self.assertEqual(result["trials"][0]["verdict"], "winner")
+        self.assertEqual(result["variant_results"][0]["verdict"], "winner")
 
     def test_numbers_reach_the_process_that_tunes(self):
         args = ("tune", f"template={self.axpy}", "--size", "n=5000", "--arg", "alpha=0.5", "--hot", "--budget", "4")

@@ -182,10 +182,10 @@ class Templates(Own):
     def test_a_variant_that_crashes_is_left_out(self):
         line = (f"template={self.fragile()} op=swish", "--define-op", SWISH, "--size", "20000")
         result = self.tune_leaving_out(*line)
-        out = [trial for trial in result["trials"] if trial["verdict"] == "out"]
-        self.assertEqual(([" elems=4" in trial["spec"] for trial in out], len(result["trials"])), ([True], 3))
+        out = [variant for variant in result["variant_results"] if variant["verdict"] == "out"]
+        self.assertEqual(([" elems=4" in variant["spec"] for variant in out], len(result["variant_results"])), ([True], 3))
         self.assertRegex(out[0]["problem"], "ended its process")
-        self.assertEqual(result["trials"][0]["verdict"], "winner")
+        self.assertEqual(result["variant_results"][0]["verdict"], "winner")
         self.assertNotEqual(self.kiln("tune", *line, "--no-sandbox", status=None).returncode, 0)
 
 

@@ -13,8 +13,8 @@ from support import KILN, KilnTest
 
 SPEC = "op=relu6 dtype=f32 target=cpu"
 SVG = "{http://www.w3.org/2000/svg}"
-TRIAL_COLUMNS = ("device model target op dtype elements bytes block elems vector spec verdict problem time_ms gbps ratio ratio_low "
-                 "ratio_high ceiling_ratio samples registers local_bytes ceiling_gbps").split()
+VARIANT_COLUMNS = ("device model target op dtype elements bytes block elems vector spec verdict problem time_ms gbps ratio "
+                   "ratio_low ratio_high ceiling_ratio samples registers local_bytes ceiling_gbps").split()
 BENCH_COLUMNS = ("device model target op dtype elements bytes block elems vector spec time_ms min_ms max_ms gbps ceiling_ratio "
                  "ceiling_gbps verified source compile_ms first_get_ms get_us low_ms high_ms memory_copy_gbps "
                  "copy_kernel_gbps").split()
@@ -48,26 +48,26 @@ class Results(KilnTest):
 class Sweep(Results):
     def test_every_variant_is_measured(self):
         result = self.kiln_json("sweep", SPEC, "--size", "2^16", "--rounds", "5")["results"][0]
-        trials = result["trials"]
+        variants = result["variant_results"]
         self.assertEqual((result["device"], result["elements"], result["bytes"]), ("cpu", 1 << 16, 8 << 16))
         self.assertEqual((result["rounds"], result["out"], result["end"]), (5, 0, "complete"))
-        self.assertEqual(len(trials), result["variants"])
-        self.assertEqual(len({trial["spec"] for trial in trials}), len(trials))
-        self.assertGreater(len(trials), 3)
+        self.assertEqual(len(variants), result["variants"])
+        self.assertEqual(len({variant["spec"] for variant in variants}), len(variants))
+        self.assertGreater(len(variants), 3)
         self.assertGreater(result["ceiling_gbps"], 0)
-        self.assertEqual([trial["ratio"] for trial in trials], sorted(trial["ratio"] for trial in trials))
-        for trial in trials:
-            self.assertEqual(trial["samples"], 5)
-            self.assertGreater(trial["gbps"], 0)
-            self.assertGreater(trial["ceiling_ratio"], 0)
-            self.assertIsNone(trial["registers"])
-        compared = [trial for trial in trials if trial["spec"] == result["compared_with"]]
+        self.assertEqual([variant["ratio"] for variant in variants], sorted(variant["ratio"] for variant in variants))
+        for variant in variants:
+            self.assertEqual(variant["samples"], 5)
+            self.assertGreater(variant["gbps"], 0)
+            self.assertGreater(variant["ceiling_ratio"], 0)
+            self.assertIsNone(variant["registers"])
+        compared = [variant for variant in variants if variant["spec"] == result["compared_with"]]
         self.assertEqual([(t["ratio"], t["ratio_low"], t["ratio_high"]) for t in compared], [(1, 1, 1)])
 
     def test_lists_add_to_the_space(self):
         result = self.kiln_json("sweep", SPEC + " block=512,1024,64 elems=8,64", "--size", "2^12", "--rounds", "2")["results"]
         self.assertEqual(len(result), 1)
-        geometries = {tuple(trial["spec"].split()[2:4]) for trial in result[0]["trials"]}
+        geometries = {tuple(variant["spec"].split()[2:4]) for variant in result[0]["variant_results"]}
         self.assertEqual(geometries, {(f"block={b}", f"elems={e}") for b in (64, 512, 1024) for e in (8, 64)})
         self.assertIn("block=1024 elems=64", result[0]["compared_with"])
 
@@ -83,7 +83,7 @@ class Sweep(Results):
         self.kiln("sweep", SPEC + " block=512,1024", "--size", "2^14", "--rounds", "4", "--csv", self.path("t.csv"), "--plot",
                   self.path("t.svg"))
         titles, rows = self.rows(self.read("t.csv"))
-        self.assertEqual(titles, TRIAL_COLUMNS)
+        self.assertEqual(titles, VARIANT_COLUMNS)
         self.assertGreater(len(rows), 6)
         for row in rows:
             self.assertEqual((row["op"], row["dtype"], row["target"], row["elements"]), ("relu6", "f32", "cpu", "16384"))
@@ -98,7 +98,7 @@ class Sweep(Results):
     def test_csv_to_stdout_leaves_it_alone(self):
         result = self.kiln("sweep", SPEC + " elems=8", "--size", "2^12", "--rounds", "2", "--csv", "-")
         titles, rows = self.rows(result.stdout)
-        self.assertEqual((titles, len(rows)), (TRIAL_COLUMNS, 1))
+        self.assertEqual((titles, len(rows)), (VARIANT_COLUMNS, 1))
         self.assertIn("time / copy", result.stderr)
 
     def test_plot_to_stdout(self):
@@ -151,7 +151,7 @@ class Tune(Results):
     def test_csv_and_plot(self):
         self.kiln("tune", SPEC, "--size", "2^14", "--budget", "2", "--csv", self.path("t.csv"), "--plot", self.path("t.svg"))
         titles, rows = self.rows(self.read("t.csv"))
-        self.assertEqual(titles, TRIAL_COLUMNS)
+        self.assertEqual(titles, VARIANT_COLUMNS)
         self.assertEqual([row["verdict"] for row in rows].count("winner"), 1)
         self.assertTrue(all(row["ceiling_ratio"] == "" for row in rows))
         self.assertTrue(all(float(row["ceiling_gbps"]) > 0 for row in rows))

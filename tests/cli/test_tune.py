@@ -16,25 +16,25 @@ SPEC = "op=relu6 dtype=f32 target=cpu"
 class Tune(KilnTest):
     def test_finds_a_winner_among_the_variants(self):
         result = self.kiln_json("tune", SPEC, "--size", "2^18", "--budget", "5")["results"][0]
-        trials = result["trials"]
+        variants = result["variant_results"]
         self.assertEqual((result["device"], result["elements"]), ("cpu", 1 << 18))
         self.assertGreater(result["variants"], 2)
-        self.assertEqual(len(trials), result["variants"])
-        self.assertEqual(len({trial["spec"] for trial in trials}), len(trials))
-        self.assertEqual(result["spec"], trials[0]["spec"])
-        self.assertEqual([trial["verdict"] for trial in trials].count("winner"), 1)
-        self.assertEqual(trials[0]["verdict"], "winner")
+        self.assertEqual(len(variants), result["variants"])
+        self.assertEqual(len({variant["spec"] for variant in variants}), len(variants))
+        self.assertEqual(result["spec"], variants[0]["spec"])
+        self.assertEqual([variant["verdict"] for variant in variants].count("winner"), 1)
+        self.assertEqual(variants[0]["verdict"], "winner")
         self.assertEqual(result["out"], 0)
         self.assertGreater(result["samples"], result["variants"])
-        for trial in trials:
-            self.assertIn(trial["verdict"], ("winner", "tied", "given up", "slower", "unmeasured"))
-            self.assertLessEqual(trial["ratio_low"], trial["ratio_high"])
-            self.assertEqual(trial["time_ms"] > 0, trial["ratio"] > 0)
+        for variant in variants:
+            self.assertIn(variant["verdict"], ("winner", "tied", "given up", "slower", "unmeasured"))
+            self.assertLessEqual(variant["ratio_low"], variant["ratio_high"])
+            self.assertEqual(variant["time_ms"] > 0, variant["ratio"] > 0)
 
     def test_what_is_fixed_stays(self):
         result = self.kiln_json("tune", SPEC + " elems=32", "--size", "2^16", "--budget", "2")["results"][0]
-        for trial in result["trials"]:
-            self.assertIn(" elems=32 ", trial["spec"])
+        for variant in result["variant_results"]:
+            self.assertIn(" elems=32 ", variant["spec"])
 
     def test_prints_a_table(self):
         lines = self.kiln("tune", "op=relu6 dtype=f32,f16 target=cpu", "--size", "2^16", "--budget", "1").stdout
@@ -69,7 +69,7 @@ class Tune(KilnTest):
     def test_sandboxed_it_finds_the_same_kind_of_thing(self):
         result = self.kiln_json("tune", SPEC, "--size", "2^16", "--budget", "1", "--sandbox")["results"][0]
         self.assertEqual((result["device"], result["elements"], result["out"]), ("cpu", 1 << 16, 0))
-        self.assertEqual(result["trials"][0]["verdict"], "winner")
+        self.assertEqual(result["variant_results"][0]["verdict"], "winner")
         self.assert_bad(["tune", SPEC, "--sandbox", "--no-sandbox"], "exclude")
         self.assert_bad(["tune", SPEC, "--hang", "5", "--no-sandbox"], "--no-sandbox")
         self.assert_bad(["tune", "--in-sandbox"], "for kiln itself")
@@ -145,11 +145,11 @@ class TuneOnGpus(KilnTest):
         self.assertIn("does not run on cuda", result.stderr)
 
     def check_left_out(self, result, words):
-        out = [trial for trial in result["trials"] if trial["verdict"] == "out"]
+        out = [variant for variant in result["variant_results"] if variant["verdict"] == "out"]
         self.assertEqual((len(out), result["out"], result["variants"]), (1, 1, 5))
         self.assertIn(" block=512 ", out[0]["spec"])
         self.assertRegex(out[0]["problem"], words)
-        self.assertEqual(result["trials"][0]["verdict"], "winner")
+        self.assertEqual(result["variant_results"][0]["verdict"], "winner")
 
     def test_goes_on_without_a_variant_that_breaks_something(self):
         # The sanitizers turn a crash into an exit.

@@ -12,7 +12,7 @@
 #include "spectext.h"
 #include "sweepset.h"
 #include "table.h"
-#include "trials.h"
+#include "variants.h"
 
 enum { ROUNDS = 30 };
 
@@ -29,7 +29,7 @@ typedef struct sweep_work {
     struct session *session;
     const sweep_args *args;
     struct sweepset set;
-    struct trials trials;
+    struct variants variants;
     struct progress progress;
     bool measuring;  /* the bar shows samples, not variants */
     json_t *results; /* with --json */
@@ -94,7 +94,7 @@ static int on_progress(void *data, const kiln_tuning_info *info)
 
 /* ---- What is printed */
 
-static void put_trial(json_t *list, const trial_row *one)
+static void put_variant(json_t *list, const variant_row *one)
 {
     json_t *object = json_new();
     json_put_text(object, "spec", one->spec);
@@ -114,9 +114,9 @@ static void put_trial(json_t *list, const trial_row *one)
     json_add(list, object);
 }
 
-static json_t *group_json(const trial_group *group, const char *compared, const kiln_tuning_info *info)
+static json_t *group_json(const variant_group *group, const char *compared, const kiln_tuning_info *info)
 {
-    json_t *object = json_new(), *trials = json_list(), *gaps = json_list();
+    json_t *object = json_new(), *variants = json_list(), *gaps = json_list();
     json_put_text(object, "device", group->device);
     json_put_text(object, "model", group->model);
     json_put_count(object, "elements", group->elements);
@@ -131,19 +131,19 @@ static json_t *group_json(const trial_group *group, const char *compared, const 
     json_put_text(object, "end", info->end);
     json_put_text(object, "against", info->verified_by);
     for (size_t i = 0; i < group->count; i++)
-        put_trial(trials, &group->trials[i]);
+        put_variant(variants, &group->variants[i]);
     for (size_t i = 0; i < group->gap_count; i++) {
         json_t *gap = json_new();
         json_put_text(gap, "spec", group->gaps[i].spec);
         json_put_text(gap, "problem", group->gaps[i].problem);
         json_add(gaps, gap);
     }
-    json_put(object, "trials", trials);
+    json_put(object, "variant_results", variants);
     json_put(object, "impossible", gaps);
     return object;
 }
 
-static void add_row(struct table *table, const trial_row *one)
+static void add_row(struct table *table, const variant_row *one)
 {
     char ms[FORMAT_ROOM] = "", rate[FORMAT_ROOM] = "", copy[FORMAT_ROOM] = "", ratio[FORMAT_ROOM] = "",
          interval[FORMAT_ROOM] = "", registers[FORMAT_ROOM] = "";
@@ -164,7 +164,7 @@ static void add_row(struct table *table, const trial_row *one)
     free(geometry);
 }
 
-static void print_group(const trial_group *group, const sweep_kind *kind, const kiln_tuning_info *info)
+static void print_group(const variant_group *group, const sweep_kind *kind, const kiln_tuning_info *info)
 {
     char bytes[FORMAT_ROOM], seconds[FORMAT_ROOM];
     char *compared = spectext_geometry(kind->specs[0]);
@@ -181,7 +181,7 @@ static void print_group(const trial_group *group, const sweep_kind *kind, const 
     printf("\n");
     struct table *table = table_new("geometry|>ms|>GB/s|>time / copy|>time / that|>95%|>registers|verdict|problem");
     for (size_t i = 0; i < group->count; i++)
-        add_row(table, &group->trials[i]);
+        add_row(table, &group->variants[i]);
     table_print(table, stdout);
     table_free(table);
     free(compared);
@@ -209,17 +209,17 @@ static int read_values(arg_values *out, sweep_work *work, const char *text)
 static int keep(sweep_work *work, const sweep_kind *kind, const kiln_tuning *tuning)
 {
     kiln_tuning_info info = KILN_INIT(kiln_tuning_info);
-    int result = trials_add(&work->trials, work->session, tuning);
+    int result = variants_add(&work->variants, work->session, tuning);
     if (result || kiln_tuning_get_info(tuning, &info) != KILN_OK)
         return result ? result : STATUS_FAILED;
     for (size_t i = 0; i < kind->gap_count; i++)
-        trials_add_gap(&work->trials, kind->gaps[i].spec, kind->gaps[i].problem);
-    const trial_group *group = &work->trials.groups[work->trials.count - 1];
+        variants_add_gap(&work->variants, kind->gaps[i].spec, kind->gaps[i].problem);
+    const variant_group *group = &work->variants.groups[work->variants.count - 1];
     work->out |= info.rejected > 0;
     if (work->results) {
         json_add(work->results, group_json(group, kind->specs[0], &info));
     } else {
-        printf("%s", work->trials.count > 1 ? "\n" : "");
+        printf("%s", work->variants.count > 1 ? "\n" : "");
         print_group(group, kind, &info);
     }
     return STATUS_DONE;
@@ -276,7 +276,7 @@ static int sweep(sweep_work *work)
         json_print(object);
     }
     if (!result)
-        result = trials_write(&work->trials);
+        result = variants_write(&work->variants);
     if (interrupt_seen() && !result)
         result = fail(STATUS_FAILED, "interrupted: not everything was measured");
     if (result)
@@ -292,7 +292,7 @@ int command_sweep(int argc, char **argv)
     if (status == OPTIONS_GO_ON) {
         struct session session;
         sweep_work work = { .session = &session, .args = &args };
-        status = trials_open(&work.trials, args.csv, args.plot);
+        status = variants_open(&work.variants, args.csv, args.plot);
         if (args.common.json)
             work.results = json_list();
         if (!status) {
@@ -303,7 +303,7 @@ int command_sweep(int argc, char **argv)
         }
         json_decref(work.results);
         sweepset_free(&work.set);
-        trials_close(&work.trials);
+        variants_close(&work.variants);
     }
     free(args.specs.items);
     free(args.texts.sizes.items);

@@ -7,9 +7,9 @@
 #include "options.h"
 #include "spectext.h"
 #include "table.h"
-#include "trials.h"
 #include "tunecrew.h"
-#include "tunedtrials.h"
+#include "tunedvariants.h"
+#include "variants.h"
 
 enum { MOST_ROWS = 10, HANG_S = 20 };
 
@@ -27,7 +27,7 @@ typedef struct tune_output {
     struct session *session;
     bool all;
     json_t *results; /* with --json */
-    struct trials trials;
+    struct variants variants;
     size_t done;
     int status;
 } tune_output;
@@ -91,24 +91,24 @@ static int parse_args(tune_args *args, int argc, char **argv)
 
 /* ---- Results */
 
-static void add_row(struct table *table, const json_t *trial)
+static void add_row(struct table *table, const json_t *variant)
 {
     char ms[FORMAT_ROOM] = "", rate[FORMAT_ROOM] = "", ratio[FORMAT_ROOM] = "", interval[FORMAT_ROOM] = "",
          samples[FORMAT_ROOM] = "", registers[FORMAT_ROOM] = "";
-    char *geometry = spectext_geometry(json_get_text(trial, "spec"));
-    const json_t *used = json_object_get(trial, "registers");
-    if (json_get_real(trial, "time_ms") > 0) {
-        format_ms_plain(ms, json_get_real(trial, "time_ms"));
-        snprintf(rate, sizeof(rate), "%.1f", json_get_real(trial, "gbps"));
-        snprintf(ratio, sizeof(ratio), "%.4f", json_get_real(trial, "ratio"));
-        snprintf(interval, sizeof(interval), "%.4f..%.4f", json_get_real(trial, "ratio_low"),
-                 json_get_real(trial, "ratio_high"));
-        snprintf(samples, sizeof(samples), "%" PRIu64, json_get_count(trial, "samples"));
+    char *geometry = spectext_geometry(json_get_text(variant, "spec"));
+    const json_t *used = json_object_get(variant, "registers");
+    if (json_get_real(variant, "time_ms") > 0) {
+        format_ms_plain(ms, json_get_real(variant, "time_ms"));
+        snprintf(rate, sizeof(rate), "%.1f", json_get_real(variant, "gbps"));
+        snprintf(ratio, sizeof(ratio), "%.4f", json_get_real(variant, "ratio"));
+        snprintf(interval, sizeof(interval), "%.4f..%.4f", json_get_real(variant, "ratio_low"),
+                 json_get_real(variant, "ratio_high"));
+        snprintf(samples, sizeof(samples), "%" PRIu64, json_get_count(variant, "samples"));
     }
-    if (json_is_integer(used) && !json_get_text(trial, "problem")[0])
-        snprintf(registers, sizeof(registers), "%" PRIu64, json_get_count(trial, "registers"));
+    if (json_is_integer(used) && !json_get_text(variant, "problem")[0])
+        snprintf(registers, sizeof(registers), "%" PRIu64, json_get_count(variant, "registers"));
     table_row(table, (const char *const[]){ geometry, ms, rate, ratio, interval, samples, registers,
-                                            json_get_text(trial, "verdict"), json_get_text(trial, "problem") });
+                                            json_get_text(variant, "verdict"), json_get_text(variant, "problem") });
     free(geometry);
 }
 
@@ -127,13 +127,13 @@ static void print_basis(const json_t *tuning)
 static void print_tuning(const json_t *tuning, bool all)
 {
     char bytes[FORMAT_ROOM];
-    const json_t *trials = json_object_get(tuning, "trials");
-    size_t variants = json_array_size(trials);
+    const json_t *variants = json_object_get(tuning, "variant_results");
+    size_t count = json_array_size(variants);
     printf("%s\n", json_get_text(tuning, "spec"));
     printf("%s: %" PRIu64 " elements, %s read and written; %zu variants, %" PRIu64 " of them out, %" PRIu64
            " impossible; %s after %" PRIu64 " samples in %.2f s",
            json_get_text(tuning, "device"), json_get_count(tuning, "elements"),
-           format_bytes(bytes, json_get_count(tuning, "bytes")), variants, json_get_count(tuning, "out"),
+           format_bytes(bytes, json_get_count(tuning, "bytes")), count, json_get_count(tuning, "out"),
            json_get_count(tuning, "impossible"), json_get_text(tuning, "end"), json_get_count(tuning, "samples"),
            json_get_real(tuning, "seconds"));
     if (json_get_real(tuning, "regret") >= 0)
@@ -141,12 +141,12 @@ static void print_tuning(const json_t *tuning, bool all)
     printf("\n");
     print_basis(tuning);
     struct table *table = table_new("geometry|>ms|>GB/s|>time / default|95%|>samples|>registers|verdict|problem");
-    for (size_t i = 0; i < variants && (all || i < MOST_ROWS); i++)
-        add_row(table, json_array_get(trials, i));
+    for (size_t i = 0; i < count && (all || i < MOST_ROWS); i++)
+        add_row(table, json_array_get(variants, i));
     table_print(table, stdout);
     table_free(table);
-    if (!all && variants > MOST_ROWS)
-        printf("and %zu more; --all prints them\n", variants - MOST_ROWS);
+    if (!all && count > MOST_ROWS)
+        printf("and %zu more; --all prints them\n", count - MOST_ROWS);
     if (json_is_true(json_object_get(tuning, "learnt")))
         printf("learnt: specs that leave their geometry open take it, from %s\n", json_get_text(tuning, "wisdom"));
     else
@@ -177,7 +177,7 @@ static bool take_result(void *data, const json_t *result)
         fflush(stdout);
     }
     if (output->status == STATUS_DONE)
-        output->status = tunedtrials_add(&output->trials, output->session, result);
+        output->status = tunedvariants_add(&output->variants, output->session, result);
     return output->status == STATUS_DONE;
 }
 
@@ -246,7 +246,7 @@ static int tune(struct session *session, const tune_args *args, const char *devi
     tune_list list = { &crew, args, STATUS_DONE };
     tune_output output = { .session = session, .all = args->all, .results = args->common.json ? json_list() : NULL };
     kiln_status status = KILN_OK;
-    output.status = trials_open(&output.trials, args->csv, args->plot);
+    output.status = variants_open(&output.variants, args->csv, args->plot);
     for (size_t i = 0; i < args->specs.count && !status && output.status == STATUS_DONE; i++) {
         status = kiln_spec_expand(session->service, args->specs.items[i], add_spec, &list, &session->report);
         output.status = list.status;
@@ -263,8 +263,8 @@ static int tune(struct session *session, const tune_args *args, const char *devi
         json_print(object);
     }
     if (output.status == STATUS_DONE)
-        output.status = trials_write(&output.trials);
-    trials_close(&output.trials);
+        output.status = variants_write(&output.variants);
+    variants_close(&output.variants);
     tune_crew_free(&crew);
     return output.status;
 }

@@ -91,10 +91,10 @@ int sweepset_add(struct sweepset *set, struct session *session, const char *line
 static int put_first(void *data, const kiln_variant *variant)
 {
     sweep_kind *kind = data;
-    size_t place = find_spec(kind, variant->spec);
-    if (place < kind->count) {
-        char *found = kind->specs[place];
-        memmove(kind->specs + 1, kind->specs, place * sizeof(*kind->specs));
+    size_t index = find_spec(kind, variant->spec);
+    if (index < kind->count) {
+        char *found = kind->specs[index];
+        memmove(kind->specs + 1, kind->specs, index * sizeof(*kind->specs));
         kind->specs[0] = found;
     }
     return 1;

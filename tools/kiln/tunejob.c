@@ -7,8 +7,8 @@
 
 #include "format.h"
 #include "signature.h"
-#include "trials.h"
 #include "tunefile.h"
+#include "variants.h"
 
 /* ---- What can be seen */
 
@@ -40,20 +40,20 @@ static void on_trying(void *data, const char *spec)
 
 /* ---- What came of it */
 
-static void put_trial(json_t *list, const kiln_variant_result *trial, uint64_t bytes)
+static void put_variant(json_t *list, const kiln_variant_result *result, uint64_t bytes)
 {
     json_t *object = json_new();
-    json_put_text(object, "spec", trial->spec);
-    json_put_text(object, "verdict", trials_verdict(trial->verdict));
-    json_put_text(object, "problem", trial->problem);
-    json_put_real(object, "time_ms", trial->median_ms);
-    json_put_real(object, "gbps", gigabytes_per_second(bytes, trial->median_ms));
-    json_put_real(object, "ratio", trial->ratio);
-    json_put_real(object, "ratio_low", trial->low);
-    json_put_real(object, "ratio_high", trial->high);
-    json_put_count(object, "samples", trial->samples);
-    if (trial->registers >= 0)
-        json_put_count(object, "registers", (uint64_t)trial->registers);
+    json_put_text(object, "spec", result->spec);
+    json_put_text(object, "verdict", variants_verdict(result->verdict));
+    json_put_text(object, "problem", result->problem);
+    json_put_real(object, "time_ms", result->median_ms);
+    json_put_real(object, "gbps", gigabytes_per_second(bytes, result->median_ms));
+    json_put_real(object, "ratio", result->ratio);
+    json_put_real(object, "ratio_low", result->low);
+    json_put_real(object, "ratio_high", result->high);
+    json_put_count(object, "samples", result->samples);
+    if (result->registers >= 0)
+        json_put_count(object, "registers", (uint64_t)result->registers);
     else
         json_put_null(object, "registers");
     json_add(list, object);
@@ -77,7 +77,7 @@ static void put_values(json_t *object, const kiln_spec *spec, const arg_texts *t
 
 static json_t *tuning_json(const kiln_tuning *tuning, kiln_service *service, const kiln_spec *spec, const tune_job *job)
 {
-    json_t *object = json_new(), *trials = json_list();
+    json_t *object = json_new(), *variants = json_list();
     kiln_tuning_info info = KILN_INIT(kiln_tuning_info);
     kiln_tuning_get_info(tuning, &info);
     char *file = tune_file(service, spec, job, &info);
@@ -99,8 +99,8 @@ static json_t *tuning_json(const kiln_tuning *tuning, kiln_service *service, con
     json_put_text(object, "not_learnt", info.not_learnt);
     json_put_text(object, "spec", info.results[0]->spec);
     for (size_t i = 0; i < info.result_count; i++)
-        put_trial(trials, info.results[i], info.bytes);
-    json_put(object, "trials", trials);
+        put_variant(variants, info.results[i], info.bytes);
+    json_put(object, "variant_results", variants);
     free(file);
     return object;
 }

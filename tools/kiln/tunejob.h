@@ -29,9 +29,9 @@ typedef struct tune_view {
     atomic_uint_least64_t began_ms, now_ms; /* of its own time, when the search began, and the latest */
 } tune_view;
 
-/* Tunes in this process. `skip` is a list of {"spec", "reason"}, or NULL. The result is never NULL: an object with "trials" and
- * what else `kiln tune --json` tells, or one with "error", whose "status", "message", "log" and "suspect" may be asked for by
- * tune_error. The caller frees it. */
+/* Tunes in this process. `skip` is a list of {"spec", "reason"}, or NULL. The result is never NULL: an object with
+ * "variant_results" and what else `kiln tune --json` tells, or one with "error", whose "status", "message", "log" and
+ * "suspect" may be asked for by tune_error. The caller frees it. */
 json_t *tune_here(kiln_service *service, const tune_job *job, const json_t *skip, tune_view *view);
 
 /* A result that is an error; log and suspect may be NULL. */

@@ -1,4 +1,4 @@
-#include "trialcsv.h"
+#include "variantcsv.h"
 
 #include <stdlib.h>
 
@@ -32,7 +32,7 @@ static void put_per_thread(struct csv *csv, int count)
 }
 
 /* The columns that rows of variants and of impossible combinations have in common. */
-static void put_kind(struct csv *csv, const trial_group *group, const char *spec)
+static void put_kind(struct csv *csv, const variant_group *group, const char *spec)
 {
     static const char *const fields[] = { "block", "elems", "vector" };
     csv_text(csv, group->device);
@@ -47,7 +47,7 @@ static void put_kind(struct csv *csv, const trial_group *group, const char *spec
     csv_text(csv, spec);
 }
 
-static void put_row(struct csv *csv, const trial_group *group, const trial_row *one)
+static void put_row(struct csv *csv, const variant_group *group, const variant_row *one)
 {
     put_kind(csv, group, one->spec);
     csv_text(csv, one->verdict);
@@ -65,7 +65,7 @@ static void put_row(struct csv *csv, const trial_group *group, const trial_row *
     csv_end_row(csv);
 }
 
-static void put_gap(struct csv *csv, const trial_group *group, const trial_gap *gap)
+static void put_gap(struct csv *csv, const variant_group *group, const variant_gap *gap)
 {
     enum { UNMEASURED = 6 }; /* the columns from time_ms to ceiling_ratio */
     put_kind(csv, group, gap->spec);
@@ -80,7 +80,7 @@ static void put_gap(struct csv *csv, const trial_group *group, const trial_gap *
     csv_end_row(csv);
 }
 
-void trialcsv_write(FILE *stream, const trial_group *groups, size_t count)
+void variantcsv_write(FILE *stream, const variant_group *groups, size_t count)
 {
     struct csv csv;
     csv_begin(&csv, stream);
@@ -88,7 +88,7 @@ void trialcsv_write(FILE *stream, const trial_group *groups, size_t count)
                      "ratio|ratio_low|ratio_high|ceiling_ratio|samples|registers|local_bytes|ceiling_gbps");
     for (size_t i = 0; i < count; i++) {
         for (size_t k = 0; k < groups[i].count; k++)
-            put_row(&csv, &groups[i], &groups[i].trials[k]);
+            put_row(&csv, &groups[i], &groups[i].variants[k]);
         for (size_t k = 0; k < groups[i].gap_count; k++)
             put_gap(&csv, &groups[i], &groups[i].gaps[k]);
     }
