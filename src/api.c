@@ -4,7 +4,8 @@
 #include "base/alloc.h"
 #include "os/cancel.h"
 #include "os/fork.h"
-#include "service/service.h"
+#include "service/get.h"
+#include "service/launch.h"
 #include "template/expand.h"
 #include "tune/measure.h"
 #include <string.h>
@@ -133,7 +134,12 @@ kiln_status kiln_get_kernel(kiln_kernel **out, kiln_service *service, const kiln
         return refuse(report, KILN__STAGE_SPEC, "service and spec must not be NULL");
     if (kiln__is_forked(service->generation))
         return kiln__fail_forked(report, KILN__STAGE_SPEC);
-    return kiln__service_get(service, NULL, spec, false, out, report);
+    static const kiln__terms usual;
+    kiln_program *program;
+    kiln_status status = kiln__get_spec(&program, service, spec, &usual, NULL, report);
+    if (status == KILN_OK)
+        *out = program->kernels;
+    return status;
 }
 
 kiln_kernel *kiln_kernel_retain(kiln_kernel *kernel)
@@ -169,8 +175,8 @@ kiln_status kiln_kernel_occupancy(int *out, const kiln_kernel *kernel, uint32_t 
         return kiln__fail_forked(report, KILN__STAGE_LAUNCH);
     if (kernel->vtable->functions == NULL)
         return KILN_OK;
-    uint32_t number = kernel->function != NULL ? kernel->function->number : 0;
-    return kernel->vtable->functions->occupancy(kernel->module, number, threads, shared_bytes, out, report);
+    return kernel->vtable->functions->occupancy(kernel->module, kernel->function->number, threads, shared_bytes, out,
+                                                report);
 }
 
 kiln_status kiln_launch(kiln_kernel *kernel, const kiln_grid *grid, const uint64_t *sizes, size_t size_count,
@@ -208,9 +214,9 @@ kiln_status kiln_call(kiln_service *service, const char *spec, uint64_t n, void 
     if (kiln__is_forked(service->generation))
         return kiln__fail_forked(report, KILN__STAGE_LAUNCH);
     kiln_status status = KILN_OK;
-    kiln_kernel *kernel = kiln__service_called(service, spec);
+    kiln_kernel *kernel = kiln__get_called(service, spec);
     if (kernel == NULL)
-        status = kiln__service_call(service, spec, n > 0, stream, &kernel, report);
+        status = kiln__get_text(&kernel, service, spec, n > 0, stream, report);
     if (status == KILN_OK && n > 0)
         status = kiln__kernel_launch_n(kernel, n, outs, out_count, ins, in_count, stream, report);
     kiln__kernel_release(kernel);

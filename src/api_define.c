@@ -4,7 +4,7 @@
 #include "os/cancel.h"
 #include "os/fork.h"
 #include "service/define.h"
-#include "service/kernel.h"
+#include "service/launch.h"
 #include "template/signature.h"
 
 static kiln_status refuse(kiln_report *report, const char *what)

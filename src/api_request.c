@@ -2,7 +2,8 @@
 #include "api_structs.h"
 #include "os/cancel.h"
 #include "os/fork.h"
-#include "service/request.h"
+#include "service/get.h"
+#include "service/submit.h"
 
 static kiln_status refuse(kiln_report *report, const char *what)
 {
@@ -36,7 +37,7 @@ kiln_status kiln_get(kiln_program **out, kiln_service *service, const kiln_reque
     if (kiln__is_forked(service->generation))
         return kiln__fail_forked(report, KILN__STAGE_COMPILE);
     kiln_status status = take_request(&full, &source, request, report);
-    return status == KILN_OK ? kiln__request_get(out, service, &full, report) : status;
+    return status == KILN_OK ? kiln__get(out, service, &full, report) : status;
 }
 
 /* ---- Programs */
@@ -45,7 +46,7 @@ void kiln_program_free(kiln_program *program)
 {
     KILN__NO_CANCEL;
     if (program != NULL && !kiln__is_forked(program->generation))
-        kiln__handle_free(program);
+        kiln__program_release(program);
 }
 
 kiln_status kiln_program_get_info(const kiln_program *program, kiln_program_info *out)
@@ -56,7 +57,7 @@ kiln_status kiln_program_get_info(const kiln_program *program, kiln_program_info
         return KILN_EINVAL;
     if (kiln__is_forked(program->generation))
         return KILN_EFORKED;
-    kiln_status status = kiln__handle_info(program, &full);
+    kiln_status status = kiln__program_info(program, &full);
     return status == KILN_OK ? kiln__hand_out(out, &full, sizeof(full)) : status;
 }
 
@@ -71,7 +72,7 @@ kiln_status kiln_program_kernel(kiln_kernel **out, kiln_program *program, const 
         return refuse(report, "program must not be NULL");
     if (kiln__is_forked(program->generation))
         return kiln__fail_forked(report, KILN__STAGE_LOAD);
-    return kiln__handle_kernel(out, program, name, report);
+    return kiln__program_kernel(out, program, name, report);
 }
 
 kiln_status kiln_program_global(void **out, size_t *bytes, kiln_program *program, const char *name, kiln_report *report)
@@ -86,7 +87,7 @@ kiln_status kiln_program_global(void **out, size_t *bytes, kiln_program *program
         return refuse(report, "program and name must not be NULL");
     if (kiln__is_forked(program->generation))
         return kiln__fail_forked(report, KILN__STAGE_LOAD);
-    return kiln__handle_global(out, bytes != NULL ? bytes : &size, program, name, report);
+    return kiln__program_global(out, bytes != NULL ? bytes : &size, program, name, report);
 }
 
 kiln_status kiln_program_section(const void **out, size_t *length, const kiln_program *program, const char *name)
@@ -95,7 +96,7 @@ kiln_status kiln_program_section(const void **out, size_t *length, const kiln_pr
         return KILN_EINVAL;
     *out = NULL;
     *length = 0;
-    return program->artifact != NULL ? kiln__artifact_section(program->artifact, name, out, length) : KILN_ENOENT;
+    return kiln__program_section(out, length, program, name);
 }
 
 /* ---- Queues */
@@ -166,7 +167,7 @@ kiln_status kiln_submit(kiln_ticket *out, kiln_queue *queue, const kiln_request 
     kiln_status status = take_request(&full, &source, request, report);
     if (status == KILN_OK)
         status = kiln__take_in(&how, sizeof(how), options, "kiln_submit_options", KILN__STAGE_COMPILE, report);
-    return status == KILN_OK ? kiln__request_submit(out, queue, &full, &how, done, data, report) : status;
+    return status == KILN_OK ? kiln__submit_request(out, queue, &full, &how, done, data, report) : status;
 }
 
 void kiln_cancel(kiln_queue *queue, kiln_ticket ticket)

@@ -3,7 +3,7 @@
 #define KILN_API_STRUCTS_H
 
 #include "base/report.h"
-#include "service/kernel.h"
+#include "service/program.h"
 #include <kiln/tune.h>
 
 /* Fills as much of the caller's struct as it has; its own size field stays. KILN_EINVAL if that cannot be right. */

@@ -176,7 +176,7 @@ typedef struct kiln_options {
     uint64_t cache_bytes;   /* cap of the user's store; KILN_CACHE_BYTES; 0: 4 GiB; UINT64_MAX: none */
     uint64_t cache_files;   /* its cap in entries; 0: 262144; UINT64_MAX: none */
     uint64_t memory_bytes;  /* cap of the store in memory; 0: 64 MiB */
-    uint32_t loaded_max;    /* loaded kernels kept for later gets, least recently used first out; 0: 4096 */
+    uint32_t loaded_max;    /* loaded programs kept for later gets, least recently used first out; 0: 4096 */
     kiln_switch strict;     /* KILN_ON: a compile is refused with KILN_ESTRICT; KILN_STRICT; else KILN_OFF */
     kiln_switch wisdom;     /* KILN_OFF: open geometry is the template's default; KILN_WISDOM; else KILN_ON */
     const char *record;     /* file that gets each distinct spec asked for, a manifest; KILN_RECORD; "": none */

@@ -142,9 +142,9 @@ typedef struct kiln_kernel kiln_kernel;
  * device of it is open, else by the defaults of the template. To build is to choose alike, so that a warmed cache is
  * hit.
  *
- * The service holds what it has loaded for later gets: kiln_options.loaded_max kernels of specs, the least recently used
- * first out, and the programs of sources until kiln_close. It lets go of a kernel only when the caller holds no
- * reference and all work of the device is done.
+ * The service holds what it has loaded for later gets: kiln_options.loaded_max programs, the least recently used first
+ * out. It lets go of a program only when the caller holds no reference to it or its kernels and all work of the device is
+ * done.
  *
  * A source is found again as long as its text, its options and the contents of every file that it read are the same,
  * wherever those files lie. Under KILN_ISOLATE_NEVER it may name no include directories, and what it gives stays in the

@@ -11,9 +11,7 @@ void kiln__outcome_init(kiln__outcome *out)
 
 void kiln__outcome_fini(kiln__outcome *outcome)
 {
-    kiln__kernel_release(outcome->kernel);
-    kiln__loaded_release(outcome->program);
-    kiln__artifact_release(outcome->artifact);
+    kiln__program_release(outcome->program);
     kiln__built_fini(&outcome->built);
     kiln_report_clear(&outcome->report);
 }
@@ -24,12 +22,10 @@ void kiln__outcome_cancel(kiln__outcome *out, const char *why)
     out->status = kiln__fail(&out->report, KILN_ECANCELED, KILN__STAGE_COMPILE, 0, "%s", why);
 }
 
-static void copy_outcome(kiln__outcome *out, const kiln__outcome *from)
+void kiln__outcome_copy(kiln__outcome *out, const kiln__outcome *from)
 {
     *out = *from;
-    out->kernel = kiln__kernel_retain(from->kernel);
-    out->program = kiln__loaded_retain(from->program);
-    out->artifact = kiln__artifact_retain(from->artifact);
+    out->program = NULL;
     out->built.blob = from->built.blob != NULL ? kiln__blob_retain(from->built.blob) : NULL;
     out->built.log = kiln__strdup(from->built.log);
     out->report.log = kiln__strdup(from->report.log);
@@ -165,15 +161,14 @@ void kiln__flights_wait(kiln__flights *flights, kiln__flight *flight, kiln__outc
     pthread_mutex_lock(&flights->lock);
     while (flight->state != KILN__FLIGHT_LANDED)
         pthread_cond_wait(&flight->landed, &flights->lock);
-    copy_outcome(out, &flight->outcome);
+    kiln__outcome_copy(out, &flight->outcome);
     flight->threads--;
     leave(flights, flight);
     kiln__workpool_aside(flights->pool, false);
 }
 
-/* `later`: no flight that has begun will do. */
-static bool join(kiln__flights *flights, const char *key, kiln__waiter *waiter, int priority, bool later,
-                 kiln__flight **fresh)
+bool kiln__flights_join(kiln__flights *flights, const char *key, bool later, kiln__waiter *waiter, int priority,
+                        kiln__flight **fresh)
 {
     uint64_t hash = hash_of(key);
     pthread_mutex_lock(&flights->lock);
@@ -186,7 +181,7 @@ static bool join(kiln__flights *flights, const char *key, kiln__waiter *waiter, 
         atomic_fetch_add(&flights->joined, 1);
     } else if (fresh != NULL) {
         (*fresh)->job.priority = priority;
-        (*fresh)->job.lane = later ? KILN__LANE_COMPILE : KILN__LANE_QUICK;
+        (*fresh)->job.lane = KILN__LANE_COMPILE;
         (*fresh)->state = KILN__FLIGHT_QUEUED;
         joined = kiln__workpool_submit(flights->pool, &(*fresh)->job);
         if (joined) {
@@ -201,18 +196,6 @@ static bool join(kiln__flights *flights, const char *key, kiln__waiter *waiter, 
     }
     pthread_mutex_unlock(&flights->lock);
     return joined;
-}
-
-bool kiln__flights_join(kiln__flights *flights, const char *key, kiln__waiter *waiter, int priority,
-                        kiln__flight **fresh)
-{
-    return join(flights, key, waiter, priority, false, fresh);
-}
-
-bool kiln__flights_join_later(kiln__flights *flights, const char *key, kiln__waiter *waiter, int priority,
-                              kiln__flight **fresh)
-{
-    return join(flights, key, waiter, priority, true, fresh);
 }
 
 static bool is_wanted(const kiln__flight *flight)
@@ -236,20 +219,21 @@ static kiln__waiter *reverse(kiln__waiter *list)
 }
 
 /* With the lock held, which is given up. */
-static void land_locked(kiln__flights *flights, kiln__flight *flight, const kiln__outcome *outcome)
+static void land_locked(kiln__flights *flights, kiln__flight *flight, kiln__outcome *outcome)
 {
     kiln__waiter *waiter = reverse(flight->waiters);
     cut(flights, flight);
     flight->waiters = NULL;
     flight->state = KILN__FLIGHT_LANDED;
     if (flight->threads > 0) {
-        copy_outcome(&flight->outcome, outcome);
+        kiln__outcome_copy(&flight->outcome, outcome);
+        flight->outcome.counted = true;
         pthread_cond_broadcast(&flight->landed);
     }
     leave(flights, flight);
     while (waiter != NULL) {
         kiln__waiter *next = waiter->next;
-        waiter->deliver(waiter, outcome);
+        waiter->landed(waiter, outcome);
         waiter = next;
     }
 }
@@ -274,18 +258,7 @@ bool kiln__flights_begin(kiln__flights *flights, kiln__flight *flight)
     return true;
 }
 
-void kiln__flights_requeue(kiln__flights *flights, kiln__flight *flight)
-{
-    pthread_mutex_lock(&flights->lock);
-    flight->state = KILN__FLIGHT_QUEUED;
-    flight->job.lane = KILN__LANE_COMPILE;
-    if (kiln__workpool_submit(flights->pool, &flight->job))
-        pthread_mutex_unlock(&flights->lock);
-    else
-        land_cancelled(flights, flight);
-}
-
-void kiln__flights_land(kiln__flights *flights, kiln__flight *flight, const kiln__outcome *outcome)
+void kiln__flights_land(kiln__flights *flights, kiln__flight *flight, kiln__outcome *outcome)
 {
     pthread_mutex_lock(&flights->lock);
     land_locked(flights, flight, outcome);

@@ -1,26 +1,25 @@
-/* Flights: the one get or build in progress for a key in this service, with everyone who waits for it. */
+/* Flights: the one compile in progress for a key in this service, with everyone who waits for it. */
 #ifndef KILN_SERVICE_FLIGHT_H
 #define KILN_SERVICE_FLIGHT_H
 
 #include "compile/compiler.h"
-#include "service/artifact.h"
-#include "service/kernel.h"
-#include "service/loaded.h"
+#include "service/program.h"
 #include "service/workpool.h"
 
-/* What came of it: a kernel or a loaded source for a get, compiled code for a build that is submitted, an entry for one beneath
- * them. */
+/* What came of a flight, an entry, or of a request, its program. */
 typedef struct kiln__outcome {
     kiln_status status;
-    kiln_kernel *kernel;
-    kiln__loaded *program;
-    kiln__artifact *artifact;
+    kiln_program *program;
     kiln__built built;
+    bool counted;       /* where the entry came from has been counted */
     kiln_report report; /* of a failure; on success only its log */
 } kiln__outcome;
 
 void kiln__outcome_init(kiln__outcome *out);
 void kiln__outcome_fini(kiln__outcome *outcome);
+
+/* Copies all but the program. */
+void kiln__outcome_copy(kiln__outcome *out, const kiln__outcome *from);
 
 /* Makes *out, which holds nothing, that of what is given up: KILN_ECANCELED, and why. */
 void kiln__outcome_cancel(kiln__outcome *out, const char *why);
@@ -31,11 +30,11 @@ void kiln__outcome_cancel(kiln__outcome *out, const char *why);
 /* Hands the report over as a failing or warning call would. `report` may be NULL. Returns the status. */
 kiln_status kiln__outcome_tell(const kiln__outcome *outcome, kiln_report *report);
 
-/* An asynchronous get that waits; embedded in it. */
+/* A request that waits without a thread; embedded in it. */
 typedef struct kiln__waiter {
     struct kiln__waiter *next;
-    atomic_bool gone; /* nobody needs its result any more */
-    void (*deliver)(struct kiln__waiter *waiter, const kiln__outcome *outcome);
+    atomic_bool gone; /* its result is not needed any more */
+    void (*landed)(struct kiln__waiter *waiter, kiln__outcome *outcome);
 } kiln__waiter;
 
 typedef enum kiln__flight_state { KILN__FLIGHT_QUEUED, KILN__FLIGHT_RUNNING, KILN__FLIGHT_LANDED } kiln__flight_state;
@@ -81,24 +80,18 @@ kiln__flight *kiln__flight_new(const char *key, void *cargo, void (*free_cargo)(
                                void (*run)(kiln__job *job, bool stopped));
 void kiln__flight_free(kiln__flight *flight);
 
-/* Lets a waiter wait for the flight of a key, and raises the flight's priority to the waiter's. If there is none,
- * `fresh` becomes it and goes to the pool as a quick job (*fresh is then NULL); with fresh NULL or on failure false. */
-bool kiln__flights_join(kiln__flights *flights, const char *key, kiln__waiter *waiter, int priority,
+/* Lets a waiter wait for the flight of a key, and raises the flight's priority to the waiter's. With `later` a flight that has
+ * begun is too early. If there is none, `fresh` becomes it and goes to the pool (*fresh is then NULL); with fresh NULL or on failure
+ * false. */
+bool kiln__flights_join(kiln__flights *flights, const char *key, bool later, kiln__waiter *waiter, int priority,
                         kiln__flight **fresh);
-
-/* The same where the result must not be older than this call: a flight that has begun is left to itself, and `fresh` goes to the
- * pool as a compile. */
-bool kiln__flights_join_later(kiln__flights *flights, const char *key, kiln__waiter *waiter, int priority,
-                              kiln__flight **fresh);
 
 /* At the beginning of the flight's job. False: nobody waits for it any more; it was landed as cancelled, and the job is
  * done. */
 bool kiln__flights_begin(kiln__flights *flights, kiln__flight *flight);
 
-/* Sends a begun flight to the pool again, as a compile. */
-void kiln__flights_requeue(kiln__flights *flights, kiln__flight *flight);
-
-/* Ends a flight: copies the outcome to all who wait. The caller keeps the outcome, but not the flight. */
-void kiln__flights_land(kiln__flights *flights, kiln__flight *flight, const kiln__outcome *outcome);
+/* Ends a flight: gives the outcome to all who wait, to each waiter on this thread. The caller keeps the outcome, but not the
+ * flight. */
+void kiln__flights_land(kiln__flights *flights, kiln__flight *flight, kiln__outcome *outcome);
 
 #endif

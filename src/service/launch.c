@@ -1,5 +1,5 @@
 /* Launches: from the sizes and arguments of a call to the grid and the parameters that a backend submits. */
-#include "service/kernel.h"
+#include "service/launch.h"
 
 #include "base/fpenv.h"
 #include <inttypes.h>
@@ -164,7 +164,7 @@ static kiln_status pass_formulas(passing *p)
 static kiln_status submit_pieces(passing *p, uint32_t entry, uint64_t n, void *stream)
 {
     const kiln_kernel *kernel = p->kernel;
-    const uint64_t most = grid_most[0] * kernel->rule.tile;
+    const uint64_t most = grid_most[0] * kernel->program->rule.tile;
     kiln_status status = KILN_OK;
     for (uint64_t done = 0; done < n && status == KILN_OK; done += most) {
         uint64_t count = n - done < most ? n - done : most, grid[3] = { 0, 1, 1 };
@@ -183,7 +183,7 @@ static kiln_status submit_pieces(passing *p, uint32_t entry, uint64_t n, void *s
 
 static kiln_status submit_large(passing *p, uint32_t entry, const uint64_t grid[3], uint64_t n, void *stream)
 {
-    bool cut = p->kernel->plan->elementwise && p->kernel->rule.tile > 0;
+    bool cut = p->kernel->plan->elementwise && p->kernel->program->rule.tile > 0;
     for (int i = cut ? 1 : 0; i < 3; i++)
         if (grid[i] > grid_most[i])
             return FAIL(p->report, KILN_EINVAL, "the grid has %" PRIu64 " blocks in direction %c, more than %" PRIu64,

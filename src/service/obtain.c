@@ -1,41 +1,71 @@
 #include "service/obtain.h"
 
 #include "base/alloc.h"
-#include "compile/direct.h"
+#include "base/digest.h"
 #include "os/cpu.h"
-#include "service/loaded.h"
+#include <stddef.h>
 #include <string.h>
 
-const char *kiln__origin_name(kiln_origin origin)
+/* ---- Loaded already */
+
+kiln_program *kiln__obtain_hit(kiln_service *service, kiln_device *on, const kiln_spec *spec, bool look)
 {
-    static const char *const names[] = { [KILN_ORIGIN_COMPILED] = "compiled",
-                                         [KILN_ORIGIN_MEMORY] = "memory",
-                                         [KILN_ORIGIN_DISK] = "disk",
-                                         [KILN_ORIGIN_PACK] = "pack",
-                                         [KILN_ORIGIN_SHARED] = "shared" };
-    return names[origin];
+    kiln__geometry_basis basis;
+    if (!kiln__geometry_basis_of(service, &spec->fields, look, &basis))
+        return NULL;
+    const kiln__name name = {
+        KILN__NAMED_SPEC, basis.size, basis.generation, on, spec->text, spec->length, spec->hash
+    };
+    kiln_program *program = kiln__program_table_find(&service->programs, &name);
+    if (program != NULL)
+        atomic_fetch_add(&service->hits_loaded, 1);
+    return program;
 }
 
-kiln_origin kiln__built_origin(const kiln_service *service, const kiln__built *built)
+/* Lets kiln__obtain_hit find the program by the words of the want. Takes the reference and returns one. Without memory the next
+ * request looks further. */
+static kiln_program *know(kiln_service *service, const kiln__want *want, kiln_program *program)
 {
-    if (built->compiled)
-        return KILN_ORIGIN_COMPILED;
-    return service->origins[built->tier];
+    if (want->asked == NULL || want->goal == KILN_BUILD || want->unlisted || want->unasked)
+        return program;
+    const kiln__name name = kiln__want_asked_name(want);
+    kiln__program_table_add(&service->programs, &name, &program);
+    return program;
 }
 
-void kiln__obtain_count(kiln_service *service, const kiln__built *built)
+kiln_program *kiln__obtain_loaded(kiln_service *service, const kiln__want *want)
 {
-    kiln_origin origin = kiln__built_origin(service, built);
-    if (origin != KILN_ORIGIN_COMPILED)
+    if (want->goal == KILN_BUILD || kiln__want_reads_files(want))
+        return NULL;
+    const kiln__name name = kiln__want_name(want);
+    kiln_program *program = kiln__program_table_find(&service->programs, &name);
+    if (program == NULL)
+        return NULL;
+    atomic_fetch_add(&service->hits_loaded, 1);
+    return know(service, want, program);
+}
+
+/* ---- Counting */
+
+static kiln_origin origin_of(const kiln_service *service, const kiln__built *built)
+{
+    return built->compiled ? KILN_ORIGIN_COMPILED : service->origins[built->tier];
+}
+
+/* Counts where an entry came from, once it has proved to be usable, and once for all who share it. */
+static void count_hit(kiln_service *service, kiln__outcome *out)
+{
+    kiln_origin origin = origin_of(service, &out->built);
+    if (!out->counted && origin != KILN_ORIGIN_COMPILED)
         atomic_fetch_add(origin == KILN_ORIGIN_DISK     ? &service->hits_disk
                          : origin == KILN_ORIGIN_PACK   ? &service->hits_pack
                          : origin == KILN_ORIGIN_SHARED ? &service->hits_shared
                                                         : &service->hits_memory,
                          1);
+    out->counted = true;
 }
 
-/* Counts why the stores did not have what one of those who share it wanted. An earlier look may have removed what was
- * damaged. */
+/* Counts why the stores did not have an entry. An earlier look may have removed a damaged one. */
 static void count_miss(kiln_service *service, kiln__miss earlier, kiln__miss miss)
 {
     if (miss == KILN__MISS_NONE)
@@ -44,52 +74,15 @@ static void count_miss(kiln_service *service, kiln__miss earlier, kiln__miss mis
     atomic_fetch_add(&service->misses[miss], 1);
 }
 
-/* Builds a unit in a flight of its own, or waits for the flight of the thread that is already building it; *lead tells
- * which. */
-static void fly(kiln_service *service, const kiln__unit *unit, kiln__outcome *out, bool *lead)
-{
-    kiln__text key = { 0 };
-    *lead = true;
-    kiln__text_printf(&key, "build %s", unit->own != NULL ? unit->own->id : unit->spec);
-    kiln__flight *flight = key.failed ? NULL : kiln__flights_enter(&service->flights, key.data, lead);
-    kiln__text_fini(&key);
-    if (!*lead) {
-        kiln__flights_wait(&service->flights, flight, out);
-        return;
-    }
-    kiln__outcome_init(out);
-    out->status =
-        kiln__builder_build(kiln__service_builder(service, &unit->target), unit, false, &out->built, &out->report);
-    if (flight != NULL)
-        kiln__flights_land(&service->flights, flight, out);
-}
+/* ---- Loading */
 
-/* Builds a unit, or waits for who does. *lead: this thread did. */
-static kiln_status build_once(kiln_service *service, const kiln__unit *unit, kiln__built *out, bool *lead,
-                              kiln_report *report)
-{
-    kiln__outcome outcome;
-    fly(service, unit, &outcome, lead);
-    /* It may have read files as they were before this thread was asked, be it for a failure or not. Whichever flight there is
-     * after it began later. */
-    if (!*lead && kiln__direct_applies(unit)) {
-        kiln__outcome_fini(&outcome);
-        fly(service, unit, &outcome, lead);
-    }
-    *out = outcome.built;
-    memset(&outcome.built, 0, sizeof(outcome.built));
-    kiln_status status = kiln__outcome_tell(&outcome, report);
-    kiln__outcome_fini(&outcome);
-    return status;
-}
-
-static kiln_status load(kiln_service *service, kiln_device *device, const kiln__unit *unit, const kiln__built *built,
-                        kiln__module **out, kiln_report *report)
+static kiln_status load(kiln_service *service, const kiln__want *want, const kiln__built *built, kiln__module **out,
+                        kiln_report *report)
 {
     bool used_ptx = false;
     uint64_t start = kiln__cpu_now_ns();
-    kiln_status status =
-        device->backend->vtable->load(device, &built->blob->entry, &unit->rule, out, &used_ptx, report);
+    kiln_status status = want->device->backend->vtable->load(want->device, &built->blob->entry, &want->unit->rule, out,
+                                                             &used_ptx, report);
     atomic_fetch_add(&service->load_ns, kiln__cpu_now_ns() - start);
     if (status == KILN_OK) {
         atomic_fetch_add(&service->loads, 1);
@@ -100,17 +93,16 @@ static kiln_status load(kiln_service *service, kiln_device *device, const kiln__
 
 /* Compiles once more what was stored and did not load. The stored entry stays until the fresh one has loaded: the fault
  * may be the driver's. */
-static kiln_status load_fresh(kiln_service *service, kiln_device *device, const kiln__unit *unit, kiln__built *built,
-                              kiln__module **out)
+static kiln_status load_fresh(kiln_service *service, const kiln__want *want, kiln__built *built, kiln__module **out)
 {
-    kiln__builder *builder = kiln__service_builder(service, &unit->target);
     kiln__built fresh;
-    kiln_status status = kiln__builder_build(builder, unit, true, &fresh, NULL);
+    kiln_status status =
+        kiln__builder_build(kiln__service_builder(service, &want->unit->target), want->unit, true, &fresh, NULL);
     if (status == KILN_OK)
-        status = load(service, device, unit, &fresh, out, NULL);
+        status = load(service, want, &fresh, out, NULL);
     if (status == KILN_OK) {
         kiln__log_line(&service->log, KILN_LOG_WARN, "a stored kernel did not load and was compiled again: %s",
-                       unit->spec);
+                       want->unit->spec);
         kiln__builder_replace(&fresh);
         kiln__built_fini(built);
         *built = fresh;
@@ -128,18 +120,18 @@ static bool is_refusal(kiln_status status)
 
 /* Loads what the stores had, or, where the driver refuses that, what they have of older toolchains. Where it refuses all of
  * them, the report is about the newest. */
-static kiln_status load_stored(kiln_service *service, kiln_device *device, const kiln__unit *unit, kiln__built *built,
-                               kiln__module **out, kiln_report *report)
+static kiln_status load_stored(kiln_service *service, const kiln__want *want, kiln__built *built, kiln__module **out,
+                               kiln_report *report)
 {
     kiln_report later = KILN_INIT(kiln_report);
-    kiln_status first = load(service, device, unit, built, out, report), status = first;
+    kiln_status first = load(service, want, built, out, report), status = first;
     while (is_refusal(status)) {
         atomic_fetch_add(&service->refused, 1);
         if (!kiln__builder_older(built)) {
             status = first;
             break;
         }
-        status = load(service, device, unit, built, out, &later);
+        status = load(service, want, built, out, &later);
         if (status != KILN_OK && !is_refusal(status))
             kiln__report_move(report, &later);
     }
@@ -147,47 +139,16 @@ static kiln_status load_stored(kiln_service *service, kiln_device *device, const
     return status;
 }
 
-bool kiln__obtain_known(kiln_service *service, const kiln__unit *unit, kiln__built *built)
+/* Loads an entry; where the driver refuses it, another one of the unit, which then is in `built`. For a strict want that is no fresh
+ * one. */
+static kiln_status load_any(kiln_service *service, const kiln__want *want, kiln__built *built, kiln__module **out,
+                            kiln_report *report)
 {
-    kiln__builder *builder = kiln__service_builder(service, &unit->target);
-    return kiln__builder_find(builder, unit, builder->strict, built, NULL) == KILN_OK;
-}
-
-bool kiln__obtain_try(kiln_service *service, kiln_device *device, const kiln__unit *unit, const kiln__built *built,
-                      kiln__module **out)
-{
-    return load(service, device, unit, built, out, NULL) == KILN_OK;
-}
-
-bool kiln__obtain_stored(kiln_service *service, kiln_device *device, const kiln__unit *unit, kiln__built *built,
-                         kiln__module **out)
-{
-    bool found = kiln__obtain_known(service, unit, built) && kiln__obtain_try(service, device, unit, built, out);
-    if (found)
-        kiln__obtain_count(service, built);
-    return found;
-}
-
-kiln_status kiln__obtain_entry(kiln_service *service, const kiln__unit *unit, bool strict, kiln__miss earlier,
-                               kiln__built *built, bool *lead, kiln_report *report)
-{
-    kiln__builder *builder = kiln__service_builder(service, &unit->target);
-    *lead = strict;
-    kiln_status status =
-        strict ? kiln__builder_require(builder, unit, built, report) : build_once(service, unit, built, lead, report);
-    if (*lead)
-        count_miss(service, earlier, built->miss);
-    return status;
-}
-
-kiln_status kiln__obtain_load(kiln_service *service, kiln_device *device, const kiln__unit *unit, bool strict,
-                              kiln__built *built, kiln__module **out, kiln_report *report)
-{
-    strict = strict || kiln__service_builder(service, &unit->target)->strict;
+    bool strict = want->strict || kiln__service_builder(service, &want->unit->target)->strict;
     kiln_report refusal = KILN_INIT(kiln_report);
-    kiln_status status = built->compiled ? load(service, device, unit, built, out, &refusal)
-                                         : load_stored(service, device, unit, built, out, &refusal);
-    if (status == KILN_ELOAD && !built->compiled && !strict && load_fresh(service, device, unit, built, out) == KILN_OK)
+    kiln_status status =
+        built->compiled ? load(service, want, built, out, &refusal) : load_stored(service, want, built, out, &refusal);
+    if (status == KILN_ELOAD && !built->compiled && !strict && load_fresh(service, want, built, out) == KILN_OK)
         status = KILN_OK;
     if (status != KILN_OK)
         kiln__report_move(report, &refusal);
@@ -195,36 +156,229 @@ kiln_status kiln__obtain_load(kiln_service *service, kiln_device *device, const 
     return status;
 }
 
-kiln_status kiln__obtain(kiln_service *service, const kiln__want *want, const kiln__unit *unit, kiln__built *built,
-                         kiln__module **out, kiln_report *report)
+/* The name under which an entry's program is found: the id tells it, but where files do. */
+typedef struct entry_name {
+    kiln__name name;
+    char text[KILN__DIGEST_SIZE + KILN__ENTRY_TOOLCHAIN_SIZE];
+} entry_name;
+
+static void name_entry(const kiln__want *want, const kiln__built *built, entry_name *out)
 {
-    bool lead;
-    kiln_status status = kiln__obtain_entry(service, unit, want->strict, want->miss, built, &lead, report);
-    if (status == KILN_OK)
-        status = kiln__obtain_load(service, want->device, unit, want->strict, built, out, report);
-    if (status == KILN_OK && lead)
-        kiln__obtain_count(service, built);
-    return status;
+    const kiln__key *key = &built->blob->entry.key;
+    out->name = kiln__want_name(want);
+    if (!kiln__want_reads_files(want))
+        return;
+    size_t length = strlen(key->toolchain);
+    memcpy(out->text, key->digest, KILN__DIGEST_SIZE);
+    memcpy(out->text + KILN__DIGEST_SIZE, key->toolchain, length);
+    out->name.kind = KILN__NAMED_ENTRY;
+    out->name.text = out->text;
+    out->name.length = KILN__DIGEST_SIZE + length;
+    out->name.hash = kiln__hash(out->text, out->name.length);
 }
 
-kiln_status kiln__service_build(kiln_service *service, kiln_device *on, const kiln__fields *spec, bool strict,
-                                kiln__artifact **out, kiln_report *report)
+/* The program if it is loaded, or has been once another thread has finished with it. NULL: the caller loads it, and others wait for
+ * that, unless the caller has waited itself. */
+static kiln_program *claim(kiln_service *service, const kiln__name *name, kiln__claim *claim)
 {
-    kiln__unit *unit = NULL;
-    kiln__built built = { 0 };
-    bool lead = false;
-    *out = NULL;
-    atomic_fetch_add(&service->gets, 1);
-    kiln_status status = kiln__service_unit(service, on, spec, &unit, report);
-    if (status == KILN_OK) {
-        kiln__service_record(service, spec);
-        status = kiln__obtain_entry(service, unit, strict, KILN__MISS_NONE, &built, &lead, report);
+    kiln_program *found = kiln__program_table_claim(&service->programs, name, claim);
+    if (!claim->busy)
+        return found;
+    kiln__workpool_aside(&service->pool, true);
+    found = kiln__program_table_await(&service->programs, name);
+    kiln__workpool_aside(&service->pool, false);
+    return found;
+}
+
+/* Loads the entry and puts its program into the table. With `only` no other entry of the unit is tried. */
+static kiln_status load_program(kiln_service *service, const kiln__want *want, const kiln__name *name, bool only,
+                                kiln__outcome *out)
+{
+    kiln__module *module = NULL;
+    kiln_status status = only ? load(service, want, &out->built, &module, NULL)
+                              : load_any(service, want, &out->built, &module, &out->report);
+    if (status != KILN_OK)
+        return status;
+    out->program = kiln__program_loaded(service->runtime, want->device, module, want->unit, &out->built,
+                                        origin_of(service, &out->built));
+    if (out->program == NULL)
+        return kiln__fail_memory(&out->report, KILN__STAGE_LOAD);
+    if (!want->unlisted)
+        kiln__program_table_add(&service->programs, name, &out->program);
+    return KILN_OK;
+}
+
+/* Turns the entry of an outcome into the program that the want asks for. */
+static void finish(kiln_service *service, kiln__want *want, bool only, kiln__outcome *out)
+{
+    entry_name entry;
+    kiln__claim held = { .held = false };
+    if (out->status == KILN_OK)
+        out->status = kiln__want_unit(want, &out->report);
+    if (out->status != KILN_OK)
+        return;
+    if (want->goal == KILN_BUILD) {
+        out->program = kiln__program_built(want->unit, &out->built, origin_of(service, &out->built));
+        out->status = out->program != NULL ? KILN_OK : kiln__fail_memory(&out->report, KILN__STAGE_COMPILE);
+    } else {
+        name_entry(want, &out->built, &entry);
+        out->program = want->unlisted ? NULL : claim(service, &entry.name, &held);
+        if (out->program == NULL)
+            out->status = load_program(service, want, &entry.name, only, out);
+        kiln__program_table_settle(&service->programs, &held);
     }
-    if (status == KILN_OK && lead)
-        kiln__obtain_count(service, &built);
-    if (status == KILN_OK)
-        status = kiln__artifact_make(out, unit, &built, kiln__built_origin(service, &built), report);
-    kiln__built_fini(&built);
-    kiln__unit_free(unit);
-    return status;
+    if (out->status != KILN_OK)
+        return;
+    out->program = know(service, want, out->program);
+    count_hit(service, out);
+    if (out->built.log != NULL)
+        kiln__report_set_log(&out->report, out->built.log);
+    kiln__program_table_trim(&service->programs);
+}
+
+/* ---- Building */
+
+/* Finds or makes the entry, on this thread. */
+static void build(kiln_service *service, kiln__want *want, kiln__outcome *out)
+{
+    kiln__outcome_init(out);
+    out->status = kiln__want_unit(want, &out->report);
+    if (out->status != KILN_OK)
+        return;
+    kiln__builder *builder = kiln__service_builder(service, &want->unit->target);
+    out->status = want->strict ? kiln__builder_require(builder, want->unit, &out->built, &out->report)
+                               : kiln__builder_build(builder, want->unit, false, &out->built, &out->report);
+    count_miss(service, want->miss, out->built.miss);
+}
+
+/* Waits for the flight that is bringing the entry. False: there is none, and the caller leads *flight, or, NULL, works on its
+ * own. */
+static bool await_others(kiln_service *service, const kiln__want *want, kiln__flight **flight, kiln__outcome *out)
+{
+    bool leads = true;
+    /* A strict want neither waits for a compile nor lets others wait for its refusal. */
+    *flight = want->strict ? NULL : kiln__flights_enter(&service->flights, want->id, &leads);
+    if (leads)
+        return false;
+    kiln__flights_wait(&service->flights, *flight, out);
+    return true;
+}
+
+void kiln__obtain(kiln_service *service, kiln__want *want, kiln__outcome *out)
+{
+    kiln__flight *flight;
+    kiln__outcome entry;
+    bool awaited = await_others(service, want, &flight, out);
+    /* That flight may have read files as they were before this call. The next one began later. */
+    if (awaited && kiln__want_reads_files(want)) {
+        kiln__outcome_fini(out);
+        awaited = await_others(service, want, &flight, out);
+    }
+    if (awaited) {
+        finish(service, want, false, out);
+        return;
+    }
+    build(service, want, &entry);
+    kiln__outcome_copy(out, &entry);
+    finish(service, want, false, out);
+    entry.counted = out->counted;
+    /* The others get the entry and load it themselves, for they may want another device, or none. */
+    if (flight != NULL)
+        kiln__flights_land(&service->flights, flight, &entry);
+    kiln__outcome_fini(&entry);
+}
+
+bool kiln__obtain_now(kiln_service *service, kiln__want *want, kiln__outcome *out)
+{
+    if (want->strict) {
+        kiln__obtain(service, want, out);
+        return true;
+    }
+    kiln__outcome_init(out);
+    out->program = kiln__obtain_loaded(service, want);
+    if (out->program != NULL)
+        return true;
+    out->status = kiln__want_unit(want, &out->report);
+    if (out->status != KILN_OK)
+        return true;
+    kiln__builder *builder = kiln__service_builder(service, &want->unit->target);
+    if (kiln__builder_find(builder, want->unit, builder->strict, &out->built, NULL) == KILN_OK)
+        finish(service, want, true, out);
+    want->miss = out->built.miss;
+    bool found = out->program != NULL;
+    if (!found)
+        kiln__outcome_fini(out);
+    return found;
+}
+
+/* ---- On the service's threads */
+
+/* A flight's job. */
+typedef struct cargo {
+    kiln_service *service;
+    kiln__want *want;
+} cargo;
+
+static void free_cargo(void *data)
+{
+    cargo *self = data;
+    kiln__want_release(self->want);
+    kiln__free(self);
+}
+
+static void run_flight(kiln__job *job, bool stopped)
+{
+    kiln__flight *flight = (kiln__flight *)((char *)job - offsetof(kiln__flight, job));
+    const cargo *self = flight->cargo;
+    kiln__flights *flights = &self->service->flights;
+    kiln__outcome outcome;
+    if (stopped)
+        kiln__outcome_cancel(&outcome, KILN__SERVICE_CLOSED);
+    else if (kiln__flights_begin(flights, flight))
+        build(self->service, self->want, &outcome);
+    else
+        return;
+    kiln__flights_land(flights, flight, &outcome);
+    kiln__outcome_fini(&outcome);
+}
+
+static kiln__flight *new_flight(kiln_service *service, kiln__want *want)
+{
+    cargo *self = kiln__alloc(sizeof(*self));
+    if (self == NULL)
+        return NULL;
+    *self = (cargo){ service, kiln__want_retain(want) };
+    return kiln__flight_new(want->id, self, free_cargo, run_flight);
+}
+
+/* The flight has landed. */
+static void on_landing(kiln__waiter *waiter, kiln__outcome *landed)
+{
+    kiln__wait *wait = (kiln__wait *)((char *)waiter - offsetof(kiln__wait, waiter));
+    kiln__outcome outcome;
+    kiln__outcome_copy(&outcome, landed);
+    if (!atomic_load(&waiter->gone))
+        finish(wait->service, wait->want, false, &outcome);
+    landed->counted = outcome.counted;
+    wait->done(wait, &outcome);
+    kiln__outcome_fini(&outcome);
+}
+
+bool kiln__obtain_join(kiln__wait *wait, int priority)
+{
+    wait->waiter.landed = on_landing;
+    return kiln__flights_join(&wait->service->flights, wait->want->id, kiln__want_reads_files(wait->want),
+                              &wait->waiter, priority, NULL);
+}
+
+bool kiln__obtain_later(kiln__wait *wait, int priority)
+{
+    if (kiln__obtain_join(wait, priority))
+        return true;
+    kiln__flight *flight = new_flight(wait->service, wait->want);
+    bool joined =
+        flight != NULL && kiln__flights_join(&wait->service->flights, flight->key, kiln__want_reads_files(wait->want),
+                                             &wait->waiter, priority, &flight);
+    kiln__flight_free(flight);
+    return joined;
 }

@@ -1,46 +1,38 @@
-/* From a unit to its entry, and from that to a loaded module: what the stores have, else what a compiler makes. */
+/* From a settled want to its program: loaded already, else in a store, else compiled, each once for all who want it. */
 #ifndef KILN_SERVICE_OBTAIN_H
 #define KILN_SERVICE_OBTAIN_H
 
 #include "service/service.h"
 
-/* "disk". */
-const char *kiln__origin_name(kiln_origin origin);
+/* A request that waits without a thread; embedded in it. */
+typedef struct kiln__wait {
+    kiln__waiter waiter; /* in the flight */
+    kiln_service *service;
+    kiln__want *want; /* its own, released by the embedder */
+    /* Called once, on any thread. May take the outcome's program. */
+    void (*done)(struct kiln__wait *wait, kiln__outcome *outcome);
+} kiln__wait;
 
-/* Where an entry came from. */
-kiln_origin kiln__built_origin(const kiln_service *service, const kiln__built *built);
+/* The program if it was asked for in these words before, and so recorded, and is loaded, with a new reference, else NULL. Counts
+ * the hit. Without `look` it reads no file: NULL also where it is time to look at the wisdom's files. */
+kiln_program *kiln__obtain_hit(kiln_service *service, kiln_device *on, const kiln_spec *spec, bool look);
 
-/* The entry of a unit, from the stores or, unless it is `strict`, compiled; a build in progress is waited for. Counts why it was
- * missing, with `earlier`.
- * *lead: nobody else brought it, so that it is for the caller to count where it came from. The caller ends `built` in either case.
- * Errors: those of kiln_get, but for those of a device. */
-kiln_status kiln__obtain_entry(kiln_service *service, const kiln__unit *unit, bool strict, kiln__miss earlier,
-                               kiln__built *built, bool *lead, kiln_report *report);
+/* The program if it is loaded under the want's id, with a new reference, else NULL. Counts the hit. */
+kiln_program *kiln__obtain_loaded(kiln_service *service, const kiln__want *want);
 
-/* Counts where an entry came from. For one that has proved to be usable, and once. */
-void kiln__obtain_count(kiln_service *service, const kiln__built *built);
+/* Fills *out with the program if it is loaded or in a store, or with the reason why there is none: what is strict fails here. False
+ * if it must be compiled, *out then being empty. Waits for no compile. */
+bool kiln__obtain_now(kiln_service *service, kiln__want *want, kiln__outcome *out);
 
-/* Loads such an entry; where the driver refuses it, another one of the unit, which then is what `built` holds. With `strict` that is
- * no fresh one. */
-kiln_status kiln__obtain_load(kiln_service *service, kiln_device *device, const kiln__unit *unit, bool strict,
-                              kiln__built *built, kiln__module **out, kiln_report *report);
+/* Fills *out with the program, wherever it has to come from, or with the failure. Compiles on this thread, or waits for the
+ * flight of another one. */
+void kiln__obtain(kiln_service *service, kiln__want *want, kiln__outcome *out);
 
-/* The entry from the stores alone: nothing is compiled, or counted. False, and built->miss, if they do not have it. The caller ends
- * `built` in either case. */
-bool kiln__obtain_known(kiln_service *service, const kiln__unit *unit, kiln__built *built);
+/* Lets a request wait for the flight of its want's id if there is one that has not begun too early for it. */
+bool kiln__obtain_join(kiln__wait *wait, int priority);
 
-/* Loads such an entry. False: the driver does not take it. */
-bool kiln__obtain_try(kiln_service *service, kiln_device *device, const kiln__unit *unit, const kiln__built *built,
-                      kiln__module **out);
-
-/* Loads the module if a store has it and the driver takes that, and counts it; built->miss says why not. The caller ends `built`
- * in either case. */
-bool kiln__obtain_stored(kiln_service *service, kiln_device *device, const kiln__unit *unit, kiln__built *built,
-                         kiln__module **out);
-
-/* Loads the module, wherever its entry has to come from, and counts that. The caller ends `built` in either case. Errors: those of
- * kiln_get. */
-kiln_status kiln__obtain(kiln_service *service, const kiln__want *want, const kiln__unit *unit, kiln__built *built,
-                         kiln__module **out, kiln_report *report);
+/* The same, and where there is no such flight, a thread of the service compiles. False, and `done` is not called: out of memory, or the
+ * service is being closed. */
+bool kiln__obtain_later(kiln__wait *wait, int priority);
 
 #endif

@@ -1,262 +1,426 @@
+/* Programs: made from an entry, shared by reference, and asked for their functions. */
 #include "service/program.h"
 
 #include "backend/cuda/cubin.h"
 #include "base/alloc.h"
-#include "compile/direct.h"
+#include "os/cancel.h"
 #include "os/cpu.h"
-#include "service/obtain.h"
-#include "source/option.h"
-#include <errno.h>
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "os/fork.h"
+#include "source/source.h"
+#include "template/signature.h"
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-/* ---- From what was given to a unit */
+enum { PARAMETERS_MAX = 1024 };
 
-static kiln_status fail_directory(const char *directory, int error, kiln_report *report)
+struct kiln__function_infos {
+    const kiln_function_info **list;
+    kiln_function_info infos[];
+};
+
+/* ---- Making */
+
+/* Adds the lines of an entry's section, or nothing. */
+static void add_lines(kiln__list *out, const kiln__entry *entry, const char *name)
 {
-    return kiln__fail(report, KILN_EINVAL, KILN__STAGE_COMPILE, error, "include directory '%.200s' cannot be used: %s",
-                      directory, strerrordesc_np(error));
-}
-
-kiln_status kiln__program_want_copy(kiln__program_want *out, const kiln_source *given, bool later, kiln_report *report)
-{
-    char here[PATH_MAX];
-    const char *relative = NULL;
-    memset(out, 0, sizeof(*out));
-    out->targeted = given->target != NULL;
-    kiln_status status = kiln__source_make(&out->unit, given, report);
-    if (status != KILN_OK)
-        return status;
-    out->unit->source.directories = given->include_dir_count;
-    for (size_t i = 0; i < given->include_dir_count; i++) {
-        if (given->include_dirs == NULL || given->include_dirs[i] == NULL)
-            return kiln__fail(report, KILN_EINVAL, KILN__STAGE_COMPILE, 0, "kiln_source.include_dirs has a NULL in it");
-        kiln__list_add(&out->directories, given->include_dirs[i]);
-        relative = given->include_dirs[i][0] != '/' ? given->include_dirs[i] : relative;
+    const kiln__section *section = kiln__entry_find(entry, name);
+    const char *at = section != NULL ? section->data : "";
+    while (*at != '\0') {
+        size_t length = strcspn(at, "\n");
+        kiln__list_add_bytes(out, at, length);
+        at += length + (at[length] == '\n');
     }
-    bool lacking = false;
-    if (later && relative != NULL && getcwd(here, sizeof(here)) == NULL)
-        return fail_directory(relative, errno, report);
-    if (later && relative != NULL)
-        lacking = (out->from = kiln__strdup(here)) == NULL;
-    return lacking || out->directories.bytes.failed ? kiln__fail_memory(report, KILN__STAGE_COMPILE) : KILN_OK;
 }
 
-void kiln__program_want_fini(kiln__program_want *want)
+/* Lists names and symbols. A template's entries are those of its rule, which launches go by. */
+static void add_names(kiln_program *program, const kiln__unit *unit, const kiln__entry *entry)
 {
-    kiln__source_free(want->unit);
-    kiln__list_fini(&want->directories);
-    kiln__free(want->from);
+    if (unit->plan == NULL) {
+        add_lines(&program->symbols, entry, "names");
+        add_lines(&program->names, entry, "functions");
+        return;
+    }
+    for (uint32_t i = 0; i < unit->rule.entry_count; i++) {
+        kiln__list_add(&program->symbols, unit->rule.entries[i].name);
+        kiln__list_add(&program->names, unit->rule.entries[i].name);
+    }
 }
 
-static kiln_status add_directory(kiln__program_want *want, const char *directory, size_t number, kiln_report *report)
+static bool make_functions(kiln_program *program)
 {
-    char whole[PATH_MAX], path[PATH_MAX], name[24];
-    struct stat status;
-    bool relative = want->from != NULL && directory[0] != '/' && directory[0] != '\0';
-    int length = snprintf(whole, sizeof(whole), "%s%s%s", relative ? want->from : "", relative ? "/" : "", directory);
-    if (length >= (int)sizeof(whole))
-        return fail_directory(directory, ENAMETOOLONG, report);
-    if (realpath(whole, path) == NULL || stat(path, &status) != 0)
-        return fail_directory(directory, errno, report);
-    if (!S_ISDIR(status.st_mode))
-        return fail_directory(directory, ENOTDIR, report);
-    snprintf(name, sizeof(name), "%zu", number);
-    kiln__list_add(&want->unit->source.places, name);
-    kiln__list_add(&want->unit->source.places, path);
-    return KILN_OK;
+    size_t names = program->names.count, symbols = program->symbols.count, count = names < symbols ? names : symbols;
+    uint32_t number = 0;
+    if (program->names.bytes.failed || program->symbols.bytes.failed ||
+        (program->functions = kiln__calloc(count + 1, sizeof(program->functions[0]))) == NULL)
+        return false;
+    program->count = (uint32_t)count;
+    const char *name = kiln__list_next(&program->names, NULL), *symbol = kiln__list_next(&program->symbols, NULL);
+    for (uint32_t i = 0; i < program->count; i++) {
+        kiln__function *function = &program->functions[i];
+        *function = (kiln__function){ .name = name, .symbol = symbol, .variable = name[0] == '&', .parameters = -1 };
+        if (!function->variable)
+            function->number = number++;
+        name = kiln__list_next(&program->names, name);
+        symbol = kiln__list_next(&program->symbols, symbol);
+    }
+    return true;
 }
 
-static kiln_status add_directories(kiln__program_want *want, kiln_report *report)
+/* A program without its code. NULL: out of memory. */
+static kiln_program *make_program(const kiln__unit *unit, const kiln__built *built, kiln_origin origin)
 {
-    const kiln__list *all = &want->directories;
-    kiln_status status = KILN_OK;
-    size_t number = 0;
-    for (const char *at = kiln__list_next(all, NULL); at != NULL && status == KILN_OK; at = kiln__list_next(all, at))
-        status = add_directory(want, at, number++, report);
-    return status;
-}
-
-/* A text reads what this process can: no worker keeps it to directories, or tells what it has read. */
-static kiln_status check_unwatched(const kiln__program_want *want, kiln_report *report)
-{
-    const kiln__list *options = &want->unit->source.options;
-    if (want->directories.count > 0)
-        return kiln__fail(
-            report, KILN_EINVAL, KILN__STAGE_COMPILE, 0,
-            "with isolate=never there are no include directories: nothing would keep the text to them, nor "
-            "tell what it has read; give the headers themselves, or let a worker compile");
-    for (const char *at = kiln__list_next(options, NULL); at != NULL; at = kiln__list_next(options, at))
-        if (kiln__option_tells_directory(at))
-            return kiln__fail(report, KILN_EINVAL, KILN__STAGE_COMPILE, 0,
-                              "option '%s' is for sources that a worker compiles: with isolate=never it would put this "
-                              "process's working directory into the code",
-                              at);
-    return KILN_OK;
-}
-
-static void add_cuda_headers(kiln_service *service, const kiln__target *target, kiln__source_parts *source)
-{
-    kiln__toolchain toolchain;
-    bool known = kiln__toolchains_get(&kiln__service_builder(service, target)->toolchains, &toolchain, NULL) == KILN_OK;
-    kiln__direct_find_cuda(known ? toolchain.path : "", &source->places);
-}
-
-static kiln_status choose_target(kiln_service *service, kiln_device *on, kiln__target *out, kiln_report *report)
-{
-    kiln_status status = on != NULL ? KILN_OK : kiln__runtime_device(service->runtime, NULL, &on, report);
-    if (status != KILN_OK)
-        return status;
-    if (kiln__target_facts(&on->target)->twin)
-        return kiln__fail(report, KILN_ETARGET, KILN__STAGE_COMPILE, 0,
-                          "CUDA text is compiled for GPUs only and the device is the cpu: name a target such as sm_90");
-    return kiln__builder_choose_target(kiln__service_builder(service, &on->target), &on->target, out)
-               ? KILN_OK
-               : kiln__fail_memory(report, KILN__STAGE_OPEN);
-}
-
-/* Finds all that the unit still lacks. */
-static kiln_status settle_unit(kiln_service *service, kiln__program_want *want, kiln_report *report)
-{
-    kiln__source_unit *unit = want->unit;
-    bool watched = service->isolate != KILN_ISOLATE_NEVER;
-    kiln_status status = watched ? add_directories(want, report) : check_unwatched(want, report);
-    if (status == KILN_OK && !want->targeted)
-        status = choose_target(service, want->device, &unit->unit.target, report);
-    if (status != KILN_OK)
-        return status;
-    const kiln__target target = unit->unit.target;
-    if (watched && unit->source.cuda_headers)
-        add_cuda_headers(service, &target, &unit->source);
-    if (unit->source.places.bytes.failed || kiln__source_set_target(unit, &target) != KILN_OK ||
-        kiln__source_identify(unit) != KILN_OK)
-        return kiln__fail_memory(report, KILN__STAGE_COMPILE);
-    return KILN_OK;
-}
-
-/* ---- Without a device */
-
-kiln_status kiln__program_build(kiln_service *service, kiln__program_want *want, kiln__artifact **out,
-                                kiln_report *report)
-{
-    kiln__built built = { 0 };
-    bool lead = false;
-    *out = NULL;
-    kiln_status status = kiln__service_check_device(service, want->device, report);
-    if (status == KILN_OK)
-        status = settle_unit(service, want, report);
-    if (status == KILN_OK)
-        status = kiln__obtain_entry(service, &want->unit->unit, want->strict, KILN__MISS_NONE, &built, &lead, report);
-    if (status == KILN_OK && lead)
-        kiln__obtain_count(service, &built);
-    if (status == KILN_OK)
-        status = kiln__artifact_make(out, &want->unit->unit, &built, kiln__built_origin(service, &built), report);
-    kiln__built_fini(&built);
-    return status;
-}
-
-/* ---- On a device */
-
-static kiln_status choose_device(kiln_service *service, kiln_device **device, kiln_report *report)
-{
-    kiln_status status = *device != NULL ? kiln__service_check_device(service, *device, report)
-                                         : kiln__runtime_device(service->runtime, NULL, device, report);
-    if (status != KILN_OK || (*device)->backend->vtable->functions != NULL)
-        return status;
-    return kiln__fail(
-        report, KILN_ETARGET, KILN__STAGE_LOAD, 0,
-        "CUDA text runs on GPUs only and the device is %s: choose a GPU as the device, or build for a named target, "
-        "with the goal KILN_BUILD",
-        (*device)->name);
-}
-
-kiln_status kiln__program_want_settle(kiln_service *service, kiln__program_want *want, kiln_report *report)
-{
-    kiln_status status = choose_device(service, &want->device, report);
-    return status == KILN_OK ? settle_unit(service, want, report) : status;
-}
-
-/* Puts a loaded module, which it takes over, among the programs. NULL: out of memory. */
-static kiln__loaded *keep(kiln_service *service, const kiln__program_want *want, const kiln__built *built,
-                          kiln__module *module)
-{
-    kiln__loaded *program =
-        kiln__loaded_new(service->runtime, want->device, module, &built->blob->entry, &want->unit->unit);
+    kiln_program *program = kiln__calloc(1, sizeof(*program));
     if (program == NULL)
         return NULL;
-    program->origin = kiln__built_origin(service, built);
+    atomic_init(&program->refs, 1);
+    program->generation = kiln__fork_generation();
+    program->target = unit->target;
+    program->origin = origin;
     program->compile_ms = built->compiled ? kiln__cpu_ms(built->compile_ns) : 0;
-    return kiln__loaded_table_add(&service->programs, program);
+    program->spec = kiln__strdup(unit->spec);
+    add_names(program, unit, &built->blob->entry);
+    if (program->spec != NULL && make_functions(program))
+        return program;
+    kiln__program_release(program);
+    return NULL;
 }
 
-kiln__loaded *kiln__program_take(kiln_service *service, const kiln__program_want *want, kiln__miss *miss)
+kiln_program *kiln__program_built(const kiln__unit *unit, const kiln__built *built, kiln_origin origin)
 {
-    kiln__built built = { 0 };
-    kiln__module *module = NULL;
-    kiln__loaded *program = NULL;
-    const kiln__unit *unit = &want->unit->unit;
-    kiln__loaded_claim claim;
-    if (kiln__obtain_known(service, unit, &built)) {
-        program = kiln__loaded_table_claim(&service->programs, want->device, &built.blob->entry.key, &claim);
-        /* A quick look waits for nobody: where another thread is loading it, a flight will find it. */
-        if (claim.held && kiln__obtain_try(service, want->device, unit, &built, &module))
-            program = keep(service, want, &built, module);
-        kiln__loaded_table_settle(&service->programs, &claim);
+    const kiln__section *log = unit->own != NULL ? kiln__entry_find(&built->blob->entry, "log") : NULL;
+    kiln_program *program = make_program(unit, built, origin);
+    if (program == NULL)
+        return NULL;
+    program->blob = kiln__blob_retain(built->blob);
+    if (log == NULL || (program->shown_log = kiln__source_show_log(unit->own, log->data)) != NULL)
+        return program;
+    kiln__program_release(program);
+    return NULL;
+}
+
+/* How many parameters a function has, and the bytes of each: as the driver tells, else as the PTX does; -1 where neither
+ * does. */
+static int read_parameters(const kiln_program *program, const kiln__function *function, const kiln__section *ptx,
+                           size_t sizes[PARAMETERS_MAX])
+{
+    const kiln__function_vtable *functions = program->device->backend->vtable->functions;
+    for (uint32_t i = 0; i < PARAMETERS_MAX; i++) {
+        int known = functions->parameter(program->module, function->number, i, &sizes[i]);
+        if (known == 0)
+            return (int)i;
+        if (known < 0)
+            return ptx == NULL ? -1
+                               : kiln__ptx_parameters(ptx->data, ptx->length, function->symbol, sizes, PARAMETERS_MAX);
     }
+    return -1;
+}
+
+static bool measure_parameters(kiln_program *program, const kiln__section *ptx)
+{
+    size_t found[PARAMETERS_MAX];
+    for (uint32_t i = 0; i < program->count; i++) {
+        kiln__function *function = &program->functions[i];
+        if (!function->variable)
+            function->parameters = read_parameters(program, function, ptx, found);
+        if (function->parameters <= 0)
+            continue;
+        function->sizes = kiln__memdup(found, (size_t)function->parameters * sizeof(found[0]));
+        if (function->sizes == NULL)
+            return false;
+    }
+    return true;
+}
+
+static void make_kernel(kiln_program *program, const kiln__function *function, kiln_kernel *out)
+{
+    *out = (kiln_kernel){ .vtable = program->device->backend->vtable,
+                          .module = program->module,
+                          .plan = program->plan,
+                          .entry_count = program->rule.entry_count,
+                          .generation = program->generation,
+                          .function = function,
+                          .device = program->device,
+                          .spec = program->spec,
+                          .program = program };
+    for (uint32_t i = 0; i < out->entry_count; i++)
+        out->odd[i] = program->rule.entries[i].align - 1;
+    out->signature = program->plan != NULL ? kiln__signature_planned(program->plan)
+                                           : kiln__signature_of_bytes(function->sizes, function->parameters);
+}
+
+static uint32_t kernel_count(const kiln_program *program)
+{
+    return program->plan != NULL ? 1 : program->count;
+}
+
+static bool make_kernels(kiln_program *program)
+{
+    program->kernels = kiln__calloc(kernel_count(program) + 1, sizeof(program->kernels[0]));
+    for (uint32_t i = 0; program->kernels != NULL && i < kernel_count(program); i++) {
+        if (program->functions[i].variable)
+            continue;
+        make_kernel(program, &program->functions[i], &program->kernels[i]);
+        if (program->kernels[i].signature == NULL)
+            return false;
+    }
+    return program->kernels != NULL;
+}
+
+kiln_program *kiln__program_loaded(kiln__runtime *runtime, kiln_device *device, kiln__module *module,
+                                   const kiln__unit *unit, const kiln__built *built, kiln_origin origin)
+{
+    kiln_program *program = make_program(unit, built, origin);
+    if (program == NULL) {
+        device->backend->vtable->unload(module);
+        return NULL;
+    }
+    program->runtime = kiln__runtime_retain(runtime);
+    program->device = device;
+    program->module = module;
+    program->rule = unit->rule;
+    bool made = true;
+    if (unit->plan != NULL)
+        made = (program->plan = kiln__memdup(unit->plan, unit->plan->total)) != NULL;
+    else
+        made = measure_parameters(program, kiln__entry_find(&built->blob->entry, "ptx"));
+    if (made && make_kernels(program))
+        return program;
+    kiln__program_release(program);
+    return NULL;
+}
+
+/* ---- References */
+
+kiln_program *kiln__program_retain(kiln_program *program)
+{
     if (program != NULL)
-        kiln__obtain_count(service, &built);
-    *miss = built.miss;
-    kiln__built_fini(&built);
+        atomic_fetch_add_explicit(&program->refs, 1, memory_order_relaxed);
     return program;
 }
 
-/* The program of an entry if it is loaded, or has been once another thread has finished with it. NULL: the caller is to load it,
- * which others wait for, unless they have waited once. */
-static kiln__loaded *find_loaded(kiln_service *service, kiln_device *device, const kiln__key *key,
-                                 kiln__loaded_claim *claim)
+static void free_kernels(kiln_program *program)
 {
-    kiln__loaded *found = kiln__loaded_table_claim(&service->programs, device, key, claim);
-    if (!claim->busy)
-        return found;
-    kiln__workpool_aside(&service->pool, true);
-    found = kiln__loaded_table_await(&service->programs, device, key);
-    kiln__workpool_aside(&service->pool, false);
-    return found;
+    for (uint32_t i = 0; program->kernels != NULL && i < kernel_count(program); i++)
+        kiln__free(program->kernels[i].signature);
+    kiln__free(program->kernels);
+    for (uint32_t i = 0; i < program->count; i++)
+        kiln__free((void *)program->functions[i].sizes);
+    kiln__free(program->functions);
 }
 
-/* Loads an entry unless it is loaded. */
-static kiln_status load(kiln_service *service, const kiln__program_want *want, kiln__built *built, kiln__loaded **out,
-                        kiln_report *report)
+void kiln__program_release(kiln_program *program)
 {
-    kiln__module *module = NULL;
-    kiln__loaded_claim claim;
-    *out = find_loaded(service, want->device, &built->blob->entry.key, &claim);
-    if (*out != NULL)
+    if (program == NULL || atomic_fetch_sub_explicit(&program->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    KILN__NO_CANCEL;
+    free_kernels(program);
+    if (program->module != NULL)
+        program->device->backend->vtable->unload(program->module);
+    if (program->runtime != NULL)
+        kiln__runtime_release(program->runtime);
+    kiln__blob_release(program->blob);
+    kiln__list_fini(&program->names);
+    kiln__list_fini(&program->symbols);
+    kiln__free(program->plan);
+    kiln__free(program->spec);
+    kiln__free(program->shown_log);
+    kiln__free(atomic_load(&program->infos));
+    kiln__free(program);
+}
+
+kiln_kernel *kiln__kernel_retain(kiln_kernel *kernel)
+{
+    if (kernel != NULL)
+        kiln__program_retain(kernel->program);
+    return kernel;
+}
+
+void kiln__kernel_release(kiln_kernel *kernel)
+{
+    if (kernel != NULL)
+        kiln__program_release(kernel->program);
+}
+
+/* ---- Information */
+
+const char *kiln__origin_name(kiln_origin origin)
+{
+    static const char *const names[] = { [KILN_ORIGIN_COMPILED] = "compiled",
+                                         [KILN_ORIGIN_MEMORY] = "memory",
+                                         [KILN_ORIGIN_DISK] = "disk",
+                                         [KILN_ORIGIN_PACK] = "pack",
+                                         [KILN_ORIGIN_SHARED] = "shared" };
+    return names[origin];
+}
+
+/* The driver tells of loaded code, the cubin of code that is not loaded. -1 where neither does. */
+static kiln__function_facts facts_of(const kiln_program *program, const kiln__function *function)
+{
+    kiln__function_facts facts = { -1, -1, -1, -1, -1 };
+    kiln__cubin_usage usage = { -1, -1, -1 };
+    char reason[KILN__CUBIN_REASON_SIZE];
+    if (function->variable)
+        return facts;
+    if (program->blob == NULL) {
+        const kiln__function_vtable *functions = program->device->backend->vtable->functions;
+        if (functions != NULL)
+            functions->info(program->module, function->number, &facts);
+        return facts;
+    }
+    const kiln__section *cubin = kiln__entry_find(&program->blob->entry, "cubin");
+    if (cubin != NULL && kiln__cubin_check(cubin->data, cubin->length, reason))
+        kiln__cubin_usage_of(cubin->data, function->symbol, &usage);
+    facts.registers = usage.registers;
+    facts.local_bytes = usage.stack_bytes;
+    facts.shared_bytes = usage.shared_bytes;
+    return facts;
+}
+
+/* The first thread that asks makes them. NULL: out of memory. */
+static const kiln__function_infos *infos_of(const kiln_program *program)
+{
+    _Atomic(kiln__function_infos *) *place = &((kiln_program *)program)->infos;
+    kiln__function_infos *known = atomic_load(place);
+    if (known != NULL)
+        return known;
+    size_t bytes = program->count * sizeof(kiln_function_info);
+    kiln__function_infos *made = kiln__alloc(sizeof(*made) + bytes + program->count * sizeof(made->list[0]));
+    if (made == NULL)
+        return NULL;
+    made->list = (const kiln_function_info **)((char *)made->infos + bytes);
+    for (uint32_t i = 0; i < program->count; i++) {
+        const kiln__function *function = &program->functions[i];
+        const kiln__function_facts facts = facts_of(program, function);
+        made->infos[i] = (kiln_function_info){ .size = sizeof(made->infos[i]),
+                                               .name = function->name,
+                                               .symbol = function->symbol,
+                                               .registers = facts.registers,
+                                               .local_bytes = facts.local_bytes,
+                                               .shared_bytes = facts.shared_bytes };
+        made->list[i] = &made->infos[i];
+    }
+    if (atomic_compare_exchange_strong(place, &known, made))
+        return made;
+    kiln__free(made);
+    return known;
+}
+
+kiln_status kiln__program_info(const kiln_program *program, kiln_program_info *out)
+{
+    const kiln__function_infos *infos = infos_of(program);
+    if (infos == NULL)
+        return KILN_ENOMEM;
+    out->spec = program->spec;
+    out->target = program->target.name;
+    out->device = program->device != NULL ? program->device->name : "";
+    out->origin = program->origin;
+    out->origin_name = kiln__origin_name(program->origin);
+    out->compile_ms = program->compile_ms;
+    out->functions = infos->list;
+    out->function_count = program->count;
+    return KILN_OK;
+}
+
+void kiln__kernel_info(const kiln_kernel *kernel, kiln_kernel_info *out)
+{
+    const kiln_program *program = kernel->program;
+    const kiln__function_facts facts = facts_of(program, kernel->function);
+    out->name = kernel->function->name;
+    out->symbol = kernel->function->symbol;
+    out->spec = program->spec;
+    out->device = program->device->name;
+    out->origin = program->origin;
+    out->origin_name = kiln__origin_name(program->origin);
+    out->compile_ms = program->compile_ms;
+    out->signature = kernel->signature;
+    memcpy(out->block, program->rule.block, sizeof(out->block));
+    out->tile = program->rule.tile;
+    out->max_threads = facts.max_threads;
+    out->registers = facts.registers;
+    out->local_bytes = facts.local_bytes;
+    out->shared_bytes = facts.shared_bytes;
+    out->constant_bytes = facts.constant_bytes;
+}
+
+kiln_status kiln__program_section(const void **out, size_t *length, const kiln_program *program, const char *name)
+{
+    const kiln__entry *entry = program->blob != NULL ? &program->blob->entry : NULL;
+    if (entry != NULL && strcmp(name, "key") == 0) {
+        *out = entry->key_text;
+        *length = entry->key_text_length;
         return KILN_OK;
-    kiln_status status =
-        kiln__obtain_load(service, want->device, &want->unit->unit, want->strict, built, &module, report);
-    if (status == KILN_OK && (*out = keep(service, want, built, module)) == NULL)
-        status = kiln__fail_memory(report, KILN__STAGE_LOAD);
-    kiln__loaded_table_settle(&service->programs, &claim);
+    }
+    const kiln__section *section = entry != NULL ? kiln__entry_find(entry, name) : NULL;
+    if (section == NULL)
+        return KILN_ENOENT;
+    bool shown = program->shown_log != NULL && strcmp(name, "log") == 0;
+    *out = shown ? program->shown_log : section->data;
+    *length = shown ? strlen(program->shown_log) : section->length;
+    return KILN_OK;
+}
+
+/* ---- Kernels and variables by name */
+
+static kiln_status fail_built(const kiln_program *program, kiln_report *report)
+{
+    return kiln__fail(report, KILN_ENOENT, KILN__STAGE_LOAD, 0,
+                      "the program was built and not loaded: request it with the goal KILN_LOAD: %s", program->spec);
+}
+
+static kiln_status fail_function(const kiln_program *program, const char *name, kiln_report *report)
+{
+    kiln__text list = { 0 };
+    for (uint32_t i = 0; i < kernel_count(program); i++)
+        if (!program->functions[i].variable)
+            kiln__text_printf(&list, "%s%s", list.length > 0 ? ", " : "", program->functions[i].name);
+    kiln_status status = kiln__fail(report, KILN_ENOENT, KILN__STAGE_LOAD, 0,
+                                    "the program has no function '%.100s'; it has: %s", name, kiln__text_string(&list));
+    kiln__text_fini(&list);
     return status;
 }
 
-kiln_status kiln__program_make(kiln_service *service, const kiln__program_want *want, kiln__miss earlier,
-                               kiln__loaded **out, kiln_report *report)
+static kiln_status fail_several(const kiln_program *program, kiln_report *report)
 {
-    kiln__built built = { 0 };
-    bool lead;
-    kiln_status status = kiln__obtain_entry(service, &want->unit->unit, want->strict, earlier, &built, &lead, report);
-    if (status == KILN_OK)
-        status = load(service, want, &built, out, report);
-    if (status == KILN_OK && lead)
-        kiln__obtain_count(service, &built);
-    if (status == KILN_OK && built.log != NULL)
-        kiln__report_set_log(report, built.log);
-    kiln__built_fini(&built);
-    return status;
+    return kiln__fail(report, KILN_ENOENT, KILN__STAGE_LOAD, 0, "the program has %s: name one",
+                      program->count > 0 ? "several functions" : "no function");
+}
+
+kiln_status kiln__program_kernel(kiln_kernel **out, kiln_program *program, const char *name, kiln_report *report)
+{
+    kiln_kernel *found = NULL;
+    uint32_t functions = 0;
+    if (program->blob != NULL)
+        return fail_built(program, report);
+    for (uint32_t i = 0; i < kernel_count(program); i++) {
+        const kiln__function *function = &program->functions[i];
+        bool named = name != NULL && (strcmp(function->name, name) == 0 || strcmp(function->symbol, name) == 0);
+        if (function->variable)
+            continue;
+        functions++;
+        if (found == NULL && (name == NULL || named))
+            found = &program->kernels[i];
+    }
+    if (name == NULL && functions != 1)
+        return fail_several(program, report);
+    if (found == NULL)
+        return fail_function(program, name, report);
+    *out = kiln__kernel_retain(found);
+    return KILN_OK;
+}
+
+kiln_status kiln__program_global(void **out, size_t *bytes, kiln_program *program, const char *name,
+                                 kiln_report *report)
+{
+    const char *plain = name + (name[0] == '&'), *symbol = plain;
+    if (program->blob != NULL)
+        return fail_built(program, report);
+    const kiln__function_vtable *functions = program->device->backend->vtable->functions;
+    if (functions == NULL)
+        return kiln__fail(report, KILN_ENOENT, KILN__STAGE_LOAD, 0, "kernels on %s have no variables to ask for",
+                          program->device->name);
+    for (uint32_t i = 0; i < program->count; i++) {
+        const kiln__function *function = &program->functions[i];
+        if (function->variable && strcmp(function->name + 1, plain) == 0)
+            symbol = function->symbol;
+    }
+    return functions->global(program->module, symbol, out, bytes, report);
 }

@@ -1,39 +1,88 @@
-/* Sources of users' own: compiled, and loaded. */
+/* Programs and their kernels: compiled code of a spec or a source, loaded on a device or only built, and reference-counted. */
 #ifndef KILN_SERVICE_PROGRAM_H
 #define KILN_SERVICE_PROGRAM_H
 
-#include "service/service.h"
-#include "source/source.h"
+#include "base/list.h"
+#include "compile/compiler.h"
+#include "service/runtime.h"
+#include <kiln/kernel.h>
 
-/* What a call wants: the source as it was given, and, once it is settled, with all that decides what it compiles to. */
-typedef struct kiln__program_want {
-    kiln__source_unit *unit;
-    kiln__list directories; /* the include directories as they were given */
-    char *from;             /* what relative ones start from; NULL: the working directory */
-    bool targeted;          /* a target was named */
-    bool strict;            /* nothing is compiled for it */
-    kiln_device *device;    /* to load on, NULL for none; once settled that is which */
-} kiln__program_want;
+/* A function or a variable of a program. */
+typedef struct kiln__function {
+    const char *name, *symbol; /* in the program's lists */
+    uint32_t number;           /* the backend's; variables have none */
+    bool variable;
+    int parameters; /* of a source's function; -1: neither the driver nor the PTX tells */
+    const size_t *sizes;
+} kiln__function;
 
-/* Checks and copies a source; looks at no file. With `later` it will be settled after the call that gave it, when the working
- * directory may be another. KILN_EINVAL, KILN_ETARGET, KILN_ENOMEM. kiln__program_want_fini also after a failure. */
-kiln_status kiln__program_want_copy(kiln__program_want *out, const kiln_source *given, bool later, kiln_report *report);
-void kiln__program_want_fini(kiln__program_want *want);
+/* A kernel lives in its program, and a reference to it is one to the program. Constant, so that launches never wait for
+ * threads that get and release. */
+struct kiln_kernel {
+    /* A launch reads these: one cache line. */
+    const kiln__backend_vtable *vtable;
+    kiln__module *module;
+    const kiln__plan *plan; /* the signature of a template's kernel; NULL: a function of a source */
+    uint32_t entry_count;
+    uint32_t generation;             /* os/fork.h */
+    uint32_t odd[KILN__ENTRIES_MAX]; /* for each entry, the low bits that none of its pointers may have */
+    /* The rest is for information. */
+    const kiln__function *function; /* of a source, or the first entry */
+    kiln_signature *signature;
+    kiln_device *device;
+    const char *spec; /* the program's */
+    kiln_program *program;
+};
 
-/* Finds the directories, and the device (NULL: the default one) on which it is to be loaded; may open a driver and a
- * compiler. */
-kiln_status kiln__program_want_settle(kiln_service *service, kiln__program_want *want, kiln_report *report);
+typedef struct kiln__function_infos kiln__function_infos;
 
-/* The program if it is loaded, or a store has it and the driver takes it: NULL if it has to be compiled, and `miss` why. */
-kiln__loaded *kiln__program_take(kiln_service *service, const kiln__program_want *want, kiln__miss *miss);
+struct kiln_program {
+    atomic_uint refs;
+    unsigned generation;  /* os/fork.h */
+    kiln_kernel *kernels; /* of a spec one, of a source one for each function; NULL: built only */
+    char *spec;           /* a spec's canonical text, a source's name */
+    kiln__target target;
+    kiln_origin origin;
+    double compile_ms;
+    kiln__list names, symbols;
+    kiln__function *functions; /* the entries of a template, or the functions and variables of a source */
+    uint32_t count;
+    _Atomic(kiln__function_infos *) infos; /* once a caller has asked */
+    /* Of a program that is loaded. */
+    kiln__runtime *runtime;
+    kiln_device *device;
+    kiln__module *module;
+    kiln__rule rule;         /* of a template */
+    kiln__plan *plan;        /* of a template */
+    struct kiln__held *held; /* its place in the table of programs, which guards it */
+    /* Of a program that is built only. */
+    kiln__blob *blob;
+    char *shown_log; /* of a source, with the files called as the user calls them */
+};
 
-/* The program, wherever it has to come from. With `earlier` it counts why an earlier look missed. */
-kiln_status kiln__program_make(kiln_service *service, const kiln__program_want *want, kiln__miss earlier,
-                               kiln__loaded **out, kiln_report *report);
+/* Wraps a module that was loaded from a unit's entry, and takes it over, also on failure. Retains the runtime. One reference.
+ * NULL: out of memory. */
+kiln_program *kiln__program_loaded(kiln__runtime *runtime, kiln_device *device, kiln__module *module,
+                                   const kiln__unit *unit, const kiln__built *built, kiln_origin origin);
 
-/* Compiles a source, or finds it in the stores. The target is the one that was named, else that of the device, NULL for the
- * default one. The errors of kiln_get. */
-kiln_status kiln__program_build(kiln_service *service, kiln__program_want *want, kiln__artifact **out,
-                                kiln_report *report);
+/* Wraps an entry of a unit that is not loaded. One reference. NULL: out of memory. */
+kiln_program *kiln__program_built(const kiln__unit *unit, const kiln__built *built, kiln_origin origin);
+
+/* NULL is allowed. The last release unloads the module and lets go of the runtime. */
+kiln_program *kiln__program_retain(kiln_program *program);
+void kiln__program_release(kiln_program *program);
+kiln_kernel *kiln__kernel_retain(kiln_kernel *kernel);
+void kiln__kernel_release(kiln_kernel *kernel);
+
+/* "disk". */
+const char *kiln__origin_name(kiln_origin origin);
+
+/* The contracts of these are those of the public functions; the infos are filled but for their size. */
+kiln_status kiln__program_info(const kiln_program *program, kiln_program_info *out);
+kiln_status kiln__program_kernel(kiln_kernel **out, kiln_program *program, const char *name, kiln_report *report);
+kiln_status kiln__program_global(void **out, size_t *bytes, kiln_program *program, const char *name,
+                                 kiln_report *report);
+kiln_status kiln__program_section(const void **out, size_t *length, const kiln_program *program, const char *name);
+void kiln__kernel_info(const kiln_kernel *kernel, kiln_kernel_info *out);
 
 #endif

@@ -163,7 +163,7 @@ static void end_early(kiln__submission *submission, kiln_status status, const ch
 static void cancel_all(kiln_queue *queue, const char *why)
 {
     while (queue->pending.first != NULL) {
-        atomic_store(&queue->pending.first->waiter.gone, true);
+        atomic_store(&queue->pending.first->wait.waiter.gone, true);
         end_early(queue->pending.first, KILN_ECANCELED, why);
     }
 }
@@ -174,9 +174,7 @@ void kiln__submission_deliver(kiln__submission *submission, const kiln__outcome 
     pthread_mutex_lock(&queue->lock);
     if (submission->state == KILN__SUBMISSION_PENDING) {
         submission->outcome.status = kiln__outcome_tell(outcome, &submission->outcome.report);
-        submission->outcome.kernel = kiln__kernel_retain(outcome->kernel);
-        submission->outcome.program = kiln__loaded_retain(outcome->program);
-        submission->outcome.artifact = kiln__artifact_retain(outcome->artifact);
+        submission->outcome.program = kiln__program_retain(outcome->program);
         make_due(queue, submission);
     }
     pthread_mutex_unlock(&queue->lock);
@@ -203,7 +201,7 @@ void kiln__queue_cancel(kiln_queue *queue, kiln_ticket ticket)
     while (submission != NULL && submission->ticket != ticket)
         submission = submission->next;
     if (submission != NULL) {
-        atomic_store(&submission->waiter.gone, true);
+        atomic_store(&submission->wait.waiter.gone, true);
         end_early(submission, KILN_ECANCELED, "cancelled by kiln_cancel");
     }
     pthread_mutex_unlock(&queue->lock);
@@ -218,11 +216,6 @@ void kiln__queue_orphan(kiln_queue *queue)
 }
 
 /* ---- Requests */
-
-static void deliver_waiter(kiln__waiter *waiter, const kiln__outcome *outcome)
-{
-    kiln__submission_deliver((kiln__submission *)((char *)waiter - offsetof(kiln__submission, waiter)), outcome);
-}
 
 /* With the lock held: sets the timer to the first deadline, if that is earlier than what it is set to. */
 static void set_alarm(kiln_queue *queue, uint64_t deadline)
@@ -250,7 +243,6 @@ kiln_status kiln__submission_new(kiln__submission **out, kiln_ticket *ticket, ki
         return kiln__fail_memory(report, KILN__STAGE_COMPILE);
     atomic_init(&submission->refs, 2);
     kiln__outcome_init(&submission->outcome);
-    submission->waiter.deliver = deliver_waiter;
     submission->queue = queue;
     submission->how = *how;
     submission->job.priority = how->priority;
@@ -260,7 +252,7 @@ kiln_status kiln__submission_new(kiln__submission **out, kiln_ticket *ticket, ki
     pthread_mutex_lock(&queue->lock);
     bool open = !queue->closing && queue->service != NULL;
     if (open) {
-        submission->service = queue->service;
+        submission->wait.service = queue->service;
         atomic_fetch_add(&queue->refs, 1);
         if (ticket != NULL)
             *ticket = submission->ticket;
@@ -282,7 +274,7 @@ void kiln__submission_release(kiln__submission *submission)
         return;
     kiln__outcome_fini(&submission->outcome);
     release_queue(submission->queue);
-    kiln__spec_release(submission->spec);
+    kiln__want_release(submission->wait.want);
     kiln__free(submission);
 }
 

@@ -2,7 +2,7 @@
 #ifndef KILN_SERVICE_QUEUE_H
 #define KILN_SERVICE_QUEUE_H
 
-#include "service/flight.h"
+#include "service/obtain.h"
 
 typedef enum kiln__submission_state {
     KILN__SUBMISSION_PENDING,
@@ -15,10 +15,7 @@ typedef void (*kiln__submission_fn)(void *data, kiln__outcome *outcome);
 
 /* How a request is submitted. */
 typedef struct kiln__submitting {
-    kiln_device *on; /* the device asked for, NULL for the default one */
-    kiln_goal goal;
-    bool strict;   /* nothing is compiled for it */
-    bool unlisted; /* see kiln__service_get_unlisted */
+    kiln__terms terms;
     int priority;
     uint32_t timeout_ms; /* 0: none */
     kiln__submission_fn fn;
@@ -27,14 +24,12 @@ typedef struct kiln__submitting {
 
 /* A request in a queue. */
 typedef struct kiln__submission {
-    kiln__waiter waiter;
-    kiln__job job; /* while a thread of the pool finds out what is wanted */
+    kiln__wait wait;
+    kiln__job job; /* while a thread of the pool settles the want */
     atomic_uint refs;
     kiln_queue *queue; /* retained */
-    kiln_service *service;
     kiln__submitting how;
     kiln_ticket ticket;
-    kiln_spec *spec;   /* of a kernel, else NULL */
     uint64_t deadline; /* kiln__cpu_now_ns, UINT64_MAX for none */
     /* Guarded by the queue's lock. */
     kiln__submission_state state;
@@ -78,7 +73,7 @@ void kiln__queue_cancel(kiln_queue *queue, kiln_ticket ticket);
 /* Requests that have not been called back. */
 size_t kiln__queue_live(kiln_queue *queue);
 
-/* A submission that waits in the queue, its spec empty; one reference for the queue, one for the caller, who lets it go with
+/* A submission that waits in the queue, its want NULL; one reference for the queue, one for the caller, who lets it go with
  * kiln__submission_release or by delivering. *ticket (may be NULL) is set before another thread sees it. KILN_ECANCELED (the queue
  * or its service is closing), KILN_ENOMEM. */
 kiln_status kiln__submission_new(kiln__submission **out, kiln_ticket *ticket, kiln_queue *queue,

@@ -41,6 +41,8 @@ kiln_status kiln__service_resolve(kiln_service *service, kiln_device *on, const 
 {
     kiln__target target;
     kiln__fields chosen = *spec;
+    if (on != NULL && spec->target_set && !kiln__target_same_backend(&spec->target, &on->target))
+        on = NULL;
     kiln_status status = kiln__service_target(service, &on, spec, &target, report);
     if (status == KILN_OK)
         status = kiln__geometry_choose(service, on, &target, &chosen, report);
@@ -52,8 +54,6 @@ kiln_status kiln__service_unit(kiln_service *service, kiln_device *on, const kil
 {
     kiln__fields full;
     *out = NULL;
-    if (on != NULL && spec->target_set && !kiln__target_same_backend(&spec->target, &on->target))
-        on = NULL;
     kiln_status status = kiln__service_resolve(service, on, spec, &full, report);
     return status == KILN_OK ? kiln__unit_make(out, &full, report) : status;
 }
@@ -88,9 +88,8 @@ static kiln_status device_for(kiln_service *service, const kiln__target *target,
         target->name);
 }
 
-/* The device that a get is for, so that what is known of it counts whether or not it was opened before. */
-static kiln_status find_device(kiln_service *service, kiln_device *on, const kiln__fields *spec, kiln_device **out,
-                               kiln_report *report)
+kiln_status kiln__service_find_device(kiln_service *service, kiln_device *on, const kiln__fields *spec,
+                                      kiln_device **out, kiln_report *report)
 {
     *out = on;
     if (!spec->target_set)
@@ -103,44 +102,6 @@ void kiln__service_record(kiln_service *service, const kiln__fields *spec)
 {
     if (service->record != NULL)
         kiln__record_add(service->record, spec);
-}
-
-/* An unlisted get has a flight of its own: whoever joined it would expect to find the kernel again. The compile beneath is
- * shared all the same. */
-static kiln_status name_want(kiln__want *want, kiln_report *report)
-{
-    kiln__text key = { 0 };
-    const char *prefix = want->unlisted ? "unlisted " : "";
-    kiln__text_printf(&key, "%s%s ", prefix, want->device->name);
-    kiln__spec_format(&want->spec, false, &key);
-    want->key = kiln__text_take(&key);
-    if (want->key == NULL)
-        return kiln__fail_memory(report, KILN__STAGE_SPEC);
-    want->name = want->key + strlen(prefix);
-    return KILN_OK;
-}
-
-kiln_status kiln__service_want(kiln_service *service, kiln_device *on, const kiln_spec *asked, bool unlisted,
-                               kiln__want *out, kiln_report *report)
-{
-    const kiln__fields *fields = &asked->fields;
-    *out = (kiln__want){ .asked = kiln__spec_retain(asked), .asked_on = on, .unlisted = unlisted };
-    kiln_status status = find_device(service, on, fields, &out->device, report);
-    if (status == KILN_OK)
-        kiln__geometry_basis_of(service, fields, true, &out->basis);
-    if (status == KILN_OK)
-        status = kiln__service_resolve(service, out->device, fields, &out->spec, report);
-    if (status != KILN_OK)
-        return status;
-    if (!unlisted)
-        kiln__service_record(service, fields);
-    return name_want(out, report);
-}
-
-void kiln__want_fini(kiln__want *want)
-{
-    kiln__free(want->key);
-    kiln__spec_release(want->asked);
 }
 
 bool kiln__service_is_ready(kiln_service *service, kiln_device *on, const kiln__fields *spec)

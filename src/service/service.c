@@ -88,7 +88,7 @@ static kiln_status open_parts(kiln_service *service, const kiln__settings *setti
     if (settings->isolate == KILN_ISOLATE_NEVER)
         kiln__builder_keep_sources_at_hand(&service->builders[KILN__BACKEND_CUDA]);
     service->wise = settings->wisdom;
-    service->kernels.most = settings->loaded_max;
+    service->programs.most = settings->loaded_max;
     service->wisdom = kiln__wisdom_open(service->disk, kiln__stores_shared(service), KILN__WISDOM_WAIT_MS,
                                         &service->log, &service->store_counters);
     if (service->wisdom == NULL)
@@ -102,8 +102,7 @@ static kiln_status open_parts(kiln_service *service, const kiln__settings *setti
 
 static void init(kiln_service *service)
 {
-    kiln__kernel_table_init(&service->kernels);
-    kiln__loaded_table_init(&service->programs);
+    kiln__program_table_init(&service->programs);
     pthread_mutex_init(&service->native_lock, NULL);
     pthread_mutex_init(&service->define_lock, NULL);
     kiln__workpool_init(&service->pool, kiln__cpu_count());
@@ -162,8 +161,7 @@ void kiln__service_close(kiln_service *service)
     kiln__workpool_fini(&service->pool);
     kiln__flights_fini(&service->flights);
     pthread_mutex_destroy(&service->queues_lock);
-    kiln__loaded_table_fini(&service->programs);
-    kiln__kernel_table_fini(&service->kernels);
+    kiln__program_table_fini(&service->programs);
     pthread_mutex_destroy(&service->native_lock);
     pthread_mutex_destroy(&service->define_lock);
     for (int i = 0; i < KILN__BACKEND_END; i++)
@@ -219,7 +217,7 @@ void kiln__service_stats(const kiln_service *service, kiln_stats *out)
         .worker_starts = workers.starts,
         .worker_crashes = workers.crashes,
         .worker_timeouts = workers.timeouts,
-        .unloads = atomic_load(&service->kernels.unloads),
+        .unloads = atomic_load(&service->programs.unloads),
     };
     for (int i = 0; i < KILN__BACKEND_END; i++) {
         const kiln__builder *builder = &service->builders[i];

@@ -4,13 +4,11 @@
 
 #include "base/list.h"
 #include "compile/compiler.h"
-#include "service/artifact.h"
 #include "service/flight.h"
 #include "service/geometry.h"
-#include "service/kernel.h"
-#include "service/loaded.h"
 #include "service/record.h"
 #include "service/table.h"
+#include "service/want.h"
 #include "store/disk.h"
 #include "template/spec.h"
 #include "wisdom/wisdom.h"
@@ -37,8 +35,7 @@ struct kiln_service {
     kiln__wisdom *wisdom;
     bool wise; /* wisdom is asked; else it only learns */
     kiln__runtime *runtime;
-    kiln__kernel_table kernels;
-    kiln__loaded_table programs; /* of users' own sources */
+    kiln__program_table programs;
     pthread_mutex_t native_lock;
     struct {
         atomic_bool known;
@@ -63,28 +60,9 @@ static inline kiln_service *kiln__service_of(const kiln_spec *spec)
     return (kiln_service *)((uintptr_t)spec->fields.catalog - offsetof(kiln_service, catalog));
 }
 
-/* `on` is the device asked for here and below, NULL for the default one. With `strict` nothing is compiled, whatever the service
- * does. The errors of the gets and of the build are those of kiln_get. */
 kiln_status kiln__service_open(kiln_service **out, const kiln_options *options, kiln_report *report);
 void kiln__service_close(kiln_service *service);
-kiln_status kiln__service_get(kiln_service *service, kiln_device *on, const kiln_spec *spec, bool strict,
-                              kiln_kernel **out, kiln_report *report);
-
-/* As kiln__service_get, and leaves no trace but in the stores and the statistics: it is not recorded, no later get finds the
- * kernel, and its last reference unloads it. One that is loaded already is given all the same. */
-kiln_status kiln__service_get_unlisted(kiln_service *service, kiln_device *on, const kiln__fields *spec,
-                                       kiln_kernel **out, kiln_report *report);
-kiln_status kiln__service_build(kiln_service *service, kiln_device *on, const kiln__fields *spec, bool strict,
-                                kiln__artifact **out, kiln_report *report);
 void kiln__service_stats(const kiln_service *service, kiln_stats *out);
-
-/* The kernel that kiln_call launches for a text that it was given before, with a new reference, or NULL. Parses nothing. */
-kiln_kernel *kiln__service_called(kiln_service *service, const char *text);
-
-/* The same for any text, with a new reference: the kernel is got, and the text means it from now on. With `refuse` a kernel
- * that is not loaded is refused while the stream is captured. */
-kiln_status kiln__service_call(kiln_service *service, const char *text, bool refuse, void *stream, kiln_kernel **out,
-                               kiln_report *report);
 
 /* KILN_EINVAL unless the device is this service's, or NULL. */
 kiln_status kiln__service_check_device(const kiln_service *service, const kiln_device *on, kiln_report *report);
@@ -92,44 +70,13 @@ kiln_status kiln__service_check_device(const kiln_service *service, const kiln_d
 /* KILN_ETARGET unless kernels for the target are of the device's kind. */
 kiln_status kiln__service_check_target(const kiln_device *on, const kiln__target *target, kiln_report *report);
 
-/* What a get wants, once device and target are known. */
-typedef struct kiln__want {
-    kiln_device *asked_on; /* as the caller named it */
-    kiln__geometry_basis basis;
-    kiln_device *device;
-    bool strict;       /* nothing is compiled for it */
-    bool unlisted;     /* leaves no trace: see kiln__service_get_unlisted */
-    bool unasked;      /* nobody asked for it in these words: kiln__service_hit is not to find it by them */
-    char *key;         /* names its flight */
-    const char *name;  /* names its kernel, the device and the canonical spec behind it; in `key` */
-    kiln__miss miss;   /* what kiln__service_take found wrong with what is stored */
-    kiln_spec *asked;  /* as the caller wrote it */
-    kiln__fields spec; /* every field set; its op is that of `asked` */
-} kiln__want;
+/* The device that a get loads on, so that what is known of it counts whether or not it was opened before. `on` is the device asked
+ * for here and below, NULL for the default one. */
+kiln_status kiln__service_find_device(kiln_service *service, kiln_device *on, const kiln__fields *spec,
+                                      kiln_device **out, kiln_report *report);
 
-/* The kernel if it was asked for like this before, and so recorded, and is loaded, with a new reference, else NULL. Counts the
- * hit. Without `look` it reads no file: NULL also where it would be time to look what is known of geometry. */
-kiln_kernel *kiln__service_hit(kiln_service *service, kiln_device *on, const kiln_spec *spec, bool look);
-
-/* Finds out what is wanted, and records it unless it is unlisted; may open a driver and a compiler. kiln__want_fini also
- * after a failure. */
-kiln_status kiln__service_want(kiln_service *service, kiln_device *on, const kiln_spec *asked, bool unlisted,
-                               kiln__want *out, kiln_report *report);
-void kiln__want_fini(kiln__want *want);
-
-/* Whether kiln__service_want would return at once: nothing that it needs has still to be opened, and there is no
- * record. */
+/* Whether kiln__want_settle would return at once: nothing that it needs has still to be opened, and there is no record. */
 bool kiln__service_is_ready(kiln_service *service, kiln_device *on, const kiln__fields *spec);
-
-/* The kernel if it is already loaded, with a new reference, else NULL. Counts the hit. */
-kiln_kernel *kiln__service_loaded(kiln_service *service, const kiln__want *want);
-
-/* Fills *out with the kernel if it is loaded or in a store, or with what is wrong with the spec. False if it must be
- * compiled, *out then being empty. */
-bool kiln__service_take(kiln_service *service, kiln__want *want, kiln__outcome *out);
-
-/* Fills *out with the kernel, wherever it has to come from, or with the failure. */
-void kiln__service_make(kiln_service *service, const kiln__want *want, kiln__outcome *out);
 
 /* Adds a spec to the record of requests, if there is one. Called before anything is compiled: what strict mode refuses is
  * recorded too. */

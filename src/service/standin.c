@@ -1,22 +1,23 @@
 #include "service/standin.h"
 
-#include "base/alloc.h"
+#include "service/obtain.h"
 #include <string.h>
 
 /* The texts of kernels that will do begin and end like that of what is wanted; the geometry stands between. */
 typedef struct search {
     const kiln__want *want;
     kiln__text head, tail;
-    kiln_kernel *nearest;
+    kiln_program *nearest;
     uint64_t distance;
 } search;
 
-static bool fits(const search *self, const kiln_kernel *kernel)
+static bool fits(const search *self, const kiln_program *program)
 {
-    size_t length = strlen(kernel->spec);
-    return kernel->device == self->want->device && length >= self->head.length + self->tail.length &&
-           memcmp(kernel->spec, self->head.data, self->head.length) == 0 &&
-           memcmp(kernel->spec + length - self->tail.length, self->tail.data, self->tail.length) == 0;
+    size_t length = strlen(program->spec);
+    return program->plan != NULL && program->device == self->want->device &&
+           length >= self->head.length + self->tail.length &&
+           memcmp(program->spec, self->head.data, self->head.length) == 0 &&
+           memcmp(program->spec + length - self->tail.length, self->tail.data, self->tail.length) == 0;
 }
 
 /* By ratio, so that 64 is nearer to 128 than to 256. */
@@ -32,23 +33,23 @@ static uint64_t distance_of(const kiln__fields *a, const kiln__fields *b)
     return sum;
 }
 
-static void consider(void *data, kiln_kernel *kernel)
+static void consider(void *data, kiln_program *program)
 {
     search *self = data;
     kiln__fields fields;
     kiln__expr room;
     const kiln__fields *wanted = &self->want->spec;
-    if (!fits(self, kernel) || kiln__fields_parse(&fields, &room, wanted->catalog, kernel->spec, NULL) != KILN_OK)
+    if (!fits(self, program) || kiln__fields_parse(&fields, &room, wanted->catalog, program->spec, NULL) != KILN_OK)
         return;
     uint64_t distance = distance_of(&fields, wanted);
     if (self->nearest != NULL && distance >= self->distance)
         return;
-    kiln__kernel_release(self->nearest); /* never the last one: the table has its own */
-    self->nearest = kiln__kernel_retain(kernel);
+    kiln__program_release(self->nearest); /* never the last one: the table has its own */
+    self->nearest = kiln__program_retain(program);
     self->distance = distance;
 }
 
-kiln_kernel *kiln__stand_in_loaded(kiln_service *service, const kiln__want *want)
+kiln_program *kiln__stand_in_loaded(kiln_service *service, const kiln__want *want)
 {
     search self = { .want = want };
     kiln__fields open = want->spec;
@@ -58,32 +59,21 @@ kiln_kernel *kiln__stand_in_loaded(kiln_service *service, const kiln__want *want
     kiln__text_append(&self.head, " ");
     kiln__text_printf(&self.tail, " target=%s", want->spec.target.name);
     if (!self.head.failed && !self.tail.failed)
-        kiln__kernel_table_visit(&service->kernels, consider, &self);
+        kiln__program_table_visit(&service->programs, consider, &self);
     kiln__text_fini(&self.head);
     kiln__text_fini(&self.tail);
     return self.nearest;
 }
 
-kiln_kernel *kiln__stand_in_stored(kiln_service *service, const kiln__want *want)
+kiln_program *kiln__stand_in_stored(kiln_service *service, const kiln__want *want)
 {
-    kiln__text key = { 0 };
     kiln__outcome outcome;
-    kiln_kernel *kernel = NULL;
-    kiln__fields open = want->asked->fields;
-    kiln__want other = {
-        .asked = kiln__spec_retain(want->asked), .asked_on = want->asked_on, .device = want->device, .unasked = true
-    };
-    memset(open.param_set, 0, sizeof(open.param_set));
-    if (kiln__service_resolve(service, want->device, &open, &other.spec, NULL) == KILN_OK) {
-        kiln__text_printf(&key, "%s ", want->device->name);
-        kiln__spec_format(&other.spec, false, &key);
-        other.name = other.key = kiln__text_take(&key);
-    }
-    if (other.key != NULL && strcmp(other.name, want->name) != 0) {
-        kiln__service_take(service, &other, &outcome);
-        kernel = kiln__kernel_retain(outcome.kernel);
+    kiln_program *program = NULL;
+    kiln__want *other = kiln__want_open_geometry(service, want);
+    if (other != NULL && kiln__obtain_now(service, other, &outcome)) {
+        program = kiln__program_retain(outcome.program);
         kiln__outcome_fini(&outcome);
     }
-    kiln__want_fini(&other);
-    return kernel;
+    kiln__want_release(other);
+    return program;
 }

@@ -8,7 +8,7 @@ enum { FIRST_ROOM = 16 };
 
 struct kiln__name_node {
     kiln__name_node *next; /* in the bucket */
-    kiln__name_node *more; /* of the same kernel */
+    kiln__name_node *more; /* of the same program */
     kiln__held *held;
     uint64_t hash, generation;
     const kiln_device *device;
@@ -20,16 +20,17 @@ struct kiln__name_node {
 
 struct kiln__held {
     kiln__held *next, *before;
-    kiln_kernel *kernel;
+    kiln_program *program;
     kiln__name_node *names;
     atomic_uint_least64_t used; /* the table's clock at the last hit */
 };
 
-void kiln__kernel_table_init(kiln__kernel_table *table)
+void kiln__program_table_init(kiln__program_table *table)
 {
     memset(table, 0, sizeof(*table));
     table->most = SIZE_MAX;
     pthread_mutex_init(&table->lock, NULL);
+    pthread_cond_init(&table->settled, NULL);
     for (int i = 0; i < KILN__TABLE_SHARDS; i++)
         pthread_mutex_init(&table->shards[i].lock, NULL);
 }
@@ -43,22 +44,29 @@ static void free_held(kiln__held *held)
     kiln__free(held);
 }
 
-void kiln__kernel_table_fini(kiln__kernel_table *table)
+void kiln__program_table_fini(kiln__program_table *table)
 {
     for (kiln__held *held = table->first, *next; held != NULL; held = next) {
         next = held->next;
-        held->kernel->held = NULL;
-        kiln__kernel_release(held->kernel);
+        held->program->held = NULL;
+        kiln__program_release(held->program);
         free_held(held);
     }
     for (int i = 0; i < KILN__TABLE_SHARDS; i++) {
         kiln__free(table->shards[i].buckets);
         pthread_mutex_destroy(&table->shards[i].lock);
     }
+    pthread_cond_destroy(&table->settled);
     pthread_mutex_destroy(&table->lock);
 }
 
 /* ---- Names in their shards */
+
+static bool is_same(const kiln__name *a, const kiln__name *b)
+{
+    return a->hash == b->hash && a->length == b->length && a->kind == b->kind && a->device == b->device &&
+           memcmp(a->text, b->text, a->length) == 0;
+}
 
 /* All of a name but its generation. */
 static uint64_t hash_of(const kiln__name *name)
@@ -73,7 +81,7 @@ static unsigned shard_of(uint64_t hash)
 }
 
 /* The caller holds the table's lock or the shard's. */
-static kiln__name_node *look_up(const kiln__kernel_table *table, const kiln__name *name, uint64_t hash)
+static kiln__name_node *look_up(const kiln__program_table *table, const kiln__name *name, uint64_t hash)
 {
     unsigned shard = shard_of(hash);
     if (table->shards[shard].room == 0)
@@ -86,25 +94,25 @@ static kiln__name_node *look_up(const kiln__kernel_table *table, const kiln__nam
     return node;
 }
 
-kiln_kernel *kiln__kernel_table_find(kiln__kernel_table *table, const kiln__name *name)
+kiln_program *kiln__program_table_find(kiln__program_table *table, const kiln__name *name)
 {
     uint64_t hash = hash_of(name);
     unsigned shard = shard_of(hash);
-    kiln_kernel *kernel = NULL;
+    kiln_program *program = NULL;
     pthread_mutex_lock(&table->shards[shard].lock);
     const kiln__name_node *node = look_up(table, name, hash);
     if (node != NULL && node->generation == name->generation) {
         uint64_t now = atomic_load_explicit(&table->clock, memory_order_relaxed);
         if (atomic_load_explicit(&node->held->used, memory_order_relaxed) != now)
             atomic_store_explicit(&node->held->used, now, memory_order_relaxed);
-        kernel = kiln__kernel_retain(node->held->kernel);
+        program = kiln__program_retain(node->held->program);
     }
     pthread_mutex_unlock(&table->shards[shard].lock);
-    return kernel;
+    return program;
 }
 
 /* Doubles the buckets of a shard, both of whose locks are held. False: out of memory. */
-static bool grow_locked(kiln__kernel_table *table, unsigned shard)
+static bool grow_locked(kiln__program_table *table, unsigned shard)
 {
     size_t room = table->shards[shard].room > 0 ? 2 * table->shards[shard].room : FIRST_ROOM;
     kiln__name_node **buckets = kiln__calloc(room, sizeof(kiln__name_node *));
@@ -123,7 +131,7 @@ static bool grow_locked(kiln__kernel_table *table, unsigned shard)
 }
 
 /* Longer chains do where there is no memory for more buckets. False: there are none at all. */
-static bool link_locked(kiln__kernel_table *table, kiln__name_node *node)
+static bool link_locked(kiln__program_table *table, kiln__name_node *node)
 {
     unsigned shard = shard_of(node->hash);
     pthread_mutex_lock(&table->shards[shard].lock);
@@ -139,7 +147,7 @@ static bool link_locked(kiln__kernel_table *table, kiln__name_node *node)
     return roomy;
 }
 
-static void unlink_locked(kiln__kernel_table *table, const kiln__name_node *node)
+static void unlink_locked(kiln__program_table *table, const kiln__name_node *node)
 {
     unsigned shard = shard_of(node->hash);
     pthread_mutex_lock(&table->shards[shard].lock);
@@ -168,7 +176,7 @@ static kiln__name_node *new_node(const kiln__name *name, uint64_t hash)
     return node;
 }
 
-static void insert_locked(kiln__kernel_table *table, kiln__held *held)
+static void insert_locked(kiln__program_table *table, kiln__held *held)
 {
     held->before = NULL;
     held->next = table->first;
@@ -178,7 +186,7 @@ static void insert_locked(kiln__kernel_table *table, kiln__held *held)
     table->count++;
 }
 
-static void remove_locked(kiln__kernel_table *table, kiln__held *held)
+static void remove_locked(kiln__program_table *table, kiln__held *held)
 {
     if (held->before != NULL)
         held->before->next = held->next;
@@ -189,22 +197,22 @@ static void remove_locked(kiln__kernel_table *table, kiln__held *held)
     table->count--;
 }
 
-/* The kernel's place in the table, made where it has none. NULL: out of memory. */
-static kiln__held *hold_locked(kiln__kernel_table *table, kiln_kernel *kernel)
+/* The program's place in the table, made where it has none. NULL: out of memory. */
+static kiln__held *hold_locked(kiln__program_table *table, kiln_program *program)
 {
-    if (kernel->held != NULL)
-        return kernel->held;
+    if (program->held != NULL)
+        return program->held;
     kiln__held *held = kiln__calloc(1, sizeof(*held));
     if (held == NULL)
         return NULL;
-    held->kernel = kiln__kernel_retain(kernel);
+    held->program = kiln__program_retain(program);
     atomic_init(&held->used, atomic_fetch_add(&table->clock, 1));
     insert_locked(table, held);
-    return kernel->held = held;
+    return program->held = held;
 }
 
-/* Moves a name over to a kernel of a later generation. The other one stays, under its other names. */
-static void rename_locked(kiln__kernel_table *table, kiln__name_node *node, uint64_t generation, kiln__held *held)
+/* Moves a name over to a program of a later generation. The other one stays, under its other names. */
+static void rename_locked(kiln__program_table *table, kiln__name_node *node, uint64_t generation, kiln__held *held)
 {
     unsigned shard = shard_of(node->hash);
     kiln__name_node **at = &node->held->names;
@@ -220,12 +228,13 @@ static void rename_locked(kiln__kernel_table *table, kiln__name_node *node, uint
 }
 
 /* *spare is what nobody needs afterwards: the node, or it is NULL. */
-static bool add_locked(kiln__kernel_table *table, const kiln__name *name, kiln_kernel *kernel, kiln__name_node **spare)
+static bool add_locked(kiln__program_table *table, const kiln__name *name, kiln_program *program,
+                       kiln__name_node **spare)
 {
     kiln__name_node *found = look_up(table, name, (*spare)->hash);
     if (found != NULL && found->generation > name->generation)
         return true;
-    kiln__held *held = hold_locked(table, kernel);
+    kiln__held *held = hold_locked(table, program);
     if (held == NULL)
         return false;
     if (found != NULL) {
@@ -241,25 +250,79 @@ static bool add_locked(kiln__kernel_table *table, const kiln__name *name, kiln_k
     return true;
 }
 
-bool kiln__kernel_table_add(kiln__kernel_table *table, const kiln__name *name, kiln_kernel **kernel)
+bool kiln__program_table_add(kiln__program_table *table, const kiln__name *name, kiln_program **program)
 {
     kiln__name_node *node = new_node(name, hash_of(name));
     if (node == NULL)
         return false;
     bool added = true;
-    kiln_kernel *spare = NULL;
+    kiln_program *spare = NULL;
     pthread_mutex_lock(&table->lock);
     const kiln__name_node *found = look_up(table, name, node->hash);
     if (found != NULL && found->generation == name->generation) {
-        spare = *kernel;
-        *kernel = kiln__kernel_retain(found->held->kernel);
+        spare = *program;
+        *program = kiln__program_retain(found->held->program);
     } else {
-        added = add_locked(table, name, *kernel, &node);
+        added = add_locked(table, name, *program, &node);
     }
     pthread_mutex_unlock(&table->lock);
     kiln__free(node);
-    kiln__kernel_release(spare);
+    kiln__program_release(spare);
     return added;
+}
+
+/* ---- Claims */
+
+static kiln_program *find_locked(const kiln__program_table *table, const kiln__name *name)
+{
+    const kiln__name_node *node = look_up(table, name, hash_of(name));
+    return node != NULL && node->generation == name->generation ? kiln__program_retain(node->held->program) : NULL;
+}
+
+static bool is_claimed(const kiln__program_table *table, const kiln__name *name)
+{
+    const kiln__claim *claim = table->claims;
+    while (claim != NULL && !is_same(claim->name, name))
+        claim = claim->next;
+    return claim != NULL;
+}
+
+kiln_program *kiln__program_table_claim(kiln__program_table *table, const kiln__name *name, kiln__claim *claim)
+{
+    *claim = (kiln__claim){ .name = name };
+    pthread_mutex_lock(&table->lock);
+    kiln_program *found = find_locked(table, name);
+    claim->busy = found == NULL && is_claimed(table, name);
+    claim->held = found == NULL && !claim->busy;
+    if (claim->held) {
+        claim->next = table->claims;
+        table->claims = claim;
+    }
+    pthread_mutex_unlock(&table->lock);
+    return found;
+}
+
+kiln_program *kiln__program_table_await(kiln__program_table *table, const kiln__name *name)
+{
+    pthread_mutex_lock(&table->lock);
+    while (is_claimed(table, name))
+        pthread_cond_wait(&table->settled, &table->lock);
+    kiln_program *found = find_locked(table, name);
+    pthread_mutex_unlock(&table->lock);
+    return found;
+}
+
+void kiln__program_table_settle(kiln__program_table *table, kiln__claim *claim)
+{
+    if (!claim->held)
+        return;
+    pthread_mutex_lock(&table->lock);
+    kiln__claim **at = &table->claims;
+    while (*at != claim)
+        at = &(*at)->next;
+    *at = claim->next;
+    pthread_cond_broadcast(&table->settled);
+    pthread_mutex_unlock(&table->lock);
 }
 
 /* ---- Letting go */
@@ -267,11 +330,11 @@ bool kiln__kernel_table_add(kiln__kernel_table *table, const kiln__name *name, k
 /* The table's own reference is the only one. Others come only from whom has one, or by name. */
 static bool is_alone(const kiln__held *held)
 {
-    return atomic_load_explicit(&held->kernel->refs, memory_order_acquire) == 1;
+    return atomic_load_explicit(&held->program->refs, memory_order_acquire) == 1;
 }
 
 /* Of those used equally long ago the one that came first. */
-static kiln__held *least_used_locked(const kiln__kernel_table *table)
+static kiln__held *least_used_locked(const kiln__program_table *table)
 {
     kiln__held *least = NULL;
     uint64_t when = UINT64_MAX;
@@ -285,16 +348,16 @@ static kiln__held *least_used_locked(const kiln__kernel_table *table)
     return least;
 }
 
-/* Takes the names off, so that nobody finds the kernel any more. */
-static void hide_locked(kiln__kernel_table *table, kiln__held *held)
+/* Takes the names off, so that nobody finds the program any more. */
+static void hide_locked(kiln__program_table *table, kiln__held *held)
 {
     for (kiln__name_node *node = held->names; node != NULL; node = node->more)
         unlink_locked(table, node);
     remove_locked(table, held);
 }
 
-/* Undoes that. A name that means another kernel by now keeps that meaning. */
-static void show_locked(kiln__kernel_table *table, kiln__held *held)
+/* Undoes that. A name that means another program by now keeps that meaning. */
+static void show_locked(kiln__program_table *table, kiln__held *held)
 {
     kiln__name_node *node = held->names;
     held->names = NULL;
@@ -311,8 +374,8 @@ static void show_locked(kiln__kernel_table *table, kiln__held *held)
     }
 }
 
-/* A kernel that the table has too many of, and that nobody else can get at any more; NULL: there is none. */
-static kiln__held *take_spare(kiln__kernel_table *table)
+/* A program that the table has too many of, and that nobody else can get at any more; NULL: there is none. */
+static kiln__held *take_spare(kiln__program_table *table)
 {
     kiln__held *held = NULL;
     pthread_mutex_lock(&table->lock);
@@ -343,18 +406,18 @@ static bool wait_for(kiln_device *device)
     return true;
 }
 
-void kiln__kernel_table_trim(kiln__kernel_table *table)
+void kiln__program_table_trim(kiln__program_table *table)
 {
     kiln__held *held;
     KILN__NO_CANCEL;
     while ((held = take_spare(table)) != NULL) {
-        if (!wait_for(held->kernel->device)) {
+        if (!wait_for(held->program->device)) {
             pthread_mutex_lock(&table->lock);
             show_locked(table, held);
             pthread_mutex_unlock(&table->lock);
             return;
         }
-        kiln__kernel_release(held->kernel);
+        kiln__program_release(held->program);
         free_held(held);
         atomic_fetch_add(&table->unloads, 1);
     }
@@ -362,10 +425,10 @@ void kiln__kernel_table_trim(kiln__kernel_table *table)
 
 /* ---- The rest */
 
-void kiln__kernel_table_visit(kiln__kernel_table *table, void (*fn)(void *data, kiln_kernel *kernel), void *data)
+void kiln__program_table_visit(kiln__program_table *table, void (*fn)(void *data, kiln_program *program), void *data)
 {
     pthread_mutex_lock(&table->lock);
     for (kiln__held *held = table->first; held != NULL; held = held->next)
-        fn(data, held->kernel);
+        fn(data, held->program);
     pthread_mutex_unlock(&table->lock);
 }

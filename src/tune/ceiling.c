@@ -1,5 +1,6 @@
 #include "tune/ceiling.h"
 
+#include "service/get.h"
 #include <string.h>
 
 /* The copy kernel moves words of four bytes, of whatever type the values are. */
@@ -16,7 +17,7 @@ static kiln_status get_kernel(kiln__ceiling *ceiling, kiln_service *service, con
     kiln__text_fini(&text);
     if (status != KILN_OK)
         return status;
-    status = kiln__service_get_unlisted(service, ceiling->arrays->device, &spec->fields, &ceiling->kernel, report);
+    status = kiln__get_unlisted(&ceiling->kernel, service, ceiling->arrays->device, &spec->fields, report);
     kiln__spec_release(spec);
     return status;
 }

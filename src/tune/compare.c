@@ -1,6 +1,7 @@
 #include "tune/compare.h"
 
 #include "base/alloc.h"
+#include "service/get.h"
 #include <string.h>
 
 enum { CHUNK_BYTES = 4 << 20 };
@@ -19,7 +20,7 @@ static kiln_status get_count(kiln_service *service, kiln_device *on, kiln_kernel
     kiln__text_fini(&text);
     if (status != KILN_OK)
         return status;
-    status = kiln__service_get_unlisted(service, on, &spec->fields, out, report);
+    status = kiln__get_unlisted(out, service, on, &spec->fields, report);
     kiln__spec_release(spec);
     return status;
 }

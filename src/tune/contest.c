@@ -1,7 +1,7 @@
 #include "tune/contest.h"
 
 #include "base/alloc.h"
-#include "service/async.h"
+#include "service/submit.h"
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,25 +17,24 @@ static void put_out(kiln__variant *variant, kiln_status status, const char *prob
 static void on_kernel(void *data, kiln__outcome *outcome)
 {
     kiln__variant *variant = data;
-    const kiln_kernel *kernel = variant->kernel = outcome->kernel;
     variant->contest->waiting--;
-    outcome->kernel = NULL;
-    if (outcome->status != KILN_OK)
+    if (outcome->status != KILN_OK) {
         put_out(variant, outcome->status, outcome->report.message);
-    else
-        kernel->vtable->resources(kernel->module, &variant->registers, &variant->local_bytes);
+        return;
+    }
+    const kiln_kernel *kernel = variant->kernel = kiln__program_retain(outcome->program)->kernels;
+    kernel->vtable->resources(kernel->module, &variant->registers, &variant->local_bytes);
 }
 
 static void ask(kiln__contest *contest, size_t index)
 {
     kiln__variant *variant = &contest->variants[index];
-    const kiln__submitting how = { .on = contest->device,
-                                   .unlisted = true,
+    const kiln__submitting how = { .terms = { .on = contest->device, .unlisted = true },
                                    .priority = INT_MIN, /* who waits for a kernel comes first */
                                    .fn = on_kernel,
                                    .data = variant };
     contest->waiting++;
-    kiln_status status = kiln__service_submit_fields(contest->queue, &variant->spec, &how, NULL);
+    kiln_status status = kiln__submit_fields(contest->queue, &variant->spec, &how, NULL);
     if (status == KILN_OK)
         return;
     contest->waiting--;

@@ -2,7 +2,7 @@
 #ifndef KILN_TUNE_LIVE_H
 #define KILN_TUNE_LIVE_H
 
-#include "service/service.h"
+#include "service/obtain.h"
 #include <kiln/tune.h>
 
 /* A stand-in, the one that a get gives, the fastest. */
@@ -24,7 +24,7 @@ struct kiln_live {
     uint64_t sizes[KILN__SIZES_MAX];
     kiln_arg args[KILN__ARGS_MAX];
     uint64_t numbers[KILN__ARGS_MAX];
-    kiln__waiter waiter;
+    kiln__wait wait;
     kiln__job job;
     /* Guarded by the lock. */
     pthread_mutex_t lock;

@@ -1,7 +1,7 @@
 #include "tune/livework.h"
 
 #include "base/alloc.h"
-#include "service/async.h"
+#include "service/get.h"
 #include "service/standin.h"
 #include "tune/tuner.h"
 #include <stddef.h>
@@ -15,6 +15,7 @@ void kiln__live_release(kiln_live *live)
     kiln__outcome_fini(&live->outcome);
     pthread_cond_destroy(&live->changed);
     pthread_mutex_destroy(&live->lock);
+    kiln__want_release(live->wait.want);
     kiln__spec_release(live->spec);
     kiln__free(live);
 }
@@ -148,18 +149,19 @@ static int heed(void *data, const kiln_tuning_info *info)
 
 static kiln_status take_winner(kiln_live *live, const kiln_tuning *tuning, kiln_report *report)
 {
+    const kiln__terms terms = { .on = live->on };
     kiln_spec *spec;
-    kiln_kernel *kernel;
+    kiln_program *program;
     kiln_status status = kiln__spec_parse(&spec, live->spec->fields.catalog, tuning->table[0].spec, report);
     if (status == KILN_OK)
-        status = kiln__service_get(live->service, live->on, spec, false, &kernel, report);
+        status = kiln__get_spec(&program, live->service, spec, &terms, NULL, report);
     kiln__spec_release(spec);
     if (status != KILN_OK)
         return status;
     pthread_mutex_lock(&live->lock);
     live->ratio = tuning->table[0].ratio;
     pthread_mutex_unlock(&live->lock);
-    install(live, kernel, KILN_LIVE_TUNING);
+    install(live, program->kernels, KILN_LIVE_TUNING);
     return KILN_OK;
 }
 
@@ -215,30 +217,30 @@ static void go_on(kiln_live *live)
 static void take_outcome(kiln_live *live, const kiln__outcome *outcome)
 {
     kiln_report report = KILN_INIT(kiln_report);
-    if (outcome->kernel == NULL) {
+    if (outcome->program == NULL) {
         kiln_status status = kiln__outcome_tell(outcome, &report);
         end(live, status, &report);
         return;
     }
-    install(live, kiln__kernel_retain(outcome->kernel), KILN_LIVE_EXACT);
+    install(live, kiln__program_retain(outcome->program)->kernels, KILN_LIVE_EXACT);
     go_on(live);
 }
 
-static void deliver(kiln__waiter *waiter, const kiln__outcome *outcome)
+static void on_done(kiln__wait *wait, kiln__outcome *outcome)
 {
-    take_outcome((kiln_live *)((char *)waiter - offsetof(kiln_live, waiter)), outcome);
+    take_outcome((kiln_live *)((char *)wait - offsetof(kiln_live, wait)), outcome);
 }
 
 /* True if what is wanted is loaded. Otherwise a kernel that stands in for it may be in place now. */
 static bool find_loaded(kiln_live *live, const kiln__want *want)
 {
-    kiln_kernel *kernel = kiln__service_loaded(live->service, want);
-    if (kernel != NULL) {
-        install(live, kernel, KILN_LIVE_EXACT);
+    kiln_program *program = kiln__obtain_loaded(live->service, want);
+    if (program != NULL) {
+        install(live, program->kernels, KILN_LIVE_EXACT);
         return true;
     }
-    if (atomic_load(&live->now) == NULL && (kernel = kiln__stand_in_loaded(live->service, want)) != NULL)
-        install(live, kernel, KILN_LIVE_READY);
+    if (atomic_load(&live->now) == NULL && (program = kiln__stand_in_loaded(live->service, want)) != NULL)
+        install(live, program->kernels, KILN_LIVE_READY);
     return false;
 }
 
@@ -248,34 +250,36 @@ static bool find_stored(kiln_live *live, kiln__want *want)
     kiln__outcome outcome;
     if (atomic_load(&live->now) != NULL)
         return false;
-    bool taken = kiln__service_take(live->service, want, &outcome);
-    if (taken)
+    bool taken = kiln__obtain_now(live->service, want, &outcome);
+    if (taken) {
         take_outcome(live, &outcome);
-    kiln__outcome_fini(&outcome);
-    if (taken)
+        kiln__outcome_fini(&outcome);
         return true;
-    kiln_kernel *kernel = kiln__stand_in_stored(live->service, want);
-    if (kernel != NULL)
-        install(live, kernel, KILN_LIVE_READY);
+    }
+    kiln_program *program = kiln__stand_in_stored(live->service, want);
+    if (program != NULL)
+        install(live, program->kernels, KILN_LIVE_READY);
     return false;
+}
+
+/* A want of the handle's spec, settled. */
+static kiln_status settle(kiln_live *live, kiln__want **out, kiln_report *report)
+{
+    const kiln__terms terms = { .on = live->on };
+    kiln_status status = kiln__want_spec(out, live->spec, &terms, report);
+    return status == KILN_OK ? kiln__want_settle(live->service, *out, report) : status;
 }
 
 static void look(kiln_live *live)
 {
-    kiln__want want;
     kiln_report report = KILN_INIT(kiln_report);
-    kiln_status status = kiln__service_want(live->service, live->on, live->spec, false, &want, &report);
-    if (status != KILN_OK) {
-        kiln__want_fini(&want);
+    kiln_status status = settle(live, &live->wait.want, &report);
+    if (status != KILN_OK)
         end(live, status, &report);
-    } else if (find_loaded(live, &want)) {
-        kiln__want_fini(&want);
+    else if (find_loaded(live, live->wait.want))
         go_on(live);
-    } else if (find_stored(live, &want)) {
-        kiln__want_fini(&want);
-    } else if (!kiln__service_fly(live->service, &want, &live->waiter, live->priority)) {
+    else if (!find_stored(live, live->wait.want) && !kiln__obtain_later(&live->wait, live->priority))
         end_undone(live);
-    }
 }
 
 static void run_look(kiln__job *job, bool stopped)
@@ -290,21 +294,21 @@ static void run_look(kiln__job *job, bool stopped)
 /* What is loaded already is taken here, where that takes no time. True if it is what is wanted. */
 static bool take_loaded(kiln_live *live)
 {
-    kiln__want want;
-    kiln_kernel *hit = kiln__service_hit(live->service, live->on, live->spec, false);
+    kiln__want *want;
+    kiln_program *hit = kiln__obtain_hit(live->service, live->on, live->spec, false);
     if (hit != NULL)
-        install(live, hit, KILN_LIVE_EXACT);
+        install(live, hit->kernels, KILN_LIVE_EXACT);
     if (hit != NULL || !kiln__service_is_ready(live->service, live->on, &live->spec->fields))
         return hit != NULL;
-    bool exact = kiln__service_want(live->service, live->on, live->spec, false, &want, NULL) == KILN_OK &&
-                 find_loaded(live, &want);
-    kiln__want_fini(&want);
+    bool exact = settle(live, &want, NULL) == KILN_OK && find_loaded(live, want);
+    kiln__want_release(want);
     return exact;
 }
 
 void kiln__live_start(kiln_live *live)
 {
-    live->waiter.deliver = deliver;
+    live->wait.service = live->service;
+    live->wait.done = on_done;
     if (take_loaded(live))
         go_on(live);
     else if (!submit(live, &live->service->pool, run_look, KILN__LANE_QUICK))

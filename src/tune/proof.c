@@ -1,6 +1,7 @@
 #include "tune/proof.h"
 
 #include "base/alloc.h"
+#include "service/get.h"
 #include <string.h>
 
 enum { ALIGNMENT = 256, OTHER_POISON = 0x5a };
@@ -180,7 +181,7 @@ static kiln_status make_reference(kiln__proof *proof, kiln_service *service, con
     kiln_device *device = proof->arrays->device;
     kiln_kernel *kernel = NULL;
     bool whole = true;
-    kiln_status status = kiln__service_get_unlisted(service, device, spec, &kernel, report);
+    kiln_status status = kiln__get_unlisted(&kernel, service, device, spec, report);
     if (status == KILN_OK) {
         kiln__watch_tell(watch, true);
         status = launch(proof->arrays, kernel, KILN__FILL_POISON, report);

@@ -1,6 +1,7 @@
 #include "tune/verify.h"
 
 #include "base/alloc.h"
+#include "service/get.h"
 #include "template/reference.h"
 #include "tune/compare.h"
 #include "tune/fill.h"
@@ -141,7 +142,7 @@ static kiln_status get_reference(checking *c, kiln_service *service)
     char problem[256];
     kiln_status status = find_cpu_spec(&wanted, &room, c->spec, load, c->report);
     if (status == KILN_OK)
-        status = kiln__service_get_unlisted(service, NULL, &wanted, &c->reference, c->report);
+        status = kiln__get_unlisted(&c->reference, service, NULL, &wanted, c->report);
     if (status == KILN_OK && !kiln__workload_fits(load, c->reference->plan, problem, sizeof(problem)))
         status = kiln__fail(c->report, KILN_EMISMATCH, KILN__STAGE_DEVICE, 0, "the cpu twin: %s", problem);
     if (status == KILN_OK)

@@ -3,7 +3,7 @@
 #ifndef KILN_TUNE_WORKLOAD_H
 #define KILN_TUNE_WORKLOAD_H
 
-#include "service/kernel.h"
+#include "service/launch.h"
 #include "template/fields.h"
 
 /* One array. */

@@ -16,7 +16,7 @@
 #include "bench/noop_path.h"
 #include "os/cpu.h"
 #include "os/file.h"
-#include "service/kernel.h"
+#include "service/program.h"
 #include "support/requesting.h"
 #include "support/temp.h"
 #include "tune/statistics.h"
@@ -183,7 +183,7 @@ static void prepare(host *self)
         must(kiln_spec_source(&source, spec, &report), "kiln_spec_source", &report);
         write_bytes(in_directory(self->directory, "cubin", op), cubin, length);
         write_bytes(in_directory(self->directory, "source", op), source, strlen(source));
-        write_bytes(in_directory(self->directory, "rule", op), &kernel->rule, sizeof(kernel->rule));
+        write_bytes(in_directory(self->directory, "rule", op), &kernel->program->rule, sizeof(kernel->program->rule));
         if (op == 0)
             nvrtc->vtable->options(nvrtc, &kernel->device->target, &options);
         kiln_text_free(source);

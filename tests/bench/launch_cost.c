@@ -9,7 +9,7 @@
 #include "backend/cuda/driver.h"
 #include "bench/noop_path.h"
 #include "os/cpu.h"
-#include "service/kernel.h"
+#include "service/program.h"
 #include "support/requesting.h"
 #include "tune/statistics.h"
 #include <dlfcn.h>
@@ -108,13 +108,13 @@ static void open_bare(bench *self)
     must(kiln_program_section(&cubin, &length, program, "cubin"), "kiln_program_section", &report);
     expect("cuLibraryLoadData", self->driver->cuLibraryLoadData(&library, cubin, NULL, NULL, 0, NULL, NULL, 0));
     expect("cuLibraryGetKernel",
-           self->driver->cuLibraryGetKernel(&self->bare, library, self->kernel->rule.entries[0].name));
+           self->driver->cuLibraryGetKernel(&self->bare, library, self->kernel->program->rule.entries[0].name));
     expect("cuKernelGetFunction", self->driver->cuKernelGetFunction(&self->function, self->bare));
     void *opened = dlopen(self->libcuda, RTLD_NOW | RTLD_LOCAL);
     void *symbol = opened != NULL ? dlsym(opened, "cuLaunchKernelEx") : NULL;
     memcpy(&self->launch_ex, &symbol, sizeof(symbol));
-    self->grid = (unsigned)((self->n + self->kernel->rule.tile - 1) / self->kernel->rule.tile);
-    self->block = self->kernel->rule.block[0];
+    self->grid = (unsigned)((self->n + self->kernel->program->rule.tile - 1) / self->kernel->program->rule.tile);
+    self->block = self->kernel->program->rule.block[0];
     kiln_program_free(program);
 }
 

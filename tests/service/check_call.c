@@ -243,69 +243,69 @@ static kiln__name name_of(const char *text, uint64_t generation)
     return (kiln__name){ KILN__NAMED_TEXT, 0, generation, NULL, text, length, kiln__hash(text, length) };
 }
 
-/* Two kernels of many texts, of which the table holds one reference each; the caller's go over with the names. */
-START_TEST(test_table__many_texts_of_few_kernels)
+/* Two programs of many texts, of which the table holds one reference each; the caller's go over with the names. */
+START_TEST(test_table__many_texts_of_few_programs)
 {
     enum { MANY = 70000 };
-    static kiln__kernel_table table;
-    static struct kiln_kernel kernels[2];
+    static kiln__program_table table;
+    static struct kiln_program programs[2];
     char text[32];
     for (int i = 0; i < 2; i++)
-        atomic_init(&kernels[i].refs, 4 * MANY); /* never the last */
-    kiln__kernel_table_init(&table);
+        atomic_init(&programs[i].refs, 4 * MANY); /* never the last */
+    kiln__program_table_init(&table);
     for (int i = 0; i < MANY; i++) {
         snprintf(text, sizeof(text), "text %d", i);
         const kiln__name name = name_of(text, 0);
-        kiln_kernel *kernel = &kernels[i % 2], *late = &kernels[!(i % 2)];
-        ck_assert_ptr_null(kiln__kernel_table_find(&table, &name));
-        ck_assert(kiln__kernel_table_add(&table, &name, &kernel));
-        ck_assert_ptr_eq(kernel, &kernels[i % 2]);
-        ck_assert(kiln__kernel_table_add(&table, &name, &late));
-        ck_assert_ptr_eq(late, &kernels[i % 2]);
+        kiln_program *program = &programs[i % 2], *late = &programs[!(i % 2)];
+        ck_assert_ptr_null(kiln__program_table_find(&table, &name));
+        ck_assert(kiln__program_table_add(&table, &name, &program));
+        ck_assert_ptr_eq(program, &programs[i % 2]);
+        ck_assert(kiln__program_table_add(&table, &name, &late));
+        ck_assert_ptr_eq(late, &programs[i % 2]);
     }
     for (int i = 0; i < MANY; i++) {
         snprintf(text, sizeof(text), "text %d", i);
         const kiln__name name = name_of(text, 0);
-        ck_assert_ptr_eq(kiln__kernel_table_find(&table, &name), &kernels[i % 2]);
+        ck_assert_ptr_eq(kiln__program_table_find(&table, &name), &programs[i % 2]);
     }
     ck_assert_uint_eq(table.count, 2);
-    ck_assert_uint_eq(atomic_load(&kernels[0].refs) + atomic_load(&kernels[1].refs), 9 * MANY + 2);
-    kiln__kernel_table_fini(&table);
-    ck_assert_uint_eq(atomic_load(&kernels[0].refs) + atomic_load(&kernels[1].refs), 9 * MANY);
+    ck_assert_uint_eq(atomic_load(&programs[0].refs) + atomic_load(&programs[1].refs), 9 * MANY + 2);
+    kiln__program_table_fini(&table);
+    ck_assert_uint_eq(atomic_load(&programs[0].refs) + atomic_load(&programs[1].refs), 9 * MANY);
 }
 END_TEST
 
 /* A name goes over to the kernel of a later generation, and not back; every part of a name counts. */
 START_TEST(test_table__names_and_their_generations)
 {
-    static kiln__kernel_table table;
-    static struct kiln_kernel kernels[3];
+    static kiln__program_table table;
+    static struct kiln_program programs[3];
     kiln_device *const device = (kiln_device *)(uintptr_t)0x1000;
     kiln__name name = name_of("text", 5);
     for (int i = 0; i < 3; i++)
-        atomic_init(&kernels[i].refs, 100); /* never the last */
-    kiln__kernel_table_init(&table);
+        atomic_init(&programs[i].refs, 100); /* never the last */
+    kiln__program_table_init(&table);
     const kiln__name others[] = { { KILN__NAMED_SPEC, 0, 5, NULL, name.text, name.length, name.hash },
                                   { KILN__NAMED_TEXT, 1, 5, NULL, name.text, name.length, name.hash },
                                   { KILN__NAMED_TEXT, 0, 5, device, name.text, name.length, name.hash },
                                   { KILN__NAMED_TEXT, 0, 5, NULL, "other", 5, name.hash } };
-    kiln_kernel *kernel = &kernels[0];
-    ck_assert(kiln__kernel_table_add(&table, &name, &kernel));
+    kiln_program *program = &programs[0];
+    ck_assert(kiln__program_table_add(&table, &name, &program));
     for (int i = 0; i < 4; i++)
-        ck_assert_ptr_null(kiln__kernel_table_find(&table, &others[i]));
+        ck_assert_ptr_null(kiln__program_table_find(&table, &others[i]));
     name.generation = 6;
-    ck_assert_ptr_null(kiln__kernel_table_find(&table, &name));
-    kernel = &kernels[1];
-    ck_assert(kiln__kernel_table_add(&table, &name, &kernel));
-    ck_assert_ptr_eq(kiln__kernel_table_find(&table, &name), &kernels[1]);
+    ck_assert_ptr_null(kiln__program_table_find(&table, &name));
+    program = &programs[1];
+    ck_assert(kiln__program_table_add(&table, &name, &program));
+    ck_assert_ptr_eq(kiln__program_table_find(&table, &name), &programs[1]);
     name.generation = 5;
-    ck_assert_ptr_null(kiln__kernel_table_find(&table, &name));
-    kernel = &kernels[2];
-    ck_assert(kiln__kernel_table_add(&table, &name, &kernel));
-    ck_assert_ptr_eq(kernel, &kernels[2]);
+    ck_assert_ptr_null(kiln__program_table_find(&table, &name));
+    program = &programs[2];
+    ck_assert(kiln__program_table_add(&table, &name, &program));
+    ck_assert_ptr_eq(program, &programs[2]);
     name.generation = 6;
-    ck_assert_ptr_eq(kiln__kernel_table_find(&table, &name), &kernels[1]);
-    kiln__kernel_table_fini(&table);
+    ck_assert_ptr_eq(kiln__program_table_find(&table, &name), &programs[1]);
+    kiln__program_table_fini(&table);
 }
 END_TEST
 
@@ -460,7 +460,7 @@ Suite *kiln_test_call_suite(void)
     tcase_add_test(texts, test_call__what_is_wrong_is_said_and_forgotten);
     tcase_add_test(texts, test_call__nothing_to_do_only_loads);
     tcase_add_test(texts, test_call__on_the_cpu);
-    tcase_add_test(texts, test_table__many_texts_of_few_kernels);
+    tcase_add_test(texts, test_table__many_texts_of_few_programs);
     tcase_add_test(texts, test_table__names_and_their_generations);
     suite_add_tcase(suite, texts);
     kiln_test_temp_use(graphs);

@@ -3,7 +3,7 @@
 #include "compile/key.h"
 #include "os/cpu.h"
 #include "service/flight.h"
-#include "service/service.h"
+#include "service/get.h"
 #include "store/disk.h"
 #include "support/counting.h"
 #include "support/harness.h"
@@ -194,7 +194,7 @@ static void *get_unlisted(void *data)
 {
     kiln_spec *spec = kiln_test_spec(service, data);
     kiln_kernel *kernel;
-    ck_assert_int_eq(kiln__service_get_unlisted(service, NULL, &spec->fields, &kernel, NULL), KILN_OK);
+    ck_assert_int_eq(kiln__get_unlisted(&kernel, service, NULL, &spec->fields, NULL), KILN_OK);
     kiln_kernel_release(kernel);
     kiln_spec_free(spec);
     return NULL;

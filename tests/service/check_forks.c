@@ -413,12 +413,11 @@ static void list_all_locks(holder *self)
         &service->runtime->lock,
         &service->builders[KILN__BACKEND_CPU].toolchains.lock,
         &service->programs.lock,
-        &service->kernels.lock,
     };
     self->count = sizeof(locks) / sizeof(locks[0]);
     memcpy(self->locks, locks, sizeof(locks));
     for (int i = 0; i < KILN__TABLE_SHARDS && self->count < LOCKS_MAX; i++)
-        self->locks[self->count++] = &service->kernels.shards[i].lock;
+        self->locks[self->count++] = &service->programs.shards[i].lock;
 }
 
 static void *hold(void *data)

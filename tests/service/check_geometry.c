@@ -1,5 +1,5 @@
 /* What a get takes where a spec leaves its geometry open: the same as every other way to ask, and as the explanation says. */
-#include "service/service.h"
+#include "service/get.h"
 #include "support/counting.h"
 #include "support/fake_cuda.h"
 #include "support/harness.h"
@@ -187,20 +187,21 @@ START_TEST(test_geometry__equal_wisdom_and_set_geometry_keep_the_way_of_a_hit)
     learn(SPEC " " THIRD);
     kiln__geometry_basis_of(service, &set->fields, true, &after);
     ck_assert(before.generation == after.generation && before.size == after.size);
-    kernel = kiln__service_hit(service, NULL, set, false); /* a hit whatever is known, and it looks at no file */
-    ck_assert_ptr_nonnull(kernel);
-    kiln_kernel_release(kernel);
+    kiln_program *program =
+        kiln__obtain_hit(service, NULL, set, false); /* a hit whatever is known, and it looks at no file */
+    ck_assert_ptr_nonnull(program);
+    kiln__program_release(program);
     kiln_spec_free(set);
     kiln_spec *open = kiln_test_spec(service, SPEC);
-    ck_assert_ptr_null(kiln__service_hit(service, NULL, open, false)); /* it is time to look */
-    ck_assert_ptr_null(kiln__service_hit(service, NULL, open, true));  /* another kernel is meant */
+    ck_assert_ptr_null(kiln__obtain_hit(service, NULL, open, false)); /* it is time to look */
+    ck_assert_ptr_null(kiln__obtain_hit(service, NULL, open, true));  /* another kernel is meant */
     bool hit = false;
     for (int i = 0; i < 100 && !hit; i++) { /* on a busy machine it may be time again by now */
         ck_assert_int_eq(kiln_get_kernel(&kernel, service, open, NULL), KILN_OK);
         kiln_kernel_release(kernel);
-        kernel = kiln__service_hit(service, NULL, open, false);
-        hit = kernel != NULL;
-        kiln_kernel_release(kernel);
+        program = kiln__obtain_hit(service, NULL, open, false);
+        hit = program != NULL;
+        kiln__program_release(program);
     }
     ck_assert(hit);
     kiln_spec_free(open);
@@ -359,12 +360,12 @@ START_TEST(test_geometry__a_text_keeps_its_kernel)
     open_service();
     learn(SPEC " " TUNED);
     ck_assert_int_eq(kiln_test_call(service, SPEC, 0, y, in, NULL, NULL), KILN_OK);
-    kiln_kernel *kernel = kiln__service_called(service, SPEC), *again;
+    kiln_kernel *kernel = kiln__get_called(service, SPEC), *again;
     ck_assert_ptr_nonnull(kernel);
     learn(SPEC " " OTHER);
     ck_assert_str_eq(taken(SPEC), OTHER);
     ck_assert_int_eq(kiln_test_call(service, SPEC, 0, y, in, NULL, NULL), KILN_OK);
-    again = kiln__service_called(service, SPEC);
+    again = kiln__get_called(service, SPEC);
     ck_assert_ptr_eq(again, kernel);
     kiln_kernel_release(again);
     kiln_kernel_release(kernel);
@@ -429,10 +430,12 @@ START_TEST(test_geometry__a_get_knows_its_device)
     write_wisdom("two.json", text);
     service = kiln_test_open(&options);
     kiln_spec *spec = kiln_test_spec(service, named);
-    kiln__want want;
-    ck_assert_int_eq(kiln__service_want(service, NULL, spec, false, &want, NULL), KILN_OK);
-    ck_assert_ptr_nonnull(strstr(want.key, TUNED));
-    kiln__want_fini(&want);
+    const kiln__terms terms = { .goal = KILN_LOAD };
+    kiln__want *want;
+    ck_assert_int_eq(kiln__want_spec(&want, spec, &terms, NULL), KILN_OK);
+    ck_assert_int_eq(kiln__want_settle(service, want, NULL), KILN_OK);
+    ck_assert_ptr_nonnull(strstr(want->id, TUNED));
+    kiln__want_release(want);
     kiln_spec_free(spec);
     close_service();
 }

@@ -1,7 +1,7 @@
 /* Loading images into the stand-in driver and launching them. */
 #include "backend/cuda/cubin.h"
 #include "base/alloc.h"
-#include "service/kernel.h"
+#include "service/launch.h"
 #include "support/fields.h"
 #include "support/gpu.h"
 #include "support/harness.h"
@@ -310,15 +310,18 @@ END_TEST
 /* A kernel of a spec whose module is the sample's. */
 static kiln_kernel kernel_of(const kiln__catalog *catalog, const char *text, kiln__module *module, kiln__unit **unit)
 {
+    static kiln_program program;
     kiln__fields spec, full;
     kiln__target target;
-    kiln_kernel kernel = { .vtable = vtable, .module = module, .entry_count = 2, .odd = { 15, ELEMENT - 1 } };
+    kiln_kernel kernel = {
+        .program = &program, .vtable = vtable, .module = module, .entry_count = 2, .odd = { 15, ELEMENT - 1 }
+    };
     ck_assert(kiln__target_parse("sm_90", 5, &target));
     check_ok(kiln_test_fields(&spec, catalog, text, &report));
     check_ok(kiln__spec_resolve(&full, &spec, &target, &report));
     check_ok(kiln__unit_make(unit, &full, &report));
     kernel.plan = (*unit)->plan;
-    kernel.rule = (*unit)->rule;
+    program.rule = (*unit)->rule;
     return kernel;
 }
 

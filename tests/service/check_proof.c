@@ -271,7 +271,7 @@ static kiln_status launch_wrong(kiln__module *module, uint32_t entry, const uint
     uint64_t n = *(const uint64_t *)args[2], fewer = n - 1, some = 4096;
     const float *shifted = *(const float **)args[1] + 4096;
     void *forgetful[] = { &out, args[1], &fewer }, *shifting[] = { &out, &shifted, &some };
-    const uint32_t few[3] = { (uint32_t)((some + right->rule.tile - 1) / right->rule.tile), 1, 1 };
+    const uint32_t few[3] = { (uint32_t)((some + right->program->rule.tile - 1) / right->program->rule.tile), 1, 1 };
     if (fault == TOUCHES_NOTHING)
         return KILN_OK;
     if (fault == WRITES_BEHIND)

@@ -1,0 +1,292 @@
+/* From a request to a want: copied, then settled, then turned into a unit. */
+#include "service/want.h"
+
+#include "base/alloc.h"
+#include "base/digest.h"
+#include "compile/direct.h"
+#include "service/service.h"
+#include "source/option.h"
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- Copying what the caller gave */
+
+static kiln__want *make_want(const kiln__terms *terms)
+{
+    kiln__want *want = kiln__calloc(1, sizeof(*want));
+    if (want == NULL)
+        return NULL;
+    atomic_init(&want->refs, 1);
+    want->goal = terms->goal;
+    want->strict = terms->strict;
+    want->unlisted = terms->unlisted;
+    want->asked_on = terms->on;
+    return want;
+}
+
+kiln_status kiln__want_spec(kiln__want **out, const kiln_spec *spec, const kiln__terms *terms, kiln_report *report)
+{
+    kiln__want *want = *out = make_want(terms);
+    if (want == NULL)
+        return kiln__fail_memory(report, KILN__STAGE_SPEC);
+    want->asked = kiln__spec_retain(spec);
+    return KILN_OK;
+}
+
+static kiln_status fail_directory(const char *directory, int error, kiln_report *report)
+{
+    return kiln__fail(report, KILN_EINVAL, KILN__STAGE_COMPILE, error, "include directory '%.200s' cannot be used: %s",
+                      directory, strerrordesc_np(error));
+}
+
+/* Copies the directories as they were given, and with `later` where relative ones start. */
+static kiln_status copy_directories(kiln__want *want, const kiln_source *given, bool later, kiln_report *report)
+{
+    char here[PATH_MAX];
+    const char *relative = NULL;
+    want->source->source.directories = given->include_dir_count;
+    for (size_t i = 0; i < given->include_dir_count; i++) {
+        if (given->include_dirs == NULL || given->include_dirs[i] == NULL)
+            return kiln__fail(report, KILN_EINVAL, KILN__STAGE_COMPILE, 0, "kiln_source.include_dirs has a NULL in it");
+        kiln__list_add(&want->directories, given->include_dirs[i]);
+        relative = given->include_dirs[i][0] != '/' ? given->include_dirs[i] : relative;
+    }
+    bool lacking = want->directories.bytes.failed;
+    if (later && relative != NULL && getcwd(here, sizeof(here)) == NULL)
+        return fail_directory(relative, errno, report);
+    if (later && relative != NULL)
+        lacking = (want->from = kiln__strdup(here)) == NULL || lacking;
+    return lacking ? kiln__fail_memory(report, KILN__STAGE_COMPILE) : KILN_OK;
+}
+
+kiln_status kiln__want_source(kiln__want **out, const kiln_source *given, bool later, const kiln__terms *terms,
+                              kiln_report *report)
+{
+    *out = NULL;
+    kiln__want *want = make_want(terms);
+    if (want == NULL)
+        return kiln__fail_memory(report, KILN__STAGE_COMPILE);
+    want->targeted = given->target != NULL;
+    kiln_status status = kiln__source_make(&want->source, given, report);
+    if (status == KILN_OK)
+        status = copy_directories(want, given, later, report);
+    if (status == KILN_OK)
+        *out = want;
+    else
+        kiln__want_release(want);
+    return status;
+}
+
+kiln__want *kiln__want_retain(kiln__want *want)
+{
+    if (want != NULL)
+        atomic_fetch_add_explicit(&want->refs, 1, memory_order_relaxed);
+    return want;
+}
+
+void kiln__want_release(kiln__want *want)
+{
+    if (want == NULL || atomic_fetch_sub_explicit(&want->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    kiln__spec_release(want->asked);
+    kiln__unit_free(want->made);
+    kiln__free(want->text);
+    kiln__source_free(want->source);
+    kiln__list_fini(&want->directories);
+    kiln__free(want->from);
+    kiln__free(want);
+}
+
+/* ---- Settling a spec */
+
+static kiln_status format_id(kiln__want *want, kiln_report *report)
+{
+    kiln__text text = { 0 };
+    kiln__spec_format(&want->spec, false, &text);
+    want->id = want->text = kiln__text_take(&text);
+    return want->id != NULL ? KILN_OK : kiln__fail_memory(report, KILN__STAGE_SPEC);
+}
+
+static kiln_status settle_spec(kiln_service *service, kiln__want *want, kiln_report *report)
+{
+    const kiln__fields *fields = &want->asked->fields;
+    kiln_status status = KILN_OK;
+    kiln_device *on = want->asked_on;
+    if (want->goal == KILN_LOAD)
+        status = kiln__service_find_device(service, want->asked_on, fields, &want->device, report);
+    if (status == KILN_OK && want->goal == KILN_LOAD) {
+        kiln__geometry_basis_of(service, fields, true, &want->basis);
+        on = want->device;
+    }
+    if (status == KILN_OK)
+        status = kiln__service_resolve(service, on, fields, &want->spec, report);
+    if (status != KILN_OK)
+        return status;
+    if (!want->unlisted)
+        kiln__service_record(service, fields);
+    return format_id(want, report);
+}
+
+/* ---- Settling a source */
+
+static kiln_status add_directory(kiln__want *want, const char *directory, size_t number, kiln_report *report)
+{
+    char whole[PATH_MAX], path[PATH_MAX], name[24];
+    struct stat status;
+    bool relative = want->from != NULL && directory[0] != '/' && directory[0] != '\0';
+    int length = snprintf(whole, sizeof(whole), "%s%s%s", relative ? want->from : "", relative ? "/" : "", directory);
+    if (length >= (int)sizeof(whole))
+        return fail_directory(directory, ENAMETOOLONG, report);
+    if (realpath(whole, path) == NULL || stat(path, &status) != 0)
+        return fail_directory(directory, errno, report);
+    if (!S_ISDIR(status.st_mode))
+        return fail_directory(directory, ENOTDIR, report);
+    snprintf(name, sizeof(name), "%zu", number);
+    kiln__list_add(&want->source->source.places, name);
+    kiln__list_add(&want->source->source.places, path);
+    return KILN_OK;
+}
+
+static kiln_status add_directories(kiln__want *want, kiln_report *report)
+{
+    const kiln__list *all = &want->directories;
+    kiln_status status = KILN_OK;
+    size_t number = 0;
+    for (const char *at = kiln__list_next(all, NULL); at != NULL && status == KILN_OK; at = kiln__list_next(all, at))
+        status = add_directory(want, at, number++, report);
+    return status;
+}
+
+/* Without a worker a text reads every file that this process can: nothing keeps it to directories, or tells which it read. */
+static kiln_status check_unwatched(const kiln__want *want, kiln_report *report)
+{
+    const kiln__list *options = &want->source->source.options;
+    if (want->directories.count > 0)
+        return kiln__fail(
+            report, KILN_EINVAL, KILN__STAGE_COMPILE, 0,
+            "with isolate=never there are no include directories: nothing would keep the text to them, nor "
+            "tell what it has read; give the headers themselves, or let a worker compile");
+    for (const char *at = kiln__list_next(options, NULL); at != NULL; at = kiln__list_next(options, at))
+        if (kiln__option_tells_directory(at))
+            return kiln__fail(report, KILN_EINVAL, KILN__STAGE_COMPILE, 0,
+                              "option '%s' is for sources that a worker compiles: with isolate=never it would put this "
+                              "process's working directory into the code",
+                              at);
+    return KILN_OK;
+}
+
+static void add_cuda_headers(kiln_service *service, const kiln__target *target, kiln__source_parts *source)
+{
+    kiln__toolchain toolchain;
+    bool known = kiln__toolchains_get(&kiln__service_builder(service, target)->toolchains, &toolchain, NULL) == KILN_OK;
+    kiln__direct_find_cuda(known ? toolchain.path : "", &source->places);
+}
+
+static kiln_status choose_target(kiln_service *service, kiln_device *on, kiln__target *out, kiln_report *report)
+{
+    kiln_status status = on != NULL ? KILN_OK : kiln__runtime_device(service->runtime, NULL, &on, report);
+    if (status != KILN_OK)
+        return status;
+    if (kiln__target_facts(&on->target)->twin)
+        return kiln__fail(report, KILN_ETARGET, KILN__STAGE_COMPILE, 0,
+                          "CUDA text is compiled for GPUs only and the device is the cpu: name a target such as sm_90");
+    return kiln__builder_choose_target(kiln__service_builder(service, &on->target), &on->target, out)
+               ? KILN_OK
+               : kiln__fail_memory(report, KILN__STAGE_OPEN);
+}
+
+static kiln_status choose_device(kiln_service *service, kiln__want *want, kiln_report *report)
+{
+    want->device = want->asked_on;
+    kiln_status status =
+        want->device != NULL ? KILN_OK : kiln__runtime_device(service->runtime, NULL, &want->device, report);
+    if (status != KILN_OK || want->device->backend->vtable->functions != NULL)
+        return status;
+    return kiln__fail(
+        report, KILN_ETARGET, KILN__STAGE_LOAD, 0,
+        "CUDA text runs on GPUs only and the device is %s: choose a GPU as the device, or build for a named target, "
+        "with the goal KILN_BUILD",
+        want->device->name);
+}
+
+static kiln_status settle_source(kiln_service *service, kiln__want *want, kiln_report *report)
+{
+    kiln__source_unit *source = want->source;
+    bool watched = service->isolate != KILN_ISOLATE_NEVER;
+    kiln_status status = want->goal == KILN_LOAD ? choose_device(service, want, report) : KILN_OK;
+    if (status == KILN_OK)
+        status = watched ? add_directories(want, report) : check_unwatched(want, report);
+    if (status == KILN_OK && !want->targeted)
+        status =
+            choose_target(service, want->device != NULL ? want->device : want->asked_on, &source->unit.target, report);
+    if (status != KILN_OK)
+        return status;
+    const kiln__target target = source->unit.target;
+    if (watched && source->source.cuda_headers)
+        add_cuda_headers(service, &target, &source->source);
+    if (source->source.places.bytes.failed || kiln__source_set_target(source, &target) != KILN_OK ||
+        kiln__source_identify(source) != KILN_OK)
+        return kiln__fail_memory(report, KILN__STAGE_COMPILE);
+    want->unit = &source->unit;
+    want->id = source->source.id;
+    return KILN_OK;
+}
+
+kiln_status kiln__want_settle(kiln_service *service, kiln__want *want, kiln_report *report)
+{
+    kiln_status status = kiln__service_check_device(service, want->asked_on, report);
+    if (status != KILN_OK)
+        return status;
+    return want->source != NULL ? settle_source(service, want, report) : settle_spec(service, want, report);
+}
+
+/* ---- Of a settled want */
+
+kiln_status kiln__want_unit(kiln__want *want, kiln_report *report)
+{
+    if (want->unit != NULL)
+        return KILN_OK;
+    kiln_status status = kiln__unit_make(&want->made, &want->spec, report);
+    want->unit = want->made;
+    return status;
+}
+
+kiln__want *kiln__want_open_geometry(kiln_service *service, const kiln__want *want)
+{
+    const kiln__terms terms = { .on = want->asked_on };
+    kiln__fields open = want->asked->fields;
+    kiln__want *other;
+    memset(open.param_set, 0, sizeof(open.param_set));
+    if (kiln__want_spec(&other, want->asked, &terms, NULL) != KILN_OK)
+        return NULL;
+    other->unasked = true;
+    other->device = want->device;
+    if (kiln__service_resolve(service, want->device, &open, &other->spec, NULL) == KILN_OK &&
+        format_id(other, NULL) == KILN_OK && strcmp(other->id, want->id) != 0)
+        return other;
+    kiln__want_release(other);
+    return NULL;
+}
+
+bool kiln__want_reads_files(const kiln__want *want)
+{
+    return want->source != NULL && kiln__direct_applies(&want->source->unit);
+}
+
+kiln__name kiln__want_asked_name(const kiln__want *want)
+{
+    const kiln_spec *spec = want->asked;
+    return (kiln__name){ KILN__NAMED_SPEC, want->basis.size, want->basis.generation, want->asked_on, spec->text,
+                         spec->length,     spec->hash };
+}
+
+kiln__name kiln__want_name(const kiln__want *want)
+{
+    size_t length = strlen(want->id);
+    return (kiln__name){ KILN__NAMED_ID, 0, 0, want->device, want->id, length, kiln__hash(want->id, length) };
+}

@@ -1,0 +1,71 @@
+/* Wants: everything that a request asks for, found out step by step, of a spec as of a source. */
+#ifndef KILN_SERVICE_WANT_H
+#define KILN_SERVICE_WANT_H
+
+#include "service/geometry.h"
+#include "service/table.h"
+#include "source/source.h"
+#include "template/spec.h"
+
+/* A want belongs to one thread at a time, but for its references. */
+typedef struct kiln__want {
+    atomic_uint refs;
+    kiln_goal goal;
+    bool strict;           /* nothing is compiled for it */
+    bool unlisted;         /* it is not recorded, and no later request finds its program */
+    bool unasked;          /* no caller asked for it in these words: kiln__obtain_hit does not find it by them */
+    kiln_device *asked_on; /* as the caller named it, NULL for the default one */
+    kiln__miss miss;       /* found wrong with the stored entry by an earlier look */
+    /* Once settled. */
+    const char *id;         /* equal for all wants of the same unit; names their flight */
+    kiln_device *device;    /* to load on; NULL for a build */
+    const kiln__unit *unit; /* of a spec made by kiln__want_unit */
+    kiln_spec *asked;       /* of a spec, as the caller wrote it, else NULL */
+    kiln__geometry_basis basis;
+    kiln__fields spec; /* every field set; its op is that of `asked` */
+    char *text;        /* the id */
+    kiln__unit *made;
+    kiln__source_unit *source; /* of a source, else NULL */
+    kiln__list directories;    /* the include directories as they were given */
+    char *from;                /* where relative ones start; NULL: the working directory */
+    bool targeted;             /* a target was named */
+} kiln__want;
+
+/* How a request is to be served, besides the spec or the source. */
+typedef struct kiln__terms {
+    kiln_device *on; /* the device asked for, NULL for the default one */
+    kiln_goal goal;
+    bool strict, unlisted;
+} kiln__terms;
+
+/* Wants of a spec, which it retains, and of a source, which it checks and copies; neither looks at a file. With `later` the source is
+ * settled after the call that gave it, when the working directory may be another. One reference. KILN_EINVAL, KILN_ETARGET,
+ * KILN_ENOMEM. */
+kiln_status kiln__want_spec(kiln__want **out, const kiln_spec *spec, const kiln__terms *terms, kiln_report *report);
+kiln_status kiln__want_source(kiln__want **out, const kiln_source *given, bool later, const kiln__terms *terms,
+                              kiln_report *report);
+
+/* NULL is allowed. */
+kiln__want *kiln__want_retain(kiln__want *want);
+void kiln__want_release(kiln__want *want);
+
+/* Finds out device, target, geometry and directories, and records a spec unless it is unlisted. May open a driver and a
+ * compiler, and read the wisdom's files. */
+kiln_status kiln__want_settle(kiln_service *service, kiln__want *want, kiln_report *report);
+
+/* Makes the unit of a settled want if there is none yet. KILN_ESPEC, KILN_ENOMEM. */
+kiln_status kiln__want_unit(kiln__want *want, kiln_report *report);
+
+/* The settled want of the same spec with no geometry named, on the same device. NULL: it is the same, or there is none. */
+kiln__want *kiln__want_open_geometry(kiln_service *service, const kiln__want *want);
+
+/* Whether the entry depends on files that the compiler reads, so that the id does not tell it. */
+bool kiln__want_reads_files(const kiln__want *want);
+
+/* The name under which the spec that was asked for finds its program. Borrows the want's text. */
+kiln__name kiln__want_asked_name(const kiln__want *want);
+
+/* The name of the want's program by its id. Borrows the want's text. */
+kiln__name kiln__want_name(const kiln__want *want);
+
+#endif
