@@ -62,26 +62,6 @@ static void show_failure(const kiln__source_parts *own, kiln_report *report)
     kiln__free(log);
 }
 
-static kiln_status compile(kiln__builder *builder, const kiln__unit *unit, kiln__image *image, kiln__built *out,
-                           kiln_report *report)
-{
-    kiln__compiler *compiler = builder->toolchains.compiler;
-    kiln__fpenv host;
-    uint64_t start = kiln__cpu_now_ns();
-    kiln__fpenv_enter(&host);
-    kiln_status status = compiler->vtable->compile(compiler, unit, image, report);
-    kiln__fpenv_leave(&host);
-    out->compile_ns = kiln__cpu_now_ns() - start;
-    atomic_fetch_add(&builder->compile_ns, out->compile_ns);
-    atomic_fetch_add(status == KILN_OK ? &builder->compiles : &builder->failures, 1);
-    if (status != KILN_OK && unit->own != NULL)
-        show_failure(unit->own, report);
-    if (status != KILN_OK)
-        return status;
-    kiln__log_line(builder->log, KILN_LOG_INFO, "compiled %s in %.1f ms", unit->spec, kiln__cpu_ms(out->compile_ns));
-    return KILN_OK;
-}
-
 /* Turns an image into the entry that goes into the stores and to the caller, who gets these bytes and never what
  * another writer may have put in their place. */
 static kiln_status wrap(const kiln__image *image, const kiln__unit *unit, const kiln__key *key, const kiln__text *text,
@@ -132,23 +112,46 @@ static void fini_request(request *wanted)
     kiln__direct_fini(&wanted->direct);
 }
 
-/* Compiles until files hold still meanwhile: what was read must be known for sure. */
-static kiln_status compile_settled(kiln__builder *builder, const kiln__unit *unit, kiln__image *image, kiln__built *out,
-                                   kiln_report *report)
+static void note_compile(kiln__builder *builder, const kiln__unit *unit, uint64_t ns, kiln_status status,
+                         kiln_report *report)
+{
+    atomic_fetch_add(&builder->compile_ns, ns);
+    atomic_fetch_add(status == KILN_OK ? &builder->compiles : &builder->failures, 1);
+    if (status == KILN_OK)
+        kiln__log_line(builder->log, KILN_LOG_INFO, "compiled %s in %.1f ms", unit->spec, kiln__cpu_ms(ns));
+    else if (unit->own != NULL)
+        show_failure(unit->own, report);
+}
+
+/* Whether a compile has to be done once more. A directory may have been made anew since the worker was chosen, a header may be
+ * half written, or files may have changed while they were read. */
+static bool is_unsettled(kiln_status status, const kiln__image *image)
+{
+    return status == KILN_EIO || (status == KILN_OK && (image->unsettled || image->reads == NULL));
+}
+
+/* Compiles, and where files are read, until they hold still meanwhile: the builder must know for sure what was read. */
+static kiln_status compile(kiln__builder *builder, const kiln__unit *unit, kiln__image *image, kiln__built *out,
+                           kiln_report *report)
 {
     enum { TRIES = 4 };
-    for (int i = 0; i < TRIES; i++) {
-        kiln__image_fini(image);
-        kiln_status status = compile(builder, unit, image, out, report);
-        /* A directory may have been made anew since the worker was chosen, or a header be half written. */
-        if (status == KILN_EIO && kiln__direct_applies(unit) && i + 1 < TRIES) {
-            kiln_report_clear(report);
-            continue;
-        }
-        if (status != KILN_OK || !kiln__direct_applies(unit) || (!image->unsettled && image->reads != NULL))
+    kiln__compiler *compiler = builder->toolchains.compiler;
+    bool reads_files = kiln__direct_applies(unit);
+    kiln__fpenv host;
+    for (int tries = 1;; tries++) {
+        uint64_t start = kiln__cpu_now_ns();
+        kiln__fpenv_enter(&host);
+        kiln_status status = compiler->vtable->compile(compiler, unit, image, report);
+        kiln__fpenv_leave(&host);
+        out->compile_ns = kiln__cpu_now_ns() - start;
+        note_compile(builder, unit, out->compile_ns, status, report);
+        if (!reads_files || !is_unsettled(status, image) || (status != KILN_OK && tries == TRIES))
             return status;
+        kiln__image_fini(image);
+        if (tries == TRIES)
+            break;
+        kiln_report_clear(report);
     }
-    kiln__image_fini(image);
     return kiln__fail(report, KILN_EIO, KILN__STAGE_COMPILE, 0,
                       "headers of %s change while they are read, %d times in a row: try again when they are written",
                       unit->own->shown, (int)TRIES);
@@ -161,33 +164,28 @@ static char *show_warnings(const kiln__unit *unit, const char *log)
     return unit->own != NULL ? kiln__source_show_log(unit->own, log) : kiln__strdup(log);
 }
 
-/* Compiles, and publishes unless what comes of it has yet to prove itself. */
-static kiln_status make(kiln__builder *builder, request *wanted, kiln__built *out, kiln_report *report)
+/* Makes the entry of an image and puts it into the stores, unless it has yet to prove that it loads. */
+static kiln_status publish(kiln__builder *builder, request *wanted, const kiln__image *image, kiln__built *out,
+                           kiln_report *report)
 {
-    kiln__image image = { 0 };
-    kiln_status status = compile_settled(builder, wanted->unit, &image, out, report);
-    if (status != KILN_OK)
-        return status;
+    kiln_status status = KILN_OK;
     bool direct = kiln__direct_applies(wanted->unit);
     if (direct)
-        status = kiln__direct_key(&wanted->direct, image.reads, &wanted->key, &wanted->text);
-    snprintf(wanted->key.toolchain, sizeof(wanted->key.toolchain), "%s", image.toolchain);
+        status = kiln__direct_key(&wanted->direct, image->reads, &wanted->key, &wanted->text);
+    snprintf(wanted->key.toolchain, sizeof(wanted->key.toolchain), "%s", image->toolchain);
     memcpy(wanted->direct.list.toolchain, wanted->key.toolchain, sizeof(wanted->key.toolchain));
     if (status == KILN_OK)
-        status = wrap(&image, wanted->unit, &wanted->key, &wanted->text, &out->blob);
-    if (status == KILN_OK) {
-        out->compiled = true;
-        out->log = show_warnings(wanted->unit, image.log);
-        kiln__toolchains_learn(&builder->toolchains, image.toolchain);
-        if (!wanted->fresh)
-            kiln__tiers_put(wanted->tiers, out->blob);
-        if (direct)
-            kiln__direct_remember(&wanted->direct, image.reads);
-    } else {
-        status = kiln__fail_memory(report, KILN__STAGE_COMPILE);
-    }
-    kiln__image_fini(&image);
-    return status;
+        status = wrap(image, wanted->unit, &wanted->key, &wanted->text, &out->blob);
+    if (status != KILN_OK)
+        return kiln__fail_memory(report, KILN__STAGE_COMPILE);
+    out->compiled = true;
+    out->log = show_warnings(wanted->unit, image->log);
+    kiln__toolchains_learn(&builder->toolchains, image->toolchain);
+    if (!wanted->fresh)
+        kiln__tiers_put(wanted->tiers, out->blob);
+    if (direct)
+        kiln__direct_remember(&wanted->direct, image->reads);
+    return KILN_OK;
 }
 
 static kiln_status make_own_key(request *wanted)
@@ -323,33 +321,39 @@ static kiln_status refuse(kiln__builder *builder, const kiln__unit *unit, kiln_r
     return refuse_with_line(builder, unit, report);
 }
 
-/* Compiles while holding the host's lock of the key, if there is one, and after one more look: who held it before may have
- * published what we want, and even told what the toolchain is. */
-static kiln_status make_alone(kiln__builder *builder, request *wanted, kiln__built *out, kiln_report *report)
+/* Waits for the host's lock of the key, if there is one, and looks once more: its last holder may have published the entry, and
+ * even told which toolchain it is. True: the caller holds the lock. */
+static bool lock_and_look(kiln__builder *builder, request *wanted, kiln__hostlock_hold *hold, kiln__built *out,
+                          kiln_status *status, kiln_report *report)
 {
-    kiln__hostlock_hold hold;
-    kiln_status status = KILN_OK;
-    bool shared = builder->hostlock != NULL && builder->hostlock->disk != NULL && !is_unwatched(builder, wanted->unit);
-    bool held = shared && kiln__hostlock_take(builder->hostlock, first_key(wanted)->digest, &hold);
-    if (shared)
-        status = look(builder, wanted, out, report);
-    if (status == KILN_OK && out->blob == NULL)
-        status = make(builder, wanted, out, report);
-    if (held)
-        kiln__hostlock_give(&hold);
-    return status;
+    if (builder->hostlock == NULL || builder->hostlock->disk == NULL || is_unwatched(builder, wanted->unit))
+        return false;
+    bool held = kiln__hostlock_take(builder->hostlock, first_key(wanted)->digest, hold);
+    *status = look(builder, wanted, out, report);
+    return held;
 }
 
 kiln_status kiln__builder_build(kiln__builder *builder, const kiln__unit *unit, bool fresh, kiln__built *out,
                                 kiln_report *report)
 {
+    kiln__hostlock_hold hold;
+    kiln__image image = { 0 };
+    bool held = false;
     if (builder->strict)
         return kiln__builder_require(builder, unit, out, report);
     request wanted = begin(builder, unit, out);
     wanted.fresh = fresh;
     kiln_status status = locate(builder, &wanted, out, report);
-    if (out->blob == NULL && status == KILN_OK)
-        status = fresh ? make(builder, &wanted, out, report) : make_alone(builder, &wanted, out, report);
+    if (status == KILN_OK && out->blob == NULL && !fresh)
+        held = lock_and_look(builder, &wanted, &hold, out, &status, report);
+    if (status == KILN_OK && out->blob == NULL) {
+        status = compile(builder, unit, &image, out, report);
+        if (status == KILN_OK)
+            status = publish(builder, &wanted, &image, out, report);
+        kiln__image_fini(&image);
+    }
+    if (held)
+        kiln__hostlock_give(&hold);
     fini_request(&wanted);
     return status;
 }

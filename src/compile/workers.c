@@ -146,75 +146,65 @@ static kiln_status read_identity(workers *self, kiln__worker *which, const kiln_
     return status;
 }
 
-/* Before a worker gets its first source from elsewhere: lets it tell its toolchain unless that is known, for it may say
- * anything afterwards. This compiles an empty kernel. *out is the answer to return in place of the compile's where the
- * worker gives no sound one. */
-static kiln_status introduce(workers *self, kiln__worker *which, kiln__worker_answer *out, kiln_report *report)
+/* One worker for one request. */
+typedef struct hiring {
+    const kiln__list *places; /* that it may read; NULL: any */
+    bool foreign;             /* it gets source from elsewhere */
+    bool asked;               /* it tells its toolchain, whether or not that is known */
+    bool fresh;               /* it was started for this request */
+    kiln__worker *which;
+    kiln__toolchain told;
+    kiln__worker_answer answer; /* to the last request */
+} hiring;
+
+/* Lets the worker tell its toolchain, for which it may compile an empty kernel. */
+static kiln_status ask_identity(workers *self, hiring *hired, kiln_report *report)
 {
     kiln__text request = { 0 };
-    kiln__toolchain toolchain;
     bool sound;
-    memset(out, 0, sizeof(*out));
-    if (which->strange || which->id[0] != '\0')
-        return KILN_OK;
     kiln__frame_begin(&request, KILN__WORKER_IDENTIFY);
-    kiln__worker_ask(&which->child, &request, self->set.limits.time_ms, out);
+    kiln__worker_ask(&hired->which->child, &request, self->set.limits.time_ms, &hired->answer);
     kiln__text_fini(&request);
-    kiln_status status = read_identity(self, which, out, &toolchain, &sound, report);
-    if (!sound && out->result == KILN__CHANNEL_DONE)
-        out->result = KILN__CHANNEL_MALFORMED;
-    kiln__message_fini(&out->message);
+    kiln_status status = read_identity(self, hired->which, &hired->answer, &hired->told, &sound, report);
+    if (!sound && hired->answer.result == KILN__CHANNEL_DONE)
+        hired->answer.result = KILN__CHANNEL_MALFORMED;
+    kiln__message_fini(&hired->answer.message);
+    if (status != KILN_OK)
+        kiln__worker_end(hired->which);
     return status;
 }
 
-/* One request to one worker. */
-static kiln_status ask_which(workers *self, const kiln__text *request, bool foreign, kiln__worker *which,
-                             kiln__worker_answer *out, kiln_report *report)
+/* An idle worker may have died, or have been stopped, before it was asked. It is replaced by a new one, once and without a word.
+ * True: the caller hires again. */
+static bool replace(hiring *hired)
 {
-    kiln_status status = foreign ? introduce(self, which, out, report) : KILN_OK;
-    if (status != KILN_OK)
-        kiln__worker_end(which);
-    if (status != KILN_OK || (foreign && out->result != KILN__CHANNEL_DONE))
-        return status;
-    which->strange |= foreign;
-    kiln__worker_ask(&which->child, request, self->set.limits.time_ms, out);
-    return KILN_OK;
+    if (hired->fresh || hired->answer.begun || hired->answer.result != KILN__CHANNEL_CLOSED)
+        return false;
+    kiln__message_fini(&hired->answer.message);
+    kiln__worker_end(hired->which);
+    return hired->fresh = true;
 }
 
-static kiln_status ask_one(workers *self, const kiln__text *request, const kiln__list *places, const kiln__text *marks,
-                           bool foreign, kiln__worker **which, kiln__worker_answer *out, kiln_report *report)
+/* Takes an idle worker, or starts one where there is none or hired->fresh asks for it. A worker tells its toolchain before its first source
+ * from elsewhere, because afterwards it may say anything. With KILN_OK there is a worker, and hired->answer.result is DONE where it
+ * can be asked. */
+static kiln_status hire(workers *self, hiring *hired, kiln_report *report)
 {
-    kiln_status status = KILN_OK;
-    *which = kiln__workerset_take(&self->set, places, marks, foreign);
-    bool fresh = *which == NULL;
-    for (;;) {
-        if (*which == NULL)
-            status = start(self, places, marks, which, report);
-        if (status == KILN_OK)
-            status = ask_which(self, request, foreign, *which, out, report);
-        if (status != KILN_OK)
-            return status;
-        if (fresh || out->begun || out->result != KILN__CHANNEL_CLOSED)
-            return KILN_OK;
-        kiln__message_fini(&out->message);
-        kiln__worker_end(*which);
-        *which = NULL;
-        fresh = true;
-    }
-}
-
-/* Asks an idle worker or, where there is none, a new one: about a unit, or, where that is NULL, about NVRTC. One that had died,
- * or was stopped, before it began is replaced by a new one, once and without a word. With KILN_OK there is an answer, *out, of *which. */
-static kiln_status ask(workers *self, const kiln__text *request, const kiln__unit *unit, kiln__worker **which,
-                       kiln__worker_answer *out, kiln_report *report)
-{
-    static const kiln__list none;
-    const kiln__list *places = unit == NULL ? NULL : unit->own != NULL ? &unit->own->places : &none;
     kiln__text marks = { 0 };
-    kiln__workerset_mark(&marks, places);
-    kiln_status status =
-        marks.failed ? kiln__fail_memory(report, KILN__STAGE_COMPILE)
-                     : ask_one(self, request, places, &marks, unit != NULL && unit->foreign, which, out, report);
+    kiln_status status = KILN_OK;
+    kiln__workerset_mark(&marks, hired->places);
+    if (marks.failed)
+        return kiln__fail_memory(report, KILN__STAGE_COMPILE);
+    do {
+        memset(&hired->answer, 0, sizeof(hired->answer));
+        hired->which = hired->fresh ? NULL : kiln__workerset_take(&self->set, hired->places, &marks, hired->foreign);
+        hired->fresh = hired->which == NULL;
+        if (hired->fresh)
+            status = start(self, hired->places, &marks, &hired->which, report);
+        if (status == KILN_OK &&
+            (hired->asked || (hired->foreign && !hired->which->strange && hired->which->id[0] == '\0')))
+            status = ask_identity(self, hired, report);
+    } while (status == KILN_OK && replace(hired));
     kiln__text_fini(&marks);
     return status;
 }
@@ -320,32 +310,45 @@ static kiln_status conclude(workers *self, kiln__worker *which, kiln__worker_ans
     return status;
 }
 
+static kiln_status put_unit(kiln__text *request, const kiln__unit *unit, kiln_report *report)
+{
+    kiln__frame_begin(request, KILN__WORKER_COMPILE);
+    kiln__worker_put_unit(request, unit);
+    if (request->failed)
+        return kiln__fail_memory(report, KILN__STAGE_COMPILE);
+    if (request->length > KILN__WORKER_LIMIT)
+        return kiln__fail(report, KILN_ECOMPILE, KILN__STAGE_COMPILE, 0,
+                          "the source has %zu bytes: a compile worker takes at most %d MiB", unit->source_length,
+                          KILN__WORKER_LIMIT >> 20);
+    return KILN_OK;
+}
+
 static kiln_status compile_outside(workers *self, const kiln__unit *unit, kiln__image *out, kiln_report *report)
 {
+    static const kiln__list none;
     kiln__suspect suspect;
-    kiln__worker_answer answer;
     kiln__text request = { 0 };
-    kiln__worker *which;
+    hiring hired = { .places = unit->own != NULL ? &unit->own->places : &none, .foreign = unit->foreign };
     memset(out, 0, sizeof(*out));
     if (!kiln__suspect_of(&suspect, unit))
         return kiln__fail_memory(report, KILN__STAGE_COMPILE);
     if (suspect.apt && kiln__suspects_is_condemned(&self->suspects, suspect.digest))
         return fail_condemned(unit, report);
-    kiln__frame_begin(&request, KILN__WORKER_COMPILE);
-    kiln__worker_put_unit(&request, unit);
-    if (request.length > KILN__WORKER_LIMIT) {
-        kiln__text_fini(&request);
-        return kiln__fail(report, KILN_ECOMPILE, KILN__STAGE_COMPILE, 0,
-                          "the source has %zu bytes: a compile worker takes at most %d MiB", unit->source_length,
-                          KILN__WORKER_LIMIT >> 20);
+    kiln_status status = put_unit(&request, unit, report);
+    if (status == KILN_OK) {
+        do {
+            status = hire(self, &hired, report);
+            if (status != KILN_OK || hired.answer.result != KILN__CHANNEL_DONE)
+                break;
+            hired.which->strange |= hired.foreign;
+            kiln__worker_ask(&hired.which->child, &request, self->set.limits.time_ms, &hired.answer);
+        } while (replace(&hired));
     }
-    kiln_status status = request.failed ? kiln__fail_memory(report, KILN__STAGE_COMPILE)
-                                        : ask(self, &request, unit, &which, &answer, report);
     kiln__text_fini(&request);
     if (status != KILN_OK)
         return status;
-    status = conclude(self, which, &answer, unit, &suspect, out, report);
-    kiln__message_fini(&answer.message);
+    status = conclude(self, hired.which, &hired.answer, unit, &suspect, out, report);
+    kiln__message_fini(&hired.answer.message);
     return status;
 }
 
@@ -358,17 +361,18 @@ static bool is_by_the_same(workers *self, const kiln__image *image)
            strcmp(ours.id, image->toolchain) == 0;
 }
 
-/* True if a worker has done it; else *why says what came in between. */
+/* Lets a worker compile Kiln's own unit. False: *why says why it has not. */
 static bool compile_helped(workers *self, const kiln__unit *unit, kiln__image *out, kiln_report *why)
 {
-    if (compile_outside(self, unit, out, why) != KILN_OK)
-        return false;
-    if (is_by_the_same(self, out))
-        return true;
-    kiln__image_fini(out);
-    kiln__fail(why, KILN_ENOCOMPILER, KILN__STAGE_COMPILE, 0,
-               "the file of NVRTC is another one than that which is open");
-    return false;
+    bool helped = compile_outside(self, unit, out, why) == KILN_OK;
+    if (helped && !is_by_the_same(self, out)) {
+        kiln__image_fini(out);
+        kiln__fail(why, KILN_ENOCOMPILER, KILN__STAGE_COMPILE, 0,
+                   "the file of NVRTC is another one than that which is open");
+        helped = false;
+    }
+    kiln__crowd_return(&self->crowd, !helped);
+    return helped;
 }
 
 static void pause_workers(workers *self, const char *why)
@@ -377,28 +381,6 @@ static void pause_workers(workers *self, const char *why)
     if (pause > 0)
         kiln__log_line(self->log, KILN_LOG_INFO, "compiles without workers for %u s: %s",
                        (unsigned)(pause / 1000000000), why);
-}
-
-/* What is Kiln's own may be compiled anywhere: here, unless too many do so already. What a worker fails at, for whatever reason, is
- * compiled here; where that does it, the fault is the workers', and nobody asks them for a while. */
-static kiln_status compile_anywhere(workers *self, const kiln__unit *unit, kiln__image *out, kiln_report *report)
-{
-    kiln_report why = KILN_INIT(kiln_report);
-    bool sent = !kiln__crowd_enter(&self->crowd, kiln__cpu_now_ns());
-    if (sent) {
-        bool helped = compile_helped(self, unit, out, &why);
-        kiln__crowd_return(&self->crowd, !helped);
-        if (helped) {
-            kiln_report_clear(&why);
-            return KILN_OK;
-        }
-    }
-    kiln_status status = self->inner->vtable->compile(self->inner, unit, out, report);
-    kiln__crowd_leave(&self->crowd, kiln__cpu_now_ns());
-    if (sent && status == KILN_OK)
-        pause_workers(self, why.message);
-    kiln_report_clear(&why);
-    return status;
 }
 
 static kiln_status refuse_heavy(const kiln__unit *unit, kiln_report *report)
@@ -410,16 +392,30 @@ static kiln_status refuse_heavy(const kiln__unit *unit, kiln_report *report)
         unit->operations, (unsigned long long)kiln__unit_elements(unit), KILN__UNIT_LIGHT_MAX);
 }
 
+/* Kiln's own units are compiled here, unless too many are already. Where a worker fails at one and this process does not, the fault is
+ * the workers', and none is asked for a while. */
 static kiln_status compile(kiln__compiler *base, const kiln__unit *unit, kiln__image *out, kiln_report *report)
 {
     workers *self = (workers *)base;
-    bool heavy = kiln__unit_is_heavy(unit);
+    kiln_report why = KILN_INIT(kiln_report);
+    bool heavy = kiln__unit_is_heavy(unit), never = self->isolate == KILN_ISOLATE_NEVER;
     memset(out, 0, sizeof(*out));
-    if (self->isolate == KILN_ISOLATE_NEVER)
-        return heavy ? refuse_heavy(unit, report) : self->inner->vtable->compile(self->inner, unit, out, report);
-    if (self->isolate == KILN_ISOLATE_ALWAYS || unit->foreign || heavy || kiln__nvrtc_steering() != NULL)
+    if (never && heavy)
+        return refuse_heavy(unit, report);
+    if (!never && (self->isolate == KILN_ISOLATE_ALWAYS || unit->foreign || heavy || kiln__nvrtc_steering() != NULL))
         return compile_outside(self, unit, out, report);
-    return compile_anywhere(self, unit, out, report);
+    bool sent = !never && !kiln__crowd_enter(&self->crowd, kiln__cpu_now_ns());
+    if (sent && compile_helped(self, unit, out, &why)) {
+        kiln_report_clear(&why);
+        return KILN_OK;
+    }
+    kiln_status status = self->inner->vtable->compile(self->inner, unit, out, report);
+    if (!never)
+        kiln__crowd_leave(&self->crowd, kiln__cpu_now_ns());
+    if (sent && status == KILN_OK)
+        pause_workers(self, why.message);
+    kiln_report_clear(&why);
+    return status;
 }
 
 /* ---- The rest of a compiler */
@@ -454,22 +450,17 @@ static kiln_status open_compiler(kiln__compiler *base, kiln__toolchain *out, kil
 
 static kiln_status identify_outside(workers *self, kiln__toolchain *out, kiln_report *report)
 {
-    kiln__worker_answer answer;
-    kiln__text request = { 0 };
-    kiln__worker *which;
-    bool sound;
-    kiln__frame_begin(&request, KILN__WORKER_IDENTIFY);
-    kiln_status status = ask(self, &request, NULL, &which, &answer, report);
-    kiln__text_fini(&request);
+    hiring hired = { .asked = true };
+    kiln_status status = hire(self, &hired, report);
     if (status != KILN_OK)
         return status;
-    status = read_identity(self, which, &answer, out, &sound, report);
-    if (sound)
-        kiln__workerset_give_back(&self->set, which);
-    else
-        kiln__worker_end(which);
-    kiln__message_fini(&answer.message);
-    return sound ? status : fail_unbegun(&answer, report);
+    if (hired.answer.result != KILN__CHANNEL_DONE) {
+        kiln__worker_end(hired.which);
+        return fail_unbegun(&hired.answer, report);
+    }
+    *out = hired.told;
+    kiln__workerset_give_back(&self->set, hired.which);
+    return KILN_OK;
 }
 
 static kiln_status identify(kiln__compiler *base, kiln__toolchain *out, kiln_report *report)
