@@ -131,8 +131,8 @@ static bool is_unsettled(kiln_status status, const kiln__image *image)
 }
 
 /* Compiles, and where files are read, until they hold still meanwhile: the builder must know for sure what was read. */
-static kiln_status compile(kiln__builder *builder, const kiln__unit *unit, kiln__image *image, kiln__built *out,
-                           kiln_report *report)
+static kiln_status compile_until_settled(kiln__builder *builder, const kiln__unit *unit, kiln__image *image,
+                                         kiln__built *out, kiln_report *report)
 {
     enum { TRIES = 4 };
     kiln__compiler *compiler = builder->toolchains.compiler;
@@ -347,7 +347,7 @@ kiln_status kiln__builder_build(kiln__builder *builder, const kiln__unit *unit, 
     if (status == KILN_OK && out->blob == NULL && !fresh)
         held = lock_and_look(builder, &wanted, &hold, out, &status, report);
     if (status == KILN_OK && out->blob == NULL) {
-        status = compile(builder, unit, &image, out, report);
+        status = compile_until_settled(builder, unit, &image, out, report);
         if (status == KILN_OK)
             status = publish(builder, &wanted, &image, out, report);
         kiln__image_fini(&image);

@@ -394,7 +394,8 @@ static kiln_status refuse_heavy(const kiln__unit *unit, kiln_report *report)
 
 /* Kiln's own units are compiled here, unless too many are already. Where a worker fails at one and this process does not, the fault is
  * the workers', and none is asked for a while. */
-static kiln_status compile(kiln__compiler *base, const kiln__unit *unit, kiln__image *out, kiln_report *report)
+static kiln_status compile_here_or_outside(kiln__compiler *base, const kiln__unit *unit, kiln__image *out,
+                                           kiln_report *report)
 {
     workers *self = (workers *)base;
     kiln_report why = KILN_INIT(kiln_report);
@@ -496,7 +497,7 @@ static const kiln__compiler_vtable vtable = {
     .options = append_options,
     .open = open_compiler,
     .identify = identify,
-    .compile = compile,
+    .compile = compile_here_or_outside,
     .know = know,
     .close = close_workers,
 };

@@ -239,7 +239,7 @@ static void finish(kiln_service *service, kiln__want *want, bool only, kiln__out
 /* ---- Building */
 
 /* Finds or makes the entry, on this thread. */
-static void build(kiln_service *service, kiln__want *want, kiln__outcome *out)
+static void build_entry(kiln_service *service, kiln__want *want, kiln__outcome *out)
 {
     kiln__outcome_init(out);
     out->status = kiln__want_unit(want, &out->report);
@@ -278,7 +278,7 @@ void kiln__obtain(kiln_service *service, kiln__want *want, kiln__outcome *out)
         finish(service, want, false, out);
         return;
     }
-    build(service, want, &entry);
+    build_entry(service, want, &entry);
     kiln__outcome_copy(out, &entry);
     finish(service, want, false, out);
     entry.counted = out->counted;
@@ -335,7 +335,7 @@ static void run_flight(kiln__job *job, bool stopped)
     if (stopped)
         kiln__outcome_cancel(&outcome, KILN__SERVICE_CLOSED);
     else if (kiln__flights_begin(flights, flight))
-        build(self->service, self->want, &outcome);
+        build_entry(self->service, self->want, &outcome);
     else
         return;
     kiln__flights_land(flights, flight, &outcome);

@@ -77,7 +77,7 @@ typedef struct call {
     kiln_status status;
 } call;
 
-static void *run(void *data)
+static void *run_call(void *data)
 {
     call *self = data;
     kiln__fpenv host;
@@ -131,7 +131,7 @@ static int run_on_own_thread(call *self)
     pthread_attr_setstacksize(&attributes, STACK_OWN);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    error = pthread_create(&thread, &attributes, run, self);
+    error = pthread_create(&thread, &attributes, run_call, self);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
     return error != 0 ? error : pthread_join(thread, NULL);
@@ -141,7 +141,7 @@ kiln_status kiln__nvrtc_call(kiln_status (*fn)(void *data, kiln_report *report),
 {
     call self = { .fn = fn, .data = data, .report = report, .status = KILN_OK };
     if (nested > 0 || stack_left() >= STACK_NEEDED)
-        run(&self);
+        run_call(&self);
     else if (run_on_own_thread(&self) != 0)
         return kiln__fail(report, KILN_ENOMEM, KILN__STAGE_COMPILE, 0,
                           "cannot start a thread to compile on, and the calling one has less than 1 MiB of stack left");

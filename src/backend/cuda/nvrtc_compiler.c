@@ -412,7 +412,8 @@ static kiln_status compile_unit(void *data, kiln_report *report)
     return status;
 }
 
-static kiln_status compile(kiln__compiler *base, const kiln__unit *unit, kiln__image *out, kiln_report *report)
+static kiln_status compile_with_nvrtc(kiln__compiler *base, const kiln__unit *unit, kiln__image *out,
+                                      kiln_report *report)
 {
     kiln__toolchain toolchain;
     task todo = { (compiler *)base, &toolchain, unit, out };
@@ -485,7 +486,7 @@ static const kiln__compiler_vtable vtable = {
     .options = append_options,
     .open = open_compiler,
     .identify = identify,
-    .compile = compile,
+    .compile = compile_with_nvrtc,
     .close = close_compiler,
 };
 
