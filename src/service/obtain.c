@@ -55,13 +55,8 @@ static kiln_origin origin_of(const kiln_service *service, const kiln__built *bui
 /* Counts where an entry came from, once it has proved to be usable, and once for all who share it. */
 static void count_hit(kiln_service *service, kiln__outcome *out)
 {
-    kiln_origin origin = origin_of(service, &out->built);
-    if (!out->counted && origin != KILN_ORIGIN_COMPILED)
-        atomic_fetch_add(origin == KILN_ORIGIN_DISK     ? &service->hits_disk
-                         : origin == KILN_ORIGIN_PACK   ? &service->hits_pack
-                         : origin == KILN_ORIGIN_SHARED ? &service->hits_shared
-                                                        : &service->hits_memory,
-                         1);
+    if (!out->counted)
+        atomic_fetch_add(&service->hits[origin_of(service, &out->built)], 1);
     out->counted = true;
 }
 

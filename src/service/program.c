@@ -75,6 +75,7 @@ static kiln_program *make_program(const kiln__unit *unit, const kiln__built *bui
     program->generation = kiln__fork_generation();
     program->target = unit->target;
     program->origin = origin;
+    program->origin_name = built->compiled ? "compiled" : built->tiers->stores[built->tier]->vtable->name;
     program->compile_ms = built->compiled ? kiln__cpu_ms(built->compile_ns) : 0;
     program->spec = kiln__strdup(unit->spec);
     add_names(program, unit, &built->blob->entry);
@@ -242,16 +243,6 @@ void kiln__kernel_release(kiln_kernel *kernel)
 
 /* ---- Information */
 
-const char *kiln__origin_name(kiln_origin origin)
-{
-    static const char *const names[] = { [KILN_ORIGIN_COMPILED] = "compiled",
-                                         [KILN_ORIGIN_MEMORY] = "memory",
-                                         [KILN_ORIGIN_DISK] = "disk",
-                                         [KILN_ORIGIN_PACK] = "pack",
-                                         [KILN_ORIGIN_SHARED] = "shared" };
-    return names[origin];
-}
-
 /* The driver tells of loaded code, the cubin of code that is not loaded. -1 where neither does. */
 static kiln__function_facts facts_of(const kiln_program *program, const kiln__function *function)
 {
@@ -313,7 +304,7 @@ kiln_status kiln__program_info(const kiln_program *program, kiln_program_info *o
     out->target = program->target.name;
     out->device = program->device != NULL ? program->device->name : "";
     out->origin = program->origin;
-    out->origin_name = kiln__origin_name(program->origin);
+    out->origin_name = program->origin_name;
     out->compile_ms = program->compile_ms;
     out->functions = infos->list;
     out->function_count = program->count;
@@ -329,7 +320,7 @@ void kiln__kernel_info(const kiln_kernel *kernel, kiln_kernel_info *out)
     out->spec = program->spec;
     out->device = program->device->name;
     out->origin = program->origin;
-    out->origin_name = kiln__origin_name(program->origin);
+    out->origin_name = program->origin_name;
     out->compile_ms = program->compile_ms;
     out->signature = kernel->signature;
     memcpy(out->block, program->rule.block, sizeof(out->block));

@@ -34,6 +34,8 @@ struct kiln_kernel {
     kiln_program *program;
 };
 
+enum { KILN__ORIGINS = KILN_ORIGIN_SHARED + 1 };
+
 typedef struct kiln__function_infos kiln__function_infos;
 
 struct kiln_program {
@@ -43,6 +45,7 @@ struct kiln_program {
     char *spec;           /* a spec's canonical text, a source's name */
     kiln__target target;
     kiln_origin origin;
+    const char *origin_name; /* the store's */
     double compile_ms;
     kiln__list names, symbols;
     kiln__function *functions; /* the entries of a template, or the functions and variables of a source */
@@ -73,9 +76,6 @@ kiln_program *kiln__program_retain(kiln_program *program);
 void kiln__program_release(kiln_program *program);
 kiln_kernel *kiln__kernel_retain(kiln_kernel *kernel);
 void kiln__kernel_release(kiln_kernel *kernel);
-
-/* "disk". */
-const char *kiln__origin_name(kiln_origin origin);
 
 /* The contracts of these are those of the public functions; the infos are filled but for their size. */
 kiln_status kiln__program_info(const kiln_program *program, kiln_program_info *out);

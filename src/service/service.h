@@ -41,8 +41,8 @@ struct kiln_service {
         atomic_bool known;
         kiln__target target;      /* constant once known */
     } natives[KILN__DEVICES_MAX]; /* what to compile for on each GPU where a spec leaves the target open */
-    atomic_uint_least64_t gets, hits_loaded, hits_memory, hits_disk, loads, ptx_loads;
-    atomic_uint_least64_t hits_pack, hits_shared, cancelled, timed_out;
+    atomic_uint_least64_t gets, hits_loaded, loads, ptx_loads, cancelled, timed_out;
+    atomic_uint_least64_t hits[KILN__ORIGINS];  /* of gets and builds, by where their entries came from */
     atomic_uint_least64_t misses[KILN__MISSES]; /* of gets and builds, by reason */
     atomic_uint_least64_t refused, load_ns;
     kiln__hostlock hostlock;

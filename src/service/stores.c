@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static void add_tier(kiln_service *service, kiln__store *store, kiln_origin origin)
+void kiln__stores_add(kiln_service *service, kiln__store *store, kiln_origin origin)
 {
     if (store == NULL)
         return;
@@ -20,7 +20,7 @@ static void open_disk(kiln_service *service, const kiln__settings *settings)
                                           service->cache_problem, sizeof(service->cache_problem));
     if (service->disk != NULL)
         kiln__disk_store_limit(service->disk, settings->cache_bytes, settings->cache_files);
-    add_tier(service, service->disk, KILN_ORIGIN_DISK);
+    kiln__stores_add(service, service->disk, KILN_ORIGIN_DISK);
 }
 
 /* At the end of the list. NULL when out of memory, which is logged. */
@@ -43,7 +43,7 @@ static void open_pack(kiln_service *service, kiln__named_store *pack)
 {
     kiln__pack_store_open(&pack->store, pack->path, &service->log, &service->store_counters, pack->problem,
                           sizeof(pack->problem));
-    add_tier(service, pack->store, KILN_ORIGIN_PACK);
+    kiln__stores_add(service, pack->store, KILN_ORIGIN_PACK);
 }
 
 /* One tier stays free for the shared directory. */
@@ -73,12 +73,12 @@ static void open_shared(kiln_service *service, const char *path)
         return;
     shared->store = kiln__disk_store_open_shared(path, &service->log, &service->store_counters, shared->problem,
                                                  sizeof(shared->problem));
-    add_tier(service, shared->store, KILN_ORIGIN_SHARED);
+    kiln__stores_add(service, shared->store, KILN_ORIGIN_SHARED);
 }
 
 void kiln__stores_open(kiln_service *service, const kiln__settings *settings)
 {
-    add_tier(service, kiln__memory_store_open(settings->memory_bytes), KILN_ORIGIN_MEMORY);
+    kiln__stores_add(service, kiln__memory_store_open(settings->memory_bytes), KILN_ORIGIN_MEMORY);
     if (settings->cache_dir[0] != '\0')
         open_disk(service, settings);
     if (settings->packs != NULL)

@@ -17,6 +17,10 @@ struct kiln__named_store {
 /* Opens memory, the user's directory, the packs and the shared directory. One that cannot be used is logged, and its problem
  * is kept; the service works without it. */
 void kiln__stores_open(kiln_service *service, const kiln__settings *settings);
+
+/* Adds a tier, asked after those that there are, and takes it over. NULL is allowed. Before the first request. */
+void kiln__stores_add(kiln_service *service, kiln__store *store, kiln_origin origin);
+
 /* The shared directory's store, NULL if there is none. */
 kiln__store *kiln__stores_shared(const kiln_service *service);
 

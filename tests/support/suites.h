@@ -63,6 +63,7 @@
     X(headers)                 \
     X(program)                 \
     X(source_lists)            \
+    X(pipeline)                \
     X(source_async)            \
     X(programs)                \
     X(faults)                  \

@@ -1,0 +1,161 @@
+/* One pipeline for every request: how often it asks each tier, and how little a tier needs to be one. */
+#include "service/stores.h"
+#include "support/counting.h"
+#include "support/fake_cuda.h"
+#include "support/harness.h"
+#include "support/requesting.h"
+#include "support/suites.h"
+#include "support/temp.h"
+#include <string.h>
+
+#define SPEC     "op=relu6 dtype=f32 target=cpu"
+#define OTHER    "op=hardtanh(-1,5) dtype=f32 target=cpu"
+#define GPU_SPEC "op=relu6 dtype=f32 target=sm_90"
+
+/* ---- A tier that keeps one kernel's entry. */
+static kiln__blob *kept;
+static unsigned asked, put;
+
+static kiln__blob *get(kiln__store *store, const kiln__key *key, kiln__miss *why)
+{
+    asked++;
+    (void)store, (void)why;
+    return kept != NULL && kiln__key_equal(&kept->entry.key, key) ? kiln__blob_retain(kept) : NULL;
+}
+
+static kiln__blob *older(kiln__store *store, const kiln__key *key, kiln__miss *why)
+{
+    return (void)store, (void)key, (void)why, NULL;
+}
+
+static void keep(kiln__store *store, kiln__blob *blob)
+{
+    (void)store;
+    if (blob->entry.kind != KILN__ENTRY_KERNEL) /* the toolchain has one, too */
+        return;
+    put++;
+    kiln__blob_release(kept);
+    kept = kiln__blob_retain(blob);
+}
+
+static void forget(kiln__store *store)
+{
+    (void)store;
+}
+
+static const kiln__store_vtable one_vtable = { "one", get, older, keep, keep, kiln__store_no_drop, forget, true };
+static kiln__store one = { &one_vtable };
+
+/* ---- Requests */
+
+static kiln_service *service;
+
+static void open_service(const kiln_options *options)
+{
+    service = kiln_test_open(options);
+    kiln__stores_add(service, &one, KILN_ORIGIN_SHARED);
+    asked = put = 0;
+}
+
+static void tear_down(void)
+{
+    kiln__blob_release(kept);
+    kept = NULL;
+}
+
+START_TEST(test_pipeline__a_tier_serves_what_it_was_given)
+{
+    kiln_options options = kiln_test_counting_options(0);
+    kiln_kernel_info info = KILN_INIT(kiln_kernel_info);
+    for (int i = 0; i < 2; i++) {
+        options.cache_dir = "";
+        open_service(&options);
+        kiln_kernel *kernel = kiln_test_get(service, SPEC);
+        ck_assert_int_eq(kiln_kernel_get_info(kernel, &info), KILN_OK);
+        ck_assert_str_eq(info.origin_name, i == 0 ? "compiled" : "one");
+        ck_assert_uint_eq(kiln_test_stats(service).hits_shared, (unsigned)i);
+        kiln_kernel_release(kernel);
+        kiln_close(service);
+    }
+    ck_assert_int_eq(kiln_test_counting_count(), 1);
+}
+END_TEST
+
+/* One look before the host's lock and one after it, and none where the program is loaded. */
+START_TEST(test_pipeline__a_cold_get_asks_each_tier_twice)
+{
+    kiln_options options = kiln_test_counting_options(0);
+    open_service(&options);
+    kiln_kernel_release(kiln_test_get(service, OTHER)); /* the toolchain is known from now on */
+    asked = put = 0;
+    for (int i = 0; i < 2; i++) {
+        kiln_kernel_release(kiln_test_get(service, SPEC));
+        ck_assert_uint_eq(asked, 2);
+        ck_assert_uint_eq(put, 1);
+    }
+    kiln_close(service);
+    open_service(&options); /* on the directory that the first has filled, which is asked before */
+    kiln_kernel_release(kiln_test_get(service, SPEC));
+    ck_assert_uint_eq(asked + put, 0);
+    kiln_close(service);
+}
+END_TEST
+
+/* A build and a get of one spec, one after the other, compile once; the get finds the entry by its first look. */
+START_TEST(test_pipeline__a_get_after_a_build_looks_once)
+{
+    kiln_options options = kiln_test_counting_options(0);
+    options.memory_bytes = 1;
+    options.cache_dir = "";
+    open_service(&options);
+    kiln_program_free(kiln_test_build(service, SPEC));
+    asked = 0;
+    kiln_kernel_release(kiln_test_get(service, SPEC));
+    ck_assert_uint_eq(asked, 1);
+    ck_assert_int_eq(kiln_test_counting_count(), 1);
+    kiln_close(service);
+}
+END_TEST
+
+/* The kernels of a source's program lie in it: any of them keeps it loaded. */
+START_TEST(test_pipeline__a_program_is_one_object)
+{
+    kiln_fake_open();
+    kiln_options options = kiln_test_gpu_options();
+    kiln_request request = KILN_INIT(kiln_request);
+    kiln_program *first, *second;
+    kiln_kernel *kernel, *again;
+    service = kiln_test_open(&options);
+    kiln_spec *spec = kiln_test_spec(service, GPU_SPEC);
+    request.spec = spec;
+    ck_assert_int_eq(kiln_get(&first, service, &request, NULL), KILN_OK);
+    ck_assert_int_eq(kiln_get(&second, service, &request, NULL), KILN_OK);
+    ck_assert_ptr_eq(first, second);
+    ck_assert_int_eq(kiln_program_kernel(&kernel, first, NULL, NULL), KILN_OK);
+    ck_assert_int_eq(kiln_get_kernel(&again, service, spec, NULL), KILN_OK);
+    ck_assert_ptr_eq(kernel, again);
+    kiln_program_free(first);
+    kiln_program_free(second);
+    kiln_kernel_release(again);
+    kiln_spec_free(spec);
+    kiln_close(service);
+    kiln_kernel_info info = KILN_INIT(kiln_kernel_info);
+    ck_assert_int_eq(kiln_kernel_get_info(kernel, &info), KILN_OK);
+    ck_assert_ptr_nonnull(strstr(info.spec, "op=relu6"));
+    kiln_kernel_release(kernel);
+}
+END_TEST
+
+Suite *kiln_test_pipeline_suite(void)
+{
+    Suite *suite = suite_create("pipeline");
+    TCase *tcase = tcase_create("pipeline");
+    kiln_test_temp_use(tcase);
+    tcase_add_checked_fixture(tcase, NULL, tear_down);
+    tcase_add_test(tcase, test_pipeline__a_tier_serves_what_it_was_given);
+    tcase_add_test(tcase, test_pipeline__a_cold_get_asks_each_tier_twice);
+    tcase_add_test(tcase, test_pipeline__a_get_after_a_build_looks_once);
+    tcase_add_test(tcase, test_pipeline__a_program_is_one_object);
+    suite_add_tcase(suite, tcase);
+    return suite;
+}
