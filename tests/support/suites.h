@@ -8,6 +8,7 @@
     X(text)                 \
     X(number)               \
     X(digest)               \
+    X(table)                \
     X(elf)                  \
     X(log)                  \
     X(file)                 \

@@ -11,6 +11,8 @@ LAYERS = ["base", "os", "wire", "lang", "template", "source", "store", "wisdom",
 NARROW = {"lang": {"base"}, "template": {"base", "lang"}, "source": {"base", "lang", "template"}, "store": {"base", "os"}, "wire": {"base", "os"}}
 # System headers and the only places that may include them.
 RESERVED = {
+    "uthash.h": ("src/base/table.h",),
+    "utlist.h": ("src/base/table.h",),
     "uv.h": ("src/service/queue_uv.c", "src/daemon/", "tools/kiln/watcher.c"),
     "spawn.h": ("src/os/spawn.c",),
     "cuda.h": (),
