@@ -1,23 +1,21 @@
 #include "store/memory.h"
 #include "base/alloc.h"
+#include "base/table.h"
 #include <pthread.h>
 #include <string.h>
 
-enum { BUCKETS_LEAST = 64, BUCKETS_MOST = 65536 };
-
-/* A held blob: in the chain of its bucket and in the list of use, most recent first. */
+/* A held blob: in the table and in the list of use, most recent first. */
 typedef struct node {
     kiln__blob *blob;
-    struct node *chain;
-    struct node *newer, *older;
+    struct node *prev, *next;
+    UT_hash_handle hh;
 } node;
 
 typedef struct memory_store {
     kiln__store base;
     pthread_mutex_t lock; /* all that follows */
-    node **buckets;
-    size_t bucket_mask, count;
-    node *newest, *oldest;
+    node *table;          /* by digest: a key has an element for each toolchain */
+    node *newest;         /* its prev is the oldest */
     size_t bytes, limit;
 } memory_store;
 
@@ -26,69 +24,64 @@ static size_t cost(const kiln__blob *blob)
     return blob->length + sizeof *blob + sizeof(node);
 }
 
-/* By digest alone, so that the entries of all toolchains share a chain. A digest is its own hash. */
-static node **bucket_of(memory_store *store, const kiln__key *key)
+/* A digest is its own hash. */
+static unsigned hash_of(const kiln__key *key)
 {
-    size_t hash;
+    unsigned hash;
     memcpy(&hash, key->digest, sizeof hash);
-    return &store->buckets[hash & store->bucket_mask];
+    return hash;
 }
 
-static void unlink_use(memory_store *store, node *item)
+static node *find_first(const memory_store *store, const kiln__key *key)
 {
-    *(item->newer ? &item->newer->older : &store->newest) = item->older;
-    *(item->older ? &item->older->newer : &store->oldest) = item->newer;
-}
-
-static void link_newest(memory_store *store, node *item)
-{
-    item->newer = NULL;
-    item->older = store->newest;
-    *(store->newest ? &store->newest->newer : &store->oldest) = item;
-    store->newest = item;
-}
-
-static node *find(memory_store *store, const kiln__key *key)
-{
-    node *item = *bucket_of(store, key);
-    while (item && !kiln__key_equal(&item->blob->entry.key, key))
-        item = item->chain;
+    node *item;
+    HASH_FIND_BYHASHVALUE(hh, store->table, key->digest, sizeof key->digest, hash_of(key), item);
     return item;
 }
 
-static node *find_older(memory_store *store, const kiln__key *key)
+static node *find_next(const node *item)
+{
+    node *next;
+    KILN__TABLE_NEXT_OF_KEY(item, next);
+    return next;
+}
+
+static node *find(const memory_store *store, const kiln__key *key)
+{
+    node *item = find_first(store, key);
+    while (item && !kiln__key_equal(&item->blob->entry.key, key))
+        item = find_next(item);
+    return item;
+}
+
+static node *find_older(const memory_store *store, const kiln__key *key)
 {
     node *found = NULL;
-    for (node *item = *bucket_of(store, key); item; item = item->chain) {
-        const kiln__key *held = &item->blob->entry.key;
-        if (memcmp(held->digest, key->digest, sizeof key->digest) == 0 &&
-            kiln__toolchain_is_next(held->toolchain, key->toolchain, found ? found->blob->entry.key.toolchain : ""))
+    for (node *item = find_first(store, key); item; item = find_next(item))
+        if (kiln__toolchain_is_next(item->blob->entry.key.toolchain, key->toolchain,
+                                    found ? found->blob->entry.key.toolchain : ""))
             found = item;
-    }
     return found;
 }
 
 static void discard(memory_store *store, node *item)
 {
-    node **link = bucket_of(store, &item->blob->entry.key);
-    while (*link != item)
-        link = &(*link)->chain;
-    *link = item->chain;
-    unlink_use(store, item);
-    store->count--;
+    HASH_DEL(store->table, item);
+    DL_DELETE(store->newest, item);
     store->bytes -= cost(item->blob);
     kiln__blob_release(item->blob);
     kiln__free(item);
 }
 
-static kiln__blob *take(memory_store *store, const kiln__key *key, node *(*search)(memory_store *, const kiln__key *))
+static kiln__blob *take(memory_store *store, const kiln__key *key,
+                        node *(*search)(const memory_store *, const kiln__key *))
 {
     kiln__blob *blob = NULL;
     pthread_mutex_lock(&store->lock);
     node *item = search(store, key);
     if (item) {
-        unlink_use(store, item);
-        link_newest(store, item);
+        DL_DELETE(store->newest, item);
+        DL_PREPEND(store->newest, item);
         blob = kiln__blob_retain(item->blob);
     }
     pthread_mutex_unlock(&store->lock);
@@ -107,22 +100,20 @@ static kiln__blob *memory_older(kiln__store *base, const kiln__key *key, kiln__m
     return take((memory_store *)base, key, find_older);
 }
 
-/* Twice as many buckets once there are more blobs than buckets: most processes hold few, and a large table is slow to come by.
- * Without memory for it the chains get longer. */
-static void grow(memory_store *store)
+/* Adds an item in the place of the one of its key, which stays where memory runs out. With the lock held. */
+static bool add(memory_store *store, node *item)
 {
-    size_t buckets = 2 * (store->bucket_mask + 1);
-    node **table = buckets <= BUCKETS_MOST ? kiln__calloc(buckets, sizeof *table) : NULL;
-    if (!table)
-        return;
-    kiln__free(store->buckets);
-    store->buckets = table;
-    store->bucket_mask = buckets - 1;
-    for (node *item = store->oldest; item; item = item->newer) {
-        node **bucket = bucket_of(store, &item->blob->entry.key);
-        item->chain = *bucket;
-        *bucket = item;
-    }
+    const kiln__key *key = &item->blob->entry.key;
+    node *present = find(store, key);
+    bool added;
+    KILN__TABLE_ADD_HASHED(store->table, key->digest, sizeof key->digest, hash_of(key), item, added);
+    if (!added)
+        return false;
+    if (present)
+        discard(store, present);
+    DL_PREPEND(store->newest, item);
+    store->bytes += cost(item->blob);
+    return true;
 }
 
 static void memory_put(kiln__store *base, kiln__blob *blob)
@@ -135,20 +126,14 @@ static void memory_put(kiln__store *base, kiln__blob *blob)
         return;
     item->blob = kiln__blob_retain(blob);
     pthread_mutex_lock(&store->lock);
-    node *present = find(store, &blob->entry.key);
-    if (present)
-        discard(store, present);
-    if (store->count > store->bucket_mask)
-        grow(store);
-    node **bucket = bucket_of(store, &blob->entry.key);
-    item->chain = *bucket;
-    *bucket = item;
-    link_newest(store, item);
-    store->count++;
-    store->bytes += cost(blob);
+    bool added = add(store, item);
     while (store->bytes > store->limit)
-        discard(store, store->oldest);
+        discard(store, store->newest->prev);
     pthread_mutex_unlock(&store->lock);
+    if (added)
+        return;
+    kiln__blob_release(blob);
+    kiln__free(item);
 }
 
 static void memory_drop(kiln__store *base, const kiln__key *key)
@@ -167,7 +152,6 @@ static void memory_close(kiln__store *base)
     while (store->newest)
         discard(store, store->newest);
     pthread_mutex_destroy(&store->lock);
-    kiln__free(store->buckets);
     kiln__free(store);
 }
 
@@ -182,15 +166,11 @@ static const kiln__store_vtable memory_vtable = { .name = "memory",
 kiln__store *kiln__memory_store_open(size_t limit)
 {
     memory_store *store = kiln__calloc(1, sizeof *store);
-    node **table = kiln__calloc(BUCKETS_LEAST, sizeof *table);
-    if (!store || !table || pthread_mutex_init(&store->lock, NULL) != 0) {
-        kiln__free(table);
+    if (!store || pthread_mutex_init(&store->lock, NULL) != 0) {
         kiln__free(store);
         return NULL;
     }
     store->base.vtable = &memory_vtable;
-    store->buckets = table;
-    store->bucket_mask = BUCKETS_LEAST - 1;
     store->limit = limit;
     return &store->base;
 }

@@ -236,7 +236,7 @@ END_TEST
 
 static int asked;
 
-/* A put asks for a node first. */
+/* A put asks for a node first. The first one makes the table. */
 static int refuse_tables(void)
 {
     return ++asked > 1;
@@ -250,7 +250,7 @@ START_TEST(test_memory__does_without_a_larger_table)
         snprintf(text, sizeof text, "key %d", i);
         kiln__blob *blob = kiln_test_blob(text, "cc-1", payload, 1);
         asked = 0;
-        kiln__alloc_set_hook(refuse_tables);
+        kiln__alloc_set_hook(i > 0 ? refuse_tables : NULL);
         store->vtable->put(store, blob);
         kiln__alloc_set_hook(NULL);
         kiln__blob_release(blob);
