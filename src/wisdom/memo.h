@@ -13,14 +13,15 @@ enum {
 
 typedef struct kiln__wisdom_answer kiln__wisdom_answer;
 
+typedef struct kiln__wisdom_shard {
+    pthread_mutex_t lock;
+    uint64_t generation;          /* of the records that the answers are from */
+    kiln__wisdom_answer *answers; /* a table by key */
+} kiln__wisdom_shard;
+
 /* Embedded in its owner. */
 typedef struct kiln__wisdom_memo {
-    struct {
-        pthread_mutex_t lock;
-        uint64_t generation; /* of the records that the answers are from */
-        unsigned count;
-        kiln__wisdom_answer *first;
-    } shards[KILN__WISDOM_SHARDS];
+    kiln__wisdom_shard shards[KILN__WISDOM_SHARDS];
 } kiln__wisdom_memo;
 
 void kiln__wisdom_memo_init(kiln__wisdom_memo *memo);
