@@ -11,81 +11,65 @@
 
 enum { VERDICTS = 64, FILES_LEAST = 64 };
 
-struct kiln__filesum_node {
-    kiln__filesum_node *next;
-    struct stat status;
-    char digest[KILN__DIGEST_HEX];
-    char path[];
-};
-
 void kiln__filesums_init(kiln__filesums *sums)
 {
     memset(sums, 0, sizeof(*sums));
     pthread_mutex_init(&sums->lock, NULL);
 }
 
+static void forget(kiln__filesums *sums, kiln__filesum *node)
+{
+    HASH_DEL(sums->files, node);
+    kiln__free(node);
+}
+
 /* With the lock held, or nobody else there. */
 static void forget_all(kiln__filesums *sums)
 {
-    for (int i = 0; sums->buckets != NULL && i < KILN__FILESUM_BUCKETS; i++)
-        while (sums->buckets[i] != NULL) {
-            kiln__filesum_node *next = sums->buckets[i]->next;
-            kiln__free(sums->buckets[i]);
-            sums->buckets[i] = next;
-        }
-    sums->count = 0;
+    kiln__filesum *node, *next;
+    HASH_ITER (hh, sums->files, node, next)
+        forget(sums, node);
 }
 
 void kiln__filesums_fini(kiln__filesums *sums)
 {
     forget_all(sums);
-    kiln__free(sums->buckets);
     pthread_mutex_destroy(&sums->lock);
-}
-
-static kiln__filesum_node **bucket_of(kiln__filesums *sums, const char *path)
-{
-    uint8_t sum[KILN__CHECKSUM_SIZE];
-    kiln__checksum(sum, path, strlen(path));
-    return &sums->buckets[sum[0] % KILN__FILESUM_BUCKETS];
 }
 
 static bool recall(kiln__filesums *sums, const char *path, const struct stat *status, char out[KILN__DIGEST_HEX])
 {
+    const kiln__filesum *node;
     pthread_mutex_lock(&sums->lock);
-    const kiln__filesum_node *node = sums->buckets != NULL ? *bucket_of(sums, path) : NULL;
-    while (node != NULL && (strcmp(node->path, path) != 0 || !kiln__file_is_unchanged(&node->status, status)))
-        node = node->next;
-    if (node != NULL)
+    HASH_FIND_STR(sums->files, path, node);
+    bool known = node != NULL && kiln__file_is_unchanged(&node->status, status);
+    if (known)
         memcpy(out, node->digest, KILN__DIGEST_HEX);
     pthread_mutex_unlock(&sums->lock);
-    return node != NULL;
+    return known;
 }
 
 /* One that has just changed is read again next time. */
 static void remember(kiln__filesums *sums, const char *path, const struct stat *status, const char *digest)
 {
-    size_t size = strlen(path) + 1;
-    kiln__filesum_node *node = kiln__file_is_racy(status) ? NULL : kiln__alloc(sizeof(*node) + size);
+    size_t length = strlen(path);
+    kiln__filesum *present, *node = kiln__file_is_racy(status) ? NULL : kiln__alloc(sizeof(*node) + length + 1);
+    bool added;
     if (node == NULL)
         return;
-    *node = (kiln__filesum_node){ .status = *status };
+    *node = (kiln__filesum){ .status = *status };
     memcpy(node->digest, digest, sizeof(node->digest));
-    memcpy(node->path, path, size);
+    memcpy(node->path, path, length + 1);
     pthread_mutex_lock(&sums->lock);
-    if (sums->buckets == NULL)
-        sums->buckets = kiln__calloc(KILN__FILESUM_BUCKETS, sizeof(node));
-    if (sums->count >= KILN__FILESUM_MAX)
+    HASH_FIND(hh, sums->files, path, length, present);
+    if (present != NULL)
+        forget(sums, present);
+    if (HASH_COUNT(sums->files) >= KILN__FILESUM_MAX)
         forget_all(sums);
-    if (sums->buckets != NULL) {
-        kiln__filesum_node **bucket = bucket_of(sums, path);
-        node->next = *bucket;
-        *bucket = node;
-        sums->count++;
-        node = NULL;
-    }
+    KILN__TABLE_ADD(sums->files, node->path, length, node, added);
     pthread_mutex_unlock(&sums->lock);
-    kiln__free(node);
+    if (!added)
+        kiln__free(node);
 }
 
 /* One look at many files. Where a directory leads is found out once in it. */

@@ -3,18 +3,25 @@
 #define KILN_COMPILE_FILESUM_H
 
 #include "base/list.h"
+#include "base/table.h"
 #include "source/reads.h"
 #include <pthread.h>
+#include <sys/stat.h>
 
-typedef struct kiln__filesum_node kiln__filesum_node;
+enum { KILN__FILESUM_MAX = 16384 };
 
-enum { KILN__FILESUM_BUCKETS = 256, KILN__FILESUM_MAX = 16384 };
+/* The status and the digest of a file when it was last read. */
+typedef struct kiln__filesum {
+    UT_hash_handle hh;
+    struct stat status;
+    char digest[KILN__DIGEST_HEX];
+    char path[];
+} kiln__filesum;
 
 /* The digests of files by path, size, times and inode. Embedded in its owner; any thread after init. */
 typedef struct kiln__filesums {
     pthread_mutex_t lock;
-    kiln__filesum_node **buckets; /* made with the first digest */
-    size_t count;
+    kiln__filesum *files; /* a table by path */
 } kiln__filesums;
 
 void kiln__filesums_init(kiln__filesums *sums);
