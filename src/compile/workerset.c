@@ -1,6 +1,7 @@
 #include "compile/workerset.h"
 
 #include "base/alloc.h"
+#include "base/table.h"
 #include "os/cpu.h"
 #include <limits.h>
 #include <string.h>
@@ -70,7 +71,7 @@ static kiln__worker *take_superfluous(kiln__workerset *self, unsigned keep)
     kiln__worker **at = &self->idle;
     unsigned kept = 0;
     while (*at != NULL && kept < keep && now - (*at)->idle_since < IDLE_NS) {
-        at = &(*at)->below;
+        at = &(*at)->next;
         kept++;
     }
     kiln__worker *rest = *at;
@@ -81,19 +82,19 @@ static kiln__worker *take_superfluous(kiln__workerset *self, unsigned keep)
 
 static void end_all(kiln__worker *list)
 {
-    while (list != NULL) {
-        kiln__worker *below = list->below;
-        kiln__worker_end(list);
-        list = below;
-    }
+    kiln__worker *which, *next;
+    LL_FOREACH_SAFE (list, which, next)
+        kiln__worker_end(which);
 }
 
-static kiln__worker **find_idle(kiln__workerset *self, const kiln__list *places, const kiln__text *marks, bool strange)
+static kiln__worker *find_idle(const kiln__workerset *self, const kiln__list *places, const kiln__text *marks,
+                               bool strange)
 {
-    kiln__worker **at = &self->idle;
-    while (*at != NULL && ((*at)->strange != strange || (places != NULL && !has_places(*at, places, marks))))
-        at = &(*at)->below;
-    return at;
+    kiln__worker *which;
+    LL_FOREACH (self->idle, which)
+        if (which->strange == strange && (places == NULL || has_places(which, places, marks)))
+            return which;
+    return NULL;
 }
 
 kiln__worker *kiln__workerset_take(kiln__workerset *self, const kiln__list *places, const kiln__text *marks,
@@ -101,14 +102,12 @@ kiln__worker *kiln__workerset_take(kiln__workerset *self, const kiln__list *plac
 {
     pthread_mutex_lock(&self->lock);
     kiln__worker *superfluous = take_superfluous(self, self->idle_max);
-    kiln__worker **at = find_idle(self, places, marks, foreign);
-    if (*at == NULL && foreign)
-        at = find_idle(self, places, marks, false);
-    kiln__worker *taken = *at;
+    kiln__worker *taken = find_idle(self, places, marks, foreign);
+    if (taken == NULL && foreign)
+        taken = find_idle(self, places, marks, false);
     if (taken != NULL) {
-        *at = taken->below;
+        LL_DELETE(self->idle, taken);
         self->idle_count--;
-        taken->below = NULL;
     }
     pthread_mutex_unlock(&self->lock);
     end_all(superfluous);
@@ -119,8 +118,7 @@ void kiln__workerset_give_back(kiln__workerset *self, kiln__worker *which)
 {
     pthread_mutex_lock(&self->lock);
     which->idle_since = kiln__cpu_now_ns();
-    which->below = self->idle;
-    self->idle = which;
+    LL_PREPEND(self->idle, which);
     self->idle_count++;
     kiln__worker *superfluous = take_superfluous(self, self->idle_max);
     pthread_mutex_unlock(&self->lock);

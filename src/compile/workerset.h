@@ -17,7 +17,7 @@ typedef struct kiln__worker {
         [KILN__ENTRY_TOOLCHAIN_SIZE]; /* its toolchain, known before it was given any such source; "": not known yet */
     struct stat nvrtc;                /* the file that it has opened; zeros: unknown */
     uint64_t idle_since;
-    struct kiln__worker *below; /* of the idle ones, used before this one */
+    struct kiln__worker *next; /* of the idle ones, used before this one */
 } kiln__worker;
 
 /* Any thread after init. */
