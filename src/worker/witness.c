@@ -1,6 +1,7 @@
 #include "worker/witness.h"
 
 #include "base/alloc.h"
+#include "base/table.h"
 #include "os/file.h"
 #include "source/reads.h"
 #include <errno.h>
@@ -12,21 +13,17 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { SLOTS_LEAST = 1024 };
-
 typedef struct note {
     kiln__read_kind kind;
     struct stat status; /* of a file, before its bytes were read */
     uint8_t digest[KILN__DIGEST_SIZE];
     char *asked, *real; /* real: of a file */
+    UT_hash_handle hh;
 } note;
 
 static struct {
     pthread_mutex_t lock;
-    note *notes;
-    size_t count, room;
-    uint32_t *slots; /* 1 + the number of the note; a power of two of them, at most half of them taken */
-    size_t slot_count;
+    note *notes; /* a table by what was asked for, in the order of asking */
     bool uncertain;
     char unread[sizeof(KILN__READS_ROOT) + KILN__PLACE_SIZE + KILN__READ_PATH_MAX]; /* "": nothing */
     int error;                                                                      /* why */
@@ -34,59 +31,37 @@ static struct {
 
 /* ---- Notes by path */
 
-static size_t slot_of(const char *asked)
-{
-    uint8_t sum[KILN__CHECKSUM_SIZE];
-    size_t at;
-    kiln__checksum(sum, asked, strlen(asked));
-    memcpy(&at, sum, sizeof(at));
-    at &= seen.slot_count - 1;
-    while (seen.slots[at] != 0 && strcmp(seen.notes[seen.slots[at] - 1].asked, asked) != 0)
-        at = (at + 1) & (seen.slot_count - 1);
-    return at;
-}
-
-static bool grow(void)
-{
-    if (seen.count < seen.room)
-        return true;
-    size_t room = seen.room > 0 ? 2 * seen.room : SLOTS_LEAST / 2;
-    note *notes = kiln__realloc(seen.notes, room * sizeof(*notes));
-    if (notes != NULL)
-        seen.notes = notes;
-    uint32_t *slots = notes != NULL ? kiln__calloc(2 * room, sizeof(*slots)) : NULL;
-    if (slots == NULL)
-        return false;
-    kiln__free(seen.slots);
-    seen.slots = slots;
-    seen.slot_count = 2 * room;
-    seen.room = room;
-    for (size_t i = 0; i < seen.count; i++)
-        seen.slots[slot_of(seen.notes[i].asked)] = (uint32_t)i + 1;
-    return true;
-}
-
 /* The note of a path; NULL if there is none yet. */
 static note *find(const char *asked)
 {
-    uint32_t number = seen.slot_count > 0 ? seen.slots[slot_of(asked)] : 0;
-    return number > 0 ? &seen.notes[number - 1] : NULL;
+    note *found;
+    HASH_FIND_STR(seen.notes, asked, found);
+    return found;
+}
+
+static void free_note(note *old)
+{
+    if (old == NULL)
+        return;
+    kiln__free(old->asked);
+    kiln__free(old->real);
+    kiln__free(old);
 }
 
 static void add(const char *asked, const char *real, const note *what)
 {
-    char *path = kiln__strdup(asked), *where = kiln__strdup(real);
-    if (path == NULL || (real != NULL && where == NULL) || !grow()) {
-        seen.uncertain = true;
-        kiln__free(path);
-        kiln__free(where);
-        return;
+    note *fresh = kiln__memdup(what, sizeof(*what));
+    bool added = false;
+    if (fresh != NULL) {
+        fresh->asked = kiln__strdup(asked);
+        fresh->real = kiln__strdup(real);
+        if (fresh->asked != NULL && (real == NULL || fresh->real != NULL))
+            KILN__TABLE_ADD(seen.notes, fresh->asked, strlen(asked), fresh, added);
     }
-    size_t slot = slot_of(asked);
-    seen.notes[seen.count] = *what;
-    seen.notes[seen.count].asked = path;
-    seen.notes[seen.count].real = where;
-    seen.slots[slot] = (uint32_t)++seen.count;
+    if (!added) {
+        seen.uncertain = true;
+        free_note(fresh);
+    }
 }
 
 /* ---- Files */
@@ -145,16 +120,14 @@ static bool is_settled(const note *what)
 
 void kiln__witness_begin(void)
 {
+    note *old, *next;
     pthread_mutex_lock(&seen.lock);
-    for (size_t i = 0; i < seen.count; i++) {
-        kiln__free(seen.notes[i].asked);
-        kiln__free(seen.notes[i].real);
+    HASH_ITER (hh, seen.notes, old, next) {
+        HASH_DEL(seen.notes, old);
+        free_note(old);
     }
-    seen.count = 0;
     seen.uncertain = false;
     seen.unread[0] = '\0';
-    if (seen.slot_count > 0)
-        memset(seen.slots, 0, seen.slot_count * sizeof(*seen.slots));
     pthread_mutex_unlock(&seen.lock);
 }
 
@@ -243,15 +216,16 @@ bool kiln__witness_found(const char *asked, const char *real, int fd)
  * memory. With the lock held. */
 static kiln__read_identity *identify_files(void)
 {
-    kiln__read_identity *files = kiln__calloc(seen.count + 1, sizeof(*files));
+    kiln__read_identity *files = kiln__calloc(HASH_COUNT(seen.notes) + 1, sizeof(*files));
     size_t count = 0;
-    for (size_t i = 0; i < seen.count && files != NULL; i++)
-        if (seen.notes[i].kind == KILN__READ_FILE) {
-            files[count].device = seen.notes[i].status.st_dev;
-            files[count++].inode = seen.notes[i].status.st_ino;
+    if (files == NULL)
+        return NULL;
+    for (const note *what = seen.notes; what != NULL; what = what->hh.next)
+        if (what->kind == KILN__READ_FILE) {
+            files[count].device = what->status.st_dev;
+            files[count++].inode = what->status.st_ino;
         }
-    if (files != NULL)
-        kiln__reads_find_same(files, count);
+    kiln__reads_find_same(files, count);
     return files;
 }
 
@@ -274,8 +248,7 @@ bool kiln__witness_tell(kiln__text *reads)
     kiln__read_identity *files = identify_files();
     const kiln__read_identity *file = files;
     bool certain = !seen.uncertain && files != NULL;
-    for (size_t i = 0; i < seen.count && certain; i++) {
-        const note *what = &seen.notes[i];
+    for (const note *what = seen.notes; what != NULL && certain; what = what->hh.next) {
         certain = is_settled(what) && write_line(what, file, &line);
         if (certain)
             kiln__reads_add(reads, &line);
