@@ -1,6 +1,5 @@
 #include "service/flight.h"
 
-#include "base/alloc.h"
 #include <string.h>
 
 void kiln__outcome_init(kiln__outcome *out)
@@ -53,15 +52,6 @@ void kiln__flights_fini(kiln__flights *flights)
     pthread_mutex_destroy(&flights->lock);
 }
 
-static uint64_t hash_of(const char *key)
-{
-    uint8_t sum[KILN__CHECKSUM_SIZE];
-    uint64_t hash;
-    kiln__checksum(sum, key, strlen(key));
-    memcpy(&hash, sum, sizeof(hash));
-    return hash;
-}
-
 kiln__flight *kiln__flight_new(const char *key, void *cargo, void (*free_cargo)(void *),
                                void (*run)(kiln__job *job, bool stopped))
 {
@@ -80,7 +70,6 @@ kiln__flight *kiln__flight_new(const char *key, void *cargo, void (*free_cargo)(
     flight->cargo = cargo;
     flight->free_cargo = free_cargo;
     flight->job.run = run;
-    flight->hash = hash_of(key);
     flight->refs = 1;
     return flight;
 }
@@ -97,27 +86,25 @@ void kiln__flight_free(kiln__flight *flight)
     kiln__free(flight);
 }
 
-static kiln__flight *find(const kiln__flights *flights, const char *key, uint64_t hash)
+static kiln__flight *find(const kiln__flights *flights, const char *key)
 {
-    kiln__flight *flight = flights->buckets[hash % KILN__FLIGHT_BUCKETS];
-    while (flight != NULL && (flight->hash != hash || strcmp(flight->key, key) != 0))
-        flight = flight->next;
+    kiln__flight *flight;
+    HASH_FIND(hh, flights->table, key, strlen(key), flight);
     return flight;
 }
 
-static void insert(kiln__flights *flights, kiln__flight *flight)
+/* False: out of memory. */
+static bool list(kiln__flights *flights, kiln__flight *flight)
 {
-    kiln__flight **bucket = &flights->buckets[flight->hash % KILN__FLIGHT_BUCKETS];
-    flight->next = *bucket;
-    *bucket = flight;
+    KILN__TABLE_ADD(flights->table, flight->key, strlen(flight->key), flight, flight->listed);
+    return flight->listed;
 }
 
-static void cut(kiln__flights *flights, const kiln__flight *flight)
+static void unlist(kiln__flights *flights, kiln__flight *flight)
 {
-    kiln__flight **at = &flights->buckets[flight->hash % KILN__FLIGHT_BUCKETS];
-    while (*at != flight)
-        at = &(*at)->next;
-    *at = flight->next;
+    if (flight->listed)
+        HASH_DEL(flights->table, flight);
+    flight->listed = false;
 }
 
 kiln__flight *kiln__flights_enter(kiln__flights *flights, const char *key, bool *lead)
@@ -127,12 +114,11 @@ kiln__flight *kiln__flights_enter(kiln__flights *flights, const char *key, bool 
     if (fresh == NULL)
         return NULL;
     pthread_mutex_lock(&flights->lock);
-    kiln__flight *flight = find(flights, key, fresh->hash);
+    kiln__flight *flight = find(flights, key);
     if (flight == NULL) {
-        flight = fresh;
-        flight->state = KILN__FLIGHT_RUNNING;
-        insert(flights, flight);
-        fresh = NULL;
+        flight = list(flights, fresh) ? fresh : NULL;
+        fresh->state = KILN__FLIGHT_RUNNING;
+        fresh = flight != NULL ? NULL : fresh;
     } else if (flight->state == KILN__FLIGHT_QUEUED && kiln__workpool_remove(flights->pool, &flight->job)) {
         flight->state = KILN__FLIGHT_RUNNING;
     } else {
@@ -167,62 +153,58 @@ void kiln__flights_wait(kiln__flights *flights, kiln__flight *flight, kiln__outc
     kiln__workpool_aside(flights->pool, false);
 }
 
+/* Hands a new flight to the pool. */
+static bool submit(kiln__flights *flights, kiln__flight *flight, int priority)
+{
+    flight->job.priority = priority;
+    flight->job.lane = KILN__LANE_COMPILE;
+    flight->state = KILN__FLIGHT_QUEUED;
+    if (!list(flights, flight))
+        return false;
+    if (kiln__workpool_submit(flights->pool, &flight->job))
+        return true;
+    unlist(flights, flight);
+    return false;
+}
+
 bool kiln__flights_join(kiln__flights *flights, const char *key, bool later, kiln__waiter *waiter, int priority,
                         kiln__flight **fresh)
 {
-    uint64_t hash = hash_of(key);
     pthread_mutex_lock(&flights->lock);
-    kiln__flight *flight = find(flights, key, hash); /* the latest of that key */
-    if (flight != NULL && later && flight->state != KILN__FLIGHT_QUEUED)
+    kiln__flight *flight = find(flights, key);
+    if (flight != NULL && later && flight->state != KILN__FLIGHT_QUEUED) {
+        if (fresh != NULL)
+            unlist(flights, flight);
         flight = NULL;
-    bool joined = flight != NULL;
+    }
     if (flight != NULL) {
         kiln__workpool_promote(flights->pool, &flight->job, priority);
         atomic_fetch_add(&flights->joined, 1);
-    } else if (fresh != NULL) {
-        (*fresh)->job.priority = priority;
-        (*fresh)->job.lane = KILN__LANE_COMPILE;
-        (*fresh)->state = KILN__FLIGHT_QUEUED;
-        joined = kiln__workpool_submit(flights->pool, &(*fresh)->job);
-        if (joined) {
-            flight = *fresh;
-            insert(flights, flight);
-            *fresh = NULL;
-        }
+    } else if (fresh != NULL && submit(flights, *fresh, priority)) {
+        flight = *fresh;
+        *fresh = NULL;
     }
-    if (joined) {
-        waiter->next = flight->waiters;
-        flight->waiters = waiter;
-    }
+    bool joined = flight != NULL;
+    if (joined)
+        DL_APPEND(flight->waiters, waiter);
     pthread_mutex_unlock(&flights->lock);
     return joined;
 }
 
 static bool is_wanted(const kiln__flight *flight)
 {
-    for (const kiln__waiter *waiter = flight->waiters; waiter != NULL; waiter = waiter->next)
+    const kiln__waiter *waiter;
+    DL_FOREACH (flight->waiters, waiter)
         if (!atomic_load(&waiter->gone))
             return true;
     return flight->threads > 0;
 }
 
-static kiln__waiter *reverse(kiln__waiter *list)
-{
-    kiln__waiter *reversed = NULL;
-    while (list != NULL) {
-        kiln__waiter *next = list->next;
-        list->next = reversed;
-        reversed = list;
-        list = next;
-    }
-    return reversed;
-}
-
 /* With the lock held, which is given up. */
 static void land_locked(kiln__flights *flights, kiln__flight *flight, kiln__outcome *outcome)
 {
-    kiln__waiter *waiter = reverse(flight->waiters);
-    cut(flights, flight);
+    kiln__waiter *waiters = flight->waiters, *waiter, *next;
+    unlist(flights, flight);
     flight->waiters = NULL;
     flight->state = KILN__FLIGHT_LANDED;
     if (flight->threads > 0) {
@@ -231,11 +213,8 @@ static void land_locked(kiln__flights *flights, kiln__flight *flight, kiln__outc
         pthread_cond_broadcast(&flight->landed);
     }
     leave(flights, flight);
-    while (waiter != NULL) {
-        kiln__waiter *next = waiter->next;
+    DL_FOREACH_SAFE (waiters, waiter, next)
         waiter->landed(waiter, outcome);
-        waiter = next;
-    }
 }
 
 static void land_cancelled(kiln__flights *flights, kiln__flight *flight)

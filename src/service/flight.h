@@ -2,6 +2,7 @@
 #ifndef KILN_SERVICE_FLIGHT_H
 #define KILN_SERVICE_FLIGHT_H
 
+#include "base/table.h"
 #include "compile/compiler.h"
 #include "service/program.h"
 #include "service/workpool.h"
@@ -32,7 +33,7 @@ kiln_status kiln__outcome_tell(const kiln__outcome *outcome, kiln_report *report
 
 /* A request that waits without a thread; embedded in it. */
 typedef struct kiln__waiter {
-    struct kiln__waiter *next;
+    struct kiln__waiter *next, *prev;
     atomic_bool gone; /* its result is not needed any more */
     void (*landed)(struct kiln__waiter *waiter, kiln__outcome *outcome);
 } kiln__waiter;
@@ -45,8 +46,8 @@ typedef struct kiln__flight {
     void *cargo; /* for the job; freed with the flight by free_cargo */
     void (*free_cargo)(void *cargo);
     /* Guarded by the table's lock. */
-    struct kiln__flight *next;
-    uint64_t hash;
+    UT_hash_handle hh;
+    bool listed;            /* it is in the table */
     unsigned refs, threads; /* threads: how many wait for it in kiln__flights_wait */
     kiln__flight_state state;
     kiln__waiter *waiters;
@@ -54,13 +55,11 @@ typedef struct kiln__flight {
     kiln__outcome outcome;
 } kiln__flight;
 
-enum { KILN__FLIGHT_BUCKETS = 64 };
-
 /* Embedded in the service. Any thread after init. */
 typedef struct kiln__flights {
     pthread_mutex_t lock;
     kiln__workpool *pool; /* borrowed */
-    kiln__flight *buckets[KILN__FLIGHT_BUCKETS];
+    kiln__flight *table;  /* by key, the latest of each */
     atomic_uint_least64_t joined;
 } kiln__flights;
 
@@ -81,7 +80,7 @@ kiln__flight *kiln__flight_new(const char *key, void *cargo, void (*free_cargo)(
 void kiln__flight_free(kiln__flight *flight);
 
 /* Lets a waiter wait for the flight of a key, and raises the flight's priority to the waiter's. With `later` a flight that has
- * begun is too early. If there is none, `fresh` becomes it and goes to the pool (*fresh is then NULL); with fresh NULL or on failure
+ * begun is too early, and gives up its place in the table. If there is none, `fresh` becomes it and goes to the pool (*fresh is then NULL); with fresh NULL or on failure
  * false. */
 bool kiln__flights_join(kiln__flights *flights, const char *key, bool later, kiln__waiter *waiter, int priority,
                         kiln__flight **fresh);

@@ -1,6 +1,7 @@
 #include "service/queue.h"
 
 #include "base/alloc.h"
+#include "base/table.h"
 #include "os/cancel.h"
 #include "os/cpu.h"
 #include "os/fork.h"
@@ -17,26 +18,13 @@
 
 static void append(kiln__submission_list *list, kiln__submission *submission)
 {
-    submission->next = NULL;
-    submission->before = list->last;
-    if (list->last != NULL)
-        list->last->next = submission;
-    else
-        list->first = submission;
-    list->last = submission;
+    DL_APPEND(list->first, submission);
     list->count++;
 }
 
 static void cut(kiln__submission_list *list, kiln__submission *submission)
 {
-    if (submission->before != NULL)
-        submission->before->next = submission->next;
-    else
-        list->first = submission->next;
-    if (submission->next != NULL)
-        submission->next->before = submission->before;
-    else
-        list->last = submission->before;
+    DL_DELETE(list->first, submission);
     list->count--;
 }
 
@@ -76,10 +64,7 @@ static void close_descriptors(kiln_queue *queue)
 static void enlist(kiln_service *service, kiln_queue *queue)
 {
     pthread_mutex_lock(&service->queues_lock);
-    queue->next = service->queues;
-    if (queue->next != NULL)
-        queue->next->before = queue;
-    service->queues = queue;
+    DL_APPEND(service->queues, queue);
     pthread_mutex_unlock(&service->queues_lock);
 }
 
@@ -110,12 +95,7 @@ kiln_status kiln__queue_open(kiln_queue **out, kiln_service *service, kiln_repor
 static void delist(kiln_service *service, kiln_queue *queue)
 {
     pthread_mutex_lock(&service->queues_lock);
-    if (queue->before != NULL)
-        queue->before->next = queue->next;
-    else
-        service->queues = queue->next;
-    if (queue->next != NULL)
-        queue->next->before = queue->before;
+    DL_DELETE(service->queues, queue);
     pthread_mutex_unlock(&service->queues_lock);
 }
 
@@ -197,9 +177,8 @@ void kiln__submission_fail(kiln__submission *submission, kiln_status status, kil
 void kiln__queue_cancel(kiln_queue *queue, kiln_ticket ticket)
 {
     pthread_mutex_lock(&queue->lock);
-    kiln__submission *submission = queue->pending.first;
-    while (submission != NULL && submission->ticket != ticket)
-        submission = submission->next;
+    kiln__submission *submission;
+    DL_SEARCH_SCALAR(queue->pending.first, submission, ticket, ticket);
     if (submission != NULL) {
         atomic_store(&submission->wait.waiter.gone, true);
         end_early(submission, KILN_ECANCELED, "cancelled by kiln_cancel");
@@ -286,8 +265,8 @@ static void expire(kiln_queue *queue)
     uint64_t now = kiln__cpu_now_ns(), next = UINT64_MAX;
     if (now < queue->alarm)
         return;
-    for (kiln__submission *submission = queue->pending.first, *after = NULL; submission != NULL; submission = after) {
-        after = submission->next;
+    kiln__submission *submission, *after;
+    DL_FOREACH_SAFE (queue->pending.first, submission, after) {
         if (submission->deadline <= now)
             end_early(submission, KILN_ETIMEDOUT, "not done by its deadline; the compile may go on: ask again later");
         else if (submission->deadline < next)

@@ -33,12 +33,12 @@ typedef struct kiln__submission {
     uint64_t deadline; /* kiln__cpu_now_ns, UINT64_MAX for none */
     /* Guarded by the queue's lock. */
     kiln__submission_state state;
-    struct kiln__submission *next, *before; /* in the pending or the due list */
+    struct kiln__submission *next, *prev; /* in the pending or the due list */
     kiln__outcome outcome;
 } kiln__submission;
 
 typedef struct kiln__submission_list {
-    kiln__submission *first, *last;
+    kiln__submission *first;
     size_t count;
 } kiln__submission_list;
 
@@ -60,7 +60,7 @@ struct kiln_queue {
     bool closing;
     uint64_t alarm; /* what timer_fd is set to, UINT64_MAX for never */
     kiln__submission_list pending, due;
-    kiln_queue *next, *before; /* in the service's list, whose lock guards it */
+    kiln_queue *next, *prev; /* in the service's list, whose lock guards it */
 };
 
 /* The contracts of these are those of the public functions of the same name. */

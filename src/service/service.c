@@ -3,6 +3,7 @@
 #include "backend/backend.h"
 #include "backend/cuda/cuda.h"
 #include "base/alloc.h"
+#include "base/table.h"
 #include "compile/workers.h"
 #include "os/cpu.h"
 #include "os/fork.h"
@@ -141,11 +142,11 @@ kiln_status kiln__service_open(kiln_service **out, const kiln_options *options, 
 static void close_queues(kiln_service *service)
 {
     pthread_mutex_lock(&service->queues_lock);
-    for (kiln_queue *queue = service->queues, *next = NULL; queue != NULL; queue = next) {
-        next = queue->next;
+    kiln_queue *queue, *next;
+    DL_FOREACH_SAFE (service->queues, queue, next) {
+        DL_DELETE(service->queues, queue);
         kiln__queue_orphan(queue);
     }
-    service->queues = NULL;
     pthread_mutex_unlock(&service->queues_lock);
 }
 

@@ -1,6 +1,7 @@
 #include "service/stores.h"
 
 #include "base/alloc.h"
+#include "base/table.h"
 #include "store/memory.h"
 #include "store/pack.h"
 #include <stdio.h>
@@ -27,16 +28,15 @@ static void open_disk(kiln_service *service, const kiln__settings *settings)
 static kiln__named_store *add_named(kiln_service *service, const char *path, kiln_origin origin)
 {
     size_t length = strlen(path) + 1;
-    kiln__named_store *named = kiln__calloc(1, sizeof(*named) + length), **end = &service->named;
+    kiln__named_store *named = kiln__calloc(1, sizeof(*named) + length);
     if (named == NULL) {
         kiln__log_line(&service->log, KILN_LOG_WARN, "out of memory: %s is not used", path);
         return NULL;
     }
     memcpy(named->path, path, length);
     named->origin = origin;
-    while (*end != NULL)
-        end = &(*end)->next;
-    return *end = named;
+    LL_APPEND(service->named, named);
+    return named;
 }
 
 static void open_pack(kiln_service *service, kiln__named_store *pack)
@@ -89,18 +89,17 @@ void kiln__stores_open(kiln_service *service, const kiln__settings *settings)
 
 kiln__store *kiln__stores_shared(const kiln_service *service)
 {
-    const kiln__named_store *named = service->named;
-    while (named != NULL && named->origin != KILN_ORIGIN_SHARED)
-        named = named->next;
+    kiln__named_store *named;
+    LL_SEARCH_SCALAR(service->named, named, origin, KILN_ORIGIN_SHARED);
     return named != NULL ? named->store : NULL;
 }
 
 void kiln__stores_close(kiln_service *service)
 {
     kiln__tiers_fini(&service->tiers);
-    for (kiln__named_store *named = service->named, *next = NULL; named != NULL; named = next) {
-        next = named->next;
+    kiln__named_store *named, *next;
+    LL_FOREACH_SAFE (service->named, named, next) {
+        LL_DELETE(service->named, named);
         kiln__free(named);
     }
-    service->named = NULL;
 }

@@ -1,6 +1,6 @@
 #include "service/table.h"
 
-#include "base/alloc.h"
+#include "base/table.h"
 #include "os/cancel.h"
 #include <string.h>
 
@@ -19,7 +19,7 @@ struct kiln__name_node {
 };
 
 struct kiln__held {
-    kiln__held *next, *before;
+    kiln__held *next, *prev;
     kiln_program *program;
     kiln__name_node *names;
     atomic_uint_least64_t used; /* the table's clock at the last hit */
@@ -46,8 +46,8 @@ static void free_held(kiln__held *held)
 
 void kiln__program_table_fini(kiln__program_table *table)
 {
-    for (kiln__held *held = table->first, *next; held != NULL; held = next) {
-        next = held->next;
+    kiln__held *held, *next;
+    DL_FOREACH_SAFE (table->first, held, next) {
         held->program->held = NULL;
         kiln__program_release(held->program);
         free_held(held);
@@ -178,22 +178,13 @@ static kiln__name_node *new_node(const kiln__name *name, uint64_t hash)
 
 static void insert_locked(kiln__program_table *table, kiln__held *held)
 {
-    held->before = NULL;
-    held->next = table->first;
-    if (table->first != NULL)
-        table->first->before = held;
-    table->first = held;
+    DL_PREPEND(table->first, held);
     table->count++;
 }
 
 static void remove_locked(kiln__program_table *table, kiln__held *held)
 {
-    if (held->before != NULL)
-        held->before->next = held->next;
-    else
-        table->first = held->next;
-    if (held->next != NULL)
-        held->next->before = held->before;
+    DL_DELETE(table->first, held);
     table->count--;
 }
 
@@ -281,10 +272,11 @@ static kiln_program *find_locked(const kiln__program_table *table, const kiln__n
 
 static bool is_claimed(const kiln__program_table *table, const kiln__name *name)
 {
-    const kiln__claim *claim = table->claims;
-    while (claim != NULL && !is_same(claim->name, name))
-        claim = claim->next;
-    return claim != NULL;
+    const kiln__claim *claim;
+    LL_FOREACH (table->claims, claim)
+        if (is_same(claim->name, name))
+            return true;
+    return false;
 }
 
 kiln_program *kiln__program_table_claim(kiln__program_table *table, const kiln__name *name, kiln__claim *claim)
@@ -295,8 +287,7 @@ kiln_program *kiln__program_table_claim(kiln__program_table *table, const kiln__
     claim->busy = found == NULL && is_claimed(table, name);
     claim->held = found == NULL && !claim->busy;
     if (claim->held) {
-        claim->next = table->claims;
-        table->claims = claim;
+        LL_PREPEND(table->claims, claim);
     }
     pthread_mutex_unlock(&table->lock);
     return found;
@@ -317,10 +308,7 @@ void kiln__program_table_settle(kiln__program_table *table, kiln__claim *claim)
     if (!claim->held)
         return;
     pthread_mutex_lock(&table->lock);
-    kiln__claim **at = &table->claims;
-    while (*at != claim)
-        at = &(*at)->next;
-    *at = claim->next;
+    LL_DELETE(table->claims, claim);
     pthread_cond_broadcast(&table->settled);
     pthread_mutex_unlock(&table->lock);
 }
@@ -338,7 +326,8 @@ static kiln__held *least_used_locked(const kiln__program_table *table)
 {
     kiln__held *least = NULL;
     uint64_t when = UINT64_MAX;
-    for (kiln__held *held = table->first; held != NULL; held = held->next) {
+    kiln__held *held;
+    DL_FOREACH (table->first, held) {
         uint64_t used = atomic_load_explicit(&held->used, memory_order_relaxed);
         if (used <= when && is_alone(held)) {
             least = held;
@@ -428,7 +417,8 @@ void kiln__program_table_trim(kiln__program_table *table)
 void kiln__program_table_visit(kiln__program_table *table, void (*fn)(void *data, kiln_program *program), void *data)
 {
     pthread_mutex_lock(&table->lock);
-    for (kiln__held *held = table->first; held != NULL; held = held->next)
+    kiln__held *held;
+    DL_FOREACH (table->first, held)
         fn(data, held->program);
     pthread_mutex_unlock(&table->lock);
 }

@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/fpenv.h"
+#include "base/table.h"
 #include "os/background.h"
 #include <signal.h>
 #include <string.h>
@@ -19,35 +20,20 @@ void kiln__workpool_init(kiln__workpool *pool, unsigned limit)
     pool->limit = limit > 0 ? limit : 1;
 }
 
+/* From the end, where a job of the usual priority stays. */
 static void insert(kiln__workpool *pool, kiln__job *job)
 {
-    kiln__job *after = pool->lanes[job->lane].last;
+    kiln__job **jobs = &pool->lanes[job->lane].jobs, *after = *jobs != NULL ? (*jobs)->prev : NULL;
     while (after != NULL && after->priority < job->priority)
-        after = after->before;
-    job->before = after;
-    job->next = after != NULL ? after->next : pool->lanes[job->lane].first;
-    if (job->next != NULL)
-        job->next->before = job;
-    else
-        pool->lanes[job->lane].last = job;
-    if (after != NULL)
-        after->next = job;
-    else
-        pool->lanes[job->lane].first = job;
+        after = after != *jobs ? after->prev : NULL;
+    DL_APPEND_ELEM(*jobs, after, job);
     job->queued = true;
     pool->lanes[job->lane].count++;
 }
 
 static void cut(kiln__workpool *pool, kiln__job *job)
 {
-    if (job->before != NULL)
-        job->before->next = job->next;
-    else
-        pool->lanes[job->lane].first = job->next;
-    if (job->next != NULL)
-        job->next->before = job->before;
-    else
-        pool->lanes[job->lane].last = job->before;
+    DL_DELETE(pool->lanes[job->lane].jobs, job);
     job->queued = false;
     pool->lanes[job->lane].count--;
 }
@@ -55,9 +41,9 @@ static void cut(kiln__workpool *pool, kiln__job *job)
 /* The next job that a thread may take now. */
 static kiln__job *take(kiln__workpool *pool)
 {
-    kiln__job *job = pool->lanes[KILN__LANE_QUICK].first;
+    kiln__job *job = pool->lanes[KILN__LANE_QUICK].jobs;
     if (job == NULL && pool->compiling < pool->limit)
-        job = pool->lanes[KILN__LANE_COMPILE].first;
+        job = pool->lanes[KILN__LANE_COMPILE].jobs;
     if (job != NULL)
         cut(pool, job);
     return job;
@@ -190,8 +176,8 @@ void kiln__workpool_stop(kiln__workpool *pool)
         pthread_join(pool->threads[i], NULL);
     pool->count = 0;
     for (int lane = 0; lane < 2; lane++)
-        while (pool->lanes[lane].first != NULL) {
-            kiln__job *job = pool->lanes[lane].first;
+        while (pool->lanes[lane].jobs != NULL) {
+            kiln__job *job = pool->lanes[lane].jobs;
             cut(pool, job);
             job->run(job, true);
         }

@@ -17,7 +17,7 @@ typedef struct kiln__job {
     kiln__lane lane;
     int priority; /* higher ones first, equal ones in order */
     bool queued;  /* for workpool.c, as is what follows */
-    struct kiln__job *next, *before;
+    struct kiln__job *next, *prev;
 } kiln__job;
 
 /* Embedded in the service. Any thread after init. */
@@ -27,7 +27,7 @@ typedef struct kiln__workpool {
     pthread_mutex_t lock;
     pthread_cond_t wake;
     struct {
-        kiln__job *first, *last;
+        kiln__job *jobs;
         size_t count;
     } lanes[2];
     unsigned limit; /* how many compile at once */
