@@ -28,9 +28,9 @@ typedef struct kiln__compiler_vtable {
     /* Appends the text of everything that decides which compiler file is found: explicit path, environment, loader
      * cache. Opens no compiler. Equal text and an unchanged file mean the same compiler. */
     void (*search)(const kiln__compiler *compiler, kiln__text *out);
-    /* Appends the options that shape the output for a target, the same for every version of the compiler: they are
-     * part of the key. */
-    void (*options)(const kiln__compiler *compiler, const kiln__target *target, kiln__text *out);
+    /* Appends the options that shape the output for a unit, the same for every version of the compiler: they are part of
+     * the key. Those that a source asks for are in its key besides. */
+    void (*options)(const kiln__compiler *compiler, const kiln__unit *unit, kiln__text *out);
     /* Finds and opens the compiler (once; later calls answer from memory) and fills *out. KILN_ENOCOMPILER with
      * what to do. Any thread. */
     kiln_status (*open)(kiln__compiler *compiler, kiln__toolchain *out, kiln_report *report);

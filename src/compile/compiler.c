@@ -1,6 +1,5 @@
 #include "compile/compiler.h"
 
-#include "backend/cuda/cuda.h"
 #include "base/alloc.h"
 #include "base/fpenv.h"
 #include "compile/direct.h"
@@ -26,7 +25,7 @@ void kiln__builder_keep_sources_at_hand(kiln__builder *builder)
 
 static bool is_unwatched(const kiln__builder *builder, const kiln__unit *unit)
 {
-    return builder->unwatched && unit->own != NULL;
+    return builder->unwatched && kiln__unit_is_source(unit);
 }
 
 /* Where entries of a unit may lie: the one place that decides it. */
@@ -50,10 +49,10 @@ void kiln__built_fini(kiln__built *built)
 }
 
 /* The user's words for files, in place of those that the compiler was given. */
-static void show_failure(const kiln__source_parts *own, kiln_report *report)
+static void show_failure(const kiln__unit *unit, kiln_report *report)
 {
-    char *message = report != NULL ? kiln__source_show_log(own, report->message) : NULL;
-    char *log = report != NULL && report->log != NULL ? kiln__source_show_log(own, report->log) : NULL;
+    char *message = report != NULL ? kiln__source_show_log(unit, report->message) : NULL;
+    char *log = report != NULL && report->log != NULL ? kiln__source_show_log(unit, report->log) : NULL;
     if (message != NULL)
         kiln__fail(report, report->status, report->stage, report->native, "%s", message);
     if (log != NULL)
@@ -119,8 +118,8 @@ static void note_compile(kiln__builder *builder, const kiln__unit *unit, uint64_
     atomic_fetch_add(status == KILN_OK ? &builder->compiles : &builder->failures, 1);
     if (status == KILN_OK)
         kiln__log_line(builder->log, KILN_LOG_INFO, "compiled %s in %.1f ms", unit->spec, kiln__cpu_ms(ns));
-    else if (unit->own != NULL)
-        show_failure(unit->own, report);
+    else if (kiln__unit_is_source(unit))
+        show_failure(unit, report);
 }
 
 /* Whether a compile has to be done once more. A directory may have been made anew since the worker was chosen, a header may be
@@ -154,14 +153,14 @@ static kiln_status compile_until_settled(kiln__builder *builder, const kiln__uni
     }
     return kiln__fail(report, KILN_EIO, KILN__STAGE_COMPILE, 0,
                       "headers of %s change while they are read, %d times in a row: try again when they are written",
-                      unit->own->shown, (int)TRIES);
+                      unit->shown, (int)TRIES);
 }
 
 static char *show_warnings(const kiln__unit *unit, const char *log)
 {
     if (log == NULL || log[0] == '\0')
         return NULL;
-    return unit->own != NULL ? kiln__source_show_log(unit->own, log) : kiln__strdup(log);
+    return kiln__source_show_log(unit, log);
 }
 
 /* Makes the entry of an image and puts it into the stores, unless it has yet to prove that it loads. */
@@ -188,28 +187,17 @@ static kiln_status publish(kiln__builder *builder, request *wanted, const kiln__
     return KILN_OK;
 }
 
-static kiln_status make_own_key(request *wanted)
-{
-    kiln__text options = { 0 };
-    bool direct = kiln__direct_applies(wanted->unit);
-    kiln__text *base = direct ? &wanted->direct.base : &wanted->text;
-    kiln__nvrtc_own_options(&options);
-    kiln__source_key_text(base, wanted->unit, kiln__text_string(&options));
-    base->failed = base->failed || options.failed;
-    kiln__text_fini(&options);
-    return direct && !base->failed ? kiln__direct_list_key(&wanted->direct) : kiln__key_of(&wanted->key, base);
-}
-
 static kiln_status make_key(const kiln__builder *builder, request *wanted, kiln_report *report)
 {
     kiln__compiler *compiler = builder->toolchains.compiler;
-    kiln__text options = { 0 };
+    bool direct = kiln__direct_applies(wanted->unit);
+    kiln__text options = { 0 }, *text = direct ? &wanted->direct.base : &wanted->text;
     kiln_status status = KILN_ENOMEM;
-    compiler->vtable->options(compiler, &wanted->unit->target, &options);
-    if (wanted->unit->own != NULL)
-        status = make_own_key(wanted);
-    else if (!options.failed)
-        status = kiln__key_make(&wanted->key, &wanted->text, wanted->unit, kiln__text_string(&options));
+    compiler->vtable->options(compiler, wanted->unit, &options);
+    if (!options.failed) {
+        kiln__key_text(text, wanted->unit, kiln__text_string(&options));
+        status = direct && !text->failed ? kiln__direct_list_key(&wanted->direct) : kiln__key_of(&wanted->key, text);
+    }
     kiln__text_fini(&options);
     return status == KILN_OK ? KILN_OK : kiln__fail_memory(report, KILN__STAGE_COMPILE);
 }
@@ -308,7 +296,7 @@ static kiln_status refuse(kiln__builder *builder, const kiln__unit *unit, kiln_r
                           "with isolate=never a source is in no store, and strict mode compiles nothing: let a worker "
                           "compile it: %s",
                           unit->spec);
-    if (unit->own != NULL)
+    if (kiln__unit_is_source(unit))
         return kiln__fail(report, KILN_ESTRICT, KILN__STAGE_COMPILE, 0,
                           "not in the stores as its text and its headers are now, and strict mode compiles nothing: %s",
                           unit->spec);

@@ -14,7 +14,7 @@ enum { ALTERNATIVES_MAX = 12 };
 
 bool kiln__direct_applies(const kiln__unit *unit)
 {
-    return unit->own != NULL && unit->own->places.count > 0;
+    return unit->places.count > 0;
 }
 
 /* ---- Keys */
@@ -70,7 +70,7 @@ static const kiln__section *find_current(const kiln__direct *self, const kiln__b
 {
     const kiln__section *section;
     for (size_t i = 0; (section = alternative(blob, i)) != NULL; i++)
-        if (kiln__filesums_agree(self->sums, &self->unit->own->places, section->data, section->length))
+        if (kiln__filesums_agree(self->sums, &self->unit->places, section->data, section->length))
             return section;
     return NULL;
 }

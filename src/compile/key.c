@@ -1,6 +1,7 @@
 #include "compile/key.h"
 
 #include "base/keyline.h"
+#include "source/source.h"
 #include <string.h>
 
 static void append_source(kiln__text *text, const kiln__unit *unit)
@@ -16,14 +17,23 @@ static void append_source(kiln__text *text, const kiln__unit *unit)
     kiln__text_append(text, "\n");
 }
 
-kiln_status kiln__key_make(kiln__key *out, kiln__text *text, const kiln__unit *unit, const char *options)
+void kiln__key_text(kiln__text *text, const kiln__unit *unit, const char *options)
 {
+    if (kiln__unit_is_source(unit)) {
+        kiln__source_key_text(text, unit, options);
+        return;
+    }
     /* One field a line and no free text but at a line's end, so that no two keys share a text. */
     kiln__text_append(text, KILN__KEYLINE_KERNEL "target ");
     kiln__text_append(text, unit->target.name);
     kiln__text_append(text, "\noptions ");
     kiln__text_append(text, options);
     append_source(text, unit);
+}
+
+kiln_status kiln__key_make(kiln__key *out, kiln__text *text, const kiln__unit *unit, const char *options)
+{
+    kiln__key_text(text, unit, options);
     return kiln__key_of(out, text);
 }
 

@@ -5,6 +5,9 @@
 #include "store/entry.h"
 #include "template/unit.h"
 
+/* Appends the key's text: of a source without the contents of the files that it reads. */
+void kiln__key_text(kiln__text *text, const kiln__unit *unit, const char *options);
+
 /* Writes the key's text to `text` (empty before) and its digest to *out; out->toolchain is left empty. Pure. KILN_ENOMEM. */
 kiln_status kiln__key_make(kiln__key *out, kiln__text *text, const kiln__unit *unit, const char *options);
 

@@ -30,8 +30,8 @@ bool kiln__suspect_of(kiln__suspect *out, const kiln__unit *unit)
 {
     kiln__text all = { 0 };
     char hex[KILN__DIGEST_HEX];
-    out->apt = unit->own == NULL || unit->own->directories == 0;
-    if (unit->own != NULL) {
+    out->apt = unit->directories == 0;
+    if (kiln__unit_is_source(unit)) {
         kiln__source_key_text(&all, unit, "");
     } else {
         kiln__digest(out->digest, unit->source, unit->source_length);

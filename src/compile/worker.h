@@ -23,7 +23,7 @@ kiln_status kiln__worker_start(kiln__child *out, const char *program, const kiln
                                kiln_report *report);
 
 /* The first request: lets the worker open NVRTC, at `nvrtc` if that is not NULL, and then no file but those in `places` (a
- * kiln__source_parts's). KILN_ENOCOMPILER as NVRTC itself would say it;
+ * source's unit). KILN_ENOCOMPILER as NVRTC itself would say it;
  * KILN_ENOWORKER if what was started is no worker of this version. */
 kiln_status kiln__worker_open(kiln__child *child, const char *program, const char *nvrtc, const kiln__list *places,
                               kiln__toolchain *out, kiln_report *report);

@@ -114,16 +114,16 @@ bool kiln__worker_get_list(const kiln__frame *frame, kiln__worker_tag tag, kiln_
 
 /* ---- Units */
 
-static void put_own(kiln__text *frame, const kiln__source_parts *own)
+static void put_source(kiln__text *frame, const kiln__unit *unit)
 {
-    kiln__worker_put_list(frame, KILN__WORKER_TAG_PLACES, &own->places);
-    kiln__worker_put_list(frame, KILN__WORKER_TAG_FUNCTIONS, &own->functions);
-    kiln__worker_put_list(frame, KILN__WORKER_TAG_HEADERS, &own->headers);
-    kiln__worker_put_list(frame, KILN__WORKER_TAG_OPTIONS, &own->options);
-    kiln__frame_put_text(frame, KILN__WORKER_TAG_NAME, own->name);
+    kiln__worker_put_list(frame, KILN__WORKER_TAG_PLACES, &unit->places);
+    kiln__worker_put_list(frame, KILN__WORKER_TAG_FUNCTIONS, &unit->functions);
+    kiln__worker_put_list(frame, KILN__WORKER_TAG_HEADERS, &unit->headers);
+    kiln__worker_put_list(frame, KILN__WORKER_TAG_OPTIONS, &unit->options);
+    kiln__frame_put_text(frame, KILN__WORKER_TAG_NAME, unit->name);
 }
 
-static bool get_own(const kiln__frame *frame, const char *name, kiln__source_parts *out)
+static bool get_source(const kiln__frame *frame, const char *name, kiln__unit *out)
 {
     out->name = kiln__strdup(name);
     return out->name != NULL && kiln__worker_get_list(frame, KILN__WORKER_TAG_PLACES, &out->places) &&
@@ -144,8 +144,8 @@ void kiln__worker_put_unit(kiln__text *frame, const kiln__unit *unit)
     kiln__frame_put_text(frame, KILN__WORKER_TAG_ENTRIES, kiln__text_string(&entries));
     frame->failed = frame->failed || entries.failed;
     kiln__text_fini(&entries);
-    if (unit->own != NULL)
-        put_own(frame, unit->own);
+    if (kiln__unit_is_source(unit))
+        put_source(frame, unit);
 }
 
 static bool get_entries(const char *text, kiln__rule *rule)
@@ -161,10 +161,9 @@ static bool get_entries(const char *text, kiln__rule *rule)
     return text != NULL;
 }
 
-bool kiln__worker_get_unit(const kiln__frame *frame, kiln__unit *out, kiln__source_parts *own)
+bool kiln__worker_get_unit(const kiln__frame *frame, kiln__unit *out)
 {
     memset(out, 0, sizeof(*out));
-    memset(own, 0, sizeof(*own));
     const char *target = kiln__frame_get_text(frame, KILN__WORKER_TAG_TARGET);
     out->source = (char *)kiln__frame_get_text(frame, KILN__WORKER_TAG_SOURCE);
     out->spec = (char *)kiln__frame_get_text(frame, KILN__WORKER_TAG_SPEC);
@@ -172,9 +171,8 @@ bool kiln__worker_get_unit(const kiln__frame *frame, kiln__unit *out, kiln__sour
         return false;
     out->source_length = strlen(out->source);
     const char *name = kiln__frame_get_text(frame, KILN__WORKER_TAG_NAME);
-    if (name != NULL && !get_own(frame, name, own))
+    if (name != NULL && !get_source(frame, name, out))
         return false;
-    out->own = name != NULL ? own : NULL;
     return kiln__target_parse(target, strlen(target), &out->target) && !kiln__target_facts(&out->target)->twin &&
            get_entries(kiln__frame_get_text(frame, KILN__WORKER_TAG_ENTRIES), &out->rule);
 }

@@ -55,7 +55,7 @@ typedef enum kiln__worker_tag {
     KILN__WORKER_TAG_SIGNAL,   /* u32 */
     KILN__WORKER_TAG_IN_STACK, /* u32: 1 if it was the stack that ran out */
     KILN__WORKER_TAG_MEMORY,   /* u64: bytes of address space in use, 0 where that is not limited */
-    KILN__WORKER_TAG_PLACES,   /* the lists of a kiln__source_parts, as lists are */
+    KILN__WORKER_TAG_PLACES,   /* the lists of a source's unit, as lists are */
     KILN__WORKER_TAG_FUNCTIONS,
     KILN__WORKER_TAG_HEADERS,
     KILN__WORKER_TAG_OPTIONS,
@@ -73,9 +73,9 @@ void kiln__worker_put_toolchain(kiln__text *frame, const kiln__toolchain *toolch
 bool kiln__worker_get_toolchain(const kiln__frame *frame, kiln__toolchain *out);
 
 /* A unit to compile; what is read has no geometry and points into the frame, and into *own, which the caller frees with
- * kiln__source_fini, also on failure. */
+ * kiln__unit_fini_source, also on failure. */
 void kiln__worker_put_unit(kiln__text *frame, const kiln__unit *unit);
-bool kiln__worker_get_unit(const kiln__frame *frame, kiln__unit *out, kiln__source_parts *own);
+bool kiln__worker_get_unit(const kiln__frame *frame, kiln__unit *out);
 
 /* The field of a list; reading one that is not there gives an empty list. */
 void kiln__worker_put_list(kiln__text *frame, kiln__worker_tag tag, const kiln__list *list);

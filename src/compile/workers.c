@@ -325,10 +325,9 @@ static kiln_status put_unit(kiln__text *request, const kiln__unit *unit, kiln_re
 
 static kiln_status compile_outside(workers *self, const kiln__unit *unit, kiln__image *out, kiln_report *report)
 {
-    static const kiln__list none;
     kiln__suspect suspect;
     kiln__text request = { 0 };
-    hiring hired = { .places = unit->own != NULL ? &unit->own->places : &none, .foreign = unit->foreign };
+    hiring hired = { .places = &unit->places, .foreign = unit->foreign };
     memset(out, 0, sizeof(*out));
     if (!kiln__suspect_of(&suspect, unit))
         return kiln__fail_memory(report, KILN__STAGE_COMPILE);
@@ -427,10 +426,10 @@ static void search(const kiln__compiler *base, kiln__text *out)
     self->inner->vtable->search(self->inner, out);
 }
 
-static void append_options(const kiln__compiler *base, const kiln__target *target, kiln__text *out)
+static void append_options(const kiln__compiler *base, const kiln__unit *unit, kiln__text *out)
 {
     const workers *self = (const workers *)base;
-    self->inner->vtable->options(self->inner, target, out);
+    self->inner->vtable->options(self->inner, unit, out);
 }
 
 static kiln_status open_compiler(kiln__compiler *base, kiln__toolchain *out, kiln_report *report)

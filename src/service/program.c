@@ -87,12 +87,13 @@ static kiln_program *make_program(const kiln__unit *unit, const kiln__built *bui
 
 kiln_program *kiln__program_built(const kiln__unit *unit, const kiln__built *built, kiln_origin origin)
 {
-    const kiln__section *log = unit->own != NULL ? kiln__entry_find(&built->blob->entry, "log") : NULL;
+    const kiln__section *log = kiln__entry_find(&built->blob->entry, "log");
     kiln_program *program = make_program(unit, built, origin);
     if (program == NULL)
         return NULL;
     program->blob = kiln__blob_retain(built->blob);
-    if (log == NULL || (program->shown_log = kiln__source_show_log(unit->own, log->data)) != NULL)
+    if (log == NULL || !kiln__unit_is_source(unit) ||
+        (program->shown_log = kiln__source_show_log(unit, log->data)) != NULL)
         return program;
     kiln__program_release(program);
     return NULL;

@@ -49,7 +49,7 @@ static kiln_status copy_directories(kiln__want *want, const kiln_source *given, 
 {
     char here[PATH_MAX];
     const char *relative = NULL;
-    want->source->source.directories = given->include_dir_count;
+    want->unit->directories = given->include_dir_count;
     for (size_t i = 0; i < given->include_dir_count; i++) {
         if (given->include_dirs == NULL || given->include_dirs[i] == NULL)
             return kiln__fail(report, KILN_EINVAL, KILN__STAGE_COMPILE, 0, "kiln_source.include_dirs has a NULL in it");
@@ -72,7 +72,7 @@ kiln_status kiln__want_source(kiln__want **out, const kiln_source *given, bool l
     if (want == NULL)
         return kiln__fail_memory(report, KILN__STAGE_COMPILE);
     want->targeted = given->target != NULL;
-    kiln_status status = kiln__source_make(&want->source, given, report);
+    kiln_status status = kiln__source_make(&want->unit, given, report);
     if (status == KILN_OK)
         status = copy_directories(want, given, later, report);
     if (status == KILN_OK)
@@ -94,9 +94,8 @@ void kiln__want_release(kiln__want *want)
     if (want == NULL || atomic_fetch_sub_explicit(&want->refs, 1, memory_order_acq_rel) != 1)
         return;
     kiln__spec_release(want->asked);
-    kiln__unit_free(want->made);
+    kiln__unit_free(want->unit);
     kiln__free(want->text);
-    kiln__source_free(want->source);
     kiln__list_fini(&want->directories);
     kiln__free(want->from);
     kiln__free(want);
@@ -147,8 +146,8 @@ static kiln_status add_directory(kiln__want *want, const char *directory, size_t
     if (!S_ISDIR(status.st_mode))
         return fail_directory(directory, ENOTDIR, report);
     snprintf(name, sizeof(name), "%zu", number);
-    kiln__list_add(&want->source->source.places, name);
-    kiln__list_add(&want->source->source.places, path);
+    kiln__list_add(&want->unit->places, name);
+    kiln__list_add(&want->unit->places, path);
     return KILN_OK;
 }
 
@@ -165,7 +164,7 @@ static kiln_status add_directories(kiln__want *want, kiln_report *report)
 /* Without a worker a text reads every file that this process can: nothing keeps it to directories, or tells which it read. */
 static kiln_status check_unwatched(const kiln__want *want, kiln_report *report)
 {
-    const kiln__list *options = &want->source->source.options;
+    const kiln__list *options = &want->unit->options;
     if (want->directories.count > 0)
         return kiln__fail(
             report, KILN_EINVAL, KILN__STAGE_COMPILE, 0,
@@ -180,11 +179,11 @@ static kiln_status check_unwatched(const kiln__want *want, kiln_report *report)
     return KILN_OK;
 }
 
-static void add_cuda_headers(kiln_service *service, const kiln__target *target, kiln__source_parts *source)
+static void add_cuda_headers(kiln_service *service, const kiln__target *target, kiln__unit *unit)
 {
     kiln__toolchain toolchain;
     bool known = kiln__toolchains_get(&kiln__service_builder(service, target)->toolchains, &toolchain, NULL) == KILN_OK;
-    kiln__direct_find_cuda(known ? toolchain.path : "", &source->places);
+    kiln__direct_find_cuda(known ? toolchain.path : "", &unit->places);
 }
 
 static kiln_status choose_target(kiln_service *service, kiln_device *on, kiln__target *out, kiln_report *report)
@@ -216,24 +215,22 @@ static kiln_status choose_device(kiln_service *service, kiln__want *want, kiln_r
 
 static kiln_status settle_source(kiln_service *service, kiln__want *want, kiln_report *report)
 {
-    kiln__source_unit *source = want->source;
+    kiln__unit *unit = want->unit;
     bool watched = service->isolate != KILN_ISOLATE_NEVER;
     kiln_status status = want->goal == KILN_LOAD ? choose_device(service, want, report) : KILN_OK;
     if (status == KILN_OK)
         status = watched ? add_directories(want, report) : check_unwatched(want, report);
     if (status == KILN_OK && !want->targeted)
-        status =
-            choose_target(service, want->device != NULL ? want->device : want->asked_on, &source->unit.target, report);
+        status = choose_target(service, want->device != NULL ? want->device : want->asked_on, &unit->target, report);
     if (status != KILN_OK)
         return status;
-    const kiln__target target = source->unit.target;
-    if (watched && source->source.cuda_headers)
-        add_cuda_headers(service, &target, &source->source);
-    if (source->source.places.bytes.failed || kiln__source_set_target(source, &target) != KILN_OK ||
-        kiln__source_identify(source) != KILN_OK)
+    const kiln__target target = unit->target;
+    if (watched && unit->cuda_headers)
+        add_cuda_headers(service, &target, unit);
+    if (unit->places.bytes.failed || kiln__source_set_target(unit, &target) != KILN_OK ||
+        kiln__source_identify(unit) != KILN_OK)
         return kiln__fail_memory(report, KILN__STAGE_COMPILE);
-    want->unit = &source->unit;
-    want->id = source->source.id;
+    want->id = unit->id;
     return KILN_OK;
 }
 
@@ -242,7 +239,7 @@ kiln_status kiln__want_settle(kiln_service *service, kiln__want *want, kiln_repo
     kiln_status status = kiln__service_check_device(service, want->asked_on, report);
     if (status != KILN_OK)
         return status;
-    return want->source != NULL ? settle_source(service, want, report) : settle_spec(service, want, report);
+    return want->asked == NULL ? settle_source(service, want, report) : settle_spec(service, want, report);
 }
 
 /* ---- Of a settled want */
@@ -251,9 +248,7 @@ kiln_status kiln__want_unit(kiln__want *want, kiln_report *report)
 {
     if (want->unit != NULL)
         return KILN_OK;
-    kiln_status status = kiln__unit_make(&want->made, &want->spec, report);
-    want->unit = want->made;
-    return status;
+    return kiln__unit_make(&want->unit, &want->spec, report);
 }
 
 kiln__want *kiln__want_open_geometry(kiln_service *service, const kiln__want *want)
@@ -275,7 +270,7 @@ kiln__want *kiln__want_open_geometry(kiln_service *service, const kiln__want *wa
 
 bool kiln__want_reads_files(const kiln__want *want)
 {
-    return want->source != NULL && kiln__direct_applies(&want->source->unit);
+    return want->asked == NULL && kiln__direct_applies(want->unit);
 }
 
 kiln__name kiln__want_asked_name(const kiln__want *want)

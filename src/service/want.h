@@ -19,16 +19,14 @@ typedef struct kiln__want {
     /* Once settled. */
     const char *id;         /* equal for all wants of the same unit; names their flight */
     kiln_device *device;    /* to load on; NULL for a build */
-    const kiln__unit *unit; /* of a spec made by kiln__want_unit */
+    kiln__unit *unit;        /* of a spec made by kiln__want_unit */
     kiln_spec *asked;       /* of a spec, as the caller wrote it, else NULL */
     kiln__geometry_basis basis;
-    kiln__fields spec; /* every field set; its op is that of `asked` */
-    char *text;        /* the id */
-    kiln__unit *made;
-    kiln__source_unit *source; /* of a source, else NULL */
-    kiln__list directories;    /* the include directories as they were given */
-    char *from;                /* where relative ones start; NULL: the working directory */
-    bool targeted;             /* a target was named */
+    kiln__fields spec;      /* every field set; its op is that of `asked` */
+    char *text;             /* the id */
+    kiln__list directories; /* the include directories as they were given */
+    char *from;             /* where relative ones start; NULL: the working directory */
+    bool targeted;          /* a target was named */
 } kiln__want;
 
 /* How a request is to be served, besides the spec or the source. */

@@ -261,6 +261,6 @@ void kiln__source_list_kernels(kiln__text *out, const kiln__unit *unit)
     list names = { .out = out, .begin = out->length };
     const char *header = NULL, *text;
     read_text(unit->source, &names);
-    while (unit->own != NULL && kiln__list_next_pair(&unit->own->headers, &header, &text))
+    while (kiln__list_next_pair(&unit->headers, &header, &text))
         read_text(text, &names);
 }

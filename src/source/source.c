@@ -12,27 +12,6 @@ enum { DIRECTORIES_MAX = 64, TEXT_MAX = 64 << 20 };
 
 #define FAIL(report, ...) kiln__fail((report), KILN_EINVAL, KILN__STAGE_COMPILE, 0, __VA_ARGS__)
 
-void kiln__source_fini(kiln__source_parts *source)
-{
-    kiln__free(source->name);
-    kiln__free(source->shown);
-    kiln__list_fini(&source->functions);
-    kiln__list_fini(&source->headers);
-    kiln__list_fini(&source->options);
-    kiln__list_fini(&source->places);
-    memset(source, 0, sizeof(*source));
-}
-
-void kiln__source_free(kiln__source_unit *unit)
-{
-    if (unit == NULL)
-        return;
-    kiln__source_fini(&unit->source);
-    kiln__free(unit->unit.spec);
-    kiln__free(unit->unit.source);
-    kiln__free(unit);
-}
-
 /* ---- Checking: what stands on a line of a key or of a log has no line ends in it */
 
 static bool is_line(const char *text)
@@ -147,7 +126,7 @@ static kiln_status copy_text(kiln__unit *unit, const kiln_source *given, kiln_re
     return unit->source != NULL ? KILN_OK : kiln__fail_memory(report, KILN__STAGE_COMPILE);
 }
 
-static kiln_status copy_names(kiln__source_parts *out, const kiln_source *given, kiln_report *report)
+static kiln_status copy_names(kiln__unit *out, const kiln_source *given, kiln_report *report)
 {
     const char *shown = given->name != NULL ? given->name : "source.cu";
     const char *slash = strrchr(shown, '/');
@@ -159,7 +138,7 @@ static kiln_status copy_names(kiln__source_parts *out, const kiln_source *given,
     return out->shown != NULL && out->name != NULL ? KILN_OK : kiln__fail_memory(report, KILN__STAGE_COMPILE);
 }
 
-static kiln_status copy_lists(kiln__source_parts *out, const kiln_source *given, kiln_report *report)
+static kiln_status copy_lists(kiln__unit *out, const kiln_source *given, kiln_report *report)
 {
     kiln_status status =
         add_all(&out->functions, given->functions, given->function_count, "functions", check_function, report);
@@ -188,7 +167,7 @@ static kiln_status copy_target(kiln__unit *unit, const char *target, kiln_report
     return KILN_OK;
 }
 
-kiln_status kiln__source_make(kiln__source_unit **out, const kiln_source *given, kiln_report *report)
+kiln_status kiln__source_make(kiln__unit **out, const kiln_source *given, kiln_report *report)
 {
     *out = NULL;
     if (given->include_dir_count > DIRECTORIES_MAX)
@@ -197,34 +176,33 @@ kiln_status kiln__source_make(kiln__source_unit **out, const kiln_source *given,
     if (given->cuda_headers < KILN_DEFAULT || given->cuda_headers > KILN_OFF)
         return FAIL(report, "kiln_source.cuda_headers is %d: expected one of the values of kiln_switch",
                     (int)given->cuda_headers);
-    kiln__source_unit *unit = kiln__calloc(1, sizeof(*unit));
+    kiln__unit *unit = kiln__calloc(1, sizeof(*unit));
     if (unit == NULL)
         return kiln__fail_memory(report, KILN__STAGE_COMPILE);
-    unit->unit.foreign = true;
-    unit->unit.own = &unit->source;
-    unit->source.cuda_headers = given->cuda_headers != KILN_OFF;
-    kiln_status status = copy_names(&unit->source, given, report);
+    unit->foreign = true;
+    unit->cuda_headers = given->cuda_headers != KILN_OFF;
+    kiln_status status = copy_names(unit, given, report);
     if (status == KILN_OK)
-        status = copy_text(&unit->unit, given, report);
+        status = copy_text(unit, given, report);
     if (status == KILN_OK)
-        status = copy_lists(&unit->source, given, report);
+        status = copy_lists(unit, given, report);
     if (status == KILN_OK)
-        status = copy_target(&unit->unit, given->target, report);
+        status = copy_target(unit, given->target, report);
     if (status == KILN_OK)
         *out = unit;
     else
-        kiln__source_free(unit);
+        kiln__unit_free(unit);
     return status;
 }
 
-kiln_status kiln__source_set_target(kiln__source_unit *unit, const kiln__target *target)
+kiln_status kiln__source_set_target(kiln__unit *unit, const kiln__target *target)
 {
     kiln__text spec = { 0 };
-    kiln__text_printf(&spec, "source=%s target=%s", unit->source.name, target->name);
-    unit->unit.target = *target;
-    kiln__free(unit->unit.spec);
-    unit->unit.spec = kiln__text_take(&spec);
-    return unit->unit.spec != NULL ? KILN_OK : KILN_ENOMEM;
+    kiln__text_printf(&spec, "source=%s target=%s", unit->name, target->name);
+    unit->target = *target;
+    kiln__free(unit->spec);
+    unit->spec = kiln__text_take(&spec);
+    return unit->spec != NULL ? KILN_OK : KILN_ENOMEM;
 }
 
 /* ---- The key */
@@ -247,43 +225,42 @@ static void add_lines(kiln__text *out, const char *field, const kiln__list *list
 /* One field a line and no free text but at a line's end, so that no two keys share a text. */
 void kiln__source_key_text(kiln__text *out, const kiln__unit *unit, const char *options)
 {
-    const kiln__source_parts *own = unit->own;
     kiln__text_printf(out, KILN__KEYLINE_SOURCE "target %s\noptions %s\nname %s\nsource ", unit->target.name, options,
-                      own->name);
+                      unit->name);
     add_digest(out, unit->source, unit->source_length);
     kiln__text_append(out, "\n");
-    add_lines(out, "option", &own->options);
-    add_lines(out, "function", &own->functions);
+    add_lines(out, "option", &unit->options);
+    add_lines(out, "function", &unit->functions);
     const char *header = NULL, *text;
-    while (kiln__list_next_pair(&own->headers, &header, &text)) {
+    while (kiln__list_next_pair(&unit->headers, &header, &text)) {
         kiln__text_append(out, "header ");
         add_digest(out, text, strlen(text));
         kiln__text_printf(out, " %s\n", header);
     }
-    kiln__text_printf(out, "standard %s\ndirectories %zu%s\n", kiln__standard_id(), own->directories,
-                      own->cuda_headers ? " cuda" : "");
+    kiln__text_printf(out, "standard %s\ndirectories %zu%s\n", kiln__standard_id(), unit->directories,
+                      unit->cuda_headers ? " cuda" : "");
 }
 
-kiln_status kiln__source_identify(kiln__source_unit *unit)
+kiln_status kiln__source_identify(kiln__unit *unit)
 {
     kiln__text all = { 0 };
     uint8_t digest[KILN__DIGEST_SIZE];
-    kiln__source_key_text(&all, &unit->unit, "");
-    kiln__text_append(&all, unit->source.shown);
+    kiln__source_key_text(&all, unit, "");
+    kiln__text_append(&all, unit->shown);
     kiln__text_append_bytes(&all, "", 1);
-    kiln__text_append_bytes(&all, unit->source.places.bytes.data, unit->source.places.bytes.length);
+    kiln__text_append_bytes(&all, unit->places.bytes.data, unit->places.bytes.length);
     if (!all.failed) {
         kiln__digest(digest, all.data, all.length);
-        kiln__digest_hex(unit->source.id, digest);
+        kiln__digest_hex(unit->id, digest);
     }
     kiln__text_fini(&all);
-    return unit->source.id[0] != '\0' ? KILN_OK : KILN_ENOMEM;
+    return unit->id[0] != '\0' ? KILN_OK : KILN_ENOMEM;
 }
 
 /* ---- Logs */
 
 /* The directory of a place, found by the `length` bytes of its name; NULL if there is none. */
-static const char *find_place(const kiln__source_parts *source, const char *name, size_t length)
+static const char *find_place(const kiln__unit *source, const char *name, size_t length)
 {
     const char *place = NULL, *path;
     while (kiln__list_next_pair(&source->places, &place, &path))
@@ -293,7 +270,7 @@ static const char *find_place(const kiln__source_parts *source, const char *name
 }
 
 /* Appends what a user sees in place of the text at `at`, and returns how much of it that replaces; 0 if nothing. */
-static size_t show_at(kiln__text *out, const kiln__source_parts *source, const char *at, bool at_line)
+static size_t show_at(kiln__text *out, const kiln__unit *source, const char *at, bool at_line)
 {
     static const char root[] = KILN__READS_ROOT "/";
     size_t length = strlen(source->name);
@@ -312,9 +289,11 @@ static size_t show_at(kiln__text *out, const kiln__source_parts *source, const c
     return 0;
 }
 
-char *kiln__source_show_log(const kiln__source_parts *source, const char *log)
+char *kiln__source_show_log(const kiln__unit *source, const char *log)
 {
     kiln__text out = { 0 };
+    if (!kiln__unit_is_source(source))
+        return kiln__strdup(log);
     bool at_line = true; /* or behind the words of a report, "compiling failed: " */
     for (const char *at = log; *at != '\0';) {
         size_t replaced = show_at(&out, source, at, at_line);

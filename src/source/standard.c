@@ -17,7 +17,7 @@ static bool is_always_ours(const char *name)
     return false;
 }
 
-static bool has_own(const kiln__source_parts *source, const char *name)
+static bool has_own(const kiln__unit *source, const char *name)
 {
     const char *own = NULL, *text;
     while (kiln__list_next_pair(&source->headers, &own, &text))
@@ -28,7 +28,7 @@ static bool has_own(const kiln__source_parts *source, const char *name)
 
 /* Lines that include the file `name` of the first of the user's directories that has one: what the compiler has in memory hides all
  * files of that name, but not their paths. These places are called by a number. False if there is none. */
-static bool add_search(kiln__text *out, const kiln__source_parts *source, const char *name)
+static bool add_search(kiln__text *out, const kiln__unit *source, const char *name)
 {
     const char *place = NULL, *path;
     bool asked = false;
@@ -42,7 +42,7 @@ static bool add_search(kiln__text *out, const kiln__source_parts *source, const 
     return asked;
 }
 
-static void add_header(kiln__list *out, const kiln__source_parts *source, const kiln__embedded_file *file)
+static void add_header(kiln__list *out, const kiln__unit *source, const kiln__embedded_file *file)
 {
     kiln__text text = { 0 };
     bool asked = !is_always_ours(file->name) && add_search(&text, source, file->name);
@@ -53,7 +53,7 @@ static void add_header(kiln__list *out, const kiln__source_parts *source, const 
     kiln__text_fini(&text);
 }
 
-void kiln__standard_headers(const kiln__source_parts *source, kiln__list *out)
+void kiln__standard_headers(const kiln__unit *source, kiln__list *out)
 {
     for (const char *at = NULL; (at = kiln__list_next(&source->headers, at)) != NULL;)
         kiln__list_add(out, at);

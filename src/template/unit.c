@@ -246,6 +246,17 @@ kiln_status kiln__unit_make(kiln__unit **out, const kiln__fields *spec, kiln_rep
     return status;
 }
 
+void kiln__unit_fini_source(kiln__unit *unit)
+{
+    kiln__free(unit->name);
+    kiln__free(unit->shown);
+    kiln__list_fini(&unit->functions);
+    kiln__list_fini(&unit->headers);
+    kiln__list_fini(&unit->options);
+    kiln__list_fini(&unit->places);
+    unit->name = unit->shown = NULL;
+}
+
 void kiln__unit_free(kiln__unit *unit)
 {
     if (unit == NULL)
@@ -254,5 +265,6 @@ void kiln__unit_free(kiln__unit *unit)
     kiln__free(unit->source);
     kiln__free(unit->warm_options);
     kiln__free(unit->plan);
+    kiln__unit_fini_source(unit);
     kiln__free(unit);
 }

@@ -2,6 +2,8 @@
 #ifndef KILN_TEMPLATE_UNIT_H
 #define KILN_TEMPLATE_UNIT_H
 
+#include "base/digest.h"
+#include "base/list.h"
 #include "template/fields.h"
 
 enum {
@@ -36,9 +38,24 @@ typedef struct kiln__unit {
      * blank in front; NULL: nothing. */
     char *warm_options;
     bool homeless; /* the template is of no file, so that nobody else can know it */
-    const struct kiln__source_parts
-        *own; /* what a user's own source has besides (source/source.h), NULL for a template's */
+    /* Of a user's source (source/source.h), else empty. */
+    char *name;           /* what __FILE__ is: no '/' in it; NULL: the unit of a template */
+    char *shown;          /* how messages call the file */
+    kiln__list functions; /* name expressions; "&x" for a variable */
+    kiln__list headers;   /* name, text, name, text, ... */
+    kiln__list options;   /* the user's, as the compiler takes them, "-DNAME=VALUE" included */
+    /* Place, absolute path, place, ...: the user's include directories "0", "1", ..., then CUDA's, whether or not they are there. */
+    kiln__list places;
+    size_t directories;        /* how many of these are the user's */
+    bool cuda_headers;         /* CUDA's are wanted, whether or not they were found */
+    char id[KILN__DIGEST_HEX]; /* tells it from any other in this process; "" until kiln__source_identify */
 } kiln__unit;
+
+/* It is a user's source, whose entry may depend on headers, options and names. */
+static inline bool kiln__unit_is_source(const kiln__unit *unit)
+{
+    return unit->name != NULL;
+}
 
 /* Elements that one thread computes: so many times a compiler sees the op. */
 static inline uint64_t kiln__unit_elements(const kiln__unit *unit)
@@ -57,6 +74,10 @@ static inline bool kiln__unit_is_heavy(const kiln__unit *unit)
 /* `spec` is resolved. Deterministic. Errors: KILN_ESPEC (the template cannot do it: no cpu twin), KILN_ENOMEM. */
 kiln_status kiln__unit_make(kiln__unit **out, const kiln__fields *spec, kiln_report *report);
 
+/* Frees what a source adds to a unit. */
+void kiln__unit_fini_source(kiln__unit *unit);
+
+/* NULL is allowed. */
 void kiln__unit_free(kiln__unit *unit);
 
 #endif

@@ -146,13 +146,14 @@ static kiln_status compile_unit(kiln__server *self, const kiln__unit *unit, kiln
     kiln__limits_compile(self->cpu_s);
     kiln_status status = self->compiler->vtable->compile(self->compiler, unit, out, report);
     kiln__limits_rest();
-    if (unit->own != NULL && (status == KILN_OK || status == KILN_ECOMPILE) && fail_unread(report) != KILN_OK) {
+    if (kiln__unit_is_source(unit) && (status == KILN_OK || status == KILN_ECOMPILE) &&
+        fail_unread(report) != KILN_OK) {
         kiln__image_fini(out);
         return KILN_EIO;
     }
-    if (status == KILN_ECOMPILE && unit->own != NULL)
+    if (status == KILN_ECOMPILE && kiln__unit_is_source(unit))
         return fail_settled(report);
-    if (status != KILN_OK || unit->own == NULL)
+    if (status != KILN_OK || !kiln__unit_is_source(unit))
         return status;
     out->unsettled = !kiln__witness_tell(&reads);
     out->reads = kiln__strdup(kiln__text_string(&reads));
@@ -169,14 +170,13 @@ static void compile(kiln__server *self, const kiln__frame *request)
     kiln__toolchain toolchain;
     kiln__image image;
     kiln__unit unit;
-    kiln__source_parts own;
     kiln__text frame = { 0 };
-    if (!kiln__worker_get_unit(request, &unit, &own))
+    if (!kiln__worker_get_unit(request, &unit))
         leave();
     kiln__frame_begin(&frame, KILN__WORKER_BEGUN);
     answer(&frame);
     kiln_status status = compile_unit(self, &unit, &image, &report);
-    kiln__source_fini(&own);
+    kiln__unit_fini_source(&unit);
     if (status == KILN_OK)
         status = self->compiler->vtable->open(self->compiler, &toolchain, &report);
     if (status != KILN_OK) {

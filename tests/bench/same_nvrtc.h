@@ -10,13 +10,13 @@ static inline void same_open(bare_nvrtc *out, const char *target_name, char **op
 {
     kiln_report report = KILN_INIT(kiln_report);
     kiln__toolchain toolchain;
-    kiln__target target;
+    kiln__unit unit = { .name = NULL };
     kiln__text options = { 0 };
     kiln__compiler *compiler = kiln__cuda_compiler_open(getenv("KILN_NVRTC"), NULL);
-    bare_check(compiler != NULL && kiln__target_parse(target_name, strlen(target_name), &target), "NVRTC",
+    bare_check(compiler != NULL && kiln__target_parse(target_name, strlen(target_name), &unit.target), "NVRTC",
                "out of memory");
     bare_check(compiler->vtable->identify(compiler, &toolchain, &report) == KILN_OK, "NVRTC", report.message);
-    compiler->vtable->options(compiler, &target, &options);
+    compiler->vtable->options(compiler, &unit, &options);
     *option_text = kiln__text_take(&options);
     bare_check(*option_text != NULL, "options", "out of memory");
     printf("%s, %s\n", toolchain.path, toolchain.version);

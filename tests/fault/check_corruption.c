@@ -28,10 +28,10 @@ static void fake_search(const kiln__compiler *compiler, kiln__text *out)
     kiln__text_append(out, "the stand-in\n");
 }
 
-static void fake_options(const kiln__compiler *compiler, const kiln__target *target, kiln__text *out)
+static void fake_options(const kiln__compiler *compiler, const kiln__unit *unit, kiln__text *out)
 {
     (void)compiler;
-    (void)target;
+    (void)unit;
     kiln__text_append(out, "none");
 }
 

@@ -31,7 +31,7 @@ static void read_source(const char *text)
     const char *const lines[] = { text };
     const kiln_header header = { "a.h", text };
     kiln_source given = KILN_INIT(kiln_source);
-    kiln__source_unit *unit;
+    kiln__unit *unit;
     kiln__text key = { 0 };
     given.text = given.name = text;
     given.options = given.functions = given.defines = lines;
@@ -40,23 +40,23 @@ static void read_source(const char *text)
     given.headers = &header;
     given.header_count = 1;
     if (kiln__source_make(&unit, &given, NULL) == KILN_OK) {
-        kiln__source_key_text(&key, &unit->unit, "");
+        kiln__source_key_text(&key, unit, "");
         FUZZ_REQUIRE(strncmp(key.data, "kiln-source 2\n", 14) == 0, "a key has a version");
         kiln__text_fini(&key);
-        kiln__source_free(unit);
+        kiln__unit_free(unit);
     }
     given = (kiln_source)KILN_INIT(kiln_source);
     given.text = text;
     if (kiln__source_make(&unit, &given, NULL) != KILN_OK)
         return;
     kiln__text list = { 0 };
-    kiln__source_list_kernels(&list, &unit->unit);
+    kiln__source_list_kernels(&list, unit);
     FUZZ_REQUIRE(list.length < 300 && strchr(kiln__text_string(&list), '\n') == NULL, "a list of functions is a line");
     kiln__text_fini(&list);
-    kiln__list_add(&unit->source.places, "0");
-    kiln__list_add(&unit->source.places, "/include");
-    kiln__free(kiln__source_show_log(&unit->source, text));
-    kiln__source_free(unit);
+    kiln__list_add(&unit->places, "0");
+    kiln__list_add(&unit->places, "/include");
+    kiln__free(kiln__source_show_log(unit, text));
+    kiln__unit_free(unit);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -37,12 +37,11 @@ static void read_as_answer(const kiln__frame *frame)
     kiln__toolchain toolchain;
     kiln__image image;
     kiln__unit unit;
-    kiln__source_parts own;
     kiln_status status;
     bool no_memory;
     kiln__worker_get_toolchain(frame, &toolchain);
-    kiln__worker_get_unit(frame, &unit, &own);
-    kiln__source_fini(&own);
+    kiln__worker_get_unit(frame, &unit);
+    kiln__unit_fini_source(&unit);
     if (kiln__worker_get_failure(frame, &status, &report))
         FUZZ_REQUIRE(status < KILN_OK && report.status == status && report.stage != NULL, "a failure is one");
     for (const char *c = report.log; c != NULL && *c != '\0'; c++)

@@ -166,9 +166,9 @@ END_TEST
 START_TEST(the_options_name_the_instruction_set)
 {
     kiln__text text = { 0 };
-    kiln__target target;
-    ck_assert(kiln__target_parse("cpu", 3, &target));
-    compiler->vtable->options(compiler, &target, &text);
+    kiln__unit unit = { .name = NULL };
+    ck_assert(kiln__target_parse("cpu", 3, &unit.target));
+    compiler->vtable->options(compiler, &unit, &text);
     ck_assert_ptr_nonnull(strstr(text.data, kiln__cpu_isa()));
     ck_assert_ptr_nonnull(strstr(text.data, "-ffp-contract=off"));
     ck_assert_ptr_null(strstr(text.data, "native"));

@@ -368,20 +368,20 @@ END_TEST
 START_TEST(test_workers__what_reads_files_is_tried_again)
 {
     kiln__unit unit = foreign_unit(crash);
-    kiln__source_parts own = { .name = (char *)"x.cu", .shown = (char *)"x.cu", .directories = 1 };
-    unit.own = &own;
-    kiln__list_add(&own.places, "0");
-    kiln__list_add(&own.places, kiln_test_temp_dir());
+    unit.name = unit.shown = (char *)"x.cu";
+    unit.directories = 1;
+    kiln__list_add(&unit.places, "0");
+    kiln__list_add(&unit.places, kiln_test_temp_dir());
     open_here();
     for (uint64_t i = 1; i <= 4; i++) {
         expect(compile_unit(&unit), KILN_ECRASHED, "signal 11");
         expect_counts(i, i, 0);
     }
-    own.directories = 0;
+    unit.directories = 0;
     for (int i = 0; i < 2; i++)
         expect(compile_unit(&unit), KILN_ECRASHED, "signal 11");
     expect(compile_unit(&unit), KILN_ECRASHED, "is not tried again for sm_90");
-    kiln__list_fini(&own.places);
+    kiln__list_fini(&unit.places);
 }
 END_TEST
 
@@ -389,26 +389,25 @@ END_TEST
 START_TEST(test_workers__condemned_with_what_it_is_compiled_with)
 {
     kiln__unit unit = foreign_unit(crash), other = unit;
-    kiln__source_parts own = { .name = (char *)"x.cu", .shown = (char *)"x.cu" };
-    unit.own = &own;
+    unit.name = unit.shown = (char *)"x.cu";
     open_here();
     for (int i = 0; i < 2; i++)
         expect(compile_unit(&unit), KILN_ECRASHED, "signal 11");
     expect(compile_unit(&unit), KILN_ECRASHED, "is not tried again for sm_90");
-    kiln__list_add(&own.options, "-DA=1");
+    kiln__list_add(&unit.options, "-DA=1");
     for (int i = 0; i < 2; i++)
         expect(compile_unit(&unit), KILN_ECRASHED, "signal 11");
     expect(compile_unit(&unit), KILN_ECRASHED, "is not tried again for sm_90");
-    kiln__list_add(&own.headers, "a.h");
-    kiln__list_add(&own.headers, "text");
+    kiln__list_add(&unit.headers, "a.h");
+    kiln__list_add(&unit.headers, "text");
     expect(compile_unit(&unit), KILN_ECRASHED, "signal 11");
     expect(compile_unit(&other), KILN_ECRASHED, "signal 11");
     expect(compile_unit(&other), KILN_ECRASHED, "signal 11");
     expect(compile_unit(&other), KILN_ECRASHED, "is not tried again for sm_90");
     ck_assert(kiln__target_parse("sm_90a", 6, &other.target));
     expect(compile_unit(&other), KILN_ECRASHED, "signal 11");
-    kiln__list_fini(&own.options);
-    kiln__list_fini(&own.headers);
+    kiln__list_fini(&unit.options);
+    kiln__list_fini(&unit.headers);
 }
 END_TEST
 

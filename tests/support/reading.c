@@ -1,4 +1,5 @@
 #include "support/reading.h"
+#include "backend/cuda/nvrtc_job.h"
 
 #include "base/alloc.h"
 #include "service/service.h"
@@ -68,7 +69,7 @@ static void wait_here(void)
 /* ---- What a source reads */
 
 /* A file of the first include directory: its length, -1 if there is none. */
-static long slurp(const kiln__source_parts *own, const char *name, char bytes[FILE_MAX])
+static long slurp(const kiln__unit *own, const char *name, char bytes[FILE_MAX])
 {
     char path[PATH_MAX];
     const char *directory = own->places.count > 0 ? kiln__list_at(&own->places, 1) : NULL;
@@ -83,7 +84,7 @@ static long slurp(const kiln__source_parts *own, const char *name, char bytes[FI
 }
 
 /* Notes what is at a name, and appends it to the text that is compiled. False: there is nothing. */
-static bool take_in(const kiln__source_parts *own, const char *name, kiln__text *reads, kiln__text *text)
+static bool take_in(const kiln__unit *own, const char *name, kiln__text *reads, kiln__text *text)
 {
     char bytes[FILE_MAX];
     uint8_t sum[KILN__DIGEST_SIZE];
@@ -109,7 +110,7 @@ static bool read_all(const kiln__unit *unit, kiln__text *reads, kiln__text *text
         bool needed = sscanf(at, "#include \"%255[^\"]\"", name) == 1;
         if (!needed && sscanf(at, "#if __has_include(\"%255[^\"]\")", name) != 1)
             continue;
-        if (!take_in(unit->own, name, reads, text) && needed) {
+        if (!take_in(unit, name, reads, text) && needed) {
             snprintf(missing, sizeof(name), "%s", name);
             return false;
         }
@@ -126,11 +127,11 @@ static void append_search(const kiln__compiler *compiler, kiln__text *out)
     kiln__text_append(out, "the test's own\n");
 }
 
-static void append_options(const kiln__compiler *compiler, const kiln__target *target, kiln__text *out)
+/* NVRTC's own, so that it finds what this compiler made. */
+static void append_options(const kiln__compiler *compiler, const kiln__unit *unit, kiln__text *out)
 {
     (void)compiler;
-    (void)target;
-    kiln__text_append(out, "none");
+    kiln__nvrtc_options(unit, out);
 }
 
 static kiln_status tell(kiln__compiler *compiler, kiln__toolchain *out, kiln_report *report)
@@ -156,8 +157,7 @@ static char *join(const kiln__list *list)
     return kiln__text_take(&text);
 }
 
-static kiln_status make_image(const kiln__source_parts *own, const kiln__text *text, const kiln__text *reads,
-                              kiln__image *out)
+static kiln_status make_image(const kiln__unit *own, const kiln__text *text, const kiln__text *reads, kiln__image *out)
 {
     static const char *const only[] = { "k" };
     fake_image seen;
@@ -213,7 +213,7 @@ static kiln_status compile(kiln__compiler *compiler, const kiln__unit *unit, kil
     else if (strstr(text.data, "#error") != NULL)
         status = refuse(report, "#error", "");
     else
-        status = make_image(unit->own, &text, &reads, out);
+        status = make_image(unit, &text, &reads, out);
     if (status == KILN_ENOMEM)
         kiln__fail_memory(report, KILN__STAGE_COMPILE);
     kiln__text_fini(&reads);

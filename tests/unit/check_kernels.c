@@ -8,8 +8,7 @@
 static void expect_list(const char *text, const char *expected)
 {
     kiln__text list = { 0 };
-    kiln__source_parts own = { 0 };
-    kiln__unit unit = { .source = (char *)text, .source_length = strlen(text), .own = &own };
+    kiln__unit unit = { .source = (char *)text, .source_length = strlen(text) };
     kiln__source_list_kernels(&list, &unit);
     ck_assert_str_eq(kiln__text_string(&list), expected);
     kiln__text_fini(&list);
@@ -66,17 +65,16 @@ END_TEST
 START_TEST(test_kernels__of_headers_in_memory)
 {
     kiln__text list = { 0 };
-    kiln__source_parts own = { 0 };
     char text[] = "#include \"a.h\"\n__global__ void mine();";
-    kiln__unit unit = { .source = text, .source_length = strlen(text), .own = &own };
-    kiln__list_add(&own.headers, "a.h");
-    kiln__list_add(&own.headers, "namespace a { __global__ void theirs(); } __global__ void mine();");
-    kiln__list_add(&own.headers, "b.h");
-    kiln__list_add(&own.headers, "__global__ void last();");
+    kiln__unit unit = { .source = text, .source_length = strlen(text) };
+    kiln__list_add(&unit.headers, "a.h");
+    kiln__list_add(&unit.headers, "namespace a { __global__ void theirs(); } __global__ void mine();");
+    kiln__list_add(&unit.headers, "b.h");
+    kiln__list_add(&unit.headers, "__global__ void last();");
     kiln__source_list_kernels(&list, &unit);
     ck_assert_str_eq(list.data, "mine, a::theirs, last");
     kiln__text_fini(&list);
-    kiln__list_fini(&own.headers);
+    kiln__list_fini(&unit.headers);
 }
 END_TEST
 

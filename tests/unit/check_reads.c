@@ -75,18 +75,18 @@ END_TEST
 
 static void key_of(const kiln_source *given, kiln__text *out)
 {
-    kiln__source_unit *unit;
+    kiln__unit *unit;
     kiln__target target;
     ck_assert_msg(kiln__source_make(&unit, given, &report) == KILN_OK, "%s", report.message);
     ck_assert(kiln__target_parse("sm_90", 5, &target));
     if (given->target == NULL)
         ck_assert_int_eq(kiln__source_set_target(unit, &target), KILN_OK);
-    kiln__list_add(&unit->source.places, "0");
-    kiln__list_add(&unit->source.places, "/some/where");
-    unit->source.directories = given->include_dir_count;
-    kiln__source_key_text(out, &unit->unit, " --pinned");
+    kiln__list_add(&unit->places, "0");
+    kiln__list_add(&unit->places, "/some/where");
+    unit->directories = given->include_dir_count;
+    kiln__source_key_text(out, unit, " --pinned");
     ck_assert(!out->failed);
-    kiln__source_free(unit);
+    kiln__unit_free(unit);
 }
 
 static void expect_other_key(const char *base, const kiln_source *given)
@@ -422,7 +422,7 @@ END_TEST
 
 START_TEST(test_source__log_is_in_the_users_words)
 {
-    kiln__source_parts own = { .name = (char *)"x.cu", .shown = (char *)"dir/x.cu" };
+    kiln__unit own = { .name = (char *)"x.cu", .shown = (char *)"dir/x.cu" };
     kiln__list_add(&own.places, "0");
     kiln__list_add(&own.places, "/inc");
     char *log =

@@ -60,10 +60,10 @@ static void search(const kiln__compiler *compiler, kiln__text *out)
     kiln__text_printf(out, "program %s\nPATH %s\n", ((const cc *)compiler)->program, kiln__process_path());
 }
 
-static void options(const kiln__compiler *compiler, const kiln__target *target, kiln__text *out)
+static void options(const kiln__compiler *compiler, const kiln__unit *unit, kiln__text *out)
 {
     (void)compiler;
-    (void)target;
+    (void)unit;
     kiln__text_printf(out, OPTIONS, kiln__cpu_isa());
 }
 
@@ -247,7 +247,7 @@ static kiln_status run(const cc *self, const kiln__unit *unit, const char *path,
 {
     const char *argv[ARGUMENTS_MAX] = { self->program };
     kiln__text text = { 0 };
-    options(&self->compiler, &unit->target, &text);
+    options(&self->compiler, unit, &text);
     if (text.failed)
         return kiln__fail_memory(report, KILN__STAGE_COMPILE);
     size_t count = 1 + split(text.data, argv + 1, ARGUMENTS_MAX - 4);

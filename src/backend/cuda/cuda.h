@@ -8,9 +8,6 @@
  * cuDriverGetVersion gives it. */
 void kiln__cuda_driver_facts(const kiln__backend *backend, const char **path, int *version);
 
-/* Appends the options that every user's own source is compiled with: they are part of its key. */
-void kiln__nvrtc_own_options(kiln__text *out);
-
 /* Whether an image's cubin is whole, its PTX is text for the target, and both have every entry point of the unit: NVRTC can end well with a cubin that holds
  * none, and such a thing must never get into a store. Of a user's own source, whether image->names are as many as it asks for and
  * the functions among them are there. KILN_ECOMPILE. */

@@ -24,16 +24,13 @@ static void search(const kiln__compiler *base, kiln__text *out)
     kiln__nvrtc_search(((const compiler *)base)->path, out);
 }
 
-static void append_options(const kiln__compiler *base, const kiln__target *target, kiln__text *out)
+/* The key text of a source names the target itself. */
+static void append_options(const kiln__compiler *base, const kiln__unit *unit, kiln__text *out)
 {
     (void)base;
-    kiln__text_printf(out, "--gpu-architecture=%s", target->name);
-    kiln__nvrtc_options(false, out);
-}
-
-void kiln__nvrtc_own_options(kiln__text *out)
-{
-    kiln__nvrtc_options(true, out);
+    if (!kiln__unit_is_source(unit))
+        kiln__text_printf(out, "--gpu-architecture=%s", unit->target.name);
+    kiln__nvrtc_options(unit, out);
 }
 
 /* ---- Opening */
@@ -257,7 +254,7 @@ static kiln_status fail_compile(const kiln__nvrtc_job *job, const kiln__toolchai
     kiln__report_set_log(report, job->log);
     if (job->code != KILN__NVRTC_ERROR_COMPILATION || log[0] == '\0')
         return kiln__nvrtc_result(job->nvrtc, "nvrtcCompileProgram", job->code, report);
-    if (unit->own != NULL && fail_function(log, unit, report))
+    if (kiln__unit_is_source(unit) && fail_function(log, unit, report))
         return KILN_ECOMPILE;
     first_error(log, line, sizeof(line));
     return kiln__fail(report, KILN_ECOMPILE, KILN__STAGE_COMPILE, (int)job->code, "compiling for %s failed: %s%s",
@@ -338,7 +335,7 @@ kiln_status kiln__nvrtc_check_image(const kiln__image *image, const kiln__unit *
                               "the %s for %s has no entry point '%s', which the template declares",
                               in_cubin ? "PTX" : "cubin", unit->target.name, name);
     }
-    return unit->own != NULL ? check_functions(image, unit, report) : KILN_OK;
+    return kiln__unit_is_source(unit) ? check_functions(image, unit, report) : KILN_OK;
 }
 
 static void add_line(void *data, const char *name)
@@ -349,7 +346,7 @@ static void add_line(void *data, const char *name)
 /* Fills image->functions and image->names: what was asked for, or all that there is. */
 static kiln_status name_functions(const kiln__nvrtc_job *job, kiln__image *image, kiln_report *report)
 {
-    const kiln__list *functions = &job->own->functions;
+    const kiln__list *functions = &job->unit->functions;
     char reason[KILN__CUBIN_REASON_SIZE];
     kiln__text asked = { 0 }, names = { 0 };
     kiln_status status = KILN_OK;
@@ -372,7 +369,7 @@ static kiln_status collect(compiler *self, kiln__nvrtc_job *job, const kiln__uni
                            kiln_report *report)
 {
     kiln_status status = kiln__nvrtc_job_cubin(job, &out->binary, &out->binary_length, report);
-    if (status == KILN_OK && unit->own != NULL)
+    if (status == KILN_OK && kiln__unit_is_source(unit))
         status = name_functions(job, out, report);
     if (status == KILN_OK)
         status = kiln__nvrtc_job_ptx(job, &out->ptx, &out->ptx_length, report);
@@ -401,7 +398,7 @@ static kiln_status compile_unit(void *data, kiln_report *report)
     kiln__nvrtc_job job = { 0 };
     char arch[32 + KILN__TARGET_SIZE];
     snprintf(arch, sizeof(arch), "--gpu-architecture=%s", unit->target.name);
-    kiln_status status = kiln__nvrtc_job_start(&job, todo->self->nvrtc, unit->source, unit->own, report);
+    kiln_status status = kiln__nvrtc_job_start(&job, todo->self->nvrtc, unit, report);
     if (status == KILN_OK)
         status = kiln__nvrtc_job_run(&job, arch, &todo->self->dropped, todo->self->log, report);
     if (status == KILN_OK && job.code != KILN__NVRTC_SUCCESS)
@@ -435,14 +432,15 @@ static kiln_status compile_probe(void *data, kiln_report *report)
     const task *todo = data;
     compiler *self = todo->self;
     const kiln__toolchain *toolchain = todo->toolchain;
+    static char text[] = "extern \"C\" __global__ void kiln() {}\n";
+    const kiln__unit probe = { .source = text, .source_length = sizeof(text) - 1 };
     kiln__nvrtc_job job = { 0 };
     char arch[64], id[KILN__ENTRY_TOOLCHAIN_SIZE];
     char *ptx = NULL;
     size_t length;
     snprintf(arch, sizeof(arch), "--gpu-architecture=compute_%d",
              toolchain->target_count > 0 ? toolchain->targets[toolchain->target_count - 1].sm : 75);
-    kiln_status status =
-        kiln__nvrtc_job_start(&job, self->nvrtc, "extern \"C\" __global__ void kiln() {}\n", NULL, report);
+    kiln_status status = kiln__nvrtc_job_start(&job, self->nvrtc, &probe, report);
     if (status == KILN_OK)
         status = kiln__nvrtc_job_run(&job, arch, &self->dropped, self->log, report);
     if (status == KILN_OK)

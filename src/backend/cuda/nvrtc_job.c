@@ -34,10 +34,10 @@ static bool applies(const option *which, bool own, bool closed)
     return which->of == EVERY || which->of == (own ? OWN : KILN) || (which->of == CLOSED && own && closed);
 }
 
-void kiln__nvrtc_options(bool own, kiln__text *out)
+void kiln__nvrtc_options(const kiln__unit *unit, kiln__text *out)
 {
     for (int i = 0; i < OPTION_COUNT; i++)
-        if (applies(&options[i], own, false))
+        if (applies(&options[i], kiln__unit_is_source(unit), false))
             kiln__text_printf(out, " %s", options[i].text);
 }
 
@@ -45,25 +45,26 @@ void kiln__nvrtc_options(bool own, kiln__text *out)
 static bool add_includes(kiln__nvrtc_job *job)
 {
     const char *place = NULL, *path;
-    while (kiln__list_next_pair(&job->own->places, &place, &path)) {
+    while (kiln__list_next_pair(&job->unit->places, &place, &path)) {
         kiln__text_printf(&job->includes, "-I%s/%s", KILN__READS_ROOT, place);
         kiln__text_append_bytes(&job->includes, "", 1);
     }
     return !job->includes.failed;
 }
 
-static kiln_status create(kiln__nvrtc_job *job, const char *source, kiln_report *report)
+static kiln_status create(kiln__nvrtc_job *job, kiln_report *report)
 {
     const kiln__nvrtc *nvrtc = job->nvrtc;
-    const kiln__source_parts *own = job->own;
-    if (own == NULL)
-        return KILN__NVRTC(nvrtc, report, nvrtcCreateProgram, (&job->program, source, PROGRAM_NAME, 0, NULL, NULL));
-    kiln__standard_headers(own, &job->headers);
+    const kiln__unit *unit = job->unit;
+    if (!kiln__unit_is_source(unit))
+        return KILN__NVRTC(nvrtc, report, nvrtcCreateProgram,
+                           (&job->program, unit->source, PROGRAM_NAME, 0, NULL, NULL));
+    kiln__standard_headers(unit, &job->headers);
     const char **names = kiln__list_array(&job->headers, 0, 2), **texts = kiln__list_array(&job->headers, 1, 2);
     kiln_status status = KILN_ENOMEM;
     if (names != NULL && texts != NULL && !job->headers.bytes.failed && add_includes(job))
         status = KILN__NVRTC(nvrtc, report, nvrtcCreateProgram,
-                             (&job->program, source, own->name, (int)(job->headers.count / 2), texts, names));
+                             (&job->program, unit->source, unit->name, (int)(job->headers.count / 2), texts, names));
     else
         kiln__fail_memory(report, KILN__STAGE_COMPILE);
     kiln__free(names);
@@ -71,23 +72,22 @@ static kiln_status create(kiln__nvrtc_job *job, const char *source, kiln_report 
     return status;
 }
 
-kiln_status kiln__nvrtc_job_start(kiln__nvrtc_job *out, const kiln__nvrtc *nvrtc, const char *source,
-                                  const kiln__source_parts *own, kiln_report *report)
+kiln_status kiln__nvrtc_job_start(kiln__nvrtc_job *out, const kiln__nvrtc *nvrtc, const kiln__unit *unit,
+                                  kiln_report *report)
 {
     memset(out, 0, sizeof(*out));
     out->nvrtc = nvrtc;
-    out->own = own;
-    if (own != NULL && (nvrtc->nvrtcAddNameExpression == NULL || nvrtc->nvrtcGetLoweredName == NULL))
+    out->unit = unit;
+    if (kiln__unit_is_source(unit) && (nvrtc->nvrtcAddNameExpression == NULL || nvrtc->nvrtcGetLoweredName == NULL))
         return kiln__fail(report, KILN_ENOCOMPILER, KILN__STAGE_COMPILE, 0,
                           "%s has no nvrtcGetLoweredName, which sources of your own need: install a newer NVRTC",
                           nvrtc->path);
-    size_t room = OPTION_COUNT + 1 + (own != NULL ? own->options.count + own->places.count / 2 : 0);
+    size_t room = OPTION_COUNT + 1 + unit->options.count + unit->places.count / 2;
     out->options = kiln__calloc(room, sizeof(*out->options));
     if (out->options == NULL)
         return kiln__fail_memory(report, KILN__STAGE_COMPILE);
-    kiln_status status = create(out, source, report);
-    for (const char *at = NULL;
-         own != NULL && status == KILN_OK && (at = kiln__list_next(&own->functions, at)) != NULL;)
+    kiln_status status = create(out, report);
+    for (const char *at = NULL; status == KILN_OK && (at = kiln__list_next(&unit->functions, at)) != NULL;)
         status = KILN__NVRTC(nvrtc, report, nvrtcAddNameExpression, (out->program, at));
     return status;
 }
@@ -122,14 +122,14 @@ static kiln_status read_log(kiln__nvrtc_job *job, kiln_report *report)
 
 static void choose_options(kiln__nvrtc_job *job, const char *arch, unsigned dropped)
 {
-    const kiln__source_parts *own = job->own;
+    const kiln__unit *unit = job->unit;
     const char *end = job->includes.data + job->includes.length;
     job->option_count = 0;
     job->options[job->option_count++] = arch;
     for (int i = 0; i < OPTION_COUNT; i++)
-        if (!(dropped >> i & 1) && applies(&options[i], own != NULL, job->includes.length == 0))
+        if (!(dropped >> i & 1) && applies(&options[i], kiln__unit_is_source(unit), job->includes.length == 0))
             job->options[job->option_count++] = options[i].text;
-    for (const char *at = NULL; own != NULL && (at = kiln__list_next(&own->options, at)) != NULL;)
+    for (const char *at = NULL; (at = kiln__list_next(&unit->options, at)) != NULL;)
         job->options[job->option_count++] = at;
     for (const char *at = job->includes.data; at != NULL && at < end; at += strlen(at) + 1)
         job->options[job->option_count++] = at;
@@ -218,7 +218,7 @@ kiln_status kiln__nvrtc_job_cubin(const kiln__nvrtc_job *job, void **out, size_t
 
 kiln_status kiln__nvrtc_job_names(const kiln__nvrtc_job *job, kiln__text *out, kiln_report *report)
 {
-    const kiln__list *functions = &job->own->functions;
+    const kiln__list *functions = &job->unit->functions;
     for (const char *at = kiln__list_next(functions, NULL); at != NULL; at = kiln__list_next(functions, at)) {
         const char *lowered = NULL;
         kiln_status status = KILN__NVRTC(job->nvrtc, report, nvrtcGetLoweredName, (job->program, at, &lowered));

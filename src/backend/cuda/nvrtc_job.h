@@ -10,7 +10,7 @@
 typedef struct kiln__nvrtc_job {
     const kiln__nvrtc *nvrtc;
     nvrtcProgram program;
-    const kiln__source_parts *own; /* NULL: a source of Kiln's */
+    const kiln__unit *unit;
     const char **options;
     int option_count;
     kiln__list headers;    /* what the compiler has in memory: name, text, name, text, ... */
@@ -19,14 +19,13 @@ typedef struct kiln__nvrtc_job {
     char *log;             /* what NVRTC said, NULL if nothing */
 } kiln__nvrtc_job;
 
-/* Appends every option of every compile but the target, each with a space in front: they are part of the key. Those of Kiln's
- * sources, or those that users' own are compiled with besides what they ask for. */
-void kiln__nvrtc_options(bool own, kiln__text *out);
+/* Appends every option of a unit's compile but the target and what a source asks for, each with a space in front: they are part of
+ * the key. */
+void kiln__nvrtc_options(const kiln__unit *unit, kiln__text *out);
 
-/* Begins a job. `source` and `own` (NULL for a source of Kiln's) are borrowed until its end. End it whether or not this
- * succeeds. */
-kiln_status kiln__nvrtc_job_start(kiln__nvrtc_job *out, const kiln__nvrtc *nvrtc, const char *source,
-                                  const kiln__source_parts *own, kiln_report *report);
+/* Begins a job. The unit is borrowed until its end. End it whether or not this succeeds. */
+kiln_status kiln__nvrtc_job_start(kiln__nvrtc_job *out, const kiln__nvrtc *nvrtc, const kiln__unit *unit,
+                                  kiln_report *report);
 void kiln__nvrtc_job_end(kiln__nvrtc_job *job);
 
 /* The name of a variable in the environment that NVRTC would heed, NULL if there is none. NVRTC would then make other code than
