@@ -164,10 +164,11 @@ static const kiln__toolchain *know(kiln__toolchains *memo, kiln_status *status, 
         *status = kiln__fail_memory(report, KILN__STAGE_OPEN);
         return NULL;
     }
-    if (!memo->known && !recall(memo, memo->toolchain))
+    bool first = !memo->known;
+    if (first && !recall(memo, memo->toolchain))
         *status = ask(memo, report);
     memo->known = *status == KILN_OK;
-    if (memo->known && memo->toolchain->id[0] == '\0')
+    if (memo->known && !first && memo->toolchain->id[0] == '\0')
         recall_id(memo);
     return memo->known ? memo->toolchain : NULL;
 }

@@ -50,7 +50,7 @@ step latency "$build/tests/bench_latency" --libcuda libcuda.so.1
 if command -v compute-sanitizer >/dev/null; then
     # The driver's refusals are not to be reported: to ask whether the default stream is captured while another stream is, which
     # the program does once for each mode, gives CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, and that is the answer.
-    step memcheck compute-sanitizer --tool memcheck --report-api-errors no --error-exitcode 1 "$build/tests/device_graphs"
+    step memcheck compute-sanitizer --tool memcheck --report-api-errors no --error-exitcode 1 "$build/tests/device_graphs" untimed
 else
     echo "no compute-sanitizer here: memcheck is left out"
 fi
