@@ -214,7 +214,7 @@ typedef struct kiln_stats {
     uint64_t gets; /* kiln_get, kiln_get_kernel, kiln_submit, and the first kiln_call of a text */
 
     /* Answers, by where they came from */
-    uint64_t hits_loaded; /* an already loaded kernel */
+    uint64_t hits_loaded; /* an already loaded program */
     uint64_t hits_memory;
     uint64_t hits_disk;
     uint64_t hits_pack;
@@ -232,7 +232,7 @@ typedef struct kiln_stats {
     uint64_t compile_ns; /* successes and failures */
     uint64_t loads, ptx_loads;
     uint64_t load_ns;
-    uint64_t unloads;       /* loaded kernels that the cap on them evicted */
+    uint64_t unloads;       /* loaded programs that the cap on them evicted */
     uint64_t cancelled;     /* requests that ended with KILN_ECANCELED */
     uint64_t timed_out;     /* requests that ended with KILN_ETIMEDOUT */
     uint64_t lock_waits;    /* compiles that first waited for another process */
