@@ -1,4 +1,5 @@
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +10,6 @@
 #include "table.h"
 #include "tunecrew.h"
 #include "tunedvariants.h"
-#include "variants.h"
 
 enum { MOST_ROWS = 10, HANG_S = 20 };
 
@@ -91,86 +91,79 @@ static int parse_args(tune_args *args, int argc, char **argv)
 
 /* ---- Results */
 
-static void add_row(struct table *table, const json_t *variant)
+static void add_row(struct table *table, const variant_row *row)
 {
     char ms[FORMAT_ROOM] = "", rate[FORMAT_ROOM] = "", ratio[FORMAT_ROOM] = "", interval[FORMAT_ROOM] = "",
          samples[FORMAT_ROOM] = "", registers[FORMAT_ROOM] = "";
-    char *geometry = spectext_geometry(json_get_text(variant, "spec"));
-    const json_t *used = json_object_get(variant, "registers");
-    if (json_get_real(variant, "time_ms") > 0) {
-        format_ms_plain(ms, json_get_real(variant, "time_ms"));
-        snprintf(rate, sizeof(rate), "%.1f", json_get_real(variant, "gbps"));
-        snprintf(ratio, sizeof(ratio), "%.4f", json_get_real(variant, "ratio"));
-        snprintf(interval, sizeof(interval), "%.4f..%.4f", json_get_real(variant, "ratio_low"),
-                 json_get_real(variant, "ratio_high"));
-        snprintf(samples, sizeof(samples), "%" PRIu64, json_get_count(variant, "samples"));
+    char *geometry = spectext_geometry(row->spec);
+    if (row->ms > 0) {
+        format_ms_plain(ms, row->ms);
+        snprintf(rate, sizeof(rate), "%.1f", row->gbps);
+        snprintf(ratio, sizeof(ratio), "%.4f", row->ratio);
+        /* Infinity, which a few samples leave possible, is shown as 0. */
+        snprintf(interval, sizeof(interval), "%.4f..%.4f", row->low, isfinite(row->high) ? row->high : 0);
+        snprintf(samples, sizeof(samples), "%" PRIu64, row->samples);
     }
-    if (json_is_integer(used) && !json_get_text(variant, "problem")[0])
-        snprintf(registers, sizeof(registers), "%" PRIu64, json_get_count(variant, "registers"));
-    table_row(table, (const char *const[]){ geometry, ms, rate, ratio, interval, samples, registers,
-                                            json_get_text(variant, "verdict"), json_get_text(variant, "problem") });
+    if (row->registers >= 0 && !*row->problem)
+        snprintf(registers, sizeof(registers), "%d", row->registers);
+    table_row(table, (const char *const[]){ geometry, ms, rate, ratio, interval, samples, registers, row->verdict,
+                                            row->problem });
     free(geometry);
 }
 
 /* What was measured with, and what the results agree with, where that is not the cpu backend. */
-static void print_basis(const json_t *tuning)
+static void print_basis(const tune_result *result)
 {
-    const json_t *sizes = json_object_get(tuning, "sizes"), *numbers = json_object_get(tuning, "args"), *value;
-    const char *name, *against = json_get_text(tuning, "against");
-    json_object_foreach((json_t *)(uintptr_t)sizes, name, value)
-        printf("%s=%" PRIu64 "; ", name, (uint64_t)json_integer_value(value));
-    json_object_foreach((json_t *)(uintptr_t)numbers, name, value) printf("%s=%s; ", name, json_string_value(value));
-    if (sizes || strcmp(against, "the cpu backend") != 0)
-        printf("results agree with %s\n", against);
+    const arg_texts *values = &result->values;
+    for (size_t i = 0; i < values->sizes.count; i++)
+        printf("%s; ", values->sizes.items[i]);
+    for (size_t i = 0; i < values->numbers.count; i++)
+        printf("%s; ", values->numbers.items[i]);
+    if (result->has_values || strcmp(result->against, "the cpu backend") != 0)
+        printf("results agree with %s\n", result->against);
 }
 
-static void print_tuning(const json_t *tuning, bool all)
+static void print_tuning(const tune_result *result, bool all)
 {
     char bytes[FORMAT_ROOM];
-    const json_t *variants = json_object_get(tuning, "variant_results");
-    size_t count = json_array_size(variants);
-    printf("%s\n", json_get_text(tuning, "spec"));
+    size_t count = result->row_count;
+    printf("%s\n", result->spec);
     printf("%s: %" PRIu64 " elements, %s read and written; %zu variants, %" PRIu64 " of them out, %" PRIu64
            " impossible; %s after %" PRIu64 " samples in %.2f s",
-           json_get_text(tuning, "device"), json_get_count(tuning, "elements"),
-           format_bytes(bytes, json_get_count(tuning, "bytes")), count, json_get_count(tuning, "out"),
-           json_get_count(tuning, "impossible"), json_get_text(tuning, "end"), json_get_count(tuning, "samples"),
-           json_get_real(tuning, "seconds"));
-    if (json_get_real(tuning, "regret") >= 0)
-        printf("; at most %.2f%% slower than the best", json_get_real(tuning, "regret") * 100);
+           result->device, result->elements, format_bytes(bytes, result->bytes), count, result->out, result->impossible,
+           result->end, result->samples, result->seconds);
+    if (result->regret >= 0)
+        printf("; at most %.2f%% slower than the best", result->regret * 100);
     printf("\n");
-    print_basis(tuning);
+    print_basis(result);
     struct table *table = table_new("geometry|>ms|>GB/s|>time / default|95%|>samples|>registers|verdict|problem");
     for (size_t i = 0; i < count && (all || i < MOST_ROWS); i++)
-        add_row(table, json_array_get(variants, i));
+        add_row(table, &result->rows[i]);
     table_print(table, stdout);
     table_free(table);
     if (!all && count > MOST_ROWS)
         printf("and %zu more; --all prints them\n", count - MOST_ROWS);
-    if (json_is_true(json_object_get(tuning, "learnt")))
-        printf("learnt: specs that leave their geometry open take it, from %s\n", json_get_text(tuning, "wisdom"));
+    if (result->learnt)
+        printf("learnt: specs that leave their geometry open take it, from %s\n", result->wisdom);
     else
-        printf("not learnt: %s\n", json_get_text(tuning, "not_learnt"));
+        printf("not learnt: %s\n", result->not_learnt);
 }
 
-static int fail_result(const json_t *result)
+static int fail_result(const tune_result *result)
 {
     kiln_report report = KILN_INIT(kiln_report);
-    char *log = need_copy(json_get_text(json_object_get(result, "error"), "log"));
-    snprintf(report.message, sizeof(report.message), "%s", json_get_text(json_object_get(result, "error"), "message"));
-    report.log = log;
-    int status = fail_report((kiln_status)json_integer_value(tune_error(result, "status")), &report, NULL);
-    free(log);
-    return status;
+    snprintf(report.message, sizeof(report.message), "%s", result->message);
+    report.log = result->log;
+    return fail_report(result->status, &report, NULL);
 }
 
-static bool take_result(void *data, const json_t *result)
+static bool take_result(void *data, const tune_result *result)
 {
     tune_output *output = data;
-    if (tune_error(result, "status")) {
+    if (result->status) {
         output->status = fail_result(result);
     } else if (output->results) {
-        json_add(output->results, json_incref((json_t *)(uintptr_t)result));
+        json_add(output->results, tune_result_json(result));
     } else {
         printf("%s", output->done++ ? "\n" : "");
         print_tuning(result, output->all);

@@ -76,22 +76,6 @@ void json_put_null(json_t *object, const char *key)
     json_put(object, key, json_null());
 }
 
-const char *json_get_text(const json_t *object, const char *key)
-{
-    const char *text = json_string_value(json_object_get(object, key));
-    return text ? text : "";
-}
-
-uint64_t json_get_count(const json_t *object, const char *key)
-{
-    return (uint64_t)json_integer_value(json_object_get(object, key));
-}
-
-double json_get_real(const json_t *object, const char *key)
-{
-    return json_number_value(json_object_get(object, key));
-}
-
 void json_print(json_t *object)
 {
     char *text = json_dumps(object, 0);

@@ -1,4 +1,4 @@
-/* JSON results: values that cannot fail (out of memory ends the command), what stands in them, and one object on stdout. */
+/* JSON results: values that cannot fail (out of memory ends the command), and one object on stdout. */
 #ifndef KILN_TOOLS_JSONOUT_H
 #define KILN_TOOLS_JSONOUT_H
 
@@ -22,11 +22,6 @@ void json_put_null(json_t *object, const char *key);
 /* Takes over `value`. */
 void json_put(json_t *object, const char *key, json_t *value);
 void json_add(json_t *list, json_t *value);
-
-/* A member of an object: "" or 0 where there is none of the kind. The text is the object's. */
-const char *json_get_text(const json_t *object, const char *key);
-uint64_t json_get_count(const json_t *object, const char *key);
-double json_get_real(const json_t *object, const char *key);
 
 /* Prints the object on one line of stdout and frees it. */
 void json_print(json_t *object);

@@ -63,7 +63,19 @@ static json_t *texts_json(const text_list *list)
     return texts;
 }
 
-static json_t *job_json(const sandbox *box, const tune_job *job, json_t *skip)
+static json_t *skips_json(const tune_job *job)
+{
+    json_t *list = json_list();
+    for (size_t i = 0; i < job->skip_count; i++) {
+        json_t *skip = json_new();
+        json_put_text(skip, "spec", job->skip[i].spec);
+        json_put_text(skip, "reason", job->skip[i].reason);
+        json_add(list, skip);
+    }
+    return list;
+}
+
+static json_t *job_json(const sandbox *box, const tune_job *job)
 {
     json_t *object = json_new();
     json_put_text(object, "spec", job->spec);
@@ -82,7 +94,7 @@ static json_t *job_json(const sandbox *box, const tune_job *job, json_t *skip)
         json_put_text(object, "cache_dir", box->common->cache_dir);
     json_put(object, "ops", texts_json(box->common->ops));
     json_put(object, "templates", texts_json(box->common->templates));
-    json_put(object, "skip", json_incref(skip));
+    json_put(object, "skip", skips_json(job));
     return object;
 }
 
@@ -91,6 +103,11 @@ static json_t *job_json(const sandbox *box, const tune_job *job, json_t *skip)
 static const char *text_of(const json_t *object, const char *key)
 {
     return json_string_value(json_object_get(object, key));
+}
+
+static uint64_t count_of(const json_t *object, const char *key)
+{
+    return (uint64_t)json_integer_value(json_object_get(object, key));
 }
 
 /* Borrows the texts; the caller frees the items. */
@@ -103,8 +120,23 @@ static text_list texts_of(const json_t *order, const char *key)
     return list;
 }
 
-static json_t *tune_for_parent(const json_t *order, tune_view *view)
+/* As texts_of. */
+static kiln_skip *skips_of(const json_t *order, size_t *count)
 {
+    const json_t *list = json_object_get(order, "skip");
+    *count = json_array_size(list);
+    kiln_skip *skips = need_array(NULL, *count, sizeof(*skips));
+    for (size_t i = 0; i < *count; i++) {
+        const json_t *skip = json_array_get(list, i);
+        skips[i] = (kiln_skip){ text_of(skip, "spec"), text_of(skip, "reason") };
+    }
+    return skips;
+}
+
+static tune_result *tune_for_parent(const json_t *order, tune_view *view)
+{
+    size_t skip_count;
+    kiln_skip *skips = skips_of(order, &skip_count);
     const text_list ops = texts_of(order, "ops"), templates = texts_of(order, "templates");
     const common_args common = { .ops = &ops,
                                  .templates = &templates,
@@ -114,18 +146,21 @@ static json_t *tune_for_parent(const json_t *order, tune_view *view)
     const tune_job job = { .spec = text_of(order, "spec"),
                            .device = text_of(order, "device"),
                            .texts = { texts_of(order, "sizes"), texts_of(order, "numbers") },
-                           .budget = (uint32_t)json_get_count(order, "budget"),
+                           .budget = (uint32_t)count_of(order, "budget"),
                            .hot = json_is_true(json_object_get(order, "hot")),
-                           .no_learn = json_is_true(json_object_get(order, "no_learn")) };
+                           .no_learn = json_is_true(json_object_get(order, "no_learn")),
+                           .skip = skips,
+                           .skip_count = skip_count };
     struct session session;
-    json_t *result = session_open(&session, &common)
-                         ? tune_failure(KILN_EINVAL, "the child process could not open a service", NULL, NULL)
-                         : tune_here(session.service, &job, json_object_get(order, "skip"), view);
+    tune_result *result = session_open(&session, &common)
+                              ? tune_result_fail(KILN_EINVAL, "the child process could not open a service", NULL, NULL)
+                              : tune_here(session.service, &job, view);
     session_close(&session);
     free(ops.items);
     free(templates.items);
     free(job.texts.sizes.items);
     free(job.texts.numbers.items);
+    free(skips);
     return result;
 }
 
@@ -138,11 +173,13 @@ int sandbox_child(void)
     if (!order || !view || !text_of(order, "spec"))
         return fail(STATUS_USAGE, "%s is for kiln itself", SANDBOX_FLAG);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if ((uint64_t)getppid() != json_get_count(order, "parent"))
+    if ((uint64_t)getppid() != count_of(order, "parent"))
         return STATUS_FAILED; /* it died before that */
-    json_t *result = tune_for_parent(order, view);
-    int failed = json_dumpfd(result, RESULT_FD, 0);
-    json_decref(result);
+    tune_result *result = tune_for_parent(order, view);
+    json_t *object = tune_result_json(result);
+    int failed = json_dumpfd(object, RESULT_FD, 0);
+    json_decref(object);
+    tune_result_free(result);
     json_decref(order);
     return failed ? STATUS_FAILED : STATUS_DONE;
 }
@@ -171,10 +208,10 @@ static int spawn(child *self, int view_fd)
     return -error;
 }
 
-static child start(const sandbox *box, const tune_job *job, json_t *skip)
+static child start(const sandbox *box, const tune_job *job)
 {
     child self = { .pid = -1, .job_fd = memory_file("kiln-job"), .result_fd = memory_file("kiln-result") };
-    json_t *order = job_json(box, job, skip);
+    json_t *order = job_json(box, job);
     if (json_dumpfd(order, self.job_fd, 0) != 0 || lseek(self.job_fd, 0, SEEK_SET) != 0)
         self.error = EIO;
     else
@@ -207,15 +244,18 @@ static int watch(const child *self, const tune_view *view, uint32_t hang_s, bool
     return status;
 }
 
-static json_t *read_result(const child *self)
+static tune_result *read_result(const child *self)
 {
     if (lseek(self->result_fd, 0, SEEK_SET) != 0)
         return NULL;
-    return json_loadfd(self->result_fd, 0, NULL);
+    json_t *object = json_loadfd(self->result_fd, 0, NULL);
+    tune_result *result = tune_result_read(object);
+    json_decref(object);
+    return result;
 }
 
 /* A result for a child that gave none: what ended it, and the variant that it was trying. */
-static json_t *explain(const tune_view *view, int status, bool hung, uint32_t hang_s)
+static tune_result *explain(const tune_view *view, int status, bool hung, uint32_t hang_s)
 {
     const char *suspect = atomic_load(&view->tries) % 2 == 1 ? view->variant : NULL;
     char *message = NULL;
@@ -225,18 +265,18 @@ static json_t *explain(const tune_view *view, int status, bool hung, uint32_t ha
         message = need_format("ended its process: %s", strsignal(WTERMSIG(status)));
     else
         message = need_format("ended its process with status %d", WEXITSTATUS(status));
-    json_t *result = tune_failure(KILN_ECRASHED, message, NULL, suspect);
+    tune_result *result = tune_result_fail(KILN_ECRASHED, message, NULL, suspect);
     free(message);
     return result;
 }
 
-static json_t *tune_once(const sandbox *box, const tune_job *job, json_t *skip, tune_view *view)
+static tune_result *tune_once(const sandbox *box, const tune_job *job, tune_view *view)
 {
     bool hung = false;
     atomic_store(&view->tries, 0);
     atomic_store(&view->began_ms, 0);
-    child self = start(box, job, skip);
-    json_t *result = NULL;
+    child self = start(box, job);
+    tune_result *result = NULL;
     if (self.pid > 0) {
         int status = watch(&self, view, box->hang_s, &hung);
         if (WIFEXITED(status) && WEXITSTATUS(status) == STATUS_DONE)
@@ -245,7 +285,7 @@ static json_t *tune_once(const sandbox *box, const tune_job *job, json_t *skip, 
             result = explain(view, status, hung, box->hang_s);
     } else {
         char *message = need_format("cannot start a child process: %s", strerror(self.error));
-        result = tune_failure(KILN_EIO, message, NULL, NULL);
+        result = tune_result_fail(KILN_EIO, message, NULL, NULL);
         free(message);
     }
     close(self.job_fd);
@@ -254,68 +294,57 @@ static json_t *tune_once(const sandbox *box, const tune_job *job, json_t *skip, 
 }
 
 /* The report names the variant behind what happened; the list of variants does so anyway. */
-static char *reason_of(const json_t *result)
+static char *reason_of(const tune_result *failure)
 {
-    char *reason = need_copy(json_string_value(tune_error(result, "message")));
+    char *reason = need_copy(failure->message);
     char *name = strstr(reason, "; this was being tried: ");
     if (name)
         *name = '\0';
     return reason;
 }
 
-static void add_skip(json_t *skip, const char *suspect, const char *reason)
+/* A failure in place of another, which is freed. */
+static tune_result *replace(tune_result *old, kiln_status status, const char *message)
 {
-    json_t *entry = json_new();
-    json_put_text(entry, "spec", suspect);
-    json_put_text(entry, "reason", reason);
-    json_add(skip, entry);
+    tune_result *fresh = tune_result_fail(status, message, NULL, NULL);
+    tune_result_free(old);
+    return fresh;
 }
 
-/* A crash says nothing of itself. Takes over the result. */
-static json_t *name_suspect(json_t *result, const char *suspect, const char *reason, size_t skipped)
+/* A crash says nothing of itself. Takes over the failure. */
+static tune_result *name_suspect(tune_result *failure, size_t skipped)
 {
+    char *reason = reason_of(failure);
     char *message = skipped == MOST_SKIPPED
                         ? need_format("%s, after %zu variants that had to be left out; this was being tried: %s",
-                                      reason, skipped, suspect)
-                        : need_format("%s; this was being tried: %s", reason, suspect);
-    json_t *named = tune_failure((kiln_status)json_integer_value(tune_error(result, "status")), message, NULL, suspect);
+                                      reason, skipped, failure->suspect)
+                        : need_format("%s; this was being tried: %s", reason, failure->suspect);
+    tune_result *named = replace(failure, failure->status, message);
     free(message);
-    json_decref(result);
+    free(reason);
     return named;
 }
 
-/* Where the default geometry is the culprit the next child refuses to skip it: that is what to say, but what happened decides
- * the status. Takes over the result. */
-static json_t *keep_status(json_t *result, kiln_status earlier)
+tune_result *sandbox_tune(const sandbox *box, const tune_job *job, tune_view *view)
 {
-    const char *message = json_string_value(tune_error(result, "message"));
-    if (!message || !earlier || json_integer_value(tune_error(result, "status")) != KILN_EINVAL)
-        return result;
-    json_t *kept = tune_failure(earlier, message, NULL, NULL);
-    json_decref(result);
-    return kept;
-}
-
-json_t *sandbox_tune(const sandbox *box, const tune_job *job, tune_view *view)
-{
-    json_t *skip = json_list();
-    json_t *result = tune_once(box, job, skip, view);
-    kiln_status earlier = KILN_OK;
-    const char *suspect = json_string_value(tune_error(result, "suspect"));
-    while (suspect) {
-        char *reason = reason_of(result), *spec = need_copy(suspect);
-        result = name_suspect(result, spec, reason, json_array_size(skip));
-        bool again = json_array_size(skip) < MOST_SKIPPED && !atomic_load(&view->stop);
-        if (again) {
-            earlier = (kiln_status)json_integer_value(tune_error(result, "status"));
-            add_skip(skip, spec, reason);
-            json_decref(result);
-            result = keep_status(tune_once(box, job, skip, view), earlier);
-        }
-        suspect = again ? json_string_value(tune_error(result, "suspect")) : NULL;
-        free(reason);
-        free(spec);
+    kiln_skip skips[MOST_SKIPPED];
+    tune_job rest = *job;
+    rest.skip = skips;
+    tune_result *result = tune_once(box, &rest, view);
+    while (result->suspect && rest.skip_count < MOST_SKIPPED && !atomic_load(&view->stop)) {
+        kiln_status earlier = result->status;
+        skips[rest.skip_count++] = (kiln_skip){ need_copy(result->suspect), reason_of(result) };
+        tune_result_free(result);
+        result = tune_once(box, &rest, view);
+        /* A child refuses to skip the default geometry. Its message says so; the status stays that of the culprit. */
+        if (result->status == KILN_EINVAL)
+            result = replace(result, earlier, result->message);
     }
-    json_decref(skip);
+    if (result->suspect)
+        result = name_suspect(result, rest.skip_count);
+    for (size_t i = 0; i < rest.skip_count; i++) {
+        free((char *)(uintptr_t)skips[i].spec);
+        free((char *)(uintptr_t)skips[i].reason);
+    }
     return result;
 }

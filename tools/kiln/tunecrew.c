@@ -27,9 +27,9 @@ typedef struct worker {
 struct crew_state {
     const tune_crew *crew;
     worker *workers;
-    json_t **results; /* of spec s for model m: s * models + m */
-    size_t *next;     /* of each model: the spec that is to be tuned next */
-    size_t working;   /* workers that have not ended */
+    tune_result **results; /* of spec s for model m: s * models + m */
+    size_t *next;          /* of each model: the spec that is to be tuned next */
+    size_t working;        /* workers that have not ended */
     size_t done;
     bool closing; /* nothing more is begun */
     pthread_mutex_t lock;
@@ -145,13 +145,13 @@ static size_t take(worker *self)
     return result;
 }
 
-static void put(worker *self, size_t number, json_t *result)
+static void put(worker *self, size_t number, tune_result *result)
 {
     crew_state *state = self->state;
     pthread_mutex_lock(&state->lock);
     state->results[number] = result;
     state->done++;
-    state->closing = state->closing || tune_error(result, "status");
+    state->closing = state->closing || result->status;
     self->busy = false;
     pthread_cond_signal(&state->changed);
     pthread_mutex_unlock(&state->lock);
@@ -167,7 +167,7 @@ static void *work(void *data)
         job.device = self->device->name;
         put(self, number,
             crew->boxed[number / crew->model_count] ? sandbox_tune(&self->box, &job, self->view)
-                                                    : tune_here(crew->service, &job, NULL, self->view));
+                                                    : tune_here(crew->service, &job, self->view));
     }
     pthread_mutex_lock(&self->state->lock);
     self->state->working--;
@@ -295,7 +295,7 @@ void tune_crew_work(const tune_crew *crew, tune_result_fn fn, void *data)
     crew_state state = { .crew = crew, .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
     pthread_t *threads = need_array(NULL, crew->device_count, sizeof(*threads));
     state.workers = need_array(NULL, crew->device_count, sizeof(*state.workers));
-    state.results = need_alloc(all * sizeof(json_t *));
+    state.results = need_alloc(all * sizeof(*state.results));
     state.next = need_alloc(crew->model_count * sizeof(*state.next));
     sigaction(SIGINT, &once, &old);
     start(&state, threads);
@@ -306,7 +306,7 @@ void tune_crew_work(const tune_crew *crew, tune_result_fn fn, void *data)
     }
     sigaction(SIGINT, &old, NULL);
     for (size_t i = 0; i < all; i++)
-        json_decref(state.results[i]);
+        tune_result_free(state.results[i]);
     free(state.results);
     free(state.next);
     free(state.workers);

@@ -22,7 +22,7 @@ typedef struct tune_crew {
 
 /* Called on the calling thread with each result, in the order of the specs and, for one spec, of the models. Returns whether to
  * go on. */
-typedef bool (*tune_result_fn)(void *data, const json_t *result);
+typedef bool (*tune_result_fn)(void *data, const tune_result *result);
 
 /* Reads "cuda:0,cuda:1" or "all" (every GPU that the driver shows) into devices and models; opens the devices where there is
  * more than one. NULL or one name: the default device of the service. Returns STATUS_DONE, or the exit status after a

@@ -1,6 +1,5 @@
 #include "tunedvariants.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,27 +9,6 @@
 #include "sweepset.h"
 
 enum { CEILING_ROUNDS = 10 };
-
-/* -1 where there is no such number. */
-static int per_thread_in(const json_t *object, const char *key)
-{
-    return json_is_integer(json_object_get(object, key)) ? (int)json_get_count(object, key) : -1;
-}
-
-static void add_row(struct variants *variants, const json_t *one)
-{
-    variants_add_row(variants, &(variant_row){ .spec = need_copy(json_get_text(one, "spec")),
-                                               .problem = need_copy(json_get_text(one, "problem")),
-                                               .verdict = variants_verdict_like(json_get_text(one, "verdict")),
-                                               .ms = json_get_real(one, "time_ms"),
-                                               .gbps = json_get_real(one, "gbps"),
-                                               .ratio = json_get_real(one, "ratio"),
-                                               .low = json_get_real(one, "ratio_low"),
-                                               .high = json_get_real(one, "ratio_high"),
-                                               .samples = json_get_count(one, "samples"),
-                                               .registers = per_thread_in(one, "registers"),
-                                               .local_bytes = per_thread_in(one, "local_bytes") });
-}
 
 /* Whether all variants of the group have this value. */
 static bool is_common(const variant_group *group, const char *field, const char *value)
@@ -82,44 +60,22 @@ static int add_gaps(struct variants *variants, struct session *session)
     return status ? session_fail(session, status, NULL) : STATUS_DONE;
 }
 
-/* The members of an object as texts "NAME=VALUE". */
-static text_list texts_in(const json_t *object)
-{
-    text_list texts = { NULL, 0 };
-    const char *name;
-    json_t *value;
-    json_object_foreach((json_t *)(uintptr_t)object, name, value) text_list_add(
-        &texts, json_is_string(value) ? need_format("%s=%s", name, json_string_value(value))
-                                      : need_format("%s=%" PRIu64, name, (uint64_t)json_integer_value(value)));
-    return texts;
-}
-
-static void free_texts(text_list *texts)
-{
-    for (size_t i = 0; i < texts->count; i++)
-        free((char *)(uintptr_t)texts->items[i]);
-    free(texts->items);
-}
-
 /* What the tuning was measured with, or the exit status after a message. */
-static int read_values(arg_values *out, struct session *session, const char *text, const json_t *result)
+static int read_values(arg_values *out, struct session *session, const char *text, const tune_result *result)
 {
-    arg_texts texts = { texts_in(json_object_get(result, "sizes")), texts_in(json_object_get(result, "args")) };
     kiln_spec *spec = NULL;
     kiln_status status = kiln_spec_parse(&spec, session->service, text, &session->report);
-    char *problem = status ? NULL : argvalues_read(out, spec, &texts);
+    char *problem = status ? NULL : argvalues_read(out, spec, &result->values);
     if (!status && !argvalues_wanted(spec))
-        out->elements = json_get_count(result, "elements");
+        out->elements = result->elements;
     kiln_spec_free(spec);
-    free_texts(&texts.sizes);
-    free_texts(&texts.numbers);
     int failed = status ? session_fail(session, status, NULL) : problem ? fail(STATUS_FAILED, "%s", problem) : 0;
     free(problem);
     return failed;
 }
 
 /* A sweep of the winner alone, beside which the copies are timed. */
-static int measure_ceiling(variant_group *group, struct session *session, const json_t *result)
+static int measure_ceiling(variant_group *group, struct session *session, const tune_result *result)
 {
     arg_values values = { .elements = 0 };
     kiln_sweep_options options = KILN_INIT(kiln_sweep_options);
@@ -142,22 +98,25 @@ static int measure_ceiling(variant_group *group, struct session *session, const 
     return STATUS_DONE;
 }
 
-int tunedvariants_add(struct variants *variants, struct session *session, const json_t *result)
+int tunedvariants_add(struct variants *variants, struct session *session, const tune_result *result)
 {
-    const json_t *list = json_object_get(result, "variant_results");
     if (!results_wanted(&variants->results))
         return STATUS_DONE;
-    int status = variants_begin(variants, session, json_get_text(result, "device"));
+    int status = variants_begin(variants, session, result->device);
     if (status)
         return status;
     variant_group *group = &variants->groups[variants->count - 1];
-    group->elements = json_get_count(result, "elements");
-    group->bytes = json_get_count(result, "bytes");
-    for (size_t i = 0; i < json_array_size(list); i++)
-        add_row(variants, json_array_get(list, i));
+    group->elements = result->elements;
+    group->bytes = result->bytes;
+    for (size_t i = 0; i < result->row_count; i++) {
+        variant_row row = result->rows[i];
+        row.spec = need_copy(row.spec);
+        row.problem = need_copy(row.problem);
+        variants_add_row(variants, &row);
+    }
     if (group->count == 0)
         return STATUS_DONE;
     status = add_gaps(variants, session);
-    bool stopped = strcmp(json_get_text(result, "end"), "stopped") == 0;
+    bool stopped = strcmp(result->end, "stopped") == 0;
     return status || stopped ? status : measure_ceiling(group, session, result);
 }

@@ -1,13 +1,10 @@
-/* One tuning: what is wanted, what can be seen of it while it runs, and what came of it, as JSON, for it may have run in
- * another process. */
+/* One tuning: its order, and a view of it while it runs. */
 #ifndef KILN_TOOLS_TUNEJOB_H
 #define KILN_TOOLS_TUNEJOB_H
 
 #include <stdatomic.h>
 
-#include "argvalues.h"
-#include "common.h"
-#include "jsonout.h"
+#include "tuneresult.h"
 
 typedef struct tune_job {
     const char *spec;   /* canonical text */
@@ -15,6 +12,8 @@ typedef struct tune_job {
     arg_texts texts;    /* sizes and numbers */
     uint32_t budget;    /* seconds; 0: the library's */
     bool hot, no_learn;
+    const kiln_skip *skip; /* variants that are out from the start */
+    size_t skip_count;
 } tune_job;
 
 enum { TUNE_VARIANT_ROOM = 32768, TUNE_BUDGET_S = 30 };
@@ -29,15 +28,7 @@ typedef struct tune_view {
     atomic_uint_least64_t began_ms, now_ms; /* of its own time, when the search began, and the latest */
 } tune_view;
 
-/* Tunes in this process. `skip` is a list of {"spec", "reason"}, or NULL. The result is never NULL: an object with
- * "variant_results" and what else `kiln tune --json` tells, or one with "error", whose "status", "message", "log" and
- * "suspect" may be asked for by tune_error. The caller frees it. */
-json_t *tune_here(kiln_service *service, const tune_job *job, const json_t *skip, tune_view *view);
-
-/* A result that is an error; log and suspect may be NULL. */
-json_t *tune_failure(kiln_status status, const char *message, const char *log, const char *suspect);
-
-/* A member of the error, or NULL: where the result is none, and where the member is not there. */
-const json_t *tune_error(const json_t *result, const char *member);
+/* Tunes in this process. The result is never NULL; the caller frees it. */
+tune_result *tune_here(kiln_service *service, const tune_job *job, tune_view *view);
 
 #endif

@@ -20,17 +20,28 @@ static const char *const verdicts[] = {
 
 enum { VERDICTS = sizeof(verdicts) / sizeof(verdicts[0]) };
 
-const char *variants_verdict(kiln_verdict verdict)
-{
-    return (size_t)verdict < VERDICTS ? verdicts[verdict] : "unknown";
-}
-
 const char *variants_verdict_like(const char *word)
 {
     for (size_t i = 0; i < VERDICTS; i++)
         if (strcmp(verdicts[i], word) == 0)
             return verdicts[i];
     return "unknown";
+}
+
+variant_row variants_row(const kiln_variant_result *result, uint64_t bytes)
+{
+    return (variant_row){ .spec = need_copy(result->spec),
+                          .problem = need_copy(result->problem),
+                          .verdict = (size_t)result->verdict < VERDICTS ? verdicts[result->verdict] : "unknown",
+                          .ms = result->median_ms,
+                          .gbps = gigabytes_per_second(bytes, result->median_ms),
+                          .ratio = result->ratio,
+                          .low = result->low,
+                          .high = result->high,
+                          .ceiling_ratio = result->ceiling_ratio,
+                          .samples = result->samples,
+                          .registers = result->registers,
+                          .local_bytes = result->local_bytes };
 }
 
 int variants_begin(struct variants *variants, struct session *session, const char *device)
@@ -75,19 +86,8 @@ int variants_add(struct variants *variants, struct session *session, const kiln_
     group->bytes = info.bytes;
     group->ceiling_gbps = gigabytes_per_second(info.bytes, info.ceiling_ms);
     for (size_t i = 0; i < info.result_count; i++) {
-        const kiln_variant_result *one = info.results[i];
-        variants_add_row(variants, &(variant_row){ .spec = need_copy(one->spec),
-                                                   .problem = need_copy(one->problem),
-                                                   .verdict = variants_verdict(one->verdict),
-                                                   .ms = one->median_ms,
-                                                   .gbps = gigabytes_per_second(info.bytes, one->median_ms),
-                                                   .ratio = one->ratio,
-                                                   .low = one->low,
-                                                   .high = one->high,
-                                                   .ceiling_ratio = one->ceiling_ratio,
-                                                   .samples = one->samples,
-                                                   .registers = one->registers,
-                                                   .local_bytes = one->local_bytes });
+        variant_row row = variants_row(info.results[i], info.bytes);
+        variants_add_row(variants, &row);
     }
     return STATUS_DONE;
 }

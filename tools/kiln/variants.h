@@ -44,10 +44,10 @@ struct variants {
 /* Readies the files. Returns as results_open does. variants_close is right after either. */
 int variants_open(struct variants *out, const char *csv, const char *picture);
 
-/* The word for a verdict in results, "winner" or "out"; "unknown" for one that there is not. A static string. */
-const char *variants_verdict(kiln_verdict verdict);
+/* The row of a result, for a launch that moves `bytes`. Its texts are copies. */
+variant_row variants_row(const kiln_variant_result *result, uint64_t bytes);
 
-/* That string for an equal text, else "unknown". */
+/* The word that rows have for a verdict: the static string that equals the text, else "unknown". */
 const char *variants_verdict_like(const char *word);
 
 /* Begins a group of variants on a device, which is opened. Returns STATUS_DONE, or STATUS_FAILED after a message. */
