@@ -106,10 +106,7 @@ static json_t *functions_json(const kiln_program *program)
         json_put_text(row, "function", function->name);
         json_put_text(row, "symbol", function->symbol);
         for (size_t k = 0; k < sizeof(known) / sizeof(known[0]); k++)
-            if (known[k] >= 0)
-                json_put_count(row, names[k], (uint64_t)known[k]);
-            else
-                json_put_null(row, names[k]);
+            json_put_known(row, names[k], known[k]);
         json_add(list, row);
     }
     return list;

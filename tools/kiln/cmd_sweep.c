@@ -107,10 +107,8 @@ static void put_variant(json_t *list, const variant_row *one)
     json_put_real(object, "ratio_high", one->high);
     json_put_real(object, "ceiling_ratio", one->ceiling_ratio);
     json_put_count(object, "samples", one->samples);
-    if (one->registers >= 0)
-        json_put_count(object, "registers", (uint64_t)one->registers);
-    else
-        json_put_null(object, "registers");
+    json_put_known(object, "registers", one->registers);
+    json_put_known(object, "local_bytes", one->local_bytes);
     json_add(list, object);
 }
 

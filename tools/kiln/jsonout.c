@@ -76,6 +76,11 @@ void json_put_null(json_t *object, const char *key)
     json_put(object, key, json_null());
 }
 
+void json_put_known(json_t *object, const char *key, int count)
+{
+    json_put(object, key, count >= 0 ? json_integer(count) : json_null());
+}
+
 void json_print(json_t *object)
 {
     char *text = json_dumps(object, 0);

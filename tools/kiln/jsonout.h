@@ -19,6 +19,9 @@ void json_put_real(json_t *object, const char *key, double value);
 void json_put_bool(json_t *object, const char *key, int value);
 void json_put_null(json_t *object, const char *key);
 
+/* A count of which -1 says that it is not known: null. */
+void json_put_known(json_t *object, const char *key, int count);
+
 /* Takes over `value`. */
 void json_put(json_t *object, const char *key, json_t *value);
 void json_add(json_t *list, json_t *value);

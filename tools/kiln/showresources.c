@@ -158,14 +158,6 @@ void resources_print(const chip_use *use)
     }
 }
 
-static void put_known(json_t *object, const char *key, int value)
-{
-    if (value >= 0)
-        json_put_count(object, key, (uint64_t)value);
-    else
-        json_put_null(object, key);
-}
-
 static void put_occupancy(json_t *row, const chip_use *use, const machine_usage *usage)
 {
     occupancy found;
@@ -189,10 +181,10 @@ json_t *resources_json(const chip_use *use)
         const machine_usage *usage = &use->rows[i];
         json_t *row = json_new();
         json_put_text(row, "name", usage->name);
-        put_known(row, "registers", usage->registers);
-        put_known(row, "stack_bytes", usage->stack);
-        put_known(row, "shared_bytes", usage->shared);
-        put_known(row, "local_bytes", usage->local);
+        json_put_known(row, "registers", usage->registers);
+        json_put_known(row, "stack_bytes", usage->stack);
+        json_put_known(row, "shared_bytes", usage->shared);
+        json_put_known(row, "local_bytes", usage->local);
         put_occupancy(row, use, usage);
         json_add(list, row);
     }

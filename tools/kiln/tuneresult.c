@@ -72,6 +72,7 @@ static const json_field row_fields[] = {
     FIELD(REAL, variant_row, "ratio_high", high),
     FIELD(COUNT, variant_row, "samples", samples),
     FIELD(PER_THREAD, variant_row, "registers", registers),
+    FIELD(PER_THREAD, variant_row, "local_bytes", local_bytes),
     { .name = NULL },
 };
 
@@ -98,10 +99,8 @@ tune_result *tune_result_make(const kiln_tuning_info *info)
                              .learnt = *info->wisdom != '\0',
                              .rows = need_array(NULL, info->result_count, sizeof(*result->rows)),
                              .row_count = info->result_count };
-    for (size_t i = 0; i < result->row_count; i++) {
+    for (size_t i = 0; i < result->row_count; i++)
         result->rows[i] = variants_row(info->results[i], info->bytes);
-        result->rows[i].local_bytes = -1;
-    }
     return result;
 }
 
@@ -164,7 +163,7 @@ static void put_field(json_t *object, const json_field *field, const void *at)
         json_put_bool(object, field->name, *(const bool *)at);
         break;
     case FIELD_PER_THREAD:
-        json_put(object, field->name, *(const int *)at < 0 ? json_null() : json_integer(*(const int *)at));
+        json_put_known(object, field->name, *(const int *)at);
         break;
     case FIELD_STATUS:
         json_put(object, field->name, json_integer(*(const kiln_status *)at));
@@ -260,7 +259,6 @@ static bool read_rows(tune_result *to, const json_t *list)
     to->rows = need_alloc(count * sizeof(*to->rows));
     while (to->row_count < count) {
         variant_row *row = &to->rows[to->row_count];
-        row->local_bytes = -1;
         if (!read_fields(row, row_fields, json_array_get(list, to->row_count++)))
             return false;
     }

@@ -17,7 +17,7 @@ typedef struct tune_result {
     uint64_t elements, bytes, variants, impossible, out, rounds, samples;
     double default_ms, regret, seconds;
     bool learnt;
-    variant_row *rows; /* ranked; local_bytes is -1, for the JSON has none */
+    variant_row *rows; /* ranked */
     size_t row_count;
     bool has_values;  /* whether the template takes more than a number of elements */
     arg_texts values; /* then each size and number that it was measured with, as "NAME=VALUE" */

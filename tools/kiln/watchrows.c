@@ -61,14 +61,6 @@ static void put_time(json_t *row, const char *key, bool known, double value)
         json_put_null(row, key);
 }
 
-static void put_registers(json_t *row, const char *key, bool known, int value)
-{
-    if (known && value >= 0)
-        json_put_count(row, key, (uint64_t)value);
-    else
-        json_put_null(row, key);
-}
-
 static json_t *row_json(const watched *one)
 {
     json_t *row = json_new();
@@ -79,8 +71,8 @@ static json_t *row_json(const watched *one)
         json_put_text(row, "spec", one->spec);
     else
         json_put_null(row, "spec");
-    put_registers(row, "registers", one->spec, one->registers);
-    put_registers(row, "registers_old", one->fresh, one->old_registers);
+    json_put_known(row, "registers", one->spec ? one->registers : -1);
+    json_put_known(row, "registers_old", one->fresh ? one->old_registers : -1);
     put_time(row, "ms", timed && one->fresh, one->ms);
     put_time(row, "ms_old", former, one->fresh ? one->old_ms : one->ms);
     put_time(row, "change", compared, one->change.median - 1);

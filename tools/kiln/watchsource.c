@@ -78,10 +78,7 @@ static char *format_use(int old, int now)
 static void put_number(json_t *row, const char *name, const char *suffix, int value)
 {
     char *key = need_format("%s%s", name, suffix);
-    if (value >= 0)
-        json_put_count(row, key, (uint64_t)value);
-    else
-        json_put_null(row, key);
+    json_put_known(row, key, value);
     free(key);
 }
 
