@@ -128,19 +128,24 @@ def check_list(directory, sources):
             problems.append(f"{directory}/CMakeLists.txt: does not list {name}")
 
 
-for source in files("src"):
-    check_source(source)
-    check_file_calls(source)
-for source in files("tools/kiln"):
-    check_command(source)
-check_list("src", files("src"))
-check_list("tools", files("tools/kiln"))
-headers = files("include")
-if sorted(header.name for header in headers) != sorted(PUBLIC):
-    problems.append(f"include/kiln: expected {', '.join(sorted(PUBLIC))}")
-for header in headers:
-    if header.name in PUBLIC:
-        check_public_header(header)
-for line in problems:
-    print(line, file=sys.stderr)
-sys.exit(1 if problems else 0)
+def main():
+    for source in files("src"):
+        check_source(source)
+        check_file_calls(source)
+    for source in files("tools/kiln"):
+        check_command(source)
+    check_list("src", files("src"))
+    check_list("tools", files("tools/kiln"))
+    headers = files("include")
+    if sorted(header.name for header in headers) != sorted(PUBLIC):
+        problems.append(f"include/kiln: expected {', '.join(sorted(PUBLIC))}")
+    for header in headers:
+        if header.name in PUBLIC:
+            check_public_header(header)
+    for line in problems:
+        print(line, file=sys.stderr)
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,48 @@
+#!/usr/bin/env python3
+"""calls.py OBJECTS: proves from the object files under OBJECTS that no file of src/ calls a layer above its own.
+
+Includes alone do not prove it: a function can be declared where it is used, or in a header of another layer."""
+import subprocess
+import sys
+from pathlib import Path
+
+from layers import LAYERS, NARROW, layer_of
+
+
+def symbols(path):
+    """Two sets of an object file's global names: those that it defines, and those that it leaves to others."""
+    defined, wanted = set(), set()
+    lines = subprocess.run(["nm", "--extern-only", path], capture_output=True, text=True, check=True).stdout.splitlines()
+    for line in lines:
+        *_, kind, name = line.split()
+        if not name.startswith("kiln"):  # the sandbox has the C library's calls under their own names
+            continue
+        (wanted if kind in "UwW" and len(line.split()) == 2 else defined).add(name)
+    return defined, wanted
+
+
+def main():
+    objects = Path(sys.argv[1])
+    tables = {}
+    for path in sorted(objects.rglob("*.o")):
+        relative = path.relative_to(objects).as_posix().split(".dir/", 1)
+        if len(relative) == 2 and relative[0].startswith(("CMakeFiles/kiln_objects", "CMakeFiles/kiln_worker", "CMakeFiles/kiln_sandbox")):
+            tables[relative[1].removesuffix(".o")] = symbols(path)
+    home = {name: file for file, (defined, _) in tables.items() for name in defined}
+    problems = []
+    for file, (_, wanted) in tables.items():
+        own = layer_of(file)
+        for name in sorted(wanted & home.keys()):
+            other = layer_of(home[name])
+            if own in LAYERS and other in LAYERS and LAYERS.index(other) > LAYERS.index(own):
+                problems.append(f"src/{file}: uses {name} of src/{home[name]}: {other} is above {own}")
+            elif own in LAYERS and other in LAYERS and own != other and other not in NARROW.get(own, {other}):
+                problems.append(f"src/{file}: uses {name} of src/{home[name]}: {own} may use only {', '.join(sorted(NARROW[own]))}")
+    if len(tables) < 100:
+        problems.append(f"{objects}: only {len(tables)} object files: is that the folder of a build's src?")
+    print("\n".join(problems), end="\n" if problems else "", file=sys.stderr)
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
