@@ -42,7 +42,7 @@ kiln_status kiln_get(kiln_program **out, kiln_service *service, const kiln_reque
 
 /* ---- Programs */
 
-void kiln_program_free(kiln_program *program)
+void kiln_program_release(kiln_program *program)
 {
     KILN__NO_CANCEL;
     if (program != NULL && !kiln__is_forked(program->generation))

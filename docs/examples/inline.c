@@ -49,7 +49,7 @@ static void show(kiln_service *service, const kiln_source *source)
     must(kiln_program_get_info(program, &info), "info");
     printf("%s: %s, %d registers (%s)\n", info.spec, info.functions[0]->name, info.functions[0]->registers,
            info.origin_name);
-    kiln_program_free(program);
+    kiln_program_release(program);
 }
 
 static void launch(kiln_program *program, float *out, const float *in)
@@ -93,7 +93,7 @@ static void run(kiln_service *service, kiln_device *device, const kiln_source *s
     puts("all elements right");
     kiln_free(device, x_device);
     kiln_free(device, y_device);
-    kiln_program_free(program);
+    kiln_program_release(program);
 }
 
 int main(void)

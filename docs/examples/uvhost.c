@@ -45,7 +45,7 @@ static void on_program(void *data, kiln_status status, kiln_program *program, co
         failed++;
         fprintf(stderr, "%s: %s\n", kiln_status_text(status), why->message);
     }
-    kiln_program_free(program);
+    kiln_program_release(program);
 }
 
 static int compare(const void *a, const void *b)

@@ -127,7 +127,8 @@ typedef struct kiln_request {
         strict; /* KILN_ON: what would have to be compiled is KILN_ESTRICT; a strict service refuses it anyway */
 } kiln_request;
 
-/* Compiled code, and the functions and variables in it. One owner, which frees it. */
+/* Compiled code, and the functions and variables in it. Reference-counted: each get gives one reference, which
+ * kiln_program_release gives back. Two gets of one program may give the same pointer. */
 typedef struct kiln_program kiln_program;
 
 /* A function of a program, with its signature. Reference-counted. The code is unloaded when the program and all
@@ -158,7 +159,7 @@ typedef struct kiln_kernel kiln_kernel;
  * never an error. */
 KILN_API KILN_MUST_USE kiln_status kiln_get(kiln_program **out, kiln_service *service, const kiln_request *request,
                                             kiln_report *report);
-KILN_API void kiln_program_free(kiln_program *program);
+KILN_API void kiln_program_release(kiln_program *program);
 
 /* Gets the kernel of a spec on the default device: kiln_get and kiln_program_kernel. The caller owns one reference, and
  * kiln_kernel_release gives it back. Blocks as kiln_get does, with its errors. */
@@ -200,7 +201,8 @@ typedef struct kiln_program_info {
 KILN_API kiln_status kiln_program_get_info(const kiln_program *program, kiln_program_info *out);
 
 /* Finds a kernel by the name that the source asked for, or by its symbol; NULL: the only one. The caller owns one
- * reference. A kernel may outlive its program. Errors: KILN_ENOENT (the report names those that there are; the program was built only), KILN_ENOMEM. */
+ * reference, which keeps all of the program loaded. Errors: KILN_ENOENT (the report names those that there are; the
+ * program was built only). */
 KILN_API KILN_MUST_USE kiln_status kiln_program_kernel(kiln_kernel **out, kiln_program *program, const char *name,
                                                        kiln_report *report);
 
@@ -324,7 +326,7 @@ KILN_API kiln_status kiln_launch_n(kiln_kernel *kernel, uint64_t n, void *const 
 
 /* kiln_launch_n of the kernel that a spec's text means on the default device. The first call with a text parses it and
  * gets the kernel, and blocks as kiln_get does. A later one costs about 0.1 us more than kiln_launch_n. A text means
- * the same kernel as long as the service keeps it, whatever tuning finds; the cap on loaded kernels counts it. With n =
+ * the same kernel as long as the service keeps it, whatever tuning finds; the cap on loaded programs counts its program. With n =
  * 0 the kernel is only loaded, and the arrays may be NULL. In a stream that is being captured, a kernel that is not
  * loaded is KILN_ECAPTURE, and the capture goes on; for the life of a graph hold the kernel by kiln_get_kernel.
  * Errors: those of kiln_spec_parse, kiln_get and kiln_launch, KILN_ECAPTURE. */

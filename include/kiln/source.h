@@ -13,7 +13,7 @@
  *     kiln_program_kernel(&kernel, program, "scale<float, 4>", &report);
  *     kiln_launch(kernel, &grid, NULL, 0, args, 3, NULL, &report);
  *     kiln_kernel_release(kernel);
- *     kiln_program_free(program);
+ *     kiln_program_release(program);
  *
  * docs/source.md is the guide. */
 #ifndef KILN_SOURCE_H

@@ -68,7 +68,7 @@ static double time_kiln(kiln_service *service, const char *text, bytes *cubin)
     cubin->data = malloc(cubin->length);
     check(cubin->data != NULL, text, "out of memory");
     memcpy(cubin->data, data, cubin->length);
-    kiln_program_free(program);
+    kiln_program_release(program);
     kiln_spec_free(spec);
     kiln_report_clear(&report);
     return (double)(end - begin) / 1e6;

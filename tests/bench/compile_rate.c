@@ -109,7 +109,7 @@ static uint64_t sum_of_cubins(kiln_service *service, int keys)
         check(kiln_test_build_spec(&program, service, spec, &report) == KILN_OK, "kiln_get", report.message);
         check(kiln_program_section(&cubin, &length, program, "cubin") == KILN_OK, "kiln_get", "no cubin");
         sum += digest(cubin, length);
-        kiln_program_free(program);
+        kiln_program_release(program);
         kiln_spec_free(spec);
     }
     return sum;

@@ -187,7 +187,7 @@ static void prepare(host *self)
         if (op == 0)
             nvrtc->vtable->options(nvrtc, &(kiln__unit){ .target = kernel->device->target }, &options);
         kiln_text_free(source);
-        kiln_program_free(program);
+        kiln_program_release(program);
         kiln_kernel_release(kernel);
         kiln_spec_free(spec);
     }
@@ -217,7 +217,7 @@ static void compile_kiln(host *self)
         size_t length;
         kiln_program *program = build(service, asked[op], &cubin, &length);
         check_cubin(self->directory, op, cubin, length);
-        kiln_program_free(program);
+        kiln_program_release(program);
         kiln_spec_free(asked[op]);
     }
     kiln_close(service);

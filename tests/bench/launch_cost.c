@@ -115,7 +115,7 @@ static void open_bare(bench *self)
     memcpy(&self->launch_ex, &symbol, sizeof(symbol));
     self->grid = (unsigned)((self->n + self->kernel->program->rule.tile - 1) / self->kernel->program->rule.tile);
     self->block = self->kernel->program->rule.block[0];
-    kiln_program_free(program);
+    kiln_program_release(program);
 }
 
 /* ---- The contenders: each makes `calls` calls and returns what went wrong, 0 if nothing */

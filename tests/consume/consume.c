@@ -52,7 +52,7 @@ static int build_isolated(void)
     if (!status)
         status = kiln_get(&program, service, &request, &report);
     printf("kiln %s from C, in a worker: %s%s\n", kiln_version(), status ? "" : "compiled", report.message);
-    kiln_program_free(program);
+    kiln_program_release(program);
     kiln_spec_free(spec);
     kiln_close(service);
     kiln_report_clear(&report);

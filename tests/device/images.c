@@ -135,12 +135,12 @@ static void driver_table(kiln_service *service, const char *target, const char *
     if (self != NULL)
         fclose(self);
     free(bad);
-    kiln_program_free(program);
+    kiln_program_release(program);
     for (; *others != NULL; others++) {
         image = cubin(service, *others, &program, &length);
         snprintf(label, sizeof(label), "built for %s", *others);
         driver_says(label, image, length);
-        kiln_program_free(program);
+        kiln_program_release(program);
     }
 }
 

@@ -253,7 +253,7 @@ static void finish(program_run *run)
         kiln_free(run->device, run->held[i].start);
     for (size_t i = 0; i < run->room_count; i++)
         free(run->rooms[i]);
-    kiln_program_free(run->program);
+    kiln_program_release(run->program);
 }
 
 static void print(const program_run *run, const char *name)

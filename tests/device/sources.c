@@ -246,7 +246,7 @@ int main(void)
         check("cluster", got, expect_cluster);
     }
     kiln_free(device, out);
-    kiln_program_free(program);
+    kiln_program_release(program);
     kiln_close(service);
     return wrong != 0;
 }

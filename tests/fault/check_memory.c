@@ -149,7 +149,7 @@ static void build_for_gpu(run *self)
         ck_assert_int_eq(kiln_program_section(&data, &length, program, "cubin"), KILN_OK);
         ck_assert(length > 4 && memcmp(data, "\177ELF", 4) == 0);
     }
-    kiln_program_free(program);
+    kiln_program_release(program);
     kiln_spec_free(spec);
 }
 

@@ -113,7 +113,7 @@ static kiln_status build_in(kiln_service *service, int state, kiln_origin *origi
     }
     if (status == KILN_OK && origin != NULL)
         *origin = kiln_test_origin(program);
-    kiln_program_free(program);
+    kiln_program_release(program);
     return status;
 }
 
@@ -132,7 +132,7 @@ static kiln_status get_in(kiln_service *service, int state)
         kiln_test_require(status == KILN_OK || status == KILN_ENOMEM, "each function");
         kiln_kernel_release(kernel);
     }
-    kiln_program_free(program);
+    kiln_program_release(program);
     return status;
 }
 
@@ -174,7 +174,7 @@ static void learn_state(kiln_service *service, int state)
         ck_assert_uint_le(*length, SECTION_MAX);
         memcpy(states[state].bytes[i], bytes, *length);
     }
-    kiln_program_free(program);
+    kiln_program_release(program);
 }
 
 static void make_states(void)

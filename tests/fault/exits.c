@@ -86,7 +86,7 @@ static void *build(void *target)
         kiln_spec *spec = next_spec(target);
         kiln_status status = kiln_test_build_spec(&program, service, spec, &report);
         kiln_spec_free(spec);
-        kiln_program_free(program);
+        kiln_program_release(program);
         if (status == KILN_OK)
             atomic_fetch_add(&done, 1);
         else if (status == KILN_ECANCELED && strstr(report.message, "the process is ending") != NULL)
@@ -183,7 +183,7 @@ static void use_and_unload(void)
     FROM_LIBRARY(kiln_open);
     FROM_LIBRARY(kiln_spec_parse);
     FROM_LIBRARY(kiln_get);
-    FROM_LIBRARY(kiln_program_free);
+    FROM_LIBRARY(kiln_program_release);
     FROM_LIBRARY(kiln_spec_free);
     FROM_LIBRARY(kiln_close);
 #undef FROM_LIBRARY
@@ -200,7 +200,7 @@ static void use_and_unload(void)
         of_kiln_spec_parse(&spec, service, "op=relu6 dtype=f32 target=sm_90", &report) != KILN_OK ||
         (request.spec = spec, of_kiln_get(&program, service, &request, &report)) != KILN_OK)
         fail(report.message);
-    of_kiln_program_free(program);
+    of_kiln_program_release(program);
     of_kiln_spec_free(spec);
     of_kiln_close(service);
     if (dlclose(library) != 0 || dlopen(path, RTLD_NOW | RTLD_NOLOAD) != NULL)

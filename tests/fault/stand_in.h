@@ -24,7 +24,7 @@ static inline kiln_options stand_in_options(void)
     kiln_program *program = kiln_test_build(service, STAND_IN_SPEC);
     ck_assert_int_eq(kiln_program_section(&object, &length, program, "object"), KILN_OK);
     kiln_test_temp_write("object.so", object, length);
-    kiln_program_free(program);
+    kiln_program_release(program);
     kiln_close(service);
     ck_assert_int_eq(setenv("KILN_STAND_IN_OBJECT", kiln_test_temp_path("object.so"), 1), 0);
     ck_assert_int_eq(mkdir(kiln_test_temp_path("temporary"), 0700), 0);

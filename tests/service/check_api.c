@@ -64,7 +64,7 @@ START_TEST(test_api__null_arguments_are_refused)
     kiln_spec_free(spec);
     kiln_spec_free(NULL);
     kiln_kernel_release(NULL);
-    kiln_program_free(NULL);
+    kiln_program_release(NULL);
     kiln_close(NULL);
     kiln_report_clear(NULL);
     kiln_text_free(NULL);

@@ -439,7 +439,7 @@ static bool open_gpu(void)
     kiln_program *program = NULL;
     kiln_spec *spec = kiln_test_spec(service, "op=copy dtype=f32 target=sm_90");
     bool able = kiln_test_build_spec(&program, service, spec, NULL) == KILN_OK;
-    kiln_program_free(program);
+    kiln_program_release(program);
     kiln_spec_free(spec);
     if (!able)
         printf("   left out: there is no NVRTC\n");

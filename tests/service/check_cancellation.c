@@ -49,7 +49,7 @@ static void build(const kiln_spec *spec, const char *text)
     kiln_program *program;
     (void)text;
     OPEN_TO_CANCEL(kiln_test_build_spec(&program, service, spec, NULL));
-    kiln_program_free(program);
+    kiln_program_release(program);
 }
 
 static void on_kernel(void *data, kiln_status status, kiln_program *program, const kiln_report *report)
@@ -57,7 +57,7 @@ static void on_kernel(void *data, kiln_status status, kiln_program *program, con
     (void)data;
     (void)status;
     (void)report;
-    kiln_program_free(program);
+    kiln_program_release(program);
 }
 
 static void close_queue(void *queue)
@@ -139,7 +139,7 @@ static void *ask(void *data)
     char text[64];
     text_of(text, *(unsigned *)data);
     kiln_kernel_release(kiln_test_get(service, text));
-    kiln_program_free(kiln_test_build(service, text));
+    kiln_program_release(kiln_test_build(service, text));
     return NULL;
 }
 

@@ -153,7 +153,7 @@ START_TEST(test_count__compiles_for_each_dtype)
         kiln_spec *spec = kiln_test_spec(service, text);
         kiln_status status = kiln_test_build_spec(&program, service, spec, &report);
         ck_assert_msg(status == KILN_OK || status == KILN_ENOCOMPILER, "%s: %s", text, report.message);
-        kiln_program_free(program);
+        kiln_program_release(program);
         kiln_spec_free(spec);
     }
     kiln_report_clear(&report);

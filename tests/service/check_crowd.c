@@ -319,7 +319,7 @@ static bool have_nvrtc(kiln_service *service)
     kiln_spec *spec = kiln_test_spec(service, "op=relu6 dtype=f32");
     kiln_program *program = NULL;
     kiln_status status = kiln_test_build_spec(&program, service, spec, &report);
-    kiln_program_free(program);
+    kiln_program_release(program);
     kiln_spec_free(spec);
     ck_assert_msg(status == KILN_OK || status == KILN_ENOCOMPILER, "%s", report.message);
     kiln_report_clear(&report);
@@ -348,8 +348,8 @@ START_TEST(test_crowd__makes_the_same_bytes)
             ck_assert_int_eq(kiln_program_section(&b, &b_length, other.program, "cubin"), KILN_OK);
             ck_assert_uint_eq(a_length, b_length);
             ck_assert_mem_eq(a, b, a_length);
-            kiln_program_free(orders[other.key].program);
-            kiln_program_free(other.program);
+            kiln_program_release(orders[other.key].program);
+            kiln_program_release(other.program);
         }
     }
     kiln_close(crowded);

@@ -187,7 +187,7 @@ static void compile_names(int first, int count)
     run(text, 1, &out, in);
     ck_assert_double_eq(out, 3);
     snprintf(text + length, sizeof(text) - length, " dtype=f32 target=sm_90");
-    kiln_program_free(kiln_test_build(service, text));
+    kiln_program_release(kiln_test_build(service, text));
 }
 
 START_TEST(test_defined__any_name_that_is_allowed_compiles)

@@ -33,7 +33,7 @@ static void *get_one(void *data)
 
 static void *build_one(void *data)
 {
-    kiln_program_free(kiln_test_build(service, data));
+    kiln_program_release(kiln_test_build(service, data));
     return NULL;
 }
 
@@ -230,7 +230,7 @@ END_TEST
 
 static void *build_in(void *data)
 {
-    kiln_program_free(kiln_test_build(data, "op=relu6 dtype=f32 target=sm_90"));
+    kiln_program_release(kiln_test_build(data, "op=relu6 dtype=f32 target=sm_90"));
     return NULL;
 }
 

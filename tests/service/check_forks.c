@@ -52,7 +52,7 @@ static void count_done(void *data, kiln_status status, kiln_program *made, const
     (void)data;
     (void)status;
     (void)report;
-    kiln_program_free(made);
+    kiln_program_release(made);
     callbacks++;
 }
 
@@ -142,8 +142,8 @@ static void use_and_free_all(const kiln_fake *fake)
     kiln_tuning_free(tuning);
     kiln_workload_free(workload);
     kiln_free(device, memory);
-    kiln_program_free(program);
-    kiln_program_free(built);
+    kiln_program_release(program);
+    kiln_program_release(built);
     kiln_kernel_release(kernel);
     kiln_kernel_release(gpu_kernel);
     kiln_spec_free(spec);
@@ -300,8 +300,8 @@ static void free_everything(void)
         kiln_kernel_release(kernel);
         kiln_kernel_release(gpu_kernel);
     }
-    kiln_program_free(program);
-    kiln_program_free(built);
+    kiln_program_release(program);
+    kiln_program_release(built);
     kiln_close(service);
 }
 
@@ -481,7 +481,7 @@ static bool build(kiln_service *own, const char *text)
     kiln_program *made = NULL;
     bool good = kiln_spec_parse(&wanted, own, text, NULL) == KILN_OK;
     good = good && kiln_test_build_spec(&made, own, wanted, NULL) == KILN_OK;
-    kiln_program_free(made);
+    kiln_program_release(made);
     kiln_spec_free(wanted);
     return good;
 }

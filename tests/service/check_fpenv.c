@@ -343,7 +343,7 @@ START_TEST(test_fpenv__whole_calls_keep_the_environment)
     if (status == KILN_OK)
         status = kiln_tuning_get_info(tuning, &info);
     kiln_tuning_free(tuning);
-    kiln_program_free(program);
+    kiln_program_release(program);
     kiln_kernel_release(kernel);
     kiln_spec_free(spec);
     kiln_close(service);

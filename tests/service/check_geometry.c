@@ -108,7 +108,7 @@ static const char *taken(const char *text)
     ck_assert_str_eq(info.spec, explained);
     kiln_program *program = kiln_test_build(service, text);
     ck_assert_str_eq(kiln_test_program_info(program).spec, explained);
-    kiln_program_free(program);
+    kiln_program_release(program);
     kiln_spec *spec = kiln_test_spec(service, text);
     ck_assert_int_eq(kiln_test_find_stored(NULL, service, spec, NULL), KILN_OK);
     ck_assert_int_eq(kiln_spec_source(&source, spec, NULL), KILN_OK);

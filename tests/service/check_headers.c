@@ -62,7 +62,7 @@ START_TEST(test_headers__header_that_does_not_hold_still)
         ck_assert_int_eq(kiln_program_section(&ptx, &length, program, "ptx"), KILN_OK);
         snprintf(expected, sizeof(expected), ", %d;", i);
         ck_assert_msg(strstr(ptx, expected) != NULL, "depth %d is not in its PTX: %s", i, (const char *)ptx);
-        kiln_program_free(program);
+        kiln_program_release(program);
     }
 }
 END_TEST
@@ -333,7 +333,7 @@ static void expect_number(const char *directory, const char *number, uint64_t ex
     ck_assert_int_eq(kiln_program_section(&ptx, &length, program, "ptx"), KILN_OK);
     ck_assert_msg(strstr(ptx, number) != NULL, "%s gives no %s: %s", directory, number, (const char *)ptx);
     ck_assert_uint_eq(kiln_test_stats(service).compiles, expected_compiles);
-    kiln_program_free(program);
+    kiln_program_release(program);
 }
 
 static void make_once(const char *name)

@@ -85,8 +85,8 @@ START_TEST(test_isolate__makes_the_same_bytes)
     ck_assert_int_eq(kiln_program_section(&inside, &inside_length, b, "ptx"), KILN_OK);
     ck_assert_uint_eq(outside_length, inside_length);
     ck_assert_mem_eq(outside, inside, inside_length);
-    kiln_program_free(a);
-    kiln_program_free(b);
+    kiln_program_release(a);
+    kiln_program_release(b);
     kiln_close(service);
 }
 END_TEST
@@ -117,7 +117,7 @@ START_TEST(test_isolate__the_environment_does_not_steer_nvrtc)
         ck_assert_msg(plain_length == steered_length && memcmp(plain, steered, plain_length) == 0, "%s steers it",
                       variables[_i][0]);
         ck_assert_uint_eq(kiln_test_stats(service).worker_starts, 1);
-        kiln_program_free(b);
+        kiln_program_release(b);
         kiln_close(service);
     }
 
@@ -128,8 +128,8 @@ START_TEST(test_isolate__the_environment_does_not_steer_nvrtc)
     expect(kiln_test_build_spec(&b, service, spec, &report), KILN_ENOCOMPILER, variables[_i][0]);
     unsetenv(variables[_i][0]);
     expect(kiln_test_build_spec(&b, service, spec, &report), KILN_OK, "");
-    kiln_program_free(b);
-    kiln_program_free(a);
+    kiln_program_release(b);
+    kiln_program_release(a);
     kiln_spec_free(spec);
     kiln_close(service);
 }
@@ -153,7 +153,7 @@ START_TEST(test_isolate__a_shortage_is_no_missing_worker)
     ck_assert_int_eq(report.native, _i == 0 ? EMFILE : EAGAIN);
     if (_i == 0)
         expect(kiln_test_build_spec(&program, service, spec, &report), KILN_OK, "");
-    kiln_program_free(program);
+    kiln_program_release(program);
     kiln_spec_free(spec);
     kiln_close(service);
 }
@@ -255,7 +255,7 @@ static kiln_status build_heavy(kiln_service *service, const char *geometry)
     kiln_spec *spec = kiln_test_spec(service, text);
     kiln_status status = kiln_test_build_spec(&program, service, spec, &report);
     kiln_spec_free(spec);
-    kiln_program_free(program);
+    kiln_program_release(program);
     return status;
 }
 

@@ -182,7 +182,7 @@ END_TEST
 START_TEST(test_live__what_a_store_has_stands_in_for_a_named_geometry)
 {
     open_stand_in();
-    kiln_program_free(kiln_test_build(service, SPEC));
+    kiln_program_release(kiln_test_build(service, SPEC));
     kiln_test_counting_hold(NULL);
     open_live("op=relu6 elems=16 target=cpu", NULL);
     ck_assert_int_eq(await(KILN_LIVE_READY), KILN_OK);
@@ -203,8 +203,8 @@ START_TEST(test_live__the_record_has_what_was_asked_for)
     kiln_options options = stand_in();
     options.record = kiln_test_temp_path("record");
     service = kiln_test_open(&options);
-    kiln_program_free(kiln_test_build(service, "op=hardsigmoid target=cpu"));
-    kiln_program_free(kiln_test_build(service, "op=relu6 block=1024 target=cpu")); /* the default, in other words */
+    kiln_program_release(kiln_test_build(service, "op=hardsigmoid target=cpu"));
+    kiln_program_release(kiln_test_build(service, "op=relu6 block=1024 target=cpu")); /* the default, in other words */
     open_live("op=relu6 elems=16 target=cpu", NULL);
     ck_assert_int_eq(await(KILN_LIVE_SETTLED), KILN_OK);
     expect(KILN_LIVE_SETTLED, "elems=16", 1);

@@ -20,7 +20,7 @@ static void ask(kiln_service *service, way how)
     else if (how == GET_ASYNC)
         ck_assert_int_eq(kiln_test_get_async(service, CPU_SPEC, NULL), KILN_OK);
     else
-        kiln_program_free(kiln_test_build(service, CPU_SPEC));
+        kiln_program_release(kiln_test_build(service, CPU_SPEC));
 }
 
 static kiln_stats stats_of(const kiln_options *options, way how)
@@ -60,7 +60,7 @@ START_TEST(test_misses__a_stored_kernel_that_does_not_load_is_one)
 {
     kiln_options options = kiln_test_gpu_options();
     kiln_service *service = kiln_test_open(&options);
-    kiln_program_free(kiln_test_build(service, GPU_SPEC));
+    kiln_program_release(kiln_test_build(service, GPU_SPEC));
     kiln_close(service);
     service = kiln_test_open(&options);
     kiln_fake_open()->fail_call("cuLibraryLoadData", 1, 0, 1);

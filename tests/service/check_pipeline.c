@@ -108,7 +108,7 @@ START_TEST(test_pipeline__a_get_after_a_build_looks_once)
     options.memory_bytes = 1;
     options.cache_dir = "";
     open_service(&options);
-    kiln_program_free(kiln_test_build(service, SPEC));
+    kiln_program_release(kiln_test_build(service, SPEC));
     asked = 0;
     kiln_kernel_release(kiln_test_get(service, SPEC));
     ck_assert_uint_eq(asked, 1);
@@ -134,8 +134,8 @@ START_TEST(test_pipeline__a_program_is_one_object)
     ck_assert_int_eq(kiln_program_kernel(&kernel, first, NULL, NULL), KILN_OK);
     ck_assert_int_eq(kiln_get_kernel(&again, service, spec, NULL), KILN_OK);
     ck_assert_ptr_eq(kernel, again);
-    kiln_program_free(first);
-    kiln_program_free(second);
+    kiln_program_release(first);
+    kiln_program_release(second);
     kiln_kernel_release(again);
     kiln_spec_free(spec);
     kiln_close(service);

@@ -134,7 +134,7 @@ START_TEST(test_program__functions_are_launched)
     int blocks = 0;
     expect(kiln_kernel_occupancy(&blocks, function, 256, 0, &report), KILN_OK, "");
     ck_assert_int_eq(blocks, 8);
-    kiln_program_free(program); /* the kernel keeps it */
+    kiln_program_release(program); /* the kernel keeps it */
     grid = (kiln_grid)KILN_INIT(kiln_grid);
     expect(kiln_test_launch_grid(function, &grid, arguments, NULL, 3, NULL, &report), KILN_OK, "");
     const uint64_t n = 1;
@@ -159,7 +159,7 @@ START_TEST(test_program__variables_have_addresses)
     ck_assert_uint_eq(bytes, 4);
     expect(kiln_program_global(&address, &bytes, program, "nothing", &report), KILN_ENOENT, "no variable 'nothing'");
     ck_assert_ptr_null(address);
-    kiln_program_free(program);
+    kiln_program_release(program);
 }
 END_TEST
 
@@ -180,7 +180,7 @@ START_TEST(test_program__loaded_program_is_shared_and_follows_its_files)
     kiln_test_temp_write("a.h", "#define DEPTH 8\n", 16);
     expect(kiln_test_get_source(&third, service, NULL, &source, &report), KILN_OK, "");
     ck_assert_ptr_ne(first, third);
-    kiln_program_free(first);
+    kiln_program_release(first);
     kiln_close(service);
     service = NULL;
     kiln_kernel *function;
@@ -190,8 +190,8 @@ START_TEST(test_program__loaded_program_is_shared_and_follows_its_files)
     expect(kiln_program_kernel(&function, third, "k", &report), KILN_OK, ""); /* programs outlive their service */
     expect(kiln_test_launch_grid(function, &grid, arguments, NULL, 1, NULL, &report), KILN_OK, "");
     kiln_kernel_release(function);
-    kiln_program_free(second);
-    kiln_program_free(third);
+    kiln_program_release(second);
+    kiln_program_release(third);
 }
 END_TEST
 
@@ -226,7 +226,7 @@ START_TEST(test_program__older_drivers_do_what_they_can)
     expect(kiln_kernel_occupancy(&blocks, function, 256, 0, &report), KILN_OK, "");
     ck_assert_int_eq(blocks, -1);
     kiln_kernel_release(function);
-    kiln_program_free(program);
+    kiln_program_release(program);
 }
 END_TEST
 

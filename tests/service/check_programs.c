@@ -28,7 +28,7 @@ static kiln_status build(const kiln_source *source, kiln_report *report)
 {
     kiln_program *program;
     kiln_status status = kiln_test_build_source(&program, service, source, report);
-    kiln_program_free(program);
+    kiln_program_release(program);
     return status;
 }
 

@@ -187,7 +187,7 @@ START_TEST(test_record__strict_runs_what_was_warmed)
 {
     kiln_options options = kiln_test_options();
     kiln_service *service = kiln_test_open(&options);
-    kiln_program_free(kiln_test_build(service, CPU_SPEC));
+    kiln_program_release(kiln_test_build(service, CPU_SPEC));
     kiln_close(service);
     options.strict = KILN_ON;
     service = kiln_test_open(&options);
@@ -206,8 +206,8 @@ START_TEST(test_record__strict_takes_a_copied_store_whatever_compiler_is_here)
 {
     kiln_options options = kiln_test_options();
     kiln_service *service = kiln_test_open(&options);
-    kiln_program_free(kiln_test_build(service, GPU_SPEC));
-    kiln_program_free(kiln_test_build(service, CPU_SPEC));
+    kiln_program_release(kiln_test_build(service, GPU_SPEC));
+    kiln_program_release(kiln_test_build(service, CPU_SPEC));
     char command[1024];
     kiln_cache_info info = KILN_INIT(kiln_cache_info);
     ck_assert_int_eq(kiln_cache_get_info(service, &info, NULL), KILN_OK);
@@ -220,8 +220,8 @@ START_TEST(test_record__strict_takes_a_copied_store_whatever_compiler_is_here)
         service = kiln_test_open(&options);
         kiln_origin source;
         ck_assert_int_eq(probe(service, GPU_SPEC, &source), KILN_OK);
-        kiln_program_free(kiln_test_build(service, GPU_SPEC));
-        kiln_program_free(kiln_test_build(service, CPU_SPEC));
+        kiln_program_release(kiln_test_build(service, GPU_SPEC));
+        kiln_program_release(kiln_test_build(service, CPU_SPEC));
         kiln_stats stats = kiln_test_stats(service);
         ck_assert_uint_eq(stats.compiles + stats.compile_failures + stats.strict_refusals, 0);
         ck_assert_int_eq(ask(service, "op=relu6 target=cpu"), KILN_ESTRICT);
@@ -282,7 +282,7 @@ START_TEST(test_record__a_strict_request_finds_and_never_compiles)
     ck_assert_int_eq(source, 0);
     ck_assert_int_eq(probe(service, GPU_SPEC, NULL), KILN_ESTRICT);
     ck_assert_uint_eq(kiln_test_stats(service).compiles, 0);
-    kiln_program_free(kiln_test_build(service, CPU_SPEC));
+    kiln_program_release(kiln_test_build(service, CPU_SPEC));
     ck_assert_int_eq(probe(service, CPU_SPEC, &source), KILN_OK);
     ck_assert_int_eq(source, KILN_ORIGIN_MEMORY);
     ck_assert_int_eq(probe(service, CPU_SPEC " block=512", &source), KILN_ESTRICT);
@@ -431,7 +431,7 @@ static void ignore(void *data, kiln_status status, kiln_program *program, const 
     (void)data;
     (void)status;
     (void)report;
-    kiln_program_free(program);
+    kiln_program_release(program);
 }
 
 START_TEST(test_record__what_was_given_up_is_recorded)

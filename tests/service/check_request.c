@@ -117,7 +117,7 @@ START_TEST(test_request__a_build_is_compiled_code_and_no_more)
             ck_assert_ptr_null(kernel);
             expect_words("built and not loaded");
             ck_assert_int_eq(kiln_program_global(&address, NULL, program, "x", &report), KILN_ENOENT);
-            kiln_program_free(program);
+            kiln_program_release(program);
         }
     }
     ck_assert_uint_eq(kiln_test_stats(service).loads, 0);
@@ -144,7 +144,7 @@ START_TEST(test_request__a_loaded_program_has_kernels)
         ck_assert_int_eq(kiln_program_kernel(&only, program, "nothing", &report), KILN_ENOENT);
         expect_words("no function 'nothing'; it has: ");
         expect_words(info.functions[0]->name);
-        kiln_program_free(program); /* the kernel stays */
+        kiln_program_release(program); /* the kernel stays */
         ck_assert_int_eq(kiln_kernel_get_info(named, &facts), KILN_OK);
         ck_assert_str_eq(facts.origin_name, "compiled");
         kiln_kernel_release(named);
@@ -163,11 +163,11 @@ START_TEST(test_request__what_is_strict_compiles_nothing)
             expect_words("not in the stores");
         }
         ck_assert_uint_eq(kiln_test_stats(service).compiles, compiles);
-        kiln_program_free(ask(_i, &lenient, KILN_OK));
+        kiln_program_release(ask(_i, &lenient, KILN_OK));
         for (int i = 0; i < 2; i++) {
             kiln_program *program = ask(_i, &strict[i], KILN_OK);
             ck_assert_int_eq(kiln_test_origin(program), KILN_ORIGIN_MEMORY);
-            kiln_program_free(program);
+            kiln_program_release(program);
         }
         ck_assert_uint_eq(kiln_test_stats(service).compiles, compiles + 1);
     }
@@ -223,7 +223,7 @@ START_TEST(test_request__wrong_ones_are_refused)
     ck_assert_int_eq(kiln_get(NULL, service, &both, NULL), KILN_EINVAL);
     ck_assert_int_eq(kiln_submit(NULL, queue, &both, NULL, NULL, NULL, NULL), KILN_EINVAL);
     ck_assert_int_eq(kiln_program_get_info(NULL, &(kiln_program_info)KILN_INIT(kiln_program_info)), KILN_EINVAL);
-    kiln_program_free(NULL);
+    kiln_program_release(NULL);
 }
 END_TEST
 
@@ -258,7 +258,7 @@ START_TEST(test_request__tickets_are_never_used_twice)
     for (int i = 0; i < 2; i++) {
         ck_assert_int_eq(slots[i].calls, 1);
         ck_assert_int_eq(slots[i].status, KILN_OK);
-        kiln_program_free(slots[i].program);
+        kiln_program_release(slots[i].program);
     }
 }
 END_TEST

@@ -84,7 +84,7 @@ START_TEST(test_service__works_with_nothing_on_disk)
     kiln_kernel_release(kernel);
     kiln_program *program = kiln_test_build(service, CPU_SPEC);
     ck_assert_int_eq(kiln_test_origin(program), KILN_ORIGIN_MEMORY);
-    kiln_program_free(program);
+    kiln_program_release(program);
     kiln_cache_info info = KILN_INIT(kiln_cache_info);
     ck_assert_int_eq(kiln_cache_get_info(service, &info, NULL), KILN_ENOENT);
     kiln_close(service);
@@ -122,7 +122,7 @@ START_TEST(test_service__builds_for_a_gpu_that_is_not_there)
     ck_assert_int_eq(kiln_program_section(&data, &length, program, "object"), KILN_ENOENT);
     ck_assert_str_eq(kiln_test_program_info(program).spec,
                      "op=hardsigmoid dtype=f32 block=128 elems=4 vector=4 cache=plain target=sm_90");
-    kiln_program_free(program);
+    kiln_program_release(program);
     kiln_close(service);
 }
 END_TEST
@@ -133,7 +133,7 @@ START_TEST(test_service__a_hit_opens_no_nvrtc)
     pid_t child = fork();
     if (child == 0) { /* in a process of its own, so that nothing of NVRTC is left in this one */
         kiln_service *writer = kiln_test_open(&options);
-        kiln_program_free(kiln_test_build(writer, GPU_SPEC));
+        kiln_program_release(kiln_test_build(writer, GPU_SPEC));
         int mapped = nvrtc_is_mapped();
         kiln_close(writer);
         _exit(mapped ? 0 : 3);
@@ -145,7 +145,7 @@ START_TEST(test_service__a_hit_opens_no_nvrtc)
     kiln_program *program = kiln_test_build(service, GPU_SPEC);
     ck_assert_int_eq(kiln_test_origin(program), KILN_ORIGIN_DISK);
     ck_assert_msg(!nvrtc_is_mapped(), "a hit opened NVRTC");
-    kiln_program_free(program);
+    kiln_program_release(program);
     kiln_close(service);
 }
 END_TEST
@@ -154,13 +154,13 @@ START_TEST(test_service__without_a_compiler_any_toolchain_will_do)
 {
     kiln_options options = kiln_test_options();
     kiln_service *service = kiln_test_open(&options);
-    kiln_program_free(kiln_test_build(service, GPU_SPEC));
+    kiln_program_release(kiln_test_build(service, GPU_SPEC));
     kiln_close(service);
     options.nvrtc = "/nonexistent/libnvrtc.so.13";
     service = kiln_test_open(&options);
     kiln_program *program = kiln_test_build(service, GPU_SPEC);
     ck_assert_int_eq(kiln_test_origin(program), KILN_ORIGIN_DISK);
-    kiln_program_free(program);
+    kiln_program_release(program);
 
     kiln_report report = KILN_INIT(kiln_report);
     kiln_spec *spec = kiln_test_spec(service, "op=relu6 dtype=f32 target=sm_90");
@@ -193,8 +193,8 @@ START_TEST(test_service__entries_are_byte_identical_wherever_they_are_made)
         ck_assert_uint_eq(a_length, b_length);
         ck_assert_mem_eq(a, b, a_length);
     }
-    kiln_program_free(programs[0]);
-    kiln_program_free(programs[1]);
+    kiln_program_release(programs[0]);
+    kiln_program_release(programs[1]);
 }
 END_TEST
 
@@ -253,7 +253,7 @@ START_TEST(test_service__get_for_another_gpu_keeps_what_is_stored)
 {
     kiln_options options = kiln_test_gpu_options();
     kiln_service *service = kiln_test_open(&options);
-    kiln_program_free(kiln_test_build(service, "op=relu6 dtype=f32 target=sm_100"));
+    kiln_program_release(kiln_test_build(service, "op=relu6 dtype=f32 target=sm_100"));
     kiln_close(service);
     options.nvrtc = "/nonexistent/libnvrtc.so.13";
     service = kiln_test_open(&options);
@@ -262,7 +262,7 @@ START_TEST(test_service__get_for_another_gpu_keeps_what_is_stored)
     ck_assert_msg(strstr(report.message, "sm_90") != NULL, "%s", report.message);
     ck_assert_str_eq(report.stage, "load");
     kiln_program *program = kiln_test_build(service, "op=relu6 dtype=f32 target=sm_100");
-    kiln_program_free(program);
+    kiln_program_release(program);
     kiln_report_clear(&report);
     kiln_close(service);
 }
@@ -272,7 +272,7 @@ START_TEST(test_service__passing_driver_trouble_costs_no_entry)
 {
     kiln_options options = kiln_test_gpu_options();
     kiln_service *service = kiln_test_open(&options);
-    kiln_program_free(kiln_test_build(service, GPU_SPEC));
+    kiln_program_release(kiln_test_build(service, GPU_SPEC));
     kiln_close(service);
     options.nvrtc = "/nonexistent/libnvrtc.so.13";
     service = kiln_test_open(&options);

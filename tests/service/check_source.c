@@ -64,7 +64,7 @@ START_TEST(test_source__moved_tree_is_found)
     /* The warning is told in the words of who asks now. */
     ck_assert_int_eq(kiln_program_section(&log, &length, program, "log"), KILN_OK);
     ck_assert_ptr_nonnull(strstr(log, "another-name/sub/c.h(2): warning"));
-    kiln_program_free(program);
+    kiln_program_release(program);
 }
 END_TEST
 
@@ -171,7 +171,7 @@ static void expect_written(const char *number)
     expect(kiln_test_build_source(&program, service, &source, &report), KILN_OK, "");
     ck_assert_int_eq(kiln_program_section(&ptx, &length, program, "ptx"), KILN_OK);
     ck_assert_msg(strstr(ptx, number) != NULL, "no %s in %s", number, (const char *)ptx);
-    kiln_program_free(program);
+    kiln_program_release(program);
 }
 
 /* Nothing polices the text: what its host can read it can. */
@@ -378,7 +378,7 @@ START_TEST(test_source__is_found_without_a_compiler)
     service = kiln_test_open(&options);
     expect(kiln_test_build_source(&program, service, &source, &report), KILN_OK, "");
     ck_assert_int_eq(kiln_test_origin(program), KILN_ORIGIN_DISK);
-    kiln_program_free(program);
+    kiln_program_release(program);
     write_text("inc/a.h", "#define DEPTH 1\n");
     expect(build(), KILN_ENOCOMPILER, "NVRTC");
     write_text("inc/a.h", "#include \"sub/b.h\"\n");
@@ -480,7 +480,7 @@ static void *build_in_thread(void *data)
 {
     kiln_program *program;
     *(kiln_status *)data = kiln_test_build_source(&program, service, &source, NULL);
-    kiln_program_free(program);
+    kiln_program_release(program);
     return NULL;
 }
 

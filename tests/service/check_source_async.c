@@ -66,7 +66,7 @@ static void set_up(void)
 static void tear_down(void)
 {
     for (int i = 0; i < SLOTS; i++)
-        kiln_program_free(slots[i].program);
+        kiln_program_release(slots[i].program);
     kiln_queue_close(queue, NULL, NULL);
     kiln_close(service);
     queue = NULL;
@@ -179,7 +179,7 @@ START_TEST(test_source_async__program_comes_by_callback_and_is_found_again)
     ck_assert_ptr_eq(slots[0].program, slots[1].program);
     kiln_program *blocking = get_blocking();
     ck_assert_ptr_eq(slots[0].program, blocking);
-    kiln_program_free(blocking);
+    kiln_program_release(blocking);
     kiln_stats stats = kiln_test_stats(service);
     ck_assert_uint_eq(stats.compiles, 1);
     ck_assert_uint_eq(stats.loads, 1);
@@ -290,7 +290,7 @@ START_TEST(test_source_async__no_result_is_older_than_the_call)
     ck_assert_int_eq(kiln_test_reading_count(), 2);
     kiln_program *now = get_blocking();
     ck_assert_ptr_eq(slots[1].program, now);
-    kiln_program_free(now);
+    kiln_program_release(now);
 }
 END_TEST
 
@@ -300,12 +300,12 @@ END_TEST
 static kiln_stats get_refused(unsigned refusals, bool blocking)
 {
     open_all();
-    kiln_program_free(get_blocking());
+    kiln_program_release(get_blocking());
     tear_down();
     open_all();
     kiln_fake_open()->fail_call("cuLibraryLoadData", 1, 0, refusals);
     if (blocking) {
-        kiln_program_free(get_blocking());
+        kiln_program_release(get_blocking());
     } else {
         ask(0);
         ck_assert_int_eq(finish(), 1);
@@ -378,7 +378,7 @@ START_TEST(test_source_async__cancelled_during_its_compile_it_fills_the_cache)
     ck_assert_int_eq(finish(), 1);
     expect(0, KILN_ECANCELED, "");
     kiln_test_reading_go();
-    kiln_program_free(get_blocking());
+    kiln_program_release(get_blocking());
     ck_assert_int_eq(kiln_test_reading_count(), 1);
 }
 END_TEST
@@ -446,7 +446,7 @@ START_TEST(test_source_async__hits_do_not_wait_for_compiles)
 {
     kiln_test_one_cpu();
     open_all();
-    kiln_program_free(get_blocking());
+    kiln_program_release(get_blocking());
     kiln_test_reading_hold();
     use_distinct(1);
     ask(1);
@@ -558,7 +558,7 @@ START_TEST(test_source_async__allocation_that_fails_is_a_status)
         kiln_status status = kiln_test_submit_source(NULL, queue, &source, NULL, note, &slots[0]);
         while (status == KILN_OK && slots[0].calls == 0)
             ck_assert_int_eq(kiln_queue_wait(queue, WAIT_MS), 1);
-        kiln_program_free(slots[0].program);
+        kiln_program_release(slots[0].program);
         slots[0].program = NULL;
         kiln_queue_close(queue, NULL, NULL);
         kiln_close(service);

@@ -87,7 +87,7 @@ static kiln_origin build_in(kiln_service *where, int state)
     snprintf(expected, sizeof(expected), "state %d;", state);
     ck_assert_msg(strstr(ptx, expected) != NULL, "expected state %d, got: %s", state, (const char *)ptx);
     kiln_origin origin = kiln_test_origin(program);
-    kiln_program_free(program);
+    kiln_program_release(program);
     return origin;
 }
 
@@ -349,7 +349,7 @@ static void *build_in_thread(void *data)
     snprintf(self->message, sizeof(self->message), "%s", told.message);
     if (self->status == KILN_OK && kiln_program_section(&ptx, &length, program, "ptx") == KILN_OK)
         snprintf(self->ptx, sizeof(self->ptx), "%s", (const char *)ptx);
-    kiln_program_free(program);
+    kiln_program_release(program);
     kiln_report_clear(&told);
     return NULL;
 }

@@ -68,7 +68,7 @@ static void build_text(const char *text)
     status = kiln_spec_parse(&spec, service, text, &report);
     if (status == KILN_OK)
         status = kiln_test_build_spec(&program, service, spec, &report);
-    kiln_program_free(program);
+    kiln_program_release(program);
     kiln_spec_free(spec);
 }
 
@@ -246,7 +246,7 @@ static void *build_program(void *data)
     source.text = "extern \"C\" __global__ void fill(float *out) { out[threadIdx.x] = 1; }";
     source.target = "sm_90";
     status = kiln_test_build_source(&program, service, &source, &report);
-    kiln_program_free(status == KILN_OK ? program : NULL);
+    kiln_program_release(status == KILN_OK ? program : NULL);
     return data;
 }
 

@@ -113,7 +113,7 @@ static int build_one(void *data, const kiln_spec *spec)
 {
     kiln_program *program;
     check_ok(kiln_test_build_spec(&program, service, spec, &report));
-    kiln_program_free(program);
+    kiln_program_release(program);
     ++*(int *)data;
     return 0;
 }

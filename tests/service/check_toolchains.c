@@ -36,7 +36,7 @@ static void set_up(void)
     fake = kiln_fake_open();
     options.cache_dir = kiln_test_temp_path("made");
     kiln_service *service = kiln_test_open(&options);
-    kiln_program_free(kiln_test_build(service, SPEC));
+    kiln_program_release(kiln_test_build(service, SPEC));
     ck_assert_int_eq(kiln__disk_store_visit(service->disk, take_kernel, &key), 0);
     original = service->disk->vtable->get(service->disk, &key, NULL);
     ck_assert_ptr_nonnull(original);

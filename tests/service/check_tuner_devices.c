@@ -24,7 +24,7 @@ static void set_up_nvrtc(kiln_options options)
 {
     options.cache_dir = "";
     service = kiln_test_open(&options);
-    kiln_program_free(kiln_test_build(service, "op=copy dtype=f32 target=sm_90"));
+    kiln_program_release(kiln_test_build(service, "op=copy dtype=f32 target=sm_90"));
     kiln_close(service);
 }
 

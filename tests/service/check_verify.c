@@ -255,7 +255,7 @@ START_TEST(test_verify__a_function_of_a_source)
     ck_assert_uint_eq(found.compared, 2 * sizeof(out));
     ck_assert_int_eq(kiln_verify(&found, service, kernel, NULL, NULL, 0, args, 3, 0, &report), KILN_EINVAL);
     kiln_kernel_release(kernel);
-    kiln_program_free(program);
+    kiln_program_release(program);
     free_arrays();
 }
 END_TEST

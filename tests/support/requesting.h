@@ -10,7 +10,7 @@ static inline kiln_kernel *kiln_test_take_kernel(kiln_program *program)
     kiln_kernel *kernel = NULL;
     if (program != NULL && kiln_program_kernel(&kernel, program, NULL, NULL) != KILN_OK)
         kernel = NULL;
-    kiln_program_free(program);
+    kiln_program_release(program);
     return kernel;
 }
 
@@ -60,7 +60,7 @@ static inline kiln_status kiln_test_find_stored(kiln_origin *out, kiln_service *
     kiln_status status = kiln_get(&program, service, &request, report);
     if (status == KILN_OK && out != NULL)
         *out = kiln_test_origin(program);
-    kiln_program_free(program);
+    kiln_program_release(program);
     return status;
 }
 

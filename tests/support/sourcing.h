@@ -82,7 +82,7 @@ static inline kiln_status build(void)
     kiln_report_clear(&report);
     kiln_status status = kiln_test_build_source(&program, service, &source, &report);
     ck_assert((status == KILN_OK) == (program != NULL));
-    kiln_program_free(program);
+    kiln_program_release(program);
     return status;
 }
 

@@ -195,7 +195,7 @@ static int build_one(build_work *work, const char *target)
         json_add(work->results, program_json(program));
     else if (!args->ptx || args->output)
         add_rows(work->table, program);
-    kiln_program_free(program);
+    kiln_program_release(program);
     return result;
 }
 

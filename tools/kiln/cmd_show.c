@@ -258,7 +258,7 @@ static int show(struct session *session, const show_args *args)
         result = show_source(session, args, spec);
     else
         result = show_program(session, args, spec, program);
-    kiln_program_free(program);
+    kiln_program_release(program);
     kiln_spec_free(spec);
     return result;
 }
@@ -278,7 +278,7 @@ static int show_file(struct session *session, const show_args *args)
         kiln_status status = build_source(&program, session->service, &source, &session->report);
         result = status ? session_fail(session, status, NULL) : show_program(session, args, NULL, program);
     }
-    kiln_program_free(program);
+    kiln_program_release(program);
     free(text);
     return result;
 }

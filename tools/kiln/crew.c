@@ -57,7 +57,7 @@ static void compile_item(kiln_service *service, work_item *item)
         item->log = report.log ? need_copy(report.log) : NULL;
     }
     item->done = true;
-    kiln_program_free(program);
+    kiln_program_release(program);
     kiln_spec_free(spec);
     kiln_report_clear(&report);
 }

@@ -19,7 +19,7 @@ static void probe_item(struct session *session, work_item *item)
         session_fail(session, item->status, item->asked);
     item->done = true;
     kiln_report_clear(&session->report);
-    kiln_program_free(program);
+    kiln_program_release(program);
     kiln_spec_free(spec);
 }
 

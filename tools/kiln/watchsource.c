@@ -140,7 +140,7 @@ int watchsource_round(struct watchsource *watch, watch_round *round)
     watch->failed = result != STATUS_DONE;
     for (size_t i = 0; i < watch->now.count && !round->unchanged; i++)
         add_row(watch, round, &watch->now.items[i]);
-    kiln_program_free(program);
+    kiln_program_release(program);
     free(text);
     return result ? STATUS_FAILED : STATUS_DONE;
 }

@@ -210,7 +210,7 @@ static int compile_only(version *now, watched *one, const kiln_spec *spec)
     one->other_arguments = false;
     one->verified = "only compiled";
     one->fresh = true;
-    kiln_program_free(program);
+    kiln_program_release(program);
     return STATUS_DONE;
 }
 

@@ -64,7 +64,7 @@ static kiln_status check_target(const addition *a, const kiln_spec *spec, const 
     if (list->unasked || may_be_built(list, target))
         return KILN_OK;
     kiln_status status = build_spec(&program, a->session->service, spec, report);
-    kiln_program_free(program);
+    kiln_program_release(program);
     if (status == KILN_ETARGET)
         return status;
     kiln_report_clear(report);

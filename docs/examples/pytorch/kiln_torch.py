@@ -195,7 +195,7 @@ class Elementwise:
         finally:
             _lib.kiln_spec_free(spec)
         kernel = _kernel(program, None)
-        _lib.kiln_program_free(program)
+        _lib.kiln_program_release(program)
         several = index >= 0 and torch.cuda.device_count() > 1
         return self._kernels.setdefault((x.dtype, x.device), (kernel, index, several))
 
