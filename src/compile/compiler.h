@@ -41,8 +41,8 @@ void kiln__builder_fini(kiln__builder *builder); /* closes the compiler */
  * directory has the name of a header in memory: what comes of that is for this process alone. Once the tiers are filled. */
 void kiln__builder_keep_sources_at_hand(kiln__builder *builder);
 
-/* Finds or makes the entry of a unit, waiting for another process that is making it. `fresh` leaves the stores and the
- * wait alone: what they had did not load, and what comes of it has yet to prove that it does (kiln__builder_replace).
+/* Finds or makes the entry of a unit, waiting for another process that is making it. `fresh` compiles without the
+ * stores and the lock, after a stored entry failed to load. The result is not stored before kiln__builder_replace.
  * Where there is no compiler, takes what the newest toolchain left in the stores. A user's own source is found as its files are
  * now; KILN_EIO if these do not hold still or cannot be read. KILN_ENOCOMPILER, KILN_ENOWORKER,
  * KILN_ECOMPILE, KILN_ECRASHED, KILN_ETARGET, KILN_ENOMEM; KILN_ESTRICT, counted, instead of compiling where that is refused. */

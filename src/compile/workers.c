@@ -186,8 +186,8 @@ static bool replace(hiring *hired)
 }
 
 /* Takes an idle worker, or starts one where there is none or hired->fresh asks for it. A worker tells its toolchain before its first source
- * from elsewhere, because afterwards it may say anything. With KILN_OK there is a worker, and hired->answer.result is DONE where it
- * can be asked. */
+ * from elsewhere, because afterwards it may say anything. KILN_OK: hired->which is a worker. It takes requests only if
+ * hired->answer.result is DONE. */
 static kiln_status hire(workers *self, hiring *hired, kiln_report *report)
 {
     kiln__text marks = { 0 };
@@ -391,8 +391,8 @@ static kiln_status refuse_heavy(const kiln__unit *unit, kiln_report *report)
         unit->operations, (unsigned long long)kiln__unit_elements(unit), KILN__UNIT_LIGHT_MAX);
 }
 
-/* Kiln's own units are compiled here, unless too many are already. Where a worker fails at one and this process does not, the fault is
- * the workers', and none is asked for a while. */
+/* Kiln's own units are compiled here, unless too many are already. If a worker fails and this process succeeds, the workers are at
+ * fault. They then rest for a while. */
 static kiln_status compile_here_or_outside(kiln__compiler *base, const kiln__unit *unit, kiln__image *out,
                                            kiln_report *report)
 {

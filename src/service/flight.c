@@ -148,6 +148,7 @@ void kiln__flights_wait(kiln__flights *flights, kiln__flight *flight, kiln__outc
     while (flight->state != KILN__FLIGHT_LANDED)
         pthread_cond_wait(&flight->landed, &flights->lock);
     kiln__outcome_copy(out, &flight->outcome);
+    flight->outcome.counted = true;
     flight->threads--;
     leave(flights, flight);
     kiln__workpool_aside(flights->pool, false);
@@ -191,13 +192,13 @@ bool kiln__flights_join(kiln__flights *flights, const char *key, bool later, kil
     return joined;
 }
 
-static bool is_wanted(const kiln__flight *flight)
+static bool has_live_waiter(const kiln__waiter *waiters)
 {
     const kiln__waiter *waiter;
-    DL_FOREACH (flight->waiters, waiter)
+    DL_FOREACH (waiters, waiter)
         if (!atomic_load(&waiter->gone))
             return true;
-    return flight->threads > 0;
+    return false;
 }
 
 /* With the lock held, which is given up. */
@@ -209,7 +210,7 @@ static void land_locked(kiln__flights *flights, kiln__flight *flight, kiln__outc
     flight->state = KILN__FLIGHT_LANDED;
     if (flight->threads > 0) {
         kiln__outcome_copy(&flight->outcome, outcome);
-        flight->outcome.counted = true;
+        flight->outcome.counted = outcome->counted || has_live_waiter(waiters);
         pthread_cond_broadcast(&flight->landed);
     }
     leave(flights, flight);
@@ -228,7 +229,7 @@ static void land_cancelled(kiln__flights *flights, kiln__flight *flight)
 bool kiln__flights_begin(kiln__flights *flights, kiln__flight *flight)
 {
     pthread_mutex_lock(&flights->lock);
-    if (!is_wanted(flight)) {
+    if (flight->threads == 0 && !has_live_waiter(flight->waiters)) {
         land_cancelled(flights, flight);
         return false;
     }

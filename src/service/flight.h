@@ -12,7 +12,7 @@ typedef struct kiln__outcome {
     kiln_status status;
     kiln_program *program;
     kiln__built built;
-    bool counted;       /* where the entry came from has been counted */
+    bool counted;       /* another request counts where the entry came from, or has counted it */
     kiln_report report; /* of a failure; on success only its log */
 } kiln__outcome;
 

@@ -15,8 +15,7 @@ kiln_status kiln__get(kiln_program **out, kiln_service *service, const kiln_requ
 kiln_status kiln__get_spec(kiln_program **out, kiln_service *service, const kiln_spec *spec, const kiln__terms *terms,
                            void *const *capture, kiln_report *report);
 
-/* The kernel of a spec, which leaves no trace but in the stores and the statistics: it is not recorded, no later get finds it, and
- * its last reference unloads it. One that is loaded already is given all the same. */
+/* The kernel of a spec, not recorded and not listed: its last reference unloads it. A loaded listed program is given as it is. */
 kiln_status kiln__get_unlisted(kiln_kernel **out, kiln_service *service, kiln_device *on, const kiln__fields *spec,
                                kiln_report *report);
 

@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/digest.h"
 #include "os/cpu.h"
+#include <limits.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -134,8 +135,7 @@ static kiln_status load_stored(kiln_service *service, const kiln__want *want, ki
     return status;
 }
 
-/* Loads an entry; where the driver refuses it, another one of the unit, which then is in `built`. For a strict want that is no fresh
- * one. */
+/* Loads an entry. If the driver refuses it, another entry of the unit takes its place in `built`. A strict want gets no fresh one. */
 static kiln_status load_any(kiln_service *service, const kiln__want *want, kiln__built *built, kiln__module **out,
                             kiln_report *report)
 {
@@ -151,7 +151,7 @@ static kiln_status load_any(kiln_service *service, const kiln__want *want, kiln_
     return status;
 }
 
-/* The name under which an entry's program is found: the id tells it, but where files do. */
+/* The name under which an entry's program is found: the want's id, or the key of an entry that depends on files. */
 typedef struct entry_name {
     kiln__name name;
     char text[KILN__DIGEST_SIZE + KILN__ENTRY_TOOLCHAIN_SIZE];
@@ -172,12 +172,12 @@ static void name_entry(const kiln__want *want, const kiln__built *built, entry_n
     out->name.hash = kiln__hash(out->text, out->name.length);
 }
 
-/* The program if it is loaded, or has been once another thread has finished with it. NULL: the caller loads it, and others wait for
- * that, unless the caller has waited itself. */
-static kiln_program *claim(kiln_service *service, const kiln__name *name, kiln__claim *claim)
+/* The loaded program. If another thread is loading it, this waits for that thread. NULL: the caller loads it, under a claim unless it
+ * has waited. */
+static kiln_program *find_or_claim(kiln_service *service, const kiln__name *name, bool waits, kiln__claim *claim)
 {
     kiln_program *found = kiln__program_table_claim(&service->programs, name, claim);
-    if (!claim->busy)
+    if (!claim->busy || !waits)
         return found;
     kiln__workpool_aside(&service->pool, true);
     found = kiln__program_table_await(&service->programs, name);
@@ -185,13 +185,13 @@ static kiln_program *claim(kiln_service *service, const kiln__name *name, kiln__
     return found;
 }
 
-/* Loads the entry and puts its program into the table. With `only` no other entry of the unit is tried. */
-static kiln_status load_program(kiln_service *service, const kiln__want *want, const kiln__name *name, bool only,
+/* Loads the entry and puts its program into the table. With `quick` no other entry of the unit is tried. */
+static kiln_status load_program(kiln_service *service, const kiln__want *want, const kiln__name *name, bool quick,
                                 kiln__outcome *out)
 {
     kiln__module *module = NULL;
-    kiln_status status = only ? load(service, want, &out->built, &module, NULL)
-                              : load_any(service, want, &out->built, &module, &out->report);
+    kiln_status status = quick ? load(service, want, &out->built, &module, NULL)
+                               : load_any(service, want, &out->built, &module, &out->report);
     if (status != KILN_OK)
         return status;
     out->program = kiln__program_loaded(service->runtime, want->device, module, want->unit, &out->built,
@@ -203,24 +203,32 @@ static kiln_status load_program(kiln_service *service, const kiln__want *want, c
     return KILN_OK;
 }
 
-/* Turns the entry of an outcome into the program that the want asks for. */
-static void finish(kiln_service *service, kiln__want *want, bool only, kiln__outcome *out)
+static kiln_status load_once(kiln_service *service, const kiln__want *want, bool quick, kiln__outcome *out)
 {
     entry_name entry;
-    kiln__claim held = { .held = false };
+    kiln__claim claim = { .held = false };
+    kiln_status status = KILN_OK;
+    name_entry(want, &out->built, &entry);
+    out->program = want->unlisted ? NULL : find_or_claim(service, &entry.name, !quick, &claim);
+    if (out->program == NULL)
+        status = quick && claim.busy ? KILN_ENOENT : load_program(service, want, &entry.name, quick, out);
+    kiln__program_table_settle(&service->programs, &claim);
+    return status;
+}
+
+/* Turns the entry of an outcome into the program that the want asks for. With `quick` it waits for no thread, and tries no other entry
+ * of the unit. */
+static void finish(kiln_service *service, kiln__want *want, bool quick, kiln__outcome *out)
+{
     if (out->status == KILN_OK)
         out->status = kiln__want_unit(want, &out->report);
     if (out->status != KILN_OK)
         return;
-    if (want->goal == KILN_BUILD) {
+    if (want->goal == KILN_LOAD) {
+        out->status = load_once(service, want, quick, out);
+    } else {
         out->program = kiln__program_built(want->unit, &out->built, origin_of(service, &out->built));
         out->status = out->program != NULL ? KILN_OK : kiln__fail_memory(&out->report, KILN__STAGE_COMPILE);
-    } else {
-        name_entry(want, &out->built, &entry);
-        out->program = want->unlisted ? NULL : claim(service, &entry.name, &held);
-        if (out->program == NULL)
-            out->status = load_program(service, want, &entry.name, only, out);
-        kiln__program_table_settle(&service->programs, &held);
     }
     if (out->status != KILN_OK)
         return;
@@ -246,8 +254,8 @@ static void build_entry(kiln_service *service, kiln__want *want, kiln__outcome *
     count_miss(service, want->miss, out->built.miss);
 }
 
-/* Waits for the flight that is bringing the entry. False: there is none, and the caller leads *flight, or, NULL, works on its
- * own. */
+/* Waits for the flight that is bringing the entry. False: there is none. The caller leads *flight, or works on its own where that is
+ * NULL. */
 static bool await_others(kiln_service *service, const kiln__want *want, kiln__flight **flight, kiln__outcome *out)
 {
     bool leads = true;
@@ -259,40 +267,57 @@ static bool await_others(kiln_service *service, const kiln__want *want, kiln__fl
     return true;
 }
 
+/* A leader may find its program loaded by an earlier flight, and then lands without an entry. */
+static bool is_without_entry(const kiln__outcome *landed)
+{
+    return landed->status == KILN_OK && landed->built.blob == NULL;
+}
+
 void kiln__obtain(kiln_service *service, kiln__want *want, kiln__outcome *out)
 {
     kiln__flight *flight;
     kiln__outcome entry;
     bool awaited = await_others(service, want, &flight, out);
     /* That flight may have read files as they were before this call. The next one began later. */
-    if (awaited && kiln__want_reads_files(want)) {
+    if (awaited && (kiln__want_reads_files(want) || is_without_entry(out))) {
         kiln__outcome_fini(out);
         awaited = await_others(service, want, &flight, out);
     }
-    if (awaited) {
+    if (awaited && !is_without_entry(out)) {
         finish(service, want, false, out);
         return;
     }
-    build_entry(service, want, &entry);
-    kiln__outcome_copy(out, &entry);
-    finish(service, want, false, out);
-    entry.counted = out->counted;
-    /* The others get the entry and load it themselves, for they may want another device, or none. */
-    if (flight != NULL)
+    if (awaited)
+        kiln__outcome_fini(out);
+    kiln__outcome_init(&entry);
+    kiln__outcome_init(out);
+    out->program = kiln__obtain_loaded(service, want);
+    if (out->program == NULL) {
+        build_entry(service, want, &entry);
+        kiln__outcome_copy(out, &entry);
+        finish(service, want, false, out);
+        entry.counted = out->counted;
+    }
+    /* The others get the entry that has loaded, and load it themselves: they may want another device, or none. */
+    if (out->program != NULL && out->built.blob != entry.built.blob) {
+        kiln__outcome_fini(&entry);
+        kiln__outcome_copy(&entry, out);
+    }
+    if (!awaited && flight != NULL)
         kiln__flights_land(&service->flights, flight, &entry);
     kiln__outcome_fini(&entry);
 }
 
 bool kiln__obtain_now(kiln_service *service, kiln__want *want, kiln__outcome *out)
 {
-    if (want->strict) {
-        kiln__obtain(service, want, out);
-        return true;
-    }
     kiln__outcome_init(out);
     out->program = kiln__obtain_loaded(service, want);
     if (out->program != NULL)
         return true;
+    if (want->strict) {
+        kiln__obtain(service, want, out);
+        return true;
+    }
     out->status = kiln__want_unit(want, &out->report);
     if (out->status != KILN_OK)
         return true;
@@ -346,14 +371,64 @@ static kiln__flight *new_flight(kiln_service *service, kiln__want *want)
     return kiln__flight_new(want->id, self, free_cargo, run_flight);
 }
 
-/* The flight has landed. */
+/* Loads for a request that has waited. With `quick` it waits for no thread and compiles nothing; false: that does not do. */
+static bool conclude(kiln__wait *wait, bool quick, kiln__outcome *outcome)
+{
+    if (atomic_load(&wait->waiter.gone)) {
+        kiln__outcome_fini(outcome);
+        kiln__outcome_cancel(outcome, "cancelled");
+        return true;
+    }
+    if (is_without_entry(outcome)) {
+        if (!quick)
+            kiln__obtain(wait->service, wait->want, outcome);
+        return !quick;
+    }
+    finish(wait->service, wait->want, quick, outcome);
+    if (!quick || outcome->program != NULL)
+        return true;
+    kiln_report_clear(&outcome->report);
+    outcome->status = KILN_OK; /* the flight's */
+    return false;
+}
+
+static void run_conclusion(kiln__job *job, bool stopped)
+{
+    kiln__wait *wait = (kiln__wait *)((char *)job - offsetof(kiln__wait, job));
+    kiln__outcome outcome = wait->landed;
+    if (!stopped && !conclude(wait, job->lane == KILN__LANE_QUICK, &outcome)) {
+        wait->landed = outcome;
+        job->lane = KILN__LANE_COMPILE;
+        if (kiln__workpool_submit(&wait->service->pool, job))
+            return;
+        stopped = true;
+    }
+    if (stopped) {
+        kiln__outcome_fini(&outcome);
+        kiln__outcome_cancel(&outcome, KILN__SERVICE_CLOSED);
+    }
+    wait->done(wait, &outcome);
+    kiln__outcome_fini(&outcome);
+}
+
+/* The flight has landed. A thread of the host's may lead it, which has nothing to do with this request's device: then threads of the
+ * service go on, a quick job first. */
 static void on_landing(kiln__waiter *waiter, kiln__outcome *landed)
 {
     kiln__wait *wait = (kiln__wait *)((char *)waiter - offsetof(kiln__wait, waiter));
+    kiln__workpool *pool = &wait->service->pool;
     kiln__outcome outcome;
+    bool works = wait->want->goal == KILN_LOAD || is_without_entry(landed);
+    if (landed->status == KILN_OK && works && !kiln__workpool_is_here(pool)) {
+        kiln__outcome_copy(&wait->landed, landed);
+        landed->counted = true;
+        wait->job = (kiln__job){ .run = run_conclusion, .lane = KILN__LANE_QUICK, .priority = INT_MAX };
+        if (!kiln__workpool_submit(pool, &wait->job))
+            run_conclusion(&wait->job, true);
+        return;
+    }
     kiln__outcome_copy(&outcome, landed);
-    if (!atomic_load(&waiter->gone))
-        finish(wait->service, wait->want, false, &outcome);
+    conclude(wait, false, &outcome);
     landed->counted = outcome.counted;
     wait->done(wait, &outcome);
     kiln__outcome_fini(&outcome);

@@ -70,8 +70,8 @@ kiln_status kiln__service_check_device(const kiln_service *service, const kiln_d
 /* KILN_ETARGET unless kernels for the target are of the device's kind. */
 kiln_status kiln__service_check_target(const kiln_device *on, const kiln__target *target, kiln_report *report);
 
-/* The device that a get loads on, so that what is known of it counts whether or not it was opened before. `on` is the device asked
- * for here and below, NULL for the default one. */
+/* The device that a get loads on. Wisdom about it counts, even if the device was not open. `on` is the device asked for here and
+ * below, NULL for the default one. */
 kiln_status kiln__service_find_device(kiln_service *service, kiln_device *on, const kiln__fields *spec,
                                       kiln_device **out, kiln_report *report);
 

@@ -26,8 +26,11 @@ static void start(kiln__submission *submission)
     kiln_report report = KILN_INIT(kiln_report);
     kiln__outcome outcome;
     kiln_status status = kiln__want_settle(service, want, &report);
+    kiln_program *loaded = status == KILN_OK ? kiln__obtain_loaded(service, want) : NULL;
     if (status != KILN_OK) {
         kiln__submission_fail(submission, status, &report);
+    } else if (loaded != NULL) {
+        deliver_program(submission, loaded);
     } else if (!want->strict && kiln__obtain_join(&submission->wait, submission->how.priority)) {
         return;
     } else if (kiln__obtain_now(service, want, &outcome)) {
@@ -38,7 +41,7 @@ static void start(kiln__submission *submission)
     }
 }
 
-/* A request that was given up is recorded all the same: the program wants it. */
+/* A request that was given up is recorded too, because the host will want it again. */
 static void drop(kiln__submission *submission)
 {
     const kiln__want *want = submission->wait.want;
@@ -58,7 +61,7 @@ static void run(kiln__job *job, bool stopped)
         start(submission);
 }
 
-/* Finds out on a thread of the service, because that may read files and open a driver. Takes over the want. */
+/* Settles the want on a thread of the service, because that may read files and open a driver. Takes over the want. */
 static void begin(kiln__submission *submission, kiln__want *want)
 {
     submission->wait.want = want;

@@ -94,6 +94,15 @@ static kiln__name_node *look_up(const kiln__program_table *table, const kiln__na
     return node;
 }
 
+/* A new reference, and the time of its use. */
+static kiln_program *use(kiln__program_table *table, kiln__held *held)
+{
+    uint64_t now = atomic_load_explicit(&table->clock, memory_order_relaxed);
+    if (atomic_load_explicit(&held->used, memory_order_relaxed) != now)
+        atomic_store_explicit(&held->used, now, memory_order_relaxed);
+    return kiln__program_retain(held->program);
+}
+
 kiln_program *kiln__program_table_find(kiln__program_table *table, const kiln__name *name)
 {
     uint64_t hash = hash_of(name);
@@ -101,12 +110,8 @@ kiln_program *kiln__program_table_find(kiln__program_table *table, const kiln__n
     kiln_program *program = NULL;
     pthread_mutex_lock(&table->shards[shard].lock);
     const kiln__name_node *node = look_up(table, name, hash);
-    if (node != NULL && node->generation == name->generation) {
-        uint64_t now = atomic_load_explicit(&table->clock, memory_order_relaxed);
-        if (atomic_load_explicit(&node->held->used, memory_order_relaxed) != now)
-            atomic_store_explicit(&node->held->used, now, memory_order_relaxed);
-        program = kiln__program_retain(node->held->program);
-    }
+    if (node != NULL && node->generation == name->generation)
+        program = use(table, node->held);
     pthread_mutex_unlock(&table->shards[shard].lock);
     return program;
 }
@@ -218,7 +223,7 @@ static void rename_locked(kiln__program_table *table, kiln__name_node *node, uin
     held->names = node;
 }
 
-/* *spare is what nobody needs afterwards: the node, or it is NULL. */
+/* Afterwards *spare is a node to free, or NULL. */
 static bool add_locked(kiln__program_table *table, const kiln__name *name, kiln_program *program,
                        kiln__name_node **spare)
 {
@@ -264,10 +269,10 @@ bool kiln__program_table_add(kiln__program_table *table, const kiln__name *name,
 
 /* ---- Claims */
 
-static kiln_program *find_locked(const kiln__program_table *table, const kiln__name *name)
+static kiln_program *find_locked(kiln__program_table *table, const kiln__name *name)
 {
     const kiln__name_node *node = look_up(table, name, hash_of(name));
-    return node != NULL && node->generation == name->generation ? kiln__program_retain(node->held->program) : NULL;
+    return node != NULL && node->generation == name->generation ? use(table, node->held) : NULL;
 }
 
 static bool is_claimed(const kiln__program_table *table, const kiln__name *name)
@@ -315,7 +320,7 @@ void kiln__program_table_settle(kiln__program_table *table, kiln__claim *claim)
 
 /* ---- Letting go */
 
-/* The table's own reference is the only one. Others come only from whom has one, or by name. */
+/* The table's own reference is the only one. A new one needs an existing one or a name. */
 static bool is_alone(const kiln__held *held)
 {
     return atomic_load_explicit(&held->program->refs, memory_order_acquire) == 1;

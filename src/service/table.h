@@ -15,10 +15,9 @@ typedef enum kiln__name_kind {
 /* Borrows its text. */
 typedef struct kiln__name {
     kiln__name_kind kind;
-    uint8_t size;        /* of a spec: its n, as the choice of geometry sees it */
-    uint64_t generation; /* of a spec: of the wisdom that chose */
-    const kiln_device
-        *device; /* of an id or an entry the program's, else the one asked for, NULL for the default one */
+    uint8_t size;              /* of a spec: its n, as the choice of geometry sees it */
+    uint64_t generation;       /* of a spec: of the wisdom that chose */
+    const kiln_device *device; /* the program's for an id or an entry, else the one asked for; NULL: the default one */
     const char *text;
     size_t length;
     uint64_t hash; /* of the text: kiln__hash */
@@ -60,8 +59,8 @@ void kiln__program_table_fini(kiln__program_table *table);
 /* A new reference to the program of that name, of the same generation, or NULL. */
 kiln_program *kiln__program_table_find(kiln__program_table *table, const kiln__name *name);
 
-/* Lets a name mean a program. Where another thread was faster, *program becomes the program of the name, and the reference
- * goes over to it. A name of an earlier generation changes its meaning, one of a later keeps it. False: out of memory, and
+/* Lets a name mean a program. If the name already means a program of this generation, *program becomes that one,
+ * with a reference, and the caller's is released. A name of an earlier generation changes its meaning, one of a later keeps it. False: out of memory, and
  * the name stays as it was. The text is copied. */
 bool kiln__program_table_add(kiln__program_table *table, const kiln__name *name, kiln_program **program);
 

@@ -13,14 +13,14 @@ typedef struct kiln__want {
     kiln_goal goal;
     bool strict;           /* nothing is compiled for it */
     bool unlisted;         /* it is not recorded, and no later request finds its program */
-    bool unasked;          /* no caller asked for it in these words: kiln__obtain_hit does not find it by them */
+    bool unasked;          /* no caller used these words, so kiln__obtain_hit does not find the program by them */
     kiln_device *asked_on; /* as the caller named it, NULL for the default one */
-    kiln__miss miss;       /* found wrong with the stored entry by an earlier look */
+    kiln__miss miss;       /* the fault that an earlier look found in the stored entry */
     /* Once settled. */
-    const char *id;         /* equal for all wants of the same unit; names their flight */
-    kiln_device *device;    /* to load on; NULL for a build */
-    kiln__unit *unit;        /* of a spec made by kiln__want_unit */
-    kiln_spec *asked;       /* of a spec, as the caller wrote it, else NULL */
+    const char *id;      /* equal for all wants of the same unit; names their flight */
+    kiln_device *device; /* to load on; NULL for a build */
+    kiln__unit *unit;    /* of a spec made by kiln__want_unit */
+    kiln_spec *asked;    /* of a spec, as the caller wrote it, else NULL */
     kiln__geometry_basis basis;
     kiln__fields spec;      /* every field set; its op is that of `asked` */
     char *text;             /* the id */
@@ -36,9 +36,8 @@ typedef struct kiln__terms {
     bool strict, unlisted;
 } kiln__terms;
 
-/* Wants of a spec, which it retains, and of a source, which it checks and copies; neither looks at a file. With `later` the source is
- * settled after the call that gave it, when the working directory may be another. One reference. KILN_EINVAL, KILN_ETARGET,
- * KILN_ENOMEM. */
+/* kiln__want_spec retains the spec. kiln__want_source checks and copies the source. Neither looks at a file. With `later` the want is
+ * settled after the caller's call, perhaps in another working directory. One reference. KILN_EINVAL, KILN_ETARGET, KILN_ENOMEM. */
 kiln_status kiln__want_spec(kiln__want **out, const kiln_spec *spec, const kiln__terms *terms, kiln_report *report);
 kiln_status kiln__want_source(kiln__want **out, const kiln_source *given, bool later, const kiln__terms *terms,
                               kiln_report *report);
@@ -54,10 +53,10 @@ kiln_status kiln__want_settle(kiln_service *service, kiln__want *want, kiln_repo
 /* Makes the unit of a settled want if there is none yet. KILN_ESPEC, KILN_ENOMEM. */
 kiln_status kiln__want_unit(kiln__want *want, kiln_report *report);
 
-/* The settled want of the same spec with no geometry named, on the same device. NULL: it is the same, or there is none. */
+/* The same request without geometry, settled on the same device. NULL: its id is equal, or it cannot be settled. */
 kiln__want *kiln__want_open_geometry(kiln_service *service, const kiln__want *want);
 
-/* Whether the entry depends on files that the compiler reads, so that the id does not tell it. */
+/* Whether the entry depends on files that the compiler reads. The id then does not tell which entry it is. */
 bool kiln__want_reads_files(const kiln__want *want);
 
 /* The name under which the spec that was asked for finds its program. Borrows the want's text. */

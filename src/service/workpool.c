@@ -20,7 +20,7 @@ void kiln__workpool_init(kiln__workpool *pool, unsigned limit)
     pool->limit = limit > 0 ? limit : 1;
 }
 
-/* From the end, where a job of the usual priority stays. */
+/* The search starts at the end, because most jobs have the usual priority. */
 static void insert(kiln__workpool *pool, kiln__job *job)
 {
     kiln__job **jobs = &pool->lanes[job->lane].jobs, *after = *jobs != NULL ? (*jobs)->prev : NULL;
@@ -49,6 +49,9 @@ static kiln__job *take(kiln__workpool *pool)
     return job;
 }
 
+/* Whether the job of this thread is a compile. */
+static _Thread_local bool is_compiling;
+
 static void *work(void *data)
 {
     kiln__workpool *pool = data;
@@ -65,7 +68,7 @@ static void *work(void *data)
             pool->idle--;
             continue;
         }
-        bool compiles = job->lane == KILN__LANE_COMPILE;
+        bool compiles = is_compiling = job->lane == KILN__LANE_COMPILE;
         pool->compiling += compiles;
         pthread_mutex_unlock(&pool->lock);
         job->run(job, false);
@@ -159,11 +162,20 @@ void kiln__workpool_aside(kiln__workpool *pool, bool begin)
     pthread_mutex_lock(&pool->lock);
     if (is_ours(pool)) {
         pool->aside += begin ? 1 : -1u;
-        pool->compiling += begin ? -1u : 1;
+        if (is_compiling)
+            pool->compiling += begin ? -1u : 1;
         if (begin)
             wake(pool);
     }
     pthread_mutex_unlock(&pool->lock);
+}
+
+bool kiln__workpool_is_here(kiln__workpool *pool)
+{
+    pthread_mutex_lock(&pool->lock);
+    bool ours = is_ours(pool);
+    pthread_mutex_unlock(&pool->lock);
+    return ours;
 }
 
 void kiln__workpool_stop(kiln__workpool *pool)

@@ -57,8 +57,11 @@ bool kiln__workpool_remove(kiln__workpool *pool, kiln__job *job);
 /* Raises the priority of a job, also of one that will be submitted again. */
 void kiln__workpool_promote(kiln__workpool *pool, kiln__job *job, int priority);
 
-/* Called around a wait inside a compile job, so that another compile can use the processor meanwhile. On a thread that is
- * not the pool's it does nothing. */
+/* Whether the calling thread is one of the pool's. */
+bool kiln__workpool_is_here(kiln__workpool *pool);
+
+/* Called around a wait inside a job, so that another one can use the processor meanwhile. Does nothing on a thread that is not
+ * the pool's. */
 void kiln__workpool_aside(kiln__workpool *pool, bool begin);
 
 #endif

@@ -32,12 +32,12 @@ typedef struct kiln__unit {
     kiln__target target;
     kiln__rule rule;
     kiln__plan *plan;    /* of a template; NULL for a user's own source */
-    bool foreign;        /* the source is not Kiln's own: it may be out to harm who compiles it */
+    bool foreign;        /* the source is not Kiln's own, and may attack the compiler's process */
     uint32_t operations; /* of its op, for one element */
     /* What a shell has to give kiln warm besides the spec, so that it knows the ops and the template that users defined, with a
      * blank in front; NULL: nothing. */
     char *warm_options;
-    bool homeless; /* the template is of no file, so that nobody else can know it */
+    bool homeless; /* the template is in no file, so no other program can know it */
     /* Of a user's source (source/source.h), else empty. */
     char *name;           /* what __FILE__ is: no '/' in it; NULL: the unit of a template */
     char *shown;          /* how messages call the file */

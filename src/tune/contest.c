@@ -30,7 +30,7 @@ static void ask(kiln__contest *contest, size_t index)
 {
     kiln__variant *variant = &contest->variants[index];
     const kiln__submitting how = { .terms = { .on = contest->device, .unlisted = true },
-                                   .priority = INT_MIN, /* who waits for a kernel comes first */
+                                   .priority = INT_MIN, /* requests of the host come first */
                                    .fn = on_kernel,
                                    .data = variant };
     contest->waiting++;

@@ -6,7 +6,11 @@
 #include "support/requesting.h"
 #include "support/suites.h"
 #include "support/temp.h"
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define SPEC     "op=relu6 dtype=f32 target=cpu"
 #define OTHER    "op=hardtanh(-1,5) dtype=f32 target=cpu"
@@ -117,6 +121,110 @@ START_TEST(test_pipeline__a_get_after_a_build_looks_once)
 }
 END_TEST
 
+static void note(void *data, kiln_status status, kiln_program *program, const kiln_report *report)
+{
+    (void)report;
+    *(kiln_status *)data = status;
+    kiln_program_release(program);
+}
+
+/* Asks for the loaded program in other words, and waits for the answer. */
+static kiln_status submit_whole(kiln_queue *queue, const char *text, kiln_switch strict)
+{
+    kiln_request request = KILN_INIT(kiln_request);
+    kiln_status status = KILN_EIO;
+    kiln_spec *spec = kiln_test_spec(service, text);
+    request.spec = spec;
+    request.strict = strict;
+    ck_assert_int_eq(kiln_submit(NULL, queue, &request, NULL, note, &status, NULL), KILN_OK);
+    ck_assert_int_eq(kiln_queue_wait(queue, 5000), 1);
+    kiln_spec_free(spec);
+    return status;
+}
+
+static void *build_again(void *data)
+{
+    kiln_request request = KILN_INIT(kiln_request);
+    kiln_program *program;
+    kiln_spec *spec = kiln_test_spec(service, data);
+    request.spec = spec;
+    request.goal = KILN_BUILD;
+    ck_assert_int_eq(kiln_get(&program, service, &request, NULL), KILN_OK);
+    kiln_program_release(program);
+    kiln_spec_free(spec);
+    return NULL;
+}
+
+/* In no store is its entry, and one compiles it anew: neither is any business of a request for what is loaded. */
+START_TEST(test_pipeline__a_loaded_program_needs_no_store_and_no_flight)
+{
+    kiln_options options = kiln_test_counting_options(0);
+    kiln_kernel_info info = KILN_INIT(kiln_kernel_info);
+    kiln_queue *queue;
+    pthread_t thread;
+    char whole[512];
+    options.cache_dir = "";
+    options.memory_bytes = 1;
+    service = kiln_test_open(&options);
+    ck_assert_int_eq(kiln_queue_open(&queue, service, NULL), KILN_OK);
+    kiln_kernel *kernel = kiln_test_get(service, SPEC);
+    ck_assert_int_eq(kiln_kernel_get_info(kernel, &info), KILN_OK);
+    snprintf(whole, sizeof(whole), "%s", info.spec);
+    kiln_test_counting_hold(NULL);
+    ck_assert_int_eq(pthread_create(&thread, NULL, build_again, (void *)(uintptr_t)SPEC), 0);
+    kiln_test_counting_await(2);
+    ck_assert_int_eq(submit_whole(queue, whole, KILN_ON), KILN_OK);
+    ck_assert_int_eq(submit_whole(queue, SPEC " elems=64", KILN_DEFAULT), KILN_OK);
+    ck_assert_uint_eq(kiln_test_stats(service).strict_refusals, 0);
+    ck_assert_uint_eq(kiln_test_stats(service).loads, 1);
+    kiln_test_counting_go();
+    pthread_join(thread, NULL);
+    kiln_kernel_release(kernel);
+    kiln_queue_close(queue, NULL, NULL);
+    kiln_close(service);
+}
+END_TEST
+
+/* ---- The threads */
+
+static kiln__workpool pool;
+static atomic_bool compiled, gave_up;
+
+static void compile(kiln__job *job, bool stopped)
+{
+    (void)job;
+    atomic_store(&compiled, !stopped);
+}
+
+static void wait_aside(kiln__job *job, bool stopped)
+{
+    (void)job;
+    kiln__workpool_aside(&pool, !stopped);
+    for (int i = 0; i < 10000 && !atomic_load(&compiled); i++)
+        usleep(1000);
+    atomic_store(&gave_up, !atomic_load(&compiled));
+    kiln__workpool_aside(&pool, false);
+}
+
+/* A quick job has no place among the compiles to give away. */
+START_TEST(test_pipeline__a_quick_job_that_waits_holds_up_no_compile)
+{
+    static kiln__job quick = { .run = wait_aside, .lane = KILN__LANE_QUICK };
+    static kiln__job slow = { .run = compile, .lane = KILN__LANE_COMPILE };
+    kiln__workpool_init(&pool, 1);
+    ck_assert(kiln__workpool_submit(&pool, &quick));
+    usleep(20000);
+    ck_assert(kiln__workpool_submit(&pool, &slow));
+    for (int i = 0; i < 20000 && !atomic_load(&compiled) && !atomic_load(&gave_up); i++)
+        usleep(1000);
+    kiln__workpool_stop(&pool);
+    kiln__workpool_fini(&pool);
+    ck_assert(atomic_load(&compiled) && !atomic_load(&gave_up));
+}
+END_TEST
+
+/* ---- Programs */
+
 /* The kernels of a source's program lie in it: any of them keeps it loaded. */
 START_TEST(test_pipeline__a_program_is_one_object)
 {
@@ -155,6 +263,8 @@ Suite *kiln_test_pipeline_suite(void)
     tcase_add_test(tcase, test_pipeline__a_tier_serves_what_it_was_given);
     tcase_add_test(tcase, test_pipeline__a_cold_get_asks_each_tier_twice);
     tcase_add_test(tcase, test_pipeline__a_get_after_a_build_looks_once);
+    tcase_add_test(tcase, test_pipeline__a_loaded_program_needs_no_store_and_no_flight);
+    tcase_add_test(tcase, test_pipeline__a_quick_job_that_waits_holds_up_no_compile);
     tcase_add_test(tcase, test_pipeline__a_program_is_one_object);
     suite_add_tcase(suite, tcase);
     return suite;

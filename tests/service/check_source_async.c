@@ -337,6 +337,32 @@ START_TEST(test_source_async__stored_program_that_loads_the_second_time_is_one_h
 }
 END_TEST
 
+/* Above the cap the program goes that was used longest ago, and not the one that came first. */
+START_TEST(test_source_async__used_program_stays_loaded)
+{
+    kiln_options options = kiln_test_gpu_options();
+    options.loaded_max = 2;
+    service = kiln_test_open(&options);
+    kiln_test_reading_install(service);
+    ck_assert_int_eq(kiln_queue_open(&queue, service, NULL), KILN_OK);
+    for (int i = 0; i < 2; i++) {
+        use_distinct(i);
+        kiln_program_release(get_blocking());
+    }
+    use_distinct(0);
+    kiln_program_release(get_blocking());
+    use_distinct(2);
+    kiln_program_release(get_blocking());
+    ck_assert_uint_eq(kiln_test_stats(service).unloads, 1);
+    use_distinct(0);
+    kiln_program_release(get_blocking());
+    ck_assert_uint_eq(kiln_test_stats(service).loads, 3);
+    use_distinct(1);
+    kiln_program_release(get_blocking());
+    ck_assert_uint_eq(kiln_test_stats(service).loads, 4);
+}
+END_TEST
+
 /* ---- Giving up, priorities */
 
 START_TEST(test_source_async__cancelled_before_its_compile_it_is_never_compiled)
@@ -591,6 +617,7 @@ Suite *kiln_test_source_async_suite(void)
     tcase_add_test(tcase, test_source_async__warnings_and_failures_come_with_the_log);
     tcase_add_test(tcase, test_source_async__wrong_arguments_are_refused);
     tcase_add_test(tcase, test_source_async__no_result_is_older_than_the_call);
+    tcase_add_test(tcase, test_source_async__used_program_stays_loaded);
     tcase_add_loop_test(tcase, test_source_async__stored_program_that_does_not_load_is_no_hit, 0, 2);
     tcase_add_test(tcase, test_source_async__stored_program_that_loads_the_second_time_is_one_hit);
     tcase_add_test(tcase, test_source_async__cancelled_before_its_compile_it_is_never_compiled);
