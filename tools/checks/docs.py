@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Checks that functions, statuses, environment variables and subcommands are documented."""
+"""Checks that functions, statuses, environment variables and subcommands are documented, and that the example for PyTorch names
+functions that exist."""
 import re
 import sys
 from pathlib import Path
@@ -46,6 +47,13 @@ for path in sorted((root / "tools/kiln").glob("cmd_*.c")):
     command = path.stem.removeprefix("cmd_")
     if not re.search(rf"\b{command}\b", manual):
         problems.append(f"docs/man/kiln.1: the subcommand {command} is not described")
+
+# No compiler reads the functions that the example for PyTorch asks the library for.
+declared = set(re.findall(r"^KILN_API[^;(]*?\bkiln_(\w+)\s*\(", header, re.MULTILINE))
+example = "docs/examples/pytorch/kiln_torch.py"
+for name in re.findall(r'"([a-z_]+)": "[psnu]+"', read(root / example)):
+    if name not in declared:
+        problems.append(f"{example}: no public header declares kiln_{name}")
 
 for problem in problems:
     print(problem, file=sys.stderr)

@@ -61,7 +61,7 @@ def _load():
     kinds = {"p": c_void_p, "s": c_char_p, "n": c_uint64, "u": c_uint32}
     for name, parameters in {
             "open": "ppp", "device_open": "ppsp", "spec_parse": "ppsp", "spec_signature": "ppp", "spec_free": "p",
-            "get": "pppp", "program_kernel": "ppsp", "program_free": "p", "kernel_get_info": "pp",
+            "get": "pppp", "program_kernel": "ppsp", "program_release": "p", "kernel_get_info": "pp",
             "launch": "pppnpnpp", "launch_n": "pnpnpnpp", "report_clear": "p"}.items():
         getattr(library, "kiln_" + name).argtypes = [kinds[kind] for kind in parameters]
     return library
