@@ -1,6 +1,6 @@
-/* What the files of the command need of tools/kiln/common.h, for fuzz targets: what it would print is checked instead,
+/* What the files of the command need of tools/kiln/cli/common.h, for fuzz targets: what it would print is checked instead,
  * and memory taken as the command takes it. */
-#include "common.h"
+#include "cli/common.h"
 #include "fuzz/fuzz.h"
 #include <kiln/kiln.h>
 #include <stdarg.h>

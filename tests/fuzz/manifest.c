@@ -1,10 +1,10 @@
 /* Manifests and recorded requests: a file of lines as `kiln warm --manifest` reads it, and as the record of a service
  * goes on with it. No compiler and no GPU is asked. */
-#include "common.h"
+#include "cli/common.h"
 #include "fuzz/fuzz.h"
 #include "service/record.h"
 #include "support/fields.h"
-#include "worklist.h"
+#include "warm/worklist.h"
 #include <kiln/kiln.h>
 #include <sys/mman.h>
 #include <unistd.h>

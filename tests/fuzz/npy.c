@@ -1,9 +1,9 @@
 /* Headers of .npy files: the dictionary, and whole files through npy_open. */
 #include "fuzz/fuzz.h"
 
-#include "common.h"
-#include "npy.h"
-#include "npyheader.h"
+#include "cli/common.h"
+#include "files/npy.h"
+#include "files/npyheader.h"
 #include <sys/mman.h>
 #include <unistd.h>
 

@@ -13,7 +13,7 @@ NARROW = {"lang": {"base"}, "template": {"base", "lang"}, "source": {"base", "la
 RESERVED = {
     "uthash.h": ("src/base/table.h",),
     "utlist.h": ("src/base/table.h",),
-    "uv.h": ("src/service/queue_uv.c", "src/daemon/", "tools/kiln/watcher.c"),
+    "uv.h": ("src/service/queue_uv.c", "src/daemon/", "tools/kiln/watch/watcher.c"),
     "spawn.h": ("src/os/spawn.c",),
     "cuda.h": (),
     "cuda_runtime.h": (),

@@ -2,15 +2,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "benchreport.h"
+#include "bench/benchreport.h"
+#include "cli/interrupt.h"
+#include "cli/options.h"
 #include "commands.h"
-#include "format.h"
-#include "interrupt.h"
-#include "jsonout.h"
-#include "options.h"
-#include "results.h"
-#include "spectext.h"
-#include "table.h"
+#include "plot/results.h"
+#include "text/format.h"
+#include "text/jsonout.h"
+#include "text/spectext.h"
+#include "text/table.h"
 
 enum { ROUNDS = 30 };
 

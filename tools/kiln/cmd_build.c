@@ -1,14 +1,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "built.h"
+#include "cli/options.h"
 #include "commands.h"
-#include "format.h"
-#include "jsonout.h"
-#include "options.h"
-#include "output.h"
-#include "sourceargs.h"
-#include "table.h"
+#include "files/output.h"
+#include "kernels/built.h"
+#include "kernels/sourceargs.h"
+#include "text/format.h"
+#include "text/jsonout.h"
+#include "text/table.h"
 
 typedef struct build_args {
     text_list files;

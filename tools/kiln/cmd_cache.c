@@ -3,12 +3,12 @@
 #include <string.h>
 #include <time.h>
 
-#include "actions.h"
-#include "cachework.h"
+#include "cli/actions.h"
 #include "commands.h"
-#include "format.h"
-#include "jsonout.h"
-#include "table.h"
+#include "text/format.h"
+#include "text/jsonout.h"
+#include "text/table.h"
+#include "warm/cachework.h"
 
 enum { BLOCK = 4096 };
 

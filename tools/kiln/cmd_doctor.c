@@ -1,10 +1,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/options.h"
 #include "commands.h"
-#include "gnuplot.h"
-#include "jsonout.h"
-#include "options.h"
+#include "plot/gnuplot.h"
+#include "text/jsonout.h"
 
 struct diagnosis {
     json_t *list; /* or NULL: print */

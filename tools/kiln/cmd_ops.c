@@ -1,11 +1,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/options.h"
 #include "commands.h"
-#include "format.h"
-#include "jsonout.h"
-#include "options.h"
-#include "table.h"
+#include "text/format.h"
+#include "text/jsonout.h"
+#include "text/table.h"
 
 typedef struct ops_args {
     bool markdown;

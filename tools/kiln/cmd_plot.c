@@ -2,9 +2,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/options.h"
 #include "commands.h"
-#include "options.h"
-#include "results.h"
+#include "plot/results.h"
 
 static const struct usage usage = {
     "kiln plot FILE.csv PICTURE",

@@ -3,20 +3,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "argvalues.h"
+#include "cli/options.h"
 #include "commands.h"
-#include "dtype.h"
-#include "format.h"
-#include "npy.h"
-#include "options.h"
-#include "output.h"
-#include "runargs.h"
-#include "runresult.h"
-#include "signature.h"
-#include "specchange.h"
-#include "spectext.h"
-#include "submit.h"
-#include "verify.h"
+#include "files/npy.h"
+#include "files/output.h"
+#include "kernels/argvalues.h"
+#include "kernels/signature.h"
+#include "kernels/submit.h"
+#include "kernels/verify.h"
+#include "run/runargs.h"
+#include "run/runresult.h"
+#include "run/specchange.h"
+#include "text/dtype.h"
+#include "text/format.h"
+#include "text/spectext.h"
 
 enum { POISON = 0xa5, TIMED_ROUNDS = 20, TIMED_WARMUP = 3 };
 

@@ -2,16 +2,16 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "built.h"
+#include "cli/options.h"
 #include "commands.h"
-#include "format.h"
-#include "jsonout.h"
-#include "machine.h"
-#include "options.h"
-#include "output.h"
-#include "showresources.h"
-#include "sourceargs.h"
-#include "spectext.h"
+#include "files/output.h"
+#include "kernels/built.h"
+#include "kernels/sourceargs.h"
+#include "show/machine.h"
+#include "show/showresources.h"
+#include "text/format.h"
+#include "text/jsonout.h"
+#include "text/spectext.h"
 
 enum { USUAL_BLOCK = 256 };
 

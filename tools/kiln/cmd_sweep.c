@@ -2,17 +2,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "argvalues.h"
+#include "cli/interrupt.h"
+#include "cli/options.h"
+#include "cli/progress.h"
 #include "commands.h"
-#include "format.h"
-#include "interrupt.h"
-#include "jsonout.h"
-#include "options.h"
-#include "progress.h"
-#include "spectext.h"
-#include "sweepset.h"
-#include "table.h"
-#include "variants.h"
+#include "kernels/argvalues.h"
+#include "text/format.h"
+#include "text/jsonout.h"
+#include "text/spectext.h"
+#include "text/table.h"
+#include "tune/sweepset.h"
+#include "tune/variants.h"
 
 enum { ROUNDS = 30 };
 

@@ -1,13 +1,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/nearest.h"
+#include "cli/options.h"
 #include "commands.h"
-#include "format.h"
-#include "jsonout.h"
-#include "nearest.h"
-#include "options.h"
-#include "signature.h"
-#include "table.h"
+#include "kernels/signature.h"
+#include "text/format.h"
+#include "text/jsonout.h"
+#include "text/table.h"
 
 /* What one visit of the templates collects. */
 struct visit {

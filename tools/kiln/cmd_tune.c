@@ -3,13 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/options.h"
 #include "commands.h"
-#include "format.h"
-#include "options.h"
-#include "spectext.h"
-#include "table.h"
-#include "tunecrew.h"
-#include "tunedvariants.h"
+#include "text/format.h"
+#include "text/spectext.h"
+#include "text/table.h"
+#include "tune/tunecrew.h"
+#include "tune/tunedvariants.h"
 
 enum { MOST_ROWS = 10, HANG_S = 20 };
 

@@ -2,16 +2,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/options.h"
 #include "commands.h"
-#include "counters.h"
-#include "crew.h"
-#include "format.h"
-#include "jsonout.h"
-#include "options.h"
-#include "spectext.h"
-#include "table.h"
-#include "warmcheck.h"
-#include "worklist.h"
+#include "text/format.h"
+#include "text/jsonout.h"
+#include "text/spectext.h"
+#include "text/table.h"
+#include "warm/counters.h"
+#include "warm/crew.h"
+#include "warm/warmcheck.h"
+#include "warm/worklist.h"
 
 enum { MOST_ROWS = 60, MOST_PROBLEMS = 20 };
 

@@ -2,13 +2,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/ownfiles.h"
+#include "cli/screen.h"
 #include "commands.h"
-#include "format.h"
-#include "ownfiles.h"
-#include "screen.h"
-#include "watcher.h"
-#include "watchsource.h"
-#include "watchtemplate.h"
+#include "text/format.h"
+#include "watch/watcher.h"
+#include "watch/watchsource.h"
+#include "watch/watchtemplate.h"
 
 static const struct usage usage = {
     "kiln watch FILE.cu [FIELDS...] [-I DIR]... [--size N|NAME=N]... [--arg NAME=VALUE]... [--once] [options]",

@@ -4,12 +4,12 @@
 
 #include <kiln/tune.h>
 
-#include "actions.h"
+#include "cli/actions.h"
 #include "commands.h"
-#include "format.h"
-#include "jsonout.h"
-#include "output.h"
-#include "table.h"
+#include "files/output.h"
+#include "text/format.h"
+#include "text/jsonout.h"
+#include "text/table.h"
 
 enum { MOST_ROWS = 10 };
 

@@ -1,9 +1,9 @@
 #include <signal.h>
 #include <string.h>
 
+#include "cli/common.h"
+#include "cli/nearest.h"
 #include "commands.h"
-#include "common.h"
-#include "nearest.h"
 
 struct command {
     const char *name;

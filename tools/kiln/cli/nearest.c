@@ -1,0 +1,44 @@
+#include "cli/nearest.h"
+
+#include <string.h>
+
+enum { LONGEST = 64 };
+
+size_t edit_distance(const char *a, const char *b)
+{
+    size_t row[LONGEST + 1];
+    size_t width = strlen(b);
+    if (width > LONGEST)
+        width = LONGEST;
+    for (size_t j = 0; j <= width; j++)
+        row[j] = j;
+    for (size_t i = 1; a[i - 1]; i++) {
+        size_t diagonal = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= width; j++) {
+            size_t change = diagonal + (a[i - 1] != b[j - 1]);
+            size_t step = 1 + (row[j] < row[j - 1] ? row[j] : row[j - 1]);
+            diagonal = row[j];
+            row[j] = change < step ? change : step;
+        }
+    }
+    return row[width];
+}
+
+const char *nearest_word(const char *word, const char *(*get)(const void *words, size_t index), const void *words,
+                         size_t count)
+{
+    const char *best = NULL;
+    size_t best_distance = strlen(word) / 2 + 2;
+    for (size_t i = 0; i < count; i++) {
+        const char *candidate = get(words, i);
+        size_t distance = edit_distance(word, candidate);
+        if (strncmp(word, candidate, strlen(word)) == 0)
+            distance = 0;
+        if (distance < best_distance && distance < strlen(candidate)) {
+            best = candidate;
+            best_distance = distance;
+        }
+    }
+    return best;
+}

@@ -1,0 +1,104 @@
+#include "warm/counters.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "text/format.h"
+
+/* A counter of kiln_stats, and what it is called after its number. Rows of a group are one line. */
+struct counter {
+    const char *group, *name;
+    size_t offset;
+    const char *words;
+};
+
+#define ROW(group, name, words)                         \
+    {                                                   \
+        group, #name, offsetof(kiln_stats, name), words \
+    }
+/* The JSON output calls a few otherwise. */
+#define NAMED(group, field, name, words)                \
+    {                                                   \
+        group, name, offsetof(kiln_stats, field), words \
+    }
+
+static const struct counter counters[] = {
+    ROW("asked", gets, "gets and builds"),
+    ROW("asked", joined, "joined to one in progress"),
+    ROW("asked", cancelled, "cancelled"),
+    ROW("asked", timed_out, "too late"),
+    NAMED("hits", hits_loaded, "hits_kernel", "loaded already"),
+    ROW("hits", hits_memory, "in memory"),
+    ROW("hits", hits_disk, "in the directory"),
+    ROW("hits", hits_pack, "in packs"),
+    ROW("hits", hits_shared, "in the shared directory"),
+    ROW("misses", misses_absent, "absent"),
+    ROW("misses", misses_damaged, "damaged"),
+    ROW("misses", misses_untrusted, "untrusted"),
+    ROW("misses", misses_error, "unreadable"),
+    NAMED("misses", misses_unloadable, "misses_refused", "refused when loaded"),
+    ROW("compiles", compiles, "done"),
+    ROW("compiles", compile_failures, "failed"),
+    ROW("compiles", strict_refusals, "refused by strict mode"),
+    ROW("compiles", compile_ns, NULL),
+    ROW("workers", worker_starts, "started"),
+    ROW("workers", worker_crashes, "crashed"),
+    ROW("workers", worker_timeouts, "stopped"),
+    ROW("loads", loads, "done"),
+    ROW("loads", ptx_loads, "from PTX"),
+    ROW("loads", unloads, "undone"),
+    ROW("loads", load_ns, NULL),
+    ROW("waits", lock_waits, "for another process"),
+    ROW("waits", lock_timeouts, "given up"),
+    ROW("waits", lock_errors, "without a lock"),
+    ROW("stores", store_damaged, "files damaged"),
+    ROW("stores", store_untrusted, "untrusted"),
+    ROW("stores", store_errors, "errors"),
+    ROW("stores", evictions, "evicted"),
+    ROW("stores", record_errors, "not recorded"),
+};
+
+enum { COUNTERS = sizeof(counters) / sizeof(counters[0]) };
+
+_Static_assert(COUNTERS * sizeof(uint64_t) == sizeof(kiln_stats) - offsetof(kiln_stats, gets),
+               "a counter of kiln_stats has no row");
+
+static uint64_t value_of(const kiln_stats *stats, const struct counter *counter)
+{
+    uint64_t value;
+    memcpy(&value, (const char *)stats + counter->offset, sizeof(value));
+    return value;
+}
+
+static void print_value(const struct counter *counter, uint64_t value, FILE *stream)
+{
+    char text[FORMAT_ROOM];
+    if (counter->words)
+        fprintf(stream, "%" PRIu64 " %s", value, counter->words);
+    else
+        fprintf(stream, "%s", format_ms(text, (double)value / 1e6));
+}
+
+void counters_print(const kiln_service *service, FILE *stream)
+{
+    kiln_stats stats = KILN_INIT(kiln_stats);
+    kiln_stats_get(service, &stats);
+    for (size_t i = 0; i < COUNTERS; i++) {
+        if (i == 0 || strcmp(counters[i].group, counters[i - 1].group) != 0)
+            fprintf(stream, "%s%-9s ", i ? "\n" : "", counters[i].group);
+        else
+            fputs(", ", stream);
+        print_value(&counters[i], value_of(&stats, &counters[i]), stream);
+    }
+    fputc('\n', stream);
+}
+
+json_t *counters_json(const kiln_service *service)
+{
+    kiln_stats stats = KILN_INIT(kiln_stats);
+    json_t *object = json_new();
+    kiln_stats_get(service, &stats);
+    for (size_t i = 0; i < COUNTERS; i++)
+        json_put_count(object, counters[i].name, value_of(&stats, &counters[i]));
+    return object;
+}

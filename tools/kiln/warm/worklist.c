@@ -1,0 +1,298 @@
+#include "warm/worklist.h"
+
+#include <errno.h>
+#include <kiln/kernel.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/ownfiles.h"
+#include "kernels/built.h"
+#include "text/spectext.h"
+
+/* How the library begins a file of recorded requests. */
+static const char recorded[] = "# kiln record";
+
+/* What one line brings to the list. */
+typedef struct addition {
+    struct worklist *list;
+    struct session *session;
+    const char *where;
+    int result;
+    bool lenient; /* what the library refuses is skipped */
+    bool skipped; /* some of the line was */
+} addition;
+
+static void add_target(struct worklist *list, char *target)
+{
+    list->targets = need_array(list->targets, list->target_count + 1, sizeof(*list->targets));
+    list->targets[list->target_count++] = target;
+}
+
+static int add_known_target(void *data, const kiln_spec *spec)
+{
+    add_target(data, need_copy(kiln_spec_field(spec, "target")));
+    return 0;
+}
+
+/* The compiler lists plain numbers, "sm_90", and builds their variants too: a since sm_90, f since sm_100. */
+static bool may_be_built(const struct worklist *list, const char *target)
+{
+    char *end = NULL;
+    bool plain_known = false;
+    long number = strncmp(target, "sm_", 3) == 0 ? strtol(target + 3, &end, 10) : 0;
+    size_t plain = end ? (size_t)(end - target) : 0;
+    for (size_t i = 0; i < list->target_count; i++) {
+        if (strcmp(list->targets[i], target) == 0)
+            return true;
+        plain_known |= plain > 0 && strncmp(list->targets[i], target, plain) == 0 && list->targets[i][plain] == '\0';
+    }
+    return plain_known && number >= (target[plain] == 'a' ? 90 : target[plain] == 'f' ? 100 : 0);
+}
+
+/* Fails if the compiler does not build for the spec's target. It says so itself, before it compiles anything: asked
+ * only for a target that it does not list. */
+static kiln_status check_target(const addition *a, const kiln_spec *spec, const char *target)
+{
+    struct worklist *list = a->list;
+    kiln_report *report = &a->session->report;
+    kiln_program *program = NULL;
+    if (strcmp(target, "cpu") == 0 || list->unasked)
+        return KILN_OK;
+    if (!list->asked)
+        list->unasked = kiln_spec_expand(a->session->service, "target=all", add_known_target, list, NULL) != KILN_OK;
+    list->asked = true;
+    if (list->unasked || may_be_built(list, target))
+        return KILN_OK;
+    kiln_status status = build_spec(&program, a->session->service, spec, report);
+    kiln_program_release(program);
+    if (status == KILN_ETARGET)
+        return status;
+    kiln_report_clear(report);
+    add_target(list, need_copy(target));
+    return KILN_OK;
+}
+
+/* The source's first line is a comment: the spec with every field set but the target. */
+static char *whole_text(const char *source, const char *target)
+{
+    const char *line = source + strspn(source, "/ ");
+    return need_format("%.*s target=%s", (int)strcspn(line, "\n"), line, target);
+}
+
+/* Whether a failure of a recorded line is the line's own; then the line, or a part of it, is skipped. */
+static bool skip(addition *a, kiln_status status)
+{
+    if (!a->lenient || (status != KILN_ESPEC && status != KILN_EOP))
+        return false;
+    note("%s: skipped: %s", a->where, a->session->report.message);
+    kiln_report_clear(&a->session->report);
+    a->list->skipped += !a->skipped;
+    a->skipped = true;
+    return true;
+}
+
+/* After a definition; one of a record that cannot be had is skipped, as the lines will be that need it. */
+static int exit_with(addition *a, kiln_status status)
+{
+    bool missing = a->lenient && (status == KILN_ENOENT || status == KILN_EIO || status == KILN_EINVAL);
+    return status == KILN_OK || skip(a, missing ? KILN_ESPEC : status) ? STATUS_DONE
+                                                                       : session_fail(a->session, status, a->where);
+}
+
+static int add_spec(void *data, const kiln_spec *spec)
+{
+    addition *a = data;
+    struct worklist *list = a->list;
+    char *source = NULL, *target = need_copy(kiln_spec_field(spec, "target"));
+    kiln_status status = kiln_spec_source(&source, spec, &a->session->report);
+    if (!status)
+        status = check_target(a, spec, target);
+    if (status) {
+        a->result = skip(a, status) ? STATUS_DONE : session_fail(a->session, status, a->where);
+    } else {
+        if (list->count == list->room) {
+            list->room = list->room ? 2 * list->room : 64;
+            list->items = need_array(list->items, list->room, sizeof(*list->items));
+        }
+        list->items[list->count++] =
+            (work_item){ .spec = whole_text(source, target), .asked = need_copy(kiln_spec_text(spec)) };
+    }
+    kiln_text_free(source);
+    free(target);
+    return a->result;
+}
+
+/* The default device's target, where that is a GPU or was asked for. */
+static int choose_target(struct worklist *list, struct session *session)
+{
+    kiln_device *device = NULL;
+    kiln_device_info info = KILN_INIT(kiln_device_info);
+    kiln_status status = kiln_device_open(&device, session->service, NULL, &session->report);
+    if (!status)
+        status = kiln_device_get_info(device, &info);
+    if (status)
+        return session_fail(session, status, NULL);
+    if (strcmp(info.target, "cpu") == 0 && !list->device_name)
+        return fail(STATUS_USAGE, "no target named and no GPU here; name one: --target sm_90, sm_80,sm_90, all or cpu");
+    list->chosen = "native";
+    return STATUS_DONE;
+}
+
+/* The line with a target, which the caller frees. */
+static int with_target(char **out, struct worklist *list, struct session *session, const char *line)
+{
+    char *named = NULL;
+    int status = STATUS_DONE;
+    *out = NULL;
+    if (spectext_field(&named, line, "target") && *named)
+        *out = need_copy(line);
+    else if (!list->target && !list->chosen)
+        status = choose_target(list, session);
+    if (!status && !*out)
+        *out = spectext_put(line, "target", list->target ? list->target : list->chosen);
+    free(named);
+    return status;
+}
+
+int worklist_add(struct worklist *list, struct session *session, const char *line, const char *where)
+{
+    char *whole = NULL;
+    addition a = { .list = list, .session = session, .where = where };
+    a.result = with_target(&whole, list, session, line);
+    if (a.result)
+        return a.result;
+    kiln_status status = kiln_spec_expand(session->service, whole, add_spec, &a, &session->report);
+    free(whole);
+    return status ? session_fail(session, status, where) : a.result;
+}
+
+static int ignore_spec(void *data, const kiln_spec *spec)
+{
+    (void)data;
+    (void)spec;
+    return 1;
+}
+
+/* As worklist_add, for a line that a program wrote, perhaps one that was killed meanwhile or runs on another GPU. What
+ * is wrong with --target itself is not the line's fault. */
+static int add_recorded(struct worklist *list, struct session *session, const char *line, const char *where)
+{
+    char *whole = NULL;
+    addition a = { .list = list, .session = session, .where = where, .lenient = true };
+    a.result = with_target(&whole, list, session, line);
+    if (a.result)
+        return a.result;
+    kiln_status status = kiln_spec_expand(session->service, whole, add_spec, &a, &session->report);
+    free(whole);
+    if (!skip(&a, status))
+        return status ? session_fail(session, status, where) : a.result;
+    char *target = need_format("target=%s", list->target ? list->target : list->chosen ? list->chosen : "");
+    status = kiln_spec_expand(session->service, target, ignore_spec, NULL, &session->report);
+    free(target);
+    return status ? session_fail(session, status, "--target") : STATUS_DONE;
+}
+
+static void load_template(void *data, const char *path)
+{
+    addition *a = data;
+    if (!a->result)
+        a->result = exit_with(a, kiln_template_load(a->session->service, path, NULL, &a->session->report));
+}
+
+static int add_line(struct worklist *list, struct session *session, const char *line, const char *where, bool lenient)
+{
+    char *resolved = NULL;
+    addition a = { .list = list, .session = session, .where = where, .lenient = lenient };
+    if (ownfiles_is_definition(line))
+        return exit_with(&a, ownfiles_define(session->service, line, &session->report));
+    int status = ownfiles_resolve(&resolved, line, load_template, &a);
+    if (status && lenient) {
+        list->skipped++; /* a file that cannot be read, which was said */
+        return STATUS_DONE;
+    }
+    if (!status)
+        status = a.result;
+    if (!status && !a.skipped)
+        status = (lenient ? add_recorded : worklist_add)(list, session, resolved ? resolved : line, where);
+    free(resolved);
+    return status;
+}
+
+static int add_lines(struct worklist *list, struct session *session, FILE *file, const char *path)
+{
+    char *line = NULL;
+    size_t room = 0;
+    int status = STATUS_DONE;
+    bool lenient = false;
+    for (unsigned long number = 1; !status && getline(&line, &room, file) >= 0; number++) {
+        lenient = lenient || (number == 1 && strncmp(line, recorded, strlen(recorded)) == 0);
+        line[strcspn(line, "#\n")] = '\0';
+        /* A carriage return is a blank, as it is to whoever records: what follows one still counts. */
+        if (line[strspn(line, " \t\r")] == '\0')
+            continue;
+        char *where = need_format("%s:%lu", path, number);
+        status = add_line(list, session, line, where, lenient);
+        free(where);
+    }
+    free(line);
+    if (!status && ferror(file))
+        status = fail(STATUS_USAGE, "%s: cannot be read: %s", path, strerror(errno));
+    return status;
+}
+
+int worklist_add_file(struct worklist *list, struct session *session, const char *path)
+{
+    bool standard = strcmp(path, "-") == 0;
+    FILE *file = standard ? stdin : fopen(path, "re");
+    if (!file)
+        return fail(STATUS_USAGE, "%s: cannot be read: %s", path, strerror(errno));
+    int status = add_lines(list, session, file, standard ? "stdin" : path);
+    if (!standard)
+        fclose(file);
+    return status;
+}
+
+/* By text, then by place, so that the first of equals comes first. */
+static int by_text(const void *a, const void *b)
+{
+    const work_item *first = *(work_item *const *)a, *second = *(work_item *const *)b;
+    int order = strcmp(first->spec, second->spec);
+    return order ? order : (first > second) - (first < second);
+}
+
+static void free_item(work_item *item)
+{
+    free(item->spec);
+    free(item->asked);
+    free(item->problem);
+    free(item->log);
+    *item = (work_item){ .spec = NULL };
+}
+
+void worklist_unique(struct worklist *list)
+{
+    work_item **sorted = need_array(NULL, list->count, sizeof(*sorted));
+    for (size_t i = 0; i < list->count; i++)
+        sorted[i] = &list->items[i];
+    qsort(sorted, list->count, sizeof(*sorted), by_text);
+    for (size_t i = list->count; i > 1; i--)
+        if (strcmp(sorted[i - 1]->spec, sorted[i - 2]->spec) == 0)
+            free_item(sorted[i - 1]);
+    free(sorted);
+    size_t kept = 0;
+    for (size_t i = 0; i < list->count; i++)
+        if (list->items[i].spec)
+            list->items[kept++] = list->items[i];
+    list->count = kept;
+}
+
+void worklist_free(struct worklist *list)
+{
+    for (size_t i = 0; i < list->count; i++)
+        free_item(&list->items[i]);
+    for (size_t i = 0; i < list->target_count; i++)
+        free(list->targets[i]);
+    free(list->targets);
+    free(list->items);
+    *list = (struct worklist){ .items = NULL };
+}

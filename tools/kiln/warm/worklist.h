@@ -1,0 +1,46 @@
+/* The specs that `kiln warm` is to compile: words and manifests, expanded, each once. */
+#ifndef KILN_TOOLS_WORKLIST_H
+#define KILN_TOOLS_WORKLIST_H
+
+#include "cli/common.h"
+
+typedef struct work_item {
+    char *spec;  /* canonical text, every field set */
+    char *asked; /* as the line had it, for one target */
+    bool done;
+    kiln_status status;
+    char *problem; /* why it failed, or NULL */
+    char *log;     /* the compiler's log of a failure, or NULL */
+    kiln_origin origin;
+    const char *origin_name; /* of what was built */
+    double compile_ms;
+    uint64_t bytes; /* of the cubin or object */
+} work_item;
+
+struct worklist {
+    work_item *items;
+    size_t count, room;
+    size_t skipped; /* lines of recorded files that no spec could be made of, or not for every target */
+    char **targets; /* for which a compile can be tried: what the compiler builds, and what it was asked about */
+    size_t target_count;
+    bool asked;              /* targets are known */
+    bool unasked;            /* there is no compiler to ask, or it shall not be asked */
+    const char *target;      /* for lines that name none: what --target says, or NULL */
+    const char *chosen;      /* the same when --target is not given; found when first needed */
+    const char *device_name; /* what --device says, or NULL */
+};
+
+/* Adds the specs that one line stands for, with every field set. What can be known to be wrong with them before a
+ * compile is found here, a target that the compiler does not build included. `where` names the line in messages, or is
+ * NULL. Returns STATUS_DONE or the exit status after a message. */
+int worklist_add(struct worklist *list, struct session *session, const char *line, const char *where);
+
+/* Adds the lines of a file, "-" for stdin; '#' begins a comment. In a file that begins as KILN_RECORD's do, a line that
+ * is no spec, or none for the targets wanted, is skipped with a message. Returns as worklist_add does. */
+int worklist_add_file(struct worklist *list, struct session *session, const char *path);
+
+/* Drops items that stand for the same kernel as an earlier one. */
+void worklist_unique(struct worklist *list);
+void worklist_free(struct worklist *list);
+
+#endif

@@ -1,0 +1,208 @@
+/* Watches on a libuv loop, which runs only in watcher_wait; the kernel keeps the events of a round meanwhile. After a change
+ * all is watched anew, because directories and links may have come, gone or been replaced. */
+#include "watch/watcher.h"
+
+#include <fts.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uv.h>
+
+enum { MOST_DIRECTORIES = 4096, QUIET_MS = 50, BURST_MS = 1000 };
+
+/* The kernel drops events beyond 16384 unread ones, unless it is told otherwise. libuv does not say that it did. */
+enum { MANY_EVENTS = 8192 };
+
+struct watcher {
+    uv_loop_t loop;
+    uv_timer_t quiet, burst; /* run once there is a change; either one ends the wait */
+    uv_signal_t interrupts[2];
+    const text_list *files, *trees;
+    size_t events; /* since the wait began */
+    bool interrupted, warned;
+};
+
+/* ---- Events */
+
+static void on_settled(uv_timer_t *timer)
+{
+    uv_stop(timer->loop);
+}
+
+static void note_change(struct watcher *watcher)
+{
+    uv_timer_start(&watcher->quiet, on_settled, QUIET_MS, 0);
+    if (!uv_is_active((uv_handle_t *)&watcher->burst))
+        uv_timer_start(&watcher->burst, on_settled, BURST_MS, 0);
+}
+
+static void on_interrupt(uv_signal_t *handle, int signal_number)
+{
+    struct watcher *watcher = handle->loop->data;
+    (void)signal_number;
+    watcher->interrupted = true;
+    uv_stop(handle->loop);
+}
+
+/* Files that editors keep beside the edited ones. */
+static bool is_scratch(const char *name)
+{
+    size_t length = strlen(name);
+    return name[0] == '.' || name[0] == '#' || (length > 0 && name[length - 1] == '~') || strcmp(name, "4913") == 0;
+}
+
+static void on_event(uv_fs_event_t *watch, const char *name, int events, int status)
+{
+    struct watcher *watcher = watch->loop->data;
+    const char *wanted = watch->data;
+    (void)events;
+    (void)status;
+    watcher->events++;
+    if (wanted ? strcmp(name, wanted) == 0 : !is_scratch(name))
+        note_change(watcher);
+}
+
+/* ---- Directories */
+
+static void free_watch(uv_handle_t *watch)
+{
+    free(watch->data);
+    free(watch);
+}
+
+/* Takes over both texts. `name` is the one that matters in the directory; NULL: all but scratch. Returns 0 or libuv's error. */
+static int watch_directory(struct watcher *watcher, char *dir, char *name)
+{
+    uv_fs_event_t *watch = need_alloc(sizeof(*watch));
+    uv_fs_event_init(&watcher->loop, watch);
+    watch->data = name;
+    int error = uv_fs_event_start(watch, on_event, dir, 0);
+    if (error)
+        uv_close((uv_handle_t *)watch, free_watch);
+    free(dir);
+    return error;
+}
+
+/* Watches each directory on the way for the next name, from the first, so that one that is removed, made again or replaced is
+ * noticed. Returns the error of the last one. */
+static int watch_path(struct watcher *watcher, const char *path)
+{
+    int error = 0;
+    for (const char *at = path; *at;) {
+        const char *name = at + strspn(at, "/");
+        size_t length = strcspn(name, "/");
+        char *dir = name == path ? need_copy(".") : need_format("%.*s", (int)(name - path), path);
+        error = watch_directory(watcher, dir, need_format("%.*s", (int)length, name));
+        at = name + length;
+    }
+    return error;
+}
+
+/* A directory is watched before it is read, so that none below it is missed. */
+static int watch_below(struct watcher *watcher, char *top)
+{
+    char *const tops[] = { top, NULL };
+    int error = watch_directory(watcher, need_format("%s/", top), NULL); /* the slash refuses a file */
+    FTS *tree = error ? NULL : fts_open(tops, FTS_LOGICAL | FTS_NOCHDIR, NULL);
+    int count = 1;
+    for (FTSENT *entry; tree && (entry = fts_read(tree));) {
+        if (entry->fts_info != FTS_D || entry->fts_level == FTS_ROOTLEVEL)
+            continue;
+        if (count == MOST_DIRECTORIES && !watcher->warned)
+            note("%s has more directories below it than are watched (%d)", top, MOST_DIRECTORIES);
+        watcher->warned = count == MOST_DIRECTORIES || watcher->warned;
+        if (count == MOST_DIRECTORIES || entry->fts_name[0] == '.')
+            fts_set(tree, entry, FTS_SKIP);
+        else if (!watch_directory(watcher, need_copy(entry->fts_accpath), NULL))
+            count++;
+    }
+    if (tree)
+        fts_close(tree);
+    return error;
+}
+
+/* Behind a link it is the file that is saved; the link itself may be changed, too. */
+static int watch_file_or_tree(struct watcher *watcher, const char *path, bool is_tree)
+{
+    int error = watch_path(watcher, path);
+    char *real = realpath(path, NULL);
+    if (real)
+        watch_path(watcher, real);
+    if (is_tree)
+        error = real ? watch_below(watcher, real) : UV_ENOENT;
+    free(real);
+    return error;
+}
+
+static int watch_all(struct watcher *watcher, bool tell)
+{
+    int status = STATUS_DONE;
+    for (size_t i = 0; i < watcher->files->count + watcher->trees->count; i++) {
+        bool is_tree = i >= watcher->files->count;
+        const char *path = is_tree ? watcher->trees->items[i - watcher->files->count] : watcher->files->items[i];
+        int error = watch_file_or_tree(watcher, path, is_tree);
+        if (error && tell)
+            status =
+                fail(STATUS_FAILED, "%s cannot be watched: %s", path,
+                     error == UV_ENOSPC ? "too many directories are, by all programs; raise fs.inotify.max_user_watches"
+                                        : uv_strerror(error));
+    }
+    return status;
+}
+
+static void close_handle(uv_handle_t *handle, void *only_watches)
+{
+    bool is_watch = handle->type == UV_FS_EVENT;
+    if (!uv_is_closing(handle) && (is_watch || !only_watches))
+        uv_close(handle, is_watch ? free_watch : NULL);
+}
+
+/* ---- The watcher */
+
+struct watcher *watcher_open(const text_list *files, const text_list *trees)
+{
+    struct watcher *watcher = need_alloc(sizeof(*watcher));
+    *watcher = (struct watcher){ .files = files, .trees = trees };
+    int error = uv_loop_init(&watcher->loop);
+    if (error) {
+        fail(STATUS_FAILED, "files cannot be watched: %s", uv_strerror(error));
+        free(watcher);
+        return NULL;
+    }
+    watcher->loop.data = watcher;
+    uv_timer_init(&watcher->loop, &watcher->quiet);
+    uv_timer_init(&watcher->loop, &watcher->burst);
+    for (int i = 0; i < 2; i++) {
+        uv_signal_init(&watcher->loop, &watcher->interrupts[i]);
+        uv_signal_start_oneshot(&watcher->interrupts[i], on_interrupt, i ? SIGTERM : SIGINT);
+    }
+    if (watch_all(watcher, true) == STATUS_DONE)
+        return watcher;
+    watcher_close(watcher);
+    return NULL;
+}
+
+bool watcher_wait(struct watcher *watcher)
+{
+    watcher->events = 0;
+    uv_run(&watcher->loop, UV_RUN_NOWAIT);
+    if (watcher->events >= MANY_EVENTS)
+        note_change(watcher);
+    if (!watcher->interrupted)
+        uv_run(&watcher->loop, UV_RUN_DEFAULT);
+    if (watcher->interrupted)
+        return false;
+    uv_timer_stop(&watcher->quiet);
+    uv_timer_stop(&watcher->burst);
+    uv_walk(&watcher->loop, close_handle, watcher);
+    watch_all(watcher, false);
+    return true;
+}
+
+void watcher_close(struct watcher *watcher)
+{
+    uv_walk(&watcher->loop, close_handle, NULL);
+    uv_run(&watcher->loop, UV_RUN_DEFAULT);
+    uv_loop_close(&watcher->loop);
+    free(watcher);
+}
