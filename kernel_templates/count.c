@@ -12,7 +12,7 @@ KILN_FN kiln_real kiln_value(kiln_real x, kiln_real y)
 }
 #endif
 
-/* Counts in blocks begin to end - 1 of the grid. args[i] points to parameter number i. Several threads do so at once. */
+/* Counts in blocks begin to end - 1 of the grid. args[i] points to parameter i. Several threads do so at once. */
 __attribute__((visibility("default"))) void kiln_cpu(unsigned long long begin, unsigned long long end,
                                                      void *const *args);
 
@@ -20,8 +20,7 @@ void kiln_cpu(unsigned long long begin, unsigned long long end, void *const *arg
 {
     const unsigned long long n = *(const unsigned long long *)args[1 + KILN_INPUTS];
     unsigned long long *result = *(unsigned long long *const *)args[0], found = 0, least = 0;
-    const kiln_store_t *KILN_TAKE(x = *(const kiln_store_t *const *)args[1],
-                                  *y = *(const kiln_store_t *const *)args[2],
+    const kiln_store_t *KILN_TAKE(x = *(const kiln_store_t *const *)args[1], *y = *(const kiln_store_t *const *)args[2],
                                   *z = *(const kiln_store_t *const *)args[3]);
 
     begin *= KILN_TILE;

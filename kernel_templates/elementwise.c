@@ -15,8 +15,8 @@ KILN_FN kiln_real kiln_value(kiln_real x)
 
 #define KILN_CHUNK 64
 
-/* Computes blocks begin to end - 1 of the grid. args[i] points to parameter number i: out, the inputs, n. `out` may be one
- * of the inputs. */
+/* Computes blocks begin to end - 1 of the grid. args[i] points to parameter i: out, the inputs, n. `out` may be
+ * one of the inputs. */
 __attribute__((visibility("default"))) void kiln_cpu(unsigned long long begin, unsigned long long end,
                                                      void *const *args);
 
@@ -24,8 +24,7 @@ void kiln_cpu(unsigned long long begin, unsigned long long end, void *const *arg
 {
     const unsigned long long n = *(const unsigned long long *)args[1 + KILN_INPUTS];
     kiln_store_t *result = *(kiln_store_t *const *)args[0];
-    const kiln_store_t *KILN_TAKE(x = *(const kiln_store_t *const *)args[1],
-                                  *y = *(const kiln_store_t *const *)args[2],
+    const kiln_store_t *KILN_TAKE(x = *(const kiln_store_t *const *)args[1], *y = *(const kiln_store_t *const *)args[2],
                                   *z = *(const kiln_store_t *const *)args[3]);
     unsigned long long i = begin * KILN_TILE;
 

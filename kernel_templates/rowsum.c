@@ -1,6 +1,6 @@
-/* The cpu twin of rowsum.cu, which declares the template and says in which order a row is summed. Compiles as it stands, for
- * f32 and one op. A unit sets KILN_UNIT, brings its own values, real.h, the ops it uses and kiln_value, and takes the rest of
- * this text. */
+/* The cpu twin of rowsum.cu, which declares the template and says in which order a row is summed. Compiles as it
+ * stands, for f32 and one op. A unit sets KILN_UNIT, brings its own values, real.h, the ops it uses and kiln_value, and
+ * takes the rest of this text. */
 #ifndef KILN_UNIT
 #define KILN_DTYPE_F32 1
 #define KILN_INPUTS    1
@@ -16,8 +16,8 @@ KILN_FN kiln_real kiln_value(kiln_real x)
 /* The most blocks that the template's grid has. */
 #define KILN_BLOCKS 65535
 
-/* Sums without an element are left out: to add their +0 changes nothing, because no sum is -0. The order of the additions
- * lets a compiler do many at once. */
+/* Sums without an element are left out: to add their +0 changes nothing, because no sum is -0. The order of the
+ * additions lets a compiler do many at once. */
 static kiln_store_t sum_row(KILN_TAKE(const kiln_store_t *x, const kiln_store_t *y, const kiln_store_t *z),
                             unsigned long long cols)
 {
@@ -41,7 +41,7 @@ static kiln_store_t sum_row(KILN_TAKE(const kiln_store_t *x, const kiln_store_t 
     return kiln_store(sums[0]);
 }
 
-/* Sums the rows of blocks begin to end - 1 of the grid. args[i] points to parameter number i: out, the inputs, rows, cols. */
+/* Sums the rows of blocks begin to end - 1 of the grid. args[i] points to parameter i: out, the inputs, rows, cols. */
 __attribute__((visibility("default"))) void kiln_cpu(unsigned long long begin, unsigned long long end,
                                                      void *const *args);
 
@@ -50,8 +50,7 @@ void kiln_cpu(unsigned long long begin, unsigned long long end, void *const *arg
     const unsigned long long rows = *(const unsigned long long *)args[1 + KILN_INPUTS];
     const unsigned long long cols = *(const unsigned long long *)args[2 + KILN_INPUTS];
     kiln_store_t *out = *(kiln_store_t *const *)args[0];
-    const kiln_store_t *KILN_TAKE(x = *(const kiln_store_t *const *)args[1],
-                                  *y = *(const kiln_store_t *const *)args[2],
+    const kiln_store_t *KILN_TAKE(x = *(const kiln_store_t *const *)args[1], *y = *(const kiln_store_t *const *)args[2],
                                   *z = *(const kiln_store_t *const *)args[3]);
 
     for (unsigned long long block = begin; block < end; block++)

@@ -1,5 +1,5 @@
-/* The public functions that define ops and templates, and those of kernels with arguments of their own: argument checks,
- * then one call down. */
+/* The public functions that define ops and templates, and those of kernels with arguments of their own: argument
+ * checks, then one call down. */
 #include "api_structs.h"
 #include "os/cancel.h"
 #include "os/fork.h"

@@ -1,5 +1,5 @@
-/* A host that never waits for a compiler: it computes for itself until there is a kernel, launches whatever is the best one
- * from then on, and lets Kiln look for the fastest geometry meanwhile.
+/* A host that never waits for a compiler: it computes for itself until there is a kernel, launches whatever is the
+ * best one from then on, and lets Kiln look for the fastest geometry meanwhile.
  *
  * Runs on the first GPU, or on the cpu where there is none. Build it with
  *     cc live.c $(pkg-config --cflags --libs kiln) -o live

@@ -19,8 +19,8 @@
  *   - Results do not depend on the floating-point environment of the caller, and calls leave it as it is. See
  *     docs/embedding.md.
  *   - A child made by fork() can use nothing that its parent made, but specs, signatures, reports, texts and tunings.
- *     Functions that need a service or a device return KILN_EFORKED there; those that free, release or close do nothing.
- *     The child may open a service.
+ *     Functions that need a service or a device return KILN_EFORKED there; those that free, release or close do
+ *     nothing. The child may open a service.
  *   - exit() waits for compiles in progress in the process; from then on they are refused with KILN_ECANCELED.
  *   - pthread_cancel takes effect after a call, and while kiln_queue_wait waits. It must not be asynchronous.
  *   - A thread needs 128 KiB of stack, besides what the CUDA driver takes. For gets and launches 64 KiB do.

@@ -31,8 +31,8 @@ typedef struct kiln_spec kiln_spec;
 KILN_API KILN_MUST_USE kiln_status kiln_spec_parse(kiln_spec **out, kiln_service *service, const char *text,
                                                    kiln_report *report);
 
-/* Makes another spec: `spec` with the fields of a line in place of its own, "block=256 elems=4"; "block=" leaves a field
- * open. Errors: those of kiln_spec_parse. */
+/* Makes another spec: `spec` with the fields of a line in place of its own, "block=256 elems=4"; "block=" leaves a
+ * field open. Errors: those of kiln_spec_parse. */
 KILN_API KILN_MUST_USE kiln_status kiln_spec_with(kiln_spec **out, const kiln_spec *spec, const char *fields,
                                                   kiln_report *report);
 
@@ -86,8 +86,8 @@ typedef struct kiln_param {
         *shape[KILN_DIMS_MAX]; /* formulas of the sizes, the last dimension contiguous; [0] of a formula's number */
 } kiln_param;
 
-/* The arguments that a kernel takes. A template declares them; the driver and the PTX tell those of a function of a CUDA
- * source. Lives as long as the spec or kernel that it came from. */
+/* The arguments that a kernel takes. A template declares them; the driver and the PTX tell those of a function of a
+ * CUDA source. Lives as long as the spec or kernel that it came from. */
 typedef struct kiln_signature {
     size_t size;
     const char *const *sizes; /* names of the numbers that are known at launch only */
@@ -98,9 +98,9 @@ typedef struct kiln_signature {
     const char *grid[3]; /* formulas of the sizes, "(n + 511) / 512"; NULL: kiln_launch takes a grid */
 } kiln_signature;
 
-/* The signature that a spec's template declares, for its op and its type: formulas stand as they are written, and may name
- * parameters. Where the op is open there are no inputs of it; where the type is open it is the template's first. Lives as
- * long as the spec. Any thread. Errors: KILN_EINVAL, KILN_ENOMEM. */
+/* The signature that a spec's template declares, for its op and its type: formulas stand as they are written, and
+ * may name parameters. Where the op is open there are no inputs of it; where the type is open it is the template's
+ * first. Lives as long as the spec. Any thread. Errors: KILN_EINVAL, KILN_ENOMEM. */
 KILN_API kiln_status kiln_spec_signature(const kiln_signature **out, const kiln_spec *spec, kiln_report *report);
 
 /* Calculates the shape of an array for such sizes. `index` counts in params; the entries behind the last dimension are
@@ -143,9 +143,9 @@ typedef struct kiln_kernel kiln_kernel;
  * device of it is open, else by the defaults of the template. To build is to choose alike, so that a warmed cache is
  * hit.
  *
- * The service holds what it has loaded for later gets: kiln_options.loaded_max programs, the least recently used first
- * out. It lets go of a program only when the caller holds no reference to it or its kernels and all work of the device is
- * done.
+ * The service holds what it has loaded for later gets: kiln_options.loaded_max programs, the least recently used
+ * first out. It lets go of a program only when the caller holds no reference to it or its kernels and all work of
+ * the device is done.
  *
  * A source is found again as long as its text, its options and the contents of every file that it read are the same,
  * wherever those files lie. Under KILN_ISOLATE_NEVER it may name no include directories, and what it gives stays in the
@@ -213,10 +213,10 @@ KILN_API KILN_MUST_USE kiln_status kiln_program_kernel(kiln_kernel **out, kiln_p
 KILN_API kiln_status kiln_program_global(void **out, size_t *bytes, kiln_program *program, const char *name,
                                          kiln_report *report);
 
-/* Gives one section of the compiled code of a program that was requested with KILN_BUILD: "cubin", "ptx", "log", "names"
- * (symbols, one a line), "key"; on the cpu "object" in the place of the first two; of a source also "functions" (as it
- * asked for them). The bytes live as long as the program. A NUL follows those of a text, which *length does not count.
- * Errors: KILN_ENOENT. */
+/* Gives one section of the compiled code of a program that was requested with KILN_BUILD: "cubin", "ptx", "log",
+ * "names" (symbols, one a line), "key"; on the cpu "object" in the place of the first two; of a source also
+ * "functions" (as it asked for them). The bytes live as long as the program. A NUL follows those of a text, which
+ * *length does not count. Errors: KILN_ENOENT. */
 KILN_API kiln_status kiln_program_section(const void **out, size_t *length, const kiln_program *program,
                                           const char *name);
 
@@ -324,12 +324,12 @@ KILN_API kiln_status kiln_launch(kiln_kernel *kernel, const kiln_grid *grid, con
 KILN_API kiln_status kiln_launch_n(kiln_kernel *kernel, uint64_t n, void *const *outs, size_t out_count,
                                    const void *const *ins, size_t in_count, void *stream, kiln_report *report);
 
-/* kiln_launch_n of the kernel that a spec's text means on the default device. The first call with a text parses it and
- * gets the kernel, and blocks as kiln_get does. A later one costs about 0.1 us more than kiln_launch_n. A text means
- * the same kernel as long as the service keeps it, whatever tuning finds; the cap on loaded programs counts its program. With n =
- * 0 the kernel is only loaded, and the arrays may be NULL. In a stream that is being captured, a kernel that is not
- * loaded is KILN_ECAPTURE, and the capture goes on; for the life of a graph hold the kernel by kiln_get_kernel.
- * Errors: those of kiln_spec_parse, kiln_get and kiln_launch, KILN_ECAPTURE. */
+/* kiln_launch_n of the kernel that a spec's text means on the default device. The first call with a text parses it
+ * and gets the kernel, and blocks as kiln_get does. A later one costs about 0.1 us more than kiln_launch_n. A text
+ * means the same kernel as long as the service keeps it, whatever tuning finds; the cap on loaded programs counts
+ * its program. With n = 0 the kernel is only loaded, and the arrays may be NULL. In a stream that is being captured,
+ * a kernel that is not loaded is KILN_ECAPTURE, and the capture goes on; for the life of a graph hold the kernel by
+ * kiln_get_kernel. Errors: those of kiln_spec_parse, kiln_get and kiln_launch, KILN_ECAPTURE. */
 KILN_API kiln_status kiln_call(kiln_service *service, const char *spec, uint64_t n, void *const *outs, size_t out_count,
                                const void *const *ins, size_t in_count, void *stream, kiln_report *report);
 

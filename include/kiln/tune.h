@@ -219,13 +219,13 @@ typedef struct kiln_verification {
 } kiln_verification;
 
 /* Launches a kernel, as kiln_launch does but for the stream, and compares its results with those of the cpu from the
- * same values. Arrays that are only written are filled with a poison before; all hold the kernel's results after. Equal
- * bits are equal, any NaN equals any NaN, and so are numbers not further apart than `tolerance` units of the last place
- * of the right one (0: equal bits). Of a function of a source, and where a template has no cpu twin, two launches on the
- * same values are compared. *out (may be NULL) is filled also where results differ. Other work on the arrays must have
- * finished. Host memory: for kernels that are not elementwise twice the arrays, and the arrays that a launch changes.
- * Blocks. Errors: KILN_EMISMATCH naming the first wrong element, or one beyond the bound; KILN_EINVAL; KILN_ENOMEM;
- * those of kiln_get and kiln_launch. */
+ * same values. Arrays that are only written are filled with a poison before; all hold the kernel's results after.
+ * Equal bits are equal, any NaN equals any NaN, and so are numbers not further apart than `tolerance` units of the
+ * last place of the right one (0: equal bits). Of a function of a source, and where a template has no cpu twin, two
+ * launches on the same values are compared. *out (may be NULL) is filled also where results differ. Other work on
+ * the arrays must have finished. Host memory: for kernels that are not elementwise twice the arrays, and the arrays
+ * that a launch changes. Blocks. Errors: KILN_EMISMATCH naming the first wrong element, or one beyond the bound;
+ * KILN_EINVAL; KILN_ENOMEM; those of kiln_get and kiln_launch. */
 KILN_API kiln_status kiln_verify(kiln_verification *out, kiln_service *service, kiln_kernel *kernel,
                                  const kiln_grid *grid, const uint64_t *sizes, size_t size_count, const kiln_arg *args,
                                  size_t arg_count, double tolerance, kiln_report *report);

@@ -28,8 +28,8 @@ typedef struct kiln__compiler_vtable {
     /* Appends the text of everything that decides which compiler file is found: explicit path, environment, loader
      * cache. Opens no compiler. Equal text and an unchanged file mean the same compiler. */
     void (*search)(const kiln__compiler *compiler, kiln__text *out);
-    /* Appends the options that shape the output for a unit, the same for every version of the compiler: they are part of
-     * the key. Those that a source asks for are in its key besides. */
+    /* Appends the options that shape the output for a unit, the same for every version of the compiler: they are
+     * part of the key. Those that a source asks for are in its key besides. */
     void (*options)(const kiln__compiler *compiler, const kiln__unit *unit, kiln__text *out);
     /* Finds and opens the compiler (once; later calls answer from memory) and fills *out. KILN_ENOCOMPILER with
      * what to do. Any thread. */
@@ -65,8 +65,8 @@ typedef struct kiln__backend_vtable {
     uint64_t copy_bytes;     /* that show how fast memory is copied */
     /* Number of devices; opens the driver on first use. KILN_ENODRIVER, KILN_ENODEVICE. */
     kiln_status (*device_count)(kiln__backend *backend, int *out, kiln_report *report);
-    /* Whether KILN_ENODRIVER means that this machine has no such driver. Else one is broken, or was named and is not there. NULL: no
-     * driver is needed. */
+    /* Whether KILN_ENODRIVER means that this machine has no such driver. Else one is broken, or was named and is not
+     * there. NULL: no driver is needed. */
     bool (*lacks_driver)(kiln__backend *backend);
     /* Opens device `ordinal`; the caller closes it. KILN_ENODRIVER, KILN_ENODEVICE, KILN_EDEVICE. */
     kiln_status (*device_open)(kiln__backend *backend, int ordinal, kiln_device **out, kiln_report *report);
@@ -84,13 +84,14 @@ typedef struct kiln__backend_vtable {
      * returns. All has been checked. `entry` is the index into rule->entries. */
     kiln_status (*launch)(kiln__module *module, uint32_t entry, const uint32_t grid[3], void **args, void *stream,
                           kiln_report *report);
-    /* Whether launches in a stream are captured into a graph now, instead of run. KILN_ELAUNCH: there is no such stream. */
+    /* Whether launches in a stream are captured into a graph now, instead of run. KILN_ELAUNCH: there is no such
+     * stream. */
     kiln_status (*capturing)(kiln_device *device, void *stream, bool *out, kiln_report *report);
     /* Registers and local bytes per thread of the first entry, -1 where there is no such thing. */
     void (*resources)(const kiln__module *module, int *registers, int *local_bytes);
 
-    /* NULL where a backend has no CUDA sources. `function` is the number of a template's entry; of a source's module, whose entry
-     * has a section "functions", a number among those there that are no variables. */
+    /* NULL where a backend has no CUDA sources. `function` is the number of a template's entry; of a source's
+     * module, whose entry has a section "functions", a number among those there that are no variables. */
     const struct kiln__function_vtable *functions;
 
     kiln_status (*alloc)(kiln_device *device, void **out, size_t bytes, kiln_report *report);
@@ -130,13 +131,14 @@ typedef struct kiln__function_vtable {
 
 /* For timing what takes the device less time than the host needs to submit it. */
 typedef struct kiln__tape_vtable {
-    /* Calls `submit` `count` times, 1 or more, and keeps the launches and the copies on the device that it asks Kiln for in the
-     * stream that it is given, instead of doing them. Whatever else it does is done, and is not on the tape. NULL where there is
-     * none to be had: the driver is too old or refuses, memory is short, a submission failed, asked for nothing, or for
-     * something that no tape can hold. Kernels and memory must be there as long as the tape. Other threads and streams notice
-     * nothing. */
+    /* Calls `submit` `count` times, 1 or more, and keeps the launches and the copies on the device that it asks Kiln
+     * for in the stream that it is given, instead of doing them. Whatever else it does is done, and is not on the
+     * tape. NULL where there is none to be had: the driver is too old or refuses, memory is short, a submission
+     * failed, asked for nothing, or for something that no tape can hold. Kernels and memory must be there as long as
+     * the tape. Other threads and streams notice nothing. */
     kiln__tape *(*make)(kiln_device *device, kiln__submit submit, void *data, uint32_t count);
-    /* Milliseconds that `replays` replays of the tape take together, back to back and without gaps that the host leaves. */
+    /* Milliseconds that `replays` replays of the tape take together, back to back and without gaps that the host
+     * leaves. */
     kiln_status (*play)(kiln_device *device, kiln__tape *tape, uint32_t replays, double *out, kiln_report *report);
     /* NULL is allowed. */
     void (*discard)(kiln_device *device, kiln__tape *tape);
@@ -144,8 +146,8 @@ typedef struct kiln__tape_vtable {
 
 /* ---- The backends */
 
-/* Open a backend's devices and its compiler, which look for nothing yet. `driver` and `compiler` are the paths of libraries or
- * programs, NULL for the usual ones; copied. `log` is borrowed until close. NULL when out of memory. */
+/* Open a backend's devices and its compiler, which look for nothing yet. `driver` and `compiler` are the paths of
+ * libraries or programs, NULL for the usual ones; copied. `log` is borrowed until close. NULL when out of memory. */
 typedef kiln__backend *(*kiln__backend_open_fn)(const char *driver, const kiln__log *log);
 typedef kiln__compiler *(*kiln__compiler_open_fn)(const char *compiler, const kiln__log *log);
 

@@ -22,9 +22,9 @@ typedef struct kiln__image {
 
 void kiln__image_fini(kiln__image *image);
 
-/* Points an entry for `unit` into the image: sections "spec", "cubin" and "ptx" or "object", "names" (entry points, one a line), "functions" for a
- * user's own source, and "log" if there is one. `names` receives the text of that section and must live as long as the entry. The key is left to the caller.
- * KILN_ENOMEM. */
+/* Points an entry for `unit` into the image: sections "spec", "cubin" and "ptx" or "object", "names" (entry points,
+ * one a line), "functions" for a user's own source, and "log" if there is one. `names` receives the text of that
+ * section and must live as long as the entry. The key is left to the caller. KILN_ENOMEM. */
 kiln_status kiln__image_describe(kiln__entry *out, const kiln__image *image, const kiln__unit *unit, kiln__text *names);
 
 #endif

@@ -1,5 +1,5 @@
-/* The first lines of key texts: a form and its version. An entry whose key text begins with another version of one of these forms
- * was left by another version of Kiln, and no look-up of this one finds it. */
+/* The first lines of key texts: a form and its version. An entry whose key text begins with another version of one
+ * of these forms was left by another version of Kiln, and no look-up of this one finds it. */
 #ifndef KILN_BASE_KEYLINE_H
 #define KILN_BASE_KEYLINE_H
 

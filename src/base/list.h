@@ -17,8 +17,8 @@ void kiln__list_fini(kiln__list *list);
 /* The first text with NULL, else the one after `at`; NULL after the last. */
 const char *kiln__list_next(const kiln__list *list, const char *at);
 
-/* For lists of pairs, a name and what it names: the next pair after `*second`, the first where *first is NULL. False after the
- * last. */
+/* For lists of pairs, a name and what it names: the next pair after `*second`, the first where *first is NULL. False
+ * after the last. */
 bool kiln__list_next_pair(const kiln__list *list, const char **first, const char **second);
 
 /* Number `index`, or NULL if there are not so many. */

@@ -45,7 +45,8 @@ kiln_status kiln__fail_memory(kiln_report *report, const char *stage);
 /* kiln__fail for a child made by fork that uses what its parent made: KILN_EFORKED. */
 kiln_status kiln__fail_forked(kiln_report *report, const char *stage);
 
-/* True for an error that says that descriptors, processes or threads are used up for now: what was wanted may be there. */
+/* True for an error that says that descriptors, processes or threads are used up for now: what was wanted may be
+ * there. */
 bool kiln__is_shortage(int error);
 
 /* kiln__fail for such an error: KILN_EIO, "cannot DO IT", which it is and what to do. */

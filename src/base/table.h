@@ -1,7 +1,8 @@
 /* Hash tables and lists: uthash and utlist with Kiln's allocation and hash. No other file includes them.
  *
- * A table is a pointer to its first element, NULL when empty. Its elements have a member `hh` of type UT_hash_handle and stand in the
- * order of addition. The owner locks. HASH_DEL of the last element frees the table, and no call of uthash frees an element. */
+ * A table is a pointer to its first element, NULL when empty. Its elements have a member `hh` of type UT_hash_handle
+ * and stand in the order of addition. The owner locks. HASH_DEL of the last element frees the table, and no call of
+ * uthash frees an element. */
 #ifndef KILN_BASE_TABLE_H
 #define KILN_BASE_TABLE_H
 
@@ -16,9 +17,9 @@
 #include <uthash.h>
 #include <utlist.h>
 
-/* Adds an element under a key of `length` bytes that the element holds. `added` becomes false when out of memory, and the table is as
- * before. Only a first element can fail: a table keeps the buckets that it has where it cannot get more. Each add is by this macro or
- * the next, because uthash tells of a failure by `hh.tbl` alone. */
+/* Adds an element under a key of `length` bytes that the element holds. `added` becomes false when out of memory,
+ * and the table is as before. Only a first element can fail: a table keeps the buckets that it has where it cannot
+ * get more. Each add is by this macro or the next, because uthash tells of a failure by `hh.tbl` alone. */
 #define KILN__TABLE_ADD(table, key, length, element, added)                \
     do {                                                                   \
         unsigned hash_;                                                    \
@@ -38,8 +39,8 @@
         (added) = (element)->hh.tbl != NULL;                                    \
     } while (0)
 
-/* Sets `next` to another element of the same key, NULL if there is none. `element` comes from HASH_FIND or from this. uthash keeps all
- * elements of a key in one chain, and its own search goes on in the rest of it. */
+/* Sets `next` to another element of the same key, NULL if there is none. `element` comes from HASH_FIND or from
+ * this. uthash keeps all elements of a key in one chain, and its own search goes on in the rest of it. */
 #define KILN__TABLE_NEXT_OF_KEY(element, next)                                                      \
     do {                                                                                            \
         const UT_hash_handle *found_ = &(element)->hh;                                              \

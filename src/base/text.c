@@ -128,7 +128,8 @@ static size_t min_size(size_t a, size_t b)
 }
 
 /* Lowrance and Wagner's algorithm: `row_of` remembers where each letter was last seen in a, so that letters between
- * two swapped neighbours may be edited too. Row and column 0 of `cost` are a border that no path through it is worth. */
+ * two swapped neighbours may be edited too. Row and column 0 of `cost` are a border that no path through it is
+ * worth. */
 size_t kiln__text_distance(const char *a, const char *b)
 {
     size_t a_length = strlen(a), b_length = strlen(b);

@@ -122,8 +122,8 @@ static void note_compile(kiln__builder *builder, const kiln__unit *unit, uint64_
         show_failure(unit, report);
 }
 
-/* Whether a compile has to be done once more. A directory may have been made anew since the worker was chosen, a header may be
- * half written, or files may have changed while they were read. */
+/* Whether a compile has to be done once more. A directory may have been made anew since the worker was chosen, a
+ * header may be half written, or files may have changed while they were read. */
 static bool is_unsettled(kiln_status status, const kiln__image *image)
 {
     return status == KILN_EIO || (status == KILN_OK && (image->unsettled || image->reads == NULL));
@@ -309,8 +309,8 @@ static kiln_status refuse(kiln__builder *builder, const kiln__unit *unit, kiln_r
     return refuse_with_line(builder, unit, report);
 }
 
-/* Waits for the host's lock of the key, if there is one, and looks once more: its last holder may have published the entry, and
- * even told which toolchain it is. True: the caller holds the lock. */
+/* Waits for the host's lock of the key, if there is one, and looks once more: its last holder may have published the
+ * entry, and even told which toolchain it is. True: the caller holds the lock. */
 static bool lock_and_look(kiln__builder *builder, request *wanted, kiln__hostlock_hold *hold, kiln__built *out,
                           kiln_status *status, kiln_report *report)
 {

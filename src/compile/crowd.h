@@ -1,8 +1,8 @@
-/* Whether one more compile should go on in this process. Threads of one process that compile with NVRTC hinder each other, be
- * it in the heap or in the address space: on 16 processors 16 threads compile 4 times as much as one, and 16 processes 13
- * times (bench_compile_rate). But to start a worker takes as long as half a compile, which a few kernels are not worth. So a
- * burst's first compile stays, a few more may share the process with it, and the rest goes to workers, as many at once as there
- * are processors. */
+/* Whether one more compile should go on in this process. Threads of one process that compile with NVRTC hinder each
+ * other, be it in the heap or in the address space: on 16 processors 16 threads compile 4 times as much as one, and
+ * 16 processes 13 times (bench_compile_rate). But to start a worker takes as long as half a compile, which a few
+ * kernels are not worth. So a burst's first compile stays, a few more may share the process with it, and the rest
+ * goes to workers, as many at once as there are processors. */
 #ifndef KILN_COMPILE_CROWD_H
 #define KILN_COMPILE_CROWD_H
 
@@ -30,16 +30,16 @@ typedef struct kiln__crowd {
 
 void kiln__crowd_init(kiln__crowd *crowd, unsigned limit);
 
-/* True: compile here, and then call kiln__crowd_leave. False: compile outside, and then call kiln__crowd_return. `now` is of
- * kiln__cpu_now_ns. */
+/* True: compile here, and then call kiln__crowd_leave. False: compile outside, and then call kiln__crowd_return.
+ * `now` is of kiln__cpu_now_ns. */
 bool kiln__crowd_enter(kiln__crowd *crowd, uint64_t now);
 void kiln__crowd_leave(kiln__crowd *crowd, uint64_t now);
 
 /* One who was sent away is back; to `stay`, he compiles here after all and then calls kiln__crowd_leave. */
 void kiln__crowd_return(kiln__crowd *crowd, bool stay);
 
-/* A worker has failed at what was then done here: nobody is sent away for a while, twice as long as the last time if none has
- * helped since. How long, for the first who says so; 0 for those who had been sent away by then. */
+/* A worker has failed at what was then done here: nobody is sent away for a while, twice as long as the last time if
+ * none has helped since. How long, for the first who says so; 0 for those who had been sent away by then. */
 uint64_t kiln__crowd_pause(kiln__crowd *crowd, uint64_t now);
 
 #endif

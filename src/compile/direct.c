@@ -224,8 +224,8 @@ kiln__blob *kiln__direct_fetch(const kiln__direct *self, kiln__key *key, kiln__t
 
 /* ---- CUDA's own headers */
 
-/* In place of a directory that is not there: nothing is ever in it. The compiler asks it as any other, so that what was read says
- * of each header that there was none, and one that appears is noticed. */
+/* In place of a directory that is not there: nothing is ever in it. The compiler asks it as any other, so that what
+ * was read says of each header that there was none, and one that appears is noticed. */
 static const char nowhere[] = "/dev/null/none";
 
 static void add_nowhere(kiln__list *places, const char *name)

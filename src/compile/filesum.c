@@ -130,8 +130,8 @@ static int resolve(const survey *around, const char *path, bool *inside)
     return 0;
 }
 
-/* The same for a directory in one that is inside: one that is no link is where its name says. That is one look at it, and not
- * one at each name of its path. */
+/* The same for a directory in one that is inside: one that is no link is where its name says. That is one look at
+ * it, and not one at each name of its path. */
 static int resolve_below(const survey *around, const char *path, bool *inside)
 {
     struct stat status;
@@ -169,8 +169,8 @@ static bool climbs(const char *path)
     return false;
 }
 
-/* The same as resolve for what is no link: it is where its directory is. The first `top` bytes of the path are a place. From
- * there down each directory is judged by itself. Below one that is outside a link may lead back. */
+/* The same as resolve for what is no link: it is where its directory is. The first `top` bytes of the path are a
+ * place. From there down each directory is judged by itself. Below one that is outside a link may lead back. */
 static int resolve_plain(survey *around, const char *path, size_t top, bool *inside)
 {
     char directory[PATH_MAX];
@@ -187,9 +187,9 @@ static int resolve_plain(survey *around, const char *path, size_t top, bool *ins
     return 0;
 }
 
-/* Looks at a path: the kind of file there, its identity and its digest. Each survey asks anew whether it lies inside: the
- * path leads elsewhere once a directory on the way is another, even if its last file stays the same. The first `top` bytes
- * of the path are a place. */
+/* Looks at a path: the kind of file there, its identity and its digest. Each survey asks anew whether it lies
+ * inside: the path leads elsewhere once a directory on the way is another, even if its last file stays the same. The
+ * first `top` bytes of the path are a place. */
 static int look(survey *around, const char *path, size_t top, struct stat *status, char digest[KILN__DIGEST_HEX])
 {
     bool inside = false;

@@ -1,5 +1,6 @@
-/* One compile per key per host: a lock on one byte of <root>/v1/lock, at an offset that the key's digest gives. The kernel
- * lets go of it when its holder dies, so that nobody has to guess whether a lock is stale; nothing is left behind. */
+/* One compile per key per host: a lock on one byte of <root>/v1/lock, at an offset that the key's digest gives. The
+ * kernel lets go of it when its holder dies, so that nobody has to guess whether a lock is stale; nothing is left
+ * behind. */
 #ifndef KILN_COMPILE_HOSTLOCK_H
 #define KILN_COMPILE_HOSTLOCK_H
 
@@ -23,8 +24,8 @@ typedef struct kiln__hostlock {
 void kiln__hostlock_init(kiln__hostlock *lock, kiln__store *disk, uint32_t wait_ms, const kiln__log *log);
 
 /* Waits until no other process or service holds the key's lock, at most wait_ms. True: this thread holds it, until
- * give. False: there is no lock to be had (no store, the file system has none, the wait outlasted its bound); all but the
- * first is counted, and the caller compiles all the same. Locks of different keys do not meet. */
+ * give. False: there is no lock to be had (no store, the file system has none, the wait outlasted its bound); all
+ * but the first is counted, and the caller compiles all the same. Locks of different keys do not meet. */
 bool kiln__hostlock_take(kiln__hostlock *lock, const uint8_t digest[KILN__DIGEST_SIZE], kiln__hostlock_hold *out);
 
 /* The same lock for what is no compile: waits at most `wait_ms`, and counts and logs nothing. */

@@ -25,7 +25,8 @@ void kiln__suspects_fini(kiln__suspects *suspects)
     kiln__free(suspects->rows);
 }
 
-/* A worker that died tells nobody what it has read, so that nothing is known of a source that reads files of its author's. */
+/* A worker that died tells nobody what it has read, so that nothing is known of a source that reads files of its
+ * author's. */
 bool kiln__suspect_of(kiln__suspect *out, const kiln__unit *unit)
 {
     kiln__text all = { 0 };

@@ -1,4 +1,5 @@
-/* Sources that have killed a compile worker: which are not tried again, and where their texts are kept for a bug report. */
+/* Sources that have killed a compile worker: which are not tried again, and where their texts are kept for a bug
+ * report. */
 #ifndef KILN_COMPILE_SUSPECTS_H
 #define KILN_COMPILE_SUSPECTS_H
 
@@ -36,9 +37,9 @@ bool kiln__suspects_is_condemned(kiln__suspects *suspects, const uint8_t digest[
 /* Notes that a source has killed a worker; does nothing where memory runs out. */
 void kiln__suspects_accuse(kiln__suspects *suspects, const uint8_t digest[KILN__DIGEST_SIZE]);
 
-/* Keeps the text as <digest>.cu, its own digest, (mode 0600) in the directory, which is made if it is missing; a link of that name
- * is replaced and not followed. True: `path` names it. False: there is no directory or the text could not be written; `path`
- * then holds the reason, "" if there is none. */
+/* Keeps the text as <digest>.cu, its own digest, (mode 0600) in the directory, which is made if it is missing; a
+ * link of that name is replaced and not followed. True: `path` names it. False: there is no directory or the text
+ * could not be written; `path` then holds the reason, "" if there is none. */
 bool kiln__suspects_keep(const kiln__suspects *suspects, const char *source, size_t length, char *path, size_t size);
 
 #endif

@@ -14,7 +14,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A worker answers at once, but for NVRTC's opening and its own trusted first compile; the machine may be a busy one. */
+/* A worker answers at once, but for NVRTC's opening and its own trusted first compile; the machine may be a busy
+ * one. */
 enum { PATIENCE_MS = 30000, CPU_SLACK_S = 2, NUMBER_SIZE = 24, STOPPED_POLL_MS = 20 };
 
 static uint64_t after(uint32_t ms)
@@ -53,9 +54,9 @@ static bool find_program_file(char path[PATH_MAX])
     return length > 0;
 }
 
-/* The directory and the owner of the file that holds this code: the shared library, or a program that it is linked into. The loader's
- * name of a library serves where it is absolute. A relative one is of a directory that the process has left since, and a program's is
- * what its caller has made up: there the kernel is asked. */
+/* The directory and the owner of the file that holds this code: the shared library, or a program that it is linked
+ * into. The loader's name of a library serves where it is absolute. A relative one is of a directory that the
+ * process has left since, and a program's is what its caller has made up: there the kernel is asked. */
 static bool find_own_file(char path[PATH_MAX], uid_t *owner)
 {
     struct stat status;
@@ -92,8 +93,8 @@ static bool is_trusted_directory(const char *path, uid_t owner)
            (status.st_uid == 0 || status.st_uid == geteuid() || status.st_uid == owner);
 }
 
-/* The same for a program found beside the library, with the two directories above it, libexec/kiln: a program in /tmp must not take
- * what others left there. */
+/* The same for a program found beside the library, with the two directories above it, libexec/kiln: a program in
+ * /tmp must not take what others left there. */
 static const char *refuse_program(const char *program, uid_t owner, char *buffer, size_t size)
 {
     char path[PATH_MAX];
@@ -248,8 +249,8 @@ kiln_status kiln__worker_open(kiln__child *child, const char *program, const cha
 
 /* ---- Asking */
 
-/* Waits for an answer to begin. A worker that something has stopped says nothing, and need not be waited for: nothing is lost with it
- * yet. */
+/* Waits for an answer to begin. A worker that something has stopped says nothing, and need not be waited for:
+ * nothing is lost with it yet. */
 static kiln__channel_result await_answer(const kiln__child *child, uint64_t deadline)
 {
     struct pollfd answer = { child->socket, POLLIN, 0 };

@@ -7,7 +7,8 @@
 
 /* ---- Text that a worker sends may be what hostile source made a compiler say */
 
-/* A copy of at most `size` - 1 bytes without control characters but newline and tab, those of UTF-8's C1 block included. */
+/* A copy of at most `size` - 1 bytes without control characters but newline and tab, those of UTF-8's C1 block
+ * included. */
 static void copy_clean(char *out, size_t size, const char *text)
 {
     size_t length = 0;

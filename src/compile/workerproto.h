@@ -1,5 +1,6 @@
-/* What a service and its compile workers say to each other: frames on the worker's descriptor 0, a stream socket. The host
- * asks, the worker answers each request before it reads the next. Both sides are of one Kiln version, which OPEN checks.
+/* What a service and its compile workers say to each other: frames on the worker's descriptor 0, a stream socket.
+ * The host asks, the worker answers each request before it reads the next. Both sides are of one Kiln version, which
+ * OPEN checks.
  *
  *     OPEN      version, NVRTC's path if one is wanted, the
  *               directories that sources may read        -> TOOLCHAIN or FAILED; the first request, once
@@ -7,8 +8,9 @@
  *     COMPILE   source, spec, target, entry points; of a
  *               user's own what it has besides           -> BEGUN, then IMAGE or FAILED
  *
- * BEGUN comes before the compiler sees anything of the source: a worker that dies earlier was not killed by it. A worker whose
- * compile dies by a signal says so with CRASHED, if it still can. It ends when the other end of the socket is closed. */
+ * BEGUN comes before the compiler sees anything of the source: a worker that dies earlier was not killed by it. A
+ * worker whose compile dies by a signal says so with CRASHED, if it still can. It ends when the other end of the
+ * socket is closed. */
 #ifndef KILN_COMPILE_WORKERPROTO_H
 #define KILN_COMPILE_WORKERPROTO_H
 
@@ -81,12 +83,13 @@ bool kiln__worker_get_unit(const kiln__frame *frame, kiln__unit *out);
 void kiln__worker_put_list(kiln__text *frame, kiln__worker_tag tag, const kiln__list *list);
 bool kiln__worker_get_list(const kiln__frame *frame, kiln__worker_tag tag, kiln__list *out);
 
-/* A failure as a report has it. Reading fills `report` (which may be NULL) and *status; its message and log are clean. */
+/* A failure as a report has it. Reading fills `report` (which may be NULL) and *status; its message and log are
+ * clean. */
 void kiln__worker_put_failure(kiln__text *frame, kiln_status status, const kiln_report *report);
 bool kiln__worker_get_failure(const kiln__frame *frame, kiln_status *status, kiln_report *report);
 
-/* An image and the version of the toolchain that made it, for people. Reading copies: the caller owns *out. With false *out is
- * empty; *no_memory tells if that was why. */
+/* An image and the version of the toolchain that made it, for people. Reading copies: the caller owns *out. With
+ * false *out is empty; *no_memory tells if that was why. */
 void kiln__worker_put_image(kiln__text *frame, const kiln__image *image, const kiln__toolchain *toolchain);
 bool kiln__worker_get_image(const kiln__frame *frame, kiln__image *out, kiln__toolchain *toolchain, bool *no_memory);
 

@@ -174,8 +174,8 @@ static kiln_status ask_identity(workers *self, hiring *hired, kiln_report *repor
     return status;
 }
 
-/* An idle worker may have died, or have been stopped, before it was asked. It is replaced by a new one, once and without a word.
- * True: the caller hires again. */
+/* An idle worker may have died, or have been stopped, before it was asked. It is replaced by a new one, once and
+ * without a word. True: the caller hires again. */
 static bool replace(hiring *hired)
 {
     if (hired->fresh || hired->answer.begun || hired->answer.result != KILN__CHANNEL_CLOSED)
@@ -185,9 +185,9 @@ static bool replace(hiring *hired)
     return hired->fresh = true;
 }
 
-/* Takes an idle worker, or starts one where there is none or hired->fresh asks for it. A worker tells its toolchain before its first source
- * from elsewhere, because afterwards it may say anything. KILN_OK: hired->which is a worker. It takes requests only if
- * hired->answer.result is DONE. */
+/* Takes an idle worker, or starts one where there is none or hired->fresh asks for it. A worker tells its toolchain
+ * before its first source from elsewhere, because afterwards it may say anything. KILN_OK: hired->which is a worker.
+ * It takes requests only if hired->answer.result is DONE. */
 static kiln_status hire(workers *self, hiring *hired, kiln_report *report)
 {
     kiln__text marks = { 0 };
@@ -351,7 +351,8 @@ static kiln_status compile_outside(workers *self, const kiln__unit *unit, kiln__
     return status;
 }
 
-/* A worker opens NVRTC anew, by its path: where another one lies there by now, what is made of it is not this process's. */
+/* A worker opens NVRTC anew, by its path: where another one lies there by now, what is made of it is not this
+ * process's. */
 static bool is_by_the_same(workers *self, const kiln__image *image)
 {
     kiln__toolchain ours;
@@ -391,8 +392,8 @@ static kiln_status refuse_heavy(const kiln__unit *unit, kiln_report *report)
         unit->operations, (unsigned long long)kiln__unit_elements(unit), KILN__UNIT_LIGHT_MAX);
 }
 
-/* Kiln's own units are compiled here, unless too many are already. If a worker fails and this process succeeds, the workers are at
- * fault. They then rest for a while. */
+/* Kiln's own units are compiled here, unless too many are already. If a worker fails and this process succeeds, the
+ * workers are at fault. They then rest for a while. */
 static kiln_status compile_here_or_outside(kiln__compiler *base, const kiln__unit *unit, kiln__image *out,
                                            kiln_report *report)
 {
@@ -501,8 +502,8 @@ static const kiln__compiler_vtable vtable = {
     .close = close_workers,
 };
 
-/* A relative name is of the directory where the service is opened, and of no later one. One that leads to nothing stays as it is, and is
- * refused when the program is wanted. */
+/* A relative name is of the directory where the service is opened, and of no later one. One that leads to nothing
+ * stays as it is, and is refused when the program is wanted. */
 static char *copy_absolute(const char *path)
 {
     char resolved[PATH_MAX];

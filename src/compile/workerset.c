@@ -25,8 +25,8 @@ void kiln__workerset_init(kiln__workerset *self, const char *program, const kiln
 
 /* ---- Directories */
 
-/* A sandbox holds directories and not their names, so that one which is removed and made anew would be closed to a worker of before.
- * An inode that a sandbox holds is not given to another directory. */
+/* A sandbox holds directories and not their names, so that one which is removed and made anew would be closed to a
+ * worker of before. An inode that a sandbox holds is not given to another directory. */
 void kiln__workerset_mark(kiln__text *out, const kiln__list *places)
 {
     const char *name = NULL, *path;

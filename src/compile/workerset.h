@@ -1,5 +1,5 @@
-/* The workers of a service: those at work and those that wait for the next compile, the last used first again. What each is given to
- * do, and what comes of it, is the business of workers.h. */
+/* The workers of a service: those at work and those that wait for the next compile, the last used first again. What
+ * each is given to do, and what comes of it, is the business of workers.h. */
 #ifndef KILN_COMPILE_WORKERSET_H
 #define KILN_COMPILE_WORKERSET_H
 
@@ -41,18 +41,20 @@ void kiln__workerset_fini(kiln__workerset *set);
 /* Appends which directories the places are now, by which a worker is known. NULL: none. */
 void kiln__workerset_mark(kiln__text *out, const kiln__list *places);
 
-/* An idle worker that may read just these places (NULL: any), the one used last; NULL if there is none. What is `foreign` gets a
- * strange one where there is one, and nothing else ever does. */
+/* An idle worker that may read just these places (NULL: any), the one used last; NULL if there is none. What is
+ * `foreign` gets a strange one where there is one, and nothing else ever does. */
 kiln__worker *kiln__workerset_take(kiln__workerset *set, const kiln__list *places, const kiln__text *marks,
                                    bool foreign);
 
-/* Starts a worker that opens `nvrtc` (NULL: searched) and then these places only; `places` NULL: none. `marks` are those of a moment
- * before, so that no worker is taken for one that holds a later directory. Errors: those of kiln__worker_find, _start and _open. */
+/* Starts a worker that opens `nvrtc` (NULL: searched) and then these places only; `places` NULL: none. `marks` are
+ * those of a moment before, so that no worker is taken for one that holds a later directory. Errors: those of
+ * kiln__worker_find, _start and _open. */
 kiln_status kiln__workerset_start(kiln__workerset *set, const char *nvrtc, const kiln__list *places,
                                   const kiln__text *marks, kiln__toolchain *facts, kiln__worker **out,
                                   kiln_report *report);
 
-/* A worker that was taken or started is given back for the next compile, or ended, or, where its process has ended, freed. */
+/* A worker that was taken or started is given back for the next compile, or ended, or, where its process has ended,
+ * freed. */
 void kiln__workerset_give_back(kiln__workerset *set, kiln__worker *which);
 void kiln__worker_end(kiln__worker *which);
 void kiln__worker_free(kiln__worker *which);

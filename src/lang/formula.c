@@ -208,8 +208,8 @@ static kiln_status line_slot(builder *b, const kiln__line *line, uint8_t *slot)
     return status;
 }
 
-/* A constant without a value cannot stand in a slot: what it makes of a step that would take it is known now, but for a choice or
- * a condition, which might pass it by. Those get a step that has none: 0 / 0, or an overflow. */
+/* A constant without a value cannot stand in a slot: what it makes of a step that would take it is known now, but
+ * for a choice or a condition, which might pass it by. Those get a step that has none: 0 / 0, or an overflow. */
 static kiln_status missing_slot(builder *b, const char *missing, uint8_t *slot)
 {
     bool divides = missing == division;

@@ -1,7 +1,7 @@
 /* Integer formulas of template declarations: "elems % vector == 0", "sm == 0 ? 1024 : 128", "(n + tile - 1) / tile".
  *
- * C's operators on 64-bit integers (lang/syntax.h), the functions min, max and gcd, and names of variables. Overflow and
- * division by zero have no value; a branch that is not taken needs none. Pure. */
+ * C's operators on 64-bit integers (lang/syntax.h), the functions min, max and gcd, and names of variables. Overflow
+ * and division by zero have no value; a branch that is not taken needs none. Pure. */
 #ifndef KILN_LANG_FORMULA_H
 #define KILN_LANG_FORMULA_H
 
@@ -13,8 +13,8 @@
 /* The value of a variable. False if there is no such name. */
 typedef bool (*kiln__formula_lookup)(const void *data, const char *name, size_t length, int64_t *value);
 
-/* Calculates a formula. KILN_ESPEC with one line in `problem`: syntax, unknown name, division by zero, overflow, nesting deeper
- * than 64. Names in a branch that is not taken must exist all the same. KILN_ENOMEM. */
+/* Calculates a formula. KILN_ESPEC with one line in `problem`: syntax, unknown name, division by zero, overflow,
+ * nesting deeper than 64. Names in a branch that is not taken must exist all the same. KILN_ENOMEM. */
 kiln_status kiln__formula_eval(const char *formula, kiln__formula_lookup lookup, const void *data, int64_t *out,
                                char *problem, size_t size);
 
@@ -41,9 +41,9 @@ typedef struct kiln__line {
     int32_t most_added;  /* on the way to the sum: 128 in (n + 128 - 1) / 128 */
 } kiln__line;
 
-/* Formulas compiled together. The first slots are the variables, then come the results of the steps; constants stand at the
- * end, the first in the last slot. There is no jump: a step whose operand has no value has none either, and a choice passes on
- * what it chooses. Plain data. */
+/* Formulas compiled together. The first slots are the variables, then come the results of the steps; constants stand
+ * at the end, the first in the last slot. There is no jump: a step whose operand has no value has none either, and a
+ * choice passes on what it chooses. Plain data. */
 typedef struct kiln__formulas {
     uint8_t variables, steps, constants, count;
     kiln__line line[KILN__FORMULAS_MAX];
@@ -63,9 +63,9 @@ typedef struct kiln__formula_values {
     kiln__number_or slot[KILN__SLOTS_MAX];
 } kiln__formula_values;
 
-/* Begins as zeros. Adds a formula; *index is its number. `lookup` knows the names that have a value now, `names` are the
- * variables, the same for each formula, at most KILN__VARIABLES_MAX. KILN_ESPEC with one line in `problem`, also where the
- * formulas have too many steps; KILN_ENOMEM. */
+/* Begins as zeros. Adds a formula; *index is its number. `lookup` knows the names that have a value now, `names` are
+ * the variables, the same for each formula, at most KILN__VARIABLES_MAX. KILN_ESPEC with one line in `problem`, also
+ * where the formulas have too many steps; KILN_ENOMEM. */
 kiln_status kiln__formulas_add(kiln__formulas *out, const char *formula, kiln__formula_lookup lookup, const void *data,
                                const char *const *names, uint32_t name_count, uint32_t *index, char *problem,
                                size_t size);

@@ -6,8 +6,8 @@
  *     primary  number, name, name(argument, ...), (expression)
  *     argument expression, ?, name = expression, name = ?, name =
  *
- * A tree says nothing about meaning: lang/formula.h reads one as integers, template/real.h as real numbers, template/expr.h as
- * ops with inputs and parameters. Each refuses the nodes that mean nothing to it. Pure. */
+ * A tree says nothing about meaning: lang/formula.h reads one as integers, template/real.h as real numbers,
+ * template/expr.h as ops with inputs and parameters. Each refuses the nodes that mean nothing to it. Pure. */
 #ifndef KILN_LANG_SYNTAX_H
 #define KILN_LANG_SYNTAX_H
 
@@ -57,8 +57,8 @@ typedef struct kiln__node {
     uint32_t next;       /* the next child of the same parent; UINT32_MAX: there is none */
 } kiln__node;
 
-/* Nodes stand in post-order, each right behind its last child: one walk from the first to the last calculates a tree. The root is
- * the last. Most trees fit into `few`, and then reading one allocates nothing. Not to be copied. */
+/* Nodes stand in post-order, each right behind its last child: one walk from the first to the last calculates a
+ * tree. The root is the last. Most trees fit into `few`, and then reading one allocates nothing. Not to be copied. */
 typedef struct kiln__syntax {
     kiln__node *nodes;
     uint32_t count, room;
@@ -72,7 +72,8 @@ typedef enum kiln__syntax_fault_kind {
     KILN__FAULT_DEPTH
 } kiln__syntax_fault_kind;
 
-/* The first fault of a text. `text` says all; a caller with words of its own, ops for calls, builds its message from the rest. */
+/* The first fault of a text. `text` says all; a caller with words of its own, ops for calls, builds its message from
+ * the rest. */
 typedef struct kiln__syntax_fault {
     kiln__syntax_fault_kind kind;
     const char *at;
@@ -80,9 +81,9 @@ typedef struct kiln__syntax_fault {
     char text[160];  /* "expected a value at '* 2'" */
 } kiln__syntax_fault;
 
-/* Reads one expression from *at, at most to `end`, and leaves *at behind it, where the text may go on. `depth` bounds the
- * nesting of parentheses, calls, choices and signs, and so the stack that this takes. The caller frees the tree in any case.
- * KILN_ESPEC with the fault, KILN_ENOMEM. */
+/* Reads one expression from *at, at most to `end`, and leaves *at behind it, where the text may go on. `depth`
+ * bounds the nesting of parentheses, calls, choices and signs, and so the stack that this takes. The caller frees
+ * the tree in any case. KILN_ESPEC with the fault, KILN_ENOMEM. */
 kiln_status kiln__syntax_read(kiln__syntax *out, const char **at, const char *end, uint32_t depth,
                               kiln__syntax_fault *fault);
 void kiln__syntax_free(kiln__syntax *syntax);

@@ -17,8 +17,8 @@ typedef struct scheduling {
     uint64_t runtime, deadline, period;
 } scheduling;
 
-/* A low priority alone decides who gets more of a processor, not who gets it first: whoever runs keeps it until its slice
- * is over, unless the one that wakes has asked for shorter slices. */
+/* A low priority alone decides who gets more of a processor, not who gets it first: whoever runs keeps it until its
+ * slice is over, unless the one that wakes has asked for shorter slices. */
 static void lengthen_slice(void)
 {
     scheduling wanted = { .size = sizeof(wanted) };

@@ -35,8 +35,8 @@ enum { FDS = 3, REAP_MS = 1000, POLL_NS = 1000000 };
 
 /* ---- Its environment */
 
-/* All that a child gets of the host's environment. Compilers take programs, headers and options from many variables, and what they make
- * is kept for processes that have other ones. */
+/* All that a child gets of the host's environment. Compilers take programs, headers and options from many variables,
+ * and what they make is kept for processes that have other ones. */
 static const char *const passed_on[] = {
     "PATH=",         "HOME=",         "TMPDIR=",       "LD_LIBRARY_PATH=", /* a compiler's own needs */
     "CUDA_PATH=",    "CUDA_HOME=", /* a worker finds the NVRTC that the host would */
@@ -92,8 +92,8 @@ static void forget(kiln__child *child)
     child->group = 0;
 }
 
-/* waitid on the child, without waiting. 0: nothing of what `flags` names has happened; 1: it has, *info says how; -ECHILD: it is no
- * child of ours any more. */
+/* waitid on the child, without waiting. 0: nothing of what `flags` names has happened; 1: it has, *info says how;
+ * -ECHILD: it is no child of ours any more. */
 static int ask_kernel(const kiln__child *child, int flags, siginfo_t *info)
 {
     idtype_t kind = child->pidfd >= 0 ? (idtype_t)P_PIDFD : P_PID;
@@ -155,8 +155,8 @@ int kiln__child_spawn(kiln__child *out, const char *path, char *const *argv, con
     return 0;
 }
 
-/* None of the three is below FDS: a host may have closed 0, 1 and 2. A forked child of the host keeps no copy of either end: this
- * process and the child see each other's death as the end of the stream. */
+/* None of the three is below FDS: a host may have closed 0, 1 and 2. A forked child of the host keeps no copy of
+ * either end: this process and the child see each other's death as the end of the stream. */
 static int open_ends(int *ours, int *theirs, int *null)
 {
     int ends[2];

@@ -37,8 +37,8 @@ static const char *name_of(void *handle)
     return dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 && map->l_name ? map->l_name : "";
 }
 
-/* EMFILE or ENFILE where no file can be opened, else 0. The loader must not be asked then: it would take its list of libraries for
- * missing, for as long as the process lives. */
+/* EMFILE or ENFILE where no file can be opened, else 0. The loader must not be asked then: it would take its list of
+ * libraries for missing, for as long as the process lives. */
 static int descriptor_shortage(void)
 {
     int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -170,7 +170,8 @@ const char *kiln__dylib_name(const kiln__dylib *library)
     return library->name;
 }
 
-/* Links are resolved only now: a system call for each part of the path is most of what opening a loaded library costs. */
+/* Links are resolved only now: a system call for each part of the path is most of what opening a loaded library
+ * costs. */
 const char *kiln__dylib_path(kiln__dylib *library)
 {
     if (!library->path && library->name[0])

@@ -7,9 +7,9 @@
 
 typedef struct kiln__dylib kiln__dylib;
 
-/* Opens the first of `names` (NULL-terminated; paths or sonames for the loader's own search) that opens, RTLD_NOW and
- * RTLD_LOCAL. On failure NULL, `error` (size bytes) says why for each name tried, and errno is ENOENT; it is ENOMEM if Kiln's own
- * memory ran out, and EMFILE or ENFILE if descriptors did, so that nothing was found out. */
+/* Opens the first of `names` (NULL-terminated; paths or sonames for the loader's own search) that opens, RTLD_NOW
+ * and RTLD_LOCAL. On failure NULL, `error` (size bytes) says why for each name tried, and errno is ENOENT; it is
+ * ENOMEM if Kiln's own memory ran out, and EMFILE or ENFILE if descriptors did, so that nothing was found out. */
 kiln__dylib *kiln__dylib_open(const char *const *names, char *error, size_t size);
 
 /* Whether a library is loaded under this very name. */
@@ -24,15 +24,17 @@ bool kiln__dylib_pin(const kiln__dylib *library);
 /* Address of a symbol, NULL if missing. */
 void *kiln__dylib_symbol(kiln__dylib *library, const char *name);
 
-/* Makes the library itself call `to`, for which the caller answers, where it would call a function of another library that it
- * imports as `name`. Calls that are made meanwhile see one or the other. False: it imports none of that name. */
+/* Makes the library itself call `to`, for which the caller answers, where it would call a function of another
+ * library that it imports as `name`. Calls that are made meanwhile see one or the other. False: it imports none of
+ * that name. */
 bool kiln__dylib_redirect(const kiln__dylib *library, const char *name, void *to);
 
-/* The name that the loader opened the file by: a path, absolute unless a relative one was asked for; "" if it does not tell.
- * Borrowed. */
+/* The name that the loader opened the file by: a path, absolute unless a relative one was asked for; "" if it does
+ * not tell. Borrowed. */
 const char *kiln__dylib_name(const kiln__dylib *library);
 
-/* The absolute path of that file, links resolved; "" if the loader does not tell. Borrowed. Not for two threads at once. */
+/* The absolute path of that file, links resolved; "" if the loader does not tell. Borrowed. Not for two threads at
+ * once. */
 const char *kiln__dylib_path(kiln__dylib *library);
 
 #endif

@@ -196,7 +196,8 @@ bool kiln__file_is_closed(const struct stat *status)
            (status->st_mode & needed) != needed;
 }
 
-/* No link is followed, wherever in the path it is. The C library has no call for that; an old kernel has none at all. */
+/* No link is followed, wherever in the path it is. The C library has no call for that; an old kernel has none at
+ * all. */
 static int open_without_links(int dir, const char *path)
 {
     struct open_how how = { .flags = O_PATH | O_NOFOLLOW | O_CLOEXEC, .resolve = RESOLVE_NO_SYMLINKS };
@@ -549,7 +550,8 @@ void kiln__file_remove_directory(const char *path)
     kiln__sys_rmdir(path);
 }
 
-/* What is checked is what was opened: where others may write too, a name can mean another directory in the next moment. */
+/* What is checked is what was opened: where others may write too, a name can mean another directory in the next
+ * moment. */
 static bool is_left_over(int fd)
 {
     struct stat status;

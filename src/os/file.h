@@ -36,19 +36,21 @@ int kiln__file_write(int fd, const void *bytes, size_t length);
  * disk: power loss may lose or damage it. Errors: those of kiln__file_write, open, link and rename. */
 int kiln__file_publish(int dir, const char *name, const void *bytes, size_t length, bool replace);
 
-/* Kiln's files and directories give their owner every right, whatever the umask is: it takes rights from others only. */
+/* Kiln's files and directories give their owner every right, whatever the umask is: it takes rights from others
+ * only. */
 
-/* Whether a directory or file is closed to all, its owner too, and this user's: a directory without the right to read or to
- * search, a file without that to read. A umask made it so; nobody wants such a thing, while 0500 may be meant. */
+/* Whether a directory or file is closed to all, its owner too, and this user's: a directory without the right to
+ * read or to search, a file without that to read. A umask made it so; nobody wants such a thing, while 0500 may be
+ * meant. */
 bool kiln__file_is_closed(const struct stat *status);
 
-/* Gives such a directory all rights of its owner, such a file those to read and write it. `path` is seen from `dir` and no
- * link in it is followed. 0 or -errno: -EPERM for what is not closed; also where /proc is missing or the kernel is older
- * than 5.6. */
+/* Gives such a directory all rights of its owner, such a file those to read and write it. `path` is seen from `dir`
+ * and no link in it is followed. 0 or -errno: -EPERM for what is not closed; also where /proc is missing or the
+ * kernel is older than 5.6. */
 int kiln__file_mend(int dir, const char *path);
 
-/* Opens a private file (mode 0600) to read and write it, made empty if it is missing, mended if it is closed. Links are not
- * followed. A descriptor or -errno. */
+/* Opens a private file (mode 0600) to read and write it, made empty if it is missing, mended if it is closed. Links
+ * are not followed. A descriptor or -errno. */
 int kiln__file_open_private(int dir, const char *name);
 
 /* Makes a new file for writing (mode 0644 under the umask) in `dir`, for what is then renamed in place. Its name,
@@ -60,11 +62,12 @@ int kiln__file_create_unique(int dir, const char *prefix, char name[KILN__FILE_U
 bool kiln__file_is_unique(const char *name, const char *prefix);
 
 /* Opens a regular file to read it and to append to it, each write at its end whoever else writes; makes it, for whom
- * umask allows, if it is missing. A descriptor or -errno; -EINVAL for anything but a regular file, which never blocks. */
+ * umask allows, if it is missing. A descriptor or -errno; -EINVAL for anything but a regular file, which never
+ * blocks. */
 int kiln__file_open_append(const char *path, struct stat *status);
 
-/* Makes a directory and its missing parents (mode 0700 each) and opens it (O_DIRECTORY). One that is there and closed is
- * mended. A descriptor or -errno. */
+/* Makes a directory and its missing parents (mode 0700 each) and opens it (O_DIRECTORY). One that is there and
+ * closed is mended. A descriptor or -errno. */
 int kiln__file_make_directory(const char *path);
 
 /* Opens directory `name` in `dir`, made with mode 0700 first if it is missing and `make`. Links are not followed. */
@@ -76,14 +79,16 @@ int kiln__file_list(int dir, int (*fn)(void *data, const char *name), void *data
 /* Whether two looks at a file saw the same: device, inode, size and times. */
 bool kiln__file_is_unchanged(const struct stat *before, const struct stat *now);
 
-/* Whether a file was written more than so many seconds from now: before now, or after it, by a clock that was wrong. Any time
- * that a file system keeps will do. */
+/* Whether a file was written more than so many seconds from now: before now, or after it, by a clock that was wrong.
+ * Any time that a file system keeps will do. */
 bool kiln__file_is_old(const struct stat *status, time_t seconds);
 
-/* Whether a file has changed so recently that its times may not tell the next change, which may fall into the same tick. */
+/* Whether a file has changed so recently that its times may not tell the next change, which may fall into the same
+ * tick. */
 bool kiln__file_is_racy(const struct stat *status);
 
-/* Appends what tells a file from others and from itself after a change: device, `separator`, inode, size, time of change. */
+/* Appends what tells a file from others and from itself after a change: device, `separator`, inode, size, time of
+ * change. */
 void kiln__file_append_stamp(const struct stat *status, const char *separator, kiln__text *out);
 
 /* Removes `name` only if it still is the file that `status` describes, unchanged (device, inode and change time, for
@@ -100,8 +105,9 @@ void kiln__file_remove_directory(const char *path);
 /* The one file in such a directory, or the start of its name: compilers make theirs beside it. */
 #define KILN__FILE_OBJECT "unit.so"
 
-/* Removes the temporary directories beside one of these that are this user's, private and an hour old: those that killed
- * processes have left. Only files called KILN__FILE_OBJECT go, and then the directory if it is empty. Reads the whole parent. */
+/* Removes the temporary directories beside one of these that are this user's, private and an hour old: those that
+ * killed processes have left. Only files called KILN__FILE_OBJECT go, and then the directory if it is empty. Reads
+ * the whole parent. */
 void kiln__file_sweep_beside(const char *temporary);
 
 #endif

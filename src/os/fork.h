@@ -1,6 +1,6 @@
-/* Forks. A child has the memory of its parent and none of its threads, so locks and tables of its parent's may be half way through a
- * change. It uses nothing that was made before the fork: objects keep the generation in which they were made, and public functions
- * compare it. */
+/* Forks. A child has the memory of its parent and none of its threads, so locks and tables of its parent's may be
+ * half way through a change. It uses nothing that was made before the fork: objects keep the generation in which
+ * they were made, and public functions compare it. */
 #ifndef KILN_OS_FORK_H
 #define KILN_OS_FORK_H
 
@@ -9,7 +9,8 @@
 
 extern atomic_uint kiln__fork_count; /* of forks from the process that first watched to this one */
 
-/* Installs the one handler of the process, which runs in the child and takes no lock. 0 or a positive errno. Any thread. */
+/* Installs the one handler of the process, which runs in the child and takes no lock. 0 or a positive errno. Any
+ * thread. */
 int kiln__fork_watch(void);
 
 /* The generation of what is made now. */
@@ -24,11 +25,12 @@ static inline bool kiln__is_forked(unsigned generation)
     return generation != kiln__fork_generation();
 }
 
-/* Lists a descriptor that a forked child closes: one that keeps a lock held, or a worker alive, when the parent is killed. False: the
- * list is full. Takes no lock. */
+/* Lists a descriptor that a forked child closes: one that keeps a lock held, or a worker alive, when the parent is
+ * killed. False: the list is full. Takes no lock. */
 bool kiln__fork_list_fd(int fd);
 
-/* Takes it off the list. Called before the descriptor is closed, so that no child closes another file of that number. */
+/* Takes it off the list. Called before the descriptor is closed, so that no child closes another file of that
+ * number. */
 void kiln__fork_delist_fd(int fd);
 
 #endif

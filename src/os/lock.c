@@ -9,8 +9,8 @@
 
 enum { FIRST_POLL_NS = 1000000, LONGEST_POLL_NS = 5000000, LONGEST_COUNTED_NS = 100000000 };
 
-/* A child that is forked between the opening of the file and this keeps the file open. It does harm only if its parent is then killed
- * while it holds the lock: others wait for it as long as they would for any holder. */
+/* A child that is forked between the opening of the file and this keeps the file open. It does harm only if its
+ * parent is then killed while it holds the lock: others wait for it as long as they would for any holder. */
 int kiln__lock_open(kiln__lock *out, int fd)
 {
     out->fd = -1;

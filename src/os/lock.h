@@ -5,8 +5,8 @@
 
 #include <stdint.h>
 
-/* One open lock file; on the stack of the thread that wants the lock. A forked child closes it: it would keep the locks of a parent that
- * is killed. */
+/* One open lock file; on the stack of the thread that wants the lock. A forked child closes it: it would keep the
+ * locks of a parent that is killed. */
 typedef struct kiln__lock {
     int fd; /* -1: none is open */
 } kiln__lock;
@@ -14,8 +14,8 @@ typedef struct kiln__lock {
 /* Takes over an open lock file, or a -errno, which it returns. -EMFILE: too many are open. */
 int kiln__lock_open(kiln__lock *out, int fd);
 
-/* Locks the byte at `offset`, if nobody else has it: 0, -EAGAIN while another open file holds it, -ENOENT if the file has
- * lost its name (it was removed: open it again), or what went wrong. */
+/* Locks the byte at `offset`, if nobody else has it: 0, -EAGAIN while another open file holds it, -ENOENT if the
+ * file has lost its name (it was removed: open it again), or what went wrong. */
 int kiln__lock_try(const kiln__lock *lock, uint64_t offset);
 
 /* As try, but waits until the lock is free, at most wait_ms: then -ETIMEDOUT. Looks every 5 ms at most, because a

@@ -18,8 +18,8 @@ int kiln__spawn_raise(int *fd, int first)
     return 0;
 }
 
-/* The number is forgotten first: another thread may fork just then, and in that child it would be closed once more, when it may
- * be another file's. */
+/* The number is forgotten first: another thread may fork just then, and in that child it would be closed once more,
+ * when it may be another file's. */
 void kiln__spawn_close(int *fd)
 {
     int closing = *fd;

@@ -1,5 +1,5 @@
-/* Starting programs. Nothing else of Kiln calls posix_spawn, which copies no large host as fork does. The command is built with
- * this file, too: it uses nothing else of src/. */
+/* Starting programs. Nothing else of Kiln calls posix_spawn, which copies no large host as fork does. The command is
+ * built with this file, too: it uses nothing else of src/. */
 #ifndef KILN_OS_SPAWN_H
 #define KILN_OS_SPAWN_H
 
@@ -12,8 +12,9 @@ typedef struct kiln__spawn_options {
     char *const *environment; /* NULL: the caller's */
     const int *fds;           /* fds[i] becomes its descriptor i; -1: it has the caller's i */
     int fd_count;             /* it inherits no others */
-    /* In a new process group, with default signal dispositions and an empty signal mask. Else it has the caller's group, so that
-     * the terminal's signals reach it, the signals that the caller ignores and the calling thread's mask. */
+    /* In a new process group, with default signal dispositions and an empty signal mask. Else it has the caller's
+     * group, so that the terminal's signals reach it, the signals that the caller ignores and the calling thread's
+     * mask. */
     bool apart;
 } kiln__spawn_options;
 
@@ -21,8 +22,8 @@ typedef struct kiln__spawn_options {
  * (kiln__spawn_raise). 0 or a negative errno. Any thread. */
 int kiln__spawn(pid_t *out, const kiln__spawn_options *options);
 
-/* Moves a descriptor, keeping it closed on exec, to `first` or above if it is below: a host may have closed 0, 1 and 2. 0 or
- * a negative errno; *fd stays open then. */
+/* Moves a descriptor, keeping it closed on exec, to `first` or above if it is below: a host may have closed 0, 1 and
+ * 2. 0 or a negative errno; *fd stays open then. */
 int kiln__spawn_raise(int *fd, int first);
 
 /* Closes a descriptor if there is one and makes it -1. */

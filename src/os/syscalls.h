@@ -1,5 +1,5 @@
-/* The file calls of the files that include this: each is the system's function of that name and nothing else.
- * Where KILN_FAULTS is defined, which only tests/fault does, each first asks a hook that may refuse it, shorten it or end
+/* The file calls of the files that include this: each is the system's function of that name and nothing else. Where
+ * KILN_FAULTS is defined, which only tests/fault does, each first asks a hook that may refuse it, shorten it or end
  * the process. */
 #ifndef KILN_OS_SYSCALLS_H
 #define KILN_OS_SYSCALLS_H
@@ -46,9 +46,9 @@ typedef enum kiln__sys_call {
 #undef KILN__SYS_ENUM
 } kiln__sys_call;
 
-/* Before a call on a descriptor (-1 for a stream or a plain path) and a name ("" if it has none). 0: make it; else the
- * errno it fails with, unmade, except that what is to be closed is closed. *length (NULL but for read, pread and write) may be
- * made smaller. Any thread. */
+/* Before a call on a descriptor (-1 for a stream or a plain path) and a name ("" if it has none). 0: make it; else
+ * the errno it fails with, unmade, except that what is to be closed is closed. *length (NULL but for read, pread and
+ * write) may be made smaller. Any thread. */
 int kiln__sys_before(kiln__sys_call call, int fd, const char *name, size_t *length);
 /* After a call that was made; leaves errno alone. */
 void kiln__sys_after(kiln__sys_call call);

@@ -212,8 +212,8 @@ typedef struct destination {
     kiln_transfer *out;
 } destination;
 
-/* Of two lists of what one source has read, one would hide the kernels that only the other leads to. 1, or -errno where what they
- * know together cannot be kept. */
+/* Of two lists of what one source has read, one would hide the kernels that only the other leads to. 1, or -errno
+ * where what they know together cannot be kept. */
 static int merge_lists(kiln__store *disk, kiln__blob *present, kiln__blob *blob)
 {
     kiln__blob *merged;
@@ -236,8 +236,8 @@ static int add_entry(kiln__store *disk, kiln__blob *blob)
     return result;
 }
 
-/* Under the lock of those who compile the source, so that no list is lost between reading the one there is and replacing it. Without
- * the lock one may be, which costs a compile: that is better than to wait for long. */
+/* Under the lock of those who compile the source, so that no list is lost between reading the one there is and
+ * replacing it. Without the lock one may be, which costs a compile: that is better than to wait for long. */
 static int add_list(destination *to, kiln__blob *blob)
 {
     kiln__hostlock *lock = &to->service->hostlock;

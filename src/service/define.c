@@ -22,7 +22,8 @@ kiln_status kiln__service_define_op(kiln_service *service, const char *definitio
     return status;
 }
 
-/* A template that came without a file cannot be named in the record; what asks for it is skipped where the record is read. */
+/* A template that came without a file cannot be named in the record; what asks for it is skipped where the record is
+ * read. */
 kiln_status kiln__service_define_template(kiln_service *service, const char *text, const char *cpu_text,
                                           const char *origin, const char **name, kiln_report *report)
 {

@@ -46,8 +46,8 @@ void kiln__geometry_device(kiln_service *service, const kiln_device *on, const k
     out->memory_bytes = info.memory_bytes;
 }
 
-/* The toolchain is left out: a machine whose store does not know yet which one it has, or that has none, must choose what the
- * machine chose that warmed it. */
+/* The toolchain is left out: a machine whose store does not know yet which one it has, or that has none, must choose
+ * what the machine chose that warmed it. */
 kiln_status kiln__geometry_choose(kiln_service *service, const kiln_device *on, const kiln__target *target,
                                   kiln__fields *spec, kiln_report *report)
 {

@@ -7,8 +7,8 @@
 
 #define FAIL(report, status, ...) kiln__fail(report, status, KILN__STAGE_LAUNCH, 0, __VA_ARGS__)
 
-/* What one launch passes: `values` holds the numbers that formulas give and the pointers of arrays. Most of it is not used, so
- * that nobody clears it. */
+/* What one launch passes: `values` holds the numbers that formulas give and the pointers of arrays. Most of it is
+ * not used, so that nobody clears it. */
 typedef struct passing {
     const kiln_kernel *kernel;
     kiln__formula_values formulas;
@@ -159,8 +159,8 @@ static kiln_status pass_formulas(passing *p)
     return status;
 }
 
-/* Arrays of more tiles than a grid has blocks go in several launches. Those of an elementwise kernel may be cut anywhere; between
- * tiles the alignment stays. */
+/* Arrays of more tiles than a grid has blocks go in several launches. Those of an elementwise kernel may be cut
+ * anywhere; between tiles the alignment stays. */
 static kiln_status submit_pieces(passing *p, uint32_t entry, uint64_t n, void *stream)
 {
     const kiln_kernel *kernel = p->kernel;

@@ -23,8 +23,8 @@ kiln_program *kiln__obtain_hit(kiln_service *service, kiln_device *on, const kil
     return program;
 }
 
-/* Lets kiln__obtain_hit find the program by the words of the want. Takes the reference and returns one. Without memory the next
- * request looks further. */
+/* Lets kiln__obtain_hit find the program by the words of the want. Takes the reference and returns one. Without
+ * memory the next request looks further. */
 static kiln_program *know(kiln_service *service, const kiln__want *want, kiln_program *program)
 {
     if (want->asked == NULL || want->goal == KILN_BUILD || want->unlisted || want->unasked)
@@ -114,8 +114,8 @@ static bool is_refusal(kiln_status status)
     return status == KILN_ELOAD || status == KILN_ETARGET;
 }
 
-/* Loads what the stores had, or, where the driver refuses that, what they have of older toolchains. Where it refuses all of
- * them, the report is about the newest. */
+/* Loads what the stores had, or, where the driver refuses that, what they have of older toolchains. Where it refuses
+ * all of them, the report is about the newest. */
 static kiln_status load_stored(kiln_service *service, const kiln__want *want, kiln__built *built, kiln__module **out,
                                kiln_report *report)
 {
@@ -135,7 +135,8 @@ static kiln_status load_stored(kiln_service *service, const kiln__want *want, ki
     return status;
 }
 
-/* Loads an entry. If the driver refuses it, another entry of the unit takes its place in `built`. A strict want gets no fresh one. */
+/* Loads an entry. If the driver refuses it, another entry of the unit takes its place in `built`. A strict want gets
+ * no fresh one. */
 static kiln_status load_any(kiln_service *service, const kiln__want *want, kiln__built *built, kiln__module **out,
                             kiln_report *report)
 {
@@ -172,8 +173,8 @@ static void name_entry(const kiln__want *want, const kiln__built *built, entry_n
     out->name.hash = kiln__hash(out->text, out->name.length);
 }
 
-/* The loaded program. If another thread is loading it, this waits for that thread. NULL: the caller loads it, under a claim unless it
- * has waited. */
+/* The loaded program. If another thread is loading it, this waits for that thread. NULL: the caller loads it, under
+ * a claim unless it has waited. */
 static kiln_program *find_or_claim(kiln_service *service, const kiln__name *name, bool waits, kiln__claim *claim)
 {
     kiln_program *found = kiln__program_table_claim(&service->programs, name, claim);
@@ -216,8 +217,8 @@ static kiln_status load_once(kiln_service *service, const kiln__want *want, bool
     return status;
 }
 
-/* Turns the entry of an outcome into the program that the want asks for. With `quick` it waits for no thread, and tries no other entry
- * of the unit. */
+/* Turns the entry of an outcome into the program that the want asks for. With `quick` it waits for no thread, and
+ * tries no other entry of the unit. */
 static void finish(kiln_service *service, kiln__want *want, bool quick, kiln__outcome *out)
 {
     if (out->status == KILN_OK)
@@ -254,8 +255,8 @@ static void build_entry(kiln_service *service, kiln__want *want, kiln__outcome *
     count_miss(service, want->miss, out->built.miss);
 }
 
-/* Waits for the flight that is bringing the entry. False: there is none. The caller leads *flight, or works on its own where that is
- * NULL. */
+/* Waits for the flight that is bringing the entry. False: there is none. The caller leads *flight, or works on its
+ * own where that is NULL. */
 static bool await_others(kiln_service *service, const kiln__want *want, kiln__flight **flight, kiln__outcome *out)
 {
     bool leads = true;
@@ -371,7 +372,8 @@ static kiln__flight *new_flight(kiln_service *service, kiln__want *want)
     return kiln__flight_new(want->id, self, free_cargo, run_flight);
 }
 
-/* Loads for a request that has waited. With `quick` it waits for no thread and compiles nothing; false: that does not do. */
+/* Loads for a request that has waited. With `quick` it waits for no thread and compiles nothing; false: that does
+ * not do. */
 static bool conclude(kiln__wait *wait, bool quick, kiln__outcome *outcome)
 {
     if (atomic_load(&wait->waiter.gone)) {
@@ -411,8 +413,8 @@ static void run_conclusion(kiln__job *job, bool stopped)
     kiln__outcome_fini(&outcome);
 }
 
-/* The flight has landed. A thread of the host's may lead it, which has nothing to do with this request's device: then threads of the
- * service go on, a quick job first. */
+/* The flight has landed. A thread of the host's may lead it, which has nothing to do with this request's device:
+ * then threads of the service go on, a quick job first. */
 static void on_landing(kiln__waiter *waiter, kiln__outcome *landed)
 {
     kiln__wait *wait = (kiln__wait *)((char *)waiter - offsetof(kiln__wait, waiter));

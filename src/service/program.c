@@ -99,8 +99,8 @@ kiln_program *kiln__program_built(const kiln__unit *unit, const kiln__built *bui
     return NULL;
 }
 
-/* How many parameters a function has, and the bytes of each: as the driver tells, else as the PTX does; -1 where neither
- * does. */
+/* How many parameters a function has, and the bytes of each: as the driver tells, else as the PTX does; -1 where
+ * neither does. */
 static int read_parameters(const kiln_program *program, const kiln__function *function, const kiln__section *ptx,
                            size_t sizes[PARAMETERS_MAX])
 {

@@ -1,4 +1,5 @@
-/* Programs and their kernels: compiled code of a spec or a source, loaded on a device or only built, and reference-counted. */
+/* Programs and their kernels: compiled code of a spec or a source, loaded on a device or only built, and
+ * reference-counted. */
 #ifndef KILN_SERVICE_PROGRAM_H
 #define KILN_SERVICE_PROGRAM_H
 
@@ -63,8 +64,8 @@ struct kiln_program {
     char *shown_log; /* of a source, with the files called as the user calls them */
 };
 
-/* Wraps a module that was loaded from a unit's entry, and takes it over, also on failure. Retains the runtime. One reference.
- * NULL: out of memory. */
+/* Wraps a module that was loaded from a unit's entry, and takes it over, also on failure. Retains the runtime. One
+ * reference. NULL: out of memory. */
 kiln_program *kiln__program_loaded(kiln__runtime *runtime, kiln_device *device, kiln__module *module,
                                    const kiln__unit *unit, const kiln__built *built, kiln_origin origin);
 

@@ -73,9 +73,9 @@ void kiln__queue_cancel(kiln_queue *queue, kiln_ticket ticket);
 /* Requests that have not been called back. */
 size_t kiln__queue_live(kiln_queue *queue);
 
-/* A submission that waits in the queue, its want NULL; one reference for the queue, one for the caller, who lets it go with
- * kiln__submission_release or by delivering. *ticket (may be NULL) is set before another thread sees it. KILN_ECANCELED (the queue
- * or its service is closing), KILN_ENOMEM. */
+/* A submission that waits in the queue, its want NULL; one reference for the queue, one for the caller, who lets it
+ * go with kiln__submission_release or by delivering. *ticket (may be NULL) is set before another thread sees it.
+ * KILN_ECANCELED (the queue or its service is closing), KILN_ENOMEM. */
 kiln_status kiln__submission_new(kiln__submission **out, kiln_ticket *ticket, kiln_queue *queue,
                                  const kiln__submitting *how, kiln_report *report);
 void kiln__submission_release(kiln__submission *submission);

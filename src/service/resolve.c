@@ -3,8 +3,8 @@
 #include "base/alloc.h"
 #include <string.h>
 
-/* What to compile for on a device. Asks the compiler once for each GPU, also whether there is one. NULL: out of memory, and
- * it will be asked again. */
+/* What to compile for on a device. Asks the compiler once for each GPU, also whether there is one. NULL: out of
+ * memory, and it will be asked again. */
 static const kiln__target *native_target(kiln_service *service, const kiln_device *device)
 {
     if (!kiln__target_facts(&device->target)->numbered)

@@ -110,8 +110,8 @@ static kiln_status open_locked(kiln__runtime *runtime, place at, kiln_device **o
     return KILN_OK;
 }
 
-/* The first device of the first backend that has one. A driver that is there, or that the host named, and does not work is not
- * passed over: the host would launch on device pointers where host pointers are expected. */
+/* The first device of the first backend that has one. A driver that is there, or that the host named, and does not
+ * work is not passed over: the host would launch on device pointers where host pointers are expected. */
 static kiln_status choose_place(kiln__runtime *runtime, place *out, kiln_report *report)
 {
     kiln_report trouble = KILN_INIT(kiln_report);

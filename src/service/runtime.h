@@ -18,8 +18,8 @@ typedef struct kiln__runtime {
     char *default_name;            /* what the host asked for; NULL: the first GPU, else the cpu */
 } kiln__runtime;
 
-/* Opens no driver. `drivers` are the libraries that the host names, and like `default_name` may be NULL; copied, as is `log`.
- * One reference. KILN_EINVAL (not a device's name), KILN_ENOMEM. */
+/* Opens no driver. `drivers` are the libraries that the host names, and like `default_name` may be NULL; copied, as
+ * is `log`. One reference. KILN_EINVAL (not a device's name), KILN_ENOMEM. */
 kiln_status kiln__runtime_open(kiln__runtime **out, const char *const drivers[KILN__BACKEND_END],
                                const char *default_name, const kiln__log *log, kiln_report *report);
 kiln__runtime *kiln__runtime_retain(kiln__runtime *runtime);

@@ -70,20 +70,22 @@ kiln_status kiln__service_check_device(const kiln_service *service, const kiln_d
 /* KILN_ETARGET unless kernels for the target are of the device's kind. */
 kiln_status kiln__service_check_target(const kiln_device *on, const kiln__target *target, kiln_report *report);
 
-/* The device that a get loads on. Wisdom about it counts, even if the device was not open. `on` is the device asked for here and
- * below, NULL for the default one. */
+/* The device that a get loads on. Wisdom about it counts, even if the device was not open. `on` is the device asked
+ * for here and below, NULL for the default one. */
 kiln_status kiln__service_find_device(kiln_service *service, kiln_device *on, const kiln__fields *spec,
                                       kiln_device **out, kiln_report *report);
 
-/* Whether kiln__want_settle would return at once: nothing that it needs has still to be opened, and there is no record. */
+/* Whether kiln__want_settle would return at once: nothing that it needs has still to be opened, and there is no
+ * record. */
 bool kiln__service_is_ready(kiln_service *service, kiln_device *on, const kiln__fields *spec);
 
-/* Adds a spec to the record of requests, if there is one. Called before anything is compiled: what strict mode refuses is
- * recorded too. */
+/* Adds a spec to the record of requests, if there is one. Called before anything is compiled: what strict mode
+ * refuses is recorded too. */
 void kiln__service_record(kiln_service *service, const kiln__fields *spec);
 
-/* What a spec is compiled for: its own target, else the best for the device. The default device is looked for only when the
- * spec leaves the target open, so that building for a named target touches no driver; *device, if that is NULL, gets it. */
+/* What a spec is compiled for: its own target, else the best for the device. The default device is looked for only
+ * when the spec leaves the target open, so that building for a named target touches no driver; *device, if that is
+ * NULL, gets it. */
 kiln_status kiln__service_target(kiln_service *service, kiln_device **device, const kiln__fields *spec,
                                  kiln__target *out, kiln_report *report);
 
@@ -91,8 +93,8 @@ kiln_status kiln__service_target(kiln_service *service, kiln_device **device, co
 kiln_status kiln__service_resolve(kiln_service *service, kiln_device *on, const kiln__fields *spec, kiln__fields *out,
                                   kiln_report *report);
 
-/* The unit of a spec, its open fields chosen as a get on the device chooses them. The target may be of another kind than the
- * device. */
+/* The unit of a spec, its open fields chosen as a get on the device chooses them. The target may be of another kind
+ * than the device. */
 kiln_status kiln__service_unit(kiln_service *service, kiln_device *on, const kiln__fields *spec, kiln__unit **out,
                                kiln_report *report);
 

@@ -14,8 +14,8 @@ struct kiln__named_store {
     char path[];
 };
 
-/* Opens memory, the user's directory, the packs and the shared directory. One that cannot be used is logged, and its problem
- * is kept; the service works without it. */
+/* Opens memory, the user's directory, the packs and the shared directory. One that cannot be used is logged, and its
+ * problem is kept; the service works without it. */
 void kiln__stores_open(kiln_service *service, const kiln__settings *settings);
 
 /* Adds a tier, asked after those that there are, and takes it over. NULL is allowed. Before the first request. */

@@ -384,9 +384,9 @@ static kiln__held *take_spare(kiln__program_table *table)
     return held;
 }
 
-/* Waits for all work of a device. False where it must not, for a graph is being captured, or cannot. Freeing memory of a
- * GPU waits as cuCtxSynchronize does, but that would also break every capture in the context, whatever thread's it is and
- * whatever its mode. */
+/* Waits for all work of a device. False where it must not, for a graph is being captured, or cannot. Freeing memory
+ * of a GPU waits as cuCtxSynchronize does, but that would also break every capture in the context, whatever thread's
+ * it is and whatever its mode. */
 static bool wait_for(kiln_device *device)
 {
     enum { BYTES = 256 };

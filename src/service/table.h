@@ -35,8 +35,8 @@ typedef struct kiln__claim {
 
 enum { KILN__TABLE_SHARDS = 32 };
 
-/* The table holds one reference to each program, whatever names it has. Sharded by name, so that gets of different programs
- * seldom meet. Embedded in the service; any thread after init. */
+/* The table holds one reference to each program, whatever names it has. Sharded by name, so that gets of different
+ * programs seldom meet. Embedded in the service; any thread after init. */
 typedef struct kiln__program_table {
     pthread_mutex_t lock; /* held by whoever changes anything here */
     kiln__held *first;    /* guarded by the lock, as the next two */
@@ -60,12 +60,12 @@ void kiln__program_table_fini(kiln__program_table *table);
 kiln_program *kiln__program_table_find(kiln__program_table *table, const kiln__name *name);
 
 /* Lets a name mean a program. If the name already means a program of this generation, *program becomes that one,
- * with a reference, and the caller's is released. A name of an earlier generation changes its meaning, one of a later keeps it. False: out of memory, and
- * the name stays as it was. The text is copied. */
+ * with a reference, and the caller's is released. A name of an earlier generation changes its meaning, one of a
+ * later keeps it. False: out of memory, and the name stays as it was. The text is copied. */
 bool kiln__program_table_add(kiln__program_table *table, const kiln__name *name, kiln_program **program);
 
-/* Finds a program as kiln__program_table_find does, or claims its name for the caller (claim->held), unless another thread has
- * claimed it (claim->busy). A held claim stays where it is until it is settled. */
+/* Finds a program as kiln__program_table_find does, or claims its name for the caller (claim->held), unless another
+ * thread has claimed it (claim->busy). A held claim stays where it is until it is settled. */
 kiln_program *kiln__program_table_claim(kiln__program_table *table, const kiln__name *name, kiln__claim *claim);
 
 /* Waits, as long as a load or a compile takes, until no thread claims the name, and then finds the program or not. */
@@ -74,8 +74,8 @@ kiln_program *kiln__program_table_await(kiln__program_table *table, const kiln__
 /* Ends a claim, once the program has been added or has failed to load. Does nothing for one that is not held. */
 void kiln__program_table_settle(kiln__program_table *table, kiln__claim *claim);
 
-/* Lets go of the least recently used programs that nobody else holds until at most `most` are left. Waits for their devices
- * first, and keeps a program where it must not wait or cannot. */
+/* Lets go of the least recently used programs that nobody else holds until at most `most` are left. Waits for their
+ * devices first, and keeps a program where it must not wait or cannot. */
 void kiln__program_table_trim(kiln__program_table *table);
 
 /* Calls fn with each program of the table, under its lock: fn may retain the program, and must not use the table. */

@@ -161,7 +161,8 @@ static kiln_status add_directories(kiln__want *want, kiln_report *report)
     return status;
 }
 
-/* Without a worker a text can read every file of this process. Nothing limits it to directories, or tells which files it read. */
+/* Without a worker a text can read every file of this process. Nothing limits it to directories, or tells which
+ * files it read. */
 static kiln_status check_unwatched(const kiln__want *want, kiln_report *report)
 {
     const kiln__list *options = &want->unit->options;

@@ -36,8 +36,9 @@ typedef struct kiln__terms {
     bool strict, unlisted;
 } kiln__terms;
 
-/* kiln__want_spec retains the spec. kiln__want_source checks and copies the source. Neither looks at a file. With `later` the want is
- * settled after the caller's call, perhaps in another working directory. One reference. KILN_EINVAL, KILN_ETARGET, KILN_ENOMEM. */
+/* kiln__want_spec retains the spec. kiln__want_source checks and copies the source. Neither looks at a file. With
+ * `later` the want is settled after the caller's call, perhaps in another working directory. One reference.
+ * KILN_EINVAL, KILN_ETARGET, KILN_ENOMEM. */
 kiln_status kiln__want_spec(kiln__want **out, const kiln_spec *spec, const kiln__terms *terms, kiln_report *report);
 kiln_status kiln__want_source(kiln__want **out, const kiln_source *given, bool later, const kiln__terms *terms,
                               kiln_report *report);

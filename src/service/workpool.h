@@ -47,8 +47,8 @@ void kiln__workpool_stop(kiln__workpool *pool);
 /* Only of a pool that was stopped. */
 void kiln__workpool_fini(kiln__workpool *pool);
 
-/* Hands a job over, starting a thread where one is needed. False if there is no thread at all to do it, or the pool is being
- * stopped. */
+/* Hands a job over, starting a thread where one is needed. False if there is no thread at all to do it, or the pool
+ * is being stopped. */
 bool kiln__workpool_submit(kiln__workpool *pool, kiln__job *job);
 
 /* Takes back a job that no thread has taken yet; false if one has. */
@@ -60,8 +60,8 @@ void kiln__workpool_promote(kiln__workpool *pool, kiln__job *job, int priority);
 /* Whether the calling thread is one of the pool's. */
 bool kiln__workpool_is_here(kiln__workpool *pool);
 
-/* Called around a wait inside a job, so that another one can use the processor meanwhile. Does nothing on a thread that is not
- * the pool's. */
+/* Called around a wait inside a job, so that another one can use the processor meanwhile. Does nothing on a thread
+ * that is not the pool's. */
 void kiln__workpool_aside(kiln__workpool *pool, bool begin);
 
 #endif

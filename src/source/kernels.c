@@ -14,8 +14,8 @@ typedef struct token {
 /* What is read of a text. */
 typedef struct reader {
     const char *at;
-    bool at_line; /* nothing but blanks and comments stands before on this line */
-    token template; /* the parameters of the template that is being declared, "" and not NULL for those of "template <>" */
+    bool at_line;             /* nothing but blanks and comments stands before on this line */
+    token template;           /* the parameters of the template that is declared; "", not NULL, for "template <>" */
     token scopes[SCOPES_MAX]; /* for each open brace the name of its namespace, or an empty one */
     size_t depth;             /* of braces; those beyond SCOPES_MAX have no name */
 } reader;
@@ -187,8 +187,8 @@ static void add(list *names, const reader *r, token name)
     kiln__text_fini(&full);
 }
 
-/* Behind "__global__": the name is what stands before the parentheses that belong to no attribute. An instantiation, "f<int>(",
- * has none of its own. */
+/* Behind "__global__": the name is what stands before the parentheses that belong to no attribute. An instantiation,
+ * "f<int>(", has none of its own. */
 static void read_kernel(reader *r, list *names)
 {
     static const char *const attributes[] = { "__launch_bounds__", "__cluster_dims__", "__block_size__", "__maxnreg__",

@@ -1,15 +1,16 @@
 /* What a compile has read: every path that a source asked for, and what was there. A text, a line for each:
  *
  *     + <place> <digest> <path>     a file and the digest of its contents
- *     = <place> <number> <path>     the same file, by device and inode, as file number <number> of the list, counted from 1
+ *     = <place> <number> <path>     the same file, by device and inode, as file <number> of the list, counted from 1
  *     / <place> - <path>            a directory
  *     - <place> - <path>            nothing
  *
- * `place` names an include directory (source/source.h), `path` is relative to it, as it was asked for. The first line is asked
- * for whatever the files are; each later one as long as all before it are as they were.
+ * `place` names an include directory (source/source.h), `path` is relative to it, as it was asked for. The first line
+ * is asked for whatever the files are; each later one as long as all before it are as they were.
  *
- * NVRTC's #pragma once leaves out a file that it has read before, which it knows by device and inode, under whatever name. Two
- * copies with equal contents are two files to it, two links to one are one file. So the list and the key say which is which. Pure. */
+ * NVRTC's #pragma once leaves out a file that it has read before, which it knows by device and inode, under whatever
+ * name. Two copies with equal contents are two files to it, two links to one are one file. So the list and the key say
+ * which is which. Pure. */
 #ifndef KILN_SOURCE_READS_H
 #define KILN_SOURCE_READS_H
 
@@ -36,12 +37,12 @@ typedef struct kiln__read {
     char path[KILN__READ_PATH_MAX];
 } kiln__read;
 
-/* Whether a look-up that failed with this errno has found that nothing is there. Any other, a want of descriptors or of rights,
- * leaves that unknown. */
+/* Whether a look-up that failed with this errno has found that nothing is there. Any other, a want of descriptors or
+ * of rights, leaves that unknown. */
 bool kiln__reads_means_nothing(int error);
 
-/* Splits KILN__READS_ROOT "/<place>/<path>" (or "/<place>", an empty path) into place and path. False for any other path, and for
- * one that a line cannot hold: too long, or with a control character in it. */
+/* Splits KILN__READS_ROOT "/<place>/<path>" (or "/<place>", an empty path) into place and path. False for any other
+ * path, and for one that a line cannot hold: too long, or with a control character in it. */
 bool kiln__reads_split(const char *asked, char place[KILN__PLACE_SIZE], char path[KILN__READ_PATH_MAX]);
 
 void kiln__reads_add(kiln__text *reads, const kiln__read *read);
@@ -61,8 +62,8 @@ typedef struct kiln__read_identity {
     uint32_t said;          /* the caller's: what a list has for `first`, 0 where that is the file itself */
 } kiln__read_identity;
 
-/* Fills `number` with 1, 2, ... and `first` with the number of the first file of the same identity, its own where there is none
- * before. */
+/* Fills `number` with 1, 2, ... and `first` with the number of the first file of the same identity, its own where
+ * there is none before. */
 void kiln__reads_find_same(kiln__read_identity *files, size_t count);
 
 #endif

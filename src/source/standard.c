@@ -6,8 +6,8 @@
 #include <pthread.h>
 #include <string.h>
 
-/* Whether ours is taken wherever the compiler would find one: CUDA's own files of these names hold what NVRTC has built in, or
- * what it refuses. */
+/* Whether ours is taken wherever the compiler would find one: CUDA's own files of these names hold what NVRTC has
+ * built in, or what it refuses. */
 static bool is_always_ours(const char *name)
 {
     static const char *const names[] = { "cuda_runtime.h", "device_launch_parameters.h", "cuda.h", "cub/cub.cuh" };
@@ -26,8 +26,9 @@ static bool has_own(const kiln__unit *source, const char *name)
     return false;
 }
 
-/* Lines that include the file `name` of the first of the user's directories that has one: what the compiler has in memory hides all
- * files of that name, but not their paths. These places are called by a number. False if there is none. */
+/* Lines that include the file `name` of the first of the user's directories that has one: what the compiler has in
+ * memory hides all files of that name, but not their paths. These places are called by a number. False if there is
+ * none. */
 static bool add_search(kiln__text *out, const kiln__unit *source, const char *name)
 {
     const char *place = NULL, *path;

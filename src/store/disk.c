@@ -413,8 +413,8 @@ static bool is_due(kiln__disk *store, unsigned shard)
     return atomic_load(&store->pending[shard]) >= LOOK_EVERY;
 }
 
-/* Looks until nothing was put meanwhile. Whoever finds somebody looking goes on: what it put is pending, and is seen here
- * after the flag is cleared. */
+/* Looks until nothing was put meanwhile. Whoever finds somebody looking goes on: what it put is pending, and is seen
+ * here after the flag is cleared. */
 static void look(kiln__disk *store, unsigned shard)
 {
     kiln__disk_problem problem;
@@ -444,8 +444,8 @@ static void begin_anywhere(kiln__disk *store)
         atomic_fetch_add(&store->pending[i], random[i] % LOOK_EVERY);
 }
 
-/* After a put: only the shard that was written is looked at, and only when enough was written. Holds no lock that a get or
- * a put waits for. */
+/* After a put: only the shard that was written is looked at, and only when enough was written. Holds no lock that a
+ * get or a put waits for. */
 static void keep_within_caps(kiln__disk *store, unsigned shard, size_t length)
 {
     uint64_t by_bytes = kiln__evict_cost(length) * WHOLE_SHARE / share_of(store->cap_bytes);

@@ -14,8 +14,8 @@
 kiln__store *kiln__disk_store_open(const char *root, const kiln__log *log, kiln__store_counters *counters,
                                    char *problem, size_t size);
 
-/* Opens a store that somebody else fills, to be only read: nothing is made, removed or stamped in it. It and all in it must
- * be the user's own or root's and writable by nobody else. Otherwise as kiln__disk_store_open. */
+/* Opens a store that somebody else fills, to be only read: nothing is made, removed or stamped in it. It and all in
+ * it must be the user's own or root's and writable by nobody else. Otherwise as kiln__disk_store_open. */
 kiln__store *kiln__disk_store_open_shared(const char *root, const kiln__log *log, kiln__store_counters *counters,
                                           char *problem, size_t size);
 
@@ -35,9 +35,9 @@ typedef struct kiln__disk_trim {
     uint64_t removed, removed_bytes, kept, kept_bytes; /* bytes as kiln__evict_cost counts them */
 } kiln__disk_trim;
 
-/* Removes the least recently used entries of the whole store until at most `bytes` and `files` are left (0: the store's own
- * caps), and temporaries older than an hour. Reads every directory, but no file. 0 or -errno of the first thing that
- * could not be read or removed; the rest is done all the same. */
+/* Removes the least recently used entries of the whole store until at most `bytes` and `files` are left (0: the
+ * store's own caps), and temporaries older than an hour. Reads every directory, but no file. 0 or -errno of the
+ * first thing that could not be read or removed; the rest is done all the same. */
 int kiln__disk_store_trim(kiln__store *store, uint64_t bytes, uint64_t files, kiln__disk_trim *out);
 
 /* Visits every entry file, reading and checking it whole, and every shard that cannot be used. Non-zero from fn stops.
@@ -56,12 +56,12 @@ typedef struct kiln__disk_info {
 /* The caps, and what lies in the directories beside entries. 0 or -errno if the root cannot be read. */
 int kiln__disk_store_info(kiln__store *store, kiln__disk_info *out);
 
-/* Removes every entry that `select` takes, all of them unread where it is NULL; left-over temporaries older than an hour go
- * too. A link is removed, never followed; a directory in the place of an entry or shard goes only if it is empty; nothing in a
- * directory that is not trusted is touched. Goes on after a failure and returns 0 or the first one's -errno, with the
- * path and the reason in problem (size bytes; "" on success). *removed counts what went, also then. A
- * file that cannot be read, and not for its own mode, may be good: where `select` would have to judge it, it stays, and
- * that is a failure. What somebody else removed or replaced is none. */
+/* Removes every entry that `select` takes, all of them unread where it is NULL; left-over temporaries older than an
+ * hour go too. A link is removed, never followed; a directory in the place of an entry or shard goes only if it is
+ * empty; nothing in a directory that is not trusted is touched. Goes on after a failure and returns 0 or the first
+ * one's -errno, with the path and the reason in problem (size bytes; "" on success). *removed counts what went, also
+ * then. A file that cannot be read, and not for its own mode, may be good: where `select` would have to judge it, it
+ * stays, and that is a failure. What somebody else removed or replaced is none. */
 int kiln__disk_store_purge(kiln__store *store, int (*select)(void *data, const kiln__store_item *item), void *data,
                            uint64_t *removed, char *problem, size_t size);
 

@@ -1,4 +1,5 @@
-/* What the directory store is made of, for the files that implement it: disk.c and inspect.c. Nobody else includes this. */
+/* What the directory store is made of, for the files that implement it: disk.c and inspect.c. Nobody else includes
+ * this. */
 #ifndef KILN_STORE_DISK_PARTS_H
 #define KILN_STORE_DISK_PARTS_H
 
@@ -52,8 +53,9 @@ typedef struct kiln__disk_reading {
 /* Fills a problem from a negative errno, which it returns. */
 int kiln__disk_fail(kiln__disk_problem *problem, kiln__disk_cause cause, const char *where, int error);
 
-/* Descriptors of the version's directory and of a shard in it, to be closed by the caller. A missing one is made, or if not
- * `make` is no problem: -ENOENT. Otherwise a negative errno, with the problem, also for one that is not trusted. */
+/* Descriptors of the version's directory and of a shard in it, to be closed by the caller. A missing one is made, or
+ * if not `make` is no problem: -ENOENT. Otherwise a negative errno, with the problem, also for one that is not
+ * trusted. */
 int kiln__disk_open_version(kiln__disk *store, bool make, kiln__disk_problem *problem);
 int kiln__disk_open_shard(const kiln__disk *store, int version, unsigned shard, bool make, kiln__disk_problem *problem);
 

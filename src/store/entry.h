@@ -78,8 +78,9 @@ const char *kiln__entry_fault_text(kiln__entry_fault fault);
  * *out is empty unless the entry is good. An entry has exactly one form: any other bytes are refused. */
 kiln__entry_fault kiln__entry_decode(kiln__entry *out, const void *bytes, size_t length, const kiln__key *key);
 
-/* Whether the first bytes of an entry, KILN__ENTRY_HEAD or all that there are, say that no look-up of this version of Kiln can
- * ever take it: another format version, or a key text of another version (base/keyline.h). Checks nothing else. */
+/* Whether the first bytes of an entry, KILN__ENTRY_HEAD or all that there are, say that no look-up of this version
+ * of Kiln can ever take it: another format version, or a key text of another version (base/keyline.h). Checks
+ * nothing else. */
 bool kiln__entry_is_outdated(const void *head, size_t length);
 
 #endif

@@ -29,8 +29,8 @@ uint64_t kiln__evict_cost(uint64_t length)
     return (length + BLOCK - 1) / BLOCK * BLOCK;
 }
 
-/* A stamp from the future, left by a clock that was wrong, says nothing of when the file was used: it counts as the oldest, for
- * as the youngest it would keep the file for ever. */
+/* A stamp from the future, left by a clock that was wrong, says nothing of when the file was used: it counts as the
+ * oldest, for as the youngest it would keep the file for ever. */
 static int64_t stamp_of(const struct timespec *time, int64_t now)
 {
     const int64_t second = 1000000000, limit = INT64_MAX / second - 1;
@@ -165,7 +165,8 @@ static int64_t now_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* Heads are read again only where the scan has found an outdated one, and only of files that would stay by their age. */
+/* Heads are read again only where the scan has found an outdated one, and only of files that would stay by their
+ * age. */
 static bool is_to_go(const pass *self, const char *name, kiln__evict_file file)
 {
     const kiln__evict *evict = self->evict;

@@ -164,7 +164,8 @@ static int purge_file(void *data, const char *name)
     return 0;
 }
 
-/* What stands in the place of a shard goes, unless it is a directory with something in it: that is not ours to judge. */
+/* What stands in the place of a shard goes, unless it is a directory with something in it: that is not ours to
+ * judge. */
 static void purge_shard(const disk_walk *walk, int version, const kiln__disk_reading *found)
 {
     const disk_purge *purge = walk->purge;

@@ -453,7 +453,8 @@ static int open_parent(const char *path, const char **name)
     return fd;
 }
 
-/* What killed writers of packs have left. The directory is the user's: only names that nobody else makes are touched. */
+/* What killed writers of packs have left. The directory is the user's: only names that nobody else makes are
+ * touched. */
 static int sweep(void *data, const char *name)
 {
     kiln__evict_temporary(*(const int *)data, TEMPORARY, name);

@@ -51,14 +51,14 @@ typedef enum kiln__miss {
 typedef struct kiln__store kiln__store;
 typedef struct kiln__store_vtable {
     const char *name; /* "memory", "disk", "pack", "shared" */
-    /* A retained blob or NULL for a miss; *why (may be NULL) is raised to what is wrong with the entry, if there is one. An
-     * empty key->toolchain means the newest toolchain's entry. */
+    /* A retained blob or NULL for a miss; *why (may be NULL) is raised to what is wrong with the entry, if there is
+     * one. An empty key->toolchain means the newest toolchain's entry. */
     kiln__blob *(*get)(kiln__store *store, const kiln__key *key, kiln__miss *why);
     /* The same for the newest entry of a toolchain older than the key's. */
     kiln__blob *(*older)(kiln__store *store, const kiln__key *key, kiln__miss *why);
     void (*put)(kiln__store *store, kiln__blob *blob);
-    /* The same for a blob that others of its key may come before: it takes their place in one step, so that nobody finds
-     * neither. Where it cannot be kept, what was there stays. */
+    /* The same for a blob that others of its key may come before: it takes their place in one step, so that nobody
+     * finds neither. Where it cannot be kept, what was there stays. */
     void (*replace)(kiln__store *store, kiln__blob *blob);
     /* Removes one entry, if it is there: it turned out not to load. `key` is the blob's own, toolchain included. */
     void (*drop)(kiln__store *store, const kiln__key *key);
@@ -79,8 +79,8 @@ void kiln__store_no_drop(kiln__store *store, const kiln__key *key);
 /* Order of toolchain ids from old to new: as strcmp, but runs of digits compare as numbers. */
 int kiln__toolchain_compare(const char *a, const char *b);
 
-/* Whether an entry of toolchain `id` is what a look-up for one older than `than` is after, "" being newer than all, and is
- * newer than the best found so far ("" for none). */
+/* Whether an entry of toolchain `id` is what a look-up for one older than `than` is after, "" being newer than all,
+ * and is newer than the best found so far ("" for none). */
 bool kiln__toolchain_is_next(const char *id, const char *than, const char *best);
 
 #endif

@@ -19,12 +19,12 @@ void kiln__tiers_fini(kiln__tiers *tiers);
 /* The leading stores that are not on disk, under the same numbers; `out` owns none of them and needs no end. */
 void kiln__tiers_borrow_at_hand(kiln__tiers *out, const kiln__tiers *tiers);
 
-/* A retained blob or NULL. *tier (may be NULL) gets the index of the store that had it. A miss raises *why (may be NULL) to
- * its reason. An empty key->toolchain means the newest toolchain's entry that any of the stores has. */
+/* A retained blob or NULL. *tier (may be NULL) gets the index of the store that had it. A miss raises *why (may be
+ * NULL) to its reason. An empty key->toolchain means the newest toolchain's entry that any of the stores has. */
 kiln__blob *kiln__tiers_get(kiln__tiers *tiers, const kiln__key *key, size_t *tier, kiln__miss *why);
 
-/* What one of the stores has, and nothing is put anywhere. For entries of which each store may have another one under the
- * same key. */
+/* What one of the stores has, and nothing is put anywhere. For entries of which each store may have another one
+ * under the same key. */
 kiln__blob *kiln__tiers_get_from(kiln__tiers *tiers, size_t tier, const kiln__key *key, kiln__miss *why);
 
 /* The newest entry of a toolchain older than the key's. */

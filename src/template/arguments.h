@@ -1,5 +1,5 @@
-/* Signatures of kernels: the declarations size, arg, grid, block, shared and traffic of a template, and the plan that a spec
- * makes of them. See docs/templates.md. Pure. */
+/* Signatures of kernels: the declarations size, arg, grid, block, shared and traffic of a template, and the plan
+ * that a spec makes of them. See docs/templates.md. Pure. */
 #ifndef KILN_TEMPLATE_ARGUMENTS_H
 #define KILN_TEMPLATE_ARGUMENTS_H
 
@@ -38,9 +38,8 @@ typedef struct kiln__declared_arg {
     char *name;
     kiln__arg_role role;
     kiln__arg_type type;
-    bool each; /* stands for all inputs of the op, "x...": x, y and z */
-    bool
-        in_place; /* an output that may be one of the inputs, for it depends on their elements of the same index alone */
+    bool each;     /* stands for all inputs of the op, "x...": x, y and z */
+    bool in_place; /* an output that may be one of the inputs: it depends on their elements of the same index alone */
     uint32_t dims;
     char *formulas[KILN__DIMS_MAX]; /* the shape of an array, or [0] the value of a number */
 } kiln__declared_arg;
@@ -65,7 +64,8 @@ void kiln__arguments_fini(kiln__arguments *arguments);
 /* One size, which is the extent of every array, and no number given at launch: kiln_launch_n takes such arguments. */
 bool kiln__arguments_flat(const kiln__arguments *arguments);
 
-/* The same, and every array that is written may be one that is read: each element depends on the elements of its index alone. */
+/* The same, and every array that is written may be one that is read: each element depends on the elements of its
+ * index alone. */
 bool kiln__arguments_elementwise(const kiln__arguments *arguments);
 
 /* How many arrays the arguments read, of which an op with so many inputs is part. */
@@ -91,8 +91,8 @@ typedef struct kiln__plan_arg {
     uint32_t formulas[KILN__DIMS_MAX]; /* of the shape, or [0] of the number */
 } kiln__plan_arg;
 
-/* A formula of a plan is a number, which kiln__plan_value and kiln__plan_text take. One piece of memory, which may be copied as
- * bytes. */
+/* A formula of a plan is a number, which kiln__plan_value and kiln__plan_text take. One piece of memory, which may
+ * be copied as bytes. */
 typedef struct kiln__plan {
     size_t total;
     kiln__formulas formulas;
@@ -114,9 +114,9 @@ typedef struct kiln__plan {
     char text[];
 } kiln__plan;
 
-/* Makes the plan of a template's arguments for an op with so many inputs, 0 for none. `lookup` knows the parameters, not the
- * sizes; `dtype` is the type that stands for "dtype". The caller frees *out with kiln__free. Errors: KILN_ESPEC (a block of no or too many threads, too much shared
- * memory), KILN_ENOMEM. */
+/* Makes the plan of a template's arguments for an op with so many inputs, 0 for none. `lookup` knows the parameters,
+ * not the sizes; `dtype` is the type that stands for "dtype". The caller frees *out with kiln__free. Errors:
+ * KILN_ESPEC (a block of no or too many threads, too much shared memory), KILN_ENOMEM. */
 kiln_status kiln__plan_make(kiln__plan **out, const kiln__arguments *arguments, kiln__formula_lookup lookup,
                             const void *data, kiln__arg_type dtype, uint32_t op_inputs, kiln_report *report);
 
@@ -135,7 +135,8 @@ static inline void kiln__plan_calculate(const kiln__plan *plan, const uint64_t *
 kiln_status kiln__plan_fail_value(const kiln__plan *plan, uint32_t formula, kiln__number_or value, const char *what,
                                   kiln_report *report);
 
-/* The value of a formula. KILN_EINVAL, with `what` in front: it has none, or is below 0. Inline for the sake of launches. */
+/* The value of a formula. KILN_EINVAL, with `what` in front: it has none, or is below 0. Inline for the sake of
+ * launches. */
 static inline kiln_status kiln__plan_value(const kiln__plan *plan, uint32_t formula, const kiln__formula_values *values,
                                            const char *what, uint64_t *out, kiln_report *report)
 {

@@ -1,5 +1,5 @@
-/* All templates and ops that a service knows: Kiln's own and those that users define. It only grows, one thread at a time;
- * what is in it stays as it is until fini, so any thread may read it at any time, and keep pointers. */
+/* All templates and ops that a service knows: Kiln's own and those that users define. It only grows, one thread at a
+ * time; what is in it stays as it is until fini, so any thread may read it at any time, and keep pointers. */
 #ifndef KILN_TEMPLATE_CATALOG_H
 #define KILN_TEMPLATE_CATALOG_H
 
@@ -15,8 +15,8 @@ typedef struct kiln__own_template {
     const char *text, *cpu_text;
 } kiln__own_template;
 
-/* Templates have numbers: first Kiln's, in the order of their names, then users'. One of Kiln's is read when it is first asked for:
- * any thread may do that, at the same time as others. */
+/* Templates have numbers: first Kiln's, in the order of their names, then users'. One of Kiln's is read when it is
+ * first asked for: any thread may do that, at the same time as others. */
 typedef struct kiln__catalog {
     kiln__op_table ops;
     kiln__functions functions; /* which definitions of ops may call */
@@ -32,9 +32,9 @@ typedef struct kiln__catalog {
 kiln_status kiln__catalog_init(kiln__catalog *out, kiln_report *report);
 void kiln__catalog_fini(kiln__catalog *catalog);
 
-/* Reads a user's template and adds it; see kiln__template_read. One thread at a time. One that is there with equal texts stays
- * as it is, and that is KILN_OK. *out gets the one of that name. Errors: KILN_ESPEC (a declaration or the reference is wrong,
- * the name is taken, there is no room), KILN_ENOMEM. */
+/* Reads a user's template and adds it; see kiln__template_read. One thread at a time. One that is there with equal
+ * texts stays as it is, and that is KILN_OK. *out gets the one of that name. Errors: KILN_ESPEC (a declaration or
+ * the reference is wrong, the name is taken, there is no room), KILN_ENOMEM. */
 kiln_status kiln__catalog_define(kiln__catalog *catalog, const char *text, const char *cpu_text, const char *origin,
                                  const kiln__template **out, kiln_report *report);
 

@@ -73,8 +73,8 @@ static kiln_status read_inputs(reader *r)
     return KILN_OK;
 }
 
-/* In C an op is kiln_op_NAME and a parameter NAME_. Kiln's own names there begin with kiln_ or KILN_, those of compilers with
- * '_', or they have "__": no name that passes can become one of these. */
+/* In C an op is kiln_op_NAME and a parameter NAME_. Kiln's own names there begin with kiln_ or KILN_, those of
+ * compilers with '_', or they have "__": no name that passes can become one of these. */
 static kiln_status check_name(const reader *r, kiln__word name, bool is_param)
 {
     static const char own[] = "kiln_";

@@ -18,8 +18,8 @@ typedef struct kiln__expr_node {
     double params[KILN__OP_ARGS_MAX];
 } kiln__expr_node;
 
-/* Plain data: may be copied and compared field by field. The root is the last node. It is large and most of it unused: what
- * follows the last node is nothing that anybody writes or reads, so that it costs a process no memory. */
+/* Plain data: may be copied and compared field by field. The root is the last node. It is large and most of it
+ * unused: what follows the last node is nothing that anybody writes or reads, so that it costs a process no memory. */
 typedef struct kiln__expr {
     uint32_t count;
     uint32_t inputs; /* 1 to 3 arrays */

@@ -50,15 +50,15 @@ kiln_status kiln__spec_reference(kiln__fields *out, kiln__expr *room, const kiln
  * part of the value. Errors: KILN_ESPEC (no '=', a parenthesis left open). */
 kiln_status kiln__spec_next_field(kiln__word *line, kiln__word *field, kiln__word *value, kiln_report *report);
 
-/* Sets one field from text; an empty value unsets it. An op is parsed into `room`, which the fields borrow from then on.
- * On failure the fields are unchanged. Field names: op, template, dtype, the template's parameters, target, n. Unknown
- * fields name the closest. Changing the template with parameters set keeps those that the new one declares. */
+/* Sets one field from text; an empty value unsets it. An op is parsed into `room`, which the fields borrow from then
+ * on. On failure the fields are unchanged. Field names: op, template, dtype, the template's parameters, target, n.
+ * Unknown fields name the closest. Changing the template with parameters set keeps those that the new one declares. */
 kiln_status kiln__spec_set(kiln__fields *spec, kiln__expr *room, kiln__word field, kiln__word value,
                            kiln_report *report);
 
-/* Sets the fields of a line, "field=value field=value ..." (spaces, tabs and newlines between; none inside a value except
- * within parentheses); an empty value unsets a field. A field given twice is an error. Also checks every constraint whose
- * names are all set. `room` is as for kiln__spec_set. On failure the fields are good for nothing.
+/* Sets the fields of a line, "field=value field=value ..." (spaces, tabs and newlines between; none inside a value
+ * except within parentheses); an empty value unsets a field. A field given twice is an error. Also checks every
+ * constraint whose names are all set. `room` is as for kiln__spec_set. On failure the fields are good for nothing.
  * Errors: KILN_ESPEC, KILN_EOP, KILN_ETARGET, KILN_ENOMEM. */
 kiln_status kiln__fields_update(kiln__fields *fields, kiln__expr *room, const char *text, kiln_report *report);
 

@@ -13,7 +13,8 @@ static bool is_declaration(const char *line)
     return strncmp(line, "//!", 3) == 0;
 }
 
-/* The C text of a function begins behind its declaration and the comments beneath, and goes up to the next declaration. */
+/* The C text of a function begins behind its declaration and the comments beneath, and goes up to the next
+ * declaration. */
 kiln_status kiln__functions_find(kiln__functions *out, const char *text, kiln_report *report)
 {
     static const char mark[] = "//! function ", end[] = "//! end\n";

@@ -69,8 +69,8 @@ kiln_status kiln__template_parse(kiln__template **out, const char *text, const c
 /* The same for one of Kiln's own, whose formulas a test checks: a process that starts does not wait for that. */
 kiln_status kiln__template_parse_own(kiln__template **out, const char *text, const char *cpu_text, kiln_report *report);
 
-/* The same for a user's template, of which the texts are copied. `origin` is as in the struct; messages name the file where it
- * is a path. */
+/* The same for a user's template, of which the texts are copied. `origin` is as in the struct; messages name the
+ * file where it is a path. */
 kiln_status kiln__template_read(kiln__template **out, const char *text, const char *cpu_text, const char *origin,
                                 kiln_report *report);
 void kiln__template_free(kiln__template *template);

@@ -206,7 +206,8 @@ kiln_status kiln__op_find(const kiln__op_table *table, kiln__word name, uint32_t
     return KILN_OK;
 }
 
-/* All that there may ever be room for, because readers hold no lock; memory that no op has come to yet is never touched. */
+/* All that there may ever be room for, because readers hold no lock; memory that no op has come to yet is never
+ * touched. */
 static bool make_room(kiln__op_table *table)
 {
     if (table->added == NULL)

@@ -35,9 +35,9 @@ typedef struct kiln__op_row {
     kiln__word definition, notes; /* notes: the indented lines beneath it */
 } kiln__op_row;
 
-/* Ops have numbers: first Kiln's, in the order of their rows, then users'. A row is read when its op is first asked for: any
- * thread may do that, at the same time as others. One thread at a time adds a user's op, while any thread reads: an op that
- * is counted is whole and stays until fini. */
+/* Ops have numbers: first Kiln's, in the order of their rows, then users'. A row is read when its op is first asked
+ * for: any thread may do that, at the same time as others. One thread at a time adds a user's op, while any thread
+ * reads: an op that is counted is whole and stays until fini. */
 typedef struct kiln__op_table {
     kiln__op_row *rows;
     uint32_t row_count;
@@ -46,8 +46,8 @@ typedef struct kiln__op_table {
     kiln__op **added;          /* users'; NULL: none yet */
 } kiln__op_table;
 
-/* Finds the rows of a text, which must live as long as the table. Errors: KILN_ESPEC naming the line, KILN_ENOMEM; the table is
- * empty then. */
+/* Finds the rows of a text, which must live as long as the table. Errors: KILN_ESPEC naming the line, KILN_ENOMEM;
+ * the table is empty then. */
 kiln_status kiln__op_table_init(kiln__op_table *out, const char *text, kiln_report *report);
 void kiln__op_table_fini(kiln__op_table *table);
 
@@ -64,7 +64,8 @@ const char *kiln__op_name(const kiln__op_table *table, uint32_t i);
 /* Reads op number i if it is a row that has not been read. Errors: KILN_EOP (the row is no definition), KILN_ENOMEM. */
 kiln_status kiln__op_load(const kiln__op_table *table, uint32_t i, kiln_report *report);
 
-/* The number of an op, read, or -1 in *out where there is none of that name among the first `limit`. Errors: as for load. */
+/* The number of an op, read, or -1 in *out where there is none of that name among the first `limit`. Errors: as for
+ * load. */
 kiln_status kiln__op_find(const kiln__op_table *table, kiln__word name, uint32_t limit, int *out, kiln_report *report);
 
 /* Takes over a user's op. KILN_EOP: the table is full; KILN_ENOMEM. The op is the caller's still then. */

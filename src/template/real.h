@@ -1,9 +1,9 @@
 /* Expressions of real numbers, as definitions of ops have them: "x * fminf(fmaxf(x + 3.0f, 0.0f), hi) / 6".
  *
- * C's operators ?: || && == != < <= > >= + - * / ! unary - + and parentheses; numbers, which are real (1 / 6 is a sixth),
- * with C's suffix f rounded to float32; inf; the inputs x, y, z and the names of parameters; calls of functions and ops.
- * A comparison is 1 or 0, and whatever is not 0 is true. The grammar is closed, and expressions are bounded in length and
- * depth, so that no text can be more to a compiler than one of Kiln's own ops. Pure. */
+ * C's operators ?: || && == != < <= > >= + - * / ! unary - + and parentheses; numbers, which are real (1 / 6 is a
+ * sixth), with C's suffix f rounded to float32; inf; the inputs x, y, z and the names of parameters; calls of
+ * functions and ops. A comparison is 1 or 0, and whatever is not 0 is true. The grammar is closed, and expressions
+ * are bounded in length and depth, so that no text can be more to a compiler than one of Kiln's own ops. Pure. */
 #ifndef KILN_TEMPLATE_REAL_H
 #define KILN_TEMPLATE_REAL_H
 
@@ -57,7 +57,8 @@ typedef struct kiln__real_scope {
     const char *text; /* in which *at is, for places in messages */
 } kiln__real_scope;
 
-/* Reads the expression at *at and leaves *at behind it. Errors: KILN_EOP with the place and the closest names, KILN_ENOMEM. */
+/* Reads the expression at *at and leaves *at behind it. Errors: KILN_EOP with the place and the closest names,
+ * KILN_ENOMEM. */
 kiln_status kiln__real_parse(kiln__real **out, const kiln__real_scope *scope, const char **at, kiln_report *report);
 void kiln__real_free(kiln__real *real);
 
@@ -65,7 +66,8 @@ void kiln__real_free(kiln__real *real);
 kiln_status kiln__real_fail(const kiln__real_scope *scope, const char *at, kiln_report *report, const char *format, ...)
     KILN__PRINTF(4, 5);
 
-/* True for what an expression calls as a function, "fminf" and the like, and what else has a meaning in a definition. */
+/* True for what an expression calls as a function, "fminf" and the like, and what else has a meaning in a
+ * definition. */
 bool kiln__real_is_reserved(kiln__word name);
 
 /* True for what has a meaning besides functions: "x", "inf", "within". */

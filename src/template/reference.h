@@ -13,8 +13,8 @@ typedef struct kiln__worst_error {
 /* Element number i of an array of a dtype. */
 double kiln__reference_value(const void *array, uint64_t i, kiln__dtype dtype);
 
-/* In units of the last place of what is wanted; 0 where both are NaN, infinity where one is. Beyond the largest number there is
- * only infinity. */
+/* In units of the last place of what is wanted; 0 where both are NaN, infinity where one is. Beyond the largest
+ * number there is only infinity. */
 double kiln__reference_distance(double got, double want, kiln__dtype dtype);
 
 /* The op of a spec, if it is one with a reference that is called with its inputs in order, else NULL. */

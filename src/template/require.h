@@ -4,8 +4,9 @@
 
 #include "template/fields.h"
 
-/* Checks every constraint whose names all have values under `spec`: a spec as given or, where `target` is not NULL, the
- * resolution of `given` for it. Errors: KILN_ESPEC that names the values, the reason and the nearest values that hold. */
+/* Checks every constraint whose names all have values under `spec`: a spec as given or, where `target` is not NULL,
+ * the resolution of `given` for it. Errors: KILN_ESPEC that names the values, the reason and the nearest values that
+ * hold. */
 kiln_status kiln__requires_check(const kiln__fields *given, const kiln__fields *spec, const kiln__target *target,
                                  kiln_report *report);
 

@@ -6,8 +6,8 @@
 #include <kiln/kernel.h>
 #include <stdatomic.h>
 
-/* Immutable but for the number of references and what is made late. One piece of memory, of the size that it needs: the values, the nodes of the
- * op and the texts follow the struct. */
+/* Immutable but for the number of references and what is made late. One piece of memory, of the size that it needs:
+ * the values, the nodes of the op and the texts follow the struct. */
 struct kiln_spec {
     atomic_uint refs;
     uint64_t hash;                       /* of the canonical text */
@@ -27,8 +27,8 @@ kiln_status kiln__spec_parse(kiln_spec **out, const kiln__catalog *catalog, cons
 /* Makes a spec of another one and a line, see kiln__fields_update. */
 kiln_status kiln__spec_with(kiln_spec **out, const kiln_spec *spec, const char *line, kiln_report *report);
 
-/* What the template declares, for the op and the type of the spec; a type that is open is the template's first, and an op that is
- * open has no inputs. Lives as long as the spec. NULL: out of memory. Any thread. */
+/* What the template declares, for the op and the type of the spec; a type that is open is the template's first, and
+ * an op that is open has no inputs. Lives as long as the spec. NULL: out of memory. Any thread. */
 const kiln_signature *kiln__spec_signature(const kiln_spec *spec);
 
 /* References. The last one frees the spec. NULL is allowed. Any thread. */

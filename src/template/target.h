@@ -1,14 +1,14 @@
-/* Targets: "sm_90", "sm_90a", "sm_100f" or "cpu", each a backend and an architecture. Tells the meaning of a name, not which
- * compiler builds for it. */
+/* Targets: "sm_90", "sm_90a", "sm_100f" or "cpu", each a backend and an architecture. Tells the meaning of a name,
+ * not which compiler builds for it. */
 #ifndef KILN_TEMPLATE_TARGET_H
 #define KILN_TEMPLATE_TARGET_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The backends, in the order in which a default device is looked for. A backend is a folder in src/backend and a row here:
- * X(ID, name, what its targets begin with, whether a number follows, the section of an entry that has its code, whether it compiles
- * templates' C twins in place of their CUDA text, how a record of wisdom for it is told) */
+/* The backends, in the order in which a default device is looked for. A backend is a folder in src/backend and a row
+ * here: X(ID, name, what its targets begin with, whether a number follows, the section of an entry that has its
+ * code, whether it compiles templates' C twins in place of their CUDA text, how a record of wisdom for it is told) */
 #define KILN__BACKENDS(X)                                   \
     X(CUDA, cuda, "sm_", true, "cubin", false, "for a GPU") \
     X(CPU, cpu, "cpu", false, "object", true, "for the cpu")
@@ -56,7 +56,8 @@ static inline bool kiln__target_same_backend(const kiln__target *a, const kiln__
     return a->backend == b->backend;
 }
 
-/* The name of the device that kernels for a target run on, "cpu"; NULL: the default device, as far as it is of that backend. */
+/* The name of the device that kernels for a target run on, "cpu"; NULL: the default device, as far as it is of that
+ * backend. */
 const char *kiln__target_device(const kiln__target *target);
 
 #endif

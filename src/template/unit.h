@@ -8,8 +8,9 @@
 
 enum {
     KILN__NAME_SIZE = 64,
-    /* Operations of a thread that are compiled in the host's process: the longest definition with the default geometry. It takes
-     * about a second and 25 MB more than a small one; 64 elements for each thread take up to 10 s and 220 MB. */
+    /* Operations of a thread that are compiled in the host's process: the longest definition with the default
+     * geometry. It takes about a second and 25 MB more than a small one; 64 elements for each thread take up to 10 s
+     * and 220 MB. */
     KILN__UNIT_LIGHT_MAX = 4096
 };
 
@@ -34,8 +35,8 @@ typedef struct kiln__unit {
     kiln__plan *plan;    /* of a template; NULL for a user's own source */
     bool foreign;        /* the source is not Kiln's own, and may attack the compiler's process */
     uint32_t operations; /* of its op, for one element */
-    /* What a shell has to give kiln warm besides the spec, so that it knows the ops and the template that users defined, with a
-     * blank in front; NULL: nothing. */
+    /* What a shell has to give kiln warm besides the spec, so that it knows the ops and the template that users
+     * defined, with a blank in front; NULL: nothing. */
     char *warm_options;
     bool homeless; /* the template is in no file, so no other program can know it */
     /* Of a user's source (source/source.h), else empty. */
@@ -44,7 +45,8 @@ typedef struct kiln__unit {
     kiln__list functions; /* name expressions; "&x" for a variable */
     kiln__list headers;   /* name, text, name, text, ... */
     kiln__list options;   /* the user's, as the compiler takes them, "-DNAME=VALUE" included */
-    /* Place, absolute path, place, ...: the user's include directories "0", "1", ..., then CUDA's, whether or not they are there. */
+    /* Place, absolute path, place, ...: the user's include directories "0", "1", ..., then CUDA's, whether or not
+     * they are there. */
     kiln__list places;
     size_t directories;        /* how many of these are the user's */
     bool cuda_headers;         /* CUDA's are wanted, whether or not they were found */

@@ -3,8 +3,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Arrays begin at whole pages of a GPU, as an allocator of their own would place them; the guard is at least one page of
- * the host. */
+/* Arrays begin at whole pages of a GPU, as an allocator of their own would place them; the guard is at least one
+ * page of the host. */
 enum { PAGE = 2 << 20, GUARD = 4096, ALIGNMENT = 256, SETS_MAX = 64, CACHES = 3, MEMORY_PART = 8 };
 
 /* How many sets there should be, and how many there are to be where memory is short. */
@@ -18,8 +18,8 @@ static uint64_t sets_of(uint64_t caches, uint64_t bytes)
     return sets < SETS_MAX ? sets : SETS_MAX;
 }
 
-/* Sets of which all is touched come to little more than three times the caches, or to one; of others only a part of each
- * counts. */
+/* Sets of which all is touched come to little more than three times the caches, or to one; of others only a part of
+ * each counts. */
 static set_counts count_sets(const kiln__arrays *arrays, uint64_t used)
 {
     kiln_device_info info = KILN_INIT(kiln_device_info);

@@ -21,8 +21,8 @@ kiln_status kiln__comparer_init(kiln__comparer *out, kiln_service *service, kiln
                                 const kiln__target *target, const kiln__load *load, kiln_report *report);
 void kiln__comparer_fini(kiln__comparer *comparer);
 
-/* Compares n elements of an array's type, bit for bit; any NaN of a floating-point type equals any NaN. Whole numbers are
- * compared by the host. Errors: KILN_ENOMEM, KILN_EDEVICE. */
+/* Compares n elements of an array's type, bit for bit; any NaN of a floating-point type equals any NaN. Whole
+ * numbers are compared by the host. Errors: KILN_ENOMEM, KILN_EDEVICE. */
 kiln_status kiln__compare(const kiln__comparer *comparer, const kiln__array *type, const void *got, const void *want,
                           uint64_t n, kiln__difference *out, kiln_report *report);
 

@@ -1,5 +1,5 @@
-/* Variants of one kernel against each other: compiled in the background, checked when they are there, then timed sample by
- * sample in whatever order the search asks for. */
+/* Variants of one kernel against each other: compiled in the background, checked when they are there, then timed
+ * sample by sample in whatever order the search asks for. */
 #ifndef KILN_TUNE_CONTEST_H
 #define KILN_TUNE_CONTEST_H
 
@@ -55,31 +55,34 @@ struct kiln__contest {
     kiln_report *report; /* of the sample that is being taken */
 };
 
-/* Makes the arrays of the workload and the reference, and asks for all kernels but those to be skipped, in this order; they leave no
- * trace in the service. The first spec makes the reference; all are resolved, for this device, and have the same op and dtype; a kernel that takes other
- * arrays than the workload's is out.
- * Blocks until the reference has been compiled and checked. kiln__contest_fini is right also after a failure. KILN_ENOMEM,
- * KILN_EMISMATCH, KILN_EINVAL (the first is to be skipped), and the errors of kiln_get and kiln_launch for the reference. */
+/* Makes the arrays of the workload and the reference, and asks for all kernels but those to be skipped, in this
+ * order; they leave no trace in the service. The first spec makes the reference; all are resolved, for this device,
+ * and have the same op and dtype; a kernel that takes other arrays than the workload's is out. Blocks until the
+ * reference has been compiled and checked. kiln__contest_fini is right also after a failure. KILN_ENOMEM,
+ * KILN_EMISMATCH, KILN_EINVAL (the first is to be skipped), and the errors of kiln_get and kiln_launch for the
+ * reference. */
 kiln_status kiln__contest_init(kiln__contest *out, kiln_service *service, kiln_device *device,
                                const kiln__fields *specs, size_t count, const kiln__contest_options *options,
                                kiln_report *report);
 
-/* Names the variants of a contest that is not held: all wait. kiln__contest_fini is right also after a failure. KILN_ENOMEM. */
+/* Names the variants of a contest that is not held: all wait. kiln__contest_fini is right also after a failure.
+ * KILN_ENOMEM. */
 kiln_status kiln__contest_name(kiln__contest *out, const kiln__fields *specs, size_t count, kiln_report *report);
 
 /* Gives up what is not there yet, and unloads the kernels. */
 void kiln__contest_fini(kiln__contest *contest);
 
 /* Takes in the kernels that have come and checks one of them, so that it does not take long; waits for one, at most
- * `timeout_ms`, if there is none to check. A kernel that keeps registers in memory (but see keeps_spilled) or cannot be
- * launched is out, unless it is the first. A failure is that of the device, or of the first: KILN_EDEVICE, KILN_ELAUNCH, ... */
+ * `timeout_ms`, if there is none to check. A kernel that keeps registers in memory (but see keeps_spilled) or cannot
+ * be launched is out, unless it is the first. A failure is that of the device, or of the first: KILN_EDEVICE,
+ * KILN_ELAUNCH, ... */
 kiln_status kiln__contest_gather(kiln__contest *contest, int timeout_ms, kiln_report *report);
 
 /* How many variants wait, are verified and are rejected. */
 void kiln__contest_count(const kiln__contest *contest, kiln_tuning_info *out);
 
-/* One sample of a variant that is ready: milliseconds of a launch, on one basis with the samples of all others as long as
- * pace.failed stays as it is (tune/measure.h). */
+/* One sample of a variant that is ready: milliseconds of a launch, on one basis with the samples of all others as
+ * long as pace.failed stays as it is (tune/measure.h). */
 kiln_status kiln__contest_sample(kiln__contest *contest, size_t variant, double *ms, kiln_report *report);
 
 #endif

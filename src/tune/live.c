@@ -15,8 +15,8 @@ static void init_condition(pthread_cond_t *condition)
     pthread_condattr_destroy(&attributes);
 }
 
-/* Copies the host's work, which is borrowed for the call. Of the arguments it copies the numbers: tuning makes the arrays.
- * The counts stay as they are, so that the tuning can refuse wrong ones before it reads what they count. */
+/* Copies the host's work, which is borrowed for the call. Of the arguments it copies the numbers: tuning makes the
+ * arrays. The counts stay as they are, so that the tuning can refuse wrong ones before it reads what they count. */
 static void keep_work(kiln_live *live, const kiln_work *work)
 {
     live->work = *work;

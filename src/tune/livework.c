@@ -133,8 +133,8 @@ static void end_measuring(kiln_live *live)
     pthread_mutex_unlock(&live->lock);
 }
 
-/* kiln_progress_fn. The host's own is not called once the handle is closed. A tuning that waits for its turn has still to
- * compile its reference, and is waited for during the call only. */
+/* kiln_progress_fn. The host's own is not called once the handle is closed. A tuning that waits for its turn has
+ * still to compile its reference, and is waited for during the call only. */
 static int heed(void *data, const kiln_tuning_info *info)
 {
     kiln_live *live = data;

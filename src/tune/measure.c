@@ -14,8 +14,8 @@
 /* Of who is measured beside short ones: a tape of their length would take too long. */
 #define LONG_MS 0.08
 
-/* What a tape lasts if the host's rate is the device's; where the device is faster, it lasts less. No host disturbs a replay, so
- * that shorter samples do. */
+/* What a tape lasts if the host's rate is the device's; where the device is faster, it lasts less. No host disturbs
+ * a replay, so that shorter samples do. */
 #define TAPE_MS        0.4
 #define TAPE_SAMPLE_MS 0.25
 enum { TAPE_MAX = 256, REPLAYS_MAX = 64, ATTEMPTS = 2 };

@@ -53,7 +53,8 @@ static double median_of(const kiln__times *times, size_t column, uint64_t *out_s
     return kiln__median(times->scratch, count);
 }
 
-/* The logarithm of one's time over the other's, of the rounds in which both were timed: what slows all alike is gone. */
+/* The logarithm of one's time over the other's, of the rounds in which both were timed: what slows all alike is
+ * gone. */
 static kiln__estimate compare_times(const kiln__times *times, size_t one, size_t other)
 {
     size_t count = 0;

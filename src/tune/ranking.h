@@ -23,8 +23,8 @@ void kiln__times_clear(const kiln__times *times);
 /* The row of a round; row 0 is the warm-up. */
 double *kiln__times_row(const kiln__times *times, uint32_t row);
 
-/* Makes the results of a tuning, ranked, and its ceiling and default time. The first variant is what the others are compared
- * with. Times that were never initialised say nothing of any. KILN_ENOMEM. */
+/* Makes the results of a tuning, ranked, and its ceiling and default time. The first variant is what the others are
+ * compared with. Times that were never initialised say nothing of any. KILN_ENOMEM. */
 kiln_status kiln__ranking_make(kiln_tuning *tuning, const kiln__times *times, const kiln__variant *variants,
                                size_t count, kiln_report *report);
 

@@ -1,5 +1,6 @@
 /* Finding the fastest of many variants by timing them against each other: quickly, honestly and repeatably.
- * docs/tuning.md says how and why. Knows no device and no clock of its own, so that tests can play with made-up ones. */
+ * docs/tuning.md says how and why. Knows no device and no clock of its own, so that tests can play with made-up
+ * ones. */
 #ifndef KILN_TUNE_SEARCH_H
 #define KILN_TUNE_SEARCH_H
 
@@ -31,8 +32,9 @@ typedef struct kiln__arena {
     /* Steady nanoseconds. */
     uint64_t (*now_ns)(void *data);
 
-    /* A number that changes, rarely, when samples from then on do not compare with earlier ones, as how they are taken is no
-     * longer the same. What was known is forgotten, and the search begins anew. NULL: that never happens. */
+    /* A number that changes, rarely, when samples from then on do not compare with earlier ones, as how they are
+     * taken is no longer the same. What was known is forgotten, and the search begins anew. NULL: that never
+     * happens. */
     uint32_t (*basis)(void *data);
 
     void *data;

@@ -9,8 +9,8 @@
 /* Samples from which on a variant's own noise is believed; before, it is taken to be that of all. */
 #define OWN_NOISE_FROM 8
 
-/* Variance of the middle of four to seven samples over that of the mean of normal ones. It is 1.2 where noise is normal;
- * this leaves room for the tails of real noise. */
+/* Variance of the middle of four to seven samples over that of the mean of normal ones. It is 1.2 where noise is
+ * normal; this leaves room for the tails of real noise. */
 #define SMALL 2.0
 
 /* No clock is better than this: a thousandth. */

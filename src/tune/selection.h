@@ -1,4 +1,5 @@
-/* Selecting the fastest variant by samples: which are slower, which tie, which wins. Knows no clock; one thread at a time.
+/* Selecting the fastest variant by samples: which are slower, which tie, which wins. Knows no clock; one thread at a
+ * time.
  *
  * A sample is the logarithm of a variant's time over the incumbent's times beside it, so that whatever slows both
  * (drift, a slow spell, a colder clock) is gone from it. Two variants are compared by the differences of their
@@ -65,8 +66,8 @@ void kiln__selection_fini(kiln__selection *selection);
 /* Forgets every sample and begins anew with another incumbent; variants that were struck out stay so. */
 void kiln__selection_restart(kiln__selection *selection, size_t incumbent);
 
-/* Begins the finals: the samples of those in the running no longer count. They were chosen by them, and so by their luck,
- * too. Where fresh samples are too few in the end, kiln__selection_recall has the old ones count again. */
+/* Begins the finals: the samples of those in the running no longer count. They were chosen by them, and so by their
+ * luck, too. Where fresh samples are too few in the end, kiln__selection_recall has the old ones count again. */
 void kiln__selection_begin_finals(kiln__selection *selection);
 void kiln__selection_recall(kiln__selection *selection);
 
@@ -86,7 +87,8 @@ kiln__gap kiln__selection_gap(const kiln__selection *selection, size_t slower, s
  * half the tolerance. */
 void kiln__selection_drop_if_slower(kiln__selection *selection, size_t variant);
 
-/* Leaves `kept` variants in the running. Half of them are the fastest, the other half the earliest of the rest, so that an early variant that ties is there to the end, whatever the luck of the others. */
+/* Leaves `kept` variants in the running. Half of them are the fastest, the other half the earliest of the rest, so
+ * that an early variant that ties is there to the end, whatever the luck of the others. */
 void kiln__selection_cut(kiln__selection *selection, size_t kept);
 
 /* The winner: the earliest in the running that is not told apart from the leader. *regret is the logarithm of how much

@@ -244,8 +244,8 @@ static kiln_status conclude(sweep *self)
     return kiln__ranking_make(self->tuning, &self->times, self->contest.variants, self->count, self->report);
 }
 
-/* Alone on the device, which has nothing of this any more when the turn ends. Where the host has no patience to wait for the
- * turn, nothing is known of any variant. */
+/* Alone on the device, which has nothing of this any more when the turn ends. Where the host has no patience to wait
+ * for the turn, nothing is known of any variant. */
 static kiln_status take_turn(sweep *self)
 {
     bool alone = kiln__turn_take(self->device, has_lost_patience, self, NULL) == KILN_OK;

@@ -14,8 +14,8 @@
 kiln_status kiln__tuning_make(kiln_tuning **out, kiln_service *service, const kiln__fields *spec,
                               const kiln_tune_options *options, kiln_report *report);
 
-/* Where a spec is tuned or swept: on `asked`, else on the cpu where the spec says target=cpu, else on the default device.
- * KILN_EINVAL (another service's), and the errors of kiln_device_open. */
+/* Where a spec is tuned or swept: on `asked`, else on the cpu where the spec says target=cpu, else on the default
+ * device. KILN_EINVAL (another service's), and the errors of kiln_device_open. */
 kiln_status kiln__tuning_device(kiln_device **out, kiln_service *service, kiln_device *asked, const kiln__fields *spec,
                                 kiln_report *report);
 

@@ -409,7 +409,8 @@ static kiln_status save(trial *t)
     return status;
 }
 
-/* Fills what is only written, and then gives the arrays that are read the values they had: an output may be one of them. */
+/* Fills what is only written, and then gives the arrays that are read the values they had: an output may be one of
+ * them. */
 static kiln_status prepare(const trial *t, unsigned char poison)
 {
     kiln_status status = KILN_OK;
@@ -449,7 +450,8 @@ static kiln_status compare_again(const trial *t, uint32_t i, const char *before,
     return status;
 }
 
-/* Nothing else computes the same: a second launch on memory with another poison. Elements that are not written differ. */
+/* Nothing else computes the same: a second launch on memory with another poison. Elements that are not written
+ * differ. */
 static kiln_status check_again(trial *t, double tolerance, kiln__verdict *out)
 {
     void *first[KILN__ARGS_MAX] = { NULL };

@@ -36,12 +36,12 @@ typedef struct kiln__verdict {
     uint64_t worst_at;
 } kiln__verdict;
 
-/* Names the computation that the results of a spec's kernel on a device are compared with: of these the first that there is. NULL:
- * there is none.
+/* Names the computation that the results of a spec's kernel on a device are compared with: of these the first that
+ * there is. NULL: there is none.
  *
  * - the op that the template names as its reference, on the cpu;
- * - the same template and op on the cpu, where the kernel is not the cpu's own, or is elementwise: then the cpu computes it in
- *   other pieces. */
+ * - the same template and op on the cpu, where the kernel is not the cpu's own, or is elementwise: then the cpu
+ *   computes it in other pieces. */
 const char *kiln__verify_against(const kiln__fields *spec, const kiln__load *load, const kiln_device *device);
 
 /* How results are compared. */
@@ -52,9 +52,9 @@ typedef struct kiln__comparison {
     const kiln__watch *watch; /* may be NULL */
 } kiln__comparison;
 
-/* Compares the results of a launch with what kiln__verify_against names, which there must be. Equal bits are equal, and any NaN
- * equals any NaN. KILN_OK also where results differ. The errors of kiln_get and kiln_launch; KILN_EMISMATCH: the cpu twin takes
- * other arguments. */
+/* Compares the results of a launch with what kiln__verify_against names, which there must be. Equal bits are equal,
+ * and any NaN equals any NaN. KILN_OK also where results differ. The errors of kiln_get and kiln_launch;
+ * KILN_EMISMATCH: the cpu twin takes other arguments. */
 kiln_status kiln__verify_on_cpu(kiln__verdict *out, kiln_service *service, const kiln__fields *spec,
                                 const kiln__operands *operands, const kiln__comparison *how, kiln_report *report);
 
@@ -68,7 +68,8 @@ typedef struct kiln__launching {
     size_t arg_count;
 } kiln__launching;
 
-/* The contract is kiln_verify's, but that differences are no error. `load` gets the arrays, which the verdict may point to. */
+/* The contract is kiln_verify's, but that differences are no error. `load` gets the arrays, which the verdict may
+ * point to. */
 kiln_status kiln__verify_launch(kiln__verdict *out, kiln__load *load, kiln_service *service,
                                 const kiln__launching *launching, double tolerance, kiln_report *report);
 

@@ -1,5 +1,5 @@
-/* What kernels are measured with: the arrays that a launch takes, their shapes and roles, and the numbers beside them. Knows no
- * device: tune/arrays.h makes the memory. */
+/* What kernels are measured with: the arrays that a launch takes, their shapes and roles, and the numbers beside
+ * them. Knows no device: tune/arrays.h makes the memory. */
 #ifndef KILN_TUNE_WORKLOAD_H
 #define KILN_TUNE_WORKLOAD_H
 
@@ -41,8 +41,8 @@ typedef struct kiln__given {
     bool may_be_empty;    /* arrays and grids of nothing are no error */
 } kiln__given;
 
-/* For kernels with such a plan. Errors: KILN_EINVAL naming what is wrong with sizes and numbers; KILN_ENOMEM: no memory holds
- * the arrays. */
+/* For kernels with such a plan. Errors: KILN_EINVAL naming what is wrong with sizes and numbers; KILN_ENOMEM: no
+ * memory holds the arrays. */
 kiln_status kiln__workload_of(kiln__load *out, const kiln__plan *plan, const kiln__given *given, kiln_report *report);
 
 /* The same for a resolved spec. Errors: those above, KILN_ESPEC. */
@@ -52,8 +52,9 @@ kiln_status kiln__workload_make(kiln__load *out, const kiln__fields *spec, const
 /* The arguments of a launch with the numbers of a workload and arrays at these places. They borrow the workload. */
 void kiln__workload_args(const kiln__load *load, void *const arrays[KILN__ARGS_MAX], kiln_arg given[KILN__ARGS_MAX]);
 
-/* How many bytes of its arrays a launch touches, at the least, if it reads and writes no byte more than once: all of them, unless
- * a template has declared less traffic; of arrays that are read and written each byte may stand for two of that. */
+/* How many bytes of its arrays a launch touches, at the least, if it reads and writes no byte more than once: all of
+ * them, unless a template has declared less traffic; of arrays that are read and written each byte may stand for two
+ * of that. */
 uint64_t kiln__workload_touches(const kiln__load *load);
 
 /* Whether a kernel with this plan takes the same arrays and numbers. Else `problem` says how they differ. */

@@ -15,8 +15,8 @@ typedef enum kiln__channel_result {
     KILN__CHANNEL_NO_MEMORY
 } kiln__channel_result;
 
-/* Sends a frame that kiln__frame_begin and put made. Raises no SIGPIPE. After anything but DONE a part of it may have been
- * sent. */
+/* Sends a frame that kiln__frame_begin and put made. Raises no SIGPIPE. After anything but DONE a part of it may
+ * have been sent. */
 kiln__channel_result kiln__channel_send(int fd, const kiln__text *frame, uint64_t deadline_ns);
 
 /* A frame and the bytes it points into. Zero-initialised is empty. */
@@ -26,8 +26,8 @@ typedef struct kiln__message {
     kiln__frame_fault fault; /* where it was MALFORMED */
 } kiln__message;
 
-/* Receives one frame whose body has at most `limit` bytes, which is checked before there is memory for it. The caller frees
- * *out with kiln__message_fini, also on failure. */
+/* Receives one frame whose body has at most `limit` bytes, which is checked before there is memory for it. The
+ * caller frees *out with kiln__message_fini, also on failure. */
 kiln__channel_result kiln__channel_receive(int fd, uint32_t limit, uint64_t deadline_ns, kiln__message *out);
 void kiln__message_fini(kiln__message *message);
 

@@ -1,7 +1,8 @@
 /* Frames: the one form in which Kiln's processes talk to each other. Pure: bytes in, bytes out.
  *
- * A header of 12 bytes (the magic "KLNF", u16 version, u16 type, u32 length of the body), then the body: fields, each a
- * u16 tag, a u32 length and that many bytes. Little endian. Tags ascend and none comes twice, so that a message has one form. */
+ * A header of 12 bytes (the magic "KLNF", u16 version, u16 type, u32 length of the body), then the body: fields,
+ * each a u16 tag, a u32 length and that many bytes. Little endian. Tags ascend and none comes twice, so that a
+ * message has one form. */
 #ifndef KILN_WIRE_FRAME_H
 #define KILN_WIRE_FRAME_H
 

@@ -305,8 +305,8 @@ static int open_lock(int directory)
     return error != 0 ? error : fd;
 }
 
-/* Who waits holds the turn meanwhile. A process that adds one record after the other would else take the lock again before
- * anybody who looks for it every few milliseconds finds it free. */
+/* Who waits holds the turn meanwhile. A process that adds one record after the other would else take the lock again
+ * before anybody who looks for it every few milliseconds finds it free. */
 static int wait_for_lock(const kiln__wisdom_folder *folder, const kiln__lock *lock)
 {
     int error = kiln__lock_wait(lock, LOCK_TURN, folder->wait_ms);

@@ -4,8 +4,8 @@
  *     <root>/wisdom/nvidia-h200.json.bad      a damaged one, put aside when it was made anew
  *     <root>/wisdom/lock                      empty; who merges locks it
  *
- * The store's rules of trust hold here too. Nothing fails the caller: what goes wrong is counted, and logged once for each
- * cause. Any thread. */
+ * The store's rules of trust hold here too. Nothing fails the caller: what goes wrong is counted, and logged once
+ * for each cause. Any thread. */
 #ifndef KILN_WISDOM_FOLDER_H
 #define KILN_WISDOM_FOLDER_H
 
@@ -28,17 +28,19 @@ typedef struct kiln__wisdom_folder {
     atomic_uint warned; /* one bit for each cause */
 } kiln__wisdom_folder;
 
-/* Appends what tells whether a file has changed: names, inodes, sizes, times. Reads no file. 0, or -errno if the directory
- * could not be read; nothing is appended where there is none or it is not trusted. */
+/* Appends what tells whether a file has changed: names, inodes, sizes, times. Reads no file. 0, or -errno if the
+ * directory could not be read; nothing is appended where there is none or it is not trusted. */
 int kiln__wisdom_folder_stamp(kiln__wisdom_folder *folder, kiln__text *stamp);
 
-/* Adds the records of all files that are good, however many there are. 0, or the first -errno for which something was left out that may be good. */
+/* Adds the records of all files that are good, however many there are. 0, or the first -errno for which something
+ * was left out that may be good. */
 int kiln__wisdom_folder_load(kiln__wisdom_folder *folder, kiln__wisdom_set *out);
 
-/* Merges records into the files of their models: under the lock each file is read, added to and published whole, so that no
- * process loses what another one adds. A file that is damaged is put aside; one that is not trusted, that a newer Kiln
- * made or that cannot be read stays as it is, and nothing is added to it. 0, or -errno of the first failure with the
- * reason in problem: the tally then counts what went into the other files. Waits for its turn and for the lock. */
+/* Merges records into the files of their models: under the lock each file is read, added to and published whole, so
+ * that no process loses what another one adds. A file that is damaged is put aside; one that is not trusted, that a
+ * newer Kiln made or that cannot be read stays as it is, and nothing is added to it. 0, or -errno of the first
+ * failure with the reason in problem: the tally then counts what went into the other files. Waits for its turn and
+ * for the lock. */
 int kiln__wisdom_folder_merge(kiln__wisdom_folder *folder, const kiln__wisdom_set *records, kiln__wisdom_counts *out,
                               char problem[KILN__WISDOM_REASON]);
 

@@ -229,8 +229,8 @@ static void append_quoted(kiln__text *out, const char *text)
     kiln__text_append(out, "\"");
 }
 
-/* Six digits are more than any measurement has, and keep a line short. Within these bounds powers of ten are exact, so that
- * what is written reads back as what would be written again. */
+/* Six digits are more than any measurement has, and keep a line short. Within these bounds powers of ten are exact,
+ * so that what is written reads back as what would be written again. */
 static void append_real(kiln__text *out, double value)
 {
     char digits[KILN__NUMBER_SIZE];

@@ -14,8 +14,9 @@ typedef enum kiln__wisdom_fault {
     KILN__WISDOM_OUT_OF_MEMORY
 } kiln__wisdom_fault;
 
-/* Reads the records of a file. Any fault refuses the whole file: the set is then empty, and problem says in one line what
- * is wrong and where ("" if nothing is). Unknown fields of the file are ignored, those of a record kept with it. */
+/* Reads the records of a file. Any fault refuses the whole file: the set is then empty, and problem says in one line
+ * what is wrong and where ("" if nothing is). Unknown fields of the file are ignored, those of a record kept with
+ * it. */
 kiln__wisdom_fault kiln__wisdom_read(kiln__wisdom_set *out, const char *bytes, size_t length,
                                      char problem[KILN__WISDOM_REASON]);
 

@@ -265,8 +265,8 @@ void kiln__wisdom_apply(const kiln__wisdom_choice *choice, kiln__fields *spec)
         }
 }
 
-/* Takes the candidate if it is the first that fits. *stop: that is all, or explain has heard enough. KILN_ENOMEM: whether it
- * fits is not known. */
+/* Takes the candidate if it is the first that fits. *stop: that is all, or explain has heard enough. KILN_ENOMEM:
+ * whether it fits is not known. */
 static kiln_status consider(const subject *s, const ranked *row, kiln__wisdom_choice *out,
                             kiln__wisdom_explain_fn explain, void *data, bool *stop)
 {

@@ -30,9 +30,9 @@ typedef struct kiln__wisdom_choice {
 /* One record as a query sees it. */
 typedef struct kiln__wisdom_prospect {
     kiln__wisdom_item item;
-    /* Its decimal digits are, from the front: 1 other toolchain, 2 other text of the template; 1 other model, 2 other chip
-     * of the family, 3 other family; source; 1 other dtype; 1 other op; and two of the difference of sizes.
-     * UINT32_MAX: never used for this. */
+    /* Its decimal digits are, from the front: 1 other toolchain, 2 other text of the template; 1 other model, 2
+     * other chip of the family, 3 other family; source; 1 other dtype; 1 other op; and two of the difference of
+     * sizes. UINT32_MAX: never used for this. */
     uint32_t distance;
     const char *reason;  /* the same in words: "exact", "2^20 elements instead of 2^26; from the shared directory" */
     const char *refusal; /* why its geometry is not used, "" if it could be */

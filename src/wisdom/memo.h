@@ -1,5 +1,5 @@
-/* Answers that were given, by query: so that asking again compares no records. Sharded, so that different queries seldom
- * meet. Any thread after init. */
+/* Answers that were given, by query: so that asking again compares no records. Sharded, so that different queries
+ * seldom meet. Any thread after init. */
 #ifndef KILN_WISDOM_MEMO_H
 #define KILN_WISDOM_MEMO_H
 

@@ -87,13 +87,13 @@ typedef struct kiln__wisdom_counts {
     size_t added, replaced, equal, older_kept;
 } kiln__wisdom_counts;
 
-/* Adds several records and counts what came of each. Ends at the first that finds no room or no memory and returns its fate,
- * else KILN__WISDOM_ADDED. */
+/* Adds several records and counts what came of each. Ends at the first that finds no room or no memory and returns
+ * its fate, else KILN__WISDOM_ADDED. */
 kiln__wisdom_fate kiln__wisdom_set_add_all(kiln__wisdom_set *set, kiln__wisdom_entry *const *records, size_t count,
                                            kiln__wisdom_counts *tally);
 
-/* Adds all records of another set, however many both have: a bound would leave out some that may be the nearest. False: out of
- * memory. */
+/* Adds all records of another set, however many both have: a bound would leave out some that may be the nearest.
+ * False: out of memory. */
 bool kiln__wisdom_set_join(kiln__wisdom_set *set, const kiln__wisdom_set *more);
 
 void kiln__wisdom_set_fini(kiln__wisdom_set *set);

@@ -15,8 +15,8 @@ typedef struct kiln__wisdom_view {
     bool has_digests; /* some record says which text of its template it is about */
 } kiln__wisdom_view;
 
-/* Reads the files of both folders. To the user's own come the records of `kept`, which are copied. *error is 0 or the first -errno for which a file was left out that may be good. One reference. NULL: out of
- * memory. */
+/* Reads the files of both folders. To the user's own come the records of `kept`, which are copied. *error is 0 or
+ * the first -errno for which a file was left out that may be good. One reference. NULL: out of memory. */
 kiln__wisdom_view *kiln__wisdom_view_load(kiln__wisdom_folder *own, kiln__wisdom_folder *shared,
                                           const kiln__wisdom_set *kept, int *error);
 

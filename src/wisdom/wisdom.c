@@ -115,8 +115,8 @@ static bool must_look(const kiln__wisdom *wisdom)
     return atomic_load(&wisdom->generation) == 0 || atomic_load(&wisdom->seen) != atomic_load(&wisdom->changes);
 }
 
-/* While one thread looks the others go on with what is known. They wait only where that would be nothing at all, or less than
- * they may expect: where this process has added something since. */
+/* While one thread looks the others go on with what is known. They wait only where that would be nothing at all, or
+ * less than they may expect: where this process has added something since. */
 static void look_if_due(kiln__wisdom *wisdom)
 {
     bool must = must_look(wisdom);

@@ -1,5 +1,5 @@
-/* Wisdom: what tuning found, asked when a spec leaves its geometry open. Records come from the user's own cache directory
- * and from the shared one. Knows no devices and no compilers. Any thread. */
+/* Wisdom: what tuning found, asked when a spec leaves its geometry open. Records come from the user's own cache
+ * directory and from the shared one. Knows no devices and no compilers. Any thread. */
 #ifndef KILN_WISDOM_WISDOM_H
 #define KILN_WISDOM_WISDOM_H
 
@@ -12,8 +12,8 @@ typedef struct kiln__wisdom kiln__wisdom;
 
 enum { KILN__WISDOM_WAIT_MS = 10000 };
 
-/* Reads nothing yet. `own` and `shared` are directory stores or NULL; all arguments are borrowed until close. `wait_ms`: the
- * longest wait for another process that writes. NULL: out of memory. */
+/* Reads nothing yet. `own` and `shared` are directory stores or NULL; all arguments are borrowed until close.
+ * `wait_ms`: the longest wait for another process that writes. NULL: out of memory. */
 kiln__wisdom *kiln__wisdom_open(kiln__store *own, kiln__store *shared, uint32_t wait_ms, const kiln__log *log,
                                 kiln__store_counters *counters);
 void kiln__wisdom_close(kiln__wisdom *wisdom); /* NULL is allowed */
@@ -26,9 +26,9 @@ uint64_t kiln__wisdom_generation(kiln__wisdom *wisdom);
 /* The same number where no look is due. Else false: the other functions would read files now. */
 bool kiln__wisdom_peek(const kiln__wisdom *wisdom, uint64_t *generation);
 
-/* The geometry for a query, from the nearest record that fits; out->found is false where there is none or where the spec
- * leaves nothing open. Remembers its answers: asked again, it opens no file and compares nothing. KILN_ENOMEM: the choice
- * is not known, which must not pass for one. */
+/* The geometry for a query, from the nearest record that fits; out->found is false where there is none or where the
+ * spec leaves nothing open. Remembers its answers: asked again, it opens no file and compares nothing. KILN_ENOMEM:
+ * the choice is not known, which must not pass for one. */
 kiln_status kiln__wisdom_match(kiln__wisdom *wisdom, const kiln__wisdom_query *query, kiln__wisdom_choice *out,
                                kiln_report *report);
 

@@ -1,8 +1,8 @@
-/* The calls by which a path is opened, looked at or resolved, in the program's own place: the loader finds them before
- * those of the C library. They make the system call themselves, so that nothing has to be looked up, and so it is the same
- * under a sanitizer. The rows are what libnvrtc imports (nm -D --undefined-only) and what the same code imports when built
- * against another C library; the linker exports what calls.syms lists. Calls that change files or start programs are left to
- * the kernel's net: source text names no file for them. */
+/* The calls by which a path is opened, looked at or resolved, in the program's own place: the loader finds them
+ * before those of the C library. They make the system call themselves, so that nothing has to be looked up, and so
+ * it is the same under a sanitizer. The rows are what libnvrtc imports (nm -D --undefined-only) and what the same
+ * code imports when built against another C library; the linker exports what calls.syms lists. Calls that change
+ * files or start programs are left to the kernel's net: source text names no file for them. */
 /* Either would give these names to other functions. */
 #undef _FORTIFY_SOURCE
 #undef _FILE_OFFSET_BITS
@@ -101,8 +101,8 @@ static bool is_for_reading(int flags)
     return (flags & O_ACCMODE) == O_RDONLY && (flags & (O_CREAT | O_TRUNC)) == 0;
 }
 
-/* Opens what a path was found to lead to, and not the path once more, which may lead elsewhere by now. Devices and pipes
- * could give any amount, or nothing and block. */
+/* Opens what a path was found to lead to, and not the path once more, which may lead elsewhere by now. Devices and
+ * pipes could give any amount, or nothing and block. */
 static int reopen(int fd, int flags)
 {
     struct stat status;

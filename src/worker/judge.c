@@ -44,7 +44,8 @@ bool kiln__judge_has_started(void)
 
 /* ---- What was asked for */
 
-/* Once something did not fit, nothing is looked for or added: a source with a million paths must not cost their square. */
+/* Once something did not fit, nothing is looked for or added: a source with a million paths must not cost their
+ * square. */
 static void note_locked(const char *path, bool found)
 {
     size_t length = strlen(path);
@@ -98,8 +99,8 @@ static bool is_allowed(const char *path)
     return false;
 }
 
-/* The path of what is open, no link and no ".." in it; of what has none (a pipe, a socket) something that does not begin
- * with a slash. By system call: the program's own readlink would come back here. */
+/* The path of what is open, no link and no ".." in it; of what has none (a pipe, a socket) something that does not
+ * begin with a slash. By system call: the program's own readlink would come back here. */
 static bool path_of(int fd, char path[PATH_MAX])
 {
     char name[32];
@@ -126,9 +127,9 @@ static bool find_in_places(const char *asked, char out[PATH_MAX])
     return false;
 }
 
-/* kiln__judge_reach for a path of a place's. One that is none is the same nothing always and everywhere: it is not noted.
- * Links are followed even where the call would not: what they lead to is what is compiled. A file that is there and whose own path
- * cannot be found out, for want of /proc, is unknown. */
+/* kiln__judge_reach for a path of a place's. One that is none is the same nothing always and everywhere: it is not
+ * noted. Links are followed even where the call would not: what they lead to is what is compiled. A file that is
+ * there and whose own path cannot be found out, for want of /proc, is unknown. */
 static int reach_in_places(const char *asked)
 {
     char path[PATH_MAX], resolved[PATH_MAX];

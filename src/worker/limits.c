@@ -109,8 +109,8 @@ static bool set_limit(int what, uint64_t value)
     return setrlimit((__rlimit_resource_t)what, &limit) == 0;
 }
 
-/* A compile takes and gives back tens of megabytes: they stay for the next one. A second arena, which the compiling thread would
- * get, gives memory back much more eagerly. */
+/* A compile takes and gives back tens of megabytes: they stay for the next one. A second arena, which the compiling
+ * thread would get, gives memory back much more eagerly. */
 static void keep_memory(void)
 {
 #if defined(__GLIBC__)

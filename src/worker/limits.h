@@ -5,13 +5,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* For the whole process, before it has a second thread: `memory_bytes` of address space (not in a build with sanitizers, which
- * reserve terabytes), no core dumps, a heap that keeps what it once had. Opens what the last words need. False if the system refuses. */
+/* For the whole process, before it has a second thread: `memory_bytes` of address space (not in a build with
+ * sanitizers, which reserve terabytes), no core dumps, a heap that keeps what it once had. Opens what the last words
+ * need. False if the system refuses. */
 bool kiln__limits_begin(uint64_t memory_bytes);
 
-/* Calls fn on a new thread with a stack of 64 MiB: compilers recurse as deeply as their sources nest. The stack of the main thread
- * would grow as far, but to measure it the C library must read /proc, which a worker gives up. The thread says so when it
- * dies by a signal while it compiles. 0 or an errno. */
+/* Calls fn on a new thread with a stack of 64 MiB: compilers recurse as deeply as their sources nest. The stack of
+ * the main thread would grow as far, but to measure it the C library must read /proc, which a worker gives up. The
+ * thread says so when it dies by a signal while it compiles. 0 or an errno. */
 int kiln__limits_start(void *(*fn)(void *), void *data);
 
 /* Around a compile: allows it `cpu_s` more seconds of processor time, and lets last words be sent meanwhile. */

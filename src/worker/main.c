@@ -1,5 +1,5 @@
-/* kiln-worker: compiles what a service of libkiln sends it, so that a source that harms its compiler harms no more than that.
- * Started by the library, with a socket as its standard input. */
+/* kiln-worker: compiles what a service of libkiln sends it, so that a source that harms its compiler harms no more
+ * than that. Started by the library, with a socket as its standard input. */
 #include "base/number.h"
 #include "compile/workerproto.h"
 #include "worker/limits.h"

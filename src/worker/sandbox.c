@@ -43,8 +43,8 @@ static char **resolve(const char *const *allowed, char *reason, size_t size)
     return NULL;
 }
 
-/* What the C library would open by itself later on, past the calls: the time zone, which __TIME__ needs, and the library by
- * which a thread ends itself. */
+/* What the C library would open by itself later on, past the calls: the time zone, which __TIME__ needs, and the
+ * library by which a thread ends itself. */
 static void load_late_files(void)
 {
     tzset();

@@ -30,8 +30,8 @@ bool kiln__calls_are_in_place(char *reason, size_t size);
 
 /* ---- landlock.c: the kernel's net */
 
-/* Lets the calling thread and those it will start open nothing but `allowed`, as above. Writes how it went into `reason`,
- * true or false. */
+/* Lets the calling thread and those it will start open nothing but `allowed`, as above. Writes how it went into
+ * `reason`, true or false. */
 bool kiln__landlock_enter(char *const *allowed, char *reason, size_t size);
 
 #endif

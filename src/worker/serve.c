@@ -48,8 +48,8 @@ static void answer_toolchain(kiln_status status, const kiln__toolchain *toolchai
     answer(&frame);
 }
 
-/* Once NVRTC and its builtins are in, no source needs a file but the headers in the places that it may read. Nor is it to
- * learn, or to leave in its code, where the host was started. */
+/* Once NVRTC and its builtins are in, no source needs a file but the headers in the places that it may read. Nor is
+ * it to learn, or to leave in its code, where the host was started. */
 static kiln_status close_off(const kiln__frame *request, kiln_report *report)
 {
     char reason[256] = "";

@@ -10,12 +10,13 @@ typedef struct kiln__server {
     struct kiln__compiler *compiler; /* from kiln__serve_open */
 } kiln__server;
 
-/* Answers the first request: opens NVRTC and then closes the process off from all files. Before the process has a second thread,
- * which the sandbox would not hold. Ends the process if anything is wrong. */
+/* Answers the first request: opens NVRTC and then closes the process off from all files. Before the process has a
+ * second thread, which the sandbox would not hold. Ends the process if anything is wrong. */
 void kiln__serve_open(kiln__server *server);
 
-/* Answers all others (compile/workerproto.h) until the host hangs up, breaks the protocol or asks nothing for a minute, or until much
- * memory has been used; then ends the process without running what libraries left to be done at its end. One thread. */
+/* Answers all others (compile/workerproto.h) until the host hangs up, breaks the protocol or asks nothing for a
+ * minute, or until much memory has been used; then ends the process without running what libraries left to be done
+ * at its end. One thread. */
 void *kiln__serve(void *server) __attribute__((noreturn));
 
 #endif

@@ -103,7 +103,8 @@ static int digest_fd(int fd, off_t size, uint8_t out[KILN__DIGEST_SIZE])
     return digest_path(name, size, out);
 }
 
-/* Whether a file is still what was read. Its times do not tell: a change through a shared mapping leaves them as they were. */
+/* Whether a file is still what was read. Its times do not tell: a change through a shared mapping leaves them as
+ * they were. */
 static bool is_settled(const note *what)
 {
     struct stat status;
@@ -212,8 +213,8 @@ bool kiln__witness_found(const char *asked, const char *real, int fd)
     return directory || file;
 }
 
-/* The identities of the files noted, in the order of the notes: equal ones are one file. The caller frees them. NULL when out of
- * memory. With the lock held. */
+/* The identities of the files noted, in the order of the notes: equal ones are one file. The caller frees them. NULL
+ * when out of memory. With the lock held. */
 static kiln__read_identity *identify_files(void)
 {
     kiln__read_identity *files = kiln__calloc(HASH_COUNT(seen.notes) + 1, sizeof(*files));

@@ -1,15 +1,17 @@
 /* bench_access_patterns [--op OP] [--dtype DTYPE] [--n N,N] [--heats N] [--finals N] [--kinds KIND,KIND] [--csv FILE]
  *                       [--libcuda PATH] [--compile TARGET]
  *
- * Does another way to move the bytes of an element-wise kernel beat the template's own, one tile per block? The ways are in
- * access/patterns.cu: a fixed grid that takes tiles in turn, bounds on the occupancy, bulk copies through shared memory,
- * cache hints that the template does not have. Each variant uses Kiln's ops and is first checked bit for bit, at counts
- * with every kind of tail, against the template's default kernel, which is itself checked against the cpu.
+ * Does another way to move the bytes of an element-wise kernel beat the template's own, one tile per block? The ways
+ * are in access/patterns.cu: a fixed grid that takes tiles in turn, bounds on the occupancy, bulk copies through
+ * shared memory, cache hints that the template does not have. Each variant uses Kiln's ops and is first checked bit
+ * for bit, at counts with every kind of tail, against the template's default kernel, which is itself checked against
+ * the cpu.
  *
- * Heats: all variants in rounds of random order; after two rounds only those within 2% go on. Finals: the best of each
- * kind, the template's default and cuMemcpyDtoD; ratios are paired within a round, to that one-tile kernel of the template
- * which is fastest in the finals. Every sample comes after an untimed launch of the same variant, because what a kernel
- * leaves in the L2 cache slows its successor; the last column has finals in which a copy of the arrays comes before.
+ * Heats: all variants in rounds of random order; after two rounds only those within 2% go on. Finals: the best of
+ * each kind, the template's default and cuMemcpyDtoD; ratios are paired within a round, to that one-tile kernel of
+ * the template which is fastest in the finals. Every sample comes after an untimed launch of the same variant,
+ * because what a kernel leaves in the L2 cache slows its successor; the last column has finals in which a copy of
+ * the arrays comes before.
  *
  * --compile compiles everything for a target and needs no GPU. */
 #include "bench/access/variants.h"

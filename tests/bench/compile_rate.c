@@ -1,11 +1,12 @@
-/* How many times as fast distinct kernels compile on all processors as on one, through asynchronous gets with an empty store.
+/* How many times as fast distinct kernels compile on all processors as on one, through asynchronous gets with an
+ * empty store.
  *
  *     bench_compile_rate [--backend cuda|cpu] [KEYS] [ROUNDS]     cuda, 256 keys, 3 rounds
  *
- * cuda: NVRTC for sm_90, over a driver that does nothing (tests/support/noop_libcuda.c), so that no GPU is needed; against
- * NVRTC alone on the same texts, by one thread for each processor and by one process for each, which is what the machine
- * and the compiler allow. The cubins of all must be equal byte for byte.
- * cpu: the system's C compiler, a process for each compile; against nothing.
+ * cuda: NVRTC for sm_90, over a driver that does nothing (tests/support/noop_libcuda.c), so that no GPU is needed;
+ * against NVRTC alone on the same texts, by one thread for each processor and by one process for each, which is what
+ * the machine and the compiler allow. The cubins of all must be equal byte for byte. cpu: the system's C compiler, a
+ * process for each compile; against nothing.
  *
  * Each time is taken in a process of its own. Contenders alternate within a round, so that drift meets all alike. */
 #include "base/digest.h"
@@ -36,7 +37,8 @@ typedef struct work {
     atomic_ullong *sum;
 } work;
 
-/* What one process found: how long it took, and the sum of all cubins' digests, which does not depend on their order. */
+/* What one process found: how long it took, and the sum of all cubins' digests, which does not depend on their
+ * order. */
 typedef struct finding {
     double seconds;
     uint64_t sum;

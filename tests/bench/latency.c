@@ -1,13 +1,14 @@
 /* bench_latency [--libcuda PATH] [--compiles N] [--starts N]: what a host waits for its first kernels.
  *
  * Each sample is a process of its own, made by fork and exec of this program, in which the driver is initialised and a
- * context current before the clock starts; one process of each kind runs before those that count, so that all files are in the
- * page cache. By default over a driver that does nothing (tests/support/noop_libcuda.c); with --libcuda libcuda.so.1 over
- * the real one.
- *     compile  from kiln_open with an empty store to a loaded kernel, and then a kernel of another op, each against bare
- *              NVRTC and cuLibraryLoadData of the same text with the same options; the two kinds of process take turns
- *     start    from kiln_open with a store that has the kernel to a launch that is submitted, and its parts; against the bare
- *              driver with the same cubin in a file
+ * context current before the clock starts; one process of each kind runs before those that count, so that all files are
+ * in the page cache. By default over a driver that does nothing (tests/support/noop_libcuda.c); with
+ * --libcuda libcuda.so.1 over the real one.
+ *     compile  from kiln_open with an empty store to a loaded kernel, and then a kernel of another op, each against
+ *              bare NVRTC and cuLibraryLoadData of the same text with the same options; the two kinds of process take
+ *              turns
+ *     start    from kiln_open with a store that has the kernel to a launch that is submitted, and its parts; against
+ *              the bare driver with the same cubin in a file
  * The cubins of both must be equal byte for byte. */
 #include "backend/cuda/cuda.h"
 #include "backend/cuda/driver.h"
@@ -163,7 +164,8 @@ static kiln_program *build(kiln_service *service, const kiln_spec *spec, const v
 
 /* ---- Kinds of process. Each prints its times in milliseconds. */
 
-/* Leaves in the directory what the others need: the filled store, the texts, the compiler and its options, the cubins. */
+/* Leaves in the directory what the others need: the filled store, the texts, the compiler and its options, the
+ * cubins. */
 static void prepare(host *self)
 {
     kiln_report report = KILN_INIT(kiln_report);

@@ -2,10 +2,10 @@
  *
  * By default over a driver that does nothing (tests/support/noop_libcuda.c), so that the times are Kiln's own; with
  * --libcuda, libcuda.so.1 for instance, over that driver. Kiln and the bare driver launch the same cubin with the same
- * arguments in the same stream. In each round every contender makes --calls calls in a row, in an order that rotates,
- * and then the GPU is waited for, which is not timed. Printed are the median time of a call, the 10th and 90th percentile
- * of the rounds, and the median and the percentiles of each round's difference to the bare cuLaunchKernel. The kernel comes
- * from the store that KILN_CACHE_DIR names, where there is no NVRTC. */
+ * arguments in the same stream. In each round every contender makes --calls calls in a row, in an order that
+ * rotates, and then the GPU is waited for, which is not timed. Printed are the median time of a call, the 10th and
+ * 90th percentile of the rounds, and the median and the percentiles of each round's difference to the bare
+ * cuLaunchKernel. The kernel comes from the store that KILN_CACHE_DIR names, where there is no NVRTC. */
 #include "backend/cuda/driver.h"
 #include "bench/noop_path.h"
 #include "os/cpu.h"
@@ -22,7 +22,8 @@
 
 #define SPEC "op=hardsigmoid dtype=f32"
 
-/* A kernel of three sizes and four arguments: its launch calculates two shapes of three extents, one of one, and a grid. */
+/* A kernel of three sizes and four arguments: its launch calculates two shapes of three extents, one of one, and a
+ * grid. */
 static const char scaled[] = "//! template scaled\n"
                              "//! about    out[b,r,c] = x[b,r,c] * scale + bias[c]\n"
                              "//! dtype    f32\n"

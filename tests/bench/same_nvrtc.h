@@ -5,7 +5,8 @@
 #include "backend/cuda/cuda.h"
 #include "bench/bare_nvrtc.h"
 
-/* Opens it for a target ("sm_90") and prints which one it is. *option_text is for the caller to free after the last use. */
+/* Opens it for a target ("sm_90") and prints which one it is. *option_text is for the caller to free after the last
+ * use. */
 static inline void same_open(bare_nvrtc *out, const char *target_name, char **option_text)
 {
     kiln_report report = KILN_INIT(kiln_report);

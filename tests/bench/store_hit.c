@@ -1,13 +1,14 @@
 /* bench_store_hit [ENTRIES [HITS [SECONDS]]]: what a hit costs, and whether eviction gets in its way.
  *
- * Fills a new directory store under TMPDIR with ENTRIES entries of 4 KB (10,000 by default; 1,000,000 take 4 GB and some
- * minutes), reads each once, so that all of them are in the page cache, and then times HITS gets (200,000) of entries
- * chosen at random: from the directory, in turn with bare reads of its files, which is the least that it can take, from a
- * pack of at most 100,000 of them, and from memory. At last one thread gets entries for SECONDS (5) while another puts new
- * ones, first without caps and then with caps that the directory has just reached, so that every look at a shard removes
- * something. Of the longest of these gets it prints how long it took, how much of that the thread was running, and how
- * often the kernel ran something else in its place (preempted) or it gave way itself (waited: for a lock or a disk). So a
- * loaded machine, where a short running time stands beside preemptions, can be told from a slow store. */
+ * Fills a new directory store under TMPDIR with ENTRIES entries of 4 KB (10,000 by default; 1,000,000 take 4 GB and
+ * some minutes), reads each once, so that all of them are in the page cache, and then times HITS gets (200,000) of
+ * entries chosen at random: from the directory, in turn with bare reads of its files, which is the least that it can
+ * take, from a pack of at most 100,000 of them, and from memory. At last one thread gets entries for SECONDS (5)
+ * while another puts new ones, first without caps and then with caps that the directory has just reached, so that
+ * every look at a shard removes something. Of the longest of these gets it prints how long it took, how much of that
+ * the thread was running, and how often the kernel ran something else in its place (preempted) or it gave way itself
+ * (waited: for a lock or a disk). So a loaded machine, where a short running time stands beside preemptions, can be
+ * told from a slow store. */
 #include "base/alloc.h"
 #include "os/cpu.h"
 #include "os/file.h"

@@ -1,5 +1,5 @@
-/* What a compile worker costs: bench_worker [ROUNDS]. Compiles one unit for sm_90 in this process and in a warm worker by turns, then
- * starts workers anew, and prints medians. Needs NVRTC. */
+/* What a compile worker costs: bench_worker [ROUNDS]. Compiles one unit for sm_90 in this process and in a warm
+ * worker by turns, then starts workers anew, and prints medians. Needs NVRTC. */
 #include "backend/cuda/cuda.h"
 #include "compile/workers.h"
 #include "os/cpu.h"

@@ -1,5 +1,5 @@
-/* An outside C program: gets a kernel for the cpu, launches it and checks every value. With the argument "isolated": lets a
- * compile worker build a kernel for a GPU. */
+/* An outside C program: gets a kernel for the cpu, launches it and checks every value. With the argument "isolated":
+ * lets a compile worker build a kernel for a GPU. */
 #include <kiln/kiln.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,7 @@
-/* Graphs and several GPUs on a real driver: launches are captured and replayed, a call that would have to load is refused,
- * gets on this thread and on another break no capture in any mode, short launches are timed and tuned from graphs while another
- * thread waits for the device all the time, and each GPU runs its own kernel. Every result is checked. Needs a GPU and a compiler. Exits 1 if anything is not as kiln.h says. */
+/* Graphs and several GPUs on a real driver: launches are captured and replayed, a call that would have to load is
+ * refused, gets on this thread and on another break no capture in any mode, short launches are timed and tuned from
+ * graphs while another thread waits for the device all the time, and each GPU runs its own kernel. Every result is
+ * checked. Needs a GPU and a compiler. Exits 1 if anything is not as kiln.h says. */
 #include "support/launching.h"
 #include "support/requesting.h"
 #include <dlfcn.h>

@@ -1,5 +1,6 @@
-/* A check of each program in tests/programs/: input that is not zero, a launch, and the same in C. What C computes in the same steps
- * must agree in all bits (fused where nvcc fuses); sums in another order and transcendental functions have a bound. */
+/* A check of each program in tests/programs/: input that is not zero, a launch, and the same in C. What C computes
+ * in the same steps must agree in all bits (fused where nvcc fuses); sums in another order and transcendental
+ * functions have a bound. */
 #include "programs.h"
 #include <math.h>
 #include <stdbool.h>

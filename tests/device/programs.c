@@ -1,10 +1,11 @@
-/* Runs the CUDA programs of tests/programs/ on a GPU and compares what comes out with what C says. A line for each; status 1 if any
- * is wrong or its headers are missing. Needs NVRTC and CUDA's headers (CCCL for five programs, here or in a directory given by -I), or a cache that
- * has been filled with them.
+/* Runs the CUDA programs of tests/programs/ on a GPU and compares what comes out with what C says. A line for each;
+ * status 1 if any is wrong or its headers are missing. Needs NVRTC and CUDA's headers (CCCL for five programs, here or
+ * in a directory given by -I), or a cache that has been filled with them.
  *
  *     device_programs [-I DIR]... [--all-wrong] [NAME]...
  *
- * --all-wrong: status 0 if and only if every program is found wrong, which shows that each check looks (for a stand-in driver). */
+ * --all-wrong: status 0 if and only if every program is found wrong, which shows that each check looks (for a stand-in
+ * driver). */
 #include "programs.h"
 #include "support/launching.h"
 #include "support/programs.h"

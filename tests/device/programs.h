@@ -36,7 +36,8 @@ void copy_to(program_run *run, void *to, const void *from, size_t bytes);
 void launch(program_run *run, const char *function, uint32_t blocks, uint32_t threads, const void *const *arguments);
 void launch_grid(program_run *run, const char *function, const kiln_grid *grid, const void *const *arguments);
 
-/* Notes whether what came out is right. The bound is on the difference to what is expected: absolute + relative * |expected|. */
+/* Notes whether what came out is right. The bound is on the difference to what is expected: absolute + relative *
+ * |expected|. */
 void same(program_run *run, const void *got, const void *expected, size_t bytes);
 void near(program_run *run, const float *got, const double *expected, size_t count, double absolute, double relative);
 

@@ -1,6 +1,6 @@
-/* Sources of the host's own on a real GPU: values, variables, more shared memory than is usual, static memory included and wanted
- * by two threads at once, cooperative launches and clusters.
- * Prints what it has checked; status 1 if anything is wrong. Needs a GPU, and NVRTC or a cache that has been filled with one. */
+/* Sources of the host's own on a real GPU: values, variables, more shared memory than is usual, static memory
+ * included and wanted by two threads at once, cooperative launches and clusters. Prints what it has checked; status
+ * 1 if anything is wrong. Needs a GPU, and NVRTC or a cache that has been filled with one. */
 #include "support/launching.h"
 #include "support/requesting.h"
 #include <kiln/kiln.h>

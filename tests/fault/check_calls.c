@@ -18,8 +18,8 @@ static void take(void *data, kiln_status status, kiln_program *program, const ki
     kiln_kernel_release(kernel);
 }
 
-/* How many file calls this thread makes while it asks and waits, from nothing open to every kernel loaded. Armed before the
- * service has threads. */
+/* How many file calls this thread makes while it asks and waits, from nothing open to every kernel loaded. Armed
+ * before the service has threads. */
 static uint64_t calls_of(kiln_service *service, kiln_queue *queue)
 {
     inject_arm(&(inject_plan){ .where = INJECT_OWN });

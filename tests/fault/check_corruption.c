@@ -384,7 +384,8 @@ static kiln__store *open_packed(void)
     return pack;
 }
 
-/* With the file as it is now: opened afresh, and by `used`, which was opened when it was whole. Returns what was found. */
+/* With the file as it is now: opened afresh, and by `used`, which was opened when it was whole. Returns what was
+ * found. */
 static void look_into_pack(kiln__store *used, int *refused, int *found)
 {
     kiln__store *pack = open_packed();

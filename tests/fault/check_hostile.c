@@ -1,5 +1,5 @@
-/* Sources that are out to harm who compiles them, each through a worker of its own kind: what they may do is fail. After each the next
- * good compile must give the right bytes. Needs NVRTC; says so where there is none. */
+/* Sources that are out to harm who compiles them, each through a worker of its own kind: what they may do is fail.
+ * After each the next good compile must give the right bytes. Needs NVRTC; says so where there is none. */
 #include "backend/cuda/cuda.h"
 #include "base/alloc.h"
 #include "compile/workers.h"

@@ -1,5 +1,5 @@
-/* Every file call fails in every way, once and from then on. Of the store the caller notices nothing: a get is right or a
- * miss, and what kiln_get returns is right. A compile whose own files fail says so, and the next get is right. */
+/* Every file call fails in every way, once and from then on. Of the store the caller notices nothing: a get is right
+ * or a miss, and what kiln_get returns is right. A compile whose own files fail says so, and the next get is right. */
 #include "fault/figures.h"
 #include "fault/inject.h"
 #include "fault/operations.h"
@@ -73,8 +73,8 @@ static size_t list_calls(const operation *what, bool no_unnamed, uint16_t *calls
     return count;
 }
 
-/* The short form gives each call some of the faults, and each fault some of the calls, fewer where code is instrumented. The
- * steps are odd, so that a call has faults that pass and faults that stay. */
+/* The short form gives each call some of the faults, and each fault some of the calls, fewer where code is
+ * instrumented. The steps are odd, so that a call has faults that pass and faults that stay. */
 static size_t step_of(size_t calls)
 {
     size_t step = calls <= 12 ? 3 : calls <= 40 ? 5 : 9;
@@ -265,7 +265,8 @@ static int fetch(void *data, const kiln__key *key, kiln__blob **out)
     return kiln__disk_store_read(data, key, out);
 }
 
-/* Fills the options' shared directory and writes all that is in it, what is bound to this machine included, to the pack. */
+/* Fills the options' shared directory and writes all that is in it, what is bound to this machine included, to the
+ * pack. */
 static void fill_others(const kiln_options *options)
 {
     key_list list = { .count = 0 };

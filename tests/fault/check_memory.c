@@ -31,8 +31,8 @@ typedef struct run {
 static char directory[PATH_MAX_HERE], others[PATH_MAX_HERE], pack[PATH_MAX_HERE], record[PATH_MAX_HERE];
 static float input[ELEMENTS], output[ELEMENTS];
 
-/* True if the call did what it should; else it must have said KILN_ENOMEM, and so must the report, and a failure must be
- * possible at all. */
+/* True if the call did what it should; else it must have said KILN_ENOMEM, and so must the report, and a failure
+ * must be possible at all. */
 static bool is_right(run *self, kiln_status status, const char *what)
 {
     ck_assert_msg(status == KILN_OK || (self->at != 0 && status == KILN_ENOMEM),
@@ -489,7 +489,7 @@ Suite *kiln_test_memory_suite(void)
     tcase_add_test(tcase, test_memory__packs_shared_directory_record_and_what_moves_entries);
     tcase_add_test(tcase, test_memory__build_in_a_worker);
     tcase_add_test(tcase, test_memory__everything_else);
-    if (!KILN_TEST_SANITIZED) /* LeakSanitizer crashes where it looks at thread-local data of many libraries that came and went */
+    if (!KILN_TEST_SANITIZED) /* LeakSanitizer crashes at thread-local data of many libraries that came and went */
         tcase_add_test(tcase, test_memory__build_with_nvrtc);
     tcase_add_test(tcase, test_memory__wisdom);
     suite_add_tcase(suite, tcase);

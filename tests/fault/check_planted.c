@@ -1,6 +1,6 @@
-/* What somebody else has put in the way, at each level of the cache's path: it is not used, not followed, not changed and
- * never waited for; the caller gets a right kernel, and the store works again when it is gone. A purge takes away what
- * would be refused as an entry or a shard, and nothing that it stands for. */
+/* What somebody else has put in the way, at each level of the cache's path: it is not used, not followed, not
+ * changed and never waited for; the caller gets a right kernel, and the store works again when it is gone. A purge
+ * takes away what would be refused as an entry or a shard, and nothing that it stands for. */
 #include "fault/figures.h"
 #include "fault/stand_in.h"
 #include "support/suites.h"

@@ -1,6 +1,6 @@
-/* Hostile source text in the sandbox of a compile worker, by the program sandboxed: nothing of any file gets into a log or
- * an image, no probe finds anything, and nothing is waited for. Each net alone, and both. Ordinary units compile
- * to the same bytes as outside. */
+/* Hostile source text in the sandbox of a compile worker, by the program sandboxed: nothing of any file gets into a
+ * log or an image, no probe finds anything, and nothing is waited for. Each net alone, and both. Ordinary units
+ * compile to the same bytes as outside. */
 #include "backend/cuda/cuda.h"
 #include "fault/figures.h"
 #include "fault/sandboxed.h"

@@ -1,6 +1,6 @@
-/* Sources of users' own, and what they have read, when file calls fail, when memory runs out and when a process is killed: what comes is
- * the program of the files as they are or one clear error, nothing that was stored is lost by a kill, and afterwards each state of the files
- * gives the bytes that it always gave. */
+/* Sources of users' own, and what they have read, when file calls fail, when memory runs out and when a process is
+ * killed: what comes is the program of the files as they are or one clear error, nothing that was stored is lost by
+ * a kill, and afterwards each state of the files gives the bytes that it always gave. */
 #include "fault/figures.h"
 #include "fault/inject.h"
 #include "fault/litter.h"
@@ -136,7 +136,8 @@ static kiln_status get_in(kiln_service *service, int state)
     return status;
 }
 
-/* Each state by whatever way: from the cache, compiled and published, from the pack, and from memory. Returns the first failure. */
+/* Each state by whatever way: from the cache, compiled and published, from the pack, and from memory. Returns the
+ * first failure. */
 static kiln_status use(kiln_service *service)
 {
     kiln_status all[] = { build_in(service, STORED, NULL), build_in(service, FRESH, NULL),
@@ -218,7 +219,8 @@ static void prepare(void)
     kiln_close(service);
 }
 
-/* Each state gives its bytes, and after that from the stores alone. With `whole` what was known before is known still. */
+/* Each state gives its bytes, and after that from the stores alone. With `whole` what was known before is known
+ * still. */
 static void check_after(bool whole)
 {
     kiln_origin origin = KILN_ORIGIN_COMPILED;
@@ -266,7 +268,8 @@ static size_t step_of(size_t quick)
     return fault_long ? 1 : KILN_TEST_SANITIZED ? SANITIZED_STEP : quick;
 }
 
-/* On the stores: the cache with its lists and entries, the pack and the lock. On the headers: the reading of their digests. */
+/* On the stores: the cache with its lists and entries, the pack and the lock. On the headers: the reading of their
+ * digests. */
 START_TEST(test_sources__program_is_right_whatever_call_fails)
 {
     const char *below = _i == 0 ? area : headers;

@@ -1,5 +1,5 @@
-/* Wisdom when file calls fail, when memory runs out and when a process is killed: what was known stays known, what is added
- * is kept at least by the process that adds it, and nobody is held up afterwards. */
+/* Wisdom when file calls fail, when memory runs out and when a process is killed: what was known stays known, what
+ * is added is kept at least by the process that adds it, and nobody is held up afterwards. */
 #include "fault/figures.h"
 #include "fault/inject.h"
 #include "fault/litter.h"

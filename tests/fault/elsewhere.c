@@ -1,5 +1,6 @@
-/* elsewhere LIBRARY DIRECTORY: goes to DIRECTORY and says what Kiln takes for its compile worker there: "<ok> <path> <detail>". Kiln is
- * the shared library that the loader finds by the name LIBRARY, or, where that is "", this program itself. */
+/* elsewhere LIBRARY DIRECTORY: goes to DIRECTORY and says what Kiln takes for its compile worker there: "<ok> <path>
+ * <detail>". Kiln is the shared library that the loader finds by the name LIBRARY, or, where that is "", this
+ * program itself. */
 #include <dlfcn.h>
 #include <kiln/kiln.h>
 #include <stdio.h>

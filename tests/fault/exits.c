@@ -1,4 +1,5 @@
-/* A process ends by exit() at a random moment while its threads compile with NVRTC: it must end with the status that it chose.
+/* A process ends by exit() at a random moment while its threads compile with NVRTC: it must end with the status that
+ * it chose.
  *
  *     fault_exits [ROUNDS [SEED]]     each way of ending is played ROUNDS times, 4 by default
  *

@@ -1,7 +1,7 @@
-/* A stand-in for libnvrtc whose compile takes no time: a cubin that the stand-in driver takes, with the two entry points
- * of the elementwise template and one input, and PTX that names its maker. Source text with #error does not compile, and words
- * in it let the compiler misbehave. KILN_STAND_IN_MS in the environment makes each compile last so many milliseconds,
- * KILN_STAND_IN_WORKER_BUILD makes it another build in a worker. */
+/* A stand-in for libnvrtc whose compile takes no time: a cubin that the stand-in driver takes, with the two entry
+ * points of the elementwise template and one input, and PTX that names its maker. Source text with #error does not
+ * compile, and words in it let the compiler misbehave. KILN_STAND_IN_MS in the environment makes each compile last
+ * so many milliseconds, KILN_STAND_IN_WORKER_BUILD makes it another build in a worker. */
 #include "backend/cuda/nvrtc_symbols.h"
 #include "support/fake_image.h"
 #include <errno.h>

@@ -1,5 +1,5 @@
-/* Faults on demand: the hook behind os/syscalls.h, and one for allocations. One plan at a time; the counting is safe for
- * any number of threads, arming and disarming for one. */
+/* Faults on demand: the hook behind os/syscalls.h, and one for allocations. One plan at a time; the counting is safe
+ * for any number of threads, arming and disarming for one. */
 #ifndef KILN_TESTS_FAULT_INJECT_H
 #define KILN_TESTS_FAULT_INJECT_H
 
@@ -7,8 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Which calls count: all, or those on files under `root` (a path without links), or those on others, or those of the thread
- * that armed. */
+/* Which calls count: all, or those on files under `root` (a path without links), or those on others, or those of the
+ * thread that armed. */
 typedef enum inject_where { INJECT_ANYWHERE, INJECT_INSIDE, INJECT_OUTSIDE, INJECT_OWN } inject_where;
 
 typedef enum inject_kill { INJECT_NO_KILL, INJECT_KILL_BEFORE, INJECT_KILL_AFTER } inject_kill;

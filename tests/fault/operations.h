@@ -18,8 +18,8 @@
 
 enum { MATES = 3, MATES_KEPT = 2, OLDEST = 1000000 /* seconds since 1970 */, LOCK_WAIT_MS = 5 };
 
-/* An operation begins with a store that holds "old", "other", three entries in the shard of "new" that were last used long
- * ago, one after the other, the damaged entry "damaged", and a temporary from long ago. */
+/* An operation begins with a store that holds "old", "other", three entries in the shard of "new" that were last
+ * used long ago, one after the other, the damaged entry "damaged", and a temporary from long ago. */
 typedef struct operation {
     const char *name;
     void (*prepare)(void); /* what it needs besides; NULL: nothing */
@@ -443,8 +443,9 @@ static inline void prepare_operation(const operation *what)
         what->prepare();
 }
 
-/* What holds after an operation that was killed or in which something failed: entries that it should not have removed are
- * there, no lock is stuck, and each entry can be kept. Opens the store if it is not open; leaves it open. */
+/* What holds after an operation that was killed or in which something failed: entries that it should not have
+ * removed are there, no lock is stuck, and each entry can be kept. Opens the store if it is not open; leaves it
+ * open. */
 static inline void check_operation(const operation *what, bool killed)
 {
     const char *const texts[] = { "old", "other", "damaged", "new", mates[0], mates[1], mates[2] };

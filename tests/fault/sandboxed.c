@@ -1,10 +1,11 @@
 /* sandboxed NETS ALLOWED CANARY TARGET...: compiles hostile source text inside the sandbox of a compile worker.
  *
- * NETS is 0 for no sandbox, else a sum of kiln__sandbox_net; ALLOWED a path or "" for none; CANARY the path of a file whose
- * text must not come out. It is open as descriptor CANARY_FD and stands in the environment. The standard input holds
- * sources with a record separator after each. On the standard output come the records, each ended by a record separator:
- * how the sandbox was entered, what each call says of CANARY, then for each source and target how it went, the log and the
- * digest of the cubin, and at last what paths were asked for. Status 2: wrong use; 3: the sandbox was not entered. */
+ * NETS is 0 for no sandbox, else a sum of kiln__sandbox_net; ALLOWED a path or "" for none; CANARY the path of a
+ * file whose text must not come out. It is open as descriptor CANARY_FD and stands in the environment. The standard
+ * input holds sources with a record separator after each. On the standard output come the records, each ended by a
+ * record separator: how the sandbox was entered, what each call says of CANARY, then for each source and target how
+ * it went, the log and the digest of the cubin, and at last what paths were asked for. Status 2: wrong use; 3: the
+ * sandbox was not entered. */
 #include "fault/sandboxed.h"
 #include "backend/cuda/cuda.h"
 #include "base/alloc.h"
@@ -155,8 +156,8 @@ static void print_path(void *data, const char *path, bool found)
     printf("%s %s\n", found ? "found" : "refused", path);
 }
 
-/* The input is closed then: the kernel's net does not judge what has no path, such as a pipe, and a source could read it
- * again as /dev/stdin. */
+/* The input is closed then: the kernel's net does not judge what has no path, such as a pipe, and a source could
+ * read it again as /dev/stdin. */
 static bool read_input(void)
 {
     size_t length = 0;

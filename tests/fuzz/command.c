@@ -1,5 +1,5 @@
-/* What the files of the command need of tools/kiln/cli/common.h, for fuzz targets: what it would print is checked instead,
- * and memory taken as the command takes it. */
+/* What the files of the command need of tools/kiln/cli/common.h, for fuzz targets: what it would print is checked
+ * instead, and memory taken as the command takes it. */
 #include "cli/common.h"
 #include "fuzz/fuzz.h"
 #include <kiln/kiln.h>

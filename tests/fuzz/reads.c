@@ -1,4 +1,5 @@
-/* What compiles of a source have read, as it comes from a worker and from a store; options; sources' includes and functions. */
+/* What compiles of a source have read, as it comes from a worker and from a store; options; sources' includes and
+ * functions. */
 #include "source/reads.h"
 #include "base/alloc.h"
 #include "fuzz/fuzz.h"

@@ -1,5 +1,5 @@
-/* Frames. The first byte says what the others are: bytes of a frame, the body of a frame whose header is made good, or fields to
- * encode. */
+/* Frames. The first byte says what the others are: bytes of a frame, the body of a frame whose header is made good,
+ * or fields to encode. */
 #include "base/alloc.h"
 #include "base/bytes.h"
 #include "compile/workerproto.h"

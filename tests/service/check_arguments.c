@@ -1,5 +1,5 @@
-/* Tuning, sweeping and checking templates with arguments of their own: on the cpu, and on the stand-in driver, which computes
- * relu6 for every kernel of three parameters. */
+/* Tuning, sweeping and checking templates with arguments of their own: on the cpu, and on the stand-in driver, which
+ * computes relu6 for every kernel of three parameters. */
 #include "service/service.h"
 #include "support/fake_cuda.h"
 #include "support/harness.h"

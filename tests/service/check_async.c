@@ -485,7 +485,8 @@ START_TEST(test_async__idle_service_uses_no_processor)
 }
 END_TEST
 
-/* The time slice of a thread in nanoseconds, 0 on a system that does not tell: the fourth eight bytes of struct sched_attr. */
+/* The time slice of a thread in nanoseconds, 0 on a system that does not tell: the fourth eight bytes of struct
+ * sched_attr. */
 static uint64_t slice_of(pid_t id)
 {
     uint64_t attributes[7] = { 0 };

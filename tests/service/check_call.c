@@ -431,7 +431,8 @@ START_TEST(test_graph__gets_on_any_thread_break_no_capture)
 }
 END_TEST
 
-/* The stand-in is as strict as these tests need it: without the driver's way to relax a thread, a get breaks a capture. */
+/* The stand-in is as strict as these tests need it: without the driver's way to relax a thread, a get breaks a
+ * capture. */
 START_TEST(test_graph__stand_in_breaks_captures)
 {
     fake->hide("cuThreadExchangeStreamCaptureMode");

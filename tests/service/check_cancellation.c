@@ -1,4 +1,5 @@
-/* Threads of the host that end by pthread_cancel inside Kiln: a call is done as a whole, and what others ask for is answered. */
+/* Threads of the host that end by pthread_cancel inside Kiln: a call is done as a whole, and what others ask for is
+ * answered. */
 #include "support/counting.h"
 #include "support/harness.h"
 #include "support/launching.h"

@@ -1,4 +1,5 @@
-/* Many compiles of Kiln's own at once: which stay in the process, which go to workers, and what happens where these cannot. */
+/* Many compiles of Kiln's own at once: which stay in the process, which go to workers, and what happens where these
+ * cannot. */
 #include "backend/cuda/cuda.h"
 #include "compile/crowd.h"
 #include "compile/workers.h"

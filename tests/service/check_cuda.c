@@ -425,8 +425,8 @@ static kiln_status do_everything(void)
     return status;
 }
 
-/* Functions whose failure cannot or need not fail the caller: they give back, describe or relax, or make what one can do
- * without. */
+/* Functions whose failure cannot or need not fail the caller: they give back, describe or relax, or make what one
+ * can do without. */
 static bool is_harmless(const char *name)
 {
     static const char *const names[] = { "cuDriverGetVersion",

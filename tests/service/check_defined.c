@@ -45,7 +45,8 @@ static const double specials[] = { 0.0,   -0.0,   1,       -1,      0.5,      2.
 
 enum { VALUES = COUNT(specials) };
 
-/* Each expression as a definition and, the same text, as plain C in both types. Differs only where C has no such word. */
+/* Each expression as a definition and, the same text, as plain C in both types. Differs only where C has no such
+ * word. */
 /* clang-format off */
 #define CASES(X)                                                                                                  \
     X(swish, "x * fminf(fmaxf(x + 3.0f, 0.0f), 6.0f) / 6.0f", x * F(fmin)(F(fmax)(x + 3.0f, 0.0f), 6.0f) / 6.0f)   \
@@ -170,7 +171,8 @@ static const char *const names[] = {
 
 enum { NAMES_TOGETHER = 8 };
 
-/* Some names in one unit: each is an op, another op's parameter, and with a '_' behind it an op that calls the first. */
+/* Some names in one unit: each is an op, another op's parameter, and with a '_' behind it an op that calls the
+ * first. */
 static void compile_names(int first, int count)
 {
     char text[1024];

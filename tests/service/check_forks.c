@@ -1,4 +1,5 @@
-/* Forks: what a child may still do with what its parent made, what it cannot, and that neither is in the other's way. */
+/* Forks: what a child may still do with what its parent made, what it cannot, and that neither is in the other's
+ * way. */
 #include "backend/cuda/cuda_symbols.h"
 #include "os/cpu.h"
 #include "os/fork.h"
@@ -486,7 +487,8 @@ static bool build(kiln_service *own, const char *text)
     return good;
 }
 
-/* Compiles with the real C compiler, with NVRTC here or in a worker, waits on a queue and ends. The spec is the parent's. */
+/* Compiles with the real C compiler, with NVRTC here or in a worker, waits on a queue and ends. The spec is the
+ * parent's. */
 static bool open_and_use(const kiln_spec *which, kiln_isolate isolate, int number)
 {
     char text[96], store[128];

@@ -1,4 +1,5 @@
-/* What a get takes where a spec leaves its geometry open: the same as every other way to ask, and as the explanation says. */
+/* What a get takes where a spec leaves its geometry open: the same as every other way to ask, and as the explanation
+ * says. */
 #include "service/get.h"
 #include "support/counting.h"
 #include "support/fake_cuda.h"

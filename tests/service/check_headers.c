@@ -1,5 +1,5 @@
-/* The headers of sources: those that change, that appear, that cannot be read and that lie in directories made anew. Most tests need
- * NVRTC and compile in workers, as services do. */
+/* The headers of sources: those that change, that appear, that cannot be read and that lie in directories made anew.
+ * Most tests need NVRTC and compile in workers, as services do. */
 #include "support/requesting.h"
 #include "support/rights.h"
 #include "support/sanitized.h"
@@ -74,8 +74,9 @@ static bool have_mounts_alone(void)
     return alone && mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0;
 }
 
-/* Leaves this process and its children without CUDA's headers: an empty directory is mounted over each place where they are looked
- * for. *include gets the one beside NVRTC. False, with a line that says so, where that may not be done. */
+/* Leaves this process and its children without CUDA's headers: an empty directory is mounted over each place where
+ * they are looked for. *include gets the one beside NVRTC. False, with a line that says so, where that may not be
+ * done. */
 static bool hide_cuda_headers(char include[PATH_MAX])
 {
     static const char *const beside[] = { "../include", "../../cuda_runtime/include" };
@@ -192,7 +193,8 @@ START_TEST(test_headers__unreadable_header_is_named)
 }
 END_TEST
 
-/* By /proc a worker finds out where a header lies. Without it the header is unknown, which is not the same as absent. */
+/* By /proc a worker finds out where a header lies. Without it the header is unknown, which is not the same as
+ * absent. */
 START_TEST(test_headers__without_proc_no_header_is_taken_for_absent)
 {
     static const char *const texts[] = { "#if !__has_include(\"sub/c.h\")\n#define DEPTH 9\n#endif\n"
@@ -321,7 +323,8 @@ static const char once[] = "#pragma once\n#ifndef N\n#define N 1\n#else\n#undef 
                   both[] = "#include \"a/h.h\"\n#include \"b/h.h\"\n"
                            "extern \"C\" __global__ void k(int *p) { *p = 1000 + N; }\n";
 
-/* Builds with a directory, in a service that knows of earlier builds by the disk alone, and looks for the number in the PTX. */
+/* Builds with a directory, in a service that knows of earlier builds by the disk alone, and looks for the number in
+ * the PTX. */
 static void expect_number(const char *directory, const char *number, uint64_t expected_compiles)
 {
     kiln_program *program;

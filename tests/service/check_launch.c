@@ -441,8 +441,8 @@ START_TEST(test_launch__allocates_nothing)
 }
 END_TEST
 
-/* ---- What launches do besides. The linker sends these calls of the program here first (--wrap), Kiln's among them and the
- * stand-in driver's not. */
+/* ---- What launches do besides. The linker sends these calls of the program here first (--wrap), Kiln's among them and
+ * the stand-in driver's not. */
 
 static _Thread_local unsigned heap_calls, locks;
 

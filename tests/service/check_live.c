@@ -525,7 +525,8 @@ static int count_call(void *data, const kiln_tuning_info *info)
     return 0;
 }
 
-/* At different moments: while its first kernels are compiled, while it is measuring. The service's end, too, is prompt. */
+/* At different moments: while its first kernels are compiled, while it is measuring. The service's end, too, is
+ * prompt. */
 START_TEST(test_live__closing_ends_a_tuning_at_once)
 {
     static atomic_int calls;

@@ -1,4 +1,5 @@
-/* Programs: sources of the host's own, loaded on the stand-in driver, their functions and variables. They need NVRTC. */
+/* Programs: sources of the host's own, loaded on the stand-in driver, their functions and variables. They need
+ * NVRTC. */
 #include "backend/cuda/cuda.h"
 #include "support/fake_cuda.h"
 #include "support/harness.h"

@@ -1,5 +1,5 @@
-/* The programs of tests/programs/ compile as they stand for every target from sm_75 to sm_121. Under a sanitizer, which slows this
- * down and adds nothing, for one target only. tests/device/programs.c runs them on a GPU. */
+/* The programs of tests/programs/ compile as they stand for every target from sm_75 to sm_121. Under a sanitizer,
+ * which slows this down and adds nothing, for one target only. tests/device/programs.c runs them on a GPU. */
 #include "backend/cuda/cuda.h"
 #include "support/harness.h"
 #include "support/programs.h"

@@ -1,4 +1,5 @@
-/* Requests: specs and sources, to load or to build only, on the caller's thread and on a queue. All of them keep to one contract. */
+/* Requests: specs and sources, to load or to build only, on the caller's thread and on a queue. All of them keep to
+ * one contract. */
 #include "service/service.h"
 #include "support/harness.h"
 #include "support/reading.h"

@@ -1,4 +1,5 @@
-/* The template rowsum, on the cpu: sums of rows against sums in long double, the order of the additions, what is refused. */
+/* The template rowsum, on the cpu: sums of rows against sums in long double, the order of the additions, what is
+ * refused. */
 #include "support/harness.h"
 #include "support/launching.h"
 #include "support/requesting.h"

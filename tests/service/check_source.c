@@ -1,5 +1,5 @@
-/* Sources of the host's own: what makes them compile again and what does not, what they may read, and launching them. Most tests need
- * NVRTC and compile in workers, as services do. */
+/* Sources of the host's own: what makes them compile again and what does not, what they may read, and launching
+ * them. Most tests need NVRTC and compile in workers, as services do. */
 #include "support/foreign.h"
 #include "support/requesting.h"
 #include "support/sanitized.h"
@@ -206,8 +206,8 @@ START_TEST(test_source__without_a_worker_reads_what_its_host_can)
 }
 END_TEST
 
-/* NVRTC in this process looks for headers in memory among the files of the working directory first: what comes of that is for this
- * service alone, and a service that compiles so is given nothing of another's. */
+/* NVRTC in this process looks for headers in memory among the files of the working directory first: what comes of
+ * that is for this service alone, and a service that compiles so is given nothing of another's. */
 START_TEST(test_source__without_a_worker_stays_in_memory)
 {
     static const kiln_header in_memory = { "a.h", "#define A 4742\n" };

@@ -1,5 +1,5 @@
-/* Asynchronous gets of programs: each callback exactly once, on the dispatching thread, never inside the call, and never older than
- * the call. The compiler is the test's own, the driver the stand-in. */
+/* Asynchronous gets of programs: each callback exactly once, on the dispatching thread, never inside the call, and
+ * never older than the call. The compiler is the test's own, the driver the stand-in. */
 #include "base/alloc.h"
 #include "service/service.h"
 #include "support/counting.h"
@@ -271,7 +271,8 @@ START_TEST(test_source_async__wrong_arguments_are_refused)
 }
 END_TEST
 
-/* While one compiles the header as it was, it is edited: who asks then gets what it is now, and who asked before what it was. */
+/* While one compiles the header as it was, it is edited: who asks then gets what it is now, and who asked before
+ * what it was. */
 START_TEST(test_source_async__no_result_is_older_than_the_call)
 {
     open_all();

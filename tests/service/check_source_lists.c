@@ -1,5 +1,5 @@
-/* Lists of what sources have read, where several stores have one of the same source, and flights that others join. The compiler is the
- * test's own. */
+/* Lists of what sources have read, where several stores have one of the same source, and flights that others join.
+ * The compiler is the test's own. */
 #include "os/cpu.h"
 #include "service/service.h"
 #include "support/harness.h"
@@ -282,8 +282,8 @@ END_TEST
 
 /* ---- Several services */
 
-/* Two processes with one cache: what memory knows hides nothing of what the other has written, and what is written hides nothing
- * either. */
+/* Two processes with one cache: what memory knows hides nothing of what the other has written, and what is written
+ * hides nothing either. */
 START_TEST(test_source_lists__services_with_one_cache_know_of_each_others_compiles)
 {
     open_cache("cache");

@@ -1,4 +1,5 @@
-/* How much stack a host's thread needs: each kind of call on a thread whose stack is painted, so that what it touched shows. */
+/* How much stack a host's thread needs: each kind of call on a thread whose stack is painted, so that what it
+ * touched shows. */
 #include "support/harness.h"
 #include "support/launching.h"
 #include "support/requesting.h"
@@ -12,7 +13,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* <kiln/base.h> promises that these are enough. The stack has more, so that a call that needs more is a failure and no crash. */
+/* <kiln/base.h> promises that these are enough. The stack has more, so that a call that needs more is a failure and
+ * no crash. */
 enum { PROMISED = 64 * 1024, PROMISED_MORE = 128 * 1024, STACK = 960 * 1024, PAINT = 0xA5 };
 
 /* The promise is about builds that a compiler has optimised. */

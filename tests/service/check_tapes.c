@@ -1,4 +1,5 @@
-/* Work that is kept as a graph and replayed, and what measuring makes of it: on the stand-in driver, whose time is made up. */
+/* Work that is kept as a graph and replayed, and what measuring makes of it: on the stand-in driver, whose time is
+ * made up. */
 #include "backend/cuda/module.h"
 #include "base/alloc.h"
 #include "support/gpu.h"

@@ -1,4 +1,5 @@
-/* Templates of users' own: the examples on every target and on the cpu, arguments and their checks, files and the record. */
+/* Templates of users' own: the examples on every target and on the cpu, arguments and their checks, files and the
+ * record. */
 #include "backend/cuda/cuda.h"
 #include "support/fake_cuda.h"
 #include "support/harness.h"

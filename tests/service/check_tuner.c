@@ -92,7 +92,8 @@ static int own_records(void)
     return count;
 }
 
-/* A machine that is busy with other things may leave too little to learn from; then it says so, and nothing is learnt. */
+/* A machine that is busy with other things may leave too little to learn from; then it says so, and nothing is
+ * learnt. */
 START_TEST(test_tuner__the_winner_is_what_gets_take)
 {
     kiln_tune_options options = small(20);

@@ -1,5 +1,5 @@
-/* Tuning on several devices at once, without traces in the service, and past variants that break the device: on the stand-in
- * driver, which computes relu6. */
+/* Tuning on several devices at once, without traces in the service, and past variants that break the device: on the
+ * stand-in driver, which computes relu6. */
 #include "os/cpu.h"
 #include "service/service.h"
 #include "support/fake_cuda.h"
@@ -106,8 +106,8 @@ static void keep_result(tuning *self, const kiln_tuning *made)
     }
 }
 
-/* kiln_progress_fn. How long it takes to compile all variants is the machine's affair: a tuning whose budget ends before leaves
- * some that are still being compiled. */
+/* kiln_progress_fn. How long it takes to compile all variants is the machine's affair: a tuning whose budget ends
+ * before leaves some that are still being compiled. */
 static int until_all_are_known(void *data, const kiln_tuning_info *info)
 {
     (void)data;

@@ -10,7 +10,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-/* A source that has taken over its worker cannot file its code, or anything that is compiled later, under another toolchain. */
+/* A source that has taken over its worker cannot file its code, or anything that is compiled later, under another
+ * toolchain. */
 START_TEST(test_worker_faults__source_cannot_name_another_toolchain)
 {
     static const kiln_isolate policies[] = { KILN_ISOLATE_ALWAYS, KILN_ISOLATE_AUTO };
@@ -99,7 +100,8 @@ END_TEST
 
 /* ---- Programs that are not to be run */
 
-/* A directory that a stranger might have made: names as those of this program and of the library, and a worker beside them. */
+/* A directory that a stranger might have made: names as those of this program and of the library, and a worker
+ * beside them. */
 static void plant(void)
 {
     char script[512];
@@ -170,8 +172,8 @@ static char *directory_of(const char *path, char out[512])
     return out;
 }
 
-/* Whatever name the program or the library was started by, and wherever the process is by now: the worker is the one beside the
- * file that runs. */
+/* Whatever name the program or the library was started by, and wherever the process is by now: the worker is the one
+ * beside the file that runs. */
 START_TEST(test_worker_faults__none_is_taken_from_the_present_directory)
 {
     char said[1024], program[512], library[512], build[600], name[256], dotted[300];

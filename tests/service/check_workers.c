@@ -1,5 +1,5 @@
-/* Compile workers: what goes to them, how they are started, used again and replaced, and what their deaths cost. Most tests use the
- * stand-in NVRTC, which crashes and hangs when a source tells it to. */
+/* Compile workers: what goes to them, how they are started, used again and replaced, and what their deaths cost.
+ * Most tests use the stand-in NVRTC, which crashes and hangs when a source tells it to. */
 #include "compile/suspects.h"
 #include "compile/worker.h"
 #include "os/fork.h"
@@ -363,8 +363,8 @@ START_TEST(test_workers__twice_is_enough)
 }
 END_TEST
 
-/* What kills the compiler may stand in a file, which may be mended: who may read files of its own is never condemned, and who
- * reads CUDA's alone is. */
+/* What kills the compiler may stand in a file, which may be mended: who may read files of its own is never
+ * condemned, and who reads CUDA's alone is. */
 START_TEST(test_workers__what_reads_files_is_tried_again)
 {
     kiln__unit unit = foreign_unit(crash);

@@ -8,8 +8,8 @@ enum { KILN_TEST_VARIANTS_MAX = 128 };
 
 #define KILN_TEST_NEVER 1e12 /* ms */
 
-/* An unpleasant GPU: every sample jitters; slow spells of 20 to 60 ms take 2 to 4% from everybody; now and
- * then a sample takes three times as long; the clock drifts, begins 10% slow, and ticks every 1/1024 ms; the first sample
+/* An unpleasant GPU: every sample jitters; slow spells of 20 to 60 ms take 2 to 4% from everybody; now and then a
+ * sample takes three times as long; the clock drifts, begins 10% slow, and ticks every 1/1024 ms; the first sample
  * of a variant takes 30% longer. A sample is as many launches as take half a millisecond. */
 typedef struct kiln_test_arena {
     size_t count;

@@ -1,5 +1,5 @@
-/* What the suites of the directory store share: a store in the test's own directory, its counters and warnings, and ways
- * to harm it. Each suite that includes this has a state of its own; a checked fixture calls setup and teardown. */
+/* What the suites of the directory store share: a store in the test's own directory, its counters and warnings, and
+ * ways to harm it. Each suite that includes this has a state of its own; a checked fixture calls setup and teardown. */
 #ifndef KILN_TESTS_SUPPORT_CACHE_H
 #define KILN_TESTS_SUPPORT_CACHE_H
 

@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Makes it this process's locale; from the system's sources where it is not installed, as on most systems. False, with nothing
- * changed, where that cannot be done. */
+/* Makes it this process's locale; from the system's sources where it is not installed, as on most systems. False,
+ * with nothing changed, where that cannot be done. */
 static inline bool kiln_test_use_decimal_comma(void)
 {
     char command[PATH_MAX + 100];

@@ -1,5 +1,5 @@
-/* Units of hand-written C, and a compiler for them whose temporary files are in the test's own directory, for the suites
- * of the cpu backend: a checked fixture calls open_compiler and close_compiler. */
+/* Units of hand-written C, and a compiler for them whose temporary files are in the test's own directory, for the
+ * suites of the cpu backend: a checked fixture calls open_compiler and close_compiler. */
 #ifndef KILN_TESTS_SUPPORT_CPU_UNIT_H
 #define KILN_TESTS_SUPPORT_CPU_UNIT_H
 
@@ -11,8 +11,8 @@
 static kiln__compiler *compiler;
 static kiln_report report = KILN_INIT(kiln_report);
 
-/* The head of a function that computes elements begin to end - 1 of `out` from in[0] and in[1], and the function that a unit
- * exports, for kernels that kiln_test_launch_flat launches with two inputs. */
+/* The head of a function that computes elements begin to end - 1 of `out` from in[0] and in[1], and the function
+ * that a unit exports, for kernels that kiln_test_launch_flat launches with two inputs. */
 #define KILN_TEST_CPU_ENTRY                                                                                       \
     "static void elements(unsigned long long begin, unsigned long long end, void *out, const void *const *in);\n" \
     "__attribute__((visibility(\"default\"))) void kiln_cpu(unsigned long long begin, unsigned long long end, "   \

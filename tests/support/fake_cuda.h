@@ -4,15 +4,15 @@
  * accepts the images that a real driver would accept, checks every handle and address, records launches and runs
  * nothing, unless it is told to compute relu6. All of it may be used by several threads.
  *
- * A program under test is steered by the environment: KILN_FAKE_CUDA="sm=90,devices=2,fail=cuMemAlloc:2". Fields, each
- * with its default: sm=90, devices=1, memory=268435456 (bytes for each GPU), version=13000 (of the driver),
- * eager=0 (1: another chip's cubin is refused when it is loaded, 0: when its first kernel is asked for, as drivers do),
- * alike=0 (1: all GPUs are of one model), relu6=0 (1: kernels of one input compute relu6 of f32, and kiln_count counts),
- * launch=0 and submit=0 (nanoseconds of made-up time, as set_cost, where the first is not 0; after a reset),
- * shared=0 (bytes of static shared memory that kernels loaded from then on have beside their own);
- * bad=fault:BLOCK, bad=crash:BLOCK or bad=hang:BLOCK (what a kernel of one input with so many threads in a block does to the
- * GPU's context, to the process or to the thread that launches it);
- * fail=NAME:CODE[:SKIP[:TIMES]] and hide=NAME as the functions below, each as often as wanted. */
+ * A program under test is steered by the environment: KILN_FAKE_CUDA="sm=90,devices=2,fail=cuMemAlloc:2". Fields,
+ * each with its default: sm=90, devices=1, memory=268435456 (bytes for each GPU), version=13000 (of the driver),
+ * eager=0 (1: another chip's cubin is refused when it is loaded, 0: when its first kernel is asked for, as drivers
+ * do), alike=0 (1: all GPUs are of one model), relu6=0 (1: kernels of one input compute relu6 of f32, and kiln_count
+ * counts), launch=0 and submit=0 (nanoseconds of made-up time, as set_cost, where the first is not 0; after a
+ * reset), shared=0 (bytes of static shared memory that kernels loaded from then on have beside their own);
+ * bad=fault:BLOCK, bad=crash:BLOCK or bad=hang:BLOCK (what a kernel of one input with so many threads in a block
+ * does to the GPU's context, to the process or to the thread that launches it); fail=NAME:CODE[:SKIP[:TIMES]] and
+ * hide=NAME as the functions below, each as often as wanted. */
 #ifndef KILN_TESTS_SUPPORT_FAKE_CUDA_H
 #define KILN_TESTS_SUPPORT_FAKE_CUDA_H
 
@@ -48,39 +48,36 @@ typedef uint64_t (*kiln_fake_cost)(void *data, const kiln_fake_launch *launch);
 
 /* X(result, name, parameters): exported by the stand-in as kiln_fake_<name>. Functions are named as in
  * backend/cuda/cuda_symbols.h; a name that is not there ends the process. */
-#define KILN_FAKE_CONTROLS(X)                                                                                              \
-    /* Back to what KILN_FAKE_CUDA says: no other failures, no records, no run function. Live objects stay. */             \
-    X(void, reset, (void))                                                                                                 \
-    /* Applies fields as in KILN_FAKE_CUDA. Devices must not be open. */                                                   \
-    X(void, configure, (const char *text))                                                                                 \
-    /* After `skip` more calls, the next `times` calls of a function do nothing and return `code`. */                      \
-    X(void, fail_call, (const char *function, int code, unsigned skip, unsigned times))                                    \
-    /* The function is missing from the driver, except that cuInit, cuMemAlloc and cuMemFree are still exported. */        \
-    X(void, hide, (const char *function))                                                                                  \
-    /* How often a function was called since the reset. */                                                                 \
-    X(unsigned, calls, (const char *function))                                                                             \
-    X(void, counts, (kiln_fake_live * out))                                                                                \
-    /* Copies the latest records, oldest first; returns how many launches there were since the reset. */                   \
-    X(size_t, launches, (kiln_fake_launch * out, size_t max))                                                              \
-    /* Until the reset time is made up: a launch takes what `cost` says, a copy in a stream 1000 ns, and the host needs \
-     * `submit_ns` to submit either, or a graph. Events tell that time; nothing else takes any. */  \
-    X(void, set_cost, (kiln_fake_cost cost, void *data, unsigned submit_ns))                                               \
-    X(void, set_run, (kiln_fake_run run, void *data))                                                                      \
-    /* A context of the host's own, and what is current on this thread. */                                                 \
-    X(void *, context_new, (int ordinal))                                                                                  \
-    X(void, context_free, (void *context))                                                                                 \
-    X(void, context_set, (void *context))                                                                                  \
-    X(void *, context_current, (void))                                                                                     \
-    X(void *, context_primary, (int ordinal))                                                                              \
-    X(unsigned, context_depth, (void))                                                                                     \
-    X(void *, stream_new, (void *context))                                                                                 \
-    X(void, stream_free, (void *stream))                                                                                   \
-    /* Captures a stream into a graph, in a mode of CU_STREAM_CAPTURE_MODE_*. The end gives the launches in it, or -1 if \
-     * a call broke the capture. */ \
-    X(void, capture_begin, (void *stream, int mode))                                                                       \
-    X(int, capture_end, (void *stream))                                                                                    \
-    /* Writes a cubin with the given entry points, each with the parameters of an elementwise kernel of that many      \
-     * inputs, and returns its length: one that the stand-in takes and a GPU would not. */   \
+#define KILN_FAKE_CONTROLS(X)                                                                                    \
+    /* Back to KILN_FAKE_CUDA: no other failures, no records, no run function. Live objects stay. */             \
+    X(void, reset, (void))                                                                                       \
+    /* Applies fields as in KILN_FAKE_CUDA. Devices must not be open. */                                         \
+    X(void, configure, (const char *text))                                                                       \
+    /* After `skip` more calls the next `times` calls of a function only return `code`. */                       \
+    X(void, fail_call, (const char *function, int code, unsigned skip, unsigned times))                          \
+    /* The driver lacks the function. It exports cuInit, cuMemAlloc and cuMemFree all the same. */               \
+    X(void, hide, (const char *function))                                                                        \
+    /* How often a function was called since the reset. */                                                       \
+    X(unsigned, calls, (const char *function))                                                                   \
+    X(void, counts, (kiln_fake_live * out))                                                                      \
+    /* Copies the latest records, oldest first; returns the count of launches since the reset. */                \
+    X(size_t, launches, (kiln_fake_launch * out, size_t max))                                                    \
+    /* Makes up time until the reset: `cost` of a launch, 1000 ns of a copy, `submit_ns`. */                     \
+    X(void, set_cost, (kiln_fake_cost cost, void *data, unsigned submit_ns))                                     \
+    X(void, set_run, (kiln_fake_run run, void *data))                                                            \
+    /* A context of the host's own, and what is current on this thread. */                                       \
+    X(void *, context_new, (int ordinal))                                                                        \
+    X(void, context_free, (void *context))                                                                       \
+    X(void, context_set, (void *context))                                                                        \
+    X(void *, context_current, (void))                                                                           \
+    X(void *, context_primary, (int ordinal))                                                                    \
+    X(unsigned, context_depth, (void))                                                                           \
+    X(void *, stream_new, (void *context))                                                                       \
+    X(void, stream_free, (void *stream))                                                                         \
+    /* Captures a stream. The end gives the launches; -1: a call broke the capture. */                           \
+    X(void, capture_begin, (void *stream, int mode))                                                             \
+    X(int, capture_end, (void *stream))                                                                          \
+    /* Writes a cubin with entry points of elementwise kernels, and returns its length. No GPU would take it. */ \
     X(size_t, cubin, (void *out, size_t size, int sm, const char *const *names, size_t count, unsigned inputs))
 
 typedef struct kiln_fake {

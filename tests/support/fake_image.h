@@ -91,7 +91,8 @@ static void fake_read_kernel(fake_facts *kernel, const char *bytes, const Elf64_
     }
 }
 
-/* Reads every byte that the headers promise, as a driver that makes a copy does: a sanitizer then sees a short image. */
+/* Reads every byte that the headers promise, as a driver that makes a copy does: a sanitizer then sees a short
+ * image. */
 static void fake_touch(const char *bytes, const Elf64_Shdr *section)
 {
     volatile char seen;

@@ -1,4 +1,5 @@
-/* What the stand-in driver remembers, and the controls of tests/support/fake_cuda.h. Included by fake_libcuda.c only. */
+/* What the stand-in driver remembers, and the controls of tests/support/fake_cuda.h. Included by fake_libcuda.c
+ * only. */
 #ifndef KILN_TESTS_SUPPORT_FAKE_STATE_H
 #define KILN_TESTS_SUPPORT_FAKE_STATE_H
 

@@ -1,4 +1,5 @@
-/* Fields of a spec without a spec: their ops lie in rooms that are used in turn, so that the last sixteen of a thread stay good. */
+/* Fields of a spec without a spec: their ops lie in rooms that are used in turn, so that the last sixteen of a
+ * thread stay good. */
 #ifndef KILN_TESTS_SUPPORT_FIELDS_H
 #define KILN_TESTS_SUPPORT_FIELDS_H
 

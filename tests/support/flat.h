@@ -6,8 +6,8 @@
 
 enum { KILN_TEST_FLAT_INPUTS = 3 };
 
-/* `tile` elements a block. in[0] to in[in_count - 1] are the inputs. What a kernel takes besides may follow: n is parameter number
- * 1 + in_count, and the tile the next one. */
+/* `tile` elements a block. in[0] to in[in_count - 1] are the inputs. What a kernel takes besides may follow: n is
+ * parameter number 1 + in_count, and the tile the next one. */
 static inline kiln_status kiln_test_launch_flat(const kiln__backend_vtable *vtable, kiln__module *module,
                                                 uint32_t entry, uint64_t tile, uint64_t n, void *out,
                                                 const void *const *in, uint32_t in_count, void *stream,

@@ -1,5 +1,5 @@
-/* Units made by hand, as users' own sources will be, and a look at the processes and files that this one has. For suites that
- * include support/temp.h. */
+/* Units made by hand, as users' own sources will be, and a look at the processes and files that this one has. For
+ * suites that include support/temp.h. */
 #ifndef KILN_TESTS_SUPPORT_FOREIGN_H
 #define KILN_TESTS_SUPPORT_FOREIGN_H
 

@@ -47,8 +47,8 @@ static inline kiln_status kiln_test_call(kiln_service *service, const char *text
     return kiln_call(service, text, n, &out, 1, in, inputs, stream, why);
 }
 
-/* kiln_launch of a function of a source: arguments[i] points to the value of parameter i, of sizes[i] bytes; sizes NULL: of
- * as many as the parameter has. */
+/* kiln_launch of a function of a source: arguments[i] points to the value of parameter i, of sizes[i] bytes; sizes
+ * NULL: of as many as the parameter has. */
 static inline kiln_status kiln_test_launch_grid(kiln_kernel *kernel, const kiln_grid *grid,
                                                 const void *const *arguments, const size_t *sizes, size_t count,
                                                 void *stream, kiln_report *why)

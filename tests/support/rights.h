@@ -9,8 +9,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Gives up, in this process and in those that it will start, what lets root pass over the modes of files. For good. False, with
- * a line that says so, if that cannot be. */
+/* Gives up, in this process and in those that it will start, what lets root pass over the modes of files. For good.
+ * False, with a line that says so, if that cannot be. */
 static inline bool kiln_test_give_up_rights(void)
 {
     struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };

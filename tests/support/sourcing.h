@@ -1,5 +1,5 @@
-/* A service and a source to compile with it, directories of headers, and how many compiles that takes. For suites that use
- * kiln_test_temp_use; they need NVRTC. */
+/* A service and a source to compile with it, directories of headers, and how many compiles that takes. For suites
+ * that use kiln_test_temp_use; they need NVRTC. */
 #ifndef KILN_TESTS_SUPPORT_SOURCING_H
 #define KILN_TESTS_SUPPORT_SOURCING_H
 

@@ -1,5 +1,5 @@
-/* A compiler that works through compile workers with the stand-in NVRTC, which crashes and hangs when a source tells it to. For suites
- * that use kiln_test_temp_use. */
+/* A compiler that works through compile workers with the stand-in NVRTC, which crashes and hangs when a source tells
+ * it to. For suites that use kiln_test_temp_use. */
 #ifndef KILN_TESTS_SUPPORT_WORKING_H
 #define KILN_TESTS_SUPPORT_WORKING_H
 

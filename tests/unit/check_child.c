@@ -274,8 +274,8 @@ static int run_program(const char *path, char *const *argv, char *answer, size_t
     return status;
 }
 
-/* The command starts its programs like this: Ctrl-C reaches them, unless the thread that starts them blocks it. The shell clears
- * the mask of what it starts, so another program shows that one. */
+/* The command starts its programs like this: Ctrl-C reaches them, unless the thread that starts them blocks it. The
+ * shell clears the mask of what it starts, so another program shows that one. */
 START_TEST(test_spawn__not_apart_shares_group_signals_and_environment)
 {
     char sh[] = "sh", option[] = "-c", script[] = "echo $MINE; ls -m /proc/$$/fd; kill -HUP $$; exit 4";

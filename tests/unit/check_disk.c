@@ -245,7 +245,8 @@ START_TEST(test_disk__relative_root_survives_chdir)
 }
 END_TEST
 
-/* Three good entries, a damaged one, a misnamed one, a link, one writable by others, an old and a new temporary and a note of somebody's. */
+/* Three good entries, a damaged one, a misnamed one, a link, one writable by others, an old and a new temporary and
+ * a note of somebody's. */
 static void make_mixed_store(void)
 {
     struct timespec old[2] = { { .tv_sec = time(NULL) - 7200 }, { .tv_sec = time(NULL) - 7200 } };

@@ -65,8 +65,8 @@ int __wrap_close(int fd);
 
 static int watched = -1, closed_in_child;
 
-/* The linker sends closes of the program here first (--wrap). A child that is forked now must find the number off the list: by the time
- * that its handler runs another file may have it. */
+/* The linker sends closes of the program here first (--wrap). A child that is forked now must find the number off
+ * the list: by the time that its handler runs another file may have it. */
 int __wrap_close(int fd)
 {
     if (fd >= 0 && fd == watched) {

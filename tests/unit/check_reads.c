@@ -1,5 +1,5 @@
-/* Sources without a compiler: which options they may have, what decides their key, what they have read, and whether the files are still
- * the same. */
+/* Sources without a compiler: which options they may have, what decides their key, what they have read, and whether
+ * the files are still the same. */
 #include "base/alloc.h"
 #include "compile/filesum.h"
 #include "source/option.h"
@@ -261,7 +261,8 @@ START_TEST(test_filesums__tell_what_is_there)
 }
 END_TEST
 
-/* One and the same path is inside with one set of places and outside with another, whatever is remembered of its file. */
+/* One and the same path is inside with one set of places and outside with another, whatever is remembered of its
+ * file. */
 START_TEST(test_filesums__what_is_remembered_is_inside_too)
 {
     enum { OLD_ENOUGH_S = 3 };

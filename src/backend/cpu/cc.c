@@ -110,8 +110,8 @@ static int native_code(int rc)
     return rc < 0 ? -rc : 0;
 }
 
-/* The errno of the shortage, of descriptors or of processes, that a run met; 0 if it met none. The shell and the compiler start
- * programs too, and say in words that they cannot. */
+/* The errno of the shortage, of descriptors or of processes, that a run met; 0 if it met none. The shell and the
+ * compiler start programs too, and say in words that they cannot. */
 static int shortage_of(int rc, const char *output)
 {
     static const int errors[] = { EMFILE, ENFILE, EAGAIN };

@@ -88,8 +88,8 @@ static int first_number(void)
 
 static atomic_uint_least64_t last_name; /* names belong to the process, as the loader does */
 
-/* "/proc/self/fd" and the descriptor's number: all such paths lead to the same file. The count makes each another name, each bit of it
- * as "/" or "/.". */
+/* "/proc/self/fd" and the descriptor's number: all such paths lead to the same file. The count makes each another
+ * name, each bit of it as "/" or "/.". */
 static void spell_name(char path[NAME_ROOM], uint64_t count, int fd)
 {
     char *at = stpcpy(path, "/proc/self/fd");
@@ -98,11 +98,11 @@ static void spell_name(char path[NAME_ROOM], uint64_t count, int fd)
     snprintf(at, (size_t)(path + NAME_ROOM - at), "/%d", fd);
 }
 
-/* Names the descriptor's file for dlopen, by a second descriptor, which it gives, or -1. The loader takes an equal name
- * for the same library without looking at the file, so that each load has another name. The loader is asked nevertheless: a second
- * copy of this library in the process has a count of its own. While the descriptor is open no other thread can load under its
- * number. The name outlives it: what opens loaded libraries by their names, as profilers and crash reporters do, would find
- * under a low number what the host has opened since. */
+/* Names the descriptor's file for dlopen, by a second descriptor, which it gives, or -1. The loader takes an equal
+ * name for the same library without looking at the file, so that each load has another name. The loader is asked
+ * nevertheless: a second copy of this library in the process has a count of its own. While the descriptor is open no
+ * other thread can load under its number. The name outlives it: what opens loaded libraries by their names, as
+ * profilers and crash reporters do, would find under a low number what the host has opened since. */
 static int name_descriptor(int fd, char path[NAME_ROOM])
 {
     int named = fcntl(fd, F_DUPFD_CLOEXEC, first_number());

@@ -74,7 +74,8 @@ static bool section_named(const void *bytes, const char *prefix, const char *nam
     return false;
 }
 
-/* Records: form, attribute, and two bytes that are a value or the length of one. Those wanted are a symbol and a number. */
+/* Records: form, attribute, and two bytes that are a value or the length of one. Those wanted are a symbol and a
+ * number. */
 static void read_info(const uint8_t *at, uint64_t length, uint32_t symbol, kiln__cubin_usage *out)
 {
     while (length >= 4) {

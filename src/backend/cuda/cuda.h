@@ -8,9 +8,9 @@
  * cuDriverGetVersion gives it. */
 void kiln__cuda_driver_facts(const kiln__backend *backend, const char **path, int *version);
 
-/* Whether an image's cubin is whole, its PTX is text for the target, and both have every entry point of the unit: NVRTC can end well with a cubin that holds
- * none, and such a thing must never get into a store. Of a user's own source, whether image->names are as many as it asks for and
- * the functions among them are there. KILN_ECOMPILE. */
+/* Whether an image's cubin is whole, its PTX is text for the target, and both have every entry point of the unit:
+ * NVRTC can end well with a cubin that holds none, and such a thing must never get into a store. Of a user's own
+ * source, whether image->names are as many as it asks for and the functions among them are there. KILN_ECOMPILE. */
 kiln_status kiln__nvrtc_check_image(const kiln__image *image, const kiln__unit *unit, kiln_report *report);
 
 #endif

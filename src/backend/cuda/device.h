@@ -26,12 +26,12 @@ typedef struct kiln__cuda_scope {
     kiln__cu_enum capture_mode;
 } kiln__cuda_scope;
 
-/* Lets this thread make calls that the driver refuses while a graph is captured, and that would break the capture: those
- * that Kiln makes on its own account touch no capturing stream. Without effect on a driver that cannot do it. */
+/* Lets this thread make calls that the driver refuses while a graph is captured, and that would break the capture:
+ * those that Kiln makes on its own account touch no capturing stream. Without effect on a driver that cannot do it. */
 void kiln__cuda_relax(kiln__cuda_scope *out, const kiln__driver *driver);
 
-/* Makes the device's primary context current for work of Kiln's own (loading, allocating, timing), and relaxes as above.
- * On failure there is nothing to leave. */
+/* Makes the device's primary context current for work of Kiln's own (loading, allocating, timing), and relaxes as
+ * above. On failure there is nothing to leave. */
 kiln_status kiln__cuda_enter(kiln__cuda_scope *out, const kiln__cuda_device *device, const kiln__cuda_call *call);
 
 /* The same for work the host queues: leaves a context that is current as it is and makes the primary one current only

@@ -15,9 +15,9 @@ typedef struct kiln__driver {
     char path[1024]; /* as the loader has it, links not resolved */
 } kiln__driver;
 
-/* Opens the library (`path`, or libcuda.so.1 if NULL) and fills the table; does not initialise CUDA. The caller frees
- * *out with kiln__driver_free, after which the library stays mapped. KILN_ENODRIVER says what is missing and what to do;
- * KILN_ENOMEM. */
+/* Opens the library (`path`, or libcuda.so.1 if NULL) and fills the table; does not initialise CUDA. The caller
+ * frees *out with kiln__driver_free, after which the library stays mapped. KILN_ENODRIVER says what is missing and
+ * what to do; KILN_ENOMEM. */
 kiln_status kiln__driver_open(kiln__driver **out, const char *path, kiln_report *report);
 void kiln__driver_free(kiln__driver *driver);
 

@@ -312,8 +312,8 @@ kiln_status kiln__cuda_launch(kiln__module *module, uint32_t entry, const uint32
     return status;
 }
 
-/* A driver that cannot tell is older than captures. The default stream has no answer while a stream that waits for it is
- * capturing; work in it would break that capture. */
+/* A driver that cannot tell is older than captures. The default stream has no answer while a stream that waits for
+ * it is capturing; work in it would break that capture. */
 kiln_status kiln__cuda_capturing(kiln_device *base, void *stream, bool *out, kiln_report *report)
 {
     const kiln__cuda_device *device = (const kiln__cuda_device *)base;

@@ -18,9 +18,9 @@ struct kiln__module {
     CUkernel kernels[];
 };
 
-/* Makes sure that a kernel may have `wanted` bytes of dynamic shared memory: beyond what is usual, static memory included, the
- * driver must be told, and is told once, of all that the device has. *most is how much it may have, which may be less. Takes no
- * lock; any thread, also one that captures. */
+/* Makes sure that a kernel may have `wanted` bytes of dynamic shared memory: beyond what is usual, static memory
+ * included, the driver must be told, and is told once, of all that the device has. *most is how much it may have,
+ * which may be less. Takes no lock; any thread, also one that captures. */
 kiln_status kiln__cuda_permit_shared(const kiln__module *module, uint32_t kernel, uint32_t wanted, int *most,
                                      const kiln__cuda_call *call);
 

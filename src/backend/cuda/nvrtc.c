@@ -97,8 +97,9 @@ static void *find(void *data, const kiln__symbol *row)
     return kiln__dylib_symbol(data, row->exported);
 }
 
-/* NVRTC opens its builtins by soname, which the loader finds only in its own directories and not beside libnvrtc; one
- * that is already open under that soname is taken. Without them the first compile fails and says so. 0, ENOMEM or a shortage. */
+/* NVRTC opens its builtins by soname, which the loader finds only in its own directories and not beside libnvrtc;
+ * one that is already open under that soname is taken. Without them the first compile fails and says so. 0, ENOMEM
+ * or a shortage. */
 static int open_builtins(const kiln__nvrtc *nvrtc)
 {
     char reason[256];
@@ -136,9 +137,9 @@ static kiln_status fail_unknown(int error, kiln_report *report)
                                     : kiln__fail_memory(report, KILN__STAGE_OPEN);
 }
 
-/* Lets exit() wait for what is being compiled before it destroys NVRTC's static objects. Those that NVRTC makes in a compile would
- * be destroyed before that handler runs; they are never destroyed: what NVRTC calls to register them does nothing, and is
- * a function of its own, so that it is there as long as NVRTC is. */
+/* Lets exit() wait for what is being compiled before it destroys NVRTC's static objects. Those that NVRTC makes in a
+ * compile would be destroyed before that handler runs; they are never destroyed: what NVRTC calls to register them
+ * does nothing, and is a function of its own, so that it is there as long as NVRTC is. */
 static kiln_status prepare_exit(const kiln__nvrtc *nvrtc, const kiln__dylib *library, kiln_report *report)
 {
     kiln__dylib_redirect(library, "__cxa_atexit", *(void *const *)&nvrtc->nvrtcGetErrorString);

@@ -1,4 +1,5 @@
-/* libnvrtc, found and opened at run time: the table of its functions and the one way from its codes to a kiln_status. */
+/* libnvrtc, found and opened at run time: the table of its functions and the one way from its codes to a
+ * kiln_status. */
 #ifndef KILN_BACKEND_CUDA_NVRTC_H
 #define KILN_BACKEND_CUDA_NVRTC_H
 
@@ -14,9 +15,10 @@ typedef struct kiln__nvrtc {
     char path[1024];
 } kiln__nvrtc;
 
-/* Opens the library at `path`; with NULL libnvrtc.so.13, else .12, each as the loader finds it, then under CUDA_PATH,
- * CUDA_HOME and /usr/local/cuda. Preloads the builtins library beside it. The caller frees *out with
- * kiln__nvrtc_unload. Inside a kiln__nvrtc_call, as all calls of the table. KILN_ENOCOMPILER says what to do; KILN_ENOMEM. */
+/* Opens the library at `path`; with NULL libnvrtc.so.13, else .12, each as the loader finds it, then under
+ * CUDA_PATH, CUDA_HOME and /usr/local/cuda. Preloads the builtins library beside it. The caller frees *out with
+ * kiln__nvrtc_unload. Inside a kiln__nvrtc_call, as all calls of the table. KILN_ENOCOMPILER says what to do;
+ * KILN_ENOMEM. */
 kiln_status kiln__nvrtc_load(kiln__nvrtc **out, const char *path, kiln_report *report);
 
 /* Frees the table, which no compile may be using; the library stays mapped. NULL is allowed. */

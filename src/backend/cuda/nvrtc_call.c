@@ -16,8 +16,8 @@ enum {
     DRAIN_POLL_US = 500
 };
 
-/* ---- Exit: NVRTC's static objects are destroyed by exit(), while other threads may be using them. They are NVRTC's and so the
- * process's, hence what follows belongs to no service. */
+/* ---- Exit: NVRTC's static objects are destroyed by exit(), while other threads may be using them. They are NVRTC's,
+ * and so the process's, hence what follows belongs to no service. */
 
 static atomic_bool ending;
 static atomic_uint_least64_t calls; /* in progress, of all threads; above their number, the generation of the process */
@@ -53,8 +53,8 @@ static void drain(void)
         usleep(DRAIN_POLL_US);
 }
 
-/* Handlers run in the reverse order. The first, which is older than what NVRTC's constructors register, is for an exit that
- * begins before them; the second runs before what they have registered. */
+/* Handlers run in the reverse order. The first, which is older than what NVRTC's constructors register, is for an
+ * exit that begins before them; the second runs before what they have registered. */
 kiln_status kiln__nvrtc_drain_at_exit(const kiln__nvrtc *nvrtc, kiln_report *report)
 {
     static char before;

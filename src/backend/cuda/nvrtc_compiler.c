@@ -79,8 +79,8 @@ static kiln_status open_library(void *data, kiln_report *report)
     return KILN_OK;
 }
 
-/* True if it is open, by now or since before; then what is known of it is in *toolchain, and what was opened is kept and
- * taken from *fresh, if it is the first. */
+/* True if it is open, by now or since before; then what is known of it is in *toolchain, and what was opened is kept
+ * and taken from *fresh, if it is the first. */
 static bool look(compiler *self, opened *fresh, kiln__toolchain *toolchain)
 {
     pthread_mutex_lock(&self->lock);
@@ -96,8 +96,8 @@ static bool look(compiler *self, opened *fresh, kiln__toolchain *toolchain)
     return open;
 }
 
-/* Opens it without the lock, which threads inside NVRTC take: exit() waits for them, and the host's log function may call it. Of
- * threads that open it at the same time all but one do it for nothing. */
+/* Opens it without the lock, which threads inside NVRTC take: exit() waits for them, and the host's log function may
+ * call it. Of threads that open it at the same time all but one do it for nothing. */
 static kiln_status open_compiler(kiln__compiler *base, kiln__toolchain *out, kiln_report *report)
 {
     compiler *self = (compiler *)base;
@@ -210,8 +210,8 @@ static void append_offer(kiln__text *out, const kiln__unit *unit)
     kiln__text_fini(&list);
 }
 
-/* NVRTC parses what functions are asked for in a file of its own, a line for each, and shows the line under what is wrong. False if
- * the first error is another one. */
+/* NVRTC parses what functions are asked for in a file of its own, a line for each, and shows the line under what is
+ * wrong. False if the first error is another one. */
 static bool fail_function(const char *log, const kiln__unit *unit, kiln_report *report)
 {
     static const char file[] = "__nv_name_map(", pragma[] = "#pragma nv_mangled_name ", mark[] = "): error: ";
@@ -234,7 +234,8 @@ static bool fail_function(const char *log, const kiln__unit *unit, kiln_report *
     return true;
 }
 
-/* What to do about an error where NVRTC names a way out that is not there: an option of nvcc's that it does not have itself. */
+/* What to do about an error where NVRTC names a way out that is not there: an option of nvcc's that it does not have
+ * itself. */
 static const char *advice_for(const char *error)
 {
     if (strstr(error, "annotation on lambda requires") == NULL)

@@ -149,8 +149,8 @@ static int refused_option(const kiln__nvrtc_job *job, unsigned dropped)
     return -1;
 }
 
-/* Those that NVRTC 13.0 asks for and that change what it makes, write files or may do either; and NVRTC_PREPEND_FLAGS in advance, for
- * nvcc has variables of both kinds. */
+/* Those that NVRTC 13.0 asks for and that change what it makes, write files or may do either; and
+ * NVRTC_PREPEND_FLAGS in advance, for nvcc has variables of both kinds. */
 const char *kiln__nvrtc_steering(void)
 {
     static const char *const names[] = { "NVRTC_APPEND_FLAGS", "NVRTC_PREPEND_FLAGS", "NVRTCWIZ",

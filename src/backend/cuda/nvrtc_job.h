@@ -19,8 +19,8 @@ typedef struct kiln__nvrtc_job {
     char *log;             /* what NVRTC said, NULL if nothing */
 } kiln__nvrtc_job;
 
-/* Appends every option of a unit's compile but the target and what a source asks for, each with a space in front: they are part of
- * the key. */
+/* Appends every option of a unit's compile but the target and what a source asks for, each with a space in front:
+ * they are part of the key. */
 void kiln__nvrtc_options(const kiln__unit *unit, kiln__text *out);
 
 /* Begins a job. The unit is borrowed until its end. End it whether or not this succeeds. */
@@ -28,13 +28,13 @@ kiln_status kiln__nvrtc_job_start(kiln__nvrtc_job *out, const kiln__nvrtc *nvrtc
                                   kiln_report *report);
 void kiln__nvrtc_job_end(kiln__nvrtc_job *job);
 
-/* The name of a variable in the environment that NVRTC would heed, NULL if there is none. NVRTC would then make other code than
- * the key says. */
+/* The name of a variable in the environment that NVRTC would heed, NULL if there is none. NVRTC would then make
+ * other code than the key says. */
 const char *kiln__nvrtc_steering(void);
 
-/* Compiles with option `arch`. KILN_OK means that NVRTC gave an
- * answer, in job->code and job->log. `dropped` holds, a bit each, the options that this NVRTC turned out not to know:
- * shared by all jobs of one library, zero at first. KILN_ENOMEM; KILN_ENOCOMPILER where kiln__nvrtc_steering has a name. */
+/* Compiles with option `arch`. KILN_OK means that NVRTC gave an answer, in job->code and job->log. `dropped` holds,
+ * a bit each, the options that this NVRTC turned out not to know: shared by all jobs of one library, zero at first.
+ * KILN_ENOMEM; KILN_ENOCOMPILER where kiln__nvrtc_steering has a name. */
 kiln_status kiln__nvrtc_job_run(kiln__nvrtc_job *job, const char *arch, atomic_uint *dropped, const kiln__log *log,
                                 kiln_report *report);
 

@@ -13,7 +13,8 @@ static const char *const kinds[] = {
 };
 static const char *const caches[] = { "plain", "stream" };
 
-/* A geometry: `accesses` per thread, each of `word` bytes; `cache` is the hint of the template's own loads and stores. */
+/* A geometry: `accesses` per thread, each of `word` bytes; `cache` is the hint of the template's own loads and
+ * stores. */
 typedef struct shape {
     unsigned block, accesses, word;
     const char *cache;

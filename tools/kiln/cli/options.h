@@ -41,7 +41,8 @@ int options_only(const struct usage *usage, const option_row *rows, size_t count
 /* STATUS_USAGE after "kiln: message" and where to find help. */
 int options_wrong(const struct usage *usage, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Turns words that are files, FILE.cu, into specs of their templates. Returns OPTIONS_GO_ON, or the exit status after a message. */
+/* Turns words that are files, FILE.cu, into specs of their templates. Returns OPTIONS_GO_ON, or the exit status
+ * after a message. */
 int options_take_files(text_list *words);
 
 /* Adds a word to a list. */

@@ -4,13 +4,14 @@
 
 #include "cli/common.h"
 
-/* Replaces each path in the spec's field template, as in template=./mine.cu, by the name that the file declares. *out is a
- * new text, which the caller frees, or NULL where the text names no path. Each path is handed to `add`, which copies it if it
- * keeps it. Returns STATUS_DONE, or STATUS_USAGE after a message about a file that cannot be read. */
+/* Replaces each path in the spec's field template, as in template=./mine.cu, by the name that the file declares.
+ * *out is a new text, which the caller frees, or NULL where the text names no path. Each path is handed to `add`,
+ * which copies it if it keeps it. Returns STATUS_DONE, or STATUS_USAGE after a message about a file that cannot be
+ * read. */
 int ownfiles_resolve(char **out, const char *text, void (*add)(void *data, const char *path), void *data);
 
-/* Whether a file declares anything, as templates do in lines that begin with "//!". Returns STATUS_DONE, or STATUS_USAGE after a
- * message about a file that cannot be read. */
+/* Whether a file declares anything, as templates do in lines that begin with "//!". Returns STATUS_DONE, or
+ * STATUS_USAGE after a message about a file that cannot be read. */
 int ownfiles_declares(bool *out, const char *path);
 
 /* Whether a line of a manifest defines something: "define op TEXT" or "define template FILE.cu". */

@@ -57,8 +57,8 @@ static char *read_all(int fd, size_t *length)
     return text;
 }
 
-/* `in` and `err`, not below FDS, become its standard input and error; one that is negative is ours. The read end of its output goes to
- * *output. Returns 0 or a negative errno. */
+/* `in` and `err`, not below FDS, become its standard input and error; one that is negative is ours. The read end of
+ * its output goes to *output. Returns 0 or a negative errno. */
 static int start(pid_t *child, int *output, int in, int err, const char *const *argv)
 {
     int ends[2];
@@ -78,7 +78,8 @@ static int start(pid_t *child, int *output, int in, int err, const char *const *
     return error;
 }
 
-/* Returns 0 and how the program ended in *ended, as waitpid has it, or a negative errno where it could not be started. */
+/* Returns 0 and how the program ended in *ended, as waitpid has it, or a negative errno where it could not be
+ * started. */
 static int run(char **out, size_t *length, int *ended, int in, int err, const char *const *argv)
 {
     int output;

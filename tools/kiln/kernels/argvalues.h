@@ -23,21 +23,22 @@ typedef struct arg_values {
     size_t arg_count; /* 0 where the template takes no numbers */
 } arg_values;
 
-/* What the texts say for a spec's template. Returns NULL, or one line that says what is wrong, which the caller frees. The
- * values are not to be copied: they point at themselves. */
+/* What the texts say for a spec's template. Returns NULL, or one line that says what is wrong, which the caller
+ * frees. The values are not to be copied: they point at themselves. */
 char *argvalues_read(arg_values *out, const kiln_spec *spec, const arg_texts *texts);
 
 /* The work with these values, which have to stay as long as it. */
 kiln_work argvalues_work(const arg_values *values);
 
-/* The value of NAME among texts "NAME=VALUE", of several the last, or NULL; *used, if not NULL, grows by how many there are. */
+/* The value of NAME among texts "NAME=VALUE", of several the last, or NULL; *used, if not NULL, grows by how many
+ * there are. */
 const char *argvalues_find(const text_list *texts, const char *name, size_t *used);
 
 /* The bytes of a number in the argument's type. False: it does not fit, or is none, as *is_number says. */
 bool argvalues_number(uint64_t *out, bool *is_number, const kiln_param *info, const char *text);
 
-/* Whether a number of elements is not enough for a spec's template: it wants --size NAME=N for each size, and --arg for each
- * number. */
+/* Whether a number of elements is not enough for a spec's template: it wants --size NAME=N for each size, and --arg
+ * for each number. */
 bool argvalues_wanted(const kiln_spec *spec);
 
 /* The number of elements in "N" or, where `name` is the name of a template's only size, "NAME=N". */

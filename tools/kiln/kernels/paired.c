@@ -11,8 +11,8 @@ int paired_order(const void *a, const void *b)
     return (first > second) - (first < second);
 }
 
-/* How many of so many sorted values lie outside the interval on each side, plus one; 0: there is no interval. Each value is on
- * either side of the true median with probability 1/2. */
+/* How many of so many sorted values lie outside the interval on each side, plus one; 0: there is no interval. Each
+ * value is on either side of the true median with probability 1/2. */
 static uint32_t interval_rank(uint32_t count)
 {
     double term = pow(0.5, count), below = term;

@@ -11,8 +11,8 @@ typedef struct prove_job {
     uint64_t elements;
 } prove_job;
 
-/* Launches the kernel once on a poisoned output and, unless `against` is NULL, compares every element: *against gets the name of
- * what with, as kiln_verification has it. Returns STATUS_DONE, or the exit status after a message. */
+/* Launches the kernel once on a poisoned output and, unless `against` is NULL, compares every element: *against gets
+ * the name of what with, as kiln_verification has it. Returns STATUS_DONE, or the exit status after a message. */
 int prove_kernel(const prove_job *proof, struct session *session, const struct benchmemory *memory,
                  const char **against);
 

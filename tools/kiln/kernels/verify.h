@@ -11,8 +11,8 @@ typedef struct verified_launch {
     bool differs; /* the results are wrong */
 } verified_launch;
 
-/* Launches a kernel by its signature and compares every element, bit for bit. Returns STATUS_DONE, or STATUS_FAILED after a
- * message. */
+/* Launches a kernel by its signature and compares every element, bit for bit. Returns STATUS_DONE, or STATUS_FAILED
+ * after a message. */
 int verify_launch(verified_launch *out, struct session *session, kiln_kernel *kernel, const uint64_t *sizes,
                   size_t size_count, const kiln_arg *args, size_t arg_count);
 

@@ -7,8 +7,8 @@
 #include "files/capture.h"
 #include "files/draft.h"
 
-/* A cairo terminal counts letters in points of 1/72 inch. PNG has two dots for each pixel of the layout and 96 dots in an
- * inch; PDF has one point for each pixel. fontscale makes letters as large as those of SVG. */
+/* A cairo terminal counts letters in points of 1/72 inch. PNG has two dots for each pixel of the layout and 96 dots
+ * in an inch; PDF has one point for each pixel. fontscale makes letters as large as those of SVG. */
 struct gnuplot_format {
     const char *ending, *terminal;
     double scale; /* of the size, from pixels to the terminal's unit */
@@ -42,8 +42,8 @@ static void set_terminal(FILE *script, const gnuplot_format *format, double widt
         format->terminal, width * format->scale, height * format->scale, format->options);
 }
 
-/* gnuplot reads no start-up file, and stops at the first error because the script has a name: after an error in plain stdin it
- * would go on. */
+/* gnuplot reads no start-up file, and stops at the first error because the script has a name: after an error in
+ * plain stdin it would go on. */
 static int run(char **out, size_t *length, char **complaint, const char *program, const char *script,
                size_t script_length)
 {

@@ -19,8 +19,8 @@ int gnuplot_find(char **out, char **complaint, const gnuplot_format *format);
  * and faint; plain and bold, to be followed by a comma and a size. */
 void gnuplot_begin(FILE *script, const gnuplot_format *format, double width, double height);
 
-/* Writes a text as a string of gnuplot's. The script has only letters, digits, blanks and escapes of it, so that nothing
- * in it is code. Bytes that are not UTF-8, or not allowed in XML, become U+FFFD. */
+/* Writes a text as a string of gnuplot's. The script has only letters, digits, blanks and escapes of it, so that
+ * nothing in it is code. Bytes that are not UTF-8, or not allowed in XML, become U+FFFD. */
 void gnuplot_text(FILE *script, const char *text);
 
 /* The same for the label of a tic, which gnuplot takes for a format. */

@@ -217,7 +217,8 @@ static void find_kinds(plot *out)
     }
 }
 
-/* Whether the parameter takes several values in some kind; `apart`: whether it tells all variants of each kind apart. */
+/* Whether the parameter takes several values in some kind; `apart`: whether it tells all variants of each kind
+ * apart. */
 static bool does_vary(const plot *of, size_t which, bool apart)
 {
     bool varies = false, repeats = false;
@@ -364,8 +365,8 @@ static size_t longest(const axis *of)
 
 /* ---- The heat map */
 
-/* From dark violet over blue and green to light yellow, in steps that look equal: lightness and hue of Oklab change evenly, so
- * that it also reads in grey and with any colour vision. */
+/* From dark violet over blue and green to light yellow, in steps that look equal: lightness and hue of Oklab change
+ * evenly, so that it also reads in grey and with any colour vision. */
 static const char palette[] =
     "set palette defined (0 '#33075c', 1 '#311c6d', 2 '#2b2d7f', 3 '#233f89', 4 '#0e5193', 5 '#106192', 6 '#167191', "
     "7 '#198190', 8 '#1f908d', 9 '#23a08b', 10 '#28b087', 11 '#49bd80', 12 '#62ca77', 13 '#8ad46e', 14 '#acdd62', "
@@ -420,8 +421,8 @@ static colour_range find_colours(const plot *of)
 static const char cell[] = "1:2:($1-0.48):($1+0.48):($2-0.47):($2+0.47)",
                   frame[] = "1:2:($1-0.5):($1+0.5):($2-0.5):($2+0.5)";
 
-/* $values: the places, speeds, their texts and the colours of those; $empty: the cells without; $refused: those of them that
- * have a reason. Of all reasons the last is kept in *reason, and in *several whether they differ. */
+/* $values: the places, speeds, their texts and the colours of those; $empty: the cells without; $refused: those of
+ * them that have a reason. Of all reasons the last is kept in *reason, and in *several whether they differ. */
 static void put_cells(const plot *of, const kind *from, const colour_range *range, bool numbers, const char **reason,
                       bool *several)
 {
@@ -618,7 +619,8 @@ static void add_line(line **lines, size_t *count, const plot *of, const kind *fr
     (*lines)[(*count)++] = (line){ from, column, name, copy, colour };
 }
 
-/* A line for each kind, and the copies: of each kind's own size and traffic, or of each amount of bytes for an element. */
+/* A line for each kind, and the copies: of each kind's own size and traffic, or of each amount of bytes for an
+ * element. */
 static line *find_lines(const plot *of, size_t *count, bool one_traffic)
 {
     line *lines = NULL;
@@ -708,7 +710,8 @@ static void write_lines(const plot *of)
             "set lmargin at screen %d/W\nset rmargin at screen %d/W\nset tmargin at screen 1-%d/H\nset bmargin at "
             "screen 90/H\n",
             LEFT, LEFT + WIDTH, TOP);
-    /* The axis of sizes begins at 0. Bars may leave the picture at the top: a wild measurement must not press the rest down. */
+    /* The axis of sizes begins at 0. Bars may leave the picture at the top: a wild measurement must not press the
+     * rest down. */
     if (of->sizes)
         fprintf(of->to, "set yrange [0:*<%.9g]\n", 1.25 * most);
     else

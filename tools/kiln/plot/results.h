@@ -19,8 +19,8 @@ struct results {
     char *gnuplot;                /* the program; NULL where no picture is wanted */
 };
 
-/* The values of --csv and --plot, each NULL where it is not given. STATUS_DONE; or STATUS_USAGE after a message, where a
- * picture's name has an unknown ending or more than one result would go to stdout: JSON and these two. */
+/* The values of --csv and --plot, each NULL where it is not given. STATUS_DONE; or STATUS_USAGE after a message,
+ * where a picture's name has an unknown ending or more than one result would go to stdout: JSON and these two. */
 int results_check(const struct usage *usage, const char *csv, const char *picture, bool json);
 
 /* Finds out whether the files can be written and gnuplot draws, so that it is known before anything is measured. "-" is
@@ -31,8 +31,9 @@ int results_open(struct results *out, const char *csv, const char *picture);
 /* Whether there is a file to be written. */
 bool results_wanted(const struct results *results);
 
-/* Writes the table and draws it; each file replaces an older one when it is whole. The rows are never lost: without --csv, rows
- * that cannot be drawn go to a file beside the picture. Returns STATUS_DONE, or the exit status after a message. */
+/* Writes the table and draws it; each file replaces an older one when it is whole. The rows are never lost: without
+ * --csv, rows that cannot be drawn go to a file beside the picture. Returns STATUS_DONE, or the exit status after a
+ * message. */
 int results_write(struct results *results, const struct draft *rows);
 
 /* Draws the rows of a table that was written before: `csv` is its name. Returns as results_write does. */

@@ -16,8 +16,8 @@ typedef struct runargs {
     run_wishes wishes;
 } runargs;
 
-/* Reads the inputs, takes the sizes from their shapes, launches, writes the one array that the kernel makes and tells of it.
- * Returns the exit status. */
+/* Reads the inputs, takes the sizes from their shapes, launches, writes the one array that the kernel makes and
+ * tells of it. Returns the exit status. */
 int runargs_run(const runargs *args);
 
 #endif

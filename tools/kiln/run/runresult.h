@@ -27,8 +27,8 @@ typedef struct run_result {
     const verified_launch *verified; /* NULL: it was not verified */
 } run_result;
 
-/* If `status` is STATUS_DONE, writes the file, puts it in place and tells of it: on stdout, or where the file itself goes there
- * on stderr. Of a result that differs only JSON tells. Returns the exit status. */
+/* If `status` is STATUS_DONE, writes the file, puts it in place and tells of it: on stdout, or where the file itself
+ * goes there on stderr. Of a result that differs only JSON tells. Returns the exit status. */
 int run_result_give(const run_result *result, struct output *output, int status);
 
 #endif

@@ -29,9 +29,9 @@ typedef struct run_slots {
     uint32_t size_count;
 } run_slots;
 
-/* Fills in all but memory: each input has its file, the sizes are those of the inputs' shapes and of --size, the result has
- * the shape that is declared, the numbers are those of --arg. The files stay the caller's. Returns STATUS_DONE, or the exit
- * status after a message. */
+/* Fills in all but memory: each input has its file, the sizes are those of the inputs' shapes and of --size, the
+ * result has the shape that is declared, the numbers are those of --arg. The files stay the caller's. Returns
+ * STATUS_DONE, or the exit status after a message. */
 int runslots_settle(run_slots *out, const kiln_signature *signature, const runargs *args, const npy_array *files,
                     size_t count);
 

@@ -12,8 +12,8 @@ typedef struct occupancy {
     const char *limit; /* what does not allow more: "threads", "blocks", "registers" or "shared memory" */
 } occupancy;
 
-/* For blocks of so many threads with so many registers each and so much static shared memory. False where the target's limits
- * are not known here. */
+/* For blocks of so many threads with so many registers each and so much static shared memory. False where the
+ * target's limits are not known here. */
 bool occupancy_find(occupancy *out, const char *target, uint32_t block, int registers, int shared_bytes);
 
 #endif

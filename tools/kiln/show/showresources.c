@@ -74,8 +74,8 @@ static int find_template(void *data, const kiln_template_info *info)
     return 0;
 }
 
-/* The spec's; 0, for not known, where formulas of the template give the block, or shared memory that the compiler does not
- * know. */
+/* The spec's; 0, for not known, where formulas of the template give the block, or shared memory that the compiler
+ * does not know. */
 static uint32_t block_of(struct session *session, const char *spec)
 {
     template_search search = { NULL, false };

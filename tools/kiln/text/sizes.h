@@ -13,8 +13,8 @@ typedef struct size_list {
     size_t count;
 } size_list;
 
-/* Reads sizes as parse_size has them and ranges of them, which double or are multiplied by the factor after '*', with commas
- * between. Returns false for anything else and for more than SIZES_MAX. */
+/* Reads sizes as parse_size has them and ranges of them, which double or are multiplied by the factor after '*',
+ * with commas between. Returns false for anything else and for more than SIZES_MAX. */
 bool sizes_parse(size_list *out, const char *text);
 
 #endif

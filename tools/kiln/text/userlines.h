@@ -8,8 +8,8 @@ typedef struct user_file {
     const char *text;
 } user_file;
 
-/* The compiler's message or log with places in the unit, "kiln.cu(278)" and "<stdin>:278:", replaced by those in the file where
- * the line is the file's; the others stay. The caller frees it. */
+/* The compiler's message or log with places in the unit, "kiln.cu(278)" and "<stdin>:278:", replaced by those in the
+ * file where the line is the file's; the others stay. The caller frees it. */
 char *userlines_map(const char *message, const char *unit, const user_file *file);
 
 #endif

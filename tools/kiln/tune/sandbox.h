@@ -13,8 +13,8 @@ typedef struct sandbox {
     int view_fd;               /* the file in memory of the view that is given to sandbox_tune */
 } sandbox;
 
-/* As tune_here, in a child. Where a variant kills the child, hangs or breaks the device, another child goes on without it, at
- * most eight times, and the variant is out in the result. Any thread. */
+/* As tune_here, in a child. Where a variant kills the child, hangs or breaks the device, another child goes on
+ * without it, at most eight times, and the variant is out in the result. Any thread. */
 tune_result *sandbox_tune(const sandbox *box, const tune_job *job, tune_view *view);
 
 /* Makes a view that sandbox_tune can use; its descriptor goes to *fd. Out of memory ends the command. */

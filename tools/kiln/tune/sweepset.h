@@ -1,5 +1,5 @@
-/* The variants that the lines of `kiln sweep` stand for, by kind: those of one op, dtype, target and template are measured
- * together. */
+/* The variants that the lines of `kiln sweep` stand for, by kind: those of one op, dtype, target and template are
+ * measured together. */
 #ifndef KILN_TOOLS_SWEEPSET_H
 #define KILN_TOOLS_SWEEPSET_H
 

@@ -6,8 +6,8 @@
 
 #include "tune/tunejob.h"
 
-/* The file that keeps the winner, or that should have: where it could not be stored, or an earlier search is kept. "" where the
- * winner was none to be kept, or there is no store on disk. The caller frees it. */
+/* The file that keeps the winner, or that should have: where it could not be stored, or an earlier search is kept.
+ * "" where the winner was none to be kept, or there is no store on disk. The caller frees it. */
 char *tune_file(kiln_service *service, const kiln_spec *spec, const tune_job *job, const kiln_tuning_info *info);
 
 #endif

@@ -1,4 +1,5 @@
-/* The result of one tuning, and its JSON, which `kiln tune --json` prints and a sandbox's child leaves to its parent. */
+/* The result of one tuning, and its JSON, which `kiln tune --json` prints and a sandbox's child leaves to its
+ * parent. */
 #ifndef KILN_TOOLS_TUNERESULT_H
 #define KILN_TOOLS_TUNERESULT_H
 

@@ -1,5 +1,5 @@
-/* Watches on a libuv loop, which runs only in watcher_wait; the kernel keeps the events of a round meanwhile. After a change
- * all is watched anew, because directories and links may have come, gone or been replaced. */
+/* Watches on a libuv loop, which runs only in watcher_wait; the kernel keeps the events of a round meanwhile. After
+ * a change all is watched anew, because directories and links may have come, gone or been replaced. */
 #include "watch/watcher.h"
 
 #include <fts.h>
@@ -70,7 +70,8 @@ static void free_watch(uv_handle_t *watch)
     free(watch);
 }
 
-/* Takes over both texts. `name` is the one that matters in the directory; NULL: all but scratch. Returns 0 or libuv's error. */
+/* Takes over both texts. `name` is the one that matters in the directory; NULL: all but scratch. Returns 0 or
+ * libuv's error. */
 static int watch_directory(struct watcher *watcher, char *dir, char *name)
 {
     uv_fs_event_t *watch = need_alloc(sizeof(*watch));
@@ -83,8 +84,8 @@ static int watch_directory(struct watcher *watcher, char *dir, char *name)
     return error;
 }
 
-/* Watches each directory on the way for the next name, from the first, so that one that is removed, made again or replaced is
- * noticed. Returns the error of the last one. */
+/* Watches each directory on the way for the next name, from the first, so that one that is removed, made again or
+ * replaced is noticed. Returns the error of the last one. */
 static int watch_path(struct watcher *watcher, const char *path)
 {
     int error = 0;

@@ -28,8 +28,8 @@ typedef struct watch_job {
     uint64_t elements; /* of its largest array */
 } watch_job;
 
-/* Checks and times a kernel and, if all is well, makes it the spec's good one, with a reference of its own. The one before is
- * only run where it takes the same arguments. Returns STATUS_DONE, or the exit status after a message. */
+/* Checks and times a kernel and, if all is well, makes it the spec's good one, with a reference of its own. The one
+ * before is only run where it takes the same arguments. Returns STATUS_DONE, or the exit status after a message. */
 int watchmeasure(watch_job *job, watched *one, kiln_kernel *kernel);
 
 #endif

@@ -1,4 +1,5 @@
-/* Watching a template of the user's own: each of its specs is compiled, checked and timed against its last good kernel. */
+/* Watching a template of the user's own: each of its specs is compiled, checked and timed against its last good
+ * kernel. */
 #ifndef KILN_TOOLS_WATCHTEMPLATE_H
 #define KILN_TOOLS_WATCHTEMPLATE_H
 
@@ -13,8 +14,8 @@ extern const char watchtemplate_columns[];
  * watchtemplate_close is right after either. */
 int watchtemplate_open(struct watchtemplate **out, const watch_args *args);
 
-/* Does with the file and its cpu twin as they are now. Returns STATUS_DONE, or STATUS_FAILED after messages; a spec that failed
- * keeps the row of its last good kernel. */
+/* Does with the file and its cpu twin as they are now. Returns STATUS_DONE, or STATUS_FAILED after messages; a spec
+ * that failed keeps the row of its last good kernel. */
 int watchtemplate_round(struct watchtemplate *watch, watch_round *round);
 void watchtemplate_close(struct watchtemplate *watch);
 
