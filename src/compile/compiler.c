@@ -202,7 +202,7 @@ static kiln_status make_key(const kiln__builder *builder, request *wanted, kiln_
     return status == KILN_OK ? KILN_OK : kiln__fail_memory(report, KILN__STAGE_COMPILE);
 }
 
-/* Under what there is something in the stores if the unit has been compiled before. */
+/* The key under which the stores have something once the unit has been compiled. */
 static kiln__key *first_key(request *wanted)
 {
     return kiln__direct_applies(wanted->unit) ? &wanted->direct.list : &wanted->key;
@@ -216,8 +216,8 @@ static kiln__blob *fetch(request *wanted, kiln__built *out)
     return kiln__tiers_get(wanted->tiers, &wanted->key, &out->tier, &out->miss);
 }
 
-/* A compiler that tells its id only by compiling is asked with something tiny where a store has this very unit of some
- * toolchain, a pack for instance: it may well be this one's. An empty cache costs no compile more. */
+/* Some compilers tell their id only by compiling something tiny. They are asked only where a store has this unit of
+ * some toolchain, which may be this one's. So an empty cache costs no further compile. */
 static void identify_if_worthwhile(kiln__builder *builder, kiln__tiers *tiers, kiln__key *key, kiln__miss *why)
 {
     kiln__compiler *compiler = builder->toolchains.compiler;

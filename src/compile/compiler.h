@@ -27,7 +27,7 @@ typedef struct kiln__built {
     kiln__blob *blob;   /* the entry, checked */
     kiln__tiers *tiers; /* where it may lie */
     size_t tier;        /* which of them had it, when not compiled */
-    bool any;           /* any toolchain's would do: older ones' may be there too, see kiln__builder_older */
+    bool any;           /* the entry may be of any toolchain: kiln__builder_older finds those of older ones */
     kiln__miss miss;    /* why the stores did not have it, also on failure; NONE if they did or were not asked */
     bool compiled;
     uint64_t compile_ns;

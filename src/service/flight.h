@@ -66,9 +66,9 @@ typedef struct kiln__flights {
 void kiln__flights_init(kiln__flights *flights, kiln__workpool *pool);
 void kiln__flights_fini(kiln__flights *flights); /* every flight must have landed */
 
-/* Enters the flight of a key for a thread that will wait. With *lead the caller does the work on its own thread and
- * lands the flight; that is so for a new flight and for one that no thread of the pool has begun. Without it the
- * caller must call wait. NULL when out of memory: the caller works on its own. */
+/* Enters the flight of a key for a thread that will wait. *lead: the caller does the work on its own thread and
+ * lands the flight. It leads a new flight, and a queued one, which it takes from the pool. Otherwise the caller must
+ * call wait. NULL when out of memory: the caller works on its own. */
 kiln__flight *kiln__flights_enter(kiln__flights *flights, const char *key, bool *lead);
 
 /* Waits until the flight has landed and copies what came of it. Uses up the caller's part in the flight. */
@@ -80,8 +80,9 @@ kiln__flight *kiln__flight_new(const char *key, void *cargo, void (*free_cargo)(
 void kiln__flight_free(kiln__flight *flight);
 
 /* Lets a waiter wait for the flight of a key, and raises the flight's priority to the waiter's. With `later` a
- * flight that has begun is too early, and gives up its place in the table. If there is none, `fresh` becomes it and
- * goes to the pool (*fresh is then NULL); with fresh NULL or on failure false. */
+ * flight that has begun does not count, and gives up its place in the table. If there is none, `fresh` takes the place
+ * and goes to the pool (*fresh is then NULL). False: no flight fits and `fresh` is NULL, memory is out, or the pool
+ * stops. */
 bool kiln__flights_join(kiln__flights *flights, const char *key, bool later, kiln__waiter *waiter, int priority,
                         kiln__flight **fresh);
 

@@ -80,7 +80,8 @@ kiln_status kiln__submission_new(kiln__submission **out, kiln_ticket *ticket, ki
                                  const kiln__submitting *how, kiln_report *report);
 void kiln__submission_release(kiln__submission *submission);
 
-/* Makes a request due with a copy of the outcome, if it still waits. Uses up the caller's reference. Any thread. */
+/* Copies the outcome and makes the request due. Does nothing to a request that has ended. Uses up the caller's
+ * reference. Any thread. */
 void kiln__submission_deliver(kiln__submission *submission, const kiln__outcome *outcome);
 
 /* The same with a failure, whose report it takes over; NULL: there is no memory. */

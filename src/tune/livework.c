@@ -61,7 +61,7 @@ static bool is_cut_short(const kiln_live *live)
     return atomic_load(&live->given_up) || atomic_load(&live->service->closing);
 }
 
-/* Ends what no thread was there to do: host or service do not want it any more, or there is no memory for a thread. */
+/* Ends a handle whose work cannot begin: it was closed, its service closes, or memory is out. */
 static void end_undone(kiln_live *live)
 {
     kiln_report report = KILN_INIT(kiln_report);
@@ -133,8 +133,8 @@ static void end_measuring(kiln_live *live)
     pthread_mutex_unlock(&live->lock);
 }
 
-/* kiln_progress_fn. The host's own is not called once the handle is closed. A tuning that waits for its turn has
- * still to compile its reference, and is waited for during the call only. */
+/* kiln_progress_fn. The host's own is not called once the handle is closed. Before its turn a
+ * tuning only compiles its reference, and kiln_live_close waits for this call alone. */
 static int heed(void *data, const kiln_tuning_info *info)
 {
     kiln_live *live = data;
