@@ -51,6 +51,17 @@ def includes(path):
         yield mark == '"', name
 
 
+def breach(own, other):
+    """Why a file of layer `own` must not use one of layer `other`; None where it may."""
+    if own == other:
+        return None
+    if LAYERS.index(other) > LAYERS.index(own):
+        return f"{other} is above {own}"
+    if other not in NARROW.get(own, {other}):
+        return f"{own} may use only {', '.join(sorted(NARROW[own]))}"
+    return None
+
+
 def check_quoted(relative, name):
     """An include of another file of src/, named from src/."""
     if not (root / "src" / name).is_file():
@@ -59,13 +70,8 @@ def check_quoted(relative, name):
     for layer in (own, other):
         if layer not in LAYERS:
             return f"layer '{layer}' is unknown; layers are {' < '.join(LAYERS)}"
-    if own == other:
-        return None
-    if LAYERS.index(other) > LAYERS.index(own):
-        return f"includes \"{name}\": {other} is above {own}"
-    if other not in NARROW.get(own, {other}):
-        return f"includes \"{name}\": {own} may use only {', '.join(sorted(NARROW[own]))}"
-    return None
+    reason = breach(own, other)
+    return f"includes \"{name}\": {reason}" if reason else None
 
 
 def check_reserved(path, name):
