@@ -191,12 +191,14 @@ static kiln_status make_key(const kiln__builder *builder, request *wanted, kiln_
 {
     kiln__compiler *compiler = builder->toolchains.compiler;
     bool direct = kiln__direct_applies(wanted->unit);
-    kiln__text options = { 0 }, *text = direct ? &wanted->direct.base : &wanted->text;
+    kiln__text options = { 0 }, *base = &wanted->direct.base;
     kiln_status status = KILN_ENOMEM;
     compiler->vtable->options(compiler, wanted->unit, &options);
-    if (!options.failed) {
-        kiln__key_text(text, wanted->unit, kiln__text_string(&options));
-        status = direct && !text->failed ? kiln__direct_list_key(&wanted->direct) : kiln__key_of(&wanted->key, text);
+    if (!options.failed && direct) {
+        kiln__key_text(base, wanted->unit, kiln__text_string(&options));
+        status = base->failed ? KILN_ENOMEM : kiln__direct_list_key(&wanted->direct);
+    } else if (!options.failed) {
+        status = kiln__key_make(&wanted->key, &wanted->text, wanted->unit, kiln__text_string(&options));
     }
     kiln__text_fini(&options);
     return status == KILN_OK ? KILN_OK : kiln__fail_memory(report, KILN__STAGE_COMPILE);
