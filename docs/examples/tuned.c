@@ -2,9 +2,8 @@
  *
  * Runs on the first GPU, or on the cpu where there is none. Build it with
  *     cc tuned.c $(pkg-config --cflags --libs kiln) -o tuned
- * The argument is how many seconds the search may take, 2 by default. What it finds is also kept as wisdom, where
- * the search comes to an end in that time: a kiln_get of the text that was asked for takes it from then on, in any
- * process. */
+ * The argument is how many seconds the search may take, 2 by default. A search that ends
+ * in that time also keeps the winner as wisdom: from then on a kiln_get of the same text takes it, in any process. */
 #include <inttypes.h>
 #include <kiln/tune.h>
 #include <stdio.h>

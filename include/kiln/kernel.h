@@ -31,8 +31,8 @@ typedef struct kiln_spec kiln_spec;
 KILN_API KILN_MUST_USE kiln_status kiln_spec_parse(kiln_spec **out, kiln_service *service, const char *text,
                                                    kiln_report *report);
 
-/* Makes another spec: `spec` with the fields of a line in place of its own, "block=256 elems=4"; "block=" leaves a
- * field open. Errors: those of kiln_spec_parse. */
+/* Makes another spec: `spec` with some fields replaced by those of a line, "block=256 elems=4". "block=" leaves a field
+ * open. Errors: those of kiln_spec_parse. */
 KILN_API KILN_MUST_USE kiln_status kiln_spec_with(kiln_spec **out, const kiln_spec *spec, const char *fields,
                                                   kiln_report *report);
 

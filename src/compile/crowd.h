@@ -38,8 +38,8 @@ void kiln__crowd_leave(kiln__crowd *crowd, uint64_t now);
 /* One who was sent away is back; to `stay`, he compiles here after all and then calls kiln__crowd_leave. */
 void kiln__crowd_return(kiln__crowd *crowd, bool stay);
 
-/* A worker has failed at what was then done here: nobody is sent away for a while, twice as long as the last time if
- * none has helped since. How long, for the first who says so; 0 for those who had been sent away by then. */
+/* A worker has failed at a compile that then succeeded here: all compiles stay here for a while, twice as long as the
+ * last time if no worker has helped since. Returns how long to the first caller, and 0 to those sent away by then. */
 uint64_t kiln__crowd_pause(kiln__crowd *crowd, uint64_t now);
 
 #endif

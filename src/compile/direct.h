@@ -30,7 +30,7 @@ typedef struct kiln__direct {
 kiln_status kiln__direct_list_key(kiln__direct *self);
 void kiln__direct_fini(kiln__direct *self);
 
-/* What the stores have of the source as files are now: its kernel, retained, or NULL. `key` and `text` (empty
+/* Finds the kernel of the source in the stores, as files are now. Retained, or NULL. `key` and `text` (empty
  * before) are the kernel's, which has the contents of files in it; *tier as kiln__tiers_get gives it. `why` is
  * raised as by a store. */
 kiln__blob *kiln__direct_fetch(const kiln__direct *self, kiln__key *key, kiln__text *text, size_t *tier,

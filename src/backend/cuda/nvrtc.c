@@ -137,9 +137,9 @@ static kiln_status fail_unknown(int error, kiln_report *report)
                                     : kiln__fail_memory(report, KILN__STAGE_OPEN);
 }
 
-/* Lets exit() wait for what is being compiled before it destroys NVRTC's static objects. Those that NVRTC makes in a
- * compile would be destroyed before that handler runs; they are never destroyed: what NVRTC calls to register them
- * does nothing, and is a function of its own, so that it is there as long as NVRTC is. */
+/* Lets exit() wait for what is being compiled before it destroys NVRTC's static objects. Those that NVRTC registers
+ * in a compile would be destroyed before that handler runs. They are never destroyed: the call that registers them goes
+ * to nvrtcGetErrorString, which does nothing and stays as long as NVRTC. */
 static kiln_status prepare_exit(const kiln__nvrtc *nvrtc, const kiln__dylib *library, kiln_report *report)
 {
     kiln__dylib_redirect(library, "__cxa_atexit", *(void *const *)&nvrtc->nvrtcGetErrorString);

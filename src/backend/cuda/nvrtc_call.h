@@ -4,7 +4,7 @@
 
 #include "backend/cuda/nvrtc.h"
 
-/* Calls fn(data, report), which may call NVRTC; returns its status. On a thread of its own if less than 1 MiB of the
+/* Calls fn(data, report), which may call NVRTC; returns its status. On a new thread if less than 1 MiB of the
  * caller's stack is left. Until fn has returned, exit() waits. fn may not wait for a thread that may be inside
  * exit(). KILN_ECANCELED if the process is ending; KILN_ENOMEM. Any thread. */
 kiln_status kiln__nvrtc_call(kiln_status (*fn)(void *data, kiln_report *report), void *data, kiln_report *report);

@@ -210,8 +210,8 @@ static void append_offer(kiln__text *out, const kiln__unit *unit)
     kiln__text_fini(&list);
 }
 
-/* NVRTC parses what functions are asked for in a file of its own, a line for each, and shows the line under what is
- * wrong. False if the first error is another one. */
+/* NVRTC parses the names of the wanted functions in a separate file, a line for each, and shows the line under an
+ * error. False if the first error is another one. */
 static bool fail_function(const char *log, const kiln__unit *unit, kiln_report *report)
 {
     static const char file[] = "__nv_name_map(", pragma[] = "#pragma nv_mangled_name ", mark[] = "): error: ";
@@ -234,8 +234,7 @@ static bool fail_function(const char *log, const kiln__unit *unit, kiln_report *
     return true;
 }
 
-/* What to do about an error where NVRTC names a way out that is not there: an option of nvcc's that it does not have
- * itself. */
+/* The advice for an error for which NVRTC suggests an option that only nvcc has. */
 static const char *advice_for(const char *error)
 {
     if (strstr(error, "annotation on lambda requires") == NULL)

@@ -23,7 +23,7 @@ static kiln_status ask(const kiln__module *module, uint32_t kernel, uint32_t wan
 }
 
 /* Threads that come here at the same time ask for the same: never for what one of them wants, which another one's
- * launch may exceed. What one stores over another's larger number is asked for once more. */
+ * launch may exceed. A thread that overwrites another's larger number only causes one more request. */
 kiln_status kiln__cuda_permit_shared(const kiln__module *module, uint32_t kernel, uint32_t wanted, int *most,
                                      const kiln__cuda_call *call)
 {
