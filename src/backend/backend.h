@@ -5,7 +5,7 @@
 
 #include "backend/image.h"
 #include "base/log.h"
-#include "template/unit.h"
+#include "spec/unit.h"
 #include <kiln/kernel.h>
 #include <stdatomic.h>
 
@@ -148,17 +148,11 @@ typedef struct kiln__tape_vtable {
 
 /* Open a backend's devices and its compiler, which look for nothing yet. `driver` and `compiler` are the paths of
  * libraries or programs, NULL for the usual ones; copied. `log` is borrowed until close. NULL when out of memory. */
-typedef kiln__backend *(*kiln__backend_open_fn)(const char *driver, const kiln__log *log);
-typedef kiln__compiler *(*kiln__compiler_open_fn)(const char *compiler, const kiln__log *log);
-
 #define KILN__BACKEND_OPEN(id, name, prefix, numbered, section, twin, words)      \
     kiln__backend *kiln__##name##_open(const char *driver, const kiln__log *log); \
     kiln__compiler *kiln__##name##_compiler_open(const char *compiler, const kiln__log *log);
 KILN__BACKENDS(KILN__BACKEND_OPEN)
 #undef KILN__BACKEND_OPEN
-
-extern const kiln__backend_open_fn kiln__backend_open[KILN__BACKEND_END];
-extern const kiln__compiler_open_fn kiln__compiler_open[KILN__BACKEND_END];
 
 /* First member of each backend's device. */
 struct kiln_device {

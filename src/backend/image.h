@@ -2,8 +2,8 @@
 #ifndef KILN_BACKEND_IMAGE_H
 #define KILN_BACKEND_IMAGE_H
 
+#include "spec/unit.h"
 #include "store/entry.h"
-#include "template/unit.h"
 
 /* Zero-initialised is empty; owned by whoever holds it. */
 typedef struct kiln__image {

@@ -1,7 +1,7 @@
 #include "service/cache.h"
 
 #include "base/alloc.h"
-#include "compile/direct.h"
+#include "jit/direct.h"
 #include "os/cpu.h"
 #include "store/pack.h"
 #include <errno.h>

@@ -1,8 +1,8 @@
 #include "service/define.h"
 
 #include "base/alloc.h"
+#include "lang/define.h"
 #include "os/file.h"
-#include "template/define.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 #include "service/doctor.h"
 
-#include "backend/cuda/cuda.h"
-#include "compile/workers.h"
+#include "gpu/cuda.h"
+#include "jit/worker/workers.h"
 #include "service/bandwidth.h"
 #include "service/stores.h"
 #include "store/pack.h"

@@ -3,7 +3,7 @@
 #define KILN_SERVICE_FLIGHT_H
 
 #include "base/table.h"
-#include "compile/compiler.h"
+#include "jit/compiler.h"
 #include "service/program.h"
 #include "service/workpool.h"
 

@@ -1,13 +1,13 @@
 /* Programs: made from an entry, shared by reference, and asked for their functions. */
 #include "service/program.h"
 
-#include "backend/cuda/cubin.h"
 #include "base/alloc.h"
+#include "gpu/cubin.h"
 #include "os/cancel.h"
 #include "os/cpu.h"
 #include "os/fork.h"
 #include "source/source.h"
-#include "template/signature.h"
+#include "spec/signature.h"
 #include <string.h>
 
 enum { PARAMETERS_MAX = 1024 };

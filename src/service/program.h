@@ -4,7 +4,7 @@
 #define KILN_SERVICE_PROGRAM_H
 
 #include "base/list.h"
-#include "compile/compiler.h"
+#include "jit/compiler.h"
 #include "service/runtime.h"
 #include <kiln/kernel.h>
 

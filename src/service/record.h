@@ -4,7 +4,7 @@
 #define KILN_SERVICE_RECORD_H
 
 #include "base/log.h"
-#include "template/spec.h"
+#include "spec/spec.h"
 
 typedef struct kiln__record kiln__record;
 

@@ -6,6 +6,12 @@
 #include <limits.h>
 #include <string.h>
 
+static kiln__backend *(*const open_backend[KILN__BACKEND_END])(const char *driver, const kiln__log *log) = {
+#define ROW(id, name, prefix, numbered, section, twin, words) kiln__##name##_open,
+    KILN__BACKENDS(ROW)
+#undef ROW
+};
+
 /* A device by its backend and its number there. */
 typedef struct place {
     kiln__backend_id backend;
@@ -52,7 +58,7 @@ kiln_status kiln__runtime_open(kiln__runtime **out, const char *const drivers[KI
     runtime->log = *log;
     pthread_mutex_init(&runtime->lock, NULL);
     for (int i = 0; i < KILN__BACKEND_END; i++) {
-        runtime->backends[i] = kiln__backend_open[i](drivers[i], &runtime->log);
+        runtime->backends[i] = open_backend[i](drivers[i], &runtime->log);
         whole = whole && runtime->backends[i] != NULL;
     }
     runtime->default_name = kiln__strdup(default_name);

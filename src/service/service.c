@@ -1,10 +1,10 @@
 #include "service/service.h"
 
 #include "backend/backend.h"
-#include "backend/cuda/cuda.h"
 #include "base/alloc.h"
 #include "base/table.h"
-#include "compile/workers.h"
+#include "gpu/cuda.h"
+#include "jit/worker/workers.h"
 #include "os/cpu.h"
 #include "os/fork.h"
 #include "service/options.h"
@@ -46,6 +46,12 @@ static kiln__compiler *open_in_workers(kiln_service *service, kiln__compiler *in
     return service->workers = kiln__workers_open(inner, &options, &service->log);
 }
 
+static kiln__compiler *(*const open_compiler[KILN__BACKEND_END])(const char *compiler, const kiln__log *log) = {
+#define ROW(id, name, prefix, numbered, section, twin, words) kiln__##name##_compiler_open,
+    KILN__BACKENDS(ROW)
+#undef ROW
+};
+
 static kiln_status open_builders(kiln_service *service, const kiln__settings *settings, kiln_report *report)
 {
     const char *const compilers[KILN__BACKEND_END] = {
@@ -53,7 +59,7 @@ static kiln_status open_builders(kiln_service *service, const kiln__settings *se
     };
     for (int i = 0; i < KILN__BACKEND_END; i++) {
         kiln__builder *builder = &service->builders[i];
-        kiln__compiler *compiler = kiln__compiler_open[i](compilers[i], &service->log);
+        kiln__compiler *compiler = open_compiler[i](compilers[i], &service->log);
         if (i == KILN__BACKEND_CUDA)
             compiler = open_in_workers(service, compiler, settings);
         if (compiler == NULL)

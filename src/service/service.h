@@ -3,14 +3,14 @@
 #define KILN_SERVICE_SERVICE_H
 
 #include "base/list.h"
-#include "compile/compiler.h"
+#include "jit/compiler.h"
 #include "service/flight.h"
 #include "service/geometry.h"
 #include "service/record.h"
 #include "service/table.h"
 #include "service/want.h"
+#include "spec/spec.h"
 #include "store/disk.h"
-#include "template/spec.h"
 #include "wisdom/wisdom.h"
 
 typedef struct kiln__named_store kiln__named_store; /* service/stores.h */

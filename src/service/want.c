@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/digest.h"
-#include "compile/direct.h"
+#include "jit/direct.h"
 #include "service/service.h"
 #include "source/option.h"
 #include <errno.h>

@@ -5,7 +5,7 @@
 #include "service/geometry.h"
 #include "service/table.h"
 #include "source/source.h"
-#include "template/spec.h"
+#include "spec/spec.h"
 
 /* A want belongs to one thread at a time, but for its references. */
 typedef struct kiln__want {

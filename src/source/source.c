@@ -5,7 +5,7 @@
 #include "source/option.h"
 #include "source/reads.h"
 #include "source/standard.h"
-#include "template/embedded.h"
+#include "spec/embedded.h"
 #include <string.h>
 
 enum { DIRECTORIES_MAX = 64, TEXT_MAX = 64 << 20 };

@@ -4,7 +4,7 @@
 
 #include "base/digest.h"
 #include "base/list.h"
-#include "template/unit.h"
+#include "spec/unit.h"
 #include <kiln/source.h>
 
 /* Checks what the caller gave and copies it; places stay empty. KILN_EINVAL, KILN_ETARGET ("cpu"), KILN_ENOMEM. Any

@@ -2,7 +2,7 @@
 
 #include "base/digest.h"
 #include "source/reads.h"
-#include "template/embedded.h"
+#include "spec/embedded.h"
 #include <pthread.h>
 #include <string.h>
 

@@ -2,7 +2,7 @@
 #ifndef KILN_TUNE_SPACE_H
 #define KILN_TUNE_SPACE_H
 
-#include "template/fields.h"
+#include "spec/fields.h"
 
 enum {
     KILN__SPACE_MAX = 4096,                              /* variants of a space */

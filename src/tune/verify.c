@@ -2,7 +2,7 @@
 
 #include "base/alloc.h"
 #include "service/get.h"
-#include "template/reference.h"
+#include "spec/reference.h"
 #include "tune/compare.h"
 #include "tune/fill.h"
 #include <inttypes.h>

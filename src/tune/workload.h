@@ -4,7 +4,7 @@
 #define KILN_TUNE_WORKLOAD_H
 
 #include "service/launch.h"
-#include "template/fields.h"
+#include "spec/fields.h"
 
 /* One array. */
 typedef struct kiln__array {

@@ -2,7 +2,7 @@
 #ifndef KILN_WISDOM_DESCRIBE_H
 #define KILN_WISDOM_DESCRIBE_H
 
-#include "template/fields.h"
+#include "spec/fields.h"
 
 enum {
     KILN__WISDOM_MODEL = 256,

@@ -2,7 +2,7 @@
 #ifndef KILN_WISDOM_MATCH_H
 #define KILN_WISDOM_MATCH_H
 
-#include "template/fields.h"
+#include "spec/fields.h"
 #include "wisdom/record.h"
 
 /* Where a record is from. Of two that are equally near, the first is taken. */

@@ -3,8 +3,8 @@
 #ifndef KILN_WISDOM_WISDOM_H
 #define KILN_WISDOM_WISDOM_H
 
+#include "spec/catalog.h"
 #include "store/store.h"
-#include "template/catalog.h"
 #include "wisdom/folder.h"
 #include "wisdom/match.h"
 

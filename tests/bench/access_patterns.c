@@ -17,9 +17,9 @@
 #include "bench/access/variants.h"
 #include "support/fields.h"
 
-#include "backend/cuda/cuda.h"
-#include "backend/cuda/device.h"
 #include "base/alloc.h"
+#include "gpu/cuda.h"
+#include "gpu/device.h"
 #include "os/cpu.h"
 #include "service/service.h"
 #include "tune/measure.h"

@@ -10,11 +10,11 @@
  *     start    from kiln_open with a store that has the kernel to a launch that is submitted, and its parts; against
  *              the bare driver with the same cubin in a file
  * The cubins of both must be equal byte for byte. */
-#include "backend/cuda/cuda.h"
-#include "backend/cuda/driver.h"
 #include "base/alloc.h"
 #include "bench/bare_nvrtc.h"
 #include "bench/noop_path.h"
+#include "gpu/cuda.h"
+#include "gpu/driver.h"
 #include "os/cpu.h"
 #include "os/file.h"
 #include "service/program.h"

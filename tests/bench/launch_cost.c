@@ -6,8 +6,8 @@
  * rotates, and then the GPU is waited for, which is not timed. Printed are the median time of a call, the 10th and
  * 90th percentile of the rounds, and the median and the percentiles of each round's difference to the bare
  * cuLaunchKernel. The kernel comes from the store that KILN_CACHE_DIR names, where there is no NVRTC. */
-#include "backend/cuda/driver.h"
 #include "bench/noop_path.h"
+#include "gpu/driver.h"
 #include "os/cpu.h"
 #include "service/program.h"
 #include "support/requesting.h"

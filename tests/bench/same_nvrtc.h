@@ -2,8 +2,8 @@
 #ifndef KILN_TESTS_BENCH_SAME_NVRTC_H
 #define KILN_TESTS_BENCH_SAME_NVRTC_H
 
-#include "backend/cuda/cuda.h"
 #include "bench/bare_nvrtc.h"
+#include "gpu/cuda.h"
 
 /* Opens it for a target ("sm_90") and prints which one it is. *option_text is for the caller to free after the last
  * use. */

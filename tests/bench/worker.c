@@ -1,10 +1,10 @@
 /* What a compile worker costs: bench_worker [ROUNDS]. Compiles one unit for sm_90 in this process and in a warm
  * worker by turns, then starts workers anew, and prints medians. Needs NVRTC. */
-#include "backend/cuda/cuda.h"
-#include "compile/workers.h"
+#include "gpu/cuda.h"
+#include "jit/worker/workers.h"
 #include "os/cpu.h"
+#include "spec/unit.h"
 #include "support/fields.h"
-#include "template/unit.h"
 #include "tune/statistics.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -56,7 +56,7 @@ START_TEST(test_calls__asking_asynchronously_makes_none)
 }
 END_TEST
 
-Suite *kiln_test_calls_suite(void)
+Suite *kiln_test_fault_calls_suite(void)
 {
     Suite *suite = suite_create("calls");
     TCase *tests = tcase_create("calls");

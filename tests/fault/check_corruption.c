@@ -1,9 +1,9 @@
 /* Whatever happens to the bytes of an entry, it is a miss, one compile heals it, and nothing crashes. Through the
  * directory store and the builder, with a compiler that answers at once; and through packs. */
 #include "base/alloc.h"
-#include "compile/compiler.h"
-#include "compile/key.h"
 #include "fault/figures.h"
+#include "jit/compiler.h"
+#include "jit/key.h"
 #include "store/disk.h"
 #include "store/pack.h"
 #include "support/blobs.h"
@@ -434,7 +434,7 @@ START_TEST(test_corruption__every_bit_flip_and_truncation_of_a_pack_gives_no_wro
 }
 END_TEST
 
-Suite *kiln_test_corruption_suite(void)
+Suite *kiln_test_fault_corruption_suite(void)
 {
     Suite *suite = suite_create("corruption");
     TCase *tcase = tcase_create("corruption");

@@ -1,9 +1,9 @@
 /* Sources that are out to harm who compiles them, each through a worker of its own kind: what they may do is fail.
  * After each the next good compile must give the right bytes. Needs NVRTC; says so where there is none. */
-#include "backend/cuda/cuda.h"
 #include "base/alloc.h"
-#include "compile/workers.h"
 #include "fault/figures.h"
+#include "gpu/cuda.h"
+#include "jit/worker/workers.h"
 #include "os/cpu.h"
 #include "support/foreign.h"
 #include "support/sanitized.h"
@@ -310,7 +310,7 @@ START_TEST(test_hostile__includes_find_nothing)
 }
 END_TEST
 
-Suite *kiln_test_hostile_suite(void)
+Suite *kiln_test_fault_hostile_suite(void)
 {
     Suite *suite = suite_create("hostile");
     TCase *limits = tcase_create("limits"), *files = tcase_create("files");

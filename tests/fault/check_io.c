@@ -362,7 +362,7 @@ START_TEST(test_io__full_file_system_is_no_error)
 }
 END_TEST
 
-Suite *kiln_test_io_suite(void)
+Suite *kiln_test_fault_io_suite(void)
 {
     Suite *suite = suite_create("io");
     TCase *alone = tcase_create("store"), *whole = tcase_create("get");

@@ -225,7 +225,7 @@ START_TEST(test_kills__at_random_times)
 }
 END_TEST
 
-Suite *kiln_test_kills_suite(void)
+Suite *kiln_test_fault_kills_suite(void)
 {
     Suite *suite = suite_create("kills");
     TCase *tcase = tcase_create("kills");

@@ -478,7 +478,7 @@ START_TEST(test_memory__wisdom)
 }
 END_TEST
 
-Suite *kiln_test_memory_suite(void)
+Suite *kiln_test_fault_memory_suite(void)
 {
     Suite *suite = suite_create("memory");
     TCase *tcase = tcase_create("memory");

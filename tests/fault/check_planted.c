@@ -326,7 +326,7 @@ START_TEST(test_planted__elevated_program_has_no_store)
 }
 END_TEST
 
-Suite *kiln_test_planted_suite(void)
+Suite *kiln_test_fault_planted_suite(void)
 {
     Suite *suite = suite_create("planted");
     TCase *tcase = tcase_create("planted");

@@ -1,15 +1,15 @@
 /* Hostile source text in the sandbox of a compile worker, by the program sandboxed: nothing of any file gets into a
  * log or an image, no probe finds anything, and nothing is waited for. Each net alone, and both. Ordinary units
  * compile to the same bytes as outside. */
-#include "backend/cuda/cuda.h"
 #include "fault/figures.h"
 #include "fault/sandboxed.h"
+#include "gpu/cuda.h"
+#include "kiln-worker/sandbox.h"
 #include "os/process.h"
 #include "support/harness.h"
 #include "support/sanitized.h"
 #include "support/suites.h"
 #include "support/temp.h"
-#include "worker/sandbox.h"
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -306,7 +306,7 @@ END_TEST
 START_TEST(test_sandbox__calls_that_nobody_finds_are_no_net)
 {
     check_not_entered(getenv("KILN_SANDBOXED_HIDDEN"), "",
-                      "this program does not export its own open: link it with src/worker/calls.syms");
+                      "this program does not export its own open: link it with src/kiln-worker/calls.syms");
 }
 END_TEST
 
@@ -395,7 +395,7 @@ static bool has_nvrtc(void)
     return found;
 }
 
-Suite *kiln_test_sandbox_suite(void)
+Suite *kiln_test_fault_sandbox_suite(void)
 {
     Suite *suite = suite_create("sandbox");
     if (!has_nvrtc()) {

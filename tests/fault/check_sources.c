@@ -383,7 +383,7 @@ START_TEST(test_sources__killed_while_it_publishes)
 }
 END_TEST
 
-Suite *kiln_test_sources_suite(void)
+Suite *kiln_test_fault_sources_suite(void)
 {
     Suite *suite = suite_create("sources");
     TCase *tcase = tcase_create("sources");

@@ -301,7 +301,7 @@ static void close_catalog(void)
     teardown();
 }
 
-Suite *kiln_test_wisdom_suite(void)
+Suite *kiln_test_fault_wisdom_suite(void)
 {
     Suite *suite = suite_create("wisdom");
     TCase *tcase = tcase_create("wisdom");

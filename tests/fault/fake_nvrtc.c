@@ -2,7 +2,7 @@
  * points of the elementwise template and one input, and PTX that names its maker. Source text with #error does not
  * compile, and words in it let the compiler misbehave. KILN_STAND_IN_MS in the environment makes each compile last
  * so many milliseconds, KILN_STAND_IN_WORKER_BUILD makes it another build in a worker. */
-#include "backend/cuda/nvrtc_symbols.h"
+#include "gpu/nvrtc_symbols.h"
 #include "support/fake_image.h"
 #include <errno.h>
 #include <signal.h>

@@ -8,7 +8,7 @@
 
 bool fault_long;
 
-#define ROW(name) { #name, kiln_test_##name##_suite },
+#define ROW(room, name) { #room "_" #name, kiln_test_##room##_##name##_suite },
 static const kiln_test_row rows[] = { KILN_FAULT_SUITES(ROW) };
 
 /* The suites are about calls that fail and bytes that change, hundreds of thousands of times, not about a disk: unless

@@ -4,8 +4,8 @@
 #ifndef KILN_TESTS_FAULT_OPERATIONS_H
 #define KILN_TESTS_FAULT_OPERATIONS_H
 
-#include "compile/hostlock.h"
 #include "fault/litter.h"
+#include "jit/hostlock.h"
 #include "service/record.h"
 #include "store/pack.h"
 #include "support/fields.h"

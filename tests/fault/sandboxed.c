@@ -7,10 +7,10 @@
  * it went, the log and the digest of the cubin, and at last what paths were asked for. Status 2: wrong use; 3: the
  * sandbox was not entered. */
 #include "fault/sandboxed.h"
-#include "backend/cuda/cuda.h"
 #include "base/alloc.h"
 #include "base/digest.h"
-#include "worker/sandbox.h"
+#include "gpu/cuda.h"
+#include "kiln-worker/sandbox.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* Definitions of ops: any text is refused with a reason, or makes an op that a compiler can take. */
-#include "template/define.h"
+#include "lang/define.h"
 #include "fuzz/fuzz.h"
-#include "template/catalog.h"
+#include "spec/catalog.h"
 
 static kiln__catalog *catalog(void)
 {

@@ -1,6 +1,6 @@
 /* PTX: any bytes are refused with a reason, or are text that ends where it says, for a GPU that is known. */
-#include "backend/cuda/cubin.h"
 #include "fuzz/fuzz.h"
+#include "gpu/cubin.h"
 
 enum { SM_MAX = 1000 };
 

@@ -1,12 +1,12 @@
 /* Specs: one line, lines of lists and ranges, the choice of open fields, and the unit that is made of them. */
-#include "template/spec.h"
+#include "spec/spec.h"
 #include "base/alloc.h"
 #include "fuzz/fuzz.h"
+#include "lang/define.h"
+#include "spec/expand.h"
+#include "spec/unit.h"
 #include "support/declared.h"
 #include "support/fields.h"
-#include "template/define.h"
-#include "template/expand.h"
-#include "template/unit.h"
 
 enum { LONGEST = 2048, COMMAS_MAX = 5, FIRST_SPECS = 4 };
 

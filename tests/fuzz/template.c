@@ -2,8 +2,8 @@
 #include "base/alloc.h"
 #include "base/number.h"
 #include "fuzz/fuzz.h"
+#include "spec/fields.h"
 #include "support/fields.h"
-#include "template/fields.h"
 #include <inttypes.h>
 
 static kiln__catalog *catalog(void)

@@ -2,9 +2,9 @@
  * or fields to encode. */
 #include "base/alloc.h"
 #include "base/bytes.h"
-#include "compile/workerproto.h"
 #include "fuzz/fuzz.h"
-#include "wire/frame.h"
+#include "jit/worker/frame.h"
+#include "jit/worker/protocol.h"
 
 static void require_same_form(const kiln__frame *frame, const uint8_t *bytes, size_t length)
 {

@@ -715,7 +715,7 @@ START_TEST(test_async__allocation_that_fails_is_a_status)
 }
 END_TEST
 
-Suite *kiln_test_async_suite(void)
+Suite *kiln_test_service_async_suite(void)
 {
     Suite *suite = suite_create("async");
     TCase *tcase = tcase_create("async");

@@ -1,6 +1,6 @@
 /* kiln_call: the right kernel for each text in each service, and graphs that it does not break. */
-#include "backend/cuda/cuda_symbols.h"
 #include "base/digest.h"
+#include "gpu/cuda_symbols.h"
 #include "service/table.h"
 #include "support/fake_cuda.h"
 #include "support/harness.h"
@@ -447,7 +447,7 @@ START_TEST(test_graph__stand_in_breaks_captures)
 }
 END_TEST
 
-Suite *kiln_test_call_suite(void)
+Suite *kiln_test_service_call_suite(void)
 {
     Suite *suite = suite_create("call");
     TCase *texts = tcase_create("texts"), *graphs = tcase_create("graphs");

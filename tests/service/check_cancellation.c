@@ -221,7 +221,7 @@ START_TEST(test_cancellation__of_a_thread_that_waits)
 }
 END_TEST
 
-Suite *kiln_test_cancellation_suite(void)
+Suite *kiln_test_service_cancellation_suite(void)
 {
     Suite *suite = suite_create("cancellation");
     TCase *tcase = tcase_create("cancellation");

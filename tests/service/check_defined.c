@@ -1,10 +1,10 @@
 /* Ops of users' own: that they compute what their text says, in every dtype, and live with threads and the record. */
+#include "spec/reference.h"
+#include "spec/spec.h"
 #include "support/harness.h"
 #include "support/launching.h"
 #include "support/suites.h"
 #include "support/temp.h"
-#include "template/reference.h"
-#include "template/spec.h"
 #include <kiln/kernel.h>
 #include <math.h>
 #include <pthread.h>
@@ -428,7 +428,7 @@ START_TEST(test_defined__the_record_has_definitions_before_their_use)
 }
 END_TEST
 
-Suite *kiln_test_defined_suite(void)
+Suite *kiln_test_service_defined_suite(void)
 {
     Suite *suite = suite_create("defined");
     TCase *tcase = tcase_create("defined");

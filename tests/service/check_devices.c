@@ -187,7 +187,7 @@ START_TEST(test_devices__threads_get_their_own)
 }
 END_TEST
 
-Suite *kiln_test_devices_suite(void)
+Suite *kiln_test_service_devices_suite(void)
 {
     Suite *suite = suite_create("devices");
     TCase *tcase = tcase_create("devices");

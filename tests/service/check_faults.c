@@ -216,7 +216,7 @@ START_TEST(test_faults__store_that_cannot_be_made_is_not_used)
 }
 END_TEST
 
-Suite *kiln_test_faults_suite(void)
+Suite *kiln_test_service_faults_suite(void)
 {
     Suite *suite = suite_create("faults");
     TCase *tcase = tcase_create("store");

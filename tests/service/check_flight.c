@@ -1,6 +1,6 @@
 /* One compile per key: for the threads of a service by a flight, for the processes of a host by a lock. */
-#include "compile/hostlock.h"
-#include "compile/key.h"
+#include "jit/hostlock.h"
+#include "jit/key.h"
 #include "os/cpu.h"
 #include "service/flight.h"
 #include "service/get.h"
@@ -441,7 +441,7 @@ START_TEST(test_flight__lock_of_a_killed_process_is_free_at_once)
 }
 END_TEST
 
-Suite *kiln_test_flight_suite(void)
+Suite *kiln_test_service_flight_suite(void)
 {
     Suite *suite = suite_create("flight");
     TCase *tcase = tcase_create("flight");

@@ -1,6 +1,6 @@
 /* Forks: what a child may still do with what its parent made, what it cannot, and that neither is in the other's
  * way. */
-#include "backend/cuda/cuda_symbols.h"
+#include "gpu/cuda_symbols.h"
 #include "os/cpu.h"
 #include "os/fork.h"
 #include "service/queue.h"
@@ -761,7 +761,7 @@ START_TEST(test_forks__in_a_driver_that_is_being_opened)
 }
 END_TEST
 
-Suite *kiln_test_forks_suite(void)
+Suite *kiln_test_service_forks_suite(void)
 {
     Suite *suite = suite_create("forks");
     TCase *tcase = tcase_create("forks");

@@ -518,7 +518,7 @@ START_TEST(test_geometry__a_bad_file_changes_nothing)
 }
 END_TEST
 
-Suite *kiln_test_geometry_suite(void)
+Suite *kiln_test_service_geometry_suite(void)
 {
     Suite *suite = suite_create("geometry");
     TCase *tcase = tcase_create("geometry");

@@ -1,5 +1,5 @@
 /* The cap on loaded kernels: which of them go, and when they must not. */
-#include "backend/cuda/cuda_symbols.h"
+#include "gpu/cuda_symbols.h"
 #include "support/fake_cuda.h"
 #include "support/harness.h"
 #include "support/launching.h"
@@ -263,7 +263,7 @@ START_TEST(test_kept__the_default_cap_is_4096)
 }
 END_TEST
 
-Suite *kiln_test_kept_suite(void)
+Suite *kiln_test_service_kept_suite(void)
 {
     Suite *suite = suite_create("kept");
     TCase *tcase = tcase_create("kept");

@@ -89,7 +89,7 @@ START_TEST(test_misses__what_strict_mode_refuses_is_one)
 }
 END_TEST
 
-Suite *kiln_test_misses_suite(void)
+Suite *kiln_test_service_misses_suite(void)
 {
     Suite *suite = suite_create("misses");
     TCase *tests = tcase_create("misses");

@@ -254,7 +254,7 @@ START_TEST(test_pipeline__a_program_is_one_object)
 }
 END_TEST
 
-Suite *kiln_test_pipeline_suite(void)
+Suite *kiln_test_service_pipeline_suite(void)
 {
     Suite *suite = suite_create("pipeline");
     TCase *tcase = tcase_create("pipeline");

@@ -1,6 +1,6 @@
 /* Programs: sources of the host's own, loaded on the stand-in driver, their functions and variables. They need
  * NVRTC. */
-#include "backend/cuda/cuda.h"
+#include "gpu/cuda.h"
 #include "support/fake_cuda.h"
 #include "support/harness.h"
 #include "support/launching.h"
@@ -243,7 +243,7 @@ START_TEST(test_program__the_cpu_runs_none)
 }
 END_TEST
 
-Suite *kiln_test_program_suite(void)
+Suite *kiln_test_service_program_suite(void)
 {
     Suite *suite = suite_create("program");
     TCase *tcase = tcase_create("program");

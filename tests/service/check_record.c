@@ -663,7 +663,7 @@ START_TEST(test_record__threads_and_processes_share_a_file)
 }
 END_TEST
 
-Suite *kiln_test_record_suite(void)
+Suite *kiln_test_service_record_suite(void)
 {
     Suite *suite = suite_create("record");
     TCase *tcase = tcase_create("record and strict");

@@ -264,7 +264,7 @@ START_TEST(test_request__tickets_are_never_used_twice)
 }
 END_TEST
 
-Suite *kiln_test_request_suite(void)
+Suite *kiln_test_service_request_suite(void)
 {
     Suite *suite = suite_create("request");
     TCase *tests = tcase_create("request");

@@ -371,7 +371,7 @@ START_TEST(test_service__many_threads_share_it)
 }
 END_TEST
 
-Suite *kiln_test_service_suite(void)
+Suite *kiln_test_service_service_suite(void)
 {
     Suite *suite = suite_create("service");
     TCase *tcase = tcase_create("end to end");

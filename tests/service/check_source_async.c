@@ -606,7 +606,7 @@ START_TEST(test_source_async__allocation_that_fails_is_a_status)
 }
 END_TEST
 
-Suite *kiln_test_source_async_suite(void)
+Suite *kiln_test_service_source_async_suite(void)
 {
     Suite *suite = suite_create("source_async");
     TCase *tcase = tcase_create("source_async");

@@ -309,7 +309,7 @@ START_TEST(test_stack__is_enough)
 }
 END_TEST
 
-Suite *kiln_test_stack_suite(void)
+Suite *kiln_test_service_stack_suite(void)
 {
     Suite *suite = suite_create("stack");
     TCase *tcase = tcase_create("stack");

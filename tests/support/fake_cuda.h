@@ -47,7 +47,7 @@ typedef void (*kiln_fake_run)(void *data, const kiln_fake_launch *launch);
 typedef uint64_t (*kiln_fake_cost)(void *data, const kiln_fake_launch *launch);
 
 /* X(result, name, parameters): exported by the stand-in as kiln_fake_<name>. Functions are named as in
- * backend/cuda/cuda_symbols.h; a name that is not there ends the process. */
+ * gpu/cuda_symbols.h; a name that is not there ends the process. */
 #define KILN_FAKE_CONTROLS(X)                                                                                    \
     /* Back to KILN_FAKE_CUDA: no other failures, no records, no run function. Live objects stay. */             \
     X(void, reset, (void))                                                                                       \

@@ -3,7 +3,7 @@
 #ifndef KILN_TESTS_SUPPORT_FAKE_IMAGE_H
 #define KILN_TESTS_SUPPORT_FAKE_IMAGE_H
 
-#include "backend/cuda/cuda_symbols.h"
+#include "gpu/cuda_symbols.h"
 #include "support/fake_cuda.h"
 #include <elf.h>
 #include <stdbool.h>

@@ -3,7 +3,7 @@
 #ifndef KILN_TESTS_SUPPORT_FAKE_STATE_H
 #define KILN_TESTS_SUPPORT_FAKE_STATE_H
 
-#include "backend/cuda/cuda_symbols.h"
+#include "gpu/cuda_symbols.h"
 #include "support/fake_cuda.h"
 #include "support/fake_image.h"
 #include <pthread.h>

@@ -3,7 +3,7 @@
 #ifndef KILN_TESTS_SUPPORT_FIELDS_H
 #define KILN_TESTS_SUPPORT_FIELDS_H
 
-#include "template/fields.h"
+#include "spec/fields.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #ifndef KILN_TESTS_SUPPORT_FOREIGN_H
 #define KILN_TESTS_SUPPORT_FOREIGN_H
 
-#include "template/unit.h"
+#include "spec/unit.h"
 #include <check.h>
 #include <dirent.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #ifndef KILN_TESTS_SUPPORT_GPU_H
 #define KILN_TESTS_SUPPORT_GPU_H
 
-#include "backend/cuda/cuda.h"
+#include "gpu/cuda.h"
 #include "support/fake_cuda.h"
 #include "support/flat.h"
 #include <check.h>

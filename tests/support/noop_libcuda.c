@@ -1,7 +1,7 @@
 /* A libcuda.so.1 that does nothing, for measuring what Kiln adds to a driver: each function returns success at once. It
  * shows one GPU of sm_90, hands out handles that must not be looked into, and checks nothing: for that there is
  * fake_libcuda.c. */
-#include "backend/cuda/cuda_symbols.h"
+#include "gpu/cuda_symbols.h"
 #include <string.h>
 
 #pragma GCC diagnostic ignored "-Wunused-parameter"

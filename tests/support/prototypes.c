@@ -3,7 +3,7 @@
 #include <cuda.h>
 #include <cudaTypedefs.h>
 
-#include "backend/cuda/cuda_symbols.h"
+#include "gpu/cuda_symbols.h"
 
 #define CHECK_PROTOTYPE(need, name, suffix, version, result, parameters)                        \
     _Static_assert(__builtin_types_compatible_p(PFN_##name##_v##version, result(*) parameters), \
@@ -46,7 +46,7 @@ _Static_assert(sizeof(kiln__cu_launch_attribute) == sizeof(CUlaunchAttribute), "
 #if __has_include(<nvrtc.h>)
 #include <nvrtc.h>
 
-#include "backend/cuda/nvrtc_symbols.h"
+#include "gpu/nvrtc_symbols.h"
 
 #define CHECK_NVRTC(need, name, version, result, parameters)                              \
     _Static_assert(__builtin_types_compatible_p(__typeof__(&name), result(*) parameters), \

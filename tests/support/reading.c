@@ -1,5 +1,5 @@
 #include "support/reading.h"
-#include "backend/cuda/nvrtc_job.h"
+#include "gpu/nvrtc_job.h"
 
 #include "base/alloc.h"
 #include "service/service.h"

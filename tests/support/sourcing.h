@@ -3,7 +3,7 @@
 #ifndef KILN_TESTS_SUPPORT_SOURCING_H
 #define KILN_TESTS_SUPPORT_SOURCING_H
 
-#include "backend/cuda/cuda.h"
+#include "gpu/cuda.h"
 #include "support/harness.h"
 #include "support/requesting.h"
 #include "support/temp.h"

@@ -1,115 +1,119 @@
-/* The test suites. tests/CMakeLists.txt reads these lists: a suite X(name) is in check_<name>.c of its directory. */
+/* The test suites. tests/CMakeLists.txt reads these lists: a suite X(room, name) is in <room>/check_<name>.c, and is
+ * the test <room>_<name>. */
 #ifndef KILN_TESTS_SUPPORT_SUITES_H
 #define KILN_TESTS_SUPPORT_SUITES_H
 
 #include <check.h>
 
+/* Internal functions, without a service. */
 #define KILN_UNIT_SUITES(X) \
-    X(text)                 \
-    X(number)               \
-    X(digest)               \
-    X(table)                \
-    X(elf)                  \
-    X(log)                  \
-    X(file)                 \
-    X(trust)                \
-    X(process)              \
-    X(child)                \
-    X(lock)                 \
-    X(frame)                \
-    X(formula)              \
-    X(manifest)             \
-    X(op)                   \
-    X(define)               \
-    X(own)                  \
-    X(expr)                 \
-    X(spec)                 \
-    X(frozen)               \
-    X(expand)               \
-    X(unit)                 \
-    X(entry)                \
-    X(memory)               \
-    X(disk)                 \
-    X(disk_faults)          \
-    X(tiers)                \
-    X(shared)               \
-    X(evict)                \
-    X(pack)                 \
-    X(key)                  \
-    X(reads)                \
-    X(kernels)              \
-    X(image)                \
-    X(pool)                 \
-    X(wisdom_json)          \
-    X(wisdom_match)         \
-    X(wisdom)               \
-    X(space)                \
-    X(search)
+    X(base, text)           \
+    X(base, number)         \
+    X(base, digest)         \
+    X(base, table)          \
+    X(base, elf)            \
+    X(base, log)            \
+    X(os, file)             \
+    X(os, trust)            \
+    X(os, process)          \
+    X(os, child)            \
+    X(os, lock)             \
+    X(lang, formula)        \
+    X(lang, op)             \
+    X(lang, define)         \
+    X(lang, expr)           \
+    X(spec, manifest)       \
+    X(spec, catalog)        \
+    X(spec, spec)           \
+    X(spec, frozen)         \
+    X(spec, expand)         \
+    X(spec, unit)           \
+    X(source, reads)        \
+    X(source, kernels)      \
+    X(store, entry)         \
+    X(store, memory)        \
+    X(store, disk)          \
+    X(store, disk_faults)   \
+    X(store, tiers)         \
+    X(store, shared)        \
+    X(store, evict)         \
+    X(store, pack)          \
+    X(wisdom, json)         \
+    X(wisdom, match)        \
+    X(wisdom, wisdom)       \
+    X(backend, image)       \
+    X(cpu, pool)            \
+    X(jit, frame)           \
+    X(jit, key)             \
+    X(tune, space)          \
+    X(tune, search)
 
+/* Through the public API, over the stand-in driver or on the cpu. */
 #define KILN_SERVICE_SUITES(X) \
-    X(service)                 \
-    X(packs)                   \
-    X(misses)                  \
-    X(request)                 \
-    X(toolchains)              \
-    X(cuda)                    \
-    X(launch)                  \
-    X(shared_memory)           \
-    X(nvrtc)                   \
-    X(workers)                 \
-    X(worker_faults)           \
-    X(crowd)                   \
-    X(isolate)                 \
-    X(source)                  \
-    X(headers)                 \
-    X(program)                 \
-    X(source_lists)            \
-    X(pipeline)                \
-    X(source_async)            \
-    X(programs)                \
-    X(faults)                  \
-    X(cc)                      \
-    X(cpu)                     \
-    X(fpenv)                   \
-    X(measure)                 \
-    X(tapes)                   \
-    X(count)                   \
-    X(rowsum)                  \
-    X(proof)                   \
-    X(contest)                 \
-    X(tuner)                   \
-    X(sweep)                   \
-    X(tuner_devices)           \
-    X(live)                    \
-    X(forks)                   \
-    X(cancellation)            \
-    X(stack)                   \
-    X(record)                  \
-    X(geometry)                \
-    X(flight)                  \
-    X(async)                   \
-    X(devices)                 \
-    X(call)                    \
-    X(kept)                    \
-    X(defined)                 \
-    X(templates)               \
-    X(arguments)               \
-    X(verify)                  \
-    X(api)
+    X(spec, templates)         \
+    X(source, source)          \
+    X(source, headers)         \
+    X(source, programs)        \
+    X(store, packs)            \
+    X(gpu, cuda)               \
+    X(gpu, launch)             \
+    X(gpu, shared_memory)      \
+    X(gpu, nvrtc)              \
+    X(gpu, tapes)              \
+    X(cpu, cc)                 \
+    X(cpu, cpu)                \
+    X(cpu, fpenv)              \
+    X(jit, toolchains)         \
+    X(jit, workers)            \
+    X(jit, worker_faults)      \
+    X(jit, crowd)              \
+    X(jit, isolate)            \
+    X(jit, source_lists)       \
+    X(service, service)        \
+    X(service, misses)         \
+    X(service, request)        \
+    X(service, program)        \
+    X(service, pipeline)       \
+    X(service, source_async)   \
+    X(service, faults)         \
+    X(service, forks)          \
+    X(service, cancellation)   \
+    X(service, stack)          \
+    X(service, record)         \
+    X(service, geometry)       \
+    X(service, flight)         \
+    X(service, async)          \
+    X(service, devices)        \
+    X(service, call)           \
+    X(service, kept)           \
+    X(service, defined)        \
+    X(tune, measure)           \
+    X(tune, proof)             \
+    X(tune, contest)           \
+    X(tune, tuner)             \
+    X(tune, sweep)             \
+    X(tune, tuner_devices)     \
+    X(tune, live)              \
+    X(tune, arguments)         \
+    X(tune, verify)            \
+    X(api, api)                \
+    X(kernel_templates, count) \
+    X(kernel_templates, rowsum)
 
+/* Faults made on demand. */
 #define KILN_FAULT_SUITES(X) \
-    X(corruption)            \
-    X(kills)                 \
-    X(io)                    \
-    X(memory)                \
-    X(sources)               \
-    X(planted)               \
-    X(sandbox)               \
-    X(calls)                 \
-    X(hostile)               \
-    X(wisdom)
+    X(fault, corruption)     \
+    X(fault, kills)          \
+    X(fault, io)             \
+    X(fault, memory)         \
+    X(fault, sources)        \
+    X(fault, planted)        \
+    X(fault, sandbox)        \
+    X(fault, calls)          \
+    X(fault, hostile)        \
+    X(fault, wisdom)
 
-#define KILN_SUITE_PROTOTYPE(name) Suite *kiln_test_##name##_suite(void);
+#define KILN_SUITE_PROTOTYPE(room, name) Suite *kiln_test_##room##_##name##_suite(void);
 KILN_UNIT_SUITES(KILN_SUITE_PROTOTYPE)
 KILN_SERVICE_SUITES(KILN_SUITE_PROTOTYPE)
 KILN_FAULT_SUITES(KILN_SUITE_PROTOTYPE)

@@ -3,8 +3,8 @@
 #ifndef KILN_TESTS_SUPPORT_WORKING_H
 #define KILN_TESTS_SUPPORT_WORKING_H
 
-#include "backend/cuda/cuda.h"
-#include "compile/workers.h"
+#include "gpu/cuda.h"
+#include "jit/worker/workers.h"
 #include "os/cpu.h"
 #include "support/foreign.h"
 #include "support/sanitized.h"

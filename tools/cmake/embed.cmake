@@ -31,5 +31,5 @@ foreach(path IN LISTS files)
     string(APPEND rows "    {\"${name}\", (const char *)${NAME}_text${count}, ${length}},\n")
     math(EXPR count "${count} + 1")
 endforeach()
-file(WRITE "${OUTPUT}" "#include \"template/embedded.h\"\n\n${arrays}
+file(WRITE "${OUTPUT}" "#include \"spec/embedded.h\"\n\n${arrays}
 const kiln__embedded_file ${NAME}_files[] = {\n${rows}};\nconst size_t ${NAME}_count = ${count};\n")

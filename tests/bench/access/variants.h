@@ -2,8 +2,8 @@
 #ifndef KILN_TESTS_BENCH_ACCESS_VARIANTS_H
 #define KILN_TESTS_BENCH_ACCESS_VARIANTS_H
 
-#include "backend/cuda/cuda_symbols.h"
 #include "backend/image.h"
+#include "gpu/cuda_symbols.h"
 #include <stdbool.h>
 
 enum { ACCESS_VARIANTS_MAX = 1024, ACCESS_ROUNDS_MAX = 200, ACCESS_TEXT = 512, ACCESS_WORD = 16 };

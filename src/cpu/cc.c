@@ -1,0 +1,358 @@
+#include "cpu/cc.h"
+
+#include "backend/backend.h"
+#include "base/alloc.h"
+#include "base/digest.h"
+#include "os/cpu.h"
+#include "os/file.h"
+#include "os/process.h"
+#include "os/trust.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TIMEOUT_MS = 60 * 1000, ARGUMENTS_MAX = 48 };
+
+/* -ffp-contract=off and -fno-math-errno make the arithmetic that of the source; the rest keeps headers, paths, the
+ * compiler's name and LD_RUN_PATH out of the result, so that equal text gives equal bytes. libm is for fma where the
+ * instruction set has none. */
+#define OPTIONS                                                                         \
+    "-std=c17 -O3 -ffp-contract=off -fno-math-errno -fPIC -shared -fvisibility=hidden " \
+    "-march=%s -nostdinc -g0 -fno-ident -pipe -s -nostartfiles -Wl,--build-id=none "    \
+    "-Wl,-rpath= -Wl,--as-needed -x c - -lm"
+
+typedef struct cc {
+    kiln__compiler compiler;
+    const kiln__log *log;
+    char *program;
+    atomic_flag swept;
+    pthread_mutex_t lock;       /* guards what follows */
+    struct stat stamp;          /* of toolchain->path when it was asked */
+    kiln__toolchain *toolchain; /* NULL until known */
+} cc;
+
+#if defined(__x86_64__)
+#define MACHINE EM_X86_64
+#elif defined(__aarch64__)
+#define MACHINE EM_AARCH64
+#else
+#error "cc.c: name this machine's ELF number here"
+#endif
+
+bool kiln__cc_check_object(const void *bytes, size_t length, char reason[KILN__ELF_REASON_SIZE])
+{
+    if (!kiln__elf_check(bytes, length, MACHINE, reason))
+        return false;
+    Elf64_Ehdr header = kiln__elf_header(bytes);
+    if (header.e_type != ET_DYN)
+        snprintf(reason, KILN__ELF_REASON_SIZE, "it is not a shared object");
+    else if (header.e_phnum == 0)
+        snprintf(reason, KILN__ELF_REASON_SIZE, "it has nothing to load");
+    return reason[0] == '\0';
+}
+
+static void search(const kiln__compiler *compiler, kiln__text *out)
+{
+    kiln__text_printf(out, "program %s\nPATH %s\n", ((const cc *)compiler)->program, kiln__process_path());
+}
+
+static void options(const kiln__compiler *compiler, const kiln__unit *unit, kiln__text *out)
+{
+    (void)compiler;
+    (void)unit;
+    kiln__text_printf(out, OPTIONS, kiln__cpu_isa());
+}
+
+/* The first word outside parentheses that begins with a digit, up to where it stops being a dotted number: 12.2.0 of
+ * "cc (Debian 12.2.0-14+deb12u1) 12.2.0", 14.0.0 of "Ubuntu clang version 14.0.0-1ubuntu1.1". */
+static void find_number(const char *line, char *out, size_t size)
+{
+    int depth = 0;
+    char before = ' ';
+    out[0] = '\0';
+    for (const char *at = line; *at != '\0'; before = *at++) {
+        depth += (*at == '(') - (*at == ')');
+        if (depth == 0 && before == ' ' && *at >= '0' && *at <= '9') {
+            snprintf(out, size, "%.*s", (int)strspn(at, "0123456789."), at);
+            return;
+        }
+    }
+}
+
+/* False when out of memory. */
+static bool make_id(kiln__toolchain *out, const char *banner, const char *machine)
+{
+    char number[32], hex[KILN__DIGEST_HEX];
+    uint8_t digest[KILN__DIGEST_SIZE];
+    kiln__text all = { 0 };
+    const char *family = strstr(banner, "clang") != NULL                      ? "clang"
+                         : strstr(banner, "Free Software Foundation") != NULL ? "gcc"
+                                                                              : "cc";
+    kiln__text_copy(out->version, sizeof(out->version), banner);
+    out->version[strcspn(out->version, "\n")] = '\0';
+    find_number(out->version, number, sizeof(number));
+    kiln__text_printf(&all, "%.*s\n%s", (int)strcspn(banner, "\n"), banner, machine);
+    kiln__digest(digest, kiln__text_string(&all), all.length);
+    kiln__digest_hex(hex, digest);
+    bool whole = !all.failed;
+    kiln__text_fini(&all);
+    snprintf(out->id, sizeof(out->id), "%s-%s%s%.8s", family, number, number[0] != '\0' ? "-" : "", hex);
+    return whole;
+}
+
+/* The system's code in what kiln__process_run gave, for reports; an exit status is none. */
+static int native_code(int rc)
+{
+    return rc < 0 ? -rc : 0;
+}
+
+/* The errno of the shortage, of descriptors or of processes, that a run met; 0 if it met none. The shell and the
+ * compiler start programs too, and say in words that they cannot. */
+static int shortage_of(int rc, const char *output)
+{
+    static const int errors[] = { EMFILE, ENFILE, EAGAIN };
+    for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++)
+        if (rc == -errors[i] || (rc > 0 && strstr(output, strerrordesc_np(errors[i])) != NULL))
+            return errors[i];
+    return rc > 0 && (strstr(output, "Cannot fork") != NULL || strstr(output, "Cannot vfork") != NULL) ? EAGAIN : 0;
+}
+
+static kiln_status fail_shortage(int error, kiln_report *report)
+{
+    return kiln__fail_shortage(report, KILN__STAGE_COMPILE, error, "run the C compiler");
+}
+
+static kiln_status ask(const cc *self, const char *option, kiln__text *answer, kiln_report *report)
+{
+    const char *const argv[] = { self->program, option, NULL };
+    int rc = kiln__process_run(argv, NULL, 0, TIMEOUT_MS, answer);
+    if (answer->failed || rc == -ENOMEM)
+        return kiln__fail_memory(report, KILN__STAGE_COMPILE);
+    if (rc == 0 && answer->length > 0)
+        return KILN_OK;
+    int shortage = shortage_of(rc, kiln__text_string(answer));
+    if (shortage != 0)
+        return fail_shortage(shortage, report);
+    char reason[64];
+    snprintf(reason, sizeof(reason), "status %d", rc);
+    return kiln__fail(report, KILN_ENOCOMPILER, KILN__STAGE_COMPILE, native_code(rc),
+                      "'%s' does not answer %s as a C compiler does (%s): install gcc or clang, or set KILN_CC",
+                      self->program, option, rc < 0 ? strerrordesc_np(-rc) : reason);
+}
+
+static kiln_status identify_file(const cc *self, kiln__toolchain *toolchain, kiln_report *report)
+{
+    kiln__text banner = { 0 }, machine = { 0 };
+    kiln_status status = ask(self, "--version", &banner, report);
+    if (status == KILN_OK)
+        status = ask(self, "-dumpmachine", &machine, report);
+    if (status == KILN_OK && !make_id(toolchain, banner.data, machine.data))
+        status = kiln__fail_memory(report, KILN__STAGE_COMPILE);
+    if (status == KILN_OK) {
+        kiln__target_parse("cpu", 3, &toolchain->targets[0]);
+        toolchain->target_count = 1;
+    }
+    kiln__text_fini(&banner);
+    kiln__text_fini(&machine);
+    return status;
+}
+
+static kiln_status fail_find(const cc *self, int error, kiln_report *report)
+{
+    bool elevated = kiln__trust_is_elevated();
+    const char *where = strchr(self->program, '/') != NULL ? "" : elevated ? " in /usr/bin or /bin" : " on PATH";
+    return kiln__fail(report, KILN_ENOCOMPILER, KILN__STAGE_COMPILE, -error,
+                      "no C compiler '%s'%s: install gcc or clang%s", self->program, where,
+                      elevated ? "; with raised rights the environment names none" : ", or set KILN_CC");
+}
+
+/* Finds the compiler and asks it who it is. The lock is held. A compiler that was replaced since is asked again, so
+ * that a long-lived process files nothing under the old one's id. */
+static kiln_status find(cc *self, kiln_report *report)
+{
+    kiln__toolchain toolchain = { 0 };
+    struct stat stamp;
+    if (self->toolchain != NULL && stat(self->toolchain->path, &stamp) == 0 &&
+        kiln__file_is_unchanged(&self->stamp, &stamp))
+        return KILN_OK;
+    kiln__free(self->toolchain);
+    self->toolchain = NULL;
+    int error = kiln__process_find(self->program, toolchain.path, sizeof(toolchain.path));
+    if (error == 0 && stat(toolchain.path, &stamp) != 0)
+        error = -errno;
+    if (error != 0)
+        return fail_find(self, error, report);
+    kiln_status status = identify_file(self, &toolchain, report);
+    if (status != KILN_OK)
+        return status;
+    self->toolchain = kiln__memdup(&toolchain, sizeof(toolchain));
+    if (self->toolchain == NULL)
+        return kiln__fail_memory(report, KILN__STAGE_OPEN);
+    self->stamp = stamp;
+    kiln__log_line(self->log, KILN_LOG_INFO, "C compiler: %s, %s", toolchain.path, toolchain.version);
+    return KILN_OK;
+}
+
+static kiln_status open_cc(kiln__compiler *compiler, kiln__toolchain *out, kiln_report *report)
+{
+    cc *self = (cc *)compiler;
+    pthread_mutex_lock(&self->lock);
+    kiln_status status = find(self, report);
+    if (status == KILN_OK)
+        *out = *self->toolchain;
+    pthread_mutex_unlock(&self->lock);
+    return status;
+}
+
+/* Splits text at its spaces, in place. */
+static size_t split(char *text, const char **argv, size_t room)
+{
+    size_t count = 0;
+    char *rest = NULL;
+    for (char *word = strtok_r(text, " ", &rest); word != NULL && count < room; word = strtok_r(NULL, " ", &rest))
+        argv[count++] = word;
+    return count;
+}
+
+/* The compiler's first error as the message, all that it said as the log. */
+static kiln_status fail_compile(const cc *self, const kiln__unit *unit, int rc, const char *log, kiln_report *report)
+{
+    if (rc == -ETIMEDOUT)
+        return kiln__fail(report, KILN_ECOMPILE, KILN__STAGE_COMPILE, ETIMEDOUT, "'%s' did not finish within %d s: %s",
+                          self->program, TIMEOUT_MS / 1000, unit->spec);
+    if (rc == -ENOMEM)
+        return kiln__fail_memory(report, KILN__STAGE_COMPILE);
+    int shortage = shortage_of(rc, log);
+    if (shortage != 0) {
+        kiln__report_set_log(report, log);
+        return fail_shortage(shortage, report);
+    }
+    if (rc < 0)
+        return kiln__fail(report, KILN_ENOCOMPILER, KILN__STAGE_COMPILE, -rc, "'%s' could not be started (%s)",
+                          self->program, strerrordesc_np(-rc));
+    kiln__report_set_log(report, log);
+    const char *error = strstr(log, "error: ");
+    if (error != NULL)
+        return kiln__fail(report, KILN_ECOMPILE, KILN__STAGE_COMPILE, 0, "'%s' refused %s: %.*s", self->program,
+                          unit->spec, (int)strcspn(error, "\n"), error);
+    return kiln__fail(report, KILN_ECOMPILE, KILN__STAGE_COMPILE, 0, "'%s' ended with status %d for %s: see its log",
+                      self->program, rc, unit->spec);
+}
+
+static kiln_status run(const cc *self, const kiln__unit *unit, const char *path, kiln__text *log, kiln_report *report)
+{
+    const char *argv[ARGUMENTS_MAX] = { self->program };
+    kiln__text text = { 0 };
+    options(&self->compiler, unit, &text);
+    if (text.failed)
+        return kiln__fail_memory(report, KILN__STAGE_COMPILE);
+    size_t count = 1 + split(text.data, argv + 1, ARGUMENTS_MAX - 4);
+    argv[count++] = "-o";
+    argv[count++] = path;
+    argv[count] = NULL;
+    int rc = kiln__process_run(argv, unit->source, unit->source_length, TIMEOUT_MS, log);
+    kiln__text_fini(&text);
+    return rc == 0 ? KILN_OK : fail_compile(self, unit, rc, kiln__text_string(log), report);
+}
+
+static kiln_status take_object(const cc *self, const char *path, kiln__image *out, kiln_report *report)
+{
+    struct stat status;
+    char reason[KILN__ELF_REASON_SIZE];
+    int error =
+        kiln__file_read(&out->binary, &out->binary_length, AT_FDCWD, path, O_NOFOLLOW, KILN__ENTRY_MAX_BYTES, &status);
+    if (error == -ENOMEM)
+        return kiln__fail_memory(report, KILN__STAGE_COMPILE);
+    if (kiln__is_shortage(-error))
+        return fail_shortage(-error, report);
+    if (error != 0)
+        snprintf(reason, sizeof(reason), "%s",
+                 error == -EFBIG ? "it is larger than any kernel" : strerrordesc_np(-error));
+    else if (kiln__cc_check_object(out->binary, out->binary_length, reason))
+        return KILN_OK;
+    return kiln__fail(report, KILN_ECOMPILE, KILN__STAGE_COMPILE, -error, "'%s' left no usable shared object: %s",
+                      self->program, reason);
+}
+
+static kiln_status compile_in(const cc *self, const kiln__unit *unit, const char *directory, kiln__image *out,
+                              kiln_report *report)
+{
+    kiln__text path = { 0 }, log = { 0 };
+    kiln__text_printf(&path, "%s/" KILN__FILE_OBJECT, directory);
+    kiln_status status = path.failed ? kiln__fail_memory(report, KILN__STAGE_COMPILE)
+                                     : run(self, unit, kiln__text_string(&path), &log, report);
+    if (status == KILN_OK)
+        status = take_object(self, path.data, out, report);
+    if (status == KILN_OK && log.length > 0)
+        out->log = kiln__text_take(&log);
+    kiln__text_fini(&path);
+    kiln__text_fini(&log);
+    return status;
+}
+
+static kiln_status compile(kiln__compiler *compiler, const kiln__unit *unit, kiln__image *out, kiln_report *report)
+{
+    cc *self = (cc *)compiler;
+    kiln__toolchain toolchain;
+    char directory[1024];
+    memset(out, 0, sizeof(*out));
+    if (unit->target.backend != KILN__BACKEND_CPU)
+        return kiln__fail(report, KILN_ETARGET, KILN__STAGE_COMPILE, 0,
+                          "the C compiler builds for target cpu, not for '%s'", unit->target.name);
+    kiln_status status = open_cc(compiler, &toolchain, report);
+    if (status != KILN_OK)
+        return status;
+    int error = kiln__file_make_temporary(directory, sizeof(directory));
+    if (error != 0)
+        return kiln__fail(report, KILN_EIO, KILN__STAGE_COMPILE, -error,
+                          "no temporary directory (%s): set TMPDIR to one that can be written",
+                          strerrordesc_np(-error));
+    if (!atomic_flag_test_and_set(&self->swept))
+        kiln__file_sweep_beside(directory);
+    status = compile_in(self, unit, directory, out, report);
+    kiln__file_remove_directory(directory);
+    if (status == KILN_OK)
+        memcpy(out->toolchain, toolchain.id, sizeof(out->toolchain));
+    else
+        kiln__image_fini(out);
+    return status;
+}
+
+static void close_cc(kiln__compiler *compiler)
+{
+    cc *self = (cc *)compiler;
+    if (self == NULL)
+        return;
+    pthread_mutex_destroy(&self->lock);
+    kiln__free(self->toolchain);
+    kiln__free(self->program);
+    kiln__free(self);
+}
+
+kiln__compiler *kiln__cpu_compiler_open(const char *program, const kiln__log *log)
+{
+    static const kiln__compiler_vtable vtable = { .name = "cc",
+                                                  .search = search,
+                                                  .options = options,
+                                                  .open = open_cc,
+                                                  .identify = open_cc,
+                                                  .compile = compile,
+                                                  .close = close_cc };
+    cc *self = kiln__calloc(1, sizeof(*self));
+    if (self == NULL)
+        return NULL;
+    self->compiler.vtable = &vtable;
+    self->log = log;
+    atomic_flag_clear(&self->swept);
+    self->program = kiln__strdup(program != NULL && program[0] != '\0' ? program : "cc");
+    pthread_mutex_init(&self->lock, NULL);
+    if (self->program == NULL) {
+        close_cc(&self->compiler);
+        return NULL;
+    }
+    return &self->compiler;
+}

@@ -1,0 +1,25 @@
+/* Threads that share out the chunks of one range at a time. */
+#ifndef KILN_CPU_POOL_H
+#define KILN_CPU_POOL_H
+
+#include <stdint.h>
+
+typedef struct kiln__pool kiln__pool;
+
+/* Computes one chunk: elements begin to end - 1. Called on several threads at once. */
+typedef void (*kiln__pool_fn)(void *data, uint64_t begin, uint64_t end);
+
+/* A pool of `helpers` threads besides the caller of a run, 0 for none. Starts them when they are first needed. NULL
+ * when out of memory. */
+kiln__pool *kiln__pool_open(unsigned helpers);
+
+/* Ends and joins the threads. No run may be in progress. NULL is allowed. */
+void kiln__pool_close(kiln__pool *pool);
+
+/* Calls fn for [0, chunk), [chunk, 2 * chunk), ... up to n, each chunk in one call, and returns when all have returned
+ * and their effects are visible. The caller works too; a single chunk never leaves its thread. Several runs at once
+ * take turns. fn calculates in the default floating-point environment; the caller keeps its own. A thread that
+ * cannot be started is done without, so that a run never fails. chunk > 0. Any thread, but not from inside fn. */
+void kiln__pool_run(kiln__pool *pool, uint64_t n, uint64_t chunk, kiln__pool_fn fn, void *data);
+
+#endif

@@ -1,0 +1,40 @@
+/* Checks on a cubin and on PTX before the driver sees it: the driver's load call takes no length, so an image that
+ * ends early would be read beyond its end. */
+#ifndef KILN_GPU_CUBIN_H
+#define KILN_GPU_CUBIN_H
+
+#include "base/elf.h"
+
+enum { KILN__CUBIN_REASON_SIZE = KILN__ELF_REASON_SIZE };
+
+/* kiln__elf_check for a CUDA ELF, whose sections must have names too. Says nothing of what the sections hold. */
+bool kiln__cubin_check(const void *bytes, size_t length, char reason[KILN__CUBIN_REASON_SIZE]);
+
+/* Whether a checked cubin has code for the entry point `name`. */
+bool kiln__cubin_has_entry(const void *bytes, const char *name);
+
+/* Whether bytes are PTX: no NUL but one at their end, comments and blanks, ".version", ".target" with a GPU that is
+ * not above sm_<most> (0: whichever it is). Says nothing of what follows; `reason` is written otherwise. The driver
+ * reads PTX up to a NUL and takes a cubin or an archive in its place. */
+bool kiln__ptx_check(const char *bytes, size_t length, int most, char reason[KILN__CUBIN_REASON_SIZE]);
+
+/* Whether checked PTX has the entry point `name`. */
+bool kiln__ptx_has_entry(const char *bytes, size_t length, const char *name);
+
+/* The bytes of each parameter of the entry point `name` in checked PTX, at most `most`. Returns how many there are;
+ * -1: it cannot tell. */
+int kiln__ptx_parameters(const char *bytes, size_t length, const char *name, size_t *sizes, int most);
+
+/* Calls fn with the name of each kernel in a checked cubin that a host can launch, in the order of its symbols. The
+ * name is borrowed for the call. */
+void kiln__cubin_kernels(const void *bytes, void (*fn)(void *data, const char *name), void *data);
+
+/* What a checked cubin says that a kernel uses: -1 for what it does not say. */
+typedef struct kiln__cubin_usage {
+    int registers;    /* per thread */
+    int stack_bytes;  /* per thread: arrays of its own and spilled registers */
+    int shared_bytes; /* static, per block */
+} kiln__cubin_usage;
+void kiln__cubin_usage_of(const void *bytes, const char *name, kiln__cubin_usage *out);
+
+#endif

@@ -1,0 +1,199 @@
+/* PTX is a language; only as much of it is read as tells text for this entry from damage. */
+#include "gpu/cubin.h"
+
+#include "spec/target.h"
+#include <stdio.h>
+#include <string.h>
+
+/* The rest of a text that need not be terminated. */
+typedef struct cursor {
+    const char *at, *end;
+} cursor;
+
+static bool skip_text(cursor *c, const char *text)
+{
+    size_t length = strlen(text);
+    if ((size_t)(c->end - c->at) < length || memcmp(c->at, text, length) != 0)
+        return false;
+    c->at += length;
+    return true;
+}
+
+static void skip_to(cursor *c, const char *text)
+{
+    size_t length = strlen(text);
+    const char *found = memmem(c->at, (size_t)(c->end - c->at), text, length);
+    c->at = found != NULL ? found + length : c->end;
+}
+
+static void skip_blanks(cursor *c)
+{
+    const char *before;
+    do {
+        before = c->at;
+        while (c->at < c->end && *c->at != '\0' && strchr(" \t\r\n", *c->at) != NULL)
+            c->at++;
+        if (skip_text(c, "//"))
+            skip_to(c, "\n");
+        else if (skip_text(c, "/*"))
+            skip_to(c, "*/");
+    } while (c->at != before);
+}
+
+static bool is_part_of_name(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '$' ||
+           c == '%';
+}
+
+/* A whole word and the blanks behind it. */
+static bool skip_word(cursor *c, const char *word)
+{
+    cursor next = *c;
+    if (!skip_text(&next, word) || (next.at < next.end && is_part_of_name(*next.at)))
+        return false;
+    *c = next;
+    skip_blanks(c);
+    return true;
+}
+
+static size_t take_name(cursor *c)
+{
+    const char *begin = c->at;
+    while (c->at < c->end && is_part_of_name(*c->at))
+        c->at++;
+    return (size_t)(c->at - begin);
+}
+
+static bool skip_digits(cursor *c)
+{
+    const char *begin = c->at;
+    while (c->at < c->end && *c->at >= '0' && *c->at <= '9')
+        c->at++;
+    return c->at > begin;
+}
+
+static bool skip_version(cursor *c)
+{
+    skip_blanks(c);
+    return skip_word(c, ".version") && skip_digits(c) && skip_text(c, ".") && skip_digits(c);
+}
+
+/* ".target sm_90, debug": one of the names is a GPU's. */
+static bool take_target(cursor *c, kiln__target *out)
+{
+    bool found = false;
+    skip_blanks(c);
+    if (!skip_word(c, ".target"))
+        return false;
+    do {
+        skip_blanks(c);
+        const char *name = c->at;
+        size_t length = take_name(c);
+        found = found || (kiln__target_parse(name, length, out) && out->backend == KILN__BACKEND_CUDA);
+        skip_blanks(c);
+    } while (skip_text(c, ","));
+    return found;
+}
+
+bool kiln__ptx_check(const char *bytes, size_t length, int most, char reason[KILN__CUBIN_REASON_SIZE])
+{
+    kiln__target target;
+    const char *nul = memchr(bytes, '\0', length);
+    cursor c = { bytes, nul != NULL ? nul : bytes + length };
+    const char *problem = nul != NULL && nul + 1 < bytes + length ? "it has a NUL inside"
+                          : !skip_version(&c)                     ? "it has no .version"
+                          : !take_target(&c, &target)             ? "it has no .target of a GPU"
+                                                                  : NULL;
+    if (problem != NULL)
+        snprintf(reason, KILN__CUBIN_REASON_SIZE, "%s", problem);
+    else if (most > 0 && target.sm > most)
+        snprintf(reason, KILN__CUBIN_REASON_SIZE, "it is for %s, above sm_%d", target.name, most);
+    else
+        return true;
+    return false;
+}
+
+/* Leaves the cursor behind the name of an entry point. */
+static bool find_entry(cursor *c, const char *name)
+{
+    while (skip_to(c, ".entry"), c->at < c->end) {
+        if (is_part_of_name(*c->at))
+            continue;
+        skip_blanks(c);
+        if (skip_word(c, name))
+            return true;
+    }
+    return false;
+}
+
+bool kiln__ptx_has_entry(const char *bytes, size_t length, const char *name)
+{
+    cursor c = { bytes, bytes + length };
+    return find_entry(&c, name);
+}
+
+/* Of ".u64", ".f32", ".b8" and the like; 0: it is none of them. */
+static size_t type_bytes(cursor *c)
+{
+    cursor next = *c;
+    size_t bits = 0;
+    if (!skip_text(&next, ".") || next.at == next.end || strchr("bsuf", *next.at) == NULL)
+        return 0;
+    for (next.at++; next.at < next.end && *next.at >= '0' && *next.at <= '9' && bits < 1000; next.at++)
+        bits = 10 * bits + (size_t)(*next.at - '0');
+    if (bits != 8 && bits != 16 && bits != 32 && bits != 64 && bits != 128)
+        return 0;
+    *c = next;
+    return bits / 8;
+}
+
+/* "[24]", or nothing, which is 1; 0: neither. */
+static size_t take_extent(cursor *c)
+{
+    size_t extent = 0;
+    skip_blanks(c);
+    if (!skip_text(c, "["))
+        return 1;
+    while (c->at < c->end && *c->at >= '0' && *c->at <= '9' && extent < 65536)
+        extent = 10 * extent + (size_t)(*c->at++ - '0');
+    return skip_text(c, "]") ? extent : 0;
+}
+
+/* ".param .align 8 .b8 name[24]" or ".param .u64 .ptr .align 1 name": the bytes, or 0 where it is neither. */
+static size_t take_parameter(cursor *c)
+{
+    size_t bytes = 0;
+    skip_blanks(c);
+    if (!skip_word(c, ".param"))
+        return 0;
+    while (c->at < c->end && *c->at == '.') {
+        size_t found = type_bytes(c);
+        bytes = found > 0 ? found : bytes;
+        if (found == 0) {
+            c->at++;
+            take_name(c);
+        }
+        skip_blanks(c);
+        skip_digits(c); /* of .align */
+        skip_blanks(c);
+    }
+    return bytes > 0 && take_name(c) > 0 ? bytes * take_extent(c) : 0;
+}
+
+int kiln__ptx_parameters(const char *bytes, size_t length, const char *name, size_t *sizes, int most)
+{
+    cursor c = { bytes, bytes + length };
+    int count = 0;
+    if (!find_entry(&c, name) || !skip_text(&c, "("))
+        return -1;
+    skip_blanks(&c);
+    while (count < most && !skip_text(&c, ")")) {
+        if (count > 0 && !skip_text(&c, ","))
+            return -1;
+        if ((sizes[count++] = take_parameter(&c)) == 0)
+            return -1;
+        skip_blanks(&c);
+    }
+    return count < most ? count : -1;
+}

@@ -1,0 +1,98 @@
+#include "jit/hostlock.h"
+
+#include "store/disk.h"
+#include <errno.h>
+#include <string.h>
+
+void kiln__hostlock_init(kiln__hostlock *lock, kiln__store *disk, uint32_t wait_ms, const kiln__log *log)
+{
+    memset(lock, 0, sizeof(*lock));
+    lock->disk = disk;
+    lock->wait_ms = wait_ms;
+    lock->log = log;
+}
+
+static uint64_t offset_of(const uint8_t digest[KILN__DIGEST_SIZE])
+{
+    uint64_t offset = 0;
+    for (int i = 0; i < 8; i++)
+        offset = offset << 8 | digest[i];
+    return offset >> 2;
+}
+
+static void fail(kiln__hostlock *lock, int error)
+{
+    atomic_fetch_add(&lock->errors, 1);
+    if (!atomic_exchange(&lock->warned, true))
+        kiln__log_line(lock->log, KILN_LOG_WARN,
+                       "store %s: no lock for compiles (%s); processes may compile the same kernel at the same time",
+                       kiln__disk_store_root(lock->disk), strerrordesc_np(-error));
+}
+
+static void aside(const kiln__hostlock *lock, bool begin)
+{
+    if (lock->aside != NULL)
+        lock->aside(lock->data, begin);
+}
+
+/* How a lock is waited for: 0 or -errno. */
+typedef int waiting(kiln__hostlock *lock, const kiln__hostlock_hold *hold, uint64_t offset, uint32_t wait_ms);
+
+static int wait_counted(kiln__hostlock *lock, const kiln__hostlock_hold *hold, uint64_t offset, uint32_t wait_ms)
+{
+    int error = kiln__lock_try(hold, offset);
+    if (error != -EAGAIN)
+        return error;
+    atomic_fetch_add(&lock->waits, 1);
+    aside(lock, true);
+    error = kiln__lock_wait(hold, offset, wait_ms);
+    aside(lock, false);
+    return error;
+}
+
+static int wait_quietly(kiln__hostlock *lock, const kiln__hostlock_hold *hold, uint64_t offset, uint32_t wait_ms)
+{
+    (void)lock;
+    return kiln__lock_wait(hold, offset, wait_ms);
+}
+
+/* The file is opened anew for each compile: another process may have removed the whole directory since. */
+static int take(kiln__hostlock *lock, const uint8_t digest[KILN__DIGEST_SIZE], waiting *get, uint32_t wait_ms,
+                kiln__hostlock_hold *out)
+{
+    enum { ATTEMPTS = 5 };
+    int error = -ENOENT;
+    for (int i = 0; i < ATTEMPTS && error == -ENOENT; i++) {
+        error = kiln__lock_open(out, kiln__disk_store_open_lock(lock->disk));
+        if (error >= 0)
+            error = get(lock, out, offset_of(digest), wait_ms);
+        if (error != 0)
+            kiln__lock_close(out);
+    }
+    return error;
+}
+
+bool kiln__hostlock_take(kiln__hostlock *lock, const uint8_t digest[KILN__DIGEST_SIZE], kiln__hostlock_hold *out)
+{
+    out->fd = -1;
+    if (lock->disk == NULL)
+        return false;
+    int error = take(lock, digest, wait_counted, lock->wait_ms, out);
+    if (error == -ETIMEDOUT)
+        atomic_fetch_add(&lock->timeouts, 1);
+    else if (error != 0)
+        fail(lock, error);
+    return error == 0;
+}
+
+bool kiln__hostlock_take_quietly(kiln__hostlock *lock, const uint8_t digest[KILN__DIGEST_SIZE], uint32_t wait_ms,
+                                 kiln__hostlock_hold *out)
+{
+    out->fd = -1;
+    return lock->disk != NULL && take(lock, digest, wait_quietly, wait_ms, out) == 0;
+}
+
+void kiln__hostlock_give(kiln__hostlock_hold *hold)
+{
+    kiln__lock_close(hold);
+}

@@ -1,0 +1,48 @@
+/* Op expressions: "hardsigmoid", "hardtanh(-2,2)", "hardsigmoid(add(x,y))".
+ *
+ * An op takes its inputs first (x, y, z or nested ops), then its parameters by position or by name (hi=2); left out,
+ * inputs are x, y, z in order and parameters have their defaults. The inputs used must be x, or x and y, or x, y and z.
+ * '?' as a parameter is reserved for scalars given at launch and refused with its own message. */
+#ifndef KILN_LANG_EXPR_H
+#define KILN_LANG_EXPR_H
+
+#include "base/text.h"
+#include "lang/op.h"
+
+enum { KILN__EXPR_NODES_MAX = 64, KILN__EXPR_DEPTH_MAX = 32 };
+
+typedef struct kiln__expr_node {
+    int op;                      /* index in the table, or -1 for an input */
+    int input;                   /* 0, 1, 2 for x, y, z when op is -1 */
+    int args[KILN__OP_ARGS_MAX]; /* nodes of the inputs */
+    double params[KILN__OP_ARGS_MAX];
+} kiln__expr_node;
+
+/* Plain data: may be copied and compared field by field. The root is the last node. It is large and most of it
+ * unused: what follows the last node is nothing that anybody writes or reads, so that it costs a process no memory. */
+typedef struct kiln__expr {
+    uint32_t count;
+    uint32_t inputs; /* 1 to 3 arrays */
+    kiln__expr_node nodes[KILN__EXPR_NODES_MAX];
+} kiln__expr;
+
+/* How many of its bytes mean something, from the first on. */
+static inline size_t kiln__expr_size(const kiln__expr *expr)
+{
+    return offsetof(kiln__expr, nodes) + expr->count * sizeof(expr->nodes[0]);
+}
+
+/* Errors: KILN_EOP with the closest names, wrong numbers of inputs or parameters, bad syntax and where. */
+kiln_status kiln__expr_parse(kiln__expr *out, const kiln__op_table *table, const char *text, size_t length,
+                             kiln_report *report);
+
+/* Calls of primitives that it comes to. */
+uint32_t kiln__expr_operations(const kiln__expr *expr, const kiln__op_table *table);
+
+/* Canonical text: every parameter spelt out, no spaces; x is left out where an outermost op of one input takes it. */
+void kiln__expr_format(const kiln__expr *expr, const kiln__op_table *table, kiln__text *out);
+
+/* The C text of the value: "kiln_op_hardsigmoid(kiln_op_add(x, y))", parameters as (kiln_real) literals. */
+void kiln__expr_emit(const kiln__expr *expr, const kiln__op_table *table, kiln__text *out);
+
+#endif

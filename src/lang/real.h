@@ -1,0 +1,88 @@
+/* Expressions of real numbers, as definitions of ops have them: "x * fminf(fmaxf(x + 3.0f, 0.0f), hi) / 6".
+ *
+ * C's operators ?: || && == != < <= > >= + - * / ! unary - + and parentheses; numbers, which are real (1 / 6 is a
+ * sixth), with C's suffix f rounded to float32; inf; the inputs x, y, z and the names of parameters; calls of
+ * functions and ops. A comparison is 1 or 0, and whatever is not 0 is true. The grammar is closed, and expressions
+ * are bounded in length and depth, so that no text can be more to a compiler than one of Kiln's own ops. Pure. */
+#ifndef KILN_LANG_REAL_H
+#define KILN_LANG_REAL_H
+
+#include "base/text.h"
+#include "lang/op.h"
+#include "lang/word.h"
+
+enum {
+    KILN__REAL_NODES_MAX = 256,
+    KILN__REAL_DEPTH_MAX = 48,
+    KILN__REAL_ARGS_MAX = 3 + KILN__OP_ARGS_MAX,
+    KILN__REAL_OPERATIONS_MAX = 512 /* calls of primitives that an op may come to */
+};
+
+typedef enum kiln__real_kind {
+    KILN__REAL_NUMBER,
+    KILN__REAL_INPUT,
+    KILN__REAL_PARAM,
+    KILN__REAL_NEGATE,
+    KILN__REAL_NOT,
+    KILN__REAL_BINARY, /* index: into the table of operators */
+    KILN__REAL_CHOICE,
+    KILN__REAL_FUNCTION, /* index: into the table of functions */
+    KILN__REAL_OP        /* index: into the table of ops */
+} kiln__real_kind;
+
+typedef struct kiln__real_node {
+    kiln__real_kind kind;
+    uint16_t index, depth, count;
+    uint16_t args[KILN__REAL_ARGS_MAX];
+    double value;
+} kiln__real_node;
+
+/* Plain data: the root is the last node. */
+struct kiln__real {
+    uint32_t count;
+    uint32_t inputs;     /* how many of x, y, z it needs */
+    uint32_t operations; /* calls of primitives that it comes to */
+    kiln__real_node nodes[];
+};
+
+/* What names mean in an expression. */
+typedef struct kiln__real_scope {
+    const kiln__op_table *ops;
+    uint32_t op_limit; /* only the ops before this one are known */
+    const char *op;    /* the one being defined, for messages */
+    uint32_t inputs;   /* how many of x, y, z there are */
+    uint32_t params;
+    char *const *param_names;
+    bool reference;   /* functions count that only double has, "tanh" */
+    const char *text; /* in which *at is, for places in messages */
+} kiln__real_scope;
+
+/* Reads the expression at *at and leaves *at behind it. Errors: KILN_EOP with the place and the closest names,
+ * KILN_ENOMEM. */
+kiln_status kiln__real_parse(kiln__real **out, const kiln__real_scope *scope, const char **at, kiln_report *report);
+void kiln__real_free(kiln__real *real);
+
+/* KILN_EOP that names op and place. `culprit` may be NULL. */
+kiln_status kiln__real_fail(const kiln__real_scope *scope, const char *at, kiln_report *report, const char *format, ...)
+    KILN__PRINTF(4, 5);
+
+/* True for what an expression calls as a function, "fminf" and the like, and what else has a meaning in a
+ * definition. */
+bool kiln__real_is_reserved(kiln__word name);
+
+/* True for what has a meaning besides functions: "x", "inf", "within". */
+bool kiln__real_is_word(kiln__word name);
+
+/* The C text of its value; a parameter lo is the C variable lo_. */
+void kiln__real_emit(const kiln__real *real, const kiln__op_table *ops, char *const *param_names, kiln__text *out);
+
+/* A number as C text of the type that is computed in: "(kiln_real)0x1p+0". */
+void kiln__real_emit_number(double value, kiln__text *out);
+
+/* Its value, calculated in double. */
+double kiln__real_value(const kiln__real *real, const kiln__op_table *ops, const double *inputs, const double *params);
+
+/* Marks what it calls: ops by index in the table, functions by name. */
+void kiln__real_calls(const kiln__real *real, bool *ops, void (*function)(void *data, const char *name), void *data);
+
+#endif

@@ -1,0 +1,159 @@
+/* Signatures of kernels: the declarations size, arg, grid, block, shared and traffic of a template, and the plan
+ * that a spec makes of them. See docs/templates.md. Pure. */
+#ifndef KILN_SPEC_ARGUMENTS_H
+#define KILN_SPEC_ARGUMENTS_H
+
+#include "base/report.h"
+#include "lang/formula.h"
+#include "lang/word.h"
+#include "spec/dtype.h"
+
+enum { KILN__SIZES_MAX = 4, KILN__ARGS_MAX = 12, KILN__DIMS_MAX = 4, KILN__ARG_NAME = 32, KILN__SHARED_MAX = 49152 };
+
+/* X(name, other name or "", bytes) */
+/* clang-format off */
+#define KILN__ARG_TYPES(X)                                                \
+    X(f32, "float", 4) X(f64, "double", 8) X(f16, "", 2) X(bf16, "", 2)   \
+    X(int8, "", 1) X(uint8, "", 1) X(int16, "", 2) X(uint16, "", 2)       \
+    X(int32, "int", 4) X(uint32, "", 4) X(int64, "", 8) X(uint64, "", 8)
+/* clang-format on */
+
+typedef enum kiln__arg_type {
+    KILN__ARG_DTYPE, /* the spec's */
+#define KILN__ARG_ENUM(name, other, bytes) KILN__ARG_##name,
+    KILN__ARG_TYPES(KILN__ARG_ENUM)
+#undef KILN__ARG_ENUM
+        KILN__ARG_TYPE_END
+} kiln__arg_type;
+
+typedef enum kiln__arg_role {
+    KILN__ARG_IN,
+    KILN__ARG_OUT,
+    KILN__ARG_INOUT,
+    KILN__ARG_FORMULA, /* a number that a formula gives */
+    KILN__ARG_SCALAR   /* a number given at launch */
+} kiln__arg_role;
+
+typedef struct kiln__declared_arg {
+    char *name;
+    kiln__arg_role role;
+    kiln__arg_type type;
+    bool each;     /* stands for all inputs of the op, "x...": x, y and z */
+    bool in_place; /* an output that may be one of the inputs: it depends on their elements of the same index alone */
+    uint32_t dims;
+    char *formulas[KILN__DIMS_MAX]; /* the shape of an array, or [0] the value of a number */
+} kiln__declared_arg;
+
+/* Part of a template. */
+typedef struct kiln__arguments {
+    char *sizes[KILN__SIZES_MAX];
+    uint32_t size_count;
+    kiln__declared_arg args[KILN__ARGS_MAX]; /* in the order of the kernel's parameters */
+    uint32_t arg_count;
+    char *grid[3], *block[3]; /* formulas, NULL: 1 */
+    char *shared;             /* formula: bytes of dynamic shared memory, NULL: 0 */
+    char *traffic;            /* formula: bytes that a launch reads and writes, NULL: its arrays, once each */
+} kiln__arguments;
+
+/* Read what follows the keyword. NULL, or what is wrong in `problem`, which is empty where memory ran out. */
+const char *kiln__arguments_size(kiln__arguments *out, kiln__word rest, char *problem, size_t size);
+const char *kiln__arguments_arg(kiln__arguments *out, kiln__word rest, char *problem, size_t size);
+const char *kiln__arguments_triple(char *out[3], kiln__word rest, char *problem, size_t size);
+void kiln__arguments_fini(kiln__arguments *arguments);
+
+/* One size, which is the extent of every array, and no number given at launch: kiln_launch_n takes such arguments. */
+bool kiln__arguments_flat(const kiln__arguments *arguments);
+
+/* The same, and every array that is written may be one that is read: each element depends on the elements of its
+ * index alone. */
+bool kiln__arguments_elementwise(const kiln__arguments *arguments);
+
+/* How many arrays the arguments read, of which an op with so many inputs is part. */
+uint32_t kiln__arguments_inputs(const kiln__arguments *arguments, uint32_t op_inputs);
+
+/* How many parameters a kernel has whose op has so many inputs. */
+uint32_t kiln__arguments_count(const kiln__arguments *arguments, uint32_t op_inputs);
+
+/* The name of an argument; of one that stands for the inputs of the op that of input number k: x, y or z. */
+const char *kiln__arg_name(const kiln__declared_arg *arg, uint32_t k);
+
+bool kiln__arguments_has_size(const kiln__arguments *arguments, kiln__word name);
+
+/* ---- Plans: what a launch needs, once the parameters are known */
+
+typedef struct kiln__plan_arg {
+    char name[KILN__ARG_NAME];
+    kiln__arg_role role;
+    kiln__arg_type type; /* never KILN__ARG_DTYPE */
+    bool in_place;
+    uint32_t bytes; /* of an element or a number */
+    uint32_t dims;
+    uint32_t formulas[KILN__DIMS_MAX]; /* of the shape, or [0] of the number */
+} kiln__plan_arg;
+
+/* A formula of a plan is a number, which kiln__plan_value and kiln__plan_text take. One piece of memory, which may
+ * be copied as bytes. */
+typedef struct kiln__plan {
+    size_t total;
+    kiln__formulas formulas;
+    uint32_t texts[KILN__FORMULAS_MAX]; /* where in `text` each formula is, with numbers in place of parameters */
+    uint32_t size_count, arg_count;
+    uint32_t outputs, inputs, scalars; /* arguments that are written, only read, and numbers given at launch */
+    bool flat, elementwise;            /* see kiln__arguments_flat and kiln__arguments_elementwise */
+    char sizes[KILN__SIZES_MAX][KILN__ARG_NAME];
+    kiln__plan_arg args[KILN__ARGS_MAX];
+    /* Arrays that may not share a byte, by their numbers: one that is written, and any other. */
+    struct {
+        uint8_t written, other;
+    } pairs[KILN__ARGS_MAX * KILN__ARGS_MAX];
+    uint32_t pair_count;
+    uint32_t grid[3];   /* formulas */
+    uint32_t grid_dims; /* how many of them are declared; the others are 1 */
+    uint32_t block[3], shared;
+    uint32_t traffic; /* a formula, UINT32_MAX where none is declared */
+    char text[];
+} kiln__plan;
+
+/* Makes the plan of a template's arguments for an op with so many inputs, 0 for none. `lookup` knows the parameters,
+ * not the sizes; `dtype` is the type that stands for "dtype". The caller frees *out with kiln__free. Errors:
+ * KILN_ESPEC (a block of no or too many threads, too much shared memory), KILN_ENOMEM. */
+kiln_status kiln__plan_make(kiln__plan **out, const kiln__arguments *arguments, kiln__formula_lookup lookup,
+                            const void *data, kiln__arg_type dtype, uint32_t op_inputs, kiln_report *report);
+
+/* The text of a formula: it speaks of sizes alone. */
+const char *kiln__plan_text(const kiln__plan *plan, uint32_t formula);
+
+/* All formulas with these sizes, one above INT64_MAX counting as that. Takes no memory and no lock. */
+static inline void kiln__plan_calculate(const kiln__plan *plan, const uint64_t *sizes, kiln__formula_values *out)
+{
+    for (uint32_t i = 0; i < plan->size_count; i++)
+        kiln__formulas_set(out, i, sizes[i] <= INT64_MAX ? (int64_t)sizes[i] : INT64_MAX);
+    kiln__formulas_calculate(&plan->formulas, out);
+}
+
+/* Says why a formula has no value that can be used. */
+kiln_status kiln__plan_fail_value(const kiln__plan *plan, uint32_t formula, kiln__number_or value, const char *what,
+                                  kiln_report *report);
+
+/* The value of a formula. KILN_EINVAL, with `what` in front: it has none, or is below 0. Inline for the sake of
+ * launches. */
+static inline kiln_status kiln__plan_value(const kiln__plan *plan, uint32_t formula, const kiln__formula_values *values,
+                                           const char *what, uint64_t *out, kiln_report *report)
+{
+    kiln__number_or value = kiln__formulas_value(&plan->formulas, values, formula);
+    *out = (uint64_t)value.value;
+    return value.missing == NULL && value.value >= 0 ? KILN_OK
+                                                     : kiln__plan_fail_value(plan, formula, value, what, report);
+}
+
+/* Elements of an array. */
+kiln_status kiln__plan_elements(const kiln__plan *plan, uint32_t arg, const kiln__formula_values *values, uint64_t *out,
+                                kiln_report *report);
+
+const char *kiln__arg_type_name(kiln__arg_type type);
+uint32_t kiln__arg_type_bytes(kiln__arg_type type);
+
+/* The one whose elements are a dtype's. */
+kiln__arg_type kiln__arg_type_of(kiln__dtype dtype);
+
+#endif

@@ -1,0 +1,450 @@
+#include "spec/fields.h"
+#include "base/number.h"
+#include "spec/require.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Where a field is: one of these, or FIELD_PARAM plus the index of a parameter. */
+enum {
+    FIELD_UNKNOWN = -1,
+    FIELD_OP,
+    FIELD_TEMPLATE,
+    FIELD_DTYPE,
+    FIELD_TARGET,
+    FIELD_N,
+    FIELD_PARAM = KILN__FIELDS_FIXED
+};
+
+static const char *const field_names[] = { [FIELD_OP] = "op",
+                                           [FIELD_TEMPLATE] = "template",
+                                           [FIELD_DTYPE] = "dtype",
+                                           [FIELD_TARGET] = "target",
+                                           [FIELD_N] = "n" };
+
+#define FAIL(report, status, ...) kiln__fail(report, status, KILN__STAGE_SPEC, 0, __VA_ARGS__)
+
+static const kiln__expr no_op;
+
+int kiln__fields_find(const kiln__template *template, kiln__word name)
+{
+    for (int i = 0; i < FIELD_PARAM; i++)
+        if (kiln__word_is(name, field_names[i]))
+            return i;
+    int param = kiln__template_param(template, name.text, name.length);
+    return param < 0 ? FIELD_UNKNOWN : FIELD_PARAM + param;
+}
+
+/* In the order of the canonical text. */
+static const char *field_name_at(const void *data, size_t i)
+{
+    const kiln__template *template = data;
+    size_t params = template->param_count;
+    if (i < FIELD_TARGET)
+        return field_names[i];
+    if (i - FIELD_TARGET < params)
+        return template->params[i - FIELD_TARGET].name;
+    return i - params < FIELD_PARAM ? field_names[i - params] : NULL;
+}
+
+static kiln_status fail_field(const kiln__template *template, kiln__word name, kiln_report *report)
+{
+    return FAIL(report, KILN_ESPEC, "unknown field '%s': %s", kiln__word_quote(name).text,
+                kiln__word_hint(name, field_name_at, template).text);
+}
+
+void kiln__spec_init(kiln__fields *out, const kiln__catalog *catalog)
+{
+    memset(out, 0, sizeof(*out));
+    out->catalog = catalog;
+    out->template = catalog->usual;
+    out->op = &no_op;
+}
+
+uint32_t kiln__spec_inputs(const kiln__fields *spec)
+{
+    return kiln__template_takes_op(spec->template) ? spec->op->inputs
+                                                   : kiln__arguments_inputs(&spec->template->arguments, 0);
+}
+
+static kiln_status set_op(kiln__fields *spec, kiln__expr *room, kiln__word value, kiln_report *report)
+{
+    kiln_status status = KILN_OK;
+    if (value.length > 0 && !kiln__template_takes_op(spec->template))
+        return FAIL(report, KILN_ESPEC, "template %s has arithmetic of its own and takes no op: leave op out",
+                    spec->template->name);
+    if (value.length > 0)
+        status = kiln__expr_parse(room, &spec->catalog->ops, value.text, value.length, report);
+    if (value.length > 0 && status == KILN_OK)
+        status = kiln__template_check_inputs(spec->template, room->inputs, report);
+    if (status != KILN_OK)
+        return status;
+    spec->op = value.length > 0 ? room : &no_op;
+    spec->op_set = value.length > 0;
+    return KILN_OK;
+}
+
+static kiln_status set_param(kiln__fields *spec, int index, kiln__word value, kiln_report *report)
+{
+    char problem[400];
+    int64_t number = 0;
+    if (value.length > 0 &&
+        !kiln__param_parse(&spec->template->params[index], value.text, value.length, &number, problem, sizeof(problem)))
+        return FAIL(report, KILN_ESPEC, "%s", problem);
+    spec->params[index] = number;
+    spec->param_set[index] = value.length > 0;
+    return KILN_OK;
+}
+
+/* Goes by name and text, for two templates may declare the same words in another order. */
+static kiln_status move_params(kiln__fields *to, const kiln__fields *from, kiln_report *report)
+{
+    char buffer[KILN__NUMBER_SIZE];
+    kiln_status status = KILN_OK;
+    for (uint32_t i = 0; i < from->template->param_count && status == KILN_OK; i++) {
+        const kiln__declared_param *param = &from->template->params[i];
+        int index = kiln__template_param(to->template, param->name, strlen(param->name));
+        if (from->param_set[i] && index >= 0)
+            status = set_param(to, index, kiln__param_text(param, from->params[i], buffer), report);
+    }
+    return status;
+}
+
+static const char *template_name_at(const void *data, size_t i)
+{
+    return kiln__catalog_name(data, (uint32_t)i);
+}
+
+static kiln_status check_dtype(const kiln__template *template, kiln__dtype dtype, kiln_report *report)
+{
+    char list[32] = "";
+    if (dtype == KILN__DTYPE_UNSET || kiln__template_takes(template, dtype))
+        return KILN_OK;
+    for (uint32_t i = 0, length = 0; i < template->dtype_count; i++)
+        length += (uint32_t)snprintf(list + length, sizeof(list) - length, "%s%s", i == 0 ? "" : ", ",
+                                     kiln__dtype_name(template->dtypes[i]));
+    return FAIL(report, KILN_ESPEC, "template %s takes no dtype=%s: %s", template->name, kiln__dtype_name(dtype), list);
+}
+
+static kiln_status set_template(kiln__fields *spec, kiln__word value, kiln_report *report)
+{
+    const kiln__template *template = spec->catalog->usual;
+    kiln_status status = KILN_OK;
+    if (value.length > 0)
+        status = kiln__catalog_find(spec->catalog, value, &template, report);
+    if (status != KILN_OK)
+        return status;
+    if (template == NULL)
+        return FAIL(report, KILN_ESPEC, "unknown template '%s': %s", kiln__word_quote(value).text,
+                    kiln__word_hint(value, template_name_at, spec->catalog).text);
+    kiln__fields moved = *spec;
+    moved.template = template;
+    moved.template_set = value.length > 0;
+    memset(moved.params, 0, sizeof(moved.params));
+    memset(moved.param_set, 0, sizeof(moved.param_set));
+    status = check_dtype(template, spec->dtype, report);
+    if (status == KILN_OK && spec->op_set && !kiln__template_takes_op(template))
+        return FAIL(report, KILN_ESPEC, "template %s has arithmetic of its own and takes no op: leave op out",
+                    template->name);
+    if (status == KILN_OK && spec->op_set)
+        status = kiln__template_check_inputs(template, spec->op->inputs, report);
+    if (status == KILN_OK)
+        status = move_params(&moved, spec, report);
+    if (status == KILN_OK)
+        *spec = moved;
+    return status;
+}
+
+static const char *dtype_name_at(const void *data, size_t i)
+{
+    (void)data;
+    return i + 1 < KILN__DTYPE_END ? kiln__dtype_name((kiln__dtype)(i + 1)) : NULL;
+}
+
+static kiln_status set_dtype(kiln__fields *spec, kiln__word value, kiln_report *report)
+{
+    kiln__dtype dtype = kiln__dtype_parse(value.text, value.length);
+    if (dtype == KILN__DTYPE_UNSET && value.length > 0) {
+        kiln__quote quote = kiln__word_quote(value);
+        kiln__dtype meant = kiln__dtype_guess(value.text, value.length);
+        if (meant != KILN__DTYPE_UNSET)
+            return FAIL(report, KILN_ESPEC, "unknown dtype '%s': did you mean %s?", quote.text,
+                        kiln__dtype_name(meant));
+        return FAIL(report, KILN_ESPEC, "unknown dtype '%s': %s", quote.text,
+                    kiln__word_choices(dtype_name_at, NULL).text);
+    }
+    kiln_status status = check_dtype(spec->template, dtype, report);
+    if (status == KILN_OK)
+        spec->dtype = dtype;
+    return status;
+}
+
+/* "sm90", "SM_90", "compute_90a" and "9.0" all mean sm_90; false if there is no such reading. */
+static bool guess_target(kiln__word value, kiln__target *out)
+{
+    char guess[KILN__TARGET_SIZE] = "sm_";
+    size_t length = 3;
+    kiln__word name = value;
+    while (name.length > 0 && (*name.text < '0' || *name.text > '9'))
+        name = (kiln__word){ name.text + 1, name.length - 1 };
+    for (size_t i = 0; i < name.length; i++) {
+        if (length == sizeof(guess) - 1)
+            return false;
+        if (name.text[i] != '.')
+            guess[length++] = name.text[i];
+    }
+    return kiln__target_parse(guess, length, out);
+}
+
+static const char *cpu_name_at(const void *data, size_t i)
+{
+    (void)data;
+    return i == 0 ? "cpu" : NULL;
+}
+
+static kiln_status set_target(kiln__fields *spec, kiln__word value, kiln_report *report)
+{
+    kiln__target target = { 0 };
+    if (value.length > 0 && !kiln__target_parse(value.text, value.length, &target)) {
+        kiln__quote quote = kiln__word_quote(value);
+        if (guess_target(value, &target))
+            return FAIL(report, KILN_ETARGET, "unknown target '%s': did you mean %s?", quote.text, target.name);
+        if (kiln__text_closest(quote.text, cpu_name_at, NULL) != NULL)
+            return FAIL(report, KILN_ETARGET, "unknown target '%s': did you mean cpu?", quote.text);
+        return FAIL(report, KILN_ETARGET, "unknown target '%s': cpu, or sm_ and a number, such as sm_90", quote.text);
+    }
+    spec->target = target;
+    spec->target_set = value.length > 0;
+    return KILN_OK;
+}
+
+static kiln_status set_n(kiln__fields *spec, kiln__word value, kiln_report *report)
+{
+    uint64_t n = 0;
+    if (value.length > 0 && !kiln__number_parse_uint(value.text, value.length, &n))
+        return FAIL(report, KILN_ESPEC, "n=%s is not a whole number below 2^64", kiln__word_quote(value).text);
+    spec->n = n;
+    spec->n_set = value.length > 0;
+    return KILN_OK;
+}
+
+static kiln_status set_field(kiln__fields *spec, kiln__expr *room, int id, kiln__word value, kiln_report *report)
+{
+    switch (id) {
+    case FIELD_OP:
+        return set_op(spec, room, value, report);
+    case FIELD_TEMPLATE:
+        return set_template(spec, value, report);
+    case FIELD_DTYPE:
+        return set_dtype(spec, value, report);
+    case FIELD_TARGET:
+        return set_target(spec, value, report);
+    case FIELD_N:
+        return set_n(spec, value, report);
+    default:
+        return set_param(spec, id - FIELD_PARAM, value, report);
+    }
+}
+
+kiln_status kiln__spec_set(kiln__fields *spec, kiln__expr *room, kiln__word field, kiln__word value,
+                           kiln_report *report)
+{
+    int id = kiln__fields_find(spec->template, field);
+    if (id == FIELD_UNKNOWN)
+        return fail_field(spec->template, field, report);
+    return set_field(spec, room, id, kiln__word_trim(value), report);
+}
+
+static size_t value_length(kiln__word line, int *depth)
+{
+    size_t length = 0;
+    for (*depth = 0; length < line.length; length++) {
+        char c = line.text[length];
+        if (*depth == 0 && kiln__word_is_blank(c))
+            break;
+        if (c == '(')
+            ++*depth;
+        else if (c == ')' && *depth > 0)
+            --*depth;
+    }
+    return length;
+}
+
+kiln_status kiln__spec_next_field(kiln__word *line, kiln__word *field, kiln__word *value, kiln_report *report)
+{
+    kiln__word rest = *line;
+    while (rest.length > 0 && kiln__word_is_blank(*rest.text))
+        rest = (kiln__word){ rest.text + 1, rest.length - 1 };
+    size_t length = 0;
+    while (length < rest.length && rest.text[length] != '=' && !kiln__word_is_blank(rest.text[length]))
+        length++;
+    *field = (kiln__word){ rest.text, length };
+    if (rest.length > 0 && (length == 0 || length == rest.length || rest.text[length] != '='))
+        return FAIL(report, KILN_ESPEC, "'%s' is not a field: write field=value, such as op=hardsigmoid",
+                    kiln__word_quote(length == 0 ? rest : *field).text);
+    size_t start = rest.length > 0 ? length + 1 : 0;
+    int depth;
+    *value = (kiln__word){ rest.text + start, rest.length - start };
+    value->length = value_length(*value, &depth);
+    if (depth > 0)
+        return FAIL(report, KILN_ESPEC, "')' is missing in %s=%s", kiln__word_quote(*field).text,
+                    kiln__word_quote(*value).text);
+    *line = (kiln__word){ value->text + value->length, rest.length - start - value->length };
+    return KILN_OK;
+}
+
+/* The template decides what the other fields mean, wherever in the line it stands. */
+static kiln_status parse_template(kiln__fields *spec, kiln__word line, kiln_report *report)
+{
+    kiln__word field, value;
+    kiln_status status;
+    while ((status = kiln__spec_next_field(&line, &field, &value, report)) == KILN_OK && field.length > 0)
+        if (kiln__word_is(field, field_names[FIELD_TEMPLATE]))
+            return set_template(spec, value, report);
+    return status;
+}
+
+static kiln_status parse_fields(kiln__fields *spec, kiln__expr *room, kiln__word line, kiln_report *report)
+{
+    uint32_t given = 0;
+    kiln__word field, value;
+    kiln_status status;
+    while ((status = kiln__spec_next_field(&line, &field, &value, report)) == KILN_OK && field.length > 0) {
+        int id = kiln__fields_find(spec->template, field);
+        if (id == FIELD_UNKNOWN)
+            return fail_field(spec->template, field, report);
+        if ((given & (1u << id)) != 0)
+            return FAIL(report, KILN_ESPEC, "field %s given twice", kiln__word_quote(field).text);
+        given |= 1u << id;
+        status = id == FIELD_TEMPLATE ? KILN_OK : set_field(spec, room, id, value, report);
+        if (status != KILN_OK)
+            break;
+    }
+    return status;
+}
+
+/* What a line replaces must not stand in the way of its template: an op that this does not take, a dtype, a value. */
+static void open_replaced(kiln__fields *spec, kiln__word line)
+{
+    kiln__word field, value;
+    while (kiln__spec_next_field(&line, &field, &value, NULL) == KILN_OK && field.length > 0) {
+        int id = kiln__fields_find(spec->template, field);
+        if (id == FIELD_OP) {
+            spec->op = &no_op;
+            spec->op_set = false;
+        } else if (id == FIELD_DTYPE) {
+            spec->dtype = KILN__DTYPE_UNSET;
+        } else if (id >= FIELD_PARAM) {
+            spec->params[id - FIELD_PARAM] = 0;
+            spec->param_set[id - FIELD_PARAM] = false;
+        }
+    }
+}
+
+kiln_status kiln__fields_update(kiln__fields *fields, kiln__expr *room, const char *text, kiln_report *report)
+{
+    kiln__word line = { text, strlen(text) };
+    open_replaced(fields, line);
+    kiln_status status = parse_template(fields, line, report);
+    if (status == KILN_OK)
+        status = parse_fields(fields, room, line, report);
+    return status == KILN_OK ? kiln__requires_check(fields, fields, NULL, report) : status;
+}
+
+kiln_status kiln__fields_parse(kiln__fields *out, kiln__expr *room, const kiln__catalog *catalog, const char *text,
+                               kiln_report *report)
+{
+    kiln__spec_init(out, catalog);
+    return kiln__fields_update(out, room, text, report);
+}
+
+static bool is_set(const kiln__fields *spec, int id)
+{
+    switch (id) {
+    case FIELD_OP:
+        return spec->op_set;
+    case FIELD_TEMPLATE:
+        return spec->template_set;
+    case FIELD_DTYPE:
+        return spec->dtype != KILN__DTYPE_UNSET;
+    case FIELD_TARGET:
+        return spec->target_set;
+    case FIELD_N:
+        return spec->n_set;
+    default:
+        return spec->param_set[id - FIELD_PARAM];
+    }
+}
+
+void kiln__fields_append(const kiln__fields *spec, int id, kiln__text *out)
+{
+    char buffer[KILN__NUMBER_SIZE];
+    kiln__word word;
+    if (!is_set(spec, id))
+        return;
+    switch (id) {
+    case FIELD_OP:
+        kiln__expr_format(spec->op, &spec->catalog->ops, out);
+        break;
+    case FIELD_TEMPLATE:
+        kiln__text_append(out, spec->template->name);
+        break;
+    case FIELD_DTYPE:
+        kiln__text_append(out, kiln__dtype_name(spec->dtype));
+        break;
+    case FIELD_TARGET:
+        kiln__text_append(out, spec->target.name);
+        break;
+    case FIELD_N:
+        kiln__text_printf(out, "%" PRIu64, spec->n);
+        break;
+    default:
+        word = kiln__param_text(&spec->template->params[id - FIELD_PARAM], spec->params[id - FIELD_PARAM], buffer);
+        kiln__text_append_bytes(out, word.text, word.length);
+    }
+}
+
+/* `start` is where the spec's text begins in *out. */
+static void append_field(const kiln__fields *spec, int id, size_t start, kiln__text *out)
+{
+    if (!is_set(spec, id))
+        return;
+    const char *name = id < FIELD_PARAM ? field_names[id] : spec->template->params[id - FIELD_PARAM].name;
+    kiln__text_append(out, out->length > start ? " " : "");
+    kiln__text_append(out, name);
+    kiln__text_append(out, "=");
+    kiln__fields_append(spec, id, out);
+}
+
+static void append_fields(const kiln__fields *spec, size_t start, kiln__text *out)
+{
+    append_field(spec, FIELD_OP, start, out);
+    if (spec->template != spec->catalog->usual)
+        append_field(spec, FIELD_TEMPLATE, start, out);
+    append_field(spec, FIELD_DTYPE, start, out);
+    for (uint32_t i = 0; i < spec->template->param_count; i++)
+        append_field(spec, FIELD_PARAM + (int)i, start, out);
+}
+
+void kiln__spec_format_anywhere(const kiln__fields *spec, kiln__text *out)
+{
+    append_fields(spec, out->length, out);
+}
+
+void kiln__spec_format(const kiln__fields *spec, bool with_hints, kiln__text *out)
+{
+    size_t start = out->length;
+    append_fields(spec, start, out);
+    append_field(spec, FIELD_TARGET, start, out);
+    if (with_hints)
+        append_field(spec, FIELD_N, start, out);
+}
+
+kiln_status kiln__spec_value(const kiln__fields *spec, const char *field, kiln__text *out)
+{
+    int id = kiln__fields_find(spec->template, (kiln__word){ field, strlen(field) });
+    if (id == FIELD_UNKNOWN)
+        return KILN_ENOENT;
+    kiln__fields_append(spec, id, out);
+    return KILN_OK;
+}

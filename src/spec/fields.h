@@ -1,0 +1,98 @@
+/* The fields of a spec: what parsing, wisdom and tuning change until a spec is made of them. docs/spec.md describes the
+ * language. */
+#ifndef KILN_SPEC_FIELDS_H
+#define KILN_SPEC_FIELDS_H
+
+#include "base/text.h"
+#include "lang/expr.h"
+#include "lang/word.h"
+#include "spec/catalog.h"
+#include "spec/dtype.h"
+#include "spec/target.h"
+
+/* Plain data that borrows the catalog, and the expression from a spec or from the room in which it was parsed. */
+typedef struct kiln__fields {
+    const kiln__catalog *catalog;
+    const kiln__template *template; /* the named one, else the ops' own: elementwise */
+    const kiln__expr *op;           /* never NULL; without nodes where no op is set */
+    bool op_set, template_set, target_set, n_set, param_set[KILN__PARAMS_MAX];
+    kiln__dtype dtype; /* KILN__DTYPE_UNSET if open */
+    kiln__target target;
+    int64_t params[KILN__PARAMS_MAX]; /* numbers, or indices of words, in the template's order */
+    uint64_t n;                       /* a hint, never part of the canonical text that keys use */
+} kiln__fields;
+
+/* Fields have numbers: those that every template has, then the template's parameters. */
+enum { KILN__FIELDS_FIXED = 5 };
+
+static inline int kiln__fields_count(const kiln__fields *fields)
+{
+    return KILN__FIELDS_FIXED + (int)fields->template->param_count;
+}
+
+/* The number of a field; -1: the template has no such field. */
+int kiln__fields_find(const kiln__template *template, kiln__word name);
+
+/* Appends the value of a field by its number, nothing if unset. */
+void kiln__fields_append(const kiln__fields *fields, int id, kiln__text *out);
+
+/* All fields open. */
+void kiln__spec_init(kiln__fields *out, const kiln__catalog *catalog);
+
+/* How many inputs its op has, 0 as long as it is open; without an op, how many arrays the template reads. */
+uint32_t kiln__spec_inputs(const kiln__fields *spec);
+
+/* The op that computes what the spec's template does, as the template declares it: that op, in `room`, on the spec's
+ * dtype. KILN_ENOENT where it declares none. */
+kiln_status kiln__spec_reference(kiln__fields *out, kiln__expr *room, const kiln__fields *spec, kiln_report *report);
+
+/* Cuts the next "field=value" off the front of *line; one of an empty name at its end. Blanks within parentheses are
+ * part of the value. Errors: KILN_ESPEC (no '=', a parenthesis left open). */
+kiln_status kiln__spec_next_field(kiln__word *line, kiln__word *field, kiln__word *value, kiln_report *report);
+
+/* Sets one field from text; an empty value unsets it. An op is parsed into `room`, which the fields borrow from then
+ * on. On failure the fields are unchanged. Field names: op, template, dtype, the template's parameters, target, n.
+ * Unknown fields name the closest. Changing the template with parameters set keeps those that the new one declares. */
+kiln_status kiln__spec_set(kiln__fields *spec, kiln__expr *room, kiln__word field, kiln__word value,
+                           kiln_report *report);
+
+/* Sets the fields of a line, "field=value field=value ..." (spaces, tabs and newlines between; none inside a value
+ * except within parentheses); an empty value unsets a field. A field given twice is an error. Also checks every
+ * constraint whose names are all set. `room` is as for kiln__spec_set. On failure the fields are good for nothing.
+ * Errors: KILN_ESPEC, KILN_EOP, KILN_ETARGET, KILN_ENOMEM. */
+kiln_status kiln__fields_update(kiln__fields *fields, kiln__expr *room, const char *text, kiln_report *report);
+
+/* The same, starting from open fields. */
+kiln_status kiln__fields_parse(kiln__fields *out, kiln__expr *room, const kiln__catalog *catalog, const char *text,
+                               kiln_report *report);
+
+/* Appends the canonical text: fields in the order op, template (only if not the op's own), dtype, parameters in the
+ * template's order, target; fields not set are left out. With `with_hints` n= too, last. */
+void kiln__spec_format(const kiln__fields *spec, bool with_hints, kiln__text *out);
+
+/* The same without hints, as if the target were not set. */
+void kiln__spec_format_anywhere(const kiln__fields *spec, kiln__text *out);
+
+/* Appends the value of one field, nothing if unset. KILN_ENOENT for an unknown field. */
+kiln_status kiln__spec_value(const kiln__fields *spec, const char *field, kiln__text *out);
+
+/* Fills every open field (op must be set; dtype becomes f32, target the given one, parameters their defaults) and
+ * checks ranges and number of inputs, but no constraint. `out` may be the spec.
+ * Errors: KILN_ESPEC naming what does not hold; *out is as it was then. */
+kiln_status kiln__spec_fill(kiln__fields *out, const kiln__fields *spec, const kiln__target *target,
+                            kiln_report *report);
+
+/* As fill, and checks all constraints. */
+kiln_status kiln__spec_resolve(kiln__fields *out, const kiln__fields *spec, const kiln__target *target,
+                               kiln_report *report);
+
+/* Elements per block of threads, as the template of a resolved spec declares; 0: it does not. KILN_ESPEC. */
+kiln_status kiln__spec_tile(const kiln__fields *spec, uint64_t *out, kiln_report *report);
+
+/* The plan of a resolved spec's arguments. The caller frees it with kiln__free. KILN_ESPEC, KILN_ENOMEM. */
+kiln_status kiln__spec_plan(kiln__plan **out, const kiln__fields *spec, kiln_report *report);
+
+/* Value of a formula of the template under a resolved spec; KILN_ESPEC if it fails. */
+kiln_status kiln__spec_eval(const kiln__fields *spec, const char *formula, int64_t *out, kiln_report *report);
+
+#endif

@@ -1,0 +1,94 @@
+/* The declarations in a template's header comment: see docs/templates.md. */
+#ifndef KILN_SPEC_MANIFEST_H
+#define KILN_SPEC_MANIFEST_H
+
+#include "base/report.h"
+#include "spec/arguments.h"
+#include "spec/dtype.h"
+#include "spec/param.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+    KILN__PARAMS_MAX = 16,
+    KILN__ENTRIES_MAX = 4,
+    KILN__REQUIRES_MAX = 16,
+    KILN__TUNES_MAX = 32,
+    KILN__TUNE_VALUES_MAX = 64,
+    KILN__INPUTS_MAX = 3
+};
+
+typedef struct kiln__require {
+    char *formula;
+    char *doc; /* the message when it does not hold */
+} kiln__require;
+
+/* Values of a parameter that are worth trying when a variant is sought. */
+typedef struct kiln__tune {
+    uint32_t param;
+    char *text;      /* the values as they are written */
+    char *condition; /* formula of bytes, sm and inputs, or NULL: where it holds */
+    int64_t *values; /* numbers, or indices of words: each once and allowed, in the order of the text */
+    uint32_t count;
+} kiln__tune;
+
+typedef struct kiln__entry_point {
+    char *name;
+    char *align; /* formula: bytes that every pointer must be aligned to */
+} kiln__entry_point;
+
+typedef struct kiln__template {
+    char *name, *doc;
+    char *origin;                        /* of a user's template: its path, or "defined"; NULL for Kiln's own */
+    char *reference;                     /* the op expression that computes the same, or NULL */
+    kiln__dtype dtypes[KILN__DTYPE_END]; /* that it takes, the first where a spec names none; none: all */
+    uint32_t dtype_count;
+    uint32_t min_inputs, max_inputs; /* of the op that it takes; both 0: its arithmetic stands in its text */
+    kiln__declared_param params[KILN__PARAMS_MAX];
+    uint32_t param_count;
+    kiln__require requires[KILN__REQUIRES_MAX];
+    uint32_t require_count;
+    kiln__tune tunes[KILN__TUNES_MAX]; /* of those of one parameter the first that holds counts */
+    uint32_t tune_count;
+    kiln__require bounds[KILN__REQUIRES_MAX]; /* where one does not hold, a spec is not worth trying */
+    uint32_t bound_count;
+    kiln__entry_point entries[KILN__ENTRIES_MAX];
+    uint32_t entry_count;
+    kiln__arguments arguments;
+    char *tile;                    /* formula: elements per block of threads; NULL: not declared */
+    const char *text;              /* the CUDA text, borrowed */
+    const char *body;              /* where in it the leading declarations end: what units are made of */
+    const char *cpu_text;          /* its cpu twin, NULL if there is none; borrowed */
+    char *own_text, *own_cpu_text; /* the same texts where they are not borrowed, else NULL */
+} kiln__template;
+
+/* Reads the declarations of `text`, which is borrowed for the template's life. Errors: KILN_ESPEC naming the line,
+ * KILN_ENOMEM. */
+kiln_status kiln__template_parse(kiln__template **out, const char *text, const char *cpu_text, kiln_report *report);
+
+/* The same for one of Kiln's own, whose formulas a test checks: a process that starts does not wait for that. */
+kiln_status kiln__template_parse_own(kiln__template **out, const char *text, const char *cpu_text, kiln_report *report);
+
+/* The same for a user's template, of which the texts are copied. `origin` is as in the struct; messages name the
+ * file where it is a path. */
+kiln_status kiln__template_read(kiln__template **out, const char *text, const char *cpu_text, const char *origin,
+                                kiln_report *report);
+void kiln__template_free(kiln__template *template);
+
+/* Index of a parameter, -1 if there is none. */
+int kiln__template_param(const kiln__template *template, const char *name, size_t length);
+
+/* Whether it takes arrays of a dtype, and which where a spec leaves that open. */
+bool kiln__template_takes(const kiln__template *template, kiln__dtype dtype);
+kiln__dtype kiln__template_dtype(const kiln__template *template);
+
+/* Whether it takes an op. */
+static inline bool kiln__template_takes_op(const kiln__template *template)
+{
+    return template->max_inputs > 0;
+}
+
+/* KILN_ESPEC where it takes no ops of that many inputs. */
+kiln_status kiln__template_check_inputs(const kiln__template *template, uint32_t inputs, kiln_report *report);
+
+#endif

@@ -1,0 +1,41 @@
+/* One declared parameter of a template: which values it allows. */
+#ifndef KILN_SPEC_PARAM_H
+#define KILN_SPEC_PARAM_H
+
+#include "base/number.h"
+#include "lang/word.h"
+#include <stdint.h>
+
+/* A declared parameter. Integers are a range with a step or a list of values; enumerations a list of words. */
+typedef struct kiln__declared_param {
+    char *name;
+    char *values;       /* as declared: "32..1024 step 32", "1,2,4,8,16", "plain,stream" */
+    char *default_text; /* a formula, or a word of an enumeration */
+    char *doc;
+    bool is_enum;
+    bool is_list; /* an integer from a list */
+    int64_t low, high, step;
+    int64_t *list;  /* is_list: the allowed integers */
+    char **words;   /* is_enum */
+    uint32_t count; /* length of list or words */
+} kiln__declared_param;
+
+/* Reads a whole number that some parameter could have: at most 2147483647, so that it is an int in the template's C
+ * text. */
+bool kiln__param_number(kiln__word text, int64_t *out);
+
+/* Index of a word of an enumeration, -1 if there is none. */
+int kiln__param_word(const kiln__declared_param *param, kiln__word word);
+
+/* Checks one value's text against the parameter: its number, or the index of a word. On failure one line in problem
+ * that names the nearest allowed value. */
+bool kiln__param_parse(const kiln__declared_param *param, const char *text, size_t length, int64_t *out, char *problem,
+                       size_t size);
+
+/* A value as specs write it, in buffer where it is a number. */
+kiln__word kiln__param_text(const kiln__declared_param *param, int64_t value, char buffer[KILN__NUMBER_SIZE]);
+
+/* Checks a number that came from a default formula. */
+bool kiln__param_allows(const kiln__declared_param *param, int64_t value);
+
+#endif

@@ -1,0 +1,151 @@
+#include "spec/signature.h"
+
+#include "base/alloc.h"
+#include "lang/formula.h"
+#include <assert.h>
+#include <inttypes.h>
+
+static_assert((int)KILN_DIMS_MAX == (int)KILN__DIMS_MAX, "shapes of both have equal room");
+
+/* A signature and all that it points to, but for the strings. */
+typedef struct whole {
+    kiln_signature signature;
+    const char *sizes[KILN__SIZES_MAX];
+    const kiln_param *pointers[KILN__ARGS_MAX];
+    kiln_param params[KILN__ARGS_MAX];
+} whole;
+
+static whole *make(void)
+{
+    whole *out = kiln__calloc(1, sizeof(*out));
+    if (out != NULL)
+        out->signature =
+            (kiln_signature){ .size = sizeof(out->signature), .sizes = out->sizes, .params = out->pointers };
+    return out;
+}
+
+static kiln_param *add_param(whole *out, const char *name, kiln__arg_role role, kiln__arg_type type, uint32_t dims)
+{
+    static const kiln_role roles[] = { [KILN__ARG_IN] = KILN_ROLE_IN,
+                                       [KILN__ARG_OUT] = KILN_ROLE_OUT,
+                                       [KILN__ARG_INOUT] = KILN_ROLE_INOUT,
+                                       [KILN__ARG_FORMULA] = KILN_ROLE_FORMULA,
+                                       [KILN__ARG_SCALAR] = KILN_ROLE_SCALAR };
+    kiln_param *param = &out->params[out->signature.param_count];
+    *param = (kiln_param){ .size = sizeof(*param),
+                           .name = name,
+                           .type = kiln__arg_type_name(type),
+                           .role = roles[role],
+                           .bytes = kiln__arg_type_bytes(type),
+                           .dims = dims };
+    out->pointers[out->signature.param_count++] = param;
+    return param;
+}
+
+kiln_signature *kiln__signature_declared(const kiln__arguments *arguments, uint32_t op_inputs, kiln__dtype dtype)
+{
+    whole *out = make();
+    for (uint32_t i = 0; out != NULL && i < arguments->size_count; i++)
+        out->sizes[out->signature.size_count++] = arguments->sizes[i];
+    for (uint32_t i = 0; out != NULL && i < arguments->arg_count; i++) {
+        const kiln__declared_arg *arg = &arguments->args[i];
+        kiln__arg_type type = arg->type != KILN__ARG_DTYPE ? arg->type : kiln__arg_type_of(dtype);
+        for (uint32_t k = 0; k < (arg->each ? op_inputs : 1); k++) {
+            kiln_param *param = add_param(out, kiln__arg_name(arg, k), arg->role, type, arg->dims);
+            for (uint32_t d = 0; d < KILN__DIMS_MAX; d++)
+                param->shape[d] = arg->formulas[d];
+        }
+    }
+    for (int i = 0; out != NULL && i < 3; i++)
+        out->signature.grid[i] = arguments->grid[i] != NULL ? arguments->grid[i] : "1";
+    return out != NULL ? &out->signature : NULL;
+}
+
+kiln_signature *kiln__signature_planned(const kiln__plan *plan)
+{
+    whole *out = make();
+    for (uint32_t i = 0; out != NULL && i < plan->size_count; i++)
+        out->sizes[out->signature.size_count++] = plan->sizes[i];
+    for (uint32_t i = 0; out != NULL && i < plan->arg_count; i++) {
+        const kiln__plan_arg *arg = &plan->args[i];
+        kiln_param *param = add_param(out, arg->name, arg->role, arg->type, arg->dims);
+        for (uint32_t d = 0; d < arg->dims; d++)
+            param->shape[d] = kiln__plan_text(plan, arg->formulas[d]);
+        if (arg->role == KILN__ARG_FORMULA)
+            param->shape[0] = kiln__plan_text(plan, arg->formulas[0]);
+    }
+    for (int i = 0; out != NULL && i < 3; i++)
+        out->signature.grid[i] = kiln__plan_text(plan, plan->grid[i]);
+    return out != NULL ? &out->signature : NULL;
+}
+
+kiln_signature *kiln__signature_of_bytes(const size_t *bytes, int count)
+{
+    size_t params = count > 0 ? (size_t)count : 0;
+    kiln_signature *out = kiln__calloc(1, sizeof(*out) + params * (sizeof(kiln_param *) + sizeof(kiln_param)));
+    if (out == NULL)
+        return NULL;
+    kiln_param **pointers = (kiln_param **)(out + 1);
+    kiln_param *param = (kiln_param *)(pointers + params);
+    for (size_t i = 0; i < params; i++, param++) {
+        *param = (kiln_param){ .size = sizeof(*param), .name = "", .type = "", .bytes = (uint32_t)bytes[i] };
+        pointers[i] = param;
+    }
+    *out = (kiln_signature){ .size = sizeof(*out), .param_count = params };
+    if (count >= 0)
+        out->params = (const kiln_param *const *)pointers;
+    return out;
+}
+
+/* ---- Shapes */
+
+typedef struct scope {
+    const kiln_signature *signature;
+    const uint64_t *sizes;
+} scope;
+
+static bool look_up(const void *data, const char *name, size_t length, int64_t *value)
+{
+    const scope *s = data;
+    for (size_t i = 0; i < s->signature->size_count; i++)
+        if (kiln__word_is((kiln__word){ name, length }, s->signature->sizes[i])) {
+            *value = s->sizes[i] <= INT64_MAX ? (int64_t)s->sizes[i] : INT64_MAX;
+            return true;
+        }
+    return false;
+}
+
+static kiln_status calculate(const scope *s, const kiln_param *param, const char *formula, uint64_t *out,
+                             kiln_report *report)
+{
+    char problem[256];
+    int64_t value = 0;
+    kiln_status status = kiln__formula_eval(formula, look_up, s, &value, problem, sizeof(problem));
+    if (status == KILN_ENOMEM)
+        return kiln__fail_memory(report, KILN__STAGE_LAUNCH);
+    if (status != KILN_OK)
+        return kiln__fail(report, KILN_EINVAL, KILN__STAGE_LAUNCH, 0, "%s: %s", param->name, problem);
+    if (value < 0)
+        return kiln__fail(report, KILN_EINVAL, KILN__STAGE_LAUNCH, 0, "%s: %s is %" PRId64 ", below 0", param->name,
+                          formula, value);
+    *out = (uint64_t)value;
+    return KILN_OK;
+}
+
+kiln_status kiln__signature_shape(uint64_t out[KILN_DIMS_MAX], const kiln_signature *signature, uint32_t index,
+                                  const uint64_t *sizes, size_t size_count, kiln_report *report)
+{
+    const scope s = { signature, sizes };
+    const kiln_param *param = index < signature->param_count ? signature->params[index] : NULL;
+    kiln_status status = KILN_OK;
+    if (param == NULL || param->dims == 0)
+        return kiln__fail(report, KILN_ENOENT, KILN__STAGE_LAUNCH, 0, "parameter %u is no array", (unsigned)index);
+    if (size_count != signature->size_count || (sizes == NULL && size_count > 0))
+        return kiln__fail(report, KILN_EINVAL, KILN__STAGE_LAUNCH, 0, "the kernel has %zu sizes, and %zu are given",
+                          signature->size_count, size_count);
+    for (uint32_t i = 0; i < KILN_DIMS_MAX; i++)
+        out[i] = 1;
+    for (uint32_t i = 0; i < param->dims && status == KILN_OK; i++)
+        status = calculate(&s, param, param->shape[i], &out[i], report);
+    return status;
+}

@@ -1,0 +1,24 @@
+/* Signatures as the public API shows them. */
+#ifndef KILN_SPEC_SIGNATURE_H
+#define KILN_SPEC_SIGNATURE_H
+
+#include "spec/arguments.h"
+#include <kiln/kernel.h>
+
+/* The signature of a template's declarations for an op with so many inputs: formulas as they are declared. Borrows
+ * the strings of `arguments`. The caller frees it with kiln__free. NULL: out of memory. */
+kiln_signature *kiln__signature_declared(const kiln__arguments *arguments, uint32_t op_inputs, kiln__dtype dtype);
+
+/* The signature of a plan: formulas of the sizes alone. Borrows the strings of the plan. The caller frees it with
+ * kiln__free. NULL: out of memory. */
+kiln_signature *kiln__signature_planned(const kiln__plan *plan);
+
+/* The signature of a function of which the bytes of the parameters are known; count -1: nothing is known, params is
+ * NULL. The caller frees it with kiln__free. NULL: out of memory. */
+kiln_signature *kiln__signature_of_bytes(const size_t *bytes, int count);
+
+/* The contract is that of kiln_signature_shape. */
+kiln_status kiln__signature_shape(uint64_t out[KILN_DIMS_MAX], const kiln_signature *signature, uint32_t index,
+                                  const uint64_t *sizes, size_t size_count, kiln_report *report);
+
+#endif

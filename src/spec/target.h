@@ -1,0 +1,63 @@
+/* Targets: "sm_90", "sm_90a", "sm_100f" or "cpu", each a backend and an architecture. Tells the meaning of a name,
+ * not which compiler builds for it. */
+#ifndef KILN_SPEC_TARGET_H
+#define KILN_SPEC_TARGET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* The backends, in the order in which a default device is looked for. A backend is a folder in src/backend and a row
+ * here: X(ID, name, what its targets begin with, whether a number follows, the section of an entry that has its
+ * code, whether it compiles templates' C twins in place of their CUDA text, how a record of wisdom for it is told) */
+#define KILN__BACKENDS(X)                                   \
+    X(CUDA, cuda, "sm_", true, "cubin", false, "for a GPU") \
+    X(CPU, cpu, "cpu", false, "object", true, "for the cpu")
+
+typedef enum kiln__backend_id {
+#define KILN__BACKEND_ID(id, name, prefix, numbered, section, twin, words) KILN__BACKEND_##id,
+    KILN__BACKENDS(KILN__BACKEND_ID)
+#undef KILN__BACKEND_ID
+        KILN__BACKEND_END
+} kiln__backend_id;
+
+/* The facts of a backend that specs, units and entries need. */
+typedef struct kiln__backend_facts {
+    const char *name, *prefix;
+    bool numbered;
+    const char *section;
+    bool twin;
+    const char *words;
+} kiln__backend_facts;
+
+enum { KILN__TARGET_SIZE = 16 };
+
+typedef struct kiln__target {
+    int sm;      /* 90 for sm_90; 0 where the backend has no numbers */
+    char suffix; /* 'a', 'f' or '\0' */
+    char name[KILN__TARGET_SIZE];
+    kiln__backend_id backend;
+} kiln__target;
+
+/* The target whose results those of others are compared with: "cpu". */
+extern const kiln__target kiln__reference_target;
+
+/* False if the text is not a target's name (sm_ with two or three digits and an optional a or f, or cpu). */
+bool kiln__target_parse(const char *text, size_t length, kiln__target *out);
+
+const kiln__backend_facts *kiln__backend_facts_of(kiln__backend_id backend);
+
+static inline const kiln__backend_facts *kiln__target_facts(const kiln__target *target)
+{
+    return kiln__backend_facts_of(target->backend);
+}
+
+static inline bool kiln__target_same_backend(const kiln__target *a, const kiln__target *b)
+{
+    return a->backend == b->backend;
+}
+
+/* The name of the device that kernels for a target run on, "cpu"; NULL: the default device, as far as it is of that
+ * backend. */
+const char *kiln__target_device(const kiln__target *target);
+
+#endif

@@ -1,0 +1,270 @@
+#include "spec/unit.h"
+#include "base/alloc.h"
+#include "lang/real.h"
+#include <stdio.h>
+#include <string.h>
+
+#define FAIL(report, ...) kiln__fail(report, KILN_ESPEC, KILN__STAGE_SPEC, 0, __VA_ARGS__)
+
+static void append_upper(kiln__text *out, const char *name)
+{
+    for (; *name != '\0'; name++) {
+        char c = (char)(*name >= 'a' && *name <= 'z' ? *name - 'a' + 'A' : *name);
+        kiln__text_append_bytes(out, &c, 1);
+    }
+}
+
+/* "#define KILN_CACHE_STREAM 1"; `word` may be NULL. */
+static void append_define(kiln__text *out, const char *name, const char *word, int64_t value)
+{
+    kiln__text_append(out, "#define KILN_");
+    append_upper(out, name);
+    if (word != NULL) {
+        kiln__text_append(out, "_");
+        append_upper(out, word);
+    }
+    kiln__text_append(out, value < 0 ? " -" : " ");
+    kiln__text_append_uint(out, value < 0 ? 0 - (uint64_t)value : (uint64_t)value, 1);
+    kiln__text_append(out, "\n");
+}
+
+static void append_defines(kiln__text *out, const kiln__fields *spec, uint64_t tile)
+{
+    append_define(out, "UNIT", NULL, 1);
+    append_define(out, "DTYPE", kiln__dtype_macro(spec->dtype), 1);
+    append_define(out, "INPUTS", NULL, kiln__spec_inputs(spec));
+    for (uint32_t i = 0; i < spec->template->param_count; i++) {
+        const kiln__declared_param *param = &spec->template->params[i];
+        for (uint32_t j = 0; j < param->count && param->is_enum; j++)
+            append_define(out, param->name, param->words[j], j);
+        append_define(out, param->name, NULL, spec->params[i]);
+    }
+    if (tile > 0)
+        append_define(out, "TILE", NULL, (int64_t)tile);
+}
+
+/* What a unit takes of the tables of ops and functions. */
+typedef struct takings {
+    const kiln__catalog *catalog;
+    bool ops[KILN__OPS_MAX], functions[KILN__FUNCTIONS_MAX];
+} takings;
+
+static void take_function(void *data, const char *name)
+{
+    takings *taken = data;
+    kiln__functions_take(&taken->catalog->functions, name, taken->functions);
+}
+
+static void mark_ops(const kiln__expr *expr, bool marked[KILN__OPS_MAX])
+{
+    for (uint32_t i = 0; i < expr->count; i++)
+        if (expr->nodes[i].op >= 0)
+            marked[expr->nodes[i].op] = true;
+}
+
+/* An op comes before its callers in the table, so the walk goes from the end. */
+static void take_all(takings *taken, const kiln__expr *expr)
+{
+    const kiln__op_table *ops = &taken->catalog->ops;
+    mark_ops(expr, taken->ops);
+    for (uint32_t i = ops->count; i-- > 0;)
+        if (taken->ops[i])
+            kiln__real_calls(kiln__op_at(ops, i)->real, taken->ops, take_function, taken);
+}
+
+static void append_taken(kiln__text *out, const kiln__op_table *table, const bool *taken)
+{
+    uint32_t count = table->count;
+    for (uint32_t i = 0; i < count; i++)
+        if (taken[i]) {
+            kiln__text_append(out, kiln__op_at(table, i)->text);
+            kiln__text_append(out, "\n");
+        }
+}
+
+static void append_value(kiln__text *out, const kiln__fields *spec)
+{
+    static const char *const parameters[] = { "", "kiln_real x", "kiln_real x, kiln_real y",
+                                              "kiln_real x, kiln_real y, kiln_real z" };
+    takings taken = { .catalog = spec->catalog };
+    take_all(&taken, spec->op);
+    kiln__functions_append(&spec->catalog->functions, taken.functions, out);
+    append_taken(out, &spec->catalog->ops, taken.ops);
+    kiln__text_printf(out, "KILN_FN kiln_real kiln_value(%s) { return ", parameters[spec->op->inputs]);
+    kiln__expr_emit(spec->op, &spec->catalog->ops, out);
+    kiln__text_append(out, "; }\n\n");
+}
+
+/* The target is left out of the first line so that targets with equal source have equal text, and the declarations, so
+ * that other values worth trying, or better words about them, leave what is cached valid. */
+static void append_head(kiln__text *out, const kiln__fields *spec, uint64_t tile)
+{
+    kiln__text_append(out, "// ");
+    kiln__spec_format_anywhere(spec, out);
+    kiln__text_append(out, "\n");
+    append_defines(out, spec, tile);
+    kiln__text_append(out, "\n");
+}
+
+static kiln_status make_source(kiln__unit *unit, const kiln__fields *spec, kiln_report *report)
+{
+    kiln__text out = { 0 };
+    const kiln__template *template = spec->template;
+    append_head(&out, spec, unit->rule.tile);
+    kiln__text_append(&out, spec->catalog->prelude);
+    kiln__text_append(&out, "\n");
+    if (kiln__template_takes_op(template))
+        append_value(&out, spec);
+    kiln__text_append(&out, kiln__target_facts(&spec->target)->twin ? template->cpu_text : template->body);
+    unit->source_length = out.length;
+    unit->source = kiln__text_take(&out);
+    return unit->source == NULL ? kiln__fail_memory(report, KILN__STAGE_SPEC) : KILN_OK;
+}
+
+static kiln_status make_spec(kiln__unit *unit, const kiln__fields *spec, kiln_report *report)
+{
+    kiln__text out = { 0 };
+    kiln__spec_format(spec, false, &out);
+    unit->spec = kiln__text_take(&out);
+    return unit->spec == NULL ? kiln__fail_memory(report, KILN__STAGE_SPEC) : KILN_OK;
+}
+
+static void ignore(void *data, const char *function)
+{
+    (void)data;
+    (void)function;
+}
+
+/* Marks what has to be defined before: what the marked ops call, and what their references do. */
+static void need_all(const kiln__op_table *ops, uint32_t count, bool needed[KILN__OPS_MAX])
+{
+    for (uint32_t i = count; i-- > 0;) {
+        const kiln__op *op = kiln__op_at(ops, i);
+        if (needed[i])
+            kiln__real_calls(op->real, needed, ignore, NULL);
+        if (needed[i] && op->reference != NULL)
+            kiln__real_calls(op->reference, needed, ignore, NULL);
+    }
+}
+
+/* Marks what the spec and the reference of its template need. */
+static void need_of_spec(const kiln__fields *spec, uint32_t count, bool needed[KILN__OPS_MAX])
+{
+    kiln__fields reference;
+    kiln__expr room;
+    if (spec->op_set)
+        mark_ops(spec->op, needed);
+    if (spec->template->reference != NULL && kiln__spec_reference(&reference, &room, spec, NULL) == KILN_OK)
+        mark_ops(reference.op, needed);
+    need_all(&spec->catalog->ops, count, needed);
+}
+
+static void append_definitions(const kiln__fields *spec, kiln__text *out)
+{
+    const kiln__op_table *ops = &spec->catalog->ops;
+    uint32_t count = ops->count;
+    bool needed[KILN__OPS_MAX] = { false };
+    need_of_spec(spec, count, needed);
+    for (uint32_t i = ops->row_count; i < count; i++)
+        if (needed[i]) {
+            kiln__text_append(out, " --define-op ");
+            kiln__text_quote(out, kiln__op_at(ops, i)->definition);
+        }
+}
+
+/* Ops come before the template, whose reference may be one of them. */
+static kiln_status make_warm_options(kiln__unit *unit, const kiln__fields *spec, kiln_report *report)
+{
+    const kiln__op_table *ops = &spec->catalog->ops;
+    const char *origin = spec->template->origin;
+    kiln__text out = { 0 };
+    unit->homeless = origin != NULL && origin[0] != '/';
+    if (ops->count == ops->row_count && origin == NULL)
+        return KILN_OK;
+    append_definitions(spec, &out);
+    if (origin != NULL && !unit->homeless) {
+        kiln__text_append(&out, " --template ");
+        kiln__text_quote(&out, origin);
+    }
+    if (out.length == 0 && !out.failed)
+        return KILN_OK;
+    unit->warm_options = kiln__text_take(&out);
+    return unit->warm_options == NULL ? kiln__fail_memory(report, KILN__STAGE_SPEC) : KILN_OK;
+}
+
+static kiln_status make_entry(kiln__rule *rule, const kiln__fields *spec, const kiln__entry_point *entry,
+                              kiln_report *report)
+{
+    int64_t align;
+    kiln_status status = kiln__spec_eval(spec, entry->align, &align, report);
+    if (status != KILN_OK)
+        return status;
+    if (align < 1 || align > UINT32_MAX || (align & (align - 1)) != 0)
+        return FAIL(report, "template %s: entry %s is to be aligned to %lld bytes, which is not a power of two",
+                    spec->template->name, entry->name, (long long)align);
+    kiln__text_copy(rule->entries[rule->entry_count].name, KILN__NAME_SIZE, entry->name);
+    rule->entries[rule->entry_count++].align = (uint32_t)align;
+    return KILN_OK;
+}
+
+static kiln_status make_rule(kiln__rule *rule, const kiln__fields *spec, const kiln__plan *plan, kiln_report *report)
+{
+    const kiln__template *template = spec->template;
+    memcpy(rule->block, plan->block, sizeof(rule->block));
+    rule->shared = plan->shared;
+    kiln_status status = kiln__spec_tile(spec, &rule->tile, report);
+    for (uint32_t i = 0; i < template->entry_count && status == KILN_OK; i++)
+        status = make_entry(rule, spec, &template->entries[i], report);
+    return status;
+}
+
+kiln_status kiln__unit_make(kiln__unit **out, const kiln__fields *spec, kiln_report *report)
+{
+    *out = NULL;
+    if (kiln__target_facts(&spec->target)->twin && spec->template->cpu_text == NULL)
+        return FAIL(report, "template %s has no cpu twin: give a GPU target, such as target=sm_90",
+                    spec->template->name);
+    kiln__unit *unit = kiln__calloc(1, sizeof(*unit));
+    if (unit == NULL)
+        return kiln__fail_memory(report, KILN__STAGE_SPEC);
+    unit->target = spec->target;
+    unit->foreign = spec->template->origin != NULL;
+    unit->operations = kiln__expr_operations(spec->op, &spec->catalog->ops);
+    kiln_status status = kiln__spec_plan(&unit->plan, spec, report);
+    if (status == KILN_OK)
+        status = make_rule(&unit->rule, spec, unit->plan, report);
+    if (status == KILN_OK)
+        status = make_spec(unit, spec, report);
+    if (status == KILN_OK)
+        status = make_source(unit, spec, report);
+    if (status == KILN_OK)
+        status = make_warm_options(unit, spec, report);
+    if (status == KILN_OK)
+        *out = unit;
+    else
+        kiln__unit_free(unit);
+    return status;
+}
+
+void kiln__unit_fini_source(kiln__unit *unit)
+{
+    kiln__free(unit->name);
+    kiln__free(unit->shown);
+    kiln__list_fini(&unit->functions);
+    kiln__list_fini(&unit->headers);
+    kiln__list_fini(&unit->options);
+    kiln__list_fini(&unit->places);
+    unit->name = unit->shown = NULL;
+}
+
+void kiln__unit_free(kiln__unit *unit)
+{
+    if (unit == NULL)
+        return;
+    kiln__free(unit->spec);
+    kiln__free(unit->source);
+    kiln__free(unit->warm_options);
+    kiln__free(unit->plan);
+    kiln__unit_fini_source(unit);
+    kiln__free(unit);
+}

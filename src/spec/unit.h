@@ -1,0 +1,85 @@
+/* Units: a resolved spec turned into complete source text and what is needed to launch it. Pure text. */
+#ifndef KILN_SPEC_UNIT_H
+#define KILN_SPEC_UNIT_H
+
+#include "base/digest.h"
+#include "base/list.h"
+#include "spec/fields.h"
+
+enum {
+    KILN__NAME_SIZE = 64,
+    /* Operations of a thread that are compiled in the host's process: the longest definition with the default
+     * geometry. It takes about a second and 25 MB more than a small one; 64 elements for each thread take up to 10 s
+     * and 220 MB. */
+    KILN__UNIT_LIGHT_MAX = 4096
+};
+
+/* How to launch, besides what the plan says: the first entry whose alignment all pointers have. */
+typedef struct kiln__rule {
+    uint32_t block[3]; /* threads in each direction */
+    uint32_t shared;   /* bytes of dynamic shared memory */
+    uint64_t tile;     /* elements per block; 0: the template declares none */
+    uint32_t entry_count;
+    struct {
+        char name[KILN__NAME_SIZE];
+        uint32_t align;
+    } entries[KILN__ENTRIES_MAX];
+} kiln__rule;
+
+typedef struct kiln__unit {
+    char *spec;   /* canonical text, complete */
+    char *source; /* complete source text */
+    size_t source_length;
+    kiln__target target;
+    kiln__rule rule;
+    kiln__plan *plan;    /* of a template; NULL for a user's own source */
+    bool foreign;        /* the source is not Kiln's own, and may attack the compiler's process */
+    uint32_t operations; /* of its op, for one element */
+    /* What a shell has to give kiln warm besides the spec, so that it knows the ops and the template that users
+     * defined, with a blank in front; NULL: nothing. */
+    char *warm_options;
+    bool homeless; /* the template is in no file, so no other program can know it */
+    /* Of a user's source (source/source.h), else empty. */
+    char *name;           /* what __FILE__ is: no '/' in it; NULL: the unit of a template */
+    char *shown;          /* how messages call the file */
+    kiln__list functions; /* name expressions; "&x" for a variable */
+    kiln__list headers;   /* name, text, name, text, ... */
+    kiln__list options;   /* the user's, as the compiler takes them, "-DNAME=VALUE" included */
+    /* Place, absolute path, place, ...: the user's include directories "0", "1", ..., then CUDA's, whether or not
+     * they are there. */
+    kiln__list places;
+    size_t directories;        /* how many of these are the user's */
+    bool cuda_headers;         /* CUDA's are wanted, whether or not they were found */
+    char id[KILN__DIGEST_HEX]; /* tells it from any other in this process; "" until kiln__source_identify */
+} kiln__unit;
+
+/* It is a user's source, whose entry may depend on headers, options and names. */
+static inline bool kiln__unit_is_source(const kiln__unit *unit)
+{
+    return unit->name != NULL;
+}
+
+/* Elements that one thread computes: so many times a compiler sees the op. */
+static inline uint64_t kiln__unit_elements(const kiln__unit *unit)
+{
+    const uint32_t *block = unit->rule.block;
+    uint64_t threads = (uint64_t)block[0] * block[1] * block[2];
+    return threads > 0 && unit->rule.tile > threads ? unit->rule.tile / threads : 1;
+}
+
+/* It is Kiln's own, and may still take a compiler too long, and too much memory, for the host's process. */
+static inline bool kiln__unit_is_heavy(const kiln__unit *unit)
+{
+    return unit->operations * kiln__unit_elements(unit) > KILN__UNIT_LIGHT_MAX;
+}
+
+/* `spec` is resolved. Deterministic. Errors: KILN_ESPEC (the template cannot do it: no cpu twin), KILN_ENOMEM. */
+kiln_status kiln__unit_make(kiln__unit **out, const kiln__fields *spec, kiln_report *report);
+
+/* Frees what a source adds to a unit. */
+void kiln__unit_fini_source(kiln__unit *unit);
+
+/* NULL is allowed. */
+void kiln__unit_free(kiln__unit *unit);
+
+#endif

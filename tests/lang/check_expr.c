@@ -1,0 +1,313 @@
+#include "base/alloc.h"
+#include "lang/expr.h"
+#include "support/suites.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define COUNT(array) (int)(sizeof(array) / sizeof(*(array)))
+
+static const char ops[] = "relu6(x) = min(max(x, 0), 6)\n"
+                          "hardtanh(x; lo=-1, hi=1) = min(max(x, lo), hi)\n"
+                          "scale(x; by=0.1) = by * x\n"
+                          "add(x, y) = x + y\n"
+                          "fma(x, y, z) = x * y + z\n"
+                          "blend(x, y; at=0.5) = x + at * (y - x)\n";
+
+static kiln__op_table table;
+
+static void set_up(void)
+{
+    ck_assert_int_eq(kiln__op_table_init(&table, ops, NULL), KILN_OK);
+}
+
+static void tear_down(void)
+{
+    kiln__op_table_fini(&table);
+}
+
+static kiln_status parse(kiln__expr *out, const char *text, kiln_report *report)
+{
+    return kiln__expr_parse(out, &table, text, strlen(text), report);
+}
+
+static char *format(const kiln__expr *expr)
+{
+    kiln__text out = { 0 };
+    kiln__expr_format(expr, &table, &out);
+    return kiln__text_take(&out);
+}
+
+static const struct {
+    const char *text, *canonical;
+    unsigned inputs;
+} good[] = {
+    { "relu6", "relu6", 1 },
+    { "relu6()", "relu6", 1 },
+    { " relu6 ( x ) ", "relu6", 1 },
+    { "hardtanh", "hardtanh(-1,1)", 1 },
+    { "hardtanh(-2,2)", "hardtanh(-2,2)", 1 },
+    { "hardtanh(-2)", "hardtanh(-2,1)", 1 },
+    { "hardtanh(x,-2)", "hardtanh(-2,1)", 1 },
+    { "hardtanh(hi=2)", "hardtanh(-1,2)", 1 },
+    { "hardtanh(x, hi = 2, lo = 0)", "hardtanh(0,2)", 1 },
+    { "hardtanh(0,hi=2)", "hardtanh(0,2)", 1 },
+    { "hardtanh(-0,0)", "hardtanh(-0,0)", 1 },
+    { "hardtanh(-inf,inf)", "hardtanh(-inf,inf)", 1 },
+    { "hardtanh(hi=inf)", "hardtanh(-1,inf)", 1 },
+    { "hardtanh(1e3,0x1p-1)", "hardtanh(1000,0.5)", 1 },
+    { "hardtanh(+1,.5)", "hardtanh(1,0.5)", 1 },
+    { "add", "add(x,y)", 2 },
+    { "add(y,x)", "add(y,x)", 2 },
+    { "add(x,x)", "add(x,x)", 1 },
+    { "fma", "fma(x,y,z)", 3 },
+    { "blend(0.25)", "blend(x,y,0.25)", 2 },
+    { "blend(y,x)", "blend(y,x,0.5)", 2 },
+    { "relu6(add)", "relu6(add(x,y))", 2 },
+    { "relu6(relu6)", "relu6(relu6(x))", 1 },
+    { "relu6(hardtanh(-1,1))", "relu6(hardtanh(x,-1,1))", 1 },
+    { "hardtanh(add(x,y),-1,1)", "hardtanh(add(x,y),-1,1)", 2 },
+    { "add(relu6(z),\n\tadd(x, y))", "add(relu6(z),add(x,y))", 3 },
+    { "add(x,relu6)", "add(x,relu6(x))", 1 },
+    { "hardtanh(- 2, hi = - - 3)", "hardtanh(-2,3)", 1 },
+    { "(relu6((x)))", "relu6", 1 },
+    { "fma(add(z,x),relu6(y),hardtanh(add,lo=-2))", "fma(add(z,x),relu6(y),hardtanh(add(x,y),-2,1))", 3 },
+};
+
+START_TEST(test_expr__has_one_canonical_text)
+{
+    kiln_report report = KILN_INIT(kiln_report);
+    kiln__expr expr, again;
+    ck_assert_msg(parse(&expr, good[_i].text, &report) == KILN_OK, "%s", report.message);
+    char *text = format(&expr);
+    ck_assert_str_eq(text, good[_i].canonical);
+    ck_assert_uint_eq(expr.inputs, good[_i].inputs);
+    ck_assert_int_eq(parse(&again, text, NULL), KILN_OK);
+    ck_assert_mem_eq(&expr, &again, kiln__expr_size(&expr));
+    free(text);
+}
+END_TEST
+
+static const struct {
+    const char *text, *problem;
+} bad[] = {
+    { "", "an op is missing: relu6, hardtanh, scale, add, fma or blend" },
+    { "hardtan", "unknown op 'hardtan': did you mean hardtanh?" },
+    { "HardTanh", "unknown op 'HardTanh': did you mean hardtanh?" },
+    { "hard", "unknown op 'hard': did you mean hardtanh?" },
+    { "qqq", "unknown op 'qqq': relu6, hardtanh, scale, add, fma or blend" },
+    { "relu6(ad(x,y))", "unknown op 'ad': did you mean add?" },
+    { "x", "'x' is an input, not an op: relu6, hardtanh, scale, add, fma or blend" },
+    { "x(1)", "'x' is an input, not an op: relu6, hardtanh, scale, add, fma or blend" },
+    { "3", "expected an op at '3'" },
+    { "add(x)", "op add takes 2 inputs, got 1" },
+    { "relu6(x,x)", "op relu6 takes 1 input, got 2" },
+    { "fma(x,y,z,x,x,x,x,x,x,x,x)", "op fma takes 3 inputs, got 11" },
+    { "relu6(1)", "op relu6 takes no parameters, got 1" },
+    { "relu6(a=1)", "op relu6 takes no parameters, got 'a'" },
+    { "hardtanh(1,2,3)", "op hardtanh takes at most 2 parameters (lo, hi), got 3" },
+    { "hardtanh(1,2,3,4,5,6,7,8,9,10,11)", "op hardtanh takes at most 2 parameters (lo, hi), got 11" },
+    { "scale(1,2)", "op scale takes at most 1 parameter (by), got 2" },
+    { "hardtanh(hgh=3)", "op hardtanh has no parameter 'hgh': lo or hi" },
+    { "hardtanh(high=3)", "op hardtanh has no parameter 'high': did you mean hi?" },
+    { "hardtanh(x=3)", "op hardtanh has no parameter 'x': lo or hi" },
+    { "hardtanh(lo=1,lo=2)", "parameter lo of op hardtanh is given twice" },
+    { "hardtanh(1,lo=2)", "parameter lo of op hardtanh is given twice" },
+    { "hardtanh(hi=1,2)", "op hardtanh: '2' follows a named parameter: name it too" },
+    { "hardtanh(1,x)", "op hardtanh: its inputs come before its parameters, at 'x)'" },
+    { "hardtanh(nan)", "parameter lo of op hardtanh must not be NaN" },
+    { "hardtanh(hi=-NaN)", "parameter hi of op hardtanh must not be NaN" },
+    { "hardtanh(1e999)", "parameter lo of op hardtanh: '1e999' is not a number, or too large for one" },
+    { "hardtanh(1.2.3)", "parameter lo of op hardtanh: '1.2.3' is not a number, or too large for one" },
+    { "hardtanh(lo=)", "parameter lo of op hardtanh: '' is not a number, or too large for one" },
+    { "hardtanh(lo=", "op hardtanh: an argument is missing at ''" },
+    { "hardtanh(hi=x)", "parameter hi of op hardtanh: 'x' is not a number, or too large for one" },
+    { "hardtanh(hi=relu6)", "parameter hi of op hardtanh: 'relu6' is not a number, or too large for one" },
+    { "hardtanh(x,hi=relu6(x))", "parameter hi of op hardtanh: 'relu6' is not a number, or too large for one" },
+    { "hardtanh(#)", "op hardtanh: an argument is missing at '#)'" },
+    { "hardtanh(1/3)", "op expressions have no operator '/': write numbers out, and define an op for arithmetic" },
+    { "add(x+y)", "op expressions have no operator '+': write numbers out, and define an op for arithmetic" },
+    { "relu6(-x)", "op expressions have no operator '-': write numbers out, and define an op for arithmetic" },
+    { "relu6 * 2", "op expressions have no operator '*': write numbers out, and define an op for arithmetic" },
+    { "relu6 ? x : y", "op expressions have no operator '?': write numbers out, and define an op for arithmetic" },
+    { "relu6 ** 2", "the op expression: there is no power **: write x * x" },
+    { "(relu6", "the op expression: ')' is missing" },
+    { "-inf", "expected an op at '-inf'" },
+    { "inf", "unknown op 'inf': relu6, hardtanh, scale, add, fma or blend" },
+    { "hardtanh(1 2)", "op hardtanh: expected ',' or ')' at '2)'" },
+    { "hardtanh(?)", "'?' is reserved for scalars given at launch: write a number" },
+    { "hardtanh(?,?)", "'?' is reserved for scalars given at launch: write a number" },
+    { "hardtanh(? 1)", "op hardtanh: expected ',' or ')' at '1)'" },
+    { "?", "expected an op at '?'" },
+    { "hardtanh(hi=?)", "'?' is reserved for scalars given at launch: write a number" },
+    { "hardtanh(1,)", "op hardtanh: an argument is missing at ')'" },
+    { "hardtanh(,1)", "op hardtanh: an argument is missing at ',1)'" },
+    { "hardtanh(", "op hardtanh: an argument is missing at ''" },
+    { "hardtanh(1", "')' is missing at the end of op hardtanh(..." },
+    { "relu6(x", "')' is missing at the end of op relu6(..." },
+    { "relu6)", "unexpected ')' after the op" },
+    { "relu6 x", "unexpected 'x' after the op" },
+    { "relu6(x)(x)", "unexpected '(x)' after the op" },
+    { "relu6(x(x))", "op relu6: expected ',' or ')' at '(x))'" },
+    { "relu6(y)", "the op expression uses input y but not x: take x first, then y, then z" },
+    { "add(x,z)", "the op expression uses input z but not y: take x first, then y, then z" },
+    { "add(y,z)", "the op expression uses input y but not x: take x first, then y, then z" },
+    { "\x01\xfeqqq\n", "expected an op at '\?\?qqq?'" },
+    { "a_name_that_is_much_longer_than_forty_characters",
+      "unknown op 'a_name_that_is_much_longer_than_forty...': relu6, hardtanh, scale, add, fma or blend" },
+};
+
+START_TEST(test_expr__failure_names_the_culprit)
+{
+    kiln_report report = KILN_INIT(kiln_report);
+    kiln__expr expr;
+    ck_assert_int_eq(parse(&expr, bad[_i].text, &report), KILN_EOP);
+    ck_assert_str_eq(report.message, bad[_i].problem);
+    ck_assert_str_eq(report.stage, "spec");
+    ck_assert_uint_eq(expr.count, 0);
+}
+END_TEST
+
+START_TEST(test_expr__reads_exactly_the_given_length)
+{
+    kiln__expr expr;
+    ck_assert_int_eq(kiln__expr_parse(&expr, &table, "relu6(x)garbage", 8, NULL), KILN_OK);
+    ck_assert_int_eq(kiln__expr_parse(&expr, &table, "relu6(x)", 7, NULL), KILN_EOP);
+    ck_assert_int_eq(kiln__expr_parse(&expr, &table, "scale(12)", 7, NULL), KILN_EOP);
+}
+END_TEST
+
+/* "relu6(relu6(...x...))", `depth` ops. */
+static kiln_status parse_nested(size_t depth, kiln_report *report)
+{
+    kiln__text text = { 0 };
+    kiln__expr expr;
+    for (size_t i = 0; i < depth; i++)
+        kiln__text_append(&text, "relu6(");
+    kiln__text_append(&text, "x");
+    for (size_t i = 0; i < depth; i++)
+        kiln__text_append(&text, ")");
+    kiln_status status = parse(&expr, kiln__text_string(&text), report);
+    kiln__text_fini(&text);
+    return status;
+}
+
+START_TEST(test_expr__nests_to_its_limit_and_no_further)
+{
+    kiln_report report = KILN_INIT(kiln_report);
+    ck_assert_int_eq(parse_nested(KILN__EXPR_DEPTH_MAX, NULL), KILN_OK);
+    ck_assert_int_eq(parse_nested(KILN__EXPR_DEPTH_MAX + 1, &report), KILN_EOP);
+    ck_assert_str_eq(report.message, "the op expression is nested deeper than 32");
+    ck_assert_int_eq(parse_nested(500000, NULL), KILN_EOP);
+}
+END_TEST
+
+/* A balanced tree of adds: 2^(levels + 1) - 1 nodes. */
+static void append_tree(kiln__text *out, int levels)
+{
+    if (levels == 0) {
+        kiln__text_append(out, "x");
+        return;
+    }
+    kiln__text_append(out, "add(");
+    append_tree(out, levels - 1);
+    kiln__text_append(out, ",");
+    append_tree(out, levels - 1);
+    kiln__text_append(out, ")");
+}
+
+START_TEST(test_expr__has_at_most_64_nodes)
+{
+    kiln_report report = KILN_INIT(kiln_report);
+    kiln__text text = { 0 };
+    kiln__expr expr;
+    append_tree(&text, 5);
+    ck_assert_int_eq(parse(&expr, kiln__text_string(&text), &report), KILN_OK);
+    ck_assert_uint_eq(expr.count, 63);
+    kiln__text_fini(&text);
+    append_tree(&text, 6);
+    ck_assert_int_eq(parse(&expr, kiln__text_string(&text), &report), KILN_EOP);
+    ck_assert_str_eq(report.message, "the op expression has more than 64 ops and inputs");
+    kiln__text_fini(&text);
+}
+END_TEST
+
+static int refuse_allocation(void)
+{
+    return 1;
+}
+
+/* A small tree needs no memory; a large one says that there is none. */
+START_TEST(test_expr__a_failed_allocation_is_told)
+{
+    kiln_report report = KILN_INIT(kiln_report);
+    kiln__text text = { 0 };
+    kiln__expr expr;
+    append_tree(&text, 4);
+    ck_assert_int_eq(parse(&expr, kiln__text_string(&text), NULL), KILN_OK); /* loads the ops */
+    kiln__alloc_set_hook(refuse_allocation);
+    kiln_status small = parse(&expr, "add(add(x,y),add(y,z))", NULL);
+    kiln_status large = parse(&expr, kiln__text_string(&text), &report);
+    kiln__alloc_set_hook(NULL);
+    ck_assert_int_eq(small, KILN_OK);
+    ck_assert_int_eq(large, KILN_ENOMEM);
+    ck_assert_int_eq(report.status, KILN_ENOMEM);
+    ck_assert_uint_eq(expr.count, 0);
+    kiln__text_fini(&text);
+}
+END_TEST
+
+START_TEST(test_expr__a_megabyte_is_refused_at_once)
+{
+    static const char fill[] = { 'a', '1', ' ', '(', ',', '\xff' };
+    size_t size = 1 << 20;
+    kiln__expr expr;
+    char *text = malloc(size);
+    ck_assert_ptr_nonnull(text);
+    memset(text, fill[_i], size);
+    ck_assert_int_eq(kiln__expr_parse(&expr, &table, text, size, NULL), KILN_EOP);
+    memcpy(text, "hardtanh(", 9);
+    ck_assert_int_eq(kiln__expr_parse(&expr, &table, text, size, NULL), KILN_EOP);
+    free(text);
+}
+END_TEST
+
+static const struct {
+    const char *text, *emitted;
+} emitted[] = {
+    { "relu6", "kiln_op_relu6(x)" },
+    { "hardtanh(-1,0.2)", "kiln_op_hardtanh(x, (kiln_real)-0x1p+0, (kiln_real)0x1.999999999999ap-3)" },
+    { "hardtanh(-inf,inf)", "kiln_op_hardtanh(x, (kiln_real)-KILN_INFINITY, (kiln_real)KILN_INFINITY)" },
+    { "hardtanh(-0,0)", "kiln_op_hardtanh(x, (kiln_real)-0x0p+0, (kiln_real)0x0p+0)" },
+    { "relu6(add)", "kiln_op_relu6(kiln_op_add(x, y))" },
+    { "fma(relu6(z),x,blend(y,x,1))", "kiln_op_fma(kiln_op_relu6(z), x, kiln_op_blend(y, x, (kiln_real)0x1p+0))" },
+};
+
+START_TEST(test_expr__emits_nested_calls_with_exact_literals)
+{
+    kiln__text out = { 0 };
+    kiln__expr expr;
+    ck_assert_int_eq(parse(&expr, emitted[_i].text, NULL), KILN_OK);
+    kiln__expr_emit(&expr, &table, &out);
+    ck_assert_str_eq(kiln__text_string(&out), emitted[_i].emitted);
+    kiln__text_fini(&out);
+}
+END_TEST
+
+Suite *kiln_test_lang_expr_suite(void)
+{
+    Suite *suite = suite_create("expr");
+    TCase *tcase = tcase_create("expr");
+    tcase_set_timeout(tcase, 30);
+    tcase_add_checked_fixture(tcase, set_up, tear_down);
+    tcase_add_loop_test(tcase, test_expr__has_one_canonical_text, 0, COUNT(good));
+    tcase_add_loop_test(tcase, test_expr__failure_names_the_culprit, 0, COUNT(bad));
+    tcase_add_test(tcase, test_expr__reads_exactly_the_given_length);
+    tcase_add_test(tcase, test_expr__nests_to_its_limit_and_no_further);
+    tcase_add_test(tcase, test_expr__has_at_most_64_nodes);
+    tcase_add_test(tcase, test_expr__a_failed_allocation_is_told);
+    tcase_add_loop_test(tcase, test_expr__a_megabyte_is_refused_at_once, 0, 6);
+    tcase_add_loop_test(tcase, test_expr__emits_nested_calls_with_exact_literals, 0, COUNT(emitted));
+    suite_add_tcase(suite, tcase);
+    return suite;
+}

@@ -1,0 +1,577 @@
+/* Sources of the host's own: what makes them compile again and what does not, what they may read, and launching
+ * them. Most tests need NVRTC and compile in workers, as services do. */
+#include "support/foreign.h"
+#include "support/requesting.h"
+#include "support/sanitized.h"
+#include "support/sourcing.h"
+#include "support/suites.h"
+#include "support/temp.h"
+#include <pthread.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* ---- What makes it compile again */
+
+START_TEST(test_source__edited_header_compiles_once_and_touched_one_not)
+{
+    if (!have_nvrtc())
+        return;
+    make_tree("inc");
+    use_directories("inc", NULL);
+    source.text = two_deep;
+    ck_assert_uint_eq(compiles(), 1);
+    ck_assert_uint_eq(compiles(), 0);
+    ck_assert_uint_eq(compiles_again(), 0);
+    write_text("inc/sub/c.h", "#define DEPTH 3\n");
+    ck_assert_uint_eq(compiles_again(), 1);
+    ck_assert_uint_eq(compiles_again(), 0);
+    write_text("inc/sub/c.h", "#define DEPTH 3\n"); /* newer, but the same */
+    ck_assert_uint_eq(compiles_again(), 0);
+    write_text("inc/sub/c.h", "#define DEPTH 2\n"); /* as it was at first */
+    ck_assert_uint_eq(compiles_again(), 0);
+    ck_assert_uint_eq(compiles(), 0);
+    write_text("inc/other.h", "not read\n");
+    ck_assert_uint_eq(compiles(), 0);
+    source.text = "\n#include \"a.h\"\nextern \"C\" __global__ void k(int *p) { *p = DEPTH; }\n";
+    ck_assert_uint_eq(compiles(), 1);
+}
+END_TEST
+
+START_TEST(test_source__moved_tree_is_found)
+{
+    const void *key, *cubin, *log;
+    size_t length;
+    kiln_program *program;
+    if (!have_nvrtc())
+        return;
+    make_tree("inc");
+    write_text("inc/sub/c.h", "#define DEPTH sizeof(__FILE__)\n__device__ int f() { int unused; return 1; }\n");
+    use_directories("inc", NULL);
+    source.text = two_deep;
+    source.name = "/some/where/user.cu";
+    ck_assert_uint_eq(compiles(), 1);
+    ck_assert_int_eq(rename(kiln_test_temp_path("inc"), kiln_test_temp_path("another-name")), 0);
+    use_directories("another-name", NULL);
+    source.name = "/some/where/else/user.cu";
+    ck_assert_uint_eq(compiles(), 0);
+    expect(kiln_test_build_source(&program, service, &source, &report), KILN_OK, "");
+    ck_assert_int_eq(kiln_program_section(&key, &length, program, "key"), KILN_OK);
+    ck_assert_ptr_null(strstr(key, kiln_test_temp_dir()));
+    ck_assert_int_eq(kiln_program_section(&cubin, &length, program, "cubin"), KILN_OK);
+    ck_assert_ptr_null(memmem(cubin, length, "another-name", strlen("another-name")));
+    /* The warning is told in the words of who asks now. */
+    ck_assert_int_eq(kiln_program_section(&log, &length, program, "log"), KILN_OK);
+    ck_assert_ptr_nonnull(strstr(log, "another-name/sub/c.h(2): warning"));
+    kiln_program_release(program);
+}
+END_TEST
+
+START_TEST(test_source__earlier_header_is_noticed)
+{
+    if (!have_nvrtc())
+        return;
+    make_directory("first");
+    make_tree("second");
+    use_directories("first", "second");
+    source.text = two_deep;
+    ck_assert_uint_eq(compiles(), 1);
+    write_text("first/a.h", "#define DEPTH 9\n");
+    ck_assert_uint_eq(compiles_again(), 1);
+    ck_assert_uint_eq(compiles(), 0);
+    ck_assert_int_eq(unlink(kiln_test_temp_path("first/a.h")), 0);
+    ck_assert_uint_eq(compiles(), 0);
+    write_text("first/unrelated.h", "");
+    ck_assert_uint_eq(compiles(), 0);
+    source.text = "#if __has_include(\"opt.h\")\n#define A 1\n#else\n#define A 2\n#endif\n"
+                  "extern \"C\" __global__ void k(int *p) { *p = A; }\n";
+    ck_assert_uint_eq(compiles(), 1);
+    write_text("second/opt.h", "");
+    ck_assert_uint_eq(compiles(), 1);
+    ck_assert_uint_eq(compiles(), 0);
+    use_directories("second", "first");
+    ck_assert_uint_eq(compiles(), 1);
+}
+END_TEST
+
+START_TEST(test_source__all_that_it_is_compiled_with_counts)
+{
+    static const char *const fast[] = { "--use_fast_math" }, *const define[] = { "A=2" };
+    static const kiln_header one = { "a.h", "#define B 1\n" }, two = { "a.h", "#define B 2\n" };
+    if (!have_nvrtc())
+        return;
+    source.text = "#include \"a.h\"\n#ifndef A\n#define A 1\n#endif\n"
+                  "extern \"C\" __global__ void k(float *p) { *p = sinf(*p) * A * B; }\n";
+    source.headers = &one;
+    source.header_count = 1;
+    ck_assert_uint_eq(compiles(), 1);
+    ck_assert_uint_eq(compiles(), 0);
+    source.options = fast;
+    source.option_count = 1;
+    ck_assert_uint_eq(compiles(), 1);
+    source.defines = define;
+    source.define_count = 1;
+    ck_assert_uint_eq(compiles(), 1);
+    source.headers = &two;
+    ck_assert_uint_eq(compiles(), 1);
+    source.target = "sm_80";
+    ck_assert_uint_eq(compiles(), 1);
+    ck_assert_uint_eq(compiles(), 0);
+}
+END_TEST
+
+/* ---- What it may read */
+
+static void expect_refused(const char *include)
+{
+    char text[512];
+    snprintf(text, sizeof(text), "#include \"%s\"\nextern \"C\" __global__ void k() {}\n", include);
+    source.text = text;
+    expect(build(), KILN_ECOMPILE, "cannot open source file");
+    ck_assert_msg(report.log != NULL && strstr(report.log, "SECRET") == NULL && strstr(report.log, "root:") == NULL,
+                  "%s: %s", include, report.log);
+}
+
+START_TEST(test_source__reads_nothing_outside)
+{
+    if (!have_nvrtc())
+        return;
+    make_tree("inc");
+    write_text("secret.h", "SECRET stuff\n");
+    ck_assert_int_eq(symlink("../secret.h", kiln_test_temp_path("inc/link.h")), 0);
+    ck_assert_int_eq(symlink(kiln_test_temp_dir(), kiln_test_temp_path("inc/out")), 0);
+    ck_assert_int_eq(symlink("sub/c.h", kiln_test_temp_path("inc/inside.h")), 0);
+    ck_assert_int_eq(mkfifo(kiln_test_temp_path("inc/pipe.h"), 0600), 0);
+    use_directories("inc", NULL);
+    expect_refused("/etc/passwd");
+    expect_refused("/etc/../etc/passwd");
+    expect_refused("../secret.h");
+    expect_refused("sub/../../secret.h");
+    expect_refused("link.h");
+    expect_refused("out/secret.h");
+    expect_refused("pipe.h");
+    expect_refused("/proc/self/environ");
+    expect_refused("/kiln/0/../secret.h");
+    expect_refused("/kiln/9/a.h");
+    expect_refused(kiln_test_temp_path("inc/a.h"));
+    source.text = "#include \"inside.h\"\nextern \"C\" __global__ void k(int *p) { *p = DEPTH; }\n";
+    ck_assert_uint_eq(compiles(), 1);
+    ck_assert_uint_eq(compiles(), 0);
+    write_text("inc/sub/c.h", "#define DEPTH 5\n");
+    ck_assert_uint_eq(compiles(), 1);
+}
+END_TEST
+
+static void expect_written(const char *number)
+{
+    kiln_program *program;
+    const void *ptx;
+    size_t length;
+    expect(kiln_test_build_source(&program, service, &source, &report), KILN_OK, "");
+    ck_assert_int_eq(kiln_program_section(&ptx, &length, program, "ptx"), KILN_OK);
+    ck_assert_msg(strstr(ptx, number) != NULL, "no %s in %s", number, (const char *)ptx);
+    kiln_program_release(program);
+}
+
+/* Nothing polices the text: what its host can read it can. */
+START_TEST(test_source__without_a_worker_reads_what_its_host_can)
+{
+    static const char *const forms[] = { "#include \"%s\"\n", "#define NAME \"%s\"\n#include NAME\n",
+                                         "#if __has_include(\"%s\")\n#define SECRET 4743\n#endif\n" };
+    static const char *const line_info[] = { "-lineinfo" };
+    char text[512];
+    if (!have_nvrtc())
+        return;
+    write_text("secret.h", "#define SECRET 4743\n");
+    kiln_close(service);
+    open_service(KILN_ISOLATE_NEVER);
+    source.text = text;
+    for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
+        int length = snprintf(text, sizeof(text), forms[i], kiln_test_temp_path("secret.h"));
+        snprintf(text + length, sizeof(text) - (size_t)length,
+                 "extern \"C\" __global__ void k(int *p) { *p = SECRET; }\n");
+        expect_written("4743");
+    }
+    ck_assert_uint_eq(kiln_test_stats(service).worker_starts, 0);
+    source.options = line_info;
+    source.option_count = 1;
+    expect(build(), KILN_EINVAL, "working directory");
+    source.option_count = 0;
+    use_directories(".", NULL);
+    expect(build(), KILN_EINVAL, "isolate=never there are no include directories");
+    source.include_dir_count = 0;
+    reopen(); /* a worker finds no such file, and no store has what came of it */
+    expect(build(), KILN_ECOMPILE, "SECRET");
+}
+END_TEST
+
+/* NVRTC in this process looks for headers in memory among the files of the working directory first: what comes of
+ * that is for this service alone, and a service that compiles so is given nothing of another's. */
+START_TEST(test_source__without_a_worker_stays_in_memory)
+{
+    static const kiln_header in_memory = { "a.h", "#define A 4742\n" };
+    kiln_options options = kiln_test_gpu_options();
+    char pack[256];
+    if (!have_nvrtc())
+        return;
+    write_text("a.h", "#define A 4741\n");
+    ck_assert_int_eq(chdir(kiln_test_temp_dir()), 0);
+    source.text = "#include \"a.h\"\nextern \"C\" __global__ void k(int *p) { *p = A; }\n";
+    source.headers = &in_memory;
+    source.header_count = 1;
+    source.cuda_headers = KILN_OFF;
+    kiln_close(service);
+    open_service(KILN_ISOLATE_NEVER);
+    ck_assert_uint_eq(compiles_again(), 1);
+    ck_assert_uint_eq(compiles_again(), 0); /* from memory */
+    reopen();
+    expect_written("4742");
+    ck_assert_uint_eq(kiln_test_stats(service).compiles, 1);
+    /* Neither from the directory nor from a pack. */
+    snprintf(pack, sizeof(pack), "%s", kiln_test_temp_path("worker.kilnpack"));
+    expect(kiln_cache_export(service, pack, NULL, NULL, NULL, &report), KILN_OK, "");
+    kiln_close(service);
+    open_service(KILN_ISOLATE_NEVER);
+    ck_assert_uint_eq(compiles_again(), 1);
+    kiln_close(service);
+    options.isolate = KILN_ISOLATE_NEVER;
+    options.packs = pack;
+    options.cache_dir = "";
+    service = kiln_test_open(&options);
+    ck_assert_uint_eq(compiles_again(), 1);
+    kiln_close(service);
+    options.strict = KILN_ON;
+    service = kiln_test_open(&options);
+    expect(build(), KILN_ESTRICT, "let a worker compile it");
+}
+END_TEST
+
+/* ---- Messages */
+
+START_TEST(test_source__messages_name_the_users_file_and_line)
+{
+    static const char *const unknown[] = { "k", "scale<flot, 4>" }, *const device[] = { "helper" },
+                             *const variable[] = { "&x" };
+    if (!have_nvrtc())
+        return;
+    source.name = "dir/user.cu";
+    source.text = "\n\n\n\n\n\nextern \"C\" __global__ void k(int *p) { *p = ; }\n";
+    expect(build(), KILN_ECOMPILE, "dir/user.cu(7): error: expected an expression");
+    ck_assert_ptr_nonnull(strstr(report.log, "dir/user.cu(7): error"));
+    source.text = "template <class T, int N> __global__ void scale(T *p) { *p *= N; }\n"
+                  "__device__ int helper() { return 1; }\nextern \"C\" __global__ void k() {}\n";
+    source.functions = unknown;
+    source.function_count = 2;
+    expect(build(), KILN_ECOMPILE, "");
+    ck_assert_str_eq(report.message, "the source has no function 'scale<flot, 4>': identifier \"flot\" is undefined; "
+                                     "its text has: scale<class T, int N>, k");
+    source.functions = device;
+    source.function_count = 1;
+    expect(build(), KILN_ECOMPILE, "the source has no function 'helper'");
+    ck_assert_ptr_nonnull(strstr(report.message, "; its text has: scale<class T, int N>, k"));
+    source.functions = variable;
+    expect(build(), KILN_ECOMPILE, "");
+    ck_assert_str_eq(report.message, "the source has no variable '&x': identifier \"x\" is undefined");
+    source.functions = NULL;
+    source.function_count = 0;
+    source.text = "__device__ int x;\n";
+    expect(build(), KILN_ECOMPILE, "no function for the host to launch");
+    ck_assert_ptr_nonnull(strstr(report.message, "; its text has no __global__ function"));
+    source.text = "namespace a { template <class T> __global__ void k(T *p) {} }\n";
+    expect(build(), KILN_ECOMPILE, "");
+    ck_assert_str_eq(report.message, "the source has no function for the host to launch: make one extern \"C\" "
+                                     "__global__, or ask for those that it is to have; its text has: a::k<class T>");
+}
+END_TEST
+
+/* NVRTC tells to use a flag that only nvcc has. */
+START_TEST(test_source__lambdas_in_device_code_need_no_annotation)
+{
+    static const char *const annotations[] = { " __device__ ", " __host__ __device__ " };
+    static const char *const option[] = { "--extended-lambda" }, *const device[] = { "-default-device" };
+    static const char form[] =
+        "%s\ntemplate <class F> __device__ void each(float *x, F f) { x[threadIdx.x] = f(x[threadIdx.x]); }\n"
+        "extern \"C\" __global__ void k(float *x, float by)\n{\n"
+        "    auto twice = [=]%s(float v) { return v * by; };\n    each(x, twice);\n%s}\n";
+    static const char outside[] = "auto half = [](float v) { return v / 2; };", inside[] = "    each(x, half);\n";
+    char text[600];
+    if (!have_nvrtc())
+        return;
+    source.text = text;
+    source.name = "user.cu";
+    for (int i = 0; i < 2; i++) {
+        snprintf(text, sizeof(text), form, "", annotations[i], "");
+        expect(build(), KILN_ECOMPILE, "user.cu(5): error: ");
+        ck_assert_ptr_nonnull(strstr(report.message, "NVRTC does not have: leave the annotation out"));
+    }
+    source.options = option;
+    source.option_count = 1;
+    expect(build(), KILN_EINVAL, "option '--extended-lambda' is not passed on: NVRTC has none");
+    source.options = device;
+    snprintf(text, sizeof(text), form, outside, "", inside);
+    expect(build(), KILN_OK, "");
+    source.option_count = 0;
+    snprintf(text, sizeof(text), form, "", "", "");
+    expect(build(), KILN_OK, "");
+}
+END_TEST
+
+START_TEST(test_source__bad_fields_are_refused)
+{
+    static const char *const option[] = { "-dlto" }, *const define[] = { "1A" }, *const twice[] = { "k", "k" };
+    static const kiln_header absolute = { "/a.h", "" };
+    source.text = NULL;
+    expect(build(), KILN_EINVAL, "text must not be NULL");
+    source.text = "x\0y";
+    source.length = 3;
+    expect(build(), KILN_EINVAL, "NUL");
+    source.text = "extern \"C\" __global__ void k() {}\n";
+    source.length = 0;
+    source.options = option;
+    source.option_count = 1;
+    expect(build(), KILN_EINVAL, "option '-dlto' is not passed on: it makes code");
+    source.option_count = 0;
+    source.defines = define;
+    source.define_count = 1;
+    expect(build(), KILN_EINVAL, "define '1A'");
+    source.define_count = 0;
+    source.functions = twice;
+    source.function_count = 2;
+    expect(build(), KILN_EINVAL, "'k' is named twice");
+    source.function_count = 0;
+    source.headers = &absolute;
+    source.header_count = 1;
+    expect(build(), KILN_EINVAL, "relative path");
+    source.header_count = 0;
+    use_directories("nowhere", NULL);
+    expect(build(), KILN_EINVAL, "nowhere' cannot be used: No such file");
+    source.include_dir_count = 0;
+    source.target = "cpu";
+    expect(build(), KILN_ETARGET, "not for the cpu");
+    source.target = "sm90";
+    expect(build(), KILN_ETARGET, "unknown target 'sm90'");
+    source.target = NULL;
+    source.name = "a\nb";
+    expect(build(), KILN_EINVAL, "no name of a source");
+    source.size = 0;
+    expect(build(), KILN_EINVAL, "KILN_INIT(kiln_source)");
+}
+END_TEST
+
+/* ---- Stores, workers, processes */
+
+START_TEST(test_source__is_found_without_a_compiler)
+{
+    kiln_program *program;
+    if (!have_nvrtc())
+        return;
+    make_tree("inc");
+    use_directories("inc", NULL);
+    source.text = two_deep;
+    source.cuda_headers = KILN_OFF;
+    ck_assert_uint_eq(compiles(), 1);
+    kiln_close(service);
+    kiln_options options = kiln_test_options();
+    options.nvrtc = "/nonexistent/libnvrtc.so.13";
+    options.worker = "/nonexistent/kiln-worker";
+    service = kiln_test_open(&options);
+    expect(kiln_test_build_source(&program, service, &source, &report), KILN_OK, "");
+    ck_assert_int_eq(kiln_test_origin(program), KILN_ORIGIN_DISK);
+    kiln_program_release(program);
+    write_text("inc/a.h", "#define DEPTH 1\n");
+    expect(build(), KILN_ENOCOMPILER, "NVRTC");
+    write_text("inc/a.h", "#include \"sub/b.h\"\n");
+    expect(build(), KILN_OK, "");
+    kiln_close(service);
+    options.strict = KILN_ON;
+    service = kiln_test_open(&options);
+    expect(build(), KILN_OK, "");
+    write_text("inc/a.h", "#define DEPTH 1\n");
+    expect(build(), KILN_ESTRICT, "strict mode compiles nothing: source=user.cu target=sm_90");
+}
+END_TEST
+
+START_TEST(test_source__travels_in_a_pack)
+{
+    kiln_transfer moved = KILN_INIT(kiln_transfer);
+    if (!have_nvrtc())
+        return;
+    make_tree("inc");
+    use_directories("inc", NULL);
+    source.text = two_deep;
+    ck_assert_uint_eq(compiles(), 1);
+    ck_assert_int_eq(kiln_cache_export(service, kiln_test_temp_path("p.kilnpack"), NULL, NULL, &moved, &report),
+                     KILN_OK);
+    ck_assert_uint_eq(moved.entries, 2);
+    kiln_close(service);
+    kiln_options options = kiln_test_options();
+    options.cache_dir = "";
+    options.packs = kiln_test_temp_path("p.kilnpack");
+    service = kiln_test_open(&options);
+    expect(build(), KILN_OK, "");
+    kiln_stats stats = kiln_test_stats(service);
+    ck_assert_uint_eq(stats.compiles, 0);
+    ck_assert_uint_eq(stats.hits_pack, 1);
+}
+END_TEST
+
+START_TEST(test_source__killed_worker_is_replaced)
+{
+    enum { NESTED = 2000000 };
+    if (!have_nvrtc())
+        return;
+    source.text = two_deep;
+    make_tree("inc");
+    use_directories("inc", NULL);
+    expect(build(), KILN_OK, "");
+    kill(only_child(), SIGKILL);
+    write_text("inc/a.h", "#define DEPTH 1\n");
+    expect(build(), KILN_OK, "");
+    ck_assert_uint_eq(kiln_test_stats(service).worker_starts, 2);
+    if (KILN_TEST_SANITIZED)
+        return; /* the stack of a sanitized compile has another size */
+    char *text = malloc(2 * NESTED + 100);
+    size_t length = (size_t)sprintf(text, "extern \"C\" __global__ void k(int *p) { *p = ");
+    memset(text + length, '(', NESTED);
+    memset(text + length + NESTED, ')', NESTED);
+    text[length + NESTED - 1] = '1';
+    strcpy(text + length + 2 * NESTED - 1, "; }");
+    source.text = text;
+    expect(build(), KILN_ECRASHED, "");
+    source.text = two_deep;
+    expect(build(), KILN_OK, "");
+    free(text);
+}
+END_TEST
+
+START_TEST(test_source__two_processes_compile_once)
+{
+    int pipes[2], statuses = 0;
+    if (!have_nvrtc())
+        return;
+    make_tree("inc");
+    use_directories("inc", NULL);
+    source.text = two_deep;
+    kiln_close(service);
+    service = NULL;
+    ck_assert_int_eq(pipe(pipes), 0);
+    for (int i = 0; i < 3; i++)
+        if (fork() == 0) {
+            open_service(KILN_ISOLATE_AUTO);
+            kiln_status status = build();
+            unsigned char count = status == KILN_OK ? (unsigned char)kiln_test_stats(service).compiles : 99;
+            kiln_close(service);
+            _exit(write(pipes[1], &count, 1) == 1 ? 0 : 1);
+        }
+    unsigned char count, total = 0;
+    for (int i = 0, status; i < 3; i++) {
+        wait(&status);
+        statuses |= status;
+        ck_assert_int_eq(read(pipes[0], &count, 1), 1);
+        total = (unsigned char)(total + count);
+    }
+    ck_assert_int_eq(statuses, 0);
+    ck_assert_uint_eq(total, 1);
+}
+END_TEST
+
+static void *build_in_thread(void *data)
+{
+    kiln_program *program;
+    *(kiln_status *)data = kiln_test_build_source(&program, service, &source, NULL);
+    kiln_program_release(program);
+    return NULL;
+}
+
+START_TEST(test_source__threads_compile_once)
+{
+    enum { THREADS = 8 };
+    pthread_t threads[THREADS];
+    kiln_status statuses[THREADS];
+    if (!have_nvrtc())
+        return;
+    make_tree("inc");
+    use_directories("inc", NULL);
+    source.text = two_deep;
+    for (int i = 0; i < THREADS; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, build_in_thread, &statuses[i]), 0);
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(threads[i], NULL);
+        ck_assert_int_eq(statuses[i], KILN_OK);
+    }
+    ck_assert_uint_eq(kiln_test_stats(service).compiles, 1);
+}
+END_TEST
+
+/* ---- The headers that come with Kiln */
+
+static const char with_headers[] =
+    "#include <cuda_runtime.h>\n#include <cstdio>\n#include <math.h>\n#include <float.h>\n"
+    "#include <cassert>\n#include <algorithm>\n"
+    "static_assert(sizeof(std::uint16_t) == 2 && INT_MAX == 2147483647, \"\");\n"
+    "extern \"C\" __global__ void k(float *p, int n) {\n"
+    "    assert(n > 0);\n"
+    "    p[0] = std::max(-INFINITY, FLT_MIN) + std::sqrt(n) + pow(p[1], 2.0) + M_PI;\n"
+    "    printf(\"%f\", p[0]); }\n";
+
+START_TEST(test_source__standard_headers_are_there)
+{
+    if (!have_nvrtc())
+        return;
+    source.text = with_headers;
+    ck_assert_uint_eq(compiles(), 1);
+    ck_assert_msg(report.log == NULL, "%s", report.log);
+    ck_assert_uint_eq(compiles(), 0);
+    source.cuda_headers = KILN_OFF;
+    expect(build(), KILN_OK, "");
+    kiln_close(service);
+    open_service(KILN_ISOLATE_NEVER);
+    expect(build(), KILN_OK, "");
+}
+END_TEST
+
+/* A user's own header of that name is taken, be it in memory or in a directory, and noticed when it appears. */
+START_TEST(test_source__standard_headers_give_way)
+{
+    static const kiln_header own = { "stdint.h", "#error in memory\n" };
+    if (!have_nvrtc())
+        return;
+    make_directory("inc");
+    use_directories("inc", NULL);
+    source.text = "#include <stdint.h>\nextern \"C\" __global__ void k(uint32_t *p) { *p = 1; }\n";
+    ck_assert_uint_eq(compiles(), 1);
+    write_text("inc/stdint.h", "#error in a directory\n");
+    expect(build(), KILN_ECOMPILE, "inc/stdint.h(1): catastrophic error: #error directive: in a directory");
+    source.headers = &own;
+    source.header_count = 1;
+    expect(build(), KILN_ECOMPILE, "stdint.h(1): catastrophic error: #error directive: in memory");
+}
+END_TEST
+
+Suite *kiln_test_source_source_suite(void)
+{
+    Suite *suite = suite_create("source");
+    TCase *tcase = tcase_create("source");
+    kiln_test_temp_use(tcase);
+    tcase_add_checked_fixture(tcase, set_up, tear_down);
+    tcase_add_test(tcase, test_source__edited_header_compiles_once_and_touched_one_not);
+    tcase_add_test(tcase, test_source__moved_tree_is_found);
+    tcase_add_test(tcase, test_source__earlier_header_is_noticed);
+    tcase_add_test(tcase, test_source__all_that_it_is_compiled_with_counts);
+    tcase_add_test(tcase, test_source__reads_nothing_outside);
+    tcase_add_test(tcase, test_source__without_a_worker_reads_what_its_host_can);
+    tcase_add_test(tcase, test_source__without_a_worker_stays_in_memory);
+    tcase_add_test(tcase, test_source__standard_headers_are_there);
+    tcase_add_test(tcase, test_source__standard_headers_give_way);
+    tcase_add_test(tcase, test_source__messages_name_the_users_file_and_line);
+    tcase_add_test(tcase, test_source__lambdas_in_device_code_need_no_annotation);
+    tcase_add_test(tcase, test_source__bad_fields_are_refused);
+    tcase_add_test(tcase, test_source__is_found_without_a_compiler);
+    tcase_add_test(tcase, test_source__travels_in_a_pack);
+    tcase_add_test(tcase, test_source__killed_worker_is_replaced);
+    tcase_add_test(tcase, test_source__two_processes_compile_once);
+    tcase_add_test(tcase, test_source__threads_compile_once);
+    suite_add_tcase(suite, tcase);
+    return suite;
+}

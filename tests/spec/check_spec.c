@@ -1,0 +1,556 @@
+#include "spec/fields.h"
+#include "support/declared.h"
+#include "support/fields.h"
+#include "support/sanitized.h"
+#include "support/suites.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define COUNT(array) (int)(sizeof(array) / sizeof(*(array)))
+
+/* Beside the library's own: one with formulas that no tuning changes, and one that knows other values. */
+static const char toy[] = "//! template toy\n"
+                          "//! inputs 1..3\n"
+                          "//! param block 32..1024 step 32 = sm == 0 ? 1024 : 128\n"
+                          "//! param elems 1..64 = max(16 / bytes, vector)\n"
+                          "//! param vector 1,2,4,8,16 = gcd(elems, 16 / bytes)\n"
+                          "//! param cache plain,stream = inputs > 2 ? plain : stream\n"
+                          "//! param over 1..8 = elems * 2\n"
+                          "//! require elems % vector == 0 -- elems must be a multiple of vector\n"
+                          "//! require vector > 0 && vector * bytes <= (sm >= 100 ? 32 : 16) -- vector is too wide\n"
+                          "//! require inputs < 3 || cache == 0 -- three inputs need cache=plain\n"
+                          "//! tile block * elems\n"
+                          "//! entry go align bytes\n" DECLARED_OP;
+static const char row[] = "//! template row\n"
+                          "//! inputs 1\n"
+                          "//! param cache stream,none,plain = none\n"
+                          "//! param rows 1..8 = 4\n"
+                          "//! param block 64..512 step 64 = 64\n"
+                          "//! tile block\n"
+                          "//! entry go align bytes\n" DECLARED_OP;
+static const char pair[] = "//! template pair\n"
+                           "//! inputs 2..3\n"
+                           "//! param block 64..512 step 64 = 64\n"
+                           "//! param mode slow,fast = inputs == 3 ? 7 : fast\n"
+                           "//! param ratio 1..9 = 8 / (block - 64)\n"
+                           "//! tile block\n"
+                           "//! entry go align bytes\n" DECLARED_OP;
+
+static const char narrow[] = "//! template narrow\n"
+                             "//! inputs 1..3\n"
+                             "//! param block 32..64 step 32 = 32\n"
+                             "//! param wide no,yes = no\n"
+                             "//! require inputs < 3 -- three inputs do not fit\n"
+                             "//! tile block\n"
+                             "//! entry go align bytes\n" DECLARED_OP;
+
+static kiln__catalog catalog;
+static kiln__target sm_90, sm_100, cpu;
+
+static void add_template(const char *text)
+{
+    kiln_report report = KILN_INIT(kiln_report);
+    kiln__template *template;
+    ck_assert_msg(kiln__template_parse(&template, text, NULL, &report) == KILN_OK, "%s", report.message);
+    catalog.templates[catalog.template_count++] = template;
+}
+
+static void set_up(void)
+{
+    ck_assert_int_eq(kiln__catalog_init(&catalog, NULL), KILN_OK);
+    add_template(toy);
+    add_template(row);
+    add_template(pair);
+    add_template(narrow);
+    ck_assert(kiln__target_parse("sm_90", 5, &sm_90));
+    ck_assert(kiln__target_parse("sm_100", 6, &sm_100));
+    ck_assert(kiln__target_parse("cpu", 3, &cpu));
+}
+
+static void tear_down(void)
+{
+    kiln__catalog_fini(&catalog);
+}
+
+static void parse(kiln__fields *out, const char *text)
+{
+    kiln_report report = KILN_INIT(kiln_report);
+    ck_assert_msg(kiln_test_fields(out, &catalog, text, &report) == KILN_OK, "%s: %s", text, report.message);
+}
+
+/* The text of a spec; one at a time. */
+static const char *format(const kiln__fields *spec)
+{
+    static char copy[8192];
+    kiln__text out = { 0 };
+    kiln__spec_format(spec, true, &out);
+    kiln__text_copy(copy, sizeof(copy), kiln__text_string(&out));
+    kiln__text_fini(&out);
+    return copy;
+}
+
+static kiln_status set(kiln__fields *spec, const char *field, const char *value, kiln_report *report)
+{
+    return kiln_test_set(spec, field, value, report);
+}
+
+static const struct {
+    const char *text, *canonical;
+} good[] = {
+    { "", "" },
+    { " \t\r\n", "" },
+    { "op=hardsigmoid", "op=hardsigmoid" },
+    { "target=sm_90 block=256\nop=hardtanh dtype=f16", "op=hardtanh(-1,1) dtype=f16 block=256 target=sm_90" },
+    { "op=hardtanh( -1 ,\t1 )   elems=4", "op=hardtanh(-1,1) elems=4" },
+    { "template=elementwise op=relu6", "op=relu6" },
+    { "cache=stream vector=2 elems=4 block=0064 dtype=bf16 op=add",
+      "op=add(x,y) dtype=bf16 block=64 elems=4 vector=2 cache=stream" },
+    { "n=4096 op=relu6", "op=relu6 n=4096" },
+    { "n=18446744073709551615", "n=18446744073709551615" },
+    { "op= dtype= block= target=", "" },
+    { "rows=3 block=64 template=row", "template=row rows=3 block=64" },
+    { "op=relu6 template=row cache=none", "op=relu6 template=row cache=none" },
+    { "target=sm_100a", "target=sm_100a" },
+    { "target=sm_120f", "target=sm_120f" },
+    { "target=cpu", "target=cpu" },
+    { "op=hardsigmoid_linear(beta=0.25)", "op=hardsigmoid_linear(0.2,0.25)" },
+};
+
+START_TEST(test_spec__equal_specs_have_equal_text)
+{
+    kiln__fields spec, again;
+    parse(&spec, good[_i].text);
+    ck_assert_str_eq(format(&spec), good[_i].canonical);
+    parse(&again, good[_i].canonical);
+    ck_assert_str_eq(format(&again), good[_i].canonical);
+}
+END_TEST
+
+static const struct {
+    const char *text;
+    kiln_status status;
+    const char *problem;
+} bad[] = {
+    { "op=hardsigmod", KILN_EOP, "unknown op 'hardsigmod': did you mean hardsigmoid?" },
+    { "op=add(x)", KILN_EOP, "op add takes 2 inputs, got 1" },
+    { "op=hardtanh(1,2,3)", KILN_EOP, "op hardtanh takes at most 2 parameters (lo, hi), got 3" },
+    { "op=hardtanh(?,?)", KILN_EOP, "'?' is reserved for scalars given at launch: write a number" },
+    { "block=100", KILN_ESPEC, "block=100 is not a multiple of 32: the nearest are 96 and 128" },
+    { "block=2048", KILN_ESPEC, "block=2048 is above 1024" },
+    { "elems=6 vector=4", KILN_ESPEC,
+      "elems=6 vector=4: elems must be a multiple of vector; nearest: elems=4, elems=8 or vector=2" },
+    { "vector=4 elems=6", KILN_ESPEC,
+      "elems=6 vector=4: elems must be a multiple of vector; nearest: elems=4, elems=8 or vector=2" },
+    { "elems=3 vector=2", KILN_ESPEC,
+      "elems=3 vector=2: elems must be a multiple of vector; nearest: elems=2, elems=4 or vector=1" },
+    { "elems=63 vector=8", KILN_ESPEC,
+      "elems=63 vector=8: elems must be a multiple of vector; nearest: elems=56, elems=64 or vector=1" },
+    { "op=relu6 elems=4 vector=16 target=sm_90", KILN_ESPEC,
+      "elems=4 vector=16: elems must be a multiple of vector; nearest: vector=4" },
+    { "op=relu6 elems=8 dtype=f64 vector=8 target=sm_100", KILN_ESPEC,
+      "vector=8 dtype=f64 target=sm_100: vector must not exceed 16 bytes per access (32 from sm_100 on); nearest: "
+      "vector=4" },
+    { "op=add(mul(x,y),z) template=narrow wide=yes", KILN_ESPEC, "inputs=3: three inputs do not fit" },
+    { "template=toy dtype=f64 vector=4 target=sm_90", KILN_ESPEC,
+      "vector=4 dtype=f64 target=sm_90: vector is too wide; nearest: vector=2" },
+    { "dtype=f31", KILN_ESPEC, "unknown dtype 'f31': f32, f64, f16 or bf16" },
+    { "dtype=F32", KILN_ESPEC, "unknown dtype 'F32': did you mean f32?" },
+    { "dtype=Fp32", KILN_ESPEC, "unknown dtype 'Fp32': did you mean f32?" },
+    { "dtype=float", KILN_ESPEC, "unknown dtype 'float': did you mean f32?" },
+    { "dtype=float32", KILN_ESPEC, "unknown dtype 'float32': did you mean f32?" },
+    { "dtype=double", KILN_ESPEC, "unknown dtype 'double': did you mean f64?" },
+    { "dtype=fp16", KILN_ESPEC, "unknown dtype 'fp16': did you mean f16?" },
+    { "dtype=float16", KILN_ESPEC, "unknown dtype 'float16': did you mean f16?" },
+    { "dtype=half", KILN_ESPEC, "unknown dtype 'half': did you mean f16?" },
+    { "dtype=bfloat16", KILN_ESPEC, "unknown dtype 'bfloat16': did you mean bf16?" },
+    { "dtype=flo", KILN_ESPEC, "unknown dtype 'flo': f32, f64, f16 or bf16" },
+    { "blok=64", KILN_ESPEC, "unknown field 'blok': did you mean block?" },
+    { "foo=1", KILN_ESPEC, "unknown field 'foo': op, template, dtype, block, elems, vector, cache, target or n" },
+    { "rows=3", KILN_ESPEC, "unknown field 'rows': " },
+    { "template=row elems=3", KILN_ESPEC,
+      "unknown field 'elems': op, template, dtype, cache, rows, block, target or n" },
+    { "template=rov", KILN_ESPEC, "unknown template 'rov': did you mean row?" },
+    { "template=zzzz", KILN_ESPEC, "unknown template 'zzzz': count, elementwise, rowsum, toy, row, pair or narrow" },
+    { "target=sm90", KILN_ETARGET, "unknown target 'sm90': did you mean sm_90?" },
+    { "target=SM_90", KILN_ETARGET, "unknown target 'SM_90': did you mean sm_90?" },
+    { "target=compute_120a", KILN_ETARGET, "unknown target 'compute_120a': did you mean sm_120a?" },
+    { "target=9.0", KILN_ETARGET, "unknown target '9.0': did you mean sm_90?" },
+    { "target=CPU", KILN_ETARGET, "unknown target 'CPU': did you mean cpu?" },
+    { "target=sm_9", KILN_ETARGET, "unknown target 'sm_9': cpu, or sm_ and a number, such as sm_90" },
+    { "target=sm_1000", KILN_ETARGET, "unknown target 'sm_1000': cpu, or sm_ and a number, such as sm_90" },
+    { "target=sm_90b", KILN_ETARGET, "unknown target 'sm_90b': cpu, or sm_ and a number, such as sm_90" },
+    { "target=sm_90aa", KILN_ETARGET, "unknown target 'sm_90aa': cpu, or sm_ and a number, such as sm_90" },
+    { "target=all", KILN_ETARGET, "unknown target 'all': cpu, or sm_ and a number, such as sm_90" },
+    { "block=64 dtype=f32 block=64", KILN_ESPEC, "field block given twice" },
+    { "template=row template=row", KILN_ESPEC, "field template given twice" },
+    { "block= block=64", KILN_ESPEC, "field block given twice" },
+    { "cache=strem", KILN_ESPEC, "unknown cache 'strem': did you mean stream?" },
+    { "n=-1", KILN_ESPEC, "n=-1 is not a whole number below 2^64" },
+    { "n=18446744073709551616", KILN_ESPEC, "n=18446744073709551616 is not a whole number below 2^64" },
+    { "hardsigmoid", KILN_ESPEC, "'hardsigmoid' is not a field: write field=value, such as op=hardsigmoid" },
+    { "op=relu6 fast", KILN_ESPEC, "'fast' is not a field: write field=value, such as op=hardsigmoid" },
+    { "op =relu6", KILN_ESPEC, "'op' is not a field: write field=value, such as op=hardsigmoid" },
+    { "=relu6", KILN_ESPEC, "'=relu6' is not a field: write field=value, such as op=hardsigmoid" },
+    { "op=hardtanh(-1,1 dtype=f32", KILN_ESPEC, "')' is missing in op=hardtanh(-1,1 dtype=f32" },
+    { "op=add template=row", KILN_ESPEC, "template row takes ops of 1 input, this one has 2" },
+    { "op=relu6 template=pair", KILN_ESPEC, "template pair takes ops of 2 to 3 inputs, this one has 1" },
+    { "template=toy op=mul(add(x,y),z) cache=stream", KILN_ESPEC,
+      "inputs=3 cache=stream: three inputs need cache=plain; nearest: cache=plain" },
+    { "dtype=\x01\x7f\xc3", KILN_ESPEC, "unknown dtype '\?\?\?': f32, f64, f16 or bf16" },
+    { "%s%n=1", KILN_ESPEC, "unknown field '%s%n': " },
+};
+
+START_TEST(test_spec__failure_names_the_culprit_and_the_nearest_choice)
+{
+    kiln_report report = KILN_INIT(kiln_report);
+    kiln__fields spec;
+    ck_assert_int_eq(kiln_test_fields(&spec, &catalog, bad[_i].text, &report), bad[_i].status);
+    size_t length = strlen(bad[_i].problem);
+    bool open_end = bad[_i].problem[length - 1] == ' ';
+    ck_assert_msg(strncmp(report.message, bad[_i].problem, length) == 0 && (open_end || report.message[length] == '\0'),
+                  "%s", report.message);
+    ck_assert_int_eq(report.status, bad[_i].status);
+    ck_assert_str_eq(report.stage, "spec");
+}
+END_TEST
+
+START_TEST(test_spec__parse_leaves_constraints_of_open_fields_alone)
+{
+    kiln__fields spec;
+    parse(&spec, "template=toy vector=16");
+    parse(&spec, "template=toy vector=16 dtype=f32");
+    parse(&spec, "template=toy vector=16 target=sm_90");
+    parse(&spec, "template=toy elems=6");
+    ck_assert_int_eq(kiln_test_fields(&spec, &catalog, "template=toy vector=16 dtype=f32 target=sm_90", NULL),
+                     KILN_ESPEC);
+}
+END_TEST
+
+START_TEST(test_spec__fields_are_set_read_and_unset)
+{
+    static const char *const fields[][2] = {
+        { "op", "hardtanh(-1,2)" },
+        { "template", "elementwise" },
+        { "dtype", "f16" },
+        { "block", "64" },
+        { "elems", "8" },
+        { "vector", "4" },
+        { "cache", "plain" },
+        { "target", "sm_90" },
+        { "n", "77" },
+    };
+    kiln__fields spec;
+    kiln__spec_init(&spec, &catalog);
+    for (int i = 0; i < COUNT(fields); i++) {
+        kiln__text value = { 0 };
+        ck_assert_int_eq(kiln__spec_value(&spec, fields[i][0], &value), KILN_OK);
+        ck_assert_str_eq(kiln__text_string(&value), "");
+        ck_assert_int_eq(set(&spec, fields[i][0], fields[i][1], NULL), KILN_OK);
+        ck_assert_int_eq(kiln__spec_value(&spec, fields[i][0], &value), KILN_OK);
+        ck_assert_str_eq(kiln__text_string(&value), fields[i][1]);
+        kiln__text_fini(&value);
+    }
+    ck_assert_str_eq(format(&spec),
+                     "op=hardtanh(-1,2) dtype=f16 block=64 elems=8 vector=4 cache=plain target=sm_90 n=77");
+    for (int i = 0; i < COUNT(fields); i++)
+        ck_assert_int_eq(set(&spec, fields[i][0], i % 2 == 0 ? "" : "  ", NULL), KILN_OK);
+    ck_assert_str_eq(format(&spec), "");
+    ck_assert(!spec.op_set && !spec.template_set && !spec.target_set && !spec.n_set && !spec.param_set[0]);
+    ck_assert_uint_eq(spec.op->count, 0);
+}
+END_TEST
+
+START_TEST(test_spec__unknown_field_has_no_value)
+{
+    kiln__fields spec;
+    kiln__text value = { 0 };
+    parse(&spec, "op=relu6");
+    ck_assert_int_eq(kiln__spec_value(&spec, "rows", &value), KILN_ENOENT);
+    ck_assert_int_eq(set(&spec, "rows", "1", NULL), KILN_ESPEC);
+    ck_assert_int_eq(set(&spec, "template", "row", NULL), KILN_OK);
+    ck_assert_int_eq(kiln__spec_value(&spec, "rows", &value), KILN_OK);
+    kiln__text_fini(&value);
+}
+END_TEST
+
+START_TEST(test_spec__failed_set_changes_nothing)
+{
+    static const char *const attempts[][2] = {
+        { "op", "nope" }, { "op", "hardtanh(1,2,3)" }, { "dtype", "f31" }, { "block", "33" },    { "cache", "none" },
+        { "n", "x" },     { "target", "sm_9" },        { "blok", "32" },   { "template", "zz" }, { "template", "row" },
+    };
+    kiln__fields spec, before;
+    parse(&spec, "op=add dtype=f16 block=32 elems=8 cache=plain target=sm_90 n=5");
+    before = spec;
+    for (int i = 0; i < COUNT(attempts); i++) {
+        ck_assert_int_ne(set(&spec, attempts[i][0], attempts[i][1], NULL), KILN_OK);
+        ck_assert_mem_eq(&spec, &before, sizeof(spec));
+    }
+}
+END_TEST
+
+START_TEST(test_spec__values_follow_their_names_to_another_template)
+{
+    kiln_report report = KILN_INIT(kiln_report);
+    kiln__fields spec;
+    parse(&spec, "op=relu6 block=128 elems=8 cache=plain");
+    ck_assert_int_eq(set(&spec, "template", "row", &report), KILN_OK);
+    ck_assert_str_eq(format(&spec), "op=relu6 template=row cache=plain block=128");
+    ck_assert_int_eq(set(&spec, "template", "", &report), KILN_OK);
+    ck_assert_str_eq(format(&spec), "op=relu6 block=128 cache=plain");
+    ck_assert_int_eq(set(&spec, "block", "1024", &report), KILN_OK);
+    ck_assert_int_eq(set(&spec, "template", "row", &report), KILN_ESPEC);
+    ck_assert_str_eq(report.message, "block=1024 is above 512");
+    ck_assert_str_eq(format(&spec), "op=relu6 block=1024 cache=plain");
+}
+END_TEST
+
+START_TEST(test_spec__op_must_suit_its_template)
+{
+    kiln_report report = KILN_INIT(kiln_report);
+    kiln__fields spec;
+    parse(&spec, "template=row");
+    ck_assert_int_eq(set(&spec, "op", "add", &report), KILN_ESPEC);
+    ck_assert_str_eq(report.message, "template row takes ops of 1 input, this one has 2");
+    ck_assert_int_eq(set(&spec, "op", "add(x,x)", &report), KILN_OK);
+}
+END_TEST
+
+static const struct {
+    const char *text;
+    const kiln__target *target;
+    const char *resolved;
+} resolved[] = {
+    { "template=toy op=relu6", &sm_90,
+      "op=relu6 template=toy dtype=f32 block=128 elems=4 vector=4 cache=stream over=8 target=sm_90" },
+    { "template=toy op=relu6 over=1", &cpu,
+      "op=relu6 template=toy dtype=f32 block=1024 elems=4 vector=4 cache=stream over=1 target=cpu" },
+    { "template=toy op=relu6 over=1 target=cpu", &sm_90,
+      "op=relu6 template=toy dtype=f32 block=1024 elems=4 vector=4 cache=stream over=1 target=cpu" },
+    { "template=toy op=relu6 over=1 vector=8", &sm_100,
+      "op=relu6 template=toy dtype=f32 block=128 elems=8 vector=8 cache=stream over=1 target=sm_100" },
+    { "template=toy op=relu6 over=1 elems=6", &sm_90,
+      "op=relu6 template=toy dtype=f32 block=128 elems=6 vector=2 cache=stream over=1 target=sm_90" },
+    { "template=toy op=mul(add(x,y),z) dtype=f64 n=9", &sm_90,
+      "op=mul(add(x,y),z) template=toy dtype=f64 block=128 elems=2 vector=2 cache=plain over=4 target=sm_90 n=9" },
+};
+
+START_TEST(test_spec__resolution_fills_every_field)
+{
+    kiln_report report = KILN_INIT(kiln_report);
+    kiln__fields spec, full, again;
+    parse(&spec, resolved[_i].text);
+    kiln__fields before = spec;
+    ck_assert_msg(kiln__spec_resolve(&full, &spec, resolved[_i].target, &report) == KILN_OK, "%s", report.message);
+    ck_assert_mem_eq(&spec, &before, sizeof(spec));
+    ck_assert_str_eq(format(&full), resolved[_i].resolved);
+    ck_assert_int_eq(kiln__spec_resolve(&again, &full, &cpu, &report), KILN_OK);
+    ck_assert_str_eq(format(&again), resolved[_i].resolved);
+}
+END_TEST
+
+static const struct {
+    const char *text, *problem;
+} unresolved[] = {
+    { "dtype=f32", "the spec has no op: add one, such as op=hardsigmoid" },
+    { "template=toy op=relu6 elems=4 dtype=f16 vector=16",
+      "elems=4 vector=16: elems must be a multiple of vector; nearest: elems=16 or vector=4" },
+    { "template=toy op=relu6 over=1 elems=16 vector=8",
+      "vector=8 dtype=f32 target=sm_90: vector is too wide; nearest: vector=4" },
+    { "template=pair op=add", "default of ratio: formula '8 / (block - 64)': division by zero" },
+    { "template=pair op=add(mul(x,y),z)",
+      "mode has no word number 7, and that is its default here (inputs == 3 ? 7 : fast): set mode" },
+    { "template=toy op=relu6 elems=5", "over=10 is above 8, and that is its default here (elems * 2): set over" },
+};
+
+START_TEST(test_spec__resolution_names_what_does_not_hold)
+{
+    kiln_report report = KILN_INIT(kiln_report);
+    kiln__fields spec;
+    kiln_status status = kiln_test_fields(&spec, &catalog, unresolved[_i].text, &report);
+    if (status == KILN_OK) {
+        kiln__fields full;
+        memset(&full, 0x5a, sizeof(full));
+        kiln__fields before = full;
+        status = kiln__spec_resolve(&full, &spec, &sm_90, &report);
+        ck_assert_mem_eq(&full, &before, sizeof(full));
+    }
+    ck_assert_int_eq(status, KILN_ESPEC);
+    ck_assert_str_eq(report.message, unresolved[_i].problem);
+}
+END_TEST
+
+START_TEST(test_spec__elementwise_resolves_for_every_dtype_and_kind_of_target)
+{
+    static const char *const dtypes[] = { "f32", "f64", "f16", "bf16" };
+    const kiln__target *targets[] = { &sm_90, &sm_100, &cpu };
+    for (int i = 0; i < COUNT(dtypes) * COUNT(targets); i++) {
+        kiln_report report = KILN_INIT(kiln_report);
+        kiln__fields spec, full;
+        parse(&spec, "op=add");
+        ck_assert_int_eq(set(&spec, "dtype", dtypes[i % COUNT(dtypes)], NULL), KILN_OK);
+        ck_assert_msg(kiln__spec_resolve(&full, &spec, targets[i / COUNT(dtypes)], &report) == KILN_OK, "%s",
+                      report.message);
+    }
+}
+END_TEST
+
+START_TEST(test_spec__formulas_see_the_resolved_values)
+{
+    kiln_report report = KILN_INIT(kiln_report);
+    kiln__fields spec, full;
+    int64_t value = 0;
+    parse(&spec, "template=toy op=add dtype=f16 block=64 over=1");
+    ck_assert_int_eq(kiln__spec_resolve(&full, &spec, &sm_90, NULL), KILN_OK);
+    ck_assert_int_eq(
+        kiln__spec_eval(&full, "block * 1000000 + sm * 10000 + bytes * 1000 + elems * 10 + inputs", &value, NULL),
+        KILN_OK);
+    ck_assert_int_eq(value, 64902082);
+    ck_assert_int_eq(kiln__spec_eval(&full, "block / (inputs - 2)", &value, &report), KILN_ESPEC);
+    ck_assert_str_eq(report.message, "template toy: formula 'block / (inputs - 2)': division by zero");
+}
+END_TEST
+
+START_TEST(test_spec__text_is_appended_after_what_is_there)
+{
+    kiln__fields spec;
+    kiln__text out = { 0 };
+    parse(&spec, "op=relu6 dtype=f16 n=3");
+    kiln__text_append(&out, "// ");
+    kiln__spec_format(&spec, false, &out);
+    ck_assert_str_eq(kiln__text_string(&out), "// op=relu6 dtype=f16");
+    kiln__text_fini(&out);
+}
+END_TEST
+
+/* Lines of a megabyte made of one piece again and again. */
+START_TEST(test_spec__a_megabyte_is_refused_at_once)
+{
+    static const char *const heads[] = { "", "op=", "block=", "dtype=", "n=", "target=", "template=", "x=" };
+    static const char *const pieces[] = { "a", "1", "(", ")", "=", "a=1 ", "op=relu6 ", "\x80", "9,", "x.", "+(" };
+    size_t size = 1 << 20, length = strlen(pieces[_i]);
+    char *text = malloc(size + 20);
+    ck_assert_ptr_nonnull(text);
+    for (int head = 0; head < COUNT(heads); head++) {
+        kiln_report report = KILN_INIT(kiln_report);
+        kiln__fields spec;
+        size_t at = strlen(heads[head]);
+        memcpy(text, heads[head], at);
+        for (; at < size; at += length)
+            memcpy(text + at, pieces[_i], length);
+        text[at] = '\0';
+        ck_assert_int_ne(kiln_test_fields(&spec, &catalog, text, &report), KILN_OK);
+        ck_assert_uint_lt(strlen(report.message), 400);
+        for (const char *c = report.message; *c != '\0'; c++)
+            ck_assert(*c >= ' ' && *c <= '~');
+    }
+    free(text);
+}
+END_TEST
+
+static uint32_t random_below(uint32_t limit)
+{
+    static uint64_t state = 20240601;
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)((state >> 33) % limit);
+}
+
+static const char *const seeds[] = {
+    "op=hardtanh(-1,1) dtype=f32 block=256 elems=4 vector=4 target=sm_90",
+    "op=hardsigmoid(add(x,mul(y,z))) dtype=bf16 cache=stream target=cpu n=4096",
+    "template=row op=hardsigmoid_linear(alpha=0.2,beta=-1e-3) rows=3 cache=none",
+    "op=mul(x,hardtanh(y,-inf,hi=0x1p-3)) template=toy over=7 elems=64",
+    "target=sm_100a vector=8 op=relu6",
+};
+
+static void mutate(char *text, size_t room)
+{
+    static const char spice[] = "=(),.-+ ?\t\n\x80\x01xyz019eina_";
+    size_t length = strlen(text), at = random_below((uint32_t)length + 1);
+    switch (random_below(4)) {
+    case 0:
+        if (at < length)
+            text[at] = spice[random_below(sizeof(spice) - 1)];
+        break;
+    case 1:
+        if (length + 2 < room) {
+            memmove(text + at + 1, text + at, length - at + 1);
+            text[at] = spice[random_below(sizeof(spice) - 1)];
+        }
+        break;
+    case 2:
+        if (at < length)
+            memmove(text + at, text + at + 1, length - at);
+        break;
+    default: { /* a stretch of another line */
+        const char *other = seeds[random_below(COUNT(seeds))];
+        size_t from = random_below((uint32_t)strlen(other)), take = random_below(20);
+        for (size_t i = 0; i < take && at + i < length && other[from + i] != '\0'; i++)
+            text[at + i] = other[from + i];
+    }
+    }
+}
+
+static bool survives(const char *text)
+{
+    kiln_report report = KILN_INIT(kiln_report);
+    kiln__fields spec, again, full;
+    char first[sizeof(report.message) * 4];
+    if (kiln_test_fields(&spec, &catalog, text, &report) != KILN_OK) {
+        ck_assert_msg(report.message[0] != '\0' && strpbrk(report.message, "\n\x80\x01\t") == NULL, "%s", text);
+        return false;
+    }
+    kiln__text_copy(first, sizeof(first), format(&spec));
+    parse(&again, first);
+    ck_assert_str_eq(format(&again), first);
+    ck_assert_uint_eq(spec.op->count, again.op->count);
+    ck_assert_mem_eq(spec.op, again.op, kiln__expr_size(spec.op));
+    if (kiln__spec_resolve(&full, &spec, &sm_90, &report) == KILN_OK) {
+        kiln__text_copy(first, sizeof(first), format(&full));
+        parse(&again, first);
+        ck_assert_str_eq(format(&again), first);
+    }
+    return true;
+}
+
+START_TEST(test_spec__broken_lines_do_no_harm)
+{
+    char *text = malloc(400); /* on the heap, where a sanitizer sees both ends */
+    int good_lines = 0, rounds = KILN_TEST_SANITIZED ? 30000 : 200000;
+    ck_assert_ptr_nonnull(text);
+    for (int round = 0; round < rounds; round++) {
+        strcpy(text, seeds[round % COUNT(seeds)]);
+        for (uint32_t i = random_below(4); i > 0; i--)
+            mutate(text, 400);
+        good_lines += survives(text);
+    }
+    free(text);
+    ck_assert_int_gt(good_lines, rounds / 10);
+    ck_assert_int_lt(good_lines, rounds / 10 * 9);
+}
+END_TEST
+
+Suite *kiln_test_spec_spec_suite(void)
+{
+    Suite *suite = suite_create("spec");
+    TCase *tcase = tcase_create("spec");
+    tcase_set_timeout(tcase, 120);
+    tcase_add_checked_fixture(tcase, set_up, tear_down);
+    tcase_add_loop_test(tcase, test_spec__equal_specs_have_equal_text, 0, COUNT(good));
+    tcase_add_loop_test(tcase, test_spec__failure_names_the_culprit_and_the_nearest_choice, 0, COUNT(bad));
+    tcase_add_test(tcase, test_spec__parse_leaves_constraints_of_open_fields_alone);
+    tcase_add_test(tcase, test_spec__fields_are_set_read_and_unset);
+    tcase_add_test(tcase, test_spec__unknown_field_has_no_value);
+    tcase_add_test(tcase, test_spec__failed_set_changes_nothing);
+    tcase_add_test(tcase, test_spec__values_follow_their_names_to_another_template);
+    tcase_add_test(tcase, test_spec__op_must_suit_its_template);
+    tcase_add_loop_test(tcase, test_spec__resolution_fills_every_field, 0, COUNT(resolved));
+    tcase_add_loop_test(tcase, test_spec__resolution_names_what_does_not_hold, 0, COUNT(unresolved));
+    tcase_add_test(tcase, test_spec__elementwise_resolves_for_every_dtype_and_kind_of_target);
+    tcase_add_test(tcase, test_spec__formulas_see_the_resolved_values);
+    tcase_add_test(tcase, test_spec__text_is_appended_after_what_is_there);
+    tcase_add_loop_test(tcase, test_spec__a_megabyte_is_refused_at_once, 0, 11);
+    tcase_add_test(tcase, test_spec__broken_lines_do_no_harm);
+    suite_add_tcase(suite, tcase);
+    return suite;
+}
