@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs everything that needs a GPU and prints what docs/benchmarks.md records.
+# Runs everything that needs a GPU and prints what docs/benchmarks.md and docs/reliability.md record.
 #
 #     tests/device/run.sh [--peers] BUILD [OUT]
 #
