@@ -1,4 +1,4 @@
-/* CUDA text of the host: compiled, cached, loaded and launched as Kiln's own kernels are.
+/* Sources: the host's CUDA text, compiled, cached, loaded and launched as Kiln's own kernels are.
  *
  *     static const char *const functions[] = { "scale<float, 4>" };
  *     kiln_source source = KILN_INIT(kiln_source);
@@ -9,7 +9,7 @@
  *     source.function_count = 1;
  *
  *     request.source = &source;
- *     kiln_get(&program, service, &request, &report);                     <kiln/kernel.h> has the rest of the way
+ *     kiln_get(&program, service, &request, &report);                     from here on see <kiln/kernel.h>
  *     kiln_program_kernel(&kernel, program, "scale<float, 4>", &report);
  *     kiln_launch(kernel, &grid, NULL, 0, args, 3, NULL, &report);
  *     kiln_kernel_release(kernel);
@@ -25,30 +25,31 @@
 extern "C" {
 #endif
 
-/* A header in memory. An #include finds it by its name before any directory is looked at. Frozen layout. */
+/* A header in memory. An #include searches headers in memory before directories. Frozen layout. */
 typedef struct kiln_header {
     const char *name; /* "math/helpers.h" */
     const char *text;
 } kiln_header;
 
-/* CUDA text with its compile options. A result is found again as long as all of this and the contents of every file
- * that the compile read are the same. A text is compiled in a worker, unless the service's isolate is
- * KILN_ISOLATE_NEVER: then it can read what the host can, and a file that it read and that changes is not noticed. */
+/* CUDA text with its compile options. A stored result is found again while all of this is the same, and the contents of
+ * the files that the compile read. Their place does not matter. A worker compiles the text. With KILN_ISOLATE_NEVER
+ * this process does: then the text can read the host's files, and changes of these are not noticed. */
 typedef struct kiln_source {
     size_t size;
-    const char *name;   /* of the file, for messages and __FILE__; NULL: "source.cu" */
+    const char *name;   /* file name for messages and __FILE__; NULL: "source.cu" */
     const char *text;   /* CUDA C++ */
-    size_t length;      /* of the text; 0: up to its NUL */
+    size_t length;      /* bytes of the text; 0: up to its NUL */
     const char *target; /* "sm_90"; NULL: the device's */
 
     /* Name expressions: "scale" for an extern "C" function or a plain one, "scale<float, 4>", "ns::f"; "&ns::table" for
-     * a variable. None: every extern "C" function, and what the text instantiates. */
+     * a variable. None: every extern "C" function, and every instance in the text. */
     const char *const *functions;
     size_t function_count;
 
     const kiln_header *headers;
     size_t header_count;
-    const char *const *include_dirs; /* searched in this order; a worker can read no file outside them */
+    const char *const *include_dirs; /* searched in this order; a worker can read no file outside them; must be none
+                                        with KILN_ISOLATE_NEVER */
     size_t include_dir_count;
     kiln_switch cuda_headers;   /* KILN_OFF: the toolkit's headers are not searched; else they are, last */
     const char *const *defines; /* "NAME" or "NAME=VALUE" */
