@@ -1,5 +1,5 @@
 //! template count
-//! about    out[0] += how many elements have op(x[i], y[i], z[i]) != 0; out[1] = the least such i, if it is less than out[1]
+//! about    out[0] += the number of elements with op(x[i], y[i], z[i]) != 0; out[1] = min(out[1], the least such i)
 //! inputs   1..3
 //! size     n
 //! arg      out  inout uint64[2]
@@ -27,7 +27,7 @@ KILN_FN kiln_real kiln_value(kiln_real x, kiln_real y)
 }
 #endif
 
-/* Both numbers are 64 bits, whatever the dtype of the arrays. What is counted is rare as a rule, so that no thread writes. */
+/* Both numbers are 64 bits, whatever the dtype of the arrays. Counted elements are rare, so few threads do the atomics. */
 extern "C" __global__ void __launch_bounds__(KILN_BLOCK)
     kiln_count(unsigned long long *out,
                KILN_TAKE(const kiln_store_t *x, const kiln_store_t *y, const kiln_store_t *z), unsigned long long n)
