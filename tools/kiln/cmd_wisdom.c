@@ -29,7 +29,7 @@ static const struct usage usage = {
     "  export   writes your own records, or with --all every one, to FILE or standard output\n"
     "  import   adds the records of files to your own",
     "  kiln wisdom list --model H200 --dtype f16\n"
-    "  kiln wisdom explain 'op=hardsigmoid dtype=f32 n=2^26 target=sm_90' --model 'NVIDIA H200'\n"
+    "  kiln wisdom explain 'op=hardsigmoid dtype=f32 n=67108864 target=sm_90' --model 'NVIDIA H200'\n"
     "  kiln wisdom export h200.json --model H200",
 };
 
