@@ -1,4 +1,4 @@
-/* The whole way from a line of text to a checked result: open, get, launch, check.
+/* From a line of text to a checked result: open, get, launch, check.
  *
  * Runs on the first GPU, or on the cpu where there is none. Build it with
  *     cc hardsigmoid.c $(pkg-config --cflags --libs kiln) -o hardsigmoid */
@@ -35,13 +35,13 @@ int main(void)
     kiln_service *service;
     must(kiln_open(&service, NULL, &report), "open");
 
-    /* A kernel: found in a cache or compiled in some tens of milliseconds. Fields left out are chosen. */
+    /* The kernel comes from a cache, or a compile of tens of milliseconds. Kiln chooses the open fields. */
     kiln_spec *spec;
     kiln_kernel *kernel;
     must(kiln_spec_parse(&spec, service, "op=hardsigmoid dtype=f32", &report), "spec");
     must(kiln_get_kernel(&kernel, service, spec, &report), "kernel");
 
-    /* Memory of the default device. A program that has its own just passes its pointers. */
+    /* Memory of the default device. A program with device memory passes its pointers. */
     kiln_device *device;
     void *x_device, *y_device;
     must(kiln_device_open(&device, service, NULL, &report), "device");

@@ -1,6 +1,6 @@
-/* CUDA text of the program's own: compiled once, found in the cache from then on, launched where there is a GPU.
+/* A program with CUDA text: compiled once, found in the cache from then on, and launched on a GPU.
  *
- * Without a GPU it is compiled for sm_90 and not launched. Build it with
+ * Without a GPU the text is compiled for sm_90 and not launched. Build it with
  *     cc inline.c $(pkg-config --cflags --libs kiln) -o inline */
 #include <kiln/kiln.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@ static void must(kiln_status status, const char *what)
     }
 }
 
-/* A template: the functions that are wanted of it are named below. The header comes with the program. */
+/* A template, whose instantiations are named below. The header comes with the program. */
 static const char text[] = "#include \"bias.h\"\n"
                            "__constant__ float factor;\n"
                            "template <int N> __global__ void scale(float *out, const float *in, int count)\n"
@@ -108,7 +108,7 @@ int main(void)
     source.function_count = 1;
     source.headers = headers;
     source.header_count = 1;
-    source.cuda_headers = KILN_OFF; /* it needs none of them */
+    source.cuda_headers = KILN_OFF; /* the text includes none */
 
     must(kiln_open(&service, NULL, &report), "open");
     must(kiln_device_open(&device, service, NULL, &report), "device");

@@ -19,7 +19,7 @@ static void must(kiln_status status, const char *what)
     }
 }
 
-/* Launches one operation, in place. The service knows the text again; no kernel is kept here, and none is released. */
+/* Launches one operation, in place. The service finds the kernel by the text, so the host keeps and releases none. */
 static kiln_status apply(kiln_service *service, const char *op, uint64_t n, void *memory, void *stream)
 {
     char text[64];
@@ -40,7 +40,7 @@ int main(void)
     must(kiln_device_open(&device, service, NULL, &report), "device");
     must(kiln_alloc(&memory, device, BYTES, &report), "memory");
 
-    /* With n = 0 a call only gets the kernel: no launch waits for a compile later, and a stream may be captured. */
+    /* With n = 0 a call only gets the kernel. So no later launch waits for a compile, and a stream may be captured. */
     for (int i = 0; i < STEPS; i++)
         must(apply(service, program[i], 0, NULL, NULL), program[i]);
 

@@ -1,9 +1,9 @@
 /* A host that never waits for a compiler: it computes for itself until there is a kernel, launches whatever is the
- * best one from then on, and lets Kiln look for the fastest geometry meanwhile.
+ * best one from then on, and lets Kiln search for the fastest geometry meanwhile.
  *
  * Runs on the first GPU, or on the cpu where there is none. Build it with
  *     cc live.c $(pkg-config --cflags --libs kiln) -o live
- * The argument is how many seconds the search may take, 2 by default. */
+ * The argument is the budget of the search in seconds, 2 by default. */
 #include <inttypes.h>
 #include <kiln/tune.h>
 #include <stdio.h>
@@ -33,12 +33,12 @@ static void compute_here(void)
         y[i] = relu6(x[i]);
 }
 
-/* One step of the host's work. True if a kernel did it. */
+/* One step of the host's work. Returns 1 if a kernel did it. */
 static int step(kiln_live *live, kiln_device *device, char *memory)
 {
     const void *in[] = { memory };
     void *out = memory + BYTES;
-    kiln_kernel *kernel = kiln_live_kernel(live); /* it stays until kiln_live_close, also when a better one comes */
+    kiln_kernel *kernel = kiln_live_kernel(live); /* stays until kiln_live_close, also after a swap */
     if (kernel == NULL) {
         compute_here();
         return 0;

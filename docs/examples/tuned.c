@@ -1,9 +1,9 @@
-/* A host that looks for the fastest geometry of its kernel once, and launches that from then on.
+/* A host that searches for the fastest geometry of its kernel once, and launches that from then on.
  *
  * Runs on the first GPU, or on the cpu where there is none. Build it with
  *     cc tuned.c $(pkg-config --cflags --libs kiln) -o tuned
- * The argument is how many seconds the search may take, 2 by default. A search that ends
- * in that time also keeps the winner as wisdom: from then on a kiln_get of the same text takes it, in any process. */
+ * The argument is the budget of the search in seconds, 2 by default. A search that ends in that time also keeps the
+ * winner as wisdom: from then on a kiln_get of the same text takes it, in any process. */
 #include <inttypes.h>
 #include <kiln/tune.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@ static void must(kiln_status status, const char *what)
     }
 }
 
-/* Another number than 0 would end the search with what is known. */
+/* A result other than 0 ends the search with the results so far. */
 static int show(void *data, const kiln_tuning_info *info)
 {
     (void)data;
@@ -30,7 +30,7 @@ static int show(void *data, const kiln_tuning_info *info)
     return 0;
 }
 
-/* The fastest variant's spec, every field set: text that can be kept, and gives the same kernel anywhere. */
+/* The fastest variant's spec, every field set. Its text can be kept, and gives the same kernel anywhere. */
 static kiln_spec *fastest(kiln_service *service, const char *text, double seconds)
 {
     kiln_spec *asked, *best;

@@ -2,8 +2,8 @@
  *
  *     cc uvhost.c $(pkg-config --cflags --libs kiln libuv) -o uvhost && ./uvhost 500
  *
- * The argument says how many kernels, 4 by default. They are kept nowhere, so that every run compiles. Prints how far
- * apart the ticks were, first with nothing to compile, then with. */
+ * The argument is the number of kernels, 4 by default. No store keeps them, so every run compiles. The program prints
+ * the gaps between ticks, first without compiles, then with compiles. */
 #include <kiln/kiln.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,7 +36,7 @@ static void on_tick(uv_timer_t *handle)
         uv_timer_stop(handle);
 }
 
-/* On the loop's thread. The program is ours; a host would keep its kernel. */
+/* Runs on the loop's thread and owns the program. A real host would keep its kernel. */
 static void on_program(void *data, kiln_status status, kiln_program *program, const kiln_report *why)
 {
     (void)data;
@@ -54,14 +54,14 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The gap that `part` of them do not exceed. */
+/* The gap that this part of all gaps does not exceed, in milliseconds. */
 static double quantile(double part)
 {
     size_t at = (size_t)(part * (double)gap_count);
     return (double)gaps[at < gap_count ? at : gap_count - 1] / 1e6;
 }
 
-/* Ticks until everything is done; returns how long that took. */
+/* Ticks until all kernels are there; returns the time in nanoseconds. */
 static uint64_t tick(uv_loop_t *loop, uint64_t quiet_ns, const char *what)
 {
     uint64_t begin = last_tick = uv_hrtime();
@@ -108,7 +108,7 @@ int main(int argc, char **argv)
     must(kiln_queue_open(&queue, service, &report), "queue");
     must(kiln_queue_attach_uv(queue, loop, &report), "loop");
 
-    /* Before: as long as some kernels take. */
+    /* A baseline, about as long as the compiles. */
     tick(loop, (uint64_t)count * 20000000, "no compiles");
     ask(service, queue, count);
     char what[40];

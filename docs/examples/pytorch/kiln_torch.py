@@ -7,7 +7,7 @@
     module.scale[blocks, 256](y, x, 2.0, x.numel())
 
 One file: copy it beside your program. libkiln.so is looked for in KILN_LIBRARY, beside this file, and by the loader.
-README.md beside it says what to expect. Everything here may be called on any thread."""
+README.md beside it is the guide. Any thread may call these functions."""
 
 import contextlib
 import ctypes
@@ -27,7 +27,7 @@ _NO_GUARD = contextlib.nullcontext()
 
 
 def _struct(**fields):
-    """A struct of Kiln's: its first field, `size`, is filled in."""
+    """A struct of Kiln's API, with its first field, `size`, filled in."""
     made = type("Struct", (ctypes.Structure,), {"_fields_": [("size", c_size_t), *fields.items()]})
     return functools.partial(made, sizeof(made))
 
@@ -76,7 +76,7 @@ class _Mine(threading.local):
 
 
 def _must(status):
-    """Raises what this thread's report says, unless all is well; returns what the compiler said."""
+    """Raises the failure in this thread's report, if there is one; returns the compiler's log."""
     message, log = (text.decode(errors="replace") for text in (_mine.report.message, _mine.report.log or b""))
     _lib.kiln_report_clear(_mine.pointer)
     if status != 0:
@@ -96,7 +96,7 @@ def _open():
 
 _lib, _mine = _load(), _Mine()
 _launch = _lib.kiln_launch_n
-_service = _open()  # for the whole process: what it has loaded stays
+_service = _open()  # for the whole process: loaded kernels stay
 
 
 def _device(index):
@@ -111,7 +111,7 @@ def _params(signature):
 
 
 def _get(index, **wanted):
-    """The program of a spec or a source on a device, and what the compiler said."""
+    """The program of a spec or a source on a device, and the compiler's log."""
     program, request = c_void_p(), _Request(device=_device(index), **wanted)
     log = _must(_lib.kiln_get(byref(program), _service, byref(request), _mine.pointer))
     return program, log
@@ -124,14 +124,14 @@ def _kernel(program, name):
     return kernel
 
 
-# What torch's own compiled code calls: cheaper than current_stream(index).cuda_stream.
+# The function that torch's compiled code calls: cheaper than current_stream(index).cuda_stream.
 _stream = getattr(torch._C, "_cuda_getCurrentRawStream", None) or (
     lambda index: torch.cuda.current_stream(index).cuda_stream)
 
 # ---- Element-wise operations ----------------------------------------------------------------------------------------
 
 class Elementwise:
-    """f(x[, y[, z]], out=None), which computes an op, "hardsigmoid", or an expression of ops, "mul(hardsigmoid(x),y)".
+    """f(x[, y[, z]], out=None): computes an op, "hardsigmoid", or an expression of ops, "mul(hardsigmoid(x),y)".
 
     docs/ops.md lists the ops, docs/spec.md has the grammar; other fields of a spec, `block=256`, may follow. The first
     call for a dtype and device finds the kernel in Kiln's cache or compiles it."""
@@ -200,7 +200,7 @@ class Elementwise:
         return self._kernels.setdefault((x.dtype, x.device), (kernel, index, several))
 
     def _alike(self, inputs, out):
-        """Broadcasts; refuses what differs from the first tensor in dtype or device."""
+        """Broadcasts; refuses tensors that differ from the first in dtype or device."""
         x = inputs[0]
         for t in inputs[1:] if out is None else (*inputs[1:], out):
             if t.dtype != x.dtype or t.device != x.device:
@@ -263,7 +263,7 @@ class Function:
         return self._loaded.setdefault(index, (kernel, sizes))
 
     def _value(self, i, argument, size, index):
-        """An argument as C has it, by the size of its parameter: the compiled code does not tell more."""
+        """An argument as a C value of its parameter's size: the compiled code gives no type."""
         if isinstance(argument, torch.Tensor):
             if argument.get_device() != index:
                 raise RuntimeError(f"argument {i} of {self.name} is on {argument.device}, expected cuda:{index}")
@@ -279,7 +279,7 @@ class Function:
 
 
 class Module:
-    """What load_inline() returns: module.name or module["name<float, 4>"] is a Function."""
+    """The result of load_inline(): module.name or module["name<float, 4>"] is a Function."""
 
     def __init__(self, source, verbose):
         self._source, self._verbose, self._programs, self._functions = source, verbose, {}, {}
@@ -307,7 +307,7 @@ def load_inline(name, cuda_sources, functions=None, *, cpp_sources=None, extra_c
     `functions` names __global__ functions, templates as "scale<float, 4>"; None: every extern "C" function. They are
     launched by module.scale(grid, block, *arguments, shared=0, stream=None) or module.scale[grid, block](*arguments).
     Tensors go as pointers, as they lie in memory; an int as an integer and a float as floating point of the parameter's
-    size: write 2.0 where the parameter is a float. Other keywords of torch's have no effect; C++ is refused."""
+    size: write 2.0 for a float. Other keywords of torch's function have no effect; C++ is refused."""
     text = cuda_sources if isinstance(cuda_sources, str) else "\n".join(cuda_sources)
     included = _HOST_HEADER.search(text)
     if cpp_sources or included:

@@ -1,7 +1,7 @@
 """Three models with Kiln's kernels: torch.nn.Hardsigmoid, torch.nn.Hardtanh and x + y.
 
-On a GPU the bits are torch's; on the cpu too, but for Hardsigmoid: torch divides by 6 there and multiplies by 1/6 on a
-GPU, which Kiln does on both."""
+The bits are torch's, except for Hardsigmoid on the cpu: Kiln always multiplies by 1/6, as torch does on a GPU, but
+torch divides by 6 on the cpu."""
 
 import torch
 

@@ -42,7 +42,7 @@ static __device__ float axpy(float x, float y)
     return 2.0f * x + y;
 }
 
-/* The last block may be short: its odd elements, at most three, go one to a thread. */
+/* The last block may be short. Its odd elements, at most three, go one to a thread. */
 extern "C" __global__ void __launch_bounds__(KILN_BLOCK)
     axpy_float4(float *out, const float *x, const float *y, unsigned long long n)
 {
@@ -64,7 +64,7 @@ extern "C" __global__ void __launch_bounds__(KILN_BLOCK)
         out[i] = axpy(x[i], y[i]);
 }
 
-/* The same tile for arrays that are not aligned to float4. */
+/* The same tile, for arrays that are not aligned to float4. */
 extern "C" __global__ void __launch_bounds__(KILN_BLOCK)
     axpy_scalar(float *out, const float *x, const float *y, unsigned long long n)
 {

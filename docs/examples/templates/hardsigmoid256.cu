@@ -23,7 +23,7 @@ extern "C" __global__ void __launch_bounds__(KILN_BLOCK)
     if (i >= n)
         return;
     float v = x[i] + 3.0f;
-    v = v < 0.0f ? 0.0f : v; /* so that NaN is kept */
+    v = v < 0.0f ? 0.0f : v; /* keeps NaN */
     v = v > 6.0f ? 6.0f : v;
     out[i] = v * 0x1.555556p-3f;
 }

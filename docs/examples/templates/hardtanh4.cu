@@ -39,7 +39,7 @@ extern "C" __global__ void __launch_bounds__(KILN_BLOCK) hardtanh4(real *out, co
         const unsigned long long i = start + (unsigned long long)k * KILN_BLOCK;
         if (i < n) {
             const real v = x[i];
-            out[i] = v < (real)-1 ? (real)-1 : v > (real)1 ? (real)1 : v; /* NaN is neither */
+            out[i] = v < (real)-1 ? (real)-1 : v > (real)1 ? (real)1 : v; /* keeps NaN */
         }
     }
 }

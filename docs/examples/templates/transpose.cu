@@ -21,7 +21,7 @@
 #define KILN_HEIGHT 8
 #endif
 
-/* Only the size of an element counts. KILN_BYTES comes with the unit. */
+/* A transpose needs only the size of an element. The unit defines KILN_BYTES. */
 #if KILN_BYTES == 8
 typedef unsigned long long element;
 #elif KILN_BYTES == 4
@@ -32,7 +32,7 @@ typedef unsigned short element;
 
 extern __shared__ unsigned char shared_bytes[];
 
-/* A grid has at most 65535 blocks in its second direction, so that a block may have several squares. */
+/* A grid has at most 65535 blocks in its second direction, so a block may have several squares. */
 extern "C" __global__ void __launch_bounds__(KILN_TILE *KILN_HEIGHT)
     transpose(element *out, const element *x, unsigned long long rows, unsigned long long cols)
 {
