@@ -4,6 +4,7 @@ they were wrong."""
 import math
 import os
 import random
+import shlex
 import sys
 import unittest
 from collections import Counter
@@ -26,9 +27,9 @@ class Options(unittest.TestCase):
 
     def test_the_documented_commands_are_right(self):
         with open(BENCHMARKS, encoding="utf-8") as file:
-            lines = [line.split() for line in file if line.startswith("    python3 tests/bench/peers.py ")]
+            lines = [shlex.split(line, comments=True) for line in file if line.startswith("    python3 tests/bench/peers.py ")]
         self.assertGreater(len(lines), 2)
-        documented = [options(*(word.strip("[]") for word in line[2:])) for line in lines]
+        documented = [options(*line[2:]) for line in lines]
         self.assertEqual({o.tune_from <= o.from_log2 for o in documented if "sizes" in o.parts}, {True})
 
 
