@@ -10,6 +10,7 @@ import unittest
 import numpy as np
 
 KILN = os.environ.get("KILN", "kiln")
+OWN = ("KILN_LOG", "KILN_DEVICE", "KILN_RECORD", "KILN_PACKS", "KILN_SHARED_DIR", "KILN_CACHE_BYTES", "KILN_WISDOM")
 FAKE_LIBCUDA = os.environ.get("KILN_FAKE_LIBCUDA", "")
 
 DTYPES = ("f32", "f64", "f16", "bf16")
@@ -26,9 +27,7 @@ class KilnTest(unittest.TestCase):
         self.dir = tempfile.mkdtemp(prefix="kiln-cli-")
         self.addCleanup(shutil.rmtree, self.dir, ignore_errors=True)
         self.cache = self.path("cache")
-        own = ("KILN_LOG", "KILN_DEVICE", "KILN_RECORD", "KILN_PACKS", "KILN_SHARED_DIR", "KILN_CACHE_BYTES",
-               "KILN_WISDOM")
-        self.env = {k: v for k, v in os.environ.items() if k not in own}
+        self.env = {k: v for k, v in os.environ.items() if k not in OWN}
         self.env["KILN_CACHE_DIR"] = self.cache
         if self.device:
             self.env["KILN_DEVICE"] = self.device
