@@ -1,264 +1,334 @@
-/* The public functions that list and inspect: ops, templates, the store, the doctor. */
-#include "service/cache.h"
+/* The public functions of <kiln/cache.h>: what the user's store holds, trimming it, and packs. */
 #include "api/structs.h"
-#include "base/alloc.h"
-#include "base/fpenv.h"
-#include "os/cancel.h"
-#include "os/fork.h"
-#include "service/doctor.h"
-#include "spec/signature.h"
+#include "jit/direct.h"
+#include "os/cpu.h"
+#include "service/service.h"
+#include "store/pack.h"
 #include <errno.h>
 #include <string.h>
 
-kiln_status kiln_ops(kiln_service *service, kiln_op_fn fn, void *data)
+#define IMPORT_PATIENCE_NS 2000000000ull
+
+/* KILN_ENOENT with the reason if the service has no directory store. */
+static kiln_status need_disk(const kiln_service *service, kiln_report *report)
 {
-    if (service == NULL || fn == NULL)
-        return KILN_EINVAL;
-    const kiln__op_table *table = &service->catalog.ops;
-    for (uint32_t i = 0; i < table->count; i++) {
-        kiln_status status = kiln__op_load(table, i, NULL);
-        if (status != KILN_OK)
-            return status;
-        const kiln__op *op = kiln__op_at(table, i);
-        kiln_op_info info = { sizeof(info),
-                              op->name,
-                              op->signature,
-                              op->doc,
-                              op->inputs,
-                              op->params,
-                              i >= table->row_count ? "defined" : "" };
-        if (fn(data, &info) != 0)
-            break;
-    }
-    return KILN_OK;
+    if (service->disk != NULL)
+        return KILN_OK;
+    return kiln__fail(report, KILN_ENOENT, KILN__STAGE_STORE, 0, "there is no directory store: %s",
+                      service->cache_problem[0] != '\0' ? service->cache_problem : "it is switched off");
 }
 
-/* What a template's declarations say, as text for the visitor. */
-typedef struct description {
-    kiln_field_info infos[KILN__PARAMS_MAX];
-    const kiln_field_info *fields[KILN__PARAMS_MAX];
-    kiln_signature *signature;
-    kiln__text tunes[KILN__PARAMS_MAX], requirements, bounds;
-} description;
-
-static void write_rules(kiln__text *out, const kiln__require *rules, uint32_t count)
+static kiln_status fail_store(const kiln_service *service, const char *what, int error, kiln_report *report)
 {
-    for (uint32_t i = 0; i < count; i++)
-        kiln__text_printf(out, "%s -- %s\n", rules[i].formula, rules[i].doc);
+    if (error == -ENOMEM)
+        return kiln__fail_memory(report, KILN__STAGE_STORE);
+    return kiln__fail(report, KILN_EIO, KILN__STAGE_STORE, -error, "cannot %s the store in %s: %s", what,
+                      service->cache_dir, strerror(-error));
 }
 
-static void write_tunes(description *out, const kiln__template *template)
+/* ---- Entries as the host is told of them */
+
+/* An entry's text for the callback. */
+typedef struct shown_entry {
+    kiln_entry_info info; /* borrows `target` and the item */
+    char target[32];
+} shown_entry;
+
+static const char *section_text(const kiln__entry *entry, const char *name)
 {
-    for (uint32_t i = 0; i < template->tune_count; i++) {
-        const kiln__tune *tune = &template->tunes[i];
-        bool limited = tune->condition != NULL;
-        kiln__text_printf(&out->tunes[tune->param], "%s%s%s\n", tune->text, limited ? " if " : "",
-                          limited ? tune->condition : "");
-    }
+    const kiln__section *section = kiln__entry_find(entry, name);
+    return section != NULL ? section->data : "";
 }
 
-static bool describe(description *out, const kiln__template *template)
+/* The text of a key has a line for the target, if what it stands for has one. */
+static void copy_target(char *target, size_t size, const kiln__entry *entry)
 {
-    bool failed;
-    write_rules(&out->requirements, template->requires, template->require_count);
-    write_rules(&out->bounds, template->bounds, template->bound_count);
-    write_tunes(out, template);
-    out->signature = kiln__signature_declared(&template->arguments, 0, kiln__template_dtype(template));
-    failed = out->requirements.failed || out->bounds.failed || out->signature == NULL;
-    for (uint32_t i = 0; i < template->param_count; i++) {
-        const kiln__declared_param *param = &template->params[i];
-        out->infos[i] = (kiln_field_info){ .size = sizeof(out->infos[i]),
-                                           .name = param->name,
-                                           .values = param->values,
-                                           .default_value = param->default_text,
-                                           .doc = param->doc,
-                                           .tune = kiln__text_string(&out->tunes[i]) };
-        out->fields[i] = &out->infos[i];
-        failed |= out->tunes[i].failed;
-    }
-    return !failed;
+    static const char line[] = "\ntarget ";
+    const char *found = entry->kind != KILN__ENTRY_TOOLCHAIN ? strstr(entry->key_text, line) : NULL;
+    size_t length = found != NULL ? strcspn(found + sizeof(line) - 1, "\n") : 0;
+    if (length > 0 && length < size)
+        memcpy(target, found + sizeof(line) - 1, length);
 }
 
-static void fini_description(description *shown)
+static void describe_entry(shown_entry *out, const kiln__store_item *item)
 {
-    for (uint32_t i = 0; i < KILN__PARAMS_MAX; i++)
-        kiln__text_fini(&shown->tunes[i]);
-    kiln__text_fini(&shown->requirements);
-    kiln__text_fini(&shown->bounds);
-    kiln__free(shown->signature);
-}
-
-static kiln_status show_template(const kiln__template *template, kiln_template_fn fn, void *data, bool *stop)
-{
-    description shown = { 0 };
-    kiln_status status = describe(&shown, template) ? KILN_OK : KILN_ENOMEM;
-    kiln_template_info info = {
-        .size = sizeof(info),
-        .name = template->name,
-        .doc = template->doc,
-        .min_inputs = template->min_inputs,
-        .max_inputs = template->max_inputs,
-        .fields = shown.fields,
-        .field_count = template->param_count,
-        .signature = shown.signature,
-        .text = template->text,
-        .requirements = kiln__text_string(&shown.requirements),
-        .bounds = kiln__text_string(&shown.bounds),
-        .origin = template->origin != NULL ? template->origin : "",
-        .reference = template->reference != NULL ? template->reference : "",
-        .has_twin = template->cpu_text != NULL,
+    static const char *const kinds[] = {
+        [KILN__ENTRY_KERNEL] = "kernel", [KILN__ENTRY_READS] = "reads", [KILN__ENTRY_TOOLCHAIN] = "toolchain"
     };
-    *stop = status != KILN_OK || fn(data, &info) != 0;
-    fini_description(&shown);
-    return status;
+    const kiln__entry *entry = item->entry;
+    *out = (shown_entry){ .info = { .size = sizeof(kiln_entry_info),
+                                    .path = item->path,
+                                    .kind = "",
+                                    .spec = "",
+                                    .target = out->target,
+                                    .toolchain = "",
+                                    .bytes = item->bytes,
+                                    .used = item->used,
+                                    .status = item->untrusted ? KILN_EINVAL : KILN_EIO,
+                                    .problem = item->problem } };
+    if (entry == NULL)
+        return;
+    copy_target(out->target, sizeof(out->target), entry);
+    out->info.kind = kinds[entry->kind];
+    out->info.spec = section_text(entry, "spec");
+    out->info.toolchain = entry->kind != KILN__ENTRY_TOOLCHAIN ? entry->key.toolchain : section_text(entry, "id");
+    out->info.status = KILN_OK;
 }
 
-kiln_status kiln_templates(kiln_service *service, kiln_template_fn fn, void *data)
-{
-    kiln_status status = KILN_OK;
-    bool stop = false;
-    if (service == NULL || fn == NULL)
-        return KILN_EINVAL;
-    for (uint32_t i = 0; i < service->catalog.template_count && !stop && status == KILN_OK; i++) {
-        const kiln__template *template;
-        status = kiln__catalog_load(&service->catalog, i, &template, NULL);
-        if (status == KILN_OK)
-            status = show_template(template, fn, data, &stop);
-    }
-    return status;
-}
-
-/* Turns what the store found into what the host is told. */
-typedef struct visit {
+typedef struct visitor {
     kiln_entry_fn fn; /* or a kiln_select_fn, which is of the same type */
     void *data;
-} visit;
+} visitor;
 
 static int show_item(void *data, const kiln__store_item *item)
 {
-    const visit *v = data;
-    kiln__cache_entry shown;
-    kiln__cache_describe(&shown, item);
-    return v->fn(v->data, &shown.info);
+    const visitor *self = data;
+    shown_entry shown;
+    describe_entry(&shown, item);
+    return self->fn(self->data, &shown.info);
 }
 
 kiln_status kiln_cache_visit(kiln_service *service, kiln_entry_fn fn, void *data, kiln_report *report)
 {
     KILN__NO_CANCEL;
-    kiln__report_begin(report);
-    visit v = { fn, data };
-    if (service == NULL || fn == NULL)
-        return kiln__fail(report, KILN_EINVAL, KILN__STAGE_STORE, 0, "service and fn must not be NULL");
-    if (kiln__is_forked(service->generation))
-        return kiln__fail_forked(report, KILN__STAGE_STORE);
-    kiln_status status = kiln__cache_need_disk(service, report);
-    if (status != KILN_OK)
-        return status;
-    int error = kiln__disk_store_visit(service->disk, show_item, &v);
+    KILN__BEGIN(report, KILN__STAGE_STORE, service, service != NULL && fn != NULL, "service and fn must not be NULL");
+    visitor self = { fn, data };
+    kiln_status status = need_disk(service, report);
+    int error = status == KILN_OK ? kiln__disk_store_visit(service->disk, show_item, &self) : 0;
+    return error < 0 ? fail_store(service, "read", error, report) : status;
+}
+
+/* ---- Sizes and removal */
+
+kiln_status kiln_cache_get_info(kiln_service *service, kiln_cache_info *out, kiln_report *report)
+{
+    KILN__NO_CANCEL;
+    KILN__BEGIN(report, KILN__STAGE_STORE, service, service != NULL && out != NULL && out->size >= sizeof(out->size),
+                "service and out must not be NULL, out->size set");
+    kiln__disk_info info = { 0 };
+    kiln_status status = need_disk(service, report);
+    int error = status == KILN_OK ? kiln__disk_store_info(service->disk, &info) : 0;
     if (error < 0)
-        return kiln__fail(report, KILN_EIO, KILN__STAGE_STORE, -error, "cannot read the store in %s: %s",
-                          service->cache_dir, strerror(-error));
-    return KILN_OK;
+        status = fail_store(service, "read", error, report);
+    const kiln_cache_info full = { .size = sizeof(full),
+                                   .directory = service->disk != NULL ? service->cache_dir : NULL,
+                                   .cap_bytes = info.cap_bytes,
+                                   .cap_files = info.cap_files,
+                                   .temporaries = info.temporaries,
+                                   .temporary_bytes = info.temporary_bytes };
+    kiln__hand_out(out, &full, sizeof(full));
+    return status;
 }
 
 kiln_status kiln_cache_purge(kiln_service *service, kiln_select_fn select, void *data, uint64_t *removed,
                              kiln_report *report)
 {
     KILN__NO_CANCEL;
-    kiln__report_begin(report);
-    visit v = { select, data };
-    uint64_t count = 0;
+    uint64_t ignored, *count = removed != NULL ? removed : &ignored;
+    *count = 0;
+    KILN__BEGIN(report, KILN__STAGE_STORE, service, service != NULL, "service must not be NULL");
+    visitor self = { select, data };
     char problem[sizeof report->message];
-    if (removed != NULL)
-        *removed = 0;
-    if (service == NULL)
-        return kiln__fail(report, KILN_EINVAL, KILN__STAGE_STORE, 0, "service must not be NULL");
-    if (kiln__is_forked(service->generation))
-        return kiln__fail_forked(report, KILN__STAGE_STORE);
-    kiln_status status = kiln__cache_need_disk(service, report);
+    kiln_status status = need_disk(service, report);
     if (status != KILN_OK)
         return status;
-    int error =
-        kiln__disk_store_purge(service->disk, select != NULL ? show_item : NULL, &v, &count, problem, sizeof(problem));
-    if (removed != NULL)
-        *removed = count;
-    if (error < 0)
-        return kiln__fail(report, KILN_EIO, KILN__STAGE_STORE, -error,
-                          "cannot remove %s; check its owner and mode, or remove it by hand", problem);
-    return KILN_OK;
+    int error = kiln__disk_store_purge(service->disk, select != NULL ? show_item : NULL, &self, count, problem,
+                                       sizeof(problem));
+    if (error == 0)
+        return KILN_OK;
+    return kiln__fail(report, KILN_EIO, KILN__STAGE_STORE, -error,
+                      "cannot remove %s; check its owner and mode, or remove it by hand", problem);
 }
 
 kiln_status kiln_cache_trim(kiln_service *service, uint64_t bytes, uint64_t files, kiln_trim *out, kiln_report *report)
 {
     KILN__NO_CANCEL;
-    kiln__report_begin(report);
-    kiln_trim full = KILN_INIT(kiln_trim);
-    if (service == NULL)
-        return kiln__fail(report, KILN_EINVAL, KILN__STAGE_STORE, 0, "service must not be NULL");
-    if (kiln__is_forked(service->generation))
-        return kiln__fail_forked(report, KILN__STAGE_STORE);
-    kiln_status status = kiln__cache_trim(service, bytes, files, &full, report);
-    if (out != NULL)
-        kiln__hand_out(out, &full, sizeof(full));
-    return status;
+    KILN__BEGIN(report, KILN__STAGE_STORE, service, service != NULL, "service must not be NULL");
+    kiln__disk_trim trim = { 0 };
+    kiln_status status = need_disk(service, report);
+    int error = status == KILN_OK ? kiln__disk_store_trim(service->disk, bytes, files, &trim) : 0;
+    const kiln_trim full = { sizeof(full), trim.removed, trim.removed_bytes, trim.kept, trim.kept_bytes };
+    kiln__hand_out(out, &full, sizeof(full));
+    return error != 0 ? fail_store(service, "trim all of", error, report) : status;
+}
+
+/* ---- Packs */
+
+/* Whether an entry means anything on another machine. An object may use instructions that others lack, and comes from a
+ * compiler that is known here by its file. */
+static bool travels(const kiln__entry *entry)
+{
+    return entry->kind != KILN__ENTRY_TOOLCHAIN && kiln__entry_find(entry, "object") == NULL;
+}
+
+/* What an export takes. */
+typedef struct exporter {
+    kiln__store *disk;
+    kiln_select_fn select;
+    void *data;
+    kiln_transfer *out;
+    kiln__text keys; /* the bytes of kiln__key, one after the other */
+    bool no_memory;
+} exporter;
+
+static int collect_key(void *data, const kiln__store_item *item)
+{
+    exporter *self = data;
+    shown_entry shown;
+    describe_entry(&shown, item);
+    self->no_memory = item->error == -ENOMEM;
+    if (item->entry == NULL)
+        self->out->damaged += !self->no_memory;
+    else if (!travels(item->entry))
+        self->out->skipped++;
+    else if (self->select == NULL || self->select(self->data, &shown.info) != 0)
+        kiln__text_append_bytes(&self->keys, &item->entry->key, sizeof(item->entry->key));
+    self->no_memory |= self->keys.failed;
+    return self->no_memory;
+}
+
+/* An entry that has gone since it was listed is left out. So is one that cannot be read any more, but that one counts
+ * as damaged. */
+static int fetch_entry(void *data, const kiln__key *key, kiln__blob **out)
+{
+    const exporter *self = data;
+    int error = kiln__disk_store_read(self->disk, key, out);
+    if (error == -ENOMEM)
+        return error;
+    self->out->damaged += error != 0 && error != -ENOENT;
+    return 0;
+}
+
+static kiln_status write_pack(exporter *self, const char *path, kiln_report *report)
+{
+    kiln__pack_totals totals;
+    int error = kiln__pack_write(&totals, path, (kiln__key *)(void *)self->keys.data,
+                                 self->keys.length / sizeof(kiln__key), fetch_entry, self);
+    if (error == -ENOMEM)
+        return kiln__fail_memory(report, KILN__STAGE_STORE);
+    if (error == -EINVAL)
+        return kiln__fail(report, KILN_EINVAL, KILN__STAGE_STORE, EINVAL,
+                          "cannot write a pack to '%s': expected the name of a file, or of none yet", path);
+    if (error < 0)
+        return kiln__fail(report, KILN_EIO, KILN__STAGE_STORE, -error, "cannot write the pack %s: %s", path,
+                          strerror(-error));
+    self->out->entries = totals.entries;
+    self->out->bytes = totals.bytes;
+    return KILN_OK;
 }
 
 kiln_status kiln_cache_export(kiln_service *service, const char *path, kiln_select_fn select, void *data,
                               kiln_transfer *out, kiln_report *report)
 {
     KILN__NO_CANCEL;
-    kiln__report_begin(report);
+    KILN__BEGIN(report, KILN__STAGE_STORE, service, service != NULL && path != NULL,
+                "service and path must not be NULL");
     kiln_transfer full = KILN_INIT(kiln_transfer);
-    if (service == NULL || path == NULL)
-        return kiln__fail(report, KILN_EINVAL, KILN__STAGE_STORE, 0, "service and path must not be NULL");
-    if (kiln__is_forked(service->generation))
-        return kiln__fail_forked(report, KILN__STAGE_STORE);
-    kiln_status status = kiln__cache_export(service, path, select, data, &full, report);
-    if (out != NULL)
-        kiln__hand_out(out, &full, sizeof(full));
+    exporter self = { .disk = service->disk, .select = select, .data = data, .out = &full };
+    kiln_status status = need_disk(service, report);
+    if (status == KILN_OK) {
+        int error = kiln__disk_store_visit(service->disk, collect_key, &self);
+        error = self.no_memory ? -ENOMEM : error;
+        status = error < 0 ? fail_store(service, "read", error, report) : write_pack(&self, path, report);
+    }
+    kiln__text_fini(&self.keys);
+    kiln__hand_out(out, &full, sizeof(full));
     return status;
+}
+
+/* What an import adds to. */
+typedef struct importer {
+    kiln_service *service;
+    uint64_t patience_ns; /* how long it may still wait for those who compile what it brings lists of */
+    kiln_transfer *out;
+} importer;
+
+/* Of two lists of what one source has read, one would hide the kernels that only the other leads to. 1, or -errno
+ * where what they know together cannot be kept. */
+static int merge_lists(kiln__store *disk, kiln__blob *present, kiln__blob *blob)
+{
+    kiln__blob *merged;
+    if (kiln__direct_merge(&merged, present, blob) != KILN_OK)
+        return -ENOMEM;
+    int error = merged != NULL ? kiln__disk_store_replace(disk, merged) : 0;
+    kiln__blob_release(merged);
+    return error < 0 ? error : 1;
+}
+
+/* 0 kept, 1 there already, or -errno. */
+static int add_entry(kiln__store *disk, kiln__blob *blob)
+{
+    /* A get, for it makes room where what is there is damaged. */
+    kiln__blob *present = disk->vtable->get(disk, &blob->entry.key, NULL);
+    if (present == NULL)
+        return kiln__disk_store_add(disk, blob);
+    int result = blob->entry.kind == KILN__ENTRY_READS ? merge_lists(disk, present, blob) : 1;
+    kiln__blob_release(present);
+    return result;
+}
+
+/* Takes the lock of those who compile the source, so that no list is lost between reading the one there is and
+ * replacing it. Without the lock one may be lost, which costs a compile. That is better than a long wait. */
+static int add_list(importer *self, kiln__blob *blob)
+{
+    kiln__hostlock_hold hold;
+    uint64_t start = kiln__cpu_now_ns();
+    bool held = kiln__hostlock_take_quietly(&self->service->hostlock, blob->entry.key.digest,
+                                            (uint32_t)(self->patience_ns / 1000000), &hold);
+    uint64_t waited = kiln__cpu_now_ns() - start;
+    self->patience_ns -= waited < self->patience_ns ? waited : self->patience_ns;
+    int result = add_entry(self->service->disk, blob);
+    if (held)
+        kiln__hostlock_give(&hold);
+    return result;
+}
+
+/* 0, or -errno if the entry should have been kept and could not be. */
+static int import_entry(importer *self, kiln__blob *blob)
+{
+    int result = !travels(&blob->entry)                  ? -EFBIG
+                 : blob->entry.kind == KILN__ENTRY_READS ? add_list(self, blob)
+                                                         : add_entry(self->service->disk, blob);
+    self->out->skipped += result == -EFBIG; /* also of an entry that is too large for the store's caps */
+    self->out->present += result == 1;
+    self->out->entries += result == 0;
+    self->out->bytes += result == 0 ? blob->length : 0;
+    return result < 0 && result != -EFBIG ? result : 0;
+}
+
+static kiln_status import_pack(importer *self, const char *path, kiln_report *report)
+{
+    char problem[256];
+    kiln__store *pack;
+    int error = kiln__pack_store_open(&pack, path, NULL, &self->service->store_counters, problem, sizeof(problem));
+    if (error == -ENOMEM)
+        return kiln__fail_memory(report, KILN__STAGE_STORE);
+    if (error != 0)
+        return kiln__fail(report, KILN_EINVAL, KILN__STAGE_STORE, -error, "cannot use the pack %s: %s", path, problem);
+    for (size_t i = 0; i < kiln__pack_store_count(pack) && error == 0; i++) {
+        kiln__blob *blob;
+        error = kiln__pack_store_at(pack, i, &blob);
+        if (error == 0)
+            error = import_entry(self, blob);
+        else if (error != -ENOMEM)
+            error = 0;
+        self->out->damaged += blob == NULL && error == 0;
+        kiln__blob_release(blob);
+    }
+    pack->vtable->close(pack);
+    return error != 0 ? fail_store(self->service, "add to", error, report) : KILN_OK;
 }
 
 kiln_status kiln_cache_import(kiln_service *service, const char *path, kiln_transfer *out, kiln_report *report)
 {
     KILN__NO_CANCEL;
-    kiln__report_begin(report);
+    KILN__BEGIN(report, KILN__STAGE_STORE, service, service != NULL && path != NULL,
+                "service and path must not be NULL");
     kiln_transfer full = KILN_INIT(kiln_transfer);
-    if (service == NULL || path == NULL)
-        return kiln__fail(report, KILN_EINVAL, KILN__STAGE_STORE, 0, "service and path must not be NULL");
-    if (kiln__is_forked(service->generation))
-        return kiln__fail_forked(report, KILN__STAGE_STORE);
-    kiln_status status = kiln__cache_import(service, path, &full, report);
-    if (out != NULL)
-        kiln__hand_out(out, &full, sizeof(full));
-    return status;
-}
-
-kiln_status kiln_cache_get_info(kiln_service *service, kiln_cache_info *out, kiln_report *report)
-{
-    KILN__NO_CANCEL;
-    kiln__report_begin(report);
-    kiln_cache_info full = KILN_INIT(kiln_cache_info);
-    if (service == NULL || out == NULL || out->size < sizeof(out->size))
-        return kiln__fail(report, KILN_EINVAL, KILN__STAGE_STORE, 0, "service and out must not be NULL, out->size set");
-    if (kiln__is_forked(service->generation))
-        return kiln__fail_forked(report, KILN__STAGE_STORE);
-    kiln_status status = kiln__cache_info(service, &full, report);
-    if (out != NULL)
-        kiln__hand_out(out, &full, sizeof(full));
-    return status;
-}
-
-kiln_status kiln_doctor(kiln_service *service, kiln_finding_fn fn, void *data)
-{
-    KILN__NO_CANCEL;
-    kiln__fpenv host;
-    if (service == NULL || fn == NULL)
-        return KILN_EINVAL;
-    if (kiln__is_forked(service->generation))
-        return KILN_EFORKED;
-    kiln__fpenv_enter(&host);
-    kiln_status status = kiln__doctor(service, fn, data);
-    kiln__fpenv_leave(&host);
+    importer self = { service, IMPORT_PATIENCE_NS, &full };
+    kiln_status status = need_disk(service, report);
+    if (status == KILN_OK)
+        status = import_pack(&self, path, report);
+    kiln__hand_out(out, &full, sizeof(full));
     return status;
 }

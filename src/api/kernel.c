@@ -1,67 +1,28 @@
-/* The public functions: argument checks, then one call down. api/cache.c has those that list and inspect,
- * base/report.c those of version, statuses and reports. */
+/* The public functions of <kiln/kernel.h>: specs, requests, kernels and their launches, queues, ops and templates. */
 #include "api/structs.h"
 #include "base/alloc.h"
-#include "os/cancel.h"
-#include "os/fork.h"
 #include "service/get.h"
 #include "service/launch.h"
+#include "service/submit.h"
 #include "spec/expand.h"
-#include "tune/measure.h"
+#include "spec/signature.h"
 #include <string.h>
 
-static kiln_status refuse(kiln_report *report, const char *stage, const char *what)
-{
-    return kiln__fail(report, KILN_EINVAL, stage, 0, "%s", what);
-}
-
-kiln_status kiln_open(kiln_service **out, const kiln_options *options, kiln_report *report)
-{
-    KILN__NO_CANCEL;
-    kiln__report_begin(report);
-    kiln_options full = KILN_INIT(kiln_options);
-    if (out == NULL)
-        return refuse(report, KILN__STAGE_OPEN, "out must not be NULL");
-    *out = NULL;
-    kiln_status status = kiln__take_in(&full, sizeof(full), options, "kiln_options", KILN__STAGE_OPEN, report);
-    return status == KILN_OK ? kiln__service_open(out, &full, report) : status;
-}
-
-void kiln_close(kiln_service *service)
-{
-    KILN__NO_CANCEL;
-    if (service != NULL && !kiln__is_forked(service->generation))
-        kiln__service_close(service);
-}
-
-kiln_status kiln_stats_get(const kiln_service *service, kiln_stats *out)
-{
-    kiln_stats full = KILN_INIT(kiln_stats);
-    if (service == NULL || out == NULL)
-        return KILN_EINVAL;
-    kiln__service_stats(service, &full);
-    return kiln__hand_out(out, &full, sizeof(full));
-}
+/* ---- Specs. They use the catalog alone, and so does a forked child. */
 
 kiln_status kiln_spec_parse(kiln_spec **out, kiln_service *service, const char *text, kiln_report *report)
 {
     kiln__report_begin(report);
-    if (out == NULL)
-        return refuse(report, KILN__STAGE_SPEC, "out must not be NULL");
-    *out = NULL;
-    if (service == NULL || text == NULL)
-        return refuse(report, KILN__STAGE_SPEC, "service and text must not be NULL");
+    KILN__REQUIRE_OUT(report, KILN__STAGE_SPEC, out);
+    KILN__REQUIRE(report, KILN__STAGE_SPEC, service != NULL && text != NULL, "service and text must not be NULL");
     return kiln__spec_parse(out, &service->catalog, text, report);
 }
 
 kiln_status kiln_spec_with(kiln_spec **out, const kiln_spec *spec, const char *fields, kiln_report *report)
 {
     kiln__report_begin(report);
-    if (out == NULL)
-        return refuse(report, KILN__STAGE_SPEC, "out must not be NULL");
-    *out = NULL;
-    if (spec == NULL || fields == NULL)
-        return refuse(report, KILN__STAGE_SPEC, "spec and fields must not be NULL");
+    KILN__REQUIRE_OUT(report, KILN__STAGE_SPEC, out);
+    KILN__REQUIRE(report, KILN__STAGE_SPEC, spec != NULL && fields != NULL, "spec and fields must not be NULL");
     return kiln__spec_with(out, spec, fields, report);
 }
 
@@ -81,11 +42,8 @@ const char *kiln_spec_field(const kiln_spec *spec, const char *field)
 kiln_status kiln_spec_signature(const kiln_signature **out, const kiln_spec *spec, kiln_report *report)
 {
     kiln__report_begin(report);
-    if (out == NULL)
-        return refuse(report, KILN__STAGE_SPEC, "out must not be NULL");
-    *out = NULL;
-    if (spec == NULL)
-        return refuse(report, KILN__STAGE_SPEC, "spec must not be NULL");
+    KILN__REQUIRE_OUT(report, KILN__STAGE_SPEC, out);
+    KILN__REQUIRE(report, KILN__STAGE_SPEC, spec != NULL, "spec must not be NULL");
     *out = kiln__spec_signature(spec);
     return *out != NULL ? KILN_OK : kiln__fail_memory(report, KILN__STAGE_SPEC);
 }
@@ -93,6 +51,20 @@ kiln_status kiln_spec_signature(const kiln_signature **out, const kiln_spec *spe
 void kiln_spec_free(kiln_spec *spec)
 {
     kiln__spec_release(spec);
+}
+
+kiln_status kiln_spec_source(char **out, const kiln_spec *spec, kiln_report *report)
+{
+    KILN__NO_CANCEL;
+    KILN__BEGIN_OUT(out, report, KILN__STAGE_SPEC, kiln__service_of(spec), spec != NULL, "spec must not be NULL");
+    kiln__unit *unit;
+    kiln_status status = kiln__service_unit(kiln__service_of(spec), NULL, &spec->fields, &unit, report);
+    if (status == KILN_OK) {
+        *out = unit->source;
+        unit->source = NULL;
+    }
+    kiln__unit_free(unit);
+    return status;
 }
 
 /* "all" is every target of the compiler, "native" the default device's. */
@@ -119,21 +91,105 @@ kiln_status kiln_spec_expand(kiln_service *service, const char *line, kiln_spec_
 {
     KILN__NO_CANCEL;
     kiln__report_begin(report);
-    if (service == NULL || line == NULL || fn == NULL)
-        return refuse(report, KILN__STAGE_SPEC, "service, line and fn must not be NULL");
+    KILN__REQUIRE(report, KILN__STAGE_SPEC, service != NULL && line != NULL && fn != NULL,
+                  "service, line and fn must not be NULL");
     return kiln__spec_expand(&service->catalog, line, expand_target, service, fn, data, report);
 }
 
+kiln_status kiln_signature_shape(uint64_t out[KILN_DIMS_MAX], const kiln_signature *signature, uint32_t index,
+                                 const uint64_t *sizes, size_t size_count, kiln_report *report)
+{
+    KILN__REQUIRE(report, KILN__STAGE_LAUNCH, out != NULL && signature != NULL, "out and signature must not be NULL");
+    return kiln__signature_shape(out, signature, index, sizes, size_count, report);
+}
+
+/* ---- Requests and programs */
+
+/* KILN_EINVAL unless a complete request asks for one thing, in a way that there is. */
+static kiln_status check_request(const kiln_request *request, kiln_report *report)
+{
+    KILN__REQUIRE(report, KILN__STAGE_COMPILE, (request->spec == NULL) != (request->source == NULL),
+                  "a kiln_request has either a spec or a source");
+    KILN__REQUIRE(report, KILN__STAGE_COMPILE, request->goal == KILN_LOAD || request->goal == KILN_BUILD,
+                  "kiln_request.goal is KILN_LOAD or KILN_BUILD");
+    KILN__REQUIRE(report, KILN__STAGE_COMPILE, request->strict >= KILN_DEFAULT && request->strict <= KILN_OFF,
+                  "kiln_request.strict is KILN_DEFAULT, KILN_ON or KILN_OFF");
+    return KILN_OK;
+}
+
+/* Completes a request, and the source that it names from then on. */
+static kiln_status take_request(kiln_request *full, kiln_source *source, const kiln_request *request,
+                                kiln_report *report)
+{
+    *full = (kiln_request)KILN_INIT(kiln_request);
+    *source = (kiln_source)KILN_INIT(kiln_source);
+    kiln_status status = kiln__take_in(full, sizeof(*full), request, "kiln_request", KILN__STAGE_COMPILE, report);
+    if (status == KILN_OK)
+        status = check_request(full, report);
+    if (status == KILN_OK && full->source != NULL) {
+        status = kiln__take_in(source, sizeof(*source), full->source, "kiln_source", KILN__STAGE_COMPILE, report);
+        full->source = source;
+    }
+    return status;
+}
+
+kiln_status kiln_get(kiln_program **out, kiln_service *service, const kiln_request *request, kiln_report *report)
+{
+    KILN__BEGIN_OUT(out, report, KILN__STAGE_COMPILE, service, service != NULL && request != NULL,
+                    "service and request must not be NULL");
+    kiln_request full;
+    kiln_source source;
+    kiln_status status = take_request(&full, &source, request, report);
+    return status == KILN_OK ? kiln__get(out, service, &full, report) : status;
+}
+
+void kiln_program_release(kiln_program *program)
+{
+    KILN__NO_CANCEL;
+    if (program != NULL && !kiln__is_forked(program->generation))
+        kiln__program_release(program);
+}
+
+kiln_status kiln_program_get_info(const kiln_program *program, kiln_program_info *out)
+{
+    KILN__NO_CANCEL;
+    KILN__BEGIN(NULL, KILN__STAGE_LOAD, program, program != NULL && out != NULL, "");
+    kiln_program_info full = KILN_INIT(kiln_program_info);
+    kiln_status status = kiln__program_info(program, &full);
+    return status == KILN_OK ? kiln__hand_out(out, &full, sizeof(full)) : status;
+}
+
+kiln_status kiln_program_kernel(kiln_kernel **out, kiln_program *program, const char *name, kiln_report *report)
+{
+    KILN__NO_CANCEL;
+    KILN__BEGIN_OUT(out, report, KILN__STAGE_LOAD, program, program != NULL, "program must not be NULL");
+    return kiln__program_kernel(out, program, name, report);
+}
+
+kiln_status kiln_program_global(void **out, size_t *bytes, kiln_program *program, const char *name, kiln_report *report)
+{
+    KILN__NO_CANCEL;
+    KILN__BEGIN_OUT(out, report, KILN__STAGE_LOAD, program, program != NULL && name != NULL,
+                    "program and name must not be NULL");
+    size_t size = 0;
+    return kiln__program_global(out, bytes != NULL ? bytes : &size, program, name, report);
+}
+
+kiln_status kiln_program_section(const void **out, size_t *length, const kiln_program *program, const char *name)
+{
+    if (out == NULL || length == NULL || program == NULL || name == NULL)
+        return KILN_EINVAL;
+    *out = NULL;
+    *length = 0;
+    return kiln__program_section(out, length, program, name);
+}
+
+/* ---- Kernels */
+
 kiln_status kiln_get_kernel(kiln_kernel **out, kiln_service *service, const kiln_spec *spec, kiln_report *report)
 {
-    kiln__report_begin(report);
-    if (out == NULL)
-        return refuse(report, KILN__STAGE_SPEC, "out must not be NULL");
-    *out = NULL;
-    if (service == NULL || spec == NULL)
-        return refuse(report, KILN__STAGE_SPEC, "service and spec must not be NULL");
-    if (kiln__is_forked(service->generation))
-        return kiln__fail_forked(report, KILN__STAGE_SPEC);
+    KILN__BEGIN_OUT(out, report, KILN__STAGE_SPEC, service, service != NULL && spec != NULL,
+                    "service and spec must not be NULL");
     static const kiln__terms usual;
     kiln_program *program;
     kiln_status status = kiln__get_spec(&program, service, spec, &usual, NULL, report);
@@ -155,10 +211,7 @@ void kiln_kernel_release(kiln_kernel *kernel)
 
 kiln_status kiln_kernel_get_info(const kiln_kernel *kernel, kiln_kernel_info *out)
 {
-    if (kernel == NULL || out == NULL)
-        return KILN_EINVAL;
-    if (kiln__is_forked(kernel->generation))
-        return KILN_EFORKED;
+    KILN__BEGIN(NULL, KILN__STAGE_LOAD, kernel, kernel != NULL && out != NULL, "");
     kiln_kernel_info full = KILN_INIT(kiln_kernel_info);
     kiln__kernel_info(kernel, &full);
     return kiln__hand_out(out, &full, sizeof(full));
@@ -168,8 +221,8 @@ kiln_status kiln_kernel_occupancy(int *out, const kiln_kernel *kernel, uint32_t 
                                   kiln_report *report)
 {
     kiln__report_begin(report);
-    if (out == NULL || kernel == NULL || threads == 0 || threads > INT32_MAX)
-        return refuse(report, KILN__STAGE_LAUNCH, "out and kernel must not be NULL and threads must be at least 1");
+    KILN__REQUIRE(report, KILN__STAGE_LAUNCH, out != NULL && kernel != NULL && threads > 0 && threads <= INT32_MAX,
+                  "out and kernel must not be NULL and threads must be at least 1");
     *out = -1;
     if (kiln__is_forked(kernel->generation))
         return kiln__fail_forked(report, KILN__STAGE_LAUNCH);
@@ -182,14 +235,12 @@ kiln_status kiln_kernel_occupancy(int *out, const kiln_kernel *kernel, uint32_t 
 kiln_status kiln_launch(kiln_kernel *kernel, const kiln_grid *grid, const uint64_t *sizes, size_t size_count,
                         const kiln_arg *args, size_t arg_count, void *stream, kiln_report *report)
 {
-    kiln_grid full;
-    kiln__report_begin(report);
-    if (kernel == NULL || (sizes == NULL && size_count > 0) || (args == NULL && arg_count > 0))
-        return refuse(report, KILN__STAGE_LAUNCH, "kernel, sizes and args must not be NULL");
-    if (kiln__is_forked(kernel->generation))
-        return kiln__fail_forked(report, KILN__STAGE_LAUNCH);
+    KILN__BEGIN(report, KILN__STAGE_LAUNCH, kernel,
+                kernel != NULL && (sizes != NULL || size_count == 0) && (args != NULL || arg_count == 0),
+                "kernel, sizes and args must not be NULL");
     if (kernel->plan != NULL && grid == NULL)
         return kiln__kernel_launch(kernel, sizes, size_count, args, arg_count, stream, report);
+    kiln_grid full;
     kiln_status status = kiln__take_grid(&full, kernel, grid, size_count, report);
     return status == KILN_OK ? kiln__kernel_launch_grid(kernel, &full, args, arg_count, stream, report) : status;
 }
@@ -197,22 +248,15 @@ kiln_status kiln_launch(kiln_kernel *kernel, const kiln_grid *grid, const uint64
 kiln_status kiln_launch_n(kiln_kernel *kernel, uint64_t n, void *const *outs, size_t out_count, const void *const *ins,
                           size_t in_count, void *stream, kiln_report *report)
 {
-    kiln__report_begin(report);
-    if (kernel == NULL)
-        return refuse(report, KILN__STAGE_LAUNCH, "kernel must not be NULL");
-    if (kiln__is_forked(kernel->generation))
-        return kiln__fail_forked(report, KILN__STAGE_LAUNCH);
+    KILN__BEGIN(report, KILN__STAGE_LAUNCH, kernel, kernel != NULL, "kernel must not be NULL");
     return kiln__kernel_launch_n(kernel, n, outs, out_count, ins, in_count, stream, report);
 }
 
 kiln_status kiln_call(kiln_service *service, const char *spec, uint64_t n, void *const *outs, size_t out_count,
                       const void *const *ins, size_t in_count, void *stream, kiln_report *report)
 {
-    kiln__report_begin(report);
-    if (service == NULL || spec == NULL)
-        return refuse(report, KILN__STAGE_LAUNCH, "service and spec must not be NULL");
-    if (kiln__is_forked(service->generation))
-        return kiln__fail_forked(report, KILN__STAGE_LAUNCH);
+    KILN__BEGIN(report, KILN__STAGE_LAUNCH, service, service != NULL && spec != NULL,
+                "service and spec must not be NULL");
     kiln_status status = KILN_OK;
     kiln_kernel *kernel = kiln__get_called(service, spec);
     if (kernel == NULL)
@@ -223,121 +267,205 @@ kiln_status kiln_call(kiln_service *service, const char *spec, uint64_t n, void 
     return status;
 }
 
-kiln_status kiln_spec_source(char **out, const kiln_spec *spec, kiln_report *report)
+/* ---- Queues */
+
+kiln_status kiln_queue_open(kiln_queue **out, kiln_service *service, kiln_report *report)
 {
     KILN__NO_CANCEL;
-    kiln__report_begin(report);
-    kiln__unit *unit = NULL;
-    if (out == NULL)
-        return refuse(report, KILN__STAGE_SPEC, "out must not be NULL");
-    *out = NULL;
-    if (spec == NULL)
-        return refuse(report, KILN__STAGE_SPEC, "spec must not be NULL");
-    if (kiln__is_forked(kiln__service_of(spec)->generation))
-        return kiln__fail_forked(report, KILN__STAGE_SPEC);
-    kiln_status status = kiln__service_unit(kiln__service_of(spec), NULL, &spec->fields, &unit, report);
-    if (status == KILN_OK) {
-        *out = unit->source;
-        unit->source = NULL;
+    KILN__BEGIN_OUT(out, report, KILN__STAGE_OPEN, service, service != NULL, "service must not be NULL");
+    return kiln__queue_open(out, service, report);
+}
+
+kiln_status kiln_queue_attach_uv(kiln_queue *queue, struct uv_loop_s *loop, kiln_report *report)
+{
+    KILN__NO_CANCEL;
+    KILN__BEGIN(report, KILN__STAGE_OPEN, queue, queue != NULL && loop != NULL, "queue and loop must not be NULL");
+    return kiln__queue_attach_uv(queue, loop, report);
+}
+
+int kiln_queue_fd(const kiln_queue *queue)
+{
+    return queue != NULL && !kiln__is_forked(queue->generation) ? queue->fd : -1;
+}
+
+int kiln_queue_wait(kiln_queue *queue, int timeout_ms)
+{
+    if (queue == NULL || kiln__is_forked(queue->generation))
+        return 0;
+    return timeout_ms == 0 ? kiln__queue_dispatch(queue) : kiln__queue_wait(queue, timeout_ms);
+}
+
+void kiln_queue_close(kiln_queue *queue, kiln_queue_fn fn, void *data)
+{
+    KILN__NO_CANCEL;
+    if (queue != NULL && !kiln__is_forked(queue->generation))
+        kiln__queue_close(queue, fn, data);
+}
+
+kiln_status kiln_submit(kiln_ticket *out, kiln_queue *queue, const kiln_request *request,
+                        const kiln_submit_options *options, kiln_done_fn done, void *data, kiln_report *report)
+{
+    KILN__NO_CANCEL;
+    if (out != NULL)
+        *out = 0;
+    KILN__BEGIN(report, KILN__STAGE_COMPILE, queue, queue != NULL && request != NULL && done != NULL,
+                "queue, request and done must not be NULL");
+    kiln_request full;
+    kiln_source source;
+    kiln_submit_options how = KILN_INIT(kiln_submit_options);
+    kiln_status status = take_request(&full, &source, request, report);
+    if (status == KILN_OK)
+        status = kiln__take_in(&how, sizeof(how), options, "kiln_submit_options", KILN__STAGE_COMPILE, report);
+    return status == KILN_OK ? kiln__submit_request(out, queue, &full, &how, done, data, report) : status;
+}
+
+void kiln_cancel(kiln_queue *queue, kiln_ticket ticket)
+{
+    KILN__NO_CANCEL;
+    if (queue != NULL && !kiln__is_forked(queue->generation))
+        kiln__queue_cancel(queue, ticket);
+}
+
+/* ---- Ops and templates */
+
+kiln_status kiln_ops(kiln_service *service, kiln_op_fn fn, void *data)
+{
+    if (service == NULL || fn == NULL)
+        return KILN_EINVAL;
+    const kiln__op_table *table = &service->catalog.ops;
+    for (uint32_t i = 0; i < table->count; i++) {
+        kiln_status status = kiln__op_load(table, i, NULL);
+        if (status != KILN_OK)
+            return status;
+        const kiln__op *op = kiln__op_at(table, i);
+        kiln_op_info info = { .size = sizeof(info),
+                              .name = op->name,
+                              .signature = op->signature,
+                              .doc = op->doc,
+                              .inputs = op->inputs,
+                              .params = op->params,
+                              .origin = i >= table->row_count ? "defined" : "" };
+        if (fn(data, &info) != 0)
+            break;
     }
-    kiln__unit_free(unit);
+    return KILN_OK;
+}
+
+/* What a template's declarations say, as text for the visitor. */
+typedef struct description {
+    kiln_field_info infos[KILN__PARAMS_MAX];
+    const kiln_field_info *fields[KILN__PARAMS_MAX];
+    kiln_signature *signature;
+    kiln__text tunes[KILN__PARAMS_MAX], requirements, bounds;
+} description;
+
+static void write_rules(kiln__text *out, const kiln__require *rules, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        kiln__text_printf(out, "%s -- %s\n", rules[i].formula, rules[i].doc);
+}
+
+static void write_tunes(description *out, const kiln__template *template)
+{
+    for (uint32_t i = 0; i < template->tune_count; i++) {
+        const kiln__tune *tune = &template->tunes[i];
+        bool limited = tune->condition != NULL;
+        kiln__text_printf(&out->tunes[tune->param], "%s%s%s\n", tune->text, limited ? " if " : "",
+                          limited ? tune->condition : "");
+    }
+}
+
+/* False: out of memory. */
+static bool describe_template(description *out, const kiln__template *template)
+{
+    write_rules(&out->requirements, template->requires, template->require_count);
+    write_rules(&out->bounds, template->bounds, template->bound_count);
+    write_tunes(out, template);
+    out->signature = kiln__signature_declared(&template->arguments, 0, kiln__template_dtype(template));
+    bool failed = out->requirements.failed || out->bounds.failed || out->signature == NULL;
+    for (uint32_t i = 0; i < template->param_count; i++) {
+        const kiln__declared_param *param = &template->params[i];
+        out->infos[i] = (kiln_field_info){ .size = sizeof(out->infos[i]),
+                                           .name = param->name,
+                                           .values = param->values,
+                                           .default_value = param->default_text,
+                                           .doc = param->doc,
+                                           .tune = kiln__text_string(&out->tunes[i]) };
+        out->fields[i] = &out->infos[i];
+        failed |= out->tunes[i].failed;
+    }
+    return !failed;
+}
+
+static kiln_status show_template(const kiln__template *template, kiln_template_fn fn, void *data, bool *stop)
+{
+    description shown = { 0 };
+    kiln_status status = describe_template(&shown, template) ? KILN_OK : KILN_ENOMEM;
+    kiln_template_info info = {
+        .size = sizeof(info),
+        .name = template->name,
+        .doc = template->doc,
+        .min_inputs = template->min_inputs,
+        .max_inputs = template->max_inputs,
+        .fields = shown.fields,
+        .field_count = template->param_count,
+        .signature = shown.signature,
+        .text = template->text,
+        .requirements = kiln__text_string(&shown.requirements),
+        .bounds = kiln__text_string(&shown.bounds),
+        .origin = template->origin != NULL ? template->origin : "",
+        .reference = template->reference != NULL ? template->reference : "",
+        .has_twin = template->cpu_text != NULL,
+    };
+    *stop = status != KILN_OK || fn(data, &info) != 0;
+    for (uint32_t i = 0; i < KILN__PARAMS_MAX; i++)
+        kiln__text_fini(&shown.tunes[i]);
+    kiln__text_fini(&shown.requirements);
+    kiln__text_fini(&shown.bounds);
+    kiln__free(shown.signature);
     return status;
 }
 
-void kiln_text_free(char *text)
+kiln_status kiln_templates(kiln_service *service, kiln_template_fn fn, void *data)
 {
-    kiln__free(text);
-}
-
-kiln_status kiln_device_open(kiln_device **out, kiln_service *service, const char *name, kiln_report *report)
-{
-    KILN__NO_CANCEL;
-    kiln__report_begin(report);
-    if (out == NULL)
-        return refuse(report, KILN__STAGE_DEVICE, "out must not be NULL");
-    *out = NULL;
-    if (service == NULL)
-        return refuse(report, KILN__STAGE_DEVICE, "service must not be NULL");
-    if (kiln__is_forked(service->generation))
-        return kiln__fail_forked(report, KILN__STAGE_DEVICE);
-    return kiln__runtime_device(service->runtime, name, out, report);
-}
-
-kiln_status kiln_device_get_info(const kiln_device *device, kiln_device_info *out)
-{
-    kiln_device_info full = KILN_INIT(kiln_device_info);
-    if (device == NULL || out == NULL)
+    kiln_status status = KILN_OK;
+    bool stop = false;
+    if (service == NULL || fn == NULL)
         return KILN_EINVAL;
-    if (kiln__is_forked(device->generation))
-        return KILN_EFORKED;
-    device->backend->vtable->device_info(device, &full);
-    return kiln__hand_out(out, &full, sizeof(full));
+    for (uint32_t i = 0; i < service->catalog.template_count && !stop && status == KILN_OK; i++) {
+        const kiln__template *template;
+        status = kiln__catalog_load(&service->catalog, i, &template, NULL);
+        if (status == KILN_OK)
+            status = show_template(template, fn, data, &stop);
+    }
+    return status;
 }
 
-kiln_status kiln_alloc(void **out, kiln_device *device, size_t bytes, kiln_report *report)
+kiln_status kiln_op_define(kiln_service *service, const char *definition, kiln_report *report)
 {
     KILN__NO_CANCEL;
-    kiln__report_begin(report);
-    if (out == NULL)
-        return refuse(report, KILN__STAGE_DEVICE, "out must not be NULL");
-    *out = NULL;
-    if (device == NULL)
-        return refuse(report, KILN__STAGE_DEVICE, "device must not be NULL");
-    if (kiln__is_forked(device->generation))
-        return kiln__fail_forked(report, KILN__STAGE_DEVICE);
-    return device->backend->vtable->alloc(device, out, bytes, report);
+    KILN__BEGIN(report, KILN__STAGE_SPEC, service, service != NULL && definition != NULL,
+                "service and definition must not be NULL");
+    return kiln__service_define_op(service, definition, report);
 }
 
-void kiln_free(kiln_device *device, void *memory)
+kiln_status kiln_template_define(kiln_service *service, const char *text, const char *cpu_text, const char **name,
+                                 kiln_report *report)
 {
     KILN__NO_CANCEL;
-    if (device != NULL && memory != NULL && !kiln__is_forked(device->generation))
-        device->backend->vtable->free(device, memory);
+    const char *ignored, **defined = name != NULL ? name : &ignored;
+    *defined = NULL;
+    KILN__BEGIN(report, KILN__STAGE_SPEC, service, service != NULL && text != NULL,
+                "service and text must not be NULL");
+    return kiln__service_define_template(service, text, cpu_text, "defined", defined, report);
 }
 
-static kiln_status copy(kiln_device *device, void *to, const void *from, size_t bytes, kiln__copy_kind kind,
-                        void *stream, kiln_report *report)
-{
-    if (device == NULL || (bytes > 0 && (to == NULL || from == NULL)))
-        return refuse(report, KILN__STAGE_DEVICE, "device, to and from must not be NULL");
-    if (kiln__is_forked(device->generation))
-        return kiln__fail_forked(report, KILN__STAGE_DEVICE);
-    return bytes > 0 ? device->backend->vtable->copy(device, to, from, bytes, kind, stream, report) : KILN_OK;
-}
-
-kiln_status kiln_upload(kiln_device *device, void *to, const void *from, size_t bytes, kiln_report *report)
+kiln_status kiln_template_load(kiln_service *service, const char *path, const char **name, kiln_report *report)
 {
     KILN__NO_CANCEL;
-    kiln__report_begin(report);
-    return copy(device, to, from, bytes, KILN__COPY_TO_DEVICE, NULL, report);
-}
-
-kiln_status kiln_download(kiln_device *device, void *to, const void *from, size_t bytes, kiln_report *report)
-{
-    KILN__NO_CANCEL;
-    kiln__report_begin(report);
-    return copy(device, to, from, bytes, KILN__COPY_FROM_DEVICE, NULL, report);
-}
-
-kiln_status kiln_copy(kiln_device *device, void *to, const void *from, size_t bytes, void *stream, kiln_report *report)
-{
-    KILN__NO_CANCEL;
-    kiln__report_begin(report);
-    uintptr_t a = (uintptr_t)to, b = (uintptr_t)from;
-    if (bytes > 0 && to != NULL && from != NULL && (a > b ? a - b : b - a) < bytes)
-        return kiln__fail(report, KILN_EOVERLAP, KILN__STAGE_DEVICE, 0,
-                          "the %zu bytes at %p and those at %p overlap: a copy within the device needs two places",
-                          bytes, to, from);
-    return copy(device, to, from, bytes, KILN__COPY_ON_DEVICE, stream, report);
-}
-
-kiln_status kiln_sync(kiln_device *device, kiln_report *report)
-{
-    KILN__NO_CANCEL;
-    kiln__report_begin(report);
-    if (device == NULL)
-        return refuse(report, KILN__STAGE_DEVICE, "device must not be NULL");
-    if (kiln__is_forked(device->generation))
-        return kiln__fail_forked(report, KILN__STAGE_DEVICE);
-    return device->backend->vtable->sync(device, report);
+    const char *ignored, **defined = name != NULL ? name : &ignored;
+    *defined = NULL;
+    KILN__BEGIN(report, KILN__STAGE_SPEC, service, service != NULL && path != NULL,
+                "service and path must not be NULL");
+    return kiln__service_load_template(service, path, defined, report);
 }

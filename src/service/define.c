@@ -1,4 +1,5 @@
-#include "service/define.h"
+/* Ops and templates that a service is taught at run time. */
+#include "service/service.h"
 
 #include "base/alloc.h"
 #include "lang/define.h"
@@ -34,8 +35,8 @@ kiln_status kiln__service_define_template(kiln_service *service, const char *tex
     if (status == KILN_OK && service->record != NULL && service->catalog.template_count > before && origin[0] == '/')
         kiln__record_define(service->record, "template", origin);
     pthread_mutex_unlock(&service->define_lock);
-    if (name != NULL)
-        *name = status == KILN_OK ? defined->name : NULL;
+    if (status == KILN_OK)
+        *name = defined->name;
     return status;
 }
 
@@ -78,8 +79,6 @@ kiln_status kiln__service_load_template(kiln_service *service, const char *path,
 {
     char *text = NULL, *cpu_text = NULL;
     size_t length = strlen(path);
-    if (name != NULL)
-        *name = NULL;
     if (length < 4 || strcmp(path + length - 3, ".cu") != 0)
         return kiln__fail(report, KILN_EINVAL, KILN__STAGE_SPEC, 0, "'%s' is no template's path: it must end in .cu",
                           path);

@@ -1,4 +1,4 @@
-#include "service/doctor.h"
+/* What was found, what is missing, what to do. */
 
 #include "gpu/cuda.h"
 #include "jit/worker/workers.h"
@@ -261,7 +261,7 @@ static void examine_named(exam *e, const kiln__named_store *named)
                             .remedy = remedy });
 }
 
-kiln_status kiln__doctor(kiln_service *service, kiln_finding_fn fn, void *data)
+void kiln__doctor(kiln_service *service, kiln_finding_fn fn, void *data)
 {
     exam e = { service, fn, data, false };
     char name[16];
@@ -283,5 +283,4 @@ kiln_status kiln__doctor(kiln_service *service, kiln_finding_fn fn, void *data)
         examine_cache(&e);
     for (const kiln__named_store *named = service->named; named != NULL && !e.stopped; named = named->next)
         examine_named(&e, named);
-    return KILN_OK;
 }

@@ -101,4 +101,20 @@ kiln_status kiln__service_unit(kiln_service *service, kiln_device *on, const kil
 /* The compiler that builds for a target. */
 kiln__builder *kiln__service_builder(kiln_service *service, const kiln__target *target);
 
+/* ---- define.c. The contracts are those of the public functions of like name. */
+
+/* The record gets the definition before any request can use it. */
+kiln_status kiln__service_define_op(kiln_service *service, const char *definition, kiln_report *report);
+
+/* `origin` is what lists show: the template's path, or "defined". */
+kiln_status kiln__service_define_template(kiln_service *service, const char *text, const char *cpu_text,
+                                          const char *origin, const char **name, kiln_report *report);
+kiln_status kiln__service_load_template(kiln_service *service, const char *path, const char **name,
+                                        kiln_report *report);
+
+/* ---- doctor.c */
+
+/* Examines what the service uses, until fn returns non-zero: the contract is kiln_doctor's. */
+void kiln__doctor(kiln_service *service, kiln_finding_fn fn, void *data);
+
 #endif
