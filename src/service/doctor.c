@@ -3,7 +3,7 @@
 #include "gpu/cuda.h"
 #include "jit/worker/workers.h"
 #include "service/bandwidth.h"
-#include "service/stores.h"
+#include "service/service.h"
 #include "store/pack.h"
 #include <limits.h>
 #include <stdio.h>

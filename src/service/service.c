@@ -1,3 +1,4 @@
+/* Opening and closing a service, its stores among them, and its counters. */
 #include "service/service.h"
 
 #include "backend/backend.h"
@@ -7,20 +8,102 @@
 #include "jit/worker/workers.h"
 #include "os/cpu.h"
 #include "os/fork.h"
-#include "service/options.h"
 #include "service/queue.h"
-#include "service/stores.h"
+#include "store/memory.h"
+#include "store/pack.h"
+#include <stdio.h>
 #include <string.h>
 
+/* ---- Stores */
+
+void kiln__stores_add(kiln_service *service, kiln__store *store, kiln_origin origin)
+{
+    if (store == NULL)
+        return;
+    service->origins[service->tiers.count] = origin;
+    kiln__tiers_add(&service->tiers, store);
+}
+
+/* Lists a pack or the shared directory. Out of memory, which is logged, is NULL. */
+static kiln__named_store *add_named(kiln_service *service, const char *path, size_t length, kiln_origin origin)
+{
+    kiln__named_store *named = kiln__calloc(1, sizeof(*named) + length + 1);
+    if (named == NULL) {
+        kiln__log_line(&service->log, KILN_LOG_WARN, "out of memory: %.*s is not used", (int)length, path);
+        return NULL;
+    }
+    memcpy(named->path, path, length);
+    named->origin = origin;
+    LL_APPEND(service->named, named);
+    return named;
+}
+
+/* One tier stays free for the shared directory. */
+static void open_packs(kiln_service *service, const char *list)
+{
+    bool told = false;
+    for (size_t length; *(list += strspn(list, ":")) != '\0'; list += length) {
+        length = strcspn(list, ":");
+        kiln__named_store *pack = add_named(service, list, length, KILN_ORIGIN_PACK);
+        if (pack != NULL && service->tiers.count < KILN__TIERS_MAX - 1) {
+            kiln__pack_store_open(&pack->store, pack->path, &service->log, &service->store_counters, pack->problem,
+                                  sizeof(pack->problem));
+            kiln__stores_add(service, pack->store, KILN_ORIGIN_PACK);
+        } else if (pack != NULL) {
+            snprintf(pack->problem, sizeof(pack->problem), "too many packs are named before it");
+            if (!told)
+                kiln__log_line(&service->log, KILN_LOG_WARN, "too many packs: %s and those after it are not used",
+                               pack->path);
+            told = true;
+        }
+    }
+}
+
+/* Opens memory, the user's directory, the packs and the shared directory. One that cannot be used is logged, and its
+ * problem is kept; the service works without it. Returns the shared directory's store, or NULL. */
+static kiln__store *open_stores(kiln_service *service, const kiln_options *options)
+{
+    const char *shared_dir = options->shared_dir != NULL ? options->shared_dir : "";
+    kiln__stores_add(service, kiln__memory_store_open(options->memory_bytes), KILN_ORIGIN_MEMORY);
+    if (options->cache_dir[0] != '\0')
+        service->disk = kiln__disk_store_open(options->cache_dir, &service->log, &service->store_counters,
+                                              service->cache_problem, sizeof(service->cache_problem));
+    if (service->disk != NULL)
+        kiln__disk_store_limit(service->disk, options->cache_bytes, options->cache_files);
+    kiln__stores_add(service, service->disk, KILN_ORIGIN_DISK);
+    if (options->packs != NULL)
+        open_packs(service, options->packs);
+    kiln__named_store *shared =
+        shared_dir[0] != '\0' ? add_named(service, shared_dir, strlen(shared_dir), KILN_ORIGIN_SHARED) : NULL;
+    if (shared == NULL)
+        return NULL;
+    shared->store = kiln__disk_store_open_shared(shared_dir, &service->log, &service->store_counters, shared->problem,
+                                                 sizeof(shared->problem));
+    kiln__stores_add(service, shared->store, KILN_ORIGIN_SHARED);
+    return shared->store;
+}
+
+static void close_stores(kiln_service *service)
+{
+    kiln__tiers_fini(&service->tiers);
+    kiln__named_store *named, *next;
+    LL_FOREACH_SAFE (service->named, named, next) {
+        LL_DELETE(service->named, named);
+        kiln__free(named);
+    }
+}
+
+/* ---- Opening */
+
 /* What follows the spec in the line that strict mode names: the directory, where only this host knows it. */
-static char *warm_options(const kiln__settings *settings)
+static char *warm_options(const char *cache_dir, bool named)
 {
     kiln__text text = { 0 };
-    if (settings->cache_dir[0] == '\0') {
+    if (cache_dir[0] == '\0') {
         kiln__text_append(&text, " and open the service with a cache_dir");
-    } else if (settings->own_cache_dir) {
+    } else if (named) {
         kiln__text_append(&text, " --cache-dir ");
-        kiln__text_quote(&text, settings->cache_dir);
+        kiln__text_quote(&text, cache_dir);
     }
     return kiln__text_take(&text);
 }
@@ -31,77 +114,72 @@ static void step_aside(void *data, bool begin)
     kiln__workpool_aside(&service->pool, begin);
 }
 
-/* CUDA text is compiled in workers, by the same compiler. */
-static kiln__compiler *open_in_workers(kiln_service *service, kiln__compiler *inner, const kiln__settings *settings)
-{
-    const kiln__workers_options options = {
-        .isolate = settings->isolate,
-        .program = settings->worker,
-        .nvrtc = settings->nvrtc,
-        .crash_dir = settings->crash_dir,
-        .memory_bytes = settings->worker_memory_bytes,
-        .time_ms = settings->worker_time_ms,
-    };
-    service->isolate = settings->isolate;
-    return service->workers = kiln__workers_open(inner, &options, &service->log);
-}
-
 static kiln__compiler *(*const open_compiler[KILN__BACKEND_END])(const char *compiler, const kiln__log *log) = {
 #define ROW(id, name, prefix, numbered, section, twin, words) kiln__##name##_compiler_open,
     KILN__BACKENDS(ROW)
 #undef ROW
 };
 
-static kiln_status open_builders(kiln_service *service, const kiln__settings *settings, kiln_report *report)
+static kiln_status open_builders(kiln_service *service, const kiln_options *options, kiln_report *report)
 {
     const char *const compilers[KILN__BACKEND_END] = {
-        [KILN__BACKEND_CUDA] = settings->nvrtc, [KILN__BACKEND_CPU] = settings->cc
+        [KILN__BACKEND_CUDA] = options->nvrtc, [KILN__BACKEND_CPU] = options->cc
     };
+    const kiln__workers_options workers = {
+        .isolate = options->isolate,
+        .program = options->worker,
+        .nvrtc = options->nvrtc,
+        .crash_dir = options->crash_dir,
+        .memory_bytes = options->worker_memory_bytes,
+        .time_ms = options->worker_time_ms,
+    };
+    service->isolate = options->isolate;
     for (int i = 0; i < KILN__BACKEND_END; i++) {
         kiln__builder *builder = &service->builders[i];
         kiln__compiler *compiler = open_compiler[i](compilers[i], &service->log);
         if (i == KILN__BACKEND_CUDA)
-            compiler = open_in_workers(service, compiler, settings);
+            compiler = service->workers = kiln__workers_open(compiler, &workers, &service->log);
         if (compiler == NULL)
             return kiln__fail_memory(report, KILN__STAGE_OPEN);
         kiln__builder_init(builder, compiler, &service->tiers, &service->log);
-        builder->strict = settings->strict;
+        builder->strict = options->strict == KILN_ON;
         builder->warm_options = service->warm_options;
         builder->hostlock = &service->hostlock;
     }
     return KILN_OK;
 }
 
-static kiln_status open_parts(kiln_service *service, const kiln__settings *settings, kiln_report *report)
+/* The options are complete. `named`: the host named its cache directory. */
+static kiln_status open_parts(kiln_service *service, const kiln_options *options, bool named, kiln_report *report)
 {
-    kiln__log_init(&service->log, settings->log, settings->log_data, settings->log_level);
-    const char *const drivers[KILN__BACKEND_END] = { [KILN__BACKEND_CUDA] = settings->libcuda };
+    kiln__log_init(&service->log, options->log, options->log_data, options->log_level);
+    const char *const drivers[KILN__BACKEND_END] = { [KILN__BACKEND_CUDA] = options->libcuda };
+    const char *record = options->record != NULL ? options->record : "";
     kiln_status status = kiln__catalog_init(&service->catalog, report);
     if (status == KILN_OK)
-        status = kiln__runtime_open(&service->runtime, drivers, settings->device, &service->log, report);
+        status = kiln__runtime_open(&service->runtime, drivers, options->device, &service->log, report);
     if (status != KILN_OK)
         return status;
-    service->cache_dir = kiln__strdup(settings->cache_dir);
-    service->warm_options = warm_options(settings);
+    service->cache_dir = kiln__strdup(options->cache_dir);
+    service->warm_options = warm_options(options->cache_dir, named);
     if (service->cache_dir == NULL || service->warm_options == NULL)
         return kiln__fail_memory(report, KILN__STAGE_OPEN);
-    status = open_builders(service, settings, report);
+    status = open_builders(service, options, report);
     if (status != KILN_OK)
         return status;
-    if (settings->record != NULL && settings->record[0] != '\0' &&
-        (service->record = kiln__record_open(settings->record, &service->log)) == NULL)
+    if (record[0] != '\0' && (service->record = kiln__record_open(record, &service->log)) == NULL)
         return kiln__fail_memory(report, KILN__STAGE_OPEN);
-    kiln__stores_open(service, settings);
-    if (settings->isolate == KILN_ISOLATE_NEVER)
+    kiln__store *shared = open_stores(service, options);
+    if (options->isolate == KILN_ISOLATE_NEVER)
         kiln__builder_keep_sources_at_hand(&service->builders[KILN__BACKEND_CUDA]);
-    service->wise = settings->wisdom;
-    service->programs.most = settings->loaded_max;
-    service->wisdom = kiln__wisdom_open(service->disk, kiln__stores_shared(service), KILN__WISDOM_WAIT_MS,
-                                        &service->log, &service->store_counters);
+    service->wise = options->wisdom == KILN_ON;
+    service->programs.most = options->loaded_max;
+    service->wisdom =
+        kiln__wisdom_open(service->disk, shared, KILN__WISDOM_WAIT_MS, &service->log, &service->store_counters);
     if (service->wisdom == NULL)
         return kiln__fail_memory(report, KILN__STAGE_OPEN);
     service->hostlock.disk = service->disk;
-    service->hostlock.wait_ms = settings->lock_wait_ms;
+    service->hostlock.wait_ms = options->lock_wait_ms;
     service->hostlock.aside = step_aside;
     service->hostlock.data = service;
     return KILN_OK;
@@ -123,24 +201,23 @@ static void init(kiln_service *service)
     service->generation = kiln__fork_generation();
 }
 
-kiln_status kiln__service_open(kiln_service **out, const kiln_options *options, kiln_report *report)
+kiln_status kiln__service_open(kiln_service **out, kiln_options *options, kiln_report *report)
 {
-    kiln__settings settings;
-    *out = NULL;
-    kiln_status status = kiln__settings_init(&settings, options, report);
-    if (status != KILN_OK)
-        return status;
-    kiln_service *service = kiln__fork_watch() == 0 ? kiln__calloc(1, sizeof(*service)) : NULL;
-    if (service == NULL) {
-        status = kiln__fail_memory(report, KILN__STAGE_OPEN);
-    } else {
-        init(service);
-        status = open_parts(service, &settings, report);
+    bool named = options->cache_dir != NULL;
+    char *directory;
+    kiln_service *service = NULL;
+    kiln_status status = kiln__options_complete(options, &directory, report);
+    if (status == KILN_OK) {
+        service = kiln__fork_watch() == 0 ? kiln__calloc(1, sizeof(*service)) : NULL;
+        status = service != NULL ? KILN_OK : kiln__fail_memory(report, KILN__STAGE_OPEN);
     }
-    kiln__settings_fini(&settings);
-    if (status == KILN_OK)
-        *out = service;
-    else
+    if (status == KILN_OK) {
+        init(service);
+        status = open_parts(service, options, named, report);
+    }
+    kiln__free(directory);
+    *out = status == KILN_OK ? service : NULL;
+    if (status != KILN_OK)
         kiln__service_close(service);
     return status;
 }
@@ -175,7 +252,7 @@ void kiln__service_close(kiln_service *service)
         if (service->builders[i].tiers != NULL)
             kiln__builder_fini(&service->builders[i]);
     kiln__wisdom_close(service->wisdom);
-    kiln__stores_close(service);
+    close_stores(service);
     kiln__runtime_release(service->runtime);
     kiln__catalog_fini(&service->catalog);
     kiln__free(service->cache_dir);

@@ -13,7 +13,14 @@
 #include "store/disk.h"
 #include "wisdom/wisdom.h"
 
-typedef struct kiln__named_store kiln__named_store; /* service/stores.h */
+/* A pack or the shared directory, as the host named it. */
+typedef struct kiln__named_store {
+    struct kiln__named_store *next; /* in the order in which they are asked */
+    kiln_origin origin;
+    kiln__store *store; /* one of the tiers; NULL: it is not used, for `problem` */
+    char problem[256];
+    char path[];
+} kiln__named_store;
 
 struct kiln_service {
     unsigned generation; /* os/fork.h */
@@ -60,9 +67,18 @@ static inline kiln_service *kiln__service_of(const kiln_spec *spec)
     return (kiln_service *)((uintptr_t)spec->fields.catalog - offsetof(kiln_service, catalog));
 }
 
-kiln_status kiln__service_open(kiln_service **out, const kiln_options *options, kiln_report *report);
+/* Completes the options, which lie in the caller's copy of them. KILN_EINVAL, KILN_ENOMEM. */
+kiln_status kiln__service_open(kiln_service **out, kiln_options *options, kiln_report *report);
 void kiln__service_close(kiln_service *service);
 void kiln__service_stats(const kiln_service *service, kiln_stats *out);
+
+/* Fills what the host left open, from the environment or with the defaults; the environment is not read where the
+ * process runs with raised rights. Strings are the host's, the environment's or *directory, which the caller frees.
+ * cache_dir becomes "" where nothing shall be or can be kept. KILN_EINVAL, KILN_ENOMEM. */
+kiln_status kiln__options_complete(kiln_options *options, char **directory, kiln_report *report);
+
+/* Adds a tier, asked after those that there are, and takes it over. NULL is allowed. Before the first request. */
+void kiln__stores_add(kiln_service *service, kiln__store *store, kiln_origin origin);
 
 /* KILN_EINVAL unless the device is this service's, or NULL. */
 kiln_status kiln__service_check_device(const kiln_service *service, const kiln_device *on, kiln_report *report);

@@ -1,5 +1,5 @@
 /* One pipeline for every request: how often it asks each tier, and how little a tier needs to be one. */
-#include "service/stores.h"
+#include "service/service.h"
 #include "support/counting.h"
 #include "support/fake_cuda.h"
 #include "support/harness.h"
