@@ -1,9 +1,8 @@
 /* The public functions of <kiln/kernel.h>: specs, requests, kernels and their launches, queues, ops and templates. */
 #include "api/structs.h"
 #include "base/alloc.h"
-#include "service/get.h"
 #include "service/launch.h"
-#include "service/submit.h"
+#include "service/queue.h"
 #include "spec/expand.h"
 #include "spec/signature.h"
 #include <string.h>
@@ -140,7 +139,7 @@ kiln_status kiln_get(kiln_program **out, kiln_service *service, const kiln_reque
     kiln_request full;
     kiln_source source;
     kiln_status status = take_request(&full, &source, request, report);
-    return status == KILN_OK ? kiln__get(out, service, &full, report) : status;
+    return status == KILN_OK ? kiln__get(out, service, &full, false, NULL, report) : status;
 }
 
 void kiln_program_release(kiln_program *program)
@@ -190,9 +189,9 @@ kiln_status kiln_get_kernel(kiln_kernel **out, kiln_service *service, const kiln
 {
     KILN__BEGIN_OUT(out, report, KILN__STAGE_SPEC, service, service != NULL && spec != NULL,
                     "service and spec must not be NULL");
-    static const kiln__terms usual;
+    const kiln_request request = { .spec = spec };
     kiln_program *program;
-    kiln_status status = kiln__get_spec(&program, service, spec, &usual, NULL, report);
+    kiln_status status = kiln__get(&program, service, &request, false, NULL, report);
     if (status == KILN_OK)
         *out = program->kernels;
     return status;
@@ -257,10 +256,8 @@ kiln_status kiln_call(kiln_service *service, const char *spec, uint64_t n, void 
 {
     KILN__BEGIN(report, KILN__STAGE_LAUNCH, service, service != NULL && spec != NULL,
                 "service and spec must not be NULL");
-    kiln_status status = KILN_OK;
-    kiln_kernel *kernel = kiln__get_called(service, spec);
-    if (kernel == NULL)
-        status = kiln__get_text(&kernel, service, spec, n > 0, stream, report);
+    kiln_kernel *kernel;
+    kiln_status status = kiln__get_text(&kernel, service, spec, n > 0, stream, report);
     if (status == KILN_OK && n > 0)
         status = kiln__kernel_launch_n(kernel, n, outs, out_count, ins, in_count, stream, report);
     kiln__kernel_release(kernel);
@@ -316,7 +313,7 @@ kiln_status kiln_submit(kiln_ticket *out, kiln_queue *queue, const kiln_request 
     kiln_status status = take_request(&full, &source, request, report);
     if (status == KILN_OK)
         status = kiln__take_in(&how, sizeof(how), options, "kiln_submit_options", KILN__STAGE_COMPILE, report);
-    return status == KILN_OK ? kiln__submit_request(out, queue, &full, &how, done, data, report) : status;
+    return status == KILN_OK ? kiln__queue_submit(out, queue, &full, false, &how, done, data, report) : status;
 }
 
 void kiln_cancel(kiln_queue *queue, kiln_ticket ticket)

@@ -1,3 +1,4 @@
+/* Queues of finished requests, and the requests that are submitted to them. */
 #include "service/queue.h"
 
 #include "base/alloc.h"
@@ -5,28 +6,16 @@
 #include "os/cancel.h"
 #include "os/cpu.h"
 #include "os/fork.h"
-#include "service/service.h"
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
-
-static void append(kiln__submission_list *list, kiln__submission *submission)
-{
-    DL_APPEND(list->first, submission);
-    list->count++;
-}
-
-static void cut(kiln__submission_list *list, kiln__submission *submission)
-{
-    DL_DELETE(list->first, submission);
-    list->count--;
-}
 
 /* ---- Making and ending a queue */
 
@@ -61,13 +50,6 @@ static void close_descriptors(kiln_queue *queue)
     }
 }
 
-static void enlist(kiln_service *service, kiln_queue *queue)
-{
-    pthread_mutex_lock(&service->queues_lock);
-    DL_APPEND(service->queues, queue);
-    pthread_mutex_unlock(&service->queues_lock);
-}
-
 kiln_status kiln__queue_open(kiln_queue **out, kiln_service *service, kiln_report *report)
 {
     kiln_queue *queue = kiln__calloc(1, sizeof(*queue));
@@ -87,23 +69,21 @@ kiln_status kiln__queue_open(kiln_queue **out, kiln_service *service, kiln_repor
                           "no descriptors for a queue (%s): it needs three; raise the limit of open files",
                           strerrordesc_np(-error));
     }
-    enlist(service, queue);
+    pthread_mutex_lock(&service->queues_lock);
+    DL_APPEND(service->queues, queue);
+    pthread_mutex_unlock(&service->queues_lock);
     *out = queue;
     return KILN_OK;
 }
 
-static void delist(kiln_service *service, kiln_queue *queue)
-{
-    pthread_mutex_lock(&service->queues_lock);
-    DL_DELETE(service->queues, queue);
-    pthread_mutex_unlock(&service->queues_lock);
-}
-
 void kiln__queue_finish(kiln_queue *queue)
 {
-    /* kiln_close may not run at the same time, so that nobody takes the service away here. */
-    if (queue->service != NULL)
-        delist(queue->service, queue);
+    /* kiln_close may not run at the same time, so the service stays while this runs. */
+    if (queue->service != NULL) {
+        pthread_mutex_lock(&queue->service->queues_lock);
+        DL_DELETE(queue->service->queues, queue);
+        pthread_mutex_unlock(&queue->service->queues_lock);
+    }
     close_descriptors(queue);
     if (queue->closed != NULL)
         queue->closed(queue->closed_data);
@@ -122,10 +102,10 @@ void kiln__queue_wake(kiln_queue *queue)
 /* With the lock held. The descriptor is readable whenever something is due. */
 static void make_due(kiln_queue *queue, kiln__submission *submission)
 {
-    cut(&queue->pending, submission);
-    append(&queue->due, submission);
-    submission->state = KILN__SUBMISSION_DUE;
-    if (queue->due.count == 1)
+    DL_DELETE(queue->pending, submission);
+    DL_APPEND(queue->due, submission);
+    submission->pending = false;
+    if (queue->due_count++ == 0)
         kiln__queue_wake(queue);
 }
 
@@ -142,26 +122,49 @@ static void end_early(kiln__submission *submission, kiln_status status, const ch
 
 static void cancel_all(kiln_queue *queue, const char *why)
 {
-    while (queue->pending.first != NULL) {
-        atomic_store(&queue->pending.first->wait.waiter.gone, true);
-        end_early(queue->pending.first, KILN_ECANCELED, why);
+    while (queue->pending != NULL) {
+        atomic_store(&queue->pending->wait.gone, true);
+        end_early(queue->pending, KILN_ECANCELED, why);
     }
 }
 
-void kiln__submission_deliver(kiln__submission *submission, const kiln__outcome *outcome)
+static void release_submission(kiln__submission *submission)
+{
+    if (atomic_fetch_sub(&submission->refs, 1) != 1)
+        return;
+    kiln__outcome_fini(&submission->outcome);
+    release_queue(submission->queue);
+    kiln__want_release(submission->wait.want);
+    kiln__free(submission);
+}
+
+/* Copies the outcome and makes the request due. Does nothing to a request that has ended. Uses up the caller's
+ * reference. Any thread. */
+static void deliver_outcome(kiln__submission *submission, const kiln__outcome *outcome)
 {
     kiln_queue *queue = submission->queue;
     pthread_mutex_lock(&queue->lock);
-    if (submission->state == KILN__SUBMISSION_PENDING) {
+    if (submission->pending) {
         submission->outcome.status = kiln__outcome_tell(outcome, &submission->outcome.report);
         submission->outcome.program = kiln__program_retain(outcome->program);
         make_due(queue, submission);
     }
     pthread_mutex_unlock(&queue->lock);
-    kiln__submission_release(submission);
+    release_submission(submission);
 }
 
-void kiln__submission_fail(kiln__submission *submission, kiln_status status, kiln_report *report)
+/* The same with a program, whose reference it takes. */
+static void deliver_program(kiln__submission *submission, kiln_program *program)
+{
+    kiln__outcome outcome;
+    kiln__outcome_init(&outcome);
+    outcome.program = program;
+    deliver_outcome(submission, &outcome);
+    kiln__outcome_fini(&outcome);
+}
+
+/* The same with a failure, whose report it takes over; NULL: out of memory. */
+static void deliver_failure(kiln__submission *submission, kiln_status status, kiln_report *report)
 {
     kiln__outcome outcome;
     kiln__outcome_init(&outcome);
@@ -170,7 +173,7 @@ void kiln__submission_fail(kiln__submission *submission, kiln_status status, kil
         outcome.report = *report;
     else
         kiln__fail_memory(&outcome.report, KILN__STAGE_COMPILE);
-    kiln__submission_deliver(submission, &outcome);
+    deliver_outcome(submission, &outcome);
     kiln__outcome_fini(&outcome);
 }
 
@@ -178,9 +181,9 @@ void kiln__queue_cancel(kiln_queue *queue, kiln_ticket ticket)
 {
     pthread_mutex_lock(&queue->lock);
     kiln__submission *submission;
-    DL_SEARCH_SCALAR(queue->pending.first, submission, ticket, ticket);
+    DL_SEARCH_SCALAR(queue->pending, submission, ticket, ticket);
     if (submission != NULL) {
-        atomic_store(&submission->wait.waiter.gone, true);
+        atomic_store(&submission->wait.gone, true);
         end_early(submission, KILN_ECANCELED, "cancelled by kiln_cancel");
     }
     pthread_mutex_unlock(&queue->lock);
@@ -196,7 +199,7 @@ void kiln__queue_orphan(kiln_queue *queue)
 
 /* ---- Requests */
 
-/* With the lock held: sets the timer to the first deadline, if that is earlier than what it is set to. */
+/* With the lock held: sets the timer to the first deadline, if that is earlier than its time. */
 static void set_alarm(kiln_queue *queue, uint64_t deadline)
 {
     if (deadline >= queue->alarm)
@@ -207,66 +210,137 @@ static void set_alarm(kiln_queue *queue, uint64_t deadline)
     timerfd_settime(queue->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
 }
 
-static kiln_status fail_closed(kiln_report *report)
+/* Lets a request wait in its queue. *ticket (may be NULL) is set before another thread
+ * sees the request. False: the queue or its service is closed. */
+static bool enlist_submission(kiln__submission *submission, kiln_ticket *ticket)
 {
-    return kiln__fail(report, KILN_ECANCELED, KILN__STAGE_COMPILE, 0, "the queue or its service is closed");
-}
-
-kiln_status kiln__submission_new(kiln__submission **out, kiln_ticket *ticket, kiln_queue *queue,
-                                 const kiln__submitting *how, kiln_report *report)
-{
-    static atomic_uint_least64_t tickets;
-    *out = NULL;
-    kiln__submission *submission = kiln__calloc(1, sizeof(*submission));
-    if (submission == NULL)
-        return kiln__fail_memory(report, KILN__STAGE_COMPILE);
-    atomic_init(&submission->refs, 2);
-    kiln__outcome_init(&submission->outcome);
-    submission->queue = queue;
-    submission->how = *how;
-    submission->job.priority = how->priority;
-    submission->ticket = atomic_fetch_add(&tickets, 1) + 1;
-    submission->deadline = how->timeout_ms > 0 ? kiln__cpu_now_ns() + (uint64_t)how->timeout_ms * 1000000 : UINT64_MAX;
-
+    kiln_queue *queue = submission->queue;
     pthread_mutex_lock(&queue->lock);
     bool open = !queue->closing && queue->service != NULL;
     if (open) {
         submission->wait.service = queue->service;
+        submission->pending = true;
         atomic_fetch_add(&queue->refs, 1);
         if (ticket != NULL)
             *ticket = submission->ticket;
-        append(&queue->pending, submission);
+        DL_APPEND(queue->pending, submission);
+        queue->live++;
         set_alarm(queue, submission->deadline);
     }
     pthread_mutex_unlock(&queue->lock);
-    if (!open) {
-        kiln__free(submission);
-        return fail_closed(report);
-    }
-    *out = submission;
-    return KILN_OK;
+    return open;
 }
 
-void kiln__submission_release(kiln__submission *submission)
+static void on_obtained(kiln__wait *wait, kiln__outcome *outcome)
 {
-    if (atomic_fetch_sub(&submission->refs, 1) != 1)
+    deliver_outcome((kiln__submission *)((char *)wait - offsetof(kiln__submission, wait)), outcome);
+}
+
+/* Finds the program, or the flight that will bring it. Waits for no compile. Uses up the caller's reference. */
+static void start_submission(kiln__submission *submission)
+{
+    kiln_service *service = submission->wait.service;
+    kiln__want *want = submission->wait.want;
+    kiln_report report = KILN_INIT(kiln_report);
+    kiln__outcome outcome;
+    kiln_status status = kiln__want_settle(service, want, &report);
+    kiln_program *loaded = status == KILN_OK ? kiln__obtain_loaded(service, want) : NULL;
+    if (status != KILN_OK) {
+        deliver_failure(submission, status, &report);
+    } else if (loaded != NULL) {
+        deliver_program(submission, loaded);
+    } else if (!want->strict && kiln__obtain_join(&submission->wait, submission->priority)) {
         return;
-    kiln__outcome_fini(&submission->outcome);
-    release_queue(submission->queue);
-    kiln__want_release(submission->wait.want);
-    kiln__free(submission);
+    } else if (kiln__obtain_stored(service, want, &outcome)) {
+        deliver_outcome(submission, &outcome);
+        kiln__outcome_fini(&outcome);
+    } else if (!kiln__obtain_later(&submission->wait, submission->priority)) {
+        deliver_failure(submission, KILN_ENOMEM, NULL);
+    }
+}
+
+/* A request that was given up is recorded too, because the host will want it again. */
+static void drop_submission(kiln__submission *submission)
+{
+    const kiln__want *want = submission->wait.want;
+    if (submission->wait.service->record != NULL && want->asked != NULL && !want->unlisted)
+        kiln__want_settle(submission->wait.service, submission->wait.want, NULL);
+    release_submission(submission);
+}
+
+static void run_submission(kiln__job *job, bool stopped)
+{
+    kiln__submission *submission = (kiln__submission *)((char *)job - offsetof(kiln__submission, wait.job));
+    if (stopped)
+        release_submission(submission);
+    else if (atomic_load(&submission->wait.gone))
+        drop_submission(submission);
+    else
+        start_submission(submission);
+}
+
+/* Settles the want on a thread of the service, because that may read files and open a driver. Takes over the want. */
+static void begin_submission(kiln__submission *submission, kiln__want *want)
+{
+    submission->wait.want = want;
+    submission->wait.done = on_obtained;
+    submission->wait.job =
+        (kiln__job){ .run = run_submission, .lane = KILN__LANE_QUICK, .priority = submission->priority };
+    if (!kiln__workpool_submit(&submission->wait.service->pool, &submission->wait.job))
+        deliver_failure(submission, KILN_ENOMEM, NULL);
+}
+
+kiln_status kiln__queue_submit(kiln_ticket *ticket, kiln_queue *queue, const kiln_request *request, bool unlisted,
+                               const kiln_submit_options *options, kiln_done_fn done, void *data, kiln_report *report)
+{
+    static atomic_uint_least64_t tickets;
+    uint64_t timeout_ns = (uint64_t)options->timeout_ms * 1000000;
+    kiln__want *want;
+    kiln_report problem = KILN_INIT(kiln_report);
+    kiln__submission *submission = kiln__calloc(1, sizeof(*submission));
+    if (submission == NULL)
+        return kiln__fail_memory(report, KILN__STAGE_COMPILE);
+    atomic_init(&submission->refs, 2); /* the queue's, and one for the thread that will deliver */
+    kiln__outcome_init(&submission->outcome);
+    submission->queue = queue;
+    submission->priority = options->priority;
+    submission->done = done;
+    submission->data = data;
+    submission->ticket = atomic_fetch_add(&tickets, 1) + 1;
+    submission->deadline = timeout_ns > 0 ? kiln__cpu_now_ns() + timeout_ns : UINT64_MAX;
+    if (!enlist_submission(submission, ticket)) {
+        kiln__free(submission);
+        return kiln__fail(report, KILN_ECANCELED, KILN__STAGE_COMPILE, 0, "the queue or its service is closed");
+    }
+    kiln_service *service = submission->wait.service;
+    atomic_fetch_add(&service->gets, 1);
+    kiln_program *hit = request->spec != NULL && request->goal == KILN_LOAD
+                            ? kiln__obtain_hit(service, request->device, request->spec, false)
+                            : NULL;
+    kiln_status status = hit == NULL ? kiln__want_make(&want, request, true, &problem) : KILN_OK;
+    if (hit != NULL) {
+        deliver_program(submission, hit);
+    } else if (status != KILN_OK) {
+        deliver_failure(submission, status, &problem);
+    } else {
+        want->unlisted = unlisted;
+        begin_submission(submission, want);
+    }
+    if (queue->uv != NULL)
+        kiln__queue_uv_update(queue);
+    return KILN_OK;
 }
 
 /* ---- Dispatching */
 
-/* With the lock held: what is past its deadline becomes due, and the timer is set anew. */
+/* With the lock held: requests past their deadline become due, and the timer is set anew. */
 static void expire(kiln_queue *queue)
 {
     uint64_t now = kiln__cpu_now_ns(), next = UINT64_MAX;
     if (now < queue->alarm)
         return;
     kiln__submission *submission, *after;
-    DL_FOREACH_SAFE (queue->pending.first, submission, after) {
+    DL_FOREACH_SAFE (queue->pending, submission, after) {
         if (submission->deadline <= now)
             end_early(submission, KILN_ETIMEDOUT, "not done by its deadline; the compile may go on: ask again later");
         else if (submission->deadline < next)
@@ -279,22 +353,25 @@ static void expire(kiln_queue *queue)
     set_alarm(queue, next);
 }
 
-static kiln__submission *take_due(kiln_queue *queue)
+/* Calls back for the first request that is due. False: there is none. */
+static bool call_back(kiln_queue *queue)
 {
     pthread_mutex_lock(&queue->lock);
-    kiln__submission *submission = queue->due.first;
+    kiln__submission *submission = queue->due;
     if (submission != NULL) {
-        cut(&queue->due, submission);
-        submission->state = KILN__SUBMISSION_DONE;
+        DL_DELETE(queue->due, submission);
+        queue->due_count--;
+        queue->live--;
     }
     pthread_mutex_unlock(&queue->lock);
-    return submission;
-}
-
-static void call_back(kiln__submission *submission)
-{
-    submission->how.fn(submission->how.data, &submission->outcome);
-    kiln__submission_release(submission);
+    if (submission == NULL)
+        return false;
+    kiln__outcome *outcome = &submission->outcome;
+    kiln_program *program = outcome->program;
+    outcome->program = NULL;
+    submission->done(submission->data, outcome->status, program, &outcome->report);
+    release_submission(submission);
+    return true;
 }
 
 /* Clears the descriptor and says how many callbacks are due. */
@@ -305,16 +382,17 @@ static size_t begin_round(kiln_queue *queue)
     ssize_t count = read(queue->event_fd, &events, sizeof(events));
     (void)count; /* only to make it unreadable */
     expire(queue);
-    size_t due = queue->due.count;
+    size_t due = queue->due_count;
     pthread_mutex_unlock(&queue->lock);
     return due;
 }
 
-/* What became due meanwhile is for the next round, lest callbacks that ask again keep the loop here for ever. */
+/* Requests that became due meanwhile wait for the next round, so that callbacks that ask again cannot keep the loop
+ * here for ever. */
 static bool end_round(kiln_queue *queue)
 {
     pthread_mutex_lock(&queue->lock);
-    bool more = queue->due.count > 0, closing = queue->closing;
+    bool more = queue->due_count > 0, closing = queue->closing;
     if (more)
         kiln__queue_wake(queue);
     pthread_mutex_unlock(&queue->lock);
@@ -329,9 +407,8 @@ int kiln__queue_dispatch(kiln_queue *queue)
     size_t due = begin_round(queue);
     bool finished;
     do {
-        kiln__submission *submission;
-        for (; due > 0 && called < INT_MAX && (submission = take_due(queue)) != NULL; due--, called++)
-            call_back(submission);
+        for (; due > 0 && called < INT_MAX && call_back(queue); due--)
+            called++;
         finished = end_round(queue);
         /* A queue that is being closed takes nothing new, so this ends. */
         due = queue->closing && !finished ? begin_round(queue) : 0;
@@ -351,7 +428,7 @@ int kiln__queue_dispatch(kiln_queue *queue)
 size_t kiln__queue_live(kiln_queue *queue)
 {
     pthread_mutex_lock(&queue->lock);
-    size_t count = queue->pending.count + queue->due.count;
+    size_t count = queue->live;
     pthread_mutex_unlock(&queue->lock);
     return count;
 }

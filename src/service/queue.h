@@ -2,45 +2,23 @@
 #ifndef KILN_SERVICE_QUEUE_H
 #define KILN_SERVICE_QUEUE_H
 
-#include "service/obtain.h"
-
-typedef enum kiln__submission_state {
-    KILN__SUBMISSION_PENDING,
-    KILN__SUBMISSION_DUE,
-    KILN__SUBMISSION_DONE
-} kiln__submission_state;
-
-/* Called with what came of a submission, of which it may take what it keeps. */
-typedef void (*kiln__submission_fn)(void *data, kiln__outcome *outcome);
-
-/* How a request is submitted. */
-typedef struct kiln__submitting {
-    kiln__terms terms;
-    int priority;
-    uint32_t timeout_ms; /* 0: none */
-    kiln__submission_fn fn;
-    void *data;
-} kiln__submitting;
+#include "service/get.h"
 
 /* A request in a queue. */
 typedef struct kiln__submission {
-    kiln__wait wait;
-    kiln__job job; /* while a thread of the pool settles the want */
+    kiln__wait wait; /* its job also settles the want */
     atomic_uint refs;
     kiln_queue *queue; /* retained */
-    kiln__submitting how;
+    int priority;
+    kiln_done_fn done;
+    void *data;
     kiln_ticket ticket;
     uint64_t deadline; /* kiln__cpu_now_ns, UINT64_MAX for none */
     /* Guarded by the queue's lock. */
-    kiln__submission_state state;
+    bool pending;                         /* neither due nor called back */
     struct kiln__submission *next, *prev; /* in the pending or the due list */
     kiln__outcome outcome;
 } kiln__submission;
-
-typedef struct kiln__submission_list {
-    kiln__submission *first;
-    size_t count;
-} kiln__submission_list;
 
 typedef struct kiln__queue_uv kiln__queue_uv;
 
@@ -59,7 +37,8 @@ struct kiln_queue {
     kiln_service *service; /* NULL once it is closed */
     bool closing;
     uint64_t alarm; /* what timer_fd is set to, UINT64_MAX for never */
-    kiln__submission_list pending, due;
+    kiln__submission *pending, *due;
+    size_t due_count, live;  /* live: requests that have not been called back */
     kiln_queue *next, *prev; /* in the service's list, whose lock guards it */
 };
 
@@ -73,19 +52,9 @@ void kiln__queue_cancel(kiln_queue *queue, kiln_ticket ticket);
 /* Requests that have not been called back. */
 size_t kiln__queue_live(kiln_queue *queue);
 
-/* A submission that waits in the queue, its want NULL; one reference for the queue, one for the caller, who lets it
- * go with kiln__submission_release or by delivering. *ticket (may be NULL) is set before another thread sees it.
- * KILN_ECANCELED (the queue or its service is closing), KILN_ENOMEM. */
-kiln_status kiln__submission_new(kiln__submission **out, kiln_ticket *ticket, kiln_queue *queue,
-                                 const kiln__submitting *how, kiln_report *report);
-void kiln__submission_release(kiln__submission *submission);
-
-/* Copies the outcome and makes the request due. Does nothing to a request that has ended. Uses up the caller's
- * reference. Any thread. */
-void kiln__submission_deliver(kiln__submission *submission, const kiln__outcome *outcome);
-
-/* The same with a failure, whose report it takes over; NULL: there is no memory. */
-void kiln__submission_fail(kiln__submission *submission, kiln_status status, kiln_report *report);
+/* The contract is kiln_submit's; request and options are complete. `unlisted` is that of kiln__get. */
+kiln_status kiln__queue_submit(kiln_ticket *ticket, kiln_queue *queue, const kiln_request *request, bool unlisted,
+                               const kiln_submit_options *options, kiln_done_fn done, void *data, kiln_report *report);
 
 /* When the service closes: everything that waits becomes due as cancelled, and the queue forgets the service. */
 void kiln__queue_orphan(kiln_queue *queue);

@@ -195,7 +195,7 @@ static void init(kiln_service *service)
     service->tunings.name = "kiln-tune";
     service->tunings.gives_way =
         false; /* it measures; and threads of the cpu backend that it is the first to need inherit this */
-    kiln__flights_init(&service->flights, &service->pool);
+    pthread_mutex_init(&service->flights_lock, NULL);
     kiln__hostlock_init(&service->hostlock, NULL, 0, &service->log);
     pthread_mutex_init(&service->queues_lock, NULL);
     service->generation = kiln__fork_generation();
@@ -243,7 +243,7 @@ void kiln__service_close(kiln_service *service)
     kiln__workpool_stop(&service->pool);
     kiln__workpool_fini(&service->tunings);
     kiln__workpool_fini(&service->pool);
-    kiln__flights_fini(&service->flights);
+    pthread_mutex_destroy(&service->flights_lock);
     pthread_mutex_destroy(&service->queues_lock);
     kiln__program_table_fini(&service->programs);
     pthread_mutex_destroy(&service->native_lock);
@@ -259,11 +259,6 @@ void kiln__service_close(kiln_service *service)
     kiln__free(service->warm_options);
     kiln__record_close(service->record);
     kiln__free(service);
-}
-
-kiln__builder *kiln__service_builder(kiln_service *service, const kiln__target *target)
-{
-    return &service->builders[target->backend];
 }
 
 void kiln__service_stats(const kiln_service *service, kiln_stats *out)
@@ -286,7 +281,7 @@ void kiln__service_stats(const kiln_service *service, kiln_stats *out)
         .hits_shared = atomic_load(&service->hits[KILN_ORIGIN_SHARED]),
         .evictions = atomic_load(&service->store_counters.evictions),
         .record_errors = kiln__record_errors(service->record),
-        .joined = atomic_load(&service->flights.joined),
+        .joined = atomic_load(&service->joined),
         .lock_waits = atomic_load(&service->hostlock.waits),
         .lock_timeouts = atomic_load(&service->hostlock.timeouts),
         .lock_errors = atomic_load(&service->hostlock.errors),

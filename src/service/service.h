@@ -2,14 +2,11 @@
 #ifndef KILN_SERVICE_SERVICE_H
 #define KILN_SERVICE_SERVICE_H
 
-#include "base/list.h"
 #include "jit/compiler.h"
-#include "service/flight.h"
-#include "service/geometry.h"
 #include "service/record.h"
 #include "service/table.h"
-#include "service/want.h"
-#include "spec/spec.h"
+#include "service/workpool.h"
+#include "source/source.h"
 #include "store/disk.h"
 #include "wisdom/wisdom.h"
 
@@ -56,7 +53,9 @@ struct kiln_service {
     kiln__workpool pool;
     kiln__workpool tunings; /* one after the other: they would disturb each other */
     atomic_bool closing;    /* what runs in it is to end */
-    kiln__flights flights;
+    pthread_mutex_t flights_lock;
+    struct kiln__flight *flights; /* by the id of their wants, the latest of each; guarded by flights_lock */
+    atomic_uint_least64_t joined;
     pthread_mutex_t queues_lock;
     kiln_queue *queues; /* those that were opened and not yet closed; guarded by queues_lock */
 };
@@ -72,7 +71,7 @@ kiln_status kiln__service_open(kiln_service **out, kiln_options *options, kiln_r
 void kiln__service_close(kiln_service *service);
 void kiln__service_stats(const kiln_service *service, kiln_stats *out);
 
-/* Fills what the host left open, from the environment or with the defaults; the environment is not read where the
+/* Fills what the host left open, from the environment or with the defaults. The environment is not read where the
  * process runs with raised rights. Strings are the host's, the environment's or *directory, which the caller frees.
  * cache_dir becomes "" where nothing shall be or can be kept. KILN_EINVAL, KILN_ENOMEM. */
 kiln_status kiln__options_complete(kiln_options *options, char **directory, kiln_report *report);
@@ -80,28 +79,27 @@ kiln_status kiln__options_complete(kiln_options *options, char **directory, kiln
 /* Adds a tier, asked after those that there are, and takes it over. NULL is allowed. Before the first request. */
 void kiln__stores_add(kiln_service *service, kiln__store *store, kiln_origin origin);
 
+/* The compiler that builds for a target. */
+static inline kiln__builder *kiln__service_builder(kiln_service *service, const kiln__target *target)
+{
+    return &service->builders[target->backend];
+}
+
+/* ---- want.c: what a request leaves open. `on` is the device asked for, NULL for the default one. Any thread. */
+
 /* KILN_EINVAL unless the device is this service's, or NULL. */
 kiln_status kiln__service_check_device(const kiln_service *service, const kiln_device *on, kiln_report *report);
 
 /* KILN_ETARGET unless kernels for the target are of the device's kind. */
 kiln_status kiln__service_check_target(const kiln_device *on, const kiln__target *target, kiln_report *report);
 
-/* The device that a get loads on. Wisdom about it counts, even if the device was not open. `on` is the device asked
- * for here and below, NULL for the default one. */
-kiln_status kiln__service_find_device(kiln_service *service, kiln_device *on, const kiln__fields *spec,
-                                      kiln_device **out, kiln_report *report);
-
 /* Whether kiln__want_settle would return at once: nothing that it needs has still to be opened, and there is no
  * record. */
 bool kiln__service_is_ready(kiln_service *service, kiln_device *on, const kiln__fields *spec);
 
-/* Adds a spec to the record of requests, if there is one. Called before anything is compiled: what strict mode
- * refuses is recorded too. */
-void kiln__service_record(kiln_service *service, const kiln__fields *spec);
-
 /* What a spec is compiled for: its own target, else the best for the device. The default device is looked for only
- * when the spec leaves the target open, so that building for a named target touches no driver; *device, if that is
- * NULL, gets it. */
+ * when the spec leaves the target open, so that building for a named target touches no driver. *device, if that is
+ * NULL, becomes the default one. */
 kiln_status kiln__service_target(kiln_service *service, kiln_device **device, const kiln__fields *spec,
                                  kiln__target *out, kiln_report *report);
 
@@ -114,9 +112,67 @@ kiln_status kiln__service_resolve(kiln_service *service, kiln_device *on, const 
 kiln_status kiln__service_unit(kiln_service *service, kiln_device *on, const kiln__fields *spec, kiln__unit **out,
                                kiln_report *report);
 
-/* The compiler that builds for a target. */
-kiln__builder *kiln__service_builder(kiln_service *service, const kiln__target *target);
+/* What a choice of geometry depends on besides the canonical spec and the device. Equal where there is nothing to
+ * choose. */
+typedef struct kiln__geometry_basis {
+    uint64_t generation; /* of the wisdom */
+    uint8_t size;        /* of the spec's n, as its power of two */
+} kiln__geometry_basis;
 
+/* Costs a look at the clock, and nothing where the spec sets all or wisdom is off. False without `look` where it is
+ * time to look at the files: no file is read then. */
+bool kiln__geometry_basis_of(kiln_service *service, const kiln__fields *spec, bool look, kiln__geometry_basis *out);
+
+/* What records say of the device: of the target alone where no device is known, or a spec names another target than the
+ * device's. `on` is NULL or the device that the spec is for; without it the one that is open, if it is of this target.
+ * Opens no driver. The texts are those of the device and the target. */
+void kiln__geometry_device(kiln_service *service, const kiln_device *on, const kiln__target *target,
+                           const kiln__fields *spec, kiln__wisdom_device *out);
+
+/* Everything that a request asks for, found out step by step, of a spec as of a source. Belongs to one thread at a
+ * time, but for its references. */
+typedef struct kiln__want {
+    atomic_uint refs;
+    kiln_goal goal;
+    bool strict;           /* nothing is compiled for it */
+    bool unlisted;         /* set by its maker: it is not recorded, and no later request finds its program */
+    bool unasked;          /* no caller used these words, so kiln__obtain_hit does not find the program by them */
+    kiln_device *asked_on; /* as the caller named it, NULL for the default one */
+    kiln__miss miss;       /* the fault that an earlier look found in the stored entry */
+    /* Once settled. */
+    const char *id;      /* equal for all wants of the same unit; names their flight */
+    kiln_device *device; /* to load on; NULL for a build */
+    kiln__unit *unit;    /* of a spec made by kiln__want_unit */
+    kiln_spec *asked;    /* of a spec, as the caller wrote it, else NULL */
+    kiln__geometry_basis basis;
+    kiln__fields spec;      /* every field set; its op is that of `asked` */
+    char *text;             /* the id */
+    kiln__list directories; /* the include directories as they were given */
+    char *from;             /* where relative ones start; NULL: the working directory */
+    bool targeted;          /* a target was named */
+} kiln__want;
+
+/* Retains the spec of a complete request, or checks and copies its source. Looks at no file. With `later` the want is
+ * settled after the caller's call, perhaps in another working directory. One reference. KILN_EINVAL, KILN_ETARGET,
+ * KILN_ENOMEM. */
+kiln_status kiln__want_make(kiln__want **out, const kiln_request *request, bool later, kiln_report *report);
+
+/* NULL is allowed. */
+kiln__want *kiln__want_retain(kiln__want *want);
+void kiln__want_release(kiln__want *want);
+
+/* Finds out device, target, geometry and directories, and records a spec unless it is unlisted. May open a driver and a
+ * compiler, and read the wisdom's files. */
+kiln_status kiln__want_settle(kiln_service *service, kiln__want *want, kiln_report *report);
+
+/* Makes the unit of a settled want if there is none yet. KILN_ESPEC, KILN_ENOMEM. */
+kiln_status kiln__want_unit(kiln__want *want, kiln_report *report);
+
+/* The same request without geometry, settled on the same device. NULL: its id is equal, or it cannot be settled. */
+kiln__want *kiln__want_open_geometry(kiln_service *service, const kiln__want *want);
+
+/* Whether the entry depends on files that the compiler reads. The id then does not tell which entry it is. */
+bool kiln__want_reads_files(const kiln__want *want);
 /* ---- define.c. The contracts are those of the public functions of like name. */
 
 /* The record gets the definition before any request can use it. */

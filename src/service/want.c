@@ -1,11 +1,11 @@
-/* From a request to a want: copied, then settled, then turned into a unit. */
-#include "service/want.h"
+/* From a request to a want: copied, then settled (its device, target, geometry and directories found out), then turned
+ * into a unit. */
+#include "service/service.h"
 
 #include "base/alloc.h"
-#include "base/digest.h"
 #include "jit/direct.h"
-#include "service/service.h"
 #include "source/option.h"
+#include "wisdom/describe.h"
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -15,28 +15,6 @@
 #include <unistd.h>
 
 /* ---- Copying what the caller gave */
-
-static kiln__want *make_want(const kiln__terms *terms)
-{
-    kiln__want *want = kiln__calloc(1, sizeof(*want));
-    if (want == NULL)
-        return NULL;
-    atomic_init(&want->refs, 1);
-    want->goal = terms->goal;
-    want->strict = terms->strict;
-    want->unlisted = terms->unlisted;
-    want->asked_on = terms->on;
-    return want;
-}
-
-kiln_status kiln__want_spec(kiln__want **out, const kiln_spec *spec, const kiln__terms *terms, kiln_report *report)
-{
-    kiln__want *want = *out = make_want(terms);
-    if (want == NULL)
-        return kiln__fail_memory(report, KILN__STAGE_SPEC);
-    want->asked = kiln__spec_retain(spec);
-    return KILN_OK;
-}
 
 static kiln_status fail_directory(const char *directory, int error, kiln_report *report)
 {
@@ -64,21 +42,27 @@ static kiln_status copy_directories(kiln__want *want, const kiln_source *given, 
     return lacking ? kiln__fail_memory(report, KILN__STAGE_COMPILE) : KILN_OK;
 }
 
-kiln_status kiln__want_source(kiln__want **out, const kiln_source *given, bool later, const kiln__terms *terms,
-                              kiln_report *report)
+kiln_status kiln__want_make(kiln__want **out, const kiln_request *request, bool later, kiln_report *report)
 {
-    *out = NULL;
-    kiln__want *want = make_want(terms);
+    kiln__want *want = *out = kiln__calloc(1, sizeof(*want));
     if (want == NULL)
-        return kiln__fail_memory(report, KILN__STAGE_COMPILE);
-    want->targeted = given->target != NULL;
-    kiln_status status = kiln__source_make(&want->unit, given, report);
+        return kiln__fail_memory(report, request->spec != NULL ? KILN__STAGE_SPEC : KILN__STAGE_COMPILE);
+    atomic_init(&want->refs, 1);
+    want->goal = request->goal;
+    want->strict = request->strict == KILN_ON;
+    want->asked_on = request->device;
+    if (request->spec != NULL) {
+        want->asked = kiln__spec_retain(request->spec);
+        return KILN_OK;
+    }
+    want->targeted = request->source->target != NULL;
+    kiln_status status = kiln__source_make(&want->unit, request->source, report);
     if (status == KILN_OK)
-        status = copy_directories(want, given, later, report);
+        status = copy_directories(want, request->source, later, report);
     if (status == KILN_OK)
-        *out = want;
-    else
-        kiln__want_release(want);
+        return KILN_OK;
+    kiln__want_release(want);
+    *out = NULL;
     return status;
 }
 
@@ -101,6 +85,171 @@ void kiln__want_release(kiln__want *want)
     kiln__free(want);
 }
 
+/* ---- Targets and devices */
+
+/* What to compile for on a device. Asks the compiler once for each GPU, also whether there is one. NULL: out of
+ * memory, and it will be asked again. */
+static const kiln__target *native_target(kiln_service *service, const kiln_device *device)
+{
+    if (!kiln__target_facts(&device->target)->numbered)
+        return &device->target;
+    atomic_bool *known = &service->natives[device->ordinal].known;
+    kiln__target *target = &service->natives[device->ordinal].target;
+    if (!atomic_load(known)) {
+        pthread_mutex_lock(&service->native_lock);
+        if (!atomic_load(known))
+            atomic_store(known, kiln__builder_choose_target(kiln__service_builder(service, &device->target),
+                                                            &device->target, target));
+        pthread_mutex_unlock(&service->native_lock);
+    }
+    return atomic_load(known) ? target : NULL;
+}
+
+kiln_status kiln__service_target(kiln_service *service, kiln_device **device, const kiln__fields *spec,
+                                 kiln__target *out, kiln_report *report)
+{
+    kiln_status status = KILN_OK;
+    if (!spec->target_set && *device == NULL)
+        status = kiln__runtime_device(service->runtime, NULL, device, report);
+    if (status != KILN_OK)
+        return status;
+    const kiln__target *target = spec->target_set ? &spec->target : native_target(service, *device);
+    if (target == NULL)
+        return kiln__fail_memory(report, KILN__STAGE_SPEC);
+    *out = *target;
+    return KILN_OK;
+}
+
+kiln_status kiln__service_check_device(const kiln_service *service, const kiln_device *on, kiln_report *report)
+{
+    if (on == NULL || kiln__runtime_owns(service->runtime, on))
+        return KILN_OK;
+    return kiln__fail(report, KILN_EINVAL, KILN__STAGE_DEVICE, 0,
+                      "device %s belongs to another service: open it with kiln_device_open of this one", on->name);
+}
+
+kiln_status kiln__service_check_target(const kiln_device *on, const kiln__target *target, kiln_report *report)
+{
+    if (kiln__target_same_backend(target, &on->target))
+        return KILN_OK;
+    return kiln__fail(report, KILN_ETARGET, KILN__STAGE_LOAD, 0,
+                      "a kernel for %s does not run on %s: leave target open, or name another device", target->name,
+                      on->name);
+}
+
+/* The device that a get loads on: the one asked for, else that of the spec's target, else the default one. Wisdom
+ * about it counts, even if the device was not open. */
+static kiln_status find_device(kiln_service *service, kiln_device *on, const kiln__fields *spec, kiln_device **out,
+                               kiln_report *report)
+{
+    const char *name = spec->target_set ? kiln__target_device(&spec->target) : NULL;
+    *out = on;
+    kiln_status status = on != NULL ? KILN_OK : kiln__runtime_device(service->runtime, name, out, report);
+    if (status != KILN_OK || !spec->target_set || kiln__target_same_backend(&spec->target, &(*out)->target))
+        return status;
+    if (on != NULL)
+        return kiln__service_check_target(on, &spec->target, report);
+    return kiln__fail(report, KILN_ENODEVICE, KILN__STAGE_LOAD, 0,
+                      "a kernel for %s needs a GPU and the default device is the cpu: leave target open, use "
+                      "target=cpu, or choose a GPU as the device",
+                      spec->target.name);
+}
+
+/* ---- Geometry */
+
+enum { NO_SIZE = UINT8_MAX };
+
+bool kiln__geometry_basis_of(kiln_service *service, const kiln__fields *spec, bool look, kiln__geometry_basis *out)
+{
+    *out = (kiln__geometry_basis){ 0, NO_SIZE };
+    if (!service->wise || !kiln__wisdom_is_open(spec))
+        return true;
+    if (spec->n_set && spec->n > 0)
+        out->size = (uint8_t)kiln__wisdom_size(spec->n);
+    if (!look)
+        return kiln__wisdom_peek(service->wisdom, &out->generation);
+    out->generation = kiln__wisdom_generation(service->wisdom);
+    return true;
+}
+
+/* The device that kernels for this target run on, if it is known without a driver. */
+static const kiln_device *known_device(kiln_service *service, const kiln__target *target)
+{
+    kiln_device *found = NULL;
+    const char *name = kiln__target_device(target);
+    if (name == NULL)
+        kiln__runtime_has_device(service->runtime, NULL, &found);
+    else if (kiln__runtime_device(service->runtime, name, &found, NULL) != KILN_OK)
+        return NULL;
+    return found;
+}
+
+void kiln__geometry_device(kiln_service *service, const kiln_device *on, const kiln__target *target,
+                           const kiln__fields *spec, kiln__wisdom_device *out)
+{
+    kiln_device_info info = KILN_INIT(kiln_device_info);
+    *out = (kiln__wisdom_device){ .model = "", .target = target->name };
+    if (on == NULL)
+        on = known_device(service, target);
+    if (on == NULL || (spec->target_set && on->target.sm != target->sm))
+        return;
+    on->backend->vtable->device_info(on, &info);
+    out->model = info.model;
+    out->multiprocessors = info.multiprocessors;
+    out->l2_bytes = info.l2_bytes;
+    out->memory_bytes = info.memory_bytes;
+}
+
+/* Sets what wisdom chooses. The toolchain is left out of the query: a machine whose store does not know yet which
+ * one it has, or that has none, must choose what the machine chose that warmed it. */
+static kiln_status choose_geometry(kiln_service *service, const kiln_device *on, const kiln__target *target,
+                                   kiln__fields *spec, kiln_report *report)
+{
+    kiln__wisdom_device device;
+    kiln__wisdom_choice choice;
+    const kiln__wisdom_query query = { .spec = spec, .device = &device, .toolchain = "" };
+    if (!service->wise || !kiln__wisdom_is_open(spec))
+        return KILN_OK;
+    kiln__geometry_device(service, on, target, spec, &device);
+    kiln_status status = kiln__wisdom_match(service->wisdom, &query, &choice, report);
+    if (choice.found)
+        kiln__wisdom_apply(&choice, spec);
+    return status;
+}
+
+kiln_status kiln__service_resolve(kiln_service *service, kiln_device *on, const kiln__fields *spec, kiln__fields *out,
+                                  kiln_report *report)
+{
+    kiln__target target;
+    kiln__fields chosen = *spec;
+    if (on != NULL && spec->target_set && !kiln__target_same_backend(&spec->target, &on->target))
+        on = NULL;
+    kiln_status status = kiln__service_target(service, &on, spec, &target, report);
+    if (status == KILN_OK)
+        status = choose_geometry(service, on, &target, &chosen, report);
+    return status == KILN_OK ? kiln__spec_resolve(out, &chosen, &target, report) : status;
+}
+
+kiln_status kiln__service_unit(kiln_service *service, kiln_device *on, const kiln__fields *spec, kiln__unit **out,
+                               kiln_report *report)
+{
+    kiln__fields full;
+    *out = NULL;
+    kiln_status status = kiln__service_resolve(service, on, spec, &full, report);
+    return status == KILN_OK ? kiln__unit_make(out, &full, report) : status;
+}
+
+bool kiln__service_is_ready(kiln_service *service, kiln_device *on, const kiln__fields *spec)
+{
+    const char *name = spec->target_set ? kiln__target_device(&spec->target) : NULL;
+    kiln__geometry_basis basis;
+    if (service->record != NULL || !kiln__geometry_basis_of(service, spec, false, &basis) ||
+        (on == NULL && !kiln__runtime_has_device(service->runtime, name, &on)))
+        return false;
+    return spec->target_set || !kiln__target_facts(&on->target)->numbered ||
+           atomic_load(&service->natives[on->ordinal].known);
+}
+
 /* ---- Settling a spec */
 
 static kiln_status format_id(kiln__want *want, kiln_report *report)
@@ -117,7 +266,7 @@ static kiln_status settle_spec(kiln_service *service, kiln__want *want, kiln_rep
     kiln_status status = KILN_OK;
     kiln_device *on = want->asked_on;
     if (want->goal == KILN_LOAD)
-        status = kiln__service_find_device(service, want->asked_on, fields, &want->device, report);
+        status = find_device(service, want->asked_on, fields, &want->device, report);
     if (status == KILN_OK && want->goal == KILN_LOAD) {
         kiln__geometry_basis_of(service, fields, true, &want->basis);
         on = want->device;
@@ -126,8 +275,8 @@ static kiln_status settle_spec(kiln_service *service, kiln__want *want, kiln_rep
         status = kiln__service_resolve(service, on, fields, &want->spec, report);
     if (status != KILN_OK)
         return status;
-    if (!want->unlisted)
-        kiln__service_record(service, fields);
+    if (!want->unlisted && service->record != NULL)
+        kiln__record_add(service->record, fields); /* before any compile: strict mode's refusals are recorded, too */
     return format_id(want, report);
 }
 
@@ -195,9 +344,11 @@ static kiln_status choose_target(kiln_service *service, kiln_device *on, kiln__t
     if (kiln__target_facts(&on->target)->twin)
         return kiln__fail(report, KILN_ETARGET, KILN__STAGE_COMPILE, 0,
                           "CUDA text is compiled for GPUs only and the device is the cpu: name a target such as sm_90");
-    return kiln__builder_choose_target(kiln__service_builder(service, &on->target), &on->target, out)
-               ? KILN_OK
-               : kiln__fail_memory(report, KILN__STAGE_OPEN);
+    const kiln__target *native = native_target(service, on);
+    if (native == NULL)
+        return kiln__fail_memory(report, KILN__STAGE_OPEN);
+    *out = *native;
+    return KILN_OK;
 }
 
 static kiln_status choose_device(kiln_service *service, kiln__want *want, kiln_report *report)
@@ -254,11 +405,11 @@ kiln_status kiln__want_unit(kiln__want *want, kiln_report *report)
 
 kiln__want *kiln__want_open_geometry(kiln_service *service, const kiln__want *want)
 {
-    const kiln__terms terms = { .on = want->asked_on };
+    const kiln_request request = { .spec = want->asked, .device = want->asked_on };
     kiln__fields open = want->asked->fields;
     kiln__want *other;
     memset(open.param_set, 0, sizeof(open.param_set));
-    if (kiln__want_spec(&other, want->asked, &terms, NULL) != KILN_OK)
+    if (kiln__want_make(&other, &request, false, NULL) != KILN_OK)
         return NULL;
     other->unasked = true;
     other->device = want->device;
@@ -272,17 +423,4 @@ kiln__want *kiln__want_open_geometry(kiln_service *service, const kiln__want *wa
 bool kiln__want_reads_files(const kiln__want *want)
 {
     return want->asked == NULL && kiln__direct_applies(want->unit);
-}
-
-kiln__name kiln__want_asked_name(const kiln__want *want)
-{
-    const kiln_spec *spec = want->asked;
-    return (kiln__name){ KILN__NAMED_SPEC, want->basis.size, want->basis.generation, want->asked_on, spec->text,
-                         spec->length,     spec->hash };
-}
-
-kiln__name kiln__want_name(const kiln__want *want)
-{
-    size_t length = strlen(want->id);
-    return (kiln__name){ KILN__NAMED_ID, 0, 0, want->device, want->id, length, kiln__hash(want->id, length) };
 }

@@ -1,7 +1,6 @@
 #include "tune/contest.h"
 
 #include "base/alloc.h"
-#include "service/submit.h"
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,27 +13,28 @@ static void put_out(kiln__variant *variant, kiln_status status, const char *prob
 }
 
 /* On the thread that gathers. The check waits until the queue has been emptied: it takes longer. */
-static void on_kernel(void *data, kiln__outcome *outcome)
+static void on_kernel(void *data, kiln_status status, kiln_program *program, const kiln_report *report)
 {
     kiln__variant *variant = data;
     variant->contest->waiting--;
-    if (outcome->status != KILN_OK) {
-        put_out(variant, outcome->status, outcome->report.message);
+    if (status != KILN_OK) {
+        put_out(variant, status, report->message);
         return;
     }
-    const kiln_kernel *kernel = variant->kernel = kiln__program_retain(outcome->program)->kernels;
+    const kiln_kernel *kernel = variant->kernel = program->kernels;
     kernel->vtable->resources(kernel->module, &variant->registers, &variant->local_bytes);
 }
 
 static void ask(kiln__contest *contest, size_t index)
 {
     kiln__variant *variant = &contest->variants[index];
-    const kiln__submitting how = { .terms = { .on = contest->device, .unlisted = true },
-                                   .priority = INT_MIN, /* requests of the host come first */
-                                   .fn = on_kernel,
-                                   .data = variant };
+    const kiln_submit_options options = { .priority = INT_MIN }; /* requests of the host come first */
+    const kiln_request request = { .spec = kiln__spec_freeze(&variant->spec), .device = contest->device };
     contest->waiting++;
-    kiln_status status = kiln__submit_fields(contest->queue, &variant->spec, &how, NULL);
+    kiln_status status = request.spec != NULL ? kiln__queue_submit(NULL, contest->queue, &request, true, &options,
+                                                                   on_kernel, variant, NULL)
+                                              : KILN_ENOMEM;
+    kiln__spec_release((kiln_spec *)request.spec);
     if (status == KILN_OK)
         return;
     contest->waiting--;

@@ -135,7 +135,7 @@ static bool give_up(kiln_live *live)
 {
     pthread_mutex_lock(&live->lock);
     atomic_store(&live->given_up, true);
-    atomic_store(&live->wait.waiter.gone, true);
+    atomic_store(&live->wait.gone, true);
     bool removed = live->pool != NULL && kiln__workpool_remove(live->pool, &live->job);
     while (live->measuring)
         pthread_cond_wait(&live->changed, &live->lock);

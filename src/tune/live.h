@@ -2,7 +2,7 @@
 #ifndef KILN_TUNE_LIVE_H
 #define KILN_TUNE_LIVE_H
 
-#include "service/obtain.h"
+#include "service/get.h"
 #include <kiln/tune.h>
 
 /* A stand-in, the one that a get gives, the fastest. */

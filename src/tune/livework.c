@@ -2,7 +2,6 @@
 
 #include "base/alloc.h"
 #include "service/get.h"
-#include "service/standin.h"
 #include "tune/tuner.h"
 #include <stddef.h>
 
@@ -149,12 +148,12 @@ static int heed(void *data, const kiln_tuning_info *info)
 
 static kiln_status take_winner(kiln_live *live, const kiln_tuning *tuning, kiln_report *report)
 {
-    const kiln__terms terms = { .on = live->on };
     kiln_spec *spec;
     kiln_program *program;
     kiln_status status = kiln__spec_parse(&spec, live->spec->fields.catalog, tuning->table[0].spec, report);
+    const kiln_request request = { .spec = spec, .device = live->on };
     if (status == KILN_OK)
-        status = kiln__get_spec(&program, live->service, spec, &terms, NULL, report);
+        status = kiln__get(&program, live->service, &request, false, NULL, report);
     kiln__spec_release(spec);
     if (status != KILN_OK)
         return status;
@@ -250,7 +249,7 @@ static bool find_stored(kiln_live *live, kiln__want *want)
     kiln__outcome outcome;
     if (atomic_load(&live->now) != NULL)
         return false;
-    bool taken = kiln__obtain_now(live->service, want, &outcome);
+    bool taken = kiln__obtain_stored(live->service, want, &outcome);
     if (taken) {
         take_outcome(live, &outcome);
         kiln__outcome_fini(&outcome);
@@ -265,8 +264,8 @@ static bool find_stored(kiln_live *live, kiln__want *want)
 /* A want of the handle's spec, settled. */
 static kiln_status settle(kiln_live *live, kiln__want **out, kiln_report *report)
 {
-    const kiln__terms terms = { .on = live->on };
-    kiln_status status = kiln__want_spec(out, live->spec, &terms, report);
+    const kiln_request request = { .spec = live->spec, .device = live->on };
+    kiln_status status = kiln__want_make(out, &request, false, report);
     return status == KILN_OK ? kiln__want_settle(live->service, *out, report) : status;
 }
 

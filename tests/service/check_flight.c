@@ -2,7 +2,6 @@
 #include "jit/hostlock.h"
 #include "jit/key.h"
 #include "os/cpu.h"
-#include "service/flight.h"
 #include "service/get.h"
 #include "store/disk.h"
 #include "support/counting.h"

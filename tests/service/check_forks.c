@@ -406,7 +406,7 @@ static void list_all_locks(holder *self)
         &service->native_lock,
         &queue->lock,
         &live->lock,
-        &service->flights.lock,
+        &service->flights_lock,
         &service->pool.lock,
         &service->tunings.lock,
         &service->builders[KILN__BACKEND_CUDA].sums.lock,

@@ -353,6 +353,16 @@ START_TEST(test_geometry__asynchronous_gets_take_the_same)
 }
 END_TEST
 
+/* The kernel that a text means already, with a new reference. */
+static kiln_kernel *called(const char *text)
+{
+    kiln_kernel *kernel;
+    uint64_t gets = atomic_load(&service->gets);
+    ck_assert_int_eq(kiln__get_text(&kernel, service, text, true, NULL, NULL), KILN_OK);
+    ck_assert_uint_eq(atomic_load(&service->gets), gets);
+    return kernel;
+}
+
 /* A text keeps what was found for it: a hit of kiln_call compares the text and nothing else. */
 START_TEST(test_geometry__a_text_keeps_its_kernel)
 {
@@ -361,12 +371,11 @@ START_TEST(test_geometry__a_text_keeps_its_kernel)
     open_service();
     learn(SPEC " " TUNED);
     ck_assert_int_eq(kiln_test_call(service, SPEC, 0, y, in, NULL, NULL), KILN_OK);
-    kiln_kernel *kernel = kiln__get_called(service, SPEC), *again;
-    ck_assert_ptr_nonnull(kernel);
+    kiln_kernel *kernel = called(SPEC), *again;
     learn(SPEC " " OTHER);
     ck_assert_str_eq(taken(SPEC), OTHER);
     ck_assert_int_eq(kiln_test_call(service, SPEC, 0, y, in, NULL, NULL), KILN_OK);
-    again = kiln__get_called(service, SPEC);
+    again = called(SPEC);
     ck_assert_ptr_eq(again, kernel);
     kiln_kernel_release(again);
     kiln_kernel_release(kernel);
@@ -431,9 +440,9 @@ START_TEST(test_geometry__a_get_knows_its_device)
     write_wisdom("two.json", text);
     service = kiln_test_open(&options);
     kiln_spec *spec = kiln_test_spec(service, named);
-    const kiln__terms terms = { .goal = KILN_LOAD };
+    const kiln_request request = { .spec = spec, .goal = KILN_LOAD };
     kiln__want *want;
-    ck_assert_int_eq(kiln__want_spec(&want, spec, &terms, NULL), KILN_OK);
+    ck_assert_int_eq(kiln__want_make(&want, &request, false, NULL), KILN_OK);
     ck_assert_int_eq(kiln__want_settle(service, want, NULL), KILN_OK);
     ck_assert_ptr_nonnull(strstr(want->id, TUNED));
     kiln__want_release(want);
