@@ -1,8 +1,8 @@
 /* What was found, what is missing, what to do. */
 
+#include "base/alloc.h"
 #include "gpu/cuda.h"
 #include "jit/worker/workers.h"
-#include "service/bandwidth.h"
 #include "service/service.h"
 #include "store/pack.h"
 #include <limits.h>
@@ -18,8 +18,13 @@ typedef struct exam {
     bool stopped;
 } exam;
 
+/* Path, version and remedy may be NULL: there is none. */
 static void tell(exam *e, kiln_finding finding)
 {
+    const char **texts[] = { &finding.path, &finding.version, &finding.remedy };
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+        if (*texts[i] == NULL)
+            *texts[i] = "";
     finding.size = sizeof(finding);
     if (!e->stopped)
         e->stopped = e->fn(e->data, &finding) != 0;
@@ -48,7 +53,7 @@ static void examine_compiler(exam *e, kiln__builder *builder, const char *what, 
                             .path = toolchain.path,
                             .version = toolchain.version,
                             .detail = status == KILN_OK ? kiln__text_string(&detail) : report.message,
-                            .remedy = status == KILN_OK ? "" : remedy });
+                            .remedy = status == KILN_OK ? NULL : remedy });
     kiln__text_fini(&detail);
     kiln_report_clear(&report);
 }
@@ -73,7 +78,79 @@ static void examine_worker(exam *e)
     kiln_report_clear(&report);
 }
 
-/* How much to copy: little enough of the memory that nobody is pushed out of it. */
+/* ---- Devices */
+
+enum {
+    COPY_CHUNK_BYTES = 4 << 20, /* of the pattern that the host makes */
+    COPY_REPEATS = 4,           /* copies in one sample */
+    COPY_SAMPLES = 5
+};
+
+typedef struct copy_job {
+    kiln_device *device;
+    void *to, *from;
+    size_t bytes;
+} copy_job;
+
+static kiln_status submit_copy(void *data, void *stream)
+{
+    const copy_job *job = data;
+    return job->device->backend->vtable->copy(job->device, job->to, job->from, job->bytes, KILN__COPY_ON_DEVICE, stream,
+                                              NULL);
+}
+
+/* Fills the source: memory that was never written may be one page of zeros, and zeros may be compressed. */
+static kiln_status fill_source(const copy_job *job)
+{
+    kiln_device *device = job->device;
+    const kiln__backend_vtable *vtable = device->backend->vtable;
+    size_t filled = job->bytes < COPY_CHUNK_BYTES ? job->bytes : COPY_CHUNK_BYTES;
+    uint32_t *chunk = kiln__alloc(COPY_CHUNK_BYTES);
+    uint32_t word = 1;
+    if (chunk == NULL)
+        return KILN_ENOMEM;
+    for (size_t i = 0; i < COPY_CHUNK_BYTES / sizeof(*chunk); i++)
+        chunk[i] = word = word * 1664525u + 1013904223u;
+    kiln_status status = vtable->copy(device, job->from, chunk, filled, KILN__COPY_TO_DEVICE, NULL, NULL);
+    for (size_t more; status == KILN_OK && filled < job->bytes; filled += more) {
+        more = filled < job->bytes - filled ? filled : job->bytes - filled;
+        status = vtable->copy(device, (char *)job->from + filled, job->from, more, KILN__COPY_ON_DEVICE, NULL, NULL);
+    }
+    kiln__free(chunk);
+    return status == KILN_OK ? vtable->sync(device, NULL) : status;
+}
+
+static int compare_times(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Bytes read and written per second by device copies of that length, in GB/s: the median of several samples, after
+ * a first copy that brings in the target's pages. 0 if it cannot be measured. Takes about a second and twice the
+ * memory. */
+static double measure_bandwidth(kiln_device *device, size_t bytes)
+{
+    const kiln__backend_vtable *vtable = device->backend->vtable;
+    copy_job job = { device, NULL, NULL, bytes };
+    double samples[COPY_SAMPLES] = { 0 }, warm;
+    kiln_status status = vtable->alloc(device, &job.to, bytes, NULL);
+    if (status == KILN_OK)
+        status = vtable->alloc(device, &job.from, bytes, NULL);
+    if (status == KILN_OK)
+        status = fill_source(&job);
+    if (status == KILN_OK)
+        status = vtable->time(device, submit_copy, &job, 1, &warm, NULL);
+    for (int i = 0; i < COPY_SAMPLES && status == KILN_OK; i++)
+        status = vtable->time(device, submit_copy, &job, COPY_REPEATS, &samples[i], NULL);
+    vtable->free(device, job.to);
+    vtable->free(device, job.from);
+    qsort(samples, COPY_SAMPLES, sizeof(*samples), compare_times);
+    double ms = samples[COPY_SAMPLES / 2];
+    return status == KILN_OK && ms > 0 ? 2.0 * (double)bytes * COPY_REPEATS / ms / 1e6 : 0;
+}
+
+/* How much to copy: so little of the memory that no other program is pushed out of it. */
 static size_t copy_bytes(const kiln_device *device, uint64_t memory_bytes)
 {
     uint64_t most = device->backend->vtable->copy_bytes, share = memory_bytes / 16;
@@ -89,8 +166,6 @@ static void examine_device(exam *e, const char *name, const char *what)
     if (kiln__runtime_device(e->service->runtime, name, &device, &report) != KILN_OK) {
         tell(e, (kiln_finding){ .what = what,
                                 .name = name,
-                                .path = "",
-                                .version = "",
                                 .detail = report.message,
                                 .remedy = "see what the driver's own tool, nvidia-smi, says of this device" });
         kiln_report_clear(&report);
@@ -98,7 +173,7 @@ static void examine_device(exam *e, const char *name, const char *what)
     }
     device->backend->vtable->device_info(device, &info);
     size_t bytes = copy_bytes(device, info.memory_bytes);
-    double gbps = kiln__copy_bandwidth(device, bytes);
+    double gbps = measure_bandwidth(device, bytes);
     snprintf(detail, sizeof(detail), "%s, %s, %.1f GiB, %u %s", info.model, info.target,
              (double)info.memory_bytes / (1 << 30), info.multiprocessors, device->backend->vtable->cores);
     size_t used = strlen(detail);
@@ -109,8 +184,6 @@ static void examine_device(exam *e, const char *name, const char *what)
     tell(e, (kiln_finding){ .what = what,
                             .ok = 1,
                             .name = name,
-                            .path = "",
-                            .version = "",
                             .detail = detail,
                             .remedy = gbps > 0 ? "" : "free some of the device's memory and try again" });
 }
@@ -199,7 +272,6 @@ static void examine_cache(exam *e)
                             .ok = ok,
                             .name = "user store",
                             .path = service->cache_dir,
-                            .version = "",
                             .detail = detail,
                             .remedy = remedy });
 }
@@ -256,7 +328,6 @@ static void examine_named(exam *e, const kiln__named_store *named)
                             .ok = remedy[0] == '\0',
                             .name = pack ? (slash != NULL ? slash + 1 : named->path) : "shared store",
                             .path = named->path,
-                            .version = "",
                             .detail = problem[0] != '\0' ? problem : detail,
                             .remedy = remedy });
 }

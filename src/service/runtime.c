@@ -1,4 +1,5 @@
-#include "service/runtime.h"
+/* Backends, and their devices that are opened when they are first needed. */
+#include "service/program.h"
 
 #include "base/alloc.h"
 #include "base/number.h"
@@ -76,19 +77,14 @@ kiln__runtime *kiln__runtime_retain(kiln__runtime *runtime)
     return runtime;
 }
 
-static void close_device(kiln_device *device)
-{
-    if (device != NULL)
-        device->backend->vtable->device_close(device);
-}
-
 void kiln__runtime_release(kiln__runtime *runtime)
 {
     if (runtime == NULL || atomic_fetch_sub_explicit(&runtime->refs, 1, memory_order_acq_rel) != 1)
         return;
     for (int i = 0; i < KILN__BACKEND_END; i++) {
         for (int k = 0; k < KILN__DEVICES_MAX; k++)
-            close_device(runtime->devices[i][k]);
+            if (runtime->devices[i][k] != NULL)
+                runtime->backends[i]->vtable->device_close(runtime->devices[i][k]);
         if (runtime->backends[i] != NULL)
             runtime->backends[i]->vtable->close(runtime->backends[i]);
     }
@@ -142,17 +138,6 @@ static kiln_status choose_place(kiln__runtime *runtime, place *out, kiln_report 
     return status;
 }
 
-static kiln_status open_default(kiln__runtime *runtime, kiln_device **out, kiln_report *report)
-{
-    place at;
-    kiln_status status = choose_place(runtime, &at, report);
-    if (status == KILN_OK)
-        status = open_locked(runtime, at, out, report);
-    if (status == KILN_OK)
-        atomic_store(&runtime->chosen, *out);
-    return status;
-}
-
 /* What was opened before, or NULL. A NULL name means the default device. */
 static kiln_device *opened(kiln__runtime *runtime, const char *name, place at)
 {
@@ -171,14 +156,13 @@ kiln_status kiln__runtime_device(kiln__runtime *runtime, const char *name, kiln_
     if (*out != NULL)
         return KILN_OK;
     pthread_mutex_lock(&runtime->lock);
-    kiln_status status = name != NULL ? open_locked(runtime, at, out, report) : open_default(runtime, out, report);
+    kiln_status status = name != NULL ? KILN_OK : choose_place(runtime, &at, report);
+    if (status == KILN_OK)
+        status = open_locked(runtime, at, out, report);
+    if (status == KILN_OK && name == NULL)
+        atomic_store(&runtime->chosen, *out);
     pthread_mutex_unlock(&runtime->lock);
     return status;
-}
-
-bool kiln__runtime_owns(const kiln__runtime *runtime, const kiln_device *device)
-{
-    return device->backend == runtime->backends[device->target.backend];
 }
 
 bool kiln__runtime_has_device(kiln__runtime *runtime, const char *name, kiln_device **out)

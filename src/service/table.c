@@ -1,3 +1,4 @@
+/* The table of loaded programs: names in shards, claims, and letting go of what is too much. */
 #include "service/table.h"
 
 #include "base/table.h"
@@ -10,11 +11,8 @@ struct kiln__name_node {
     kiln__name_node *next; /* in the bucket */
     kiln__name_node *more; /* of the same program */
     kiln__held *held;
-    uint64_t hash, generation;
-    const kiln_device *device;
-    kiln__name_kind kind;
-    uint8_t size;
-    size_t length;
+    uint64_t hash;   /* of all of the name but its generation */
+    kiln__name name; /* its text is the one below */
     char text[];
 };
 
@@ -62,139 +60,113 @@ void kiln__program_table_fini(kiln__program_table *table)
 
 /* ---- Names in their shards */
 
+/* Of all but the generation. */
 static bool is_same(const kiln__name *a, const kiln__name *b)
 {
-    return a->hash == b->hash && a->length == b->length && a->kind == b->kind && a->device == b->device &&
-           memcmp(a->text, b->text, a->length) == 0;
+    return a->hash == b->hash && a->length == b->length && a->kind == b->kind && a->size == b->size &&
+           a->device == b->device && memcmp(a->text, b->text, a->length) == 0;
 }
 
-/* All of a name but its generation. */
 static uint64_t hash_of(const kiln__name *name)
 {
     uint64_t rest = (uint64_t)(uintptr_t)name->device + (uint64_t)name->kind * 256 + name->size;
     return name->hash ^ rest * 0x9e3779b97f4a7c15u;
 }
 
-static unsigned shard_of(uint64_t hash)
+static kiln__name_shard *shard_of(kiln__program_table *table, uint64_t hash)
 {
-    return (unsigned)(hash >> 59);
+    return &table->shards[hash >> 59];
+}
+
+static kiln__name_node **bucket_of(const kiln__name_shard *shard, uint64_t hash)
+{
+    return &shard->buckets[hash & (shard->room - 1)];
 }
 
 /* The caller holds the table's lock or the shard's. */
-static kiln__name_node *look_up(const kiln__program_table *table, const kiln__name *name, uint64_t hash)
+static kiln__name_node *find_name(const kiln__name_shard *shard, const kiln__name *name, uint64_t hash)
 {
-    unsigned shard = shard_of(hash);
-    if (table->shards[shard].room == 0)
-        return NULL;
-    kiln__name_node *node = table->shards[shard].buckets[hash & (table->shards[shard].room - 1)];
-    while (node != NULL && (node->hash != hash || node->length != name->length || node->kind != name->kind ||
-                            node->size != name->size || node->device != name->device ||
-                            memcmp(node->text, name->text, name->length) != 0))
+    kiln__name_node *node = shard->room > 0 ? *bucket_of(shard, hash) : NULL;
+    while (node != NULL && (node->hash != hash || !is_same(&node->name, name)))
         node = node->next;
     return node;
 }
 
-/* A new reference, and the time of its use. */
-static kiln_program *use(kiln__program_table *table, kiln__held *held)
+/* The program of a name of the same generation, with a new reference and the time of its use, or NULL. */
+static kiln_program *use_program(kiln__program_table *table, const kiln__name_shard *shard, const kiln__name *name,
+                                 uint64_t hash)
 {
     uint64_t now = atomic_load_explicit(&table->clock, memory_order_relaxed);
-    if (atomic_load_explicit(&held->used, memory_order_relaxed) != now)
-        atomic_store_explicit(&held->used, now, memory_order_relaxed);
-    return kiln__program_retain(held->program);
+    const kiln__name_node *node = find_name(shard, name, hash);
+    if (node == NULL || node->name.generation != name->generation)
+        return NULL;
+    if (atomic_load_explicit(&node->held->used, memory_order_relaxed) != now)
+        atomic_store_explicit(&node->held->used, now, memory_order_relaxed);
+    return kiln__program_retain(node->held->program);
 }
 
 kiln_program *kiln__program_table_find(kiln__program_table *table, const kiln__name *name)
 {
     uint64_t hash = hash_of(name);
-    unsigned shard = shard_of(hash);
-    kiln_program *program = NULL;
-    pthread_mutex_lock(&table->shards[shard].lock);
-    const kiln__name_node *node = look_up(table, name, hash);
-    if (node != NULL && node->generation == name->generation)
-        program = use(table, node->held);
-    pthread_mutex_unlock(&table->shards[shard].lock);
+    kiln__name_shard *shard = shard_of(table, hash);
+    pthread_mutex_lock(&shard->lock);
+    kiln_program *program = use_program(table, shard, name, hash);
+    pthread_mutex_unlock(&shard->lock);
     return program;
 }
 
-/* Doubles the buckets of a shard, both of whose locks are held. False: out of memory. */
-static bool grow_locked(kiln__program_table *table, unsigned shard)
+/* Doubles the buckets of a shard whose lock and the table's are held. False: out of memory. */
+static bool grow_shard(kiln__name_shard *shard)
 {
-    size_t room = table->shards[shard].room > 0 ? 2 * table->shards[shard].room : FIRST_ROOM;
-    kiln__name_node **buckets = kiln__calloc(room, sizeof(kiln__name_node *));
-    if (buckets == NULL)
+    kiln__name_shard larger = { .room = shard->room > 0 ? 2 * shard->room : FIRST_ROOM };
+    larger.buckets = kiln__calloc(larger.room, sizeof(*larger.buckets));
+    if (larger.buckets == NULL)
         return false;
-    for (size_t i = 0; i < table->shards[shard].room; i++)
-        for (kiln__name_node *node = table->shards[shard].buckets[i], *next; node != NULL; node = next) {
+    for (size_t i = 0; i < shard->room; i++)
+        for (kiln__name_node *node = shard->buckets[i], *next; node != NULL; node = next) {
+            kiln__name_node **bucket = bucket_of(&larger, node->hash);
             next = node->next;
-            node->next = buckets[node->hash & (room - 1)];
-            buckets[node->hash & (room - 1)] = node;
+            node->next = *bucket;
+            *bucket = node;
         }
-    kiln__free(table->shards[shard].buckets);
-    table->shards[shard].buckets = buckets;
-    table->shards[shard].room = room;
+    kiln__free(shard->buckets);
+    shard->buckets = larger.buckets;
+    shard->room = larger.room;
     return true;
 }
 
 /* Longer chains do where there is no memory for more buckets. False: there are none at all. */
-static bool link_locked(kiln__program_table *table, kiln__name_node *node)
+static bool link_name(kiln__program_table *table, kiln__name_node *node)
 {
-    unsigned shard = shard_of(node->hash);
-    pthread_mutex_lock(&table->shards[shard].lock);
-    bool roomy = table->shards[shard].count < table->shards[shard].room || grow_locked(table, shard) ||
-                 table->shards[shard].room > 0;
+    kiln__name_shard *shard = shard_of(table, node->hash);
+    pthread_mutex_lock(&shard->lock);
+    bool roomy = shard->count < shard->room || grow_shard(shard) || shard->room > 0;
     if (roomy) {
-        kiln__name_node **bucket = &table->shards[shard].buckets[node->hash & (table->shards[shard].room - 1)];
+        kiln__name_node **bucket = bucket_of(shard, node->hash);
         node->next = *bucket;
         *bucket = node;
-        table->shards[shard].count++;
+        shard->count++;
     }
-    pthread_mutex_unlock(&table->shards[shard].lock);
+    pthread_mutex_unlock(&shard->lock);
     return roomy;
 }
 
-static void unlink_locked(kiln__program_table *table, const kiln__name_node *node)
+static void unlink_name(kiln__program_table *table, const kiln__name_node *node)
 {
-    unsigned shard = shard_of(node->hash);
-    pthread_mutex_lock(&table->shards[shard].lock);
-    kiln__name_node **at = &table->shards[shard].buckets[node->hash & (table->shards[shard].room - 1)];
+    kiln__name_shard *shard = shard_of(table, node->hash);
+    pthread_mutex_lock(&shard->lock);
+    kiln__name_node **at = bucket_of(shard, node->hash);
     while (*at != node)
         at = &(*at)->next;
     *at = node->next;
-    table->shards[shard].count--;
-    pthread_mutex_unlock(&table->shards[shard].lock);
+    shard->count--;
+    pthread_mutex_unlock(&shard->lock);
 }
 
-/* ---- Adding */
-
-static kiln__name_node *new_node(const kiln__name *name, uint64_t hash)
-{
-    kiln__name_node *node = kiln__alloc(sizeof(*node) + name->length);
-    if (node == NULL)
-        return NULL;
-    *node = (kiln__name_node){ .hash = hash,
-                               .generation = name->generation,
-                               .device = name->device,
-                               .kind = name->kind,
-                               .size = name->size,
-                               .length = name->length };
-    memcpy(node->text, name->text, name->length);
-    return node;
-}
-
-static void insert_locked(kiln__program_table *table, kiln__held *held)
-{
-    DL_PREPEND(table->first, held);
-    table->count++;
-}
-
-static void remove_locked(kiln__program_table *table, kiln__held *held)
-{
-    DL_DELETE(table->first, held);
-    table->count--;
-}
+/* ---- Adding. The table's lock is held. */
 
 /* The program's place in the table, made where it has none. NULL: out of memory. */
-static kiln__held *hold_locked(kiln__program_table *table, kiln_program *program)
+static kiln__held *hold_program(kiln__program_table *table, kiln_program *program)
 {
     if (program->held != NULL)
         return program->held;
@@ -203,63 +175,68 @@ static kiln__held *hold_locked(kiln__program_table *table, kiln_program *program
         return NULL;
     held->program = kiln__program_retain(program);
     atomic_init(&held->used, atomic_fetch_add(&table->clock, 1));
-    insert_locked(table, held);
+    DL_PREPEND(table->first, held);
+    table->count++;
     return program->held = held;
 }
 
-/* Moves a name over to a program of a later generation. The other one stays, under its other names. */
-static void rename_locked(kiln__program_table *table, kiln__name_node *node, uint64_t generation, kiln__held *held)
+static void list_name(kiln__held *held, kiln__name_node *node)
 {
-    unsigned shard = shard_of(node->hash);
-    kiln__name_node **at = &node->held->names;
-    while (*at != node)
-        at = &(*at)->more;
-    *at = node->more;
-    pthread_mutex_lock(&table->shards[shard].lock);
-    node->held = held;
-    node->generation = generation;
-    pthread_mutex_unlock(&table->shards[shard].lock);
     node->more = held->names;
     held->names = node;
 }
 
-/* Afterwards *spare is a node to free, or NULL. */
-static bool add_locked(kiln__program_table *table, const kiln__name *name, kiln_program *program,
-                       kiln__name_node **spare)
+/* Moves a name over to a program of a later generation. The other one stays, under its other names. */
+static void move_name(kiln__program_table *table, kiln__name_node *node, uint64_t generation, kiln__held *held)
 {
-    kiln__name_node *found = look_up(table, name, (*spare)->hash);
-    if (found != NULL && found->generation > name->generation)
+    kiln__name_shard *shard = shard_of(table, node->hash);
+    kiln__name_node **at = &node->held->names;
+    while (*at != node)
+        at = &(*at)->more;
+    *at = node->more;
+    pthread_mutex_lock(&shard->lock);
+    node->held = held;
+    node->name.generation = generation;
+    pthread_mutex_unlock(&shard->lock);
+    list_name(held, node);
+}
+
+/* Afterwards *spare is a node to free, or NULL. False: out of memory. */
+static bool add_name(kiln__program_table *table, kiln__name_node *found, kiln_program *program, kiln__name_node **spare)
+{
+    if (found != NULL && found->name.generation > (*spare)->name.generation)
         return true;
-    kiln__held *held = hold_locked(table, program);
+    kiln__held *held = hold_program(table, program);
     if (held == NULL)
         return false;
     if (found != NULL) {
-        rename_locked(table, found, name->generation, held);
+        move_name(table, found, (*spare)->name.generation, held);
         return true;
     }
     (*spare)->held = held;
-    (*spare)->more = held->names;
-    if (!link_locked(table, *spare))
+    if (!link_name(table, *spare))
         return false;
-    held->names = *spare;
+    list_name(held, *spare);
     *spare = NULL;
     return true;
 }
 
 bool kiln__program_table_add(kiln__program_table *table, const kiln__name *name, kiln_program **program)
 {
-    kiln__name_node *node = new_node(name, hash_of(name));
+    kiln__name_node *node = kiln__alloc(sizeof(*node) + name->length);
     if (node == NULL)
         return false;
+    *node = (kiln__name_node){ .hash = hash_of(name), .name = *name };
+    node->name.text = memcpy(node->text, name->text, name->length);
     bool added = true;
     kiln_program *spare = NULL;
     pthread_mutex_lock(&table->lock);
-    const kiln__name_node *found = look_up(table, name, node->hash);
-    if (found != NULL && found->generation == name->generation) {
+    kiln__name_node *found = find_name(shard_of(table, node->hash), name, node->hash);
+    if (found != NULL && found->name.generation == name->generation) {
         spare = *program;
         *program = kiln__program_retain(found->held->program);
     } else {
-        added = add_locked(table, name, *program, &node);
+        added = add_name(table, found, *program, &node);
     }
     pthread_mutex_unlock(&table->lock);
     kiln__free(node);
@@ -269,10 +246,11 @@ bool kiln__program_table_add(kiln__program_table *table, const kiln__name *name,
 
 /* ---- Claims */
 
+/* With the table's lock held. */
 static kiln_program *find_locked(kiln__program_table *table, const kiln__name *name)
 {
-    const kiln__name_node *node = look_up(table, name, hash_of(name));
-    return node != NULL && node->generation == name->generation ? use(table, node->held) : NULL;
+    uint64_t hash = hash_of(name);
+    return use_program(table, shard_of(table, hash), name, hash);
 }
 
 static bool is_claimed(const kiln__program_table *table, const kiln__name *name)
@@ -327,7 +305,7 @@ static bool is_alone(const kiln__held *held)
 }
 
 /* Of those used equally long ago the one that came first. */
-static kiln__held *least_used_locked(const kiln__program_table *table)
+static kiln__held *find_least_used(const kiln__program_table *table)
 {
     kiln__held *least = NULL;
     uint64_t when = UINT64_MAX;
@@ -342,42 +320,41 @@ static kiln__held *least_used_locked(const kiln__program_table *table)
     return least;
 }
 
-/* Takes the names off, so that nobody finds the program any more. */
-static void hide_locked(kiln__program_table *table, kiln__held *held)
+/* Takes the names off, so that no thread finds the program any more. */
+static void hide_program(kiln__program_table *table, kiln__held *held)
 {
     for (kiln__name_node *node = held->names; node != NULL; node = node->more)
-        unlink_locked(table, node);
-    remove_locked(table, held);
+        unlink_name(table, node);
+    DL_DELETE(table->first, held);
+    table->count--;
 }
 
 /* Undoes that. A name that means another program by now keeps that meaning. */
-static void show_locked(kiln__program_table *table, kiln__held *held)
+static void show_program(kiln__program_table *table, kiln__held *held)
 {
     kiln__name_node *node = held->names;
     held->names = NULL;
-    insert_locked(table, held);
+    DL_PREPEND(table->first, held);
+    table->count++;
     for (kiln__name_node *more; node != NULL; node = more) {
-        const kiln__name name = { node->kind, node->size, node->generation, node->device, node->text, node->length, 0 };
         more = node->more;
-        if (look_up(table, &name, node->hash) != NULL || !link_locked(table, node)) {
+        if (find_name(shard_of(table, node->hash), &node->name, node->hash) != NULL || !link_name(table, node))
             kiln__free(node);
-        } else {
-            node->more = held->names;
-            held->names = node;
-        }
+        else
+            list_name(held, node);
     }
 }
 
-/* A program that the table has too many of, and that nobody else can get at any more; NULL: there is none. */
-static kiln__held *take_spare(kiln__program_table *table)
+/* One program of too many, which no thread can get any more; NULL: there is none. */
+static kiln__held *take_spare_program(kiln__program_table *table)
 {
     kiln__held *held = NULL;
     pthread_mutex_lock(&table->lock);
-    while (table->count > table->most && (held = least_used_locked(table)) != NULL) {
-        hide_locked(table, held);
+    while (table->count > table->most && (held = find_least_used(table)) != NULL) {
+        hide_program(table, held);
         if (is_alone(held))
             break;
-        show_locked(table, held); /* a thread found it meanwhile */
+        show_program(table, held); /* a thread found it meanwhile */
         held = NULL;
     }
     pthread_mutex_unlock(&table->lock);
@@ -385,9 +362,9 @@ static kiln__held *take_spare(kiln__program_table *table)
 }
 
 /* Waits for all work of a device. False where it must not, for a graph is being captured, or cannot. Freeing memory
- * of a GPU waits as cuCtxSynchronize does, but that would also break every capture in the context, whatever thread's
- * it is and whatever its mode. */
-static bool wait_for(kiln_device *device)
+ * of a GPU waits as cuCtxSynchronize does, but cuCtxSynchronize would also break every capture in the context, of any
+ * thread and in any mode. */
+static bool wait_for_device(kiln_device *device)
 {
     enum { BYTES = 256 };
     bool capturing = true;
@@ -404,10 +381,10 @@ void kiln__program_table_trim(kiln__program_table *table)
 {
     kiln__held *held;
     KILN__NO_CANCEL;
-    while ((held = take_spare(table)) != NULL) {
-        if (!wait_for(held->program->device)) {
+    while ((held = take_spare_program(table)) != NULL) {
+        if (!wait_for_device(held->program->device)) {
             pthread_mutex_lock(&table->lock);
-            show_locked(table, held);
+            show_program(table, held);
             pthread_mutex_unlock(&table->lock);
             return;
         }
@@ -416,8 +393,6 @@ void kiln__program_table_trim(kiln__program_table *table)
         atomic_fetch_add(&table->unloads, 1);
     }
 }
-
-/* ---- The rest */
 
 void kiln__program_table_visit(kiln__program_table *table, void (*fn)(void *data, kiln_program *program), void *data)
 {

@@ -35,22 +35,23 @@ typedef struct kiln__claim {
 
 enum { KILN__TABLE_SHARDS = 32 };
 
+typedef struct kiln__name_shard {
+    pthread_mutex_t lock; /* of readers; a change takes the table's lock first, and then this one */
+    kiln__name_node **buckets;
+    size_t room, count;
+} kiln__name_shard;
+
 /* The table holds one reference to each program, whatever names it has. Sharded by name, so that gets of different
  * programs seldom meet. Embedded in the service; any thread after init. */
 typedef struct kiln__program_table {
-    pthread_mutex_t lock; /* held by whoever changes anything here */
+    pthread_mutex_t lock; /* held for each change */
     kiln__held *first;    /* guarded by the lock, as the next two */
     size_t count, most;
     kiln__claim *claims; /* guarded by the lock */
     pthread_cond_t settled;
     atomic_uint_least64_t unloads;
     atomic_uint_least64_t clock; /* counts programs that came: coarse, so that hits only read it */
-    struct {
-        pthread_mutex_t
-            lock; /* guards the buckets beside the table's, which is taken first: readers need but this one */
-        kiln__name_node **buckets;
-        size_t room, count;
-    } shards[KILN__TABLE_SHARDS];
+    kiln__name_shard shards[KILN__TABLE_SHARDS];
 } kiln__program_table;
 
 void kiln__program_table_init(kiln__program_table *table);
@@ -74,7 +75,7 @@ kiln_program *kiln__program_table_await(kiln__program_table *table, const kiln__
 /* Ends a claim, once the program has been added or has failed to load. Does nothing for one that is not held. */
 void kiln__program_table_settle(kiln__program_table *table, kiln__claim *claim);
 
-/* Lets go of the least recently used programs that nobody else holds until at most `most` are left. Waits for their
+/* Lets go of the least recently used programs that only the table holds until at most `most` are left. Waits for their
  * devices first, and keeps a program where it must not wait or cannot. */
 void kiln__program_table_trim(kiln__program_table *table);
 

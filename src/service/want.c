@@ -122,7 +122,7 @@ kiln_status kiln__service_target(kiln_service *service, kiln_device **device, co
 
 kiln_status kiln__service_check_device(const kiln_service *service, const kiln_device *on, kiln_report *report)
 {
-    if (on == NULL || kiln__runtime_owns(service->runtime, on))
+    if (on == NULL || on->backend == service->runtime->backends[on->target.backend])
         return KILN_OK;
     return kiln__fail(report, KILN_EINVAL, KILN__STAGE_DEVICE, 0,
                       "device %s belongs to another service: open it with kiln_device_open of this one", on->name);

@@ -23,7 +23,7 @@ typedef struct kiln__job {
 /* Embedded in the service. Any thread after init. */
 typedef struct kiln__workpool {
     const char *name; /* of its threads; this and the next may be changed before the first job */
-    bool gives_way;   /* to other threads, see os/background.h */
+    bool gives_way;   /* to other threads */
     pthread_mutex_t lock;
     pthread_cond_t wake;
     struct {
