@@ -1,5 +1,4 @@
-/* What was found, what is missing, what to do. */
-
+/* The doctor: examines compilers, devices and stores, and says what to do about what does not work. */
 #include "base/alloc.h"
 #include "gpu/cuda.h"
 #include "jit/worker/workers.h"
@@ -10,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One visit: where findings go, and whether the host has heard enough. */
+/* One examination. `stopped`: the host wants no more findings. */
 typedef struct exam {
     kiln_service *service;
     kiln_finding_fn fn;
@@ -18,23 +17,23 @@ typedef struct exam {
     bool stopped;
 } exam;
 
-/* Path, version and remedy may be NULL: there is none. */
-static void tell(exam *e, kiln_finding finding)
+/* Path, version and remedy may be NULL: there is none. With a report, which is cleared, the remedy is for a failure
+ * alone, and the report's message is then the detail. */
+static void tell(exam *e, kiln_finding finding, kiln_report *report)
 {
     const char **texts[] = { &finding.path, &finding.version, &finding.remedy };
+    if (report != NULL && finding.ok)
+        finding.remedy = NULL;
+    else if (report != NULL)
+        finding.detail = report->message;
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
         if (*texts[i] == NULL)
             *texts[i] = "";
     finding.size = sizeof(finding);
     if (!e->stopped)
         e->stopped = e->fn(e->data, &finding) != 0;
-}
-
-static void list_targets(const kiln__toolchain *toolchain, kiln__text *out)
-{
-    kiln__text_append(out, "builds");
-    for (uint32_t i = 0; i < toolchain->target_count; i++)
-        kiln__text_printf(out, " %s", toolchain->targets[i].name);
+    if (report != NULL)
+        kiln_report_clear(report);
 }
 
 static void examine_compiler(exam *e, kiln__builder *builder, const char *what, const char *remedy)
@@ -44,38 +43,37 @@ static void examine_compiler(exam *e, kiln__builder *builder, const char *what, 
     kiln__toolchain toolchain;
     kiln__text detail = { 0 };
     memset(&toolchain, 0, sizeof(toolchain));
-    kiln_status status = compiler->vtable->identify(compiler, &toolchain, &report);
-    if (status == KILN_OK)
-        list_targets(&toolchain, &detail);
-    tell(e, (kiln_finding){ .what = what,
-                            .ok = status == KILN_OK,
-                            .name = status == KILN_OK ? toolchain.id : compiler->vtable->name,
-                            .path = toolchain.path,
-                            .version = toolchain.version,
-                            .detail = status == KILN_OK ? kiln__text_string(&detail) : report.message,
-                            .remedy = status == KILN_OK ? NULL : remedy });
+    bool ok = compiler->vtable->identify(compiler, &toolchain, &report) == KILN_OK;
+    kiln__text_append(&detail, "builds");
+    for (uint32_t i = 0; i < toolchain.target_count; i++)
+        kiln__text_printf(&detail, " %s", toolchain.targets[i].name);
+    tell(e,
+         (kiln_finding){ .what = what,
+                         .ok = ok,
+                         .name = ok ? toolchain.id : compiler->vtable->name,
+                         .path = toolchain.path,
+                         .version = toolchain.version,
+                         .detail = kiln__text_string(&detail),
+                         .remedy = remedy },
+         &report);
     kiln__text_fini(&detail);
-    kiln_report_clear(&report);
 }
 
 static void examine_worker(exam *e)
 {
     kiln_report report = KILN_INIT(kiln_report);
     char path[PATH_MAX];
-    kiln_status status = kiln__workers_examine(e->service->workers, path, sizeof(path), &report);
-    tell(e, (kiln_finding){
-                .what = "compile worker",
-                .ok = status == KILN_OK,
-                .name = "kiln-worker",
-                .path = path,
-                .version = status == KILN_OK ? kiln_version() : "",
-                .detail = status == KILN_OK ? "compiles source from elsewhere, and helps when many kernels compile"
-                                            : report.message,
-                .remedy = status == KILN_OK
-                              ? ""
-                              : "source from elsewhere cannot be compiled, and many kernels take longer: install the "
-                                "kiln-worker of this libkiln, or name it in KILN_WORKER" });
-    kiln_report_clear(&report);
+    bool ok = kiln__workers_examine(e->service->workers, path, sizeof(path), &report) == KILN_OK;
+    tell(e,
+         (kiln_finding){ .what = "compile worker",
+                         .ok = ok,
+                         .name = "kiln-worker",
+                         .path = path,
+                         .version = ok ? kiln_version() : NULL,
+                         .detail = "compiles source from elsewhere, and helps when many kernels compile",
+                         .remedy = "source from elsewhere cannot be compiled, and many kernels take longer: install "
+                                   "the kiln-worker of this libkiln, or name it in KILN_WORKER" },
+         &report);
 }
 
 /* ---- Devices */
@@ -150,13 +148,6 @@ static double measure_bandwidth(kiln_device *device, size_t bytes)
     return status == KILN_OK && ms > 0 ? 2.0 * (double)bytes * COPY_REPEATS / ms / 1e6 : 0;
 }
 
-/* How much to copy: so little of the memory that no other program is pushed out of it. */
-static size_t copy_bytes(const kiln_device *device, uint64_t memory_bytes)
-{
-    uint64_t most = device->backend->vtable->copy_bytes, share = memory_bytes / 16;
-    return (size_t)(memory_bytes > 0 && share < most ? share : most);
-}
-
 static void examine_device(exam *e, const char *name, const char *what)
 {
     kiln_report report = KILN_INIT(kiln_report);
@@ -164,28 +155,33 @@ static void examine_device(exam *e, const char *name, const char *what)
     kiln_device_info info = KILN_INIT(kiln_device_info);
     char detail[512];
     if (kiln__runtime_device(e->service->runtime, name, &device, &report) != KILN_OK) {
-        tell(e, (kiln_finding){ .what = what,
-                                .name = name,
-                                .detail = report.message,
-                                .remedy = "see what the driver's own tool, nvidia-smi, says of this device" });
-        kiln_report_clear(&report);
+        tell(e,
+             (kiln_finding){ .what = what,
+                             .name = name,
+                             .remedy = "see what the driver's own tool, nvidia-smi, says of this device" },
+             &report);
         return;
     }
     device->backend->vtable->device_info(device, &info);
-    size_t bytes = copy_bytes(device, info.memory_bytes);
-    double gbps = measure_bandwidth(device, bytes);
+    /* A sixteenth of the memory, so that no other program is pushed out of it. */
+    uint64_t bytes = device->backend->vtable->copy_bytes, share = info.memory_bytes / 16;
+    if (share > 0 && share < bytes)
+        bytes = share;
+    double gbps = measure_bandwidth(device, (size_t)bytes);
     snprintf(detail, sizeof(detail), "%s, %s, %.1f GiB, %u %s", info.model, info.target,
              (double)info.memory_bytes / (1 << 30), info.multiprocessors, device->backend->vtable->cores);
     size_t used = strlen(detail);
     if (gbps > 0)
-        snprintf(detail + used, sizeof(detail) - used, ", copies of %zu MiB at %.0f GB/s", bytes >> 20, gbps);
+        snprintf(detail + used, sizeof(detail) - used, ", copies of %zu MiB at %.0f GB/s", (size_t)(bytes >> 20), gbps);
     else
         snprintf(detail + used, sizeof(detail) - used, ", copy bandwidth could not be measured");
-    tell(e, (kiln_finding){ .what = what,
-                            .ok = 1,
-                            .name = name,
-                            .detail = detail,
-                            .remedy = gbps > 0 ? "" : "free some of the device's memory and try again" });
+    tell(e,
+         (kiln_finding){ .what = what,
+                         .ok = 1,
+                         .name = name,
+                         .detail = detail,
+                         .remedy = gbps > 0 ? NULL : "free some of the device's memory and try again" },
+         NULL);
 }
 
 /* Returns how many GPUs there are to examine. */
@@ -202,20 +198,21 @@ static int examine_driver(exam *e)
     if (version > 0)
         snprintf(text, sizeof(text), "CUDA %d.%d", version / 1000, version % 1000 / 10);
     snprintf(detail, sizeof(detail), "%d GPU%s", count, count == 1 ? "" : "s");
-    tell(e, (kiln_finding){ .what = "CUDA driver",
-                            .ok = status == KILN_OK,
-                            .name = "libcuda",
-                            .path = file != NULL ? file : path,
-                            .version = text,
-                            .detail = status == KILN_OK ? detail : report.message,
-                            .remedy = status == KILN_OK
-                                          ? ""
-                                          : "to run on a GPU, install NVIDIA's driver (CUDA 12.0 or later), or "
-                                            "name libcuda.so.1 in KILN_LIBCUDA; compiling ahead needs no driver" });
+    tell(e,
+         (kiln_finding){ .what = "CUDA driver",
+                         .ok = status == KILN_OK,
+                         .name = "libcuda",
+                         .path = file != NULL ? file : path,
+                         .version = text,
+                         .detail = detail,
+                         .remedy = "to run on a GPU, install NVIDIA's driver (CUDA 12.0 or later), or name "
+                                   "libcuda.so.1 in KILN_LIBCUDA; compiling ahead needs no driver" },
+         &report);
     free(file);
-    kiln_report_clear(&report);
     return status == KILN_OK ? count : 0;
 }
+
+/* ---- Stores */
 
 typedef struct tally {
     uint64_t entries, bytes, damaged, untrusted;
@@ -231,10 +228,10 @@ static int count_entry(void *data, const kiln__store_item *item)
     return 0;
 }
 
-/* Room for what describe writes, and for a problem. */
+/* Room for a described tally, and for a problem. */
 enum { DETAIL_SIZE = 320 };
 
-static void describe(char out[DETAIL_SIZE], const tally *sum, const char *end)
+static void describe_tally(char out[DETAIL_SIZE], const tally *sum, const char *end)
 {
     snprintf(out, DETAIL_SIZE, "%llu entries, %.1f MiB, %llu damaged, %llu untrusted, %s",
              (unsigned long long)sum->entries, (double)sum->bytes / (1 << 20), (unsigned long long)sum->damaged,
@@ -245,39 +242,40 @@ static void examine_cache(exam *e)
 {
     const kiln_service *service = e->service;
     char detail[DETAIL_SIZE], end[160] = "writable";
-    const char *remedy = "";
-    bool ok = false;
+    const char *remedy = NULL;
     tally sum = { 0 };
-    if (service->disk == NULL) {
+    int probe = service->disk != NULL ? kiln__disk_store_probe(service->disk) : 0;
+    if (service->disk != NULL)
+        kiln__disk_store_visit(service->disk, count_entry, &sum);
+    if (probe != 0)
+        snprintf(end, sizeof(end), "not writable: %s", strerrordesc_np(-probe));
+    if (service->disk != NULL)
+        describe_tally(detail, &sum, end);
+    else
         snprintf(detail, sizeof(detail), "%s",
                  service->cache_problem[0] != '\0' ? service->cache_problem : "switched off");
+    if (service->disk == NULL)
         remedy =
             "every process compiles anew: set KILN_CACHE_DIR to a directory that you own and nobody else can write";
-    } else {
-        int probe = kiln__disk_store_probe(service->disk);
-        kiln__disk_store_visit(service->disk, count_entry, &sum);
-        ok = probe == 0 && sum.damaged + sum.untrusted == 0;
-        if (probe != 0)
-            snprintf(end, sizeof(end), "not writable: %s", strerrordesc_np(-probe));
-        describe(detail, &sum, end);
-        if (probe != 0)
-            remedy = "stored kernels are used but no new ones kept: free space or permissions, or set KILN_CACHE_DIR";
-        else if (sum.untrusted > 0)
-            remedy = "untrusted entries (links, another owner, writable by others) are never used; kiln cache verify "
-                     "names them, kiln cache purge --damaged removes them";
-        else if (sum.damaged > 0)
-            remedy = "damaged entries are compiled again when asked for; kiln cache purge --damaged removes them now";
-    }
-    tell(e, (kiln_finding){ .what = "cache",
-                            .ok = ok,
-                            .name = "user store",
-                            .path = service->cache_dir,
-                            .detail = detail,
-                            .remedy = remedy });
+    else if (probe != 0)
+        remedy = "stored kernels are used but no new ones kept: free space or permissions, or set KILN_CACHE_DIR";
+    else if (sum.untrusted > 0)
+        remedy = "untrusted entries (links, another owner, writable by others) are never used; kiln cache verify "
+                 "names them, kiln cache purge --damaged removes them";
+    else if (sum.damaged > 0)
+        remedy = "damaged entries are compiled again when asked for; kiln cache purge --damaged removes them now";
+    tell(e,
+         (kiln_finding){ .what = "cache",
+                         .ok = remedy == NULL,
+                         .name = "user store",
+                         .path = service->cache_dir,
+                         .detail = detail,
+                         .remedy = remedy },
+         NULL);
 }
 
-/* Reads and checks each entry of a pack, through a store of its own: a look is no use, and damage found by it is not
- * counted. */
+/* Reads and checks each entry of a pack. Opens the pack once more, so that the service counts neither uses nor
+ * damage. */
 static void count_pack(tally *sum, const char *path, char *problem, size_t size)
 {
     kiln__store_counters counters = { 0 };
@@ -295,25 +293,21 @@ static void count_pack(tally *sum, const char *path, char *problem, size_t size)
     pack->vtable->close(pack);
 }
 
-static void count_shared(tally *sum, kiln__store *shared, char *problem, size_t size)
-{
-    int error = kiln__disk_store_visit(shared, count_entry, sum);
-    if (error < 0)
-        kiln__text_copy(problem, size, strerrordesc_np(-error));
-}
-
-/* What a service only reads. */
+/* A pack or the shared directory: the service only reads them. */
 static void examine_named(exam *e, const kiln__named_store *named)
 {
     bool pack = named->origin == KILN_ORIGIN_PACK;
-    const char *slash = strrchr(named->path, '/'), *remedy = "";
+    const char *slash = strrchr(named->path, '/'), *remedy = NULL;
+    int error = 0;
     char problem[sizeof(named->problem)], detail[DETAIL_SIZE];
     tally sum = { 0 };
     kiln__text_copy(problem, sizeof(problem), named->problem);
     if (named->store != NULL && pack)
         count_pack(&sum, named->path, problem, sizeof(problem));
     else if (named->store != NULL)
-        count_shared(&sum, named->store, problem, sizeof(problem));
+        error = kiln__disk_store_visit(named->store, count_entry, &sum);
+    if (error < 0)
+        kiln__text_copy(problem, sizeof(problem), strerrordesc_np(-error));
     if (problem[0] != '\0')
         remedy = pack ? "what it holds is compiled: check its path in KILN_PACKS, and that it is yours or root's and "
                         "writable by nobody else; kiln cache export writes packs"
@@ -323,13 +317,15 @@ static void examine_named(exam *e, const kiln__named_store *named)
         remedy = pack ? "damaged entries are compiled when asked for: write the pack again with kiln cache export"
                       : "damaged and untrusted entries are compiled when asked for: let the owner remove them with "
                         "kiln cache purge --damaged";
-    describe(detail, &sum, "only read");
-    tell(e, (kiln_finding){ .what = pack ? "pack" : "shared",
-                            .ok = remedy[0] == '\0',
-                            .name = pack ? (slash != NULL ? slash + 1 : named->path) : "shared store",
-                            .path = named->path,
-                            .detail = problem[0] != '\0' ? problem : detail,
-                            .remedy = remedy });
+    describe_tally(detail, &sum, "only read");
+    tell(e,
+         (kiln_finding){ .what = pack ? "pack" : "shared",
+                         .ok = remedy == NULL,
+                         .name = pack ? (slash != NULL ? slash + 1 : named->path) : "shared store",
+                         .path = named->path,
+                         .detail = problem[0] != '\0' ? problem : detail,
+                         .remedy = remedy },
+         NULL);
 }
 
 void kiln__doctor(kiln_service *service, kiln_finding_fn fn, void *data)

@@ -624,29 +624,35 @@ kiln_status kiln__get_unlisted(kiln_kernel **out, kiln_service *service, kiln_de
     return status;
 }
 
-kiln_status kiln__get_text(kiln_kernel **out, kiln_service *service, const char *text, bool refuse, void *stream,
-                           kiln_report *report)
+/* Apart from kiln__get_text, so that a hit of kiln_call sets up no stack for this. */
+static kiln_status get_new_text(kiln_kernel **out, kiln_service *service, const kiln__name *name, void *const *capture,
+                                kiln_report *report)
 {
     kiln_spec *spec;
-    const kiln__name name = name_by_text(KILN__NAMED_TEXT, NULL, text, strlen(text));
-    kiln_program *program = kiln__program_table_find(&service->programs, &name);
-    *out = program != NULL ? program->kernels : NULL;
-    if (program != NULL)
-        return KILN_OK;
+    kiln_program *program;
     KILN__NO_CANCEL;
-    kiln_status status = kiln__spec_parse(&spec, &service->catalog, text, report);
+    kiln_status status = kiln__spec_parse(&spec, &service->catalog, name->text, report);
     const kiln_request request = { .spec = spec };
     if (status == KILN_OK)
-        status = kiln__get(&program, service, &request, false, refuse ? &stream : NULL, report);
+        status = kiln__get(&program, service, &request, false, capture, report);
     kiln__spec_release(spec);
     if (status != KILN_OK)
         return status;
-    if (!kiln__program_table_add(&service->programs, &name, &program)) {
+    if (!kiln__program_table_add(&service->programs, name, &program)) {
         kiln__program_release(program);
         return kiln__fail_memory(report, KILN__STAGE_LAUNCH);
     }
     *out = program->kernels;
     return KILN_OK;
+}
+
+kiln_status kiln__get_text(kiln_kernel **out, kiln_service *service, const char *text, void *const *capture,
+                           kiln_report *report)
+{
+    const kiln__name name = name_by_text(KILN__NAMED_TEXT, NULL, text, strlen(text));
+    const kiln_program *program = kiln__program_table_find(&service->programs, &name);
+    *out = program != NULL ? program->kernels : NULL;
+    return program != NULL ? KILN_OK : get_new_text(out, service, &name, capture, report);
 }
 
 /* ---- On the service's threads */

@@ -69,9 +69,8 @@ kiln_status kiln__get_unlisted(kiln_kernel **out, kiln_service *service, kiln_de
                                kiln_report *report);
 
 /* The kernel that kiln_call launches for a text, with a new reference. A text that was given before means the
- * kernel that it meant then, and is not parsed. With `refuse` a kernel that is not loaded is refused while the
- * stream is captured. */
-kiln_status kiln__get_text(kiln_kernel **out, kiln_service *service, const char *text, bool refuse, void *stream,
+ * kernel that it meant then, and is not parsed. `capture` is that of kiln__get. */
+kiln_status kiln__get_text(kiln_kernel **out, kiln_service *service, const char *text, void *const *capture,
                            kiln_report *report);
 
 /* The loaded kernel of the same template, op, dtype, device and target whose geometry is nearest to that of the want,

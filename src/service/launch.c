@@ -7,8 +7,8 @@
 
 #define FAIL(report, status, ...) kiln__fail(report, status, KILN__STAGE_LAUNCH, 0, __VA_ARGS__)
 
-/* What one launch passes: `values` holds the numbers that formulas give and the pointers of arrays. Most of it is
- * not used, so that nobody clears it. */
+/* The parameters of one launch: `values` holds the numbers that formulas give and the pointers of arrays. A launch uses
+ * a small part of it, so it is not cleared. */
 typedef struct passing {
     const kiln_kernel *kernel;
     kiln__formula_values formulas;
@@ -51,6 +51,27 @@ static kiln_status convert_number(const passing *p, const kiln__plan_arg *arg, u
     return KILN_OK;
 }
 
+static kiln_status fail_pointer(const passing *p, const kiln__plan_arg *arg, const void *pointer)
+{
+    if (pointer == NULL)
+        return FAIL(p->report, KILN_EINVAL, "argument %s is NULL", arg->name);
+    return FAIL(p->report, KILN_EALIGN, "argument %s is not aligned to its elements of %u bytes", arg->name,
+                arg->bytes);
+}
+
+/* An array of so many bytes. Without any it may be NULL. */
+static inline kiln_status pass_pointer(passing *p, uint32_t i, uint64_t bytes, const void *pointer)
+{
+    const kiln__plan_arg *arg = &p->kernel->plan->args[i];
+    if ((pointer == NULL && bytes > 0) || ((uintptr_t)pointer & (arg->bytes - 1)) != 0)
+        return fail_pointer(p, arg, pointer);
+    p->values[i] = (uintptr_t)pointer;
+    p->where[i] = &p->values[i];
+    p->bytes[i] = bytes;
+    p->bits |= (uintptr_t)pointer;
+    return KILN_OK;
+}
+
 static kiln_status pass_array(passing *p, uint32_t i, const kiln_arg *given)
 {
     const kiln__plan_arg *arg = &p->kernel->plan->args[i];
@@ -60,19 +81,11 @@ static kiln_status pass_array(passing *p, uint32_t i, const kiln_arg *given)
     kiln_status status = kiln__plan_elements(p->kernel->plan, i, &p->formulas, &elements, p->report);
     if (status != KILN_OK)
         return status;
-    p->bytes[i] = elements * arg->bytes;
-    if (given->bytes < p->bytes[i])
+    uint64_t bytes = elements * arg->bytes;
+    if (given->bytes < bytes)
         return FAIL(p->report, KILN_EINVAL, "argument %s needs %" PRIu64 " bytes with these sizes, and has %" PRIu64,
-                    arg->name, p->bytes[i], given->bytes);
-    if (given->data == NULL && elements > 0)
-        return FAIL(p->report, KILN_EINVAL, "argument %s is NULL", arg->name);
-    if (((uintptr_t)given->data & (arg->bytes - 1)) != 0)
-        return FAIL(p->report, KILN_EALIGN, "argument %s is not aligned to its elements of %u bytes", arg->name,
-                    arg->bytes);
-    memcpy(&p->values[i], &given->data, sizeof(given->data));
-    p->where[i] = &p->values[i];
-    p->bits |= (uintptr_t)given->data;
-    return KILN_OK;
+                    arg->name, bytes, given->bytes);
+    return pass_pointer(p, i, bytes, given->data);
 }
 
 static inline kiln_status pass_formula(passing *p, uint32_t i)
@@ -88,7 +101,7 @@ static inline kiln_status pass_formula(passing *p, uint32_t i)
     return convert_number(p, arg, value, &p->values[i]);
 }
 
-static kiln_status pass(passing *p, uint32_t i, const kiln_arg *given)
+static kiln_status pass_argument(passing *p, uint32_t i, const kiln_arg *given)
 {
     const kiln__plan_arg *arg = &p->kernel->plan->args[i];
     switch (arg->role) {
@@ -142,7 +155,7 @@ static kiln_status check_overlap(const passing *p)
 
 static const uint64_t grid_most[3] = { INT32_MAX, 65535, 65535 };
 
-static kiln_status submit(const passing *p, uint32_t entry, const uint64_t grid[3], void *stream)
+static kiln_status submit_grid(const passing *p, uint32_t entry, const uint64_t grid[3], void *stream)
 {
     const uint32_t blocks[3] = { (uint32_t)grid[0], (uint32_t)grid[1], (uint32_t)grid[2] };
     return p->kernel->vtable->launch(p->kernel->module, entry, blocks, (void **)p->where, stream, p->report);
@@ -173,7 +186,7 @@ static kiln_status submit_pieces(passing *p, uint32_t entry, uint64_t n, void *s
         if (status == KILN_OK)
             status = kiln__plan_value(kernel->plan, kernel->plan->grid[0], &p->formulas, "grid", &grid[0], p->report);
         if (status == KILN_OK)
-            status = submit(p, entry, grid, stream);
+            status = submit_grid(p, entry, grid, stream);
         for (uint32_t i = 0; i < kernel->plan->arg_count; i++)
             if (is_array(&kernel->plan->args[i]))
                 p->values[i] += count * kernel->plan->args[i].bytes;
@@ -192,7 +205,7 @@ static kiln_status submit_large(passing *p, uint32_t entry, const uint64_t grid[
 }
 
 /* Checks the arguments against each other, and submits. n is the first of the sizes. */
-static kiln_status finish(passing *p, uint64_t n, void *stream)
+static kiln_status finish_launch(passing *p, uint64_t n, void *stream)
 {
     const kiln_kernel *kernel = p->kernel;
     const kiln__plan *plan = kernel->plan;
@@ -211,7 +224,7 @@ static kiln_status finish(passing *p, uint64_t n, void *stream)
         entry++;
     if (entry == kernel->entry_count && entry > 0)
         return FAIL(p->report, KILN_EALIGN, "no entry point of the template takes pointers of this alignment");
-    return is_large ? submit_large(p, entry, grid, n, stream) : submit(p, entry, grid, stream);
+    return is_large ? submit_large(p, entry, grid, n, stream) : submit_grid(p, entry, grid, stream);
 }
 
 static kiln_status check_counts(const kiln_kernel *kernel, size_t size_count, size_t arg_count, kiln_report *report)
@@ -237,31 +250,27 @@ kiln_status kiln__kernel_launch(const kiln_kernel *kernel, const uint64_t *sizes
     if (status == KILN_OK)
         kiln__plan_calculate(kernel->plan, sizes, &p.formulas);
     for (uint32_t i = 0; status == KILN_OK && i < kernel->plan->arg_count; i++) {
-        status = pass(&p, i, args);
+        status = pass_argument(&p, i, args);
         args += kernel->plan->args[i].role != KILN__ARG_FORMULA;
     }
-    return status == KILN_OK ? finish(&p, size_count > 0 ? sizes[0] : 0, stream) : status;
+    return status == KILN_OK ? finish_launch(&p, size_count > 0 ? sizes[0] : 0, stream) : status;
 }
 
 /* ---- Functions of sources */
 
 enum { PARAMETERS_MAX = 1024 };
 
-static kiln_status refuse_grid(const kiln_kernel *kernel, const char *what, kiln_report *report)
-{
-    return FAIL(report, KILN_EINVAL, "%s: %s", kernel->function->name, what);
-}
-
 static kiln_status check_grid(const kiln_kernel *kernel, const kiln_grid *grid, kiln_report *report)
 {
     bool clusters = grid->cluster[0] > 0 || grid->cluster[1] > 0 || grid->cluster[2] > 0;
     for (int i = 0; i < 3; i++)
         if (clusters && (grid->cluster[i] == 0 || grid->grid[i] % grid->cluster[i] != 0))
-            return refuse_grid(
-                kernel, "the cluster must be at least 1 in each dimension and divide the grid, or be 0 in all of them",
-                report);
+            return FAIL(report, KILN_EINVAL,
+                        "%s: the cluster must be at least 1 in each dimension and divide the grid, or be 0 in all of "
+                        "them",
+                        kernel->function->name);
     if (grid->shared_bytes > INT32_MAX)
-        return refuse_grid(kernel, "shared_bytes is more than any GPU has", report);
+        return FAIL(report, KILN_EINVAL, "%s: shared_bytes is more than any GPU has", kernel->function->name);
     return KILN_OK;
 }
 
@@ -313,26 +322,6 @@ static kiln_status fail_flat(const kiln_kernel *kernel, size_t out_count, size_t
                 plan->outputs, plan->inputs, out_count, in_count);
 }
 
-static kiln_status fail_pointer(const passing *p, const kiln__plan_arg *arg, const void *pointer)
-{
-    if (pointer == NULL)
-        return FAIL(p->report, KILN_EINVAL, "argument %s is NULL", arg->name);
-    return FAIL(p->report, KILN_EALIGN, "argument %s is not aligned to its elements of %u bytes", arg->name,
-                arg->bytes);
-}
-
-static kiln_status pass_flat(passing *p, uint32_t i, uint64_t n, const void *pointer)
-{
-    const kiln__plan_arg *arg = &p->kernel->plan->args[i];
-    if (pointer == NULL || ((uintptr_t)pointer & (arg->bytes - 1)) != 0)
-        return fail_pointer(p, arg, pointer);
-    p->values[i] = (uintptr_t)pointer;
-    p->where[i] = &p->values[i];
-    p->bytes[i] = n * arg->bytes;
-    p->bits |= (uintptr_t)pointer;
-    return KILN_OK;
-}
-
 kiln_status kiln__kernel_launch_n(const kiln_kernel *kernel, uint64_t n, void *const *outs, size_t out_count,
                                   const void *const *ins, size_t in_count, void *stream, kiln_report *report)
 {
@@ -357,6 +346,7 @@ kiln_status kiln__kernel_launch_n(const kiln_kernel *kernel, uint64_t n, void *c
         if (plan->args[i].role == KILN__ARG_FORMULA)
             status = pass_formula(&p, i);
         else
-            status = pass_flat(&p, i, n, plan->args[i].role == KILN__ARG_IN ? *ins++ : *outs++);
-    return status == KILN_OK ? finish(&p, n, stream) : status;
+            status =
+                pass_pointer(&p, i, n * plan->args[i].bytes, plan->args[i].role == KILN__ARG_IN ? *ins++ : *outs++);
+    return status == KILN_OK ? finish_launch(&p, n, stream) : status;
 }

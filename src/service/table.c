@@ -84,7 +84,7 @@ static kiln__name_node **bucket_of(const kiln__name_shard *shard, uint64_t hash)
 }
 
 /* The caller holds the table's lock or the shard's. */
-static kiln__name_node *find_name(const kiln__name_shard *shard, const kiln__name *name, uint64_t hash)
+static inline kiln__name_node *find_name(const kiln__name_shard *shard, const kiln__name *name, uint64_t hash)
 {
     kiln__name_node *node = shard->room > 0 ? *bucket_of(shard, hash) : NULL;
     while (node != NULL && (node->hash != hash || !is_same(&node->name, name)))
@@ -93,8 +93,8 @@ static kiln__name_node *find_name(const kiln__name_shard *shard, const kiln__nam
 }
 
 /* The program of a name of the same generation, with a new reference and the time of its use, or NULL. */
-static kiln_program *use_program(kiln__program_table *table, const kiln__name_shard *shard, const kiln__name *name,
-                                 uint64_t hash)
+static inline kiln_program *use_program(kiln__program_table *table, const kiln__name_shard *shard,
+                                        const kiln__name *name, uint64_t hash)
 {
     uint64_t now = atomic_load_explicit(&table->clock, memory_order_relaxed);
     const kiln__name_node *node = find_name(shard, name, hash);

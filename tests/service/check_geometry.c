@@ -358,7 +358,7 @@ static kiln_kernel *called(const char *text)
 {
     kiln_kernel *kernel;
     uint64_t gets = atomic_load(&service->gets);
-    ck_assert_int_eq(kiln__get_text(&kernel, service, text, true, NULL, NULL), KILN_OK);
+    ck_assert_int_eq(kiln__get_text(&kernel, service, text, NULL, NULL), KILN_OK);
     ck_assert_uint_eq(atomic_load(&service->gets), gets);
     return kernel;
 }
