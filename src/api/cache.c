@@ -1,4 +1,4 @@
-/* The public functions of <kiln/cache.h>: what the user's store holds, trimming it, and packs. */
+/* The public functions of <kiln/cache.h>: the entries of the user's store, trimming it, and packs. */
 #include "api/structs.h"
 #include "jit/direct.h"
 #include "os/cpu.h"
@@ -40,7 +40,7 @@ static const char *section_text(const kiln__entry *entry, const char *name)
     return section != NULL ? section->data : "";
 }
 
-/* The text of a key has a line for the target, if what it stands for has one. */
+/* The text of a key has a line for the target, if its entry has one. */
 static void copy_target(char *target, size_t size, const kiln__entry *entry)
 {
     static const char line[] = "\ntarget ";
@@ -239,12 +239,12 @@ kiln_status kiln_cache_export(kiln_service *service, const char *path, kiln_sele
 /* What an import adds to. */
 typedef struct importer {
     kiln_service *service;
-    uint64_t patience_ns; /* how long it may still wait for those who compile what it brings lists of */
+    uint64_t patience_ns; /* for locks of sources that are being compiled */
     kiln_transfer *out;
 } importer;
 
-/* Of two lists of what one source has read, one would hide the kernels that only the other leads to. 1, or -errno
- * where what they know together cannot be kept. */
+/* Keeps the union of two lists of the files that a source has read: either list alone would hide kernels that only the
+ * other one leads to. 1, or -errno. */
 static int merge_lists(kiln__store *disk, kiln__blob *present, kiln__blob *blob)
 {
     kiln__blob *merged;
@@ -258,7 +258,7 @@ static int merge_lists(kiln__store *disk, kiln__blob *present, kiln__blob *blob)
 /* 0 kept, 1 there already, or -errno. */
 static int add_entry(kiln__store *disk, kiln__blob *blob)
 {
-    /* A get, for it makes room where what is there is damaged. */
+    /* A get, because it removes a damaged entry. */
     kiln__blob *present = disk->vtable->get(disk, &blob->entry.key, NULL);
     if (present == NULL)
         return kiln__disk_store_add(disk, blob);
@@ -267,7 +267,7 @@ static int add_entry(kiln__store *disk, kiln__blob *blob)
     return result;
 }
 
-/* Takes the lock of those who compile the source, so that no list is lost between reading the one there is and
+/* Takes the lock under which the source is compiled, so that no list is lost between reading the one there is and
  * replacing it. Without the lock one may be lost, which costs a compile. That is better than a long wait. */
 static int add_list(importer *self, kiln__blob *blob)
 {

@@ -257,6 +257,7 @@ kiln_status kiln_call(kiln_service *service, const char *spec, uint64_t n, void 
     KILN__BEGIN(report, KILN__STAGE_LAUNCH, service, service != NULL && spec != NULL,
                 "service and spec must not be NULL");
     kiln_kernel *kernel;
+    /* With n = 0 nothing is launched, so a capture of the stream does not matter. */
     kiln_status status = kiln__get_text(&kernel, service, spec, n > 0 ? &stream : NULL, report);
     if (status == KILN_OK && n > 0)
         status = kiln__kernel_launch_n(kernel, n, outs, out_count, ins, in_count, stream, report);

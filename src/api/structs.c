@@ -9,6 +9,7 @@ static size_t size_of(const void *sized)
     return size;
 }
 
+/* All but the size itself. */
 static void copy_fields(void *to, const void *from, size_t size)
 {
     memcpy((char *)to + sizeof(size), (const char *)from + sizeof(size), size - sizeof(size));

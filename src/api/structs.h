@@ -50,8 +50,8 @@
  * size cannot be right. */
 kiln_status kiln__hand_out(void *out, const void *full, size_t full_size);
 
-/* Copies what the caller's struct, of the type `name`, has over the defaults in `full`; NULL has nothing.
- * KILN_EINVAL if its size cannot be right, or if it has something that this library does not know. */
+/* Copies the fields that the caller's struct, of the type `name`, has over the defaults in `full`; NULL has none.
+ * KILN_EINVAL if its size cannot be right, or if it sets a field that this library does not know. */
 kiln_status kiln__take_in(void *full, size_t full_size, const void *given, const char *name, const char *stage,
                           kiln_report *report);
 

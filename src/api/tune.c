@@ -131,6 +131,7 @@ kiln_status kiln_variants(kiln_service *service, const kiln_spec *spec, kiln_var
     return status == KILN_OK ? visit_space(&self, &spec->fields, &full.target, report) : status;
 }
 
+/* Why the specs cannot be swept, or NULL. */
 static const char *find_null(const kiln_spec *const *specs, size_t count)
 {
     if (specs == NULL || count == 0)
@@ -338,6 +339,7 @@ void kiln_live_close(kiln_live *live)
 
 /* ---- Wisdom */
 
+/* A record as hosts see it. Borrows the strings of the item. */
 static kiln_wisdom_record public_record(const kiln__wisdom_item *item)
 {
     static const char *const sources[] = { [KILN__WISDOM_OWN] = "own", [KILN__WISDOM_SHARED] = "shared" };
@@ -387,7 +389,7 @@ kiln_status kiln_wisdom_visit(kiln_service *service, kiln_wisdom_fn fn, void *da
 typedef struct explainer {
     kiln_wisdom_candidate_fn fn; /* may be NULL */
     void *data;
-    const char *refusal; /* of all, where wisdom is not asked; else NULL */
+    const char *refusal; /* of all records, if wisdom is not asked; else NULL */
 } explainer;
 
 static int explain_candidate(void *data, const kiln__wisdom_prospect *candidate)
@@ -484,6 +486,7 @@ static kiln_status read_records(const char *path, kiln__wisdom_set *set, kiln_re
     return status;
 }
 
+/* Adds a set to the wisdom that is known, and fails if it cannot be stored. */
 static kiln_status add_records(kiln_service *service, const kiln__wisdom_set *set, kiln_wisdom_tally *out,
                                kiln_report *report)
 {

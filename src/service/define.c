@@ -11,7 +11,7 @@
 
 enum { TEMPLATE_MAX = 1 << 20 /* bytes */ };
 
-/* The record gets the line before any request can use it, so that who replays the record knows the op in time. */
+/* The record gets the line before any request can use the op, so that a replay knows the op in time. */
 kiln_status kiln__service_define_op(kiln_service *service, const char *definition, kiln_report *report)
 {
     pthread_mutex_lock(&service->define_lock);
@@ -23,8 +23,7 @@ kiln_status kiln__service_define_op(kiln_service *service, const char *definitio
     return status;
 }
 
-/* A template that came without a file cannot be named in the record; what asks for it is skipped where the record is
- * read. */
+/* A template that came without a file cannot be named in the record. A replay skips the requests that ask for it. */
 kiln_status kiln__service_define_template(kiln_service *service, const char *text, const char *cpu_text,
                                           const char *origin, const char **name, kiln_report *report)
 {
@@ -40,7 +39,7 @@ kiln_status kiln__service_define_template(kiln_service *service, const char *tex
     return status;
 }
 
-/* *out is NULL where there is no such file and none is needed. */
+/* *out is NULL if there is no such file and none is needed. */
 static kiln_status read_text(char **out, const char *path, bool needed, kiln_report *report)
 {
     void *bytes = NULL;

@@ -1,4 +1,5 @@
-/* From a request to its program: loaded already, else in a store, else compiled, each once for all who want it. */
+/* From a request to its program: a loaded program, else an entry of a store, else a compile, once for all requests
+ * that want it. */
 #include "service/get.h"
 
 #include "base/alloc.h"
@@ -110,7 +111,7 @@ static kiln_origin origin_of(const kiln_service *service, const kiln__built *bui
     return built->compiled ? KILN_ORIGIN_COMPILED : service->origins[built->tier];
 }
 
-/* Counts where an entry came from, once it has proved to be usable, and once for all who share it. */
+/* Counts the origin of an entry, once the entry has proved to be usable, and once for all requests that share it. */
 static void count_hit(kiln_service *service, kiln__outcome *out)
 {
     if (!out->counted)
@@ -144,8 +145,8 @@ static kiln_status load(kiln_service *service, const kiln__want *want, const kil
     return status;
 }
 
-/* Compiles once more what was stored and did not load. The stored entry stays until the fresh one has loaded: the fault
- * may be the driver's. */
+/* Compiles the unit of a stored entry that did not load. The stored entry stays until the fresh one has loaded: the
+ * fault may be the driver's. */
 static kiln_status load_fresh(kiln_service *service, const kiln__want *want, kiln__built *built, kiln__module **out)
 {
     kiln__built fresh;
@@ -165,47 +166,37 @@ static kiln_status load_fresh(kiln_service *service, const kiln__want *want, kil
     return status;
 }
 
-/* Whether the driver does not take an image, and may take another one of the same unit. */
+/* Whether the driver refused an image and may accept another one of the same unit. */
 static bool is_refusal(kiln_status status)
 {
     return status == KILN_ELOAD || status == KILN_ETARGET;
 }
 
-/* Loads what the stores had, or, where the driver refuses that, what they have of older toolchains. Where it refuses
- * all of them, the report is about the newest. */
-static kiln_status load_stored(kiln_service *service, const kiln__want *want, kiln__built *built, kiln__module **out,
-                               kiln_report *report)
-{
-    kiln_report later = KILN_INIT(kiln_report);
-    kiln_status first = load(service, want, built, out, report), status = first;
-    while (is_refusal(status)) {
-        atomic_fetch_add(&service->refused, 1);
-        if (!kiln__builder_older(built)) {
-            status = first;
-            break;
-        }
-        status = load(service, want, built, out, &later);
-        if (status != KILN_OK && !is_refusal(status))
-            kiln__report_move(report, &later);
-    }
-    kiln_report_clear(&later);
-    return status;
-}
-
-/* Loads an entry. If the driver refuses it, another entry of the unit takes its place in `built`. A strict want gets
- * no fresh one. */
+/* Loads an entry. If the driver refuses one that was stored, another entry of the unit takes its place in `built`:
+ * those of older toolchains, then a fresh one, which a strict want does not get. If all are refused, the report is
+ * about the first. */
 static kiln_status load_any(kiln_service *service, const kiln__want *want, kiln__built *built, kiln__module **out,
                             kiln_report *report)
 {
     bool strict = want->strict || kiln__service_builder(service, &want->unit->target)->strict;
-    kiln_report refusal = KILN_INIT(kiln_report);
-    kiln_status status =
-        built->compiled ? load(service, want, built, out, &refusal) : load_stored(service, want, built, out, &refusal);
+    kiln_report first = KILN_INIT(kiln_report), later = KILN_INIT(kiln_report);
+    kiln_status status = load(service, want, built, out, &first), refusal = status;
+    while (!built->compiled && is_refusal(status)) {
+        atomic_fetch_add(&service->refused, 1);
+        if (!kiln__builder_older(built)) {
+            status = refusal;
+            break;
+        }
+        status = load(service, want, built, out, &later);
+        if (status != KILN_OK && !is_refusal(status))
+            kiln__report_move(&first, &later);
+    }
     if (status == KILN_ELOAD && !built->compiled && !strict && load_fresh(service, want, built, out) == KILN_OK)
         status = KILN_OK;
     if (status != KILN_OK)
-        kiln__report_move(report, &refusal);
-    kiln_report_clear(&refusal);
+        kiln__report_move(report, &first);
+    kiln_report_clear(&first);
+    kiln_report_clear(&later);
     return status;
 }
 
@@ -298,7 +289,7 @@ static void build_entry(kiln_service *service, kiln__want *want, kiln__outcome *
     count_miss(service, want->miss, out->built.miss);
 }
 
-/* ---- Flights: the one compile in progress for the id of a want, with all who wait for it */
+/* ---- Flights: the one compile in progress for the id of a want, with all requests that wait for it */
 
 typedef enum flight_state { FLIGHT_QUEUED, FLIGHT_RUNNING, FLIGHT_LANDED } flight_state;
 
@@ -428,8 +419,8 @@ static bool has_live_wait(const kiln__wait *waits)
     return false;
 }
 
-/* Ends a flight, with the lock held, which is given up: gives the outcome to all who wait, to each request on this
- * thread. The caller keeps the outcome, but not the flight. */
+/* Ends a flight, with the lock held, which is given up: gives the outcome to all threads that wait, and to each
+ * request on this thread. The caller keeps the outcome, but not the flight. */
 static void land_flight(kiln_service *service, kiln__flight *flight, kiln__outcome *outcome)
 {
     kiln__wait *waits = flight->waits, *wait, *next;
@@ -535,7 +526,8 @@ void kiln__obtain(kiln_service *service, kiln__want *want, kiln__outcome *out)
         copy_outcome(out, &entry);
         finish(service, want, false, out);
     }
-    /* The others get the entry that has loaded, and load it themselves: they may want another device, or none. */
+    /* The others get the entry that has loaded, and load it themselves: they may want another device, or only a
+     * build. */
     if (flight != NULL) {
         pthread_mutex_lock(&service->flights_lock);
         land_flight(service, flight, out->program != NULL ? out : &entry);
@@ -563,7 +555,7 @@ bool kiln__obtain_stored(kiln_service *service, kiln__want *want, kiln__outcome 
     return found;
 }
 
-/* Launches that a kernel must be loaded for do not belong into a graph: see kiln_call. */
+/* A launch that has to load its kernel does not belong into a graph: see kiln_call. */
 static kiln_status refuse_in_capture(const kiln__want *want, void *stream, kiln_report *report)
 {
     bool capturing;
@@ -698,8 +690,8 @@ static void run_conclusion(kiln__job *job, bool stopped)
     kiln__outcome_fini(&outcome);
 }
 
-/* The flight has landed. A thread of the host's may lead it, which has nothing to do with this request's device:
- * then threads of the service go on, a quick job first. */
+/* The flight has landed. A thread of the host's that led it has nothing to do with this request's device: then threads
+ * of the service go on, a quick job first. */
 static void on_landing(kiln__wait *wait, kiln__outcome *landed)
 {
     kiln__workpool *pool = &wait->service->pool;
@@ -736,7 +728,7 @@ bool kiln__obtain_later(kiln__wait *wait, int priority)
 
 /* ---- Stand-ins */
 
-/* The texts of kernels that will do begin and end like that of what is wanted; the geometry stands between. */
+/* The text of a stand-in begins and ends like that of the wanted kernel. The geometry stands between. */
 typedef struct search {
     const kiln__want *want;
     kiln__text head, tail;

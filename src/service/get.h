@@ -1,10 +1,11 @@
-/* From a request to its program: loaded already, else in a store, else compiled, each once for all who want it. */
+/* From a request to its program: a loaded program, else an entry of a store, else a compile, once for all requests
+ * that want it. */
 #ifndef KILN_SERVICE_GET_H
 #define KILN_SERVICE_GET_H
 
 #include "service/service.h"
 
-/* What came of a flight, an entry, or of a request, its program. */
+/* The result of a flight, which is an entry, or of a request, which is its program. */
 typedef struct kiln__outcome {
     kiln_status status;
     kiln_program *program;
@@ -19,7 +20,7 @@ void kiln__outcome_fini(kiln__outcome *outcome);
 /* Hands the report over as a failing or warning call would. `report` may be NULL. Returns the status. */
 kiln_status kiln__outcome_tell(const kiln__outcome *outcome, kiln_report *report);
 
-/* Why a request is cancelled where the service ends. */
+/* The reason of a request that is cancelled because the service closes. */
 #define KILN__SERVICE_CLOSED "cancelled: the service was closed"
 
 /* A request that waits without a thread; embedded in it. */
@@ -35,8 +36,8 @@ typedef struct kiln__wait {
 } kiln__wait;
 
 /* The loaded program of a spec that was asked for in the same words, with a new reference, else NULL. Such a spec is
- * recorded already. Counts the hit. Without `look` it reads no file: NULL also where it is time to look at the
- * wisdom's files. */
+ * recorded already. Counts the hit. Without `look` it reads no file: NULL also when a look at the wisdom's
+ * files is due. */
 kiln_program *kiln__obtain_hit(kiln_service *service, kiln_device *on, const kiln_spec *spec, bool look);
 
 /* The program if it is loaded under the want's id, with a new reference, else NULL. Counts the hit. */
@@ -46,7 +47,7 @@ kiln_program *kiln__obtain_loaded(kiln_service *service, const kiln__want *want)
  * gets its answer here, and no other one waits for a thread. */
 bool kiln__obtain_stored(kiln_service *service, kiln__want *want, kiln__outcome *out);
 
-/* Fills *out with the program, wherever it has to come from, or with the failure. Compiles on this thread, or waits
+/* Fills *out with the program, loaded, stored or compiled, or with the failure. Compiles on this thread, or waits
  * for the flight of another one. */
 void kiln__obtain(kiln_service *service, kiln__want *want, kiln__outcome *out);
 
@@ -54,12 +55,12 @@ void kiln__obtain(kiln_service *service, kiln__want *want, kiln__outcome *out);
  * that has not begun. */
 bool kiln__obtain_join(kiln__wait *wait, int priority);
 
-/* The same, and where there is no such flight, a thread of the service compiles. False, and `done` is not called:
+/* The same, and if there is no such flight, a thread of the service compiles. False, and `done` is not called:
  * out of memory, or the service is being closed. */
 bool kiln__obtain_later(kiln__wait *wait, int priority);
 
 /* The contract is kiln_get's; the request is complete. With `unlisted` the program is not recorded and not listed: its
- * last reference unloads it. With `capture`, which points to a stream, KILN_ECAPTURE where that is captured and the
+ * last reference unloads it. With `capture`, which points to a stream, KILN_ECAPTURE if it is captured and the
  * program is not loaded. */
 kiln_status kiln__get(kiln_program **out, kiln_service *service, const kiln_request *request, bool unlisted,
                       void *const *capture, kiln_report *report);

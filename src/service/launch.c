@@ -23,11 +23,11 @@ static bool is_array(const kiln__plan_arg *arg)
     return arg->role <= KILN__ARG_INOUT;
 }
 
-/* Rounded to nearest, whatever the host rounds to. */
+/* Rounded to nearest, in any rounding mode of the host's. */
 static void put_real(bool is_single, uint64_t number, uint64_t *out)
 {
     kiln__fpenv host;
-    volatile uint64_t value = number; /* the conversion stays where it is */
+    volatile uint64_t value = number; /* so that the compiler does not move the conversion */
     kiln__fpenv_enter_simd(&host);
     float single = is_single ? (float)value : 0;
     double real = is_single ? 0 : (double)value;
@@ -153,6 +153,7 @@ static kiln_status check_overlap(const passing *p)
     return KILN_OK;
 }
 
+/* The limits of CUDA in x, y and z. */
 static const uint64_t grid_most[3] = { INT32_MAX, 65535, 65535 };
 
 static kiln_status submit_grid(const passing *p, uint32_t entry, const uint64_t grid[3], void *stream)
@@ -227,6 +228,7 @@ static kiln_status finish_launch(passing *p, uint64_t n, void *stream)
     return is_large ? submit_large(p, entry, grid, n, stream) : submit_grid(p, entry, grid, stream);
 }
 
+/* The caller gives all arguments but those that formulas give. */
 static kiln_status check_counts(const kiln_kernel *kernel, size_t size_count, size_t arg_count, kiln_report *report)
 {
     const kiln__plan *plan = kernel->plan;
@@ -274,7 +276,7 @@ static kiln_status check_grid(const kiln_kernel *kernel, const kiln_grid *grid, 
     return KILN_OK;
 }
 
-/* Where the value of an argument is: of an array its pointer. */
+/* The address of an argument's value: of an array that of its pointer. */
 static kiln_status place_argument(const kiln_kernel *kernel, const kiln_arg *given, uint32_t i, void **out,
                                   kiln_report *report)
 {

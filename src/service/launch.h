@@ -13,7 +13,7 @@ kiln_status kiln__kernel_launch_grid(const kiln_kernel *kernel, const kiln_grid 
                                      size_t arg_count, void *stream, kiln_report *report);
 
 /* The same for a kernel whose plan is flat: its arrays have n elements each, first those that it writes, then the
- * others. KILN_EINVAL where it takes other arguments. */
+ * others. KILN_EINVAL if it takes other arguments. */
 kiln_status kiln__kernel_launch_n(const kiln_kernel *kernel, uint64_t n, void *const *outs, size_t out_count,
                                   const void *const *ins, size_t in_count, void *stream, kiln_report *report);
 

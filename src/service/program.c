@@ -45,6 +45,8 @@ static void add_names(kiln_program *program, const kiln__unit *unit, const kiln_
     }
 }
 
+/* Pairs names with symbols. The name of a variable begins with '&'. The others are numbered in order, as a backend
+ * numbers the functions of a module. False: out of memory. */
 static bool make_functions(kiln_program *program)
 {
     size_t names = program->names.count, symbols = program->symbols.count, count = names < symbols ? names : symbols;
@@ -99,8 +101,7 @@ kiln_program *kiln__program_built(const kiln__unit *unit, const kiln__built *bui
     return NULL;
 }
 
-/* How many parameters a function has, and the bytes of each: as the driver tells, else as the PTX does; -1 where
- * neither does. */
+/* How many parameters a function has, and the bytes of each, from the driver, else from the PTX. -1: neither tells. */
 static int read_parameters(const kiln_program *program, const kiln__function *function, const kiln__section *ptx,
                            size_t sizes[PARAMETERS_MAX])
 {
@@ -132,6 +133,7 @@ static bool measure_parameters(kiln_program *program, const kiln__section *ptx)
     return true;
 }
 
+/* Copies into the kernel all that an ordinary launch reads. */
 static void make_kernel(kiln_program *program, const kiln__function *function, kiln_kernel *out)
 {
     *out = (kiln_kernel){ .vtable = program->device->backend->vtable,
@@ -149,11 +151,13 @@ static void make_kernel(kiln_program *program, const kiln__function *function, k
                                            : kiln__signature_of_bytes(function->sizes, function->parameters);
 }
 
+/* A template's program has one kernel for all its entries, a source's one for each function. */
 static uint32_t kernel_count(const kiln_program *program)
 {
     return program->plan != NULL ? 1 : program->count;
 }
 
+/* Kernels and functions share their index, so a variable leaves a kernel empty. False: out of memory. */
 static bool make_kernels(kiln_program *program)
 {
     program->kernels = kiln__calloc(kernel_count(program) + 1, sizeof(program->kernels[0]));
@@ -244,7 +248,7 @@ void kiln__kernel_release(kiln_kernel *kernel)
 
 /* ---- Information */
 
-/* The driver tells of loaded code, the cubin of code that is not loaded. -1 where neither does. */
+/* Loaded code is described by the driver, other code by its cubin. -1: unknown. */
 static kiln__function_facts facts_of(const kiln_program *program, const kiln__function *function)
 {
     kiln__function_facts facts = { -1, -1, -1, -1, -1 };
@@ -402,6 +406,7 @@ kiln_status kiln__program_kernel(kiln_kernel **out, kiln_program *program, const
 kiln_status kiln__program_global(void **out, size_t *bytes, kiln_program *program, const char *name,
                                  kiln_report *report)
 {
+    /* A source lists a variable as "&name". */
     const char *plain = name + (name[0] == '&'), *symbol = plain;
     if (program->blob != NULL)
         return fail_built(program, report);

@@ -20,7 +20,7 @@ typedef struct kiln__runtime {
     pthread_mutex_t lock; /* held while a device is opened; each pointer is set once and read without it */
     _Atomic(kiln_device *) devices[KILN__BACKEND_END][KILN__DEVICES_MAX];
     _Atomic(kiln_device *) chosen; /* the default device once known */
-    char *default_name;            /* what the host asked for; NULL: the first GPU, else the cpu */
+    char *default_name;            /* as the host asked for it; NULL: the first GPU, else the cpu */
 } kiln__runtime;
 
 /* Opens no driver. `drivers` are the libraries that the host names, and like `default_name` may be NULL; copied, as
@@ -92,7 +92,7 @@ struct kiln_program {
     struct kiln__held *held; /* its place in the table of programs, which guards it */
     /* Of a program that is built only. */
     kiln__blob *blob;
-    char *shown_log; /* of a source, with the files called as the user calls them */
+    char *shown_log; /* of a source, with the user's names of files */
 };
 
 /* Wraps a module that was loaded from a unit's entry, and takes it over, also on failure. Retains the runtime. One

@@ -1,4 +1,4 @@
-/* Queues: where finished requests wait for the host's thread. */
+/* Queues: finished requests wait there for the host's thread. */
 #ifndef KILN_SERVICE_QUEUE_H
 #define KILN_SERVICE_QUEUE_H
 
@@ -36,7 +36,7 @@ struct kiln_queue {
     pthread_mutex_t lock;
     kiln_service *service; /* NULL once it is closed */
     bool closing;
-    uint64_t alarm; /* what timer_fd is set to, UINT64_MAX for never */
+    uint64_t alarm; /* the time that timer_fd is set to, UINT64_MAX for never */
     kiln__submission *pending, *due;
     size_t due_count, live;  /* live: requests that have not been called back */
     kiln_queue *next, *prev; /* in the service's list, whose lock guards it */
@@ -56,7 +56,7 @@ size_t kiln__queue_live(kiln_queue *queue);
 kiln_status kiln__queue_submit(kiln_ticket *ticket, kiln_queue *queue, const kiln_request *request, bool unlisted,
                                const kiln_submit_options *options, kiln_done_fn done, void *data, kiln_report *report);
 
-/* When the service closes: everything that waits becomes due as cancelled, and the queue forgets the service. */
+/* When the service closes: all waiting requests become due as cancelled, and the queue forgets the service. */
 void kiln__queue_orphan(kiln_queue *queue);
 
 /* ---- queue_uv.c */

@@ -1,4 +1,4 @@
-/* The one place where a queue meets libuv: a poll handle on its descriptor. */
+/* A queue on a libuv loop: a poll handle on its descriptor. No other file of the library uses libuv. */
 #include "base/alloc.h"
 #include "service/queue.h"
 #include <uv.h>
@@ -47,6 +47,7 @@ void kiln__queue_uv_update(kiln_queue *queue)
         kiln__queue_wake(queue);
         return;
     }
+    /* A loop goes on as long as it has a referenced handle. */
     if (queue->closing || kiln__queue_live(queue) > 0)
         uv_ref((uv_handle_t *)&uv->poll);
     else

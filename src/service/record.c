@@ -103,7 +103,8 @@ static size_t take_lines(kiln__record *record, const char *text, size_t length)
     return done;
 }
 
-/* Reads what was appended since the last time, all of it where the file is another one. *torn: its end is no line's. */
+/* Reads the lines that were appended since the last time, or all lines of another file. *torn: the last line has no
+ * end. */
 static int read_news(kiln__record *record, int fd, const struct stat *now, bool *torn)
 {
     if (now->st_dev != record->file.st_dev || now->st_ino != record->file.st_ino ||

@@ -1,5 +1,5 @@
-/* The record of requests: a file with one line for each distinct spec that a service was asked for, which
- * `kiln warm --manifest` replays. docs/spec.md describes the file. */
+/* The record of requests: a file with one line for each distinct spec that a service was asked for.
+ * `kiln warm --manifest` replays it. docs/spec.md describes the file. */
 #ifndef KILN_SERVICE_RECORD_H
 #define KILN_SERVICE_RECORD_H
 
@@ -20,7 +20,7 @@ void kiln__record_close(kiln__record *record); /* NULL is allowed */
  * beyond 64 MiB of file, nothing more is added. */
 void kiln__record_add(kiln__record *record, const kiln__fields *asked);
 
-/* Adds "define KIND TEXT", of one line, in the same way: what later lines need to be understood. */
+/* Adds "define KIND TEXT", of one line, in the same way: a definition that later lines need. */
 void kiln__record_define(kiln__record *record, const char *kind, const char *text);
 
 /* How often a line could not be written. Any thread. */

@@ -98,6 +98,7 @@ static _Atomic(kiln_device *) *slot_of(kiln__runtime *runtime, place at)
     return &runtime->devices[at.backend][at.ordinal];
 }
 
+/* With the lock held. The generation lets public functions refuse the device in a forked child. */
 static kiln_status open_locked(kiln__runtime *runtime, place at, kiln_device **out, kiln_report *report)
 {
     kiln__backend *backend = runtime->backends[at.backend];
@@ -113,7 +114,7 @@ static kiln_status open_locked(kiln__runtime *runtime, place at, kiln_device **o
 }
 
 /* The first device of the first backend that has one. A driver that is there, or that the host named, and does not
- * work is not passed over: the host would launch on device pointers where host pointers are expected. */
+ * work is a failure: on the next backend, the host would pass device pointers to kernels that expect host pointers. */
 static kiln_status choose_place(kiln__runtime *runtime, place *out, kiln_report *report)
 {
     kiln_report trouble = KILN_INIT(kiln_report);
@@ -138,7 +139,7 @@ static kiln_status choose_place(kiln__runtime *runtime, place *out, kiln_report 
     return status;
 }
 
-/* What was opened before, or NULL. A NULL name means the default device. */
+/* The device if it was opened before, or NULL. A NULL name means the default device. */
 static kiln_device *opened(kiln__runtime *runtime, const char *name, place at)
 {
     if (name == NULL)

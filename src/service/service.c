@@ -95,7 +95,7 @@ static void close_stores(kiln_service *service)
 
 /* ---- Opening */
 
-/* What follows the spec in the line that strict mode names: the directory, where only this host knows it. */
+/* The end of the kiln warm line that strict mode names: the cache directory, if only this host knows it. */
 static char *warm_options(const char *cache_dir, bool named)
 {
     kiln__text text = { 0 };
@@ -120,6 +120,7 @@ static kiln__compiler *(*const open_compiler[KILN__BACKEND_END])(const char *com
 #undef ROW
 };
 
+/* The compiler of CUDA text is wrapped, so that it compiles in workers, too. */
 static kiln_status open_builders(kiln_service *service, const kiln_options *options, kiln_report *report)
 {
     const char *const compilers[KILN__BACKEND_END] = {
@@ -149,7 +150,8 @@ static kiln_status open_builders(kiln_service *service, const kiln_options *opti
     return KILN_OK;
 }
 
-/* The options are complete. `named`: the host named its cache directory. */
+/* The options are complete. `named`: the host named its cache directory. After a failure the service is closed as
+ * far as it is open. */
 static kiln_status open_parts(kiln_service *service, const kiln_options *options, bool named, kiln_report *report)
 {
     kiln__log_init(&service->log, options->log, options->log_data, options->log_level);
@@ -237,6 +239,7 @@ void kiln__service_close(kiln_service *service)
 {
     if (service == NULL)
         return;
+    /* The jobs of the pools use all the rest. Programs use devices, and builders use stores. */
     atomic_store(&service->closing, true);
     kiln__workpool_stop(&service->tunings); /* first: a tuning has a queue, and waits for compiles */
     close_queues(service);

@@ -30,11 +30,11 @@ struct kiln_service {
     kiln_origin origins[KILN__TIERS_MAX]; /* of the tiers */
     kiln__named_store *named;             /* packs and the shared directory */
     char *cache_dir;                      /* "" if there is none */
-    char *warm_options;                   /* what follows the spec in a kiln warm line that strict mode names */
+    char *warm_options;                   /* the end of the kiln warm line that strict mode names */
     char cache_problem[256];              /* why there is none, "" if it was not wanted */
     kiln__builder builders[KILN__BACKEND_END];
-    kiln__compiler *workers; /* of CUDA text, which may be compiled in other processes; NULL until it is open */
-    kiln_isolate isolate;    /* where that compiles */
+    kiln__compiler *workers; /* the compiler of CUDA text; NULL until it is open */
+    kiln_isolate isolate;    /* the process in which it compiles */
     kiln__record *record;    /* NULL if there is none */
     kiln__wisdom *wisdom;
     bool wise; /* wisdom is asked; else it only learns */
@@ -44,15 +44,15 @@ struct kiln_service {
     struct {
         atomic_bool known;
         kiln__target target;      /* constant once known */
-    } natives[KILN__DEVICES_MAX]; /* what to compile for on each GPU where a spec leaves the target open */
+    } natives[KILN__DEVICES_MAX]; /* the targets of specs that leave them open, for each GPU */
     atomic_uint_least64_t gets, hits_loaded, loads, ptx_loads, cancelled, timed_out;
-    atomic_uint_least64_t hits[KILN__ORIGINS];  /* of gets and builds, by where their entries came from */
+    atomic_uint_least64_t hits[KILN__ORIGINS];  /* of gets and builds, by the origin of their entries */
     atomic_uint_least64_t misses[KILN__MISSES]; /* of gets and builds, by reason */
     atomic_uint_least64_t refused, load_ns;
     kiln__hostlock hostlock;
     kiln__workpool pool;
     kiln__workpool tunings; /* one after the other: they would disturb each other */
-    atomic_bool closing;    /* what runs in it is to end */
+    atomic_bool closing;    /* running tunings are to end */
     pthread_mutex_t flights_lock;
     struct kiln__flight *flights; /* by the id of their wants, the latest of each; guarded by flights_lock */
     atomic_uint_least64_t joined;
@@ -71,12 +71,12 @@ kiln_status kiln__service_open(kiln_service **out, kiln_options *options, kiln_r
 void kiln__service_close(kiln_service *service);
 void kiln__service_stats(const kiln_service *service, kiln_stats *out);
 
-/* Fills what the host left open, from the environment or with the defaults. The environment is not read where the
- * process runs with raised rights. Strings are the host's, the environment's or *directory, which the caller frees.
- * cache_dir becomes "" where nothing shall be or can be kept. KILN_EINVAL, KILN_ENOMEM. */
+/* Fills the options that the host left open, from the environment or with the defaults. A process with raised
+ * rights does not read the environment. Strings are the host's, the environment's or *directory, which the caller
+ * frees. cache_dir becomes "" if no store is wanted or can be had. KILN_EINVAL, KILN_ENOMEM. */
 kiln_status kiln__options_complete(kiln_options *options, char **directory, kiln_report *report);
 
-/* Adds a tier, asked after those that there are, and takes it over. NULL is allowed. Before the first request. */
+/* Adds a tier, which is asked last, and takes it over. NULL is allowed. Before the first request. */
 void kiln__stores_add(kiln_service *service, kiln__store *store, kiln_origin origin);
 
 /* The compiler that builds for a target. */
@@ -85,7 +85,8 @@ static inline kiln__builder *kiln__service_builder(kiln_service *service, const 
     return &service->builders[target->backend];
 }
 
-/* ---- want.c: what a request leaves open. `on` is the device asked for, NULL for the default one. Any thread. */
+/* ---- want.c: the device, target and geometry of a request. `on` is the device asked for, NULL for the default
+ * one. Any thread. */
 
 /* KILN_EINVAL unless the device is this service's, or NULL. */
 kiln_status kiln__service_check_device(const kiln_service *service, const kiln_device *on, kiln_report *report);
@@ -93,17 +94,16 @@ kiln_status kiln__service_check_device(const kiln_service *service, const kiln_d
 /* KILN_ETARGET unless kernels for the target are of the device's kind. */
 kiln_status kiln__service_check_target(const kiln_device *on, const kiln__target *target, kiln_report *report);
 
-/* Whether kiln__want_settle would return at once: nothing that it needs has still to be opened, and there is no
- * record. */
+/* Whether kiln__want_settle would return at once: all that it needs is open, and there is no record. */
 bool kiln__service_is_ready(kiln_service *service, kiln_device *on, const kiln__fields *spec);
 
-/* What a spec is compiled for: its own target, else the best for the device. The default device is looked for only
+/* The target of a spec: the one that it names, else the best for the device. The default device is looked for only
  * when the spec leaves the target open, so that building for a named target touches no driver. *device, if that is
  * NULL, becomes the default one. */
 kiln_status kiln__service_target(kiln_service *service, kiln_device **device, const kiln__fields *spec,
                                  kiln__target *out, kiln_report *report);
 
-/* Fills the open fields: what is open of the geometry from wisdom, what is open then with the template's defaults. */
+/* Fills the open fields: the geometry from wisdom, and all that is still open with the template's defaults. */
 kiln_status kiln__service_resolve(kiln_service *service, kiln_device *on, const kiln__fields *spec, kiln__fields *out,
                                   kiln_report *report);
 
@@ -112,24 +112,24 @@ kiln_status kiln__service_resolve(kiln_service *service, kiln_device *on, const 
 kiln_status kiln__service_unit(kiln_service *service, kiln_device *on, const kiln__fields *spec, kiln__unit **out,
                                kiln_report *report);
 
-/* What a choice of geometry depends on besides the canonical spec and the device. Equal where there is nothing to
+/* All that a choice of geometry depends on besides the canonical spec and the device. Equal if there is nothing to
  * choose. */
 typedef struct kiln__geometry_basis {
     uint64_t generation; /* of the wisdom */
     uint8_t size;        /* of the spec's n, as its power of two */
 } kiln__geometry_basis;
 
-/* Costs a look at the clock, and nothing where the spec sets all or wisdom is off. False without `look` where it is
- * time to look at the files: no file is read then. */
+/* Costs a look at the clock, and nothing if the spec sets all or wisdom is off. Without `look` it reads no file, and is
+ * false when a look at the wisdom's files is due. */
 bool kiln__geometry_basis_of(kiln_service *service, const kiln__fields *spec, bool look, kiln__geometry_basis *out);
 
-/* What records say of the device: of the target alone where no device is known, or a spec names another target than the
+/* The device in the words of a record: the target alone if no device is known, or a spec names another target than the
  * device's. `on` is NULL or the device that the spec is for; without it the one that is open, if it is of this target.
  * Opens no driver. The texts are those of the device and the target. */
 void kiln__geometry_device(kiln_service *service, const kiln_device *on, const kiln__target *target,
                            const kiln__fields *spec, kiln__wisdom_device *out);
 
-/* Everything that a request asks for, found out step by step, of a spec as of a source. Belongs to one thread at a
+/* A request of a spec or a source, whose open parts are found out step by step. Belongs to one thread at a
  * time, but for its references. */
 typedef struct kiln__want {
     atomic_uint refs;
@@ -148,7 +148,7 @@ typedef struct kiln__want {
     kiln__fields spec;      /* every field set; its op is that of `asked` */
     char *text;             /* the id */
     kiln__list directories; /* the include directories as they were given */
-    char *from;             /* where relative ones start; NULL: the working directory */
+    char *from;             /* the start of relative ones; NULL: the working directory */
     bool targeted;          /* a target was named */
 } kiln__want;
 
@@ -173,12 +173,13 @@ kiln__want *kiln__want_open_geometry(kiln_service *service, const kiln__want *wa
 
 /* Whether the entry depends on files that the compiler reads. The id then does not tell which entry it is. */
 bool kiln__want_reads_files(const kiln__want *want);
+
 /* ---- define.c. The contracts are those of the public functions of like name. */
 
 /* The record gets the definition before any request can use it. */
 kiln_status kiln__service_define_op(kiln_service *service, const char *definition, kiln_report *report);
 
-/* `origin` is what lists show: the template's path, or "defined". */
+/* `origin` is shown by lists: the template's path, or "defined". */
 kiln_status kiln__service_define_template(kiln_service *service, const char *text, const char *cpu_text,
                                           const char *origin, const char **name, kiln_report *report);
 kiln_status kiln__service_load_template(kiln_service *service, const char *path, const char **name,

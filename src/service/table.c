@@ -1,4 +1,4 @@
-/* The table of loaded programs: names in shards, claims, and letting go of what is too much. */
+/* The table of loaded programs: names in shards, claims, and unloading programs of which there are too many. */
 #include "service/table.h"
 
 #include "base/table.h"
@@ -135,7 +135,7 @@ static bool grow_shard(kiln__name_shard *shard)
     return true;
 }
 
-/* Longer chains do where there is no memory for more buckets. False: there are none at all. */
+/* Without memory for more buckets the chains become longer. False: there are no buckets at all. */
 static bool link_name(kiln__program_table *table, kiln__name_node *node)
 {
     kiln__name_shard *shard = shard_of(table, node->hash);
@@ -165,7 +165,7 @@ static void unlink_name(kiln__program_table *table, const kiln__name_node *node)
 
 /* ---- Adding. The table's lock is held. */
 
-/* The program's place in the table, made where it has none. NULL: out of memory. */
+/* The program's place in the table, which is made if there is none. NULL: out of memory. */
 static kiln__held *hold_program(kiln__program_table *table, kiln_program *program)
 {
     if (program->held != NULL)
@@ -361,9 +361,9 @@ static kiln__held *take_spare_program(kiln__program_table *table)
     return held;
 }
 
-/* Waits for all work of a device. False where it must not, for a graph is being captured, or cannot. Freeing memory
- * of a GPU waits as cuCtxSynchronize does, but cuCtxSynchronize would also break every capture in the context, of any
- * thread and in any mode. */
+/* Waits for all work of a device. False if a graph is being captured, so that it must not wait, or if waiting
+ * fails. Freeing memory of a GPU waits as cuCtxSynchronize does, but cuCtxSynchronize would also break every
+ * capture in the context, of any thread and in any mode. */
 static bool wait_for_device(kiln_device *device)
 {
     enum { BYTES = 256 };

@@ -9,7 +9,7 @@ typedef enum kiln__name_kind {
     KILN__NAMED_ID,    /* kiln__want's id: the canonical text of a spec with every field set, or a source's digest */
     KILN__NAMED_ENTRY, /* the key of the entry that was loaded */
     KILN__NAMED_SPEC,  /* the canonical text of the spec that was asked for */
-    KILN__NAMED_TEXT   /* the text that kiln_call was given, whatever wisdom says later */
+    KILN__NAMED_TEXT   /* the text that kiln_call was given; its meaning stays when wisdom changes */
 } kiln__name_kind;
 
 /* Borrows its text. */
@@ -41,7 +41,7 @@ typedef struct kiln__name_shard {
     size_t room, count;
 } kiln__name_shard;
 
-/* The table holds one reference to each program, whatever names it has. Sharded by name, so that gets of different
+/* The table holds one reference to each program, under any number of names. Sharded by name, so that gets of different
  * programs seldom meet. Embedded in the service; any thread after init. */
 typedef struct kiln__program_table {
     pthread_mutex_t lock; /* held for each change */
@@ -66,7 +66,7 @@ kiln_program *kiln__program_table_find(kiln__program_table *table, const kiln__n
 bool kiln__program_table_add(kiln__program_table *table, const kiln__name *name, kiln_program **program);
 
 /* Finds a program as kiln__program_table_find does, or claims its name for the caller (claim->held), unless another
- * thread has claimed it (claim->busy). A held claim stays where it is until it is settled. */
+ * thread has claimed it (claim->busy). A held claim must not move until it is settled. */
 kiln_program *kiln__program_table_claim(kiln__program_table *table, const kiln__name *name, kiln__claim *claim);
 
 /* Waits, as long as a load or a compile takes, until no thread claims the name, and then finds the program or not. */
@@ -76,7 +76,7 @@ kiln_program *kiln__program_table_await(kiln__program_table *table, const kiln__
 void kiln__program_table_settle(kiln__program_table *table, kiln__claim *claim);
 
 /* Lets go of the least recently used programs that only the table holds until at most `most` are left. Waits for their
- * devices first, and keeps a program where it must not wait or cannot. */
+ * devices first, and keeps a program if it must not wait or cannot. */
 void kiln__program_table_trim(kiln__program_table *table);
 
 /* Calls fn with each program of the table, under its lock: fn may retain the program, and must not use the table. */

@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- Copying what the caller gave */
+/* ---- Copying the caller's request */
 
 static kiln_status fail_directory(const char *directory, int error, kiln_report *report)
 {
@@ -22,7 +22,7 @@ static kiln_status fail_directory(const char *directory, int error, kiln_report 
                       directory, strerrordesc_np(error));
 }
 
-/* Copies the directories as they were given, and with `later` where relative ones start. */
+/* Copies the directories as they were given, and with `later` the working directory, from which relative ones start. */
 static kiln_status copy_directories(kiln__want *want, const kiln_source *given, bool later, kiln_report *report)
 {
     char here[PATH_MAX];
@@ -87,7 +87,7 @@ void kiln__want_release(kiln__want *want)
 
 /* ---- Targets and devices */
 
-/* What to compile for on a device. Asks the compiler once for each GPU, also whether there is one. NULL: out of
+/* The best target for a device. Asks the compiler once for each GPU. NULL: out of
  * memory, and it will be asked again. */
 static const kiln__target *native_target(kiln_service *service, const kiln_device *device)
 {
@@ -200,8 +200,8 @@ void kiln__geometry_device(kiln_service *service, const kiln_device *on, const k
     out->memory_bytes = info.memory_bytes;
 }
 
-/* Sets what wisdom chooses. The toolchain is left out of the query: a machine whose store does not know yet which
- * one it has, or that has none, must choose what the machine chose that warmed it. */
+/* Sets the geometry that wisdom chooses. The query leaves out the toolchain: a machine without one, or with a store
+ * that does not know it yet, must choose as the machine chose that warmed the store. */
 static kiln_status choose_geometry(kiln_service *service, const kiln_device *on, const kiln__target *target,
                                    kiln__fields *spec, kiln_report *report)
 {

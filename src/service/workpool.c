@@ -24,8 +24,8 @@ typedef struct scheduling {
     uint64_t runtime, deadline, period;
 } scheduling;
 
-/* A low priority alone decides who gets more of a processor, not who gets it first: whoever runs keeps it until its
- * slice is over, unless the one that wakes has asked for shorter slices. */
+/* A low priority alone gives a thread less of a processor, but not later: a running thread keeps the processor
+ * until its slice is over, unless the thread that wakes has asked for shorter slices. */
 static void lengthen_slice(void)
 {
     scheduling wanted = { .size = sizeof(wanted) };
@@ -134,7 +134,7 @@ static bool start_thread(kiln__workpool *pool)
     return started;
 }
 
-/* Wakes a thread for what has become ready, and starts one where those that idle are too few. */
+/* Wakes a thread for a job that has become ready, and starts one if too few are idle. */
 static void wake_thread(kiln__workpool *pool)
 {
     size_t room = pool->limit > pool->compiling ? pool->limit - pool->compiling : 0;

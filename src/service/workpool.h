@@ -9,14 +9,14 @@
 /* Quick jobs look things up and have one thread more than the compiles, so that a hit never waits for a compile. */
 typedef enum kiln__lane { KILN__LANE_QUICK, KILN__LANE_COMPILE } kiln__lane;
 
-/* Embedded in what is to be done. */
+/* Embedded in the object that it works on. */
 typedef struct kiln__job {
     /* Called once, on a thread of the pool, or with `stopped` on the thread that closes the pool, when it should only
      * clean up. May free or submit the job. */
     void (*run)(struct kiln__job *job, bool stopped);
     kiln__lane lane;
     int priority; /* higher ones first, equal ones in order */
-    bool queued;  /* for workpool.c, as is what follows */
+    bool queued;  /* this and the next two are for workpool.c */
     struct kiln__job *next, *prev;
 } kiln__job;
 
@@ -40,15 +40,15 @@ typedef struct kiln__workpool {
 /* Starts no thread. At most `limit` compile jobs run at once. */
 void kiln__workpool_init(kiln__workpool *pool, unsigned limit);
 
-/* Waits for the jobs that run, ends the threads and then calls the other jobs with `stopped`. Nothing that is submitted
- * from now on is taken. */
+/* Waits for the jobs that run, ends the threads and then calls the other jobs with `stopped`. Takes no job from
+ * now on. */
 void kiln__workpool_stop(kiln__workpool *pool);
 
 /* Only of a pool that was stopped. */
 void kiln__workpool_fini(kiln__workpool *pool);
 
-/* Hands a job over, starting a thread where one is needed. False if there is no thread at all to do it, or the pool
- * is being stopped. */
+/* Hands a job over, and starts a thread if one is needed. False if the pool has no thread at all, or is being
+ * stopped. */
 bool kiln__workpool_submit(kiln__workpool *pool, kiln__job *job);
 
 /* Takes back a job that no thread has taken yet; false if one has. */
