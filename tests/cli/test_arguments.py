@@ -156,7 +156,7 @@ class Tune(Arguments):
         self.kiln(*args, "--size", "n=5")
         self.assertEqual(np.load(self.path("y.npy")).tolist(), [1, 1.5, 2, 2.5, 3])
         self.assert_bad(args, "size n is the extent of no input: give --size n=N")
-        self.assert_bad((*args, "--size", "n=5", "--size", "m=5"), "1 of the sizes of --size")
+        self.assert_bad((*args, "--size", "n=5", "--size", "m=5"), "--size m=5: the template declares no such size")
 
 
 class OneSize(Arguments):

@@ -193,7 +193,7 @@ class Templates(Watching):
         self.assert_bad(("watch", self.path("none.cu")), "none.cu cannot be read")
         self.assert_bad(("watch", self.file, "-I", self.dir), "declares a template, which includes nothing")
         self.assert_bad(("watch", self.file, "--size", "many"), "--size many")
-        for more, words in ((("--size", "5", "--size", "6"), "--size is given 2 times"),
+        for more, words in ((("--size", "5", "--size", "6"), "--size n is given twice"),
                             (("--arg", "a=1"), "--arg a=1: the template takes no numbers")):
             self.assertIn(words, self.kiln("watch", self.file, "--once", *more, status=1).stderr)
         plain = self.write("plain.cu", PLAIN)

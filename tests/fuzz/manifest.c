@@ -1,6 +1,7 @@
 /* Manifests and recorded requests: a file of lines as `kiln warm --manifest` reads it, and as the record of a service
  * goes on with it. No compiler and no GPU is asked. */
 #include "cli/common.h"
+#include "fuzz/command.h"
 #include "fuzz/fuzz.h"
 #include "service/record.h"
 #include "support/fields.h"
@@ -44,7 +45,6 @@ static void require_canonical(const work_item *item)
     FUZZ_REQUIRE(worklist_add(&again, &session, item->spec, NULL) == STATUS_DONE && again.count == 1, "'%s' is a spec",
                  item->spec);
     FUZZ_REQUIRE(strcmp(again.items[0].spec, item->spec) == 0, "'%s' reads as '%s'", item->spec, again.items[0].spec);
-    worklist_free(&again);
 }
 
 static bool holds(const struct worklist *list, const char *spec)
@@ -116,8 +116,6 @@ static void read_recorded(const char *path, const char *text, bool lenient)
     /* What programs record names no target; one that somebody wrote may be one for which there is no compiler. */
     if (lenient && strstr(text, "target") == NULL)
         FUZZ_REQUIRE(status == STATUS_DONE && holds(&list, wanted.items[0].spec), "what was recorded can be warmed");
-    worklist_free(&wanted);
-    worklist_free(&list);
 }
 
 /* All specs of all lines are looked at: most inputs must not stand for many. */
@@ -143,7 +141,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     need_service();
     int fd = make_file(text, size, path);
     read_manifest(&list, path);
-    worklist_free(&list);
     require_recorded(fd, path, text, size);
     char *string = fuzz_string(data, size);
     bool lenient = size == 0 || strncmp(string, HEADING, sizeof(HEADING) - 1) == 0;
@@ -154,5 +151,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         kiln_close(session.service); /* no input sees what another one defined */
         session.service = NULL;
     }
+    command_end();
     return 0;
 }

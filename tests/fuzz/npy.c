@@ -1,9 +1,9 @@
 /* Headers of .npy files: the dictionary, and whole files through npy_open. */
+#include "fuzz/command.h"
 #include "fuzz/fuzz.h"
 
 #include "cli/common.h"
 #include "files/npy.h"
-#include "files/npyheader.h"
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -15,12 +15,11 @@ static void require_round_trip(const npy_array *array)
     size_t length = npy_header(&header, array);
     char *start = memchr(header, '{', length);
     FUZZ_REQUIRE(start != NULL && length % 64 == 0, "a header of whole blocks");
-    FUZZ_REQUIRE(npyheader_parse(&again, start, length - (size_t)(start - header)) == STATUS_DONE,
+    FUZZ_REQUIRE(npy_parse_header(&again, start, length - (size_t)(start - header)) == STATUS_DONE,
                  "a header that was written is read");
     FUZZ_REQUIRE(npy_same_shape(array, &again) && memcmp(array->descr, again.descr, sizeof(again.descr)) == 0 &&
                      array->bytes == again.bytes && array->elements == again.elements,
                  "a header comes back");
-    free(header);
 }
 
 static void require_sound(const npy_array *array)
@@ -44,7 +43,6 @@ static void open_file(const uint8_t *data, size_t size)
         FUZZ_REQUIRE(array.bytes <= size, "no more data than the file holds");
         void *values = need_alloc(array.bytes);
         FUZZ_REQUIRE(npy_read(&array, values) == STATUS_DONE, "what was checked can be read");
-        free(values);
     }
     npy_close(&array);
     close(fd);
@@ -53,8 +51,9 @@ static void open_file(const uint8_t *data, size_t size)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     npy_array array = { .path = "input" };
-    if (npyheader_parse(&array, (const char *)data, size) == STATUS_DONE)
+    if (npy_parse_header(&array, (const char *)data, size) == STATUS_DONE)
         require_sound(&array);
     open_file(data, size);
+    command_end();
     return 0;
 }

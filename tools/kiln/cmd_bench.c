@@ -1,18 +1,27 @@
+/* kiln bench: kernels measured against each other and against the speed of a plain copy. Kernels of one device, dtype,
+ * number of inputs and size are a group: they share arrays and are timed in the same rounds, with two copies. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/benchreport.h"
 #include "cli/interrupt.h"
 #include "cli/options.h"
+#include "cli/progress.h"
 #include "commands.h"
+#include "files/npy.h"
+#include "kernels/argvalues.h"
+#include "kernels/built.h"
+#include "kernels/trial.h"
 #include "plot/results.h"
+#include "text/csv.h"
 #include "text/format.h"
 #include "text/jsonout.h"
 #include "text/spectext.h"
 #include "text/table.h"
 
-enum { ROUNDS = 30 };
+enum { ROUNDS = 30, WARMUP = 3, GETS = 1000, MOST_INPUTS = 3, SIZES_MAX = 64 };
+
+static const uint64_t gpu_elements = UINT64_C(1) << 28, cpu_elements = UINT64_C(1) << 24;
 
 typedef struct bench_args {
     text_list specs;
@@ -22,21 +31,110 @@ typedef struct bench_args {
     common_args common;
 } bench_args;
 
+typedef struct bench_case {
+    kiln_kernel *kernel;
+    kiln_kernel_info info;
+    kiln_device_info device_info;
+    const dtype *type;
+    uint32_t inputs;
+    kiln_device *device;
+    double first_get_ms; /* the first kiln_get of it, wherever it came from */
+    double again_us;     /* a kiln_get of the loaded kernel */
+    uint64_t elements;
+    uint64_t bytes; /* read and written */
+    kiln_timing timing;
+    double low_ms, high_ms; /* a quarter of the rounds was faster, a quarter slower */
+    double ratio;           /* to the group's ceiling */
+    size_t group;
+} bench_case;
+
+typedef struct bench_copy {
+    kiln_timing timing;
+    double ratio; /* to the faster copy */
+} bench_copy;
+
+/* The two copies of the same traffic as a kernel of the group: by the device and by a kernel. */
+typedef struct bench_ceiling {
+    bench_copy copies[2];
+    size_t best;
+    const bench_case *example;
+    bool reused; /* memory was short: the copies used the kernels' arrays */
+} bench_ceiling;
+
+static const char *const copy_names[] = { "memory copy", "copy kernel" };
+
+typedef struct bench_set {
+    struct session *session;
+    const bench_args *args;
+    bench_case *cases;
+    size_t count;
+    bench_ceiling *ceilings; /* one for each group */
+    size_t groups;
+    uint64_t sizes[SIZES_MAX]; /* from the least on, each once; none: one that suits the device */
+    size_t size_count;
+    int status; /* of the spec that was added last */
+    struct results results;
+} bench_set;
+
 static const struct usage usage = {
     "kiln bench SPEC... [--size N|AxB|LIST] [--rounds N] [--no-verify] [--csv FILE] [--plot PICTURE] [options]",
-    "Measures kernels on random values made on the device, after checking every result against the cpu\n"
-    "backend bit for bit. The ratio is the time over that of a copy of the same traffic: the better of the\n"
-    "device's own memory copy and a plain copy kernel, timed in the same rounds. Fields may be lists and\n"
-    "ranges: block=64..1024*2. N may be 1048576, 2^20 or 64M; sizes multiply: 4096x393216; and there may be\n"
-    "several: 1M,4M or 2^10..2^28 or 2^10..2^30*4. Kernels that take a GPU less than 20 us are replayed from a graph, "
-    "so\n"
-    "that their time is not what the host needs to launch them. Ctrl-C between two sizes ends it with what is known.",
+    "Measures kernels on random values made on the device, after checking every result against the cpu backend\n"
+    "bit for bit. The ratio is the time over that of a copy of the same traffic: the better of the device's own\n"
+    "memory copy and a plain copy kernel, timed in the same rounds. Fields may be lists and ranges:\n"
+    "block=64..1024*2. N may be 1048576, 2^20 or 64M; sizes multiply: 4096x393216. LIST is several sizes: 1M,4M\n"
+    "or 2^10..2^28 or 2^10..2^30*4. Kernels that take a GPU less than 20 us are replayed from a graph, so that\n"
+    "their time is not the host's time for launches. Ctrl-C between two sizes ends the command with the results\n"
+    "so far.",
     "  kiln bench 'op=hardsigmoid dtype=f32' --size 4096x393216\n"
     "  kiln bench 'op=add dtype=f16 block=128,256,512' --device cpu --size 16M\n"
     "  kiln bench 'op=hardsigmoid,relu6 dtype=f32' --size 2^10..2^28 --plot speed.svg",
 };
 
-static int parse_args(bench_args *args, struct benchset *set, int argc, char **argv)
+/* ---- The command line */
+
+/* Adds the sizes of "2^20" or of a range, "2^10..2^28" or "2^10..2^30*4", which is cut into its parts. */
+static bool add_sizes(bench_set *set, char *item)
+{
+    uint64_t low, high, factor = 2;
+    char *dots = strstr(item, ".."), *star = strchr(item, '*');
+    if (dots)
+        *dots = '\0';
+    if (dots && star > dots)
+        *star = '\0';
+    if (dots && star > dots && !parse_size(&factor, star + 1))
+        return false;
+    if (!parse_size(&low, item) || !parse_size(&high, dots ? dots + 2 : item) || low > high || factor < 2)
+        return false;
+    for (uint64_t size = low;; size *= factor) {
+        if (set->size_count == SIZES_MAX)
+            return false;
+        set->sizes[set->size_count++] = size;
+        if (size > high / factor)
+            return true;
+    }
+}
+
+static int by_size(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static void read_sizes(bench_set *set, const char *text)
+{
+    for (char *rest = need_copy(text), *item; (item = strsep(&rest, ","));)
+        if (!add_sizes(set, item))
+            options_refuse(&usage, "--size %s is not a size; expected 2^20, 64M, 4096x393216, 1M,4M or 2^10..2^28",
+                           text);
+    qsort(set->sizes, set->size_count, sizeof(set->sizes[0]), by_size);
+    size_t kept = 1;
+    for (size_t i = 1; i < set->size_count; i++)
+        if (set->sizes[i] != set->sizes[kept - 1])
+            set->sizes[kept++] = set->sizes[i];
+    set->size_count = kept;
+}
+
+static void parse_args(bench_args *args, bench_set *set, int argc, char **argv)
 {
     const option_row rows[] = {
         { "size", 's', OPTION_TEXT, "N|AxB|LIST", "elements; default 2^28 on a GPU, 2^24 on the cpu", &args->size },
@@ -45,236 +143,507 @@ static int parse_args(bench_args *args, struct benchset *set, int argc, char **a
         { "csv", 0, OPTION_TEXT, "FILE", "write a row for each spec and size, - for stdout", &args->csv },
         { "plot", 0, OPTION_TEXT, "PICTURE", "draw speed by size; FILE.svg, FILE.png or FILE.pdf", &args->plot },
     };
-    int status = options_parse(&usage, rows, sizeof(rows) / sizeof(rows[0]), &args->common, &args->specs, argc, argv);
-    if (status != OPTIONS_GO_ON)
-        return status;
-    if (args->specs.count == 0)
-        return options_wrong(&usage, "no SPEC given, expected one such as op=hardsigmoid");
-    if (args->size && !sizes_parse(&set->sizes, args->size))
-        return options_wrong(&usage, "--size %s is not a size; expected 2^20, 64M, 4096x393216, 1M,4M or 2^10..2^28",
-                             args->size);
-    int wrong = results_check(&usage, args->csv, args->plot, args->common.json);
-    if (wrong)
-        return wrong;
-    set->rounds = args->rounds ? args->rounds : ROUNDS;
-    set->verify = !args->no_verify;
+    options_specs(&usage, OPTION_ROWS(rows), &args->common, &args->specs, argc, argv);
+    if (args->size)
+        read_sizes(set, args->size);
+    results_check(&usage, args->csv, args->plot, args->common.json);
+    args->rounds = args->rounds ? args->rounds : ROUNDS;
+}
+
+/* ---- Cases */
+
+static kiln_status time_gets(bench_case *one, struct session *session, const kiln_spec *spec)
+{
+    double start = now_seconds();
+    kiln_status status = kiln_get_kernel(&one->kernel, session->service, spec, &session->report);
+    one->first_get_ms = (now_seconds() - start) * 1e3;
+    start = now_seconds();
+    for (int i = 0; i < GETS && !status; i++) {
+        kiln_kernel *again = NULL;
+        status = kiln_get_kernel(&again, session->service, spec, &session->report);
+        kiln_kernel_release(again);
+    }
+    one->again_us = (now_seconds() - start) * 1e6 / GETS;
     return status;
 }
 
-static void put_timing(json_t *object, const kiln_timing *timing, uint64_t bytes, double ratio)
+/* Refuses kernels that take other arrays than are made here. */
+static int settle_arrays(bench_case *one)
 {
-    json_put_real(object, "time_ms", timing->median_ms);
-    json_put_real(object, "min_ms", timing->min_ms);
-    json_put_real(object, "max_ms", timing->max_ms);
-    json_put_real(object, "gbps", gigabytes_per_second(bytes, timing->median_ms));
-    json_put_real(object, "ratio", ratio);
-}
-
-static json_t *case_json(const bench_case *one, bool verify)
-{
-    json_t *object = json_new();
-    json_put_text(object, "device", one->info.device);
-    json_put_text(object, "spec", one->info.spec);
-    json_put_count(object, "elements", one->elements);
-    json_put_count(object, "bytes", one->bytes);
-    put_timing(object, &one->timing, one->bytes, one->ratio);
-    if (verify)
-        json_put_bool(object, "verified", one->verified);
-    else
-        json_put_null(object, "verified");
-    json_put_text(object, "source", one->info.origin_name);
-    json_put_real(object, "compile_ms", one->info.compile_ms);
-    json_put_real(object, "first_get_ms", one->first_get_ms);
-    json_put_real(object, "get_us", one->again_us);
-    json_put_count(object, "group", one->group);
-    return object;
-}
-
-static json_t *ceiling_json(const bench_ceiling *ceiling, const kiln_timing *timing, double ratio, const char *what,
-                            size_t group)
-{
-    json_t *object = json_new();
-    json_put_text(object, "what", what);
-    json_put_count(object, "elements", ceiling->example->elements);
-    json_put_count(object, "bytes", ceiling->example->bytes);
-    put_timing(object, timing, ceiling->example->bytes, ratio);
-    json_put_count(object, "group", group);
-    return object;
-}
-
-static void print_json(const struct benchset *set)
-{
-    json_t *object = json_new(), *results = json_list(), *ceilings = json_list();
-    json_put_count(object, "rounds", set->rounds);
-    for (size_t i = 0; i < set->count; i++)
-        json_add(results, case_json(&set->cases[i], set->verify));
-    for (size_t i = 0; i < set->groups; i++) {
-        const bench_ceiling *one = &set->ceilings[i];
-        json_add(ceilings, ceiling_json(one, &one->memcpy, one->memcpy_ratio, "memory copy", i));
-        json_add(ceilings, ceiling_json(one, &one->kernel, one->kernel_ratio, "copy kernel", i));
-    }
-    json_put(object, "results", results);
-    json_put(object, "ceilings", ceilings);
-    json_print(object);
-}
-
-typedef struct cells {
-    char ms[FORMAT_ROOM], least[FORMAT_ROOM], most[FORMAT_ROOM], rate[FORMAT_ROOM], ratio[FORMAT_ROOM];
-} cells;
-
-static void format_timing(cells *out, const kiln_timing *timing, uint64_t bytes, double ratio)
-{
-    format_ms_plain(out->ms, timing->median_ms);
-    format_ms_plain(out->least, timing->min_ms);
-    format_ms_plain(out->most, timing->max_ms);
-    snprintf(out->rate, sizeof(out->rate), "%.1f", gigabytes_per_second(bytes, timing->median_ms));
-    snprintf(out->ratio, sizeof(out->ratio), "%.4f", ratio);
-}
-
-static void add_case(struct table *table, const bench_case *one, bool verify)
-{
-    cells text;
-    char first[FORMAT_ROOM], again[FORMAT_ROOM];
-    char *op = NULL, *geometry = spectext_geometry(one->info.spec);
-    spectext_field(&op, one->info.spec, "op");
-    format_timing(&text, &one->timing, one->bytes, one->ratio);
-    table_row(table,
-              (const char *const[]){ op, one->type->name, geometry, text.ms, text.least, text.most, text.rate,
-                                     text.ratio, verify ? "yes" : "skipped", one->info.origin_name,
-                                     format_ms(first, one->first_get_ms), format_ms(again, one->again_us * 1e-3) });
-    free(op);
-    free(geometry);
-}
-
-static void add_ceiling(struct table *table, const bench_ceiling *ceiling, const kiln_timing *timing, double ratio,
-                        const char *what)
-{
-    cells text;
-    format_timing(&text, timing, ceiling->example->bytes, ratio);
-    table_row(table, (const char *const[]){ what, "", ceiling->reused ? "in the same arrays" : "", text.ms, text.least,
-                                            text.most, text.rate, text.ratio, "", "", "", "" });
-}
-
-static void print_group(const struct benchset *set, size_t group)
-{
-    char bytes[FORMAT_ROOM];
-    const bench_ceiling *ceiling = &set->ceilings[group];
-    const bench_case *example = ceiling->example;
-    kiln_device_info info = KILN_INIT(kiln_device_info);
-    if (kiln_device_get_info(example->device, &info) != KILN_OK)
-        info.model = "?";
-    printf("%s%s (%s): %" PRIu64 " elements, %s read and written, %u rounds\n", group ? "\n" : "", example->info.device,
-           info.model, example->elements, format_bytes(bytes, example->bytes), set->rounds);
-    struct table *table = table_new("op|dtype|geometry|>ms|>min|>max|>GB/s|>ratio|verified|kernel|>first get|>get");
-    for (size_t i = 0; i < set->count; i++)
-        if (set->cases[i].group == group)
-            add_case(table, &set->cases[i], set->verify);
-    add_ceiling(table, ceiling, &ceiling->memcpy, ceiling->memcpy_ratio, "(memory copy)");
-    add_ceiling(table, ceiling, &ceiling->kernel, ceiling->kernel_ratio, "(copy kernel)");
-    table_print(table, stdout);
-    table_free(table);
-}
-
-/* Several sizes in one table: the rows of a size stand together. */
-static void print_sizes(const struct benchset *set)
-{
-    struct table *table = table_new("elements|op|dtype|geometry|>ms|>GB/s|>ratio|verified");
-    for (size_t group = 0; group < set->groups; group++) {
-        char size[FORMAT_ROOM];
-        const bench_ceiling *ceiling = &set->ceilings[group];
-        format_power(size, ceiling->example->elements);
-        for (size_t i = 0; i < set->count; i++) {
-            const bench_case *one = &set->cases[i];
-            cells text;
-            char *op = NULL, *geometry = spectext_geometry(one->info.spec);
-            if (one->group == group && spectext_field(&op, one->info.spec, "op")) {
-                format_timing(&text, &one->timing, one->bytes, one->ratio);
-                table_row(table, (const char *const[]){ size, op, one->type->name, geometry, text.ms, text.rate,
-                                                        text.ratio, set->verify ? "yes" : "skipped" });
-            }
-            free(op);
-            free(geometry);
-        }
-        cells text;
-        bool copy = ceiling->memcpy.median_ms <= ceiling->kernel.median_ms;
-        format_timing(&text, copy ? &ceiling->memcpy : &ceiling->kernel, ceiling->example->bytes, 1);
-        table_row(table, (const char *const[]){ size, copy ? "(memory copy)" : "(copy kernel)",
-                                                ceiling->example->type->name, "", text.ms, text.rate, text.ratio, "" });
-    }
-    table_print(table, stdout);
-    table_free(table);
-}
-
-static void print_all(const struct benchset *set, bool json)
-{
-    if (json)
-        print_json(set);
-    else if (set->sizes.count > 1)
-        print_sizes(set);
-    for (size_t group = 0; group < set->groups && !json && set->sizes.count <= 1; group++)
-        print_group(set, group);
-}
-
-static int write_files(const struct benchset *set, struct results *results)
-{
-    struct draft rows;
-    if (!results_wanted(results))
+    const char *name = spectext_field(one->info.spec, "dtype");
+    kernel_takes takes = signature_takes(one->info.signature);
+    one->type = name ? dtype_named(name) : NULL;
+    one->inputs = takes.in;
+    if (!one->type)
+        return fail(STATUS_FAILED, "no known dtype in '%s'", one->info.spec);
+    if (takes.flat && takes.one_type && strcmp(takes.type, name) == 0 && takes.out == 1 && takes.inout == 0 &&
+        takes.in > 0 && takes.in <= MOST_INPUTS)
         return STATUS_DONE;
-    draft_begin(&rows);
-    benchreport_csv(rows.stream, set);
-    draft_end(&rows);
-    int status = results_write(results, &rows);
-    draft_drop(&rows);
-    return status;
+    return fail(STATUS_USAGE,
+                "'%s' cannot be benchmarked: kiln bench takes kernels that read 1 to %d arrays of n elements and "
+                "write another, all of the spec's dtype; kiln sweep takes others",
+                one->info.spec, MOST_INPUTS);
 }
 
-static int bench(struct benchset *set, struct session *session, const bench_args *args)
+static int add_case(void *data, const kiln_spec *spec)
 {
-    kiln_device *device = NULL;
-    /* The driver starts here, so that the first kernel's time is its own. */
-    kiln_status status = kiln_device_open(&device, session->service, NULL, &session->report);
+    bench_set *set = data;
+    set->cases = need_array(set->cases, set->count + 1, sizeof(*set->cases));
+    bench_case *one = &set->cases[set->count++];
+    *one = (bench_case){ .kernel = NULL };
+    kiln_status status = time_gets(one, set->session, spec);
+    if (!status) {
+        one->info = kernel_info(one->kernel);
+        status = session_device(&one->device, &one->device_info, set->session, one->info.device);
+    }
+    set->status = status ? session_status(set->session, status, NULL) : settle_arrays(one);
+    return set->status;
+}
+
+static uint64_t usual_elements(const bench_case *one)
+{
+    return strcmp(one->info.device, "cpu") == 0 ? cpu_elements : gpu_elements;
+}
+
+/* Makes a case for each size of each kernel, by size. */
+static void spread_sizes(bench_set *set)
+{
+    size_t kernels = set->count, sizes = set->size_count ? set->size_count : 1;
+    set->count = kernels * sizes;
+    bench_case *all = need_array(NULL, set->count, sizeof(*all));
+    for (size_t i = 0; i < set->count; i++) {
+        all[i] = set->cases[i % kernels];
+        all[i].elements = set->size_count ? set->sizes[i / kernels] : usual_elements(&all[i]);
+        all[i].bytes = all[i].elements * all[i].type->size * (all[i].inputs + 1);
+        if (i >= kernels)
+            kiln_kernel_retain(all[i].kernel);
+    }
+    set->cases = all;
+}
+
+static void form_groups(bench_set *set)
+{
+    for (size_t i = 0; i < set->count; i++) {
+        bench_case *one = &set->cases[i];
+        one->group = set->groups;
+        for (size_t k = 0; k < i && one->group == set->groups; k++) {
+            const bench_case *other = &set->cases[k];
+            if (other->device == one->device && other->type == one->type && other->inputs == one->inputs &&
+                other->elements == one->elements)
+                one->group = other->group;
+        }
+        set->groups += one->group == set->groups;
+    }
+    set->ceilings = need_alloc(set->groups * sizeof(*set->ceilings));
+}
+
+/* ---- Memory */
+
+typedef struct bench_memory {
+    kiln_device *device;
+    void *arena, *extra;
+    void *in[MOST_INPUTS];
+    void *out;
+    copy_job copy;
+} bench_memory;
+
+/* Arrays begin at whole pages of the GPU, as an allocator would place each of them. */
+static const uint64_t page = 2 << 20;
+
+static uint64_t round_up(uint64_t bytes)
+{
+    return (bytes + page - 1) / page * page;
+}
+
+static int refuse_size(const bench_case *one)
+{
+    return fail(STATUS_FAILED, "%" PRIu64 " elements do not fit: %s has %s of memory; name a smaller --size",
+                one->elements, one->device_info.name, format_bytes(one->device_info.memory_bytes));
+}
+
+/* Takes the kernel's arrays as one block and, where there is room, as much again for the copies. */
+static int take_memory(bench_memory *memory, struct session *session, const bench_case *one, bool *reused)
+{
+    uint64_t bytes = 0, whole = 0, usable = one->device_info.memory_bytes / 10 * 9;
+    if (__builtin_mul_overflow(one->elements, one->type->size, &bytes) || bytes > UINT64_C(1) << 60)
+        return refuse_size(one);
+    uint64_t slot = round_up(bytes);
+    if (__builtin_mul_overflow(slot, one->inputs + 1, &whole) || whole > usable || whole > SIZE_MAX / 2)
+        return refuse_size(one);
+    kiln_status status = kiln_alloc(&memory->arena, one->device, whole, &session->report);
     if (status)
-        return session_fail(session, status, NULL);
-    int result = STATUS_DONE;
-    for (size_t i = 0; i < args->specs.count && !result; i++)
-        result = benchset_add(set, session, args->specs.items[i]);
-    if (result)
-        return result;
-    if (set->sizes.count > 1)
-        interrupt_catch();
-    result = benchset_run(set, session);
-    if (!result)
-        print_all(set, args->common.json);
+        return status == KILN_ENOMEM ? refuse_size(one) : session_status(session, status, NULL);
+    *reused =
+        whole + 2 * page > usable - whole || kiln_alloc(&memory->extra, one->device, whole + 2 * page, NULL) != KILN_OK;
+    if (*reused)
+        memory->extra = NULL;
+    char *arrays = memory->arena, *copies = *reused ? arrays : memory->extra;
+    for (uint32_t i = 0; i < one->inputs; i++)
+        memory->in[i] = arrays + i * slot;
+    memory->out = arrays + one->inputs * slot;
+    memory->copy.from = copies;
+    memory->copy.to = copies + (*reused ? whole / 2 : round_up(whole / 2));
+    return STATUS_DONE;
+}
+
+/* The copies move real values too: memory full of zeros is faster on some chips. */
+static kiln_status fill_inputs(const bench_memory *memory, struct session *session, const bench_case *one)
+{
+    kiln_status status = KILN_OK;
+    kiln_report *report = &session->report;
+    uint64_t bytes = one->elements * one->type->size, all = memory->extra ? memory->copy.bytes : 0;
+    for (uint32_t i = 0; i < one->inputs && !status; i++)
+        status = kiln_fill(one->device, memory->in[i], one->type->name, one->elements, i + 1, report);
+    for (uint64_t done = 0; done < all && !status; done += bytes)
+        status = kiln_copy(one->device, (char *)(uintptr_t)memory->copy.from + done, memory->in[0],
+                           all - done < bytes ? all - done : bytes, NULL, report);
+    return status ? status : kiln_sync(one->device, report);
+}
+
+static int make_memory(bench_memory *memory, struct session *session, const bench_case *one, bool *reused)
+{
+    *memory = (bench_memory){
+        .device = one->device,
+        .copy = { .device = one->device, .bytes = copy_bytes(one->bytes), .report = &session->report }
+    };
+    int result = take_memory(memory, session, one, reused);
+    return result ? result : session_status(session, fill_inputs(memory, session, one), NULL);
+}
+
+/* ---- Measuring */
+
+/* What a launch of a case is made of. */
+typedef struct case_launch {
+    const bench_case *one;
+    bench_memory *memory;
+    kiln_report *report;
+} case_launch;
+
+static kiln_status submit_case(void *data, void *stream)
+{
+    const case_launch *self = data;
+    return kiln_launch_n(self->one->kernel, self->one->elements, &self->memory->out, 1,
+                         (const void *const *)self->memory->in, self->one->inputs, stream, self->report);
+}
+
+/* Launches a kernel once before it is timed, and compares every element unless the user does not want it. */
+static int prove_case(const bench_set *set, const bench_case *one, bench_memory *memory)
+{
+    struct session *session = set->session;
+    verified_launch verified;
+    kiln_arg args[1 + MOST_INPUTS];
+    size_t count = 0;
+    void *const *in = memory->in;
+    if (set->args->no_verify) {
+        case_launch launch = { one, memory, &session->report };
+        kiln_status status = submit_case(&launch, NULL);
+        status = status ? status : kiln_sync(one->device, &session->report);
+        return session_status(session, status, one->info.spec);
+    }
+    for (size_t i = 0; i < one->info.signature->param_count; i++) {
+        const kiln_param *param = one->info.signature->params[i];
+        if (param->role != KILN_ROLE_FORMULA)
+            args[count++] = KILN_ARRAY(param->role == KILN_ROLE_IN ? *in++ : memory->out, one->elements * param->bytes);
+    }
+    int result = verify_launch(&verified, session, one->kernel, &one->elements, 1, args, count);
+    if (verified.differs)
+        note("'%s' is wrong and was not timed", one->info.spec);
     return result;
 }
 
-static int bench_to_files(struct benchset *set, const bench_args *args)
+static void keep_case(bench_case *one, const kiln_timing *timing, const double *samples, size_t count, uint32_t rounds,
+                      size_t which, size_t best)
 {
-    struct session session;
-    struct results results;
-    int status = results_open(&results, args->csv, args->plot);
-    if (!status) {
-        status = session_open(&session, &args->common);
-        if (!status)
-            status = bench(set, &session, args);
-        if (!status)
-            status = write_files(set, &results);
-        benchset_free(set);
-        session_close(&session);
+    double *times = need_array(NULL, rounds, sizeof(*times));
+    for (uint32_t r = 0; r < rounds; r++)
+        times[r] = samples[r * count + which];
+    qsort(times, rounds, sizeof(*times), paired_order);
+    one->low_ms = times[(rounds - 1) / 4];
+    one->high_ms = times[rounds - 1 - (rounds - 1) / 4];
+    one->timing = *timing;
+    one->ratio = paired_ratio(samples, count, rounds, which, best).median;
+}
+
+/* Times the cases of a group, and behind them the two copies. */
+static kiln_status measure_group(bench_set *set, size_t group, bench_memory *memory)
+{
+    size_t count = 0;
+    uint32_t rounds = set->args->rounds;
+    bench_ceiling *ceiling = &set->ceilings[group];
+    kiln_report *report = &set->session->report;
+    kiln_contender *list = need_array(NULL, set->count + 2, sizeof(*list));
+    case_launch *launches = need_array(NULL, set->count, sizeof(*launches));
+    for (size_t i = 0; i < set->count; i++)
+        if (set->cases[i].group == group) {
+            launches[count] = (case_launch){ &set->cases[i], memory, report };
+            list[count] = (kiln_contender){ submit_case, &launches[count] };
+            count++;
+        }
+    size_t cases = count;
+    list[count++] = (kiln_contender){ submit_copy, &memory->copy };
+    list[count++] = (kiln_contender){ submit_copy_kernel, &memory->copy };
+    kiln_timing *timings = need_array(NULL, count, sizeof(*timings));
+    double *samples = need_array(NULL, count * rounds, sizeof(*samples));
+    const kiln_measure_options options = {
+        .size = sizeof(options), .warmup = WARMUP, .rounds = rounds, .replay = 1, .samples = samples
+    };
+    kiln_status status = kiln_measure(timings, memory->device, list, count, &options, report);
+    if (status)
+        return status;
+    ceiling->best = timings[cases].median_ms > timings[cases + 1].median_ms;
+    for (size_t i = 0; i < 2; i++)
+        ceiling->copies[i] =
+            (bench_copy){ timings[cases + i],
+                          paired_ratio(samples, count, rounds, cases + i, cases + ceiling->best).median };
+    for (size_t i = 0, k = 0; i < set->count; i++)
+        if (set->cases[i].group == group) {
+            keep_case(&set->cases[i], &timings[k], samples, count, rounds, k, cases + ceiling->best);
+            k++;
+        }
+    return KILN_OK;
+}
+
+static bench_case *first_of(const bench_set *set, size_t group)
+{
+    bench_case *first = set->cases;
+    while (first->group != group)
+        first++;
+    return first;
+}
+
+static int run_group(bench_set *set, size_t group)
+{
+    bench_memory memory;
+    struct session *session = set->session;
+    const bench_case *first = first_of(set, group);
+    int result = make_memory(&memory, session, first, &set->ceilings[group].reused);
+    for (size_t i = 0; i < set->count && !result; i++)
+        if (set->cases[i].group == group)
+            result = prove_case(set, &set->cases[i], &memory);
+    if (!result) {
+        kiln_status status = copy_kernel(&memory.copy, session->service, first->info.spec);
+        result = session_status(session, status ? status : measure_group(set, group, &memory), NULL);
     }
-    results_close(&results);
-    if (!status && interrupt_seen())
-        status = fail(STATUS_FAILED, "interrupted: not everything was measured");
+    kiln_kernel_release(memory.copy.kernel);
+    kiln_free(first->device, memory.arena);
+    kiln_free(first->device, memory.extra);
+    return result;
+}
+
+/* Verifies and measures everything. After an interrupt the groups that are done remain. */
+static int run_groups(bench_set *set)
+{
+    int result = STATUS_DONE;
+    size_t done = 0, kept = 0;
+    struct progress progress;
+    spread_sizes(set);
+    form_groups(set);
+    progress_start(&progress, set->groups, false);
+    for (; done < set->groups && !result && !interrupt_seen(); done++) {
+        if (set->groups > 1)
+            progress_show(&progress, done, 0);
+        result = run_group(set, done);
+    }
+    progress_end();
+    for (size_t i = 0; i < set->count; i++)
+        if (set->cases[i].group >= done)
+            kiln_kernel_release(set->cases[i].kernel);
+        else
+            set->cases[kept++] = set->cases[i];
+    set->count = kept;
+    set->groups = done;
+    for (size_t i = 0; i < set->groups; i++)
+        set->ceilings[i].example = first_of(set, i);
+    return result;
+}
+
+/* ---- Results */
+
+static json_t *timing_json(json_t *object, const kiln_timing *timing, uint64_t elements, uint64_t bytes, double ratio,
+                           size_t group)
+{
+    json_put(object, "elements", json_count(elements), "bytes", json_count(bytes), "time_ms",
+             json_number(timing->median_ms), "min_ms", json_number(timing->min_ms), "max_ms",
+             json_number(timing->max_ms), "gbps", json_number(gigabytes_per_second(bytes, timing->median_ms)), "ratio",
+             json_number(ratio), "group", json_count(group), NULL);
+    return object;
+}
+
+static void print_json(const bench_set *set)
+{
+    json_t *results = json_array(), *ceilings = json_array();
+    for (size_t i = 0; i < set->count; i++) {
+        const bench_case *one = &set->cases[i];
+        json_t *object = json_new("device", json_text(one->info.device), "spec", json_text(one->info.spec), NULL);
+        timing_json(object, &one->timing, one->elements, one->bytes, one->ratio, one->group);
+        json_put(object, "verified", set->args->no_verify ? json_null() : json_true(), "source",
+                 json_text(one->info.origin_name), "compile_ms", json_number(one->info.compile_ms), "first_get_ms",
+                 json_number(one->first_get_ms), "get_us", json_number(one->again_us), NULL);
+        json_add(results, object);
+    }
+    for (size_t i = 0; i < set->groups; i++)
+        for (size_t k = 0; k < 2; k++) {
+            const bench_copy *copy = &set->ceilings[i].copies[k];
+            const bench_case *example = set->ceilings[i].example;
+            json_add(ceilings, timing_json(json_new("what", json_text(copy_names[k]), NULL), &copy->timing,
+                                           example->elements, example->bytes, copy->ratio, i));
+        }
+    json_print(json_new("rounds", json_count(set->args->rounds), "results", results, "ceilings", ceilings, NULL));
+}
+
+static const char *rate_text(const kiln_timing *timing, uint64_t bytes)
+{
+    return need_format("%.1f", gigabytes_per_second(bytes, timing->median_ms));
+}
+
+static const char *verified_text(const bench_set *set)
+{
+    return set->args->no_verify ? "skipped" : "yes";
+}
+
+static void print_group(const bench_set *set, size_t group)
+{
+    const bench_ceiling *ceiling = &set->ceilings[group];
+    const bench_case *example = ceiling->example;
+    printf("%s%s (%s): %" PRIu64 " elements, %s read and written, %u rounds\n", group ? "\n" : "", example->info.device,
+           example->device_info.model, example->elements, format_bytes(example->bytes), set->args->rounds);
+    struct table *table = table_new("op|dtype|geometry|>ms|>min|>max|>GB/s|>ratio|verified|kernel|>first get|>get");
+    for (size_t i = 0; i < set->count; i++) {
+        const bench_case *one = &set->cases[i];
+        if (one->group == group)
+            table_row(table,
+                      (const char *const[]){ spectext_field(one->info.spec, "op"), one->type->name,
+                                             spectext_geometry(one->info.spec), format_ms_plain(one->timing.median_ms),
+                                             format_ms_plain(one->timing.min_ms), format_ms_plain(one->timing.max_ms),
+                                             rate_text(&one->timing, one->bytes), need_format("%.4f", one->ratio),
+                                             verified_text(set), one->info.origin_name, format_ms(one->first_get_ms),
+                                             format_ms(one->again_us * 1e-3) });
+    }
+    for (size_t k = 0; k < 2; k++) {
+        const kiln_timing *timing = &ceiling->copies[k].timing;
+        table_row(table, (const char *const[]){ need_format("(%s)", copy_names[k]), "",
+                                                ceiling->reused ? "in the same arrays" : "",
+                                                format_ms_plain(timing->median_ms), format_ms_plain(timing->min_ms),
+                                                format_ms_plain(timing->max_ms), rate_text(timing, example->bytes),
+                                                need_format("%.4f", ceiling->copies[k].ratio), "", "", "", "" });
+    }
+    table_print(table, stdout);
+}
+
+/* Several sizes in one table: the rows of a size stand together. */
+static void print_sizes(const bench_set *set)
+{
+    struct table *table = table_new("elements|op|dtype|geometry|>ms|>GB/s|>ratio|verified");
+    for (size_t group = 0; group < set->groups; group++) {
+        const bench_ceiling *ceiling = &set->ceilings[group];
+        const bench_case *example = ceiling->example;
+        const kiln_timing *best = &ceiling->copies[ceiling->best].timing;
+        const char *size = format_power(example->elements);
+        for (size_t i = 0; i < set->count; i++) {
+            const bench_case *one = &set->cases[i];
+            const char *op = spectext_field(one->info.spec, "op");
+            if (one->group == group && op)
+                table_row(table, (const char *const[]){ size, op, one->type->name, spectext_geometry(one->info.spec),
+                                                        format_ms_plain(one->timing.median_ms),
+                                                        rate_text(&one->timing, one->bytes),
+                                                        need_format("%.4f", one->ratio), verified_text(set) });
+        }
+        table_row(table, (const char *const[]){ size, need_format("(%s)", copy_names[ceiling->best]),
+                                                example->type->name, "", format_ms_plain(best->median_ms),
+                                                rate_text(best, example->bytes), "1.0000", "" });
+    }
+    table_print(table, stdout);
+}
+
+static void write_csv(FILE *stream, const void *data)
+{
+    static const char *const fields[] = { "block", "elems", "vector" };
+    const bench_set *set = data;
+    struct csv csv;
+    csv_begin(&csv, stream,
+              "device,model,target,op,dtype,elements,bytes,block,elems,vector,spec,time_ms,min_ms,max_ms,gbps,"
+              "ceiling_ratio,ceiling_gbps,verified,source,compile_ms,first_get_ms,get_us,low_ms,high_ms,"
+              "memory_copy_gbps,copy_kernel_gbps");
+    for (size_t i = 0; i < set->count; i++) {
+        const bench_case *one = &set->cases[i];
+        const bench_ceiling *ceiling = &set->ceilings[one->group];
+        const double copies[] = { gigabytes_per_second(one->bytes, ceiling->copies[0].timing.median_ms),
+                                  gigabytes_per_second(one->bytes, ceiling->copies[1].timing.median_ms) };
+        csv_text(&csv, one->info.device);
+        csv_text(&csv, one->device_info.model);
+        csv_text(&csv, spectext_field(one->info.spec, "target"));
+        csv_text(&csv, spectext_field(one->info.spec, "op"));
+        csv_text(&csv, one->type->name);
+        csv_count(&csv, one->elements);
+        csv_count(&csv, one->bytes);
+        for (size_t k = 0; k < COUNT_OF(fields); k++)
+            csv_text(&csv, spectext_field(one->info.spec, fields[k]));
+        csv_text(&csv, one->info.spec);
+        csv_real(&csv, one->timing.median_ms);
+        csv_real(&csv, one->timing.min_ms);
+        csv_real(&csv, one->timing.max_ms);
+        csv_real(&csv, gigabytes_per_second(one->bytes, one->timing.median_ms));
+        csv_real(&csv, one->ratio);
+        csv_real(&csv, copies[ceiling->best]);
+        csv_text(&csv, set->args->no_verify ? "" : "yes");
+        csv_text(&csv, one->info.origin_name);
+        csv_real(&csv, one->info.compile_ms);
+        csv_real(&csv, one->first_get_ms);
+        csv_real(&csv, one->again_us);
+        csv_real(&csv, one->low_ms);
+        csv_real(&csv, one->high_ms);
+        csv_real(&csv, copies[0]);
+        csv_real(&csv, copies[1]);
+        csv_end_row(&csv);
+    }
+}
+
+/* ---- The command */
+
+static int measure(bench_set *set)
+{
+    struct session *session = set->session;
+    kiln_device *device = NULL;
+    /* The driver starts here, so that the first kernel's time does not include it. */
+    kiln_status status = kiln_device_open(&device, session->service, NULL, &session->report);
+    for (size_t i = 0; i < set->args->specs.count && !status && !set->status; i++)
+        status = kiln_spec_expand(session->service, set->args->specs.items[i], add_case, set, &session->report);
+    if (status || set->status)
+        return status ? session_status(session, status, NULL) : set->status;
+    if (set->size_count > 1)
+        interrupt_catch(true);
+    int result = run_groups(set);
+    if (result)
+        return result;
+    if (set->args->common.json)
+        print_json(set);
+    else if (set->size_count > 1)
+        print_sizes(set);
+    for (size_t group = 0; group < set->groups && !set->args->common.json && set->size_count <= 1; group++)
+        print_group(set, group);
+    return results_write(&set->results, write_csv, set);
+}
+
+static int bench(struct session *session, void *data)
+{
+    bench_set *set = data;
+    set->session = session;
+    int status = measure(set);
+    for (size_t i = 0; i < set->count; i++)
+        kiln_kernel_release(set->cases[i].kernel);
     return status;
 }
 
 int command_bench(int argc, char **argv)
 {
     bench_args args = { .size = NULL };
-    struct benchset set = { .cases = NULL };
-    int status = parse_args(&args, &set, argc, argv);
-    if (status == OPTIONS_GO_ON)
-        status = bench_to_files(&set, &args);
-    free(args.specs.items);
+    bench_set set = { .args = &args };
+    parse_args(&args, &set, argc, argv);
+    int status = results_open(&set.results, args.csv, args.plot);
+    if (!status)
+        status = session_run(&args.common, bench, &set);
+    results_close(&set.results);
+    if (!status && interrupt_seen())
+        status = fail(STATUS_FAILED, "interrupted: not everything was measured");
     return status;
 }

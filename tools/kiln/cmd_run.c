@@ -1,5 +1,6 @@
+/* kiln run: computes a spec on .npy files. Arguments are those of the kernel's signature, sizes come from the shapes of
+ * the inputs. */
 #include <inttypes.h>
-#include <kiln/kernel.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,228 +9,329 @@
 #include "files/npy.h"
 #include "files/output.h"
 #include "kernels/argvalues.h"
-#include "kernels/signature.h"
-#include "kernels/submit.h"
-#include "kernels/verify.h"
-#include "run/runargs.h"
-#include "run/runresult.h"
-#include "run/specchange.h"
-#include "text/dtype.h"
+#include "kernels/built.h"
+#include "kernels/trial.h"
 #include "text/format.h"
+#include "text/jsonout.h"
 #include "text/spectext.h"
+#include "warm/counters.h"
 
 enum { POISON = 0xa5, TIMED_ROUNDS = 20, TIMED_WARMUP = 3 };
 
 typedef struct run_args {
     const char *spec;
-    text_list in, numbers, sizes;
+    text_list in;
+    arg_texts texts;
     const char *out;
-    run_wishes wishes;
+    bool verify, time, stats;
     common_args common;
 } run_args;
 
+/* An array that is an argument of the kernel. */
+typedef struct run_array {
+    const kiln_param *param;
+    uint32_t index;      /* among the parameters of the kernel */
+    size_t place;        /* among the arguments of a launch */
+    npy_array npy;       /* its file or, of the result, its shape */
+    void *host, *device; /* its memory, NULL until it is made; the same where that is enough */
+} run_array;
+
 /* One run, from the files to the result; what is not yet made is NULL. */
-struct job {
+typedef struct run_job {
     const run_args *args;
-    struct session session;
+    struct session *session;
     kiln_spec *spec;
-    npy_array inputs[SIGNATURE_MOST_INPUTS];
-    uint32_t input_count;
     kiln_kernel *kernel;
     kiln_kernel_info info;
     kiln_device_info device_info;
     kiln_device *device;
-    void *host_in[SIGNATURE_MOST_INPUTS], *host_out;
-    void *device_in[SIGNATURE_MOST_INPUTS], *device_out;
+    bool flat;
+    run_array arrays[ARGVALUES_ARGS];
+    size_t count;
+    run_array *result; /* the one that is written */
+    arg_values values;
+    uint64_t bytes; /* that a launch reads and writes */
     kiln_timing timing;
     verified_launch verified;
     struct output output;
-};
+} run_job;
 
 static const struct usage usage = {
     "kiln run SPEC --in FILE.npy [--in FILE.npy ...] --out FILE.npy [options]",
-    "Computes SPEC, for example op=hardsigmoid, on the input arrays and writes the result with their shape\n"
-    "and dtype. Arrays are .npy files in C order, little endian, all of one shape and dtype: <f4 is f32,\n"
-    "<f8 f64, <f2 f16; bf16 travels as <u2 bits where dtype=bf16 is named. FILE of --out may be one of the\n"
-    "inputs; it is replaced only when the whole result is there.",
+    "Computes SPEC, for example op=hardsigmoid, on the input arrays and writes the result with their shape and\n"
+    "dtype. Arrays are .npy files in C order, little endian, all of one shape and dtype: <f4 is f32, <f8 f64,\n"
+    "<f2 f16. bf16 is stored as <u2 bits, where SPEC names dtype=bf16. A template can declare other shapes and\n"
+    "types of its arrays. FILE of --out may be one of the inputs: it is replaced only when the whole result is\n"
+    "there.",
     "  kiln run 'op=hardsigmoid' --in x.npy --out y.npy\n"
     "  kiln run 'op=add' --in x.npy --in y.npy --out z.npy --device cpu --verify --time",
 };
 
-static int parse_args(run_args *args, int argc, char **argv)
+static void parse_args(run_args *args, int argc, char **argv)
 {
     const option_row rows[] = {
         { "in", 'i', OPTION_LIST, "FILE", "an input array; once for each input, in order", &args->in },
-        { "out", 'o', OPTION_TEXT, "FILE", "where the result goes", &args->out },
-        { "arg", 0, OPTION_LIST, "NAME=VALUE", "a number that a kernel of your own takes", &args->numbers },
-        { "size", 0, OPTION_LIST, "NAME=VALUE", "a size of a kernel of your own that no input has", &args->sizes },
-        { "verify", 0, OPTION_FLAG, NULL, "compare with the cpu backend, bit for bit", &args->wishes.verify },
-        { "time", 0, OPTION_FLAG, NULL, "time several launches and take the median", &args->wishes.time },
-        { "stats", 0, OPTION_FLAG, NULL, "count hits, misses, compiles and faults, by reason", &args->wishes.stats },
+        { "out", 'o', OPTION_TEXT, "FILE", "write the result to FILE", &args->out },
+        { "arg", 0, OPTION_LIST, "NAME=VALUE", "a number that a user-defined template takes", &args->texts.numbers },
+        { "size", 0, OPTION_LIST, "NAME=VALUE", "a size of a user-defined template that no input has",
+          &args->texts.sizes },
+        { "verify", 0, OPTION_FLAG, NULL, "compare with the cpu backend, bit for bit", &args->verify },
+        { "time", 0, OPTION_FLAG, NULL, "time several launches and take the median", &args->time },
+        { "stats", 0, OPTION_FLAG, NULL, "count hits, misses, compiles and faults, by reason", &args->stats },
     };
-    text_list words = { NULL, 0 };
-    int status = options_parse(&usage, rows, sizeof(rows) / sizeof(rows[0]), &args->common, &words, argc, argv);
-    if (status == OPTIONS_GO_ON) {
-        if (words.count != 1)
-            status = options_wrong(&usage,
-                                   words.count ? "one SPEC expected, '%s' is too much (quote a spec of several "
-                                                 "fields)"
-                                               : "no SPEC given, expected one such as op=hardsigmoid",
-                                   words.count ? words.items[1] : "");
-        else if (args->in.count == 0)
-            status = options_wrong(&usage, "no input given, expected --in FILE.npy");
-        else if (!args->out)
-            status = options_wrong(&usage, "no output given, expected --out FILE.npy");
-        else
-            args->spec = words.items[0];
-    }
-    free(words.items);
-    return status;
+    args->spec = options_spec(&usage, OPTION_ROWS(rows), &args->common, argc, argv);
+    if (args->in.count == 0)
+        options_refuse(&usage, "no input given, expected --in FILE.npy");
+    if (!args->out)
+        options_refuse(&usage, "no output given, expected --out FILE.npy");
 }
 
-/* Those that are not open yet, up to `count`. */
-static int open_inputs(struct job *job, size_t count)
+static int refuse(const run_job *job, kiln_status status)
 {
-    while (job->input_count < count) {
-        npy_array *array = &job->inputs[job->input_count++];
-        const npy_array *first = &job->inputs[0];
-        int status = npy_open(array, job->args->in.items[job->input_count - 1]);
-        if (status)
-            return status;
-        if (strcmp(array->descr, first->descr) != 0)
-            return fail(STATUS_USAGE, "%s: has dtype %s, but %s has %s; all inputs must have one dtype", array->path,
-                        array->descr, first->path, first->descr);
-        if (!npy_same_shape(array, first)) {
-            char *mine = npy_shape_text(array), *theirs = npy_shape_text(first);
-            fail(STATUS_USAGE, "%s: has shape %s, but %s has %s; all inputs must have one shape", array->path, mine,
-                 first->path, theirs);
-            free(mine);
-            free(theirs);
-            return STATUS_USAGE;
-        }
-    }
-    return STATUS_DONE;
+    return session_status(job->session, status, NULL);
 }
 
-/* The spec's dtype where it names one, else the inputs'. */
-static int settle_dtype(struct job *job)
+/* ---- What the kernel takes */
+
+static bool is_read(const run_array *array)
 {
-    const npy_array *array = &job->inputs[0];
-    const dtype *natural = dtype_of_descr(array->descr);
-    const char *named = kiln_spec_field(job->spec, "dtype");
-    if (!named[0] && !natural)
-        return fail(STATUS_USAGE, "%s: has dtype <u2; name dtype=bf16 in the spec if it holds the bits of bf16 values",
-                    array->path);
-    if (!named[0]) {
-        kiln_status status = spec_set(&job->spec, "dtype", natural->name, &job->session.report);
-        return status ? session_fail(&job->session, status, NULL) : STATUS_DONE;
-    }
-    const dtype *wanted = dtype_named(named);
-    if (!wanted)
-        return fail(STATUS_USAGE, "dtype %s cannot be read from .npy files; expected %s", named, dtype_names());
-    if (strcmp(wanted->descr, array->descr) != 0)
-        return fail(STATUS_USAGE, "%s: has dtype %s, but the spec says dtype=%s, which is %s in a file%s%s",
-                    array->path, array->descr, named, wanted->descr, natural ? "; leave dtype out or name dtype=" : "",
-                    natural ? natural->name : "");
-    return STATUS_DONE;
+    return array->param->role != KILN_ROLE_OUT;
 }
 
-static int get_kernel(struct job *job)
+static int check_count(const run_job *job, size_t inputs)
 {
-    kiln_report *report = &job->session.report;
-    uint32_t wanted = signature_inputs(spec_signature(job->spec));
-    if (wanted > 0 && wanted != job->input_count)
-        return fail(STATUS_USAGE, "'%s' takes %u input%s, %u given; give --in once for each", job->args->spec, wanted,
-                    wanted == 1 ? "" : "s", job->input_count);
-    kiln_status status = kiln_get_kernel(&job->kernel, job->session.service, job->spec, report);
+    if (inputs == job->args->in.count)
+        return STATUS_DONE;
+    return fail(STATUS_USAGE, "'%s' reads %zu array%s, %zu given; give --in once for each", job->args->spec, inputs,
+                inputs == 1 ? "" : "s", job->args->in.count);
+}
+
+/* Finds the arrays of the signature that the spec has now. Opens no file. */
+static int find_arrays(run_job *job)
+{
+    const kiln_signature *signature = spec_signature(job->spec);
+    kernel_takes takes = signature_takes(signature);
+    size_t place = 0, inputs = takes.in + takes.inout, results = takes.out + takes.inout;
+    /* A spec without the op that its template wants has no inputs, and is refused with the kernel. */
+    int status = inputs > 0 ? check_count(job, inputs) : STATUS_DONE;
     if (status)
-        return session_fail(&job->session, status, NULL);
-    job->info = (kiln_kernel_info)KILN_INIT(kiln_kernel_info);
-    job->device_info = (kiln_device_info)KILN_INIT(kiln_device_info);
-    status = kiln_kernel_get_info(job->kernel, &job->info);
-    if (!status)
-        status = kiln_device_open(&job->device, job->session.service, job->info.device, report);
-    if (!status)
-        status = kiln_device_get_info(job->device, &job->device_info);
-    return status ? session_fail(&job->session, status, NULL) : STATUS_DONE;
-}
-
-static bool on_cpu(const struct job *job)
-{
-    return strcmp(job->info.device, "cpu") == 0;
-}
-
-static void *host_buffer(uint64_t bytes)
-{
-    void *memory = NULL;
-    if (bytes > SIZE_MAX / 2 || posix_memalign(&memory, 256, bytes ? bytes : 1) != 0)
-        return NULL;
-    return memory;
-}
-
-/* Fills the output with what no kernel writes by chance, so that an element that is not computed is seen. */
-static int load_inputs(struct job *job)
-{
-    uint64_t bytes = job->inputs[0].bytes;
-    for (uint32_t i = 0; i < job->input_count; i++) {
-        job->host_in[i] = host_buffer(bytes);
-        if (!job->host_in[i])
-            return fail(STATUS_FAILED, "%s: no memory for its %" PRIu64 " bytes", job->inputs[i].path, bytes);
-        int status = npy_read(&job->inputs[i], job->host_in[i]);
-        if (status)
-            return status;
+        return status;
+    if (results != 1)
+        return fail(STATUS_USAGE, "the kernel writes %zu arrays: kiln run can write one", results);
+    job->flat = takes.flat;
+    job->count = 0;
+    for (uint32_t i = 0; i < signature->param_count && place < ARGVALUES_ARGS; i++) {
+        const kiln_param *param = signature->params[i];
+        run_array *array = &job->arrays[job->count];
+        size_t at = place;
+        place += param->role != KILN_ROLE_FORMULA;
+        if (param->dims == 0 || param->role == KILN_ROLE_FORMULA)
+            continue;
+        *array = (run_array){ .param = param, .index = i, .place = at, .npy = { .path = job->args->out, .fd = -1 } };
+        job->result = param->role == KILN_ROLE_IN ? job->result : array;
+        job->count++;
     }
-    job->host_out = host_buffer(bytes);
-    if (!job->host_out)
-        return fail(STATUS_FAILED, "no memory for the result's %" PRIu64 " bytes", bytes);
-    memset(job->host_out, POISON, bytes);
     return STATUS_DONE;
 }
 
-static kiln_status to_device(struct job *job, void **out, const void *data)
+/* An open dtype is that of the first input. Only the dtype tells the types of some arrays. */
+static int settle_dtype(run_job *job, const npy_array *first)
 {
-    uint64_t bytes = job->inputs[0].bytes;
-    kiln_report *report = &job->session.report;
-    kiln_status status = kiln_alloc(out, job->device, bytes ? bytes : 1, report);
-    if (!status && bytes)
-        status = kiln_upload(job->device, *out, data, bytes, report);
+    const dtype *natural = dtype_of_descr(first->descr);
+    kiln_spec *changed = NULL;
+    if (*kiln_spec_field(job->spec, "dtype") || !natural)
+        return STATUS_DONE;
+    const char *field = need_format("dtype=%s", natural->name);
+    kiln_status status = kiln_spec_with(&changed, job->spec, field, &job->session->report);
+    if (status)
+        return refuse(job, status);
+    kiln_spec_free(job->spec);
+    job->spec = changed;
+    return STATUS_DONE;
+}
+
+/* How .npy files call a type; NULL for a type that files are not read with. */
+static const char *descr_of(const char *type)
+{
+    const dtype *real = dtype_named(type);
+    return real ? real->descr : strcmp(type, "uint16") == 0 ? "<u2" : NULL;
+}
+
+static int check_type(const run_job *job, const run_array *array)
+{
+    const npy_array *npy = &array->npy;
+    const char *type = array->param->type, *descr = descr_of(type), *named = kiln_spec_field(job->spec, "dtype");
+    const dtype *natural = dtype_of_descr(npy->descr);
+    if (descr && strcmp(descr, npy->descr) == 0)
+        return STATUS_DONE;
+    const char *hint = !natural ? "; name dtype=bf16 in the spec if it holds the bits of bf16 values"
+                       : strcmp(named, type) == 0
+                           ? need_format("; leave dtype out of the spec or name dtype=%s", natural->name)
+                           : "";
+    return fail(STATUS_USAGE, "%s: has dtype %s, and argument %s is %s%s%s%s", npy->path, npy->descr,
+                array->param->name, type, descr ? ", in a file " : "", descr ? descr : "", hint);
+}
+
+static int bind_size(run_job *job, const run_array *array, const char *formula, uint64_t size)
+{
+    const kiln_signature *signature = spec_signature(job->spec);
+    arg_values *values = &job->values;
+    for (size_t i = 0; i < signature->size_count && i < ARGVALUES_SIZES; i++) {
+        if (strcmp(formula, signature->sizes[i]) != 0)
+            continue;
+        if (values->bound[i] && values->sizes[i] != size)
+            return fail(STATUS_USAGE, "%s: %s is %" PRIu64 " here, and %" PRIu64 " in an input before", array->npy.path,
+                        signature->sizes[i], size, values->sizes[i]);
+        values->sizes[i] = size;
+        values->bound[i] = true;
+    }
+    return STATUS_DONE;
+}
+
+/* Takes the sizes that the shape of an input has. The arrays of a flat kernel have any shape, all the same. */
+static int bind_input(run_job *job, const run_array *array, const npy_array *first)
+{
+    const npy_array *npy = &array->npy;
+    int status = check_type(job, array);
+    if (status)
+        return status;
+    if (job->flat && !npy_same_shape(npy, first))
+        return fail(STATUS_USAGE, "%s: has shape %s, but %s has %s; all inputs must have one shape", npy->path,
+                    npy_shape_text(npy), first->path, npy_shape_text(first));
+    if (job->flat)
+        return bind_size(job, array, array->param->shape[0], npy->elements);
+    if (npy->dimensions != array->param->dims)
+        return fail(STATUS_USAGE, "%s: has %u dimensions, and argument %s has %u", npy->path, npy->dimensions,
+                    array->param->name, array->param->dims);
+    for (uint32_t d = 0; d < npy->dimensions && !status; d++)
+        status = bind_size(job, array, array->param->shape[d], npy->shape[d]);
     return status;
 }
 
-static int place_arrays(struct job *job)
+static int open_inputs(run_job *job)
 {
-    kiln_status status = KILN_OK;
-    for (uint32_t i = 0; i < job->input_count && !status; i++)
-        if (on_cpu(job))
-            job->device_in[i] = job->host_in[i];
-        else
-            status = to_device(job, &job->device_in[i], job->host_in[i]);
-    if (on_cpu(job))
-        job->device_out = job->host_out;
-    else if (!status)
-        status = to_device(job, &job->device_out, job->host_out);
-    return status ? session_fail(&job->session, status, NULL) : STATUS_DONE;
-}
-
-/* The launch whose result is written. It may load code, touch new memory or wake a GPU: it is not timed. */
-static int launch_first(struct job *job, launch_job *work)
-{
-    kiln_report *report = &job->session.report;
-    kiln_status status = KILN_OK;
-    if (job->args->wishes.verify) {
-        int result = verify_launch_n(&job->verified, &job->session, job->kernel, work->n, job->device_out,
-                                     (const void *const *)job->device_in);
-        if (result)
-            return result;
-    } else if (!(status = submit_launch(work, NULL))) {
-        status = kiln_sync(job->device, report);
+    int status = STATUS_DONE;
+    const npy_array *first = NULL;
+    size_t used = 0;
+    for (size_t i = 0; i < job->count && !status; i++) {
+        run_array *array = &job->arrays[i];
+        if (!is_read(array) || used == job->args->in.count)
+            continue;
+        status = npy_open(&array->npy, job->args->in.items[used++]);
+        if (!status && !first) {
+            npy_array npy = array->npy;
+            array->npy.fd = -1;
+            status = settle_dtype(job, &npy);
+            if (!status)
+                status = find_arrays(job);
+            array->npy = npy;
+        }
+        first = first ? first : &array->npy;
+        if (!status)
+            status = bind_input(job, array, first);
     }
-    if (!status && !on_cpu(job) && work->n > 0)
-        status = kiln_download(job->device, job->host_out, job->device_out, job->inputs[0].bytes, report);
-    return status ? session_fail(&job->session, status, NULL) : STATUS_DONE;
+    return status;
 }
 
-static kiln_status time_once(struct job *job, launch_job *work)
+/* ---- Shapes */
+
+static int check_input(const run_array *array, const uint64_t *shape)
+{
+    const npy_array *npy = &array->npy;
+    for (uint32_t d = 0; d < npy->dimensions; d++)
+        if (shape[d] != npy->shape[d])
+            return fail(STATUS_USAGE, "%s: dimension %u is %" PRIu64 ", and %s = %" PRIu64 " is declared", npy->path, d,
+                        npy->shape[d], array->param->shape[d], shape[d]);
+    return STATUS_DONE;
+}
+
+static int shape_result(run_array *result, const uint64_t *shape, uint32_t dimensions)
+{
+    npy_array *npy = &result->npy;
+    const char *descr = descr_of(result->param->type);
+    if (!descr)
+        return fail(STATUS_USAGE, "argument %s is an array of %s, which kiln run does not write", result->param->name,
+                    result->param->type);
+    memcpy(npy->descr, descr, sizeof(npy->descr));
+    npy->dimensions = dimensions;
+    npy->elements = 1;
+    for (uint32_t d = 0; d < dimensions; d++) {
+        npy->shape[d] = shape[d];
+        if (__builtin_mul_overflow(npy->elements, shape[d], &npy->elements))
+            return fail(STATUS_FAILED, "the result is larger than any memory");
+    }
+    npy->bytes = npy->elements * result->param->bytes;
+    return STATUS_DONE;
+}
+
+/* Checks the inputs' shapes against the declared ones and gives the result its shape. */
+static int settle_shapes(run_job *job)
+{
+    int status = STATUS_DONE;
+    const npy_array *first = NULL;
+    for (size_t i = 0; i < job->count && !first; i++)
+        first = is_read(&job->arrays[i]) ? &job->arrays[i].npy : NULL;
+    for (size_t i = 0; i < job->count && !status; i++) {
+        run_array *array = &job->arrays[i];
+        uint64_t shape[KILN_DIMS_MAX];
+        if (job->flat) {
+            status = is_read(array) ? STATUS_DONE : shape_result(array, first->shape, first->dimensions);
+            continue;
+        }
+        kiln_status known = kiln_signature_shape(shape, job->info.signature, array->index, job->values.sizes,
+                                                 job->values.size_count, &job->session->report);
+        status = known            ? refuse(job, known)
+                 : is_read(array) ? check_input(array, shape)
+                                  : shape_result(array, shape, array->param->dims);
+    }
+    return status;
+}
+
+static int get_kernel(run_job *job)
+{
+    kiln_report *report = &job->session->report;
+    kiln_status status = kiln_get_kernel(&job->kernel, job->session->service, job->spec, report);
+    if (status)
+        return refuse(job, status);
+    job->info = kernel_info(job->kernel);
+    kernel_takes takes = signature_takes(job->info.signature);
+    int result = check_count(job, takes.in + takes.inout);
+    if (result)
+        return result;
+    char *problem = argvalues_read(&job->values, job->spec, &job->args->texts);
+    if (problem)
+        return fail(STATUS_USAGE, "%s", problem);
+    return refuse(job, session_device(&job->device, &job->device_info, job->session, job->info.device));
+}
+
+/* ---- Memory and launches */
+
+/* Fills the result with bytes that no kernel writes by chance, so that an element that is not computed is seen. On the
+ * cpu the kernel gets the host's memory, unless launches change what it reads: then the result is kept apart. */
+static int load_array(run_job *job, run_array *array)
+{
+    uint64_t bytes = array->npy.bytes, room = bytes ? bytes : 1;
+    kiln_report *report = &job->session->report;
+    bool shared = strcmp(job->info.device, "cpu") == 0 && array->param->role != KILN_ROLE_INOUT;
+    if (room > SIZE_MAX / 2 || posix_memalign(&array->host, 256, room) != 0) {
+        array->host = NULL;
+        return fail(STATUS_FAILED, "%s: no memory for its %" PRIu64 " bytes", array->npy.path, bytes);
+    }
+    memset(array->host, POISON, is_read(array) ? 0 : bytes);
+    int result = is_read(array) ? npy_read(&array->npy, array->host) : STATUS_DONE;
+    if (result)
+        return result;
+    kiln_status status = KILN_OK;
+    if (shared)
+        array->device = array->host;
+    else if (!(status = kiln_alloc(&array->device, job->device, room, report)) && bytes)
+        status = kiln_upload(job->device, array->device, array->host, bytes, report);
+    job->values.args[array->place] = KILN_ARRAY(array->device, bytes);
+    job->bytes += bytes;
+    return refuse(job, status);
+}
+
+static kiln_status time_once(run_job *job, launch_job *work)
 {
     double start = now_seconds();
     kiln_status status = submit_launch(work, NULL);
@@ -239,154 +341,139 @@ static kiln_status time_once(struct job *job, launch_job *work)
     return status;
 }
 
-static int launch(struct job *job)
+/* The result is that of the first launch. It is not timed: it may load code, touch new memory or wake a GPU. */
+static int launch(run_job *job)
 {
-    kiln_report *report = &job->session.report;
-    launch_job work = { job->kernel,
-                        job->inputs[0].elements,
-                        job->device_out,
-                        (const void *const *)job->device_in,
-                        signature_inputs(job->info.signature),
-                        report };
+    kiln_report *report = &job->session->report;
+    const arg_values *values = &job->values;
+    const run_array *result = job->result;
+    launch_job work = { job->kernel, values->sizes, values->size_count, values->args, values->arg_count, report };
     kiln_contender contender = { submit_launch, &work };
     const kiln_measure_options options = { .size = sizeof(options), .warmup = TIMED_WARMUP, .rounds = TIMED_ROUNDS };
-    int result = launch_first(job, &work);
-    if (result || work.n == 0)
-        return result;
-    kiln_status status = job->args->wishes.time
-                             ? kiln_measure(&job->timing, job->device, &contender, 1, &options, report)
-                             : time_once(job, &work);
-    return status ? session_fail(&job->session, status, NULL) : STATUS_DONE;
+    if (job->args->verify) {
+        int verdict = verify_launch(&job->verified, job->session, job->kernel, values->sizes, values->size_count,
+                                    values->args, values->arg_count);
+        if (verdict)
+            return verdict;
+    }
+    kiln_status status = job->args->verify ? KILN_OK : time_once(job, &work);
+    job->timing.median_ms = 0;
+    if (!status && result->npy.bytes && result->device != result->host)
+        status = kiln_download(job->device, result->host, result->device, result->npy.bytes, report);
+    if (!status && job->bytes)
+        status = job->args->time ? kiln_measure(&job->timing, job->device, &contender, 1, &options, report)
+                                 : time_once(job, &work);
+    return refuse(job, status);
 }
 
-static run_wishes wishes_of(const run_args *args)
+/* ---- The result */
+
+static void print_json(const run_job *job)
 {
-    run_wishes wishes = args->wishes;
-    wishes.json = args->common.json;
-    return wishes;
+    const verified_launch *verified = job->args->verify ? &job->verified : NULL;
+    double ms = job->timing.median_ms;
+    json_t *object = json_new("device", json_text(job->info.device), "spec", json_text(job->info.spec), "source",
+                              json_text(job->info.origin_name), "compile_ms", json_number(job->info.compile_ms),
+                              "time_ms", json_number(ms), "gbps", json_number(gigabytes_per_second(job->bytes, ms)),
+                              "elements", json_count(job->result->npy.elements), "bytes", json_count(job->bytes),
+                              "verified", verified ? json_boolean(!verified->differs) : json_null(), NULL);
+    if (verified && verified->found.bound >= 0)
+        json_put(object, "reference_ulps", json_number(verified->found.worst), NULL);
+    if (job->args->stats)
+        json_put(object, "stats", counters_json(job->session->service), NULL);
+    json_print(object);
 }
 
-/* "n=1003" where the spec names a template, which calls its size as it likes; else NULL. Freed by the caller. */
-static char *sizes_text(const struct job *job)
+/* "n=1003", where the spec names a template, which calls its sizes as it likes; else "". */
+static char *sizes_text(const run_job *job)
 {
-    char *name = NULL, *text = NULL;
-    if (spectext_field(&name, job->info.spec, "template"))
-        text = need_format("%s=%" PRIu64, job->info.signature->sizes[0], job->inputs[0].elements);
-    free(name);
+    char *text = need_copy("");
+    for (size_t i = 0; i < job->values.size_count && spectext_field(job->info.spec, "template"); i++)
+        text_append(&text, " ", "%s=%" PRIu64, job->info.signature->sizes[i], job->values.sizes[i]);
     return text;
 }
 
-static int give(struct job *job, int status)
+static void print_text(const run_job *job, FILE *stream)
 {
-    char *sizes = status ? NULL : sizes_text(job);
-    const run_result result = { .wishes = wishes_of(job->args),
-                                .array = &job->inputs[0],
-                                .data = job->host_out,
-                                .service = job->session.service,
-                                .kernel = &job->info,
-                                .device = &job->device_info,
-                                .sizes = sizes,
-                                .ms = job->timing.median_ms,
-                                .bytes = (job->input_count + 1) * job->inputs[0].bytes,
-                                .verified = job->args->wishes.verify ? &job->verified : NULL };
-    status = run_result_give(&result, &job->output, status);
-    free(sizes);
+    double ms = job->timing.median_ms;
+    const kiln_verification *found = job->args->verify ? &job->verified.found : NULL;
+    const char *sizes = sizes_text(job);
+    fprintf(stream, "device    %s (%s)\n", job->info.device, job->device_info.model);
+    fprintf(stream, "spec      %s\n", job->info.spec);
+    if (job->info.origin == KILN_ORIGIN_COMPILED)
+        fprintf(stream, "kernel    compiled in %s\n", format_ms(job->info.compile_ms));
+    else
+        fprintf(stream, "kernel    %s\n", job->info.origin_name);
+    if (*sizes)
+        fprintf(stream, "sizes     %s\n", sizes);
+    fprintf(stream, "time      %s%s, %.1f GB/s, %" PRIu64 " elements\n", format_ms(ms),
+            job->args->time ? " (median)" : "", gigabytes_per_second(job->bytes, ms), job->result->npy.elements);
+    if (found)
+        fprintf(stream, "verified  %" PRIu64 " elements equal to %s, bit for bit\n", found->compared, found->against);
+    if (found && found->bound >= 0)
+        fprintf(stream, "reference at most %.3g ulp away, %.3g are allowed\n", found->worst, found->bound);
+    if (job->args->stats)
+        counters_print(job->session->service, stream);
+}
+
+/* Writes the file, puts it in place and tells of it: on stdout, or on stderr where the file itself goes to stdout. Of a
+ * result that differs only JSON tells. */
+static int give_result(run_job *job, int status)
+{
+    FILE *stream = !status && output_is_stdout(&job->output) ? stderr : stdout;
+    char *header = NULL;
+    if (!status) {
+        size_t length = npy_header(&header, &job->result->npy);
+        status = output_write(&job->output, header, length);
+    }
+    if (!status && !(status = output_write(&job->output, job->result->host, job->result->npy.bytes)))
+        status = output_commit(&job->output);
+    if (job->args->common.json && stream == stdout && (!status || job->verified.differs))
+        print_json(job);
+    else if (!status)
+        print_text(job, stream);
     return status;
 }
 
-static int run_arguments(struct job *job)
+static int compute(run_job *job)
 {
-    const run_args *args = job->args;
-    const runargs own = { .session = &job->session,
-                          .spec = &job->spec,
-                          .in = &args->in,
-                          .numbers = &args->numbers,
-                          .sizes = &args->sizes,
-                          .out = args->out,
-                          .wishes = wishes_of(args) };
-    return runargs_run(&own);
-}
-
-/* What a plain kernel (signature.h) has no use for. */
-static int check_plain(const run_args *args)
-{
-    if (args->numbers.count > 0)
-        return fail(STATUS_USAGE, "--arg %s: this kernel takes no numbers", args->numbers.items[0]);
-    if (args->sizes.count > 0)
-        return fail(STATUS_USAGE, "--size %s: this kernel takes its size from the inputs", args->sizes.items[0]);
-    if (args->in.count > SIGNATURE_MOST_INPUTS)
-        return fail(STATUS_USAGE, "%zu inputs given, at most %d can be read; see kiln run --help", args->in.count,
-                    SIGNATURE_MOST_INPUTS);
-    return STATUS_DONE;
-}
-
-static int run_plain(struct job *job)
-{
-    int status = open_inputs(job, job->args->in.count);
+    kiln_status parsed = kiln_spec_parse(&job->spec, job->session->service, job->args->spec, &job->session->report);
+    int status = parsed ? refuse(job, parsed) : find_arrays(job);
+    if (!status)
+        status = open_inputs(job);
     if (!status)
         status = get_kernel(job);
     if (!status)
-        status = output_open(&job->output, job->args->out, job->inputs[0].bytes);
+        status = settle_shapes(job);
     if (!status)
-        status = load_inputs(job);
-    if (!status)
-        status = place_arrays(job);
+        status = output_open(&job->output, job->args->out, job->result->npy.bytes);
+    for (size_t i = 0; i < job->count && !status; i++)
+        status = load_array(job, &job->arrays[i]);
     if (!status)
         status = launch(job);
-    return give(job, status);
+    return give_result(job, status);
 }
 
-/* Only the dtype, which the first input may settle, tells whether the arrays of some templates are all of one type. */
-static int run_job(struct job *job)
+static int run(struct session *session, void *data)
 {
-    int status = session_open(&job->session, &job->args->common);
-    if (status)
-        return status;
-    kiln_status parsed = kiln_spec_parse(&job->spec, job->session.service, job->args->spec, &job->session.report);
-    if (parsed)
-        return session_fail(&job->session, parsed, NULL);
-    kernel_takes takes = signature_takes(spec_signature(job->spec));
-    if (!takes_plain(&takes))
-        return run_arguments(job);
-    status = check_plain(job->args);
-    if (!status)
-        status = open_inputs(job, 1);
-    if (!status)
-        status = settle_dtype(job);
-    takes = signature_takes(spec_signature(job->spec));
-    if (!status && !takes_plain_of(&takes, kiln_spec_field(job->spec, "dtype")))
-        return run_arguments(job);
-    return status ? status : run_plain(job);
-}
-
-static void free_job(struct job *job)
-{
-    for (uint32_t i = 0; i < job->input_count; i++) {
-        npy_close(&job->inputs[i]);
-        free(job->host_in[i]);
-        if (job->device_in[i] != job->host_in[i])
-            kiln_free(job->device, job->device_in[i]);
+    run_job job = { .args = data, .session = session, .values.by_inputs = true, .output = { .fd = -1 } };
+    int status = compute(&job);
+    for (size_t i = 0; i < job.count; i++) {
+        run_array *array = &job.arrays[i];
+        npy_close(&array->npy);
+        if (array->device != array->host)
+            kiln_free(job.device, array->device);
+        free(array->host);
     }
-    if (job->device_out != job->host_out)
-        kiln_free(job->device, job->device_out);
-    free(job->host_out);
-    output_close(&job->output);
-    kiln_kernel_release(job->kernel);
-    kiln_spec_free(job->spec);
-    session_close(&job->session);
+    output_close(&job.output);
+    kiln_kernel_release(job.kernel);
+    kiln_spec_free(job.spec);
+    return status;
 }
 
 int command_run(int argc, char **argv)
 {
     run_args args = { .spec = NULL };
-    int status = parse_args(&args, argc, argv);
-    if (status == OPTIONS_GO_ON) {
-        struct job job = { .args = &args, .output = { .fd = -1 } };
-        status = run_job(&job);
-        free_job(&job);
-    }
-    free(args.in.items);
-    free(args.numbers.items);
-    free(args.sizes.items);
-    return status;
+    parse_args(&args, argc, argv);
+    return session_run(&args.common, run, &args);
 }

@@ -1,11 +1,10 @@
-#include <stdlib.h>
+/* kiln templates: lists the kernel templates, or prints the text of one. */
 #include <string.h>
 
 #include "cli/nearest.h"
 #include "cli/options.h"
 #include "commands.h"
-#include "kernels/signature.h"
-#include "text/format.h"
+#include "kernels/argvalues.h"
 #include "text/jsonout.h"
 #include "text/table.h"
 
@@ -14,8 +13,7 @@ struct visit {
     const char *wanted; /* print the text of this one, NULL: list all */
     bool found;
     json_t *list; /* or NULL: print text */
-    char **names;
-    size_t count;
+    text_list names;
 };
 
 typedef struct input_range {
@@ -48,10 +46,10 @@ static bool takes_op(const kiln_template_info *info)
     return info->max_inputs > 0;
 }
 
-/* Of the ops that it takes, or else the arrays that it reads. */
+/* The inputs of the ops that the template takes, or else the arrays that it reads. */
 static input_range inputs_of(const kiln_template_info *info)
 {
-    uint32_t count = signature_inputs(info->signature);
+    uint32_t count = signature_takes(info->signature).in;
     return takes_op(info) ? (input_range){ info->min_inputs, info->max_inputs } : (input_range){ count, count };
 }
 
@@ -62,9 +60,7 @@ static void print_tunes(const kiln_template_info *info)
         if (*info->fields[i]->tune && first)
             printf("\ntried by tuning\n");
         first = first && !*info->fields[i]->tune;
-        char *what = need_format("%s=", info->fields[i]->name);
-        print_lines(what, info->fields[i]->tune);
-        free(what);
+        print_lines(need_format("%s=", info->fields[i]->name), info->fields[i]->tune);
     }
 }
 
@@ -74,8 +70,8 @@ static void print_template(const kiln_template_info *info)
     if (*info->origin)
         printf("from %s\n", info->origin);
     if (!takes_op(info))
-        printf("arithmetic of its own%s%s%s\n", *info->reference ? ", that of " : "", info->reference,
-               info->has_twin ? ", on the cpu too" : "");
+        printf("takes no op%s%s%s\n", *info->reference ? "; computes " : "", info->reference,
+               info->has_twin ? "; runs on the cpu too" : "");
     input_range inputs = inputs_of(info);
     if (inputs.least == inputs.most)
         printf("%u input%s\n\n", inputs.least, inputs.least == 1 ? "" : "s");
@@ -87,7 +83,6 @@ static void print_template(const kiln_template_info *info)
         table_row(table, (const char *const[]){ param->name, param->values, param->default_value, param->doc });
     }
     table_print(table, stdout);
-    table_free(table);
     print_rules("constraints", info->requirements);
     print_tunes(info);
     print_rules("where tuning stops", info->bounds);
@@ -95,112 +90,82 @@ static void print_template(const kiln_template_info *info)
 
 static json_t *lines_json(const char *text)
 {
-    json_t *list = json_list();
-    for (size_t length; (length = strcspn(text, "\n")) > 0; text += length + (text[length] == '\n')) {
-        char *line = need_format("%.*s", (int)length, text);
-        json_add(list, json_text(line));
-        free(line);
-    }
+    json_t *list = json_array();
+    for (size_t length; (length = strcspn(text, "\n")) > 0; text += length + (text[length] == '\n'))
+        json_add(list, json_text(need_format("%.*s", (int)length, text)));
     return list;
 }
 
 static json_t *template_json(const kiln_template_info *info)
 {
     input_range inputs = inputs_of(info);
-    json_t *object = json_new(), *params = json_list();
-    json_put_text(object, "name", info->name);
-    json_put_text(object, "doc", info->doc);
-    json_put_text(object, "origin", info->origin);
-    json_put_bool(object, "op", takes_op(info));
-    json_put_text(object, "reference", info->reference);
-    json_put_bool(object, "cpu", info->has_twin);
-    json_put_count(object, "min_inputs", inputs.least);
-    json_put_count(object, "max_inputs", inputs.most);
+    json_t *params = json_array();
     for (size_t i = 0; i < info->field_count; i++) {
-        json_t *param = json_new();
-        json_put_text(param, "name", info->fields[i]->name);
-        json_put_text(param, "values", info->fields[i]->values);
-        json_put_text(param, "default", info->fields[i]->default_value);
-        json_put_text(param, "doc", info->fields[i]->doc);
-        json_put(param, "tune", lines_json(info->fields[i]->tune));
-        json_add(params, param);
+        const kiln_field_info *param = info->fields[i];
+        json_add(params, json_new("name", json_text(param->name), "values", json_text(param->values), "default",
+                                  json_text(param->default_value), "doc", json_text(param->doc), "tune",
+                                  lines_json(param->tune), NULL));
     }
-    json_put(object, "params", params);
-    json_put(object, "requirements", lines_json(info->requirements));
-    json_put(object, "bounds", lines_json(info->bounds));
-    return object;
+    return json_new("name", json_text(info->name), "doc", json_text(info->doc), "origin", json_text(info->origin), "op",
+                    json_boolean(takes_op(info)), "reference", json_text(info->reference), "cpu",
+                    json_boolean(info->has_twin), "min_inputs", json_count(inputs.least), "max_inputs",
+                    json_count(inputs.most), "params", params, "requirements", lines_json(info->requirements), "bounds",
+                    lines_json(info->bounds), NULL);
 }
 
 static int visit_template(void *data, const kiln_template_info *info)
 {
     struct visit *visit = data;
-    visit->names = need_array(visit->names, visit->count + 1, sizeof(*visit->names));
-    visit->names[visit->count++] = need_copy(info->name);
+    text_list_add(&visit->names, need_copy(info->name));
     if (visit->wanted && strcmp(visit->wanted, info->name) != 0)
         return 0;
     visit->found = true;
     if (visit->list) {
         json_t *object = template_json(info);
         if (visit->wanted)
-            json_put_text(object, "text", info->text);
+            json_put(object, "text", json_text(info->text), NULL);
         json_add(visit->list, object);
     } else if (visit->wanted) {
         fputs(info->text, stdout);
     } else {
-        if (visit->count > 1)
+        if (visit->names.count > 1)
             putchar('\n');
         print_template(info);
     }
     return 0;
 }
 
-static const char *name_at(const void *names, size_t index)
-{
-    return ((char *const *)names)[index];
-}
-
 static int no_such_template(const struct visit *visit)
 {
-    const char *near = nearest_word(visit->wanted, name_at, visit->names, visit->count);
+    const text_list *names = &visit->names;
+    const char *near = nearest_word(visit->wanted, names->items, names->count, sizeof(*names->items));
     return fail(STATUS_USAGE, "unknown template '%s': did you mean %s?", visit->wanted,
                 near           ? near
-                : visit->count ? visit->names[0]
+                : names->count ? names->items[0]
                                : "none");
 }
 
-static int list_templates(struct session *session, const char *wanted, bool json)
+static int list_templates(struct session *session, void *data)
 {
-    struct visit visit = { .wanted = wanted, .list = json ? json_list() : NULL };
-    kiln_status status = kiln_templates(session->service, visit_template, &visit);
-    int result = status ? session_fail(session, status, NULL) : STATUS_DONE;
-    if (!result && wanted && !visit.found)
-        result = no_such_template(&visit);
-    if (!result && json) {
-        json_t *object = json_new();
-        json_put(object, "templates", json_incref(visit.list));
-        json_print(object);
-    }
-    json_decref(visit.list);
-    for (size_t i = 0; i < visit.count; i++)
-        free(visit.names[i]);
-    free(visit.names);
-    return result;
+    struct visit *visit = data;
+    kiln_status status = kiln_templates(session->service, visit_template, visit);
+    if (status)
+        return session_status(session, status, NULL);
+    if (visit->wanted && !visit->found)
+        return no_such_template(visit);
+    if (visit->list)
+        json_print(json_new("templates", visit->list, NULL));
+    return STATUS_DONE;
 }
 
 int command_templates(int argc, char **argv)
 {
     common_args common = { .json = false };
-    const char *wanted = NULL;
+    struct visit visit = { .wanted = NULL };
     const option_row rows[] = {
-        { "print", 'p', OPTION_TEXT, "NAME", "print the text of one template", &wanted },
+        { "print", 'p', OPTION_TEXT, "NAME", "print the text of one template", &visit.wanted },
     };
-    int status = options_only(&usage, rows, 1, &common, "a template's text comes with --print NAME", argc, argv);
-    if (status != OPTIONS_GO_ON)
-        return status;
-    struct session session;
-    status = session_open(&session, &common);
-    if (!status)
-        status = list_templates(&session, wanted, common.json);
-    session_close(&session);
-    return status;
+    options_only(&usage, OPTION_ROWS(rows), &common, "a template's text comes with --print NAME", argc, argv);
+    visit.list = common.json ? json_array() : NULL;
+    return session_run(&common, list_templates, &visit);
 }

@@ -1,8 +1,7 @@
+/* kiln wisdom: lists, explains and moves the records that tuning made. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <kiln/tune.h>
 
 #include "cli/actions.h"
 #include "commands.h"
@@ -22,10 +21,10 @@ typedef struct wisdom_args {
 
 static const struct usage usage = {
     "kiln wisdom list|explain SPEC|export [FILE]|import FILE... [options]",
-    "Looks at and moves what tuning found: which geometry is the fastest on which device. A spec that leaves its\n"
+    "Lists, explains and moves the records of tuning: the fastest geometry on a device. A spec that leaves its\n"
     "geometry open takes it from the nearest record.\n\n"
     "  list     every record that is known\n"
-    "  explain  what a spec takes, and for each record near it why it is taken or not\n"
+    "  explain  the geometry that a spec takes, and for each record near it why it is taken or not\n"
     "  export   writes your own records, or with --all every one, to FILE or standard output\n"
     "  import   adds the records of files to your own",
     "  kiln wisdom list --model H200 --dtype f16\n"
@@ -50,38 +49,25 @@ static bool is_wanted(const kiln_wisdom_record *record, const wisdom_args *args)
 
 static json_t *record_json(const kiln_wisdom_record *record)
 {
-    json_t *object = json_new();
-    json_put_text(object, "source", record->source);
-    json_put_text(object, "model", record->model);
-    json_put_text(object, "target", record->target);
-    json_put_text(object, "template", record->template_name);
-    json_put_text(object, "class", record->op_class);
-    json_put_text(object, "op", record->op);
-    json_put_text(object, "dtype", record->dtype);
-    json_put_count(object, "log2_n", record->log2_n);
-    json_put_text(object, "geometry", record->geometry);
-    json_put_real(object, "ms", record->ms);
-    json_put_real(object, "gbps", record->gbps);
-    json_put_real(object, "ratio", record->ratio);
-    json_put_count(object, "samples", record->samples);
-    json_put_count(object, "variants", record->variants);
-    json_put_text(object, "toolchain", record->toolchain);
-    json_put_text(object, "by", record->by);
-    return object;
+    return json_new("source", json_text(record->source), "model", json_text(record->model), "target",
+                    json_text(record->target), "template", json_text(record->template_name), "class",
+                    json_text(record->op_class), "op", json_text(record->op), "dtype", json_text(record->dtype),
+                    "log2_n", json_count(record->log2_n), "geometry", json_text(record->geometry), "ms",
+                    json_number(record->ms), "gbps", json_number(record->gbps), "ratio", json_number(record->ratio),
+                    "samples", json_count(record->samples), "variants", json_count(record->variants), "toolchain",
+                    json_text(record->toolchain), "by", json_text(record->by), NULL);
 }
 
 /* "2^26" */
-static char *format_size(char buffer[FORMAT_ROOM], uint32_t log2_n)
+static char *size_text(const kiln_wisdom_record *record)
 {
-    snprintf(buffer, FORMAT_ROOM, "2^%" PRIu32, log2_n);
-    return buffer;
+    return need_format("2^%" PRIu32, record->log2_n);
 }
 
 /* A number that may be unknown. */
-static char *format_known(char buffer[FORMAT_ROOM], double value, int decimals)
+static const char *known_text(double value, int decimals)
 {
-    buffer[0] = '\0';
-    return value > 0 ? format_fixed(buffer, value, decimals) : buffer;
+    return value > 0 ? format_fixed(value, decimals) : "";
 }
 
 /* ---- List */
@@ -96,7 +82,6 @@ struct listing {
 static int list_record(void *data, const kiln_wisdom_record *record)
 {
     struct listing *listing = data;
-    char size[FORMAT_ROOM], ratio[FORMAT_ROOM], rate[FORMAT_ROOM], variants[FORMAT_ROOM];
     if (!is_wanted(record, listing->args))
         return 0;
     listing->count++;
@@ -104,35 +89,27 @@ static int list_record(void *data, const kiln_wisdom_record *record)
         json_add(listing->list, record_json(record));
     else
         table_row(listing->table,
-                  (const char *const[]){ record->model, record->target, record->op, record->dtype,
-                                         format_size(size, record->log2_n), record->geometry,
-                                         format_known(ratio, record->ratio, 3), format_known(rate, record->gbps, 0),
-                                         format_count(variants, record->variants), record->source });
+                  (const char *const[]){ record->model, record->target, record->op, record->dtype, size_text(record),
+                                         record->geometry, known_text(record->ratio, 3), known_text(record->gbps, 0),
+                                         format_count(record->variants), record->source });
     return 0;
 }
 
-static int wisdom_list(struct session *session, const void *data)
+static int wisdom_list(struct session *session, void *data)
 {
     const wisdom_args *args = data;
-    struct listing listing = { .args = args };
-    if (args->common.json)
-        listing.list = json_list();
-    else
-        listing.table = table_new("device|target|op|dtype|>n|geometry|>time / default|>GB/s|>variants|from");
+    struct listing listing = { .args = args, .list = args->common.json ? json_array() : NULL };
+    listing.table = table_new("device|target|op|dtype|>n|geometry|>time / default|>GB/s|>variants|from");
     kiln_status status = kiln_wisdom_visit(session->service, list_record, &listing);
-    if (status) {
-        json_decref(listing.list);
-    } else if (listing.list) {
-        json_t *object = json_new();
-        json_put(object, "records", listing.list);
-        json_print(object);
-    } else if (listing.count) {
+    if (status)
+        return session_status(session, status, NULL);
+    if (listing.list)
+        json_print(json_new("records", listing.list, NULL));
+    else if (listing.count)
         table_print(listing.table, stdout);
-    } else {
+    else
         puts("no such records");
-    }
-    table_free(listing.table);
-    return status ? session_fail(session, status, NULL) : STATUS_DONE;
+    return STATUS_DONE;
 }
 
 /* ---- Explain */
@@ -145,29 +122,23 @@ struct explanation {
     size_t count, rows;
 };
 
-static void put_candidate(json_t *list, const kiln_wisdom_candidate *candidate)
+static json_t *candidate_json(const kiln_wisdom_candidate *candidate)
 {
     json_t *object = record_json(candidate->record);
-    if (candidate->distance == UINT32_MAX)
-        json_put_null(object, "distance");
-    else
-        json_put_count(object, "distance", candidate->distance);
-    json_put_text(object, "reason", candidate->reason);
-    json_put_text(object, "refusal", candidate->refusal);
-    json_put_bool(object, "chosen", candidate->chosen);
-    json_add(list, object);
+    json_put(object, "distance", candidate->distance == UINT32_MAX ? json_null() : json_count(candidate->distance),
+             "reason", json_text(candidate->reason), "refusal", json_text(candidate->refusal), "chosen",
+             json_boolean(candidate->chosen), NULL);
+    return object;
 }
 
 static void add_candidate(struct table *table, const kiln_wisdom_candidate *candidate)
 {
     const kiln_wisdom_record *record = candidate->record;
-    char distance[FORMAT_ROOM] = "never", size[FORMAT_ROOM];
-    if (candidate->distance != UINT32_MAX)
-        snprintf(distance, sizeof(distance), "%" PRIu32, candidate->distance);
+    bool never = candidate->distance == UINT32_MAX;
     const char *verdict = candidate->chosen ? "taken" : candidate->refusal[0] ? candidate->refusal : "farther";
-    table_row(table,
-              (const char *const[]){ distance, record->geometry, record->model, record->op, record->dtype,
-                                     format_size(size, record->log2_n), record->source, candidate->reason, verdict });
+    table_row(table, (const char *const[]){ never ? "never" : format_count(candidate->distance), record->geometry,
+                                            record->model, record->op, record->dtype, size_text(record), record->source,
+                                            candidate->reason, verdict });
 }
 
 static int explain_candidate(void *data, const kiln_wisdom_candidate *candidate)
@@ -178,7 +149,7 @@ static int explain_candidate(void *data, const kiln_wisdom_candidate *candidate)
         self->taken = need_copy(candidate->reason);
     bool shown = self->args->all || candidate->chosen || (self->rows < MOST_ROWS && candidate->distance != UINT32_MAX);
     if (self->list) {
-        put_candidate(self->list, candidate);
+        json_add(self->list, candidate_json(candidate));
     } else if (shown) {
         add_candidate(self->table, candidate);
         self->rows++;
@@ -202,40 +173,25 @@ static void print_explanation(const struct explanation *self, const char *spec)
                self->rows ? "farther or never used for this" : "never used for this");
 }
 
-static void print_explanation_json(struct explanation *self, const char *spec)
-{
-    json_t *object = json_new();
-    json_put_text(object, "spec", spec);
-    json_put_bool(object, "by_wisdom", self->taken != NULL);
-    json_put(object, "candidates", self->list);
-    self->list = NULL;
-    json_print(object);
-}
-
-static int wisdom_explain(struct session *session, const void *data)
+static int wisdom_explain(struct session *session, void *data)
 {
     const wisdom_args *args = data;
-    struct explanation self = { .args = args };
+    struct explanation self = { .args = args, .list = args->common.json ? json_array() : NULL };
     kiln_spec *spec = NULL;
     char *text = NULL;
-    if (args->common.json)
-        self.list = json_list();
-    else
-        self.table = table_new(">distance|geometry|device|op|dtype|>n|from|what differs|verdict");
+    self.table = table_new(">distance|geometry|device|op|dtype|>n|from|what differs|verdict");
     kiln_status status = kiln_spec_parse(&spec, session->service, args->words.items[0], &session->report);
     if (status == KILN_OK)
         status =
             kiln_wisdom_explain(&text, session->service, spec, args->model, explain_candidate, &self, &session->report);
     if (status == KILN_OK && self.list)
-        print_explanation_json(&self, text);
+        json_print(json_new("spec", json_text(text), "by_wisdom", json_boolean(self.taken != NULL), "candidates",
+                            self.list, NULL));
     else if (status == KILN_OK)
         print_explanation(&self, text);
-    json_decref(self.list);
-    table_free(self.table);
-    free(self.taken);
     kiln_text_free(text);
     kiln_spec_free(spec);
-    return status ? session_fail(session, status, NULL) : STATUS_DONE;
+    return session_status(session, status, NULL);
 }
 
 /* ---- Export and import */
@@ -254,20 +210,7 @@ static int is_selected(void *data, const kiln_wisdom_record *record)
     return wanted;
 }
 
-static int write_text(const char *path, const char *text)
-{
-    struct output output;
-    size_t length = strlen(text);
-    int status = output_open(&output, path, length);
-    if (!status)
-        status = output_write(&output, text, length);
-    if (!status)
-        status = output_commit(&output);
-    output_close(&output);
-    return status;
-}
-
-static int wisdom_export(struct session *session, const void *data)
+static int wisdom_export(struct session *session, void *data)
 {
     const wisdom_args *args = data;
     struct selection selection = { .args = args };
@@ -278,40 +221,31 @@ static int wisdom_export(struct session *session, const void *data)
         return options_wrong(&usage, "export --json needs a FILE, for standard output is the records");
     kiln_status status = kiln_wisdom_export(&text, session->service, is_selected, &selection, &session->report);
     if (status)
-        return session_fail(session, status, NULL);
-    int result = write_text(path, text);
+        return session_status(session, status, NULL);
+    int result = output_put(path, text, strlen(text));
     kiln_text_free(text);
-    if (!result && args->common.json) {
-        json_t *object = json_new();
-        json_put_text(object, "file", path);
-        json_put_count(object, "records", selection.count);
-        json_print(object);
-    } else if (!result && !to_stdout) {
+    if (!result && args->common.json)
+        json_print(json_new("file", json_text(path), "records", json_count(selection.count), NULL));
+    else if (!result && !to_stdout)
         printf("%" PRIu64 " records written to %s\n", selection.count, path);
-    }
     return result;
 }
 
-static int wisdom_import(struct session *session, const void *data)
+static int wisdom_import(struct session *session, void *data)
 {
     const wisdom_args *args = data;
     kiln_wisdom_tally tally = KILN_INIT(kiln_wisdom_tally);
     kiln_status status =
         kiln_wisdom_import(session->service, args->words.items, args->words.count, &tally, &session->report);
     if (status)
-        return session_fail(session, status, NULL);
-    if (args->common.json) {
-        json_t *object = json_new();
-        json_put_count(object, "added", tally.added);
-        json_put_count(object, "replaced", tally.replaced);
-        json_put_count(object, "present", tally.present);
-        json_put_count(object, "kept", tally.kept);
-        json_print(object);
-    } else {
+        return session_status(session, status, NULL);
+    if (args->common.json)
+        json_print(json_new("added", json_count(tally.added), "replaced", json_count(tally.replaced), "present",
+                            json_count(tally.present), "kept", json_count(tally.kept), NULL));
+    else
         printf("%" PRIu64 " records added, %" PRIu64 " replaced, %" PRIu64 " there already, %" PRIu64
                " of wider searches kept, in %s/wisdom\n",
                tally.added, tally.replaced, tally.present, tally.kept, cache_directory(session));
-    }
     return STATUS_DONE;
 }
 
@@ -324,25 +258,24 @@ static const action actions[] = {
     { "import", wisdom_import, "a FILE", 1, SIZE_MAX - 1 },
 };
 
-static int check_options(const action *chosen, const void *data)
+static void check_options(const action *chosen, const void *data)
 {
     const wisdom_args *args = data;
     bool filters = chosen->run == wisdom_list || chosen->run == wisdom_export;
     if (!filters && (args->op || args->dtype || args->source))
-        return options_wrong(&usage, "--op, --dtype and --source are for list and export");
+        options_refuse(&usage, "--op, --dtype and --source are for list and export");
     if (args->model && chosen->run == wisdom_import)
-        return options_wrong(&usage, "--model is for list, explain and export");
+        options_refuse(&usage, "--model is for list, explain and export");
     if (args->all && chosen->run != wisdom_explain && chosen->run != wisdom_export)
-        return options_wrong(&usage, "--all is for explain and export");
+        options_refuse(&usage, "--all is for explain and export");
     if (args->source && strcmp(args->source, "own") != 0 && strcmp(args->source, "shared") != 0)
-        return options_wrong(&usage, "--source %s: expected own or shared", args->source);
-    return OPTIONS_GO_ON;
+        options_refuse(&usage, "--source %s: expected own or shared", args->source);
 }
 
 int command_wisdom(int argc, char **argv)
 {
-    static const action_set set = { &usage, "list, explain, export or import", actions,
-                                    sizeof(actions) / sizeof(actions[0]), check_options };
+    static const action_set set = { &usage, "list, explain, export or import", actions, COUNT_OF(actions),
+                                    check_options };
     wisdom_args args = { .all = false };
     const option_row rows[] = {
         { "model", 'm', OPTION_TEXT, "TEXT", "devices with TEXT in their model; explain: that model", &args.model },
@@ -351,6 +284,5 @@ int command_wisdom(int argc, char **argv)
         { "source", 0, OPTION_TEXT, "NAME", "list, export: own or shared only", &args.source },
         { "all", 'a', OPTION_FLAG, NULL, "explain: every record; export: those of others, too", &args.all },
     };
-    const action_args where = { &args, &args.common, &args.words };
-    return actions_run(&set, rows, sizeof(rows) / sizeof(rows[0]), &where, argc, argv);
+    return actions_run(&set, OPTION_ROWS(rows), &args, &args.common, &args.words, argc, argv);
 }

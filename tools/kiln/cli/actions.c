@@ -1,59 +1,38 @@
+/* Finds and runs the action that the first word of a command names. */
 #include "cli/actions.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "cli/nearest.h"
 
-static const char *action_name(const void *actions, size_t index)
+static const action *find_action(const action_set *set, const text_list *words)
 {
-    return ((const action *)actions)[index].name;
-}
-
-static int find_action(const action **out, const action_set *set, const text_list *words)
-{
-    *out = NULL;
     if (words->count == 0)
-        return options_wrong(set->usage, "nothing to do, expected %s", set->names);
-    for (size_t i = 0; i < set->count; i++)
-        if (strcmp(set->actions[i].name, words->items[0]) == 0)
-            *out = &set->actions[i];
-    if (!*out) {
-        const char *near = nearest_word(words->items[0], action_name, set->actions, set->count);
-        return options_wrong(set->usage, "unknown action '%s': %s%s%s", words->items[0],
-                             near ? "did you mean " : "expected ", near ? near : set->names, near ? "?" : "");
+        options_refuse(set->usage, "nothing to do, expected %s", set->names);
+    const char *name = words->items[0];
+    size_t i = 0;
+    while (i < set->count && strcmp(set->actions[i].name, name) != 0)
+        i++;
+    const action *found = &set->actions[i];
+    if (i == set->count) {
+        const char *near = nearest_word(name, set->actions, set->count, sizeof(*set->actions));
+        options_refuse(set->usage, "unknown action '%s': %s%s%s", name, near ? "did you mean " : "expected ",
+                       near ? near : set->names, near ? "?" : "");
     }
-    if (words->count - 1 < (*out)->least)
-        return options_wrong(set->usage, "%s needs %s", (*out)->name, (*out)->needs);
-    if (words->count - 1 > (*out)->most)
-        return options_wrong(set->usage, "unexpected '%s'", words->items[(*out)->most + 1]);
-    return OPTIONS_GO_ON;
+    if (words->count - 1 < found->least)
+        options_refuse(set->usage, "%s needs %s", name, found->needs);
+    if (words->count - 1 > found->most)
+        options_refuse(set->usage, "unexpected '%s'", words->items[found->most + 1]);
+    return found;
 }
 
-static int run(const action *chosen, const action_args *args)
+int actions_run(const action_set *set, const option_row *rows, size_t count, void *args, common_args *common,
+                text_list *words, int argc, char **argv)
 {
-    struct session session;
-    int status = session_open(&session, args->common);
-    if (!status)
-        status = chosen->run(&session, args->all);
-    session_close(&session);
-    return status;
-}
-
-int actions_run(const action_set *set, const option_row *rows, size_t count, const action_args *args, int argc,
-                char **argv)
-{
-    text_list words = { NULL, 0 };
-    const action *chosen = NULL;
-    int status = options_parse(set->usage, rows, count, args->common, &words, argc, argv);
-    if (status == OPTIONS_GO_ON)
-        status = find_action(&chosen, set, &words);
-    if (status == OPTIONS_GO_ON) {
-        *args->words = (text_list){ words.items + 1, words.count - 1 };
-        status = set->check(chosen, args->all);
-    }
-    if (status == OPTIONS_GO_ON)
-        status = run(chosen, args);
-    free(words.items);
-    return status;
+    text_list all = { NULL, 0 };
+    options_parse(set->usage, rows, count, common, &all, argc, argv);
+    const action *chosen = find_action(set, &all);
+    *words = (text_list){ all.items + 1, all.count - 1 };
+    set->check(chosen, args);
+    return session_run(common, chosen->run, args);
 }

@@ -1,28 +1,29 @@
+/* Diagnostics, memory that lasts as long as the command, and sessions. */
 #include "cli/common.h"
 
-#include <kiln/kernel.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "cli/progress.h"
 
+/* ---- Diagnostics */
+
+bool is_terminal(FILE *stream)
+{
+    const char *kind = getenv("TERM");
+    return isatty(fileno(stream)) && kind && strcmp(kind, "dumb") != 0;
+}
+
 bool use_colour(FILE *stream)
 {
     const char *no_colour = getenv("NO_COLOR");
-    const char *terminal = getenv("TERM");
-    if (no_colour && *no_colour)
-        return false;
-    return isatty(fileno(stream)) && terminal && strcmp(terminal, "dumb") != 0;
+    return !(no_colour && *no_colour) && is_terminal(stream);
 }
 
 /* NULL: stderr. */
 static FILE *elsewhere;
-
-static FILE *diagnostics(void)
-{
-    return elsewhere ? elsewhere : stderr;
-}
 
 void diagnostics_to(FILE *stream)
 {
@@ -34,7 +35,7 @@ void diagnostics_to(FILE *stream)
 static void print_line(bool error, const char *format, va_list args)
 {
     flockfile(stderr);
-    FILE *stream = diagnostics();
+    FILE *stream = elsewhere ? elsewhere : stderr;
     if (!elsewhere)
         progress_hide();
     fputs(error && use_colour(stream) ? "\033[31mkiln:\033[0m " : "kiln: ", stream);
@@ -78,14 +79,23 @@ int exit_status(kiln_status status)
 
 int fail_report(kiln_status status, const kiln_report *report, const char *culprit)
 {
-    const char *message = report && report->message[0] ? report->message : kiln_status_text(status);
+    const char *message = report->message[0] ? report->message : kiln_status_text(status);
     fail(STATUS_FAILED, "%s%s%s", culprit ? culprit : "", culprit ? ": " : "", message);
-    if (report && report->log && report->log[0]) {
+    if (report->log && report->log[0]) {
         size_t length = strlen(report->log);
-        fprintf(diagnostics(), "%s%s", report->log, report->log[length - 1] == '\n' ? "" : "\n");
+        fprintf(elsewhere ? elsewhere : stderr, "%s%s", report->log, report->log[length - 1] == '\n' ? "" : "\n");
     }
     return exit_status(status);
 }
+
+void finish(int status)
+{
+    if (fflush(stdout) != 0 || ferror(stdout))
+        status = fail(STATUS_FAILED, "cannot write to standard output");
+    exit(status);
+}
+
+/* ---- Memory */
 
 void out_of_memory(void)
 {
@@ -93,37 +103,73 @@ void out_of_memory(void)
     exit(STATUS_FAILED);
 }
 
-static void *checked(void *memory)
+/* The list is only there so that a leak checker finds all of it, and reports the objects of the library that are not
+ * given back. An entry may be out of date. */
+void *need_keep(void *memory)
 {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static void **kept;
+    static size_t count, room;
     if (!memory)
         out_of_memory();
+    pthread_mutex_lock(&lock);
+    if (count == room)
+        kept = reallocarray(kept, room = room ? 2 * room : 256, sizeof(*kept));
+    if (!kept)
+        out_of_memory();
+    kept[count++] = memory;
+    pthread_mutex_unlock(&lock);
     return memory;
 }
 
 void *need_alloc(size_t bytes)
 {
-    return checked(calloc(1, bytes ? bytes : 1));
+    return need_keep(calloc(1, bytes ? bytes : 1));
 }
 
 void *need_array(void *old, size_t count, size_t size)
 {
-    return checked(reallocarray(old, count ? count : 1, size));
+    uintptr_t before = (uintptr_t)old;
+    void *array = reallocarray(old, count ? count : 1, size);
+    return array && (uintptr_t)array == before ? array : need_keep(array);
 }
 
 char *need_copy(const char *text)
 {
-    return checked(strdup(text));
+    return need_keep(strdup(text));
+}
+
+static char *format_text(const char *format, va_list args)
+{
+    char *text = NULL;
+    return need_keep(vasprintf(&text, format, args) < 0 ? NULL : text);
 }
 
 char *need_format(const char *format, ...)
 {
-    char *text = NULL;
     va_list args;
     va_start(args, format);
-    int length = vasprintf(&text, format, args);
+    char *text = format_text(format, args);
     va_end(args);
-    return checked(length < 0 ? NULL : text);
+    return text;
 }
+
+void text_append(char **text, const char *between, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    const char *words = format_text(format, args);
+    va_end(args);
+    *text = need_format("%s%s%s", *text, **text && *words ? between : "", words);
+}
+
+void text_list_add(text_list *list, const char *text)
+{
+    list->items = need_array(list->items, list->count + 1, sizeof(*list->items));
+    list->items[list->count++] = text;
+}
+
+/* ---- Sessions */
 
 static void print_log(void *data, kiln_log_level level, const char *message)
 {
@@ -147,14 +193,7 @@ int session_open(struct session *out, const common_args *args)
         status = kiln_op_define(out->service, args->ops->items[i], &out->report);
     for (size_t i = 0; args->templates && i < args->templates->count && !status; i++)
         status = kiln_template_load(out->service, args->templates->items[i], NULL, &out->report);
-    return status ? session_fail(out, status, NULL) : STATUS_DONE;
-}
-
-const char *cache_directory(struct session *session)
-{
-    kiln_cache_info info = KILN_INIT(kiln_cache_info);
-    kiln_status status = kiln_cache_get_info(session->service, &info, NULL);
-    return status == KILN_OK || status == KILN_EIO ? info.directory : "";
+    return session_status(out, status, NULL);
 }
 
 void session_close(struct session *session)
@@ -164,9 +203,34 @@ void session_close(struct session *session)
     session->service = NULL;
 }
 
-int session_fail(struct session *session, kiln_status status, const char *culprit)
+int session_run(const common_args *args, int (*work)(struct session *session, void *data), void *data)
 {
-    int result = fail_report(status, &session->report, culprit);
-    kiln_report_clear(&session->report);
+    struct session session;
+    int status = session_open(&session, args);
+    if (!status)
+        status = work(&session, data);
+    session_close(&session);
+    return status;
+}
+
+kiln_status session_device(kiln_device **out, kiln_device_info *info, struct session *session, const char *name)
+{
+    *info = (kiln_device_info)KILN_INIT(kiln_device_info);
+    kiln_status status = kiln_device_open(out, session->service, name, &session->report);
+    return status ? status : kiln_device_get_info(*out, info);
+}
+
+const char *cache_directory(struct session *session)
+{
+    kiln_cache_info info = KILN_INIT(kiln_cache_info);
+    kiln_status status = kiln_cache_get_info(session->service, &info, NULL);
+    return status == KILN_OK || status == KILN_EIO ? info.directory : "";
+}
+
+int session_status(struct session *session, kiln_status status, const char *culprit)
+{
+    int result = status ? fail_report(status, &session->report, culprit) : STATUS_DONE;
+    if (status)
+        kiln_report_clear(&session->report);
     return result;
 }

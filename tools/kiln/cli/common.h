@@ -1,4 +1,4 @@
-/* What every subcommand needs: exit statuses, diagnostics, memory that never runs out, and an open service. */
+/* What every subcommand needs: exit statuses, diagnostics, memory that lasts as long as the command, and a session. */
 #ifndef KILN_TOOLS_COMMON_H
 #define KILN_TOOLS_COMMON_H
 
@@ -11,16 +11,64 @@
 #include <kiln/kiln.h>
 
 enum {
-    STATUS_DONE = 0,   /* it did what was asked */
-    STATUS_FAILED = 1, /* it ran and something failed */
+    STATUS_DONE = 0,   /* success */
+    STATUS_FAILED = 1, /* the command ran and something failed */
     STATUS_USAGE = 2   /* wrong usage or bad input; nothing was changed */
 };
 
-/* Words borrowed from argv. */
+#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
+
+/* Prints one line on stderr, "kiln: " before it; returns `status`. Any thread. */
+int fail(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* The same for a call of the library that failed: "culprit: " if culprit is not NULL, the report's message or else the
+ * status in words, then the compiler's log if there is one. Returns the exit status that fits. */
+int fail_report(kiln_status status, const kiln_report *report, const char *culprit);
+
+/* Prints "kiln: warning: ..." and the like on stderr. Any thread. */
+void note(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Sends diagnostics to this stream, which is no terminal, instead of stderr; NULL: to stderr again. */
+void diagnostics_to(FILE *stream);
+
+/* The exit status that stands for a status of the library. */
+int exit_status(kiln_status status);
+
+/* Ends the command, with STATUS_FAILED after a message where standard output could not be written. */
+_Noreturn void finish(int status);
+
+/* Whether lines of output to `stream` can be drawn over. */
+bool is_terminal(FILE *stream);
+
+/* Whether to colour output to `stream`: the same, and NO_COLOR is not set. */
+bool use_colour(FILE *stream);
+
+/* ---- Memory */
+
+/* Prints a message and exits with STATUS_FAILED. */
+_Noreturn void out_of_memory(void);
+
+/* Memory that lasts as long as the command, so that no caller frees it. It never runs out: that ends the command. Any
+ * thread. need_alloc gives zeros. need_array changes the size of `old`, which may be NULL. need_keep takes over memory
+ * of malloc; NULL is out of memory. */
+void *need_alloc(size_t bytes);
+void *need_array(void *old, size_t count, size_t size);
+void *need_keep(void *memory);
+char *need_copy(const char *text);
+char *need_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Adds words to a text, after `between` where the text has words already. */
+void text_append(char **text, const char *between, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* A list of borrowed texts. All zero is an empty one. */
 typedef struct text_list {
     const char **items;
     size_t count;
 } text_list;
+
+void text_list_add(text_list *list, const char *text);
+
+/* ---- Sessions */
 
 /* The options that every subcommand takes. */
 typedef struct common_args {
@@ -32,48 +80,26 @@ typedef struct common_args {
     kiln_switch strict;
 } common_args;
 
-/* One line on stderr, "kiln: " before it; returns `status`. Any thread. */
-int fail(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-/* The same for a call of the library that failed: the report's message, or the status in words, after "culprit: "
- * if culprit is not NULL, then the compiler's log if there is one. Returns the exit status that fits. */
-int fail_report(kiln_status status, const kiln_report *report, const char *culprit);
-
-/* "kiln: warning: ..." and the like on stderr; returns nothing. Any thread. */
-void note(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
-/* From now on diagnostics go to this stream, which is no terminal, and no longer to stderr; NULL: to stderr again. */
-void diagnostics_to(FILE *stream);
-
-/* The exit status that stands for a status of the library. */
-int exit_status(kiln_status status);
-
-/* Whether to colour what goes to `stream`: a terminal, and neither NO_COLOR nor TERM=dumb. */
-bool use_colour(FILE *stream);
-
-/* A message and exit(STATUS_FAILED). */
-_Noreturn void out_of_memory(void);
-
-/* Memory, or that. */
-void *need_alloc(size_t bytes);
-void *need_array(void *old, size_t count, size_t size);
-char *need_copy(const char *text);
-char *need_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
 /* A service opened with the common options, and one report for its calls. */
 struct session {
     kiln_service *service;
     kiln_report report;
 };
 
-/* Opens; returns STATUS_DONE, or the exit status after a message. session_close is right after either. */
+/* Opens a session. Returns STATUS_DONE, or the exit status after a message. session_close is right after either. */
 int session_open(struct session *out, const common_args *args);
 void session_close(struct session *session);
+
+/* Opens a session, calls `work` in it and closes it. Returns the exit status. */
+int session_run(const common_args *args, int (*work)(struct session *session, void *data), void *data);
+
+/* Opens a device, the default one where `name` is NULL, and tells its facts. The report is the session's. */
+kiln_status session_device(kiln_device **out, kiln_device_info *info, struct session *session, const char *name);
 
 /* The directory of the store, "" if there is none. Lives as long as the session. */
 const char *cache_directory(struct session *session);
 
-/* As fail_report with the session's own report, which is cleared. */
-int session_fail(struct session *session, kiln_status status, const char *culprit);
+/* STATUS_DONE for KILN_OK. Else as fail_report with the session's report, which is cleared. */
+int session_status(struct session *session, kiln_status status, const char *culprit);
 
 #endif

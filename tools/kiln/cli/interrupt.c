@@ -1,24 +1,33 @@
+/* Notes an interrupt, which commands look for at points where they can end. */
 #include "cli/interrupt.h"
 
 #include <signal.h>
+#include <stdatomic.h>
 #include <stddef.h>
 
-static volatile sig_atomic_t seen;
+static atomic_int seen;
+static struct sigaction before[2]; /* of SIGINT and SIGTERM */
 
 static void on_interrupt(int signal_number)
 {
     (void)signal_number;
-    seen = 1;
+    atomic_store(&seen, 1);
 }
 
-void interrupt_catch(void)
+void interrupt_catch(bool terminate)
 {
-    struct sigaction action = { .sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND | SA_RESTART };
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
+    struct sigaction once = { .sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND | SA_RESTART };
+    sigaction(SIGINT, &once, &before[0]);
+    sigaction(SIGTERM, terminate ? &once : NULL, &before[1]);
 }
 
 bool interrupt_seen(void)
 {
-    return seen;
+    return atomic_load(&seen);
+}
+
+void interrupt_release(void)
+{
+    sigaction(SIGINT, &before[0], NULL);
+    sigaction(SIGTERM, &before[1], NULL);
 }

@@ -4,8 +4,13 @@
 
 #include <stdbool.h>
 
-/* From now on the first SIGINT or SIGTERM is only noted; the second one ends the command at once. */
-void interrupt_catch(void);
+/* From now on the first SIGINT, or SIGTERM if `terminate`, is only noted; the second one ends the command at once. */
+void interrupt_catch(bool terminate);
+
+/* Any thread. */
 bool interrupt_seen(void);
+
+/* From now on signals do what they did before interrupt_catch. */
+void interrupt_release(void);
 
 #endif

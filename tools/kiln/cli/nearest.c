@@ -1,10 +1,12 @@
+/* Guesses which word a misspelt one was meant to be. */
 #include "cli/nearest.h"
 
 #include <string.h>
 
 enum { LONGEST = 64 };
 
-size_t edit_distance(const char *a, const char *b)
+/* The number of single-letter insertions, removals and changes that make `a` of `b`. */
+static size_t edit_distance(const char *a, const char *b)
 {
     size_t row[LONGEST + 1];
     size_t width = strlen(b);
@@ -25,13 +27,12 @@ size_t edit_distance(const char *a, const char *b)
     return row[width];
 }
 
-const char *nearest_word(const char *word, const char *(*get)(const void *words, size_t index), const void *words,
-                         size_t count)
+const char *nearest_word(const char *word, const void *rows, size_t count, size_t stride)
 {
     const char *best = NULL;
     size_t best_distance = strlen(word) / 2 + 2;
     for (size_t i = 0; i < count; i++) {
-        const char *candidate = get(words, i);
+        const char *candidate = *(const char *const *)((const char *)rows + i * stride);
         size_t distance = edit_distance(word, candidate);
         if (strncmp(word, candidate, strlen(word)) == 0)
             distance = 0;

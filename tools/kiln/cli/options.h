@@ -20,32 +20,39 @@ typedef struct option_row {
     void *value;
 } option_row;
 
+/* A table as two arguments. */
+#define OPTION_ROWS(rows) rows, COUNT_OF(rows)
+
 struct usage {
     const char *synopsis; /* "kiln run SPEC --in FILE ..." */
     const char *about;    /* lines for --help */
     const char *examples; /* lines for --help, or NULL */
 };
 
-enum { OPTIONS_GO_ON = -1 };
+/* Reads argv, from argv[1] on, into the values of the rows, the common options and the positional words. Ends the
+ * command after --help, which prints, and after a mistake, which it names. */
+void options_parse(const struct usage *usage, const option_row *rows, size_t count, common_args *common,
+                   text_list *words, int argc, char **argv);
 
-/* Reads argv, from argv[1] on, into the values of rows, the common options and the positional words (which the caller
- * frees with free(words->items), like any OPTION_LIST). Returns OPTIONS_GO_ON, or the exit status: after --help,
- * which prints, or after a mistake, which is named. */
-int options_parse(const struct usage *usage, const option_row *rows, size_t count, common_args *common,
-                  text_list *words, int argc, char **argv);
+/* The same for a command that takes no words. The message about a word ends with `hint`, which may be NULL. */
+void options_only(const struct usage *usage, const option_row *rows, size_t count, common_args *common,
+                  const char *hint, int argc, char **argv);
 
-/* The same for a command that takes no words. `hint`, which may be NULL, is said to who gives one. */
-int options_only(const struct usage *usage, const option_row *rows, size_t count, common_args *common, const char *hint,
-                 int argc, char **argv);
+/* The same for a command that takes one SPEC, which it returns. */
+const char *options_spec(const struct usage *usage, const option_row *rows, size_t count, common_args *common, int argc,
+                         char **argv);
 
-/* STATUS_USAGE after "kiln: message" and where to find help. */
+/* The same for a command that takes specs and files FILE.cu, which stand for specs of their templates. */
+void options_specs(const struct usage *usage, const option_row *rows, size_t count, common_args *common,
+                   text_list *words, int argc, char **argv);
+
+/* Prints "kiln: message" and where to find help; returns STATUS_USAGE. */
 int options_wrong(const struct usage *usage, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Turns words that are files, FILE.cu, into specs of their templates. Returns OPTIONS_GO_ON, or the exit status
- * after a message. */
-int options_take_files(text_list *words);
+/* The same, and ends the command. */
+_Noreturn void options_refuse(const struct usage *usage, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Adds a word to a list. */
-void text_list_add(text_list *list, const char *text);
+/* Whether a word has the name of a CUDA file: FILE.cu, and not a spec, which has fields. */
+bool options_is_file(const char *word);
 
 #endif

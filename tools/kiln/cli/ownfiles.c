@@ -1,8 +1,8 @@
+/* Reads what files and lines of manifests define, as far as the command must know it before the library does. */
 #include "cli/ownfiles.h"
 
 #include <ctype.h>
 #include <errno.h>
-#include <kiln/kernel.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,7 +16,7 @@ static bool is_path(const char *value)
     return strchr(value, '/') || (length > 3 && strcmp(value + length - 3, ".cu") == 0);
 }
 
-/* "//! template NAME": NAME, which the caller frees, or NULL. */
+/* "//! template NAME": a copy of NAME, or NULL. */
 static char *declared_name(const char *line)
 {
     static const char keyword[] = "template";
@@ -30,14 +30,14 @@ static char *declared_name(const char *line)
     return need_format("%.*s", (int)strcspn(line, blanks), line);
 }
 
-/* "//! ...": a copy of what is declared, which the caller frees, or NULL. */
+/* "//! ...": a copy of the declaration, or NULL. */
 static char *declared_text(const char *line)
 {
     return strncmp(line, "//!", 3) == 0 ? need_copy(line + 3) : NULL;
 }
 
-/* *out is what `find` gives for the first line of the file for which it gives anything, or NULL. */
-static int scan(char **out, const char *path, char *(*find)(const char *line))
+/* Gives *out the result of `find` for the first line of the file that has one, or NULL. */
+static int scan_file(char **out, const char *path, char *(*find)(const char *line))
 {
     char *line = NULL;
     size_t room = 0;
@@ -53,52 +53,38 @@ static int scan(char **out, const char *path, char *(*find)(const char *line))
     return failed && !*out ? fail(STATUS_USAGE, "%s cannot be read", path) : STATUS_DONE;
 }
 
-/* The name that a file declares; its path where it declares none, which is a fault that loading it will name. */
-static int peek_name(char **out, const char *path)
-{
-    int status = scan(out, path, declared_name);
-    if (!status && !*out)
-        *out = need_copy(path);
-    return status;
-}
-
 int ownfiles_declares(bool *out, const char *path)
 {
     char *text;
-    int status = scan(&text, path, declared_text);
+    int status = scan_file(&text, path, declared_text);
     *out = text != NULL;
-    free(text);
     return status;
 }
 
 int ownfiles_resolve(char **out, const char *text, void (*add)(void *data, const char *path), void *data)
 {
-    char *value = NULL, *names = need_copy("");
-    int status = STATUS_DONE;
+    char *names = need_copy("");
     bool found = false;
     *out = NULL;
-    if (spectext_field(&value, text, "template"))
-        for (char *rest = value, *item; !status && (item = strsep(&rest, ","));) {
-            char *name = NULL;
-            if (is_path(item)) {
-                status = peek_name(&name, item);
-                found = true;
-                if (!status)
-                    add(data, item);
-            }
-            char *longer = need_format("%s%s%s", names, *names ? "," : "", name ? name : item);
-            free(names);
-            free(name);
-            names = longer;
+    for (char *rest = spectext_field(text, "template"), *item; (item = strsep(&rest, ","));) {
+        char *name = item;
+        if (is_path(item)) {
+            int status = scan_file(&name, item, declared_name);
+            if (status)
+                return status;
+            /* A file that declares no name is a fault that loading it names. */
+            name = name ? name : item;
+            found = true;
+            add(data, item);
         }
-    if (!status && found)
+        text_append(&names, ",", "%s", name);
+    }
+    if (found)
         *out = spectext_put(text, "template", names);
-    free(names);
-    free(value);
-    return status;
+    return STATUS_DONE;
 }
 
-/* What follows a word at the beginning of a line, or NULL if it begins otherwise. */
+/* The text after a word at the beginning of a line, or NULL if the line begins otherwise. */
 static const char *after_word(const char *line, const char *word)
 {
     line += strspn(line, blanks);
@@ -123,9 +109,7 @@ kiln_status ownfiles_define(kiln_service *service, const char *line, kiln_report
         char *trimmed = need_copy(path);
         for (size_t length = strlen(trimmed); length > 0 && strchr(blanks, trimmed[length - 1]);)
             trimmed[--length] = '\0';
-        kiln_status status = kiln_template_load(service, trimmed, NULL, report);
-        free(trimmed);
-        return status;
+        return kiln_template_load(service, trimmed, NULL, report);
     }
     snprintf(report->message, sizeof(report->message),
              "write define op NAME(x) = EXPRESSION, or define template FILE.cu");

@@ -1,12 +1,12 @@
+/* Draws the progress bar, and removes it before anything else is printed on stderr. */
 #include "cli/progress.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+#include <time.h>
 
+#include "cli/common.h"
 #include "text/format.h"
 
 static atomic_bool on_screen;
@@ -19,19 +19,27 @@ void progress_hide(void)
 
 void progress_start(struct progress *out, uint64_t total, bool lines)
 {
-    const char *terminal = getenv("TERM");
-    *out = (struct progress){ .total = total, .start = now_seconds() };
-    out->terminal = isatty(STDERR_FILENO) && terminal && strcmp(terminal, "dumb") != 0;
+    *out = (struct progress){ .total = total, .start = now_seconds(), .terminal = is_terminal(stderr) };
     out->lines = lines && !out->terminal;
     out->last = out->terminal ? 0 : out->start;
 }
 
-static void draw_bar(char bar[33], double fraction)
+/* The stream is locked until end_drawing. */
+static void draw_bar(double fraction)
 {
-    unsigned filled = (unsigned)(fraction * 32);
+    unsigned filled = (unsigned)((fraction > 0 ? fraction < 1 ? fraction : 1 : 0) * 32);
+    flockfile(stderr);
+    fputs("\r\033[K[", stderr);
     for (unsigned i = 0; i < 32; i++)
-        bar[i] = i < filled ? '=' : i == filled ? '>' : ' ';
-    bar[32] = '\0';
+        fputc(i < filled ? '=' : i == filled ? '>' : ' ', stderr);
+    fputs("] ", stderr);
+    atomic_store(&on_screen, true);
+}
+
+static void end_drawing(void)
+{
+    fflush(stderr);
+    funlockfile(stderr);
 }
 
 void progress_show(struct progress *progress, uint64_t done, uint64_t failed)
@@ -41,43 +49,43 @@ void progress_show(struct progress *progress, uint64_t done, uint64_t failed)
         return;
     progress->last = now;
     double rate = now > progress->start ? (double)done / (now - progress->start) : 0;
-    char left[FORMAT_ROOM], bar[33], errors[FORMAT_ROOM] = "";
-    format_clock(left, rate > 0 ? (double)(progress->total - done) / rate : 0);
-    draw_bar(bar, progress->total ? (double)done / (double)progress->total : 1);
-    if (failed)
-        snprintf(errors, sizeof(errors), "  %" PRIu64 " failed", failed);
-    flockfile(stderr);
+    const char *left = format_clock(rate > 0 ? (double)(progress->total - done) / rate : 0);
     if (progress->terminal)
-        fprintf(stderr, "\r\033[K[%s] %" PRIu64 "/%" PRIu64 "  %.1f/s  %s left%s", bar, done, progress->total, rate,
-                rate > 0 ? left : "?", errors);
+        draw_bar(progress->total ? (double)done / (double)progress->total : 1);
     else
-        fprintf(stderr, "kiln: %" PRIu64 "/%" PRIu64 "  %.1f/s  %s left%s\n", done, progress->total, rate, left,
-                errors);
-    if (progress->terminal)
-        atomic_store(&on_screen, true);
-    fflush(stderr);
-    funlockfile(stderr);
+        flockfile(stderr);
+    fprintf(stderr, "%s%" PRIu64 "/%" PRIu64 "  %.1f/s  %s left", progress->terminal ? "" : "kiln: ", done,
+            progress->total, rate, progress->terminal && rate <= 0 ? "?" : left);
+    if (failed)
+        fprintf(stderr, "  %" PRIu64 " failed", failed);
+    fputs(progress->terminal ? "" : "\n", stderr);
+    end_drawing();
 }
 
 void progress_say(struct progress *progress, double fraction, const char *words)
 {
-    char bar[33];
     double now = now_seconds();
     if (!progress->terminal || now - progress->last < 0.1)
         return;
     progress->last = now;
-    draw_bar(bar, fraction > 0 ? (fraction < 1 ? fraction : 1) : 0);
-    flockfile(stderr);
-    fprintf(stderr, "\r\033[K[%s] %s", bar, words);
-    atomic_store(&on_screen, true);
-    fflush(stderr);
-    funlockfile(stderr);
+    draw_bar(fraction);
+    fputs(words, stderr);
+    end_drawing();
 }
 
 void progress_end(void)
 {
     flockfile(stderr);
     progress_hide();
-    fflush(stderr);
-    funlockfile(stderr);
+    end_drawing();
+}
+
+void progress_wait(pthread_cond_t *changed, pthread_mutex_t *lock)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += 100000000;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_cond_timedwait(changed, lock, &until);
 }

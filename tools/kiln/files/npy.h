@@ -1,10 +1,22 @@
-/* .npy files: C order, little endian, one array. */
+/* .npy files: C order, little endian, one array; and the element types that they can have. */
 #ifndef KILN_TOOLS_NPY_H
 #define KILN_TOOLS_NPY_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+typedef struct dtype {
+    const char *name;  /* "f32" */
+    const char *descr; /* "<f4", how .npy calls it */
+    uint32_t size;
+} dtype;
+
+/* By Kiln's name, or NULL. */
+const dtype *dtype_named(const char *name);
+
+/* The floating-point type of a .npy descr, or NULL. "<u2" has none: it is bf16 only where a spec names that. */
+const dtype *dtype_of_descr(const char *descr);
 
 enum { NPY_MOST_DIMENSIONS = 64 };
 
@@ -31,10 +43,14 @@ void npy_close(npy_array *array);
 
 bool npy_same_shape(const npy_array *a, const npy_array *b);
 
-/* "(3, 4)", as Python writes it. The caller frees it. */
+/* "(3, 4)", as Python writes it. */
 char *npy_shape_text(const npy_array *array);
 
-/* The bytes that stand before the data of such an array in a file: *out is freed by the caller. */
+/* Makes the bytes that stand before the data of such an array in a file; returns how many. */
 size_t npy_header(char **out, const npy_array *array);
+
+/* Reads a header's dictionary, "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }", into the element type
+ * and the shape of *out, whose path is used in messages. Returns STATUS_DONE, or STATUS_USAGE after a message. */
+int npy_parse_header(npy_array *out, const char *text, size_t length);
 
 #endif

@@ -1,3 +1,4 @@
+/* Writes result files by way of temporary ones, which are removed however the command ends. */
 #include "files/output.h"
 
 #include <errno.h>
@@ -10,7 +11,7 @@
 
 #include "cli/common.h"
 
-/* What a signal or an early exit must remove; plain arrays, since a handler reads them. */
+/* The files that a signal or an early exit must remove; plain arrays, because a handler reads them. */
 enum { WATCHED = 4 };
 static char doomed[WATCHED][PATH_MAX];
 static volatile sig_atomic_t has_doomed[WATCHED];
@@ -45,7 +46,7 @@ static void watch_temporary(struct output *out)
     out->watched = slot + 1;
     if (!at_exit)
         at_exit = atexit(remove_doomed) == 0;
-    for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(signals); i++) {
         struct sigaction old;
         if (sigaction(signals[i], NULL, &old) == 0 && old.sa_handler == SIG_DFL)
             signal(signals[i], on_signal);
@@ -57,7 +58,6 @@ static void forget_temporary(struct output *out)
     if (out->watched)
         has_doomed[out->watched - 1] = 0;
     out->watched = 0;
-    free(out->temporary);
     out->temporary = NULL;
 }
 
@@ -72,7 +72,6 @@ static int open_temporary(struct output *out)
     const char *slash = strrchr(out->target, '/');
     int directory_length = slash ? (int)(slash - out->target) + 1 : 0;
     for (int attempt = 0; attempt < 100; attempt++) {
-        free(out->temporary);
         out->temporary = need_format("%.*s.kiln-%ld-%d.tmp", directory_length, out->target, (long)getpid(), attempt);
         out->fd = open(out->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, out->old.st_mode ? 0600 : 0666);
         if (out->fd >= 0) {
@@ -83,7 +82,6 @@ static int open_temporary(struct output *out)
             break;
     }
     int error = errno;
-    free(out->temporary);
     out->temporary = NULL;
     return cannot_write(out->path, error, true);
 }
@@ -154,7 +152,7 @@ int output_write(struct output *output, const void *data, size_t bytes)
     return STATUS_DONE;
 }
 
-/* After the last write, which takes set-user-ID bits away; and those are for the old owner only. */
+/* Called after the last write, which takes set-user-ID bits away. Those bits are for the old owner only. */
 static int keep_mode(const struct output *output)
 {
     const struct stat *old = &output->old;
@@ -185,4 +183,16 @@ void output_close(struct output *output)
     forget_temporary(output);
     free(output->target);
     *output = (struct output){ .fd = -1 };
+}
+
+int output_put(const char *path, const void *data, size_t bytes)
+{
+    struct output output;
+    int status = output_open(&output, path, bytes);
+    if (!status)
+        status = output_write(&output, data, bytes);
+    if (!status)
+        status = output_commit(&output);
+    output_close(&output);
+    return status;
 }

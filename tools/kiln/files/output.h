@@ -12,7 +12,7 @@ struct output {
     char *target;     /* what is replaced, links resolved */
     char *temporary;  /* beside it; NULL when `path` is a pipe or a device, which is written directly */
     int fd;
-    int watched;     /* the module's own */
+    int watched;     /* used by the module */
     struct stat old; /* what is replaced; zeros if nothing is */
 };
 
@@ -21,7 +21,7 @@ struct output {
  * Returns STATUS_DONE, or STATUS_USAGE after a message. output_close is right after either. */
 int output_open(struct output *out, const char *path, uint64_t bytes);
 
-/* Whether what is written goes where stdout goes. */
+/* Whether the file is the same as stdout. */
 bool output_is_stdout(const struct output *output);
 
 /* Returns STATUS_DONE, or STATUS_USAGE after a message: the old file is untouched. */
@@ -33,5 +33,8 @@ int output_commit(struct output *output);
 
 /* Frees; a temporary file that was not committed is removed. */
 void output_close(struct output *output);
+
+/* All of this with one piece of data. Returns as output_write does. */
+int output_put(const char *path, const void *data, size_t bytes);
 
 #endif

@@ -1,3 +1,4 @@
+/* Reads --size and --arg by the signature of a spec's kernel. */
 #include "kernels/argvalues.h"
 
 #include <errno.h>
@@ -6,18 +7,55 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/signature.h"
 #include "text/format.h"
 
-const char *argvalues_find(const text_list *texts, const char *name, size_t *used)
+kernel_takes signature_takes(const kiln_signature *signature)
+{
+    kernel_takes takes = { .flat = signature->size_count == 1, .one_type = true, .type = "" };
+    for (size_t i = 0; i < signature->param_count; i++) {
+        const kiln_param *param = signature->params[i];
+        if (param->role == KILN_ROLE_FORMULA)
+            continue;
+        takes.in += param->role == KILN_ROLE_IN;
+        takes.out += param->role == KILN_ROLE_OUT;
+        takes.inout += param->role == KILN_ROLE_INOUT;
+        takes.flat = takes.flat && param->dims == 1 && strcmp(param->shape[0], signature->sizes[0]) == 0;
+        if (param->dims == 0) /* a number */
+            continue;
+        takes.type = *takes.type ? takes.type : param->type;
+        takes.one_type = takes.one_type && strcmp(takes.type, param->type) == 0;
+    }
+    return takes;
+}
+
+const kiln_signature *spec_signature(const kiln_spec *spec)
+{
+    const kiln_signature *signature = NULL;
+    if (kiln_spec_signature(&signature, spec, NULL) != KILN_OK)
+        out_of_memory();
+    return signature;
+}
+
+bool spec_is_flat(const kiln_spec *spec)
+{
+    return signature_takes(spec_signature(spec)).flat;
+}
+
+/* Whether a text is "NAME=VALUE". */
+static bool has_name(const char *text, const char *name)
+{
+    size_t length = strlen(name);
+    return strncmp(text, name, length) == 0 && text[length] == '=';
+}
+
+const char *argvalues_find(const text_list *texts, const char *name, size_t *given)
 {
     const char *value = NULL;
-    size_t length = strlen(name);
     for (size_t i = 0; i < texts->count; i++)
-        if (strncmp(texts->items[i], name, length) == 0 && texts->items[i][length] == '=') {
-            value = texts->items[i] + length + 1;
-            if (used)
-                ++*used;
+        if (has_name(texts->items[i], name)) {
+            value = texts->items[i] + strlen(name) + 1;
+            if (given)
+                ++*given;
         }
     return value;
 }
@@ -46,151 +84,107 @@ static bool read_whole(uint64_t *out, const kiln_param *info, const char *text, 
     return errno != ERANGE && (bits == 64 || (number >= -(1LL << (bits - 1)) && number < 1LL << (bits - 1)));
 }
 
-bool argvalues_number(uint64_t *out, bool *is_number, const kiln_param *info, const char *text)
+/* Reads a number into the bytes that the argument's type has. Returns NULL, or what is wrong. */
+static char *read_number(uint64_t *out, const kiln_param *info, const char *text)
 {
     char *end = NULL;
-    *out = 0;
-    bool fits = (info->type[0] == 'f' ? read_real : read_whole)(out, info, text, &end);
-    *is_number = end != text && *end == '\0';
-    return fits && *is_number;
+    bool fits = text && (info->type[0] == 'f' ? read_real : read_whole)(out, info, text, &end);
+    if (!text || end == text || *end)
+        return need_format("argument %s is a number of type %s: give --arg %s=%s", info->name, info->type, info->name,
+                           text ? "VALUE that is one" : "VALUE");
+    return fits ? NULL
+                : need_format("--arg %s=%s: does not fit %s, the type of the argument", info->name, text, info->type);
 }
 
-bool argvalues_wanted(const kiln_spec *spec)
-{
-    return !signature_takes(spec_signature(spec)).flat;
-}
-
-bool argvalues_elements(uint64_t *out, const char *name, const char *text)
-{
-    size_t length = name ? strlen(name) : 0;
-    bool named = length && strncmp(text, name, length) == 0 && text[length] == '=';
-    return parse_size(out, named ? text + length + 1 : text);
-}
-
-/* " --size rows=N --size cols=N" */
-static char *wanted_sizes(const kiln_spec *spec)
+static char *missing_size(const arg_values *values, const kiln_spec *spec, const char *name)
 {
     const kiln_signature *signature = spec_signature(spec);
-    char *text = need_copy("");
-    for (size_t i = 0; i < signature->size_count; i++) {
-        char *longer = need_format("%s --size %s=N", text, signature->sizes[i]);
-        free(text);
-        text = longer;
-    }
-    return text;
+    if (values->by_inputs)
+        return need_format("size %s is the extent of no input: give --size %s=N", name, name);
+    char *wanted = need_copy("");
+    for (size_t i = 0; i < signature->size_count; i++)
+        text_append(&wanted, " ", "--size %s=N", signature->sizes[i]);
+    return need_format("template %s takes sizes by name and %s is not given: expected %s",
+                       kiln_spec_field(spec, "template"), name, wanted);
 }
 
-/* Of a flat kernel. */
-static char *read_elements(arg_values *out, const kiln_spec *spec, const arg_texts *texts)
+/* A flat kernel's only size may have no name, and may be left out. */
+static char *read_sizes(arg_values *out, const kiln_spec *spec, const text_list *texts)
 {
-    const char *name = spec_signature(spec)->sizes[0];
-    if (texts->numbers.count)
-        return need_format("--arg %s: the template takes no numbers", texts->numbers.items[0]);
-    for (size_t i = 0; i < texts->sizes.count; i++) {
-        const char *text = texts->sizes.items[i];
-        size_t length = strcspn(text, "=");
-        if (text[length] && (strlen(name) != length || strncmp(name, text, length) != 0))
-            return need_format("--size %s: the template declares no such size; expected --size N", text);
-        if (i > 0)
-            return need_copy("--size is given twice");
-        if (!argvalues_elements(&out->elements, name, text))
-            return need_format("--size %s is not a size; expected 1048576, 2^20, 64M or 4096x393216", text);
+    const kiln_signature *signature = spec_signature(spec);
+    bool flat = spec_is_flat(spec);
+    size_t used = 0;
+    out->size_count = signature->size_count;
+    for (size_t i = 0; i < signature->size_count && i < ARGVALUES_SIZES; i++) {
+        size_t given = 0;
+        uint64_t size = 0;
+        const char *name = signature->sizes[i], *value = argvalues_find(texts, name, &given);
+        for (size_t k = 0; flat && k < texts->count; k++)
+            if (!strchr(texts->items[k], '=')) {
+                value = texts->items[k];
+                given++;
+            }
+        used += given;
+        if (given > 1)
+            return need_format("--size %s is given twice", name);
+        if (!value && !flat && !out->bound[i])
+            return missing_size(out, spec, name);
+        if (value && !parse_size(&size, value))
+            return need_format("--size %s=%s is not a size; expected 1048576, 2^20, 64M or 4096x393216", name, value);
+        if (value && out->bound[i] && out->sizes[i] != size)
+            return need_format("--size %s=%s: it is %" PRIu64 " in an input", name, value, out->sizes[i]);
+        out->sizes[i] = value ? size : out->sizes[i];
+    }
+    for (size_t i = 0; i < texts->count && used < texts->count; i++) {
+        size_t k = 0;
+        while (k < signature->size_count && !has_name(texts->items[i], signature->sizes[k]))
+            k++;
+        if (k == signature->size_count)
+            return need_format("--size %s: the template declares no such size", texts->items[i]);
     }
     return NULL;
 }
 
-static char *missing_size(const kiln_spec *spec, const char *name)
-{
-    char *wanted = wanted_sizes(spec);
-    char *problem = need_format("template %s declares sizes of its own and %s is not given: expected%s",
-                                kiln_spec_field(spec, "template"), name, wanted);
-    free(wanted);
-    return problem;
-}
-
-static char *read_sizes(arg_values *out, const kiln_spec *spec, const arg_texts *texts)
+static char *read_numbers(arg_values *out, const kiln_spec *spec, const text_list *texts)
 {
     const kiln_signature *signature = spec_signature(spec);
     size_t used = 0;
-    for (size_t i = 0; i < signature->size_count && i < ARGVALUES_SIZES; i++) {
-        size_t before = used;
-        const char *name = signature->sizes[i];
-        const char *value = argvalues_find(&texts->sizes, name, &used);
-        if (used > before + 1)
-            return need_format("--size %s is given twice", name);
-        if (value && !parse_size(&out->sizes[i], value))
-            return need_format("--size %s=%s is not a size; expected 1048576, 2^20, 64M or 4096x393216", name, value);
-        if (value) {
-            out->size_count++;
-            continue;
-        }
-        return missing_size(spec, name);
-    }
-    for (size_t i = 0; i < texts->sizes.count && used < texts->sizes.count; i++) {
-        size_t length = strcspn(texts->sizes.items[i], "="), k = 0;
-        while (k < signature->size_count && (strlen(signature->sizes[k]) != length ||
-                                             strncmp(signature->sizes[k], texts->sizes.items[i], length) != 0))
-            k++;
-        if (k == signature->size_count)
-            return need_format("--size %s: the template declares no such size", texts->sizes.items[i]);
-    }
-    return NULL;
-}
-
-static char *read_numbers(arg_values *out, const kiln_spec *spec, const arg_texts *texts)
-{
-    const kiln_signature *signature = spec_signature(spec);
-    size_t used = 0, place = 0, numbers = 0;
-    for (size_t i = 0; i < signature->param_count && place < ARGVALUES_ARGS; i++) {
+    out->arg_count = 0;
+    for (size_t i = 0; i < signature->param_count && out->arg_count < ARGVALUES_ARGS; i++) {
         const kiln_param *param = signature->params[i];
-        if (param->role == KILN_ROLE_FORMULA)
-            continue;
-        size_t mine = place++, before = used;
+        size_t at = out->arg_count, given = 0;
+        out->arg_count += param->role != KILN_ROLE_FORMULA;
         if (param->role != KILN_ROLE_SCALAR)
             continue;
-        const char *value = argvalues_find(&texts->numbers, param->name, &used);
-        if (used > before + 1)
+        char *problem = read_number(&out->numbers[at], param, argvalues_find(texts, param->name, &given));
+        if (given > 1)
             return need_format("--arg %s is given twice", param->name);
-        bool is_number;
-        if (!value || !argvalues_number(&out->numbers[mine], &is_number, param, value))
-            return need_format("argument %s is a number of type %s: give --arg %s=%s", param->name, param->type,
-                               param->name, value ? "VALUE that is one" : "VALUE");
-        out->args[mine] = (kiln_arg){ KILN_ARG_VALUE, param->bytes, &out->numbers[mine] };
-        numbers++;
+        if (problem)
+            return problem;
+        out->args[at] = (kiln_arg){ KILN_ARG_VALUE, param->bytes, &out->numbers[at] };
+        out->has_numbers = true;
+        used += given;
     }
-    if (used != texts->numbers.count)
-        return need_format("%zu of the numbers of --arg are none that the template takes", texts->numbers.count - used);
-    out->arg_count = numbers ? place : 0;
+    if (texts->count > 0 && !out->has_numbers)
+        return need_format("--arg %s: the template takes no numbers", texts->items[0]);
+    if (used != texts->count)
+        return need_format("the template takes no such number for %zu of --arg", texts->count - used);
     return NULL;
 }
 
 char *argvalues_read(arg_values *out, const kiln_spec *spec, const arg_texts *texts)
 {
-    *out = (arg_values){ .elements = 0 };
-    if (!argvalues_wanted(spec))
-        return read_elements(out, spec, texts);
-    char *problem = read_sizes(out, spec, texts);
-    return problem ? problem : read_numbers(out, spec, texts);
+    char *problem = read_sizes(out, spec, &texts->sizes);
+    return problem ? problem : read_numbers(out, spec, &texts->numbers);
 }
 
-char *argvalues_text(const arg_values *values, const kiln_spec *spec)
-{
-    char *text = need_copy("");
-    for (size_t i = 0; i < values->size_count; i++) {
-        char *longer = need_format("%s %s=%" PRIu64, text, spec_signature(spec)->sizes[i], values->sizes[i]);
-        free(text);
-        text = longer;
-    }
-    return text;
-}
-
-kiln_work argvalues_work(const arg_values *values)
+kiln_work argvalues_work(const arg_values *values, bool flat)
 {
     kiln_work work = KILN_INIT(kiln_work);
-    work.elements = values->elements;
+    work.elements = flat ? values->sizes[0] : 0;
     work.sizes = values->sizes;
-    work.size_count = values->size_count;
+    work.size_count = flat ? 0 : values->size_count;
     work.args = values->args;
-    work.arg_count = values->arg_count;
+    work.arg_count = values->has_numbers ? values->arg_count : 0;
     return work;
 }

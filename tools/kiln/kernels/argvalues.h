@@ -1,50 +1,53 @@
-/* What --size and --arg say: the sizes and numbers of kernels, or how many elements flat ones have (signature.h). */
+/* What kernels take, and the sizes and numbers of --size and --arg for them. */
 #ifndef KILN_TOOLS_ARGVALUES_H
 #define KILN_TOOLS_ARGVALUES_H
-
-#include <kiln/tune.h>
 
 #include "cli/common.h"
 
 enum { ARGVALUES_ARGS = 12, ARGVALUES_SIZES = 4 };
+
+typedef struct kernel_takes {
+    bool flat;        /* one size, which is the extent of every array, and no number given at launch */
+    bool one_type;    /* all arrays have elements of `type` */
+    const char *type; /* of the first array's elements; "": there is no array */
+    uint32_t in, out, inout;
+} kernel_takes;
+
+kernel_takes signature_takes(const kiln_signature *signature);
+
+/* What a spec's template declares. Lives as long as the spec. */
+const kiln_signature *spec_signature(const kiln_spec *spec);
+
+/* Whether a spec's kernel takes just a number of elements: it is flat. */
+bool spec_is_flat(const kiln_spec *spec);
 
 /* As they are given, "N", "AxB" or "NAME=VALUE". */
 typedef struct arg_texts {
     text_list sizes, numbers;
 } arg_texts;
 
-/* In the order of a template's declarations, as kiln_launch wants them: of args the arrays are empty. */
+/* In the order of a template's declarations, as kiln_launch wants them. The elements of args that are arrays are the
+ * caller's. All zero is the state before argvalues_read. */
 typedef struct arg_values {
-    uint64_t elements; /* of a flat kernel's arrays; 0: none are named */
-    uint64_t sizes[ARGVALUES_SIZES];
+    uint64_t sizes[ARGVALUES_SIZES]; /* of a flat kernel 0 if it is not named */
     size_t size_count;
+    bool by_inputs;                /* the caller takes sizes from inputs */
+    bool bound[ARGVALUES_SIZES];   /* has taken this one, which must not be named otherwise */
     kiln_arg args[ARGVALUES_ARGS]; /* their data are the numbers below */
     uint64_t numbers[ARGVALUES_ARGS];
-    size_t arg_count; /* 0 where the template takes no numbers */
+    size_t arg_count; /* numbers and arrays */
+    bool has_numbers;
 } arg_values;
 
-/* What the texts say for a spec's template. Returns NULL, or one line that says what is wrong, which the caller
- * frees. The values are not to be copied: they point at themselves. */
+/* Reads the values for a spec's template from texts. Returns NULL, or one line that says what is wrong. The values are
+ * not to be copied: they point at themselves. */
 char *argvalues_read(arg_values *out, const kiln_spec *spec, const arg_texts *texts);
 
 /* The work with these values, which have to stay as long as it. */
-kiln_work argvalues_work(const arg_values *values);
+kiln_work argvalues_work(const arg_values *values, bool flat);
 
-/* The value of NAME among texts "NAME=VALUE", of several the last, or NULL; *used, if not NULL, grows by how many
+/* The value of NAME among texts "NAME=VALUE", of several the last, or NULL; *given, if not NULL, grows by how many
  * there are. */
-const char *argvalues_find(const text_list *texts, const char *name, size_t *used);
-
-/* The bytes of a number in the argument's type. False: it does not fit, or is none, as *is_number says. */
-bool argvalues_number(uint64_t *out, bool *is_number, const kiln_param *info, const char *text);
-
-/* Whether a number of elements is not enough for a spec's template: it wants --size NAME=N for each size, and --arg
- * for each number. */
-bool argvalues_wanted(const kiln_spec *spec);
-
-/* The number of elements in "N" or, where `name` is the name of a template's only size, "NAME=N". */
-bool argvalues_elements(uint64_t *out, const char *name, const char *text);
-
-/* " rows=4096 cols=512", which the caller frees: "" where there are no sizes. */
-char *argvalues_text(const arg_values *values, const kiln_spec *spec);
+const char *argvalues_find(const text_list *texts, const char *name, size_t *given);
 
 #endif

@@ -1,33 +1,30 @@
+/* Builds programs, and tells what is in them. */
 #include "kernels/built.h"
 
-#include "cli/common.h"
-
-static kiln_status build(kiln_program **out, kiln_service *service, kiln_request request, kiln_report *report)
+static kiln_status build_request(kiln_program **out, kiln_service *service, const kiln_spec *spec,
+                                 const kiln_source *source, kiln_switch strict, kiln_report *report)
 {
+    kiln_request request = KILN_INIT(kiln_request);
+    request.spec = spec;
+    request.source = source;
+    request.strict = strict;
     request.goal = KILN_BUILD;
     return kiln_get(out, service, &request, report);
 }
 
 kiln_status build_spec(kiln_program **out, kiln_service *service, const kiln_spec *spec, kiln_report *report)
 {
-    kiln_request request = KILN_INIT(kiln_request);
-    request.spec = spec;
-    return build(out, service, request, report);
+    return build_request(out, service, spec, NULL, KILN_DEFAULT, report);
 }
 
 kiln_status build_source(kiln_program **out, kiln_service *service, const kiln_source *source, kiln_report *report)
 {
-    kiln_request request = KILN_INIT(kiln_request);
-    request.source = source;
-    return build(out, service, request, report);
+    return build_request(out, service, NULL, source, KILN_DEFAULT, report);
 }
 
 kiln_status find_spec(kiln_program **out, kiln_service *service, const kiln_spec *spec, kiln_report *report)
 {
-    kiln_request request = KILN_INIT(kiln_request);
-    request.spec = spec;
-    request.strict = KILN_ON;
-    return build(out, service, request, report);
+    return build_request(out, service, spec, NULL, KILN_ON, report);
 }
 
 kiln_program_info built_info(const kiln_program *program)
@@ -36,4 +33,19 @@ kiln_program_info built_info(const kiln_program *program)
     if (kiln_program_get_info(program, &info) != KILN_OK)
         out_of_memory();
     return info;
+}
+
+kiln_kernel_info kernel_info(const kiln_kernel *kernel)
+{
+    kiln_kernel_info info = KILN_INIT(kiln_kernel_info);
+    if (kiln_kernel_get_info(kernel, &info) != KILN_OK)
+        out_of_memory();
+    return info;
+}
+
+const void *built_section(size_t *length, const kiln_program *program, const char *name)
+{
+    const void *data = NULL;
+    *length = 0;
+    return kiln_program_section(&data, length, program, name) == KILN_OK ? data : NULL;
 }

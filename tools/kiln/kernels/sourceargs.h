@@ -1,8 +1,6 @@
-/* A CUDA file of the user's own and what it is compiled with, from the command line. */
+/* A CUDA source file and its compile options, from the command line. */
 #ifndef KILN_TOOLS_SOURCEARGS_H
 #define KILN_TOOLS_SOURCEARGS_H
-
-#include <kiln/kernel.h>
 
 #include "cli/options.h"
 
@@ -21,11 +19,10 @@ typedef struct source_args {
         "no-cuda-headers", 0, OPTION_FLAG, NULL, "do not search CUDA's own headers", &(args)->no_cuda             \
     }
 
-/* Reads the file; *out, terminated, is freed by the caller. Returns STATUS_DONE, or STATUS_USAGE after a message. */
-int source_read(char **out, size_t *length, const char *path);
+/* Whether any of them is given. */
+bool source_args_given(const source_args *args);
 
-/* The source; borrows all that it is given. */
-kiln_source source_make(const source_args *args, const char *path, const char *text, size_t length);
-void source_args_free(source_args *args);
+/* Reads the file into a source, which borrows the options. Returns STATUS_DONE, or STATUS_USAGE after a message. */
+int source_read(kiln_source *out, const source_args *args, const char *path, const char *target);
 
 #endif

@@ -1,11 +1,11 @@
+/* Runs gnuplot, and writes the parts of scripts that all pictures share. */
 #include "plot/gnuplot.h"
 
-#include <stdlib.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "cli/common.h"
 #include "files/capture.h"
-#include "files/draft.h"
 
 /* A cairo terminal counts letters in points of 1/72 inch. PNG has two dots for each pixel of the layout and 96 dots
  * in an inch; PDF has one point for each pixel. fontscale makes letters as large as those of SVG. */
@@ -28,7 +28,7 @@ const gnuplot_format *gnuplot_format_of(const char *path)
     size_t length = strlen(path);
     if (strcmp(path, "-") == 0)
         return &formats[0];
-    for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++)
+    for (size_t i = 0; i < COUNT_OF(formats); i++)
         if (length > 4 && strcasecmp(path + length - 4, formats[i].ending) == 0)
             return &formats[i];
     return NULL;
@@ -44,37 +44,27 @@ static void set_terminal(FILE *script, const gnuplot_format *format, double widt
 
 /* gnuplot reads no start-up file, and stops at the first error because the script has a name: after an error in
  * plain stdin it would go on. */
-static int run(char **out, size_t *length, char **complaint, const char *program, const char *script,
-               size_t script_length)
+static int run_script(char **out, size_t *length, char **complaint, const char *program, const struct draft *script)
 {
-    return capture_filter(out, length, complaint, (const char *const[]){ program, "-d", "/dev/stdin", NULL }, script,
-                          script_length);
+    return capture_filter(out, length, complaint, (const char *const[]){ program, "-d", "/dev/stdin", NULL },
+                          script->text, script->length);
 }
 
-int gnuplot_find(char **out, char **complaint, const gnuplot_format *format)
+char *gnuplot_find(char **complaint, const gnuplot_format *format)
 {
     struct draft script;
-    char *nothing = NULL;
+    char *nothing, *program = capture_find("gnuplot");
     size_t length = 0;
-    *complaint = NULL;
-    if (!capture_find(out, "gnuplot")) {
-        *complaint = need_copy("there is no gnuplot on PATH");
-        return STATUS_USAGE;
-    }
+    *complaint = program ? NULL : need_copy("there is no gnuplot on PATH");
+    if (!program)
+        return NULL;
     draft_begin(&script);
     set_terminal(script.stream, format, 100, 100);
     draft_end(&script);
-    int status = run(&nothing, &length, complaint, *out, script.text, script.length);
-    draft_drop(&script);
-    free(nothing);
-    if (status == STATUS_DONE)
-        return STATUS_DONE;
-    char *which = need_format("%s cannot make %s: %s", *out, format->ending + 1, *complaint);
-    free(*complaint);
-    free(*out);
-    *complaint = which;
-    *out = NULL;
-    return STATUS_USAGE;
+    if (run_script(&nothing, &length, complaint, program, &script) == STATUS_DONE)
+        return program;
+    *complaint = need_format("%s cannot make %s: %s", program, format->ending + 1, *complaint);
+    return NULL;
 }
 
 void gnuplot_begin(FILE *script, const gnuplot_format *format, double width, double height)
@@ -145,24 +135,14 @@ void gnuplot_tic(FILE *script, const char *text)
     put_text(script, text, true);
 }
 
-double gnuplot_text_width(const char *text, double size)
-{
-    size_t count = 0;
-    for (; *text; text++)
-        count += (*text & 0xC0) != 0x80;
-    return 0.62 * size * (double)count;
-}
-
 int gnuplot_draw(char **out, size_t *length, char **complaint, const char *program, const gnuplot_format *format,
-                 const char *script, size_t script_length)
+                 const struct draft *script)
 {
-    if (run(out, length, complaint, program, script, script_length) != STATUS_DONE)
+    if (run_script(out, length, complaint, program, script) != STATUS_DONE)
         return STATUS_FAILED;
     size_t magic = strlen(format->magic);
     if (*length >= magic && memcmp(*out, format->magic, magic) == 0)
         return STATUS_DONE;
     *complaint = need_format("what it printed is no %s", format->ending + 1);
-    free(*out);
-    *out = NULL;
     return STATUS_FAILED;
 }

@@ -1,10 +1,10 @@
-#include "plot/plot.h"
+/* Turns a table of speeds into a script for gnuplot: a heat map of variants, or lines. */
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/common.h"
+#include "plot/results.h"
 #include "text/format.h"
 #include "text/spectext.h"
 
@@ -81,39 +81,17 @@ static size_t count_verdict(const plot *of, const char *verdict)
     return count;
 }
 
-/* Adds words to a text, after `between` if both have something; takes the words over. */
-static void append(char **text, const char *between, char *words)
-{
-    char *longer = need_format("%s%s%s", *text, **text && *words ? between : "", words);
-    free(*text);
-    free(words);
-    *text = longer;
-}
-
 static char *size_text(const plot *of, size_t row)
 {
-    char size[FORMAT_ROOM];
-    return need_format("%s elements", format_power(size, strtoull(field(of, row, "elements"), NULL, 10)));
+    return need_format("%s elements", format_power(strtoull(field(of, row, "elements"), NULL, 10)));
 }
 
 static char *value_text(double value)
 {
-    char text[FORMAT_ROOM];
-    return need_copy(format_fixed(text, value, format_decimals(value)));
+    return format_fixed(value, format_decimals(value));
 }
 
 /* ---- Parameters */
-
-/* The next "name=value" of a geometry, which is cut there; false at the end. */
-static bool next_parameter(char **at, char **name, char **value)
-{
-    while ((*name = strsep(at, " ")))
-        if ((*value = strchr(*name, '='))) {
-            *(*value)++ = '\0';
-            return true;
-        }
-    return false;
-}
 
 static axis *find_axis(const plot *of, const char *name)
 {
@@ -154,25 +132,21 @@ static int by_number(const void *a, const void *b)
 
 static void find_axes(plot *out)
 {
-    char *name, *value;
-    for (int pass = 0; pass < 2; pass++) {
-        for (size_t i = 0; pass == 1 && i < out->table->rows * out->axis_count; i++)
-            out->places[i] = NOWHERE;
-        for (size_t row = 0; row < out->table->rows; row++) {
-            char *geometry = spectext_geometry(field(out, row, "spec"));
-            for (char *at = geometry; next_parameter(&at, &name, &value);) {
-                if (pass == 0) {
-                    note_parameter(out, name, value);
-                    continue;
-                }
-                const axis *known = find_axis(out, name);
-                out->places[row * out->axis_count + (size_t)(known - out->axes)] = find_value(known, value);
+    for (size_t row = 0; row < out->table->rows; row++)
+        for (char *at = spectext_geometry(field(out, row, "spec")), *name; (name = strsep(&at, " "));) {
+            char *value = strchr(name, '=');
+            if (value) {
+                *value = '\0';
+                note_parameter(out, name, value + 1);
             }
-            free(geometry);
         }
-        for (size_t i = 0; pass == 0 && i < out->axis_count; i++)
-            qsort(out->axes[i].values, out->axes[i].count, sizeof(char *), by_number);
-        out->places = need_array(out->places, out->table->rows * out->axis_count, sizeof(*out->places));
+    for (size_t i = 0; i < out->axis_count; i++)
+        qsort(out->axes[i].values, out->axes[i].count, sizeof(char *), by_number);
+    out->places = need_array(NULL, out->table->rows * out->axis_count, sizeof(*out->places));
+    for (size_t i = 0; i < out->table->rows * out->axis_count; i++) {
+        const axis *of = &out->axes[i % out->axis_count];
+        const char *value = spectext_field(field(out, i / out->axis_count, "spec"), of->name);
+        out->places[i] = value ? find_value(of, value) : NOWHERE;
     }
 }
 
@@ -181,18 +155,17 @@ static void find_axes(plot *out)
 /* "hardsigmoid f32", and what else tells its kind from those of other rows. */
 static char *kind_name(const plot *of, size_t row)
 {
-    char *name = need_format("%s %s", field(of, row, "op"), field(of, row, "dtype")), *template = NULL;
-    if (spectext_field(&template, field(of, row, "spec"), "template") && strcmp(template, field(of, row, "op")) != 0)
-        append(&name, " ", template);
-    else
-        free(template);
+    char *name = need_format("%s %s", field(of, row, "op"), field(of, row, "dtype"));
+    const char *template = spectext_field(field(of, row, "spec"), "template");
+    if (template && strcmp(template, field(of, row, "op")) != 0)
+        text_append(&name, " ", "%s", template);
     for (size_t i = 0; of->sizes && i < of->axis_count; i++)
         if (of->axes[i].count > 1 && place(of, row, i) != NOWHERE)
-            append(&name, " ", need_format("%s=%s", of->axes[i].name, of->axes[i].values[place(of, row, i)]));
+            text_append(&name, " ", "%s=%s", of->axes[i].name, of->axes[i].values[place(of, row, i)]);
     if (!agree(of, "device"))
-        append(&name, " ", need_format("on %s", field(of, row, "device")));
+        text_append(&name, " ", "on %s", field(of, row, "device"));
     if (!of->sizes && !agree(of, "elements"))
-        append(&name, ", ", size_text(of, row));
+        text_append(&name, ", ", "%s", size_text(of, row));
     return name;
 }
 
@@ -206,8 +179,6 @@ static void find_kinds(plot *out)
         if (i == out->kind_count) {
             out->kinds = need_array(out->kinds, ++out->kind_count, sizeof(*out->kinds));
             out->kinds[i] = (kind){ .name = name };
-        } else {
-            free(name);
         }
         kind *found = &out->kinds[i];
         found->rows = need_array(found->rows, found->count + 1, sizeof(*found->rows));
@@ -250,7 +221,7 @@ static void choose_axes(plot *out)
 
 /* ---- Texts */
 
-/* Writes a text with gnuplot_text or gnuplot_tic, cut to so many characters. */
+/* Writes a text with gnuplot_text or gnuplot_tic, cut to `most` characters. */
 static void put_cut(const plot *of, void (*put)(FILE *, const char *), const char *text, size_t most)
 {
     const char *end = text;
@@ -259,7 +230,6 @@ static void put_cut(const plot *of, void (*put)(FILE *, const char *), const cha
             end++;
     char *shown = need_format("%.*s%s", (int)(end - text), text, *end ? "\xE2\x80\xA6" : "");
     put(of->to, shown);
-    free(shown);
 }
 
 static void put_label(const plot *of, char *text, double x, double y, const char *style)
@@ -267,7 +237,6 @@ static void put_label(const plot *of, char *text, double x, double y, const char
     fputs("set label ", of->to);
     put_cut(of, gnuplot_text, text, WIDEST_TEXT);
     fprintf(of->to, " at screen %.6g/W,1-%.6g/H %s\n", x, y, style);
-    free(text);
 }
 
 /* "104 variants measured, each checked bit for bit; in each cell the best over vector and cache" */
@@ -283,18 +252,17 @@ static char *method_text(const plot *of)
                                : "results not checked");
     char *text = need_format("%zu variants measured, each checked bit for bit", measured);
     if (out > 0)
-        append(&text, "; ", need_format("%zu out", out));
+        text_append(&text, "; ", "%zu out", out);
     if (of->column == NOWHERE)
-        append(&text, "; ", need_copy("bars: 95% intervals of the comparison with the default"));
+        text_append(&text, "; ", "bars: 95%% intervals of the comparison with the default");
     for (size_t i = 0; i < of->axis_count && of->column != NOWHERE; i++)
         if (of->axes[i].varies && i != of->row && i != of->column)
-            append(&text, hidden++ ? " and " : "; in each cell the best over ", need_copy(of->axes[i].name));
+            text_append(&text, hidden++ ? " and " : "; in each cell the best over ", "%s", of->axes[i].name);
     return text;
 }
 
 static void put_heading(const plot *of)
 {
-    char bytes[FORMAT_ROOM];
     bool any = of->table->rows > 0, one = any && agree(of, "op") && (of->sizes || of->kind_count == 1);
     const char *what = of->sizes ? "speed by size" : "speed by geometry";
     char *title = one ? need_format("%s: %s", of->sizes ? field(of, 0, "op") : of->kinds[0].name, what)
@@ -311,9 +279,8 @@ static void put_heading(const plot *of)
         return;
     char *work = agree(of, "elements") ? size_text(of, 0) : need_copy("several sizes");
     if (agree(of, "elements") && agree(of, "bytes"))
-        append(&work, ", ",
-               need_format("%s read and written by a launch",
-                           format_bytes(bytes, strtoull(field(of, 0, "bytes"), NULL, 10))));
+        text_append(&work, ", ", "%s read and written by a launch",
+                    format_bytes(strtoull(field(of, 0, "bytes"), NULL, 10)));
     put_label(of, work, MARGIN, MARGIN + 16 + 2 * LINE, "tc rgb muted");
 }
 
@@ -326,18 +293,14 @@ static char *best_text(const plot *of)
     for (size_t i = 0; i < of->axis_count; i++) {
         bool shown = i == of->row || i == of->column;
         if (place(of, of->best, i) != NOWHERE)
-            append(
-                shown ? &places : &others, shown ? ", " : " ",
-                need_format(shown ? "%s %s" : "%s=%s", of->axes[i].name, of->axes[i].values[place(of, of->best, i)]));
+            text_append(shown ? &places : &others, shown ? ", " : " ", shown ? "%s %s" : "%s=%s", of->axes[i].name,
+                        of->axes[i].values[place(of, of->best, i)]);
     }
     if (of->kind_count > 1)
-        append(&places, ", ", kind_name(of, of->best));
+        text_append(&places, ", ", "%s", kind_name(of, of->best));
     char *text = need_format("best: %s GB/s with %s", value, places);
     if (*others)
-        append(&text, " ", need_format("(%s)", others));
-    free(others);
-    free(places);
-    free(value);
+        text_append(&text, " ", "(%s)", others);
     return text;
 }
 
@@ -427,13 +390,15 @@ static void put_cells(const plot *of, const kind *from, const colour_range *rang
                       bool *several)
 {
     size_t width = of->axes[of->column].count, count = of->axes[of->row].count * width;
-    char *empty = need_copy(""), *refused = need_copy("");
+    struct draft empty, refused;
+    draft_begin(&empty);
+    draft_begin(&refused);
     fputs("$values << EOD\n", of->to);
     for (size_t i = 0; i < count; i++) {
         const char *why;
         size_t best = best_of_cell(of, from, i / width, i % width, &why);
         if (best == NOWHERE) {
-            append(why ? &refused : &empty, "", need_format("%zu %zu\n", i % width, i / width));
+            fprintf((why ? &refused : &empty)->stream, "%zu %zu\n", i % width, i / width);
             *several = *several || (why && *reason && strcmp(*reason, why) != 0);
             *reason = why ? why : *reason;
             continue;
@@ -442,11 +407,10 @@ static void put_cells(const plot *of, const kind *from, const colour_range *rang
         bool dark = (speed(of, best) - range->low) / (range->high - range->low) >= dark_from;
         fprintf(of->to, "%zu %zu %.9g %s %s\n", i % width, i / width, speed(of, best), numbers ? text : "\"\"",
                 dark ? "0x1f2328" : "0xffffff");
-        free(text);
     }
-    fprintf(of->to, "EOD\n$refused << EOD\n%sEOD\n$empty << EOD\n%s%sEOD\n", refused, empty, refused);
-    free(empty);
-    free(refused);
+    draft_end(&empty);
+    draft_end(&refused);
+    fprintf(of->to, "EOD\n$refused << EOD\n%sEOD\n$empty << EOD\n%s%sEOD\n", refused.text, empty.text, refused.text);
 }
 
 static void put_panel(const plot *of, const kind *from, bool first)
@@ -562,14 +526,12 @@ static void put_points(const plot *of, const kind *from, const char *column, siz
     for (size_t i = 0; i < from->count; i++) {
         size_t row = from->rows[i];
         double low, high, value = number(of, row, column);
-
         fprintf(of->to, value > 0 ? "%.9g %.9g " : "%.9g NaN ", position(of, row), value);
         char *text = value_text(value);
         if (value > 0 && find_spread(of, row, &low, &high))
             fprintf(of->to, "%.9g %.9g %s\n", low, high, text);
         else
             fprintf(of->to, "NaN NaN %s\n", value > 0 ? text : "\"\"");
-        free(text);
     }
     fputs("EOD\n", of->to);
 }
@@ -611,10 +573,8 @@ static void add_line(line **lines, size_t *count, const plot *of, const kind *fr
                      size_t colour)
 {
     bool copy = strcmp(column, "gbps") != 0;
-    if (copy && number(of, from->rows[0], column) <= 0) {
-        free(name);
+    if (copy && number(of, from->rows[0], column) <= 0)
         return;
-    }
     *lines = need_array(*lines, *count + 1, sizeof(**lines));
     (*lines)[(*count)++] = (line){ from, column, name, copy, colour };
 }
@@ -643,8 +603,6 @@ static line *find_lines(const plot *of, size_t *count, bool one_traffic)
             add_line(&lines, count, of, from, "memory_copy_gbps", need_format("memory copy%s", each), GREY);
             add_line(&lines, count, of, from, "copy_kernel_gbps", need_format("copy kernel%s", each), GREY);
         }
-        free(value);
-        free(each);
     }
     return lines;
 }
@@ -656,10 +614,9 @@ static void put_sizes(const plot *of, const char *which, double least, double mo
     fprintf(of->to, "set logscale %s 2\nset %srange [%.9g:%.9g]\nset %stics (\"\" 1", which, which, least / 1.2 * each,
             most * 1.2 * each, which);
     for (int i = (int)floor(log2(least)); exp2(i) <= most; i += every) {
-        char text[FORMAT_ROOM];
         double size = exp2(i) * each;
         uint64_t count = (uint64_t)size;
-        fprintf(of->to, ", \"%s\" %.9g", each > 1 ? format_bytes(text, count) : format_power(text, count), size);
+        fprintf(of->to, ", \"%s\" %.9g", each > 1 ? format_bytes(count) : format_power(count), size);
     }
     fprintf(of->to, ") textcolor rgb %s\nset %slabel '%s' font bold.',12' textcolor rgb muted\n",
             each > 1 ? "muted" : "ink", which, each > 1 ? "bytes read and written" : "elements");
@@ -733,9 +690,6 @@ static void write_lines(const plot *of)
     if (!of->sizes && of->kind_count == 1)
         fputs(", $points0 using 1:2:5 with labels offset 0,1 font plain.',11' tc rgb ink notitle", of->to);
     fputc('\n', of->to);
-    for (size_t i = 0; i < count; i++)
-        free(lines[i].name);
-    free(lines);
 }
 
 /* ---- The whole */
@@ -743,23 +697,6 @@ static void write_lines(const plot *of)
 bool plot_takes(const struct csv_table *table)
 {
     return csv_has(table, "spec") && csv_has(table, "gbps") && (csv_has(table, "verdict") || csv_has(table, "min_ms"));
-}
-
-static void free_plot(plot *of)
-{
-    for (size_t i = 0; i < of->axis_count; i++) {
-        for (size_t k = 0; k < of->axes[i].count; k++)
-            free(of->axes[i].values[k]);
-        free(of->axes[i].values);
-        free(of->axes[i].name);
-    }
-    for (size_t i = 0; i < of->kind_count; i++) {
-        free(of->kinds[i].name);
-        free(of->kinds[i].rows);
-    }
-    free(of->axes);
-    free(of->kinds);
-    free(of->places);
 }
 
 void plot_write(FILE *script, const gnuplot_format *format, const struct csv_table *table)
@@ -772,5 +709,4 @@ void plot_write(FILE *script, const gnuplot_format *format, const struct csv_tab
         write_lines(&all);
     else
         write_heatmap(&all);
-    free_plot(&all);
 }

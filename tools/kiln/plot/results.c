@@ -1,23 +1,20 @@
+/* Writes the table of a measurement, and has gnuplot draw it. */
 #include "plot/results.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include "plot/plot.h"
 
 static bool is_stdout(const char *path)
 {
     return path && strcmp(path, "-") == 0;
 }
 
-int results_check(const struct usage *usage, const char *csv, const char *picture, bool json)
+void results_check(const struct usage *usage, const char *csv, const char *picture, bool json)
 {
     if (picture && !gnuplot_format_of(picture))
-        return options_wrong(usage, "the picture %s: expected a name that ends with .svg, .png or .pdf", picture);
+        options_refuse(usage, "the picture %s: expected a name that ends with .svg, .png or .pdf", picture);
     if (is_stdout(csv) + is_stdout(picture) + json > 1)
-        return options_wrong(usage, "only one of --json, --csv - and --plot - can have standard output; name a file");
-    return STATUS_DONE;
+        options_refuse(usage, "only one of --json, --csv - and --plot - can have standard output; name a file");
 }
 
 /* No temporary file waits for the end of the measurement: a second interrupt would leave it behind. A pipe stays open,
@@ -59,15 +56,11 @@ int results_open(struct results *out, const char *csv, const char *picture)
 {
     char *complaint = NULL;
     *out = (struct results){ .format = picture ? gnuplot_format_of(picture) : NULL };
-    if (picture && gnuplot_find(&out->gnuplot, &complaint, out->format) != STATUS_DONE) {
-        int status =
-            fail(STATUS_USAGE,
-                 "%s cannot be drawn: %s; install gnuplot (Debian and Ubuntu: gnuplot-nox), or draw the table of "
-                 "--csv FILE.csv where there is one, with 'kiln plot FILE.csv %s'",
-                 picture, complaint, picture);
-        free(complaint);
-        return status;
-    }
+    if (picture && !(out->gnuplot = gnuplot_find(&complaint, out->format)))
+        return fail(STATUS_USAGE,
+                    "%s cannot be drawn: %s; install gnuplot (Debian and Ubuntu: gnuplot-nox), or draw the table of "
+                    "--csv FILE.csv where there is one, with 'kiln plot FILE.csv %s'",
+                    picture, complaint, picture);
     int status = open_file(&out->csv, csv);
     return status ? status : open_file(&out->picture, picture);
 }
@@ -77,8 +70,8 @@ bool results_wanted(const struct results *results)
     return results->csv.path || results->picture.path;
 }
 
-/* Returns STATUS_DONE; or the exit status, and *complaint unless the user has been told already. */
-static int draw(struct results *results, char **complaint, const struct csv_table *table)
+/* Returns STATUS_DONE; or the exit status, and *complaint unless a message was printed. */
+static int draw_table(struct results *results, char **complaint, const struct csv_table *table)
 {
     struct draft script;
     char *picture = NULL;
@@ -87,53 +80,44 @@ static int draw(struct results *results, char **complaint, const struct csv_tabl
     draft_begin(&script);
     plot_write(script.stream, results->format, table);
     draft_end(&script);
-    int status =
-        gnuplot_draw(&picture, &length, complaint, results->gnuplot, results->format, script.text, script.length);
-    draft_drop(&script);
-    if (!status)
-        status = write_file(&results->picture, picture, length);
-    free(picture);
-    return status;
+    int status = gnuplot_draw(&picture, &length, complaint, results->gnuplot, results->format, &script);
+    return status ? status : write_file(&results->picture, picture, length);
 }
 
-/* Says where the rows are, and puts them somewhere first if they are nowhere. */
+/* Says where the rows are, and first writes them beside the picture if they are in no file. */
 static int keep_rows(const struct results *results, const char *complaint, const struct draft *rows)
 {
     const char *picture = is_stdout(results->picture.path) ? "kiln.svg" : results->picture.path;
-    struct result_file other = { .path = NULL };
     char *beside = results->csv.path ? NULL : need_format("%s.csv", picture);
     const char *csv = is_stdout(results->csv.path) ? "FILE.csv" : beside ? beside : results->csv.path;
-    int status = beside ? open_file(&other, beside) : STATUS_DONE;
-    if (beside && !status)
-        status = write_file(&other, rows->text, rows->length);
-    close_file(&other);
-    if (!status)
+    if (!beside || output_put(beside, rows->text, rows->length) == STATUS_DONE)
         fail(STATUS_FAILED, "%s: no picture was drawn: %s%s%s; %s, and 'kiln plot %s %s' draws them",
              results->picture.path, complaint ? results->gnuplot : "the file", complaint ? ": " : " cannot be written",
              complaint ? complaint : "",
              is_stdout(results->csv.path) ? "the rows are on standard output" : "the rows are kept", csv, picture);
-    free(beside);
     return STATUS_FAILED;
 }
 
-int results_write(struct results *results, const struct draft *rows)
+int results_write(struct results *results, void (*write_rows)(FILE *stream, const void *data), const void *data)
 {
+    struct draft rows;
     struct csv_table table;
     const char *problem = NULL;
     char *complaint = NULL;
     size_t line = 0;
-    int status = results->csv.path ? write_file(&results->csv, rows->text, rows->length) : STATUS_DONE;
+    if (!results_wanted(results))
+        return STATUS_DONE;
+    draft_begin(&rows);
+    write_rows(rows.stream, data);
+    draft_end(&rows);
+    int status = results->csv.path ? write_file(&results->csv, rows.text, rows.length) : STATUS_DONE;
     if (status || !results->picture.path)
         return status;
-    if (csv_read(&table, rows->text, rows->length, &problem, &line))
-        status = draw(results, &complaint, &table);
+    if (csv_read(&table, rows.text, rows.length, &problem, &line))
+        status = draw_table(results, &complaint, &table);
     else
         status = fail(STATUS_FAILED, "the table's line %zu: %s", line, problem);
-    csv_free(&table);
-    if (status)
-        status = keep_rows(results, complaint, rows);
-    free(complaint);
-    return status;
+    return status ? keep_rows(results, complaint, &rows) : STATUS_DONE;
 }
 
 int results_draw(struct results *results, const char *csv, const char *rows, size_t length)
@@ -148,11 +132,9 @@ int results_draw(struct results *results, const char *csv, const char *rows, siz
     else if (!plot_takes(&table))
         status = fail(STATUS_USAGE, "%s: is no table that kiln sweep, tune or bench writes with --csv", csv);
     else
-        status = draw(results, &complaint, &table);
-    csv_free(&table);
+        status = draw_table(results, &complaint, &table);
     if (complaint)
         fail(status, "%s: no picture was drawn: %s: %s", results->picture.path, results->gnuplot, complaint);
-    free(complaint);
     return status;
 }
 
@@ -160,6 +142,5 @@ void results_close(struct results *results)
 {
     close_file(&results->csv);
     close_file(&results->picture);
-    free(results->gnuplot);
     *results = (struct results){ .format = NULL };
 }

@@ -1,3 +1,4 @@
+/* Runs disassemblers and reads what they print. */
 #include "show/machine.h"
 
 #include <stdlib.h>
@@ -5,56 +6,42 @@
 #include <unistd.h>
 
 #include "files/capture.h"
+#include "kernels/built.h"
 
-/* Runs a tool with its flags on a file of those bytes. */
-static int run_on(char **out, size_t *length, const char *tool, const char *const *flags, const void *data, size_t size)
+/* Runs a tool with its flags, at most two, on a file of those bytes. Returns as capture_run does; or -1, quietly, where
+ * it is not installed. */
+static int run_tool(char **out, size_t *length, const char *name, const char *flag, const char *other_flag,
+                    const void *data, size_t size)
 {
     char *path = NULL;
-    const char *words[8] = { tool };
-    size_t count = 1;
-    *out = NULL;
-    int status = capture_file(&path, ".bin", data, size);
-    while (*flags)
-        words[count++] = *flags++;
-    words[count] = path;
-    if (!status)
-        status = capture_run(out, length, words);
-    if (path)
-        unlink(path);
-    free(path);
-    return status;
-}
-
-static int disassemble_with(char **out, size_t *length, const char *name, const char *const *flags, const void *data,
-                            size_t size)
-{
-    char *tool = NULL;
-    if (!capture_find(&tool, name))
+    const char *tool = capture_find(name);
+    if (!tool)
         return -1;
-    int status = run_on(out, length, tool, flags, data, size);
-    free(tool);
+    int status = capture_file(&path, ".bin", data, size);
+    if (status)
+        return status;
+    const char *const words[] = { tool, flag, other_flag ? other_flag : path, other_flag ? path : NULL, NULL };
+    status = capture_run(out, length, words);
+    unlink(path);
     return status;
 }
 
 int machine_disassemble(char **out, size_t *length, const kiln_program *program)
 {
-    static const char *const nvdisasm[] = { "-c", NULL };
-    static const char *const cuobjdump[] = { "-sass", NULL };
-    static const char *const objdump[] = { "-d", "--no-show-raw-insn", NULL };
-    const void *data = NULL;
     size_t size = 0;
-    *out = NULL;
-    if (kiln_program_section(&data, &size, program, "cubin") == KILN_OK) {
-        int status = disassemble_with(out, length, "nvdisasm", nvdisasm, data, size);
+    const void *data = built_section(&size, program, "cubin");
+    if (data) {
+        int status = run_tool(out, length, "nvdisasm", "-c", NULL, data, size);
         if (status < 0)
-            status = disassemble_with(out, length, "cuobjdump", cuobjdump, data, size);
+            status = run_tool(out, length, "cuobjdump", "-sass", NULL, data, size);
         return status < 0 ? fail(STATUS_FAILED, "no nvdisasm and no cuobjdump found on PATH or in /usr/local/cuda/bin; "
                                                 "install cuda-nvdisasm or cuda-cuobjdump of the CUDA toolkit")
                           : status;
     }
-    if (kiln_program_section(&data, &size, program, "object") != KILN_OK)
+    data = built_section(&size, program, "object");
+    if (!data)
         return fail(STATUS_FAILED, "the compiled result holds no machine code");
-    int status = disassemble_with(out, length, "objdump", objdump, data, size);
+    int status = run_tool(out, length, "objdump", "-d", "--no-show-raw-insn", data, size);
     return status < 0 ? fail(STATUS_FAILED, "no objdump found on PATH; install binutils") : status;
 }
 
@@ -77,29 +64,19 @@ static size_t parse_usage(machine_usage **out, const char *text)
             break;
         const char *end = strchrnul(next + 1, '\n');
         *out = need_array(*out, count + 1, sizeof(**out));
-        machine_usage *usage = &(*out)[count++];
-        snprintf(usage->name, sizeof(usage->name), "%.*s", (int)strcspn(at, ":\n"), at);
-        usage->registers = number_after(next, end, "REG:");
-        usage->stack = number_after(next, end, "STACK:");
-        usage->shared = number_after(next, end, "SHARED:");
-        usage->local = number_after(next, end, "LOCAL:");
+        (*out)[count++] = (machine_usage){ need_format("%.*s", (int)strcspn(at, ":\n"), at),
+                                           number_after(next, end, "REG:"), number_after(next, end, "STACK:"),
+                                           number_after(next, end, "SHARED:"), number_after(next, end, "LOCAL:") };
     }
     return count;
 }
 
 bool machine_resources(machine_usage **out, size_t *count, const kiln_program *program)
 {
-    static const char *const flags[] = { "--dump-resource-usage", NULL };
-    const void *data = NULL;
     size_t size = 0, length = 0;
-    char *tool = NULL, *text = NULL;
-    *out = NULL;
-    *count = 0;
-    if (kiln_program_section(&data, &size, program, "cubin") != KILN_OK || !capture_find(&tool, "cuobjdump"))
-        return false;
-    if (run_on(&text, &length, tool, flags, data, size) == STATUS_DONE)
-        *count = parse_usage(out, text);
-    free(text);
-    free(tool);
+    char *text = NULL;
+    const void *data = built_section(&size, program, "cubin");
+    bool told = data && run_tool(&text, &length, "cuobjdump", "--dump-resource-usage", NULL, data, size) == STATUS_DONE;
+    *count = told ? parse_usage(out, text) : 0;
     return *count > 0;
 }

@@ -6,15 +6,15 @@
 
 /* What one kernel function needs of the chip; -1 is unknown. */
 typedef struct machine_usage {
-    char name[64];
+    const char *name;
     int registers, stack, shared, local;
 } machine_usage;
 
-/* The disassembly of a cubin or of a cpu object; *out is freed by the caller. Returns STATUS_DONE, or STATUS_FAILED
+/* The disassembly of a cubin or of a cpu object. Returns STATUS_DONE, or STATUS_FAILED
  * after a message that says what to install. */
 int machine_disassemble(char **out, size_t *length, const kiln_program *program);
 
-/* Asks cuobjdump for the resources of a cubin's functions; *out is freed by the caller. Returns false, quietly, if
+/* Asks cuobjdump for the resources of a cubin's functions. Returns false, quietly, if
  * there is no cuobjdump or no cubin. */
 bool machine_resources(machine_usage **out, size_t *count, const kiln_program *program);
 

@@ -1,24 +1,25 @@
+/* Writes and reads tables of comma-separated values. */
 #include "text/csv.h"
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "cli/common.h"
 #include "text/format.h"
 
-void csv_begin(struct csv *out, FILE *stream)
+void csv_begin(struct csv *out, FILE *stream, const char *titles)
 {
     *out = (struct csv){ .stream = stream };
+    fprintf(stream, "%s\r\n", titles);
 }
 
-static void put_field(struct csv *csv, const char *text, size_t length)
+void csv_text(struct csv *csv, const char *text)
 {
+    size_t length = text ? strlen(text) : 0;
     bool first = !csv->inside;
-    bool quoted = strcspn(text, ",\"\r\n") < length || (length > 0 && (text[0] == ' ' || text[length - 1] == ' '));
-    if (!first)
-        fputc(',', csv->stream);
+    bool quoted = length > 0 && (strpbrk(text, ",\"\r\n") || text[0] == ' ' || text[length - 1] == ' ');
+    fputs(first ? "" : ",", csv->stream);
     csv->inside = true;
     /* A row of one empty field would be an empty line. */
     if (!quoted && !(first && length == 0)) {
@@ -31,33 +32,14 @@ static void put_field(struct csv *csv, const char *text, size_t length)
     fputc('"', csv->stream);
 }
 
-void csv_titles(struct csv *csv, const char *titles)
-{
-    for (;; titles++) {
-        size_t length = strcspn(titles, "|");
-        put_field(csv, titles, length);
-        titles += length;
-        if (!*titles)
-            break;
-    }
-    csv_end_row(csv);
-}
-
-void csv_text(struct csv *csv, const char *text)
-{
-    put_field(csv, text ? text : "", text ? strlen(text) : 0);
-}
-
 void csv_count(struct csv *csv, uint64_t count)
 {
-    char buffer[FORMAT_ROOM];
-    csv_text(csv, format_count(buffer, count));
+    csv_text(csv, format_count(count));
 }
 
 void csv_real(struct csv *csv, double value)
 {
-    char buffer[FORMAT_ROOM];
-    csv_text(csv, isfinite(value) ? format_exact(buffer, value) : NULL);
+    csv_text(csv, isfinite(value) ? format_exact(value) : NULL);
 }
 
 void csv_end_row(struct csv *csv)
@@ -159,11 +141,4 @@ const char *csv_field(const struct csv_table *table, size_t row, const char *tit
 {
     size_t column;
     return find_column(table, title, &column) ? table->fields[(row + 1) * table->columns + column] : "";
-}
-
-void csv_free(struct csv_table *table)
-{
-    free(table->text);
-    free(table->fields);
-    *table = (struct csv_table){ .text = NULL };
 }

@@ -13,19 +13,17 @@ struct csv {
     bool inside;  /* the row has a field already */
 };
 
-/* A table that is written to `stream`, by one thread. */
-void csv_begin(struct csv *out, FILE *stream);
+/* Begins a table in `stream`: `titles` are the names of the columns with commas between them. For one thread. */
+void csv_begin(struct csv *out, FILE *stream, const char *titles);
 
-/* The names of the columns by '|', as one row. */
-void csv_titles(struct csv *csv, const char *titles);
-
-/* The fields of a row, one after the other. Every row has as many as the first. */
+/* Write the fields of a row, one after the other. Every row has as many as the first. */
 void csv_text(struct csv *csv, const char *text); /* NULL is empty */
 void csv_count(struct csv *csv, uint64_t count);
 void csv_real(struct csv *csv, double value); /* reads back as the same double; empty if it is not finite */
 void csv_end_row(struct csv *csv);
 
-/* A table that was read. Rows and columns count from 0, without the row of titles. */
+/* A table that was read, which lasts as long as the command. Rows and columns count from 0, without the row of
+ * titles. */
 struct csv_table {
     char *text;          /* the fields, unquoted, each with a NUL behind it */
     const char **fields; /* row by row, the titles first */
@@ -33,13 +31,12 @@ struct csv_table {
 };
 
 /* Reads what csv_begin writes, and what a spreadsheet makes of it: lines may end with LF, a byte order mark may lead.
- * False with a reason in *problem, a static string, and the line that it is about. csv_free is right after either. */
+ * False with a reason in *problem, a static string, and the line that it is about. */
 bool csv_read(struct csv_table *out, const char *text, size_t length, const char **problem, size_t *line);
 
-/* The field of a row in the column of that title; "" where there is no such column. Lives as long as the table. */
+/* The field of a row in the column of that title; "" where there is no such column. */
 const char *csv_field(const struct csv_table *table, size_t row, const char *title);
 
 bool csv_has(const struct csv_table *table, const char *title);
-void csv_free(struct csv_table *table);
 
 #endif

@@ -1,125 +1,106 @@
+/* Writes numbers for people and for files, and reads sizes. */
 #include "text/format.h"
 
 #include <inttypes.h>
 #include <locale.h>
 #include <math.h>
-#include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+#include "cli/common.h"
 
 int format_decimals(double value)
 {
     return value < 10 ? 2 : value < 100 ? 1 : 0;
 }
 
-char *format_ms(char buffer[FORMAT_ROOM], double milliseconds)
+char *format_ms(double milliseconds)
 {
     static const char *const units[] = { "ns", "us", "ms", "s" };
     double value = milliseconds * 1e6;
     size_t unit = 0;
-    while (unit < 3 && value >= 999.5) {
+    for (; unit < 3 && value >= 999.5; unit++)
         value /= 1000;
-        unit++;
-    }
-    snprintf(buffer, FORMAT_ROOM, "%.*f %s", format_decimals(value), value, units[unit]);
-    return buffer;
+    return need_format("%.*f %s", format_decimals(value), value, units[unit]);
 }
 
-char *format_ms_plain(char buffer[FORMAT_ROOM], double milliseconds)
+char *format_ms_plain(double milliseconds)
 {
-    snprintf(buffer, FORMAT_ROOM, "%.*f", milliseconds < 1 ? 5 : milliseconds < 100 ? 4 : 2, milliseconds);
-    return buffer;
+    return need_format("%.*f", milliseconds < 1 ? 5 : milliseconds < 100 ? 4 : 2, milliseconds);
 }
 
-char *format_bytes(char buffer[FORMAT_ROOM], uint64_t bytes)
+char *format_bytes(uint64_t bytes)
 {
     static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB" };
     double value = (double)bytes;
     size_t unit = 0;
-    while (unit < 4 && value >= 1024) {
+    for (; unit < 4 && value >= 1024; unit++)
         value /= 1024;
-        unit++;
-    }
-    format_fixed(buffer, value, unit ? 1 : 0);
-    strcat(strcat(buffer, " "), units[unit]);
-    return buffer;
+    return need_format("%s %s", format_fixed(value, unit ? 1 : 0), units[unit]);
 }
 
-char *format_clock(char buffer[FORMAT_ROOM], double seconds)
+char *format_clock(double seconds)
 {
-    if (!(seconds >= 0))
-        seconds = 0;
-    if (seconds > 359999)
-        seconds = 359999;
-    unsigned whole = (unsigned)(seconds + 0.5);
+    unsigned whole = (unsigned)(seconds >= 0 ? fmin(seconds, 359999) + 0.5 : 0.5);
     if (whole >= 3600)
-        snprintf(buffer, FORMAT_ROOM, "%u:%02u:%02u", whole / 3600, whole / 60 % 60, whole % 60);
-    else
-        snprintf(buffer, FORMAT_ROOM, "%u:%02u", whole / 60, whole % 60);
-    return buffer;
+        return need_format("%u:%02u:%02u", whole / 3600, whole / 60 % 60, whole % 60);
+    return need_format("%u:%02u", whole / 60, whole % 60);
 }
 
-char *format_age(char buffer[FORMAT_ROOM], double seconds)
+char *format_age(double seconds)
 {
     static const struct {
         const char *name;
         double seconds;
     } units[] = { { "day", 86400 }, { "hour", 3600 }, { "minute", 60 }, { "second", 1 } };
     size_t i = 0;
-    while (i + 1 < sizeof(units) / sizeof(units[0]) && seconds < units[i].seconds)
+    while (i + 1 < COUNT_OF(units) && seconds < units[i].seconds)
         i++;
     uint64_t count = (uint64_t)(seconds / units[i].seconds);
-    snprintf(buffer, FORMAT_ROOM, "%" PRIu64 " %s%s", count, units[i].name, count == 1 ? "" : "s");
-    return buffer;
+    return need_format("%" PRIu64 " %s%s", count, units[i].name, count == 1 ? "" : "s");
 }
 
-char *format_count(char buffer[FORMAT_ROOM], uint64_t count)
+char *format_count(uint64_t count)
 {
-    snprintf(buffer, FORMAT_ROOM, "%" PRIu64, count);
-    return buffer;
+    return need_format("%" PRIu64, count);
 }
 
-char *format_power(char buffer[FORMAT_ROOM], uint64_t count)
+char *format_power(uint64_t count)
 {
-    if (count < 1024 || (count & (count - 1)) != 0)
-        return format_count(buffer, count);
-    snprintf(buffer, FORMAT_ROOM, "2^%d", __builtin_ctzll(count));
-    return buffer;
+    bool is_power = count >= 1024 && (count & (count - 1)) == 0;
+    return is_power ? need_format("2^%d", __builtin_ctzll(count)) : format_count(count);
 }
 
 /* printf asks the locale for the decimal point; "C" is a locale that glibc has ready. */
-static void print_number(char buffer[FORMAT_ROOM], const char *format, int digits, double value)
+static char *format_number(char conversion, int digits, double value)
 {
     locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
     locale_t old = uselocale(plain);
-    snprintf(buffer, FORMAT_ROOM, format, digits, value);
+    char *text = need_format(conversion == 'g' ? "%.*g" : "%.*f", digits, value);
     uselocale(old);
     freelocale(plain);
+    return text;
 }
 
-char *format_fixed(char buffer[FORMAT_ROOM], double value, int decimals)
+char *format_fixed(double value, int decimals)
 {
-    if (fabs(value) >= 1e15)
-        print_number(buffer, "%.*g", 15, value);
-    else
-        print_number(buffer, "%.*f", decimals, value);
-    if (buffer[0] == '-' && strspn(buffer + 1, "0.") == strlen(buffer + 1))
-        memmove(buffer, buffer + 1, strlen(buffer));
-    return buffer;
+    char *text = fabs(value) >= 1e15 ? format_number('g', 15, value) : format_number('f', decimals, value);
+    bool is_minus_zero = text[0] == '-' && strspn(text + 1, "0.") == strlen(text + 1);
+    return text + is_minus_zero;
 }
 
-char *format_exact(char buffer[FORMAT_ROOM], double value)
+char *format_exact(double value)
 {
     locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    char *text = NULL;
     for (int digits = 15; digits <= 17; digits++) {
-        print_number(buffer, "%.*g", digits, value);
-        if (strtod_l(buffer, NULL, plain) == value)
+        text = format_number('g', digits, value);
+        if (strtod_l(text, NULL, plain) == value)
             break;
     }
     freelocale(plain);
-    return buffer;
+    return text;
 }
 
 double gigabytes_per_second(uint64_t bytes, double milliseconds)

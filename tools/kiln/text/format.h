@@ -1,39 +1,36 @@
-/* Numbers for people, and sizes from them. */
+/* Numbers as text, and sizes from it. Results last as long as the command. */
 #ifndef KILN_TOOLS_FORMAT_H
 #define KILN_TOOLS_FORMAT_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Room for any result of this module. */
-enum { FORMAT_ROOM = 40 };
+/* "27.3 ms", "1.25 s", "840 ns": three digits or more. */
+char *format_ms(double milliseconds);
 
-/* "27.3 ms", "1.25 s", "840 ns": three digits or more. Returns buffer. */
-char *format_ms(char buffer[FORMAT_ROOM], double milliseconds);
+/* "0.8421": milliseconds without a unit, for columns. */
+char *format_ms_plain(double milliseconds);
 
-/* "0.8421": milliseconds without a unit, for columns. Returns buffer. */
-char *format_ms_plain(char buffer[FORMAT_ROOM], double milliseconds);
+/* "1.5 MiB", "812 B", the same in every locale. */
+char *format_bytes(uint64_t bytes);
 
-/* "1.5 MiB", "812 B", the same in every locale. Returns buffer. */
-char *format_bytes(char buffer[FORMAT_ROOM], uint64_t bytes);
+/* "1:02:09" or "0:14". */
+char *format_clock(double seconds);
 
-/* "1:02:09" or "0:14". Returns buffer. */
-char *format_clock(char buffer[FORMAT_ROOM], double seconds);
+/* "3 minutes", "1 day": whole units, rounded down. */
+char *format_age(double seconds);
 
-/* "3 minutes", "1 day": whole units, rounded down. Returns buffer. */
-char *format_age(char buffer[FORMAT_ROOM], double seconds);
+char *format_count(uint64_t count);
 
-char *format_count(char buffer[FORMAT_ROOM], uint64_t count);
-
-/* "2^28", or "1610612736" where it is no power of two of 1024 and more. Returns buffer. */
-char *format_power(char buffer[FORMAT_ROOM], uint64_t count);
+/* "2^28", or "1610612736" where it is no power of two of 1024 and more. */
+char *format_power(uint64_t count);
 
 /* "4237.50": as many decimals as asked for and '.' whatever the locale, never "-0"; of 10^15 and more the first 15
- * digits. Returns buffer. */
-char *format_fixed(char buffer[FORMAT_ROOM], double value, int decimals);
+ * digits. */
+char *format_fixed(double value, int decimals);
 
-/* "0.1": the shortest text that reads back as the same double, with '.' whatever the locale. Returns buffer. */
-char *format_exact(char buffer[FORMAT_ROOM], double value);
+/* "0.1": the shortest text that reads back as the same double, with '.' whatever the locale. */
+char *format_exact(double value);
 
 /* How many decimals show three digits of a value of this size: 2, 1 or 0. */
 int format_decimals(double value);

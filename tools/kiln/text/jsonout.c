@@ -1,44 +1,45 @@
+/* Makes JSON values with jansson, which takes its memory from the command's. */
 #include "text/jsonout.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 #include "cli/common.h"
 
-static void must(int good)
+static void put_members(json_t *object, const char *name, va_list args)
 {
-    if (!good) {
-        fail(STATUS_FAILED, "out of memory");
-        exit(STATUS_FAILED);
-    }
+    for (; name; name = va_arg(args, const char *))
+        if (json_object_set_new(object, name, va_arg(args, json_t *)) != 0)
+            out_of_memory();
 }
 
-json_t *json_new(void)
+json_t *json_new(const char *name, ...)
 {
     json_t *object = json_object();
-    must(object != NULL);
+    va_list args;
+    va_start(args, name);
+    put_members(object, name, args);
+    va_end(args);
     return object;
 }
 
-json_t *json_list(void)
+void json_put(json_t *object, const char *name, ...)
 {
-    json_t *list = json_array();
-    must(list != NULL);
-    return list;
-}
-
-void json_put(json_t *object, const char *key, json_t *value)
-{
-    must(value && json_object_set_new(object, key, value) == 0);
+    va_list args;
+    va_start(args, name);
+    put_members(object, name, args);
+    va_end(args);
 }
 
 void json_add(json_t *list, json_t *value)
 {
-    must(value && json_array_append_new(list, value) == 0);
+    if (json_array_append_new(list, value) != 0)
+        out_of_memory();
 }
 
 json_t *json_text(const char *text)
 {
+    if (!text)
+        return json_null();
     json_t *value = json_string(text);
     if (!value) {
         char *plain = need_copy(text);
@@ -46,46 +47,27 @@ json_t *json_text(const char *text)
             if ((unsigned char)*c >= 0x80)
                 *c = '?';
         value = json_string(plain);
-        free(plain);
     }
     return value;
 }
 
-void json_put_text(json_t *object, const char *key, const char *text)
+json_t *json_count(uint64_t count)
 {
-    json_put(object, key, json_text(text));
+    return json_integer(count > INT64_MAX ? INT64_MAX : (json_int_t)count);
 }
 
-void json_put_count(json_t *object, const char *key, uint64_t count)
+json_t *json_known(int count)
 {
-    json_put(object, key, json_integer(count > INT64_MAX ? INT64_MAX : (json_int_t)count));
+    return count >= 0 ? json_integer(count) : json_null();
 }
 
-void json_put_real(json_t *object, const char *key, double value)
+json_t *json_number(double value)
 {
-    json_put(object, key, isfinite(value) ? json_real(value) : json_null());
-}
-
-void json_put_bool(json_t *object, const char *key, int value)
-{
-    json_put(object, key, json_boolean(value));
-}
-
-void json_put_null(json_t *object, const char *key)
-{
-    json_put(object, key, json_null());
-}
-
-void json_put_known(json_t *object, const char *key, int count)
-{
-    json_put(object, key, count >= 0 ? json_integer(count) : json_null());
+    return isfinite(value) ? json_real(value) : json_null();
 }
 
 void json_print(json_t *object)
 {
-    char *text = json_dumps(object, 0);
-    must(text != NULL);
-    puts(text);
-    free(text);
+    puts(need_keep(json_dumps(object, 0)));
     json_decref(object);
 }

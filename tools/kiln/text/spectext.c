@@ -1,9 +1,11 @@
+/* Reads and changes fields of a spec's text. */
 #include "text/spectext.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "cli/common.h"
+
+static const char *const other_fields[] = { "op", "template", "dtype", "target" };
 
 static bool is_space(char c)
 {
@@ -29,19 +31,14 @@ static bool names_field(const char *word, size_t length, const char *field)
     return length > name && word[name] == '=' && strncmp(word, field, name) == 0;
 }
 
-bool spectext_field(char **out, const char *text, const char *field)
+char *spectext_field(const char *text, const char *field)
 {
     const char *word = NULL;
-    size_t length = 0;
-    *out = NULL;
-    while (next_word(&word, &length, &text)) {
-        if (!names_field(word, length, field))
-            continue;
-        size_t skip = strlen(field) + 1;
-        *out = need_format("%.*s", (int)(length - skip), word + skip);
-        return true;
-    }
-    return false;
+    size_t length = 0, skip = strlen(field) + 1;
+    while (next_word(&word, &length, &text))
+        if (names_field(word, length, field))
+            return need_format("%.*s", (int)(length - skip), word + skip);
+    return NULL;
 }
 
 char *spectext_put(const char *text, const char *field, const char *value)
@@ -56,22 +53,49 @@ char *spectext_put(const char *text, const char *field, const char *value)
 
 char *spectext_geometry(const char *text)
 {
-    static const char *const others[] = { "op", "dtype", "target", "template" };
-    char *rest = need_alloc(strlen(text) + 1);
+    char *geometry = need_copy("");
     const char *word = NULL;
-    size_t length = 0, end = 0;
+    size_t length = 0;
     while (next_word(&word, &length, &text)) {
         bool other = false;
-        for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
-            other = other || names_field(word, length, others[i]);
-        if (other)
-            continue;
-        if (end > 0)
-            rest[end++] = ' ';
-        memcpy(rest + end, word, length);
-        end += length;
+        for (size_t i = 0; i < COUNT_OF(other_fields); i++)
+            other = other || names_field(word, length, other_fields[i]);
+        if (!other)
+            text_append(&geometry, " ", "%.*s", (int)length, word);
     }
-    return rest;
+    return geometry;
+}
+
+char *spectext_kind(const char *text)
+{
+    char *kind = need_copy("");
+    for (size_t i = 0; i < COUNT_OF(other_fields); i++) {
+        const char *value = spectext_field(text, other_fields[i]);
+        if (value)
+            text_append(&kind, " ", "%s=%s", other_fields[i], value);
+    }
+    return kind;
+}
+
+char *spectext_op(const char *text)
+{
+    char *op = spectext_field(text, "op");
+    return op ? op : spectext_field(text, "template");
+}
+
+bool spectext_has_all(const char *text, const char *other)
+{
+    const char *word = NULL, *wanted = NULL;
+    size_t length = 0, wanted_length = 0;
+    while (next_word(&wanted, &wanted_length, &other)) {
+        const char *at = text;
+        bool found = false;
+        while (!found && next_word(&word, &length, &at))
+            found = length == wanted_length && memcmp(word, wanted, length) == 0;
+        if (!found)
+            return false;
+    }
+    return true;
 }
 
 char *spectext_device(const char *model, const char *device, const char *target)

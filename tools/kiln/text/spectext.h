@@ -4,18 +4,25 @@
 
 #include <stdbool.h>
 
-/* Finds a field; its value (empty if it has none) is written to *out, which the caller frees. False if it is not
- * there, and *out is NULL. */
-bool spectext_field(char **out, const char *text, const char *field);
+/* The value of a field, "" if it has none; NULL if the field is not there. */
+char *spectext_field(const char *text, const char *field);
 
-/* The text with the field's value set: in place where the field stands, at the end where it does not. The caller frees
- * it. */
+/* The text with the field's value set: in place where the field stands, at the end where it does not. */
 char *spectext_put(const char *text, const char *field, const char *value);
 
-/* What is left of a canonical text without op, dtype, target and template: the geometry. The caller frees it. */
+/* A canonical text without op, dtype, target and template: the geometry. */
 char *spectext_geometry(const char *text);
 
-/* "NVIDIA H200 (cuda:0, sm_90)", "AMD EPYC (cpu)". The caller frees it. */
+/* The rest of a canonical text, in the order op, template, dtype, target: "op=relu6 dtype=f32 target=cpu". */
+char *spectext_kind(const char *text);
+
+/* The op, or the template of a spec without one. */
+char *spectext_op(const char *text);
+
+/* Whether a spec has every field of another one with the same value. */
+bool spectext_has_all(const char *text, const char *other);
+
+/* "NVIDIA H200 (cuda:0, sm_90)", "AMD EPYC (cpu)". */
 char *spectext_device(const char *model, const char *device, const char *target);
 
 #endif

@@ -1,3 +1,4 @@
+/* Prints aligned columns. */
 #include "text/table.h"
 
 #include <stdbool.h>
@@ -16,11 +17,9 @@ struct table {
 struct table *table_new(const char *titles)
 {
     struct table *table = need_alloc(sizeof(*table));
-    for (const char *c = titles;; c++) {
-        table->columns += *c == '|' || !*c;
-        if (!*c)
-            break;
-    }
+    table->columns = 1;
+    for (const char *c = titles; *c; c++)
+        table->columns += *c == '|';
     table->right = need_alloc(table->columns * sizeof(*table->right));
     table->cells = need_alloc(table->columns * sizeof(*table->cells));
     table->rows = 1;
@@ -86,16 +85,4 @@ void table_print(const struct table *table, FILE *stream)
                        stream);
         fputs(colour && row == 0 ? "\033[0m" : "", stream);
     }
-    free(widths);
-}
-
-void table_free(struct table *table)
-{
-    if (!table)
-        return;
-    for (size_t i = 0; i < table->rows * table->columns; i++)
-        free(table->cells[i]);
-    free(table->cells);
-    free(table->right);
-    free(table);
 }

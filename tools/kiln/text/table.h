@@ -5,10 +5,10 @@
 #include <stddef.h>
 #include <stdio.h>
 
+/* Lasts as long as the command. */
 struct table;
 
-/* Columns by their titles, separated by '|'; a title that begins with '>' is right-aligned. Ends the command when out
- * of memory, as table_row does. */
+/* Columns by their titles, separated by '|'; a title that begins with '>' is right-aligned. */
 struct table *table_new(const char *titles);
 
 /* Adds a row: one text for each column, copied; NULL is empty. */
@@ -19,6 +19,5 @@ void table_sort(struct table *table);
 
 /* Prints titles and rows. */
 void table_print(const struct table *table, FILE *stream);
-void table_free(struct table *table);
 
 #endif

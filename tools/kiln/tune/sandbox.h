@@ -8,20 +8,20 @@
 #define SANDBOX_FLAG "--in-sandbox"
 
 typedef struct sandbox {
-    const common_args *common; /* for the child's own service */
+    const common_args *common; /* for the child's service */
     uint32_t hang_s;           /* a launch that takes longer hangs */
     int view_fd;               /* the file in memory of the view that is given to sandbox_tune */
 } sandbox;
 
 /* As tune_here, in a child. Where a variant kills the child, hangs or breaks the device, another child goes on
  * without it, at most eight times, and the variant is out in the result. Any thread. */
-tune_result *sandbox_tune(const sandbox *box, const tune_job *job, tune_view *view);
+json_t *sandbox_tune(const sandbox *box, const tune_job *job, tune_view *view);
 
-/* Makes a view that sandbox_tune can use; its descriptor goes to *fd. Out of memory ends the command. */
+/* Makes a view that sandbox_tune can use; its descriptor goes to *fd. */
 tune_view *sandbox_view(int *fd);
 void sandbox_view_free(tune_view *view, int fd);
 
-/* What the child does; returns its exit status. */
+/* The work of the child; returns its exit status. */
 int sandbox_child(void);
 
 #endif

@@ -1,37 +1,29 @@
-/* The variants of tunings and sweeps with their results, kept for tables and pictures. */
+/* The variants of tunings and sweeps with their results, for tables, JSON and pictures. */
 #ifndef KILN_TOOLS_VARIANTS_H
 #define KILN_TOOLS_VARIANTS_H
 
-#include <kiln/tune.h>
-
-#include "cli/common.h"
 #include "plot/results.h"
+#include "text/jsonout.h"
 
-/* A variant and its result, as kiln_variant_result has it. */
+/* A variant and its result, as kiln_variant_result has it; or an impossible combination. */
 typedef struct variant_row {
-    char *spec, *problem;
-    const char *verdict; /* in words; static */
+    const char *spec, *problem;
+    const char *verdict; /* in words */
     double ms, gbps;     /* 0 if it was not measured */
     double ratio, low, high, ceiling_ratio;
     uint64_t samples;
     int registers, local_bytes;
 } variant_row;
 
-/* A combination that cannot be, and why. */
-typedef struct variant_gap {
-    char *spec, *problem;
-} variant_gap;
-
 /* One kind of kernel: the variants of an op and dtype on a device, at one size. */
 typedef struct variant_group {
-    char *device, *model, *target; /* "cuda:0", "NVIDIA H200", "sm_90" */
-    char *op, *dtype;              /* the template's name where it takes no op */
+    const char *device, *model, *target; /* "cuda:0", "NVIDIA H200", "sm_90" */
     kiln_device *handle;
     uint64_t elements, bytes;
-    double ceiling_gbps;   /* 0: not known */
-    variant_row *variants; /* ranked */
+    double ceiling_gbps; /* 0: not known */
+    variant_row *rows;   /* ranked */
     size_t count;
-    variant_gap *gaps;
+    variant_row *gaps; /* impossible combinations */
     size_t gap_count;
 } variant_group;
 
@@ -41,29 +33,29 @@ struct variants {
     struct results results;
 };
 
-/* Readies the files. Returns as results_open does. variants_close is right after either. */
-int variants_open(struct variants *out, const char *csv, const char *picture);
+/* The row of a result, for a launch that moves `bytes`. */
+variant_row variant_of(const kiln_variant_result *result, uint64_t bytes);
 
-/* The row of a result, for a launch that moves `bytes`. Its texts are copies. */
-variant_row variants_row(const kiln_variant_result *result, uint64_t bytes);
+/* Its JSON, without the ratio to the ceiling; and back. False where a member is missing or of another type. */
+json_t *variant_json(const variant_row *row);
+bool variant_read(variant_row *out, const json_t *object);
 
-/* The word that rows have for a verdict: the static string that equals the text, else "unknown". */
-const char *variants_verdict_like(const char *word);
+/* Read members of an object; false where one is missing or of another type. */
+bool take_text(const char **out, const json_t *object, const char *name);
+bool take_count(uint64_t *out, const json_t *object, const char *name);
+bool take_number(double *out, const json_t *object, const char *name); /* null is infinity */
 
-/* Begins a group of variants on a device, which is opened. Returns STATUS_DONE, or STATUS_FAILED after a message. */
-int variants_begin(struct variants *variants, struct session *session, const char *device);
+/* Adds an impossible combination to a list, unless it is there. */
+void variant_add_gap(variant_row **list, size_t *count, const kiln_variant *variant);
 
-/* Adds a variant to the group that was begun last, and takes over the texts of the row. Variants come ranked. */
-void variants_add_row(struct variants *variants, const variant_row *row);
+/* Begins a group of variants on a device, which is opened. Returns the group, or NULL after a message. */
+variant_group *variants_begin(struct variants *variants, struct session *session, const char *device);
 
-/* Adds a combination that is impossible to that group. */
-void variants_add_gap(struct variants *variants, const char *spec, const char *problem);
-
-/* Adds a group with what kiln_sweep found. Returns as variants_begin does. */
-int variants_add(struct variants *variants, struct session *session, const kiln_tuning *tuning);
+/* kiln_sweep of specs that are given as text. */
+kiln_status variants_sweep(kiln_tuning **out, struct session *session, const text_list *specs,
+                           const kiln_sweep_options *options);
 
 /* Writes the files. Returns as results_write does. */
 int variants_write(struct variants *variants);
-void variants_close(struct variants *variants);
 
 #endif

@@ -1,3 +1,4 @@
+/* Prints the counters of a service by a table of their names. */
 #include "warm/counters.h"
 
 #include <inttypes.h>
@@ -5,11 +6,11 @@
 
 #include "text/format.h"
 
-/* A counter of kiln_stats, and what it is called after its number. Rows of a group are one line. */
+/* A counter of kiln_stats. Rows of a group are one line. */
 struct counter {
     const char *group, *name;
     size_t offset;
-    const char *words;
+    const char *words; /* after its number; NULL: it is a time */
 };
 
 #define ROW(group, name, words)                         \
@@ -58,9 +59,7 @@ static const struct counter counters[] = {
     ROW("stores", record_errors, "not recorded"),
 };
 
-enum { COUNTERS = sizeof(counters) / sizeof(counters[0]) };
-
-_Static_assert(COUNTERS * sizeof(uint64_t) == sizeof(kiln_stats) - offsetof(kiln_stats, gets),
+_Static_assert(COUNT_OF(counters) * sizeof(uint64_t) == sizeof(kiln_stats) - offsetof(kiln_stats, gets),
                "a counter of kiln_stats has no row");
 
 static uint64_t value_of(const kiln_stats *stats, const struct counter *counter)
@@ -70,25 +69,20 @@ static uint64_t value_of(const kiln_stats *stats, const struct counter *counter)
     return value;
 }
 
-static void print_value(const struct counter *counter, uint64_t value, FILE *stream)
-{
-    char text[FORMAT_ROOM];
-    if (counter->words)
-        fprintf(stream, "%" PRIu64 " %s", value, counter->words);
-    else
-        fprintf(stream, "%s", format_ms(text, (double)value / 1e6));
-}
-
 void counters_print(const kiln_service *service, FILE *stream)
 {
     kiln_stats stats = KILN_INIT(kiln_stats);
     kiln_stats_get(service, &stats);
-    for (size_t i = 0; i < COUNTERS; i++) {
+    for (size_t i = 0; i < COUNT_OF(counters); i++) {
         if (i == 0 || strcmp(counters[i].group, counters[i - 1].group) != 0)
             fprintf(stream, "%s%-9s ", i ? "\n" : "", counters[i].group);
         else
             fputs(", ", stream);
-        print_value(&counters[i], value_of(&stats, &counters[i]), stream);
+        uint64_t value = value_of(&stats, &counters[i]);
+        if (counters[i].words)
+            fprintf(stream, "%" PRIu64 " %s", value, counters[i].words);
+        else
+            fputs(format_ms((double)value / 1e6), stream);
     }
     fputc('\n', stream);
 }
@@ -96,9 +90,9 @@ void counters_print(const kiln_service *service, FILE *stream)
 json_t *counters_json(const kiln_service *service)
 {
     kiln_stats stats = KILN_INIT(kiln_stats);
-    json_t *object = json_new();
+    json_t *object = json_object();
     kiln_stats_get(service, &stats);
-    for (size_t i = 0; i < COUNTERS; i++)
-        json_put_count(object, counters[i].name, value_of(&stats, &counters[i]));
+    for (size_t i = 0; i < COUNT_OF(counters); i++)
+        json_put(object, counters[i].name, json_count(value_of(&stats, &counters[i])), NULL);
     return object;
 }

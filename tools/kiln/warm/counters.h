@@ -1,4 +1,4 @@
-/* What a service has counted, by group and reason, for --stats. */
+/* The counters of a service, by group and reason, for --stats. */
 #ifndef KILN_TOOLS_COUNTERS_H
 #define KILN_TOOLS_COUNTERS_H
 

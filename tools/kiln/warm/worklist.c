@@ -1,7 +1,7 @@
+/* Expands words and manifests into a list of specs. */
 #include "warm/worklist.h"
 
 #include <errno.h>
-#include <kiln/kernel.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@
 /* How the library begins a file of recorded requests. */
 static const char recorded[] = "# kiln record";
 
-/* What one line brings to the list. */
+/* The specs of one line on their way into the list. */
 typedef struct addition {
     struct worklist *list;
     struct session *session;
@@ -22,35 +22,30 @@ typedef struct addition {
     bool skipped; /* some of the line was */
 } addition;
 
-static void add_target(struct worklist *list, char *target)
-{
-    list->targets = need_array(list->targets, list->target_count + 1, sizeof(*list->targets));
-    list->targets[list->target_count++] = target;
-}
-
 static int add_known_target(void *data, const kiln_spec *spec)
 {
-    add_target(data, need_copy(kiln_spec_field(spec, "target")));
+    text_list_add(data, need_copy(kiln_spec_field(spec, "target")));
     return 0;
 }
 
 /* The compiler lists plain numbers, "sm_90", and builds their variants too: a since sm_90, f since sm_100. */
-static bool may_be_built(const struct worklist *list, const char *target)
+static bool may_be_built(const text_list *targets, const char *target)
 {
     char *end = NULL;
     bool plain_known = false;
     long number = strncmp(target, "sm_", 3) == 0 ? strtol(target + 3, &end, 10) : 0;
     size_t plain = end ? (size_t)(end - target) : 0;
-    for (size_t i = 0; i < list->target_count; i++) {
-        if (strcmp(list->targets[i], target) == 0)
+    for (size_t i = 0; i < targets->count; i++) {
+        const char *one = targets->items[i];
+        if (strcmp(one, target) == 0)
             return true;
-        plain_known |= plain > 0 && strncmp(list->targets[i], target, plain) == 0 && list->targets[i][plain] == '\0';
+        plain_known |= plain > 0 && strncmp(one, target, plain) == 0 && one[plain] == '\0';
     }
     return plain_known && number >= (target[plain] == 'a' ? 90 : target[plain] == 'f' ? 100 : 0);
 }
 
-/* Fails if the compiler does not build for the spec's target. It says so itself, before it compiles anything: asked
- * only for a target that it does not list. */
+/* Fails if the compiler does not build for the spec's target. The compiler is asked only for a target that it does not
+ * list, and answers before it compiles anything. */
 static kiln_status check_target(const addition *a, const kiln_spec *spec, const char *target)
 {
     struct worklist *list = a->list;
@@ -59,16 +54,17 @@ static kiln_status check_target(const addition *a, const kiln_spec *spec, const 
     if (strcmp(target, "cpu") == 0 || list->unasked)
         return KILN_OK;
     if (!list->asked)
-        list->unasked = kiln_spec_expand(a->session->service, "target=all", add_known_target, list, NULL) != KILN_OK;
+        list->unasked =
+            kiln_spec_expand(a->session->service, "target=all", add_known_target, &list->targets, NULL) != KILN_OK;
     list->asked = true;
-    if (list->unasked || may_be_built(list, target))
+    if (list->unasked || may_be_built(&list->targets, target))
         return KILN_OK;
     kiln_status status = build_spec(&program, a->session->service, spec, report);
     kiln_program_release(program);
     if (status == KILN_ETARGET)
         return status;
     kiln_report_clear(report);
-    add_target(list, need_copy(target));
+    text_list_add(&list->targets, need_copy(target));
     return KILN_OK;
 }
 
@@ -80,7 +76,7 @@ static char *whole_text(const char *source, const char *target)
 }
 
 /* Whether a failure of a recorded line is the line's own; then the line, or a part of it, is skipped. */
-static bool skip(addition *a, kiln_status status)
+static bool skip_refused(addition *a, kiln_status status)
 {
     if (!a->lenient || (status != KILN_ESPEC && status != KILN_EOP))
         return false;
@@ -91,24 +87,24 @@ static bool skip(addition *a, kiln_status status)
     return true;
 }
 
-/* After a definition; one of a record that cannot be had is skipped, as the lines will be that need it. */
-static int exit_with(addition *a, kiln_status status)
+/* The exit status of a definition. A recorded one that cannot be made is skipped, and later the lines that need it. */
+static int end_definition(addition *a, kiln_status status)
 {
     bool missing = a->lenient && (status == KILN_ENOENT || status == KILN_EIO || status == KILN_EINVAL);
-    return status == KILN_OK || skip(a, missing ? KILN_ESPEC : status) ? STATUS_DONE
-                                                                       : session_fail(a->session, status, a->where);
+    return skip_refused(a, missing ? KILN_ESPEC : status) ? STATUS_DONE : session_status(a->session, status, a->where);
 }
 
 static int add_spec(void *data, const kiln_spec *spec)
 {
     addition *a = data;
     struct worklist *list = a->list;
-    char *source = NULL, *target = need_copy(kiln_spec_field(spec, "target"));
+    char *source = NULL;
+    const char *target = kiln_spec_field(spec, "target");
     kiln_status status = kiln_spec_source(&source, spec, &a->session->report);
     if (!status)
         status = check_target(a, spec, target);
     if (status) {
-        a->result = skip(a, status) ? STATUS_DONE : session_fail(a->session, status, a->where);
+        a->result = skip_refused(a, status) ? STATUS_DONE : session_status(a->session, status, a->where);
     } else {
         if (list->count == list->room) {
             list->room = list->room ? 2 * list->room : 64;
@@ -118,7 +114,6 @@ static int add_spec(void *data, const kiln_spec *spec)
             (work_item){ .spec = whole_text(source, target), .asked = need_copy(kiln_spec_text(spec)) };
     }
     kiln_text_free(source);
-    free(target);
     return a->result;
 }
 
@@ -126,44 +121,36 @@ static int add_spec(void *data, const kiln_spec *spec)
 static int choose_target(struct worklist *list, struct session *session)
 {
     kiln_device *device = NULL;
-    kiln_device_info info = KILN_INIT(kiln_device_info);
-    kiln_status status = kiln_device_open(&device, session->service, NULL, &session->report);
-    if (!status)
-        status = kiln_device_get_info(device, &info);
+    kiln_device_info info;
+    kiln_status status = session_device(&device, &info, session, NULL);
     if (status)
-        return session_fail(session, status, NULL);
+        return session_status(session, status, NULL);
     if (strcmp(info.target, "cpu") == 0 && !list->device_name)
         return fail(STATUS_USAGE, "no target named and no GPU here; name one: --target sm_90, sm_80,sm_90, all or cpu");
     list->chosen = "native";
     return STATUS_DONE;
 }
 
-/* The line with a target, which the caller frees. */
-static int with_target(char **out, struct worklist *list, struct session *session, const char *line)
+/* Expands a line with a target, adds its specs, and gives the status of the expansion. */
+static kiln_status expand_line(addition *a, const char *line)
 {
-    char *named = NULL;
-    int status = STATUS_DONE;
-    *out = NULL;
-    if (spectext_field(&named, line, "target") && *named)
-        *out = need_copy(line);
-    else if (!list->target && !list->chosen)
-        status = choose_target(list, session);
-    if (!status && !*out)
-        *out = spectext_put(line, "target", list->target ? list->target : list->chosen);
-    free(named);
-    return status;
+    struct worklist *list = a->list;
+    const char *named = spectext_field(line, "target");
+    bool has_target = named && *named;
+    if (!has_target && !list->target && !list->chosen)
+        a->result = choose_target(list, a->session);
+    if (a->result)
+        return KILN_OK;
+    if (!has_target)
+        line = spectext_put(line, "target", list->target ? list->target : list->chosen);
+    return kiln_spec_expand(a->session->service, line, add_spec, a, &a->session->report);
 }
 
 int worklist_add(struct worklist *list, struct session *session, const char *line, const char *where)
 {
-    char *whole = NULL;
     addition a = { .list = list, .session = session, .where = where };
-    a.result = with_target(&whole, list, session, line);
-    if (a.result)
-        return a.result;
-    kiln_status status = kiln_spec_expand(session->service, whole, add_spec, &a, &session->report);
-    free(whole);
-    return status ? session_fail(session, status, where) : a.result;
+    kiln_status status = expand_line(&a, line);
+    return status ? session_status(session, status, where) : a.result;
 }
 
 static int ignore_spec(void *data, const kiln_spec *spec)
@@ -173,30 +160,24 @@ static int ignore_spec(void *data, const kiln_spec *spec)
     return 1;
 }
 
-/* As worklist_add, for a line that a program wrote, perhaps one that was killed meanwhile or runs on another GPU. What
- * is wrong with --target itself is not the line's fault. */
+/* As worklist_add, for a line that a program wrote, perhaps one that was killed meanwhile or runs on another GPU. A
+ * fault of --target itself is not the line's fault. */
 static int add_recorded(struct worklist *list, struct session *session, const char *line, const char *where)
 {
-    char *whole = NULL;
     addition a = { .list = list, .session = session, .where = where, .lenient = true };
-    a.result = with_target(&whole, list, session, line);
-    if (a.result)
-        return a.result;
-    kiln_status status = kiln_spec_expand(session->service, whole, add_spec, &a, &session->report);
-    free(whole);
-    if (!skip(&a, status))
-        return status ? session_fail(session, status, where) : a.result;
-    char *target = need_format("target=%s", list->target ? list->target : list->chosen ? list->chosen : "");
+    kiln_status status = expand_line(&a, line);
+    if (!skip_refused(&a, status))
+        return status ? session_status(session, status, where) : a.result;
+    const char *target = need_format("target=%s", list->target ? list->target : list->chosen ? list->chosen : "");
     status = kiln_spec_expand(session->service, target, ignore_spec, NULL, &session->report);
-    free(target);
-    return status ? session_fail(session, status, "--target") : STATUS_DONE;
+    return session_status(session, status, "--target");
 }
 
 static void load_template(void *data, const char *path)
 {
     addition *a = data;
     if (!a->result)
-        a->result = exit_with(a, kiln_template_load(a->session->service, path, NULL, &a->session->report));
+        a->result = end_definition(a, kiln_template_load(a->session->service, path, NULL, &a->session->report));
 }
 
 static int add_line(struct worklist *list, struct session *session, const char *line, const char *where, bool lenient)
@@ -204,17 +185,16 @@ static int add_line(struct worklist *list, struct session *session, const char *
     char *resolved = NULL;
     addition a = { .list = list, .session = session, .where = where, .lenient = lenient };
     if (ownfiles_is_definition(line))
-        return exit_with(&a, ownfiles_define(session->service, line, &session->report));
+        return end_definition(&a, ownfiles_define(session->service, line, &session->report));
     int status = ownfiles_resolve(&resolved, line, load_template, &a);
     if (status && lenient) {
-        list->skipped++; /* a file that cannot be read, which was said */
+        list->skipped++; /* after a message about a file that cannot be read */
         return STATUS_DONE;
     }
     if (!status)
         status = a.result;
     if (!status && !a.skipped)
         status = (lenient ? add_recorded : worklist_add)(list, session, resolved ? resolved : line, where);
-    free(resolved);
     return status;
 }
 
@@ -227,12 +207,10 @@ static int add_lines(struct worklist *list, struct session *session, FILE *file,
     for (unsigned long number = 1; !status && getline(&line, &room, file) >= 0; number++) {
         lenient = lenient || (number == 1 && strncmp(line, recorded, strlen(recorded)) == 0);
         line[strcspn(line, "#\n")] = '\0';
-        /* A carriage return is a blank, as it is to whoever records: what follows one still counts. */
+        /* A carriage return is a blank, as in records: text after it still counts. */
         if (line[strspn(line, " \t\r")] == '\0')
             continue;
-        char *where = need_format("%s:%lu", path, number);
-        status = add_line(list, session, line, where, lenient);
-        free(where);
+        status = add_line(list, session, line, need_format("%s:%lu", path, number), lenient);
     }
     free(line);
     if (!status && ferror(file))
@@ -260,15 +238,6 @@ static int by_text(const void *a, const void *b)
     return order ? order : (first > second) - (first < second);
 }
 
-static void free_item(work_item *item)
-{
-    free(item->spec);
-    free(item->asked);
-    free(item->problem);
-    free(item->log);
-    *item = (work_item){ .spec = NULL };
-}
-
 void worklist_unique(struct worklist *list)
 {
     work_item **sorted = need_array(NULL, list->count, sizeof(*sorted));
@@ -277,22 +246,10 @@ void worklist_unique(struct worklist *list)
     qsort(sorted, list->count, sizeof(*sorted), by_text);
     for (size_t i = list->count; i > 1; i--)
         if (strcmp(sorted[i - 1]->spec, sorted[i - 2]->spec) == 0)
-            free_item(sorted[i - 1]);
-    free(sorted);
+            sorted[i - 1]->spec = NULL;
     size_t kept = 0;
     for (size_t i = 0; i < list->count; i++)
         if (list->items[i].spec)
             list->items[kept++] = list->items[i];
     list->count = kept;
-}
-
-void worklist_free(struct worklist *list)
-{
-    for (size_t i = 0; i < list->count; i++)
-        free_item(&list->items[i]);
-    for (size_t i = 0; i < list->target_count; i++)
-        free(list->targets[i]);
-    free(list->targets);
-    free(list->items);
-    *list = (struct worklist){ .items = NULL };
 }

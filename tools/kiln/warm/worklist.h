@@ -1,4 +1,4 @@
-/* The specs that `kiln warm` is to compile: words and manifests, expanded, each once. */
+/* The specs that `kiln warm` compiles: words and manifests, expanded, each once. */
 #ifndef KILN_TOOLS_WORKLIST_H
 #define KILN_TOOLS_WORKLIST_H
 
@@ -14,25 +14,24 @@ typedef struct work_item {
     kiln_origin origin;
     const char *origin_name; /* of what was built */
     double compile_ms;
-    uint64_t bytes; /* of the cubin or object */
+    size_t bytes; /* of the cubin or object */
 } work_item;
 
 struct worklist {
     work_item *items;
     size_t count, room;
-    size_t skipped; /* lines of recorded files that no spec could be made of, or not for every target */
-    char **targets; /* for which a compile can be tried: what the compiler builds, and what it was asked about */
-    size_t target_count;
+    size_t skipped;          /* lines of recorded files that no spec could be made of, or not for every target */
+    text_list targets;       /* that the compiler builds, and those that it was asked about */
     bool asked;              /* targets are known */
-    bool unasked;            /* there is no compiler to ask, or it shall not be asked */
-    const char *target;      /* for lines that name none: what --target says, or NULL */
+    bool unasked;            /* there is no compiler to ask, or it must not be asked */
+    const char *target;      /* for lines that name none: the value of --target, or NULL */
     const char *chosen;      /* the same when --target is not given; found when first needed */
-    const char *device_name; /* what --device says, or NULL */
+    const char *device_name; /* the value of --device, or NULL */
 };
 
-/* Adds the specs that one line stands for, with every field set. What can be known to be wrong with them before a
- * compile is found here, a target that the compiler does not build included. `where` names the line in messages, or is
- * NULL. Returns STATUS_DONE or the exit status after a message. */
+/* Adds the specs that one line stands for, with every field set. Faults that can be known before a compile are found
+ * here, a target that the compiler does not build among them. `where` names the line in messages, or is NULL. Returns
+ * STATUS_DONE or the exit status after a message. */
 int worklist_add(struct worklist *list, struct session *session, const char *line, const char *where);
 
 /* Adds the lines of a file, "-" for stdin; '#' begins a comment. In a file that begins as KILN_RECORD's do, a line that
@@ -41,6 +40,5 @@ int worklist_add_file(struct worklist *list, struct session *session, const char
 
 /* Drops items that stand for the same kernel as an earlier one. */
 void worklist_unique(struct worklist *list);
-void worklist_free(struct worklist *list);
 
 #endif

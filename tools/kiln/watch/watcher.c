@@ -1,6 +1,6 @@
 /* Watches on a libuv loop, which runs only in watcher_wait; the kernel keeps the events of a round meanwhile. After
  * a change all is watched anew, because directories and links may have come, gone or been replaced. */
-#include "watch/watcher.h"
+#include "watch/watch.h"
 
 #include <fts.h>
 #include <signal.h>
@@ -10,7 +10,7 @@
 
 enum { MOST_DIRECTORIES = 4096, QUIET_MS = 50, BURST_MS = 1000 };
 
-/* The kernel drops events beyond 16384 unread ones, unless it is told otherwise. libuv does not say that it did. */
+/* The kernel drops events beyond 16384 unread ones, by default. libuv does not tell. */
 enum { MANY_EVENTS = 8192 };
 
 struct watcher {
@@ -70,9 +70,9 @@ static void free_watch(uv_handle_t *watch)
     free(watch);
 }
 
-/* Takes over both texts. `name` is the one that matters in the directory; NULL: all but scratch. Returns 0 or
- * libuv's error. */
-static int watch_directory(struct watcher *watcher, char *dir, char *name)
+/* `name` is the one that matters in the directory, and is taken over; NULL: all but scratch. Returns 0 or libuv's
+ * error. */
+static int watch_directory(struct watcher *watcher, const char *dir, char *name)
 {
     uv_fs_event_t *watch = need_alloc(sizeof(*watch));
     uv_fs_event_init(&watcher->loop, watch);
@@ -80,7 +80,6 @@ static int watch_directory(struct watcher *watcher, char *dir, char *name)
     int error = uv_fs_event_start(watch, on_event, dir, 0);
     if (error)
         uv_close((uv_handle_t *)watch, free_watch);
-    free(dir);
     return error;
 }
 
@@ -92,7 +91,7 @@ static int watch_path(struct watcher *watcher, const char *path)
     for (const char *at = path; *at;) {
         const char *name = at + strspn(at, "/");
         size_t length = strcspn(name, "/");
-        char *dir = name == path ? need_copy(".") : need_format("%.*s", (int)(name - path), path);
+        const char *dir = name == path ? "." : need_format("%.*s", (int)(name - path), path);
         error = watch_directory(watcher, dir, need_format("%.*s", (int)length, name));
         at = name + length;
     }
@@ -114,7 +113,7 @@ static int watch_below(struct watcher *watcher, char *top)
         watcher->warned = count == MOST_DIRECTORIES || watcher->warned;
         if (count == MOST_DIRECTORIES || entry->fts_name[0] == '.')
             fts_set(tree, entry, FTS_SKIP);
-        else if (!watch_directory(watcher, need_copy(entry->fts_accpath), NULL))
+        else if (!watch_directory(watcher, entry->fts_accpath, NULL))
             count++;
     }
     if (tree)
@@ -122,7 +121,7 @@ static int watch_below(struct watcher *watcher, char *top)
     return error;
 }
 
-/* Behind a link it is the file that is saved; the link itself may be changed, too. */
+/* The file behind a link is watched, because an editor saves that, and the link itself, which may be changed, too. */
 static int watch_file_or_tree(struct watcher *watcher, const char *path, bool is_tree)
 {
     int error = watch_path(watcher, path);
