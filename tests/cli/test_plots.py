@@ -509,7 +509,7 @@ class Failures(Drawing):
 
     def test_a_failing_gnuplot_costs_nothing_but_the_picture(self):
         for script, words in ((self.BROKEN, "line 7: it broke"), ("kill -9 $$\n", "killed by signal 9"), ("exit 3\n", "exit status 3"),
-                              ("echo hello\n", "what it printed is no svg"), ("", "what it printed is no svg")):
+                              ("echo hello\n", "its output is no svg"), ("", "its output is no svg")):
             env = self.gnuplot(script)
             self.write("t.svg", "old")
             result = self.sweep("--csv", "t.csv", "--plot", "t.svg", status=1, env=env)

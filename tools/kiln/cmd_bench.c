@@ -143,7 +143,9 @@ static void parse_args(bench_args *args, bench_set *set, int argc, char **argv)
         { "csv", 0, OPTION_TEXT, "FILE", "write a row for each spec and size, - for stdout", &args->csv },
         { "plot", 0, OPTION_TEXT, "PICTURE", "draw speed by size; FILE.svg, FILE.png or FILE.pdf", &args->plot },
     };
-    options_specs(&usage, OPTION_ROWS(rows), &args->common, &args->specs, argc, argv);
+    options_parse(&usage, OPTION_ROWS(rows), &args->common, &args->specs, argc, argv);
+    if (args->specs.count == 0)
+        options_refuse(&usage, "no SPEC given, expected one such as op=hardsigmoid");
     if (args->size)
         read_sizes(set, args->size);
     results_check(&usage, args->csv, args->plot, args->common.json);
@@ -312,7 +314,7 @@ static int make_memory(bench_memory *memory, struct session *session, const benc
 
 /* ---- Measuring */
 
-/* What a launch of a case is made of. */
+/* The data of a launch of a case. */
 typedef struct case_launch {
     const bench_case *one;
     bench_memory *memory;

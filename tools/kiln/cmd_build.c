@@ -1,4 +1,4 @@
-/* kiln build: compiles a CUDA file for one target or several, and prints what its functions use. */
+/* kiln build: compiles a CUDA file for one target or several, and prints the resources of its functions. */
 #include <string.h>
 
 #include "cli/options.h"
@@ -22,7 +22,7 @@ static const struct usage usage = {
     "kiln build FILE.cu [-I DIR]... [-D NAME=VALUE]... [--function NAME]... [--target LIST] [-o FILE] [--ptx]",
     "Compiles a CUDA file, or finds it in the cache: as long as the file, the headers that it reads and the\n"
     "options hold the same, wherever they lie. Without --function, every extern \"C\" function is taken; with it,\n"
-    "also templates: --function 'scale<float, 4>'. Prints what each function uses.",
+    "also templates: --function 'scale<float, 4>'. Prints the resources of each function.",
     "  kiln build scale.cu --target sm_90\n"
     "  kiln build scale.cu -I include --function 'scale<float, 4>' --target sm_80,sm_90 --json\n"
     "  kiln build scale.cu --target sm_90 --option=--use_fast_math -o scale.cubin",

@@ -36,7 +36,7 @@ typedef struct run_array {
     void *host, *device; /* its memory, NULL until it is made; the same where that is enough */
 } run_array;
 
-/* One run, from the files to the result; what is not yet made is NULL. */
+/* One run, from the files to the result. Parts that are not yet made are NULL. */
 typedef struct run_job {
     const run_args *args;
     struct session *session;
@@ -91,7 +91,7 @@ static int refuse(const run_job *job, kiln_status status)
     return session_status(job->session, status, NULL);
 }
 
-/* ---- What the kernel takes */
+/* ---- Arguments of the kernel */
 
 static bool is_read(const run_array *array)
 {
@@ -307,7 +307,7 @@ static int get_kernel(run_job *job)
 /* ---- Memory and launches */
 
 /* Fills the result with bytes that no kernel writes by chance, so that an element that is not computed is seen. On the
- * cpu the kernel gets the host's memory, unless launches change what it reads: then the result is kept apart. */
+ * cpu the kernel gets the host's memory, unless launches change their input: then the result is kept apart. */
 static int load_array(run_job *job, run_array *array)
 {
     uint64_t bytes = array->npy.bytes, room = bytes ? bytes : 1;

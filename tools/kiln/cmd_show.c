@@ -1,4 +1,4 @@
-/* kiln show: what a spec or a CUDA file stands for: its text, its compiled code, and the resources that it needs. */
+/* kiln show: the text of a spec or of a CUDA file, its compiled code, and the resources that it needs. */
 #include <string.h>
 #include <unistd.h>
 
@@ -27,7 +27,7 @@ typedef struct show_args {
 
 static const struct usage usage = {
     "kiln show SPEC|FILE.cu [--source|--ptx|--sass|--resources|--spec|--key|--log|--cubin|--object] [options]",
-    "Shows what SPEC stands for. Without a choice: the whole spec, where the compiled result came from, its\n"
+    "Shows the kernel of SPEC. Without a choice: the whole spec, where the compiled result came from, its\n"
     "parts and the resources it needs. No GPU is needed: name target=sm_90, or target=cpu. For a CUDA file that\n"
     "is no template it shows the same of the result of kiln build; --target names its target.",
     "  kiln show 'op=hardsigmoid target=sm_90' --ptx\n"

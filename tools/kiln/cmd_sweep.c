@@ -27,7 +27,7 @@ typedef struct sweep_args {
 
 typedef struct sweep_kind {
     const char *name; /* "op=relu6 dtype=f32 target=cpu" */
-    text_list specs;  /* canonical, each once; the first is what the others are compared with */
+    text_list specs;  /* canonical, each once; the others are compared with the first */
     variant_row *gaps;
     size_t gap_count;
 } sweep_kind;
@@ -46,8 +46,8 @@ typedef struct sweep_work {
 } sweep_work;
 
 static const struct usage usage = {
-    "kiln sweep SPEC|FILE.cu... --size N|NAME=N [--arg NAME=VALUE]... [--rounds N] [--hot] [--csv FILE] [--plot "
-    "PICTURE] [options]",
+    "kiln sweep SPEC|FILE.cu... --size N|NAME=N [--arg NAME=VALUE]... [--rounds N] [--hot]\n"
+    "                  [--csv FILE] [--plot PICTURE] [options]",
     "Measures every variant that the open fields of a spec allow: compiles all of them, checks the result of each\n"
     "against the cpu backend bit for bit, and times each once in every round, beside two plain copies of as many\n"
     "bytes. Nothing is left out; kiln tune finds the fastest sooner. Fields may be lists and ranges:\n"
@@ -283,9 +283,9 @@ static int sweep_kind_of(sweep_work *work, const sweep_kind *kind)
     int result = read_values(&values, &flat, work, kind);
     if (result)
         return result;
-    kiln_work what = argvalues_work(&values, flat);
-    what.hot = work->args->hot;
-    options.work = &what;
+    kiln_work sizes = argvalues_work(&values, flat);
+    sizes.hot = work->args->hot;
+    options.work = &sizes;
     options.rounds = work->args->rounds;
     options.progress = on_progress;
     options.data = work;

@@ -8,7 +8,7 @@
 #include "text/jsonout.h"
 #include "text/table.h"
 
-/* What one visit of the templates collects. */
+/* The collection of one visit of the templates. */
 struct visit {
     const char *wanted; /* print the text of this one, NULL: list all */
     bool found;
@@ -22,16 +22,16 @@ typedef struct input_range {
 
 static const struct usage usage = {
     "kiln templates [--print NAME] [options]",
-    "Lists the kernel templates with their parameters, which are fields of a spec (block=256 elems=4), with\n"
-    "the constraints on these, and with the values that kiln tune and kiln sweep try.",
+    "Lists the kernel templates with their parameters, which are fields of a spec (block=256 elems=4), the\n"
+    "constraints on these, and the values that kiln tune and kiln sweep try.",
     "  kiln templates --print elementwise > elementwise.cu",
 };
 
-/* Prints the lines of a text, each after `what`. */
-static void print_lines(const char *what, const char *text)
+/* Prints the lines of a text, each after `label`. */
+static void print_lines(const char *label, const char *text)
 {
     for (size_t length; (length = strcspn(text, "\n")) > 0; text += length + (text[length] == '\n'))
-        printf("  %s%.*s\n", what, (int)length, text);
+        printf("  %s%.*s\n", label, (int)length, text);
 }
 
 static void print_rules(const char *title, const char *rules)

@@ -125,7 +125,7 @@ static void parse_args(tune_args *args, int argc, char **argv)
 
 /* ---- Specs */
 
-/* What is known of the template that a spec names. */
+/* A search for the template that a spec names. */
 typedef struct template_search {
     const char *name;
     bool own; /* it is user-defined */
@@ -321,7 +321,7 @@ static void show_work(tune_crew *crew, struct progress *progress)
 
 /* ---- Results */
 
-/* Gives what differs between the variants, as a spec that leaves it open: its space is that of the variants. */
+/* The fields that all variants share. The spec leaves the others open: its space is that of the variants. */
 static char *common_spec(const variant_group *group)
 {
     char *text = need_copy("");
@@ -496,7 +496,7 @@ static void attend(tune_crew *crew)
 }
 
 /* Tunes everything. After an interrupt, a failure, or where a result could not be kept, no further spec is begun;
- * tunings at work end with what they know after an interrupt, and as usual else. */
+ * tunings at work end with the results so far after an interrupt, and as usual else. */
 static void tune_all(tune_crew *crew)
 {
     pthread_t *threads = need_array(NULL, crew->device_count, sizeof(*threads));

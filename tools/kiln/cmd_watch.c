@@ -1,4 +1,4 @@
-/* kiln watch: a round for each change of a file, and what is drawn of it. */
+/* kiln watch: runs a round for each change of a file, and draws it. */
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>

@@ -118,7 +118,7 @@ struct explanation {
     const wisdom_args *args;
     struct table *table;
     json_t *list;
-    char *taken; /* what differs in the record that is taken, and where it is from; NULL if none is */
+    char *taken; /* the differences of the record that is taken, and where it is from; NULL if none is */
     size_t count, rows;
 };
 

@@ -26,7 +26,7 @@ static const struct command {
     { "templates", "list the kernel templates and their parameters", command_templates },
     { "cache", "inspect, check, trim, move and empty the kernel cache", command_cache },
     { "wisdom", "list, explain and move the results of tuning", command_wisdom },
-    { "doctor", "say what was found, what is missing and what to do", command_doctor },
+    { "doctor", "check the driver, compilers, GPUs and cache, and name remedies", command_doctor },
 };
 
 static void print_overview(FILE *stream)

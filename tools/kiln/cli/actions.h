@@ -1,4 +1,4 @@
-/* Commands whose first word says what to do: kiln cache, kiln wisdom. */
+/* Commands whose first word is an action: kiln cache, kiln wisdom. */
 #ifndef KILN_TOOLS_ACTIONS_H
 #define KILN_TOOLS_ACTIONS_H
 
@@ -7,7 +7,7 @@
 typedef struct action {
     const char *name;
     int (*run)(struct session *session, void *args); /* prints, and returns the exit status */
-    const char *needs;  /* what the first word after it is called where there must be one, or NULL */
+    const char *needs;  /* a name for the first word after it where there must be one, or NULL */
     size_t least, most; /* words after it */
 } action;
 

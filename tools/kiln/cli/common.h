@@ -1,4 +1,4 @@
-/* What every subcommand needs: exit statuses, diagnostics, memory that lasts as long as the command, and a session. */
+/* The base of every subcommand: exit statuses, diagnostics, memory that lasts as long as the command, and a session. */
 #ifndef KILN_TOOLS_COMMON_H
 #define KILN_TOOLS_COMMON_H
 

@@ -1,4 +1,4 @@
-/* Ctrl-C in a command that can end early with what it knows. */
+/* Ctrl-C in a command that can end early with the results so far. */
 #ifndef KILN_TOOLS_INTERRUPT_H
 #define KILN_TOOLS_INTERRUPT_H
 
@@ -10,7 +10,7 @@ void interrupt_catch(bool terminate);
 /* Any thread. */
 bool interrupt_seen(void);
 
-/* From now on signals do what they did before interrupt_catch. */
+/* Restores the handling of signals before interrupt_catch. */
 void interrupt_release(void);
 
 #endif

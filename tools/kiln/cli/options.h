@@ -14,7 +14,7 @@ typedef enum option_kind {
 typedef struct option_row {
     const char *name;    /* without the dashes */
     char letter;         /* or 0 */
-    option_kind kind;    /* what `value` points to */
+    option_kind kind;    /* the type of *value */
     const char *metavar; /* how the help text calls the value */
     const char *help;
     void *value;

@@ -1,4 +1,4 @@
-/* Reads what files and lines of manifests define, as far as the command must know it before the library does. */
+/* Reads definitions in files and manifests, as far as the command must know them before the library does. */
 #include "cli/ownfiles.h"
 
 #include <ctype.h>

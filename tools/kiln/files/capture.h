@@ -1,4 +1,4 @@
-/* Other programs: where they are and what they print. Texts last as long as the command. */
+/* Other programs: their paths and their output. Texts last as long as the command. */
 #ifndef KILN_TOOLS_CAPTURE_H
 #define KILN_TOOLS_CAPTURE_H
 

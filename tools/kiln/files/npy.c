@@ -300,7 +300,7 @@ static int read_prologue(const npy_array *array, uint32_t *header_length, uint32
     return STATUS_DONE;
 }
 
-/* A regular file's size tells what is missing or too much before memory is taken for the data. */
+/* The size of a regular file shows missing or surplus data before memory is taken for it. */
 static int check_size(const npy_array *array, uint64_t data_offset)
 {
     struct stat info;

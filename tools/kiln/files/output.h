@@ -9,11 +9,11 @@
 
 struct output {
     const char *path; /* as the user named it; borrowed */
-    char *target;     /* what is replaced, links resolved */
+    char *target;     /* the replaced file, links resolved */
     char *temporary;  /* beside it; NULL when `path` is a pipe or a device, which is written directly */
     int fd;
     int watched;     /* used by the module */
-    struct stat old; /* what is replaced; zeros if nothing is */
+    struct stat old; /* of the replaced file; zeros if there is none */
 };
 
 /* Makes the temporary file and takes `bytes` of space for it where the file system can say; `path` "-" is stdout. The

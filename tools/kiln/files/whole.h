@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 struct draft {
-    FILE *stream; /* what is printed here is added to the text */
+    FILE *stream; /* prints to it are added to the text */
     char *text;
     size_t length;
 };

@@ -84,7 +84,7 @@ static bool read_whole(uint64_t *out, const kiln_param *info, const char *text, 
     return errno != ERANGE && (bits == 64 || (number >= -(1LL << (bits - 1)) && number < 1LL << (bits - 1)));
 }
 
-/* Reads a number into the bytes that the argument's type has. Returns NULL, or what is wrong. */
+/* Reads a number into the bytes that the argument's type has. Returns NULL, or a line about a fault. */
 static char *read_number(uint64_t *out, const kiln_param *info, const char *text)
 {
     char *end = NULL;

@@ -1,4 +1,4 @@
-/* What kernels take, and the sizes and numbers of --size and --arg for them. */
+/* The arguments of kernels, and the sizes and numbers of --size and --arg for them. */
 #ifndef KILN_TOOLS_ARGVALUES_H
 #define KILN_TOOLS_ARGVALUES_H
 
@@ -15,7 +15,7 @@ typedef struct kernel_takes {
 
 kernel_takes signature_takes(const kiln_signature *signature);
 
-/* What a spec's template declares. Lives as long as the spec. */
+/* The signature that a spec's template declares. Lives as long as the spec. */
 const kiln_signature *spec_signature(const kiln_spec *spec);
 
 /* Whether a spec's kernel takes just a number of elements: it is flat. */
@@ -39,7 +39,7 @@ typedef struct arg_values {
     bool has_numbers;
 } arg_values;
 
-/* Reads the values for a spec's template from texts. Returns NULL, or one line that says what is wrong. The values are
+/* Reads the values for a spec's template from texts. Returns NULL, or one line about a fault. The values are
  * not to be copied: they point at themselves. */
 char *argvalues_read(arg_values *out, const kiln_spec *spec, const arg_texts *texts);
 

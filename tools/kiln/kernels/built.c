@@ -1,4 +1,4 @@
-/* Builds programs, and tells what is in them. */
+/* Builds programs, and looks into them. */
 #include "kernels/built.h"
 
 static kiln_status build_request(kiln_program **out, kiln_service *service, const kiln_spec *spec,

@@ -143,6 +143,6 @@ int gnuplot_draw(char **out, size_t *length, char **complaint, const char *progr
     size_t magic = strlen(format->magic);
     if (*length >= magic && memcmp(*out, format->magic, magic) == 0)
         return STATUS_DONE;
-    *complaint = need_format("what it printed is no %s", format->ending + 1);
+    *complaint = need_format("its output is no %s", format->ending + 1);
     return STATUS_FAILED;
 }

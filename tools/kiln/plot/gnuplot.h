@@ -13,7 +13,7 @@ typedef struct gnuplot_format gnuplot_format;
 /* The format that the ending of a file's name stands for: .svg, .png or .pdf; "-" is SVG. NULL for any other name. */
 const gnuplot_format *gnuplot_format_of(const char *path);
 
-/* The path of the program, which can draw the format; or NULL, and *complaint says what is wrong. */
+/* The path of the program, which can draw the format; or NULL, and *complaint says why. */
 char *gnuplot_find(char **complaint, const gnuplot_format *format);
 
 /* Begins a script for a picture of that many pixels, and names the colours and fonts of all pictures: ink, muted, rule
@@ -27,7 +27,7 @@ void gnuplot_text(FILE *script, const char *text);
 /* The same for the label of a tic, which gnuplot takes for a format. */
 void gnuplot_tic(FILE *script, const char *text);
 
-/* Draws: *out is the picture. Returns STATUS_DONE; or STATUS_FAILED, and *complaint says what is wrong. */
+/* Draws: *out is the picture. Returns STATUS_DONE; or STATUS_FAILED, and *complaint says why. */
 int gnuplot_draw(char **out, size_t *length, char **complaint, const char *program, const gnuplot_format *format,
                  const struct draft *script);
 

@@ -152,7 +152,7 @@ static void find_axes(plot *out)
 
 /* ---- Kinds */
 
-/* "hardsigmoid f32", and what else tells its kind from those of other rows. */
+/* "hardsigmoid f32", and more words that tell its kind from those of other rows. */
 static char *kind_name(const plot *of, size_t row)
 {
     char *name = need_format("%s %s", field(of, row, "op"), field(of, row, "dtype"));
@@ -359,7 +359,7 @@ static size_t best_of_cell(const plot *of, const kind *from, size_t row, size_t 
     return best;
 }
 
-/* The colours end at the ceiling, unless what was measured leaves it far below: then most of the picture would have one
+/* The colours end at the ceiling, unless the speeds are far above it: then most of the picture would have one
  * colour. A twentieth of the highest speed is always shown, or noise would look like a landscape. */
 static colour_range find_colours(const plot *of)
 {
@@ -541,7 +541,7 @@ typedef struct line {
     const kind *from;
     const char *column;
     char *name;
-    bool copy;     /* what the others are compared with: dashed, without marks */
+    bool copy;     /* the others are compared with it: dashed, without marks */
     size_t colour; /* GREY or a number */
 } line;
 

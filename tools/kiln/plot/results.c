@@ -31,7 +31,7 @@ static int open_file(struct result_file *out, const char *path)
     if (out->is_open && output_is_stdout(&out->output)) {
         fflush(stdout);
         if (dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
-            return fail(STATUS_FAILED, "cannot use standard error for what is printed");
+            return fail(STATUS_FAILED, "cannot print on standard error instead of standard output");
     }
     return status;
 }

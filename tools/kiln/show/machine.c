@@ -1,4 +1,4 @@
-/* Runs disassemblers and reads what they print. */
+/* Runs disassemblers and reads their output. */
 #include "show/machine.h"
 
 #include <stdlib.h>

@@ -4,14 +4,14 @@
 
 #include "cli/common.h"
 
-/* What one kernel function needs of the chip; -1 is unknown. */
+/* The resources of one kernel function; -1 is unknown. */
 typedef struct machine_usage {
     const char *name;
     int registers, stack, shared, local;
 } machine_usage;
 
 /* The disassembly of a cubin or of a cpu object. Returns STATUS_DONE, or STATUS_FAILED
- * after a message that says what to install. */
+ * after a message that names the package to install. */
 int machine_disassemble(char **out, size_t *length, const kiln_program *program);
 
 /* Asks cuobjdump for the resources of a cubin's functions. Returns false, quietly, if

@@ -1,4 +1,4 @@
-/* Finds out what compiled kernels need, calculates how many blocks a multiprocessor can hold, and tells of both. */
+/* Finds the resources of compiled kernels, calculates their occupancy, and prints both. */
 #include "show/resources.h"
 
 #include <inttypes.h>
@@ -15,7 +15,7 @@ typedef struct occupancy {
     uint32_t blocks;   /* that a multiprocessor holds at once; 0: not even one can be launched */
     uint32_t threads;  /* of these */
     uint32_t most;     /* threads that it could hold */
-    const char *limit; /* what does not allow more: "threads", "blocks", "registers" or "shared memory" */
+    const char *limit; /* the scarcest resource: "threads", "blocks", "registers" or "shared memory" */
 } occupancy;
 
 /* From the CUDA programming guide's table of technical specifications per compute capability. All of these have 64 Ki
@@ -86,7 +86,7 @@ static bool find_occupancy(occupancy *out, const char *target, uint32_t block, i
     return true;
 }
 
-/* ---- What is known */
+/* ---- Resources */
 
 /* The driver's figures of the loaded kernel; false, quietly, where it cannot be loaded here. */
 static bool driver_resources(chip_use *out, struct session *session, const kiln_spec *spec)

@@ -1,4 +1,4 @@
-/* What compiled kernels need of the chip, and how much of it they can fill. */
+/* The resources of compiled kernels, and their occupancy. */
 #ifndef KILN_TOOLS_RESOURCES_H
 #define KILN_TOOLS_RESOURCES_H
 

@@ -30,7 +30,7 @@ struct csv_table {
     size_t rows, columns;
 };
 
-/* Reads what csv_begin writes, and what a spreadsheet makes of it: lines may end with LF, a byte order mark may lead.
+/* Reads such a table, also one that a spreadsheet has rewritten: lines may end with LF, a byte order mark may lead.
  * False with a reason in *problem, a static string, and the line that it is about. */
 bool csv_read(struct csv_table *out, const char *text, size_t length, const char **problem, size_t *line);
 

@@ -190,7 +190,7 @@ static json_t *explain_end(const tune_view *view, int status, bool hung, uint32_
     return tune_failure(KILN_ECRASHED, message, NULL, suspect);
 }
 
-/* Tunes in one child. *out is what was read of the result. */
+/* Tunes in one child. *out is the result, read. */
 static json_t *tune_once(tune_result *out, const sandbox *box, const tune_job *job, tune_view *view)
 {
     int job_fd = memory_file("kiln-job"), result_fd = memory_file("kiln-result");

@@ -24,9 +24,9 @@ enum { TUNE_VARIANT_ROOM = 32768, TUNE_BUDGET_S = 30 };
 typedef struct tune_view {
     atomic_uint tries;               /* odd while a variant is being launched: then */
     char variant[TUNE_VARIANT_ROOM]; /* is its canonical text, cut short if it is too long */
-    atomic_int stop;                 /* set by the watcher: end with what is known */
+    atomic_int stop;                 /* set by the watcher: end with the results so far */
     atomic_uint_least64_t variants, ready, out, samples;
-    atomic_uint_least64_t began_ms, now_ms; /* of its own time, when the search began, and the latest */
+    atomic_uint_least64_t began_ms, now_ms; /* by its clock: the begin of the search, and the latest */
 } tune_view;
 
 typedef struct tune_result {

@@ -18,7 +18,7 @@ typedef struct addition {
     struct session *session;
     const char *where;
     int result;
-    bool lenient; /* what the library refuses is skipped */
+    bool lenient; /* specs that the library refuses are skipped */
     bool skipped; /* some of the line was */
 } addition;
 

@@ -12,7 +12,7 @@ typedef struct work_item {
     char *problem; /* why it failed, or NULL */
     char *log;     /* the compiler's log of a failure, or NULL */
     kiln_origin origin;
-    const char *origin_name; /* of what was built */
+    const char *origin_name; /* in words */
     double compile_ms;
     size_t bytes; /* of the cubin or object */
 } work_item;

@@ -1,4 +1,4 @@
-/* Watches a CUDA file that declares no template: what its functions use is compared from version to version. */
+/* Watches a CUDA file that declares no template: compares the resources of its functions from version to version. */
 #include <string.h>
 
 #include "kernels/built.h"

@@ -15,10 +15,10 @@ enum { FRESH, COPY, COPY_KERNEL, OLD, CONTENDERS };
 
 static const uint64_t gpu_elements = UINT64_C(1) << 26, cpu_elements = UINT64_C(1) << 22;
 
-/* A spec, by the text that it was asked for with, and what is known of it. */
+/* A spec and its last good version. */
 typedef struct watched {
-    const char *asked;
-    const char *spec;  /* of the last good version, every field set; NULL: there was none yet, as with what follows */
+    const char *asked; /* the text of the request */
+    const char *spec;  /* of that version, every field set; NULL: there was none yet, and the rest is unknown */
     kiln_kernel *good; /* NULL, too, where it is only compiled; outlives the service that it came from */
     int registers, old_registers;
     double ms, gbps, copy_ratio; /* 0: not timed, also below */
@@ -123,7 +123,7 @@ static int load_specs(version *now)
     return session_status(&now->session, status, NULL);
 }
 
-/* Puts the specs of this round in their order, with what was known of them. */
+/* Puts the specs of this round in their order, with their last good versions. */
 static void adopt_specs(version *now)
 {
     struct watch_template *watch = now->watch;

@@ -41,7 +41,7 @@ struct watcher *watcher_open(const text_list *files, const text_list *trees);
 bool watcher_wait(struct watcher *watcher);
 void watcher_close(struct watcher *watcher);
 
-/* ---- CUDA files that declare no template: the file is compiled, and what its functions use is compared */
+/* ---- CUDA files that declare no template: compiled, and compared by the resources of their functions */
 
 struct watch_source;
 extern const char watch_source_columns[]; /* of a round's table */
