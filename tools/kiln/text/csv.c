@@ -16,7 +16,8 @@ void csv_begin(struct csv *out, FILE *stream, const char *titles)
 
 void csv_text(struct csv *csv, const char *text)
 {
-    size_t length = text ? strlen(text) : 0;
+    text = text ? text : "";
+    size_t length = strlen(text);
     bool first = !csv->inside;
     bool quoted = length > 0 && (strpbrk(text, ",\"\r\n") || text[0] == ' ' || text[length - 1] == ' ');
     fputs(first ? "" : ",", csv->stream);
