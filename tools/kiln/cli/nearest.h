@@ -3,8 +3,8 @@
 
 #include <stddef.h>
 
-/* The closest to `word` of the names with which `count` rows of `stride` bytes begin, or NULL if none is so near that it
- * was probably meant. */
+/* The closest to `word` of the names with which `count` rows of `stride` bytes begin, or NULL if none is so near that
+ * it was probably meant. */
 const char *nearest_word(const char *word, const void *rows, size_t count, size_t stride);
 
 #endif
