@@ -1,9 +1,20 @@
+/* What a cubin has: entry points, and what they use. Sections and symbols are read by their names. */
 #include "gpu/cubin.h"
 
+#include "base/bytes.h"
 #include <stdio.h>
 #include <string.h>
 
-enum { MACHINE_CUDA = 190 };
+/* As NVIDIA's tools show them; the numbers have been the same since the first 64-bit cubins. */
+enum {
+    MACHINE_CUDA = 190,
+    RESERVED_SHARED =
+        1024, /* on the GPUs that keep some for the system, of every block: in the section, not the program's */
+    KERNEL_FLAG = 0x10, /* of a symbol that a host may launch */
+    FORM_SIZED = 4,     /* a record whose last two bytes are the length of what follows */
+    INFO_FRAME_SIZE = 0x11,
+    INFO_REGISTERS = 0x2f
+};
 
 bool kiln__cubin_check(const void *bytes, size_t length, char reason[KILN__CUBIN_REASON_SIZE])
 {
@@ -16,20 +27,117 @@ bool kiln__cubin_check(const void *bytes, size_t length, char reason[KILN__CUBIN
     return false;
 }
 
-bool kiln__cubin_has_entry(const void *bytes, const char *name)
+/* The section of a name, which is a prefix and the rest. */
+static bool find_section(const void *bytes, const char *prefix, const char *name, Elf64_Shdr *out)
 {
-    static const char prefix[] = ".text.";
-    const size_t prefix_length = sizeof(prefix) - 1, size = prefix_length + strlen(name) + 1;
     Elf64_Ehdr header = kiln__elf_header(bytes);
     Elf64_Shdr names = kiln__elf_section(bytes, header.e_shstrndx);
-    for (unsigned i = 0; i < header.e_shnum; i++) {
-        Elf64_Shdr section = kiln__elf_section(bytes, i);
-        if (names.sh_type != SHT_STRTAB || !kiln__elf_within(section.sh_name, size, names.sh_size) ||
-            section.sh_size == 0)
+    size_t first = strlen(prefix), second = strlen(name) + 1;
+    for (unsigned i = 0; names.sh_type == SHT_STRTAB && i < header.e_shnum; i++) {
+        *out = kiln__elf_section(bytes, i);
+        if (!kiln__elf_within(out->sh_name, first + second, names.sh_size))
             continue;
-        const char *text = (const char *)bytes + names.sh_offset + section.sh_name;
-        if (memcmp(text, prefix, prefix_length) == 0 && memcmp(text + prefix_length, name, size - prefix_length) == 0)
+        const char *text = (const char *)bytes + names.sh_offset + out->sh_name;
+        if (memcmp(text, prefix, first) == 0 && memcmp(text + first, name, second) == 0)
             return true;
     }
     return false;
+}
+
+bool kiln__cubin_has_entry(const void *bytes, const char *name)
+{
+    Elf64_Shdr section;
+    return find_section(bytes, ".text.", name, &section) && section.sh_size > 0;
+}
+
+typedef struct symbol_table {
+    const char *bytes;
+    Elf64_Shdr table, names;
+    uint64_t count;
+} symbol_table;
+
+static bool find_symbols(const void *bytes, symbol_table *out)
+{
+    Elf64_Ehdr header = kiln__elf_header(bytes);
+    for (unsigned i = 0; i < header.e_shnum; i++) {
+        out->table = kiln__elf_section(bytes, i);
+        if (out->table.sh_type != SHT_SYMTAB || out->table.sh_entsize != sizeof(Elf64_Sym) ||
+            out->table.sh_link >= header.e_shnum)
+            continue;
+        out->names = kiln__elf_section(bytes, out->table.sh_link);
+        out->bytes = bytes;
+        out->count = out->table.sh_size / sizeof(Elf64_Sym);
+        return out->names.sh_type == SHT_STRTAB;
+    }
+    return false;
+}
+
+/* The name of a symbol, NULL if it does not end within the table of names. */
+static const char *symbol_at(const symbol_table *symbols, uint64_t index, Elf64_Sym *out)
+{
+    memcpy(out, symbols->bytes + symbols->table.sh_offset + index * sizeof(*out), sizeof(*out));
+    if (out->st_name >= symbols->names.sh_size)
+        return NULL;
+    const char *name = symbols->bytes + symbols->names.sh_offset + out->st_name;
+    return memchr(name, '\0', symbols->names.sh_size - out->st_name) != NULL ? name : NULL;
+}
+
+void kiln__cubin_kernels(const void *bytes, void (*fn)(void *data, const char *name), void *data)
+{
+    symbol_table symbols;
+    Elf64_Sym symbol;
+    if (!find_symbols(bytes, &symbols))
+        return;
+    for (uint64_t i = 0; i < symbols.count; i++) {
+        const char *name = symbol_at(&symbols, i, &symbol);
+        if (name != NULL && ELF64_ST_TYPE(symbol.st_info) == STT_FUNC && (symbol.st_other & KERNEL_FLAG) != 0)
+            fn(data, name);
+    }
+}
+
+/* Records: form, attribute, and two bytes that are a value or the length of one. Those wanted are a symbol and a
+ * number. */
+static void read_info(const uint8_t *at, uint64_t length, uint32_t symbol, kiln__cubin_usage *out)
+{
+    while (length >= 4) {
+        uint64_t size = at[0] == FORM_SIZED ? kiln__read_u16(at + 2) : 0;
+        if (size > length - 4)
+            return;
+        if (size == 8 && kiln__read_u32(at + 4) == symbol) {
+            int value = (int)(kiln__read_u32(at + 8) & INT32_MAX);
+            if (at[1] == INFO_REGISTERS)
+                out->registers = value;
+            else if (at[1] == INFO_FRAME_SIZE)
+                out->stack_bytes = value;
+        }
+        at += 4 + size;
+        length -= 4 + size;
+    }
+}
+
+static int shared_bytes(const void *bytes, const char *name)
+{
+    Elf64_Shdr section, reserved;
+    if (!find_section(bytes, ".nv.shared.", name, &section) || section.sh_size > INT32_MAX)
+        return 0;
+    bool keeps = find_section(bytes, ".nv.shared.reserved.", "0", &reserved) && section.sh_size >= RESERVED_SHARED;
+    return (int)section.sh_size - (keeps ? RESERVED_SHARED : 0);
+}
+
+void kiln__cubin_usage_of(const void *bytes, const char *name, kiln__cubin_usage *out)
+{
+    symbol_table symbols;
+    Elf64_Sym symbol;
+    Elf64_Shdr section;
+    *out = (kiln__cubin_usage){ -1, -1, -1 };
+    if (!find_symbols(bytes, &symbols))
+        return;
+    for (uint64_t i = 0; i < symbols.count; i++) {
+        const char *found = symbol_at(&symbols, i, &symbol);
+        if (found == NULL || ELF64_ST_TYPE(symbol.st_info) != STT_FUNC || strcmp(found, name) != 0)
+            continue;
+        out->shared_bytes = shared_bytes(bytes, name);
+        if (find_section(bytes, ".nv.info", "", &section) && section.sh_type != SHT_NOBITS)
+            read_info((const uint8_t *)bytes + section.sh_offset, section.sh_size, (uint32_t)i, out);
+    }
 }

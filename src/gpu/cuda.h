@@ -9,8 +9,22 @@
 void kiln__cuda_driver_facts(const kiln__backend *backend, const char **path, int *version);
 
 /* Whether an image's cubin is whole, its PTX is text for the target, and both have every entry point of the unit:
- * NVRTC can end well with a cubin that holds none, and such a thing must never get into a store. Of a user's own
- * source, whether image->names are as many as it asks for and the functions among them are there. KILN_ECOMPILE. */
+ * NVRTC can end well with a cubin that holds none, and such a thing must never get into a store. Of a
+ * user-defined source, whether image->names are as many as it asks for and the functions among them are there.
+ * KILN_ECOMPILE. */
 kiln_status kiln__nvrtc_check_image(const kiln__image *image, const kiln__unit *unit, kiln_report *report);
+
+/* Appends every option of a unit's compile but the target and what a source asks for, each with a space in front:
+ * they are part of the key. */
+void kiln__nvrtc_options(const kiln__unit *unit, kiln__text *out);
+
+/* The name of a variable in the environment that NVRTC would heed, NULL if there is none. NVRTC would then make
+ * other code than the key says. */
+const char *kiln__nvrtc_steering(void);
+
+/* Appends the two include directories of CUDA's toolkit, "cuda" and "cccl", to `places`, with a path that leads to
+ * nothing for one that is not there: found beside the NVRTC at `nvrtc` (may be ""), as toolkits and wheels have
+ * them, else under CUDA_PATH, CUDA_HOME or /usr/local/cuda. */
+void kiln__cuda_find_headers(const char *nvrtc, kiln__list *places);
 
 #endif

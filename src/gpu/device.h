@@ -1,10 +1,13 @@
-/* A GPU: its primary context, and whose context a call works in. */
+/* The parts of the cuda backend: what its files know of each other. cuda.c has devices and memory, launch.c loaded
+ * images and launches, tape.c timing and tapes. backend/backend.h has the contracts of the vtables' functions. */
 #ifndef KILN_GPU_DEVICE_H
 #define KILN_GPU_DEVICE_H
 
 #include "backend/backend.h"
 #include "gpu/driver.h"
 #include <pthread.h>
+
+/* ---- Devices */
 
 typedef struct kiln__cuda_device {
     kiln_device device;
@@ -19,37 +22,77 @@ typedef struct kiln__cuda_device {
     uint32_t multiprocessors;
 } kiln__cuda_device;
 
-/* What the functions below changed, to be put back by kiln__cuda_leave. Lives on the stack. */
-typedef struct kiln__cuda_scope {
-    const kiln__driver *driver;
-    bool pushed, relaxed;
-    kiln__cu_enum capture_mode;
-} kiln__cuda_scope;
+/* Calls of the driver for a device. Nothing is current or relaxed yet. */
+static inline kiln__cuda_call kiln__cuda_call_on(const kiln__cuda_device *device, kiln_status failure,
+                                                 const char *stage, kiln_report *report)
+{
+    return (kiln__cuda_call){ .driver = device->driver,
+                              .failure = failure,
+                              .stage = stage,
+                              .where = device->device.name,
+                              .report = report,
+                              .primary = device->primary };
+}
 
 /* Lets this thread make calls that the driver refuses while a graph is captured, and that would break the capture:
- * those that Kiln makes on its own account touch no capturing stream. Without effect on a driver that cannot do it. */
-void kiln__cuda_relax(kiln__cuda_scope *out, const kiln__driver *driver);
+ * Kiln's own calls touch no capturing stream. Without effect on a driver that cannot do it. */
+void kiln__cuda_relax(kiln__cuda_call *call);
 
-/* Makes the device's primary context current for work of Kiln's own (loading, allocating, timing), and relaxes as
- * above. On failure there is nothing to leave. */
-kiln_status kiln__cuda_enter(kiln__cuda_scope *out, const kiln__cuda_device *device, const kiln__cuda_call *call);
+/* Makes the device's primary context current for Kiln's work (loading, allocating, timing), and relaxes. */
+void kiln__cuda_enter(kiln__cuda_call *call);
 
-/* The same for work the host queues: leaves a context that is current as it is and makes the primary one current only
- * where there is none. */
-kiln_status kiln__cuda_enter_current(kiln__cuda_scope *out, const kiln__cuda_device *device,
-                                     const kiln__cuda_call *call);
-void kiln__cuda_leave(const kiln__cuda_scope *scope);
+/* The same for work that the host queues: a context that is current stays, and nothing is relaxed. */
+void kiln__cuda_enter_current(kiln__cuda_call *call);
 
-/* The device functions of the backend's vtable; contracts there. */
-kiln_status kiln__cuda_device_count(const kiln__driver *driver, int *out, kiln_report *report);
-kiln_status kiln__cuda_device_open(kiln__backend *backend, const kiln__driver *driver, int ordinal, kiln_device **out,
-                                   kiln_report *report);
-void kiln__cuda_device_close(kiln_device *device);
-void kiln__cuda_device_info(const kiln_device *device, kiln_device_info *out);
-kiln_status kiln__cuda_alloc(kiln_device *device, void **out, size_t bytes, kiln_report *report);
-void kiln__cuda_free(kiln_device *device, void *memory);
-kiln_status kiln__cuda_copy(kiln_device *device, void *to, const void *from, size_t bytes, kiln__copy_kind kind,
-                            void *stream, kiln_report *report);
-kiln_status kiln__cuda_sync(kiln_device *device, kiln_report *report);
+/* Undoes the three functions above, whether or not they succeeded, and returns call->status. */
+void kiln__cuda_undo(kiln__cuda_call *call);
+static inline kiln_status kiln__cuda_leave(kiln__cuda_call *call)
+{
+    if (call->pushed || call->relaxed)
+        kiln__cuda_undo(call);
+    return call->status;
+}
+
+/* ---- Loaded images and launches: launch.c */
+
+kiln_status kiln__cuda_load(kiln_device *device, const kiln__entry *entry, const kiln__rule *rule, kiln__module **out,
+                            bool *used_ptx, kiln_report *report);
+void kiln__cuda_unload(kiln__module *module);
+kiln_status kiln__cuda_launch(kiln__module *module, uint32_t entry, const uint32_t grid[3], void **args, void *stream,
+                              kiln_report *report);
+kiln_status kiln__cuda_capturing(kiln_device *device, void *stream, bool *out, kiln_report *report);
+void kiln__cuda_resources(const kiln__module *module, int *registers, int *local_bytes);
+extern const kiln__function_vtable kiln__cuda_functions;
+
+/* ---- Timing, and tapes: launches and copies that become nodes of a graph instead of running. Nothing is captured:
+ * while a stream captures, CUDA refuses every other thread of the process that waits for the whole device, and breaks
+ * the capture. */
+
+kiln_status kiln__cuda_time(kiln_device *device, kiln__submit submit, void *data, uint32_t repeats, double *out,
+                            kiln_report *report);
+extern const kiln__tape_vtable kiln__cuda_tapes;
+
+/* How many tapes are being made in the process just now: mostly none. */
+extern atomic_uint kiln__cuda_tapes_in_making;
+
+/* Whether this thread makes a tape of what is submitted in this stream. */
+bool kiln__cuda_makes_tape(CUstream stream);
+
+/* Whether what this thread submits in this stream goes onto a tape, whichever service of the process a kernel belongs
+ * to: a process that compares two versions of a kernel has two. Costs a launch one look at a number that seldom
+ * changes. */
+static inline bool kiln__cuda_is_taped(CUstream stream)
+{
+    return __builtin_expect(atomic_load_explicit(&kiln__cuda_tapes_in_making, memory_order_relaxed) != 0, 0) &&
+           kiln__cuda_makes_tape(stream);
+}
+
+/* Add a node at the end of this thread's tape; for streams that are taped. What the driver refuses, or another GPU's,
+ * spoils the tape; the submission does not fail. `kernel` is a node without its context. */
+void kiln__cuda_tape_kernel(const kiln__cuda_device *device, const kiln__cu_kernel_node *kernel);
+void kiln__cuda_tape_copy(const kiln__cuda_device *device, CUdeviceptr to, CUdeviceptr from, size_t bytes);
+
+/* Spoils the tape: for a submission that cannot be taped and is made all the same. */
+void kiln__cuda_tape_spoil(void);
 
 #endif

@@ -1,47 +1,52 @@
+/* Opens the driver's library, and says in words what its codes mean. */
 #include "gpu/driver.h"
 
 #include "base/alloc.h"
 #include "base/text.h"
-#include "gpu/table.h"
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #define DEFAULT_NAME "libcuda.so.1"
 
-static const kiln__symbol rows[] = {
+static const kiln__symbol symbols[] = {
 #define ROW(need, name, suffix, version, result, parameters) \
     { KILN__##need, #name, #name #suffix, version, offsetof(kiln__driver, name) },
     KILN__CUDA_SYMBOLS(ROW)
 #undef ROW
 };
 
-typedef struct source {
-    kiln__dylib *library;
-    kiln__cu_get_proc_address get;
-} source;
-
-/* A driver has functions under names that carry a version, and cuGetProcAddress to find the right one; what that does
- * not know may still be exported by a library that stands in for the driver. */
-static void *find(void *data, const kiln__symbol *row)
+/* The driver has functions under names that carry a version, and cuGetProcAddress to find the right one. A library that
+ * stands in for the driver may export one that cuGetProcAddress does not know. */
+static void *find_function(kiln__dylib *library, kiln__cu_get_proc_address get, const kiln__symbol *row)
 {
-    const source *from = data;
     void *address = NULL;
     kiln__cu_enum found = KILN__CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
-    if (from->get != NULL &&
-        from->get(row->name, &address, row->version, KILN__CU_GET_PROC_ADDRESS_LEGACY_STREAM, &found) ==
-            KILN__CUDA_SUCCESS &&
+    if (get != NULL &&
+        get(row->name, &address, row->version, KILN__CU_GET_PROC_ADDRESS_LEGACY_STREAM, &found) == KILN__CUDA_SUCCESS &&
         found == KILN__CU_GET_PROC_ADDRESS_SUCCESS && address != NULL)
         return address;
-    return kiln__dylib_symbol(from->library, row->exported);
+    return kiln__dylib_symbol(library, row->exported);
 }
 
-static const kiln__symbol *fill(kiln__driver *driver, kiln__dylib *library)
+const kiln__symbol *kiln__table_fill(void *table, const kiln__symbol *rows, size_t count, kiln__dylib *library,
+                                     kiln__cu_get_proc_address get)
 {
-    source from = { library, NULL };
-    void *symbol = kiln__dylib_symbol(library, KILN__CUDA_GET_PROC_ADDRESS);
-    memcpy(&from.get, &symbol, sizeof(from.get));
-    return kiln__table_fill(driver, rows, sizeof(rows) / sizeof(rows[0]), find, &from);
+    const kiln__symbol *missing = NULL;
+    for (size_t i = 0; i < count; i++) {
+        void *address = find_function(library, get, &rows[i]);
+        memcpy((char *)table + rows[i].offset, &address, sizeof(address));
+        if (address == NULL && rows[i].need == KILN__REQUIRED && missing == NULL)
+            missing = &rows[i];
+    }
+    return missing;
+}
+
+/* A library that the loader does not find again by its path keeps its handle: the tables point into it. */
+void kiln__table_keep(kiln__dylib *library)
+{
+    if (library != NULL && kiln__dylib_pin(library))
+        kiln__dylib_close(library);
 }
 
 static kiln_status fail_missing(const kiln__driver *driver, const kiln__symbol *missing, kiln_report *report)
@@ -82,15 +87,18 @@ kiln_status kiln__driver_open(kiln__driver **out, const char *path, kiln_report 
     if (library == NULL) {
         int error = errno;
         kiln__free(driver);
-        /* No driver would mean the cpu from now on: not for want of a few bytes, or of a descriptor. */
+        /* Without a driver the host goes on with the cpu. A shortage must not decide that. */
         if (kiln__is_shortage(error))
             return kiln__fail_shortage(report, KILN__STAGE_OPEN, error, "open the CUDA driver");
         return error == ENOMEM ? kiln__fail_memory(report, KILN__STAGE_OPEN) : fail_open(path, reason, report);
     }
     const char *found = kiln__dylib_name(library);
     kiln__text_copy(driver->path, sizeof(driver->path), found[0] != '\0' ? found : names[0]);
-    const kiln__symbol *missing = fill(driver, library);
-    /* The driver has threads, thread-local data and exit handlers of its own and does not survive being unmapped. */
+    kiln__cu_get_proc_address get;
+    void *symbol = kiln__dylib_symbol(library, KILN__CUDA_GET_PROC_ADDRESS);
+    memcpy(&get, &symbol, sizeof(get));
+    const kiln__symbol *missing = kiln__table_fill(driver, symbols, sizeof(symbols) / sizeof(symbols[0]), library, get);
+    /* The driver has threads, thread-local data and exit handlers, and does not survive being unmapped. */
     kiln__table_keep(library);
     if (driver->cuDriverGetVersion != NULL && driver->cuDriverGetVersion(&driver->version) != KILN__CUDA_SUCCESS)
         driver->version = 0;
@@ -101,11 +109,6 @@ kiln_status kiln__driver_open(kiln__driver **out, const char *path, kiln_report 
     }
     *out = driver;
     return KILN_OK;
-}
-
-void kiln__driver_free(kiln__driver *driver)
-{
-    kiln__free(driver);
 }
 
 void kiln__cuda_describe(const kiln__driver *driver, kiln__cu_enum code, char *out, size_t size)
@@ -168,17 +171,15 @@ static const char *remedy(kiln__cu_enum code)
     }
 }
 
-kiln_status kiln__cuda_result(const kiln__cuda_call *call, const char *function, kiln__cu_enum code)
+kiln_status kiln__cuda_fail(kiln__cuda_call *call, const char *function, kiln__cu_enum code)
 {
     char words[256];
-    if (code == KILN__CUDA_SUCCESS)
-        return KILN_OK;
-    kiln_status status = call->failure;
+    call->status = call->failure;
     if (kiln__cuda_is_fatal(code))
-        status = KILN_EDEVICE;
-    else if (code == KILN__CUDA_ERROR_OUT_OF_MEMORY && status != KILN_ELAUNCH)
-        status = KILN_ENOMEM;
+        call->status = KILN_EDEVICE;
+    else if (code == KILN__CUDA_ERROR_OUT_OF_MEMORY && call->status != KILN_ELAUNCH)
+        call->status = KILN_ENOMEM;
     kiln__cuda_describe(call->driver, code, words, sizeof(words));
-    return kiln__fail(call->report, status, call->stage, (int)code, "%s%s%s failed: %s%s", call->where,
+    return kiln__fail(call->report, call->status, call->stage, (int)code, "%s%s%s failed: %s%s", call->where,
                       call->where[0] != '\0' ? ": " : "", function, words, remedy(code));
 }

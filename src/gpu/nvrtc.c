@@ -1,18 +1,158 @@
+/* Finds and opens NVRTC, and lets threads into it. */
 #include "gpu/nvrtc.h"
 
 #include "base/alloc.h"
-#include "gpu/nvrtc_call.h"
-#include "gpu/table.h"
+#include "base/fpenv.h"
+#include "gpu/cuda.h"
+#include "gpu/driver.h"
 #include "os/file.h"
+#include "os/fork.h"
 #include "os/trust.h"
 #include <dlfcn.h>
 #include <errno.h>
+#include <limits.h>
 #include <link.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
-static const kiln__symbol rows[] = {
+enum {
+    STACK_NEEDED = 1024 * 1024, /* NVRTC needs more than 64 KiB for an ordinary kernel, and a deep one much more */
+    STACK_OWN = 8 * 1024 * 1024,
+    DRAIN_POLL_US = 500
+};
+
+/* ---- Exit: NVRTC's static objects are destroyed by exit(), while other threads may be using them. They are NVRTC's,
+ * and so the process's, hence what follows belongs to no service. */
+
+static atomic_bool ending;
+static atomic_uint_least64_t calls; /* in progress, of all threads; above their number, the generation of the process */
+static _Thread_local unsigned nested; /* of these, the thread's own: a log callback may call exit() */
+static _Atomic(void *) drained;       /* a function of the NVRTC for which `drain` was registered last */
+
+/* With none in progress. */
+static uint64_t no_calls(void)
+{
+    return (uint64_t)kiln__fork_generation() << 32;
+}
+
+/* No lock, because a forked child may get here as well. */
+static void drain(void)
+{
+    atomic_store(&ending, true);
+    while (atomic_load(&calls) > no_calls() + nested)
+        usleep(DRAIN_POLL_US);
+}
+
+/* Handlers run in the reverse order. The first, which is older than what NVRTC's constructors register, is for an
+ * exit that begins before them; the second runs before what they have registered. */
+static kiln_status drain_at_exit(const kiln__nvrtc *nvrtc, kiln_report *report)
+{
+    static char before;
+    void *which = nvrtc != NULL ? *(void **)&nvrtc->nvrtcVersion : &before;
+    void *last = atomic_load(&drained);
+    if (last == which || (nvrtc == NULL && last != NULL))
+        return KILN_OK;
+    if (atexit(drain) != 0)
+        return kiln__fail_memory(report, KILN__STAGE_OPEN);
+    atomic_store(&drained, which);
+    return KILN_OK;
+}
+
+/* ---- Stack */
+
+typedef struct call {
+    kiln_status (*fn)(void *data, kiln_report *report);
+    void *data;
+    kiln_report *report;
+    kiln_status status;
+} call;
+
+/* Counts the call before the look at `ending`, which drain() sets before it looks at the calls. A forked child begins
+ * anew: it has none of the threads whose calls were in progress. */
+static void *run_call(void *data)
+{
+    call *self = data;
+    kiln__fpenv host;
+    uint64_t before = atomic_load(&calls), none = no_calls();
+    while (!atomic_compare_exchange_weak(&calls, &before, (before < none ? none : before) + 1))
+        continue;
+    nested++;
+    kiln__fpenv_enter(&host); /* NVRTC calculates constants */
+    self->status = !atomic_load(&ending) ? self->fn(self->data, self->report)
+                                         : kiln__fail(self->report, KILN_ECANCELED, KILN__STAGE_COMPILE, 0,
+                                                      "the process is ending: nothing is compiled any more");
+    kiln__fpenv_leave(&host);
+    nested--;
+    atomic_fetch_sub(&calls, 1);
+    return NULL;
+}
+
+/* Of the main thread's stack, on whose bottom the kernel puts the random bytes of a new process. */
+static size_t main_stack_left(const char *here)
+{
+    struct rlimit limit;
+    const char *bottom = (const char *)getauxval(AT_RANDOM);
+    if (gettid() != getpid() || here >= bottom || getrlimit(RLIMIT_STACK, &limit) != 0)
+        return 0;
+    size_t used = (size_t)(bottom - here);
+    return limit.rlim_cur > used ? (size_t)limit.rlim_cur - used : 0;
+}
+
+/* Bytes of stack that the calling thread has left, 0 where the system does not tell. Of the main thread the C library
+ * learns it from /proc/self/maps, which a process may not be allowed to open. */
+static size_t stack_left(void)
+{
+    pthread_attr_t attributes;
+    void *lowest = NULL;
+    size_t size = 0;
+    const char *here = __builtin_frame_address(0);
+    if (pthread_getattr_np(pthread_self(), &attributes) != 0)
+        return main_stack_left(here);
+    int error = pthread_attr_getstack(&attributes, &lowest, &size);
+    pthread_attr_destroy(&attributes);
+    return error == 0 && here > (const char *)lowest ? (size_t)(here - (const char *)lowest) : 0;
+}
+
+/* Signals stay blocked there: one that is meant for a thread of the host must not land on Kiln's. */
+static int run_on_own_thread(call *self)
+{
+    pthread_attr_t attributes;
+    pthread_t thread;
+    sigset_t all, before;
+    int error = pthread_attr_init(&attributes);
+    if (error != 0)
+        return error;
+    pthread_attr_setstacksize(&attributes, STACK_OWN);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    error = pthread_create(&thread, &attributes, run_call, self);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attributes);
+    return error != 0 ? error : pthread_join(thread, NULL);
+}
+
+kiln_status kiln__nvrtc_call(kiln_status (*fn)(void *data, kiln_report *report), void *data, kiln_report *report)
+{
+    call self = { .fn = fn, .data = data, .report = report, .status = KILN_OK };
+    if (nested > 0 || stack_left() >= STACK_NEEDED)
+        run_call(&self);
+    else if (run_on_own_thread(&self) != 0)
+        return kiln__fail(report, KILN_ENOMEM, KILN__STAGE_COMPILE, 0,
+                          "cannot start a thread to compile on, and the calling one has less than 1 MiB of stack left");
+    return self.status;
+}
+
+/* ---- Finding and opening */
+
+static const kiln__symbol symbols[] = {
 #define ROW(need, name, version, result, parameters) \
     { KILN__##need, #name, #name, version, offsetof(kiln__nvrtc, name) },
     KILN__NVRTC_SYMBOLS(ROW)
@@ -23,8 +163,8 @@ static const kiln__symbol rows[] = {
 static const char *const sonames[] = { "libnvrtc.so.13", "libnvrtc.so.12" };
 enum { SONAMES = sizeof(sonames) / sizeof(sonames[0]), ROOTS = 3, NAMES_MAX = SONAMES * (1 + ROOTS) };
 
-/* The toolkit's directories, NULL where there is none. The environment of a user who runs this process with more
- * rights than his own must not choose what it loads. */
+/* The toolkit's directories, NULL where there is none. In a process with raised rights the environment must not choose
+ * what is loaded. */
 static void find_roots(const char *roots[ROOTS])
 {
     bool elevated = kiln__trust_is_elevated();
@@ -92,11 +232,6 @@ static kiln__dylib *open_library(const char *path, char *reason, size_t size, in
     return state.library;
 }
 
-static void *find(void *data, const kiln__symbol *row)
-{
-    return kiln__dylib_symbol(data, row->exported);
-}
-
 /* NVRTC opens its builtins by soname, which the loader finds only in its own directories and not beside libnvrtc;
  * one that is already open under that soname is taken. Without them the first compile fails and says so. 0, ENOMEM
  * or a shortage. */
@@ -137,13 +272,23 @@ static kiln_status fail_unknown(int error, kiln_report *report)
                                     : kiln__fail_memory(report, KILN__STAGE_OPEN);
 }
 
-/* Lets exit() wait for what is being compiled before it destroys NVRTC's static objects. Those that NVRTC registers
- * in a compile would be destroyed before that handler runs. They are never destroyed: the call that registers them goes
+/* Lets exit() wait for what is being compiled before it destroys NVRTC's static objects. Those that NVRTC registers in
+ * a compile would be destroyed before that handler runs. They are never destroyed: the call that registers them goes
  * to nvrtcGetErrorString, which does nothing and stays as long as NVRTC. */
-static kiln_status prepare_exit(const kiln__nvrtc *nvrtc, const kiln__dylib *library, kiln_report *report)
+static kiln_status prepare_library(kiln__nvrtc *nvrtc, kiln__dylib *library, kiln_report *report)
 {
+    const kiln__symbol *missing = kiln__table_fill(nvrtc, symbols, sizeof(symbols) / sizeof(symbols[0]), library, NULL);
+    if (missing != NULL)
+        return kiln__fail(report, KILN_ENOCOMPILER, KILN__STAGE_OPEN, 0,
+                          "%s has no %s (new in CUDA %d.%d): it is not a usable NVRTC; name one of CUDA 12 or newer "
+                          "in KILN_NVRTC",
+                          nvrtc->path, missing->name, missing->version / 1000, missing->version % 1000 / 10);
     kiln__dylib_redirect(library, "__cxa_atexit", *(void *const *)&nvrtc->nvrtcGetErrorString);
-    return kiln__nvrtc_drain_at_exit(nvrtc, report);
+    kiln_status status = drain_at_exit(nvrtc, report);
+    if (status == KILN_OK)
+        status = KILN__NVRTC(nvrtc, report, nvrtcVersion, (&nvrtc->major, &nvrtc->minor));
+    int error = status == KILN_OK ? open_builtins(nvrtc) : 0;
+    return error != 0 ? fail_unknown(error, report) : status;
 }
 
 kiln_status kiln__nvrtc_load(kiln__nvrtc **out, const char *path, kiln_report *report)
@@ -151,43 +296,26 @@ kiln_status kiln__nvrtc_load(kiln__nvrtc **out, const char *path, kiln_report *r
     char reason[256];
     int error;
     *out = NULL;
-    kiln_status status = kiln__nvrtc_drain_at_exit(NULL, report);
+    kiln_status status = drain_at_exit(NULL, report);
     if (status != KILN_OK)
         return status;
     kiln__nvrtc *nvrtc = kiln__calloc(1, sizeof(*nvrtc));
     if (nvrtc == NULL)
         return kiln__fail_memory(report, KILN__STAGE_OPEN);
     kiln__dylib *library = open_library(path, reason, sizeof(reason), &error);
-    if (library == NULL) {
-        kiln__nvrtc_unload(nvrtc);
-        return error != 0 ? fail_unknown(error, report) : fail_open(path, reason, report);
+    if (library != NULL) {
+        kiln__text_copy(nvrtc->path, sizeof(nvrtc->path), kiln__dylib_path(library));
+        status = prepare_library(nvrtc, library, report);
+        /* NVRTC is not unmapped: each time that happens, it leaves 72 KB of heap behind. */
+        kiln__table_keep(library);
+    } else {
+        status = error != 0 ? fail_unknown(error, report) : fail_open(path, reason, report);
     }
-    kiln__text_copy(nvrtc->path, sizeof(nvrtc->path), kiln__dylib_path(library));
-    const kiln__symbol *missing = kiln__table_fill(nvrtc, rows, sizeof(rows) / sizeof(rows[0]), find, library);
-    if (missing == NULL)
-        status = prepare_exit(nvrtc, library, report);
-    /* NVRTC is not unmapped: each time that happens, it leaves 72 KB of heap behind. */
-    kiln__table_keep(library);
-    if (missing != NULL)
-        status = kiln__fail(report, KILN_ENOCOMPILER, KILN__STAGE_OPEN, 0,
-                            "%s has no %s (new in CUDA %d.%d): it is not a usable NVRTC; name one of CUDA 12 or newer "
-                            "in KILN_NVRTC",
-                            nvrtc->path, missing->name, missing->version / 1000, missing->version % 1000 / 10);
-    else if (status == KILN_OK)
-        status = KILN__NVRTC(nvrtc, report, nvrtcVersion, (&nvrtc->major, &nvrtc->minor));
-    if (status == KILN_OK && (error = open_builtins(nvrtc)) != 0)
-        status = fail_unknown(error, report);
-    if (status != KILN_OK) {
-        kiln__nvrtc_unload(nvrtc);
-        return status;
-    }
-    *out = nvrtc;
-    return KILN_OK;
-}
-
-void kiln__nvrtc_unload(kiln__nvrtc *nvrtc)
-{
-    kiln__free(nvrtc);
+    if (status == KILN_OK)
+        *out = nvrtc;
+    else
+        kiln__free(nvrtc);
+    return status;
 }
 
 /* One line for a file that is there: which one it is and whether it has changed. */
@@ -211,7 +339,7 @@ static Dl_serinfo *loader_directories(void)
     Dl_info info;
     struct link_map *self = NULL;
     Dl_serinfo size, *out = NULL;
-    if (dladdr1(rows, &info, (void **)&self, RTLD_DL_LINKMAP) == 0 || self == NULL ||
+    if (dladdr1(symbols, &info, (void **)&self, RTLD_DL_LINKMAP) == 0 || self == NULL ||
         dlinfo(self, RTLD_DI_SERINFOSIZE, &size) != 0)
         return NULL;
     out = kiln__calloc(1, size.dls_size);
@@ -270,4 +398,57 @@ kiln_status kiln__nvrtc_result(const kiln__nvrtc *nvrtc, const char *function, k
                           nvrtc->major, nvrtc->minor, nvrtc->path);
     kiln_status status = code == KILN__NVRTC_ERROR_OUT_OF_MEMORY ? KILN_ENOMEM : KILN_ECOMPILE;
     return kiln__fail(report, status, KILN__STAGE_COMPILE, (int)code, "%s failed: %s (%u)", function, text, code);
+}
+
+/* ---- CUDA's own headers */
+
+/* In place of a directory that is not there: nothing is ever in it. The compiler asks it as any other, so that what
+ * was read says of each header that there was none, and one that appears is noticed. */
+static const char nowhere[] = "/dev/null/none";
+
+static bool add_pair(kiln__list *places, const char *name, const char *path)
+{
+    kiln__list_add(places, name);
+    kiln__list_add(places, path);
+    return true;
+}
+
+/* Adds directory `from`/`path` as a place if it has the file `witness`. */
+static bool add_place(kiln__list *places, const char *name, const char *from, const char *path, const char *witness)
+{
+    char directory[PATH_MAX], resolved[PATH_MAX], file[PATH_MAX + NAME_MAX];
+    if (snprintf(directory, sizeof(directory), "%s/%s", from, path) >= (int)sizeof(directory) ||
+        realpath(directory, resolved) == NULL)
+        return false;
+    snprintf(file, sizeof(file), "%s/%s", resolved, witness);
+    return access(file, R_OK) == 0 && add_pair(places, name, resolved);
+}
+
+/* Seen from the directory of libnvrtc, or from one beside it: a toolkit or a wheel of CUDA 13, wheels of CUDA 12. */
+static bool add_cuda(kiln__list *places, const char *from)
+{
+    static const struct {
+        const char *cuda, *cccl;
+    } layouts[] = { { "../include", "../include/cccl" }, { "../../cuda_runtime/include", "../../cuda_cccl/include" } };
+    for (size_t i = 0; i < sizeof(layouts) / sizeof(layouts[0]); i++)
+        if (add_place(places, "cuda", from, layouts[i].cuda, "cuda_fp16.h"))
+            return add_place(places, "cccl", from, layouts[i].cccl, "cuda/std/version") ||
+                   add_pair(places, "cccl", nowhere);
+    return false;
+}
+
+void kiln__cuda_find_headers(const char *nvrtc, kiln__list *places)
+{
+    char from[PATH_MAX];
+    const char *slash = strrchr(nvrtc, '/'), *roots[ROOTS];
+    find_roots(roots);
+    if (slash != NULL && snprintf(from, sizeof(from), "%.*s", (int)(slash - nvrtc), nvrtc) < (int)sizeof(from) &&
+        add_cuda(places, from))
+        return;
+    for (int i = 0; i < ROOTS; i++)
+        if (roots[i] != NULL && roots[i][0] == '/' &&
+            snprintf(from, sizeof(from), "%s/include", roots[i]) < (int)sizeof(from) && add_cuda(places, from))
+            return;
+    add_pair(places, "cuda", nowhere);
+    add_pair(places, "cccl", nowhere);
 }

@@ -1,13 +1,19 @@
+/* The compiler of the cuda backend: NVRTC, its options, and what its answers mean. */
 #include "base/alloc.h"
 #include "base/digest.h"
 #include "gpu/cubin.h"
 #include "gpu/cuda.h"
-#include "gpu/nvrtc_call.h"
-#include "gpu/nvrtc_job.h"
+#include "gpu/nvrtc.h"
 #include "source/kernels.h"
+#include "source/reads.h"
+#include "source/source.h"
+#include "source/standard.h"
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#define PROGRAM_NAME "kiln.cu"
 
 typedef struct compiler {
     kiln__compiler compiler;
@@ -18,6 +24,54 @@ typedef struct compiler {
     kiln__nvrtc *nvrtc;         /* NULL until opened, under the lock; constant from then on */
     kiln__toolchain *toolchain; /* the same, under the lock; large */
 } compiler;
+
+/* ---- Options */
+
+/* Besides the target. An optional one is left out for an NVRTC that does not know it; none of those changes what Kiln's
+ * units compile to. */
+typedef struct option {
+    const char *text;
+    bool optional;
+    enum { EVERY, KILN, OWN, CLOSED } of; /* whose sources have it; CLOSED: users' own without a directory to search */
+} option;
+
+static const option options[] = {
+    { "--no-cache", true, EVERY },          /* else NVRTC starts the driver and answers from its cache */
+    { "-no-source-include", true, KILN },   /* else a header in the host's working directory is found */
+    { "-no-source-include", true, CLOSED }, /* the same; a header among directories finds its neighbours by this */
+    { "-modify-stack-limit=false", true, EVERY }, /* else the stack limit of the whole process goes up meanwhile */
+    { "-frandom-seed=kiln", true, EVERY }, /* else names of internal symbols may hold the time and the process id */
+    { "--minimal", true, KILN }, /* leaves textures and launches from kernels out: a tenth less time, the same bytes */
+    { "-std=c++17", false, KILN },
+    { "--fmad=false", false, KILN }, /* ops spell out where they fuse */
+};
+enum { OPTION_COUNT = sizeof(options) / sizeof(options[0]) };
+
+static bool applies(const option *which, bool own, bool closed)
+{
+    return which->of == EVERY || which->of == (own ? OWN : KILN) || (which->of == CLOSED && own && closed);
+}
+
+void kiln__nvrtc_options(const kiln__unit *unit, kiln__text *out)
+{
+    for (int i = 0; i < OPTION_COUNT; i++)
+        if (applies(&options[i], kiln__unit_is_source(unit), false))
+            kiln__text_printf(out, " %s", options[i].text);
+}
+
+/* Those that NVRTC 13.0 asks for and that change what it makes, write files or may do either; and
+ * NVRTC_PREPEND_FLAGS in advance, for nvcc has variables of both kinds. */
+const char *kiln__nvrtc_steering(void)
+{
+    static const char *const names[] = { "NVRTC_APPEND_FLAGS", "NVRTC_PREPEND_FLAGS", "NVRTCWIZ",
+                                         "NV_NVVM_VERSION",    "NVVM_IR_VER_CHK",     "LLVM_OVERRIDE_PRODUCER",
+                                         "EDG_BASE",           "EDG_MODULES_PATH",    "CAN_FINALIZE_DEBUG",
+                                         "DUMP_KNOBS_TO_FILE", "AS_SECURE_LOG_FILE" };
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (getenv(names[i]) != NULL)
+            return names[i];
+    return NULL;
+}
 
 static void search(const kiln__compiler *base, kiln__text *out)
 {
@@ -79,8 +133,8 @@ static kiln_status open_library(void *data, kiln_report *report)
     return KILN_OK;
 }
 
-/* True if it is open, by now or since before; then what is known of it is in *toolchain, and what was opened is kept
- * and taken from *fresh, if it is the first. */
+/* True if NVRTC is open, by now or since before; *toolchain is then filled. The first that was opened is taken from
+ * *fresh and kept. */
 static bool look(compiler *self, opened *fresh, kiln__toolchain *toolchain)
 {
     pthread_mutex_lock(&self->lock);
@@ -96,8 +150,8 @@ static bool look(compiler *self, opened *fresh, kiln__toolchain *toolchain)
     return open;
 }
 
-/* Opens it without the lock, which threads inside NVRTC take: exit() waits for them, and the host's log function may
- * call it. Of threads that open it at the same time all but one do it for nothing. */
+/* Opens NVRTC without the lock, which threads inside NVRTC take: exit() waits for them, and the host's log function
+ * may call it. Of threads that open it at the same time one is kept, and the others close theirs. */
 static kiln_status open_compiler(kiln__compiler *base, kiln__toolchain *out, kiln_report *report)
 {
     compiler *self = (compiler *)base;
@@ -107,14 +161,14 @@ static kiln_status open_compiler(kiln__compiler *base, kiln__toolchain *out, kil
     kiln_status status = kiln__nvrtc_call(open_library, &fresh, report);
     if (status == KILN_OK && look(self, &fresh, out) && fresh.nvrtc == NULL)
         kiln__log_line(self->log, KILN_LOG_INFO, "NVRTC %s, version %s", out->path, out->version);
-    kiln__nvrtc_unload(fresh.nvrtc);
+    kiln__free(fresh.nvrtc);
     kiln__free(fresh.toolchain);
     return status;
 }
 
 /* ---- Identity: only the comment that PTX begins with tells the build, nvrtcVersion says no more than 13.0 */
 
-/* What stands between `before` and the next character that is neither digit nor '.'; empty if `before` is missing. */
+/* The digits and dots that follow `before`; empty if `before` is missing. */
 static void take_number(const char *ptx, const char *before, char *out, size_t size)
 {
     const char *at = strstr(ptx, before);
@@ -152,6 +206,184 @@ static void learn_identity(compiler *self, const char *ptx, char id[KILN__ENTRY_
     memcpy(self->toolchain->id, id, KILN__ENTRY_TOOLCHAIN_SIZE);
     memcpy(self->toolchain->version, version, sizeof(version));
     pthread_mutex_unlock(&self->lock);
+}
+
+/* ---- One program on its way through NVRTC, inside a kiln__nvrtc_call */
+
+/* The first failure fills the report and sets `status`, and later calls are not made. */
+typedef struct job {
+    compiler *self;
+    const kiln__unit *unit;
+    kiln_report *report;
+    kiln_status status;
+    nvrtcProgram program;
+    const char **options;
+    int option_count;
+    kiln__list headers;    /* what the compiler has in memory: name, text, name, text, ... */
+    kiln__text includes;   /* the options that name places, each with its NUL */
+    kiln__nvrtc_enum code; /* how the compile ended */
+    char *log;             /* what NVRTC said, NULL if nothing */
+} job;
+
+static bool note_result(job *work, kiln_status status)
+{
+    work->status = status;
+    return status == KILN_OK;
+}
+
+/* JOB(&work, nvrtcGetPTX, (program, ptx)): true if NVRTC's function was called and succeeded. */
+#define JOB(job, name, arguments)                                                                                 \
+    note_result((job), (job)->status == KILN_OK ? KILN__NVRTC((job)->self->nvrtc, (job)->report, name, arguments) \
+                                                : (job)->status)
+
+/* False, and the job has failed, where memory ran out. */
+static bool check_memory(job *work, bool had)
+{
+    if (!had && work->status == KILN_OK)
+        work->status = kiln__fail_memory(work->report, KILN__STAGE_COMPILE);
+    return work->status == KILN_OK;
+}
+
+/* Places are known to the compiler by name, wherever they are. */
+static void create_source_program(job *work)
+{
+    const kiln__unit *unit = work->unit;
+    const char *place = NULL, *path;
+    while (kiln__list_next_pair(&unit->places, &place, &path)) {
+        kiln__text_printf(&work->includes, "-I%s/%s", KILN__READS_ROOT, place);
+        kiln__text_append_bytes(&work->includes, "", 1);
+    }
+    kiln__standard_headers(unit, &work->headers);
+    const char **names = kiln__list_array(&work->headers, 0, 2), **texts = kiln__list_array(&work->headers, 1, 2);
+    if (check_memory(work, names != NULL && texts != NULL && !work->headers.bytes.failed && !work->includes.failed))
+        JOB(work, nvrtcCreateProgram,
+            (&work->program, unit->source, unit->name, (int)(work->headers.count / 2), texts, names));
+    kiln__free(names);
+    kiln__free(texts);
+    for (const char *at = NULL; (at = kiln__list_next(&unit->functions, at)) != NULL;)
+        JOB(work, nvrtcAddNameExpression, (work->program, at));
+}
+
+static void create_program(job *work)
+{
+    const kiln__nvrtc *nvrtc = work->self->nvrtc;
+    const kiln__unit *unit = work->unit;
+    size_t room = OPTION_COUNT + 1 + unit->options.count + unit->places.count / 2;
+    work->options = kiln__calloc(room, sizeof(*work->options));
+    if (!kiln__unit_is_source(unit)) {
+        if (check_memory(work, work->options != NULL))
+            JOB(work, nvrtcCreateProgram, (&work->program, unit->source, PROGRAM_NAME, 0, NULL, NULL));
+        return;
+    }
+    if (nvrtc->nvrtcAddNameExpression == NULL || nvrtc->nvrtcGetLoweredName == NULL)
+        work->status = kiln__fail(
+            work->report, KILN_ENOCOMPILER, KILN__STAGE_COMPILE, 0,
+            "%s has no nvrtcGetLoweredName, which sources of your own need: install a newer NVRTC", nvrtc->path);
+    if (check_memory(work, work->options != NULL))
+        create_source_program(work);
+}
+
+static void end_job(job *work)
+{
+    if (work->program != NULL)
+        work->self->nvrtc->nvrtcDestroyProgram(&work->program);
+    kiln__free(work->log);
+    kiln__free(work->options);
+    kiln__text_fini(&work->includes);
+    kiln__list_fini(&work->headers);
+}
+
+static void choose_options(job *work, const char *arch, unsigned dropped)
+{
+    const kiln__unit *unit = work->unit;
+    const char *end = work->includes.data + work->includes.length;
+    work->option_count = 0;
+    work->options[work->option_count++] = arch;
+    for (int i = 0; i < OPTION_COUNT; i++)
+        if (!(dropped >> i & 1) && applies(&options[i], kiln__unit_is_source(unit), work->includes.length == 0))
+            work->options[work->option_count++] = options[i].text;
+    for (const char *at = NULL; (at = kiln__list_next(&unit->options, at)) != NULL;)
+        work->options[work->option_count++] = at;
+    for (const char *at = work->includes.data; at != NULL && at < end; at += strlen(at) + 1)
+        work->options[work->option_count++] = at;
+}
+
+static void read_log(job *work)
+{
+    const kiln__nvrtc *nvrtc = work->self->nvrtc;
+    size_t size = 0;
+    kiln__free(work->log);
+    work->log = NULL;
+    if (nvrtc->nvrtcGetProgramLogSize(work->program, &size) != KILN__NVRTC_SUCCESS || size <= 1)
+        return;
+    char *log = kiln__calloc(size + 1, 1);
+    if (check_memory(work, log != NULL) && nvrtc->nvrtcGetProgramLog(work->program, log) == KILN__NVRTC_SUCCESS &&
+        log[0] != '\0')
+        work->log = log;
+    else
+        kiln__free(log);
+}
+
+/* The optional option that NVRTC complains of, -1 if none. */
+static int refused_option(const job *work, unsigned dropped)
+{
+    if (work->code != KILN__NVRTC_ERROR_INVALID_OPTION || work->log == NULL)
+        return -1;
+    for (int i = 0; i < OPTION_COUNT; i++) {
+        char name[64];
+        snprintf(name, sizeof(name), "%.*s", (int)strcspn(options[i].text, "="), options[i].text);
+        if (options[i].optional && !(dropped >> i & 1) && strstr(work->log, name) != NULL)
+            return i;
+    }
+    return -1;
+}
+
+/* Creates the program of a zeroed job and compiles it. Success means that NVRTC gave an answer, in `code` and `log`.
+ * The caller ends the job in each case. */
+static void run_job(job *work, const char *arch)
+{
+    const char *steering = kiln__nvrtc_steering();
+    create_program(work);
+    if (work->status == KILN_OK && steering != NULL)
+        work->status = kiln__fail(work->report, KILN_ENOCOMPILER, KILN__STAGE_COMPILE, 0,
+                                  "%s is set, by which NVRTC would make other code: unset it, or let workers compile "
+                                  "(KILN_ISOLATE=auto), which do not get it",
+                                  steering);
+    while (work->status == KILN_OK) {
+        unsigned dropped = atomic_load(&work->self->dropped);
+        choose_options(work, arch, dropped);
+        work->code = work->self->nvrtc->nvrtcCompileProgram(work->program, work->option_count, work->options);
+        read_log(work);
+        int refused = work->status == KILN_OK ? refused_option(work, dropped) : -1;
+        if (refused < 0)
+            return;
+        atomic_fetch_or(&work->self->dropped, 1u << refused);
+        kiln__log_line(work->self->log, KILN_LOG_DEBUG, "this NVRTC does not know %s: left out", options[refused].text);
+    }
+}
+
+/* The PTX of a compile that ended well; the caller's, also on failure. */
+static char *get_ptx(job *work, size_t *length)
+{
+    size_t size = 0;
+    *length = 0;
+    JOB(work, nvrtcGetPTXSize, (work->program, &size));
+    char *ptx = work->status == KILN_OK ? kiln__calloc(size + 1, 1) : NULL;
+    check_memory(work, ptx != NULL);
+    if (JOB(work, nvrtcGetPTX, (work->program, ptx)))
+        *length = strlen(ptx);
+    return ptx;
+}
+
+/* The same for its cubin, which is followed by a NUL. */
+static void *get_cubin(job *work, size_t *length)
+{
+    *length = 0;
+    JOB(work, nvrtcGetCUBINSize, (work->program, length));
+    char *cubin = work->status == KILN_OK ? kiln__calloc(*length + 1, 1) : NULL;
+    check_memory(work, cubin != NULL);
+    JOB(work, nvrtcGetCUBIN, (work->program, cubin));
+    return cubin;
 }
 
 /* ---- Compiling */
@@ -198,16 +430,17 @@ static bool is_listed(const kiln__toolchain *toolchain, const kiln__target *targ
     return false;
 }
 
-/* What the text has, for who has asked for something else. */
-static void append_offer(kiln__text *out, const kiln__unit *unit)
+/* Adds to a failure's message which functions the source has. */
+static kiln_status offer_functions(const kiln__unit *unit, kiln_report *report)
 {
     kiln__text list = { 0 };
+    if (report == NULL)
+        return KILN_ECOMPILE;
     kiln__source_list_kernels(&list, unit);
-    if (list.length > 0)
-        kiln__text_printf(out, "; its text has: %s", kiln__text_string(&list));
-    else
-        kiln__text_append(out, "; its text has no __global__ function");
+    kiln__fail(report, report->status, report->stage, report->native, "%s; its text has%s%s", report->message,
+               list.length > 0 ? ": " : " no __global__ function", kiln__text_string(&list));
     kiln__text_fini(&list);
+    return KILN_ECOMPILE;
 }
 
 /* NVRTC parses the names of the wanted functions in a separate file, a line for each, and shows the line under an
@@ -224,13 +457,11 @@ static bool fail_function(const char *log, const kiln__unit *unit, kiln_report *
     line += sizeof(pragma) - 1;
     error += sizeof(mark) - 1;
     bool variable = line[0] == '&';
-    kiln__text offer = { 0 };
-    if (!variable)
-        append_offer(&offer, unit);
     kiln__fail(report, KILN_ECOMPILE, KILN__STAGE_COMPILE, KILN__NVRTC_ERROR_COMPILATION,
-               "the source has no %s '%.*s': %.*s%s", variable ? "variable" : "function", (int)strcspn(line, "\n"),
-               line, (int)strcspn(error, "\n"), error, kiln__text_string(&offer));
-    kiln__text_fini(&offer);
+               "the source has no %s '%.*s': %.*s", variable ? "variable" : "function", (int)strcspn(line, "\n"), line,
+               (int)strcspn(error, "\n"), error);
+    if (!variable)
+        offer_functions(unit, report);
     return true;
 }
 
@@ -242,22 +473,23 @@ static const char *advice_for(const char *error)
     return ", which NVRTC does not have: leave the annotation out, a lambda in device code needs none";
 }
 
-static kiln_status fail_compile(const kiln__nvrtc_job *job, const kiln__toolchain *toolchain, const kiln__unit *unit,
-                                kiln_report *report)
+static kiln_status fail_compile(const job *work, const kiln__toolchain *toolchain)
 {
     char line[256];
-    const char *log = job->log != NULL ? job->log : "";
+    const kiln__unit *unit = work->unit;
+    kiln_report *report = work->report;
+    const char *log = work->log != NULL ? work->log : "";
     /* A suffix that the chip does not have is found out by NVRTC, or only by the compiler below it. */
-    if ((job->code == KILN__NVRTC_ERROR_INVALID_OPTION && strstr(log, "gpu-architecture") != NULL) ||
+    if ((work->code == KILN__NVRTC_ERROR_INVALID_OPTION && strstr(log, "gpu-architecture") != NULL) ||
         strstr(log, "no value specified with --nv_arch") != NULL)
         return refuse_target(toolchain, &unit->target, report);
-    kiln__report_set_log(report, job->log);
-    if (job->code != KILN__NVRTC_ERROR_COMPILATION || log[0] == '\0')
-        return kiln__nvrtc_result(job->nvrtc, "nvrtcCompileProgram", job->code, report);
+    kiln__report_set_log(report, work->log);
+    if (work->code != KILN__NVRTC_ERROR_COMPILATION || log[0] == '\0')
+        return kiln__nvrtc_result(work->self->nvrtc, "nvrtcCompileProgram", work->code, report);
     if (kiln__unit_is_source(unit) && fail_function(log, unit, report))
         return KILN_ECOMPILE;
     first_error(log, line, sizeof(line));
-    return kiln__fail(report, KILN_ECOMPILE, KILN__STAGE_COMPILE, (int)job->code, "compiling for %s failed: %s%s",
+    return kiln__fail(report, KILN_ECOMPILE, KILN__STAGE_COMPILE, (int)work->code, "compiling for %s failed: %s%s",
                       unit->target.name, line, advice_for(line));
 }
 
@@ -274,43 +506,26 @@ static bool is_line_list(const char *text)
     return text != NULL && text[0] != '\0' && text[0] != '\n' && text[strlen(text) - 1] == '\n';
 }
 
-static kiln_status fail_without_function(const kiln__unit *unit, kiln_report *report)
-{
-    kiln__text offer = { 0 };
-    append_offer(&offer, unit);
-    kiln_status status = kiln__fail(
-        report, KILN_ECOMPILE, KILN__STAGE_COMPILE, 0,
-        "the source has no function for the host to launch: make one extern \"C\" __global__, or ask for those that it "
-        "is to have%s",
-        kiln__text_string(&offer));
-    kiln__text_fini(&offer);
-    return status;
-}
-
-static kiln_status fail_other_function(const char *function, const kiln__unit *unit, kiln_report *report)
-{
-    kiln__text offer = { 0 };
-    append_offer(&offer, unit);
-    kiln_status status =
-        kiln__fail(report, KILN_ECOMPILE, KILN__STAGE_COMPILE, 0,
-                   "'%.100s' is no __global__ function of the source, which the code for %s has no entry point for%s",
-                   function, unit->target.name, kiln__text_string(&offer));
-    kiln__text_fini(&offer);
-    return status;
-}
-
 static kiln_status check_functions(const kiln__image *image, const kiln__unit *unit, kiln_report *report)
 {
     enum { LINE = 4096 };
     char function[LINE], name[LINE];
-    if (!is_line_list(image->functions) || !is_line_list(image->names))
-        return fail_without_function(unit, report);
+    if (!is_line_list(image->functions) || !is_line_list(image->names)) {
+        kiln__fail(report, KILN_ECOMPILE, KILN__STAGE_COMPILE, 0,
+                   "the source has no function for the host to launch: make one extern \"C\" __global__, or ask for "
+                   "those that it is to have");
+        return offer_functions(unit, report);
+    }
     const char *asked = image->functions, *named = image->names;
     while (asked != NULL && asked[0] != '\0' && named != NULL && named[0] != '\0') {
         asked = next_line(asked, function, sizeof(function));
         named = next_line(named, name, sizeof(name));
-        if (function[0] != '&' && !kiln__cubin_has_entry(image->binary, name))
-            return fail_other_function(function, unit, report);
+        if (function[0] != '&' && !kiln__cubin_has_entry(image->binary, name)) {
+            kiln__fail(report, KILN_ECOMPILE, KILN__STAGE_COMPILE, 0,
+                       "'%.100s' is no __global__ function of the source, which the code for %s has no entry point for",
+                       function, unit->target.name);
+            return offer_functions(unit, report);
+        }
     }
     if (asked != NULL && named != NULL && asked[0] == '\0' && named[0] == '\0')
         return KILN_OK;
@@ -344,43 +559,24 @@ static void add_line(void *data, const char *name)
 }
 
 /* Fills image->functions and image->names: what was asked for, or all that there is. */
-static kiln_status name_functions(const kiln__nvrtc_job *job, kiln__image *image, kiln_report *report)
+static void name_functions(job *work, kiln__image *image)
 {
-    const kiln__list *functions = &job->unit->functions;
+    const kiln__list *functions = &work->unit->functions;
     char reason[KILN__CUBIN_REASON_SIZE];
     kiln__text asked = { 0 }, names = { 0 };
-    kiln_status status = KILN_OK;
-    for (const char *at = kiln__list_next(functions, NULL); at != NULL; at = kiln__list_next(functions, at))
+    for (const char *at = NULL; (at = kiln__list_next(functions, at)) != NULL;) {
+        const char *lowered = NULL;
+        if (JOB(work, nvrtcGetLoweredName, (work->program, at, &lowered)))
+            kiln__text_printf(&names, "%s\n", lowered);
         kiln__text_printf(&asked, "%s\n", at);
-    if (functions->count > 0)
-        status = kiln__nvrtc_job_names(job, &names, report);
-    else if (kiln__cubin_check(image->binary, image->binary_length, reason))
+    }
+    if (functions->count == 0 && kiln__cubin_check(image->binary, image->binary_length, reason))
         kiln__cubin_kernels(image->binary, add_line, &names);
     if (functions->count == 0)
         kiln__text_append(&asked, kiln__text_string(&names));
     image->functions = kiln__text_take(&asked);
     image->names = kiln__text_take(&names);
-    if (status == KILN_OK && (image->functions == NULL || image->names == NULL))
-        status = kiln__fail_memory(report, KILN__STAGE_COMPILE);
-    return status;
-}
-
-static kiln_status collect(compiler *self, kiln__nvrtc_job *job, const kiln__unit *unit, kiln__image *out,
-                           kiln_report *report)
-{
-    kiln_status status = kiln__nvrtc_job_cubin(job, &out->binary, &out->binary_length, report);
-    if (status == KILN_OK && kiln__unit_is_source(unit))
-        status = name_functions(job, out, report);
-    if (status == KILN_OK)
-        status = kiln__nvrtc_job_ptx(job, &out->ptx, &out->ptx_length, report);
-    if (status == KILN_OK)
-        status = kiln__nvrtc_check_image(out, unit, report);
-    if (status != KILN_OK)
-        return status;
-    learn_identity(self, out->ptx, out->toolchain);
-    out->log = job->log;
-    job->log = NULL;
-    return KILN_OK;
+    check_memory(work, image->functions != NULL && image->names != NULL);
 }
 
 /* One compile, for the functions that are called inside a kiln__nvrtc_call. */
@@ -395,18 +591,26 @@ static kiln_status compile_unit(void *data, kiln_report *report)
 {
     const task *todo = data;
     const kiln__unit *unit = todo->unit;
-    kiln__nvrtc_job job = { 0 };
+    kiln__image *out = todo->out;
+    job work = { .self = todo->self, .unit = unit, .report = report };
     char arch[32 + KILN__TARGET_SIZE];
     snprintf(arch, sizeof(arch), "--gpu-architecture=%s", unit->target.name);
-    kiln_status status = kiln__nvrtc_job_start(&job, todo->self->nvrtc, unit, report);
-    if (status == KILN_OK)
-        status = kiln__nvrtc_job_run(&job, arch, &todo->self->dropped, todo->self->log, report);
-    if (status == KILN_OK && job.code != KILN__NVRTC_SUCCESS)
-        status = fail_compile(&job, todo->toolchain, unit, report);
-    if (status == KILN_OK)
-        status = collect(todo->self, &job, unit, todo->out, report);
-    kiln__nvrtc_job_end(&job);
-    return status;
+    run_job(&work, arch);
+    if (work.status == KILN_OK && work.code != KILN__NVRTC_SUCCESS)
+        work.status = fail_compile(&work, todo->toolchain);
+    out->binary = get_cubin(&work, &out->binary_length);
+    if (work.status == KILN_OK && kiln__unit_is_source(unit))
+        name_functions(&work, out);
+    out->ptx = get_ptx(&work, &out->ptx_length);
+    if (work.status == KILN_OK)
+        work.status = kiln__nvrtc_check_image(out, unit, report);
+    if (work.status == KILN_OK) {
+        learn_identity(todo->self, out->ptx, out->toolchain);
+        out->log = work.log;
+        work.log = NULL;
+    }
+    end_job(&work);
+    return work.status;
 }
 
 static kiln_status compile_with_nvrtc(kiln__compiler *base, const kiln__unit *unit, kiln__image *out,
@@ -429,31 +633,26 @@ static kiln_status compile_with_nvrtc(kiln__compiler *base, const kiln__unit *un
 /* PTX alone carries the banner, so the assembler need not run. */
 static kiln_status compile_probe(void *data, kiln_report *report)
 {
-    const task *todo = data;
-    compiler *self = todo->self;
-    const kiln__toolchain *toolchain = todo->toolchain;
     static char text[] = "extern \"C\" __global__ void kiln() {}\n";
+    const task *todo = data;
+    const kiln__toolchain *toolchain = todo->toolchain;
     const kiln__unit probe = { .source = text, .source_length = sizeof(text) - 1 };
-    kiln__nvrtc_job job = { 0 };
+    job work = { .self = todo->self, .unit = &probe, .report = report };
     char arch[64], id[KILN__ENTRY_TOOLCHAIN_SIZE];
-    char *ptx = NULL;
     size_t length;
     snprintf(arch, sizeof(arch), "--gpu-architecture=compute_%d",
              toolchain->target_count > 0 ? toolchain->targets[toolchain->target_count - 1].sm : 75);
-    kiln_status status = kiln__nvrtc_job_start(&job, self->nvrtc, &probe, report);
-    if (status == KILN_OK)
-        status = kiln__nvrtc_job_run(&job, arch, &self->dropped, self->log, report);
-    if (status == KILN_OK)
-        status = kiln__nvrtc_result(self->nvrtc, "nvrtcCompileProgram", job.code, report);
-    if (status == KILN_OK)
-        status = kiln__nvrtc_job_ptx(&job, &ptx, &length, report);
-    if (status == KILN_OK)
-        learn_identity(self, ptx, id);
-    else if (job.log != NULL)
-        kiln__report_set_log(report, job.log);
+    run_job(&work, arch);
+    if (work.status == KILN_OK)
+        work.status = kiln__nvrtc_result(todo->self->nvrtc, "nvrtcCompileProgram", work.code, report);
+    char *ptx = get_ptx(&work, &length);
+    if (work.status == KILN_OK)
+        learn_identity(todo->self, ptx, id);
+    else if (work.log != NULL)
+        kiln__report_set_log(report, work.log);
     kiln__free(ptx);
-    kiln__nvrtc_job_end(&job);
-    return status;
+    end_job(&work);
+    return work.status;
 }
 
 static kiln_status identify(kiln__compiler *base, kiln__toolchain *out, kiln_report *report)
@@ -471,36 +670,32 @@ static void close_compiler(kiln__compiler *base)
     compiler *self = (compiler *)base;
     if (self == NULL)
         return;
-    kiln__nvrtc_unload(self->nvrtc);
+    kiln__free(self->nvrtc);
     pthread_mutex_destroy(&self->lock);
     kiln__free(self->toolchain);
     kiln__free(self->path);
     kiln__free(self);
 }
 
-static const kiln__compiler_vtable vtable = {
-    .name = "nvrtc",
-    .search = search,
-    .options = append_options,
-    .open = open_compiler,
-    .identify = identify,
-    .compile = compile_with_nvrtc,
-    .close = close_compiler,
-};
-
 kiln__compiler *kiln__cuda_compiler_open(const char *nvrtc, const kiln__log *log)
 {
+    static const kiln__compiler_vtable vtable = { .name = "nvrtc",
+                                                  .search = search,
+                                                  .options = append_options,
+                                                  .open = open_compiler,
+                                                  .identify = identify,
+                                                  .compile = compile_with_nvrtc,
+                                                  .close = close_compiler };
     compiler *self = kiln__calloc(1, sizeof(*self));
     if (self == NULL)
         return NULL;
     self->compiler.vtable = &vtable;
     self->log = log;
     self->path = kiln__strdup(nvrtc);
+    pthread_mutex_init(&self->lock, NULL);
     if (nvrtc != NULL && self->path == NULL) {
-        kiln__free(self);
+        close_compiler(&self->compiler);
         return NULL;
     }
-    atomic_init(&self->dropped, 0);
-    pthread_mutex_init(&self->lock, NULL);
     return &self->compiler;
 }

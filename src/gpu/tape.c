@@ -1,7 +1,6 @@
-#include "gpu/tape.h"
-
+/* Timing on the device, and tapes. The timings of a device take turns with one stream and two events. */
 #include "base/alloc.h"
-#include "gpu/timing.h"
+#include "gpu/device.h"
 
 struct kiln__tape {
     CUcontext context; /* of its GPU, the same in all services */
@@ -22,36 +21,102 @@ bool kiln__cuda_makes_tape(CUstream stream)
     return making != NULL && making->stream == stream;
 }
 
+/* ---- Timing */
+
+/* Takes the device's turn and context, and makes the stream and the events where they are still missing: most
+ * processes time nothing, and a stream and events cost the driver something. */
+static kiln__cuda_call begin_timing(kiln__cuda_device *device, kiln_report *report)
+{
+    kiln__cuda_call call = kiln__cuda_call_on(device, KILN_EDEVICE, KILN__STAGE_DEVICE, report);
+    kiln__cuda_enter(&call);
+    pthread_mutex_lock(&device->timing);
+    if (device->stream == NULL)
+        KILN__CUDA(&call, cuStreamCreate, (&device->stream, KILN__CU_STREAM_NON_BLOCKING));
+    if (device->start == NULL)
+        KILN__CUDA(&call, cuEventCreate, (&device->start, KILN__CU_EVENT_DEFAULT));
+    if (device->stop == NULL)
+        KILN__CUDA(&call, cuEventCreate, (&device->stop, KILN__CU_EVENT_DEFAULT));
+    return call;
+}
+
+static kiln_status end_timing(kiln__cuda_device *device, kiln__cuda_call *call)
+{
+    pthread_mutex_unlock(&device->timing);
+    return kiln__cuda_leave(call);
+}
+
+/* What is timed: replays of a tape or, where it is NULL, submissions. */
+typedef struct work {
+    const kiln__tape *tape;
+    kiln__submit submit;
+    void *data;
+} work;
+
+static void submit_work(const work *what, CUstream stream, kiln__cuda_call *call)
+{
+    if (what->tape != NULL) {
+        KILN__CUDA(call, cuGraphLaunch, (what->tape->exec, stream));
+        return;
+    }
+    call->status = what->submit(what->data, stream);
+    /* A launch that failed often shares this report and says more. */
+    if (call->status != KILN_OK && (call->report == NULL || call->report->status != call->status))
+        kiln__fail(call->report, call->status, KILN__STAGE_DEVICE, 0, "%s: the work to be timed failed: %s",
+                   call->where, kiln_status_text(call->status));
+}
+
+/* The first replay of a tape keeps the device busy while the host submits the others and the events. */
+static kiln_status time_work(kiln__cuda_device *device, const work *what, uint32_t repeats, double *out,
+                             kiln_report *report)
+{
+    float milliseconds = 0;
+    kiln__cuda_call call = begin_timing(device, report);
+    bool ready = call.status == KILN_OK;
+    if (ready && what->tape != NULL)
+        submit_work(what, device->stream, &call);
+    KILN__CUDA(&call, cuEventRecord, (device->start, device->stream));
+    for (uint32_t i = 0; i < repeats && call.status == KILN_OK; i++)
+        submit_work(what, device->stream, &call);
+    KILN__CUDA(&call, cuEventRecord, (device->stop, device->stream));
+    if (ready && call.status != KILN_OK)
+        device->driver->cuStreamSynchronize(device->stream); /* what was queued may use the caller's memory */
+    KILN__CUDA(&call, cuEventSynchronize, (device->stop));
+    if (KILN__CUDA(&call, cuEventElapsedTime, (&milliseconds, device->start, device->stop)))
+        *out = (double)milliseconds;
+    return end_timing(device, &call);
+}
+
+kiln_status kiln__cuda_time(kiln_device *base, kiln__submit submit, void *data, uint32_t repeats, double *out,
+                            kiln_report *report)
+{
+    const work what = { NULL, submit, data };
+    return time_work((kiln__cuda_device *)base, &what, repeats, out, report);
+}
+
 /* ---- Onto a tape */
 
-static void add(CUgraphNode node, kiln__cu_enum code)
+static void add_node(const CUgraphNode *node, kiln__cu_enum code)
 {
     making->spoilt |= code != KILN__CUDA_SUCCESS;
     making->nodes++;
-    making->last = node;
+    making->last = *node;
 }
 
-/* A graph may well have nodes of several GPUs, but it is the time of one that is asked for. */
+/* A graph may well have nodes of several GPUs, but the time of one is asked for. */
 static bool takes_from(const kiln__cuda_device *device)
 {
     making->spoilt |= device->primary != making->context;
     return !making->spoilt;
 }
 
-kiln__cu_enum kiln__cuda_tape_kernel(const kiln__cuda_device *device, CUkernel kernel, const kiln__cuda_shape *shape,
-                                     void **parameters)
+void kiln__cuda_tape_kernel(const kiln__cuda_device *device, const kiln__cu_kernel_node *kernel)
 {
     CUgraphNode node = NULL;
-    const kiln__cu_kernel_node what = { .grid = { shape->grid[0], shape->grid[1], shape->grid[2] },
-                                        .block = { shape->block[0], shape->block[1], shape->block[2] },
-                                        .shared_bytes = shape->shared,
-                                        .parameters = parameters,
-                                        .kernel = kernel,
-                                        .context = device->primary };
+    kiln__cu_kernel_node what = *kernel;
+    what.context = device->primary;
     if (takes_from(device))
-        add(node, device->driver->cuGraphAddKernelNode(&node, making->graph, &making->last, making->nodes > 0,
-                                                       (const struct CUDA_KERNEL_NODE_PARAMS_v2_st *)&what));
-    return KILN__CUDA_SUCCESS;
+        add_node(&node, device->driver->cuGraphAddKernelNode(&node, making->graph, &making->last, making->nodes > 0,
+                                                             (const struct CUDA_KERNEL_NODE_PARAMS_v2_st *)&what));
 }
 
 void kiln__cuda_tape_copy(const kiln__cuda_device *device, CUdeviceptr to, CUdeviceptr from, size_t bytes)
@@ -64,8 +129,8 @@ void kiln__cuda_tape_copy(const kiln__cuda_device *device, CUdeviceptr to, CUdev
                                       .height = 1,
                                       .depth = 1 };
     if (takes_from(device))
-        add(node, device->driver->cuGraphAddMemcpyNode(&node, making->graph, &making->last, making->nodes > 0,
-                                                       (const struct CUDA_MEMCPY3D_st *)&what, device->primary));
+        add_node(&node, device->driver->cuGraphAddMemcpyNode(&node, making->graph, &making->last, making->nodes > 0,
+                                                             (const struct CUDA_MEMCPY3D_st *)&what, device->primary));
 }
 
 void kiln__cuda_tape_spoil(void)
@@ -82,7 +147,7 @@ static bool has_graphs(const kiln__driver *driver)
            driver->cuGraphLaunch != NULL && driver->cuGraphExecDestroy != NULL;
 }
 
-/* What submits without leaving anything on the tape does work that Kiln knows nothing of. */
+/* A submission that leaves nothing on the tape does work that Kiln knows nothing of. */
 static void submit_all(const kiln__cuda_device *device, kiln__tape *tape, kiln__submit submit, void *data,
                        uint32_t count)
 {
@@ -99,64 +164,40 @@ static void submit_all(const kiln__cuda_device *device, kiln__tape *tape, kiln__
     making = NULL;
 }
 
-/* With the device's turn and context. */
-static void fill(kiln__cuda_device *device, kiln__tape *tape, kiln__submit submit, void *data, uint32_t count)
-{
-    const kiln__driver *driver = device->driver;
-    const kiln__cuda_call call = { driver, KILN_EDEVICE, KILN__STAGE_DEVICE, device->device.name, NULL };
-    if (kiln__cuda_prepare_timing(device, &call) != KILN_OK ||
-        driver->cuGraphCreate(&tape->graph, 0) != KILN__CUDA_SUCCESS)
-        return;
-    submit_all(device, tape, submit, data, count);
-    if (tape->spoilt || driver->cuGraphInstantiateWithFlags(&tape->exec, tape->graph, 0) != KILN__CUDA_SUCCESS)
-        tape->exec = NULL;
-    driver->cuGraphDestroy(tape->graph);
-}
-
 static kiln__tape *make(kiln_device *base, kiln__submit submit, void *data, uint32_t count)
 {
     kiln__cuda_device *device = (kiln__cuda_device *)base;
-    const kiln__cuda_call call = { device->driver, KILN_EDEVICE, KILN__STAGE_DEVICE, device->device.name, NULL };
-    kiln__cuda_scope scope;
     kiln__tape *tape = has_graphs(device->driver) ? kiln__calloc(1, sizeof(*tape)) : NULL;
-    if (tape == NULL || kiln__cuda_enter(&scope, device, &call) != KILN_OK) {
-        kiln__free(tape);
+    if (tape == NULL)
         return NULL;
+    kiln__cuda_call call = begin_timing(device, NULL);
+    if (KILN__CUDA(&call, cuGraphCreate, (&tape->graph, 0))) {
+        submit_all(device, tape, submit, data, count);
+        if (tape->spoilt || !KILN__CUDA(&call, cuGraphInstantiateWithFlags, (&tape->exec, tape->graph, 0)))
+            tape->exec = NULL;
+        device->driver->cuGraphDestroy(tape->graph);
     }
-    pthread_mutex_lock(&device->timing);
-    fill(device, tape, submit, data, count);
-    pthread_mutex_unlock(&device->timing);
-    kiln__cuda_leave(&scope);
+    end_timing(device, &call);
     if (tape->exec != NULL)
         return tape;
     kiln__free(tape);
     return NULL;
 }
 
-static kiln_status replay(void *data, CUstream stream, const kiln__cuda_call *call)
-{
-    const kiln__tape *tape = data;
-    return KILN__CUDA(call, cuGraphLaunch, (tape->exec, stream));
-}
-
-/* The first replay is for the device to have something to do while the host submits the others and the events. */
 static kiln_status play(kiln_device *base, kiln__tape *tape, uint32_t replays, double *out, kiln_report *report)
 {
-    const kiln__cuda_work work = { .lead = replay, .part = replay, .data = tape, .repeats = replays };
-    return kiln__cuda_time_work((kiln__cuda_device *)base, &work, out, report);
+    const work what = { .tape = tape };
+    return time_work((kiln__cuda_device *)base, &what, replays, out, report);
 }
 
 static void discard(kiln_device *base, kiln__tape *tape)
 {
-    kiln__cuda_device *device = (kiln__cuda_device *)base;
-    const kiln__cuda_call call = { device->driver, KILN_EDEVICE, KILN__STAGE_DEVICE, device->device.name, NULL };
-    kiln__cuda_scope scope;
+    kiln__cuda_call call = kiln__cuda_call_on((kiln__cuda_device *)base, KILN_EDEVICE, KILN__STAGE_DEVICE, NULL);
     if (tape == NULL)
         return;
-    if (kiln__cuda_enter(&scope, device, &call) != KILN_OK)
-        kiln__cuda_relax(&scope, device->driver);
-    device->driver->cuGraphExecDestroy(tape->exec);
-    kiln__cuda_leave(&scope);
+    kiln__cuda_enter(&call);
+    call.driver->cuGraphExecDestroy(tape->exec);
+    kiln__cuda_leave(&call);
     kiln__free(tape);
 }
 

@@ -3,12 +3,8 @@
 #include "base/alloc.h"
 #include "base/keyline.h"
 #include "jit/key.h"
-#include "os/trust.h"
-#include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { ALTERNATIVES_MAX = 12 };
 
@@ -220,64 +216,4 @@ kiln__blob *kiln__direct_fetch(const kiln__direct *self, kiln__key *key, kiln__t
     }
     kiln__blob_release(newest);
     return kernel;
-}
-
-/* ---- CUDA's own headers */
-
-/* In place of a directory that is not there: nothing is ever in it. The compiler asks it as any other, so that what
- * was read says of each header that there was none, and one that appears is noticed. */
-static const char nowhere[] = "/dev/null/none";
-
-static void add_nowhere(kiln__list *places, const char *name)
-{
-    kiln__list_add(places, name);
-    kiln__list_add(places, nowhere);
-}
-
-/* Adds directory `from`/`path` as a place if it has the file `witness`. */
-static bool add_place(kiln__list *places, const char *name, const char *from, const char *path, const char *witness)
-{
-    char directory[PATH_MAX], resolved[PATH_MAX], file[PATH_MAX + NAME_MAX];
-    if (snprintf(directory, sizeof(directory), "%s/%s", from, path) >= (int)sizeof(directory) ||
-        realpath(directory, resolved) == NULL)
-        return false;
-    snprintf(file, sizeof(file), "%s/%s", resolved, witness);
-    if (access(file, R_OK) != 0)
-        return false;
-    kiln__list_add(places, name);
-    kiln__list_add(places, resolved);
-    return true;
-}
-
-/* Seen from the directory of libnvrtc, or from one beside it: a toolkit or a wheel of CUDA 13, wheels of CUDA 12. */
-static bool add_cuda(kiln__list *places, const char *from)
-{
-    static const struct {
-        const char *cuda, *cccl;
-    } layouts[] = { { "../include", "../include/cccl" }, { "../../cuda_runtime/include", "../../cuda_cccl/include" } };
-    for (size_t i = 0; i < sizeof(layouts) / sizeof(layouts[0]); i++)
-        if (add_place(places, "cuda", from, layouts[i].cuda, "cuda_fp16.h")) {
-            if (!add_place(places, "cccl", from, layouts[i].cccl, "cuda/std/version"))
-                add_nowhere(places, "cccl");
-            return true;
-        }
-    return false;
-}
-
-void kiln__direct_find_cuda(const char *nvrtc, kiln__list *places)
-{
-    char from[PATH_MAX];
-    const char *slash = strrchr(nvrtc, '/');
-    bool elevated = kiln__trust_is_elevated();
-    const char *const roots[] = { elevated ? NULL : getenv("CUDA_PATH"), elevated ? NULL : getenv("CUDA_HOME"),
-                                  "/usr/local/cuda" };
-    if (slash != NULL && snprintf(from, sizeof(from), "%.*s", (int)(slash - nvrtc), nvrtc) < (int)sizeof(from) &&
-        add_cuda(places, from))
-        return;
-    for (size_t i = 0; i < sizeof(roots) / sizeof(roots[0]); i++)
-        if (roots[i] != NULL && roots[i][0] == '/' &&
-            snprintf(from, sizeof(from), "%s/include", roots[i]) < (int)sizeof(from) && add_cuda(places, from))
-            return;
-    add_nowhere(places, "cuda");
-    add_nowhere(places, "cccl");
 }

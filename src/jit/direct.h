@@ -47,9 +47,4 @@ void kiln__direct_remember(const kiln__direct *self, const char *reads);
  * no more than the first knows. KILN_ENOMEM. */
 kiln_status kiln__direct_merge(kiln__blob **out, kiln__blob *first, kiln__blob *second);
 
-/* Appends the two include directories of CUDA's toolkit, "cuda" and "cccl", to `places`, with a path that leads to
- * nothing for one that is not there: found beside the NVRTC at `nvrtc` (may be ""), as toolkits and wheels have
- * them, else under CUDA_PATH, CUDA_HOME or /usr/local/cuda. */
-void kiln__direct_find_cuda(const char *nvrtc, kiln__list *places);
-
 #endif

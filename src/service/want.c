@@ -3,6 +3,7 @@
 #include "service/service.h"
 
 #include "base/alloc.h"
+#include "gpu/cuda.h"
 #include "jit/direct.h"
 #include "source/option.h"
 #include "wisdom/describe.h"
@@ -333,7 +334,7 @@ static void add_cuda_headers(kiln_service *service, const kiln__target *target, 
 {
     kiln__toolchain toolchain;
     bool known = kiln__toolchains_get(&kiln__service_builder(service, target)->toolchains, &toolchain, NULL) == KILN_OK;
-    kiln__direct_find_cuda(known ? toolchain.path : "", &unit->places);
+    kiln__cuda_find_headers(known ? toolchain.path : "", &unit->places);
 }
 
 static kiln_status choose_target(kiln_service *service, kiln_device *on, kiln__target *out, kiln_report *report)

@@ -164,8 +164,9 @@ static void compile_all(bench *self)
 
 static kiln_status driver_result(const bench *self, const char *function, kiln__cu_enum result, kiln_report *report)
 {
-    kiln__cuda_call call = { self->device->driver, KILN_ELAUNCH, KILN__STAGE_LAUNCH, self->base->name, report };
-    return kiln__cuda_result(&call, function, result);
+    kiln__cuda_call call = kiln__cuda_call_on(self->device, KILN_ELAUNCH, KILN__STAGE_LAUNCH, report);
+    kiln__cuda_result(&call, function, result);
+    return call.status;
 }
 
 static void expect(const bench *self, const char *function, kiln__cu_enum result)

@@ -1,5 +1,4 @@
 /* Dynamic shared memory beyond what is usual: who must be told of it is told once, whoever else launches. */
-#include "gpu/module.h"
 #include "support/gpu.h"
 #include "support/suites.h"
 #include <pthread.h>

@@ -1,7 +1,7 @@
 /* Work that is kept as a graph and replayed, and what measuring makes of it: on the stand-in driver, whose time is
  * made up. */
 #include "base/alloc.h"
-#include "gpu/module.h"
+#include "gpu/cuda_symbols.h"
 #include "support/gpu.h"
 #include "support/suites.h"
 #include "tune/measure.h"

@@ -1,5 +1,5 @@
 #include "support/reading.h"
-#include "gpu/nvrtc_job.h"
+#include "gpu/cuda.h"
 
 #include "base/alloc.h"
 #include "service/service.h"

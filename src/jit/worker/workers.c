@@ -2,7 +2,7 @@
 
 #include "base/alloc.h"
 #include "gpu/cuda.h"
-#include "gpu/nvrtc_job.h"
+
 #include "jit/worker/crowd.h"
 #include "jit/worker/pool.h"
 #include "jit/worker/suspects.h"
