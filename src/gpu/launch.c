@@ -173,8 +173,8 @@ static kiln_status fail_attempt(kiln__cuda_call *call, const attempt *tried)
     return kiln__cuda_fail(call, tried->call, tried->code);
 }
 
-/* An intact image for another GPU or driver is KILN_ETARGET: compiling it again would give the same. `ptx` is NULL where
- * there is none. */
+/* An intact image for another GPU or driver is KILN_ETARGET: compiling it again would give the same. `ptx` is NULL
+ * where there is none. */
 static kiln_status fail_target(kiln__cuda_call *call, const char *target, const attempt *cubin, const attempt *ptx)
 {
     char first[192], second[192];

@@ -1,7 +1,7 @@
 /* Frames: their form, what is refused, and sending them over a socket. */
 #include "base/alloc.h"
 #include "base/bytes.h"
-#include "jit/worker/channel.h"
+#include "jit/worker/frame.h"
 #include "os/cpu.h"
 #include "support/suites.h"
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* Compile workers: what goes to them, how they are started, used again and replaced, and what their deaths cost.
  * Most tests use the stand-in NVRTC, which crashes and hangs when a source tells it to. */
-#include "jit/worker/suspects.h"
+#include "jit/worker/quarantine.h"
 #include "jit/worker/worker.h"
 #include "os/fork.h"
 #include "support/sanitized.h"
@@ -411,27 +411,27 @@ START_TEST(test_workers__condemned_with_what_it_is_compiled_with)
 }
 END_TEST
 
-START_TEST(test_workers__oldest_suspect_is_forgotten)
+START_TEST(test_workers__oldest_source_in_quarantine_is_forgotten)
 {
-    enum { TEXTS = KILN__SUSPECTS_MAX + 2 };
-    kiln__suspects suspects;
+    enum { TEXTS = KILN__QUARANTINE_MAX + 2 };
+    kiln__quarantine quarantine;
     uint8_t digest[KILN__DIGEST_SIZE] = { 0 };
-    kiln__suspects_init(&suspects, NULL);
+    kiln__quarantine_init(&quarantine);
     for (int round = 0; round < 2; round++) {
         for (digest[0] = 0; digest[0] < TEXTS; digest[0]++) {
-            ck_assert(!kiln__suspects_is_condemned(&suspects, digest));
-            kiln__suspects_accuse(&suspects, digest);
+            ck_assert(!kiln__quarantine_has(&quarantine, digest));
+            kiln__quarantine_note(&quarantine, digest);
         }
     }
     for (int i = 1; i <= 2; i++) {
         digest[0] = TEXTS - 1;
-        kiln__suspects_accuse(&suspects, digest);
-        ck_assert(kiln__suspects_is_condemned(&suspects, digest));
+        kiln__quarantine_note(&quarantine, digest);
+        ck_assert(kiln__quarantine_has(&quarantine, digest));
         digest[0] = TEXTS - 2;
-        ck_assert(kiln__suspects_is_condemned(&suspects, digest) == (i == 2));
-        kiln__suspects_accuse(&suspects, digest);
+        ck_assert(kiln__quarantine_has(&quarantine, digest) == (i == 2));
+        kiln__quarantine_note(&quarantine, digest);
     }
-    kiln__suspects_fini(&suspects);
+    kiln__quarantine_fini(&quarantine);
 }
 END_TEST
 
@@ -674,7 +674,7 @@ Suite *kiln_test_jit_workers_suite(void)
     tcase_add_test(tcase, test_workers__twice_is_enough);
     tcase_add_test(tcase, test_workers__what_reads_files_is_tried_again);
     tcase_add_test(tcase, test_workers__condemned_with_what_it_is_compiled_with);
-    tcase_add_test(tcase, test_workers__oldest_suspect_is_forgotten);
+    tcase_add_test(tcase, test_workers__oldest_source_in_quarantine_is_forgotten);
     tcase_add_test(tcase, test_workers__source_that_crashed_is_kept);
     tcase_add_test(tcase, test_workers__source_that_cannot_be_kept);
     tcase_add_test(tcase, test_workers__with_SIGCHLD_ignored);

@@ -66,7 +66,7 @@
     X(jit, toolchains)         \
     X(jit, workers)            \
     X(jit, worker_faults)      \
-    X(jit, crowd)              \
+    X(jit, balance)            \
     X(jit, isolate)            \
     X(jit, source_lists)       \
     X(service, service)        \

@@ -15,7 +15,7 @@
 #define KILN_JIT_WORKER_PROTOCOL_H
 
 #include "backend/backend.h"
-#include "jit/worker/channel.h"
+#include "jit/worker/frame.h"
 #include "source/source.h"
 
 enum {

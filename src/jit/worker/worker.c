@@ -1,3 +1,4 @@
+/* One compile worker, seen from the host. */
 #include "jit/worker/worker.h"
 
 #include "os/cpu.h"
@@ -14,8 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A worker answers at once, but for NVRTC's opening and its own trusted first compile; the machine may be a busy
- * one. */
+/* A worker answers at once, but for NVRTC's opening and its trusted first compile; the machine may be busy. */
 enum { PATIENCE_MS = 30000, CPU_SLACK_S = 2, NUMBER_SIZE = 24, STOPPED_POLL_MS = 20 };
 
 static uint64_t after(uint32_t ms)
@@ -74,18 +74,6 @@ static bool find_own_file(char path[PATH_MAX], uid_t *owner)
     return true;
 }
 
-/* Why a file or a directory may not be used, NULL if it may. `owner` is trusted already: it may change this process
- * through a file of its own. */
-static const char *refuse_file(const char *path, uid_t owner, char *buffer, size_t size)
-{
-    struct stat status;
-    if (stat(path, &status) != 0)
-        return "not there any more";
-    if (status.st_uid == owner)
-        status.st_uid = geteuid();
-    return kiln__trust_refuse_shared_file(&status, buffer, size);
-}
-
 static bool is_trusted_directory(const char *path, uid_t owner)
 {
     struct stat status;
@@ -93,18 +81,36 @@ static bool is_trusted_directory(const char *path, uid_t owner)
            (status.st_uid == 0 || status.st_uid == geteuid() || status.st_uid == owner);
 }
 
-/* The same for a program found beside the library, with the two directories above it, libexec/kiln: a program in
- * /tmp must not take what others left there. */
-static const char *refuse_program(const char *program, uid_t owner, char *buffer, size_t size)
+/* Why a program may not be used, NULL if it may. `owner` is trusted already, because that user may change this process
+ * through the file of its code. A program found `beside` the library must also lie in two trusted directories,
+ * libexec/kiln: a program in /tmp must not take what others left there. */
+static const char *refuse_program(const char *program, uid_t owner, bool beside, char *buffer, size_t size)
 {
+    struct stat status;
     char path[PATH_MAX];
     kiln__text_copy(path, sizeof(path), program);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 2 && beside; i++) {
         *strrchr(path, '/') = '\0';
         if (!is_trusted_directory(path, owner))
             return "in a directory that others may change";
     }
-    return refuse_file(program, owner, buffer, size);
+    if (stat(program, &status) != 0)
+        return "not there any more";
+    if (status.st_uid == owner)
+        status.st_uid = geteuid();
+    return kiln__trust_refuse_shared_file(&status, buffer, size);
+}
+
+static kiln_status check_program(const char *program, uid_t owner, bool beside, kiln_report *report)
+{
+    char buffer[128];
+    const char *why = refuse_program(program, owner, beside, buffer, sizeof(buffer));
+    if (why == NULL)
+        return KILN_OK;
+    return kiln__fail(report, KILN_ENOWORKER, KILN__STAGE_COMPILE, 0,
+                      "the compile worker %s is not used: it is %s: make it root's or this user's own (chown) and "
+                      "writable by no other (chmod go-w)",
+                      program, why);
 }
 
 static bool is_program(const char *path)
@@ -121,68 +127,43 @@ static kiln_status fail_find(const char *where, kiln_report *report)
                       where);
 }
 
-static kiln_status fail_refused(const char *program, const char *why, kiln_report *report)
-{
-    return kiln__fail(report, KILN_ENOWORKER, KILN__STAGE_COMPILE, 0,
-                      "the compile worker %s is not used: it is %s: make it root's or this user's own (chown) and "
-                      "writable by no other (chmod go-w)",
-                      program, why);
-}
-
-/* A search among the places. */
-typedef struct search {
-    const char *own; /* directory of the file that holds this code */
-    uid_t owner;     /* of that file */
-    kiln__text looked;
-    char refused[PATH_MAX], why[128]; /* the first program that may not be used, "" if none */
-} search;
-
-/* True if a program that may be used is at a place. */
-static bool try_place(search *self, const char *place, char *out, size_t size)
+/* Looks at each of the places; *refused says why the first program that may not be used is refused. */
+static bool find_beside(const char *own, uid_t owner, char *out, size_t size, kiln__text *looked, kiln_report *refused)
 {
     char path[PATH_MAX], resolved[PATH_MAX];
-    bool absolute = place[0] == '/';
-    int length = snprintf(path, sizeof(path), "%s%s%s", absolute ? "" : self->own, absolute ? "" : "/", place);
-    kiln__text_printf(&self->looked, "%s%s", self->looked.length > 0 ? ", " : "", path);
-    if (length <= 0 || (size_t)length >= sizeof(path) || !is_program(path) || realpath(path, resolved) == NULL)
-        return false;
-    char buffer[sizeof(self->why)];
-    const char *why = refuse_program(resolved, self->owner, buffer, sizeof(buffer));
-    if (why == NULL)
-        return kiln__text_copy(out, size, resolved) < size;
-    if (self->refused[0] == '\0') {
-        kiln__text_copy(self->refused, sizeof(self->refused), resolved);
-        kiln__text_copy(self->why, sizeof(self->why), why);
+    for (size_t i = 0; i < sizeof(program_places) / sizeof(program_places[0]); i++) {
+        const char *place = program_places[i];
+        bool absolute = place[0] == '/';
+        int length = snprintf(path, sizeof(path), "%s%s%s", absolute ? "" : own, absolute ? "" : "/", place);
+        kiln__text_printf(looked, "%s%s", looked->length > 0 ? ", " : "", path);
+        if (length > 0 && (size_t)length < sizeof(path) && is_program(path) && realpath(path, resolved) != NULL &&
+            check_program(resolved, owner, true, refused->status == KILN_OK ? refused : NULL) == KILN_OK &&
+            kiln__text_copy(out, size, resolved) < size)
+            return true;
     }
     return false;
-}
-
-/* The program that the host has named. */
-static kiln_status check_named(const char *named, char *out, size_t size, kiln_report *report)
-{
-    char buffer[128];
-    if (named[0] != '/' || !is_program(named) || kiln__text_copy(out, size, named) >= size)
-        return fail_find(named, report);
-    const char *why = refuse_file(named, geteuid(), buffer, sizeof(buffer));
-    return why == NULL ? KILN_OK : fail_refused(named, why, report);
 }
 
 kiln_status kiln__worker_find(const char *named, char *out, size_t size, kiln_report *report)
 {
     char own[PATH_MAX];
-    search self = { .own = own };
-    bool found = false;
+    uid_t owner;
+    kiln__text looked = { 0 };
+    kiln_report refused = KILN_INIT(kiln_report);
+    kiln_status status = KILN_OK;
+    if (named != NULL && (named[0] != '/' || !is_program(named) || kiln__text_copy(out, size, named) >= size))
+        return fail_find(named, report);
     if (named != NULL)
-        return check_named(named, out, size, report);
-    if (!find_own_file(own, &self.owner))
+        return check_program(named, geteuid(), false, report);
+    if (!find_own_file(own, &owner))
         return fail_find("it beside libkiln, whose own file cannot be found", report);
-    for (size_t i = 0; i < sizeof(program_places) / sizeof(program_places[0]) && !found; i++)
-        found = try_place(&self, program_places[i], out, size);
-    kiln_status status = found                     ? KILN_OK
-                         : self.looked.failed      ? kiln__fail_memory(report, KILN__STAGE_COMPILE)
-                         : self.refused[0] != '\0' ? fail_refused(self.refused, self.why, report)
-                                                   : fail_find(kiln__text_string(&self.looked), report);
-    kiln__text_fini(&self.looked);
+    if (!find_beside(own, owner, out, size, &looked, &refused)) {
+        status = looked.failed ? kiln__fail_memory(report, KILN__STAGE_COMPILE)
+                               : fail_find(kiln__text_string(&looked), report);
+        if (!looked.failed && refused.status != KILN_OK)
+            kiln__report_move(report, &refused);
+    }
+    kiln__text_fini(&looked);
     return status;
 }
 
@@ -224,12 +205,23 @@ static kiln_status fail_open(const char *program, const kiln__worker_answer *ans
                       program, reason, kiln_version());
 }
 
+kiln_status kiln__worker_read_toolchain(const kiln__worker_answer *answer, kiln__toolchain *out, bool *sound,
+                                        kiln_report *report)
+{
+    const kiln__frame *frame = &answer->message.frame;
+    kiln_status status = KILN_OK;
+    *sound = answer->result == KILN__CHANNEL_DONE &&
+             ((frame->type == KILN__WORKER_TOOLCHAIN && kiln__worker_get_toolchain(frame, out)) ||
+              (frame->type == KILN__WORKER_FAILED && kiln__worker_get_failure(frame, &status, report)));
+    return *sound ? status : KILN_OK;
+}
+
 kiln_status kiln__worker_open(kiln__child *child, const char *program, const char *nvrtc, const kiln__list *places,
                               kiln__toolchain *out, kiln_report *report)
 {
     kiln__worker_answer answer;
     kiln__text request = { 0 };
-    kiln_status status = KILN_OK;
+    bool sound;
     kiln__frame_begin(&request, KILN__WORKER_OPEN);
     kiln__frame_put_text(&request, KILN__WORKER_TAG_VERSION, kiln_version());
     if (nvrtc != NULL)
@@ -237,11 +229,8 @@ kiln_status kiln__worker_open(kiln__child *child, const char *program, const cha
     kiln__worker_put_list(&request, KILN__WORKER_TAG_PLACES, places);
     kiln__worker_ask(child, &request, PATIENCE_MS, &answer);
     kiln__text_fini(&request);
-    const kiln__frame *frame = &answer.message.frame;
-    bool answered = answer.result == KILN__CHANNEL_DONE;
-    if (answered && frame->type == KILN__WORKER_TOOLCHAIN && kiln__worker_get_toolchain(frame, out))
-        status = KILN_OK;
-    else if (!answered || frame->type != KILN__WORKER_FAILED || !kiln__worker_get_failure(frame, &status, report))
+    kiln_status status = kiln__worker_read_toolchain(&answer, out, &sound, report);
+    if (!sound)
         status = fail_open(program, &answer, report);
     kiln__message_fini(&answer.message);
     return status;
@@ -334,7 +323,7 @@ static kiln_status fail_ended(const kiln__worker_answer *answer, int ended, cons
                       "the compile worker ended while it compiled this source for %s", unit->target.name);
 }
 
-kiln_status kiln__worker_bury(kiln__child *child, const kiln__worker_answer *answer, const kiln__worker_limits *limits,
+kiln_status kiln__worker_fail(kiln__child *child, const kiln__worker_answer *answer, const kiln__worker_limits *limits,
                               const kiln__unit *unit, kiln_report *report)
 {
     int ended = kiln__child_end(child);

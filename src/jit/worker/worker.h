@@ -32,7 +32,7 @@ kiln_status kiln__worker_open(kiln__child *child, const char *program, const cha
 typedef struct kiln__worker_answer {
     kiln__channel_result result; /* DONE: `message` holds the answer; else the worker is of no further use */
     bool begun;                  /* a compile had begun */
-    bool stopped;                /* CLOSED for it was found stopped (SIGSTOP) before it answered anything */
+    bool stopped;                /* CLOSED because it was found stopped (SIGSTOP) before it answered anything */
     kiln__message message;       /* also the last words of a worker that died, where it had any */
 } kiln__worker_answer;
 
@@ -40,8 +40,13 @@ typedef struct kiln__worker_answer {
  * kiln__message_fini. */
 void kiln__worker_ask(const kiln__child *child, const kiln__text *request, uint32_t time_ms, kiln__worker_answer *out);
 
-/* Ends a worker whose compile gave no answer, and says why. KILN_ECRASHED. */
-kiln_status kiln__worker_bury(kiln__child *child, const kiln__worker_answer *answer, const kiln__worker_limits *limits,
+/* Reads an answer to OPEN or IDENTIFY: the toolchain, or the worker's own failure, which is returned. *sound becomes
+ * false for what no sound worker answers; the status is then KILN_OK. */
+kiln_status kiln__worker_read_toolchain(const kiln__worker_answer *answer, kiln__toolchain *out, bool *sound,
+                                        kiln_report *report);
+
+/* Ends a worker whose compile gave no answer, and says why. KILN_ECRASHED, KILN_ENOMEM. */
+kiln_status kiln__worker_fail(kiln__child *child, const kiln__worker_answer *answer, const kiln__worker_limits *limits,
                               const kiln__unit *unit, kiln_report *report);
 
 #endif

@@ -1,17 +1,34 @@
+/* The pool of compile workers: which compiles go to them, how they are started, lent and replaced, and what follows
+ * when a source crashes one. */
 #include "jit/worker/workers.h"
 
 #include "base/alloc.h"
+#include "base/table.h"
 #include "gpu/cuda.h"
-
-#include "jit/worker/crowd.h"
-#include "jit/worker/pool.h"
-#include "jit/worker/suspects.h"
+#include "jit/worker/balance.h"
+#include "jit/worker/quarantine.h"
+#include "jit/worker/worker.h"
 #include "os/cpu.h"
 #include "os/file.h"
 #include <limits.h>
-#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+/* A little longer than it takes an idle worker to end itself. */
+#define IDLE_NS ((uint64_t)70 * 1000000000)
+
+typedef struct worker {
+    kiln__child child;
+    kiln__list places;                   /* what it may read, for as long as it lives */
+    kiln__text inodes;                   /* of these directories when it was started */
+    bool tainted;                        /* it has been given source from elsewhere, which may have taken it over */
+    char id[KILN__ENTRY_TOOLCHAIN_SIZE]; /* its toolchain, known before it was given such source; "": not known yet */
+    struct stat nvrtc;                   /* the file that it has opened; zeros: unknown */
+    uint64_t idle_since;
+    struct worker *next; /* of the idle ones, used before this one */
+} worker;
 
 typedef struct workers {
     kiln__compiler compiler;
@@ -19,42 +36,46 @@ typedef struct workers {
     const kiln__log *log;
     kiln_isolate isolate;
     char *program, *nvrtc, *crash_dir; /* NULL where there is none */
-    kiln__workerset set;
-    kiln__suspects suspects;
-    kiln__crowd crowd;          /* of those that compile in this process */
+    kiln__worker_limits limits;
+    kiln__quarantine quarantine;
+    kiln__balance balance;
+    pthread_mutex_t idle_lock; /* guards what follows */
+    worker *idle;              /* the last used first */
+    unsigned idle_count, idle_max;
     pthread_mutex_t facts_lock; /* guards what follows */
-    bool known;
-    /* Of the NVRTC that workers have opened, where this process opens none; made for the first. */
-    kiln__toolchain *facts;
+    kiln__toolchain *facts;     /* of the NVRTC that workers have opened; NULL before the first */
     /* The toolchain of a file of NVRTC, as the store remembers it or as a worker told; "": none is known. */
     char id[KILN__ENTRY_TOOLCHAIN_SIZE];
     struct stat id_file;
-    atomic_uint_least64_t crashes, timeouts;
+    atomic_uint_least64_t starts, crashes, timeouts;
 } workers;
 
-/* ---- Starting */
+/* ---- What is known of NVRTC */
 
-static bool make_facts(workers *self)
+/* Notes what a worker has opened. A worker that was just started does not know the id yet. False: out of memory. */
+static bool note_facts(workers *self, const kiln__toolchain *facts)
 {
     pthread_mutex_lock(&self->facts_lock);
     if (self->facts == NULL)
-        self->facts = kiln__calloc(1, sizeof(*self->facts));
-    bool made = self->facts != NULL;
+        self->facts = kiln__memdup(facts, sizeof(*facts));
+    else if (strcmp(self->facts->path, facts->path) != 0)
+        *self->facts = *facts;
+    bool noted = self->facts != NULL;
     pthread_mutex_unlock(&self->facts_lock);
-    return made;
+    return noted;
 }
 
-/* What is known of NVRTC where only workers open it. A worker that was just started does not know the id yet. */
-static void note_facts(workers *self, const kiln__toolchain *facts)
+static bool get_facts(workers *self, kiln__toolchain *out)
 {
     pthread_mutex_lock(&self->facts_lock);
-    if (!self->known || strcmp(self->facts->path, facts->path) != 0)
-        *self->facts = *facts;
-    self->known = true;
+    bool known = self->facts != NULL;
+    if (known)
+        *out = *self->facts;
     pthread_mutex_unlock(&self->facts_lock);
+    return known;
 }
 
-static void note_identity(workers *self, kiln__worker *which, const kiln__toolchain *learnt)
+static void note_identity(workers *self, worker *which, const kiln__toolchain *learnt)
 {
     memcpy(which->id, learnt->id, sizeof(which->id));
     pthread_mutex_lock(&self->facts_lock);
@@ -66,7 +87,7 @@ static void note_identity(workers *self, kiln__worker *which, const kiln__toolch
 }
 
 /* A worker that has opened the file whose identity is known need not tell it. */
-static void recall_identity(workers *self, kiln__worker *which, const char *path)
+static void recall_identity(workers *self, worker *which, const char *path)
 {
     if (stat(path, &which->nvrtc) != 0)
         which->nvrtc = (struct stat){ 0 };
@@ -88,124 +109,215 @@ static void know(kiln__compiler *base, const kiln__toolchain *known)
     pthread_mutex_unlock(&self->facts_lock);
 }
 
-static bool get_facts(workers *self, kiln__toolchain *out)
+/* ---- Idle workers */
+
+static void end_worker(worker *which)
 {
-    pthread_mutex_lock(&self->facts_lock);
-    bool known = self->known;
-    if (known)
-        *out = *self->facts;
-    pthread_mutex_unlock(&self->facts_lock);
-    return known;
+    kiln__child_end(&which->child);
+    kiln__list_fini(&which->places);
+    kiln__text_fini(&which->inodes);
+    kiln__free(which);
 }
 
-/* Which NVRTC a worker is to open: where this process has one open, the very same. */
-static kiln_status choose_nvrtc(workers *self, kiln__toolchain *opened, const char **out, kiln_report *report)
+static void end_all(worker *list)
 {
-    *out = self->nvrtc;
-    if (self->isolate == KILN_ISOLATE_ALWAYS)
-        return KILN_OK;
-    memset(opened, 0, sizeof(*opened));
-    kiln_status status = self->inner->vtable->open(self->inner, opened, report);
-    *out = opened->path;
-    return status;
+    worker *which, *next;
+    LL_FOREACH_SAFE (list, which, next)
+        end_worker(which);
 }
 
-static kiln_status start(workers *self, const kiln__list *places, const kiln__text *marks, kiln__worker **out,
-                         kiln_report *report)
+/* Takes the idle workers beyond idle_max, and those that have been idle for too long, out of the list. With the lock
+ * held. */
+static worker *take_surplus(workers *self)
 {
-    kiln__toolchain facts;
-    const char *nvrtc;
-    *out = NULL;
-    kiln_status status = choose_nvrtc(self, &facts, &nvrtc, report);
-    if (status == KILN_OK && !make_facts(self))
-        status = kiln__fail_memory(report, KILN__STAGE_COMPILE);
-    if (status == KILN_OK)
-        status = kiln__workerset_start(&self->set, nvrtc, places, marks, &facts, out, report);
-    if (status == KILN_OK) {
-        note_facts(self, &facts);
-        recall_identity(self, *out, facts.path);
+    uint64_t now = kiln__cpu_now_ns();
+    worker **at = &self->idle;
+    for (self->idle_count = 0; *at != NULL && self->idle_count < self->idle_max && now - (*at)->idle_since < IDLE_NS;
+         self->idle_count++)
+        at = &(*at)->next;
+    worker *rest = *at;
+    *at = NULL;
+    return rest;
+}
+
+static bool is_equal(const kiln__text *a, const kiln__text *b)
+{
+    return a->length == b->length && (a->length == 0 || memcmp(a->data, b->data, a->length) == 0);
+}
+
+static worker *find_idle(const workers *self, const kiln__list *places, const kiln__text *inodes, bool tainted)
+{
+    worker *which;
+    LL_FOREACH (self->idle, which)
+        if (which->tainted == tainted &&
+            (places == NULL || (is_equal(&which->places.bytes, &places->bytes) && is_equal(&which->inodes, inodes))))
+            return which;
+    return NULL;
+}
+
+/* An idle worker that may read just these places (NULL: any), the one used last; NULL if there is none. `foreign`
+ * source gets a tainted one where there is one, and nothing else ever does. */
+static worker *take_idle(workers *self, const kiln__list *places, const kiln__text *inodes, bool foreign)
+{
+    pthread_mutex_lock(&self->idle_lock);
+    worker *surplus = take_surplus(self), *taken = find_idle(self, places, inodes, foreign);
+    if (taken == NULL && foreign)
+        taken = find_idle(self, places, inodes, false);
+    if (taken != NULL) {
+        LL_DELETE(self->idle, taken);
+        self->idle_count--;
     }
-    return status;
+    pthread_mutex_unlock(&self->idle_lock);
+    end_all(surplus);
+    return taken;
+}
+
+static void give_back(workers *self, worker *which)
+{
+    pthread_mutex_lock(&self->idle_lock);
+    which->idle_since = kiln__cpu_now_ns();
+    LL_PREPEND(self->idle, which);
+    worker *surplus = take_surplus(self);
+    pthread_mutex_unlock(&self->idle_lock);
+    end_all(surplus);
+}
+
+/* ---- Starting */
+
+static worker *new_worker(const kiln__list *places, const kiln__text *inodes)
+{
+    worker *fresh = kiln__calloc(1, sizeof(*fresh));
+    if (fresh == NULL)
+        return NULL;
+    fresh->child = KILN__CHILD_NONE;
+    if (places == NULL)
+        return fresh;
+    kiln__text_append_bytes(&fresh->inodes, kiln__text_string(inodes), inodes->length);
+    if (!fresh->inodes.failed && kiln__list_read(&fresh->places, places->bytes.data, places->bytes.length))
+        return fresh;
+    end_worker(fresh);
+    return NULL;
+}
+
+/* Starts a worker that opens NVRTC and then these places only; `places` NULL: none. Where this process has an NVRTC
+ * open, the worker opens the very same. `inodes` are those of a moment before, so that no worker is taken for one that
+ * holds a later directory. */
+static kiln_status start_worker(workers *self, const kiln__list *places, const kiln__text *inodes, worker **out,
+                                kiln_report *report)
+{
+    kiln__toolchain facts = { 0 };
+    char program[PATH_MAX];
+    kiln_status status = KILN_OK;
+    bool alone = self->isolate == KILN_ISOLATE_ALWAYS;
+    *out = NULL;
+    if (!alone)
+        status = self->inner->vtable->open(self->inner, &facts, report);
+    if (status == KILN_OK)
+        status = kiln__worker_find(self->program, program, sizeof(program), report);
+    if (status != KILN_OK)
+        return status;
+    worker *fresh = new_worker(places, inodes);
+    if (fresh == NULL)
+        return kiln__fail_memory(report, KILN__STAGE_COMPILE);
+    status = kiln__worker_start(&fresh->child, program, &self->limits, report);
+    if (status == KILN_OK) {
+        atomic_fetch_add(&self->starts, 1);
+        status =
+            kiln__worker_open(&fresh->child, program, alone ? self->nvrtc : facts.path, &fresh->places, &facts, report);
+    }
+    if (status == KILN_OK && !note_facts(self, &facts))
+        status = kiln__fail_memory(report, KILN__STAGE_COMPILE);
+    if (status != KILN_OK) {
+        end_worker(fresh);
+        return status;
+    }
+    recall_identity(self, fresh, facts.path);
+    kiln__log_line(self->log, KILN_LOG_DEBUG, "started compile worker %s, process %d", program, (int)fresh->child.pid);
+    *out = fresh;
+    return KILN_OK;
 }
 
 /* ---- Asking */
 
-/* Reads the toolchain in an answer. Also KILN_OK where no sound worker would answer so; *sound is then false. */
-static kiln_status read_identity(workers *self, kiln__worker *which, const kiln__worker_answer *answer,
-                                 kiln__toolchain *out, bool *sound, kiln_report *report)
+/* One request and the worker that it is sent to. */
+typedef struct errand {
+    const kiln__text *request; /* NULL: only to tell its toolchain */
+    const kiln__list *places;  /* that the worker may read; NULL: any */
+    bool foreign;              /* it gets source from elsewhere */
+    bool fresh;                /* it was started for this request */
+    worker *which;
+    kiln__toolchain told;
+    kiln__worker_answer answer; /* to the last request; the caller frees its message */
+} errand;
+
+/* A sandbox holds directories and not their names, so that one which is removed and made anew would be closed to an
+ * older worker. An inode that a sandbox holds is not given to another directory. */
+static void append_inodes(kiln__text *out, const kiln__list *places)
 {
-    const kiln__frame *frame = &answer->message.frame;
-    kiln_status status = KILN_OK;
-    bool answered = answer->result == KILN__CHANNEL_DONE;
-    *sound = answered;
-    if (answered && frame->type == KILN__WORKER_TOOLCHAIN && kiln__worker_get_toolchain(frame, out)) {
-        note_identity(self, which, out);
-    } else if (!answered || frame->type != KILN__WORKER_FAILED || !kiln__worker_get_failure(frame, &status, report)) {
-        *sound = false;
+    const char *name = NULL, *path;
+    while (places != NULL && kiln__list_next_pair(places, &name, &path)) {
+        struct stat status;
+        if (stat(path, &status) != 0)
+            status = (struct stat){ 0 };
+        kiln__text_printf(out, "%llu:%llu\n", (unsigned long long)status.st_dev, (unsigned long long)status.st_ino);
     }
-    return status;
 }
 
-/* One worker for one request. */
-typedef struct hiring {
-    const kiln__list *places; /* that it may read; NULL: any */
-    bool foreign;             /* it gets source from elsewhere */
-    bool asked;               /* it tells its toolchain, whether or not that is known */
-    bool fresh;               /* it was started for this request */
-    kiln__worker *which;
-    kiln__toolchain told;
-    kiln__worker_answer answer; /* to the last request */
-} hiring;
-
-/* Lets the worker tell its toolchain, for which it may compile an empty kernel. */
-static kiln_status ask_identity(workers *self, hiring *hired, kiln_report *report)
+/* Lets the worker tell its toolchain, for which it may compile an empty kernel. Ends it where that fails. */
+static kiln_status ask_identity(workers *self, errand *sent, kiln_report *report)
 {
     kiln__text request = { 0 };
     bool sound;
     kiln__frame_begin(&request, KILN__WORKER_IDENTIFY);
-    kiln__worker_ask(&hired->which->child, &request, self->set.limits.time_ms, &hired->answer);
+    kiln__worker_ask(&sent->which->child, &request, self->limits.time_ms, &sent->answer);
     kiln__text_fini(&request);
-    kiln_status status = read_identity(self, hired->which, &hired->answer, &hired->told, &sound, report);
-    if (!sound && hired->answer.result == KILN__CHANNEL_DONE)
-        hired->answer.result = KILN__CHANNEL_MALFORMED;
-    kiln__message_fini(&hired->answer.message);
+    kiln_status status = kiln__worker_read_toolchain(&sent->answer, &sent->told, &sound, report);
     if (status != KILN_OK)
-        kiln__worker_end(hired->which);
+        end_worker(sent->which);
+    else if (sound)
+        note_identity(self, sent->which, &sent->told);
+    else if (sent->answer.result == KILN__CHANNEL_DONE)
+        sent->answer.result = KILN__CHANNEL_MALFORMED;
+    kiln__message_fini(&sent->answer.message);
     return status;
 }
 
-/* An idle worker may have died, or have been stopped, before it was asked. It is replaced by a new one, once and
- * without a word. True: the caller hires again. */
-static bool replace(hiring *hired)
+/* Takes an idle worker, or starts one where there is none or sent->fresh asks for it, and sends it the request. A
+ * worker tells its toolchain before its first source from elsewhere, because afterwards it may say anything. */
+static kiln_status try_errand(workers *self, errand *sent, const kiln__text *inodes, kiln_report *report)
 {
-    if (hired->fresh || hired->answer.begun || hired->answer.result != KILN__CHANNEL_CLOSED)
-        return false;
-    kiln__message_fini(&hired->answer.message);
-    kiln__worker_end(hired->which);
-    return hired->fresh = true;
+    kiln_status status = KILN_OK;
+    memset(&sent->answer, 0, sizeof(sent->answer));
+    sent->which = sent->fresh ? NULL : take_idle(self, sent->places, inodes, sent->foreign);
+    sent->fresh = sent->which == NULL;
+    if (sent->fresh)
+        status = start_worker(self, sent->places, inodes, &sent->which, report);
+    if (status == KILN_OK &&
+        (sent->request == NULL || (sent->foreign && !sent->which->tainted && sent->which->id[0] == '\0')))
+        status = ask_identity(self, sent, report);
+    if (status == KILN_OK && sent->request != NULL && sent->answer.result == KILN__CHANNEL_DONE) {
+        sent->which->tainted |= sent->foreign;
+        kiln__worker_ask(&sent->which->child, sent->request, self->limits.time_ms, &sent->answer);
+    }
+    return status;
 }
 
-/* Takes an idle worker, or starts one where there is none or hired->fresh asks for it. A worker tells its toolchain
- * before its first source from elsewhere, because afterwards it may say anything. KILN_OK: hired->which is a worker.
- * It takes requests only if hired->answer.result is DONE. */
-static kiln_status hire(workers *self, hiring *hired, kiln_report *report)
+/* KILN_OK: sent->which is a worker, and sent->answer its answer. An idle worker may have died, or have been stopped,
+ * before it was asked: it is replaced by a new one, once and without a word. */
+static kiln_status run_errand(workers *self, errand *sent, kiln_report *report)
 {
-    kiln__text marks = { 0 };
-    kiln_status status = KILN_OK;
-    kiln__workerset_mark(&marks, hired->places);
-    if (marks.failed)
+    kiln__text inodes = { 0 };
+    append_inodes(&inodes, sent->places);
+    if (inodes.failed)
         return kiln__fail_memory(report, KILN__STAGE_COMPILE);
-    do {
-        memset(&hired->answer, 0, sizeof(hired->answer));
-        hired->which = hired->fresh ? NULL : kiln__workerset_take(&self->set, hired->places, &marks, hired->foreign);
-        hired->fresh = hired->which == NULL;
-        if (hired->fresh)
-            status = start(self, hired->places, &marks, &hired->which, report);
-        if (status == KILN_OK &&
-            (hired->asked || (hired->foreign && !hired->which->strange && hired->which->id[0] == '\0')))
-            status = ask_identity(self, hired, report);
-    } while (status == KILN_OK && replace(hired));
-    kiln__text_fini(&marks);
+    kiln_status status = try_errand(self, sent, &inodes, report);
+    if (status == KILN_OK && !sent->fresh && !sent->answer.begun && sent->answer.result == KILN__CHANNEL_CLOSED) {
+        kiln__message_fini(&sent->answer.message);
+        end_worker(sent->which);
+        sent->fresh = true;
+        status = try_errand(self, sent, &inodes, report);
+    }
+    kiln__text_fini(&inodes);
     return status;
 }
 
@@ -222,47 +334,83 @@ static kiln_status fail_unbegun(const kiln__worker_answer *answer, kiln_report *
                                                              : "ended or gave no proper answer");
 }
 
-/* A text that has cost a worker: counts it, notes it and keeps it. */
-static kiln_status fail_deadly(workers *self, const kiln__unit *unit, const kiln__suspect *suspect, bool late,
-                               kiln_report *report)
+/* The digest of all that a compile depends on, by which the quarantine knows it. False when out of memory. */
+static bool digest_unit(uint8_t out[KILN__DIGEST_SIZE], const kiln__unit *unit)
 {
-    char path[PATH_MAX];
+    kiln__text all = { 0 };
+    char hex[KILN__DIGEST_HEX];
+    if (kiln__unit_is_source(unit)) {
+        kiln__source_key_text(&all, unit, "");
+    } else {
+        kiln__digest(out, unit->source, unit->source_length);
+        kiln__digest_hex(hex, out);
+        kiln__text_printf(&all, "%s %s", unit->target.name, hex);
+    }
+    bool made = !all.failed;
+    if (made)
+        kiln__digest(out, all.data, all.length);
+    kiln__text_fini(&all);
+    return made;
+}
+
+/* Whether the quarantine is for a unit. A worker that died tells nothing of what it has read. Where a source reads its
+ * author's files, the cause may be in one of them, which may be mended. */
+static bool is_quarantinable(const kiln__unit *unit)
+{
+    return unit->directories == 0;
+}
+
+/* Keeps the text as <digest>.cu, its digest (mode 0600), in the crash directory, which is made if it is missing. A link
+ * of that name is replaced and not followed. `note` becomes what is to be told of it, "" if there is no directory. */
+static void keep_source(const workers *self, const kiln__unit *unit, char *note, size_t size)
+{
+    uint8_t digest[KILN__DIGEST_SIZE];
+    char hex[KILN__DIGEST_HEX], name[KILN__DIGEST_HEX + sizeof(".cu")];
+    note[0] = '\0';
+    if (self->crash_dir == NULL || self->crash_dir[0] == '\0')
+        return;
+    kiln__digest(digest, unit->source, unit->source_length);
+    kiln__digest_hex(hex, digest);
+    snprintf(name, sizeof(name), "%s.cu", hex);
+    int directory = kiln__file_make_directory(self->crash_dir);
+    int error =
+        directory < 0 ? directory : kiln__file_publish(directory, name, unit->source, unit->source_length, true);
+    if (directory >= 0)
+        close(directory);
+    if (error < 0)
+        snprintf(note, size, " (cannot keep the source in %s: %s)", self->crash_dir, strerrordesc_np(-error));
+    else
+        snprintf(note, size, " (source kept in %s/%s)", self->crash_dir, name);
+}
+
+/* A source that has cost a worker: counts it, notes it and keeps it. */
+static kiln_status fail_crashed(workers *self, const kiln__unit *unit, const uint8_t digest[KILN__DIGEST_SIZE],
+                                bool late, kiln_report *report)
+{
+    char note[PATH_MAX + 64];
     kiln_report plain = KILN_INIT(kiln_report);
     atomic_fetch_add(late ? &self->timeouts : &self->crashes, 1);
-    if (suspect->apt)
-        kiln__suspects_accuse(&self->suspects, suspect->digest);
-    bool kept = kiln__suspects_keep(&self->suspects, unit->source, unit->source_length, path, sizeof(path));
+    if (is_quarantinable(unit))
+        kiln__quarantine_note(&self->quarantine, digest);
+    keep_source(self, unit, note, sizeof(note));
     if (report == NULL)
         report = &plain;
-    if (kept)
-        kiln__fail(report, report->status, report->stage, report->native, "%s (source kept in %s)", report->message,
-                   path);
-    else if (path[0] != '\0')
-        kiln__fail(report, report->status, report->stage, report->native, "%s (%s)", report->message, path);
+    kiln__fail(report, report->status, report->stage, report->native, "%s%s", report->message, note);
     kiln__log_line(self->log, KILN_LOG_WARN, "%s", report->message);
     return KILN_ECRASHED;
 }
 
-static kiln_status fail_condemned(const kiln__unit *unit, kiln_report *report)
-{
-    return kiln__fail(
-        report, KILN_ECRASHED, KILN__STAGE_COMPILE, 0,
-        "this source has crashed the compiler or run into a limit %d times and is not tried again for %s: "
-        "change it, or open the service anew",
-        KILN__SUSPECT_STRIKES, unit->target.name);
-}
-
 /* A worker that has had source from elsewhere is believed no other toolchain than the one it told before. */
-static bool note_toolchain(workers *self, kiln__worker *which, const kiln__toolchain *learnt)
+static bool note_toolchain(workers *self, worker *which, const kiln__toolchain *learnt)
 {
-    if (which->strange)
+    if (which->tainted)
         return strcmp(which->id, learnt->id) == 0;
     note_identity(self, which, learnt);
     return true;
 }
 
-/* What is no answer of a sound worker counts as a crash: who knows what the source made of it. */
-static kiln_status read_answer(workers *self, kiln__worker *which, const kiln__frame *frame, const kiln__unit *unit,
+/* A worker that sends garbage is treated as crashed: the source may have taken it over. */
+static kiln_status read_answer(workers *self, worker *which, const kiln__frame *frame, const kiln__unit *unit,
                                kiln__image *out, bool *sound, kiln_report *report)
 {
     kiln__toolchain learnt;
@@ -282,30 +430,31 @@ static kiln_status read_answer(workers *self, kiln__worker *which, const kiln__f
             report, KILN_ECRASHED, KILN__STAGE_COMPILE, 0,
             "compiling for %s takes more memory than the %.2f GiB it may use: make the source simpler, or "
             "raise worker_memory_bytes",
-            unit->target.name, (double)self->set.limits.memory_bytes / (1 << 30));
+            unit->target.name, (double)self->limits.memory_bytes / (1 << 30));
     return status;
 }
 
-static kiln_status conclude(workers *self, kiln__worker *which, kiln__worker_answer *answer, const kiln__unit *unit,
-                            const kiln__suspect *suspect, kiln__image *out, kiln_report *report)
+/* Reads what came of a compile, and gives the worker back or ends it. */
+static kiln_status conclude(workers *self, errand *sent, const kiln__unit *unit,
+                            const uint8_t digest[KILN__DIGEST_SIZE], kiln__image *out, kiln_report *report)
 {
+    const kiln__worker_answer *answer = &sent->answer;
+    worker *which = sent->which;
     kiln_status status = KILN_ECRASHED;
     bool sound = false;
     if (answer->begun && answer->result == KILN__CHANNEL_DONE)
         status = read_answer(self, which, &answer->message.frame, unit, out, &sound, report);
-    if (sound && status != KILN_EIO) {
-        kiln__workerset_give_back(&self->set, which);
+    if (sound && status != KILN_EIO) { /* KILN_EIO: its sandbox may hold a directory that is another one now */
+        give_back(self, which);
         return status;
     }
-    if (sound) { /* its sandbox may hold a directory that is another one now */
-        kiln__child_end(&which->child);
-    } else if (!answer->begun) {
-        kiln__child_end(&which->child);
+    if (!sound && !answer->begun)
         status = fail_unbegun(answer, report);
-    } else if ((status = kiln__worker_bury(&which->child, answer, &self->set.limits, unit, report)) == KILN_ECRASHED) {
-        status = fail_deadly(self, unit, suspect, answer->result == KILN__CHANNEL_LATE, report);
-    }
-    kiln__worker_free(which);
+    else if (!sound)
+        status = kiln__worker_fail(&which->child, answer, &self->limits, unit, report);
+    if (!sound && answer->begun && status == KILN_ECRASHED)
+        status = fail_crashed(self, unit, digest, answer->result == KILN__CHANNEL_LATE, report);
+    end_worker(which);
     kiln__image_fini(out);
     return status;
 }
@@ -325,40 +474,35 @@ static kiln_status put_unit(kiln__text *request, const kiln__unit *unit, kiln_re
 
 static kiln_status compile_outside(workers *self, const kiln__unit *unit, kiln__image *out, kiln_report *report)
 {
-    kiln__suspect suspect;
+    uint8_t digest[KILN__DIGEST_SIZE];
     kiln__text request = { 0 };
-    hiring hired = { .places = &unit->places, .foreign = unit->foreign };
-    memset(out, 0, sizeof(*out));
-    if (!kiln__suspect_of(&suspect, unit))
+    errand sent = { .request = &request, .places = &unit->places, .foreign = unit->foreign };
+    if (!digest_unit(digest, unit))
         return kiln__fail_memory(report, KILN__STAGE_COMPILE);
-    if (suspect.apt && kiln__suspects_is_condemned(&self->suspects, suspect.digest))
-        return fail_condemned(unit, report);
+    if (is_quarantinable(unit) && kiln__quarantine_has(&self->quarantine, digest))
+        return kiln__fail(
+            report, KILN_ECRASHED, KILN__STAGE_COMPILE, 0,
+            "this source has crashed the compiler or run into a limit %d times and is not tried again for "
+            "%s: change it, or open the service anew",
+            KILN__QUARANTINE_CRASHES, unit->target.name);
     kiln_status status = put_unit(&request, unit, report);
-    if (status == KILN_OK) {
-        do {
-            status = hire(self, &hired, report);
-            if (status != KILN_OK || hired.answer.result != KILN__CHANNEL_DONE)
-                break;
-            hired.which->strange |= hired.foreign;
-            kiln__worker_ask(&hired.which->child, &request, self->set.limits.time_ms, &hired.answer);
-        } while (replace(&hired));
-    }
+    if (status == KILN_OK)
+        status = run_errand(self, &sent, report);
     kiln__text_fini(&request);
     if (status != KILN_OK)
         return status;
-    status = conclude(self, hired.which, &hired.answer, unit, &suspect, out, report);
-    kiln__message_fini(&hired.answer.message);
+    status = conclude(self, &sent, unit, digest, out, report);
+    kiln__message_fini(&sent.answer.message);
     return status;
 }
 
-/* A worker opens NVRTC anew, by its path: where another one lies there by now, what is made of it is not this
- * process's. */
+/* Whether the NVRTC that is open here made an image. A worker opens NVRTC anew, by its path, where another one may lie
+ * by now. */
 static bool is_by_the_same(workers *self, const kiln__image *image)
 {
-    kiln__toolchain ours;
-    memset(&ours, 0, sizeof(ours));
-    return self->inner->vtable->open(self->inner, &ours, NULL) != KILN_OK || ours.id[0] == '\0' ||
-           strcmp(ours.id, image->toolchain) == 0;
+    kiln__toolchain here = { 0 };
+    return self->inner->vtable->open(self->inner, &here, NULL) != KILN_OK || here.id[0] == '\0' ||
+           strcmp(here.id, image->toolchain) == 0;
 }
 
 /* Lets a worker compile Kiln's own unit. False: *why says why it has not. */
@@ -371,52 +515,45 @@ static bool compile_helped(workers *self, const kiln__unit *unit, kiln__image *o
                    "the file of NVRTC is another one than that which is open");
         helped = false;
     }
-    kiln__crowd_return(&self->crowd, !helped);
+    kiln__balance_return(&self->balance, !helped);
     return helped;
-}
-
-static void pause_workers(workers *self, const char *why)
-{
-    uint64_t pause = kiln__crowd_pause(&self->crowd, kiln__cpu_now_ns());
-    if (pause > 0)
-        kiln__log_line(self->log, KILN_LOG_INFO, "compiles without workers for %u s: %s",
-                       (unsigned)(pause / 1000000000), why);
-}
-
-static kiln_status refuse_heavy(const kiln__unit *unit, kiln_report *report)
-{
-    return kiln__fail(
-        report, KILN_ENOWORKER, KILN__STAGE_COMPILE, 0,
-        "the op comes to %u operations for each of %llu elements of a thread, and at most %d in all are compiled "
-        "without a worker: take fewer elems, a shorter definition, or another isolate than never",
-        unit->operations, (unsigned long long)kiln__unit_elements(unit), KILN__UNIT_LIGHT_MAX);
 }
 
 /* Kiln's own units are compiled here, unless too many are already. If a worker fails and this process succeeds, the
  * workers are at fault. They then rest for a while. */
-static kiln_status compile_here_or_outside(kiln__compiler *base, const kiln__unit *unit, kiln__image *out,
-                                           kiln_report *report)
+static kiln_status compile_balanced(workers *self, const kiln__unit *unit, kiln__image *out, kiln_report *report)
 {
-    workers *self = (workers *)base;
     kiln_report why = KILN_INIT(kiln_report);
-    bool heavy = kiln__unit_is_heavy(unit), never = self->isolate == KILN_ISOLATE_NEVER;
-    memset(out, 0, sizeof(*out));
-    if (never && heavy)
-        return refuse_heavy(unit, report);
-    if (!never && (self->isolate == KILN_ISOLATE_ALWAYS || unit->foreign || heavy || kiln__nvrtc_steering() != NULL))
-        return compile_outside(self, unit, out, report);
-    bool sent = !never && !kiln__crowd_enter(&self->crowd, kiln__cpu_now_ns());
-    if (sent && compile_helped(self, unit, out, &why)) {
-        kiln_report_clear(&why);
-        return KILN_OK;
+    kiln_status status = KILN_OK;
+    bool sent = !kiln__balance_enter(&self->balance, kiln__cpu_now_ns());
+    if (!sent || !compile_helped(self, unit, out, &why)) {
+        status = self->inner->vtable->compile(self->inner, unit, out, report);
+        kiln__balance_leave(&self->balance, kiln__cpu_now_ns());
+        uint64_t pause = sent && status == KILN_OK ? kiln__balance_pause(&self->balance, kiln__cpu_now_ns()) : 0;
+        if (pause > 0)
+            kiln__log_line(self->log, KILN_LOG_INFO, "compiles without workers for %u s: %s",
+                           (unsigned)(pause / 1000000000), why.message);
     }
-    kiln_status status = self->inner->vtable->compile(self->inner, unit, out, report);
-    if (!never)
-        kiln__crowd_leave(&self->crowd, kiln__cpu_now_ns());
-    if (sent && status == KILN_OK)
-        pause_workers(self, why.message);
     kiln_report_clear(&why);
     return status;
+}
+
+static kiln_status compile_unit(kiln__compiler *base, const kiln__unit *unit, kiln__image *out, kiln_report *report)
+{
+    workers *self = (workers *)base;
+    bool heavy = kiln__unit_is_heavy(unit);
+    memset(out, 0, sizeof(*out));
+    if (self->isolate == KILN_ISOLATE_NEVER && heavy)
+        return kiln__fail(
+            report, KILN_ENOWORKER, KILN__STAGE_COMPILE, 0,
+            "the op comes to %u operations for each of %llu elements of a thread, and at most %d in all are compiled "
+            "without a worker: take fewer elems, a shorter definition, or another isolate than never",
+            unit->operations, (unsigned long long)kiln__unit_elements(unit), KILN__UNIT_LIGHT_MAX);
+    if (self->isolate == KILN_ISOLATE_NEVER)
+        return self->inner->vtable->compile(self->inner, unit, out, report);
+    if (self->isolate == KILN_ISOLATE_ALWAYS || unit->foreign || heavy || kiln__nvrtc_steering() != NULL)
+        return compile_outside(self, unit, out, report);
+    return compile_balanced(self, unit, out, report);
 }
 
 /* ---- The rest of a compiler */
@@ -436,43 +573,38 @@ static void append_options(const kiln__compiler *base, const kiln__unit *unit, k
 static kiln_status open_compiler(kiln__compiler *base, kiln__toolchain *out, kiln_report *report)
 {
     workers *self = (workers *)base;
-    kiln__worker *fresh;
+    worker *fresh;
     if (self->isolate != KILN_ISOLATE_ALWAYS)
         return self->inner->vtable->open(self->inner, out, report);
     if (get_facts(self, out))
         return KILN_OK;
-    kiln_status status = start(self, NULL, NULL, &fresh, report);
+    kiln_status status = start_worker(self, NULL, NULL, &fresh, report);
     if (status != KILN_OK)
         return status;
-    kiln__workerset_give_back(&self->set, fresh);
+    give_back(self, fresh);
     get_facts(self, out);
-    return KILN_OK;
-}
-
-static kiln_status identify_outside(workers *self, kiln__toolchain *out, kiln_report *report)
-{
-    hiring hired = { .asked = true };
-    kiln_status status = hire(self, &hired, report);
-    if (status != KILN_OK)
-        return status;
-    if (hired.answer.result != KILN__CHANNEL_DONE) {
-        kiln__worker_end(hired.which);
-        return fail_unbegun(&hired.answer, report);
-    }
-    *out = hired.told;
-    kiln__workerset_give_back(&self->set, hired.which);
     return KILN_OK;
 }
 
 static kiln_status identify(kiln__compiler *base, kiln__toolchain *out, kiln_report *report)
 {
     workers *self = (workers *)base;
+    errand sent = { .request = NULL };
     bool here = self->isolate == KILN_ISOLATE_AUTO && kiln__nvrtc_steering() == NULL;
     if (here || self->isolate == KILN_ISOLATE_NEVER)
         return self->inner->vtable->identify(self->inner, out, report);
     if (get_facts(self, out) && out->id[0] != '\0')
         return KILN_OK;
-    return identify_outside(self, out, report);
+    kiln_status status = run_errand(self, &sent, report);
+    if (status != KILN_OK)
+        return status;
+    if (sent.answer.result != KILN__CHANNEL_DONE) {
+        end_worker(sent.which);
+        return fail_unbegun(&sent.answer, report);
+    }
+    *out = sent.told;
+    give_back(self, sent.which);
+    return KILN_OK;
 }
 
 static void close_workers(kiln__compiler *base)
@@ -480,9 +612,10 @@ static void close_workers(kiln__compiler *base)
     workers *self = (workers *)base;
     if (self == NULL)
         return;
-    kiln__workerset_fini(&self->set);
+    end_all(self->idle);
     self->inner->vtable->close(self->inner);
-    kiln__suspects_fini(&self->suspects);
+    kiln__quarantine_fini(&self->quarantine);
+    pthread_mutex_destroy(&self->idle_lock);
     pthread_mutex_destroy(&self->facts_lock);
     kiln__free(self->program);
     kiln__free(self->nvrtc);
@@ -490,17 +623,6 @@ static void close_workers(kiln__compiler *base)
     kiln__free(self->facts);
     kiln__free(self);
 }
-
-static const kiln__compiler_vtable vtable = {
-    .name = "nvrtc",
-    .search = search,
-    .options = append_options,
-    .open = open_compiler,
-    .identify = identify,
-    .compile = compile_here_or_outside,
-    .know = know,
-    .close = close_workers,
-};
 
 /* A relative name is of the directory where the service is opened, and of no later one. One that leads to nothing
  * stays as it is, and is refused when the program is wanted. */
@@ -513,6 +635,14 @@ static char *copy_absolute(const char *path)
 
 kiln__compiler *kiln__workers_open(kiln__compiler *inner, const kiln__workers_options *options, const kiln__log *log)
 {
+    static const kiln__compiler_vtable vtable = { .name = "nvrtc",
+                                                  .search = search,
+                                                  .options = append_options,
+                                                  .open = open_compiler,
+                                                  .identify = identify,
+                                                  .compile = compile_unit,
+                                                  .know = know,
+                                                  .close = close_workers };
     workers *self = inner != NULL ? kiln__calloc(1, sizeof(*self)) : NULL;
     if (self == NULL) {
         if (inner != NULL)
@@ -526,10 +656,12 @@ kiln__compiler *kiln__workers_open(kiln__compiler *inner, const kiln__workers_op
     self->program = copy_absolute(options->program);
     self->nvrtc = kiln__strdup(options->nvrtc);
     self->crash_dir = kiln__strdup(options->crash_dir);
-    const kiln__worker_limits limits = { options->memory_bytes, options->time_ms };
-    kiln__workerset_init(&self->set, self->program, &limits, log);
-    kiln__suspects_init(&self->suspects, self->crash_dir);
-    kiln__crowd_init(&self->crowd, kiln__cpu_count());
+    self->limits = (kiln__worker_limits){ options->memory_bytes, options->time_ms };
+    self->balance.limit = kiln__cpu_count();
+    self->idle_max =
+        self->balance.limit > 2 ? self->balance.limit : 2; /* one for source from elsewhere, one for Kiln's */
+    kiln__quarantine_init(&self->quarantine);
+    pthread_mutex_init(&self->idle_lock, NULL);
     pthread_mutex_init(&self->facts_lock, NULL);
     if ((options->program != NULL && self->program == NULL) || (options->nvrtc != NULL && self->nvrtc == NULL) ||
         (options->crash_dir != NULL && self->crash_dir == NULL)) {
@@ -542,7 +674,7 @@ kiln__compiler *kiln__workers_open(kiln__compiler *inner, const kiln__workers_op
 void kiln__workers_count(const kiln__compiler *base, kiln__workers_counts *out)
 {
     const workers *self = (const workers *)base;
-    out->starts = atomic_load(&self->set.starts);
+    out->starts = atomic_load(&self->starts);
     out->crashes = atomic_load(&self->crashes);
     out->timeouts = atomic_load(&self->timeouts);
 }
@@ -550,12 +682,12 @@ void kiln__workers_count(const kiln__compiler *base, kiln__workers_counts *out)
 kiln_status kiln__workers_examine(kiln__compiler *base, char *path, size_t size, kiln_report *report)
 {
     workers *self = (workers *)base;
-    kiln__worker *which = NULL;
+    worker *which = NULL;
     path[0] = '\0';
     kiln_status status = kiln__worker_find(self->program, path, size, report);
-    if (status == KILN_OK && (which = kiln__workerset_take(&self->set, NULL, NULL, false)) == NULL)
-        status = start(self, NULL, NULL, &which, report);
+    if (status == KILN_OK && (which = take_idle(self, NULL, NULL, false)) == NULL)
+        status = start_worker(self, NULL, NULL, &which, report);
     if (which != NULL)
-        kiln__workerset_give_back(&self->set, which);
+        give_back(self, which);
     return status == KILN_ENOCOMPILER ? KILN_OK : status;
 }

@@ -1,12 +1,12 @@
 /* NVRTC behind a fence: a compiler that lets another do its work in this process or in compile workers, as the
- * policy says and, for what is Kiln's own, as many compile at once (jit/worker/crowd.h). A worker that has had source
+ * policy says and, for Kiln's own units, as many compile at once (jit/worker/balance.h). A worker that has had source
  * from elsewhere gets nothing else. A worker closes itself off from all files but those of a set of directories, for
- * good: it compiles what may read just these, as long as their paths lead to the same directories.
+ * good: it compiles units that may read just these, as long as their paths lead to the same directories.
  *
  * Workers are started when first needed and kept for the next compile: as many idle ones as processors, and two at
  * least, the last used first again. A worker that has had nothing to do for a minute ends itself, and one that has
  * used much memory ends after its answer; what is left of them is cleaned up when a worker is next wanted, and by
- * close. No thread of ours is needed. */
+ * close. That needs no thread. */
 #ifndef KILN_JIT_WORKER_WORKERS_H
 #define KILN_JIT_WORKER_WORKERS_H
 

@@ -1,7 +1,7 @@
 /* Many compiles of Kiln's own at once: which stay in the process, which go to workers, and what happens where these
  * cannot. */
 #include "gpu/cuda.h"
-#include "jit/worker/crowd.h"
+#include "jit/worker/balance.h"
 #include "jit/worker/workers.h"
 #include "os/cpu.h"
 #include "support/foreign.h"
@@ -11,41 +11,41 @@
 #include "support/temp.h"
 #include <pthread.h>
 
-enum { THREADS = 16, STAY = 1 + KILN__CROWD_SHARED, COMPILE_MS = 200 };
+enum { THREADS = 16, STAY = 1 + KILN__BALANCE_SHARED, COMPILE_MS = 200 };
 
-#define LATER(n) ((uint64_t)(n) * (KILN__CROWD_REST_NS + 1))
+#define LATER(n) ((uint64_t)(n) * (KILN__BALANCE_REST_NS + 1))
 
 /* ---- The rule */
 
-static kiln__crowd crowd;
+static kiln__balance balance;
 
-static void set_up_crowd(void)
+static void set_up_balance(void)
 {
-    kiln__crowd_init(&crowd, THREADS);
+    balance = (kiln__balance){ .limit = THREADS };
 }
 
 static void enter(int count, uint64_t now, bool stay)
 {
     for (int i = 0; i < count; i++)
-        ck_assert(kiln__crowd_enter(&crowd, now) == stay);
+        ck_assert(kiln__balance_enter(&balance, now) == stay);
 }
 
 static void leave(int count, uint64_t now)
 {
     for (int i = 0; i < count; i++)
-        kiln__crowd_leave(&crowd, now);
+        kiln__balance_leave(&balance, now);
 }
 
-START_TEST(test_crowd__first_and_few_beside_it_stay)
+START_TEST(test_balance__first_and_few_beside_it_stay)
 {
     enter(STAY, LATER(1), true);
     enter(THREADS, LATER(1), false);
-    ck_assert_uint_eq(atomic_load(&crowd.inside), STAY);
-    ck_assert_uint_eq(atomic_load(&crowd.outside), THREADS);
+    ck_assert_uint_eq(atomic_load(&balance.inside), STAY);
+    ck_assert_uint_eq(atomic_load(&balance.outside), THREADS);
 }
 END_TEST
 
-START_TEST(test_crowd__one_after_the_other_stay)
+START_TEST(test_balance__one_after_the_other_stay)
 {
     for (uint64_t now = LATER(1); now < LATER(1) + 1000; now++) {
         enter(1, now, true);
@@ -55,9 +55,9 @@ START_TEST(test_crowd__one_after_the_other_stay)
 END_TEST
 
 /* While a burst lasts one place is taken again each time, and no more. */
-START_TEST(test_crowd__burst_keeps_one_here)
+START_TEST(test_balance__burst_keeps_one_here)
 {
-    const uint64_t now = LATER(1) + KILN__CROWD_REST_NS;
+    const uint64_t now = LATER(1) + KILN__BALANCE_REST_NS;
     enter(STAY, LATER(1), true);
     leave(STAY, LATER(1));
     for (int i = 0; i < THREADS; i++) {
@@ -68,7 +68,7 @@ START_TEST(test_crowd__burst_keeps_one_here)
 }
 END_TEST
 
-START_TEST(test_crowd__next_burst_begins_anew)
+START_TEST(test_balance__next_burst_begins_anew)
 {
     for (int burst = 1; burst < 4; burst++) {
         enter(STAY, LATER(burst), true);
@@ -78,47 +78,47 @@ START_TEST(test_crowd__next_burst_begins_anew)
 }
 END_TEST
 
-START_TEST(test_crowd__no_more_outside_than_there_are_processors)
+START_TEST(test_balance__no_more_outside_than_there_are_processors)
 {
     enter(STAY, LATER(1), true);
     enter(THREADS, LATER(1), false);
     enter(3, LATER(1), true);
-    kiln__crowd_return(&crowd, false);
+    kiln__balance_return(&balance, false);
     enter(1, LATER(1), false);
     enter(1, LATER(1), true);
-    kiln__crowd_return(&crowd, true);
-    ck_assert_uint_eq(atomic_load(&crowd.outside), THREADS - 1);
+    kiln__balance_return(&balance, true);
+    ck_assert_uint_eq(atomic_load(&balance.outside), THREADS - 1);
     leave(STAY + 5, LATER(1));
-    ck_assert_uint_eq(atomic_load(&crowd.inside), 0);
+    ck_assert_uint_eq(atomic_load(&balance.inside), 0);
 }
 END_TEST
 
-START_TEST(test_crowd__all_stay_for_a_while_after_a_failure)
+START_TEST(test_balance__all_stay_for_a_while_after_a_failure)
 {
-    const uint64_t failed = LATER(1), later = failed + KILN__CROWD_PAUSE_NS;
-    ck_assert_uint_eq(kiln__crowd_pause(&crowd, failed), KILN__CROWD_PAUSE_NS);
-    ck_assert_uint_eq(kiln__crowd_pause(&crowd, later - 1), 0); /* who was away when it began */
+    const uint64_t failed = LATER(1), later = failed + KILN__BALANCE_PAUSE_NS;
+    ck_assert_uint_eq(kiln__balance_pause(&balance, failed), KILN__BALANCE_PAUSE_NS);
+    ck_assert_uint_eq(kiln__balance_pause(&balance, later - 1), 0); /* who was away when it began */
     enter(THREADS, later - 1, true);
-    ck_assert_uint_eq(atomic_load(&crowd.inside), THREADS);
+    ck_assert_uint_eq(atomic_load(&balance.inside), THREADS);
     leave(THREADS, later - 1);
     enter(STAY, later + LATER(1), true);
     enter(1, later + LATER(1), false);
 }
 END_TEST
 
-START_TEST(test_crowd__pauses_grow_until_a_worker_helps)
+START_TEST(test_balance__pauses_grow_until_a_worker_helps)
 {
     uint64_t now = LATER(1), pause = 0, last = 0;
     for (int i = 0; i < 70; i++, now += pause, last = pause) {
-        pause = kiln__crowd_pause(&crowd, now);
-        ck_assert_uint_eq(pause, i == 0                                ? KILN__CROWD_PAUSE_NS
-                                 : 2 * last < KILN__CROWD_PAUSE_MAX_NS ? 2 * last
-                                                                       : KILN__CROWD_PAUSE_MAX_NS);
+        pause = kiln__balance_pause(&balance, now);
+        ck_assert_uint_eq(pause, i == 0                                  ? KILN__BALANCE_PAUSE_NS
+                                 : 2 * last < KILN__BALANCE_PAUSE_MAX_NS ? 2 * last
+                                                                         : KILN__BALANCE_PAUSE_MAX_NS);
     }
     enter(STAY, now, true);
     enter(1, now, false);
-    kiln__crowd_return(&crowd, false);
-    ck_assert_uint_eq(kiln__crowd_pause(&crowd, now), KILN__CROWD_PAUSE_NS);
+    kiln__balance_return(&balance, false);
+    ck_assert_uint_eq(kiln__balance_pause(&balance, now), KILN__BALANCE_PAUSE_NS);
 }
 END_TEST
 
@@ -189,14 +189,14 @@ static kiln__workers_counts compile_in(int threads)
     return count();
 }
 
-START_TEST(test_crowd__few_start_no_worker)
+START_TEST(test_balance__few_start_no_worker)
 {
     open_here();
     ck_assert_uint_eq(compile_in(STAY).starts, 0);
 }
 END_TEST
 
-START_TEST(test_crowd__many_start_workers)
+START_TEST(test_balance__many_start_workers)
 {
     open_here();
     kiln__workers_counts counts = compile_in(THREADS);
@@ -206,7 +206,7 @@ START_TEST(test_crowd__many_start_workers)
 }
 END_TEST
 
-START_TEST(test_crowd__never_means_never)
+START_TEST(test_balance__never_means_never)
 {
     options.isolate = KILN_ISOLATE_NEVER;
     open_here();
@@ -214,7 +214,7 @@ START_TEST(test_crowd__never_means_never)
 }
 END_TEST
 
-START_TEST(test_crowd__without_a_program_all_compile_here)
+START_TEST(test_balance__without_a_program_all_compile_here)
 {
     options.program = "/nonexistent/kiln-worker";
     open_here();
@@ -222,7 +222,7 @@ START_TEST(test_crowd__without_a_program_all_compile_here)
 }
 END_TEST
 
-START_TEST(test_crowd__without_a_working_program_all_compile_here)
+START_TEST(test_balance__without_a_working_program_all_compile_here)
 {
     options.program = "/bin/true";
     open_here();
@@ -233,7 +233,7 @@ START_TEST(test_crowd__without_a_working_program_all_compile_here)
 END_TEST
 
 /* The worker opens NVRTC anew, and may find that it is gone. */
-START_TEST(test_crowd__where_a_worker_finds_no_compiler_all_compile_here)
+START_TEST(test_balance__where_a_worker_finds_no_compiler_all_compile_here)
 {
     char copy[256], command[600];
     snprintf(copy, sizeof(copy), "%s", kiln_test_temp_path("libnvrtc.so.13"));
@@ -248,7 +248,7 @@ START_TEST(test_crowd__where_a_worker_finds_no_compiler_all_compile_here)
 END_TEST
 
 /* Or that it is another one: what that makes is not what this process's makes. */
-START_TEST(test_crowd__another_compiler_is_no_help)
+START_TEST(test_balance__another_compiler_is_no_help)
 {
     ck_assert_int_eq(setenv("KILN_STAND_IN_WORKER_BUILD", "2", 1), 0);
     open_here();
@@ -258,7 +258,7 @@ START_TEST(test_crowd__another_compiler_is_no_help)
 END_TEST
 
 /* A worker that the system stops, or that is too slow, costs time and nothing else. */
-START_TEST(test_crowd__what_costs_a_worker_is_compiled_here)
+START_TEST(test_balance__what_costs_a_worker_is_compiled_here)
 {
     options.time_ms = 1;
     open_here();
@@ -269,7 +269,7 @@ START_TEST(test_crowd__what_costs_a_worker_is_compiled_here)
 END_TEST
 
 /* Source from elsewhere may have taken its worker over. */
-START_TEST(test_crowd__strange_worker_gets_nothing_of_ours)
+START_TEST(test_balance__strange_worker_gets_nothing_of_ours)
 {
     static const struct {
         bool foreign;
@@ -329,7 +329,7 @@ static bool have_nvrtc(kiln_service *service)
     return status == KILN_OK;
 }
 
-START_TEST(test_crowd__makes_the_same_bytes)
+START_TEST(test_balance__makes_the_same_bytes)
 {
     const void *a, *b;
     size_t a_length, b_length;
@@ -358,31 +358,31 @@ START_TEST(test_crowd__makes_the_same_bytes)
 }
 END_TEST
 
-Suite *kiln_test_jit_crowd_suite(void)
+Suite *kiln_test_jit_balance_suite(void)
 {
-    Suite *suite = suite_create("crowd");
+    Suite *suite = suite_create("balance");
     TCase *rule = tcase_create("rule"), *workers = tcase_create("workers");
-    tcase_add_checked_fixture(rule, set_up_crowd, NULL);
-    tcase_add_test(rule, test_crowd__first_and_few_beside_it_stay);
-    tcase_add_test(rule, test_crowd__one_after_the_other_stay);
-    tcase_add_test(rule, test_crowd__burst_keeps_one_here);
-    tcase_add_test(rule, test_crowd__next_burst_begins_anew);
-    tcase_add_test(rule, test_crowd__no_more_outside_than_there_are_processors);
-    tcase_add_test(rule, test_crowd__all_stay_for_a_while_after_a_failure);
-    tcase_add_test(rule, test_crowd__pauses_grow_until_a_worker_helps);
+    tcase_add_checked_fixture(rule, set_up_balance, NULL);
+    tcase_add_test(rule, test_balance__first_and_few_beside_it_stay);
+    tcase_add_test(rule, test_balance__one_after_the_other_stay);
+    tcase_add_test(rule, test_balance__burst_keeps_one_here);
+    tcase_add_test(rule, test_balance__next_burst_begins_anew);
+    tcase_add_test(rule, test_balance__no_more_outside_than_there_are_processors);
+    tcase_add_test(rule, test_balance__all_stay_for_a_while_after_a_failure);
+    tcase_add_test(rule, test_balance__pauses_grow_until_a_worker_helps);
     suite_add_tcase(suite, rule);
     tcase_add_checked_fixture(workers, set_up, close_here);
     kiln_test_temp_use(workers);
-    tcase_add_test(workers, test_crowd__few_start_no_worker);
-    tcase_add_test(workers, test_crowd__many_start_workers);
-    tcase_add_test(workers, test_crowd__never_means_never);
-    tcase_add_test(workers, test_crowd__without_a_program_all_compile_here);
-    tcase_add_test(workers, test_crowd__without_a_working_program_all_compile_here);
-    tcase_add_test(workers, test_crowd__where_a_worker_finds_no_compiler_all_compile_here);
-    tcase_add_test(workers, test_crowd__another_compiler_is_no_help);
-    tcase_add_test(workers, test_crowd__what_costs_a_worker_is_compiled_here);
-    tcase_add_test(workers, test_crowd__strange_worker_gets_nothing_of_ours);
-    tcase_add_test(workers, test_crowd__makes_the_same_bytes);
+    tcase_add_test(workers, test_balance__few_start_no_worker);
+    tcase_add_test(workers, test_balance__many_start_workers);
+    tcase_add_test(workers, test_balance__never_means_never);
+    tcase_add_test(workers, test_balance__without_a_program_all_compile_here);
+    tcase_add_test(workers, test_balance__without_a_working_program_all_compile_here);
+    tcase_add_test(workers, test_balance__where_a_worker_finds_no_compiler_all_compile_here);
+    tcase_add_test(workers, test_balance__another_compiler_is_no_help);
+    tcase_add_test(workers, test_balance__what_costs_a_worker_is_compiled_here);
+    tcase_add_test(workers, test_balance__strange_worker_gets_nothing_of_ours);
+    tcase_add_test(workers, test_balance__makes_the_same_bytes);
     suite_add_tcase(suite, workers);
     return suite;
 }
