@@ -3,9 +3,9 @@
 #ifndef KILN_BACKEND_BACKEND_H
 #define KILN_BACKEND_BACKEND_H
 
-#include "backend/image.h"
 #include "base/log.h"
 #include "spec/unit.h"
+#include "store/entry.h"
 #include <kiln/kernel.h>
 #include <stdatomic.h>
 
@@ -21,6 +21,34 @@ typedef struct kiln__toolchain {
     kiln__target targets[KILN__TARGETS_MAX]; /* what it can build for */
     uint32_t target_count;
 } kiln__toolchain;
+
+/* Appends the names of its targets, a blank between two. */
+void kiln__toolchain_list_targets(const kiln__toolchain *toolchain, kiln__text *out);
+
+/* Adds the targets of such a text. False for a text of another form, or for too many. */
+bool kiln__toolchain_read_targets(kiln__toolchain *out, const char *text);
+
+/* What a compiler made. Zero-initialised is empty. Its holder owns it. */
+typedef struct kiln__image {
+    void *binary; /* a cubin, or a shared object on the cpu */
+    size_t binary_length;
+    char *ptx; /* NULL on the cpu */
+    size_t ptx_length;
+    char *log;                                  /* the compiler's log, "" or NULL if it said nothing */
+    char toolchain[KILN__ENTRY_TOOLCHAIN_SIZE]; /* the compiler that made it */
+    /* Of a user-defined source alone, NULL for others. */
+    char *functions; /* as asked for, one a line */
+    char *names;     /* what these are called in the code, one a line */
+    char *reads;     /* what the compile has read (source/reads.h), NULL if it was not watched */
+    bool unsettled;  /* files changed while it went on: what was read cannot be told for sure */
+} kiln__image;
+
+void kiln__image_fini(kiln__image *image);
+
+/* Points an entry for `unit` into the image: sections "spec", "cubin" and "ptx" or "object", "names" (entry points,
+ * one a line), "functions" for a user's own source, and "log" if there is one. `names` receives the text of that
+ * section and must live as long as the entry. The key is left to the caller. KILN_ENOMEM. */
+kiln_status kiln__image_describe(kiln__entry *out, const kiln__image *image, const kiln__unit *unit, kiln__text *names);
 
 typedef struct kiln__compiler kiln__compiler;
 typedef struct kiln__compiler_vtable {

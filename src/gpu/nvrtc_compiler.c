@@ -413,8 +413,7 @@ static const char *nearest_target(const kiln__toolchain *toolchain, const kiln__
 static kiln_status refuse_target(const kiln__toolchain *toolchain, const kiln__target *target, kiln_report *report)
 {
     kiln__text list = { 0 };
-    for (uint32_t i = 0; i < toolchain->target_count; i++)
-        kiln__text_printf(&list, "%s%s", i > 0 ? " " : "", toolchain->targets[i].name);
+    kiln__toolchain_list_targets(toolchain, &list);
     kiln_status status = kiln__fail(report, KILN_ETARGET, KILN__STAGE_COMPILE, KILN__NVRTC_ERROR_INVALID_OPTION,
                                     "NVRTC %s cannot build for %s: it builds %s; the nearest is %s", toolchain->version,
                                     target->name, kiln__text_string(&list), nearest_target(toolchain, target));

@@ -1,12 +1,15 @@
+/* From a unit to a checked entry: its key, a look in the stores, a compile, and the entry that comes of it. */
 #include "jit/compiler.h"
 
 #include "base/alloc.h"
 #include "base/fpenv.h"
-#include "jit/direct.h"
-#include "jit/key.h"
+#include "base/keyline.h"
 #include "os/cpu.h"
+#include "source/source.h"
 #include <stdio.h>
 #include <string.h>
+
+enum { TRIES = 4, ALTERNATIVES_MAX = 12 };
 
 void kiln__builder_init(kiln__builder *builder, kiln__compiler *compiler, kiln__tiers *tiers, const kiln__log *log)
 {
@@ -23,17 +26,6 @@ void kiln__builder_keep_sources_at_hand(kiln__builder *builder)
     kiln__tiers_borrow_at_hand(&builder->at_hand, builder->tiers);
 }
 
-static bool is_unwatched(const kiln__builder *builder, const kiln__unit *unit)
-{
-    return builder->unwatched && kiln__unit_is_source(unit);
-}
-
-/* Where entries of a unit may lie: the one place that decides it. */
-static kiln__tiers *tiers_of(kiln__builder *builder, const kiln__unit *unit)
-{
-    return is_unwatched(builder, unit) ? &builder->at_hand : builder->tiers;
-}
-
 void kiln__builder_fini(kiln__builder *builder)
 {
     kiln__filesums_fini(&builder->sums);
@@ -48,6 +40,387 @@ void kiln__built_fini(kiln__built *built)
     memset(built, 0, sizeof(*built));
 }
 
+kiln_status kiln__blob_encode(kiln__blob **out, const kiln__entry *entry)
+{
+    void *bytes = NULL;
+    size_t length = 0;
+    kiln_status status = kiln__entry_encode(&bytes, &length, entry);
+    *out = status == KILN_OK ? kiln__blob_take(bytes, length, &entry->key, NULL) : NULL;
+    return status == KILN_OK && *out == NULL ? KILN_ENOMEM : status;
+}
+
+/* A unit while it is looked up and compiled, and the key it is found under. */
+typedef struct request {
+    kiln__builder *builder;
+    const kiln__unit *unit;
+    kiln__built *out;
+    bool fresh;    /* not in the stores */
+    bool any;      /* any toolchain's will do where only a compile would tell which one is here */
+    bool quick;    /* no compiler is started to tell which toolchain it is */
+    kiln__key key; /* of what is compiled; where that depends on files, not before they have been looked at */
+    kiln__text text;
+    /* Empty unless it depends on files. */
+    kiln__text base;      /* the key text of a kernel that has read nothing */
+    kiln__key list;       /* of the lists of what was read */
+    kiln__text list_text; /* its text */
+} request;
+
+static bool is_unwatched(const kiln__builder *builder, const kiln__unit *unit)
+{
+    return builder->unwatched && kiln__unit_is_source(unit);
+}
+
+/* Also decides where entries of a unit may lie. */
+static request begin_request(kiln__builder *builder, const kiln__unit *unit, kiln__built *out)
+{
+    *out = (kiln__built){ .tiers = is_unwatched(builder, unit) ? &builder->at_hand : builder->tiers };
+    return (request){ .builder = builder, .unit = unit, .out = out };
+}
+
+static void fini_request(request *wanted)
+{
+    kiln__text_fini(&wanted->text);
+    kiln__text_fini(&wanted->base);
+    kiln__text_fini(&wanted->list_text);
+}
+
+/* ---- Keys */
+
+bool kiln__direct_applies(const kiln__unit *unit)
+{
+    return unit->places.count > 0;
+}
+
+static void append_source(kiln__text *text, const kiln__unit *unit)
+{
+    uint8_t digest[KILN__DIGEST_SIZE];
+    char hex[KILN__DIGEST_HEX];
+    kiln__digest(digest, unit->source, unit->source_length);
+    kiln__digest_hex(hex, digest);
+    kiln__text_append(text, "\nsource ");
+    kiln__text_append_uint(text, unit->source_length, 1);
+    kiln__text_append(text, " blake2b ");
+    kiln__text_append(text, hex);
+    kiln__text_append(text, "\n");
+}
+
+/* Of a source without the contents of the files that it reads. */
+static void append_key_text(kiln__text *text, const kiln__unit *unit, const char *options)
+{
+    if (kiln__unit_is_source(unit)) {
+        kiln__source_key_text(text, unit, options);
+        return;
+    }
+    /* One field a line and no free text but at a line's end, so that no two keys share a text. */
+    kiln__text_append(text, KILN__KEYLINE_KERNEL "target ");
+    kiln__text_append(text, unit->target.name);
+    kiln__text_append(text, "\noptions ");
+    kiln__text_append(text, options);
+    append_source(text, unit);
+}
+
+static kiln_status make_key_of(kiln__key *out, const kiln__text *text)
+{
+    memset(out, 0, sizeof(*out));
+    if (text->failed)
+        return KILN_ENOMEM;
+    kiln__digest(out->digest, text->data, text->length);
+    return KILN_OK;
+}
+
+kiln_status kiln__key_make(kiln__key *out, kiln__text *text, const kiln__unit *unit, const char *options)
+{
+    append_key_text(text, unit, options);
+    return make_key_of(out, text);
+}
+
+/* The key of what was read, its toolchain left empty. */
+static kiln_status make_key_of_reads(request *wanted, const char *reads, size_t length)
+{
+    kiln__text_fini(&wanted->text);
+    kiln__text_append_bytes(&wanted->text, wanted->base.data, wanted->base.length);
+    kiln__reads_contents(&wanted->text, reads, length);
+    return make_key_of(&wanted->key, &wanted->text);
+}
+
+static kiln_status make_keys(request *wanted, kiln_report *report)
+{
+    kiln__compiler *compiler = wanted->builder->toolchains.compiler;
+    kiln__text options = { 0 }, *base = &wanted->base;
+    kiln_status status = KILN_ENOMEM;
+    compiler->vtable->options(compiler, wanted->unit, &options);
+    if (!options.failed && kiln__direct_applies(wanted->unit)) {
+        append_key_text(base, wanted->unit, kiln__text_string(&options));
+        kiln__text_append(&wanted->list_text, KILN__KEYLINE_READS);
+        kiln__text_append_bytes(&wanted->list_text, base->data, base->length);
+        status = base->failed ? KILN_ENOMEM : make_key_of(&wanted->list, &wanted->list_text);
+    } else if (!options.failed) {
+        status = kiln__key_make(&wanted->key, &wanted->text, wanted->unit, kiln__text_string(&options));
+    }
+    kiln__text_fini(&options);
+    return status == KILN_OK ? KILN_OK : kiln__fail_memory(report, KILN__STAGE_COMPILE);
+}
+
+/* The key under which the stores have something once the unit has been compiled. */
+static kiln__key *first_key(request *wanted)
+{
+    return kiln__direct_applies(wanted->unit) ? &wanted->list : &wanted->key;
+}
+
+/* ---- Lists of what was read: from a source to what it compiles to, where that depends on files. A list of what
+ * earlier compiles of it have read is kept beside the kernels, as an entry whose key is all that is known before any
+ * file is looked at. A list whose files are as they were tells which contents went into the kernel, and with them
+ * the kernel's key. No path of a directory is in either, nor any time. Of one source each store may have another
+ * list: a pack knows of other states than a cache does. So all of them are asked, and a list that is written has
+ * what all of them know. */
+
+typedef struct section_name {
+    char text[KILN__ENTRY_NAME_SIZE];
+} section_name;
+
+static section_name name_of(size_t number)
+{
+    section_name name;
+    snprintf(name.text, sizeof(name.text), "reads-%u", (unsigned)number % 1000);
+    return name;
+}
+
+static const kiln__section *alternative(const kiln__blob *blob, size_t number)
+{
+    section_name name = name_of(number);
+    return blob != NULL && blob->entry.kind == KILN__ENTRY_READS ? kiln__entry_find(&blob->entry, name.text) : NULL;
+}
+
+/* The alternative that tells what files are now, NULL if none does. */
+static const kiln__section *find_current(const request *wanted, const kiln__blob *blob)
+{
+    const kiln__section *section;
+    for (size_t i = 0; (section = alternative(blob, i)) != NULL; i++)
+        if (kiln__filesums_agree(&wanted->builder->sums, &wanted->unit->places, section->data, section->length))
+            return section;
+    return NULL;
+}
+
+/* What the stores have under one key, NULL where one has nothing: each may know of compiles that no other does. */
+typedef struct lists {
+    kiln__blob *of[KILN__TIERS_MAX];
+    size_t count;
+} lists;
+
+static kiln__blob *get_next_list(const request *wanted, lists *all, const kiln__key *key, kiln__miss *why)
+{
+    kiln__blob *blob = kiln__tiers_get_from(wanted->out->tiers, all->count, key, why);
+    return all->of[all->count++] = blob;
+}
+
+static void release_lists(lists *all)
+{
+    for (size_t i = 0; i < all->count; i++)
+        kiln__blob_release(all->of[i]);
+}
+
+static bool is_listed(const kiln__entry *entry, const kiln__section *alternative)
+{
+    for (size_t i = 0; i < entry->section_count; i++)
+        if (entry->sections[i].length == alternative->length &&
+            memcmp(entry->sections[i].data, alternative->data, alternative->length) == 0)
+            return true;
+    return false;
+}
+
+/* Adds what there is room for, the fastest store's first. */
+static bool add_others(kiln__entry *entry, const lists *all)
+{
+    const kiln__section *section;
+    bool fits = true;
+    size_t count = 1;
+    for (size_t tier = 0; tier < all->count; tier++)
+        for (size_t i = 0; fits && count < ALTERNATIVES_MAX && (section = alternative(all->of[tier], i)) != NULL; i++)
+            if (!is_listed(entry, section))
+                fits = kiln__entry_add(entry, name_of(count++).text, section->data, section->length);
+    return fits;
+}
+
+/* One list of all that is known, `front` in front. KILN_OK with NULL: it has no room for these. */
+static kiln_status join_lists(kiln__blob **out, kiln__entry *entry, const kiln__section *spec,
+                              const kiln__section *front, const lists *all)
+{
+    entry->kind = KILN__ENTRY_READS;
+    bool fits = kiln__entry_add(entry, "spec", spec->data, spec->length) &&
+                kiln__entry_add(entry, name_of(0).text, front->data, front->length) && add_others(entry, all);
+    *out = NULL;
+    return fits && kiln__blob_encode(out, entry) == KILN_ENOMEM ? KILN_ENOMEM : KILN_OK;
+}
+
+/* One list of what a compile has read and what all the stores know. NULL when out of memory or room. */
+static kiln__blob *merge_reads(const request *wanted, const kiln__key *key, const lists *all, const char *reads,
+                               size_t length)
+{
+    kiln__text text = { 0 };
+    kiln__text_printf(&text, "headers of %s", wanted->unit->spec);
+    const kiln__section spec = { .data = text.data, .length = text.length },
+                        front = { .data = reads, .length = length };
+    kiln__entry entry = { .key = *key,
+                          .key_text = wanted->list_text.data,
+                          .key_text_length = wanted->list_text.length };
+    kiln__blob *merged = NULL;
+    if (!text.failed)
+        join_lists(&merged, &entry, &spec, &front, all);
+    kiln__text_fini(&text);
+    return merged;
+}
+
+kiln_status kiln__direct_merge(kiln__blob **out, kiln__blob *first, kiln__blob *second)
+{
+    const lists all = { .of = { first, second }, .count = 2 };
+    const kiln__section *spec = kiln__entry_find(&first->entry, "spec"), *front = alternative(first, 0);
+    kiln__entry entry = { .key = first->entry.key,
+                          .key_text = first->entry.key_text,
+                          .key_text_length = first->entry.key_text_length };
+    *out = NULL;
+    kiln_status status = spec != NULL && front != NULL ? join_lists(out, &entry, spec, front, &all) : KILN_OK;
+    if (*out != NULL && (*out)->length <= first->length) {
+        kiln__blob_release(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
+/* Adds what a compile has read to what all stores know, in front: it is what the files are now. A reader meanwhile
+ * finds the list from before or the new one. wanted->list.toolchain is set. */
+static void remember_reads(const request *wanted, const char *reads)
+{
+    lists all = { .count = 0 };
+    while (all.count < wanted->out->tiers->count)
+        get_next_list(wanted, &all, &wanted->list, NULL);
+    kiln__blob *merged = merge_reads(wanted, &wanted->list, &all, reads, strlen(reads));
+    if (merged != NULL)
+        kiln__tiers_replace(wanted->out->tiers, merged);
+    kiln__blob_release(merged);
+    release_lists(&all);
+}
+
+/* What one toolchain has left: the kernel of the source as files are now. Where a slower store has told, memory is to
+ * know its list too, besides what it knows. */
+static kiln__blob *fetch_of(request *wanted, const kiln__key *list)
+{
+    kiln__tiers *tiers = wanted->out->tiers;
+    kiln__miss *why = &wanted->out->miss;
+    kiln__blob *kernel = NULL, *merged = NULL;
+    lists all = { .count = 0 };
+    while (kernel == NULL && all.count < tiers->count) {
+        const kiln__section *current = find_current(wanted, get_next_list(wanted, &all, list, why));
+        if (current == NULL || make_key_of_reads(wanted, current->data, current->length) != KILN_OK)
+            continue;
+        memcpy(wanted->key.toolchain, list->toolchain, sizeof(wanted->key.toolchain));
+        kernel = kiln__tiers_get(tiers, &wanted->key, &wanted->out->tier, why);
+        if (kernel != NULL && all.count > 1)
+            merged = merge_reads(wanted, list, &all, current->data, current->length);
+        if (merged != NULL)
+            kiln__tiers_promote(tiers, all.count - 1, merged);
+    }
+    kiln__blob_release(merged);
+    release_lists(&all);
+    return kernel;
+}
+
+/* What the stores have of a source as its files are now, for any toolchain from the newest on where the list's is
+ * empty. The kernel's key and its text are made on the way. */
+static kiln__blob *fetch_direct(request *wanted)
+{
+    kiln__tiers *tiers = wanted->out->tiers;
+    if (wanted->list.toolchain[0] != '\0')
+        return fetch_of(wanted, &wanted->list);
+    kiln__blob *kernel = NULL, *newest = kiln__tiers_get(tiers, &wanted->list, NULL, &wanted->out->miss);
+    while (newest != NULL && (kernel = fetch_of(wanted, &newest->entry.key)) == NULL) {
+        kiln__blob *older = kiln__tiers_older(tiers, &newest->entry.key, NULL);
+        kiln__blob_release(newest);
+        newest = older;
+    }
+    kiln__blob_release(newest);
+    return kernel;
+}
+
+/* ---- Looking in the stores */
+
+/* Some compilers tell their id only by compiling something tiny. They are asked only where a store has this unit of
+ * some toolchain, which may be this one's. So an empty cache costs no further compile. */
+static void identify_if_worthwhile(request *wanted, kiln__key *key)
+{
+    kiln__toolchains *toolchains = &wanted->builder->toolchains;
+    kiln__compiler *compiler = toolchains->compiler;
+    kiln__toolchain toolchain;
+    kiln__blob *some = kiln__tiers_get(wanted->out->tiers, key, NULL, &wanted->out->miss);
+    if (some != NULL && compiler->vtable->identify(compiler, &toolchain, NULL) == KILN_OK) {
+        kiln__toolchains_learn(toolchains, toolchain.id);
+        memcpy(key->toolchain, toolchain.id, sizeof(key->toolchain));
+    }
+    kiln__blob_release(some);
+}
+
+/* Looks in the stores: out->blob stays NULL if there is nothing. Fails if there is then no compiler either. With no
+ * compiler to ask, any toolchain's entry will do: the empty toolchain in the key finds the newest. */
+static kiln_status look(request *wanted, kiln_report *report)
+{
+    kiln_report missing = KILN_INIT(kiln_report);
+    kiln__built *out = wanted->out;
+    kiln__key *first = first_key(wanted);
+    kiln_status status = kiln__toolchains_id(&wanted->builder->toolchains, first->toolchain, &missing);
+    if (status == KILN_OK && first->toolchain[0] == '\0' && !wanted->fresh && !wanted->any && !wanted->quick)
+        identify_if_worthwhile(wanted, first);
+    bool named = first->toolchain[0] != '\0';
+    if (!wanted->fresh && (named || status != KILN_OK || wanted->any))
+        out->blob = kiln__direct_applies(wanted->unit)
+                        ? fetch_direct(wanted)
+                        : kiln__tiers_get(out->tiers, &wanted->key, &out->tier, &out->miss);
+    if (out->blob == NULL && status != KILN_OK)
+        kiln__report_move(report, &missing);
+    if (out->blob != NULL)
+        out->miss = KILN__MISS_NONE;
+    else if (!wanted->fresh)
+        kiln__miss_raise(&out->miss, KILN__MISS_ABSENT);
+    out->any = out->blob != NULL && !named;
+    if (out->any)
+        kiln__log_line(wanted->builder->log, KILN_LOG_INFO, "%s: using what %s made of %s",
+                       status != KILN_OK ? "no compiler" : "this compiler is not known yet",
+                       out->blob->entry.key.toolchain, wanted->unit->spec);
+    kiln_report_clear(&missing);
+    return out->blob != NULL ? KILN_OK : status;
+}
+
+static kiln_status locate(request *wanted, kiln_report *report)
+{
+    kiln_status status = make_keys(wanted, report);
+    return status == KILN_OK ? look(wanted, report) : status;
+}
+
+/* Waits for the host's lock of the key, if there is one, and looks once more: its last holder may have published the
+ * entry, and even told which toolchain it is. True: the caller holds the lock. */
+static bool lock_and_look(request *wanted, kiln__hostlock_hold *hold, kiln_status *status, kiln_report *report)
+{
+    kiln__hostlock *lock = wanted->builder->hostlock;
+    if (lock == NULL || lock->disk == NULL || is_unwatched(wanted->builder, wanted->unit))
+        return false;
+    bool held = kiln__hostlock_take(lock, first_key(wanted)->digest, hold);
+    *status = look(wanted, report);
+    return held;
+}
+
+/* Looks in the stores and nowhere else. KILN_ENOENT where they have nothing; the caller reports it. */
+static kiln_status seek(kiln__builder *builder, const kiln__unit *unit, bool any, bool quick, kiln__built *out,
+                        kiln_report *report)
+{
+    request wanted = begin_request(builder, unit, out);
+    wanted.any = any;
+    wanted.quick = quick;
+    kiln_status status = locate(&wanted, report);
+    fini_request(&wanted);
+    bool absent = status == KILN_OK || status == KILN_ENOCOMPILER || status == KILN_ENOWORKER;
+    return out->blob == NULL && absent ? KILN_ENOENT : status;
+}
+
+/* ---- Compiling */
+
 /* The user's words for files, in place of those that the compiler was given. */
 static void show_failure(const kiln__unit *unit, kiln_report *report)
 {
@@ -59,56 +432,6 @@ static void show_failure(const kiln__unit *unit, kiln_report *report)
         kiln__report_set_log(report, log);
     kiln__free(message);
     kiln__free(log);
-}
-
-/* Turns an image into the entry that goes into the stores and to the caller, who gets these bytes and never what
- * another writer may have put in their place. */
-static kiln_status wrap(const kiln__image *image, const kiln__unit *unit, const kiln__key *key, const kiln__text *text,
-                        kiln__blob **out)
-{
-    kiln__entry entry;
-    kiln__text names = { 0 };
-    void *bytes = NULL;
-    size_t length = 0;
-    kiln_status status = kiln__image_describe(&entry, image, unit, &names);
-    if (status == KILN_OK) {
-        entry.key = *key;
-        entry.key_text = text->data;
-        entry.key_text_length = text->length;
-        status = kiln__entry_encode(&bytes, &length, &entry);
-    }
-    if (status == KILN_OK) {
-        *out = kiln__blob_take(bytes, length, key, NULL);
-        status = *out != NULL ? KILN_OK : KILN_ENOMEM;
-    }
-    kiln__text_fini(&names);
-    return status;
-}
-
-/* What is looked for, and the key it is found under. */
-typedef struct request {
-    const kiln__unit *unit;
-    kiln__tiers *tiers;
-    bool fresh;    /* not in the stores */
-    bool any;      /* any toolchain's will do where only a compile would tell which one is here */
-    bool quick;    /* no compiler is started to tell which toolchain it is */
-    kiln__key key; /* of what is compiled; where that depends on files, not before they have been looked at */
-    kiln__text text;
-    kiln__direct direct; /* where it does, else empty */
-} request;
-
-static request begin(kiln__builder *builder, const kiln__unit *unit, kiln__built *out)
-{
-    kiln__tiers *tiers = tiers_of(builder, unit);
-    *out = (kiln__built){ .tiers = tiers };
-    return (
-        request){ .unit = unit, .tiers = tiers, .direct = { .tiers = tiers, .sums = &builder->sums, .unit = unit } };
-}
-
-static void fini_request(request *wanted)
-{
-    kiln__text_fini(&wanted->text);
-    kiln__direct_fini(&wanted->direct);
 }
 
 static void note_compile(kiln__builder *builder, const kiln__unit *unit, uint64_t ns, kiln_status status,
@@ -130,21 +453,19 @@ static bool is_unsettled(kiln_status status, const kiln__image *image)
 }
 
 /* Compiles, and where files are read, until they hold still meanwhile: the builder must know for sure what was read. */
-static kiln_status compile_until_settled(kiln__builder *builder, const kiln__unit *unit, kiln__image *image,
-                                         kiln__built *out, kiln_report *report)
+static kiln_status compile_until_settled(const request *wanted, kiln__image *image, kiln_report *report)
 {
-    enum { TRIES = 4 };
-    kiln__compiler *compiler = builder->toolchains.compiler;
-    bool reads_files = kiln__direct_applies(unit);
+    const kiln__unit *unit = wanted->unit;
+    kiln__compiler *compiler = wanted->builder->toolchains.compiler;
     kiln__fpenv host;
     for (int tries = 1;; tries++) {
         uint64_t start = kiln__cpu_now_ns();
         kiln__fpenv_enter(&host);
         kiln_status status = compiler->vtable->compile(compiler, unit, image, report);
         kiln__fpenv_leave(&host);
-        out->compile_ns = kiln__cpu_now_ns() - start;
-        note_compile(builder, unit, out->compile_ns, status, report);
-        if (!reads_files || !is_unsettled(status, image) || (status != KILN_OK && tries == TRIES))
+        wanted->out->compile_ns = kiln__cpu_now_ns() - start;
+        note_compile(wanted->builder, unit, wanted->out->compile_ns, status, report);
+        if (!kiln__direct_applies(unit) || !is_unsettled(status, image) || (status != KILN_OK && tries == TRIES))
             return status;
         kiln__image_fini(image);
         if (tries == TRIES)
@@ -156,119 +477,38 @@ static kiln_status compile_until_settled(kiln__builder *builder, const kiln__uni
                       unit->shown, (int)TRIES);
 }
 
-static char *show_warnings(const kiln__unit *unit, const char *log)
+/* Makes the entry of an image and puts it into the stores, unless it has yet to prove that it loads. The caller gets
+ * these bytes and never what another writer may have put in their place. */
+static kiln_status publish(request *wanted, const kiln__image *image, kiln_report *report)
 {
-    if (log == NULL || log[0] == '\0')
-        return NULL;
-    return kiln__source_show_log(unit, log);
-}
-
-/* Makes the entry of an image and puts it into the stores, unless it has yet to prove that it loads. */
-static kiln_status publish(kiln__builder *builder, request *wanted, const kiln__image *image, kiln__built *out,
-                           kiln_report *report)
-{
-    kiln_status status = KILN_OK;
-    bool direct = kiln__direct_applies(wanted->unit);
-    if (direct)
-        status = kiln__direct_key(&wanted->direct, image->reads, &wanted->key, &wanted->text);
+    const kiln__unit *unit = wanted->unit;
+    kiln__built *out = wanted->out;
+    kiln__entry entry;
+    kiln__text names = { 0 };
+    bool direct = kiln__direct_applies(unit);
+    kiln_status status = direct ? make_key_of_reads(wanted, image->reads, strlen(image->reads)) : KILN_OK;
     snprintf(wanted->key.toolchain, sizeof(wanted->key.toolchain), "%s", image->toolchain);
-    memcpy(wanted->direct.list.toolchain, wanted->key.toolchain, sizeof(wanted->key.toolchain));
+    memcpy(wanted->list.toolchain, wanted->key.toolchain, sizeof(wanted->key.toolchain));
     if (status == KILN_OK)
-        status = wrap(image, wanted->unit, &wanted->key, &wanted->text, &out->blob);
+        status = kiln__image_describe(&entry, image, unit, &names);
+    if (status == KILN_OK) {
+        entry.key = wanted->key;
+        entry.key_text = wanted->text.data;
+        entry.key_text_length = wanted->text.length;
+        status = kiln__blob_encode(&out->blob, &entry);
+    }
+    kiln__text_fini(&names);
     if (status != KILN_OK)
         return kiln__fail_memory(report, KILN__STAGE_COMPILE);
     out->compiled = true;
-    out->log = show_warnings(wanted->unit, image->log);
-    kiln__toolchains_learn(&builder->toolchains, image->toolchain);
+    if (image->log != NULL && image->log[0] != '\0')
+        out->log = kiln__source_show_log(unit, image->log);
+    kiln__toolchains_learn(&wanted->builder->toolchains, image->toolchain);
     if (!wanted->fresh)
-        kiln__tiers_put(wanted->tiers, out->blob);
+        kiln__tiers_put(out->tiers, out->blob);
     if (direct)
-        kiln__direct_remember(&wanted->direct, image->reads);
+        remember_reads(wanted, image->reads);
     return KILN_OK;
-}
-
-static kiln_status make_key(const kiln__builder *builder, request *wanted, kiln_report *report)
-{
-    kiln__compiler *compiler = builder->toolchains.compiler;
-    bool direct = kiln__direct_applies(wanted->unit);
-    kiln__text options = { 0 }, *base = &wanted->direct.base;
-    kiln_status status = KILN_ENOMEM;
-    compiler->vtable->options(compiler, wanted->unit, &options);
-    if (!options.failed && direct) {
-        kiln__key_text(base, wanted->unit, kiln__text_string(&options));
-        status = base->failed ? KILN_ENOMEM : kiln__direct_list_key(&wanted->direct);
-    } else if (!options.failed) {
-        status = kiln__key_make(&wanted->key, &wanted->text, wanted->unit, kiln__text_string(&options));
-    }
-    kiln__text_fini(&options);
-    return status == KILN_OK ? KILN_OK : kiln__fail_memory(report, KILN__STAGE_COMPILE);
-}
-
-/* The key under which the stores have something once the unit has been compiled. */
-static kiln__key *first_key(request *wanted)
-{
-    return kiln__direct_applies(wanted->unit) ? &wanted->direct.list : &wanted->key;
-}
-
-/* What the stores have of the unit as files are now. */
-static kiln__blob *fetch(request *wanted, kiln__built *out)
-{
-    if (kiln__direct_applies(wanted->unit))
-        return kiln__direct_fetch(&wanted->direct, &wanted->key, &wanted->text, &out->tier, &out->miss);
-    return kiln__tiers_get(wanted->tiers, &wanted->key, &out->tier, &out->miss);
-}
-
-/* Some compilers tell their id only by compiling something tiny. They are asked only where a store has this unit of
- * some toolchain, which may be this one's. So an empty cache costs no further compile. */
-static void identify_if_worthwhile(kiln__builder *builder, kiln__tiers *tiers, kiln__key *key, kiln__miss *why)
-{
-    kiln__compiler *compiler = builder->toolchains.compiler;
-    kiln__toolchain toolchain;
-    kiln__blob *some = kiln__tiers_get(tiers, key, NULL, why);
-    if (some != NULL && compiler->vtable->identify(compiler, &toolchain, NULL) == KILN_OK) {
-        kiln__toolchains_learn(&builder->toolchains, toolchain.id);
-        memcpy(key->toolchain, toolchain.id, sizeof(key->toolchain));
-    }
-    kiln__blob_release(some);
-}
-
-/* Looks in the stores: out->blob stays NULL if there is nothing. Fails if there is then no compiler either. With no
- * compiler to ask, any toolchain's entry will do: the empty toolchain in the key finds the newest. */
-static kiln_status look(kiln__builder *builder, request *wanted, kiln__built *out, kiln_report *report)
-{
-    kiln_report missing = KILN_INIT(kiln_report);
-    kiln__key *first = first_key(wanted);
-    kiln_status status = kiln__toolchains_id(&builder->toolchains, first->toolchain, &missing);
-    if (status == KILN_OK && first->toolchain[0] == '\0' && !wanted->fresh && !wanted->any && !wanted->quick)
-        identify_if_worthwhile(builder, wanted->tiers, first, &out->miss);
-    bool named = first->toolchain[0] != '\0';
-    if (!wanted->fresh && (named || status != KILN_OK || wanted->any))
-        out->blob = fetch(wanted, out);
-    if (out->blob == NULL && status != KILN_OK)
-        kiln__report_move(report, &missing);
-    if (out->blob != NULL)
-        out->miss = KILN__MISS_NONE;
-    else if (!wanted->fresh)
-        kiln__miss_raise(&out->miss, KILN__MISS_ABSENT);
-    out->any = out->blob != NULL && !named;
-    if (out->any)
-        kiln__log_line(builder->log, KILN_LOG_INFO, "%s: using what %s made of %s",
-                       status != KILN_OK ? "no compiler" : "this compiler is not known yet",
-                       out->blob->entry.key.toolchain, wanted->unit->spec);
-    kiln_report_clear(&missing);
-    return out->blob != NULL ? KILN_OK : status;
-}
-
-static kiln_status locate(kiln__builder *builder, request *wanted, kiln__built *out, kiln_report *report)
-{
-    kiln_status status = make_key(builder, wanted, report);
-    return status == KILN_OK ? look(builder, wanted, out, report) : status;
-}
-
-/* There is nothing here to compile with. */
-static bool is_absent(kiln_status status)
-{
-    return status == KILN_ENOCOMPILER || status == KILN_ENOWORKER;
 }
 
 /* With the line that would make what is missing: in the message or, where it is too long for that, in the log. */
@@ -311,16 +551,21 @@ static kiln_status refuse(kiln__builder *builder, const kiln__unit *unit, kiln_r
     return refuse_with_line(builder, unit, report);
 }
 
-/* Waits for the host's lock of the key, if there is one, and looks once more: its last holder may have published the
- * entry, and even told which toolchain it is. True: the caller holds the lock. */
-static bool lock_and_look(kiln__builder *builder, request *wanted, kiln__hostlock_hold *hold, kiln__built *out,
-                          kiln_status *status, kiln_report *report)
+/* ---- Building */
+
+kiln_status kiln__builder_require(kiln__builder *builder, const kiln__unit *unit, kiln__built *out, kiln_report *report)
 {
-    if (builder->hostlock == NULL || builder->hostlock->disk == NULL || is_unwatched(builder, wanted->unit))
-        return false;
-    bool held = kiln__hostlock_take(builder->hostlock, first_key(wanted)->digest, hold);
-    *status = look(builder, wanted, out, report);
-    return held;
+    kiln_status status = seek(builder, unit, true, false, out, report);
+    return status == KILN_ENOENT ? refuse(builder, unit, report) : status;
+}
+
+kiln_status kiln__builder_find(kiln__builder *builder, const kiln__unit *unit, bool any, kiln__built *out,
+                               kiln_report *report)
+{
+    kiln_status status = seek(builder, unit, any, true, out, report);
+    return status == KILN_ENOENT
+               ? kiln__fail(report, KILN_ENOENT, KILN__STAGE_STORE, 0, "not in the stores: %s", unit->spec)
+               : status;
 }
 
 kiln_status kiln__builder_build(kiln__builder *builder, const kiln__unit *unit, bool fresh, kiln__built *out,
@@ -331,43 +576,19 @@ kiln_status kiln__builder_build(kiln__builder *builder, const kiln__unit *unit, 
     bool held = false;
     if (builder->strict)
         return kiln__builder_require(builder, unit, out, report);
-    request wanted = begin(builder, unit, out);
+    request wanted = begin_request(builder, unit, out);
     wanted.fresh = fresh;
-    kiln_status status = locate(builder, &wanted, out, report);
+    kiln_status status = locate(&wanted, report);
     if (status == KILN_OK && out->blob == NULL && !fresh)
-        held = lock_and_look(builder, &wanted, &hold, out, &status, report);
+        held = lock_and_look(&wanted, &hold, &status, report);
     if (status == KILN_OK && out->blob == NULL) {
-        status = compile_until_settled(builder, unit, &image, out, report);
+        status = compile_until_settled(&wanted, &image, report);
         if (status == KILN_OK)
-            status = publish(builder, &wanted, &image, out, report);
+            status = publish(&wanted, &image, report);
         kiln__image_fini(&image);
     }
     if (held)
         kiln__hostlock_give(&hold);
-    fini_request(&wanted);
-    return status;
-}
-
-kiln_status kiln__builder_require(kiln__builder *builder, const kiln__unit *unit, kiln__built *out, kiln_report *report)
-{
-    request wanted = begin(builder, unit, out);
-    wanted.any = true;
-    kiln_status status = locate(builder, &wanted, out, report);
-    if (out->blob == NULL && (status == KILN_OK || is_absent(status)))
-        status = refuse(builder, unit, report);
-    fini_request(&wanted);
-    return status;
-}
-
-kiln_status kiln__builder_find(kiln__builder *builder, const kiln__unit *unit, bool any, kiln__built *out,
-                               kiln_report *report)
-{
-    request wanted = begin(builder, unit, out);
-    wanted.any = any;
-    wanted.quick = true;
-    kiln_status status = locate(builder, &wanted, out, report);
-    if (out->blob == NULL && (status == KILN_OK || is_absent(status)))
-        status = kiln__fail(report, KILN_ENOENT, KILN__STAGE_STORE, 0, "not in the stores: %s", unit->spec);
     fini_request(&wanted);
     return status;
 }

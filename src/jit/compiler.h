@@ -2,10 +2,88 @@
 #ifndef KILN_JIT_COMPILER_H
 #define KILN_JIT_COMPILER_H
 
+#include "backend/backend.h"
 #include "jit/filesum.h"
-#include "jit/hostlock.h"
-#include "jit/toolchain.h"
+#include "os/lock.h"
+#include "store/tiers.h"
+#include <pthread.h>
 #include <stdatomic.h>
+
+/* ---- Which compiler there is, without opening it: remembered in the store by the compiler file's path, size, time and
+ * inode, so that a hit opens no compiler */
+
+/* Embedded in its owner; compiler and tiers are borrowed. Any thread after init. */
+typedef struct kiln__toolchains {
+    kiln__compiler *compiler;
+    kiln__tiers *tiers;
+    pthread_mutex_t lock;
+    bool known;                 /* `toolchain` is filled, its id perhaps not */
+    kiln__toolchain *toolchain; /* large: made when somebody asks */
+} kiln__toolchains;
+
+void kiln__toolchains_init(kiln__toolchains *memo, kiln__compiler *compiler, kiln__tiers *tiers);
+void kiln__toolchains_fini(kiln__toolchains *memo);
+
+/* Fills *out from memory, else from the store, else by opening the compiler; out->id stays "" where only a compile
+ * tells it. KILN_ENOCOMPILER, KILN_ENOMEM. */
+kiln_status kiln__toolchains_get(kiln__toolchains *memo, kiln__toolchain *out, kiln_report *report);
+
+/* The same for the id alone. */
+kiln_status kiln__toolchains_id(kiln__toolchains *memo, char out[KILN__ENTRY_TOOLCHAIN_SIZE], kiln_report *report);
+
+/* Tells what a compile found the id to be, and remembers it in the store. */
+void kiln__toolchains_learn(kiln__toolchains *memo, const char *id);
+
+/* ---- One compile per key per host: a lock on one byte of <root>/v1/lock, at an offset that the key's digest gives.
+ * The kernel lets go of it when its holder dies, so no process guesses whether a lock is stale; nothing is left
+ * behind. */
+
+typedef kiln__lock kiln__hostlock_hold; /* on the stack of the thread that compiles */
+
+/* Embedded in the service. Any thread after init. */
+typedef struct kiln__hostlock {
+    kiln__store *disk; /* borrowed; NULL: there is no host lock */
+    uint32_t wait_ms;
+    const kiln__log *log;
+    void (*aside)(void *data, bool begin); /* called around a wait, on the waiting thread; may be NULL */
+    void *data;
+    atomic_bool warned;
+    atomic_uint_least64_t waits, timeouts, errors;
+} kiln__hostlock;
+
+void kiln__hostlock_init(kiln__hostlock *lock, kiln__store *disk, uint32_t wait_ms, const kiln__log *log);
+
+/* Waits until no other process or service holds the key's lock, at most wait_ms. True: this thread holds it, until
+ * give. False: there is no lock to be had (no store, the file system has none, the wait outlasted its bound); all
+ * but the first is counted, and the caller compiles all the same. Locks of different keys do not meet. */
+bool kiln__hostlock_take(kiln__hostlock *lock, const uint8_t digest[KILN__DIGEST_SIZE], kiln__hostlock_hold *out);
+
+/* The same lock for what is no compile: waits at most `wait_ms`, and counts and logs nothing. */
+bool kiln__hostlock_take_quietly(kiln__hostlock *lock, const uint8_t digest[KILN__DIGEST_SIZE], uint32_t wait_ms,
+                                 kiln__hostlock_hold *out);
+static inline void kiln__hostlock_give(kiln__hostlock_hold *hold)
+{
+    kiln__lock_close(hold);
+}
+
+/* ---- Keys and entries */
+
+/* The only definition of a key: everything that can change what a compiler makes of a unit, of a source all but the
+ * contents of the files that it reads. Writes the key's text to `text` (empty before) and its digest to *out;
+ * out->toolchain is left empty. Pure. KILN_ENOMEM. */
+kiln_status kiln__key_make(kiln__key *out, kiln__text *text, const kiln__unit *unit, const char *options);
+
+/* Whether what a unit compiles to depends on files. */
+bool kiln__direct_applies(const kiln__unit *unit);
+
+/* What two lists of files that were read, of one key, know together, as far as there is room, those of the first in
+ * front. NULL with KILN_OK: no more than the first knows. KILN_ENOMEM. */
+kiln_status kiln__direct_merge(kiln__blob **out, kiln__blob *first, kiln__blob *second);
+
+/* Encodes an entry. KILN_ENOMEM, KILN_EINVAL. */
+kiln_status kiln__blob_encode(kiln__blob **out, const kiln__entry *entry);
+
+/* ---- Building */
 
 /* Embedded in the service, one for each compiler. Any thread after init. */
 typedef struct kiln__builder {

@@ -1,4 +1,5 @@
-#include "jit/hostlock.h"
+/* The host's lock of a key. */
+#include "jit/compiler.h"
 
 #include "store/disk.h"
 #include <errno.h>
@@ -29,43 +30,34 @@ static void fail(kiln__hostlock *lock, int error)
                        kiln__disk_store_root(lock->disk), strerrordesc_np(-error));
 }
 
-static void aside(const kiln__hostlock *lock, bool begin)
-{
-    if (lock->aside != NULL)
-        lock->aside(lock->data, begin);
-}
-
-/* How a lock is waited for: 0 or -errno. */
-typedef int waiting(kiln__hostlock *lock, const kiln__hostlock_hold *hold, uint64_t offset, uint32_t wait_ms);
-
-static int wait_counted(kiln__hostlock *lock, const kiln__hostlock_hold *hold, uint64_t offset, uint32_t wait_ms)
+/* A wait is counted, and steps aside, unless it is quiet. 0 or -errno. */
+static int wait_for(kiln__hostlock *lock, const kiln__hostlock_hold *hold, uint64_t offset, uint32_t wait_ms,
+                    bool quiet)
 {
     int error = kiln__lock_try(hold, offset);
+    bool steps_aside = !quiet && lock->aside != NULL;
     if (error != -EAGAIN)
         return error;
-    atomic_fetch_add(&lock->waits, 1);
-    aside(lock, true);
+    if (!quiet)
+        atomic_fetch_add(&lock->waits, 1);
+    if (steps_aside)
+        lock->aside(lock->data, true);
     error = kiln__lock_wait(hold, offset, wait_ms);
-    aside(lock, false);
+    if (steps_aside)
+        lock->aside(lock->data, false);
     return error;
 }
 
-static int wait_quietly(kiln__hostlock *lock, const kiln__hostlock_hold *hold, uint64_t offset, uint32_t wait_ms)
-{
-    (void)lock;
-    return kiln__lock_wait(hold, offset, wait_ms);
-}
-
 /* The file is opened anew for each compile: another process may have removed the whole directory since. */
-static int take(kiln__hostlock *lock, const uint8_t digest[KILN__DIGEST_SIZE], waiting *get, uint32_t wait_ms,
-                kiln__hostlock_hold *out)
+static int take_lock(kiln__hostlock *lock, const uint8_t digest[KILN__DIGEST_SIZE], uint32_t wait_ms, bool quiet,
+                     kiln__hostlock_hold *out)
 {
     enum { ATTEMPTS = 5 };
     int error = -ENOENT;
     for (int i = 0; i < ATTEMPTS && error == -ENOENT; i++) {
         error = kiln__lock_open(out, kiln__disk_store_open_lock(lock->disk));
         if (error >= 0)
-            error = get(lock, out, offset_of(digest), wait_ms);
+            error = wait_for(lock, out, offset_of(digest), wait_ms, quiet);
         if (error != 0)
             kiln__lock_close(out);
     }
@@ -77,7 +69,7 @@ bool kiln__hostlock_take(kiln__hostlock *lock, const uint8_t digest[KILN__DIGEST
     out->fd = -1;
     if (lock->disk == NULL)
         return false;
-    int error = take(lock, digest, wait_counted, lock->wait_ms, out);
+    int error = take_lock(lock, digest, lock->wait_ms, false, out);
     if (error == -ETIMEDOUT)
         atomic_fetch_add(&lock->timeouts, 1);
     else if (error != 0)
@@ -89,10 +81,5 @@ bool kiln__hostlock_take_quietly(kiln__hostlock *lock, const uint8_t digest[KILN
                                  kiln__hostlock_hold *out)
 {
     out->fd = -1;
-    return lock->disk != NULL && take(lock, digest, wait_quietly, wait_ms, out) == 0;
-}
-
-void kiln__hostlock_give(kiln__hostlock_hold *hold)
-{
-    kiln__lock_close(hold);
+    return lock->disk != NULL && take_lock(lock, digest, wait_ms, true, out) == 0;
 }

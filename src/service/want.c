@@ -4,7 +4,6 @@
 
 #include "base/alloc.h"
 #include "gpu/cuda.h"
-#include "jit/direct.h"
 #include "source/option.h"
 #include "wisdom/describe.h"
 #include <errno.h>

@@ -1,4 +1,4 @@
-#include "backend/image.h"
+#include "backend/backend.h"
 #include "base/alloc.h"
 #include "support/suites.h"
 #include <string.h>

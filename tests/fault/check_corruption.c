@@ -3,7 +3,6 @@
 #include "base/alloc.h"
 #include "fault/figures.h"
 #include "jit/compiler.h"
-#include "jit/key.h"
 #include "store/disk.h"
 #include "store/pack.h"
 #include "support/blobs.h"

@@ -5,7 +5,7 @@
 #define KILN_TESTS_FAULT_OPERATIONS_H
 
 #include "fault/litter.h"
-#include "jit/hostlock.h"
+#include "jit/compiler.h"
 #include "service/record.h"
 #include "store/pack.h"
 #include "support/fields.h"

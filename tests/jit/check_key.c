@@ -1,4 +1,4 @@
-#include "jit/key.h"
+#include "jit/compiler.h"
 #include "support/suites.h"
 #include <string.h>
 

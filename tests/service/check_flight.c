@@ -1,6 +1,5 @@
 /* One compile per key: for the threads of a service by a flight, for the processes of a host by a lock. */
-#include "jit/hostlock.h"
-#include "jit/key.h"
+#include "jit/compiler.h"
 #include "os/cpu.h"
 #include "service/get.h"
 #include "store/disk.h"

@@ -53,28 +53,22 @@ void kiln__frame_put_u64(kiln__text *out, uint16_t tag, uint64_t value)
 
 void kiln__frame_put_text(kiln__text *out, uint16_t tag, const char *text)
 {
-    kiln__frame_put(out, tag, text, strlen(text) + 1);
+    if (text != NULL)
+        kiln__frame_put(out, tag, text, strlen(text) + 1);
 }
 
 /* ---- Reading */
 
 const char *kiln__frame_fault_text(kiln__frame_fault fault)
 {
-    switch (fault) {
-    case KILN__FRAME_GOOD:
-        return "";
-    case KILN__FRAME_MAGIC:
-        return "it is no frame";
-    case KILN__FRAME_OTHER:
-        return "a frame of another version";
-    case KILN__FRAME_LONG:
-        return "a frame that is too long";
-    case KILN__FRAME_LENGTH:
-        return "a frame whose lengths are wrong";
-    case KILN__FRAME_DISORDER:
-        return "a frame with too many fields, or with fields twice or out of order";
-    }
-    return "an unknown fault";
+    static const char *const texts[] = { [KILN__FRAME_GOOD] = "",
+                                         [KILN__FRAME_MAGIC] = "it is no frame",
+                                         [KILN__FRAME_OTHER] = "a frame of another version",
+                                         [KILN__FRAME_LONG] = "a frame that is too long",
+                                         [KILN__FRAME_LENGTH] = "a frame whose lengths are wrong",
+                                         [KILN__FRAME_DISORDER] =
+                                             "a frame with too many fields, or with fields twice or out of order" };
+    return texts[fault];
 }
 
 kiln__frame_fault kiln__frame_check_header(const uint8_t header[KILN__FRAME_HEADER_SIZE], uint32_t limit,

@@ -23,7 +23,7 @@ void kiln__frame_begin(kiln__text *out, uint16_t type);
 void kiln__frame_put(kiln__text *out, uint16_t tag, const void *bytes, size_t length);
 void kiln__frame_put_u32(kiln__text *out, uint16_t tag, uint32_t value);
 void kiln__frame_put_u64(kiln__text *out, uint16_t tag, uint64_t value);
-/* With the NUL, so that the receiver need not copy it. */
+/* With the NUL, so that the receiver need not copy it. A NULL is left out. */
 void kiln__frame_put_text(kiln__text *out, uint16_t tag, const char *text);
 
 /* ---- Reading, pure */

@@ -1,3 +1,4 @@
+/* What stands in the frames between a service and its workers. */
 #include "jit/worker/protocol.h"
 
 #include "base/alloc.h"
@@ -5,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- Text that a worker sends may be what hostile source made a compiler say */
+/* ---- Text that a worker sends: hostile source may have made a compiler say it */
 
 /* A copy of at most `size` - 1 bytes without control characters but newline and tab, those of UTF-8's C1 block
  * included. */
@@ -21,17 +22,15 @@ static void copy_clean(char *out, size_t size, const char *text)
     out[length] = '\0';
 }
 
-static char *clean_text(const char *text, size_t length)
+/* A clean copy of at most `most` bytes of a text that may be missing; false only where memory ran out. */
+static bool copy_text(const kiln__frame *frame, kiln__worker_tag tag, size_t most, char **out)
 {
-    char *out = kiln__alloc(length + 1);
-    if (out != NULL)
-        copy_clean(out, length + 1, text);
-    return out;
-}
-
-static char *clean_log(const char *text)
-{
-    return clean_text(text, strnlen(text, KILN__WORKER_LOG_MAX));
+    const char *text = kiln__frame_get_text(frame, (uint16_t)tag);
+    size_t size = text != NULL ? strnlen(text, most) + 1 : 0;
+    *out = text != NULL ? kiln__alloc(size) : NULL;
+    if (*out != NULL)
+        copy_clean(*out, size, text);
+    return text == NULL || *out != NULL;
 }
 
 /* Identities go into keys and file names. */
@@ -57,8 +56,7 @@ static void put_log(kiln__text *frame, const char *log)
 void kiln__worker_put_toolchain(kiln__text *frame, const kiln__toolchain *toolchain)
 {
     kiln__text targets = { 0 };
-    for (uint32_t i = 0; i < toolchain->target_count; i++)
-        kiln__text_printf(&targets, "%s%s", i > 0 ? " " : "", toolchain->targets[i].name);
+    kiln__toolchain_list_targets(toolchain, &targets);
     kiln__frame_put_text(frame, KILN__WORKER_TAG_ID, toolchain->id);
     kiln__frame_put_text(frame, KILN__WORKER_TAG_TOOLCHAIN_VERSION, toolchain->version);
     kiln__frame_put_text(frame, KILN__WORKER_TAG_PATH, toolchain->path);
@@ -76,26 +74,14 @@ static bool get_text(const kiln__frame *frame, kiln__worker_tag tag, char *out, 
     return true;
 }
 
-static bool get_targets(const char *text, kiln__toolchain *out)
-{
-    while (text != NULL && text[0] != '\0') {
-        size_t length = strcspn(text, " ");
-        if (out->target_count == KILN__TARGETS_MAX ||
-            !kiln__target_parse(text, length, &out->targets[out->target_count]))
-            return false;
-        out->target_count++;
-        text += length + (text[length] == ' ');
-    }
-    return text != NULL;
-}
-
 bool kiln__worker_get_toolchain(const kiln__frame *frame, kiln__toolchain *out)
 {
+    const char *targets = kiln__frame_get_text(frame, KILN__WORKER_TAG_TARGETS);
     memset(out, 0, sizeof(*out));
     return get_text(frame, KILN__WORKER_TAG_ID, out->id, sizeof(out->id)) && is_identity(out->id) &&
            get_text(frame, KILN__WORKER_TAG_TOOLCHAIN_VERSION, out->version, sizeof(out->version)) &&
-           get_text(frame, KILN__WORKER_TAG_PATH, out->path, sizeof(out->path)) &&
-           get_targets(kiln__frame_get_text(frame, KILN__WORKER_TAG_TARGETS), out);
+           get_text(frame, KILN__WORKER_TAG_PATH, out->path, sizeof(out->path)) && targets != NULL &&
+           kiln__toolchain_read_targets(out, targets);
 }
 
 /* ---- Lists */
@@ -115,23 +101,22 @@ bool kiln__worker_get_list(const kiln__frame *frame, kiln__worker_tag tag, kiln_
 
 /* ---- Units */
 
-static void put_source(kiln__text *frame, const kiln__unit *unit)
-{
-    kiln__worker_put_list(frame, KILN__WORKER_TAG_PLACES, &unit->places);
-    kiln__worker_put_list(frame, KILN__WORKER_TAG_FUNCTIONS, &unit->functions);
-    kiln__worker_put_list(frame, KILN__WORKER_TAG_HEADERS, &unit->headers);
-    kiln__worker_put_list(frame, KILN__WORKER_TAG_OPTIONS, &unit->options);
-    kiln__frame_put_text(frame, KILN__WORKER_TAG_NAME, unit->name);
-}
+/* Those that only a source has, by ascending tags. */
+static const struct {
+    kiln__worker_tag tag;
+    size_t offset;
+} source_lists[] = { { KILN__WORKER_TAG_PLACES, offsetof(kiln__unit, places) },
+                     { KILN__WORKER_TAG_FUNCTIONS, offsetof(kiln__unit, functions) },
+                     { KILN__WORKER_TAG_HEADERS, offsetof(kiln__unit, headers) },
+                     { KILN__WORKER_TAG_OPTIONS, offsetof(kiln__unit, options) } };
+enum { SOURCE_LISTS = sizeof(source_lists) / sizeof(source_lists[0]) };
 
 static bool get_source(const kiln__frame *frame, const char *name, kiln__unit *out)
 {
-    out->name = kiln__strdup(name);
-    return out->name != NULL && kiln__worker_get_list(frame, KILN__WORKER_TAG_PLACES, &out->places) &&
-           kiln__worker_get_list(frame, KILN__WORKER_TAG_FUNCTIONS, &out->functions) &&
-           kiln__worker_get_list(frame, KILN__WORKER_TAG_HEADERS, &out->headers) &&
-           kiln__worker_get_list(frame, KILN__WORKER_TAG_OPTIONS, &out->options) && out->places.count % 2 == 0 &&
-           out->headers.count % 2 == 0;
+    bool good = (out->name = kiln__strdup(name)) != NULL;
+    for (size_t i = 0; i < SOURCE_LISTS && good; i++)
+        good = kiln__worker_get_list(frame, source_lists[i].tag, (kiln__list *)((char *)out + source_lists[i].offset));
+    return good && out->places.count % 2 == 0 && out->headers.count % 2 == 0;
 }
 
 void kiln__worker_put_unit(kiln__text *frame, const kiln__unit *unit)
@@ -145,8 +130,12 @@ void kiln__worker_put_unit(kiln__text *frame, const kiln__unit *unit)
     kiln__frame_put_text(frame, KILN__WORKER_TAG_ENTRIES, kiln__text_string(&entries));
     frame->failed = frame->failed || entries.failed;
     kiln__text_fini(&entries);
-    if (kiln__unit_is_source(unit))
-        put_source(frame, unit);
+    if (!kiln__unit_is_source(unit))
+        return;
+    for (size_t i = 0; i < SOURCE_LISTS; i++)
+        kiln__worker_put_list(frame, source_lists[i].tag,
+                              (const kiln__list *)((const char *)unit + source_lists[i].offset));
+    kiln__frame_put_text(frame, KILN__WORKER_TAG_NAME, unit->name);
 }
 
 static bool get_entries(const char *text, kiln__rule *rule)
@@ -201,11 +190,10 @@ static const char *find_stage(const char *text)
 
 bool kiln__worker_get_failure(const kiln__frame *frame, kiln_status *status, kiln_report *report)
 {
-    char line[sizeof(report->message)];
+    char line[sizeof(report->message)], *log;
     uint32_t code, native;
     const char *message = kiln__frame_get_text(frame, KILN__WORKER_TAG_MESSAGE);
     const char *stage = find_stage(kiln__frame_get_text(frame, KILN__WORKER_TAG_STAGE));
-    const char *log = kiln__frame_get_text(frame, KILN__WORKER_TAG_LOG);
     if (message == NULL || stage == NULL || !kiln__frame_get_u32(frame, KILN__WORKER_TAG_STATUS, &code) ||
         !kiln__frame_get_u32(frame, KILN__WORKER_TAG_NATIVE, &native))
         return false;
@@ -215,9 +203,9 @@ bool kiln__worker_get_failure(const kiln__frame *frame, kiln_status *status, kil
         return false;
     copy_clean(line, sizeof(line), message);
     kiln__fail(report, *status, stage, (int)native, "%s", line);
-    char *clean = log != NULL ? clean_log(log) : NULL;
-    kiln__report_set_log(report, clean);
-    kiln__free(clean);
+    copy_text(frame, KILN__WORKER_TAG_LOG, KILN__WORKER_LOG_MAX, &log);
+    kiln__report_set_log(report, log);
+    kiln__free(log);
     return true;
 }
 
@@ -230,59 +218,37 @@ void kiln__worker_put_image(kiln__text *frame, const kiln__image *image, const k
     kiln__frame_put_text(frame, KILN__WORKER_TAG_PTX, image->ptx);
     kiln__frame_put_text(frame, KILN__WORKER_TAG_ID, image->toolchain);
     kiln__frame_put_text(frame, KILN__WORKER_TAG_TOOLCHAIN_VERSION, toolchain->version);
-    if (image->functions != NULL)
-        kiln__frame_put_text(frame, KILN__WORKER_TAG_ASKED, image->functions);
-    if (image->names != NULL)
-        kiln__frame_put_text(frame, KILN__WORKER_TAG_NAMES, image->names);
-    if (image->reads != NULL)
-        kiln__frame_put_text(frame, KILN__WORKER_TAG_READS, image->reads);
+    kiln__frame_put_text(frame, KILN__WORKER_TAG_ASKED, image->functions);
+    kiln__frame_put_text(frame, KILN__WORKER_TAG_NAMES, image->names);
+    kiln__frame_put_text(frame, KILN__WORKER_TAG_READS, image->reads);
     kiln__frame_put_u32(frame, KILN__WORKER_TAG_UNSETTLED, image->unsettled);
-}
-
-/* A clean copy of a text that may be missing; false only where memory ran out. */
-static bool copy_text(const kiln__frame *frame, kiln__worker_tag tag, char **out)
-{
-    const char *text = kiln__frame_get_text(frame, (uint16_t)tag);
-    *out = text != NULL ? clean_text(text, strlen(text)) : NULL;
-    return text == NULL || *out != NULL;
-}
-
-static bool get_own_results(const kiln__frame *frame, kiln__image *out, bool *no_memory)
-{
-    uint32_t unsettled = 0;
-    const char *reads = kiln__frame_get_text(frame, KILN__WORKER_TAG_READS);
-    if (reads != NULL && !kiln__reads_are_sound(reads, strlen(reads)))
-        return false;
-    kiln__frame_get_u32(frame, KILN__WORKER_TAG_UNSETTLED, &unsettled);
-    out->unsettled = unsettled != 0;
-    *no_memory = !copy_text(frame, KILN__WORKER_TAG_ASKED, &out->functions) ||
-                 !copy_text(frame, KILN__WORKER_TAG_NAMES, &out->names) ||
-                 !copy_text(frame, KILN__WORKER_TAG_READS, &out->reads);
-    return true;
 }
 
 bool kiln__worker_get_image(const kiln__frame *frame, kiln__image *out, kiln__toolchain *toolchain, bool *no_memory)
 {
     const kiln__frame_field *cubin = kiln__frame_find(frame, KILN__WORKER_TAG_CUBIN);
     const char *ptx = kiln__frame_get_text(frame, KILN__WORKER_TAG_PTX);
-    const char *log = kiln__frame_get_text(frame, KILN__WORKER_TAG_LOG);
-    memset(out, 0, sizeof(*out));
+    const char *reads = kiln__frame_get_text(frame, KILN__WORKER_TAG_READS);
+    uint32_t unsettled = 0;
     *no_memory = false;
-    if (cubin == NULL || ptx == NULL || !get_text(frame, KILN__WORKER_TAG_ID, out->toolchain, sizeof(out->toolchain)) ||
-        out->toolchain[0] == '\0' || !is_identity(out->toolchain) ||
-        !get_text(frame, KILN__WORKER_TAG_TOOLCHAIN_VERSION, toolchain->version, sizeof(toolchain->version))) {
-        memset(out, 0, sizeof(*out));
+    memset(out, 0, sizeof(*out));
+    if (cubin == NULL || ptx == NULL || (reads != NULL && !kiln__reads_are_sound(reads, strlen(reads))) ||
+        !get_text(frame, KILN__WORKER_TAG_ID, toolchain->id, sizeof(toolchain->id)) || toolchain->id[0] == '\0' ||
+        !is_identity(toolchain->id) ||
+        !get_text(frame, KILN__WORKER_TAG_TOOLCHAIN_VERSION, toolchain->version, sizeof(toolchain->version)))
         return false;
-    }
-    if (!get_own_results(frame, out, no_memory))
-        return false;
-    memcpy(toolchain->id, out->toolchain, sizeof(toolchain->id));
+    kiln__frame_get_u32(frame, KILN__WORKER_TAG_UNSETTLED, &unsettled);
+    out->unsettled = unsettled != 0;
+    memcpy(out->toolchain, toolchain->id, sizeof(out->toolchain));
     out->binary_length = cubin->length;
     out->ptx_length = strlen(ptx);
     out->binary = kiln__memdup(cubin->data, cubin->length);
     out->ptx = kiln__memdup(ptx, out->ptx_length);
-    out->log = log != NULL ? clean_log(log) : NULL;
-    *no_memory = *no_memory || out->binary == NULL || out->ptx == NULL || (log != NULL && out->log == NULL);
+    *no_memory = !copy_text(frame, KILN__WORKER_TAG_LOG, KILN__WORKER_LOG_MAX, &out->log) ||
+                 !copy_text(frame, KILN__WORKER_TAG_ASKED, SIZE_MAX, &out->functions) ||
+                 !copy_text(frame, KILN__WORKER_TAG_NAMES, SIZE_MAX, &out->names) ||
+                 !copy_text(frame, KILN__WORKER_TAG_READS, SIZE_MAX, &out->reads) || out->binary == NULL ||
+                 out->ptx == NULL;
     if (*no_memory)
         kiln__image_fini(out);
     return !*no_memory;

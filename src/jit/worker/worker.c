@@ -224,8 +224,7 @@ kiln_status kiln__worker_open(kiln__child *child, const char *program, const cha
     bool sound;
     kiln__frame_begin(&request, KILN__WORKER_OPEN);
     kiln__frame_put_text(&request, KILN__WORKER_TAG_VERSION, kiln_version());
-    if (nvrtc != NULL)
-        kiln__frame_put_text(&request, KILN__WORKER_TAG_NVRTC, nvrtc);
+    kiln__frame_put_text(&request, KILN__WORKER_TAG_NVRTC, nvrtc);
     kiln__worker_put_list(&request, KILN__WORKER_TAG_PLACES, places);
     kiln__worker_ask(child, &request, PATIENCE_MS, &answer);
     kiln__text_fini(&request);

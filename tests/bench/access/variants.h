@@ -2,7 +2,7 @@
 #ifndef KILN_TESTS_BENCH_ACCESS_VARIANTS_H
 #define KILN_TESTS_BENCH_ACCESS_VARIANTS_H
 
-#include "backend/image.h"
+#include "backend/backend.h"
 #include "gpu/cuda_symbols.h"
 #include <stdbool.h>
 

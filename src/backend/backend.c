@@ -1,7 +1,27 @@
-#include "backend/image.h"
+/* What compilers make and tell, apart from any backend. */
+#include "backend/backend.h"
 
 #include "base/alloc.h"
 #include <string.h>
+
+void kiln__toolchain_list_targets(const kiln__toolchain *toolchain, kiln__text *out)
+{
+    for (uint32_t i = 0; i < toolchain->target_count; i++)
+        kiln__text_printf(out, "%s%s", i > 0 ? " " : "", toolchain->targets[i].name);
+}
+
+bool kiln__toolchain_read_targets(kiln__toolchain *out, const char *text)
+{
+    while (text[0] != '\0') {
+        size_t length = strcspn(text, " ");
+        if (out->target_count == KILN__TARGETS_MAX ||
+            !kiln__target_parse(text, length, &out->targets[out->target_count]))
+            return false;
+        out->target_count++;
+        text += length + (text[length] == ' ');
+    }
+    return true;
+}
 
 void kiln__image_fini(kiln__image *image)
 {
