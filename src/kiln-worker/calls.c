@@ -7,7 +7,7 @@
 #undef _FORTIFY_SOURCE
 #undef _FILE_OFFSET_BITS
 
-#include "kiln-worker/sandbox_parts.h"
+#include "kiln-worker/sandbox.h"
 
 #include <dirent.h>
 #include <dlfcn.h>
@@ -22,66 +22,6 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-/* No header declares these any more. */
-int __open_2(const char *path, int flags);
-int __open64_2(const char *path, int flags);
-int __openat_2(int dir, const char *path, int flags);
-int __openat64_2(int dir, const char *path, int flags);
-int __xstat(int version, const char *path, struct stat *status);
-int __lxstat(int version, const char *path, struct stat *status);
-int __fxstatat(int version, int dir, const char *path, struct stat *status, int flags);
-int __xstat64(int version, const char *path, struct stat64 *status);
-int __lxstat64(int version, const char *path, struct stat64 *status);
-int __fxstatat64(int version, int dir, const char *path, struct stat64 *status, int flags);
-
-#define CALLS(X)    \
-    X(open)         \
-    X(open64)       \
-    X(openat)       \
-    X(openat64)     \
-    X(__open_2)     \
-    X(__open64_2)   \
-    X(__openat_2)   \
-    X(__openat64_2) \
-    X(fopen)        \
-    X(fopen64)      \
-    X(opendir)      \
-    X(stat)         \
-    X(lstat)        \
-    X(fstatat)      \
-    X(stat64)       \
-    X(lstat64)      \
-    X(fstatat64)    \
-    X(statx)        \
-    X(__xstat)      \
-    X(__lxstat)     \
-    X(__fxstatat)   \
-    X(__xstat64)    \
-    X(__lxstat64)   \
-    X(__fxstatat64) \
-    X(access)       \
-    X(readlink)     \
-    X(realpath)
-
-bool kiln__calls_are_in_place(char *reason, size_t size)
-{
-    static const struct {
-        const char *name;
-        uintptr_t address;
-    } rows[] = {
-#define ROW(name) { #name, (uintptr_t)(name) },
-        CALLS(ROW)
-#undef ROW
-    };
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-        if ((uintptr_t)dlsym(RTLD_DEFAULT, rows[i].name) != rows[i].address) {
-            snprintf(reason, size, "this program does not export its own %s: link it with src/kiln-worker/calls.syms",
-                     rows[i].name);
-            return false;
-        }
-    return true;
-}
 
 /* ---- Opening */
 
@@ -114,17 +54,17 @@ static int reopen(int fd, int flags)
 
 static int open_path(int dir, const char *path, int flags, mode_t mode)
 {
-    if (!kiln__judge_has_started())
+    if (!kiln__sandbox_is_entered())
         return (int)syscall(SYS_openat, dir, path, flags, mode);
     if (!is_for_reading(flags))
-        return kiln__judge_refuse(dir, path);
-    int found = kiln__judge_reach(dir, path, flags & O_NOFOLLOW);
+        return kiln__sandbox_refuse(dir, path);
+    int found = kiln__sandbox_reach(dir, path, flags & O_NOFOLLOW);
     if (found < 0)
         return -1;
     int fd = reopen(found, flags), error = errno;
     close(found);
     if (fd < 0 && (error != ENOTDIR || (flags & O_DIRECTORY) == 0))
-        kiln__judge_unknown(path, error);
+        kiln__sandbox_unknown(path, error);
     errno = error;
     return fd;
 }
@@ -133,62 +73,6 @@ static mode_t take_mode(int flags, va_list arguments)
 {
     bool has_mode = (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE;
     return has_mode ? va_arg(arguments, mode_t) : 0;
-}
-
-int open(const char *path, int flags, ...)
-{
-    va_list arguments;
-    va_start(arguments, flags);
-    mode_t mode = take_mode(flags, arguments);
-    va_end(arguments);
-    return open_path(AT_FDCWD, path, flags, mode);
-}
-
-int open64(const char *path, int flags, ...)
-{
-    va_list arguments;
-    va_start(arguments, flags);
-    mode_t mode = take_mode(flags, arguments);
-    va_end(arguments);
-    return open_path(AT_FDCWD, path, flags, mode);
-}
-
-int openat(int dir, const char *path, int flags, ...)
-{
-    va_list arguments;
-    va_start(arguments, flags);
-    mode_t mode = take_mode(flags, arguments);
-    va_end(arguments);
-    return open_path(dir, path, flags, mode);
-}
-
-int openat64(int dir, const char *path, int flags, ...)
-{
-    va_list arguments;
-    va_start(arguments, flags);
-    mode_t mode = take_mode(flags, arguments);
-    va_end(arguments);
-    return open_path(dir, path, flags, mode);
-}
-
-int __open_2(const char *path, int flags)
-{
-    return open_path(AT_FDCWD, path, flags, 0);
-}
-
-int __open64_2(const char *path, int flags)
-{
-    return open_path(AT_FDCWD, path, flags, 0);
-}
-
-int __openat_2(int dir, const char *path, int flags)
-{
-    return open_path(dir, path, flags, 0);
-}
-
-int __openat64_2(int dir, const char *path, int flags)
-{
-    return open_path(dir, path, flags, 0);
 }
 
 /* -1 if it is no mode of fopen. */
@@ -214,7 +98,7 @@ static void abandon(int fd, const char *path)
 {
     int error = errno;
     close(fd);
-    kiln__judge_unknown(path, error);
+    kiln__sandbox_unknown(path, error);
     errno = error;
 }
 
@@ -232,16 +116,6 @@ static FILE *open_stream(const char *path, const char *mode)
     return stream;
 }
 
-FILE *fopen(const char *path, const char *mode)
-{
-    return open_stream(path, mode);
-}
-
-FILE *fopen64(const char *path, const char *mode)
-{
-    return open_stream(path, mode);
-}
-
 DIR *opendir(const char *path)
 {
     int fd = open_path(AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_NONBLOCK | O_CLOEXEC, 0);
@@ -255,12 +129,12 @@ DIR *opendir(const char *path)
 
 static bool is_judged(const char *path)
 {
-    return kiln__judge_has_started() && path[0] != '\0';
+    return kiln__sandbox_is_entered() && path[0] != '\0';
 }
 
 static int reach_to_look(int dir, const char *path, int flags)
 {
-    return kiln__judge_reach(dir, path, (flags & AT_SYMLINK_NOFOLLOW) != 0 ? O_NOFOLLOW : 0);
+    return kiln__sandbox_reach(dir, path, (flags & AT_SYMLINK_NOFOLLOW) != 0 ? O_NOFOLLOW : 0);
 }
 
 static int look(int dir, const char *path, void *status, int flags)
@@ -276,36 +150,6 @@ static int look(int dir, const char *path, void *status, int flags)
     return result;
 }
 
-int stat(const char *path, struct stat *status)
-{
-    return look(AT_FDCWD, path, status, 0);
-}
-
-int lstat(const char *path, struct stat *status)
-{
-    return look(AT_FDCWD, path, status, AT_SYMLINK_NOFOLLOW);
-}
-
-int fstatat(int dir, const char *path, struct stat *status, int flags)
-{
-    return look(dir, path, status, flags);
-}
-
-int stat64(const char *path, struct stat64 *status)
-{
-    return look(AT_FDCWD, path, status, 0);
-}
-
-int lstat64(const char *path, struct stat64 *status)
-{
-    return look(AT_FDCWD, path, status, AT_SYMLINK_NOFOLLOW);
-}
-
-int fstatat64(int dir, const char *path, struct stat64 *status, int flags)
-{
-    return look(dir, path, status, flags);
-}
-
 int statx(int dir, const char *path, int flags, unsigned mask, struct statx *status)
 {
     if (!is_judged(path))
@@ -318,54 +162,17 @@ int statx(int dir, const char *path, int flags, unsigned mask, struct statx *sta
     return result;
 }
 
-/* What programs built against a C library before 2.33 call for stat. On 64-bit systems there is one layout. */
-int __xstat(int version, const char *path, struct stat *status)
-{
-    (void)version;
-    return look(AT_FDCWD, path, status, 0);
-}
-
-int __lxstat(int version, const char *path, struct stat *status)
-{
-    (void)version;
-    return look(AT_FDCWD, path, status, AT_SYMLINK_NOFOLLOW);
-}
-
-int __fxstatat(int version, int dir, const char *path, struct stat *status, int flags)
-{
-    (void)version;
-    return look(dir, path, status, flags);
-}
-
-int __xstat64(int version, const char *path, struct stat64 *status)
-{
-    (void)version;
-    return look(AT_FDCWD, path, status, 0);
-}
-
-int __lxstat64(int version, const char *path, struct stat64 *status)
-{
-    (void)version;
-    return look(AT_FDCWD, path, status, AT_SYMLINK_NOFOLLOW);
-}
-
-int __fxstatat64(int version, int dir, const char *path, struct stat64 *status, int flags)
-{
-    (void)version;
-    return look(dir, path, status, flags);
-}
-
 int access(const char *path, int mode)
 {
-    if (!kiln__judge_has_started())
+    if (!kiln__sandbox_is_entered())
         return (int)syscall(SYS_faccessat, AT_FDCWD, path, mode);
-    int fd = kiln__judge_reach(AT_FDCWD, path, 0);
+    int fd = kiln__sandbox_reach(AT_FDCWD, path, 0);
     if (fd < 0)
         return -1;
     int result = (int)syscall(SYS_faccessat, AT_FDCWD, name_of(fd).text, mode), error = errno;
     close(fd);
     if (result != 0 && error != EACCES && error != EROFS)
-        kiln__judge_unknown(path, error);
+        kiln__sandbox_unknown(path, error);
     errno = error;
     return result;
 }
@@ -374,9 +181,9 @@ int access(const char *path, int mode)
 
 ssize_t readlink(const char *restrict path, char *restrict out, size_t size)
 {
-    if (!kiln__judge_has_started())
+    if (!kiln__sandbox_is_entered())
         return syscall(SYS_readlinkat, AT_FDCWD, path, out, size);
-    int fd = kiln__judge_reach(AT_FDCWD, path, O_NOFOLLOW);
+    int fd = kiln__sandbox_reach(AT_FDCWD, path, O_NOFOLLOW);
     if (fd < 0)
         return -1;
     ssize_t length = syscall(SYS_readlinkat, fd, "", out, size);
@@ -395,13 +202,13 @@ static char *resolve_descriptor(int fd)
 char *realpath(const char *restrict path, char *restrict out)
 {
     char *resolved = NULL;
-    if (kiln__judge_has_started()) {
-        int fd = kiln__judge_reach(AT_FDCWD, path, 0);
+    if (kiln__sandbox_is_entered()) {
+        int fd = kiln__sandbox_reach(AT_FDCWD, path, 0);
         if (fd < 0)
             return NULL;
         resolved = resolve_descriptor(fd);
         if (resolved == NULL)
-            kiln__judge_unknown(path, errno);
+            kiln__sandbox_unknown(path, errno);
         close(fd);
     } else {
         resolved = canonicalize_file_name(path);
@@ -411,4 +218,76 @@ char *realpath(const char *restrict path, char *restrict out)
     snprintf(out, PATH_MAX, "%s", resolved);
     free(resolved);
     return out;
+}
+
+/* ---- The calls that differ in their names and parameters alone. Those with a version are what programs built
+ * against a C library before 2.33 call for stat; on 64-bit systems there is one layout. */
+
+#define OPEN_CALLS(X)                                           \
+    X(open, (const char *path, int flags, ...), AT_FDCWD)       \
+    X(open64, (const char *path, int flags, ...), AT_FDCWD)     \
+    X(openat, (int dir, const char *path, int flags, ...), dir) \
+    X(openat64, (int dir, const char *path, int flags, ...), dir)
+
+#define PLAIN_CALLS(X)                                                                                                 \
+    X(int, __open_2, (const char *path, int flags), open_path(AT_FDCWD, path, flags, 0))                               \
+    X(int, __open64_2, (const char *path, int flags), open_path(AT_FDCWD, path, flags, 0))                             \
+    X(int, __openat_2, (int dir, const char *path, int flags), open_path(dir, path, flags, 0))                         \
+    X(int, __openat64_2, (int dir, const char *path, int flags), open_path(dir, path, flags, 0))                       \
+    X(FILE *, fopen, (const char *path, const char *mode), open_stream(path, mode))                                    \
+    X(FILE *, fopen64, (const char *path, const char *mode), open_stream(path, mode))                                  \
+    X(int, stat, (const char *path, struct stat *out), look(AT_FDCWD, path, out, 0))                                   \
+    X(int, stat64, (const char *path, struct stat64 *out), look(AT_FDCWD, path, out, 0))                               \
+    X(int, lstat, (const char *path, struct stat *out), look(AT_FDCWD, path, out, AT_SYMLINK_NOFOLLOW))                \
+    X(int, lstat64, (const char *path, struct stat64 *out), look(AT_FDCWD, path, out, AT_SYMLINK_NOFOLLOW))            \
+    X(int, fstatat, (int dir, const char *path, struct stat *out, int flags), look(dir, path, out, flags))             \
+    X(int, fstatat64, (int dir, const char *path, struct stat64 *out, int flags), look(dir, path, out, flags))         \
+    X(int, __xstat, (VERSION, const char *path, struct stat *out), look(AT_FDCWD, path, out, 0))                       \
+    X(int, __xstat64, (VERSION, const char *path, struct stat64 *out), look(AT_FDCWD, path, out, 0))                   \
+    X(int, __lxstat, (VERSION, const char *path, struct stat *out), look(AT_FDCWD, path, out, AT_SYMLINK_NOFOLLOW))    \
+    X(int, __lxstat64, (VERSION, const char *path, struct stat64 *out),                                                \
+      look(AT_FDCWD, path, out, AT_SYMLINK_NOFOLLOW))                                                                  \
+    X(int, __fxstatat, (VERSION, int dir, const char *path, struct stat *out, int flags), look(dir, path, out, flags)) \
+    X(int, __fxstatat64, (VERSION, int dir, const char *path, struct stat64 *out, int flags),                          \
+      look(dir, path, out, flags))
+#define VERSION __attribute__((unused)) int version
+
+#define DEFINE_OPEN(name, parameters, dir)         \
+    int name parameters                            \
+    {                                              \
+        va_list arguments;                         \
+        va_start(arguments, flags);                \
+        mode_t mode = take_mode(flags, arguments); \
+        va_end(arguments);                         \
+        return open_path(dir, path, flags, mode);  \
+    }
+OPEN_CALLS(DEFINE_OPEN)
+
+/* Declared first, because no header declares the old ones any more. */
+#define DEFINE_PLAIN(type, name, parameters, made) \
+    type name parameters;                          \
+    type name parameters                           \
+    {                                              \
+        return made;                               \
+    }
+PLAIN_CALLS(DEFINE_PLAIN)
+
+bool kiln__calls_are_in_place(char *reason, size_t size)
+{
+    static const struct {
+        const char *name;
+        uintptr_t address;
+    } rows[] = {
+#define ROW(name)                               { #name, (uintptr_t)(name) },
+#define OPEN_ROW(name, parameters, dir)         ROW(name)
+#define PLAIN_ROW(type, name, parameters, made) ROW(name)
+        OPEN_CALLS(OPEN_ROW) PLAIN_CALLS(PLAIN_ROW) ROW(opendir) ROW(statx) ROW(access) ROW(readlink) ROW(realpath)
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        if ((uintptr_t)dlsym(RTLD_DEFAULT, rows[i].name) != rows[i].address) {
+            snprintf(reason, size, "this program does not export its own %s: link it with src/kiln-worker/calls.syms",
+                     rows[i].name);
+            return false;
+        }
+    return true;
 }

@@ -15,6 +15,9 @@
 
 #include "base/list.h"
 
+/* The nets; one alone lets tests see that each of them holds. */
+typedef enum kiln__sandbox_net { KILN__SANDBOX_CALLS = 1, KILN__SANDBOX_KERNEL = 2 } kiln__sandbox_net;
+
 /* From now on this process opens nothing but what `allowed` names: absolute paths of files and of directories with
  * all that is in them, NULL-terminated; NULL for nothing. They are resolved here, those that are not there are left
  * out, and they are open for reading only: regular files and directories, wherever links lead from a path.
@@ -23,17 +26,12 @@
  * True if at least the calls are refused; then `reason` (size bytes) says for a log how the kernel's net is. False
  * if not even they are in place, if a path is relative or if memory ran out: nothing is changed, and `reason` says
  * why. */
-bool kiln__sandbox_enter(const char *const *allowed, char *reason, size_t size);
-
-/* The same with one net alone, so that tests see that each of them holds. False also if the kernel's alone cannot be
- * had. */
-typedef enum kiln__sandbox_net { KILN__SANDBOX_CALLS = 1, KILN__SANDBOX_KERNEL = 2 } kiln__sandbox_net;
 bool kiln__sandbox_enter_nets(unsigned nets, const char *const *allowed, char *reason, size_t size);
 
 /* The same for a compiler that knows directories by name alone: `places` are a name and an absolute path, a name and
  * ... What lies in one of them is opened as KILN__READS_ROOT "/<name>/math.h" (source/reads.h), and under no other
- * path, so that nothing that is compiled depends on where they are. kiln-worker/witness.h notes each path that is asked
- * for. */
+ * path, so that nothing that is compiled depends on where they are. kiln-worker/recorder.h notes each path that is
+ * asked for. */
 bool kiln__sandbox_enter_places(const kiln__list *places, char *reason, size_t size);
 
 /* A path as it was asked for, and whether it was found. May make no file call. */
@@ -43,5 +41,23 @@ typedef void kiln__sandbox_visitor(void *data, const char *path, bool found);
  * in the order of the first time; a path that was found at one time and not at another comes twice. Forgets them.
  * False if there were more than fit (64 KiB of paths). Any thread. */
 bool kiln__sandbox_visit(kiln__sandbox_visitor *fn, void *data);
+
+/* ---- For calls.c */
+
+/* Whether the calls ask. */
+bool kiln__sandbox_is_entered(void);
+
+/* A descriptor (O_PATH) of what `path` leads to from `dir`, links followed unless `flags` is O_NOFOLLOW, if that is
+ * allowed; else -1 with ENOENT. The path is noted for kiln__sandbox_visit. The caller closes it. Any thread. */
+int kiln__sandbox_reach(int dir, const char *path, int flags);
+
+/* Notes that a path which was reached could not be read after all: its contents are unknown. */
+void kiln__sandbox_unknown(const char *path, int error);
+
+/* Notes the path as refused: -1 with ENOENT. */
+int kiln__sandbox_refuse(int dir, const char *path);
+
+/* True if the calls of shared libraries land in this program's functions, else `reason` names one that does not. */
+bool kiln__calls_are_in_place(char *reason, size_t size);
 
 #endif

@@ -1,4 +1,5 @@
-#include "kiln-worker/witness.h"
+/* Notes by path of what a source reads, and the list that comes of them. */
+#include "kiln-worker/recorder.h"
 
 #include "base/alloc.h"
 #include "base/table.h"
@@ -66,7 +67,7 @@ static void add(const char *asked, const char *real, const note *what)
 
 /* ---- Files */
 
-/* By system call: the program's own functions ask the judge, who is asking us. */
+/* By system call: the program's own functions ask the sandbox, which is asking the recorder. */
 static int digest_open(int fd, off_t size, uint8_t out[KILN__DIGEST_SIZE])
 {
     char *bytes = kiln__alloc((size_t)size + 1);
@@ -119,7 +120,7 @@ static bool is_settled(const note *what)
 
 /* ---- What happens */
 
-void kiln__witness_begin(void)
+void kiln__recorder_begin(void)
 {
     note *old, *next;
     pthread_mutex_lock(&seen.lock);
@@ -153,14 +154,14 @@ static void note_unknown(const char *asked, int error)
     seen.error = error;
 }
 
-void kiln__witness_unknown(const char *asked, int error)
+void kiln__recorder_unknown(const char *asked, int error)
 {
     pthread_mutex_lock(&seen.lock);
     note_unknown(asked, error);
     pthread_mutex_unlock(&seen.lock);
 }
 
-const char *kiln__witness_unread(int *error)
+const char *kiln__recorder_unread(int *error)
 {
     pthread_mutex_lock(&seen.lock);
     *error = seen.error;
@@ -169,7 +170,7 @@ const char *kiln__witness_unread(int *error)
     return unread;
 }
 
-void kiln__witness_nothing(const char *asked)
+void kiln__recorder_nothing(const char *asked)
 {
     pthread_mutex_lock(&seen.lock);
     note_nothing(asked);
@@ -194,7 +195,7 @@ static void note_found(const char *asked, const char *real, int fd, note *fresh)
     add(asked, fresh->kind == KILN__READ_FILE ? real : NULL, fresh);
 }
 
-bool kiln__witness_found(const char *asked, const char *real, int fd)
+bool kiln__recorder_found(const char *asked, const char *real, int fd)
 {
     note fresh = { .kind = KILN__READ_FILE };
     bool known = syscall(SYS_newfstatat, fd, "", &fresh.status, AT_EMPTY_PATH) == 0;
@@ -242,7 +243,7 @@ static bool write_line(const note *what, const kiln__read_identity *file, kiln__
     return kiln__reads_split(what->asked, line->place, line->path);
 }
 
-bool kiln__witness_tell(kiln__text *reads)
+bool kiln__recorder_write(kiln__text *reads)
 {
     kiln__read line;
     pthread_mutex_lock(&seen.lock);
