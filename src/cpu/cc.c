@@ -1,4 +1,5 @@
-#include "cpu/cc.h"
+/* The compiler of the cpu backend: gcc or clang, run as a program. */
+#include "cpu/cpu.h"
 
 #include "backend/backend.h"
 #include "base/alloc.h"
@@ -126,7 +127,7 @@ static kiln_status fail_shortage(int error, kiln_report *report)
     return kiln__fail_shortage(report, KILN__STAGE_COMPILE, error, "run the C compiler");
 }
 
-static kiln_status ask(const cc *self, const char *option, kiln__text *answer, kiln_report *report)
+static kiln_status ask_compiler(const cc *self, const char *option, kiln__text *answer, kiln_report *report)
 {
     const char *const argv[] = { self->program, option, NULL };
     int rc = kiln__process_run(argv, NULL, 0, TIMEOUT_MS, answer);
@@ -147,9 +148,9 @@ static kiln_status ask(const cc *self, const char *option, kiln__text *answer, k
 static kiln_status identify_file(const cc *self, kiln__toolchain *toolchain, kiln_report *report)
 {
     kiln__text banner = { 0 }, machine = { 0 };
-    kiln_status status = ask(self, "--version", &banner, report);
+    kiln_status status = ask_compiler(self, "--version", &banner, report);
     if (status == KILN_OK)
-        status = ask(self, "-dumpmachine", &machine, report);
+        status = ask_compiler(self, "-dumpmachine", &machine, report);
     if (status == KILN_OK && !make_id(toolchain, banner.data, machine.data))
         status = kiln__fail_memory(report, KILN__STAGE_COMPILE);
     if (status == KILN_OK) {
@@ -170,9 +171,9 @@ static kiln_status fail_find(const cc *self, int error, kiln_report *report)
                       elevated ? "; with raised rights the environment names none" : ", or set KILN_CC");
 }
 
-/* Finds the compiler and asks it who it is. The lock is held. A compiler that was replaced since is asked again, so
+/* Finds the compiler and asks for its version. The lock is held. A compiler that was replaced since is asked again, so
  * that a long-lived process files nothing under the old one's id. */
-static kiln_status find(cc *self, kiln_report *report)
+static kiln_status find_compiler(cc *self, kiln_report *report)
 {
     kiln__toolchain toolchain = { 0 };
     struct stat stamp;
@@ -201,7 +202,7 @@ static kiln_status open_cc(kiln__compiler *compiler, kiln__toolchain *out, kiln_
 {
     cc *self = (cc *)compiler;
     pthread_mutex_lock(&self->lock);
-    kiln_status status = find(self, report);
+    kiln_status status = find_compiler(self, report);
     if (status == KILN_OK)
         *out = *self->toolchain;
     pthread_mutex_unlock(&self->lock);
@@ -243,7 +244,8 @@ static kiln_status fail_compile(const cc *self, const kiln__unit *unit, int rc, 
                       self->program, rc, unit->spec);
 }
 
-static kiln_status run(const cc *self, const kiln__unit *unit, const char *path, kiln__text *log, kiln_report *report)
+static kiln_status run_compiler(const cc *self, const kiln__unit *unit, const char *path, kiln__text *log,
+                                kiln_report *report)
 {
     const char *argv[ARGUMENTS_MAX] = { self->program };
     kiln__text text = { 0 };
@@ -284,7 +286,7 @@ static kiln_status compile_in(const cc *self, const kiln__unit *unit, const char
     kiln__text path = { 0 }, log = { 0 };
     kiln__text_printf(&path, "%s/" KILN__FILE_OBJECT, directory);
     kiln_status status = path.failed ? kiln__fail_memory(report, KILN__STAGE_COMPILE)
-                                     : run(self, unit, kiln__text_string(&path), &log, report);
+                                     : run_compiler(self, unit, kiln__text_string(&path), &log, report);
     if (status == KILN_OK)
         status = take_object(self, path.data, out, report);
     if (status == KILN_OK && log.length > 0)

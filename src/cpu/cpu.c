@@ -1,8 +1,8 @@
-#include "backend/backend.h"
+/* The cpu backend: kernels are functions of shared objects, which threads run. */
+#include "cpu/cpu.h"
 
+#include "backend/backend.h"
 #include "base/alloc.h"
-#include "cpu/cc.h"
-#include "cpu/pool.h"
 #include "os/cpu.h"
 #include "os/dylib.h"
 #include "os/file.h"
@@ -139,47 +139,47 @@ static int write_file(const char *path, const kiln__section *object)
     return close(fd) != 0 && error == 0 ? -errno : error;
 }
 
-/* *out stays NULL and *failed 0 where the file was there and the loader would not have it. */
-static void open_in_directory(const kiln__section *object, kiln__dylib **out, int *failed, char *error, size_t size)
+/* 0 or -errno: *out may stay NULL with 0, where the file was there and the loader would not have it. */
+static int open_in_directory(const kiln__section *object, kiln__dylib **out, char *reason, size_t size)
 {
     char directory[1024];
     kiln__text path = { 0 };
-    *failed = kiln__file_make_temporary(directory, sizeof(directory));
-    if (*failed != 0) {
-        snprintf(error, size, "no temporary directory (%s)", strerrordesc_np(-*failed));
-        return;
+    int error = kiln__file_make_temporary(directory, sizeof(directory));
+    if (error != 0) {
+        snprintf(reason, size, "no temporary directory (%s)", strerrordesc_np(-error));
+        return error;
     }
     kiln__text_printf(&path, "%s/" KILN__FILE_OBJECT, directory);
-    *failed = path.failed ? -ENOMEM : write_file(path.data, object);
-    if (*failed == 0) {
-        *out = kiln__dylib_open((const char *const[]){ path.data, NULL }, error, size);
-        *failed = *out == NULL && errno != ENOENT ? -errno : 0;
+    error = path.failed ? -ENOMEM : write_file(path.data, object);
+    if (error == 0) {
+        *out = kiln__dylib_open((const char *const[]){ path.data, NULL }, reason, size);
+        error = *out == NULL && errno != ENOENT ? -errno : 0;
     } else {
-        snprintf(error, size, "cannot write a temporary file (%s)", strerrordesc_np(-*failed));
+        snprintf(reason, size, "cannot write a temporary file (%s)", strerrordesc_np(-error));
     }
     kiln__file_remove_directory(directory);
     kiln__text_fini(&path);
+    return error;
 }
 
 /* A file that cannot be made is no fault of the object: KILN_ELOAD would have it thrown away. */
 static kiln_status open_object(struct cpu_backend *backend, const kiln__section *object, kiln__dylib **out,
                                kiln_report *report)
 {
-    char error[384];
-    int failed = 0;
+    char reason[384];
     *out = open_in_memory(object);
     if (*out != NULL)
         return KILN_OK;
     kiln__log_line(backend->log, KILN_LOG_DEBUG, "cannot load from memory: using a temporary file");
-    open_in_directory(object, out, &failed, error, sizeof(error));
+    int error = open_in_directory(object, out, reason, sizeof(reason));
     if (*out != NULL)
         return KILN_OK;
-    if (failed == -ENOMEM)
+    if (error == -ENOMEM)
         return kiln__fail_memory(report, KILN__STAGE_LOAD);
-    if (kiln__is_shortage(-failed))
-        return kiln__fail_shortage(report, KILN__STAGE_LOAD, -failed, "load a kernel");
-    return kiln__fail(report, failed != 0 ? KILN_EIO : KILN_ELOAD, KILN__STAGE_LOAD, failed,
-                      "%s: /proc, or a TMPDIR that permits writing and execution, is needed", error);
+    if (kiln__is_shortage(-error))
+        return kiln__fail_shortage(report, KILN__STAGE_LOAD, -error, "load a kernel");
+    return kiln__fail(report, error != 0 ? KILN_EIO : KILN_ELOAD, KILN__STAGE_LOAD, error,
+                      "%s: /proc, or a TMPDIR that permits writing and execution, is needed", reason);
 }
 
 static void unload(kiln__module *module)
@@ -259,7 +259,7 @@ static void resources(const kiln__module *module, int *registers, int *local_byt
     *local_bytes = -1;
 }
 
-/* Not through kiln__alloc, which cannot align: this is the host's data and none of Kiln's own. */
+/* Not through kiln__alloc, which cannot align: this is the host's data. */
 static kiln_status allocate(kiln_device *device, void **out, size_t bytes, kiln_report *report)
 {
     (void)device;
@@ -305,7 +305,7 @@ static kiln_status time_submissions(kiln_device *device, kiln__submit submit, vo
     uint64_t begin = kiln__cpu_now_ns();
     for (uint32_t i = 0; i < repeats; i++) {
         kiln_status status = submit(data, NULL);
-        /* what was submitted often shares this report and says more */
+        /* A launch that failed often shares this report and says more. */
         if (status != KILN_OK && (report == NULL || report->status != status))
             kiln__fail(report, status, KILN__STAGE_DEVICE, 0, "submission %u of %u failed: %s", i + 1, repeats,
                        kiln_status_text(status));

@@ -1,4 +1,5 @@
-#include "cpu/pool.h"
+/* The thread pool that runs kernels on the cpu. */
+#include "cpu/cpu.h"
 
 #include "base/alloc.h"
 #include "base/fpenv.h"
@@ -12,7 +13,7 @@ struct job {
     uint64_t n, chunk, chunks;
     kiln__pool_fn fn;
     void *data;
-    _Atomic uint64_t next; /* the first chunk that nobody has taken */
+    _Atomic uint64_t next; /* the first chunk that no thread has taken */
 };
 
 struct kiln__pool {
@@ -77,7 +78,7 @@ static void *help(void *data)
 }
 
 /* The host's signals are for the host's threads. */
-static void start(kiln__pool *pool)
+static void start_threads(kiln__pool *pool)
 {
     sigset_t all, before;
     sigfillset(&all);
@@ -125,21 +126,14 @@ static void run_shared(kiln__pool *pool, uint64_t n, uint64_t chunk, kiln__pool_
     pthread_mutex_lock(&pool->turn);
     pthread_mutex_lock(&pool->lock);
     if (!pool->started)
-        start(pool);
-    job->n = n;
-    job->chunk = chunk;
-    job->chunks = (n - 1) / chunk + 1;
-    job->fn = fn;
-    job->data = data;
-    atomic_store_explicit(&job->next, 0, memory_order_relaxed);
+        start_threads(pool);
+    *job = (struct job){ .n = n, .chunk = chunk, .chunks = (n - 1) / chunk + 1, .fn = fn, .data = data };
     pool->open = true;
     pool->round++;
-    if (job->chunks > pool->helpers) {
+    if (job->chunks > pool->helpers)
         pthread_cond_broadcast(&pool->wake);
-    } else {
-        for (uint64_t i = 1; i < job->chunks; i++)
-            pthread_cond_signal(&pool->wake);
-    }
+    for (uint64_t i = 1; i < job->chunks && job->chunks <= pool->helpers; i++)
+        pthread_cond_signal(&pool->wake);
     unsigned workers = pool->helpers + 1;
     pthread_mutex_unlock(&pool->lock);
 
@@ -153,22 +147,16 @@ static void run_shared(kiln__pool *pool, uint64_t n, uint64_t chunk, kiln__pool_
     pthread_mutex_unlock(&pool->turn);
 }
 
-static void run_alone(uint64_t n, uint64_t chunk, kiln__pool_fn fn, void *data)
-{
-    for (uint64_t begin = 0; begin < n;) {
-        uint64_t end = n - begin < chunk ? n : begin + chunk;
-        fn(data, begin, end);
-        begin = end;
-    }
-}
-
 void kiln__pool_run(kiln__pool *pool, uint64_t n, uint64_t chunk, kiln__pool_fn fn, void *data)
 {
     kiln__fpenv host;
     kiln__fpenv_enter_simd(&host);
-    if (n > chunk && pool->wanted > 0)
+    bool shared = n > chunk && pool->wanted > 0;
+    if (shared)
         run_shared(pool, n, chunk, fn, data);
-    else
-        run_alone(n, chunk, fn, data);
+    for (uint64_t begin = 0, end; begin < n && !shared; begin = end) {
+        end = n - begin < chunk ? n : begin + chunk;
+        fn(data, begin, end);
+    }
     kiln__fpenv_leave_simd(&host);
 }

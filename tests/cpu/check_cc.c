@@ -1,5 +1,5 @@
 #include "base/alloc.h"
-#include "cpu/cc.h"
+#include "cpu/cpu.h"
 #include "os/cpu.h"
 #include "support/cpu_unit.h"
 #include "support/refuse.h"

@@ -1,5 +1,5 @@
 #include "base/alloc.h"
-#include "cpu/pool.h"
+#include "cpu/cpu.h"
 #include "support/suites.h"
 #include <dirent.h>
 #include <pthread.h>

@@ -1,8 +1,13 @@
-/* Threads that share out the chunks of one range at a time. */
-#ifndef KILN_CPU_POOL_H
-#define KILN_CPU_POOL_H
+/* The parts of the cpu backend: its check of objects, and the threads that run kernels. */
+#ifndef KILN_CPU_CPU_H
+#define KILN_CPU_CPU_H
 
-#include <stdint.h>
+#include "base/elf.h"
+
+/* kiln__elf_check for a shared object of this machine. */
+bool kiln__cc_check_object(const void *bytes, size_t length, char reason[KILN__ELF_REASON_SIZE]);
+
+/* ---- Threads that share out the chunks of one range at a time */
 
 typedef struct kiln__pool kiln__pool;
 
