@@ -280,27 +280,12 @@ static kiln_status take_object(const cc *self, const char *path, kiln__image *ou
                       self->program, reason);
 }
 
-static kiln_status compile_in(const cc *self, const kiln__unit *unit, const char *directory, kiln__image *out,
-                              kiln_report *report)
-{
-    kiln__text path = { 0 }, log = { 0 };
-    kiln__text_printf(&path, "%s/" KILN__FILE_OBJECT, directory);
-    kiln_status status = path.failed ? kiln__fail_memory(report, KILN__STAGE_COMPILE)
-                                     : run_compiler(self, unit, kiln__text_string(&path), &log, report);
-    if (status == KILN_OK)
-        status = take_object(self, path.data, out, report);
-    if (status == KILN_OK && log.length > 0)
-        out->log = kiln__text_take(&log);
-    kiln__text_fini(&path);
-    kiln__text_fini(&log);
-    return status;
-}
-
 static kiln_status compile(kiln__compiler *compiler, const kiln__unit *unit, kiln__image *out, kiln_report *report)
 {
     cc *self = (cc *)compiler;
     kiln__toolchain toolchain;
-    char directory[1024];
+    kiln__text log = { 0 };
+    char directory[1024], path[sizeof(directory) + sizeof("/" KILN__FILE_OBJECT)];
     memset(out, 0, sizeof(*out));
     if (unit->target.backend != KILN__BACKEND_CPU)
         return kiln__fail(report, KILN_ETARGET, KILN__STAGE_COMPILE, 0,
@@ -315,8 +300,14 @@ static kiln_status compile(kiln__compiler *compiler, const kiln__unit *unit, kil
                           strerrordesc_np(-error));
     if (!atomic_flag_test_and_set(&self->swept))
         kiln__file_sweep_beside(directory);
-    status = compile_in(self, unit, directory, out, report);
+    snprintf(path, sizeof(path), "%s/" KILN__FILE_OBJECT, directory);
+    status = run_compiler(self, unit, path, &log, report);
+    if (status == KILN_OK)
+        status = take_object(self, path, out, report);
     kiln__file_remove_directory(directory);
+    if (status == KILN_OK && log.length > 0)
+        out->log = kiln__text_take(&log);
+    kiln__text_fini(&log);
     if (status == KILN_OK)
         memcpy(out->toolchain, toolchain.id, sizeof(out->toolchain));
     else

@@ -142,23 +142,21 @@ static int write_file(const char *path, const kiln__section *object)
 /* 0 or -errno: *out may stay NULL with 0, where the file was there and the loader would not have it. */
 static int open_in_directory(const kiln__section *object, kiln__dylib **out, char *reason, size_t size)
 {
-    char directory[1024];
-    kiln__text path = { 0 };
+    char directory[1024], path[sizeof(directory) + sizeof("/" KILN__FILE_OBJECT)];
     int error = kiln__file_make_temporary(directory, sizeof(directory));
     if (error != 0) {
         snprintf(reason, size, "no temporary directory (%s)", strerrordesc_np(-error));
         return error;
     }
-    kiln__text_printf(&path, "%s/" KILN__FILE_OBJECT, directory);
-    error = path.failed ? -ENOMEM : write_file(path.data, object);
+    snprintf(path, sizeof(path), "%s/" KILN__FILE_OBJECT, directory);
+    error = write_file(path, object);
     if (error == 0) {
-        *out = kiln__dylib_open((const char *const[]){ path.data, NULL }, reason, size);
+        *out = kiln__dylib_open((const char *const[]){ path, NULL }, reason, size);
         error = *out == NULL && errno != ENOENT ? -errno : 0;
     } else {
         snprintf(reason, size, "cannot write a temporary file (%s)", strerrordesc_np(-error));
     }
     kiln__file_remove_directory(directory);
-    kiln__text_fini(&path);
     return error;
 }
 

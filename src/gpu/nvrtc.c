@@ -161,7 +161,7 @@ static const kiln__symbol symbols[] = {
 
 /* Newest first: what a library of an older major version makes is older code, and it knows fewer targets. */
 static const char *const sonames[] = { "libnvrtc.so.13", "libnvrtc.so.12" };
-enum { SONAMES = sizeof(sonames) / sizeof(sonames[0]), ROOTS = 3, NAMES_MAX = SONAMES * (1 + ROOTS) };
+enum { SONAMES = sizeof(sonames) / sizeof(sonames[0]), ROOTS = 3 };
 
 /* The toolkit's directories, NULL where there is none. In a process with raised rights the environment must not choose
  * what is loaded. */
@@ -177,59 +177,42 @@ static void find_roots(const char *roots[ROOTS])
                 roots[i] = NULL;
 }
 
-/* Calls fn with each path of a toolkit's directory where `soname` may be, as long as it returns true. False when out of
- * memory. */
-static bool visit_roots(const char *const roots[ROOTS], const char *soname, bool (*fn)(void *data, const char *path),
-                        void *data)
-{
-    bool more = true, failed = false;
-    for (int i = 0; i < ROOTS && more && !failed; i++) {
-        kiln__text path = { 0 };
-        if (roots[i] == NULL || roots[i][0] == '\0')
-            continue;
-        kiln__text_append(&path, roots[i]);
-        kiln__text_append(&path, "/lib64/");
-        kiln__text_append(&path, soname);
-        failed = path.failed;
-        more = failed || fn(data, kiln__text_string(&path));
-        kiln__text_fini(&path);
-    }
-    return !failed;
-}
-
-typedef struct opening {
-    kiln__dylib *library;
-    char *reason; /* of the first name that failed: the later ones are places where it need not be */
-    size_t size;
-    int error; /* ENOMEM or a shortage: then it was not found out whether there is one */
-} opening;
-
-static bool try_open(void *data, const char *name)
-{
-    opening *state = data;
-    const char *const names[] = { name, NULL };
-    char reason[256];
-    state->library = kiln__dylib_open(names, reason, sizeof(reason));
-    state->error = state->library == NULL && errno != ENOENT ? errno : 0;
-    if (state->library == NULL && state->reason[0] == '\0')
-        kiln__text_copy(state->reason, state->size, reason);
-    return state->library == NULL && state->error == 0;
-}
-
-/* NULL if there is none, or if *error is not 0: then it was not found out whether there is one. */
-static kiln__dylib *open_library(const char *path, char *reason, size_t size, int *error)
+/* Adds each path of a toolkit's directory where `soname` may be. */
+static void add_toolkit_paths(kiln__list *out, const char *soname)
 {
     const char *roots[ROOTS];
-    opening state = { NULL, reason, size, 0 };
+    char path[PATH_MAX];
     find_roots(roots);
+    for (int i = 0; i < ROOTS; i++)
+        if (roots[i] != NULL && roots[i][0] != '\0' &&
+            snprintf(path, sizeof(path), "%s/lib64/%s", roots[i], soname) < (int)sizeof(path))
+            kiln__list_add(out, path);
+}
+
+/* NULL if there is none, or if *error is not 0: ENOMEM or a shortage, by which it was not found out whether there is
+ * one. `reason` is that of the first name: the later ones are places where it need not be. */
+static kiln__dylib *open_library(const char *path, char *reason, size_t size, int *error)
+{
+    kiln__dylib *library = NULL;
+    kiln__list names = { 0 };
     reason[0] = '\0';
     if (path != NULL)
-        try_open(&state, path);
-    for (int i = 0; path == NULL && i < SONAMES && state.library == NULL && state.error == 0; i++)
-        if (try_open(&state, sonames[i]) && !visit_roots(roots, sonames[i], try_open, &state))
-            state.error = ENOMEM;
-    *error = state.error;
-    return state.library;
+        kiln__list_add(&names, path);
+    for (int i = 0; path == NULL && i < SONAMES; i++) {
+        kiln__list_add(&names, sonames[i]);
+        add_toolkit_paths(&names, sonames[i]);
+    }
+    *error = names.bytes.failed ? ENOMEM : 0;
+    for (const char *at = NULL; library == NULL && *error == 0 && (at = kiln__list_next(&names, at)) != NULL;) {
+        const char *const one[] = { at, NULL };
+        char why[256];
+        library = kiln__dylib_open(one, why, sizeof(why));
+        *error = library == NULL && errno != ENOENT ? errno : 0;
+        if (library == NULL && reason[0] == '\0')
+            kiln__text_copy(reason, size, why);
+    }
+    kiln__list_fini(&names);
+    return library;
 }
 
 /* NVRTC opens its builtins by soname, which the loader finds only in its own directories and not beside libnvrtc;
@@ -319,17 +302,16 @@ kiln_status kiln__nvrtc_load(kiln__nvrtc **out, const char *path, kiln_report *r
 }
 
 /* One line for a file that is there: which one it is and whether it has changed. */
-static bool append_file(void *data, const char *path)
+static void append_file(kiln__text *out, const char *path)
 {
     struct stat status;
     if (stat(path, &status) != 0)
-        return true;
-    kiln__text_append(data, "file ");
-    kiln__text_append(data, path);
-    kiln__text_append(data, " ");
-    kiln__file_append_stamp(&status, ":", data);
-    kiln__text_append(data, "\n");
-    return true;
+        return;
+    kiln__text_append(out, "file ");
+    kiln__text_append(out, path);
+    kiln__text_append(out, " ");
+    kiln__file_append_stamp(&status, ":", out);
+    kiln__text_append(out, "\n");
 }
 
 /* The loader's directories for this library's dlopen, LD_LIBRARY_PATH and run paths included, as they were when the
@@ -362,14 +344,13 @@ void kiln__nvrtc_search(const char *path, kiln__text *out)
             return;
         }
     }
-    const char *roots[ROOTS];
-    find_roots(roots);
     append_file(out, "/etc/ld.so.cache");
     Dl_serinfo *directories = loader_directories();
     kiln__text file = { 0 };
     size_t before = out->length;
     for (int i = 0; i < (path != NULL ? 1 : SONAMES) && out->length == before; i++) {
         const char *name = path != NULL ? path : sonames[i];
+        kiln__list files = { 0 };
         for (unsigned k = 0; directories != NULL && k < directories->dls_cnt; k++) {
             file.length = 0;
             kiln__text_append(&file, directories->dls_serpath[k].dls_name);
@@ -378,7 +359,11 @@ void kiln__nvrtc_search(const char *path, kiln__text *out)
             append_file(out, kiln__text_string(&file));
         }
         if (path == NULL)
-            visit_roots(roots, name, append_file, out);
+            add_toolkit_paths(&files, name);
+        for (const char *at = NULL; (at = kiln__list_next(&files, at)) != NULL;)
+            append_file(out, at);
+        out->failed = out->failed || files.bytes.failed;
+        kiln__list_fini(&files);
     }
     kiln__text_fini(&file);
     kiln__free(directories);

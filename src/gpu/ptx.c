@@ -1,9 +1,11 @@
-/* PTX is a language; only as much of it is read as tells text for this entry from damage. */
+/* Checks of PTX. Only as much of the language is read as tells text for an entry from damage. */
 #include "gpu/cubin.h"
 
 #include "spec/target.h"
 #include <stdio.h>
 #include <string.h>
+
+enum { NUMBER_MAX = 65536 };
 
 /* The rest of a text that need not be terminated. */
 typedef struct cursor {
@@ -65,18 +67,21 @@ static size_t take_name(cursor *c)
     return (size_t)(c->at - begin);
 }
 
-static bool skip_digits(cursor *c)
+/* Reads a decimal number; one above NUMBER_MAX becomes some other number above it. False if there is none. */
+static bool take_number(cursor *c, size_t *out)
 {
     const char *begin = c->at;
-    while (c->at < c->end && *c->at >= '0' && *c->at <= '9')
-        c->at++;
+    for (*out = 0; c->at < c->end && *c->at >= '0' && *c->at <= '9'; c->at++)
+        if (*out <= NUMBER_MAX)
+            *out = 10 * *out + (size_t)(*c->at - '0');
     return c->at > begin;
 }
 
 static bool skip_version(cursor *c)
 {
+    size_t number;
     skip_blanks(c);
-    return skip_word(c, ".version") && skip_digits(c) && skip_text(c, ".") && skip_digits(c);
+    return skip_word(c, ".version") && take_number(c, &number) && skip_text(c, ".") && take_number(c, &number);
 }
 
 /* ".target sm_90, debug": one of the names is a GPU's. */
@@ -140,8 +145,8 @@ static size_t type_bytes(cursor *c)
     size_t bits = 0;
     if (!skip_text(&next, ".") || next.at == next.end || strchr("bsuf", *next.at) == NULL)
         return 0;
-    for (next.at++; next.at < next.end && *next.at >= '0' && *next.at <= '9' && bits < 1000; next.at++)
-        bits = 10 * bits + (size_t)(*next.at - '0');
+    next.at++;
+    take_number(&next, &bits);
     if (bits != 8 && bits != 16 && bits != 32 && bits != 64 && bits != 128)
         return 0;
     *c = next;
@@ -155,15 +160,14 @@ static size_t take_extent(cursor *c)
     skip_blanks(c);
     if (!skip_text(c, "["))
         return 1;
-    while (c->at < c->end && *c->at >= '0' && *c->at <= '9' && extent < 65536)
-        extent = 10 * extent + (size_t)(*c->at++ - '0');
-    return skip_text(c, "]") ? extent : 0;
+    take_number(c, &extent);
+    return skip_text(c, "]") && extent <= NUMBER_MAX ? extent : 0;
 }
 
 /* ".param .align 8 .b8 name[24]" or ".param .u64 .ptr .align 1 name": the bytes, or 0 where it is neither. */
 static size_t take_parameter(cursor *c)
 {
-    size_t bytes = 0;
+    size_t bytes = 0, alignment;
     skip_blanks(c);
     if (!skip_word(c, ".param"))
         return 0;
@@ -175,7 +179,7 @@ static size_t take_parameter(cursor *c)
             take_name(c);
         }
         skip_blanks(c);
-        skip_digits(c); /* of .align */
+        take_number(c, &alignment);
         skip_blanks(c);
     }
     return bytes > 0 && take_name(c) > 0 ? bytes * take_extent(c) : 0;

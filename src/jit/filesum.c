@@ -1,3 +1,4 @@
+/* Digests of files, and whether a list of what was read still holds. */
 #include "jit/filesum.h"
 
 #include "base/alloc.h"
@@ -23,7 +24,7 @@ static void forget(kiln__filesums *sums, kiln__filesum *node)
     kiln__free(node);
 }
 
-/* With the lock held, or nobody else there. */
+/* With the lock held, or no other thread there. */
 static void forget_all(kiln__filesums *sums)
 {
     kiln__filesum *node, *next;
@@ -142,7 +143,7 @@ static int resolve_below(const survey *around, const char *path, bool *inside)
 }
 
 /* The first of the two where `top`, else the second; once in a survey. */
-static int judge(survey *around, const char *directory, bool top, bool *inside)
+static int find_verdict(survey *around, const char *directory, bool top, bool *inside)
 {
     uint8_t sum[KILN__CHECKSUM_SIZE];
     kiln__checksum(sum, directory, strlen(directory));
@@ -170,7 +171,7 @@ static bool climbs(const char *path)
 }
 
 /* The same as resolve for what is no link: it is where its directory is. The first `top` bytes of the path are a
- * place. From there down each directory is judged by itself. Below one that is outside a link may lead back. */
+ * place. From there down each directory is looked at by itself. Below one that is outside a link may lead back. */
 static int resolve_plain(survey *around, const char *path, size_t top, bool *inside)
 {
     char directory[PATH_MAX];
@@ -180,7 +181,7 @@ static int resolve_plain(survey *around, const char *path, size_t top, bool *ins
         size_t length = (size_t)(end - path);
         memcpy(directory, path, length);
         directory[length] = '\0';
-        int error = judge(around, directory, length == top, inside);
+        int error = find_verdict(around, directory, length == top, inside);
         if (error != 0 || !*inside)
             return error != 0 ? error : resolve(around, path, inside);
     }
@@ -209,14 +210,12 @@ static int look(survey *around, const char *path, size_t top, struct stat *statu
                                                       : read_digest(around->sums, path, status, digest);
 }
 
-static const char *directory_of(const kiln__list *places, const char *name)
+static const char *directory_of(const kiln__list *places, const char *wanted)
 {
-    for (const char *at = kiln__list_next(places, NULL); at != NULL;) {
-        const char *path = kiln__list_next(places, at);
-        if (strcmp(at, name) == 0)
+    const char *name = NULL, *path;
+    while (kiln__list_next_pair(places, &name, &path))
+        if (strcmp(name, wanted) == 0)
             return path;
-        at = path != NULL ? kiln__list_next(places, path) : NULL;
-    }
     return NULL;
 }
 
