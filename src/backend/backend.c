@@ -1,4 +1,4 @@
-/* What compilers make and tell, apart from any backend. */
+/* Images and facts of compilers, apart from any backend. */
 #include "backend/backend.h"
 
 #include "base/alloc.h"

@@ -1,4 +1,4 @@
-/* What Kiln asks of a backend, in two halves: a compiler that makes images from units, and devices that load and
+/* The interface of a backend, in two halves: a compiler that makes images from units, and devices that load and
  * launch them. "cuda" is NVRTC and the driver, "cpu" the system C compiler and dlopen. */
 #ifndef KILN_BACKEND_BACKEND_H
 #define KILN_BACKEND_BACKEND_H
@@ -13,7 +13,7 @@
 
 enum { KILN__TARGETS_MAX = 64 };
 
-/* What is known of a compiler. Plain data. */
+/* Facts about a compiler. Plain data. */
 typedef struct kiln__toolchain {
     char id[KILN__ENTRY_TOOLCHAIN_SIZE];     /* "nvrtc-13.0.88-36424714"; "" until a compile has told */
     char version[128];                       /* for people */
@@ -28,7 +28,7 @@ void kiln__toolchain_list_targets(const kiln__toolchain *toolchain, kiln__text *
 /* Adds the targets of such a text. False for a text of another form, or for too many. */
 bool kiln__toolchain_read_targets(kiln__toolchain *out, const char *text);
 
-/* What a compiler made. Zero-initialised is empty. Its holder owns it. */
+/* The result of a compile. Zero-initialised is empty. Its holder owns it. */
 typedef struct kiln__image {
     void *binary; /* a cubin, or a shared object on the cpu */
     size_t binary_length;
@@ -46,7 +46,7 @@ typedef struct kiln__image {
 void kiln__image_fini(kiln__image *image);
 
 /* Points an entry for `unit` into the image: sections "spec", "cubin" and "ptx" or "object", "names" (entry points,
- * one a line), "functions" for a user's own source, and "log" if there is one. `names` receives the text of that
+ * one a line), "functions" for a user-defined source, and "log" if there is one. `names` receives the text of that
  * section and must live as long as the entry. The key is left to the caller. KILN_ENOMEM. */
 kiln_status kiln__image_describe(kiln__entry *out, const kiln__image *image, const kiln__unit *unit, kiln__text *names);
 
@@ -68,7 +68,7 @@ typedef struct kiln__compiler_vtable {
      * failure the report has the log. Any number of threads at once. KILN_ETARGET, KILN_ECOMPILE, KILN_ENOCOMPILER. */
     kiln_status (*compile)(kiln__compiler *compiler, const kiln__unit *unit, kiln__image *out, kiln_report *report);
     void (*close)(kiln__compiler *compiler);
-    /* Tells the compiler what a store remembers of its file as that is now. NULL where it has no use for it. */
+    /* Hands the compiler a store's memo of its file as that is now. NULL where it has no use for it. */
     void (*know)(kiln__compiler *compiler, const kiln__toolchain *known);
 } kiln__compiler_vtable;
 struct kiln__compiler {
@@ -157,7 +157,7 @@ typedef struct kiln__function_vtable {
     kiln_status (*global)(kiln__module *module, const char *name, void **out, size_t *bytes, kiln_report *report);
 } kiln__function_vtable;
 
-/* For timing what takes the device less time than the host needs to submit it. */
+/* For timing work that takes the device less time than the host needs to submit it. */
 typedef struct kiln__tape_vtable {
     /* Calls `submit` `count` times, 1 or more, and keeps the launches and the copies on the device that it asks Kiln
      * for in the stream that it is given, instead of doing them. Whatever else it does is done, and is not on the

@@ -105,7 +105,7 @@ static bool make_id(kiln__toolchain *out, const char *banner, const char *machin
     return whole;
 }
 
-/* The system's code in what kiln__process_run gave, for reports; an exit status is none. */
+/* The system's code in a result of kiln__process_run, for reports; an exit status is none. */
 static int native_code(int rc)
 {
     return rc < 0 ? -rc : 0;

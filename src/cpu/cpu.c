@@ -101,8 +101,8 @@ static void spell_name(char path[NAME_ROOM], uint64_t count, int fd)
 /* Names the descriptor's file for dlopen, by a second descriptor, which it gives, or -1. The loader takes an equal
  * name for the same library without looking at the file, so that each load has another name. The loader is asked
  * nevertheless: a second copy of this library in the process counts separately. While the descriptor is open no
- * other thread can load under its number. The name outlives it: what opens loaded libraries by their names, as
- * profilers and crash reporters do, would find under a low number what the host has opened since. */
+ * other thread can load under its number. The name outlives it: profilers and crash reporters, which open loaded
+ * libraries by their names, would find under a low number a file that the host has opened since. */
 static int name_descriptor(int fd, char path[NAME_ROOM])
 {
     int named = fcntl(fd, F_DUPFD_CLOEXEC, first_number());

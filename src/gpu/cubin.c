@@ -1,4 +1,4 @@
-/* What a cubin has: entry points, and what they use. Sections and symbols are read by their names. */
+/* A cubin's entry points and the resources that they use, read from sections and symbols by their names. */
 #include "gpu/cubin.h"
 
 #include "base/bytes.h"

@@ -29,10 +29,10 @@ int kiln__ptx_parameters(const char *bytes, size_t length, const char *name, siz
  * name is borrowed for the call. */
 void kiln__cubin_kernels(const void *bytes, void (*fn)(void *data, const char *name), void *data);
 
-/* What a checked cubin says that a kernel uses: -1 for what it does not say. */
+/* The resources of a kernel, as a checked cubin tells them: -1 where it does not. */
 typedef struct kiln__cubin_usage {
     int registers;    /* per thread */
-    int stack_bytes;  /* per thread: arrays of its own and spilled registers */
+    int stack_bytes;  /* per thread: its arrays and spilled registers */
     int shared_bytes; /* static, per block */
 } kiln__cubin_usage;
 void kiln__cubin_usage_of(const void *bytes, const char *name, kiln__cubin_usage *out);

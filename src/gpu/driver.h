@@ -46,7 +46,7 @@ kiln_status kiln__driver_open(kiln__driver **out, const char *path, kiln_report 
  * calls are not made: the caller makes them all and checks once. */
 typedef struct kiln__cuda_call {
     const kiln__driver *driver;
-    kiln_status failure; /* the status of a failure with no status of its own */
+    kiln_status failure; /* the status of a failure that means nothing more special */
     const char *stage;   /* KILN__STAGE_... */
     const char *where;   /* the device's name, "" if none */
     kiln_report *report;

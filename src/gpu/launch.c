@@ -1,4 +1,4 @@
-/* Loaded images: making kernels of a cubin or of PTX, what is known of them, and their launches. */
+/* Loaded images: making kernels of a cubin or of PTX, facts about them, and their launches. */
 #include "base/alloc.h"
 #include "base/fpenv.h"
 #include "base/list.h"
@@ -48,10 +48,10 @@ static int ask_shared(const kiln__module *module, uint32_t kernel, uint32_t want
     return all - own;
 }
 
-/* Makes sure that a kernel may have `wanted` bytes, and returns how much it may have, which may be less. Takes no lock;
- * any thread, also one that captures. Threads that come here at the same time ask for the same: never for what one of
- * them wants, which another one's launch may exceed. A thread that overwrites another's larger number only causes one
- * more request. */
+/* Makes sure that a kernel may have `wanted` bytes, and returns how much it may have, which may be less. Takes no
+ * lock; any thread, also one that captures. Threads that come here at the same time ask for the same amount: never
+ * for the wish of one of them, which another one's launch may exceed. A thread that overwrites another's larger
+ * number only causes one more request. */
 static int permit_shared(const kiln__module *module, uint32_t kernel, uint32_t wanted, kiln__cuda_call *call)
 {
     atomic_int *permitted = &module->permitted[kernel];
@@ -241,7 +241,7 @@ static void load_module(kiln__module *module, const kiln__entry *entry, const ki
         permit_shared(module, i, module->shared, call);
 }
 
-/* What is to be found in the image: a template's entry points, or the functions of a source. */
+/* The names to be found in the image: a template's entry points, or the functions of a source. */
 static bool list_names(const kiln__entry *entry, const kiln__rule *rule, kiln__list *out)
 {
     const kiln__section *functions = kiln__entry_find(entry, "functions"), *names = kiln__entry_find(entry, "names");
@@ -308,7 +308,7 @@ void kiln__cuda_resources(const kiln__module *module, int *registers, int *local
     *local_bytes = module->local_bytes;
 }
 
-/* ---- What is known of a function */
+/* ---- Facts about a function */
 
 static int attribute(const kiln__module *module, uint32_t function, kiln__cu_enum which)
 {

@@ -1,4 +1,4 @@
-/* The compiler of the cuda backend: NVRTC, its options, and what its answers mean. */
+/* The compiler of the cuda backend: NVRTC, its options, and the meaning of its answers. */
 #include "base/alloc.h"
 #include "base/digest.h"
 #include "gpu/cubin.h"
@@ -59,7 +59,7 @@ void kiln__nvrtc_options(const kiln__unit *unit, kiln__text *out)
             kiln__text_printf(out, " %s", options[i].text);
 }
 
-/* Those that NVRTC 13.0 asks for and that change what it makes, write files or may do either; and
+/* Those that NVRTC 13.0 asks for and that change its output, write files or may do either; and
  * NVRTC_PREPEND_FLAGS in advance, for nvcc has variables of both kinds. */
 const char *kiln__nvrtc_steering(void)
 {
@@ -400,7 +400,7 @@ static void first_error(const char *log, char *out, size_t size)
     snprintf(out, size, "%.*s", (int)strcspn(at, "\n"), at);
 }
 
-/* Of two targets the nearer is the one that is not newer: what it builds may run on the chip that was meant. */
+/* Of two targets the nearer is the one that is not newer: its code may run on the chip that was meant. */
 static const char *nearest_target(const kiln__toolchain *toolchain, const kiln__target *target)
 {
     const char *best = toolchain->target_count > 0 ? toolchain->targets[0].name : "";
@@ -492,41 +492,36 @@ static kiln_status fail_compile(const job *work, const kiln__toolchain *toolchai
                       unit->target.name, line, advice_for(line));
 }
 
-/* One line of two texts that go together. */
-static const char *next_line(const char *at, char *out, size_t size)
-{
-    size_t length = strcspn(at, "\n");
-    snprintf(out, size, "%.*s", (int)length, at);
-    return at[length] == '\n' && length < size ? at + length + 1 : NULL;
-}
-
 static bool is_line_list(const char *text)
 {
     return text != NULL && text[0] != '\0' && text[0] != '\n' && text[strlen(text) - 1] == '\n';
 }
 
+/* Both texts have a line for each function. */
 static kiln_status check_functions(const kiln__image *image, const kiln__unit *unit, kiln_report *report)
 {
-    enum { LINE = 4096 };
-    char function[LINE], name[LINE];
-    if (!is_line_list(image->functions) || !is_line_list(image->names)) {
+    enum { LINE = 4096, SHOWN = 100 };
+    const char *asked = image->functions, *named = image->names;
+    if (!is_line_list(asked) || !is_line_list(named)) {
         kiln__fail(report, KILN_ECOMPILE, KILN__STAGE_COMPILE, 0,
                    "the source has no function for the host to launch: make one extern \"C\" __global__, or ask for "
                    "those that it is to have");
         return offer_functions(unit, report);
     }
-    const char *asked = image->functions, *named = image->names;
-    while (asked != NULL && asked[0] != '\0' && named != NULL && named[0] != '\0') {
-        asked = next_line(asked, function, sizeof(function));
-        named = next_line(named, name, sizeof(name));
-        if (function[0] != '&' && !kiln__cubin_has_entry(image->binary, name)) {
+    while (*asked != '\0' && *named != '\0') {
+        char name[LINE];
+        size_t length = strcspn(asked, "\n"), name_length = strcspn(named, "\n");
+        snprintf(name, sizeof(name), "%.*s", (int)name_length, named);
+        if (asked[0] != '&' && !kiln__cubin_has_entry(image->binary, name)) {
             kiln__fail(report, KILN_ECOMPILE, KILN__STAGE_COMPILE, 0,
-                       "'%.100s' is no __global__ function of the source, which the code for %s has no entry point for",
-                       function, unit->target.name);
+                       "'%.*s' is no __global__ function of the source, which the code for %s has no entry point for",
+                       (int)(length < SHOWN ? length : SHOWN), asked, unit->target.name);
             return offer_functions(unit, report);
         }
+        asked += length + 1;
+        named += name_length + 1;
     }
-    if (asked != NULL && named != NULL && asked[0] == '\0' && named[0] == '\0')
+    if (*asked == '\0' && *named == '\0')
         return KILN_OK;
     return kiln__fail(report, KILN_ECOMPILE, KILN__STAGE_COMPILE, 0,
                       "NVRTC did not name each of the functions that were asked for");
@@ -557,7 +552,7 @@ static void add_line(void *data, const char *name)
     kiln__text_printf(data, "%s\n", name);
 }
 
-/* Fills image->functions and image->names: what was asked for, or all that there is. */
+/* Fills image->functions and image->names: the functions that were asked for, or all that there are. */
 static void name_functions(job *work, kiln__image *image)
 {
     const kiln__list *functions = &work->unit->functions;

@@ -67,7 +67,7 @@ static size_t take_name(cursor *c)
     return (size_t)(c->at - begin);
 }
 
-/* Reads a decimal number; one above NUMBER_MAX becomes some other number above it. False if there is none. */
+/* Reads a decimal number; a number above NUMBER_MAX becomes another one above it. False if there is none. */
 static bool take_number(cursor *c, size_t *out)
 {
     const char *begin = c->at;

@@ -79,7 +79,7 @@ static kiln_status time_work(kiln__cuda_device *device, const work *what, uint32
         submit_work(what, device->stream, &call);
     KILN__CUDA(&call, cuEventRecord, (device->stop, device->stream));
     if (ready && call.status != KILN_OK)
-        device->driver->cuStreamSynchronize(device->stream); /* what was queued may use the caller's memory */
+        device->driver->cuStreamSynchronize(device->stream); /* the queued work may use the caller's memory */
     KILN__CUDA(&call, cuEventSynchronize, (device->stop));
     if (KILN__CUDA(&call, cuEventElapsedTime, (&milliseconds, device->start, device->stop)))
         *out = (double)milliseconds;

@@ -57,11 +57,11 @@ typedef struct request {
     bool fresh;    /* not in the stores */
     bool any;      /* any toolchain's will do where only a compile would tell which one is here */
     bool quick;    /* no compiler is started to tell which toolchain it is */
-    kiln__key key; /* of what is compiled; where that depends on files, not before they have been looked at */
+    kiln__key key; /* of the kernel; where that depends on files, not before they have been looked at */
     kiln__text text;
     /* Empty unless it depends on files. */
     kiln__text base;      /* the key text of a kernel that has read nothing */
-    kiln__key list;       /* of the lists of what was read */
+    kiln__key list;       /* of the lists of files that were read */
     kiln__text list_text; /* its text */
 } request;
 
@@ -134,7 +134,7 @@ kiln_status kiln__key_make(kiln__key *out, kiln__text *text, const kiln__unit *u
     return make_key_of(out, text);
 }
 
-/* The key of what was read, its toolchain left empty. */
+/* The key of a kernel that has read these files, its toolchain left empty. */
 static kiln_status make_key_of_reads(request *wanted, const char *reads, size_t length)
 {
     kiln__text_fini(&wanted->text);
@@ -191,7 +191,7 @@ static const kiln__section *alternative(const kiln__blob *blob, size_t number)
     return blob != NULL && blob->entry.kind == KILN__ENTRY_READS ? kiln__entry_find(&blob->entry, name.text) : NULL;
 }
 
-/* The alternative that tells what files are now, NULL if none does. */
+/* The alternative that is true of the files as they are now, NULL if none is. */
 static const kiln__section *find_current(const request *wanted, const kiln__blob *blob)
 {
     const kiln__section *section;
@@ -201,7 +201,7 @@ static const kiln__section *find_current(const request *wanted, const kiln__blob
     return NULL;
 }
 
-/* What the stores have under one key, NULL where one has nothing: each may know of compiles that no other does. */
+/* The list that each store has under one key, NULL where it has none: each may know of compiles that no other does. */
 typedef struct lists {
     kiln__blob *of[KILN__TIERS_MAX];
     size_t count;
@@ -228,7 +228,7 @@ static bool is_listed(const kiln__entry *entry, const kiln__section *alternative
     return false;
 }
 
-/* Adds what there is room for, the fastest store's first. */
+/* Adds as many alternatives as there is room for, the fastest store's first. */
 static bool add_others(kiln__entry *entry, const lists *all)
 {
     const kiln__section *section;
@@ -241,7 +241,7 @@ static bool add_others(kiln__entry *entry, const lists *all)
     return fits;
 }
 
-/* One list of all that is known, `front` in front. KILN_OK with NULL: it has no room for these. */
+/* One list of all alternatives, `front` in front. KILN_OK with NULL: an entry has no room for them. */
 static kiln_status join_lists(kiln__blob **out, kiln__entry *entry, const kiln__section *spec,
                               const kiln__section *front, const lists *all)
 {
@@ -252,7 +252,7 @@ static kiln_status join_lists(kiln__blob **out, kiln__entry *entry, const kiln__
     return fits && kiln__blob_encode(out, entry) == KILN_ENOMEM ? KILN_ENOMEM : KILN_OK;
 }
 
-/* One list of what a compile has read and what all the stores know. NULL when out of memory or room. */
+/* One list of a compile's reads and of all that the stores know. NULL when out of memory or room. */
 static kiln__blob *merge_reads(const request *wanted, const kiln__key *key, const lists *all, const char *reads,
                                size_t length)
 {
@@ -286,7 +286,7 @@ kiln_status kiln__direct_merge(kiln__blob **out, kiln__blob *first, kiln__blob *
     return status;
 }
 
-/* Adds what a compile has read to what all stores know, in front: it is what the files are now. A reader meanwhile
+/* Adds a compile's reads to all that the stores know, in front: they are true of the files now. A reader meanwhile
  * finds the list from before or the new one. wanted->list.toolchain is set. */
 static void remember_reads(const request *wanted, const char *reads)
 {
@@ -300,8 +300,8 @@ static void remember_reads(const request *wanted, const char *reads)
     release_lists(&all);
 }
 
-/* What one toolchain has left: the kernel of the source as files are now. Where a slower store has told, memory is to
- * know its list too, besides what it knows. */
+/* The kernel of the source as files are now, made by one toolchain. Where a slower store has the list, memory gets it
+ * too, besides the list that it has. */
 static kiln__blob *fetch_of(request *wanted, const kiln__key *list)
 {
     kiln__tiers *tiers = wanted->out->tiers;
@@ -324,7 +324,7 @@ static kiln__blob *fetch_of(request *wanted, const kiln__key *list)
     return kernel;
 }
 
-/* What the stores have of a source as its files are now, for any toolchain from the newest on where the list's is
+/* The kernel of a source as its files are now, made by any toolchain from the newest on where the list's is
  * empty. The kernel's key and its text are made on the way. */
 static kiln__blob *fetch_direct(request *wanted)
 {
@@ -452,7 +452,8 @@ static bool is_unsettled(kiln_status status, const kiln__image *image)
     return status == KILN_EIO || (status == KILN_OK && (image->unsettled || image->reads == NULL));
 }
 
-/* Compiles, and where files are read, until they hold still meanwhile: the builder must know for sure what was read. */
+/* Compiles, and where files are read, until they hold still meanwhile: the builder must know for sure which contents
+ * were read. */
 static kiln_status compile_until_settled(const request *wanted, kiln__image *image, kiln_report *report)
 {
     const kiln__unit *unit = wanted->unit;
@@ -511,7 +512,7 @@ static kiln_status publish(request *wanted, const kiln__image *image, kiln_repor
     return KILN_OK;
 }
 
-/* With the line that would make what is missing: in the message or, where it is too long for that, in the log. */
+/* Tells the line that would build the kernel: in the message or, where it is too long for that, in the log. */
 static kiln_status refuse_with_line(const kiln__builder *builder, const kiln__unit *unit, kiln_report *report)
 {
     static const char why[] = "not in the stores, and strict mode compiles nothing: run ";

@@ -18,7 +18,7 @@ typedef struct kiln__toolchains {
     kiln__tiers *tiers;
     pthread_mutex_t lock;
     bool known;                 /* `toolchain` is filled, its id perhaps not */
-    kiln__toolchain *toolchain; /* large: made when somebody asks */
+    kiln__toolchain *toolchain; /* large: made at the first request */
 } kiln__toolchains;
 
 void kiln__toolchains_init(kiln__toolchains *memo, kiln__compiler *compiler, kiln__tiers *tiers);
@@ -31,7 +31,7 @@ kiln_status kiln__toolchains_get(kiln__toolchains *memo, kiln__toolchain *out, k
 /* The same for the id alone. */
 kiln_status kiln__toolchains_id(kiln__toolchains *memo, char out[KILN__ENTRY_TOOLCHAIN_SIZE], kiln_report *report);
 
-/* Tells what a compile found the id to be, and remembers it in the store. */
+/* Takes the id that a compile has found, and remembers it in the store. */
 void kiln__toolchains_learn(kiln__toolchains *memo, const char *id);
 
 /* ---- One compile per key per host: a lock on one byte of <root>/v1/lock, at an offset that the key's digest gives.
@@ -58,7 +58,7 @@ void kiln__hostlock_init(kiln__hostlock *lock, kiln__store *disk, uint32_t wait_
  * but the first is counted, and the caller compiles all the same. Locks of different keys do not meet. */
 bool kiln__hostlock_take(kiln__hostlock *lock, const uint8_t digest[KILN__DIGEST_SIZE], kiln__hostlock_hold *out);
 
-/* The same lock for what is no compile: waits at most `wait_ms`, and counts and logs nothing. */
+/* The same lock for anything but a compile: waits at most `wait_ms`, and counts and logs nothing. */
 bool kiln__hostlock_take_quietly(kiln__hostlock *lock, const uint8_t digest[KILN__DIGEST_SIZE], uint32_t wait_ms,
                                  kiln__hostlock_hold *out);
 static inline void kiln__hostlock_give(kiln__hostlock_hold *hold)
@@ -76,8 +76,8 @@ kiln_status kiln__key_make(kiln__key *out, kiln__text *text, const kiln__unit *u
 /* Whether what a unit compiles to depends on files. */
 bool kiln__direct_applies(const kiln__unit *unit);
 
-/* What two lists of files that were read, of one key, know together, as far as there is room, those of the first in
- * front. NULL with KILN_OK: no more than the first knows. KILN_ENOMEM. */
+/* Joins two lists, of one key, of files that were read, as far as there is room, the first in front. NULL with KILN_OK:
+ * the second adds nothing. KILN_ENOMEM. */
 kiln_status kiln__direct_merge(kiln__blob **out, kiln__blob *first, kiln__blob *second);
 
 /* Encodes an entry. KILN_ENOMEM, KILN_EINVAL. */
@@ -100,7 +100,7 @@ typedef struct kiln__builder {
     atomic_uint_least64_t compiles, failures, compile_ns, refusals;
 } kiln__builder;
 
-/* What came of it. Release with kiln__built_fini. */
+/* The result. Release with kiln__built_fini. */
 typedef struct kiln__built {
     kiln__blob *blob;   /* the entry, checked */
     kiln__tiers *tiers; /* where it may lie */
@@ -116,7 +116,7 @@ void kiln__builder_init(kiln__builder *builder, kiln__compiler *compiler, kiln__
 void kiln__builder_fini(kiln__builder *builder); /* closes the compiler */
 
 /* From now on users' own sources are neither looked for on disk nor put there. NVRTC in this process reads whatever
- * file of the working directory has the name of a header in memory: what comes of that is for this process alone.
+ * file of the working directory has the name of a header in memory: the result is for this process alone.
  * Once the tiers are filled. */
 void kiln__builder_keep_sources_at_hand(kiln__builder *builder);
 
@@ -134,8 +134,9 @@ void kiln__built_fini(kiln__built *built);
 kiln_status kiln__builder_require(kiln__builder *builder, const kiln__unit *unit, kiln__built *out,
                                   kiln_report *report);
 
-/* Finds the entry of a unit in the stores, compiles nothing and waits for nobody. Where only a compile would tell which
- * toolchain is here, `any` takes what the newest one left, as a strict build does. KILN_ENOENT, KILN_ENOMEM. */
+/* Finds the entry of a unit in the stores, compiles nothing and waits for no other process. Where only a compile
+ * would tell which toolchain is here, `any` takes what the newest one left, as a strict build does. KILN_ENOENT,
+ * KILN_ENOMEM. */
 kiln_status kiln__builder_find(kiln__builder *builder, const kiln__unit *unit, bool any, kiln__built *out,
                                kiln_report *report);
 

@@ -50,7 +50,7 @@ static bool recall(kiln__filesums *sums, const char *path, const struct stat *st
     return known;
 }
 
-/* One that has just changed is read again next time. */
+/* A file that has just changed is not remembered, and is read again next time. */
 static void remember(kiln__filesums *sums, const char *path, const struct stat *status, const char *digest)
 {
     size_t length = strlen(path);
@@ -73,7 +73,7 @@ static void remember(kiln__filesums *sums, const char *path, const struct stat *
         kiln__free(node);
 }
 
-/* One look at many files. Where a directory leads is found out once in it. */
+/* One look at many files, in which each directory is resolved once. */
 typedef struct survey {
     kiln__filesums *sums;
     const kiln__list *places;
@@ -131,8 +131,8 @@ static int resolve(const survey *around, const char *path, bool *inside)
     return 0;
 }
 
-/* The same for a directory in one that is inside: one that is no link is where its name says. That is one look at
- * it, and not one at each name of its path. */
+/* The same for a directory in one that is inside: a directory that is no link is where its name says. That is one look
+ * at it, and not one at each name of its path. */
 static int resolve_below(const survey *around, const char *path, bool *inside)
 {
     struct stat status;
@@ -170,8 +170,9 @@ static bool climbs(const char *path)
     return false;
 }
 
-/* The same as resolve for what is no link: it is where its directory is. The first `top` bytes of the path are a
- * place. From there down each directory is looked at by itself. Below one that is outside a link may lead back. */
+/* The same as resolve for a file or directory that is no link: it is where its directory is. The first `top` bytes
+ * of the path are a place. From there down each directory is looked at by itself. Below one that is outside a link
+ * may lead back. */
 static int resolve_plain(survey *around, const char *path, size_t top, bool *inside)
 {
     char directory[PATH_MAX];
@@ -219,7 +220,7 @@ static const char *directory_of(const kiln__list *places, const char *wanted)
     return NULL;
 }
 
-/* Notes which file a line has found, and which one it is said to be. */
+/* Notes which file a line has found, and with which one the list says it is the same. */
 static bool note_file(survey *around, const kiln__read *read, const struct stat *status)
 {
     if (around->file_count == around->file_room) {

@@ -28,8 +28,8 @@ void kiln__filesums_init(kiln__filesums *sums);
 void kiln__filesums_fini(kiln__filesums *sums);
 
 /* Whether each line of a list (source/reads.h) tells what is there now. `places` are a name and the absolute path of
- * a directory, no link in it, a name and ... As for a worker, what lies outside all of them is nothing. What cannot
- * be looked at, for want of descriptors, memory or rights, agrees with no line. */
+ * a directory, no link in it, a name and ... As for a worker, a path outside all of them leads to nothing. A file
+ * that cannot be looked at, for want of descriptors, memory or rights, agrees with no line. */
 bool kiln__filesums_agree(kiln__filesums *sums, const kiln__list *places, const char *reads, size_t length);
 
 #endif

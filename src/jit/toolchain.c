@@ -1,4 +1,4 @@
-/* What the store remembers of compilers. */
+/* The memo of compilers in the store. */
 #include "jit/compiler.h"
 
 #include "base/alloc.h"
@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Stands where a kernel's key names its toolchain: what is remembered here holds on this machine only. */
+/* Stands where a kernel's key names its toolchain: the memo holds on this machine only. */
 #define MEMO_TOOLCHAIN "host"
 
 enum { STAMP_SIZE = 256, TARGETS_SIZE = KILN__TARGETS_MAX * KILN__TARGET_SIZE };
@@ -161,7 +161,7 @@ void kiln__toolchains_learn(kiln__toolchains *memo, const char *id)
 {
     pthread_mutex_lock(&memo->lock);
     if (memo->known && strcmp(memo->toolchain->id, id) != 0) {
-        /* What was recalled may be of another file than the one that has just compiled: ask it, it is open. */
+        /* The memo may be of another file than the one that has just compiled: ask the compiler, it is open. */
         kiln__toolchain opened = { 0 };
         if (memo->compiler->vtable->open(memo->compiler, &opened, NULL) == KILN_OK)
             *memo->toolchain = opened;

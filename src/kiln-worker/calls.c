@@ -41,8 +41,8 @@ static bool is_for_reading(int flags)
     return (flags & O_ACCMODE) == O_RDONLY && (flags & (O_CREAT | O_TRUNC)) == 0;
 }
 
-/* Opens what a path was found to lead to, and not the path once more, which may lead elsewhere by now. Devices and
- * pipes could give any amount, or nothing and block. */
+/* Opens the file that a path was found to lead to, and not the path once more, which may lead elsewhere by now.
+ * Devices and pipes could give any amount, or nothing and block. */
 static int reopen(int fd, int flags)
 {
     struct stat status;
@@ -191,7 +191,7 @@ ssize_t readlink(const char *restrict path, char *restrict out, size_t size)
     return length;
 }
 
-/* The path of what is open; the caller frees it. */
+/* The path of an open file; the caller frees it. */
 static char *resolve_descriptor(int fd)
 {
     char path[PATH_MAX];

@@ -154,7 +154,7 @@ static void begin_compile(uint32_t cpu_s)
     words.compiling = 1;
 }
 
-/* True if the process has at some time used a good part of `memory_bytes`: a fresh one should do what comes next. */
+/* True if the process has at some time used a good part of `memory_bytes`: a fresh one should take the next request. */
 static bool is_bloated(uint64_t memory_bytes)
 {
     struct rusage used;
@@ -203,8 +203,8 @@ static void answer_toolchain(kiln_status status, const kiln__toolchain *toolchai
     answer(&frame);
 }
 
-/* Once NVRTC and its builtins are in, no source needs a file but the headers in the places that it may read. Nor is
- * it to learn, or to leave in its code, where the host was started. */
+/* Once NVRTC and its builtins are in, no source needs a file but the headers in the places that it may read. Nor
+ * may a source learn, or leave in its code, where the host was started. */
 static kiln_status close_off(const kiln__frame *request, kiln_report *report)
 {
     char reason[256] = "";
@@ -336,7 +336,7 @@ static void compile(const kiln__frame *request)
 }
 
 /* Answers all other requests until the host hangs up, breaks the protocol or asks nothing for a minute, or until much
- * memory has been used; then ends the process without running what libraries left to be done at its end. One thread. A
+ * memory has been used; then ends the process without running the exit handlers of libraries. One thread. A
  * stack that ran out cannot hold its handler, which has another. */
 static void *serve(void *unused)
 {

@@ -104,8 +104,8 @@ static int digest_fd(int fd, off_t size, uint8_t out[KILN__DIGEST_SIZE])
     return digest_path(name, size, out);
 }
 
-/* Whether a file is still what was read. Its times do not tell: a change through a shared mapping leaves them as
- * they were. */
+/* Whether a file still has the contents that were read. Its times do not tell: a change through a shared mapping
+ * leaves them as they were. */
 static bool is_settled(const note *what)
 {
     struct stat status;
@@ -118,7 +118,7 @@ static bool is_settled(const note *what)
     return digest_path(what->real, status.st_size, digest) == 0 && memcmp(digest, what->digest, sizeof(digest)) == 0;
 }
 
-/* ---- What happens */
+/* ---- Recording */
 
 void kiln__recorder_begin(void)
 {

@@ -26,7 +26,7 @@ static char *const *allowed;     /* constant once `started` is set */
 static const kiln__list *places; /* NULL: paths are what they are; constant once `started` is set */
 static atomic_bool started;
 
-/* What was asked for, one after the other: '+' found or '-' refused, the path, a NUL. */
+/* The paths that were asked for, one after the other: '+' found or '-' refused, the path, a NUL. */
 static struct {
     pthread_mutex_t lock;
     char text[NOTES_SIZE];
@@ -39,7 +39,7 @@ bool kiln__sandbox_is_entered(void)
     return atomic_load(&started);
 }
 
-/* ---- What was asked for */
+/* ---- Paths that were asked for */
 
 /* Once something did not fit, nothing is looked for or added: a source with a million paths must not cost their
  * square. */
@@ -82,7 +82,7 @@ bool kiln__sandbox_visit(kiln__sandbox_visitor *fn, void *data)
     return complete;
 }
 
-/* ---- What is allowed */
+/* ---- Paths that are allowed */
 
 static bool is_allowed(const char *path)
 {
@@ -96,7 +96,7 @@ static bool is_allowed(const char *path)
     return false;
 }
 
-/* The path of what is open, no link and no ".." in it; of what has none (a pipe, a socket) something that does not
+/* The path of an open file, no link and no ".." in it. A pipe or a socket, which has none, gives a text that does not
  * begin with a slash. */
 static bool path_of(int fd, char path[PATH_MAX])
 {
@@ -290,8 +290,8 @@ static char **resolve(const char *const *given, char *reason, size_t size)
     return NULL;
 }
 
-/* What the C library would open by itself later on, past the calls: the time zone, which __TIME__ needs, and the
- * library by which a thread ends itself. */
+/* Loads the files that the C library would open by itself later on, past the calls: the time zone, which __TIME__
+ * needs, and the library by which a thread ends itself. */
 static void load_late_files(void)
 {
     tzset();

@@ -1,15 +1,12 @@
-/* What a compile worker may open. Source text is hostile: `#include "/etc/passwd"` would put that file into the
- * compiler's log and `__has_include` would tell which files there are.
- *
- * Two nets, one beneath the other. The calls: the program defines open, fopen, stat and the other calls by which
- * libnvrtc gets at a path, and these answer ENOENT to all that is not allowed (calls.c); nothing is told about a
- * refused path, not even whether it is there. The kernel: Landlock, where there is one, refuses to open what is not
- * allowed, whoever asks and by which call, and also to change files, to execute programs, to reach out by TCP and to
- * signal other processes; it does not hide that a file is there, nor judge what has no path (pipes, memory files).
- * Descriptors that are open already stay usable.
- *
- * A program that links the object library kiln_sandbox has the calls from its start. They do what the system's do until
- * the sandbox is entered. libkiln has none of this. */
+/* The sandbox of a compile worker: which files it may open. Source text is hostile: `#include "/etc/passwd"` would
+ * put that file into the compiler's log and `__has_include` would tell which files there are.  Two nets, one beneath
+ * the other. The calls: the program defines open, fopen, stat and the other calls by which libnvrtc gets at a path,
+ * and these answer ENOENT to all that is not allowed (calls.c); nothing is told about a refused path, not even
+ * whether it is there. The kernel: Landlock, where there is one, refuses to open anything that is not allowed, by
+ * any call of any code, and also to change files, to execute programs, to reach out by TCP and to signal other
+ * processes; it does not hide that a file is there, nor check files without a path (pipes, memory files).
+ * Descriptors that are open already stay usable.  A program that links the object library kiln_sandbox has the calls
+ * from its start. They do what the system's do until the sandbox is entered. libkiln has none of this. */
 #ifndef KILN_KILN_WORKER_SANDBOX_H
 #define KILN_KILN_WORKER_SANDBOX_H
 
@@ -29,7 +26,7 @@ typedef enum kiln__sandbox_net { KILN__SANDBOX_CALLS = 1, KILN__SANDBOX_KERNEL =
 bool kiln__sandbox_enter_nets(unsigned nets, const char *const *allowed, char *reason, size_t size);
 
 /* The same for a compiler that knows directories by name alone: `places` are a name and an absolute path, a name and
- * ... What lies in one of them is opened as KILN__READS_ROOT "/<name>/math.h" (source/reads.h), and under no other
+ * ... A file in one of them is opened as KILN__READS_ROOT "/<name>/math.h" (source/reads.h), and under no other
  * path, so that nothing that is compiled depends on where they are. kiln-worker/recorder.h notes each path that is
  * asked for. */
 bool kiln__sandbox_enter_places(const kiln__list *places, char *reason, size_t size);

@@ -176,7 +176,7 @@ static int time_left(uint64_t deadline_ns)
     return left_ms < INT_MAX ? (int)left_ms : INT_MAX;
 }
 
-/* After a call on the socket that failed: waits where it may be made again. */
+/* After a call on the socket that failed: waits until it may be made again, where it may. */
 static kiln__channel_result recover(int fd, int error, short events, uint64_t deadline_ns)
 {
     struct pollfd wanted = { fd, events, 0 };

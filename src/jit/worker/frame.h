@@ -79,7 +79,7 @@ typedef enum kiln__channel_result {
     KILN__CHANNEL_DONE,
     KILN__CHANNEL_CLOSED,    /* the other end has gone, be it in the middle of a frame */
     KILN__CHANNEL_LATE,      /* the deadline has passed */
-    KILN__CHANNEL_MALFORMED, /* what came is no frame; the stream is of no further use */
+    KILN__CHANNEL_MALFORMED, /* the bytes are no frame; the stream is of no further use */
     KILN__CHANNEL_NO_MEMORY
 } kiln__channel_result;
 

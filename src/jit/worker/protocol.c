@@ -1,4 +1,4 @@
-/* What stands in the frames between a service and its workers. */
+/* The fields of the frames between a service and its workers. */
 #include "jit/worker/protocol.h"
 
 #include "base/alloc.h"

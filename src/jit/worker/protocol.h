@@ -1,4 +1,4 @@
-/* What a service and its compile workers say to each other: frames on the worker's descriptor 0, a stream socket.
+/* The protocol between a service and its compile workers: frames on the worker's descriptor 0, a stream socket.
  * The host asks, the worker answers each request before it reads the next. Both sides are of one Kiln version, which
  * OPEN checks.
  *
@@ -21,7 +21,7 @@
 enum {
     KILN__WORKER_FD = 0,
     KILN__WORKER_LIMIT = 256 << 20, /* of a frame's body: a source may be large */
-    KILN__WORKER_LOG_MAX = 1 << 20  /* what is kept of a compiler's log */
+    KILN__WORKER_LOG_MAX = 1 << 20  /* bytes that are kept of a compiler's log */
 };
 
 typedef enum kiln__worker_type {
@@ -68,8 +68,8 @@ typedef enum kiln__worker_tag {
     KILN__WORKER_TAG_UNSETTLED /* u32 */
 } kiln__worker_tag;
 
-/* What stands in frames, written and read. Readers trust nothing: false for anything that a sound worker or host would
- * not have sent, *out is then of no use. */
+/* Writers and readers of fields. Readers trust nothing: false for anything that a sound worker or host would not have
+ * sent, *out is then of no use. */
 
 void kiln__worker_put_toolchain(kiln__text *frame, const kiln__toolchain *toolchain);
 bool kiln__worker_get_toolchain(const kiln__frame *frame, kiln__toolchain *out);

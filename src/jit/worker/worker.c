@@ -56,7 +56,7 @@ static bool find_program_file(char path[PATH_MAX])
 
 /* The directory and the owner of the file that holds this code: the shared library, or a program that it is linked
  * into. The loader's name of a library serves where it is absolute. A relative one is of a directory that the
- * process has left since, and a program's is what its caller has made up: there the kernel is asked. */
+ * process may have left, and its caller makes up a program's: there the kernel is asked. */
 static bool find_own_file(char path[PATH_MAX], uid_t *owner)
 {
     struct stat status;

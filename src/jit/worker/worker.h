@@ -5,7 +5,7 @@
 #include "jit/worker/protocol.h"
 #include "os/child.h"
 
-/* What every worker of a service is started with; borrowed strings. */
+/* The limits that every worker of a service is started with. */
 typedef struct kiln__worker_limits {
     uint64_t memory_bytes; /* of address space */
     uint32_t time_ms;      /* for one compile */
@@ -23,12 +23,12 @@ kiln_status kiln__worker_start(kiln__child *out, const char *program, const kiln
                                kiln_report *report);
 
 /* The first request: lets the worker open NVRTC, at `nvrtc` if that is not NULL, and then no file but those in
- * `places` (a source's unit). KILN_ENOCOMPILER as NVRTC itself would say it; KILN_ENOWORKER if what was started is
+ * `places` (a source's unit). KILN_ENOCOMPILER as NVRTC itself would say it; KILN_ENOWORKER if the program is
  * no worker of this version. */
 kiln_status kiln__worker_open(kiln__child *child, const char *program, const char *nvrtc, const kiln__list *places,
                               kiln__toolchain *out, kiln_report *report);
 
-/* What came of a request. */
+/* The result of a request. */
 typedef struct kiln__worker_answer {
     kiln__channel_result result; /* DONE: `message` holds the answer; else the worker is of no further use */
     bool begun;                  /* a compile had begun */

@@ -50,9 +50,9 @@ typedef struct workers {
     atomic_uint_least64_t starts, crashes, timeouts;
 } workers;
 
-/* ---- What is known of NVRTC */
+/* ---- Facts about NVRTC */
 
-/* Notes what a worker has opened. A worker that was just started does not know the id yet. False: out of memory. */
+/* Notes which NVRTC a worker has opened. Its id is not known yet. False: out of memory. */
 static bool note_facts(workers *self, const kiln__toolchain *facts)
 {
     pthread_mutex_lock(&self->facts_lock);
@@ -361,7 +361,7 @@ static bool is_quarantinable(const kiln__unit *unit)
 }
 
 /* Keeps the text as <digest>.cu, its digest (mode 0600), in the crash directory, which is made if it is missing. A link
- * of that name is replaced and not followed. `note` becomes what is to be told of it, "" if there is no directory. */
+ * of that name is replaced and not followed. `note` becomes the end of a message, "" if there is no directory. */
 static void keep_source(const workers *self, const kiln__unit *unit, char *note, size_t size)
 {
     uint8_t digest[KILN__DIGEST_SIZE];
@@ -400,7 +400,7 @@ static kiln_status fail_crashed(workers *self, const kiln__unit *unit, const uin
     return KILN_ECRASHED;
 }
 
-/* A worker that has had source from elsewhere is believed no other toolchain than the one it told before. */
+/* A tainted worker must name the toolchain that it named before it was tainted. */
 static bool note_toolchain(workers *self, worker *which, const kiln__toolchain *learnt)
 {
     if (which->tainted)
@@ -434,7 +434,7 @@ static kiln_status read_answer(workers *self, worker *which, const kiln__frame *
     return status;
 }
 
-/* Reads what came of a compile, and gives the worker back or ends it. */
+/* Reads the result of a compile, and gives the worker back or ends it. */
 static kiln_status conclude(workers *self, errand *sent, const kiln__unit *unit,
                             const uint8_t digest[KILN__DIGEST_SIZE], kiln__image *out, kiln_report *report)
 {

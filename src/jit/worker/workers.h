@@ -5,7 +5,7 @@
  *
  * Workers are started when first needed and kept for the next compile: as many idle ones as processors, and two at
  * least, the last used first again. A worker that has had nothing to do for a minute ends itself, and one that has
- * used much memory ends after its answer; what is left of them is cleaned up when a worker is next wanted, and by
+ * used much memory ends after its answer; the host cleans up after them when a worker is next wanted, and in
  * close. That needs no thread. */
 #ifndef KILN_JIT_WORKER_WORKERS_H
 #define KILN_JIT_WORKER_WORKERS_H
@@ -23,12 +23,12 @@ typedef struct kiln__workers_options {
 } kiln__workers_options;
 
 /* Wraps `inner`, NVRTC in this process, which is closed with it, also when this fails. Starts nothing. `search` and
- * `options` are inner's: what is compiled where makes no difference to a key. The other functions of its vtable fail
+ * `options` are inner's: a key does not depend on where a unit is compiled. The other functions of its vtable fail
  * as inner's do, and with KILN_ENOWORKER and KILN_ECRASHED. With KILN_ISOLATE_ALWAYS inner is never opened; with
  * AUTO a worker is given the path of the library that inner has opened. NULL when out of memory. */
 kiln__compiler *kiln__workers_open(kiln__compiler *inner, const kiln__workers_options *options, const kiln__log *log);
 
-/* What it has done so far. Any thread. */
+/* Counts of its work so far. Any thread. */
 typedef struct kiln__workers_counts {
     uint64_t starts, crashes, timeouts;
 } kiln__workers_counts;
