@@ -1,6 +1,5 @@
 /* The public functions of <kiln/cache.h>: the entries of the user's store, trimming it, and packs. */
 #include "api/structs.h"
-#include "jit/direct.h"
 #include "os/cpu.h"
 #include "service/service.h"
 #include "store/pack.h"
