@@ -13,7 +13,6 @@
 #include "tune/tuner.h"
 #include "tune/verify.h"
 #include "wisdom/describe.h"
-#include "wisdom/json.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -339,33 +338,6 @@ void kiln_live_close(kiln_live *live)
 
 /* ---- Wisdom */
 
-/* A record as hosts see it. Borrows the strings of the item. */
-static kiln_wisdom_record public_record(const kiln__wisdom_item *item)
-{
-    static const char *const sources[] = { [KILN__WISDOM_OWN] = "own", [KILN__WISDOM_SHARED] = "shared" };
-    const kiln__wisdom_entry *record = item->record;
-    return (kiln_wisdom_record){ .size = sizeof(kiln_wisdom_record),
-                                 .source = sources[item->source],
-                                 .model = record->device.model,
-                                 .target = record->device.target,
-                                 .multiprocessors = (uint32_t)record->device.multiprocessors,
-                                 .l2_bytes = record->device.l2_bytes,
-                                 .memory_bytes = record->device.memory_bytes,
-                                 .template_name = record->template_name,
-                                 .op_class = record->op_class,
-                                 .op = record->op,
-                                 .dtype = record->dtype,
-                                 .log2_n = (uint32_t)record->log2_n,
-                                 .geometry = record->geometry,
-                                 .ms = record->ms,
-                                 .gbps = record->gbps,
-                                 .ratio = record->ratio,
-                                 .samples = record->samples,
-                                 .variants = record->variants,
-                                 .toolchain = record->toolchain,
-                                 .by = record->maker };
-}
-
 typedef struct wisdom_visitor {
     kiln_wisdom_fn fn;
     void *data;
@@ -374,7 +346,7 @@ typedef struct wisdom_visitor {
 static int show_record(void *data, const kiln__wisdom_item *item)
 {
     const wisdom_visitor *self = data;
-    kiln_wisdom_record record = public_record(item);
+    kiln_wisdom_record record = kiln__wisdom_public_record(item);
     return self->fn(self->data, &record);
 }
 
@@ -392,17 +364,15 @@ typedef struct explainer {
     const char *refusal; /* of all records, if wisdom is not asked; else NULL */
 } explainer;
 
-static int explain_candidate(void *data, const kiln__wisdom_prospect *candidate)
+static int explain_candidate(void *data, const kiln_wisdom_candidate *candidate)
 {
     const explainer *self = data;
-    kiln_wisdom_record record = public_record(&candidate->item);
-    const kiln_wisdom_candidate full = { .size = sizeof(full),
-                                         .record = &record,
-                                         .distance = candidate->distance,
-                                         .reason = candidate->reason,
-                                         .refusal = self->refusal != NULL ? self->refusal : candidate->refusal,
-                                         .chosen = self->refusal == NULL && candidate->chosen };
-    return self->fn != NULL ? self->fn(self->data, &full) : candidate->chosen;
+    kiln_wisdom_candidate shown = *candidate;
+    if (self->refusal != NULL) {
+        shown.refusal = self->refusal;
+        shown.chosen = 0;
+    }
+    return self->fn != NULL ? self->fn(self->data, &shown) : candidate->chosen;
 }
 
 kiln_status kiln_wisdom_explain(char **out, kiln_service *service, const kiln_spec *spec, const char *model,
@@ -538,7 +508,7 @@ typedef struct exporter {
 static int export_record(void *data, const kiln__wisdom_item *item)
 {
     exporter *self = data;
-    kiln_wisdom_record record = public_record(item);
+    kiln_wisdom_record record = kiln__wisdom_public_record(item);
     bool wanted = self->keep != NULL ? self->keep(self->data, &record) != 0 : item->source == KILN__WISDOM_OWN;
     if (wanted && !kiln__wisdom_set_has(&self->set, item->record))
         self->fate = kiln__wisdom_set_add(&self->set, item->record);
@@ -553,7 +523,7 @@ kiln_status kiln_wisdom_export(char **out, kiln_service *service, kiln_wisdom_fn
     kiln__text text = { 0 };
     bool visited = kiln__wisdom_visit(service->wisdom, export_record, &self) == KILN_OK;
     if (visited && self.fate == KILN__WISDOM_ADDED)
-        kiln__wisdom_write(&self.set, NULL, NULL, &text);
+        kiln__wisdom_write(&self.set, &text);
     kiln__wisdom_set_fini(&self.set);
     if (visited && self.fate == KILN__WISDOM_FULL)
         return kiln__fail(report, KILN_EINVAL, KILN__STAGE_STORE, 0,

@@ -1,13 +1,13 @@
+/* Reads, watches and merges the files of records in the wisdom directory of a cache. */
 #include "wisdom/folder.h"
 
 #include "base/alloc.h"
-#include "base/text.h"
+#include "base/list.h"
 #include "os/file.h"
 #include "os/syscalls.h"
 #include "os/trust.h"
 #include "store/disk.h"
 #include "store/evict.h"
-#include "wisdom/json.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -48,7 +48,7 @@ static const char *const shared_advice[] = {
     [CAUSE_WRITE] = "it is only read",
 };
 
-/* What happened to one file or directory. */
+/* A failure with one file or directory. */
 typedef struct trouble {
     trouble_cause cause;
     int error; /* a negative errno */
@@ -64,7 +64,7 @@ static int set_trouble(trouble *out, trouble_cause cause, int error, const char 
     return error;
 }
 
-static void note(kiln__wisdom_folder *folder, const char *name, const trouble *what)
+static void note_trouble(kiln__wisdom_folder *folder, const char *name, const trouble *what)
 {
     if (what->cause == CAUSE_NONE)
         return;
@@ -119,64 +119,18 @@ void kiln__wisdom_folder_path(const kiln__wisdom_folder *folder, const char *mod
         kiln__text_printf(out, "%s/" DIRECTORY "/%s" SUFFIX, kiln__disk_store_root(folder->store), slug);
 }
 
-typedef struct listing {
-    char **names;
-    size_t count, room;
-    bool failed;
-} listing;
-
-static bool make_room(listing *list)
+static int add_name(void *data, const char *name)
 {
-    if (list->count < list->room)
-        return true;
-    size_t room = list->room > 0 ? 2 * list->room : 16;
-    char **names = kiln__realloc(list->names, room * sizeof(*names));
-    if (names == NULL)
-        return false;
-    list->names = names;
-    list->room = room;
-    return true;
-}
-
-static int take_name(void *data, const char *name)
-{
-    listing *list = data;
     size_t length = strlen(name);
-    if (name[0] == '.' || length <= strlen(SUFFIX) || length >= NAME_SIZE ||
-        strcmp(name + length - strlen(SUFFIX), SUFFIX) != 0)
-        return 0;
-    char *copy = make_room(list) ? kiln__strdup(name) : NULL;
-    list->failed = copy == NULL;
-    if (copy != NULL)
-        list->names[list->count++] = copy;
-    return list->failed;
+    if (name[0] != '.' && length > strlen(SUFFIX) && length < NAME_SIZE &&
+        strcmp(name + length - strlen(SUFFIX), SUFFIX) == 0)
+        kiln__list_add(data, name);
+    return 0;
 }
 
 static int compare_names(const void *a, const void *b)
 {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-static void free_names(listing *list)
-{
-    while (list->count > 0)
-        kiln__free(list->names[--list->count]);
-    kiln__free(list->names);
-    *list = (listing){ 0 };
-}
-
-/* Sorted, so that what comes of them does not depend on the file system. 0 or -errno. */
-static int list_names(int directory, listing *out)
-{
-    *out = (listing){ 0 };
-    int error = kiln__file_list(directory, take_name, out);
-    if (error == 0 && out->failed)
-        error = -ENOMEM;
-    if (error != 0)
-        free_names(out);
-    else if (out->count > 0)
-        qsort(out->names, out->count, sizeof(out->names[0]), compare_names);
-    return error;
 }
 
 /* ---- Reading */
@@ -185,36 +139,13 @@ static void append_stamp(int directory, const char *name, kiln__text *stamp)
 {
     struct stat status = { 0 };
     int error = kiln__sys_fstatat(directory, name, &status, AT_SYMLINK_NOFOLLOW) != 0 ? errno : 0;
-    kiln__text_printf(stamp, "%s %d %llx %llx %llx %o %u %lld.%ld %lld.%ld\n", name, error,
-                      (unsigned long long)status.st_dev, (unsigned long long)status.st_ino,
-                      (unsigned long long)status.st_size, (unsigned)status.st_mode, (unsigned)status.st_uid,
-                      (long long)status.st_mtim.tv_sec, status.st_mtim.tv_nsec, (long long)status.st_ctim.tv_sec,
-                      status.st_ctim.tv_nsec);
+    kiln__text_printf(stamp, "%s %d %o %u %lld.%ld ", name, error, (unsigned)status.st_mode, (unsigned)status.st_uid,
+                      (long long)status.st_ctim.tv_sec, status.st_ctim.tv_nsec);
+    kiln__file_append_stamp(&status, " ", stamp);
+    kiln__text_append(stamp, "\n");
 }
 
-int kiln__wisdom_folder_stamp(kiln__wisdom_folder *folder, kiln__text *stamp)
-{
-    trouble what;
-    listing list;
-    int directory = open_folder(folder, false, &what);
-    if (directory < 0) {
-        note(folder, "", &what);
-        return what.cause == CAUSE_READ ? directory : 0;
-    }
-    int error = list_names(directory, &list);
-    for (size_t i = 0; error == 0 && i < list.count; i++)
-        append_stamp(directory, list.names[i], stamp);
-    if (error == 0)
-        free_names(&list);
-    kiln__sys_close(directory);
-    if (error != 0) {
-        set_trouble(&what, CAUSE_READ, error, NULL);
-        note(folder, "", &what);
-    }
-    return error;
-}
-
-/* What is wrong with a file before anybody looks into it. */
+/* The trouble with a file that shows before its bytes are read. */
 static int check_file(const kiln__wisdom_folder *folder, const struct stat *status, int error, trouble *what)
 {
     char buffer[KILN__WISDOM_REASON];
@@ -269,25 +200,55 @@ static int load_file(kiln__wisdom_folder *folder, int directory, const char *nam
     if (error == 0 && !kiln__wisdom_set_join(out, &set))
         set_trouble(&what, CAUSE_READ, -ENOMEM, NULL);
     kiln__wisdom_set_fini(&set);
-    note(folder, name, &what);
+    note_trouble(folder, name, &what);
     return what.cause == CAUSE_READ ? what.error : 0;
+}
+
+/* Loads each file, or (`out` is NULL) appends its stamp. The files are taken by name, so that the result does not
+ * depend on the order of the file system. Trouble with the directory itself is noted with the stamps, which come
+ * first. */
+static int visit_files(kiln__wisdom_folder *folder, kiln__text *stamp, kiln__wisdom_set *out)
+{
+    trouble what;
+    kiln__list list = { 0 };
+    const char **names = NULL;
+    int directory = open_folder(folder, false, &what), first = what.cause == CAUSE_READ ? directory : 0;
+    if (directory >= 0) {
+        first = kiln__file_list(directory, add_name, &list);
+        names = kiln__list_array(&list, 0, 1);
+        if (first == 0 && (list.bytes.failed || names == NULL))
+            first = -ENOMEM;
+        if (first != 0)
+            set_trouble(&what, CAUSE_READ, first, NULL);
+    }
+    size_t count = directory >= 0 && first == 0 ? list.count : 0;
+    if (count > 0)
+        qsort(names, count, sizeof(*names), compare_names);
+    for (size_t i = 0; i < count; i++) {
+        int error = 0;
+        if (out != NULL)
+            error = load_file(folder, directory, names[i], out);
+        else
+            append_stamp(directory, names[i], stamp);
+        first = first != 0 ? first : error;
+    }
+    if (out == NULL)
+        note_trouble(folder, "", &what);
+    if (directory >= 0)
+        kiln__sys_close(directory);
+    kiln__free(names);
+    kiln__list_fini(&list);
+    return first;
+}
+
+int kiln__wisdom_folder_stamp(kiln__wisdom_folder *folder, kiln__text *stamp)
+{
+    return visit_files(folder, stamp, NULL);
 }
 
 int kiln__wisdom_folder_load(kiln__wisdom_folder *folder, kiln__wisdom_set *out)
 {
-    trouble what;
-    listing list;
-    int directory = open_folder(folder, false, &what);
-    if (directory < 0)
-        return what.cause == CAUSE_READ ? directory : 0; /* noted with the stamp */
-    int first = list_names(directory, &list);
-    for (size_t i = 0; i < list.count; i++) {
-        int error = load_file(folder, directory, list.names[i], out);
-        first = first != 0 ? first : error;
-    }
-    free_names(&list);
-    kiln__sys_close(directory);
-    return first;
+    return visit_files(folder, NULL, out);
 }
 
 /* ---- Writing */
@@ -305,8 +266,8 @@ static int open_lock(int directory)
     return error != 0 ? error : fd;
 }
 
-/* Who waits holds the turn meanwhile. A process that adds one record after the other would else take the lock again
- * before anybody who looks for it every few milliseconds finds it free. */
+/* A waiter holds LOCK_TURN meanwhile. A process that adds one record after the other would else take the lock again
+ * before a waiter, which polls it every few milliseconds, finds it free. */
 static int wait_for_lock(const kiln__wisdom_folder *folder, const kiln__lock *lock)
 {
     int error = kiln__lock_wait(lock, LOCK_TURN, folder->wait_ms);
@@ -316,7 +277,7 @@ static int wait_for_lock(const kiln__wisdom_folder *folder, const kiln__lock *lo
     return error;
 }
 
-/* The directory and its lock, or -errno. Both anew where somebody removed them meanwhile. */
+/* The directory and its lock, or -errno. Both are opened anew where they were removed meanwhile. */
 static int open_locked(kiln__wisdom_folder *folder, kiln__lock *lock, trouble *what)
 {
     int error = -ENOENT;
@@ -336,10 +297,10 @@ static int open_locked(kiln__wisdom_folder *folder, kiln__lock *lock, trouble *w
     return set_trouble(what, error == -EPERM ? CAUSE_UNTRUSTED : CAUSE_WRITE, error, text);
 }
 
-static int publish(int directory, const char *name, const kiln__wisdom_set *set)
+static int publish_set(int directory, const char *name, const kiln__wisdom_set *set)
 {
     kiln__text text = { 0 };
-    kiln__wisdom_write(set, NULL, NULL, &text);
+    kiln__wisdom_write(set, &text);
     int error = text.failed ? -ENOMEM
                 : text.length > KILN__WISDOM_FILE_MAX
                     ? -EFBIG
@@ -348,56 +309,34 @@ static int publish(int directory, const char *name, const kiln__wisdom_set *set)
     return error;
 }
 
-static int put_aside(int directory, const char *name)
-{
-    char aside[NAME_SIZE];
-    snprintf(aside, sizeof(aside), "%s" ASIDE, name);
-    return kiln__sys_renameat(directory, name, directory, aside) != 0 && errno != ENOENT ? -errno : 0;
-}
-
-/* `set` is what the file holds. */
-static int rewrite(int directory, const char *name, kiln__wisdom_set *set, bool damaged,
-                   kiln__wisdom_entry *const *records, size_t count, kiln__wisdom_counts *tally)
-{
-    kiln__wisdom_fate fate = kiln__wisdom_set_add_all(set, records, count, tally);
-    int error = fate == KILN__WISDOM_FULL ? -EFBIG : fate == KILN__WISDOM_NO_MEMORY ? -ENOMEM : 0;
-    if (error == 0 && damaged)
-        error = put_aside(directory, name);
-    if (error == 0 && tally->added + tally->replaced > 0)
-        error = publish(directory, name, set);
-    return error;
-}
-
 /* The records of one model into its file, under the lock. 0 or -errno with the trouble. */
 static int merge_file(kiln__wisdom_folder *folder, int directory, kiln__wisdom_entry *const *records, size_t count,
                       kiln__wisdom_counts *tally, trouble *what)
 {
-    char slug[KILN__WISDOM_SLUG], name[KILN__WISDOM_SLUG + sizeof(SUFFIX)];
+    char slug[KILN__WISDOM_SLUG], name[NAME_SIZE], aside[NAME_SIZE + sizeof(ASIDE)];
     kiln__wisdom_set set;
     kiln__wisdom_slug(records[0]->device.model, slug);
     snprintf(name, sizeof(name), "%s" SUFFIX, slug);
+    snprintf(aside, sizeof(aside), "%s" ASIDE, name);
     int error = read_file(folder, directory, name, &set, what);
-    note(folder, name, what);
+    note_trouble(folder, name, what);
     bool damaged = what->cause == CAUSE_DAMAGED;
     if (error != 0 && error != -ENOENT && !damaged)
         return error;
     *tally = (kiln__wisdom_counts){ 0 };
     *what = (trouble){ 0 };
-    error = rewrite(directory, name, &set, damaged, records, count, tally);
+    kiln__wisdom_fate fate = kiln__wisdom_set_add_all(&set, records, count, tally);
+    error = fate == KILN__WISDOM_FULL ? -EFBIG : fate == KILN__WISDOM_NO_MEMORY ? -ENOMEM : 0;
+    if (error == 0 && damaged && kiln__sys_renameat(directory, name, directory, aside) != 0 && errno != ENOENT)
+        error = -errno;
+    if (error == 0 && tally->added + tally->replaced > 0)
+        error = publish_set(directory, name, &set);
     if (error != 0) {
         set_trouble(what, CAUSE_WRITE, error, error == -EFBIG ? "there are too many records for one file" : NULL);
-        note(folder, name, what);
+        note_trouble(folder, name, what);
     }
     kiln__wisdom_set_fini(&set);
     return error;
-}
-
-static size_t count_of_model(const kiln__wisdom_set *set, size_t first)
-{
-    size_t end = first + 1;
-    while (end < set->count && strcmp(set->records[end]->device.model, set->records[first]->device.model) == 0)
-        end++;
-    return end - first;
 }
 
 static int merge_all(kiln__wisdom_folder *folder, int directory, const kiln__wisdom_set *records,
@@ -407,7 +346,9 @@ static int merge_all(kiln__wisdom_folder *folder, int directory, const kiln__wis
     for (size_t i = 0, count; i < records->count; i += count) {
         trouble what;
         kiln__wisdom_counts tally;
-        count = count_of_model(records, i);
+        for (count = 1; i + count < records->count; count++)
+            if (strcmp(records->records[i + count]->device.model, records->records[i]->device.model) != 0)
+                break;
         if (merge_file(folder, directory, records->records + i, count, &tally, &what) == 0) {
             out->added += tally.added;
             out->replaced += tally.replaced;
@@ -420,7 +361,7 @@ static int merge_all(kiln__wisdom_folder *folder, int directory, const kiln__wis
     return first->error;
 }
 
-static int sweep(void *data, const char *name)
+static int remove_temporary(void *data, const char *name)
 {
     kiln__evict_temporary(*(const int *)data, KILN__FILE_TEMPORARY, name);
     return 0;
@@ -435,11 +376,11 @@ int kiln__wisdom_folder_merge(kiln__wisdom_folder *folder, const kiln__wisdom_se
     int directory = open_locked(folder, &lock, &what), error = directory;
     if (directory >= 0) {
         error = merge_all(folder, directory, records, out, &what);
-        kiln__file_list(directory, sweep, &directory);
+        kiln__file_list(directory, remove_temporary, &directory);
         kiln__lock_close(&lock);
         kiln__sys_close(directory);
     } else {
-        note(folder, "", &what);
+        note_trouble(folder, "", &what);
     }
     kiln__text_copy(problem, KILN__WISDOM_REASON, error == -ENOENT ? "there is no cache directory" : what.text);
     return error;

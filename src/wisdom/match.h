@@ -5,7 +5,7 @@
 #include "spec/fields.h"
 #include "wisdom/record.h"
 
-/* Where a record is from. Of two that are equally near, the first is taken. */
+/* The source of a record. Of two that are equally near, the first source wins. */
 typedef enum kiln__wisdom_source { KILN__WISDOM_OWN, KILN__WISDOM_SHARED } kiln__wisdom_source;
 
 typedef struct kiln__wisdom_item {
@@ -13,47 +13,38 @@ typedef struct kiln__wisdom_item {
     kiln__wisdom_source source;
 } kiln__wisdom_item;
 
+/* The record as the host sees it. Its texts are borrowed. */
+kiln_wisdom_record kiln__wisdom_public_record(const kiln__wisdom_item *item);
+
 typedef struct kiln__wisdom_query {
     const kiln__fields *spec;          /* op set; its n is the size, if set; parameters that are set stay as they are */
-    const kiln__wisdom_device *device; /* its target is what to compile for where the spec leaves that open */
+    const kiln__wisdom_device *device; /* its target is the one to compile for where the spec leaves that open */
     const char *toolchain;             /* that would compile; "" if unknown */
 } kiln__wisdom_query;
 
-/* What comes of a query: parameters to fill in. Plain data. */
+/* The answer to a query: parameters to fill in. Plain data. */
 typedef struct kiln__wisdom_choice {
     bool found;
     uint32_t set; /* bit i: parameter i of the spec's template is chosen */
     int64_t params[KILN__PARAMS_MAX];
-    uint32_t distance; /* 0 exact; see kiln__wisdom_prospect */
+    /* Its decimal digits are, from the front: 1 other toolchain, 2 other text of the template; 1 other model, 2 other
+     * chip of the family, 3 other family; source; 1 other dtype; 1 other op; and two of the difference of sizes. */
+    uint32_t distance;
 } kiln__wisdom_choice;
 
-/* One record as a query sees it. */
-typedef struct kiln__wisdom_prospect {
-    kiln__wisdom_item item;
-    /* Its decimal digits are, from the front: 1 other toolchain, 2 other text of the template; 1 other model, 2
-     * other chip of the family, 3 other family; source; 1 other dtype; 1 other op; and two of the difference of
-     * sizes. UINT32_MAX: never used for this. */
-    uint32_t distance;
-    const char *reason;  /* the same in words: "exact", "2^20 elements instead of 2^26; from the shared directory" */
-    const char *refusal; /* why its geometry is not used, "" if it could be */
-    bool chosen;
-} kiln__wisdom_prospect;
-
-/* Called with each record, from the nearest to those that are never used; non-zero stops. */
-typedef int (*kiln__wisdom_explain_fn)(void *data, const kiln__wisdom_prospect *candidate);
-
-/* Chooses among the items. `digest` is kiln__wisdom_digest of what would be compiled. The nearest record wins whose
- * geometry has the parameters that the spec sets and satisfies the template's constraints; equal inputs give equal
- * choices, in whatever order the items stand. `explain` may be NULL; records of other templates are not told of.
- * Errors: KILN_EINVAL (no op; neither spec nor device has a target), KILN_ENOMEM; *out then has nothing found. */
+/* Chooses among the items. `digest` is kiln__wisdom_digest of the text that would be compiled. The nearest record wins
+ * whose geometry has the parameters that the spec sets and satisfies the template's constraints. Equal inputs give
+ * equal choices, in whatever order the items stand. `explain` (may be NULL; non-zero stops) gets each record of the
+ * spec's template, from the nearest to those that are never used. Errors: KILN_EINVAL (no op; neither spec nor device
+ * has a target), KILN_ENOMEM; *out then has nothing found. */
 kiln_status kiln__wisdom_choose(kiln__wisdom_choice *out, const kiln__wisdom_item *items, size_t count,
-                                const kiln__wisdom_query *query, const char *digest, kiln__wisdom_explain_fn explain,
+                                const kiln__wisdom_query *query, const char *digest, kiln_wisdom_candidate_fn explain,
                                 void *data, kiln_report *report);
 
 /* Sets the chosen parameters. */
 void kiln__wisdom_apply(const kiln__wisdom_choice *choice, kiln__fields *spec);
 
-/* What a query is for: the spec's target, else the device's. False if there is none. */
+/* The target of a query: the spec's, else the device's. False if there is none. */
 bool kiln__wisdom_target(const kiln__wisdom_query *query, kiln__target *out);
 
 #endif

@@ -1,17 +1,15 @@
-/* Records of wisdom: which geometry was measured to be the best for one kind of work on one kind of device, and sets of
- * them. Plain text and numbers; knows neither files nor templates. docs/tuning.md describes every field. */
+/* Records of wisdom: the geometry that was measured to be the best for one kind of work on one kind of device, sets of
+ * records, and their text in files. Knows no templates. docs/tuning.md describes every field and the format. Pure. */
 #ifndef KILN_WISDOM_RECORD_H
 #define KILN_WISDOM_RECORD_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "base/text.h"
 
 enum {
     KILN__WISDOM_NAME_MAX = 255,      /* bytes of each other text */
     KILN__WISDOM_OP_MAX = 8192,       /* of the op, and of all fields that are unknown */
-    KILN__WISDOM_SIZE_MAX = 63,       /* sizes are powers of two, by their logarithm */
     KILN__WISDOM_RECORDS_MAX = 16384, /* in one file */
+    KILN__WISDOM_FILE_MAX = 32 << 20, /* bytes */
     KILN__WISDOM_REASON = 256         /* bytes for a reason in words */
 };
 
@@ -34,39 +32,30 @@ typedef struct kiln__wisdom_entry {
     const char *extra; /* fields that this version does not know, as JSON: `, "name": value`; "" if there are none */
 } kiln__wisdom_entry;
 
-/* The fields in their order in a file: reading, writing, checking and copying go by this table. */
-typedef enum kiln__wisdom_kind { KILN__WISDOM_TEXT, KILN__WISDOM_WHOLE, KILN__WISDOM_REAL } kiln__wisdom_kind;
-
-typedef struct kiln__wisdom_field {
-    const char *name;
-    kiln__wisdom_kind kind;
-    bool required; /* must be there, a text not empty; others are "" or 0 */
-    size_t offset; /* in the record: of a const char *, uint64_t or double */
-    uint64_t max;  /* length of a text, value of a whole number */
-} kiln__wisdom_field;
-
-extern const kiln__wisdom_field kiln__wisdom_fields[];
-extern const size_t kiln__wisdom_field_count;
-
 /* A record whose texts are "" and whose numbers are 0. */
 extern const kiln__wisdom_entry kiln__wisdom_record_empty;
 
-/* True if a record may be kept; else what is wrong with it goes to problem, one line. */
+/* True if a record may be kept; else the problem gets the reason, one line. */
 bool kiln__wisdom_record_check(const kiln__wisdom_entry *record, char problem[KILN__WISDOM_REASON]);
 
-/* Order by what records are about: model, target, template, op, dtype, size. 0: one takes the place of the other. */
+/* Orders records by model, target, template, op, dtype and size. Of two that are equal in all of them (0), a set keeps
+ * one. */
 int kiln__wisdom_record_compare(const kiln__wisdom_entry *a, const kiln__wisdom_entry *b);
 
 /* Whether all fields are equal, the unknown ones too. */
 bool kiln__wisdom_record_equal(const kiln__wisdom_entry *a, const kiln__wisdom_entry *b);
 
-/* Records that are about different things, sorted. Owns copies. Zero-initialised is empty. One thread at a time. */
+/* ---- Sets */
+
+/* Sorted records, no two about the same. Owns copies. Zero-initialised is empty. One thread at a time. */
 typedef struct kiln__wisdom_set {
     kiln__wisdom_entry **records;
     size_t count, room;
 } kiln__wisdom_set;
 
-/* What came of adding a record. */
+void kiln__wisdom_set_fini(kiln__wisdom_set *set);
+
+/* The outcome of adding a record. */
 typedef enum kiln__wisdom_fate {
     KILN__WISDOM_ADDED,
     KILN__WISDOM_REPLACED, /* an older one about the same */
@@ -87,15 +76,32 @@ typedef struct kiln__wisdom_counts {
     size_t added, replaced, equal, older_kept;
 } kiln__wisdom_counts;
 
-/* Adds several records and counts what came of each. Ends at the first that finds no room or no memory and returns
- * its fate, else KILN__WISDOM_ADDED. */
+/* Adds several records and counts their outcomes. Ends at the first that finds no room or no memory and returns its
+ * fate, else KILN__WISDOM_ADDED. */
 kiln__wisdom_fate kiln__wisdom_set_add_all(kiln__wisdom_set *set, kiln__wisdom_entry *const *records, size_t count,
                                            kiln__wisdom_counts *tally);
 
-/* Adds all records of another set, however many both have: a bound would leave out some that may be the nearest.
- * False: out of memory. */
+/* Adds all records of another set, without a bound on their number: a bound would leave out some that may be the
+ * nearest. False: out of memory. */
 bool kiln__wisdom_set_join(kiln__wisdom_set *set, const kiln__wisdom_set *more);
 
-void kiln__wisdom_set_fini(kiln__wisdom_set *set);
+/* ---- Files: JSON, one record on each line */
+
+typedef enum kiln__wisdom_fault {
+    KILN__WISDOM_GOOD,
+    KILN__WISDOM_DAMAGED, /* it is not in the format, or a record in it is wrong */
+    KILN__WISDOM_NEWER,   /* a later version of Kiln made it */
+    KILN__WISDOM_OUT_OF_MEMORY
+} kiln__wisdom_fault;
+
+/* Reads the records of a file. Any fault refuses the whole file: the set is then empty, and the problem says the fault
+ * and its place in one line ("" without a fault). Unknown fields of the file are ignored, those of a record kept with
+ * it. */
+kiln__wisdom_fault kiln__wisdom_read(kiln__wisdom_set *out, const char *bytes, size_t length,
+                                     char problem[KILN__WISDOM_REASON]);
+
+/* Appends the text of a file with the records of the set. Reading it back gives equal records, but for measurements,
+ * which have 6 digits. */
+void kiln__wisdom_write(const kiln__wisdom_set *set, kiln__text *out);
 
 #endif

@@ -5,7 +5,6 @@
 
 #include "spec/catalog.h"
 #include "store/store.h"
-#include "wisdom/folder.h"
 #include "wisdom/match.h"
 
 typedef struct kiln__wisdom kiln__wisdom;
@@ -35,7 +34,7 @@ kiln_status kiln__wisdom_match(kiln__wisdom *wisdom, const kiln__wisdom_query *q
 /* The same choice, and every record of the spec's template, from the nearest on, with the reasons. Errors: those of
  * kiln__wisdom_choose. */
 kiln_status kiln__wisdom_explain(kiln__wisdom *wisdom, const kiln__wisdom_query *query, kiln__wisdom_choice *out,
-                                 kiln__wisdom_explain_fn fn, void *data, kiln_report *report);
+                                 kiln_wisdom_candidate_fn fn, void *data, kiln_report *report);
 
 /* Calls fn with every record that is known, in the order of sources and then of what they are about; non-zero stops.
  * KILN_ENOMEM: what is known could not be read. */

@@ -2,8 +2,8 @@
 #include "base/alloc.h"
 #include "fuzz/fuzz.h"
 #include "support/fields.h"
-#include "wisdom/json.h"
 #include "wisdom/match.h"
+#include "wisdom/record.h"
 
 enum { ITEMS_MAX = 64 };
 
@@ -18,7 +18,7 @@ static const kiln__catalog *catalog(void)
 static char *write_all(const kiln__wisdom_set *set, size_t *length)
 {
     kiln__text text = { 0 };
-    kiln__wisdom_write(set, NULL, NULL, &text);
+    kiln__wisdom_write(set, &text);
     *length = text.length;
     char *taken = kiln__text_take(&text);
     FUZZ_REQUIRE(taken != NULL, "out of memory");
@@ -53,7 +53,7 @@ static void require_sound(const kiln__wisdom_set *set)
     }
 }
 
-static int count_candidate(void *data, const kiln__wisdom_prospect *candidate)
+static int count_candidate(void *data, const kiln_wisdom_candidate *candidate)
 {
     FUZZ_REQUIRE(candidate->reason[0] != '\0', "every candidate has a reason");
     *(int *)data += candidate->chosen;

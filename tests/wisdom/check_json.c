@@ -3,7 +3,7 @@
 #include "support/comma.h"
 #include "support/suites.h"
 #include "support/wisdom.h"
-#include "wisdom/json.h"
+#include "wisdom/record.h"
 #include <fenv.h>
 #include <math.h>
 #include <stdio.h>
@@ -20,7 +20,7 @@ static void add(kiln__wisdom_set *set, const kiln__wisdom_entry *record, kiln__w
 static char *write_all(const kiln__wisdom_set *set)
 {
     kiln__text text = { 0 };
-    kiln__wisdom_write(set, NULL, NULL, &text);
+    kiln__wisdom_write(set, &text);
     char *taken = kiln__text_take(&text);
     ck_assert_ptr_nonnull(taken);
     return taken;
@@ -76,7 +76,7 @@ START_TEST(test_wisdom__the_text_is_the_same_whatever_the_host_rounds_to)
     feclearexcept(FE_ALL_EXCEPT);
     kiln__wisdom_fault fault = kiln__wisdom_read(&set, file, strlen(file), problem);
     kiln__text text = { 0 };
-    kiln__wisdom_write(&set, NULL, NULL, &text);
+    kiln__wisdom_write(&set, &text);
     int mode = fegetround(), raised = fetestexcept(FE_ALL_EXCEPT);
     fesetenv(&own);
     ck_assert_int_eq(fault, KILN__WISDOM_GOOD);

@@ -79,7 +79,7 @@ typedef struct told {
     int calls, chosen;
 } told;
 
-static int tell(void *data, const kiln__wisdom_prospect *candidate)
+static int tell(void *data, const kiln_wisdom_candidate *candidate)
 {
     told *self = data;
     ck_assert(candidate->reason[0] != '\0');

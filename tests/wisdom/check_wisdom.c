@@ -8,7 +8,7 @@
 #include "support/suites.h"
 #include "support/wisdom.h"
 #include "wisdom/describe.h"
-#include "wisdom/json.h"
+#include "wisdom/folder.h"
 #include "wisdom/wisdom.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -134,7 +134,7 @@ static void write_records(const char *name, const char *model, size_t count, con
             snprintf(op, sizeof(op), "hardtanh(0,%zu)", i);
         ck_assert_int_eq(kiln__wisdom_set_add(&set, &record), KILN__WISDOM_ADDED);
     }
-    kiln__wisdom_write(&set, NULL, NULL, &text);
+    kiln__wisdom_write(&set, &text);
     write_file(name, kiln__text_string(&text));
     kiln__text_fini(&text);
     kiln__wisdom_set_fini(&set);
