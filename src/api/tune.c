@@ -5,11 +5,10 @@
 #include "os/file.h"
 #include "os/trust.h"
 #include "service/service.h"
-#include "tune/fill.h"
+#include "tune/arrays.h"
 #include "tune/live.h"
 #include "tune/measure.h"
-#include "tune/stage.h"
-#include "tune/sweep.h"
+#include "tune/space.h"
 #include "tune/tuner.h"
 #include "tune/verify.h"
 #include "wisdom/describe.h"
@@ -211,19 +210,14 @@ kiln_status kiln_workload_make(kiln_workload **out, kiln_service *service, kiln_
         return kiln__fail_forked(report, KILN__STAGE_DEVICE);
     kiln_work full;
     kiln_status status = take_work(&full, work, report);
-    const kiln__given given = { .elements = full.elements,
-                                .sizes = full.sizes,
-                                .size_count = full.size_count,
-                                .args = full.args,
-                                .arg_count = full.arg_count };
-    return status == KILN_OK ? kiln__stage_make(out, service, kernel, &given, report) : status;
+    return status == KILN_OK ? kiln__workload_make(out, service, kernel, &full, report) : status;
 }
 
 void kiln_workload_free(kiln_workload *workload)
 {
     KILN__NO_CANCEL;
     if (workload != NULL && !kiln__is_forked(workload->kernel->generation))
-        kiln__stage_free(workload);
+        kiln__workload_free(workload);
 }
 
 kiln_status kiln_workload_get_info(const kiln_workload *workload, kiln_workload_info *out)
@@ -245,7 +239,7 @@ kiln_status kiln_workload_reset(kiln_workload *workload, kiln_report *report)
 {
     KILN__NO_CANCEL;
     KILN__BEGIN(report, KILN__STAGE_DEVICE, workload->kernel, workload != NULL, "workload must not be NULL");
-    return kiln__stage_reset(workload, report);
+    return kiln__workload_reset(workload, report);
 }
 
 kiln_status kiln_verify(kiln_verification *out, kiln_service *service, kiln_kernel *kernel, const kiln_grid *grid,
@@ -263,9 +257,9 @@ kiln_status kiln_verify(kiln_verification *out, kiln_service *service, kiln_kern
     kiln__load load;
     kiln__verdict verdict;
     kiln_status status = kiln__take_grid(&full, kernel, grid, size_count, report);
-    const kiln__launching launching = { kernel, &full, sizes, size_count, args, arg_count };
+    const kiln_work work = { .sizes = sizes, .size_count = size_count, .args = args, .arg_count = arg_count };
     if (status == KILN_OK)
-        status = kiln__verify_launch(&verdict, &load, service, &launching, tolerance, report);
+        status = kiln__verify_launch(&verdict, &load, service, kernel, &full, &work, tolerance, report);
     if (status != KILN_OK)
         return status;
     const kiln_verification found = { .size = sizeof(found),

@@ -189,7 +189,7 @@ struct kiln_device {
     int ordinal;         /* of the GPU; 0 for the cpu */
     char name[16];       /* "cuda:0", "cpu" */
     unsigned generation; /* os/fork.h */
-    atomic_bool tuning;  /* a tuning has the device: see tune/turn.h */
+    atomic_bool tuning;  /* a tuning has the device: see tune/session.h */
 };
 
 #endif

@@ -1,35 +1,139 @@
+/* Values in a device's memory, the sets of arrays that kernels are measured on, and the workloads of hosts. */
 #include "tune/arrays.h"
 
+#include "base/alloc.h"
 #include <inttypes.h>
 #include <string.h>
 
-/* Arrays begin at whole pages of a GPU, as an allocator of their own would place them; the guard is at least one
- * page of the host. */
-enum { PAGE = 2 << 20, GUARD = 4096, ALIGNMENT = 256, SETS_MAX = 64, CACHES = 3, MEMORY_PART = 8 };
+enum {
+    POISON_BYTES = 1 << 20,
+    SMALLEST = -6, /* the exponent of the least magnitude */
+    OCTAVES = 9,
+    PAGE = 2 << 20, /* of a GPU: arrays begin at whole ones, as a separate allocation of each would place them */
+    GUARD = 4096,   /* behind an array: at least one page of the host */
+    ALIGNMENT = 256,
+    SETS_MAX = 64,
+    CACHES = 3,
+    MEMORY_PART = 8
+};
 
-/* How many sets there should be, and how many there are to be where memory is short. */
-typedef struct set_counts {
-    uint64_t wanted, least;
-} set_counts;
+/* ---- Values */
 
+/* xoshiro256++ by Blackman and Vigna. */
+static uint64_t next_random(uint64_t state[4])
+{
+    uint64_t sum = state[0] + state[3];
+    uint64_t result = (sum << 23 | sum >> 41) + state[0];
+    uint64_t shifted = state[1] << 17;
+    state[2] ^= state[0];
+    state[3] ^= state[1];
+    state[1] ^= state[2];
+    state[0] ^= state[3];
+    state[2] ^= shifted;
+    state[3] = state[3] << 45 | state[3] >> 19;
+    return result;
+}
+
+/* splitmix64 by Vigna: the seeds of neighbours must not look alike. */
+static void seed_state(uint64_t state[4], uint64_t seed)
+{
+    for (int i = 0; i < 4; i++) {
+        uint64_t z = seed += 0x9e3779b97f4a7c15u;
+        z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+        z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+        state[i] = z ^ z >> 31;
+    }
+}
+
+/* A random element, as bits. It is put together from parts and not rounded from another type, so that it is the same on
+ * every machine. A whole number is less than `below` and not negative at its size. */
+static uint64_t random_bits(kiln__dtype dtype, uint32_t size, uint64_t below, uint64_t state[4])
+{
+    static const struct {
+        unsigned bits, mantissa, bias;
+    } layouts[KILN__DTYPE_END] = { [KILN__DTYPE_F32] = { 32, 23, 127 },
+                                   [KILN__DTYPE_F64] = { 64, 52, 1023 },
+                                   [KILN__DTYPE_F16] = { 16, 10, 15 },
+                                   [KILN__DTYPE_BF16] = { 16, 7, 127 } };
+    if (dtype == KILN__DTYPE_UNSET) {
+        uint64_t most = UINT64_C(1) << (8 * size - 1);
+        return next_random(state) % (below == 0 ? 1 : below < most ? below : most);
+    }
+    uint64_t sign = next_random(state) >> 63;
+    uint64_t exponent = (uint64_t)((int)layouts[dtype].bias + SMALLEST) + next_random(state) % OCTAVES;
+    return sign << (layouts[dtype].bits - 1) | exponent << layouts[dtype].mantissa |
+           next_random(state) >> (64 - layouts[dtype].mantissa);
+}
+
+/* Repeats the first `have` of `bytes` bytes by copies on the device, which it does not wait for. */
+static kiln_status queue_repeats(kiln_device *device, char *to, uint64_t have, uint64_t bytes, kiln_report *report)
+{
+    const kiln__backend_vtable *vtable = device->backend->vtable;
+    kiln_status status = KILN_OK;
+    while (have < bytes && status == KILN_OK) {
+        uint64_t part = bytes - have < have ? bytes - have : have;
+        status = vtable->copy(device, to + have, to, part, KILN__COPY_ON_DEVICE, NULL, report);
+        have += part;
+    }
+    return status;
+}
+
+/* Copies `have` bytes from the host and repeats them until `bytes` are filled. `from` is NULL where memory ran out. */
+static kiln_status spread_bytes(kiln_device *device, void *to, const void *from, uint64_t have, uint64_t bytes,
+                                kiln_report *report)
+{
+    if (from == NULL)
+        return kiln__fail_memory(report, KILN__STAGE_DEVICE);
+    kiln_status status = device->backend->vtable->copy(device, to, from, have, KILN__COPY_TO_DEVICE, NULL, report);
+    if (status == KILN_OK)
+        status = queue_repeats(device, to, have, bytes, report);
+    return status == KILN_OK ? device->backend->vtable->sync(device, report) : status;
+}
+
+/* Random values of a dtype, or (KILN__DTYPE_UNSET) whole numbers of `size` bytes. */
+static kiln_status fill_values(kiln_device *device, void *to, kiln__dtype dtype, uint32_t size, uint64_t below,
+                               uint64_t n, uint64_t seed, kiln_report *report)
+{
+    uint64_t state[4], count = n < KILN__FILL_PERIOD ? n : KILN__FILL_PERIOD;
+    if (n == 0)
+        return KILN_OK;
+    char *values = kiln__calloc(count, size);
+    seed_state(state, seed);
+    for (size_t i = 0; i < count && values != NULL; i++) {
+        uint64_t bits = random_bits(dtype, size, below, state);
+        memcpy(values + i * size, &bits, size); /* little endian, as every machine with such a GPU */
+    }
+    kiln_status status = spread_bytes(device, to, values, count * size, n * size, report);
+    kiln__free(values);
+    return status;
+}
+
+kiln_status kiln__fill_random(kiln_device *device, void *to, kiln__dtype dtype, uint64_t n, uint64_t seed,
+                              kiln_report *report)
+{
+    return fill_values(device, to, dtype, (uint32_t)kiln__dtype_bytes(dtype), 0, n, seed, report);
+}
+
+kiln_status kiln__fill_bytes(kiln_device *device, void *to, unsigned char byte, uint64_t bytes, kiln_report *report)
+{
+    uint64_t first = bytes < POISON_BYTES ? bytes : POISON_BYTES;
+    if (bytes == 0)
+        return KILN_OK;
+    void *block = kiln__calloc(1, first);
+    if (block != NULL)
+        memset(block, byte, first);
+    kiln_status status = spread_bytes(device, to, block, first, bytes, report);
+    kiln__free(block);
+    return status;
+}
+
+/* ---- Sets of arrays */
+
+/* The number of sets that outgrow the caches. */
 static uint64_t sets_of(uint64_t caches, uint64_t bytes)
 {
     uint64_t sets = bytes > 0 ? CACHES * caches / bytes + 1 : 1;
     return sets < SETS_MAX ? sets : SETS_MAX;
-}
-
-/* Sets of which all is touched come to little more than three times the caches, or to one; of others only a part of
- * each counts. */
-static set_counts count_sets(const kiln__arrays *arrays, uint64_t used)
-{
-    kiln_device_info info = KILN_INIT(kiln_device_info);
-    arrays->device->backend->vtable->device_info(arrays->device, &info);
-    set_counts out = { .wanted = sets_of(info.l2_bytes, kiln__workload_touches(&arrays->load)),
-                       .least = sets_of(info.l2_bytes, used) };
-    uint64_t room = info.memory_bytes / MEMORY_PART / arrays->set_bytes;
-    if (out.wanted > room)
-        out.wanted = room > out.least ? room : out.least;
-    return out;
 }
 
 static kiln_status fail_room(const kiln__arrays *arrays, kiln_report *report)
@@ -38,13 +142,6 @@ static kiln_status fail_room(const kiln__arrays *arrays, kiln_report *report)
                       "%s has no room for %u arrays of up to %" PRIu64 " elements: name %s", arrays->device->name,
                       (unsigned)arrays->load.count, arrays->load.elements,
                       arrays->load.flat ? "fewer elements" : "smaller sizes");
-}
-
-/* Small sets lie close together: a page for each would be hundreds of megabytes for nothing. */
-static uint64_t slot_for(uint64_t bytes)
-{
-    uint64_t unit = bytes >= PAGE ? PAGE : GUARD;
-    return (bytes + GUARD + unit - 1) / unit * unit;
 }
 
 static uint64_t period_of(const kiln__array *array)
@@ -57,16 +154,18 @@ uint64_t kiln__arrays_bytes(const kiln__arrays *arrays, uint32_t array)
     return arrays->load.arrays[array].elements * arrays->load.arrays[array].size;
 }
 
-/* Places the arrays and their first values; gives the bytes of the values. */
+/* Places the arrays and their first values; gives the bytes of the values. Small sets lie close together: a page of a
+ * GPU for each array would be hundreds of megabytes for nothing. */
 static uint64_t lay_out(kiln__arrays *arrays, uint64_t *used)
 {
     uint64_t values = 0;
     *used = 0;
     for (uint32_t i = 0; i < arrays->load.count; i++) {
         const kiln__array *array = &arrays->load.arrays[i];
+        uint64_t bytes = kiln__arrays_bytes(arrays, i), unit = bytes >= PAGE ? PAGE : GUARD;
         arrays->at[i] = arrays->set_bytes;
-        arrays->set_bytes += slot_for(kiln__arrays_bytes(arrays, i));
-        *used += kiln__arrays_bytes(arrays, i);
+        arrays->set_bytes += (bytes + GUARD + unit - 1) / unit * unit;
+        *used += bytes;
         arrays->values_at[i] = values;
         if (array->read)
             values += (period_of(array) * array->size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
@@ -79,22 +178,6 @@ static void *values_of(const kiln__arrays *arrays, uint32_t array)
     return (char *)arrays->values + arrays->values_at[array];
 }
 
-static kiln_status make_values(const kiln__arrays *arrays, kiln_report *report)
-{
-    kiln_status status = KILN_OK;
-    for (uint32_t i = 0; i < arrays->load.count && status == KILN_OK; i++) {
-        const kiln__array *array = &arrays->load.arrays[i];
-        kiln__dtype dtype = kiln__workload_dtype(array);
-        if (!array->read)
-            continue;
-        status = dtype != KILN__DTYPE_UNSET
-                     ? kiln__fill_random(arrays->device, values_of(arrays, i), dtype, period_of(array), i + 1, report)
-                     : kiln__fill_whole(arrays->device, values_of(arrays, i), array->size, period_of(array),
-                                        arrays->load.least, i + 1, report);
-    }
-    return status;
-}
-
 static kiln_status allocate(const kiln__arrays *arrays, void **out, uint64_t bytes, kiln_report *report)
 {
     kiln_status status = arrays->device->backend->vtable->alloc(arrays->device, out, (size_t)bytes, report);
@@ -104,30 +187,44 @@ static kiln_status allocate(const kiln__arrays *arrays, void **out, uint64_t byt
     return status == KILN_ENOMEM ? fail_room(arrays, report) : status;
 }
 
+/* Sets of which all is touched come to little more than three times the caches, or to one; of others only the touched
+ * part of each counts. Where memory is short, there are as many as if all were touched. */
 static kiln_status allocate_sets(kiln__arrays *out, uint64_t used, bool hot, kiln_report *report)
 {
-    set_counts sets = { 1, 1 };
-    if (!hot)
-        sets = count_sets(out, used);
-    out->sets = (uint32_t)sets.wanted;
-    if (sets.wanted > sets.least && allocate(out, &out->memory, out->set_bytes * out->sets, NULL) == KILN_OK)
+    kiln_device_info info = KILN_INIT(kiln_device_info);
+    uint64_t wanted = 1, least = 1;
+    if (out->set_bytes > INT64_MAX / SETS_MAX)
+        return fail_room(out, report);
+    if (!hot) {
+        out->device->backend->vtable->device_info(out->device, &info);
+        wanted = sets_of(info.l2_bytes, kiln__load_touches(&out->load));
+        least = sets_of(info.l2_bytes, used);
+        uint64_t room = info.memory_bytes / MEMORY_PART / out->set_bytes;
+        if (wanted > room)
+            wanted = room > least ? room : least;
+    }
+    out->sets = (uint32_t)wanted;
+    if (wanted > least && allocate(out, &out->memory, out->set_bytes * wanted, NULL) == KILN_OK)
         return KILN_OK;
-    out->sets = (uint32_t)sets.least;
-    return allocate(out, &out->memory, out->set_bytes * out->sets, report);
+    out->sets = (uint32_t)least;
+    return allocate(out, &out->memory, out->set_bytes * least, report);
 }
 
 kiln_status kiln__arrays_init(kiln__arrays *out, kiln_device *device, const kiln__load *load, bool hot,
                               kiln_report *report)
 {
-    uint64_t used, values;
+    uint64_t used;
     *out = (kiln__arrays){ .device = device, .load = *load };
-    values = lay_out(out, &used);
-    kiln_status status =
-        out->set_bytes > INT64_MAX / SETS_MAX ? fail_room(out, report) : allocate_sets(out, used, hot, report);
+    uint64_t values = lay_out(out, &used);
+    kiln_status status = allocate_sets(out, used, hot, report);
     if (status == KILN_OK && values > 0)
         status = allocate(out, &out->values, values, report);
-    if (status == KILN_OK)
-        status = make_values(out, report);
+    for (uint32_t i = 0; i < load->count && status == KILN_OK; i++) {
+        const kiln__array *array = &out->load.arrays[i];
+        if (array->read)
+            status = fill_values(device, values_of(out, i), kiln__array_dtype(array), array->size, load->least,
+                                 period_of(array), i + 1, report);
+    }
     if (status == KILN_OK)
         status = kiln__arrays_restore(out, true, report);
     for (uint32_t set = 0; set < out->sets && status == KILN_OK; set++)
@@ -152,19 +249,20 @@ void *kiln__arrays_in(const kiln__arrays *arrays, uint32_t set, uint32_t array)
 /* Queues the copies that restore a set. */
 static kiln_status queue_values(const kiln__arrays *arrays, uint32_t set, bool all, kiln_report *report)
 {
+    kiln_device *device = arrays->device;
     kiln_status status = KILN_OK;
     for (uint32_t i = 0; i < arrays->load.count && status == KILN_OK; i++) {
         const kiln__array *array = &arrays->load.arrays[i];
-        if (array->read && (array->written || all))
-            status = kiln__fill_repeat(arrays->device, kiln__arrays_in(arrays, set, i), values_of(arrays, i),
-                                       period_of(array) * array->size, kiln__arrays_bytes(arrays, i), report);
+        uint64_t have = period_of(array) * array->size;
+        void *to = kiln__arrays_in(arrays, set, i);
+        if (!array->read || have == 0 || !(array->written || all))
+            continue;
+        status =
+            device->backend->vtable->copy(device, to, values_of(arrays, i), have, KILN__COPY_ON_DEVICE, NULL, report);
+        if (status == KILN_OK)
+            status = queue_repeats(device, to, have, kiln__arrays_bytes(arrays, i), report);
     }
     return status;
-}
-
-static kiln_status wait_for(const kiln__arrays *arrays, kiln_report *report)
-{
-    return arrays->device->backend->vtable->sync(arrays->device, report);
 }
 
 kiln_status kiln__arrays_restore(const kiln__arrays *arrays, bool all, kiln_report *report)
@@ -172,14 +270,14 @@ kiln_status kiln__arrays_restore(const kiln__arrays *arrays, bool all, kiln_repo
     kiln_status status = KILN_OK;
     for (uint32_t set = 0; set < arrays->sets && status == KILN_OK; set++)
         status = queue_values(arrays, set, all, report);
-    return status == KILN_OK ? wait_for(arrays, report) : status;
+    return status == KILN_OK ? arrays->device->backend->vtable->sync(arrays->device, report) : status;
 }
 
 kiln_status kiln__arrays_poison(const kiln__arrays *arrays, uint32_t set, unsigned char poison, kiln_report *report)
 {
     kiln_status status = queue_values(arrays, set, false, report);
     if (status == KILN_OK)
-        status = wait_for(arrays, report);
+        status = arrays->device->backend->vtable->sync(arrays->device, report);
     for (uint32_t i = 0; i < arrays->load.count && status == KILN_OK; i++) {
         char *at = kiln__arrays_in(arrays, set, i);
         uint64_t bytes = kiln__arrays_bytes(arrays, i);
@@ -206,19 +304,69 @@ kiln_status kiln__arrays_check_guard(const kiln__arrays *arrays, uint32_t set, b
     return status;
 }
 
-void kiln__arrays_args(const kiln__arrays *arrays, uint32_t set, kiln_arg given[KILN__ARGS_MAX])
+/* They borrow the arrays. */
+static void fill_args(const kiln__arrays *arrays, uint32_t set, kiln_arg args[KILN__ARGS_MAX])
 {
     void *places[KILN__ARGS_MAX];
     for (uint32_t i = 0; i < arrays->load.count; i++)
         places[i] = kiln__arrays_in(arrays, set, i);
-    kiln__workload_args(&arrays->load, places, given);
+    kiln__load_args(&arrays->load, places, args);
 }
 
 kiln_status kiln__arrays_launch(const kiln__arrays *arrays, uint32_t set, const kiln_kernel *kernel, void *stream,
                                 kiln_report *report)
 {
     const kiln__load *load = &arrays->load;
-    kiln_arg given[KILN__ARGS_MAX];
-    kiln__arrays_args(arrays, set, given);
-    return kiln__kernel_launch(kernel, load->sizes, load->size_count, given, load->arg_count, stream, report);
+    kiln_arg args[KILN__ARGS_MAX];
+    fill_args(arrays, set, args);
+    return kiln__kernel_launch(kernel, load->sizes, load->size_count, args, load->arg_count, stream, report);
+}
+
+/* ---- Workloads of hosts */
+
+kiln_status kiln__workload_make(kiln_workload **out, kiln_service *service, kiln_kernel *kernel, const kiln_work *work,
+                                kiln_report *report)
+{
+    kiln__load load;
+    *out = NULL;
+    if (kernel->plan == NULL)
+        return kiln__fail(report, KILN_EINVAL, KILN__STAGE_DEVICE, 0,
+                          "the kernel is a function of a source: its arrays are not known");
+    kiln_status status = kiln__service_check_device(service, kernel->device, report);
+    if (status == KILN_OK)
+        status = kiln__load_of_plan(&load, kernel->plan, work, false, report);
+    if (status != KILN_OK)
+        return status;
+    kiln_workload *workload = kiln__calloc(1, sizeof(*workload));
+    if (workload == NULL)
+        return kiln__fail_memory(report, KILN__STAGE_DEVICE);
+    workload->service = service;
+    workload->kernel = kiln__kernel_retain(kernel);
+    status = kiln__arrays_init(&workload->arrays, kernel->device, &load, true, report);
+    if (status != KILN_OK) {
+        kiln__workload_free(workload);
+        return status;
+    }
+    fill_args(&workload->arrays, 0, workload->args);
+    *out = workload;
+    return KILN_OK;
+}
+
+void kiln__workload_free(kiln_workload *workload)
+{
+    kiln__arrays_fini(&workload->arrays);
+    kiln__kernel_release(workload->kernel);
+    kiln__free(workload);
+}
+
+kiln_status kiln__workload_reset(const kiln_workload *workload, kiln_report *report)
+{
+    bool whole = true;
+    kiln_status status = kiln__arrays_check_guard(&workload->arrays, 0, &whole, report);
+    if (status == KILN_OK)
+        status = kiln__arrays_poison(&workload->arrays, 0, KILN__FILL_POISON, report);
+    if (status == KILN_OK && !whole)
+        return kiln__fail(report, KILN_EMISMATCH, KILN__STAGE_DEVICE, 0, "%s writes behind its output",
+                          workload->kernel->spec);
+    return status;
 }

@@ -1,3 +1,4 @@
+/* Contests: kernels come from the service, are verified against the reference, and are timed on request. */
 #include "tune/contest.h"
 
 #include "base/alloc.h"
@@ -7,12 +8,12 @@
 
 static void put_out(kiln__variant *variant, kiln_status status, const char *problem)
 {
-    variant->state = KILN__VARIANT_OUT;
+    variant->state = KILN__OUT;
     variant->status = status;
     kiln__text_copy(variant->problem, sizeof(variant->problem), problem);
 }
 
-/* On the thread that gathers. The check waits until the queue has been emptied: it takes longer. */
+/* On the thread that gathers. Verifying waits until the queue has been emptied: it takes longer. */
 static void on_kernel(void *data, kiln_status status, kiln_program *program, const kiln_report *report)
 {
     kiln__variant *variant = data;
@@ -25,7 +26,7 @@ static void on_kernel(void *data, kiln_status status, kiln_program *program, con
     kernel->vtable->resources(kernel->module, &variant->registers, &variant->local_bytes);
 }
 
-static void ask(kiln__contest *contest, size_t index)
+static void ask_for(kiln__contest *contest, size_t index)
 {
     kiln__variant *variant = &contest->variants[index];
     const kiln_submit_options options = { .priority = INT_MIN }; /* requests of the host come first */
@@ -41,40 +42,31 @@ static void ask(kiln__contest *contest, size_t index)
     put_out(variant, status, kiln_status_text(status));
 }
 
-static void begin_trying(kiln__contest *contest, const kiln__variant *variant)
+/* Notes the variant whose launches begin; NULL: they have ended well. */
+static void set_trying(kiln__contest *contest, const kiln__variant *variant)
 {
     contest->trying = variant;
     if (contest->tell != NULL)
-        contest->tell(contest->data, variant->text);
+        contest->tell(contest->data, variant != NULL ? variant->text : NULL);
 }
 
-static void end_trying(kiln__contest *contest)
-{
-    contest->trying = NULL;
-    if (contest->tell != NULL)
-        contest->tell(contest->data, NULL);
-}
-
-/* The reference is what the first variant computes. */
+/* The first variant computes the reference. */
 static void watch_reference(void *data, bool begins)
 {
     kiln__contest *contest = data;
-    if (begins)
-        begin_trying(contest, &contest->variants[0]);
-    else
-        end_trying(contest);
+    set_trying(contest, begins ? &contest->variants[0] : NULL);
 }
 
-static kiln_status enter(kiln__contest *contest, const kiln__fields *specs, kiln_report *report)
+kiln_status kiln__contest_name(kiln__contest *out, const kiln__fields *specs, size_t count, kiln_report *report)
 {
-    contest->variants = kiln__calloc(contest->count, sizeof(*contest->variants));
-    if (contest->variants == NULL)
+    *out = (kiln__contest){ .count = count, .variants = kiln__calloc(count, sizeof(*out->variants)) };
+    if (out->variants == NULL)
         return kiln__fail_memory(report, KILN__STAGE_DEVICE);
-    for (size_t i = 0; i < contest->count; i++) {
-        kiln__variant *variant = &contest->variants[i];
+    for (size_t i = 0; i < count; i++) {
+        kiln__variant *variant = &out->variants[i];
         kiln__text text = { 0 };
         kiln__spec_format(&specs[i], false, &text);
-        *variant = (kiln__variant){ .contest = contest, .spec = specs[i], .registers = -1, .local_bytes = -1 };
+        *variant = (kiln__variant){ .contest = out, .spec = specs[i], .registers = -1, .local_bytes = -1 };
         variant->text = kiln__text_take(&text);
         if (variant->text == NULL)
             return kiln__fail_memory(report, KILN__STAGE_DEVICE);
@@ -82,24 +74,18 @@ static kiln_status enter(kiln__contest *contest, const kiln__fields *specs, kiln
     return KILN_OK;
 }
 
-static kiln_status skip(kiln__contest *contest, const kiln_skip *skipped, size_t count, kiln_report *report)
+static kiln_status skip_variants(kiln__contest *contest, const kiln_skip *skipped, size_t count, kiln_report *report)
 {
     for (size_t i = 0; i < contest->count; i++)
         for (size_t k = 0; k < count; k++)
             if (strcmp(contest->variants[i].text, skipped[k].spec) == 0)
                 put_out(&contest->variants[i], KILN_ECANCELED, skipped[k].reason);
     const kiln__variant *first = &contest->variants[0];
-    if (first->state != KILN__VARIANT_OUT)
+    if (first->state != KILN__OUT)
         return KILN_OK;
     return kiln__fail(report, KILN_EINVAL, KILN__STAGE_DEVICE, 0,
                       "the default geometry cannot be skipped, for the others are compared with it (%s): %s",
                       first->problem, first->text);
-}
-
-kiln_status kiln__contest_name(kiln__contest *out, const kiln__fields *specs, size_t count, kiln_report *report)
-{
-    *out = (kiln__contest){ .count = count };
-    return enter(out, specs, report);
 }
 
 kiln_status kiln__contest_init(kiln__contest *out, kiln_service *service, kiln_device *device,
@@ -107,17 +93,19 @@ kiln_status kiln__contest_init(kiln__contest *out, kiln_service *service, kiln_d
                                kiln_report *report)
 {
     const kiln__watch watch = { watch_reference, out };
-    *out = (kiln__contest){
-        .service = service, .device = device, .count = count, .tell = options->trying, .data = options->data
-    };
-    kiln_status status = enter(out, specs, report);
+    kiln_status status = kiln__contest_name(out, specs, count, report);
+    out->service = service;
+    out->device = device;
+    out->keeps_spilled = options->keeps_spilled;
+    out->tell = options->trying;
+    out->data = options->data;
     if (status == KILN_OK)
-        status = skip(out, options->skip, options->skip_count, report);
+        status = skip_variants(out, options->skip, options->skip_count, report);
     if (status == KILN_OK)
         status = kiln__queue_open(&out->queue, service, report);
     for (size_t i = 0; i < count && status == KILN_OK; i++)
-        if (out->variants[i].state == KILN__VARIANT_WAITING)
-            ask(out, i);
+        if (out->variants[i].state == KILN__WAITING)
+            ask_for(out, i);
     if (status == KILN_OK)
         status = kiln__arrays_init(&out->arrays, device, options->load, options->hot, report);
     out->pace = (kiln__pace){ .tapes = true, .cycle = out->arrays.sets };
@@ -140,34 +128,34 @@ void kiln__contest_fini(kiln__contest *contest)
     memset(contest, 0, sizeof(*contest));
 }
 
-/* A refused launch is the variant's own affair; a later failure of the device is that of all. */
+/* A refused launch puts out its variant; a later failure of the device ends the contest. */
 static bool is_refusal(kiln_status status)
 {
     return status == KILN_ELAUNCH || status == KILN_EALIGN || status == KILN_EINVAL;
 }
 
-static void judge(kiln__contest *contest, kiln__variant *variant, const kiln__proof_result *result)
+static void judge(kiln__contest *contest, kiln__variant *variant, const kiln__verdict *verdict)
 {
     char problem[sizeof(variant->problem)];
-    if (result->wrong == 0 && !result->overrun) {
-        variant->state = KILN__VARIANT_READY;
+    if (verdict->wrong == 0 && !verdict->overrun) {
+        variant->state = KILN__READY;
         return;
     }
-    if (result->wrong > 0 && !contest->arrays.load.flat)
+    if (verdict->wrong > 0 && !contest->arrays.load.flat)
         snprintf(problem, sizeof(problem), "%llu elements are wrong, the first is %llu of %s",
-                 (unsigned long long)result->wrong, (unsigned long long)result->first, result->array->name);
-    else if (result->wrong > 0)
+                 (unsigned long long)verdict->wrong, (unsigned long long)verdict->first, verdict->array->name);
+    else if (verdict->wrong > 0)
         snprintf(problem, sizeof(problem), "%llu of %llu elements are wrong, the first is %llu",
-                 (unsigned long long)result->wrong, (unsigned long long)contest->arrays.load.elements,
-                 (unsigned long long)result->first);
+                 (unsigned long long)verdict->wrong, (unsigned long long)contest->arrays.load.elements,
+                 (unsigned long long)verdict->first);
     else
         snprintf(problem, sizeof(problem), "writes behind the output");
     put_out(variant, KILN_EMISMATCH, problem);
 }
 
-static kiln_status check(kiln__contest *contest, kiln__variant *variant, kiln_report *report)
+static kiln_status verify_variant(kiln__contest *contest, kiln__variant *variant, kiln_report *report)
 {
-    kiln__proof_result result;
+    kiln__verdict verdict;
     kiln_report own = KILN_INIT(kiln_report);
     char problem[sizeof(variant->problem)];
     bool first = variant == contest->variants;
@@ -176,46 +164,45 @@ static kiln_status check(kiln__contest *contest, kiln__variant *variant, kiln_re
         put_out(variant, KILN_ECOMPILE, problem);
         return KILN_OK;
     }
-    if (!kiln__workload_fits(&contest->arrays.load, variant->kernel->plan, problem, sizeof(problem))) {
+    if (!kiln__load_fits(&contest->arrays.load, variant->kernel->plan, problem, sizeof(problem))) {
         put_out(variant, KILN_EMISMATCH, problem);
         return KILN_OK;
     }
-    begin_trying(contest, variant);
-    kiln_status status = kiln__proof_check(&contest->proof, variant->kernel, &result, &own);
-    if (status == KILN_OK || (is_refusal(status) && !first))
-        end_trying(contest);
-    if (status == KILN_OK) {
-        judge(contest, variant, &result);
-        if (variant->state == KILN__VARIANT_OUT)
-            status = kiln__arrays_restore(&contest->arrays, true,
-                                          report); /* who writes what is wrong may write where it should not */
-    } else if (is_refusal(status) && !first) {
+    set_trying(contest, variant);
+    kiln_status status = kiln__proof_check(&contest->proof, variant->kernel, &verdict, &own);
+    bool refused = is_refusal(status) && !first;
+    if (status == KILN_OK || refused)
+        set_trying(contest, NULL);
+    if (refused) {
         put_out(variant, status, own.message);
         status = KILN_OK;
-    } else {
+    } else if (status != KILN_OK) {
         kiln__report_move(report, &own);
+    } else {
+        judge(contest, variant, &verdict);
+        if (variant->state == KILN__OUT) /* a kernel that writes wrong values may write to wrong places, too */
+            status = kiln__arrays_restore(&contest->arrays, true, report);
     }
     kiln_report_clear(&own);
     return status;
 }
 
-/* One that has come and is not checked, or NULL. */
-static kiln__variant *next_unchecked(kiln__contest *contest)
+/* One that has come and is not verified, or NULL. */
+static kiln__variant *next_unverified(kiln__contest *contest)
 {
     for (size_t i = 0; i < contest->count; i++)
-        if (contest->variants[i].state == KILN__VARIANT_WAITING && contest->variants[i].kernel != NULL)
+        if (contest->variants[i].state == KILN__WAITING && contest->variants[i].kernel != NULL)
             return &contest->variants[i];
     return NULL;
 }
 
 kiln_status kiln__contest_gather(kiln__contest *contest, int timeout_ms, kiln_report *report)
 {
-    kiln__variant *next;
     if (contest->waiting > 0 && kiln__queue_dispatch(contest->queue) == 0 && timeout_ms != 0 &&
-        next_unchecked(contest) == NULL)
+        next_unverified(contest) == NULL)
         kiln__queue_wait(contest->queue, timeout_ms);
-    next = next_unchecked(contest);
-    return next != NULL ? check(contest, next, report) : KILN_OK;
+    kiln__variant *next = next_unverified(contest);
+    return next != NULL ? verify_variant(contest, next, report) : KILN_OK;
 }
 
 /* Each submission takes the next set of arrays, so that none finds its own in the caches. */
@@ -231,50 +218,34 @@ void kiln__contest_count(const kiln__contest *contest, kiln_tuning_info *out)
 {
     out->waiting = out->verified = out->rejected = 0;
     for (size_t i = 0; i < contest->count; i++) {
-        kiln__variant_state state = contest->variants[i].state;
-        out->waiting += state == KILN__VARIANT_WAITING;
-        out->verified += state == KILN__VARIANT_READY;
-        out->rejected += state == KILN__VARIANT_OUT;
+        kiln__readiness state = contest->variants[i].state;
+        out->waiting += state == KILN__WAITING;
+        out->verified += state == KILN__READY;
+        out->rejected += state == KILN__OUT;
     }
-}
-
-static kiln_status settle(kiln__contest *contest, kiln__variant *variant, kiln_report *report)
-{
-    const kiln_contender contender = { submit, variant };
-    return variant->gauge.repeats > 0
-               ? KILN_OK
-               : kiln__measure_settle(contest->device, &contender, &contest->pace, &variant->gauge, report);
-}
-
-/* The first of the variants sets the pace wherever it can: another one may be unlike all others. */
-static kiln_status set_pace(kiln__contest *contest, kiln_report *report)
-{
-    kiln__variant *first = &contest->variants[0];
-    if (contest->pace.is_set || first->state != KILN__VARIANT_READY)
-        return KILN_OK;
-    begin_trying(contest, first);
-    kiln_status status = settle(contest, first, report);
-    if (status == KILN_OK)
-        end_trying(contest);
-    return status;
 }
 
 kiln_status kiln__contest_sample(kiln__contest *contest, size_t index, double *ms, kiln_report *report)
 {
-    kiln__variant *variant = &contest->variants[index];
-    const kiln_contender contender = { submit, variant };
+    kiln__variant *variant = &contest->variants[index], *first = &contest->variants[0];
+    const kiln_contender contender = { submit, variant }, default_variant = { submit, first };
+    kiln_status status = KILN_OK;
     contest->report = report;
-    kiln_status status = set_pace(contest, report);
+    /* The first of the variants sets the pace wherever it can: another one may be unlike all others. */
+    if (!contest->pace.is_set && first->state == KILN__READY) {
+        set_trying(contest, first);
+        status = kiln__measure_settle(contest->device, &default_variant, &contest->pace, &first->gauge, report);
+        if (status == KILN_OK)
+            set_trying(contest, NULL);
+    }
+    /* No variant gets the values that another one has left. */
     if (status == KILN_OK && contest->arrays.load.changes)
-        status =
-            kiln__arrays_restore(&contest->arrays, false, report); /* so that none gets what another has made of them */
+        status = kiln__arrays_restore(&contest->arrays, false, report);
     if (status != KILN_OK)
         return status;
-    begin_trying(contest, variant);
-    status = settle(contest, variant, report);
+    set_trying(contest, variant);
+    status = kiln__measure_sample(contest->device, &contender, &contest->pace, &variant->gauge, ms, report);
     if (status == KILN_OK)
-        status = kiln__measure_sample(contest->device, &contender, &contest->pace, &variant->gauge, ms, report);
-    if (status == KILN_OK)
-        end_trying(contest);
+        set_trying(contest, NULL);
     return status;
 }

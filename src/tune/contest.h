@@ -1,26 +1,20 @@
-/* Variants of one kernel against each other: compiled in the background, checked when they are there, then timed
- * sample by sample in whatever order the search asks for. */
+/* Variants of one kernel against each other: compiled in the background, verified when they are there, then timed
+ * sample by sample in the order of the search. */
 #ifndef KILN_TUNE_CONTEST_H
 #define KILN_TUNE_CONTEST_H
 
 #include "service/queue.h"
 #include "tune/measure.h"
-#include "tune/proof.h"
-#include <kiln/tune.h>
-
-typedef enum kiln__variant_state {
-    KILN__VARIANT_WAITING, /* being compiled */
-    KILN__VARIANT_READY,   /* it computes what it should, and may be timed */
-    KILN__VARIANT_OUT      /* `status` and `problem` say why */
-} kiln__variant_state;
+#include "tune/search.h"
+#include "tune/verify.h"
 
 typedef struct kiln__contest kiln__contest;
 
 typedef struct kiln__variant {
     kiln__contest *contest;
-    kiln__fields spec; /* resolved */
-    char *text;        /* canonical */
-    kiln__variant_state state;
+    kiln__fields spec;     /* resolved */
+    char *text;            /* canonical */
+    kiln__readiness state; /* KILN__READY: it is verified. KILN__OUT: `status` and `problem` say why */
     kiln_status status;
     char problem[256];
     kiln_kernel *kernel; /* NULL while waiting, and where none could be had */
@@ -32,6 +26,7 @@ typedef struct kiln__variant {
 typedef struct kiln__contest_options {
     const kiln__load *load; /* copied */
     bool hot;
+    bool keeps_spilled;    /* those that keep registers in memory take part */
     const kiln_skip *skip; /* variants that are out from the start */
     size_t skip_count;
     kiln_trying_fn trying; /* as in kiln_tune_options, or NULL */
@@ -48,19 +43,18 @@ struct kiln__contest {
     kiln_queue *queue;
     kiln__variant *variants;
     size_t count, waiting;
-    bool keeps_spilled;          /* set by the owner after init: those that keep registers in memory take part */
+    bool keeps_spilled;
     const kiln__variant *trying; /* whose launches have begun and are not known to have ended well, or NULL */
     kiln_trying_fn tell;
     void *data;
     kiln_report *report; /* of the sample that is being taken */
 };
 
-/* Makes the arrays of the workload and the reference, and asks for all kernels but those to be skipped, in this
- * order; they leave no trace in the service. The first spec makes the reference; all are resolved, for this device,
- * and have the same op and dtype; a kernel that takes other arrays than the workload's is out. Blocks until the
- * reference has been compiled and checked. kiln__contest_fini is right also after a failure. KILN_ENOMEM,
- * KILN_EMISMATCH, KILN_EINVAL (the first is to be skipped), and the errors of kiln_get and kiln_launch for the
- * reference. */
+/* Makes the arrays of the workload and the reference, and asks for all kernels but the skipped ones, in this order;
+ * they leave no trace in the service. The first spec makes the reference. All specs are resolved, for this device, and
+ * have the same op and dtype. A kernel that takes other arrays than the workload's is out. Blocks until the reference
+ * has been compiled and verified. kiln__contest_fini is right also after a failure. KILN_ENOMEM, KILN_EMISMATCH,
+ * KILN_EINVAL (the first is to be skipped), and the errors of kiln_get and kiln_launch for the reference. */
 kiln_status kiln__contest_init(kiln__contest *out, kiln_service *service, kiln_device *device,
                                const kiln__fields *specs, size_t count, const kiln__contest_options *options,
                                kiln_report *report);
@@ -69,16 +63,16 @@ kiln_status kiln__contest_init(kiln__contest *out, kiln_service *service, kiln_d
  * KILN_ENOMEM. */
 kiln_status kiln__contest_name(kiln__contest *out, const kiln__fields *specs, size_t count, kiln_report *report);
 
-/* Gives up what is not there yet, and unloads the kernels. */
+/* Gives up the kernels that are not there yet, and unloads the others. */
 void kiln__contest_fini(kiln__contest *contest);
 
-/* Takes in the kernels that have come and checks one of them, so that it does not take long; waits for one, at most
- * `timeout_ms`, if there is none to check. A kernel that keeps registers in memory (but see keeps_spilled) or cannot
+/* Takes in the kernels that have come and verifies one of them, so that it does not take long; waits for one, at most
+ * `timeout_ms`, if there is none to verify. A kernel that keeps registers in memory (but see keeps_spilled) or cannot
  * be launched is out, unless it is the first. A failure is that of the device, or of the first: KILN_EDEVICE,
  * KILN_ELAUNCH, ... */
 kiln_status kiln__contest_gather(kiln__contest *contest, int timeout_ms, kiln_report *report);
 
-/* How many variants wait, are verified and are rejected. */
+/* Counts the variants that wait, are verified and are rejected. */
 void kiln__contest_count(const kiln__contest *contest, kiln_tuning_info *out);
 
 /* One sample of a variant that is ready: milliseconds of a launch, on one basis with the samples of all others as

@@ -9,9 +9,9 @@
 enum { KILN__LIVE_KERNELS = 3 };
 
 struct kiln_live {
-    _Atomic(kiln_kernel *) now; /* what launches read; NULL: there is none */
+    _Atomic(kiln_kernel *) now; /* the kernel that launches read; NULL: there is none */
     unsigned generation;        /* os/fork.h */
-    atomic_bool ended;          /* nothing more will come; what came of it is constant from then on */
+    atomic_bool ended;          /* nothing more will come; the outcome is constant from then on */
     atomic_bool given_up;       /* by kiln_live_close */
     atomic_uint refs;           /* the host's and, until it has ended, the background's */
     kiln_service *service;      /* not used any more once it has ended: it may be closed */
@@ -19,7 +19,7 @@ struct kiln_live {
     kiln_spec *spec;
     int priority;
     bool tunes;
-    kiln_tune_options tuning; /* the host's, if it tunes; what its work names is copied, too: */
+    kiln_tune_options tuning; /* the host's, if it tunes; its work is copied, too: */
     kiln_work work;
     uint64_t sizes[KILN__SIZES_MAX];
     kiln_arg args[KILN__ARGS_MAX];
@@ -30,7 +30,7 @@ struct kiln_live {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     kiln__workpool *pool;                     /* that has the job; NULL: none */
-    bool measuring;                           /* a tuning is, or calls the host: who closes waits for it */
+    bool measuring;                           /* a tuning is, or calls the host: closing waits for it */
     kiln_live_state state;                    /* never KILN_LIVE_FAILED: that is ended, with a failure */
     kiln_kernel *kernels[KILN__LIVE_KERNELS]; /* all that were ever launched: a launch may still be using them */
     unsigned count;

@@ -1,8 +1,9 @@
+/* Samples of contenders, from submissions or from tapes, and rounds of them. */
 #include "tune/measure.h"
 
 #include "base/alloc.h"
+#include "tune/statistics.h"
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define SAMPLE_MS   0.5
@@ -11,10 +12,10 @@
 /* A launch costs the host 2 to 4 us, and twice that on a slow one. */
 #define SHORT_MS 0.02
 
-/* Of who is measured beside short ones: a tape of their length would take too long. */
+/* Of a contender that is measured beside short ones: a tape of their length would take too long. */
 #define LONG_MS 0.08
 
-/* What a tape lasts if the host's rate is the device's; where the device is faster, it lasts less. No host disturbs
+/* The time of a tape if the host's rate is the device's; where the device is faster, it takes less. No host disturbs
  * a replay, so that shorter samples do. */
 #define TAPE_MS        0.4
 #define TAPE_SAMPLE_MS 0.25
@@ -78,7 +79,7 @@ void kiln__gauge_fini(kiln_device *device, kiln__gauge *gauge)
     gauge->tape = NULL;
 }
 
-/* Of `replays` replays. Tells nobody of a failure: what is wrong with the device shows as well without a tape. */
+/* Times `replays` replays. A failure is not reported: a broken device fails without a tape as well. */
 static bool play_tape(kiln_device *device, kiln__gauge *gauge, double *ms)
 {
     if (gauge->tape != NULL &&
@@ -113,6 +114,8 @@ kiln_status kiln__measure_settle(kiln_device *device, const kiln_contender *cont
                                  kiln__gauge *gauge, kiln_report *report)
 {
     double ms = 0;
+    if (gauge->repeats > 0)
+        return KILN_OK;
     kiln_status status = settle_repeats(device, contender, &gauge->repeats, &ms, report);
     if (status == KILN_OK && !pace->is_set)
         set_pace(pace, device, ms);
@@ -127,6 +130,9 @@ kiln_status kiln__measure_sample(kiln_device *device, const kiln_contender *cont
                                  kiln__gauge *gauge, double *out, kiln_report *report)
 {
     double ms = 0;
+    kiln_status status = kiln__measure_settle(device, contender, pace, gauge, report);
+    if (status != KILN_OK)
+        return status;
     if (gauge->tape != NULL && !pace->failed)
         pace->failed = !sample_tape(device, contender, gauge, &ms);
     if (pace->failed)
@@ -152,25 +158,6 @@ static kiln_status play_round(measurement *m, uint32_t round, double *row)
     return KILN_OK;
 }
 
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static void summarise(const double *samples, size_t count, size_t contender, uint32_t rounds, double *scratch,
-                      kiln_timing *out)
-{
-    for (uint32_t r = 0; r < rounds; r++)
-        scratch[r] = samples[r * count + contender];
-    qsort(scratch, rounds, sizeof(*scratch), compare);
-    uint32_t half = rounds / 2;
-    out->median_ms = rounds % 2 != 0 ? scratch[half] : (scratch[half - 1] + scratch[half]) / 2;
-    out->min_ms = scratch[0];
-    out->max_ms = scratch[rounds - 1];
-    out->samples = rounds;
-}
-
 /* The rounds that count. They begin anew where tapes fail, which happens once at most. */
 static kiln_status play_rounds(measurement *m, uint32_t rounds, double *samples)
 {
@@ -188,19 +175,21 @@ static kiln_status play_rounds(measurement *m, uint32_t rounds, double *samples)
 static kiln_status play(measurement *m, uint32_t warmup, uint32_t rounds, kiln_timing *out, double *samples,
                         double *scratch)
 {
-    for (size_t c = 0; c < m->count; c++) {
-        kiln_status status = kiln__measure_settle(m->device, &m->contenders[c], &m->pace, &m->gauges[c], m->report);
-        if (status != KILN_OK)
-            return status;
-    }
-    for (uint32_t r = 1; r < warmup; r++) {
-        kiln_status status = play_round(m, r, scratch);
-        if (status != KILN_OK)
-            return status;
-    }
-    kiln_status status = play_rounds(m, rounds, samples);
+    kiln_status status = KILN_OK;
     for (size_t c = 0; c < m->count && status == KILN_OK; c++)
-        summarise(samples, m->count, c, rounds, scratch, &out[c]);
+        status = kiln__measure_settle(m->device, &m->contenders[c], &m->pace, &m->gauges[c], m->report);
+    for (uint32_t r = 1; r < warmup && status == KILN_OK; r++)
+        status = play_round(m, r, scratch);
+    if (status == KILN_OK)
+        status = play_rounds(m, rounds, samples);
+    for (size_t c = 0; c < m->count && status == KILN_OK; c++) {
+        for (uint32_t r = 0; r < rounds; r++)
+            scratch[r] = samples[r * m->count + c];
+        out[c].median_ms = kiln__median(scratch, rounds); /* sorts them */
+        out[c].min_ms = scratch[0];
+        out[c].max_ms = scratch[rounds - 1];
+        out[c].samples = rounds;
+    }
     return status;
 }
 
@@ -241,11 +230,10 @@ kiln_status kiln__measure(kiln_timing *out, kiln_device *device, const kiln_cont
     scratch = kiln__calloc(count > rounds ? count : rounds, sizeof(*scratch));
     if (samples == NULL && count <= SIZE_MAX / rounds)
         samples = own = kiln__calloc(count * rounds, sizeof(*own));
-    if (m.gauges == NULL || scratch == NULL || samples == NULL) {
+    if (m.gauges == NULL || scratch == NULL || samples == NULL)
         status = kiln__fail_memory(report, KILN__STAGE_DEVICE);
-    } else {
+    else
         status = play(&m, options->warmup, rounds, out, samples, scratch);
-    }
     for (size_t c = 0; c < count && m.gauges != NULL; c++)
         kiln__gauge_fini(device, &m.gauges[c]);
     kiln__free(m.gauges);

@@ -1,22 +1,22 @@
-/* Timing contenders against each other. What takes less time on a GPU than the host needs to submit it would be
+/* Timing contenders against each other. Work that takes less time on a GPU than the host needs to submit it would be
  * timed as the host submits it; such a contender's submissions are put onto a tape (backend/backend.h), and replays
  * of the tape are timed.
  *
- * All that are compared are timed on one basis. A time from a tape is the device's, that of submissions is the
- * host's where the work is short, and a ratio of the two means nothing. So once a tape that is wanted can be had no
- * more, at the beginning or in the middle, all contenders go on without tapes, and who keeps samples forgets those
- * that came from tapes. Nobody is taken out instead: what a driver refuses is seldom one contender's doing, and the
- * first cannot be done without. A tape that fails is made anew once before it comes to that. */
+ * All contenders that are compared are timed on one basis. A time from a tape is the device's, that of submissions is
+ * the host's where the work is short, and a ratio of the two means nothing. So once a wanted tape cannot be had any
+ * more, at the beginning or in the middle, all contenders go on without tapes, and samples from tapes are forgotten. No
+ * contender is taken out instead: a driver seldom refuses because of one contender, and the first cannot be done
+ * without. A tape that fails is made anew once before it comes to that. */
 #ifndef KILN_TUNE_MEASURE_H
 #define KILN_TUNE_MEASURE_H
 
 #include "backend/backend.h"
 #include <kiln/tune.h>
 
-/* What contenders that are measured against each other have in common. The first to settle decides whether tapes are
- * used and how long they are, so that what a replay adds to a sample is the same for all. */
+/* The part that contenders which are measured against each other have in common. The first to settle decides whether
+ * tapes are used and how long they are, so that a replay adds the same time to the samples of all. */
 typedef struct kiln__pace {
-    bool tapes;     /* set by the owner: they submit nothing but what a tape can hold */
+    bool tapes;     /* set by the owner: a tape can hold all that they submit */
     uint32_t cycle; /* set by the owner: after so many submissions they begin anew; 0: each is like the one before */
     bool is_set;
     uint32_t length; /* submissions on a tape; 0: none are wanted */
@@ -38,16 +38,16 @@ kiln_status kiln__measure(kiln_timing *out, kiln_device *device, const kiln_cont
                           const kiln_measure_options *options, kiln_report *report);
 
 /* Finds how to time a contender: the repeats that make a sample last half a millisecond, or a tape. Also warms up.
- * For a gauge that has not settled; kiln__gauge_fini is right also after a failure. */
+ * Does nothing for a gauge that has settled. kiln__gauge_fini is right also after a failure. */
 kiln_status kiln__measure_settle(kiln_device *device, const kiln_contender *contender, kiln__pace *pace,
                                  kiln__gauge *gauge, kiln_report *report);
 
-/* One sample: milliseconds of a submission. Where it sets pace->failed, it and all that follow are of another basis
- * than those that were taken with this pace before. */
+/* Takes one sample, milliseconds of a submission, and settles first if need be. Where it sets pace->failed, it and all
+ * later samples have another basis than the earlier ones of this pace. */
 kiln_status kiln__measure_sample(kiln_device *device, const kiln_contender *contender, kiln__pace *pace,
                                  kiln__gauge *gauge, double *out, kiln_report *report);
 
-/* Discards the tape: before what is on it goes away. */
+/* Discards the tape, before its kernels and memory go away. */
 void kiln__gauge_fini(kiln_device *device, kiln__gauge *gauge);
 
 #endif

@@ -1,3 +1,4 @@
+/* The search, in two parts: the judgement of samples, which knows no clock, and the rounds that take them. */
 #include "tune/search.h"
 
 #include "base/alloc.h"
@@ -7,13 +8,15 @@
 #include <string.h>
 
 enum {
-    WARMUPS = 3,      /* uncounted samples of the incumbent at the start */
-    GROUP = 4,        /* variants between two samples of the incumbent */
-    CUT_FROM = 8,     /* samples before a variant is given up that may yet be the fastest */
-    FINALS_FROM = 16, /* samples of a finalist before the first look */
-    FINALISTS = 8,    /* variants that are left when the running have been halved often enough */
-    DOUBLED_TO = 32,  /* samples up to which each heat doubles those of the last */
-    TRIES_MAX = 32,   /* to measure a variant at all */
+    JUDGED_FROM = 4,    /* samples of a variant before it is judged */
+    OWN_NOISE_FROM = 8, /* samples from which on its own noise is believed; before, the noise of all counts */
+    WARMUPS = 3,        /* uncounted samples of the incumbent at the start */
+    GROUP = 4,          /* variants between two samples of the incumbent */
+    CUT_FROM = 8,       /* samples before a variant is given up that may yet be the fastest */
+    FINALS_FROM = 16,   /* samples of a finalist before the first look */
+    FINALISTS = 8,      /* variants that are left when the running have been halved often enough */
+    DOUBLED_TO = 32,    /* samples up to which each heat doubles those of the last */
+    TRIES_MAX = 32,     /* to measure a variant at all */
     SAMPLES_MAX = 640,
     LEVEL_WINDOW = 31, /* samples of the incumbent that say what is usual */
     LEVEL_FROM = 8
@@ -27,11 +30,330 @@ enum {
 /* Half as slow again as the best known, twice, is slower beyond doubt. */
 #define HOPELESS 0.405
 
+/* Variance of the middle of four to seven samples over that of the mean of normal ones. It is 1.2 where noise is
+ * normal; this leaves room for the tails of real noise. */
+#define SMALL 2.0
+
+/* No clock is better than this: a thousandth. */
+#define NOISE_MIN 0.001
+
+/* All bounds of one look hold together with 99.9%, so that those of all looks do with 99%. */
+#define DOUBT 0.001
+
+/* ---- Judging
+ *
+ * A sample is the logarithm of a variant's time over the incumbent's times beside it, so that drift, a slow spell or a
+ * colder clock, which slow both, is gone from it. Two variants are compared by the differences of their samples of the
+ * same rounds, once they share enough of them. */
+
+typedef struct ratio_sample {
+    uint32_t round;
+    double ratio; /* logarithm */
+} ratio_sample;
+
+typedef struct variant_samples {
+    ratio_sample *samples; /* by round */
+    size_t count, capacity;
+    size_t first;         /* those before it no longer count */
+    uint32_t attempts;    /* to take a sample, the first, uncounted one among them */
+    double opening;       /* the ratio of that one */
+    double estimate;      /* logarithm of its ratio to the incumbent, if `judged` */
+    bool judged;          /* it has enough samples */
+    kiln_verdict verdict; /* KILN_VERDICT_TIED: still in the running. Never KILN_VERDICT_WINNER */
+} variant_samples;
+
+typedef struct variant_selection {
+    variant_samples *variants;
+    size_t count;
+    size_t incumbent; /* has no samples: its ratio to itself is 1 */
+    size_t leader;    /* of those in the running the one with the least estimate */
+    size_t running;   /* those in the running that are judged, the incumbent among them */
+    size_t rivals; /* of how many the leader is the luckiest: all that were ever judged, in the finals the finalists */
+    bool is_final;
+    double tolerance; /* logarithm of the slowdown that does not matter */
+    double noise;     /* standard deviation of a sample, the same for all; infinite while unknown */
+    double *scratch;  /* room for a number for each variant and each sample, so that judging cannot fail */
+    size_t scratch_size;
+} variant_selection;
+
+/* How much slower one variant is than another, as logarithms. */
+typedef struct time_gap {
+    double value, margin; /* value - margin and value + margin bound it, each with 99% for all variants and looks */
+} time_gap;
+
+/* Forgets every sample and begins anew with another incumbent; variants that were rejected stay so. */
+static void restart_selection(variant_selection *selection, size_t incumbent)
+{
+    selection->incumbent = selection->leader = incumbent;
+    selection->noise = INFINITY;
+    selection->rivals = 0;
+    selection->is_final = false;
+    for (size_t i = 0; i < selection->count; i++) {
+        variant_samples *v = &selection->variants[i];
+        v->count = v->first = 0;
+        v->attempts = 0;
+        v->estimate = 0;
+        v->judged = false;
+        if (v->verdict != KILN_VERDICT_REJECTED)
+            v->verdict = KILN_VERDICT_TIED;
+    }
+}
+
+/* Begins the finals: the samples of those in the running no longer count. They were chosen by them, and so by their
+ * luck, too. */
+static void begin_finals(variant_selection *selection)
+{
+    selection->is_final = true;
+    for (size_t i = 0; i < selection->count; i++)
+        if (selection->variants[i].verdict == KILN_VERDICT_TIED)
+            selection->variants[i].first = selection->variants[i].count;
+}
+
+/* Lets the samples before the finals count again, where fresh ones are too few in the end. */
+static void recall_samples(variant_selection *selection)
+{
+    selection->is_final = false;
+    for (size_t i = 0; i < selection->count; i++)
+        selection->variants[i].first = 0;
+}
+
+static size_t count_samples(const variant_selection *selection, size_t variant)
+{
+    return selection->variants[variant].count - selection->variants[variant].first;
+}
+
+/* Rounds do not go down. */
+static kiln_status add_sample(variant_selection *selection, size_t variant, uint32_t round, double ratio,
+                              kiln_report *report)
+{
+    variant_samples *v = &selection->variants[variant];
+    if (v->count == v->capacity) {
+        size_t capacity = v->capacity == 0 ? 16 : 2 * v->capacity;
+        size_t scratch_size = selection->scratch_size + capacity - v->capacity;
+        ratio_sample *samples = kiln__realloc(v->samples, capacity * sizeof(*samples));
+        v->samples = samples != NULL ? samples : v->samples;
+        double *scratch = samples != NULL ? kiln__realloc(selection->scratch, scratch_size * sizeof(*scratch)) : NULL;
+        if (scratch == NULL)
+            return kiln__fail_memory(report, KILN__STAGE_DEVICE);
+        selection->scratch = scratch;
+        selection->scratch_size = scratch_size;
+        v->capacity = capacity;
+    }
+    v->samples[v->count++] = (ratio_sample){ round, ratio };
+    return KILN_OK;
+}
+
+/* From the differences of neighbouring samples, which know nothing of where a variant lies. Their median is 0.954
+ * standard deviations of a sample. */
+static double find_noise(variant_selection *selection)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < selection->count; i++) {
+        const variant_samples *v = &selection->variants[i];
+        for (size_t k = 1; k < v->count; k++)
+            selection->scratch[count++] = fabs(v->samples[k].ratio - v->samples[k - 1].ratio);
+    }
+    return count == 0 ? INFINITY : fmax(kiln__median(selection->scratch, count) / 0.954, NOISE_MIN);
+}
+
+static kiln__estimate estimate(const variant_selection *selection, size_t variant)
+{
+    const variant_samples *v = &selection->variants[variant];
+    size_t count = 0;
+    for (size_t k = v->first; k < v->count; k++)
+        selection->scratch[count++] = v->samples[k].ratio;
+    return kiln__estimate_of(selection->scratch, count);
+}
+
+/* Renews noise, estimates and leader. To be called after samples have come and before the functions below. */
+static void update_selection(variant_selection *selection)
+{
+    selection->noise = find_noise(selection);
+    selection->leader = selection->incumbent;
+    selection->running = 0;
+    size_t judged = 0;
+    for (size_t i = 0; i < selection->count; i++) {
+        variant_samples *v = &selection->variants[i];
+        v->judged = i == selection->incumbent || count_samples(selection, i) >= JUDGED_FROM;
+        v->estimate = v->judged ? estimate(selection, i).value : 0;
+        judged += v->judged;
+        if (!v->judged || v->verdict != KILN_VERDICT_TIED)
+            continue;
+        selection->running++;
+        if (v->estimate < selection->variants[selection->leader].estimate ||
+            selection->variants[selection->leader].verdict != KILN_VERDICT_TIED)
+            selection->leader = i;
+    }
+    selection->rivals = selection->is_final ? selection->running : judged;
+}
+
+/* Differences of the samples of common rounds, into the scratch. The incumbent has a sample, 0, in every round. */
+static size_t subtract(const variant_selection *selection, size_t slower, size_t faster)
+{
+    const variant_samples *a = &selection->variants[slower], *b = &selection->variants[faster];
+    size_t count = 0, i = a->first, j = b->first;
+    for (; faster == selection->incumbent && i < a->count; i++)
+        selection->scratch[count++] = a->samples[i].ratio;
+    for (; slower == selection->incumbent && j < b->count; j++)
+        selection->scratch[count++] = -b->samples[j].ratio;
+    while (i < a->count && j < b->count) {
+        if (a->samples[i].round == b->samples[j].round)
+            selection->scratch[count++] = a->samples[i].ratio - b->samples[j].ratio;
+        if (a->samples[i].round <= b->samples[j].round)
+            i++;
+        else
+            j++;
+    }
+    return count;
+}
+
+/* Variance of a variant's estimate by itself. */
+static double own_variance(const variant_selection *selection, size_t variant)
+{
+    kiln__estimate own = estimate(selection, variant);
+    if (variant == selection->incumbent)
+        return 0;
+    if (own.count == 0)
+        return INFINITY;
+    double common = selection->noise * selection->noise / (double)own.count;
+    return own.count >= OWN_NOISE_FROM ? fmax(own.error * own.error, common) : SMALL * common;
+}
+
+/* The differences of the samples of common rounds, where there are enough, else the difference of the estimates. */
+static time_gap gap_between(const variant_selection *selection, size_t slower, size_t faster)
+{
+    double tail = DOUBT / (double)(selection->rivals > 2 ? selection->rivals - 1 : 1);
+    if (slower == faster)
+        return (time_gap){ 0, 0 };
+    size_t of_slower = slower == selection->incumbent ? SIZE_MAX : count_samples(selection, slower);
+    size_t of_faster = faster == selection->incumbent ? SIZE_MAX : count_samples(selection, faster);
+    size_t common = subtract(selection, slower, faster);
+    if (common >= OWN_NOISE_FROM && common >= (of_slower < of_faster ? of_slower : of_faster) / 2) {
+        kiln__estimate paired = kiln__estimate_of(selection->scratch, common);
+        double error = fmax(paired.error, selection->noise / sqrt((double)common));
+        return (time_gap){ paired.value, error * kiln__t_quantile(tail, paired.freedom) };
+    }
+    double value = selection->variants[slower].estimate - selection->variants[faster].estimate;
+    double error = sqrt(own_variance(selection, slower) + own_variance(selection, faster));
+    return (time_gap){ value, error * kiln__t_quantile(tail, INFINITY) };
+}
+
+/* Slower than the leader beyond its margin, and by more than half the tolerance. */
+static bool is_told_apart(const variant_selection *selection, size_t variant)
+{
+    time_gap gap = gap_between(selection, variant, selection->leader);
+    return gap.value > selection->tolerance / 2 && gap.value - gap.margin > 0;
+}
+
+static void drop_if_slower(variant_selection *selection, size_t variant)
+{
+    variant_samples *v = &selection->variants[variant];
+    if (v->judged && v->verdict == KILN_VERDICT_TIED && is_told_apart(selection, variant)) {
+        v->verdict = KILN_VERDICT_SLOWER;
+        selection->running--;
+    }
+}
+
+static bool is_running(const variant_selection *selection, size_t variant)
+{
+    return selection->variants[variant].judged && selection->variants[variant].verdict == KILN_VERDICT_TIED;
+}
+
+/* The number of variants in the running that are faster; of equals the earlier ones count. */
+static size_t rank(const variant_selection *selection, size_t variant)
+{
+    double own = selection->variants[variant].estimate;
+    size_t rank = 0;
+    for (size_t i = 0; i < selection->count; i++) {
+        double other = selection->variants[i].estimate;
+        rank += is_running(selection, i) && (other < own || (other == own && i < variant));
+    }
+    return rank;
+}
+
+/* Leaves `kept` variants in the running. Half of them are the fastest, the other half the earliest of the rest, so
+ * that an early variant that ties is there to the end, whatever the luck of the others. */
+static void cut_selection(variant_selection *selection, size_t kept)
+{
+    size_t fast = (kept + 1) / 2, early = kept - fast;
+    if (selection->running <= kept)
+        return;
+    for (size_t i = 0; i < selection->count; i++)
+        selection->scratch[i] = is_running(selection, i) ? (double)rank(selection, i) : -1;
+    for (size_t i = 0; i < selection->count; i++) {
+        if (selection->scratch[i] < (double)fast)
+            continue;
+        if (early > 0) {
+            early--;
+        } else {
+            selection->variants[i].verdict = KILN_VERDICT_GIVEN_UP;
+            selection->running--;
+        }
+    }
+}
+
+/* The earliest that is not told apart from the leader. `within` bounds how much slower than the leader it may seem; the
+ * incumbent is bound by nothing. */
+static size_t find_earliest(const variant_selection *selection, double within)
+{
+    for (size_t i = 0; i < selection->leader; i++) {
+        if (!is_running(selection, i) || is_told_apart(selection, i))
+            continue;
+        if (i == selection->incumbent || gap_between(selection, i, selection->leader).value <= within)
+            return i;
+    }
+    return selection->leader;
+}
+
+static double find_regret(const variant_selection *selection, size_t variant)
+{
+    double regret = 0;
+    for (size_t i = 0; i < selection->count; i++) {
+        if (!is_running(selection, i) || i == variant)
+            continue;
+        time_gap gap = gap_between(selection, variant, i);
+        regret = fmax(regret, gap.value + gap.margin);
+    }
+    return regret;
+}
+
+/* Picks the winner: the earliest in the running that is not told apart from the leader. *regret is the logarithm of how
+ * much slower than any other in the running it may be, with 99%; infinite where that is unknown.
+ *
+ * True if that is within the tolerance, so that more samples would not change the choice for the better. Else *pick is
+ * the choice if there can be no more samples: the same, but only of the incumbent and of variants that seem to be
+ * within the tolerance. While little is known no other variant shall win for being uncertain. */
+static bool pick_winner(const variant_selection *selection, size_t *pick, double *regret)
+{
+    *pick = find_earliest(selection, INFINITY);
+    *regret = find_regret(selection, *pick);
+    if (*regret <= selection->tolerance)
+        return true;
+    *pick = find_earliest(selection, selection->tolerance);
+    *regret = find_regret(selection, *pick);
+    return false;
+}
+
+/* Ratio of a variant to the incumbent and its 95% interval, for this variant alone. All 1 for the incumbent. */
+static void estimate_ratio(const variant_selection *selection, size_t variant, double *ratio, double *low, double *high)
+{
+    kiln__estimate own = estimate(selection, variant);
+    double margin = 0;
+    if (variant != selection->incumbent)
+        margin = sqrt(own_variance(selection, variant)) *
+                 kiln__t_quantile(0.025, own.count >= OWN_NOISE_FROM ? own.freedom : INFINITY);
+    *ratio = exp(own.value);
+    *low = exp(own.value - margin);
+    *high = exp(own.value + margin);
+}
+
+/* ---- Playing */
+
 typedef struct search {
     const kiln__arena *arena;
     uint64_t begin, budget;
     const atomic_bool *stop;
-    kiln__selection selection;
+    variant_selection selection;
     kiln__readiness *readiness;
     size_t *active; /* the variants of the round */
     size_t waiting; /* how many are not ready */
@@ -40,9 +362,9 @@ typedef struct search {
     size_t quota; /* samples that each has when the heat is over */
     uint32_t attempts_max;
     bool settled;
-    bool is_stale;         /* a variant was struck out that others had been compared with, or the basis is another */
+    bool is_stale;         /* a variant was rejected that others had been compared with, or the basis is another */
     uint32_t basis;        /* of the samples that are known */
-    uint32_t round, begun; /* the round in which what is known began */
+    uint32_t round, begun; /* the round in which they began */
     uint64_t samples, void_samples;
     kiln_report *report;
 } search;
@@ -67,7 +389,7 @@ static bool is_sample(double ms)
     return ms > 0 && isfinite(ms);
 }
 
-static kiln_status take(search *s, const size_t *variants, size_t count, double *logs)
+static kiln_status take_samples(search *s, const size_t *variants, size_t count, double *logs)
 {
     kiln_status status = s->arena->time(s->arena->data, variants, count, logs);
     for (size_t i = 0; i < count && status == KILN_OK; i++)
@@ -76,7 +398,7 @@ static kiln_status take(search *s, const size_t *variants, size_t count, double 
     return status;
 }
 
-/* Whether samples taken just now are of another basis than those that are known: they count for nothing. */
+/* Whether the latest samples have another basis than those that are known: they count for nothing. */
 static bool has_moved(search *s)
 {
     bool moved = s->arena->basis != NULL && s->arena->basis(s->arena->data) != s->basis;
@@ -116,7 +438,7 @@ static bool is_throttled(const search *s, double level)
 /* The first sample of a variant may load code, touch new memory or look for the right number of repeats. */
 static kiln_status note_sample(search *s, size_t variant, double ratio)
 {
-    kiln__variant_samples *v = &s->selection.variants[variant];
+    variant_samples *v = &s->selection.variants[variant];
     bool is_first = v->attempts++ == 0;
     if (is_first)
         v->opening = ratio;
@@ -124,18 +446,18 @@ static kiln_status note_sample(search *s, size_t variant, double ratio)
         s->void_samples++;
         return KILN_OK;
     }
-    return kiln__selection_add(&s->selection, variant, s->round, ratio, s->report);
+    return add_sample(&s->selection, variant, s->round, ratio, s->report);
 }
 
-/* Times up to GROUP variants and then the incumbent, which was timed right before as well: `before` is what that
- * gave, and is replaced. */
+/* Times up to GROUP variants and then the incumbent. The incumbent was timed right before as well: `before` has that
+ * time, and gets the new one. */
 static kiln_status play_group(search *s, const size_t *variants, size_t count, double *before)
 {
     size_t order[GROUP + 1];
     double logs[GROUP + 1];
     memcpy(order, variants, count * sizeof(*order));
     order[count] = s->selection.incumbent;
-    kiln_status status = take(s, order, count + 1, logs);
+    kiln_status status = take_samples(s, order, count + 1, logs);
     if (status == KILN_OK && has_moved(s)) {
         s->void_samples += count + 1;
         return KILN_OK;
@@ -170,7 +492,7 @@ static kiln_status play_round(search *s, size_t count)
     double before;
     while (common_divisor(step, count) != 1)
         step++;
-    kiln_status status = take(s, &incumbent, 1, &before);
+    kiln_status status = take_samples(s, &incumbent, 1, &before);
     if (status == KILN_OK)
         status = note_level(s, has_moved(s) ? NAN : before);
     for (size_t i = 0; i < count && status == KILN_OK && !s->is_stale; i++) {
@@ -188,12 +510,13 @@ static kiln_status play_round(search *s, size_t count)
 
 static bool is_active(const search *s, size_t variant)
 {
-    const kiln__variant_samples *v = &s->selection.variants[variant];
-    return variant != s->selection.incumbent && s->readiness[variant] == KILN__READY && v->verdict == KILN__TIED &&
-           kiln__selection_samples(&s->selection, variant) < s->quota && v->attempts < s->attempts_max;
+    const variant_samples *v = &s->selection.variants[variant];
+    return variant != s->selection.incumbent && s->readiness[variant] == KILN__READY &&
+           v->verdict == KILN_VERDICT_TIED && count_samples(&s->selection, variant) < s->quota &&
+           v->attempts < s->attempts_max;
 }
 
-static size_t gather(search *s)
+static size_t gather_active(search *s)
 {
     size_t count = 0;
     for (size_t i = 0; i < s->selection.count; i++)
@@ -202,13 +525,13 @@ static size_t gather(search *s)
     return count;
 }
 
-/* Others may have been found slower than one that is struck out late. */
-static void strike_out(search *s, size_t variant)
+/* Others may have been found slower than one that is rejected late. */
+static void reject_variant(search *s, size_t variant)
 {
-    kiln__variant_samples *v = &s->selection.variants[variant];
+    variant_samples *v = &s->selection.variants[variant];
     s->is_stale =
-        s->is_stale || (v->verdict != KILN__STRUCK_OUT && (v->count > 0 || variant == s->selection.incumbent));
-    v->verdict = KILN__STRUCK_OUT;
+        s->is_stale || (v->verdict != KILN_VERDICT_REJECTED && (v->count > 0 || variant == s->selection.incumbent));
+    v->verdict = KILN_VERDICT_REJECTED;
 }
 
 static void ask_readiness(search *s)
@@ -218,7 +541,7 @@ static void ask_readiness(search *s)
         if (s->readiness[i] != KILN__OUT)
             s->readiness[i] = s->arena->readiness(s->arena->data, i);
         if (s->readiness[i] == KILN__OUT)
-            strike_out(s, i);
+            reject_variant(s, i);
         s->waiting += s->readiness[i] == KILN__WAITING;
     }
 }
@@ -235,7 +558,7 @@ static kiln_status warm_up(search *s)
     for (size_t i = 0; i < WARMUPS; i++)
         variants[i] = s->selection.incumbent;
     s->void_samples += WARMUPS;
-    kiln_status status = take(s, variants, WARMUPS, logs);
+    kiln_status status = take_samples(s, variants, WARMUPS, logs);
     s->basis = s->arena->basis != NULL ? s->arena->basis(s->arena->data) : 0;
     return status;
 }
@@ -273,7 +596,7 @@ static void set_quota(search *s, size_t quota)
     s->quota = quota;
 }
 
-/* Begins, at first and whenever a variant is struck out that had been measured. */
+/* Begins, at first and whenever a variant is rejected that had been measured. */
 static kiln_status begin(search *s)
 {
     size_t incumbent;
@@ -282,66 +605,50 @@ static kiln_status begin(search *s)
             return fail_without(s);
         s->arena->wait(s->arena->data);
     }
-    kiln__selection_restart(&s->selection, incumbent);
+    restart_selection(&s->selection, incumbent);
     s->level_count = 0;
     s->quota = s->attempts_max = 0;
-    set_quota(s, KILN__JUDGED_FROM);
+    set_quota(s, JUDGED_FROM);
     s->settled = s->is_stale = false;
     s->begun = s->round;
     return warm_up(s);
 }
 
-static bool is_hopeless(const search *s, size_t variant)
-{
-    const kiln__variant_samples *v = &s->selection.variants[variant];
-    double limit = s->selection.variants[s->selection.leader].estimate + HOPELESS;
-    return v->count == 1 && v->opening > limit && v->samples[0].ratio > limit;
-}
-
-/* Whether it is time to look at a variant: seldom, for each look may be wrong. */
-static bool is_due(size_t samples)
-{
-    return samples >= KILN__JUDGED_FROM && (samples & (samples - 1)) == 0;
-}
-
-/* Takes those of the round out of the running that are certainly slower. */
+/* Takes variants of the round out of the running that are certainly slower. Looks at those whose number of samples is a
+ * power of two: seldom, for each look may be wrong. */
 static void review(search *s, size_t count)
 {
+    variant_selection *selection = &s->selection;
     bool is_updated = false;
     for (size_t i = 0; i < count; i++) {
-        size_t variant = s->active[i];
-        if (is_hopeless(s, variant))
-            s->selection.variants[variant].verdict = KILN__SLOWER;
-        if (!is_due(kiln__selection_samples(&s->selection, variant)))
+        variant_samples *v = &selection->variants[s->active[i]];
+        double hopeless = selection->variants[selection->leader].estimate + HOPELESS;
+        size_t samples = count_samples(selection, s->active[i]);
+        if (v->count == 1 && v->opening > hopeless && v->samples[0].ratio > hopeless)
+            v->verdict = KILN_VERDICT_SLOWER;
+        if (samples < JUDGED_FROM || (samples & (samples - 1)) != 0)
             continue;
         if (!is_updated)
-            kiln__selection_update(&s->selection);
+            update_selection(selection);
         is_updated = true;
-        kiln__selection_drop_if_slower(&s->selection, variant);
+        drop_if_slower(selection, s->active[i]);
     }
 }
 
-/* Each heat has twice the samples of the one before, later a quarter more. */
-static size_t next_quota(size_t quota)
+static void drop_slower(variant_selection *selection)
 {
-    size_t next = quota < DOUBLED_TO ? 2 * quota : quota + quota / 4;
-    return next < SAMPLES_MAX ? next : SAMPLES_MAX;
-}
-
-static void drop_slower(kiln__selection *selection)
-{
-    kiln__selection_update(selection);
+    update_selection(selection);
     for (size_t i = 0; i < selection->count; i++)
-        kiln__selection_drop_if_slower(selection, i);
+        drop_if_slower(selection, i);
 }
 
 /* Those that are there but were not measured. */
 static bool is_incomplete(const search *s)
 {
     for (size_t i = 0; i < s->selection.count; i++) {
-        const kiln__variant_samples *v = &s->selection.variants[i];
+        const variant_samples *v = &s->selection.variants[i];
         if (s->readiness[i] == KILN__READY && !v->judged &&
-            (v->verdict == KILN__TIED || v->verdict == KILN__UNMEASURED))
+            (v->verdict == KILN_VERDICT_TIED || v->verdict == KILN_VERDICT_UNMEASURED))
             return true;
     }
     return false;
@@ -352,54 +659,51 @@ static bool is_unfinished(search *s)
 {
     bool is_unfinished = false;
     for (size_t i = 0; i < s->selection.count; i++) {
-        kiln__variant_samples *v = &s->selection.variants[i];
-        if (s->readiness[i] != KILN__READY || v->verdict != KILN__TIED || v->judged)
+        variant_samples *v = &s->selection.variants[i];
+        if (s->readiness[i] != KILN__READY || v->verdict != KILN_VERDICT_TIED || v->judged)
             continue;
-        if (v->count < KILN__JUDGED_FROM && v->attempts >= TRIES_MAX)
-            v->verdict = KILN__UNMEASURED;
+        if (v->count < JUDGED_FROM && v->attempts >= TRIES_MAX)
+            v->verdict = KILN_VERDICT_UNMEASURED;
         else
             is_unfinished = true;
     }
     return is_unfinished;
 }
 
-static void next_heat(search *s, bool is_selected)
-{
-    if (is_selected && s->selection.running <= FINALISTS && !s->selection.is_final) {
-        kiln__selection_begin_finals(&s->selection);
-        s->quota = 0;
-        set_quota(s, FINALS_FROM);
-    } else {
-        set_quota(s, next_quota(s->quota));
-    }
-}
-
-/* True when there is nothing to be gained by another. */
+/* True when there is nothing to be gained by another heat. Each heat has twice the samples of the one before, later a
+ * quarter more. */
 static bool end_heat(search *s)
 {
-    kiln__selection *selection = &s->selection;
+    variant_selection *selection = &s->selection;
     size_t pick;
     double regret;
     drop_slower(selection);
     bool is_selected = selection->rivals > FINALISTS;
     if (s->quota >= CUT_FROM)
-        kiln__selection_cut(selection, selection->running / 2 > FINALISTS ? selection->running / 2 : FINALISTS);
-    kiln__selection_update(selection);
-    bool is_clear = kiln__selection_pick(selection, &pick, &regret);
+        cut_selection(selection, selection->running / 2 > FINALISTS ? selection->running / 2 : FINALISTS);
+    update_selection(selection);
+    bool is_clear = pick_winner(selection, &pick, &regret);
     bool is_honest = selection->is_final || !is_selected || selection->running < 2;
     s->settled = !is_unfinished(s) && is_honest && is_clear;
     if (s->settled)
         return s->waiting == 0;
     if (s->quota >= SAMPLES_MAX)
         return true;
-    next_heat(s, is_selected);
+    if (is_selected && selection->running <= FINALISTS && !selection->is_final) {
+        begin_finals(selection);
+        s->quota = 0;
+        set_quota(s, FINALS_FROM);
+    } else {
+        size_t quota = s->quota < DOUBLED_TO ? 2 * s->quota : s->quota + s->quota / 4;
+        set_quota(s, quota < SAMPLES_MAX ? quota : SAMPLES_MAX);
+    }
     return false;
 }
 
 /* In the first heat every variant is waited for, and a late one also when all else is settled. */
 static bool shall_wait(const search *s)
 {
-    return s->waiting > 0 && (s->settled || (s->quota == KILN__JUDGED_FROM && !is_past_half(s)));
+    return s->waiting > 0 && (s->settled || (s->quota == JUDGED_FROM && !is_past_half(s)));
 }
 
 static kiln_status play(search *s, kiln__search_end *end)
@@ -407,7 +711,7 @@ static kiln_status play(search *s, kiln__search_end *end)
     kiln_status status = begin(s);
     while (status == KILN_OK) {
         ask_readiness(s);
-        size_t count = gather(s);
+        size_t count = gather_active(s);
         if (is_over(s)) {
             *end = is_stopped(s) ? KILN__STOPPED : KILN__TIMED_OUT;
             break;
@@ -428,30 +732,24 @@ static kiln_status play(search *s, kiln__search_end *end)
     return status;
 }
 
-static kiln__judgement final_verdict(const search *s, size_t variant, size_t pick)
-{
-    const kiln__variant_samples *v = &s->selection.variants[variant];
-    if (variant == pick)
-        return KILN__WINNER;
-    return v->verdict == KILN__TIED && !v->judged ? KILN__UNMEASURED : v->verdict;
-}
-
 static int compare_ranked(const void *a, const void *b)
 {
     /* A variant that was told apart may be faster than one that was given up. */
-    static const int classes[] = { [KILN__WINNER] = 0, [KILN__TIED] = 1,       [KILN__GIVEN_UP] = 2,
-                                   [KILN__SLOWER] = 2, [KILN__UNMEASURED] = 3, [KILN__STRUCK_OUT] = 4 };
+    static const int classes[] = {
+        [KILN_VERDICT_WINNER] = 0, [KILN_VERDICT_TIED] = 1,       [KILN_VERDICT_GIVEN_UP] = 2,
+        [KILN_VERDICT_SLOWER] = 2, [KILN_VERDICT_UNMEASURED] = 3, [KILN_VERDICT_REJECTED] = 4
+    };
     const kiln__ranked *x = a, *y = b;
-    if (classes[x->verdict] != classes[y->verdict])
-        return classes[x->verdict] - classes[y->verdict];
-    if (x->ratio != y->ratio)
-        return x->ratio < y->ratio ? -1 : 1;
+    if (classes[x->result.verdict] != classes[y->result.verdict])
+        return classes[x->result.verdict] - classes[y->result.verdict];
+    if (x->result.ratio != y->result.ratio)
+        return x->result.ratio < y->result.ratio ? -1 : 1;
     return (x->variant > y->variant) - (x->variant < y->variant);
 }
 
 static kiln_status conclude(search *s, kiln__search_result *out)
 {
-    kiln__selection *selection = &s->selection;
+    variant_selection *selection = &s->selection;
     size_t pick;
     double regret;
     out->ranking = kiln__calloc(selection->count, sizeof(*out->ranking));
@@ -459,28 +757,32 @@ static kiln_status conclude(search *s, kiln__search_result *out)
         return kiln__fail_memory(s->report, KILN__STAGE_DEVICE);
     drop_slower(selection);
     if (is_incomplete(s)) {
-        kiln__selection_recall(selection);
+        recall_samples(selection);
         drop_slower(selection);
     }
-    kiln__selection_update(selection);
-    kiln__selection_pick(selection, &pick, &regret);
+    update_selection(selection);
+    pick_winner(selection, &pick, &regret);
+    out->incumbent = selection->incumbent;
+    out->incumbent_ms = s->level_count > 0 ? exp(kiln__median(s->levels, s->level_count)) : 0;
     for (size_t i = 0; i < selection->count; i++) {
-        kiln__ranked *ranked = &out->ranking[i];
-        *ranked = (kiln__ranked){ .variant = i,
-                                  .verdict = final_verdict(s, i, pick),
-                                  .samples = kiln__selection_samples(selection, i) };
-        if (ranked->samples > 0 || i == selection->incumbent)
-            kiln__selection_ratio(selection, i, &ranked->ratio, &ranked->low, &ranked->high);
+        const variant_samples *v = &selection->variants[i];
+        kiln_variant_result *result = &out->ranking[i].result;
+        out->ranking[i].variant = i;
+        result->verdict = i == pick                                       ? KILN_VERDICT_WINNER
+                          : v->verdict == KILN_VERDICT_TIED && !v->judged ? KILN_VERDICT_UNMEASURED
+                                                                          : v->verdict;
+        /* The incumbent is timed in every round, and has no samples because they are compared with it. */
+        result->samples = i == selection->incumbent ? s->round - s->begun : count_samples(selection, i);
+        if (result->samples > 0 || i == selection->incumbent)
+            estimate_ratio(selection, i, &result->ratio, &result->low, &result->high);
+        result->median_ms = result->ratio * out->incumbent_ms;
     }
     qsort(out->ranking, selection->count, sizeof(*out->ranking), compare_ranked);
     out->count = selection->count;
-    out->incumbent = selection->incumbent;
-    out->incumbent_ms = s->level_count > 0 ? exp(kiln__median(s->levels, s->level_count)) : 0;
     out->regret = is_incomplete(s) ? INFINITY : expm1(regret);
     out->samples = s->samples;
     out->void_samples = s->void_samples;
     out->rounds = s->round;
-    out->rounds_known = s->round - s->begun;
     out->elapsed_ns = elapsed(s);
     return KILN_OK;
 }
@@ -488,16 +790,21 @@ static kiln_status conclude(search *s, kiln__search_result *out)
 kiln_status kiln__search(kiln__search_result *out, const kiln__arena *arena, const kiln__search_options *options,
                          kiln_report *report)
 {
+    size_t count = arena->count;
     search s = { .arena = arena, .budget = options->budget_ns, .stop = options->stop, .report = report };
+    variant_selection *selection = &s.selection;
     memset(out, 0, sizeof(*out));
-    if (arena->count == 0)
+    if (count == 0)
         return kiln__fail(report, KILN_EINVAL, KILN__STAGE_DEVICE, 0, "there are no variants: expected at least one");
     s.begin = arena->now_ns(arena->data);
-    kiln_status status = kiln__selection_init(&s.selection, arena->count,
-                                              options->tolerance > 0 ? options->tolerance : TOLERANCE, report);
-    s.readiness = kiln__calloc(arena->count, sizeof(*s.readiness));
-    s.active = kiln__calloc(arena->count, sizeof(*s.active));
-    if (status == KILN_OK && (s.readiness == NULL || s.active == NULL))
+    selection->variants = kiln__calloc(count, sizeof(*selection->variants));
+    selection->scratch = kiln__calloc(count, sizeof(*selection->scratch));
+    selection->count = selection->scratch_size = count;
+    selection->tolerance = log1p(options->tolerance > 0 ? options->tolerance : TOLERANCE);
+    s.readiness = kiln__calloc(count, sizeof(*s.readiness));
+    s.active = kiln__calloc(count, sizeof(*s.active));
+    kiln_status status = KILN_OK;
+    if (selection->variants == NULL || selection->scratch == NULL || s.readiness == NULL || s.active == NULL)
         status = kiln__fail_memory(report, KILN__STAGE_DEVICE);
     if (status == KILN_OK)
         status = play(&s, &out->end);
@@ -505,7 +812,10 @@ kiln_status kiln__search(kiln__search_result *out, const kiln__arena *arena, con
         status = conclude(&s, out);
     if (status != KILN_OK)
         kiln__search_result_fini(out);
-    kiln__selection_fini(&s.selection);
+    for (size_t i = 0; i < count && selection->variants != NULL; i++)
+        kiln__free(selection->variants[i].samples);
+    kiln__free(selection->variants);
+    kiln__free(selection->scratch);
     kiln__free(s.readiness);
     kiln__free(s.active);
     kiln__free(s.levels);

@@ -1,11 +1,11 @@
 /* Finding the fastest of many variants by timing them against each other: quickly, honestly and repeatably.
- * docs/tuning.md says how and why. Knows no device and no clock of its own, so that tests can play with made-up
- * ones. */
+ * docs/tuning.md says how and why. Knows no device and no clock, so that tests can play with made-up ones. */
 #ifndef KILN_TUNE_SEARCH_H
 #define KILN_TUNE_SEARCH_H
 
-#include "tune/selection.h"
+#include "base/report.h"
 #include <stdatomic.h>
+#include <stdint.h>
 
 typedef enum kiln__readiness {
     KILN__WAITING, /* not yet: it is being compiled, loaded or verified */
@@ -13,9 +13,9 @@ typedef enum kiln__readiness {
     KILN__OUT /* never, or no longer: it did not compile, gave wrong results, could not be launched */
 } kiln__readiness;
 
-/* Where variants are timed. All functions are called on the searching thread. */
+/* The place where variants are timed. All functions are called on the searching thread. */
 typedef struct kiln__arena {
-    /* Their order is the order of preference. Variant 0 is the incumbent: what is used where nothing is tuned. */
+    /* Their order is the order of preference. Variant 0 is the incumbent: the default where nothing is tuned. */
     size_t count;
 
     kiln__readiness (*readiness)(void *data, size_t variant);
@@ -24,17 +24,16 @@ typedef struct kiln__arena {
     void (*wait)(void *data);
 
     /* Takes one sample of each of `count` variants, one right after the other in this order; a variant may be named
-     * more than once. out_ms gets milliseconds of the same work for all: of one launch, or of one element. What is no
-     * positive number, NAN say, is no sample: it was disturbed (the clock throttled) or the variant did not run; in
-     * the latter case let its readiness be KILN__OUT from then on. A failure ends the search with its status. */
+     * more than once. out_ms gets milliseconds of the same work for all: of one launch, or of one element. A value that
+     * is no positive number, NAN say, is no sample: it was disturbed (the clock throttled) or the variant did not run;
+     * in the latter case let its readiness be KILN__OUT from then on. A failure ends the search with its status. */
     kiln_status (*time)(void *data, const size_t *variants, size_t count, double *out_ms);
 
     /* Steady nanoseconds. */
     uint64_t (*now_ns)(void *data);
 
-    /* A number that changes, rarely, when samples from then on do not compare with earlier ones, as how they are
-     * taken is no longer the same. What was known is forgotten, and the search begins anew. NULL: that never
-     * happens. */
+    /* A number that changes, rarely, when samples from then on do not compare with earlier ones, because they are taken
+     * in another way. The search then forgets its samples and begins anew. NULL: that never happens. */
     uint32_t (*basis)(void *data);
 
     void *data;
@@ -43,7 +42,7 @@ typedef struct kiln__arena {
 typedef struct kiln__search_options {
     uint64_t budget_ns;      /* it ends within one call of `time` after so long; 0: no limit */
     double tolerance;        /* a slowdown that does not matter, as a fraction; 0: 0.005 */
-    const atomic_bool *stop; /* set from anywhere, a signal handler included: end with what is known. NULL: never */
+    const atomic_bool *stop; /* set from anywhere, a signal handler included: ends the search. NULL: never */
 } kiln__search_options;
 
 typedef enum kiln__search_end {
@@ -53,12 +52,10 @@ typedef enum kiln__search_end {
     KILN__STOPPED    /* by the flag */
 } kiln__search_end;
 
-/* The result of one variant. */
+/* The result of one variant, but for its texts and its resources. */
 typedef struct kiln__ranked {
     size_t variant;
-    kiln__judgement verdict;
-    double ratio, low, high; /* its time over the incumbent's, and the 95% interval; 0 where there are no samples */
-    size_t samples;          /* counted; 0 for the incumbent, of which there are some in every round */
+    kiln_variant_result result;
 } kiln__ranked;
 
 typedef struct kiln__search_result {
@@ -72,18 +69,16 @@ typedef struct kiln__search_result {
     uint64_t samples;      /* taken in all */
     uint64_t void_samples; /* of them not used: disturbed, or the first of a variant */
     uint32_t rounds;
-    uint32_t rounds_known; /* of these, since what had been known was last forgotten */
     uint64_t elapsed_ns;
 } kiln__search_result;
 
-/* Searches. Ends when the winner is settled and no variant waits, when the samples, the budget or the caller's patience
- * are at an end. With a budget, at most half of it is spent on waiting before those that are there go on alone.
+/* Searches. Ends when the winner is settled and no variant waits, when the samples or the budget are at an end, or when
+ * the flag is set. With a budget, at most half of it is spent on waiting before those that are there go on alone.
  *
  * The same variants give the same winner again: of those that are not told apart from the fastest the earliest wins.
  *
  * Errors: KILN_EINVAL (no variant), KILN_ENOENT (every variant is out), KILN_ETIMEDOUT and KILN_ECANCELED (before
- * any variant was ready), KILN_ENOMEM, and what `time` returns. *out is then empty. Ends with
- * kiln__search_result_fini. */
+ * any variant was ready), KILN_ENOMEM, and those of `time`. *out is then empty. Ends with kiln__search_result_fini. */
 kiln_status kiln__search(kiln__search_result *out, const kiln__arena *arena, const kiln__search_options *options,
                          kiln_report *report);
 void kiln__search_result_fini(kiln__search_result *result);

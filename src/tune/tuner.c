@@ -1,33 +1,24 @@
+/* Tunings: the space of a spec, a contest between its variants, a search for the fastest, and what wisdom learns. */
 #include "tune/tuner.h"
 
 #include "base/alloc.h"
 #include "os/cpu.h"
-#include "tune/contest.h"
-#include "tune/learn.h"
-#include "tune/progress.h"
-#include "tune/turn.h"
+#include "tune/session.h"
+#include "tune/space.h"
 #include <math.h>
-#include <string.h>
 
 enum { WAIT_MS = 20 };
 #define BUDGET_S 30.0
 
 typedef struct tuner {
-    kiln_service *service;
+    kiln__session session;
     const kiln_tune_options *options;
-    kiln_report *report;
-    kiln_device *device;
     kiln__space space;
-    kiln__load load;
-    kiln__contest contest;
-    kiln_tuning *tuning;
-    kiln__progress progress;
-    atomic_bool stop;
     kiln_status broken; /* the device failed while kernels were gathered; `trouble` says how */
     kiln_report trouble;
 } tuner;
 
-/* ---- What the search asks for */
+/* ---- The arena of the search */
 
 static uint64_t now_ns(void *data)
 {
@@ -37,44 +28,34 @@ static uint64_t now_ns(void *data)
 
 static kiln__readiness readiness(void *data, size_t variant)
 {
-    static const kiln__readiness known[] = {
-        [KILN__VARIANT_WAITING] = KILN__WAITING, [KILN__VARIANT_READY] = KILN__READY, [KILN__VARIANT_OUT] = KILN__OUT
-    };
     const tuner *self = data;
-    return known[self->contest.variants[variant].state];
+    return self->session.contest.variants[variant].state;
 }
 
-static void tell(tuner *self)
-{
-    if (kiln__progress_tell(&self->progress))
-        atomic_store(&self->stop, true);
-}
-
-static void gather(tuner *self, int timeout_ms)
+static void gather_kernels(tuner *self, int timeout_ms)
 {
     if (self->broken == KILN_OK)
-        self->broken = kiln__contest_gather(&self->contest, timeout_ms, &self->trouble);
+        self->broken = kiln__contest_gather(&self->session.contest, timeout_ms, &self->trouble);
     if (self->broken != KILN_OK)
-        atomic_store(&self->stop, true);
-    tell(self);
+        atomic_store(&self->session.stop, true);
+    kiln__session_tell(&self->session);
 }
 
 static void wait_for_more(void *data)
 {
-    gather(data, WAIT_MS);
+    gather_kernels(data, WAIT_MS);
 }
 
 static kiln_status take_samples(void *data, const size_t *variants, size_t samples, double *out_ms)
 {
     tuner *self = data;
-    kiln_status status = KILN_OK;
-    gather(self, 0);
-    if (self->broken != KILN_OK)
-        return self->broken;
+    kiln__session *session = &self->session;
+    gather_kernels(self, 0);
+    kiln_status status = self->broken;
     for (size_t i = 0; i < samples && status == KILN_OK; i++)
-        status = kiln__contest_sample(&self->contest, variants[i], &out_ms[i], self->report);
-    self->tuning->info.rounds++;
-    self->tuning->info.samples += samples;
+        status = kiln__contest_sample(&session->contest, variants[i], &out_ms[i], session->report);
+    session->tuning->info.rounds++;
+    session->tuning->info.samples += samples;
     return status;
 }
 
@@ -82,171 +63,135 @@ static kiln_status take_samples(void *data, const size_t *variants, size_t sampl
 static uint32_t basis(void *data)
 {
     const tuner *self = data;
-    return self->contest.pace.failed;
+    return self->session.contest.pace.failed;
 }
 
-/* ---- The result */
+/* ---- Learning */
 
-static const char *end_name(kiln__search_end end)
+/* NULL, or why others should not rely on the outcome. */
+static const char *find_objection(const kiln_tuning_info *info, const kiln_device *device,
+                                  const kiln_tune_options *options, const kiln__lesson *lesson)
 {
-    static const char *const names[] = { [KILN__SETTLED] = "settled",
-                                         [KILN__EXHAUSTED] = "exhausted",
-                                         [KILN__TIMED_OUT] = "out of time",
-                                         [KILN__STOPPED] = "stopped" };
-    return names[end];
+    const kiln__fields *asked = lesson->asked;
+    if (options->learn == KILN_OFF)
+        return "it was not to be learnt";
+    if (options->work->hot != 0)
+        return "the arrays stayed in the caches";
+    if (lesson->end == KILN__STOPPED)
+        return "it was stopped";
+    for (uint32_t i = 0; i < asked->template->param_count; i++)
+        if (asked->param_set[i])
+            return "the spec sets some of the geometry, and the best of all may be another";
+    if (asked->target_set && asked->target.sm != device->target.sm)
+        return "the spec's target is not the device's own";
+    if (info->variants == 1)
+        return "there is only one variant";
+    if (info->regret < 0 || lesson->measure.samples == 0)
+        return lesson->end == KILN__TIMED_OUT
+                   ? "it ended before all variants were compared: give it a larger budget"
+                   : "what was measured was disturbed too often: try again on a quieter machine";
+    return NULL;
 }
 
-static kiln_verdict public_verdict(kiln__judgement verdict)
+/* Adds the record. *problem: NULL, or why it was not kept. */
+static kiln_status add_record(kiln_tuning *tuning, kiln_service *service, const kiln_device *on,
+                              const kiln__lesson *lesson, kiln__wisdom_outcome *outcome, const char **problem,
+                              kiln_report *report)
 {
-    static const kiln_verdict known[] = {
-        [KILN__WINNER] = KILN_VERDICT_WINNER,         [KILN__TIED] = KILN_VERDICT_TIED,
-        [KILN__GIVEN_UP] = KILN_VERDICT_GIVEN_UP,     [KILN__SLOWER] = KILN_VERDICT_SLOWER,
-        [KILN__UNMEASURED] = KILN_VERDICT_UNMEASURED, [KILN__STRUCK_OUT] = KILN_VERDICT_REJECTED
-    };
-    return known[verdict];
-}
-
-/* The incumbent is what samples are compared with, and has none of its own. It is timed in every round. */
-static uint64_t samples_of(const kiln__search_result *found, const kiln__ranked *ranked)
-{
-    return ranked->variant == found->incumbent && found->samples > 0 ? found->rounds_known : ranked->samples;
-}
-
-static bool fill_result(kiln_variant_result *out, const kiln__search_result *found, const kiln__ranked *ranked,
-                        const kiln__variant *variant)
-{
-    *out = (kiln_variant_result){ .verdict = public_verdict(ranked->verdict),
-                                  .samples = samples_of(found, ranked),
-                                  .median_ms = ranked->ratio * found->incumbent_ms,
-                                  .ratio = ranked->ratio,
-                                  .low = ranked->low,
-                                  .high = ranked->high,
-                                  .registers = variant->registers,
-                                  .local_bytes = variant->local_bytes };
-    return kiln__tuning_name(out, variant->text, variant->state == KILN__VARIANT_OUT ? variant->problem : "");
-}
-
-static kiln_status fill(tuner *self, const kiln__search_result *found)
-{
-    kiln_tuning *tuning = self->tuning;
-    bool whole = true;
-    kiln_status status = kiln__tuning_reserve(tuning, found->count, self->report);
+    kiln__fields spec = *lesson->best;
+    kiln__toolchain toolchain = { .id = "" };
+    kiln__wisdom_device device;
+    kiln__wisdom_measure measure = lesson->measure;
+    kiln__text path = { 0 };
+    measure.gbps = measure.ms > 0 ? (double)tuning->info.bytes / measure.ms / 1e6 : 0;
+    spec.n = tuning->info.elements;
+    spec.n_set = true;
+    kiln__geometry_device(service, on, &spec.target, lesson->asked, &device);
+    if (kiln__toolchains_get(&kiln__service_builder(service, &spec.target)->toolchains, &toolchain, NULL) != KILN_OK)
+        toolchain.id[0] = '\0';
+    kiln_status status = kiln__wisdom_learn(service->wisdom, &spec, &device, toolchain.id, &measure, outcome, report);
     if (status != KILN_OK)
         return status;
-    for (size_t i = 0; i < found->count; i++)
-        whole &= fill_result(&tuning->table[i], found, &found->ranking[i],
-                             &self->contest.variants[found->ranking[i].variant]);
-    kiln__progress_count(&self->progress);
-    tuning->info.rounds = found->rounds;
-    tuning->info.samples = found->samples;
-    tuning->info.default_ms = found->incumbent_ms;
-    tuning->info.regret = isfinite(found->regret) ? found->regret : -1;
-    tuning->info.end = end_name(found->end);
-    kiln__tuning_show(tuning);
-    return whole ? KILN_OK : kiln__fail_memory(self->report, KILN__STAGE_DEVICE);
+    *problem = !outcome->stored                ? outcome->problem
+               : outcome->tally.older_kept > 0 ? "an earlier search that compared more variants is kept"
+                                               : NULL;
+    if (*problem == NULL) {
+        kiln__wisdom_path(service->wisdom, device.model, &path);
+        tuning->wisdom = kiln__text_take(&path);
+    }
+    return KILN_OK;
+}
+
+kiln_status kiln__tuning_learn(kiln_tuning *tuning, kiln_service *service, const kiln_device *device,
+                               const kiln_tune_options *options, const kiln__lesson *lesson, kiln_report *report)
+{
+    kiln__wisdom_outcome outcome;
+    const char *problem = find_objection(&tuning->info, device, options, lesson);
+    kiln_status status =
+        problem == NULL ? add_record(tuning, service, device, lesson, &outcome, &problem, report) : KILN_OK;
+    if (problem != NULL)
+        kiln__text_copy(tuning->not_learnt, sizeof(tuning->not_learnt), problem);
+    tuning->info.wisdom = tuning->wisdom != NULL ? tuning->wisdom : "";
+    tuning->info.not_learnt = tuning->not_learnt;
+    return status;
 }
 
 /* ---- The way through */
 
-kiln_status kiln__tuning_device(kiln_device **out, kiln_service *service, kiln_device *asked, const kiln__fields *spec,
-                                kiln_report *report)
+/* Fills the info, makes the results and adds the winner to wisdom. Variants that were out or not measured were not
+ * compared. */
+static kiln_status conclude(tuner *self, const kiln__fields *asked, const kiln__search_result *found)
 {
-    const char *name = spec->target_set ? kiln__target_device(&spec->target) : NULL;
-    *out = asked;
-    if (asked != NULL)
-        return kiln__service_check_device(service, asked, report);
-    return kiln__runtime_device(service->runtime, name, out, report);
-}
-
-uint64_t kiln__tuning_elements(const kiln_work *work, const kiln__fields *spec, const kiln_device *device)
-{
-    if (work->elements > 0 || work->size_count > 0 || !kiln__arguments_flat(&spec->template->arguments))
-        return work->elements;
-    if (spec->n_set && spec->n > 0)
-        return spec->n;
-    return device->backend->vtable->usual_elements;
-}
-
-static kiln_status begin_contest(tuner *self)
-{
-    kiln__fields *specs = kiln__calloc(self->space.count, sizeof(*specs));
-    if (specs == NULL)
-        return kiln__fail_memory(self->report, KILN__STAGE_DEVICE);
-    for (size_t i = 0; i < self->space.count; i++)
-        kiln__space_spec(&self->space, i, &specs[i]);
-    const kiln__contest_options options = { .load = &self->load,
-                                            .hot = self->options->work->hot != 0,
-                                            .skip = self->options->skip,
-                                            .skip_count = self->options->skip_count,
-                                            .trying = self->options->trying,
-                                            .data = self->options->data };
-    kiln_status status = kiln__contest_init(&self->contest, self->service, self->device, specs, self->space.count,
-                                            &options, self->report);
-    kiln__free(specs);
-    return status;
-}
-
-static void describe(tuner *self)
-{
-    kiln_tuning *tuning = self->tuning;
-    kiln__text_copy(tuning->device, sizeof(tuning->device), self->device->name);
-    tuning->info = (kiln_tuning_info){ .size = sizeof(tuning->info),
-                                       .device = tuning->device,
-                                       .elements = self->load.elements,
-                                       .bytes = self->load.bytes,
-                                       .variants = self->space.count,
-                                       .regret = -1,
-                                       .end = "",
-                                       .wisdom = "",
-                                       .not_learnt = "",
-                                       .verified_by = "" };
-    self->progress.info = &tuning->info;
-    for (size_t i = 0; i < self->space.reason_count; i++)
-        tuning->info.impossible += self->space.reasons[i].count;
-}
-
-/* What was found, as kiln__tuning_learn wants it: variants that were out or not measured were not compared. */
-static kiln_status learn(tuner *self, const kiln__fields *asked, const kiln__search_result *found)
-{
-    const kiln__ranked *winner = &found->ranking[0];
+    static const char *const ends[] = { [KILN__SETTLED] = "settled",
+                                        [KILN__EXHAUSTED] = "exhausted",
+                                        [KILN__TIMED_OUT] = "out of time",
+                                        [KILN__STOPPED] = "stopped" };
+    kiln__session *session = &self->session;
+    kiln_tuning_info *info = &session->tuning->info;
+    const kiln_variant_result *winner = &found->ranking[0].result;
     kiln__lesson lesson = { .asked = asked,
-                            .best = &self->contest.variants[winner->variant].spec,
+                            .best = &session->contest.variants[found->ranking[0].variant].spec,
                             .end = found->end,
-                            .measure = { .ms = winner->ratio * found->incumbent_ms,
-                                         .ratio = winner->ratio,
-                                         .samples = samples_of(found, winner) } };
+                            .measure = {
+                                .ms = winner->median_ms, .ratio = winner->ratio, .samples = winner->samples } };
     for (size_t i = 0; i < found->count; i++)
-        lesson.measure.variants += samples_of(found, &found->ranking[i]) > 0;
-    return kiln__tuning_learn(self->tuning, self->service, self->device, self->options, &lesson, self->report);
+        lesson.measure.variants += found->ranking[i].result.samples > 0;
+    info->rounds = found->rounds;
+    info->samples = found->samples;
+    info->default_ms = found->incumbent_ms;
+    info->regret = isfinite(found->regret) ? found->regret : -1;
+    info->end = ends[found->end];
+    kiln_status status = kiln__session_rank(session, found->ranking, found->count);
+    return status == KILN_OK ? kiln__tuning_learn(session->tuning, session->service, session->device, self->options,
+                                                  &lesson, session->report)
+                             : status;
 }
 
 static kiln_status search(tuner *self, const kiln__fields *asked)
 {
     const kiln_tune_options *options = self->options;
     const kiln__arena arena = { self->space.count, readiness, wait_for_more, take_samples, now_ns, basis, self };
-    const kiln__search_options how = { .budget_ns =
-                                           (uint64_t)((options->budget_s > 0 ? options->budget_s : BUDGET_S) * 1e9),
+    const double budget_s = options->budget_s > 0 ? options->budget_s : BUDGET_S;
+    const kiln__search_options how = { .budget_ns = (uint64_t)(budget_s * 1e9),
                                        .tolerance = options->tolerance,
-                                       .stop = &self->stop };
+                                       .stop = &self->session.stop };
     kiln__search_result found;
-    kiln_status status = kiln__search(&found, &arena, &how, self->report);
+    kiln_status status = kiln__search(&found, &arena, &how, self->session.report);
     if (self->broken != KILN_OK) {
         status = self->broken;
-        kiln__report_move(self->report, &self->trouble);
+        kiln__report_move(self->session.report, &self->trouble);
     }
     if (status == KILN_OK)
-        status = fill(self, &found);
-    if (status == KILN_OK)
-        status = learn(self, asked, &found);
+        status = conclude(self, asked, &found);
     kiln__search_result_fini(&found);
     return status;
 }
 
-/* Says which variant was being tried when the device failed. What fails otherwise is no variant's doing. */
-static kiln_status blame(tuner *self, kiln_status status)
+/* Says which variant was being tried when the device failed. Other failures have nothing to do with a variant. */
+static kiln_status blame_suspect(tuner *self, kiln_status status)
 {
-    kiln_report *report = self->report;
-    const kiln__variant *suspect = self->contest.trying;
+    kiln_report *report = self->session.report;
+    const kiln__variant *suspect = self->session.contest.trying;
     if (suspect == NULL || (status != KILN_EDEVICE && status != KILN_ELAUNCH))
         return status;
     if (self->options->suspect != NULL)
@@ -257,79 +202,71 @@ static kiln_status blame(tuner *self, kiln_status status)
     return status;
 }
 
-static bool has_lost_patience(void *data)
-{
-    tuner *self = data;
-    self->progress.start = kiln__cpu_now_ns();
-    tell(self);
-    return atomic_load(&self->stop);
-}
-
 /* Alone on the device. */
 static kiln_status compete(tuner *self, const kiln__fields *asked)
 {
-    kiln_status status = kiln__turn_take(self->device, has_lost_patience, self, self->report);
+    kiln__session *session = &self->session;
+    const kiln_tune_options *options = self->options;
+    const kiln__contest_options how = { .load = &session->load,
+                                        .hot = session->work->hot != 0,
+                                        .skip = options->skip,
+                                        .skip_count = options->skip_count,
+                                        .trying = options->trying,
+                                        .data = options->data };
+    kiln__fields *specs = kiln__calloc(self->space.count, sizeof(*specs));
+    if (specs == NULL)
+        return kiln__fail_memory(session->report, KILN__STAGE_DEVICE);
+    for (size_t i = 0; i < self->space.count; i++)
+        kiln__space_spec(&self->space, i, &specs[i]);
+    kiln_status status = kiln__contest_init(&session->contest, session->service, session->device, specs,
+                                            self->space.count, &how, session->report);
+    kiln__free(specs);
     if (status != KILN_OK)
         return status;
-    self->progress.start = kiln__cpu_now_ns();
-    status = begin_contest(self);
-    if (status == KILN_OK) {
-        self->tuning->info.verified_by = self->contest.proof.against;
-        status = search(self, asked);
-    }
-    status = blame(self, status);
-    kiln__contest_fini(&self->contest);
-    kiln__turn_end(self->device);
-    return status;
+    session->tuning->info.verified_by = session->contest.proof.against;
+    return search(self, asked);
 }
 
 static kiln_status tune(tuner *self, const kiln__fields *spec)
 {
-    const kiln_work *work = self->options->work;
+    kiln__session *session = &self->session;
     kiln__target target;
-    kiln_status status = kiln__tuning_device(&self->device, self->service, work->device, spec, self->report);
+    kiln_status status = kiln__session_open(session, spec);
     if (status == KILN_OK)
-        status = kiln__service_target(self->service, &self->device, spec, &target, self->report);
+        status = kiln__service_target(session->service, &session->device, spec, &target, session->report);
     if (status == KILN_OK)
-        status = kiln__service_check_target(self->device, &target, self->report);
+        status = kiln__service_check_target(session->device, &target, session->report);
+    if (status == KILN_OK)
+        status = kiln__space_make(&self->space, spec, &target, session->report);
+    if (status == KILN_OK)
+        status = kiln__session_prepare(session, spec, &self->space.base, self->space.count);
     if (status != KILN_OK)
         return status;
-    const kiln__given given = { .elements = kiln__tuning_elements(work, spec, self->device),
-                                .sizes = work->sizes,
-                                .size_count = work->size_count,
-                                .args = work->args,
-                                .arg_count = work->arg_count };
-    status = kiln__space_make(&self->space, spec, &target, self->report);
-    if (status == KILN_OK)
-        status = kiln__workload_make(&self->load, &self->space.base, &given, self->report);
-    if (status != KILN_OK)
-        return status;
-    describe(self);
-    return compete(self, spec);
+    for (size_t i = 0; i < self->space.reason_count; i++)
+        session->tuning->info.impossible += self->space.reasons[i].count;
+    if (!kiln__session_take_turn(session))
+        return kiln__fail(session->report, KILN_ECANCELED, KILN__STAGE_DEVICE, 0,
+                          "cancelled while another tuning was running on %s", session->device->name);
+    status = blame_suspect(self, compete(self, spec));
+    kiln__session_end_turn(session);
+    return status;
 }
 
 kiln_status kiln__tuning_make(kiln_tuning **out, kiln_service *service, const kiln__fields *spec,
                               const kiln_tune_options *options, kiln_report *report)
 {
-    tuner self = { .service = service,
+    tuner self = { .session = { .service = service,
+                                .work = options->work,
+                                .progress = options->progress,
+                                .data = options->data,
+                                .report = report },
                    .options = options,
-                   .report = report,
-                   .progress = { .fn = options->progress,
-                                 .data = options->data,
-                                 .contest = &self.contest,
-                                 .start = kiln__cpu_now_ns() },
                    .trouble = KILN_INIT(kiln_report) };
     *out = NULL;
     if (options->suspect != NULL)
         *options->suspect = NULL;
-    atomic_init(&self.stop, false);
-    self.tuning = kiln__calloc(1, sizeof(*self.tuning));
-    kiln_status status = self.tuning != NULL ? tune(&self, spec) : kiln__fail_memory(report, KILN__STAGE_DEVICE);
+    kiln_status status = tune(&self, spec);
     kiln__space_fini(&self.space);
     kiln_report_clear(&self.trouble);
-    if (status == KILN_OK)
-        *out = self.tuning;
-    else
-        kiln__tuning_free(self.tuning);
-    return status;
+    return kiln__session_close(&self.session, status, out);
 }

@@ -1,10 +1,9 @@
+/* Compares results: elements on a device, with the cpu, and of two launches; and the proof that variants go by. */
 #include "tune/verify.h"
 
 #include "base/alloc.h"
 #include "service/get.h"
 #include "spec/reference.h"
-#include "tune/compare.h"
-#include "tune/fill.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -12,14 +11,32 @@
 
 enum {
     ALIGNMENT = 256,
-    CPU_PIECE = 32 * 129, /* elements: aligned as any access needs it, and yet a cpu kernel's chunks end elsewhere */
+    CHUNK_BYTES = 4 << 20, /* of each array that the host compares at a time */
+    CPU_PIECE = 32 * 129,  /* elements: aligned as any access needs it, and yet a cpu kernel's chunks end elsewhere */
     PIECE = CPU_PIECE * 1000, /* elements that are in host memory at a time */
     REFERENCE_MOST = 1 << 24, /* elements: the definition is calculated one at a time, in double */
     CPU_POISON = 0x3c,        /* not the device's: an element that neither writes is not equal */
     OTHER_POISON = 0x5a
 };
 
-void kiln__watch_tell(const kiln__watch *watch, bool begins)
+kiln_status kiln__get_named(kiln_kernel **out, kiln_service *service, kiln_device *device, kiln_report *report,
+                            const char *format, ...)
+{
+    char text[256];
+    kiln_spec *spec;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    kiln_status status = kiln__spec_parse(&spec, &service->catalog, text, report);
+    if (status != KILN_OK)
+        return status;
+    status = kiln__get_unlisted(out, service, device, &spec->fields, report);
+    kiln__spec_release(spec);
+    return status;
+}
+
+static void tell_watch(const kiln__watch *watch, bool begins)
 {
     if (watch != NULL)
         watch->launching(watch->data, begins);
@@ -29,6 +46,118 @@ static kiln_status copy(kiln_device *device, void *to, const void *from, uint64_
                         kiln_report *report)
 {
     return bytes == 0 ? KILN_OK : device->backend->vtable->copy(device, to, from, bytes, kind, NULL, report);
+}
+
+/* Submits once and waits, in the stream in which the device times: the default one would be that of whatever
+ * context the host has made current, another device's perhaps. */
+static kiln_status run_timed(kiln_device *device, kiln__submit submit, void *data, kiln_report *report)
+{
+    double ms;
+    return device->backend->vtable->time(device, submit, data, 1, &ms, report);
+}
+
+static uint64_t bytes_of(const kiln__array *array)
+{
+    return array->elements * array->size;
+}
+
+static uint64_t align(uint64_t bytes)
+{
+    return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+/* ---- Comparing on the device */
+
+static const kiln__difference none = { 0, UINT64_MAX };
+
+static kiln_status init_comparer(kiln__comparer *out, kiln_service *service, kiln_device *device,
+                                 const kiln__target *target, const kiln__load *load, kiln_report *report)
+{
+    *out = (kiln__comparer){ .device = device };
+    kiln_status status = device->backend->vtable->alloc(device, &out->found, sizeof(none), report);
+    if (status != KILN_OK)
+        out->found = NULL;
+    for (uint32_t i = 0; i < load->count && status == KILN_OK; i++) {
+        kiln__dtype dtype = kiln__array_dtype(&load->arrays[i]);
+        if (load->arrays[i].written && dtype != KILN__DTYPE_UNSET && out->counts[dtype] == NULL)
+            status = kiln__get_named(&out->counts[dtype], service, device, report,
+                                     "template=count op=differs(x,y) dtype=%s target=%s", kiln__dtype_name(dtype),
+                                     target->name);
+    }
+    return status;
+}
+
+static void fini_comparer(kiln__comparer *comparer)
+{
+    for (int i = 0; i < KILN__DTYPE_END; i++)
+        kiln__kernel_release(comparer->counts[i]);
+    if (comparer->found != NULL)
+        comparer->device->backend->vtable->free(comparer->device, comparer->found);
+}
+
+typedef struct counting {
+    kiln_kernel *kernel;
+    uint64_t n;
+    const kiln_arg *args; /* the counts, and what is compared */
+    kiln_report *report;
+} counting;
+
+static kiln_status submit_count(void *data, void *stream)
+{
+    const counting *self = data;
+    return kiln__kernel_launch(self->kernel, &self->n, 1, self->args, 3, stream, self->report);
+}
+
+static kiln_status compare_reals(const kiln__comparer *comparer, kiln_kernel *count, const void *got, const void *want,
+                                 uint64_t bytes, uint64_t n, kiln__difference *out, kiln_report *report)
+{
+    kiln_device *device = comparer->device;
+    const kiln_arg args[] = { KILN_ARRAY(comparer->found, sizeof(none)), KILN_ARRAY(got, bytes),
+                              KILN_ARRAY(want, bytes) };
+    counting work = { count, n, args, report };
+    kiln_status status = copy(device, comparer->found, &none, sizeof(none), KILN__COPY_TO_DEVICE, report);
+    if (status == KILN_OK)
+        status = run_timed(device, submit_count, &work, report);
+    if (status == KILN_OK)
+        status = copy(device, out, comparer->found, sizeof(*out), KILN__COPY_FROM_DEVICE, report);
+    return status;
+}
+
+/* The kernel that counts takes some bit patterns of whole numbers for NaN. */
+static kiln_status compare_whole(const kiln__comparer *comparer, uint32_t size, const char *got, const char *want,
+                                 uint64_t n, kiln__difference *out, kiln_report *report)
+{
+    kiln_device *device = comparer->device;
+    uint64_t step = CHUNK_BYTES / size;
+    char *host = kiln__calloc(2, CHUNK_BYTES);
+    kiln_status status = KILN_OK;
+    *out = none;
+    if (host == NULL)
+        return kiln__fail_memory(report, KILN__STAGE_DEVICE);
+    char *other = host + CHUNK_BYTES;
+    for (uint64_t done = 0; done < n && status == KILN_OK; done += step) {
+        uint64_t count = n - done < step ? n - done : step;
+        status = copy(device, host, got + done * size, count * size, KILN__COPY_FROM_DEVICE, report);
+        if (status == KILN_OK)
+            status = copy(device, other, want + done * size, count * size, KILN__COPY_FROM_DEVICE, report);
+        if (status != KILN_OK || memcmp(host, other, count * size) == 0)
+            continue;
+        for (uint64_t i = 0; i < count; i++)
+            if (memcmp(host + i * size, other + i * size, size) != 0) {
+                out->first = out->wrong == 0 ? done + i : out->first;
+                out->wrong++;
+            }
+    }
+    kiln__free(host);
+    return status;
+}
+
+kiln_status kiln__compare(const kiln__comparer *comparer, const kiln__array *type, const void *got, const void *want,
+                          uint64_t n, kiln__difference *out, kiln_report *report)
+{
+    kiln_kernel *count = comparer->counts[kiln__array_dtype(type)];
+    return count != NULL ? compare_reals(comparer, count, got, want, n * type->size, n, out, report)
+                         : compare_whole(comparer, type->size, got, want, n, out, report);
 }
 
 /* ---- Comparing elements in host memory */
@@ -64,7 +193,7 @@ static void compare_elements(kiln__verdict *out, const kiln__array *array, const
                              uint64_t start, uint64_t n, double tolerance)
 {
     uint32_t size = array->size;
-    kiln__dtype dtype = kiln__workload_dtype(array);
+    kiln__dtype dtype = kiln__array_dtype(array);
     out->compared += n;
     if (memcmp(got, want, n * size) == 0)
         return;
@@ -73,7 +202,7 @@ static void compare_elements(kiln__verdict *out, const kiln__array *array, const
             note_difference(out, array, start + i, bits_at(got, i, size), bits_at(want, i, size));
 }
 
-/* ---- The reference */
+/* ---- Comparing with the cpu */
 
 static uint32_t count_written(const kiln__load *load)
 {
@@ -83,7 +212,7 @@ static uint32_t count_written(const kiln__load *load)
     return written;
 }
 
-/* Whether the device's own results are what others are compared with. */
+/* Whether the results of other devices are compared with those of this one. */
 static bool is_reference(const kiln_device *device)
 {
     return kiln__target_same_backend(&device->target, &kiln__reference_target);
@@ -94,79 +223,72 @@ static bool names_reference(const kiln__fields *spec, const kiln__load *load)
     return spec->template->reference != NULL && count_written(load) == 1;
 }
 
-const char *kiln__verify_against(const kiln__fields *spec, const kiln__load *load, const kiln_device *device)
+/* Names the computation on the cpu that the results of a spec's kernel on a device are compared with (tune/verify.h).
+ * NULL: there is none. */
+static const char *name_reference(const kiln__fields *spec, const kiln__load *load, const kiln_device *device)
 {
-    bool own = is_reference(device);
     if (names_reference(spec, load))
         return "the op that the template names, on the cpu";
-    if (spec->template->cpu_text == NULL || (own && !load->elementwise))
+    if (spec->template->cpu_text == NULL || (is_reference(device) && !load->elementwise))
         return NULL;
     return kiln__template_takes_op(spec->template) ? "the cpu backend" : "the cpu twin";
 }
 
-/* The spec of what computes the same on the cpu: the op that the template names, or the template with its defaults. */
-static kiln_status find_cpu_spec(kiln__fields *out, kiln__expr *room, const kiln__fields *spec, const kiln__load *load,
-                                 kiln_report *report)
-{
-    kiln_status status = KILN_OK;
-    if (names_reference(spec, load)) {
-        status = kiln__spec_reference(out, room, spec, report);
-    } else {
-        *out = *spec;
-        memset(out->param_set, 0, sizeof(out->param_set));
-    }
-    out->target_set = true;
-    out->target = kiln__reference_target;
-    return status;
-}
-
+/* A comparison of the results of one launch. The owner sets the members before `reference`. All is borrowed. */
 typedef struct checking {
-    const kiln__operands *operands;
+    kiln_service *service;
+    kiln_device *device;
+    const kiln__load *load;
     const kiln__fields *spec;
+    const void *before[KILN__ARGS_MAX]; /* of each array that is read, its values before the launch, on the device */
+    const void *saved[KILN__ARGS_MAX];  /* the same in host memory, where the launch changed them; else NULL */
+    const void *after[KILN__ARGS_MAX];  /* of each array that is written, the result, on the device */
+    uint64_t most;    /* elements, where one depends on those of its index alone; else all are compared */
+    double tolerance; /* units of the last place; 0: equal bits */
+    bool definition;  /* also with the op's definition */
+    const kiln__watch *watch;
+    kiln__verdict *out;
+    kiln_report *report;
     kiln_kernel *reference;
     bool in_pieces; /* elements depend on those of their index alone */
     uint64_t step;  /* elements of one launch of the reference, in pieces */
-    const kiln__comparison *how;
     char *memory;
     void *work[KILN__ARGS_MAX]; /* the arrays of the reference */
     void *got[KILN__ARGS_MAX];  /* the results that they are compared with */
-    kiln__verdict *out;
-    kiln_report *report;
 } checking;
 
-static kiln_status get_reference(checking *c, kiln_service *service)
+/* Gets the kernel that computes the same on the cpu: the op that the template names, or the template with its
+ * defaults. */
+static kiln_status get_reference(checking *c)
 {
-    const kiln__load *load = c->operands->load;
-    kiln__fields wanted;
+    kiln__fields wanted = *c->spec;
     kiln__expr room;
     char problem[256];
-    kiln_status status = find_cpu_spec(&wanted, &room, c->spec, load, c->report);
+    kiln_status status = KILN_OK;
+    if (names_reference(c->spec, c->load))
+        status = kiln__spec_reference(&wanted, &room, c->spec, c->report);
+    else
+        memset(wanted.param_set, 0, sizeof(wanted.param_set));
+    wanted.target_set = true;
+    wanted.target = kiln__reference_target;
     if (status == KILN_OK)
-        status = kiln__get_unlisted(&c->reference, service, NULL, &wanted, c->report);
-    if (status == KILN_OK && !kiln__workload_fits(load, c->reference->plan, problem, sizeof(problem)))
+        status = kiln__get_unlisted(&c->reference, c->service, NULL, &wanted, c->report);
+    if (status == KILN_OK && !kiln__load_fits(c->load, c->reference->plan, problem, sizeof(problem)))
         status = kiln__fail(c->report, KILN_EMISMATCH, KILN__STAGE_DEVICE, 0, "the cpu twin: %s", problem);
-    if (status == KILN_OK)
-        c->step = is_reference(c->operands->device) ? CPU_PIECE : PIECE;
+    c->step = is_reference(c->device) ? CPU_PIECE : PIECE;
     return status;
-}
-
-static char *take_room(char **at, uint64_t bytes)
-{
-    char *taken = *at;
-    *at += (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    return taken;
 }
 
 /* Hands out the buffers in memory that begins at `at`; gives where they end. */
 static char *lay_out(checking *c, char *at)
 {
-    const kiln__load *load = c->operands->load;
-    for (uint32_t i = 0; i < load->count; i++) {
-        const kiln__array *array = &load->arrays[i];
+    for (uint32_t i = 0; i < c->load->count; i++) {
+        const kiln__array *array = &c->load->arrays[i];
         uint64_t elements = c->in_pieces && array->elements > PIECE ? PIECE : array->elements;
-        c->work[i] = take_room(&at, elements * array->size);
-        if (array->written)
-            c->got[i] = take_room(&at, elements * array->size);
+        c->work[i] = at;
+        at += align(elements * array->size);
+        c->got[i] = at;
+        at += array->written ? align(elements * array->size) : 0;
     }
     return at;
 }
@@ -181,28 +303,28 @@ static kiln_status make_room(checking *c)
     return KILN_OK;
 }
 
-static kiln_status take_array(const checking *c, uint32_t i, uint64_t start, uint64_t n)
+/* Fetches the values that a launch has read, and its results. */
+static kiln_status fetch_array(const checking *c, uint32_t i, uint64_t start, uint64_t n)
 {
-    const kiln__operands *from = c->operands;
-    const kiln__array *array = &from->load->arrays[i];
+    const kiln__array *array = &c->load->arrays[i];
     uint64_t offset = start * array->size, bytes = n * array->size;
     kiln_status status = KILN_OK;
-    if (array->read && from->saved[i] != NULL)
-        memcpy(c->work[i], (const char *)from->saved[i] + offset, bytes);
+    if (array->read && c->saved[i] != NULL)
+        memcpy(c->work[i], (const char *)c->saved[i] + offset, bytes);
     else if (array->read)
-        status = copy(from->device, c->work[i], (const char *)from->before[i] + offset, bytes, KILN__COPY_FROM_DEVICE,
-                      c->report);
+        status =
+            copy(c->device, c->work[i], (const char *)c->before[i] + offset, bytes, KILN__COPY_FROM_DEVICE, c->report);
     else
         memset(c->work[i], CPU_POISON, bytes);
     if (status == KILN_OK && array->written)
-        status = copy(from->device, c->got[i], (const char *)from->after[i] + offset, bytes, KILN__COPY_FROM_DEVICE,
-                      c->report);
+        status =
+            copy(c->device, c->got[i], (const char *)c->after[i] + offset, bytes, KILN__COPY_FROM_DEVICE, c->report);
     return status;
 }
 
 static kiln_status launch_step(const checking *c, uint64_t start, uint64_t n)
 {
-    const kiln__load *load = c->operands->load;
+    const kiln__load *load = c->load;
     const void *ins[KILN__ARGS_MAX];
     void *outs[KILN__ARGS_MAX];
     uint32_t in = 0, out = 0;
@@ -219,19 +341,19 @@ static kiln_status launch_step(const checking *c, uint64_t start, uint64_t n)
 static kiln_status launch_steps(const checking *c, uint64_t n)
 {
     kiln_status status = KILN_OK;
-    kiln__watch_tell(c->how->watch, true);
+    tell_watch(c->watch, true);
     for (uint64_t done = 0; done < n && status == KILN_OK; done += c->step)
         status = launch_step(c, done, n - done < c->step ? n - done : c->step);
     if (status == KILN_OK)
-        kiln__watch_tell(c->how->watch, false);
+        tell_watch(c->watch, false);
     return status;
 }
 
 /* The definition of the op against the results of a piece. */
 static void check_definition(const checking *c, uint64_t start, uint64_t n)
 {
-    const kiln__load *load = c->operands->load;
-    bool applies = c->how->definition && load->elementwise && count_written(load) == 1;
+    const kiln__load *load = c->load;
+    bool applies = c->definition && load->elementwise && count_written(load) == 1;
     const kiln__op *op = applies ? kiln__reference_op(c->spec) : NULL;
     const void *ins[KILN__ARGS_MAX];
     const char *got = NULL;
@@ -256,19 +378,19 @@ static void check_definition(const checking *c, uint64_t start, uint64_t n)
 
 static void compare_written(const checking *c, uint64_t start, uint64_t n)
 {
-    const kiln__load *load = c->operands->load;
+    const kiln__load *load = c->load;
     for (uint32_t i = 0; i < load->count; i++)
         if (load->arrays[i].written)
             compare_elements(c->out, &load->arrays[i], c->got[i], c->work[i], start,
-                             c->in_pieces ? n : load->arrays[i].elements, c->how->tolerance);
+                             c->in_pieces ? n : load->arrays[i].elements, c->tolerance);
 }
 
 static kiln_status check_piece(const checking *c, uint64_t start, uint64_t n)
 {
-    const kiln__load *load = c->operands->load;
+    const kiln__load *load = c->load;
     kiln_status status = KILN_OK;
     for (uint32_t i = 0; i < load->count && status == KILN_OK; i++)
-        status = take_array(c, i, start, n);
+        status = fetch_array(c, i, start, n);
     if (status == KILN_OK)
         status = launch_steps(c, n);
     if (status != KILN_OK)
@@ -281,12 +403,12 @@ static kiln_status check_piece(const checking *c, uint64_t start, uint64_t n)
 /* No watch is told: the cpu may take longer here than any launch should. */
 static kiln_status check_whole(const checking *c)
 {
-    const kiln__load *load = c->operands->load;
+    const kiln__load *load = c->load;
     kiln_arg given[KILN__ARGS_MAX];
     kiln_status status = KILN_OK;
     for (uint32_t i = 0; i < load->count && status == KILN_OK; i++)
-        status = take_array(c, i, 0, load->arrays[i].elements);
-    kiln__workload_args(load, c->work, given);
+        status = fetch_array(c, i, 0, load->arrays[i].elements);
+    kiln__load_args(load, c->work, given);
     if (status == KILN_OK)
         status =
             kiln__kernel_launch(c->reference, load->sizes, load->size_count, given, load->arg_count, NULL, c->report);
@@ -295,34 +417,231 @@ static kiln_status check_whole(const checking *c)
     return status;
 }
 
-kiln_status kiln__verify_on_cpu(kiln__verdict *out, kiln_service *service, const kiln__fields *spec,
-                                const kiln__operands *operands, const kiln__comparison *how, kiln_report *report)
+/* Compares the results with those of name_reference, which there must be. Equal bits are equal, and any NaN equals any
+ * NaN. KILN_OK also where results differ. The errors of kiln_get and kiln_launch; KILN_EMISMATCH: the cpu twin takes
+ * other arguments. */
+static kiln_status compare_with_cpu(checking *c)
 {
-    const kiln__load *load = operands->load;
-    uint64_t n = load->elements < how->most ? load->elements : how->most;
-    checking c = { .operands = operands,
-                   .spec = spec,
-                   .in_pieces = load->elementwise || names_reference(spec, load),
-                   .how = how,
-                   .out = out,
-                   .report = report };
-    out->against = kiln__verify_against(spec, load, operands->device);
-    kiln_status status = get_reference(&c, service);
+    const kiln__load *load = c->load;
+    uint64_t n = load->elements < c->most ? load->elements : c->most;
+    c->in_pieces = load->elementwise || names_reference(c->spec, load);
+    c->out->against = name_reference(c->spec, load, c->device);
+    kiln_status status = get_reference(c);
     if (status == KILN_OK)
-        status = make_room(&c);
-    if (status == KILN_OK && !c.in_pieces)
-        status = check_whole(&c);
-    for (uint64_t done = 0; done < n && status == KILN_OK && c.in_pieces; done += PIECE)
-        status = check_piece(&c, done, n - done < PIECE ? n - done : PIECE);
-    kiln__free(c.memory);
-    kiln__kernel_release(c.reference);
+        status = make_room(c);
+    if (status == KILN_OK && !c->in_pieces)
+        status = check_whole(c);
+    for (uint64_t done = 0; done < n && status == KILN_OK && c->in_pieces; done += PIECE)
+        status = check_piece(c, done, n - done < PIECE ? n - done : PIECE);
+    kiln__free(c->memory);
+    kiln__kernel_release(c->reference);
     return status;
 }
 
-/* ---- A launch of the caller's */
+/* ---- The proof of variants */
+
+static void *want_of(const kiln__proof *proof, uint32_t array)
+{
+    return (char *)proof->want + proof->want_at[array];
+}
+
+/* "SPEC is not equal to AGAINST: so many elements differ ..." */
+static kiln_status refuse_reference(const kiln__fields *spec, const char *against, const kiln__verdict *found,
+                                    kiln_report *report)
+{
+    kiln__text text = { 0 };
+    bool flat = kiln__arguments_flat(&spec->template->arguments);
+    kiln__spec_format(spec, false, &text);
+    kiln_status status = kiln__fail(report, KILN_EMISMATCH, KILN__STAGE_DEVICE, 0,
+                                    "%s is not equal to %s: %" PRIu64 " elements%s%s differ, the first is %" PRIu64,
+                                    kiln__text_string(&text), against, found->wrong, flat ? "" : " of ",
+                                    flat ? "" : found->array->name, found->first);
+    kiln__text_fini(&text);
+    return status;
+}
+
+typedef struct launching {
+    const kiln__arrays *arrays;
+    const kiln_kernel *kernel;
+    kiln_report *report;
+} launching;
+
+static kiln_status submit_on_arrays(void *data, void *stream)
+{
+    const launching *self = data;
+    return kiln__arrays_launch(self->arrays, 0, self->kernel, stream, self->report);
+}
+
+/* On the first set; waits. */
+static kiln_status launch_on_arrays(const kiln__arrays *arrays, const kiln_kernel *kernel, unsigned char poison,
+                                    kiln_report *report)
+{
+    launching work = { arrays, kernel, report };
+    kiln_status status = kiln__arrays_poison(arrays, 0, poison, report);
+    return status == KILN_OK ? run_timed(arrays->device, submit_on_arrays, &work, report) : status;
+}
+
+static kiln_status compare_with_reference(const kiln__proof *proof, kiln__verdict *out, kiln_report *report)
+{
+    const kiln__load *load = &proof->arrays->load;
+    kiln_status status = KILN_OK;
+    for (uint32_t i = 0; i < load->count && status == KILN_OK; i++) {
+        kiln__difference found;
+        if (!load->arrays[i].written)
+            continue;
+        status = kiln__compare(&proof->comparer, &load->arrays[i], kiln__arrays_in(proof->arrays, 0, i),
+                               want_of(proof, i), load->arrays[i].elements, &found, report);
+        if (status != KILN_OK || found.wrong == 0)
+            continue;
+        if (out->array == NULL) {
+            out->array = &load->arrays[i];
+            out->first = found.first;
+        }
+        out->wrong += found.wrong;
+    }
+    return status;
+}
+
+kiln_status kiln__proof_check(kiln__proof *proof, kiln_kernel *kernel, kiln__verdict *out, kiln_report *report)
+{
+    bool whole = true;
+    *out = (kiln__verdict){ .against = proof->against, .first = UINT64_MAX };
+    kiln_status status = launch_on_arrays(proof->arrays, kernel, KILN__FILL_POISON, report);
+    if (status == KILN_OK)
+        status = kiln__arrays_check_guard(proof->arrays, 0, &whole, report);
+    if (status == KILN_OK)
+        status = compare_with_reference(proof, out, report);
+    out->overrun = !whole;
+    return status;
+}
+
+/* The values repeat, and so do the right results of an elementwise kernel. */
+static kiln_status check_period(const kiln__proof *proof, const kiln__fields *spec, kiln_report *report)
+{
+    const kiln__load *load = &proof->arrays->load;
+    uint32_t out = 0;
+    kiln__difference found;
+    if (!load->elementwise || count_written(load) != 1 || load->elements <= KILN__FILL_PERIOD)
+        return KILN_OK;
+    while (!load->arrays[out].written)
+        out++;
+    const char *want = want_of(proof, out), *second = want + (uint64_t)KILN__FILL_PERIOD * load->arrays[out].size;
+    kiln_status status = kiln__compare(&proof->comparer, &load->arrays[out], second, want,
+                                       load->elements - KILN__FILL_PERIOD, &found, report);
+    if (status != KILN_OK || found.wrong == 0)
+        return status;
+    const kiln__verdict verdict = { .array = &load->arrays[out],
+                                    .wrong = found.wrong,
+                                    .first = found.first + KILN__FILL_PERIOD };
+    return refuse_reference(spec, "itself one period of its inputs before", &verdict, report);
+}
+
+/* Elements that are not written keep the poison, and show. */
+static kiln_status check_second_launch(const kiln__proof *proof, const kiln__fields *spec, const kiln_kernel *kernel,
+                                       const kiln__watch *watch, kiln_report *report)
+{
+    kiln__verdict verdict = { .array = NULL };
+    tell_watch(watch, true);
+    kiln_status status = launch_on_arrays(proof->arrays, kernel, OTHER_POISON, report);
+    if (status != KILN_OK)
+        return status;
+    tell_watch(watch, false);
+    status = compare_with_reference(proof, &verdict, report);
+    return status == KILN_OK && verdict.wrong > 0
+               ? refuse_reference(spec, "itself in a second launch, or leaves elements as they were", &verdict, report)
+               : status;
+}
+
+/* Where a launch has changed values that it read, the set gets its first values again. */
+static kiln_status check_on_cpu(const kiln__proof *proof, kiln_service *service, const kiln__fields *spec,
+                                const kiln__watch *watch, kiln_report *report)
+{
+    const kiln__arrays *arrays = proof->arrays;
+    kiln__verdict verdict = { .bound = -1 };
+    checking c = { .service = service,
+                   .device = arrays->device,
+                   .load = &arrays->load,
+                   .spec = spec,
+                   .most = KILN__FILL_PERIOD,
+                   .watch = watch,
+                   .out = &verdict,
+                   .report = report };
+    for (uint32_t i = 0; i < arrays->load.count; i++) {
+        c.before[i] = kiln__arrays_in(arrays, 0, i);
+        c.after[i] = want_of(proof, i);
+    }
+    kiln_status status = kiln__arrays_restore(arrays, false, report);
+    if (status == KILN_OK)
+        status = compare_with_cpu(&c);
+    return status == KILN_OK && verdict.wrong > 0 ? refuse_reference(spec, verdict.against, &verdict, report) : status;
+}
+
+static kiln_status make_reference(kiln__proof *proof, kiln_service *service, const kiln__fields *spec,
+                                  const kiln__watch *watch, kiln_report *report)
+{
+    const kiln__arrays *arrays = proof->arrays;
+    const kiln__load *load = &arrays->load;
+    kiln_kernel *kernel = NULL;
+    bool whole = true;
+    kiln_status status = kiln__get_unlisted(&kernel, service, arrays->device, spec, report);
+    if (status == KILN_OK) {
+        tell_watch(watch, true);
+        status = launch_on_arrays(arrays, kernel, KILN__FILL_POISON, report);
+    }
+    if (status == KILN_OK) {
+        tell_watch(watch, false);
+        status = kiln__arrays_check_guard(arrays, 0, &whole, report);
+    }
+    if (status == KILN_OK && !whole)
+        status = kiln__fail(report, KILN_EMISMATCH, KILN__STAGE_DEVICE, 0, "%s writes behind its output", kernel->spec);
+    for (uint32_t i = 0; i < load->count && status == KILN_OK; i++)
+        if (load->arrays[i].written)
+            status = copy(arrays->device, want_of(proof, i), kiln__arrays_in(arrays, 0, i), bytes_of(&load->arrays[i]),
+                          KILN__COPY_ON_DEVICE, report);
+    if (status == KILN_OK)
+        status = arrays->device->backend->vtable->sync(arrays->device, report);
+    proof->against = name_reference(spec, load, arrays->device);
+    if (status == KILN_OK)
+        status = proof->against != NULL ? check_on_cpu(proof, service, spec, watch, report)
+                                        : check_second_launch(proof, spec, kernel, watch, report);
+    if (proof->against == NULL)
+        proof->against = "the default variant";
+    kiln__kernel_release(kernel);
+    return status == KILN_OK ? check_period(proof, spec, report) : status;
+}
+
+kiln_status kiln__proof_init(kiln__proof *out, kiln_service *service, const kiln__fields *spec,
+                             const kiln__arrays *arrays, const kiln__watch *watch, kiln_report *report)
+{
+    kiln_device *device = arrays->device;
+    uint64_t bytes = 0;
+    *out = (kiln__proof){ .arrays = arrays };
+    for (uint32_t i = 0; i < arrays->load.count; i++) {
+        out->want_at[i] = bytes;
+        bytes += arrays->load.arrays[i].written ? align(bytes_of(&arrays->load.arrays[i])) : 0;
+    }
+    kiln_status status = device->backend->vtable->alloc(device, &out->want, bytes > 0 ? bytes : 1, report);
+    if (status != KILN_OK)
+        out->want = NULL;
+    if (status == KILN_OK)
+        status = init_comparer(&out->comparer, service, device, &spec->target, &arrays->load, report);
+    return status == KILN_OK ? make_reference(out, service, spec, watch, report) : status;
+}
+
+void kiln__proof_fini(kiln__proof *proof)
+{
+    fini_comparer(&proof->comparer);
+    if (proof->want != NULL)
+        proof->arrays->device->backend->vtable->free(proof->arrays->device, proof->want);
+    memset(proof, 0, sizeof(*proof));
+}
+
+/* ---- Launches of hosts */
 
 typedef struct trial {
-    const kiln__launching *launching;
+    const kiln_kernel *kernel;
+    const kiln_grid *grid;
+    const kiln_work *work; /* sizes and arguments */
     kiln_device *device;
     const kiln__load *load;
     void *data[KILN__ARGS_MAX];  /* the arrays */
@@ -330,26 +649,22 @@ typedef struct trial {
     kiln_report *report;
 } trial;
 
-static kiln_status submit(void *data, void *stream)
+static kiln_status submit_launch(void *data, void *stream)
 {
     const trial *t = data;
-    const kiln__launching *l = t->launching;
-    if (l->kernel->plan == NULL)
-        return kiln__kernel_launch_grid(l->kernel, l->grid, l->args, l->arg_count, stream, t->report);
-    return kiln__kernel_launch(l->kernel, l->sizes, l->size_count, l->args, l->arg_count, stream, t->report);
-}
-
-static uint64_t bytes_of(const kiln__array *array)
-{
-    return array->elements * array->size;
+    const kiln_work *work = t->work;
+    if (t->kernel->plan == NULL)
+        return kiln__kernel_launch_grid(t->kernel, t->grid, work->args, work->arg_count, stream, t->report);
+    return kiln__kernel_launch(t->kernel, work->sizes, work->size_count, work->args, work->arg_count, stream,
+                               t->report);
 }
 
 /* Of a function of a source nothing is known but the bytes of its arrays: each may be read and written. */
-static kiln_status take_source_arrays(kiln__load *out, const kiln__launching *launching, kiln_report *report)
+static kiln_status take_source_arrays(kiln__load *out, const kiln_work *work, kiln_report *report)
 {
     memset(out, 0, sizeof(*out));
-    for (size_t i = 0; i < launching->arg_count; i++) {
-        const kiln_arg *given = &launching->args[i];
+    for (size_t i = 0; i < work->arg_count; i++) {
+        const kiln_arg *given = &work->args[i];
         kiln__array array = {
             .type = KILN__ARG_uint8, .size = 1, .read = true, .written = true, .elements = given->bytes
         };
@@ -368,10 +683,9 @@ static kiln_status take_source_arrays(kiln__load *out, const kiln__launching *la
 /* The same checks as a launch makes, for arrays are written before. */
 static kiln_status take_arrays(trial *t)
 {
-    const kiln__launching *l = t->launching;
     for (uint32_t i = 0; i < t->load->count; i++) {
         const kiln__array *array = &t->load->arrays[i];
-        const kiln_arg *given = &l->args[t->load->at[i]];
+        const kiln_arg *given = &t->work->args[t->load->at[i]];
         bool fits = given->kind == KILN_ARG_ARRAY && given->bytes >= bytes_of(array);
         if (!fits || (given->data == NULL && array->elements > 0))
             return kiln__fail(t->report, KILN_EINVAL, KILN__STAGE_LAUNCH, 0,
@@ -394,7 +708,7 @@ static bool overlaps_written(const trial *t, uint32_t i)
 }
 
 /* Saves the values that a launch changes. */
-static kiln_status save(trial *t)
+static kiln_status save_values(trial *t)
 {
     kiln_status status = KILN_OK;
     for (uint32_t i = 0; i < t->load->count && status == KILN_OK; i++) {
@@ -424,10 +738,10 @@ static kiln_status prepare(const trial *t, unsigned char poison)
     return status;
 }
 
-static kiln_status run(trial *t, unsigned char poison)
+static kiln_status run_trial(trial *t, unsigned char poison)
 {
     kiln_status status = prepare(t, poison);
-    return status == KILN_OK ? kiln__run_timed(t->device, submit, t, t->report) : status;
+    return status == KILN_OK ? run_timed(t->device, submit_launch, t, t->report) : status;
 }
 
 /* Compares an array with its result of the launch before. */
@@ -452,7 +766,7 @@ static kiln_status compare_again(const trial *t, uint32_t i, const char *before,
 
 /* Nothing else computes the same: a second launch on memory with another poison. Elements that are not written
  * differ. */
-static kiln_status check_again(trial *t, double tolerance, kiln__verdict *out)
+static kiln_status check_twice(trial *t, double tolerance, kiln__verdict *out)
 {
     void *first[KILN__ARGS_MAX] = { NULL };
     kiln_status status = KILN_OK;
@@ -466,7 +780,7 @@ static kiln_status check_again(trial *t, double tolerance, kiln__verdict *out)
                                   : copy(t->device, first[i], t->data[i], bytes, KILN__COPY_FROM_DEVICE, t->report);
     }
     if (status == KILN_OK)
-        status = run(t, OTHER_POISON);
+        status = run_trial(t, OTHER_POISON);
     for (uint32_t i = 0; i < t->load->count && status == KILN_OK; i++)
         if (first[i] != NULL)
             status = compare_again(t, i, first[i], tolerance, out);
@@ -475,57 +789,53 @@ static kiln_status check_again(trial *t, double tolerance, kiln__verdict *out)
     return status;
 }
 
-static kiln_status check(trial *t, kiln_service *service, const kiln__fields *spec, double tolerance,
-                         kiln__verdict *out)
+kiln_status kiln__verify_launch(kiln__verdict *out, kiln__load *load, kiln_service *service, const kiln_kernel *kernel,
+                                const kiln_grid *grid, const kiln_work *work, double tolerance, kiln_report *report)
 {
-    kiln__operands operands = { .device = t->device, .load = t->load };
-    const kiln__comparison how = { .most = UINT64_MAX, .tolerance = tolerance, .definition = true };
-    if (spec == NULL || kiln__verify_against(spec, t->load, t->device) == NULL)
-        return check_again(t, tolerance, out);
-    for (uint32_t i = 0; i < t->load->count; i++) {
-        operands.before[i] = operands.after[i] = t->data[i];
-        operands.saved[i] = t->saved[i];
-    }
-    return kiln__verify_on_cpu(out, service, spec, &operands, &how, t->report);
-}
-
-kiln_status kiln__verify_launch(kiln__verdict *out, kiln__load *load, kiln_service *service,
-                                const kiln__launching *launching, double tolerance, kiln_report *report)
-{
-    const kiln_kernel *kernel = launching->kernel;
     kiln_spec *spec = NULL;
-    trial t = { .launching = launching, .device = kernel->device, .load = load, .report = report };
-    const kiln__given given = { .sizes = launching->sizes,
-                                .size_count = launching->size_count,
-                                .args = launching->args,
-                                .arg_count = launching->arg_count,
-                                .may_be_empty = true };
+    trial t = {
+        .kernel = kernel, .grid = grid, .work = work, .device = kernel->device, .load = load, .report = report
+    };
     *out = (kiln__verdict){ .against = "", .bound = -1 };
     kiln_status status = kiln__service_check_device(service, kernel->device, report);
     if (status == KILN_OK)
-        status = kernel->plan != NULL ? kiln__workload_of(load, kernel->plan, &given, report)
-                                      : take_source_arrays(load, launching, report);
+        status = kernel->plan != NULL ? kiln__load_of_plan(load, kernel->plan, work, true, report)
+                                      : take_source_arrays(load, work, report);
     if (status == KILN_OK && kernel->plan != NULL)
         status = kiln__spec_parse(&spec, &service->catalog, kernel->spec, report);
     if (status == KILN_OK)
         status = take_arrays(&t);
     if (status == KILN_OK)
-        status = save(&t);
+        status = save_values(&t);
     if (status == KILN_OK)
-        status = run(&t, KILN__FILL_POISON);
-    if (status == KILN_OK)
-        status = check(&t, service, spec != NULL ? &spec->fields : NULL, tolerance, out);
+        status = run_trial(&t, KILN__FILL_POISON);
+    if (status == KILN_OK && spec != NULL && name_reference(&spec->fields, load, t.device) != NULL) {
+        checking c = { .service = service,
+                       .device = t.device,
+                       .load = load,
+                       .spec = &spec->fields,
+                       .most = UINT64_MAX,
+                       .tolerance = tolerance,
+                       .definition = true,
+                       .out = out,
+                       .report = report };
+        for (uint32_t i = 0; i < load->count; i++) {
+            c.before[i] = c.after[i] = t.data[i];
+            c.saved[i] = t.saved[i];
+        }
+        status = compare_with_cpu(&c);
+    } else if (status == KILN_OK) {
+        status = check_twice(&t, tolerance, out);
+    }
     for (uint32_t i = 0; i < KILN__ARGS_MAX; i++)
         kiln__free(t.saved[i]);
     kiln__spec_release(spec);
     return status;
 }
 
-/* ---- Words */
-
 static void say_value(char *out, size_t size, const kiln__array *array, uint64_t bits)
 {
-    kiln__dtype dtype = kiln__workload_dtype(array);
+    kiln__dtype dtype = kiln__array_dtype(array);
     int digits = 2 * (int)array->size;
     if (dtype == KILN__DTYPE_UNSET)
         snprintf(out, size, "0x%0*" PRIx64, digits, bits);

@@ -1,9 +1,46 @@
-/* Whether a launch computed what the cpu computes from the same values. */
+/* Whether kernels compute what they should. The variants of a contest are compared, on their device, with one
+ * reference, which has itself been checked against the cpu; a launch of a host is compared with the cpu at once. */
 #ifndef KILN_TUNE_VERIFY_H
 #define KILN_TUNE_VERIFY_H
 
-#include "service/service.h"
-#include "tune/workload.h"
+#include "tune/arrays.h"
+
+/* Gets a kernel of Kiln's by the text of its spec, without a trace in the service. The errors of kiln_get. */
+kiln_status kiln__get_named(kiln_kernel **out, kiln_service *service, kiln_device *device, kiln_report *report,
+                            const char *format, ...) KILN__PRINTF(5, 6);
+
+/* The differences that a comparison found. */
+typedef struct kiln__verdict {
+    const char *against;      /* what the results were compared with, in words; static */
+    uint64_t compared, wrong; /* elements */
+    const kiln__array *array; /* the first array that has a wrong element, or NULL; the next three are about that one */
+    uint64_t first;           /* the least index of one */
+    uint64_t got, want;       /* bits */
+    bool overrun;             /* the kernel wrote behind an array */
+    /* The results against the reference that the op's definition has, in units of the last place. */
+    double bound; /* below 0: it has none, or was not asked for */
+    double worst, worst_got, worst_want;
+    uint64_t worst_at;
+} kiln__verdict;
+
+/* ---- Results on a device */
+
+typedef struct kiln__difference {
+    uint64_t wrong, first; /* how many elements differ, and the least index of one */
+} kiln__difference;
+
+typedef struct kiln__comparer {
+    kiln_device *device;
+    kiln_kernel *counts[KILN__DTYPE_END]; /* of those dtypes that some written array has */
+    void *found;
+} kiln__comparer;
+
+/* Compares n elements of an array's type, bit for bit; any NaN of a floating-point type equals any NaN. Whole
+ * numbers are compared by the host. Errors: KILN_ENOMEM, KILN_EDEVICE. */
+kiln_status kiln__compare(const kiln__comparer *comparer, const kiln__array *type, const void *got, const void *want,
+                          uint64_t n, kiln__difference *out, kiln_report *report);
+
+/* ---- Variants */
 
 /* Told right before and right after launches of a kernel that is not trusted yet; not after a launch that failed. */
 typedef struct kiln__watch {
@@ -11,67 +48,40 @@ typedef struct kiln__watch {
     void *data;
 } kiln__watch;
 
-/* `watch` may be NULL. */
-void kiln__watch_tell(const kiln__watch *watch, bool begins);
+typedef struct kiln__proof {
+    const kiln__arrays *arrays;
+    kiln__comparer comparer;
+    void *want;                       /* the right values of all arrays that are written */
+    uint64_t want_at[KILN__ARGS_MAX]; /* the offset of those of each array */
+    const char *against;              /* what the reference agrees with, in words; static */
+} kiln__proof;
 
-/* The arrays of one launch. All is borrowed. */
-typedef struct kiln__operands {
-    kiln_device *device;
-    const kiln__load *load;
-    const void *before[KILN__ARGS_MAX]; /* of each array that is read, its values before the launch, on the device */
-    const void *saved[KILN__ARGS_MAX];  /* the same in host memory, where the launch changed them; else NULL */
-    const void *after[KILN__ARGS_MAX];  /* of each array that is written, the result, on the device */
-} kiln__operands;
-
-/* The differences that a comparison found. */
-typedef struct kiln__verdict {
-    const char *against;      /* what the results were compared with, in words; static */
-    uint64_t compared, wrong; /* elements */
-    const kiln__array *array; /* the first array that has a wrong element, or NULL; the next three are about that one */
-    uint64_t first;
-    uint64_t got, want; /* bits */
-    /* The results against the reference that the op's definition has, in units of the last place. */
-    double bound; /* below 0: it has none, or was not asked for */
-    double worst, worst_got, worst_want;
-    uint64_t worst_at;
-} kiln__verdict;
-
-/* Names the computation that the results of a spec's kernel on a device are compared with: of these the first that
- * there is. NULL: there is none.
+/* Makes the reference on the device and the arrays' first set, with the geometry of `spec`, which is resolved for
+ * that device and has made the workload. Borrows the arrays. The reference is compared with the first of these that
+ * there is:
  *
  * - the op that the template names as its reference, on the cpu;
  * - the same template and op on the cpu, where the kernel is not the cpu's own, or is elementwise: then the cpu
- *   computes it in other pieces. */
-const char *kiln__verify_against(const kiln__fields *spec, const kiln__load *load, const kiln_device *device);
+ *   computes it in other pieces;
+ * - a second launch of the kernel on memory with another poison.
+ *
+ * Of an elementwise kernel the cpu computes the first period of the random values, and the other periods are compared
+ * with the first. `watch` may be NULL. No get leaves a trace. kiln__proof_fini is right also after a failure.
+ * KILN_EMISMATCH: the reference is wrong, or not the same twice; and the errors of kiln_get and kiln_launch. */
+kiln_status kiln__proof_init(kiln__proof *out, kiln_service *service, const kiln__fields *spec,
+                             const kiln__arrays *arrays, const kiln__watch *watch, kiln_report *report);
+void kiln__proof_fini(kiln__proof *proof);
 
-/* How results are compared. */
-typedef struct kiln__comparison {
-    uint64_t most;            /* elements, where one depends on those of its index alone; else all are compared */
-    double tolerance;         /* units of the last place; 0: equal bits */
-    bool definition;          /* also with the op's definition */
-    const kiln__watch *watch; /* may be NULL */
-} kiln__comparison;
+/* Launches a kernel on the first set, whose written arrays hold poison or their first values, and compares. Bit for
+ * bit; any NaN equals any NaN. Fills wrong, array, first and overrun. */
+kiln_status kiln__proof_check(kiln__proof *proof, kiln_kernel *kernel, kiln__verdict *out, kiln_report *report);
 
-/* Compares the results of a launch with what kiln__verify_against names, which there must be. Equal bits are equal,
- * and any NaN equals any NaN. KILN_OK also where results differ. The errors of kiln_get and kiln_launch;
- * KILN_EMISMATCH: the cpu twin takes other arguments. */
-kiln_status kiln__verify_on_cpu(kiln__verdict *out, kiln_service *service, const kiln__fields *spec,
-                                const kiln__operands *operands, const kiln__comparison *how, kiln_report *report);
+/* ---- Launches of hosts */
 
-/* A launch as kiln_launch takes it. */
-typedef struct kiln__launching {
-    const kiln_kernel *kernel;
-    const kiln_grid *grid;
-    const uint64_t *sizes;
-    size_t size_count;
-    const kiln_arg *args;
-    size_t arg_count;
-} kiln__launching;
-
-/* The contract is kiln_verify's, but that differences are no error. `load` gets the arrays, which the verdict may
- * point to. */
-kiln_status kiln__verify_launch(kiln__verdict *out, kiln__load *load, kiln_service *service,
-                                const kiln__launching *launching, double tolerance, kiln_report *report);
+/* The contract is kiln_verify's, but that differences are no error. Of the work the sizes and arguments are used.
+ * `load` gets the arrays, which the verdict may point to. */
+kiln_status kiln__verify_launch(kiln__verdict *out, kiln__load *load, kiln_service *service, const kiln_kernel *kernel,
+                                const kiln_grid *grid, const kiln_work *work, double tolerance, kiln_report *report);
 
 /* KILN_EMISMATCH saying how the results of a kernel differ; KILN_OK where they do not. */
 kiln_status kiln__verify_refuse(const kiln__verdict *verdict, const char *spec, kiln_report *report);

@@ -1,3 +1,4 @@
+/* Makes workloads from plans, and compares them with plans. */
 #include "tune/workload.h"
 
 #include "base/alloc.h"
@@ -12,7 +13,7 @@ static const kiln__dtype dtypes[KILN__ARG_TYPE_END] = { [KILN__ARG_f32] = KILN__
                                                         [KILN__ARG_f16] = KILN__DTYPE_F16,
                                                         [KILN__ARG_bf16] = KILN__DTYPE_BF16 };
 
-kiln__dtype kiln__workload_dtype(const kiln__array *array)
+kiln__dtype kiln__array_dtype(const kiln__array *array)
 {
     return dtypes[array->type];
 }
@@ -37,10 +38,16 @@ static bool is_array(const kiln__plan_arg *arg)
     return arg->role <= KILN__ARG_INOUT;
 }
 
-static kiln_status note_extents(kiln__load *out, const kiln__plan *plan, const kiln__formula_values *values,
-                                const kiln__plan_arg *arg, bool may_be_empty, kiln_report *report)
+static kiln_status take_array(kiln__load *out, const kiln__plan *plan, const kiln__formula_values *values, uint32_t i,
+                              bool may_be_empty, kiln_report *report)
 {
+    const kiln__plan_arg *arg = &plan->args[i];
+    kiln__array array = {
+        .type = arg->type, .size = arg->bytes, .read = arg->role != KILN__ARG_OUT, .written = arg->role != KILN__ARG_IN
+    };
     kiln_status status = KILN_OK;
+    kiln__text_copy(array.name, sizeof(array.name), arg->name);
+    out->at[out->count] = out->arg_count;
     for (uint32_t d = 0; d < arg->dims && status == KILN_OK; d++) {
         uint64_t extent = 0;
         status = kiln__plan_value(plan, arg->formulas[d], values, arg->name, &extent, report);
@@ -49,19 +56,6 @@ static kiln_status note_extents(kiln__load *out, const kiln__plan *plan, const k
                         arg->name);
         out->least = out->least == 0 || extent < out->least ? extent : out->least;
     }
-    return status;
-}
-
-static kiln_status take_array(kiln__load *out, const kiln__plan *plan, const kiln__formula_values *values, uint32_t i,
-                              bool may_be_empty, kiln_report *report)
-{
-    const kiln__plan_arg *arg = &plan->args[i];
-    kiln__array array = {
-        .type = arg->type, .size = arg->bytes, .read = arg->role != KILN__ARG_OUT, .written = arg->role != KILN__ARG_IN
-    };
-    kiln__text_copy(array.name, sizeof(array.name), arg->name);
-    out->at[out->count] = out->arg_count;
-    kiln_status status = note_extents(out, plan, values, arg, may_be_empty, report);
     if (status == KILN_OK)
         status = kiln__plan_elements(plan, i, values, &array.elements, report);
     if (status == KILN_OK && !add_array(out, &array))
@@ -69,11 +63,10 @@ static kiln_status take_array(kiln__load *out, const kiln__plan *plan, const kil
     return status;
 }
 
-static kiln_status take_number(kiln__load *out, const kiln__plan_arg *arg, const kiln__given *given,
-                               kiln_report *report)
+static kiln_status take_number(kiln__load *out, const kiln__plan_arg *arg, const kiln_work *work, kiln_report *report)
 {
     uint32_t place = out->arg_count;
-    const kiln_arg *number = place < given->arg_count ? &given->args[place] : NULL;
+    const kiln_arg *number = place < work->arg_count ? &work->args[place] : NULL;
     if (number == NULL || number->data == NULL || number->bytes != arg->bytes)
         return FAIL(report, KILN_EINVAL,
                     "argument %s is a number of type %s, and none of its %u bytes is given: name it", arg->name,
@@ -83,20 +76,7 @@ static kiln_status take_number(kiln__load *out, const kiln__plan_arg *arg, const
     return KILN_OK;
 }
 
-/* A launch of no blocks takes no time and computes nothing. */
-static kiln_status check_grid(const kiln__plan *plan, const kiln__formula_values *values, kiln_report *report)
-{
-    kiln_status status = KILN_OK;
-    for (int i = 0; i < 3 && status == KILN_OK; i++) {
-        uint64_t blocks = 0;
-        status = kiln__plan_value(plan, plan->grid[i], values, "grid", &blocks, report);
-        if (status == KILN_OK && blocks == 0)
-            return FAIL(report, KILN_EINVAL, "the grid has no blocks with these sizes: name larger ones");
-    }
-    return status;
-}
-
-static kiln_status check_counts(const kiln__plan *plan, const kiln__given *given, kiln_report *report)
+static kiln_status check_counts(const kiln__plan *plan, const kiln_work *work, kiln_report *report)
 {
     kiln__text names = { 0 };
     uint32_t wanted = 0;
@@ -105,73 +85,78 @@ static kiln_status check_counts(const kiln__plan *plan, const kiln__given *given
         wanted += plan->args[i].role != KILN__ARG_FORMULA;
     for (uint32_t i = 0; i < plan->size_count; i++)
         kiln__text_printf(&names, "%s%s", i == 0 ? "" : ", ", plan->sizes[i]);
-    if (given->elements > 0 && !plan->flat)
+    if (work->elements > 0 && !plan->flat)
         status = FAIL(report, KILN_EINVAL, "a number of elements is not enough for the kernel: name its sizes (%s)",
                       kiln__text_string(&names));
-    else if (given->elements > INT64_MAX / 64 / KILN__ARGS_MAX)
+    else if (work->elements > INT64_MAX / 64 / KILN__ARGS_MAX)
         status = FAIL(report, KILN_ENOMEM, "there is no room for arrays of %" PRIu64 " elements: name fewer",
-                      given->elements);
-    else if (given->elements > 0 && given->size_count > 0)
+                      work->elements);
+    else if (work->elements > 0 && work->size_count > 0)
         status = FAIL(report, KILN_EINVAL, "elements and sizes are given: name the one or the other");
-    else if (given->elements == 0 &&
-             (given->size_count != plan->size_count || (given->sizes == NULL && plan->size_count > 0)))
+    else if (work->elements == 0 &&
+             (work->size_count != plan->size_count || (work->sizes == NULL && plan->size_count > 0)))
         status = FAIL(report, KILN_EINVAL, "the kernel has %u size%s (%s), and %zu are given", plan->size_count,
-                      plan->size_count == 1 ? "" : "s", kiln__text_string(&names), given->size_count);
-    else if (given->arg_count != 0 && (given->arg_count != wanted || given->args == NULL))
+                      plan->size_count == 1 ? "" : "s", kiln__text_string(&names), work->size_count);
+    else if (work->arg_count != 0 && (work->arg_count != wanted || work->args == NULL))
         status = FAIL(report, KILN_EINVAL, "the kernel takes %u arguments that no formula gives, and %zu are given",
-                      wanted, given->arg_count);
+                      wanted, work->arg_count);
     kiln__text_fini(&names);
     return status;
 }
 
-kiln_status kiln__workload_of(kiln__load *out, const kiln__plan *plan, const kiln__given *given, kiln_report *report)
+kiln_status kiln__load_of_plan(kiln__load *out, const kiln__plan *plan, const kiln_work *work, bool may_be_empty,
+                               kiln_report *report)
 {
     kiln__formula_values values;
     memset(out, 0, sizeof(*out));
     out->flat = plan->flat;
     out->elementwise = plan->elementwise;
-    kiln_status status = check_counts(plan, given, report);
+    kiln_status status = check_counts(plan, work, report);
     for (uint32_t i = 0; i < plan->size_count && status == KILN_OK; i++)
-        out->sizes[out->size_count++] = given->elements > 0 ? given->elements : given->sizes[i];
+        out->sizes[out->size_count++] = work->elements > 0 ? work->elements : work->sizes[i];
     if (status == KILN_OK)
         kiln__plan_calculate(plan, out->sizes, &values);
     for (uint32_t i = 0; i < plan->arg_count && status == KILN_OK; i++) {
         const kiln__plan_arg *arg = &plan->args[i];
         if (arg->role == KILN__ARG_FORMULA)
             continue;
-        status = is_array(arg) ? take_array(out, plan, &values, i, given->may_be_empty, report)
-                               : take_number(out, arg, given, report);
+        status = is_array(arg) ? take_array(out, plan, &values, i, may_be_empty, report)
+                               : take_number(out, arg, work, report);
         out->arg_count++;
     }
     if (status == KILN_OK && out->count == 0)
         status = FAIL(report, KILN_EINVAL, "the kernel takes no array: there is nothing to measure it with");
-    if (status == KILN_OK && !given->may_be_empty)
-        status = check_grid(plan, &values, report);
+    /* A launch of no blocks takes no time and computes nothing. */
+    for (int i = 0; i < 3 && status == KILN_OK && !may_be_empty; i++) {
+        uint64_t blocks = 0;
+        status = kiln__plan_value(plan, plan->grid[i], &values, "grid", &blocks, report);
+        if (status == KILN_OK && blocks == 0)
+            status = FAIL(report, KILN_EINVAL, "the grid has no blocks with these sizes: name larger ones");
+    }
     if (status == KILN_OK && plan->traffic != UINT32_MAX)
         status = kiln__plan_value(plan, plan->traffic, &values, "traffic", &out->bytes, report);
     return status;
 }
 
-kiln_status kiln__workload_make(kiln__load *out, const kiln__fields *spec, const kiln__given *given,
-                                kiln_report *report)
+kiln_status kiln__load_of_spec(kiln__load *out, const kiln__fields *spec, const kiln_work *work, kiln_report *report)
 {
     kiln__plan *plan = NULL;
     kiln_status status = kiln__spec_plan(&plan, spec, report);
     if (status == KILN_OK)
-        status = kiln__workload_of(out, plan, given, report);
+        status = kiln__load_of_plan(out, plan, work, false, report);
     kiln__free(plan);
     return status;
 }
 
-void kiln__workload_args(const kiln__load *load, void *const arrays[KILN__ARGS_MAX], kiln_arg given[KILN__ARGS_MAX])
+void kiln__load_args(const kiln__load *load, void *const arrays[KILN__ARGS_MAX], kiln_arg args[KILN__ARGS_MAX])
 {
     for (uint32_t i = 0; i < load->arg_count; i++)
-        given[i] = (kiln_arg){ KILN_ARG_VALUE, load->number_bytes[i], &load->numbers[i] };
+        args[i] = (kiln_arg){ KILN_ARG_VALUE, load->number_bytes[i], &load->numbers[i] };
     for (uint32_t i = 0; i < load->count; i++)
-        given[load->at[i]] = KILN_ARRAY(arrays[i], load->arrays[i].elements * load->arrays[i].size);
+        args[load->at[i]] = KILN_ARRAY(arrays[i], load->arrays[i].elements * load->arrays[i].size);
 }
 
-uint64_t kiln__workload_touches(const kiln__load *load)
+uint64_t kiln__load_touches(const kiln__load *load)
 {
     uint64_t all = 0, twice = 0;
     for (uint32_t i = 0; i < load->count; i++) {
@@ -183,21 +168,18 @@ uint64_t kiln__workload_touches(const kiln__load *load)
     return touched > 0 && touched < all ? touched : all;
 }
 
-/* NULL, or how an argument is not the one of the workload; `array` counts those that are arrays. */
+/* NULL, or how an argument is not number `place` of the workload; `array` counts those that are arrays. */
 static const char *compare_arg(const kiln__load *load, const kiln__plan *plan, const kiln__formula_values *values,
-                               uint32_t i, uint32_t *array, uint32_t *place)
+                               uint32_t i, uint32_t place, uint32_t *array)
 {
     const kiln__plan_arg *arg = &plan->args[i];
-    if (arg->role == KILN__ARG_FORMULA)
-        return NULL;
-    uint32_t mine = (*place)++;
-    if (mine >= load->arg_count)
+    uint64_t elements = 0;
+    if (place >= load->arg_count)
         return "is not there";
     if (!is_array(arg))
-        return load->number_bytes[mine] == arg->bytes ? NULL : "is another number";
+        return load->number_bytes[place] == arg->bytes ? NULL : "is another number";
     const kiln__array *known = *array < load->count ? &load->arrays[(*array)++] : NULL;
-    uint64_t elements = 0;
-    if (known == NULL || load->number_bytes[mine] != 0)
+    if (known == NULL || load->number_bytes[place] != 0)
         return "is a number";
     if (known->type != arg->type || known->read != (arg->role != KILN__ARG_OUT) ||
         known->written != (arg->role != KILN__ARG_IN))
@@ -207,24 +189,25 @@ static const char *compare_arg(const kiln__load *load, const kiln__plan *plan, c
     return NULL;
 }
 
-bool kiln__workload_fits(const kiln__load *load, const kiln__plan *plan, char *problem, size_t size)
+bool kiln__load_fits(const kiln__load *load, const kiln__plan *plan, char *problem, size_t size)
 {
     kiln__formula_values values;
     uint32_t array = 0, place = 0;
+    const char *how = NULL;
     problem[0] = '\0';
     if (plan->size_count != load->size_count) {
         snprintf(problem, size, "it takes other arguments");
         return false;
     }
     kiln__plan_calculate(plan, load->sizes, &values);
-    for (uint32_t i = 0; i < plan->arg_count; i++) {
-        const char *how = compare_arg(load, plan, &values, i, &array, &place);
-        if (how == NULL)
+    for (uint32_t i = 0; i < plan->arg_count && how == NULL; i++) {
+        if (plan->args[i].role == KILN__ARG_FORMULA)
             continue;
-        snprintf(problem, size, "argument %s %s, so that it cannot be compared", plan->args[i].name, how);
-        return false;
+        how = compare_arg(load, plan, &values, i, place++, &array);
+        if (how != NULL)
+            snprintf(problem, size, "argument %s %s, so that it cannot be compared", plan->args[i].name, how);
     }
-    if (place != load->arg_count)
+    if (how == NULL && place != load->arg_count)
         snprintf(problem, size, "it takes fewer arguments, so that it cannot be compared");
     return problem[0] == '\0';
 }

@@ -1,5 +1,5 @@
-/* What kernels are measured with: the arrays that a launch takes, their shapes and roles, and the numbers beside
- * them. Knows no device: tune/arrays.h makes the memory. */
+/* The workload of a kernel: the arrays that a launch takes, their shapes and roles, and the numbers beside them. Knows
+ * no device: tune/arrays.h makes the memory. */
 #ifndef KILN_TUNE_WORKLOAD_H
 #define KILN_TUNE_WORKLOAD_H
 
@@ -18,9 +18,9 @@ typedef struct kiln__array {
 typedef struct kiln__load {
     kiln__array arrays[KILN__ARGS_MAX]; /* in the order of the kernel's arguments */
     uint32_t count;
-    uint64_t elements;              /* of the largest array: what wisdom goes by */
+    uint64_t elements;              /* of the largest array: the size in wisdom */
     uint64_t bytes;                 /* that a launch reads and writes */
-    bool changes;                   /* some array is read and written: what a launch finds depends on those before */
+    bool changes;                   /* some array is read and written: a launch finds the values of earlier ones */
     bool whole;                     /* some array that is read has whole numbers, which may be indices */
     bool flat, elementwise;         /* see kiln__arguments_flat and kiln__arguments_elementwise */
     uint64_t least;                 /* extent of a dimension of an array; arrays of whole numbers have smaller ones */
@@ -31,36 +31,28 @@ typedef struct kiln__load {
     uint64_t numbers[KILN__ARGS_MAX];
 } kiln__load;
 
-/* What the host says about it. All is borrowed. */
-typedef struct kiln__given {
-    uint64_t elements; /* of each array, where the kernel's plan is flat and no sizes are named */
-    const uint64_t *sizes;
-    size_t size_count;
-    const kiln_arg *args; /* as for kiln_launch; those that are arrays are not looked at */
-    size_t arg_count;     /* may be 0 where no number is given at launch */
-    bool may_be_empty;    /* arrays and grids of nothing are no error */
-} kiln__given;
-
-/* For kernels with such a plan. Errors: KILN_EINVAL naming what is wrong with sizes and numbers; KILN_ENOMEM: no
- * memory holds the arrays. */
-kiln_status kiln__workload_of(kiln__load *out, const kiln__plan *plan, const kiln__given *given, kiln_report *report);
+/* The workload of kernels with such a plan. The work is borrowed. Its elements apply where the plan is flat and no
+ * sizes are named, and arg_count may be 0 where no number is given at launch. `may_be_empty`: arrays and grids of
+ * nothing are no error. Errors: KILN_EINVAL naming the fault of sizes and numbers; KILN_ENOMEM: no memory holds the
+ * arrays. */
+kiln_status kiln__load_of_plan(kiln__load *out, const kiln__plan *plan, const kiln_work *work, bool may_be_empty,
+                               kiln_report *report);
 
 /* The same for a resolved spec. Errors: those above, KILN_ESPEC. */
-kiln_status kiln__workload_make(kiln__load *out, const kiln__fields *spec, const kiln__given *given,
-                                kiln_report *report);
+kiln_status kiln__load_of_spec(kiln__load *out, const kiln__fields *spec, const kiln_work *work, kiln_report *report);
 
 /* The arguments of a launch with the numbers of a workload and arrays at these places. They borrow the workload. */
-void kiln__workload_args(const kiln__load *load, void *const arrays[KILN__ARGS_MAX], kiln_arg given[KILN__ARGS_MAX]);
+void kiln__load_args(const kiln__load *load, void *const arrays[KILN__ARGS_MAX], kiln_arg args[KILN__ARGS_MAX]);
 
-/* How many bytes of its arrays a launch touches, at the least, if it reads and writes no byte more than once: all of
+/* The least number of bytes of its arrays that a launch touches, if it reads and writes no byte more than once: all of
  * them, unless a template has declared less traffic; of arrays that are read and written each byte may stand for two
  * of that. */
-uint64_t kiln__workload_touches(const kiln__load *load);
+uint64_t kiln__load_touches(const kiln__load *load);
 
 /* Whether a kernel with this plan takes the same arrays and numbers. Else `problem` says how they differ. */
-bool kiln__workload_fits(const kiln__load *load, const kiln__plan *plan, char *problem, size_t size);
+bool kiln__load_fits(const kiln__load *load, const kiln__plan *plan, char *problem, size_t size);
 
 /* KILN__DTYPE_UNSET for whole numbers. */
-kiln__dtype kiln__workload_dtype(const kiln__array *array);
+kiln__dtype kiln__array_dtype(const kiln__array *array);
 
 #endif

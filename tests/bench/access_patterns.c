@@ -23,8 +23,8 @@
 #include "os/cpu.h"
 #include "service/service.h"
 #include "tune/measure.h"
-#include "tune/proof.h"
 #include "tune/statistics.h"
+#include "tune/verify.h"
 #include <dlfcn.h>
 #include <inttypes.h>
 #include <math.h>
@@ -506,7 +506,7 @@ static void make_arrays(bench *self)
     snprintf(text, sizeof(text), "op=%s dtype=%s", self->list.op, self->list.dtype);
     must(kiln_test_fields(&asked, &self->service->catalog, text, &report), text, &report);
     must(kiln__service_resolve(self->service, self->base, &asked, &spec, &report), text, &report);
-    must(kiln__workload_make(&load, &spec, &(kiln__given){ .elements = most }, &report), text, &report);
+    must(kiln__load_of_spec(&load, &spec, &(kiln_work){ .elements = most }, &report), text, &report);
     must(kiln__arrays_init(&self->arrays, self->base, &load, true, &report), text, &report);
     must(kiln__proof_init(&self->proof, self->service, &spec, &self->arrays, NULL, &report), text, &report);
     kiln_report_clear(&report);

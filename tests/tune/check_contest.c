@@ -44,7 +44,7 @@ static void enter(bool hot)
     for (int i = 0; i < VARIANTS; i++)
         specs[i] = resolved(texts[i]);
     kiln__load load;
-    ck_assert_int_eq(kiln__workload_make(&load, &specs[0], &(kiln__given){ .elements = N }, &report), KILN_OK);
+    ck_assert_int_eq(kiln__load_of_spec(&load, &specs[0], &(kiln_work){ .elements = N }, &report), KILN_OK);
     const kiln__contest_options how = { .load = &load, .hot = hot };
     kiln_status status = kiln__contest_init(&contest, service, device, specs, VARIANTS, &how, &report);
     ck_assert_msg(status == KILN_OK, "%s", report.message);
@@ -56,7 +56,7 @@ static void gather_all(void)
         ck_assert_int_eq(kiln__contest_gather(&contest, 100, &report), KILN_OK);
         left = 0;
         for (size_t k = 0; k < VARIANTS; k++)
-            left += contest.variants[k].state == KILN__VARIANT_WAITING;
+            left += contest.variants[k].state == KILN__WAITING;
     }
     ck_assert_uint_eq(contest.waiting, 0);
 }
@@ -68,7 +68,7 @@ START_TEST(test_contest__variants_are_checked_and_timed)
     gather_all();
     for (size_t i = 0; i < VARIANTS; i++) {
         double ms = 0;
-        ck_assert_int_eq(contest.variants[i].state, KILN__VARIANT_READY);
+        ck_assert_int_eq(contest.variants[i].state, KILN__READY);
         ck_assert_int_eq(kiln__contest_sample(&contest, i, &ms, &report), KILN_OK);
         ck_assert_double_gt(ms, 0);
         ck_assert_uint_ge(contest.variants[i].gauge.repeats, 1);
@@ -98,10 +98,10 @@ START_TEST(test_contest__a_wrong_variant_is_out)
     kernel->vtable = &vtable;
     enter(true);
     gather_all();
-    ck_assert_int_eq(contest.variants[2].state, KILN__VARIANT_OUT);
+    ck_assert_int_eq(contest.variants[2].state, KILN__OUT);
     ck_assert_int_eq(contest.variants[2].status, KILN_EMISMATCH);
     ck_assert_str_eq(contest.variants[2].problem, "1 of 100000 elements are wrong, the first is 99999");
-    ck_assert_int_eq(contest.variants[1].state, KILN__VARIANT_READY);
+    ck_assert_int_eq(contest.variants[1].state, KILN__READY);
     kernel->vtable = own;
     kiln_kernel_release(kernel);
     close_all();
@@ -120,9 +120,9 @@ START_TEST(test_contest__what_does_not_compile_is_out)
     ck_assert_int_eq(kiln_device_open(&device, service, "cpu", &report), KILN_OK);
     enter(true);
     gather_all();
-    ck_assert_int_eq(contest.variants[0].state, KILN__VARIANT_READY);
+    ck_assert_int_eq(contest.variants[0].state, KILN__READY);
     for (size_t i = 1; i < VARIANTS; i++) {
-        ck_assert_int_eq(contest.variants[i].state, KILN__VARIANT_OUT);
+        ck_assert_int_eq(contest.variants[i].state, KILN__OUT);
         ck_assert_int_eq(contest.variants[i].status, KILN_ESTRICT);
         ck_assert_ptr_nonnull(strstr(contest.variants[i].problem, "strict"));
     }

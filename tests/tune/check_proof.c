@@ -3,7 +3,7 @@
 #include "support/harness.h"
 #include "support/suites.h"
 #include "support/temp.h"
-#include "tune/proof.h"
+#include "tune/verify.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -43,7 +43,7 @@ static kiln__fields resolve(const char *text)
 static kiln_status make_arrays_of(const kiln__fields *full, uint64_t n, bool hot)
 {
     kiln__load load;
-    kiln_status status = kiln__workload_make(&load, full, &(kiln__given){ .elements = n }, &report);
+    kiln_status status = kiln__load_of_spec(&load, full, &(kiln_work){ .elements = n }, &report);
     return status == KILN_OK ? kiln__arrays_init(&arrays, device, &load, hot, &report) : status;
 }
 
@@ -61,9 +61,9 @@ static kiln_status prove(const char *text, uint64_t n)
     return kiln__proof_init(&proof, service, &full, &arrays, NULL, &report);
 }
 
-static kiln__proof_result check(kiln_kernel *kernel)
+static kiln__verdict check(kiln_kernel *kernel)
 {
-    kiln__proof_result verdict;
+    kiln__verdict verdict;
     kiln_status status = kiln__proof_check(&proof, kernel, &verdict, &report);
     ck_assert_msg(status == KILN_OK, "%s", report.message);
     return verdict;
@@ -230,7 +230,7 @@ START_TEST(test_proof__right_kernels_pass)
         if (i == 0)
             ck_assert_msg(prove(text, N) == KILN_OK, "%s", report.message);
         kiln_kernel *kernel = kiln_test_get(service, text);
-        kiln__proof_result verdict = check(kernel);
+        kiln__verdict verdict = check(kernel);
         ck_assert_uint_eq(verdict.wrong, 0);
         ck_assert(!verdict.overrun);
         kiln_kernel_release(kernel);
@@ -251,7 +251,7 @@ START_TEST(test_proof__another_op_does_not_pass)
             first = first == UINT64_MAX ? i : first;
             wrong++;
         }
-    kiln__proof_result verdict = check(kernel);
+    kiln__verdict verdict = check(kernel);
     ck_assert_uint_eq(verdict.wrong, wrong);
     ck_assert_uint_eq(verdict.first, first);
     kiln_kernel_release(kernel);
@@ -295,7 +295,7 @@ START_TEST(test_proof__finds_what_went_wrong)
     vtable.launch = launch_wrong;
     kernel->vtable = &vtable;
     fault = _i;
-    kiln__proof_result verdict = check(kernel);
+    kiln__verdict verdict = check(kernel);
     if (fault == SHIFTS_A_TILE) /* equal by chance here and there */
         ck_assert(verdict.wrong > 4000 && verdict.wrong <= 4096);
     else

@@ -29,15 +29,15 @@ static kiln__search_result play(sim *s, double budget_ms)
     kiln_report report = KILN_INIT(kiln_report);
     ck_assert_msg(kiln_test_arena_search(s, &result, budget_ms, &report) == KILN_OK, "%s", report.message);
     ck_assert_uint_eq(result.count, s->count);
-    ck_assert_int_eq(result.ranking[0].verdict, KILN__WINNER);
+    ck_assert_int_eq(result.ranking[0].result.verdict, KILN_VERDICT_WINNER);
     return result;
 }
 
-static const kiln__ranked *ranked_of(const kiln__search_result *result, size_t variant)
+static const kiln_variant_result *result_of(const kiln__search_result *result, size_t variant)
 {
     for (size_t i = 0; i < result->count; i++)
         if (result->ranking[i].variant == variant)
-            return &result->ranking[i];
+            return &result->ranking[i].result;
     ck_abort_msg("variant %zu is not ranked", variant);
 }
 
@@ -308,15 +308,15 @@ START_TEST(test_search__variants_are_ranked_with_their_intervals)
         s.out_ms[7] = s.out_ms[8] = 0;
         kiln__search_result result = play(&s, 0);
         for (size_t i = 0; i < result.count; i++) {
-            const kiln__ranked *p = &result.ranking[i];
+            const kiln_variant_result *p = &result.ranking[i].result;
             if (p->samples > 0)
                 ck_assert(p->low <= p->ratio && p->ratio <= p->high);
-            if (i > 2 && p->verdict == result.ranking[i - 1].verdict)
-                ck_assert(p->ratio >= result.ranking[i - 1].ratio);
+            if (i > 2 && p->verdict == result.ranking[i - 1].result.verdict)
+                ck_assert(p->ratio >= result.ranking[i - 1].result.ratio);
         }
-        ck_assert_int_eq(ranked_of(&result, 7)->verdict, KILN__STRUCK_OUT);
+        ck_assert_int_eq(result_of(&result, 7)->verdict, KILN_VERDICT_REJECTED);
         ck_assert_uint_eq(result.ranking[59].variant, 8);
-        ck_assert_double_eq(ranked_of(&result, 0)->ratio, 1);
+        ck_assert_double_eq(result_of(&result, 0)->ratio, 1);
         ck_assert_double_eq_tol(result.incumbent_ms, s.truth[0], 0.05 * s.truth[0]);
         ck_assert_uint_eq(result.incumbent, 0);
         ck_assert_uint_gt(result.samples, result.void_samples);
@@ -336,9 +336,11 @@ START_TEST(test_search__luck_is_no_part_of_what_is_said_of_finalists)
         kiln_test_arena_seed(&s, number);
         s.truth[0] = 0.12 * 1.01;
         kiln__search_result result = play(&s, 0);
-        for (size_t i = 0; i < result.count && result.ranking[i].verdict <= KILN__TIED; i++) {
-            const kiln__ranked *p = &result.ranking[i];
-            double truth = s.truth[p->variant] / s.truth[0];
+        for (size_t i = 0; i < result.count; i++) {
+            const kiln_variant_result *p = &result.ranking[i].result;
+            double truth = s.truth[result.ranking[i].variant] / s.truth[0];
+            if (p->verdict != KILN_VERDICT_WINNER && p->verdict != KILN_VERDICT_TIED)
+                break;
             intervals++;
             held += p->low <= truth && truth <= p->high;
             bias += log(p->ratio / truth);
@@ -395,7 +397,7 @@ START_TEST(test_search__one_that_never_comes_does_not_hold_up_the_others)
         kiln__search_result result = play(&s, 3000);
         found += regret(&s, &result) <= 0.005;
         ck_assert_int_eq(result.end, KILN__TIMED_OUT);
-        ck_assert_int_eq(ranked_of(&result, 77)->verdict, KILN__UNMEASURED);
+        ck_assert_int_eq(result_of(&result, 77)->verdict, KILN_VERDICT_UNMEASURED);
         kiln__search_result_fini(&result);
     }
     printf("search: one that never comes: found in %d of %d\n", found, seeds);
@@ -514,8 +516,8 @@ START_TEST(test_search__disturbed_samples_are_left_out)
         kiln__search_result result = play(&s, 0);
         s.truth[17] = 1;
         found += regret(&s, &result) <= 0.005;
-        ck_assert_int_eq(ranked_of(&result, 17)->verdict, KILN__UNMEASURED);
-        ck_assert_uint_eq(ranked_of(&result, 17)->samples, 0);
+        ck_assert_int_eq(result_of(&result, 17)->verdict, KILN_VERDICT_UNMEASURED);
+        ck_assert_uint_eq(result_of(&result, 17)->samples, 0);
         ck_assert_int_eq(result.end, KILN__EXHAUSTED);
         ck_assert(isinf(result.regret));
         samples += (double)result.samples / seeds;
@@ -538,7 +540,7 @@ START_TEST(test_search__nothing_but_disturbance_comes_to_an_end)
     ck_assert_int_eq(result.end, KILN__EXHAUSTED);
     ck_assert(isinf(result.regret));
     ck_assert_uint_eq(result.samples, result.void_samples);
-    ck_assert_int_eq(result.ranking[1].verdict, KILN__UNMEASURED);
+    ck_assert_int_eq(result.ranking[1].result.verdict, KILN_VERDICT_UNMEASURED);
     kiln__search_result_fini(&result);
 }
 END_TEST
@@ -583,8 +585,8 @@ START_TEST(test_search__begins_anew_on_another_basis)
     ck_assert_uint_eq(result.ranking[0].variant, 0);
     ck_assert_double_eq_tol(result.incumbent_ms, 0.2, 0.02);
     for (size_t i = 0; i < result.count; i++)
-        ck_assert_msg(fabs(result.ranking[i].ratio - 1) < 0.01, "%zu: %.3f", result.ranking[i].variant,
-                      result.ranking[i].ratio);
+        ck_assert_msg(fabs(result.ranking[i].result.ratio - 1) < 0.01, "%zu: %.3f", result.ranking[i].variant,
+                      result.ranking[i].result.ratio);
     kiln__search_result_fini(&result);
 }
 END_TEST

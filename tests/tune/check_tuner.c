@@ -3,7 +3,7 @@
 #include "support/suites.h"
 #include "support/temp.h"
 #include "support/tuning.h"
-#include "tune/learn.h"
+#include "tune/tuner.h"
 #include <kiln/tune.h>
 #include <math.h>
 #include <string.h>
