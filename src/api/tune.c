@@ -5,7 +5,6 @@
 #include "os/file.h"
 #include "os/trust.h"
 #include "service/service.h"
-#include "tune/arrays.h"
 #include "tune/live.h"
 #include "tune/measure.h"
 #include "tune/space.h"

@@ -1,3 +1,4 @@
+/* Spaces: every combination of the values of the open parameters, examined one after the other. */
 #include "tune/space.h"
 
 #include "base/alloc.h"
@@ -132,12 +133,7 @@ static const char *examine(const builder *b, const kiln__fields *combination, ki
     return why;
 }
 
-static bool is_default(const kiln__space *space, const kiln__combination *variant)
-{
-    return memcmp(variant->params, space->variants[0].params, sizeof(variant->params)) == 0;
-}
-
-static kiln_status add(builder *b, const kiln__combination *variant)
+static kiln_status add_variant(builder *b, const kiln__combination *variant)
 {
     kiln__space *space = b->out;
     if (space->count == KILN__SPACE_MAX)
@@ -162,11 +158,12 @@ static kiln_status add_default(builder *b, const kiln__target *target)
     if (status == KILN_OK)
         status = kiln__spec_tile(&space->base, &variant.tile, b->report);
     memcpy(variant.params, space->base.params, sizeof(variant.params));
-    return status == KILN_OK ? add(b, &variant) : status;
+    return status == KILN_OK ? add_variant(b, &variant) : status;
 }
 
-/* Two combinations differ in a value that was set, so that only the default can come a second time. */
-static kiln_status add_others(builder *b)
+/* Adds the variants to the space and counts the others, or (with `fn`) only calls it with the others. Two combinations
+ * differ in a value that was set, so that only the default can come a second time. */
+static kiln_status examine_all(builder *b, kiln__impossible_fn fn, void *data)
 {
     kiln_status status = KILN_OK;
     for (size_t i = 0; i < b->combinations && status == KILN_OK; i++) {
@@ -174,10 +171,14 @@ static kiln_status add_others(builder *b)
         kiln__combination variant = { .order = i };
         combine(b, i, &combination);
         const char *why = examine(b, &combination, &full, &variant);
+        if (fn != NULL && why != NULL && fn(data, &full, why) != 0)
+            break;
+        if (fn != NULL)
+            continue;
         if (why != NULL)
             leave_out(b->out, why);
-        else if (!is_default(b->out, &variant))
-            status = add(b, &variant);
+        else if (memcmp(variant.params, b->out->variants[0].params, sizeof(variant.params)) != 0)
+            status = add_variant(b, &variant);
     }
     return status;
 }
@@ -206,7 +207,7 @@ kiln_status kiln__space_make(kiln__space *out, const kiln__fields *spec, const k
     builder b = { .spec = spec, .out = out, .combinations = 1, .report = report };
     kiln_status status = begin(&b, target);
     if (status == KILN_OK)
-        status = add_others(&b);
+        status = examine_all(&b, NULL, NULL);
     if (status == KILN_OK)
         qsort(out->variants + 1, out->count - 1, sizeof(*out->variants), compare);
     else
@@ -232,14 +233,8 @@ kiln_status kiln__space_visit_impossible(const kiln__fields *spec, const kiln__t
     kiln__space space;
     builder b = { .spec = spec, .out = &space, .combinations = 1, .report = report };
     kiln_status status = begin(&b, target);
-    bool stop = false;
-    for (size_t i = 0; i < b.combinations && status == KILN_OK && !stop; i++) {
-        kiln__fields combination, full;
-        kiln__combination variant;
-        combine(&b, i, &combination);
-        const char *why = examine(&b, &combination, &full, &variant);
-        stop = why != NULL && fn(data, &full, why) != 0;
-    }
+    if (status == KILN_OK)
+        status = examine_all(&b, fn, data);
     kiln__space_fini(&space);
     return status;
 }

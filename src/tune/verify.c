@@ -66,9 +66,80 @@ static uint64_t align(uint64_t bytes)
     return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
+/* ---- Comparing elements in host memory */
+
+static uint64_t bits_at(const char *array, uint64_t i, uint32_t size)
+{
+    uint64_t bits = 0;
+    memcpy(&bits, array + i * size, size);
+    return bits;
+}
+
+static bool is_equal(kiln__dtype dtype, const char *got, const char *want, uint64_t i, double tolerance)
+{
+    if (dtype == KILN__DTYPE_UNSET)
+        return false;
+    double a = kiln__reference_value(got, i, dtype), b = kiln__reference_value(want, i, dtype);
+    return (isnan(a) && isnan(b)) || (tolerance > 0 && kiln__reference_distance(a, b, dtype) <= tolerance);
+}
+
+/* Of wrong elements the first is number `first`. */
+static void note_difference(kiln__verdict *out, const kiln__array *array, uint64_t wrong, uint64_t first, uint64_t got,
+                            uint64_t want)
+{
+    out->wrong += wrong;
+    if (out->array != NULL)
+        return;
+    out->array = array;
+    out->first = first;
+    out->got = got;
+    out->want = want;
+}
+
+/* Of elements that begin with number `start` of the array. */
+static void compare_elements(kiln__verdict *out, const kiln__array *array, const char *got, const char *want,
+                             uint64_t start, uint64_t n, double tolerance)
+{
+    uint32_t size = array->size;
+    kiln__dtype dtype = kiln__array_dtype(array);
+    out->compared += n;
+    if (memcmp(got, want, n * size) == 0)
+        return;
+    for (uint64_t i = 0; i < n; i++)
+        if (memcmp(got + i * size, want + i * size, size) != 0 && !is_equal(dtype, got, want, i, tolerance))
+            note_difference(out, array, 1, start + i, bits_at(got, i, size), bits_at(want, i, size));
+}
+
+/* The same of n elements in device memory, a chunk at a time; `want` may be in host memory. */
+static kiln_status compare_chunks(kiln__verdict *out, kiln_device *device, const kiln__array *array, const char *got,
+                                  const char *want, bool want_on_device, uint64_t n, double tolerance,
+                                  kiln_report *report)
+{
+    uint32_t size = array->size;
+    uint64_t step = CHUNK_BYTES / size;
+    char *host = kiln__alloc(2 * (size_t)CHUNK_BYTES);
+    kiln_status status = host != NULL ? KILN_OK : kiln__fail_memory(report, KILN__STAGE_DEVICE);
+    for (uint64_t done = 0; done < n && status == KILN_OK; done += step) {
+        uint64_t count = n - done < step ? n - done : step;
+        const char *right = want_on_device ? host + CHUNK_BYTES : want + done * size;
+        status = copy(device, host, got + done * size, count * size, KILN__COPY_FROM_DEVICE, report);
+        if (status == KILN_OK && want_on_device)
+            status = copy(device, host + CHUNK_BYTES, want + done * size, count * size, KILN__COPY_FROM_DEVICE, report);
+        if (status == KILN_OK)
+            compare_elements(out, array, host, right, done, count, tolerance);
+    }
+    kiln__free(host);
+    return status;
+}
+
 /* ---- Comparing on the device */
 
-static const kiln__difference none = { 0, UINT64_MAX };
+/* What the kernel that counts leaves: how many elements differ, and the least index of one. */
+typedef struct difference {
+    uint64_t wrong, first;
+} difference;
+
+static const difference none = { 0, UINT64_MAX };
 
 static kiln_status init_comparer(kiln__comparer *out, kiln_service *service, kiln_device *device,
                                  const kiln__target *target, const kiln__load *load, kiln_report *report)
@@ -108,98 +179,25 @@ static kiln_status submit_count(void *data, void *stream)
     return kiln__kernel_launch(self->kernel, &self->n, 1, self->args, 3, stream, self->report);
 }
 
-static kiln_status compare_reals(const kiln__comparer *comparer, kiln_kernel *count, const void *got, const void *want,
-                                 uint64_t bytes, uint64_t n, kiln__difference *out, kiln_report *report)
+kiln_status kiln__compare(const kiln__comparer *comparer, const kiln__array *array, const void *got, const void *want,
+                          uint64_t n, kiln__verdict *out, kiln_report *report)
 {
     kiln_device *device = comparer->device;
+    const uint64_t bytes = n * array->size;
     const kiln_arg args[] = { KILN_ARRAY(comparer->found, sizeof(none)), KILN_ARRAY(got, bytes),
                               KILN_ARRAY(want, bytes) };
-    counting work = { count, n, args, report };
+    counting work = { comparer->counts[kiln__array_dtype(array)], n, args, report };
+    difference found = none;
+    if (work.kernel == NULL) /* it takes some bit patterns of whole numbers for NaN */
+        return compare_chunks(out, device, array, got, want, true, n, 0, report);
     kiln_status status = copy(device, comparer->found, &none, sizeof(none), KILN__COPY_TO_DEVICE, report);
     if (status == KILN_OK)
         status = run_timed(device, submit_count, &work, report);
     if (status == KILN_OK)
-        status = copy(device, out, comparer->found, sizeof(*out), KILN__COPY_FROM_DEVICE, report);
+        status = copy(device, &found, comparer->found, sizeof(found), KILN__COPY_FROM_DEVICE, report);
+    if (status == KILN_OK && found.wrong > 0)
+        note_difference(out, array, found.wrong, found.first, 0, 0);
     return status;
-}
-
-/* The kernel that counts takes some bit patterns of whole numbers for NaN. */
-static kiln_status compare_whole(const kiln__comparer *comparer, uint32_t size, const char *got, const char *want,
-                                 uint64_t n, kiln__difference *out, kiln_report *report)
-{
-    kiln_device *device = comparer->device;
-    uint64_t step = CHUNK_BYTES / size;
-    char *host = kiln__calloc(2, CHUNK_BYTES);
-    kiln_status status = KILN_OK;
-    *out = none;
-    if (host == NULL)
-        return kiln__fail_memory(report, KILN__STAGE_DEVICE);
-    char *other = host + CHUNK_BYTES;
-    for (uint64_t done = 0; done < n && status == KILN_OK; done += step) {
-        uint64_t count = n - done < step ? n - done : step;
-        status = copy(device, host, got + done * size, count * size, KILN__COPY_FROM_DEVICE, report);
-        if (status == KILN_OK)
-            status = copy(device, other, want + done * size, count * size, KILN__COPY_FROM_DEVICE, report);
-        if (status != KILN_OK || memcmp(host, other, count * size) == 0)
-            continue;
-        for (uint64_t i = 0; i < count; i++)
-            if (memcmp(host + i * size, other + i * size, size) != 0) {
-                out->first = out->wrong == 0 ? done + i : out->first;
-                out->wrong++;
-            }
-    }
-    kiln__free(host);
-    return status;
-}
-
-kiln_status kiln__compare(const kiln__comparer *comparer, const kiln__array *type, const void *got, const void *want,
-                          uint64_t n, kiln__difference *out, kiln_report *report)
-{
-    kiln_kernel *count = comparer->counts[kiln__array_dtype(type)];
-    return count != NULL ? compare_reals(comparer, count, got, want, n * type->size, n, out, report)
-                         : compare_whole(comparer, type->size, got, want, n, out, report);
-}
-
-/* ---- Comparing elements in host memory */
-
-static uint64_t bits_at(const char *array, uint64_t i, uint32_t size)
-{
-    uint64_t bits = 0;
-    memcpy(&bits, array + i * size, size);
-    return bits;
-}
-
-static bool is_equal(kiln__dtype dtype, const char *got, const char *want, uint64_t i, double tolerance)
-{
-    if (dtype == KILN__DTYPE_UNSET)
-        return false;
-    double a = kiln__reference_value(got, i, dtype), b = kiln__reference_value(want, i, dtype);
-    return (isnan(a) && isnan(b)) || (tolerance > 0 && kiln__reference_distance(a, b, dtype) <= tolerance);
-}
-
-static void note_difference(kiln__verdict *out, const kiln__array *array, uint64_t at, uint64_t got, uint64_t want)
-{
-    out->wrong++;
-    if (out->array != NULL)
-        return;
-    out->array = array;
-    out->first = at;
-    out->got = got;
-    out->want = want;
-}
-
-/* Of elements that begin with number `start` of the array. */
-static void compare_elements(kiln__verdict *out, const kiln__array *array, const char *got, const char *want,
-                             uint64_t start, uint64_t n, double tolerance)
-{
-    uint32_t size = array->size;
-    kiln__dtype dtype = kiln__array_dtype(array);
-    out->compared += n;
-    if (memcmp(got, want, n * size) == 0)
-        return;
-    for (uint64_t i = 0; i < n; i++)
-        if (memcmp(got + i * size, want + i * size, size) != 0 && !is_equal(dtype, got, want, i, tolerance))
-            note_difference(out, array, start + i, bits_at(got, i, size), bits_at(want, i, size));
 }
 
 /* ---- Comparing with the cpu */
@@ -485,27 +483,17 @@ static kiln_status compare_with_reference(const kiln__proof *proof, kiln__verdic
 {
     const kiln__load *load = &proof->arrays->load;
     kiln_status status = KILN_OK;
-    for (uint32_t i = 0; i < load->count && status == KILN_OK; i++) {
-        kiln__difference found;
-        if (!load->arrays[i].written)
-            continue;
-        status = kiln__compare(&proof->comparer, &load->arrays[i], kiln__arrays_in(proof->arrays, 0, i),
-                               want_of(proof, i), load->arrays[i].elements, &found, report);
-        if (status != KILN_OK || found.wrong == 0)
-            continue;
-        if (out->array == NULL) {
-            out->array = &load->arrays[i];
-            out->first = found.first;
-        }
-        out->wrong += found.wrong;
-    }
+    for (uint32_t i = 0; i < load->count && status == KILN_OK; i++)
+        if (load->arrays[i].written)
+            status = kiln__compare(&proof->comparer, &load->arrays[i], kiln__arrays_in(proof->arrays, 0, i),
+                                   want_of(proof, i), load->arrays[i].elements, out, report);
     return status;
 }
 
 kiln_status kiln__proof_check(kiln__proof *proof, kiln_kernel *kernel, kiln__verdict *out, kiln_report *report)
 {
     bool whole = true;
-    *out = (kiln__verdict){ .against = proof->against, .first = UINT64_MAX };
+    *out = (kiln__verdict){ .against = proof->against };
     kiln_status status = launch_on_arrays(proof->arrays, kernel, KILN__FILL_POISON, report);
     if (status == KILN_OK)
         status = kiln__arrays_check_guard(proof->arrays, 0, &whole, report);
@@ -520,19 +508,17 @@ static kiln_status check_period(const kiln__proof *proof, const kiln__fields *sp
 {
     const kiln__load *load = &proof->arrays->load;
     uint32_t out = 0;
-    kiln__difference found;
+    kiln__verdict verdict = { .array = NULL };
     if (!load->elementwise || count_written(load) != 1 || load->elements <= KILN__FILL_PERIOD)
         return KILN_OK;
     while (!load->arrays[out].written)
         out++;
     const char *want = want_of(proof, out), *second = want + (uint64_t)KILN__FILL_PERIOD * load->arrays[out].size;
     kiln_status status = kiln__compare(&proof->comparer, &load->arrays[out], second, want,
-                                       load->elements - KILN__FILL_PERIOD, &found, report);
-    if (status != KILN_OK || found.wrong == 0)
+                                       load->elements - KILN__FILL_PERIOD, &verdict, report);
+    if (status != KILN_OK || verdict.wrong == 0)
         return status;
-    const kiln__verdict verdict = { .array = &load->arrays[out],
-                                    .wrong = found.wrong,
-                                    .first = found.first + KILN__FILL_PERIOD };
+    verdict.first += KILN__FILL_PERIOD;
     return refuse_reference(spec, "itself one period of its inputs before", &verdict, report);
 }
 
@@ -744,26 +730,6 @@ static kiln_status run_trial(trial *t, unsigned char poison)
     return status == KILN_OK ? run_timed(t->device, submit_launch, t, t->report) : status;
 }
 
-/* Compares an array with its result of the launch before. */
-static kiln_status compare_again(const trial *t, uint32_t i, const char *before, double tolerance, kiln__verdict *out)
-{
-    const kiln__array *array = &t->load->arrays[i];
-    uint64_t step = PIECE / array->size;
-    kiln_status status = KILN_OK;
-    char *now = kiln__alloc(PIECE);
-    if (now == NULL)
-        return kiln__fail_memory(t->report, KILN__STAGE_DEVICE);
-    for (uint64_t done = 0; done < array->elements && status == KILN_OK; done += step) {
-        uint64_t n = array->elements - done < step ? array->elements - done : step;
-        status = copy(t->device, now, (char *)t->data[i] + done * array->size, n * array->size, KILN__COPY_FROM_DEVICE,
-                      t->report);
-        if (status == KILN_OK)
-            compare_elements(out, array, now, before + done * array->size, done, n, tolerance);
-    }
-    kiln__free(now);
-    return status;
-}
-
 /* Nothing else computes the same: a second launch on memory with another poison. Elements that are not written
  * differ. */
 static kiln_status check_twice(trial *t, double tolerance, kiln__verdict *out)
@@ -783,7 +749,8 @@ static kiln_status check_twice(trial *t, double tolerance, kiln__verdict *out)
         status = run_trial(t, OTHER_POISON);
     for (uint32_t i = 0; i < t->load->count && status == KILN_OK; i++)
         if (first[i] != NULL)
-            status = compare_again(t, i, first[i], tolerance, out);
+            status = compare_chunks(out, t->device, &t->load->arrays[i], t->data[i], first[i], false,
+                                    t->load->arrays[i].elements, tolerance, t->report);
     for (uint32_t i = 0; i < t->load->count; i++)
         kiln__free(first[i]);
     return status;

@@ -3,7 +3,7 @@
 #ifndef KILN_TUNE_VERIFY_H
 #define KILN_TUNE_VERIFY_H
 
-#include "tune/arrays.h"
+#include "tune/workload.h"
 
 /* Gets a kernel of Kiln's by the text of its spec, without a trace in the service. The errors of kiln_get. */
 kiln_status kiln__get_named(kiln_kernel **out, kiln_service *service, kiln_device *device, kiln_report *report,
@@ -25,20 +25,16 @@ typedef struct kiln__verdict {
 
 /* ---- Results on a device */
 
-typedef struct kiln__difference {
-    uint64_t wrong, first; /* how many elements differ, and the least index of one */
-} kiln__difference;
-
 typedef struct kiln__comparer {
     kiln_device *device;
     kiln_kernel *counts[KILN__DTYPE_END]; /* of those dtypes that some written array has */
     void *found;
 } kiln__comparer;
 
-/* Compares n elements of an array's type, bit for bit; any NaN of a floating-point type equals any NaN. Whole
- * numbers are compared by the host. Errors: KILN_ENOMEM, KILN_EDEVICE. */
-kiln_status kiln__compare(const kiln__comparer *comparer, const kiln__array *type, const void *got, const void *want,
-                          uint64_t n, kiln__difference *out, kiln_report *report);
+/* Compares n elements of an array, bit for bit; any NaN of a floating-point type equals any NaN. Adds the differences
+ * to the verdict: wrong, array, first. Whole numbers are compared by the host. Errors: KILN_ENOMEM, KILN_EDEVICE. */
+kiln_status kiln__compare(const kiln__comparer *comparer, const kiln__array *array, const void *got, const void *want,
+                          uint64_t n, kiln__verdict *out, kiln_report *report);
 
 /* ---- Variants */
 

@@ -309,11 +309,12 @@ static int publish_set(int directory, const char *name, const kiln__wisdom_set *
     return error;
 }
 
-/* The records of one model into its file, under the lock. 0 or -errno with the trouble. */
+/* The records of one model into its file, under the lock; the tally goes up. 0 or -errno with the trouble. */
 static int merge_file(kiln__wisdom_folder *folder, int directory, kiln__wisdom_entry *const *records, size_t count,
                       kiln__wisdom_counts *tally, trouble *what)
 {
     char slug[KILN__WISDOM_SLUG], name[NAME_SIZE], aside[NAME_SIZE + sizeof(ASIDE)];
+    const kiln__wisdom_counts before = *tally;
     kiln__wisdom_set set;
     kiln__wisdom_slug(records[0]->device.model, slug);
     snprintf(name, sizeof(name), "%s" SUFFIX, slug);
@@ -323,42 +324,20 @@ static int merge_file(kiln__wisdom_folder *folder, int directory, kiln__wisdom_e
     bool damaged = what->cause == CAUSE_DAMAGED;
     if (error != 0 && error != -ENOENT && !damaged)
         return error;
-    *tally = (kiln__wisdom_counts){ 0 };
     *what = (trouble){ 0 };
     kiln__wisdom_fate fate = kiln__wisdom_set_add_all(&set, records, count, tally);
     error = fate == KILN__WISDOM_FULL ? -EFBIG : fate == KILN__WISDOM_NO_MEMORY ? -ENOMEM : 0;
     if (error == 0 && damaged && kiln__sys_renameat(directory, name, directory, aside) != 0 && errno != ENOENT)
         error = -errno;
-    if (error == 0 && tally->added + tally->replaced > 0)
+    if (error == 0 && tally->added + tally->replaced > before.added + before.replaced)
         error = publish_set(directory, name, &set);
     if (error != 0) {
+        *tally = before;
         set_trouble(what, CAUSE_WRITE, error, error == -EFBIG ? "there are too many records for one file" : NULL);
         note_trouble(folder, name, what);
     }
     kiln__wisdom_set_fini(&set);
     return error;
-}
-
-static int merge_all(kiln__wisdom_folder *folder, int directory, const kiln__wisdom_set *records,
-                     kiln__wisdom_counts *out, trouble *first)
-{
-    *first = (trouble){ 0 };
-    for (size_t i = 0, count; i < records->count; i += count) {
-        trouble what;
-        kiln__wisdom_counts tally;
-        for (count = 1; i + count < records->count; count++)
-            if (strcmp(records->records[i + count]->device.model, records->records[i]->device.model) != 0)
-                break;
-        if (merge_file(folder, directory, records->records + i, count, &tally, &what) == 0) {
-            out->added += tally.added;
-            out->replaced += tally.replaced;
-            out->equal += tally.equal;
-            out->older_kept += tally.older_kept;
-        } else if (first->error == 0) {
-            *first = what;
-        }
-    }
-    return first->error;
 }
 
 static int remove_temporary(void *data, const char *name)
@@ -367,21 +346,29 @@ static int remove_temporary(void *data, const char *name)
     return 0;
 }
 
-int kiln__wisdom_folder_merge(kiln__wisdom_folder *folder, const kiln__wisdom_set *records, kiln__wisdom_counts *out,
+int kiln__wisdom_folder_merge(kiln__wisdom_folder *folder, const kiln__wisdom_set *set, kiln__wisdom_counts *out,
                               char problem[KILN__WISDOM_REASON])
 {
-    trouble what;
+    trouble what, first;
     kiln__lock lock = { .fd = -1 };
     *out = (kiln__wisdom_counts){ 0 };
-    int directory = open_locked(folder, &lock, &what), error = directory;
+    int directory = open_locked(folder, &lock, &first), error = directory < 0 ? directory : 0;
+    if (error != 0)
+        note_trouble(folder, "", &first);
+    for (size_t i = 0, count; directory >= 0 && i < set->count; i += count) {
+        for (count = 1; i + count < set->count; count++)
+            if (strcmp(set->records[i + count]->device.model, set->records[i]->device.model) != 0)
+                break;
+        if (merge_file(folder, directory, set->records + i, count, out, &what) != 0 && error == 0) {
+            first = what;
+            error = what.error;
+        }
+    }
     if (directory >= 0) {
-        error = merge_all(folder, directory, records, out, &what);
         kiln__file_list(directory, remove_temporary, &directory);
         kiln__lock_close(&lock);
         kiln__sys_close(directory);
-    } else {
-        note_trouble(folder, "", &what);
     }
-    kiln__text_copy(problem, KILN__WISDOM_REASON, error == -ENOENT ? "there is no cache directory" : what.text);
+    kiln__text_copy(problem, KILN__WISDOM_REASON, error == -ENOENT ? "there is no cache directory" : first.text);
     return error;
 }

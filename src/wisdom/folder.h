@@ -32,11 +32,11 @@ int kiln__wisdom_folder_stamp(kiln__wisdom_folder *folder, kiln__text *stamp);
  * good. */
 int kiln__wisdom_folder_load(kiln__wisdom_folder *folder, kiln__wisdom_set *out);
 
-/* Merges records into the files of their models: under the lock each file is read, added to and published whole, so
+/* Merges a set into the files of its models: under the lock each file is read, added to and published whole, so
  * that no process loses the records of another one. A damaged file is put aside. A file that is not trusted, that a
  * newer Kiln made or that cannot be read stays as it is, and nothing is added to it. 0, or -errno of the first
  * failure with the reason in problem: the tally then counts the records of the other files. Waits for the lock. */
-int kiln__wisdom_folder_merge(kiln__wisdom_folder *folder, const kiln__wisdom_set *records, kiln__wisdom_counts *out,
+int kiln__wisdom_folder_merge(kiln__wisdom_folder *folder, const kiln__wisdom_set *set, kiln__wisdom_counts *out,
                               char problem[KILN__WISDOM_REASON]);
 
 /* Appends the path of a model's file; nothing where there is no folder. */

@@ -279,10 +279,10 @@ static double sample(bench *self, const access_variant *v, const access_variant 
 
 /* ---- The proof. The arrays are out and the inputs. */
 
-static kiln__difference compare(bench *self, uint64_t n, kiln_report *report)
+static kiln__verdict compare(bench *self, uint64_t n, kiln_report *report)
 {
     const kiln__load *load = &self->arrays.load;
-    kiln__difference result;
+    kiln__verdict result = { .wrong = 0 };
     must(kiln__compare(&self->proof.comparer, &load->arrays[0], kiln__arrays_in(&self->arrays, 0, 0),
                        (char *)self->proof.want + self->proof.want_at[0], n, &result, report),
          "compare", report);
@@ -302,7 +302,7 @@ static bool is_right(bench *self, const access_variant *v, uint64_t n)
          &report);
     must(submit(&one, self->device->stream), v->name, &report);
     must(kiln_sync(self->base, &report), v->name, &report);
-    kiln__difference result = compare(self, n, &report);
+    kiln__verdict result = compare(self, n, &report);
     must(self->base->backend->vtable->copy(self->base, guard, out + n * self->list.bytes, GUARD, KILN__COPY_FROM_DEVICE,
                                            NULL, &report),
          "copy", &report);

@@ -7,7 +7,7 @@
 #include "support/sanitized.h"
 #include "support/suites.h"
 #include "support/temp.h"
-#include "tune/arrays.h"
+#include "tune/workload.h"
 #include <kiln/tune.h>
 #include <stddef.h>
 #include <stdio.h>
