@@ -74,6 +74,7 @@ kiln_status kiln__contest_name(kiln__contest *out, const kiln__fields *specs, si
     return KILN_OK;
 }
 
+/* The skipped variants are out from the start; the default cannot be. */
 static kiln_status skip_variants(kiln__contest *contest, const kiln_skip *skipped, size_t count, kiln_report *report)
 {
     for (size_t i = 0; i < contest->count; i++)
@@ -108,10 +109,11 @@ kiln_status kiln__contest_init(kiln__contest *out, kiln_service *service, kiln_d
             ask_for(out, i);
     if (status == KILN_OK)
         status = kiln__arrays_init(&out->arrays, device, options->load, options->hot, report);
-    out->pace = (kiln__pace){ .tapes = true, .cycle = out->arrays.sets };
+    out->basis = (kiln__basis){ .tapes = true, .cycle = out->arrays.sets };
     return status == KILN_OK ? kiln__proof_init(&out->proof, service, &specs[0], &out->arrays, &watch, report) : status;
 }
 
+/* Tapes go before the kernels and the arrays that they use. */
 void kiln__contest_fini(kiln__contest *contest)
 {
     if (contest->queue != NULL)
@@ -134,6 +136,7 @@ static bool is_refusal(kiln_status status)
     return status == KILN_ELAUNCH || status == KILN_EALIGN || status == KILN_EINVAL;
 }
 
+/* Makes a variant ready, or puts it out with the reason in words. */
 static void judge(kiln__contest *contest, kiln__variant *variant, const kiln__verdict *verdict)
 {
     char problem[sizeof(variant->problem)];
@@ -187,7 +190,7 @@ static kiln_status verify_variant(kiln__contest *contest, kiln__variant *variant
     return status;
 }
 
-/* One that has come and is not verified, or NULL. */
+/* A variant whose kernel has come and is not verified, or NULL. */
 static kiln__variant *next_unverified(kiln__contest *contest)
 {
     for (size_t i = 0; i < contest->count; i++)
@@ -231,10 +234,10 @@ kiln_status kiln__contest_sample(kiln__contest *contest, size_t index, double *m
     const kiln_contender contender = { submit, variant }, default_variant = { submit, first };
     kiln_status status = KILN_OK;
     contest->report = report;
-    /* The first of the variants sets the pace wherever it can: another one may be unlike all others. */
-    if (!contest->pace.is_set && first->state == KILN__READY) {
+    /* The first of the variants decides on tapes wherever it can: another one may be unlike all others. */
+    if (!contest->basis.is_set && first->state == KILN__READY) {
         set_trying(contest, first);
-        status = kiln__measure_settle(contest->device, &default_variant, &contest->pace, &first->gauge, report);
+        status = kiln__measure_settle(contest->device, &default_variant, &contest->basis, &first->gauge, report);
         if (status == KILN_OK)
             set_trying(contest, NULL);
     }
@@ -244,7 +247,7 @@ kiln_status kiln__contest_sample(kiln__contest *contest, size_t index, double *m
     if (status != KILN_OK)
         return status;
     set_trying(contest, variant);
-    status = kiln__measure_sample(contest->device, &contender, &contest->pace, &variant->gauge, ms, report);
+    status = kiln__measure_sample(contest->device, &contender, &contest->basis, &variant->gauge, ms, report);
     if (status == KILN_OK)
         set_trying(contest, NULL);
     return status;

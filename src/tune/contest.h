@@ -39,7 +39,7 @@ struct kiln__contest {
     kiln_device *device;
     kiln__arrays arrays;
     kiln__proof proof;
-    kiln__pace pace; /* where its `failed` becomes true, samples from then on do not compare with earlier ones */
+    kiln__basis basis; /* where its `failed` becomes true, samples from then on do not compare with earlier ones */
     kiln_queue *queue;
     kiln__variant *variants;
     size_t count, waiting;
@@ -76,7 +76,7 @@ kiln_status kiln__contest_gather(kiln__contest *contest, int timeout_ms, kiln_re
 void kiln__contest_count(const kiln__contest *contest, kiln_tuning_info *out);
 
 /* One sample of a variant that is ready: milliseconds of a launch, on one basis with the samples of all others as
- * long as pace.failed stays as it is (tune/measure.h). */
+ * long as basis.failed stays as it is (tune/measure.h). */
 kiln_status kiln__contest_sample(kiln__contest *contest, size_t variant, double *ms, kiln_report *report);
 
 #endif

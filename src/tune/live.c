@@ -11,7 +11,7 @@
 
 static const char cut_short[] = "cancelled: the handle or its service was closed";
 
-/* Lets go of a reference. */
+/* Drops a reference; the last one frees the handle. */
 static void release_live(kiln_live *live)
 {
     if (atomic_fetch_sub(&live->refs, 1) != 1)
@@ -24,7 +24,7 @@ static void release_live(kiln_live *live)
     kiln__free(live);
 }
 
-/* A new reference to the kernel that is launched, or NULL. */
+/* A new reference to the kernel that is launched, or NULL. kiln_live_close may release the handle's own meanwhile. */
 static kiln_kernel *retain_now(kiln_live *live)
 {
     pthread_mutex_lock(&live->lock);
@@ -121,8 +121,8 @@ static void end_measuring(kiln_live *live)
     pthread_mutex_unlock(&live->lock);
 }
 
-/* kiln_progress_fn. The host's function is not called once the handle is closed. Before its turn a
- * tuning only compiles its reference, and kiln_live_close waits for this call alone. */
+/* kiln_progress_fn. The host's function is not called once the handle is closed. Before its turn a tuning launches
+ * nothing, and kiln_live_close waits for this call alone. */
 static int show_progress(void *data, const kiln_tuning_info *info)
 {
     kiln_live *live = data;
@@ -185,7 +185,7 @@ static void run_tuning(kiln__job *job, bool stopped)
     end_work(live, status, &report);
 }
 
-/* Once the handle has the kernel that a get gives. */
+/* The next step once the handle has the kernel that a get gives. */
 static void go_on(kiln_live *live)
 {
     kiln_report none = KILN_INIT(kiln_report);
@@ -195,7 +195,7 @@ static void go_on(kiln_live *live)
         end_undone(live);
 }
 
-/* ---- The kernel that a get gives, and what stands in for it */
+/* ---- The kernel that a get gives, and its stand-in */
 
 static void take_outcome(kiln_live *live, const kiln__outcome *outcome)
 {
@@ -214,7 +214,7 @@ static void on_done(kiln__wait *wait, kiln__outcome *outcome)
     take_outcome((kiln_live *)((char *)wait - offsetof(kiln_live, wait)), outcome);
 }
 
-/* True if what is wanted is loaded. Otherwise a kernel that stands in for it may be in place now. */
+/* True if the wanted kernel is loaded. Otherwise a stand-in may be in place now. */
 static bool find_loaded(kiln_live *live, const kiln__want *want)
 {
     kiln_program *program = kiln__obtain_loaded(live->service, want);
@@ -227,7 +227,8 @@ static bool find_loaded(kiln_live *live, const kiln__want *want)
     return false;
 }
 
-/* Where no kernel is there to be launched, what the stores have is loaded here and now: first what is wanted. */
+/* Where the handle has no kernel, one is loaded from the stores here and now: the wanted one, else a stand-in. True if
+ * the wanted kernel was there. */
 static bool find_stored(kiln_live *live, kiln__want *want)
 {
     kiln__outcome outcome;
@@ -274,7 +275,7 @@ static void run_look(kiln__job *job, bool stopped)
         look_around(live);
 }
 
-/* What is loaded already is taken here, where that takes no time. True if it is what is wanted. */
+/* Takes a loaded kernel where that takes no time. True if it is the wanted one. */
 static bool take_loaded(kiln_live *live)
 {
     kiln__want *want;
@@ -310,7 +311,7 @@ static void init_condition(pthread_cond_t *condition)
 }
 
 /* Copies the host's work, which is borrowed for the call. Of the arguments it copies the numbers: tuning makes the
- * arrays. The counts stay as they are, so that the tuning can refuse wrong ones before it reads what they count. */
+ * arrays. The counts stay as they are, so that the tuning can refuse wrong ones before it reads the arrays. */
 static void keep_work(kiln_live *live, const kiln_work *work)
 {
     live->work = *work;

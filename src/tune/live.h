@@ -38,7 +38,7 @@ struct kiln_live {
     kiln__outcome outcome; /* once ended: the failure */
 };
 
-/* The contracts are those of the public functions of the same name; the options are complete, and `tuning` is NULL or
+/* The contracts are those of the public functions of the same name. The options are complete, and `tuning` is NULL or
  * complete, its work too. */
 kiln_status kiln__live_open(kiln_live **out, kiln_service *service, const kiln_spec *spec,
                             const kiln_live_options *options, const kiln_tune_options *tuning, kiln_report *report);

@@ -25,7 +25,7 @@ typedef struct measurement {
     kiln_device *device;
     const kiln_contender *contenders;
     size_t count;
-    kiln__pace pace;
+    kiln__basis basis;
     kiln__gauge *gauges; /* of each contender */
     kiln_report *report;
 } measurement;
@@ -62,14 +62,14 @@ static kiln_status settle_repeats(kiln_device *device, const kiln_contender *con
 /* ---- Tapes */
 
 /* Whole cycles, so that every submission comes as long after the one on the same memory as it would without a tape. */
-static void set_pace(kiln__pace *pace, const kiln_device *device, double ms)
+static void set_basis(kiln__basis *basis, const kiln_device *device, double ms)
 {
-    uint32_t cycle = pace->cycle > 0 ? pace->cycle : 1;
-    pace->is_set = true;
-    if (!pace->tapes || device->backend->vtable->tapes == NULL || ms >= SHORT_MS || ms <= 0)
+    uint32_t cycle = basis->cycle > 0 ? basis->cycle : 1;
+    basis->is_set = true;
+    if (!basis->tapes || device->backend->vtable->tapes == NULL || ms >= SHORT_MS || ms <= 0)
         return;
     uint32_t wanted = (uint32_t)fmin(ceil(TAPE_MS / ms), TAPE_MAX);
-    pace->length = (wanted + cycle - 1) / cycle * cycle;
+    basis->length = (wanted + cycle - 1) / cycle * cycle;
 }
 
 void kiln__gauge_fini(kiln_device *device, kiln__gauge *gauge)
@@ -110,32 +110,32 @@ static bool sample_tape(kiln_device *device, const kiln_contender *contender, ki
 
 /* ---- A contender */
 
-kiln_status kiln__measure_settle(kiln_device *device, const kiln_contender *contender, kiln__pace *pace,
+kiln_status kiln__measure_settle(kiln_device *device, const kiln_contender *contender, kiln__basis *basis,
                                  kiln__gauge *gauge, kiln_report *report)
 {
     double ms = 0;
     if (gauge->repeats > 0)
         return KILN_OK;
     kiln_status status = settle_repeats(device, contender, &gauge->repeats, &ms, report);
-    if (status == KILN_OK && !pace->is_set)
-        set_pace(pace, device, ms);
-    bool wanted = status == KILN_OK && pace->length > 0 && ms < LONG_MS && !pace->failed;
+    if (status == KILN_OK && !basis->is_set)
+        set_basis(basis, device, ms);
+    bool wanted = status == KILN_OK && basis->length > 0 && ms < LONG_MS && !basis->failed;
     for (int attempt = 0; attempt < ATTEMPTS && wanted; attempt++)
-        wanted = !make_tape(device, contender, pace->length, gauge);
-    pace->failed = pace->failed || wanted;
+        wanted = !make_tape(device, contender, basis->length, gauge);
+    basis->failed = basis->failed || wanted;
     return status;
 }
 
-kiln_status kiln__measure_sample(kiln_device *device, const kiln_contender *contender, kiln__pace *pace,
+kiln_status kiln__measure_sample(kiln_device *device, const kiln_contender *contender, kiln__basis *basis,
                                  kiln__gauge *gauge, double *out, kiln_report *report)
 {
     double ms = 0;
-    kiln_status status = kiln__measure_settle(device, contender, pace, gauge, report);
+    kiln_status status = kiln__measure_settle(device, contender, basis, gauge, report);
     if (status != KILN_OK)
         return status;
-    if (gauge->tape != NULL && !pace->failed)
-        pace->failed = !sample_tape(device, contender, gauge, &ms);
-    if (pace->failed)
+    if (gauge->tape != NULL && !basis->failed)
+        basis->failed = !sample_tape(device, contender, gauge, &ms);
+    if (basis->failed)
         kiln__gauge_fini(device, gauge);
     if (gauge->tape == NULL)
         return submit_sample(device, contender, gauge->repeats, out, report);
@@ -150,8 +150,8 @@ static kiln_status play_round(measurement *m, uint32_t round, double *row)
 {
     for (size_t i = 0; i < m->count; i++) {
         size_t contender = (round + i) % m->count;
-        kiln_status status = kiln__measure_sample(m->device, &m->contenders[contender], &m->pace, &m->gauges[contender],
-                                                  &row[contender], m->report);
+        kiln_status status = kiln__measure_sample(m->device, &m->contenders[contender], &m->basis,
+                                                  &m->gauges[contender], &row[contender], m->report);
         if (status != KILN_OK)
             return status;
     }
@@ -163,9 +163,9 @@ static kiln_status play_rounds(measurement *m, uint32_t rounds, double *samples)
 {
     kiln_status status = KILN_OK;
     for (uint32_t r = 0; r < rounds && status == KILN_OK; r++) {
-        bool failed = m->pace.failed;
+        bool failed = m->basis.failed;
         status = play_round(m, r, samples + r * m->count);
-        if (m->pace.failed != failed)
+        if (m->basis.failed != failed)
             r = UINT32_MAX; /* the next is 0 */
     }
     return status;
@@ -177,7 +177,7 @@ static kiln_status play(measurement *m, uint32_t warmup, uint32_t rounds, kiln_t
 {
     kiln_status status = KILN_OK;
     for (size_t c = 0; c < m->count && status == KILN_OK; c++)
-        status = kiln__measure_settle(m->device, &m->contenders[c], &m->pace, &m->gauges[c], m->report);
+        status = kiln__measure_settle(m->device, &m->contenders[c], &m->basis, &m->gauges[c], m->report);
     for (uint32_t r = 1; r < warmup && status == KILN_OK; r++)
         status = play_round(m, r, scratch);
     if (status == KILN_OK)
@@ -218,7 +218,7 @@ kiln_status kiln__measure(kiln_timing *out, kiln_device *device, const kiln_cont
     measurement m = { .device = device,
                       .contenders = contenders,
                       .count = count,
-                      .pace = { .tapes = options->replay != 0 },
+                      .basis = { .tapes = options->replay != 0 },
                       .report = report };
     uint32_t rounds = options->rounds;
     double *own = NULL, *scratch = NULL, *samples = options->samples;

@@ -15,13 +15,13 @@
 
 /* The part that contenders which are measured against each other have in common. The first to settle decides whether
  * tapes are used and how long they are, so that a replay adds the same time to the samples of all. */
-typedef struct kiln__pace {
+typedef struct kiln__basis {
     bool tapes;     /* set by the owner: a tape can hold all that they submit */
     uint32_t cycle; /* set by the owner: after so many submissions they begin anew; 0: each is like the one before */
     bool is_set;
     uint32_t length; /* submissions on a tape; 0: none are wanted */
     bool failed; /* a tape that was wanted could not be had: none are used from now on. May be set by the owner, too */
-} kiln__pace;
+} kiln__basis;
 
 /* How one contender is timed. All zero before it has settled. */
 typedef struct kiln__gauge {
@@ -39,12 +39,12 @@ kiln_status kiln__measure(kiln_timing *out, kiln_device *device, const kiln_cont
 
 /* Finds how to time a contender: the repeats that make a sample last half a millisecond, or a tape. Also warms up.
  * Does nothing for a gauge that has settled. kiln__gauge_fini is right also after a failure. */
-kiln_status kiln__measure_settle(kiln_device *device, const kiln_contender *contender, kiln__pace *pace,
+kiln_status kiln__measure_settle(kiln_device *device, const kiln_contender *contender, kiln__basis *basis,
                                  kiln__gauge *gauge, kiln_report *report);
 
-/* Takes one sample, milliseconds of a submission, and settles first if need be. Where it sets pace->failed, it and all
- * later samples have another basis than the earlier ones of this pace. */
-kiln_status kiln__measure_sample(kiln_device *device, const kiln_contender *contender, kiln__pace *pace,
+/* Takes one sample, milliseconds of a submission, and settles first if need be. Where it sets basis->failed, it and all
+ * later samples do not compare with the earlier ones. */
+kiln_status kiln__measure_sample(kiln_device *device, const kiln_contender *contender, kiln__basis *basis,
                                  kiln__gauge *gauge, double *out, kiln_report *report);
 
 /* Discards the tape, before its kernels and memory go away. */

@@ -18,7 +18,7 @@ enum {
     DOUBLED_TO = 32,    /* samples up to which each heat doubles those of the last */
     TRIES_MAX = 32,     /* to measure a variant at all */
     SAMPLES_MAX = 640,
-    LEVEL_WINDOW = 31, /* samples of the incumbent that say what is usual */
+    LEVEL_WINDOW = 31, /* samples of the incumbent whose median is its usual time */
     LEVEL_FROM = 8
 };
 
@@ -34,7 +34,7 @@ enum {
  * normal; this leaves room for the tails of real noise. */
 #define SMALL 2.0
 
-/* No clock is better than this: a thousandth. */
+/* No clock is better than a thousandth. */
 #define NOISE_MIN 0.001
 
 /* All bounds of one look hold together with 99.9%, so that those of all looks do with 99%. */
@@ -68,7 +68,8 @@ typedef struct variant_selection {
     size_t incumbent; /* has no samples: its ratio to itself is 1 */
     size_t leader;    /* of those in the running the one with the least estimate */
     size_t running;   /* those in the running that are judged, the incumbent among them */
-    size_t rivals; /* of how many the leader is the luckiest: all that were ever judged, in the finals the finalists */
+    size_t
+        rivals; /* among so many the leader is the luckiest: all that were ever judged, in the finals the finalists */
     bool is_final;
     double tolerance; /* logarithm of the slowdown that does not matter */
     double noise;     /* standard deviation of a sample, the same for all; infinite while unknown */
@@ -143,7 +144,7 @@ static kiln_status add_sample(variant_selection *selection, size_t variant, uint
     return KILN_OK;
 }
 
-/* From the differences of neighbouring samples, which know nothing of where a variant lies. Their median is 0.954
+/* From the differences of neighbouring samples, from which the speed of a variant is gone. Their median is 0.954
  * standard deviations of a sample. */
 static double find_noise(variant_selection *selection)
 {
@@ -356,10 +357,10 @@ typedef struct search {
     variant_selection selection;
     kiln__readiness *readiness;
     size_t *active; /* the variants of the round */
-    size_t waiting; /* how many are not ready */
+    size_t waiting; /* variants that are not ready */
     double *levels; /* logarithms of the incumbent's samples */
     size_t level_count, level_capacity;
-    size_t quota; /* samples that each has when the heat is over */
+    size_t quota; /* samples of each variant at the end of the heat */
     uint32_t attempts_max;
     bool settled;
     bool is_stale;         /* a variant was rejected that others had been compared with, or the basis is another */
@@ -563,7 +564,7 @@ static kiln_status warm_up(search *s)
     return status;
 }
 
-/* Variant 0 is waited for, though not for ever. */
+/* The first variant that is ready. Variant 0 is waited for, until half of the budget is spent. */
 static bool find_incumbent(const search *s, size_t *out)
 {
     for (size_t i = 0; i < s->selection.count; i++) {
@@ -642,7 +643,7 @@ static void drop_slower(variant_selection *selection)
         drop_if_slower(selection, i);
 }
 
-/* Those that are there but were not measured. */
+/* Whether some variant is ready but was not measured. */
 static bool is_incomplete(const search *s)
 {
     for (size_t i = 0; i < s->selection.count; i++) {
@@ -654,7 +655,7 @@ static bool is_incomplete(const search *s)
     return false;
 }
 
-/* Gives up those whose samples are disturbed again and again; true if others could not be measured yet. */
+/* Gives up variants whose samples are disturbed again and again. True if others could not be measured yet. */
 static bool is_unfinished(search *s)
 {
     bool is_unfinished = false;
@@ -670,7 +671,7 @@ static bool is_unfinished(search *s)
     return is_unfinished;
 }
 
-/* True when there is nothing to be gained by another heat. Each heat has twice the samples of the one before, later a
+/* True when another heat would gain nothing. Each heat has twice the samples of the one before, later a
  * quarter more. */
 static bool end_heat(search *s)
 {

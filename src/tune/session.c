@@ -46,8 +46,8 @@ kiln_status kiln__session_prepare(kiln__session *session, const kiln__fields *sp
     return KILN_OK;
 }
 
-/* The waiting does not count. A mutex would do, but that a thread which waits for half a minute must be able to give
- * up. */
+/* The waiting does not count towards the seconds of the info. A mutex would not let a thread give up that has waited
+ * for half a minute. */
 bool kiln__session_take_turn(kiln__session *session)
 {
     const struct timespec wait = { 0, TURN_POLL_NS };
@@ -85,6 +85,7 @@ void kiln__session_tell(kiln__session *session)
         atomic_store(&session->stop, true);
 }
 
+/* A variant that is not out has no problem, whatever its verdict. */
 kiln_status kiln__session_rank(kiln__session *session, const kiln__ranked *ranking, size_t count)
 {
     static const char *const names[] = {

@@ -1,4 +1,4 @@
-/* The variants that a spec leaves open: what a search chooses from. */
+/* The variants that a spec leaves open, from which a search chooses. */
 #ifndef KILN_TUNE_SPACE_H
 #define KILN_TUNE_SPACE_H
 
@@ -7,7 +7,7 @@
 enum {
     KILN__SPACE_MAX = 4096,                              /* variants of a space */
     KILN__COMBINATIONS_MAX = 65536,                      /* of values, possible or not */
-    KILN__SPACE_REASONS_MAX = 2 * KILN__REQUIRES_MAX + 2 /* requirements, bounds, and two of our own */
+    KILN__SPACE_REASONS_MAX = 2 * KILN__REQUIRES_MAX + 2 /* requirements, bounds, and two fixed ones */
 };
 
 typedef struct kiln__combination {
@@ -16,7 +16,7 @@ typedef struct kiln__combination {
     int64_t params[KILN__PARAMS_MAX];
 } kiln__combination;
 
-/* Why combinations were left out. */
+/* A reason to leave combinations out. */
 typedef struct kiln__space_reason {
     const char *text; /* of the first requirement or bound that does not hold; borrowed from the template, or static */
     size_t count;
@@ -30,16 +30,15 @@ typedef struct kiln__space {
     size_t reason_count;
 } kiln__space;
 
-/* All variants of a spec: its fixed parameters as they are, each open one with the values that the template says are
- * worth trying ("tune" lines), those that are impossible or out of bounds left out and counted. A parameter that no
- * "tune" line names has all values of its list or all powers of two of its range; one whose lines do not hold here
- * keeps its default.
+/* All variants of a spec. Fixed parameters stay as they are, and each open one takes the values that the template says
+ * are worth trying ("tune" lines). Combinations that are impossible or out of bounds are left out and counted. A
+ * parameter that no "tune" line names has all values of its list or all powers of two of its range. A parameter whose
+ * lines do not hold here keeps its default.
  *
- * Variant 0 is the default, what a get of the spec takes where there is no wisdom, whatever the template says is worth
- * trying. After it
- * small tiles come before large ones, and equal tiles in the order of the declarations, the last parameter fastest. The
- * order depends on nothing but the spec and the target, no variant comes twice, and it is the order of preference: of
- * variants that tie, a search chooses the earliest.
+ * Variant 0 is the default, which a get of the spec takes where there is no wisdom, whatever the template says is worth
+ * trying. After it small tiles come before large ones, and equal tiles in the order of the declarations, the last
+ * parameter fastest. The order depends on nothing but the spec and the target, and no variant comes twice. It is the
+ * order of preference: of variants that tie, a search chooses the earliest.
  *
  * Errors: KILN_ESPEC (the default is impossible; more than KILN__COMBINATIONS_MAX combinations or KILN__SPACE_MAX
  * variants), KILN_ENOMEM; *out is then empty. Ends with kiln__space_fini. */

@@ -1,3 +1,4 @@
+/* Medians, trimmed means and quantiles. */
 #include "tune/statistics.h"
 
 #include <math.h>

@@ -23,9 +23,9 @@ enum {
  * there afterwards, random ones as before; those with user-defined arguments find the same. */
 typedef struct plain_copies {
     kiln_kernel *kernel;
-    uint64_t bytes; /* of a copy: half of what a launch reads and writes, if the arrays hold that */
+    uint64_t bytes; /* of a copy: half of the traffic of a launch, if the arrays hold that */
     double scale;   /* that half over the bytes of a copy */
-    kiln__pace pace;
+    kiln__basis basis;
     kiln__gauge gauges[COPIES];
     uint32_t set; /* of the arrays, for the next copy */
 } plain_copies;
@@ -46,7 +46,7 @@ typedef struct sweep {
 
 /* ---- The specs */
 
-/* Everything that all specs of a sweep have in common: what they compute, from how many arrays, and where. */
+/* The part that all specs of a sweep have in common: their op or template, number of inputs, dtype and target. */
 static bool write_kind(const kiln__fields *spec, kiln__text *out)
 {
     if (!kiln__template_takes_op(spec->template)) {
@@ -101,7 +101,7 @@ static kiln_status init_copies(sweep *self)
     kiln__session *session = &self->session;
     const kiln__arrays *arrays = &session->contest.arrays;
     uint64_t wanted = arrays->load.bytes / 2, most = arrays->set_bytes / 2;
-    copies->pace = (kiln__pace){ .tapes = true, .cycle = arrays->sets };
+    copies->basis = (kiln__basis){ .tapes = true, .cycle = arrays->sets };
     copies->bytes = (wanted < most ? wanted : most) / WORD * WORD;
     if (copies->bytes == 0)
         copies->bytes = WORD;
@@ -145,7 +145,7 @@ static kiln_status sample_copy(sweep *self, size_t copy, double *ms)
 {
     const kiln_contender contender = { copy == 0 ? submit_copy : submit_kernel, self };
     const kiln__arrays *arrays = &self->session.contest.arrays;
-    kiln_status status = kiln__measure_sample(self->session.device, &contender, &self->copies.pace,
+    kiln_status status = kiln__measure_sample(self->session.device, &contender, &self->copies.basis,
                                               &self->copies.gauges[copy], ms, self->session.report);
     *ms *= self->copies.scale;
     return status == KILN_OK && arrays->load.whole ? kiln__arrays_restore(arrays, true, self->session.report) : status;
@@ -189,8 +189,8 @@ static kiln_status play_round(sweep *self, double *row)
 /* Kernels and copies are compared: where there are no tapes for one of them, there are none for all. */
 static bool share_basis(sweep *self)
 {
-    bool failed = self->session.contest.pace.failed || self->copies.pace.failed;
-    self->session.contest.pace.failed = self->copies.pace.failed = failed;
+    bool failed = self->session.contest.basis.failed || self->copies.basis.failed;
+    self->session.contest.basis.failed = self->copies.basis.failed = failed;
     return failed;
 }
 

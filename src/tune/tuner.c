@@ -63,7 +63,7 @@ static kiln_status take_samples(void *data, const size_t *variants, size_t sampl
 static uint32_t basis(void *data)
 {
     const tuner *self = data;
-    return self->session.contest.pace.failed;
+    return self->session.contest.basis.failed;
 }
 
 /* ---- Learning */

@@ -48,8 +48,8 @@ static kiln_status copy(kiln_device *device, void *to, const void *from, uint64_
     return bytes == 0 ? KILN_OK : device->backend->vtable->copy(device, to, from, bytes, kind, NULL, report);
 }
 
-/* Submits once and waits, in the stream in which the device times: the default one would be that of whatever
- * context the host has made current, another device's perhaps. */
+/* Submits once and waits, in the stream in which the device times. The default stream would belong to the context that
+ * the host has made current, perhaps that of another device. */
 static kiln_status run_timed(kiln_device *device, kiln__submit submit, void *data, kiln_report *report)
 {
     double ms;
@@ -83,7 +83,7 @@ static bool is_equal(kiln__dtype dtype, const char *got, const char *want, uint6
     return (isnan(a) && isnan(b)) || (tolerance > 0 && kiln__reference_distance(a, b, dtype) <= tolerance);
 }
 
-/* Of wrong elements the first is number `first`. */
+/* Adds wrong elements; the first of them is number `first`. */
 static void note_difference(kiln__verdict *out, const kiln__array *array, uint64_t wrong, uint64_t first, uint64_t got,
                             uint64_t want)
 {
@@ -96,7 +96,7 @@ static void note_difference(kiln__verdict *out, const kiln__array *array, uint64
     out->want = want;
 }
 
-/* Of elements that begin with number `start` of the array. */
+/* Compares n elements from number `start` of the array on. */
 static void compare_elements(kiln__verdict *out, const kiln__array *array, const char *got, const char *want,
                              uint64_t start, uint64_t n, double tolerance)
 {
@@ -134,7 +134,7 @@ static kiln_status compare_chunks(kiln__verdict *out, kiln_device *device, const
 
 /* ---- Comparing on the device */
 
-/* What the kernel that counts leaves: how many elements differ, and the least index of one. */
+/* The output of the kernel that counts: the number of elements that differ, and the least index of one. */
 typedef struct difference {
     uint64_t wrong, first;
 } difference;
@@ -169,7 +169,7 @@ static void fini_comparer(kiln__comparer *comparer)
 typedef struct counting {
     kiln_kernel *kernel;
     uint64_t n;
-    const kiln_arg *args; /* the counts, and what is compared */
+    const kiln_arg *args; /* the counts and the two arrays */
     kiln_report *report;
 } counting;
 
@@ -216,6 +216,7 @@ static bool is_reference(const kiln_device *device)
     return kiln__target_same_backend(&device->target, &kiln__reference_target);
 }
 
+/* Whether the template names an op that computes the same. */
 static bool names_reference(const kiln__fields *spec, const kiln__load *load)
 {
     return spec->template->reference != NULL && count_written(load) == 1;
@@ -347,7 +348,7 @@ static kiln_status launch_steps(const checking *c, uint64_t n)
     return status;
 }
 
-/* The definition of the op against the results of a piece. */
+/* Compares the results of a piece with the definition of the op. */
 static void check_definition(const checking *c, uint64_t start, uint64_t n)
 {
     const kiln__load *load = c->load;
@@ -398,7 +399,7 @@ static kiln_status check_piece(const checking *c, uint64_t start, uint64_t n)
     return KILN_OK;
 }
 
-/* No watch is told: the cpu may take longer here than any launch should. */
+/* The watch is not told: the cpu may take longer here than any launch should. */
 static kiln_status check_whole(const checking *c)
 {
     const kiln__load *load = c->load;
@@ -645,7 +646,7 @@ static kiln_status submit_launch(void *data, void *stream)
                                t->report);
 }
 
-/* Of a function of a source nothing is known but the bytes of its arrays: each may be read and written. */
+/* Only the bytes of its arrays are known of a function of a source: each may be read and written. */
 static kiln_status take_source_arrays(kiln__load *out, const kiln_work *work, kiln_report *report)
 {
     memset(out, 0, sizeof(*out));
@@ -666,7 +667,7 @@ static kiln_status take_source_arrays(kiln__load *out, const kiln_work *work, ki
     return KILN_OK;
 }
 
-/* The same checks as a launch makes, for arrays are written before. */
+/* Makes the same checks as a launch, because arrays are written before it. */
 static kiln_status take_arrays(trial *t)
 {
     for (uint32_t i = 0; i < t->load->count; i++) {
@@ -709,8 +710,8 @@ static kiln_status save_values(trial *t)
     return status;
 }
 
-/* Fills what is only written, and then gives the arrays that are read the values they had: an output may be one of
- * them. */
+/* Fills the arrays that are only written, and then gives those that are read their values again: an output may be one
+ * of them. */
 static kiln_status prepare(const trial *t, unsigned char poison)
 {
     kiln_status status = KILN_OK;

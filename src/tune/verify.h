@@ -11,7 +11,7 @@ kiln_status kiln__get_named(kiln_kernel **out, kiln_service *service, kiln_devic
 
 /* The differences that a comparison found. */
 typedef struct kiln__verdict {
-    const char *against;      /* what the results were compared with, in words; static */
+    const char *against;      /* the other side of the comparison, in words; static */
     uint64_t compared, wrong; /* elements */
     const kiln__array *array; /* the first array that has a wrong element, or NULL; the next three are about that one */
     uint64_t first;           /* the least index of one */
@@ -49,7 +49,7 @@ typedef struct kiln__proof {
     kiln__comparer comparer;
     void *want;                       /* the right values of all arrays that are written */
     uint64_t want_at[KILN__ARGS_MAX]; /* the offset of those of each array */
-    const char *against;              /* what the reference agrees with, in words; static */
+    const char *against;              /* the computation that the reference agrees with, in words; static */
 } kiln__proof;
 
 /* Makes the reference on the device and the arrays' first set, with the geometry of `spec`, which is resolved for

@@ -32,7 +32,7 @@ kiln__dtype kiln__array_dtype(const kiln__array *array)
     return dtypes[array->type];
 }
 
-/* Adds an array, and what it has to do with the sums. False: no memory holds it. */
+/* Adds an array to the list and to the sums. False: no memory holds it. */
 static bool add_array(kiln__load *out, const kiln__array *array)
 {
     uint64_t bytes;
@@ -90,6 +90,7 @@ static kiln_status take_number(kiln__load *out, const kiln__plan_arg *arg, const
     return KILN_OK;
 }
 
+/* The counts are checked before any array of the host is read. */
 static kiln_status check_counts(const kiln__plan *plan, const kiln_work *work, kiln_report *report)
 {
     kiln__text names = { 0 };
@@ -513,7 +514,7 @@ kiln_status kiln__arrays_check_guard(const kiln__arrays *arrays, uint32_t set, b
     return status;
 }
 
-/* They borrow the arrays. */
+/* The arguments borrow the arrays. */
 static void fill_args(const kiln__arrays *arrays, uint32_t set, kiln_arg args[KILN__ARGS_MAX])
 {
     void *places[KILN__ARGS_MAX];

@@ -1,3 +1,4 @@
+/* Describes specs, devices and templates in the words of records. */
 #include "wisdom/describe.h"
 
 #include "base/digest.h"
@@ -47,6 +48,7 @@ bool kiln__wisdom_is_open(const kiln__fields *spec)
     return false;
 }
 
+/* Nearest means nearest as logarithms: the bound between two powers lies at the square root of 2. */
 unsigned kiln__wisdom_size(uint64_t n)
 {
     unsigned floor = 0;
@@ -85,6 +87,7 @@ bool kiln__wisdom_digest(const kiln__template *template, bool twin, char out[KIL
     out[0] = '\0';
     if (line == NULL)
         return true;
+    /* Line by line, without the declarations. */
     for (size_t length; *line != '\0'; line += length) {
         length = strcspn(line, "\n");
         length += line[length] == '\n';

@@ -1,4 +1,4 @@
-/* What a spec is in the words of a record. Pure; any thread. */
+/* Describes a spec in the words of a record. Pure; any thread. */
 #ifndef KILN_WISDOM_DESCRIBE_H
 #define KILN_WISDOM_DESCRIBE_H
 
@@ -12,17 +12,17 @@ enum {
                                  it moves one */
 };
 
-/* How many of real.h's operations the spec's op (which is set) does on each element. */
+/* The number of operations of real.h that the spec's op (which is set) does on each element. */
 unsigned kiln__wisdom_operations(const kiln__fields *spec);
 
 /* Appends a spec's op as records have it: "none" where the template takes no op. */
 void kiln__wisdom_op(const kiln__fields *spec, kiln__text *out);
 
 /* The class of the spec's op: "1 in, 1 out, light". Ops of one class are expected to like the same geometry. Of a
- * template with arguments of its own it counts the arrays; one that is read and written is both. */
+ * template with user-defined arguments it counts the arrays; an array that is read and written is both. */
 void kiln__wisdom_class(const kiln__fields *spec, char out[KILN__WISDOM_CLASS]);
 
-/* Whether it is known what the spec computes: it has an op, or its template none. */
+/* Whether the computation of the spec is known: it has an op, or its template takes none. */
 bool kiln__wisdom_is_complete(const kiln__fields *spec);
 
 /* Whether the spec leaves a parameter of its template open: else there is nothing to choose. */
@@ -37,8 +37,8 @@ void kiln__wisdom_model(const char *model, char out[KILN__WISDOM_MODEL]);
 /* Appends the parameters that are set, in the template's order: "block=128 elems=4 vector=4 cache=stream". */
 void kiln__wisdom_geometry(const kiln__fields *spec, kiln__text *out);
 
-/* A digest of what the template compiles, its CUDA text or its C twin: of the text without the declarations, for
- * they say what may be chosen and not what comes of it. False if out of memory; "" where there is no cpu twin. */
+/* A digest of the text that is compiled, the CUDA text or the C twin, without the declarations: they tell the choices
+ * and do not change the code of a choice. False if out of memory; "" where there is no cpu twin. */
 bool kiln__wisdom_digest(const kiln__template *template, bool twin, char out[KILN__WISDOM_DIGEST]);
 
 #endif

@@ -286,7 +286,7 @@ static void add_answer(wisdom_view *view, const kiln__text *key, const kiln__wis
         kiln__free(fresh);
 }
 
-/* A query that is wrong gets no choice: the resolving of the spec says what is wrong with it. */
+/* A wrong query gets no choice and no error: resolving the spec reports its fault. */
 kiln_status kiln__wisdom_match(kiln__wisdom *wisdom, const kiln__wisdom_query *query, kiln__wisdom_choice *out,
                                kiln_report *report)
 {

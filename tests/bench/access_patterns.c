@@ -270,9 +270,9 @@ static double sample(bench *self, const access_variant *v, const access_variant 
     kiln_contender contender = { .submit = submit, .data = &one };
     double ms = 0;
     must(submit(&other, self->device->stream), before->name, &report);
-    kiln__pace pace = { .tapes = false };
+    kiln__basis basis = { .tapes = false };
     kiln__gauge gauge = { .repeats = self->n >= LARGE || v != before ? 1 : 4 };
-    must(kiln__measure_sample(self->base, &contender, &pace, &gauge, &ms, &report), v->name, &report);
+    must(kiln__measure_sample(self->base, &contender, &basis, &gauge, &ms, &report), v->name, &report);
     kiln_report_clear(&report);
     return ms;
 }

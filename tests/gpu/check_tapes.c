@@ -285,26 +285,26 @@ END_TEST
 START_TEST(test_tapes__one_that_fails_later_is_made_anew)
 {
     const kiln_contender contender = { submit, &the };
-    kiln__pace pace = { .tapes = true };
+    kiln__basis basis = { .tapes = true };
     kiln__gauge gauge = { 0 };
     double ms;
-    check_ok(kiln__measure_settle(the.device, &contender, &pace, &gauge, &report));
+    check_ok(kiln__measure_settle(the.device, &contender, &basis, &gauge, &report));
     for (int i = 0; i < 3; i++) {
-        check_ok(kiln__measure_sample(the.device, &contender, &pace, &gauge, &ms, &report));
+        check_ok(kiln__measure_sample(the.device, &contender, &basis, &gauge, &ms, &report));
         check_near(ms, 1500);
-        ck_assert(!pace.failed && gauge.tape != NULL);
+        ck_assert(!basis.failed && gauge.tape != NULL);
         fake->fail_call("cuGraphLaunch", 2, 1, 1);
     }
     ck_assert_uint_eq(fake->calls("cuGraphCreate"), 3);
     fake->fail_call("cuGraphLaunch", 2, 1, KILN_FAKE_FOREVER);
     for (int i = 0; i < 2; i++) {
-        check_ok(kiln__measure_sample(the.device, &contender, &pace, &gauge, &ms, &report));
+        check_ok(kiln__measure_sample(the.device, &contender, &basis, &gauge, &ms, &report));
         check_near(ms, HOST_NS);
-        ck_assert(pace.failed && gauge.tape == NULL);
+        ck_assert(basis.failed && gauge.tape == NULL);
     }
     ck_assert_uint_eq(fake->calls("cuGraphCreate"), 4);
     fake->fail_call("cuEventSynchronize", 700, 0, KILN_FAKE_FOREVER);
-    check_report(kiln__measure_sample(the.device, &contender, &pace, &gauge, &ms, &report), KILN_EDEVICE,
+    check_report(kiln__measure_sample(the.device, &contender, &basis, &gauge, &ms, &report), KILN_EDEVICE,
                  "cuEventSynchronize");
     kiln__gauge_fini(the.device, &gauge);
 }
@@ -337,21 +337,21 @@ START_TEST(test_tapes__all_have_tapes_of_one_length)
 {
     static const uint64_t costs[] = { 1500, 3000, 30000, 100000 };
     const kiln_contender contender = { submit, &the };
-    kiln__pace pace = { .tapes = true, .cycle = 7 };
+    kiln__basis basis = { .tapes = true, .cycle = 7 };
     kiln__gauge gauges[4] = { { 0 } };
     for (int i = 0; i < 4; i++) {
         double ms;
         the.cost_ns = costs[i];
-        check_ok(kiln__measure_settle(the.device, &contender, &pace, &gauges[i], &report));
-        check_ok(kiln__measure_sample(the.device, &contender, &pace, &gauges[i], &ms, &report));
+        check_ok(kiln__measure_settle(the.device, &contender, &basis, &gauges[i], &report));
+        check_ok(kiln__measure_sample(the.device, &contender, &basis, &gauges[i], &ms, &report));
         check_near(ms, (double)costs[i]);
         ck_assert_int_eq(gauges[i].tape != NULL, costs[i] < 80000);
         ck_assert(gauges[i].tape == NULL || gauges[i].length == gauges[0].length);
         ck_assert(gauges[i].tape == NULL || gauges[i].replays * gauges[i].length * ms >= 0.24);
     }
-    ck_assert_uint_eq(pace.length % 7, 0);
-    ck_assert_uint_ge(pace.length, 100);
-    ck_assert_uint_le(pace.length, 256 + 7);
+    ck_assert_uint_eq(basis.length % 7, 0);
+    ck_assert_uint_ge(basis.length, 100);
+    ck_assert_uint_le(basis.length, 256 + 7);
     for (int i = 0; i < 4; i++)
         kiln__gauge_fini(the.device, &gauges[i]);
 }
