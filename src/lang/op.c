@@ -1,33 +1,27 @@
+/* The table of ops: rows that are found at once and read when they are asked for, definitions, and the C text of both
+ * for units. */
 #include "lang/op.h"
 
 #include "base/alloc.h"
-#include "base/text.h"
-#include "lang/define.h"
-#include <stdarg.h>
+#include "base/fpenv.h"
+#include "base/number.h"
+#include "lang/real.h"
 #include <stdio.h>
-#include <string.h>
+
+const char *const kiln__input_names[KILN__INPUTS_MAX] = { "x", "y", "z" };
 
 /* ---- Rows */
 
-typedef struct reader {
+typedef struct row_reader {
     kiln__op_table *out;
     uint32_t room, line;
     kiln_report *report;
-} reader;
+} row_reader;
 
-static kiln_status fail(const reader *r, const char *format, ...) KILN__PRINTF(2, 3);
+#define FAIL_ROW(r, format, ...) \
+    kiln__fail((r)->report, KILN_ESPEC, KILN__STAGE_SPEC, 0, "ops, line %u: " format, (r)->line, __VA_ARGS__)
 
-static kiln_status fail(const reader *r, const char *format, ...)
-{
-    char what[400];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(what, sizeof(what), format, arguments);
-    va_end(arguments);
-    return kiln__fail(r->report, KILN_ESPEC, KILN__STAGE_SPEC, 0, "ops, line %u: %s", r->line, what);
-}
-
-static bool is_taken(const kiln__op_table *table, kiln__word name)
+static bool is_row(const kiln__op_table *table, kiln__word name)
 {
     for (uint32_t i = 0; i < table->row_count; i++)
         if (kiln__word_is(name, table->rows[i].name))
@@ -35,13 +29,13 @@ static bool is_taken(const kiln__op_table *table, kiln__word name)
     return false;
 }
 
-static kiln_status grow(reader *r)
+static kiln_status grow_rows(row_reader *r)
 {
     kiln__op_table *out = r->out;
     if (out->row_count < r->room)
         return KILN_OK;
     if (out->row_count == KILN__OPS_MAX)
-        return fail(r, "there are more than %d ops", KILN__OPS_MAX);
+        return FAIL_ROW(r, "there are more than %d ops", KILN__OPS_MAX);
     uint32_t room = r->room > 0 ? 2 * r->room : 16;
     kiln__op_row *rows = kiln__realloc(out->rows, room * sizeof(*rows));
     if (rows == NULL)
@@ -52,37 +46,37 @@ static kiln_status grow(reader *r)
 }
 
 /* "NAME(...) = ...": only the name is looked at now. */
-static kiln_status add_row(reader *r, kiln__word line)
+static kiln_status add_row(row_reader *r, kiln__word line)
 {
     const char *at = line.text;
     kiln__word name = kiln__word_take(&at);
-    if (!kiln__word_is_name(name) || name.length >= KILN__OP_NAME_SIZE || is_taken(r->out, name))
-        return fail(r, "'%s' cannot name an op: it is taken, or not of lower-case letters, digits and '_'",
-                    kiln__word_quote(name).text);
-    kiln_status status = grow(r);
+    if (!kiln__word_is_name(name) || name.length >= KILN__OP_NAME_SIZE || is_row(r->out, name))
+        return FAIL_ROW(r, "'%s' cannot name an op: it is taken, or not of lower-case letters, digits and '_'",
+                        kiln__word_quote(name).text);
+    kiln_status status = grow_rows(r);
     if (status != KILN_OK)
         return status;
     kiln__op_row *row = &r->out->rows[r->out->row_count++];
-    *row = (kiln__op_row){ .line = r->line, .definition = line, .notes = { line.text + line.length, 0 } };
+    *row = (kiln__op_row){ .definition = line, .notes = { line.text + line.length, 0 } };
     memcpy(row->name, name.text, name.length);
     return KILN_OK;
 }
 
 /* An indented line belongs to the row above it. */
-static kiln_status add_note(reader *r, kiln__word line)
+static kiln_status add_note(row_reader *r, kiln__word line)
 {
     kiln__word rest = kiln__word_trim(line);
     kiln__word keyword = kiln__word_next(&rest);
     if (r->out->row_count == 0)
-        return fail(r, "expected NAME(x) = EXPRESSION before '%s'", kiln__word_quote(kiln__word_trim(line)).text);
+        return FAIL_ROW(r, "expected NAME(x) = EXPRESSION before '%s'", kiln__word_quote(kiln__word_trim(line)).text);
     if (!kiln__word_is(keyword, "doc"))
-        return fail(r, "'%s' is no word about an op: doc", kiln__word_quote(keyword).text);
+        return FAIL_ROW(r, "'%s' is no word about an op: doc", kiln__word_quote(keyword).text);
     kiln__word *notes = &r->out->rows[r->out->row_count - 1].notes;
     notes->length = (size_t)(line.text + line.length - notes->text);
     return KILN_OK;
 }
 
-static kiln_status read_rows(reader *r, const char *text)
+static kiln_status read_rows(row_reader *r, const char *text)
 {
     kiln_status status = KILN_OK;
     while (*text != '\0' && status == KILN_OK) {
@@ -96,10 +90,357 @@ static kiln_status read_rows(reader *r, const char *text)
     return status;
 }
 
+/* ---- Definitions */
+
+void kiln__op_free(kiln__op *op)
+{
+    if (op == NULL)
+        return;
+    kiln__free(op->name);
+    kiln__free(op->signature);
+    kiln__free(op->doc);
+    kiln__free(op->text);
+    for (uint32_t i = 0; i < op->params; i++)
+        kiln__free(op->param_names[i]);
+    kiln__free(op->definition);
+    kiln__free(op->real);
+    kiln__free(op->reference);
+    kiln__free(op);
+}
+
+typedef struct reader {
+    kiln__op *op;
+    kiln__real_scope scope;
+    const char *at;
+    bool infers;             /* no signature says how many inputs there are */
+    const kiln__word *notes; /* of a row of Kiln's own, which may have the name of a function; else NULL */
+    kiln_report *report;
+} reader;
+
+#define FAIL(r, where, ...) kiln__real_fail(&(r)->scope, (where), (r)->report, __VA_ARGS__)
+
+static kiln_status fail_memory(const reader *r)
+{
+    return kiln__fail_memory(r->report, KILN__STAGE_SPEC);
+}
+
+static void skip_blanks(reader *r)
+{
+    while (kiln__word_is_blank(*r->at))
+        r->at++;
+}
+
+static bool take(reader *r, char c)
+{
+    skip_blanks(r);
+    bool found = *r->at == c;
+    r->at += found;
+    return found;
+}
+
+static kiln__word take_name(reader *r)
+{
+    skip_blanks(r);
+    return kiln__word_take(&r->at);
+}
+
+/* Takes the text up to one of the characters `ends`. */
+static kiln__word take_until(reader *r, const char *ends)
+{
+    skip_blanks(r);
+    kiln__word word = { r->at, strcspn(r->at, ends) };
+    r->at += word.length;
+    return kiln__word_trim(word);
+}
+
+static kiln_status expected(const reader *r, const char *what)
+{
+    if (*r->at == '\0')
+        return FAIL(r, r->at, "expected %s at the end", what);
+    return FAIL(r, r->at, "expected %s at '%s'", what, kiln__word_quote(kiln__word_of(r->at)).text);
+}
+
+static kiln_status read_inputs(reader *r)
+{
+    do {
+        kiln__word name = take_name(r);
+        if (r->op->inputs == KILN__INPUTS_MAX || !kiln__word_is(name, kiln__input_names[r->op->inputs]))
+            return FAIL(r, name.text, "the inputs are x, or x, y, or x, y, z; parameters follow a ';': %s(x; %s=1)",
+                        r->op->name, name.length > 0 ? kiln__word_quote(name).text : "p");
+        r->op->inputs++;
+    } while (take(r, ','));
+    return KILN_OK;
+}
+
+/* In C an op is kiln_op_NAME and a parameter NAME_. Kiln's own names there begin with kiln_ or KILN_, those of
+ * compilers with '_', or they have "__": no name that passes can become one of these. */
+static kiln_status check_name(const reader *r, kiln__word name, bool is_param)
+{
+    bool kept = name.length >= 5 && memcmp(name.text, "kiln_", 5) == 0;
+    for (size_t i = 1; i < name.length; i++)
+        kept = kept || (name.text[i] == '_' && name.text[i - 1] == '_');
+    if (!kept && (!is_param || name.length == 0 || name.text[name.length - 1] != '_'))
+        return KILN_OK;
+    return FAIL(r, name.text, "'%s' cannot name %s: names that begin with kiln_, or have '__'%s, are for generated C",
+                kiln__word_quote(name).text, is_param ? "a parameter" : "an op", is_param ? " or '_' at the end" : "");
+}
+
+static kiln_status read_param(reader *r)
+{
+    kiln__op *op = r->op;
+    kiln__word name = take_name(r);
+    bool taken = false;
+    for (uint32_t i = 0; i < op->params; i++)
+        taken = taken || kiln__word_is(name, op->param_names[i]);
+    if (op->params == KILN__OP_ARGS_MAX)
+        return FAIL(r, name.text, "an op has at most %d parameters", KILN__OP_ARGS_MAX);
+    if (taken || !kiln__word_is_name(name) || name.length >= KILN__OP_NAME_SIZE || kiln__real_is_reserved(name, true))
+        return FAIL(r, name.text,
+                    "'%s' cannot name a parameter: it is taken, or not of lower-case letters, digits and '_'",
+                    kiln__word_quote(name).text);
+    kiln_status status = check_name(r, name, true);
+    if (status != KILN_OK)
+        return status;
+    if (!take(r, '='))
+        return expected(r, "'=' and a default");
+    kiln__word value = take_until(r, ",)");
+    if (!kiln__number_parse(value.text, value.length, &op->defaults[op->params]))
+        return FAIL(r, value.text, "the default of %s must be a number, not '%s'", kiln__word_quote(name).text,
+                    kiln__word_quote(value).text);
+    op->param_names[op->params] = kiln__memdup(name.text, name.length);
+    if (op->param_names[op->params] == NULL)
+        return fail_memory(r);
+    op->params++;
+    return KILN_OK;
+}
+
+/* "swish_clip(x; lo=0, hi=6)", or a name alone: the inputs are those of the expression then. */
+static kiln_status read_signature(reader *r)
+{
+    kiln__word name = take_name(r);
+    if (name.length == 0)
+        return expected(r, "NAME(x) = EXPRESSION, with the name of an op");
+    if (!kiln__word_is_name(name) || name.length >= KILN__OP_NAME_SIZE ||
+        kiln__real_is_reserved(name, r->notes == NULL))
+        return FAIL(
+            r, name.text,
+            "'%s' cannot name an op: it means something else, or is not of at most %d lower-case letters, digits "
+            "and '_'",
+            kiln__word_quote(name).text, KILN__OP_NAME_SIZE - 1);
+    kiln_status status = check_name(r, name, false);
+    if (status != KILN_OK)
+        return status;
+    r->op->name = kiln__memdup(name.text, name.length);
+    if (r->op->name == NULL)
+        return fail_memory(r);
+    r->scope.op = r->op->name;
+    r->infers = !take(r, '(');
+    status = r->infers ? KILN_OK : read_inputs(r);
+    if (status != KILN_OK || r->infers)
+        return status;
+    if (take(r, ';'))
+        do {
+            status = read_param(r);
+        } while (status == KILN_OK && take(r, ','));
+    if (status == KILN_OK && !take(r, ')'))
+        status = expected(r, "',' or ')'");
+    return status;
+}
+
+static kiln_status read_formula(reader *r)
+{
+    kiln__op *op = r->op;
+    r->scope.inputs = r->infers ? KILN__INPUTS_MAX : op->inputs;
+    r->scope.params = op->params;
+    r->scope.param_names = op->param_names;
+    kiln_status status = kiln__real_parse(&op->real, &r->scope, &r->at, r->report);
+    if (status != KILN_OK)
+        return status;
+    if (r->infers)
+        op->inputs = op->real->inputs;
+    if (op->inputs == 0)
+        return FAIL(r, r->at, "the expression has no input: use x");
+    op->operations = op->real->operations;
+    r->scope.inputs = op->inputs;
+    return KILN_OK;
+}
+
+/* "within 2 ulp of x * min(max(x + 3, 0), 6) / 6"; without "of", of the expression itself. */
+static kiln_status read_bound(reader *r)
+{
+    kiln__op *op = r->op;
+    const char *start = r->at;
+    if (!kiln__word_is(take_name(r), "within")) {
+        r->at = start;
+        skip_blanks(r);
+        return expected(r, "an operator or 'within'");
+    }
+    kiln__word number = take_until(r, " \t\r\n");
+    if (!kiln__number_parse(number.text, number.length, &op->ulps) || !(op->ulps >= 0))
+        return FAIL(r, number.text, "write within NUMBER ulp: '%s' is no such number", kiln__word_quote(number).text);
+    kiln__word word = take_name(r);
+    if (!kiln__word_is(word, "ulp"))
+        return FAIL(r, word.text, "write within %s ulp of EXPRESSION", kiln__word_quote(number).text);
+    op->bounded = true;
+    skip_blanks(r);
+    if (*r->at == '\0')
+        return KILN_OK;
+    word = take_name(r);
+    if (!kiln__word_is(word, "of"))
+        return FAIL(r, word.text, "expected 'of' and an expression, or nothing more");
+    r->scope.reference = true;
+    return kiln__real_parse(&op->reference, &r->scope, &r->at, r->report);
+}
+
+static kiln_status read_whole(reader *r)
+{
+    kiln_status status = read_signature(r);
+    if (status == KILN_OK && !take(r, '='))
+        status = expected(r, "'=' and an expression");
+    if (status == KILN_OK)
+        status = read_formula(r);
+    skip_blanks(r);
+    if (status == KILN_OK && *r->at != '\0')
+        status = read_bound(r);
+    skip_blanks(r);
+    if (status == KILN_OK && *r->at != '\0')
+        status = expected(r, "nothing more");
+    return status;
+}
+
+static void append_arguments(const kiln__op *op, const char *type, const char *after, kiln__text *out)
+{
+    for (uint32_t i = 0; i < op->inputs; i++)
+        kiln__text_printf(out, "%s%s%s", i > 0 ? ", " : "", type, kiln__input_names[i]);
+    for (uint32_t i = 0; i < op->params && after != NULL; i++)
+        kiln__text_printf(out, ", %s%s%s", type, op->param_names[i], after);
+}
+
+static char *make_signature(const kiln__op *op)
+{
+    kiln__text out = { 0 };
+    kiln__text_printf(&out, "%s(", op->name);
+    append_arguments(op, "", NULL, &out);
+    for (uint32_t i = 0; i < op->params; i++) {
+        char number[KILN__NUMBER_SIZE];
+        kiln__number_format(number, op->defaults[i]);
+        kiln__text_printf(&out, "%s%s=%s", i == 0 ? "; " : ", ", op->param_names[i], number);
+    }
+    kiln__text_append(&out, ")");
+    return kiln__text_take(&out);
+}
+
+static char *make_text(const kiln__op *op, const kiln__op_table *table)
+{
+    kiln__text out = { 0 };
+    kiln__text_printf(&out, "KILN_FN kiln_real kiln_op_%s(", op->name);
+    append_arguments(op, "kiln_real ", "_", &out);
+    kiln__text_append(&out, ")\n{\n    return ");
+    kiln__real_emit(op->real, table, op->param_names, &out);
+    kiln__text_append(&out, ";\n}\n");
+    return kiln__text_take(&out);
+}
+
+/* On one line, each run of blanks one space. */
+static char *make_definition(const char *text)
+{
+    kiln__text out = { 0 };
+    kiln__word rest = kiln__word_trim(kiln__word_of(text));
+    while (rest.length > 0) {
+        kiln__word word = kiln__word_next(&rest);
+        kiln__text_append(&out, out.length > 0 ? " " : "");
+        kiln__text_append_bytes(&out, word.text, word.length);
+    }
+    return kiln__text_take(&out);
+}
+
+/* The lines of documentation of a row. */
+static char *make_doc(const kiln__op *op, const kiln__word *notes)
+{
+    kiln__text out = { 0 };
+    kiln__word rest = notes != NULL ? *notes : (kiln__word){ NULL, 0 };
+    if (notes == NULL)
+        kiln__text_printf(&out, "Defined by its user: %s\n", op->definition);
+    while (rest.length > 0) {
+        kiln__word line = kiln__word_cut(&rest, "\n");
+        if (line.length == 0)
+            continue;
+        kiln__word_next(&line); /* "doc" */
+        kiln__text_append_bytes(&out, line.text, line.length);
+        kiln__text_append(&out, "\n");
+    }
+    return kiln__text_take(&out);
+}
+
+static kiln_status make_texts(reader *r)
+{
+    kiln__op *op = r->op;
+    op->definition = make_definition(r->scope.text);
+    op->signature = make_signature(op);
+    op->text = make_text(op, r->scope.ops);
+    op->doc = op->definition != NULL ? make_doc(op, r->notes) : NULL;
+    return op->signature != NULL && op->text != NULL && op->doc != NULL ? KILN_OK : fail_memory(r);
+}
+
+/* `notes` is NULL for a user's definition. */
+static kiln_status read_definition(kiln__op **out, const kiln__op_table *table, uint32_t limit, const kiln__word *notes,
+                                   const char *definition, kiln_report *report)
+{
+    *out = NULL;
+    reader r = { .scope = { .ops = table, .op_limit = limit, .op = "definition", .text = definition },
+                 .at = definition,
+                 .notes = notes,
+                 .report = report };
+    if (strlen(definition) > KILN__DEFINITION_MAX)
+        return kiln__fail(report, KILN_EOP, KILN__STAGE_SPEC, 0,
+                          "a definition has at most %d characters, this one has %zu", KILN__DEFINITION_MAX,
+                          strlen(definition));
+    r.op = kiln__calloc(1, sizeof(*r.op));
+    if (r.op == NULL)
+        return fail_memory(&r);
+    kiln__fpenv host;
+    kiln__fpenv_enter(&host); /* numbers become the same text under every mode of the host */
+    kiln_status status = read_whole(&r);
+    if (status == KILN_OK)
+        status = make_texts(&r);
+    kiln__fpenv_leave(&host);
+    if (status == KILN_OK)
+        *out = r.op;
+    else
+        kiln__op_free(r.op);
+    return status;
+}
+
+kiln_status kiln__op_read(kiln__op **out, const kiln__op_table *table, const char *definition, kiln_report *report)
+{
+    return read_definition(out, table, KILN__OPS_MAX, NULL, definition, report);
+}
+
+static bool equal_text(const kiln__real *a, const kiln__real *b, const kiln__op *op, const kiln__op_table *table)
+{
+    kiln__text one = { 0 }, other = { 0 };
+    if (a == NULL || b == NULL)
+        return a == b;
+    kiln__real_emit(a, table, op->param_names, &one);
+    kiln__real_emit(b, table, op->param_names, &other);
+    bool equal = !one.failed && !other.failed && strcmp(kiln__text_string(&one), kiln__text_string(&other)) == 0;
+    kiln__text_fini(&one);
+    kiln__text_fini(&other);
+    return equal;
+}
+
+bool kiln__op_equal(const kiln__op *a, const kiln__op *b, const kiln__op_table *table)
+{
+    return strcmp(a->signature, b->signature) == 0 && strcmp(a->text, b->text) == 0 && a->bounded == b->bounded &&
+           a->ulps == b->ulps && equal_text(a->reference, b->reference, a, table);
+}
+
+/* ---- The table */
+
 kiln_status kiln__op_table_init(kiln__op_table *out, const char *text, kiln_report *report)
 {
     memset(out, 0, sizeof(*out));
-    reader r = { .out = out, .report = report };
+    row_reader r = { .out = out, .report = report };
     kiln_status status = read_rows(&r, text);
     if (status == KILN_OK) {
         out->read = kiln__calloc(out->row_count > 0 ? out->row_count : 1, sizeof(*out->read));
@@ -113,24 +454,6 @@ kiln_status kiln__op_table_init(kiln__op_table *out, const char *text, kiln_repo
     return status;
 }
 
-/* ---- Ops */
-
-void kiln__op_free(kiln__op *op)
-{
-    if (op == NULL)
-        return;
-    kiln__free(op->name);
-    kiln__free(op->signature);
-    kiln__free(op->doc);
-    kiln__free(op->text);
-    for (uint32_t i = 0; i < op->params; i++)
-        kiln__free(op->param_names[i]);
-    kiln__free(op->definition);
-    kiln__real_free(op->real);
-    kiln__real_free(op->reference);
-    kiln__free(op);
-}
-
 void kiln__op_table_fini(kiln__op_table *table)
 {
     for (uint32_t i = 0; i < table->count; i++)
@@ -141,45 +464,17 @@ void kiln__op_table_fini(kiln__op_table *table)
     memset(table, 0, sizeof(*table));
 }
 
-/* The lines of documentation. */
-static char *make_doc(kiln__word notes)
-{
-    kiln__text out = { 0 };
-    while (notes.length > 0) {
-        kiln__word line = kiln__word_cut(&notes, "\n");
-        if (line.length == 0)
-            continue;
-        kiln__word_next(&line); /* "doc" */
-        kiln__text_append_bytes(&out, line.text, line.length);
-        kiln__text_append(&out, "\n");
-    }
-    return kiln__text_take(&out);
-}
-
-static kiln_status read_row(kiln__op **out, const kiln__op_table *table, uint32_t i, kiln_report *report)
-{
-    const kiln__op_row *row = &table->rows[i];
-    char *definition = kiln__memdup(row->definition.text, row->definition.length);
-    kiln_status status = definition != NULL ? kiln__op_read_row(out, table, i, definition, report)
-                                            : kiln__fail_memory(report, KILN__STAGE_SPEC);
-    kiln__free(definition);
-    if (status != KILN_OK)
-        return status;
-    kiln__free((*out)->doc);
-    (*out)->doc = make_doc(row->notes);
-    if ((*out)->doc != NULL)
-        return KILN_OK;
-    kiln__op_free(*out);
-    return kiln__fail_memory(report, KILN__STAGE_SPEC);
-}
-
 /* Threads that read a row at the same time make equal ops, of which the first stays. */
 kiln_status kiln__op_load(const kiln__op_table *table, uint32_t i, kiln_report *report)
 {
     kiln__op *op = NULL, *none = NULL;
     if (i >= table->row_count || kiln__op_at(table, i) != NULL)
         return KILN_OK;
-    kiln_status status = read_row(&op, table, i, report);
+    const kiln__op_row *row = &table->rows[i];
+    char *definition = kiln__memdup(row->definition.text, row->definition.length);
+    kiln_status status = definition != NULL ? read_definition(&op, table, i, &row->notes, definition, report)
+                                            : kiln__fail_memory(report, KILN__STAGE_SPEC);
+    kiln__free(definition);
     if (status == KILN_OK && !atomic_compare_exchange_strong(&table->read[i], &none, op))
         kiln__op_free(op);
     return status;
@@ -206,24 +501,122 @@ kiln_status kiln__op_find(const kiln__op_table *table, kiln__word name, uint32_t
     return KILN_OK;
 }
 
-/* All that there may ever be room for, because readers hold no lock; memory that no op has come to yet is never
- * touched. */
-static bool make_room(kiln__op_table *table)
-{
-    if (table->added == NULL)
-        table->added = kiln__alloc((KILN__OPS_MAX - table->row_count) * sizeof(table->added[0]));
-    return table->added != NULL;
-}
-
-kiln_status kiln__op_table_add(kiln__op_table *table, kiln__op *op, kiln_report *report)
+/* Takes over a user's op, unless it fails. The room is for as many ops as there may ever be, because readers hold no
+ * lock; memory is not touched before an op needs it. */
+static kiln_status add_op(kiln__op_table *table, kiln__op *op, kiln_report *report)
 {
     uint32_t count = table->count;
     if (count == KILN__OPS_MAX)
         return kiln__fail(report, KILN_EOP, KILN__STAGE_SPEC, 0, "there are %d ops, and no more can be defined",
                           KILN__OPS_MAX);
-    if (!make_room(table))
+    if (table->added == NULL)
+        table->added = kiln__alloc((KILN__OPS_MAX - table->row_count) * sizeof(table->added[0]));
+    if (table->added == NULL)
         return kiln__fail_memory(report, KILN__STAGE_SPEC);
     table->added[count - table->row_count] = op;
     atomic_store_explicit(&table->count, count + 1, memory_order_release);
     return KILN_OK;
+}
+
+kiln_status kiln__op_define(kiln__op_table *table, const char *definition, kiln_report *report)
+{
+    kiln__op *op;
+    kiln_status status = kiln__op_read(&op, table, definition, report);
+    if (status != KILN_OK)
+        return status;
+    int index;
+    status = kiln__op_find(table, kiln__word_of(op->name), KILN__OPS_MAX, &index, report);
+    const kiln__op *known = index >= 0 ? kiln__op_at(table, (uint32_t)index) : NULL;
+    if (status == KILN_OK && known == NULL)
+        status = add_op(table, op, report);
+    else if (known != NULL && (uint32_t)index < table->row_count)
+        status = kiln__fail(report, KILN_EOP, KILN__STAGE_SPEC, 0,
+                            "op %s is one of Kiln's own: give yours another name", op->name);
+    else if (known != NULL && !kiln__op_equal(known, op, table))
+        status = kiln__fail(report, KILN_EOP, KILN__STAGE_SPEC, 0,
+                            "op %s is defined already, and otherwise: '%.160s'; give this one another name", op->name,
+                            known->definition);
+    if (known != NULL || status != KILN_OK)
+        kiln__op_free(op);
+    return status;
+}
+
+/* ---- C text for units. Ops and functions stand behind those that they call, so one walk from the end marks all. */
+
+#define FAIL_FUNCTIONS(report, what) kiln__fail(report, KILN_ESPEC, KILN__STAGE_SPEC, 0, "functions.h: " what)
+
+/* The C text of a function begins behind its declaration and the comments beneath, and goes up to the next
+ * declaration. */
+kiln_status kiln__functions_find(kiln__functions *out, const char *text, kiln_report *report)
+{
+    static const char mark[] = "//! function ", end[] = "//! end\n";
+    const char *next;
+    kiln__word *open = NULL; /* the text of the function that the lines belong to */
+    out->count = 0;
+    for (const char *line = text; *line != '\0'; line = next) {
+        next = strchrnul(line, '\n');
+        next += *next != '\0';
+        bool starts = strncmp(line, mark, sizeof(mark) - 1) == 0, ends = strncmp(line, end, sizeof(end) - 1) == 0;
+        if (open != NULL && (starts || ends))
+            *open = kiln__word_trim((kiln__word){ open->text, (size_t)(line - open->text) });
+        if (ends)
+            return KILN_OK;
+        if (starts && out->count == KILN__FUNCTIONS_MAX)
+            return FAIL_FUNCTIONS(report, "there are too many functions");
+        if (starts) {
+            const char *name = line + sizeof(mark) - 1;
+            out->at[out->count].name = kiln__word_take(&name);
+            open = &out->at[out->count++].text;
+        }
+        if (open != NULL && strncmp(line, "//!", 3) == 0)
+            open->text = next;
+    }
+    return FAIL_FUNCTIONS(report, "the last line '//! end' is missing");
+}
+
+static bool calls(kiln__word text, kiln__word function)
+{
+    char call[80];
+    int length = snprintf(call, sizeof(call), "kiln_%.*s(", (int)function.length, function.text);
+    return memmem(text.text, text.length, call, (size_t)length) != NULL;
+}
+
+void kiln__ops_close(const kiln__op_table *table, bool marked[KILN__OPS_MAX], bool with_references)
+{
+    for (uint32_t i = table->count; i-- > 0;) {
+        const kiln__op *op = marked[i] ? kiln__op_at(table, i) : NULL;
+        if (op != NULL)
+            kiln__real_calls(op->real, marked, NULL, NULL);
+        if (op != NULL && with_references && op->reference != NULL)
+            kiln__real_calls(op->reference, marked, NULL, NULL);
+    }
+}
+
+static void append_functions(const kiln__functions *functions, bool marked[KILN__FUNCTIONS_MAX], kiln__text *out)
+{
+    for (uint32_t i = functions->count; i-- > 0;)
+        for (uint32_t j = 0; j < i && marked[i]; j++)
+            marked[j] = marked[j] || calls(functions->at[i].text, functions->at[j].name);
+    for (uint32_t i = 0; i < functions->count; i++)
+        if (marked[i]) {
+            kiln__text_append_bytes(out, functions->at[i].text.text, functions->at[i].text.length);
+            kiln__text_append(out, "\n\n");
+        }
+}
+
+void kiln__ops_append(const kiln__op_table *table, const kiln__functions *functions, bool marked[KILN__OPS_MAX],
+                      kiln__text *out)
+{
+    bool function_marks[KILN__FUNCTIONS_MAX] = { false };
+    uint32_t count = table->count;
+    kiln__ops_close(table, marked, false);
+    for (uint32_t i = 0; i < count; i++)
+        if (marked[i])
+            kiln__real_calls(kiln__op_at(table, i)->real, marked, functions, function_marks);
+    append_functions(functions, function_marks, out);
+    for (uint32_t i = 0; i < count; i++)
+        if (marked[i]) {
+            kiln__text_append(out, kiln__op_at(table, i)->text);
+            kiln__text_append(out, "\n");
+        }
 }

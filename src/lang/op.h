@@ -1,14 +1,27 @@
-/* The table of ops: Kiln's, which are rows of kernel_templates/ops.txt, and those that users define. */
+/* The table of ops, Kiln's rows of kernel_templates/ops.txt and user-defined ones, and the C functions that their
+ * definitions call. A definition is "swish_clip(x; lo=0, hi=6) = x * min(max(x + 3, lo), hi) / 6 within 2 ulp of ...";
+ * see docs/ops.md. */
 #ifndef KILN_LANG_OP_H
 #define KILN_LANG_OP_H
 
 #include "base/report.h"
+#include "base/text.h"
 #include "lang/word.h"
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { KILN__OP_ARGS_MAX = 8, KILN__OPS_MAX = 1024, KILN__OP_NAME_SIZE = 41 };
+enum {
+    KILN__INPUTS_MAX = 3,
+    KILN__OP_ARGS_MAX = 8,
+    KILN__OPS_MAX = 1024,
+    KILN__OP_NAME_SIZE = 41,
+    KILN__DEFINITION_MAX = 4096, /* characters */
+    KILN__FUNCTIONS_MAX = 64
+};
+
+/* "x", "y", "z": the inputs of every op. */
+extern const char *const kiln__input_names[KILN__INPUTS_MAX];
 
 typedef struct kiln__real kiln__real; /* lang/real.h */
 
@@ -21,29 +34,28 @@ typedef struct kiln__op {
     uint32_t inputs, params;
     char *param_names[KILN__OP_ARGS_MAX];
     double defaults[KILN__OP_ARGS_MAX]; /* of the params */
-    uint32_t operations;                /* calls of primitives that it comes to, those of ops that it calls included */
+    uint32_t operations;                /* calls of primitives in it, those of the ops that it calls included */
     kiln__real *real;                   /* its expression */
-    bool bounded; /* the definition says what to compare results with: `reference`, or `real` where that is NULL, */
-    kiln__real *reference; /* calculated in double, */
-    double ulps;           /* and how far from it they may be */
+    bool bounded;                       /* the definition bounds the error of results: */
+    kiln__real *reference;              /* against this expression in double, or `real` where it is NULL, */
+    double ulps;                        /* by so many units of the last place */
 } kiln__op;
 
 /* A row of ops.txt that has been found and not read. */
 typedef struct kiln__op_row {
     char name[KILN__OP_NAME_SIZE];
-    uint32_t line;
     kiln__word definition, notes; /* notes: the indented lines beneath it */
 } kiln__op_row;
 
-/* Ops have numbers: first Kiln's, in the order of their rows, then users'. A row is read when its op is first asked
- * for: any thread may do that, at the same time as others. One thread at a time adds a user's op, while any thread
- * reads: an op that is counted is whole and stays until fini. */
+/* Ops have numbers: first Kiln's, in the order of their rows, then user-defined ones. A row is read when its op is
+ * first asked for. Any thread may do that at any time. One thread at a time adds an op, while any thread reads: a
+ * counted op is whole and stays until fini. */
 typedef struct kiln__op_table {
     kiln__op_row *rows;
     uint32_t row_count;
     _Atomic(kiln__op *) *read; /* the op of each row, NULL until it is read */
     atomic_uint count;         /* of all */
-    kiln__op **added;          /* users'; NULL: none yet */
+    kiln__op **added;          /* user-defined; NULL: none yet */
 } kiln__op_table;
 
 /* Finds the rows of a text, which must live as long as the table. Errors: KILN_ESPEC naming the line, KILN_ENOMEM;
@@ -68,8 +80,35 @@ kiln_status kiln__op_load(const kiln__op_table *table, uint32_t i, kiln_report *
  * load. */
 kiln_status kiln__op_find(const kiln__op_table *table, kiln__word name, uint32_t limit, int *out, kiln_report *report);
 
-/* Takes over a user's op. KILN_EOP: the table is full; KILN_ENOMEM. The op is the caller's still then. */
-kiln_status kiln__op_table_add(kiln__op_table *table, kiln__op *op, kiln_report *report);
+/* Reads a definition that calls ops of the table, to which nothing is added. The caller frees *out. Errors: KILN_EOP
+ * with the place, KILN_ENOMEM. */
+kiln_status kiln__op_read(kiln__op **out, const kiln__op_table *table, const char *definition, kiln_report *report);
 void kiln__op_free(kiln__op *op);
+
+/* Whether two definitions mean the same. */
+bool kiln__op_equal(const kiln__op *a, const kiln__op *b, const kiln__op_table *table);
+
+/* Reads a definition and adds the op. One thread at a time. An op that is in the table with an equal definition
+ * stays as it is, and that is KILN_OK. Errors: as for read, and KILN_EOP where the name is taken or the table full. */
+kiln_status kiln__op_define(kiln__op_table *table, const char *definition, kiln_report *report);
+
+/* The functions of kernel_templates/functions.h, in its order: a function stands behind those that it calls. Each
+ * begins with a line "//! function NAME(inputs)". Points into the file's text. */
+typedef struct kiln__functions {
+    uint32_t count;
+    struct {
+        kiln__word name, text; /* the text is the C function kiln_NAME, without its declaration and documentation */
+    } at[KILN__FUNCTIONS_MAX];
+} kiln__functions;
+
+/* Finds the functions of a text. KILN_ESPEC: the last line "//! end" is missing, or there are too many. */
+kiln_status kiln__functions_find(kiln__functions *out, const char *text, kiln_report *report);
+
+/* Marks all that the marked ops call, `with_references` also what their references call. */
+void kiln__ops_close(const kiln__op_table *table, bool marked[KILN__OPS_MAX], bool with_references);
+
+/* Appends the C text of the marked ops, of all ops that they call, and before them of the functions that these call. */
+void kiln__ops_append(const kiln__op_table *table, const kiln__functions *functions, bool marked[KILN__OPS_MAX],
+                      kiln__text *out);
 
 #endif

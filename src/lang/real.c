@@ -1,21 +1,107 @@
+/* Expressions of real numbers: a tree becomes nodes with a meaning, and these C text or a value in double. */
 #include "lang/real.h"
+
 #include "base/alloc.h"
+#include "base/fpenv.h"
 #include "base/number.h"
-#include "lang/primitive.h"
 #include "lang/syntax.h"
 #include <float.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
-/* Gives a tree its meaning. */
+/* ---- The functions that expressions can call */
+
+/* X(name, number of arguments, cost, value of the arguments v). The C function is kiln_NAME, of real.h or functions.h.
+ * The cost is a compiler's work for a call; 0: GPU and cpu give different bits, so it is for references only. */
+#define FUNCTIONS(X)                                  \
+    X(min, 2, 1, lesser(v[0], v[1]))                  \
+    X(max, 2, 1, greater(v[0], v[1]))                 \
+    X(fmin, 2, 3, fmin(v[0], v[1]))                   \
+    X(fmax, 2, 3, fmax(v[0], v[1]))                   \
+    X(clamp, 3, 2, lesser(greater(v[0], v[1]), v[2])) \
+    X(fma, 3, 1, fma(v[0], v[1], v[2]))               \
+    X(abs, 1, 1, fabs(v[0]))                          \
+    X(copysign, 2, 1, copysign(v[0], v[1]))           \
+    X(sqrt, 1, 16, sqrt(v[0]))                        \
+    X(floor, 1, 1, floor(v[0]))                       \
+    X(ceil, 1, 1, ceil(v[0]))                         \
+    X(trunc, 1, 1, trunc(v[0]))                       \
+    X(rint, 1, 1, rint(v[0]))                         \
+    X(exp, 1, 18, exp(v[0]))                          \
+    X(log, 1, 36, log(v[0]))                          \
+    X(tanh, 1, 60, tanh(v[0]))                        \
+    X(expm1, 1, 0, expm1(v[0]))                       \
+    X(log1p, 1, 0, log1p(v[0]))                       \
+    X(erf, 1, 0, erf(v[0]))                           \
+    X(sin, 1, 0, sin(v[0]))                           \
+    X(cos, 1, 0, cos(v[0]))                           \
+    X(pow, 2, 0, pow(v[0], v[1]))
+
+/* NaN if either is, -0 below +0, as kiln_min and kiln_max. */
+static double lesser(double a, double b)
+{
+    if (a == b)
+        return signbit(a) ? a : b;
+    return a != a || a < b ? a : b;
+}
+
+static double greater(double a, double b)
+{
+    if (a == b)
+        return signbit(a) ? b : a;
+    return a != a || a > b ? a : b;
+}
+
+#define EVALUATE(name, arity, cost, value)      \
+    static double value_##name(const double *v) \
+    {                                           \
+        return value;                           \
+    }
+FUNCTIONS(EVALUATE)
+#undef EVALUATE
+
+static const struct {
+    const char *name;
+    uint16_t arity, cost;
+    double (*value)(const double *arguments);
+} primitives[] = {
+#define ROW(name, arity, cost, value) { #name, arity, cost, value_##name },
+    FUNCTIONS(ROW)
+#undef ROW
+};
+
+enum { PRIMITIVES = sizeof(primitives) / sizeof(primitives[0]), COST_DIV = 16 };
+
+/* Other names of the same functions. */
+static const struct {
+    const char *name, *meant;
+} aliases[] = {
+    { "fminf", "fmin" },  { "fmaxf", "fmax" },   { "fabs", "abs" },   { "fabsf", "abs" },          { "fmaf", "fma" },
+    { "sqrtf", "sqrt" },  { "floorf", "floor" }, { "ceilf", "ceil" }, { "truncf", "trunc" },       { "rintf", "rint" },
+    { "minimum", "min" }, { "maximum", "max" },  { "clip", "clamp" }, { "copysignf", "copysign" }, { "expf", "exp" },
+    { "logf", "log" },    { "tanhf", "tanh" },
+};
+
+/* Index of a function by its name here or in C, "fmaxf"; -1 if there is none. */
+static int find_primitive(kiln__word name)
+{
+    for (size_t i = 0; i < sizeof(aliases) / sizeof(aliases[0]); i++)
+        if (kiln__word_is(name, aliases[i].name))
+            name = kiln__word_of(aliases[i].meant);
+    for (int i = 0; i < PRIMITIVES; i++)
+        if (kiln__word_is(name, primitives[i].name))
+            return i;
+    return -1;
+}
+
+/* ---- From a tree to nodes with a meaning */
+
 typedef struct binder {
     const kiln__real_scope *scope;
     const kiln__syntax *tree;
     uint16_t *bound; /* the node that each node of the tree has become */
-    kiln__real *out;
-    uint32_t room;
+    kiln__real *out; /* with room for KILN__REAL_NODES_MAX nodes */
     kiln_status status;
     kiln_report *report;
 } binder;
@@ -37,27 +123,22 @@ kiln_status kiln__real_fail(const kiln__real_scope *scope, const char *at, kiln_
                       (size_t)(at - scope->text) + 1, what);
 }
 
-bool kiln__real_is_word(kiln__word name)
+bool kiln__real_is_reserved(kiln__word name, bool functions)
 {
     static const char *const words[] = { "x", "y", "z", "inf", "nan", "within", "of", "ulp" };
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
         if (kiln__word_is(name, words[i]))
             return true;
-    return false;
-}
-
-bool kiln__real_is_reserved(kiln__word name)
-{
-    return kiln__real_is_word(name) || kiln__primitive_find(name) >= 0;
+    return functions && find_primitive(name) >= 0;
 }
 
 static uint32_t cost_of(const binder *b, const kiln__real_node *node)
 {
     switch (node->kind) {
     case KILN__REAL_BINARY:
-        return node->index == KILN__OPERATOR_DIV ? KILN__COST_DIV : 1;
+        return node->index == KILN__OPERATOR_DIV ? COST_DIV : 1;
     case KILN__REAL_FUNCTION:
-        return kiln__primitives[node->index].cost;
+        return primitives[node->index].cost;
     case KILN__REAL_OP:
         return kiln__op_at(b->scope->ops, node->index)->operations + 1;
     case KILN__REAL_NEGATE:
@@ -69,37 +150,18 @@ static uint32_t cost_of(const binder *b, const kiln__real_node *node)
     }
 }
 
-/* An op counts with all that it is made of: what is written with it is as deep to a compiler as if written out. */
+/* An op counts with the depth of its expression: a compiler inlines it. */
 static uint32_t depth_of(const binder *b, const kiln__real_node *node)
 {
     const kiln__real *inside = node->kind == KILN__REAL_OP ? kiln__op_at(b->scope->ops, node->index)->real : NULL;
     return inside != NULL ? inside->nodes[inside->count - 1].depth + 1u : 1;
 }
 
-static bool grow(binder *b)
-{
-    if (b->out != NULL && b->out->count < b->room)
-        return true;
-    uint32_t room = b->room == 0 ? 16 : 2 * b->room;
-    kiln__real *larger = kiln__realloc(b->out, sizeof(*larger) + room * sizeof(larger->nodes[0]));
-    if (larger == NULL) {
-        b->status = kiln__fail_memory(b->report, KILN__STAGE_SPEC);
-        return false;
-    }
-    if (b->out == NULL)
-        *larger = (kiln__real){ .count = 0 };
-    b->out = larger;
-    b->room = room;
-    return true;
-}
-
 static uint16_t add_node(binder *b, const char *at, kiln__real_node node)
 {
-    if (b->status != KILN_OK)
-        return 0;
-    if (b->out != NULL && b->out->count == KILN__REAL_NODES_MAX)
+    if (b->status == KILN_OK && b->out->count == KILN__REAL_NODES_MAX)
         FAIL(b, at, "an expression has at most %d parts: name some of them as ops of their own", KILN__REAL_NODES_MAX);
-    if (b->status != KILN_OK || !grow(b))
+    if (b->status != KILN_OK)
         return 0;
     for (uint32_t i = 0; i < node.count; i++)
         if (b->out->nodes[node.args[i]].depth > node.depth)
@@ -117,19 +179,18 @@ static uint16_t add_node(binder *b, const char *at, kiln__real_node node)
 
 static const char *name_at(const void *data, size_t i)
 {
-    static const char *const inputs[] = { "x", "y", "z" };
     const kiln__real_scope *scope = data;
-    if (i < scope->inputs && i < sizeof(inputs) / sizeof(inputs[0]))
-        return inputs[i];
+    if (i < scope->inputs)
+        return kiln__input_names[i];
     return i - scope->inputs < scope->params ? scope->param_names[i - scope->inputs] : NULL;
 }
 
 static const char *callee_at(const void *data, size_t i)
 {
     const kiln__real_scope *scope = data;
-    if (i < KILN__PRIMITIVES)
-        return kiln__primitives[i].name;
-    return i - KILN__PRIMITIVES < scope->op_limit ? kiln__op_name(scope->ops, (uint32_t)(i - KILN__PRIMITIVES)) : NULL;
+    if (i < PRIMITIVES)
+        return primitives[i].name;
+    return i - PRIMITIVES < scope->op_limit ? kiln__op_name(scope->ops, (uint32_t)(i - PRIMITIVES)) : NULL;
 }
 
 static uint16_t bind_number(binder *b, const kiln__node *node)
@@ -176,7 +237,7 @@ static uint16_t bind_name(binder *b, kiln__word name)
             b->out->inputs = i + 1;
         return made;
     }
-    if (kiln__primitive_find(name) >= 0 || find_op(b, name) >= 0)
+    if (find_primitive(name) >= 0 || find_op(b, name) >= 0)
         FAIL(b, name.text, "'%s' is called with its arguments: %s(...)", kiln__word_quote(name).text,
              kiln__word_quote(name).text);
     FAIL(b, name.text, "unknown name '%s': %s", kiln__word_quote(name).text,
@@ -197,16 +258,16 @@ static void add_defaults(binder *b, kiln__real_node *node, const kiln__op *op, c
 /* The function or op that a call means. A function hides an op of its name. */
 static const kiln__op *find_callee(binder *b, kiln__word name, kiln__real_node *node)
 {
-    int function = kiln__primitive_find(name), index = function < 0 ? find_op(b, name) : -1;
+    int function = find_primitive(name), index = function < 0 ? find_op(b, name) : -1;
     const kiln__op *op = index >= 0 ? kiln__op_at(b->scope->ops, (uint32_t)index) : NULL;
     node->kind = op != NULL ? KILN__REAL_OP : KILN__REAL_FUNCTION;
     node->index = (uint16_t)(op != NULL ? index : function);
     if (op == NULL && function < 0)
         FAIL(b, name.text, "unknown function or op '%s': %s", kiln__word_quote(name).text,
              kiln__word_hint(name, callee_at, b->scope).text);
-    if (op == NULL && function >= 0 && kiln__primitives[function].cost == 0 && !b->scope->reference)
+    if (op == NULL && function >= 0 && primitives[function].cost == 0 && !b->scope->reference)
         FAIL(b, name.text, "%s has other bits on a GPU than on the cpu: it is for what follows 'of' only",
-             kiln__primitives[function].name);
+             primitives[function].name);
     return op;
 }
 
@@ -225,7 +286,7 @@ static uint16_t bind_call(binder *b, const kiln__node *call)
     const kiln__op *op = find_callee(b, name, &node);
     if (b->status != KILN_OK)
         return 0;
-    uint32_t least = op != NULL ? op->inputs : kiln__primitives[node.index].arity;
+    uint32_t least = op != NULL ? op->inputs : primitives[node.index].arity;
     uint32_t most = op != NULL ? op->inputs + op->params : least, given = call->count;
     if (given < least || given > most) {
         uint32_t bound = given < least ? least : most;
@@ -285,8 +346,11 @@ static uint16_t bind_node(binder *b, const kiln__node *node)
 static void bind_tree(binder *b)
 {
     b->bound = kiln__alloc(b->tree->count * sizeof(*b->bound));
-    if (b->bound == NULL)
+    b->out = kiln__alloc(sizeof(*b->out) + KILN__REAL_NODES_MAX * sizeof(b->out->nodes[0]));
+    if (b->bound == NULL || b->out == NULL)
         b->status = kiln__fail_memory(b->report, KILN__STAGE_SPEC);
+    else
+        *b->out = (kiln__real){ .count = 0 };
     for (uint32_t i = 0; i < b->tree->count && b->status == KILN_OK; i++)
         b->bound[i] = bind_node(b, &b->tree->nodes[i]);
     kiln__free(b->bound);
@@ -306,14 +370,238 @@ kiln_status kiln__real_parse(kiln__real **out, const kiln__real_scope *scope, co
     else
         bind_tree(&b);
     kiln__syntax_free(&tree);
-    if (b.status == KILN_OK)
-        *out = b.out;
-    else
+    if (b.status == KILN_OK) /* shrunk to its size */
+        *out = kiln__realloc(b.out, sizeof(*b.out) + b.out->count * sizeof(b.out->nodes[0]));
+    if (*out == NULL && b.status == KILN_OK)
+        b.status = kiln__fail_memory(report, KILN__STAGE_SPEC);
+    if (*out == NULL)
         kiln__free(b.out);
     return b.status;
 }
 
-void kiln__real_free(kiln__real *real)
+/* ---- C text */
+
+typedef struct writer {
+    const kiln__real *real;
+    const kiln__op_table *ops;
+    char *const *param_names;
+    kiln__text *out;
+} writer;
+
+void kiln__real_emit_number(double value, kiln__text *out)
 {
-    kiln__free(real);
+    char number[KILN__NUMBER_SIZE];
+    kiln__fpenv host;
+    kiln__fpenv_enter_simd(&host);
+    if (isinf(value))
+        strcpy(number, value < 0 ? "-KILN_INFINITY" : "KILN_INFINITY");
+    else
+        kiln__number_format_hex(number, value);
+    kiln__fpenv_leave_simd(&host);
+    kiln__text_append(out, "(kiln_real)");
+    kiln__text_append(out, number);
+}
+
+static void emit_value(const writer *w, uint16_t index);
+
+static bool is_condition(const kiln__real_node *node)
+{
+    return node->kind == KILN__REAL_NOT || (node->kind == KILN__REAL_BINARY && node->index < KILN__OPERATOR_ADD);
+}
+
+/* Text that C takes as a condition. */
+static void emit_condition(const writer *w, uint16_t index)
+{
+    const kiln__real_node *node = &w->real->nodes[index];
+    if (!is_condition(node)) {
+        emit_value(w, index);
+        kiln__text_append(w->out, " != 0");
+    } else if (node->kind == KILN__REAL_NOT) {
+        kiln__text_append(w->out, "!(");
+        emit_condition(w, node->args[0]);
+        kiln__text_append(w->out, ")");
+    } else {
+        bool joins = node->index == KILN__OPERATOR_OR || node->index == KILN__OPERATOR_AND;
+        void (*emit)(const writer *, uint16_t) = joins ? emit_condition : emit_value;
+        kiln__text_append(w->out, joins ? "(" : "");
+        emit(w, node->args[0]);
+        kiln__text_printf(w->out, joins ? ") %s (" : " %s ", kiln__operator_text((kiln__operator)node->index));
+        emit(w, node->args[1]);
+        kiln__text_append(w->out, joins ? ")" : "");
+    }
+}
+
+static void emit_call(const writer *w, const char *prefix, const char *name, const kiln__real_node *node)
+{
+    kiln__text_printf(w->out, "%s%s(", prefix, name);
+    for (uint32_t i = 0; i < node->count; i++) {
+        kiln__text_append(w->out, i == 0 ? "" : ", ");
+        emit_value(w, node->args[i]);
+    }
+    kiln__text_append(w->out, ")");
+}
+
+static void emit_binary(const writer *w, const kiln__real_node *node)
+{
+    static const char *const names[] = { [KILN__OPERATOR_ADD] = "add",
+                                         [KILN__OPERATOR_SUB] = "add",
+                                         [KILN__OPERATOR_MUL] = "mul",
+                                         [KILN__OPERATOR_DIV] = "div" };
+    if (node->index != KILN__OPERATOR_SUB) {
+        emit_call(w, "kiln_", names[node->index], node);
+        return;
+    }
+    kiln__text_append(w->out, "kiln_add(");
+    emit_value(w, node->args[0]);
+    kiln__text_append(w->out, ", -(");
+    emit_value(w, node->args[1]);
+    kiln__text_append(w->out, "))");
+}
+
+static void emit_value(const writer *w, uint16_t index)
+{
+    const kiln__real_node *node = &w->real->nodes[index];
+    switch (node->kind) {
+    case KILN__REAL_NUMBER:
+        kiln__real_emit_number(node->value, w->out);
+        return;
+    case KILN__REAL_INPUT:
+        kiln__text_append(w->out, kiln__input_names[node->index]);
+        return;
+    case KILN__REAL_PARAM:
+        kiln__text_printf(w->out, "%s_", w->param_names[node->index]);
+        return;
+    case KILN__REAL_FUNCTION:
+        emit_call(w, "kiln_", primitives[node->index].name, node);
+        return;
+    case KILN__REAL_OP:
+        emit_call(w, "kiln_op_", kiln__op_at(w->ops, node->index)->name, node);
+        return;
+    case KILN__REAL_NEGATE:
+        kiln__text_append(w->out, "(-(");
+        emit_value(w, node->args[0]);
+        kiln__text_append(w->out, "))");
+        return;
+    case KILN__REAL_CHOICE:
+        kiln__text_append(w->out, "(");
+        emit_condition(w, node->args[0]);
+        kiln__text_append(w->out, " ? ");
+        emit_value(w, node->args[1]);
+        kiln__text_append(w->out, " : ");
+        emit_value(w, node->args[2]);
+        kiln__text_append(w->out, ")");
+        return;
+    case KILN__REAL_NOT:
+    case KILN__REAL_BINARY:
+        break;
+    }
+    if (!is_condition(node)) {
+        emit_binary(w, node);
+        return;
+    }
+    kiln__text_append(w->out, "(");
+    emit_condition(w, index);
+    kiln__text_append(w->out, " ? (kiln_real)1 : (kiln_real)0)");
+}
+
+void kiln__real_emit(const kiln__real *real, const kiln__op_table *ops, char *const *param_names, kiln__text *out)
+{
+    const writer w = { real, ops, param_names, out };
+    emit_value(&w, (uint16_t)(real->count - 1));
+}
+
+static void mark_function(const kiln__functions *functions, const char *name, bool *marks)
+{
+    for (uint32_t i = 0; functions != NULL && i < functions->count; i++)
+        marks[i] = marks[i] || kiln__word_is(functions->at[i].name, name);
+}
+
+/* A primitive that real.h has is none of the functions. */
+void kiln__real_calls(const kiln__real *real, bool *ops, const kiln__functions *functions, bool *function_marks)
+{
+    for (uint32_t i = 0; i < real->count; i++) {
+        const kiln__real_node *node = &real->nodes[i];
+        if (node->kind == KILN__REAL_OP)
+            ops[node->index] = true;
+        else if (node->kind == KILN__REAL_FUNCTION)
+            mark_function(functions, primitives[node->index].name, function_marks);
+        else if (node->kind == KILN__REAL_BINARY && node->index == KILN__OPERATOR_DIV)
+            mark_function(functions, "div", function_marks);
+    }
+}
+
+/* ---- Values in double */
+
+static double binary_value(uint16_t id, double a, double b)
+{
+    switch ((kiln__operator)id) {
+    case KILN__OPERATOR_OR:
+        return a != 0 || b != 0;
+    case KILN__OPERATOR_AND:
+        return a != 0 && b != 0;
+    case KILN__OPERATOR_EQ:
+        return a == b;
+    case KILN__OPERATOR_NE:
+        return a != b;
+    case KILN__OPERATOR_LE:
+        return a <= b;
+    case KILN__OPERATOR_GE:
+        return a >= b;
+    case KILN__OPERATOR_LT:
+        return a < b;
+    case KILN__OPERATOR_GT:
+        return a > b;
+    case KILN__OPERATOR_ADD:
+        return a + b;
+    case KILN__OPERATOR_SUB:
+        return a - b;
+    case KILN__OPERATOR_MUL:
+        return a * b;
+    default:
+        break;
+    }
+    return a / b;
+}
+
+/* Nodes come after their arguments, so one walk computes them all. */
+double kiln__real_value(const kiln__real *real, const kiln__op_table *ops, const double *inputs, const double *params)
+{
+    double values[KILN__REAL_NODES_MAX];
+    for (uint32_t i = 0; i < real->count; i++) {
+        const kiln__real_node *node = &real->nodes[i];
+        double v[KILN__REAL_ARGS_MAX] = { 0 };
+        for (uint32_t j = 0; j < node->count; j++)
+            v[j] = values[node->args[j]];
+        switch (node->kind) {
+        case KILN__REAL_NUMBER:
+            values[i] = node->value;
+            break;
+        case KILN__REAL_INPUT:
+            values[i] = inputs[node->index];
+            break;
+        case KILN__REAL_PARAM:
+            values[i] = params[node->index];
+            break;
+        case KILN__REAL_NEGATE:
+            values[i] = -v[0];
+            break;
+        case KILN__REAL_NOT:
+            values[i] = v[0] == 0;
+            break;
+        case KILN__REAL_BINARY:
+            values[i] = binary_value(node->index, v[0], v[1]);
+            break;
+        case KILN__REAL_CHOICE:
+            values[i] = v[0] != 0 ? v[1] : v[2];
+            break;
+        case KILN__REAL_FUNCTION:
+            values[i] = primitives[node->index].value(v);
+            break;
+        case KILN__REAL_OP:
+            values[i] = kiln__real_value(kiln__op_at(ops, node->index)->real, ops, v,
+                                         v + kiln__op_at(ops, node->index)->inputs);
+            break;
+        }
+    }
+    return real->count > 0 ? values[real->count - 1] : 0;
 }

@@ -2,20 +2,18 @@
  *
  * C's operators ?: || && == != < <= > >= + - * / ! unary - + and parentheses; numbers, which are real (1 / 6 is a
  * sixth), with C's suffix f rounded to float32; inf; the inputs x, y, z and the names of parameters; calls of
- * functions and ops. A comparison is 1 or 0, and whatever is not 0 is true. The grammar is closed, and expressions
- * are bounded in length and depth, so that no text can be more to a compiler than one of Kiln's own ops. Pure. */
+ * functions and ops. A comparison is 1 or 0, and every value but 0 is true. The grammar is closed, and expressions are
+ * bounded in length and depth, so that no text costs a compiler more than one of Kiln's own ops. Pure. */
 #ifndef KILN_LANG_REAL_H
 #define KILN_LANG_REAL_H
 
-#include "base/text.h"
 #include "lang/op.h"
-#include "lang/word.h"
 
 enum {
     KILN__REAL_NODES_MAX = 256,
     KILN__REAL_DEPTH_MAX = 48,
-    KILN__REAL_ARGS_MAX = 3 + KILN__OP_ARGS_MAX,
-    KILN__REAL_OPERATIONS_MAX = 512 /* calls of primitives that an op may come to */
+    KILN__REAL_ARGS_MAX = KILN__INPUTS_MAX + KILN__OP_ARGS_MAX,
+    KILN__REAL_OPERATIONS_MAX = 512 /* calls of primitives in an op */
 };
 
 typedef enum kiln__real_kind {
@@ -24,9 +22,9 @@ typedef enum kiln__real_kind {
     KILN__REAL_PARAM,
     KILN__REAL_NEGATE,
     KILN__REAL_NOT,
-    KILN__REAL_BINARY, /* index: into the table of operators */
+    KILN__REAL_BINARY, /* index: a kiln__operator */
     KILN__REAL_CHOICE,
-    KILN__REAL_FUNCTION, /* index: into the table of functions */
+    KILN__REAL_FUNCTION, /* index: into the table of primitives */
     KILN__REAL_OP        /* index: into the table of ops */
 } kiln__real_kind;
 
@@ -37,15 +35,15 @@ typedef struct kiln__real_node {
     double value;
 } kiln__real_node;
 
-/* Plain data: the root is the last node. */
+/* Plain data: the root is the last node. Freed with kiln__free. */
 struct kiln__real {
     uint32_t count;
     uint32_t inputs;     /* how many of x, y, z it needs */
-    uint32_t operations; /* calls of primitives that it comes to */
+    uint32_t operations; /* calls of primitives in it */
     kiln__real_node nodes[];
 };
 
-/* What names mean in an expression. */
+/* The meaning of names in an expression. */
 typedef struct kiln__real_scope {
     const kiln__op_table *ops;
     uint32_t op_limit; /* only the ops before this one are known */
@@ -54,24 +52,19 @@ typedef struct kiln__real_scope {
     uint32_t params;
     char *const *param_names;
     bool reference;   /* functions count that only double has, "tanh" */
-    const char *text; /* in which *at is, for places in messages */
+    const char *text; /* the text that *at points into, for places in messages */
 } kiln__real_scope;
 
 /* Reads the expression at *at and leaves *at behind it. Errors: KILN_EOP with the place and the closest names,
  * KILN_ENOMEM. */
 kiln_status kiln__real_parse(kiln__real **out, const kiln__real_scope *scope, const char **at, kiln_report *report);
-void kiln__real_free(kiln__real *real);
 
-/* KILN_EOP that names op and place. `culprit` may be NULL. */
+/* KILN_EOP that names op and place. */
 kiln_status kiln__real_fail(const kiln__real_scope *scope, const char *at, kiln_report *report, const char *format, ...)
     KILN__PRINTF(4, 5);
 
-/* True for what an expression calls as a function, "fminf" and the like, and what else has a meaning in a
- * definition. */
-bool kiln__real_is_reserved(kiln__word name);
-
-/* True for what has a meaning besides functions: "x", "inf", "within". */
-bool kiln__real_is_word(kiln__word name);
+/* Whether a name has a meaning in definitions: "x", "within" or, with `functions`, that of a function, "fminf". */
+bool kiln__real_is_reserved(kiln__word name, bool functions);
 
 /* The C text of its value; a parameter lo is the C variable lo_. */
 void kiln__real_emit(const kiln__real *real, const kiln__op_table *ops, char *const *param_names, kiln__text *out);
@@ -82,7 +75,7 @@ void kiln__real_emit_number(double value, kiln__text *out);
 /* Its value, calculated in double. */
 double kiln__real_value(const kiln__real *real, const kiln__op_table *ops, const double *inputs, const double *params);
 
-/* Marks what it calls: ops by index in the table, functions by name. */
-void kiln__real_calls(const kiln__real *real, bool *ops, void (*function)(void *data, const char *name), void *data);
+/* Marks the ops that it calls, by their index in the table, and the functions unless `functions` is NULL. */
+void kiln__real_calls(const kiln__real *real, bool *ops, const kiln__functions *functions, bool *function_marks);
 
 #endif

@@ -1,7 +1,8 @@
+/* Cutting texts into words, and words in messages. */
 #include "lang/word.h"
+
 #include "base/text.h"
 #include <stdio.h>
-#include <string.h>
 
 bool kiln__word_is_blank(char c)
 {
@@ -30,7 +31,7 @@ kiln__word kiln__word_take(const char **at)
 bool kiln__word_is(kiln__word word, const char *string)
 {
     if (word.length > 0 && word.text[0] != string[0])
-        return false; /* most are told apart by this */
+        return false; /* cheap, and tells most words apart */
     return strlen(string) == word.length && (word.length == 0 || memcmp(word.text, string, word.length) == 0);
 }
 
@@ -57,6 +58,17 @@ kiln__word kiln__word_cut(kiln__word *rest, const char *separator)
     first.length = (size_t)(at - first.text);
     *rest = kiln__word_trim((kiln__word){ at + width, rest->length - first.length - width });
     return kiln__word_trim(first);
+}
+
+kiln__word kiln__word_cut_item(kiln__word *rest)
+{
+    size_t length = 0;
+    for (int depth = 0; length < rest->length && (depth > 0 || rest->text[length] != ','); length++)
+        depth += (rest->text[length] == '(') - (rest->text[length] == ')' && depth > 0);
+    kiln__word item = { rest->text, length };
+    *rest = length < rest->length ? (kiln__word){ rest->text + length + 1, rest->length - length - 1 }
+                                  : (kiln__word){ NULL, 0 };
+    return kiln__word_trim(item);
 }
 
 kiln__word kiln__word_next(kiln__word *rest)
@@ -96,7 +108,7 @@ kiln__hint kiln__word_choices(const char *(*name)(const void *data, size_t i), c
     return hint;
 }
 
-/* Of a short word, two wrong letters leave nothing: "foo" is not a slip of "op". */
+/* Two wrong letters leave nothing of a short word: "foo" is not a slip of "op". */
 static bool is_likely(const char *word, const char *candidate)
 {
     size_t length = strlen(word);

@@ -2,7 +2,6 @@
 #include "service/service.h"
 
 #include "base/alloc.h"
-#include "lang/define.h"
 #include "os/file.h"
 #include <errno.h>
 #include <fcntl.h>

@@ -3,7 +3,6 @@
 #ifndef KILN_SPEC_CATALOG_H
 #define KILN_SPEC_CATALOG_H
 
-#include "lang/function.h"
 #include "lang/op.h"
 #include "spec/manifest.h"
 

@@ -2,7 +2,7 @@
 #ifndef KILN_SPEC_MANIFEST_H
 #define KILN_SPEC_MANIFEST_H
 
-#include "base/report.h"
+#include "lang/op.h"
 #include "spec/arguments.h"
 #include "spec/dtype.h"
 #include "spec/param.h"
@@ -14,8 +14,7 @@ enum {
     KILN__ENTRIES_MAX = 4,
     KILN__REQUIRES_MAX = 16,
     KILN__TUNES_MAX = 32,
-    KILN__TUNE_VALUES_MAX = 64,
-    KILN__INPUTS_MAX = 3
+    KILN__TUNE_VALUES_MAX = 64
 };
 
 typedef struct kiln__require {

@@ -1,6 +1,5 @@
 #include "spec/unit.h"
 #include "base/alloc.h"
-#include "lang/real.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -43,18 +42,6 @@ static void append_defines(kiln__text *out, const kiln__fields *spec, uint64_t t
         append_define(out, "TILE", NULL, (int64_t)tile);
 }
 
-/* What a unit takes of the tables of ops and functions. */
-typedef struct takings {
-    const kiln__catalog *catalog;
-    bool ops[KILN__OPS_MAX], functions[KILN__FUNCTIONS_MAX];
-} takings;
-
-static void take_function(void *data, const char *name)
-{
-    takings *taken = data;
-    kiln__functions_take(&taken->catalog->functions, name, taken->functions);
-}
-
 static void mark_ops(const kiln__expr *expr, bool marked[KILN__OPS_MAX])
 {
     for (uint32_t i = 0; i < expr->count; i++)
@@ -62,34 +49,13 @@ static void mark_ops(const kiln__expr *expr, bool marked[KILN__OPS_MAX])
             marked[expr->nodes[i].op] = true;
 }
 
-/* An op comes before its callers in the table, so the walk goes from the end. */
-static void take_all(takings *taken, const kiln__expr *expr)
-{
-    const kiln__op_table *ops = &taken->catalog->ops;
-    mark_ops(expr, taken->ops);
-    for (uint32_t i = ops->count; i-- > 0;)
-        if (taken->ops[i])
-            kiln__real_calls(kiln__op_at(ops, i)->real, taken->ops, take_function, taken);
-}
-
-static void append_taken(kiln__text *out, const kiln__op_table *table, const bool *taken)
-{
-    uint32_t count = table->count;
-    for (uint32_t i = 0; i < count; i++)
-        if (taken[i]) {
-            kiln__text_append(out, kiln__op_at(table, i)->text);
-            kiln__text_append(out, "\n");
-        }
-}
-
 static void append_value(kiln__text *out, const kiln__fields *spec)
 {
     static const char *const parameters[] = { "", "kiln_real x", "kiln_real x, kiln_real y",
                                               "kiln_real x, kiln_real y, kiln_real z" };
-    takings taken = { .catalog = spec->catalog };
-    take_all(&taken, spec->op);
-    kiln__functions_append(&spec->catalog->functions, taken.functions, out);
-    append_taken(out, &spec->catalog->ops, taken.ops);
+    bool ops[KILN__OPS_MAX] = { false };
+    mark_ops(spec->op, ops);
+    kiln__ops_append(&spec->catalog->ops, &spec->catalog->functions, ops, out);
     kiln__text_printf(out, "KILN_FN kiln_real kiln_value(%s) { return ", parameters[spec->op->inputs]);
     kiln__expr_emit(spec->op, &spec->catalog->ops, out);
     kiln__text_append(out, "; }\n\n");
@@ -129,43 +95,19 @@ static kiln_status make_spec(kiln__unit *unit, const kiln__fields *spec, kiln_re
     return unit->spec == NULL ? kiln__fail_memory(report, KILN__STAGE_SPEC) : KILN_OK;
 }
 
-static void ignore(void *data, const char *function)
+/* The definitions of the user-defined ops that the spec and the reference of its template need. */
+static void append_definitions(const kiln__fields *spec, kiln__text *out)
 {
-    (void)data;
-    (void)function;
-}
-
-/* Marks what has to be defined before: what the marked ops call, and what their references do. */
-static void need_all(const kiln__op_table *ops, uint32_t count, bool needed[KILN__OPS_MAX])
-{
-    for (uint32_t i = count; i-- > 0;) {
-        const kiln__op *op = kiln__op_at(ops, i);
-        if (needed[i])
-            kiln__real_calls(op->real, needed, ignore, NULL);
-        if (needed[i] && op->reference != NULL)
-            kiln__real_calls(op->reference, needed, ignore, NULL);
-    }
-}
-
-/* Marks what the spec and the reference of its template need. */
-static void need_of_spec(const kiln__fields *spec, uint32_t count, bool needed[KILN__OPS_MAX])
-{
+    const kiln__op_table *ops = &spec->catalog->ops;
     kiln__fields reference;
     kiln__expr room;
+    bool needed[KILN__OPS_MAX] = { false };
     if (spec->op_set)
         mark_ops(spec->op, needed);
     if (spec->template->reference != NULL && kiln__spec_reference(&reference, &room, spec, NULL) == KILN_OK)
         mark_ops(reference.op, needed);
-    need_all(&spec->catalog->ops, count, needed);
-}
-
-static void append_definitions(const kiln__fields *spec, kiln__text *out)
-{
-    const kiln__op_table *ops = &spec->catalog->ops;
-    uint32_t count = ops->count;
-    bool needed[KILN__OPS_MAX] = { false };
-    need_of_spec(spec, count, needed);
-    for (uint32_t i = ops->row_count; i < count; i++)
+    kiln__ops_close(ops, needed, true);
+    for (uint32_t i = ops->row_count; i < ops->count; i++)
         if (needed[i]) {
             kiln__text_append(out, " --define-op ");
             kiln__text_quote(out, kiln__op_at(ops, i)->definition);

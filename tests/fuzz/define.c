@@ -1,6 +1,6 @@
 /* Definitions of ops: any text is refused with a reason, or makes an op that a compiler can take. */
-#include "lang/define.h"
 #include "fuzz/fuzz.h"
+#include "lang/real.h"
 #include "spec/catalog.h"
 
 static kiln__catalog *catalog(void)

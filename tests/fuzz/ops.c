@@ -1,7 +1,6 @@
 /* The text of Kiln's ops: rows of definitions, and lines of documentation beneath them. */
 #include "base/text.h"
 #include "fuzz/fuzz.h"
-#include "lang/define.h"
 #include "lang/op.h"
 
 static void write_doc(kiln__text *out, const char *doc)

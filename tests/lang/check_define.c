@@ -1,5 +1,5 @@
 #include "base/alloc.h"
-#include "lang/define.h"
+#include "lang/real.h"
 #include "spec/catalog.h"
 #include "spec/fields.h"
 #include "spec/unit.h"
