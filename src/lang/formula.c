@@ -1,3 +1,4 @@
+/* Integer formulas: from a tree to values, or to steps for numbers that are known later. */
 #include "lang/formula.h"
 
 #include "base/alloc.h"
@@ -208,8 +209,8 @@ static kiln_status line_slot(builder *b, const kiln__line *line, uint8_t *slot)
     return status;
 }
 
-/* A constant without a value cannot stand in a slot: what it makes of a step that would take it is known now, but
- * for a choice or a condition, which might pass it by. Those get a step that has none: 0 / 0, or an overflow. */
+/* A slot holds no constant without a value. Such a constant decides most steps now, but a choice or a condition may
+ * pass it by: those get a step that has no value either, 0 / 0 or an overflow. */
 static kiln_status missing_slot(builder *b, const char *missing, uint8_t *slot)
 {
     bool divides = missing == division;
@@ -348,18 +349,10 @@ static kiln_status build_node(builder *b, const kiln__syntax *tree, const kiln__
 
 /* ---- Whole formulas */
 
-static kiln_status build_tree(builder *b, const kiln__syntax *tree, operand *out)
+static kiln_status refuse(const char *formula, const char *why, char *problem, size_t size)
 {
-    kiln_status status = KILN_OK;
-    b->operands = kiln__alloc(tree->count * sizeof(*b->operands));
-    if (b->operands == NULL)
-        return KILN_ENOMEM;
-    for (uint32_t i = 0; i < tree->count && status == KILN_OK; i++)
-        status = build_node(b, tree, &tree->nodes[i], &b->operands[i]);
-    if (status == KILN_OK)
-        *out = b->operands[tree->count - 1];
-    kiln__free(b->operands);
-    return status;
+    snprintf(problem, size, "formula '%s': %s", kiln__word_quote(kiln__word_of(formula)).text, why);
+    return KILN_ESPEC;
 }
 
 static kiln_status build(builder *b, operand *out, char *problem, size_t size)
@@ -369,14 +362,18 @@ static kiln_status build(builder *b, operand *out, char *problem, size_t size)
     kiln_status status = kiln__syntax_read(&tree, &at, end, DEPTH_MAX, &b->fault);
     if (status == KILN_OK && at < end)
         status = fail(b, "expected an operator at", (kiln__word){ at, (size_t)(end - at) });
+    b->operands = status == KILN_OK ? kiln__alloc(tree.count * sizeof(*b->operands)) : NULL;
+    if (status == KILN_OK && b->operands == NULL)
+        status = KILN_ENOMEM;
+    for (uint32_t i = 0; i < tree.count && status == KILN_OK; i++)
+        status = build_node(b, &tree, &tree.nodes[i], &b->operands[i]);
     if (status == KILN_OK)
-        status = build_tree(b, &tree, out);
+        *out = b->operands[tree.count - 1];
+    kiln__free(b->operands);
     kiln__syntax_free(&tree);
-    if (status == KILN_ESPEC) {
-        kiln__word formula = { b->formula, strlen(b->formula) };
-        snprintf(problem, size, "formula '%s': %s", kiln__word_quote(formula).text, b->fault.text);
-    }
-    return status;
+    if (status == KILN_ENOMEM)
+        snprintf(problem, size, "out of memory");
+    return status == KILN_ESPEC ? refuse(b->formula, b->fault.text, problem, size) : status;
 }
 
 kiln_status kiln__formula_eval(const char *formula, kiln__formula_lookup lookup, const void *data, int64_t *out,
@@ -385,15 +382,11 @@ kiln_status kiln__formula_eval(const char *formula, kiln__formula_lookup lookup,
     builder b = { .formula = formula, .lookup = lookup, .data = data };
     operand result;
     kiln_status status = build(&b, &result, problem, size);
-    if (status != KILN_OK)
-        return status;
-    if (result.constant.missing != NULL) {
-        kiln__word whole = { formula, strlen(formula) };
-        snprintf(problem, size, "formula '%s': %s", kiln__word_quote(whole).text, result.constant.missing);
-        return KILN_ESPEC;
-    }
-    *out = result.constant.value;
-    return KILN_OK;
+    if (status == KILN_OK && result.constant.missing != NULL)
+        return refuse(formula, result.constant.missing, problem, size);
+    if (status == KILN_OK)
+        *out = result.constant.value;
+    return status;
 }
 
 kiln_status kiln__formula_check(const char *formula, kiln__formula_lookup lookup, const void *data, char *problem,
@@ -451,15 +444,16 @@ kiln__number_or kiln__line_value(const kiln__line *line, int64_t variable)
     return most.missing != NULL ? most : number((variable + line->add) / line->divide);
 }
 
-void kiln__formula_names(const char *formula, void (*fn)(void *data, const char *name, size_t length), void *data)
+bool kiln__formula_next_name(const char **at, kiln__word *name)
 {
-    while (*formula != '\0') {
-        kiln__word word = kiln__word_take(&formula);
-        while (kiln__word_is_blank(*formula))
-            formula++;
-        if (word.length > 0 && !kiln__word_is_digit(word.text[0]) && *formula != '(')
-            fn(data, word.text, word.length);
-        else if (word.length == 0 && *formula != '\0' && !kiln__word_is_name_char(*formula))
-            formula++;
+    while (**at != '\0') {
+        *name = kiln__word_take(at);
+        const char *after = *at;
+        while (kiln__word_is_blank(*after))
+            after++;
+        if (name->length > 0 && !kiln__word_is_digit(name->text[0]) && *after != '(')
+            return true;
+        *at += name->length == 0;
     }
+    return false;
 }

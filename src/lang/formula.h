@@ -5,16 +5,15 @@
 #ifndef KILN_LANG_FORMULA_H
 #define KILN_LANG_FORMULA_H
 
-#include "base/report.h"
-#include <stdbool.h>
-#include <stddef.h>
+#include "lang/word.h"
+#include <kiln/kiln.h>
 #include <stdint.h>
 
 /* The value of a variable. False if there is no such name. */
 typedef bool (*kiln__formula_lookup)(const void *data, const char *name, size_t length, int64_t *value);
 
-/* Calculates a formula. KILN_ESPEC with one line in `problem`: syntax, unknown name, division by zero, overflow,
- * nesting deeper than 64. Names in a branch that is not taken must exist all the same. KILN_ENOMEM. */
+/* Calculates a formula. On failure `problem` gets one line. KILN_ESPEC: syntax, unknown name, division by zero,
+ * overflow, nesting deeper than 64. Names in a branch that is not taken must exist all the same. KILN_ENOMEM. */
 kiln_status kiln__formula_eval(const char *formula, kiln__formula_lookup lookup, const void *data, int64_t *out,
                                char *problem, size_t size);
 
@@ -22,8 +21,8 @@ kiln_status kiln__formula_eval(const char *formula, kiln__formula_lookup lookup,
 kiln_status kiln__formula_check(const char *formula, kiln__formula_lookup lookup, const void *data, char *problem,
                                 size_t size);
 
-/* Calls fn with each variable's name in the formula; used to see whether a constraint can be checked yet. */
-void kiln__formula_names(const char *formula, void (*fn)(void *data, const char *name, size_t length), void *data);
+/* Finds the next name of a variable at *at or behind it, and moves *at behind it. False: there is none. */
+bool kiln__formula_next_name(const char **at, kiln__word *name);
 
 /* ---- Compiled formulas: of numbers that are known later ---------------------------------------------------------- */
 

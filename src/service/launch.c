@@ -40,12 +40,12 @@ static void put_real(bool is_single, uint64_t number, uint64_t *out)
 /* A formula's number in a type that is not uint64_t or int64_t, at the beginning of `out`. */
 static kiln_status convert_number(const passing *p, const kiln__plan_arg *arg, uint64_t value, uint64_t *out)
 {
-    bool is_signed = arg->type == KILN__ARG_int8 || arg->type == KILN__ARG_int16 || arg->type == KILN__ARG_int32;
-    if (arg->type == KILN__ARG_f32 || arg->type == KILN__ARG_f64)
-        put_real(arg->type == KILN__ARG_f32, value, out);
+    bool is_signed = arg->type == KILN__DTYPE_INT8 || arg->type == KILN__DTYPE_INT16 || arg->type == KILN__DTYPE_INT32;
+    if (arg->type == KILN__DTYPE_F32 || arg->type == KILN__DTYPE_F64)
+        put_real(arg->type == KILN__DTYPE_F32, value, out);
     else if (arg->bytes < 8 && value >> (8 * arg->bytes - is_signed) != 0)
         return FAIL(p->report, KILN_EINVAL, "argument %s: %" PRIu64 " does not fit %s", arg->name, value,
-                    kiln__arg_type_name(arg->type));
+                    kiln__dtype_name(arg->type));
     else
         memcpy(out, &value, sizeof(value)); /* little endian, as every machine with such a GPU */
     return KILN_OK;
@@ -96,7 +96,7 @@ static inline kiln_status pass_formula(passing *p, uint32_t i)
         kiln__plan_value(p->kernel->plan, arg->formulas[0], &p->formulas, arg->name, &value, p->report);
     p->where[i] = &p->values[i];
     p->values[i] = value;
-    if (status != KILN_OK || arg->type == KILN__ARG_uint64 || arg->type == KILN__ARG_int64)
+    if (status != KILN_OK || arg->type == KILN__DTYPE_UINT64 || arg->type == KILN__DTYPE_INT64)
         return status;
     return convert_number(p, arg, value, &p->values[i]);
 }
@@ -110,10 +110,10 @@ static kiln_status pass_argument(passing *p, uint32_t i, const kiln_arg *given)
     case KILN__ARG_SCALAR:
         if (given->kind != KILN_ARG_VALUE)
             return FAIL(p->report, KILN_EINVAL, "argument %s is a number of type %s: give it with KILN_VALUE",
-                        arg->name, kiln__arg_type_name(arg->type));
+                        arg->name, kiln__dtype_name(arg->type));
         if (given->data == NULL || given->bytes != arg->bytes)
             return FAIL(p->report, KILN_EINVAL, "argument %s is a %s of %u bytes, and %" PRIu64 " are given", arg->name,
-                        kiln__arg_type_name(arg->type), arg->bytes, given->data == NULL ? 0 : given->bytes);
+                        kiln__dtype_name(arg->type), arg->bytes, given->data == NULL ? 0 : given->bytes);
         p->where[i] = (void *)given->data; /* a backend reads it before it returns */
         return KILN_OK;
     default:

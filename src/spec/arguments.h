@@ -1,30 +1,12 @@
-/* Signatures of kernels: the declarations size, arg, grid, block, shared and traffic of a template, and the plan
- * that a spec makes of them. See docs/templates.md. Pure. */
+/* Arguments of kernels: the declarations size, arg, grid, block, shared and traffic of a template, and the plan that
+ * a spec makes of them. See docs/templates.md. Pure. */
 #ifndef KILN_SPEC_ARGUMENTS_H
 #define KILN_SPEC_ARGUMENTS_H
 
-#include "base/report.h"
 #include "lang/formula.h"
-#include "lang/word.h"
 #include "spec/dtype.h"
 
 enum { KILN__SIZES_MAX = 4, KILN__ARGS_MAX = 12, KILN__DIMS_MAX = 4, KILN__ARG_NAME = 32, KILN__SHARED_MAX = 49152 };
-
-/* X(name, other name or "", bytes) */
-/* clang-format off */
-#define KILN__ARG_TYPES(X)                                                \
-    X(f32, "float", 4) X(f64, "double", 8) X(f16, "", 2) X(bf16, "", 2)   \
-    X(int8, "", 1) X(uint8, "", 1) X(int16, "", 2) X(uint16, "", 2)       \
-    X(int32, "int", 4) X(uint32, "", 4) X(int64, "", 8) X(uint64, "", 8)
-/* clang-format on */
-
-typedef enum kiln__arg_type {
-    KILN__ARG_DTYPE, /* the spec's */
-#define KILN__ARG_ENUM(name, other, bytes) KILN__ARG_##name,
-    KILN__ARG_TYPES(KILN__ARG_ENUM)
-#undef KILN__ARG_ENUM
-        KILN__ARG_TYPE_END
-} kiln__arg_type;
 
 typedef enum kiln__arg_role {
     KILN__ARG_IN,
@@ -37,8 +19,8 @@ typedef enum kiln__arg_role {
 typedef struct kiln__declared_arg {
     char *name;
     kiln__arg_role role;
-    kiln__arg_type type;
-    bool each;     /* stands for all inputs of the op, "x...": x, y and z */
+    kiln__dtype type; /* KILN__DTYPE_UNSET: the spec's */
+    bool each;        /* stands for all inputs of the op, "x...": x, y and z */
     bool in_place; /* an output that may be one of the inputs: it depends on their elements of the same index alone */
     uint32_t dims;
     char *formulas[KILN__DIMS_MAX]; /* the shape of an array, or [0] the value of a number */
@@ -55,12 +37,6 @@ typedef struct kiln__arguments {
     char *traffic;            /* formula: bytes that a launch reads and writes, NULL: its arrays, once each */
 } kiln__arguments;
 
-/* Read what follows the keyword. NULL, or what is wrong in `problem`, which is empty where memory ran out. */
-const char *kiln__arguments_size(kiln__arguments *out, kiln__word rest, char *problem, size_t size);
-const char *kiln__arguments_arg(kiln__arguments *out, kiln__word rest, char *problem, size_t size);
-const char *kiln__arguments_triple(char *out[3], kiln__word rest, char *problem, size_t size);
-void kiln__arguments_fini(kiln__arguments *arguments);
-
 /* One size, which is the extent of every array, and no number given at launch: kiln_launch_n takes such arguments. */
 bool kiln__arguments_flat(const kiln__arguments *arguments);
 
@@ -71,10 +47,10 @@ bool kiln__arguments_elementwise(const kiln__arguments *arguments);
 /* How many arrays the arguments read, of which an op with so many inputs is part. */
 uint32_t kiln__arguments_inputs(const kiln__arguments *arguments, uint32_t op_inputs);
 
-/* How many parameters a kernel has whose op has so many inputs. */
+/* How many parameters a kernel has for an op with so many inputs. */
 uint32_t kiln__arguments_count(const kiln__arguments *arguments, uint32_t op_inputs);
 
-/* The name of an argument; of one that stands for the inputs of the op that of input number k: x, y or z. */
+/* The name of an argument; of one that stands for the inputs of the op, the name of input k: x, y or z. */
 const char *kiln__arg_name(const kiln__declared_arg *arg, uint32_t k);
 
 bool kiln__arguments_has_size(const kiln__arguments *arguments, kiln__word name);
@@ -84,15 +60,15 @@ bool kiln__arguments_has_size(const kiln__arguments *arguments, kiln__word name)
 typedef struct kiln__plan_arg {
     char name[KILN__ARG_NAME];
     kiln__arg_role role;
-    kiln__arg_type type; /* never KILN__ARG_DTYPE */
+    kiln__dtype type; /* never KILN__DTYPE_UNSET */
     bool in_place;
     uint32_t bytes; /* of an element or a number */
     uint32_t dims;
     uint32_t formulas[KILN__DIMS_MAX]; /* of the shape, or [0] of the number */
 } kiln__plan_arg;
 
-/* A formula of a plan is a number, which kiln__plan_value and kiln__plan_text take. One piece of memory, which may
- * be copied as bytes. */
+/* Formulas of a plan are numbers for kiln__plan_value and kiln__plan_text. One piece of memory, which may be copied as
+ * bytes. */
 typedef struct kiln__plan {
     size_t total;
     kiln__formulas formulas;
@@ -118,9 +94,9 @@ typedef struct kiln__plan {
  * not the sizes; `dtype` is the type that stands for "dtype". The caller frees *out with kiln__free. Errors:
  * KILN_ESPEC (a block of no or too many threads, too much shared memory), KILN_ENOMEM. */
 kiln_status kiln__plan_make(kiln__plan **out, const kiln__arguments *arguments, kiln__formula_lookup lookup,
-                            const void *data, kiln__arg_type dtype, uint32_t op_inputs, kiln_report *report);
+                            const void *data, kiln__dtype dtype, uint32_t op_inputs, kiln_report *report);
 
-/* The text of a formula: it speaks of sizes alone. */
+/* The text of a formula: its only names are sizes. */
 const char *kiln__plan_text(const kiln__plan *plan, uint32_t formula);
 
 /* All formulas with these sizes, one above INT64_MAX counting as that. Takes no memory and no lock. */
@@ -149,11 +125,5 @@ static inline kiln_status kiln__plan_value(const kiln__plan *plan, uint32_t form
 /* Elements of an array. */
 kiln_status kiln__plan_elements(const kiln__plan *plan, uint32_t arg, const kiln__formula_values *values, uint64_t *out,
                                 kiln_report *report);
-
-const char *kiln__arg_type_name(kiln__arg_type type);
-uint32_t kiln__arg_type_bytes(kiln__arg_type type);
-
-/* The one whose elements are a dtype's. */
-kiln__arg_type kiln__arg_type_of(kiln__dtype dtype);
 
 #endif

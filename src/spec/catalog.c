@@ -79,7 +79,7 @@ kiln_status kiln__catalog_load(const kiln__catalog *catalog, uint32_t i, const k
     *out = known;
     if (known != NULL)
         return KILN_OK;
-    kiln_status status = kiln__template_parse_own(&made, catalog->own[i].text, catalog->own[i].cpu_text, report);
+    kiln_status status = kiln__template_parse(&made, catalog->own[i].text, catalog->own[i].cpu_text, true, report);
     if (status != KILN_OK)
         return status;
     *out = made;

@@ -1,7 +1,7 @@
 #include "spec/expand.h"
 #include "base/alloc.h"
 #include "base/number.h"
-#include "spec/range.h"
+#include "spec/param.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,5 @@
 #include "spec/fields.h"
 #include "base/number.h"
-#include "spec/require.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -155,23 +154,17 @@ static kiln_status set_template(kiln__fields *spec, kiln__word value, kiln_repor
     return status;
 }
 
-static const char *dtype_name_at(const void *data, size_t i)
-{
-    (void)data;
-    return i + 1 < KILN__DTYPE_END ? kiln__dtype_name((kiln__dtype)(i + 1)) : NULL;
-}
-
 static kiln_status set_dtype(kiln__fields *spec, kiln__word value, kiln_report *report)
 {
     kiln__dtype dtype = kiln__dtype_parse(value.text, value.length);
     if (dtype == KILN__DTYPE_UNSET && value.length > 0) {
         kiln__quote quote = kiln__word_quote(value);
-        kiln__dtype meant = kiln__dtype_guess(value.text, value.length);
+        kiln__dtype meant = kiln__dtype_guess(value);
         if (meant != KILN__DTYPE_UNSET)
             return FAIL(report, KILN_ESPEC, "unknown dtype '%s': did you mean %s?", quote.text,
                         kiln__dtype_name(meant));
         return FAIL(report, KILN_ESPEC, "unknown dtype '%s': %s", quote.text,
-                    kiln__word_choices(dtype_name_at, NULL).text);
+                    kiln__word_choices(kiln__dtype_name_at, NULL).text);
     }
     kiln_status status = check_dtype(spec->template, dtype, report);
     if (status == KILN_OK)

@@ -86,6 +86,12 @@ kiln_status kiln__spec_fill(kiln__fields *out, const kiln__fields *spec, const k
 kiln_status kiln__spec_resolve(kiln__fields *out, const kiln__fields *spec, const kiln__target *target,
                                kiln_report *report);
 
+/* Checks every constraint of the template for which `spec` has all values: a spec as given or, where `target` is not
+ * NULL, the resolution of `given` for it. Errors: KILN_ESPEC that names the values, the reason and the nearest values
+ * that hold. */
+kiln_status kiln__requires_check(const kiln__fields *given, const kiln__fields *spec, const kiln__target *target,
+                                 kiln_report *report);
+
 /* Elements per block of threads, as the template of a resolved spec declares; 0: it does not. KILN_ESPEC. */
 kiln_status kiln__spec_tile(const kiln__fields *spec, uint64_t *out, kiln_report *report);
 
@@ -94,5 +100,20 @@ kiln_status kiln__spec_plan(kiln__plan **out, const kiln__fields *spec, kiln_rep
 
 /* Value of a formula of the template under a resolved spec; KILN_ESPEC if it fails. */
 kiln_status kiln__spec_eval(const kiln__fields *spec, const char *formula, int64_t *out, kiln_report *report);
+
+/* ---- Results of ops whose definition bounds their error (spec/reference.c) */
+
+typedef struct kiln__worst_error {
+    double worst; /* in units of the last place; infinity where one is NaN and the other is not */
+    double got, want;
+    uint64_t where;
+} kiln__worst_error;
+
+/* The op of a spec, if it is one with a bound that is called with its inputs in order, else NULL. */
+const kiln__op *kiln__reference_op(const kiln__fields *spec);
+
+/* Compares n elements of the spec's dtype, which is set. The spec has such an op. */
+void kiln__reference_compare(const kiln__fields *spec, uint64_t n, const void *results, const void *const *in,
+                             kiln__worst_error *out);
 
 #endif

@@ -1,27 +1,36 @@
+/* Reads the declarations of a template: a table of keywords, a reader for each, and the checks of the whole. */
 #include "spec/manifest.h"
+
 #include "base/alloc.h"
 #include "base/text.h"
-#include "lang/formula.h"
-#include "lang/word.h"
-#include "spec/range.h"
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
 enum {
-    MARK_LENGTH = 3, /* of "//!" */
     ENTRY_NAME_MAX = 63,
-    LIST_MAX = 64
+    LIST_MAX = 64,
+    CHECKS_MAX = KILN__ARGS_MAX * KILN__DIMS_MAX + 9 /* grid, block, shared, traffic, tile */ + KILN__PARAMS_MAX +
+                 2 * KILN__REQUIRES_MAX + KILN__TUNES_MAX + KILN__ENTRIES_MAX
 };
+
+/* The names of a formula, besides bytes, sm and inputs: none, the parameters, also the sizes and the tile. */
+typedef enum name_set { NAMES_FEW, NAMES_PARAMS, NAMES_SIZES } name_set;
+
+/* A formula to check once all is read, because it may use names that are declared below it. */
+typedef struct check {
+    const char *formula;
+    uint32_t line;
+    name_set names;
+    const kiln__declared_param *words; /* the words of an enumeration are names too; NULL: none */
+} check;
 
 typedef struct reader {
     kiln__template *out;
-    bool trusted; /* formulas are known to be right */
-    uint32_t line;
-    uint32_t arg_lines[KILN__ARGS_MAX], grid_line, block_line, shared_line, traffic_line;
-    uint32_t tile_line, param_lines[KILN__PARAMS_MAX], require_lines[KILN__REQUIRES_MAX], tune_lines[KILN__TUNES_MAX],
-        bound_lines[KILN__REQUIRES_MAX], entry_lines[KILN__ENTRIES_MAX];
+    bool out_of_memory; /* some text could not be copied; read_line reports it */
+    uint32_t line, grid_line, block_line, param_lines[KILN__PARAMS_MAX];
+    check checks[CHECKS_MAX];
+    uint32_t check_count;
     kiln_report *report;
 } reader;
 
@@ -41,10 +50,21 @@ static kiln_status fail(const reader *r, uint32_t line, const char *format, ...)
                       r->out->name == NULL ? "without a name" : r->out->name, line, what);
 }
 
-static kiln_status copy(const reader *r, char **out, kiln__word word)
+#define FAIL(r, ...) fail(r, (r)->line, __VA_ARGS__)
+
+static char *copy(reader *r, kiln__word word)
 {
-    *out = kiln__memdup(word.length > 0 ? word.text : "", word.length);
-    return *out == NULL ? kiln__fail_memory(r->report, KILN__STAGE_SPEC) : KILN_OK;
+    char *made = kiln__memdup(word.length > 0 ? word.text : "", word.length);
+    r->out_of_memory = r->out_of_memory || made == NULL;
+    return made;
+}
+
+static char *copy_formula(reader *r, kiln__word word, name_set names)
+{
+    char *made = copy(r, word);
+    if (made != NULL)
+        r->checks[r->check_count++] = (check){ made, r->line, names, NULL };
+    return made;
 }
 
 /* Names that mean something else in specs, in formulas or, in upper case after KILN_, in units. */
@@ -58,14 +78,21 @@ static bool is_reserved(kiln__word name)
     return false;
 }
 
+/* ---- Declarations of one text, or of a formula */
+
+static kiln_status fail_twice(const reader *r, const char *keyword)
+{
+    return FAIL(r, "'%s' is given twice", keyword);
+}
+
 static kiln_status read_template(reader *r, kiln__word rest)
 {
     if (r->out->name != NULL)
-        return fail(r, r->line, "'template' is given twice");
+        return fail_twice(r, "template");
     if (!kiln__word_is_name(rest))
-        return fail(r, r->line, "'%s' is not a name of lower-case letters, digits and '_'",
-                    kiln__word_quote(rest).text);
-    return copy(r, &r->out->name, rest);
+        return FAIL(r, "'%s' is not a name of lower-case letters, digits and '_'", kiln__word_quote(rest).text);
+    r->out->name = copy(r, rest);
+    return KILN_OK;
 }
 
 static kiln_status read_about(reader *r, kiln__word rest)
@@ -76,16 +103,42 @@ static kiln_status read_about(reader *r, kiln__word rest)
     kiln__text_append_bytes(&doc, rest.text, rest.length);
     kiln__free(r->out->doc);
     r->out->doc = kiln__text_take(&doc);
-    return r->out->doc == NULL ? kiln__fail_memory(r->report, KILN__STAGE_SPEC) : KILN_OK;
+    r->out_of_memory = r->out->doc == NULL;
+    return KILN_OK;
 }
 
 static kiln_status read_reference(reader *r, kiln__word rest)
 {
     if (r->out->reference != NULL)
-        return fail(r, r->line, "'reference' is given twice");
+        return fail_twice(r, "reference");
     if (rest.length == 0)
-        return fail(r, r->line, "write reference OP, an op of the same inputs that computes the same");
-    return copy(r, &r->out->reference, rest);
+        return FAIL(r, "write reference OP, an op of the same inputs that computes the same");
+    r->out->reference = copy(r, rest);
+    return KILN_OK;
+}
+
+static kiln_status read_tile(reader *r, kiln__word rest)
+{
+    if (r->out->tile != NULL)
+        return fail_twice(r, "tile");
+    r->out->tile = copy_formula(r, rest, NAMES_PARAMS);
+    return KILN_OK;
+}
+
+static kiln_status read_shared(reader *r, kiln__word rest)
+{
+    if (r->out->arguments.shared != NULL)
+        return fail_twice(r, "shared");
+    r->out->arguments.shared = copy_formula(r, kiln__word_cut(&rest, "--"), NAMES_PARAMS);
+    return KILN_OK;
+}
+
+static kiln_status read_traffic(reader *r, kiln__word rest)
+{
+    if (r->out->arguments.traffic != NULL)
+        return fail_twice(r, "traffic");
+    r->out->arguments.traffic = copy_formula(r, kiln__word_cut(&rest, "--"), NAMES_SIZES);
+    return KILN_OK;
 }
 
 static kiln_status read_dtype(reader *r, kiln__word rest)
@@ -94,82 +147,18 @@ static kiln_status read_dtype(reader *r, kiln__word rest)
     while (rest.text != NULL) {
         kiln__word name = kiln__word_cut(&rest, ",");
         kiln__dtype dtype = kiln__dtype_parse(name.text, name.length);
-        if (dtype == KILN__DTYPE_UNSET || out->dtype_count == KILN__DTYPE_END ||
+        if (dtype == KILN__DTYPE_UNSET || out->dtype_count == KILN__DTYPE_SPECS_END ||
             (out->dtype_count > 0 && kiln__template_takes(out, dtype)))
-            return fail(r, r->line, "'%s' is not a new dtype: f32, f64, f16 or bf16", kiln__word_quote(name).text);
+            return FAIL(r, "'%s' is not a new dtype: f32, f64, f16 or bf16", kiln__word_quote(name).text);
         out->dtypes[out->dtype_count++] = dtype;
     }
     return KILN_OK;
 }
 
-/* What a function of spec/arguments.h said. */
-static kiln_status told(const reader *r, const char *problem)
-{
-    if (problem == NULL)
-        return KILN_OK;
-    return problem[0] == '\0' ? kiln__fail_memory(r->report, KILN__STAGE_SPEC) : fail(r, r->line, "%s", problem);
-}
-
-static kiln_status read_size(reader *r, kiln__word rest)
-{
-    char problem[400];
-    const kiln__arguments *arguments = &r->out->arguments;
-    kiln_status status = told(r, kiln__arguments_size(&r->out->arguments, rest, problem, sizeof(problem)));
-    for (uint32_t i = 0; i < arguments->size_count && status == KILN_OK; i++) {
-        kiln__word name = { arguments->sizes[i], strlen(arguments->sizes[i]) };
-        if (is_reserved(name) && !kiln__word_is(name, "n"))
-            status = fail(r, r->line, "'%s' cannot name a size: it means something else", arguments->sizes[i]);
-    }
-    return status;
-}
-
-static kiln_status read_arg(reader *r, kiln__word rest)
-{
-    char problem[400];
-    if (r->out->arguments.arg_count < KILN__ARGS_MAX)
-        r->arg_lines[r->out->arguments.arg_count] = r->line;
-    return told(r, kiln__arguments_arg(&r->out->arguments, rest, problem, sizeof(problem)));
-}
-
-static kiln_status read_triple(reader *r, char *out[3], uint32_t *line, kiln__word rest)
-{
-    char problem[400];
-    if (*line != 0)
-        return fail(r, r->line, "given twice, first on line %u", *line);
-    *line = r->line;
-    return told(r, kiln__arguments_triple(out, rest, problem, sizeof(problem)));
-}
-
-static kiln_status read_grid(reader *r, kiln__word rest)
-{
-    return read_triple(r, r->out->arguments.grid, &r->grid_line, rest);
-}
-
-static kiln_status read_block(reader *r, kiln__word rest)
-{
-    return read_triple(r, r->out->arguments.block, &r->block_line, rest);
-}
-
-static kiln_status read_shared(reader *r, kiln__word rest)
-{
-    if (r->out->arguments.shared != NULL)
-        return fail(r, r->line, "'shared' is given twice");
-    r->shared_line = r->line;
-    return copy(r, &r->out->arguments.shared, kiln__word_cut(&rest, "--"));
-}
-
-static kiln_status read_traffic(reader *r, kiln__word rest)
-{
-    if (r->out->arguments.traffic != NULL)
-        return fail(r, r->line, "'traffic' is given twice");
-    r->traffic_line = r->line;
-    return copy(r, &r->out->arguments.traffic, kiln__word_cut(&rest, "--"));
-}
-
 static kiln_status read_inputs(reader *r, kiln__word rest)
 {
     if (r->out->max_inputs != 0)
-        return fail(r, r->line, "'inputs' is given twice");
+        return fail_twice(r, "inputs");
     kiln__word high = rest;
     kiln__word low = kiln__word_cut(&high, "..");
     if (high.text == NULL)
@@ -177,12 +166,130 @@ static kiln_status read_inputs(reader *r, kiln__word rest)
     int64_t least, most;
     if (!kiln__param_number(low, &least) || !kiln__param_number(high, &most) || least < 1 || most < least ||
         most > KILN__INPUTS_MAX)
-        return fail(r, r->line, "inputs '%s' is not a range within 1..%d", kiln__word_quote(rest).text,
-                    KILN__INPUTS_MAX);
+        return FAIL(r, "inputs '%s' is not a range within 1..%d", kiln__word_quote(rest).text, KILN__INPUTS_MAX);
     r->out->min_inputs = (uint32_t)least;
     r->out->max_inputs = (uint32_t)most;
     return KILN_OK;
 }
+
+/* ---- Sizes, arguments and the launch */
+
+static kiln_status read_size(reader *r, kiln__word rest)
+{
+    kiln__arguments *out = &r->out->arguments;
+    rest = kiln__word_cut(&rest, "--");
+    do {
+        kiln__word name = kiln__word_cut_item(&rest);
+        if (out->size_count == KILN__SIZES_MAX)
+            return FAIL(r, "more than %d sizes", KILN__SIZES_MAX);
+        if (!kiln__word_is_name(name) || name.length >= KILN__ARG_NAME || kiln__arguments_has_size(out, name))
+            return FAIL(r, "'%s' cannot name a size: it is taken, or not of lower-case letters, digits and '_'",
+                        kiln__word_quote(name).text);
+        if (is_reserved(name) && !kiln__word_is(name, "n"))
+            return FAIL(r, "'%s' cannot name a size: it means something else", kiln__word_quote(name).text);
+        out->sizes[out->size_count] = copy(r, name);
+        out->size_count += out->sizes[out->size_count] != NULL;
+    } while (rest.text != NULL);
+    return KILN_OK;
+}
+
+static kiln_status read_shape(reader *r, kiln__declared_arg *arg, kiln__word shape)
+{
+    do {
+        kiln__word formula = kiln__word_cut_item(&shape);
+        if (arg->dims == KILN__DIMS_MAX || formula.length == 0)
+            return FAIL(r, "arg %s: write its shape as [FORMULA, ...] of at most %d", arg->name, KILN__DIMS_MAX);
+        arg->formulas[arg->dims++] = copy_formula(r, formula, NAMES_SIZES);
+    } while (shape.text != NULL);
+    return KILN_OK;
+}
+
+/* "TYPE[SHAPE]", after in, out or inout. */
+static kiln_status read_array(reader *r, kiln__declared_arg *arg, kiln__word shape)
+{
+    kiln__word after = shape;
+    shape = kiln__word_cut(&after, "]");
+    arg->in_place = after.text != NULL && arg->role == KILN__ARG_OUT && kiln__word_is(after, "inplace");
+    if (shape.length == 0 || after.text == NULL || (after.length > 0 && !arg->in_place))
+        return FAIL(r, "arg %s: write its shape behind the type: %s[FORMULA, ...]%s", arg->name,
+                    kiln__dtype_name(arg->type),
+                    arg->role == KILN__ARG_OUT ? ", then inplace if it may be an input" : "");
+    return read_shape(r, arg, shape);
+}
+
+/* "TYPE = FORMULA", or "TYPE" for a number given at launch, whose `value` has no text. */
+static kiln_status read_number(reader *r, kiln__declared_arg *arg, kiln__word value)
+{
+    if (arg->type == KILN__DTYPE_F16 || arg->type == KILN__DTYPE_BF16)
+        return FAIL(r, "arg %s: a number is no %s: write float", arg->name, kiln__dtype_name(arg->type));
+    arg->role = value.text != NULL ? KILN__ARG_FORMULA : KILN__ARG_SCALAR;
+    if (value.text != NULL)
+        arg->formulas[0] = copy_formula(r, value, NAMES_SIZES);
+    return KILN_OK;
+}
+
+/* "x... in TYPE[SHAPE]" is all inputs of the op. */
+static kiln_status read_arg(reader *r, kiln__word rest)
+{
+    static const char *const roles[] = { "in", "out", "inout" };
+    kiln__arguments *out = &r->out->arguments;
+    rest = kiln__word_cut(&rest, "--");
+    kiln__word name = kiln__word_next(&rest);
+    bool each = kiln__word_is(name, "x..."), taken = false, is_array = false;
+    kiln__word stored = { name.text, each ? 1 : name.length };
+    for (uint32_t i = 0; i < out->arg_count; i++)
+        taken = taken || kiln__word_is(stored, out->args[i].name);
+    if (out->arg_count == KILN__ARGS_MAX)
+        return FAIL(r, "more than %d args", KILN__ARGS_MAX);
+    if (taken || (!each && !kiln__word_is_name(name)) || name.length >= KILN__ARG_NAME)
+        return FAIL(r, "'%s' cannot name an arg: it is taken, or not of lower-case letters, digits and '_'",
+                    kiln__word_quote(name).text);
+    kiln__declared_arg *arg = &out->args[out->arg_count++];
+    arg->each = each;
+    arg->name = copy(r, stored);
+    kiln__word after = rest;
+    kiln__word role = kiln__word_next(&after);
+    for (int i = 0; i < 3; i++)
+        if (kiln__word_is(role, roles[i])) {
+            arg->role = (kiln__arg_role)i;
+            is_array = true;
+            rest = after;
+        }
+    if (each && (!is_array || arg->role != KILN__ARG_IN))
+        return FAIL(r, "arg x... is the inputs of the op: write arg x... in TYPE[FORMULA, ...]");
+    kiln__word type = kiln__word_cut(&rest, is_array ? "[" : "=");
+    if (!kiln__dtype_find(type, &arg->type))
+        return FAIL(r, "arg %s: unknown type '%s': %s", arg->name, kiln__word_quote(type).text,
+                    kiln__word_hint(type, kiln__dtype_type_at, NULL).text);
+    return is_array ? read_array(r, arg, rest) : read_number(r, arg, rest);
+}
+
+static kiln_status read_triple(reader *r, char *out[3], uint32_t *line, kiln__word rest, name_set names)
+{
+    if (*line != 0)
+        return FAIL(r, "given twice, first on line %u", *line);
+    *line = r->line;
+    rest = kiln__word_cut(&rest, "--");
+    for (int i = 0; i == 0 || rest.text != NULL; i++) {
+        kiln__word formula = kiln__word_cut_item(&rest);
+        if (i == 3 || formula.length == 0)
+            return FAIL(r, "write one to three formulas: X, Y, Z");
+        out[i] = copy_formula(r, formula, names);
+    }
+    return KILN_OK;
+}
+
+static kiln_status read_grid(reader *r, kiln__word rest)
+{
+    return read_triple(r, r->out->arguments.grid, &r->grid_line, rest, NAMES_SIZES);
+}
+
+static kiln_status read_block(reader *r, kiln__word rest)
+{
+    return read_triple(r, r->out->arguments.block, &r->block_line, rest, NAMES_PARAMS);
+}
+
+/* ---- Parameters */
 
 static kiln_status read_range(const reader *r, kiln__declared_param *param, kiln__word values)
 {
@@ -192,8 +299,7 @@ static kiln_status read_range(const reader *r, kiln__declared_param *param, kiln
     param->step = 1;
     if (!kiln__param_number(low, &param->low) || !kiln__param_number(high, &param->high) ||
         (step.text != NULL && !kiln__param_number(step, &param->step)) || param->low > param->high || param->step < 1)
-        return fail(r, r->line, "'%s' is not a range: write LOW..HIGH or LOW..HIGH step STEP",
-                    kiln__word_quote(values).text);
+        return FAIL(r, "'%s' is not a range: write LOW..HIGH or LOW..HIGH step STEP", kiln__word_quote(values).text);
     return KILN_OK;
 }
 
@@ -212,14 +318,13 @@ static kiln_status read_list(const reader *r, kiln__declared_param *param, kiln_
     param->is_list = true;
     param->list = kiln__calloc(param->count, sizeof(*param->list));
     if (param->list == NULL)
-        return kiln__fail_memory(r->report, KILN__STAGE_SPEC);
+        return KILN_ENOMEM;
     for (uint32_t i = 0; i < param->count; i++) {
         kiln__word item = kiln__word_cut(&values, ",");
         if (!kiln__param_number(item, &param->list[i]))
-            return fail(r, r->line, "'%s' is not a whole number", kiln__word_quote(item).text);
+            return FAIL(r, "'%s' is not a whole number", kiln__word_quote(item).text);
         if (i > 0 && param->list[i] <= param->list[i - 1])
-            return fail(r, r->line, "'%s' is out of order: list values from small to large",
-                        kiln__word_quote(item).text);
+            return FAIL(r, "'%s' is out of order: list values from small to large", kiln__word_quote(item).text);
     }
     param->low = param->list[0];
     param->high = param->list[param->count - 1];
@@ -227,33 +332,30 @@ static kiln_status read_list(const reader *r, kiln__declared_param *param, kiln_
     return KILN_OK;
 }
 
-static kiln_status read_words(const reader *r, kiln__declared_param *param, kiln__word values)
+static kiln_status read_words(reader *r, kiln__declared_param *param, kiln__word values)
 {
     param->is_enum = true;
     param->words = kiln__calloc(param->count, sizeof(*param->words));
     if (param->words == NULL)
-        return kiln__fail_memory(r->report, KILN__STAGE_SPEC);
+        return KILN_ENOMEM;
     for (uint32_t i = 0; i < param->count; i++) {
         kiln__word item = kiln__word_cut(&values, ",");
         if (!kiln__word_is_name(item) || kiln__param_word(param, item) >= 0)
-            return fail(r, r->line, "'%s' is not a new word of lower-case letters, digits and '_'",
-                        kiln__word_quote(item).text);
-        kiln_status status = copy(r, &param->words[i], item);
-        if (status != KILN_OK)
-            return status;
+            return FAIL(r, "'%s' is not a new word of lower-case letters, digits and '_'", kiln__word_quote(item).text);
+        param->words[i] = copy(r, item);
     }
     return KILN_OK;
 }
 
-static kiln_status read_values(const reader *r, kiln__declared_param *param, kiln__word values)
+static kiln_status read_values(reader *r, kiln__declared_param *param, kiln__word values)
 {
     if (values.length == 0)
-        return fail(r, r->line, "param %s has no values: write a range, a list or words", param->name);
+        return FAIL(r, "param %s has no values: write a range, a list or words", param->name);
     if (kiln__range_is(values))
         return read_range(r, param, values);
     param->count = count_items(values);
     if (param->count > LIST_MAX)
-        return fail(r, r->line, "param %s has more than %d values", param->name, LIST_MAX);
+        return FAIL(r, "param %s has more than %d values", param->name, LIST_MAX);
     bool is_number = values.text[0] >= '0' && values.text[0] <= '9';
     return is_number ? read_list(r, param, values) : read_words(r, param, values);
 }
@@ -266,49 +368,46 @@ static kiln_status read_param(reader *r, kiln__word rest)
     kiln__word values = kiln__word_cut(&value, "=");
     kiln__word name = kiln__word_next(&values);
     if (out->param_count == KILN__PARAMS_MAX)
-        return fail(r, r->line, "more than %d params", KILN__PARAMS_MAX);
+        return FAIL(r, "more than %d params", KILN__PARAMS_MAX);
     if (!kiln__word_is_name(name) || is_reserved(name) || kiln__template_param(out, name.text, name.length) >= 0)
-        return fail(r, r->line, "'%s' cannot name a param: it is taken, or not of lower-case letters, digits and '_'",
+        return FAIL(r, "'%s' cannot name a param: it is taken, or not of lower-case letters, digits and '_'",
                     kiln__word_quote(name).text);
     if (value.length == 0)
-        return fail(r, r->line, "param %s has no default: write = and a formula or word", kiln__word_quote(name).text);
+        return FAIL(r, "param %s has no default: write = and a formula or word", kiln__word_quote(name).text);
     kiln__declared_param *param = &out->params[out->param_count];
     r->param_lines[out->param_count++] = r->line;
-    kiln_status status = copy(r, &param->name, name);
-    if (status == KILN_OK)
-        status = copy(r, &param->values, values);
-    if (status == KILN_OK)
-        status = copy(r, &param->default_text, value);
-    if (status == KILN_OK)
-        status = copy(r, &param->doc, doc);
-    return status == KILN_OK ? read_values(r, param, values) : status;
+    param->name = copy(r, name);
+    param->values = copy(r, values);
+    param->default_text = copy_formula(r, value, NAMES_PARAMS);
+    param->doc = copy(r, doc);
+    if (r->out_of_memory)
+        return KILN_ENOMEM;
+    r->checks[r->check_count - 1].words = param;
+    return read_values(r, param, values);
 }
 
+/* ---- Rules, values to try, entries */
+
 /* "FORMULA -- TEXT" */
-static kiln_status read_rule(const reader *r, kiln__require *out, kiln__word rest)
+static kiln_status read_rule(reader *r, kiln__require *rules, uint32_t *count, const char *what, kiln__word rest)
 {
     kiln__word doc = rest;
     kiln__word formula = kiln__word_cut(&doc, "--");
-    kiln_status status = copy(r, &out->formula, formula);
-    return status == KILN_OK ? copy(r, &out->doc, doc.length > 0 ? doc : formula) : status;
+    if (*count == KILN__REQUIRES_MAX)
+        return FAIL(r, "more than %d %s", KILN__REQUIRES_MAX, what);
+    rules[*count].formula = copy_formula(r, formula, NAMES_PARAMS);
+    rules[(*count)++].doc = copy(r, doc.length > 0 ? doc : formula);
+    return KILN_OK;
 }
 
 static kiln_status read_require(reader *r, kiln__word rest)
 {
-    kiln__template *out = r->out;
-    if (out->require_count == KILN__REQUIRES_MAX)
-        return fail(r, r->line, "more than %d requirements", KILN__REQUIRES_MAX);
-    r->require_lines[out->require_count] = r->line;
-    return read_rule(r, &out->requires[out->require_count++], rest);
+    return read_rule(r, r->out->requires, &r->out->require_count, "requirements", rest);
 }
 
 static kiln_status read_bound(reader *r, kiln__word rest)
 {
-    kiln__template *out = r->out;
-    if (out->bound_count == KILN__REQUIRES_MAX)
-        return fail(r, r->line, "more than %d bounds", KILN__REQUIRES_MAX);
-    r->bound_lines[out->bound_count] = r->line;
-    return read_rule(r, &out->bounds[out->bound_count++], rest);
+    return read_rule(r, r->out->bounds, &r->out->bound_count, "bounds", rest);
 }
 
 static kiln_status add_tune_value(const reader *r, kiln__tune *tune, kiln__word text)
@@ -317,12 +416,12 @@ static kiln_status add_tune_value(const reader *r, kiln__tune *tune, kiln__word 
     char problem[300];
     int64_t value;
     if (!kiln__param_parse(param, text.text, text.length, &value, problem, sizeof(problem)))
-        return fail(r, r->line, "%s", problem);
+        return FAIL(r, "%s", problem);
     for (uint32_t i = 0; i < tune->count; i++)
         if (tune->values[i] == value)
-            return fail(r, r->line, "%s=%s is given twice", param->name, kiln__word_quote(text).text);
+            return FAIL(r, "%s=%s is given twice", param->name, kiln__word_quote(text).text);
     if (tune->count == KILN__TUNE_VALUES_MAX)
-        return fail(r, r->line, "more than %d values of %s to try", KILN__TUNE_VALUES_MAX, param->name);
+        return FAIL(r, "more than %d values of %s to try", KILN__TUNE_VALUES_MAX, param->name);
     tune->values[tune->count++] = value;
     return KILN_OK;
 }
@@ -332,7 +431,7 @@ static kiln_status add_tune_range(const reader *r, kiln__tune *tune, kiln__word 
     kiln__range range;
     const char *problem = kiln__range_parse(&range, text);
     if (problem != NULL)
-        return fail(r, r->line, "'%s' %s", kiln__word_quote(text).text, problem);
+        return FAIL(r, "'%s' %s", kiln__word_quote(text).text, problem);
     kiln_status status;
     do {
         char number[24];
@@ -365,19 +464,17 @@ static kiln_status read_tune(reader *r, kiln__word rest)
     kiln__word values = cut_condition(&condition);
     int param = kiln__template_param(out, name.text, name.length);
     if (out->tune_count == KILN__TUNES_MAX)
-        return fail(r, r->line, "more than %d tune lines", KILN__TUNES_MAX);
+        return FAIL(r, "more than %d tune lines", KILN__TUNES_MAX);
     if (param < 0)
-        return fail(r, r->line, "write tune NAME VALUES, NAME a param declared above: '%s' is none",
+        return FAIL(r, "write tune NAME VALUES, NAME a param declared above: '%s' is none",
                     kiln__word_quote(name).text);
-    kiln__tune *tune = &out->tunes[out->tune_count];
-    r->tune_lines[out->tune_count++] = r->line;
+    kiln__tune *tune = &out->tunes[out->tune_count++];
     tune->param = (uint32_t)param;
+    tune->text = copy(r, values);
+    if (condition.text != NULL)
+        tune->condition = copy_formula(r, condition, NAMES_FEW);
     tune->values = kiln__calloc(KILN__TUNE_VALUES_MAX, sizeof(*tune->values));
-    if (tune->values == NULL)
-        return kiln__fail_memory(r->report, KILN__STAGE_SPEC);
-    kiln_status status = copy(r, &tune->text, values);
-    if (status == KILN_OK && condition.text != NULL)
-        status = copy(r, &tune->condition, condition);
+    kiln_status status = tune->values != NULL ? KILN_OK : KILN_ENOMEM;
     do {
         kiln__word item = kiln__word_cut(&values, ",");
         if (status == KILN_OK)
@@ -386,33 +483,25 @@ static kiln_status read_tune(reader *r, kiln__word rest)
     return status;
 }
 
-static kiln_status read_tile(reader *r, kiln__word rest)
-{
-    if (r->out->tile != NULL)
-        return fail(r, r->line, "'tile' is given twice");
-    r->tile_line = r->line;
-    return copy(r, &r->out->tile, rest);
-}
-
 static kiln_status read_entry(reader *r, kiln__word rest)
 {
     kiln__template *out = r->out;
     kiln__word name = kiln__word_next(&rest);
     kiln__word keyword = kiln__word_next(&rest);
     if (out->entry_count == KILN__ENTRIES_MAX)
-        return fail(r, r->line, "more than %d entries", KILN__ENTRIES_MAX);
+        return FAIL(r, "more than %d entries", KILN__ENTRIES_MAX);
     if (!kiln__text_is_identifier(name.text, name.length) || name.length > ENTRY_NAME_MAX ||
         !kiln__word_is(keyword, "align"))
-        return fail(r, r->line, "write entry NAME align FORMULA, NAME an identifier of at most %d characters",
-                    ENTRY_NAME_MAX);
+        return FAIL(r, "write entry NAME align FORMULA, NAME an identifier of at most %d characters", ENTRY_NAME_MAX);
     for (uint32_t i = 0; i < out->entry_count; i++)
         if (kiln__word_is(name, out->entries[i].name))
-            return fail(r, r->line, "entry %s is given twice", out->entries[i].name);
-    kiln__entry_point *entry = &out->entries[out->entry_count];
-    r->entry_lines[out->entry_count++] = r->line;
-    kiln_status status = copy(r, &entry->name, name);
-    return status == KILN_OK ? copy(r, &entry->align, rest) : status;
+            return FAIL(r, "entry %s is given twice", out->entries[i].name);
+    out->entries[out->entry_count].name = copy(r, name);
+    out->entries[out->entry_count++].align = copy_formula(r, rest, NAMES_PARAMS);
+    return KILN_OK;
 }
+
+/* ---- Lines */
 
 static const struct {
     const char *keyword;
@@ -439,9 +528,11 @@ static kiln_status read_line(reader *r, kiln__word line)
     if (keyword.length == 0)
         return KILN_OK;
     for (size_t i = 0; keyword_at(NULL, i) != NULL; i++)
-        if (kiln__word_is(keyword, declarations[i].keyword))
-            return declarations[i].read(r, rest);
-    return fail(r, r->line, "unknown declaration '%s': %s", kiln__word_quote(keyword).text,
+        if (kiln__word_is(keyword, declarations[i].keyword)) {
+            kiln_status status = declarations[i].read(r, rest);
+            return status == KILN_ENOMEM || r->out_of_memory ? kiln__fail_memory(r->report, KILN__STAGE_SPEC) : status;
+        }
+    return FAIL(r, "unknown declaration '%s': %s", kiln__word_quote(keyword).text,
                 kiln__word_hint(keyword, keyword_at, NULL).text);
 }
 
@@ -453,8 +544,8 @@ static kiln_status read_lines(reader *r, const char *text)
         size_t length = (size_t)(strchrnul(text, '\n') - text);
         const char *next = text + length + (text[length] == '\n');
         r->line++;
-        if (strncmp(text, "//!", MARK_LENGTH) == 0) {
-            status = read_line(r, (kiln__word){ text + MARK_LENGTH, length - MARK_LENGTH });
+        if (strncmp(text, "//!", 3) == 0) {
+            status = read_line(r, (kiln__word){ text + 3, length - 3 });
             r->out->body = r->out->body == text ? next : r->out->body;
         }
         text = next;
@@ -462,87 +553,39 @@ static kiln_status read_lines(reader *r, const char *text)
     return status;
 }
 
+/* ---- Checks of the whole */
+
+/* The names of a formula: a kiln__formula_lookup whose values are all 0. */
 typedef struct scope {
-    const kiln__template *template;    /* whose parameters are names, or NULL */
-    const kiln__declared_param *words; /* whose words are names too, or NULL */
-    const kiln__arguments *sizes;      /* whose sizes are names too, as is the tile, or NULL */
+    const kiln__template *template;
+    const check *check;
 } scope;
 
 static bool is_known(const void *data, const char *name, size_t length, int64_t *value)
 {
     const scope *s = data;
+    const check *c = s->check;
     kiln__word word = { name, length };
     *value = 0;
     return kiln__word_is(word, "bytes") || kiln__word_is(word, "sm") || kiln__word_is(word, "inputs") ||
-           (s->template != NULL && kiln__template_param(s->template, name, length) >= 0) ||
-           (s->words != NULL && kiln__param_word(s->words, word) >= 0) ||
-           (s->sizes != NULL && kiln__arguments_has_size(s->sizes, word)) ||
-           (s->sizes != NULL && s->template->tile != NULL && kiln__word_is(word, "tile"));
+           (c->names >= NAMES_PARAMS && kiln__template_param(s->template, name, length) >= 0) ||
+           (c->words != NULL && c->words->is_enum && kiln__param_word(c->words, word) >= 0) ||
+           (c->names == NAMES_SIZES && kiln__arguments_has_size(&s->template->arguments, word)) ||
+           (c->names == NAMES_SIZES && s->template->tile != NULL && kiln__word_is(word, "tile"));
 }
 
-static kiln_status check_within(const reader *r, uint32_t line, const char *formula, scope s)
-{
-    char problem[256];
-    kiln_status status = kiln__formula_check(formula, is_known, &s, problem, sizeof(problem));
-    if (status == KILN_ENOMEM)
-        return kiln__fail_memory(r->report, KILN__STAGE_SPEC);
-    return status == KILN_OK ? KILN_OK : fail(r, line, "%s", problem);
-}
-
-static kiln_status check_formula(const reader *r, uint32_t line, const char *formula, const kiln__declared_param *words)
-{
-    return check_within(r, line, formula, (scope){ r->out, words, NULL });
-}
-
-static kiln_status check_tunes(const reader *r)
-{
-    const kiln__template *out = r->out;
-    kiln_status status = KILN_OK;
-    for (uint32_t i = 0; i < out->tune_count && status == KILN_OK; i++)
-        if (out->tunes[i].condition != NULL)
-            status = check_within(r, r->tune_lines[i], out->tunes[i].condition, (scope){ NULL, NULL, NULL });
-    for (uint32_t i = 0; i < out->bound_count && status == KILN_OK; i++)
-        status = check_formula(r, r->bound_lines[i], out->bounds[i].formula, NULL);
-    return status;
-}
-
-static kiln_status check_arguments(const reader *r)
-{
-    const kiln__template *out = r->out;
-    const kiln__arguments *arguments = &out->arguments;
-    const scope with_sizes = { out, NULL, arguments };
-    kiln_status status = KILN_OK;
-    for (uint32_t i = 0; i < arguments->arg_count && status == KILN_OK; i++)
-        for (int j = 0; j < KILN__DIMS_MAX && arguments->args[i].formulas[j] != NULL && status == KILN_OK; j++)
-            status = check_within(r, r->arg_lines[i], arguments->args[i].formulas[j], with_sizes);
-    for (int i = 0; i < 3 && status == KILN_OK; i++)
-        if (arguments->grid[i] != NULL)
-            status = check_within(r, r->grid_line, arguments->grid[i], with_sizes);
-    for (int i = 0; i < 3 && status == KILN_OK; i++)
-        if (arguments->block[i] != NULL)
-            status = check_formula(r, r->block_line, arguments->block[i], NULL);
-    if (status == KILN_OK && arguments->shared != NULL)
-        status = check_formula(r, r->shared_line, arguments->shared, NULL);
-    if (status == KILN_OK && arguments->traffic != NULL)
-        status = check_within(r, r->traffic_line, arguments->traffic, with_sizes);
-    return status;
-}
-
-/* Formulas may speak of parameters declared below them, so they are looked at last. */
 static kiln_status check_formulas(const reader *r)
 {
-    const kiln__template *out = r->out;
-    kiln_status status = out->tile != NULL ? check_formula(r, r->tile_line, out->tile, NULL) : KILN_OK;
-    for (uint32_t i = 0; i < out->param_count && status == KILN_OK; i++)
-        status = check_formula(r, r->param_lines[i], out->params[i].default_text,
-                               out->params[i].is_enum ? &out->params[i] : NULL);
-    for (uint32_t i = 0; i < out->require_count && status == KILN_OK; i++)
-        status = check_formula(r, r->require_lines[i], out->requires[i].formula, NULL);
-    for (uint32_t i = 0; i < out->entry_count && status == KILN_OK; i++)
-        status = check_formula(r, r->entry_lines[i], out->entries[i].align, NULL);
-    if (status == KILN_OK)
-        status = check_arguments(r);
-    return status == KILN_OK ? check_tunes(r) : status;
+    char problem[256];
+    for (uint32_t i = 0; i < r->check_count; i++) {
+        const scope s = { r->out, &r->checks[i] };
+        kiln_status status = kiln__formula_check(r->checks[i].formula, is_known, &s, problem, sizeof(problem));
+        if (status == KILN_ENOMEM)
+            return kiln__fail_memory(r->report, KILN__STAGE_SPEC);
+        if (status != KILN_OK)
+            return fail(r, r->checks[i].line, "%s", problem);
+    }
+    return KILN_OK;
 }
 
 static kiln_status check_missing(const reader *r)
@@ -555,7 +598,7 @@ static kiln_status check_missing(const reader *r)
                           : !block                        ? "block X, Y, Z"
                           : out->entry_count == 0         ? "entry NAME align FORMULA"
                                                           : NULL;
-    return missing != NULL ? fail(r, r->line, "the declaration '%s' is missing", missing) : KILN_OK;
+    return missing != NULL ? FAIL(r, "the declaration '%s' is missing", missing) : KILN_OK;
 }
 
 /* Names of the arguments' formulas mean one thing. */
@@ -565,10 +608,10 @@ static kiln_status check_names(const reader *r)
     const kiln__arguments *arguments = &out->arguments;
     for (uint32_t i = 0; i < arguments->size_count; i++)
         if (kiln__template_param(out, arguments->sizes[i], strlen(arguments->sizes[i])) >= 0)
-            return fail(r, r->line, "'%s' names a size and a param", arguments->sizes[i]);
+            return FAIL(r, "'%s' names a size and a param", arguments->sizes[i]);
     if (out->tile != NULL && (kiln__template_param(out, "tile", strlen("tile")) >= 0 ||
-                              kiln__arguments_has_size(arguments, (kiln__word){ "tile", strlen("tile") })))
-        return fail(r, r->line, "'tile' names the tile and a param or size");
+                              kiln__arguments_has_size(arguments, kiln__word_of("tile"))))
+        return FAIL(r, "'tile' names the tile and a param or size");
     return KILN_OK;
 }
 
@@ -583,21 +626,21 @@ static kiln_status check_op(const reader *r)
         taken = taken || strcmp(arguments->args[i].name, "y") == 0 || strcmp(arguments->args[i].name, "z") == 0;
     }
     if (takes_op && !each)
-        return fail(r, r->line, "the inputs of the op are no arguments: write arg x... in TYPE[FORMULA, ...]");
+        return FAIL(r, "the inputs of the op are no arguments: write arg x... in TYPE[FORMULA, ...]");
     if (!takes_op && each)
-        return fail(r, r->line, "arg x... is the inputs of an op, and the template takes none: write inputs LOW..HIGH");
+        return FAIL(r, "arg x... is the inputs of an op, and the template takes none: write inputs LOW..HIGH");
     if (takes_op && taken)
-        return fail(r, r->line, "x, y and z are the inputs of the op: give other args other names");
+        return FAIL(r, "x, y and z are the inputs of the op: give other args other names");
     if (kiln__arguments_count(arguments, out->max_inputs) > KILN__ARGS_MAX)
-        return fail(r, r->line, "more than %d args with %u inputs", KILN__ARGS_MAX, out->max_inputs);
+        return FAIL(r, "more than %d args with %u inputs", KILN__ARGS_MAX, out->max_inputs);
     if (out->reference != NULL && takes_op)
-        return fail(r, r->line, "a reference is for a template without an op: leave inputs out");
+        return FAIL(r, "a reference is for a template without an op: leave inputs out");
     if (out->reference != NULL && !kiln__arguments_flat(arguments))
-        return fail(r, r->line, "a reference is for a template of one size, which is the extent of every array");
+        return FAIL(r, "a reference is for a template of one size, which is the extent of every array");
     return KILN_OK;
 }
 
-static kiln_status check_complete(reader *r)
+static kiln_status check_complete(reader *r, bool trusted)
 {
     kiln__template *out = r->out;
     int block = kiln__template_param(out, "block", strlen("block"));
@@ -609,18 +652,20 @@ static kiln_status check_complete(reader *r)
     if (status == KILN_OK && r->block_line == 0 && (out->params[block].is_enum || out->params[block].low < 1))
         return fail(r, r->param_lines[block], "param block must be a number of threads, 1 or more");
     if (status == KILN_OK && r->block_line == 0)
-        status = copy(r, &out->arguments.block[0], (kiln__word){ "block", strlen("block") });
-    return status == KILN_OK && !r->trusted ? check_formulas(r) : status;
+        out->arguments.block[0] = copy(r, kiln__word_of("block"));
+    if (status == KILN_OK && out->doc == NULL)
+        out->doc = copy(r, kiln__word_of(""));
+    if (status == KILN_OK && r->out_of_memory)
+        return kiln__fail_memory(r->report, KILN__STAGE_SPEC);
+    return status == KILN_OK && !trusted ? check_formulas(r) : status;
 }
 
 static kiln_status read_whole(kiln__template *template, bool trusted, kiln__template **out, kiln_report *report)
 {
-    reader r = { .out = template, .trusted = trusted, .report = report };
+    reader r = { .out = template, .report = report };
     kiln_status status = read_lines(&r, template->text);
     if (status == KILN_OK)
-        status = check_complete(&r);
-    if (status == KILN_OK && template->doc == NULL)
-        status = copy(&r, &template->doc, (kiln__word){ "", 0 });
+        status = check_complete(&r, trusted);
     if (status == KILN_OK)
         *out = template;
     else
@@ -628,8 +673,8 @@ static kiln_status read_whole(kiln__template *template, bool trusted, kiln__temp
     return status;
 }
 
-static kiln_status parse(kiln__template **out, const char *text, const char *cpu_text, bool trusted,
-                         kiln_report *report)
+kiln_status kiln__template_parse(kiln__template **out, const char *text, const char *cpu_text, bool trusted,
+                                 kiln_report *report)
 {
     *out = NULL;
     kiln__template *template = kiln__calloc(1, sizeof(*template));
@@ -640,16 +685,6 @@ static kiln_status parse(kiln__template **out, const char *text, const char *cpu
     return read_whole(template, trusted, out, report);
 }
 
-kiln_status kiln__template_parse(kiln__template **out, const char *text, const char *cpu_text, kiln_report *report)
-{
-    return parse(out, text, cpu_text, false, report);
-}
-
-kiln_status kiln__template_parse_own(kiln__template **out, const char *text, const char *cpu_text, kiln_report *report)
-{
-    return parse(out, text, cpu_text, true, report);
-}
-
 kiln_status kiln__template_read(kiln__template **out, const char *text, const char *cpu_text, const char *origin,
                                 kiln_report *report)
 {
@@ -657,16 +692,33 @@ kiln_status kiln__template_read(kiln__template **out, const char *text, const ch
     kiln__template *template = kiln__calloc(1, sizeof(*template));
     if (template == NULL)
         return kiln__fail_memory(report, KILN__STAGE_SPEC);
-    template->text = template->own_text = kiln__strdup(text);
-    template->cpu_text = template->own_cpu_text = kiln__strdup(cpu_text);
     template->origin = kiln__strdup(origin);
-    if (template->text != NULL && (cpu_text == NULL || template->cpu_text != NULL) && template->origin != NULL)
+    template->text = template->origin != NULL ? kiln__strdup(text) : NULL;
+    template->cpu_text = template->text != NULL ? kiln__strdup(cpu_text) : NULL;
+    if (template->text != NULL && (cpu_text == NULL || template->cpu_text != NULL))
         return read_whole(template, false, out, report);
     kiln__template_free(template);
     return kiln__fail_memory(report, KILN__STAGE_SPEC);
 }
 
-static void fini_param(kiln__declared_param *param)
+static void free_arguments(kiln__arguments *arguments)
+{
+    for (uint32_t i = 0; i < arguments->size_count; i++)
+        kiln__free(arguments->sizes[i]);
+    for (uint32_t i = 0; i < arguments->arg_count; i++) {
+        kiln__free(arguments->args[i].name);
+        for (int j = 0; j < KILN__DIMS_MAX; j++)
+            kiln__free(arguments->args[i].formulas[j]);
+    }
+    for (int i = 0; i < 3; i++) {
+        kiln__free(arguments->grid[i]);
+        kiln__free(arguments->block[i]);
+    }
+    kiln__free(arguments->shared);
+    kiln__free(arguments->traffic);
+}
+
+static void free_param(kiln__declared_param *param)
 {
     for (uint32_t i = 0; i < param->count && param->words != NULL; i++)
         kiln__free(param->words[i]);
@@ -689,7 +741,7 @@ void kiln__template_free(kiln__template *template)
     if (template == NULL)
         return;
     for (uint32_t i = 0; i < template->param_count; i++)
-        fini_param(&template->params[i]);
+        free_param(&template->params[i]);
     for (uint32_t i = 0; i < KILN__REQUIRES_MAX; i++) {
         fini_rule(&template->requires[i]);
         fini_rule(&template->bounds[i]);
@@ -705,11 +757,13 @@ void kiln__template_free(kiln__template *template)
     }
     kiln__free(template->name);
     kiln__free(template->doc);
+    if (template->origin != NULL) {
+        kiln__free((char *)template->text);
+        kiln__free((char *)template->cpu_text);
+    }
     kiln__free(template->origin);
     kiln__free(template->reference);
-    kiln__free(template->own_text);
-    kiln__free(template->own_cpu_text);
-    kiln__arguments_fini(&template->arguments);
+    free_arguments(&template->arguments);
     kiln__free(template->tile);
     kiln__free(template);
 }

@@ -54,19 +54,17 @@ typedef struct kiln__template {
     kiln__entry_point entries[KILN__ENTRIES_MAX];
     uint32_t entry_count;
     kiln__arguments arguments;
-    char *tile;                    /* formula: elements per block of threads; NULL: not declared */
-    const char *text;              /* the CUDA text, borrowed */
-    const char *body;              /* where in it the leading declarations end: what units are made of */
-    const char *cpu_text;          /* its cpu twin, NULL if there is none; borrowed */
-    char *own_text, *own_cpu_text; /* the same texts where they are not borrowed, else NULL */
+    char *tile;           /* formula: elements per block of threads; NULL: not declared */
+    const char *text;     /* the CUDA text, borrowed where origin is NULL */
+    const char *body;     /* where in it the leading declarations end: units begin there */
+    const char *cpu_text; /* its cpu twin, NULL if there is none; borrowed as `text` is */
 } kiln__template;
 
-/* Reads the declarations of `text`, which is borrowed for the template's life. Errors: KILN_ESPEC naming the line,
- * KILN_ENOMEM. */
-kiln_status kiln__template_parse(kiln__template **out, const char *text, const char *cpu_text, kiln_report *report);
-
-/* The same for one of Kiln's own, whose formulas a test checks: a process that starts does not wait for that. */
-kiln_status kiln__template_parse_own(kiln__template **out, const char *text, const char *cpu_text, kiln_report *report);
+/* Reads the declarations of `text`, which is borrowed for the template's life. `trusted` leaves out the check of the
+ * formulas: a test checks those of Kiln's own, so that a process that starts need not. Errors: KILN_ESPEC naming the
+ * line, KILN_ENOMEM. */
+kiln_status kiln__template_parse(kiln__template **out, const char *text, const char *cpu_text, bool trusted,
+                                 kiln_report *report);
 
 /* The same for a user's template, of which the texts are copied. `origin` is as in the struct; messages name the
  * file where it is a path. */

@@ -1,7 +1,8 @@
+/* Values of parameters, and why others are refused. */
 #include "spec/param.h"
+
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 bool kiln__param_number(kiln__word text, int64_t *out)
 {
@@ -29,7 +30,7 @@ static const char *word_at(const void *data, size_t i)
 static bool is_all_digits(kiln__word word)
 {
     size_t i = 0;
-    while (i < word.length && word.text[i] >= '0' && word.text[i] <= '9')
+    while (i < word.length && kiln__word_is_digit(word.text[i]))
         i++;
     return i == word.length && i > 0;
 }
@@ -50,32 +51,24 @@ static void nearest(const kiln__declared_param *param, int64_t value, int64_t *b
 
 static void explain(const kiln__declared_param *param, kiln__word text, int64_t value, char *problem, size_t size)
 {
-    kiln__quote given = kiln__word_quote(text);
-    if (value > param->high) {
-        snprintf(problem, size, "%s=%s is above %lld", param->name, given.text, (long long)param->high);
-        return;
-    }
-    if (value < param->low) {
-        snprintf(problem, size, "%s=%s is below %lld", param->name, given.text, (long long)param->low);
-        return;
-    }
+    kiln__quote given = kiln__word_quote(text), values = kiln__word_quote(kiln__word_of(param->values));
     int64_t below, above;
-    nearest(param, value, &below, &above);
     char rule[100];
-    if (param->is_list)
-        snprintf(rule, sizeof(rule), "one of %s",
-                 kiln__word_quote((kiln__word){ param->values, strlen(param->values) }).text);
-    else if (param->low % param->step == 0)
-        snprintf(rule, sizeof(rule), "a multiple of %lld", (long long)param->step);
+    if (value > param->high || value < param->low) {
+        bool high = value > param->high;
+        snprintf(problem, size, "%s=%s is %s %" PRId64, param->name, given.text, high ? "above" : "below",
+                 high ? param->high : param->low);
+        return;
+    }
+    nearest(param, value, &below, &above);
+    if (!param->is_list && param->low % param->step == 0)
+        snprintf(rule, sizeof(rule), "a multiple of %" PRId64, param->step);
     else
-        snprintf(rule, sizeof(rule), "in %s",
-                 kiln__word_quote((kiln__word){ param->values, strlen(param->values) }).text);
-    if (above < 0)
-        snprintf(problem, size, "%s=%s is not %s: the nearest is %lld", param->name, given.text, rule,
-                 (long long)below);
-    else
-        snprintf(problem, size, "%s=%s is not %s: the nearest are %lld and %lld", param->name, given.text, rule,
-                 (long long)below, (long long)above);
+        snprintf(rule, sizeof(rule), "%s %s", param->is_list ? "one of" : "in", values.text);
+    int length = snprintf(problem, size, "%s=%s is not %s: the nearest %s %" PRId64, param->name, given.text, rule,
+                          above < 0 ? "is" : "are", below);
+    if (above >= 0 && (size_t)length < size)
+        snprintf(problem + length, size - (size_t)length, " and %" PRId64, above);
 }
 
 static bool parse_word(const kiln__declared_param *param, kiln__word text, int64_t *out, char *problem, size_t size)
@@ -124,7 +117,48 @@ bool kiln__param_allows(const kiln__declared_param *param, int64_t value)
 kiln__word kiln__param_text(const kiln__declared_param *param, int64_t value, char buffer[KILN__NUMBER_SIZE])
 {
     if (param->is_enum)
-        return (kiln__word){ param->words[value], strlen(param->words[value]) };
+        return kiln__word_of(param->words[value]);
     int length = snprintf(buffer, KILN__NUMBER_SIZE, "%" PRId64, value);
     return (kiln__word){ buffer, (size_t)length };
+}
+
+/* ---- Ranges */
+
+static bool parse_uint(kiln__word word, uint64_t *out)
+{
+    return word.text != NULL && kiln__number_parse_uint(word.text, word.length, out);
+}
+
+bool kiln__range_is(kiln__word text)
+{
+    return text.length > 0 && memmem(text.text, text.length, "..", 2) != NULL;
+}
+
+const char *kiln__range_parse(kiln__range *out, kiln__word text)
+{
+    kiln__word by = text;
+    kiln__word low = kiln__word_cut(&by, "..");
+    kiln__word after = by;
+    out->multiplies = after.text != NULL && memchr(after.text, '*', after.length) != NULL;
+    kiln__word high = kiln__word_cut(&after, out->multiplies ? "*" : "+");
+    out->step = 1;
+    if (!parse_uint(low, &out->value) || !parse_uint(high, &out->last) ||
+        (after.text != NULL && !parse_uint(after, &out->step)))
+        return "is not a range: write A..B, A..B+STEP or A..B*FACTOR";
+    if (out->value > out->last)
+        return "is empty: the first number is above the last";
+    if (out->multiplies && (out->step <= 1 || out->value == 0))
+        return "never ends: begin above 0 and multiply by 2 or more";
+    return out->step == 0 ? "never ends: step by 1 or more" : NULL;
+}
+
+bool kiln__range_next(kiln__range *range)
+{
+    uint64_t next;
+    bool overflows = range->multiplies ? __builtin_mul_overflow(range->value, range->step, &next)
+                                       : __builtin_add_overflow(range->value, range->step, &next);
+    if (overflows || next > range->last)
+        return false;
+    range->value = next;
+    return true;
 }

@@ -1,4 +1,4 @@
-/* One declared parameter of a template: which values it allows. */
+/* Values of a template's parameters: those that a declaration allows, and ranges of numbers. Pure. */
 #ifndef KILN_SPEC_PARAM_H
 #define KILN_SPEC_PARAM_H
 
@@ -20,8 +20,7 @@ typedef struct kiln__declared_param {
     uint32_t count; /* length of list or words */
 } kiln__declared_param;
 
-/* Reads a whole number that some parameter could have: at most 2147483647, so that it is an int in the template's C
- * text. */
+/* Reads a whole number of at most 2147483647: a parameter is an int in the template's C text. */
 bool kiln__param_number(kiln__word text, int64_t *out);
 
 /* Index of a word of an enumeration, -1 if there is none. */
@@ -37,5 +36,21 @@ kiln__word kiln__param_text(const kiln__declared_param *param, int64_t value, ch
 
 /* Checks a number that came from a default formula. */
 bool kiln__param_allows(const kiln__declared_param *param, int64_t value);
+
+/* A range of whole numbers: "A..B" (step 1), "A..B+STEP" and "A..B*FACTOR". */
+typedef struct kiln__range {
+    uint64_t value; /* the current number, at first the first one */
+    uint64_t last, step;
+    bool multiplies;
+} kiln__range;
+
+/* True for a text that is meant as a range. */
+bool kiln__range_is(kiln__word text);
+
+/* NULL, or the rest of a message that began with the text: "never ends: step by 1 or more". */
+const char *kiln__range_parse(kiln__range *out, kiln__word text);
+
+/* Goes on to the next number; false after the last. */
+bool kiln__range_next(kiln__range *range);
 
 #endif

@@ -1,35 +1,226 @@
-/* From a spec to all that it leaves open. */
-#include "lang/formula.h"
-#include "spec/require.h"
-#include "spec/scope.h"
+/* From a spec to all that it leaves open: the names of formulas, defaults, and the constraints of the template with
+ * the values to change where one does not hold. */
+#include "spec/fields.h"
+
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 #define FAIL(report, status, ...) kiln__fail(report, status, KILN__STAGE_SPEC, 0, __VA_ARGS__)
 
+/* ---- Names in formulas: the template's parameters, and bytes, sm, inputs and tile */
+
+/* A parameter's index, or one of these. */
+enum { NAME_BYTES = KILN__PARAMS_MAX, NAME_SM, NAME_INPUTS, NAME_END };
+
+typedef struct scope {
+    const kiln__fields *spec;
+    const kiln__declared_param *words; /* an enumeration whose words are names too, or NULL */
+    uint64_t tile;                     /* the value of the name "tile"; 0: there is none */
+} scope;
+
+/* -1 if there is none. */
+static int find_name(const kiln__template *template, kiln__word name)
+{
+    static const char *const names[] = { "bytes", "sm", "inputs" };
+    for (int i = NAME_BYTES; i < NAME_END; i++)
+        if (kiln__word_is(name, names[i - NAME_BYTES]))
+            return i;
+    return kiln__template_param(template, name.text, name.length);
+}
+
+/* A kiln__formula_lookup. An unset parameter reads as 0. */
+static bool look_up(const void *data, const char *name, size_t length, int64_t *value)
+{
+    const scope *s = data;
+    kiln__word word = { name, length };
+    int index = s->words != NULL ? kiln__param_word(s->words, word) : -1;
+    bool is_tile = s->tile > 0 && kiln__word_is(word, "tile");
+    int id = index < 0 && !is_tile ? find_name(s->spec->template, word) : -1;
+    *value = index >= 0          ? index
+             : is_tile           ? (int64_t)s->tile
+             : id == NAME_BYTES  ? (int64_t)kiln__dtype_bytes(s->spec->dtype)
+             : id == NAME_SM     ? s->spec->target.sm
+             : id == NAME_INPUTS ? (int64_t)kiln__spec_inputs(s->spec)
+             : id >= 0           ? s->spec->params[id]
+                                 : 0;
+    return index >= 0 || is_tile || id >= 0;
+}
+
+static bool has_value(const kiln__fields *spec, int id)
+{
+    switch (id) {
+    case NAME_BYTES:
+        return spec->dtype != KILN__DTYPE_UNSET;
+    case NAME_SM:
+        return spec->target_set;
+    case NAME_INPUTS:
+        return spec->op_set || !kiln__template_takes_op(spec->template);
+    default:
+        return id >= 0 && spec->param_set[id];
+    }
+}
+
 kiln_status kiln__spec_eval(const kiln__fields *spec, const char *formula, int64_t *out, kiln_report *report)
 {
-    kiln__scope s = { spec, NULL };
+    const scope s = { .spec = spec };
     char problem[256];
-    kiln_status status = kiln__formula_eval(formula, kiln__scope_lookup, &s, out, problem, sizeof(problem));
-    if (status == KILN_ENOMEM)
-        return kiln__fail_memory(report, KILN__STAGE_SPEC);
-    return status == KILN_OK ? KILN_OK : FAIL(report, KILN_ESPEC, "template %s: %s", spec->template->name, problem);
+    kiln_status status = kiln__formula_eval(formula, look_up, &s, out, problem, sizeof(problem));
+    return status == KILN_OK ? KILN_OK : FAIL(report, status, "template %s: %s", spec->template->name, problem);
 }
+
+/* ---- Constraints */
+
+static void append_param(const kiln__declared_param *param, int64_t value, kiln__text *out)
+{
+    char buffer[KILN__NUMBER_SIZE];
+    kiln__word text = kiln__param_text(param, value, buffer);
+    kiln__text_printf(out, "%s=%.*s", param->name, (int)text.length, text.text);
+}
+
+static void append_subject(const kiln__fields *spec, int id, kiln__text *out)
+{
+    kiln__text_append(out, out->length > 0 ? " " : "");
+    if (id == NAME_BYTES)
+        kiln__text_printf(out, "dtype=%s", kiln__dtype_name(spec->dtype));
+    else if (id == NAME_SM)
+        kiln__text_printf(out, "target=%s", spec->target.name);
+    else if (id == NAME_INPUTS)
+        kiln__text_printf(out, "inputs=%u", kiln__spec_inputs(spec));
+    else
+        append_param(&spec->template->params[id], spec->params[id], out);
+}
+
+/* The allowed value before (direction -1) or after (1) an allowed one; false at the end. */
+static bool step_value(const kiln__declared_param *param, int64_t *value, int direction)
+{
+    if (param->is_list) {
+        uint32_t i = 0;
+        while (i < param->count && param->list[i] != *value)
+            i++;
+        i += (uint32_t)direction;
+        if (i >= param->count)
+            return false;
+        *value = param->list[i];
+        return true;
+    }
+    *value += param->is_enum ? direction : direction * param->step;
+    return kiln__param_allows(param, *value);
+}
+
+/* Whether everything that can be checked holds with another value of a parameter. */
+static bool is_answer(const kiln__fields *given, const kiln__target *target, int id, int64_t value)
+{
+    kiln__fields changed = *given, full;
+    changed.params[id] = value;
+    changed.param_set[id] = true;
+    if (changed.target_set)
+        target = &changed.target;
+    return target != NULL && has_value(&changed, NAME_INPUTS)
+               ? kiln__spec_resolve(&full, &changed, target, NULL) == KILN_OK
+               : kiln__requires_check(&changed, &changed, NULL, NULL) == KILN_OK;
+}
+
+/* The nearest values of a parameter, one below and one above, that are answers. */
+static uint32_t find_answers(const kiln__fields *given, const kiln__fields *spec, const kiln__target *target, int id,
+                             int64_t answers[2])
+{
+    enum { STEPS_MAX = 64 };
+    uint32_t count = 0;
+    for (int direction = -1; direction <= 1; direction += 2) {
+        int64_t value = spec->params[id];
+        for (int i = 0; i < STEPS_MAX && step_value(&spec->template->params[id], &value, direction); i++)
+            if (is_answer(given, target, id, value)) {
+                answers[count++] = value;
+                break;
+            }
+    }
+    return count;
+}
+
+/* Appends "; nearest: elems=4, elems=8 or vector=2", or nothing where a change of one parameter is not enough. */
+static void append_answers(const kiln__fields *given, const kiln__fields *spec, const kiln__target *target,
+                           const int *ids, uint32_t id_count, kiln__text *out)
+{
+    struct {
+        const kiln__declared_param *param;
+        int64_t value;
+    } found[2 * NAME_END];
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < id_count; i++) {
+        int64_t answers[2];
+        uint32_t more = ids[i] < KILN__PARAMS_MAX ? find_answers(given, spec, target, ids[i], answers) : 0;
+        for (uint32_t j = 0; j < more; j++) {
+            found[count].param = &spec->template->params[ids[i]];
+            found[count++].value = answers[j];
+        }
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        kiln__text_append(out, i == 0 ? "; nearest: " : i + 1 < count ? ", " : " or ");
+        append_param(found[i].param, found[i].value, out);
+    }
+}
+
+/* The names of a formula, each once, in its order. False: one has no value yet. */
+static bool find_subjects(const kiln__fields *spec, const char *formula, int ids[NAME_END], uint32_t *count)
+{
+    kiln__word name;
+    *count = 0;
+    while (kiln__formula_next_name(&formula, &name)) {
+        int id = find_name(spec->template, name);
+        uint32_t i = 0;
+        if (!has_value(spec, id))
+            return false;
+        while (i < *count && ids[i] != id)
+            i++;
+        ids[i] = id;
+        *count += i == *count;
+    }
+    return true;
+}
+
+static kiln_status check_require(const kiln__fields *given, const kiln__fields *spec, const kiln__target *target,
+                                 const kiln__require *require, kiln_report *report)
+{
+    int ids[NAME_END];
+    uint32_t count;
+    int64_t holds = 0;
+    if (!find_subjects(spec, require->formula, ids, &count))
+        return KILN_OK;
+    kiln_status status = kiln__spec_eval(spec, require->formula, &holds, report);
+    if (status != KILN_OK || holds != 0)
+        return status;
+    if (report == NULL)
+        return KILN_ESPEC;
+    kiln__text message = { 0 };
+    for (uint32_t i = 0; i < count; i++)
+        append_subject(spec, ids[i], &message);
+    kiln__text_printf(&message, ": %s", require->doc);
+    append_answers(given, spec, target, ids, count, &message);
+    status = FAIL(report, KILN_ESPEC, "%s", kiln__text_string(&message));
+    kiln__text_fini(&message);
+    return status;
+}
+
+kiln_status kiln__requires_check(const kiln__fields *given, const kiln__fields *spec, const kiln__target *target,
+                                 kiln_report *report)
+{
+    kiln_status status = KILN_OK;
+    for (uint32_t i = 0; i < spec->template->require_count && status == KILN_OK; i++)
+        status = check_require(given, spec, target, &spec->template->requires[i], report);
+    return status;
+}
+
+/* ---- Filling and resolving */
 
 static kiln_status fill_param(kiln__fields *spec, uint32_t index, kiln_report *report)
 {
     const kiln__declared_param *param = &spec->template->params[index];
-    kiln__scope s = { spec, param->is_enum ? param : NULL };
+    const scope s = { .spec = spec, .words = param->is_enum ? param : NULL };
     char problem[256], buffer[KILN__NUMBER_SIZE];
     int64_t value = 0;
-    kiln_status status =
-        kiln__formula_eval(param->default_text, kiln__scope_lookup, &s, &value, problem, sizeof(problem));
-    if (status == KILN_ENOMEM)
-        return kiln__fail_memory(report, KILN__STAGE_SPEC);
+    kiln_status status = kiln__formula_eval(param->default_text, look_up, &s, &value, problem, sizeof(problem));
     if (status != KILN_OK)
-        return FAIL(report, KILN_ESPEC, "default of %s: %s", param->name, problem);
+        return FAIL(report, status, "default of %s: %s", param->name, problem);
     if (!kiln__param_allows(param, value)) {
         snprintf(buffer, sizeof(buffer), "%" PRId64, value);
         if (!param->is_enum)
@@ -89,8 +280,7 @@ kiln_status kiln__spec_reference(kiln__fields *out, kiln__expr *room, const kiln
     kiln__spec_init(out, spec->catalog);
     if (op == NULL)
         return FAIL(report, KILN_ENOENT, "template %s declares no reference", spec->template->name);
-    kiln_status status =
-        kiln__spec_set(out, room, (kiln__word){ "op", strlen("op") }, (kiln__word){ op, strlen(op) }, report);
+    kiln_status status = kiln__spec_set(out, room, kiln__word_of("op"), kiln__word_of(op), report);
     if (status == KILN_OK && out->op->inputs != kiln__spec_inputs(spec))
         status = FAIL(report, KILN_ESPEC, "template %s reads %u arrays, and its reference %s reads %u",
                       spec->template->name, kiln__spec_inputs(spec), op, out->op->inputs);
@@ -112,27 +302,12 @@ kiln_status kiln__spec_tile(const kiln__fields *spec, uint64_t *out, kiln_report
     return status;
 }
 
-/* The names of an argument's formulas: those of a spec's, and the tile. */
-typedef struct plan_scope {
-    kiln__scope scope;
-    uint64_t tile; /* 0: not declared */
-} plan_scope;
-
-static bool look_up_in_plan(const void *data, const char *name, size_t length, int64_t *value)
-{
-    const plan_scope *s = data;
-    if (s->tile == 0 || !kiln__word_is((kiln__word){ name, length }, "tile"))
-        return kiln__scope_lookup(&s->scope, name, length, value);
-    *value = (int64_t)s->tile;
-    return true;
-}
-
 kiln_status kiln__spec_plan(kiln__plan **out, const kiln__fields *spec, kiln_report *report)
 {
-    plan_scope s = { { spec, NULL }, 0 };
+    scope s = { .spec = spec };
     *out = NULL;
     kiln_status status = kiln__spec_tile(spec, &s.tile, report);
-    return status == KILN_OK ? kiln__plan_make(out, &spec->template->arguments, look_up_in_plan, &s,
-                                               kiln__arg_type_of(spec->dtype), spec->op->inputs, report)
-                             : status;
+    return status == KILN_OK
+               ? kiln__plan_make(out, &spec->template->arguments, look_up, &s, spec->dtype, spec->op->inputs, report)
+               : status;
 }

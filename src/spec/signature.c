@@ -1,7 +1,8 @@
+/* Signatures for the public API, of declarations, of plans and of parameters of which the bytes are known. */
 #include "spec/signature.h"
 
 #include "base/alloc.h"
-#include "lang/formula.h"
+#include "base/report.h"
 #include <assert.h>
 #include <inttypes.h>
 
@@ -24,7 +25,7 @@ static whole *make(void)
     return out;
 }
 
-static kiln_param *add_param(whole *out, const char *name, kiln__arg_role role, kiln__arg_type type, uint32_t dims)
+static kiln_param *add_param(whole *out, const char *name, kiln__arg_role role, kiln__dtype type, uint32_t dims)
 {
     static const kiln_role roles[] = { [KILN__ARG_IN] = KILN_ROLE_IN,
                                        [KILN__ARG_OUT] = KILN_ROLE_OUT,
@@ -34,9 +35,9 @@ static kiln_param *add_param(whole *out, const char *name, kiln__arg_role role, 
     kiln_param *param = &out->params[out->signature.param_count];
     *param = (kiln_param){ .size = sizeof(*param),
                            .name = name,
-                           .type = kiln__arg_type_name(type),
+                           .type = kiln__dtype_name(type),
                            .role = roles[role],
-                           .bytes = kiln__arg_type_bytes(type),
+                           .bytes = kiln__dtype_bytes(type),
                            .dims = dims };
     out->pointers[out->signature.param_count++] = param;
     return param;
@@ -49,7 +50,7 @@ kiln_signature *kiln__signature_declared(const kiln__arguments *arguments, uint3
         out->sizes[out->signature.size_count++] = arguments->sizes[i];
     for (uint32_t i = 0; out != NULL && i < arguments->arg_count; i++) {
         const kiln__declared_arg *arg = &arguments->args[i];
-        kiln__arg_type type = arg->type != KILN__ARG_DTYPE ? arg->type : kiln__arg_type_of(dtype);
+        kiln__dtype type = arg->type != KILN__DTYPE_UNSET ? arg->type : dtype;
         for (uint32_t k = 0; k < (arg->each ? op_inputs : 1); k++) {
             kiln_param *param = add_param(out, kiln__arg_name(arg, k), arg->role, type, arg->dims);
             for (uint32_t d = 0; d < KILN__DIMS_MAX; d++)
@@ -99,6 +100,8 @@ kiln_signature *kiln__signature_of_bytes(const size_t *bytes, int count)
 
 /* ---- Shapes */
 
+#define FAIL(report, status, ...) kiln__fail(report, status, KILN__STAGE_LAUNCH, 0, __VA_ARGS__)
+
 typedef struct scope {
     const kiln_signature *signature;
     const uint64_t *sizes;
@@ -115,37 +118,27 @@ static bool look_up(const void *data, const char *name, size_t length, int64_t *
     return false;
 }
 
-static kiln_status calculate(const scope *s, const kiln_param *param, const char *formula, uint64_t *out,
-                             kiln_report *report)
-{
-    char problem[256];
-    int64_t value = 0;
-    kiln_status status = kiln__formula_eval(formula, look_up, s, &value, problem, sizeof(problem));
-    if (status == KILN_ENOMEM)
-        return kiln__fail_memory(report, KILN__STAGE_LAUNCH);
-    if (status != KILN_OK)
-        return kiln__fail(report, KILN_EINVAL, KILN__STAGE_LAUNCH, 0, "%s: %s", param->name, problem);
-    if (value < 0)
-        return kiln__fail(report, KILN_EINVAL, KILN__STAGE_LAUNCH, 0, "%s: %s is %" PRId64 ", below 0", param->name,
-                          formula, value);
-    *out = (uint64_t)value;
-    return KILN_OK;
-}
-
 kiln_status kiln__signature_shape(uint64_t out[KILN_DIMS_MAX], const kiln_signature *signature, uint32_t index,
                                   const uint64_t *sizes, size_t size_count, kiln_report *report)
 {
     const scope s = { signature, sizes };
     const kiln_param *param = index < signature->param_count ? signature->params[index] : NULL;
-    kiln_status status = KILN_OK;
     if (param == NULL || param->dims == 0)
-        return kiln__fail(report, KILN_ENOENT, KILN__STAGE_LAUNCH, 0, "parameter %u is no array", (unsigned)index);
+        return FAIL(report, KILN_ENOENT, "parameter %u is no array", (unsigned)index);
     if (size_count != signature->size_count || (sizes == NULL && size_count > 0))
-        return kiln__fail(report, KILN_EINVAL, KILN__STAGE_LAUNCH, 0, "the kernel has %zu sizes, and %zu are given",
-                          signature->size_count, size_count);
-    for (uint32_t i = 0; i < KILN_DIMS_MAX; i++)
-        out[i] = 1;
-    for (uint32_t i = 0; i < param->dims && status == KILN_OK; i++)
-        status = calculate(&s, param, param->shape[i], &out[i], report);
-    return status;
+        return FAIL(report, KILN_EINVAL, "the kernel has %zu sizes, and %zu are given", signature->size_count,
+                    size_count);
+    for (uint32_t i = 0; i < KILN_DIMS_MAX; i++) {
+        char problem[256];
+        int64_t value = 1;
+        kiln_status status = i < param->dims
+                                 ? kiln__formula_eval(param->shape[i], look_up, &s, &value, problem, sizeof(problem))
+                                 : KILN_OK;
+        if (status != KILN_OK)
+            return FAIL(report, status == KILN_ENOMEM ? status : KILN_EINVAL, "%s: %s", param->name, problem);
+        if (value < 0)
+            return FAIL(report, KILN_EINVAL, "%s: %s is %" PRId64 ", below 0", param->name, param->shape[i], value);
+        out[i] = (uint64_t)value;
+    }
+    return KILN_OK;
 }

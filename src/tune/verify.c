@@ -3,7 +3,6 @@
 
 #include "base/alloc.h"
 #include "service/get.h"
-#include "spec/reference.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -79,8 +78,8 @@ static bool is_equal(kiln__dtype dtype, const char *got, const char *want, uint6
 {
     if (dtype == KILN__DTYPE_UNSET)
         return false;
-    double a = kiln__reference_value(got, i, dtype), b = kiln__reference_value(want, i, dtype);
-    return (isnan(a) && isnan(b)) || (tolerance > 0 && kiln__reference_distance(a, b, dtype) <= tolerance);
+    double a = kiln__dtype_value(got, i, dtype), b = kiln__dtype_value(want, i, dtype);
+    return (isnan(a) && isnan(b)) || (tolerance > 0 && kiln__dtype_distance(a, b, dtype) <= tolerance);
 }
 
 /* Adds wrong elements; the first of them is number `first`. */
@@ -653,7 +652,7 @@ static kiln_status take_source_arrays(kiln__load *out, const kiln_work *work, ki
     for (size_t i = 0; i < work->arg_count; i++) {
         const kiln_arg *given = &work->args[i];
         kiln__array array = {
-            .type = KILN__ARG_uint8, .size = 1, .read = true, .written = true, .elements = given->bytes
+            .type = KILN__DTYPE_UINT8, .size = 1, .read = true, .written = true, .elements = given->bytes
         };
         if (given->kind != KILN_ARG_ARRAY)
             continue;
@@ -808,7 +807,7 @@ static void say_value(char *out, size_t size, const kiln__array *array, uint64_t
     if (dtype == KILN__DTYPE_UNSET)
         snprintf(out, size, "0x%0*" PRIx64, digits, bits);
     else
-        snprintf(out, size, "0x%0*" PRIx64 " (%.17g)", digits, bits, kiln__reference_value(&bits, 0, dtype));
+        snprintf(out, size, "0x%0*" PRIx64 " (%.17g)", digits, bits, kiln__dtype_value(&bits, 0, dtype));
 }
 
 kiln_status kiln__verify_refuse(const kiln__verdict *verdict, const char *spec, kiln_report *report)

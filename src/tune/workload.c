@@ -22,14 +22,9 @@ enum {
 
 /* ---- Shapes */
 
-static const kiln__dtype dtypes[KILN__ARG_TYPE_END] = { [KILN__ARG_f32] = KILN__DTYPE_F32,
-                                                        [KILN__ARG_f64] = KILN__DTYPE_F64,
-                                                        [KILN__ARG_f16] = KILN__DTYPE_F16,
-                                                        [KILN__ARG_bf16] = KILN__DTYPE_BF16 };
-
 kiln__dtype kiln__array_dtype(const kiln__array *array)
 {
-    return dtypes[array->type];
+    return array->type < KILN__DTYPE_SPECS_END ? array->type : KILN__DTYPE_UNSET;
 }
 
 /* Adds an array to the list and to the sums. False: no memory holds it. */
@@ -43,7 +38,7 @@ static bool add_array(kiln__load *out, const kiln__array *array)
     out->bytes += bytes;
     out->elements = array->elements > out->elements ? array->elements : out->elements;
     out->changes = out->changes || (array->read && array->written);
-    out->whole = out->whole || (array->read && dtypes[array->type] == KILN__DTYPE_UNSET);
+    out->whole = out->whole || (array->read && kiln__array_dtype(array) == KILN__DTYPE_UNSET);
     return true;
 }
 
@@ -84,7 +79,7 @@ static kiln_status take_number(kiln__load *out, const kiln__plan_arg *arg, const
     if (number == NULL || number->data == NULL || number->bytes != arg->bytes)
         return FAIL(report, KILN_EINVAL,
                     "argument %s is a number of type %s, and none of its %u bytes is given: name it", arg->name,
-                    kiln__arg_type_name(arg->type), arg->bytes);
+                    kiln__dtype_name(arg->type), arg->bytes);
     memcpy(&out->numbers[place], number->data, arg->bytes);
     out->number_bytes[place] = arg->bytes;
     return KILN_OK;

@@ -12,7 +12,7 @@
 /* One array. */
 typedef struct kiln__array {
     char name[KILN__ARG_NAME];
-    kiln__arg_type type;
+    kiln__dtype type;
     uint32_t size; /* bytes of an element */
     bool read, written;
     uint64_t elements;

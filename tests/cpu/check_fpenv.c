@@ -1,6 +1,5 @@
 /* Results, texts and binaries do not depend on the caller's floating-point environment, and the caller keeps it. */
 #include "gpu/cuda.h"
-#include "spec/reference.h"
 #include "spec/spec.h"
 #include "support/harness.h"
 #include "support/launching.h"

@@ -20,12 +20,6 @@ static bool look_up(const void *data, const char *name, size_t length, int64_t *
     return false;
 }
 
-static void take_name(void *data, const char *name, size_t length)
-{
-    ++*(int *)data;
-    FUZZ_REQUIRE(kiln__text_is_identifier(name, length), "a name is an identifier");
-}
-
 /* A formula with something neutral after it has the same value, unless it then nests too deep. */
 static void require_value(const char *formula, const char *before, const char *after, int64_t expected)
 {
@@ -74,14 +68,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     char *formula = fuzz_string(data, size);
     char problem[512] = "";
     int64_t value = 0;
-    int names = 0;
     bool checks = kiln__formula_check(formula, look_up, NULL, problem, sizeof(problem)) == KILN_OK;
     FUZZ_REQUIRE(checks || problem[0] != '\0', "a refusal says why");
     problem[0] = '\0';
     bool good = kiln__formula_eval(formula, look_up, NULL, &value, problem, sizeof(problem)) == KILN_OK;
     FUZZ_REQUIRE(good || problem[0] != '\0', "a refusal says why");
     FUZZ_REQUIRE(!good || checks, "what has a value passes the check: %s", formula);
-    kiln__formula_names(formula, take_name, &names);
+    kiln__word name;
+    for (const char *at = formula; kiln__formula_next_name(&at, &name);)
+        FUZZ_REQUIRE(kiln__text_is_identifier(name.text, name.length), "a name is an identifier");
     if (checks)
         require_compiled(formula, good, value, problem);
     if (good) {

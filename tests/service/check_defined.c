@@ -1,5 +1,4 @@
 /* Ops of users' own: that they compute what their text says, in every dtype, and live with threads and the record. */
-#include "spec/reference.h"
 #include "spec/spec.h"
 #include "support/harness.h"
 #include "support/launching.h"
