@@ -3,8 +3,8 @@
 #include "base/alloc.h"
 #include "service/launch.h"
 #include "service/queue.h"
-#include "spec/expand.h"
 #include "spec/signature.h"
+#include "spec/spec.h"
 #include <string.h>
 
 /* ---- Specs. They use the catalog alone, and so does a forked child. */

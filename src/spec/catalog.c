@@ -1,17 +1,16 @@
+/* The catalog: Kiln's own templates and ops, and user-defined ones behind them. */
 #include "spec/catalog.h"
-#include "lang/word.h"
+
 #include "spec/embedded.h"
 #include "spec/fields.h"
-#include <string.h>
 
-/* One with no text if there is none. */
-static const kiln__embedded_file *embedded(const char *name, size_t length)
+/* The text of an embedded file; NULL if there is none. */
+static const char *find_text(const char *name, size_t length)
 {
-    static const kiln__embedded_file none;
     for (size_t i = 0; i < kiln__embedded_count; i++)
         if (kiln__word_is((kiln__word){ name, length }, kiln__embedded_files[i].name))
-            return &kiln__embedded_files[i];
-    return &none;
+            return kiln__embedded_files[i].text;
+    return NULL;
 }
 
 /* FILE.cu is the template FILE, and FILE.c its cpu twin. */
@@ -26,7 +25,7 @@ static void find_templates(kiln__catalog *out)
         kiln__own_template *own = &out->own[out->own_count++];
         memcpy(own->name, file->name, stem);
         own->text = file->text;
-        own->cpu_text = embedded(file->name, length - 1)->text;
+        own->cpu_text = find_text(file->name, length - 1);
     }
     out->template_count = out->own_count;
 }
@@ -34,20 +33,18 @@ static void find_templates(kiln__catalog *out)
 kiln_status kiln__catalog_init(kiln__catalog *out, kiln_report *report)
 {
     memset(out, 0, sizeof(*out));
-    const kiln__embedded_file *prelude = embedded("real.h", strlen("real.h"));
-    out->prelude = prelude->text;
-    if (out->prelude == NULL)
-        return kiln__fail(report, KILN_ESPEC, KILN__STAGE_SPEC, 0, "the library was built without real.h");
-    const char *ops = embedded("ops.txt", strlen("ops.txt"))->text;
-    const char *functions = embedded("functions.h", strlen("functions.h"))->text;
-    if (ops == NULL || functions == NULL)
-        return kiln__fail(report, KILN_ESPEC, KILN__STAGE_SPEC, 0, "the library was built without ops");
+    const char *ops = find_text("ops.txt", strlen("ops.txt"));
+    const char *functions = find_text("functions.h", strlen("functions.h"));
+    out->prelude = find_text("real.h", strlen("real.h"));
+    if (out->prelude == NULL || ops == NULL || functions == NULL)
+        return kiln__fail(report, KILN_ESPEC, KILN__STAGE_SPEC, 0, "the library was built without %s",
+                          out->prelude == NULL ? "real.h" : "ops");
     kiln_status status = kiln__functions_find(&out->functions, functions, report);
     if (status == KILN_OK)
         status = kiln__op_table_init(&out->ops, ops, report);
     find_templates(out);
     if (status == KILN_OK)
-        status = kiln__catalog_find(out, (kiln__word){ "elementwise", strlen("elementwise") }, &out->usual, report);
+        status = kiln__catalog_find(out, kiln__word_of("elementwise"), &out->usual, report);
     if (status == KILN_OK && out->usual == NULL)
         status = kiln__fail(report, KILN_ESPEC, KILN__STAGE_SPEC, 0, "the library was built without elementwise.cu");
     if (status != KILN_OK)
@@ -70,7 +67,7 @@ const char *kiln__catalog_name(const kiln__catalog *catalog, uint32_t i)
     return i < catalog->template_count ? catalog->templates[i]->name : NULL;
 }
 
-/* Threads that read one at once make equal templates, and the first stays. */
+/* Threads that read a template at the same time make equal ones, of which the first stays. */
 kiln_status kiln__catalog_load(const kiln__catalog *catalog, uint32_t i, const kiln__template **out,
                                kiln_report *report)
 {
@@ -137,7 +134,7 @@ kiln_status kiln__catalog_define(kiln__catalog *catalog, const char *text, const
         return status;
     uint32_t count = catalog->template_count;
     const kiln__template *known;
-    status = kiln__catalog_find(catalog, (kiln__word){ template->name, strlen(template->name) }, &known, report);
+    status = kiln__catalog_find(catalog, kiln__word_of(template->name), &known, report);
     if (status != KILN_OK)
         known = NULL;
     else if (known != NULL)

@@ -1,10 +1,10 @@
-#include "spec/expand.h"
-#include "base/alloc.h"
+/* Lines of lists and ranges: a column of values for each field, and the specs of their product. */
+#include "base/list.h"
 #include "base/number.h"
-#include "spec/param.h"
+#include "spec/spec.h"
+
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 enum {
     FIELDS_MAX = 32,
@@ -13,12 +13,11 @@ enum {
 
 #define FAIL(report, ...) kiln__fail(report, KILN_ESPEC, KILN__STAGE_SPEC, 0, __VA_ARGS__)
 
-/* A field and the values it takes, each as a stretch of `text`. */
+/* A field and the values it takes. */
 typedef struct column {
     kiln__word name;
-    kiln__text text;
-    size_t *starts; /* count + 1 of them: value i is from starts[i] to starts[i + 1] */
-    uint32_t count, capacity;
+    kiln__list values;
+    const char *at; /* the value of the current spec */
 } column;
 
 typedef struct expansion {
@@ -35,24 +34,14 @@ static kiln_status add_value(const expansion *e, column *c, kiln__word value)
     if (value.length > TEXT_MAX)
         return FAIL(e->report, "%s=%s is longer than %d characters", kiln__word_quote(c->name).text,
                     kiln__word_quote(value).text, TEXT_MAX);
-    if (c->count == KILN__EXPAND_MAX)
+    if (c->values.count == KILN__EXPAND_MAX)
         return FAIL(e->report, "field %s stands for more than %d values", kiln__word_quote(c->name).text,
                     KILN__EXPAND_MAX);
-    if (c->count + 1 >= c->capacity) {
-        uint32_t capacity = c->capacity == 0 ? 8 : 2 * c->capacity;
-        size_t *starts = kiln__realloc(c->starts, capacity * sizeof(*starts));
-        if (starts == NULL)
-            return kiln__fail_memory(e->report, KILN__STAGE_SPEC);
-        c->starts = starts;
-        c->capacity = capacity;
-    }
-    c->starts[c->count++] = c->text.length;
-    kiln__text_append_bytes(&c->text, value.text, value.length);
-    c->starts[c->count] = c->text.length;
-    return c->text.failed ? kiln__fail_memory(e->report, KILN__STAGE_SPEC) : KILN_OK;
+    kiln__list_add_bytes(&c->values, value.text, value.length);
+    return c->values.bytes.failed ? kiln__fail_memory(e->report, KILN__STAGE_SPEC) : KILN_OK;
 }
 
-/* Whether it is n, or what any template declares as an integer. Which template is meant may itself be a list. */
+/* Whether it is n, or an integer of any template: the field "template" may itself be a list. */
 static kiln_status find_integer_field(const expansion *e, kiln__word name, bool *out)
 {
     kiln_status status = KILN_OK;
@@ -87,26 +76,9 @@ static kiln_status add_range(const expansion *e, column *c, kiln__word text)
     return status;
 }
 
-/* Cuts the value before the next comma outside parentheses off *list; the rest has a NULL text after the last. */
-static kiln__word next_value(kiln__word *list)
-{
-    int depth = 0;
-    size_t length = 0;
-    for (; length < list->length && (depth > 0 || list->text[length] != ','); length++) {
-        if (list->text[length] == '(')
-            depth++;
-        else if (list->text[length] == ')' && depth > 0)
-            depth--;
-    }
-    kiln__word value = { list->text, length };
-    bool is_last = length == list->length;
-    *list = is_last ? (kiln__word){ NULL, 0 } : (kiln__word){ list->text + length + 1, list->length - length - 1 };
-    return kiln__word_trim(value);
-}
-
 static kiln_status add_list(const expansion *e, column *c, kiln__word list);
 
-/* What a word stands for is a list in turn, but of plain targets: the word is not asked about again. */
+/* A word stands for a list of plain targets, in which it has no meaning again. */
 static kiln_status add_word(const expansion *e, column *c, kiln__word value)
 {
     expansion plain = { .catalog = e->catalog, .report = e->report };
@@ -140,7 +112,7 @@ static kiln_status add_list(const expansion *e, column *c, kiln__word list)
     kiln__word whole = list;
     kiln_status status = KILN_OK;
     while (list.text != NULL && status == KILN_OK) {
-        kiln__word value = next_value(&list);
+        kiln__word value = kiln__word_cut_item(&list);
         bool is_alone = value.length == whole.length;
         if (value.length == 0 && !is_alone)
             return FAIL(e->report, "%s=%s: a value is missing beside a comma", kiln__word_quote(c->name).text,
@@ -163,89 +135,80 @@ static kiln_status read_columns(expansion *e, kiln__word line)
         status = add_list(e, c, value);
         if (status != KILN_OK)
             break;
+        c->at = kiln__list_next(&c->values, NULL);
     }
     return status;
 }
 
-static kiln_status count_specs(const expansion *e, uint64_t *out)
+static kiln_status check_count(const expansion *e)
 {
-    *out = 1;
+    uint64_t count = 1;
     for (uint32_t i = 0; i < e->column_count; i++) {
-        *out *= e->columns[i].count;
-        if (*out > KILN__EXPAND_MAX)
+        count *= e->columns[i].values.count;
+        if (count > KILN__EXPAND_MAX)
             return FAIL(e->report, "the line stands for more than %d specs", KILN__EXPAND_MAX);
     }
     return KILN_OK;
 }
 
-/* Spec `index` of the product, the last field fastest. */
-static kiln_status write_spec(const expansion *e, uint64_t index, kiln__text *text)
+/* Goes on to the next spec, the last field fastest. False after the last one; the first one is next then. */
+static bool next_spec(expansion *e)
 {
-    uint32_t choices[FIELDS_MAX];
     for (uint32_t i = e->column_count; i-- > 0;) {
-        choices[i] = (uint32_t)(index % e->columns[i].count);
-        index /= e->columns[i].count;
+        column *c = &e->columns[i];
+        c->at = kiln__list_next(&c->values, c->at);
+        if (c->at != NULL)
+            return true;
+        c->at = kiln__list_next(&c->values, NULL);
     }
+    return false;
+}
+
+static kiln_status make_spec(const expansion *e, kiln__text *text, kiln_spec **out)
+{
     text->length = 0;
     for (uint32_t i = 0; i < e->column_count; i++) {
-        const column *c = &e->columns[i];
-        size_t start = c->starts[choices[i]];
         kiln__text_append(text, " ");
-        kiln__text_append_bytes(text, c->name.text, c->name.length);
+        kiln__text_append_bytes(text, e->columns[i].name.text, e->columns[i].name.length);
         kiln__text_append(text, "=");
-        kiln__text_append_bytes(text, kiln__text_string(&c->text) + start, c->starts[choices[i] + 1] - start);
+        kiln__text_append(text, e->columns[i].at);
     }
     if (text->failed)
         return kiln__fail_memory(e->report, KILN__STAGE_SPEC);
     if (text->length > TEXT_MAX)
         return FAIL(e->report, "a spec of the line is longer than %d characters", TEXT_MAX);
-    return KILN_OK;
+    return kiln__spec_parse(out, e->catalog, kiln__text_string(text), e->report);
 }
 
-static kiln_status check_spec(const expansion *e, uint64_t index, kiln__text *text)
+/* Makes each spec, and calls fn with it unless fn is NULL. */
+static kiln_status visit_specs(expansion *e, int (*fn)(void *data, const kiln_spec *spec), void *data)
 {
-    kiln__fields fields;
-    kiln__expr room;
-    kiln_status status = write_spec(e, index, text);
-    return status == KILN_OK ? kiln__fields_parse(&fields, &room, e->catalog, kiln__text_string(text), e->report)
-                             : status;
+    kiln__text text = { 0 };
+    kiln_status status;
+    bool stop;
+    do {
+        kiln_spec *spec = NULL;
+        status = make_spec(e, &text, &spec);
+        stop = status != KILN_OK || (fn != NULL && fn(data, spec) != 0);
+        kiln__spec_release(spec);
+    } while (!stop && next_spec(e));
+    kiln__text_fini(&text);
+    return status;
 }
 
-static kiln_status make_spec(const expansion *e, uint64_t index, kiln__text *text, kiln_spec **out)
-{
-    kiln_status status = write_spec(e, index, text);
-    *out = NULL;
-    return status == KILN_OK ? kiln__spec_parse(out, e->catalog, kiln__text_string(text), e->report) : status;
-}
-
-static void fini(expansion *e)
-{
-    for (uint32_t i = 0; i < e->column_count; i++) {
-        kiln__text_fini(&e->columns[i].text);
-        kiln__free(e->columns[i].starts);
-    }
-}
-
-/* Many specs are large and their line is short: reading it twice beats keeping them. */
+/* Many specs are large and their line is short: making them twice beats keeping them. */
 kiln_status kiln__spec_expand(const kiln__catalog *catalog, const char *line, kiln__expand_word word, void *word_data,
                               int (*fn)(void *data, const kiln_spec *spec), void *data, kiln_report *report)
 {
     expansion e = { .catalog = catalog, .word = word, .word_data = word_data, .report = report };
-    uint64_t count = 0;
-    kiln__text text = { 0 };
-    kiln_status status = read_columns(&e, (kiln__word){ line, strlen(line) });
+    kiln_status status = read_columns(&e, kiln__word_of(line));
     if (status == KILN_OK)
-        status = count_specs(&e, &count);
-    for (uint64_t i = 0; i < count && status == KILN_OK; i++)
-        status = check_spec(&e, i, &text);
-    bool stop = false;
-    for (uint64_t i = 0; i < count && status == KILN_OK && !stop; i++) {
-        kiln_spec *spec;
-        status = make_spec(&e, i, &text, &spec);
-        stop = status == KILN_OK && fn(data, spec) != 0;
-        kiln__spec_release(spec);
-    }
-    kiln__text_fini(&text);
-    fini(&e);
+        status = check_count(&e);
+    if (status == KILN_OK)
+        status = visit_specs(&e, NULL, NULL);
+    if (status == KILN_OK)
+        status = visit_specs(&e, fn, data);
+    for (uint32_t i = 0; i < e.column_count; i++)
+        kiln__list_fini(&e.columns[i].values);
     return status;
 }

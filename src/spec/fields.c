@@ -1,8 +1,9 @@
+/* The fields of specs: setting them from text, and their canonical text. */
 #include "spec/fields.h"
+
 #include "base/number.h"
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 /* Where a field is: one of these, or FIELD_PARAM plus the index of a parameter. */
 enum {
@@ -69,18 +70,18 @@ uint32_t kiln__spec_inputs(const kiln__fields *spec)
 static kiln_status set_op(kiln__fields *spec, kiln__expr *room, kiln__word value, kiln_report *report)
 {
     kiln_status status = KILN_OK;
-    if (value.length > 0 && !kiln__template_takes_op(spec->template))
-        return FAIL(report, KILN_ESPEC, "template %s has arithmetic of its own and takes no op: leave op out",
-                    spec->template->name);
-    if (value.length > 0)
+    bool is_given = value.length > 0;
+    if (is_given && !kiln__template_takes_op(spec->template))
+        return kiln__template_check_inputs(spec->template, 0, report);
+    if (is_given)
         status = kiln__expr_parse(room, &spec->catalog->ops, value.text, value.length, report);
-    if (value.length > 0 && status == KILN_OK)
+    if (is_given && status == KILN_OK)
         status = kiln__template_check_inputs(spec->template, room->inputs, report);
-    if (status != KILN_OK)
-        return status;
-    spec->op = value.length > 0 ? room : &no_op;
-    spec->op_set = value.length > 0;
-    return KILN_OK;
+    if (status == KILN_OK) {
+        spec->op = is_given ? room : &no_op;
+        spec->op_set = is_given;
+    }
+    return status;
 }
 
 static kiln_status set_param(kiln__fields *spec, int index, kiln__word value, kiln_report *report)
@@ -95,7 +96,7 @@ static kiln_status set_param(kiln__fields *spec, int index, kiln__word value, ki
     return KILN_OK;
 }
 
-/* Goes by name and text, for two templates may declare the same words in another order. */
+/* By name and text, because two templates may declare the same words in another order. */
 static kiln_status move_params(kiln__fields *to, const kiln__fields *from, kiln_report *report)
 {
     char buffer[KILN__NUMBER_SIZE];
@@ -142,9 +143,6 @@ static kiln_status set_template(kiln__fields *spec, kiln__word value, kiln_repor
     memset(moved.params, 0, sizeof(moved.params));
     memset(moved.param_set, 0, sizeof(moved.param_set));
     status = check_dtype(template, spec->dtype, report);
-    if (status == KILN_OK && spec->op_set && !kiln__template_takes_op(template))
-        return FAIL(report, KILN_ESPEC, "template %s has arithmetic of its own and takes no op: leave op out",
-                    template->name);
     if (status == KILN_OK && spec->op_set)
         status = kiln__template_check_inputs(template, spec->op->inputs, report);
     if (status == KILN_OK)
@@ -178,7 +176,7 @@ static bool guess_target(kiln__word value, kiln__target *out)
     char guess[KILN__TARGET_SIZE] = "sm_";
     size_t length = 3;
     kiln__word name = value;
-    while (name.length > 0 && (*name.text < '0' || *name.text > '9'))
+    while (name.length > 0 && !kiln__word_is_digit(*name.text))
         name = (kiln__word){ name.text + 1, name.length - 1 };
     for (size_t i = 0; i < name.length; i++) {
         if (length == sizeof(guess) - 1)
@@ -316,7 +314,8 @@ static kiln_status parse_fields(kiln__fields *spec, kiln__expr *room, kiln__word
     return status;
 }
 
-/* What a line replaces must not stand in the way of its template: an op that this does not take, a dtype, a value. */
+/* A field that the line replaces must not stand in the way of its template: an op, a dtype or a value that this does
+ * not take. */
 static void open_replaced(kiln__fields *spec, kiln__word line)
 {
     kiln__word field, value;
@@ -336,7 +335,7 @@ static void open_replaced(kiln__fields *spec, kiln__word line)
 
 kiln_status kiln__fields_update(kiln__fields *fields, kiln__expr *room, const char *text, kiln_report *report)
 {
-    kiln__word line = { text, strlen(text) };
+    kiln__word line = kiln__word_of(text);
     open_replaced(fields, line);
     kiln_status status = parse_template(fields, line, report);
     if (status == KILN_OK)
@@ -435,7 +434,7 @@ void kiln__spec_format(const kiln__fields *spec, bool with_hints, kiln__text *ou
 
 kiln_status kiln__spec_value(const kiln__fields *spec, const char *field, kiln__text *out)
 {
-    int id = kiln__fields_find(spec->template, (kiln__word){ field, strlen(field) });
+    int id = kiln__fields_find(spec->template, kiln__word_of(field));
     if (id == FIELD_UNKNOWN)
         return KILN_ENOENT;
     kiln__fields_append(spec, id, out);

@@ -85,7 +85,7 @@ static inline bool kiln__template_takes_op(const kiln__template *template)
     return template->max_inputs > 0;
 }
 
-/* KILN_ESPEC where it takes no ops of that many inputs. */
+/* KILN_ESPEC where it takes no ops, or none of that many inputs. */
 kiln_status kiln__template_check_inputs(const kiln__template *template, uint32_t inputs, kiln_report *report);
 
 #endif

@@ -1,7 +1,7 @@
+/* From a resolved spec to the text of its unit, and the rule by which it is launched. */
 #include "spec/unit.h"
+
 #include "base/alloc.h"
-#include <stdio.h>
-#include <string.h>
 
 #define FAIL(report, ...) kiln__fail(report, KILN_ESPEC, KILN__STAGE_SPEC, 0, __VA_ARGS__)
 
@@ -18,10 +18,8 @@ static void append_define(kiln__text *out, const char *name, const char *word, i
 {
     kiln__text_append(out, "#define KILN_");
     append_upper(out, name);
-    if (word != NULL) {
-        kiln__text_append(out, "_");
-        append_upper(out, word);
-    }
+    kiln__text_append(out, word != NULL ? "_" : "");
+    append_upper(out, word != NULL ? word : "");
     kiln__text_append(out, value < 0 ? " -" : " ");
     kiln__text_append_uint(out, value < 0 ? 0 - (uint64_t)value : (uint64_t)value, 1);
     kiln__text_append(out, "\n");
@@ -61,38 +59,21 @@ static void append_value(kiln__text *out, const kiln__fields *spec)
     kiln__text_append(out, "; }\n\n");
 }
 
-/* The target is left out of the first line so that targets with equal source have equal text, and the declarations, so
- * that other values worth trying, or better words about them, leave what is cached valid. */
-static void append_head(kiln__text *out, const kiln__fields *spec, uint64_t tile)
+/* The first line leaves out the target, so that targets with equal source have equal text. The template's declarations
+ * are left out too: a change of the values worth trying, or of their documentation, keeps what is cached valid. */
+static void append_source(kiln__text *out, const kiln__fields *spec, uint64_t tile)
 {
+    const kiln__template *template = spec->template;
     kiln__text_append(out, "// ");
     kiln__spec_format_anywhere(spec, out);
     kiln__text_append(out, "\n");
     append_defines(out, spec, tile);
     kiln__text_append(out, "\n");
-}
-
-static kiln_status make_source(kiln__unit *unit, const kiln__fields *spec, kiln_report *report)
-{
-    kiln__text out = { 0 };
-    const kiln__template *template = spec->template;
-    append_head(&out, spec, unit->rule.tile);
-    kiln__text_append(&out, spec->catalog->prelude);
-    kiln__text_append(&out, "\n");
+    kiln__text_append(out, spec->catalog->prelude);
+    kiln__text_append(out, "\n");
     if (kiln__template_takes_op(template))
-        append_value(&out, spec);
-    kiln__text_append(&out, kiln__target_facts(&spec->target)->twin ? template->cpu_text : template->body);
-    unit->source_length = out.length;
-    unit->source = kiln__text_take(&out);
-    return unit->source == NULL ? kiln__fail_memory(report, KILN__STAGE_SPEC) : KILN_OK;
-}
-
-static kiln_status make_spec(kiln__unit *unit, const kiln__fields *spec, kiln_report *report)
-{
-    kiln__text out = { 0 };
-    kiln__spec_format(spec, false, &out);
-    unit->spec = kiln__text_take(&out);
-    return unit->spec == NULL ? kiln__fail_memory(report, KILN__STAGE_SPEC) : KILN_OK;
+        append_value(out, spec);
+    kiln__text_append(out, kiln__target_facts(&spec->target)->twin ? template->cpu_text : template->body);
 }
 
 /* The definitions of the user-defined ops that the spec and the reference of its template need. */
@@ -115,38 +96,31 @@ static void append_definitions(const kiln__fields *spec, kiln__text *out)
 }
 
 /* Ops come before the template, whose reference may be one of them. */
-static kiln_status make_warm_options(kiln__unit *unit, const kiln__fields *spec, kiln_report *report)
+static void append_warm_options(kiln__text *out, const kiln__fields *spec)
 {
     const kiln__op_table *ops = &spec->catalog->ops;
     const char *origin = spec->template->origin;
-    kiln__text out = { 0 };
-    unit->homeless = origin != NULL && origin[0] != '/';
-    if (ops->count == ops->row_count && origin == NULL)
-        return KILN_OK;
-    append_definitions(spec, &out);
-    if (origin != NULL && !unit->homeless) {
-        kiln__text_append(&out, " --template ");
-        kiln__text_quote(&out, origin);
+    if (ops->count > ops->row_count || origin != NULL)
+        append_definitions(spec, out);
+    if (origin != NULL && origin[0] == '/') {
+        kiln__text_append(out, " --template ");
+        kiln__text_quote(out, origin);
     }
-    if (out.length == 0 && !out.failed)
-        return KILN_OK;
-    unit->warm_options = kiln__text_take(&out);
-    return unit->warm_options == NULL ? kiln__fail_memory(report, KILN__STAGE_SPEC) : KILN_OK;
 }
 
-static kiln_status make_entry(kiln__rule *rule, const kiln__fields *spec, const kiln__entry_point *entry,
-                              kiln_report *report)
+static kiln_status make_texts(kiln__unit *unit, const kiln__fields *spec, kiln_report *report)
 {
-    int64_t align;
-    kiln_status status = kiln__spec_eval(spec, entry->align, &align, report);
-    if (status != KILN_OK)
-        return status;
-    if (align < 1 || align > UINT32_MAX || (align & (align - 1)) != 0)
-        return FAIL(report, "template %s: entry %s is to be aligned to %lld bytes, which is not a power of two",
-                    spec->template->name, entry->name, (long long)align);
-    kiln__text_copy(rule->entries[rule->entry_count].name, KILN__NAME_SIZE, entry->name);
-    rule->entries[rule->entry_count++].align = (uint32_t)align;
-    return KILN_OK;
+    kiln__text text = { 0 }, source = { 0 }, options = { 0 };
+    kiln__spec_format(spec, false, &text);
+    append_source(&source, spec, unit->rule.tile);
+    append_warm_options(&options, spec);
+    bool failed = text.failed || source.failed || options.failed;
+    unit->source_length = source.length;
+    unit->spec = kiln__text_take(&text);
+    unit->source = kiln__text_take(&source);
+    unit->warm_options = options.length > 0 ? kiln__text_take(&options) : NULL;
+    kiln__text_fini(&options);
+    return failed ? kiln__fail_memory(report, KILN__STAGE_SPEC) : KILN_OK;
 }
 
 static kiln_status make_rule(kiln__rule *rule, const kiln__fields *spec, const kiln__plan *plan, kiln_report *report)
@@ -155,8 +129,16 @@ static kiln_status make_rule(kiln__rule *rule, const kiln__fields *spec, const k
     memcpy(rule->block, plan->block, sizeof(rule->block));
     rule->shared = plan->shared;
     kiln_status status = kiln__spec_tile(spec, &rule->tile, report);
-    for (uint32_t i = 0; i < template->entry_count && status == KILN_OK; i++)
-        status = make_entry(rule, spec, &template->entries[i], report);
+    for (uint32_t i = 0; i < template->entry_count && status == KILN_OK; i++) {
+        const kiln__entry_point *entry = &template->entries[i];
+        int64_t align = 1;
+        status = kiln__spec_eval(spec, entry->align, &align, report);
+        if (align < 1 || align > UINT32_MAX || (align & (align - 1)) != 0)
+            return FAIL(report, "template %s: entry %s is to be aligned to %lld bytes, which is not a power of two",
+                        template->name, entry->name, (long long)align);
+        kiln__text_copy(rule->entries[rule->entry_count].name, KILN__NAME_SIZE, entry->name);
+        rule->entries[rule->entry_count++].align = (uint32_t)align;
+    }
     return status;
 }
 
@@ -171,16 +153,13 @@ kiln_status kiln__unit_make(kiln__unit **out, const kiln__fields *spec, kiln_rep
         return kiln__fail_memory(report, KILN__STAGE_SPEC);
     unit->target = spec->target;
     unit->foreign = spec->template->origin != NULL;
+    unit->homeless = unit->foreign && spec->template->origin[0] != '/';
     unit->operations = kiln__expr_operations(spec->op, &spec->catalog->ops);
     kiln_status status = kiln__spec_plan(&unit->plan, spec, report);
     if (status == KILN_OK)
         status = make_rule(&unit->rule, spec, unit->plan, report);
     if (status == KILN_OK)
-        status = make_spec(unit, spec, report);
-    if (status == KILN_OK)
-        status = make_source(unit, spec, report);
-    if (status == KILN_OK)
-        status = make_warm_options(unit, spec, report);
+        status = make_texts(unit, spec, report);
     if (status == KILN_OK)
         *out = unit;
     else

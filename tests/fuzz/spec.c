@@ -2,7 +2,6 @@
 #include "spec/spec.h"
 #include "base/alloc.h"
 #include "fuzz/fuzz.h"
-#include "spec/expand.h"
 #include "spec/unit.h"
 #include "support/declared.h"
 #include "support/fields.h"

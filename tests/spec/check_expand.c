@@ -1,5 +1,5 @@
 #include "base/alloc.h"
-#include "spec/expand.h"
+#include "spec/spec.h"
 #include "support/suites.h"
 #include <stdlib.h>
 #include <string.h>
