@@ -4,10 +4,8 @@
 #include "gpu/cubin.h"
 #include "gpu/cuda.h"
 #include "gpu/nvrtc.h"
-#include "source/kernels.h"
 #include "source/reads.h"
 #include "source/source.h"
-#include "source/standard.h"
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 #include "gpu/cuda.h"
-#include "source/option.h"
+#include "source/source.h"
 #include "wisdom/describe.h"
 #include <errno.h>
 #include <limits.h>

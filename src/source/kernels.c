@@ -1,36 +1,21 @@
-#include "source/kernels.h"
+/* The kernels that a source offers, as far as its text tells. */
+#include "source/source.h"
 
 #include <ctype.h>
 #include <string.h>
 
 enum { LIST_MAX = 240, NAME_MAX_LENGTH = 120, SCOPES_MAX = 32 };
 
-/* A piece of text that is one word or one character. */
-typedef struct token {
-    const char *text;
-    size_t length; /* 0: the end */
-} token;
-
-/* What is read of a text. */
+/* A text that is being read. A token is one word or one character; the end has no length. */
 typedef struct reader {
     const char *at;
-    bool at_line;             /* nothing but blanks and comments stands before on this line */
-    token template;           /* the parameters of the template that is declared; "", not NULL, for "template <>" */
-    token scopes[SCOPES_MAX]; /* for each open brace the name of its namespace, or an empty one */
-    size_t depth;             /* of braces; those beyond SCOPES_MAX have no name */
+    bool at_line;        /* nothing but blanks and comments stands before on this line */
+    kiln__word template; /* the parameters of the template that is declared; "", not NULL, for "template <>" */
+    kiln__word scopes[SCOPES_MAX]; /* for each open brace the name of its namespace, or an empty one */
+    size_t depth;                  /* of braces; those beyond SCOPES_MAX have no name */
 } reader;
 
 /* ---- Tokens */
-
-static bool is_word(char c)
-{
-    return isalnum((unsigned char)c) || c == '_';
-}
-
-static bool is(token word, const char *text)
-{
-    return strlen(text) == word.length && memcmp(word.text, text, word.length) == 0;
-}
 
 static const char *skip_line(const char *at)
 {
@@ -89,13 +74,13 @@ static void skip_space(reader *r)
 }
 
 /* Texts in quotes are passed over. */
-static token next(reader *r)
+static kiln__word next_token(reader *r)
 {
     for (;;) {
         skip_space(r);
-        token out = { r->at, 0 };
+        kiln__word out = { r->at, 0 };
         r->at_line = false;
-        while (is_word(r->at[out.length]) ||
+        while (kiln__word_is_name_char(r->at[out.length]) ||
                (out.length > 0 && r->at[out.length] == '\'' && isdigit((unsigned char)out.text[0])))
             out.length++;
         r->at += out.length;
@@ -111,15 +96,15 @@ static token next(reader *r)
     }
 }
 
-/* Up to what closes `open`, which has been read; returns what is between, without the blanks at its ends. */
-static token skip_balanced(reader *r, const char *open, const char *close)
+/* Goes behind the end of a bracket that has been opened; returns the text between, without the blanks at its ends. */
+static kiln__word skip_balanced(reader *r, const char *open, const char *close)
 {
     int depth = 1, round = 0; /* round: parentheses, in which '>' closes nothing */
     skip_space(r);
-    token inside = { r->at, 0 };
-    for (token word = next(r); word.length > 0; word = next(r)) {
-        round += *open != '(' ? is(word, "(") - is(word, ")") : 0;
-        depth += round > 0 ? 0 : is(word, open) - is(word, close);
+    kiln__word inside = { r->at, 0 };
+    for (kiln__word word = next_token(r); word.length > 0; word = next_token(r)) {
+        round += *open != '(' ? kiln__word_is(word, "(") - kiln__word_is(word, ")") : 0;
+        depth += round > 0 ? 0 : kiln__word_is(word, open) - kiln__word_is(word, close);
         if (depth == 0)
             break;
         inside.length = (size_t)(r->at - inside.text);
@@ -136,7 +121,7 @@ typedef struct list {
 } list;
 
 /* With one blank for any space in it. */
-static void append_words(kiln__text *out, token words)
+static void append_words(kiln__text *out, kiln__word words)
 {
     for (size_t i = 0; i < words.length; i++) {
         bool space = isspace((unsigned char)words.text[i]);
@@ -145,7 +130,7 @@ static void append_words(kiln__text *out, token words)
     }
 }
 
-static bool has(const list *names, const char *name)
+static bool has_name(const list *names, const char *name)
 {
     size_t length = strlen(name);
     const char *text = kiln__text_string(names->out) + names->begin;
@@ -156,7 +141,7 @@ static bool has(const list *names, const char *name)
     return false;
 }
 
-static void add(list *names, const reader *r, token name)
+static void add_name(list *names, const reader *r, kiln__word name)
 {
     kiln__text full = { 0 };
     for (size_t i = 0; i < r->depth && i < SCOPES_MAX; i++)
@@ -177,7 +162,7 @@ static void add(list *names, const reader *r, token name)
         return;
     }
     const char *comma = names->out->length > names->begin ? ", " : "";
-    bool known = has(names, kiln__text_string(&full));
+    bool known = has_name(names, kiln__text_string(&full));
     if (!known && !names->full && names->out->length - names->begin + full.length <= LIST_MAX)
         kiln__text_printf(names->out, "%s%s", comma, kiln__text_string(&full));
     else if (!known && !names->full) {
@@ -187,72 +172,72 @@ static void add(list *names, const reader *r, token name)
     kiln__text_fini(&full);
 }
 
-/* Behind "__global__": the name is what stands before the parentheses that belong to no attribute. An instantiation,
- * "f<int>(", has none of its own. */
+/* Behind "__global__": the name stands before the parentheses that belong to no attribute. An instantiation, "f<int>(",
+ * has none. */
 static void read_kernel(reader *r, list *names)
 {
     static const char *const attributes[] = { "__launch_bounds__", "__cluster_dims__", "__block_size__", "__maxnreg__",
                                               "__attribute__" };
-    token last = { "", 0 };
-    for (token word = next(r); word.length > 0; word = next(r)) {
+    kiln__word last = { "", 0 };
+    for (kiln__word word = next_token(r); word.length > 0; word = next_token(r)) {
         bool attribute = false;
         for (size_t i = 0; i < sizeof(attributes) / sizeof(attributes[0]); i++)
-            attribute = attribute || is(last, attributes[i]);
-        if (is(word, "(") && attribute) {
+            attribute = attribute || kiln__word_is(last, attributes[i]);
+        if (kiln__word_is(word, "(") && attribute) {
             skip_balanced(r, "(", ")");
-        } else if (is(word, "(") || is(word, ";") || is(word, "{")) {
+        } else if (kiln__word_is(word, "(") || kiln__word_is(word, ";") || kiln__word_is(word, "{")) {
             r->at = word.text;
             break;
         }
         last = word;
     }
     bool whole = r->template.text == NULL || r->template.length > 0;
-    if (last.length > 0 && is_word(last.text[0]) && *r->at == '(' && whole)
-        add(names, r, last);
-    r->template = (token){ NULL, 0 };
+    if (last.length > 0 && kiln__word_is_name_char(last.text[0]) && *r->at == '(' && whole)
+        add_name(names, r, last);
+    r->template = (kiln__word){ NULL, 0 };
 }
 
 /* Behind "namespace": its name, of which "a::b" is one, goes to the brace that follows. */
-static token read_namespace(reader *r)
+static kiln__word read_namespace(reader *r)
 {
-    token name = { "", 0 };
-    for (token word = next(r); word.length > 0; word = next(r)) {
-        if (!is_word(word.text[0]) && !is(word, ":")) {
+    kiln__word name = { "", 0 };
+    for (kiln__word word = next_token(r); word.length > 0; word = next_token(r)) {
+        if (!kiln__word_is_name_char(word.text[0]) && !kiln__word_is(word, ":")) {
             r->at = word.text;
-            return is(word, "{") ? name : (token){ "", 0 };
+            return kiln__word_is(word, "{") ? name : (kiln__word){ "", 0 };
         }
         if (name.length == 0)
             name.text = word.text;
         name.length = (size_t)(r->at - name.text);
     }
-    return (token){ "", 0 };
+    return (kiln__word){ "", 0 };
 }
 
 static void read_text(const char *text, list *names)
 {
     reader r = { .at = text, .at_line = true };
-    token opening = { "", 0 }; /* the namespace that the next brace opens */
-    for (token word = next(&r); word.length > 0; word = next(&r)) {
-        if (is(word, "namespace")) {
+    kiln__word opening = { "", 0 }; /* the namespace that the next brace opens */
+    for (kiln__word word = next_token(&r); word.length > 0; word = next_token(&r)) {
+        if (kiln__word_is(word, "namespace")) {
             opening = read_namespace(&r);
-        } else if (is(word, "template")) {
+        } else if (kiln__word_is(word, "template")) {
             skip_space(&r);
             if (*r.at == '<') {
-                next(&r);
+                next_token(&r);
                 r.template = skip_balanced(&r, "<", ">");
             }
-        } else if (is(word, "__global__")) {
+        } else if (kiln__word_is(word, "__global__")) {
             read_kernel(&r, names);
-        } else if (is(word, "{")) {
+        } else if (kiln__word_is(word, "{")) {
             if (r.depth < SCOPES_MAX)
                 r.scopes[r.depth] = opening;
             r.depth++;
-            opening = (token){ "", 0 };
-        } else if (is(word, "}") && r.depth > 0) {
+            opening = (kiln__word){ "", 0 };
+        } else if (kiln__word_is(word, "}") && r.depth > 0) {
             r.depth--;
         }
-        if (is(word, "{") || is(word, "}") || is(word, ";"))
-            r.template = (token){ NULL, 0 };
+        if (kiln__word_is(word, "{") || kiln__word_is(word, "}") || kiln__word_is(word, ";"))
+            r.template = (kiln__word){ NULL, 0 };
     }
 }
 

@@ -1,9 +1,9 @@
-#include "source/option.h"
+/* The options of NVRTC: those that are passed on, and why others are not. */
+#include "source/source.h"
 
-#include "base/text.h"
 #include <string.h>
 
-/* What may stand behind an option's '='. */
+/* The values behind an option's '='. */
 typedef enum form { NOTHING, SWITCH, NUMBER, NUMBERS, STANDARD } value_form;
 
 static const struct {

@@ -1,3 +1,4 @@
+/* Lists of reads: their lines, and which of the files are one. */
 #include "source/reads.h"
 
 #include "base/number.h"
@@ -49,7 +50,7 @@ void kiln__reads_add(kiln__text *reads, const kiln__read *read)
         kiln__text_printf(reads, "%s %s\n", read->kind == KILN__READ_FILE ? read->digest : "-", read->path);
 }
 
-/* The word at *at, up to a blank that is passed over. */
+/* Takes the word at *at and the blank behind it. */
 static bool take_word(const char **at, const char *end, char *out, size_t size)
 {
     const char *blank = memchr(*at, ' ', (size_t)(end - *at));

@@ -1,16 +1,16 @@
-/* What a compile has read: every path that a source asked for, and what was there. A text, a line for each:
+/* The reads of a compile: every path that a source asked for, and what was there. A text, a line for each:
  *
  *     + <place> <digest> <path>     a file and the digest of its contents
  *     = <place> <number> <path>     the same file, by device and inode, as file <number> of the list, counted from 1
  *     / <place> - <path>            a directory
  *     - <place> - <path>            nothing
  *
- * `place` names an include directory (source/source.h), `path` is relative to it, as it was asked for. The first line
- * is asked for whatever the files are; each later one as long as all before it are as they were.
+ * `place` names an include directory (source/source.h), `path` is relative to it, as it was asked for. The compiler
+ * asks for the first path in any case, and for each later one as long as all reads before it give the same.
  *
- * NVRTC's #pragma once leaves out a file that it has read before, which it knows by device and inode, under whatever
- * name. Two copies with equal contents are two files to it, two links to one are one file. So the list and the key say
- * which is which. Pure. */
+ * NVRTC's #pragma once leaves out a file that has been read before, under any name: it knows files by device and inode.
+ * Two copies with equal contents are two files to it, and two links to one file are one. So the list and the key tell
+ * the files apart in the same way. Pure. */
 #ifndef KILN_SOURCE_READS_H
 #define KILN_SOURCE_READS_H
 
@@ -37,8 +37,8 @@ typedef struct kiln__read {
     char path[KILN__READ_PATH_MAX];
 } kiln__read;
 
-/* Whether a look-up that failed with this errno has found that nothing is there. Any other, a want of descriptors or
- * of rights, leaves that unknown. */
+/* Whether this errno of a failed look-up says that nothing is there. Any other, such as a shortage of descriptors or a
+ * lack of rights, leaves that unknown. */
 bool kiln__reads_means_nothing(int error);
 
 /* Splits KILN__READS_ROOT "/<place>/<path>" (or "/<place>", an empty path) into place and path. False for any other
@@ -50,10 +50,10 @@ void kiln__reads_add(kiln__text *reads, const kiln__read *read);
 /* Reads the line at *at, which ends within `end`, and moves *at behind it. False if it is none. */
 bool kiln__reads_next(const char **at, const char *end, kiln__read *out);
 
-/* Whether a text is such a list; anything may be. */
+/* Whether any bytes are such a list. */
 bool kiln__reads_are_sound(const char *reads, size_t length);
 
-/* Appends the lines of files alone: what was compiled besides the source itself. */
+/* Appends the lines of files alone: all that was compiled besides the source. */
 void kiln__reads_contents(kiln__text *out, const char *reads, size_t length);
 
 typedef struct kiln__read_identity {

@@ -1,18 +1,18 @@
+/* User-defined sources: checks, the copy in a unit, standard headers, keys and logs. */
 #include "source/source.h"
 
 #include "base/alloc.h"
 #include "base/keyline.h"
-#include "source/option.h"
 #include "source/reads.h"
-#include "source/standard.h"
 #include "spec/embedded.h"
+#include <pthread.h>
 #include <string.h>
 
 enum { DIRECTORIES_MAX = 64, TEXT_MAX = 64 << 20 };
 
 #define FAIL(report, ...) kiln__fail((report), KILN_EINVAL, KILN__STAGE_COMPILE, 0, __VA_ARGS__)
 
-/* ---- Checking: what stands on a line of a key or of a log has no line ends in it */
+/* ---- Checks: a text that stands on a line of a key or of a log has no line end in it */
 
 static bool is_line(const char *text)
 {
@@ -64,8 +64,10 @@ static kiln_status refuse_null(const char *field, kiln_report *report)
 
 /* ---- Copying */
 
-static kiln_status add_all(kiln__list *list, const char *const *texts, size_t count, const char *field,
-                           kiln_status (*check)(const char *text, kiln_report *report), kiln_report *report)
+/* Adds `prefix` and the text, for each of the texts. */
+static kiln_status add_all(kiln__list *list, const char *prefix, const char *const *texts, size_t count,
+                           const char *field, kiln_status (*check)(const char *text, kiln_report *report),
+                           kiln_report *report)
 {
     for (size_t i = 0; i < count; i++) {
         if (texts == NULL || texts[i] == NULL)
@@ -76,24 +78,8 @@ static kiln_status add_all(kiln__list *list, const char *const *texts, size_t co
         for (const char *at = kiln__list_next(list, NULL); at != NULL; at = kiln__list_next(list, at))
             if (check == check_function && strcmp(at, texts[i]) == 0)
                 return FAIL(report, "function '%.60s' is named twice", texts[i]);
+        kiln__text_append(&list->bytes, prefix);
         kiln__list_add(list, texts[i]);
-    }
-    return KILN_OK;
-}
-
-static kiln_status add_defines(kiln__list *list, const kiln_source *given, kiln_report *report)
-{
-    for (size_t i = 0; i < given->define_count; i++) {
-        if (given->defines == NULL || given->defines[i] == NULL)
-            return refuse_null("defines", report);
-        kiln_status status = check_define(given->defines[i], report);
-        if (status != KILN_OK)
-            return status;
-        kiln__text option = { 0 };
-        kiln__text_printf(&option, "-D%s", given->defines[i]);
-        kiln__list_add(list, kiln__text_string(&option));
-        list->bytes.failed = list->bytes.failed || option.failed;
-        kiln__text_fini(&option);
     }
     return KILN_OK;
 }
@@ -141,11 +127,11 @@ static kiln_status copy_names(kiln__unit *out, const kiln_source *given, kiln_re
 static kiln_status copy_lists(kiln__unit *out, const kiln_source *given, kiln_report *report)
 {
     kiln_status status =
-        add_all(&out->functions, given->functions, given->function_count, "functions", check_function, report);
+        add_all(&out->functions, "", given->functions, given->function_count, "functions", check_function, report);
     if (status == KILN_OK)
-        status = add_all(&out->options, given->options, given->option_count, "options", kiln__option_check, report);
+        status = add_all(&out->options, "", given->options, given->option_count, "options", kiln__option_check, report);
     if (status == KILN_OK)
-        status = add_defines(&out->options, given, report);
+        status = add_all(&out->options, "-D", given->defines, given->define_count, "defines", check_define, report);
     if (status == KILN_OK)
         status = add_headers(&out->headers, given, report);
     if (status != KILN_OK)
@@ -203,6 +189,94 @@ kiln_status kiln__source_set_target(kiln__unit *unit, const kiln__target *target
     kiln__free(unit->spec);
     unit->spec = kiln__text_take(&spec);
     return unit->spec != NULL ? KILN_OK : KILN_ENOMEM;
+}
+
+/* ---- Standard headers */
+
+/* Whether Kiln's header comes before any file: CUDA's files of these names hold text that NVRTC has built in or
+ * refuses. */
+static bool is_always_kilns(const char *name)
+{
+    static const char *const names[] = { "cuda_runtime.h", "device_launch_parameters.h", "cuda.h", "cub/cub.cuh" };
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (strcmp(names[i], name) == 0)
+            return true;
+    return false;
+}
+
+static bool has_own(const kiln__unit *source, const char *name)
+{
+    const char *own = NULL, *text;
+    while (kiln__list_next_pair(&source->headers, &own, &text))
+        if (strcmp(own, name) == 0)
+            return true;
+    return false;
+}
+
+/* Appends lines that include the file `name` of the first of the user's directories that has one: a header in memory
+ * hides all files of its name, but not their paths. The places of these directories are numbers. False if there is
+ * none. */
+static bool add_search(kiln__text *out, const kiln__unit *source, const char *name)
+{
+    const char *place = NULL, *path;
+    bool asked = false;
+    while (kiln__list_next_pair(&source->places, &place, &path)) {
+        if (*place < '0' || *place > '9')
+            continue;
+        kiln__text_printf(out, "#%s __has_include(\"%s/%s/%s\")\n#include \"%s/%s/%s\"\n", asked ? "elif" : "if",
+                          KILN__READS_ROOT, place, name, KILN__READS_ROOT, place, name);
+        asked = true;
+    }
+    return asked;
+}
+
+static void add_header(kiln__list *out, const kiln__unit *source, const kiln__embedded_file *file)
+{
+    kiln__text text = { 0 };
+    bool asked = !is_always_kilns(file->name) && add_search(&text, source, file->name);
+    kiln__text_printf(&text, "%s%s%s", asked ? "#else\n" : "", file->text, asked ? "#endif\n" : "");
+    kiln__list_add(out, file->name);
+    kiln__list_add(out, kiln__text_string(&text));
+    out->bytes.failed = out->bytes.failed || text.failed;
+    kiln__text_fini(&text);
+}
+
+void kiln__standard_headers(const kiln__unit *source, kiln__list *out)
+{
+    for (const char *at = NULL; (at = kiln__list_next(&source->headers, at)) != NULL;)
+        kiln__list_add(out, at);
+    for (size_t i = 0; i < kiln__standard_count; i++)
+        if (!has_own(source, kiln__standard_files[i].name))
+            add_header(out, source, &kiln__standard_files[i]);
+}
+
+static char standard_id[KILN__DIGEST_HEX];
+static pthread_once_t standard_id_once = PTHREAD_ONCE_INIT;
+
+/* Each digest covers the one before it, so that the order counts too. */
+static void fold_digest(uint8_t chain[KILN__DIGEST_SIZE], const void *bytes, size_t length)
+{
+    uint8_t both[2 * KILN__DIGEST_SIZE];
+    memcpy(both, chain, KILN__DIGEST_SIZE);
+    kiln__digest(both + KILN__DIGEST_SIZE, bytes, length);
+    kiln__digest(chain, both, sizeof(both));
+}
+
+static void make_standard_id(void)
+{
+    uint8_t chain[KILN__DIGEST_SIZE] = { 0 };
+    for (size_t i = 0; i < kiln__standard_count; i++) {
+        const kiln__embedded_file *file = &kiln__standard_files[i];
+        fold_digest(chain, file->name, strlen(file->name));
+        fold_digest(chain, file->text, file->length);
+    }
+    kiln__digest_hex(standard_id, chain);
+}
+
+const char *kiln__standard_id(void)
+{
+    pthread_once(&standard_id_once, make_standard_id);
+    return standard_id;
 }
 
 /* ---- The key */
@@ -269,7 +343,7 @@ static const char *find_place(const kiln__unit *source, const char *name, size_t
     return NULL;
 }
 
-/* Appends what a user sees in place of the text at `at`, and returns how much of it that replaces; 0 if nothing. */
+/* Appends the text for the user in place of the text at `at`, and returns how much of that it replaces; 0: nothing. */
 static size_t show_at(kiln__text *out, const kiln__unit *source, const char *at, bool at_line)
 {
     static const char root[] = KILN__READS_ROOT "/";

@@ -1,4 +1,5 @@
-/* Sources of users' own: checked, copied, and what of them decides the compiled bytes. Pure: no file is looked at. */
+/* User-defined sources: their checked copies, options, headers and kernels, and the text of their keys. Pure: no file is
+ * looked at. */
 #ifndef KILN_SOURCE_SOURCE_H
 #define KILN_SOURCE_SOURCE_H
 
@@ -7,22 +8,44 @@
 #include "spec/unit.h"
 #include <kiln/source.h>
 
-/* Checks what the caller gave and copies it; places stay empty. KILN_EINVAL, KILN_ETARGET ("cpu"), KILN_ENOMEM. Any
- * other target is the caller's to set where source->target is NULL. */
+/* Checks and copies a source; places stay empty. Without a target the caller has to set one. Errors: KILN_EINVAL,
+ * KILN_ETARGET ("cpu"), KILN_ENOMEM. */
 kiln_status kiln__source_make(kiln__unit **out, const kiln_source *given, kiln_report *report);
 
-/* Sets the target, and the text by which the unit is known to people. KILN_ENOMEM. */
+/* Sets the target, and the text that names the unit in messages. KILN_ENOMEM. */
 kiln_status kiln__source_set_target(kiln__unit *unit, const kiln__target *target);
 
-/* Appends the text of everything that decides the compiled bytes but the contents of files: `options` are those that
- * every such source is compiled with. Paths of directories are not in it. */
+/* Appends the text of everything that decides the compiled bytes, except contents of files and paths of directories.
+ * `options` are those that every such source is compiled with. */
 void kiln__source_key_text(kiln__text *out, const kiln__unit *unit, const char *options);
 
-/* Fills unit->id from all that it has, places included. KILN_ENOMEM. */
+/* Fills unit->id from the whole unit, places included. KILN_ENOMEM. */
 kiln_status kiln__source_identify(kiln__unit *unit);
 
-/* A compiler's log as the user is to see it: paths of places are those of the directories, and the file is called as
- * the user calls it. Of a template's unit a copy. NULL: out of memory. */
+/* A compiler's log for the user: with the paths of directories in place of those of places, and the user's name of the
+ * file. A copy for a template's unit. The caller frees it with kiln__free. NULL: out of memory. */
 char *kiln__source_show_log(const kiln__unit *unit, const char *log);
+
+/* KILN_OK for an option of NVRTC that may be passed on as it is: its effect is the same in every process, it reads and
+ * writes no file, and it leaves a cubin. Else KILN_EINVAL, and the report says why and what to use instead. */
+kiln_status kiln__option_check(const char *option, kiln_report *report);
+
+/* Whether an option puts the working directory into the compiled bytes. */
+bool kiln__option_tells_directory(const char *option);
+
+/* Appends name, text, name, text, ... of all headers that a compiler is to have in memory: the source's, then those of
+ * kernel_templates/std/ whose names the source has not taken. These stand for headers of the C and C++ libraries, which
+ * NVRTC has not; docs/source.md says what they promise. A file in one of the user's directories comes before such a
+ * header of its name, except before CUDA's. out->bytes.failed: out of memory. */
+void kiln__standard_headers(const kiln__unit *source, kiln__list *out);
+
+/* A digest of all standard headers, in hexadecimal: the same for equal headers of the same names. Made once in a
+ * process. A static string. */
+const char *kiln__standard_id(void);
+
+/* Appends the __global__ functions of the text and of the headers in memory, for messages: in their order, each once
+ * and with a comma between, "scale<class T, int N>, ns::plain". Nothing is preprocessed: functions in an #if that is
+ * not taken are among them, and those that macros make are not. A long list ends with "...". */
+void kiln__source_list_kernels(kiln__text *out, const kiln__unit *unit);
 
 #endif

@@ -3,10 +3,7 @@
 #include "source/reads.h"
 #include "base/alloc.h"
 #include "fuzz/fuzz.h"
-#include "source/kernels.h"
-#include "source/option.h"
 #include "source/source.h"
-
 static void read_list(const char *text, size_t size)
 {
     kiln__text again = { 0 }, contents = { 0 };

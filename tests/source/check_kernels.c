@@ -1,6 +1,6 @@
 /* Which functions a source offers, as its text tells. */
 #include "base/alloc.h"
-#include "source/kernels.h"
+#include "source/source.h"
 #include "support/suites.h"
 #include <stdlib.h>
 #include <string.h>

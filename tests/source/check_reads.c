@@ -2,7 +2,6 @@
  * the files are still the same. */
 #include "base/alloc.h"
 #include "jit/filesum.h"
-#include "source/option.h"
 #include "source/reads.h"
 #include "source/source.h"
 #include "support/rights.h"
