@@ -403,6 +403,28 @@ void kiln__real_emit_number(double value, kiln__text *out)
 }
 
 static void emit_value(const writer *w, uint16_t index);
+static void emit_condition(const writer *w, uint16_t index);
+
+/* The C text of operators: $ stands for the value of the next argument, # for it as a condition. */
+static const char *const patterns[] = {
+    [KILN__OPERATOR_OR] = "(#) || (#)",      [KILN__OPERATOR_AND] = "(#) && (#)",
+    [KILN__OPERATOR_EQ] = "$ == $",          [KILN__OPERATOR_NE] = "$ != $",
+    [KILN__OPERATOR_LE] = "$ <= $",          [KILN__OPERATOR_GE] = "$ >= $",
+    [KILN__OPERATOR_LT] = "$ < $",           [KILN__OPERATOR_GT] = "$ > $",
+    [KILN__OPERATOR_ADD] = "kiln_add($, $)", [KILN__OPERATOR_SUB] = "kiln_add($, -($))",
+    [KILN__OPERATOR_MUL] = "kiln_mul($, $)", [KILN__OPERATOR_DIV] = "kiln_div($, $)",
+};
+
+static void emit_pattern(const writer *w, const char *pattern, const kiln__real_node *node)
+{
+    for (uint32_t next = 0; *pattern != '\0';) {
+        size_t length = strcspn(pattern, "$#");
+        kiln__text_append_bytes(w->out, pattern, length);
+        pattern += length;
+        if (*pattern != '\0')
+            (*pattern++ == '$' ? emit_value : emit_condition)(w, node->args[next++]);
+    }
+}
 
 static bool is_condition(const kiln__real_node *node)
 {
@@ -413,21 +435,11 @@ static bool is_condition(const kiln__real_node *node)
 static void emit_condition(const writer *w, uint16_t index)
 {
     const kiln__real_node *node = &w->real->nodes[index];
-    if (!is_condition(node)) {
+    if (is_condition(node)) {
+        emit_pattern(w, node->kind == KILN__REAL_NOT ? "!(#)" : patterns[node->index], node);
+    } else {
         emit_value(w, index);
         kiln__text_append(w->out, " != 0");
-    } else if (node->kind == KILN__REAL_NOT) {
-        kiln__text_append(w->out, "!(");
-        emit_condition(w, node->args[0]);
-        kiln__text_append(w->out, ")");
-    } else {
-        bool joins = node->index == KILN__OPERATOR_OR || node->index == KILN__OPERATOR_AND;
-        void (*emit)(const writer *, uint16_t) = joins ? emit_condition : emit_value;
-        kiln__text_append(w->out, joins ? "(" : "");
-        emit(w, node->args[0]);
-        kiln__text_printf(w->out, joins ? ") %s (" : " %s ", kiln__operator_text((kiln__operator)node->index));
-        emit(w, node->args[1]);
-        kiln__text_append(w->out, joins ? ")" : "");
     }
 }
 
@@ -441,67 +453,41 @@ static void emit_call(const writer *w, const char *prefix, const char *name, con
     kiln__text_append(w->out, ")");
 }
 
-static void emit_binary(const writer *w, const kiln__real_node *node)
-{
-    static const char *const names[] = { [KILN__OPERATOR_ADD] = "add",
-                                         [KILN__OPERATOR_SUB] = "add",
-                                         [KILN__OPERATOR_MUL] = "mul",
-                                         [KILN__OPERATOR_DIV] = "div" };
-    if (node->index != KILN__OPERATOR_SUB) {
-        emit_call(w, "kiln_", names[node->index], node);
-        return;
-    }
-    kiln__text_append(w->out, "kiln_add(");
-    emit_value(w, node->args[0]);
-    kiln__text_append(w->out, ", -(");
-    emit_value(w, node->args[1]);
-    kiln__text_append(w->out, "))");
-}
-
 static void emit_value(const writer *w, uint16_t index)
 {
     const kiln__real_node *node = &w->real->nodes[index];
     switch (node->kind) {
     case KILN__REAL_NUMBER:
         kiln__real_emit_number(node->value, w->out);
-        return;
+        break;
     case KILN__REAL_INPUT:
         kiln__text_append(w->out, kiln__input_names[node->index]);
-        return;
+        break;
     case KILN__REAL_PARAM:
         kiln__text_printf(w->out, "%s_", w->param_names[node->index]);
-        return;
+        break;
     case KILN__REAL_FUNCTION:
         emit_call(w, "kiln_", primitives[node->index].name, node);
-        return;
+        break;
     case KILN__REAL_OP:
         emit_call(w, "kiln_op_", kiln__op_at(w->ops, node->index)->name, node);
-        return;
+        break;
     case KILN__REAL_NEGATE:
-        kiln__text_append(w->out, "(-(");
-        emit_value(w, node->args[0]);
-        kiln__text_append(w->out, "))");
-        return;
+        emit_pattern(w, "(-($))", node);
+        break;
     case KILN__REAL_CHOICE:
-        kiln__text_append(w->out, "(");
-        emit_condition(w, node->args[0]);
-        kiln__text_append(w->out, " ? ");
-        emit_value(w, node->args[1]);
-        kiln__text_append(w->out, " : ");
-        emit_value(w, node->args[2]);
-        kiln__text_append(w->out, ")");
-        return;
+        emit_pattern(w, "(# ? $ : $)", node);
+        break;
     case KILN__REAL_NOT:
     case KILN__REAL_BINARY:
-        break;
+        if (!is_condition(node)) {
+            emit_pattern(w, patterns[node->index], node);
+            break;
+        }
+        kiln__text_append(w->out, "(");
+        emit_condition(w, index);
+        kiln__text_append(w->out, " ? (kiln_real)1 : (kiln_real)0)");
     }
-    if (!is_condition(node)) {
-        emit_binary(w, node);
-        return;
-    }
-    kiln__text_append(w->out, "(");
-    emit_condition(w, index);
-    kiln__text_append(w->out, " ? (kiln_real)1 : (kiln_real)0)");
 }
 
 void kiln__real_emit(const kiln__real *real, const kiln__op_table *ops, char *const *param_names, kiln__text *out)
@@ -532,9 +518,9 @@ void kiln__real_calls(const kiln__real *real, bool *ops, const kiln__functions *
 
 /* ---- Values in double */
 
-static double binary_value(uint16_t id, double a, double b)
+static double binary_value(uint16_t sign, double a, double b)
 {
-    switch ((kiln__operator)id) {
+    switch ((kiln__operator)sign) {
     case KILN__OPERATOR_OR:
         return a != 0 || b != 0;
     case KILN__OPERATOR_AND:
@@ -558,9 +544,35 @@ static double binary_value(uint16_t id, double a, double b)
     case KILN__OPERATOR_MUL:
         return a * b;
     default:
-        break;
+        return a / b;
     }
-    return a / b;
+}
+
+static double node_value(const kiln__real_node *node, const kiln__op_table *ops, const double *v, const double *inputs,
+                         const double *params)
+{
+    switch (node->kind) {
+    case KILN__REAL_NUMBER:
+        return node->value;
+    case KILN__REAL_INPUT:
+        return inputs[node->index];
+    case KILN__REAL_PARAM:
+        return params[node->index];
+    case KILN__REAL_NEGATE:
+        return -v[0];
+    case KILN__REAL_NOT:
+        return v[0] == 0;
+    case KILN__REAL_BINARY:
+        return binary_value(node->index, v[0], v[1]);
+    case KILN__REAL_CHOICE:
+        return v[0] != 0 ? v[1] : v[2];
+    case KILN__REAL_FUNCTION:
+        return primitives[node->index].value(v);
+    default: {
+        const kiln__op *op = kiln__op_at(ops, node->index);
+        return kiln__real_value(op->real, ops, v, v + op->inputs);
+    }
+    }
 }
 
 /* Nodes come after their arguments, so one walk computes them all. */
@@ -572,36 +584,7 @@ double kiln__real_value(const kiln__real *real, const kiln__op_table *ops, const
         double v[KILN__REAL_ARGS_MAX] = { 0 };
         for (uint32_t j = 0; j < node->count; j++)
             v[j] = values[node->args[j]];
-        switch (node->kind) {
-        case KILN__REAL_NUMBER:
-            values[i] = node->value;
-            break;
-        case KILN__REAL_INPUT:
-            values[i] = inputs[node->index];
-            break;
-        case KILN__REAL_PARAM:
-            values[i] = params[node->index];
-            break;
-        case KILN__REAL_NEGATE:
-            values[i] = -v[0];
-            break;
-        case KILN__REAL_NOT:
-            values[i] = v[0] == 0;
-            break;
-        case KILN__REAL_BINARY:
-            values[i] = binary_value(node->index, v[0], v[1]);
-            break;
-        case KILN__REAL_CHOICE:
-            values[i] = v[0] != 0 ? v[1] : v[2];
-            break;
-        case KILN__REAL_FUNCTION:
-            values[i] = primitives[node->index].value(v);
-            break;
-        case KILN__REAL_OP:
-            values[i] = kiln__real_value(kiln__op_at(ops, node->index)->real, ops, v,
-                                         v + kiln__op_at(ops, node->index)->inputs);
-            break;
-        }
+        values[i] = node_value(node, ops, v, inputs, params);
     }
     return real->count > 0 ? values[real->count - 1] : 0;
 }

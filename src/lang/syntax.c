@@ -1,3 +1,4 @@
+/* The lexer and the parser of all expressions. */
 #include "lang/syntax.h"
 
 #include "base/alloc.h"
@@ -50,11 +51,6 @@ static void fail(parser *p, kiln__syntax_fault_kind kind, const char *what, kiln
     p->fault->call = p->call;
 }
 
-const char *kiln__operator_text(kiln__operator sign)
-{
-    return operators[sign].text;
-}
-
 /* ---- The lexer */
 
 static char peek_char(const parser *p, size_t ahead)
@@ -73,7 +69,7 @@ static kiln__word rest_of(const parser *p)
     return (kiln__word){ p->at, (size_t)(p->end - p->at) };
 }
 
-static bool take(parser *p, char c)
+static bool take_char(parser *p, char c)
 {
     skip_blanks(p);
     if (p->status != KILN_OK || peek_char(p, 0) != c)
@@ -82,10 +78,10 @@ static bool take(parser *p, char c)
     return true;
 }
 
-static void expect(parser *p, char c)
+static void expect_char(parser *p, char c)
 {
     char what[24];
-    if (p->status != KILN_OK || take(p, c))
+    if (p->status != KILN_OK || take_char(p, c))
         return;
     snprintf(what, sizeof(what), p->at == p->end ? "'%c' is missing" : "expected '%c' at", c);
     fail(p, c == ')' ? KILN__FAULT_CLOSE : KILN__FAULT_OTHER, what, p->at == p->end ? NO_WORD : rest_of(p));
@@ -125,28 +121,9 @@ static kiln__operator peek_operator(parser *p)
 
 /* ---- The tree */
 
-static bool grow(parser *p)
-{
-    kiln__syntax *out = p->out;
-    if (out->count < out->room)
-        return true;
-    bool is_first = out->nodes == out->few;
-    uint32_t room = 2 * out->room;
-    kiln__node *nodes = kiln__realloc(is_first ? NULL : out->nodes, room * sizeof(*nodes));
-    if (nodes == NULL) {
-        p->status = KILN_ENOMEM;
-        return false;
-    }
-    if (is_first)
-        memcpy(nodes, out->few, sizeof(out->few));
-    out->nodes = nodes;
-    out->room = room;
-    return true;
-}
-
 static uint32_t add_node(parser *p, kiln__node node)
 {
-    if (p->status != KILN_OK || !grow(p))
+    if (p->status != KILN_OK)
         return NO_NODE;
     node.next = NO_NODE;
     p->out->nodes[p->out->count] = node;
@@ -166,7 +143,7 @@ static uint32_t link_child(parser *p, uint32_t last, uint32_t child)
     return child;
 }
 
-static bool enter(parser *p)
+static bool enter_level(parser *p)
 {
     char what[40];
     if (p->status == KILN_OK && p->depth == p->most) {
@@ -197,7 +174,7 @@ static uint32_t read_argument_value(parser *p)
 {
     skip_blanks(p);
     kiln__word mark = { p->at, 1 };
-    return take(p, '?') ? add_leaf(p, KILN__NODE_OPEN, mark) : read_choice(p);
+    return take_char(p, '?') ? add_leaf(p, KILN__NODE_OPEN, mark) : read_choice(p);
 }
 
 static uint32_t read_argument(parser *p)
@@ -220,12 +197,12 @@ static uint32_t read_call(parser *p, kiln__word name)
     kiln__word outer = p->call;
     uint32_t last = NO_NODE;
     p->call = name;
-    if (!take(p, ')')) {
+    if (!take_char(p, ')')) {
         do {
             last = link_child(p, last, read_argument(p));
             node.first = node.count++ == 0 ? last : node.first;
-        } while (take(p, ','));
-        expect(p, ')');
+        } while (take_char(p, ','));
+        expect_char(p, ')');
     }
     p->call = outer;
     return add_node(p, node);
@@ -239,14 +216,14 @@ static uint32_t read_primary(parser *p)
         return add_leaf(p, KILN__NODE_NUMBER, take_number(p));
     if (kiln__word_is_name_char(first)) {
         kiln__word name = take_name(p);
-        return take(p, '(') ? read_call(p, name) : add_leaf(p, KILN__NODE_NAME, name);
+        return take_char(p, '(') ? read_call(p, name) : add_leaf(p, KILN__NODE_NAME, name);
     }
     if (p->at == p->end)
         fail(p, KILN__FAULT_VALUE, "a value is missing at the end", NO_WORD);
-    if (!take(p, '('))
+    if (!take_char(p, '('))
         fail(p, KILN__FAULT_VALUE, "expected a value at", rest_of(p));
     uint32_t value = read_choice(p);
-    expect(p, ')');
+    expect_char(p, ')');
     return value;
 }
 
@@ -257,7 +234,7 @@ static uint32_t read_unary(parser *p)
     char c = peek_char(p, 0);
     if (c != '-' && c != '+' && (c != '!' || peek_char(p, 1) == '='))
         return read_primary(p);
-    if (!enter(p))
+    if (!enter_level(p))
         return NO_NODE;
     p->at++;
     uint32_t value = read_unary(p);
@@ -289,14 +266,14 @@ static uint32_t read_binary(parser *p, int least)
 
 static uint32_t read_choice(parser *p)
 {
-    if (p->status != KILN_OK || !enter(p))
+    if (p->status != KILN_OK || !enter_level(p))
         return NO_NODE;
     uint32_t value = read_binary(p, 1);
     kiln__word mark = { p->at, 1 };
-    if (take(p, '?')) {
+    if (take_char(p, '?')) {
         kiln__node node = { .kind = KILN__NODE_CHOICE, .text = mark, .count = 3, .first = value };
         uint32_t yes = link_child(p, value, read_choice(p));
-        expect(p, ':');
+        expect_char(p, ':');
         link_child(p, yes, read_choice(p));
         value = add_node(p, node);
     }
@@ -308,9 +285,11 @@ kiln_status kiln__syntax_read(kiln__syntax *out, const char **at, const char *en
                               kiln__syntax_fault *fault)
 {
     parser p = { .at = *at, .end = end, .most = depth, .out = out, .fault = fault };
-    out->nodes = out->few;
+    size_t room = (size_t)(end - *at); /* each node takes a character of its own */
     out->count = 0;
-    out->room = KILN__NODES_FEW;
+    out->nodes = room <= KILN__NODES_FEW ? out->few : kiln__alloc(room * sizeof(*out->nodes));
+    if (out->nodes == NULL)
+        return KILN_ENOMEM;
     *fault = (kiln__syntax_fault){ .at = *at };
     read_choice(&p);
     skip_blanks(&p);
@@ -323,5 +302,5 @@ void kiln__syntax_free(kiln__syntax *syntax)
     if (syntax->nodes != syntax->few)
         kiln__free(syntax->nodes);
     syntax->nodes = NULL;
-    syntax->count = syntax->room = 0;
+    syntax->count = 0;
 }

@@ -6,15 +6,15 @@
  *     primary  number, name, name(argument, ...), (expression)
  *     argument expression, ?, name = expression, name = ?, name =
  *
- * A tree says nothing about meaning: lang/formula.h reads one as integers, lang/real.h as real numbers,
- * lang/expr.h as ops with inputs and parameters. Each refuses the nodes that mean nothing to it. Pure. */
+ * A tree has no meaning yet: lang/formula.h reads one as integers, lang/real.h as real numbers, lang/expr.h as ops
+ * with inputs and parameters. Each refuses the nodes that mean nothing to it. Pure. */
 #ifndef KILN_LANG_SYNTAX_H
 #define KILN_LANG_SYNTAX_H
 
 #include "lang/word.h"
 #include <kiln/kiln.h>
 
-enum { KILN__NODES_FEW = 16 };
+enum { KILN__NODES_FEW = 40 };
 
 typedef enum kiln__operator {
     KILN__OPERATOR_NONE,
@@ -33,11 +33,8 @@ typedef enum kiln__operator {
     KILN__OPERATOR_MOD
 } kiln__operator;
 
-/* "||" */
-const char *kiln__operator_text(kiln__operator sign);
-
 typedef enum kiln__node_kind {
-    KILN__NODE_NUMBER, /* the text is all that a number may consist of: "16", "0x1p-3", also "16k" */
+    KILN__NODE_NUMBER, /* the text has all characters that may follow a digit: "16", "0x1p-3", also "16k" */
     KILN__NODE_NAME,
     KILN__NODE_CALL,  /* children are the arguments */
     KILN__NODE_NAMED, /* an argument: the text is its name, the child its value; no child: nothing follows the '=' */
@@ -57,11 +54,11 @@ typedef struct kiln__node {
     uint32_t next;       /* the next child of the same parent; UINT32_MAX: there is none */
 } kiln__node;
 
-/* Nodes stand in post-order, each right behind its last child: one walk from the first to the last calculates a
- * tree. The root is the last. Most trees fit into `few`, and then reading one allocates nothing. Not to be copied. */
+/* Nodes stand in post-order, each right behind its last child: one walk from the first to the last calculates a tree.
+ * The root is the last. A text of at most KILN__NODES_FEW characters takes no memory besides. Not to be copied. */
 typedef struct kiln__syntax {
     kiln__node *nodes;
-    uint32_t count, room;
+    uint32_t count;
     kiln__node few[KILN__NODES_FEW];
 } kiln__syntax;
 
@@ -72,8 +69,7 @@ typedef enum kiln__syntax_fault_kind {
     KILN__FAULT_DEPTH
 } kiln__syntax_fault_kind;
 
-/* The first fault of a text. `text` says all; a caller with words of its own, ops for calls, builds its message from
- * the rest. */
+/* The first fault of a text. `text` is a whole message; the rest lets a caller build another one. */
 typedef struct kiln__syntax_fault {
     kiln__syntax_fault_kind kind;
     const char *at;

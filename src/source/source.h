@@ -1,5 +1,5 @@
-/* User-defined sources: their checked copies, options, headers and kernels, and the text of their keys. Pure: no file is
- * looked at. */
+/* User-defined sources: their checked copies, options, headers and kernels, and the text of their keys. Pure: files are
+ * not looked at. */
 #ifndef KILN_SOURCE_SOURCE_H
 #define KILN_SOURCE_SOURCE_H
 

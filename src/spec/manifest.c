@@ -5,9 +5,11 @@
 #include "base/text.h"
 #include <inttypes.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 
 enum {
+    DECLARATIONS = 17,
     ENTRY_NAME_MAX = 63,
     LIST_MAX = 64,
     CHECKS_MAX = KILN__ARGS_MAX * KILN__DIMS_MAX + 9 /* grid, block, shared, traffic, tile */ + KILN__PARAMS_MAX +
@@ -25,14 +27,27 @@ typedef struct check {
     const kiln__declared_param *words; /* the words of an enumeration are names too; NULL: none */
 } check;
 
-typedef struct reader {
+typedef struct reader reader;
+
+/* The row of a keyword. */
+typedef struct declaration {
+    const char *keyword;
+    kiln_status (*read)(reader *r, kiln__word rest); /* gets the text behind the keyword */
+    bool once;
+    size_t place;   /* of the text that it sets, in kiln__template */
+    name_set names; /* of its formulas */
+} declaration;
+
+struct reader {
     kiln__template *out;
-    bool out_of_memory; /* some text could not be copied; read_line reports it */
-    uint32_t line, grid_line, block_line, param_lines[KILN__PARAMS_MAX];
+    const declaration *row;       /* of the current line */
+    uint32_t given[DECLARATIONS]; /* the line of the first declaration of each row; 0: none */
+    bool out_of_memory;           /* some text could not be copied; read_line reports it */
+    uint32_t line, block_line;    /* block_line: of the param "block" */
     check checks[CHECKS_MAX];
     uint32_t check_count;
     kiln_report *report;
-} reader;
+};
 
 static kiln_status fail(const reader *r, uint32_t line, const char *format, ...) KILN__PRINTF(3, 4);
 
@@ -59,11 +74,11 @@ static char *copy(reader *r, kiln__word word)
     return made;
 }
 
-static char *copy_formula(reader *r, kiln__word word, name_set names)
+static char *copy_formula(reader *r, kiln__word word)
 {
     char *made = copy(r, word);
     if (made != NULL)
-        r->checks[r->check_count++] = (check){ made, r->line, names, NULL };
+        r->checks[r->check_count++] = (check){ made, r->line, r->row->names, NULL };
     return made;
 }
 
@@ -78,20 +93,19 @@ static bool is_reserved(kiln__word name)
     return false;
 }
 
-/* ---- Declarations of one text, or of a formula */
-
-static kiln_status fail_twice(const reader *r, const char *keyword)
+/* The text, or the texts, that the declaration sets. */
+static char **place_of(reader *r)
 {
-    return FAIL(r, "'%s' is given twice", keyword);
+    return (char **)((char *)r->out + r->row->place);
 }
+
+/* ---- Declarations of one text, or of formulas */
 
 static kiln_status read_template(reader *r, kiln__word rest)
 {
-    if (r->out->name != NULL)
-        return fail_twice(r, "template");
     if (!kiln__word_is_name(rest))
         return FAIL(r, "'%s' is not a name of lower-case letters, digits and '_'", kiln__word_quote(rest).text);
-    r->out->name = copy(r, rest);
+    *place_of(r) = copy(r, rest);
     return KILN_OK;
 }
 
@@ -109,35 +123,35 @@ static kiln_status read_about(reader *r, kiln__word rest)
 
 static kiln_status read_reference(reader *r, kiln__word rest)
 {
-    if (r->out->reference != NULL)
-        return fail_twice(r, "reference");
     if (rest.length == 0)
         return FAIL(r, "write reference OP, an op of the same inputs that computes the same");
-    r->out->reference = copy(r, rest);
+    *place_of(r) = copy(r, rest);
     return KILN_OK;
 }
 
 static kiln_status read_tile(reader *r, kiln__word rest)
 {
-    if (r->out->tile != NULL)
-        return fail_twice(r, "tile");
-    r->out->tile = copy_formula(r, rest, NAMES_PARAMS);
+    *place_of(r) = copy_formula(r, rest);
     return KILN_OK;
 }
 
-static kiln_status read_shared(reader *r, kiln__word rest)
+/* "FORMULA [-- TEXT]" */
+static kiln_status read_formula(reader *r, kiln__word rest)
 {
-    if (r->out->arguments.shared != NULL)
-        return fail_twice(r, "shared");
-    r->out->arguments.shared = copy_formula(r, kiln__word_cut(&rest, "--"), NAMES_PARAMS);
+    *place_of(r) = copy_formula(r, kiln__word_cut(&rest, "--"));
     return KILN_OK;
 }
 
-static kiln_status read_traffic(reader *r, kiln__word rest)
+/* "X[, Y[, Z]] [-- TEXT]" */
+static kiln_status read_triple(reader *r, kiln__word rest)
 {
-    if (r->out->arguments.traffic != NULL)
-        return fail_twice(r, "traffic");
-    r->out->arguments.traffic = copy_formula(r, kiln__word_cut(&rest, "--"), NAMES_SIZES);
+    rest = kiln__word_cut(&rest, "--");
+    for (int i = 0; i == 0 || rest.text != NULL; i++) {
+        kiln__word formula = kiln__word_cut_item(&rest);
+        if (i == 3 || formula.length == 0)
+            return FAIL(r, "write one to three formulas: X, Y, Z");
+        place_of(r)[i] = copy_formula(r, formula);
+    }
     return KILN_OK;
 }
 
@@ -157,8 +171,6 @@ static kiln_status read_dtype(reader *r, kiln__word rest)
 
 static kiln_status read_inputs(reader *r, kiln__word rest)
 {
-    if (r->out->max_inputs != 0)
-        return fail_twice(r, "inputs");
     kiln__word high = rest;
     kiln__word low = kiln__word_cut(&high, "..");
     if (high.text == NULL)
@@ -199,7 +211,7 @@ static kiln_status read_shape(reader *r, kiln__declared_arg *arg, kiln__word sha
         kiln__word formula = kiln__word_cut_item(&shape);
         if (arg->dims == KILN__DIMS_MAX || formula.length == 0)
             return FAIL(r, "arg %s: write its shape as [FORMULA, ...] of at most %d", arg->name, KILN__DIMS_MAX);
-        arg->formulas[arg->dims++] = copy_formula(r, formula, NAMES_SIZES);
+        arg->formulas[arg->dims++] = copy_formula(r, formula);
     } while (shape.text != NULL);
     return KILN_OK;
 }
@@ -224,7 +236,7 @@ static kiln_status read_number(reader *r, kiln__declared_arg *arg, kiln__word va
         return FAIL(r, "arg %s: a number is no %s: write float", arg->name, kiln__dtype_name(arg->type));
     arg->role = value.text != NULL ? KILN__ARG_FORMULA : KILN__ARG_SCALAR;
     if (value.text != NULL)
-        arg->formulas[0] = copy_formula(r, value, NAMES_SIZES);
+        arg->formulas[0] = copy_formula(r, value);
     return KILN_OK;
 }
 
@@ -262,31 +274,6 @@ static kiln_status read_arg(reader *r, kiln__word rest)
         return FAIL(r, "arg %s: unknown type '%s': %s", arg->name, kiln__word_quote(type).text,
                     kiln__word_hint(type, kiln__dtype_type_at, NULL).text);
     return is_array ? read_array(r, arg, rest) : read_number(r, arg, rest);
-}
-
-static kiln_status read_triple(reader *r, char *out[3], uint32_t *line, kiln__word rest, name_set names)
-{
-    if (*line != 0)
-        return FAIL(r, "given twice, first on line %u", *line);
-    *line = r->line;
-    rest = kiln__word_cut(&rest, "--");
-    for (int i = 0; i == 0 || rest.text != NULL; i++) {
-        kiln__word formula = kiln__word_cut_item(&rest);
-        if (i == 3 || formula.length == 0)
-            return FAIL(r, "write one to three formulas: X, Y, Z");
-        out[i] = copy_formula(r, formula, names);
-    }
-    return KILN_OK;
-}
-
-static kiln_status read_grid(reader *r, kiln__word rest)
-{
-    return read_triple(r, r->out->arguments.grid, &r->grid_line, rest, NAMES_SIZES);
-}
-
-static kiln_status read_block(reader *r, kiln__word rest)
-{
-    return read_triple(r, r->out->arguments.block, &r->block_line, rest, NAMES_PARAMS);
 }
 
 /* ---- Parameters */
@@ -375,10 +362,12 @@ static kiln_status read_param(reader *r, kiln__word rest)
     if (value.length == 0)
         return FAIL(r, "param %s has no default: write = and a formula or word", kiln__word_quote(name).text);
     kiln__declared_param *param = &out->params[out->param_count];
-    r->param_lines[out->param_count++] = r->line;
+    out->param_count++;
+    if (kiln__word_is(name, "block"))
+        r->block_line = r->line;
     param->name = copy(r, name);
     param->values = copy(r, values);
-    param->default_text = copy_formula(r, value, NAMES_PARAMS);
+    param->default_text = copy_formula(r, value);
     param->doc = copy(r, doc);
     if (r->out_of_memory)
         return KILN_ENOMEM;
@@ -388,14 +377,13 @@ static kiln_status read_param(reader *r, kiln__word rest)
 
 /* ---- Rules, values to try, entries */
 
-/* "FORMULA -- TEXT" */
 static kiln_status read_rule(reader *r, kiln__require *rules, uint32_t *count, const char *what, kiln__word rest)
 {
     kiln__word doc = rest;
     kiln__word formula = kiln__word_cut(&doc, "--");
     if (*count == KILN__REQUIRES_MAX)
         return FAIL(r, "more than %d %s", KILN__REQUIRES_MAX, what);
-    rules[*count].formula = copy_formula(r, formula, NAMES_PARAMS);
+    rules[*count].formula = copy_formula(r, formula);
     rules[(*count)++].doc = copy(r, doc.length > 0 ? doc : formula);
     return KILN_OK;
 }
@@ -472,7 +460,7 @@ static kiln_status read_tune(reader *r, kiln__word rest)
     tune->param = (uint32_t)param;
     tune->text = copy(r, values);
     if (condition.text != NULL)
-        tune->condition = copy_formula(r, condition, NAMES_FEW);
+        tune->condition = copy_formula(r, condition);
     tune->values = kiln__calloc(KILN__TUNE_VALUES_MAX, sizeof(*tune->values));
     kiln_status status = tune->values != NULL ? KILN_OK : KILN_ENOMEM;
     do {
@@ -497,28 +485,38 @@ static kiln_status read_entry(reader *r, kiln__word rest)
         if (kiln__word_is(name, out->entries[i].name))
             return FAIL(r, "entry %s is given twice", out->entries[i].name);
     out->entries[out->entry_count].name = copy(r, name);
-    out->entries[out->entry_count++].align = copy_formula(r, rest, NAMES_PARAMS);
+    out->entries[out->entry_count++].align = copy_formula(r, rest);
     return KILN_OK;
 }
 
 /* ---- Lines */
 
-static const struct {
-    const char *keyword;
-    kiln_status (*read)(reader *r, kiln__word rest);
-} declarations[] = {
-    { "template", read_template }, { "about", read_about },         { "inputs", read_inputs },
-    { "param", read_param },       { "tune", read_tune },           { "require", read_require },
-    { "bound", read_bound },       { "tile", read_tile },           { "entry", read_entry },
-    { "dtype", read_dtype },       { "reference", read_reference }, { "size", read_size },
-    { "arg", read_arg },           { "grid", read_grid },           { "block", read_block },
-    { "shared", read_shared },     { "traffic", read_traffic },
+#define PLACE(field) offsetof(kiln__template, field)
+
+static const declaration declarations[DECLARATIONS] = {
+    { "template", read_template, true, PLACE(name), NAMES_FEW },
+    { "about", read_about, false, 0, NAMES_FEW },
+    { "inputs", read_inputs, true, 0, NAMES_FEW },
+    { "param", read_param, false, 0, NAMES_PARAMS },
+    { "tune", read_tune, false, 0, NAMES_FEW },
+    { "require", read_require, false, 0, NAMES_PARAMS },
+    { "bound", read_bound, false, 0, NAMES_PARAMS },
+    { "tile", read_tile, true, PLACE(tile), NAMES_PARAMS },
+    { "entry", read_entry, false, 0, NAMES_PARAMS },
+    { "dtype", read_dtype, false, 0, NAMES_FEW },
+    { "reference", read_reference, true, PLACE(reference), NAMES_FEW },
+    { "size", read_size, false, 0, NAMES_FEW },
+    { "arg", read_arg, false, 0, NAMES_SIZES },
+    { "grid", read_triple, true, PLACE(arguments.grid), NAMES_SIZES },
+    { "block", read_triple, true, PLACE(arguments.block), NAMES_PARAMS },
+    { "shared", read_formula, true, PLACE(arguments.shared), NAMES_PARAMS },
+    { "traffic", read_formula, true, PLACE(arguments.traffic), NAMES_SIZES },
 };
 
 static const char *keyword_at(const void *data, size_t i)
 {
     (void)data;
-    return i < sizeof(declarations) / sizeof(declarations[0]) ? declarations[i].keyword : NULL;
+    return i < DECLARATIONS ? declarations[i].keyword : NULL;
 }
 
 static kiln_status read_line(reader *r, kiln__word line)
@@ -527,11 +525,16 @@ static kiln_status read_line(reader *r, kiln__word line)
     kiln__word keyword = kiln__word_next(&rest);
     if (keyword.length == 0)
         return KILN_OK;
-    for (size_t i = 0; keyword_at(NULL, i) != NULL; i++)
-        if (kiln__word_is(keyword, declarations[i].keyword)) {
-            kiln_status status = declarations[i].read(r, rest);
-            return status == KILN_ENOMEM || r->out_of_memory ? kiln__fail_memory(r->report, KILN__STAGE_SPEC) : status;
-        }
+    for (int i = 0; i < DECLARATIONS; i++) {
+        r->row = &declarations[i];
+        if (!kiln__word_is(keyword, r->row->keyword))
+            continue;
+        if (r->row->once && r->given[i] != 0)
+            return FAIL(r, "'%s' is given twice, first on line %u", r->row->keyword, r->given[i]);
+        r->given[i] = r->line;
+        kiln_status status = r->row->read(r, rest);
+        return status == KILN_ENOMEM || r->out_of_memory ? kiln__fail_memory(r->report, KILN__STAGE_SPEC) : status;
+    }
     return FAIL(r, "unknown declaration '%s': %s", kiln__word_quote(keyword).text,
                 kiln__word_hint(keyword, keyword_at, NULL).text);
 }
@@ -591,13 +594,13 @@ static kiln_status check_formulas(const reader *r)
 static kiln_status check_missing(const reader *r)
 {
     const kiln__template *out = r->out;
-    bool block = r->block_line > 0 || kiln__template_param(out, "block", strlen("block")) >= 0;
-    const char *missing = out->name == NULL               ? "template NAME"
-                          : out->arguments.arg_count == 0 ? "arg NAME out TYPE[FORMULA, ...]"
-                          : r->grid_line == 0             ? "grid X, Y, Z"
-                          : !block                        ? "block X, Y, Z"
-                          : out->entry_count == 0         ? "entry NAME align FORMULA"
-                                                          : NULL;
+    bool block = out->arguments.block[0] != NULL || kiln__template_param(out, "block", strlen("block")) >= 0;
+    const char *missing = out->name == NULL                ? "template NAME"
+                          : out->arguments.arg_count == 0  ? "arg NAME out TYPE[FORMULA, ...]"
+                          : out->arguments.grid[0] == NULL ? "grid X, Y, Z"
+                          : !block                         ? "block X, Y, Z"
+                          : out->entry_count == 0          ? "entry NAME align FORMULA"
+                                                           : NULL;
     return missing != NULL ? FAIL(r, "the declaration '%s' is missing", missing) : KILN_OK;
 }
 
@@ -643,16 +646,18 @@ static kiln_status check_op(const reader *r)
 static kiln_status check_complete(reader *r, bool trusted)
 {
     kiln__template *out = r->out;
-    int block = kiln__template_param(out, "block", strlen("block"));
+    char **block = &out->arguments.block[0];
     kiln_status status = check_missing(r);
     if (status == KILN_OK)
         status = check_names(r);
     if (status == KILN_OK)
         status = check_op(r);
-    if (status == KILN_OK && r->block_line == 0 && (out->params[block].is_enum || out->params[block].low < 1))
-        return fail(r, r->param_lines[block], "param block must be a number of threads, 1 or more");
-    if (status == KILN_OK && r->block_line == 0)
-        out->arguments.block[0] = copy(r, kiln__word_of("block"));
+    if (status == KILN_OK && *block == NULL) {
+        const kiln__declared_param *param = &out->params[kiln__template_param(out, "block", strlen("block"))];
+        if (param->is_enum || param->low < 1)
+            return fail(r, r->block_line, "param block must be a number of threads, 1 or more");
+        *block = copy(r, kiln__word_of("block"));
+    }
     if (status == KILN_OK && out->doc == NULL)
         out->doc = copy(r, kiln__word_of(""));
     if (status == KILN_OK && r->out_of_memory)
