@@ -1,4 +1,6 @@
+/* Op expressions: from a tree to nodes, and these as canonical text and as C. */
 #include "lang/expr.h"
+
 #include "base/number.h"
 #include "lang/real.h"
 #include "lang/syntax.h"
@@ -6,11 +8,6 @@
 #include <string.h>
 #include <strings.h>
 
-enum { INPUTS_MAX = 3 };
-
-static const char input_names[] = "xyz";
-
-/* Gives a tree its meaning. */
 typedef struct binder {
     kiln__expr *out;
     const kiln__op_table *table;
@@ -56,10 +53,13 @@ static kiln__quote quote_from(const binder *b, const char *at)
     return kiln__word_quote((kiln__word){ at, (size_t)(b->end - at) });
 }
 
+/* -1 for a name that is none of x, y and z. */
 static int input_index(kiln__word name)
 {
-    const char *at = name.length == 1 ? strchr(input_names, name.text[0]) : NULL;
-    return at != NULL ? (int)(at - input_names) : -1;
+    for (int i = 0; i < KILN__INPUTS_MAX; i++)
+        if (kiln__word_is(name, kiln__input_names[i]))
+            return i;
+    return -1;
 }
 
 /* ---- Numbers */
@@ -69,7 +69,7 @@ static bool is_nan(kiln__word word)
     return word.length == 3 && strncasecmp(word.text, "nan", 3) == 0;
 }
 
-/* What a number's signs stand before. */
+/* The node behind the signs of a number. */
 static const kiln__node *skip_signs(const binder *b, const kiln__node *node)
 {
     while (node->kind == KILN__NODE_NEGATE)
@@ -163,6 +163,7 @@ static void bind_positional(binder *b, call *c, const kiln__node *argument)
     c->params++;
 }
 
+/* An input of an op: a name or a call, but no number. */
 static bool is_operand(const binder *b, const kiln__node *argument)
 {
     return argument->kind == KILN__NODE_CALL || (argument->kind == KILN__NODE_NAME && !is_number(b, argument));
@@ -180,16 +181,6 @@ static void bind_input(binder *b, call *c, const kiln__node *argument)
     c->inputs++;
 }
 
-static void bind_argument(binder *b, call *c, const kiln__node *argument)
-{
-    if (argument->kind == KILN__NODE_NAMED)
-        bind_named(b, c, argument);
-    else if (is_operand(b, argument))
-        bind_input(b, c, argument);
-    else
-        bind_positional(b, c, argument);
-}
-
 static void bind_arguments(binder *b, call *c, const kiln__node *node)
 {
     const kiln__node *nodes = b->tree->nodes;
@@ -197,7 +188,9 @@ static void bind_arguments(binder *b, call *c, const kiln__node *node)
         b->operand_count -= is_operand(b, &nodes[child]);
     c->operands = b->operands + b->operand_count;
     for (uint32_t i = 0, child = node->first; i < node->count && b->status == KILN_OK; i++, child = nodes[child].next)
-        bind_argument(b, c, &nodes[child]);
+        (nodes[child].kind == KILN__NODE_NAMED ? bind_named
+         : is_operand(b, &nodes[child])        ? bind_input
+                                               : bind_positional)(b, c, &nodes[child]);
 }
 
 static void check_counts(binder *b, const call *c)
@@ -269,7 +262,7 @@ static bool is_left_to_call(const binder *b, uint32_t index)
            (node->kind == KILN__NODE_NAME && node[1].kind == KILN__NODE_NAMED && node[1].first == index);
 }
 
-/* An input that is called is refused by the call around it, which knows the place. */
+/* The call around it refuses an input that is called, because it knows the place. */
 static void bind_node(binder *b, uint32_t index)
 {
     const kiln__node *node = &b->tree->nodes[index];
@@ -294,13 +287,13 @@ static void count_inputs(binder *b)
             used |= 1u << b->out->nodes[i].input;
     while ((used & (1u << b->out->inputs)) != 0)
         b->out->inputs++;
-    for (uint32_t i = b->out->inputs + 1; i < INPUTS_MAX; i++)
+    for (uint32_t i = b->out->inputs + 1; i < KILN__INPUTS_MAX; i++)
         if ((used & (1u << i)) != 0)
-            FAIL(b, "the op expression uses input %c but not %c: take x first, then y, then z", input_names[i],
-                 input_names[b->out->inputs]);
+            FAIL(b, "the op expression uses input %s but not %s: take x first, then y, then z", kiln__input_names[i],
+                 kiln__input_names[b->out->inputs]);
 }
 
-/* Ops of users' own may be large, and each is compiled once for every place where it stands. */
+/* An op is compiled once for every place where it stands, and user-defined ones may be large. */
 uint32_t kiln__expr_operations(const kiln__expr *expr, const kiln__op_table *table)
 {
     uint32_t operations = 0;
@@ -308,13 +301,6 @@ uint32_t kiln__expr_operations(const kiln__expr *expr, const kiln__op_table *tab
         if (expr->nodes[i].op >= 0)
             operations += kiln__op_at(table, expr->nodes[i].op)->operations;
     return operations;
-}
-
-static void check_operations(binder *b)
-{
-    uint32_t operations = kiln__expr_operations(b->out, b->table);
-    if (operations > KILN__REAL_OPERATIONS_MAX)
-        FAIL(b, "the op expression comes to %u operations, more than %d", operations, KILN__REAL_OPERATIONS_MAX);
 }
 
 static void refuse_syntax(binder *b, const kiln__syntax_fault *fault)
@@ -360,7 +346,9 @@ kiln_status kiln__expr_parse(kiln__expr *out, const kiln__op_table *table, const
     bind_tree(&b, &tree, text);
     kiln__syntax_free(&tree);
     count_inputs(&b);
-    check_operations(&b);
+    uint32_t operations = kiln__expr_operations(out, table);
+    if (operations > KILN__REAL_OPERATIONS_MAX)
+        FAIL(&b, "the op expression comes to %u operations, more than %d", operations, KILN__REAL_OPERATIONS_MAX);
     if (b.status != KILN_OK)
         out->count = out->inputs = 0;
     return b.status;
@@ -370,7 +358,7 @@ static void format_node(const kiln__expr *expr, const kiln__op_table *table, int
 {
     const kiln__expr_node *node = &expr->nodes[index];
     if (node->op < 0) {
-        kiln__text_append_bytes(out, &input_names[node->input], 1);
+        kiln__text_append(out, kiln__input_names[node->input]);
         return;
     }
     const kiln__op *op = kiln__op_at(table, node->op);
@@ -402,7 +390,7 @@ static void emit_node(const kiln__expr *expr, const kiln__op_table *table, int i
 {
     const kiln__expr_node *node = &expr->nodes[index];
     if (node->op < 0) {
-        kiln__text_append_bytes(out, &input_names[node->input], 1);
+        kiln__text_append(out, kiln__input_names[node->input]);
         return;
     }
     const kiln__op *op = kiln__op_at(table, node->op);

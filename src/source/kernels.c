@@ -114,12 +114,6 @@ static kiln__word skip_balanced(reader *r, const char *open, const char *close)
 
 /* ---- The list */
 
-typedef struct list {
-    kiln__text *out;
-    size_t begin;
-    bool full;
-} list;
-
 /* With one blank for any space in it. */
 static void append_words(kiln__text *out, kiln__word words)
 {
@@ -130,18 +124,15 @@ static void append_words(kiln__text *out, kiln__word words)
     }
 }
 
-static bool has_name(const list *names, const char *name)
+static bool has_name(const kiln__list *names, const char *name)
 {
-    size_t length = strlen(name);
-    const char *text = kiln__text_string(names->out) + names->begin;
-    for (const char *at = text; (at = strstr(at, name)) != NULL; at++)
-        if ((at == text || (at - text > 1 && strncmp(at - 2, ", ", 2) == 0)) &&
-            (at[length] == '\0' || strncmp(at + length, ", ", 2) == 0))
+    for (const char *at = kiln__list_next(names, NULL); at != NULL; at = kiln__list_next(names, at))
+        if (strcmp(at, name) == 0)
             return true;
     return false;
 }
 
-static void add_name(list *names, const reader *r, kiln__word name)
+static void add_name(kiln__list *names, const reader *r, kiln__word name)
 {
     kiln__text full = { 0 };
     for (size_t i = 0; i < r->depth && i < SCOPES_MAX; i++)
@@ -157,24 +148,14 @@ static void add_name(list *names, const reader *r, kiln__word name)
     } else if (r->template.length > 0) {
         kiln__text_append(&full, "<...>");
     }
-    if (full.failed || full.length == 0) {
-        kiln__text_fini(&full);
-        return;
-    }
-    const char *comma = names->out->length > names->begin ? ", " : "";
-    bool known = has_name(names, kiln__text_string(&full));
-    if (!known && !names->full && names->out->length - names->begin + full.length <= LIST_MAX)
-        kiln__text_printf(names->out, "%s%s", comma, kiln__text_string(&full));
-    else if (!known && !names->full) {
-        kiln__text_printf(names->out, "%s...", comma);
-        names->full = true;
-    }
+    if (!full.failed && full.length > 0 && !has_name(names, full.data))
+        kiln__list_add(names, full.data);
     kiln__text_fini(&full);
 }
 
 /* Behind "__global__": the name stands before the parentheses that belong to no attribute. An instantiation, "f<int>(",
  * has none. */
-static void read_kernel(reader *r, list *names)
+static void read_kernel(reader *r, kiln__list *names)
 {
     static const char *const attributes[] = { "__launch_bounds__", "__cluster_dims__", "__block_size__", "__maxnreg__",
                                               "__attribute__" };
@@ -213,7 +194,7 @@ static kiln__word read_namespace(reader *r)
     return (kiln__word){ "", 0 };
 }
 
-static void read_text(const char *text, list *names)
+static void read_text(const char *text, kiln__list *names)
 {
     reader r = { .at = text, .at_line = true };
     kiln__word opening = { "", 0 }; /* the namespace that the next brace opens */
@@ -243,9 +224,17 @@ static void read_text(const char *text, list *names)
 
 void kiln__source_list_kernels(kiln__text *out, const kiln__unit *unit)
 {
-    list names = { .out = out, .begin = out->length };
-    const char *header = NULL, *text;
+    kiln__list names = { 0 };
+    const char *header = NULL, *text, *link = "";
+    size_t begin = out->length;
     read_text(unit->source, &names);
     while (kiln__list_next_pair(&unit->headers, &header, &text))
         read_text(text, &names);
+    for (const char *at = kiln__list_next(&names, NULL); at != NULL; at = kiln__list_next(&names, at), link = ", ") {
+        bool fits = out->length - begin + strlen(at) <= LIST_MAX;
+        kiln__text_printf(out, "%s%s", link, fits ? at : "...");
+        if (!fits)
+            break;
+    }
+    kiln__list_fini(&names);
 }

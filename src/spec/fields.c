@@ -221,20 +221,12 @@ static kiln_status set_n(kiln__fields *spec, kiln__word value, kiln_report *repo
 
 static kiln_status set_field(kiln__fields *spec, kiln__expr *room, int id, kiln__word value, kiln_report *report)
 {
-    switch (id) {
-    case FIELD_OP:
+    static kiln_status (*const setters[])(kiln__fields *, kiln__word, kiln_report *) = {
+        [FIELD_TEMPLATE] = set_template, [FIELD_DTYPE] = set_dtype, [FIELD_TARGET] = set_target, [FIELD_N] = set_n
+    };
+    if (id == FIELD_OP)
         return set_op(spec, room, value, report);
-    case FIELD_TEMPLATE:
-        return set_template(spec, value, report);
-    case FIELD_DTYPE:
-        return set_dtype(spec, value, report);
-    case FIELD_TARGET:
-        return set_target(spec, value, report);
-    case FIELD_N:
-        return set_n(spec, value, report);
-    default:
-        return set_param(spec, id - FIELD_PARAM, value, report);
-    }
+    return id < FIELD_PARAM ? setters[id](spec, value, report) : set_param(spec, id - FIELD_PARAM, value, report);
 }
 
 kiln_status kiln__spec_set(kiln__fields *spec, kiln__expr *room, kiln__word field, kiln__word value,

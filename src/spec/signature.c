@@ -8,47 +8,52 @@
 
 static_assert((int)KILN_DIMS_MAX == (int)KILN__DIMS_MAX, "shapes of both have equal room");
 
-/* A signature and all that it points to, but for the strings. */
-typedef struct whole {
-    kiln_signature signature;
-    const char *sizes[KILN__SIZES_MAX];
-    const kiln_param *pointers[KILN__ARGS_MAX];
-    kiln_param params[KILN__ARGS_MAX];
-} whole;
-
-static whole *make(void)
+/* One piece of memory: the signature, its sizes, the pointers to its parameters, and these. */
+static kiln_signature *make_signature(size_t sizes, size_t params)
 {
-    whole *out = kiln__calloc(1, sizeof(*out));
-    if (out != NULL)
-        out->signature =
-            (kiln_signature){ .size = sizeof(out->signature), .sizes = out->sizes, .params = out->pointers };
+    kiln_signature *out =
+        kiln__calloc(1, sizeof(*out) + (sizes + params) * sizeof(void *) + params * sizeof(kiln_param));
+    if (out == NULL)
+        return NULL;
+    const char **names = (const char **)(out + 1);
+    const kiln_param **pointers = (const kiln_param **)(names + sizes);
+    for (size_t i = 0; i < params; i++)
+        pointers[i] = (kiln_param *)(pointers + params) + i;
+    *out = (kiln_signature){ .size = sizeof(*out), .sizes = names, .params = pointers };
     return out;
 }
 
-static kiln_param *add_param(whole *out, const char *name, kiln__arg_role role, kiln__dtype type, uint32_t dims)
+static void add_size(kiln_signature *out, const char *name)
+{
+    ((const char **)out->sizes)[out->size_count++] = name;
+}
+
+static kiln_param *add_param(kiln_signature *out, const char *name, kiln__arg_role role, kiln__dtype type,
+                             uint32_t dims)
 {
     static const kiln_role roles[] = { [KILN__ARG_IN] = KILN_ROLE_IN,
                                        [KILN__ARG_OUT] = KILN_ROLE_OUT,
                                        [KILN__ARG_INOUT] = KILN_ROLE_INOUT,
                                        [KILN__ARG_FORMULA] = KILN_ROLE_FORMULA,
                                        [KILN__ARG_SCALAR] = KILN_ROLE_SCALAR };
-    kiln_param *param = &out->params[out->signature.param_count];
+    kiln_param *param = (kiln_param *)out->params[out->param_count++];
     *param = (kiln_param){ .size = sizeof(*param),
                            .name = name,
                            .type = kiln__dtype_name(type),
                            .role = roles[role],
                            .bytes = kiln__dtype_bytes(type),
                            .dims = dims };
-    out->pointers[out->signature.param_count++] = param;
     return param;
 }
 
 kiln_signature *kiln__signature_declared(const kiln__arguments *arguments, uint32_t op_inputs, kiln__dtype dtype)
 {
-    whole *out = make();
-    for (uint32_t i = 0; out != NULL && i < arguments->size_count; i++)
-        out->sizes[out->signature.size_count++] = arguments->sizes[i];
-    for (uint32_t i = 0; out != NULL && i < arguments->arg_count; i++) {
+    kiln_signature *out = make_signature(arguments->size_count, kiln__arguments_count(arguments, op_inputs));
+    if (out == NULL)
+        return NULL;
+    for (uint32_t i = 0; i < arguments->size_count; i++)
+        add_size(out, arguments->sizes[i]);
+    for (uint32_t i = 0; i < arguments->arg_count; i++) {
         const kiln__declared_arg *arg = &arguments->args[i];
         kiln__dtype type = arg->type != KILN__DTYPE_UNSET ? arg->type : dtype;
         for (uint32_t k = 0; k < (arg->each ? op_inputs : 1); k++) {
@@ -57,44 +62,39 @@ kiln_signature *kiln__signature_declared(const kiln__arguments *arguments, uint3
                 param->shape[d] = arg->formulas[d];
         }
     }
-    for (int i = 0; out != NULL && i < 3; i++)
-        out->signature.grid[i] = arguments->grid[i] != NULL ? arguments->grid[i] : "1";
-    return out != NULL ? &out->signature : NULL;
+    for (int i = 0; i < 3; i++)
+        out->grid[i] = arguments->grid[i] != NULL ? arguments->grid[i] : "1";
+    return out;
 }
 
 kiln_signature *kiln__signature_planned(const kiln__plan *plan)
 {
-    whole *out = make();
-    for (uint32_t i = 0; out != NULL && i < plan->size_count; i++)
-        out->sizes[out->signature.size_count++] = plan->sizes[i];
-    for (uint32_t i = 0; out != NULL && i < plan->arg_count; i++) {
+    kiln_signature *out = make_signature(plan->size_count, plan->arg_count);
+    if (out == NULL)
+        return NULL;
+    for (uint32_t i = 0; i < plan->size_count; i++)
+        add_size(out, plan->sizes[i]);
+    for (uint32_t i = 0; i < plan->arg_count; i++) {
         const kiln__plan_arg *arg = &plan->args[i];
         kiln_param *param = add_param(out, arg->name, arg->role, arg->type, arg->dims);
-        for (uint32_t d = 0; d < arg->dims; d++)
+        for (uint32_t d = 0; d < (arg->role == KILN__ARG_FORMULA ? 1 : arg->dims); d++)
             param->shape[d] = kiln__plan_text(plan, arg->formulas[d]);
-        if (arg->role == KILN__ARG_FORMULA)
-            param->shape[0] = kiln__plan_text(plan, arg->formulas[0]);
     }
-    for (int i = 0; out != NULL && i < 3; i++)
-        out->signature.grid[i] = kiln__plan_text(plan, plan->grid[i]);
-    return out != NULL ? &out->signature : NULL;
+    for (int i = 0; i < 3; i++)
+        out->grid[i] = kiln__plan_text(plan, plan->grid[i]);
+    return out;
 }
 
 kiln_signature *kiln__signature_of_bytes(const size_t *bytes, int count)
 {
-    size_t params = count > 0 ? (size_t)count : 0;
-    kiln_signature *out = kiln__calloc(1, sizeof(*out) + params * (sizeof(kiln_param *) + sizeof(kiln_param)));
-    if (out == NULL)
-        return NULL;
-    kiln_param **pointers = (kiln_param **)(out + 1);
-    kiln_param *param = (kiln_param *)(pointers + params);
-    for (size_t i = 0; i < params; i++, param++) {
-        *param = (kiln_param){ .size = sizeof(*param), .name = "", .type = "", .bytes = (uint32_t)bytes[i] };
-        pointers[i] = param;
-    }
-    *out = (kiln_signature){ .size = sizeof(*out), .param_count = params };
-    if (count >= 0)
-        out->params = (const kiln_param *const *)pointers;
+    kiln_signature *out = make_signature(0, count > 0 ? (size_t)count : 0);
+    for (int i = 0; out != NULL && i < count; i++)
+        *(kiln_param *)out->params[out->param_count++] =
+            (kiln_param){ .size = sizeof(kiln_param), .name = "", .type = "", .bytes = (uint32_t)bytes[i] };
+    if (out != NULL)
+        out->sizes = NULL;
+    if (out != NULL && count < 0)
+        out->params = NULL;
     return out;
 }
 
