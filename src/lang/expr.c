@@ -13,14 +13,14 @@ typedef struct binder {
     const kiln__op_table *table;
     const kiln__syntax *tree;
     const char *end;
-    int operands[KILN__EXPR_NODES_MAX]; /* the nodes that no op has taken yet, the latest last */
+    int operands[KILN__EXPR_NODES_MAX]; /* nodes that are not yet inputs of an op, the latest last */
     uint32_t operand_count;
     uint8_t depth[KILN__EXPR_NODES_MAX]; /* of each node, in ops */
     kiln_status status;
     kiln_report *report;
 } binder;
 
-/* An op's arguments while they are bound. The counts go on past what the op takes, for the message. */
+/* An op's arguments while they are bound. The counts include arguments that are too many, for the message. */
 typedef struct call {
     const kiln__op *op;
     kiln__expr_node node;
@@ -224,7 +224,7 @@ static const kiln__op *find_op(binder *b, kiln__word name, int *index)
     return NULL;
 }
 
-/* A bare name, which has no children, is an op with nothing given. */
+/* A bare name, which has no children, is an op without arguments. */
 static int bind_op(binder *b, const kiln__node *node)
 {
     call c = { 0 };
@@ -252,7 +252,7 @@ static void refuse_node(binder *b, const kiln__node *node)
          kiln__word_quote(node->text).text);
 }
 
-/* Numbers, and the values of named arguments, are for the call around them to read. */
+/* The call around them reads numbers and the values of named arguments. */
 static bool is_left_to_call(const binder *b, uint32_t index)
 {
     const kiln__node *node = &b->tree->nodes[index];

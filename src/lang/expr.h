@@ -18,25 +18,26 @@ typedef struct kiln__expr_node {
     double params[KILN__OP_ARGS_MAX];
 } kiln__expr_node;
 
-/* Plain data: may be copied and compared field by field. The root is the last node. It is large and most of it
- * unused: what follows the last node is nothing that anybody writes or reads, so that it costs a process no memory. */
+/* Plain data: may be copied and compared field by field. The root is the last node. The bytes behind it are never
+ * written or read, so that the unused part of this large struct costs a process no memory. */
 typedef struct kiln__expr {
     uint32_t count;
     uint32_t inputs; /* 1 to 3 arrays */
     kiln__expr_node nodes[KILN__EXPR_NODES_MAX];
 } kiln__expr;
 
-/* How many of its bytes mean something, from the first on. */
+/* How many of its bytes are used, from the first on. */
 static inline size_t kiln__expr_size(const kiln__expr *expr)
 {
     return offsetof(kiln__expr, nodes) + expr->count * sizeof(expr->nodes[0]);
 }
 
-/* Errors: KILN_EOP with the closest names, wrong numbers of inputs or parameters, bad syntax and where. */
+/* Reads an expression. Errors: KILN_EOP with the closest names, the wrong numbers of inputs or parameters, or the place
+ * of bad syntax; KILN_ENOMEM. */
 kiln_status kiln__expr_parse(kiln__expr *out, const kiln__op_table *table, const char *text, size_t length,
                              kiln_report *report);
 
-/* Calls of primitives that it comes to. */
+/* Calls of primitives in all its ops. */
 uint32_t kiln__expr_operations(const kiln__expr *expr, const kiln__op_table *table);
 
 /* Canonical text: every parameter spelt out, no spaces; x is left out where an outermost op of one input takes it. */

@@ -21,10 +21,10 @@ kiln_status kiln__formula_eval(const char *formula, kiln__formula_lookup lookup,
 kiln_status kiln__formula_check(const char *formula, kiln__formula_lookup lookup, const void *data, char *problem,
                                 size_t size);
 
-/* Finds the next name of a variable at *at or behind it, and moves *at behind it. False: there is none. */
+/* Finds the next name of a variable in the text at *at, and moves *at behind it. False: there is none. */
 bool kiln__formula_next_name(const char **at, kiln__word *name);
 
-/* ---- Compiled formulas: of numbers that are known later ---------------------------------------------------------- */
+/* ---- Compiled formulas, for numbers that are known later --------------------------------------------------------- */
 
 enum { KILN__SLOTS_MAX = 192, KILN__FORMULAS_MAX = 64, KILN__VARIABLES_MAX = 16 };
 
@@ -41,8 +41,8 @@ typedef struct kiln__line {
 } kiln__line;
 
 /* Formulas compiled together. The first slots are the variables, then come the results of the steps; constants stand
- * at the end, the first in the last slot. There is no jump: a step whose operand has no value has none either, and a
- * choice passes on what it chooses. Plain data. */
+ * at the end, the first in the last slot. There is no jump: a step without a value for an operand has no value either,
+ * and a choice passes on the operand that it chooses. Plain data. */
 typedef struct kiln__formulas {
     uint8_t variables, steps, constants, count;
     kiln__line line[KILN__FORMULAS_MAX];
@@ -62,9 +62,9 @@ typedef struct kiln__formula_values {
     kiln__number_or slot[KILN__SLOTS_MAX];
 } kiln__formula_values;
 
-/* Begins as zeros. Adds a formula; *index is its number. `lookup` knows the names that have a value now, `names` are
- * the variables, the same for each formula, at most KILN__VARIABLES_MAX. KILN_ESPEC with one line in `problem`, also
- * where the formulas have too many steps; KILN_ENOMEM. */
+/* Adds a formula to formulas that begin as zeros; *index is its number. `lookup` knows the names that have a value now,
+ * `names` are the variables, the same for each formula, at most KILN__VARIABLES_MAX. On failure `problem` gets one
+ * line. Errors: KILN_ESPEC, also for too many steps in all, and KILN_ENOMEM. */
 kiln_status kiln__formulas_add(kiln__formulas *out, const char *formula, kiln__formula_lookup lookup, const void *data,
                                const char *const *names, uint32_t name_count, uint32_t *index, char *problem,
                                size_t size);

@@ -1,5 +1,4 @@
-/* The table of ops: rows that are found at once and read when they are asked for, definitions, and the C text of both
- * for units. */
+/* The table of ops: rows, which are found at once and read at their first use, definitions, and C text for units. */
 #include "lang/op.h"
 
 #include "base/alloc.h"
@@ -45,7 +44,7 @@ static kiln_status grow_rows(row_reader *r)
     return KILN_OK;
 }
 
-/* "NAME(...) = ...": only the name is looked at now. */
+/* "NAME(...) = ...": only the name is read now, so that a process reads just the ops that it uses. */
 static kiln_status add_row(row_reader *r, kiln__word line)
 {
     const char *at = line.text;
@@ -112,7 +111,7 @@ typedef struct reader {
     kiln__op *op;
     kiln__real_scope scope;
     const char *at;
-    bool infers;             /* no signature says how many inputs there are */
+    bool infers;             /* the inputs are those of the expression: there is no signature */
     const kiln__word *notes; /* of a row of Kiln's own, which may have the name of a function; else NULL */
     kiln_report *report;
 } reader;
@@ -172,8 +171,8 @@ static kiln_status read_inputs(reader *r)
     return KILN_OK;
 }
 
-/* In C an op is kiln_op_NAME and a parameter NAME_. Kiln's own names there begin with kiln_ or KILN_, those of
- * compilers with '_', or they have "__": no name that passes can become one of these. */
+/* In C an op is kiln_op_NAME and a parameter NAME_. Names of Kiln there begin with kiln_ or KILN_, names of compilers
+ * with '_', or they have "__": a name that passes cannot become one of these. */
 static kiln_status check_name(const reader *r, kiln__word name, bool is_param)
 {
     bool kept = name.length >= 5 && memcmp(name.text, "kiln_", 5) == 0;
@@ -501,8 +500,8 @@ kiln_status kiln__op_find(const kiln__op_table *table, kiln__word name, uint32_t
     return KILN_OK;
 }
 
-/* Takes over a user's op, unless it fails. The room is for as many ops as there may ever be, because readers hold no
- * lock; memory is not touched before an op needs it. */
+/* Takes over a user's op, unless it fails. The room is for all ops that there can ever be, because readers hold no lock
+ * and it must not move; untouched memory costs nothing. */
 static kiln_status add_op(kiln__op_table *table, kiln__op *op, kiln_report *report)
 {
     uint32_t count = table->count;

@@ -100,7 +100,7 @@ static int find_primitive(kiln__word name)
 typedef struct binder {
     const kiln__real_scope *scope;
     const kiln__syntax *tree;
-    uint16_t *bound; /* the node that each node of the tree has become */
+    uint16_t *bound; /* for each node of the tree the number of its node in `out` */
     kiln__real *out; /* with room for KILN__REAL_NODES_MAX nodes */
     kiln_status status;
     kiln_report *report;
@@ -255,7 +255,7 @@ static void add_defaults(binder *b, kiln__real_node *node, const kiln__op *op, c
     }
 }
 
-/* The function or op that a call means. A function hides an op of its name. */
+/* Finds the function or op of a call. A function hides an op of its name. */
 static const kiln__op *find_callee(binder *b, kiln__word name, kiln__real_node *node)
 {
     int function = find_primitive(name), index = function < 0 ? find_op(b, name) : -1;
@@ -370,7 +370,7 @@ kiln_status kiln__real_parse(kiln__real **out, const kiln__real_scope *scope, co
     else
         bind_tree(&b);
     kiln__syntax_free(&tree);
-    if (b.status == KILN_OK) /* shrunk to its size */
+    if (b.status == KILN_OK) /* ops live as long as the service, so give back the unused room */
         *out = kiln__realloc(b.out, sizeof(*b.out) + b.out->count * sizeof(b.out->nodes[0]));
     if (*out == NULL && b.status == KILN_OK)
         b.status = kiln__fail_memory(report, KILN__STAGE_SPEC);
@@ -502,7 +502,7 @@ static void mark_function(const kiln__functions *functions, const char *name, bo
         marks[i] = marks[i] || kiln__word_is(functions->at[i].name, name);
 }
 
-/* A primitive that real.h has is none of the functions. */
+/* `functions` are those of functions.h; a primitive of real.h is not among them. */
 void kiln__real_calls(const kiln__real *real, bool *ops, const kiln__functions *functions, bool *function_marks)
 {
     for (uint32_t i = 0; i < real->count; i++) {

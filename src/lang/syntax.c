@@ -13,7 +13,7 @@ typedef struct parser {
     const char *at, *end;
     kiln__syntax *out;
     uint32_t depth, most;
-    kiln__word call;    /* the innermost one that is open */
+    kiln__word call;    /* the name of the innermost open one */
     kiln_status status; /* once it is not KILN_OK, every function returns at once */
     kiln__syntax_fault *fault;
 } parser;
@@ -96,7 +96,7 @@ static kiln__word take_name(parser *p)
     return name;
 }
 
-/* Everything that no blank or operator ends; a sign belongs to a number behind the letter of its exponent. */
+/* All characters up to a blank or an operator; behind the letter of an exponent, a sign belongs to the number. */
 static kiln__word take_number(parser *p)
 {
     const char *start = p->at;
@@ -154,7 +154,7 @@ static bool enter_level(parser *p)
     return p->status == KILN_OK;
 }
 
-/* ---- The parser: each function returns the node of what it has read */
+/* ---- The parser: each function returns the node that it has read */
 
 /* "name =", but not "name == other": the name, or nothing, and then the parser stays where it was. */
 static kiln__word take_argument_name(parser *p)

@@ -1,4 +1,4 @@
-/* The kernels that a source offers, as far as its text tells. */
+/* Lists the kernels of a source from its text, without a preprocessor. */
 #include "source/source.h"
 
 #include <ctype.h>
@@ -9,7 +9,7 @@ enum { LIST_MAX = 240, NAME_MAX_LENGTH = 120, SCOPES_MAX = 32 };
 /* A text that is being read. A token is one word or one character; the end has no length. */
 typedef struct reader {
     const char *at;
-    bool at_line;        /* nothing but blanks and comments stands before on this line */
+    bool at_line;        /* only blanks and comments stand before on this line */
     kiln__word template; /* the parameters of the template that is declared; "", not NULL, for "template <>" */
     kiln__word scopes[SCOPES_MAX]; /* for each open brace the name of its namespace, or an empty one */
     size_t depth;                  /* of braces; those beyond SCOPES_MAX have no name */

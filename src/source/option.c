@@ -104,7 +104,7 @@ static bool is_one_of(const char *text, const char *const *words)
     return *words != NULL;
 }
 
-/* NULL if the value is right, else what is expected. */
+/* NULL if the value is right, else the expected form. */
 static const char *refuse_value(value_form form, const char *value)
 {
     static const char *const switches[] = { "true", "false", NULL };

@@ -64,7 +64,7 @@ static kiln_status refuse_null(const char *field, kiln_report *report)
 
 /* ---- Copying */
 
-/* Adds `prefix` and the text, for each of the texts. */
+/* Checks and adds the texts, each with the prefix in front. */
 static kiln_status add_all(kiln__list *list, const char *prefix, const char *const *texts, size_t count,
                            const char *field, kiln_status (*check)(const char *text, kiln_report *report),
                            kiln_report *report)
@@ -296,7 +296,7 @@ static void add_lines(kiln__text *out, const char *field, const kiln__list *list
         kiln__text_printf(out, "%s %s\n", field, at);
 }
 
-/* One field a line and no free text but at a line's end, so that no two keys share a text. */
+/* One field a line, and free text only at a line's end, so that two keys never share a text. */
 void kiln__source_key_text(kiln__text *out, const kiln__unit *unit, const char *options)
 {
     kiln__text_printf(out, KILN__KEYLINE_SOURCE "target %s\noptions %s\nname %s\nsource ", unit->target.name, options,

@@ -44,7 +44,7 @@ bool kiln__arguments_flat(const kiln__arguments *arguments);
  * index alone. */
 bool kiln__arguments_elementwise(const kiln__arguments *arguments);
 
-/* How many arrays the arguments read, of which an op with so many inputs is part. */
+/* How many arrays the arguments read, for an op with so many inputs. */
 uint32_t kiln__arguments_inputs(const kiln__arguments *arguments, uint32_t op_inputs);
 
 /* How many parameters a kernel has for an op with so many inputs. */
@@ -55,7 +55,7 @@ const char *kiln__arg_name(const kiln__declared_arg *arg, uint32_t k);
 
 bool kiln__arguments_has_size(const kiln__arguments *arguments, kiln__word name);
 
-/* ---- Plans: what a launch needs, once the parameters are known */
+/* ---- Plans: the arguments for known parameters, as launches need them */
 
 typedef struct kiln__plan_arg {
     char name[KILN__ARG_NAME];
@@ -99,7 +99,7 @@ kiln_status kiln__plan_make(kiln__plan **out, const kiln__arguments *arguments, 
 /* The text of a formula: its only names are sizes. */
 const char *kiln__plan_text(const kiln__plan *plan, uint32_t formula);
 
-/* All formulas with these sizes, one above INT64_MAX counting as that. Takes no memory and no lock. */
+/* Calculates all formulas with these sizes; one above INT64_MAX counts as INT64_MAX. Takes no memory and no lock. */
 static inline void kiln__plan_calculate(const kiln__plan *plan, const uint64_t *sizes, kiln__formula_values *out)
 {
     for (uint32_t i = 0; i < plan->size_count; i++)
@@ -107,7 +107,7 @@ static inline void kiln__plan_calculate(const kiln__plan *plan, const uint64_t *
     kiln__formulas_calculate(&plan->formulas, out);
 }
 
-/* Says why a formula has no value that can be used. */
+/* Fails with the reason why a formula has no usable value. */
 kiln_status kiln__plan_fail_value(const kiln__plan *plan, uint32_t formula, kiln__number_or value, const char *what,
                                   kiln_report *report);
 

@@ -111,7 +111,7 @@ static kiln_status check_reference(const kiln__catalog *catalog, const kiln__tem
     return template->reference != NULL ? kiln__spec_reference(&reference, &room, &spec, report) : KILN_OK;
 }
 
-/* Whether a template may be added, is there already, or neither. */
+/* KILN_OK where the known template of that name is the same. */
 static kiln_status compare(const kiln__template *known, const kiln__template *template, kiln_report *report)
 {
     if (known->origin == NULL)

@@ -1,5 +1,5 @@
-/* All templates and ops that a service knows: Kiln's own and those that users define. It only grows, one thread at a
- * time; what is in it stays as it is until fini, so any thread may read it at any time, and keep pointers. */
+/* All templates and ops that a service knows: Kiln's and user-defined ones. It only grows, one thread at a time. Its
+ * items stay unchanged until fini, so any thread may read it at any time, and keep pointers. */
 #ifndef KILN_SPEC_CATALOG_H
 #define KILN_SPEC_CATALOG_H
 
@@ -8,14 +8,14 @@
 
 enum { KILN__TEMPLATES_MAX = 256, KILN__OWN_TEMPLATES_MAX = 64, KILN__TEMPLATE_NAME_SIZE = 41 };
 
-/* A template of Kiln's, which may not have been read yet. */
+/* A template of Kiln, which may not have been read yet. */
 typedef struct kiln__own_template {
     char name[KILN__TEMPLATE_NAME_SIZE];
     const char *text, *cpu_text;
 } kiln__own_template;
 
-/* Templates have numbers: first Kiln's, in the order of their names, then users'. One of Kiln's is read when it is
- * first asked for: any thread may do that, at the same time as others. */
+/* Templates have numbers: first Kiln's, in the order of their names, then user-defined ones. A template of Kiln is read
+ * when it is first asked for. Any thread may do that at any time. */
 typedef struct kiln__catalog {
     kiln__op_table ops;
     kiln__functions functions; /* which definitions of ops may call */
@@ -23,17 +23,17 @@ typedef struct kiln__catalog {
     uint32_t own_count;
     _Atomic(kiln__template *) templates[KILN__TEMPLATES_MAX]; /* NULL: not read */
     atomic_uint template_count;
-    const kiln__template *usual; /* of specs that name none */
+    const kiln__template *usual; /* for specs that name none */
     const char *prelude;         /* text of real.h; borrowed */
 } kiln__catalog;
 
-/* Begins with Kiln's own. KILN_ESPEC if the library was built without their texts, KILN_ENOMEM. */
+/* Fills it with Kiln's templates and ops. KILN_ESPEC if the library was built without their texts, KILN_ENOMEM. */
 kiln_status kiln__catalog_init(kiln__catalog *out, kiln_report *report);
 void kiln__catalog_fini(kiln__catalog *catalog);
 
-/* Reads a user's template and adds it; see kiln__template_read. One thread at a time. One that is there with equal
- * texts stays as it is, and that is KILN_OK. *out gets the one of that name. Errors: KILN_ESPEC (a declaration or
- * the reference is wrong, the name is taken, there is no room), KILN_ENOMEM. */
+/* Reads a user's template and adds it; see kiln__template_read. One thread at a time. A known template with equal texts
+ * stays as it is, and that is KILN_OK. *out gets the template of that name. Errors: KILN_ESPEC (a declaration or the
+ * reference is wrong, the name is taken, there is no room), KILN_ENOMEM. */
 kiln_status kiln__catalog_define(kiln__catalog *catalog, const char *text, const char *cpu_text, const char *origin,
                                  const kiln__template **out, kiln_report *report);
 

@@ -1,4 +1,4 @@
-/* The table of types, and what depends on their formats. */
+/* The table of types, their names, and values in their formats. */
 #include "spec/dtype.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
-/* The fields of a spec: what parsing, wisdom and tuning change until a spec is made of them. docs/spec.md describes the
- * language. */
+/* The fields of a spec while parsing, wisdom and tuning change them; spec/spec.h makes an immutable spec of them.
+ * docs/spec.md describes the language. */
 #ifndef KILN_SPEC_FIELDS_H
 #define KILN_SPEC_FIELDS_H
 
@@ -42,8 +42,8 @@ void kiln__spec_init(kiln__fields *out, const kiln__catalog *catalog);
 /* How many inputs its op has, 0 as long as it is open; without an op, how many arrays the template reads. */
 uint32_t kiln__spec_inputs(const kiln__fields *spec);
 
-/* The op that computes what the spec's template does, as the template declares it: that op, in `room`, on the spec's
- * dtype. KILN_ENOENT where it declares none. */
+/* The op that computes the same as the spec's template, by the template's declaration: fields with that op, in `room`,
+ * and the spec's dtype. KILN_ENOENT where it declares none. */
 kiln_status kiln__spec_reference(kiln__fields *out, kiln__expr *room, const kiln__fields *spec, kiln_report *report);
 
 /* Cuts the next "field=value" off the front of *line; one of an empty name at its end. Blanks within parentheses are
@@ -58,7 +58,7 @@ kiln_status kiln__spec_set(kiln__fields *spec, kiln__expr *room, kiln__word fiel
 
 /* Sets the fields of a line, "field=value field=value ..." (spaces, tabs and newlines between; none inside a value
  * except within parentheses); an empty value unsets a field. A field given twice is an error. Also checks every
- * constraint whose names are all set. `room` is as for kiln__spec_set. On failure the fields are good for nothing.
+ * constraint whose names are all set. `room` is as for kiln__spec_set. On failure the fields must not be used.
  * Errors: KILN_ESPEC, KILN_EOP, KILN_ETARGET, KILN_ENOMEM. */
 kiln_status kiln__fields_update(kiln__fields *fields, kiln__expr *room, const char *text, kiln_report *report);
 
@@ -76,9 +76,9 @@ void kiln__spec_format_anywhere(const kiln__fields *spec, kiln__text *out);
 /* Appends the value of one field, nothing if unset. KILN_ENOENT for an unknown field. */
 kiln_status kiln__spec_value(const kiln__fields *spec, const char *field, kiln__text *out);
 
-/* Fills every open field (op must be set; dtype becomes f32, target the given one, parameters their defaults) and
- * checks ranges and number of inputs, but no constraint. `out` may be the spec.
- * Errors: KILN_ESPEC naming what does not hold; *out is as it was then. */
+/* Fills every open field (op must be set; dtype becomes the template's first or f32, target the given one, parameters
+ * their defaults) and checks ranges and the number of inputs, but no constraint. `out` may be the spec. Errors:
+ * KILN_ESPEC that names the wrong field; *out is unchanged then. */
 kiln_status kiln__spec_fill(kiln__fields *out, const kiln__fields *spec, const kiln__target *target,
                             kiln_report *report);
 
@@ -109,7 +109,7 @@ typedef struct kiln__worst_error {
     uint64_t where;
 } kiln__worst_error;
 
-/* The op of a spec, if it is one with a bound that is called with its inputs in order, else NULL. */
+/* The op of a spec, if its definition has a bound and it is called with its inputs in order, else NULL. */
 const kiln__op *kiln__reference_op(const kiln__fields *spec);
 
 /* Compares n elements of the spec's dtype, which is set. The spec has such an op. */

@@ -429,7 +429,7 @@ static kiln_status add_tune_range(const reader *r, kiln__tune *tune, kiln__word 
     return status;
 }
 
-/* Leaves in *rest what follows the word "if"; without one, a NULL text. */
+/* Cuts at the word "if"; without one, *rest gets a NULL text. */
 static kiln__word cut_condition(kiln__word *rest)
 {
     kiln__word before = *rest;
@@ -604,7 +604,7 @@ static kiln_status check_missing(const reader *r)
     return missing != NULL ? FAIL(r, "the declaration '%s' is missing", missing) : KILN_OK;
 }
 
-/* Names of the arguments' formulas mean one thing. */
+/* A name in a formula has one meaning. */
 static kiln_status check_names(const reader *r)
 {
     const kiln__template *out = r->out;
@@ -618,7 +618,7 @@ static kiln_status check_names(const reader *r)
     return KILN_OK;
 }
 
-/* An op's inputs are arguments: "x...", once. */
+/* The inputs of the op are one argument, "x...". */
 static kiln_status check_op(const reader *r)
 {
     const kiln__template *out = r->out;

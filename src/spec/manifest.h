@@ -1,4 +1,4 @@
-/* The declarations in a template's header comment: see docs/templates.md. */
+/* Templates: the declarations in their header comment, see docs/templates.md. */
 #ifndef KILN_SPEC_MANIFEST_H
 #define KILN_SPEC_MANIFEST_H
 
@@ -47,7 +47,7 @@ typedef struct kiln__template {
     uint32_t param_count;
     kiln__require requires[KILN__REQUIRES_MAX];
     uint32_t require_count;
-    kiln__tune tunes[KILN__TUNES_MAX]; /* of those of one parameter the first that holds counts */
+    kiln__tune tunes[KILN__TUNES_MAX]; /* of several for a parameter the first that holds counts */
     uint32_t tune_count;
     kiln__require bounds[KILN__REQUIRES_MAX]; /* where one does not hold, a spec is not worth trying */
     uint32_t bound_count;
@@ -66,8 +66,8 @@ typedef struct kiln__template {
 kiln_status kiln__template_parse(kiln__template **out, const char *text, const char *cpu_text, bool trusted,
                                  kiln_report *report);
 
-/* The same for a user's template, of which the texts are copied. `origin` is as in the struct; messages name the
- * file where it is a path. */
+/* The same for a user's template; copies the texts. `origin` is as in the struct; messages name the file where it is a
+ * path. */
 kiln_status kiln__template_read(kiln__template **out, const char *text, const char *cpu_text, const char *origin,
                                 kiln_report *report);
 void kiln__template_free(kiln__template *template);
@@ -75,7 +75,7 @@ void kiln__template_free(kiln__template *template);
 /* Index of a parameter, -1 if there is none. */
 int kiln__template_param(const kiln__template *template, const char *name, size_t length);
 
-/* Whether it takes arrays of a dtype, and which where a spec leaves that open. */
+/* Whether it takes arrays of a dtype, and its dtype where a spec leaves that open. */
 bool kiln__template_takes(const kiln__template *template, kiln__dtype dtype);
 kiln__dtype kiln__template_dtype(const kiln__template *template);
 

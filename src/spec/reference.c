@@ -1,4 +1,4 @@
-/* What results of a user-defined op are compared with. */
+/* Compares results with the reference that an op's definition gives. */
 #include "base/fpenv.h"
 #include "lang/real.h"
 #include "spec/fields.h"

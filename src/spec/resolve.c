@@ -1,5 +1,5 @@
-/* From a spec to all that it leaves open: the names of formulas, defaults, and the constraints of the template with
- * the values to change where one does not hold. */
+/* Completes specs: the values of names in formulas, defaults for open fields, and the constraints of the template, with
+ * the nearest values that hold. */
 #include "spec/fields.h"
 
 #include <inttypes.h>

@@ -1,4 +1,4 @@
-/* Signatures for the public API, of declarations, of plans and of parameters of which the bytes are known. */
+/* Signatures of declarations, of plans and of bare parameters, and shapes of arrays. */
 #include "spec/signature.h"
 
 #include "base/alloc.h"

@@ -1,4 +1,4 @@
-/* Signatures as the public API shows them. */
+/* Signatures for the public API. */
 #ifndef KILN_SPEC_SIGNATURE_H
 #define KILN_SPEC_SIGNATURE_H
 
@@ -13,8 +13,8 @@ kiln_signature *kiln__signature_declared(const kiln__arguments *arguments, uint3
  * kiln__free. NULL: out of memory. */
 kiln_signature *kiln__signature_planned(const kiln__plan *plan);
 
-/* The signature of a function of which the bytes of the parameters are known; count -1: nothing is known, params is
- * NULL. The caller frees it with kiln__free. NULL: out of memory. */
+/* The signature of a function with parameters of so many bytes each; count -1: nothing is known, params is NULL. The
+ * caller frees it with kiln__free. NULL: out of memory. */
 kiln_signature *kiln__signature_of_bytes(const size_t *bytes, int count);
 
 /* The contract is that of kiln_signature_shape. */

@@ -1,3 +1,4 @@
+/* Immutable specs, each in one piece of memory. */
 #include "spec/spec.h"
 
 #include "base/alloc.h"
@@ -21,7 +22,7 @@ static size_t write_texts(const kiln__fields *fields, kiln__text *out)
     return length;
 }
 
-/* Puts the spec together in memory of its size. */
+/* Fills the memory of a spec: the struct, the values, the op and the texts, in this order. */
 static kiln_spec *assemble(kiln_spec *spec, const kiln__fields *fields, const kiln__text *texts, size_t length)
 {
     int count = kiln__fields_count(fields);
@@ -89,7 +90,7 @@ const kiln_signature *kiln__spec_signature(const kiln_spec *spec)
     return known;
 }
 
-/* Counting references is no change of the spec. */
+/* The spec is const to callers: a reference does not change its meaning. */
 kiln_spec *kiln__spec_retain(const kiln_spec *spec)
 {
     kiln_spec *counted = (kiln_spec *)spec;

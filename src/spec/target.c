@@ -1,3 +1,4 @@
+/* The table of backends, and the names of targets. */
 #include "spec/target.h"
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* Targets: "sm_90", "sm_90a", "sm_100f" or "cpu", each a backend and an architecture. Tells the meaning of a name,
- * not which compiler builds for it. */
+/* Targets: "sm_90", "sm_90a", "sm_100f" or "cpu", each a backend and an architecture. The meaning of a name is
+ * here, and the compiler that builds for it elsewhere. Pure. */
 #ifndef KILN_SPEC_TARGET_H
 #define KILN_SPEC_TARGET_H
 
@@ -7,8 +7,8 @@
 #include <stddef.h>
 
 /* The backends, in the order in which a default device is looked for. A backend is a folder in src/backend and a row
- * here: X(ID, name, what its targets begin with, whether a number follows, the section of an entry that has its
- * code, whether it compiles templates' C twins in place of their CUDA text, how a record of wisdom for it is told) */
+ * here: X(ID, name, the beginning of its targets, whether a number follows, the section of an entry that has its code,
+ * whether it compiles templates' C twins in place of their CUDA text, the words for it about a record of wisdom) */
 #define KILN__BACKENDS(X)                                   \
     X(CUDA, cuda, "sm_", true, "cubin", false, "for a GPU") \
     X(CPU, cpu, "cpu", false, "object", true, "for the cpu")
@@ -38,7 +38,7 @@ typedef struct kiln__target {
     kiln__backend_id backend;
 } kiln__target;
 
-/* The target whose results those of others are compared with: "cpu". */
+/* The target whose results are the reference for all others: "cpu". */
 extern const kiln__target kiln__reference_target;
 
 /* False if the text is not a target's name (sm_ with two or three digits and an optional a or f, or cpu). */

@@ -1,4 +1,4 @@
-/* Units: a resolved spec turned into complete source text and what is needed to launch it. Pure text. */
+/* Units: the complete source text of a resolved spec, and the rule by which it is launched. Pure. */
 #ifndef KILN_SPEC_UNIT_H
 #define KILN_SPEC_UNIT_H
 
@@ -14,7 +14,7 @@ enum {
     KILN__UNIT_LIGHT_MAX = 4096
 };
 
-/* How to launch, besides what the plan says: the first entry whose alignment all pointers have. */
+/* The rule of a launch, besides the plan: it takes the first entry whose alignment all pointers have. */
 typedef struct kiln__rule {
     uint32_t block[3]; /* threads in each direction */
     uint32_t shared;   /* bytes of dynamic shared memory */
@@ -32,16 +32,16 @@ typedef struct kiln__unit {
     size_t source_length;
     kiln__target target;
     kiln__rule rule;
-    kiln__plan *plan;    /* of a template; NULL for a user's own source */
+    kiln__plan *plan;    /* of a template; NULL for a user-defined source */
     bool foreign;        /* the source is not Kiln's own, and may attack the compiler's process */
     uint32_t operations; /* of its op, for one element */
-    /* What a shell has to give kiln warm besides the spec, so that it knows the ops and the template that users
-     * defined, with a blank in front; NULL: nothing. */
+    /* Options that kiln warm needs besides the spec, to know user-defined ops and templates: words of a shell, with a
+     * blank in front; NULL: none. */
     char *warm_options;
     bool homeless; /* the template is in no file, so no other program can know it */
     /* Of a user's source (source/source.h), else empty. */
-    char *name;           /* what __FILE__ is: no '/' in it; NULL: the unit of a template */
-    char *shown;          /* how messages call the file */
+    char *name;           /* the value of __FILE__, without a '/'; NULL: the unit of a template */
+    char *shown;          /* the name of the file in messages */
     kiln__list functions; /* name expressions; "&x" for a variable */
     kiln__list headers;   /* name, text, name, text, ... */
     kiln__list options;   /* the user's, as the compiler takes them, "-DNAME=VALUE" included */
@@ -50,7 +50,7 @@ typedef struct kiln__unit {
     kiln__list places;
     size_t directories;        /* how many of these are the user's */
     bool cuda_headers;         /* CUDA's are wanted, whether or not they were found */
-    char id[KILN__DIGEST_HEX]; /* tells it from any other in this process; "" until kiln__source_identify */
+    char id[KILN__DIGEST_HEX]; /* unique in this process; "" until kiln__source_identify */
 } kiln__unit;
 
 /* It is a user's source, whose entry may depend on headers, options and names. */
@@ -59,7 +59,7 @@ static inline bool kiln__unit_is_source(const kiln__unit *unit)
     return unit->name != NULL;
 }
 
-/* Elements that one thread computes: so many times a compiler sees the op. */
+/* Elements that one thread computes, and so how often a compiler sees the op. */
 static inline uint64_t kiln__unit_elements(const kiln__unit *unit)
 {
     const uint32_t *block = unit->rule.block;
@@ -67,7 +67,7 @@ static inline uint64_t kiln__unit_elements(const kiln__unit *unit)
     return threads > 0 && unit->rule.tile > threads ? unit->rule.tile / threads : 1;
 }
 
-/* It is Kiln's own, and may still take a compiler too long, and too much memory, for the host's process. */
+/* Whether the op takes a compiler too much time and memory for the host's process. */
 static inline bool kiln__unit_is_heavy(const kiln__unit *unit)
 {
     return unit->operations * kiln__unit_elements(unit) > KILN__UNIT_LIGHT_MAX;
@@ -76,7 +76,7 @@ static inline bool kiln__unit_is_heavy(const kiln__unit *unit)
 /* `spec` is resolved. Deterministic. Errors: KILN_ESPEC (the template cannot do it: no cpu twin), KILN_ENOMEM. */
 kiln_status kiln__unit_make(kiln__unit **out, const kiln__fields *spec, kiln_report *report);
 
-/* Frees what a source adds to a unit. */
+/* Frees the parts of a unit that a source adds. */
 void kiln__unit_fini_source(kiln__unit *unit);
 
 /* NULL is allowed. */
