@@ -67,10 +67,23 @@ static kiln_status fail(const reader *r, uint32_t line, const char *format, ...)
 
 #define FAIL(r, ...) fail(r, (r)->line, __VA_ARGS__)
 
+/* Zeroed memory that lives as long as the template; NULL: out of memory. */
+static void *allocate(kiln__template *template, size_t bytes)
+{
+    kiln__owned *made = kiln__calloc(1, sizeof(*made) + bytes);
+    if (made == NULL)
+        return NULL;
+    made->next = template->owned;
+    template->owned = made;
+    return made + 1;
+}
+
 static char *copy(reader *r, kiln__word word)
 {
-    char *made = kiln__memdup(word.length > 0 ? word.text : "", word.length);
+    char *made = allocate(r->out, word.length + 1);
     r->out_of_memory = r->out_of_memory || made == NULL;
+    if (made != NULL && word.length > 0)
+        memcpy(made, word.text, word.length);
     return made;
 }
 
@@ -115,9 +128,9 @@ static kiln_status read_about(reader *r, kiln__word rest)
     if (r->out->doc != NULL)
         kiln__text_printf(&doc, "%s ", r->out->doc);
     kiln__text_append_bytes(&doc, rest.text, rest.length);
-    kiln__free(r->out->doc);
-    r->out->doc = kiln__text_take(&doc);
-    r->out_of_memory = r->out->doc == NULL;
+    r->out->doc = copy(r, kiln__word_of(kiln__text_string(&doc)));
+    r->out_of_memory = r->out_of_memory || doc.failed;
+    kiln__text_fini(&doc);
     return KILN_OK;
 }
 
@@ -303,7 +316,7 @@ static uint32_t count_items(kiln__word values)
 static kiln_status read_list(const reader *r, kiln__declared_param *param, kiln__word values)
 {
     param->is_list = true;
-    param->list = kiln__calloc(param->count, sizeof(*param->list));
+    param->list = allocate(r->out, param->count * sizeof(*param->list));
     if (param->list == NULL)
         return KILN_ENOMEM;
     for (uint32_t i = 0; i < param->count; i++) {
@@ -322,7 +335,7 @@ static kiln_status read_list(const reader *r, kiln__declared_param *param, kiln_
 static kiln_status read_words(reader *r, kiln__declared_param *param, kiln__word values)
 {
     param->is_enum = true;
-    param->words = kiln__calloc(param->count, sizeof(*param->words));
+    param->words = allocate(r->out, param->count * sizeof(*param->words));
     if (param->words == NULL)
         return KILN_ENOMEM;
     for (uint32_t i = 0; i < param->count; i++) {
@@ -461,7 +474,7 @@ static kiln_status read_tune(reader *r, kiln__word rest)
     tune->text = copy(r, values);
     if (condition.text != NULL)
         tune->condition = copy_formula(r, condition);
-    tune->values = kiln__calloc(KILN__TUNE_VALUES_MAX, sizeof(*tune->values));
+    tune->values = allocate(out, KILN__TUNE_VALUES_MAX * sizeof(*tune->values));
     kiln_status status = tune->values != NULL ? KILN_OK : KILN_ENOMEM;
     do {
         kiln__word item = kiln__word_cut(&values, ",");
@@ -665,111 +678,46 @@ static kiln_status check_complete(reader *r, bool trusted)
     return status == KILN_OK && !trusted ? check_formulas(r) : status;
 }
 
-static kiln_status read_whole(kiln__template *template, bool trusted, kiln__template **out, kiln_report *report)
+static kiln_status parse_template(kiln__template **out, const char *text, const char *cpu_text, const char *origin,
+                                  bool trusted, kiln_report *report)
 {
-    reader r = { .out = template, .report = report };
-    kiln_status status = read_lines(&r, template->text);
+    reader r = { .out = kiln__calloc(1, sizeof(*r.out)), .report = report };
+    *out = NULL;
+    if (r.out == NULL)
+        return kiln__fail_memory(report, KILN__STAGE_SPEC);
+    r.out->origin = origin != NULL ? copy(&r, kiln__word_of(origin)) : NULL;
+    r.out->text = origin != NULL ? copy(&r, kiln__word_of(text)) : text;
+    r.out->cpu_text = origin != NULL && cpu_text != NULL ? copy(&r, kiln__word_of(cpu_text)) : cpu_text;
+    kiln_status status = r.out_of_memory ? kiln__fail_memory(report, KILN__STAGE_SPEC) : read_lines(&r, r.out->text);
     if (status == KILN_OK)
         status = check_complete(&r, trusted);
     if (status == KILN_OK)
-        *out = template;
+        *out = r.out;
     else
-        kiln__template_free(template);
+        kiln__template_free(r.out);
     return status;
 }
 
 kiln_status kiln__template_parse(kiln__template **out, const char *text, const char *cpu_text, bool trusted,
                                  kiln_report *report)
 {
-    *out = NULL;
-    kiln__template *template = kiln__calloc(1, sizeof(*template));
-    if (template == NULL)
-        return kiln__fail_memory(report, KILN__STAGE_SPEC);
-    template->text = text;
-    template->cpu_text = cpu_text;
-    return read_whole(template, trusted, out, report);
+    return parse_template(out, text, cpu_text, NULL, trusted, report);
 }
 
 kiln_status kiln__template_read(kiln__template **out, const char *text, const char *cpu_text, const char *origin,
                                 kiln_report *report)
 {
-    *out = NULL;
-    kiln__template *template = kiln__calloc(1, sizeof(*template));
-    if (template == NULL)
-        return kiln__fail_memory(report, KILN__STAGE_SPEC);
-    template->origin = kiln__strdup(origin);
-    template->text = template->origin != NULL ? kiln__strdup(text) : NULL;
-    template->cpu_text = template->text != NULL ? kiln__strdup(cpu_text) : NULL;
-    if (template->text != NULL && (cpu_text == NULL || template->cpu_text != NULL))
-        return read_whole(template, false, out, report);
-    kiln__template_free(template);
-    return kiln__fail_memory(report, KILN__STAGE_SPEC);
-}
-
-static void free_arguments(kiln__arguments *arguments)
-{
-    for (uint32_t i = 0; i < arguments->size_count; i++)
-        kiln__free(arguments->sizes[i]);
-    for (uint32_t i = 0; i < arguments->arg_count; i++) {
-        kiln__free(arguments->args[i].name);
-        for (int j = 0; j < KILN__DIMS_MAX; j++)
-            kiln__free(arguments->args[i].formulas[j]);
-    }
-    for (int i = 0; i < 3; i++) {
-        kiln__free(arguments->grid[i]);
-        kiln__free(arguments->block[i]);
-    }
-    kiln__free(arguments->shared);
-    kiln__free(arguments->traffic);
-}
-
-static void free_param(kiln__declared_param *param)
-{
-    for (uint32_t i = 0; i < param->count && param->words != NULL; i++)
-        kiln__free(param->words[i]);
-    kiln__free(param->words);
-    kiln__free(param->list);
-    kiln__free(param->name);
-    kiln__free(param->values);
-    kiln__free(param->default_text);
-    kiln__free(param->doc);
-}
-
-static void fini_rule(kiln__require *rule)
-{
-    kiln__free(rule->formula);
-    kiln__free(rule->doc);
+    return parse_template(out, text, cpu_text, origin, false, report);
 }
 
 void kiln__template_free(kiln__template *template)
 {
     if (template == NULL)
         return;
-    for (uint32_t i = 0; i < template->param_count; i++)
-        free_param(&template->params[i]);
-    for (uint32_t i = 0; i < KILN__REQUIRES_MAX; i++) {
-        fini_rule(&template->requires[i]);
-        fini_rule(&template->bounds[i]);
+    for (kiln__owned *at = template->owned, *next; at != NULL; at = next) {
+        next = at->next;
+        kiln__free(at);
     }
-    for (uint32_t i = 0; i < template->tune_count; i++) {
-        kiln__free(template->tunes[i].text);
-        kiln__free(template->tunes[i].condition);
-        kiln__free(template->tunes[i].values);
-    }
-    for (uint32_t i = 0; i < template->entry_count; i++) {
-        kiln__free(template->entries[i].name);
-        kiln__free(template->entries[i].align);
-    }
-    kiln__free(template->name);
-    kiln__free(template->doc);
-    if (template->origin != NULL) {
-        kiln__free((char *)template->text);
-        kiln__free((char *)template->cpu_text);
-    }
-    kiln__free(template->origin);
-    kiln__free(template->reference);
-    free_arguments(&template->arguments);
-    kiln__free(template->tile);
     kiln__free(template);
 }
 

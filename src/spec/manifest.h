@@ -36,7 +36,13 @@ typedef struct kiln__entry_point {
     char *align; /* formula: bytes that every pointer must be aligned to */
 } kiln__entry_point;
 
+/* A piece of memory that a template owns; its bytes follow. */
+typedef struct kiln__owned {
+    struct kiln__owned *next;
+} kiln__owned;
+
 typedef struct kiln__template {
+    kiln__owned *owned; /* all memory that the fields point to, except borrowed texts */
     char *name, *doc;
     char *origin;                        /* of a user's template: its path, or "defined"; NULL for Kiln's own */
     char *reference;                     /* the op expression that computes the same, or NULL */
