@@ -354,7 +354,9 @@ kiln_status kiln__expr_parse(kiln__expr *out, const kiln__op_table *table, const
     return b.status;
 }
 
-static void format_node(const kiln__expr *expr, const kiln__op_table *table, int index, bool outermost, kiln__text *out)
+/* Appends a node as canonical text or as C. */
+static void append_node(const kiln__expr *expr, const kiln__op_table *table, int index, bool as_c, bool outermost,
+                        kiln__text *out)
 {
     const kiln__expr_node *node = &expr->nodes[index];
     if (node->op < 0) {
@@ -362,20 +364,25 @@ static void format_node(const kiln__expr *expr, const kiln__op_table *table, int
         return;
     }
     const kiln__op *op = kiln__op_at(table, node->op);
-    bool x_is_understood = outermost && op->inputs == 1 && expr->nodes[node->args[0]].op < 0;
+    const char *link = "(", *comma = as_c ? ", " : ",";
+    bool x_is_understood = !as_c && outermost && op->inputs == 1 && expr->nodes[node->args[0]].op < 0;
+    kiln__text_append(out, as_c ? "kiln_op_" : "");
     kiln__text_append(out, op->name);
     if (x_is_understood && op->params == 0)
         return;
-    const char *link = "(";
-    for (uint32_t i = 0; i < op->inputs && !x_is_understood; i++, link = ",") {
+    for (uint32_t i = 0; i < op->inputs && !x_is_understood; i++, link = comma) {
         kiln__text_append(out, link);
-        format_node(expr, table, node->args[i], false, out);
+        append_node(expr, table, node->args[i], as_c, false, out);
     }
-    for (uint32_t i = 0; i < op->params; i++, link = ",") {
+    for (uint32_t i = 0; i < op->params; i++, link = comma) {
         char number[KILN__NUMBER_SIZE];
-        kiln__number_format(number, node->params[i]);
         kiln__text_append(out, link);
-        kiln__text_append(out, number);
+        if (as_c) {
+            kiln__real_emit_number(node->params[i], out);
+        } else {
+            kiln__number_format(number, node->params[i]);
+            kiln__text_append(out, number);
+        }
     }
     kiln__text_append(out, ")");
 }
@@ -383,31 +390,11 @@ static void format_node(const kiln__expr *expr, const kiln__op_table *table, int
 void kiln__expr_format(const kiln__expr *expr, const kiln__op_table *table, kiln__text *out)
 {
     if (expr->count > 0)
-        format_node(expr, table, (int)expr->count - 1, true, out);
-}
-
-static void emit_node(const kiln__expr *expr, const kiln__op_table *table, int index, kiln__text *out)
-{
-    const kiln__expr_node *node = &expr->nodes[index];
-    if (node->op < 0) {
-        kiln__text_append(out, kiln__input_names[node->input]);
-        return;
-    }
-    const kiln__op *op = kiln__op_at(table, node->op);
-    kiln__text_printf(out, "kiln_op_%s(", op->name);
-    for (uint32_t i = 0; i < op->inputs; i++) {
-        kiln__text_append(out, i == 0 ? "" : ", ");
-        emit_node(expr, table, node->args[i], out);
-    }
-    for (uint32_t i = 0; i < op->params; i++) {
-        kiln__text_append(out, ", ");
-        kiln__real_emit_number(node->params[i], out);
-    }
-    kiln__text_append(out, ")");
+        append_node(expr, table, (int)expr->count - 1, false, true, out);
 }
 
 void kiln__expr_emit(const kiln__expr *expr, const kiln__op_table *table, kiln__text *out)
 {
     if (expr->count > 0)
-        emit_node(expr, table, (int)expr->count - 1, out);
+        append_node(expr, table, (int)expr->count - 1, true, true, out);
 }

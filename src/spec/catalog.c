@@ -76,7 +76,7 @@ kiln_status kiln__catalog_load(const kiln__catalog *catalog, uint32_t i, const k
     *out = known;
     if (known != NULL)
         return KILN_OK;
-    kiln_status status = kiln__template_parse(&made, catalog->own[i].text, catalog->own[i].cpu_text, true, report);
+    kiln_status status = kiln__template_read(&made, catalog->own[i].text, catalog->own[i].cpu_text, NULL, true, report);
     if (status != KILN_OK)
         return status;
     *out = made;
@@ -129,7 +129,7 @@ kiln_status kiln__catalog_define(kiln__catalog *catalog, const char *text, const
 {
     kiln__template *template;
     *out = NULL;
-    kiln_status status = kiln__template_read(&template, text, cpu_text, origin, report);
+    kiln_status status = kiln__template_read(&template, text, cpu_text, origin, false, report);
     if (status != KILN_OK)
         return status;
     uint32_t count = catalog->template_count;

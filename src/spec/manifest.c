@@ -678,8 +678,8 @@ static kiln_status check_complete(reader *r, bool trusted)
     return status == KILN_OK && !trusted ? check_formulas(r) : status;
 }
 
-static kiln_status parse_template(kiln__template **out, const char *text, const char *cpu_text, const char *origin,
-                                  bool trusted, kiln_report *report)
+kiln_status kiln__template_read(kiln__template **out, const char *text, const char *cpu_text, const char *origin,
+                                bool trusted, kiln_report *report)
 {
     reader r = { .out = kiln__calloc(1, sizeof(*r.out)), .report = report };
     *out = NULL;
@@ -696,18 +696,6 @@ static kiln_status parse_template(kiln__template **out, const char *text, const 
     else
         kiln__template_free(r.out);
     return status;
-}
-
-kiln_status kiln__template_parse(kiln__template **out, const char *text, const char *cpu_text, bool trusted,
-                                 kiln_report *report)
-{
-    return parse_template(out, text, cpu_text, NULL, trusted, report);
-}
-
-kiln_status kiln__template_read(kiln__template **out, const char *text, const char *cpu_text, const char *origin,
-                                kiln_report *report)
-{
-    return parse_template(out, text, cpu_text, origin, false, report);
 }
 
 void kiln__template_free(kiln__template *template)

@@ -66,16 +66,12 @@ typedef struct kiln__template {
     const char *cpu_text; /* its cpu twin, NULL if there is none; borrowed as `text` is */
 } kiln__template;
 
-/* Reads the declarations of `text`, which is borrowed for the template's life. `trusted` leaves out the check of the
- * formulas: a test checks those of Kiln's own, so that a process that starts need not. Errors: KILN_ESPEC naming the
- * line, KILN_ENOMEM. */
-kiln_status kiln__template_parse(kiln__template **out, const char *text, const char *cpu_text, bool trusted,
-                                 kiln_report *report);
-
-/* The same for a user's template; copies the texts. `origin` is as in the struct; messages name the file where it is a
- * path. */
+/* Reads the declarations of `text`. Both texts are borrowed for the template's life where `origin`, see the struct, is
+ * NULL, else copied; messages name the file where it is a path. `trusted` leaves out the check of the formulas: a test
+ * checks those of Kiln's own, so that a process that starts need not. Errors: KILN_ESPEC naming the line,
+ * KILN_ENOMEM. */
 kiln_status kiln__template_read(kiln__template **out, const char *text, const char *cpu_text, const char *origin,
-                                kiln_report *report);
+                                bool trusted, kiln_report *report);
 void kiln__template_free(kiln__template *template);
 
 /* Index of a parameter, -1 if there is none. */

@@ -123,7 +123,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     char *text = fuzz_string(data, size);
     kiln__template *template;
     kiln_report report = KILN_INIT(kiln_report);
-    if (kiln__template_parse(&template, text, NULL, false, &report) == KILN_OK) {
+    if (kiln__template_read(&template, text, NULL, NULL, false, &report) == KILN_OK) {
         FUZZ_REQUIRE(template->arguments.arg_count > 0, "a kernel takes something");
         FUZZ_REQUIRE(!kiln__template_takes_op(template) ||
                          (template->min_inputs >= 1 && template->min_inputs <= template->max_inputs &&

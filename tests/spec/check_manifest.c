@@ -40,7 +40,7 @@ static kiln__template *parse(const char *text)
 {
     kiln_report report = KILN_INIT(kiln_report);
     kiln__template *template;
-    kiln_status status = kiln__template_parse(&template, text, NULL, false, &report);
+    kiln_status status = kiln__template_read(&template, text, NULL, NULL, false, &report);
     ck_assert_msg(status == KILN_OK, "%s", report.message);
     ck_assert_ptr_nonnull(template);
     return template;
@@ -268,7 +268,7 @@ START_TEST(test_manifest__failure_names_line_and_culprit)
     kiln_report report = KILN_INIT(kiln_report);
     kiln__template *template = (kiln__template *)&report;
     char line[24];
-    ck_assert_int_eq(kiln__template_parse(&template, bad[_i].text, NULL, false, &report), KILN_ESPEC);
+    ck_assert_int_eq(kiln__template_read(&template, bad[_i].text, NULL, NULL, false, &report), KILN_ESPEC);
     ck_assert_ptr_null(template);
     snprintf(line, sizeof(line), ", line %u: ", bad[_i].line);
     ck_assert_msg(strstr(report.message, line) != NULL, "%s", report.message);
@@ -309,7 +309,7 @@ START_TEST(test_manifest__declarations_fit_to_the_limit_and_no_further)
     kiln__template_free(parse(text));
     free(text);
     text = repeat(limits[_i].head, limits[_i].tail, limits[_i].most + 1);
-    ck_assert_int_eq(kiln__template_parse(&template, text, NULL, false, &report), KILN_ESPEC);
+    ck_assert_int_eq(kiln__template_read(&template, text, NULL, NULL, false, &report), KILN_ESPEC);
     ck_assert_msg(strstr(report.message, "more than") != NULL, "%s", report.message);
     free(text);
 }
@@ -354,7 +354,7 @@ START_TEST(test_manifest__lists_have_at_most_64_values)
     snprintf(text, sizeof(text), "%s//! %s%s%s", HEAD, list, tail, TAIL);
     kiln__template_free(parse(text));
     snprintf(text, sizeof(text), "%s//! %s,64%s%s", HEAD, list, tail, TAIL);
-    ck_assert_int_eq(kiln__template_parse(&template, text, NULL, false, &report), KILN_ESPEC);
+    ck_assert_int_eq(kiln__template_read(&template, text, NULL, NULL, false, &report), KILN_ESPEC);
     ck_assert_str_eq(report.message, "template toy, line 4: param long has more than 64 values");
 }
 END_TEST
@@ -402,7 +402,7 @@ START_TEST(test_manifest__every_failed_allocation_is_reported)
         kiln__template *template = NULL;
         allocations_left = attempts;
         kiln__alloc_set_hook(allow_some);
-        status = kiln__template_parse(&template, sample, NULL, false, NULL);
+        status = kiln__template_read(&template, sample, NULL, NULL, false, NULL);
         kiln__alloc_set_hook(NULL);
         ck_assert((status == KILN_OK) == (template != NULL));
         kiln__template_free(template);
@@ -423,7 +423,7 @@ START_TEST(test_manifest__broken_bytes_are_refused_without_harm)
             seed = seed * 1103515245u + 12345u;
             text[(seed >> 8) % (sizeof(sample) - 1)] = (char)((seed >> 24) | 1);
         }
-        if (kiln__template_parse(&template, text, NULL, false, NULL) == KILN_OK)
+        if (kiln__template_read(&template, text, NULL, NULL, false, NULL) == KILN_OK)
             kiln__template_free(template);
         else
             ck_assert_ptr_null(template);

@@ -51,7 +51,7 @@ static void add_template(const char *text)
 {
     kiln_report report = KILN_INIT(kiln_report);
     kiln__template *template;
-    ck_assert_msg(kiln__template_parse(&template, text, NULL, false, &report) == KILN_OK, "%s", report.message);
+    ck_assert_msg(kiln__template_read(&template, text, NULL, NULL, false, &report) == KILN_OK, "%s", report.message);
     catalog.templates[catalog.template_count++] = template;
 }
 

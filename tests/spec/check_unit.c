@@ -243,7 +243,7 @@ static void open_toy(kiln__catalog *toy, const char *text)
     kiln_report report = KILN_INIT(kiln_report);
     kiln__template *template;
     *toy = catalog;
-    ck_assert_msg(kiln__template_parse(&template, text, NULL, false, &report) == KILN_OK, "%s", report.message);
+    ck_assert_msg(kiln__template_read(&template, text, NULL, NULL, false, &report) == KILN_OK, "%s", report.message);
     toy->own_count = 0;
     toy->template_count = 1;
     toy->templates[0] = template;

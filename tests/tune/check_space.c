@@ -27,7 +27,7 @@ static void add_toy(const char *lines)
     static char text[4000];
     kiln__template *template;
     snprintf(text, sizeof(text), "//! template toy\n//! inputs 1\n%s//! entry go align bytes\n%s", lines, DECLARED_OP);
-    ck_assert_msg(kiln__template_parse(&template, text, NULL, false, &report) == KILN_OK, "%s", report.message);
+    ck_assert_msg(kiln__template_read(&template, text, NULL, NULL, false, &report) == KILN_OK, "%s", report.message);
     catalog.templates[catalog.template_count++] = template;
 }
 
