@@ -2,7 +2,7 @@
  * before use. Shared by any number of processes of one user. Any thread.
  *
  *     <root>/CACHEDIR.TAG           tells backup programs to skip it
- *     <root>/v1/lock                empty; see jit/hostlock.h
+ *     <root>/v1/lock                empty; see jit/hostlock.c
  *     <root>/v1/3f/<rest of the digest in hex>.<toolchain>.kiln */
 #ifndef KILN_STORE_DISK_H
 #define KILN_STORE_DISK_H
