@@ -249,7 +249,7 @@ static int merge_lists(kiln__store *disk, kiln__blob *present, kiln__blob *blob)
     kiln__blob *merged;
     if (kiln__direct_merge(&merged, present, blob) != KILN_OK)
         return -ENOMEM;
-    int error = merged != NULL ? kiln__disk_store_replace(disk, merged) : 0;
+    int error = merged != NULL ? disk->vtable->put(disk, merged, true) : 0;
     kiln__blob_release(merged);
     return error < 0 ? error : 1;
 }
@@ -258,9 +258,9 @@ static int merge_lists(kiln__store *disk, kiln__blob *present, kiln__blob *blob)
 static int add_entry(kiln__store *disk, kiln__blob *blob)
 {
     /* A get, because it removes a damaged entry. */
-    kiln__blob *present = disk->vtable->get(disk, &blob->entry.key, NULL);
+    kiln__blob *present = disk->vtable->get(disk, &blob->entry.key, false, NULL);
     if (present == NULL)
-        return kiln__disk_store_add(disk, blob);
+        return disk->vtable->put(disk, blob, false);
     int result = blob->entry.kind == KILN__ENTRY_READS ? merge_lists(disk, present, blob) : 1;
     kiln__blob_release(present);
     return result;

@@ -417,7 +417,7 @@ static kiln_status read_file(const char *path, void **bytes, size_t *length, kil
     int error = kiln__file_read(bytes, length, AT_FDCWD, path, 0, KILN__WISDOM_FILE_MAX, &status);
     if (error == -ENOMEM)
         return kiln__fail_memory(report, KILN__STAGE_STORE);
-    const char *reason = status.st_mode != 0 ? kiln__trust_refuse_shared_file(&status, buffer, sizeof(buffer)) : NULL;
+    const char *reason = status.st_mode != 0 ? kiln__trust_refuse_file(&status, true, buffer, sizeof(buffer)) : NULL;
     if (reason != NULL)
         return refuse_file(path, reason, report);
     if (error == -EFBIG)

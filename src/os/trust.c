@@ -1,3 +1,4 @@
+/* Rules of trust for files and directories, and the user namespace that they depend on. */
 #include "os/trust.h"
 
 #include <fcntl.h>
@@ -75,66 +76,36 @@ static bool is_unmapped(uid_t owner)
     return kiln__trust_is_unmapped(owner, overflow_text, map_text);
 }
 
-static const char *refuse_unmapped(uid_t owner, char *buffer, size_t size)
-{
-    snprintf(buffer, size, "owned by user %u, which is any user that this user namespace does not map",
-             (unsigned)owner);
-    return buffer;
-}
-
 /* ---- Owners and modes */
 
-static const char *refuse_mode(const struct stat *status, char *buffer, size_t size)
+static const char *refuse_owner_and_mode(const struct stat *status, bool shared, char *buffer, size_t size)
 {
-    if ((status->st_mode & (S_IWGRP | S_IWOTH)) == 0)
+    uid_t owner = status->st_uid;
+    if (is_unmapped(owner))
+        snprintf(buffer, size, "owned by user %u, which is any user that this user namespace does not map",
+                 (unsigned)owner);
+    else if (owner != geteuid() && !(shared && owner == 0))
+        snprintf(buffer, size, "owned by user %u, expected %u%s", (unsigned)owner, (unsigned)geteuid(),
+                 shared ? " or root" : "");
+    else if ((status->st_mode & (S_IWGRP | S_IWOTH)) != 0)
+        snprintf(buffer, size, "writable by group or others (mode %04o)", (unsigned)(status->st_mode & 07777));
+    else
         return NULL;
-    snprintf(buffer, size, "writable by group or others (mode %04o)", (unsigned)(status->st_mode & 07777));
     return buffer;
 }
 
-static const char *refuse_owner_and_mode(const struct stat *status, char *buffer, size_t size)
+const char *kiln__trust_refuse_directory(const struct stat *status, bool shared, char *buffer, size_t size)
 {
-    if (is_unmapped(status->st_uid))
-        return refuse_unmapped(status->st_uid, buffer, size);
-    if (status->st_uid == geteuid())
-        return refuse_mode(status, buffer, size);
-    snprintf(buffer, size, "owned by user %u, expected %u", (unsigned)status->st_uid, (unsigned)geteuid());
-    return buffer;
+    return S_ISDIR(status->st_mode) ? refuse_owner_and_mode(status, shared, buffer, size) : "not a directory";
 }
 
-static const char *refuse_shared(const struct stat *status, char *buffer, size_t size)
-{
-    if (is_unmapped(status->st_uid))
-        return refuse_unmapped(status->st_uid, buffer, size);
-    if (status->st_uid == geteuid() || status->st_uid == 0)
-        return refuse_mode(status, buffer, size);
-    snprintf(buffer, size, "owned by user %u, expected %u or root", (unsigned)status->st_uid, (unsigned)geteuid());
-    return buffer;
-}
-
-const char *kiln__trust_refuse_directory(const struct stat *status, char *buffer, size_t size)
-{
-    return S_ISDIR(status->st_mode) ? refuse_owner_and_mode(status, buffer, size) : "not a directory";
-}
-
-const char *kiln__trust_refuse_file(const struct stat *status, char *buffer, size_t size)
+const char *kiln__trust_refuse_file(const struct stat *status, bool shared, char *buffer, size_t size)
 {
     if (!S_ISREG(status->st_mode))
         return "not a regular file";
-    /* No link at all is fine: somebody removed the name after it was opened. */
-    if (status->st_nlink > 1) {
-        snprintf(buffer, size, "has %llu names, expected 1", (unsigned long long)status->st_nlink);
-        return buffer;
-    }
-    return refuse_owner_and_mode(status, buffer, size);
-}
-
-const char *kiln__trust_refuse_shared_directory(const struct stat *status, char *buffer, size_t size)
-{
-    return S_ISDIR(status->st_mode) ? refuse_shared(status, buffer, size) : "not a directory";
-}
-
-const char *kiln__trust_refuse_shared_file(const struct stat *status, char *buffer, size_t size)
-{
-    return S_ISREG(status->st_mode) ? refuse_shared(status, buffer, size) : "not a regular file";
+    /* No name at all is fine: the file was removed after it was opened. */
+    if (shared || status->st_nlink <= 1)
+        return refuse_owner_and_mode(status, shared, buffer, size);
+    snprintf(buffer, size, "has %llu names, expected 1", (unsigned long long)status->st_nlink);
+    return buffer;
 }

@@ -9,7 +9,6 @@
 #include "os/cpu.h"
 #include "os/fork.h"
 #include "service/queue.h"
-#include "store/memory.h"
 #include "store/pack.h"
 #include <stdio.h>
 #include <string.h>

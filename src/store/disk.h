@@ -14,30 +14,24 @@
 kiln__store *kiln__disk_store_open(const char *root, const kiln__log *log, kiln__store_counters *counters,
                                    char *problem, size_t size);
 
-/* Opens a store that somebody else fills, to be only read: nothing is made, removed or stamped in it. It and all in
- * it must be the user's own or root's and writable by nobody else. Otherwise as kiln__disk_store_open. */
+/* Opens a store that another user fills. It is only read: nothing is made, removed or stamped in it. The root and all
+ * in it must be the user's own or root's, and writable by no other user. Otherwise as kiln__disk_store_open. */
 kiln__store *kiln__disk_store_open_shared(const char *root, const kiln__log *log, kiln__store_counters *counters,
                                           char *problem, size_t size);
 
-/* Sets the caps, which are none at first, before other threads use the store. Each shard is kept within its 256th part:
- * when puts of this process have added a twentieth of that to a shard, the shard is looked at, and if it is more than
- * 95 % full, entries that another version of Kiln left, then the least recently used go until it is 90 % full. Entries
- * count as kiln__evict_cost says; one that takes more than 90 % of a shard's part is not kept. Counted as evictions. */
+/* Sets the caps before other threads use the store; at first there are none. Each shard is kept within its 256th part.
+ * When puts of this process have added a twentieth of that part, the shard is looked at. If it is more than 95 % full,
+ * entries go until it is 90 % full: first those of another version of Kiln, then the least recently used. They are
+ * counted as evictions. kiln__evict_cost is the size of an entry; one of more than 90 % of the part is not kept. */
 void kiln__disk_store_limit(kiln__store *store, uint64_t bytes, uint64_t files);
-
-/* As the vtable's put, but says what came of it: 0 kept, 1 there already, -errno not kept. */
-int kiln__disk_store_add(kiln__store *store, kiln__blob *blob);
-
-/* As the vtable's replace, but says what came of it: 0 or -errno. */
-int kiln__disk_store_replace(kiln__store *store, kiln__blob *blob);
 
 typedef struct kiln__disk_trim {
     uint64_t removed, removed_bytes, kept, kept_bytes; /* bytes as kiln__evict_cost counts them */
 } kiln__disk_trim;
 
 /* Removes the least recently used entries of the whole store until at most `bytes` and `files` are left (0: the
- * store's own caps), and temporaries older than an hour. Reads every directory, but no file. 0 or -errno of the
- * first thing that could not be read or removed; the rest is done all the same. */
+ * store's caps), and temporaries older than an hour. Reads every directory, and files only when some have to go. 0 or
+ * the first -errno of reading or removing; the rest is done all the same. */
 int kiln__disk_store_trim(kiln__store *store, uint64_t bytes, uint64_t files, kiln__disk_trim *out);
 
 /* Visits every entry file, reading and checking it whole, and every shard that cannot be used. Non-zero from fn stops.
@@ -53,15 +47,15 @@ typedef struct kiln__disk_info {
     uint64_t temporaries, temporary_bytes;
 } kiln__disk_info;
 
-/* The caps, and what lies in the directories beside entries. 0 or -errno if the root cannot be read. */
+/* The caps, and the temporaries in the directories. 0 or -errno if the root cannot be read. */
 int kiln__disk_store_info(kiln__store *store, kiln__disk_info *out);
 
-/* Removes every entry that `select` takes, all of them unread where it is NULL; left-over temporaries older than an
- * hour go too. A link is removed, never followed; a directory in the place of an entry or shard goes only if it is
- * empty; nothing in a directory that is not trusted is touched. Goes on after a failure and returns 0 or the first
- * one's -errno, with the path and the reason in problem (size bytes; "" on success). *removed counts what went, also
- * then. A file that cannot be read, and not for its own mode, may be good: where `select` would have to judge it, it
- * stays, and that is a failure. What somebody else removed or replaced is none. */
+/* Removes every entry that `select` takes (NULL: all, unread), and temporaries older than an hour. A link is removed,
+ * never followed. A directory in the place of an entry or shard goes only if it is empty. Nothing in an untrusted
+ * directory is touched. An entry that Kiln cannot read, though its mode allows that, may be good: if `select` would
+ * have to judge it, it stays, and that is a failure. An entry that another process removed or replaced is no failure.
+ * Goes on after a failure and returns 0 or the -errno of the first, with its path and reason in problem (size bytes;
+ * "" on success). *removed counts the removals in both cases. */
 int kiln__disk_store_purge(kiln__store *store, int (*select)(void *data, const kiln__store_item *item), void *data,
                            uint64_t *removed, char *problem, size_t size);
 

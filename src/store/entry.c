@@ -1,3 +1,4 @@
+/* The entry format: how bytes are written, checked and read. */
 #include "store/entry.h"
 #include "base/alloc.h"
 #include "base/bytes.h"
@@ -27,7 +28,7 @@ static uint64_t padded(uint64_t length)
     return (length + 8) & ~(uint64_t)7;
 }
 
-/* Length of the name in a field of `size` bytes; 0 if it is empty, not terminated or has other characters. */
+/* Length of the name in a field of `size` bytes; 0 if it is empty, not terminated or has wrong characters. */
 static size_t name_length(const char *field, size_t size)
 {
     for (size_t i = 0; i < size; i++) {
@@ -52,7 +53,7 @@ static bool is_zero(const uint8_t *bytes, size_t length)
 
 static bool is_kind(uint32_t kind)
 {
-    return kind == KILN__ENTRY_KERNEL || kind == KILN__ENTRY_TOOLCHAIN || kind == KILN__ENTRY_READS;
+    return kind >= KILN__ENTRY_KERNEL && kind <= KILN__ENTRY_READS;
 }
 
 static bool is_key_text(const kiln__entry *entry)
@@ -177,8 +178,8 @@ static bool read_name(char *out, const uint8_t *field, size_t size)
     return length > 0 && is_zero(field + length, size - length);
 }
 
-/* Checks that `length` bytes at `offset`, with the NUL and the padding after them, end at or before `end` and that what
- * follows them is zero. Returns where the next ones begin, 0 if not so. */
+/* Checks that `length` bytes at `offset` end, with the NUL and the padding after them, at or before `end`, and that the
+ * padding is zero. Returns the offset after it, or 0. */
 static uint64_t skip_padded(const uint8_t *bytes, uint64_t offset, uint64_t length, uint64_t end)
 {
     if (offset > end || length > end - offset || padded(length) > end - offset)
@@ -244,7 +245,7 @@ bool kiln__entry_is_outdated(const void *head, size_t length)
 {
     const uint8_t *from = head;
     if (length < MIN_SIZE || memcmp(from, magic, sizeof magic) != 0)
-        return false; /* damaged: its look-up will say so */
+        return false; /* damaged: a look-up will report that */
     if (kiln__read_u32(from + AT_VERSION) != KILN__ENTRY_VERSION)
         return true;
     uint32_t sections = kiln__read_u32(from + AT_SECTION_COUNT);

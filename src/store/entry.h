@@ -18,15 +18,15 @@ enum {
 };
 #define KILN__ENTRY_MAX_BYTES ((size_t)256 << 20)
 
-/* What an entry holds. Values are part of the format. */
+/* The contents of an entry. Values are part of the format. */
 typedef enum kiln__entry_kind {
     KILN__ENTRY_KERNEL = 1,    /* sections: spec, cubin and ptx or object, names, functions, log */
-    KILN__ENTRY_TOOLCHAIN = 2, /* what is known of a compiler's file: id, targets, ... */
-    KILN__ENTRY_READS = 3      /* what compiles of a source have read: spec, and lists reads-0, reads-1, ... */
+    KILN__ENTRY_TOOLCHAIN = 2, /* facts about a compiler's file: id, targets, ... */
+    KILN__ENTRY_READS = 3      /* files that compiles of a source have read: spec, and lists reads-0, reads-1, ... */
 } kiln__entry_kind;
 
-/* Under what a result is kept: everything that can change it. The digest covers unit, options and target; the
- * toolchain stands apart so that a machine without a compiler can take what any toolchain made. */
+/* The key of a result: everything that can change it. The digest covers unit, options and target. The toolchain stands
+ * apart, so that a machine without a compiler can take an entry of any toolchain. */
 typedef struct kiln__key {
     uint8_t digest[KILN__DIGEST_SIZE];
     /* Letters, digits, '.', '-', '_': "nvrtc-13.0.88-36424714". Empty only in a lookup, where it means any. */
@@ -59,17 +59,17 @@ bool kiln__entry_add(kiln__entry *entry, const char *name, const void *data, siz
 const kiln__section *kiln__entry_find(const kiln__entry *entry, const char *name);
 
 /* Writes the entry's bytes: deterministic, no time and no path in them. *out: kiln__free, NULL on failure. KILN_ENOMEM;
- * KILN_EINVAL for what decode would refuse: an empty toolchain, a digest that is not the key text's, a NUL in the key
- * text, a bad section, more than KILN__ENTRY_MAX_BYTES. */
+ * KILN_EINVAL for an entry that decode would refuse: an empty toolchain, a digest that is not the key text's, a NUL in
+ * the key text, a bad section, more than KILN__ENTRY_MAX_BYTES. */
 kiln_status kiln__entry_encode(void **out, size_t *length, const kiln__entry *entry);
 
-/* Why bytes are not the wanted entry; each is a miss. */
+/* The reason why bytes are not the wanted entry. Each is a miss. */
 typedef enum kiln__entry_fault {
     KILN__ENTRY_GOOD = 0,
     KILN__ENTRY_SHORT, /* shorter or longer than it says, or than any entry */
     KILN__ENTRY_CHECKSUM,
     KILN__ENTRY_FORMAT,   /* another format version, or fields that contradict each other under a good checksum */
-    KILN__ENTRY_OTHER_KEY /* intact, but not what was asked for */
+    KILN__ENTRY_OTHER_KEY /* intact, but of another key */
 } kiln__entry_fault;
 const char *kiln__entry_fault_text(kiln__entry_fault fault);
 
@@ -78,9 +78,9 @@ const char *kiln__entry_fault_text(kiln__entry_fault fault);
  * *out is empty unless the entry is good. An entry has exactly one form: any other bytes are refused. */
 kiln__entry_fault kiln__entry_decode(kiln__entry *out, const void *bytes, size_t length, const kiln__key *key);
 
-/* Whether the first bytes of an entry, KILN__ENTRY_HEAD or all that there are, say that no look-up of this version
- * of Kiln can ever take it: another format version, or a key text of another version (base/keyline.h). Checks
- * nothing else. */
+/* Whether an entry is of another version of Kiln, so that no look-up of this one can take it: another format version,
+ * or a key text of another version (base/keyline.h). `head` is its first KILN__ENTRY_HEAD bytes, or all of a shorter
+ * entry. Checks nothing else. */
 bool kiln__entry_is_outdated(const void *head, size_t length);
 
 #endif

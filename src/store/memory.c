@@ -1,10 +1,12 @@
-#include "store/memory.h"
+/* The memory store. */
 #include "base/alloc.h"
 #include "base/table.h"
+#include "store/store.h"
+#include <errno.h>
 #include <pthread.h>
 #include <string.h>
 
-/* A held blob: in the table and in the list of use, most recent first. */
+/* A held blob. It is in the table and in the list of use, the most recent first. */
 typedef struct node {
     kiln__blob *blob;
     struct node *prev, *next;
@@ -13,13 +15,13 @@ typedef struct node {
 
 typedef struct memory_store {
     kiln__store base;
-    pthread_mutex_t lock; /* all that follows */
+    pthread_mutex_t lock; /* guards the members below */
     node *table;          /* by digest: a key has an element for each toolchain */
     node *newest;         /* its prev is the oldest */
     size_t bytes, limit;
 } memory_store;
 
-static size_t cost(const kiln__blob *blob)
+static size_t cost_of(const kiln__blob *blob)
 {
     return blob->length + sizeof *blob + sizeof(node);
 }
@@ -68,17 +70,18 @@ static void discard(memory_store *store, node *item)
 {
     HASH_DEL(store->table, item);
     DL_DELETE(store->newest, item);
-    store->bytes -= cost(item->blob);
+    store->bytes -= cost_of(item->blob);
     kiln__blob_release(item->blob);
     kiln__free(item);
 }
 
-static kiln__blob *take(memory_store *store, const kiln__key *key,
-                        node *(*search)(const memory_store *, const kiln__key *))
+static kiln__blob *memory_get(kiln__store *base, const kiln__key *key, bool older, kiln__miss *why)
 {
+    memory_store *store = (memory_store *)base;
     kiln__blob *blob = NULL;
+    (void)why;
     pthread_mutex_lock(&store->lock);
-    node *item = search(store, key);
+    node *item = older || key->toolchain[0] == '\0' ? find_older(store, key) : find(store, key);
     if (item) {
         DL_DELETE(store->newest, item);
         DL_PREPEND(store->newest, item);
@@ -88,20 +91,8 @@ static kiln__blob *take(memory_store *store, const kiln__key *key,
     return blob;
 }
 
-static kiln__blob *memory_get(kiln__store *base, const kiln__key *key, kiln__miss *why)
-{
-    (void)why;
-    return take((memory_store *)base, key, key->toolchain[0] != '\0' ? find : find_older);
-}
-
-static kiln__blob *memory_older(kiln__store *base, const kiln__key *key, kiln__miss *why)
-{
-    (void)why;
-    return take((memory_store *)base, key, find_older);
-}
-
-/* Adds an item in the place of the one of its key, which stays where memory runs out. With the lock held. */
-static bool add(memory_store *store, node *item)
+/* Adds an item in the place of the present one of its key, which stays when memory runs out. With the lock held. */
+static bool add_item(memory_store *store, node *item)
 {
     const kiln__key *key = &item->blob->entry.key;
     node *present = find(store, key);
@@ -112,28 +103,31 @@ static bool add(memory_store *store, node *item)
     if (present)
         discard(store, present);
     DL_PREPEND(store->newest, item);
-    store->bytes += cost(item->blob);
+    store->bytes += cost_of(item->blob);
     return true;
 }
 
-static void memory_put(kiln__store *base, kiln__blob *blob)
+/* A present entry of the key is replaced either way, which changes nothing where the two are equal. */
+static int memory_put(kiln__store *base, kiln__blob *blob, bool replace)
 {
     memory_store *store = (memory_store *)base;
-    if (cost(blob) > store->limit / 2)
-        return;
+    (void)replace;
+    if (cost_of(blob) > store->limit / 2)
+        return -EFBIG;
     node *item = kiln__alloc(sizeof *item);
     if (!item)
-        return;
+        return -ENOMEM;
     item->blob = kiln__blob_retain(blob);
     pthread_mutex_lock(&store->lock);
-    bool added = add(store, item);
+    bool added = add_item(store, item);
     while (store->bytes > store->limit)
         discard(store, store->newest->prev);
     pthread_mutex_unlock(&store->lock);
     if (added)
-        return;
+        return 0;
     kiln__blob_release(blob);
     kiln__free(item);
+    return -ENOMEM;
 }
 
 static void memory_drop(kiln__store *base, const kiln__key *key)
@@ -155,13 +149,9 @@ static void memory_close(kiln__store *base)
     kiln__free(store);
 }
 
-static const kiln__store_vtable memory_vtable = { .name = "memory",
-                                                  .get = memory_get,
-                                                  .older = memory_older,
-                                                  .put = memory_put,
-                                                  .replace = memory_put,
-                                                  .drop = memory_drop,
-                                                  .close = memory_close };
+static const kiln__store_vtable memory_vtable = {
+    .name = "memory", .get = memory_get, .put = memory_put, .drop = memory_drop, .close = memory_close
+};
 
 kiln__store *kiln__memory_store_open(size_t limit)
 {

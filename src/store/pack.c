@@ -1,3 +1,4 @@
+/* The pack: its index, gets from it, and how one is written. */
 #include "store/pack.h"
 #include "base/alloc.h"
 #include "base/bytes.h"
@@ -30,18 +31,12 @@ enum {
 
 static const uint8_t magic[8] = { 'K', 'I', 'L', 'N', 'P', 'C', 'K', '\n' };
 
-typedef enum pack_cause { CAUSE_DAMAGED, CAUSE_UNTRUSTED, CAUSE_ERROR } pack_cause;
-
 typedef struct pack_store {
     kiln__store base;
-    const kiln__log *log;
-    kiln__store_counters *counters;
-    char *path;
     int fd;
     size_t count;
     uint64_t rows_at;   /* offset of the index */
     uint64_t *prefixes; /* the first 8 bytes of each row's digest, as a big-endian number: they sort as digests do */
-    atomic_uint warned; /* one bit per cause */
 } pack_store;
 
 typedef struct pack_row {
@@ -49,36 +44,6 @@ typedef struct pack_row {
     uint64_t offset, length;
     uint8_t checksum[KILN__CHECKSUM_SIZE]; /* the entry's own, its last bytes */
 } pack_row;
-
-static const char *const advice[] = {
-    [CAUSE_DAMAGED] = "what it lacks is compiled; write it again with kiln cache export",
-    [CAUSE_UNTRUSTED] = "it is not used; it must be a regular file of yours or root's that nobody else can write",
-    [CAUSE_ERROR] = "what it holds is compiled; check its path and its permissions",
-};
-
-static const kiln__miss misses[] = {
-    [CAUSE_DAMAGED] = KILN__MISS_DAMAGED,
-    [CAUSE_UNTRUSTED] = KILN__MISS_UNTRUSTED,
-    [CAUSE_ERROR] = KILN__MISS_ERROR,
-};
-
-static void note(pack_store *store, pack_cause cause, const char *text, kiln__miss *why)
-{
-    kiln__miss_raise(why, misses[cause]);
-    atomic_uint_least64_t *counter = cause == CAUSE_DAMAGED     ? &store->counters->damaged
-                                     : cause == CAUSE_UNTRUSTED ? &store->counters->untrusted
-                                                                : &store->counters->errors;
-    atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
-    unsigned bit = 1u << cause;
-    if ((atomic_fetch_or_explicit(&store->warned, bit, memory_order_relaxed) & bit) == 0)
-        kiln__log_line(store->log, KILN_LOG_WARN, "pack %s: %s; %s", store->path, text, advice[cause]);
-}
-
-static const char *error_text(int error)
-{
-    const char *text = strerrordesc_np(-error);
-    return text ? text : "unknown error";
-}
 
 static uint64_t prefix_of(const uint8_t *digest)
 {
@@ -95,7 +60,7 @@ static int compare_keys(const void *a, const void *b)
     return order != 0 ? order : kiln__toolchain_compare(x->toolchain, y->toolchain);
 }
 
-/* False unless the row could have been written by write_row; where it points is checked by the caller. */
+/* False unless write_entry could have written the row. The caller checks its offset. */
 static bool read_row(pack_row *out, const uint8_t *from)
 {
     const char *toolchain = (const char *)from + ROW_TOOLCHAIN;
@@ -112,16 +77,7 @@ static bool read_row(pack_row *out, const uint8_t *from)
            out->length % 8 == 0 && out->length <= KILN__ENTRY_MAX_BYTES;
 }
 
-static void write_row(uint8_t *to, const pack_row *row)
-{
-    memcpy(to, row->key.digest, sizeof row->key.digest);
-    memcpy(to + ROW_TOOLCHAIN, row->key.toolchain, sizeof row->key.toolchain);
-    kiln__write_u64(to + ROW_OFFSET, row->offset);
-    kiln__write_u64(to + ROW_LENGTH, row->length);
-    memcpy(to + ROW_CHECKSUM, row->checksum, sizeof row->checksum);
-}
-
-/* Header and rows as they stand in memory; the checksum follows both here and, after the rows, in the file. */
+/* The size of header and rows in memory. The checksum follows them there; in the file it follows the rows. */
 static size_t index_size(size_t count)
 {
     return HEADER_SIZE + ROW_SIZE * count;
@@ -165,33 +121,32 @@ static const char *check_index(pack_store *store, const uint8_t *index, uint64_t
     return check_rows(store, index + HEADER_SIZE);
 }
 
-/* NULL, or why the pack cannot be used, with the error that stands for it. */
+/* NULL, or the reason why the pack cannot be used, with the error that stands for it. */
 static const char *read_index(pack_store *store, uint64_t size, int *fault)
 {
-    uint8_t header[HEADER_SIZE] = { 0 };
+    uint8_t header[HEADER_SIZE];
     *fault = -EBADMSG;
     if (size < HEADER_SIZE + KILN__CHECKSUM_SIZE)
         return "it is too short to be a pack";
     int error = kiln__file_read_at(store->fd, header, sizeof header, 0);
-    uint64_t count = kiln__read_u64(header + AT_COUNT);
-    if (error == 0 && memcmp(header, magic, sizeof magic) != 0)
+    if (error != 0)
+        return kiln__store_error_text(*fault = error);
+    if (memcmp(header, magic, sizeof magic) != 0)
         return "it is not a pack";
-    if (error == 0 &&
-        (kiln__read_u64(header + AT_TOTAL) != size || count > (size - HEADER_SIZE - KILN__CHECKSUM_SIZE) / ROW_SIZE))
+    uint64_t count = kiln__read_u64(header + AT_COUNT);
+    if (kiln__read_u64(header + AT_TOTAL) != size || count > (size - HEADER_SIZE - KILN__CHECKSUM_SIZE) / ROW_SIZE)
         return "its length is not the one it states";
-    store->count = error == 0 ? (size_t)count : 0;
+    store->count = (size_t)count;
     store->rows_at = size - KILN__CHECKSUM_SIZE - ROW_SIZE * store->count;
-    uint8_t *index = kiln__alloc(index_size(store->count) + KILN__CHECKSUM_SIZE);
     store->prefixes = kiln__alloc((store->count + 1) * sizeof *store->prefixes);
-    if (error == 0 && (!index || !store->prefixes))
+    uint8_t *index = kiln__alloc(index_size(store->count) + KILN__CHECKSUM_SIZE);
+    if (!index || !store->prefixes) {
         error = -ENOMEM;
-    if (error == 0) {
+    } else {
         memcpy(index, header, sizeof header);
         error = kiln__file_read_at(store->fd, index + HEADER_SIZE, (size_t)(size - store->rows_at), store->rows_at);
     }
-    if (error != 0)
-        *fault = error;
-    const char *reason = error != 0 ? error_text(error) : check_index(store, index, size);
+    const char *reason = error != 0 ? kiln__store_error_text(*fault = error) : check_index(store, index, size);
     kiln__free(index);
     return reason;
 }
@@ -202,71 +157,67 @@ static const char *open_pack(pack_store *store, int *fault, char *buffer, size_t
     *fault = -EPERM;
     if (kiln__trust_is_elevated())
         return "not used by a process with more rights than the user who started it";
-    store->fd = kiln__file_open(AT_FDCWD, store->path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0);
+    store->fd = kiln__file_open(AT_FDCWD, store->base.path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0);
     if (store->fd == -ELOOP)
         return "is a link, expected a regular file";
     if (store->fd == -ENXIO)
         return "is a special file, expected a regular file";
-    if (store->fd < 0 || kiln__sys_fstat(store->fd, &status) != 0) {
-        *fault = store->fd < 0 ? store->fd : -errno;
-        return error_text(*fault);
-    }
-    const char *reason = kiln__trust_refuse_shared_file(&status, buffer, size);
+    if (store->fd < 0)
+        return kiln__store_error_text(*fault = store->fd);
+    if (kiln__sys_fstat(store->fd, &status) != 0)
+        return kiln__store_error_text(*fault = -errno);
+    const char *reason = kiln__trust_refuse_file(&status, true, buffer, size);
     return reason ? reason : read_index(store, (uint64_t)status.st_size, fault);
 }
 
-/* Says whether the file ends before `end` now, which it did not when it was opened. */
-static bool was_cut(const pack_store *store, uint64_t end)
+static int note_damage(pack_store *store, const char *text, kiln__miss *why)
 {
-    struct stat status;
-    return kiln__sys_fstat(store->fd, &status) == 0 && (uint64_t)status.st_size < end;
+    kiln__store_note(&store->base, KILN__TROUBLE_DAMAGED, "", text, why);
+    return -EBADMSG;
 }
 
-static void note_read_error(pack_store *store, int error, uint64_t end, kiln__miss *why)
+/* Notes a failed read of bytes up to `end`, which the file had when it was opened. Returns the error. */
+static int note_read_error(pack_store *store, int error, uint64_t end, kiln__miss *why)
 {
-    bool cut = was_cut(store, end);
-    note(store, cut ? CAUSE_DAMAGED : CAUSE_ERROR, cut ? "it was made shorter while in use" : error_text(error), why);
+    struct stat status;
+    if (kiln__sys_fstat(store->fd, &status) == 0 && (uint64_t)status.st_size < end)
+        note_damage(store, "it was made shorter while in use", why);
+    else
+        kiln__store_note(&store->base, KILN__TROUBLE_READ, "", kiln__store_error_text(error), why);
+    return error;
 }
 
 /* The row as it is in the file now: the index was intact when the pack was opened, but may have been overwritten since.
- * 0, or what went wrong. */
+ * 0 or -errno. */
 static int load_row(pack_store *store, size_t index, pack_row *out, kiln__miss *why)
 {
     uint8_t bytes[ROW_SIZE];
     uint64_t at = store->rows_at + ROW_SIZE * index;
     int error = kiln__file_read_at(store->fd, bytes, sizeof bytes, at);
-    if (error != 0) {
-        note_read_error(store, error, at + ROW_SIZE, why);
-        return error;
-    }
+    if (error != 0)
+        return note_read_error(store, error, at + ROW_SIZE, why);
     if (read_row(out, bytes) && out->offset <= store->rows_at && out->length <= store->rows_at - out->offset)
         return 0;
-    note(store, CAUSE_DAMAGED, "its index was overwritten while in use", why);
-    return -EBADMSG;
+    return note_damage(store, "its index was overwritten while in use", why);
 }
 
-/* 0 with a blob, -EBADMSG for a damaged entry, or what else went wrong. */
+/* 0 with a blob, -EBADMSG for a damaged entry, or another -errno. */
 static int load_entry(pack_store *store, const pack_row *row, kiln__blob **out, kiln__miss *why)
 {
     kiln__entry_fault fault = KILN__ENTRY_CHECKSUM;
     size_t length = (size_t)row->length;
     uint8_t *bytes = kiln__alloc(length);
     int error = bytes ? kiln__file_read_at(store->fd, bytes, length, row->offset) : -ENOMEM;
-    if (error != 0) {
-        kiln__free(bytes);
-        note_read_error(store, error, row->offset + length, why);
-        return error;
-    }
-    if (memcmp(bytes + length - KILN__CHECKSUM_SIZE, row->checksum, KILN__CHECKSUM_SIZE) == 0)
+    bool same = error == 0 && memcmp(bytes + length - sizeof row->checksum, row->checksum, sizeof row->checksum) == 0;
+    if (same)
         *out = kiln__blob_take(bytes, length, &row->key, &fault);
     else
         kiln__free(bytes);
     if (*out)
         return 0;
-    bool no_memory = fault == KILN__ENTRY_GOOD;
-    note(store, no_memory ? CAUSE_ERROR : CAUSE_DAMAGED,
-         no_memory ? error_text(-ENOMEM) : kiln__entry_fault_text(fault), why);
-    return no_memory ? -ENOMEM : -EBADMSG;
+    if (error != 0 || fault == KILN__ENTRY_GOOD)
+        return note_read_error(store, error != 0 ? error : -ENOMEM, row->offset + length, why);
+    return note_damage(store, kiln__entry_fault_text(fault), why);
 }
 
 /* The first row whose prefix is not below `prefix`. */
@@ -283,8 +234,7 @@ static size_t find_prefix(const pack_store *store, uint64_t prefix)
     return low;
 }
 
-/* Whether a row is what is looked for: of the same digest, and made by this very toolchain or by one older than it, ""
- * being newer than all. */
+/* Whether a row has the wanted digest, and the wanted toolchain or an older one ("" is newer than all). */
 static bool is_wanted(const kiln__key *row, const kiln__key *key, bool older)
 {
     if (!older)
@@ -293,10 +243,12 @@ static bool is_wanted(const kiln__key *row, const kiln__key *key, bool older)
            kiln__toolchain_is_next(row->toolchain, key->toolchain, "");
 }
 
-static kiln__blob *find(pack_store *store, const kiln__key *key, bool older, kiln__miss *why)
+static kiln__blob *pack_get(kiln__store *base, const kiln__key *key, bool older, kiln__miss *why)
 {
+    pack_store *store = (pack_store *)base;
     uint64_t prefix = prefix_of(key->digest);
     size_t first = find_prefix(store, prefix), end = first;
+    older = older || key->toolchain[0] == '\0';
     while (end < store->count && store->prefixes[end] == prefix)
         end++;
     /* From the newest toolchain to the oldest. */
@@ -311,28 +263,29 @@ static kiln__blob *find(pack_store *store, const kiln__key *key, bool older, kil
     return NULL;
 }
 
-static kiln__blob *pack_get(kiln__store *base, const kiln__key *key, kiln__miss *why)
-{
-    return find((pack_store *)base, key, key->toolchain[0] == '\0', why);
-}
-
-static kiln__blob *pack_older(kiln__store *base, const kiln__key *key, kiln__miss *why)
-{
-    return find((pack_store *)base, key, true, why);
-}
-
 static void pack_close(kiln__store *base)
 {
     pack_store *store = (pack_store *)base;
     if (store->fd >= 0)
         kiln__sys_close(store->fd);
     kiln__free(store->prefixes);
-    kiln__free(store->path);
-    kiln__free(store);
+    kiln__store_free(base);
 }
 
 static const kiln__store_vtable pack_vtable = {
-    "pack", pack_get, pack_older, kiln__store_no_put, kiln__store_no_put, kiln__store_no_drop, pack_close, true
+    .name = "pack",
+    .get = pack_get,
+    .put = kiln__store_no_put,
+    .drop = kiln__store_no_drop,
+    .close = pack_close,
+    .on_disk = true,
+    .kind = "pack",
+    .advice = {
+        [KILN__TROUBLE_DAMAGED] = "what it lacks is compiled; write it again with kiln cache export",
+        [KILN__TROUBLE_UNTRUSTED] =
+            "it is not used; it must be a regular file of yours or root's that nobody else can write",
+        [KILN__TROUBLE_READ] = "what it holds is compiled; check its path and its permissions",
+    },
 };
 
 int kiln__pack_store_open(kiln__store **out, const char *path, const kiln__log *log, kiln__store_counters *counters,
@@ -340,27 +293,21 @@ int kiln__pack_store_open(kiln__store **out, const char *path, const kiln__log *
 {
     int fault;
     char buffer[160];
-    pack_store *store = kiln__calloc(1, sizeof *store);
-    char *copy = store ? kiln__strdup(path) : NULL;
+    pack_store *store = kiln__store_make(sizeof *store, &pack_vtable, kiln__strdup(path), log, counters, problem, size);
     *out = NULL;
-    if (!copy) {
-        kiln__free(store);
-        kiln__text_copy(problem, size, "out of memory");
+    if (!store)
         return -ENOMEM;
-    }
-    store->base.vtable = &pack_vtable;
-    store->log = log;
-    store->counters = counters;
-    store->path = copy;
     store->fd = -1;
-    atomic_init(&store->warned, 0);
     const char *reason = open_pack(store, &fault, buffer, sizeof buffer);
     kiln__text_copy(problem, size, reason ? reason : "");
     if (!reason) {
         *out = &store->base;
         return 0;
     }
-    note(store, fault == -EBADMSG ? CAUSE_DAMAGED : fault == -EPERM ? CAUSE_UNTRUSTED : CAUSE_ERROR, reason, NULL);
+    kiln__trouble trouble = fault == -EBADMSG ? KILN__TROUBLE_DAMAGED
+                            : fault == -EPERM ? KILN__TROUBLE_UNTRUSTED
+                                              : KILN__TROUBLE_READ;
+    kiln__store_note(&store->base, trouble, "", reason, NULL);
     pack_close(&store->base);
     return fault;
 }
@@ -379,7 +326,7 @@ int kiln__pack_store_at(kiln__store *base, size_t index, kiln__blob **out)
     return error != 0 ? error : load_entry(store, &row, out, NULL);
 }
 
-/* A pack on its way into a file. */
+/* A pack that is being written. */
 typedef struct pack_writer {
     int fd;
     uint8_t *index; /* header, rows, checksum */
@@ -389,19 +336,21 @@ typedef struct pack_writer {
 
 static int write_entry(pack_writer *writer, const kiln__key *key, const kiln__blob *blob)
 {
-    pack_row row = { .key = *key, .offset = writer->offset, .length = blob->length };
+    uint8_t *row = writer->index + index_size(writer->count);
     if (!kiln__key_equal(&blob->entry.key, key))
         return -EINVAL;
-    memset(row.key.toolchain, 0, sizeof row.key.toolchain);
-    memcpy(row.key.toolchain, key->toolchain, strnlen(key->toolchain, sizeof key->toolchain - 1));
-    memcpy(row.checksum, (const uint8_t *)blob->bytes + blob->length - sizeof row.checksum, sizeof row.checksum);
-    write_row(writer->index + index_size(writer->count), &row);
+    memset(row, 0, ROW_SIZE);
+    memcpy(row, key->digest, sizeof key->digest);
+    memcpy(row + ROW_TOOLCHAIN, key->toolchain, strnlen(key->toolchain, sizeof key->toolchain - 1));
+    kiln__write_u64(row + ROW_OFFSET, writer->offset);
+    kiln__write_u64(row + ROW_LENGTH, blob->length);
+    memcpy(row + ROW_CHECKSUM, (const uint8_t *)blob->bytes + blob->length - KILN__CHECKSUM_SIZE, KILN__CHECKSUM_SIZE);
     writer->count++;
     writer->offset += blob->length;
     return kiln__file_write(writer->fd, blob->bytes, blob->length);
 }
 
-/* The header comes last, so that even under the temporary name there is never half a pack that looks whole. */
+/* The header comes last, so that a partial pack never looks whole, not even under the temporary name. */
 static int write_index(pack_writer *writer)
 {
     size_t length = index_size(writer->count);
@@ -431,7 +380,7 @@ static int write_pack(pack_writer *writer, kiln__pack_totals *totals, const kiln
     }
     if (error == 0)
         error = write_index(writer);
-    /* Unlike an entry a pack is kept and copied on its own: it has to be on the disk when the command says so. */
+    /* Users keep and copy a pack, unlike an entry: it has to be on the disk when the command reports success. */
     if (error == 0 && kiln__sys_fdatasync(writer->fd) != 0 && errno != EINVAL)
         error = -errno;
     totals->entries = writer->count;
@@ -453,9 +402,8 @@ static int open_parent(const char *path, const char **name)
     return fd;
 }
 
-/* What killed writers of packs have left. The directory is the user's: only names that nobody else makes are
- * touched. */
-static int sweep(void *data, const char *name)
+/* Removes the temporaries of killed writers. The directory is the user's, so only names of Kiln's form go. */
+static int sweep_temporary(void *data, const char *name)
 {
     kiln__evict_temporary(*(const int *)data, TEMPORARY, name);
     return 0;
@@ -479,7 +427,7 @@ int kiln__pack_write(kiln__pack_totals *out, const char *path, kiln__key *keys, 
         return directory;
     int error = name[0] != '\0' && is_replaceable(directory, name) ? 0 : -EINVAL;
     if (error == 0)
-        kiln__file_list(directory, sweep, &directory);
+        kiln__file_list(directory, sweep_temporary, &directory);
     if (error == 0 && !(writer.index = kiln__alloc(index_size(count) + KILN__CHECKSUM_SIZE)))
         error = -ENOMEM;
     if (error == 0 && (writer.fd = kiln__file_create_unique(directory, TEMPORARY, temporary)) < 0)

@@ -1,5 +1,8 @@
+/* The parts that stores share: blobs, the order of toolchains, and trouble with files. */
 #include "store/store.h"
 #include "base/alloc.h"
+#include "base/text.h"
+#include <errno.h>
 #include <string.h>
 
 bool kiln__key_equal(const kiln__key *a, const kiln__key *b)
@@ -71,11 +74,8 @@ int kiln__toolchain_compare(const char *a, const char *b)
             int order = compare_digits(&x, &y);
             if (order != 0)
                 return order;
-        } else if (*x != *y) {
-            break;
-        } else {
-            x++;
-            y++;
+        } else if (*x++ != *y++) {
+            return (unsigned char)x[-1] - (unsigned char)y[-1];
         }
     }
     /* Ids that differ only in leading zeros still need an order. */
@@ -94,14 +94,62 @@ void kiln__miss_raise(kiln__miss *why, kiln__miss reason)
         *why = reason;
 }
 
-void kiln__store_no_put(kiln__store *store, kiln__blob *blob)
+void *kiln__store_make(size_t size, const kiln__store_vtable *vtable, char *path, const kiln__log *log,
+                       kiln__store_counters *counters, char *problem, size_t room)
 {
-    (void)store;
-    (void)blob;
+    kiln__store *store = path ? kiln__calloc(1, size) : NULL;
+    if (!store) {
+        kiln__free(path);
+        kiln__text_copy(problem, room, "out of memory");
+        return NULL;
+    }
+    store->vtable = vtable;
+    store->log = log;
+    store->counters = counters;
+    store->path = path;
+    return store;
+}
+
+void kiln__store_free(kiln__store *store)
+{
+    kiln__free(store->path);
+    kiln__free(store);
+}
+
+const char *kiln__store_error_text(int error)
+{
+    const char *text = strerrordesc_np(-error);
+    return text ? text : "unknown error";
+}
+
+void kiln__store_note(kiln__store *store, kiln__trouble trouble, const char *where, const char *text, kiln__miss *why)
+{
+    kiln__store_counters *counters = store->counters;
+    atomic_uint_least64_t *counter = &counters->errors;
+    kiln__miss reason = KILN__MISS_ERROR;
+    if (trouble == KILN__TROUBLE_NONE)
+        return;
+    if (trouble == KILN__TROUBLE_DAMAGED) {
+        counter = &counters->damaged;
+        reason = KILN__MISS_DAMAGED;
+    } else if (trouble == KILN__TROUBLE_UNTRUSTED || trouble == KILN__TROUBLE_ELEVATED) {
+        counter = &counters->untrusted;
+        reason = KILN__MISS_UNTRUSTED;
+    }
+    kiln__miss_raise(why, reason);
+    atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
+    unsigned bit = 1u << trouble;
+    if ((atomic_fetch_or_explicit(&store->warned, bit, memory_order_relaxed) & bit) == 0)
+        kiln__log_line(store->log, KILN_LOG_WARN, "%s %s%s%s: %s; %s", store->vtable->kind, store->path,
+                       where[0] ? "/" : "", where, text, store->vtable->advice[trouble]);
+}
+
+int kiln__store_no_put(kiln__store *store, kiln__blob *blob, bool replace)
+{
+    return (void)store, (void)blob, (void)replace, -EROFS;
 }
 
 void kiln__store_no_drop(kiln__store *store, const kiln__key *key)
 {
-    (void)store;
-    (void)key;
+    (void)store, (void)key;
 }

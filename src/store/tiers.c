@@ -1,3 +1,4 @@
+/* Several stores in order, from the fastest to the slowest. */
 #include "store/tiers.h"
 #include <string.h>
 
@@ -24,34 +25,31 @@ void kiln__tiers_borrow_at_hand(kiln__tiers *out, const kiln__tiers *tiers)
         out->stores[out->count] = tiers->stores[out->count];
 }
 
-/* Puts what one store has into the faster ones, but not from disk to disk. */
-static void promote(kiln__tiers *tiers, size_t from, kiln__blob *blob)
+static kiln__blob *get_from(const kiln__tiers *tiers, size_t tier, const kiln__key *key, bool older, kiln__miss *why)
 {
-    for (size_t i = 0; i < from; i++)
-        if (!tiers->stores[i]->vtable->on_disk || !tiers->stores[from]->vtable->on_disk)
-            tiers->stores[i]->vtable->put(tiers->stores[i], blob);
+    return tiers->stores[tier]->vtable->get(tiers->stores[tier], key, older, why);
 }
 
-static kiln__blob *get_exact(kiln__tiers *tiers, const kiln__key *key, size_t *tier, kiln__miss *why)
+static void put_into(const kiln__tiers *tiers, size_t tier, kiln__blob *blob, bool replace)
+{
+    tiers->stores[tier]->vtable->put(tiers->stores[tier], blob, replace);
+}
+
+static kiln__blob *get_exact(const kiln__tiers *tiers, const kiln__key *key, size_t *tier, kiln__miss *why)
 {
     kiln__blob *blob = NULL;
-    size_t i = 0;
-    while (i < tiers->count && (blob = tiers->stores[i]->vtable->get(tiers->stores[i], key, why)) == NULL)
-        i++;
-    *tier = i;
+    for (*tier = 0; *tier < tiers->count && !blob; *tier += blob == NULL)
+        blob = get_from(tiers, *tier, key, false, why);
     return blob;
 }
 
-/* The newest of what the stores have; of equal ones the fastest store's. */
-static kiln__blob *get_older(kiln__tiers *tiers, const kiln__key *key, size_t *tier, kiln__miss *why)
+/* The newest of all stores' entries; of equal ones that of the fastest store. */
+static kiln__blob *get_older(const kiln__tiers *tiers, const kiln__key *key, size_t *tier, kiln__miss *why)
 {
     kiln__blob *best = NULL;
     for (size_t i = 0; i < tiers->count; i++) {
-        kiln__blob *blob = tiers->stores[i]->vtable->older(tiers->stores[i], key, why);
-        if (blob == NULL)
-            continue;
-        kiln__blob *worse = blob;
-        if (best == NULL || kiln__toolchain_compare(blob->entry.key.toolchain, best->entry.key.toolchain) > 0) {
+        kiln__blob *blob = get_from(tiers, i, key, true, why), *worse = blob;
+        if (blob && (!best || kiln__toolchain_compare(blob->entry.key.toolchain, best->entry.key.toolchain) > 0)) {
             worse = best;
             best = blob;
             *tier = i;
@@ -61,53 +59,56 @@ static kiln__blob *get_older(kiln__tiers *tiers, const kiln__key *key, size_t *t
     return best;
 }
 
-static kiln__blob *get(kiln__tiers *tiers, const kiln__key *key, bool older, size_t *tier, kiln__miss *why)
+/* A hit is put into the faster stores, but not from disk to disk. */
+static kiln__blob *get_and_promote(kiln__tiers *tiers, const kiln__key *key, bool older, size_t *tier, kiln__miss *why)
 {
     size_t found = 0;
     kiln__miss reason = KILN__MISS_ABSENT;
     kiln__blob *blob = older ? get_older(tiers, key, &found, &reason) : get_exact(tiers, key, &found, &reason);
-    if (blob)
-        promote(tiers, found, blob);
-    if (blob && tier)
-        *tier = found;
-    if (!blob)
+    if (!blob) {
         kiln__miss_raise(why, reason);
+        return NULL;
+    }
+    for (size_t i = 0; i < found; i++)
+        if (!tiers->stores[i]->vtable->on_disk || !tiers->stores[found]->vtable->on_disk)
+            put_into(tiers, i, blob, false);
+    if (tier)
+        *tier = found;
     return blob;
 }
 
 kiln__blob *kiln__tiers_get(kiln__tiers *tiers, const kiln__key *key, size_t *tier, kiln__miss *why)
 {
-    return get(tiers, key, key->toolchain[0] == '\0', tier, why);
+    return get_and_promote(tiers, key, key->toolchain[0] == '\0', tier, why);
 }
 
 kiln__blob *kiln__tiers_get_from(kiln__tiers *tiers, size_t tier, const kiln__key *key, kiln__miss *why)
 {
-    kiln__store *store = tiers->stores[tier];
-    return store->vtable->get(store, key, why);
+    return get_from(tiers, tier, key, false, why);
 }
 
 kiln__blob *kiln__tiers_older(kiln__tiers *tiers, const kiln__key *key, size_t *tier)
 {
-    return get(tiers, key, true, tier, NULL);
+    return get_and_promote(tiers, key, true, tier, NULL);
 }
 
 void kiln__tiers_put(kiln__tiers *tiers, kiln__blob *blob)
 {
     for (size_t i = 0; i < tiers->count; i++)
-        tiers->stores[i]->vtable->put(tiers->stores[i], blob);
+        put_into(tiers, i, blob, false);
 }
 
 void kiln__tiers_replace(kiln__tiers *tiers, kiln__blob *blob)
 {
     for (size_t i = 0; i < tiers->count; i++)
-        tiers->stores[i]->vtable->replace(tiers->stores[i], blob);
+        put_into(tiers, i, blob, true);
 }
 
 void kiln__tiers_promote(kiln__tiers *tiers, size_t from, kiln__blob *blob)
 {
     for (size_t i = 0; i < from; i++)
         if (!tiers->stores[i]->vtable->on_disk)
-            tiers->stores[i]->vtable->replace(tiers->stores[i], blob);
+            put_into(tiers, i, blob, true);
 }
 
 void kiln__tiers_drop(kiln__tiers *tiers, const kiln__key *key)

@@ -1,5 +1,5 @@
-/* Layered stores: asked from the fastest to the slowest; what a slow one has is put into the faster ones, except from
- * one store on disk into another. */
+/* Several stores in order. They are asked from the fastest to the slowest. A hit of a slow store is put into the faster
+ * ones, except from one store on disk into another. */
 #ifndef KILN_STORE_TIERS_H
 #define KILN_STORE_TIERS_H
 
@@ -16,26 +16,26 @@ typedef struct kiln__tiers {
 void kiln__tiers_add(kiln__tiers *tiers, kiln__store *store); /* NULL is ignored */
 void kiln__tiers_fini(kiln__tiers *tiers);
 
-/* The leading stores that are not on disk, under the same numbers; `out` owns none of them and needs no end. */
+/* The leading stores that are not on disk, under the same numbers. `out` borrows them: do not call fini. */
 void kiln__tiers_borrow_at_hand(kiln__tiers *out, const kiln__tiers *tiers);
 
 /* A retained blob or NULL. *tier (may be NULL) gets the index of the store that had it. A miss raises *why (may be
- * NULL) to its reason. An empty key->toolchain means the newest toolchain's entry that any of the stores has. */
+ * NULL) to its reason. An empty key->toolchain means the entry of the newest toolchain in all stores. */
 kiln__blob *kiln__tiers_get(kiln__tiers *tiers, const kiln__key *key, size_t *tier, kiln__miss *why);
 
-/* What one of the stores has, and nothing is put anywhere. For entries of which each store may have another one
- * under the same key. */
+/* The entry of one store; it is not put into others. For entries that differ between stores under the same key. */
 kiln__blob *kiln__tiers_get_from(kiln__tiers *tiers, size_t tier, const kiln__key *key, kiln__miss *why);
 
-/* The newest entry of a toolchain older than the key's. */
+/* The newest entry of a toolchain older than the key's, as kiln__tiers_get. */
 kiln__blob *kiln__tiers_older(kiln__tiers *tiers, const kiln__key *key, size_t *tier);
-void kiln__tiers_put(kiln__tiers *tiers, kiln__blob *blob);
 
-/* Puts a blob in the place of what the stores have under its key. */
+/* Puts a blob into all stores. `replace` puts it in the place of a present entry of its key. */
+void kiln__tiers_put(kiln__tiers *tiers, kiln__blob *blob);
 void kiln__tiers_replace(kiln__tiers *tiers, kiln__blob *blob);
 
-/* The same in those stores alone that are faster than store `from` and not on disk. */
+/* Replaces only in the stores that are faster than store `from` and not on disk. */
 void kiln__tiers_promote(kiln__tiers *tiers, size_t from, kiln__blob *blob);
+
 void kiln__tiers_drop(kiln__tiers *tiers, const kiln__key *key);
 
 #endif

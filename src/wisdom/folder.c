@@ -156,8 +156,7 @@ static int check_file(const kiln__wisdom_folder *folder, const struct stat *stat
     if (error == -ENXIO)
         return set_trouble(what, CAUSE_UNTRUSTED, -EPERM, "is a special file, expected a regular file");
     if (status->st_mode != 0) {
-        const char *reason = folder->shared ? kiln__trust_refuse_shared_file(status, buffer, sizeof(buffer))
-                                            : kiln__trust_refuse_file(status, buffer, sizeof(buffer));
+        const char *reason = kiln__trust_refuse_file(status, folder->shared, buffer, sizeof(buffer));
         if (reason != NULL)
             return set_trouble(what, CAUSE_UNTRUSTED, -EPERM, reason);
     }
@@ -259,7 +258,7 @@ static int open_lock(int directory)
     char buffer[KILN__WISDOM_REASON];
     int fd = kiln__file_open_private(directory, LOCK_NAME);
     int error = fd < 0 ? fd : kiln__sys_fstat(fd, &status) != 0 ? -errno : 0;
-    if (error == 0 && kiln__trust_refuse_file(&status, buffer, sizeof(buffer)) != NULL)
+    if (error == 0 && kiln__trust_refuse_file(&status, false, buffer, sizeof(buffer)) != NULL)
         error = -EPERM;
     if (error != 0 && fd >= 0)
         kiln__sys_close(fd);

@@ -13,8 +13,6 @@
 #include "os/cpu.h"
 #include "os/file.h"
 #include "store/disk.h"
-#include "store/memory.h"
-#include "store/name.h"
 #include "store/pack.h"
 #include "support/blobs.h"
 #include "support/temp.h"
@@ -81,7 +79,7 @@ static void fill(kiln__store *store, size_t entries)
     for (size_t i = 0; i < entries; i++) {
         kiln__blob *blob = make_blob(i);
         check(blob->length == ENTRY_SIZE, "an entry has not 4 KB");
-        check(kiln__disk_store_add(store, blob) == 0, "an entry could not be written");
+        check(store->vtable->put(store, blob, false) == 0, "an entry could not be written");
         kiln__blob_release(blob);
     }
     double seconds = (double)(kiln__cpu_now_ns() - start) / 1e9;
@@ -92,7 +90,7 @@ static void fill(kiln__store *store, size_t entries)
 static uint64_t time_get(kiln__store *store, const kiln__key *key)
 {
     uint64_t start = kiln__cpu_now_ns();
-    kiln__blob *blob = store->vtable->get(store, key, NULL);
+    kiln__blob *blob = store->vtable->get(store, key, false, NULL);
     uint64_t ns = kiln__cpu_now_ns() - start;
     check(blob != NULL, "a hit was a miss");
     kiln__blob_release(blob);
@@ -105,7 +103,7 @@ static void time_hits(const char *what, kiln__store *store, size_t entries, size
     check(ns != NULL, "out of memory");
     for (size_t i = 0; i < entries; i++) {
         kiln__key key = make_key(i);
-        kiln__blob_release(store->vtable->get(store, &key, NULL));
+        kiln__blob_release(store->vtable->get(store, &key, false, NULL));
     }
     for (size_t i = 0; i < hits; i++) {
         kiln__key key = make_key(random_below(&state, entries));
@@ -119,10 +117,10 @@ static void time_hits(const char *what, kiln__store *store, size_t entries, size
 static uint64_t time_bare_read(const char *root, const kiln__key *key)
 {
     static uint8_t bytes[ENTRY_SIZE];
-    char name[KILN__NAME_SIZE], path[300 + KILN__NAME_SIZE];
+    char hex[KILN__DIGEST_HEX], path[512];
     struct stat status;
-    kiln__name_format(name, key);
-    snprintf(path, sizeof path, "%s/v1/%02x/%s", root, key->digest[0], name);
+    kiln__digest_hex(hex, key->digest);
+    snprintf(path, sizeof path, "%s/v1/%.2s/%s.%s.kiln", root, hex, hex + 2, key->toolchain);
     uint64_t start = kiln__cpu_now_ns();
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     check(fd >= 0 && fstat(fd, &status) == 0 && read(fd, bytes, sizeof bytes) == ENTRY_SIZE && close(fd) == 0,
@@ -137,7 +135,7 @@ static void time_disk(kiln__store *store, const char *root, size_t entries, size
     check(ns != NULL, "out of memory");
     for (size_t i = 0; i < entries; i++) {
         kiln__key key = make_key(i);
-        kiln__blob_release(store->vtable->get(store, &key, NULL));
+        kiln__blob_release(store->vtable->get(store, &key, false, NULL));
     }
     for (size_t i = 0; i < hits; i++) {
         kiln__key key = make_key(random_below(&state, entries)), other = make_key(random_below(&state, entries));
@@ -152,7 +150,7 @@ static void time_disk(kiln__store *store, const char *root, size_t entries, size
 static int fetch(void *data, const kiln__key *key, kiln__blob **out)
 {
     kiln__store *store = data;
-    *out = store->vtable->get(store, key, NULL);
+    *out = store->vtable->get(store, key, false, NULL);
     return 0;
 }
 
@@ -189,7 +187,7 @@ static void time_memory(size_t hits)
     check(store != NULL && ns != NULL, "out of memory");
     for (size_t i = 0; i < IN_MEMORY; i++) {
         kiln__blob *blob = make_blob(i);
-        store->vtable->put(store, blob);
+        store->vtable->put(store, blob, false);
         kiln__blob_release(blob);
     }
     for (size_t b = 0; b < batches; b++) {
@@ -197,7 +195,7 @@ static void time_memory(size_t hits)
             keys[i] = make_key(random_below(&state, IN_MEMORY));
         uint64_t start = kiln__cpu_now_ns();
         for (size_t i = 0; i < BATCH; i++)
-            kiln__blob_release(store->vtable->get(store, &keys[i], NULL));
+            kiln__blob_release(store->vtable->get(store, &keys[i], false, NULL));
         ns[b] = (kiln__cpu_now_ns() - start) / BATCH;
     }
     print_latencies("hit in memory, mean of 100", ns, batches);
@@ -216,7 +214,7 @@ static void *put_new(void *data)
     putter *self = data;
     while (!atomic_load(&self->stop)) {
         kiln__blob *blob = make_blob(self->next++);
-        self->put += kiln__disk_store_add(self->store, blob) == 0;
+        self->put += self->store->vtable->put(self->store, blob, false) == 0;
         kiln__blob_release(blob);
     }
     return NULL;
@@ -261,7 +259,7 @@ static size_t time_gets_beside_puts(const char *what, kiln__store *store, size_t
     uint64_t end = kiln__cpu_now_ns() + (uint64_t)seconds * 1000000000;
     for (uint64_t now = 0; now < end && count < room; count++) {
         uint64_t start = kiln__cpu_now_ns();
-        kiln__blob *blob = store->vtable->get(store, &keys[count % HOT], NULL);
+        kiln__blob *blob = store->vtable->get(store, &keys[count % HOT], false, NULL);
         now = kiln__cpu_now_ns();
         ns[count] = now - start;
         hits += blob != NULL;

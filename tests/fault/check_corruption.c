@@ -359,7 +359,7 @@ static int count_packed(kiln__store *pack)
     for (int i = 0; i < PACKED + 1; i++) {
         bool newest = i == PACKED;
         kiln__key key = kiln_test_key(packed[i % PACKED][0], newest ? "" : packed[i][1]);
-        kiln__blob *blob = pack->vtable->get(pack, &key, NULL);
+        kiln__blob *blob = pack->vtable->get(pack, &key, false, NULL);
         if (blob == NULL)
             continue;
         kiln__blob *one = packed_blob(i % PACKED), *other = packed_blob(2);

@@ -261,7 +261,7 @@ static inline bool pack_open_operation(void)
 static inline bool pack_get_operation(void)
 {
     kiln__key any = kiln_test_key("packed", "");
-    kiln__blob *blob = pack->vtable->get(pack, &any, NULL);
+    kiln__blob *blob = pack->vtable->get(pack, &any, false, NULL);
     kiln_test_require(!blob || strcmp(blob->entry.key_text, "packed") == 0, "the right entry");
     kiln_test_require(!has_in(pack, "new"), "no entry that was not asked for");
     bool found = blob != NULL && has_in(pack, "old");

@@ -65,17 +65,17 @@ static void require_found(kiln__store *pack, size_t index)
         return;
     require_whole(blob);
     kiln__key key = blob->entry.key;
-    found = pack->vtable->get(pack, &key, NULL);
+    found = pack->vtable->get(pack, &key, false, NULL);
     FUZZ_REQUIRE(is_same(blob, found), "an entry is found under its key");
     kiln__blob_release(found);
     key.toolchain[0] = '\0';
-    found = pack->vtable->get(pack, &key, NULL);
+    found = pack->vtable->get(pack, &key, false, NULL);
     FUZZ_REQUIRE(found != NULL && memcmp(found->entry.key.digest, key.digest, sizeof(key.digest)) == 0 &&
                      kiln__toolchain_compare(found->entry.key.toolchain, blob->entry.key.toolchain) >= 0,
                  "any toolchain finds the newest");
     kiln__blob_release(found);
     key.digest[index % sizeof(key.digest)] ^= 1;
-    found = pack->vtable->get(pack, &key, NULL);
+    found = pack->vtable->get(pack, &key, false, NULL);
     FUZZ_REQUIRE(found == NULL || memcmp(found->entry.key.digest, key.digest, sizeof(key.digest)) == 0,
                  "nothing is found under another key");
     kiln__blob_release(found);
@@ -240,7 +240,7 @@ static void write_and_read(const uint8_t *data, size_t size)
     for (size_t i = 0; i < entries; i++)
         require_found(pack, i);
     for (size_t i = 0; i < all.count; i++) {
-        kiln__blob *given = NULL, *found = pack->vtable->get(pack, &all.blobs[i]->entry.key, NULL);
+        kiln__blob *given = NULL, *found = pack->vtable->get(pack, &all.blobs[i]->entry.key, false, NULL);
         fetch(&all, &all.blobs[i]->entry.key, &given);
         FUZZ_REQUIRE(is_same(given, found), "entry %zu comes back", i);
         kiln__blob_release(given);

@@ -38,7 +38,7 @@ static void set_up(void)
     kiln_service *service = kiln_test_open(&options);
     kiln_program_release(kiln_test_build(service, SPEC));
     ck_assert_int_eq(kiln__disk_store_visit(service->disk, take_kernel, &key), 0);
-    original = service->disk->vtable->get(service->disk, &key, NULL);
+    original = service->disk->vtable->get(service->disk, &key, false, NULL);
     ck_assert_ptr_nonnull(original);
     kiln_close(service);
     options.cache_dir = kiln_test_temp_path("store");
@@ -90,7 +90,7 @@ static void keep_in(const char *directory, const char *toolchain, variant how)
     other.shared_dir = "";
     kiln_service *service = kiln_test_open(&other);
     kiln__blob *blob = copy_as(toolchain, how);
-    ck_assert_int_eq(kiln__disk_store_add(service->disk, blob), 0);
+    ck_assert_int_eq(service->disk->vtable->put(service->disk, blob, false), 0);
     kiln__blob_release(blob);
     kiln_close(service);
 }

@@ -118,19 +118,19 @@ START_TEST(test_file__shared_files_may_be_roots_and_have_several_names)
 {
     char buffer[100];
     struct stat status = { .st_mode = S_IFREG | 0644, .st_uid = geteuid(), .st_nlink = 3 };
-    ck_assert_ptr_null(kiln__trust_refuse_shared_file(&status, buffer, sizeof buffer));
-    ck_assert_ptr_nonnull(kiln__trust_refuse_shared_directory(&status, buffer, sizeof buffer));
-    ck_assert_ptr_nonnull(kiln__trust_refuse_file(&status, buffer, sizeof buffer));
+    ck_assert_ptr_null(kiln__trust_refuse_file(&status, true, buffer, sizeof buffer));
+    ck_assert_ptr_nonnull(kiln__trust_refuse_directory(&status, true, buffer, sizeof buffer));
+    ck_assert_ptr_nonnull(kiln__trust_refuse_file(&status, false, buffer, sizeof buffer));
     status.st_uid = 0;
-    ck_assert_ptr_null(kiln__trust_refuse_shared_file(&status, buffer, sizeof buffer));
+    ck_assert_ptr_null(kiln__trust_refuse_file(&status, true, buffer, sizeof buffer));
     status.st_uid = geteuid() + 1;
-    ck_assert_ptr_nonnull(strstr(kiln__trust_refuse_shared_file(&status, buffer, sizeof buffer), "or root"));
+    ck_assert_ptr_nonnull(strstr(kiln__trust_refuse_file(&status, true, buffer, sizeof buffer), "or root"));
     status.st_uid = 0;
     status.st_mode = S_IFDIR | 0755;
-    ck_assert_ptr_null(kiln__trust_refuse_shared_directory(&status, buffer, sizeof buffer));
-    ck_assert_ptr_nonnull(kiln__trust_refuse_shared_file(&status, buffer, sizeof buffer));
+    ck_assert_ptr_null(kiln__trust_refuse_directory(&status, true, buffer, sizeof buffer));
+    ck_assert_ptr_nonnull(kiln__trust_refuse_file(&status, true, buffer, sizeof buffer));
     status.st_mode = S_IFDIR | 0757;
-    ck_assert_ptr_nonnull(strstr(kiln__trust_refuse_shared_directory(&status, buffer, sizeof buffer), "mode 0757"));
+    ck_assert_ptr_nonnull(strstr(kiln__trust_refuse_directory(&status, true, buffer, sizeof buffer), "mode 0757"));
 }
 END_TEST
 

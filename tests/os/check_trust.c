@@ -49,8 +49,8 @@ START_TEST(test_trust__refuses_what_others_could_have_written)
     status.st_mode = trusts[_i].mode;
     status.st_nlink = trusts[_i].names;
     status.st_uid = geteuid() + trusts[_i].other_owner;
-    assert_reason(kiln__trust_refuse_directory(&status, buffer, sizeof buffer), trusts[_i].directory);
-    assert_reason(kiln__trust_refuse_file(&status, buffer, sizeof buffer), trusts[_i].file);
+    assert_reason(kiln__trust_refuse_directory(&status, false, buffer, sizeof buffer), trusts[_i].directory);
+    assert_reason(kiln__trust_refuse_file(&status, false, buffer, sizeof buffer), trusts[_i].file);
 }
 END_TEST
 
@@ -61,7 +61,7 @@ START_TEST(test_trust__names_both_owners)
     status.st_mode = S_IFDIR | 0700;
     status.st_uid = geteuid() + 7;
     snprintf(expected, sizeof expected, "owned by user %u, expected %u", (unsigned)geteuid() + 7, (unsigned)geteuid());
-    ck_assert_str_eq(kiln__trust_refuse_directory(&status, buffer, sizeof buffer), expected);
+    ck_assert_str_eq(kiln__trust_refuse_directory(&status, false, buffer, sizeof buffer), expected);
 }
 END_TEST
 
@@ -102,11 +102,11 @@ static void look_from_inside(const struct stat *status)
     ck_assert_int_eq(stat(kiln_test_temp_path("file"), &seen), 0);
     ck_assert_uint_eq(seen.st_uid, (unsigned)atoi(text));
     ck_assert_uint_eq(geteuid(), seen.st_uid);
-    assert_reason(kiln__trust_refuse_file(&seen, buffer, sizeof buffer), "owned by user ");
-    assert_reason(kiln__trust_refuse_shared_file(&seen, buffer, sizeof buffer), "owned by user ");
+    assert_reason(kiln__trust_refuse_file(&seen, false, buffer, sizeof buffer), "owned by user ");
+    assert_reason(kiln__trust_refuse_file(&seen, true, buffer, sizeof buffer), "owned by user ");
     ck_assert_int_eq(stat(kiln_test_temp_dir(), &seen), 0);
-    assert_reason(kiln__trust_refuse_directory(&seen, buffer, sizeof buffer), "owned by user ");
-    assert_reason(kiln__trust_refuse_shared_directory(&seen, buffer, sizeof buffer), "owned by user ");
+    assert_reason(kiln__trust_refuse_directory(&seen, false, buffer, sizeof buffer), "owned by user ");
+    assert_reason(kiln__trust_refuse_directory(&seen, true, buffer, sizeof buffer), "owned by user ");
 }
 
 START_TEST(test_trust__in_a_user_namespace_the_overflow_user_is_anybody)

@@ -20,26 +20,24 @@
 static kiln__blob *kept;
 static unsigned asked, put;
 
-static kiln__blob *get(kiln__store *store, const kiln__key *key, kiln__miss *why)
+static kiln__blob *get(kiln__store *store, const kiln__key *key, bool older, kiln__miss *why)
 {
+    if (older)
+        return NULL;
     asked++;
     (void)store, (void)why;
     return kept != NULL && kiln__key_equal(&kept->entry.key, key) ? kiln__blob_retain(kept) : NULL;
 }
 
-static kiln__blob *older(kiln__store *store, const kiln__key *key, kiln__miss *why)
+static int keep(kiln__store *store, kiln__blob *blob, bool replace)
 {
-    return (void)store, (void)key, (void)why, NULL;
-}
-
-static void keep(kiln__store *store, kiln__blob *blob)
-{
-    (void)store;
+    (void)store, (void)replace;
     if (blob->entry.kind != KILN__ENTRY_KERNEL) /* the toolchain has one, too */
-        return;
+        return 0;
     put++;
     kiln__blob_release(kept);
     kept = kiln__blob_retain(blob);
+    return 0;
 }
 
 static void forget(kiln__store *store)
@@ -47,8 +45,10 @@ static void forget(kiln__store *store)
     (void)store;
 }
 
-static const kiln__store_vtable one_vtable = { "one", get, older, keep, keep, kiln__store_no_drop, forget, true };
-static kiln__store one = { &one_vtable };
+static const kiln__store_vtable one_vtable = {
+    .name = "one", .get = get, .put = keep, .drop = kiln__store_no_drop, .close = forget, .on_disk = true
+};
+static kiln__store one = { .vtable = &one_vtable };
 
 /* ---- Requests */
 

@@ -131,7 +131,7 @@ START_TEST(test_disk__older_toolchains_follow_in_order_past_bad_ones)
     kiln__key key = kiln_test_key("one", "");
     kiln__miss why = KILN__MISS_NONE;
     open_store();
-    ck_assert_ptr_null(store->vtable->older(store, &key, &why));
+    ck_assert_ptr_null(store->vtable->get(store, &key, true, &why));
     put_as("one", "cc-9");
     put_as("one", "cc-10");
     put_as("one", "cc-8");
@@ -139,12 +139,12 @@ START_TEST(test_disk__older_toolchains_follow_in_order_past_bad_ones)
     path_as(path, "one", "cc-9");
     damage(path, FLIP);
     for (int i = 0; i < 2; i++) {
-        kiln__blob *blob = store->vtable->older(store, &key, &why);
+        kiln__blob *blob = store->vtable->get(store, &key, true, &why);
         ck_assert_str_eq(blob->entry.key.toolchain, expected[i]);
         key = blob->entry.key;
         kiln__blob_release(blob);
     }
-    ck_assert_ptr_null(store->vtable->older(store, &key, NULL));
+    ck_assert_ptr_null(store->vtable->get(store, &key, true, NULL));
     ck_assert_int_eq(why, KILN__MISS_DAMAGED);
     expect(1, 0, 0, 1);
 }
@@ -158,7 +158,7 @@ START_TEST(test_disk__a_miss_has_a_reason)
     kiln__key key = kiln_test_key("one", "cc-1");
     kiln__miss why = KILN__MISS_NONE;
     open_store();
-    ck_assert_ptr_null(store->vtable->get(store, &key, &why));
+    ck_assert_ptr_null(store->vtable->get(store, &key, false, &why));
     ck_assert_int_eq(why, KILN__MISS_NONE);
     path_as(path, "one", "cc-1");
     snprintf(aside, sizeof aside, "%s/aside", kiln_test_temp_dir());
@@ -166,18 +166,18 @@ START_TEST(test_disk__a_miss_has_a_reason)
         put("one");
         impose(path, impostors[i]);
         why = KILN__MISS_ERROR;
-        ck_assert_ptr_null(store->vtable->get(store, &key, &why));
+        ck_assert_ptr_null(store->vtable->get(store, &key, false, &why));
         ck_assert_int_eq(why, KILN__MISS_UNTRUSTED);
         unlink(path);
         unlink(aside);
     }
     put("one");
     damage(path, CUT);
-    ck_assert_ptr_null(store->vtable->get(store, &key, &why));
+    ck_assert_ptr_null(store->vtable->get(store, &key, false, &why));
     ck_assert_int_eq(why, KILN__MISS_DAMAGED);
     put("one");
     impose(path, WORLD_MODE);
-    ck_assert_ptr_null(store->vtable->get(store, &key, &why));
+    ck_assert_ptr_null(store->vtable->get(store, &key, false, &why));
     ck_assert_int_eq(why, KILN__MISS_DAMAGED);
 }
 END_TEST
@@ -503,7 +503,7 @@ static void *replace_often(void *data)
 {
     for (int i = 0; i < 300; i++) {
         kiln__blob *blob = kiln_test_blob("one", "cc-1", payload, (size_t)(i % 800));
-        store->vtable->replace(store, blob);
+        store->vtable->put(store, blob, true);
         kiln__blob_release(blob);
     }
     atomic_store(&replaced_enough, true);

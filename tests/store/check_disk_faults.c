@@ -588,10 +588,10 @@ START_TEST(test_disk__impossible_toolchain_touches_nothing)
     ck_assert_int_eq(mkdir(path, 0700), 0);
     snprintf(path, sizeof path, "%.400s/v1/victim.kiln", root);
     strcpy(key.toolchain, "/../../victim");
-    ck_assert_ptr_null(store->vtable->get(store, &key, NULL));
+    ck_assert_ptr_null(store->vtable->get(store, &key, false, NULL));
     store->vtable->drop(store, &key);
     memset(key.toolchain, 'a', sizeof key.toolchain);
-    ck_assert_ptr_null(store->vtable->get(store, &key, NULL));
+    ck_assert_ptr_null(store->vtable->get(store, &key, false, NULL));
     store->vtable->drop(store, &key);
     key.toolchain[0] = '\0';
     store->vtable->drop(store, &key);
@@ -676,8 +676,8 @@ START_TEST(test_disk__no_memory_is_a_miss)
         store = kiln__disk_store_open(root, &log_, &counters, problem, sizeof problem);
         kiln__blob *found = NULL;
         if (store) {
-            found = store->vtable->get(store, &key, NULL);
-            store->vtable->put(store, blob);
+            found = store->vtable->get(store, &key, false, NULL);
+            store->vtable->put(store, blob, false);
             kiln__disk_store_visit(store, take_item, &seen);
         }
         kiln__alloc_set_hook(NULL);

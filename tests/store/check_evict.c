@@ -350,11 +350,11 @@ START_TEST(test_evict__too_large_an_entry_is_not_kept)
     open_limited((uint64_t)SHARDS * 2 * 4096, UINT64_MAX);
     put(texts[0]);
     kiln__blob *large = kiln_test_blob(texts[1], "cc-1", payload, sizeof payload);
-    ck_assert_int_eq(kiln__disk_store_add(store, large), -EFBIG);
+    ck_assert_int_eq(store->vtable->put(store, large, false), -EFBIG);
     kiln__blob_release(large);
     ck_assert(is_there(texts[0]) && !is_there(texts[1]));
     kiln__blob *small = kiln_test_blob(texts[0], "cc-1", payload, 900);
-    ck_assert_int_eq(kiln__disk_store_add(store, small), 1);
+    ck_assert_int_eq(store->vtable->put(store, small, false), 1);
     kiln__blob_release(small);
     expect(0, 0, 0, 0);
 }

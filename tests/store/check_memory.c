@@ -1,5 +1,5 @@
 #include "base/alloc.h"
-#include "store/memory.h"
+#include "store/store.h"
 #include "support/blobs.h"
 #include "support/suites.h"
 #include <pthread.h>
@@ -10,7 +10,7 @@ static uint8_t payload[4096];
 static void put(kiln__store *store, const char *text, const char *toolchain, size_t length)
 {
     kiln__blob *blob = kiln_test_blob(text, toolchain, payload, length);
-    store->vtable->put(store, blob);
+    store->vtable->put(store, blob, false);
     kiln__blob_release(blob);
 }
 
@@ -18,7 +18,7 @@ static void put(kiln__store *store, const char *text, const char *toolchain, siz
 static const char *got(kiln__store *store, const char *text, const char *toolchain, char out[64])
 {
     kiln__key key = kiln_test_key(text, toolchain);
-    kiln__blob *blob = store->vtable->get(store, &key, NULL);
+    kiln__blob *blob = store->vtable->get(store, &key, false, NULL);
     out[0] = '\0';
     if (blob) {
         ck_assert_str_eq(blob->entry.key_text, text);
@@ -60,12 +60,12 @@ START_TEST(test_memory__older_toolchains_follow_in_order)
     put(store, "two", "cc-9.5", 10);
     put(store, "one", "cc-8", 10);
     for (int i = 0; i < 3; i++) {
-        kiln__blob *blob = store->vtable->older(store, &key, NULL);
+        kiln__blob *blob = store->vtable->get(store, &key, true, NULL);
         ck_assert_str_eq(blob->entry.key.toolchain, expected[i]);
         key = blob->entry.key;
         kiln__blob_release(blob);
     }
-    ck_assert_ptr_null(store->vtable->older(store, &key, NULL));
+    ck_assert_ptr_null(store->vtable->get(store, &key, true, NULL));
     store->vtable->close(store);
 }
 END_TEST
@@ -108,11 +108,11 @@ START_TEST(test_memory__put_again_replaces)
     kiln__key key = kiln_test_key("one", "cc-1");
     put(store, "one", "cc-1", 10);
     put(store, "one", "cc-1", 20);
-    kiln__blob *blob = store->vtable->get(store, &key, NULL);
+    kiln__blob *blob = store->vtable->get(store, &key, false, NULL);
     ck_assert_uint_eq(kiln__entry_find(&blob->entry, "cubin")->length, 20);
     kiln__blob_release(blob);
     store->vtable->drop(store, &key);
-    ck_assert_ptr_null(store->vtable->get(store, &key, NULL));
+    ck_assert_ptr_null(store->vtable->get(store, &key, false, NULL));
     store->vtable->close(store);
 }
 END_TEST
@@ -146,7 +146,7 @@ START_TEST(test_memory__holds_no_more_than_its_limit)
         for (int j = i; j >= 0; j--) {
             snprintf(text, sizeof text, "key %d", j);
             kiln__key key = kiln_test_key(text, "cc-1");
-            kiln__blob *blob = store->vtable->get(store, &key, NULL);
+            kiln__blob *blob = store->vtable->get(store, &key, false, NULL);
             bytes += blob ? blob->length : 0;
             held += blob != NULL;
             kiln__blob_release(blob);
@@ -183,7 +183,7 @@ START_TEST(test_memory__blob_outlives_its_store)
     kiln__store *store = kiln__memory_store_open(1 << 20);
     kiln__key key = kiln_test_key("one", "cc-1");
     put(store, "one", "cc-1", 100);
-    kiln__blob *blob = store->vtable->get(store, &key, NULL);
+    kiln__blob *blob = store->vtable->get(store, &key, false, NULL);
     store->vtable->close(store);
     ck_assert_str_eq(blob->entry.key_text, "one");
     ck_assert_uint_eq(atomic_load(&blob->refs), 1);
@@ -201,7 +201,7 @@ START_TEST(test_memory__no_memory_is_a_miss)
     kiln__store *store = kiln__memory_store_open(1 << 20);
     kiln__blob *blob = kiln_test_blob("one", "cc-1", payload, 10);
     kiln__alloc_set_hook(refuse_allocation);
-    store->vtable->put(store, blob);
+    store->vtable->put(store, blob, false);
     kiln__store *none = kiln__memory_store_open(1 << 20);
     kiln__alloc_set_hook(NULL);
     ck_assert_ptr_null(none);
@@ -251,7 +251,7 @@ START_TEST(test_memory__does_without_a_larger_table)
         kiln__blob *blob = kiln_test_blob(text, "cc-1", payload, 1);
         asked = 0;
         kiln__alloc_set_hook(i > 0 ? refuse_tables : NULL);
-        store->vtable->put(store, blob);
+        store->vtable->put(store, blob, false);
         kiln__alloc_set_hook(NULL);
         kiln__blob_release(blob);
     }
@@ -277,7 +277,7 @@ static void *work(void *data)
         self->seed = self->seed * 1664525u + 1013904223u;
         snprintf(text, sizeof text, "key %u", (self->seed >> 20) % 40);
         kiln__key key = kiln_test_key(text, "cc-1");
-        kiln__blob *blob = self->store->vtable->get(self->store, &key, NULL);
+        kiln__blob *blob = self->store->vtable->get(self->store, &key, false, NULL);
         if (blob) {
             self->hits += strcmp(blob->entry.key_text, text) == 0;
             kiln__blob_release(blob);

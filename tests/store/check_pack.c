@@ -180,13 +180,13 @@ START_TEST(test_pack__older_toolchains_follow_in_order_past_bad_ones)
     ck_assert_int_ne(fputc('?', file), EOF);
     ck_assert_int_eq(fclose(file), 0);
     for (int i = 0; i < 2; i++) {
-        kiln__blob *blob = store->vtable->older(store, &key, &why);
+        kiln__blob *blob = store->vtable->get(store, &key, true, &why);
         ck_assert_str_eq(blob->entry.key.toolchain, expected[i]);
         key = blob->entry.key;
         kiln__blob_release(blob);
     }
     ck_assert_int_eq(why, KILN__MISS_DAMAGED);
-    ck_assert_ptr_null(store->vtable->older(store, &key, NULL));
+    ck_assert_ptr_null(store->vtable->get(store, &key, true, NULL));
     expect(1, 0, 0, 1);
 }
 END_TEST

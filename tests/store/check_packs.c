@@ -58,7 +58,7 @@ static int take_key(void *data, const kiln__store_item *item)
 static int fetch(void *data, const kiln__key *key, kiln__blob **out)
 {
     kiln__store *store = data;
-    *out = store->vtable->get(store, key, NULL);
+    *out = store->vtable->get(store, key, false, NULL);
     return 0;
 }
 
@@ -297,7 +297,7 @@ static void put_some(kiln_service *service, int count)
     for (int i = 0; i < count; i++) {
         snprintf(text, sizeof text, "key %d", i);
         kiln__blob *blob = kiln_test_blob(text, "nvrtc-1", payload, (size_t)(i + 1) * 10);
-        service->disk->vtable->put(service->disk, blob);
+        service->disk->vtable->put(service->disk, blob, false);
         kiln__blob_release(blob);
     }
 }

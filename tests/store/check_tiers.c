@@ -1,4 +1,3 @@
-#include "store/memory.h"
 #include "store/tiers.h"
 #include "support/blobs.h"
 #include "support/suites.h"
@@ -15,7 +14,7 @@ static const kiln__store_vtable closing_vtable = { .name = "closing", .close = c
 
 static bool has(kiln__store *store, const kiln__key *key)
 {
-    kiln__blob *blob = store->vtable->get(store, key, NULL);
+    kiln__blob *blob = store->vtable->get(store, key, false, NULL);
     kiln__blob_release(blob);
     return blob != NULL;
 }
@@ -30,7 +29,7 @@ START_TEST(test_tiers__slow_hit_is_put_into_the_faster_ones)
         kiln__tiers_add(&tiers, kiln__memory_store_open(1 << 20));
     ck_assert_ptr_null(kiln__tiers_get(&tiers, &key, &tier, NULL));
     ck_assert_uint_eq(tier, 99);
-    tiers.stores[1]->vtable->put(tiers.stores[1], blob);
+    tiers.stores[1]->vtable->put(tiers.stores[1], blob, false);
     kiln__blob *found = kiln__tiers_get(&tiers, &key, &tier, NULL);
     ck_assert_ptr_eq(found, blob);
     ck_assert_uint_eq(tier, 1);
@@ -48,25 +47,29 @@ START_TEST(test_tiers__slow_hit_is_put_into_the_faster_ones)
 }
 END_TEST
 
-static int puts_seen;
+static int puts_seen, replaces_seen;
 
-static kiln__blob *get_nothing(kiln__store *store, const kiln__key *key, kiln__miss *why)
+static kiln__blob *get_nothing(kiln__store *store, const kiln__key *key, bool older, kiln__miss *why)
 {
+    (void)older;
     (void)why;
     (void)store;
     (void)key;
     return NULL;
 }
 
-static void count_put(kiln__store *store, kiln__blob *blob)
+static int count_put(kiln__store *store, kiln__blob *blob, bool replace)
 {
     (void)store;
     (void)blob;
     puts_seen++;
+    replaces_seen += replace;
+    return 0;
 }
 
-static kiln__blob *get_one(kiln__store *store, const kiln__key *key, kiln__miss *why)
+static kiln__blob *get_one(kiln__store *store, const kiln__key *key, bool older, kiln__miss *why)
 {
+    (void)older;
     (void)why;
     (void)store;
     (void)key;
@@ -83,7 +86,7 @@ START_TEST(test_tiers__hit_on_disk_is_put_into_memory_alone)
     static const kiln__store_vtable far = { .get = get_one, .close = count_close };
     for (int i = 0; i < 2; i++) {
         kiln__tiers tiers = { 0 };
-        kiln__store first = { &faster }, second = { i ? &far : &near };
+        kiln__store first = { .vtable = &faster }, second = { .vtable = i ? &far : &near };
         kiln__key key = kiln_test_key("one", "cc-1");
         kiln__tiers_add(&tiers, kiln__memory_store_open(1 << 20));
         kiln__tiers_add(&tiers, &first);
@@ -100,7 +103,7 @@ END_TEST
 static void put(kiln__store *store, const char *toolchain)
 {
     kiln__blob *blob = kiln_test_blob("one", toolchain, "abc", 3);
-    store->vtable->put(store, blob);
+    store->vtable->put(store, blob, false);
     kiln__blob_release(blob);
 }
 
@@ -133,8 +136,9 @@ START_TEST(test_tiers__any_toolchain_takes_the_newest_of_all_stores)
 }
 END_TEST
 
-static kiln__blob *get_untrusted(kiln__store *store, const kiln__key *key, kiln__miss *why)
+static kiln__blob *get_untrusted(kiln__store *store, const kiln__key *key, bool older, kiln__miss *why)
 {
+    (void)older;
     (void)store;
     (void)key;
     kiln__miss_raise(why, KILN__MISS_UNTRUSTED);
@@ -147,7 +151,8 @@ START_TEST(test_tiers__a_miss_has_the_reason_that_tells_most)
     static const kiln__store_vtable none = { .get = get_nothing, .put = count_put, .close = count_close };
     static const kiln__store_vtable good = { .get = get_one, .close = count_close };
     kiln__tiers tiers = { 0 };
-    kiln__store first = { &none }, second = { &bad }, third = { &none }, last = { &good };
+    kiln__store first = { .vtable = &none }, second = { .vtable = &bad }, third = { .vtable = &none };
+    kiln__store last = { .vtable = &good };
     kiln__key key = kiln_test_key("one", "cc-1");
     kiln__miss why = KILN__MISS_NONE;
     ck_assert_ptr_null(kiln__tiers_get(&tiers, &key, NULL, &why));
@@ -195,18 +200,18 @@ static size_t length_in(kiln__tiers *tiers, size_t tier)
 START_TEST(test_tiers__each_store_may_have_another_entry)
 {
     static const kiln__store_vtable disk = {
-        .get = get_nothing, .replace = count_put, .close = count_close, .on_disk = true
+        .get = get_nothing, .put = count_put, .close = count_close, .on_disk = true
     };
     kiln__tiers tiers = { 0 };
-    kiln__store on_disk = { &disk };
+    kiln__store on_disk = { .vtable = &disk };
     kiln__tiers_add(&tiers, kiln__memory_store_open(1 << 20));
     kiln__tiers_add(&tiers, &on_disk);
     kiln__tiers_add(&tiers, kiln__memory_store_open(1 << 20));
     for (size_t i = 1; i < 4; i++) {
         kiln__blob *blob = kiln_test_blob("one", "cc-1", "abc", i);
-        puts_seen = 0;
+        puts_seen = replaces_seen = 0;
         if (i == 1)
-            tiers.stores[2]->vtable->put(tiers.stores[2], blob);
+            tiers.stores[2]->vtable->put(tiers.stores[2], blob, false);
         else if (i == 2)
             kiln__tiers_promote(&tiers, 2, blob);
         else
@@ -215,6 +220,7 @@ START_TEST(test_tiers__each_store_may_have_another_entry)
         ck_assert_uint_eq(length_in(&tiers, 0), i == 1 ? 0 : i);
         ck_assert_uint_eq(length_in(&tiers, 2), i == 2 ? 1 : i);
         ck_assert_int_eq(puts_seen, i == 3);
+        ck_assert_int_eq(replaces_seen, i == 3);
     }
     kiln__tiers_fini(&tiers);
 }

@@ -69,7 +69,7 @@ static inline void open_store(void)
 static inline void put_as(const char *text, const char *toolchain)
 {
     kiln__blob *blob = kiln_test_blob(text, toolchain, payload, 900);
-    store->vtable->put(store, blob);
+    store->vtable->put(store, blob, false);
     kiln__blob_release(blob);
 }
 
@@ -81,7 +81,7 @@ static inline void put(const char *text)
 static inline kiln__blob *get_as(const char *text, const char *toolchain)
 {
     kiln__key key = kiln_test_key(text, toolchain);
-    return store->vtable->get(store, &key, NULL);
+    return store->vtable->get(store, &key, false, NULL);
 }
 
 /* Whether a get finds the entry, which must then be right. Any thread. */
