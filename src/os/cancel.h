@@ -1,5 +1,5 @@
-/* Calls that pthread_cancel does not interrupt: it would leave locks held, and work undone that other threads wait
- * for. */
+/* Calls that pthread_cancel does not interrupt. It would leave locks held, and work undone for which other threads
+ * wait. */
 #ifndef KILN_OS_CANCEL_H
 #define KILN_OS_CANCEL_H
 

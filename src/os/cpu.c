@@ -1,3 +1,4 @@
+/* Facts about the processor, memory limits of control groups, and clocks. */
 #include "os/cpu.h"
 
 #include "base/fpenv.h"
@@ -33,8 +34,8 @@ unsigned kiln__cpu_count(void)
 
 #if defined(__x86_64__)
 
-/* Not every compiler knows the levels or all of their features by name, so those that only add instructions are read
- * from cpuid. The features that need the operating system's help (avx...) are asked from the compiler's run time. */
+/* Some compilers lack names for the levels or for some features, so the features that only add instructions are read
+ * from cpuid. Those that need the operating system's help (avx...) are asked from the compiler's run time. */
 static const char *x86_level(void)
 {
     enum { CMPXCHG16B = 1u << 13, MOVBE = 1u << 22, F16C = 1u << 29, LAHF = 1u << 0, LZCNT = 1u << 5 };
@@ -87,27 +88,30 @@ void kiln__cpu_model(char *out, unsigned size)
         out[strcspn(out, "\n")] = '\0';
 }
 
-/* UINT64_MAX when there is no such file or no number in it ("max"). */
-static uint64_t read_limit(const char *path)
+/* The number at the start of a file, with the factor of a K or M behind it; `none` if there is no file or no number. */
+static uint64_t read_number(const char *path, uint64_t none)
 {
-    char line[32] = "";
+    char line[32] = "", *end = line;
     FILE *file = fopen(path, "re");
-    if (!file)
-        return UINT64_MAX;
-    bool read = fgets(line, sizeof line, file) != NULL;
-    fclose(file);
-    return read && *line >= '0' && *line <= '9' ? strtoull(line, NULL, 10) : UINT64_MAX;
+    if (file && !fgets(line, sizeof line, file))
+        line[0] = '\0';
+    if (file)
+        fclose(file);
+    if (*line < '0' || *line > '9')
+        return none;
+    uint64_t value = strtoull(line, &end, 10);
+    return *end == 'K' ? value << 10 : *end == 'M' ? value << 20 : value;
 }
 
-/* A group is bound by those above it as well. In a container the named group is often not to be seen: then only the
- * root of what is mounted tells. Shortens `group`. */
+/* The groups above a group bind it as well. A container often does not see the named group: then only the root of the
+ * mount tells. Shortens `group`. */
 static uint64_t limit_of_group(const char *mount, char *group, const char *file)
 {
     uint64_t smallest = UINT64_MAX;
     for (;;) {
         char path[3 * PATH_MAX];
         snprintf(path, sizeof path, "%s%s/%s", mount, group, file);
-        uint64_t limit = read_limit(path);
+        uint64_t limit = read_number(path, UINT64_MAX);
         if (limit < smallest)
             smallest = limit;
         char *slash = strrchr(group, '/');
@@ -159,19 +163,12 @@ uint64_t kiln__cpu_memory_bytes(void)
     return smaller == UINT64_MAX ? 0 : smaller;
 }
 
-/* One number from a cache's directory in sysfs, with the factor that a letter behind it stands for; 0 if missing. */
+/* A number of a cache's directory in sysfs; 0 if missing. */
 static uint64_t read_cache_file(int index, const char *file)
 {
-    char path[80], line[32] = "";
+    char path[80];
     snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/%s", index, file);
-    FILE *stream = fopen(path, "re");
-    if (!stream)
-        return 0;
-    bool read = fgets(line, sizeof line, stream) != NULL;
-    fclose(stream);
-    char *end = line;
-    uint64_t value = read ? strtoull(line, &end, 10) : 0;
-    return *end == 'K' ? value << 10 : *end == 'M' ? value << 20 : value;
+    return read_number(path, 0);
 }
 
 uint64_t kiln__cpu_cache_bytes(void)

@@ -1,4 +1,4 @@
-/* Facts about this machine's processor. */
+/* Facts about this machine's processor and memory, and clocks. */
 #ifndef KILN_OS_CPU_H
 #define KILN_OS_CPU_H
 
@@ -15,7 +15,7 @@ const char *kiln__cpu_isa(void);
 void kiln__cpu_model(char *out, unsigned size);
 uint64_t kiln__cpu_cache_bytes(void);
 
-/* Memory in bytes that this process may use: that of the machine, or what its control groups leave of it. 0 if
+/* Memory in bytes that this process may use: that of the machine, or the limit of its control groups. 0 if
  * unknown. */
 uint64_t kiln__cpu_memory_bytes(void);
 
@@ -26,7 +26,7 @@ uint64_t kiln__cpu_memory_limit(const char *root);
 /* Monotonic time in nanoseconds. */
 uint64_t kiln__cpu_now_ns(void);
 
-/* Nanoseconds in milliseconds, whatever the floating-point environment, which it leaves as it is. */
+/* Nanoseconds in milliseconds. Does not depend on the floating-point environment, and leaves it as it is. */
 double kiln__cpu_ms(uint64_t ns);
 
 #endif

@@ -1,3 +1,4 @@
+/* Shared libraries by dlopen, and the redirection of one import. */
 #include "os/dylib.h"
 
 #include "base/alloc.h"
@@ -14,8 +15,8 @@
 
 struct kiln__dylib {
     void *handle;
-    const char *name; /* the loader's, "" where it does not tell */
-    char *path;       /* of that name by realpath; NULL until somebody asks */
+    const char *name; /* the loader's; "" if it does not tell */
+    char *path;       /* of that name by realpath; NULL until the first call of kiln__dylib_path */
 };
 
 static void *open_first(const char *const *names, kiln__text *reasons)
@@ -52,15 +53,10 @@ kiln__dylib *kiln__dylib_open(const char *const *names, char *error, size_t size
 {
     kiln__text reasons = { 0 };
     int shortage = descriptor_shortage();
-    if (shortage) {
-        kiln__text_copy(error, size, strerrordesc_np(shortage));
-        errno = shortage;
-        return NULL;
-    }
-    kiln__dylib *library = kiln__calloc(1, sizeof *library);
+    kiln__dylib *library = shortage ? NULL : kiln__calloc(1, sizeof *library);
     if (!library) {
-        kiln__text_copy(error, size, "out of memory");
-        errno = ENOMEM;
+        kiln__text_copy(error, size, shortage ? strerrordesc_np(shortage) : "out of memory");
+        errno = shortage ? shortage : ENOMEM;
         return NULL;
     }
     library->handle = open_first(names, &reasons);
@@ -70,16 +66,15 @@ kiln__dylib *kiln__dylib_open(const char *const *names, char *error, size_t size
         kiln__text_copy(error, size, reasons.length ? kiln__text_string(&reasons) : "no name to try");
         kiln__dylib_close(library);
         library = NULL;
+        shortage = descriptor_shortage(); /* another thread may have taken the last one */
     }
     kiln__text_fini(&reasons);
-    if (!library) {
-        shortage = descriptor_shortage(); /* another thread may have taken the last one */
+    if (!library)
         errno = shortage ? shortage : ENOENT;
-    }
     return library;
 }
 
-static bool touch(const char *name, int flags)
+static bool touch_library(const char *name, int flags)
 {
     void *handle = dlopen(name, RTLD_NOW | RTLD_NOLOAD | flags);
     if (handle)
@@ -89,12 +84,12 @@ static bool touch(const char *name, int flags)
 
 bool kiln__dylib_is_loaded(const char *name)
 {
-    return touch(name, 0);
+    return touch_library(name, 0);
 }
 
 bool kiln__dylib_pin(const kiln__dylib *library)
 {
-    return library->name[0] && touch(library->name, RTLD_NODELETE);
+    return library->name[0] && touch_library(library->name, RTLD_NODELETE);
 }
 
 void kiln__dylib_close(kiln__dylib *library)
@@ -170,8 +165,8 @@ const char *kiln__dylib_name(const kiln__dylib *library)
     return library->name;
 }
 
-/* Links are resolved only now: a system call for each part of the path is most of what opening a loaded library
- * costs. */
+/* Links are resolved only now: a system call for each part of the path is most of the cost of opening a loaded
+ * library. */
 const char *kiln__dylib_path(kiln__dylib *library)
 {
     if (!library->path && library->name[0])

@@ -24,9 +24,8 @@ bool kiln__dylib_pin(const kiln__dylib *library);
 /* Address of a symbol, NULL if missing. */
 void *kiln__dylib_symbol(kiln__dylib *library, const char *name);
 
-/* Makes the library itself call `to`, for which the caller answers, where it would call a function of another
- * library that it imports as `name`. Calls that are made meanwhile see one or the other. False: it imports none of
- * that name. */
+/* Makes the library call `to` instead of the function of another library that it imports as `name`. The caller
+ * guarantees that `to` fits. Calls that are made meanwhile see one or the other. False: no import of that name. */
 bool kiln__dylib_redirect(const kiln__dylib *library, const char *name, void *to);
 
 /* The name that the loader opened the file by: a path, absolute unless a relative one was asked for; "" if it does

@@ -1,3 +1,4 @@
+/* Files: reads, atomic publication, modes, directories and temporary directories. */
 #include "os/file.h"
 
 #include "base/alloc.h"
@@ -16,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Of temporary directories: one that no other program uses, for what is called so is removed. */
+/* Of temporary directories. No other program uses this prefix, so directories of such names can be removed. */
 #define TEMPORARY_PREFIX "kiln-temporary-"
 
 #define RANDOM_DIGITS "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ" /* of mkdtemp */
@@ -44,19 +45,12 @@ static int open_at(int dir, const char *name, int flags)
     return kiln__file_open(dir, name, flags, 0600);
 }
 
-static int read_all(int fd, char *bytes, size_t length)
+/* Closes the descriptor after an error, and returns the error; else returns the descriptor. */
+static int close_after(int error, int fd)
 {
-    size_t done = 0;
-    while (done < length) {
-        ssize_t count = kiln__sys_read(fd, bytes + done, length - done);
-        if (count < 0 && errno != EINTR)
-            return -errno;
-        if (count == 0)
-            return -EIO;
-        if (count > 0)
-            done += (size_t)count;
-    }
-    return 0;
+    if (error)
+        kiln__sys_close(fd);
+    return error ? error : fd;
 }
 
 static int read_open_file(void **out, size_t *length, int fd, size_t limit, struct stat *status)
@@ -69,9 +63,7 @@ static int read_open_file(void **out, size_t *length, int fd, size_t limit, stru
         return -EFBIG;
     size_t size = (size_t)status->st_size;
     char *bytes = kiln__alloc(size + 1);
-    if (!bytes)
-        return -ENOMEM;
-    int error = read_all(fd, bytes, size);
+    int error = bytes ? kiln__file_read_at(fd, bytes, size, 0) : -ENOMEM;
     if (error) {
         kiln__free(bytes);
         return error;
@@ -148,7 +140,7 @@ int kiln__file_write(int fd, const void *bytes, size_t length)
     return error;
 }
 
-/* ---- Modes: a umask such as 0177 takes rights of the owner away, and what Kiln makes would be closed to Kiln */
+/* ---- Modes: a umask such as 0177 takes rights of the owner away, and closes new files to Kiln */
 
 /* Gives an open file the rights to read and write it; *status says so afterwards. */
 static int give_file_rights(int fd, struct stat *status)
@@ -162,22 +154,22 @@ static int give_file_rights(int fd, struct stat *status)
     return 0;
 }
 
-/* Changes the mode of what an O_PATH descriptor stands for. Such a descriptor needs no right to the file, and no name
- * that others may meanwhile give to another one. */
+/* Changes the mode by an O_PATH descriptor. It needs no right to the file, and no name, which another file may have by
+ * now. */
 static int change_mode(int fd, mode_t mode)
 {
     char path[40];
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    return kiln__sys_fchmodat(AT_FDCWD, path, mode & 07777) ? -errno : 0;
+    return kiln__sys_fchmodat(AT_FDCWD, path, mode & 07777, 0) ? -errno : 0;
 }
 
-/* Whether it is this user's and no right to it is anybody else's. */
+/* Whether a file is this user's, and other users have no right to it. */
 static bool is_private(const struct stat *status)
 {
     return status->st_uid == geteuid() && (status->st_mode & 077) == 0;
 }
 
-/* Best effort, as all that follows here: a directory that stays closed fails to open. */
+/* Best effort: a directory that stays closed fails to open. */
 static void give_directory_rights(int dir, const char *name)
 {
     struct stat status;
@@ -196,8 +188,7 @@ bool kiln__file_is_closed(const struct stat *status)
            (status->st_mode & needed) != needed;
 }
 
-/* No link is followed, wherever in the path it is. The C library has no call for that; an old kernel has none at
- * all. */
+/* Follows no link in any part of the path. The C library has no function for that, and a kernel before 5.6 no call. */
 static int open_without_links(int dir, const char *path)
 {
     struct open_how how = { .flags = O_PATH | O_NOFOLLOW | O_CLOEXEC, .resolve = RESOLVE_NO_SYMLINKS };
@@ -230,10 +221,7 @@ int kiln__file_open_append(const char *path, struct stat *status)
     int error = kiln__sys_fstat(fd, status) ? -errno : S_ISREG(status->st_mode) ? 0 : -EINVAL;
     if (!error && status->st_size == 0 && status->st_uid == geteuid())
         error = give_file_rights(fd, status);
-    if (!error)
-        return fd;
-    kiln__sys_close(fd);
-    return error;
+    return close_after(error, fd);
 }
 
 static void unique_name(char out[UNIQUE_SIZE], const char *prefix)
@@ -254,8 +242,8 @@ bool kiln__file_is_unique(const char *name, const char *prefix)
            name[length + UNIQUE_DIGITS] == '\0';
 }
 
-/* Fills a new file; its mode is set again for umask may have taken the owner's own rights away. */
-static int fill(int fd, const void *bytes, size_t length)
+/* Fills a new file. Its mode is set again, because umask may have taken the owner's rights away. */
+static int fill_file(int fd, const void *bytes, size_t length)
 {
     return kiln__sys_fchmod(fd, 0600) ? -errno : kiln__file_write(fd, bytes, length);
 }
@@ -281,7 +269,7 @@ static int link_over(int dir, const char *source, const char *name)
     return error ? error : replace_with(dir, temporary, name);
 }
 
-/* *settled stays false where the directory cannot hold unnamed files or cannot link them: a named one must do. */
+/* *settled stays false if the directory cannot hold or link unnamed files: then a named temporary is published. */
 static int publish_unnamed(int dir, const char *name, const void *bytes, size_t length, bool replace, bool *settled)
 {
     char source[40];
@@ -289,7 +277,7 @@ static int publish_unnamed(int dir, const char *name, const void *bytes, size_t 
     int fd = open_at(dir, ".", O_TMPFILE | O_WRONLY);
     if (fd < 0)
         return 0;
-    int error = fill(fd, bytes, length);
+    int error = fill_file(fd, bytes, length);
     *settled = error != 0;
     if (!error) {
         snprintf(source, sizeof source, "/proc/self/fd/%d", fd);
@@ -319,11 +307,9 @@ int kiln__file_create_unique(int dir, const char *prefix, char name[KILN__FILE_U
     if (fd < 0)
         return fd;
     int error = kiln__sys_fstat(fd, &status) ? -errno : give_file_rights(fd, &status);
-    if (!error)
-        return fd;
-    kiln__sys_close(fd);
-    kiln__sys_unlinkat(dir, name, 0);
-    return error;
+    if (error)
+        kiln__sys_unlinkat(dir, name, 0);
+    return close_after(error, fd);
 }
 
 /* Renames without replacing; where the file system cannot, links and unlinks. */
@@ -344,7 +330,7 @@ static int publish_named(int dir, const char *name, const void *bytes, size_t le
     int fd = create_unique(dir, KILN__FILE_TEMPORARY, temporary, 0600);
     if (fd < 0)
         return fd;
-    int error = fill(fd, bytes, length);
+    int error = fill_file(fd, bytes, length);
     if (kiln__sys_close(fd) && !error && errno != EINTR)
         error = -errno;
     if (error) {
@@ -385,17 +371,18 @@ static int make_directory(int dir, const char *name)
     return 0;
 }
 
-/* Only to go on from there: a parent need not be readable. */
-static int enter_directory(int dir, const char *name)
+/* Opens a directory, which is made first if it is missing. */
+static int open_or_make(int dir, const char *name, int flags)
 {
-    int fd = open_at(dir, name, O_PATH | O_DIRECTORY);
+    int fd = open_at(dir, name, flags | O_DIRECTORY);
     if (fd != -ENOENT)
         return fd;
     int error = make_directory(dir, name);
-    return error ? error : open_at(dir, name, O_PATH | O_DIRECTORY);
+    return error ? error : open_at(dir, name, flags | O_DIRECTORY);
 }
 
-/* From one directory into the next: no name is looked up twice, so that what was made is what is entered. */
+/* Goes from one directory into the next. No name is looked up twice, so the directory that was made is entered. O_PATH,
+ * because a parent need not be readable. */
 static int enter_path(const char *path)
 {
     char name[NAME_MAX + 1];
@@ -403,7 +390,7 @@ static int enter_path(const char *path)
     while (fd >= 0 && *(path += strspn(path, "/")) != '\0') {
         size_t length = strcspn(path, "/");
         snprintf(name, sizeof name, "%.*s", (int)length, path);
-        int next = length < sizeof name ? enter_directory(fd, name) : -ENAMETOOLONG;
+        int next = length < sizeof name ? open_or_make(fd, name, O_PATH) : -ENAMETOOLONG;
         kiln__sys_close(fd);
         fd = next;
         path += length;
@@ -428,12 +415,7 @@ int kiln__file_make_directory(const char *path)
 
 int kiln__file_open_directory(int dir, const char *name, bool make)
 {
-    int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW;
-    int fd = open_at(dir, name, flags);
-    if (fd != -ENOENT || !make)
-        return fd;
-    int error = make_directory(dir, name);
-    return error ? error : open_at(dir, name, flags);
+    return make ? open_or_make(dir, name, O_NOFOLLOW) : open_at(dir, name, O_DIRECTORY | O_NOFOLLOW);
 }
 
 int kiln__file_list(int dir, int (*fn)(void *data, const char *name), void *data)
@@ -494,18 +476,12 @@ void kiln__file_append_stamp(const struct stat *status, const char *separator, k
     kiln__text_append_uint(out, (uint64_t)status->st_mtim.tv_nsec, 9);
 }
 
-static bool is_same(const struct stat *a, const struct stat *b)
-{
-    return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_ctim.tv_sec == b->st_ctim.tv_sec &&
-           a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
-}
-
 int kiln__file_remove_same(int dir, const char *name, const struct stat *status)
 {
     struct stat now;
     if (kiln__sys_fstatat(dir, name, &now, AT_SYMLINK_NOFOLLOW))
         return -errno;
-    if (!is_same(&now, status))
+    if (!kiln__file_is_unchanged(status, &now))
         return -ESTALE;
     return kiln__sys_unlinkat(dir, name, 0) ? -errno : 0;
 }
@@ -550,8 +526,8 @@ void kiln__file_remove_directory(const char *path)
     kiln__sys_rmdir(path);
 }
 
-/* What is checked is what was opened: where others may write too, a name can mean another directory in the next
- * moment. */
+/* Checks the descriptor and not the name: in a parent that other users write to, the name may mean another directory
+ * by now. */
 static bool is_left_over(int fd)
 {
     struct stat status;

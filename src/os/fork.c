@@ -1,10 +1,11 @@
+/* The fork handler: it counts forks and closes the listed descriptors in the child. */
 #include "os/fork.h"
 
 #include <pthread.h>
 #include <stddef.h>
 #include <unistd.h>
 
-/* Threads that compile at once, and their workers: those without a place do without the lock. */
+/* Threads that compile at once, and their workers. A thread without a place goes on without the lock. */
 enum { DESCRIPTORS_MAX = 1024 };
 
 atomic_uint kiln__fork_count;

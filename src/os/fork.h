@@ -1,6 +1,6 @@
-/* Forks. A child has the memory of its parent and none of its threads, so locks and tables of its parent's may be
- * half way through a change. It uses nothing that was made before the fork: objects keep the generation in which
- * they were made, and public functions compare it. */
+/* Forks. A child has the memory of its parent and none of its threads, so the parent's locks and tables may be half way
+ * through a change. The child uses no object from before the fork: objects keep the generation in which they were made,
+ * and public functions compare it. */
 #ifndef KILN_OS_FORK_H
 #define KILN_OS_FORK_H
 
@@ -13,7 +13,7 @@ extern atomic_uint kiln__fork_count; /* of forks from the process that first wat
  * thread. */
 int kiln__fork_watch(void);
 
-/* The generation of what is made now. */
+/* The generation of objects that are made now. */
 static inline unsigned kiln__fork_generation(void)
 {
     return atomic_load_explicit(&kiln__fork_count, memory_order_relaxed);

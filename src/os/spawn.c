@@ -1,3 +1,4 @@
+/* posix_spawn with the descriptors and signals of a program. */
 #include "os/spawn.h"
 
 #include <errno.h>
@@ -18,7 +19,7 @@ int kiln__spawn_raise(int *fd, int first)
     return 0;
 }
 
-/* The number is forgotten first: another thread may fork just then, and in that child it would be closed once more,
+/* The number is forgotten first. Another thread may fork just then, and its child would close the number once more,
  * when it may be another file's. */
 void kiln__spawn_close(int *fd)
 {

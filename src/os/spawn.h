@@ -1,5 +1,5 @@
-/* Starting programs. Nothing else of Kiln calls posix_spawn, which copies no large host as fork does. The command is
- * built with this file, too: it uses nothing else of src/. */
+/* Starting programs, by posix_spawn, which does not copy a large host as fork does. Only this file calls it. The
+ * command is built with this file as well, so it uses nothing else of src/. */
 #ifndef KILN_OS_SPAWN_H
 #define KILN_OS_SPAWN_H
 
@@ -7,14 +7,13 @@
 #include <sys/types.h>
 
 typedef struct kiln__spawn_options {
-    const char *path; /* is not searched for */
+    const char *path; /* not searched in PATH */
     char *const *argv;
     char *const *environment; /* NULL: the caller's */
     const int *fds;           /* fds[i] becomes its descriptor i; -1: it has the caller's i */
     int fd_count;             /* it inherits no others */
-    /* In a new process group, with default signal dispositions and an empty signal mask. Else it has the caller's
-     * group, so that the terminal's signals reach it, the signals that the caller ignores and the calling thread's
-     * mask. */
+    /* In a new process group, with default signal dispositions and an empty signal mask. Else it shares the caller's
+     * group, so that the terminal's signals reach it, the caller's ignored signals and the calling thread's mask. */
     bool apart;
 } kiln__spawn_options;
 

@@ -1,6 +1,5 @@
-/* The file calls of the files that include this: each is the system's function of that name and nothing else. Where
- * KILN_FAULTS is defined, which only tests/fault does, each first asks a hook that may refuse it, shorten it or end
- * the process. */
+/* The file calls of the files that include this. kiln__sys_NAME is the system's function NAME. With KILN_FAULTS, which
+ * only tests/fault defines, each first asks a hook that may refuse it, shorten it or end the process. */
 #ifndef KILN_OS_SYSCALLS_H
 #define KILN_OS_SYSCALLS_H
 
@@ -12,193 +11,91 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define KILN__SYS_CALLS(X) \
-    X(openat)              \
-    X(read)                \
-    X(pread)               \
-    X(write)               \
-    X(close)               \
-    X(fstat)               \
-    X(fstatat)             \
-    X(fchmod)              \
-    X(fchmodat)            \
-    X(utimensat)           \
-    X(mkdirat)             \
-    X(mkdtemp)             \
-    X(rmdir)               \
-    X(linkat)              \
-    X(unlinkat)            \
-    X(renameat)            \
-    X(renameat2)           \
-    X(fdopendir)           \
-    X(readdir)             \
-    X(closedir)            \
-    X(dup3)                \
-    X(lseek)               \
-    X(fdatasync)           \
-    X(fcntl)
+/* A row: the function, its result's type and that of a failure, its parameters, the arguments that are passed on, and
+ * the descriptor (-1 for a stream or a plain path), name ("" for none) and address of a length (or NULL) that the hook
+ * is told. Of fcntl's many forms it is the one that locks. */
+#define KILN__SYS_CALLS(X)                                                                                             \
+    X(openat, int, -1, (int dir, const char *name, int flags, mode_t mode), (dir, name, flags, mode), dir,             \
+      (flags & O_TMPFILE) == O_TMPFILE ? "" : name, NULL)                                                              \
+    X(pread, ssize_t, -1, (int fd, void *bytes, size_t length, off_t offset), (fd, bytes, length, offset), fd, "",     \
+      &length)                                                                                                         \
+    X(write, ssize_t, -1, (int fd, const void *bytes, size_t length), (fd, bytes, length), fd, "", &length)            \
+    X(fstat, int, -1, (int fd, struct stat *status), (fd, status), fd, "", NULL)                                       \
+    X(fstatat, int, -1, (int dir, const char *name, struct stat *status, int flags), (dir, name, status, flags), dir,  \
+      name, NULL)                                                                                                      \
+    X(fchmod, int, -1, (int fd, mode_t mode), (fd, mode), fd, "", NULL)                                                \
+    X(fchmodat, int, -1, (int dir, const char *name, mode_t mode, int flags), (dir, name, mode, flags), dir, name,     \
+      NULL)                                                                                                            \
+    X(utimensat, int, -1, (int dir, const char *name, const struct timespec times[2], int flags),                      \
+      (dir, name, times, flags), dir, name, NULL)                                                                      \
+    X(mkdirat, int, -1, (int dir, const char *name, mode_t mode), (dir, name, mode), dir, name, NULL)                  \
+    X(mkdtemp, char *, NULL, (char *path), (path), -1, path, NULL)                                                     \
+    X(rmdir, int, -1, (const char *path), (path), -1, path, NULL)                                                      \
+    X(linkat, int, -1, (int from, const char *source, int to, const char *name, int flags),                            \
+      (from, source, to, name, flags), to, name, NULL)                                                                 \
+    X(unlinkat, int, -1, (int dir, const char *name, int flags), (dir, name, flags), dir, name, NULL)                  \
+    X(renameat, int, -1, (int from, const char *source, int to, const char *name), (from, source, to, name), to, name, \
+      NULL)                                                                                                            \
+    X(renameat2, int, -1, (int from, const char *source, int to, const char *name, unsigned flags),                    \
+      (from, source, to, name, flags), to, name, NULL)                                                                 \
+    X(fdopendir, DIR *, NULL, (int fd), (fd), fd, "", NULL)                                                            \
+    X(readdir, struct dirent *, NULL, (DIR * stream), (stream), dirfd(stream), "", NULL)                               \
+    X(dup3, int, -1, (int fd, int to, int flags), (fd, to, flags), fd, "", NULL)                                       \
+    X(lseek, off_t, -1, (int fd, off_t offset, int from), (fd, offset, from), fd, "", NULL)                            \
+    X(fdatasync, int, -1, (int fd), (fd), fd, "", NULL)                                                                \
+    X(fcntl, int, -1, (int fd, int command, struct flock *range), (fd, command, range), fd, "", NULL)
+
+/* The calls that close: they close also when the hook refuses. */
+#define KILN__SYS_CLOSES(X)      \
+    X(close, (int fd), (fd), fd) \
+    X(closedir, (DIR * stream), (stream), dirfd(stream))
 
 #ifdef KILN_FAULTS
 
-typedef enum kiln__sys_call {
-#define KILN__SYS_ENUM(name) KILN__SYS_##name,
-    KILN__SYS_CALLS(KILN__SYS_ENUM)
-#undef KILN__SYS_ENUM
-} kiln__sys_call;
+#define KILN__SYS_ENUM(call, ...) KILN__SYS_##call,
+typedef enum kiln__sys_call { KILN__SYS_CALLS(KILN__SYS_ENUM) KILN__SYS_CLOSES(KILN__SYS_ENUM) } kiln__sys_call;
 
-/* Before a call on a descriptor (-1 for a stream or a plain path) and a name ("" if it has none). 0: make it; else
- * the errno it fails with, unmade, except that what is to be closed is closed. *length (NULL but for read, pread and
- * write) may be made smaller. Any thread. */
+/* Before a call: 0 to make it, else the errno with which it fails unmade. *length may be made smaller. Any thread. */
 int kiln__sys_before(kiln__sys_call call, int fd, const char *name, size_t *length);
 /* After a call that was made; leaves errno alone. */
 void kiln__sys_after(kiln__sys_call call);
 
-#define KILN__SYS(call, fd, name, length, type, failed, made)                      \
-    do {                                                                           \
-        int refused_ = kiln__sys_before(KILN__SYS_##call, (fd), (name), (length)); \
-        if (refused_ != 0) {                                                       \
-            errno = refused_;                                                      \
-            return failed;                                                         \
-        }                                                                          \
-        type result_ = (made);                                                     \
-        kiln__sys_after(KILN__SYS_##call);                                         \
-        return result_;                                                            \
-    } while (0)
-
-#define KILN__SYS_CLOSE(call, fd, made)                                    \
-    do {                                                                   \
-        int refused_ = kiln__sys_before(KILN__SYS_##call, (fd), "", NULL); \
-        int result_ = (made);                                              \
-        kiln__sys_after(KILN__SYS_##call);                                 \
-        if (refused_ != 0)                                                 \
-            errno = refused_;                                              \
-        return refused_ != 0 ? -1 : result_;                               \
-    } while (0)
+#define KILN__SYS_MAKE(call, type, failed, parameters, arguments, fd, name, length) \
+    static inline type kiln__sys_##call parameters                                  \
+    {                                                                               \
+        int refused_ = kiln__sys_before(KILN__SYS_##call, fd, name, length);        \
+        if (refused_ != 0) {                                                        \
+            errno = refused_;                                                       \
+            return failed;                                                          \
+        }                                                                           \
+        type result_ = call arguments;                                              \
+        kiln__sys_after(KILN__SYS_##call);                                          \
+        return result_;                                                             \
+    }
+#define KILN__SYS_MAKE_CLOSE(call, parameters, arguments, fd)            \
+    static inline int kiln__sys_##call parameters                        \
+    {                                                                    \
+        int refused_ = kiln__sys_before(KILN__SYS_##call, fd, "", NULL); \
+        int result_ = call arguments;                                    \
+        kiln__sys_after(KILN__SYS_##call);                               \
+        if (refused_ != 0)                                               \
+            errno = refused_;                                            \
+        return refused_ != 0 ? -1 : result_;                             \
+    }
 
 #else
-#define KILN__SYS(call, fd, name, length, type, failed, made) return made
-#define KILN__SYS_CLOSE(call, fd, made)                       return made
+
+#define KILN__SYS_MAKE(call, type, failed, parameters, arguments, fd, name, length) \
+    static inline type kiln__sys_##call parameters                                  \
+    {                                                                               \
+        return call arguments;                                                      \
+    }
+#define KILN__SYS_MAKE_CLOSE(call, parameters, arguments, fd) \
+    KILN__SYS_MAKE(call, int, -1, parameters, arguments, fd, "", NULL)
+
 #endif
 
-static inline int kiln__sys_openat(int dir, const char *name, int flags, mode_t mode)
-{
-    KILN__SYS(openat, dir, (flags & O_TMPFILE) == O_TMPFILE ? "" : name, NULL, int, -1, openat(dir, name, flags, mode));
-}
-
-static inline ssize_t kiln__sys_read(int fd, void *bytes, size_t length)
-{
-    KILN__SYS(read, fd, "", &length, ssize_t, -1, read(fd, bytes, length));
-}
-
-static inline ssize_t kiln__sys_pread(int fd, void *bytes, size_t length, off_t offset)
-{
-    KILN__SYS(pread, fd, "", &length, ssize_t, -1, pread(fd, bytes, length, offset));
-}
-
-static inline ssize_t kiln__sys_write(int fd, const void *bytes, size_t length)
-{
-    KILN__SYS(write, fd, "", &length, ssize_t, -1, write(fd, bytes, length));
-}
-
-static inline int kiln__sys_close(int fd)
-{
-    KILN__SYS_CLOSE(close, fd, close(fd));
-}
-
-static inline int kiln__sys_fstat(int fd, struct stat *status)
-{
-    KILN__SYS(fstat, fd, "", NULL, int, -1, fstat(fd, status));
-}
-
-static inline int kiln__sys_fstatat(int dir, const char *name, struct stat *status, int flags)
-{
-    KILN__SYS(fstatat, dir, name, NULL, int, -1, fstatat(dir, name, status, flags));
-}
-
-static inline int kiln__sys_fchmod(int fd, mode_t mode)
-{
-    KILN__SYS(fchmod, fd, "", NULL, int, -1, fchmod(fd, mode));
-}
-
-static inline int kiln__sys_fchmodat(int dir, const char *name, mode_t mode)
-{
-    KILN__SYS(fchmodat, dir, name, NULL, int, -1, fchmodat(dir, name, mode, 0));
-}
-
-static inline int kiln__sys_utimensat(int dir, const char *name, const struct timespec times[2], int flags)
-{
-    KILN__SYS(utimensat, dir, name, NULL, int, -1, utimensat(dir, name, times, flags));
-}
-
-static inline int kiln__sys_mkdirat(int dir, const char *name, mode_t mode)
-{
-    KILN__SYS(mkdirat, dir, name, NULL, int, -1, mkdirat(dir, name, mode));
-}
-
-static inline char *kiln__sys_mkdtemp(char *path)
-{
-    KILN__SYS(mkdtemp, -1, path, NULL, char *, NULL, mkdtemp(path));
-}
-
-static inline int kiln__sys_rmdir(const char *path)
-{
-    KILN__SYS(rmdir, -1, path, NULL, int, -1, rmdir(path));
-}
-
-static inline int kiln__sys_linkat(int from, const char *old_name, int to, const char *new_name, int flags)
-{
-    KILN__SYS(linkat, to, new_name, NULL, int, -1, linkat(from, old_name, to, new_name, flags));
-}
-
-static inline int kiln__sys_unlinkat(int dir, const char *name, int flags)
-{
-    KILN__SYS(unlinkat, dir, name, NULL, int, -1, unlinkat(dir, name, flags));
-}
-
-static inline int kiln__sys_renameat(int from, const char *old_name, int to, const char *new_name)
-{
-    KILN__SYS(renameat, to, new_name, NULL, int, -1, renameat(from, old_name, to, new_name));
-}
-
-static inline int kiln__sys_renameat2(int from, const char *old_name, int to, const char *new_name, unsigned flags)
-{
-    KILN__SYS(renameat2, to, new_name, NULL, int, -1, renameat2(from, old_name, to, new_name, flags));
-}
-
-static inline DIR *kiln__sys_fdopendir(int fd)
-{
-    KILN__SYS(fdopendir, fd, "", NULL, DIR *, NULL, fdopendir(fd));
-}
-
-static inline struct dirent *kiln__sys_readdir(DIR *stream)
-{
-    KILN__SYS(readdir, dirfd(stream), "", NULL, struct dirent *, NULL, readdir(stream));
-}
-
-static inline int kiln__sys_closedir(DIR *stream)
-{
-    KILN__SYS_CLOSE(closedir, dirfd(stream), closedir(stream));
-}
-
-static inline int kiln__sys_dup3(int fd, int to, int flags)
-{
-    KILN__SYS(dup3, fd, "", NULL, int, -1, dup3(fd, to, flags));
-}
-
-static inline off_t kiln__sys_lseek(int fd, off_t offset, int from)
-{
-    KILN__SYS(lseek, fd, "", NULL, off_t, -1, lseek(fd, offset, from));
-}
-
-static inline int kiln__sys_fdatasync(int fd)
-{
-    KILN__SYS(fdatasync, fd, "", NULL, int, -1, fdatasync(fd));
-}
-
-/* Of fcntl's many forms the one that locks. */
-static inline int kiln__sys_fcntl(int fd, int command, struct flock *range)
-{
-    KILN__SYS(fcntl, fd, "", NULL, int, -1, fcntl(fd, command, range));
-}
+KILN__SYS_CALLS(KILN__SYS_MAKE)
+KILN__SYS_CLOSES(KILN__SYS_MAKE_CLOSE)
 
 #endif

@@ -18,8 +18,8 @@ static _Atomic(const char *) first;
 static atomic_uchar trace[TRACE + 2]; /* which function the calls from number 1 on were, plus one */
 
 static const char *const names[] = {
-#define NAME(name) [KILN__SYS_##name] = #name,
-    KILN__SYS_CALLS(NAME)
+#define NAME(name, ...) [KILN__SYS_##name] = #name,
+    KILN__SYS_CALLS(NAME) KILN__SYS_CLOSES(NAME)
 #undef NAME
 };
 

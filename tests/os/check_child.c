@@ -1,6 +1,6 @@
 /* Starting programs, and a child process at the end of a socket. */
-#include "os/child.h"
 #include "os/cpu.h"
+#include "os/process.h"
 #include "os/spawn.h"
 #include "support/suites.h"
 #include "support/temp.h"

@@ -3,7 +3,7 @@
 #define KILN_JIT_WORKER_WORKER_H
 
 #include "jit/worker/protocol.h"
-#include "os/child.h"
+#include "os/process.h"
 
 /* The limits that every worker of a service is started with. */
 typedef struct kiln__worker_limits {
