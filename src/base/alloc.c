@@ -1,3 +1,4 @@
+/* The heap, with a hook for tests. */
 #include "base/alloc.h"
 
 #include <stdint.h>

@@ -1,4 +1,4 @@
-/* Allocation: the one door to the heap, so that tests can fail any allocation. */
+/* Allocation. All of Kiln allocates here, so that tests can fail any allocation. */
 #ifndef KILN_BASE_ALLOC_H
 #define KILN_BASE_ALLOC_H
 

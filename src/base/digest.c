@@ -1,3 +1,4 @@
+/* Digests by libsodium and checksums by xxHash. */
 #include "base/digest.h"
 
 #include <sodium.h>
@@ -7,7 +8,7 @@
 _Static_assert(KILN__DIGEST_SIZE == crypto_generichash_BYTES, "the digest is BLAKE2b's default size");
 _Static_assert(KILN__CHECKSUM_SIZE == sizeof(XXH128_canonical_t), "the checksum is a canonical XXH3-128");
 
-/* Hashing needs no sodium_init, and a library should not start a host's libsodium behind its back. */
+/* No sodium_init: hashing does not need it, and the host's libsodium is the host's to start. */
 void kiln__digest(uint8_t out[KILN__DIGEST_SIZE], const void *bytes, size_t length)
 {
     crypto_generichash(out, KILN__DIGEST_SIZE, bytes, length, NULL, 0);

@@ -1,3 +1,4 @@
+/* Checks of ELF headers against the length of the file. */
 #include "base/elf.h"
 
 #include <stdio.h>
@@ -37,38 +38,26 @@ static const char *refuse_header(const Elf64_Ehdr *header)
     return NULL;
 }
 
-static bool sections_within(const char *bytes, size_t length, const Elf64_Ehdr *header)
-{
-    for (unsigned i = 0; i < header->e_shnum; i++) {
-        Elf64_Shdr section = kiln__elf_section(bytes, i);
-        if (section.sh_type != SHT_NULL && section.sh_type != SHT_NOBITS &&
-            !kiln__elf_within(section.sh_offset, section.sh_size, length))
-            return false;
-    }
-    return true;
-}
-
-static bool segments_within(const char *bytes, size_t length, const Elf64_Ehdr *header)
-{
-    for (unsigned i = 0; i < header->e_phnum; i++) {
-        Elf64_Phdr segment;
-        memcpy(&segment, bytes + header->e_phoff + i * sizeof(segment), sizeof(segment));
-        if (!kiln__elf_within(segment.p_offset, segment.p_filesz, length))
-            return false;
-    }
-    return true;
-}
-
-/* What of the file lies beyond its end; NULL if nothing does. */
+/* The part of the file that lies beyond its end; NULL if none does. */
 static const char *find_beyond(const void *bytes, size_t length, const Elf64_Ehdr *header)
 {
     if (!kiln__elf_within(header->e_shoff, (uint64_t)header->e_shnum * sizeof(Elf64_Shdr), length))
         return "the section table";
     if (!kiln__elf_within(header->e_phoff, (uint64_t)header->e_phnum * sizeof(Elf64_Phdr), length))
         return "the segment table";
-    if (!sections_within(bytes, length, header))
-        return "a section";
-    return segments_within(bytes, length, header) ? NULL : "a segment";
+    for (unsigned i = 0; i < header->e_shnum; i++) {
+        Elf64_Shdr section = kiln__elf_section(bytes, i);
+        if (section.sh_type != SHT_NULL && section.sh_type != SHT_NOBITS &&
+            !kiln__elf_within(section.sh_offset, section.sh_size, length))
+            return "a section";
+    }
+    for (unsigned i = 0; i < header->e_phnum; i++) {
+        Elf64_Phdr segment;
+        memcpy(&segment, (const char *)bytes + header->e_phoff + i * sizeof(segment), sizeof(segment));
+        if (!kiln__elf_within(segment.p_offset, segment.p_filesz, length))
+            return "a segment";
+    }
+    return NULL;
 }
 
 bool kiln__elf_check(const void *bytes, size_t length, unsigned machine, char reason[KILN__ELF_REASON_SIZE])

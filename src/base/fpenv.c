@@ -1,3 +1,4 @@
+/* Entering and leaving the default floating-point environment. */
 #include "base/fpenv.h"
 
 #if defined(__x86_64__)

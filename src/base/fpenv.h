@@ -1,5 +1,5 @@
-/* The floating-point environment of the calling thread: rounding, flush to zero, trapped exceptions and pending
- * flags. A host may have set any of it, and results, texts and keys must not depend on it: what calculates does so
+/* The floating-point environment of the calling thread: rounding, flush to zero, trapped exceptions and pending flags.
+ * A host may have set any of it, and results, texts and keys must not depend on it. So all code that calculates does so
  * between enter and leave. Any thread. */
 #ifndef KILN_BASE_FPENV_H
 #define KILN_BASE_FPENV_H
@@ -17,13 +17,12 @@ typedef struct kiln__fpenv {
 void kiln__fpenv_enter(kiln__fpenv *host);
 void kiln__fpenv_leave(const kiln__fpenv *host);
 
-/* The same for code that calculates in float and double alone, as kernels do: 10 ns on x86-64, where the unit for
- * long double keeps the host's environment. */
+/* The same for code that calculates in float and double alone, as kernels do. They cost 10 ns on x86-64, where the unit
+ * for long double keeps the host's environment. */
 void kiln__fpenv_enter_simd(kiln__fpenv *host);
 void kiln__fpenv_leave_simd(const kiln__fpenv *host);
 
-/* Sets the default environment for good, in a thread of Kiln's: a thread starts with that of the thread that starts
- * it. */
+/* Sets the default environment for good, in a thread of Kiln's, which starts with the environment of its creator. */
 void kiln__fpenv_reset(void);
 
 #endif

@@ -1,3 +1,4 @@
+/* Lists of texts in one block. */
 #include "base/list.h"
 
 #include "base/alloc.h"
@@ -34,20 +35,11 @@ bool kiln__list_next_pair(const kiln__list *list, const char **first, const char
     return *second != NULL;
 }
 
-const char *kiln__list_at(const kiln__list *list, size_t index)
-{
-    const char *at = kiln__list_next(list, NULL);
-    while (at != NULL && index-- > 0)
-        at = kiln__list_next(list, at);
-    return at;
-}
-
 const char **kiln__list_array(const kiln__list *list, size_t first, size_t step)
 {
     size_t number = 0, count = 0;
     const char **out = kiln__calloc(list->count + 1, sizeof(*out));
-    for (const char *at = kiln__list_next(list, NULL); out != NULL && at != NULL;
-         at = kiln__list_next(list, at), number++)
+    for (const char *at = NULL; out != NULL && (at = kiln__list_next(list, at)) != NULL; number++)
         if (number >= first && (number - first) % step == 0)
             out[count++] = at;
     return out;

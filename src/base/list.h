@@ -1,10 +1,10 @@
-/* A list of texts in one block: each with its NUL, one after the other, which is also the form that frames carry. */
+/* A list of texts in one block: each with its NUL, one after the other. Frames between processes carry this form. */
 #ifndef KILN_BASE_LIST_H
 #define KILN_BASE_LIST_H
 
 #include "base/text.h"
 
-/* Zero-initialised is empty. As a kiln__text it is appended to freely and checked once: bytes.failed. */
+/* Zero-initialised is empty. As with a kiln__text, append freely and check once: bytes.failed. */
 typedef struct kiln__list {
     kiln__text bytes;
     size_t count;
@@ -14,20 +14,16 @@ void kiln__list_add(kiln__list *list, const char *text);
 void kiln__list_add_bytes(kiln__list *list, const char *text, size_t length); /* without a NUL in them */
 void kiln__list_fini(kiln__list *list);
 
-/* The first text with NULL, else the one after `at`; NULL after the last. */
+/* The text after `at`, or the first one if it is NULL; NULL after the last. */
 const char *kiln__list_next(const kiln__list *list, const char *at);
 
-/* For lists of pairs, a name and what it names: the next pair after `*second`, the first where *first is NULL. False
- * after the last. */
+/* For lists of pairs: the next pair after `*second`, or the first pair if *first is NULL. False after the last. */
 bool kiln__list_next_pair(const kiln__list *list, const char **first, const char **second);
-
-/* Number `index`, or NULL if there are not so many. */
-const char *kiln__list_at(const kiln__list *list, size_t index);
 
 /* Pointers to every `step`th text from number `first` on, then NULL. Caller: kiln__free; NULL when out of memory. */
 const char **kiln__list_array(const kiln__list *list, size_t first, size_t step);
 
-/* Copies a list from the form above into an empty one. False if the bytes do not end with a NUL or memory ran out. */
+/* Copies a list of that form into an empty one. False if the bytes do not end with a NUL, or memory ran out. */
 bool kiln__list_read(kiln__list *out, const void *bytes, size_t length);
 
 #endif

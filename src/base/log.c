@@ -1,3 +1,4 @@
+/* The lines of a service's log. */
 #include "base/log.h"
 
 #include <errno.h>

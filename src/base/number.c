@@ -1,3 +1,4 @@
+/* Numbers read and written by strtod and printf, shielded from the host. */
 #include "base/number.h"
 
 #include "base/fpenv.h"
@@ -20,14 +21,14 @@ static void make_c_locale(void)
     c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
 }
 
-/* What a host may have changed and strtod and printf heed: the thread's locale, its rounding mode and flush to zero. */
+/* The state of the host's thread that strtod and printf depend on: locale, rounding mode and flush to zero. */
 typedef struct neutral {
     locale_t locale;
     kiln__fpenv environment;
     int error;
 } neutral;
 
-static void enter(neutral *saved)
+static void enter_neutral(neutral *saved)
 {
     pthread_once(&c_locale_once, make_c_locale);
     saved->error = errno;
@@ -35,7 +36,7 @@ static void enter(neutral *saved)
     kiln__fpenv_enter(&saved->environment);
 }
 
-static void leave(const neutral *saved)
+static void leave_neutral(const neutral *saved)
 {
     kiln__fpenv_leave(&saved->environment);
     uselocale(saved->locale);
@@ -62,7 +63,7 @@ static bool is_number_character(char c)
     return c != '\0' && strchr("0123456789abcdefABCDEFxXpP.+-", c) != NULL;
 }
 
-/* strtod accepts more than numbers are here: white space in front, "nan(1)", "infinity". */
+/* strtod also accepts white space in front, "nan(1)" and "infinity", which are no numbers here. */
 static bool has_number_characters_only(const char *text, size_t length)
 {
     for (size_t i = 0; i < length; i++)
@@ -86,12 +87,12 @@ bool kiln__number_parse(const char *text, size_t length, double *out)
     memcpy(copy, text, length);
     copy[length] = '\0';
     neutral saved;
-    enter(&saved);
+    enter_neutral(&saved);
     double value = strtod(copy, &end);
     bool good = end == copy + length && !isinf(value);
     if (good)
         *out = value;
-    leave(&saved);
+    leave_neutral(&saved);
     return good;
 }
 
@@ -112,7 +113,7 @@ static void format_scientific(char out[KILN__NUMBER_SIZE], double magnitude)
 }
 
 /* Lays out digits (the first before the point) times ten to the exponent. */
-static void lay_out(char *out, size_t size, const char *digits, int exponent)
+static void lay_out_digits(char *out, size_t size, const char *digits, int exponent)
 {
     int count = (int)strlen(digits);
     if (exponent < -4 || exponent >= 16)
@@ -125,7 +126,7 @@ static void lay_out(char *out, size_t size, const char *digits, int exponent)
         snprintf(out, size, "%s%.*s", digits, exponent + 1 - count, "000000000000000");
 }
 
-static void format(char out[KILN__NUMBER_SIZE], double value)
+static void format_number(char out[KILN__NUMBER_SIZE], double value)
 {
     const char *sign = signbit(value) && !isnan(value) ? "-" : "";
     if (!isfinite(value)) {
@@ -141,21 +142,21 @@ static void format(char out[KILN__NUMBER_SIZE], double value)
             digits[count++] = *at;
     digits[count] = '\0';
     strcpy(out, sign);
-    lay_out(out + strlen(sign), KILN__NUMBER_SIZE - strlen(sign), digits, atoi(at + 1));
+    lay_out_digits(out + strlen(sign), KILN__NUMBER_SIZE - strlen(sign), digits, atoi(at + 1));
 }
 
 void kiln__number_format(char out[KILN__NUMBER_SIZE], double value)
 {
     neutral saved;
-    enter(&saved);
-    format(out, value);
-    leave(&saved);
+    enter_neutral(&saved);
+    format_number(out, value);
+    leave_neutral(&saved);
 }
 
 void kiln__number_format_hex(char out[KILN__NUMBER_SIZE], double value)
 {
     neutral saved;
-    enter(&saved);
+    enter_neutral(&saved);
     snprintf(out, KILN__NUMBER_SIZE, "%a", value);
-    leave(&saved);
+    leave_neutral(&saved);
 }

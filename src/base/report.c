@@ -1,3 +1,4 @@
+/* Filling a kiln_report, whatever length its struct has, and the texts of statuses. */
 #include "base/report.h"
 
 #include "base/alloc.h"
@@ -14,31 +15,27 @@ const char *kiln_version(void)
     return VERSION_OF(KILN_VERSION_MAJOR, KILN_VERSION_MINOR, KILN_VERSION_PATCH);
 }
 
+#define STATUS_ROW(name, value, text) { KILN_##name, "KILN_" #name, text },
+static const struct {
+    kiln_status status;
+    const char *name, *text;
+} statuses[] = { KILN_STATUS_MAP(STATUS_ROW){ KILN_OK, "KILN_OK", "success" } };
+
+enum { STATUSES = sizeof(statuses) / sizeof(*statuses) };
+
 const char *kiln_status_name(kiln_status status)
 {
-    switch (status) {
-    case KILN_OK:
-        return "KILN_OK";
-#define STATUS_NAME(name, value, text) \
-    case KILN_##name:                  \
-        return "KILN_" #name;
-        KILN_STATUS_MAP(STATUS_NAME)
-#undef STATUS_NAME
-    }
+    for (size_t i = 0; i < STATUSES; i++)
+        if (statuses[i].status == status)
+            return statuses[i].name;
     return "KILN_UNKNOWN";
 }
 
 const char *kiln_status_text(kiln_status status)
 {
-    switch (status) {
-    case KILN_OK:
-        return "success";
-#define STATUS_TEXT(name, value, text) \
-    case KILN_##name:                  \
-        return text;
-        KILN_STATUS_MAP(STATUS_TEXT)
-#undef STATUS_TEXT
-    }
+    for (size_t i = 0; i < STATUSES; i++)
+        if (statuses[i].status == status)
+            return statuses[i].text;
     return "unknown status";
 }
 
@@ -79,13 +76,6 @@ static void set_cause(kiln_report *report, kiln_status status, int native, const
         report->stage = stage;
 }
 
-static void set_message(kiln_report *report, const char *text)
-{
-    size_t room = message_room(report);
-    if (room > 0)
-        kiln__text_copy(report->message, room, text);
-}
-
 void kiln__report_reset(kiln_report *report)
 {
     set_cause(report, KILN_OK, 0, NULL);
@@ -100,7 +90,7 @@ void kiln_report_clear(kiln_report *report)
 }
 
 /* Length without a UTF-8 sequence that the end of the buffer cut off. Text that is not UTF-8 loses nothing. */
-static size_t whole_characters(const char *text, size_t length)
+static size_t count_whole(const char *text, size_t length)
 {
     size_t start = length;
     while (start > 0 && length - start < 3 && ((unsigned char)text[start - 1] & 0xC0) == 0x80)
@@ -118,7 +108,7 @@ void kiln__report_line(char *buffer, size_t size, const char *format, va_list ar
     int wanted = vsnprintf(buffer, size, format, arguments);
     size_t length = strlen(buffer);
     if (wanted > 0 && (size_t)wanted >= size)
-        length = whole_characters(buffer, length);
+        length = count_whole(buffer, length);
     for (size_t i = 0; i < length; i++)
         if ((unsigned char)buffer[i] < 0x20 || buffer[i] == 0x7F)
             buffer[i] = ' ';
@@ -135,7 +125,7 @@ kiln_status kiln__fail(kiln_report *report, kiln_status status, const char *stag
     size_t room = message_room(report);
     if (room == 0)
         return status;
-    /* Not straight into the report: an argument may be the report's own message, being wrapped into a longer one. */
+    /* Not into the report at once: an argument may be its message, which a longer one wraps. */
     char line[sizeof report->message];
     va_list arguments;
     va_start(arguments, format);
@@ -171,7 +161,8 @@ void kiln__report_move(kiln_report *to, kiln_report *from)
     if (to != NULL) {
         kiln_report_clear(to);
         set_cause(to, from->status, from->native, from->stage);
-        set_message(to, from->message);
+        if (message_room(to) > 0)
+            kiln__text_copy(to->message, message_room(to), from->message);
         if (HAS(to, log)) {
             to->log = from->log;
             from->log = NULL;

@@ -1,3 +1,4 @@
+/* Growable text, and likely slips of a word. */
 #include "base/text.h"
 
 #include "base/alloc.h"
@@ -14,19 +15,14 @@ void kiln__text_fini(kiln__text *text)
 }
 
 /* Makes room for `more` bytes and a NUL. */
-static bool reserve(kiln__text *text, size_t more)
+static bool reserve_bytes(kiln__text *text, size_t more)
 {
-    if (text->failed || more >= SIZE_MAX / 4 - text->length) {
-        text->failed = true;
-        return false;
-    }
-    size_t needed = text->length + more + 1;
-    if (needed <= text->capacity)
+    size_t needed = text->length + more + 1, capacity = text->capacity ? text->capacity * 2 : 64;
+    bool possible = !text->failed && more < SIZE_MAX / 4 - text->length;
+    if (possible && needed <= text->capacity)
         return true;
-    size_t capacity = text->capacity ? text->capacity * 2 : 64;
-    if (capacity < needed)
-        capacity = needed;
-    char *data = kiln__realloc(text->data, capacity);
+    capacity = capacity > needed ? capacity : needed;
+    char *data = possible ? kiln__realloc(text->data, capacity) : NULL;
     if (!data) {
         text->failed = true;
         return false;
@@ -43,7 +39,7 @@ void kiln__text_append(kiln__text *text, const char *string)
 
 void kiln__text_append_bytes(kiln__text *text, const void *bytes, size_t length)
 {
-    if (length == 0 || !reserve(text, length))
+    if (length == 0 || !reserve_bytes(text, length))
         return;
     memcpy(text->data + text->length, bytes, length);
     text->length += length;
@@ -61,7 +57,7 @@ void kiln__text_append_uint(kiln__text *text, uint64_t value, unsigned width)
     kiln__text_append_bytes(text, at, (size_t)(end - at));
 }
 
-/* Most of what is printed is short and fits into the room that there is: then it is formatted once. */
+/* Most texts are short and fit into the present room: they are formatted once. */
 void kiln__text_printf(kiln__text *text, const char *format, ...)
 {
     va_list arguments;
@@ -76,10 +72,10 @@ void kiln__text_printf(kiln__text *text, const char *format, ...)
         return;
     }
     if (room > 0)
-        text->data[text->length] = '\0'; /* what did not fit was cut */
+        text->data[text->length] = '\0'; /* a text that did not fit was cut */
     if (length < 0)
         text->failed = true;
-    if (length <= 0 || !reserve(text, (size_t)length))
+    if (length <= 0 || !reserve_bytes(text, (size_t)length))
         return;
     va_start(arguments, format);
     vsnprintf(text->data + text->length, (size_t)length + 1, format, arguments);
@@ -128,8 +124,8 @@ static size_t min_size(size_t a, size_t b)
 }
 
 /* Lowrance and Wagner's algorithm: `row_of` remembers where each letter was last seen in a, so that letters between
- * two swapped neighbours may be edited too. Row and column 0 of `cost` are a border that no path through it is
- * worth. */
+ * two swapped neighbours may be edited too. Row and column 0 of `cost` are a border of so high a cost that no path goes
+ * through it. */
 size_t kiln__text_distance(const char *a, const char *b)
 {
     size_t a_length = strlen(a), b_length = strlen(b);
@@ -172,9 +168,9 @@ static void copy_lower(char out[WORD_MAX + 1], const char *word)
     out[i] = '\0';
 }
 
-/* How far a candidate is from the word that somebody typed, smaller is closer, SIZE_MAX too far. Words that begin with
- * what was typed rank just before others of equal distance, and at worst as the least likely slip. */
-static size_t rank(const char *word, const char *candidate)
+/* The distance of a candidate from a typed word; smaller is closer, SIZE_MAX is too far. Candidates that begin with the
+ * word rank just before others of equal distance, and at worst as the least likely slip. */
+static size_t rank_candidate(const char *word, const char *candidate)
 {
     size_t length = strlen(word), other = strlen(candidate);
     if (other > WORD_MAX)
@@ -198,7 +194,7 @@ const char *kiln__text_closest(const char *word, const char *(*name)(const void 
     if (!*word || strlen(word) > WORD_MAX)
         return NULL;
     for (size_t i = 0; (candidate = name(data, i)) != NULL; i++) {
-        size_t candidate_rank = rank(word, candidate);
+        size_t candidate_rank = rank_candidate(word, candidate);
         if (candidate_rank < best) {
             best = candidate_rank;
             closest = candidate;

@@ -19,7 +19,7 @@ void kiln__text_fini(kiln__text *text);
 void kiln__text_append(kiln__text *text, const char *string);
 void kiln__text_append_bytes(kiln__text *text, const void *bytes, size_t length);
 
-/* Appends a decimal number of at least `width` digits: what kiln__text_printf does, in a twentieth of the time. */
+/* Appends a decimal number of at least `width` digits, in a twentieth of the time of kiln__text_printf. */
 void kiln__text_append_uint(kiln__text *text, uint64_t value, unsigned width);
 void kiln__text_printf(kiln__text *text, const char *format, ...) KILN__PRINTF(2, 3);
 

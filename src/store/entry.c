@@ -187,7 +187,7 @@ static uint64_t skip_padded(const uint8_t *bytes, uint64_t offset, uint64_t leng
     return is_zero(bytes + offset + length, (size_t)(padded(length) - length)) ? offset + padded(length) : 0;
 }
 
-/* Each field is compared with what the encoder would have written, so that an entry has exactly one form. */
+/* Each field must have the value that the encoder writes, so that an entry has exactly one form. */
 static bool read_fields(kiln__entry *entry, const uint8_t *bytes, uint64_t end)
 {
     if (memcmp(bytes, magic, sizeof magic) != 0 || kiln__read_u32(bytes + AT_VERSION) != KILN__ENTRY_VERSION ||
@@ -241,6 +241,19 @@ kiln__entry_fault kiln__entry_decode(kiln__entry *out, const void *bytes, size_t
     return KILN__ENTRY_GOOD;
 }
 
+/* Whether a key text, or the beginning of one, has a form of Kiln's in another version. */
+static bool has_other_version(const char *text, size_t length)
+{
+    static const char *const lines[] = { KILN__KEYLINE_KERNEL, KILN__KEYLINE_SOURCE, KILN__KEYLINE_READS,
+                                         KILN__KEYLINE_TOOLCHAIN };
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        size_t form = strcspn(lines[i], " ") + 1, whole = strlen(lines[i]);
+        if (length >= whole && memcmp(text, lines[i], form) == 0)
+            return memcmp(text, lines[i], whole) != 0;
+    }
+    return false;
+}
+
 bool kiln__entry_is_outdated(const void *head, size_t length)
 {
     const uint8_t *from = head;
@@ -252,5 +265,5 @@ bool kiln__entry_is_outdated(const void *head, size_t length)
     size_t offset = HEADER_SIZE + ROW_SIZE * (size_t)sections;
     if (sections > KILN__ENTRY_MAX_SECTIONS || offset > length)
         return false;
-    return kiln__keyline_is_other((const char *)from + offset, length - offset);
+    return has_other_version((const char *)from + offset, length - offset);
 }

@@ -72,7 +72,9 @@ static void wait_here(void)
 static long slurp(const kiln__unit *own, const char *name, char bytes[FILE_MAX])
 {
     char path[PATH_MAX];
-    const char *directory = own->places.count > 0 ? kiln__list_at(&own->places, 1) : NULL;
+    const char *directory = kiln__list_next(&own->places, NULL);
+    if (directory != NULL) /* after the name of the first place its path */
+        directory = kiln__list_next(&own->places, directory);
     if (directory == NULL)
         return -1;
     snprintf(path, sizeof(path), "%s/%s", directory, name);
