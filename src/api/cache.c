@@ -104,17 +104,11 @@ kiln_status kiln_cache_get_info(kiln_service *service, kiln_cache_info *out, kil
     KILN__NO_CANCEL;
     KILN__BEGIN(report, KILN__STAGE_STORE, service, service != NULL && out != NULL && out->size >= sizeof(out->size),
                 "service and out must not be NULL, out->size set");
-    kiln__disk_info info = { 0 };
+    kiln_cache_info full = { .size = sizeof(full), .directory = service->disk != NULL ? service->cache_dir : NULL };
     kiln_status status = need_disk(service, report);
-    int error = status == KILN_OK ? kiln__disk_store_info(service->disk, &info) : 0;
+    int error = status == KILN_OK ? kiln__disk_store_info(service->disk, &full) : 0;
     if (error < 0)
         status = fail_store(service, "read", error, report);
-    const kiln_cache_info full = { .size = sizeof(full),
-                                   .directory = service->disk != NULL ? service->cache_dir : NULL,
-                                   .cap_bytes = info.cap_bytes,
-                                   .cap_files = info.cap_files,
-                                   .temporaries = info.temporaries,
-                                   .temporary_bytes = info.temporary_bytes };
     kiln__hand_out(out, &full, sizeof(full));
     return status;
 }
@@ -143,10 +137,9 @@ kiln_status kiln_cache_trim(kiln_service *service, uint64_t bytes, uint64_t file
 {
     KILN__NO_CANCEL;
     KILN__BEGIN(report, KILN__STAGE_STORE, service, service != NULL, "service must not be NULL");
-    kiln__disk_trim trim = { 0 };
+    kiln_trim full = { .size = sizeof(full) };
     kiln_status status = need_disk(service, report);
-    int error = status == KILN_OK ? kiln__disk_store_trim(service->disk, bytes, files, &trim) : 0;
-    const kiln_trim full = { sizeof(full), trim.removed, trim.removed_bytes, trim.kept, trim.kept_bytes };
+    int error = status == KILN_OK ? kiln__disk_store_trim(service->disk, bytes, files, &full) : 0;
     kiln__hand_out(out, &full, sizeof(full));
     return error != 0 ? fail_store(service, "trim all of", error, report) : status;
 }

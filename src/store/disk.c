@@ -618,8 +618,8 @@ static int open_root(disk_store *store, disk_problem *problem)
     return check_directory(store, store->root_fd, "", false, problem);
 }
 
-static disk_store *open_store(const char *root, bool shared, const kiln__log *log, kiln__store_counters *counters,
-                              char *problem_text, size_t size)
+static kiln__store *open_store(const char *root, bool shared, const kiln__log *log, kiln__store_counters *counters,
+                               char *problem_text, size_t size)
 {
     disk_problem problem = { 0 };
     disk_store *store = kiln__store_make(sizeof *store, shared ? &shared_vtable : &disk_vtable, make_absolute(root),
@@ -632,27 +632,27 @@ static disk_store *open_store(const char *root, bool shared, const kiln__log *lo
     int error = open_root(store, &problem);
     note_problem(store, &problem, NULL);
     kiln__text_copy(problem_text, size, problem.text);
-    if (error == 0)
-        return store;
-    disk_close(&store->base);
-    return NULL;
+    if (error != 0) {
+        disk_close(&store->base);
+        return NULL;
+    }
+    /* A store without a tag is a store all the same. */
+    error = shared ? 0 : write_tag(store->root_fd);
+    if (error != 0)
+        kiln__store_note(&store->base, KILN__TROUBLE_WRITE, TAG_NAME, kiln__store_error_text(error), NULL);
+    return &store->base;
 }
 
 kiln__store *kiln__disk_store_open(const char *root, const kiln__log *log, kiln__store_counters *counters,
                                    char *problem_text, size_t size)
 {
-    disk_store *store = open_store(root, false, log, counters, problem_text, size);
-    int error = store ? write_tag(store->root_fd) : 0;
-    if (error != 0)
-        kiln__store_note(&store->base, KILN__TROUBLE_WRITE, TAG_NAME, kiln__store_error_text(error), NULL);
-    return store ? &store->base : NULL;
+    return open_store(root, false, log, counters, problem_text, size);
 }
 
 kiln__store *kiln__disk_store_open_shared(const char *root, const kiln__log *log, kiln__store_counters *counters,
                                           char *problem_text, size_t size)
 {
-    disk_store *store = open_store(root, true, log, counters, problem_text, size);
-    return store ? &store->base : NULL;
+    return open_store(root, true, log, counters, problem_text, size);
 }
 
 const char *kiln__disk_store_root(const kiln__store *base)
@@ -709,7 +709,7 @@ typedef struct disk_walk {
     disk_store *store;
     int (*beside)(void *data, const char *name); /* called for each name in the root and the version; may be NULL */
     int (*file)(void *data, const char *name);   /* called for each name in a shard; both get the walk as their data */
-    int (*fn)(void *data, const kiln__store_item *item); /* the visitor, or the selection of a purge; may be NULL */
+    kiln__store_visitor fn;                      /* the visitor, or the selection of a purge; may be NULL */
     void *data;
     bool stopped;
     int directory;
@@ -849,7 +849,7 @@ static int visit_file(void *data, const char *name)
     return walk->stopped;
 }
 
-int kiln__disk_store_visit(kiln__store *base, int (*fn)(void *data, const kiln__store_item *item), void *data)
+int kiln__disk_store_visit(kiln__store *base, kiln__store_visitor fn, void *data)
 {
     disk_walk walk = { .store = (disk_store *)base, .file = visit_file, .fn = fn, .data = data };
     return walk_store(&walk);
@@ -858,7 +858,7 @@ int kiln__disk_store_visit(kiln__store *base, int (*fn)(void *data, const kiln__
 static int count_temporary(void *data, const char *name)
 {
     const disk_walk *walk = data;
-    kiln__disk_info *info = walk->data;
+    kiln_cache_info *info = walk->data;
     struct stat status;
     if (kiln__file_is_unique(name, KILN__FILE_TEMPORARY) &&
         kiln__sys_fstatat(walk->directory, name, &status, AT_SYMLINK_NOFOLLOW) == 0) {
@@ -868,11 +868,13 @@ static int count_temporary(void *data, const char *name)
     return 0;
 }
 
-int kiln__disk_store_info(kiln__store *base, kiln__disk_info *out)
+int kiln__disk_store_info(kiln__store *base, kiln_cache_info *out)
 {
     disk_store *store = (disk_store *)base;
     disk_walk walk = { .store = store, .beside = count_temporary, .file = count_temporary, .data = out };
-    *out = (kiln__disk_info){ .cap_bytes = store->cap_bytes, .cap_files = store->cap_files };
+    out->cap_bytes = store->cap_bytes;
+    out->cap_files = store->cap_files;
+    out->temporaries = out->temporary_bytes = 0;
     return walk_store(&walk);
 }
 
@@ -921,8 +923,8 @@ static int purge_file(void *data, const char *name)
     return 0;
 }
 
-int kiln__disk_store_purge(kiln__store *base, int (*select)(void *data, const kiln__store_item *item), void *data,
-                           uint64_t *removed, char *problem_text, size_t size)
+int kiln__disk_store_purge(kiln__store *base, kiln__store_visitor select, void *data, uint64_t *removed,
+                           char *problem_text, size_t size)
 {
     disk_walk walk = { .store = (disk_store *)base,
                        .beside = purge_temporary,
@@ -959,32 +961,31 @@ static int trim_temporary(void *data, const char *name)
     return 0;
 }
 
-int kiln__disk_store_trim(kiln__store *base, uint64_t bytes, uint64_t files, kiln__disk_trim *out)
+int kiln__disk_store_trim(kiln__store *base, uint64_t bytes, uint64_t files, kiln_trim *out)
 {
     const disk_store *store = (const disk_store *)base;
     disk_problem problem;
     kiln__evict evict = { .is_entry = is_entry_name };
-    int error = 0, version = open_version(store, false, &problem);
-    memset(out, 0, sizeof *out);
-    if (version < 0)
-        return version == -ENOENT ? 0 : version;
+    int version = open_version(store, false, &problem), error = version < 0 && version != -ENOENT ? version : 0;
     bytes = bytes > 0 ? bytes : store->cap_bytes;
     files = files > 0 ? files : store->cap_files;
-    kiln__file_list(store->root_fd, trim_temporary, (void *)&store->root_fd);
-    kiln__file_list(version, trim_temporary, &version);
-    evict_shards(store, version, &evict, kiln__evict_scan, &error);
-    if (kiln__evict_is_over(&evict, bytes, files)) {
-        kiln__evict_rescan(&evict);
+    if (version >= 0) {
+        kiln__file_list(store->root_fd, trim_temporary, (void *)&store->root_fd);
+        kiln__file_list(version, trim_temporary, &version);
         evict_shards(store, version, &evict, kiln__evict_scan, &error);
+        if (kiln__evict_is_over(&evict, bytes, files)) {
+            kiln__evict_rescan(&evict);
+            evict_shards(store, version, &evict, kiln__evict_scan, &error);
+        }
+        if (kiln__evict_plan(&evict, bytes, files))
+            evict_shards(store, version, &evict, kiln__evict_apply, &error);
+        kiln__sys_close(version);
     }
-    if (kiln__evict_plan(&evict, bytes, files))
-        evict_shards(store, version, &evict, kiln__evict_apply, &error);
-    kiln__sys_close(version);
     atomic_fetch_add_explicit(&base->counters->evictions, evict.removed, memory_order_relaxed);
-    *out = (kiln__disk_trim){ .removed = evict.removed,
-                              .removed_bytes = evict.removed_bytes,
-                              .kept = evict.count - evict.removed,
-                              .kept_bytes = evict.bytes - evict.removed_bytes };
+    out->removed = evict.removed;
+    out->removed_bytes = evict.removed_bytes;
+    out->kept = evict.count - evict.removed;
+    out->kept_bytes = evict.bytes - evict.removed_bytes;
     kiln__evict_fini(&evict);
     return error;
 }

@@ -25,30 +25,23 @@ kiln__store *kiln__disk_store_open_shared(const char *root, const kiln__log *log
  * counted as evictions. kiln__evict_cost is the size of an entry; one of more than 90 % of the part is not kept. */
 void kiln__disk_store_limit(kiln__store *store, uint64_t bytes, uint64_t files);
 
-typedef struct kiln__disk_trim {
-    uint64_t removed, removed_bytes, kept, kept_bytes; /* bytes as kiln__evict_cost counts them */
-} kiln__disk_trim;
-
 /* Removes the least recently used entries of the whole store until at most `bytes` and `files` are left (0: the
  * store's caps), and temporaries older than an hour. Reads every directory, and files only when some have to go. 0 or
  * the first -errno of reading or removing; the rest is done all the same. */
-int kiln__disk_store_trim(kiln__store *store, uint64_t bytes, uint64_t files, kiln__disk_trim *out);
+int kiln__disk_store_trim(kiln__store *store, uint64_t bytes, uint64_t files, kiln_trim *out);
+
+typedef int (*kiln__store_visitor)(void *data, const kiln__store_item *item);
 
 /* Visits every entry file, reading and checking it whole, and every shard that cannot be used. Non-zero from fn stops.
  * Counts, logs and changes nothing. -errno if the root cannot be read. */
-int kiln__disk_store_visit(kiln__store *store, int (*fn)(void *data, const kiln__store_item *item), void *data);
+int kiln__disk_store_visit(kiln__store *store, kiln__store_visitor fn, void *data);
 
 /* Reads one entry, but unlike a get counts, logs and changes nothing, not even when it was last used. 0 and a retained
  * blob in *out, or NULL and -ENOENT, -EBADMSG (damaged), -EPERM (not trusted) or another -errno. */
 int kiln__disk_store_read(kiln__store *store, const kiln__key *key, kiln__blob **out);
 
-typedef struct kiln__disk_info {
-    uint64_t cap_bytes, cap_files; /* UINT64_MAX: none */
-    uint64_t temporaries, temporary_bytes;
-} kiln__disk_info;
-
-/* The caps, and the temporaries in the directories. 0 or -errno if the root cannot be read. */
-int kiln__disk_store_info(kiln__store *store, kiln__disk_info *out);
+/* Fills in all but the directory. 0 or -errno if the root cannot be read. */
+int kiln__disk_store_info(kiln__store *store, kiln_cache_info *out);
 
 /* Removes every entry that `select` takes (NULL: all, unread), and temporaries older than an hour. A link is removed,
  * never followed. A directory in the place of an entry or shard goes only if it is empty. Nothing in an untrusted
@@ -56,8 +49,8 @@ int kiln__disk_store_info(kiln__store *store, kiln__disk_info *out);
  * have to judge it, it stays, and that is a failure. An entry that another process removed or replaced is no failure.
  * Goes on after a failure and returns 0 or the -errno of the first, with its path and reason in problem (size bytes;
  * "" on success). *removed counts the removals in both cases. */
-int kiln__disk_store_purge(kiln__store *store, int (*select)(void *data, const kiln__store_item *item), void *data,
-                           uint64_t *removed, char *problem, size_t size);
+int kiln__disk_store_purge(kiln__store *store, kiln__store_visitor select, void *data, uint64_t *removed, char *problem,
+                           size_t size);
 
 /* Whether entries can be written: 0 or -errno of the last failed or probed write; probes with a small file. */
 int kiln__disk_store_probe(kiln__store *store);

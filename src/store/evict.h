@@ -10,9 +10,6 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
-/* Whether a file is an entry. Others stay, except temporaries older than an hour. */
-typedef bool (*kiln__evict_match)(const char *name);
-
 typedef struct kiln__evict_file {
     int64_t stamp; /* nanoseconds since 1970; INT64_MIN: unknown or outdated, older than all others */
     uint64_t inode;
@@ -21,8 +18,8 @@ typedef struct kiln__evict_file {
 
 /* Zero-initialised is empty; kiln__evict_fini frees it. */
 typedef struct kiln__evict {
-    kiln__evict_match is_entry;
-    bool reads_heads;  /* of all entries that are scanned */
+    bool (*is_entry)(const char *name); /* other files stay, except temporaries older than an hour */
+    bool reads_heads;                   /* of all entries that are scanned */
     int64_t budget_ns; /* kiln__evict_apply stops after the file at which it has taken so long; 0: never */
     kiln__evict_file *files;
     size_t count, room;

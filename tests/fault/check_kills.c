@@ -142,7 +142,7 @@ static void find_keys(void)
 /* Some processes keep caps, so that most of their puts evict what others are about to get, and some know of none. */
 static void work(uint64_t seed)
 {
-    kiln__disk_trim trim;
+    kiln_trim trim;
     open_store();
     if (seed % 3 != 0)
         kiln__disk_store_limit(store, UINT64_MAX, SHARD_HOLDS * 256);

@@ -399,8 +399,8 @@ START_TEST(test_disk__nothing_goes_but_what_kiln_made)
     static const char *const steps[] = { "eviction", "a trim", "a purge of the refused", "a purge" };
     char shard[PATH_SIZE], version[PATH_SIZE];
     tally seen = { 0 };
-    kiln__disk_info info;
-    kiln__disk_trim trim;
+    kiln_cache_info info;
+    kiln_trim trim;
     open_store();
     put("one");
     put("two");

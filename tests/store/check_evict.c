@@ -200,7 +200,7 @@ END_TEST
 START_TEST(test_evict__a_put_outlives_entries_of_the_future)
 {
     char path[PATH_SIZE];
-    kiln__disk_trim trim;
+    kiln_trim trim;
     open_store();
     for (int i = 0; i < 10; i++) {
         snprintf(texts[i], TEXT_SIZE, "key %d", i);
@@ -418,7 +418,7 @@ END_TEST
 
 START_TEST(test_evict__trim_is_exact_over_all_shards)
 {
-    kiln__disk_trim trim;
+    kiln_trim trim;
     char text[TEXT_SIZE];
     open_store();
     for (int i = 0; i < 60; i++) {
@@ -465,7 +465,7 @@ static void set_format(const char *text, uint8_t version)
 
 START_TEST(test_evict__what_another_version_left_goes_first)
 {
-    kiln__disk_trim trim;
+    kiln_trim trim;
     open_store();
     for (int i = 0; i < 4; i++)
         put_aged(versions[i], i == 1 ? 10 : 1000 - i);
@@ -501,7 +501,7 @@ END_TEST
 
 START_TEST(test_evict__trim_of_nothing)
 {
-    kiln__disk_trim trim;
+    kiln_trim trim;
     open_store();
     ck_assert_int_eq(kiln__disk_store_trim(store, 1, 1, &trim), 0);
     ck_assert_uint_eq(trim.kept + trim.removed, 0);
