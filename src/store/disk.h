@@ -1,5 +1,5 @@
-/* The directory store: one file per entry under 256 shard directories, written whole and linked in place, checked whole
- * before use. Shared by any number of processes of one user. Any thread.
+/* The directory store: one file for each entry, under 256 shard directories. A file is written whole and linked in
+ * place, and checked whole before use. Any number of processes of one user share a store. Any thread.
  *
  *     <root>/CACHEDIR.TAG           tells backup programs to skip it
  *     <root>/v1/lock                empty; see jit/hostlock.c
@@ -36,11 +36,11 @@ typedef int (*kiln__store_visitor)(void *data, const kiln__store_item *item);
  * Counts, logs and changes nothing. -errno if the root cannot be read. */
 int kiln__disk_store_visit(kiln__store *store, kiln__store_visitor fn, void *data);
 
-/* Reads one entry, but unlike a get counts, logs and changes nothing, not even when it was last used. 0 and a retained
+/* Reads one entry. Unlike a get it counts, logs and changes nothing, not even the stamp of use. 0 and a retained
  * blob in *out, or NULL and -ENOENT, -EBADMSG (damaged), -EPERM (not trusted) or another -errno. */
 int kiln__disk_store_read(kiln__store *store, const kiln__key *key, kiln__blob **out);
 
-/* Fills in all but the directory. 0 or -errno if the root cannot be read. */
+/* Fills in the caps and the temporaries. 0 or -errno if the root cannot be read. */
 int kiln__disk_store_info(kiln__store *store, kiln_cache_info *out);
 
 /* Removes every entry that `select` takes (NULL: all, unread), and temporaries older than an hour. A link is removed,
@@ -52,16 +52,16 @@ int kiln__disk_store_info(kiln__store *store, kiln_cache_info *out);
 int kiln__disk_store_purge(kiln__store *store, kiln__store_visitor select, void *data, uint64_t *removed, char *problem,
                            size_t size);
 
-/* Whether entries can be written: 0 or -errno of the last failed or probed write; probes with a small file. */
+/* Whether entries can be written: 0 or the -errno of writing a small file, which is removed again. */
 int kiln__disk_store_probe(kiln__store *store);
 
 /* Opens the file on which processes lock the keys that they compile, <root>/v1/lock, made if it is missing: a
- * descriptor, or -errno, -EPERM if the file may not be trusted. It holds nothing. */
+ * descriptor, or -errno, -EPERM if the file may not be trusted. The file is empty. */
 int kiln__disk_store_open_lock(kiln__store *store);
 
 /* Opens another directory in the root, beside v1, under the same rules of trust; a missing one is made if `make`. A
- * descriptor, -ENOENT, -EPERM if it or the root may not be trusted, or another -errno; the reason goes to problem (size
- * bytes), "" on success and for a directory that is just not there. Counts and logs nothing. */
+ * descriptor, -ENOENT, -EPERM if it or the root may not be trusted, or another -errno. The reason goes to problem (size
+ * bytes), "" on success and for a directory that is missing. Counts and logs nothing. */
 int kiln__disk_store_open_beside(kiln__store *store, const char *name, bool make, char *problem, size_t size);
 
 const char *kiln__disk_store_root(const kiln__store *store);

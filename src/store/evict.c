@@ -100,7 +100,7 @@ static int scan_file(void *data, const char *name)
     kiln__evict *evict = pass->evict;
     kiln__evict_file file;
     if (!evict->is_entry(name)) {
-        evict->temporaries += kiln__evict_temporary(pass->directory, KILN__FILE_TEMPORARY, name) > 0;
+        kiln__evict_temporary(pass->directory, KILN__FILE_TEMPORARY, name);
         return 0;
     }
     if (!find_file(pass, name, &file))

@@ -23,9 +23,8 @@ typedef struct kiln__evict {
     int64_t budget_ns; /* kiln__evict_apply stops after the file at which it has taken so long; 0: never */
     kiln__evict_file *files;
     size_t count, room;
-    uint64_t bytes;       /* of all of them, each rounded up to 4 KiB, the space that it takes on most file systems */
-    uint64_t temporaries; /* removed */
-    uint64_t outdated;    /* entries; 0 where no head was read */
+    uint64_t bytes;    /* of all of them, each rounded up to 4 KiB, the space that it takes on most file systems */
+    uint64_t outdated; /* entries; 0 where no head was read */
     /* Filled by kiln__evict_plan: */
     kiln__evict_file cutoff; /* this file and older ones go; of equal stamps the smaller inode is the older */
     /* Filled by kiln__evict_apply: */
