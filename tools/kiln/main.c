@@ -13,20 +13,9 @@ static const struct command {
     const char *summary;
     int (*run)(int argc, char **argv);
 } commands[] = {
-    { "run", "compute an operation on .npy files", command_run },
-    { "warm", "compile kernels ahead of time, for any GPU, without one", command_warm },
-    { "show", "show a kernel's source, PTX, machine code or resources", command_show },
-    { "build", "compile a CUDA file", command_build },
-    { "watch", "compile, check and time a file again on every save", command_watch },
-    { "tune", "find the fastest geometry of a kernel", command_tune },
-    { "sweep", "measure every variant of a kernel, for a table or a picture", command_sweep },
-    { "bench", "measure kernels against the speed of a plain copy", command_bench },
-    { "plot", "draw a table of speeds that was written before", command_plot },
-    { "ops", "list the operations", command_ops },
-    { "templates", "list the kernel templates and their parameters", command_templates },
-    { "cache", "inspect, check, trim, move and empty the kernel cache", command_cache },
-    { "wisdom", "list, explain and move the results of tuning", command_wisdom },
-    { "doctor", "check the driver, compilers, GPUs and cache, and name remedies", command_doctor },
+#define ROW(name, summary) { #name, summary, command_##name },
+    KILN_COMMANDS(ROW)
+#undef ROW
 };
 
 static void print_overview(FILE *stream)
