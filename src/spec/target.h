@@ -7,8 +7,9 @@
 #include <stddef.h>
 
 /* The backends, in the order in which a default device is looked for. A backend is a folder of src/ (gpu, cpu) and a
- * row here: X(ID, name, the beginning of its targets, whether a number follows, the section of an entry that has its code,
- * whether it compiles templates' C twins in place of their CUDA text, the words for it about a record of wisdom) */
+ * row here: X(ID, name, the beginning of its targets, whether a number follows, the section of an entry that has its
+ * code, whether it compiles templates' C twins in place of their CUDA text, the words for it about a record of
+ * wisdom) */
 #define KILN__BACKENDS(X)                                   \
     X(CUDA, cuda, "sm_", true, "cubin", false, "for a GPU") \
     X(CPU, cpu, "cpu", false, "object", true, "for the cpu")
