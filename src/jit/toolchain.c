@@ -152,7 +152,7 @@ kiln_status kiln__toolchains_id(kiln__toolchains *memo, char out[KILN__ENTRY_TOO
     pthread_mutex_lock(&memo->lock);
     kiln_status status = know(memo, report);
     if (status == KILN_OK)
-        memcpy(out, memo->toolchain->id, KILN__ENTRY_TOOLCHAIN_SIZE);
+        kiln__text_copy(out, KILN__ENTRY_TOOLCHAIN_SIZE, memo->toolchain->id);
     pthread_mutex_unlock(&memo->lock);
     return status;
 }

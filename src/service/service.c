@@ -208,13 +208,13 @@ kiln_status kiln__service_open(kiln_service **out, kiln_options *options, kiln_r
     char *directory;
     kiln_service *service = NULL;
     kiln_status status = kiln__options_complete(options, &directory, report);
-    if (status == KILN_OK) {
-        service = kiln__fork_watch() == 0 ? kiln__calloc(1, sizeof(*service)) : NULL;
-        status = service != NULL ? KILN_OK : kiln__fail_memory(report, KILN__STAGE_OPEN);
-    }
-    if (status == KILN_OK) {
+    if (status == KILN_OK && kiln__fork_watch() == 0)
+        service = kiln__calloc(1, sizeof(*service));
+    if (service != NULL) {
         init(service);
         status = open_parts(service, options, named, report);
+    } else if (status == KILN_OK) {
+        status = kiln__fail_memory(report, KILN__STAGE_OPEN);
     }
     kiln__free(directory);
     *out = status == KILN_OK ? service : NULL;

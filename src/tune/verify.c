@@ -117,7 +117,9 @@ static kiln_status compare_chunks(kiln__verdict *out, kiln_device *device, const
     uint32_t size = array->size;
     uint64_t step = CHUNK_BYTES / size;
     char *host = kiln__alloc(2 * (size_t)CHUNK_BYTES);
-    kiln_status status = host != NULL ? KILN_OK : kiln__fail_memory(report, KILN__STAGE_DEVICE);
+    kiln_status status = KILN_OK;
+    if (host == NULL)
+        return kiln__fail_memory(report, KILN__STAGE_DEVICE);
     for (uint64_t done = 0; done < n && status == KILN_OK; done += step) {
         uint64_t count = n - done < step ? n - done : step;
         const char *right = want_on_device ? host + CHUNK_BYTES : want + done * size;
@@ -277,27 +279,30 @@ static kiln_status get_reference(checking *c)
     return status;
 }
 
-/* Hands out the buffers in memory that begins at `at`; gives where they end. */
-static char *lay_out(checking *c, char *at)
+/* The elements of an array that are in memory at once. */
+static uint64_t elements_at_once(const checking *c, const kiln__array *array)
 {
-    for (uint32_t i = 0; i < c->load->count; i++) {
-        const kiln__array *array = &c->load->arrays[i];
-        uint64_t elements = c->in_pieces && array->elements > PIECE ? PIECE : array->elements;
-        c->work[i] = at;
-        at += align(elements * array->size);
-        c->got[i] = at;
-        at += array->written ? align(elements * array->size) : 0;
-    }
-    return at;
+    return c->in_pieces && array->elements > PIECE ? PIECE : array->elements;
 }
 
+/* One piece of memory has two buffers for each array that is written, and one for the others. */
 static kiln_status make_room(checking *c)
 {
-    uintptr_t bytes = (uintptr_t)lay_out(c, NULL) + ALIGNMENT;
+    const kiln__load *load = c->load;
+    uint64_t bytes = ALIGNMENT;
+    for (uint32_t i = 0; i < load->count; i++)
+        bytes +=
+            align(elements_at_once(c, &load->arrays[i]) * load->arrays[i].size) * (load->arrays[i].written ? 2 : 1);
     c->memory = kiln__alloc(bytes);
     if (c->memory == NULL)
         return kiln__fail_memory(c->report, KILN__STAGE_DEVICE);
-    lay_out(c, c->memory + (ALIGNMENT - (uintptr_t)c->memory % ALIGNMENT) % ALIGNMENT);
+    char *at = c->memory + (ALIGNMENT - (uintptr_t)c->memory % ALIGNMENT) % ALIGNMENT;
+    for (uint32_t i = 0; i < load->count; i++) {
+        uint64_t size = align(elements_at_once(c, &load->arrays[i]) * load->arrays[i].size);
+        c->work[i] = at;
+        c->got[i] = at + size;
+        at += load->arrays[i].written ? 2 * size : size;
+    }
     return KILN_OK;
 }
 
