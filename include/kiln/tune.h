@@ -85,8 +85,8 @@ typedef struct kiln_tuning_info {
     double default_ms; /* median of a launch of the default */
     double ceiling_ms; /* median of a plain copy of as many bytes; 0: not measured */
     double regret;     /* bound on the winner's slowdown against any variant, as a fraction, at 99%; below 0: unknown */
-    double seconds;
-    const char *end; /* "settled", "exhausted", "out of time" or "stopped"; of a sweep "complete" or "stopped"; "": it
+    double seconds;    /* of the work, without the wait for other tunings of the device */
+    const char *end;   /* "settled", "exhausted", "out of time" or "stopped"; of a sweep "complete" or "stopped"; "": it
                         goes on */
     const char *verified_by;                   /* as kiln_verification.against, or "the default variant" */
     const char *wisdom;                        /* the file that keeps the winner; "": none */

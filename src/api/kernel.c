@@ -98,6 +98,7 @@ kiln_status kiln_spec_expand(kiln_service *service, const char *line, kiln_spec_
 kiln_status kiln_signature_shape(uint64_t out[KILN_DIMS_MAX], const kiln_signature *signature, uint32_t index,
                                  const uint64_t *sizes, size_t size_count, kiln_report *report)
 {
+    kiln__report_begin(report);
     KILN__REQUIRE(report, KILN__STAGE_LAUNCH, out != NULL && signature != NULL, "out and signature must not be NULL");
     return kiln__signature_shape(out, signature, index, sizes, size_count, report);
 }

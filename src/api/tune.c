@@ -55,9 +55,8 @@ kiln_status kiln_tune(kiln_tuning **out, kiln_service *service, const kiln_spec 
                       kiln_report *report)
 {
     KILN__NO_CANCEL;
-    KILN__BEGIN(report, KILN__STAGE_DEVICE, service, out != NULL && service != NULL && spec != NULL,
-                "out, service and spec must not be NULL");
-    *out = NULL;
+    KILN__BEGIN_OUT(out, report, KILN__STAGE_DEVICE, service, service != NULL && spec != NULL,
+                    "service and spec must not be NULL");
     kiln_tune_options full;
     kiln_work work;
     kiln__fpenv host;
@@ -143,9 +142,7 @@ kiln_status kiln_sweep(kiln_tuning **out, kiln_service *service, const kiln_spec
                        const kiln_sweep_options *options, kiln_report *report)
 {
     KILN__NO_CANCEL;
-    KILN__BEGIN(report, KILN__STAGE_DEVICE, service, out != NULL && service != NULL,
-                "out and service must not be NULL");
-    *out = NULL;
+    KILN__BEGIN_OUT(out, report, KILN__STAGE_DEVICE, service, service != NULL, "service must not be NULL");
     kiln_sweep_options full = KILN_INIT(kiln_sweep_options);
     kiln_work work;
     kiln_status status = kiln__take_in(&full, sizeof(full), options, "kiln_sweep_options", KILN__STAGE_DEVICE, report);
@@ -202,9 +199,8 @@ kiln_status kiln_workload_make(kiln_workload **out, kiln_service *service, kiln_
                                kiln_report *report)
 {
     KILN__NO_CANCEL;
-    KILN__BEGIN(report, KILN__STAGE_DEVICE, service, out != NULL && service != NULL && kernel != NULL,
-                "out, service and kernel must not be NULL");
-    *out = NULL;
+    KILN__BEGIN_OUT(out, report, KILN__STAGE_DEVICE, service, service != NULL && kernel != NULL,
+                    "service and kernel must not be NULL");
     if (kiln__is_forked(kernel->generation))
         return kiln__fail_forked(report, KILN__STAGE_DEVICE);
     kiln_work full;
@@ -280,9 +276,8 @@ kiln_status kiln_live_open(kiln_live **out, kiln_service *service, const kiln_sp
                            const kiln_live_options *options, kiln_report *report)
 {
     KILN__NO_CANCEL;
-    KILN__BEGIN(report, KILN__STAGE_DEVICE, service, out != NULL && service != NULL && spec != NULL,
-                "out, service and spec must not be NULL");
-    *out = NULL;
+    KILN__BEGIN_OUT(out, report, KILN__STAGE_DEVICE, service, service != NULL && spec != NULL,
+                    "service and spec must not be NULL");
     kiln_live_options full = KILN_INIT(kiln_live_options);
     kiln_tune_options tuning = KILN_INIT(kiln_tune_options);
     kiln_work work;

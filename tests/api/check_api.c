@@ -71,6 +71,32 @@ START_TEST(test_api__null_arguments_are_refused)
 }
 END_TEST
 
+/* base.h promises both of every function with a pointer to its result and a report. */
+START_TEST(test_api__a_refusal_clears_the_result_and_the_report)
+{
+    kiln_report report = KILN_INIT(kiln_report);
+    kiln_tuning *tuning = (kiln_tuning *)&service;
+    kiln_tuning *sweep = tuning;
+    kiln_live *live = (kiln_live *)&service;
+    kiln_workload *workload = (kiln_workload *)&service;
+    ck_assert_int_eq(kiln_tune(&tuning, service, NULL, NULL, NULL), KILN_EINVAL);
+    ck_assert_int_eq(kiln_sweep(&sweep, NULL, NULL, 0, NULL, NULL), KILN_EINVAL);
+    ck_assert_int_eq(kiln_live_open(&live, service, NULL, NULL, NULL), KILN_EINVAL);
+    ck_assert_int_eq(kiln_workload_make(&workload, service, NULL, NULL, NULL), KILN_EINVAL);
+    ck_assert(tuning == NULL && sweep == NULL && live == NULL && workload == NULL);
+    ck_assert_int_eq(kiln_spec_parse(NULL, service, SPEC, &report), KILN_EINVAL);
+    kiln_spec *spec = kiln_test_spec(service, SPEC);
+    const kiln_signature *signature;
+    uint64_t shape[KILN_DIMS_MAX], n = 5;
+    ck_assert_int_eq(kiln_spec_signature(&signature, spec, NULL), KILN_OK);
+    ck_assert_int_eq(kiln_signature_shape(shape, signature, 0, &n, 1, &report), KILN_OK);
+    ck_assert_uint_eq(shape[0], 5);
+    ck_assert_ptr_null(report.stage);
+    kiln_spec_free(spec);
+    kiln_report_clear(&report);
+}
+END_TEST
+
 START_TEST(test_api__older_and_shorter_structs_are_filled_as_far_as_they_go)
 {
     struct {
@@ -404,6 +430,7 @@ Suite *kiln_test_api_api_suite(void)
     tcase_add_checked_fixture(tcase, open_service, close_service);
     tcase_add_test(tcase, test_api__status_names_and_texts);
     tcase_add_test(tcase, test_api__null_arguments_are_refused);
+    tcase_add_test(tcase, test_api__a_refusal_clears_the_result_and_the_report);
     tcase_add_test(tcase, test_api__older_and_shorter_structs_are_filled_as_far_as_they_go);
     tcase_add_test(tcase, test_api__a_report_is_filled_as_far_as_it_goes_and_cleared_by_the_next_call);
     tcase_add_test(tcase, test_api__structs_of_other_headers_are_taken_if_all_that_is_set_is_known);
