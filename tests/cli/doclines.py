@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 MAN = "docs/man/kiln.1"
+DIFFS = "docs/contributing.md"  # tests/consume/extensions.py applies the diffs of this page, and builds the result
 
 # The first word of a command, behind assignments of variables.
 COMMAND = re.compile(r"(?:sudo +)?(?:[A-Z_][A-Z0-9_]*=(?:\"[^\"]*\"|'[^']*'|\S*) +)*"
@@ -171,11 +172,13 @@ def split_man():
 
 
 def kind(block):
-    """What a block holds: c, cuda, template, unit, python, cmake, json, shell, or lines, each with a class of its own."""
+    """What a block holds: c, cuda, template, unit, python, cmake, json, shell, diff, or lines, each with a class."""
     named = {"c": "c", "cpp": "cuda", "cuda": "cuda", "cu": "cuda", "python": "python", "py": "python", "cmake": "cmake",
              "json": "json", "sh": "shell", "bash": "shell", "shell": "shell", "console": "shell"}
     text = block.text
     found = named.get(block.language)
+    if block.language == "diff" and block.page == DIFFS:
+        return "diff"
     if re.search(r"^#define KILN_UNIT\b", text, re.M):
         return "unit"
     if found is None:

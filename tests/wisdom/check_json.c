@@ -290,7 +290,7 @@ END_TEST
 START_TEST(test_wisdom__sets_are_bounded)
 {
     kiln__wisdom_set set = { 0 };
-    char op[32];
+    char op[32] = "";
     kiln__wisdom_entry record = kiln_test_record(H200, op, "f32", 26, "block=128");
     for (int i = 0; i < KILN__WISDOM_RECORDS_MAX; i++) {
         snprintf(op, sizeof(op), "hardtanh(0,%d)", i * 7919 % KILN__WISDOM_RECORDS_MAX);

@@ -127,7 +127,7 @@ static void write_records(const char *name, const char *model, size_t count, con
 {
     kiln__wisdom_set set = { 0 };
     kiln__text text = { 0 };
-    char op[32] = "copy";
+    char op[40] = "copy";
     kiln__wisdom_entry record = kiln_test_record(model, op, "f32", 26, geometry);
     for (size_t i = 0; i < count; i++) {
         if (i > 0)
