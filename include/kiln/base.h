@@ -18,8 +18,8 @@
  *   - Numbers in text have '.' as the decimal point, whatever the locale. Results do not depend on the caller's
  *     floating-point environment, and calls leave it as it is.
  *   - A child made by fork() can use only specs, signatures, reports, texts and tunings of its parent. Functions that
- *     need a service or a device return KILN_EFORKED there. Functions that free, release or close do nothing. The
- *     child may open a service.
+ *     use stores, compilers or devices return KILN_EFORKED there (docs/embedding.md). Functions that free, release or
+ *     close do nothing. The child may open a service.
  *   - exit() waits for compiles in progress in the process, and then refuses compiles with KILN_ECANCELED.
  *   - pthread_cancel takes effect after a call, and while kiln_queue_wait waits. It must not be asynchronous.
  *   - A thread needs 128 KiB of stack, or 64 KiB for gets and launches. The CUDA driver needs more on top.
@@ -152,7 +152,8 @@ typedef void (*kiln_log_fn)(void *data, kiln_log_level level, const char *messag
  * does not harm the host. docs/embedding.md has the details. */
 typedef enum kiln_isolate {
     KILN_ISOLATE_DEFAULT = 0, /* the environment variable KILN_ISOLATE, else KILN_ISOLATE_AUTO */
-    KILN_ISOLATE_AUTO,        /* the host's CUDA text in workers; Kiln's own here, and in workers if many compile */
+    KILN_ISOLATE_AUTO,        /* users' CUDA text and templates in workers; Kiln's here, and in workers if many
+                                 compile */
     KILN_ISOLATE_ALWAYS,      /* everything in workers: this process never opens NVRTC */
     KILN_ISOLATE_NEVER        /* everything here: CUDA text can read this process's files, and its results are kept only
                                  in the memory of the service */
@@ -220,7 +221,7 @@ typedef struct kiln_stats {
     uint64_t hits_shared;
     uint64_t joined; /* another request's compile of the same key, in progress in this service */
 
-    /* Gets that no store answered, by reason; each counts once among the first four */
+    /* Gets that no store answered, by reason: each counts in one of the first four. */
     uint64_t misses_absent;     /* no store had an entry */
     uint64_t misses_damaged;    /* the entry was damaged */
     uint64_t misses_untrusted;  /* the entry could not be trusted */

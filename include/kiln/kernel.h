@@ -130,14 +130,16 @@ typedef struct kiln_program kiln_program;
  * references are gone, the service's among them. No launch may run then. */
 typedef struct kiln_kernel kiln_kernel;
 
-/* Gets the program of a request: loaded, stored, or compiled on this thread. The caller releases *out with
+/* Gets the program of a request: loaded, stored, or compiled while this thread waits. The caller releases *out with
  * kiln_program_release.
  *
- * Blocks about 0.1 us for a loaded program, tens of us for a stored one, and tens of milliseconds for a compile. The
- * first use of a GPU or of a compiler takes longer. Every call looks at the files that a source reads.
+ * Blocks about 0.05 us for a loaded program, a quarter of a millisecond for a stored one, and tens of milliseconds for
+ * a compile. Once a second a get with open geometry looks at the files of wisdom, some 50 us. The first use of a GPU or
+ * of a compiler takes longer. Every call looks at the files that a source reads.
  *
- * Open geometry is chosen by the current wisdom, or else by the template's defaults. Wisdom is asked for the device, or
- * for the target if no device of it is open. KILN_BUILD chooses alike, so that a warmed cache is hit.
+ * Open geometry is chosen by the current wisdom, or else by the template's defaults. A get asks wisdom for its
+ * device. A build asks for a device that is open, or else for the target (docs/tuning.md), so that a warmed cache is
+ * hit.
  *
  * The service keeps kiln_options.loaded_max programs loaded for later gets. It unloads the least recently used first,
  * and only when the caller has no reference to it and all work of the device is done.
@@ -229,7 +231,7 @@ typedef struct kiln_kernel_info {
     const char *origin_name;
     double compile_ms; /* in the compiler; 0: not compiled */
     const kiln_signature *signature;
-    uint32_t block[3]; /* threads; 0: the template declares none */
+    uint32_t block[3]; /* threads; 0: on the cpu, or a source, whose grid is given at each launch */
     uint64_t tile;     /* elements per block, or per chunk on the cpu; 0: the template declares none */
     int max_threads;   /* per block; -1: unknown, as in the next four */
     int registers;     /* per thread */
@@ -315,10 +317,10 @@ KILN_API kiln_status kiln_launch_n(kiln_kernel *kernel, uint64_t n, void *const 
                                    const void *const *ins, size_t in_count, void *stream, kiln_report *report);
 
 /* Launches the kernel of a spec's text on the default device, as kiln_launch_n. The first call with a text parses it
- * and gets the kernel, and blocks as kiln_get. A later call costs about 0.1 us more than kiln_launch_n. A text keeps
- * its kernel while the service keeps that loaded (kiln_options.loaded_max), whatever tuning finds. n = 0 only loads,
- * and the arrays may be NULL. A host that captures a graph holds the kernel with kiln_get_kernel for the life of the
- * graph.
+ * and gets the kernel, and blocks as kiln_get. A later call takes the lock of one shard, and costs about 0.03 us
+ * more than kiln_launch_n. A text keeps its kernel while the service keeps that loaded (kiln_options.loaded_max),
+ * whatever tuning finds. n = 0 only loads, and the arrays may be NULL. A host that captures a graph
+ * holds the kernel with kiln_get_kernel for the life of the graph.
  * Errors: those of kiln_get and kiln_launch, KILN_ECAPTURE (the stream is being captured and the kernel is not loaded;
  * the capture goes on). */
 KILN_API kiln_status kiln_call(kiln_service *service, const char *spec, uint64_t n, void *const *outs, size_t out_count,

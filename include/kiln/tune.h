@@ -135,7 +135,7 @@ typedef struct kiln_tuning kiln_tuning;
  * be stored is no failure. Only wisdom and entries in the stores remain.
  *
  * Blocks. The wait for other tunings on the device does not count against the budget. Other work on the device
- * disturbs.
+ * falsifies the measurement.
  * Errors: those of kiln_get and kiln_launch for the default variant, KILN_EINVAL (the work; a skipped default),
  * KILN_ETARGET (the spec's target is not the device's), KILN_EMISMATCH (the default variant is wrong), KILN_ETIMEDOUT
  * and KILN_ECANCELED (it ended without a result), KILN_ENOMEM (also of the device). After KILN_EDEVICE or KILN_ELAUNCH
@@ -337,7 +337,8 @@ typedef struct kiln_wisdom_record {
     double ratio;    /* its time over that of the template's defaults */
 } kiln_wisdom_record;
 
-/* Receives a borrowed record. kiln_wisdom_visit and kiln_wisdom_export give non-zero a meaning each. */
+/* Receives a borrowed record. Non-zero stops kiln_wisdom_visit; in kiln_wisdom_export it
+ * selects the record. */
 typedef int (*kiln_wisdom_fn)(void *data, const kiln_wisdom_record *record);
 
 /* Calls `fn` with every record that the service knows; non-zero stops. The log names files that are damaged or not

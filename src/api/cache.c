@@ -240,7 +240,7 @@ typedef struct importer {
 static int merge_lists(kiln__store *disk, kiln__blob *present, kiln__blob *blob)
 {
     kiln__blob *merged;
-    if (kiln__direct_merge(&merged, present, blob) != KILN_OK)
+    if (kiln__reads_merge(&merged, present, blob) != KILN_OK)
         return -ENOMEM;
     int error = merged != NULL ? disk->vtable->put(disk, merged, true) : 0;
     kiln__blob_release(merged);
@@ -263,15 +263,15 @@ static int add_entry(kiln__store *disk, kiln__blob *blob)
  * replacing it. Without the lock one may be lost, which costs a compile. That is better than a long wait. */
 static int add_list(importer *self, kiln__blob *blob)
 {
-    kiln__hostlock_hold hold;
+    kiln__keylock_hold hold;
     uint64_t start = kiln__cpu_now_ns();
-    bool held = kiln__hostlock_take_quietly(&self->service->hostlock, blob->entry.key.digest,
-                                            (uint32_t)(self->patience_ns / 1000000), &hold);
+    bool held = kiln__keylock_take_quietly(&self->service->keylock, blob->entry.key.digest,
+                                           (uint32_t)(self->patience_ns / 1000000), &hold);
     uint64_t waited = kiln__cpu_now_ns() - start;
     self->patience_ns -= waited < self->patience_ns ? waited : self->patience_ns;
     int result = add_entry(self->service->disk, blob);
     if (held)
-        kiln__hostlock_give(&hold);
+        kiln__keylock_give(&hold);
     return result;
 }
 

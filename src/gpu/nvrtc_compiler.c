@@ -30,7 +30,7 @@ typedef struct compiler {
 typedef struct option {
     const char *text;
     bool optional;
-    enum { EVERY, KILN, OWN, CLOSED } of; /* whose sources have it; CLOSED: users' own without a directory to search */
+    enum { EVERY, KILN, CLOSED } of; /* whose units have it; CLOSED: a user's source without a directory to search */
 } option;
 
 static const option options[] = {
@@ -45,9 +45,9 @@ static const option options[] = {
 };
 enum { OPTION_COUNT = sizeof(options) / sizeof(options[0]) };
 
-static bool applies(const option *which, bool own, bool closed)
+static bool applies(const option *which, bool source, bool closed)
 {
-    return which->of == EVERY || which->of == (own ? OWN : KILN) || (which->of == CLOSED && own && closed);
+    return which->of == EVERY || (which->of == KILN && !source) || (which->of == CLOSED && source && closed);
 }
 
 void kiln__nvrtc_options(const kiln__unit *unit, kiln__text *out)
@@ -274,9 +274,9 @@ static void create_program(job *work)
         return;
     }
     if (nvrtc->nvrtcAddNameExpression == NULL || nvrtc->nvrtcGetLoweredName == NULL)
-        work->status = kiln__fail(
-            work->report, KILN_ENOCOMPILER, KILN__STAGE_COMPILE, 0,
-            "%s has no nvrtcGetLoweredName, which sources of your own need: install a newer NVRTC", nvrtc->path);
+        work->status =
+            kiln__fail(work->report, KILN_ENOCOMPILER, KILN__STAGE_COMPILE, 0,
+                       "%s has no nvrtcGetLoweredName, which CUDA sources need: install a newer NVRTC", nvrtc->path);
     if (check_memory(work, work->options != NULL))
         create_source_program(work);
 }

@@ -1,5 +1,5 @@
 /* The memo of compilers in the store. */
-#include "jit/compiler.h"
+#include "jit/builder.h"
 
 #include "base/alloc.h"
 #include "base/keyline.h"

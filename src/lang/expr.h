@@ -2,7 +2,7 @@
  *
  * An op takes its inputs first (x, y, z or nested ops), then its parameters by position or by name (hi=2); left out,
  * inputs are x, y, z in order and parameters have their defaults. The inputs used must be x, or x and y, or x, y and z.
- * '?' as a parameter is reserved for scalars given at launch and refused with its own message. */
+ * '?' as a parameter is not allowed yet: it is reserved for scalars given at launch. */
 #ifndef KILN_LANG_EXPR_H
 #define KILN_LANG_EXPR_H
 

@@ -33,10 +33,11 @@ typedef struct kiln__step {
     uint8_t action, a, b, c;
 } kiln__step;
 
-/* (variable + add) / divide, or add / divide alone: most formulas of launches are one, and take no step. */
+/* An affine formula: (variable + add) / divide, or add / divide alone. Most formulas of launches are, and take no
+ * step. */
 typedef struct kiln__line {
     uint32_t variable;   /* KILN__VARIABLES_MAX: none */
-    int32_t add, divide; /* not below 0; divide is 0 where a formula is no line */
+    int32_t add, divide; /* not below 0; divide is 0 for any other formula */
     int32_t most_added;  /* on the way to the sum: 128 in (n + 128 - 1) / 128 */
 } kiln__line;
 

@@ -200,8 +200,8 @@ static kiln_status load_any(kiln_service *service, const kiln__want *want, kiln_
     return status;
 }
 
-/* The loaded program. If another thread is loading it, this waits for that thread. NULL: the caller loads it, under
- * a claim unless it has waited. */
+/* The loaded program. If another thread is loading it, this waits for that thread. NULL: the caller loads it,
+ * under the claim, or without one after it has waited. With claim->busy and not `waits` another thread loads it. */
 static kiln_program *find_or_claim(kiln_service *service, const kiln__name *name, bool waits, kiln__claim *claim)
 {
     kiln_program *found = kiln__program_table_claim(&service->programs, name, claim);

@@ -5,12 +5,13 @@
 
 #include "service/service.h"
 
-/* The result of a flight, which is an entry, or of a request, which is its program. */
+/* The result of a flight has an entry in `built`; that of a request has its program. Either may have neither: a
+ * failure, or a flight whose leader found the program loaded. */
 typedef struct kiln__outcome {
     kiln_status status;
     kiln_program *program;
     kiln__built built;
-    bool counted;       /* another request counts where the entry came from, or has counted it */
+    bool counted;       /* the entry's origin is in the statistics, or another request puts it there */
     kiln_report report; /* of a failure; on success only its log */
 } kiln__outcome;
 
@@ -44,7 +45,7 @@ kiln_program *kiln__obtain_hit(kiln_service *service, kiln_device *on, const kil
 kiln_program *kiln__obtain_loaded(kiln_service *service, const kiln__want *want);
 
 /* Fills *out with the program if it is in a store. False: it must be compiled, and *out is empty. A strict want always
- * gets its answer here, and no other one waits for a thread. */
+ * gets its answer here. A want that is not strict waits for no thread here. */
 bool kiln__obtain_stored(kiln_service *service, kiln__want *want, kiln__outcome *out);
 
 /* Fills *out with the program, loaded, stored or compiled, or with the failure. Compiles on this thread, or waits

@@ -4,7 +4,7 @@
 #define KILN_SERVICE_PROGRAM_H
 
 #include "base/list.h"
-#include "jit/compiler.h"
+#include "jit/builder.h"
 #include <kiln/kernel.h>
 #include <pthread.h>
 
@@ -51,7 +51,7 @@ typedef struct kiln__function {
 /* A kernel lives in its program, and a reference to it is one to the program. Constant, so that launches never wait for
  * threads that get and release. */
 struct kiln_kernel {
-    /* A launch reads these: one cache line. */
+    /* A launch reads these 48 bytes of a kernel. */
     const kiln__backend_vtable *vtable;
     kiln__module *module;
     const kiln__plan *plan; /* the signature of a template's kernel; NULL: a function of a source */

@@ -144,7 +144,7 @@ static kiln_status open_builders(kiln_service *service, const kiln_options *opti
         kiln__builder_init(builder, compiler, &service->tiers, &service->log);
         builder->strict = options->strict == KILN_ON;
         builder->warm_options = service->warm_options;
-        builder->hostlock = &service->hostlock;
+        builder->keylock = &service->keylock;
     }
     return KILN_OK;
 }
@@ -179,10 +179,10 @@ static kiln_status open_parts(kiln_service *service, const kiln_options *options
         kiln__wisdom_open(service->disk, shared, KILN__WISDOM_WAIT_MS, &service->log, &service->store_counters);
     if (service->wisdom == NULL)
         return kiln__fail_memory(report, KILN__STAGE_OPEN);
-    service->hostlock.disk = service->disk;
-    service->hostlock.wait_ms = options->lock_wait_ms;
-    service->hostlock.aside = step_aside;
-    service->hostlock.data = service;
+    service->keylock.disk = service->disk;
+    service->keylock.wait_ms = options->lock_wait_ms;
+    service->keylock.aside = step_aside;
+    service->keylock.data = service;
     return KILN_OK;
 }
 
@@ -197,7 +197,7 @@ static void init(kiln_service *service)
     service->tunings.gives_way =
         false; /* it measures; and threads of the cpu backend that it is the first to need inherit this */
     pthread_mutex_init(&service->flights_lock, NULL);
-    kiln__hostlock_init(&service->hostlock, NULL, 0, &service->log);
+    kiln__keylock_init(&service->keylock, NULL, 0, &service->log);
     pthread_mutex_init(&service->queues_lock, NULL);
     service->generation = kiln__fork_generation();
 }
@@ -284,9 +284,9 @@ void kiln__service_stats(const kiln_service *service, kiln_stats *out)
         .evictions = atomic_load(&service->store_counters.evictions),
         .record_errors = kiln__record_errors(service->record),
         .joined = atomic_load(&service->joined),
-        .lock_waits = atomic_load(&service->hostlock.waits),
-        .lock_timeouts = atomic_load(&service->hostlock.timeouts),
-        .lock_errors = atomic_load(&service->hostlock.errors),
+        .lock_waits = atomic_load(&service->keylock.waits),
+        .lock_timeouts = atomic_load(&service->keylock.timeouts),
+        .lock_errors = atomic_load(&service->keylock.errors),
         .cancelled = atomic_load(&service->cancelled),
         .timed_out = atomic_load(&service->timed_out),
         .misses_absent = atomic_load(&service->misses[KILN__MISS_ABSENT]),

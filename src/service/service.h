@@ -2,7 +2,7 @@
 #ifndef KILN_SERVICE_SERVICE_H
 #define KILN_SERVICE_SERVICE_H
 
-#include "jit/compiler.h"
+#include "jit/builder.h"
 #include "service/record.h"
 #include "service/table.h"
 #include "service/workpool.h"
@@ -49,12 +49,14 @@ struct kiln_service {
     atomic_uint_least64_t hits[KILN__ORIGINS];  /* of gets and builds, by the origin of their entries */
     atomic_uint_least64_t misses[KILN__MISSES]; /* of gets and builds, by reason */
     atomic_uint_least64_t refused, load_ns;
-    kiln__hostlock hostlock;
+    kiln__keylock keylock;
     kiln__workpool pool;
     kiln__workpool tunings; /* one after the other: they would disturb each other */
     atomic_bool closing;    /* running tunings are to end */
     pthread_mutex_t flights_lock;
-    struct kiln__flight *flights; /* by the id of their wants, the latest of each; guarded by flights_lock */
+    struct kiln__flight
+        *flights; /* by the id of their wants; guarded by flights_lock. A source's flight is unlisted once it
+                                     runs, and the latest is found */
     atomic_uint_least64_t joined;
     pthread_mutex_t queues_lock;
     kiln_queue *queues; /* those that were opened and not yet closed; guarded by queues_lock */
@@ -136,7 +138,7 @@ typedef struct kiln__want {
     kiln_goal goal;
     bool strict;           /* nothing is compiled for it */
     bool unlisted;         /* set by its maker: it is not recorded, and no later request finds its program */
-    bool unasked;          /* no caller used these words, so kiln__obtain_hit does not find the program by them */
+    bool unasked;          /* the service made the spec (a stand-in): kiln__obtain_hit finds no program by its text */
     kiln_device *asked_on; /* as the caller named it, NULL for the default one */
     kiln__miss miss;       /* the fault that an earlier look found in the stored entry */
     /* Once settled. */

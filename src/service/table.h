@@ -36,7 +36,7 @@ typedef struct kiln__claim {
 enum { KILN__TABLE_SHARDS = 32 };
 
 typedef struct kiln__name_shard {
-    pthread_mutex_t lock; /* of readers; a change takes the table's lock first, and then this one */
+    pthread_mutex_t lock; /* guards the shard against readers; a writer holds the table's lock as well */
     kiln__name_node **buckets;
     size_t room, count;
 } kiln__name_shard;

@@ -422,5 +422,5 @@ kiln__want *kiln__want_open_geometry(kiln_service *service, const kiln__want *wa
 
 bool kiln__want_reads_files(const kiln__want *want)
 {
-    return want->asked == NULL && kiln__direct_applies(want->unit);
+    return want->asked == NULL && kiln__unit_reads_files(want->unit);
 }

@@ -1,4 +1,5 @@
-/* The threads that compile for asynchronous gets: the service's own, at low priority, and never libuv's. */
+/* The service's threads, at low priority and never libuv's: they look up and compile for submitted requests, and work
+ * for live handles and tunings. */
 #ifndef KILN_SERVICE_WORKPOOL_H
 #define KILN_SERVICE_WORKPOOL_H
 

@@ -4,7 +4,7 @@
 #define KILN_SPEC_CATALOG_H
 
 #include "lang/op.h"
-#include "spec/manifest.h"
+#include "spec/template.h"
 
 enum { KILN__TEMPLATES_MAX = 256, KILN__OWN_TEMPLATES_MAX = 64, KILN__TEMPLATE_NAME_SIZE = 41 };
 

@@ -2,7 +2,7 @@
  * place, and checked whole before use. Any number of processes of one user share a store. Any thread.
  *
  *     <root>/CACHEDIR.TAG           tells backup programs to skip it
- *     <root>/v1/lock                empty; see jit/hostlock.c
+ *     <root>/v1/lock                empty; see jit/keylock.c
  *     <root>/v1/3f/<rest of the digest in hex>.<toolchain>.kiln */
 #ifndef KILN_STORE_DISK_H
 #define KILN_STORE_DISK_H

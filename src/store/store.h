@@ -66,8 +66,8 @@ typedef struct kiln__store kiln__store;
 typedef struct kiln__store_vtable {
     const char *name; /* "memory", "disk", "pack", "shared" */
     /* A retained blob or NULL for a miss. *why (may be NULL) is raised to the trouble with the entry, if it has one.
-     * `older`: the newest entry of a toolchain older than the key's. An empty key->toolchain is newer than all, and
-     * `older` is then implied. */
+     * `older` asks for the newest entry whose toolchain is older than the key's. An empty key->toolchain asks for the
+     * newest of all. */
     kiln__blob *(*get)(kiln__store *store, const kiln__key *key, bool older, kiln__miss *why);
     /* 0 kept, 1 there already, -errno not kept. `replace`: the blob takes the place of the present entry in one step,
      * so that every get finds one of them. If the blob cannot be kept, the present entry stays. */

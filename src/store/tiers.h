@@ -16,7 +16,8 @@ typedef struct kiln__tiers {
 void kiln__tiers_add(kiln__tiers *tiers, kiln__store *store); /* NULL is ignored */
 void kiln__tiers_fini(kiln__tiers *tiers);
 
-/* The leading stores that are not on disk, under the same numbers. `out` borrows them: do not call fini. */
+/* The leading stores that are not on disk, which is the memory store, under the same numbers. `out` borrows them: do
+ * not call fini. */
 void kiln__tiers_borrow_at_hand(kiln__tiers *out, const kiln__tiers *tiers);
 
 /* A retained blob or NULL. *tier (may be NULL) gets the index of the store that had it. A miss raises *why (may be

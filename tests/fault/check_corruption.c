@@ -2,7 +2,7 @@
  * directory store and the builder, with a compiler that answers at once; and through packs. */
 #include "base/alloc.h"
 #include "fault/figures.h"
-#include "jit/compiler.h"
+#include "jit/builder.h"
 #include "store/disk.h"
 #include "store/pack.h"
 #include "support/blobs.h"

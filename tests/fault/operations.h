@@ -1,11 +1,11 @@
 /* What the suites kill or make fail at every file call: all that is done with a directory store, with packs, with a
- * directory that is only read, with the host's lock and with the record of requests. For suites that include
+ * directory that is only read, with the key lock and with the record of requests. For suites that include
  * support/cache.h. */
 #ifndef KILN_TESTS_FAULT_OPERATIONS_H
 #define KILN_TESTS_FAULT_OPERATIONS_H
 
 #include "fault/litter.h"
-#include "jit/compiler.h"
+#include "jit/builder.h"
 #include "service/record.h"
 #include "store/pack.h"
 #include "support/fields.h"
@@ -185,15 +185,15 @@ static inline bool evict_operation(void)
 
 static inline bool lock_operation(void)
 {
-    kiln__hostlock lock;
-    kiln__hostlock_hold hold;
+    kiln__keylock lock;
+    kiln__keylock_hold hold;
     kiln__key key = kiln_test_key("new", "");
-    kiln__hostlock_init(&lock, store, LOCK_WAIT_MS, &log_);
-    bool held = kiln__hostlock_take(&lock, key.digest, &hold);
+    kiln__keylock_init(&lock, store, LOCK_WAIT_MS, &log_);
+    bool held = kiln__keylock_take(&lock, key.digest, &hold);
     kiln_test_require(atomic_load(&lock.errors) + atomic_load(&lock.timeouts) == !held,
                       "a lock that is not had counts");
     if (held)
-        kiln__hostlock_give(&hold);
+        kiln__keylock_give(&hold);
     return held;
 }
 

@@ -1,4 +1,4 @@
-#include "jit/compiler.h"
+#include "jit/builder.h"
 #include "support/suites.h"
 #include <string.h>
 

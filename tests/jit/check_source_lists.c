@@ -256,19 +256,19 @@ static int find_list(void *data, const kiln__store_item *item)
 START_TEST(test_source_lists__import_waits_for_a_compile_and_not_for_long)
 {
     kiln__key key;
-    kiln__hostlock_hold hold;
+    kiln__keylock_hold hold;
     kiln_transfer moved = KILN_INIT(kiln_transfer);
     const char *pack = make_pack("only.kilnpack", 1);
     open_cache("cache");
     kiln_service *compiling = service;
     ck_assert_int_eq(build_in(compiling, 2), KILN_ORIGIN_COMPILED);
     ck_assert_int_eq(kiln__disk_store_visit(compiling->disk, find_list, &key), 0);
-    ck_assert(kiln__hostlock_take(&compiling->hostlock, key.digest, &hold));
+    ck_assert(kiln__keylock_take(&compiling->keylock, key.digest, &hold));
     open_cache("cache");
     uint64_t start = kiln__cpu_now_ns();
     ck_assert_int_eq(kiln_cache_import(service, pack, &moved, &report), KILN_OK);
     uint64_t ms = (kiln__cpu_now_ns() - start) / 1000000;
-    kiln__hostlock_give(&hold);
+    kiln__keylock_give(&hold);
     kiln_close(compiling);
     ck_assert_uint_ge(ms, WAITED_MS);
     ck_assert_uint_lt(ms, NEVER_MS);

@@ -1,5 +1,5 @@
 /* One compile per key: for the threads of a service by a flight, for the processes of a host by a lock. */
-#include "jit/compiler.h"
+#include "jit/builder.h"
 #include "os/cpu.h"
 #include "service/get.h"
 #include "store/disk.h"
@@ -347,7 +347,7 @@ END_TEST
 
 static kiln__store *disk;
 static kiln__store_counters counters;
-static kiln__hostlock one, two;
+static kiln__keylock one, two;
 static const uint8_t digest[KILN__DIGEST_SIZE] = { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1 };
 static const uint8_t another[KILN__DIGEST_SIZE] = { 0x12, 0x34 };
 
@@ -356,8 +356,8 @@ static void open_locks(uint32_t wait_ms)
     char problem[200];
     disk = kiln__disk_store_open(kiln_test_temp_path("store"), NULL, &counters, problem, sizeof(problem));
     ck_assert_msg(disk != NULL, "%s", problem);
-    kiln__hostlock_init(&one, disk, wait_ms, NULL);
-    kiln__hostlock_init(&two, disk, wait_ms, NULL);
+    kiln__keylock_init(&one, disk, wait_ms, NULL);
+    kiln__keylock_init(&two, disk, wait_ms, NULL);
 }
 
 static void close_locks(void)
@@ -367,18 +367,18 @@ static void close_locks(void)
 
 START_TEST(test_flight__lock_is_held_by_one_at_a_time_for_each_key)
 {
-    kiln__hostlock_hold a, b, c;
+    kiln__keylock_hold a, b, c;
     open_locks(30);
-    ck_assert(kiln__hostlock_take(&one, digest, &a));
-    ck_assert(kiln__hostlock_take(&two, another, &b));
-    ck_assert(!kiln__hostlock_take(&two, digest, &c));
+    ck_assert(kiln__keylock_take(&one, digest, &a));
+    ck_assert(kiln__keylock_take(&two, another, &b));
+    ck_assert(!kiln__keylock_take(&two, digest, &c));
     ck_assert_uint_eq(atomic_load(&two.waits), 1);
     ck_assert_uint_eq(atomic_load(&two.timeouts), 1);
-    kiln__hostlock_give(&a);
-    ck_assert(kiln__hostlock_take(&two, digest, &c));
-    kiln__hostlock_give(&b);
-    ck_assert(!kiln__hostlock_take(&one, digest, &a));
-    kiln__hostlock_give(&c);
+    kiln__keylock_give(&a);
+    ck_assert(kiln__keylock_take(&two, digest, &c));
+    kiln__keylock_give(&b);
+    ck_assert(!kiln__keylock_take(&one, digest, &a));
+    kiln__keylock_give(&c);
     ck_assert_int_eq(kiln_test_temp_count("store/v1"), 1);
     close_locks();
 }
@@ -386,15 +386,15 @@ END_TEST
 
 START_TEST(test_flight__lock_survives_the_removal_of_the_store)
 {
-    kiln__hostlock_hold a, b;
+    kiln__keylock_hold a, b;
     open_locks(30);
-    ck_assert(kiln__hostlock_take(&one, digest, &a));
+    ck_assert(kiln__keylock_take(&one, digest, &a));
     kiln_test_temp_remove(kiln_test_temp_path("store"));
-    ck_assert(kiln__hostlock_take(&two, digest, &b)); /* that of the new store */
+    ck_assert(kiln__keylock_take(&two, digest, &b)); /* that of the new store */
     ck_assert_int_eq(kiln_test_temp_count("store/v1"), 1);
-    kiln__hostlock_give(&a);
-    ck_assert(!kiln__hostlock_take(&one, digest, &a));
-    kiln__hostlock_give(&b);
+    kiln__keylock_give(&a);
+    ck_assert(!kiln__keylock_take(&one, digest, &a));
+    kiln__keylock_give(&b);
     close_locks();
 }
 END_TEST
@@ -403,11 +403,11 @@ static double time_lock_of_killed_process(void)
 {
     int ready[2];
     char byte;
-    kiln__hostlock_hold hold;
+    kiln__keylock_hold hold;
     ck_assert_int_eq(pipe(ready), 0);
     pid_t pid = fork();
     if (pid == 0) {
-        if (kiln__hostlock_take(&one, digest, &hold))
+        if (kiln__keylock_take(&one, digest, &hold))
             (void)!write(ready[1], "x", 1);
         for (;;)
             pause();
@@ -415,9 +415,9 @@ static double time_lock_of_killed_process(void)
     ck_assert_int_eq(read(ready[0], &byte, 1), 1);
     uint64_t begin = kiln__cpu_now_ns();
     ck_assert_int_eq(kill(pid, SIGKILL), 0);
-    ck_assert(kiln__hostlock_take(&two, digest, &hold));
+    ck_assert(kiln__keylock_take(&two, digest, &hold));
     double ms = (double)(kiln__cpu_now_ns() - begin) / 1e6;
-    kiln__hostlock_give(&hold);
+    kiln__keylock_give(&hold);
     waitpid(pid, NULL, 0);
     close(ready[0]);
     close(ready[1]);

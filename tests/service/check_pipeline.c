@@ -85,7 +85,7 @@ START_TEST(test_pipeline__a_tier_serves_what_it_was_given)
 }
 END_TEST
 
-/* One look before the host's lock and one after it, and none where the program is loaded. */
+/* One look before the key lock and one after it, and none where the program is loaded. */
 START_TEST(test_pipeline__a_cold_get_asks_each_tier_twice)
 {
     kiln_options options = kiln_test_counting_options(0);

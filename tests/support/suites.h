@@ -22,7 +22,7 @@
     X(lang, op)             \
     X(lang, define)         \
     X(lang, expr)           \
-    X(spec, manifest)       \
+    X(spec, template)       \
     X(spec, catalog)        \
     X(spec, spec)           \
     X(spec, frozen)         \

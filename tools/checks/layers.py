@@ -4,8 +4,7 @@ import re
 import sys
 from pathlib import Path
 
-LAYERS = ["base", "os", "lang", "spec", "source", "store", "wisdom", "backend", "gpu", "cpu", "jit", "kiln-worker", "service", "tune", "daemon",
-          "api"]
+LAYERS = ["base", "os", "lang", "spec", "source", "store", "wisdom", "backend", "gpu", "cpu", "jit", "kiln-worker", "service", "tune", "api"]
 # Layers that may use less than everything below them.
 NARROW = {"lang": {"base"}, "spec": {"base", "lang"}, "source": {"base", "lang", "spec"}, "store": {"base", "os"},
           "cpu": {"base", "os", "lang", "spec", "source", "store", "backend"}}
@@ -13,13 +12,11 @@ NARROW = {"lang": {"base"}, "spec": {"base", "lang"}, "source": {"base", "lang",
 RESERVED = {
     "uthash.h": ("src/base/table.h",),
     "utlist.h": ("src/base/table.h",),
-    "uv.h": ("src/service/queue_uv.c", "src/daemon/", "tools/kiln/watch/watcher.c"),
+    "uv.h": ("src/service/queue_uv.c", "tools/kiln/watch/watcher.c"),
     "spawn.h": ("src/os/spawn.c",),
     "cuda.h": (),
     "cuda_runtime.h": (),
     "nvrtc.h": (),
-    "curl/curl.h": ("src/daemon/",),
-    "hiredis/hiredis.h": ("src/daemon/",),
 }
 # The only file of src/ that the command is built with. It includes nothing else of src/.
 SHARED = "os/spawn"

@@ -11,7 +11,7 @@ from layers import LAYERS, root
 ROW, LEFT, TOP, COLUMN, BOX_WIDTH, BOX_HEIGHT = 46, 260, 40, 134, 116, 34
 WORDS = 21  # characters that a box has room for
 FONT = 'font-family="DejaVu Sans, Helvetica, Arial, sans-serif"'
-HEAD = "kiln"  # the row of the command, which is no room of src/
+HEAD = "host"  # the row above src/
 
 
 def read_text(path):
@@ -63,7 +63,7 @@ def draw_rooms(rooms, width):
     for i, (name, about) in enumerate(rooms):
         y = TOP + i * ROW
         yield f'<rect x="0" y="{y}" width="{width}" height="{ROW}" fill="{"#f4f6f8" if i % 2 else "#ffffff"}"/>'
-        yield text(12, y + 20, "host, tools/kiln" if name == HEAD else f"src/{name}", 13, weight="bold")
+        yield text(12, y + 20, name if name == HEAD else f"src/{name}", 13, weight="bold")
         yield text(12, y + 37, about, 11, color="#555")
 
 

@@ -1,7 +1,7 @@
-/* NVRTC behind a fence: a compiler that lets another do its work in this process or in compile workers, as the
- * policy says and, for Kiln's own units, as many compile at once (jit/worker/balance.h). A worker that has had source
- * from elsewhere gets nothing else. A worker closes itself off from all files but those of a set of directories, for
- * good: it compiles units that may read just these, as long as their paths lead to the same directories.
+/* A compiler that lets NVRTC's compile in this process or in compile workers. The policy decides, and for units of
+ * Kiln's templates the number of compiles at once (jit/worker/balance.h). A worker that has had a user's source or
+ * template never gets a unit of Kiln's. A worker closes itself off from all files but those of a set of directories,
+ * for good. It compiles units that may read just these, as long as their paths lead to the same directories.
  *
  * Workers are started when first needed and kept for the next compile: as many idle ones as processors, and two at
  * least, the last used first again. A worker that has had nothing to do for a minute ends itself, and one that has

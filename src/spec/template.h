@@ -1,6 +1,6 @@
 /* Templates: the declarations in their header comment, see docs/templates.md. */
-#ifndef KILN_SPEC_MANIFEST_H
-#define KILN_SPEC_MANIFEST_H
+#ifndef KILN_SPEC_TEMPLATE_H
+#define KILN_SPEC_TEMPLATE_H
 
 #include "lang/op.h"
 #include "spec/arguments.h"

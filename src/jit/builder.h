@@ -1,6 +1,6 @@
 /* From a unit to a checked entry: look in the stores, else compile and publish. */
-#ifndef KILN_JIT_COMPILER_H
-#define KILN_JIT_COMPILER_H
+#ifndef KILN_JIT_BUILDER_H
+#define KILN_JIT_BUILDER_H
 
 #include "backend/backend.h"
 #include "jit/filesum.h"
@@ -38,10 +38,10 @@ void kiln__toolchains_learn(kiln__toolchains *memo, const char *id);
  * The kernel lets go of it when its holder dies, so no process guesses whether a lock is stale; nothing is left
  * behind. */
 
-typedef kiln__lock kiln__hostlock_hold; /* on the stack of the thread that compiles */
+typedef kiln__lock kiln__keylock_hold; /* on the stack of the thread that compiles */
 
 /* Embedded in the service. Any thread after init. */
-typedef struct kiln__hostlock {
+typedef struct kiln__keylock {
     kiln__store *disk; /* borrowed; NULL: there is no host lock */
     uint32_t wait_ms;
     const kiln__log *log;
@@ -49,19 +49,19 @@ typedef struct kiln__hostlock {
     void *data;
     atomic_bool warned;
     atomic_uint_least64_t waits, timeouts, errors;
-} kiln__hostlock;
+} kiln__keylock;
 
-void kiln__hostlock_init(kiln__hostlock *lock, kiln__store *disk, uint32_t wait_ms, const kiln__log *log);
+void kiln__keylock_init(kiln__keylock *lock, kiln__store *disk, uint32_t wait_ms, const kiln__log *log);
 
 /* Waits until no other process or service holds the key's lock, at most wait_ms. True: this thread holds it, until
  * give. False: there is no lock to be had (no store, the file system has none, the wait outlasted its bound); all
  * but the first is counted, and the caller compiles all the same. Locks of different keys do not meet. */
-bool kiln__hostlock_take(kiln__hostlock *lock, const uint8_t digest[KILN__DIGEST_SIZE], kiln__hostlock_hold *out);
+bool kiln__keylock_take(kiln__keylock *lock, const uint8_t digest[KILN__DIGEST_SIZE], kiln__keylock_hold *out);
 
 /* The same lock for anything but a compile: waits at most `wait_ms`, and counts and logs nothing. */
-bool kiln__hostlock_take_quietly(kiln__hostlock *lock, const uint8_t digest[KILN__DIGEST_SIZE], uint32_t wait_ms,
-                                 kiln__hostlock_hold *out);
-static inline void kiln__hostlock_give(kiln__hostlock_hold *hold)
+bool kiln__keylock_take_quietly(kiln__keylock *lock, const uint8_t digest[KILN__DIGEST_SIZE], uint32_t wait_ms,
+                                kiln__keylock_hold *out);
+static inline void kiln__keylock_give(kiln__keylock_hold *hold)
 {
     kiln__lock_close(hold);
 }
@@ -74,11 +74,11 @@ static inline void kiln__hostlock_give(kiln__hostlock_hold *hold)
 kiln_status kiln__key_make(kiln__key *out, kiln__text *text, const kiln__unit *unit, const char *options);
 
 /* Whether what a unit compiles to depends on files. */
-bool kiln__direct_applies(const kiln__unit *unit);
+bool kiln__unit_reads_files(const kiln__unit *unit);
 
 /* Joins two lists, of one key, of files that were read, as far as there is room, the first in front. NULL with KILN_OK:
  * the second adds nothing. KILN_ENOMEM. */
-kiln_status kiln__direct_merge(kiln__blob **out, kiln__blob *first, kiln__blob *second);
+kiln_status kiln__reads_merge(kiln__blob **out, kiln__blob *first, kiln__blob *second);
 
 /* Encodes an entry. KILN_ENOMEM, KILN_EINVAL. */
 kiln_status kiln__blob_encode(kiln__blob **out, const kiln__entry *entry);
@@ -95,8 +95,8 @@ typedef struct kiln__builder {
     const kiln__log *log;
     bool strict; /* refuse to compile */
     const char
-        *warm_options; /* what stands at the end of the kiln warm line that a refusal names; borrowed, set once */
-    kiln__hostlock *hostlock; /* borrowed; NULL: other processes are not waited for */
+        *warm_options;      /* what stands at the end of the kiln warm line that a refusal names; borrowed, set once */
+    kiln__keylock *keylock; /* borrowed; NULL: other processes are not waited for */
     atomic_uint_least64_t compiles, failures, compile_ns, refusals;
 } kiln__builder;
 
@@ -121,9 +121,9 @@ void kiln__builder_fini(kiln__builder *builder); /* closes the compiler */
 void kiln__builder_keep_sources_at_hand(kiln__builder *builder);
 
 /* Finds or makes the entry of a unit, waiting for another process that is making it. `fresh` compiles without the
- * stores and the lock, after a stored entry failed to load. The result is not stored before kiln__builder_replace.
- * Where there is no compiler, takes what the newest toolchain left in the stores. A user's own source is found as
- * its files are now; KILN_EIO if these do not hold still or cannot be read. KILN_ENOCOMPILER, KILN_ENOWORKER,
+ * stores and the lock, after a stored entry failed to load. The entry is not stored before kiln__builder_replace; a
+ * source's list of reads is. Without a compiler the newest toolchain's entry of the stores will do. A source is found
+ * as its files are now; KILN_EIO if these do not hold still or cannot be read. KILN_ENOCOMPILER, KILN_ENOWORKER,
  * KILN_ECOMPILE, KILN_ECRASHED, KILN_ETARGET, KILN_ENOMEM; KILN_ESTRICT, counted, instead of compiling where that is
  * refused. */
 kiln_status kiln__builder_build(kiln__builder *builder, const kiln__unit *unit, bool fresh, kiln__built *out,

@@ -1,5 +1,5 @@
 /* Reads the declarations of a template: a table of keywords, a reader for each, and the checks of the whole. */
-#include "spec/manifest.h"
+#include "spec/template.h"
 
 #include "base/alloc.h"
 #include "base/text.h"

@@ -1,11 +1,11 @@
-/* The host's lock of a key. */
-#include "jit/compiler.h"
+/* The key lock. */
+#include "jit/builder.h"
 
 #include "store/disk.h"
 #include <errno.h>
 #include <string.h>
 
-void kiln__hostlock_init(kiln__hostlock *lock, kiln__store *disk, uint32_t wait_ms, const kiln__log *log)
+void kiln__keylock_init(kiln__keylock *lock, kiln__store *disk, uint32_t wait_ms, const kiln__log *log)
 {
     memset(lock, 0, sizeof(*lock));
     lock->disk = disk;
@@ -21,7 +21,7 @@ static uint64_t offset_of(const uint8_t digest[KILN__DIGEST_SIZE])
     return offset >> 2;
 }
 
-static void fail(kiln__hostlock *lock, int error)
+static void fail(kiln__keylock *lock, int error)
 {
     atomic_fetch_add(&lock->errors, 1);
     if (!atomic_exchange(&lock->warned, true))
@@ -31,8 +31,7 @@ static void fail(kiln__hostlock *lock, int error)
 }
 
 /* A wait is counted, and steps aside, unless it is quiet. 0 or -errno. */
-static int wait_for(kiln__hostlock *lock, const kiln__hostlock_hold *hold, uint64_t offset, uint32_t wait_ms,
-                    bool quiet)
+static int wait_for(kiln__keylock *lock, const kiln__keylock_hold *hold, uint64_t offset, uint32_t wait_ms, bool quiet)
 {
     int error = kiln__lock_try(hold, offset);
     bool steps_aside = !quiet && lock->aside != NULL;
@@ -49,8 +48,8 @@ static int wait_for(kiln__hostlock *lock, const kiln__hostlock_hold *hold, uint6
 }
 
 /* The file is opened anew for each compile: another process may have removed the whole directory since. */
-static int take_lock(kiln__hostlock *lock, const uint8_t digest[KILN__DIGEST_SIZE], uint32_t wait_ms, bool quiet,
-                     kiln__hostlock_hold *out)
+static int take_lock(kiln__keylock *lock, const uint8_t digest[KILN__DIGEST_SIZE], uint32_t wait_ms, bool quiet,
+                     kiln__keylock_hold *out)
 {
     enum { ATTEMPTS = 5 };
     int error = -ENOENT;
@@ -64,7 +63,7 @@ static int take_lock(kiln__hostlock *lock, const uint8_t digest[KILN__DIGEST_SIZ
     return error;
 }
 
-bool kiln__hostlock_take(kiln__hostlock *lock, const uint8_t digest[KILN__DIGEST_SIZE], kiln__hostlock_hold *out)
+bool kiln__keylock_take(kiln__keylock *lock, const uint8_t digest[KILN__DIGEST_SIZE], kiln__keylock_hold *out)
 {
     out->fd = -1;
     if (lock->disk == NULL)
@@ -77,8 +76,8 @@ bool kiln__hostlock_take(kiln__hostlock *lock, const uint8_t digest[KILN__DIGEST
     return error == 0;
 }
 
-bool kiln__hostlock_take_quietly(kiln__hostlock *lock, const uint8_t digest[KILN__DIGEST_SIZE], uint32_t wait_ms,
-                                 kiln__hostlock_hold *out)
+bool kiln__keylock_take_quietly(kiln__keylock *lock, const uint8_t digest[KILN__DIGEST_SIZE], uint32_t wait_ms,
+                                kiln__keylock_hold *out)
 {
     out->fd = -1;
     return lock->disk != NULL && take_lock(lock, digest, wait_ms, true, out) == 0;

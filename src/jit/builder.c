@@ -1,5 +1,5 @@
 /* From a unit to a checked entry: its key, a look in the stores, a compile, and the entry that comes of it. */
-#include "jit/compiler.h"
+#include "jit/builder.h"
 
 #include "base/alloc.h"
 #include "base/fpenv.h"
@@ -86,7 +86,7 @@ static void fini_request(request *wanted)
 
 /* ---- Keys */
 
-bool kiln__direct_applies(const kiln__unit *unit)
+bool kiln__unit_reads_files(const kiln__unit *unit)
 {
     return unit->places.count > 0;
 }
@@ -149,7 +149,7 @@ static kiln_status make_keys(request *wanted, kiln_report *report)
     kiln__text options = { 0 }, *base = &wanted->base;
     kiln_status status = KILN_ENOMEM;
     compiler->vtable->options(compiler, wanted->unit, &options);
-    if (!options.failed && kiln__direct_applies(wanted->unit)) {
+    if (!options.failed && kiln__unit_reads_files(wanted->unit)) {
         append_key_text(base, wanted->unit, kiln__text_string(&options));
         kiln__text_append(&wanted->list_text, KILN__KEYLINE_READS);
         kiln__text_append_bytes(&wanted->list_text, base->data, base->length);
@@ -164,7 +164,7 @@ static kiln_status make_keys(request *wanted, kiln_report *report)
 /* The key under which the stores have something once the unit has been compiled. */
 static kiln__key *first_key(request *wanted)
 {
-    return kiln__direct_applies(wanted->unit) ? &wanted->list : &wanted->key;
+    return kiln__unit_reads_files(wanted->unit) ? &wanted->list : &wanted->key;
 }
 
 /* ---- Lists of what was read: from a source to what it compiles to, where that depends on files. A list of what
@@ -270,7 +270,7 @@ static kiln__blob *merge_reads(const request *wanted, const kiln__key *key, cons
     return merged;
 }
 
-kiln_status kiln__direct_merge(kiln__blob **out, kiln__blob *first, kiln__blob *second)
+kiln_status kiln__reads_merge(kiln__blob **out, kiln__blob *first, kiln__blob *second)
 {
     const lists all = { .of = { first, second }, .count = 2 };
     const kiln__section *spec = kiln__entry_find(&first->entry, "spec"), *front = alternative(first, 0);
@@ -326,7 +326,7 @@ static kiln__blob *fetch_of(request *wanted, const kiln__key *list)
 
 /* The kernel of a source as its files are now, made by any toolchain from the newest on where the list's is
  * empty. The kernel's key and its text are made on the way. */
-static kiln__blob *fetch_direct(request *wanted)
+static kiln__blob *fetch_by_reads(request *wanted)
 {
     kiln__tiers *tiers = wanted->out->tiers;
     if (wanted->list.toolchain[0] != '\0')
@@ -370,8 +370,8 @@ static kiln_status look(request *wanted, kiln_report *report)
         identify_if_worthwhile(wanted, first);
     bool named = first->toolchain[0] != '\0';
     if (!wanted->fresh && (named || status != KILN_OK || wanted->any))
-        out->blob = kiln__direct_applies(wanted->unit)
-                        ? fetch_direct(wanted)
+        out->blob = kiln__unit_reads_files(wanted->unit)
+                        ? fetch_by_reads(wanted)
                         : kiln__tiers_get(out->tiers, &wanted->key, &out->tier, &out->miss);
     if (out->blob == NULL && status != KILN_OK)
         kiln__report_move(report, &missing);
@@ -394,14 +394,14 @@ static kiln_status locate(request *wanted, kiln_report *report)
     return status == KILN_OK ? look(wanted, report) : status;
 }
 
-/* Waits for the host's lock of the key, if there is one, and looks once more: its last holder may have published the
+/* Waits for the key lock, if there is one, and looks once more: its last holder may have published the
  * entry, and even told which toolchain it is. True: the caller holds the lock. */
-static bool lock_and_look(request *wanted, kiln__hostlock_hold *hold, kiln_status *status, kiln_report *report)
+static bool lock_and_look(request *wanted, kiln__keylock_hold *hold, kiln_status *status, kiln_report *report)
 {
-    kiln__hostlock *lock = wanted->builder->hostlock;
+    kiln__keylock *lock = wanted->builder->keylock;
     if (lock == NULL || lock->disk == NULL || is_unwatched(wanted->builder, wanted->unit))
         return false;
-    bool held = kiln__hostlock_take(lock, first_key(wanted)->digest, hold);
+    bool held = kiln__keylock_take(lock, first_key(wanted)->digest, hold);
     *status = look(wanted, report);
     return held;
 }
@@ -466,7 +466,7 @@ static kiln_status compile_until_settled(const request *wanted, kiln__image *ima
         kiln__fpenv_leave(&host);
         wanted->out->compile_ns = kiln__cpu_now_ns() - start;
         note_compile(wanted->builder, unit, wanted->out->compile_ns, status, report);
-        if (!kiln__direct_applies(unit) || !is_unsettled(status, image) || (status != KILN_OK && tries == TRIES))
+        if (!kiln__unit_reads_files(unit) || !is_unsettled(status, image) || (status != KILN_OK && tries == TRIES))
             return status;
         kiln__image_fini(image);
         if (tries == TRIES)
@@ -486,7 +486,7 @@ static kiln_status publish(request *wanted, const kiln__image *image, kiln_repor
     kiln__built *out = wanted->out;
     kiln__entry entry;
     kiln__text names = { 0 };
-    bool direct = kiln__direct_applies(unit);
+    bool direct = kiln__unit_reads_files(unit);
     kiln_status status = direct ? make_key_of_reads(wanted, image->reads, strlen(image->reads)) : KILN_OK;
     snprintf(wanted->key.toolchain, sizeof(wanted->key.toolchain), "%s", image->toolchain);
     memcpy(wanted->list.toolchain, wanted->key.toolchain, sizeof(wanted->key.toolchain));
@@ -572,7 +572,7 @@ kiln_status kiln__builder_find(kiln__builder *builder, const kiln__unit *unit, b
 kiln_status kiln__builder_build(kiln__builder *builder, const kiln__unit *unit, bool fresh, kiln__built *out,
                                 kiln_report *report)
 {
-    kiln__hostlock_hold hold;
+    kiln__keylock_hold hold;
     kiln__image image = { 0 };
     bool held = false;
     if (builder->strict)
@@ -589,7 +589,7 @@ kiln_status kiln__builder_build(kiln__builder *builder, const kiln__unit *unit, 
         kiln__image_fini(&image);
     }
     if (held)
-        kiln__hostlock_give(&hold);
+        kiln__keylock_give(&hold);
     fini_request(&wanted);
     return status;
 }

@@ -1,6 +1,6 @@
 #include "base/alloc.h"
 #include "spec/embedded.h"
-#include "spec/manifest.h"
+#include "spec/template.h"
 #include "support/declared.h"
 #include "support/suites.h"
 #include <stdio.h>
@@ -450,7 +450,7 @@ START_TEST(test_manifest__kilns_own_templates_are_right)
 }
 END_TEST
 
-Suite *kiln_test_spec_manifest_suite(void)
+Suite *kiln_test_spec_template_suite(void)
 {
     Suite *suite = suite_create("manifest");
     TCase *tcase = tcase_create("manifest");
