@@ -153,7 +153,7 @@ static bool travels(const kiln__entry *entry)
     return entry->kind != KILN__ENTRY_TOOLCHAIN && kiln__entry_find(entry, "object") == NULL;
 }
 
-/* What an export takes. */
+/* The entries and totals of an export. */
 typedef struct exporter {
     kiln__store *disk;
     kiln_select_fn select;
@@ -228,7 +228,7 @@ kiln_status kiln_cache_export(kiln_service *service, const char *path, kiln_sele
     return status;
 }
 
-/* What an import adds to. */
+/* The store and the totals of an import. */
 typedef struct importer {
     kiln_service *service;
     uint64_t patience_ns; /* for locks of sources that are being compiled */

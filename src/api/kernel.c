@@ -350,7 +350,7 @@ kiln_status kiln_ops(kiln_service *service, kiln_op_fn fn, void *data)
     return KILN_OK;
 }
 
-/* What a template's declarations say, as text for the visitor. */
+/* A template's declarations, as text for the visitor. */
 typedef struct description {
     kiln_field_info infos[KILN__PARAMS_MAX];
     const kiln_field_info *fields[KILN__PARAMS_MAX];

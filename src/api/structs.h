@@ -1,4 +1,4 @@
-/* What public functions have in common: the checks that they begin with, and structs that begin with their size. A
+/* Common to public functions: the checks that they begin with, and structs that begin with their size. A
  * program that was built against other headers may know fewer or more fields of such a struct. */
 #ifndef KILN_API_STRUCTS_H
 #define KILN_API_STRUCTS_H

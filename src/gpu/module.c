@@ -17,7 +17,7 @@ enum {
 struct kiln__module {
     CUlibrary library;
     int registers, local_bytes; /* of the first kernel */
-    /* What a launch reads. */
+    /* Read by launches. */
     const kiln__cuda_device *device;
     uint32_t kernel_count;
     uint32_t block[3], shared; /* of a template's kernel: threads in each direction, and bytes */

@@ -45,7 +45,7 @@ static kiln_status end_timing(kiln__cuda_device *device, kiln__cuda_call *call)
     return kiln__cuda_leave(call);
 }
 
-/* What is timed: replays of a tape or, where it is NULL, submissions. */
+/* The timed work: replays of a tape or, where it is NULL, submissions. */
 typedef struct work {
     const kiln__tape *tape;
     kiln__submit submit;

@@ -54,7 +54,7 @@ kiln__word kiln__word_take(const char **at);
 /* At most 40 characters, the end cut off where there are more, with '?' for all but printable ASCII. */
 kiln__quote kiln__word_quote(kiln__word word);
 
-/* What to write instead of an unknown word: "did you mean hardsigmoid?" or, where no candidate is close, all of them:
+/* The advice for an unknown word: "did you mean hardsigmoid?" or, where no candidate is close, all of them:
  * "f32, f64 or bf16". `name(data, i)` gives candidate i, NULL after the last. */
 kiln__hint kiln__word_hint(kiln__word word, const char *(*name)(const void *data, size_t i), const void *data);
 

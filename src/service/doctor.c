@@ -256,7 +256,7 @@ static void examine_cache(exam *e)
                  service->cache_problem[0] != '\0' ? service->cache_problem : "switched off");
     if (service->disk == NULL)
         remedy =
-            "every process compiles anew: set KILN_CACHE_DIR to a directory that you own and nobody else can write";
+            "every process compiles anew: set KILN_CACHE_DIR to a directory that you own and no other user can write";
     else if (probe != 0)
         remedy = "stored kernels are used but no new ones kept: free space or permissions, or set KILN_CACHE_DIR";
     else if (sum.untrusted > 0)
@@ -310,9 +310,9 @@ static void examine_named(exam *e, const kiln__named_store *named)
         kiln__text_copy(problem, sizeof(problem), strerrordesc_np(-error));
     if (problem[0] != '\0')
         remedy = pack ? "what it holds is compiled: check its path in KILN_PACKS, and that it is yours or root's and "
-                        "writable by nobody else; kiln cache export writes packs"
+                        "writable by no other user; kiln cache export writes packs"
                       : "what it holds is compiled: check its path in KILN_SHARED_DIR, and that it is yours or root's "
-                        "and writable by nobody else";
+                        "and writable by no other user";
     else if (sum.damaged + sum.untrusted > 0)
         remedy = pack ? "damaged entries are compiled when asked for: write the pack again with kiln cache export"
                       : "damaged and untrusted entries are compiled when asked for: let the owner remove them with "

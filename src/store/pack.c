@@ -283,7 +283,7 @@ static const kiln__store_vtable pack_vtable = {
     .advice = {
         [KILN__TROUBLE_DAMAGED] = "what it lacks is compiled; write it again with kiln cache export",
         [KILN__TROUBLE_UNTRUSTED] =
-            "it is not used; it must be a regular file of yours or root's that nobody else can write",
+            "it is not used; it must be a regular file of yours or root's that no other user can write",
         [KILN__TROUBLE_READ] = "what it holds is compiled; check its path and its permissions",
     },
 };

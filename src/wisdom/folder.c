@@ -35,14 +35,14 @@ typedef enum trouble_cause {
 
 static const char *const advice[] = {
     [CAUSE_DAMAGED] = "it is not used; mend or remove it, or it will be put aside when it is next written",
-    [CAUSE_UNTRUSTED] = "it is not used; remove it, or make it your own and writable by nobody else",
+    [CAUSE_UNTRUSTED] = "it is not used; remove it, or make it your own and writable by no other user",
     [CAUSE_NEWER] = "it is not used, and nothing is added to it; update Kiln",
     [CAUSE_READ] = "it is not used; check the directory's permissions and the disk",
     [CAUSE_WRITE] = "results of tuning are not kept; check the directory's permissions and the free space",
 };
 static const char *const shared_advice[] = {
     [CAUSE_DAMAGED] = "it is not used; let its owner mend or remove it",
-    [CAUSE_UNTRUSTED] = "it is not used; it must be yours or root's and writable by nobody else",
+    [CAUSE_UNTRUSTED] = "it is not used; it must be yours or root's and writable by no other user",
     [CAUSE_NEWER] = "it is not used; update Kiln",
     [CAUSE_READ] = "it is not used; check its permissions and the disk",
     [CAUSE_WRITE] = "it is only read",

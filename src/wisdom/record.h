@@ -13,7 +13,7 @@ enum {
     KILN__WISDOM_REASON = 256         /* bytes for a reason in words */
 };
 
-/* What is known of a device. */
+/* The facts of a device. */
 typedef struct kiln__wisdom_device {
     const char *model;  /* the maker's name, "NVIDIA H200"; "" where only a target is known */
     const char *target; /* "sm_90", "cpu" */
