@@ -130,9 +130,9 @@ class Sandbox:
 
     def run(self, command, timeout=120):
         """Runs a command of a page; absolute paths are those of the sandbox."""
-        for pattern, smaller in SMALLER:
-            command = re.sub(pattern, smaller, command)
         command = re.sub(r"(?<![\w./}$])/(opt|usr/local|srv|var|tmp)\b", lambda found: self.path(found[0][1:]), command)
+        for pattern, smaller in SMALLER:  # after that: the tree itself may lie below /tmp
+            command = re.sub(pattern, smaller, command)
         os.makedirs(self.path("opt"), exist_ok=True)
         script = f"""if [ -e {self.path('state')} ]; then . {self.path('state')}; cd "$(cat {self.path('cwd')})"; fi
 PATH={self.path('bin')}:$PATH:{BUILD}/tests
