@@ -519,16 +519,28 @@ static bool compile_helped(workers *self, const kiln__unit *unit, kiln__image *o
     return helped;
 }
 
-/* Kiln's own units are compiled here, unless too many are already. If a worker fails and this process succeeds, the
- * workers are at fault. They then rest for a while. */
-static kiln_status compile_balanced(workers *self, const kiln__unit *unit, kiln__image *out, kiln_report *report)
+/* A unit of Kiln's templates is compiled here, unless too many are already. If a worker fails and this process
+ * succeeds, the workers are at fault. They then rest for a while. */
+static kiln_status compile_unit(kiln__compiler *base, const kiln__unit *unit, kiln__image *out, kiln_report *report)
 {
+    workers *self = (workers *)base;
     kiln_report why = KILN_INIT(kiln_report);
     kiln_status status = KILN_OK;
-    bool sent = !kiln__balance_enter(&self->balance, kiln__cpu_now_ns());
+    bool heavy = kiln__unit_is_heavy(unit), never = self->isolate == KILN_ISOLATE_NEVER;
+    memset(out, 0, sizeof(*out));
+    if (never && heavy)
+        return kiln__fail(
+            report, KILN_ENOWORKER, KILN__STAGE_COMPILE, 0,
+            "the op comes to %u operations for each of %llu elements of a thread, and at most %d in all are compiled "
+            "without a worker: take fewer elems, a shorter definition, or another isolate than never",
+            unit->operations, (unsigned long long)kiln__unit_elements(unit), KILN__UNIT_LIGHT_MAX);
+    if (!never && (self->isolate == KILN_ISOLATE_ALWAYS || unit->foreign || heavy || kiln__nvrtc_steering() != NULL))
+        return compile_outside(self, unit, out, report);
+    bool sent = !never && !kiln__balance_enter(&self->balance, kiln__cpu_now_ns());
     if (!sent || !compile_helped(self, unit, out, &why)) {
         status = self->inner->vtable->compile(self->inner, unit, out, report);
-        kiln__balance_leave(&self->balance, kiln__cpu_now_ns());
+        if (!never)
+            kiln__balance_leave(&self->balance, kiln__cpu_now_ns());
         uint64_t pause = sent && status == KILN_OK ? kiln__balance_pause(&self->balance, kiln__cpu_now_ns()) : 0;
         if (pause > 0)
             kiln__log_line(self->log, KILN_LOG_INFO, "compiles without workers for %u s: %s",
@@ -536,24 +548,6 @@ static kiln_status compile_balanced(workers *self, const kiln__unit *unit, kiln_
     }
     kiln_report_clear(&why);
     return status;
-}
-
-static kiln_status compile_unit(kiln__compiler *base, const kiln__unit *unit, kiln__image *out, kiln_report *report)
-{
-    workers *self = (workers *)base;
-    bool heavy = kiln__unit_is_heavy(unit);
-    memset(out, 0, sizeof(*out));
-    if (self->isolate == KILN_ISOLATE_NEVER && heavy)
-        return kiln__fail(
-            report, KILN_ENOWORKER, KILN__STAGE_COMPILE, 0,
-            "the op comes to %u operations for each of %llu elements of a thread, and at most %d in all are compiled "
-            "without a worker: take fewer elems, a shorter definition, or another isolate than never",
-            unit->operations, (unsigned long long)kiln__unit_elements(unit), KILN__UNIT_LIGHT_MAX);
-    if (self->isolate == KILN_ISOLATE_NEVER)
-        return self->inner->vtable->compile(self->inner, unit, out, report);
-    if (self->isolate == KILN_ISOLATE_ALWAYS || unit->foreign || heavy || kiln__nvrtc_steering() != NULL)
-        return compile_outside(self, unit, out, report);
-    return compile_balanced(self, unit, out, report);
 }
 
 /* ---- The rest of a compiler */
