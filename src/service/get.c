@@ -502,7 +502,9 @@ static bool is_without_entry(const kiln__outcome *landed)
 
 /* ---- On the caller's thread */
 
-void kiln__obtain(kiln_service *service, kiln__want *want, kiln__outcome *out)
+/* Fills *out with the program, loaded, stored or compiled, or with the failure. Compiles on this thread, or waits
+ * for the flight of another one. */
+static void obtain_program(kiln_service *service, kiln__want *want, kiln__outcome *out)
 {
     kiln__flight *flight = NULL;
     kiln__outcome entry;
@@ -538,7 +540,7 @@ void kiln__obtain(kiln_service *service, kiln__want *want, kiln__outcome *out)
 bool kiln__obtain_stored(kiln_service *service, kiln__want *want, kiln__outcome *out)
 {
     if (want->strict) {
-        kiln__obtain(service, want, out);
+        obtain_program(service, want, out);
         return true;
     }
     kiln__outcome_init(out);
@@ -591,7 +593,7 @@ kiln_status kiln__get(kiln_program **out, kiln_service *service, const kiln_requ
     if (status == KILN_OK && *out == NULL && capture != NULL)
         status = refuse_in_capture(want, *capture, report);
     if (status == KILN_OK && *out == NULL) {
-        kiln__obtain(service, want, &outcome);
+        obtain_program(service, want, &outcome);
         *out = outcome.program;
         outcome.program = NULL;
         status = kiln__outcome_tell(&outcome, report);
@@ -660,7 +662,7 @@ static bool conclude(kiln__wait *wait, bool quick, kiln__outcome *outcome)
     }
     if (is_without_entry(outcome)) {
         if (!quick)
-            kiln__obtain(wait->service, wait->want, outcome);
+            obtain_program(wait->service, wait->want, outcome);
         return !quick;
     }
     finish(wait->service, wait->want, quick, outcome);

@@ -48,10 +48,6 @@ kiln_program *kiln__obtain_loaded(kiln_service *service, const kiln__want *want)
  * gets its answer here. A want that is not strict waits for no thread here. */
 bool kiln__obtain_stored(kiln_service *service, kiln__want *want, kiln__outcome *out);
 
-/* Fills *out with the program, loaded, stored or compiled, or with the failure. Compiles on this thread, or waits
- * for the flight of another one. */
-void kiln__obtain(kiln_service *service, kiln__want *want, kiln__outcome *out);
-
 /* Lets a request wait for the flight of its want's id, if there is one. A want that reads files joins only a flight
  * that has not begun. */
 bool kiln__obtain_join(kiln__wait *wait, int priority);

@@ -273,7 +273,9 @@ static void make_standard_id(void)
     kiln__digest_hex(standard_id, chain);
 }
 
-const char *kiln__standard_id(void)
+/* A digest of all standard headers, in hexadecimal: the same for equal headers of the same names. Made once in a
+ * process. A static string. */
+static const char *get_standard_id(void)
 {
     pthread_once(&standard_id_once, make_standard_id);
     return standard_id;
@@ -311,7 +313,7 @@ void kiln__source_key_text(kiln__text *out, const kiln__unit *unit, const char *
         add_digest(out, text, strlen(text));
         kiln__text_printf(out, " %s\n", header);
     }
-    kiln__text_printf(out, "standard %s\ndirectories %zu%s\n", kiln__standard_id(), unit->directories,
+    kiln__text_printf(out, "standard %s\ndirectories %zu%s\n", get_standard_id(), unit->directories,
                       unit->cuda_headers ? " cuda" : "");
 }
 

@@ -39,10 +39,6 @@ bool kiln__option_tells_directory(const char *option);
  * header of its name, except before CUDA's. out->bytes.failed: out of memory. */
 void kiln__standard_headers(const kiln__unit *source, kiln__list *out);
 
-/* A digest of all standard headers, in hexadecimal: the same for equal headers of the same names. Made once in a
- * process. A static string. */
-const char *kiln__standard_id(void);
-
 /* Appends the __global__ functions of the text and of the headers in memory, for messages: in their order, each once
  * and with a comma between, "scale<class T, int N>, ns::plain". Nothing is preprocessed: functions in an #if that is
  * not taken are among them, and those that macros make are not. A long list ends with "...". */

@@ -166,7 +166,10 @@ void kiln__load_args(const kiln__load *load, void *const arrays[KILN__ARGS_MAX],
         args[load->at[i]] = KILN_ARRAY(arrays[i], load->arrays[i].elements * load->arrays[i].size);
 }
 
-uint64_t kiln__load_touches(const kiln__load *load)
+/* The least number of bytes of its arrays that a launch touches, if it reads and writes no byte more than once: all of
+ * them, unless a template has declared less traffic; of arrays that are read and written each byte may stand for two
+ * of that. */
+static uint64_t bytes_touched(const kiln__load *load)
 {
     uint64_t all = 0, twice = 0;
     for (uint32_t i = 0; i < load->count; i++) {
@@ -402,7 +405,7 @@ static kiln_status allocate_sets(kiln__arrays *out, uint64_t used, bool hot, kil
         return fail_room(out, report);
     if (!hot) {
         out->device->backend->vtable->device_info(out->device, &info);
-        wanted = sets_of(info.l2_bytes, kiln__load_touches(&out->load));
+        wanted = sets_of(info.l2_bytes, bytes_touched(&out->load));
         least = sets_of(info.l2_bytes, used);
         uint64_t room = info.memory_bytes / MEMORY_PART / out->set_bytes;
         if (wanted > room)

@@ -47,11 +47,6 @@ kiln_status kiln__load_of_spec(kiln__load *out, const kiln__fields *spec, const 
 /* The arguments of a launch with the numbers of a workload and arrays at these places. They borrow the workload. */
 void kiln__load_args(const kiln__load *load, void *const arrays[KILN__ARGS_MAX], kiln_arg args[KILN__ARGS_MAX]);
 
-/* The least number of bytes of its arrays that a launch touches, if it reads and writes no byte more than once: all of
- * them, unless a template has declared less traffic; of arrays that are read and written each byte may stand for two
- * of that. */
-uint64_t kiln__load_touches(const kiln__load *load);
-
 /* Whether a kernel with this plan takes the same arrays and numbers. Else `problem` says how they differ. */
 bool kiln__load_fits(const kiln__load *load, const kiln__plan *plan, char *problem, size_t size);
 
@@ -86,7 +81,7 @@ typedef struct kiln__arrays {
 } kiln__arrays;
 
 /* Makes the arrays of a workload, which is copied. With `hot` there is one set, which may stay in the caches. Else
- * there are so many that the parts of the other sets that launches touch (kiln__load_touches) are three times the
+ * there are so many that the parts of the other sets that launches touch are three times the
  * caches' size: a set has left the caches before its turn comes again. There are at most 64 sets, and where launches
  * touch less than whole arrays, not more than fit into an eighth of the memory. Floating-point values are those of
  * kiln__fill_random. Whole numbers are random and less than the least extent of any array, because they may be indices,

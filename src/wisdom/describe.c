@@ -6,18 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
-unsigned kiln__wisdom_operations(const kiln__fields *spec)
-{
-    unsigned count = 0;
-    for (uint32_t i = 0; i < spec->op->count; i++)
-        if (spec->op->nodes[i].op >= 0)
-            count += kiln__op_at(&spec->catalog->ops, spec->op->nodes[i].op)->operations;
-    return count;
-}
-
 void kiln__wisdom_class(const kiln__fields *spec, char out[KILN__WISDOM_CLASS])
 {
-    bool heavy = kiln__wisdom_operations(spec) >= KILN__WISDOM_HEAVY;
+    bool heavy = kiln__expr_operations(spec->op, &spec->catalog->ops) >= KILN__WISDOM_HEAVY;
     const kiln__arguments *arguments = &spec->template->arguments;
     unsigned in = kiln__arguments_inputs(arguments, spec->op->inputs), out_count = 0;
     for (uint32_t i = 0; i < arguments->arg_count; i++) {

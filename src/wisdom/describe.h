@@ -12,9 +12,6 @@ enum {
                                  it moves one */
 };
 
-/* The number of operations of real.h that the spec's op (which is set) does on each element. */
-unsigned kiln__wisdom_operations(const kiln__fields *spec);
-
 /* Appends a spec's op as records have it: "none" where the template takes no op. */
 void kiln__wisdom_op(const kiln__fields *spec, kiln__text *out);
 
