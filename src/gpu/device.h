@@ -87,8 +87,8 @@ static inline bool kiln__cuda_is_taped(CUstream stream)
            kiln__cuda_makes_tape(stream);
 }
 
-/* Add a node at the end of this thread's tape; for streams that are taped. What the driver refuses, or another GPU's,
- * spoils the tape; the submission does not fail. `kernel` is a node without its context. */
+/* Add a node at the end of this thread's tape; for streams that are taped. A submission that the driver refuses, or of
+ * another GPU, spoils the tape and does not fail. `kernel` is a node without its context. */
 void kiln__cuda_tape_kernel(const kiln__cuda_device *device, const kiln__cu_kernel_node *kernel);
 void kiln__cuda_tape_copy(const kiln__cuda_device *device, CUdeviceptr to, CUdeviceptr from, size_t bytes);
 

@@ -9,7 +9,7 @@ typedef struct _nvrtcProgram *nvrtcProgram;
 typedef unsigned int kiln__nvrtc_enum; /* nvrtcResult */
 
 /* X(need, name, version, result, parameters); `version` is the CUDA version that brought the function. A missing
- * OPTIONAL function is NULL in the table: users' own sources, which need these, are then refused. */
+ * OPTIONAL function is NULL in the table: sources, which need these, are then refused. */
 #define KILN__NVRTC_SYMBOLS(X)                                                                                     \
     X(REQUIRED, nvrtcVersion, 7000, kiln__nvrtc_enum, (int *major, int *minor))                                    \
     X(REQUIRED, nvrtcGetErrorString, 7000, const char *, (kiln__nvrtc_enum code))                                  \

@@ -91,7 +91,7 @@ typedef struct kiln__builder {
     kiln__tiers *tiers;
     bool unwatched;      /* sources compile in this process, where nothing keeps them from files */
     kiln__tiers at_hand; /* the tiers that are not on disk, borrowed: all that such sources know */
-    kiln__filesums sums; /* of the headers that users' own sources read */
+    kiln__filesums sums; /* of the headers that sources read */
     const kiln__log *log;
     bool strict; /* refuse to compile */
     const char
@@ -115,7 +115,7 @@ typedef struct kiln__built {
 void kiln__builder_init(kiln__builder *builder, kiln__compiler *compiler, kiln__tiers *tiers, const kiln__log *log);
 void kiln__builder_fini(kiln__builder *builder); /* closes the compiler */
 
-/* From now on users' own sources are neither looked for on disk nor put there. NVRTC in this process reads whatever
+/* From now on sources are neither looked for on disk nor put there. NVRTC in this process reads whatever
  * file of the working directory has the name of a header in memory: the result is for this process alone.
  * Once the tiers are filled. */
 void kiln__builder_keep_sources_at_hand(kiln__builder *builder);

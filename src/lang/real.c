@@ -160,7 +160,7 @@ static uint32_t depth_of(const binder *b, const kiln__real_node *node)
 static uint16_t add_node(binder *b, const char *at, kiln__real_node node)
 {
     if (b->status == KILN_OK && b->out->count == KILN__REAL_NODES_MAX)
-        FAIL(b, at, "an expression has at most %d parts: name some of them as ops of their own", KILN__REAL_NODES_MAX);
+        FAIL(b, at, "an expression has at most %d parts: name some of them as ops", KILN__REAL_NODES_MAX);
     if (b->status != KILN_OK)
         return 0;
     for (uint32_t i = 0; i < node.count; i++)
@@ -168,8 +168,7 @@ static uint16_t add_node(binder *b, const char *at, kiln__real_node node)
             node.depth = b->out->nodes[node.args[i]].depth;
     node.depth = (uint16_t)(node.depth + depth_of(b, &node));
     if (node.depth > KILN__REAL_DEPTH_MAX)
-        FAIL(b, at, "the expression is nested deeper than %d: name a part of it as an op of its own",
-             KILN__REAL_DEPTH_MAX);
+        FAIL(b, at, "the expression is nested deeper than %d: name a part of it as an op", KILN__REAL_DEPTH_MAX);
     b->out->operations += cost_of(b, &node);
     if (b->out->operations > KILN__REAL_OPERATIONS_MAX)
         FAIL(b, at, "this comes to more than %d operations", KILN__REAL_OPERATIONS_MAX);

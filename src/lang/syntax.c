@@ -285,7 +285,7 @@ kiln_status kiln__syntax_read(kiln__syntax *out, const char **at, const char *en
                               kiln__syntax_fault *fault)
 {
     parser p = { .at = *at, .end = end, .most = depth, .out = out, .fault = fault };
-    size_t room = (size_t)(end - *at); /* each node takes a character of its own */
+    size_t room = (size_t)(end - *at); /* a node takes one character at least */
     out->count = 0;
     out->nodes = room <= KILN__NODES_FEW ? out->few : kiln__alloc(room * sizeof(*out->nodes));
     if (out->nodes == NULL)

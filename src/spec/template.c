@@ -734,7 +734,7 @@ kiln_status kiln__template_check_inputs(const kiln__template *template, uint32_t
 {
     if (!kiln__template_takes_op(template))
         return kiln__fail(report, KILN_ESPEC, KILN__STAGE_SPEC, 0,
-                          "template %s has arithmetic of its own and takes no op: leave op out", template->name);
+                          "template %s declares no inputs and takes no op: leave op out", template->name);
     if (inputs >= template->min_inputs && inputs <= template->max_inputs)
         return KILN_OK;
     if (template->min_inputs == template->max_inputs)

@@ -5,8 +5,8 @@
  *     OPEN      version, NVRTC's path if one is wanted, the
  *               directories that sources may read        -> TOOLCHAIN or FAILED; the first request, once
  *     IDENTIFY                                           -> TOOLCHAIN or FAILED
- *     COMPILE   source, spec, target, entry points; of a
- *               user's own what it has besides           -> BEGUN, then IMAGE or FAILED
+ *     COMPILE   source, spec, target, entry points; the
+ *               name and lists of a user's source        -> BEGUN, then IMAGE or FAILED
  *
  * BEGUN comes before the compiler sees anything of the source: a worker that dies earlier was not killed by it. A
  * worker whose compile dies by a signal says so with CRASHED, if it still can. It ends when the other end of the
