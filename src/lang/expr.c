@@ -220,7 +220,10 @@ static const kiln__op *find_op(binder *b, kiln__word name, int *index)
         return kiln__op_at(b->table, (uint32_t)*index);
     if (input_index(name) >= 0)
         FAIL(b, "'%c' is an input, not an op: %s", name.text[0], kiln__word_choices(op_name_at, b->table).text);
-    FAIL(b, "unknown op '%s': %s", kiln__word_quote(name).text, kiln__word_hint(name, op_name_at, b->table).text);
+    kiln__hint hint = kiln__word_hint_function(name, op_name_at, b->table);
+    bool slip = hint.text[strlen(hint.text) - 1] == '?';
+    FAIL(b, "unknown op '%s': %s%s", kiln__word_quote(name).text, hint.text,
+         slip ? "" : "; --define-op (kiln_op_define) defines others");
     return NULL;
 }
 

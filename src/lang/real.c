@@ -263,7 +263,7 @@ static const kiln__op *find_callee(binder *b, kiln__word name, kiln__real_node *
     node->index = (uint16_t)(op != NULL ? index : function);
     if (op == NULL && function < 0)
         FAIL(b, name.text, "unknown function or op '%s': %s", kiln__word_quote(name).text,
-             kiln__word_hint(name, callee_at, b->scope).text);
+             kiln__word_hint_function(name, callee_at, b->scope).text);
     if (op == NULL && function >= 0 && primitives[function].cost == 0 && !b->scope->reference)
         FAIL(b, name.text, "%s has other bits on a GPU than on the cpu: it is for what follows 'of' only",
              primitives[function].name);

@@ -115,17 +115,36 @@ static bool is_likely(const char *word, const char *candidate)
     return strncmp(word, candidate, length) == 0 || 2 * kiln__text_distance(word, candidate) <= length;
 }
 
-kiln__hint kiln__word_hint(kiln__word word, const char *(*name)(const void *data, size_t i), const void *data)
+/* Names of functions are short and alike, so that an edit of one often gives another: gelu and relu, relu and relu6,
+ * rsqrt and sqrt, sinh and sin. */
+static bool is_slip(const char *word, const char *candidate)
+{
+    size_t length = strlen(word), distance = kiln__text_distance(word, candidate);
+    return distance == 0 || (word[0] == candidate[0] && distance <= (length < 5 ? 0u : length < 8 ? 1u : 2u));
+}
+
+static kiln__hint make_hint(kiln__word word, bool (*is_meant)(const char *word, const char *candidate),
+                            const char *(*name)(const void *data, size_t i), const void *data)
 {
     kiln__quote lower = kiln__word_quote(word);
     for (char *c = lower.text; *c != '\0'; c++)
         *c = (char)(*c >= 'A' && *c <= 'Z' ? *c - 'A' + 'a' : *c);
     const char *closest = kiln__text_closest(lower.text, name, data);
-    if (closest == NULL || !is_likely(lower.text, closest))
+    if (closest == NULL || !is_meant(lower.text, closest))
         return kiln__word_choices(name, data);
     kiln__hint hint;
     snprintf(hint.text, sizeof(hint.text), "did you mean %s?", closest);
     return hint;
+}
+
+kiln__hint kiln__word_hint(kiln__word word, const char *(*name)(const void *data, size_t i), const void *data)
+{
+    return make_hint(word, is_likely, name, data);
+}
+
+kiln__hint kiln__word_hint_function(kiln__word word, const char *(*name)(const void *data, size_t i), const void *data)
+{
+    return make_hint(word, is_slip, name, data);
 }
 
 bool kiln__word_is_name(kiln__word word)

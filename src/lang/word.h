@@ -58,6 +58,10 @@ kiln__quote kiln__word_quote(kiln__word word);
  * "f32, f64 or bf16". `name(data, i)` gives candidate i, NULL after the last. */
 kiln__hint kiln__word_hint(kiln__word word, const char *(*name)(const void *data, size_t i), const void *data);
 
+/* The same for the name of a function: a short word is never taken for a slip, because it may well name another
+ * function. */
+kiln__hint kiln__word_hint_function(kiln__word word, const char *(*name)(const void *data, size_t i), const void *data);
+
 /* All candidates: "f32, f64 or bf16". */
 kiln__hint kiln__word_choices(const char *(*name)(const void *data, size_t i), const void *data);
 

@@ -65,7 +65,7 @@ class KilnTest(unittest.TestCase):
         return result
 
     def assert_bad(self, args, *words, **options):
-        """The command must refuse with status 2 and one line on stderr that has all the words."""
+        """The command must refuse with status 2 and one line on stderr that has all the words; returns it."""
         result = self.kiln(*args, status=2, **options)
         self.assertEqual(result.stdout, "")
         lines = result.stderr.splitlines()
@@ -73,6 +73,7 @@ class KilnTest(unittest.TestCase):
         self.assertTrue(lines[0].startswith("kiln: "), lines[0])
         for word in words:
             self.assertIn(word, lines[0])
+        return lines[0]
 
     def assert_same(self, got, want, dtype):
         """Bit for bit, but any NaN equals any NaN."""

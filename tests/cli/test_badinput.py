@@ -35,13 +35,15 @@ class RunCase(KilnTest):
         args = ["run", spec]
         for path in inputs:
             args += ["--in", path]
-        self.assert_bad(args + ["--out", out or self.out], *words, **options)
+        return self.assert_bad(args + ["--out", out or self.out], *words, **options)
 
 
 class Specs(RunCase):
     def test_unknown_op(self):
         self.bad("op=hardsigmod", [self.input], "hardsigmod", "hardsigmoid")
         self.bad("op=tanhh", [self.input], "tanhh", "hardtanh")
+        for other in ("gelu", "relu", "elu", "sub", "tanh", "softplus", "hardswish"):  # no slips of Kiln's ops
+            self.assertNotIn("did you mean", self.bad(f"op={other}", [self.input], other, "--define-op"))
         self.bad("op=hardsigmoid(ad(x,y))", [self.input, self.input], "ad", "add")
 
     def test_wrong_number_of_inputs(self):

@@ -93,10 +93,15 @@ static const struct {
 } bad[] = {
     { "", "an op is missing: relu6, hardtanh, scale, add, fma or blend" },
     { "hardtan", "unknown op 'hardtan': did you mean hardtanh?" },
+    { "relu", "unknown op 'relu': relu6, hardtanh, scale, add, fma or blend; --define-op (kiln_op_define) defines "
+              "others" }, /* another function */
     { "HardTanh", "unknown op 'HardTanh': did you mean hardtanh?" },
-    { "hard", "unknown op 'hard': did you mean hardtanh?" },
-    { "qqq", "unknown op 'qqq': relu6, hardtanh, scale, add, fma or blend" },
-    { "relu6(ad(x,y))", "unknown op 'ad': did you mean add?" },
+    { "hard",
+      "unknown op 'hard': relu6, hardtanh, scale, add, fma or blend; --define-op (kiln_op_define) defines others" },
+    { "qqq",
+      "unknown op 'qqq': relu6, hardtanh, scale, add, fma or blend; --define-op (kiln_op_define) defines others" },
+    { "relu6(ad(x,y))",
+      "unknown op 'ad': relu6, hardtanh, scale, add, fma or blend; --define-op (kiln_op_define) defines others" },
     { "x", "'x' is an input, not an op: relu6, hardtanh, scale, add, fma or blend" },
     { "x(1)", "'x' is an input, not an op: relu6, hardtanh, scale, add, fma or blend" },
     { "3", "expected an op at '3'" },
@@ -133,7 +138,8 @@ static const struct {
     { "relu6 ** 2", "the op expression: there is no power **: write x * x" },
     { "(relu6", "the op expression: ')' is missing" },
     { "-inf", "expected an op at '-inf'" },
-    { "inf", "unknown op 'inf': relu6, hardtanh, scale, add, fma or blend" },
+    { "inf",
+      "unknown op 'inf': relu6, hardtanh, scale, add, fma or blend; --define-op (kiln_op_define) defines others" },
     { "hardtanh(1 2)", "op hardtanh: expected ',' or ')' at '2)'" },
     { "hardtanh(?)", "'?' is reserved for scalars given at launch: write a number" },
     { "hardtanh(?,?)", "'?' is reserved for scalars given at launch: write a number" },
@@ -154,7 +160,8 @@ static const struct {
     { "add(y,z)", "the op expression uses input y but not x: take x first, then y, then z" },
     { "\x01\xfeqqq\n", "expected an op at '\?\?qqq?'" },
     { "a_name_that_is_much_longer_than_forty_characters",
-      "unknown op 'a_name_that_is_much_longer_than_forty...': relu6, hardtanh, scale, add, fma or blend" },
+      "unknown op 'a_name_that_is_much_longer_than_forty...': relu6, hardtanh, scale, add, fma or blend; --define-op "
+      "(kiln_op_define) defines others" },
 };
 
 START_TEST(test_expr__failure_names_the_culprit)
