@@ -26,6 +26,16 @@ class Help(KilnTest):
                 self.assertIn(option, text)
             self.assertEqual(self.kiln("help", command).stdout, text)
 
+    def test_options_before_the_command(self):
+        behind = self.kiln("warm", "op=f target=cpu", "--define-op", "f(x) = x + 1", "--json", "--cache-dir", self.path("a"))
+        before = self.kiln("--define-op", "f(x) = x + 1", "--json", f"--cache-dir={self.path('b')}", "warm", "op=f target=cpu")
+        self.assertEqual(json.loads(before.stdout)["specs"], json.loads(behind.stdout)["specs"])
+        self.assertEqual(len(os.listdir(self.path("b"))), len(os.listdir(self.path("a"))))
+        self.assertEqual(self.kiln("-v", "ops").stdout, self.kiln("ops").stdout)
+        self.assert_bad(["--jsn", "ops"], "unknown option --jsn", "did you mean --json?", "kiln ops --help")
+        self.assert_bad(["--device", "cpu"], "no command", "kiln --help")
+        self.assert_bad(["--device"], "no command", "kiln --help")
+
     def test_version(self):
         self.assertRegex(self.kiln("--version").stdout, r"^kiln \d+\.\d+\.\d+\n$")
 

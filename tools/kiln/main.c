@@ -6,6 +6,7 @@
 
 #include "cli/common.h"
 #include "cli/nearest.h"
+#include "cli/options.h"
 #include "commands.h"
 
 static const struct command {
@@ -43,6 +44,18 @@ static int run_command(int argc, char **argv)
     return fail(STATUS_USAGE, "unknown command '%s'; see kiln --help", name);
 }
 
+/* Options may stand before the command. They are moved behind its name, and the command reads them. */
+static int run_behind_options(int argc, char **argv)
+{
+    int at = options_before(argc, argv);
+    if (at >= argc)
+        return fail(STATUS_USAGE, "no command after %s; see kiln --help", argv[argc - 1]);
+    char *name = argv[at];
+    memmove(&argv[2], &argv[1], (size_t)(at - 1) * sizeof(*argv));
+    argv[1] = name;
+    return run_command(argc - 1, argv + 1);
+}
+
 static int dispatch(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : "";
@@ -59,7 +72,7 @@ static int dispatch(int argc, char **argv)
     } else if (help || strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
         print_overview(stdout);
     } else {
-        return run_command(argc - 1, argv + 1);
+        return run_behind_options(argc, argv);
     }
     return STATUS_DONE;
 }

@@ -91,13 +91,20 @@ static void set_value(struct parser *parser, size_t index, const char *text)
         set_number(parser, row, text);
 }
 
+/* The row of "NAME" or "NAME=VALUE", or parser->count. */
+static size_t find_long(const struct parser *parser, const char *name)
+{
+    size_t length = strcspn(name, "="), i = 0;
+    while (i < parser->count && (strlen(parser->rows[i].name) != length || strncmp(parser->rows[i].name, name, length)))
+        i++;
+    return i;
+}
+
 static void parse_long(struct parser *parser, char **argv, int *at)
 {
     const char *name = argv[*at] + 2;
-    size_t length = strcspn(name, "="), i = 0;
+    size_t length = strcspn(name, "="), i = find_long(parser, name);
     const char *value = name[length] ? name + length + 1 : NULL;
-    while (i < parser->count && (strlen(parser->rows[i].name) != length || strncmp(parser->rows[i].name, name, length)))
-        i++;
     const option_row *row = &parser->rows[i];
     if (i == parser->count) {
         char *word = need_format("%.*s", (int)length, name);
@@ -163,6 +170,19 @@ static void add_common(struct parser *parser, common_args *common)
     parser->count += COUNT_OF(rows);
     common->ops = &ops;
     common->templates = &templates;
+}
+
+int options_before(int argc, char **argv)
+{
+    struct parser parser = { .count = 0 };
+    common_args common;
+    add_common(&parser, &common);
+    int at = 1;
+    for (; at < argc && argv[at][0] == '-'; at++) {
+        size_t i = argv[at][1] == '-' ? find_long(&parser, argv[at] + 2) : parser.count;
+        at += i < parser.count && parser.rows[i].kind != OPTION_FLAG && !strchr(argv[at], '=');
+    }
+    return at;
 }
 
 void options_parse(const struct usage *usage, const option_row *rows, size_t count, common_args *common,

@@ -29,6 +29,10 @@ struct usage {
     const char *examples; /* lines for --help, or NULL */
 };
 
+/* The index of the command in argv: that of the first word which is neither an option nor the value of a common one.
+ * `argc` or more where there is none. */
+int options_before(int argc, char **argv);
+
 /* Reads argv, from argv[1] on, into the values of the rows, the common options and the positional words. Ends the
  * command after --help, which prints, and after a mistake, which it names. */
 void options_parse(const struct usage *usage, const option_row *rows, size_t count, common_args *common,
