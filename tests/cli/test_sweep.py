@@ -109,7 +109,7 @@ class Sweep(Results):
         self.kiln("sweep", SPEC, "--size", "2^16", "--rounds", "1")
         process, out, err = self.interrupt("sweep", SPEC, "--size", "2^16", "--rounds", "100000", "--json", "--csv",
                                            self.path("t.csv"))
-        self.assertEqual(process.returncode, 1, err)
+        self.assertEqual(process.returncode, 130, err)
         self.assertIn("interrupted", err)
         result = json.loads(out)["results"][0]
         self.assertEqual(result["end"], "stopped")
@@ -200,7 +200,7 @@ class Bench(Results):
     def test_interrupted_it_tells_what_it_knows(self):
         self.kiln("bench", SPEC, "--size", "2^10", "--rounds", "1")
         process, out, err = self.interrupt("bench", SPEC, "--size", "2^10..2^16", "--rounds", "2000", "--json", after=2.5)
-        self.assertEqual(process.returncode, 1, err)
+        self.assertEqual(process.returncode, 130, err)
         self.assertIn("interrupted", err)
         sizes = [row["elements"] for row in json.loads(out)["results"]]
         self.assertEqual(sizes, [1024 << i for i in range(len(sizes))])

@@ -136,7 +136,7 @@ class Warm(KilnTest):
         time.sleep(1.5)
         process.send_signal(signal.SIGINT)
         output, errors = process.communicate(timeout=30)
-        self.assertEqual(process.returncode, 1)
+        self.assertEqual(process.returncode, 130)
         self.assertIn(b"interrupted", errors)
         self.assertIn(b'"specs": 32', output)
 

@@ -77,7 +77,7 @@ class Watching(KilnTest):
 
     def interrupt(self, number=signal.SIGINT):
         self.process.send_signal(number)
-        self.assertEqual(self.process.wait(60), 0)
+        self.assertEqual(self.process.wait(60), 128 + number)
         self.assertEqual(self.process.stderr.read(), "")
 
 
@@ -182,7 +182,7 @@ class Templates(Watching):
         self.save_by_rename("mine.c", self.c + "oops\n")
         shown += read_until(main, b"mine.c:23:")
         process.send_signal(signal.SIGINT)
-        self.assertEqual(process.wait(60), 0)
+        self.assertEqual(process.wait(60), 130)
         os.close(main)
         self.assertEqual(shown.count(b"\033[3A\r\033[J"), 1, shown)  # the three lines of the first table
         self.assertIn(b"failed", shown)
@@ -342,7 +342,7 @@ class Saves(Watching):
         time.sleep(0.2)
         self.assertIsNone(self.process.poll())
         self.release()
-        self.assertEqual(self.process.wait(60), 0)
+        self.assertEqual(self.process.wait(60), 130)
         self.assert_block(256)
 
     def test_a_second_interrupt_during_a_round(self):

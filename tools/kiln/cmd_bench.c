@@ -646,6 +646,6 @@ int command_bench(int argc, char **argv)
         status = session_run(&args.common, bench, &set);
     results_close(&set.results);
     if (!status && interrupt_seen())
-        status = fail(STATUS_FAILED, "interrupted: not everything was measured");
+        status = fail(interrupt_status(), "interrupted: not everything was measured");
     return status;
 }

@@ -313,7 +313,7 @@ static int sweep(struct session *session, void *data)
     if (!result)
         result = variants_write(&work->variants);
     if (interrupt_seen() && !result)
-        result = fail(STATUS_FAILED, "interrupted: not everything was measured");
+        result = fail(interrupt_status(), "interrupted: not everything was measured");
     if (result || !work->out)
         return result;
     return fail(STATUS_FAILED, "not every variant can be used: the column 'problem' says why");

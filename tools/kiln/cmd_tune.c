@@ -555,5 +555,7 @@ int command_tune(int argc, char **argv)
     if (!status)
         status = session_run(&args.common, tune, &crew);
     results_close(&crew.variants.results);
+    if (interrupt_seen())
+        status = fail(interrupt_status(), "interrupted: not everything was tuned");
     return status;
 }

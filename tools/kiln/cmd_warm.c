@@ -359,7 +359,7 @@ static int warm(struct session *session, void *data)
     print_problems(&list, args->common.verbose);
     (args->common.json ? print_json : print_text)(&list, &sum, seconds, args, session->service);
     if (interrupt_seen() && sum.left)
-        return fail(STATUS_FAILED, "interrupted: %zu of %zu specs were not reached", sum.left, sum.count);
+        return fail(interrupt_status(), "interrupted: %zu of %zu specs were not reached", sum.left, sum.count);
     return end_status(&sum);
 }
 

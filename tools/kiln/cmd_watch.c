@@ -3,6 +3,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "cli/interrupt.h"
 #include "cli/ownfiles.h"
 #include "commands.h"
 #include "files/whole.h"
@@ -174,7 +175,7 @@ static int run_rounds(watch *self)
     while (!over && watcher_wait(watcher))
         status = run_round(self, &over);
     watcher_close(watcher);
-    return over ? status : STATUS_DONE;
+    return over ? status : interrupt_status();
 }
 
 int command_watch(int argc, char **argv)

@@ -5,25 +5,29 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
-static atomic_int seen;
+static atomic_int seen;            /* the signal's number */
 static struct sigaction before[2]; /* of SIGINT and SIGTERM */
 
-static void on_interrupt(int signal_number)
+void interrupt_note(int signal_number)
 {
-    (void)signal_number;
-    atomic_store(&seen, 1);
+    atomic_store(&seen, signal_number);
 }
 
 void interrupt_catch(bool terminate)
 {
-    struct sigaction once = { .sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND | SA_RESTART };
+    struct sigaction once = { .sa_handler = interrupt_note, .sa_flags = (int)SA_RESETHAND | SA_RESTART };
     sigaction(SIGINT, &once, &before[0]);
     sigaction(SIGTERM, terminate ? &once : NULL, &before[1]);
 }
 
 bool interrupt_seen(void)
 {
-    return atomic_load(&seen);
+    return atomic_load(&seen) != 0;
+}
+
+int interrupt_status(void)
+{
+    return 128 + atomic_load(&seen);
 }
 
 void interrupt_release(void)

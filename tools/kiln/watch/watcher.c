@@ -8,6 +8,8 @@
 #include <string.h>
 #include <uv.h>
 
+#include "cli/interrupt.h"
+
 enum { MOST_DIRECTORIES = 4096, QUIET_MS = 50, BURST_MS = 1000 };
 
 /* The kernel drops events beyond 16384 unread ones, by default. libuv does not tell. */
@@ -19,7 +21,7 @@ struct watcher {
     uv_signal_t interrupts[2];
     const text_list *files, *trees;
     size_t events; /* since the wait began */
-    bool interrupted, warned;
+    bool warned;
 };
 
 /* ---- Events */
@@ -38,9 +40,7 @@ static void note_change(struct watcher *watcher)
 
 static void on_interrupt(uv_signal_t *handle, int signal_number)
 {
-    struct watcher *watcher = handle->loop->data;
-    (void)signal_number;
-    watcher->interrupted = true;
+    interrupt_note(signal_number);
     uv_stop(handle->loop);
 }
 
@@ -188,9 +188,9 @@ bool watcher_wait(struct watcher *watcher)
     uv_run(&watcher->loop, UV_RUN_NOWAIT);
     if (watcher->events >= MANY_EVENTS)
         note_change(watcher);
-    if (!watcher->interrupted)
+    if (!interrupt_seen())
         uv_run(&watcher->loop, UV_RUN_DEFAULT);
-    if (watcher->interrupted)
+    if (interrupt_seen())
         return false;
     uv_timer_stop(&watcher->quiet);
     uv_timer_stop(&watcher->burst);
