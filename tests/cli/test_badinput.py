@@ -81,6 +81,19 @@ class Specs(RunCase):
         self.assert_bad(["run", "op=relu6", "--in", self.input, "--out", self.out, "--device", "gpu7"], "gpu7", "cuda:0")
 
 
+class Files(KilnTest):
+    def test_a_template_that_cannot_be_read(self):
+        missing = self.path("none.cu")
+        for args in (["show", f"template={missing}"], ["watch", missing, "--once"], ["templates", "--template", missing],
+                     ["warm", "op=relu6 target=cpu", "--template", missing], ["warm", "--manifest", missing],
+                     ["build", missing], ["tune", missing]):
+            with self.subTest(args=args):
+                self.assert_bad(args, missing, "No such file")
+
+    def test_no_far_option_is_suggested(self):
+        self.assertNotIn("did you mean", self.assert_bad(["run", "op=relu6", "--strict"], "unknown option --strict"))
+
+
 class Temporaries(KilnTest):
     @unittest.skipUnless(shutil.which("objdump"), "no objdump")
     def test_no_place_for_a_temporary_file(self):

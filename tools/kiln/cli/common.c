@@ -189,11 +189,14 @@ int session_open(struct session *out, const common_args *args)
     if (args->verbose && !getenv("KILN_LOG"))
         options.log_level = KILN_LOG_INFO;
     kiln_status status = kiln_open(&out->service, &options, &out->report);
+    if (status)
+        return session_status(out, status, NULL);
     for (size_t i = 0; args->ops && i < args->ops->count && !status; i++)
         status = kiln_op_define(out->service, args->ops->items[i], &out->report);
     for (size_t i = 0; args->templates && i < args->templates->count && !status; i++)
         status = kiln_template_load(out->service, args->templates->items[i], NULL, &out->report);
-    return session_status(out, status, NULL);
+    /* A definition that is wrong is bad input, and so is a file that cannot be read. */
+    return session_status(out, status, NULL) ? STATUS_USAGE : STATUS_DONE;
 }
 
 void session_close(struct session *session)

@@ -30,7 +30,7 @@ static size_t edit_distance(const char *a, const char *b)
 const char *nearest_word(const char *word, const void *rows, size_t count, size_t stride)
 {
     const char *best = NULL;
-    size_t best_distance = strlen(word) / 2 + 2;
+    size_t best_distance = strlen(word) / 3 + 2; /* more than a third of the letters is no slip */
     for (size_t i = 0; i < count; i++) {
         const char *candidate = *(const char *const *)((const char *)rows + i * stride);
         size_t distance = edit_distance(word, candidate);
