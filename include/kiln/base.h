@@ -32,7 +32,7 @@
 #include <stdint.h>
 
 #define KILN_VERSION_MAJOR 0
-#define KILN_VERSION_MINOR 1
+#define KILN_VERSION_MINOR 2
 #define KILN_VERSION_PATCH 0
 
 #if defined(__GNUC__)
@@ -102,7 +102,7 @@ typedef enum kiln_status {
 #undef KILN_STATUS_ENUM
 } kiln_status;
 
-/* Returns the version of the library, "0.1.0", which may be newer than this header. A static string. */
+/* Returns the version of the library, "0.2.0", which may be newer than this header. A static string. */
 KILN_API const char *kiln_version(void);
 
 /* Return the name, "KILN_EINVAL", and the text, "invalid argument", of any value. Static strings, never NULL. */

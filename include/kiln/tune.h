@@ -328,7 +328,7 @@ typedef struct kiln_wisdom_record {
     const char *op, *dtype;
     const char *geometry;     /* "block=128 elems=4 vector=4" */
     const char *toolchain;    /* the compiler; "": unknown */
-    const char *by;           /* "kiln 0.1.0" */
+    const char *by;           /* "kiln 0.2.0" */
     uint32_t log2_n;          /* number of elements, as the nearest power of two */
     uint32_t multiprocessors; /* or cores; 0: unknown, as in the next two */
     uint64_t l2_bytes, memory_bytes;

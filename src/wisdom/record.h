@@ -28,7 +28,7 @@ typedef struct kiln__wisdom_entry {
     const char *geometry;                              /* "block=128 elems=4 vector=4 cache=stream" */
     double ms, gbps, ratio;                            /* median; memory traffic; time / time of the default geometry */
     uint64_t samples, variants;                        /* of this geometry; geometries that were compared */
-    const char *digest, *toolchain, *maker; /* of the template's text; compiler; "kiln 0.1.0"; "" if unknown */
+    const char *digest, *toolchain, *maker; /* of the template's text; compiler; "kiln 0.2.0"; "" if unknown */
     const char *extra; /* fields that this version does not know, as JSON: `, "name": value`; "" if there are none */
 } kiln__wisdom_entry;
 

@@ -403,7 +403,7 @@ kiln_status kiln__wisdom_learn(kiln__wisdom *wisdom, const kiln__fields *spec, c
     known.model = model;
     kiln__wisdom_op(spec, &op);
     kiln__wisdom_geometry(spec, &geometry);
-    snprintf(maker, sizeof(maker), "kiln %d.%d.%d", KILN_VERSION_MAJOR, KILN_VERSION_MINOR, KILN_VERSION_PATCH);
+    snprintf(maker, sizeof(maker), "kiln %s", kiln_version());
     const kiln__wisdom_entry record = { .device = known,
                                         .template_name = spec->template->name,
                                         .op_class = op_class,

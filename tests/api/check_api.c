@@ -30,7 +30,7 @@ START_TEST(test_api__status_names_and_texts)
     ck_assert_str_eq(kiln_status_name(KILN_EOVERLAP), "KILN_EOVERLAP");
     ck_assert_str_eq(kiln_status_text(KILN_ENOMEM), "out of memory");
     ck_assert_str_eq(kiln_status_name((kiln_status)-999), "KILN_UNKNOWN");
-    ck_assert_str_eq(kiln_version(), "0.1.0");
+    ck_assert_str_eq(kiln_version(), "0.2.0");
 }
 END_TEST
 

@@ -3,7 +3,7 @@
 
     python3 tests/bench/peers.py BUILD [--parts throughput,sizes,launch,latency] [--quick] [--json FILE]
 
-BUILD is a build directory with src/libkiln.so.0 and, for the last two parts, tests/bench_launch_cost and
+BUILD is a build directory with src/libkiln.so and, for the last two parts, tests/bench_launch_cost and
 tests/bench_latency. Needs PyTorch; Triton, CuPy and what torch has of its own take part where they are there and right.
 
 throughput  Kiln, tuned from nothing, against everyone on the same arrays in one stream. In each round each contender is timed
@@ -83,7 +83,7 @@ class Run:
         self.options = options
         self.device = peers_device.Cuda() if options.device == "cuda" else peers_device.Host()
         self.store = tempfile.mkdtemp(prefix="kiln-peers-")
-        self.library = os.path.abspath(os.path.join(options.build, "src", "libkiln.so.0"))
+        self.library = os.path.abspath(os.path.join(options.build, "src", "libkiln.so"))
         self.kiln = Kiln(self.library, self.device.kiln, self.store)
         self.results, self.end = {"machine": self.machine()}, 0
         self.exact = options.device == "cuda"  # torch's kernels for the processor divide by 6

@@ -63,7 +63,7 @@ WISDOM = """{
 {"model": "NVIDIA H200", "target": "sm_90", "multiprocessors": 132, "l2_bytes": 62914560, "memory_bytes": 150000000000,
  "template": "elementwise", "class": "1 in, 1 out, light", "op": "hardsigmoid", "dtype": "f32", "log2_n": 26,
  "geometry": "block=128 elems=4 vector=4 cache=stream", "ms": 0.1, "gbps": 4000, "ratio": 1, "samples": 100, "variants": 120,
- "template_digest": "", "toolchain": "", "by": "kiln 0.1.0"}
+ "template_digest": "", "toolchain": "", "by": "kiln 0.2.0"}
 ]
 }
 """

@@ -26,7 +26,7 @@ run() {
     "$@"
     case $name in
     *static) ! readelf -d "$1" | grep -q 'NEEDED.*libkiln' || fail "$name needs libkiln.so" ;;
-    *shared) readelf -d "$1" | grep -q 'NEEDED.*\[libkiln\.so\.0\]' || fail "$name does not need libkiln.so.0" ;;
+    *shared) readelf -d "$1" | grep -q 'NEEDED.*\[libkiln\.so\.0\.2\]' || fail "$name does not need libkiln.so.0.2" ;;
     esac
 }
 
@@ -55,7 +55,7 @@ for file in bin/kiln share/man/man1/kiln.1 share/kiln/templates/elementwise.cu s
     share/kiln/templates/ops.txt share/kiln/templates/real.h; do
     [ -e "$prefix/$file" ] || fail "$prefix/$file is missing"
 done
-for file in libkiln.so libkiln.so.0 libkiln.a; do
+for file in libkiln.so libkiln.so.0.2 libkiln.a; do
     [ -e "$libdir/$file" ] || fail "$libdir/$file is missing"
 done
 

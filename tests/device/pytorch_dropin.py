@@ -1,6 +1,6 @@
 """docs/examples/pytorch on a GPU: its results against PyTorch's, and its first calls against torch's load_inline.
 
-    python3 tests/device/pytorch_dropin.py libkiln.so.0 [--size 4096x393216] [--processes 11] [--slow]
+    python3 tests/device/pytorch_dropin.py libkiln.so [--size 4096x393216] [--processes 11] [--slow]
                                             [--parts results,times] [--out FILE.json]
 
 Results must be equal bit for bit, any NaN being equal to any NaN. Times are taken in fresh processes, in which torch
@@ -316,7 +316,7 @@ def main():
     if options.child:
         return child(options.child)
     if not options.library:
-        parser.error("name the path of libkiln.so.0")
+        parser.error("name the path of libkiln.so")
     os.environ["KILN_LIBRARY"] = os.path.abspath(options.library)
     shape = tuple(map(int, options.size.split("x")))
     with tempfile.TemporaryDirectory() as cache:

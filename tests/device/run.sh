@@ -55,7 +55,7 @@ else
     echo "no compute-sanitizer here: memcheck is left out"
 fi
 if python3 -c 'import torch' 2>/dev/null; then
-    step dropin python3 "$here/pytorch_dropin.py" "$build/src/libkiln.so.0" --size $size --processes 3 --out "$out/dropin.json"
+    step dropin python3 "$here/pytorch_dropin.py" "$build/src/libkiln.so" --size $size --processes 3 --out "$out/dropin.json"
     step peers python3 "$here/../bench/peers.py" "$build" "${short[@]}" --json "$out/peers.json"
 else
     echo "no PyTorch here: the comparison with the peers is left out"

@@ -23,7 +23,7 @@ static inline kiln__wisdom_entry kiln_test_record(const char *model, const char 
     record.ratio = 0.981;
     record.samples = 40;
     record.variants = 112;
-    record.maker = "kiln 0.1.0";
+    record.maker = "kiln 0.2.0";
     return record;
 }
 

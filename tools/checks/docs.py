@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Checks that functions, statuses, environment variables and subcommands are documented, and that the example for PyTorch names
-functions that exist."""
+"""Checks that functions, statuses, environment variables and subcommands are documented, that the changelog and the man page have
+the version of the build, and that the example for PyTorch names functions that exist."""
 import re
 import sys
 from pathlib import Path
@@ -42,7 +42,17 @@ for name in sorted(variables):
     if not re.search(rf"\b{name}\b", every_page):
         problems.append(f"docs/: the environment variable {name} is in no page")
 
+# CMake proves that base.h has the version of project().
+version = re.search(r"^project\(Kiln VERSION (\S+)", read(root / "CMakeLists.txt"), re.MULTILINE)[1]
+headings = re.findall(r"^## (.*)$", read(root / "CHANGELOG.md"), re.MULTILINE)
+if not re.match(rf"{re.escape(version)} - (not released|\d{{4}}-\d\d-\d\d)$", (headings or [""])[0]):
+    problems.append(f"CHANGELOG.md: the first heading is not '{version} - not released' or '{version} - YYYY-MM-DD'")
+problems += [f"CHANGELOG.md: '{heading}' is not 'VERSION - YYYY-MM-DD'" for heading in headings[1:]
+             if not re.match(r"\d+\.\d+\.\d+ - \d{4}-\d\d-\d\d$", heading)]
+
 manual = read(root / "docs/man/kiln.1")
+if f'"kiln {version}"' not in manual:
+    problems.append(f"docs/man/kiln.1: .TH does not say \"kiln {version}\"")
 for path in sorted((root / "tools/kiln").glob("cmd_*.c")):
     command = path.stem.removeprefix("cmd_")
     if not re.search(rf"\b{command}\b", manual):

@@ -52,8 +52,8 @@ _KernelInfo = _struct(name=c_char_p, symbol=c_char_p, spec=c_char_p, device=c_ch
 
 def _load():
     here = os.path.dirname(os.path.abspath(__file__))
-    beside = (os.path.join(here, name) for name in ("libkiln.so", "libkiln.so.0"))
-    path = os.environ.get("KILN_LIBRARY") or next(filter(os.path.exists, beside), "libkiln.so.0")
+    beside = (os.path.join(here, name) for name in ("libkiln.so", "libkiln.so.0.2"))
+    path = os.environ.get("KILN_LIBRARY") or next(filter(os.path.exists, beside), "libkiln.so.0.2")
     try:
         library = ctypes.CDLL(path)
     except OSError as error:
