@@ -477,43 +477,34 @@ static void check_print(program_run *run)
     same(run, take(run, lines, SOME * sizeof(*expected)), expected, SOME * sizeof(*expected));
 }
 
-program_check program_check_of(const char *name)
-{
-    static const struct {
-        const char *name;
-        program_check check;
-    } checks[] = {
-        { "relu", check_relu },
-        { "hardsigmoid", check_hardsigmoid },
-        { "saxpy", check_saxpy },
-        { "vector_add", check_vector_add },
-        { "transpose", check_transpose },
-        { "matmul", check_matmul },
-        { "softmax", check_softmax },
-        { "layernorm", check_layernorm },
-        { "block_reduce", check_block_reduce },
-        { "warp_scan", check_warp_scan },
-        { "tiled_partition", check_tiled_partition },
-        { "grid_sync", check_grid_sync },
-        { "cluster", check_cluster },
-        { "polynomial", check_polynomial },
-        { "histogram", check_histogram },
-        { "half2_add", check_half2_add },
-        { "gelu_bf16", check_gelu_bf16 },
-        { "scale", check_scale },
-        { "particles", check_particles },
-        { "counter", check_counter },
-        { "compact", check_compact },
-        { "dot_fp16", check_dot_fp16 },
-        { "index64", check_index64 },
-        { "functor", check_functor },
-        { "headers", check_headers },
-        { "bounded", check_bounded },
-        { "inline_ptx", check_inline_ptx },
-        { "print", check_print },
-    };
-    for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]); i++)
-        if (strcmp(checks[i].name, name) == 0)
-            return checks[i].check;
-    return NULL;
-}
+const named_check program_checks[] = {
+    { "relu", check_relu },
+    { "hardsigmoid", check_hardsigmoid },
+    { "saxpy", check_saxpy },
+    { "vector_add", check_vector_add },
+    { "transpose", check_transpose },
+    { "matmul", check_matmul },
+    { "softmax", check_softmax },
+    { "layernorm", check_layernorm },
+    { "block_reduce", check_block_reduce },
+    { "warp_scan", check_warp_scan },
+    { "tiled_partition", check_tiled_partition },
+    { "grid_sync", check_grid_sync },
+    { "cluster", check_cluster },
+    { "polynomial", check_polynomial },
+    { "histogram", check_histogram },
+    { "half2_add", check_half2_add },
+    { "gelu_bf16", check_gelu_bf16 },
+    { "scale", check_scale },
+    { "particles", check_particles },
+    { "counter", check_counter },
+    { "compact", check_compact },
+    { "dot_fp16", check_dot_fp16 },
+    { "index64", check_index64 },
+    { "functor", check_functor },
+    { "headers", check_headers },
+    { "bounded", check_bounded },
+    { "inline_ptx", check_inline_ptx },
+    { "print", check_print },
+    { NULL, NULL },
+};

@@ -288,10 +288,20 @@ static bool get_program(driver *setup, program_run *run, const program_source *s
     return true;
 }
 
+static program_check find_check(const char *name)
+{
+    const named_check *const files[] = { program_checks, algorithm_checks };
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
+        for (const named_check *at = files[i]; at->name != NULL; at++)
+            if (strcmp(at->name, name) == 0)
+                return at->check;
+    return NULL;
+}
+
 static void check_program(driver *setup, const program_source *source)
 {
     program_run run = { .device = setup->device, .report = &setup->report, .random = 1, .exact = true };
-    program_check check = program_check_of(source->name);
+    program_check check = find_check(source->name);
     char *text = program_text(source);
     if (setup->target < source->least) {
         printf("%-16s left out: it is for sm_%d and newer\n", source->name, source->least);

@@ -10,7 +10,13 @@ typedef struct program_run program_run;
 
 /* Launches and comparisons of one program. */
 typedef void (*program_check)(program_run *run);
-program_check program_check_of(const char *name); /* NULL if there is none */
+
+/* The checks of a file by the names of the programs, a NULL behind the last. */
+typedef struct named_check {
+    const char *name;
+    program_check check;
+} named_check;
+extern const named_check program_checks[], algorithm_checks[];
 
 /* Host memory, freed when the check ends. */
 void *room(program_run *run, size_t bytes);

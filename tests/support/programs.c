@@ -36,6 +36,20 @@ const program_source program_sources[] = {
     { .name = "bounded", .functions = { "block_min" }, .option = "--maxrregcount=32" },
     { .name = "inline_ptx", .functions = { "mix" } },
     { .name = "print", .functions = { "report" } },
+    { .name = "bitonic_sort" },
+    { .name = "stencil", .functions = { "heat_step" } },
+    { .name = "spmv_csr", .functions = { "spmv<double, int>" } },
+    { .name = "scan", .functions = { "scan_blocks" } },
+    { .name = "rmsnorm_fp16", .functions = { "rmsnorm_half<256>" } },
+    { .name = "rotary" },
+    { .name = "argmax", .functions = { "argmax" } },
+    { .name = "life" },
+    { .name = "philox", .functions = { "philox_fill" } },
+    { .name = "dp4a", .functions = { "quantize", "dot_rows" } },
+    { .name = "wmma", .functions = { "gemm_wmma" } },
+    { .name = "async_copy", .functions = { "tile_sums<128>" } },
+    { .name = "bfs", .functions = { "bfs_level", "&frontier_size" } },
+    { .name = "atomic_double", .functions = { "sum_by_key<unsigned char>" } },
 };
 const size_t program_source_count = sizeof(program_sources) / sizeof(program_sources[0]);
 
