@@ -11,7 +11,8 @@ import sys
 
 import numpy as np
 
-PARTS = ("CMakeLists.txt", "CMakePresets.json", "README.md", "docs", "include", "kernel_templates", "src", "tests", "tools")
+PARTS = ("CHANGELOG.md", "CMakeLists.txt", "CMakePresets.json", "LICENSE", "README.md",
+         "docs", "include", "kernel_templates", "src", "tests", "tools")
 DIFFS = ("op", "template", "subcommand", "store", "backend", "suite")
 # The new suite and the new test of the command, and the suites that list ops and subcommands.
 EXTENDED = "^(store_last|cli_targets|lang_op|cli_man)$"
