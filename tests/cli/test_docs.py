@@ -297,11 +297,13 @@ class Blocks(KilnTest):
 
     def test_cmake_builds(self):
         self.assertEqual(self.sandbox.install().returncode, 0)
+        # FetchContent takes this tree for the repository that a page names.
         for block in self.blocks("cmake"):
             text = block.text if "project(" in block.text else CMAKE_BEFORE + block.text
             self.sandbox.write("CMakeLists.txt", text)
             shutil.rmtree(self.sandbox.path("outside"), ignore_errors=True)
-            self.shell("cmake -S . -B outside -G Ninja -DCMAKE_PREFIX_PATH=/usr/local", block.place)
+            self.shell(f"cmake -S . -B outside -G Ninja -DCMAKE_PREFIX_PATH=/usr/local -DFETCHCONTENT_SOURCE_DIR_KILN={ROOT}",
+                       block.place)
             self.shell("cmake --build outside && outside/program", block.place)
 
     def test_json_has_the_fields(self):

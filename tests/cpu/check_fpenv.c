@@ -3,6 +3,7 @@
 #include "spec/spec.h"
 #include "support/harness.h"
 #include "support/launching.h"
+#include "support/requesting.h"
 #include "support/suites.h"
 #include "support/temp.h"
 #include <fenv.h>
@@ -12,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #if defined(__x86_64__)
-#include "support/requesting.h"
 #include <xmmintrin.h>
 #endif
 

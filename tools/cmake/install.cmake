@@ -2,26 +2,36 @@ include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Kiln)
 set(generated ${PROJECT_BINARY_DIR}/install)
 
-install(DIRECTORY include/kiln DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
-install(FILES docs/man/kiln.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
-install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
-install(FILES ${KILN_TEMPLATES} DESTINATION ${CMAKE_INSTALL_DATADIR}/kiln/templates)
-install(TARGETS kiln_worker RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/kiln)
+set(docdir ${CMAKE_INSTALL_DOCDIR})
+if(NOT PROJECT_IS_TOP_LEVEL) # then it is the directory of the other project
+    set(docdir ${CMAKE_INSTALL_DATAROOTDIR}/doc/Kiln)
+endif()
+
+# Programs need the component kiln_runtime to run, and kiln_development to be built.
+install(FILES LICENSE DESTINATION ${docdir} COMPONENT kiln_runtime)
+install(DIRECTORY include/kiln DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT kiln_development
+    FILES_MATCHING PATTERN "*.h")
+install(FILES ${KILN_TEMPLATES} DESTINATION ${CMAKE_INSTALL_DATADIR}/kiln/templates COMPONENT kiln_development)
 if(KILN_BUILD_TOOLS)
-    install(TARGETS kiln_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+    install(TARGETS kiln_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT kiln_tools)
+    install(FILES docs/man/kiln.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT kiln_tools)
 endif()
 
 # Two export sets: who links the shared library needs none of the packages that the static one needs.
-install(TARGETS kiln_shared EXPORT KilnTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(TARGETS kiln_static EXPORT KilnStaticTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(EXPORT KilnTargets NAMESPACE Kiln:: DESTINATION ${package_dir})
-install(EXPORT KilnStaticTargets NAMESPACE Kiln:: DESTINATION ${package_dir})
+install(TARGETS kiln_worker EXPORT KilnTargets
+    RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/kiln COMPONENT kiln_runtime)
+install(TARGETS kiln_shared EXPORT KilnTargets
+    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT kiln_runtime NAMELINK_COMPONENT kiln_development)
+install(TARGETS kiln_static EXPORT KilnStaticTargets
+    ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT kiln_development)
+install(EXPORT KilnTargets NAMESPACE Kiln:: DESTINATION ${package_dir} COMPONENT kiln_development)
+install(EXPORT KilnStaticTargets NAMESPACE Kiln:: DESTINATION ${package_dir} COMPONENT kiln_development)
 
-set(worker ${CMAKE_INSTALL_LIBEXECDIR}/kiln/kiln-worker)
 configure_package_config_file(tools/cmake/KilnConfig.cmake.in ${generated}/KilnConfig.cmake
-    INSTALL_DESTINATION ${package_dir} PATH_VARS worker NO_SET_AND_CHECK_MACRO)
+    INSTALL_DESTINATION ${package_dir} NO_SET_AND_CHECK_MACRO)
 write_basic_package_version_file(${generated}/KilnConfigVersion.cmake COMPATIBILITY SameMinorVersion)
-install(FILES ${generated}/KilnConfig.cmake ${generated}/KilnConfigVersion.cmake DESTINATION ${package_dir})
+install(FILES ${generated}/KilnConfig.cmake ${generated}/KilnConfigVersion.cmake DESTINATION ${package_dir}
+    COMPONENT kiln_development)
 
 # The pkg-config file finds its prefix from its own place, so that an installed tree can be moved.
 if(IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}" OR IS_ABSOLUTE "${CMAKE_INSTALL_INCLUDEDIR}" OR
@@ -39,4 +49,4 @@ else()
     set(pc_libexecdir "\${prefix}/${CMAKE_INSTALL_LIBEXECDIR}")
 endif()
 configure_file(tools/cmake/kiln.pc.in ${generated}/kiln.pc @ONLY)
-install(FILES ${generated}/kiln.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+install(FILES ${generated}/kiln.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT kiln_development)

@@ -25,8 +25,12 @@ static uint64_t after(uint32_t ms)
 
 /* ---- Finding */
 
-/* From the directory of the file that holds this code; the build says which. */
-static const char *const program_places[] = { KILN_WORKER_PLACES };
+/* From the directory of the file that holds this code; the build says which. A place in a build tree is for the files
+ * of that tree: an installed program must not take a program from where it was built. */
+static const struct {
+    const char *tree; /* "" for every file */
+    const char *path;
+} program_places[] = { KILN_WORKER_PLACES };
 
 /* The file that is mapped where this code is, as the kernel has it. False without /proc. */
 static bool find_mapped_file(char path[PATH_MAX])
@@ -127,13 +131,22 @@ static kiln_status fail_find(const char *where, kiln_report *report)
                       where);
 }
 
+static bool is_in_tree(const char *directory, const char *tree)
+{
+    size_t length = strlen(tree);
+    return length == 0 ||
+           (strncmp(directory, tree, length) == 0 && (directory[length] == '/' || directory[length] == '\0'));
+}
+
 /* Looks at each of the places; *refused says why the first program that may not be used is refused. */
 static bool find_beside(const char *own, uid_t owner, char *out, size_t size, kiln__text *looked, kiln_report *refused)
 {
     char path[PATH_MAX], resolved[PATH_MAX];
     for (size_t i = 0; i < sizeof(program_places) / sizeof(program_places[0]); i++) {
-        const char *place = program_places[i];
+        const char *place = program_places[i].path;
         bool absolute = place[0] == '/';
+        if (!is_in_tree(own, program_places[i].tree))
+            continue;
         int length = snprintf(path, sizeof(path), "%s%s%s", absolute ? "" : own, absolute ? "" : "/", place);
         kiln__text_printf(looked, "%s%s", looked->length > 0 ? ", " : "", path);
         if (length > 0 && (size_t)length < sizeof(path) && is_program(path) && realpath(path, resolved) != NULL &&
