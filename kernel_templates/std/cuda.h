@@ -5,6 +5,9 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+/* Of the NVRTC that compiles: the toolkit of the same version has this number in its cuda.h. */
+#define CUDA_VERSION (__CUDACC_VER_MAJOR__ * 1000 + __CUDACC_VER_MINOR__ * 10)
+
 typedef unsigned int cuuint32_t;
 typedef unsigned long long cuuint64_t;
 typedef unsigned long long CUdeviceptr;

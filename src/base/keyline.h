@@ -4,7 +4,7 @@
 #define KILN_BASE_KEYLINE_H
 
 #define KILN__KEYLINE_KERNEL    "kiln-key 3\n"
-#define KILN__KEYLINE_SOURCE    "kiln-source 2\n"
+#define KILN__KEYLINE_SOURCE    "kiln-source 3\n"
 #define KILN__KEYLINE_READS     "kiln-reads 3\n"
 #define KILN__KEYLINE_TOOLCHAIN "kiln-toolchain 1\n"
 

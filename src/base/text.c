@@ -217,3 +217,9 @@ bool kiln__text_is_identifier(const char *text, size_t length)
             return false;
     return true;
 }
+
+const char *kiln__text_skip_mark(const char *text)
+{
+    static const char mark[] = KILN__TEXT_BYTE_ORDER_MARK;
+    return strncmp(text, mark, sizeof(mark) - 1) == 0 ? text + sizeof(mark) - 1 : text;
+}

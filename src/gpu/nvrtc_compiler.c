@@ -30,7 +30,9 @@ typedef struct compiler {
 typedef struct option {
     const char *text;
     bool optional;
-    enum { EVERY, KILN, CLOSED } of; /* whose units have it; CLOSED: a user's source without a directory to search */
+    /* The units that have it. CLOSED: a user's source without a directory to search. DEVICE: a source whose functions
+     * without annotation are device functions. */
+    enum { EVERY, KILN, CLOSED, DEVICE } of;
 } option;
 
 static const option options[] = {
@@ -42,18 +44,30 @@ static const option options[] = {
     { "--minimal", true, KILN }, /* leaves textures and launches from kernels out: a tenth less time, the same bytes */
     { "-std=c++17", false, KILN },
     { "--fmad=false", false, KILN }, /* ops spell out where they fuse */
+    { "-default-device", false, DEVICE },
 };
 enum { OPTION_COUNT = sizeof(options) / sizeof(options[0]) };
 
-static bool applies(const option *which, bool source, bool closed)
+/* The last option that says so counts. */
+static bool takes_for_device(const kiln__unit *unit)
 {
-    return which->of == EVERY || (which->of == KILN && !source) || (which->of == CLOSED && source && closed);
+    bool on = kiln__unit_is_source(unit);
+    for (const char *at = NULL; (at = kiln__list_next(&unit->options, at)) != NULL;)
+        kiln__option_sets_device(at, &on);
+    return on;
+}
+
+static bool applies(const option *which, const kiln__unit *unit, bool closed)
+{
+    bool source = kiln__unit_is_source(unit);
+    return which->of == EVERY || (which->of == KILN && !source) || (which->of == CLOSED && source && closed) ||
+           (which->of == DEVICE && takes_for_device(unit));
 }
 
 void kiln__nvrtc_options(const kiln__unit *unit, kiln__text *out)
 {
     for (int i = 0; i < OPTION_COUNT; i++)
-        if (applies(&options[i], kiln__unit_is_source(unit), false))
+        if (applies(&options[i], unit, false))
             kiln__text_printf(out, " %s", options[i].text);
 }
 
@@ -206,6 +220,9 @@ static void learn_identity(compiler *self, const char *ptx, char id[KILN__ENTRY_
     pthread_mutex_unlock(&self->lock);
 }
 
+/* The header in memory that a source with a prelude begins with: lines before the text would count as its own. */
+#define PRELUDE "kiln-prelude.h"
+
 /* ---- One program on its way through NVRTC, inside a kiln__nvrtc_call */
 
 /* The first failure fills the report and sets `status`, and later calls are not made. */
@@ -218,6 +235,7 @@ typedef struct job {
     const char **options;
     int option_count;
     kiln__list headers;    /* what the compiler has in memory: name, text, name, text, ... */
+    const char *prelude;   /* what a source begins with, NULL or "" for nothing */
     kiln__text includes;   /* the options that name places, each with its NUL */
     kiln__nvrtc_enum code; /* how the compile ended */
     char *log;             /* what NVRTC said, NULL if nothing */
@@ -242,6 +260,11 @@ static bool check_memory(job *work, bool had)
     return work->status == KILN_OK;
 }
 
+static bool has_prelude(const job *work)
+{
+    return work->prelude != NULL && work->prelude[0] != '\0';
+}
+
 /* Places are known to the compiler by name, wherever they are. */
 static void create_source_program(job *work)
 {
@@ -252,6 +275,10 @@ static void create_source_program(job *work)
         kiln__text_append_bytes(&work->includes, "", 1);
     }
     kiln__standard_headers(unit, &work->headers);
+    if (has_prelude(work)) {
+        kiln__list_add(&work->headers, PRELUDE);
+        kiln__list_add(&work->headers, work->prelude);
+    }
     const char **names = kiln__list_array(&work->headers, 0, 2), **texts = kiln__list_array(&work->headers, 1, 2);
     if (check_memory(work, names != NULL && texts != NULL && !work->headers.bytes.failed && !work->includes.failed))
         JOB(work, nvrtcCreateProgram,
@@ -266,7 +293,7 @@ static void create_program(job *work)
 {
     const kiln__nvrtc *nvrtc = work->self->nvrtc;
     const kiln__unit *unit = work->unit;
-    size_t room = OPTION_COUNT + 1 + unit->options.count + unit->places.count / 2;
+    size_t room = OPTION_COUNT + 2 + unit->options.count + unit->places.count / 2;
     work->options = kiln__calloc(room, sizeof(*work->options));
     if (!kiln__unit_is_source(unit)) {
         if (check_memory(work, work->options != NULL))
@@ -298,10 +325,13 @@ static void choose_options(job *work, const char *arch, unsigned dropped)
     work->option_count = 0;
     work->options[work->option_count++] = arch;
     for (int i = 0; i < OPTION_COUNT; i++)
-        if (!(dropped >> i & 1) && applies(&options[i], kiln__unit_is_source(unit), work->includes.length == 0))
+        if (!(dropped >> i & 1) && applies(&options[i], unit, work->includes.length == 0))
             work->options[work->option_count++] = options[i].text;
     for (const char *at = NULL; (at = kiln__list_next(&unit->options, at)) != NULL;)
-        work->options[work->option_count++] = at;
+        if (!kiln__option_sets_device(at, &(bool){ false }))
+            work->options[work->option_count++] = at;
+    if (has_prelude(work))
+        work->options[work->option_count++] = "--pre-include=" PRELUDE;
     for (const char *at = work->includes.data; at != NULL && at < end; at += strlen(at) + 1)
         work->options[work->option_count++] = at;
 }
@@ -462,12 +492,15 @@ static bool fail_function(const char *log, const kiln__unit *unit, kiln_report *
     return true;
 }
 
-/* The advice for an error for which NVRTC suggests an option that only nvcc has. */
-static const char *advice_for(const char *error)
+/* The advice for an error for which NVRTC suggests an option that only nvcc has, and for host code. */
+static const char *advice_for(const char *error, const char *log, const kiln__unit *unit)
 {
-    if (strstr(error, "annotation on lambda requires") == NULL)
-        return "";
-    return ", which NVRTC does not have: leave the annotation out, a lambda in device code needs none";
+    if (strstr(error, "annotation on lambda requires") != NULL)
+        return ", which NVRTC does not have: leave the annotation out, a lambda in device code needs none";
+    if (kiln__unit_is_source(unit) &&
+        (strstr(log, "explicitly marked as a __host__ function") != NULL || kiln__source_has_host_code(unit->source)))
+        return "; the text has host code: put it under #ifndef __CUDACC_RTC__";
+    return "";
 }
 
 static kiln_status fail_compile(const job *work, const kiln__toolchain *toolchain)
@@ -487,7 +520,7 @@ static kiln_status fail_compile(const job *work, const kiln__toolchain *toolchai
         return KILN_ECOMPILE;
     first_error(log, line, sizeof(line));
     return kiln__fail(report, KILN_ECOMPILE, KILN__STAGE_COMPILE, (int)work->code, "compiling for %s failed: %s%s",
-                      unit->target.name, line, advice_for(line));
+                      unit->target.name, line, advice_for(line, log, unit));
 }
 
 static bool is_line_list(const char *text)
@@ -579,6 +612,31 @@ typedef struct task {
     kiln__image *out;
 } task;
 
+/* Runs a job with each prelude that is worth trying, until one compiles. */
+static void run_source(job *work, const char *arch)
+{
+    enum { TRIES_MAX = 8 };
+    const job empty = { .self = work->self, .unit = work->unit, .report = work->report };
+    kiln__text prelude = { 0 };
+    kiln__prelude_foresee(&prelude, work->unit->source);
+    bool foreseen = prelude.length > 0;
+    for (int tries = 0; check_memory(work, !prelude.failed); tries++) {
+        work->prelude = kiln__text_string(&prelude);
+        run_job(work, arch);
+        work->prelude = NULL;
+        if (work->status != KILN_OK || work->code != KILN__NVRTC_ERROR_COMPILATION || work->log == NULL)
+            break;
+        if (foreseen)
+            kiln__text_fini(&prelude);
+        else if (tries == TRIES_MAX || !kiln__prelude_learn(&prelude, work->log))
+            break;
+        foreseen = false;
+        end_job(work);
+        *work = empty;
+    }
+    kiln__text_fini(&prelude);
+}
+
 static kiln_status compile_unit(void *data, kiln_report *report)
 {
     const task *todo = data;
@@ -587,7 +645,10 @@ static kiln_status compile_unit(void *data, kiln_report *report)
     job work = { .self = todo->self, .unit = unit, .report = report };
     char arch[32 + KILN__TARGET_SIZE];
     snprintf(arch, sizeof(arch), "--gpu-architecture=%s", unit->target.name);
-    run_job(&work, arch);
+    if (kiln__unit_is_source(unit))
+        run_source(&work, arch);
+    else
+        run_job(&work, arch);
     if (work.status == KILN_OK && work.code != KILN__NVRTC_SUCCESS)
         work.status = fail_compile(&work, todo->toolchain);
     out->binary = get_cubin(&work, &out->binary_length);

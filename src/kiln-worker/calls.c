@@ -7,6 +7,7 @@
 #undef _FORTIFY_SOURCE
 #undef _FILE_OFFSET_BITS
 
+#include "base/text.h"
 #include "kiln-worker/sandbox.h"
 
 #include <dirent.h>
@@ -52,6 +53,15 @@ static int reopen(int fd, int flags)
     return -1;
 }
 
+/* NVRTC takes a byte-order mark for text. */
+static void skip_byte_order_mark(int fd)
+{
+    static const char mark[] = KILN__TEXT_BYTE_ORDER_MARK;
+    char begin[sizeof(mark) - 1];
+    if (pread(fd, begin, sizeof(begin), 0) == (ssize_t)sizeof(begin) && memcmp(begin, mark, sizeof(begin)) == 0)
+        lseek(fd, sizeof(begin), SEEK_SET);
+}
+
 static int open_path(int dir, const char *path, int flags, mode_t mode)
 {
     if (!kiln__sandbox_is_entered())
@@ -63,6 +73,8 @@ static int open_path(int dir, const char *path, int flags, mode_t mode)
         return -1;
     int fd = reopen(found, flags), error = errno;
     close(found);
+    if (fd >= 0)
+        skip_byte_order_mark(fd);
     if (fd < 0 && (error != ENOTDIR || (flags & O_DIRECTORY) == 0))
         kiln__sandbox_unknown(path, error);
     errno = error;

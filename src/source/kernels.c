@@ -1,113 +1,32 @@
-/* Lists the kernels of a source from its text, without a preprocessor. */
+/* Lists the kernels of a source from its text, without a preprocessor, and looks for host code. */
 #include "source/source.h"
+#include "source/tokens.h"
 
 #include <ctype.h>
 #include <string.h>
 
 enum { LIST_MAX = 240, NAME_MAX_LENGTH = 120, SCOPES_MAX = 32 };
 
-/* A text that is being read. A token is one word or one character; the end has no length. */
+/* A text that is being read. */
 typedef struct reader {
-    const char *at;
-    bool at_line;        /* only blanks and comments stand before on this line */
+    kiln__tokens tokens;
     kiln__word template; /* the parameters of the template that is declared; "", not NULL, for "template <>" */
     kiln__word scopes[SCOPES_MAX]; /* for each open brace the name of its namespace, or an empty one */
     size_t depth;                  /* of braces; those beyond SCOPES_MAX have no name */
 } reader;
 
-/* ---- Tokens */
-
-static const char *skip_line(const char *at)
-{
-    while (*at != '\0' && *at != '\n')
-        at += at[0] == '\\' && at[1] != '\0' ? 2 : 1;
-    return at;
-}
-
-static const char *skip_comment(const char *at)
-{
-    if (at[1] == '/')
-        return skip_line(at);
-    const char *end = strstr(at + 2, "*/");
-    return end != NULL ? end + 2 : at + strlen(at);
-}
-
-static const char *skip_quoted(const char *at)
-{
-    char quote = *at++;
-    while (*at != '\0' && *at != quote && *at != '\n')
-        at += at[0] == '\\' && at[1] != '\0' ? 2 : 1;
-    return *at == quote ? at + 1 : at;
-}
-
-/* R"x(...)x", from its quote on. */
-static const char *skip_raw(const char *at)
-{
-    char end[20];
-    size_t length = strcspn(at + 1, "(\n");
-    if (length > 16 || at[1 + length] != '(')
-        return skip_quoted(at);
-    end[0] = ')';
-    memcpy(end + 1, at + 1, length);
-    memcpy(end + 1 + length, "\"", 2);
-    const char *found = strstr(at + length, end);
-    return found != NULL ? found + strlen(end) : at + strlen(at);
-}
-
-/* Blanks, comments and directives. */
-static void skip_space(reader *r)
-{
-    for (;;) {
-        if (*r->at == '\n')
-            r->at_line = true;
-        if (isspace((unsigned char)*r->at))
-            r->at++;
-        else if (r->at[0] == '\\' && r->at[1] == '\n')
-            r->at += 2;
-        else if (r->at[0] == '/' && (r->at[1] == '/' || r->at[1] == '*'))
-            r->at = skip_comment(r->at);
-        else if (*r->at == '#' && r->at_line)
-            r->at = skip_line(r->at);
-        else
-            return;
-    }
-}
-
-/* Texts in quotes are passed over. */
-static kiln__word next_token(reader *r)
-{
-    for (;;) {
-        skip_space(r);
-        kiln__word out = { r->at, 0 };
-        r->at_line = false;
-        while (kiln__word_is_name_char(r->at[out.length]) ||
-               (out.length > 0 && r->at[out.length] == '\'' && isdigit((unsigned char)out.text[0])))
-            out.length++;
-        r->at += out.length;
-        bool quoted = *r->at == '"' || (*r->at == '\'' && out.length == 0);
-        if (!quoted && out.length == 0 && *r->at != '\0') {
-            r->at++;
-            out.length = 1;
-        }
-        if (!quoted)
-            return out;
-        bool raw = out.length > 0 && out.text[out.length - 1] == 'R';
-        r->at = raw ? skip_raw(r->at) : skip_quoted(r->at);
-    }
-}
-
 /* Goes behind the end of a bracket that has been opened; returns the text between, without the blanks at its ends. */
 static kiln__word skip_balanced(reader *r, const char *open, const char *close)
 {
     int depth = 1, round = 0; /* round: parentheses, in which '>' closes nothing */
-    skip_space(r);
-    kiln__word inside = { r->at, 0 };
-    for (kiln__word word = next_token(r); word.length > 0; word = next_token(r)) {
+    kiln__tokens_skip_space(&r->tokens);
+    kiln__word inside = { r->tokens.at, 0 };
+    for (kiln__word word = kiln__tokens_next(&r->tokens); word.length > 0; word = kiln__tokens_next(&r->tokens)) {
         round += *open != '(' ? kiln__word_is(word, "(") - kiln__word_is(word, ")") : 0;
         depth += round > 0 ? 0 : kiln__word_is(word, open) - kiln__word_is(word, close);
         if (depth == 0)
             break;
-        inside.length = (size_t)(r->at - inside.text);
+        inside.length = (size_t)(r->tokens.at - inside.text);
     }
     return inside;
 }
@@ -160,20 +79,20 @@ static void read_kernel(reader *r, kiln__list *names)
     static const char *const attributes[] = { "__launch_bounds__", "__cluster_dims__", "__block_size__", "__maxnreg__",
                                               "__attribute__" };
     kiln__word last = { "", 0 };
-    for (kiln__word word = next_token(r); word.length > 0; word = next_token(r)) {
+    for (kiln__word word = kiln__tokens_next(&r->tokens); word.length > 0; word = kiln__tokens_next(&r->tokens)) {
         bool attribute = false;
         for (size_t i = 0; i < sizeof(attributes) / sizeof(attributes[0]); i++)
             attribute = attribute || kiln__word_is(last, attributes[i]);
         if (kiln__word_is(word, "(") && attribute) {
             skip_balanced(r, "(", ")");
         } else if (kiln__word_is(word, "(") || kiln__word_is(word, ";") || kiln__word_is(word, "{")) {
-            r->at = word.text;
+            r->tokens.at = word.text;
             break;
         }
         last = word;
     }
     bool whole = r->template.text == NULL || r->template.length > 0;
-    if (last.length > 0 && kiln__word_is_name_char(last.text[0]) && *r->at == '(' && whole)
+    if (last.length > 0 && kiln__word_is_name_char(last.text[0]) && *r->tokens.at == '(' && whole)
         add_name(names, r, last);
     r->template = (kiln__word){ NULL, 0 };
 }
@@ -182,29 +101,29 @@ static void read_kernel(reader *r, kiln__list *names)
 static kiln__word read_namespace(reader *r)
 {
     kiln__word name = { "", 0 };
-    for (kiln__word word = next_token(r); word.length > 0; word = next_token(r)) {
+    for (kiln__word word = kiln__tokens_next(&r->tokens); word.length > 0; word = kiln__tokens_next(&r->tokens)) {
         if (!kiln__word_is_name_char(word.text[0]) && !kiln__word_is(word, ":")) {
-            r->at = word.text;
+            r->tokens.at = word.text;
             return kiln__word_is(word, "{") ? name : (kiln__word){ "", 0 };
         }
         if (name.length == 0)
             name.text = word.text;
-        name.length = (size_t)(r->at - name.text);
+        name.length = (size_t)(r->tokens.at - name.text);
     }
     return (kiln__word){ "", 0 };
 }
 
 static void read_text(const char *text, kiln__list *names)
 {
-    reader r = { .at = text, .at_line = true };
+    reader r = { .tokens = { .at = text, .at_line = true } };
     kiln__word opening = { "", 0 }; /* the namespace that the next brace opens */
-    for (kiln__word word = next_token(&r); word.length > 0; word = next_token(&r)) {
+    for (kiln__word word = kiln__tokens_next(&r.tokens); word.length > 0; word = kiln__tokens_next(&r.tokens)) {
         if (kiln__word_is(word, "namespace")) {
             opening = read_namespace(&r);
         } else if (kiln__word_is(word, "template")) {
-            skip_space(&r);
-            if (*r.at == '<') {
-                next_token(&r);
+            kiln__tokens_skip_space(&r.tokens);
+            if (*r.tokens.at == '<') {
+                kiln__tokens_next(&r.tokens);
                 r.template = skip_balanced(&r, "<", ">");
             }
         } else if (kiln__word_is(word, "__global__")) {
@@ -237,4 +156,26 @@ void kiln__source_list_kernels(kiln__text *out, const kiln__unit *unit)
             break;
     }
     kiln__list_fini(&names);
+}
+
+/* ---- Host code */
+
+static bool begins_with_upper(kiln__word word, const char *prefix)
+{
+    size_t length = strlen(prefix);
+    return word.length > length && strncmp(word.text, prefix, length) == 0 && isupper((unsigned char)word.text[length]);
+}
+
+bool kiln__source_has_host_code(const char *text)
+{
+    kiln__tokens tokens = { .at = text, .at_line = true };
+    if (strstr(text, "__CUDACC_RTC__") != NULL)
+        return false;
+    for (kiln__word word = kiln__tokens_next(&tokens); word.length > 0; word = kiln__tokens_next(&tokens)) {
+        kiln__tokens_skip_space(&tokens);
+        bool host = kiln__word_is(word, "main") || begins_with_upper(word, "cuda") || begins_with_upper(word, "cu");
+        if ((host && *tokens.at == '(') || (kiln__word_is(word, "<") && strncmp(tokens.at, "<<", 2) == 0))
+            return true;
+    }
+    return false;
 }

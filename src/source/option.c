@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-/* The values behind an option's '='. */
-typedef enum form { NOTHING, SWITCH, NUMBER, NUMBERS, STANDARD } value_form;
+/* The values behind an option's '='. A toggle is a switch that is on without a value. */
+typedef enum form { NOTHING, SWITCH, TOGGLE, NUMBER, NUMBERS, STANDARD } value_form;
 
 static const struct {
     const char *name;
@@ -18,7 +18,7 @@ static const struct {
     { "prec-sqrt", SWITCH },
     { "maxrregcount", NUMBER },
     { "extra-device-vectorization", NOTHING },
-    { "default-device", NOTHING },
+    { "default-device", TOGGLE },
     { "device-int128", NOTHING },
     { "restrict", NOTHING },
     { "minimal", NOTHING },
@@ -114,6 +114,8 @@ static const char *refuse_value(value_form form, const char *value)
         return value == NULL ? NULL : "no value";
     case SWITCH:
         return value != NULL && is_one_of(value, switches) ? NULL : "=true or =false";
+    case TOGGLE:
+        return value == NULL || is_one_of(value, switches) ? NULL : "nothing, =true or =false";
     case NUMBER:
         return value != NULL && is_numbers(value, false) ? NULL : "=NUMBER";
     case NUMBERS:
@@ -134,7 +136,8 @@ static kiln_status fail_unknown(kiln_report *report, const char *option)
 {
     kiln__text list = { 0 };
     for (size_t i = 0; i < ALLOWED; i++)
-        kiln__text_printf(&list, " -%s%s", allowed[i].name, allowed[i].form != NOTHING ? "=" : "");
+        kiln__text_printf(&list, " -%s%s", allowed[i].name,
+                          allowed[i].form > TOGGLE || allowed[i].form == SWITCH ? "=" : "");
     kiln_status status =
         kiln__fail(report, KILN_EINVAL, KILN__STAGE_COMPILE, 0,
                    "option '%.60s' is not one of those that are passed on:%s", option, kiln__text_string(&list));
@@ -167,4 +170,14 @@ bool kiln__option_tells_directory(const char *option)
 {
     const char *name = option + strspn(option, "-");
     return strcmp(name, "lineinfo") == 0 || strcmp(name, "generate-line-info") == 0;
+}
+
+bool kiln__option_sets_device(const char *option, bool *on)
+{
+    static const char device[] = "default-device";
+    const char *name = option + strspn(option, "-"), *value = name + sizeof(device) - 1;
+    bool found = strncmp(name, device, sizeof(device) - 1) == 0 && (*value == '\0' || *value == '=');
+    if (found)
+        *on = strcmp(value, "=false") != 0;
+    return found;
 }

@@ -94,7 +94,7 @@ static kiln_status add_headers(kiln__list *list, const kiln_source *given, kiln_
         if (status != KILN_OK)
             return status;
         kiln__list_add(list, header->name);
-        kiln__list_add(list, header->text);
+        kiln__list_add(list, kiln__text_skip_mark(header->text));
     }
     return KILN_OK;
 }
@@ -108,7 +108,11 @@ static kiln_status copy_text(kiln__unit *unit, const kiln_source *given, kiln_re
         return FAIL(report, "the source has %zu bytes, at most %d are taken", unit->source_length, (int)TEXT_MAX);
     if (memchr(given->text, '\0', unit->source_length) != NULL)
         return FAIL(report, "the source has a NUL among its %zu bytes: is it text?", unit->source_length);
-    unit->source = kiln__memdup(given->text, unit->source_length);
+    size_t mark = unit->source_length >= strlen(KILN__TEXT_BYTE_ORDER_MARK)
+                      ? (size_t)(kiln__text_skip_mark(given->text) - given->text)
+                      : 0;
+    unit->source_length -= mark;
+    unit->source = kiln__memdup(given->text + mark, unit->source_length);
     return unit->source != NULL ? KILN_OK : kiln__fail_memory(report, KILN__STAGE_COMPILE);
 }
 
@@ -194,14 +198,14 @@ kiln_status kiln__source_set_target(kiln__unit *unit, const kiln__target *target
 /* ---- Standard headers */
 
 /* Whether Kiln's header comes before any file: CUDA's files of these names hold text that NVRTC has built in or
- * refuses. */
+ * refuses. Kiln's headers of Thrust include the file themselves. */
 static bool is_always_kilns(const char *name)
 {
     static const char *const names[] = { "cuda_runtime.h", "device_launch_parameters.h", "cuda.h", "cub/cub.cuh" };
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (strcmp(names[i], name) == 0)
             return true;
-    return false;
+    return strncmp(name, "thrust/", strlen("thrust/")) == 0;
 }
 
 static bool has_own(const kiln__unit *source, const char *name)

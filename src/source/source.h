@@ -33,11 +33,27 @@ kiln_status kiln__option_check(const char *option, kiln_report *report);
 /* Whether an option puts the working directory into the compiled bytes. */
 bool kiln__option_tells_directory(const char *option);
 
+/* Whether an option says how functions without annotation are compiled, which NVRTC takes in another form: *on gets
+ * whether they are device functions. */
+bool kiln__option_sets_device(const char *option, bool *on);
+
 /* Appends name, text, name, text, ... of all headers that a compiler is to have in memory: the source's, then those of
  * kernel_templates/std/ whose names the source has not taken. These stand for headers of the C and C++ libraries, which
  * NVRTC has not; docs/source.md says what they promise. A file in one of the user's directories comes before such a
  * header of its name, except before CUDA's. out->bytes.failed: out of memory. */
 void kiln__standard_headers(const kiln__unit *source, kiln__list *out);
+
+/* What is compiled before a source's text, by which it has the names that nvcc brings: INFINITY, uint32_t, std::min. A
+ * text that declares such a name itself stays as it is. `foresee` appends the lines for names that the text uses, which
+ * is a guess from its words; where they do not compile the text is compiled without. `learn` appends the lines for the
+ * names that a failed compile did not know, and is true if there are any. The lines follow from the text, its files
+ * and Kiln's headers, all of which are in the key. */
+void kiln__prelude_foresee(kiln__text *prelude, const char *text);
+bool kiln__prelude_learn(kiln__text *prelude, const char *log);
+
+/* Whether the text has what only a host compiles: main, a launch, a call of CUDA's runtime or driver. A text that
+ * mentions __CUDACC_RTC__ is taken to keep it from NVRTC. */
+bool kiln__source_has_host_code(const char *text);
 
 /* Appends the __global__ functions of the text and of the headers in memory, for messages: in their order, each once
  * and with a comma between, "scale<class T, int N>, ns::plain". Nothing is preprocessed: functions in an #if that is

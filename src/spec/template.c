@@ -685,6 +685,8 @@ kiln_status kiln__template_read(kiln__template **out, const char *text, const ch
     *out = NULL;
     if (r.out == NULL)
         return kiln__fail_memory(report, KILN__STAGE_SPEC);
+    text = kiln__text_skip_mark(text);
+    cpu_text = cpu_text != NULL ? kiln__text_skip_mark(cpu_text) : NULL;
     r.out->origin = origin != NULL ? copy(&r, kiln__word_of(origin)) : NULL;
     r.out->text = origin != NULL ? copy(&r, kiln__word_of(text)) : text;
     r.out->cpu_text = origin != NULL && cpu_text != NULL ? copy(&r, kiln__word_of(cpu_text)) : cpu_text;

@@ -39,7 +39,7 @@ static void read_source(const char *text)
     given.header_count = 1;
     if (kiln__source_make(&unit, &given, NULL) == KILN_OK) {
         kiln__source_key_text(&key, unit, "");
-        FUZZ_REQUIRE(strncmp(key.data, "kiln-source 2\n", 14) == 0, "a key has a version");
+        FUZZ_REQUIRE(strncmp(key.data, "kiln-source 3\n", 14) == 0, "a key has a version");
         kiln__text_fini(&key);
         kiln__unit_free(unit);
     }

@@ -1,4 +1,4 @@
-/* Which functions a source offers, as its text tells. */
+/* What the text of a source tells: its functions, the names that nvcc brings, host code. */
 #include "base/alloc.h"
 #include "source/source.h"
 #include "support/suites.h"
@@ -109,6 +109,92 @@ START_TEST(test_kernels__depth_is_no_danger)
 }
 END_TEST
 
+/* ---- The names that nvcc brings */
+
+static const struct {
+    const char *text, *prelude;
+} preludes[] = {
+    { "int x;", "" },
+    { "void f(uint32_t n) { x = y < INFINITY && INFINITY == y; } // NAN", "uint32_t;,INFINITY" },
+    { "x = \"INFINITY\" /* uint8_t */;", "" },
+    { "#include <cuda_fp16.h>\nx = INFINITY;", "INFINITY" },
+    { "#include \"own.h\"\nx = INFINITY;", "" },
+    { "x = INFINITY;\n#include <own/a.h>", "" },
+    { "#include <complex>\nx = INFINITY;", "" },
+    { "typedef unsigned long uint64_t; uint64_t f(uint32_t x);", "uint32_t;" },
+    { "#define NAN 3\nx = NAN;", "" },
+    { "#ifndef INFINITY\n#define INFINITY 3\n#endif\nx = INFINITY + NAN;", "NAN" },
+    { "const float INFINITY = 3; f(INFINITY);", "" },
+    { "x = std::min(a, std :: max(b, c)) + min(a, b);", "<algorithm>" },
+    { "namespace std { int min(int, int); } x = std::min(a, INFINITY);", "" },
+    { "using namespace std; std::size_t x; int y = other::min(INFINITY);", "INFINITY,<cstddef>" },
+};
+
+/* The prelude has a line for each of the words, which end with a comma, and no other. */
+static void expect_lines(const char *prelude, const char *words)
+{
+    size_t lines = 0, expected = 0;
+    for (const char *at = prelude; (at = strchr(at, '\n')) != NULL; at++)
+        lines++;
+    while (*words != '\0') {
+        char word[32] = "";
+        size_t length = strcspn(words, ",");
+        memcpy(word, words, length);
+        ck_assert_msg(strstr(prelude, word) != NULL, "no %s in: %s", word, prelude);
+        words += length + (words[length] == ',');
+        expected++;
+    }
+    ck_assert_msg(lines == expected, "%zu lines: %s", lines, prelude);
+}
+
+START_TEST(test_prelude__is_foreseen)
+{
+    kiln__text prelude = { 0 };
+    kiln__prelude_foresee(&prelude, preludes[_i].text);
+    expect_lines(kiln__text_string(&prelude), preludes[_i].prelude);
+    kiln__text_fini(&prelude);
+}
+END_TEST
+
+START_TEST(test_prelude__is_learnt_from_errors)
+{
+    kiln__text prelude = { 0 };
+    static const char log[] = "a.cu(1): error: identifier \"uint16_t\" is undefined\n"
+                              "a.cu(1): error: identifier \"uint16_t\" is undefined\n"
+                              "a.cu(2): error: namespace \"std\" has no member \"sqrt\"\n"
+                              "a.cu(2): error: namespace \"std\" has no member \"swap\"\n"
+                              "a.cu(2): error: the global scope has no \"INT_MAX\"\n"
+                              "a.cu(2): error: identifier \"type\" is undefined\n"
+                              "a.cu(2): error: identifier \"KILN_STD_MATH_H\" is undefined\n"
+                              "a.cu(2): error: identifier \"\" is undefined\n"
+                              "a.cu(2): error: identifier \"foo\" is undefined";
+    ck_assert(kiln__prelude_learn(&prelude, log));
+    expect_lines(prelude.data, "uint16_t;,INT_MAX,<cmath>,<algorithm>");
+    ck_assert(!kiln__prelude_learn(&prelude, log));
+    ck_assert(!kiln__prelude_learn(&prelude, ""));
+    kiln__text_fini(&prelude);
+}
+END_TEST
+
+/* ---- Host code */
+
+START_TEST(test_kernels__host_code_is_seen)
+{
+    static const char *const host[] = { "int main() {}", "void f() { k<<<1, 2>>>(p); }", "x = cudaMalloc(&p, 3);",
+                                        "cuLaunchKernel (f);" };
+    static const char *const device[] = { "",
+                                          "// main()",
+                                          "int domain(int x); int main_loop(); int main;",
+                                          "x = 1 << 3 < (2 << y);",
+                                          "cudaTextureObject_t t; curand(&s); cuda::std::min(1, 2);",
+                                          "#ifndef __CUDACC_RTC__\nint main() {}\n#endif" };
+    for (size_t i = 0; i < sizeof(host) / sizeof(host[0]); i++)
+        ck_assert_msg(kiln__source_has_host_code(host[i]), "%s", host[i]);
+    for (size_t i = 0; i < sizeof(device) / sizeof(device[0]); i++)
+        ck_assert_msg(!kiln__source_has_host_code(device[i]), "%s", device[i]);
+}
+END_TEST
+
 Suite *kiln_test_source_kernels_suite(void)
 {
     Suite *suite = suite_create("kernels");
@@ -117,6 +203,9 @@ Suite *kiln_test_source_kernels_suite(void)
     tcase_add_test(tcase, test_kernels__of_headers_in_memory);
     tcase_add_test(tcase, test_kernels__long_list_is_cut);
     tcase_add_test(tcase, test_kernels__depth_is_no_danger);
+    tcase_add_loop_test(tcase, test_prelude__is_foreseen, 0, sizeof(preludes) / sizeof(preludes[0]));
+    tcase_add_test(tcase, test_prelude__is_learnt_from_errors);
+    tcase_add_test(tcase, test_kernels__host_code_is_seen);
     suite_add_tcase(suite, tcase);
     return suite;
 }

@@ -289,7 +289,7 @@ END_TEST
 START_TEST(test_source__lambdas_in_device_code_need_no_annotation)
 {
     static const char *const annotations[] = { " __device__ ", " __host__ __device__ " };
-    static const char *const option[] = { "--extended-lambda" }, *const device[] = { "-default-device" };
+    static const char *const option[] = { "--extended-lambda" };
     static const char form[] =
         "%s\ntemplate <class F> __device__ void each(float *x, F f) { x[threadIdx.x] = f(x[threadIdx.x]); }\n"
         "extern \"C\" __global__ void k(float *x, float by)\n{\n"
@@ -308,12 +308,113 @@ START_TEST(test_source__lambdas_in_device_code_need_no_annotation)
     source.options = option;
     source.option_count = 1;
     expect(build(), KILN_EINVAL, "option '--extended-lambda' is not passed on: NVRTC has none");
-    source.options = device;
+    source.option_count = 0;
     snprintf(text, sizeof(text), form, outside, "", inside);
     expect(build(), KILN_OK, "");
-    source.option_count = 0;
     snprintf(text, sizeof(text), form, "", "", "");
     expect(build(), KILN_OK, "");
+}
+END_TEST
+
+START_TEST(test_source__functions_without_annotation_are_device_functions)
+{
+    static const char *const options[] = { "-default-device=false", "--default-device" }, *const bad[] = {
+        "-default-device=2"
+    };
+    if (!have_nvrtc())
+        return;
+    source.text =
+        "float half(float x) { return x / 2; }\nextern \"C\" __global__ void k(float *p) { *p = half(*p); }\n";
+    ck_assert_uint_eq(compiles(), 1);
+    source.options = options;
+    source.option_count = 1;
+    expect(build(), KILN_ECOMPILE, "user.cu(1): error: A function without execution space annotations");
+    source.option_count = 2; /* the last counts */
+    ck_assert_uint_eq(compiles(), 1);
+    source.options = bad;
+    source.option_count = 1;
+    expect(build(), KILN_EINVAL, "expected nothing, =true or =false behind -default-device");
+}
+END_TEST
+
+START_TEST(test_source__host_code_is_told)
+{
+    static const char hint[] = "; the text has host code: put it under #ifndef __CUDACC_RTC__";
+    if (!have_nvrtc())
+        return;
+    source.text = "__global__ void k(float *p) { *p = 1; }\n"
+                  "int main() { float *p; cudaMalloc(&p, 4); k<<<1, 1>>>(p); return 0; }\n";
+    expect(build(), KILN_ECOMPILE, "user.cu(2): error: identifier \"cudaMalloc\" is undefined");
+    expect(build(), KILN_ECOMPILE, hint);
+    source.text = "__host__ int f() { return 1; }\nextern \"C\" __global__ void k() {}\n";
+    expect(build(), KILN_ECOMPILE, hint);
+    source.text = "extern \"C\" __global__ void k() { x = 1; }\n";
+    expect(build(), KILN_ECOMPILE, "");
+    ck_assert_ptr_null(strstr(report.message, hint));
+}
+END_TEST
+
+/* ---- The names that nvcc brings */
+
+#define KERNEL "extern \"C\" __global__ void k(float *p, unsigned n) { "
+
+/* With the names that a text lacks, and with those that it has from elsewhere; the last lines need a second compile. */
+static const char *const lacking[] = {
+    KERNEL "uint32_t i = n; p[i] = std::min(p[i], INFINITY) + NAN; std::size_t z = i; p[z] = (uint64_t)z; }\n",
+    "typedef unsigned long uint64_t;\nstatic_assert(sizeof(uint64_t) == sizeof(uint32_t) * 2, \"\");\n"
+    "__device__ void f(unsigned long *);\n" KERNEL "uint64_t x = n; f(&x); p[0] = INFINITY; }\n"
+    "__device__ void f(unsigned long *) {}\n",
+    "#define NAN 3\nstatic_assert(NAN == 3, \"\");\n" KERNEL "p[0] = INFINITY; }\n",
+    "template <class T> __device__ T min(T a, T b, T c) { return a; }\n" KERNEL
+    "p[0] = min(1, 2, 3) + std::max(1, 2); }\n",
+    "#include <own.h>\nstatic_assert(NAN == 7, \"\");\n" KERNEL
+    "uint64_t x = n; unsigned long *y = &x; uint8_t z = 1; p[0] = *y + z; }\n",
+    "#include \"own.h\"\n" KERNEL "uint64_t x = n; uint8_t y = INT_MAX + x; p[0] = std::abs(p[1]) + y; }\n",
+    "#define SELF(t, name) typedef t name\nSELF(unsigned long, uint64_t);\n" KERNEL
+    "uint64_t x = n; unsigned long *y = &x; p[0] = *y; }\n",
+};
+
+START_TEST(test_source__names_that_nvcc_brings_are_there)
+{
+    if (!have_nvrtc())
+        return;
+    make_directory("inc");
+    write_text("inc/own.h", "typedef unsigned long uint64_t;\n#undef NAN\n#define NAN 7\n");
+    use_directories("inc", NULL);
+    source.text = lacking[_i];
+    ck_assert_uint_eq(compiles(), 1);
+    ck_assert_msg(report.log == NULL, "%s", report.log);
+    ck_assert_uint_eq(compiles(), 0);
+}
+END_TEST
+
+START_TEST(test_source__names_that_nvcc_brings_shift_no_line)
+{
+    if (!have_nvrtc())
+        return;
+    source.text = "\n" KERNEL "p[0] = INFINITY + INT_MAX; uint32_t x = missing; }\n";
+    expect(build(), KILN_ECOMPILE, "user.cu(2): error: identifier \"missing\" is undefined");
+    ck_assert_ptr_nonnull(strstr(report.log, "1 error detected"));
+}
+END_TEST
+
+START_TEST(test_source__byte_order_marks_are_skipped)
+{
+    static const kiln_header in_memory = { "memory.h", "\xEF\xBB\xBF#define A 1\n" };
+    if (!have_nvrtc())
+        return;
+    make_directory("inc");
+    write_text("inc/file.h", "\xEF\xBB\xBF#define B 2\n");
+    use_directories("inc", NULL);
+    source.headers = &in_memory;
+    source.header_count = 1;
+    source.text = "\xEF\xBB\xBF#include \"memory.h\"\n#include \"file.h\"\n" KERNEL "p[0] = A + B; }\n";
+    expect(build(), KILN_OK, "");
+    source.length = strlen(source.text);
+    expect(build(), KILN_OK, "");
+    source.text = "\xEF\xBB";
+    source.length = 0;
+    expect(build(), KILN_ECOMPILE, "user.cu(1): error: unrecognized token");
 }
 END_TEST
 
@@ -508,12 +609,13 @@ END_TEST
 
 static const char with_headers[] =
     "#include <cuda_runtime.h>\n#include <cstdio>\n#include <math.h>\n#include <float.h>\n"
-    "#include <cassert>\n#include <algorithm>\n"
+    "#include <cassert>\n#include <algorithm>\n#include <cuda.h>\n#include <cinttypes>\n"
+    "#if CUDA_VERSION / 1000 != __CUDACC_VER_MAJOR__ || CUDA_VERSION != CUDART_VERSION\n#error CUDA_VERSION\n#endif\n"
     "static_assert(sizeof(std::uint16_t) == 2 && INT_MAX == 2147483647, \"\");\n"
     "extern \"C\" __global__ void k(float *p, int n) {\n"
     "    assert(n > 0);\n"
     "    p[0] = std::max(-INFINITY, FLT_MIN) + std::sqrt(n) + pow(p[1], 2.0) + M_PI;\n"
-    "    printf(\"%f\", p[0]); }\n";
+    "    printf(\"%f %\" PRIu64, p[0], (std::uint64_t)n); }\n";
 
 START_TEST(test_source__standard_headers_are_there)
 {
@@ -566,6 +668,11 @@ Suite *kiln_test_source_source_suite(void)
     tcase_add_test(tcase, test_source__standard_headers_give_way);
     tcase_add_test(tcase, test_source__messages_name_the_users_file_and_line);
     tcase_add_test(tcase, test_source__lambdas_in_device_code_need_no_annotation);
+    tcase_add_test(tcase, test_source__functions_without_annotation_are_device_functions);
+    tcase_add_test(tcase, test_source__host_code_is_told);
+    tcase_add_loop_test(tcase, test_source__names_that_nvcc_brings_are_there, 0, sizeof(lacking) / sizeof(lacking[0]));
+    tcase_add_test(tcase, test_source__names_that_nvcc_brings_shift_no_line);
+    tcase_add_test(tcase, test_source__byte_order_marks_are_skipped);
     tcase_add_test(tcase, test_source__bad_fields_are_refused);
     tcase_add_test(tcase, test_source__is_found_without_a_compiler);
     tcase_add_test(tcase, test_source__travels_in_a_pack);

@@ -46,6 +46,17 @@ static kiln__template *parse(const char *text)
     return template;
 }
 
+START_TEST(test_manifest__byte_order_mark_is_skipped)
+{
+    char marked[sizeof(sample) + 3] = "\xEF\xBB\xBF";
+    strcat(marked, sample);
+    kiln__template *t = parse(marked);
+    ck_assert_str_eq(t->name, "toy");
+    ck_assert_uint_eq(t->min_inputs, 1);
+    kiln__template_free(t);
+}
+END_TEST
+
 START_TEST(test_manifest__reads_every_declaration)
 {
     kiln__template *t = parse(sample);
@@ -456,6 +467,7 @@ Suite *kiln_test_spec_template_suite(void)
     TCase *tcase = tcase_create("manifest");
     tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, test_manifest__reads_every_declaration);
+    tcase_add_test(tcase, test_manifest__byte_order_mark_is_skipped);
     tcase_add_test(tcase, test_manifest__reads_params_of_each_kind);
     tcase_add_test(tcase, test_manifest__reads_what_is_worth_trying);
     tcase_add_loop_test(tcase, test_manifest__failure_names_line_and_culprit, 0, COUNT(bad));

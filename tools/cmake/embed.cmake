@@ -1,5 +1,6 @@
 # cmake -D OUTPUT=embedded.c -D NAME=kiln__embedded [-D BASE=DIRECTORY] -P embed.cmake -- FILE...
-# Writes a C file that holds the bytes of each FILE under its base name, or under its path in BASE: NAME_files and NAME_count.
+# Writes a C file that holds the bytes of each FILE under its path in one of the directories BASE, else under its
+# base name: NAME_files and NAME_count.
 # NAME_text0 and so on are the bytes.
 set(files "")
 set(seen_separator OFF)
@@ -22,11 +23,13 @@ foreach(path IN LISTS files)
     string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${hex}")
     string(REPEAT "....." 20 line)
     string(REGEX REPLACE "(${line})" "\\1\n" bytes "${bytes}")
-    if(BASE)
-        file(RELATIVE_PATH name "${BASE}" "${path}")
-    else()
-        get_filename_component(name "${path}" NAME)
-    endif()
+    get_filename_component(name "${path}" NAME)
+    foreach(base IN LISTS BASE)
+        cmake_path(IS_PREFIX base "${path}" inside)
+        if(inside)
+            file(RELATIVE_PATH name "${base}" "${path}")
+        endif()
+    endforeach()
     string(APPEND arrays "const unsigned char ${NAME}_text${count}[] = {\n${bytes}0x00};\n")
     string(APPEND rows "    {\"${name}\", (const char *)${NAME}_text${count}, ${length}},\n")
     math(EXPR count "${count} + 1")
