@@ -15,7 +15,7 @@ DIFFS = "docs/contributing.md"  # tests/consume/extensions.py applies the diffs 
 
 # The first word of a command, behind assignments of variables.
 COMMAND = re.compile(r"(?:sudo +)?(?:[A-Z_][A-Z0-9_]*=(?:\"[^\"]*\"|'[^']*'|\S*) +)*"
-                     r"(?:(?:kiln(?! \d)|cmake|ctest|ninja|make|cc|gcc|g\+\+|clang|nvcc|python3?|pip3?|pkg-config|"
+                     r"(?:(?:kiln(?! \d)|cmake|ctest|ninja|make|ldconfig|cc|gcc|g\+\+|clang|nvcc|python3?|pip3?|pkg-config|"
                      r"man|apt|apt-get|git|docker|export|cd|mkdir|cp|mv|rm|ln|cat|echo|printf|tar|curl|chmod|chown|scp|rsync|sh|bash|sed|ls|"
                      r"compute-sanitizer|bench_\w+|device_\w+)(?= |$)|(?:\.?/\w|tools/|tests/|build/)\S*(?= |$))")
 
@@ -29,6 +29,7 @@ RUN_ELSEWHERE = [
     (r"build/\w+/tests/check_fault --long ", "tests/CMakeLists.txt", "COMMAND check_fault --long"),
     (r"tests/fuzz/run\.sh ", "tools/check", "tests/fuzz/run.sh"),
     (r"build/fuzz/tests/fuzz/fuzz_\w+ ", "tests/fuzz/run.sh", "tests/fuzz/fuzz_$name"),
+    (r"apt-get install |ldconfig$", "tests/consume/readme.py", '"ldconfig"'),
     (r"man kiln$", "tests/consume/run.sh", "share/man/man1/kiln.1"),
     (r"(KILN_LIBRARY=\S+ )?python3 docs/examples/pytorch/models\.py", "tests/cli/test_pytorch.py", '"models.py"'),
 ]
