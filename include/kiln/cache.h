@@ -74,7 +74,7 @@ typedef struct kiln_transfer {
     uint64_t bytes;   /* of the pack, or of the added entries */
     uint64_t present; /* of an import: already in the store */
     uint64_t damaged; /* refused */
-    uint64_t skipped; /* made for one machine alone, as cpu kernels are, or too large for the store */
+    uint64_t skipped; /* made for one machine alone, as cpu kernels are */
 } kiln_transfer;
 
 /* Writes the entries that `select` takes (NULL: all) to a pack, one file. Equal entries make equal bytes. The finished
@@ -86,7 +86,8 @@ KILN_API kiln_status kiln_cache_export(kiln_service *service, const char *path, 
 /* Adds the entries of a pack to the store. The file must belong to the user or to root, and be writable by its owner
  * alone. Each entry is checked whole; a damaged one is left out and counted. Waits up to two seconds in all for other
  * processes that compile a source of the pack. *out may be NULL.
- * Errors: KILN_EINVAL (no usable pack), KILN_ENOENT, KILN_EIO (a write failed; added entries stay), KILN_ENOMEM. */
+ * Errors: KILN_EINVAL (no usable pack), KILN_ENOENT, KILN_EIO (a write failed, or the caps of the store did not keep
+ * all; *out is filled, and added entries stay), KILN_ENOMEM. */
 KILN_API kiln_status kiln_cache_import(kiln_service *service, const char *path, kiln_transfer *out,
                                        kiln_report *report);
 

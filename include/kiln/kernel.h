@@ -207,6 +207,11 @@ KILN_API KILN_MUST_USE kiln_status kiln_program_kernel(kiln_kernel **out, kiln_p
 KILN_API kiln_status kiln_program_global(void **out, size_t *bytes, kiln_program *program, const char *name,
                                          kiln_report *report);
 
+/* Looks whether the user's store, a pack or the shared directory holds what a request gets, so that another process
+ * finds it there: the last step of a warm-up. Compiles nothing. Blocks for its file work, some 100 us.
+ * Errors: those of kiln_get but for the compiler's, KILN_ENOENT (no: the report says why the user's store does not). */
+KILN_API kiln_status kiln_kept(kiln_service *service, const kiln_request *request, kiln_report *report);
+
 /* Gives a section of a program that was requested with KILN_BUILD. The bytes live as long as the program. A text ends
  * with a NUL that *length does not count. The sections are "cubin" and "ptx" (on the cpu "object"), "log", "key",
  * "names" (symbols, one a line), and of a source "functions" (its list).

@@ -8,15 +8,6 @@
 
 #define IMPORT_PATIENCE_NS 2000000000ull
 
-/* KILN_ENOENT with the reason if the service has no directory store. */
-static kiln_status need_disk(const kiln_service *service, kiln_report *report)
-{
-    if (service->disk != NULL)
-        return KILN_OK;
-    return kiln__fail(report, KILN_ENOENT, KILN__STAGE_STORE, 0, "there is no directory store: %s",
-                      service->cache_problem[0] != '\0' ? service->cache_problem : "it is switched off");
-}
-
 static kiln_status fail_store(const kiln_service *service, const char *what, int error, kiln_report *report)
 {
     if (error == -ENOMEM)
@@ -92,7 +83,7 @@ kiln_status kiln_cache_visit(kiln_service *service, kiln_entry_fn fn, void *data
     KILN__NO_CANCEL;
     KILN__BEGIN(report, KILN__STAGE_STORE, service, service != NULL && fn != NULL, "service and fn must not be NULL");
     visitor self = { fn, data };
-    kiln_status status = need_disk(service, report);
+    kiln_status status = kiln__service_need_disk(service, report);
     int error = status == KILN_OK ? kiln__disk_store_visit(service->disk, show_item, &self) : 0;
     return error < 0 ? fail_store(service, "read", error, report) : status;
 }
@@ -105,7 +96,7 @@ kiln_status kiln_cache_get_info(kiln_service *service, kiln_cache_info *out, kil
     KILN__BEGIN(report, KILN__STAGE_STORE, service, service != NULL && out != NULL && out->size >= sizeof(out->size),
                 "service and out must not be NULL, out->size set");
     kiln_cache_info full = { .size = sizeof(full), .directory = service->disk != NULL ? service->cache_dir : NULL };
-    kiln_status status = need_disk(service, report);
+    kiln_status status = kiln__service_need_disk(service, report);
     int error = status == KILN_OK ? kiln__disk_store_info(service->disk, &full) : 0;
     if (error < 0)
         status = fail_store(service, "read", error, report);
@@ -122,7 +113,7 @@ kiln_status kiln_cache_purge(kiln_service *service, kiln_select_fn select, void 
     KILN__BEGIN(report, KILN__STAGE_STORE, service, service != NULL, "service must not be NULL");
     visitor self = { select, data };
     char problem[sizeof report->message];
-    kiln_status status = need_disk(service, report);
+    kiln_status status = kiln__service_need_disk(service, report);
     if (status != KILN_OK)
         return status;
     int error = kiln__disk_store_purge(service->disk, select != NULL ? show_item : NULL, &self, count, problem,
@@ -138,7 +129,7 @@ kiln_status kiln_cache_trim(kiln_service *service, uint64_t bytes, uint64_t file
     KILN__NO_CANCEL;
     KILN__BEGIN(report, KILN__STAGE_STORE, service, service != NULL, "service must not be NULL");
     kiln_trim full = { .size = sizeof(full) };
-    kiln_status status = need_disk(service, report);
+    kiln_status status = kiln__service_need_disk(service, report);
     int error = status == KILN_OK ? kiln__disk_store_trim(service->disk, bytes, files, &full) : 0;
     kiln__hand_out(out, &full, sizeof(full));
     return error != 0 ? fail_store(service, "trim all of", error, report) : status;
@@ -217,7 +208,7 @@ kiln_status kiln_cache_export(kiln_service *service, const char *path, kiln_sele
                 "service and path must not be NULL");
     kiln_transfer full = KILN_INIT(kiln_transfer);
     exporter self = { .disk = service->disk, .select = select, .data = data, .out = &full };
-    kiln_status status = need_disk(service, report);
+    kiln_status status = kiln__service_need_disk(service, report);
     if (status == KILN_OK) {
         int error = kiln__disk_store_visit(service->disk, collect_key, &self);
         error = self.no_memory ? -ENOMEM : error;
@@ -233,6 +224,7 @@ typedef struct importer {
     kiln_service *service;
     uint64_t patience_ns; /* for locks of sources that are being compiled */
     kiln_transfer *out;
+    kiln__text keys; /* of the pack's entries that are for this machine: the bytes of kiln__key, one after the other */
 } importer;
 
 /* Keeps the union of two lists of the files that a source has read: either list alone would hide kernels that only the
@@ -278,19 +270,40 @@ static int add_list(importer *self, kiln__blob *blob)
 /* 0, or -errno if the entry should have been kept and could not be. */
 static int import_entry(importer *self, kiln__blob *blob)
 {
+    if (travels(&blob->entry))
+        kiln__text_append_bytes(&self->keys, &blob->entry.key, sizeof(blob->entry.key));
     int result = !travels(&blob->entry)                  ? -EFBIG
                  : blob->entry.kind == KILN__ENTRY_READS ? add_list(self, blob)
                                                          : add_entry(self->service->disk, blob);
-    self->out->skipped += result == -EFBIG; /* also of an entry that is too large for the store's caps */
+    self->out->skipped += !travels(&blob->entry);
     self->out->present += result == 1;
     self->out->entries += result == 0;
     self->out->bytes += result == 0 ? blob->length : 0;
     return result < 0 && result != -EFBIG ? result : 0;
 }
 
+/* Counts the wanted entries that the store does not have at the end: the caps may have evicted what was added. 0 or
+ * -ENOMEM. */
+static int count_lost(const importer *self, size_t *wanted, size_t *lost)
+{
+    const kiln__key *keys = (const kiln__key *)(const void *)self->keys.data;
+    *wanted = self->keys.length / sizeof(kiln__key);
+    *lost = 0;
+    for (size_t i = 0; i < *wanted; i++) {
+        kiln__blob *blob;
+        int error = kiln__disk_store_read(self->service->disk, &keys[i], &blob);
+        kiln__blob_release(blob);
+        if (error == -ENOMEM)
+            return error;
+        *lost += error != 0;
+    }
+    return self->keys.failed ? -ENOMEM : 0;
+}
+
 static kiln_status import_pack(importer *self, const char *path, kiln_report *report)
 {
-    char problem[256];
+    char problem[KILN__STORE_REFUSAL];
+    size_t wanted, lost;
     kiln__store *pack;
     int error = kiln__pack_store_open(&pack, path, NULL, &self->service->store_counters, problem, sizeof(problem));
     if (error == -ENOMEM)
@@ -308,7 +321,15 @@ static kiln_status import_pack(importer *self, const char *path, kiln_report *re
         kiln__blob_release(blob);
     }
     pack->vtable->close(pack);
-    return error != 0 ? fail_store(self->service, "add to", error, report) : KILN_OK;
+    if (error == 0)
+        error = count_lost(self, &wanted, &lost);
+    if (error != 0)
+        return fail_store(self->service, "add to", error, report);
+    if (lost == 0)
+        return KILN_OK;
+    kiln__disk_store_refusal(self->service->disk, problem);
+    return kiln__fail(report, KILN_EIO, KILN__STAGE_STORE, 0, "%zu of %zu entries are not in the store %s: %s", lost,
+                      wanted, self->service->cache_dir, problem);
 }
 
 kiln_status kiln_cache_import(kiln_service *service, const char *path, kiln_transfer *out, kiln_report *report)
@@ -317,10 +338,11 @@ kiln_status kiln_cache_import(kiln_service *service, const char *path, kiln_tran
     KILN__BEGIN(report, KILN__STAGE_STORE, service, service != NULL && path != NULL,
                 "service and path must not be NULL");
     kiln_transfer full = KILN_INIT(kiln_transfer);
-    importer self = { service, IMPORT_PATIENCE_NS, &full };
-    kiln_status status = need_disk(service, report);
+    importer self = { .service = service, .patience_ns = IMPORT_PATIENCE_NS, .out = &full };
+    kiln_status status = kiln__service_need_disk(service, report);
     if (status == KILN_OK)
         status = import_pack(&self, path, report);
+    kiln__text_fini(&self.keys);
     kiln__hand_out(out, &full, sizeof(full));
     return status;
 }

@@ -143,6 +143,17 @@ kiln_status kiln_get(kiln_program **out, kiln_service *service, const kiln_reque
     return status == KILN_OK ? kiln__get(out, service, &full, false, NULL, report) : status;
 }
 
+kiln_status kiln_kept(kiln_service *service, const kiln_request *request, kiln_report *report)
+{
+    KILN__NO_CANCEL;
+    KILN__BEGIN(report, KILN__STAGE_STORE, service, service != NULL && request != NULL,
+                "service and request must not be NULL");
+    kiln_request full;
+    kiln_source source;
+    kiln_status status = take_request(&full, &source, request, report);
+    return status == KILN_OK ? kiln__service_kept(service, &full, report) : status;
+}
+
 void kiln_program_release(kiln_program *program)
 {
     KILN__NO_CANCEL;

@@ -406,11 +406,14 @@ static bool lock_and_look(request *wanted, kiln__keylock_hold *hold, kiln_status
     return held;
 }
 
-/* Looks in the stores and nowhere else. KILN_ENOENT where they have nothing; the caller reports it. */
-static kiln_status seek(kiln__builder *builder, const kiln__unit *unit, bool any, bool quick, kiln__built *out,
-                        kiln_report *report)
+/* Looks in the stores, or in those of `only` if that is not NULL, and nowhere else. KILN_ENOENT where they have
+ * nothing; the caller reports it. */
+static kiln_status seek(kiln__builder *builder, const kiln__unit *unit, kiln__tiers *only, bool any, bool quick,
+                        kiln__built *out, kiln_report *report)
 {
     request wanted = begin_request(builder, unit, out);
+    if (only != NULL)
+        out->tiers = only;
     wanted.any = any;
     wanted.quick = quick;
     kiln_status status = locate(&wanted, report);
@@ -556,17 +559,31 @@ static kiln_status refuse(kiln__builder *builder, const kiln__unit *unit, kiln_r
 
 kiln_status kiln__builder_require(kiln__builder *builder, const kiln__unit *unit, kiln__built *out, kiln_report *report)
 {
-    kiln_status status = seek(builder, unit, true, false, out, report);
+    kiln_status status = seek(builder, unit, NULL, true, false, out, report);
     return status == KILN_ENOENT ? refuse(builder, unit, report) : status;
 }
 
 kiln_status kiln__builder_find(kiln__builder *builder, const kiln__unit *unit, bool any, kiln__built *out,
                                kiln_report *report)
 {
-    kiln_status status = seek(builder, unit, any, true, out, report);
+    kiln_status status = seek(builder, unit, NULL, any, true, out, report);
     return status == KILN_ENOENT
                ? kiln__fail(report, KILN_ENOENT, KILN__STAGE_STORE, 0, "not in the stores: %s", unit->spec)
                : status;
+}
+
+kiln_status kiln__builder_is_kept(kiln__builder *builder, const kiln__unit *unit, kiln__miss *why, kiln_report *report)
+{
+    kiln__tiers on_disk;
+    kiln__built built = { 0 };
+    *why = KILN__MISS_ABSENT;
+    if (is_unwatched(builder, unit))
+        return KILN_ENOENT;
+    kiln__tiers_borrow_on_disk(&on_disk, builder->tiers);
+    kiln_status status = seek(builder, unit, &on_disk, true, true, &built, report);
+    *why = built.miss;
+    kiln__built_fini(&built);
+    return status;
 }
 
 kiln_status kiln__builder_build(kiln__builder *builder, const kiln__unit *unit, bool fresh, kiln__built *out,

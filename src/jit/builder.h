@@ -140,6 +140,10 @@ kiln_status kiln__builder_require(kiln__builder *builder, const kiln__unit *unit
 kiln_status kiln__builder_find(kiln__builder *builder, const kiln__unit *unit, bool any, kiln__built *out,
                                kiln_report *report);
 
+/* Whether the stores on disk have the entry of a unit, so that another process finds it there. KILN_ENOENT, which the
+ * caller reports, where they have not, with the reason of the miss in *why; KILN_ENOMEM. */
+kiln_status kiln__builder_is_kept(kiln__builder *builder, const kiln__unit *unit, kiln__miss *why, kiln_report *report);
+
 /* Replaces an entry that did not load by what the next older toolchain left of the same unit. False, and *built as
  * it was, if there is none or only a certain toolchain's would do. */
 bool kiln__builder_older(kiln__built *built);

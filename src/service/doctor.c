@@ -252,8 +252,7 @@ static void examine_cache(exam *e)
     if (service->disk != NULL)
         describe_tally(detail, &sum, end);
     else
-        snprintf(detail, sizeof(detail), "%s",
-                 service->cache_problem[0] != '\0' ? service->cache_problem : "switched off");
+        kiln__text_copy(detail, sizeof(detail), service->cache_problem);
     if (service->disk == NULL)
         remedy =
             "every process compiles anew: set KILN_CACHE_DIR to a directory that you own and no other user can write";

@@ -603,6 +603,46 @@ kiln_status kiln__get(kiln_program **out, kiln_service *service, const kiln_requ
     return status;
 }
 
+/* The reason why no store on disk holds a unit. */
+static kiln_status fail_not_kept(const kiln_service *service, const kiln__unit *unit, kiln__miss why,
+                                 kiln_report *report)
+{
+    char refusal[KILN__STORE_REFUSAL];
+    const char *reason = refusal;
+    kiln_status status = kiln__service_need_disk(service, report);
+    if (status != KILN_OK)
+        return status;
+    kiln__disk_store_refusal(service->disk, refusal);
+    if (service->isolate == KILN_ISOLATE_NEVER && kiln__unit_is_source(unit))
+        reason = "with isolate=never a source is kept in memory only";
+    else if (why == KILN__MISS_UNTRUSTED)
+        reason = "a file that may not be trusted is in its place; kiln cache verify names it";
+    else if (why != KILN__MISS_ABSENT)
+        reason = "it cannot be read back; kiln cache verify says why";
+    return kiln__fail(report, KILN_ENOENT, KILN__STAGE_STORE, 0, "not in the store %s: %s", service->cache_dir, reason);
+}
+
+kiln_status kiln__service_kept(kiln_service *service, const kiln_request *request, kiln_report *report)
+{
+    kiln__want *want;
+    kiln__miss why;
+    kiln_status status = kiln__want_make(&want, request, false, report);
+    if (status != KILN_OK)
+        return status;
+    want->unlisted = true;
+    status = kiln__want_settle(service, want, report);
+    if (status == KILN_OK)
+        status = kiln__want_unit(want, report);
+    if (status == KILN_OK) {
+        kiln__builder *builder = kiln__service_builder(service, &want->unit->target);
+        status = kiln__builder_is_kept(builder, want->unit, &why, report);
+        if (status == KILN_ENOENT)
+            status = fail_not_kept(service, want->unit, why, report);
+    }
+    kiln__want_release(want);
+    return status;
+}
+
 kiln_status kiln__get_unlisted(kiln_kernel **out, kiln_service *service, kiln_device *on, const kiln__fields *spec,
                                kiln_report *report)
 {

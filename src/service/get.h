@@ -62,6 +62,9 @@ bool kiln__obtain_later(kiln__wait *wait, int priority);
 kiln_status kiln__get(kiln_program **out, kiln_service *service, const kiln_request *request, bool unlisted,
                       void *const *capture, kiln_report *report);
 
+/* The contract is kiln_kept's; the request is complete. */
+kiln_status kiln__service_kept(kiln_service *service, const kiln_request *request, kiln_report *report);
+
 /* The unlisted kernel of a spec. A loaded listed program is given as it is. */
 kiln_status kiln__get_unlisted(kiln_kernel **out, kiln_service *service, kiln_device *on, const kiln__fields *spec,
                                kiln_report *report);

@@ -52,6 +52,14 @@ static char *default_cache_dir(void)
     return kiln__text_take(&text);
 }
 
+const char *kiln__options_no_cache(void)
+{
+    return kiln__trust_is_elevated()
+               ? "a process with more rights than the user who started it does not ask the environment for one"
+               : "neither KILN_CACHE_DIR nor XDG_CACHE_HOME nor HOME names a directory: set one of them, the last two "
+                 "to an absolute path";
+}
+
 /* "500M", "4G" and plain numbers. */
 static bool parse_bytes(const char *text, uint64_t *out)
 {

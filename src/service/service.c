@@ -60,13 +60,17 @@ static void open_packs(kiln_service *service, const char *list)
 
 /* Opens memory, the user's directory, the packs and the shared directory. One that cannot be used is logged, and its
  * problem is kept; the service works without it. Returns the shared directory's store, or NULL. */
-static kiln__store *open_stores(kiln_service *service, const kiln_options *options)
+static kiln__store *open_stores(kiln_service *service, const kiln_options *options, bool named)
 {
     const char *shared_dir = options->shared_dir != NULL ? options->shared_dir : "";
     kiln__stores_add(service, kiln__memory_store_open(options->memory_bytes), KILN_ORIGIN_MEMORY);
     if (options->cache_dir[0] != '\0')
         service->disk = kiln__disk_store_open(options->cache_dir, &service->log, &service->store_counters,
                                               service->cache_problem, sizeof(service->cache_problem));
+    else
+        kiln__text_copy(service->cache_problem, sizeof(service->cache_problem),
+                        named ? "it is switched off, by an empty cache_dir (--cache-dir '')"
+                              : kiln__options_no_cache());
     if (service->disk != NULL)
         kiln__disk_store_limit(service->disk, options->cache_bytes, options->cache_files);
     kiln__stores_add(service, service->disk, KILN_ORIGIN_DISK);
@@ -80,6 +84,14 @@ static kiln__store *open_stores(kiln_service *service, const kiln_options *optio
                                                  sizeof(shared->problem));
     kiln__stores_add(service, shared->store, KILN_ORIGIN_SHARED);
     return shared->store;
+}
+
+kiln_status kiln__service_need_disk(const kiln_service *service, kiln_report *report)
+{
+    if (service->disk != NULL)
+        return KILN_OK;
+    return kiln__fail(report, KILN_ENOENT, KILN__STAGE_STORE, 0, "there is no directory store%s%s: %s",
+                      service->cache_dir[0] != '\0' ? " in " : "", service->cache_dir, service->cache_problem);
 }
 
 static void close_stores(kiln_service *service)
@@ -170,7 +182,7 @@ static kiln_status open_parts(kiln_service *service, const kiln_options *options
         return status;
     if (record[0] != '\0' && (service->record = kiln__record_open(record, &service->log)) == NULL)
         return kiln__fail_memory(report, KILN__STAGE_OPEN);
-    kiln__store *shared = open_stores(service, options);
+    kiln__store *shared = open_stores(service, options, named);
     if (options->isolate == KILN_ISOLATE_NEVER)
         kiln__builder_keep_sources_at_hand(&service->builders[KILN__BACKEND_CUDA]);
     service->wise = options->wisdom == KILN_ON;

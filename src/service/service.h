@@ -31,7 +31,7 @@ struct kiln_service {
     kiln__named_store *named;             /* packs and the shared directory */
     char *cache_dir;                      /* "" if there is none */
     char *warm_options;                   /* the end of the kiln warm line that strict mode names */
-    char cache_problem[256];              /* why there is none, "" if it was not wanted */
+    char cache_problem[256];              /* why there is none */
     kiln__builder builders[KILN__BACKEND_END];
     kiln__compiler *workers; /* the compiler of CUDA text; NULL until it is open */
     kiln_isolate isolate;    /* the process in which it compiles */
@@ -77,6 +77,12 @@ void kiln__service_stats(const kiln_service *service, kiln_stats *out);
  * rights does not read the environment. Strings are the host's, the environment's or *directory, which the caller
  * frees. cache_dir becomes "" if no store is wanted or can be had. KILN_EINVAL, KILN_ENOMEM. */
 kiln_status kiln__options_complete(kiln_options *options, char **directory, kiln_report *report);
+
+/* Why the environment names no directory for the user's store, in words. */
+const char *kiln__options_no_cache(void);
+
+/* KILN_ENOENT with the reason if the service has no user's store. */
+kiln_status kiln__service_need_disk(const kiln_service *service, kiln_report *report);
 
 /* Adds a tier, which is asked last, and takes it over. NULL is allowed. Before the first request. */
 void kiln__stores_add(kiln_service *service, kiln__store *store, kiln_origin origin);

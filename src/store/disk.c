@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
@@ -17,6 +18,7 @@
 #define VERSION_NAME "v1" /* the directory below the root that holds the shards */
 #define TAG_NAME     "CACHEDIR.TAG"
 #define LOCK_NAME    "lock"
+#define CAP_ADVICE   "raise cache_bytes, or KILN_CACHE_BYTES"
 #define SUFFIX       ".kiln"
 
 enum {
@@ -50,6 +52,8 @@ typedef struct disk_store {
     uint64_t cap_bytes, cap_files;
     atomic_uint_least64_t pending[SHARDS]; /* put by this process since its last look, in millionths of a share */
     atomic_flag evicting, begun;           /* begun: `pending` has its first values */
+    pthread_mutex_t refusal_lock;
+    char refusal[KILN__STORE_REFUSAL]; /* why the last put that kept nothing did not; "": all were kept */
 } disk_store;
 
 /* One entry file as it was found. */
@@ -494,24 +498,53 @@ static int put_once(disk_store *store, const kiln__blob *blob, bool replace, dis
     return fail(problem, KILN__TROUBLE_WRITE, where, error, NULL);
 }
 
+/* Returns `error`. */
+static int remember_refusal(disk_store *store, int error, const char *where, const char *text)
+{
+    pthread_mutex_lock(&store->refusal_lock);
+    snprintf(store->refusal, sizeof store->refusal, "%s%s%s", where, where[0] ? ": " : "", text);
+    pthread_mutex_unlock(&store->refusal_lock);
+    return error;
+}
+
+static int refuse_large(disk_store *store, size_t length)
+{
+    char text[KILN__STORE_REFUSAL];
+    snprintf(text, sizeof text, "an entry of %zu bytes is too large for a cache of %llu bytes; " CAP_ADVICE, length,
+             (unsigned long long)store->cap_bytes);
+    kiln__log_line(store->base.log, KILN_LOG_INFO, "store %s: %s", store->base.path, text);
+    return remember_refusal(store, -EFBIG, "", text);
+}
+
+void kiln__disk_store_refusal(kiln__store *base, char out[KILN__STORE_REFUSAL])
+{
+    disk_store *store = (disk_store *)base;
+    pthread_mutex_lock(&store->refusal_lock);
+    kiln__text_copy(out, KILN__STORE_REFUSAL, store->refusal);
+    pthread_mutex_unlock(&store->refusal_lock);
+    if (out[0] == '\0' && atomic_load(&base->counters->evictions) > 0)
+        snprintf(out, KILN__STORE_REFUSAL, "evicted, to stay within %llu bytes and %llu files; " CAP_ADVICE,
+                 (unsigned long long)store->cap_bytes, (unsigned long long)store->cap_files);
+    else if (out[0] == '\0')
+        kiln__text_copy(out, KILN__STORE_REFUSAL, "another process has removed it");
+}
+
 static int disk_put(kiln__store *base, kiln__blob *blob, bool replace)
 {
     disk_store *store = (disk_store *)base;
     disk_problem problem;
-    if (kiln__evict_cost(blob->length) > low_mark(share_of(store->cap_bytes))) {
-        kiln__log_line(base->log, KILN_LOG_INFO,
-                       "store %s: an entry of %zu bytes is too large for a cache of %llu bytes", base->path,
-                       blob->length, (unsigned long long)store->cap_bytes);
-        return -EFBIG;
-    }
+    if (kiln__evict_cost(blob->length) > low_mark(share_of(store->cap_bytes)))
+        return refuse_large(store, blob->length);
     int error = put_once(store, blob, replace, &problem);
     if (error == -ENOENT) {
         reopen_root(store);
         error = put_once(store, blob, replace, &problem);
     }
-    if (error < 0)
+    if (error < 0) {
         note_problem(store, &problem, NULL);
-    else if (error == 0)
+        return remember_refusal(store, error, problem.where, problem.text);
+    }
+    if (error == 0)
         keep_within_caps(store, blob->entry.key.digest[0], blob->length);
     return error;
 }
@@ -553,6 +586,7 @@ static void disk_close(kiln__store *base)
     disk_store *store = (disk_store *)base;
     if (store->root_fd >= 0)
         kiln__sys_close(store->root_fd);
+    pthread_mutex_destroy(&store->refusal_lock);
     kiln__store_free(base);
 }
 
@@ -628,6 +662,7 @@ static kiln__store *open_store(const char *root, bool shared, const kiln__log *l
         return NULL;
     store->root_fd = -1;
     store->shared = shared;
+    pthread_mutex_init(&store->refusal_lock, NULL);
     store->cap_bytes = store->cap_files = UINT64_MAX;
     int error = open_root(store, &problem);
     note_problem(store, &problem, NULL);

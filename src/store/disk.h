@@ -40,6 +40,11 @@ int kiln__disk_store_visit(kiln__store *store, kiln__store_visitor fn, void *dat
  * blob in *out, or NULL and -ENOENT, -EBADMSG (damaged), -EPERM (not trusted) or another -errno. */
 int kiln__disk_store_read(kiln__store *store, const kiln__key *key, kiln__blob **out);
 
+/* Says in words why an entry that this process has put may be absent: why the last put that kept nothing did not, else
+ * that entries were evicted, else that another process removed it. */
+enum { KILN__STORE_REFUSAL = 320 };
+void kiln__disk_store_refusal(kiln__store *store, char out[KILN__STORE_REFUSAL]);
+
 /* Fills in the caps and the temporaries. 0 or -errno if the root cannot be read. */
 int kiln__disk_store_info(kiln__store *store, kiln_cache_info *out);
 

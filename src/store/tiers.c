@@ -25,6 +25,14 @@ void kiln__tiers_borrow_at_hand(kiln__tiers *out, const kiln__tiers *tiers)
         out->stores[out->count] = tiers->stores[out->count];
 }
 
+void kiln__tiers_borrow_on_disk(kiln__tiers *out, const kiln__tiers *tiers)
+{
+    out->count = 0;
+    for (size_t i = 0; i < tiers->count; i++)
+        if (tiers->stores[i]->vtable->on_disk)
+            out->stores[out->count++] = tiers->stores[i];
+}
+
 static kiln__blob *get_from(const kiln__tiers *tiers, size_t tier, const kiln__key *key, bool older, kiln__miss *why)
 {
     return tiers->stores[tier]->vtable->get(tiers->stores[tier], key, older, why);

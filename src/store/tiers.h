@@ -20,6 +20,9 @@ void kiln__tiers_fini(kiln__tiers *tiers);
  * not call fini. */
 void kiln__tiers_borrow_at_hand(kiln__tiers *out, const kiln__tiers *tiers);
 
+/* The others, under new numbers. */
+void kiln__tiers_borrow_on_disk(kiln__tiers *out, const kiln__tiers *tiers);
+
 /* A retained blob or NULL. *tier (may be NULL) gets the index of the store that had it. A miss raises *why (may be
  * NULL) to its reason. An empty key->toolchain means the entry of the newest toolchain in all stores. */
 kiln__blob *kiln__tiers_get(kiln__tiers *tiers, const kiln__key *key, size_t *tier, kiln__miss *why);

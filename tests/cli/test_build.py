@@ -40,6 +40,23 @@ class Build(KilnTest):
         self.assertEqual((rows[0]["shared_bytes"], rows[0]["stack_bytes"]), (256, 0))
         self.assertGreater(rows[0]["registers"], 3)
 
+    def test_code_that_is_not_kept_is_a_failure(self):
+        self.assertTrue(self.kiln_json(*self.args)["results"][0]["kept"])
+        for env, args, reason in ((dict(self.env, KILN_CACHE_BYTES="1M"), (), "too large"),
+                                  (self.env, ("--cache-dir", ""), "switched off"),
+                                  (dict(self.env, KILN_ISOLATE="never"), ("never",), "in memory only")):
+            words = self.args if args != ("never",) else ("build", self.plain(), "--target", "sm_90")
+            args = args if args != ("never",) else ()
+            other = ("--cache-dir", self.path("other")) if "--cache-dir" not in args else ()
+            result = self.kiln(*words, *args, *other, env=env, status=1)
+            self.assertIn("kiln: 1 compiled, 1 not kept: ", result.stderr)
+            self.assertIn(reason, result.stderr)
+        output = self.kiln_json(*self.args, "-o", self.path("x.cubin"), "--cache-dir", "")
+        self.assertFalse(output["results"][0]["kept"])
+
+    def plain(self):
+        return self.write("plain.cu", 'extern "C" __global__ void plain(int *p) { *p = 1; }\n')
+
     def test_contents_decide(self):
         self.assertEqual(self.origin(), "compiled")
         self.assertEqual(self.origin(), "disk")

@@ -1,5 +1,6 @@
 """Trim, export and import, and stores that are only read."""
 
+import json
 import os
 import unittest
 
@@ -42,7 +43,7 @@ class Trim(KilnTest):
 
     def test_cap_from_the_environment(self):
         self.env["KILN_CACHE_BYTES"] = "4k"
-        self.kiln("warm", "op=add dtype=f32 target=cpu", "--cache-dir", self.path("small"))
+        self.kiln("warm", "op=add dtype=f32 target=cpu", "--cache-dir", self.path("small"), status=1)
         self.assertEqual(self.kiln_json("cache", "stat", "--cache-dir", self.path("small"))["entries"], 0)
         self.env["KILN_CACHE_BYTES"] = "much"
         self.assert_bad(["cache", "stat"], "KILN_CACHE_BYTES", "much", "4G")
@@ -103,6 +104,14 @@ class Packs(KilnTest):
         self.assertEqual(self.read(self.pack), self.read(self.path("again")))
         warmed = self.kiln_json("warm", GPU_SPECS, *other)
         self.assertEqual((warmed["hits"], warmed["compiled"]), (8, 0))
+
+    def test_import_into_a_cache_that_is_too_small(self):
+        self.kiln("cache", "export", self.pack)
+        env = dict(self.env, KILN_CACHE_BYTES="1M")
+        result = self.kiln("cache", "import", self.pack, "--cache-dir", self.path("other"), "--json", env=env, status=1)
+        self.assertEqual(json.loads(result.stdout)["added"], 0)
+        self.assertIn("8 of 8 entries are not in the store", result.stderr)
+        self.assertIn("too large for a cache of 1048576 bytes", result.stderr)
 
     def test_filters(self):
         for filters, entries in ((["target=sm_90"], 4), (["dtype=f16 target=sm_80,sm_90"], 4), (["op=relu6"], 4),

@@ -269,16 +269,19 @@ class Cache(KilnTest):
             file.truncate(100)
         os.chmod(untrusted, 0o660)
         args = ("warm", "op=relu6 dtype=f32,f64 target=cpu", "op=copy dtype=f32 target=cpu", "--stats")
-        stats = self.kiln_json(*args)["stats"]
+        result = self.kiln_json(*args, status=1)
+        self.assertEqual((result["kept"], result["not_kept"]), (2, 1))
+        self.assertIn("may not be trusted", result["reason"])
+        stats = result["stats"]
         reasons = {name: stats["misses_" + name] for name in ("absent", "damaged", "untrusted", "error", "refused")}
         self.assertEqual(reasons, {"absent": 1, "damaged": 1, "untrusted": 1, "error": 0, "refused": 0})
         self.assertEqual((stats["gets"], stats["compiles"], stats["hits_disk"]), (3, 3, 0))
         self.assertGreater(stats["compile_ns"], 0)
-        text = self.kiln(*args).stdout
+        text = self.kiln(*args, status=1).stdout
         self.assertRegex(text, r"(?m)^misses +0 absent, 0 damaged, 1 untrusted, 0 unreadable, 0 refused when loaded$")
         self.assertRegex(text, r"(?m)^hits .* 2 in the directory,")
         self.assert_bad([*args, "--check"], "--stats", "--check")
-        self.assertNotIn("stats", self.kiln_json(*args[:-1]))
+        self.assertNotIn("stats", self.kiln_json(*args[:-1], status=1))
         x = self.save("x.npy", np.ones(5, np.float32))
         run = ("run", "op=copy", "--in", x, "--out", self.path("y.npy"), "--stats")
         stats = self.kiln_json(*run)["stats"]

@@ -93,6 +93,96 @@ class WarmAll(KilnTest):
                           ("op=relu6", "target=sm_80")])
 
 
+    def test_what_the_cap_evicts_during_the_run_is_missed(self):
+        """A shard has room for one of these kernels; of 64 some share a shard, always the same ones."""
+        env = dict(self.env, KILN_CACHE_BYTES="3840k")
+        result = self.kiln("warm", "op=relu6,copy dtype=f32 block=32..1024+32", "--target", "sm_90", "--json", "-v",
+                           env=env, status=1)
+        totals = json.loads(result.stdout)
+        self.assertEqual((totals["compiled"], totals["kept"] + totals["not_kept"]), (64, 64))
+        self.assertGreater(totals["not_kept"], 0)
+        self.assertEqual(totals["kept"], sum(row["kept"] for row in totals["results"]))
+        self.assertIn(f"kiln: 64 compiled, {totals['not_kept']} not kept: ", result.stderr)
+        self.assertIn("evicted, to stay within 3932160 bytes", result.stderr)
+        missing = self.kiln_json("warm", "op=relu6,copy dtype=f32 block=32..1024+32", "--target", "sm_90", "--check",
+                                 status=1)
+        self.assertEqual(missing["missing"], totals["not_kept"])
+
+
+class Kept(KilnTest):
+    """A kernel that the cache has not kept is a failure with a reason."""
+
+    line = ("warm", "op=relu6,copy", "--target", "cpu")
+
+    def lose(self, *args, lost=2, env=None):
+        result = self.kiln(*self.line, *args, "--json", status=1, env=env)
+        totals = json.loads(result.stdout)
+        self.assertEqual((totals["compiled"], totals["kept"], totals["not_kept"]), (2, 2 - lost, lost))
+        line = result.stderr.splitlines()[-1]
+        self.assertIn(f"kiln: 2 compiled, {lost} not kept: ", line)
+        self.assertIn(totals["reason"], line)
+        return line
+
+    def test_all_are_kept(self):
+        totals = self.kiln_json(*self.line, "-v")
+        self.assertEqual((totals["kept"], totals["not_kept"]), (2, 0))
+        self.assertTrue(all(row["kept"] for row in totals["results"]))
+        self.assertNotIn("reason", totals)
+
+    def test_without_a_home(self):
+        env = {k: v for k, v in self.env.items() if k not in ("HOME", "XDG_CACHE_HOME", "KILN_CACHE_DIR")}
+        self.assertIn("neither KILN_CACHE_DIR nor XDG_CACHE_HOME nor HOME names a directory", self.lose(env=env))
+        self.lose(env=dict(env, HOME="relative"))
+        findings = self.kiln_json("doctor", env=env, status=None)["findings"]
+        store = next(row for row in findings if row["name"] == "user store")
+        self.assertIn("HOME", store["detail"])
+        self.assertFalse(store["ok"])
+
+    def test_switched_off(self):
+        self.assertIn("switched off", self.lose("--cache-dir", ""))
+        findings = self.kiln_json("doctor", "--cache-dir", "", status=None)["findings"]
+        self.assertIn("switched off", next(row for row in findings if row["name"] == "user store")["detail"])
+
+    def test_too_small_a_cap(self):
+        self.assertIn("too large for a cache of 1048576 bytes", self.lose(env=dict(self.env, KILN_CACHE_BYTES="1M")))
+
+    def test_a_directory_of_another_user(self):
+        directory = "/usr"
+        if os.geteuid() == 0:
+            directory = self.path("foreign")
+            os.mkdir(directory, 0o700)
+            os.chown(directory, 12345, 12345)
+        self.assertIn(f"in {directory}: owned by user", self.lose("--cache-dir", directory))
+
+    def test_a_full_disk(self):
+        unshare = ["unshare", "-m" if os.geteuid() == 0 else "-rm", "sh", "-c"]
+        disk = self.path("disk")
+        os.mkdir(disk)
+        mount = f"mount -t tmpfs -o size=64k none {disk} && "
+        if subprocess.run([*unshare, mount + "true"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                          check=False).returncode != 0:
+            self.skipTest("no mount namespace to mount a tmpfs of 64 KiB in: run it as root, or allow user namespaces")
+        result = subprocess.run([*unshare, mount + 'exec "$0" "$@"', KILN, "warm", "op=relu6,copy,mul,add dtype=f32,f64",
+                                 "--target", "cpu", "--cache-dir", disk + "/cache", "--json"], env=self.env, stdin=subprocess.DEVNULL,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+        self.assertEqual(result.returncode, 1, result.stderr)
+        totals = json.loads(result.stdout)
+        self.assertEqual(totals["kept"] + totals["not_kept"], totals["compiled"])
+        self.assertGreater(totals["not_kept"], 0)
+        line = result.stderr.splitlines()[-1]
+        self.assertIn(f"kiln: {totals['compiled']} compiled, {totals['not_kept']} not kept: ", line)
+        self.assertIn("No space left on device", line)
+
+    def test_a_pack_keeps_what_it_has(self):
+        if not compiler_builds_for_gpus(self):
+            self.skipTest("no NVRTC")
+        line = ("warm", "op=relu6", "--target", "sm_90")
+        self.kiln(*line)
+        self.kiln("cache", "export", self.path("pack"))
+        totals = self.kiln_json(*line, "--cache-dir", "", env=dict(self.env, KILN_PACKS=self.path("pack")))
+        self.assertEqual((totals["hits"], totals["kept"]), (1, 1))
+
+
 class Warm(KilnTest):
     def test_specs_for_the_same_kernel_are_compiled_once(self):
         lines = ("op=relu6", "op=relu6 dtype=f32", "op=relu6 n=1..3 cache=plain", "op=relu6 dtype=f64")

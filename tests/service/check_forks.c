@@ -222,6 +222,7 @@ static const char *const paths[] = { "nothing.json" };
     X(kiln_launch(kernel, NULL, sizes, 1, args, 2, NULL, r))                         \
     X(kiln_launch(gpu_kernel, NULL, sizes, 1, args, 2, NULL, r))                     \
     X(kiln_launch_n(kernel, ELEMENTS, outs, 1, ins, 1, NULL, r))                     \
+    X(kiln_kept(service, &request, r))                                               \
     X(kiln_launch_n(gpu_kernel, ELEMENTS, outs, 1, ins, 1, NULL, r))                 \
     X(kiln_launch_n(kiln_live_kernel(live), ELEMENTS, outs, 1, ins, 1, NULL, r))     \
     X(kiln_queue_open(&got.queue, service, r))                                       \

@@ -4,6 +4,7 @@
 #include "support/requesting.h"
 #include "support/suites.h"
 #include "support/temp.h"
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -89,6 +90,45 @@ START_TEST(test_misses__what_strict_mode_refuses_is_one)
 }
 END_TEST
 
+static kiln_status ask_kept(kiln_service *service, const char *reason)
+{
+    kiln_report report = KILN_INIT(kiln_report);
+    kiln_request request = KILN_INIT(kiln_request);
+    kiln_spec *spec = kiln_test_spec(service, CPU_SPEC);
+    request.spec = spec;
+    request.goal = KILN_BUILD;
+    kiln_status status = kiln_kept(service, &request, &report);
+    ck_assert_msg(strstr(report.message, reason), "%s", report.message);
+    kiln_spec_free(spec);
+    return status;
+}
+
+START_TEST(test_misses__what_is_not_kept_has_its_reason)
+{
+    kiln_options options = kiln_test_options();
+    kiln_service *service = kiln_test_open(&options);
+    ck_assert_int_eq(ask_kept(service, "another process"), KILN_ENOENT);
+    ask(service, BUILD);
+    ck_assert_int_eq(ask_kept(service, ""), KILN_OK);
+    const char *path = kiln_test_entry_path(service);
+    ck_assert_int_eq(chmod(path, 0666), 0);
+    ck_assert_int_eq(ask_kept(service, "may not be trusted"), KILN_ENOENT);
+    ck_assert_int_eq(unlink(path), 0);
+    ck_assert_int_eq(ask_kept(service, "another process"), KILN_ENOENT); /* though it is in memory */
+    ck_assert_uint_eq(kiln_test_stats(service).gets, 1);
+    kiln_close(service);
+    options.cache_bytes = 256;
+    service = kiln_test_open(&options);
+    ask(service, BUILD);
+    ck_assert_int_eq(ask_kept(service, "too large for a cache of 256 bytes"), KILN_ENOENT);
+    kiln_close(service);
+    options.cache_dir = "";
+    service = kiln_test_open(&options);
+    ck_assert_int_eq(ask_kept(service, "switched off"), KILN_ENOENT);
+    kiln_close(service);
+}
+END_TEST
+
 Suite *kiln_test_service_misses_suite(void)
 {
     Suite *suite = suite_create("misses");
@@ -97,6 +137,7 @@ Suite *kiln_test_service_misses_suite(void)
     tcase_add_loop_test(tests, test_misses__each_has_its_reason, 0, WAYS);
     tcase_add_test(tests, test_misses__a_stored_kernel_that_does_not_load_is_one);
     tcase_add_test(tests, test_misses__what_strict_mode_refuses_is_one);
+    tcase_add_test(tests, test_misses__what_is_not_kept_has_its_reason);
     suite_add_tcase(suite, tests);
     return suite;
 }

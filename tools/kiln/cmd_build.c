@@ -22,7 +22,8 @@ static const struct usage usage = {
     "kiln build FILE.cu [-I DIR]... [-D NAME=VALUE]... [--function NAME]... [--target LIST] [-o FILE] [--ptx]",
     "Compiles a CUDA file, or finds it in the cache: as long as the file, the headers that it reads and the\n"
     "options hold the same, wherever they lie. Without --function, every extern \"C\" function is taken; with it,\n"
-    "also templates: --function 'scale<float, 4>'. Prints the resources of each function.",
+    "also templates: --function 'scale<float, 4>'. Prints the resources of each function. Status 1 if the cache\n"
+    "has not kept the code at the end, unless -o or --ptx takes it.",
     "  kiln build scale.cu --target sm_90\n"
     "  kiln build scale.cu -I include --function 'scale<float, 4>' --target sm_80,sm_90 --json\n"
     "  kiln build scale.cu --target sm_90 --option=--use_fast_math -o scale.cubin",
@@ -68,6 +69,7 @@ typedef struct build_work {
     kiln_source source;
     struct table *table;
     json_t *results;
+    built_tally sum;
 } build_work;
 
 static const char *known_text(int value)
@@ -76,12 +78,13 @@ static const char *known_text(int value)
 }
 
 /* Adds the program to the table and to the list. */
-static void add_program(const build_work *work, const kiln_program *program)
+static void add_program(build_work *work, const kiln_program *program)
 {
     kiln_program_info info = built_info(program);
     json_t *functions = json_array();
     size_t length = 0;
     const char *log = built_section(&length, program, "log");
+    bool kept = built_is_kept(&work->sum, work->session->service, NULL, &work->source, info.origin);
     for (size_t i = 0; i < info.function_count; i++) {
         const kiln_function_info *function = info.functions[i];
         table_row(work->table, (const char *const[]){ function->name, info.target, known_text(function->registers),
@@ -92,9 +95,9 @@ static void add_program(const build_work *work, const kiln_program *program)
                           json_known(function->registers), "stack_bytes", json_known(function->local_bytes),
                           "shared_bytes", json_known(function->shared_bytes), NULL));
     }
-    json_add(work->results,
-             json_new("target", json_text(info.target), "source", json_text(info.origin_name), "compile_ms",
-                      json_number(info.compile_ms), "functions", functions, "log", json_text(log ? log : ""), NULL));
+    json_add(work->results, json_new("target", json_text(info.target), "source", json_text(info.origin_name),
+                                     "compile_ms", json_number(info.compile_ms), "kept", json_boolean(kept),
+                                     "functions", functions, "log", json_text(log ? log : ""), NULL));
     /* Warnings are printed also of a program that was found compiled. */
     if (log && !work->args->common.json)
         fputs(log, stderr);
@@ -142,7 +145,8 @@ static int build(struct session *session, void *data)
         json_print(json_new("file", json_text(work.source.name), "results", work.results, NULL));
     else if (!result && !code_on_stdout)
         table_print(work.table, stdout);
-    return result;
+    bool taken = args->output || args->ptx;
+    return result || taken ? result : built_end(&work.sum);
 }
 
 int command_build(int argc, char **argv)

@@ -357,7 +357,7 @@ static int cache_import(struct session *session, void *data)
     kiln_transfer moved = KILN_INIT(kiln_transfer);
     const char *file = args->words.items[0];
     kiln_status status = kiln_cache_import(session->service, file, &moved, &session->report);
-    if (status)
+    if (status && status != KILN_EIO)
         return session_status(session, status, NULL);
     if (args->common.json)
         json_print(json_new("file", json_text(file), "added", json_count(moved.entries), "bytes",
@@ -367,7 +367,7 @@ static int cache_import(struct session *session, void *data)
         printf("%" PRIu64 " entries (%s) added to %s, %" PRIu64 " there already, %" PRIu64 " left out\n", moved.entries,
                format_bytes(moved.bytes), cache_directory(session), moved.present, moved.skipped);
     if (moved.damaged == 0)
-        return STATUS_DONE;
+        return session_status(session, status, NULL);
     return fail(STATUS_FAILED, "%s: %" PRIu64 " damaged entries were left out", file, moved.damaged);
 }
 

@@ -29,7 +29,8 @@ typedef struct warm_args {
 
 static const struct usage usage = {
     "kiln warm SPEC... [--manifest FILE] [--target LIST|all|native] [--check] [--stats] [-j N] [options]",
-    "Compiles kernels and keeps them in the cache, for GPUs that need not be here. Fields may be lists and\n"
+    "Compiles kernels and keeps them in the cache, for GPUs that need not be here. Status 1 if one of them fails\n"
+    "or is not in the cache at the end, with the reason. Fields may be lists and\n"
     "ranges and stand for their product: dtype=f32,f16 block=64..1024*2. A manifest holds one spec on each\n"
     "line; '#' begins a comment. A file that KILN_RECORD named is a manifest. --target is for the specs that\n"
     "name no target: a list, 'all' that the compiler knows, or 'native', the GPU of this machine, which is the\n"
@@ -163,6 +164,21 @@ static void build_all(struct worklist *list, kiln_service *service, const warm_a
         pthread_join(ids[i], NULL);
     progress_end();
     interrupt_release();
+}
+
+/* Looks for every built item in the cache. */
+static void check_kept(struct worklist *list, kiln_service *service, built_tally *sum)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        work_item *item = &list->items[i];
+        kiln_spec *spec = NULL;
+        if (!item->done || item->status)
+            continue;
+        if (kiln_spec_parse(&spec, service, item->spec, NULL) != KILN_OK)
+            out_of_memory(); /* it was parsed before */
+        item->kept = built_is_kept(sum, service, spec, NULL, item->origin);
+        kiln_spec_free(spec);
+    }
 }
 
 /* ---- Results */
@@ -301,19 +317,23 @@ static void print_targets(const struct worklist *list)
     table_print(table, stdout);
 }
 
-static void print_json(const struct worklist *list, const tally *sum, double seconds, const warm_args *args,
-                       const kiln_service *service)
+static void print_json(const struct worklist *list, const tally *sum, const built_tally *kept, double seconds,
+                       const warm_args *args, const kiln_service *service)
 {
-    json_t *object = json_new("specs", json_count(sum->count), "compiled", json_count(sum->compiled), "hits",
-                              json_count(sum->hits), "failed", json_count(sum->failed), "skipped",
-                              json_count(list->skipped), "seconds", json_number(seconds), NULL);
+    json_t *object =
+        json_new("specs", json_count(sum->count), "compiled", json_count(sum->compiled), "hits", json_count(sum->hits),
+                 "failed", json_count(sum->failed), "kept", json_count(kept->kept), "not_kept", json_count(kept->lost),
+                 "skipped", json_count(list->skipped), "seconds", json_number(seconds), NULL);
+    if (kept->reason)
+        json_put(object, "reason", json_text(kept->reason), NULL);
     if (args->stats)
         json_put(object, "stats", counters_json(service), NULL);
     json_t *items = json_array();
     for (size_t i = 0; i < list->count && args->common.verbose; i++) {
         const work_item *item = &list->items[i];
         json_t *row = json_new("spec", json_text(item->spec), "source", json_text(source_word(item)), "compile_ms",
-                               json_number(item->compile_ms), "bytes", json_count(item->bytes), NULL);
+                               json_number(item->compile_ms), "bytes", json_count(item->bytes), "kept",
+                               json_boolean(item->kept), NULL);
         if (item->problem)
             json_put(row, "problem", json_text(item->problem), NULL);
         json_add(items, row);
@@ -356,11 +376,17 @@ static int warm(struct session *session, void *data)
     build_all(&list, session->service, args);
     double seconds = now_seconds() - start;
     tally sum = count_items(&list);
+    built_tally kept = { 0 };
+    check_kept(&list, session->service, &kept);
     print_problems(&list, args->common.verbose);
-    (args->common.json ? print_json : print_text)(&list, &sum, seconds, args, session->service);
+    if (args->common.json)
+        print_json(&list, &sum, &kept, seconds, args, session->service);
+    else
+        print_text(&list, &sum, seconds, args, session->service);
+    status = built_end(&kept);
     if (interrupt_seen() && sum.left)
         return fail(interrupt_status(), "interrupted: %zu of %zu specs were not reached", sum.left, sum.count);
-    return end_status(&sum);
+    return status ? status : end_status(&sum);
 }
 
 int command_warm(int argc, char **argv)

@@ -11,6 +11,20 @@ kiln_status build_source(kiln_program **out, kiln_service *service, const kiln_s
 /* The same from the stores alone: KILN_ESTRICT where it would have to be compiled. */
 kiln_status find_spec(kiln_program **out, kiln_service *service, const kiln_spec *spec, kiln_report *report);
 
+/* What a command that fills the cache has made, and how much of it is there at the end. All zero is nothing yet. */
+typedef struct built_tally {
+    size_t compiled, kept, lost;
+    char *reason; /* why the first lost one was not kept */
+} built_tally;
+
+/* Looks for a program in the stores on disk, and counts it; exactly one of `spec` and `source` is given. True if it is
+ * kept. At the end of the run, so that what has been evicted since is missed. */
+bool built_is_kept(built_tally *sum, kiln_service *service, const kiln_spec *spec, const kiln_source *source,
+                   kiln_origin origin);
+
+/* STATUS_DONE, or STATUS_FAILED after a message if something is not kept. */
+int built_end(const built_tally *sum);
+
 /* Everything in it is borrowed. */
 kiln_program_info built_info(const kiln_program *program);
 kiln_kernel_info kernel_info(const kiln_kernel *kernel);

@@ -8,6 +8,7 @@ typedef struct work_item {
     char *spec;  /* canonical text, every field set */
     char *asked; /* as the line had it, for one target */
     bool done;
+    bool kept; /* in the cache at the end of the run */
     kiln_status status;
     char *problem; /* why it failed, or NULL */
     char *log;     /* the compiler's log of a failure, or NULL */
