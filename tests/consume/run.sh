@@ -51,7 +51,8 @@ worker=$(pkg-config --variable=worker kiln)
 for header in "$here"/../../include/kiln/*.h; do
     [ -e "$prefix/include/kiln/${header##*/}" ] || fail "${header##*/} is not installed"
 done
-for file in bin/kiln share/man/man1/kiln.1 share/kiln/templates/elementwise.cu share/kiln/templates/elementwise.c \
+for file in bin/kiln share/man/man1/kiln.1 share/bash-completion/completions/kiln share/zsh/site-functions/_kiln \
+    share/fish/vendor_completions.d/kiln.fish share/kiln/templates/elementwise.cu share/kiln/templates/elementwise.c \
     share/kiln/templates/ops.txt share/kiln/templates/real.h; do
     [ -e "$prefix/$file" ] || fail "$prefix/$file is missing"
 done

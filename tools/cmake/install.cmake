@@ -15,6 +15,11 @@ install(FILES ${KILN_TEMPLATES} DESTINATION ${CMAKE_INSTALL_DATADIR}/kiln/templa
 if(KILN_BUILD_TOOLS)
     install(TARGETS kiln_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT kiln_tools)
     install(FILES docs/man/kiln.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT kiln_tools)
+    install(FILES tools/completions/kiln.bash RENAME kiln
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions COMPONENT kiln_tools)
+    install(FILES tools/completions/_kiln DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions COMPONENT kiln_tools)
+    install(FILES tools/completions/kiln.fish
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d COMPONENT kiln_tools)
 endif()
 
 # Two export sets: who links the shared library needs none of the packages that the static one needs.

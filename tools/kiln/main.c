@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/common.h"
+#include "cli/complete.h"
 #include "cli/nearest.h"
 #include "cli/options.h"
 #include "commands.h"
@@ -56,6 +57,23 @@ static int run_behind_options(int argc, char **argv)
     return run_command(argc - 1, argv + 1);
 }
 
+/* kiln complete WORD... LAST, which a shell runs; see cli/complete.h. */
+static int complete_words(int argc, char **argv)
+{
+    complete_begin(argc > 0 ? argv[argc - 1] : "");
+    bool help = argc > 1 && strcmp(argv[0], "help") == 0;
+    if (argc > 1 && !help)
+        return run_command(argc, argv);
+    for (size_t i = 0; i < COUNT_OF(commands) && argc <= 2; i++)
+        complete_word(commands[i].name, commands[i].summary);
+    if (!help) {
+        complete_word("help", "tell how to use a command");
+        complete_word("--help", "list the commands");
+        complete_word("--version", "print the version");
+    }
+    return STATUS_DONE;
+}
+
 static int dispatch(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : "";
@@ -65,6 +83,8 @@ static int dispatch(int argc, char **argv)
     } else if (argc < 2) {
         print_overview(stderr);
         return STATUS_USAGE;
+    } else if (strcmp(name, "complete") == 0) {
+        return complete_words(argc - 2, argv + 2);
     } else if (help && argc > 2) {
         char flag[] = "--help";
         char *arguments[] = { argv[2], flag, NULL };

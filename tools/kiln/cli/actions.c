@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "cli/complete.h"
 #include "cli/nearest.h"
 
 static const action *find_action(const action_set *set, const text_list *words)
@@ -30,6 +31,7 @@ int actions_run(const action_set *set, const option_row *rows, size_t count, voi
                 text_list *words, int argc, char **argv)
 {
     text_list all = { NULL, 0 };
+    complete_actions(set->actions, set->count, sizeof(*set->actions));
     options_parse(set->usage, rows, count, common, &all, argc, argv);
     const action *chosen = find_action(set, &all);
     *words = (text_list){ all.items + 1, all.count - 1 };

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/complete.h"
 #include "cli/nearest.h"
 #include "cli/ownfiles.h"
 
@@ -192,6 +193,8 @@ void options_parse(const struct usage *usage, const option_row *rows, size_t cou
     for (; parser.count < count; parser.count++)
         parser.rows[parser.count] = rows[parser.count];
     add_common(&parser, common);
+    if (complete_wanted())
+        complete_line(usage, parser.rows, parser.count, argc, argv);
     bool only_words = false;
     for (int at = 1; at < argc; at++) {
         const char *arg = argv[at];
