@@ -24,7 +24,7 @@ BUILD = os.environ.get("KILN_BUILD_DIR", "")
 SMALLER = [
     (r"\b4096x393216\b", "4096x16"),
     (r"(?<=--size )(2\^(1[5-9]|[23]\d)|\d+M)(?=[ .]|$)|(?<=\.\.)2\^(1[5-9]|[23]\d)\b", "2^14"),
-    (r"\b(rows|cols|n)=(\d{4,}|2\^[12]\d)\b", r"\1=64"),
+    (r"(?<=--size )(\w+)=(\d{4,}|2\^[12]\d)\b", r"\1=64"),  # of --size alone: the numbers of specs have another form
     (r"--budget \d+", "--budget 2"),
     (r"--rounds \d+", "--rounds 2"),
     (r"bench_launch_cost\b(.*) --rounds \d+", r"bench_launch_cost\1"),

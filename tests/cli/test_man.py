@@ -42,6 +42,11 @@ class Examples(PageTest):
     def test_man(self):
         self.run_page(MAN, self.sandbox())
 
+    def test_numbers_of_specs_run_as_they_are(self):
+        sandbox = self.sandbox()
+        self.assertNotEqual(sandbox.run("kiln wisdom explain 'op=relu6 n=2^26 target=sm_90'").returncode, 0)
+        self.assertEqual(sandbox.run("kiln wisdom explain 'op=relu6 n=67108864 target=sm_90'").returncode, 0)
+
     def test_help(self):
         sandbox = self.sandbox()
         sandbox.write("kernels.txt", "op=copy\n")

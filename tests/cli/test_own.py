@@ -83,6 +83,25 @@ class Ops(Own):
         manifest = self.write("worse.txt", "define opp a = x\n")
         self.assert_bad(("warm", "--manifest", manifest), "worse.txt:1: write define op NAME(x) = EXPRESSION")
 
+    def test_what_check_prints_is_a_manifest(self):
+        twice = "twice(x; by=2) = by * x"
+        first = self.write("first.txt", f"define op {SWISH}\ndefine template {example('transpose')}\n"
+                           f"op=swish dtype=f32,f16\ntemplate=transpose\ntemplate={example('hardsigmoid256')}\nop=relu6\n")
+        self.kiln("warm", "op=relu6", "--target", "cpu")
+        line = ("warm", "--manifest", first, "op=relu6(twice(x)) dtype=f32", "--define-op", twice, "--target", "cpu", "--check")
+        missing = self.kiln(*line, status=1).stdout
+        self.assertEqual(missing.splitlines()[:4], [f"define op {twice}", f"define op {SWISH}",
+                                                    f"define template {example('transpose')}",
+                                                    f"define template {example('hardsigmoid256')}"])
+        self.assertEqual(len(missing.splitlines()), 4 + 5)
+        self.assertNotIn("op=relu6 ", missing)
+        told = self.kiln_json(*line, status=1)
+        self.assertEqual([*told["definitions"], *(row["spec"] for row in told["to_compile"])], missing.splitlines())
+        second = self.write("second.txt", missing)
+        self.assertEqual(self.kiln_json("warm", "--manifest", second)["compiled"], 5)
+        self.assertEqual(self.kiln(*line).stdout, "")
+        self.assertEqual(self.kiln_json("warm", "--manifest", second, "--check")["missing"], 0)
+
     def test_a_record_is_replayed(self):
         record = self.path("record.txt")
         env = dict(self.env, KILN_RECORD=record)

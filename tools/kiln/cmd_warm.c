@@ -34,8 +34,8 @@ static const struct usage usage = {
     "ranges and stand for their product: dtype=f32,f16 block=64..1024*2. A manifest holds one spec on each\n"
     "line; '#' begins a comment. A file that KILN_RECORD named is a manifest. --target is for the specs that\n"
     "name no target: a list, 'all' that the compiler knows, or 'native', the GPU of this machine, which is the\n"
-    "default. --check compiles nothing: it prints the specs that are not in the cache, with status 1 if there are\n"
-    "any. --stats counts requests, hits and compiles, by reason.",
+    "default. --check compiles nothing: it prints the specs that are not in the cache, and the definitions that they\n"
+    "need, as a manifest, with status 1 if there are any. --stats counts requests, hits and compiles, by reason.",
     "  kiln warm 'op=hardsigmoid dtype=f32,f16' --target sm_80,sm_90\n"
     "  kiln warm --manifest kernels.txt --target all -j 8\n"
     "  kiln warm --manifest kernels.txt --target sm_90 --check",
@@ -225,14 +225,19 @@ static int end_status(const tally *sum)
     return sum->failed == sum->count && sum->only_usage ? STATUS_USAGE : STATUS_FAILED;
 }
 
-/* Prints the specs that a cold process would compile, one on each line of stdout, so that the output is a manifest; or
- * one JSON object. */
+/* Prints the specs that a cold process would compile, one on each line of stdout, and before them the definitions, so
+ * that the output is a manifest; or one JSON object. */
 static int check(struct worklist *list, struct session *session, bool json)
 {
-    json_t *missing = json_array();
+    json_t *missing = json_array(), *definitions = json_array();
     for (size_t i = 0; i < list->count; i++)
         build_item(session->service, &list->items[i], true);
     tally sum = count_items(list);
+    for (size_t i = 0; i < list->definitions.count && sum.missing > 0; i++) {
+        json_add(definitions, json_text(list->definitions.items[i]));
+        if (!json)
+            puts(list->definitions.items[i]);
+    }
     for (size_t i = 0; i < list->count; i++) {
         const work_item *item = &list->items[i];
         if (item->status != KILN_ESTRICT)
@@ -244,7 +249,7 @@ static int check(struct worklist *list, struct session *session, bool json)
     if (json)
         json_print(json_new("specs", json_count(sum.count), "found", json_count(sum.hits + sum.compiled), "missing",
                             json_count(sum.missing), "failed", json_count(sum.failed), "skipped",
-                            json_count(list->skipped), "to_compile", missing, NULL));
+                            json_count(list->skipped), "definitions", definitions, "to_compile", missing, NULL));
     if (sum.missing > 0)
         fail(STATUS_FAILED, "%zu of %zu specs would have to be compiled", sum.missing, sum.count);
     else if (sum.failed == 0 && !json)
@@ -364,6 +369,10 @@ static int warm(struct session *session, void *data)
     struct worklist list = { .target = args->target, .device_name = args->common.device, .unasked = args->check };
     double start = now_seconds();
     int status = STATUS_DONE;
+    for (size_t i = 0; i < args->common.ops->count; i++)
+        worklist_define(&list, "op", args->common.ops->items[i]);
+    for (size_t i = 0; i < args->common.templates->count; i++)
+        worklist_define(&list, "template", args->common.templates->items[i]);
     for (size_t i = 0; i < args->specs.count && !status; i++)
         status = worklist_add(&list, session, args->specs.items[i], NULL);
     for (size_t i = 0; i < args->manifests.count && !status; i++)

@@ -99,19 +99,19 @@ bool ownfiles_is_definition(const char *line)
     return after_word(line, "define") != NULL;
 }
 
-kiln_status ownfiles_define(kiln_service *service, const char *line, kiln_report *report)
+kiln_status ownfiles_define(kiln_service *service, const char *line, const char **kind, const char **text,
+                            kiln_report *report)
 {
-    const char *rest = after_word(line, "define");
-    const char *op = after_word(rest, "op"), *path = after_word(rest, "template");
-    if (op)
-        return kiln_op_define(service, op, report);
-    if (path) {
-        char *trimmed = need_copy(path);
-        for (size_t length = strlen(trimmed); length > 0 && strchr(blanks, trimmed[length - 1]);)
-            trimmed[--length] = '\0';
-        return kiln_template_load(service, trimmed, NULL, report);
+    const char *rest = after_word(line, "define"), *op = after_word(rest, "op"), *path = after_word(rest, "template");
+    if (!op && !path) {
+        snprintf(report->message, sizeof(report->message),
+                 "write define op NAME(x) = EXPRESSION, or define template FILE.cu");
+        return report->status = KILN_ESPEC;
     }
-    snprintf(report->message, sizeof(report->message),
-             "write define op NAME(x) = EXPRESSION, or define template FILE.cu");
-    return report->status = KILN_ESPEC;
+    char *trimmed = need_copy(op ? op : path);
+    for (size_t length = strlen(trimmed); length > 0 && strchr(blanks, trimmed[length - 1]);)
+        trimmed[--length] = '\0';
+    *kind = op ? "op" : "template";
+    *text = trimmed;
+    return op ? kiln_op_define(service, trimmed, report) : kiln_template_load(service, trimmed, NULL, report);
 }

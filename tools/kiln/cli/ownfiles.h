@@ -16,7 +16,9 @@ int ownfiles_declares(bool *out, const char *path);
 /* Whether a line of a manifest defines something: "define op TEXT" or "define template FILE.cu". */
 bool ownfiles_is_definition(const char *line);
 
-/* Makes the definition of such a line; KILN_ESPEC for a line that defines neither. */
-kiln_status ownfiles_define(kiln_service *service, const char *line, kiln_report *report);
+/* Makes the definition of such a line, and gives its parts, "op" or "template" and the rest. KILN_ESPEC for a line that
+ * defines neither. */
+kiln_status ownfiles_define(kiln_service *service, const char *line, const char **kind, const char **text,
+                            kiln_report *report);
 
 #endif

@@ -173,11 +173,36 @@ static int add_recorded(struct worklist *list, struct session *session, const ch
     return session_status(session, status, "--target");
 }
 
+void worklist_define(struct worklist *list, const char *kind, const char *text)
+{
+    char *line = need_format("define %s %s", kind, text);
+    for (char *c = line; *c; c++)
+        *c = *c == '\n' || *c == '\r' ? ' ' : *c;
+    for (size_t i = 0; i < list->definitions.count; i++)
+        if (strcmp(list->definitions.items[i], line) == 0)
+            return;
+    text_list_add(&list->definitions, line);
+}
+
 static void load_template(void *data, const char *path)
 {
     addition *a = data;
-    if (!a->result)
-        a->result = end_definition(a, kiln_template_load(a->session->service, path, NULL, &a->session->report));
+    if (a->result)
+        return;
+    kiln_status status = kiln_template_load(a->session->service, path, NULL, &a->session->report);
+    if (!status)
+        worklist_define(a->list, "template", path);
+    a->result = end_definition(a, status);
+}
+
+/* Makes the definition of a line "define KIND TEXT". */
+static int add_definition(addition *a, const char *line)
+{
+    const char *kind, *text;
+    kiln_status status = ownfiles_define(a->session->service, line, &kind, &text, &a->session->report);
+    if (!status)
+        worklist_define(a->list, kind, text);
+    return end_definition(a, status);
 }
 
 static int add_line(struct worklist *list, struct session *session, const char *line, const char *where, bool lenient)
@@ -185,7 +210,7 @@ static int add_line(struct worklist *list, struct session *session, const char *
     char *resolved = NULL;
     addition a = { .list = list, .session = session, .where = where, .lenient = lenient };
     if (ownfiles_is_definition(line))
-        return end_definition(&a, ownfiles_define(session->service, line, &session->report));
+        return add_definition(&a, line);
     int status = ownfiles_resolve(&resolved, line, load_template, &a);
     if (status && lenient) {
         list->skipped++; /* after a message about a file that cannot be read */

@@ -21,6 +21,7 @@ typedef struct work_item {
 struct worklist {
     work_item *items;
     size_t count, room;
+    text_list definitions;   /* the lines that define what specs name, each once, in order */
     size_t skipped;          /* lines of recorded files that no spec could be made of, or not for every target */
     text_list targets;       /* that the compiler builds, and those that it was asked about */
     bool asked;              /* targets are known */
@@ -29,6 +30,9 @@ struct worklist {
     const char *chosen;      /* the same when --target is not given; found when first needed */
     const char *device_name; /* the value of --device, or NULL */
 };
+
+/* Adds a definition that has been made, unless it is there: "op" with its text, or "template" with its path. */
+void worklist_define(struct worklist *list, const char *kind, const char *text);
 
 /* Adds the specs that one line stands for, with every field set. Faults that can be known before a compile are found
  * here, a target that the compiler does not build among them. `where` names the line in messages, or is NULL. Returns
