@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import unittest
 
-from doclines import ROOT
+from doclines import ROOT, read
 from support import KILN, KilnTest, compiler_builds_for_gpus
 
 SCRIPTS = os.path.join(ROOT, "tools", "completions")
@@ -76,6 +76,9 @@ class Complete(KilnTest):
             self.skipTest("no NVRTC")
         for words in ("warm", "-t", "sm_9"), ("show", "op=copy target=sm_9"), ("build", "--target=sm_9"):
             self.assertTrue(any(word.endswith("sm_90") for word in self.complete(*words)), words)
+        if "nvrtc-13.0." in self.kiln("doctor", status=None).stdout:
+            listed = re.search(r"13\.0 has (.*?)\.", read("docs/compatibility.md"), re.S)[1]
+            self.assertEqual(list(self.complete("warm", "-t", "sm_")), re.findall(r"sm_\w+", listed))
 
     def test_fields_are_those_of_specs(self):
         fields = list(self.complete("tune", ""))

@@ -50,6 +50,11 @@ if not re.match(rf"{re.escape(version)} - (not released|\d{{4}}-\d\d-\d\d)$", (h
 problems += [f"CHANGELOG.md: '{heading}' is not 'VERSION - YYYY-MM-DD'" for heading in headings[1:]
              if not re.match(r"\d+\.\d+\.\d+ - \d{4}-\d\d-\d\d$", heading)]
 
+soname = "libkiln.so." + ".".join(version.split(".")[:2])
+for name in ("docs/compatibility.md", "docs/examples/pytorch/kiln_torch.py"):
+    if soname not in read(root / name):
+        problems.append(f"{name}: does not name {soname}, the library of version {version}")
+
 manual = read(root / "docs/man/kiln.1")
 if f'"kiln {version}"' not in manual:
     problems.append(f"docs/man/kiln.1: .TH does not say \"kiln {version}\"")
