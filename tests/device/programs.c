@@ -290,7 +290,7 @@ static bool get_program(driver *setup, program_run *run, const program_source *s
 
 static program_check find_check(const char *name)
 {
-    const named_check *const files[] = { program_checks, algorithm_checks };
+    const named_check *const files[] = { program_checks, algorithm_checks, library_checks };
     for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
         for (const named_check *at = files[i]; at->name != NULL; at++)
             if (strcmp(at->name, name) == 0)

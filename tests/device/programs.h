@@ -16,7 +16,7 @@ typedef struct named_check {
     const char *name;
     program_check check;
 } named_check;
-extern const named_check program_checks[], algorithm_checks[];
+extern const named_check program_checks[], algorithm_checks[], library_checks[];
 
 /* Host memory, freed when the check ends. */
 void *room(program_run *run, size_t bytes);
