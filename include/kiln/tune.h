@@ -251,9 +251,10 @@ typedef struct kiln_timing {
     uint64_t samples;
 } kiln_timing;
 
-/* Times contenders against each other on one device: each once a round, in a rotating order, so that drift affects all
- * alike. `out` has an element for each. Submissions shorter than 0.5 ms are repeated within a sample. Events time a
- * GPU, and the monotonic clock the cpu. Blocks.
+/* Times contenders against each other on one device: each once a round, in orders in which each stands in each place
+ * equally often and follows each other equally often, so that drift and neighbours affect all alike. `out` has an
+ * element for each. Submissions shorter than 0.5 ms are repeated within a sample, and a sample that is no replay comes
+ * behind as many uncounted submissions of its contender. Events time a GPU, and the monotonic clock the cpu. Blocks.
  * Errors: KILN_EINVAL, KILN_EDEVICE, KILN_ENOMEM, those of submit. */
 KILN_API kiln_status kiln_measure(kiln_timing *out, kiln_device *device, const kiln_contender *contenders, size_t count,
                                   const kiln_measure_options *options, kiln_report *report);

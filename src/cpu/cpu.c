@@ -319,7 +319,7 @@ static void close_backend(kiln__backend *backend)
     struct cpu_backend *self = (struct cpu_backend *)backend;
     if (self == NULL)
         return;
-    kiln__pool_close(self->pool);
+    kiln__pool_release(self->pool);
     kiln__free(self);
 }
 
@@ -350,7 +350,7 @@ kiln__backend *kiln__cpu_open(const char *driver, const kiln__log *log)
         return NULL;
     self->backend.vtable = &vtable;
     self->log = log;
-    self->pool = kiln__pool_open(kiln__cpu_count() - 1);
+    self->pool = kiln__pool_share(kiln__cpu_count() - 1);
     if (self->pool == NULL) {
         close_backend(&self->backend);
         return NULL;

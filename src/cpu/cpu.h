@@ -21,6 +21,12 @@ kiln__pool *kiln__pool_open(unsigned helpers);
 /* Ends and joins the threads. No run may be in progress. NULL is allowed. */
 void kiln__pool_close(kiln__pool *pool);
 
+/* The pool that all services of the process share: kernels of two services meet the same threads, and no more threads
+ * than processors. A fork's child makes another. NULL when out of memory. Each user releases it once; the last one ends
+ * and joins the threads. NULL is allowed. */
+kiln__pool *kiln__pool_share(unsigned helpers);
+void kiln__pool_release(kiln__pool *pool);
+
 /* Calls fn for [0, chunk), [chunk, 2 * chunk), ... up to n, each chunk in one call, and returns when all have returned
  * and their effects are visible. The caller works too; a single chunk never leaves its thread. Several runs at once
  * take turns. fn calculates in the default floating-point environment; the caller keeps its own. A thread that

@@ -4,7 +4,9 @@
 #include "base/alloc.h"
 #include "base/fpenv.h"
 #include "os/cancel.h"
+#include "os/fork.h"
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -17,10 +19,11 @@ struct job {
 };
 
 struct kiln__pool {
-    unsigned wanted;      /* threads besides the caller */
-    pthread_mutex_t turn; /* held throughout a run that uses the threads */
-    bool started;         /* guarded by turn */
-    unsigned helpers;     /* threads there are; guarded by turn */
+    unsigned users, generation; /* of a shared pool; guarded by its lock */
+    unsigned wanted;            /* threads besides the caller */
+    pthread_mutex_t turn;       /* held throughout a run that uses the threads */
+    bool started;               /* guarded by turn */
+    unsigned helpers;           /* threads there are; guarded by turn */
 
     pthread_mutex_t lock; /* guards what follows */
     pthread_cond_t wake, idle;
@@ -118,6 +121,59 @@ void kiln__pool_close(kiln__pool *pool)
     pthread_cond_destroy(&pool->idle);
     kiln__free(pool);
 }
+
+/* ---- The shared pool */
+
+static kiln__pool *shared_pool;
+static atomic_uint shared_holder; /* of its lock: the generation of forks plus one; 0: it is free */
+
+/* A thread of the parent may have held the lock at a fork: the child takes it over. */
+static void lock_shared(void)
+{
+    unsigned mine = kiln__fork_generation() + 1, holder = 0;
+    while (!atomic_compare_exchange_weak_explicit(&shared_holder, &holder, mine, memory_order_acquire,
+                                                  memory_order_relaxed)) {
+        if (holder != mine)
+            continue;
+        holder = 0;
+        sched_yield();
+    }
+}
+
+static void unlock_shared(void)
+{
+    atomic_store_explicit(&shared_holder, 0, memory_order_release);
+}
+
+kiln__pool *kiln__pool_share(unsigned helpers)
+{
+    lock_shared();
+    kiln__pool *pool = shared_pool;
+    if (pool == NULL || kiln__is_forked(pool->generation) || pool->wanted != helpers)
+        pool = kiln__pool_open(helpers);
+    if (pool != NULL) {
+        pool->generation = kiln__fork_generation();
+        pool->users++;
+        shared_pool = pool;
+    }
+    unlock_shared();
+    return pool;
+}
+
+void kiln__pool_release(kiln__pool *pool)
+{
+    if (pool == NULL)
+        return;
+    lock_shared();
+    bool last = --pool->users == 0;
+    if (last && shared_pool == pool)
+        shared_pool = NULL;
+    unlock_shared();
+    if (last)
+        kiln__pool_close(pool);
+}
+
+/* ---- Runs */
 
 static void run_shared(kiln__pool *pool, uint64_t n, uint64_t chunk, kiln__pool_fn fn, void *data)
 {

@@ -2,6 +2,7 @@
 #include "tune/measure.h"
 
 #include "base/alloc.h"
+#include "os/cpu.h"
 #include "tune/statistics.h"
 #include <math.h>
 #include <string.h>
@@ -27,6 +28,8 @@ typedef struct measurement {
     size_t count;
     kiln__basis basis;
     kiln__gauge *gauges; /* of each contender */
+    size_t *order;       /* of the contenders in the present square */
+    uint64_t random;
     kiln_report *report;
 } measurement;
 
@@ -40,21 +43,25 @@ static kiln_status submit_sample(kiln_device *device, const kiln_contender *cont
     return status;
 }
 
+/* The repeats with which a sample lasts long enough, if a submission takes so long. A tenth is added because times
+ * vary, and the growth is bounded because a first estimate may be far too short. */
+static uint32_t more_repeats(uint32_t repeats, double ms)
+{
+    double sample_ms = ms * repeats;
+    double growth = sample_ms >= SAMPLE_MS ? 1 : fmin(sample_ms > 0 ? 1.1 * SAMPLE_MS / sample_ms : 16, 16);
+    return (uint32_t)fmin(ceil(repeats * growth), REPEATS_MAX);
+}
+
 /* Raises the repeats until a sample lasts long enough. The first submission is not counted on: it may load code, touch
- * new memory or wake a GPU. A tenth is added because times vary, and the growth is bounded because a first estimate
- * may be far too short. */
+ * new memory or wake a GPU. */
 static kiln_status settle_repeats(kiln_device *device, const kiln_contender *contender, uint32_t *repeats, double *ms,
                                   kiln_report *report)
 {
     *repeats = 1;
     kiln_status status = submit_sample(device, contender, *repeats, ms, report);
-    while (status == KILN_OK) {
-        status = submit_sample(device, contender, *repeats, ms, report);
-        double sample_ms = *ms * *repeats;
-        if (status != KILN_OK || sample_ms >= SAMPLE_MS || *repeats == REPEATS_MAX)
-            break;
-        double growth = fmin(sample_ms > 0 ? 1.1 * SAMPLE_MS / sample_ms : 16, 16);
-        *repeats = (uint32_t)fmin(ceil(*repeats * growth), REPEATS_MAX);
+    for (uint32_t tried = 0; status == KILN_OK && tried != *repeats; *repeats = more_repeats(tried, *ms)) {
+        tried = *repeats;
+        status = submit_sample(device, contender, tried, ms, report);
     }
     return status;
 }
@@ -145,13 +152,31 @@ kiln_status kiln__measure_sample(kiln_device *device, const kiln_contender *cont
 
 /* ---- Contenders against each other */
 
-/* Times every contender once, beginning with another one in each round; row[c] gets milliseconds of one submission. */
+/* The contenders before a sample matter to it. So the orders of the rounds are rows of Williams' squares: over a square
+ * each contender stands in each place equally often and follows each other equally often. An odd number of contenders
+ * takes two mirrored squares. Each square has the contenders in a random order. */
+static size_t contender_at(measurement *m, size_t round, size_t place)
+{
+    size_t count = m->count, rows = count % 2 == 0 ? count : 2 * count, row = round % rows;
+    size_t at = row < count ? place : count - 1 - place;
+    size_t first = at % 2 != 0 ? (at + 1) / 2 : count - at / 2;
+    if (row == 0 && place == 0)
+        kiln__shuffle(m->order, count, &m->random);
+    return m->order[(first + row) % count];
+}
+
+/* Times every contender once; row[c] gets milliseconds of one submission. As many uncounted submissions go before those
+ * of a sample: a contender finds the caches and the threads as it left them itself, not as the one before it did. */
 static kiln_status play_round(measurement *m, uint32_t round, double *row)
 {
     for (size_t i = 0; i < m->count; i++) {
-        size_t contender = (round + i) % m->count;
-        kiln_status status = kiln__measure_sample(m->device, &m->contenders[contender], &m->basis,
-                                                  &m->gauges[contender], &row[contender], m->report);
+        size_t c = contender_at(m, round, i);
+        const kiln__gauge *gauge = &m->gauges[c];
+        kiln_status status = gauge->tape == NULL
+                                 ? submit_sample(m->device, &m->contenders[c], gauge->repeats, &row[c], m->report)
+                                 : KILN_OK;
+        if (status == KILN_OK)
+            status = kiln__measure_sample(m->device, &m->contenders[c], &m->basis, &m->gauges[c], &row[c], m->report);
         if (status != KILN_OK)
             return status;
     }
@@ -171,15 +196,36 @@ static kiln_status play_rounds(measurement *m, uint32_t rounds, double *samples)
     return status;
 }
 
+/* Raises the repeats of contenders whose sample in the round was too short: the load was higher while they settled.
+ * Then contenders that are about equally fast get equal samples: what the first submissions of a sample find in the
+ * caches would else count more for one than for another. */
+static void adjust_repeats(measurement *m, double *row)
+{
+    for (size_t c = 0; c < m->count; c++) {
+        if (m->gauges[c].tape == NULL)
+            m->gauges[c].repeats = more_repeats(m->gauges[c].repeats, row[c]);
+        row[c] = m->gauges[c].repeats;
+    }
+    for (size_t c = 0; c < m->count; c++)
+        for (size_t k = 0; k < m->count; k++)
+            if (row[k] > m->gauges[c].repeats && row[k] <= 2 * row[c])
+                m->gauges[c].repeats = (uint32_t)row[k];
+}
+
 /* `scratch` has room for a row and for a column. */
 static kiln_status play(measurement *m, uint32_t warmup, uint32_t rounds, kiln_timing *out, double *samples,
                         double *scratch)
 {
     kiln_status status = KILN_OK;
+    for (size_t c = 0; c < m->count; c++)
+        m->order[c] = c;
     for (size_t c = 0; c < m->count && status == KILN_OK; c++)
         status = kiln__measure_settle(m->device, &m->contenders[c], &m->basis, &m->gauges[c], m->report);
-    for (uint32_t r = 1; r < warmup && status == KILN_OK; r++)
+    for (uint32_t r = 0; r + 1 < warmup && status == KILN_OK; r++) {
         status = play_round(m, r, scratch);
+        if (status == KILN_OK)
+            adjust_repeats(m, scratch);
+    }
     if (status == KILN_OK)
         status = play_rounds(m, rounds, samples);
     for (size_t c = 0; c < m->count && status == KILN_OK; c++) {
@@ -219,6 +265,7 @@ kiln_status kiln__measure(kiln_timing *out, kiln_device *device, const kiln_cont
                       .contenders = contenders,
                       .count = count,
                       .basis = { .tapes = options->replay != 0 },
+                      .random = kiln__cpu_now_ns() | 1,
                       .report = report };
     uint32_t rounds = options->rounds;
     double *own = NULL, *scratch = NULL, *samples = options->samples;
@@ -227,16 +274,18 @@ kiln_status kiln__measure(kiln_timing *out, kiln_device *device, const kiln_cont
         return status;
     memset(out, 0, count * sizeof(*out));
     m.gauges = kiln__calloc(count, sizeof(*m.gauges));
+    m.order = kiln__calloc(count, sizeof(*m.order));
     scratch = kiln__calloc(count > rounds ? count : rounds, sizeof(*scratch));
     if (samples == NULL && count <= SIZE_MAX / rounds)
         samples = own = kiln__calloc(count * rounds, sizeof(*own));
-    if (m.gauges == NULL || scratch == NULL || samples == NULL)
+    if (m.gauges == NULL || m.order == NULL || scratch == NULL || samples == NULL)
         status = kiln__fail_memory(report, KILN__STAGE_DEVICE);
     else
         status = play(&m, options->warmup, rounds, out, samples, scratch);
     for (size_t c = 0; c < count && m.gauges != NULL; c++)
         kiln__gauge_fini(device, &m.gauges[c]);
     kiln__free(m.gauges);
+    kiln__free(m.order);
     kiln__free(scratch);
     kiln__free(own);
     return status;

@@ -74,3 +74,16 @@ double kiln__t_quantile(double tail, double freedom)
     double g4 = ((((79 * z2 + 776) * z2 + 1482) * z2 - 1920) * z2 - 945) * z / 92160;
     return z + (g1 + (g2 + (g3 + g4 / v) / v) / v) / v;
 }
+
+/* The numbers are xorshift64* by Vigna. */
+void kiln__shuffle(size_t *items, size_t count, uint64_t *random)
+{
+    for (size_t i = count; i > 1; i--) {
+        *random ^= *random >> 12;
+        *random ^= *random << 25;
+        *random ^= *random >> 27;
+        size_t other = (size_t)((*random * 0x2545f4914f6cdd1du >> 33) % i), item = items[i - 1];
+        items[i - 1] = items[other];
+        items[other] = item;
+    }
+}

@@ -3,6 +3,7 @@
 #define KILN_TUNE_STATISTICS_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 /* Where samples lie: the mean without their lowest and highest eighth (at least one on each side, from three samples
  * on). Nearly as exact as the mean where the noise is normal, where the median would need half as many samples again;
@@ -24,5 +25,8 @@ double kiln__median(double *samples, size_t count);
  * Student's t. An infinite freedom is the normal distribution. Within 1% from three degrees of freedom and a tail of
  * 0.001 on, else a little small. */
 double kiln__t_quantile(double tail, double freedom);
+
+/* Puts the items into a random order. *random is not 0, and changes. */
+void kiln__shuffle(size_t *items, size_t count, uint64_t *random);
 
 #endif

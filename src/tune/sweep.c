@@ -158,24 +158,11 @@ static double *row_of(const sweep *self, uint32_t row)
     return self->rows + (size_t)row * self->width;
 }
 
-/* A kernel's neighbours matter to it: each has others in each round. The numbers are xorshift64* by Vigna. */
-static void shuffle_columns(sweep *self)
-{
-    for (size_t i = self->column_count; i > 1; i--) {
-        self->random ^= self->random >> 12;
-        self->random ^= self->random << 25;
-        self->random ^= self->random >> 27;
-        size_t other = (size_t)((self->random * 0x2545f4914f6cdd1du >> 33) % i), column = self->columns[i - 1];
-        self->columns[i - 1] = self->columns[other];
-        self->columns[other] = column;
-    }
-}
-
 static kiln_status play_round(sweep *self, double *row)
 {
     kiln__session *session = &self->session;
     kiln_status status = KILN_OK;
-    shuffle_columns(self);
+    kiln__shuffle(self->columns, self->column_count, &self->random); /* a kernel's neighbours matter to it */
     for (size_t i = 0; i < self->column_count && status == KILN_OK && !session->stop; i++) {
         size_t column = self->columns[i];
         status = column < self->count ? kiln__contest_sample(&session->contest, column, &row[column], session->report)

@@ -164,6 +164,11 @@ class Bench(KilnTest):
         for dtype in ("f64", "f16"):
             self.kiln("bench", f"op=relu6 dtype={dtype}", "--size", "1", "--rounds", "1")
 
+    def test_bench_of_equal_specs(self):
+        result = self.kiln_json("bench", *["op=relu6 dtype=f32"] * 4, "--size", "2^16", "--rounds", "2")
+        self.assertEqual(len(result["results"]), 4)
+        self.assertEqual(len({row["group"] for row in result["results"]}), 1)
+
     def test_too_large(self):
         result = self.kiln("bench", "op=relu6 dtype=f64", "--size", "2^50", status=1)
         self.assertIn("smaller --size", result.stderr)

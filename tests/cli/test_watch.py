@@ -156,6 +156,29 @@ class Templates(Watching):
         self.assertIn("block=256", self.next_round("good")["rows"][0]["spec"])
         self.interrupt()
 
+    def test_a_comment_is_no_change(self):
+        for target in ["cpu", "sm_90"] if compiler_builds_for_gpus(self) else ["cpu"]:
+            with self.subTest(target):
+                self.write("mine.cu", self.cu)
+                self.write("mine.c", self.c)
+                self.watch(self.file, "--size", "2^16", f"target={target}")
+                self.assertFalse(self.next_round("good")["rows"][0]["same_code"])
+                self.save_by_rename("mine.c", "/* faster\n */\n" + self.c)
+                self.save_by_rename("mine.cu", self.cu + "// faster\n")
+                row = self.next_round("good")["rows"][0]
+                self.assertTrue(row["same_code"])
+                change = [row[name] for name in ("change_low", "change", "change_high")]
+                self.assertEqual(change, [0, 0, 0] if target == "cpu" else [None] * 3)
+                self.interrupt()
+        self.write("mine.c", self.c)
+        self.watch(self.file, "--size", "2^16", "target=cpu")
+        self.next_round("good")
+        self.save_by_rename("mine.c", self.c.replace("i < end", "i != end"))
+        row = self.next_round("good")["rows"][0]
+        self.assertFalse(row["same_code"])
+        self.assertLess(row["change_low"], row["change_high"])
+        self.interrupt()
+
     def test_follows_a_directory_that_is_replaced(self):
         """At once, so that the watched path leads somewhere at every moment."""
         new, old = self.path("new"), self.path("watched")

@@ -1,5 +1,6 @@
 #include "base/alloc.h"
 #include "cpu/cpu.h"
+#include "os/fork.h"
 #include "support/suites.h"
 #include <dirent.h>
 #include <pthread.h>
@@ -9,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 typedef struct cover {
@@ -202,6 +204,39 @@ START_TEST(concurrent_runs_take_turns)
 }
 END_TEST
 
+/* 0 if a child, in which the threads are not, shares a pool that works. */
+static int share_in_child(const kiln__pool *of_parent)
+{
+    int status = -1;
+    pid_t child = fork();
+    if (child == 0) {
+        kiln__pool *pool = kiln__pool_share(2);
+        bool good = pool != NULL && pool != of_parent && covers(pool, 1000, 10);
+        kiln__pool_release(pool);
+        _exit(good ? 0 : 1);
+    }
+    return child > 0 && waitpid(child, &status, 0) == child ? status : -1;
+}
+
+START_TEST(services_share_a_pool)
+{
+    ck_assert_int_eq(kiln__fork_watch(), 0);
+    kiln__pool *one = kiln__pool_share(2), *same = kiln__pool_share(2), *other = kiln__pool_share(1);
+    ck_assert_ptr_nonnull(one);
+    ck_assert_ptr_eq(one, same);
+    ck_assert_ptr_ne(one, other);
+    kiln__pool_release(other);
+    ck_assert(covers(one, 1000, 10));
+    kiln__pool_release(one);
+    ck_assert(covers(same, 1000, 10));
+    ck_assert(comes_to_threads(2));
+    ck_assert_int_eq(share_in_child(same), 0);
+    kiln__pool_release(same);
+    ck_assert(comes_to_threads(0));
+    kiln__pool_release(NULL);
+}
+END_TEST
+
 static int refuse_all(void)
 {
     return 1;
@@ -231,6 +266,7 @@ Suite *kiln_test_cpu_pool_suite(void)
     tcase_add_test(tests, all_threads_work_at_once);
     tcase_add_test(tests, results_are_visible_to_the_caller);
     tcase_add_test(tests, concurrent_runs_take_turns);
+    tcase_add_test(tests, services_share_a_pool);
     tcase_add_test(tests, a_run_needs_no_memory);
     suite_add_tcase(suite, tests);
     return suite;

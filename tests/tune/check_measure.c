@@ -6,7 +6,8 @@
 
 /* A device whose clock is made up: a submission takes what its contender says. */
 typedef struct clocked {
-    double first_ms; /* of the first submission, beyond ms[0] */
+    double first_ms; /* of the first submissions, beyond their others */
+    uint32_t slow;   /* so many; 0: one */
     double ms[8];    /* of each submission, cyclic */
     size_t count;
     uint32_t submitted, samples, repeats[64];
@@ -26,7 +27,7 @@ static kiln_status submit(void *data, void *stream)
     c->submitted++;
     if (c->submitted == c->fail_at)
         return c->fail_with;
-    now_ms += c->ms[(c->submitted - 1) % c->count] + (c->submitted == 1 ? c->first_ms : 0);
+    now_ms += c->ms[(c->submitted - 1) % c->count] + (c->submitted <= (c->slow > 0 ? c->slow : 1) ? c->first_ms : 0);
     return KILN_OK;
 }
 
@@ -68,15 +69,15 @@ static void begin(void)
 
 START_TEST(long_submissions_are_taken_one_by_one)
 {
-    clocked c = { .ms = { 3, 1, 2, 4 }, .count = 4, .name = 'a' };
+    clocked c = { .ms = { 3, 1, 2 }, .count = 3, .name = 'a' };
     kiln_contender contender = { submit, &c };
     kiln_timing timing;
     double samples[4];
     ck_assert_int_eq(measure(&device, &contender, 1, 3, 4, &timing, samples, NULL), KILN_OK);
-    /* four submissions to warm up, then 3, 1, 2, 4 */
-    ck_assert_uint_eq(c.submitted, 8);
-    ck_assert(samples[0] == 3 && samples[1] == 1 && samples[2] == 2 && samples[3] == 4);
-    ck_assert(timing.median_ms == 2.5 && timing.min_ms == 1 && timing.max_ms == 4);
+    /* two submissions to settle, four to warm up, then every second one counts */
+    ck_assert_uint_eq(c.submitted, 14);
+    ck_assert(samples[0] == 1 && samples[1] == 3 && samples[2] == 2 && samples[3] == 1);
+    ck_assert(timing.median_ms == 1.5 && timing.min_ms == 1 && timing.max_ms == 3);
     ck_assert_uint_eq(timing.samples, 4);
     ck_assert_int_eq(measure(&device, &contender, 1, 3, 3, &timing, NULL, NULL), KILN_OK);
     ck_assert(timing.median_ms == 2 && timing.samples == 3);
@@ -123,21 +124,55 @@ START_TEST(what_takes_no_time_ends_all_the_same)
 }
 END_TEST
 
-START_TEST(the_order_rotates)
+/* Over whole squares. Each sample comes behind one that does not count. */
+START_TEST(places_and_neighbours_are_shared_equally)
 {
-    clocked a = { .ms = { 1 }, .count = 1, .name = 'a' };
-    clocked b = { .ms = { 2 }, .count = 1, .name = 'b' };
-    clocked c = { .ms = { 3 }, .count = 1, .name = 'c' };
+    enum { MOST = 8 };
+    clocked works[MOST];
+    kiln_contender contenders[MOST];
+    kiln_timing timings[MOST];
+    size_t count = (size_t)_i + 1, rounds = 4 * count, at = 2 * count, places[MOST][MOST] = { 0 },
+           behind[MOST][MOST] = { 0 };
+    double samples[4 * MOST * MOST];
+    for (size_t c = 0; c < count; c++) {
+        works[c] = (clocked){ .ms = { (double)(c + 1) }, .count = 1, .name = (char)c };
+        contenders[c] = (kiln_contender){ submit, &works[c] };
+    }
+    ck_assert_int_eq(measure(&device, contenders, count, 1, (uint32_t)rounds, timings, samples, NULL), KILN_OK);
+    ck_assert_uint_eq(order_length, at + 2 * rounds * count);
+    for (size_t r = 0; r < rounds; r++)
+        for (size_t place = 0; place < count; place++, at += 2) {
+            size_t c = (size_t)order[at];
+            ck_assert_int_eq(order[at], order[at + 1]);
+            places[c][place]++;
+            if (place > 0)
+                behind[c][(size_t)order[at - 1]]++;
+        }
+    for (size_t c = 0; c < count; c++) {
+        for (size_t k = 0; k < count; k++) {
+            ck_assert_uint_eq(places[c][k], 4);
+            ck_assert_uint_eq(behind[c][k], c == k ? 0 : 4);
+        }
+        for (size_t r = 0; r < rounds; r++)
+            ck_assert(samples[count * r + c] == (double)(c + 1));
+        ck_assert(timings[c].median_ms == (double)(c + 1) && timings[c].samples == rounds);
+    }
+}
+END_TEST
+
+START_TEST(equal_contenders_get_equal_samples)
+{
+    clocked a = { .ms = { 0.01 }, .count = 1, .name = 'a' }, b = a, c = a;
     kiln_contender contenders[] = { { submit, &a }, { submit, &b }, { submit, &c } };
     kiln_timing timings[3];
-    double samples[12];
-    ck_assert_int_eq(measure(&device, contenders, 3, 1, 4, timings, samples, NULL), KILN_OK);
-    ck_assert_uint_eq(order_length, 6 + 12);
-    ck_assert_int_eq(strncmp(order + 6, "abcbcacababc", 12), 0);
-    for (size_t r = 0; r < 4; r++)
-        ck_assert(samples[3 * r] == 1 && samples[3 * r + 1] == 2 && samples[3 * r + 2] == 3);
-    for (size_t i = 0; i < 3; i++)
-        ck_assert(timings[i].median_ms == (double)(i + 1) && timings[i].samples == 4);
+    b.first_ms = 0.6; /* while it settles */
+    b.slow = 2;
+    c.ms[0] = 0.007;
+    ck_assert_int_eq(measure(&device, contenders, 3, 3, 6, timings, NULL, NULL), KILN_OK);
+    ck_assert_uint_ge(a.repeats[a.samples - 1], 50);
+    ck_assert_uint_eq(a.repeats[a.samples - 1], b.repeats[b.samples - 1]);
+    ck_assert_uint_eq(a.repeats[a.samples - 1], c.repeats[c.samples - 1]);
+    ck_assert_uint_eq(a.repeats[a.samples - 2], a.repeats[a.samples - 1]);
 }
 END_TEST
 
@@ -180,10 +215,10 @@ START_TEST(without_options_there_are_two_rounds_to_warm_up_and_thirty_that_count
     kiln_timing timing;
     ck_assert_int_eq(kiln_measure(&timing, &device, &contender, 1, NULL, NULL), KILN_OK);
     ck_assert_uint_eq(timing.samples, 30);
-    ck_assert_uint_eq(c.submitted, 30 + 3); /* the first warm-up round submits once more */
+    ck_assert_uint_eq(c.submitted, 2 * (1 + 31)); /* two to settle, then two a round */
     shorter.size = 0;
     ck_assert_int_eq(kiln_measure(&timing, &device, &contender, 1, &shorter, NULL), KILN_EINVAL);
-    ck_assert_uint_eq(c.submitted, 30 + 3);
+    ck_assert_uint_eq(c.submitted, 2 * (1 + 31));
 }
 END_TEST
 
@@ -199,7 +234,7 @@ START_TEST(memory_may_run_out)
     clocked c = { .ms = { 1 }, .count = 1, .name = 'a' };
     kiln_contender contender = { submit, &c };
     kiln_timing timing;
-    for (int nth = 0; nth < 3; nth++) {
+    for (int nth = 0; nth < 4; nth++) {
         allocations_left = nth;
         kiln__alloc_set_hook(refuse_one);
         kiln_status status = measure(&device, &contender, 1, 1, 1, &timing, NULL, NULL);
@@ -246,7 +281,8 @@ Suite *kiln_test_tune_measure_suite(void)
     tcase_add_loop_test(tests, a_sample_lasts_half_a_millisecond, 0, 7);
     tcase_add_test(tests, a_slow_first_submission_misleads_nobody);
     tcase_add_test(tests, what_takes_no_time_ends_all_the_same);
-    tcase_add_test(tests, the_order_rotates);
+    tcase_add_loop_test(tests, places_and_neighbours_are_shared_equally, 0, 8);
+    tcase_add_test(tests, equal_contenders_get_equal_samples);
     tcase_add_test(tests, failures_are_passed_on);
     tcase_add_test(tests, arguments_are_checked);
     tcase_add_test(tests, without_options_there_are_two_rounds_to_warm_up_and_thirty_that_count);

@@ -64,7 +64,7 @@ static uint32_t interval_rank(uint32_t count)
 {
     double term = pow(0.5, count), below = term;
     uint32_t rank = 0;
-    while (below <= 0.025 && rank < count / 2) {
+    while (below <= 0.005 && rank < count / 2) {
         rank++;
         term *= (double)(count - rank + 1) / rank;
         below += term;

@@ -48,7 +48,7 @@ kiln_status submit_copy_kernel(void *data, void *stream);
 /* Samples of contenders that were timed in the same rounds. */
 typedef struct paired {
     double median;    /* over the rounds, of one contender's time over another's in the same round */
-    double low, high; /* its 95% interval, by order: 0 and infinity below 6 rounds */
+    double low, high; /* its 99% interval, by order: 0 and infinity below 8 rounds */
 } paired;
 
 /* The sample of contender c in round r is samples[r * contenders + c]. */

@@ -17,9 +17,11 @@ static const uint64_t gpu_elements = UINT64_C(1) << 26, cpu_elements = UINT64_C(
 
 /* A spec and its last good version. */
 typedef struct watched {
-    const char *asked; /* the text of the request */
-    const char *spec;  /* of that version, every field set; NULL: there was none yet, and the rest is unknown */
-    kiln_kernel *good; /* NULL, too, where it is only compiled; outlives the service that it came from */
+    const char *asked;  /* the text of the request */
+    const char *spec;   /* of that version, every field set; NULL: there was none yet, and the rest is unknown */
+    kiln_kernel *good;  /* NULL, too, where it is only compiled; outlives the service that it came from */
+    kiln_program *code; /* the compiled code of that version, to compare */
+    bool same_code;     /* as the version before */
     int registers, old_registers;
     double ms, gbps, copy_ratio; /* 0: not timed, also below */
     double old_ms;               /* of the version before, in the same rounds */
@@ -53,10 +55,16 @@ int watch_template_open(struct watch_template **out, const watch_args *args)
     return session_open(&(*out)->base, &args->common);
 }
 
+static void drop_version(const watched *one)
+{
+    kiln_kernel_release(one->good);
+    kiln_program_release(one->code);
+}
+
 void watch_template_close(struct watch_template *watch)
 {
     for (size_t i = 0; i < watch->count; i++)
-        kiln_kernel_release(watch->specs[i].good);
+        drop_version(&watch->specs[i]);
     session_close(&watch->base);
 }
 
@@ -139,7 +147,7 @@ static void adopt_specs(version *now)
         specs[i].fresh = false;
     }
     for (size_t k = 0; k < watch->count; k++)
-        kiln_kernel_release(watch->specs[k].good);
+        drop_version(&watch->specs[k]);
     watch->specs = specs;
     watch->count = now->asked.count;
 }
@@ -368,9 +376,26 @@ static void leave_untimed(watched *one, const char *why)
     one->verified = why;
 }
 
-/* Makes a version the last good one. Takes a reference to the kernel, which is NULL where it is only compiled. */
-static void keep_version(watched *one, const char *spec, int registers, kiln_kernel *kernel)
+/* Compilers give equal code for texts that differ in comments and blanks. */
+static bool is_same_code(const kiln_program *a, const kiln_program *b)
 {
+    static const char *const sections[] = { "cubin", "object" };
+    bool same = a && b;
+    for (size_t i = 0; i < COUNT_OF(sections) && same; i++) {
+        size_t mine, theirs;
+        const void *here = built_section(&mine, a, sections[i]), *there = built_section(&theirs, b, sections[i]);
+        same = mine == theirs && (mine == 0 || memcmp(here, there, mine) == 0);
+    }
+    return same;
+}
+
+/* Makes a version the last good one. Takes over the program, and takes a reference to the kernel, which is NULL where
+ * it is only compiled. */
+static void keep_version(watched *one, const char *spec, int registers, kiln_kernel *kernel, kiln_program *code)
+{
+    one->same_code = is_same_code(one->code, code);
+    kiln_program_release(one->code);
+    one->code = code;
     one->old_registers = one->spec ? one->registers : -1;
     one->registers = registers;
     kiln_kernel_release(one->good);
@@ -399,7 +424,11 @@ static int measure(version *now, watched *one, const kiln_spec *spec, kiln_kerne
         result = try_kernel(now, one, kernel, &work);
     if (result)
         return result;
-    keep_version(one, info.spec, info.registers, kernel);
+    kiln_program *code = NULL;
+    kiln_status status = build_spec(&code, now->session.service, spec, &now->session.report);
+    if (status)
+        return session_status(&now->session, status, one->asked);
+    keep_version(one, info.spec, info.registers, kernel, code);
     now->device = need_copy(info.device);
     /* The base session keeps the device open until the next round. */
     kiln_device *device = NULL;
@@ -418,8 +447,7 @@ static int compile_only(version *now, watched *one, const kiln_spec *spec)
         return fail_compile(now, status, spec, one->asked);
     kiln_program_info info = built_info(program);
     leave_untimed(one, "only compiled");
-    keep_version(one, info.spec, info.function_count > 0 ? info.functions[0]->registers : -1, NULL);
-    kiln_program_release(program);
+    keep_version(one, info.spec, info.function_count > 0 ? info.functions[0]->registers : -1, NULL, program);
     return STATUS_DONE;
 }
 
@@ -443,7 +471,7 @@ static int try_spec(version *now, watched *one)
 
 /* ---- Rows */
 
-const char watch_template_columns[] = "spec|>registers|>ms old|>ms new|>change|95%|>GB/s|>of copy|verified";
+const char watch_template_columns[] = "spec|>registers|>ms old|>ms new|>change|99%|>GB/s|>of copy|verified";
 
 static char *percent_text(double ratio)
 {
@@ -466,6 +494,8 @@ static void add_table_row(struct table *table, const watched *one)
         old = format_ms_plain(one->old_ms);
     if (one->fresh && one->other_arguments) {
         change = "other arguments";
+    } else if (one->fresh && one->same_code) {
+        change = "same code";
     } else if (one->fresh && one->old_ms > 0) {
         change = noise ? "within noise" : percent_text(one->change.median);
         interval = need_format("%s..%s", percent_text(one->change.low), percent_text(one->change.high));
@@ -483,15 +513,16 @@ static json_t *time_json(bool known, double value)
 static json_t *row_json(const watched *one)
 {
     bool timed = one->spec && one->ms > 0, compared = one->fresh && one->old_ms > 0 && !one->other_arguments;
-    bool former = one->fresh ? one->old_ms > 0 : timed;
+    bool former = one->fresh ? one->old_ms > 0 : timed, same = one->fresh && one->same_code;
+    const paired change = same ? (paired){ 1, 1, 1 } : one->change;
     return json_new(
         "asked", json_text(one->asked), "spec", json_text(one->spec), "registers",
         json_known(one->spec ? one->registers : -1), "registers_old", json_known(one->fresh ? one->old_registers : -1),
         "ms", time_json(timed && one->fresh, one->ms), "ms_old", time_json(former, one->fresh ? one->old_ms : one->ms),
-        "change", time_json(compared, one->change.median - 1), "change_low", time_json(compared, one->change.low - 1),
-        "change_high", time_json(compared, one->change.high - 1), "gbps", time_json(timed, one->gbps), "of_copy",
+        "change", time_json(compared, change.median - 1), "change_low", time_json(compared, change.low - 1),
+        "change_high", time_json(compared, change.high - 1), "gbps", time_json(timed, one->gbps), "of_copy",
         time_json(timed, one->copy_ratio), "other_arguments", json_boolean(one->fresh && one->other_arguments),
-        "verified", json_text(one->fresh ? one->verified : "failed"), NULL);
+        "same_code", json_boolean(same), "verified", json_text(one->fresh ? one->verified : "failed"), NULL);
 }
 
 /* ---- Rounds */
