@@ -24,7 +24,12 @@ const char *kiln__nvrtc_steering(void);
 
 /* Appends the two include directories of CUDA's toolkit, "cuda" and "cccl", to `places`, with a path that leads to
  * nothing for one that is not there: found beside the NVRTC at `nvrtc` (may be ""), as toolkits and wheels have
- * them, else under CUDA_PATH, CUDA_HOME or /usr/local/cuda. */
+ * them, else under CUDA_PATH, CUDA_HOME or /usr/local/cuda. Where CUDA's headers lack CCCL, as those of wheels do,
+ * it is that of the next of these places whose CUDA has the same major version. */
 void kiln__cuda_find_headers(const char *nvrtc, kiln__list *places);
+
+/* Whether the directory of a place was found; `version` gets that of its headers, "" if they do not tell. */
+enum { KILN__HEADERS_VERSION_SIZE = 32 };
+bool kiln__cuda_headers_facts(const char *place, const char *path, char version[KILN__HEADERS_VERSION_SIZE]);
 
 #endif

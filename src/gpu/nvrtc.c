@@ -10,6 +10,7 @@
 #include "os/trust.h"
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <link.h>
 #include <pthread.h>
@@ -391,49 +392,97 @@ kiln_status kiln__nvrtc_result(const kiln__nvrtc *nvrtc, const char *function, k
  * was read says of each header that there was none, and one that appears is noticed. */
 static const char nowhere[] = "/dev/null/none";
 
-static bool add_pair(kiln__list *places, const char *name, const char *path)
+/* Directory `from`/`path`, resolved, if it has the file `witness`. */
+static bool find_directory(char resolved[PATH_MAX], const char *from, const char *path, const char *witness)
 {
-    kiln__list_add(places, name);
-    kiln__list_add(places, path);
-    return true;
-}
-
-/* Adds directory `from`/`path` as a place if it has the file `witness`. */
-static bool add_place(kiln__list *places, const char *name, const char *from, const char *path, const char *witness)
-{
-    char directory[PATH_MAX], resolved[PATH_MAX], file[PATH_MAX + NAME_MAX];
+    char directory[PATH_MAX], file[PATH_MAX + NAME_MAX];
     if (snprintf(directory, sizeof(directory), "%s/%s", from, path) >= (int)sizeof(directory) ||
         realpath(directory, resolved) == NULL)
         return false;
     snprintf(file, sizeof(file), "%s/%s", resolved, witness);
-    return access(file, R_OK) == 0 && add_pair(places, name, resolved);
+    return access(file, R_OK) == 0;
 }
 
-/* Seen from the directory of libnvrtc, or from one beside it: a toolkit or a wheel of CUDA 13, wheels of CUDA 12. */
-static bool add_cuda(kiln__list *places, const char *from)
+/* The number that a header defines a macro as, 0 if it cannot be read or does not. */
+static long read_define(const char *directory, const char *header, const char *macro)
+{
+    enum { LIMIT = 4 << 20 };
+    char path[PATH_MAX], wanted[64];
+    void *text = NULL;
+    size_t length;
+    struct stat status;
+    long number = 0;
+    snprintf(wanted, sizeof(wanted), "#define %s ", macro);
+    if (snprintf(path, sizeof(path), "%s/%s", directory, header) < (int)sizeof(path) &&
+        kiln__file_read(&text, &length, AT_FDCWD, path, 0, LIMIT, &status) == 0) {
+        const char *at = strstr(text, wanted);
+        number = at != NULL ? strtol(at + strlen(wanted), NULL, 10) : 0;
+    }
+    kiln__free(text);
+    return number;
+}
+
+/* CUDA_VERSION, 13000 for 13.0. */
+static long cuda_version(const char *directory)
+{
+    return read_define(directory, "cuda.h", "CUDA_VERSION");
+}
+
+/* What has been found on the way through the places of CUDA's headers: paths, "" if there are none yet. */
+typedef struct headers {
+    char cuda[PATH_MAX], cccl[PATH_MAX];
+} headers;
+
+/* Looks for what is missing, seen from the directory of libnvrtc or from one beside it: a toolkit or a wheel of
+ * CUDA 13, wheels of CUDA 12. CCCL may lie beside other headers of CUDA than those that were found, but of the same
+ * major version. True if nothing is missing any more. */
+static bool look_from(headers *found, const char *from)
 {
     static const struct {
         const char *cuda, *cccl;
     } layouts[] = { { "../include", "../include/cccl" }, { "../../cuda_runtime/include", "../../cuda_cccl/include" } };
-    for (size_t i = 0; i < sizeof(layouts) / sizeof(layouts[0]); i++)
-        if (add_place(places, "cuda", from, layouts[i].cuda, "cuda_fp16.h"))
-            return add_place(places, "cccl", from, layouts[i].cccl, "cuda/std/version") ||
-                   add_pair(places, "cccl", nowhere);
-    return false;
+    for (size_t i = 0; i < sizeof(layouts) / sizeof(layouts[0]) && found->cccl[0] == '\0'; i++) {
+        char cuda[PATH_MAX], cccl[PATH_MAX];
+        bool first = found->cuda[0] == '\0';
+        if (!find_directory(cuda, from, layouts[i].cuda, "cuda_fp16.h"))
+            continue;
+        if (first)
+            memcpy(found->cuda, cuda, sizeof(cuda));
+        if (find_directory(cccl, from, layouts[i].cccl, "cuda/std/version") &&
+            (first || cuda_version(cuda) / 1000 == cuda_version(found->cuda) / 1000))
+            memcpy(found->cccl, cccl, sizeof(cccl));
+    }
+    return found->cccl[0] != '\0';
 }
 
 void kiln__cuda_find_headers(const char *nvrtc, kiln__list *places)
 {
     char from[PATH_MAX];
     const char *slash = strrchr(nvrtc, '/'), *roots[ROOTS];
+    headers found;
+    found.cuda[0] = found.cccl[0] = '\0';
     find_roots(roots);
-    if (slash != NULL && snprintf(from, sizeof(from), "%.*s", (int)(slash - nvrtc), nvrtc) < (int)sizeof(from) &&
-        add_cuda(places, from))
-        return;
-    for (int i = 0; i < ROOTS; i++)
-        if (roots[i] != NULL && roots[i][0] == '/' &&
-            snprintf(from, sizeof(from), "%s/include", roots[i]) < (int)sizeof(from) && add_cuda(places, from))
-            return;
-    add_pair(places, "cuda", nowhere);
-    add_pair(places, "cccl", nowhere);
+    bool done = slash != NULL &&
+                snprintf(from, sizeof(from), "%.*s", (int)(slash - nvrtc), nvrtc) < (int)sizeof(from) &&
+                look_from(&found, from);
+    for (int i = 0; i < ROOTS && !done; i++)
+        done = roots[i] != NULL && roots[i][0] == '/' &&
+               snprintf(from, sizeof(from), "%s/include", roots[i]) < (int)sizeof(from) && look_from(&found, from);
+    kiln__list_add(places, "cuda");
+    kiln__list_add(places, found.cuda[0] != '\0' ? found.cuda : nowhere);
+    kiln__list_add(places, "cccl");
+    kiln__list_add(places, found.cccl[0] != '\0' ? found.cccl : nowhere);
+}
+
+bool kiln__cuda_headers_facts(const char *place, const char *path, char version[KILN__HEADERS_VERSION_SIZE])
+{
+    bool cccl = strcmp(place, "cccl") == 0;
+    long number = cccl ? read_define(path, "cuda/std/__cccl/version.h", "CCCL_VERSION") : cuda_version(path);
+    version[0] = '\0';
+    if (number > 0 && cccl)
+        snprintf(version, KILN__HEADERS_VERSION_SIZE, "%ld.%ld.%ld", number / 1000000, number / 1000 % 1000,
+                 number % 1000);
+    else if (number > 0)
+        snprintf(version, KILN__HEADERS_VERSION_SIZE, "%ld.%ld", number / 1000, number % 1000 / 10);
+    return strcmp(path, nowhere) != 0;
 }

@@ -59,6 +59,36 @@ static void examine_compiler(exam *e, kiln__builder *builder, const char *what, 
     kiln__text_fini(&detail);
 }
 
+/* The headers that sources may include. */
+static void examine_headers(exam *e)
+{
+    const char *place = NULL, *path;
+    kiln__compiler *compiler = e->service->builders[KILN__BACKEND_CUDA].toolchains.compiler;
+    kiln__toolchain toolchain;
+    kiln__list places = { 0 };
+    bool known = compiler->vtable->open(compiler, &toolchain, NULL) == KILN_OK;
+    kiln__cuda_find_headers(known ? toolchain.path : "", &places);
+    while (!places.bytes.failed && !e->stopped && kiln__list_next_pair(&places, &place, &path)) {
+        char version[KILN__HEADERS_VERSION_SIZE];
+        bool cuda = strcmp(place, "cuda") == 0, found = kiln__cuda_headers_facts(place, path, version);
+        tell(e,
+             (kiln_finding){ .what = "headers",
+                             .ok = found,
+                             .name = cuda ? "CUDA" : "CCCL",
+                             .path = found ? path : NULL,
+                             .version = version,
+                             .detail = cuda ? "sources may include cuda_fp16.h, mma.h and the like"
+                                            : "sources may include cooperative_groups.h, cub, thrust and <tuple>",
+                             .remedy = found  ? NULL
+                                       : cuda ? "install the CUDA toolkit or the wheel nvidia-cuda-runtime beside "
+                                                "NVRTC, or name a toolkit in CUDA_PATH"
+                                              : "install the CUDA toolkit or the wheel nvidia-cuda-cccl, of the major "
+                                                "version of CUDA's headers, or name a toolkit in CUDA_PATH" },
+             NULL);
+    }
+    kiln__list_fini(&places);
+}
+
 static void examine_worker(exam *e)
 {
     kiln_report report = KILN_INIT(kiln_report);
@@ -334,6 +364,8 @@ void kiln__doctor(kiln_service *service, kiln_finding_fn fn, void *data)
     examine_compiler(&e, &service->builders[KILN__BACKEND_CUDA], "NVRTC",
                      "to compile for GPUs, install the CUDA toolkit, or NVIDIA's wheel nvidia-cuda-nvrtc and name its "
                      "libnvrtc.so.13 in KILN_NVRTC");
+    if (!e.stopped)
+        examine_headers(&e);
     if (!e.stopped)
         examine_worker(&e);
     int count = examine_driver(&e);

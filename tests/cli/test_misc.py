@@ -325,6 +325,11 @@ class Doctor(KilnTest):
         self.assertTrue(found["compile worker"]["ok"], found["compile worker"])
         self.assertTrue(os.access(found["compile worker"]["path"], os.X_OK))
         self.assertTrue(found["C compiler"]["ok"])
+        headers = {row["name"]: row for row in report["findings"] if row["what"] == "headers"}
+        for name, witness in (("CUDA", "cuda_fp16.h"), ("CCCL", "cuda/std/version")):
+            row = headers[name]
+            self.assertEqual(row["ok"], os.path.exists(os.path.join(row["path"], witness)), row)
+            self.assertTrue(not row["ok"] or re.fullmatch(r"\d+(\.\d+)+", row["version"]), row)
         for row in report["findings"]:
             self.assertTrue(row["ok"] or row["remedy"], row)
 

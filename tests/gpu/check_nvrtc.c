@@ -6,12 +6,14 @@
 #include "support/flat.h"
 #include "support/shortage.h"
 #include "support/suites.h"
+#include "support/temp.h"
 #include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static char good_source[] =
     "extern \"C\" __global__ void kiln_vector(float *out, const float *x, unsigned long long n)\n"
@@ -334,10 +336,72 @@ START_TEST(test_nvrtc__a_shortage_of_descriptors_is_no_missing_library)
 }
 END_TEST
 
+/* ---- CUDA's headers */
+
+static void write_header(const char *path, const char *text)
+{
+    char directory[256];
+    for (const char *slash = strchr(path, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+        snprintf(directory, sizeof(directory), "%.*s", (int)(slash - path), path);
+        mkdir(kiln_test_temp_path(directory), 0755);
+    }
+    kiln_test_temp_write(path, text, strlen(text));
+}
+
+/* Compares the directories that are found with those in the temporary directory; NULL: none is. */
+static void expect_headers(const char *nvrtc, const char *cuda, const char *cccl)
+{
+    char library[512], version[KILN__HEADERS_VERSION_SIZE];
+    const char *expected[] = { cuda, cccl }, *place = NULL, *path;
+    kiln__list places = { 0 };
+    snprintf(library, sizeof(library), "%s", kiln_test_temp_path(nvrtc));
+    kiln__cuda_find_headers(library, &places);
+    for (int i = 0; i < 2; i++) {
+        ck_assert(kiln__list_next_pair(&places, &place, &path));
+        ck_assert_str_eq(place, i == 0 ? "cuda" : "cccl");
+        ck_assert_int_eq(kiln__cuda_headers_facts(place, path, version), expected[i] != NULL);
+        if (expected[i] != NULL)
+            ck_assert_str_eq(path, kiln_test_temp_path(expected[i]));
+        ck_assert_str_eq(version, expected[i] == NULL ? "" : i == 0 ? "99.1" : "4.2.1");
+    }
+    kiln__list_fini(&places);
+}
+
+/* A wheel's headers lack CCCL. The toolkit's is taken where it is of the same major version. */
+START_TEST(test_nvrtc__cccl_of_the_next_place_is_taken)
+{
+    static const char nvrtc[] = "wheels/nvidia/cu99/lib/libnvrtc.so.99", wheel[] = "wheels/nvidia/cu99/include",
+                      own[] = "wheels/nvidia/cu99/include/cccl", toolkit[] = "toolkit/include/cccl",
+                      version[] = "#ifndef V\n#define CCCL_VERSION 4002001\n#endif\n";
+    write_header(nvrtc, "");
+    write_header("wheels/nvidia/cu99/include/cuda_fp16.h", "");
+    write_header("wheels/nvidia/cu99/include/cuda.h", "/* CUDA_VERSION */\n#define CUDA_VERSION 99010\n");
+    setenv("CUDA_PATH", kiln_test_temp_path("toolkit"), 1);
+    unsetenv("CUDA_HOME");
+    expect_headers(nvrtc, wheel, NULL); /* /usr/local/cuda has another major version */
+    write_header("toolkit/include/cuda_fp16.h", "");
+    write_header("toolkit/include/cuda.h", "#define CUDA_VERSION 98060\n");
+    write_header("toolkit/include/cccl/cuda/std/version", "");
+    write_header("toolkit/include/cccl/cuda/std/__cccl/version.h", version);
+    expect_headers(nvrtc, wheel, NULL);
+    write_header("toolkit/include/cuda.h", "#define CUDA_VERSION 99000\n");
+    expect_headers(nvrtc, wheel, toolkit);
+    setenv("CUDA_HOME", kiln_test_temp_path("toolkit"), 1);
+    setenv("CUDA_PATH", "/nowhere", 1);
+    expect_headers(nvrtc, wheel, toolkit);
+    write_header("wheels/nvidia/cu99/include/cccl/cuda/std/version", "");
+    write_header("wheels/nvidia/cu99/include/cccl/cuda/std/__cccl/version.h", version);
+    expect_headers(nvrtc, wheel, own);
+}
+END_TEST
+
 Suite *kiln_test_gpu_nvrtc_suite(void)
 {
     Suite *suite = suite_create("nvrtc");
-    TCase *absent = tcase_create("absent"), *present = tcase_create("present");
+    TCase *absent = tcase_create("absent"), *present = tcase_create("present"), *headers = tcase_create("headers");
+    kiln_test_temp_use(headers);
+    tcase_add_test(headers, test_nvrtc__cccl_of_the_next_place_is_taken);
+    suite_add_tcase(suite, headers);
     tcase_add_checked_fixture(absent, set_up, tear_down);
     tcase_add_test(absent, test_nvrtc__missing_library_says_what_to_do);
     tcase_add_test(absent, test_nvrtc__a_shortage_of_descriptors_is_no_missing_library);
