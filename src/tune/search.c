@@ -9,7 +9,8 @@
 
 enum {
     JUDGED_FROM = 4,    /* samples of a variant before it is judged */
-    OWN_NOISE_FROM = 8, /* samples from which on its own noise is believed; before, the noise of all counts */
+    OWN_NOISE_FROM = 8, /* samples from which on its own noise is believed; before, the noise of all counts, and
+                         * nothing is settled */
     WARMUPS = 3,        /* uncounted samples of the incumbent at the start */
     GROUP = 4,          /* variants between two samples of the incumbent */
     CUT_FROM = 8,       /* samples before a variant is given up that may yet be the fastest */
@@ -249,7 +250,9 @@ static bool is_told_apart(const variant_selection *selection, size_t variant)
 static void drop_if_slower(variant_selection *selection, size_t variant)
 {
     variant_samples *v = &selection->variants[variant];
-    if (v->judged && v->verdict == KILN_VERDICT_TIED && is_told_apart(selection, variant)) {
+    size_t samples = count_samples(selection, variant == selection->incumbent ? selection->leader : variant);
+    if (v->judged && v->verdict == KILN_VERDICT_TIED && samples >= OWN_NOISE_FROM &&
+        is_told_apart(selection, variant)) {
         v->verdict = KILN_VERDICT_SLOWER;
         selection->running--;
     }
@@ -685,7 +688,7 @@ static bool end_heat(search *s)
     update_selection(selection);
     bool is_clear = pick_winner(selection, &pick, &regret);
     bool is_honest = selection->is_final || !is_selected || selection->running < 2;
-    s->settled = !is_unfinished(s) && is_honest && is_clear;
+    s->settled = !is_unfinished(s) && is_honest && is_clear && s->quota >= OWN_NOISE_FROM;
     if (s->settled)
         return s->waiting == 0;
     if (s->quota >= SAMPLES_MAX)

@@ -86,10 +86,10 @@ static const char *find_objection(const kiln_tuning_info *info, const kiln_devic
         return "the spec's target is not the device's own";
     if (info->variants == 1)
         return "there is only one variant";
-    if (info->regret < 0 || lesson->measure.samples == 0)
-        return lesson->end == KILN__TIMED_OUT
-                   ? "it ended before all variants were compared: give it a larger budget"
-                   : "what was measured was disturbed too often: try again on a quieter machine";
+    if (lesson->end == KILN__TIMED_OUT)
+        return "it ended before the fastest was settled: give it a larger budget";
+    if (lesson->end != KILN__SETTLED)
+        return "the fastest could not be told from others: try again on a quieter machine";
     return NULL;
 }
 

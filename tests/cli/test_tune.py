@@ -25,6 +25,7 @@ class Tune(KilnTest):
         self.assertEqual([variant["verdict"] for variant in variants].count("winner"), 1)
         self.assertEqual(variants[0]["verdict"], "winner")
         self.assertEqual(result["out"], 0)
+        self.assertEqual(result["settled"], result["end"] == "settled")
         self.assertGreater(result["samples"], result["variants"])
         for variant in variants:
             self.assertIn(variant["verdict"], ("winner", "tied", "given up", "slower", "unmeasured"))
@@ -73,6 +74,17 @@ class Tune(KilnTest):
         self.assert_bad(["tune", SPEC, "--sandbox", "--no-sandbox"], "exclude")
         self.assert_bad(["tune", SPEC, "--hang", "5", "--no-sandbox"], "--no-sandbox")
         self.assert_bad(["tune", "--in-sandbox"], "for kiln itself")
+
+    def test_nothing_is_learnt_before_it_settles(self):
+        for _ in range(5):
+            result = self.kiln_json("tune", SPEC, "--size", "2^20", "--budget", "1")["results"][0]
+            if result["end"] == "out of time":
+                break
+        else:
+            self.skipTest("it settles in a second")
+        self.assertEqual((result["settled"], result["learnt"], result["wisdom"]), (False, False, ""))
+        self.assertIn("larger budget", result["not_learnt"])
+        self.assertEqual(self.kiln_json("wisdom", "list")["records"], [])
 
     def test_a_bar_on_a_terminal_only(self):
         main, terminal = pty.openpty()

@@ -269,6 +269,20 @@ START_TEST(test_search__what_does_not_matter_changes_nothing)
 }
 END_TEST
 
+/* Not even without noise. */
+START_TEST(test_search__four_samples_settle_nothing)
+{
+    sim s;
+    kiln_test_arena_init(&s, 2, 0.001);
+    s.truth[1] = 1.2 * s.truth[0];
+    kiln__search_result result = play(&s, 0);
+    ck_assert_int_eq(result.end, KILN__SETTLED);
+    for (size_t i = 0; i < result.count; i++)
+        ck_assert_uint_ge(result.ranking[i].result.samples, 8);
+    kiln__search_result_fini(&result);
+}
+END_TEST
+
 START_TEST(test_search__late_comers_are_judged_fairly)
 {
     int best_won = 0, tied_lost = 0;
@@ -643,6 +657,7 @@ static void add_winner_tests(TCase *tcase)
     tcase_add_loop_test(tcase, test_search__keeps_the_default_where_all_tie, 0, COUNT(jitters));
     tcase_add_loop_test(tcase, test_search__tells_a_few_apart_quickly, 0, COUNT(jitters));
     tcase_add_test(tcase, test_search__what_does_not_matter_changes_nothing);
+    tcase_add_test(tcase, test_search__four_samples_settle_nothing);
     tcase_add_test(tcase, test_search__late_comers_are_judged_fairly);
 }
 

@@ -50,8 +50,7 @@ static bool was_to_be_kept(const kiln_spec *spec, const tune_job *job, const kil
                            const kiln_device_info *device)
 {
     const char *target = kiln_spec_field(spec, "target");
-    bool complete =
-        strcmp(info->end, "stopped") != 0 && info->regret >= 0 && info->variants > 1 && info->results[0]->samples > 0;
+    bool complete = strcmp(info->end, "settled") == 0 && info->variants > 1;
     return !job->no_learn && !job->hot && complete && !*spectext_geometry(kiln_spec_text(spec)) &&
            (!*target || same_architecture(target, device->target));
 }
@@ -124,8 +123,9 @@ static json_t *success_json(const kiln_tuning *tuning, kiln_service *service, co
         "variants", json_count(info.variants), "impossible", json_count(info.impossible), "out",
         json_count(info.rejected), "rounds", json_count(info.rounds), "samples", json_count(info.samples), "default_ms",
         json_number(info.default_ms), "regret", json_number(info.regret), "seconds", json_number(info.seconds), "end",
-        json_text(info.end), "against", json_text(info.verified_by), "learnt", json_boolean(*info.wisdom != '\0'),
-        "wisdom", json_text(wisdom_file(service, spec, job, &info)), "not_learnt", json_text(info.not_learnt), "spec",
+        json_text(info.end), "settled", json_boolean(strcmp(info.end, "settled") == 0), "against",
+        json_text(info.verified_by), "learnt", json_boolean(*info.wisdom != '\0'), "wisdom",
+        json_text(wisdom_file(service, spec, job, &info)), "not_learnt", json_text(info.not_learnt), "spec",
         json_text(info.results[0]->spec), "variant_results", rows, NULL);
     if (spec_is_flat(spec))
         return object;
