@@ -5,7 +5,9 @@
 #include "base/fpenv.h"
 #include "base/keyline.h"
 #include "os/cpu.h"
+#include "os/syscalls.h"
 #include "source/source.h"
+#include "store/disk.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -343,6 +345,15 @@ static kiln__blob *fetch_by_reads(request *wanted)
 
 /* ---- Looking in the stores */
 
+/* Makes the user's store, which keeps what is known of a compiler only where it is made already. */
+static void make_store(const kiln__builder *builder)
+{
+    kiln__store *disk = builder->keylock != NULL ? builder->keylock->disk : NULL;
+    int fd = disk != NULL ? kiln__disk_store_open_lock(disk) : -1;
+    if (fd >= 0)
+        kiln__sys_close(fd);
+}
+
 /* Some compilers tell their id only by compiling something tiny. They are asked only where a store has this unit of
  * some toolchain, which may be this one's. So an empty cache costs no further compile. */
 static void identify_if_worthwhile(request *wanted, kiln__key *key)
@@ -352,6 +363,7 @@ static void identify_if_worthwhile(request *wanted, kiln__key *key)
     kiln__toolchain toolchain;
     kiln__blob *some = kiln__tiers_get(wanted->out->tiers, key, NULL, &wanted->out->miss);
     if (some != NULL && compiler->vtable->identify(compiler, &toolchain, NULL) == KILN_OK) {
+        make_store(wanted->builder);
         kiln__toolchains_learn(toolchains, toolchain.id);
         memcpy(key->toolchain, toolchain.id, sizeof(key->toolchain));
     }

@@ -18,6 +18,7 @@ typedef struct kiln__toolchains {
     kiln__tiers *tiers;
     pthread_mutex_t lock;
     bool known;                 /* `toolchain` is filled, its id perhaps not */
+    bool kept;                  /* it came from the store, or was put there after a compile */
     kiln__toolchain *toolchain; /* large: made at the first request */
 } kiln__toolchains;
 

@@ -119,15 +119,18 @@ static kiln_status know(kiln__toolchains *memo, kiln_report *report)
     kiln__compiler *compiler = memo->compiler;
     kiln__toolchain found;
     kiln_status status = KILN_OK;
-    if (memo->known && memo->toolchain->id[0] == '\0' && recall(memo, &found))
+    if (memo->known && memo->toolchain->id[0] == '\0' && recall(memo, &found)) {
         *memo->toolchain = found;
+        memo->kept = true;
+    }
     if (memo->known)
         return KILN_OK;
     if (memo->toolchain == NULL)
         memo->toolchain = kiln__alloc(sizeof(*memo->toolchain));
     if (memo->toolchain == NULL)
         return kiln__fail_memory(report, KILN__STAGE_OPEN);
-    if (!recall(memo, memo->toolchain)) {
+    memo->kept = recall(memo, memo->toolchain);
+    if (!memo->kept) {
         memset(memo->toolchain, 0, sizeof(*memo->toolchain));
         status = compiler->vtable->open(compiler, memo->toolchain, report);
         if (status == KILN_OK && memo->toolchain->id[0] != '\0')
@@ -160,13 +163,18 @@ kiln_status kiln__toolchains_id(kiln__toolchains *memo, char out[KILN__ENTRY_TOO
 void kiln__toolchains_learn(kiln__toolchains *memo, const char *id)
 {
     pthread_mutex_lock(&memo->lock);
-    if (memo->known && strcmp(memo->toolchain->id, id) != 0) {
+    bool same = memo->known && strcmp(memo->toolchain->id, id) == 0;
+    if (same && !memo->kept) {
+        remember(memo, memo->toolchain); /* the store may have been made since it became known */
+        memo->kept = true;
+    } else if (memo->known && !same) {
         /* The memo may be of another file than the one that has just compiled: ask the compiler, it is open. */
         kiln__toolchain opened = { 0 };
         if (memo->compiler->vtable->open(memo->compiler, &opened, NULL) == KILN_OK)
             *memo->toolchain = opened;
         snprintf(memo->toolchain->id, sizeof(memo->toolchain->id), "%s", id);
         remember(memo, memo->toolchain);
+        memo->kept = true;
     }
     pthread_mutex_unlock(&memo->lock);
 }

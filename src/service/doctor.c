@@ -277,7 +277,9 @@ static void examine_cache(exam *e)
     int probe = service->disk != NULL ? kiln__disk_store_probe(service->disk) : 0;
     if (service->disk != NULL)
         kiln__disk_store_visit(service->disk, count_entry, &sum);
-    if (probe != 0)
+    if (probe == 1)
+        kiln__text_copy(end, sizeof(end), "empty: the first kernel makes its directories");
+    else if (probe != 0)
         snprintf(end, sizeof(end), "not writable: %s", strerrordesc_np(-probe));
     if (service->disk != NULL)
         describe_tally(detail, &sum, end);
@@ -286,7 +288,7 @@ static void examine_cache(exam *e)
     if (service->disk == NULL)
         remedy =
             "every process compiles anew: set KILN_CACHE_DIR to a directory that you own and no other user can write";
-    else if (probe != 0)
+    else if (probe < 0)
         remedy = "stored kernels are used but no new ones kept: free space or permissions, or set KILN_CACHE_DIR";
     else if (sum.untrusted > 0)
         remedy = "untrusted entries (links, another owner, writable by others) are never used; kiln cache verify "

@@ -47,8 +47,10 @@ typedef struct disk_problem {
 
 typedef struct disk_store {
     kiln__store base;
-    bool shared; /* only read, and also trusted when it is root's */
-    int root_fd; /* the same number until close, see reopen_root */
+    bool shared;       /* only read, and also trusted when it is root's */
+    int root_fd;       /* the same number until close, see adopt_root */
+    atomic_bool there; /* root_fd is the root; else there was no root yet, and it is /dev/null */
+    atomic_flag tagged;
     uint64_t cap_bytes, cap_files;
     atomic_uint_least64_t pending[SHARDS]; /* put by this process since its last look, in millionths of a share */
     atomic_flag evicting, begun;           /* begun: `pending` has its first values */
@@ -183,15 +185,41 @@ static int open_inside(const disk_store *store, int parent, const char *name, co
     return error != 0 ? error : directory;
 }
 
+/* Takes the root that is open as `root`, and closes that. dup3 puts it under the number of root_fd at once, so that no
+ * thread ever meets a closed descriptor. 0 or -errno with the problem. */
+static int adopt_root(disk_store *store, int root, bool make, disk_problem *problem)
+{
+    int error = check_directory(store, root, "", make, problem);
+    if (error == 0 && kiln__sys_dup3(root, store->root_fd, O_CLOEXEC) < 0)
+        error = fail(problem, make ? KILN__TROUBLE_WRITE : KILN__TROUBLE_READ, "", -errno, NULL);
+    kiln__sys_close(root);
+    if (error == 0)
+        atomic_store(&store->there, true);
+    return error;
+}
+
+/* Looks whether another process has made the root meanwhile. -ENOENT without a problem: it has not. */
+static int find_root(disk_store *store, disk_problem *problem)
+{
+    if (atomic_load(&store->there))
+        return 0;
+    int root = kiln__file_open(AT_FDCWD, store->base.path, O_RDONLY | O_DIRECTORY, 0);
+    if (root < 0)
+        return root == -ENOENT ? root : fail(problem, KILN__TROUBLE_READ, "", root, NULL);
+    return adopt_root(store, root, false, problem);
+}
+
 /* Opens a directory in the root, which is checked first. */
-static int open_in_root(const disk_store *store, const char *name, bool make, disk_problem *problem)
+static int open_in_root(disk_store *store, const char *name, bool make, disk_problem *problem)
 {
     problem->trouble = KILN__TROUBLE_NONE;
-    int error = check_directory(store, store->root_fd, "", make, problem);
+    int error = find_root(store, problem);
+    if (error == 0)
+        error = check_directory(store, store->root_fd, "", make, problem);
     return error != 0 ? error : open_inside(store, store->root_fd, name, name, make, problem);
 }
 
-static int open_version(const disk_store *store, bool make, disk_problem *problem)
+static int open_version(disk_store *store, bool make, disk_problem *problem)
 {
     return open_in_root(store, VERSION_NAME, make, problem);
 }
@@ -205,7 +233,7 @@ static int open_shard_in(const disk_store *store, int version, unsigned shard, b
 }
 
 /* A descriptor of a shard, or a negative errno with the problem if there is one. */
-static int open_shard(const disk_store *store, unsigned shard, bool make, disk_problem *problem)
+static int open_shard(disk_store *store, unsigned shard, bool make, disk_problem *problem)
 {
     int version = open_version(store, make, problem);
     if (version < 0)
@@ -217,12 +245,14 @@ static int open_shard(const disk_store *store, unsigned shard, bool make, disk_p
 
 /* As open_shard for a get. The version's directory is only looked at, which is cheaper than opening it. The root has
  * just been checked, so only trusted users can put another directory in its place. */
-static int open_shard_to_read(const disk_store *store, unsigned shard, disk_problem *problem)
+static int open_shard_to_read(disk_store *store, unsigned shard, disk_problem *problem)
 {
     struct stat status;
     char where[SHARD_PATH_SIZE];
     problem->trouble = KILN__TROUBLE_NONE;
-    int error = check_directory(store, store->root_fd, "", false, problem);
+    int error = find_root(store, problem);
+    if (error == 0)
+        error = check_directory(store, store->root_fd, "", false, problem);
     if (error != 0)
         return error;
     if (kiln__sys_fstatat(store->root_fd, VERSION_NAME, &status, AT_SYMLINK_NOFOLLOW) != 0)
@@ -350,7 +380,7 @@ static kiln__blob *disk_get(kiln__store *base, const kiln__key *key, bool older,
 
 int kiln__disk_store_read(kiln__store *base, const kiln__key *key, kiln__blob **out)
 {
-    const disk_store *store = (const disk_store *)base;
+    disk_store *store = (disk_store *)base;
     disk_reading found = { 0 };
     char name[NAME_SIZE];
     *out = NULL;
@@ -465,17 +495,30 @@ static int write_tag(int root)
     return error == -EEXIST ? 0 : error;
 }
 
-/* Makes a root again that was removed. dup3 puts the new one under the old number at once, so that no thread ever
- * meets a closed descriptor. */
-static void reopen_root(disk_store *store)
+/* Makes the root, at the first put or after it was removed. 0 or -errno with the problem. */
+static int make_root(disk_store *store, disk_problem *problem)
 {
-    disk_problem problem;
     int root = kiln__file_make_directory(store->base.path);
     if (root < 0)
-        return;
-    if (check_directory(store, root, "", true, &problem) == 0 && kiln__sys_dup3(root, store->root_fd, O_CLOEXEC) >= 0)
-        write_tag(root);
-    kiln__sys_close(root);
+        return fail(problem, KILN__TROUBLE_WRITE, "", root, NULL);
+    atomic_flag_clear(&store->tagged);
+    return adopt_root(store, root, true, problem);
+}
+
+/* Whether the root is writable, or a missing one can be made: 0 or the -errno of the nearest directory. */
+static int try_root(const disk_store *store)
+{
+    char path[PATH_MAX];
+    if (kiln__text_copy(path, sizeof path, store->base.path) >= sizeof path)
+        return -ENAMETOOLONG;
+    for (;;) {
+        if (faccessat(AT_FDCWD, path, W_OK | X_OK, AT_EACCESS) == 0)
+            return 0;
+        char *slash = strrchr(path, '/');
+        if (errno != ENOENT || slash == NULL || path[1] == '\0')
+            return -errno;
+        slash[slash == path] = '\0';
+    }
 }
 
 /* 1 if it is there already and is not to be replaced. */
@@ -529,17 +572,29 @@ void kiln__disk_store_refusal(kiln__store *base, char out[KILN__STORE_REFUSAL])
         kiln__text_copy(out, KILN__STORE_REFUSAL, "another process has removed it");
 }
 
+/* What is known of a compiler is no reason to make a store: a command that only looks makes nothing. */
+static bool has_version(disk_store *store)
+{
+    disk_problem problem;
+    int version = open_version(store, false, &problem);
+    if (version >= 0)
+        kiln__sys_close(version);
+    return version != -ENOENT;
+}
+
 static int disk_put(kiln__store *base, kiln__blob *blob, bool replace)
 {
     disk_store *store = (disk_store *)base;
     disk_problem problem;
     if (kiln__evict_cost(blob->length) > low_mark(share_of(store->cap_bytes)))
         return refuse_large(store, blob->length);
+    if (blob->entry.kind == KILN__ENTRY_TOOLCHAIN && !has_version(store))
+        return -ENOENT;
     int error = put_once(store, blob, replace, &problem);
-    if (error == -ENOENT) {
-        reopen_root(store);
+    if (error == -ENOENT && (error = make_root(store, &problem)) == 0)
         error = put_once(store, blob, replace, &problem);
-    }
+    if (error == 0 && !atomic_flag_test_and_set(&store->tagged))
+        write_tag(store->root_fd); /* a store without a tag is a store all the same */
     if (error < 0) {
         note_problem(store, &problem, NULL);
         return remember_refusal(store, error, problem.where, problem.text);
@@ -566,9 +621,11 @@ int kiln__disk_store_probe(kiln__store *base)
 {
     disk_problem problem;
     char name[KILN__FILE_UNIQUE];
-    int directory = open_version((disk_store *)base, true, &problem);
-    if (directory < 0)
-        return directory;
+    int directory = open_version((disk_store *)base, false, &problem);
+    if (directory == -ENOENT)
+        directory = try_root((disk_store *)base);
+    if (directory <= 0)
+        return directory == 0 ? 1 : directory;
     int fd = kiln__file_create_unique(directory, KILN__FILE_TEMPORARY, name);
     int error = fd < 0 ? fd : kiln__file_write(fd, name, sizeof name);
     if (fd >= 0 && kiln__sys_close(fd) != 0 && error == 0 && errno != EINTR)
@@ -642,14 +699,21 @@ static char *make_absolute(const char *path)
 static int open_root(disk_store *store, disk_problem *problem)
 {
     const char *path = store->base.path;
+    struct stat status;
     if (kiln__trust_is_elevated())
         return fail(problem, KILN__TROUBLE_ELEVATED, "", -EPERM,
                     "not used by a process with more rights than the user who started it");
-    store->root_fd =
-        store->shared ? kiln__file_open(AT_FDCWD, path, O_RDONLY | O_DIRECTORY, 0) : kiln__file_make_directory(path);
+    int error = store->shared || kiln__sys_fstatat(AT_FDCWD, path, &status, 0) == 0 || errno != ENOENT ? 0 : -ENOENT;
+    atomic_store(&store->there, error == 0);
+    if (error == 0)
+        store->root_fd = store->shared ? kiln__file_open(AT_FDCWD, path, O_RDONLY | O_DIRECTORY, 0)
+                                       : kiln__file_make_directory(path);
+    else if ((error = try_root(store)) == 0)
+        store->root_fd = kiln__file_open(AT_FDCWD, "/dev/null", O_RDONLY, 0);
     if (store->root_fd < 0)
-        return fail(problem, store->shared ? KILN__TROUBLE_READ : KILN__TROUBLE_WRITE, "", store->root_fd, NULL);
-    return check_directory(store, store->root_fd, "", false, problem);
+        return fail(problem, store->shared ? KILN__TROUBLE_READ : KILN__TROUBLE_WRITE, "",
+                    error != 0 ? error : store->root_fd, NULL);
+    return atomic_load(&store->there) ? check_directory(store, store->root_fd, "", false, problem) : 0;
 }
 
 static kiln__store *open_store(const char *root, bool shared, const kiln__log *log, kiln__store_counters *counters,
@@ -671,10 +735,6 @@ static kiln__store *open_store(const char *root, bool shared, const kiln__log *l
         disk_close(&store->base);
         return NULL;
     }
-    /* A store without a tag is a store all the same. */
-    error = shared ? 0 : write_tag(store->root_fd);
-    if (error != 0)
-        kiln__store_note(&store->base, KILN__TROUBLE_WRITE, TAG_NAME, kiln__store_error_text(error), NULL);
     return &store->base;
 }
 
@@ -716,11 +776,12 @@ static int open_lock_once(disk_store *store)
 int kiln__disk_store_open_lock(kiln__store *base)
 {
     disk_store *store = (disk_store *)base;
+    disk_problem problem;
     int fd = open_lock_once(store);
     if (fd != -ENOENT)
         return fd;
-    reopen_root(store);
-    return open_lock_once(store);
+    fd = make_root(store, &problem);
+    return fd < 0 ? fd : open_lock_once(store);
 }
 
 int kiln__disk_store_open_beside(kiln__store *base, const char *name, bool make, char *problem_text, size_t size)
@@ -728,10 +789,8 @@ int kiln__disk_store_open_beside(kiln__store *base, const char *name, bool make,
     disk_store *store = (disk_store *)base;
     disk_problem problem;
     int directory = open_in_root(store, name, make, &problem);
-    if (directory == -ENOENT && make) {
-        reopen_root(store);
+    if (directory == -ENOENT && make && (directory = make_root(store, &problem)) == 0)
         directory = open_in_root(store, name, make, &problem);
-    }
     if (directory == -ENOENT && make)
         fail(&problem, KILN__TROUBLE_WRITE, name, directory, NULL);
     kiln__text_copy(problem_text, size, directory < 0 && problem.trouble != KILN__TROUBLE_NONE ? problem.text : "");
@@ -856,7 +915,7 @@ static int walk_store(disk_walk *walk)
 {
     disk_problem problem;
     int version = open_version(walk->store, false, &problem);
-    if (walk->beside && (version >= 0 || version == -ENOENT))
+    if (walk->beside && (version >= 0 || version == -ENOENT) && atomic_load(&walk->store->there))
         list_directory(walk, walk->store->root_fd, walk->beside);
     if (version < 0 && version != -ENOENT && walk->purges)
         purge_failed(walk, problem.where, version, problem.text);
@@ -998,7 +1057,7 @@ static int trim_temporary(void *data, const char *name)
 
 int kiln__disk_store_trim(kiln__store *base, uint64_t bytes, uint64_t files, kiln_trim *out)
 {
-    const disk_store *store = (const disk_store *)base;
+    disk_store *store = (disk_store *)base;
     disk_problem problem;
     kiln__evict evict = { .is_entry = is_entry_name };
     int version = open_version(store, false, &problem), error = version < 0 && version != -ENOENT ? version : 0;

@@ -9,7 +9,8 @@
 
 #include "store/store.h"
 
-/* Opens or makes the store at `root` (0700). NULL if it cannot be used: the reason is counted, logged once as a
+/* Opens the store at `root`. A missing root is made (0700) by the first put of a kernel, lock or directory beside: a
+ * process that only looks makes nothing. NULL if it cannot be used: the reason is counted, logged once as a
  * warning and written to problem (size bytes; "" on success). `log` and `counters` are borrowed until close. */
 kiln__store *kiln__disk_store_open(const char *root, const kiln__log *log, kiln__store_counters *counters,
                                    char *problem, size_t size);
@@ -57,7 +58,8 @@ int kiln__disk_store_info(kiln__store *store, kiln_cache_info *out);
 int kiln__disk_store_purge(kiln__store *store, kiln__store_visitor select, void *data, uint64_t *removed, char *problem,
                            size_t size);
 
-/* Whether entries can be written: 0 or the -errno of writing a small file, which is removed again. */
+/* Whether entries can be written: 0 or the -errno of writing a small file, which is removed again. 1: nothing was
+ * written yet, and nothing is now, but the directories can be made. */
 int kiln__disk_store_probe(kiln__store *store);
 
 /* Opens the file on which processes lock the keys that they compile, <root>/v1/lock, made if it is missing: a

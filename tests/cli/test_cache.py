@@ -11,6 +11,39 @@ from support import KilnTest, compiler_builds_for_gpus
 GPU_SPECS = "op=relu6,hardtanh(-1,1) dtype=f32,f16 target=sm_80,sm_90"
 
 
+class OnlyLooking(KilnTest):
+    """Commands that only look make nothing, and say that a named directory is missing."""
+
+    commands = (("cache", "stat"), ("cache", "list"), ("cache", "verify"), ("cache", "trim"), ("cache", "purge"),
+                ("wisdom", "list"), ("wisdom", "export"), ("wisdom", "explain", "op=relu6 target=sm_90"), ("ops",),
+                ("templates",), ("doctor",), ("warm", "op=relu6", "--target", "cpu,sm_90", "--check"))
+
+    def test_nothing_is_made(self):
+        fresh, empty = self.path("none/fresh"), self.path("empty")
+        os.mkdir(empty, 0o700)
+        for command in (*self.commands, ("cache", "export", self.path("pack"))):
+            with self.subTest(command):
+                result = self.kiln(*command, "--cache-dir", fresh, status=None)
+                self.assertFalse(os.path.exists(os.path.dirname(fresh)))
+                self.assertIn(f"kiln: --cache-dir {fresh}: there is no such directory\n", result.stderr)
+                result = self.kiln(*command, "--cache-dir", empty, status=None)
+                self.assertEqual(os.listdir(empty), [])
+                self.assertNotIn("no such directory", result.stderr)
+
+    def test_doctor_says_that_nothing_is_there_yet(self):
+        store = lambda: next(row for row in self.kiln_json("doctor", "--cache-dir", self.path("new"))["findings"]
+                             if row["name"] == "user store")
+        self.assertIn("the first kernel makes its directories", store()["detail"])
+        self.assertTrue(store()["ok"])
+        self.kiln("warm", "op=relu6", "--target", "cpu", "--cache-dir", self.path("new"))
+        self.assertIn("writable", store()["detail"])
+        self.assertTrue(os.path.exists(self.path("new/CACHEDIR.TAG")))
+
+    def test_show_without_a_kernel_makes_nothing(self):
+        self.kiln("show", "op=relu6 target=sm_90", "--source", "--cache-dir", self.path("new"))
+        self.assertFalse(os.path.exists(self.path("new")))
+
+
 class Trim(KilnTest):
     def setUp(self):
         super().setUp()

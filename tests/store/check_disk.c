@@ -451,9 +451,30 @@ END_TEST
 START_TEST(test_disk__probe_leaves_nothing)
 {
     open_store();
+    ck_assert_int_eq(kiln__disk_store_probe(store), 1);
+    ck_assert(!exists(kiln_test_temp_path("cache")));
+    put("one");
+    int names = kiln_test_temp_count("cache/v1");
     ck_assert_int_eq(kiln__disk_store_probe(store), 0);
-    ck_assert_int_eq(kiln_test_temp_count("cache/v1"), 0);
-    ck_assert_int_eq(kiln__disk_store_probe(store), 0);
+    ck_assert_int_eq(kiln_test_temp_count("cache/v1"), names);
+    expect(0, 0, 0, 0);
+}
+END_TEST
+
+START_TEST(test_disk__nothing_is_made_before_a_put)
+{
+    kiln_cache_info info;
+    open_store();
+    kiln__store *reader = store;
+    ck_assert(!has("one"));
+    ck_assert_int_eq(kiln__disk_store_info(store, &info), 0);
+    open_store();
+    ck_assert(!exists(root));
+    put("one");
+    ck_assert(exists(kiln_test_temp_path("cache/CACHEDIR.TAG")));
+    store->vtable->close(store);
+    store = reader;
+    ck_assert(has("one"));
     expect(0, 0, 0, 0);
 }
 END_TEST
@@ -611,6 +632,7 @@ Suite *kiln_test_store_disk_suite(void)
     tcase_add_test(tests, test_disk__nothing_goes_but_what_kiln_made);
     tcase_add_test(tests, test_disk__a_temporary_of_another_user_stays);
     tcase_add_test(tests, test_disk__probe_leaves_nothing);
+    tcase_add_test(tests, test_disk__nothing_is_made_before_a_put);
     tcase_add_test(tests, test_disk__eight_threads_on_the_same_keys);
     tcase_add_test(tests, test_disk__replaced_entry_is_never_missing);
     tcase_add_test(tests, test_disk__processes_on_the_same_keys);

@@ -98,7 +98,7 @@ START_TEST(test_packs__order_of_stores)
     expect_source(&options, KILN_ORIGIN_DISK);
     ck_assert_int_eq(log_.warnings, 0);
     /* Nothing was copied from one disk to another. */
-    ck_assert_int_eq(kiln_test_temp_count("second"), 1);
+    ck_assert_int_ne(access(second, F_OK), 0);
 }
 END_TEST
 

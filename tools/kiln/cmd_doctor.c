@@ -58,7 +58,7 @@ static int visit_finding(void *data, const kiln_finding *finding)
 }
 
 /* Whether a kernel can be made and computes: a thing that is found may still not work. */
-static bool works_on(struct session *session, const char *device_name)
+static bool computes(struct session *session, const char *device_name)
 {
     kiln_device *device = NULL;
     kiln_device_info info;
@@ -85,14 +85,24 @@ static bool works_on(struct session *session, const char *device_name)
     return good;
 }
 
+/* The same in a session without a cache, so that nothing is kept. */
+static bool works_on(const char *device_name)
+{
+    const common_args apart = { .cache_dir = "", .strict = KILN_OFF };
+    struct session session;
+    bool good = session_open(&session, &apart) == STATUS_DONE && computes(&session, device_name);
+    session_close(&session);
+    return good;
+}
+
 static int examine(struct session *session, void *data)
 {
     struct diagnosis *diagnosis = data;
     kiln_status status = kiln_doctor(session->service, visit_finding, diagnosis);
     if (status)
         return session_status(session, status, NULL);
-    bool gpu = diagnosis->gpu && diagnosis->nvrtc && works_on(session, "cuda:0");
-    bool cpu = diagnosis->compiler && works_on(session, "cpu");
+    bool gpu = diagnosis->gpu && diagnosis->nvrtc && works_on("cuda:0");
+    bool cpu = diagnosis->compiler && works_on("cpu");
     char *complaint = NULL;
     gnuplot_find(&complaint, gnuplot_format_of("-"));
     if (diagnosis->common->json)
@@ -110,7 +120,7 @@ static int examine(struct session *session, void *data)
 
 int command_doctor(int argc, char **argv)
 {
-    common_args common = { .json = false };
+    common_args common = { .only_reads = true };
     options_only(&usage, NULL, 0, &common, NULL, argc, argv);
     struct diagnosis diagnosis = { .common = &common, .list = json_array(), .colour = use_colour(stdout) };
     return session_run(&common, examine, &diagnosis);

@@ -79,7 +79,7 @@ static int print_ops(struct session *session, void *data)
 
 int command_ops(int argc, char **argv)
 {
-    ops_args args = { .markdown = false };
+    ops_args args = { .common.only_reads = true };
     const option_row rows[] = {
         { "markdown", 0, OPTION_FLAG, NULL, "print a Markdown table", &args.markdown },
     };

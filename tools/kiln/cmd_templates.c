@@ -160,7 +160,7 @@ static int list_templates(struct session *session, void *data)
 
 int command_templates(int argc, char **argv)
 {
-    common_args common = { .json = false };
+    common_args common = { .only_reads = true };
     struct visit visit = { .wanted = NULL };
     const option_row rows[] = {
         { "print", 'p', OPTION_TEXT, "NAME", "print the text of one template", &visit.wanted },

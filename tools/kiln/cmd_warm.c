@@ -73,6 +73,7 @@ static void parse_args(warm_args *args, int argc, char **argv)
         options_refuse(&usage, "--target is empty, expected a list such as sm_80,sm_90, all or native");
     if (args->check && args->stats)
         options_refuse(&usage, "--stats counts compiles, and --check compiles nothing: leave one of them out");
+    args->common.only_reads = args->check;
     if (args->threads == 0)
         args->threads = count_processors();
 }

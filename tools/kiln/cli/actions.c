@@ -36,5 +36,6 @@ int actions_run(const action_set *set, const option_row *rows, size_t count, voi
     const action *chosen = find_action(set, &all);
     *words = (text_list){ all.items + 1, all.count - 1 };
     set->check(chosen, args);
+    common->only_reads = chosen->only_reads;
     return session_run(common, chosen->run, args);
 }

@@ -9,6 +9,7 @@ typedef struct action {
     int (*run)(struct session *session, void *args); /* prints, and returns the exit status */
     const char *needs;  /* a name for the first word after it where there must be one, or NULL */
     size_t least, most; /* words after it */
+    bool only_reads;    /* as in common_args */
 } action;
 
 typedef struct action_set {

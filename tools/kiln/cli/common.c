@@ -1,6 +1,7 @@
 /* Diagnostics, memory that lasts as long as the command, and sessions. */
 #include "cli/common.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -188,6 +189,9 @@ int session_open(struct session *out, const common_args *args)
     options.log = print_log;
     if (args->verbose && !getenv("KILN_LOG"))
         options.log_level = KILN_LOG_INFO;
+    if (args->only_reads && args->cache_dir && *args->cache_dir && access(args->cache_dir, F_OK) != 0 &&
+        errno == ENOENT)
+        note("--cache-dir %s: there is no such directory", args->cache_dir);
     kiln_status status = kiln_open(&out->service, &options, &out->report);
     if (status)
         return session_status(out, status, NULL);

@@ -77,6 +77,7 @@ typedef struct common_args {
     const char *device;
     bool json;
     bool verbose;
+    bool only_reads; /* the command makes nothing: a directory that is named and missing is told of */
     kiln_switch strict;
 } common_args;
 
