@@ -633,6 +633,24 @@ START_TEST(test_source__standard_headers_are_there)
 }
 END_TEST
 
+/* In one text, and CUB before Thrust: each configures what both share. */
+START_TEST(test_source__headers_of_cccl_go_together)
+{
+    if (!have_nvrtc())
+        return;
+    source.text = "#include <cuda/std/version>\n" KERNEL "}\n";
+    if (build() != KILN_OK) {
+        printf("   left out: CCCL is not here\n");
+        return;
+    }
+    source.text = "#include <cmath>\n#include <cub/cub.cuh>\n#include <thrust/complex.h>\n#include <thrust/sort.h>\n"
+                  "#include <complex>\n#include <optional>\n#include <thrust/execution_policy.h>\n" KERNEL
+                  "thrust::sort(thrust::seq, p, p + n); p[0] += abs(std::complex<float>(p[1], INFINITY)); }\n";
+    expect(build(), KILN_OK, "");
+    ck_assert_msg(report.log == NULL, "%s", report.log);
+}
+END_TEST
+
 /* A user's own header of that name is taken, be it in memory or in a directory, and noticed when it appears. */
 START_TEST(test_source__standard_headers_give_way)
 {
@@ -666,6 +684,7 @@ Suite *kiln_test_source_source_suite(void)
     tcase_add_test(tcase, test_source__without_a_worker_stays_in_memory);
     tcase_add_test(tcase, test_source__standard_headers_are_there);
     tcase_add_test(tcase, test_source__standard_headers_give_way);
+    tcase_add_test(tcase, test_source__headers_of_cccl_go_together);
     tcase_add_test(tcase, test_source__messages_name_the_users_file_and_line);
     tcase_add_test(tcase, test_source__lambdas_in_device_code_need_no_annotation);
     tcase_add_test(tcase, test_source__functions_without_annotation_are_device_functions);

@@ -2,6 +2,13 @@
 #ifndef KILN_STD_CUB_CUB_CUH
 #define KILN_STD_CUB_CUB_CUH
 
+/* CUB includes the configuration of Thrust, whose backend is chosen there: see thrust/kiln.h. */
+#ifndef THRUST_DEVICE_SYSTEM
+#define THRUST_DEVICE_SYSTEM THRUST_DEVICE_SYSTEM_CPP
+#endif
+
+#pragma nv_diagnostic push
+#pragma nv_diag_suppress 47 // CCCL may define INFINITY and NAN anew
 #include <cub/block/block_adjacent_difference.cuh>
 #include <cub/block/block_discontinuity.cuh>
 #include <cub/block/block_exchange.cuh>
@@ -22,5 +29,6 @@
 #include <cub/warp/warp_reduce.cuh>
 #include <cub/warp/warp_scan.cuh>
 #include <cub/warp/warp_store.cuh>
+#pragma nv_diagnostic pop
 
 #endif
