@@ -159,6 +159,13 @@ typedef enum kiln_isolate {
                                  in the memory of the service */
 } kiln_isolate;
 
+/* The users that may write what Kiln loads. docs/deployment.md has the details. */
+typedef enum kiln_trust {
+    KILN_TRUST_DEFAULT = 0, /* the environment variable KILN_TRUST, else KILN_TRUST_OWNER */
+    KILN_TRUST_OWNER,       /* the user of the process; of packs and the shared directory also root */
+    KILN_TRUST_GROUP        /* also root, and the members of the process's groups; a pack may be a symbolic link */
+} kiln_trust;
+
 /* kiln_open copies it, strings included. A field that is 0 has the value of its environment variable, or else its
  * default; comments name both. */
 typedef struct kiln_options {
@@ -174,6 +181,7 @@ typedef struct kiln_options {
     const char *cache_dir;  /* the user's store; KILN_CACHE_DIR; else kiln in the XDG cache directory */
     const char *shared_dir; /* a store that is only read; KILN_SHARED_DIR; else none */
     const char *packs;      /* paths of packs, with ':' between; KILN_PACKS; else none */
+    kiln_trust trust;       /* who else may write these files; KILN_TRUST; else KILN_TRUST_OWNER */
     uint64_t cache_bytes;   /* cap of the user's store; KILN_CACHE_BYTES; else 4 GiB; UINT64_MAX: none */
     uint64_t cache_files;   /* its cap in entries; else 262144; UINT64_MAX: none */
     uint64_t memory_bytes;  /* cap of the store in memory; else 64 MiB */

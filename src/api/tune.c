@@ -405,14 +405,15 @@ static kiln_status refuse_file(const char *path, const char *what, kiln_report *
 }
 
 /* The file's bytes, which the caller frees also after a failure. */
-static kiln_status read_file(const char *path, void **bytes, size_t *length, kiln_report *report)
+static kiln_status read_file(const char *path, unsigned trust, void **bytes, size_t *length, kiln_report *report)
 {
     struct stat status;
     char buffer[KILN__WISDOM_REASON];
     int error = kiln__file_read(bytes, length, AT_FDCWD, path, 0, KILN__WISDOM_FILE_MAX, &status);
     if (error == -ENOMEM)
         return kiln__fail_memory(report, KILN__STAGE_STORE);
-    const char *reason = status.st_mode != 0 ? kiln__trust_refuse_file(&status, true, buffer, sizeof(buffer)) : NULL;
+    unsigned rule = KILN__TRUST_SHARED | trust;
+    const char *reason = status.st_mode != 0 ? kiln__trust_refuse_file(&status, rule, buffer, sizeof(buffer)) : NULL;
     if (reason != NULL)
         return refuse_file(path, reason, report);
     if (error == -EFBIG)
@@ -421,13 +422,13 @@ static kiln_status read_file(const char *path, void **bytes, size_t *length, kil
 }
 
 /* Joins a file's records to the set. */
-static kiln_status read_records(const char *path, kiln__wisdom_set *set, kiln_report *report)
+static kiln_status read_records(const char *path, unsigned trust, kiln__wisdom_set *set, kiln_report *report)
 {
     void *bytes = NULL;
     size_t length = 0;
     kiln__wisdom_set found = { 0 };
     char problem[KILN__WISDOM_REASON];
-    kiln_status status = read_file(path, &bytes, &length, report);
+    kiln_status status = read_file(path, trust, &bytes, &length, report);
     if (status == KILN_OK) {
         kiln__wisdom_fault fault = kiln__wisdom_read(&found, bytes, length, problem);
         if (fault == KILN__WISDOM_OUT_OF_MEMORY)
@@ -477,7 +478,7 @@ kiln_status kiln_wisdom_import(kiln_service *service, const char *const *paths, 
         status = kiln__fail(report, KILN_ENOENT, KILN__STAGE_STORE, 0, "no cache directory is in use%s%s",
                             service->cache_problem[0] != '\0' ? ": " : "", service->cache_problem);
     for (size_t i = 0; i < count && status == KILN_OK; i++)
-        status = read_records(paths[i], &set, report);
+        status = read_records(paths[i], service->store_counters.trust, &set, report);
     if (status == KILN_OK && set.count > 0)
         status = add_records(service, &set, &full, report);
     kiln__wisdom_set_fini(&set);

@@ -78,34 +78,63 @@ static bool is_unmapped(uid_t owner)
 
 /* ---- Owners and modes */
 
-static const char *refuse_owner_and_mode(const struct stat *status, bool shared, char *buffer, size_t size)
+/* Whether the process is a member of a group. More groups than there is room for are none. */
+static bool is_member(gid_t group)
+{
+    gid_t groups[256];
+    int count = getgroups((int)(sizeof groups / sizeof *groups), groups);
+    for (int i = 0; i < count; i++)
+        if (groups[i] == group)
+            return true;
+    return group == getegid();
+}
+
+static const char *refuse_owner(const struct stat *status, unsigned rule, char *buffer, size_t size)
 {
     uid_t owner = status->st_uid;
     if (is_unmapped(owner))
         snprintf(buffer, size, "owned by user %u, which is any user that this user namespace does not map",
                  (unsigned)owner);
-    else if (owner != geteuid() && !(shared && owner == 0))
+    else if (owner != geteuid() && !(rule != 0 && owner == 0))
         snprintf(buffer, size, "owned by user %u, expected %u%s", (unsigned)owner, (unsigned)geteuid(),
-                 shared ? " or root" : "");
-    else if ((status->st_mode & (S_IWGRP | S_IWOTH)) != 0)
-        snprintf(buffer, size, "writable by group or others (mode %04o)", (unsigned)(status->st_mode & 07777));
+                 rule != 0 ? " or root" : "");
     else
         return NULL;
     return buffer;
 }
 
-const char *kiln__trust_refuse_directory(const struct stat *status, bool shared, char *buffer, size_t size)
+static const char *refuse_owner_and_mode(const struct stat *status, unsigned rule, char *buffer, size_t size)
 {
-    return S_ISDIR(status->st_mode) ? refuse_owner_and_mode(status, shared, buffer, size) : "not a directory";
+    mode_t mode = status->st_mode;
+    const char *reason = refuse_owner(status, rule, buffer, size);
+    if (reason != NULL)
+        return reason;
+    bool by_members = (rule & KILN__TRUST_GROUP) != 0 && is_member(status->st_gid);
+    if ((mode & S_IWOTH) == 0 && ((mode & S_IWGRP) == 0 || by_members))
+        return NULL;
+    snprintf(buffer, size, "writable by group or others (mode %04o)", (unsigned)(mode & 07777));
+    return buffer;
 }
 
-const char *kiln__trust_refuse_file(const struct stat *status, bool shared, char *buffer, size_t size)
+const char *kiln__trust_refuse_directory(const struct stat *status, unsigned rule, char *buffer, size_t size)
+{
+    return S_ISDIR(status->st_mode) ? refuse_owner_and_mode(status, rule, buffer, size) : "not a directory";
+}
+
+const char *kiln__trust_refuse_link(const struct stat *status, unsigned rule, char *buffer, size_t size)
+{
+    if ((rule & KILN__TRUST_GROUP) == 0)
+        return "is a link, expected a regular file";
+    return refuse_owner(status, rule, buffer, size);
+}
+
+const char *kiln__trust_refuse_file(const struct stat *status, unsigned rule, char *buffer, size_t size)
 {
     if (!S_ISREG(status->st_mode))
         return "not a regular file";
     /* No name at all is fine: the file was removed after it was opened. */
-    if (shared || status->st_nlink <= 1)
-        return refuse_owner_and_mode(status, shared, buffer, size);
+    if ((rule & KILN__TRUST_SHARED) != 0 || status->st_nlink <= 1)
+        return refuse_owner_and_mode(status, rule, buffer, size);
     snprintf(buffer, size, "has %llu names, expected 1", (unsigned long long)status->st_nlink);
     return buffer;
 }

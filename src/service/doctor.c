@@ -307,9 +307,9 @@ static void examine_cache(exam *e)
 
 /* Reads and checks each entry of a pack. Opens the pack once more, so that the service counts neither uses nor
  * damage. */
-static void count_pack(tally *sum, const char *path, char *problem, size_t size)
+static void count_pack(tally *sum, const char *path, unsigned trust, char *problem, size_t size)
 {
-    kiln__store_counters counters = { 0 };
+    kiln__store_counters counters = { .trust = trust };
     kiln__store *pack;
     if (kiln__pack_store_open(&pack, path, NULL, &counters, problem, size) != 0)
         return;
@@ -334,7 +334,7 @@ static void examine_named(exam *e, const kiln__named_store *named)
     tally sum = { 0 };
     kiln__text_copy(problem, sizeof(problem), named->problem);
     if (named->store != NULL && pack)
-        count_pack(&sum, named->path, problem, sizeof(problem));
+        count_pack(&sum, named->path, e->service->store_counters.trust, problem, sizeof(problem));
     else if (named->store != NULL)
         error = kiln__disk_store_visit(named->store, count_entry, &sum);
     if (error < 0)

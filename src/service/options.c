@@ -98,6 +98,8 @@ static const choice isolation = { "isolate",
                                   { "auto", "always", "never" },
                                   "auto, always or never",
                                   KILN_ISOLATE_NEVER },
+                    trust = { "trust",          "kiln_trust",    "KILN_TRUST", { "owner", "group" },
+                              "owner or group", KILN_TRUST_GROUP },
                     wisdom = { "wisdom", "kiln_switch", "KILN_WISDOM", { "on", "off" }, "on or off", KILN_OFF },
                     strict = { "strict", "kiln_switch", NULL, { NULL }, NULL, KILN_OFF };
 
@@ -120,7 +122,7 @@ static kiln_status choose(const choice *of, int given, int usual, int *out, kiln
 static kiln_status choose_all(kiln_options *options, kiln_report *report)
 {
     const char *text = variable("KILN_STRICT");
-    int strictness, isolate, wise;
+    int strictness, isolate, wise, trusted;
     kiln_status status = choose(&strict, (int)options->strict,
                                 text != NULL && strcmp(text, "0") != 0 ? KILN_ON : KILN_OFF, &strictness, report);
     if (status == KILN_OK)
@@ -129,8 +131,11 @@ static kiln_status choose_all(kiln_options *options, kiln_report *report)
         status = choose(&isolation, (int)options->isolate, KILN_ISOLATE_AUTO, &isolate, report);
     if (status == KILN_OK)
         status = choose(&wisdom, (int)options->wisdom, KILN_ON, &wise, report);
+    if (status == KILN_OK)
+        status = choose(&trust, (int)options->trust, KILN_TRUST_OWNER, &trusted, report);
     if (status != KILN_OK)
         return status;
+    options->trust = (kiln_trust)trusted;
     options->strict = (kiln_switch)strictness;
     options->isolate = (kiln_isolate)isolate;
     options->wisdom = (kiln_switch)wise;

@@ -8,6 +8,7 @@
 #include "jit/worker/workers.h"
 #include "os/cpu.h"
 #include "os/fork.h"
+#include "os/trust.h"
 #include "service/queue.h"
 #include "store/pack.h"
 #include <stdio.h>
@@ -182,6 +183,7 @@ static kiln_status open_parts(kiln_service *service, const kiln_options *options
         return status;
     if (record[0] != '\0' && (service->record = kiln__record_open(record, &service->log)) == NULL)
         return kiln__fail_memory(report, KILN__STAGE_OPEN);
+    service->store_counters.trust = options->trust == KILN_TRUST_GROUP ? KILN__TRUST_GROUP : 0;
     kiln__store *shared = open_stores(service, options, named);
     if (options->isolate == KILN_ISOLATE_NEVER)
         kiln__builder_keep_sources_at_hand(&service->builders[KILN__BACKEND_CUDA]);

@@ -145,10 +145,15 @@ static void note_problem(disk_store *store, const disk_problem *problem, kiln__m
 
 /* ---- Directories */
 
+static unsigned trust_rule(const disk_store *store)
+{
+    return (store->shared ? KILN__TRUST_SHARED : 0) | store->base.counters->trust;
+}
+
 static int check_trust(const disk_store *store, const struct stat *status, const char *where, disk_problem *problem)
 {
     char buffer[sizeof problem->text];
-    const char *reason = kiln__trust_refuse_directory(status, store->shared, buffer, sizeof buffer);
+    const char *reason = kiln__trust_refuse_directory(status, trust_rule(store), buffer, sizeof buffer);
     return reason ? fail_untrusted(problem, where, reason) : 0;
 }
 
@@ -280,7 +285,7 @@ static int check_file(const disk_store *store, disk_reading *out, const char *wh
     else if (error == -ENXIO)
         reason = "is a special file, expected a regular file";
     else if (out->status.st_mode != 0)
-        reason = kiln__trust_refuse_file(&out->status, store->shared, buffer, sizeof buffer);
+        reason = kiln__trust_refuse_file(&out->status, trust_rule(store), buffer, sizeof buffer);
     if (reason)
         return fail_untrusted(&out->problem, where, reason);
     if (error != 0)
@@ -766,7 +771,7 @@ static int open_lock_once(disk_store *store)
     int fd = kiln__file_open_private(version, LOCK_NAME);
     int error = fd < 0 ? fd : kiln__sys_fstat(fd, &status) != 0 ? -errno : 0;
     kiln__sys_close(version);
-    if (error == 0 && kiln__trust_refuse_file(&status, false, buffer, sizeof buffer))
+    if (error == 0 && kiln__trust_refuse_file(&status, trust_rule(store), buffer, sizeof buffer))
         error = -EPERM;
     if (error != 0 && fd >= 0)
         kiln__sys_close(fd);
@@ -981,11 +986,12 @@ static int purge_temporary(void *data, const char *name)
 }
 
 /* Whether the file is at fault. A file that the disk or a limit does not let Kiln read may be good. */
-static bool is_refused(const disk_problem *problem, const struct stat *status)
+static bool is_refused(const disk_store *store, const disk_problem *problem, const struct stat *status)
 {
     char buffer[sizeof problem->text];
     return problem->trouble == KILN__TROUBLE_DAMAGED || problem->trouble == KILN__TROUBLE_UNTRUSTED ||
-           kiln__trust_refuse_file(status, false, buffer, sizeof buffer) || (status->st_mode & S_IRUSR) == 0;
+           kiln__trust_refuse_file(status, trust_rule(store), buffer, sizeof buffer) ||
+           (status->st_mode & S_IRUSR) == 0;
 }
 
 /* Removes a file if it is selected and is not replaced while it is being read. */
@@ -998,7 +1004,7 @@ static int remove_selected(const disk_walk *walk, const char *name, const kiln__
         return -errno;
     read_entry(walk->store, &found, walk->directory, name, key);
     bool gone = !found.blob && found.problem.trouble == KILN__TROUBLE_NONE;
-    if (!gone && !found.blob && !is_refused(&found.problem, &before))
+    if (!gone && !found.blob && !is_refused(walk->store, &found.problem, &before))
         error = found.problem.error;
     else if (!gone && show_item(walk, name, &found) != 0)
         error = kiln__file_remove_same(walk->directory, name, &before);

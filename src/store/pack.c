@@ -154,19 +154,25 @@ static const char *read_index(pack_store *store, uint64_t size, int *fault)
 static const char *open_pack(pack_store *store, int *fault, char *buffer, size_t size)
 {
     struct stat status;
+    const char *path = store->base.path, *reason = NULL;
+    unsigned rule = KILN__TRUST_SHARED | store->base.counters->trust;
     *fault = -EPERM;
     if (kiln__trust_is_elevated())
         return "not used by a process with more rights than the user who started it";
-    store->fd = kiln__file_open(AT_FDCWD, store->base.path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0);
-    if (store->fd == -ELOOP)
-        return "is a link, expected a regular file";
+    int flags = O_RDONLY | O_NONBLOCK | O_NOCTTY;
+    store->fd = kiln__file_open(AT_FDCWD, path, flags | O_NOFOLLOW, 0);
+    if (store->fd == -ELOOP && kiln__sys_fstatat(AT_FDCWD, path, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+        (reason = kiln__trust_refuse_link(&status, rule, buffer, size)) == NULL)
+        store->fd = kiln__file_open(AT_FDCWD, path, flags, 0);
+    if (reason != NULL)
+        return reason;
     if (store->fd == -ENXIO)
         return "is a special file, expected a regular file";
     if (store->fd < 0)
         return kiln__store_error_text(*fault = store->fd);
     if (kiln__sys_fstat(store->fd, &status) != 0)
         return kiln__store_error_text(*fault = -errno);
-    const char *reason = kiln__trust_refuse_file(&status, true, buffer, size);
+    reason = kiln__trust_refuse_file(&status, rule, buffer, size);
     return reason ? reason : read_index(store, (uint64_t)status.st_size, fault);
 }
 

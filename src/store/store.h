@@ -7,8 +7,9 @@
 #include "store/entry.h"
 #include <stdatomic.h>
 
-/* Counted by all stores of a service. */
+/* Counted by all stores of a service; and whom they trust besides the user, which is set before the first is open. */
 typedef struct kiln__store_counters {
+    unsigned trust; /* 0 or KILN__TRUST_GROUP, see os/trust.h */
     atomic_uint_least64_t damaged, untrusted, errors;
     atomic_uint_least64_t evictions; /* entries removed to keep within caps */
 } kiln__store_counters;

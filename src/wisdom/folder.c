@@ -145,6 +145,11 @@ static void append_stamp(int directory, const char *name, kiln__text *stamp)
     kiln__text_append(stamp, "\n");
 }
 
+static unsigned trust_rule(const kiln__wisdom_folder *folder)
+{
+    return (folder->shared ? KILN__TRUST_SHARED : 0) | folder->counters->trust;
+}
+
 /* The trouble with a file that shows before its bytes are read. */
 static int check_file(const kiln__wisdom_folder *folder, const struct stat *status, int error, trouble *what)
 {
@@ -156,7 +161,7 @@ static int check_file(const kiln__wisdom_folder *folder, const struct stat *stat
     if (error == -ENXIO)
         return set_trouble(what, CAUSE_UNTRUSTED, -EPERM, "is a special file, expected a regular file");
     if (status->st_mode != 0) {
-        const char *reason = kiln__trust_refuse_file(status, folder->shared, buffer, sizeof(buffer));
+        const char *reason = kiln__trust_refuse_file(status, trust_rule(folder), buffer, sizeof(buffer));
         if (reason != NULL)
             return set_trouble(what, CAUSE_UNTRUSTED, -EPERM, reason);
     }
@@ -252,13 +257,13 @@ int kiln__wisdom_folder_load(kiln__wisdom_folder *folder, kiln__wisdom_set *out)
 
 /* ---- Writing */
 
-static int open_lock(int directory)
+static int open_lock(const kiln__wisdom_folder *folder, int directory)
 {
     struct stat status;
     char buffer[KILN__WISDOM_REASON];
     int fd = kiln__file_open_private(directory, LOCK_NAME);
     int error = fd < 0 ? fd : kiln__sys_fstat(fd, &status) != 0 ? -errno : 0;
-    if (error == 0 && kiln__trust_refuse_file(&status, false, buffer, sizeof(buffer)) != NULL)
+    if (error == 0 && kiln__trust_refuse_file(&status, trust_rule(folder), buffer, sizeof(buffer)) != NULL)
         error = -EPERM;
     if (error != 0 && fd >= 0)
         kiln__sys_close(fd);
@@ -284,7 +289,7 @@ static int open_locked(kiln__wisdom_folder *folder, kiln__lock *lock, trouble *w
         int directory = open_folder(folder, true, what);
         if (directory < 0)
             return directory;
-        error = kiln__lock_open(lock, open_lock(directory));
+        error = kiln__lock_open(lock, open_lock(folder, directory));
         if (error >= 0)
             error = wait_for_lock(folder, lock);
         if (error == 0)

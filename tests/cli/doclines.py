@@ -175,7 +175,8 @@ def split_man():
 def kind(block):
     """What a block holds: c, cuda, template, unit, python, cmake, json, shell, diff, or lines, each with a class."""
     named = {"c": "c", "cpp": "cuda", "cuda": "cuda", "cu": "cuda", "python": "python", "py": "python", "cmake": "cmake",
-             "json": "json", "sh": "shell", "bash": "shell", "shell": "shell", "console": "shell"}
+             "json": "json", "sh": "shell", "bash": "shell", "shell": "shell", "console": "shell",
+             "dockerfile": "recipe", "yaml": "recipe"}
     text = block.text
     found = named.get(block.language)
     if block.language == "diff" and block.page == DIFFS:
@@ -220,6 +221,9 @@ def is_unfinished(text):
 
 def entries(block):
     """The lines of a block, with the lines of one command joined, and each command with the output that is shown below it."""
+    if kind(block) == "recipe":
+        return [Line(block.page, number, command[1], []) for number, text in enumerate(block.lines, block.number)
+                if (command := re.match(r"(?:RUN|\s*- run:) (.*)", text))]
     found, open_line = [], None
     prompts = any(line.startswith("$ ") for line in block.lines)
     for number, text in enumerate(block.lines, block.number):
@@ -286,7 +290,7 @@ def shell_lines(names):
     """Every command of the pages, spans included, in the order of the pages, with its class."""
     for name in names:
         blocks = split_man() if name == MAN else split_page(name)[0]
-        lines = [(line, classes(line, kind(block))) for block in blocks if kind(block) in ("shell", "lines")
+        lines = [(line, classes(line, kind(block))) for block in blocks if kind(block) in ("shell", "lines", "recipe")
                  for line in entries(block)]
         if name != MAN:
             lines += [(line, classes(line)) for line in spans(name) if not is_mention(line.text)]

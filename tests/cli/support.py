@@ -10,7 +10,7 @@ import unittest
 import numpy as np
 
 KILN = os.environ.get("KILN", "kiln")
-OWN = ("KILN_LOG", "KILN_DEVICE", "KILN_RECORD", "KILN_PACKS", "KILN_SHARED_DIR", "KILN_CACHE_BYTES", "KILN_WISDOM")
+OWN = ("KILN_LOG", "KILN_DEVICE", "KILN_RECORD", "KILN_PACKS", "KILN_SHARED_DIR", "KILN_CACHE_BYTES", "KILN_WISDOM", "KILN_TRUST")
 FAKE_LIBCUDA = os.environ.get("KILN_FAKE_LIBCUDA", "")
 
 DTYPES = ("f32", "f64", "f16", "bf16")

@@ -44,6 +44,39 @@ class OnlyLooking(KilnTest):
         self.assertFalse(os.path.exists(self.path("new")))
 
 
+class Group(KilnTest):
+    """KILN_TRUST=group: directories that the process's group may write, and packs behind links."""
+
+    def test_directory_of_the_group(self):
+        os.mkdir(self.cache)
+        os.chmod(self.cache, 0o2775)
+        line = ("warm", "op=relu6", "--target", "cpu")
+        self.assertIn("writable by group", self.kiln(*line, status=1).stderr)
+        group = dict(self.env, KILN_TRUST="group")
+        self.assertEqual(self.kiln_json(*line, env=group)["kept"], 1)
+        for folder, _, names in os.walk(self.cache):
+            for name in names:
+                os.chmod(os.path.join(folder, name), 0o660)  # as a mount with fsGroup does
+        self.assertEqual(self.kiln_json(*line, env=group)["hits"], 1)
+        os.chmod(self.cache, 0o777)
+        self.assertIn("writable by group or others", self.kiln(*line, env=group, status=1).stderr)
+        self.assert_bad(line, "KILN_TRUST", "everyone", "owner or group", env=dict(self.env, KILN_TRUST="everyone"))
+
+    def test_pack_behind_a_link(self):
+        if not compiler_builds_for_gpus(self):
+            self.skipTest("no NVRTC")
+        line = ("warm", "op=relu6", "--target", "sm_90")
+        self.kiln(*line)
+        self.kiln("cache", "export", self.path("pack"))
+        os.symlink("pack", self.path("link"))
+        env = dict(self.env, KILN_PACKS=self.path("link"), KILN_CACHE_DIR=self.path("own"))
+        self.assertIn("is a link", self.kiln(*line, env=env).stderr)
+        env.update(KILN_TRUST="group", KILN_CACHE_DIR=self.path("other"))
+        self.assertEqual(self.kiln_json(*line, env=env)["hits"], 1)
+        os.chmod(self.path("pack"), 0o646)
+        self.assertIn("writable by group or others", self.kiln(*line, env=dict(env, KILN_CACHE_DIR=self.path("new"))).stderr)
+
+
 class Trim(KilnTest):
     def setUp(self):
         super().setUp()

@@ -136,7 +136,7 @@ class Lines(unittest.TestCase):
     def test_each_line_has_one_class(self):
         wrong = []
         for block in all_blocks():
-            if kind(block) in ("lines", "shell"):
+            if kind(block) in ("lines", "shell", "recipe"):
                 for line in entries(block):
                     found = [name for name, _ in classes(line, kind(block))]
                     if len(found) != 1:

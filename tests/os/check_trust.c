@@ -54,6 +54,49 @@ START_TEST(test_trust__refuses_what_others_could_have_written)
 }
 END_TEST
 
+/* The rule of KILN_TRUST=group, by the group of the file: 0 the process's, 1 another. */
+static const struct {
+    mode_t mode;
+    bool root, other_user;
+    gid_t other_group;
+    const char *reason;
+} group_trusts[] = {
+    { S_IFDIR | 0770, false, false, 0, NULL },
+    { S_IFDIR | 02775, true, false, 0, NULL },
+    { S_IFDIR | 0755, false, false, 1, NULL },
+    { S_IFDIR | 0770, false, false, 1, "writable by group or others (mode 0770)" },
+    { S_IFDIR | 0777, false, false, 0, "writable by group or others (mode 0777)" },
+    { S_IFDIR | 0770, false, true, 0, "owned by user " },
+    { S_IFREG | 0660, false, false, 0, NULL },
+    { S_IFREG | 0660, false, false, 1, "writable by group or others (mode 0660)" },
+    { S_IFREG | 0602, false, false, 0, "writable by group or others (mode 0602)" },
+};
+
+START_TEST(test_trust__group_trusts_the_members_of_the_process_s_groups)
+{
+    char buffer[96];
+    struct stat status = { .st_mode = group_trusts[_i].mode, .st_nlink = 1 };
+    status.st_uid = group_trusts[_i].root ? 0 : geteuid() + (group_trusts[_i].other_user ? 7 : 0);
+    status.st_gid = getegid() + group_trusts[_i].other_group * 54321;
+    const char *(*refuse)(const struct stat *, unsigned, char *, size_t) =
+        S_ISDIR(status.st_mode) ? kiln__trust_refuse_directory : kiln__trust_refuse_file;
+    assert_reason(refuse(&status, KILN__TRUST_GROUP, buffer, sizeof buffer), group_trusts[_i].reason);
+}
+END_TEST
+
+START_TEST(test_trust__a_link_is_the_user_s_or_root_s)
+{
+    char buffer[96];
+    struct stat status = { .st_mode = S_IFLNK | 0777, .st_uid = geteuid() };
+    assert_reason(kiln__trust_refuse_link(&status, KILN__TRUST_SHARED, buffer, sizeof buffer), "is a link");
+    assert_reason(kiln__trust_refuse_link(&status, KILN__TRUST_GROUP, buffer, sizeof buffer), NULL);
+    status.st_uid = 0;
+    assert_reason(kiln__trust_refuse_link(&status, KILN__TRUST_GROUP, buffer, sizeof buffer), NULL);
+    status.st_uid = geteuid() + 7;
+    assert_reason(kiln__trust_refuse_link(&status, KILN__TRUST_GROUP, buffer, sizeof buffer), "owned by user ");
+}
+END_TEST
+
 START_TEST(test_trust__names_both_owners)
 {
     char buffer[96], expected[96];
@@ -149,6 +192,8 @@ Suite *kiln_test_os_trust_suite(void)
     TCase *tcase = tcase_create("trust");
     kiln_test_temp_use(tcase);
     tcase_add_loop_test(tcase, test_trust__refuses_what_others_could_have_written, 0, COUNT(trusts));
+    tcase_add_loop_test(tcase, test_trust__group_trusts_the_members_of_the_process_s_groups, 0, COUNT(group_trusts));
+    tcase_add_test(tcase, test_trust__a_link_is_the_user_s_or_root_s);
     tcase_add_test(tcase, test_trust__names_both_owners);
     tcase_add_loop_test(tcase, test_trust__unmapped_users_own_nothing, 0, COUNT(maps));
     tcase_add_test(tcase, test_trust__in_a_user_namespace_the_overflow_user_is_anybody);

@@ -102,7 +102,7 @@ static const char *refuse_program(const char *program, uid_t owner, bool beside,
         return "not there any more";
     if (status.st_uid == owner)
         status.st_uid = geteuid();
-    return kiln__trust_refuse_file(&status, true, buffer, size);
+    return kiln__trust_refuse_file(&status, KILN__TRUST_SHARED, buffer, size);
 }
 
 static kiln_status check_program(const char *program, uid_t owner, bool beside, kiln_report *report)
