@@ -5,6 +5,7 @@ import os
 import pty
 import re
 import subprocess
+import termios
 import unittest
 
 import numpy as np
@@ -56,6 +57,49 @@ class Help(KilnTest):
             os.close(terminal)
             self.assertEqual(b"\033" in os.read(main, 4096), expected)
             os.close(main)
+
+
+class Terminals(KilnTest):
+    """Nothing is wider than the terminal, and progress overwrites one line."""
+
+    def on_terminal(self, columns, *args):
+        main, terminal = pty.openpty()
+        termios.tcsetwinsize(terminal, (24, columns))
+        process = subprocess.Popen([KILN, *args], env=dict(self.env, TERM="xterm"), stdout=terminal, stderr=terminal)
+        os.close(terminal)
+        shown = b""
+        try:
+            while piece := os.read(main, 4096):
+                shown += piece
+        except OSError:  # the other end is closed
+            pass
+        os.close(main)
+        self.assertEqual(process.wait(), 0, shown)
+        return re.sub(r"\033\[\d*m", "", shown.decode()).split("\r\n")
+
+    def test_lines_fit(self):
+        spec = "op=relu6 dtype=f32 target=cpu"
+        self.kiln("tune", spec, "--size", "2^16", "--budget", "1")
+        for columns in (60, 80, 140):
+            for args in (("tune", spec, "--size", "2^16", "--budget", "1"), ("bench", spec, "--size", "2^16"),
+                         ("bench", spec, "--size", "2^12,2^16"), ("warm", spec + " block=64,128"), ("wisdom", "list"),
+                         ("ops",), ("cache", "list"), ("sweep", spec, "--size", "2^12")):
+                lines = self.on_terminal(columns, *args)
+                for line in lines:
+                    for drawn in line.split("\r\033[K"):
+                        self.assertLessEqual(len(drawn), columns, (args, lines))
+                bars = [line.count("\r\033[K[") for line in lines]
+                self.assertEqual(sum(count > 0 for count in bars), int(sum(bars) > 0), (args, lines))
+
+    def test_long_texts_are_cut_and_columns_wrapped(self):
+        spec = "op=relu6 dtype=f32 block=64 elems=4 vector=4 cache=plain target=cpu"
+        self.kiln("warm", spec)
+        piped = self.kiln("cache", "list").stdout
+        self.assertIn("cache=plain", piped)
+        self.assertNotIn("\u2026", piped)
+        self.assertIn("\u2026", "".join(self.on_terminal(80, "cache", "list")))
+        table = self.on_terminal(60, "bench", spec, "--size", "2^12", "--rounds", "2")
+        self.assertTrue(any(line.startswith("    ") and "GB/s" in line for line in table), table)
 
 
 class Catalogue(KilnTest):

@@ -507,8 +507,10 @@ static void print_group(const bench_set *set, size_t group)
 {
     const bench_ceiling *ceiling = &set->ceilings[group];
     const bench_case *example = ceiling->example;
-    printf("%s%s (%s): %" PRIu64 " elements, %s read and written, %u rounds\n", group ? "\n" : "", example->info.device,
-           example->device_info.model, example->elements, format_bytes(example->bytes), set->args->rounds);
+    if (group)
+        putchar('\n');
+    print_line("%s (%s): %" PRIu64 " elements, %s read and written, %u rounds", example->info.device,
+               example->device_info.model, example->elements, format_bytes(example->bytes), set->args->rounds);
     struct table *table = table_new("op|dtype|geometry|>ms|>min|>max|>GB/s|>ratio|verified|kernel|>first get|>get");
     for (size_t i = 0; i < set->count; i++) {
         const bench_case *one = &set->cases[i];

@@ -228,17 +228,16 @@ static void add_row(struct table *table, const variant_row *one)
 
 static void print_group(const variant_group *group, const sweep_kind *kind, const kiln_tuning_info *info)
 {
-    printf("%s\n", kind->name);
-    printf("%s (%s): %" PRIu64 " elements, %s read and written; %" PRIu64 " variants, %" PRIu64 " of them out, %zu "
-           "impossible; %" PRIu64 " rounds in %s\n",
-           group->device, group->model, group->elements, format_bytes(group->bytes), info->variants, info->rejected,
-           group->gap_count, info->rounds, format_ms(info->seconds * 1e3));
-    if (group->ceiling_gbps > 0)
-        printf("a plain copy: %.1f GB/s; ", group->ceiling_gbps);
-    printf("compared with %s", spectext_geometry(kind->specs.items[0]));
-    if (strcmp(info->verified_by, "the cpu backend") != 0)
-        printf("; results agree with %s", info->verified_by);
-    printf("\n");
+    bool is_usual = strcmp(info->verified_by, "the cpu backend") == 0;
+    print_line("%s", kind->name);
+    print_line("%s (%s): %" PRIu64 " elements, %s read and written; %" PRIu64 " variants, %" PRIu64
+               " of them out, %zu impossible; %" PRIu64 " rounds in %s",
+               group->device, group->model, group->elements, format_bytes(group->bytes), info->variants, info->rejected,
+               group->gap_count, info->rounds, format_ms(info->seconds * 1e3));
+    print_line("%scompared with %s%s%s",
+               group->ceiling_gbps > 0 ? need_format("a plain copy: %.1f GB/s; ", group->ceiling_gbps) : "",
+               spectext_geometry(kind->specs.items[0]), is_usual ? "" : "; results agree with ",
+               is_usual ? "" : info->verified_by);
     struct table *table = table_new("geometry|>ms|>GB/s|>time / copy|>time / that|>95%|>registers|verdict|problem");
     for (size_t i = 0; i < group->count; i++)
         add_row(table, &group->rows[i]);

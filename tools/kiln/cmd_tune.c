@@ -418,14 +418,13 @@ static void print_tuning(const tune_result *result, bool all)
 {
     const arg_texts *values = &result->values;
     size_t count = result->row_count;
-    printf("%s\n", result->spec);
-    printf("%s: %" PRIu64 " elements, %s read and written; %zu variants, %" PRIu64 " of them out, %" PRIu64
-           " impossible; %s after %" PRIu64 " samples in %.2f s",
-           result->device, result->elements, format_bytes(result->bytes), count, result->out, result->impossible,
-           result->end, result->samples, result->seconds);
-    if (result->regret >= 0)
-        printf("; at most %.2f%% slower than the best", result->regret * 100);
-    printf("\n");
+    const char *bound =
+        result->regret >= 0 ? need_format("; at most %.2f%% slower than the best", result->regret * 100) : "";
+    print_line("%s", result->spec);
+    print_line("%s: %" PRIu64 " elements, %s read and written; %zu variants, %" PRIu64 " of them out, %" PRIu64
+               " impossible; %s after %" PRIu64 " samples in %.2f s%s",
+               result->device, result->elements, format_bytes(result->bytes), count, result->out, result->impossible,
+               result->end, result->samples, result->seconds, bound);
     for (size_t i = 0; i < values->sizes.count; i++)
         printf("%s; ", values->sizes.items[i]);
     for (size_t i = 0; i < values->numbers.count; i++)
@@ -439,9 +438,9 @@ static void print_tuning(const tune_result *result, bool all)
     if (!all && count > MOST_ROWS)
         printf("and %zu more; --all prints them\n", count - MOST_ROWS);
     if (result->learnt)
-        printf("learnt: specs that leave their geometry open take it, from %s\n", result->wisdom);
+        print_line("learnt: specs that leave their geometry open take it, from %s", result->wisdom);
     else
-        printf("not learnt: %s\n", result->not_learnt);
+        print_line("not learnt: %s", result->not_learnt);
 }
 
 /* Prints a result, or keeps it for JSON. */

@@ -108,7 +108,7 @@ static void print_text(watch *self, const watch_round *round, const char *errors
     if (round->title)
         fprintf(text.stream, "%s\n", round->title);
     if (json_array_size(round->rows) > 0)
-        table_print(round->table, text.stream);
+        table_print_within(round->table, text.stream, terminal_width(stdout));
     fputs(self->terminal ? errors : "", text.stream);
     draft_end(&text);
     if (self->terminal) {

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "cli/progress.h"
@@ -15,6 +16,42 @@ bool is_terminal(FILE *stream)
 {
     const char *kind = getenv("TERM");
     return isatty(fileno(stream)) && kind && strcmp(kind, "dumb") != 0;
+}
+
+size_t terminal_width(FILE *stream)
+{
+    struct winsize size = { .ws_col = 0 };
+    const char *columns = getenv("COLUMNS");
+    if (!is_terminal(stream))
+        return SIZE_MAX;
+    if (ioctl(fileno(stream), TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
+        return size.ws_col;
+    long named = columns ? strtol(columns, NULL, 10) : 0;
+    return named > 0 ? (size_t)named : 80;
+}
+
+void print_line(const char *format, ...)
+{
+    enum { INDENT = 4 };
+    char *text = NULL;
+    va_list args;
+    va_start(args, format);
+    if (vasprintf(&text, format, args) < 0)
+        out_of_memory();
+    va_end(args);
+    size_t room = terminal_width(stdout);
+    const char *rest = text;
+    for (size_t left = room; strlen(rest) > left; left = room - INDENT) {
+        size_t length = left;
+        while (length > 0 && rest[length] != ' ')
+            length--;
+        if (length == 0 || room <= 2 * (size_t)INDENT)
+            break;
+        printf("%.*s\n%*s", (int)length, rest, INDENT, "");
+        rest += length + 1;
+    }
+    puts(rest);
+    free(text);
 }
 
 bool use_colour(FILE *stream)
@@ -33,7 +70,7 @@ void diagnostics_to(FILE *stream)
     funlockfile(stderr);
 }
 
-static void print_line(bool error, const char *format, va_list args)
+static void print_diagnostic(bool error, const char *format, va_list args)
 {
     flockfile(stderr);
     FILE *stream = elsewhere ? elsewhere : stderr;
@@ -49,7 +86,7 @@ int fail(int status, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    print_line(true, format, args);
+    print_diagnostic(true, format, args);
     va_end(args);
     return status;
 }
@@ -58,7 +95,7 @@ void note(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    print_line(false, format, args);
+    print_diagnostic(false, format, args);
     va_end(args);
 }
 

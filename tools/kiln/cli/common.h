@@ -40,6 +40,12 @@ _Noreturn void finish(int status);
 /* Whether lines of output to `stream` can be drawn over. */
 bool is_terminal(FILE *stream);
 
+/* The columns of the terminal that `stream` writes to, 80 where it does not tell; SIZE_MAX: it is no terminal. */
+size_t terminal_width(FILE *stream);
+
+/* Prints a line; on a terminal it is broken at blanks, and what follows is indented. */
+void print_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
 /* Whether to colour output to `stream`: the same, and NO_COLOR is not set. */
 bool use_colour(FILE *stream);
 

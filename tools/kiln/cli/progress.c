@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 #include "cli/common.h"
@@ -24,15 +25,21 @@ void progress_start(struct progress *out, uint64_t total, bool lines)
     out->last = out->terminal ? 0 : out->start;
 }
 
-/* The stream is locked until end_drawing. */
-static void draw_bar(double fraction)
+/* A bar and words behind it, in one line of the terminal: the words leave room for the bar, and are cut if there is too
+ * little for both. The stream is locked until end_drawing. */
+static void draw_bar(double fraction, const char *words)
 {
-    unsigned filled = (unsigned)((fraction > 0 ? fraction < 1 ? fraction : 1 : 0) * 32);
+    enum { LONGEST = 32, SHORTEST = 8, FRAME = 3 };
+    size_t width = terminal_width(stderr) - 1, length = strlen(words);
+    size_t bar = width > length + FRAME + SHORTEST ? width - length - FRAME : SHORTEST;
+    bar = bar < LONGEST ? bar : LONGEST;
+    size_t room = width > bar + FRAME ? width - bar - FRAME : 0;
+    size_t filled = (size_t)((fraction > 0 ? fraction < 1 ? fraction : 1 : 0) * (double)bar);
     flockfile(stderr);
     fputs("\r\033[K[", stderr);
-    for (unsigned i = 0; i < 32; i++)
+    for (size_t i = 0; i < bar; i++)
         fputc(i < filled ? '=' : i == filled ? '>' : ' ', stderr);
-    fputs("] ", stderr);
+    fprintf(stderr, "] %.*s", (int)(length < room ? length : room), words);
     atomic_store(&on_screen, true);
 }
 
@@ -50,15 +57,15 @@ void progress_show(struct progress *progress, uint64_t done, uint64_t failed)
     progress->last = now;
     double rate = now > progress->start ? (double)done / (now - progress->start) : 0;
     const char *left = format_clock(rate > 0 ? (double)(progress->total - done) / rate : 0);
-    if (progress->terminal)
-        draw_bar(progress->total ? (double)done / (double)progress->total : 1);
-    else
+    const char *words = need_format("%" PRIu64 "/%" PRIu64 "  %.1f/s  %s left%s%s%s", done, progress->total, rate,
+                                    progress->terminal && rate <= 0 ? "?" : left, failed ? "  " : "",
+                                    failed ? format_count(failed) : "", failed ? " failed" : "");
+    if (progress->terminal) {
+        draw_bar(progress->total ? (double)done / (double)progress->total : 1, words);
+    } else {
         flockfile(stderr);
-    fprintf(stderr, "%s%" PRIu64 "/%" PRIu64 "  %.1f/s  %s left", progress->terminal ? "" : "kiln: ", done,
-            progress->total, rate, progress->terminal && rate <= 0 ? "?" : left);
-    if (failed)
-        fprintf(stderr, "  %" PRIu64 " failed", failed);
-    fputs(progress->terminal ? "" : "\n", stderr);
+        fprintf(stderr, "kiln: %s\n", words);
+    }
     end_drawing();
 }
 
@@ -68,8 +75,7 @@ void progress_say(struct progress *progress, double fraction, const char *words)
     if (!progress->terminal || now - progress->last < 0.1)
         return;
     progress->last = now;
-    draw_bar(fraction);
-    fputs(words, stderr);
+    draw_bar(fraction, words);
     end_drawing();
 }
 

@@ -2,6 +2,7 @@
 #include "text/table.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,18 +59,56 @@ void table_sort(struct table *table)
             &table->columns);
 }
 
-static void print_cell(const char *text, size_t width, bool right, bool last, FILE *stream)
+enum { GAP = 2, INDENT = 4, TEXT_MIN = 24 };
+
+/* Takes from the widest columns of texts until a row fits. Leaves them whole where that cannot be. */
+static void shrink_texts(const struct table *table, size_t *widths, size_t room)
 {
-    if (right)
-        fprintf(stream, "%*s", (int)width, text);
-    else if (last)
-        fputs(text, stream);
-    else
-        fprintf(stream, "%-*s", (int)width, text);
-    fputs(last ? "\n" : "  ", stream);
+    size_t all = GAP * (table->columns - 1), least = all, widest = 0;
+    for (size_t i = 0; i < table->columns; i++) {
+        all += widths[i];
+        least += table->right[i] || widths[i] < TEXT_MIN ? widths[i] : TEXT_MIN;
+    }
+    for (; all > room && least <= room; all--, widths[widest]--) {
+        for (size_t i = 0; i < table->columns; i++)
+            if (!table->right[i] && (table->right[widest] || widths[i] > widths[widest]))
+                widest = i;
+    }
 }
 
-void table_print(const struct table *table, FILE *stream)
+/* Blanks behind the last cell of a line are left out. */
+static void print_cell(const char *text, size_t width, bool right, size_t *blanks, FILE *stream)
+{
+    size_t length = strlen(text), shown = length > width ? width : length, before = right ? width - shown : 0;
+    if (shown > 0) {
+        fprintf(stream, "%*s", (int)(*blanks + before), "");
+        *blanks = 0;
+        fprintf(stream, "%.*s%s", (int)(length > width ? width - 1 : length), text, length > width ? "\u2026" : "");
+        *blanks = width - shown - before;
+    } else {
+        *blanks += width;
+    }
+    *blanks += GAP;
+}
+
+static void print_row(const struct table *table, size_t row, const size_t *widths, size_t room, FILE *stream)
+{
+    char *const *cells = table->cells + row * table->columns;
+    size_t at = 0, blanks = 0, count = table->columns;
+    while (count > 0 && !*cells[count - 1])
+        count--;
+    for (size_t i = 0; i < count; i++) {
+        if (i > 0 && at + widths[i] > room) {
+            fputc('\n', stream);
+            at = blanks = INDENT;
+        }
+        print_cell(cells[i], widths[i], table->right[i], &blanks, stream);
+        at += widths[i] + GAP;
+    }
+    fputc('\n', stream);
+}
+
+void table_print_within(const struct table *table, FILE *stream, size_t room)
 {
     size_t *widths = need_alloc(table->columns * sizeof(*widths));
     for (size_t i = 0; i < table->rows * table->columns; i++) {
@@ -77,12 +116,19 @@ void table_print(const struct table *table, FILE *stream)
         if (length > widths[i % table->columns])
             widths[i % table->columns] = length;
     }
+    shrink_texts(table, widths, room);
+    for (size_t i = 0; i < table->columns && room > 2 * INDENT; i++)
+        if (widths[i] > room - INDENT)
+            widths[i] = room - INDENT;
     bool colour = use_colour(stream);
     for (size_t row = 0; row < table->rows; row++) {
         fputs(colour && row == 0 ? "\033[1m" : "", stream);
-        for (size_t i = 0; i < table->columns; i++)
-            print_cell(table->cells[row * table->columns + i], widths[i], table->right[i], i + 1 == table->columns,
-                       stream);
+        print_row(table, row, widths, room, stream);
         fputs(colour && row == 0 ? "\033[0m" : "", stream);
     }
+}
+
+void table_print(const struct table *table, FILE *stream)
+{
+    table_print_within(table, stream, terminal_width(stream));
 }

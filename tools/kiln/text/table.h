@@ -17,7 +17,10 @@ void table_row(struct table *table, const char *const *cells);
 /* Sorts the rows by their first cells, then the next ones. */
 void table_sort(struct table *table);
 
-/* Prints titles and rows. */
+/* Prints titles and rows. On a terminal long texts are cut; where that is not enough, rows go on in indented lines. */
 void table_print(const struct table *table, FILE *stream);
+
+/* The same for a terminal of so many columns, SIZE_MAX for none. */
+void table_print_within(const struct table *table, FILE *stream, size_t columns);
 
 #endif
