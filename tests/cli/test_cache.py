@@ -2,11 +2,12 @@
 
 import json
 import os
+import subprocess
 import unittest
 
 import numpy as np
 
-from support import KilnTest, compiler_builds_for_gpus
+from support import KILN, KilnTest, compiler_builds_for_gpus
 
 GPU_SPECS = "op=relu6,hardtanh(-1,1) dtype=f32,f16 target=sm_80,sm_90"
 
@@ -178,6 +179,22 @@ class Packs(KilnTest):
         self.assertEqual(json.loads(result.stdout)["added"], 0)
         self.assertIn("8 of 8 entries are not in the store", result.stderr)
         self.assertIn("too large for a cache of 1048576 bytes", result.stderr)
+
+    def test_standard_streams(self):
+        self.kiln("cache", "export", self.pack)
+        pipe = f'"$0" cache export - | "$0" cache import - --json --cache-dir {self.path("piped")}'
+        result = subprocess.run(["sh", "-c", pipe, KILN], env=self.env, stdout=subprocess.PIPE, check=True)
+        self.assertEqual(json.loads(result.stdout)["added"], 8)
+        result = subprocess.run([KILN, "cache", "export", "-"], env=self.env, stdout=subprocess.PIPE, check=True)
+        self.assertEqual(result.stdout, self.read(self.pack))
+        self.assert_bad(("cache", "export", "-", "--json"), "needs a FILE")
+        pipe = f'"$0" wisdom export - | "$0" wisdom import - --json --cache-dir {self.path("piped")}'
+        result = subprocess.run(["sh", "-c", pipe, KILN], env=self.env, stdout=subprocess.PIPE, check=True)
+        self.assertEqual(json.loads(result.stdout)["added"], 0)
+        x = self.save("x.npy", np.arange(5, dtype=np.float32))
+        pipe = f'"$0" run op=copy --in - --out - < {x}'
+        result = subprocess.run(["sh", "-c", pipe, KILN], env=self.env, stdout=subprocess.PIPE, check=True)
+        self.assertEqual(result.stdout, self.read(x))
 
     def test_filters(self):
         for filters, entries in ((["target=sm_90"], 4), (["dtype=f16 target=sm_80,sm_90"], 4), (["op=relu6"], 4),

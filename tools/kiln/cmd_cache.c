@@ -6,6 +6,8 @@
 
 #include "cli/actions.h"
 #include "commands.h"
+#include "files/output.h"
+#include "files/whole.h"
 #include "text/format.h"
 #include "text/jsonout.h"
 #include "text/spectext.h"
@@ -324,6 +326,23 @@ static int is_wanted(void *data, const kiln_entry_info *entry)
     return filters->count == 0;
 }
 
+static int export_to_stdout(struct session *session, const cache_args *args, text_list *filters)
+{
+    struct whole_place place;
+    char *bytes = NULL;
+    size_t length = 0;
+    if (args->common.json)
+        return options_wrong(&usage, "export --json needs a FILE, for standard output is the pack");
+    int result = whole_place_open(&place, "-", false);
+    if (!result)
+        result = session_status(
+            session, kiln_cache_export(session->service, place.path, is_wanted, filters, NULL, &session->report), NULL);
+    if (!result)
+        result = whole_file(&bytes, &length, place.path, SIZE_MAX - 1);
+    whole_place_close(&place);
+    return result ? result : output_put("-", bytes, length);
+}
+
 static int cache_export(struct session *session, void *data)
 {
     const cache_args *args = data;
@@ -335,12 +354,13 @@ static int cache_export(struct session *session, void *data)
         culprit = args->words.items[i];
         status = kiln_spec_expand(session->service, culprit, add_filter, &filters, &session->report);
     }
-    if (!status) {
-        culprit = NULL;
-        status = kiln_cache_export(session->service, file, is_wanted, &filters, &moved, &session->report);
-    }
     if (status)
         return session_status(session, status, culprit);
+    if (strcmp(file, "-") == 0)
+        return export_to_stdout(session, args, &filters);
+    status = kiln_cache_export(session->service, file, is_wanted, &filters, &moved, &session->report);
+    if (status)
+        return session_status(session, status, NULL);
     if (args->common.json)
         json_print(json_new("file", json_text(file), "entries", json_count(moved.entries), "bytes",
                             json_count(moved.bytes), "skipped", json_count(moved.skipped), "damaged",
@@ -356,7 +376,12 @@ static int cache_import(struct session *session, void *data)
     const cache_args *args = data;
     kiln_transfer moved = KILN_INIT(kiln_transfer);
     const char *file = args->words.items[0];
-    kiln_status status = kiln_cache_import(session->service, file, &moved, &session->report);
+    struct whole_place place;
+    int result = whole_place_open(&place, file, true);
+    kiln_status status = result ? KILN_OK : kiln_cache_import(session->service, place.path, &moved, &session->report);
+    whole_place_close(&place);
+    if (result)
+        return result;
     if (status && status != KILN_EIO)
         return session_status(session, status, NULL);
     if (args->common.json)

@@ -6,6 +6,7 @@
 #include "cli/actions.h"
 #include "commands.h"
 #include "files/output.h"
+#include "files/whole.h"
 #include "text/format.h"
 #include "text/jsonout.h"
 #include "text/table.h"
@@ -235,8 +236,20 @@ static int wisdom_import(struct session *session, void *data)
 {
     const wisdom_args *args = data;
     kiln_wisdom_tally tally = KILN_INIT(kiln_wisdom_tally);
+    struct whole_place place = { .path = NULL };
+    text_list files = { NULL, 0 };
+    int result = STATUS_DONE;
+    for (size_t i = 0; i < args->words.count && !result; i++) {
+        bool standard = strcmp(args->words.items[i], "-") == 0;
+        if (standard && !place.temporary)
+            result = whole_place_open(&place, "-", true);
+        text_list_add(&files, standard ? place.path : args->words.items[i]);
+    }
     kiln_status status =
-        kiln_wisdom_import(session->service, args->words.items, args->words.count, &tally, &session->report);
+        result ? KILN_OK : kiln_wisdom_import(session->service, files.items, files.count, &tally, &session->report);
+    whole_place_close(&place);
+    if (result)
+        return result;
     if (status)
         return session_status(session, status, NULL);
     if (args->common.json)

@@ -318,7 +318,9 @@ static int check_size(const npy_array *array, uint64_t data_offset)
 
 int npy_open(npy_array *out, const char *path)
 {
-    *out = (npy_array){ .path = path, .fd = open(path, O_RDONLY | O_CLOEXEC) };
+    bool standard = strcmp(path, "-") == 0;
+    *out = (npy_array){ .path = standard ? "standard input" : path };
+    out->fd = standard ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0) : open(path, O_RDONLY | O_CLOEXEC);
     if (out->fd < 0)
         return fail(STATUS_USAGE, "%s: cannot be read: %s", path, strerror(errno));
     uint32_t header_length = 0, data_offset = 0;

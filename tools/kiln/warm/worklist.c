@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli/ownfiles.h"
+#include "files/whole.h"
 #include "kernels/built.h"
 #include "text/spectext.h"
 
@@ -245,13 +246,11 @@ static int add_lines(struct worklist *list, struct session *session, FILE *file,
 
 int worklist_add_file(struct worklist *list, struct session *session, const char *path)
 {
-    bool standard = strcmp(path, "-") == 0;
-    FILE *file = standard ? stdin : fopen(path, "re");
+    FILE *file = whole_open(path);
     if (!file)
         return fail(STATUS_USAGE, "%s: cannot be read: %s", path, strerror(errno));
-    int status = add_lines(list, session, file, standard ? "stdin" : path);
-    if (!standard)
-        fclose(file);
+    int status = add_lines(list, session, file, strcmp(path, "-") == 0 ? "stdin" : path);
+    fclose(file);
     return status;
 }
 
