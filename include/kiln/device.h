@@ -30,6 +30,7 @@ typedef struct kiln_device_info {
     uint64_t memory_bytes;    /* in all */
     uint64_t l2_bytes;        /* of the last-level cache; 0: unknown */
     uint32_t multiprocessors; /* or cores */
+    uint64_t free_bytes;      /* of the memory, that can be taken now; 0: unknown */
 } kiln_device_info;
 
 /* Opens a device: "cuda:1", "cpu"; NULL: the default device of the service. A host counts GPUs by opening "cuda:0",

@@ -15,6 +15,8 @@ kiln_status kiln_device_get_info(const kiln_device *device, kiln_device_info *ou
     KILN__BEGIN(NULL, KILN__STAGE_DEVICE, device, device != NULL && out != NULL, "");
     kiln_device_info full = KILN_INIT(kiln_device_info);
     device->backend->vtable->device_info(device, &full);
+    if (device->backend->vtable->free_memory != NULL)
+        full.free_bytes = device->backend->vtable->free_memory((kiln_device *)(uintptr_t)device);
     return kiln__hand_out(out, &full, sizeof(full));
 }
 

@@ -101,6 +101,9 @@ typedef struct kiln__backend_vtable {
     void (*device_close)(kiln_device *device);
     void (*device_info)(const kiln_device *device, kiln_device_info *out);
 
+    /* Bytes that can be allocated now, 0 if unknown. NULL: always unknown. */
+    uint64_t (*free_memory)(kiln_device *device);
+
     /* Loads an entry's binary. *used_ptx is set if the driver had to translate PTX. The entry may go away afterwards.
      * KILN_ETARGET: an intact image that this device or driver does not take; KILN_ELOAD: the image is damaged, or
      * the driver failed in another way; KILN_EDEVICE: the device is lost; KILN_EIO, KILN_ENOMEM: what loading needs is

@@ -78,6 +78,12 @@ static void device_info(const kiln_device *device, kiln_device_info *out)
     out->l2_bytes = kiln__cpu_cache_bytes();
 }
 
+static uint64_t free_memory(kiln_device *device)
+{
+    (void)device;
+    return kiln__cpu_memory_free("");
+}
+
 /* Where names begin: a descriptor's number as high as the host will hardly need. */
 static int first_number(void)
 {
@@ -334,6 +340,7 @@ kiln__backend *kiln__cpu_open(const char *driver, const kiln__log *log)
                                                  .device_open = device_open,
                                                  .device_close = device_close,
                                                  .device_info = device_info,
+                                                 .free_memory = free_memory,
                                                  .load = load,
                                                  .unload = unload,
                                                  .launch = launch,

@@ -198,6 +198,16 @@ static void device_info(const kiln_device *base, kiln_device_info *out)
 
 /* ---- Memory */
 
+static uint64_t free_memory(kiln_device *base)
+{
+    kiln__cuda_call call = device_call(base, NULL);
+    size_t bytes = 0, total = 0;
+    kiln__cuda_enter(&call);
+    bool known = call.driver->cuMemGetInfo != NULL && KILN__CUDA(&call, cuMemGetInfo, (&bytes, &total));
+    kiln__cuda_leave(&call);
+    return known ? bytes : 0;
+}
+
 static kiln_status allocate(kiln_device *base, void **out, size_t bytes, kiln_report *report)
 {
     kiln__cuda_call call = device_call(base, report);
@@ -310,6 +320,7 @@ kiln__backend *kiln__cuda_open(const char *libcuda, const kiln__log *log)
                                                  .device_open = device_open,
                                                  .device_close = device_close,
                                                  .device_info = device_info,
+                                                 .free_memory = free_memory,
                                                  .load = kiln__cuda_load,
                                                  .unload = kiln__cuda_unload,
                                                  .launch = kiln__cuda_launch,

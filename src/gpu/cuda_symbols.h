@@ -87,6 +87,7 @@ typedef struct kiln__cu_copy_node {
     X(REQUIRED, cuEventRecord, , 2000, kiln__cu_enum, (CUevent event, CUstream stream))                               \
     X(REQUIRED, cuEventSynchronize, , 2000, kiln__cu_enum, (CUevent event))                                           \
     X(REQUIRED, cuEventElapsedTime, , 2000, kiln__cu_enum, (float *milliseconds, CUevent start, CUevent end))         \
+    X(OPTIONAL, cuMemGetInfo, _v2, 3020, kiln__cu_enum, (size_t * free, size_t * total))                              \
     X(REQUIRED, cuMemAlloc, _v2, 3020, kiln__cu_enum, (CUdeviceptr * memory, size_t bytes))                           \
     X(REQUIRED, cuMemFree, _v2, 3020, kiln__cu_enum, (CUdeviceptr memory))                                            \
     X(REQUIRED, cuMemcpyHtoD, _v2, 3020, kiln__cu_enum, (CUdeviceptr to, const void *from, size_t bytes))             \

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include <limits.h>
 #include <sched.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -103,15 +104,43 @@ static uint64_t read_number(const char *path, uint64_t none)
     return *end == 'K' ? value << 10 : *end == 'M' ? value << 20 : value;
 }
 
+/* The number behind a word at the beginning of a line; `none` if there is no such line. */
+static uint64_t read_line_number(const char *path, const char *word, uint64_t none)
+{
+    char line[256];
+    uint64_t value = none;
+    size_t length = strlen(word);
+    FILE *file = fopen(path, "re");
+    while (file && value == none && fgets(line, sizeof line, file))
+        if (strncmp(line, word, length) == 0)
+            value = strtoull(line + length, NULL, 10);
+    if (file)
+        fclose(file);
+    return value;
+}
+
+/* The limit of one group, without the memory of its processes if `free`: their files can be dropped. */
+static uint64_t limit_of_directory(const char *directory, bool second, bool free)
+{
+    char path[4 * PATH_MAX];
+    snprintf(path, sizeof path, "%s/%s", directory, second ? "memory.max" : "memory.limit_in_bytes");
+    uint64_t limit = read_number(path, UINT64_MAX);
+    if (!free || limit == UINT64_MAX)
+        return limit;
+    snprintf(path, sizeof path, "%s/memory.stat", directory);
+    uint64_t used = read_line_number(path, second ? "anon " : "total_rss ", 0);
+    return limit > used ? limit - used : 1;
+}
+
 /* The groups above a group bind it as well. A container often does not see the named group: then only the root of the
  * mount tells. Shortens `group`. */
-static uint64_t limit_of_group(const char *mount, char *group, const char *file)
+static uint64_t limit_of_group(const char *mount, char *group, bool second, bool free)
 {
     uint64_t smallest = UINT64_MAX;
     for (;;) {
         char path[3 * PATH_MAX];
-        snprintf(path, sizeof path, "%s%s/%s", mount, group, file);
-        uint64_t limit = read_number(path, UINT64_MAX);
+        snprintf(path, sizeof path, "%s%s", mount, group);
+        uint64_t limit = limit_of_directory(path, second, free);
         if (limit < smallest)
             smallest = limit;
         char *slash = strrchr(group, '/');
@@ -122,7 +151,7 @@ static uint64_t limit_of_group(const char *mount, char *group, const char *file)
 }
 
 /* A line is "0::/group" for version 2 and "4:memory:/group" for version 1. */
-static uint64_t limit_of_line(const char *root, char *line)
+static uint64_t limit_of_line(const char *root, char *line, bool free)
 {
     char mount[PATH_MAX];
     char *controllers = strchr(line, ':');
@@ -135,23 +164,38 @@ static uint64_t limit_of_line(const char *root, char *line)
     if (*controllers && !strstr(controllers, "memory"))
         return UINT64_MAX;
     snprintf(mount, sizeof mount, "%s/sys/fs/cgroup%s%s", root, *controllers ? "/" : "", controllers);
-    return limit_of_group(mount, group, *controllers ? "memory.limit_in_bytes" : "memory.max");
+    return limit_of_group(mount, group, !*controllers, free);
 }
 
-uint64_t kiln__cpu_memory_limit(const char *root)
+static uint64_t smallest_limit(const char *root, bool free)
 {
     char path[PATH_MAX], line[PATH_MAX];
     uint64_t smallest = UINT64_MAX;
     snprintf(path, sizeof path, "%s/proc/self/cgroup", root);
     FILE *file = fopen(path, "re");
     while (file && fgets(line, sizeof line, file)) {
-        uint64_t limit = limit_of_line(root, line);
+        uint64_t limit = limit_of_line(root, line, free);
         if (limit < smallest)
             smallest = limit;
     }
     if (file)
         fclose(file);
     return smallest;
+}
+
+uint64_t kiln__cpu_memory_limit(const char *root)
+{
+    return smallest_limit(root, false);
+}
+
+uint64_t kiln__cpu_memory_free(const char *root)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/proc/meminfo", root);
+    uint64_t kib = read_line_number(path, "MemAvailable:", UINT64_MAX);
+    uint64_t machine = kib == UINT64_MAX ? kib : kib << 10, limit = smallest_limit(root, true);
+    uint64_t smaller = machine < limit ? machine : limit;
+    return smaller == UINT64_MAX ? 0 : smaller;
 }
 
 uint64_t kiln__cpu_memory_bytes(void)

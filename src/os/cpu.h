@@ -23,6 +23,10 @@ uint64_t kiln__cpu_memory_bytes(void);
  * there is none. `root` stands before /proc and /sys: "" outside of tests. */
 uint64_t kiln__cpu_memory_limit(const char *root);
 
+/* Memory in bytes that can be taken now: that of the machine without swapping, or what the control groups still allow
+ * beside the memory of their processes. 0 if unknown. `root` as above. */
+uint64_t kiln__cpu_memory_free(const char *root);
+
 /* Monotonic time in nanoseconds. */
 uint64_t kiln__cpu_now_ns(void);
 

@@ -352,6 +352,18 @@ static kiln_status fail_room(const kiln__arrays *arrays, kiln_report *report)
                       arrays->load.flat ? "fewer elements" : "smaller sizes");
 }
 
+/* Memory is asked for before it is taken: a host that has promised too much kills processes later. */
+static kiln_status check_room(const kiln__arrays *arrays, uint64_t bytes, uint64_t free, kiln_report *report)
+{
+    if (free == 0 || bytes <= free)
+        return KILN_OK;
+    return kiln__fail(report, KILN_ENOMEM, KILN__STAGE_DEVICE, 0,
+                      "%s has no room: %u arrays of up to %" PRIu64 " elements take %" PRIu64 " MiB, and %" PRIu64
+                      " MiB are free; name %s",
+                      arrays->device->name, (unsigned)arrays->load.count, arrays->load.elements, (bytes >> 20) + 1,
+                      free >> 20, arrays->load.flat ? "fewer elements" : "smaller sizes");
+}
+
 static uint64_t period_of(const kiln__array *array)
 {
     return array->elements < KILN__FILL_PERIOD ? array->elements : KILN__FILL_PERIOD;
@@ -401,6 +413,8 @@ static kiln_status allocate_sets(kiln__arrays *out, uint64_t used, bool hot, kil
 {
     kiln_device_info info = KILN_INIT(kiln_device_info);
     uint64_t wanted = 1, least = 1;
+    uint64_t (*free_memory)(kiln_device *) = out->device->backend->vtable->free_memory;
+    uint64_t free = free_memory != NULL ? free_memory(out->device) : 0;
     if (out->set_bytes > INT64_MAX / SETS_MAX)
         return fail_room(out, report);
     if (!hot) {
@@ -411,6 +425,11 @@ static kiln_status allocate_sets(kiln__arrays *out, uint64_t used, bool hot, kil
         if (wanted > room)
             wanted = room > least ? room : least;
     }
+    kiln_status status = check_room(out, out->set_bytes * least, free, report);
+    if (status != KILN_OK)
+        return status;
+    if (wanted > least && free != 0 && out->set_bytes * wanted > free)
+        wanted = least;
     out->sets = (uint32_t)wanted;
     if (wanted > least && allocate(out, &out->memory, out->set_bytes * wanted, NULL) == KILN_OK)
         return KILN_OK;

@@ -217,6 +217,13 @@ class Bench(KilnTest):
         result = self.kiln("bench", "op=relu6 dtype=f64", "--size", "2^50", status=1)
         self.assertIn("smaller --size", result.stderr)
 
+    def test_memory_is_compared_before_it_is_taken(self):
+        self.assertRegex(self.kiln("bench", "op=relu6 dtype=f32", "--size", "2^40", status=1).stderr,
+                         r"has .*iB of memory to take, and the arrays need 8\.0 TiB")
+        for command in ("tune", "sweep"):
+            self.assertRegex(self.kiln(command, "op=relu6 dtype=f32", "--size", "2^40", status=1).stderr,
+                             r"take \d{7} MiB, and \d+ MiB are free")
+
 
 class Cache(KilnTest):
     def setUp(self):

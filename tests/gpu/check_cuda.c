@@ -132,6 +132,7 @@ START_TEST(test_device__info)
     ck_assert_str_eq(info.model, "Stand-in GPU 0");
     ck_assert_str_eq(info.target, "sm_121");
     ck_assert_uint_eq(info.memory_bytes, 1000000);
+    ck_assert_uint_eq(vtable->free_memory(device), 1000000);
     ck_assert_uint_eq(info.multiprocessors, 16);
     ck_assert_uint_eq(info.l2_bytes, 4 << 20);
     ck_assert_ptr_eq(device->backend, backend);
@@ -372,6 +373,7 @@ static kiln_status use(kiln_device *device, kiln__module *module, void *memory)
     const void *in[] = { memory };
     bool capturing = true;
     double ms;
+    vtable->free_memory(device);
     kiln_status status = vtable->copy(device, memory, host, sizeof(host), KILN__COPY_TO_DEVICE, NULL, &report);
     if (status == KILN_OK)
         status = launch_n(module, 0, 16, memory, in, NULL, &report);
@@ -437,6 +439,7 @@ static bool is_harmless(const char *name)
                                          "cuStreamDestroy",
                                          "cuDevicePrimaryCtxRelease",
                                          "cuMemFree",
+                                         "cuMemGetInfo",
                                          "cuLibraryUnload",
                                          "cuKernelGetParamInfo",
                                          "cuGraphCreate",

@@ -516,6 +516,26 @@ START_TEST(test_cpu__memory_limit_of_control_groups)
 }
 END_TEST
 
+START_TEST(test_cpu__memory_that_is_free)
+{
+    const char *root = kiln_test_temp_dir();
+    ck_assert_uint_eq(kiln__cpu_memory_free(root), 0);
+    write_text("proc/meminfo", "MemTotal: 9000000 kB\nMemAvailable:    4000000 kB\n");
+    ck_assert_uint_eq(kiln__cpu_memory_free(root), UINT64_C(4096000000));
+    write_text("proc/self/cgroup", "0::/box\n");
+    write_text("sys/fs/cgroup/box/memory.max", "3000000000\n");
+    ck_assert_uint_eq(kiln__cpu_memory_free(root), 3000000000);
+    write_text("sys/fs/cgroup/box/memory.stat", "file 900\nanon 1000000000\n");
+    ck_assert_uint_eq(kiln__cpu_memory_free(root), 2000000000);
+    write_text("sys/fs/cgroup/box/memory.stat", "anon 4000000000\n");
+    ck_assert_uint_eq(kiln__cpu_memory_free(root), 1);
+    write_text("proc/self/cgroup", "4:memory:/a\n");
+    write_text("sys/fs/cgroup/memory/a/memory.limit_in_bytes", "2000000000\n");
+    write_text("sys/fs/cgroup/memory/a/memory.stat", "rss 5\ntotal_rss 500000000\n");
+    ck_assert_uint_eq(kiln__cpu_memory_free(root), 1500000000);
+}
+END_TEST
+
 /* Needs the right to show this process other control groups. */
 START_TEST(test_cpu__memory_is_the_smaller_of_machine_and_limit)
 {
@@ -578,6 +598,7 @@ static TCase *machine_case(void)
     tcase_add_test(tcase, test_dylib__says_why_for_each_name);
     tcase_add_test(tcase, test_cpu__facts_are_plausible);
     tcase_add_test(tcase, test_cpu__memory_limit_of_control_groups);
+    tcase_add_test(tcase, test_cpu__memory_that_is_free);
     tcase_add_test(tcase, test_cpu__memory_is_the_smaller_of_machine_and_limit);
     tcase_add_test(tcase, test_cpu__count_follows_the_affinity);
     tcase_add_test(tcase, test_cpu__isa_agrees_with_the_loader);

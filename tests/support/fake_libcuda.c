@@ -120,6 +120,14 @@ static kiln__cu_enum fake_cuDeviceTotalMem(size_t *bytes, CUdevice device)
     return leave(KILN__CUDA_SUCCESS);
 }
 
+static kiln__cu_enum fake_cuMemGetInfo(size_t *free, size_t *total)
+{
+    BEGIN;
+    *free = device_memory - bytes_in_use;
+    *total = device_memory;
+    return leave(KILN__CUDA_SUCCESS);
+}
+
 /* ---- The driver: contexts, streams, events */
 
 static kiln__cu_enum fake_cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)

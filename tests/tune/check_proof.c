@@ -120,6 +120,12 @@ static void small_caches(const kiln_device *on, kiln_device_info *out)
     out->memory_bytes = memory_bytes;
 }
 
+static uint64_t little_is_free(kiln_device *on)
+{
+    (void)on;
+    return 1 << 20;
+}
+
 static kiln_status alloc_little(kiln_device *on, void **out, size_t bytes, kiln_report *why)
 {
     if (bytes > most_bytes)
@@ -167,6 +173,11 @@ START_TEST(test_proof__sets_go_by_what_is_touched)
     kiln__arrays_fini(&arrays);
     ck_assert_int_eq(kiln__arrays_init(&arrays, device, &load, true, &report), KILN_OK);
     ck_assert_uint_eq(arrays.sets, 1);
+    kiln__arrays_fini(&arrays);
+    small.free_memory = little_is_free; /* one set takes a little more */
+    most_bytes = 0;                     /* and nothing is asked for */
+    ck_assert_int_eq(kiln__arrays_init(&arrays, device, &load, false, &report), KILN_ENOMEM);
+    ck_assert_ptr_nonnull(strstr(report.message, "take 2 MiB, and 1 MiB are free"));
     device->backend->vtable = real_cpu;
     close_all();
 }

@@ -257,24 +257,31 @@ static uint64_t round_up(uint64_t bytes)
     return (bytes + page - 1) / page * page;
 }
 
-static int refuse_size(const bench_case *one)
+static int refuse_size(const bench_case *one, uint64_t usable)
 {
-    return fail(STATUS_FAILED, "%" PRIu64 " elements do not fit: %s has %s of memory; name a smaller --size",
-                one->elements, one->device_info.name, format_bytes(one->device_info.memory_bytes));
+    uint64_t need = 0;
+    if (__builtin_mul_overflow(one->elements, one->type->size * (one->inputs + 1), &need))
+        need = UINT64_MAX;
+    return fail(STATUS_FAILED,
+                "%" PRIu64 " elements do not fit: %s has %s of memory to take, and the arrays need %s; name a smaller "
+                "--size",
+                one->elements, one->device_info.name, format_bytes(usable), format_bytes(need));
 }
 
 /* Takes the kernel's arrays as one block and, where there is room, as much again for the copies. */
 static int take_memory(bench_memory *memory, struct session *session, const bench_case *one, bool *reused)
 {
-    uint64_t bytes = 0, whole = 0, usable = one->device_info.memory_bytes / 10 * 9;
+    kiln_device_info now = KILN_INIT(kiln_device_info);
+    kiln_device_get_info(one->device, &now);
+    uint64_t bytes = 0, whole = 0, usable = (now.free_bytes ? now.free_bytes : now.memory_bytes) / 10 * 9;
     if (__builtin_mul_overflow(one->elements, one->type->size, &bytes) || bytes > UINT64_C(1) << 60)
-        return refuse_size(one);
+        return refuse_size(one, usable);
     uint64_t slot = round_up(bytes);
     if (__builtin_mul_overflow(slot, one->inputs + 1, &whole) || whole > usable || whole > SIZE_MAX / 2)
-        return refuse_size(one);
+        return refuse_size(one, usable);
     kiln_status status = kiln_alloc(&memory->arena, one->device, whole, &session->report);
     if (status)
-        return status == KILN_ENOMEM ? refuse_size(one) : session_status(session, status, NULL);
+        return status == KILN_ENOMEM ? refuse_size(one, usable) : session_status(session, status, NULL);
     *reused =
         whole + 2 * page > usable - whole || kiln_alloc(&memory->extra, one->device, whole + 2 * page, NULL) != KILN_OK;
     if (*reused)
