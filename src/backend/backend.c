@@ -30,6 +30,7 @@ void kiln__image_fini(kiln__image *image)
     kiln__free(image->log);
     kiln__free(image->functions);
     kiln__free(image->names);
+    kiln__free(image->linker);
     kiln__free(image->reads);
     memset(image, 0, sizeof(*image));
 }

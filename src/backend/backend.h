@@ -32,13 +32,14 @@ bool kiln__toolchain_read_targets(kiln__toolchain *out, const char *text);
 typedef struct kiln__image {
     void *binary; /* a cubin, or a shared object on the cpu */
     size_t binary_length;
-    char *ptx; /* NULL on the cpu */
+    char *ptx; /* NULL on the cpu, and of a source that was linked */
     size_t ptx_length;
     char *log;                                  /* the compiler's log, "" or NULL if it said nothing */
     char toolchain[KILN__ENTRY_TOOLCHAIN_SIZE]; /* the compiler that made it */
     /* Of a user-defined source alone, NULL for others. */
     char *functions; /* as asked for, one a line */
     char *names;     /* what these are called in the code, one a line */
+    char *linker;    /* the files that linked it and their stamps, NULL if none did (kiln__file_append_stamps) */
     char *reads;     /* what the compile has read (source/reads.h), NULL if it was not watched */
     bool unsettled;  /* files changed while it went on: what was read cannot be told for sure */
 } kiln__image;
@@ -68,6 +69,10 @@ typedef struct kiln__compiler_vtable {
      * failure the report has the log. Any number of threads at once. KILN_ETARGET, KILN_ECOMPILE, KILN_ENOCOMPILER. */
     kiln_status (*compile)(kiln__compiler *compiler, const kiln__unit *unit, kiln__image *out, kiln_report *report);
     void (*close)(kiln__compiler *compiler);
+    /* Appends the paths of the files by which sources are linked, the linker first, as they go with a compiler of these
+     * facts. Opens none. NULL where nothing is linked. KILN_ENOCOMPILER says what to do; KILN_ENOMEM. */
+    kiln_status (*linker)(const kiln__compiler *compiler, const kiln__toolchain *toolchain, kiln__list *files,
+                          kiln_report *report);
     /* Hands the compiler a store's memo of its file as that is now. NULL where it has no use for it. */
     void (*know)(kiln__compiler *compiler, const kiln__toolchain *known);
 } kiln__compiler_vtable;

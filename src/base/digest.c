@@ -14,6 +14,14 @@ void kiln__digest(uint8_t out[KILN__DIGEST_SIZE], const void *bytes, size_t leng
     crypto_generichash(out, KILN__DIGEST_SIZE, bytes, length, NULL, 0);
 }
 
+void kiln__digest_fold(uint8_t chain[KILN__DIGEST_SIZE], const void *bytes, size_t length)
+{
+    uint8_t both[2 * KILN__DIGEST_SIZE];
+    memcpy(both, chain, KILN__DIGEST_SIZE);
+    kiln__digest(both + KILN__DIGEST_SIZE, bytes, length);
+    kiln__digest(chain, both, sizeof(both));
+}
+
 void kiln__digest_hex(char out[KILN__DIGEST_HEX], const uint8_t digest[KILN__DIGEST_SIZE])
 {
     sodium_bin2hex(out, KILN__DIGEST_HEX, digest, KILN__DIGEST_SIZE);

@@ -14,6 +14,9 @@ enum {
 /* BLAKE2b-256 of bytes. Any thread. */
 void kiln__digest(uint8_t out[KILN__DIGEST_SIZE], const void *bytes, size_t length);
 
+/* Takes bytes into a digest of parts, each of which covers those before it. Begins with zeros. Any thread. */
+void kiln__digest_fold(uint8_t chain[KILN__DIGEST_SIZE], const void *bytes, size_t length);
+
 /* Lower-case hexadecimal text of a digest. */
 void kiln__digest_hex(char out[KILN__DIGEST_HEX], const uint8_t digest[KILN__DIGEST_SIZE]);
 

@@ -90,7 +90,8 @@ void kiln__cubin_kernels(const void *bytes, void (*fn)(void *data, const char *n
         return;
     for (uint64_t i = 0; i < symbols.count; i++) {
         const char *name = symbol_at(&symbols, i, &symbol);
-        if (name != NULL && ELF64_ST_TYPE(symbol.st_info) == STT_FUNC && (symbol.st_other & KERNEL_FLAG) != 0)
+        if (name != NULL && ELF64_ST_TYPE(symbol.st_info) == STT_FUNC && ELF64_ST_BIND(symbol.st_info) != STB_LOCAL &&
+            (symbol.st_other & KERNEL_FLAG) != 0)
             fn(data, name);
     }
 }

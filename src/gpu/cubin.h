@@ -25,8 +25,8 @@ bool kiln__ptx_has_entry(const char *bytes, size_t length, const char *name);
  * -1: it cannot tell. */
 int kiln__ptx_parameters(const char *bytes, size_t length, const char *name, size_t *sizes, int most);
 
-/* Calls fn with the name of each kernel in a checked cubin that a host can launch, in the order of its symbols. The
- * name is borrowed for the call. */
+/* Calls fn with the name of each kernel in a checked cubin that a host can launch, in the order of its symbols. Those
+ * that only their file knows are left out: the device runtime has some. The name is borrowed for the call. */
 void kiln__cubin_kernels(const void *bytes, void (*fn)(void *data, const char *name), void *data);
 
 /* The resources of a kernel, as a checked cubin tells them: -1 where it does not. */

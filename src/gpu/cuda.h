@@ -22,6 +22,14 @@ void kiln__nvrtc_options(const kiln__unit *unit, kiln__text *out);
  * other code than the key says. */
 const char *kiln__nvrtc_steering(void);
 
+/* Lets a compiler link, with the files that its vtable's `linker` names. NVRTC is open. Once, before any compile.
+ * KILN_ENOCOMPILER, KILN_EIO, KILN_ENOMEM. */
+kiln_status kiln__cuda_compiler_load_linker(kiln__compiler *compiler, const kiln__list *files, kiln_report *report);
+
+/* Opens the linker of such a list to ask for its version ("13.0"). `nvrtc` is the version of NVRTC. The same errors. */
+kiln_status kiln__cuda_linker_version(const kiln__list *files, const char *nvrtc, char *out, size_t size,
+                                      kiln_report *report);
+
 /* Appends the two include directories of CUDA's toolkit, "cuda" and "cccl", to `places`, with a path that leads to
  * nothing for one that is not there: found beside the NVRTC at `nvrtc` (may be ""), as toolkits and wheels have
  * them, else under CUDA_PATH, CUDA_HOME or /usr/local/cuda. Where CUDA's headers lack CCCL, as those of wheels do,

@@ -370,6 +370,30 @@ void kiln__nvrtc_search(const char *path, kiln__text *out)
     kiln__free(directories);
 }
 
+static bool has_file(const char *directory, const char *beside, const char *file, char *out, size_t size)
+{
+    return snprintf(out, size, "%s%s/%s", directory, beside, file) < (int)size && access(out, R_OK) == 0;
+}
+
+bool kiln__nvrtc_find_companion(const char *nvrtc, const char *wheel, const char *file, char *out, size_t size)
+{
+    char from[PATH_MAX], layout[64];
+    const char *slash = strrchr(nvrtc, '/'), *roots[ROOTS];
+    snprintf(layout, sizeof(layout), "/../../%s/lib", wheel);
+    if (slash != NULL && snprintf(from, sizeof(from), "%.*s", (int)(slash - nvrtc), nvrtc) < (int)sizeof(from) &&
+        (has_file(from, "", file, out, size) || has_file(from, layout, file, out, size)))
+        return true;
+    Dl_serinfo *directories = loader_directories();
+    bool found = false;
+    for (unsigned i = 0; directories != NULL && i < directories->dls_cnt && !found; i++)
+        found = has_file(directories->dls_serpath[i].dls_name, "", file, out, size);
+    kiln__free(directories);
+    find_roots(roots);
+    for (int i = 0; i < ROOTS && !found; i++)
+        found = roots[i] != NULL && roots[i][0] == '/' && has_file(roots[i], "/lib64", file, out, size);
+    return found;
+}
+
 kiln_status kiln__nvrtc_result(const kiln__nvrtc *nvrtc, const char *function, kiln__nvrtc_enum code,
                                kiln_report *report)
 {

@@ -26,6 +26,11 @@ kiln_status kiln__nvrtc_load(kiln__nvrtc **out, const char *path, kiln_report *r
  * each file that the search would come across, of the first name that there is one of. Opens nothing. */
 void kiln__nvrtc_search(const char *path, kiln__text *out);
 
+/* Finds another file of CUDA's libraries: beside the NVRTC at `nvrtc`, in the directory that NVIDIA's wheel `wheel` has
+ * beside NVRTC's, in the loader's directories, then in lib64 under CUDA_PATH, CUDA_HOME and /usr/local/cuda. Opens
+ * nothing. */
+bool kiln__nvrtc_find_companion(const char *nvrtc, const char *wheel, const char *file, char *out, size_t size);
+
 /* The only way from an nvrtcResult to a kiln_status: KILN_OK, KILN_ENOMEM, KILN_ENOCOMPILER (its builtins are missing)
  * or KILN_ECOMPILE. */
 kiln_status kiln__nvrtc_result(const kiln__nvrtc *nvrtc, const char *function, kiln__nvrtc_enum code,

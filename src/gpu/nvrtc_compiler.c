@@ -3,6 +3,7 @@
 #include "base/digest.h"
 #include "gpu/cubin.h"
 #include "gpu/cuda.h"
+#include "gpu/nvjitlink.h"
 #include "gpu/nvrtc.h"
 #include "source/reads.h"
 #include "source/source.h"
@@ -21,6 +22,7 @@ typedef struct compiler {
     pthread_mutex_t lock;
     kiln__nvrtc *nvrtc;         /* NULL until opened, under the lock; constant from then on */
     kiln__toolchain *toolchain; /* the same, under the lock; large */
+    kiln__nvjitlink *linker;    /* NULL unless it was loaded; constant */
 } compiler;
 
 /* ---- Options */
@@ -564,9 +566,11 @@ kiln_status kiln__nvrtc_check_image(const kiln__image *image, const kiln__unit *
     if (!kiln__cubin_check(image->binary, image->binary_length, reason))
         return kiln__fail(report, KILN_ECOMPILE, KILN__STAGE_COMPILE, 0, "NVRTC made no usable cubin for %s: %s",
                           unit->target.name, reason);
-    if (!kiln__ptx_check(image->ptx, image->ptx_length, unit->target.sm, reason))
+    bool linked = kiln__source_linking(unit) != KILN__LINK_NONE;
+    const char *ptx = image->ptx != NULL ? image->ptx : "";
+    if (linked ? image->ptx != NULL : !kiln__ptx_check(ptx, image->ptx_length, unit->target.sm, reason))
         return kiln__fail(report, KILN_ECOMPILE, KILN__STAGE_COMPILE, 0, "NVRTC made no usable PTX for %s: %s",
-                          unit->target.name, reason);
+                          unit->target.name, linked ? "there is none of linked code" : reason);
     for (uint32_t i = 0; i < unit->rule.entry_count; i++) {
         const char *name = unit->rule.entries[i].name;
         bool in_cubin = kiln__cubin_has_entry(image->binary, name);
@@ -583,25 +587,30 @@ static void add_line(void *data, const char *name)
     kiln__text_printf(data, "%s\n", name);
 }
 
-/* Fills image->functions and image->names: the functions that were asked for, or all that there are. */
-static void name_functions(job *work, kiln__image *image)
+/* Appends the names in the code of the functions that a program was asked for, a line for each. */
+static void add_names(job *work, kiln__text *names)
 {
-    const kiln__list *functions = &work->unit->functions;
-    char reason[KILN__CUBIN_REASON_SIZE];
-    kiln__text asked = { 0 }, names = { 0 };
-    for (const char *at = NULL; (at = kiln__list_next(functions, at)) != NULL;) {
-        const char *lowered = NULL;
+    const char *lowered = NULL;
+    for (const char *at = NULL; (at = kiln__list_next(&work->unit->functions, at)) != NULL;)
         if (JOB(work, nvrtcGetLoweredName, (work->program, at, &lowered)))
-            kiln__text_printf(&names, "%s\n", lowered);
+            kiln__text_printf(names, "%s\n", lowered);
+}
+
+/* Fills image->functions and image->names: the functions that were asked for, whose names are `names`, or all that
+ * there are. Uses the names up. False: out of memory. */
+static bool name_functions(const kiln__list *functions, kiln__text *names, kiln__image *image)
+{
+    char reason[KILN__CUBIN_REASON_SIZE];
+    kiln__text asked = { 0 };
+    for (const char *at = NULL; (at = kiln__list_next(functions, at)) != NULL;)
         kiln__text_printf(&asked, "%s\n", at);
-    }
     if (functions->count == 0 && kiln__cubin_check(image->binary, image->binary_length, reason))
-        kiln__cubin_kernels(image->binary, add_line, &names);
+        kiln__cubin_kernels(image->binary, add_line, names);
     if (functions->count == 0)
-        kiln__text_append(&asked, kiln__text_string(&names));
+        kiln__text_append(&asked, kiln__text_string(names));
     image->functions = kiln__text_take(&asked);
-    image->names = kiln__text_take(&names);
-    check_memory(work, image->functions != NULL && image->names != NULL);
+    image->names = kiln__text_take(names);
+    return image->functions != NULL && image->names != NULL;
 }
 
 /* One compile, for the functions that are called inside a kiln__nvrtc_call. */
@@ -637,52 +646,6 @@ static void run_source(job *work, const char *arch)
     kiln__text_fini(&prelude);
 }
 
-static kiln_status compile_unit(void *data, kiln_report *report)
-{
-    const task *todo = data;
-    const kiln__unit *unit = todo->unit;
-    kiln__image *out = todo->out;
-    job work = { .self = todo->self, .unit = unit, .report = report };
-    char arch[32 + KILN__TARGET_SIZE];
-    snprintf(arch, sizeof(arch), "--gpu-architecture=%s", unit->target.name);
-    if (kiln__unit_is_source(unit))
-        run_source(&work, arch);
-    else
-        run_job(&work, arch);
-    if (work.status == KILN_OK && work.code != KILN__NVRTC_SUCCESS)
-        work.status = fail_compile(&work, todo->toolchain);
-    out->binary = get_cubin(&work, &out->binary_length);
-    if (work.status == KILN_OK && kiln__unit_is_source(unit))
-        name_functions(&work, out);
-    out->ptx = get_ptx(&work, &out->ptx_length);
-    if (work.status == KILN_OK)
-        work.status = kiln__nvrtc_check_image(out, unit, report);
-    if (work.status == KILN_OK) {
-        learn_identity(todo->self, out->ptx, out->toolchain);
-        out->log = work.log;
-        work.log = NULL;
-    }
-    end_job(&work);
-    return work.status;
-}
-
-static kiln_status compile_with_nvrtc(kiln__compiler *base, const kiln__unit *unit, kiln__image *out,
-                                      kiln_report *report)
-{
-    kiln__toolchain toolchain;
-    task todo = { (compiler *)base, &toolchain, unit, out };
-    memset(out, 0, sizeof(*out));
-    kiln_status status = open_compiler(base, &toolchain, report);
-    if (status != KILN_OK)
-        return status;
-    if (!is_listed(&toolchain, &unit->target))
-        return refuse_target(&toolchain, &unit->target, report);
-    status = kiln__nvrtc_call(compile_unit, &todo, report);
-    if (status != KILN_OK)
-        kiln__image_fini(out);
-    return status;
-}
-
 /* PTX alone carries the banner, so the assembler need not run. */
 static kiln_status compile_probe(void *data, kiln_report *report)
 {
@@ -708,6 +671,179 @@ static kiln_status compile_probe(void *data, kiln_report *report)
     return work.status;
 }
 
+/* ---- Linking */
+
+/* A source on its way through NVRTC, a file after the other, and the linker. */
+typedef struct linkage {
+    const task *todo;
+    kiln_report *report;
+    kiln__linking linking;
+    kiln__text log, names;
+    kiln__link_input input;
+} linkage;
+
+/* The code of a compile that ended well, in the form that is linked. */
+static void get_code(job *work, kiln__linking linking, kiln__link_input *out)
+{
+    const kiln__nvrtc *nvrtc = work->self->nvrtc;
+    if (linking == KILN__LINK_CODE) {
+        out->data = get_cubin(work, &out->length);
+        return;
+    }
+    if (work->status == KILN_OK && (nvrtc->nvrtcGetLTOIRSize == NULL || nvrtc->nvrtcGetLTOIR == NULL))
+        work->status =
+            kiln__fail(work->report, KILN_ENOCOMPILER, KILN__STAGE_COMPILE, 0,
+                       "%s has no nvrtcGetLTOIR, which -dlto needs: install an NVRTC of CUDA 12 or newer", nvrtc->path);
+    JOB(work, nvrtcGetLTOIRSize, (work->program, &out->length));
+    out->data = work->status == KILN_OK ? kiln__calloc(out->length + 1, 1) : NULL;
+    check_memory(work, out->data != NULL);
+    JOB(work, nvrtcGetLTOIR, (work->program, out->data));
+}
+
+static kiln_status compile_file(linkage *l, const kiln__unit *file, kiln__link_input *out)
+{
+    job work = { .self = l->todo->self, .unit = file, .report = l->report };
+    char arch[32 + KILN__TARGET_SIZE];
+    snprintf(arch, sizeof(arch), "--gpu-architecture=%s", file->target.name);
+    run_source(&work, arch);
+    if (work.status == KILN_OK && work.code != KILN__NVRTC_SUCCESS)
+        work.status = fail_compile(&work, l->todo->toolchain);
+    out->name = file->name;
+    get_code(&work, l->linking, out);
+    if (work.status == KILN_OK)
+        add_names(&work, &l->names);
+    if (work.status == KILN_OK && work.log != NULL)
+        kiln__text_append(&l->log, work.log);
+    end_job(&work);
+    return work.status;
+}
+
+static kiln_status link_files(linkage *l)
+{
+    const kiln__unit *unit = l->todo->unit;
+    kiln__image *out = l->todo->out;
+    kiln__list linking = { 0 };
+    kiln__source_linker_options(unit, &linking);
+    kiln_status status = kiln__nvjitlink_link(l->todo->self->linker, &linking, l->linking == KILN__LINK_OPTIMIZED,
+                                              &l->input, 1, &out->binary, &out->binary_length, l->report);
+    kiln__list_fini(&linking);
+    return status;
+}
+
+/* Intermediate code has no banner, so another compile may have to tell the build. */
+static kiln_status copy_identity(const task *todo, char out[KILN__ENTRY_TOOLCHAIN_SIZE], kiln_report *report)
+{
+    compiler *self = todo->self;
+    task probe = *todo;
+    kiln_status status = todo->toolchain->id[0] == '\0' ? compile_probe(&probe, report) : KILN_OK;
+    pthread_mutex_lock(&self->lock);
+    memcpy(out, self->toolchain->id, KILN__ENTRY_TOOLCHAIN_SIZE);
+    pthread_mutex_unlock(&self->lock);
+    return status;
+}
+
+static kiln_status compile_linked(const task *todo, kiln_report *report)
+{
+    kiln__image *out = todo->out;
+    linkage l = { .todo = todo, .report = report, .linking = kiln__source_linking(todo->unit) };
+    if (todo->self->linker == NULL)
+        return kiln__fail(report, KILN_ENOWORKER, KILN__STAGE_COMPILE, 0,
+                          "only a compile worker links, and this process is none");
+    kiln_status status = copy_identity(todo, out->toolchain, report);
+    if (status == KILN_OK)
+        status = compile_file(&l, todo->unit, &l.input);
+    if (status == KILN_OK)
+        status = link_files(&l);
+    if (status == KILN_OK && (l.names.failed || l.log.failed || !name_functions(&todo->unit->functions, &l.names, out)))
+        status = kiln__fail_memory(report, KILN__STAGE_COMPILE);
+    if (status == KILN_OK)
+        status = kiln__nvrtc_check_image(out, todo->unit, report);
+    if (status == KILN_OK && l.log.length > 0)
+        out->log = kiln__text_take(&l.log);
+    kiln__free(l.input.data);
+    kiln__text_fini(&l.names);
+    kiln__text_fini(&l.log);
+    return status;
+}
+
+static kiln_status find_linker(const kiln__compiler *base, const kiln__toolchain *toolchain, kiln__list *files,
+                               kiln_report *report)
+{
+    (void)base;
+    return kiln__nvjitlink_find(toolchain->path, toolchain->version, files, report);
+}
+
+kiln_status kiln__cuda_compiler_load_linker(kiln__compiler *base, const kiln__list *files, kiln_report *report)
+{
+    compiler *self = (compiler *)base;
+    return kiln__nvjitlink_load(&self->linker, files, self->toolchain->version, report);
+}
+
+kiln_status kiln__cuda_linker_version(const kiln__list *files, const char *nvrtc, char *out, size_t size,
+                                      kiln_report *report)
+{
+    kiln__nvjitlink *linker;
+    kiln_status status = kiln__nvjitlink_load(&linker, files, nvrtc, report);
+    if (status == KILN_OK)
+        snprintf(out, size, "%u.%u", linker->major, linker->minor);
+    kiln__nvjitlink_free(linker);
+    return status;
+}
+
+/* ---- Compiling a unit */
+
+static kiln_status compile_unit(void *data, kiln_report *report)
+{
+    const task *todo = data;
+    const kiln__unit *unit = todo->unit;
+    kiln__image *out = todo->out;
+    job work = { .self = todo->self, .unit = unit, .report = report };
+    char arch[32 + KILN__TARGET_SIZE];
+    kiln__text names = { 0 };
+    if (kiln__source_linking(unit) != KILN__LINK_NONE)
+        return compile_linked(todo, report);
+    snprintf(arch, sizeof(arch), "--gpu-architecture=%s", unit->target.name);
+    if (kiln__unit_is_source(unit))
+        run_source(&work, arch);
+    else
+        run_job(&work, arch);
+    if (work.status == KILN_OK && work.code != KILN__NVRTC_SUCCESS)
+        work.status = fail_compile(&work, todo->toolchain);
+    out->binary = get_cubin(&work, &out->binary_length);
+    if (work.status == KILN_OK && kiln__unit_is_source(unit)) {
+        add_names(&work, &names);
+        check_memory(&work, name_functions(&unit->functions, &names, out));
+    }
+    out->ptx = get_ptx(&work, &out->ptx_length);
+    if (work.status == KILN_OK)
+        work.status = kiln__nvrtc_check_image(out, unit, report);
+    if (work.status == KILN_OK) {
+        learn_identity(todo->self, out->ptx, out->toolchain);
+        out->log = work.log;
+        work.log = NULL;
+    }
+    kiln__text_fini(&names);
+    end_job(&work);
+    return work.status;
+}
+
+static kiln_status compile_with_nvrtc(kiln__compiler *base, const kiln__unit *unit, kiln__image *out,
+                                      kiln_report *report)
+{
+    kiln__toolchain toolchain;
+    task todo = { (compiler *)base, &toolchain, unit, out };
+    memset(out, 0, sizeof(*out));
+    kiln_status status = open_compiler(base, &toolchain, report);
+    if (status != KILN_OK)
+        return status;
+    if (!is_listed(&toolchain, &unit->target))
+        return refuse_target(&toolchain, &unit->target, report);
+    status = kiln__nvrtc_call(compile_unit, &todo, report);
+    if (status != KILN_OK)
+        kiln__image_fini(out);
+    return status;
+}
+
 static kiln_status identify(kiln__compiler *base, kiln__toolchain *out, kiln_report *report)
 {
     task todo = { (compiler *)base, out, NULL, NULL };
@@ -724,6 +860,7 @@ static void close_compiler(kiln__compiler *base)
     if (self == NULL)
         return;
     kiln__free(self->nvrtc);
+    kiln__nvjitlink_free(self->linker);
     pthread_mutex_destroy(&self->lock);
     kiln__free(self->toolchain);
     kiln__free(self->path);
@@ -738,6 +875,7 @@ kiln__compiler *kiln__cuda_compiler_open(const char *nvrtc, const kiln__log *log
                                                   .open = open_compiler,
                                                   .identify = identify,
                                                   .compile = compile_with_nvrtc,
+                                                  .linker = find_linker,
                                                   .close = close_compiler };
     compiler *self = kiln__calloc(1, sizeof(*self));
     if (self == NULL)

@@ -9,7 +9,7 @@ typedef struct _nvrtcProgram *nvrtcProgram;
 typedef unsigned int kiln__nvrtc_enum; /* nvrtcResult */
 
 /* X(need, name, version, result, parameters); `version` is the CUDA version that brought the function. A missing
- * OPTIONAL function is NULL in the table: sources, which need these, are then refused. */
+ * OPTIONAL function is NULL in the table: sources that need it are then refused. */
 #define KILN__NVRTC_SYMBOLS(X)                                                                                     \
     X(REQUIRED, nvrtcVersion, 7000, kiln__nvrtc_enum, (int *major, int *minor))                                    \
     X(REQUIRED, nvrtcGetErrorString, 7000, const char *, (kiln__nvrtc_enum code))                                  \
@@ -27,6 +27,8 @@ typedef unsigned int kiln__nvrtc_enum; /* nvrtcResult */
     X(REQUIRED, nvrtcGetCUBIN, 11010, kiln__nvrtc_enum, (nvrtcProgram program, char *cubin))                       \
     X(REQUIRED, nvrtcGetProgramLogSize, 7000, kiln__nvrtc_enum, (nvrtcProgram program, size_t * size))             \
     X(REQUIRED, nvrtcGetProgramLog, 7000, kiln__nvrtc_enum, (nvrtcProgram program, char *log))                     \
+    X(OPTIONAL, nvrtcGetLTOIRSize, 12000, kiln__nvrtc_enum, (nvrtcProgram program, size_t * size))                 \
+    X(OPTIONAL, nvrtcGetLTOIR, 12000, kiln__nvrtc_enum, (nvrtcProgram program, char *code))                        \
     X(OPTIONAL, nvrtcAddNameExpression, 8000, kiln__nvrtc_enum, (nvrtcProgram program, const char *expression))    \
     X(OPTIONAL, nvrtcGetLoweredName, 8000, kiln__nvrtc_enum,                                                       \
       (nvrtcProgram program, const char *expression, const char **lowered))

@@ -345,6 +345,11 @@ static kiln__blob *fetch_by_reads(request *wanted)
 
 /* ---- Looking in the stores */
 
+static bool is_linked(const request *wanted)
+{
+    return kiln__source_linking(wanted->unit) != KILN__LINK_NONE;
+}
+
 /* Makes the user's store, which keeps what is known of a compiler only where it is made already. */
 static void make_store(const kiln__builder *builder)
 {
@@ -366,6 +371,8 @@ static void identify_if_worthwhile(request *wanted, kiln__key *key)
         make_store(wanted->builder);
         kiln__toolchains_learn(toolchains, toolchain.id);
         memcpy(key->toolchain, toolchain.id, sizeof(key->toolchain));
+        if (is_linked(wanted))
+            kiln__toolchains_add_linker(toolchains, NULL, key->toolchain, NULL);
     }
     kiln__blob_release(some);
 }
@@ -377,7 +384,10 @@ static kiln_status look(request *wanted, kiln_report *report)
     kiln_report missing = KILN_INIT(kiln_report);
     kiln__built *out = wanted->out;
     kiln__key *first = first_key(wanted);
-    kiln_status status = kiln__toolchains_id(&wanted->builder->toolchains, first->toolchain, &missing);
+    kiln__toolchains *toolchains = &wanted->builder->toolchains;
+    kiln_status status = kiln__toolchains_id(toolchains, first->toolchain, &missing);
+    if (status == KILN_OK && is_linked(wanted))
+        status = kiln__toolchains_add_linker(toolchains, NULL, first->toolchain, &missing);
     if (status == KILN_OK && first->toolchain[0] == '\0' && !wanted->fresh && !wanted->any && !wanted->quick)
         identify_if_worthwhile(wanted, first);
     bool named = first->toolchain[0] != '\0';
@@ -504,6 +514,13 @@ static kiln_status publish(request *wanted, const kiln__image *image, kiln_repor
     bool direct = kiln__unit_reads_files(unit);
     kiln_status status = direct ? make_key_of_reads(wanted, image->reads, strlen(image->reads)) : KILN_OK;
     snprintf(wanted->key.toolchain, sizeof(wanted->key.toolchain), "%s", image->toolchain);
+    kiln__toolchains_learn(&wanted->builder->toolchains, image->toolchain);
+    if (status == KILN_OK && image->linker != NULL) {
+        status =
+            kiln__toolchains_add_linker(&wanted->builder->toolchains, image->linker, wanted->key.toolchain, report);
+        if (status != KILN_OK)
+            return status;
+    }
     memcpy(wanted->list.toolchain, wanted->key.toolchain, sizeof(wanted->key.toolchain));
     if (status == KILN_OK)
         status = kiln__image_describe(&entry, image, unit, &names);
@@ -519,7 +536,6 @@ static kiln_status publish(request *wanted, const kiln__image *image, kiln_repor
     out->compiled = true;
     if (image->log != NULL && image->log[0] != '\0')
         out->log = kiln__source_show_log(unit, image->log);
-    kiln__toolchains_learn(&wanted->builder->toolchains, image->toolchain);
     if (!wanted->fresh)
         kiln__tiers_put(out->tiers, out->blob);
     if (direct)

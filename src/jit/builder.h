@@ -17,9 +17,13 @@ typedef struct kiln__toolchains {
     kiln__compiler *compiler;
     kiln__tiers *tiers;
     pthread_mutex_t lock;
-    bool known;                 /* `toolchain` is filled, its id perhaps not */
-    bool kept;                  /* it came from the store, or was put there after a compile */
-    kiln__toolchain *toolchain; /* large: made at the first request */
+    bool known;                  /* `toolchain` is filled, its id perhaps not */
+    bool kept;                   /* it came from the store, or was put there after a compile */
+    kiln__toolchain *toolchain;  /* large: made at the first request */
+    pthread_mutex_t linker_lock; /* guards what follows */
+    kiln__text linker_stamps;    /* of the linker's files; empty: not known yet */
+    bool linker_kept;            /* as `kept` */
+    char linker_id[KILN__ENTRY_TOOLCHAIN_SIZE];
 } kiln__toolchains;
 
 void kiln__toolchains_init(kiln__toolchains *memo, kiln__compiler *compiler, kiln__tiers *tiers);
@@ -31,6 +35,13 @@ kiln_status kiln__toolchains_get(kiln__toolchains *memo, kiln__toolchain *out, k
 
 /* The same for the id alone. */
 kiln_status kiln__toolchains_id(kiln__toolchains *memo, char out[KILN__ENTRY_TOOLCHAIN_SIZE], kiln_report *report);
+
+/* Appends the id of the linker that goes with the compiler to the compiler's own, which may be "" and then stays so:
+ * together they make what is linked. The linker's is a digest of its files, found as the compiler's is, without
+ * opening the linker. `linker` is kiln__image's, and the files must still be those; NULL: as the files are now.
+ * KILN_ENOCOMPILER, KILN_ENOMEM; `id` is then "". */
+kiln_status kiln__toolchains_add_linker(kiln__toolchains *memo, const char *linker, char id[KILN__ENTRY_TOOLCHAIN_SIZE],
+                                        kiln_report *report);
 
 /* Takes the id that a compile has found, and remembers it in the store. */
 void kiln__toolchains_learn(kiln__toolchains *memo, const char *id);

@@ -218,6 +218,18 @@ static kiln_status close_off(const kiln__frame *request, kiln_report *report)
                       "the compile worker cannot keep sources from reading files: %s", reason);
 }
 
+static kiln_status load_linker(const kiln__frame *request, kiln_report *report)
+{
+    kiln__list files = { 0 };
+    kiln_status status = KILN_OK;
+    if (!kiln__worker_get_list(request, KILN__WORKER_TAG_LINKER, &files))
+        status = kiln__fail_memory(report, KILN__STAGE_OPEN);
+    else if (files.count > 0)
+        status = kiln__cuda_compiler_load_linker(server.compiler, &files, report);
+    kiln__list_fini(&files);
+    return status;
+}
+
 static kiln_status open_compiler(const kiln__frame *request, kiln__toolchain *out, kiln_report *report)
 {
     const char *version = kiln__frame_get_text(request, KILN__WORKER_TAG_VERSION);
@@ -228,7 +240,8 @@ static kiln_status open_compiler(const kiln__frame *request, kiln__toolchain *ou
     server.compiler = kiln__cuda_compiler_open(kiln__frame_get_text(request, KILN__WORKER_TAG_NVRTC), NULL);
     if (server.compiler == NULL)
         return kiln__fail_memory(report, KILN__STAGE_OPEN);
-    return server.compiler->vtable->open(server.compiler, out, report);
+    kiln_status status = server.compiler->vtable->open(server.compiler, out, report);
+    return status == KILN_OK ? load_linker(request, report) : status;
 }
 
 static void receive(kiln__message *request)

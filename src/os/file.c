@@ -476,6 +476,18 @@ void kiln__file_append_stamp(const struct stat *status, const char *separator, k
     kiln__text_append_uint(out, (uint64_t)status->st_mtim.tv_nsec, 9);
 }
 
+void kiln__file_append_stamps(const kiln__list *paths, kiln__text *out)
+{
+    struct stat status;
+    for (const char *at = NULL; (at = kiln__list_next(paths, at)) != NULL;) {
+        kiln__text_append(out, at);
+        kiln__text_append(out, " ");
+        if (stat(at, &status) == 0)
+            kiln__file_append_stamp(&status, ":", out);
+        kiln__text_append(out, "\n");
+    }
+}
+
 int kiln__file_remove_same(int dir, const char *name, const struct stat *status)
 {
     struct stat now;

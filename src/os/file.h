@@ -3,7 +3,7 @@
 #ifndef KILN_OS_FILE_H
 #define KILN_OS_FILE_H
 
-#include "base/text.h"
+#include "base/list.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -88,6 +88,9 @@ bool kiln__file_is_racy(const struct stat *status);
 
 /* Appends a stamp that differs between files and after a change: device, `separator`, inode, size, time of change. */
 void kiln__file_append_stamp(const struct stat *status, const char *separator, kiln__text *out);
+
+/* Appends a line for each of these files, its path and its stamp; without a stamp if it is not there. */
+void kiln__file_append_stamps(const kiln__list *paths, kiln__text *out);
 
 /* Removes `name` only if it still is the unchanged file that `status` describes (kiln__file_is_unchanged); -ESTALE if
  * it is another. */

@@ -89,6 +89,33 @@ static void examine_headers(exam *e)
     kiln__list_fini(&places);
 }
 
+/* A missing linker is a finding that only linking minds. */
+static void examine_linker(exam *e, kiln__builder *builder)
+{
+    kiln_report report = KILN_INIT(kiln_report);
+    kiln__compiler *compiler = builder->toolchains.compiler;
+    kiln__toolchain toolchain;
+    kiln__list files = { 0 };
+    char version[32] = "";
+    if (compiler->vtable->open(compiler, &toolchain, NULL) != KILN_OK)
+        return;
+    bool ok = compiler->vtable->linker(compiler, &toolchain, &files, &report) == KILN_OK &&
+              kiln__cuda_linker_version(&files, toolchain.version, version, sizeof(version), &report) == KILN_OK;
+    tell(e,
+         (kiln_finding){ .what = "linker",
+                         .ok = ok,
+                         .name = "nvJitLink",
+                         .path = kiln__list_next(&files, NULL),
+                         .version = version,
+                         .detail = files.count > 1 ? "links relocatable code, with libcudadevrt.a"
+                                                   : "links relocatable code, without libcudadevrt.a: kernels that "
+                                                     "launch kernels need it",
+                         .remedy = "only sources of several files or with -rdc=true, -dc or -dlto need it: install the "
+                                   "nvJitLink of this NVRTC" },
+         &report);
+    kiln__list_fini(&files);
+}
+
 static void examine_worker(exam *e)
 {
     kiln_report report = KILN_INIT(kiln_report);
@@ -368,6 +395,8 @@ void kiln__doctor(kiln_service *service, kiln_finding_fn fn, void *data)
                      "libnvrtc.so.13 in KILN_NVRTC");
     if (!e.stopped)
         examine_headers(&e);
+    if (!e.stopped)
+        examine_linker(&e, &service->builders[KILN__BACKEND_CUDA]);
     if (!e.stopped)
         examine_worker(&e);
     int count = examine_driver(&e);

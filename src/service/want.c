@@ -320,6 +320,10 @@ static kiln_status check_unwatched(const kiln__want *want, kiln_report *report)
             report, KILN_EINVAL, KILN__STAGE_COMPILE, 0,
             "with isolate=never there are no include directories: nothing would keep the text to them, nor "
             "tell what it has read; give the headers themselves, or let a worker compile");
+    if (kiln__source_linking(want->unit) != KILN__LINK_NONE)
+        return kiln__fail(report, KILN_EINVAL, KILN__STAGE_COMPILE, 0,
+                          "with isolate=never nothing is linked, because a crash of the linker would end this process: "
+                          "let a worker compile, or leave the options out that ask for relocatable code");
     for (const char *at = kiln__list_next(options, NULL); at != NULL; at = kiln__list_next(options, at))
         if (kiln__option_tells_directory(at))
             return kiln__fail(report, KILN_EINVAL, KILN__STAGE_COMPILE, 0,

@@ -22,6 +22,12 @@ static const struct {
     { "device-int128", NOTHING },
     { "restrict", NOTHING },
     { "minimal", NOTHING },
+    { "rdc", SWITCH },
+    { "relocatable-device-code", SWITCH },
+    { "dc", NOTHING },
+    { "device-c", NOTHING },
+    { "dlto", NOTHING },
+    { "dlink-time-opt", NOTHING },
     { "lineinfo", NOTHING },
     { "generate-line-info", NOTHING },
     { "diag-suppress", NUMBERS },
@@ -35,7 +41,7 @@ enum { ALLOWED = sizeof(allowed) / sizeof(allowed[0]) };
 #define OWN     "Kiln sets it itself, so that equal sources give equal bytes"
 #define DEFINES "name macros in defines: NAME or NAME=VALUE"
 #define PCH     "a precompiled header is good for one process only"
-#define LINKED  "it makes code that has yet to be linked, and nothing links it"
+#define LINKED  "-dlto alone optimizes when it links, and -rdc=true links"
 #define FILES   "it writes a file"
 #define LAMBDAS "NVRTC has none of nvcc's extended lambdas; a lambda in device code needs no __device__: leave that out"
 
@@ -59,13 +65,9 @@ static const struct {
     { "pch-*", PCH },
     { "time", FILES },
     { "fdevice-time-trace", FILES },
-    { "dlto", LINKED },
-    { "dlink-time-opt", LINKED },
     { "gen-opt-lto", LINKED },
-    { "rdc", LINKED },
-    { "relocatable-device-code", LINKED },
-    { "dc", LINKED },
-    { "device-c", LINKED },
+    { "dw", LINKED },
+    { "device-w", LINKED },
     { "G", "debug information holds paths of this machine; lineinfo gives line numbers to profilers" },
     { "device-debug", "debug information holds paths of this machine; lineinfo gives line numbers to profilers" },
     { "extended-lambda", LAMBDAS },
@@ -166,18 +168,80 @@ kiln_status kiln__option_check(const char *option, kiln_report *report)
     return fail_unknown(report, option);
 }
 
+/* Whether an option is called `name`; *value gets the text behind its '=', "" where there is none. */
+static bool is_option(const char *option, const char *name, const char **value)
+{
+    const char *given = option + strspn(option, "-"), *rest = given + strlen(name);
+    if (strncmp(given, name, strlen(name)) != 0 || (*rest != '\0' && *rest != '='))
+        return false;
+    *value = *rest == '=' ? rest + 1 : rest;
+    return true;
+}
+
 bool kiln__option_tells_directory(const char *option)
 {
-    const char *name = option + strspn(option, "-");
-    return strcmp(name, "lineinfo") == 0 || strcmp(name, "generate-line-info") == 0;
+    const char *value;
+    return is_option(option, "lineinfo", &value) || is_option(option, "generate-line-info", &value);
 }
 
 bool kiln__option_sets_device(const char *option, bool *on)
 {
-    static const char device[] = "default-device";
-    const char *name = option + strspn(option, "-"), *value = name + sizeof(device) - 1;
-    bool found = strncmp(name, device, sizeof(device) - 1) == 0 && (*value == '\0' || *value == '=');
+    const char *value;
+    bool found = is_option(option, "default-device", &value);
     if (found)
-        *on = strcmp(value, "=false") != 0;
+        *on = strcmp(value, "false") != 0;
     return found;
+}
+
+/* ---- Linking */
+
+kiln__linking kiln__source_linking(const kiln__unit *unit)
+{
+    const char *value;
+    kiln__linking out = KILN__LINK_NONE;
+    for (const char *at = NULL; (at = kiln__list_next(&unit->options, at)) != NULL;) {
+        bool relocatable = is_option(at, "rdc", &value) || is_option(at, "relocatable-device-code", &value) ||
+                           is_option(at, "dc", &value) || is_option(at, "device-c", &value);
+        if (is_option(at, "dlto", &value) || is_option(at, "dlink-time-opt", &value))
+            return KILN__LINK_OPTIMIZED;
+        if (relocatable)
+            out = strcmp(value, "false") != 0 ? KILN__LINK_CODE : KILN__LINK_NONE;
+    }
+    return out;
+}
+
+/* Of NVRTC and of nvJitLink, which has 0 and 1 for false and true. */
+static const struct {
+    const char *compiler, *linker;
+} shared[] = { { "ftz", "-ftz" }, { "prec-div", "-prec-div" }, { "prec-sqrt", "-prec-sqrt" }, { "fmad", "-fma" } };
+
+void kiln__source_linker_options(const kiln__unit *unit, kiln__list *out)
+{
+    const char *value;
+    kiln__text option = { 0 };
+    kiln__text_printf(&option, "-arch=%s", unit->target.name);
+    kiln__list_add(out, kiln__text_string(&option));
+    bool optimized = kiln__source_linking(unit) == KILN__LINK_OPTIMIZED;
+    if (optimized)
+        kiln__list_add(out, "-lto");
+    for (const char *at = NULL; optimized && (at = kiln__list_next(&unit->options, at)) != NULL;) {
+        bool fast = is_option(at, "use_fast_math", &value);
+        if (is_option(at, "maxrregcount", &value)) {
+            option.length = 0;
+            kiln__text_printf(&option, "-maxrregcount=%s", value);
+            kiln__list_add(out, kiln__text_string(&option));
+        } else if (kiln__option_tells_directory(at)) {
+            kiln__list_add(out, "-lineinfo");
+        }
+        for (size_t i = 0; i < sizeof(shared) / sizeof(shared[0]); i++)
+            if (fast || is_option(at, shared[i].compiler, &value)) {
+                bool on = fast ? strcmp(shared[i].compiler, "ftz") == 0 || strcmp(shared[i].compiler, "fmad") == 0
+                               : strcmp(value, "true") == 0;
+                option.length = 0;
+                kiln__text_printf(&option, "%s=%d", shared[i].linker, on);
+                kiln__list_add(out, kiln__text_string(&option));
+            }
+    }
+    out->bytes.failed = out->bytes.failed || option.failed;
+    kiln__text_fini(&option);
 }

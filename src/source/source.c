@@ -257,22 +257,13 @@ void kiln__standard_headers(const kiln__unit *source, kiln__list *out)
 static char standard_id[KILN__DIGEST_HEX];
 static pthread_once_t standard_id_once = PTHREAD_ONCE_INIT;
 
-/* Each digest covers the one before it, so that the order counts too. */
-static void fold_digest(uint8_t chain[KILN__DIGEST_SIZE], const void *bytes, size_t length)
-{
-    uint8_t both[2 * KILN__DIGEST_SIZE];
-    memcpy(both, chain, KILN__DIGEST_SIZE);
-    kiln__digest(both + KILN__DIGEST_SIZE, bytes, length);
-    kiln__digest(chain, both, sizeof(both));
-}
-
 static void make_standard_id(void)
 {
     uint8_t chain[KILN__DIGEST_SIZE] = { 0 };
     for (size_t i = 0; i < kiln__standard_count; i++) {
         const kiln__embedded_file *file = &kiln__standard_files[i];
-        fold_digest(chain, file->name, strlen(file->name));
-        fold_digest(chain, file->text, file->length);
+        kiln__digest_fold(chain, file->name, strlen(file->name));
+        kiln__digest_fold(chain, file->text, file->length);
     }
     kiln__digest_hex(standard_id, chain);
 }

@@ -43,6 +43,20 @@ bool kiln__option_sets_device(const char *option, bool *on);
  * header of its name, except before CUDA's. out->bytes.failed: out of memory. */
 void kiln__standard_headers(const kiln__unit *source, kiln__list *out);
 
+/* How a source becomes a cubin. */
+typedef enum kiln__linking {
+    KILN__LINK_NONE,     /* NVRTC makes it */
+    KILN__LINK_CODE,     /* nvJitLink links relocatable code of each file */
+    KILN__LINK_OPTIMIZED /* nvJitLink makes it from intermediate code of all files */
+} kiln__linking;
+
+/* As its options say; KILN__LINK_NONE for a template's unit. */
+kiln__linking kiln__source_linking(const kiln__unit *unit);
+
+/* Appends nvJitLink's options for a source that is linked. Where the linker generates the code, it gets those of the
+ * source's options that concern that. */
+void kiln__source_linker_options(const kiln__unit *unit, kiln__list *out);
+
 /* What is compiled before a source's text, by which it has the names that nvcc brings: INFINITY, uint32_t, std::min. A
  * text that declares such a name itself stays as it is. `foresee` appends the lines for names that the text uses, which
  * is a guess from its words; where they do not compile the text is compiled without. `learn` appends the lines for the

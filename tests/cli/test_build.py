@@ -86,7 +86,7 @@ class Build(KilnTest):
         self.assertEqual(self.kiln(*self.args, "-f", "scal<1>", status=1).stderr.splitlines()[0],
                          "kiln: the source has no function 'scal<1>': identifier \"scal\" is undefined; "
                          "its text has: scale<class T, int N>, plain")
-        self.assert_bad((*self.args, "--option=-dlto"), "-dlto", "nothing links it")
+        self.assert_bad((*self.args, "--option=-gen-opt-lto"), "-gen-opt-lto", "-dlto alone")
         self.assert_bad((*self.args, "-D", "1=2"), "define '1=2'")
         self.assert_bad((*self.args, "-I", self.path("none")), "none' cannot be used")
         self.assert_bad(("build", self.path("none.cu")), "cannot read", "none.cu")

@@ -1,7 +1,8 @@
 /* A stand-in for libnvrtc whose compile takes no time: a cubin that the stand-in driver takes, with the two entry
  * points of the elementwise template and one input, and PTX that names its maker. Source text with #error does not
  * compile, and words in it let the compiler misbehave. KILN_STAND_IN_MS in the environment makes each compile last
- * so many milliseconds, KILN_STAND_IN_WORKER_BUILD makes it another build in a worker. */
+ * so many milliseconds, KILN_STAND_IN_WORKER_BUILD makes it another build in a worker, KILN_STAND_IN_VERSION is its
+ * major version. */
 #include "gpu/nvrtc_symbols.h"
 #include "support/fake_image.h"
 #include <errno.h>
@@ -38,7 +39,8 @@ KILN__NVRTC_SYMBOLS(PROTOTYPE)
 
 kiln__nvrtc_enum nvrtcVersion(int *major, int *minor)
 {
-    *major = 13;
+    const char *version = getenv("KILN_STAND_IN_VERSION");
+    *major = version != NULL ? atoi(version) : 13;
     *minor = 0;
     return KILN__NVRTC_SUCCESS;
 }

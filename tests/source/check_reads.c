@@ -42,8 +42,8 @@ START_TEST(test_option__others_are_refused_with_the_reason)
         { "--pch", "one process" },
         { "--pch-dir=/tmp", "one process" },
         { "--time=/tmp/x", "writes a file" },
-        { "-dlto", "nothing links it" },
-        { "--relocatable-device-code=true", "nothing links it" },
+        { "-gen-opt-lto", "-dlto alone optimizes" },
+        { "--relocatable-device-code", "=true or =false" },
         { "-G", "lineinfo" },
         { "--split-compile=2", "equal bytes" },
         { "-frandom-seed=x", "Kiln sets it itself" },
@@ -66,6 +66,46 @@ START_TEST(test_option__others_are_refused_with_the_reason)
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         ck_assert_msg(kiln__option_check(bad[i].option, &report) == KILN_EINVAL, "%s passes", bad[i].option);
         ck_assert_msg(strstr(report.message, bad[i].reason) != NULL, "%s: %s", bad[i].option, report.message);
+    }
+}
+END_TEST
+
+START_TEST(test_option__some_link)
+{
+    static const struct {
+        const char *options[4];
+        kiln__linking linking;
+        const char *linker; /* its options, a blank in front of each */
+    } cases[] = {
+        { { "-w" }, KILN__LINK_NONE, " -arch=sm_90" },
+        { { "-rdc=false" }, KILN__LINK_NONE, " -arch=sm_90" },
+        { { "-rdc=true", "--relocatable-device-code=false" }, KILN__LINK_NONE, " -arch=sm_90" },
+        { { "-rdc=true", "-maxrregcount=32", "-lineinfo" }, KILN__LINK_CODE, " -arch=sm_90" },
+        { { "-dc" }, KILN__LINK_CODE, " -arch=sm_90" },
+        { { "--device-c" }, KILN__LINK_CODE, " -arch=sm_90" },
+        { { "-rdc=true", "-dlto" }, KILN__LINK_OPTIMIZED, " -arch=sm_90 -lto" },
+        { { "--dlink-time-opt", "--maxrregcount=32", "-ftz=true", "--fmad=false" },
+          KILN__LINK_OPTIMIZED,
+          " -arch=sm_90 -lto -maxrregcount=32 -ftz=1 -fma=0" },
+        { { "-dlto", "--use_fast_math", "-lineinfo" },
+          KILN__LINK_OPTIMIZED,
+          " -arch=sm_90 -lto -ftz=1 -prec-div=0 -prec-sqrt=0 -fma=1 -lineinfo" },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        kiln__unit unit = { .source = NULL };
+        kiln__list made = { 0 };
+        kiln__text text = { 0 };
+        ck_assert(kiln__target_parse("sm_90", 5, &unit.target));
+        for (int k = 0; k < 4 && cases[i].options[k] != NULL; k++)
+            kiln__list_add(&unit.options, cases[i].options[k]);
+        ck_assert_int_eq(kiln__source_linking(&unit), cases[i].linking);
+        kiln__source_linker_options(&unit, &made);
+        for (const char *at = NULL; (at = kiln__list_next(&made, at)) != NULL;)
+            kiln__text_printf(&text, " %s", at);
+        ck_assert_str_eq(kiln__text_string(&text), cases[i].linker);
+        kiln__text_fini(&text);
+        kiln__list_fini(&made);
+        kiln__unit_fini_source(&unit);
     }
 }
 END_TEST
@@ -440,6 +480,7 @@ Suite *kiln_test_source_reads_suite(void)
     kiln_test_temp_use(tcase);
     tcase_add_test(tcase, test_option__those_on_the_list_pass);
     tcase_add_test(tcase, test_option__others_are_refused_with_the_reason);
+    tcase_add_test(tcase, test_option__some_link);
     tcase_add_test(tcase, test_source_key__has_everything_but_paths);
     tcase_add_test(tcase, test_reads__split_paths_of_places);
     tcase_add_test(tcase, test_reads__lines_read_back);

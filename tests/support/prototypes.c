@@ -54,3 +54,15 @@ _Static_assert(sizeof(kiln__cu_launch_attribute) == sizeof(CUlaunchAttribute), "
 KILN__NVRTC_SYMBOLS(CHECK_NVRTC)
 KILN__NVRTC_CONSTANTS(CHECK_CONSTANT)
 #endif
+
+#if __has_include(<nvJitLink.h>)
+#include <nvJitLink.h>
+
+#include "gpu/nvjitlink_symbols.h"
+
+#define CHECK_NVJITLINK(name, result, parameters)                                         \
+    _Static_assert(__builtin_types_compatible_p(__typeof__(&name), result(*) parameters), \
+                   #name " differs from NVIDIA's prototype");
+KILN__NVJITLINK_SYMBOLS(CHECK_NVJITLINK)
+KILN__NVJITLINK_CONSTANTS(CHECK_CONSTANT)
+#endif

@@ -68,6 +68,7 @@
     X(jit, worker_faults)      \
     X(jit, balance)            \
     X(jit, isolate)            \
+    X(jit, linking)            \
     X(jit, source_lists)       \
     X(service, service)        \
     X(service, misses)         \

@@ -15,8 +15,9 @@ struct diagnosis {
 
 static const struct usage usage = {
     "kiln doctor [options]",
-    "Looks for the CUDA driver, NVRTC, the C compiler, GPUs, the cache, and the packs and the shared directory\n"
-    "that are named, and says how to get the missing ones. Measures the memory speed of each GPU and of the cpu.\n"
+    "Looks for the CUDA driver, NVRTC, the linker, the C compiler, GPUs, the cache, and the packs and the shared\n"
+    "directory that are named, and says how to get the missing ones. Measures the memory speed of each GPU and of the\n"
+    "cpu.\n"
     "Status 0 if kernels can be made and run here, on a GPU or on the cpu.",
     NULL,
 };

@@ -160,7 +160,8 @@ fetch_wheels() {
     rm -rf "$wheels" "$wheels.part"
     # The oldest of CUDA 13: a driver of that major version runs its cubins and takes its PTX.
     quietly pip "$venv/bin/pip" install --disable-pip-version-check --no-input --no-deps --target "$wheels.part" \
-        'nvidia-cuda-nvrtc==13.0.*' 'nvidia-cuda-runtime==13.0.*' 'nvidia-cuda-cccl==13.0.*' ||
+        'nvidia-cuda-nvrtc==13.0.*' 'nvidia-cuda-runtime==13.0.*' 'nvidia-cuda-cccl==13.0.*' \
+        'nvidia-nvjitlink==13.0.*' ||
         fail "pip could not fetch NVIDIA's wheels" \
             "check the network or pip's settings; or install the CUDA toolkit; or set KILN_NVRTC to a libnvrtc.so"
     mv "$wheels.part" "$wheels"
@@ -190,8 +191,9 @@ find_nvrtc() {
             return
         fi
     fi
-    if [ -z "$(wheel_nvrtc)" ] || [ -z "$(find "$root/build/cuda-wheels" -path '*/cub/cub.cuh')" ]; then
-        echo "   fetching NVIDIA's wheels of NVRTC and the headers into build/cuda-wheels (60 MB)"
+    if [ -z "$(wheel_nvrtc)" ] || [ -z "$(find "$root/build/cuda-wheels" -path '*/cub/cub.cuh')" ] ||
+        [ -z "$(find "$root/build/cuda-wheels" -name 'libnvJitLink.so.1[23]')" ]; then
+        echo "   fetching NVIDIA's wheels of NVRTC, its linker and the headers into build/cuda-wheels (100 MB)"
         fetch_wheels
     fi
     KILN_NVRTC=$(wheel_nvrtc)

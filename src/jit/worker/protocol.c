@@ -232,7 +232,7 @@ bool kiln__worker_get_image(const kiln__frame *frame, kiln__image *out, kiln__to
     uint32_t unsettled = 0;
     *no_memory = false;
     memset(out, 0, sizeof(*out));
-    if (cubin == NULL || ptx == NULL || (reads != NULL && !kiln__reads_are_sound(reads, strlen(reads))) ||
+    if (cubin == NULL || (reads != NULL && !kiln__reads_are_sound(reads, strlen(reads))) ||
         !get_text(frame, KILN__WORKER_TAG_ID, toolchain->id, sizeof(toolchain->id)) || toolchain->id[0] == '\0' ||
         !is_identity(toolchain->id) ||
         !get_text(frame, KILN__WORKER_TAG_TOOLCHAIN_VERSION, toolchain->version, sizeof(toolchain->version)))
@@ -241,14 +241,14 @@ bool kiln__worker_get_image(const kiln__frame *frame, kiln__image *out, kiln__to
     out->unsettled = unsettled != 0;
     memcpy(out->toolchain, toolchain->id, sizeof(out->toolchain));
     out->binary_length = cubin->length;
-    out->ptx_length = strlen(ptx);
+    out->ptx_length = ptx != NULL ? strlen(ptx) : 0;
     out->binary = kiln__memdup(cubin->data, cubin->length);
-    out->ptx = kiln__memdup(ptx, out->ptx_length);
+    out->ptx = ptx != NULL ? kiln__memdup(ptx, out->ptx_length) : NULL;
     *no_memory = !copy_text(frame, KILN__WORKER_TAG_LOG, KILN__WORKER_LOG_MAX, &out->log) ||
                  !copy_text(frame, KILN__WORKER_TAG_ASKED, SIZE_MAX, &out->functions) ||
                  !copy_text(frame, KILN__WORKER_TAG_NAMES, SIZE_MAX, &out->names) ||
                  !copy_text(frame, KILN__WORKER_TAG_READS, SIZE_MAX, &out->reads) || out->binary == NULL ||
-                 out->ptx == NULL;
+                 (ptx != NULL && out->ptx == NULL);
     if (*no_memory)
         kiln__image_fini(out);
     return !*no_memory;

@@ -3,6 +3,7 @@
  * OPEN checks.
  *
  *     OPEN      version, NVRTC's path if one is wanted, the
+ *               linker's files if it is to link, the
  *               directories that sources may read        -> TOOLCHAIN or FAILED; the first request, once
  *     IDENTIFY                                           -> TOOLCHAIN or FAILED
  *     COMPILE   source, spec, target, entry points; the
@@ -65,7 +66,8 @@ typedef enum kiln__worker_tag {
     KILN__WORKER_TAG_ASKED, /* kiln__image's functions, names and reads; texts */
     KILN__WORKER_TAG_NAMES,
     KILN__WORKER_TAG_READS,
-    KILN__WORKER_TAG_UNSETTLED /* u32 */
+    KILN__WORKER_TAG_UNSETTLED, /* u32 */
+    KILN__WORKER_TAG_LINKER     /* a list: see kiln__compiler_vtable */
 } kiln__worker_tag;
 
 /* Writers and readers of fields. Readers trust nothing: false for anything that a sound worker or host would not have

@@ -229,8 +229,8 @@ kiln_status kiln__worker_read_toolchain(const kiln__worker_answer *answer, kiln_
     return *sound ? status : KILN_OK;
 }
 
-kiln_status kiln__worker_open(kiln__child *child, const char *program, const char *nvrtc, const kiln__list *places,
-                              kiln__toolchain *out, kiln_report *report)
+kiln_status kiln__worker_open(kiln__child *child, const char *program, const char *nvrtc, const kiln__list *linker,
+                              const kiln__list *places, kiln__toolchain *out, kiln_report *report)
 {
     kiln__worker_answer answer;
     kiln__text request = { 0 };
@@ -239,6 +239,7 @@ kiln_status kiln__worker_open(kiln__child *child, const char *program, const cha
     kiln__frame_put_text(&request, KILN__WORKER_TAG_VERSION, kiln_version());
     kiln__frame_put_text(&request, KILN__WORKER_TAG_NVRTC, nvrtc);
     kiln__worker_put_list(&request, KILN__WORKER_TAG_PLACES, places);
+    kiln__worker_put_list(&request, KILN__WORKER_TAG_LINKER, linker);
     kiln__worker_ask(child, &request, PATIENCE_MS, &answer);
     kiln__text_fini(&request);
     kiln_status status = kiln__worker_read_toolchain(&answer, out, &sound, report);

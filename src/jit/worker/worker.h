@@ -22,11 +22,11 @@ kiln_status kiln__worker_find(const char *named, char *out, size_t size, kiln_re
 kiln_status kiln__worker_start(kiln__child *out, const char *program, const kiln__worker_limits *limits,
                                kiln_report *report);
 
-/* The first request: lets the worker open NVRTC, at `nvrtc` if that is not NULL, and then no file but those in
- * `places` (a source's unit). KILN_ENOCOMPILER as NVRTC itself would say it; KILN_ENOWORKER if the program is
- * no worker of this version. */
-kiln_status kiln__worker_open(kiln__child *child, const char *program, const char *nvrtc, const kiln__list *places,
-                              kiln__toolchain *out, kiln_report *report);
+/* The first request: lets the worker open NVRTC, at `nvrtc` if that is not NULL, and the files of `linker` unless there
+ * are none, and then no file but those in `places` (a source's unit). KILN_ENOCOMPILER as NVRTC itself
+ * would say it; KILN_ENOWORKER if the program is no worker of this version. */
+kiln_status kiln__worker_open(kiln__child *child, const char *program, const char *nvrtc, const kiln__list *linker,
+                              const kiln__list *places, kiln__toolchain *out, kiln_report *report);
 
 /* The result of a request. */
 typedef struct kiln__worker_answer {

@@ -23,6 +23,7 @@ typedef struct worker {
     kiln__child child;
     kiln__list places;                   /* what it may read, for as long as it lives */
     kiln__text inodes;                   /* of these directories when it was started */
+    kiln__text linker;                   /* the files by which it links, and their stamps; empty: it cannot */
     bool tainted;                        /* it has been given source from elsewhere, which may have taken it over */
     char id[KILN__ENTRY_TOOLCHAIN_SIZE]; /* its toolchain, known before it was given such source; "": not known yet */
     struct stat nvrtc;                   /* the file that it has opened; zeros: unknown */
@@ -116,6 +117,7 @@ static void end_worker(worker *which)
     kiln__child_end(&which->child);
     kiln__list_fini(&which->places);
     kiln__text_fini(&which->inodes);
+    kiln__text_fini(&which->linker);
     kiln__free(which);
 }
 
@@ -145,24 +147,46 @@ static bool is_equal(const kiln__text *a, const kiln__text *b)
     return a->length == b->length && (a->length == 0 || memcmp(a->data, b->data, a->length) == 0);
 }
 
-static worker *find_idle(const workers *self, const kiln__list *places, const kiln__text *inodes, bool tainted)
+/* Everything that a worker opens besides NVRTC, and the state of that a moment before it is started: no worker is then
+ * taken for one that holds a later directory or a later linker. */
+typedef struct opening {
+    const kiln__list *places; /* NULL: any, none for a new worker */
+    kiln__text inodes;        /* of places */
+    kiln__list linker;        /* its files; empty: it need not link */
+    kiln__text stamps;        /* of these */
+} opening;
+
+static void fini_opening(opening *wanted)
+{
+    kiln__text_fini(&wanted->inodes);
+    kiln__list_fini(&wanted->linker);
+    kiln__text_fini(&wanted->stamps);
+}
+
+static bool has_opened(const worker *which, const opening *wanted)
+{
+    bool reads = wanted->places == NULL ||
+                 (is_equal(&which->places.bytes, &wanted->places->bytes) && is_equal(&which->inodes, &wanted->inodes));
+    return reads && (wanted->linker.count == 0 || is_equal(&which->linker, &wanted->stamps));
+}
+
+static worker *find_idle(const workers *self, const opening *wanted, bool tainted)
 {
     worker *which;
     LL_FOREACH (self->idle, which)
-        if (which->tainted == tainted &&
-            (places == NULL || (is_equal(&which->places.bytes, &places->bytes) && is_equal(&which->inodes, inodes))))
+        if (which->tainted == tainted && has_opened(which, wanted))
             return which;
     return NULL;
 }
 
-/* An idle worker that may read just these places (NULL: any), the one used last; NULL if there is none. `foreign`
- * source gets a tainted one where there is one, and nothing else ever does. */
-static worker *take_idle(workers *self, const kiln__list *places, const kiln__text *inodes, bool foreign)
+/* An idle worker that has opened what is wanted, the one used last; NULL if there is none. `foreign` source gets a
+ * tainted one where there is one, and nothing else ever does. */
+static worker *take_idle(workers *self, const opening *wanted, bool foreign)
 {
     pthread_mutex_lock(&self->idle_lock);
-    worker *surplus = take_surplus(self), *taken = find_idle(self, places, inodes, foreign);
+    worker *surplus = take_surplus(self), *taken = find_idle(self, wanted, foreign);
     if (taken == NULL && foreign)
-        taken = find_idle(self, places, inodes, false);
+        taken = find_idle(self, wanted, false);
     if (taken != NULL) {
         LL_DELETE(self->idle, taken);
         self->idle_count--;
@@ -184,26 +208,41 @@ static void give_back(workers *self, worker *which)
 
 /* ---- Starting */
 
-static worker *new_worker(const kiln__list *places, const kiln__text *inodes)
+static worker *new_worker(const opening *wanted)
 {
     worker *fresh = kiln__calloc(1, sizeof(*fresh));
     if (fresh == NULL)
         return NULL;
     fresh->child = KILN__CHILD_NONE;
-    if (places == NULL)
+    if (wanted->places == NULL)
         return fresh;
-    kiln__text_append_bytes(&fresh->inodes, kiln__text_string(inodes), inodes->length);
-    if (!fresh->inodes.failed && kiln__list_read(&fresh->places, places->bytes.data, places->bytes.length))
+    kiln__text_append_bytes(&fresh->inodes, kiln__text_string(&wanted->inodes), wanted->inodes.length);
+    kiln__text_append_bytes(&fresh->linker, kiln__text_string(&wanted->stamps), wanted->stamps.length);
+    if (!fresh->inodes.failed && !fresh->linker.failed &&
+        kiln__list_read(&fresh->places, wanted->places->bytes.data, wanted->places->bytes.length))
         return fresh;
     end_worker(fresh);
     return NULL;
 }
 
-/* Starts a worker that opens NVRTC and then these places only; `places` NULL: none. Where this process has an NVRTC
- * open, the worker opens the very same. `inodes` are those of a moment before, so that no worker is taken for one that
- * holds a later directory. */
-static kiln_status start_worker(workers *self, const kiln__list *places, const kiln__text *inodes, worker **out,
-                                kiln_report *report)
+/* Whether a new worker has the linker that was meant, or another one has come in its place. */
+static kiln_status check_linker(const worker *fresh, const opening *wanted, kiln_report *report)
+{
+    kiln__text now = { 0 };
+    kiln__file_append_stamps(&wanted->linker, &now);
+    bool same = now.failed || is_equal(&fresh->linker, &now);
+    bool failed = now.failed;
+    kiln__text_fini(&now);
+    if (failed)
+        return kiln__fail_memory(report, KILN__STAGE_COMPILE);
+    return same ? KILN_OK
+                : kiln__fail(report, KILN_ENOCOMPILER, KILN__STAGE_OPEN, 0,
+                             "%s has changed while it was opened: try again", kiln__list_next(&wanted->linker, NULL));
+}
+
+/* Starts a worker that opens NVRTC, the linker if there is one in `wanted`, and then its places only. Where this
+ * process has an NVRTC open, the worker opens the very same. */
+static kiln_status start_worker(workers *self, const opening *wanted, worker **out, kiln_report *report)
 {
     kiln__toolchain facts = { 0 };
     char program[PATH_MAX];
@@ -216,15 +255,17 @@ static kiln_status start_worker(workers *self, const kiln__list *places, const k
         status = kiln__worker_find(self->program, program, sizeof(program), report);
     if (status != KILN_OK)
         return status;
-    worker *fresh = new_worker(places, inodes);
+    worker *fresh = new_worker(wanted);
     if (fresh == NULL)
         return kiln__fail_memory(report, KILN__STAGE_COMPILE);
     status = kiln__worker_start(&fresh->child, program, &self->limits, report);
     if (status == KILN_OK) {
         atomic_fetch_add(&self->starts, 1);
-        status =
-            kiln__worker_open(&fresh->child, program, alone ? self->nvrtc : facts.path, &fresh->places, &facts, report);
+        status = kiln__worker_open(&fresh->child, program, alone ? self->nvrtc : facts.path, &wanted->linker,
+                                   &fresh->places, &facts, report);
     }
+    if (status == KILN_OK)
+        status = check_linker(fresh, wanted, report);
     if (status == KILN_OK && !note_facts(self, &facts))
         status = kiln__fail_memory(report, KILN__STAGE_COMPILE);
     if (status != KILN_OK) {
@@ -242,7 +283,7 @@ static kiln_status start_worker(workers *self, const kiln__list *places, const k
 /* One request and the worker that it is sent to. */
 typedef struct errand {
     const kiln__text *request; /* NULL: only to tell its toolchain */
-    const kiln__list *places;  /* that the worker may read; NULL: any */
+    opening wanted;            /* of the worker */
     bool foreign;              /* it gets source from elsewhere */
     bool fresh;                /* it was started for this request */
     worker *which;
@@ -284,14 +325,14 @@ static kiln_status ask_identity(workers *self, errand *sent, kiln_report *report
 
 /* Takes an idle worker, or starts one where there is none or sent->fresh asks for it, and sends it the request. A
  * worker tells its toolchain before its first source from elsewhere, because afterwards it may say anything. */
-static kiln_status try_errand(workers *self, errand *sent, const kiln__text *inodes, kiln_report *report)
+static kiln_status try_errand(workers *self, errand *sent, kiln_report *report)
 {
     kiln_status status = KILN_OK;
     memset(&sent->answer, 0, sizeof(sent->answer));
-    sent->which = sent->fresh ? NULL : take_idle(self, sent->places, inodes, sent->foreign);
+    sent->which = sent->fresh ? NULL : take_idle(self, &sent->wanted, sent->foreign);
     sent->fresh = sent->which == NULL;
     if (sent->fresh)
-        status = start_worker(self, sent->places, inodes, &sent->which, report);
+        status = start_worker(self, &sent->wanted, &sent->which, report);
     if (status == KILN_OK &&
         (sent->request == NULL || (sent->foreign && !sent->which->tainted && sent->which->id[0] == '\0')))
         status = ask_identity(self, sent, report);
@@ -306,18 +347,18 @@ static kiln_status try_errand(workers *self, errand *sent, const kiln__text *ino
  * before it was asked: it is replaced by a new one, once and without a word. */
 static kiln_status run_errand(workers *self, errand *sent, kiln_report *report)
 {
-    kiln__text inodes = { 0 };
-    append_inodes(&inodes, sent->places);
-    if (inodes.failed)
+    opening *wanted = &sent->wanted;
+    append_inodes(&wanted->inodes, wanted->places);
+    kiln__file_append_stamps(&wanted->linker, &wanted->stamps);
+    if (wanted->inodes.failed || wanted->stamps.failed)
         return kiln__fail_memory(report, KILN__STAGE_COMPILE);
-    kiln_status status = try_errand(self, sent, &inodes, report);
+    kiln_status status = try_errand(self, sent, report);
     if (status == KILN_OK && !sent->fresh && !sent->answer.begun && sent->answer.result == KILN__CHANNEL_CLOSED) {
         kiln__message_fini(&sent->answer.message);
         end_worker(sent->which);
         sent->fresh = true;
-        status = try_errand(self, sent, &inodes, report);
+        status = try_errand(self, sent, report);
     }
-    kiln__text_fini(&inodes);
     return status;
 }
 
@@ -472,11 +513,19 @@ static kiln_status put_unit(kiln__text *request, const kiln__unit *unit, kiln_re
     return KILN_OK;
 }
 
+/* The linker of the NVRTC that workers open: the first of them tells which that is. */
+static kiln_status find_linker_of(workers *self, kiln__list *files, kiln_report *report)
+{
+    kiln__toolchain facts;
+    kiln_status status = self->compiler.vtable->open(&self->compiler, &facts, report);
+    return status == KILN_OK ? self->inner->vtable->linker(self->inner, &facts, files, report) : status;
+}
+
 static kiln_status compile_outside(workers *self, const kiln__unit *unit, kiln__image *out, kiln_report *report)
 {
     uint8_t digest[KILN__DIGEST_SIZE];
     kiln__text request = { 0 };
-    errand sent = { .request = &request, .places = &unit->places, .foreign = unit->foreign };
+    errand sent = { .request = &request, .wanted = { .places = &unit->places }, .foreign = unit->foreign };
     if (!digest_unit(digest, unit))
         return kiln__fail_memory(report, KILN__STAGE_COMPILE);
     if (is_quarantinable(unit) && kiln__quarantine_has(&self->quarantine, digest))
@@ -486,13 +535,21 @@ static kiln_status compile_outside(workers *self, const kiln__unit *unit, kiln__
             "%s: change it, or open the service anew",
             KILN__QUARANTINE_CRASHES, unit->target.name);
     kiln_status status = put_unit(&request, unit, report);
+    if (status == KILN_OK && kiln__source_linking(unit) != KILN__LINK_NONE)
+        status = find_linker_of(self, &sent.wanted.linker, report);
     if (status == KILN_OK)
         status = run_errand(self, &sent, report);
     kiln__text_fini(&request);
-    if (status != KILN_OK)
-        return status;
-    status = conclude(self, &sent, unit, digest, out, report);
-    kiln__message_fini(&sent.answer.message);
+    if (status == KILN_OK) {
+        status = conclude(self, &sent, unit, digest, out, report);
+        kiln__message_fini(&sent.answer.message);
+    }
+    if (status == KILN_OK && sent.wanted.linker.count > 0 &&
+        (out->linker = kiln__text_take(&sent.wanted.stamps)) == NULL) {
+        kiln__image_fini(out);
+        status = kiln__fail_memory(report, KILN__STAGE_COMPILE);
+    }
+    fini_opening(&sent.wanted);
     return status;
 }
 
@@ -564,6 +621,13 @@ static void append_options(const kiln__compiler *base, const kiln__unit *unit, k
     self->inner->vtable->options(self->inner, unit, out);
 }
 
+static kiln_status find_linker(const kiln__compiler *base, const kiln__toolchain *toolchain, kiln__list *files,
+                               kiln_report *report)
+{
+    const workers *self = (const workers *)base;
+    return self->inner->vtable->linker(self->inner, toolchain, files, report);
+}
+
 static kiln_status open_compiler(kiln__compiler *base, kiln__toolchain *out, kiln_report *report)
 {
     workers *self = (workers *)base;
@@ -572,7 +636,7 @@ static kiln_status open_compiler(kiln__compiler *base, kiln__toolchain *out, kil
         return self->inner->vtable->open(self->inner, out, report);
     if (get_facts(self, out))
         return KILN_OK;
-    kiln_status status = start_worker(self, NULL, NULL, &fresh, report);
+    kiln_status status = start_worker(self, &(opening){ .places = NULL }, &fresh, report);
     if (status != KILN_OK)
         return status;
     give_back(self, fresh);
@@ -590,6 +654,7 @@ static kiln_status identify(kiln__compiler *base, kiln__toolchain *out, kiln_rep
     if (get_facts(self, out) && out->id[0] != '\0')
         return KILN_OK;
     kiln_status status = run_errand(self, &sent, report);
+    fini_opening(&sent.wanted);
     if (status != KILN_OK)
         return status;
     if (sent.answer.result != KILN__CHANNEL_DONE) {
@@ -635,6 +700,7 @@ kiln__compiler *kiln__workers_open(kiln__compiler *inner, const kiln__workers_op
                                                   .open = open_compiler,
                                                   .identify = identify,
                                                   .compile = compile_unit,
+                                                  .linker = find_linker,
                                                   .know = know,
                                                   .close = close_workers };
     workers *self = inner != NULL ? kiln__calloc(1, sizeof(*self)) : NULL;
@@ -679,8 +745,9 @@ kiln_status kiln__workers_examine(kiln__compiler *base, char *path, size_t size,
     worker *which = NULL;
     path[0] = '\0';
     kiln_status status = kiln__worker_find(self->program, path, size, report);
-    if (status == KILN_OK && (which = take_idle(self, NULL, NULL, false)) == NULL)
-        status = start_worker(self, NULL, NULL, &which, report);
+    const opening any = { .places = NULL };
+    if (status == KILN_OK && (which = take_idle(self, &any, false)) == NULL)
+        status = start_worker(self, &any, &which, report);
     if (which != NULL)
         give_back(self, which);
     return status == KILN_ENOCOMPILER ? KILN_OK : status;
