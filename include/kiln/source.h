@@ -31,6 +31,12 @@ typedef struct kiln_header {
     const char *text;
 } kiln_header;
 
+/* A further file of a source. Frozen layout. */
+typedef struct kiln_part {
+    const char *name; /* as kiln_source.name */
+    const char *text;
+} kiln_part;
+
 /* CUDA text with its compile options. A stored result is found again while all of this is the same, and the contents of
  * the files that the compile read. Their place does not matter. A worker compiles the text. With KILN_ISOLATE_NEVER
  * this process does: then the text can read the host's files, and changes of these are not noticed. */
@@ -56,6 +62,12 @@ typedef struct kiln_source {
     size_t define_count;
     const char *const *options; /* "--use_fast_math", "-std=c++20": docs/source.md has the list */
     size_t option_count;
+
+    /* Further files of the program. Each is compiled as the text is, with the same headers, directories, defines and
+     * options, and nvJitLink links them all, as with "-rdc=true" among the options. A __device__ function or variable
+     * of one file is declared extern in another. `functions` may be of any file. */
+    const kiln_part *parts;
+    size_t part_count;
 } kiln_source;
 
 #ifdef __cplusplus

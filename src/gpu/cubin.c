@@ -96,6 +96,36 @@ void kiln__cubin_kernels(const void *bytes, void (*fn)(void *data, const char *n
     }
 }
 
+void kiln__cubin_definitions(const void *bytes, void (*fn)(void *data, const char *name), void *data)
+{
+    symbol_table symbols;
+    Elf64_Sym symbol;
+    if (!find_symbols(bytes, &symbols))
+        return;
+    for (uint64_t i = 0; i < symbols.count; i++) {
+        const char *name = symbol_at(&symbols, i, &symbol);
+        if (name != NULL && ELF64_ST_BIND(symbol.st_info) == STB_GLOBAL && symbol.st_shndx != SHN_UNDEF)
+            fn(data, name);
+    }
+}
+
+unsigned kiln__cubin_count(const void *bytes, const char *name)
+{
+    symbol_table symbols;
+    Elf64_Sym symbol;
+    unsigned count = 0;
+    size_t length = strlen(name);
+    if (!find_symbols(bytes, &symbols))
+        return 0;
+    for (uint64_t i = 0; i < symbols.count; i++) {
+        const char *found = symbol_at(&symbols, i, &symbol);
+        unsigned type = ELF64_ST_TYPE(symbol.st_info);
+        count += found != NULL && (type == STT_FUNC || type == STT_OBJECT) && strncmp(found, name, length) == 0 &&
+                 (found[length] == '\0' || found[length] == '$');
+    }
+    return count;
+}
+
 /* Records: form, attribute, and two bytes that are a value or the length of one. Those wanted are a symbol and a
  * number. */
 static void read_info(const uint8_t *at, uint64_t length, uint32_t symbol, kiln__cubin_usage *out)

@@ -29,6 +29,13 @@ int kiln__ptx_parameters(const char *bytes, size_t length, const char *name, siz
  * that only their file knows are left out: the device runtime has some. The name is borrowed for the call. */
 void kiln__cubin_kernels(const void *bytes, void (*fn)(void *data, const char *name), void *data);
 
+/* Calls fn with the name of each symbol that a checked cubin defines for others, and that no other may define. */
+void kiln__cubin_definitions(const void *bytes, void (*fn)(void *data, const char *name), void *data);
+
+/* How many functions and variables of a checked cubin have a name. Several may have one that only their files know.
+ * Link-time optimization tells these apart by a '$' and a number behind the name, and they count too. */
+unsigned kiln__cubin_count(const void *bytes, const char *name);
+
 /* The resources of a kernel, as a checked cubin tells them: -1 where it does not. */
 typedef struct kiln__cubin_usage {
     int registers;    /* per thread */

@@ -678,8 +678,12 @@ typedef struct linkage {
     const task *todo;
     kiln_report *report;
     kiln__linking linking;
-    kiln__text log, names;
-    kiln__link_input input;
+    kiln_status status;
+    kiln__text log;           /* of all files */
+    kiln__link_input *inputs; /* one for each file */
+    size_t count;
+    char **names;       /* of the unit's functions in the code, NULL until a file has the function */
+    kiln__list defined; /* symbol, file, symbol, file, ... of relocatable code */
 } linkage;
 
 /* The code of a compile that ended well, in the form that is linked. */
@@ -700,22 +704,170 @@ static void get_code(job *work, kiln__linking linking, kiln__link_input *out)
     JOB(work, nvrtcGetLTOIR, (work->program, out->data));
 }
 
-static kiln_status compile_file(linkage *l, const kiln__unit *file, kiln__link_input *out)
+/* The name without its template arguments and namespaces: "scale" of "ns::scale<float, 4>". */
+static kiln__word plain_name(const char *function)
 {
-    job work = { .self = l->todo->self, .unit = file, .report = l->report };
+    size_t end = strcspn(function, "<"), begin;
+    while (end > 0 && function[end - 1] == ' ')
+        end--;
+    for (begin = end; begin > 0 && kiln__word_is_name_char(function[begin - 1]);)
+        begin--;
+    return (kiln__word){ function + begin, end - begin };
+}
+
+static bool mentions(const char *text, const char *function)
+{
+    kiln__word name = plain_name(function);
+    return name.length > 0 && memmem(text, strlen(text), name.text, name.length) != NULL;
+}
+
+static bool is_mentioned(const kiln__unit *unit, const char *function)
+{
+    bool found = mentions(unit->source, function);
+    for (const char *part = NULL, *text; !found && kiln__list_next_pair(&unit->parts, &part, &text);)
+        found = mentions(text, function);
+    return found;
+}
+
+/* Adds the functions that a file may have: not found yet, and with a name that its text has. The first file may also
+ * have those of no text, from headers. */
+static void choose_functions(const linkage *l, const char *text, bool first, kiln__list *out)
+{
+    const kiln__unit *unit = l->todo->unit;
+    size_t i = 0;
+    for (const char *at = NULL; (at = kiln__list_next(&unit->functions, at)) != NULL; i++)
+        if (l->names[i] == NULL && (mentions(text, at) || (first && !is_mentioned(unit, at))))
+            kiln__list_add(out, at);
+}
+
+/* Takes the functions away of which a failed compile says that the file has none, another file may have them. False if
+ * that is not all that it says. NVRTC shows the line of each such function under its error. */
+static bool drop_functions(kiln__list *functions, const char *log)
+{
+    static const char file[] = "__nv_name_map(", pragma[] = "#pragma nv_mangled_name ", mark[] = "): error: ";
+    kiln__list left = { 0 };
+    for (const char *at = log; (at = strstr(at, mark)) != NULL; at += sizeof(mark) - 1) {
+        const char *line = at;
+        while (line > log && line[-1] != '\n')
+            line--;
+        if (strncmp(line, file, sizeof(file) - 1) != 0)
+            return false;
+    }
+    for (const char *at = NULL; (at = kiln__list_next(functions, at)) != NULL;) {
+        bool absent = false;
+        for (const char *line = log; !absent && (line = strstr(line, pragma)) != NULL;) {
+            line += sizeof(pragma) - 1;
+            absent = strncmp(line, at, strlen(at)) == 0 && line[strlen(at)] == '\n';
+        }
+        if (!absent)
+            kiln__list_add(&left, at);
+    }
+    if (left.bytes.failed || left.count == functions->count) {
+        kiln__list_fini(&left);
+        return false;
+    }
+    kiln__list_fini(functions);
+    *functions = left;
+    return true;
+}
+
+/* Keeps the names in the code of the functions that a file has. */
+static void keep_names(linkage *l, job *work)
+{
+    const char *lowered = NULL;
+    for (const char *at = NULL; (at = kiln__list_next(&work->unit->functions, at)) != NULL;) {
+        size_t i = 0;
+        for (const char *all = NULL; (all = kiln__list_next(&l->todo->unit->functions, all)) != NULL; i++)
+            if (strcmp(all, at) == 0)
+                break;
+        if (JOB(work, nvrtcGetLoweredName, (work->program, at, &lowered)))
+            check_memory(work, (l->names[i] = kiln__strdup(lowered)) != NULL);
+    }
+}
+
+static void note_definition(void *data, const char *name)
+{
+    linkage *l = data;
+    const char *file = l->inputs[l->count].name, *symbol = NULL, *other;
+    while (kiln__list_next_pair(&l->defined, &symbol, &other))
+        if (strcmp(symbol, name) == 0 && l->status == KILN_OK)
+            l->status = kiln__fail(l->report, KILN_ECOMPILE, KILN__STAGE_COMPILE, 0,
+                                   "linking failed: Multiple definition of '%s' in '%s', first defined in '%s'", name,
+                                   file, other);
+    kiln__list_add(&l->defined, name);
+    kiln__list_add(&l->defined, file);
+}
+
+/* nvJitLink 13.0 prints that relocatable code has a symbol twice, and links it all the same. So Kiln looks first. */
+static void check_definitions(linkage *l, job *work)
+{
+    char reason[KILN__CUBIN_REASON_SIZE];
+    const kiln__link_input *input = &l->inputs[l->count];
+    if (work->status != KILN_OK || l->linking != KILN__LINK_CODE ||
+        !kiln__cubin_check(input->data, input->length, reason))
+        return;
+    kiln__cubin_definitions(input->data, note_definition, l);
+    work->status = l->status;
+    check_memory(work, !l->defined.bytes.failed);
+}
+
+/* Compiles a file as a source with the unit's options. With several files, a function that this one lacks may be
+ * another's. */
+static kiln_status compile_file(linkage *l, const char *shown, const char *text)
+{
+    const kiln__unit *unit = l->todo->unit;
+    const bool several = unit->parts.count > 0;
+    kiln__unit file = *unit;
+    kiln__link_input *out = &l->inputs[l->count];
     char arch[32 + KILN__TARGET_SIZE];
-    snprintf(arch, sizeof(arch), "--gpu-architecture=%s", file->target.name);
+    job work = { .self = l->todo->self, .unit = &file, .report = l->report };
+    const job empty = work;
+    file.name = (char *)kiln__source_base_name(shown);
+    file.source = (char *)text;
+    file.functions = (kiln__list){ 0 };
+    out->name = file.name;
+    snprintf(arch, sizeof(arch), "--gpu-architecture=%s", file.target.name);
+    choose_functions(l, text, l->count == 0, &file.functions);
+    check_memory(&work, !file.functions.bytes.failed);
     run_source(&work, arch);
+    while (several && work.status == KILN_OK && work.code == KILN__NVRTC_ERROR_COMPILATION && work.log != NULL &&
+           drop_functions(&file.functions, work.log)) {
+        end_job(&work);
+        work = empty;
+        run_source(&work, arch);
+    }
     if (work.status == KILN_OK && work.code != KILN__NVRTC_SUCCESS)
         work.status = fail_compile(&work, l->todo->toolchain);
-    out->name = file->name;
     get_code(&work, l->linking, out);
+    check_definitions(l, &work);
+    l->count++;
     if (work.status == KILN_OK)
-        add_names(&work, &l->names);
+        keep_names(l, &work);
     if (work.status == KILN_OK && work.log != NULL)
         kiln__text_append(&l->log, work.log);
     end_job(&work);
+    kiln__list_fini(&file.functions);
     return work.status;
+}
+
+static kiln_status compile_files(linkage *l)
+{
+    const kiln__unit *unit = l->todo->unit;
+    l->inputs = kiln__calloc(1 + unit->parts.count / 2, sizeof(*l->inputs));
+    l->names = kiln__calloc(1 + unit->functions.count, sizeof(*l->names));
+    if (l->inputs == NULL || l->names == NULL)
+        return kiln__fail_memory(l->report, KILN__STAGE_COMPILE);
+    kiln_status status = compile_file(l, unit->name, unit->source);
+    for (const char *part = NULL, *text; status == KILN_OK && kiln__list_next_pair(&unit->parts, &part, &text);)
+        status = compile_file(l, part, text);
+    size_t i = 0;
+    for (const char *at = NULL; status == KILN_OK && (at = kiln__list_next(&unit->functions, at)) != NULL; i++)
+        if (l->names[i] == NULL) {
+            kiln__fail(l->report, KILN_ECOMPILE, KILN__STAGE_COMPILE, 0, "none of the %zu files has the %s '%s'",
+                       l->count, at[0] == '&' ? "variable" : "function", at);
+            status = offer_functions(unit, l->report);
+        }
+    return status;
 }
 
 static kiln_status link_files(linkage *l)
@@ -725,9 +877,42 @@ static kiln_status link_files(linkage *l)
     kiln__list linking = { 0 };
     kiln__source_linker_options(unit, &linking);
     kiln_status status = kiln__nvjitlink_link(l->todo->self->linker, &linking, l->linking == KILN__LINK_OPTIMIZED,
-                                              &l->input, 1, &out->binary, &out->binary_length, l->report);
+                                              l->inputs, l->count, &out->binary, &out->binary_length, l->report);
     kiln__list_fini(&linking);
     return status;
+}
+
+/* Fills the names of the image. Of a name that several files have for themselves the driver would take any. */
+static kiln_status name_linked(const linkage *l, kiln__image *out)
+{
+    const kiln__unit *unit = l->todo->unit;
+    char reason[KILN__CUBIN_REASON_SIZE];
+    kiln__text names = { 0 };
+    size_t i = 0;
+    bool sound = kiln__cubin_check(out->binary, out->binary_length, reason);
+    for (const char *at = NULL; (at = kiln__list_next(&unit->functions, at)) != NULL; i++) {
+        if (sound && kiln__cubin_count(out->binary, l->names[i]) > 1) {
+            kiln__text_fini(&names);
+            return kiln__fail(l->report, KILN_ECOMPILE, KILN__STAGE_COMPILE, 0,
+                              "several files have '%s' for themselves (static, or in a namespace without a name): give "
+                              "each another name",
+                              at);
+        }
+        kiln__text_printf(&names, "%s\n", l->names[i]);
+    }
+    return name_functions(&unit->functions, &names, out) ? KILN_OK : kiln__fail_memory(l->report, KILN__STAGE_COMPILE);
+}
+
+static void fini_linkage(linkage *l)
+{
+    for (size_t i = 0; i < l->count; i++)
+        kiln__free(l->inputs[i].data);
+    for (size_t i = 0; l->names != NULL && i < l->todo->unit->functions.count; i++)
+        kiln__free(l->names[i]);
+    kiln__free(l->inputs);
+    kiln__free(l->names);
+    kiln__list_fini(&l->defined);
+    kiln__text_fini(&l->log);
 }
 
 /* Intermediate code has no banner, so another compile may have to tell the build. */
@@ -751,18 +936,16 @@ static kiln_status compile_linked(const task *todo, kiln_report *report)
                           "only a compile worker links, and this process is none");
     kiln_status status = copy_identity(todo, out->toolchain, report);
     if (status == KILN_OK)
-        status = compile_file(&l, todo->unit, &l.input);
+        status = compile_files(&l);
     if (status == KILN_OK)
         status = link_files(&l);
-    if (status == KILN_OK && (l.names.failed || l.log.failed || !name_functions(&todo->unit->functions, &l.names, out)))
-        status = kiln__fail_memory(report, KILN__STAGE_COMPILE);
+    if (status == KILN_OK)
+        status = name_linked(&l, out);
     if (status == KILN_OK)
         status = kiln__nvrtc_check_image(out, todo->unit, report);
-    if (status == KILN_OK && l.log.length > 0)
-        out->log = kiln__text_take(&l.log);
-    kiln__free(l.input.data);
-    kiln__text_fini(&l.names);
-    kiln__text_fini(&l.log);
+    if (status == KILN_OK && l.log.length > 0 && (out->log = kiln__text_take(&l.log)) == NULL)
+        status = kiln__fail_memory(report, KILN__STAGE_COMPILE);
+    fini_linkage(&l);
     return status;
 }
 

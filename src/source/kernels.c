@@ -147,6 +147,8 @@ void kiln__source_list_kernels(kiln__text *out, const kiln__unit *unit)
     const char *header = NULL, *text, *link = "";
     size_t begin = out->length;
     read_text(unit->source, &names);
+    for (const char *part = NULL; kiln__list_next_pair(&unit->parts, &part, &text);)
+        read_text(text, &names);
     while (kiln__list_next_pair(&unit->headers, &header, &text))
         read_text(text, &names);
     for (const char *at = kiln__list_next(&names, NULL); at != NULL; at = kiln__list_next(&names, at), link = ", ") {

@@ -99,6 +99,30 @@ static kiln_status add_headers(kiln__list *list, const kiln_source *given, kiln_
     return KILN_OK;
 }
 
+/* Files that are linked are made of relocatable code, whether or not an option says so. */
+static kiln_status add_parts(kiln__unit *unit, const kiln_source *given, kiln_report *report)
+{
+    for (size_t i = 0; i < given->part_count; i++) {
+        const kiln_part *part = given->parts != NULL ? &given->parts[i] : NULL;
+        if (part == NULL || part->name == NULL || part->text == NULL)
+            return refuse_null("parts", report);
+        kiln_status status = check_name(part->name, report);
+        if (status == KILN_OK && strlen(part->text) > TEXT_MAX)
+            status = FAIL(report, "the file %s has more than %d bytes", part->name, (int)TEXT_MAX);
+        if (status != KILN_OK)
+            return status;
+        kiln__list_add(&unit->parts, part->name);
+        kiln__list_add(&unit->parts, kiln__text_skip_mark(part->text));
+    }
+    if (given->part_count == 0 || kiln__source_linking(unit) != KILN__LINK_NONE)
+        return KILN_OK;
+    for (const char *at = NULL; (at = kiln__list_next(&unit->options, at)) != NULL;)
+        if (strstr(at, "=false") != NULL && (strstr(at, "rdc=") != NULL || strstr(at, "relocatable") != NULL))
+            return FAIL(report, "option '%s' contradicts several files, which are linked: leave it out", at);
+    kiln__list_add(&unit->options, "-rdc=true");
+    return KILN_OK;
+}
+
 static kiln_status copy_text(kiln__unit *unit, const kiln_source *given, kiln_report *report)
 {
     if (given->text == NULL)
@@ -116,15 +140,20 @@ static kiln_status copy_text(kiln__unit *unit, const kiln_source *given, kiln_re
     return unit->source != NULL ? KILN_OK : kiln__fail_memory(report, KILN__STAGE_COMPILE);
 }
 
+const char *kiln__source_base_name(const char *shown)
+{
+    const char *slash = strrchr(shown, '/');
+    return slash != NULL ? slash + 1 : shown;
+}
+
 static kiln_status copy_names(kiln__unit *out, const kiln_source *given, kiln_report *report)
 {
     const char *shown = given->name != NULL ? given->name : "source.cu";
-    const char *slash = strrchr(shown, '/');
     kiln_status status = check_name(shown, report);
     if (status != KILN_OK)
         return status;
     out->shown = kiln__strdup(shown);
-    out->name = kiln__strdup(slash != NULL ? slash + 1 : shown);
+    out->name = kiln__strdup(kiln__source_base_name(shown));
     return out->shown != NULL && out->name != NULL ? KILN_OK : kiln__fail_memory(report, KILN__STAGE_COMPILE);
 }
 
@@ -138,9 +167,12 @@ static kiln_status copy_lists(kiln__unit *out, const kiln_source *given, kiln_re
         status = add_all(&out->options, "-D", given->defines, given->define_count, "defines", check_define, report);
     if (status == KILN_OK)
         status = add_headers(&out->headers, given, report);
+    if (status == KILN_OK)
+        status = add_parts(out, given, report);
     if (status != KILN_OK)
         return status;
-    bool failed = out->functions.bytes.failed || out->options.bytes.failed || out->headers.bytes.failed;
+    bool failed = out->functions.bytes.failed || out->options.bytes.failed || out->headers.bytes.failed ||
+                  out->parts.bytes.failed;
     return failed ? kiln__fail_memory(report, KILN__STAGE_COMPILE) : KILN_OK;
 }
 
@@ -308,6 +340,11 @@ void kiln__source_key_text(kiln__text *out, const kiln__unit *unit, const char *
         add_digest(out, text, strlen(text));
         kiln__text_printf(out, " %s\n", header);
     }
+    for (header = NULL; kiln__list_next_pair(&unit->parts, &header, &text);) {
+        kiln__text_append(out, "part ");
+        add_digest(out, text, strlen(text));
+        kiln__text_printf(out, " %s\n", kiln__source_base_name(header));
+    }
     kiln__text_printf(out, "standard %s\ndirectories %zu%s\n", get_standard_id(), unit->directories,
                       unit->cuda_headers ? " cuda" : "");
 }
@@ -319,6 +356,8 @@ kiln_status kiln__source_identify(kiln__unit *unit)
     kiln__source_key_text(&all, unit, "");
     kiln__text_append(&all, unit->shown);
     kiln__text_append_bytes(&all, "", 1);
+    for (const char *part = NULL, *text; kiln__list_next_pair(&unit->parts, &part, &text);)
+        kiln__text_append_bytes(&all, part, strlen(part) + 1);
     kiln__text_append_bytes(&all, unit->places.bytes.data, unit->places.bytes.length);
     if (!all.failed) {
         kiln__digest(digest, all.data, all.length);
@@ -356,6 +395,15 @@ static size_t show_at(kiln__text *out, const kiln__unit *source, const char *at,
     if (at_line && strncmp(at, source->name, length) == 0 && at[length] == '(') {
         kiln__text_append(out, source->shown);
         return length;
+    }
+    const char *part = NULL, *text;
+    while (at_line && kiln__list_next_pair(&source->parts, &part, &text)) {
+        const char *name = kiln__source_base_name(part);
+        length = strlen(name);
+        if (strncmp(at, name, length) == 0 && at[length] == '(') {
+            kiln__text_append(out, part);
+            return length;
+        }
     }
     return 0;
 }

@@ -22,6 +22,9 @@ void kiln__source_key_text(kiln__text *out, const kiln__unit *unit, const char *
 /* Fills unit->id from the whole unit, places included. KILN_ENOMEM. */
 kiln_status kiln__source_identify(kiln__unit *unit);
 
+/* The part of a file's name that a compiler knows: behind the last '/'. */
+const char *kiln__source_base_name(const char *shown);
+
 /* A compiler's log for the user: with the paths of directories in place of those of places, and the user's name of the
  * file. A copy for a template's unit. The caller frees it with kiln__free. NULL: out of memory. */
 char *kiln__source_show_log(const kiln__unit *unit, const char *log);
@@ -69,7 +72,7 @@ bool kiln__prelude_learn(kiln__text *prelude, const char *log);
  * mentions __CUDACC_RTC__ is taken to keep it from NVRTC. */
 bool kiln__source_has_host_code(const char *text);
 
-/* Appends the __global__ functions of the text and of the headers in memory, for messages: in their order, each once
+/* Appends the __global__ functions of the texts and of the headers in memory, for messages: in their order, each once
  * and with a comma between, "scale<class T, int N>, ns::plain". Nothing is preprocessed: functions in an #if that is
  * not taken are among them, and those that macros make are not. A long list ends with "...". */
 void kiln__source_list_kernels(kiln__text *out, const kiln__unit *unit);

@@ -173,6 +173,7 @@ void kiln__unit_fini_source(kiln__unit *unit)
     kiln__free(unit->shown);
     kiln__list_fini(&unit->functions);
     kiln__list_fini(&unit->headers);
+    kiln__list_fini(&unit->parts);
     kiln__list_fini(&unit->options);
     kiln__list_fini(&unit->places);
     unit->name = unit->shown = NULL;

@@ -44,6 +44,7 @@ typedef struct kiln__unit {
     char *shown;          /* the name of the file in messages */
     kiln__list functions; /* name expressions; "&x" for a variable */
     kiln__list headers;   /* name, text, name, text, ... */
+    kiln__list parts;     /* of further files: name for messages, text, ... */
     kiln__list options;   /* the user's, as the compiler takes them, "-DNAME=VALUE" included */
     /* Place, absolute path, place, ...: the user's include directories "0", "1", ..., then CUDA's, whether or not
      * they are there. */

@@ -95,6 +95,24 @@ class Build(KilnTest):
         self.assert_bad(("build",), "no FILE given")
         self.assert_bad(("build", self.write("empty.cu", "")), "empty")
 
+    def test_several_files_are_linked(self):
+        doctor = self.kiln_json("doctor", status=None)
+        if not any(finding["what"] == "linker" and finding["ok"] for finding in doctor["findings"]):
+            self.skipTest("no nvJitLink")
+        caller = self.write("caller.cu", "extern __device__ int twice(int x);\n"
+                                         "extern \"C\" __global__ void k(int *p) { *p = twice(*p); }\n")
+        called = self.write("called.cu", "__device__ int twice(int x) { return 2 * x; }\n")
+        several = ("build", caller, called, "--target", "sm_80,sm_90")
+        for options in ((), ("--option=-dlto", "-f", "k")):
+            for origin in ("compiled", "disk"):
+                results = self.kiln_json(*several, *options)["results"]
+                self.assertEqual([result["source"] for result in results], [origin, origin])
+                self.assertEqual([function["function"] for function in results[0]["functions"]], ["k"])
+        self.assertIn("Undefined reference to '_Z5twicei' in 'caller.cu'",
+                      self.kiln("build", caller, "--option=-dc", "--target", "sm_90", status=1).stderr)
+        self.assert_bad((*several, self.write("empty.cu", "")), "empty.cu is empty")
+        self.kiln(*several[:-1], "sm_90", "--ptx", status=1)
+
     def test_show(self):
         show = ("show", *self.args[1:], "-f", "scale<float, 4>")
         rows = self.kiln_json(*show, "--block", "64")["resources"]

@@ -195,6 +195,90 @@ START_TEST(test_linking__linker_must_fit)
 }
 END_TEST
 
+/* ---- Several files */
+
+static const char calling[] = "extern __device__ float twice(float);\n"
+                              "extern __device__ int table[4];\n"
+                              "static __global__ void own(int *x) { *x = table[0]; }\n"
+                              "namespace ns { template <class T> __global__ void fill(T *x) { *x = twice(*x); } }\n"
+                              "extern \"C\" __global__ void read(int *x) { *x = table[1]; }\n";
+static const char called[] = "__device__ float twice(float x) { return 2 * x; }\n"
+                             "__device__ int table[4] = { 1, 2, 3, 4 };\n"
+                             "static __global__ void own(int *x) { *x = 7; }\n"
+                             "template <int N> __global__ void write(int *x) { table[N] = *x; } // fill reads it\n";
+
+static kiln_part parts[2] = { { "dir/called.cu", called } };
+
+static void use_files(const char *first, const char *second, size_t option)
+{
+    use_option(option == 0 ? NULL : &linked_by[option - 1]);
+    source.name = "dir/calling.cu";
+    source.text = first;
+    parts[0].text = second;
+    source.parts = parts;
+    source.part_count = 1;
+}
+
+/* Without an option, with -rdc=true, and with -dlto. */
+START_TEST(test_linking__several_files_are_one_program)
+{
+    static const char *const names[] = { "ns::fill<float>", "write<2>", "read", "&table" };
+    static const char *const targets[] = { "sm_75", "sm_90", "sm_121" };
+    use_files(_i < 3 ? calling : called, _i < 3 ? called : calling, (size_t)_i % 3);
+    source.functions = names;
+    source.function_count = 4;
+    for (size_t i = 0; i < 3; i++) {
+        source.target = targets[i];
+        kiln_program *program = build_program();
+        ck_assert_uint_eq(kiln_test_program_info(program).function_count, 4);
+        kiln_program_release(program);
+    }
+    ck_assert_uint_eq(compiles(), 0);
+    parts[0].text = "__device__ float twice(float x) { return 3 * x; }\n__device__ int table[4];\n"
+                    "template <int N> __global__ void write(int *x) { }\n";
+    if (_i < 3)
+        ck_assert_uint_eq(compiles(), 1);
+}
+END_TEST
+
+START_TEST(test_linking__files_that_do_not_go_together)
+{
+    static const char *const nowhere[] = { "read", "nowhere" }, *const own[] = { "own" };
+    const struct {
+        const char *first, *second;
+        const char *const *functions;
+        size_t function_count;
+        const char *message;
+    } cases[] = {
+        { calling, called, nowhere, 2, "none of the 2 files has the function 'nowhere'; its text has: " },
+        { calling, called, own, 1, "several files have 'own' for themselves" },
+        { calling, "__device__ int table[4];\n", NULL, 0, "" },
+        { called, called, own, 1, _i == 1 ? "table" : "Multiple definition of 'table' in 'called.cu'" },
+        { calling, "int x = y;\n", NULL, 0, "dir/called.cu(1): error: identifier \"y\" is undefined" },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        use_files(cases[i].first, cases[i].second, (size_t)_i + 1);
+        source.functions = cases[i].functions;
+        source.function_count = cases[i].function_count;
+        expect(build(), i == 2 ? KILN_OK : KILN_ECOMPILE, cases[i].message);
+    }
+}
+END_TEST
+
+START_TEST(test_linking__parts_are_checked)
+{
+    static const char *const option = "--relocatable-device-code=false";
+    use_files(calling, called, 0);
+    use_option(&option);
+    expect(build(), KILN_EINVAL, "contradicts several files");
+    use_option(NULL);
+    parts[0].text = NULL;
+    expect(build(), KILN_EINVAL, "kiln_source.parts has a NULL");
+    source.parts = NULL;
+    expect(build(), KILN_EINVAL, "kiln_source.parts has a NULL");
+}
+END_TEST
+
 /* ---- The stand-in */
 
 static void set_up_stand_in(void)
@@ -302,8 +386,11 @@ Suite *kiln_test_jit_linking_suite(void)
         tcase_add_loop_test(real, test_linking__says_what_is_missing, 0, 2);
         tcase_add_test(real, test_linking__a_hit_opens_no_linker);
         tcase_add_test(real, test_linking__the_linker_is_remembered_by_the_first_compile);
+        tcase_add_loop_test(real, test_linking__several_files_are_one_program, 0, 6);
+        tcase_add_loop_test(real, test_linking__files_that_do_not_go_together, 0, 2);
         tcase_add_loop_test(real, test_linking__only_linked_code_names_the_linker, 0, 2);
     }
+    tcase_add_test(real, test_linking__parts_are_checked);
     tcase_add_loop_test(real, test_linking__needs_a_worker, 0, OPTIONS);
     tcase_add_loop_test(real, test_linking__linker_must_fit, 0, 4);
     suite_add_tcase(suite, real);

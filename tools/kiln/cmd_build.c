@@ -1,4 +1,5 @@
-/* kiln build: compiles a CUDA file for one target or several, and prints the resources of its functions. */
+/* kiln build: compiles a CUDA file, or several that are linked, for one target or several, and prints the resources of
+ * the functions. */
 #include <string.h>
 
 #include "cli/options.h"
@@ -19,11 +20,11 @@ typedef struct build_args {
 } build_args;
 
 static const struct usage usage = {
-    "kiln build FILE.cu [-I DIR]... [-D NAME=VALUE]... [--function NAME]... [--target LIST] [-o FILE] [--ptx]",
-    "Compiles a CUDA file, or finds it in the cache: as long as the file, the headers that it reads and the\n"
-    "options hold the same, wherever they lie. Without --function, every extern \"C\" function is taken; with it,\n"
-    "also templates: --function 'scale<float, 4>'. Prints the resources of each function. Status 1 if the cache\n"
-    "has not kept the code at the end, unless -o or --ptx takes it.",
+    "kiln build FILE.cu... [-I DIR]... [-D NAME=VALUE]... [--function NAME]... [--target LIST] [-o FILE] [--ptx]",
+    "Compiles a CUDA file, or several that are linked, or finds the result in the cache: as long as the files, the\n"
+    "headers that they read and the options hold the same, wherever they lie. Without --function, every\n"
+    "extern \"C\" function is taken; with it, also templates: --function 'scale<float, 4>'. Prints the resources of\n"
+    "each function. Status 1 if the cache has not kept the code at the end, unless -o or --ptx takes it.",
     "  kiln build scale.cu --target sm_90\n"
     "  kiln build scale.cu -I include --function 'scale<float, 4>' --target sm_80,sm_90 --json\n"
     "  kiln build scale.cu --target sm_90 --option=--use_fast_math -o scale.cubin",
@@ -38,9 +39,8 @@ static void parse_args(build_args *args, int argc, char **argv)
         { "ptx", 0, OPTION_FLAG, NULL, "print the PTX, or write it to the output, in place of the code", &args->ptx },
     };
     options_parse(&usage, OPTION_ROWS(rows), &args->common, &args->files, argc, argv);
-    if (args->files.count != 1)
-        options_refuse(&usage, "%s, expected one CUDA file",
-                       args->files.count ? "several FILEs given" : "no FILE given");
+    if (args->files.count == 0)
+        options_refuse(&usage, "no FILE given, expected CUDA files");
 }
 
 static int add_target(void *data, const kiln_spec *spec)
@@ -134,6 +134,8 @@ static int build(struct session *session, void *data)
                         .table = table_new("function|target|>registers|>stack|>shared|from"),
                         .results = json_array() };
     int result = source_read(&work.source, &args->source, args->files.items[0], NULL);
+    if (!result && args->files.count > 1)
+        result = source_read_parts(&work.source, &args->files);
     if (!result)
         result = session_status(session, find_targets(session, args->target, &targets), NULL);
     if (!result && targets.count != 1 && (args->output || args->ptx))

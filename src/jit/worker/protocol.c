@@ -108,7 +108,8 @@ static const struct {
 } source_lists[] = { { KILN__WORKER_TAG_PLACES, offsetof(kiln__unit, places) },
                      { KILN__WORKER_TAG_FUNCTIONS, offsetof(kiln__unit, functions) },
                      { KILN__WORKER_TAG_HEADERS, offsetof(kiln__unit, headers) },
-                     { KILN__WORKER_TAG_OPTIONS, offsetof(kiln__unit, options) } };
+                     { KILN__WORKER_TAG_OPTIONS, offsetof(kiln__unit, options) },
+                     { KILN__WORKER_TAG_PARTS, offsetof(kiln__unit, parts) } };
 enum { SOURCE_LISTS = sizeof(source_lists) / sizeof(source_lists[0]) };
 
 static bool get_source(const kiln__frame *frame, const char *name, kiln__unit *out)
@@ -116,7 +117,7 @@ static bool get_source(const kiln__frame *frame, const char *name, kiln__unit *o
     bool good = (out->name = kiln__strdup(name)) != NULL;
     for (size_t i = 0; i < SOURCE_LISTS && good; i++)
         good = kiln__worker_get_list(frame, source_lists[i].tag, (kiln__list *)((char *)out + source_lists[i].offset));
-    return good && out->places.count % 2 == 0 && out->headers.count % 2 == 0;
+    return good && out->places.count % 2 == 0 && out->headers.count % 2 == 0 && out->parts.count % 2 == 0;
 }
 
 void kiln__worker_put_unit(kiln__text *frame, const kiln__unit *unit)

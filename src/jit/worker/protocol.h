@@ -62,6 +62,7 @@ typedef enum kiln__worker_tag {
     KILN__WORKER_TAG_FUNCTIONS,
     KILN__WORKER_TAG_HEADERS,
     KILN__WORKER_TAG_OPTIONS,
+    KILN__WORKER_TAG_PARTS,
     KILN__WORKER_TAG_NAME,
     KILN__WORKER_TAG_ASKED, /* kiln__image's functions, names and reads; texts */
     KILN__WORKER_TAG_NAMES,

@@ -25,4 +25,7 @@ bool source_args_given(const source_args *args);
 /* Reads the file into a source, which borrows the options. Returns STATUS_DONE, or STATUS_USAGE after a message. */
 int source_read(kiln_source *out, const source_args *args, const char *path, const char *target);
 
+/* Reads the files behind the first into the source's parts. The same statuses. */
+int source_read_parts(kiln_source *out, const text_list *paths);
+
 #endif
