@@ -400,7 +400,7 @@ static char *get_ptx(job *work, size_t *length)
     JOB(work, nvrtcGetPTXSize, (work->program, &size));
     char *ptx = work->status == KILN_OK ? kiln__calloc(size + 1, 1) : NULL;
     check_memory(work, ptx != NULL);
-    if (JOB(work, nvrtcGetPTX, (work->program, ptx)))
+    if (ptx != NULL && JOB(work, nvrtcGetPTX, (work->program, ptx)))
         *length = strlen(ptx);
     return ptx;
 }

@@ -329,6 +329,53 @@ static void check_atomic_double(program_run *run)
     same(run, take(run, out, KEYS * sizeof(*sums)), sums, KEYS * sizeof(*sums));
 }
 
+static void check_tree_launch(program_run *run)
+{
+    enum { COUNT = 1000 };
+    const int n = COUNT, depth = 0, none = 0;
+    int *values = random_ints(run, COUNT, -1000000, 1000000);
+    void *data = put(run, values, COUNT * sizeof(*values)), *launches = variable(run, "launches", sizeof(int));
+    copy_to(run, launches, &none, sizeof(none));
+    launch(run, "quicksort", 1, 1, ARGUMENTS(&data, &n, &depth));
+    qsort(values, COUNT, sizeof(*values), compare_ints);
+    same(run, take(run, data, COUNT * sizeof(*values)), values, COUNT * sizeof(*values));
+    const int counted = *(const int *)take(run, launches, sizeof(counted)), expected = 1;
+    const int several = counted > COUNT / 16;
+    same(run, &several, &expected, sizeof(several));
+}
+
+static void check_two_files(program_run *run)
+{
+    enum { COUNT = 50021, BINS = 16 };
+    const int n = COUNT;
+    const unsigned begin = 3;
+    int *values = random_ints(run, COUNT, -1000000, 1000000);
+    unsigned *expected = room(run, BINS * sizeof(*expected));
+    void *in = put(run, values, COUNT * sizeof(*values)), *bins = variable(run, "bins", BINS * sizeof(*expected));
+    for (int i = 0; i < BINS; i++)
+        expected[i] = begin;
+    for (int i = 0; i < COUNT; i++)
+        expected[(unsigned)values[i] * 2654435761u >> 28]++;
+    launch(run, "reset_bins<16>", 1, THREADS, ARGUMENTS(&begin));
+    launch(run, "count_bins", 8, THREADS, ARGUMENTS(&in, &n));
+    same(run, take(run, bins, BINS * sizeof(*expected)), expected, BINS * sizeof(*expected));
+}
+
+static void check_lto_filter(program_run *run)
+{
+    enum { COUNT = 10007, ROUNDS = 7 };
+    const int n = COUNT, rounds = ROUNDS;
+    int *values = random_ints(run, COUNT, -1000000, 1000000);
+    void *in = put(run, values, COUNT * sizeof(*values)), *out = poisoned(run, COUNT * sizeof(*values));
+    launch(run, "hash_all", (COUNT + THREADS - 1) / THREADS, THREADS, ARGUMENTS(&in, &out, &n, &rounds));
+    for (int i = 0; i < COUNT; i++)
+        for (unsigned round = 0; round < ROUNDS; round++) {
+            unsigned mixed = (unsigned)values[i] ^ round * 0x9e3779b9u;
+            values[i] = (int)((mixed << 13 | mixed >> 19) * 5u + 0xe6546b64u);
+        }
+    same(run, take(run, out, COUNT * sizeof(*values)), values, COUNT * sizeof(*values));
+}
+
 const named_check algorithm_checks[] = {
     { "bitonic_sort", check_bitonic_sort },
     { "stencil", check_stencil },
@@ -344,5 +391,8 @@ const named_check algorithm_checks[] = {
     { "async_copy", check_async_copy },
     { "bfs", check_bfs },
     { "atomic_double", check_atomic_double },
+    { "tree_launch", check_tree_launch },
+    { "two_files", check_two_files },
+    { "lto_filter", check_lto_filter },
     { NULL, NULL },
 };

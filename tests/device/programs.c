@@ -284,6 +284,11 @@ static bool get_program(driver *setup, program_run *run, const program_source *s
         setup->left_out++;
         return false;
     }
+    if (status == KILN_ENOCOMPILER && source->files > 0) {
+        printf("%-16s left out: %s\n", source->name, setup->report.message);
+        setup->left_out++;
+        return false;
+    }
     must(run, status, source->name);
     return true;
 }

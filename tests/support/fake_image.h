@@ -101,6 +101,12 @@ static void fake_touch(const char *bytes, const Elf64_Shdr *section)
     (void)seen;
 }
 
+/* Names that the device runtime has for itself, in code that is linked with it. */
+static int fake_is_runtimes(const char *name)
+{
+    return name[0] == '$' || strncmp(name, "__nv_static_", 12) == 0;
+}
+
 /* Variables: symbols of data that are somewhere. */
 static void fake_read_globals(fake_image *out, const char *bytes, const Elf64_Ehdr *header, const Elf64_Shdr *table)
 {
@@ -109,7 +115,7 @@ static void fake_read_globals(fake_image *out, const char *bytes, const Elf64_Eh
         Elf64_Sym symbol;
         memcpy(&symbol, bytes + table->sh_offset + at, sizeof(symbol));
         if (ELF64_ST_TYPE(symbol.st_info) != STT_OBJECT || symbol.st_size == 0 || symbol.st_shndx == SHN_UNDEF ||
-            out->global_count == FAKE_GLOBALS_MAX)
+            fake_is_runtimes(bytes + strings.sh_offset + symbol.st_name) || out->global_count == FAKE_GLOBALS_MAX)
             continue;
         fake_global *global = &out->globals[out->global_count++];
         snprintf(global->name, sizeof(global->name), "%s", bytes + strings.sh_offset + symbol.st_name);
@@ -134,7 +140,8 @@ static kiln__cu_enum fake_read_cubin(fake_image *out, const char *bytes, int sm)
         fake_touch(bytes, &section);
         if (section.sh_type == SHT_SYMTAB)
             fake_read_globals(out, bytes, &header, &section);
-        if (strncmp(names + section.sh_name, ".text.", 6) == 0 && out->count < FAKE_KERNELS_MAX)
+        if (strncmp(names + section.sh_name, ".text.", 6) == 0 && !fake_is_runtimes(names + section.sh_name + 6) &&
+            out->count < FAKE_KERNELS_MAX)
             fake_read_kernel(&out->kernels[out->count++], bytes, &header, names, &section);
     }
     return KILN__CUDA_SUCCESS;

@@ -63,6 +63,9 @@ const program_source program_sources[] = {
     { .name = "async_copy", .functions = { "tile_sums<128>" } },
     { .name = "bfs", .functions = { "bfs_level", "&frontier_size" } },
     { .name = "atomic_double", .functions = { "sum_by_key<unsigned char>" } },
+    { .name = "tree_launch", .functions = { "quicksort", "&launches" }, .option = "-rdc=true", .files = 1 },
+    { .name = "two_files", .functions = { "count_bins", "reset_bins<16>", "&bins" }, .files = 2 },
+    { .name = "lto_filter", .functions = { "hash_all" }, .option = "-dlto", .files = 2 },
 };
 const size_t program_source_count = sizeof(program_sources) / sizeof(program_sources[0]);
 
@@ -72,17 +75,25 @@ const char *program_directory(void)
     return named != NULL ? named : KILN_PROGRAMS_DIR;
 }
 
-char *program_text(const program_source *program)
+enum { ROOM = 64 << 10 };
+
+/* Bytes that were read, 0 where there is no such file. */
+static size_t read_program(const char *folder, const char *name, char *out)
 {
-    enum { ROOM = 64 << 10 };
     char path[PATH_MAX];
-    snprintf(path, sizeof(path), "%s/%s.cu", program_directory(), program->name);
+    snprintf(path, sizeof(path), "%s/%s%s.cu", program_directory(), folder, name);
     FILE *file = fopen(path, "re");
-    char *text = file != NULL ? calloc(1, ROOM) : NULL;
-    size_t length = text != NULL ? fread(text, 1, ROOM - 1, file) : 0;
+    size_t length = file != NULL ? fread(out, 1, ROOM - 1, file) : 0;
     if (file != NULL)
         fclose(file);
-    if (length > 0)
+    return length;
+}
+
+char *program_text(const program_source *program)
+{
+    char *text = calloc(2, ROOM);
+    size_t length = text != NULL ? read_program("", program->name, text) : 0;
+    if (length > 0 && (program->files < 2 || read_program("parts/", program->name, text + length + 1) > 0))
         return text;
     free(text);
     return NULL;
@@ -91,6 +102,7 @@ char *program_text(const program_source *program)
 void program_fill(kiln_source *out, const program_source *program, const char *text, const char **include_dirs)
 {
     static char own_tree[PATH_MAX];
+    static _Thread_local kiln_part part;
     *out = (kiln_source)KILN_INIT(kiln_source);
     out->name = program->name;
     out->text = text;
@@ -101,6 +113,11 @@ void program_fill(kiln_source *out, const program_source *program, const char *t
     out->option_count = program->option != NULL;
     out->headers = program->header;
     out->header_count = program->header != NULL;
+    if (program->files == 2) {
+        part = (kiln_part){ program->name, text + strlen(text) + 1 };
+        out->parts = &part;
+        out->part_count = 1;
+    }
     out->include_dirs = include_dirs;
     while (include_dirs[out->include_dir_count] != NULL)
         out->include_dir_count++;
