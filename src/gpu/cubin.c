@@ -13,6 +13,8 @@ enum {
     KERNEL_FLAG = 0x10, /* of a symbol that a host may launch */
     FORM_SIZED = 4,     /* a record whose last two bytes are the length of what follows */
     INFO_FRAME_SIZE = 0x11,
+    INFO_PARAMETER = 0x17,       /* number of the symbol, ordinal, offset, and a word with the bytes above bit 18 */
+    INFO_LARGE_PARAMETER = 0x45, /* the same of kernels with more than 4 KiB of them; the bytes are the low half */
     INFO_REGISTERS = 0x2f
 };
 
@@ -144,6 +146,43 @@ static void read_info(const uint8_t *at, uint64_t length, uint32_t symbol, kiln_
         at += 4 + size;
         length -= 4 + size;
     }
+}
+
+/* Notes a parameter. False if it is none that fits. */
+static bool read_parameter(const uint8_t *record, size_t *sizes, int most)
+{
+    uint32_t packed = kiln__read_u32(record + 12);
+    unsigned ordinal = kiln__read_u16(record + 8);
+    if (ordinal >= (unsigned)most)
+        return false;
+    sizes[ordinal] = record[1] == INFO_PARAMETER ? packed >> 18 : packed & UINT16_MAX;
+    return sizes[ordinal] > 0;
+}
+
+int kiln__cubin_parameters(const void *bytes, const char *name, size_t *sizes, int most)
+{
+    Elf64_Shdr section;
+    int count = 0;
+    if (!find_section(bytes, ".nv.info.", name, &section) || section.sh_type == SHT_NOBITS)
+        return -1;
+    for (int i = 0; i < most; i++)
+        sizes[i] = 0;
+    const uint8_t *at = (const uint8_t *)bytes + section.sh_offset, *end = at + section.sh_size;
+    while (end - at >= 4) {
+        size_t size = at[0] == FORM_SIZED ? kiln__read_u16(at + 2) : 0;
+        if (size > (size_t)(end - at) - 4)
+            return -1;
+        if (size == 12 && (at[1] == INFO_PARAMETER || at[1] == INFO_LARGE_PARAMETER)) {
+            if (!read_parameter(at, sizes, most))
+                return -1;
+            count++;
+        }
+        at += 4 + size;
+    }
+    for (int i = 0; i < count; i++)
+        if (i == most || sizes[i] == 0)
+            return -1;
+    return count < most ? count : -1;
 }
 
 static int shared_bytes(const void *bytes, const char *name)

@@ -21,10 +21,6 @@ bool kiln__ptx_check(const char *bytes, size_t length, int most, char reason[KIL
 /* Whether checked PTX has the entry point `name`. */
 bool kiln__ptx_has_entry(const char *bytes, size_t length, const char *name);
 
-/* The bytes of each parameter of the entry point `name` in checked PTX, at most `most`. Returns how many there are;
- * -1: it cannot tell. */
-int kiln__ptx_parameters(const char *bytes, size_t length, const char *name, size_t *sizes, int most);
-
 /* Calls fn with the name of each kernel in a checked cubin that a host can launch, in the order of its symbols. Those
  * that only their file knows are left out: the device runtime has some. The name is borrowed for the call. */
 void kiln__cubin_kernels(const void *bytes, void (*fn)(void *data, const char *name), void *data);
@@ -35,6 +31,10 @@ void kiln__cubin_definitions(const void *bytes, void (*fn)(void *data, const cha
 /* How many functions and variables of a checked cubin have a name. Several may have one that only their files know.
  * Link-time optimization tells these apart by a '$' and a number behind the name, and they count too. */
 unsigned kiln__cubin_count(const void *bytes, const char *name);
+
+/* The bytes of each parameter of a kernel, as a checked cubin tells them, fewer than `most`. Returns how many there
+ * are; -1: it cannot tell. */
+int kiln__cubin_parameters(const void *bytes, const char *name, size_t *sizes, int most);
 
 /* The resources of a kernel, as a checked cubin tells them: -1 where it does not. */
 typedef struct kiln__cubin_usage {

@@ -101,29 +101,31 @@ kiln_program *kiln__program_built(const kiln__unit *unit, const kiln__built *bui
     return NULL;
 }
 
-/* How many parameters a function has, and the bytes of each, from the driver, else from the PTX. -1: neither tells. */
-static int read_parameters(const kiln_program *program, const kiln__function *function, const kiln__section *ptx,
+/* How many parameters a function has, and the bytes of each, from the driver or from the cubin. -1: neither tells. */
+static int read_parameters(const kiln_program *program, const kiln__function *function, const kiln__section *cubin,
                            size_t sizes[PARAMETERS_MAX])
 {
     const kiln__function_vtable *functions = program->device->backend->vtable->functions;
+    char reason[KILN__CUBIN_REASON_SIZE];
     for (uint32_t i = 0; i < PARAMETERS_MAX; i++) {
         int known = functions->parameter(program->module, function->number, i, &sizes[i]);
         if (known == 0)
             return (int)i;
         if (known < 0)
-            return ptx == NULL ? -1
-                               : kiln__ptx_parameters(ptx->data, ptx->length, function->symbol, sizes, PARAMETERS_MAX);
+            return cubin != NULL && kiln__cubin_check(cubin->data, cubin->length, reason)
+                       ? kiln__cubin_parameters(cubin->data, function->symbol, sizes, PARAMETERS_MAX)
+                       : -1;
     }
     return -1;
 }
 
-static bool measure_parameters(kiln_program *program, const kiln__section *ptx)
+static bool measure_parameters(kiln_program *program, const kiln__section *cubin)
 {
     size_t found[PARAMETERS_MAX];
     for (uint32_t i = 0; i < program->count; i++) {
         kiln__function *function = &program->functions[i];
         if (!function->variable)
-            function->parameters = read_parameters(program, function, ptx, found);
+            function->parameters = read_parameters(program, function, cubin, found);
         if (function->parameters <= 0)
             continue;
         function->sizes = kiln__memdup(found, (size_t)function->parameters * sizeof(found[0]));
@@ -187,7 +189,7 @@ kiln_program *kiln__program_loaded(kiln__runtime *runtime, kiln_device *device, 
     if (unit->plan != NULL)
         made = (program->plan = kiln__memdup(unit->plan, unit->plan->total)) != NULL;
     else
-        made = measure_parameters(program, kiln__entry_find(&built->blob->entry, "ptx"));
+        made = measure_parameters(program, kiln__entry_find(&built->blob->entry, "cubin"));
     if (made && make_kernels(program))
         return program;
     kiln__program_release(program);

@@ -171,38 +171,6 @@ START_TEST(test_load__bad_ptx_never_reaches_the_driver)
 }
 END_TEST
 
-START_TEST(test_load__ptx_tells_the_bytes_of_parameters)
-{
-    static const struct {
-        const char *text;
-        int count;
-        size_t bytes[3];
-    } cases[] = {
-        { ".entry k() {}", 0, { 0 } },
-        { ".entry k( ) {}", 0, { 0 } },
-        { ".visible .entry k(\n\t.param .u64 .ptr .align 1 k_param_0, // p\n\t.param .b8 k_1,\n.param .f32 k_2\n)\n{",
-          3,
-          { 8, 1, 4 } },
-        { ".entry ka(.param .u32 x) {} .entry k(.param .align 8 .b8 k_param_0[24])", 1, { 24 } },
-        { ".entry k(.param .b16 a[3] /* , */ , .param .s64 b)", 2, { 6, 8 } },
-        { ".entry k(.param .u64 a, .param .u64 b, .param .u64 c, .param .u64 d)", -1, { 0 } }, /* no room */
-        { ".entry k(.param .u64 a .param .u64 b)", -1, { 0 } },
-        { ".entry k(.param .u63 a)", -1, { 0 } },
-        { ".entry k(.param .u64 a[0])", -1, { 0 } },
-        { ".entry k(.reg .u64 a)", -1, { 0 } },
-        { ".entry k(.param .u64 a", -1, { 0 } },
-        { ".entry other()", -1, { 0 } },
-    };
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        size_t sizes[4] = { 0 };
-        const char *text = cases[i].text;
-        ck_assert_msg(kiln__ptx_parameters(text, strlen(text), "k", sizes, 4) == cases[i].count, "%s", text);
-        for (int k = 0; k < cases[i].count; k++)
-            ck_assert_msg(sizes[k] == cases[i].bytes[k], "%s: %zu", text, sizes[k]);
-    }
-}
-END_TEST
-
 START_TEST(test_load__good_ptx_is_read_as_its_language_is)
 {
     static const char *const good[] = {
@@ -578,7 +546,6 @@ Suite *kiln_test_gpu_launch_suite(void)
     tcase_add_loop_test(tcase, test_load__cubin_for_another_gpu_falls_back_to_ptx, 0, 2);
     tcase_add_loop_test(tcase, test_load__bad_ptx_never_reaches_the_driver, 0, sizeof(bad_ptx) / sizeof(bad_ptx[0]));
     tcase_add_loop_test(tcase, test_load__good_ptx_is_read_as_its_language_is, 0, 4);
-    tcase_add_test(tcase, test_load__ptx_tells_the_bytes_of_parameters);
     tcase_add_test(tcase, test_load__ptx_above_the_entrys_own_target_is_damaged);
     tcase_add_loop_test(tcase, test_load__refusals_say_which_and_why, 0, 2);
     tcase_add_test(tcase, test_load__missing_entry_point_is_named);

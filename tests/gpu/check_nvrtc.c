@@ -158,6 +158,32 @@ START_TEST(test_nvrtc__image_is_complete)
 }
 END_TEST
 
+START_TEST(test_nvrtc__cubin_tells_the_bytes_of_parameters)
+{
+    static char source[] = "struct S { float f[5]; char c; }; struct B { int v[2000]; };\n"
+                           "extern \"C\" __global__ void kiln_vector(float *x, char a, short b, S s, double d, int n)\n"
+                           "{ x[n] = a + b + s.f[0] + d; }\n"
+                           "extern \"C\" __global__ void kiln_scalar(B s, int *out) { *out = s.v[3]; }\n"
+                           "extern \"C\" __global__ void none() {}\n";
+    static const char *const targets[] = { "sm_75", "sm_90", "sm_120" };
+    static const size_t expected[] = { 8, 1, 2, 24, 8, 4 };
+    kiln__unit unit = sample_unit(source, targets[_i]);
+    kiln__image image;
+    size_t sizes[8];
+    check_ok(compiler->vtable->compile(compiler, &unit, &image, &report));
+    ck_assert_int_eq(kiln__cubin_parameters(image.binary, "kiln_vector", sizes, 8), 6);
+    for (int i = 0; i < 6; i++)
+        ck_assert_uint_eq(sizes[i], expected[i]);
+    ck_assert_int_eq(kiln__cubin_parameters(image.binary, "kiln_scalar", sizes, 8), 2);
+    ck_assert_uint_eq(sizes[0], 8000);
+    ck_assert_uint_eq(sizes[1], 8);
+    ck_assert_int_eq(kiln__cubin_parameters(image.binary, "none", sizes, 8), 0);
+    ck_assert_int_eq(kiln__cubin_parameters(image.binary, "absent", sizes, 8), -1);
+    ck_assert_int_eq(kiln__cubin_parameters(image.binary, "kiln_vector", sizes, 6), -1); /* no room */
+    kiln__image_fini(&image);
+}
+END_TEST
+
 START_TEST(test_nvrtc__warnings_are_kept)
 {
     kiln__unit unit = sample_unit(warning_source, "sm_90");
@@ -412,6 +438,7 @@ Suite *kiln_test_gpu_nvrtc_suite(void)
     tcase_add_checked_fixture(present, set_up, tear_down);
     tcase_add_test(present, test_nvrtc__identity);
     tcase_add_test(present, test_nvrtc__image_is_complete);
+    tcase_add_loop_test(present, test_nvrtc__cubin_tells_the_bytes_of_parameters, 0, 3);
     tcase_add_test(present, test_nvrtc__warnings_are_kept);
     tcase_add_test(present, test_nvrtc__errors_come_with_the_log);
     tcase_add_test(present, test_nvrtc__missing_entry_point_is_an_error);
