@@ -499,7 +499,9 @@ static const char *advice_for(const char *error, const char *log, const kiln__un
 {
     if (strstr(error, "annotation on lambda requires") != NULL)
         return ", which NVRTC does not have: leave the annotation out, a lambda in device code needs none";
-    if (kiln__unit_is_source(unit) &&
+    if (strstr(error, "device-side kernel launch could not be processed") != NULL)
+        return "; a kernel launches kernels with the option -rdc=true";
+    if (kiln__unit_is_source(unit) && kiln__source_linking(unit) == KILN__LINK_NONE &&
         (strstr(log, "explicitly marked as a __host__ function") != NULL || kiln__source_has_host_code(unit->source)))
         return "; the text has host code: put it under #ifndef __CUDACC_RTC__";
     return "";

@@ -117,6 +117,19 @@ START_TEST(test_linking__says_what_is_missing)
 }
 END_TEST
 
+/* A launch is host code, and in a kernel it is linked. */
+START_TEST(test_linking__launches_ask_for_the_option)
+{
+    static const char mistaken[] = "extern \"C\" __global__ void k(int *out) { if (0) k<<<1, 1>>>(out); x; }\n";
+    source.text = launching;
+    expect(build(), KILN_ECOMPILE, "; a kernel launches kernels with the option -rdc=true");
+    use_option(&linked_by[0]);
+    source.text = mistaken;
+    expect(build(), KILN_ECOMPILE, "identifier \"x\" is undefined");
+    ck_assert_ptr_null(strstr(report.message, "host code"));
+}
+END_TEST
+
 /* The host never opens the linker, and a hit starts no worker either. */
 START_TEST(test_linking__a_hit_opens_no_linker)
 {
@@ -384,6 +397,7 @@ Suite *kiln_test_jit_linking_suite(void)
         tcase_add_loop_test(real, test_linking__gives_equal_bytes, 0, 2);
         tcase_add_loop_test(real, test_linking__takes_the_runtime_only_for_launches, 0, 2);
         tcase_add_loop_test(real, test_linking__says_what_is_missing, 0, 2);
+        tcase_add_test(real, test_linking__launches_ask_for_the_option);
         tcase_add_test(real, test_linking__a_hit_opens_no_linker);
         tcase_add_test(real, test_linking__the_linker_is_remembered_by_the_first_compile);
         tcase_add_loop_test(real, test_linking__several_files_are_one_program, 0, 6);
