@@ -110,7 +110,9 @@ class Templates(Watching):
         self.assertIn("not equal to the op that the template names", round["messages"])
         self.assertEqual((round["rows"][0]["verified"], round["rows"][0]["ms"]), ("failed", None))
         self.write("mine.cu", self.cu.replace("//! tile", "//! tyle"))
-        self.assertIn("mine.cu:11: unknown declaration 'tyle'", self.once(status=1)["messages"])
+        self.assertIn("mine.cu:11: unknown declaration 'tyle'", self.once(status=2)["messages"])
+        run = ("run", "template=" + self.file, "--in", "x.npy", "--out", "y.npy")
+        self.assert_bad(run, "mine.cu:11: unknown declaration 'tyle'")
 
     def test_a_gpu_that_is_not_here(self):
         if not compiler_builds_for_gpus(self):
@@ -210,6 +212,28 @@ class Templates(Watching):
         self.assertEqual(shown.count(b"\033[3A\r\033[J"), 1, shown)  # the three lines of the first table
         self.assertIn(b"failed", shown)
 
+    def test_lines_are_counted_in_characters(self):
+        """The title is two lines of 30 characters, though it has more than 60 bytes; the table is wrapped."""
+        folder = "\u00e9" * 20
+        os.mkdir(self.path(folder))
+        for end in (".cu", ".c"):
+            os.rename(self.path("mine" + end), self.path(f"{folder}/mine{end}"))
+        main, terminal = pty.openpty()
+        termios.tcsetwinsize(terminal, (60, 30))
+        process = subprocess.Popen([KILN, "watch", f"{folder}/mine.cu", "--size", "2^16"], cwd=self.dir,
+                                   env=dict(self.env, TERM="xterm"), stdout=terminal, stderr=terminal)
+        os.close(terminal)
+        self.addCleanup(process.kill)
+        first = read_until(main, b"yes\r\n").decode()
+        lines = sum(-(-len(line) // 30) for line in first.splitlines())
+        self.assertEqual((len(first.splitlines()[0]) + 29) // 30, 2, first)
+        self.write(f"{folder}/mine.c", self.c + "oops\n")
+        second = read_until(main, b"mine.c:23:")
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(60), 130)
+        os.close(main)
+        self.assertIn(f"\033[{lines}A\r\033[J".encode(), second)
+
     def test_wrong_usage(self):
         self.assert_bad(("watch",), "no FILE given")
         self.assert_bad(("watch", "mine.txt"), "no FILE.cu")
@@ -218,7 +242,7 @@ class Templates(Watching):
         self.assert_bad(("watch", self.file, "--size", "many"), "--size many")
         for more, words in ((("--size", "5", "--size", "6"), "--size n is given twice"),
                             (("--arg", "a=1"), "--arg a=1: the template takes no numbers")):
-            self.assertIn(words, self.kiln("watch", self.file, "--once", *more, status=1).stderr)
+            self.assertIn(words, self.kiln("watch", self.file, "--once", *more, status=2).stderr)
         plain = self.write("plain.cu", PLAIN)
         self.assert_bad(("watch", plain, "block=64"), "declares no template", "block=64")
         for more in (("--size", "5"), ("--arg", "a=1")):

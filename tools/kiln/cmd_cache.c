@@ -358,6 +358,12 @@ static int cache_export(struct session *session, void *data)
         return session_status(session, status, culprit);
     if (strcmp(file, "-") == 0)
         return export_to_stdout(session, args, &filters);
+    /* A path that cannot be written is refused as by every command. */
+    struct output place;
+    int writable = output_open(&place, file, 0);
+    output_close(&place);
+    if (writable)
+        return writable;
     status = kiln_cache_export(session->service, file, is_wanted, &filters, &moved, &session->report);
     if (status)
         return session_status(session, status, NULL);

@@ -30,7 +30,7 @@ static void parse_args(watch_args *args, int argc, char **argv)
         { "size", 's', OPTION_LIST, "N|NAME=N",
           "elements of each array, default 2^26 on a GPU, 2^22 on the cpu; or a size", &args->texts.sizes },
         { "arg", 0, OPTION_LIST, "NAME=VALUE", "a number that a user-defined template takes", &args->texts.numbers },
-        { "once", 0, OPTION_FLAG, NULL, "one round, and the status 1 if something is wrong", &args->once },
+        { "once", 0, OPTION_FLAG, NULL, "one round, and its exit status", &args->once },
     };
     text_list words = { NULL, 0 };
     options_parse(&usage, OPTION_ROWS(rows), &args->common, &words, argc, argv);
@@ -81,8 +81,8 @@ static size_t count_lines(const char *text, size_t width)
 {
     size_t lines = 0;
     while (*text) {
-        size_t length = strcspn(text, "\n");
-        lines += length > width ? (length + width - 1) / width : 1;
+        size_t length = strcspn(text, "\n"), columns = text_columns(text, length);
+        lines += columns > width ? (columns + width - 1) / width : 1;
         text += length + (text[length] == '\n');
     }
     return lines;

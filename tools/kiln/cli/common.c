@@ -30,6 +30,27 @@ size_t terminal_width(FILE *stream)
     return named > 0 ? (size_t)named : 80;
 }
 
+static bool begins_character(char byte)
+{
+    return ((unsigned char)byte & 0xc0) != 0x80;
+}
+
+size_t text_columns(const char *text, size_t bytes)
+{
+    size_t columns = 0;
+    for (size_t i = 0; i < bytes; i++)
+        columns += begins_character(text[i]);
+    return columns;
+}
+
+size_t text_within(const char *text, size_t columns)
+{
+    const char *at = text;
+    for (; *at && (columns > 0 || !begins_character(*at)); at++)
+        columns -= begins_character(*at);
+    return (size_t)(at - text);
+}
+
 void print_line(const char *format, ...)
 {
     enum { INDENT = 4 };
@@ -41,8 +62,8 @@ void print_line(const char *format, ...)
     va_end(args);
     size_t room = terminal_width(stdout);
     const char *rest = text;
-    for (size_t left = room; strlen(rest) > left; left = room - INDENT) {
-        size_t length = left;
+    for (size_t left = room; text_columns(rest, strlen(rest)) > left; left = room - INDENT) {
+        size_t length = text_within(rest, left);
         while (length > 0 && rest[length] != ' ')
             length--;
         if (length == 0 || room <= 2 * (size_t)INDENT)

@@ -43,6 +43,12 @@ bool is_terminal(FILE *stream);
 /* The columns of the terminal that `stream` writes to, 80 where it does not tell; SIZE_MAX: it is no terminal. */
 size_t terminal_width(FILE *stream);
 
+/* The columns that so many bytes of a UTF-8 text take: one for each character. */
+size_t text_columns(const char *text, size_t bytes);
+
+/* The bytes of the characters that fill so many columns, or of all. */
+size_t text_within(const char *text, size_t columns);
+
 /* Prints a line; on a terminal it is broken at blanks, and what follows is indented. */
 void print_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

@@ -30,7 +30,7 @@ void progress_start(struct progress *out, uint64_t total, bool lines)
 static void draw_bar(double fraction, const char *words)
 {
     enum { LONGEST = 32, SHORTEST = 8, FRAME = 3 };
-    size_t width = terminal_width(stderr) - 1, length = strlen(words);
+    size_t width = terminal_width(stderr) - 1, length = text_columns(words, strlen(words));
     size_t bar = width > length + FRAME + SHORTEST ? width - length - FRAME : SHORTEST;
     bar = bar < LONGEST ? bar : LONGEST;
     size_t room = width > bar + FRAME ? width - bar - FRAME : 0;
@@ -39,7 +39,7 @@ static void draw_bar(double fraction, const char *words)
     fputs("\r\033[K[", stderr);
     for (size_t i = 0; i < bar; i++)
         fputc(i < filled ? '=' : i == filled ? '>' : ' ', stderr);
-    fprintf(stderr, "] %.*s", (int)(length < room ? length : room), words);
+    fprintf(stderr, "] %.*s", (int)text_within(words, room), words);
     atomic_store(&on_screen, true);
 }
 

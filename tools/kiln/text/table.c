@@ -79,11 +79,13 @@ static void shrink_texts(const struct table *table, size_t *widths, size_t room)
 /* Blanks behind the last cell of a line are left out. */
 static void print_cell(const char *text, size_t width, bool right, size_t *blanks, FILE *stream)
 {
-    size_t length = strlen(text), shown = length > width ? width : length, before = right ? width - shown : 0;
+    size_t length = text_columns(text, strlen(text)), shown = length > width ? width : length,
+           before = right ? width - shown : 0;
     if (shown > 0) {
         fprintf(stream, "%*s", (int)(*blanks + before), "");
         *blanks = 0;
-        fprintf(stream, "%.*s%s", (int)(length > width ? width - 1 : length), text, length > width ? "\u2026" : "");
+        fprintf(stream, "%.*s%s", (int)text_within(text, length > width ? width - 1 : width), text,
+                length > width ? "\u2026" : "");
         *blanks = width - shown - before;
     } else {
         *blanks += width;
@@ -112,7 +114,7 @@ void table_print_within(const struct table *table, FILE *stream, size_t room)
 {
     size_t *widths = need_alloc(table->columns * sizeof(*widths));
     for (size_t i = 0; i < table->rows * table->columns; i++) {
-        size_t length = strlen(table->cells[i]);
+        size_t length = text_columns(table->cells[i], strlen(table->cells[i]));
         if (length > widths[i % table->columns])
             widths[i % table->columns] = length;
     }

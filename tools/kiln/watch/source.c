@@ -118,5 +118,5 @@ int watch_source_round(struct watch_source *watch, watch_round *round)
     for (size_t i = 0; i < watch->now.count && !round->unchanged; i++)
         add_row(watch, round, &watch->now.items[i]);
     kiln_program_release(program);
-    return result ? STATUS_FAILED : STATUS_DONE;
+    return result;
 }

@@ -128,7 +128,8 @@ static int load_specs(version *now)
     }
     if (!status && now->asked.count == MOST_SPECS)
         note("only the first %d specs are watched", MOST_SPECS);
-    return session_status(&now->session, status, NULL);
+    /* As where a session opens: a template that is wrong is bad input, and so is a file that cannot be read. */
+    return session_status(&now->session, status, NULL) ? STATUS_USAGE : STATUS_DONE;
 }
 
 /* Puts the specs of this round in their order, with their last good versions. */
@@ -547,9 +548,10 @@ int watch_template_round(struct watch_template *watch, watch_round *round)
     int result = load_specs(&now);
     if (!result) {
         adopt_specs(&now);
-        for (size_t i = 0; i < watch->count; i++)
-            if (try_spec(&now, &watch->specs[i]))
-                result = STATUS_FAILED;
+        for (size_t i = 0; i < watch->count; i++) {
+            int tried = try_spec(&now, &watch->specs[i]);
+            result = result ? result : tried;
+        }
         round->over = result && device_is_gone(&now);
     } else {
         for (size_t i = 0; i < watch->count; i++)
@@ -563,5 +565,5 @@ int watch_template_round(struct watch_template *watch, watch_round *round)
                        ? need_format("%s on %s, %s elements", watch->args->file, now.device, format_power(now.elements))
                        : need_copy(watch->args->file);
     session_close(&now.session);
-    return result ? STATUS_FAILED : STATUS_DONE;
+    return result;
 }

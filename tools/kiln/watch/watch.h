@@ -49,8 +49,8 @@ extern const char watch_source_columns[]; /* of a round's table */
 /* Returns STATUS_DONE or the exit status after a message. The close function is right after either. */
 int watch_source_open(struct watch_source **out, const watch_args *args);
 
-/* Compiles the file as it is now. Returns STATUS_DONE, or STATUS_FAILED after messages; then the rows are those of the
- * last version that compiled. */
+/* Compiles the file as it is now. Returns STATUS_DONE, or the exit status after messages; then the rows are those of
+ * the last version that compiled. */
 int watch_source_round(struct watch_source *watch, watch_round *round);
 void watch_source_close(struct watch_source *watch);
 
@@ -62,8 +62,8 @@ extern const char watch_template_columns[]; /* of a round's table */
 /* Returns STATUS_DONE or the exit status after a message. The close function is right after either. */
 int watch_template_open(struct watch_template **out, const watch_args *args);
 
-/* Takes the file and its cpu twin as they are now. Returns STATUS_DONE, or STATUS_FAILED after messages; a spec that
- * failed keeps the row of its last good kernel. */
+/* Takes the file and its cpu twin as they are now. Returns STATUS_DONE, or the exit status of the first failure after
+ * messages; a spec that failed keeps the row of its last good kernel. */
 int watch_template_round(struct watch_template *watch, watch_round *round);
 void watch_template_close(struct watch_template *watch);
 
