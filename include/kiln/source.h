@@ -45,7 +45,7 @@ typedef struct kiln_source {
     const char *name;   /* file name for messages and __FILE__; NULL: "source.cu" */
     const char *text;   /* CUDA C++ */
     size_t length;      /* bytes of the text; 0: up to its NUL */
-    const char *target; /* "sm_90"; NULL: the device's */
+    const char *target; /* "sm_90"; NULL: that of an option -arch=sm_90, else the device's */
 
     /* Name expressions: "scale" for an extern "C" function or a plain one, "scale<float, 4>", "ns::f"; "&ns::table" for
      * a variable. None: every extern "C" function, and every instance in the text. */
@@ -60,7 +60,9 @@ typedef struct kiln_source {
     kiln_switch cuda_headers;   /* KILN_OFF: the toolkit's headers are not searched; else they are, last */
     const char *const *defines; /* "NAME" or "NAME=VALUE" */
     size_t define_count;
-    const char *const *options; /* "--use_fast_math", "-std=c++20": docs/source.md has the list */
+    /* "--use_fast_math", "-std=c++20", "--maxrregcount", "64": a value may be a text of the list. docs/source.md has
+     * them all. An option that does nothing here is left out, and the report's log has a note. */
+    const char *const *options;
     size_t option_count;
 
     /* Further files of the program. Each is compiled as the text is, with the same headers, directories, defines and
@@ -69,6 +71,10 @@ typedef struct kiln_source {
     const kiln_part *parts;
     size_t part_count;
 } kiln_source;
+
+/* How many words of a command line an option of kiln_source.options takes: 2 where its value is the next word. 0: it is
+ * not taken. Any thread. */
+KILN_API unsigned kiln_source_option_words(const char *option);
 
 #ifdef __cplusplus
 }

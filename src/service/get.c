@@ -251,6 +251,17 @@ static kiln_status load_once(kiln_service *service, const kiln__want *want, bool
     return status;
 }
 
+/* The notes on the source's options, and what the compiler said in this call. */
+static void tell_log(const kiln__unit *unit, kiln__outcome *out)
+{
+    const char *notes = kiln__text_string(&unit->notes), *said = out->built.log != NULL ? out->built.log : "";
+    kiln__text log = { 0 };
+    kiln__text_printf(&log, "%s%s", notes, said);
+    if (log.length > 0)
+        kiln__report_set_log(&out->report, kiln__text_string(&log));
+    kiln__text_fini(&log);
+}
+
 /* Turns the entry of an outcome into the program that the want asks for. With `quick` it waits for no thread, and
  * tries no other entry of the unit. */
 static void finish(kiln_service *service, kiln__want *want, bool quick, kiln__outcome *out)
@@ -269,8 +280,7 @@ static void finish(kiln_service *service, kiln__want *want, bool quick, kiln__ou
         return;
     out->program = name_program(service, want, out->program);
     count_hit(service, out);
-    if (out->built.log != NULL)
-        kiln__report_set_log(&out->report, out->built.log);
+    tell_log(want->unit, out);
     kiln__program_table_trim(&service->programs);
 }
 

@@ -55,8 +55,8 @@ kiln_status kiln__want_make(kiln__want **out, const kiln_request *request, bool 
         want->asked = kiln__spec_retain(request->spec);
         return KILN_OK;
     }
-    want->targeted = request->source->target != NULL;
     kiln_status status = kiln__source_make(&want->unit, request->source, report);
+    want->targeted = status == KILN_OK && want->unit->target.name[0] != '\0';
     if (status == KILN_OK)
         status = copy_directories(want, request->source, later, report);
     if (status == KILN_OK)

@@ -1,49 +1,85 @@
-/* The options of NVRTC: those that are passed on, and why others are not. */
+/* The options of a CUDA compiler: what NVRTC is given of each, what is left out, and why others are refused. */
 #include "source/source.h"
 
 #include <string.h>
 
-/* The values behind an option's '='. A toggle is a switch that is on without a value. */
-typedef enum form { NOTHING, SWITCH, TOGGLE, NUMBER, NUMBERS, STANDARD } value_form;
+/* The values of an option: behind a '=', behind a blank, or the next text. A toggle is a switch that is on without a
+ * value, and has one behind a '=' only. */
+typedef enum form { NOTHING, SWITCH, TOGGLE, ON, NUMBER, NUMBERS, STANDARD, TARGET, ANY } value_form;
 
+#define LEFT_OUT NULL
+#define DEBUG    "the kernels are not optimized, which makes them many times slower; -lineinfo gives line numbers alone"
+#define OPTIMIZE "NVRTC always optimizes, except with -G"
+#define RELAXED  "functions without annotation, constexpr ones too, are device functions in any case"
+#define LAMBDAS  "NVRTC has none of nvcc's extended lambdas; a lambda in device code needs no __device__: leave it out"
+#define HOST     "there is no host compiler"
+#define LIBRARY  "nothing is linked but device code"
+#define SHOWN    "kiln show --resources and kiln_kernel_get_info tell the resources of each kernel"
+
+/* Both spellings of an option are passed on as one, so that they have one key. */
 static const struct {
-    const char *name;
+    const char *name;   /* without dashes, of which there may be one or two */
+    const char *passed; /* to NVRTC, in front of the value; LEFT_OUT: nothing */
     value_form form;
-} allowed[] = {
-    { "std", STANDARD },
-    { "use_fast_math", NOTHING },
-    { "fmad", SWITCH },
-    { "ftz", SWITCH },
-    { "prec-div", SWITCH },
-    { "prec-sqrt", SWITCH },
-    { "maxrregcount", NUMBER },
-    { "extra-device-vectorization", NOTHING },
-    { "default-device", TOGGLE },
-    { "device-int128", NOTHING },
-    { "restrict", NOTHING },
-    { "minimal", NOTHING },
-    { "rdc", SWITCH },
-    { "relocatable-device-code", SWITCH },
-    { "dc", NOTHING },
-    { "device-c", NOTHING },
-    { "dlto", NOTHING },
-    { "dlink-time-opt", NOTHING },
-    { "lineinfo", NOTHING },
-    { "generate-line-info", NOTHING },
-    { "diag-suppress", NUMBERS },
-    { "diag-warn", NUMBERS },
-    { "diag-error", NUMBERS },
-    { "disable-warnings", NOTHING },
-    { "w", NOTHING },
+    const char *note; /* what the user should know, or NULL */
+} taken[] = {
+    { "std", "--std", STANDARD, NULL },
+    { "use_fast_math", "--use_fast_math", NOTHING, NULL },
+    { "fmad", "--fmad", SWITCH, NULL },
+    { "ftz", "--ftz", SWITCH, NULL },
+    { "prec-div", "--prec-div", SWITCH, NULL },
+    { "prec-sqrt", "--prec-sqrt", SWITCH, NULL },
+    { "maxrregcount", "--maxrregcount", NUMBER, NULL },
+    { "extra-device-vectorization", "--extra-device-vectorization", NOTHING, NULL },
+    { "default-device", "-default-device", TOGGLE, NULL },
+    { "device-as-default-execution-space", "-default-device", TOGGLE, NULL },
+    { "device-int128", "--device-int128", NOTHING, NULL },
+    { "restrict", "--restrict", NOTHING, NULL },
+    { "minimal", "--minimal", NOTHING, NULL },
+    { "rdc", "-rdc", SWITCH, NULL },
+    { "relocatable-device-code", "-rdc", SWITCH, NULL },
+    { "dc", "-rdc=true", NOTHING, NULL },
+    { "device-c", "-rdc=true", NOTHING, NULL },
+    { "dlto", "-dlto", NOTHING, NULL },
+    { "dlink-time-opt", "-dlto", NOTHING, NULL },
+    { "lineinfo", "-lineinfo", NOTHING, NULL },
+    { "generate-line-info", "-lineinfo", NOTHING, NULL },
+    { "G", "-G", NOTHING, DEBUG },
+    { "device-debug", "-G", NOTHING, DEBUG },
+    { "dopt", "--dopt", ON, NULL },
+    { "diag-suppress", "--diag-suppress", NUMBERS, NULL },
+    { "diag-warn", "--diag-warn", NUMBERS, NULL },
+    { "diag-error", "--diag-error", NUMBERS, NULL },
+    { "w", "-w", NOTHING, NULL },
+    { "disable-warnings", "-w", NOTHING, NULL },
+    { "arch", LEFT_OUT, TARGET, NULL },
+    { "gpu-architecture", LEFT_OUT, TARGET, NULL },
+    /* Of nvcc alone */
+    { "O0", LEFT_OUT, NOTHING, OPTIMIZE },
+    { "O1", LEFT_OUT, NOTHING, OPTIMIZE },
+    { "O2", LEFT_OUT, NOTHING, OPTIMIZE },
+    { "O3", LEFT_OUT, NOTHING, OPTIMIZE },
+    { "expt-relaxed-constexpr", LEFT_OUT, NOTHING, RELAXED },
+    { "extended-lambda", LEFT_OUT, NOTHING, LAMBDAS },
+    { "expt-extended-lambda", LEFT_OUT, NOTHING, LAMBDAS },
+    { "Xcompiler", LEFT_OUT, ANY, HOST },
+    { "compiler-options", LEFT_OUT, ANY, HOST },
+    { "ccbin", LEFT_OUT, ANY, HOST },
+    { "compiler-bindir", LEFT_OUT, ANY, HOST },
+    { "allow-unsupported-compiler", LEFT_OUT, NOTHING, HOST },
+    { "g", LEFT_OUT, NOTHING, HOST },
+    { "m64", LEFT_OUT, NOTHING, HOST },
+    { "cudart", LEFT_OUT, ANY, LIBRARY },
+    { "resource-usage", LEFT_OUT, NOTHING, SHOWN },
+    { "res-usage", LEFT_OUT, NOTHING, SHOWN },
 };
-enum { ALLOWED = sizeof(allowed) / sizeof(allowed[0]) };
+enum { TAKEN = sizeof(taken) / sizeof(taken[0]) };
 
 #define OWN     "Kiln sets it itself, so that equal sources give equal bytes"
 #define DEFINES "name macros in defines: NAME or NAME=VALUE"
 #define PCH     "a precompiled header is good for one process only"
 #define LINKED  "-dlto alone optimizes when it links, and -rdc=true links"
 #define FILES   "it writes a file"
-#define LAMBDAS "NVRTC has none of nvcc's extended lambdas; a lambda in device code needs no __device__: leave that out"
 
 /* By name, or by the beginning where the name ends with '*'. */
 static const struct {
@@ -57,21 +93,19 @@ static const struct {
     { "define-macro", DEFINES },
     { "U*", DEFINES },
     { "undefine-macro", DEFINES },
-    { "gpu-architecture", "name it as the target" },
-    { "arch", "name it as the target" },
     { "pch", PCH },
     { "create-pch", PCH },
     { "use-pch", PCH },
     { "pch-*", PCH },
     { "time", FILES },
     { "fdevice-time-trace", FILES },
+    { "gencode", "name the target: one for each compile" },
+    { "generate-code", "name the target: one for each compile" },
+    { "Xptxas", "the assembler's options are not taken; --maxrregcount is one of the compiler's" },
+    { "ptxas-options", "the assembler's options are not taken; --maxrregcount is one of the compiler's" },
     { "gen-opt-lto", LINKED },
     { "dw", LINKED },
     { "device-w", LINKED },
-    { "G", "debug information holds paths of this machine; lineinfo gives line numbers to profilers" },
-    { "device-debug", "debug information holds paths of this machine; lineinfo gives line numbers to profilers" },
-    { "extended-lambda", LAMBDAS },
-    { "expt-extended-lambda", LAMBDAS },
     { "fdevice-syntax-only", "it makes no code" },
     { "split-compile", "equal sources would no longer give equal bytes" },
     { "no-cache", OWN },
@@ -109,7 +143,7 @@ static bool is_one_of(const char *text, const char *const *words)
 /* NULL if the value is right, else the expected form. */
 static const char *refuse_value(value_form form, const char *value)
 {
-    static const char *const switches[] = { "true", "false", NULL };
+    static const char *const switches[] = { "true", "false", NULL }, *const on[] = { "on", NULL };
     static const char *const standards[] = { "c++11", "c++14", "c++17", "c++20", NULL };
     switch (form) {
     case NOTHING:
@@ -118,10 +152,17 @@ static const char *refuse_value(value_form form, const char *value)
         return value != NULL && is_one_of(value, switches) ? NULL : "=true or =false";
     case TOGGLE:
         return value == NULL || is_one_of(value, switches) ? NULL : "nothing, =true or =false";
+    case ON:
+        return value != NULL && is_one_of(value, on) ? NULL : "=on";
     case NUMBER:
         return value != NULL && is_numbers(value, false) ? NULL : "=NUMBER";
     case NUMBERS:
         return value != NULL && is_numbers(value, true) ? NULL : "=NUMBER,NUMBER...";
+    case TARGET:
+        return value != NULL && (strncmp(value, "sm_", 3) == 0 || strcmp(value, "native") == 0) ? NULL
+                                                                                                : "such as =sm_90";
+    case ANY:
+        return value != NULL ? NULL : "a value";
     case STANDARD:
         break;
     }
@@ -130,16 +171,50 @@ static const char *refuse_value(value_form form, const char *value)
 
 static kiln_status fail(kiln_report *report, const char *option, const char *reason)
 {
-    return kiln__fail(report, KILN_EINVAL, KILN__STAGE_COMPILE, 0, "option '%.60s' is not passed on: %s", option,
-                      reason);
+    return kiln__fail(report, KILN_EINVAL, KILN__STAGE_COMPILE, 0, "option '%.60s' is not taken: %s", option, reason);
+}
+
+/* A text of options, taken apart. */
+typedef struct words {
+    const char *name, *value; /* NULL: the text has none */
+    size_t length;            /* of the name */
+    size_t row;               /* of `taken`, TAKEN where it is no row's */
+} words;
+
+/* The value stands behind a '=' or a blank. */
+static words split_option(const char *option)
+{
+    words out = { .name = option + strspn(option, "-") };
+    out.length = strcspn(out.name, "= ");
+    if (out.name[out.length] != '\0')
+        out.value = out.name + out.length + 1 + strspn(out.name + out.length + 1, " ");
+    if (out.name - option < 1 || out.name - option > 2)
+        out.length = 0;
+    while (out.row < TAKEN && !is_name(taken[out.row].name, out.name, out.length))
+        out.row++;
+    return out;
+}
+
+/* Why an option is refused, NULL where it is not known at all. */
+static const char *find_reason(const words *option)
+{
+    for (size_t i = 0; i < REFUSED; i++)
+        if (is_name(refused[i].name, option->name, option->length))
+            return refused[i].reason;
+    return NULL;
+}
+
+static bool needs_value(value_form form)
+{
+    return form != NOTHING && form != TOGGLE;
 }
 
 static kiln_status fail_unknown(kiln_report *report, const char *option)
 {
     kiln__text list = { 0 };
-    for (size_t i = 0; i < ALLOWED; i++)
-        kiln__text_printf(&list, " -%s%s", allowed[i].name,
-                          allowed[i].form > TOGGLE || allowed[i].form == SWITCH ? "=" : "");
+    for (size_t i = 0; i < TAKEN; i++)
+        if (taken[i].passed != LEFT_OUT)
+            kiln__text_printf(&list, " -%s%s", taken[i].name, needs_value(taken[i].form) ? "=" : "");
     kiln_status status =
         kiln__fail(report, KILN_EINVAL, KILN__STAGE_COMPILE, 0,
                    "option '%.60s' is not one of those that are passed on:%s", option, kiln__text_string(&list));
@@ -147,47 +222,81 @@ static kiln_status fail_unknown(kiln_report *report, const char *option)
     return status;
 }
 
-kiln_status kiln__option_check(const char *option, kiln_report *report)
+unsigned kiln__option_words(const char *option)
 {
-    size_t dashes = strspn(option, "-");
-    const char *name = option + dashes, *equals = strchr(name, '=');
-    size_t length = equals != NULL ? (size_t)(equals - name) : strlen(name);
-    if (dashes < 1 || dashes > 2 || length == 0)
-        return fail(report, option, "options begin with one '-' or two");
-    for (size_t i = 0; i < ALLOWED; i++)
-        if (is_name(allowed[i].name, name, length)) {
-            const char *expected = refuse_value(allowed[i].form, equals != NULL ? equals + 1 : NULL);
-            return expected == NULL ? KILN_OK
-                                    : kiln__fail(report, KILN_EINVAL, KILN__STAGE_COMPILE, 0,
-                                                 "option '%.60s' is malformed: expected %s behind -%s", option,
-                                                 expected, allowed[i].name);
-        }
-    for (size_t i = 0; i < REFUSED; i++)
-        if (is_name(refused[i].name, name, length))
-            return fail(report, option, refused[i].reason);
-    return fail_unknown(report, option);
+    const words split = split_option(option);
+    if (split.length == 0 || split.row == TAKEN)
+        return 0;
+    return 1 + (split.value == NULL && needs_value(taken[split.row].form));
 }
 
-/* Whether an option is called `name`; *value gets the text behind its '=', "" where there is none. */
+/* An architecture is another word for the target. */
+static kiln_status take_target(kiln__unit *unit, const char *option, const char *name, kiln_report *report)
+{
+    kiln__target target;
+    if (strcmp(name, "native") == 0)
+        return KILN_OK;
+    if (!kiln__target_parse(name, strlen(name), &target))
+        return kiln__fail(report, KILN_ETARGET, KILN__STAGE_COMPILE, 0,
+                          "unknown target '%.40s' in option '%.60s': expected such as sm_90", name, option);
+    if (unit->target.name[0] != '\0' && strcmp(unit->target.name, target.name) != 0)
+        return kiln__fail(report, KILN_EINVAL, KILN__STAGE_COMPILE, 0,
+                          "option '%.60s' names %s and the target is %s: name one", option, target.name,
+                          unit->target.name);
+    unit->target = target;
+    return KILN_OK;
+}
+
+kiln_status kiln__option_take(kiln__unit *unit, const char *option, const char *next, kiln_report *report)
+{
+    const words split = split_option(option);
+    if (split.length == 0)
+        return fail(report, option, "options begin with one '-' or two");
+    const char *reason = split.row == TAKEN ? find_reason(&split) : NULL;
+    if (split.row == TAKEN)
+        return reason != NULL ? fail(report, option, reason) : fail_unknown(report, option);
+    const value_form form = taken[split.row].form;
+    const char *value = split.value != NULL || !needs_value(form) ? split.value : next;
+    const char *passed = taken[split.row].passed, *note = taken[split.row].note;
+    const char *expected = refuse_value(form, value);
+    if (expected != NULL)
+        return kiln__fail(report, KILN_EINVAL, KILN__STAGE_COMPILE, 0,
+                          "option '%.60s' is malformed: expected %s behind -%s", option, expected,
+                          taken[split.row].name);
+    if (note != NULL)
+        kiln__text_printf(&unit->notes, "option %.60s%s: %s\n", option, passed == LEFT_OUT ? " is left out" : "", note);
+    if (form == TARGET)
+        return take_target(unit, option, value, report);
+    kiln__text text = { 0 };
+    if (passed != LEFT_OUT) {
+        kiln__text_printf(&text, "%s%s%s", passed, value != NULL ? "=" : "", value != NULL ? value : "");
+        kiln__list_add(&unit->options, kiln__text_string(&text));
+    }
+    unit->options.bytes.failed = unit->options.bytes.failed || text.failed || unit->notes.failed;
+    kiln__text_fini(&text);
+    return KILN_OK;
+}
+
+/* Whether an option that was taken is passed on as `name`; *value gets the text behind its "=", "" if it has none. */
 static bool is_option(const char *option, const char *name, const char **value)
 {
-    const char *given = option + strspn(option, "-"), *rest = given + strlen(name);
-    if (strncmp(given, name, strlen(name)) != 0 || (*rest != '\0' && *rest != '='))
+    size_t length = strlen(name);
+    if (strncmp(option, name, length) != 0 || (option[length] != '\0' && option[length] != '='))
         return false;
-    *value = *rest == '=' ? rest + 1 : rest;
+    *value = option + length + (option[length] == '=');
     return true;
 }
 
 bool kiln__option_tells_directory(const char *option)
 {
     const char *value;
-    return is_option(option, "lineinfo", &value) || is_option(option, "generate-line-info", &value);
+    return is_option(option, "-lineinfo", &value) || is_option(option, "-G", &value);
 }
 
 bool kiln__option_sets_device(const char *option, bool *on)
 {
     const char *value;
-    bool found = is_option(option, "default-device", &value);
+    bool found = is_option(option, "-default-device", &value);
     if (found)
         *on = strcmp(value, "false") != 0;
     return found;
@@ -200,11 +309,9 @@ kiln__linking kiln__source_linking(const kiln__unit *unit)
     const char *value;
     kiln__linking out = KILN__LINK_NONE;
     for (const char *at = NULL; (at = kiln__list_next(&unit->options, at)) != NULL;) {
-        bool relocatable = is_option(at, "rdc", &value) || is_option(at, "relocatable-device-code", &value) ||
-                           is_option(at, "dc", &value) || is_option(at, "device-c", &value);
-        if (is_option(at, "dlto", &value) || is_option(at, "dlink-time-opt", &value))
+        if (is_option(at, "-dlto", &value))
             return KILN__LINK_OPTIMIZED;
-        if (relocatable)
+        if (is_option(at, "-rdc", &value))
             out = strcmp(value, "false") != 0 ? KILN__LINK_CODE : KILN__LINK_NONE;
     }
     return out;
@@ -213,7 +320,12 @@ kiln__linking kiln__source_linking(const kiln__unit *unit)
 /* Of NVRTC and of nvJitLink, which has 0 and 1 for false and true. */
 static const struct {
     const char *compiler, *linker;
-} shared[] = { { "ftz", "-ftz" }, { "prec-div", "-prec-div" }, { "prec-sqrt", "-prec-sqrt" }, { "fmad", "-fma" } };
+} shared[] = {
+    { "--ftz", "-ftz" },
+    { "--prec-div", "-prec-div" },
+    { "--prec-sqrt", "-prec-sqrt" },
+    { "--fmad", "-fma" },
+};
 
 void kiln__source_linker_options(const kiln__unit *unit, kiln__list *out)
 {
@@ -225,17 +337,17 @@ void kiln__source_linker_options(const kiln__unit *unit, kiln__list *out)
     if (optimized)
         kiln__list_add(out, "-lto");
     for (const char *at = NULL; optimized && (at = kiln__list_next(&unit->options, at)) != NULL;) {
-        bool fast = is_option(at, "use_fast_math", &value);
-        if (is_option(at, "maxrregcount", &value)) {
+        bool fast = is_option(at, "--use_fast_math", &value);
+        if (is_option(at, "--maxrregcount", &value)) {
             option.length = 0;
             kiln__text_printf(&option, "-maxrregcount=%s", value);
             kiln__list_add(out, kiln__text_string(&option));
         } else if (kiln__option_tells_directory(at)) {
-            kiln__list_add(out, "-lineinfo");
+            kiln__list_add(out, strcmp(at, "-G") == 0 ? "-g" : "-lineinfo");
         }
         for (size_t i = 0; i < sizeof(shared) / sizeof(shared[0]); i++)
             if (fast || is_option(at, shared[i].compiler, &value)) {
-                bool on = fast ? strcmp(shared[i].compiler, "ftz") == 0 || strcmp(shared[i].compiler, "fmad") == 0
+                bool on = fast ? strcmp(shared[i].compiler, "--ftz") == 0 || strcmp(shared[i].compiler, "--fmad") == 0
                                : strcmp(value, "true") == 0;
                 option.length = 0;
                 kiln__text_printf(&option, "%s=%d", shared[i].linker, on);

@@ -40,9 +40,46 @@ static kiln_status check_define(const char *define, kiln_report *report)
     return KILN_OK;
 }
 
+/* The end of a literal that begins at `at`; NULL if it has none. */
+static const char *skip_literal(const char *at)
+{
+    const char quote = *at++;
+    while (*at != '\0' && *at != quote)
+        at += at[0] == '\\' && at[1] != '\0' ? 2 : 1;
+    return *at == quote ? at + 1 : NULL;
+}
+
+/* Whether a text is one expression for NVRTC, which reads it as a line: its brackets and literals end within it, and
+ * nothing stands behind it. A '>' may be a comparison in parentheses. */
+static bool is_expression(const char *text)
+{
+    enum { DEPTH_MAX = 64 };
+    char open[DEPTH_MAX];
+    size_t depth = 0;
+    for (const char *at = text; *at != '\0';) {
+        const char *round = strchr("()[]{}", *at);
+        if (*at == '\'' || *at == '"') {
+            if ((at = skip_literal(at)) == NULL)
+                return false;
+            continue;
+        }
+        if (strchr(";#\\", *at) != NULL)
+            return false;
+        if (round != NULL && strchr("([{", *at) != NULL) {
+            if (depth == DEPTH_MAX)
+                return false;
+            open[depth++] = round[1];
+        } else if (round != NULL && (depth == 0 || open[--depth] != *at)) {
+            return false;
+        }
+        at++;
+    }
+    return depth == 0 && text[strspn(text, " ")] != '\0';
+}
+
 static kiln_status check_function(const char *function, kiln_report *report)
 {
-    if (function[0] == '\0' || function[0] == ' ' || !is_line(function) || strpbrk(function, ";{}\\\"#") != NULL)
+    if (!is_line(function) || !is_expression(function))
         return FAIL(report, "'%.60s' is no name of a function: expected such as scale, ns::scale or scale<float, 4>",
                     function);
     return KILN_OK;
@@ -64,24 +101,53 @@ static kiln_status refuse_null(const char *field, kiln_report *report)
 
 /* ---- Copying */
 
-/* Checks and adds the texts, each with the prefix in front. */
-static kiln_status add_all(kiln__list *list, const char *prefix, const char *const *texts, size_t count,
-                           const char *field, kiln_status (*check)(const char *text, kiln_report *report),
-                           kiln_report *report)
+static bool has_text(const kiln__list *list, const char *text)
 {
-    for (size_t i = 0; i < count; i++) {
-        if (texts == NULL || texts[i] == NULL)
-            return refuse_null(field, report);
-        kiln_status status = check(texts[i], report);
-        if (status != KILN_OK)
-            return status;
-        for (const char *at = kiln__list_next(list, NULL); at != NULL; at = kiln__list_next(list, at))
-            if (check == check_function && strcmp(at, texts[i]) == 0)
-                return FAIL(report, "function '%.60s' is named twice", texts[i]);
-        kiln__text_append(&list->bytes, prefix);
-        kiln__list_add(list, texts[i]);
+    for (const char *at = NULL; (at = kiln__list_next(list, at)) != NULL;)
+        if (strcmp(at, text) == 0)
+            return true;
+    return false;
+}
+
+/* A function that is named twice is one. */
+static kiln_status add_functions(kiln__unit *unit, const kiln_source *given, kiln_report *report)
+{
+    kiln_status status = KILN_OK;
+    for (size_t i = 0; i < given->function_count && status == KILN_OK; i++) {
+        const char *function = given->functions != NULL ? given->functions[i] : NULL;
+        status = function != NULL ? check_function(function, report) : refuse_null("functions", report);
+        if (status == KILN_OK && !has_text(&unit->functions, function))
+            kiln__list_add(&unit->functions, function);
     }
-    return KILN_OK;
+    return status;
+}
+
+static kiln_status add_options(kiln__unit *unit, const kiln_source *given, kiln_report *report)
+{
+    const size_t count = given->option_count;
+    kiln_status status = KILN_OK;
+    for (size_t i = 0; i < count && status == KILN_OK; i++) {
+        const char *option = given->options != NULL ? given->options[i] : NULL;
+        if (option == NULL)
+            return refuse_null("options", report);
+        status = kiln__option_take(unit, option, i + 1 < count ? given->options[i + 1] : NULL, report);
+        i += kiln__option_words(option) > 1;
+    }
+    return status;
+}
+
+static kiln_status add_defines(kiln__unit *unit, const kiln_source *given, kiln_report *report)
+{
+    kiln_status status = KILN_OK;
+    for (size_t i = 0; i < given->define_count && status == KILN_OK; i++) {
+        const char *define = given->defines != NULL ? given->defines[i] : NULL;
+        status = define != NULL ? check_define(define, report) : refuse_null("defines", report);
+        if (status != KILN_OK)
+            break;
+        kiln__text_append(&unit->options.bytes, "-D");
+        kiln__list_add(&unit->options, define);
+    }
+    return status;
 }
 
 static kiln_status add_headers(kiln__list *list, const kiln_source *given, kiln_report *report)
@@ -116,9 +182,8 @@ static kiln_status add_parts(kiln__unit *unit, const kiln_source *given, kiln_re
     }
     if (given->part_count == 0 || kiln__source_linking(unit) != KILN__LINK_NONE)
         return KILN_OK;
-    for (const char *at = NULL; (at = kiln__list_next(&unit->options, at)) != NULL;)
-        if (strstr(at, "=false") != NULL && (strstr(at, "rdc=") != NULL || strstr(at, "relocatable") != NULL))
-            return FAIL(report, "option '%s' contradicts several files, which are linked: leave it out", at);
+    if (has_text(&unit->options, "-rdc=false"))
+        return FAIL(report, "option '-rdc=false' contradicts several files, which are linked: leave it out");
     kiln__list_add(&unit->options, "-rdc=true");
     return KILN_OK;
 }
@@ -159,12 +224,11 @@ static kiln_status copy_names(kiln__unit *out, const kiln_source *given, kiln_re
 
 static kiln_status copy_lists(kiln__unit *out, const kiln_source *given, kiln_report *report)
 {
-    kiln_status status =
-        add_all(&out->functions, "", given->functions, given->function_count, "functions", check_function, report);
+    kiln_status status = add_functions(out, given, report);
     if (status == KILN_OK)
-        status = add_all(&out->options, "", given->options, given->option_count, "options", kiln__option_check, report);
+        status = add_options(out, given, report);
     if (status == KILN_OK)
-        status = add_all(&out->options, "-D", given->defines, given->define_count, "defines", check_define, report);
+        status = add_defines(out, given, report);
     if (status == KILN_OK)
         status = add_headers(&out->headers, given, report);
     if (status == KILN_OK)
@@ -207,9 +271,9 @@ kiln_status kiln__source_make(kiln__unit **out, const kiln_source *given, kiln_r
     if (status == KILN_OK)
         status = copy_text(unit, given, report);
     if (status == KILN_OK)
-        status = copy_lists(unit, given, report);
-    if (status == KILN_OK)
         status = copy_target(unit, given->target, report);
+    if (status == KILN_OK)
+        status = copy_lists(unit, given, report); /* an option may name the target too */
     if (status == KILN_OK)
         *out = unit;
     else

@@ -29,15 +29,21 @@ const char *kiln__source_base_name(const char *shown);
  * file. A copy for a template's unit. The caller frees it with kiln__free. NULL: out of memory. */
 char *kiln__source_show_log(const kiln__unit *unit, const char *log);
 
-/* KILN_OK for an option of NVRTC that may be passed on as it is: its effect is the same in every process, it reads and
- * writes no file, and it leaves a cubin. Else KILN_EINVAL, and the report says why and what to use instead. */
-kiln_status kiln__option_check(const char *option, kiln_report *report);
+/* Takes an option of kiln_source.options, whose value may be the text `next` (NULL: there is none). Appends what NVRTC
+ * is given of it to unit->options, in one spelling, and what the user should know of it to unit->notes. An option that
+ * is passed on has the same effect in every process, reads and writes no file, and leaves a cubin. KILN_EINVAL for
+ * others: the report says why and what to use instead. KILN_ETARGET. The caller asks unit->options whether memory ran
+ * out. */
+kiln_status kiln__option_take(kiln__unit *unit, const char *option, const char *next, kiln_report *report);
 
-/* Whether an option puts the working directory into the compiled bytes. */
+/* kiln_source_option_words. */
+unsigned kiln__option_words(const char *option);
+
+/* Whether an option that was taken puts the working directory into the compiled bytes. */
 bool kiln__option_tells_directory(const char *option);
 
-/* Whether an option says how functions without annotation are compiled, which NVRTC takes in another form: *on gets
- * whether they are device functions. */
+/* Whether an option that was taken says how functions without annotation are compiled, which NVRTC gets in another
+ * form: *on gets whether they are device functions. */
 bool kiln__option_sets_device(const char *option, bool *on);
 
 /* Appends name, text, name, text, ... of all headers that a compiler is to have in memory: the source's, then those of

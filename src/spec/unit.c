@@ -175,6 +175,7 @@ void kiln__unit_fini_source(kiln__unit *unit)
     kiln__list_fini(&unit->headers);
     kiln__list_fini(&unit->parts);
     kiln__list_fini(&unit->options);
+    kiln__text_fini(&unit->notes);
     kiln__list_fini(&unit->places);
     unit->name = unit->shown = NULL;
 }

@@ -46,6 +46,7 @@ typedef struct kiln__unit {
     kiln__list headers;   /* name, text, name, text, ... */
     kiln__list parts;     /* of further files: name for messages, text, ... */
     kiln__list options;   /* the user's, as the compiler takes them, "-DNAME=VALUE" included */
+    kiln__text notes;     /* on options that the user should know of, a line each */
     /* Place, absolute path, place, ...: the user's include directories "0", "1", ..., then CUDA's, whether or not
      * they are there. */
     kiln__list places;

@@ -113,6 +113,34 @@ class Build(KilnTest):
         self.assert_bad((*several, self.write("empty.cu", "")), "empty.cu is empty")
         self.kiln(*several[:-1], "sm_90", "--ptx", status=1)
 
+    def test_options_of_the_compiler_stand_alone(self):
+        plain = ("build", self.plain(), "-arch", "sm_90")
+        self.assertEqual(self.origin(*plain), "compiled")
+        result = self.kiln(*plain, "-O3", "--expt-relaxed-constexpr", "-Xcompiler", "-fPIC")
+        self.assertIn("option -O3 is left out: NVRTC always optimizes", result.stderr)
+        self.assertIn("  disk", result.stdout)
+        self.assertIn("option -O3", self.kiln_json(*plain, "-O3")["results"][0]["log"])
+        for spelling in (("-std=c++17", "--maxrregcount", "100"), ("--option=--std=c++17", "-maxrregcount=100"),
+                         ("--std", "c++17", "--option", "--maxrregcount", "--option", "100")):
+            origin = self.origin(*plain, *spelling)
+            self.assertEqual(origin, "compiled" if spelling[0] == "-std=c++17" else "disk")
+        self.kiln("show", plain[1], "-std=c++17", "--gpu-architecture=sm_90", "--ptx")
+        self.assertIn("many times slower", self.kiln(*plain, "-G").stderr)
+        self.assert_bad((*plain, "--target", "sm_80"), "names sm_90 and the target is sm_80")
+        self.assert_bad((*plain, "--maxrregcount"), "--maxrregcount needs a value")
+        self.assert_bad((*plain, "--maxrregcount", "many"), "expected =NUMBER")
+        self.assert_bad((*plain, "-target", "sm_80"), "unknown option -target: did you mean --target?")
+        self.assert_bad((*plain, "-xyz"), "unknown option -xyz;")
+        self.assert_bad(("run", "op=relu6", "-std=c++17"), "unknown option -std=c++17;")
+
+    def test_names_of_functions(self):
+        file = self.write("names.cu", "struct P { int a, b; };\n"
+                                      "template <P p> __global__ void k(int *o) { *o = p.a * p.b; }\n"
+                                      "template <char C> __global__ void c(int *o) { *o = C; }\n")
+        names = ("-f", "k<P{1, 2}>", "-f", "c<';'>", "-f", "c<';'>")
+        result = self.kiln_json("build", file, "-std=c++20", "--target", "sm_90", *names)["results"][0]
+        self.assertEqual([function["function"] for function in result["functions"]], ["k<P{1, 2}>", "c<';'>"])
+
     def test_show(self):
         show = ("show", *self.args[1:], "-f", "scale<float, 4>")
         rows = self.kiln_json(*show, "--block", "64")["resources"]

@@ -121,6 +121,90 @@ START_TEST(test_source__all_that_it_is_compiled_with_counts)
 }
 END_TEST
 
+/* What NVRTC does not need is no part of the key, and each spelling of an option is one. */
+START_TEST(test_source__options_for_nvcc_are_left_out_with_a_note)
+{
+    static const char *const spellings[][3] = {
+        { "--std=c++20", "--maxrregcount=100" },
+        { "-std c++20", "-maxrregcount", "100" },
+        { "-std=c++20", "--maxrregcount 100" },
+    };
+    static const char *const nvcc[] = { "-O3", "--expt-relaxed-constexpr", "-Xcompiler", "-fPIC", "-arch=sm_90" };
+    if (!have_nvrtc())
+        return;
+    source.text = "extern \"C\" __global__ void k(int *p) { int unused; *p = sizeof(char8_t); }\n";
+    source.options = spellings[0];
+    source.option_count = 2;
+    ck_assert_uint_eq(compiles(), 1);
+    for (size_t i = 1; i < 3; i++) {
+        source.options = spellings[i];
+        source.option_count = spellings[i][2] != NULL ? 3 : 2;
+        ck_assert_uint_eq(compiles(), 0);
+    }
+    source.text = "extern \"C\" __global__ void k(int *p) { int unused; *p = 1; }\n";
+    source.option_count = 0;
+    ck_assert_uint_eq(compiles(), 1);
+    source.options = nvcc;
+    source.option_count = 5;
+    source.target = NULL;
+    reopen();
+    expect(build(), KILN_OK, "");
+    ck_assert_uint_eq(kiln_test_stats(service).compiles, 0);
+    ck_assert_str_eq(report.log, "option -O3 is left out: NVRTC always optimizes, except with -G\n"
+                                 "option --expt-relaxed-constexpr is left out: functions without annotation, constexpr "
+                                 "ones too, are device functions in any case\n"
+                                 "option -Xcompiler is left out: there is no host compiler\n");
+    source.text = "extern \"C\" __global__ void k(int *p) { int unused; *p = 2; }\n";
+    expect(build(), KILN_OK, "");
+    ck_assert_ptr_nonnull(strstr(report.log, "option -O3"));
+    ck_assert_ptr_nonnull(strstr(report.log, "warning"));
+}
+END_TEST
+
+/* Code for a debugger depends on no directory of this machine. */
+START_TEST(test_source__debug_code_is_made)
+{
+    static const char *const debug[] = { "-G" };
+    if (!have_nvrtc())
+        return;
+    source.text = "extern \"C\" __global__ void k(int *p) { for (int i = 0; i < p[1]; i++) *p += i; }\n";
+    ck_assert_uint_eq(compiles(), 1);
+    source.options = debug;
+    source.option_count = 1;
+    ck_assert_uint_eq(compiles(), 1);
+    reopen();
+    expect(build(), KILN_OK, "");
+    ck_assert_ptr_nonnull(strstr(report.log, "option -G: the kernels are not optimized"));
+    ck_assert_uint_eq(kiln_test_stats(service).compiles, 0);
+}
+END_TEST
+
+START_TEST(test_source__name_expressions_of_any_form)
+{
+    static const char *const names[] = { "k<P{1,2}>", "k<P{1,2}>",  "k<P{ 3, 4 }>", "c<'}'>",
+                                         "c<'\\''>",  " c < 'a' >", "i<(2 > 1)>" };
+    static const char *const options[] = { "-std=c++20" };
+    kiln_program *program;
+    kiln_program_info info = KILN_INIT(kiln_program_info);
+    if (!have_nvrtc())
+        return;
+    source.text = "struct P { int a, b; };\n"
+                  "template <P p> __global__ void k(int *o) { *o = p.a + p.b; }\n"
+                  "template <char C> __global__ void c(int *o) { *o = C; }\n"
+                  "template <int I> __global__ void i(int *o) { *o = I; }\n";
+    source.options = options;
+    source.option_count = 1;
+    source.functions = names;
+    source.function_count = 7;
+    expect(kiln_test_build_source(&program, service, &source, &report), KILN_OK, "");
+    ck_assert_int_eq(kiln_program_get_info(program, &info), KILN_OK);
+    ck_assert_uint_eq(info.function_count, 6);
+    for (size_t i = 0; i < info.function_count; i++)
+        ck_assert_str_eq(info.functions[i]->name, names[i + 1]);
+    kiln_program_release(program);
+}
+END_TEST
+
 /* ---- What it may read */
 
 static void expect_refused(const char *include)
@@ -307,7 +391,7 @@ START_TEST(test_source__lambdas_in_device_code_need_no_annotation)
     }
     source.options = option;
     source.option_count = 1;
-    expect(build(), KILN_EINVAL, "option '--extended-lambda' is not passed on: NVRTC has none");
+    expect(build(), KILN_ECOMPILE, "NVRTC does not have: leave the annotation out");
     source.option_count = 0;
     snprintf(text, sizeof(text), form, outside, "", inside);
     expect(build(), KILN_OK, "");
@@ -420,7 +504,9 @@ END_TEST
 
 START_TEST(test_source__bad_fields_are_refused)
 {
-    static const char *const option[] = { "-gen-opt-lto" }, *const define[] = { "1A" }, *const twice[] = { "k", "k" };
+    static const char *const option[] = { "-gen-opt-lto" }, *const define[] = { "1A" },
+                             *wrong[] = { "", "  ", "k;", "k<(1])", "k<'a>", "k\\", "k#", "k<1>}", "k(", NULL };
+    size_t at = 0;
     static const kiln_header absolute = { "/a.h", "" };
     source.text = NULL;
     expect(build(), KILN_EINVAL, "text must not be NULL");
@@ -431,15 +517,15 @@ START_TEST(test_source__bad_fields_are_refused)
     source.length = 0;
     source.options = option;
     source.option_count = 1;
-    expect(build(), KILN_EINVAL, "option '-gen-opt-lto' is not passed on: -dlto alone");
+    expect(build(), KILN_EINVAL, "option '-gen-opt-lto' is not taken: -dlto alone");
     source.option_count = 0;
     source.defines = define;
     source.define_count = 1;
     expect(build(), KILN_EINVAL, "define '1A'");
     source.define_count = 0;
-    source.functions = twice;
-    source.function_count = 2;
-    expect(build(), KILN_EINVAL, "'k' is named twice");
+    source.functions = wrong;
+    for (source.function_count = 1; wrong[0] != NULL; wrong[0] = wrong[++at])
+        expect(build(), KILN_EINVAL, "is no name of a function");
     source.function_count = 0;
     source.headers = &absolute;
     source.header_count = 1;
@@ -679,6 +765,9 @@ Suite *kiln_test_source_source_suite(void)
     tcase_add_test(tcase, test_source__moved_tree_is_found);
     tcase_add_test(tcase, test_source__earlier_header_is_noticed);
     tcase_add_test(tcase, test_source__all_that_it_is_compiled_with_counts);
+    tcase_add_test(tcase, test_source__options_for_nvcc_are_left_out_with_a_note);
+    tcase_add_test(tcase, test_source__debug_code_is_made);
+    tcase_add_test(tcase, test_source__name_expressions_of_any_form);
     tcase_add_test(tcase, test_source__reads_nothing_outside);
     tcase_add_test(tcase, test_source__without_a_worker_reads_what_its_host_can);
     tcase_add_test(tcase, test_source__without_a_worker_stays_in_memory);

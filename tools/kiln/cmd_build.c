@@ -27,7 +27,7 @@ static const struct usage usage = {
     "each function. Status 1 if the cache has not kept the code at the end, unless -o or --ptx takes it.",
     "  kiln build scale.cu --target sm_90\n"
     "  kiln build scale.cu -I include --function 'scale<float, 4>' --target sm_80,sm_90 --json\n"
-    "  kiln build scale.cu --target sm_90 --option=--use_fast_math -o scale.cubin",
+    "  kiln build scale.cu -arch=sm_90 -std=c++17 --use_fast_math -o scale.cubin",
 };
 
 static void parse_args(build_args *args, int argc, char **argv)
@@ -82,8 +82,7 @@ static void add_program(build_work *work, const kiln_program *program)
 {
     kiln_program_info info = built_info(program);
     json_t *functions = json_array();
-    size_t length = 0;
-    const char *log = built_section(&length, program, "log");
+    const char *log = built_log(program, &work->session->report);
     bool kept = built_is_kept(&work->sum, work->session->service, NULL, &work->source, info.origin);
     for (size_t i = 0; i < info.function_count; i++) {
         const kiln_function_info *function = info.functions[i];
@@ -97,9 +96,9 @@ static void add_program(build_work *work, const kiln_program *program)
     }
     json_add(work->results, json_new("target", json_text(info.target), "source", json_text(info.origin_name),
                                      "compile_ms", json_number(info.compile_ms), "kept", json_boolean(kept),
-                                     "functions", functions, "log", json_text(log ? log : ""), NULL));
+                                     "functions", functions, "log", json_text(log), NULL));
     /* Warnings are printed also of a program that was found compiled. */
-    if (log && !work->args->common.json)
+    if (!work->args->common.json)
         fputs(log, stderr);
 }
 

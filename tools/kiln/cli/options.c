@@ -79,14 +79,15 @@ static void set_number(const struct parser *parser, const option_row *row, const
 static void set_value(struct parser *parser, size_t index, const char *text)
 {
     const option_row *row = &parser->rows[index];
-    if (row->kind != OPTION_LIST && row->kind != OPTION_FLAG && parser->seen[index])
+    bool often = row->kind == OPTION_LIST || row->kind == OPTION_COMPILER || row->kind == OPTION_FLAG;
+    if (!often && parser->seen[index])
         options_refuse(parser->usage, "--%s is given twice", row->name);
     parser->seen[index] = true;
     if (row->kind == OPTION_FLAG)
         *(bool *)row->value = true;
     else if (row->kind == OPTION_TEXT)
         *(const char **)row->value = text;
-    else if (row->kind == OPTION_LIST)
+    else if (row->kind == OPTION_LIST || row->kind == OPTION_COMPILER)
         text_list_add(row->value, text);
     else
         set_number(parser, row, text);
@@ -120,15 +121,38 @@ static void parse_long(struct parser *parser, char **argv, int *at)
     set_value(parser, i, value);
 }
 
+/* Whether a word is an option of the CUDA compiler, which is taken with its value. The command's own come first. */
+static bool parse_compiler_option(struct parser *parser, char **argv, int *at)
+{
+    const char *word = argv[*at];
+    size_t i = 0;
+    while (i < parser->count && parser->rows[i].kind != OPTION_COMPILER)
+        i++;
+    bool own = word[1] == '-' && find_long(parser, word + 2) < parser->count;
+    unsigned words = i < parser->count && !own ? kiln_source_option_words(word) : 0;
+    if (words == 0)
+        return false;
+    set_value(parser, i, word);
+    if (words > 1 && !argv[*at + 1])
+        options_refuse(parser->usage, "%s needs a value", word);
+    if (words > 1)
+        set_value(parser, i, argv[++*at]);
+    return true;
+}
+
 static void parse_letters(struct parser *parser, char **argv, int *at)
 {
+    const char *word = argv[*at];
+    size_t whole = find_long(parser, word + 1);
+    if (word[2] && whole < parser->count)
+        options_refuse(parser->usage, "unknown option %s: did you mean --%s?", word, parser->rows[whole].name);
     for (const char *letter = argv[*at] + 1; *letter; letter++) {
         const char *value = NULL;
         size_t i = 0;
         while (i < parser->count && parser->rows[i].letter != *letter)
             i++;
         if (i == parser->count)
-            options_refuse(parser->usage, "unknown option -%c", *letter);
+            options_refuse(parser->usage, "unknown option %s", word);
         bool is_flag = parser->rows[i].kind == OPTION_FLAG;
         if (!is_flag && !(value = letter[1] ? letter + 1 : argv[++*at]))
             options_refuse(parser->usage, "-%c needs a value (%s)", *letter, parser->rows[i].metavar);
@@ -202,6 +226,8 @@ void options_parse(const struct usage *usage, const option_row *rows, size_t cou
             add_word(words, arg);
         else if (strcmp(arg, "--") == 0)
             only_words = true;
+        else if (parse_compiler_option(&parser, argv, &at))
+            continue;
         else if (arg[1] == '-')
             parse_long(&parser, argv, &at);
         else

@@ -5,10 +5,11 @@
 #include "cli/common.h"
 
 typedef enum option_kind {
-    OPTION_FLAG,  /* bool: set to true */
-    OPTION_TEXT,  /* const char *: may be given once */
-    OPTION_LIST,  /* text_list: may be given often */
-    OPTION_NUMBER /* uint32_t: a positive whole number, may be given once */
+    OPTION_FLAG,    /* bool: set to true */
+    OPTION_TEXT,    /* const char *: may be given once */
+    OPTION_LIST,    /* text_list: may be given often */
+    OPTION_NUMBER,  /* uint32_t: a positive whole number, may be given once */
+    OPTION_COMPILER /* text_list: may be given often, and options of a CUDA compiler need not have its name in front */
 } option_kind;
 
 typedef struct option_row {

@@ -33,6 +33,14 @@ kiln_status find_spec(kiln_program **out, kiln_service *service, const kiln_spec
     return build_request(out, service, spec, NULL, KILN_ON, report);
 }
 
+const char *built_log(const kiln_program *program, const kiln_report *report)
+{
+    size_t length = 0;
+    const char *said = built_section(&length, program, "log"), *told = report->log ? report->log : "";
+    bool compiled = built_info(program).origin == KILN_ORIGIN_COMPILED;
+    return need_format("%s%s", told, said && !compiled ? said : "");
+}
+
 bool built_is_kept(built_tally *sum, kiln_service *service, const kiln_spec *spec, const kiln_source *source,
                    kiln_origin origin)
 {

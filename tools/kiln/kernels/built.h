@@ -11,6 +11,10 @@ kiln_status build_source(kiln_program **out, kiln_service *service, const kiln_s
 /* The same from the stores alone: KILN_ESTRICT where it would have to be compiled. */
 kiln_status find_spec(kiln_program **out, kiln_service *service, const kiln_spec *spec, kiln_report *report);
 
+/* What `report` says of a source that was built: notes on its options, and the compiler's warnings, also where the
+ * program was found compiled. "" for nothing. */
+const char *built_log(const kiln_program *program, const kiln_report *report);
+
 /* What a command that fills the cache has made, and how much of it is there at the end. All zero is nothing yet. */
 typedef struct built_tally {
     size_t compiled, kept, lost;

@@ -10,13 +10,13 @@ typedef struct source_args {
 } source_args;
 
 /* The rows of an option table that fill a source_args. */
-#define SOURCE_ARGS_ROWS(args)                                                                                    \
-    { "include", 'I', OPTION_LIST, "DIR", "search headers in DIR", &(args)->includes },                           \
-        { "define", 'D', OPTION_LIST, "NAME=VALUE", "define a macro", &(args)->defines },                         \
-        { "function", 'f', OPTION_LIST, "NAME", "a wanted function: f, ns::f, f<float, 4>", &(args)->functions }, \
-        { "option", 0, OPTION_LIST, "OPTION", "pass an option to NVRTC: --option=-std=c++20", &(args)->options }, \
-    {                                                                                                             \
-        "no-cuda-headers", 0, OPTION_FLAG, NULL, "do not search CUDA's own headers", &(args)->no_cuda             \
+#define SOURCE_ARGS_ROWS(args)                                                                                        \
+    { "include", 'I', OPTION_LIST, "DIR", "search headers in DIR", &(args)->includes },                               \
+        { "define", 'D', OPTION_LIST, "NAME=VALUE", "define a macro", &(args)->defines },                             \
+        { "function", 'f', OPTION_LIST, "NAME", "a wanted function: f, ns::f, f<float, 4>", &(args)->functions },     \
+        { "option", 0, OPTION_COMPILER, "OPTION", "an option of NVRTC; -std=c++20 alone will do", &(args)->options }, \
+    {                                                                                                                 \
+        "no-cuda-headers", 0, OPTION_FLAG, NULL, "do not search CUDA's own headers", &(args)->no_cuda                 \
     }
 
 /* Whether any of them is given. */

@@ -94,8 +94,8 @@ static void keep_version(struct watch_source *watch, watch_round *round, const k
     watch->before = watch->now;
     watch->now = uses_of(program);
     watch->key = need_copy(key ? key : "");
-    const char *log = built_section(&length, program, "log");
-    if (length > 0)
+    const char *log = built_log(program, &watch->session.report);
+    if (*log)
         note("%s", log);
     round->title = need_format("%s for %s; without declarations (//! template) nothing is timed", watch->args->file,
                                built_info(program).target);
@@ -110,10 +110,10 @@ int watch_source_round(struct watch_source *watch, watch_round *round)
     if (!result) {
         kiln_status status = build_source(&program, watch->session.service, &source, report);
         result = session_status(&watch->session, status, NULL);
-        kiln_report_clear(report);
     }
     if (!result)
         keep_version(watch, round, program);
+    kiln_report_clear(report);
     watch->failed = result != STATUS_DONE;
     for (size_t i = 0; i < watch->now.count && !round->unchanged; i++)
         add_row(watch, round, &watch->now.items[i]);
