@@ -213,7 +213,7 @@ class Watch(Arguments):
         self.assertGreater(row["of_copy"], 0)
         row = self.kiln_json("watch", self.transpose, "--once")["rows"][0]
         self.assertEqual((row["verified"], row["ms"]), ("not run: no --size", None))
-        round = self.kiln_json("watch", self.transpose, "--once", "--size", "rows=4", status=1)
+        round = self.kiln_json("watch", self.transpose, "--once", "--size", "rows=4", status=2)
         self.assertIn("cols is not given", round["messages"])
 
     def test_old_kernels_run_on_the_same_arguments_only(self):

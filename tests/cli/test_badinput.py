@@ -290,7 +290,7 @@ class Usage(KilnTest):
         self.assert_bad(["run"], "SPEC")
         self.assert_bad(["run", "op=relu6"], "--in")
         self.assert_bad(["run", "op=relu6", "--in", "x.npy"], "--out")
-        self.assert_bad(["run", "op=relu6", "dtype=f32", "--in", "x", "--out", "y"], "dtype=f32", "quote")
+        self.assert_bad(["run", "op=relu6", "op=add", "--in", "x", "--out", "y"], "'op=add' begins another")
         self.assert_bad(["run", "op=relu6", "--in", "x", "--out"], "--out", "value")
         self.assert_bad(["run", "op=relu6", "--in", "x", "--out", "y", "--out", "z"], "twice")
         self.assert_bad(["run", "op=add", *["--in", "x"] * 4, "--out", "y"], "reads 2 arrays, 4 given")

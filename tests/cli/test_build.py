@@ -156,7 +156,7 @@ class Build(KilnTest):
         self.assertIn(".entry _Z5scale", self.kiln(*show, "--ptx").stdout)
         self.assertEqual(self.kiln(*show, "--source").stdout, SOURCE)
         self.assert_bad(("show", "op=relu6", "--target", "sm_90"), "is a spec", "write target=sm_90")
-        self.assert_bad(("show", self.path("none.cu")), "cannot read", "none.cu")
+        self.assert_bad(("show", self.path("none.cu")), "cannot be read", "none.cu")
         spec = self.kiln_json("show", "op=relu6 dtype=f32 block=256 target=sm_90")["resources"][0]
         self.assertEqual((spec["name"], spec["occupancy"]["block"]), ("kiln_vector", 256))
 

@@ -236,7 +236,7 @@ class Templates(Watching):
 
     def test_wrong_usage(self):
         self.assert_bad(("watch",), "no FILE given")
-        self.assert_bad(("watch", "mine.txt"), "no FILE.cu")
+        self.assert_bad(("watch", "mine.txt"), "nor FILE.cu")
         self.assert_bad(("watch", self.path("none.cu")), "none.cu cannot be read")
         self.assert_bad(("watch", self.file, "-I", self.dir), "declares a template, which includes nothing")
         self.assert_bad(("watch", self.file, "--size", "many"), "--size many")

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "cli/interrupt.h"
-#include "cli/options.h"
 #include "cli/progress.h"
+#include "cli/words.h"
 #include "commands.h"
 #include "files/npy.h"
 #include "kernels/argvalues.h"
@@ -143,9 +143,9 @@ static void parse_args(bench_args *args, bench_set *set, int argc, char **argv)
         { "csv", 0, OPTION_TEXT, "FILE", "write a row for each spec and size, - for stdout", &args->csv },
         { "plot", 0, OPTION_TEXT, "PICTURE", "draw speed by size; FILE.svg, FILE.png or FILE.pdf", &args->plot },
     };
-    options_parse(&usage, OPTION_ROWS(rows), &args->common, &args->specs, argc, argv);
-    if (args->specs.count == 0)
-        options_refuse(&usage, "no SPEC given, expected one such as op=hardsigmoid");
+    text_list words = { NULL, 0 };
+    options_parse(&usage, OPTION_ROWS(rows), &args->common, &words, argc, argv);
+    words_specs(&args->specs, &usage, &words, 0);
     if (args->size)
         read_sizes(set, args->size);
     results_check(&usage, args->csv, args->plot, args->common.json);

@@ -2,7 +2,7 @@
  * the functions. */
 #include <string.h>
 
-#include "cli/options.h"
+#include "cli/words.h"
 #include "commands.h"
 #include "files/output.h"
 #include "kernels/built.h"
@@ -38,9 +38,9 @@ static void parse_args(build_args *args, int argc, char **argv)
         { "output", 'o', OPTION_TEXT, "FILE", "write the code for the GPU to FILE", &args->output },
         { "ptx", 0, OPTION_FLAG, NULL, "print the PTX, or write it to the output, in place of the code", &args->ptx },
     };
-    options_parse(&usage, OPTION_ROWS(rows), &args->common, &args->files, argc, argv);
-    if (args->files.count == 0)
-        options_refuse(&usage, "no FILE given, expected CUDA files");
+    text_list words = { NULL, 0 };
+    options_parse(&usage, OPTION_ROWS(rows), &args->common, &words, argc, argv);
+    words_files(&args->files, &usage, &words);
 }
 
 static int add_target(void *data, const kiln_spec *spec)

@@ -405,13 +405,13 @@ static int cache_import(struct session *session, void *data)
 /* ---- The command */
 
 static const action actions[] = {
-    { "stat", cache_stat, NULL, 0, 0, true },
-    { "list", cache_list, NULL, 0, 0, true },
-    { "verify", cache_verify, NULL, 0, 0, true },
-    { "trim", cache_trim, NULL, 0, 0, true },
-    { "purge", cache_purge, NULL, 0, 0, true },
-    { "export", cache_export, "the file to write", 1, SIZE_MAX - 1, true },
-    { "import", cache_import, "the pack", 1, 1, false },
+    { "stat", cache_stat, NULL, 0, 0, true, 0 },
+    { "list", cache_list, NULL, 0, 0, true, 0 },
+    { "verify", cache_verify, NULL, 0, 0, true, 0 },
+    { "trim", cache_trim, NULL, 0, 0, true, 0 },
+    { "purge", cache_purge, NULL, 0, 0, true, 0 },
+    { "export", cache_export, "the file to write", 1, SIZE_MAX, true, 2 },
+    { "import", cache_import, "the pack", 1, 1, false, 0 },
 };
 
 static void check_options(const action *chosen, const void *data)

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/options.h"
+#include "cli/words.h"
 #include "commands.h"
 #include "files/npy.h"
 #include "files/output.h"
@@ -79,7 +79,9 @@ static void parse_args(run_args *args, int argc, char **argv)
         { "time", 0, OPTION_FLAG, NULL, "time several launches and take the median", &args->time },
         { "stats", 0, OPTION_FLAG, NULL, "count hits, misses, compiles and faults, by reason", &args->stats },
     };
-    args->spec = options_spec(&usage, OPTION_ROWS(rows), &args->common, argc, argv);
+    text_list words = { NULL, 0 };
+    options_parse(&usage, OPTION_ROWS(rows), &args->common, &words, argc, argv);
+    args->spec = words_spec(&usage, &words, 0);
     if (args->in.count == 0)
         options_refuse(&usage, "no input given, expected --in FILE.npy");
     if (!args->out)

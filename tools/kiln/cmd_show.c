@@ -2,7 +2,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/options.h"
+#include "cli/words.h"
 #include "commands.h"
 #include "files/output.h"
 #include "kernels/built.h"
@@ -15,12 +15,12 @@
 enum { USUAL_BLOCK = 256 };
 
 typedef struct show_args {
-    const char *spec;
+    const char *spec; /* or the path of a CUDA file that declares no template */
     bool source_only, ptx, sass, resources, spec_only, key, cubin, object, log;
     const char *output;
     const char *target; /* of a file */
     uint32_t block;
-    bool is_file; /* `spec` is the path of a CUDA file */
+    bool is_source; /* it is that path */
     source_args source;
     common_args common;
 } show_args;
@@ -53,8 +53,11 @@ static void parse_args(show_args *args, int argc, char **argv)
         { "block", 0, OPTION_NUMBER, "N", "of a file: threads of a block, for the occupancy; default 256",
           &args->block },
     };
-    args->spec = options_spec(&usage, OPTION_ROWS(rows), &args->common, argc, argv);
-    args->is_file = options_is_file(args->spec);
+    text_list words = { NULL, 0 };
+    options_parse(&usage, OPTION_ROWS(rows), &args->common, &words, argc, argv);
+    kernel_words kernel = words_kernel(&usage, &words, 0);
+    args->is_source = kernel.is_source;
+    args->spec = kernel.is_source ? kernel.file : words_text(&usage, &kernel);
     int chosen = args->source_only + args->ptx + args->sass + args->resources + args->spec_only + args->key +
                  args->cubin + args->object + args->log;
     if (chosen > 1)
@@ -65,9 +68,9 @@ static void parse_args(show_args *args, int argc, char **argv)
         options_refuse(&usage, "bytes cannot be shown as JSON; use --output FILE without --json");
     if ((args->cubin || args->object) && !args->output && isatty(STDOUT_FILENO))
         options_refuse(&usage, "bytes are not for a terminal; use --output FILE");
-    if (!args->is_file && (args->target || args->block || source_args_given(&args->source)))
+    if (!args->is_source && (args->target || args->block || source_args_given(&args->source)))
         options_refuse(&usage,
-                       "'%s' is a spec: --function, --target, --block, -I, -D and --option are for a FILE.cu; write "
+                       "'%s' is a spec: --function, --target, --block, -I, -D and --option are for CUDA files; write "
                        "target=sm_90",
                        args->spec);
     args->block = args->block ? args->block : USUAL_BLOCK;
@@ -183,7 +186,7 @@ static int show_file(struct session *session, const show_args *args)
 static int show(struct session *session, void *data)
 {
     const show_args *args = data;
-    return args->is_file ? show_file(session, args) : show_spec(session, args);
+    return args->is_source ? show_file(session, args) : show_spec(session, args);
 }
 
 int command_show(int argc, char **argv)

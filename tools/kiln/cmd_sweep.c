@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "cli/interrupt.h"
-#include "cli/options.h"
 #include "cli/progress.h"
+#include "cli/words.h"
 #include "commands.h"
 #include "kernels/argvalues.h"
 #include "text/format.h"
@@ -46,7 +46,7 @@ typedef struct sweep_work {
 } sweep_work;
 
 static const struct usage usage = {
-    "kiln sweep SPEC|FILE.cu... --size N|NAME=N [--arg NAME=VALUE]... [--rounds N] [--hot]\n"
+    "kiln sweep SPEC... --size N|NAME=N [--arg NAME=VALUE]... [--rounds N] [--hot]\n"
     "                  [--csv FILE] [--plot PICTURE] [options]",
     "Measures every variant that the open fields of a spec allow: compiles all of them, checks the result of each\n"
     "against the cpu backend bit for bit, and times each once in every round, beside two plain copies of as many\n"
@@ -70,7 +70,9 @@ static void parse_args(sweep_args *args, int argc, char **argv)
         { "csv", 0, OPTION_TEXT, "FILE", "write a row for each variant, - for stdout", &args->csv },
         { "plot", 0, OPTION_TEXT, "PICTURE", "draw the speeds; FILE.svg, FILE.png or FILE.pdf", &args->plot },
     };
-    options_specs(&usage, OPTION_ROWS(rows), &args->common, &args->specs, argc, argv);
+    text_list words = { NULL, 0 };
+    options_parse(&usage, OPTION_ROWS(rows), &args->common, &words, argc, argv);
+    words_specs(&args->specs, &usage, &words, 0);
     if (args->rounds > 100000)
         options_refuse(&usage, "--rounds %u is too many; expected at most 100000", args->rounds);
     args->rounds = args->rounds ? args->rounds : ROUNDS;

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "cli/interrupt.h"
-#include "cli/options.h"
 #include "cli/progress.h"
+#include "cli/words.h"
 #include "commands.h"
 #include "text/format.h"
 #include "text/spectext.h"
@@ -70,7 +70,7 @@ typedef struct tune_crew {
 } tune_crew;
 
 static const struct usage usage = {
-    "kiln tune SPEC|FILE.cu... [--size N|NAME=N]... [--arg NAME=VALUE]... [--budget SECONDS] [--hot] [--all]\n"
+    "kiln tune SPEC... [--size N|NAME=N]... [--arg NAME=VALUE]... [--budget SECONDS] [--hot] [--all]\n"
     "                 [--no-learn] [--sandbox|--no-sandbox] [--csv FILE] [--plot PICTURE] [options]",
     "Finds the fastest geometry of each spec: compiles the variants that its open fields allow, checks the\n"
     "result of each against the cpu backend bit for bit, and times them against each other until no other\n"
@@ -109,7 +109,9 @@ static void parse_args(tune_args *args, int argc, char **argv)
         { "hang", 0, OPTION_NUMBER, "SECONDS", "in a sandbox: a launch that takes longer hangs; default 20",
           &args->hang },
     };
-    options_specs(&usage, OPTION_ROWS(rows), &args->common, &args->specs, argc, argv);
+    text_list words = { NULL, 0 };
+    options_parse(&usage, OPTION_ROWS(rows), &args->common, &words, argc, argv);
+    words_specs(&args->specs, &usage, &words, 0);
     if (args->sandbox && args->no_sandbox)
         options_refuse(&usage, "--sandbox and --no-sandbox exclude each other");
     if (args->hang && args->no_sandbox)

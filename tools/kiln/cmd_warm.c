@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "cli/interrupt.h"
-#include "cli/options.h"
 #include "cli/progress.h"
+#include "cli/words.h"
 #include "commands.h"
 #include "kernels/built.h"
 #include "text/format.h"
@@ -66,9 +66,12 @@ static void parse_args(warm_args *args, int argc, char **argv)
         { "stats", 0, OPTION_FLAG, NULL, "count hits, misses, compiles and faults, by reason", &args->stats },
         { "jobs", 'j', OPTION_NUMBER, "N", "compile N at once; default: one for each processor", &args->threads },
     };
-    options_parse(&usage, OPTION_ROWS(rows), &args->common, &args->specs, argc, argv);
-    if (args->specs.count == 0 && args->manifests.count == 0)
+    text_list words = { NULL, 0 };
+    options_parse(&usage, OPTION_ROWS(rows), &args->common, &words, argc, argv);
+    if (words.count == 0 && args->manifests.count == 0)
         options_refuse(&usage, "nothing to compile, expected a SPEC or --manifest FILE");
+    if (words.count > 0)
+        words_specs(&args->specs, &usage, &words, 0);
     if (args->target && !*args->target)
         options_refuse(&usage, "--target is empty, expected a list such as sm_80,sm_90, all or native");
     if (args->check && args->stats)

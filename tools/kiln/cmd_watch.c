@@ -4,23 +4,35 @@
 #include <unistd.h>
 
 #include "cli/interrupt.h"
-#include "cli/ownfiles.h"
+#include "cli/words.h"
 #include "commands.h"
 #include "files/whole.h"
 #include "text/format.h"
 #include "watch/watch.h"
 
 static const struct usage usage = {
-    "kiln watch FILE.cu [FIELDS...] [-I DIR]... [--size N|NAME=N]... [--arg NAME=VALUE]... [--once] [options]",
+    "kiln watch FILE.cu [FIELD=VALUE]... [-I DIR]... [--size N|NAME=N]... [--arg NAME=VALUE]... [--once] [options]",
     "Compiles FILE.cu each time that it is saved. A user-defined template (//! template) is also checked bit for\n"
     "bit, as by kiln run --verify, and timed against the last version that was good and against a plain copy;\n"
-    "FIELDS are those of its specs, lists included. For another file it compares the registers, stack and shared\n"
+    "the fields are those of its specs, lists included. For another file it compares the registers, stack and shared\n"
     "memory of the functions; it compiles the file anew when a header below a DIR has changed, too. Errors are\n"
     "shown in place. Ctrl-C ends it.",
     "  kiln watch hardsigmoid256.cu block=64,128,256\n"
     "  kiln watch scale.cu -I include --target sm_90\n"
     "  kiln watch transpose.cu --size rows=4096 --size cols=4096 --once --json",
 };
+
+/* Refuses options that a file of the other kind takes. */
+static void check_kind(const watch_args *args)
+{
+    if (!args->is_template && (args->texts.sizes.count || args->texts.numbers.count))
+        options_refuse(&usage, "%s declares no template, so there is nothing for --size and --arg to name", args->file);
+    if (args->is_template && source_args_given(&args->source))
+        options_refuse(&usage,
+                       "%s declares a template, which includes nothing and has no options: fields such as block=128 "
+                       "vary it",
+                       args->file);
+}
 
 static void parse_args(watch_args *args, int argc, char **argv)
 {
@@ -34,34 +46,21 @@ static void parse_args(watch_args *args, int argc, char **argv)
     };
     text_list words = { NULL, 0 };
     options_parse(&usage, OPTION_ROWS(rows), &args->common, &words, argc, argv);
-    if (words.count == 0)
-        options_refuse(&usage, "no FILE given");
     for (size_t i = 0; i < args->texts.sizes.count; i++) {
         const char *text = args->texts.sizes.items[i], *value = strchr(text, '=');
         uint64_t size;
         if (!parse_size(&size, value ? value + 1 : text))
             options_refuse(&usage, "--size %s is not a size; expected 1048576, 2^20, 64M or 4096x393216", text);
     }
-    args->file = words.items[0];
-    if (!options_is_file(args->file))
-        options_refuse(&usage, "'%s' is no FILE.cu", args->file);
-    args->fields = need_copy("");
-    for (size_t i = 1; i < words.count; i++)
-        text_append(&args->fields, " ", "%s", words.items[i]);
-}
-
-/* Refuses options that a file of the other kind takes. */
-static void check_kind(const watch_args *args, bool is_template)
-{
-    if (!is_template && *args->fields)
-        options_refuse(&usage, "%s declares no template, so there are no fields such as %s", args->file, args->fields);
-    if (!is_template && (args->texts.sizes.count || args->texts.numbers.count))
-        options_refuse(&usage, "%s declares no template, so there is nothing for --size and --arg to name", args->file);
-    if (is_template && source_args_given(&args->source))
-        options_refuse(&usage,
-                       "%s declares a template, which includes nothing and has no options: fields such as block=128 "
-                       "vary it",
-                       args->file);
+    if (words.count == 0)
+        options_refuse(&usage, "no FILE given");
+    kernel_words kernel = words_kernel(&usage, &words, 0);
+    if (!kernel.file)
+        options_refuse(&usage, "'%s' names no FILE.cu to watch", kernel.fields);
+    args->file = kernel.file;
+    args->fields = kernel.fields;
+    args->is_template = !kernel.is_source;
+    check_kind(args);
 }
 
 /* ---- Rounds */
@@ -182,16 +181,11 @@ int command_watch(int argc, char **argv)
 {
     watch_args args = { .file = NULL };
     watch self = { .args = &args, .terminal = is_terminal(stdout) };
-    bool is_template = false;
     parse_args(&args, argc, argv);
-    int status = ownfiles_declares(&is_template, args.file);
-    if (status)
-        return status;
-    check_kind(&args, is_template);
-    status = is_template ? watch_template_open(&self.template, &args) : watch_source_open(&self.source, &args);
+    int status = args.is_template ? watch_template_open(&self.template, &args) : watch_source_open(&self.source, &args);
     if (!status)
         status = run_rounds(&self);
-    if (is_template)
+    if (args.is_template)
         watch_template_close(self.template);
     else
         watch_source_close(self.source);

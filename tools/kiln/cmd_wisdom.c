@@ -265,10 +265,10 @@ static int wisdom_import(struct session *session, void *data)
 /* ---- The command */
 
 static const action actions[] = {
-    { "list", wisdom_list, NULL, 0, 0, true },
-    { "explain", wisdom_explain, "a SPEC", 1, 1, true },
-    { "export", wisdom_export, NULL, 0, 1, true },
-    { "import", wisdom_import, "a FILE", 1, SIZE_MAX - 1, false },
+    { "list", wisdom_list, NULL, 0, 0, true, 0 },
+    { "explain", wisdom_explain, "a SPEC", 1, 1, true, 1 },
+    { "export", wisdom_export, NULL, 0, 1, true, 0 },
+    { "import", wisdom_import, "a FILE", 1, SIZE_MAX, false, 0 },
 };
 
 static void check_options(const action *chosen, const void *data)

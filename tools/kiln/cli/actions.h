@@ -10,6 +10,7 @@ typedef struct action {
     const char *needs;  /* a name for the first word after it where there must be one, or NULL */
     size_t least, most; /* words after it */
     bool only_reads;    /* as in common_args */
+    size_t specs;       /* the place of the first word after it that is one of specs, from 1; 0: none is */
 } action;
 
 typedef struct action_set {
@@ -23,7 +24,7 @@ typedef struct action_set {
 } action_set;
 
 /* Reads the command line, finds the action, and runs it with `args` in a session. `common` and `words`, which gets the
- * words after the action, are parts of `args`. Returns the exit status. */
+ * words after the action, those of specs joined, are parts of `args`. Returns the exit status. */
 int actions_run(const action_set *set, const option_row *rows, size_t count, void *args, common_args *common,
                 text_list *words, int argc, char **argv);
 

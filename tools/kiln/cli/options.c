@@ -7,7 +7,6 @@
 
 #include "cli/complete.h"
 #include "cli/nearest.h"
-#include "cli/ownfiles.h"
 
 enum { MOST_ROWS = 32 };
 
@@ -165,19 +164,9 @@ static void parse_letters(struct parser *parser, char **argv, int *at)
 /* The common options point here; they are the same in all commands. */
 static text_list ops, templates;
 
-static void add_template(void *data, const char *path)
+void options_define_template(const char *path)
 {
-    (void)data;
     text_list_add(&templates, need_copy(path));
-}
-
-/* A spec may name its template by path. */
-static void add_word(text_list *words, const char *word)
-{
-    char *resolved = NULL;
-    if (strstr(word, "template=") && ownfiles_resolve(&resolved, word, add_template, NULL) != STATUS_DONE)
-        finish(STATUS_USAGE);
-    text_list_add(words, resolved ? resolved : word);
 }
 
 static void add_common(struct parser *parser, common_args *common)
@@ -223,7 +212,7 @@ void options_parse(const struct usage *usage, const option_row *rows, size_t cou
     for (int at = 1; at < argc; at++) {
         const char *arg = argv[at];
         if (only_words || arg[0] != '-' || !arg[1])
-            add_word(words, arg);
+            text_list_add(words, arg);
         else if (strcmp(arg, "--") == 0)
             only_words = true;
         else if (parse_compiler_option(&parser, argv, &at))
@@ -246,36 +235,4 @@ void options_only(const struct usage *usage, const option_row *rows, size_t coun
     options_parse(usage, rows, count, common, &words, argc, argv);
     if (words.count > 0)
         options_refuse(usage, "unexpected '%s'%s%s", words.items[0], hint ? ": " : "", hint ? hint : "");
-}
-
-const char *options_spec(const struct usage *usage, const option_row *rows, size_t count, common_args *common, int argc,
-                         char **argv)
-{
-    text_list words = { NULL, 0 };
-    options_parse(usage, rows, count, common, &words, argc, argv);
-    if (words.count == 0)
-        options_refuse(usage, "no SPEC given, expected one such as op=hardsigmoid");
-    if (words.count > 1)
-        options_refuse(usage, "one SPEC expected, '%s' is too much (quote a spec of several fields)", words.items[1]);
-    return words.items[0];
-}
-
-bool options_is_file(const char *word)
-{
-    size_t length = strlen(word);
-    return length > 3 && strcmp(word + length - 3, ".cu") == 0 && !strchr(word, '=');
-}
-
-void options_specs(const struct usage *usage, const option_row *rows, size_t count, common_args *common,
-                   text_list *words, int argc, char **argv)
-{
-    text_list given = { NULL, 0 };
-    options_parse(usage, rows, count, common, &given, argc, argv);
-    for (size_t i = 0; i < given.count; i++)
-        if (options_is_file(given.items[i]) && !strchr(given.items[i], ' '))
-            add_word(words, need_format("template=%s", given.items[i]));
-        else
-            text_list_add(words, given.items[i]);
-    if (words->count == 0)
-        options_refuse(usage, "no SPEC given, expected one such as op=hardsigmoid");
 }

@@ -43,21 +43,13 @@ void options_parse(const struct usage *usage, const option_row *rows, size_t cou
 void options_only(const struct usage *usage, const option_row *rows, size_t count, common_args *common,
                   const char *hint, int argc, char **argv);
 
-/* The same for a command that takes one SPEC, which it returns. */
-const char *options_spec(const struct usage *usage, const option_row *rows, size_t count, common_args *common, int argc,
-                         char **argv);
-
-/* The same for a command that takes specs and files FILE.cu, which stand for specs of their templates. */
-void options_specs(const struct usage *usage, const option_row *rows, size_t count, common_args *common,
-                   text_list *words, int argc, char **argv);
+/* Has the session define the template of a file, as --template does. */
+void options_define_template(const char *path);
 
 /* Prints "kiln: message" and where to find help; returns STATUS_USAGE. */
 int options_wrong(const struct usage *usage, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* The same, and ends the command. */
 _Noreturn void options_refuse(const struct usage *usage, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-/* Whether a word has the name of a CUDA file: FILE.cu, and not a spec, which has fields. */
-bool options_is_file(const char *word);
 
 #endif

@@ -61,19 +61,25 @@ int ownfiles_declares(bool *out, const char *path)
     return status;
 }
 
+int ownfiles_name(const char **out, const char *path)
+{
+    char *name;
+    int status = scan_file(&name, path, declared_name);
+    *out = name ? name : path;
+    return status;
+}
+
 int ownfiles_resolve(char **out, const char *text, void (*add)(void *data, const char *path), void *data)
 {
     char *names = need_copy("");
     bool found = false;
     *out = NULL;
     for (char *rest = spectext_field(text, "template"), *item; (item = strsep(&rest, ","));) {
-        char *name = item;
+        const char *name = item;
         if (is_path(item)) {
-            int status = scan_file(&name, item, declared_name);
+            int status = ownfiles_name(&name, item);
             if (status)
                 return status;
-            /* A file that declares no name is a fault that loading it names. */
-            name = name ? name : item;
             found = true;
             add(data, item);
         }

@@ -13,6 +13,10 @@ int ownfiles_resolve(char **out, const char *text, void (*add)(void *data, const
  * STATUS_USAGE after a message about a file that cannot be read. */
 int ownfiles_declares(bool *out, const char *path);
 
+/* The name of the template that a file declares; the path where it declares none, a fault that loading it names. The
+ * same statuses. */
+int ownfiles_name(const char **out, const char *path);
+
 /* Whether a line of a manifest defines something: "define op TEXT" or "define template FILE.cu". */
 bool ownfiles_is_definition(const char *line);
 

@@ -1,6 +1,7 @@
 /* Reads and changes fields of a spec's text. */
 #include "text/spectext.h"
 
+#include <ctype.h>
 #include <string.h>
 
 #include "cli/common.h"
@@ -49,6 +50,48 @@ char *spectext_put(const char *text, const char *field, const char *value)
         if (names_field(word, length, field))
             return need_format("%.*s%s=%s%s", (int)(word - text), text, field, value, word + length);
     return need_format("%s %s=%s", text, field, value);
+}
+
+char *spectext_without(const char *text, const char *field)
+{
+    char *rest = need_copy("");
+    const char *word = NULL;
+    size_t length = 0;
+    while (next_word(&word, &length, &text))
+        if (!names_field(word, length, field))
+            text_append(&rest, " ", "%.*s", (int)length, word);
+    return rest;
+}
+
+/* The length of the name in a word "NAME=VALUE"; 0 for another word, such as "==" in an expression. */
+static size_t name_length(const char *word, size_t length)
+{
+    size_t name = 0;
+    while (name < length && (isalnum((unsigned char)word[name]) || word[name] == '_'))
+        name++;
+    return name < length && word[name] == '=' && (name + 1 == length || word[name + 1] != '=') ? name : 0;
+}
+
+bool spectext_names_fields(const char *text, const char *end)
+{
+    const char *word = NULL;
+    size_t length = 0;
+    while (text < end && next_word(&word, &length, &text))
+        if (name_length(word, length) > 0)
+            return true;
+    return false;
+}
+
+bool spectext_shares_field(const char *text, const char *other)
+{
+    const char *word = NULL;
+    size_t length = 0;
+    while (next_word(&word, &length, &other)) {
+        size_t name = name_length(word, length);
+        if (name > 0 && spectext_field(text, need_format("%.*s", (int)name, word)))
+            return true;
+    }
+    return false;
 }
 
 char *spectext_geometry(const char *text)

@@ -10,6 +10,15 @@ char *spectext_field(const char *text, const char *field);
 /* The text with the field's value set: in place where the field stands, at the end where it does not. */
 char *spectext_put(const char *text, const char *field, const char *value);
 
+/* The text without the field. */
+char *spectext_without(const char *text, const char *field);
+
+/* Whether a text up to `end` has a word FIELD=VALUE, with any name and value. */
+bool spectext_names_fields(const char *text, const char *end);
+
+/* Whether both texts have a field of one name. */
+bool spectext_shares_field(const char *text, const char *other);
+
 /* A canonical text without op, dtype, target and template: the geometry. */
 char *spectext_geometry(const char *text);
 

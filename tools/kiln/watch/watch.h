@@ -9,7 +9,8 @@
 
 typedef struct watch_args {
     const char *file;
-    char *fields; /* of specs, or "" */
+    const char *fields; /* of specs, or "" */
+    bool is_template;
     const char *target;
     arg_texts texts; /* sizes and numbers */
     bool once;
