@@ -45,7 +45,7 @@ typedef struct kiln_source {
     const char *name;   /* file name for messages and __FILE__; NULL: "source.cu" */
     const char *text;   /* CUDA C++ */
     size_t length;      /* bytes of the text; 0: up to its NUL */
-    const char *target; /* "sm_90"; NULL: that of an option -arch=sm_90, else the device's */
+    const char *target; /* "sm_90"; NULL, "native": that of an option -arch=sm_90, else the device's */
 
     /* Name expressions: "scale" for an extern "C" function or a plain one, "scale<float, 4>", "ns::f"; "&ns::table" for
      * a variable. None: every extern "C" function, and every instance in the text. */

@@ -242,7 +242,7 @@ static kiln_status copy_lists(kiln__unit *out, const kiln_source *given, kiln_re
 
 static kiln_status copy_target(kiln__unit *unit, const char *target, kiln_report *report)
 {
-    if (target == NULL)
+    if (target == NULL || strcmp(target, "native") == 0)
         return KILN_OK;
     if (!kiln__target_parse(target, strlen(target), &unit->target))
         return kiln__fail(report, KILN_ETARGET, KILN__STAGE_COMPILE, 0,

@@ -42,8 +42,9 @@ class KilnTest(unittest.TestCase):
 
     def kiln(self, *args, status=0, env=None, **options):
         """Runs the command; the exit status must be `status`, or any if that is None."""
-        result = subprocess.run([KILN, *map(str, args)], env=env or self.env, stdin=subprocess.DEVNULL,
-                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=300, **options)
+        options.setdefault("stdin", subprocess.DEVNULL)
+        result = subprocess.run([KILN, *map(str, args)], env=env or self.env, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, timeout=300, **options)
         result.stdout = result.stdout.decode(errors="replace")
         result.stderr = result.stderr.decode(errors="replace")
         if status is not None:

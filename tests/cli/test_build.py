@@ -141,6 +141,54 @@ class Build(KilnTest):
         result = self.kiln_json("build", file, "-std=c++20", "--target", "sm_90", *names)["results"][0]
         self.assertEqual([function["function"] for function in result["functions"]], ["k<P{1, 2}>", "c<';'>"])
 
+    def build_from_stdin(self, text, *args, **options):
+        with open(self.write("stdin", text), "rb") as file:
+            return self.kiln("build", "-", "--target", "sm_90", *args, stdin=file, **options)
+
+    def test_standard_input(self):
+        result = self.build_from_stdin('extern "C" __global__ void k(int *p) { *p = y; }\n', status=1)
+        self.assertIn("<stdin>(1): error: identifier", result.stderr)
+        self.build_from_stdin('extern "C" __global__ void k(int *p) { *p = 1; }\n')
+
+    def test_errors_are_told_in_json_too(self):
+        file = self.write("bad.cu", 'extern "C" __global__ void k(int *p) { *p = y; }\n')
+        self.assertEqual(self.kiln("build", file, "--target", "sm_90", "--json", status=1).stderr.count("undefined"), 2)
+        result = self.kiln_json("build", file, "--target", "sm_90", status=1)["results"][0]
+        self.assertEqual((result["target"], result["status"]), ("sm_90", "KILN_ECOMPILE"))
+        self.assertIn(f'{file}(1): error: identifier "y" is undefined', result["message"])
+        self.assertIn("1 error detected", result["log"])
+
+    def test_other_targets_go_on_after_a_failure(self):
+        file = self.write("new.cu", "#if __CUDA_ARCH__ < 900\n#error too old\n#endif\n"
+                                    'extern "C" __global__ void k(int *p) { *p = 1; }\n')
+        result = self.kiln("build", file, "--target", "sm_75,sm_90,sm_80,sm_31", status=1)
+        self.assertEqual([line.split()[1] for line in result.stdout.splitlines()], ["target", "sm_90"])
+        failures = [line for line in result.stderr.splitlines() if line.startswith("kiln: ")]
+        self.assertEqual([line.split(": ")[1] for line in failures], ["sm_75", "sm_80", "sm_31"])
+        results = self.kiln_json("build", file, "--target", "sm_75,sm_90", status=1)["results"]
+        self.assertEqual([result.get("status", "built") for result in results], ["KILN_ECOMPILE", "built"])
+        both = ("build", file, "-I", self.path("none"), "--target", "sm_75,sm_90")
+        self.assertEqual(self.kiln(*both, status=2).stderr.count("none' cannot be used"), 1)
+
+    def test_native_target_needs_a_gpu(self):
+        for command in ("build", "show"):
+            self.assert_bad((command, self.plain(), "--target", "native", "--device", "cpu"),
+                            "the device is the cpu: name a target such as sm_90")
+
+    def test_limits_of_the_worker(self):
+        endless = self.write("endless.cu", "template <int N> struct T { static const int v = T<N - 1>::v + T<N - 2>::v; };\n"
+                                           "template <> struct T<1> { static const int v = 1; };\n"
+                                           "constexpr int f(int n) { return n < 2 ? n : f(n - 1) + f(n - 2); }\n"
+                                           'extern "C" __global__ void k(int *p) { *p = 0; ' +
+                             "".join(f"for (int i = 0; i < p[{n}]; i++) p[i * {n}] += p[i + {n}];\n" for n in range(9000)) +
+                             "}\n")
+        result = self.kiln("build", endless, "--target", "sm_90", "--worker-time", "1", status=1)
+        self.assertIn("did not finish within 1 s", result.stderr)
+        result = self.kiln("build", endless, "--target", "sm_90", "--worker-memory", "300", status=1)
+        self.assertIn("memory", result.stderr)
+        self.assert_bad((*self.args, "--worker-memory", "1"), "too little")
+        self.assert_bad((*self.args, "--worker-time", "0"), "--worker-time 0 is not a positive whole number")
+
     def test_show(self):
         show = ("show", *self.args[1:], "-f", "scale<float, 4>")
         rows = self.kiln_json(*show, "--block", "64")["resources"]

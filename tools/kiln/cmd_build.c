@@ -33,8 +33,9 @@ static const struct usage usage = {
 static void parse_args(build_args *args, int argc, char **argv)
 {
     const option_row rows[] = {
-        SOURCE_ARGS_ROWS(&args->source),
-        { "target", 't', OPTION_TEXT, "LIST", "sm_80,sm_90, or all; default the device's", &args->target },
+        SOURCE_ARGS_ROWS(&args->source, &args->common),
+        { "target", 't', OPTION_TEXT, "LIST", "sm_80,sm_90, native or all; default native, the device's",
+          &args->target },
         { "output", 'o', OPTION_TEXT, "FILE", "write the code for the GPU to FILE", &args->output },
         { "ptx", 0, OPTION_FLAG, NULL, "print the PTX, or write it to the output, in place of the code", &args->ptx },
     };
@@ -70,6 +71,9 @@ typedef struct build_work {
     struct table *table;
     json_t *results;
     built_tally sum;
+    bool several; /* targets */
+    bool built;   /* for one at least */
+    int result;
 } build_work;
 
 static const char *known_text(int value)
@@ -111,17 +115,51 @@ static int write_code(const build_args *args, const kiln_program *program)
     return output_put(args->output ? args->output : "-", data, length);
 }
 
-static int build_one(build_work *work, const char *target)
+/* Tells of a failure, and lists it. Targets are named where there are several. */
+static void add_failure(build_work *work, kiln_status status)
+{
+    const kiln_report *report = &work->session->report;
+    const char *target = work->source.target ? work->source.target : "";
+    json_add(work->results,
+             json_new("target", json_text(target), "status", json_text(kiln_status_name(status)), "message",
+                      json_text(report->message), "log", json_text(report->log ? report->log : ""), NULL));
+    int failure = session_status(work->session, status, work->several && status != KILN_EINVAL ? target : NULL);
+    work->result = work->result == STATUS_DONE || work->result == failure ? failure : STATUS_FAILED;
+}
+
+/* False if the source itself is wrong, so that other targets would fail alike. */
+static bool build_one(build_work *work, const char *target)
 {
     kiln_program *program = NULL;
     work->source.target = target;
     kiln_status status = build_source(&program, work->session->service, &work->source, &work->session->report);
-    if (status)
-        return session_status(work->session, status, NULL);
+    if (status) {
+        add_failure(work, status);
+        return status != KILN_EINVAL;
+    }
+    work->built = true;
     add_program(work, program);
-    int result = work->args->output || work->args->ptx ? write_code(work->args, program) : STATUS_DONE;
+    kiln_report_clear(&work->session->report);
+    if (work->args->output || work->args->ptx)
+        work->result = write_code(work->args, program);
     kiln_program_release(program);
-    return result;
+    return true;
+}
+
+static int build_all(build_work *work, const text_list *targets)
+{
+    const build_args *args = work->args;
+    bool taken = args->output || args->ptx, code_on_stdout = args->output ? strcmp(args->output, "-") == 0 : args->ptx;
+    work->several = targets->count > 1;
+    for (size_t i = 0; i < targets->count && build_one(work, targets->items[i]);)
+        i++;
+    if (work->built && work->result)
+        work->result = STATUS_FAILED;
+    if (args->common.json && !(code_on_stdout && work->built))
+        json_print(json_new("file", json_text(work->source.name), "results", work->results, NULL));
+    else if (work->built && !code_on_stdout)
+        table_print(work->table, stdout);
+    return work->result || taken ? work->result : built_end(&work->sum);
 }
 
 static int build(struct session *session, void *data)
@@ -139,15 +177,7 @@ static int build(struct session *session, void *data)
         result = session_status(session, find_targets(session, args->target, &targets), NULL);
     if (!result && targets.count != 1 && (args->output || args->ptx))
         result = fail(STATUS_USAGE, "--output and --ptx are for one target, not %zu", targets.count);
-    for (size_t i = 0; i < targets.count && !result; i++)
-        result = build_one(&work, targets.items[i]);
-    bool code_on_stdout = args->output ? strcmp(args->output, "-") == 0 : args->ptx;
-    if (!result && args->common.json)
-        json_print(json_new("file", json_text(work.source.name), "results", work.results, NULL));
-    else if (!result && !code_on_stdout)
-        table_print(work.table, stdout);
-    bool taken = args->output || args->ptx;
-    return result || taken ? result : built_end(&work.sum);
+    return result ? result : build_all(&work, &targets);
 }
 
 int command_build(int argc, char **argv)

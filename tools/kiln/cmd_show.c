@@ -48,7 +48,7 @@ static void parse_args(show_args *args, int argc, char **argv)
         { "cubin", 0, OPTION_FLAG, NULL, "the cubin's bytes", &args->cubin },
         { "object", 0, OPTION_FLAG, NULL, "the bytes of the cpu's shared object", &args->object },
         { "output", 'o', OPTION_TEXT, "FILE", "write to FILE", &args->output },
-        SOURCE_ARGS_ROWS(&args->source),
+        SOURCE_ARGS_ROWS(&args->source, &args->common),
         { "target", 't', OPTION_TEXT, "NAME", "of a file: sm_90; default the device's", &args->target },
         { "block", 0, OPTION_NUMBER, "N", "of a file: threads of a block, for the occupancy; default 256",
           &args->block },

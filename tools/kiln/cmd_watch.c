@@ -37,7 +37,7 @@ static void check_kind(const watch_args *args)
 static void parse_args(watch_args *args, int argc, char **argv)
 {
     const option_row rows[] = {
-        SOURCE_ARGS_ROWS(&args->source),
+        SOURCE_ARGS_ROWS(&args->source, &args->common),
         { "target", 't', OPTION_TEXT, "NAME", "sm_90, or cpu; default the device's", &args->target },
         { "size", 's', OPTION_LIST, "N|NAME=N",
           "elements of each array, default 2^26 on a GPU, 2^22 on the cpu; or a size", &args->texts.sizes },

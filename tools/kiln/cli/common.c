@@ -239,17 +239,22 @@ static void print_log(void *data, kiln_log_level level, const char *message)
 
 int session_open(struct session *out, const common_args *args)
 {
+    enum { LEAST_MIB = 256 }; /* NVRTC alone takes as much */
     *out = (struct session){ .service = NULL, .report = KILN_INIT(kiln_report) };
     kiln_options options = KILN_INIT(kiln_options);
     options.device = args->device;
     options.cache_dir = args->cache_dir;
     options.strict = args->strict;
+    options.worker_memory_bytes = (uint64_t)args->worker_mib << 20;
+    options.worker_time_ms = args->worker_seconds > UINT32_MAX / 1000 ? UINT32_MAX : args->worker_seconds * 1000;
     options.log = print_log;
     if (args->verbose && !getenv("KILN_LOG"))
         options.log_level = KILN_LOG_INFO;
     if (args->only_reads && args->cache_dir && *args->cache_dir && access(args->cache_dir, F_OK) != 0 &&
         errno == ENOENT)
         note("--cache-dir %s: there is no such directory", args->cache_dir);
+    if (args->worker_mib && args->worker_mib < LEAST_MIB)
+        return fail(STATUS_USAGE, "--worker-memory %u is too little: NVRTC needs %d MiB", args->worker_mib, LEAST_MIB);
     kiln_status status = kiln_open(&out->service, &options, &out->report);
     if (status)
         return session_status(out, status, NULL);

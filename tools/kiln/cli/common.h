@@ -91,6 +91,7 @@ typedef struct common_args {
     bool verbose;
     bool only_reads; /* the command makes nothing: a directory that is named and missing is told of */
     kiln_switch strict;
+    uint32_t worker_mib, worker_seconds; /* limits of a compile worker, 0 for the library's */
 } common_args;
 
 /* A service opened with the common options, and one report for its calls. */

@@ -46,7 +46,7 @@ int source_read(kiln_source *out, const source_args *args, const char *path, con
     if (status)
         return status;
     *out = (kiln_source){ .size = sizeof(*out),
-                          .name = path,
+                          .name = strcmp(path, "-") == 0 ? "<stdin>" : path,
                           .text = text,
                           .length = length,
                           .target = target,

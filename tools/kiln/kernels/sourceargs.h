@@ -9,14 +9,16 @@ typedef struct source_args {
     bool no_cuda;
 } source_args;
 
-/* The rows of an option table that fill a source_args. */
-#define SOURCE_ARGS_ROWS(args)                                                                                        \
-    { "include", 'I', OPTION_LIST, "DIR", "search headers in DIR", &(args)->includes },                               \
-        { "define", 'D', OPTION_LIST, "NAME=VALUE", "define a macro", &(args)->defines },                             \
-        { "function", 'f', OPTION_LIST, "NAME", "a wanted function: f, ns::f, f<float, 4>", &(args)->functions },     \
-        { "option", 0, OPTION_COMPILER, "OPTION", "an option of NVRTC; -std=c++20 alone will do", &(args)->options }, \
-    {                                                                                                                 \
-        "no-cuda-headers", 0, OPTION_FLAG, NULL, "do not search CUDA's own headers", &(args)->no_cuda                 \
+/* The rows of an option table that fill a source_args, and those limits of a common_args that concern sources. */
+#define SOURCE_ARGS_ROWS(args, common)                                                                             \
+    { "include", 'I', OPTION_LIST, "DIR", "search headers in DIR", &(args)->includes },                            \
+        { "define", 'D', OPTION_LIST, "NAME=VALUE", "define a macro", &(args)->defines },                          \
+        { "function", 'f', OPTION_LIST, "NAME", "a wanted function: f, ns::f, f<float, 4>", &(args)->functions },  \
+        { "option", 0, OPTION_COMPILER, "OPTION", "an NVRTC option; -std=c++20 alone will do", &(args)->options }, \
+        { "no-cuda-headers", 0, OPTION_FLAG, NULL, "do not search CUDA's own headers", &(args)->no_cuda },         \
+        { "worker-memory", 0, OPTION_NUMBER, "MIB", "memory of a compile; default 4096", &(common)->worker_mib },  \
+    {                                                                                                              \
+        "worker-time", 0, OPTION_NUMBER, "SECONDS", "longest compile; default 60", &(common)->worker_seconds       \
     }
 
 /* Whether any of them is given. */
